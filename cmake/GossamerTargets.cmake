@@ -1,0 +1,82 @@
+# What every target of the project has in common: warnings, sanitizers, the linker, and one function
+# for each kind of target. Dependencies are Debian packages, found here once.
+
+include(CMakeDependentOption)
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+find_package(Boost 1.74 REQUIRED)
+find_package(gflags REQUIRED)
+pkg_check_modules(GLOG REQUIRED IMPORTED_TARGET libglog)
+pkg_check_modules(VERBS REQUIRED IMPORTED_TARGET libibverbs librdmacm)
+pkg_check_modules(MEMCACHED REQUIRED IMPORTED_TARGET libmemcached)
+find_package(nlohmann_json 3.11 REQUIRED)
+if(GOSSAMER_TESTS)
+  find_package(GTest REQUIRED)
+endif()
+
+find_program(CCACHE ccache)
+if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()
+find_program(MOLD mold)
+
+# CRC32C is an instruction from SSE4.2 on; proto/crc32c.h falls back to a table elsewhere.
+add_library(gossamer_options INTERFACE)
+target_include_directories(gossamer_options INTERFACE $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>)
+target_link_libraries(gossamer_options INTERFACE Threads::Threads)
+target_compile_options(gossamer_options INTERFACE -Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor
+                       -Wold-style-cast -Woverloaded-virtual -Wimplicit-fallthrough)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  target_compile_options(gossamer_options INTERFACE -march=x86-64-v2)
+endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # g++ 12 sees uninitialised and dangling storage in coroutine frames and in Outcome where there is none.
+  target_compile_options(gossamer_options INTERFACE -Wno-maybe-uninitialized -Wno-array-bounds
+                         -Wno-stringop-overflow -Wno-stringop-overread -Wno-restrict)
+endif()
+if(MOLD)
+  target_link_options(gossamer_options INTERFACE -fuse-ld=mold)
+endif()
+if(GOSSAMER_SANITIZE)
+  target_compile_options(gossamer_options INTERFACE -fsanitize=${GOSSAMER_SANITIZE}
+                         -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(gossamer_options INTERFACE -fsanitize=${GOSSAMER_SANITIZE})
+  if(GOSSAMER_SANITIZE MATCHES "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # g++ does not instrument fences; the code that uses them does not rely on the tool seeing them.
+    target_compile_options(gossamer_options INTERFACE -Wno-tsan)
+  endif()
+endif()
+
+# gossamer_library(NAME SOURCES ... DEPENDS ...): a static library of one folder.
+function(gossamer_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_link_libraries(${name} PUBLIC ${ARG_DEPENDS} PRIVATE $<BUILD_INTERFACE:gossamer_options>)
+  target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>)
+endfunction()
+
+# gossamer_program(NAME SOURCES ... DEPENDS ...): an executable in build/bin.
+function(gossamer_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} gossamer_options)
+endfunction()
+
+# gossamer_test(NAME SOURCES ... DEPENDS ... [LABELS ...] [TIMEOUT SECONDS]): a GoogleTest program,
+# run by ctest as one test.
+function(gossamer_test name)
+  if(NOT GOSSAMER_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
+  target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} gossamer_options GTest::gmock GTest::gtest_main)
+  target_precompile_headers(${name} PRIVATE <gtest/gtest.h> <gmock/gmock.h> <string> <vector> <memory>)
+  add_test(NAME ${name} COMMAND ${name})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+endfunction()

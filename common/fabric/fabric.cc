@@ -1,0 +1,87 @@
+#include "common/fabric/fabric.h"
+
+#include <cstring>
+
+#include "common/fabric/shm.h"
+#include "common/fabric/verbs.h"
+
+namespace gossamer {
+
+Result<FabricKind> ParseFabricKind(std::string_view name) {
+  if (name == "shm") return FabricKind::kShm;
+  if (name == "verbs") return FabricKind::kVerbs;
+  return MakeError(Code::kInvalidArgument,
+                   "fabric '" + std::string(name) + "': give --fabric=shm or --fabric=verbs");
+}
+
+std::string_view FabricKindName(FabricKind kind) {
+  return kind == FabricKind::kShm ? "shm" : "verbs";
+}
+
+std::string_view VerbStatusName(VerbStatus status) {
+  switch (status) {
+    case VerbStatus::kPending: return "pending";
+    case VerbStatus::kSuccess: return "success";
+    case VerbStatus::kRemoteAccess: return "remote access error";
+    case VerbStatus::kFlushed: return "flushed";
+    case VerbStatus::kUnknown: return "peer lost";
+  }
+  return "invalid";
+}
+
+Verb Verb::Read(uint64_t offset, uint32_t length, LocalAddress into, Space space) {
+  Verb verb;
+  verb.space = space;
+  verb.length = length;
+  verb.remote_offset = offset;
+  verb.local = into;
+  return verb;
+}
+
+Verb Verb::Write(uint64_t offset, uint32_t length, LocalAddress from, Space space) {
+  Verb verb = Read(offset, length, from, space);
+  verb.opcode = Opcode::kWrite;
+  return verb;
+}
+
+Verb Verb::CompareSwap(Space space, uint64_t offset, uint64_t compare, uint64_t swap,
+                       LocalAddress old_value) {
+  Verb verb = Read(offset, 8, old_value, space);
+  verb.opcode = Opcode::kCompareSwap;
+  verb.compare = compare;
+  verb.swap_or_add = swap;
+  return verb;
+}
+
+Verb Verb::FetchAdd(Space space, uint64_t offset, uint64_t addend, LocalAddress old_value) {
+  Verb verb = Read(offset, 8, old_value, space);
+  verb.opcode = Opcode::kFetchAdd;
+  verb.swap_or_add = addend;
+  return verb;
+}
+
+uint64_t Verb::old_value() const {
+  uint64_t value;
+  std::memcpy(&value, local.data, sizeof value);
+  return value;
+}
+
+VerbStatus Batch::status() const {
+  for (const Verb& verb : verbs()) {
+    if (verb.status != VerbStatus::kSuccess) return verb.status;
+  }
+  return VerbStatus::kSuccess;
+}
+
+Result<std::unique_ptr<MemoryPort>> OpenMemoryPort(FabricKind kind,
+                                                   const MemoryPortOptions& options) {
+  return kind == FabricKind::kShm ? shm::OpenMemoryPort(options) : verbs::OpenMemoryPort(options);
+}
+
+Result<std::unique_ptr<ComputePort>> OpenComputePort(FabricKind kind,
+                                                     const ComputePortOptions& options) {
+  return kind == FabricKind::kShm ? shm::OpenComputePort(options)
+                                  : verbs::OpenComputePort(options);
+}
+
+}  // namespace gossamer

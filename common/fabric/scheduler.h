@@ -1,0 +1,105 @@
+// Scheduler: runs the coroutines of one thread over one endpoint.
+//
+// Invariant: every spawned task is resumed only from here, by `Endpoint::Poll` or by its timer, so that
+// tasks of one scheduler never run at the same time. Cost: spawning takes a frame from the pool;
+// nothing else allocates in the steady state. Thread-safety: none; it belongs to its thread.
+#pragma once
+
+#include <chrono>
+#include <coroutine>
+#include <cstdint>
+#include <queue>
+#include <utility>
+#include <vector>
+
+#include "common/fabric/fabric.h"
+#include "common/task.h"
+
+namespace gossamer {
+
+class Scheduler {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  explicit Scheduler(Endpoint& endpoint) : endpoint_(endpoint) {}
+  Scheduler(const Scheduler&) = delete;
+  Scheduler& operator=(const Scheduler&) = delete;
+
+  Endpoint& endpoint() { return endpoint_; }
+  // Tasks spawned and not yet ended.
+  size_t running() const { return running_; }
+
+  // Starts `task`; it runs until it first waits, then goes on in `RunOnce`.
+  void Spawn(Task<void> task) {
+    ++running_;
+    Drive(std::move(task));
+  }
+
+  // One round of completions and timers. Returns whether anything happened.
+  bool RunOnce() {
+    bool progress = endpoint_.Poll() != 0;
+    if (!timers_.empty()) {
+      const Clock::time_point now = Clock::now();
+      while (!timers_.empty() && timers_.top().due <= now) {
+        const std::coroutine_handle<> waiter = timers_.top().waiter;
+        timers_.pop();
+        waiter.resume();
+        progress = true;
+      }
+    }
+    return progress;
+  }
+
+  // Runs until at most `limit` tasks are left.
+  void RunUntil(size_t limit) {
+    while (running_ > limit) RunOnce();
+  }
+
+  // Runs `task` to its end, along with whatever else was spawned, and returns its value.
+  template <typename T>
+  T Run(Task<T> task) {
+    std::optional<T> value;
+    bool done = false;
+    Capture(std::move(task), value, done);
+    while (!done) RunOnce();
+    return std::move(*value);
+  }
+
+  // co_await scheduler.SleepFor(50us): lets others run meanwhile.
+  auto SleepFor(std::chrono::nanoseconds duration) {
+    struct Awaiter {
+      Scheduler& scheduler;
+      std::chrono::nanoseconds duration;
+      bool await_ready() const noexcept { return false; }
+      void await_suspend(std::coroutine_handle<> waiter) {
+        scheduler.timers_.push({Clock::now() + duration, waiter});
+      }
+      void await_resume() const noexcept {}
+    };
+    return Awaiter{*this, duration};
+  }
+
+ private:
+  struct Timer {
+    Clock::time_point due;
+    std::coroutine_handle<> waiter;
+    friend bool operator<(const Timer& a, const Timer& b) { return a.due > b.due; }
+  };
+
+  internal::Detached Drive(Task<void> task) {
+    co_await task;
+    --running_;
+  }
+
+  template <typename T>
+  internal::Detached Capture(Task<T> task, std::optional<T>& value, bool& done) {
+    value.emplace(co_await task);
+    done = true;
+  }
+
+  Endpoint& endpoint_;
+  size_t running_ = 0;
+  std::priority_queue<Timer> timers_;
+};
+
+}  // namespace gossamer
