@@ -1,0 +1,125 @@
+// Messages of the control service: how a compute server registers with a memory server and gets memory.
+//
+// A request is one struct that starts with a ControlHeader; the reply is the struct paired with it, or
+// an ErrorReply. Both are sent as they stand in memory, at most 256 B, little-endian.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "proto/lock_word.h"
+
+namespace gossamer::control {
+
+inline constexpr uint16_t kProtocolVersion = 1;
+
+enum class Type : uint16_t {
+  kError = 0,
+  kRegister = 1,
+  kAllocate = 2,
+  kRelease = 3,
+  kStat = 4,
+  kListExtents = 5,
+};
+
+struct Header {
+  Type type;
+  uint16_t version = kProtocolVersion;
+  uint32_t reserved = 0;
+};
+
+// Any request may be answered by this.
+struct ErrorReply {
+  Header header{Type::kError};
+  uint8_t code = 0;  // gossamer::Code
+  uint8_t message_bytes = 0;
+  char message[238] = {};
+};
+
+// Registers the compute server that sends it (its uuid is known from the connection). Sent again by the
+// same compute server, it is answered with the same lease.
+struct RegisterRequest {
+  Header header{Type::kRegister};
+};
+struct RegisterReply {
+  Header header{Type::kRegister};
+  uint16_t compute_id = 0;  // 1..65535
+  uint16_t reserved = 0;
+  uint32_t incarnation = 0;  // 24 bits, never 0
+};
+
+// What an extent holds; a client asks for one kind at a time.
+enum class ExtentKind : uint8_t { kNodes = 1, kBlocks = 2 };
+
+// Asks for at least `bytes` of zeroed memory; the server answers with whole chunks, or with the unused rest
+// that another client gave back. Exhausted when there is none.
+struct AllocateRequest {
+  Header header{Type::kAllocate};
+  uint64_t bytes = 0;
+  ExtentKind kind = ExtentKind::kNodes;
+  uint8_t reserved[7] = {};
+};
+struct AllocateReply {
+  Header header{Type::kAllocate};
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+  uint64_t heap_bytes = 0;  // of the whole server
+  uint64_t free_bytes = 0;
+};
+
+// Gives back the never-used end of an extent that this client was given: [offset, offset + bytes).
+struct ReleaseRequest {
+  Header header{Type::kRelease};
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+};
+struct ReleaseReply {
+  Header header{Type::kRelease};
+};
+
+struct StatRequest {
+  Header header{Type::kStat};
+};
+struct StatReply {
+  Header header{Type::kStat};
+  uint64_t heap_bytes = 0;
+  uint64_t free_bytes = 0;
+  uint64_t extents = 0;        // handed out
+  uint64_t node_bytes = 0;     // of extents that hold nodes
+  uint64_t block_bytes = 0;
+  uint32_t compute_servers = 0;  // registered now
+  uint32_t lock_table_on_chip = 0;
+};
+
+// Lists what is handed out, in order of offset, for `check`.
+struct ListExtentsRequest {
+  Header header{Type::kListExtents};
+  uint64_t from_offset = 0;
+};
+struct Extent {
+  uint64_t offset;
+  uint64_t bytes;
+  uint16_t owner;  // compute id
+  ExtentKind kind;
+  uint8_t reserved[5];
+};
+struct ListExtentsReply {
+  static constexpr uint32_t kMaxExtents = 9;
+  Header header{Type::kListExtents};
+  uint32_t count = 0;
+  uint32_t more = 0;  // 1: ask again from the end of the last one
+  Extent extents[kMaxExtents] = {};
+};
+
+inline constexpr size_t kMaxMessageBytes = 256;
+static_assert(sizeof(Header) == 8 && sizeof(ErrorReply) == 248 && sizeof(RegisterRequest) == 8 &&
+              sizeof(RegisterReply) == 16 && sizeof(AllocateRequest) == 24 &&
+              sizeof(AllocateReply) == 40 && sizeof(ReleaseRequest) == 24 &&
+              sizeof(ReleaseReply) == 8 && sizeof(StatRequest) == 8 && sizeof(StatReply) == 56 &&
+              sizeof(ListExtentsRequest) == 16 && sizeof(Extent) == 24 &&
+              sizeof(ListExtentsReply) == 232);
+static_assert(sizeof(ListExtentsReply) <= kMaxMessageBytes && sizeof(ErrorReply) <= kMaxMessageBytes);
+static_assert(std::is_trivially_copyable_v<ListExtentsReply>);
+
+}  // namespace gossamer::control

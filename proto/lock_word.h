@@ -1,0 +1,65 @@
+// The lock word: who holds the lock of a slot in a memory server's lock table.
+//
+//   63                48 47                  24 23                   0
+//   +-------------------+----------------------+---------------------+
+//   | compute server 16 | lease incarnation 24 | node (offset) 24    |
+//   +-------------------+----------------------+---------------------+
+//
+// 0 is free. Taken by CAS from 0, released by CAS from the exact word that was taken (rule L1). The
+// incarnation is that of the compute server's lease with this memory server (rule L2). The node field,
+// the low 24 bits of offset / kNodeAlignment, informs people; nothing depends on it.
+#pragma once
+
+#include <cstdint>
+
+#include "proto/remote_ptr.h"
+
+namespace gossamer {
+
+// Names a compute server to one memory server; 0 is nobody.
+enum class ComputeId : uint16_t {};
+
+// A compute server's lease with one memory server, new at every registration.
+struct Lease {
+  ComputeId compute{0};
+  uint32_t incarnation = 0;  // 24 bits
+
+  friend bool operator==(const Lease&, const Lease&) = default;
+};
+
+class LockWord {
+ public:
+  constexpr LockWord() = default;
+  constexpr LockWord(Lease lease, RemotePtr node)
+      : word_(uint64_t{static_cast<uint16_t>(lease.compute)} << 48 |
+              uint64_t{lease.incarnation & kField} << 24 |
+              ((node.offset() / kNodeAlignment) & kField)) {}
+  static constexpr LockWord FromWord(uint64_t word) {
+    LockWord lock;
+    lock.word_ = word;
+    return lock;
+  }
+
+  constexpr bool is_free() const { return word_ == 0; }
+  constexpr uint64_t word() const { return word_; }
+  constexpr Lease lease() const {
+    return {static_cast<ComputeId>(word_ >> 48), static_cast<uint32_t>(word_ >> 24) & kField};
+  }
+  constexpr uint32_t node() const { return static_cast<uint32_t>(word_) & kField; }
+
+  friend constexpr bool operator==(LockWord, LockWord) = default;
+
+ private:
+  static constexpr uint32_t kField = (1u << 24) - 1;
+  uint64_t word_ = 0;
+};
+
+// The byte offset in the lock table of the slot that guards `node`. `lock_table_bytes` is a power of
+// two. Neighbouring nodes get slots far apart (Fibonacci hashing), so that a chunk's nodes do not
+// share one cache line of the table.
+constexpr uint64_t LockSlotOffset(RemotePtr node, uint64_t lock_table_bytes) {
+  const uint64_t hash = (node.offset() / kNodeAlignment) * 0x9e3779b97f4a7c15u;
+  return (hash >> 32) * 8 & (lock_table_bytes - 1);
+}
+
+}  // namespace gossamer
