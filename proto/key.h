@@ -1,0 +1,92 @@
+// Keys, fences and separators: byte strings in memcmp order.
+//
+// A key is any byte string of at most 32 B; 64-bit integers sort right as big-endian. The empty string
+// is the least key, so it also serves as the low fence of the leftmost node; the high fence of the
+// rightmost node is infinite.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+#include "proto/region.h"
+
+namespace gossamer {
+
+// std::string_view compares as unsigned bytes, shorter first among equals: memcmp order.
+using KeyView = std::string_view;
+
+// A key with its own storage.
+class Key {
+ public:
+  Key() = default;
+  // `key` is at most kMaxKeyBytes long.
+  explicit Key(KeyView key) : size_(static_cast<uint8_t>(key.size())) {
+    std::memcpy(bytes_.data(), key.data(), key.size());
+  }
+
+  KeyView view() const { return {bytes_.data(), size_}; }
+  size_t size() const { return size_; }
+  operator KeyView() const { return view(); }  // NOLINT: a key is a view of itself
+
+  friend bool operator==(const Key& a, const Key& b) { return a.view() == b.view(); }
+
+ private:
+  std::array<char, kMaxKeyBytes> bytes_{};
+  uint8_t size_ = 0;
+};
+
+// The exclusive upper end of a node's range; by default there is none.
+struct HighFence {
+  Key key;
+  bool infinite = true;
+
+  static HighFence At(KeyView key) { return {Key(key), false}; }
+  // Whether `k` lies below the fence.
+  bool Admits(KeyView k) const { return infinite || k < key.view(); }
+
+  friend bool operator==(const HighFence& a, const HighFence& b) {
+    return a.infinite == b.infinite && (a.infinite || a.key == b.key);
+  }
+};
+
+// The shortest s with left < s <= right: what a separator needs to distinguish (left < right).
+inline KeyView Separator(KeyView left, KeyView right) {
+  const size_t limit = std::min(left.size(), right.size());
+  size_t common = 0;
+  while (common < limit && left[common] == right[common]) ++common;
+  return right.substr(0, common + 1);
+}
+
+// The first 8 bytes as a big-endian integer, padded with zeros: orders keys that differ there.
+inline uint64_t KeyPrefix(KeyView key) {
+  uint64_t word = 0;
+  std::memcpy(&word, key.data(), std::min<size_t>(key.size(), 8));
+  return __builtin_bswap64(word);
+}
+
+// A stable 64-bit hash: part of the format, as it places keys in groups. Words are folded by the
+// finaliser of MurmurHash3 (public domain), which is a bijection, so 8-byte keys never collide.
+inline uint64_t KeyHash(KeyView key) {
+  uint64_t hash = 0x9e3779b97f4a7c15u ^ key.size();
+  const char* at = key.data();
+  size_t left = key.size();
+  while (left != 0) {
+    const size_t step = std::min<size_t>(left, 8);
+    uint64_t word = 0;
+    std::memcpy(&word, at, step);
+    hash ^= word;
+    hash ^= hash >> 33;
+    hash *= 0xff51afd7ed558ccdu;
+    hash ^= hash >> 33;
+    hash *= 0xc4ceb9fe1a85ec53u;
+    hash ^= hash >> 33;
+    at += step;
+    left -= step;
+  }
+  return hash;
+}
+
+}  // namespace gossamer

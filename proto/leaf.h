@@ -1,0 +1,445 @@
+// Leaves: groups of entries, an overflow group and a trailer, and the views that accept or reject them.
+//
+// A group is the unit of reading and writing; its checksum proves that the bytes are those of one write
+// to this group of this leaf in this use of its memory (rule R1), and its high fence that a key belongs
+// here. The node version, equal in all units, ties units together (rule R2). LAYOUT.md draws the bytes.
+//
+// Bytes from remote memory become values only through `GroupView::Parse`, `TrailerView::Parse` and
+// `LeafView::Parse`: nothing means "reread". What they accept needs no further check. Views point into the
+// bytes that they were parsed from.
+#pragma once
+
+#include <array>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "proto/crc32c.h"
+#include "proto/key.h"
+#include "proto/leaf_geometry.h"
+#include "proto/remote_ptr.h"
+#include "proto/value_block.h"
+
+namespace gossamer {
+
+// Incremented by every structural change of a node; equal in all its units.
+enum class NodeVersion : uint32_t {};
+
+constexpr NodeVersion Next(NodeVersion version) {
+  return static_cast<NodeVersion>(static_cast<uint32_t>(version) + 1);
+}
+
+// ---- Entries --------------------------------------------------------------------------------------
+
+// A key and what the leaf stores for it: the value itself, or the 16 bytes of a BlockRef.
+struct Entry {
+  KeyView key;
+  std::string_view stored;
+  bool is_block = false;
+
+  BlockRef block() const {
+    BlockRef ref;
+    std::memcpy(&ref, stored.data(), sizeof ref);
+    return ref;
+  }
+};
+
+namespace internal {
+
+inline constexpr uint8_t kVariable = 0xff;   // in a header: each entry states it
+inline constexpr uint8_t kBlockCode = 0xfe;  // in place of a value's length: a BlockRef
+
+inline uint8_t ValueCode(const Entry& entry) {
+  return entry.is_block ? kBlockCode : static_cast<uint8_t>(entry.stored.size());
+}
+constexpr uint32_t StoredBytes(uint8_t value_code) {
+  return value_code == kBlockCode ? sizeof(BlockRef) : value_code;
+}
+
+}  // namespace internal
+
+struct GroupHeader {
+  uint32_t checksum;  // of all that follows in the unit, seeded by UnitSeed
+  uint32_t version;
+  uint8_t count;
+  uint8_t flags;         // bits 0..5: bytes of the high fence, 63: infinite; bit 7: overflowed
+  uint8_t key_bytes;     // of every key, or kVariable
+  uint8_t value_code;    // of every entry: bytes of the value or kBlockCode, or kVariable
+};
+static_assert(sizeof(GroupHeader) == kGroupHeaderBytes && offsetof(GroupHeader, count) == 8);
+
+// How many bytes a group of given entries takes: fed one entry after the other.
+class GroupSizer {
+ public:
+  explicit GroupSizer(const HighFence& high)
+      : fixed_(kGroupHeaderBytes + (high.infinite ? 0 : static_cast<uint32_t>(high.key.size()))) {}
+
+  void Add(const Entry& entry) {
+    const auto key_bytes = static_cast<uint8_t>(entry.key.size());
+    const uint8_t value_code = internal::ValueCode(entry);
+    if (count_ == 0) {
+      key_bytes_ = key_bytes;
+      value_code_ = value_code;
+    }
+    if (key_bytes != key_bytes_) key_bytes_ = internal::kVariable;
+    if (value_code != value_code_) value_code_ = internal::kVariable;
+    ++count_;
+    payload_ += key_bytes + static_cast<uint32_t>(entry.stored.size());
+  }
+
+  uint32_t bytes() const {
+    return fixed_ + payload_ + (key_bytes_ == internal::kVariable ? count_ : 0) +
+           (value_code_ == internal::kVariable ? count_ : 0);
+  }
+  uint32_t count() const { return count_; }
+  uint8_t key_bytes() const { return key_bytes_; }
+  uint8_t value_code() const { return value_code_; }
+
+ private:
+  uint32_t fixed_;
+  uint32_t payload_ = 0;
+  uint32_t count_ = 0;
+  uint8_t key_bytes_ = 0;
+  uint8_t value_code_ = 0;
+};
+
+// ---- Groups ---------------------------------------------------------------------------------------
+
+class GroupView {
+ public:
+  static constexpr uint32_t kMaxEntries = 128;  // more than the shortest entries can fill a unit with
+
+  // Accepts `unit` as unit number `number` of the leaf at `leaf`, or rejects it: reread.
+  static std::optional<GroupView> Parse(std::span<const std::byte> unit, RemotePtr leaf,
+                                        uint32_t number) {
+    GroupView view;
+    std::memcpy(&view.header_, unit.data(), sizeof(GroupHeader));
+    if (Crc32c(UnitSeed(leaf.word(), number), unit.subspan(sizeof(uint32_t))) !=
+        view.header_.checksum) {
+      return std::nullopt;
+    }
+    view.data_ = reinterpret_cast<const char*>(unit.data());
+    view.entries_at_ = kGroupHeaderBytes + view.fence_bytes();
+    if (!view.EntriesFit(static_cast<uint32_t>(unit.size()))) return std::nullopt;
+    return view;
+  }
+
+  NodeVersion version() const { return static_cast<NodeVersion>(header_.version); }
+  uint32_t count() const { return header_.count; }
+  // Entries of this home group were put into the overflow group.
+  bool overflowed() const { return (header_.flags & kOverflowed) != 0; }
+  HighFence high() const {
+    return infinite() ? HighFence{} : HighFence::At(fence());
+  }
+  // Whether `key` lies below the leaf's high fence.
+  bool Admits(KeyView key) const { return infinite() || key < fence(); }
+
+  std::optional<Entry> Find(KeyView key) const {
+    const uint32_t key_bytes = header_.key_bytes;
+    const uint8_t code = header_.value_code;
+    if (key_bytes != internal::kVariable && code != internal::kVariable) {
+      if (key.size() != key_bytes) return std::nullopt;
+      const uint32_t stride = key_bytes + internal::StoredBytes(code);
+      const char* at = data_ + entries_at_;
+      for (uint32_t i = 0; i < header_.count; ++i, at += stride) {
+        if (std::memcmp(at, key.data(), key_bytes) == 0) {
+          return Entry{{at, key_bytes}, {at + key_bytes, stride - key_bytes},
+                       code == internal::kBlockCode};
+        }
+      }
+      return std::nullopt;
+    }
+    std::optional<Entry> found;
+    ForEach([&](const Entry& entry) {
+      if (entry.key == key) found = entry;
+    });
+    return found;
+  }
+
+  // Calls visit(entry) for each entry, in the order stored.
+  template <typename Visit>
+  void ForEach(Visit&& visit) const {
+    uint32_t at = entries_at_;
+    for (uint32_t i = 0; i < header_.count; ++i) visit(Next(at));
+  }
+
+ private:
+  static constexpr uint8_t kOverflowed = 0x80;
+  static constexpr uint8_t kFenceMask = 0x3f;
+  friend bool EncodeGroup(std::span<std::byte>, RemotePtr, uint32_t, NodeVersion, bool,
+                          const HighFence&, std::span<const Entry>);
+
+  GroupView() = default;
+
+  bool infinite() const { return (header_.flags & kFenceMask) == kFenceMask; }
+  uint32_t fence_bytes() const { return infinite() ? 0 : header_.flags & kFenceMask; }
+  KeyView fence() const { return {data_ + kGroupHeaderBytes, fence_bytes()}; }
+
+  Entry Next(uint32_t& at) const {
+    uint32_t key_bytes = header_.key_bytes;
+    uint8_t code = header_.value_code;
+    if (key_bytes == internal::kVariable) key_bytes = static_cast<uint8_t>(data_[at++]);
+    if (code == internal::kVariable) code = static_cast<uint8_t>(data_[at++]);
+    const uint32_t stored = internal::StoredBytes(code);
+    const Entry entry{{data_ + at, key_bytes}, {data_ + at + key_bytes, stored},
+                      code == internal::kBlockCode};
+    at += key_bytes + stored;
+    return entry;
+  }
+
+  // The lengths stay inside the unit. A checksum that matches makes this true of anything that a
+  // correct client wrote; it keeps views safe from one that was not.
+  bool EntriesFit(uint32_t unit_bytes) const {
+    if (fence_bytes() > kMaxKeyBytes || header_.count > kMaxEntries) return false;
+    uint32_t at = entries_at_;
+    if (header_.key_bytes != internal::kVariable && header_.value_code != internal::kVariable) {
+      at += header_.count * (header_.key_bytes + internal::StoredBytes(header_.value_code));
+      return at <= unit_bytes && header_.key_bytes <= kMaxKeyBytes;
+    }
+    const uint32_t prefix = (header_.key_bytes == internal::kVariable ? 1 : 0) +
+                            (header_.value_code == internal::kVariable ? 1 : 0);
+    for (uint32_t i = 0; i < header_.count; ++i) {
+      if (at + prefix > unit_bytes) return false;
+      if (Next(at).key.size() > kMaxKeyBytes || at > unit_bytes) return false;
+    }
+    return true;
+  }
+
+  GroupHeader header_;
+  const char* data_ = nullptr;
+  uint32_t entries_at_ = 0;
+};
+
+// Writes a whole unit (its size is that of `out`), unused bytes zero. Returns false, and writes nothing,
+// if the entries do not fit. Entries must not point into `out`.
+inline bool EncodeGroup(std::span<std::byte> out, RemotePtr leaf, uint32_t number,
+                        NodeVersion version, bool overflowed, const HighFence& high,
+                        std::span<const Entry> entries) {
+  GroupSizer sizer(high);
+  for (const Entry& entry : entries) sizer.Add(entry);
+  if (sizer.bytes() > out.size() || sizer.count() > GroupView::kMaxEntries) return false;
+
+  const auto fence_bytes =
+      high.infinite ? GroupView::kFenceMask : static_cast<uint8_t>(high.key.size());
+  GroupHeader header{0,
+                     static_cast<uint32_t>(version),
+                     static_cast<uint8_t>(entries.size()),
+                     static_cast<uint8_t>(fence_bytes | (overflowed ? GroupView::kOverflowed : 0)),
+                     sizer.key_bytes(),
+                     sizer.value_code()};
+  auto* base = reinterpret_cast<char*>(out.data());
+  char* at = base + kGroupHeaderBytes;
+  const auto append = [&at](const void* data, size_t bytes) {
+    std::memcpy(at, data, bytes);
+    at += bytes;
+  };
+  if (!high.infinite) append(high.key.view().data(), high.key.size());
+  for (const Entry& entry : entries) {
+    if (header.key_bytes == internal::kVariable) *at++ = static_cast<char>(entry.key.size());
+    if (header.value_code == internal::kVariable) {
+      *at++ = static_cast<char>(internal::ValueCode(entry));
+    }
+    append(entry.key.data(), entry.key.size());
+    append(entry.stored.data(), entry.stored.size());
+  }
+  std::memset(at, 0, static_cast<size_t>(base + out.size() - at));
+  std::memcpy(base, &header, sizeof header);
+  header.checksum = Crc32c(UnitSeed(leaf.word(), number), out.subspan(sizeof(uint32_t)));
+  std::memcpy(base, &header.checksum, sizeof header.checksum);
+  return true;
+}
+
+// ---- Trailer --------------------------------------------------------------------------------------
+
+// The low fence as the trailer holds it: literally up to 22 B, beyond that as its first 18 bytes and
+// the CRC32C of the whole. Nobody needs the fence from here (the path or the left neighbour tells it);
+// it is compared with what is expected (rule W4, scans, `check`).
+struct LowFenceMark {
+  static constexpr uint32_t kBytes = 22;
+
+  uint8_t length = 0;
+  std::array<char, kBytes> bytes{};
+
+  static LowFenceMark Of(KeyView low) {
+    LowFenceMark mark;
+    mark.length = static_cast<uint8_t>(low.size());
+    if (low.size() <= kBytes) {
+      std::memcpy(mark.bytes.data(), low.data(), low.size());
+      return mark;
+    }
+    const uint32_t digest = Crc32c(0, std::as_bytes(std::span(low.data(), low.size())));
+    std::memcpy(mark.bytes.data(), low.data(), kBytes - sizeof digest);
+    std::memcpy(mark.bytes.data() + kBytes - sizeof digest, &digest, sizeof digest);
+    return mark;
+  }
+  bool Matches(KeyView low) const { return *this == Of(low); }
+
+  friend bool operator==(const LowFenceMark&, const LowFenceMark&) = default;
+};
+
+struct Trailer {
+  uint32_t checksum;
+  uint32_t version;
+  uint64_t sibling;  // RemotePtr of the right neighbour; null at the right edge
+  uint8_t level;     // 0
+  LowFenceMark low;
+};
+static_assert(sizeof(LowFenceMark) == 23);
+static_assert(offsetof(Trailer, low) == 17 && sizeof(Trailer) == kTrailerBytes);
+
+class TrailerView {
+ public:
+  // `bytes` are the last kTrailerBytes of the leaf at `leaf`.
+  static std::optional<TrailerView> Parse(std::span<const std::byte> bytes, RemotePtr leaf,
+                                          const LeafGeometry& geometry) {
+    TrailerView view;
+    std::memcpy(&view.trailer_, bytes.data(), sizeof(Trailer));
+    if (Crc32c(UnitSeed(leaf.word(), geometry.units()), bytes.subspan(sizeof(uint32_t))) !=
+            view.trailer_.checksum ||
+        view.trailer_.level != 0) {
+      return std::nullopt;
+    }
+    return view;
+  }
+
+  NodeVersion version() const { return static_cast<NodeVersion>(trailer_.version); }
+  RemotePtr sibling() const { return RemotePtr::FromWord(trailer_.sibling); }
+  const LowFenceMark& low() const { return trailer_.low; }
+
+ private:
+  TrailerView() = default;
+  Trailer trailer_;
+};
+
+// ---- Whole leaves ---------------------------------------------------------------------------------
+
+// A leaf read whole: every unit accepted, all of one version.
+class LeafView {
+ public:
+  static std::optional<LeafView> Parse(std::span<const std::byte> node, RemotePtr leaf,
+                                       const LeafGeometry& geometry) {
+    const std::optional<TrailerView> trailer =
+        TrailerView::Parse(node.subspan(geometry.trailer_offset()), leaf, geometry);
+    if (!trailer) return std::nullopt;
+    LeafView view(*trailer);
+    for (uint32_t unit = 0; unit < geometry.units(); ++unit) {
+      view.units_[unit] = GroupView::Parse(
+          node.subspan(geometry.unit_offset(unit), geometry.unit_bytes()), leaf, unit);
+      if (!view.units_[unit] || view.units_[unit]->version() != trailer->version()) {
+        return std::nullopt;
+      }
+    }
+    view.unit_count_ = geometry.units();
+    return view;
+  }
+
+  NodeVersion version() const { return trailer_.version(); }
+  const TrailerView& trailer() const { return trailer_; }
+  HighFence high() const { return units_[0]->high(); }
+  const GroupView& unit(uint32_t number) const { return *units_[number]; }
+  const GroupView& overflow() const { return *units_[unit_count_ - 1]; }
+  uint32_t unit_count() const { return unit_count_; }
+  uint32_t count() const {
+    uint32_t total = 0;
+    for (uint32_t unit = 0; unit < unit_count_; ++unit) total += units_[unit]->count();
+    return total;
+  }
+  // Appends all entries, in no order. An entry may come twice when one was deleted in one unit and
+  // inserted in another while the leaf was read: whoever emits them drops the second (rule R6).
+  void AppendTo(std::vector<Entry>& entries) const {
+    for (uint32_t unit = 0; unit < unit_count_; ++unit) {
+      units_[unit]->ForEach([&](const Entry& entry) { entries.push_back(entry); });
+    }
+  }
+
+ private:
+  explicit LeafView(const TrailerView& trailer) : trailer_(trailer) {}
+
+  std::array<std::optional<GroupView>, kMaxUnits> units_;
+  uint32_t unit_count_ = 0;
+  TrailerView trailer_;
+};
+
+// What a leaf is written from.
+struct LeafContent {
+  NodeVersion version{0};
+  KeyView low;
+  HighFence high;
+  RemotePtr sibling;
+  std::span<const Entry> entries;  // distinct keys within the fences, in any order
+};
+
+// Writes a whole leaf to `out` (node_bytes): each entry into its home group, or into the overflow group
+// when that is full. Returns false if the entries do not fit; `out` is then undefined. Entries must not
+// point into `out`. `overflow_hint`, if given, gets the OverflowHint bits of the leaf.
+bool EncodeLeaf(std::span<std::byte> out, RemotePtr leaf, const LeafGeometry& geometry,
+                const LeafContent& content, uint64_t* overflow_hint = nullptr);
+
+// A 64-bit Bloom filter (one hash) of the keys in a leaf's overflow group: kept beside a cached child
+// pointer, it tells for which keys the overflow group is worth reading in the same batch.
+constexpr uint64_t OverflowHint(uint64_t key_hash) { return uint64_t{1} << (key_hash >> 58); }
+
+inline bool EncodeLeaf(std::span<std::byte> out, RemotePtr leaf, const LeafGeometry& geometry,
+                       const LeafContent& content, uint64_t* overflow_hint) {
+  struct Unit {
+    GroupSizer sizer;
+    std::array<Entry, GroupView::kMaxEntries> entries;
+    bool overflowed = false;
+
+    bool TryAdd(const Entry& entry, uint32_t limit) {
+      GroupSizer larger = sizer;
+      larger.Add(entry);
+      if (larger.bytes() > limit || larger.count() > GroupView::kMaxEntries) return false;
+      entries[sizer.count()] = entry;
+      sizer = larger;
+      return true;
+    }
+  };
+  std::vector<Unit> units(geometry.units(), Unit{GroupSizer(content.high), {}, false});
+  Unit& overflow = units[geometry.overflow_unit()];
+  uint64_t hint = 0;
+  for (const Entry& entry : content.entries) {
+    const uint64_t hash = KeyHash(entry.key);
+    Unit& home = units[geometry.GroupOf(hash)];
+    if (home.TryAdd(entry, geometry.unit_bytes())) continue;
+    if (!overflow.TryAdd(entry, geometry.unit_bytes())) return false;
+    home.overflowed = true;
+    hint |= OverflowHint(hash);
+  }
+  if (overflow_hint != nullptr) *overflow_hint = hint;
+
+  std::memset(out.data(), 0, geometry.node_bytes());
+  for (uint32_t number = 0; number < geometry.units(); ++number) {
+    const Unit& unit = units[number];
+    [[maybe_unused]] const bool fits = EncodeGroup(
+        out.subspan(geometry.unit_offset(number), geometry.unit_bytes()), leaf, number,
+        content.version, unit.overflowed, content.high, {unit.entries.data(), unit.sizer.count()});
+    assert(fits);
+  }
+  Trailer trailer{0, static_cast<uint32_t>(content.version), content.sibling.word(), 0,
+                  LowFenceMark::Of(content.low)};
+  const std::span<std::byte> bytes = out.subspan(geometry.trailer_offset(), kTrailerBytes);
+  std::memcpy(bytes.data(), &trailer, sizeof trailer);
+  trailer.checksum = Crc32c(UnitSeed(leaf.word(), geometry.units()), bytes.subspan(sizeof(uint32_t)));
+  std::memcpy(bytes.data(), &trailer.checksum, sizeof trailer.checksum);
+  return true;
+}
+
+// Writes the first, empty leaf of a store and the root word that points to it into server 0's region,
+// before any client can see it.
+inline void WriteFirstRoot(std::span<std::byte> region, const StoreParameters& parameters) {
+  const RemotePtr leaf(ServerId{0}, kFirstLeafOffset, 0);
+  const LeafGeometry geometry(parameters.node_bytes);
+  LeafContent content;
+  content.version = NodeVersion{1};
+  EncodeLeaf(region.subspan(kFirstLeafOffset, parameters.node_bytes), leaf, geometry, content);
+  const uint64_t word = RootWord(leaf, 0).word();
+  std::memcpy(region.data() + kRootWordOffset, &word, sizeof word);
+}
+
+}  // namespace gossamer

@@ -1,0 +1,70 @@
+// Where the units of a leaf lie.
+//
+//   +---------+---------+-----+---------+----------+---------+
+//   | group 0 | group 1 | ... | group g-1 | overflow | trailer |
+//   +---------+---------+-----+---------+----------+---------+
+//
+// Units (groups and overflow group) are all of one size, near 164 B: what 9 entries of 16 B with an
+// 8-byte fence need. 1024 B give 5 groups, one overflow group and a 40-byte trailer.
+#pragma once
+
+#include <cstdint>
+
+#include "proto/region.h"
+
+namespace gossamer {
+
+inline constexpr uint32_t kGroupHeaderBytes = 12;
+inline constexpr uint32_t kTrailerBytes = 40;
+inline constexpr uint32_t kIdealUnitBytes = 164;
+inline constexpr uint32_t kMaxUnits = 24;  // of a leaf of kMaxNodeBytes
+
+class LeafGeometry {
+ public:
+  constexpr explicit LeafGeometry(uint32_t node_bytes)
+      : node_bytes_(node_bytes),
+        units_((node_bytes - kTrailerBytes) / kIdealUnitBytes) {
+    // Small nodes waste less with one unit more, each a little smaller than the ideal.
+    if ((node_bytes - kTrailerBytes) / units_ > kIdealUnitBytes * 5 / 4) ++units_;
+    unit_bytes_ = (node_bytes - kTrailerBytes) / units_ / 4 * 4;
+  }
+
+  constexpr uint32_t node_bytes() const { return node_bytes_; }
+  constexpr uint32_t unit_bytes() const { return unit_bytes_; }
+  constexpr uint32_t units() const { return units_; }       // groups and the overflow group
+  constexpr uint32_t groups() const { return units_ - 1; }
+  constexpr uint32_t overflow_unit() const { return units_ - 1; }
+  constexpr uint32_t unit_offset(uint32_t unit) const { return unit * unit_bytes_; }
+  constexpr uint32_t trailer_offset() const { return node_bytes_ - kTrailerBytes; }
+  // The home group of a key.
+  constexpr uint32_t GroupOf(uint64_t key_hash) const {
+    return static_cast<uint32_t>(((key_hash & 0xffffffff) * groups()) >> 32);
+  }
+
+ private:
+  uint32_t node_bytes_;
+  uint32_t units_;
+  uint32_t unit_bytes_ = 0;
+};
+
+static_assert(LeafGeometry(1024).units() == 6 && LeafGeometry(1024).unit_bytes() == 164);
+static_assert(LeafGeometry(1024).overflow_unit() * 164 + 164 ==
+              LeafGeometry(1024).trailer_offset());
+static_assert(LeafGeometry(kMinNodeBytes).units() == 2 && LeafGeometry(512).units() == 3);
+static_assert(LeafGeometry(kMaxNodeBytes).units() <= kMaxUnits);
+
+// Every unit can hold one entry of the greatest size beside the longest fence; with the overflow group
+// a leaf so takes at least two keys, whatever they are, and a split always leaves room (see LAYOUT.md).
+constexpr bool IsStorable(const StoreParameters& p) {
+  if (p.node_bytes < kMinNodeBytes || p.node_bytes > kMaxNodeBytes ||
+      (p.node_bytes & (p.node_bytes - 1)) != 0 || p.max_key_bytes == 0 ||
+      p.max_key_bytes > kMaxKeyBytes || p.inline_value_bytes > kMaxInlineValueBytes) {
+    return false;
+  }
+  const uint32_t stored = p.inline_value_bytes < 16u ? 16u : p.inline_value_bytes;
+  return LeafGeometry(p.node_bytes).unit_bytes() >=
+         kGroupHeaderBytes + p.max_key_bytes + 2u + p.max_key_bytes + stored;
+}
+static_assert(IsStorable({1024, 32, 64}) && IsStorable({256, 32, 16}) && IsStorable({1024, 8, 8}));
+
+}  // namespace gossamer
