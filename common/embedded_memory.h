@@ -1,0 +1,33 @@
+// A memory server inside this process: the seam through which a compute server gets one without
+// knowing the memory server's code. Implemented by `memory/`.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "common/status.h"
+#include "proto/region.h"
+
+namespace gossamer {
+
+struct EmbeddedMemoryOptions {
+  uint64_t memory_bytes = uint64_t{1} << 30;
+  StoreParameters parameters;
+  uint64_t chunk_bytes = 0;       // 0: chosen from memory_bytes, as `gossamer-memory` does
+  uint64_t lock_table_bytes = 0;  // 0: the default of `gossamer-memory`
+};
+
+// Runs until destroyed.
+class EmbeddedMemory {
+ public:
+  virtual ~EmbeddedMemory() = default;
+  // Where a ComputePort of the shm fabric in this process reaches it, as server 0.
+  virtual std::string address() const = 0;
+  // "2 MB pages", or why not.
+  virtual std::string memory_description() const = 0;
+};
+
+Result<std::unique_ptr<EmbeddedMemory>> StartEmbeddedMemory(const EmbeddedMemoryOptions& options);
+
+}  // namespace gossamer

@@ -1,0 +1,73 @@
+// What operations cost, counted exactly: round trips, verbs and bytes.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace gossamer {
+
+// What an operation turned out to be. A Put counts as update or insert, by what it found.
+enum class OperationClass : uint8_t { kRead, kUpdate, kInsert, kInsertSplit, kDelete, kScan };
+inline constexpr size_t kOperationClasses = 6;
+
+constexpr std::string_view OperationClassName(OperationClass operation) {
+  constexpr std::array<std::string_view, kOperationClasses> kNames = {
+      "read", "update", "insert", "insert_split", "delete", "scan"};
+  return kNames[static_cast<size_t>(operation)];
+}
+
+// Verbs that went out on the wire. `round_trips` are those on the critical path: one for each
+// post-and-wait, however many batches it posted.
+struct WireCounts {
+  uint64_t operations = 0;
+  uint64_t round_trips = 0;
+  uint64_t reads = 0;
+  uint64_t writes = 0;
+  uint64_t cas = 0;    // compare-and-swaps and fetch-adds
+  uint64_t sends = 0;  // control messages
+  uint64_t bytes_read = 0;
+  uint64_t bytes_written = 0;
+
+  WireCounts& operator+=(const WireCounts& other) {
+    operations += other.operations;
+    round_trips += other.round_trips;
+    reads += other.reads;
+    writes += other.writes;
+    cas += other.cas;
+    sends += other.sends;
+    bytes_read += other.bytes_read;
+    bytes_written += other.bytes_written;
+    return *this;
+  }
+};
+
+struct CacheCounts {
+  uint64_t bytes = 0;   // held now
+  uint64_t hits = 0;    // lookups that needed no READ of an internal node
+  uint64_t misses = 0;
+  uint64_t stale = 0;   // operations that a stale entry sent to the wrong leaf
+  uint64_t evictions = 0;
+};
+
+struct LockCounts {
+  uint64_t acquired = 0;
+  uint64_t handed_over = 0;
+  uint64_t remote_retries = 0;
+};
+
+// Counted since the session was made. Cache counts are those of the whole compute server.
+struct Counters {
+  std::array<WireCounts, kOperationClasses> wire{};
+  CacheCounts cache;
+  LockCounts locks;
+  uint64_t rereads = 0;  // units read again because they were torn or changed meanwhile
+
+  WireCounts& of(OperationClass operation) { return wire[static_cast<size_t>(operation)]; }
+  const WireCounts& of(OperationClass operation) const {
+    return wire[static_cast<size_t>(operation)];
+  }
+};
+
+}  // namespace gossamer

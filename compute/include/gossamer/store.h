@@ -1,0 +1,201 @@
+// Gossamer: an ordered key-value store on disaggregated memory. This is the public C++ interface.
+//
+//   auto store = gossamer::Store::Open({});             // the default store of this machine
+//   if (!store) return Fail(store.error().ToString());
+//   auto session = store.value()->NewSession();          // one for each thread
+//   session.value()->Put("key", "value");
+//   gossamer::Result<std::string> value = session.value()->Get("key");
+//
+// Keys are byte strings of at most `StoreParameters::max_key_bytes` in memcmp order (64-bit integers:
+// encode them big-endian); values are byte strings of at most 1 MiB. Any bytes are allowed in both.
+//
+// Thread-safety: a Store may be used by all threads; a Session, its cursors and its tasks by one thread
+// at a time. Operations of all sessions, processes and machines on one key are linearizable; a scan
+// returns, for each key, a value that the key had at some time during the scan.
+//
+// Errors (status.h): each call says which codes are its own. Besides, every call may return
+// InvalidArgument (key or value too long; nothing was done), Contended (a lock stayed taken for longer than
+// `lock_timeout_ms`; nothing was done), NodeUnreachable (a memory server is gone; nothing was written),
+// Corruption, and every write MaybeApplied (the connection broke while it was under way: read to find out)
+// and Exhausted (no remote memory; the store stays valid and readable).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/status.h"
+#include "common/task.h"
+#include "gossamer/counters.h"
+#include "proto/region.h"
+
+namespace gossamer {
+
+struct OpenOptions {
+  std::string bootstrap;        // "memcached://HOST:PORT", "dir:PATH", or empty: this user's default directory
+  std::string store = "default";
+  std::string fabric = "shm";   // or "verbs"
+  std::string device;           // verbs: RDMA device; empty: the one that reaches the memory servers
+  uint64_t cache_bytes = uint64_t{256} << 20;  // bound of the cache of internal nodes
+  uint32_t lock_timeout_ms = 10'000;
+  uint32_t connection_timeout_ms = 2'000;
+};
+
+struct LocalOptions {
+  uint64_t memory_bytes = uint64_t{1} << 30;
+  StoreParameters parameters;
+  uint64_t chunk_bytes = 0;  // 0: chosen from memory_bytes
+  uint64_t cache_bytes = uint64_t{256} << 20;
+  uint32_t lock_timeout_ms = 10'000;
+};
+
+struct KeyValue {
+  std::string key;
+  std::string value;
+};
+
+// What a scan covers: keys in [from, to), or those that start with `prefix`; at most `limit` of them,
+// ascending, or descending with `reverse`.
+struct ScanOptions {
+  std::string from;
+  std::optional<std::string> to;
+  std::string prefix;
+  uint64_t limit = std::numeric_limits<uint64_t>::max();
+  bool reverse = false;
+};
+
+struct ServerStat {
+  uint16_t server_id = 0;
+  std::string address;
+  uint64_t heap_bytes = 0;
+  uint64_t free_bytes = 0;         // not handed out to any compute server
+  uint64_t node_extent_bytes = 0;  // handed out for nodes
+  uint64_t block_extent_bytes = 0; // handed out for value blocks
+  uint32_t compute_servers = 0;
+  bool locks_on_chip = false;
+};
+
+struct StoreStat {
+  std::string store;
+  uint64_t store_id = 0;
+  std::string fabric;
+  StoreParameters parameters;
+  std::vector<ServerStat> servers;
+  uint32_t levels = 0;  // of the tree; 1: the root is a leaf
+};
+
+// What `Store::Check` found. A tree without `problems` obeys every invariant.
+struct CheckReport {
+  uint64_t keys = 0;
+  uint64_t leaves = 0;
+  uint64_t internal_nodes = 0;
+  uint64_t blocks = 0;
+  uint64_t key_bytes = 0;
+  uint64_t inline_value_bytes = 0;
+  uint64_t block_value_bytes = 0;
+  uint64_t overflow_keys = 0;
+  uint32_t levels = 0;
+  uint64_t missing_downlinks = 0;  // nodes reached only by a sibling pointer: legal, if slow
+  uint64_t locks_held = 0;
+  std::vector<uint64_t> nodes_per_server;
+  std::vector<std::string> problems;  // each a sentence with pointer and numbers; at most 100
+  uint64_t problem_count = 0;
+
+  double keys_per_leaf() const {
+    return leaves == 0 ? 0.0 : static_cast<double>(keys) / static_cast<double>(leaves);
+  }
+  // Bytes of leaves for each key: leaves * node_bytes / keys.
+  double leaf_bytes_per_key = 0;
+};
+
+class Session;
+
+class Store {
+ public:
+  // Opens an existing store through its bootstrap. NotFound if there is none of that name; NodeUnreachable if
+  // the bootstrap or a memory server does not answer (the record may be of a dead server; the message says);
+  // Unsupported if this machine has no such fabric.
+  static Result<std::unique_ptr<Store>> Open(const OpenOptions& options);
+  // A new store in this process, with a memory server of its own; gone when the Store is.
+  static Result<std::unique_ptr<Store>> OpenLocal(const LocalOptions& options);
+
+  virtual ~Store() = default;
+
+  // A session for one thread; outlived by the store.
+  virtual Result<std::unique_ptr<Session>> NewSession() = 0;
+
+  virtual const StoreParameters& parameters() const = 0;
+  virtual Result<StoreStat> Stat() = 0;
+  // Walks the whole tree and verifies every invariant: fences, order, sibling chain, checksums, reachability,
+  // no lock left, allocation. Meaningful while nobody writes. `progress` is called now and then with
+  // the number of leaves done.
+  virtual Result<CheckReport> Check(const std::function<void(uint64_t leaves)>& progress) = 0;
+};
+
+// A cursor over a range. Sees each key exactly once, in order, whatever splits meanwhile.
+class ScanCursor {
+ public:
+  virtual ~ScanCursor() = default;
+  // Advances to the next key. False at the end, and on an error: see `status`.
+  virtual bool Next() = 0;
+  // The same as a coroutine.
+  virtual Task<bool> AsyncNext() = 0;
+  // Valid after a `Next` that returned true, until the next one.
+  virtual std::string_view key() const = 0;
+  virtual std::string_view value() const = 0;
+  virtual const Status& status() const = 0;
+};
+
+// One thread's use of a store.
+//
+// The synchronous calls run the session's coroutines until their own is done, so that operations spawned
+// earlier go on meanwhile. The asynchronous form is meant for many operations in flight on one thread:
+//
+//   session.Spawn([](gossamer::Session& s) -> gossamer::Task<void> {
+//     gossamer::Result<std::string> value = co_await s.AsyncGet("key");
+//     ...
+//   }(session));
+//   session.WaitAll();
+class Session {
+ public:
+  virtual ~Session() = default;
+
+  // NotFound if the key is absent.
+  virtual Result<std::string> Get(std::string_view key) = 0;
+  // Inserts or overwrites.
+  virtual Status Put(std::string_view key, std::string_view value) = 0;
+  // AlreadyExists if the key is there.
+  virtual Status Insert(std::string_view key, std::string_view value) = 0;
+  // NotFound if the key is absent.
+  virtual Status Update(std::string_view key, std::string_view value) = 0;
+  // NotFound if the key is absent.
+  virtual Status Delete(std::string_view key) = 0;
+  // Results in the order of the keys; operations overlap, at most 64 at a time.
+  virtual std::vector<Result<std::string>> MultiGet(std::span<const std::string_view> keys) = 0;
+  virtual std::vector<Status> MultiPut(std::span<const KeyValue> pairs) = 0;
+  virtual std::vector<Status> MultiDelete(std::span<const std::string_view> keys) = 0;
+  virtual std::unique_ptr<ScanCursor> Scan(const ScanOptions& options) = 0;
+
+  // The same as coroutines. What `key` and `value` point to must live until the task has ended.
+  virtual Task<Result<std::string>> AsyncGet(std::string_view key) = 0;
+  virtual Task<Status> AsyncPut(std::string_view key, std::string_view value) = 0;
+  virtual Task<Status> AsyncInsert(std::string_view key, std::string_view value) = 0;
+  virtual Task<Status> AsyncUpdate(std::string_view key, std::string_view value) = 0;
+  virtual Task<Status> AsyncDelete(std::string_view key) = 0;
+
+  // Starts a task; it runs whenever the session is driven: by `Poll`, `WaitAll` or a synchronous call.
+  virtual void Spawn(Task<void> task) = 0;
+  // One step of everything that was spawned; does not block. Returns the number of tasks left.
+  virtual size_t Poll() = 0;
+  virtual void WaitAll() = 0;
+
+  virtual Counters counters() const = 0;
+};
+
+}  // namespace gossamer
