@@ -14,9 +14,13 @@ if(GOSSAMER_TESTS)
   find_package(GTest REQUIRED)
 endif()
 
+# With paths relative to the source directory, all clones and worktrees of a machine share one cache;
+# -ffile-prefix-map below keeps their paths out of the objects. No precompiled headers: one of gtest
+# is 130 MB for each preset, and saves about a second a file.
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER /usr/bin/env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
+      CCACHE_SLOPPINESS=time_macros ${CCACHE})
 endif()
 find_program(MOLD mold)
 
@@ -25,7 +29,8 @@ add_library(gossamer_options INTERFACE)
 target_include_directories(gossamer_options INTERFACE $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>)
 target_link_libraries(gossamer_options INTERFACE Threads::Threads)
 target_compile_options(gossamer_options INTERFACE -Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor
-                       -Wold-style-cast -Woverloaded-virtual -Wimplicit-fallthrough)
+                       -Wold-style-cast -Woverloaded-virtual -Wimplicit-fallthrough
+                       -ffile-prefix-map=${CMAKE_SOURCE_DIR}=.)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   target_compile_options(gossamer_options INTERFACE -march=x86-64-v2)
 endif()
@@ -73,7 +78,6 @@ function(gossamer_test name)
   add_executable(${name} ${ARG_SOURCES})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} gossamer_options GTest::gmock GTest::gtest_main)
-  target_precompile_headers(${name} PRIVATE <gtest/gtest.h> <gmock/gmock.h> <string> <vector> <memory>)
   add_test(NAME ${name} COMMAND ${name})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
