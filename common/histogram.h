@@ -1,0 +1,72 @@
+// Histogram: counts of latencies, or of any 64-bit numbers, in log-linear buckets.
+//
+// Invariant (relative error): a value lies in a bucket whose width is at most 1/64 of its lowest
+// value, and values below 128 have buckets of their own. A percentile so is exact below 128 and at
+// most 1.6 % too high above; it never exceeds `max`, which is exact, as are count, sum and min.
+//
+// The idea is HdrHistogram's; this one has a fixed range (all of 64 bits), so that any two merge,
+// and recording is a shift and an increment (about 1 ns). 30 KiB each. Allocates when made, never
+// after. Thread-safety: none; one for each thread, merged at the end.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+namespace gossamer {
+
+class Histogram {
+ public:
+  Histogram() : counts_(kBuckets) {}
+
+  void Record(uint64_t value) {
+    ++counts_[BucketOf(value)];
+    ++count_;
+    sum_ += value;
+    if (value < min_) min_ = value;
+    if (value > max_) max_ = value;
+  }
+
+  void RecordMany(uint64_t value, uint64_t times);
+  void Merge(const Histogram& other);
+
+  uint64_t count() const { return count_; }
+  uint64_t sum() const { return sum_; }
+  uint64_t min() const { return count_ == 0 ? 0 : min_; }
+  uint64_t max() const { return max_; }
+  double Mean() const;
+
+  // The smallest value that at least `percent` per cent of the values do not exceed (0 when empty),
+  // within the error above. `percent` in [0, 100].
+  uint64_t Percentile(double percent) const;
+
+  // Values in [128, 2^64) have an exponent and the 6 bits below their highest one.
+  static constexpr uint32_t kSubBucketBits = 6;
+  static constexpr uint32_t kSubBuckets = 1u << kSubBucketBits;
+  static constexpr uint32_t kBuckets = (64 - kSubBucketBits + 1) * kSubBuckets;
+
+  static constexpr uint32_t BucketOf(uint64_t value) {
+    if (value < 2 * kSubBuckets) return static_cast<uint32_t>(value);
+    const auto shift = static_cast<uint32_t>(std::bit_width(value)) - kSubBucketBits - 1;
+    return shift * kSubBuckets + static_cast<uint32_t>(value >> shift);
+  }
+  // The greatest value of a bucket.
+  static constexpr uint64_t UpperBound(uint32_t bucket) {
+    if (bucket < 2 * kSubBuckets) return bucket;
+    const uint32_t shift = bucket / kSubBuckets - 1;
+    const uint64_t leading = bucket % kSubBuckets + kSubBuckets;
+    return (leading << shift) + ((uint64_t{1} << shift) - 1);
+  }
+
+ private:
+  std::vector<uint64_t> counts_;
+  uint64_t count_ = 0;
+  uint64_t sum_ = 0;
+  uint64_t min_ = ~uint64_t{0};
+  uint64_t max_ = 0;
+};
+
+static_assert(Histogram::BucketOf(~uint64_t{0}) == Histogram::kBuckets - 1);
+static_assert(Histogram::UpperBound(Histogram::kBuckets - 1) == ~uint64_t{0});
+
+}  // namespace gossamer
