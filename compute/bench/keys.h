@@ -1,0 +1,98 @@
+// The keys and values of benchmark records.
+//
+// A record has an id: 0, 1, 2, ... in the order of insertion. Its key is made from the *mixed* id,
+// so that ids in order are keys in random order, as YCSB's hashed inserts are; mixing is a
+// bijection, so that no two records share a key.
+//
+//   key_bytes 4..8    the mixed id of 8 * key_bytes bits, big-endian
+//   key_bytes 9..32   "user" and the mixed id in decimal, padded with zeros on the left to the
+//   length:
+//                     19 digits hold 63 bits; fewer digits hold floor(digits * log2(10)) bits
+//
+// A value is a stream of pseudo-random bytes from the record's id and the seed: the same record has
+// the same value in every run with that seed. Thread-safety: immutable. Nothing here allocates.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string_view>
+
+#include "common/random.h"
+
+namespace gossamer {
+
+inline constexpr uint32_t kMinBenchKeyBytes = 4;
+inline constexpr uint32_t kMaxBenchKeyBytes = 32;
+
+// A bijection of the numbers of `bits` bits: shifts and odd multipliers, each of which can be
+// undone.
+constexpr uint64_t MixBits(uint64_t id, uint32_t bits) {
+  const uint64_t mask = bits == 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
+  const uint32_t half = (bits + 1) / 2;
+  uint64_t mixed = (id + 0x9e3779b97f4a7c15) & mask;
+  for (int round = 0; round < 2; ++round) {
+    mixed ^= mixed >> half;
+    mixed = (mixed * 0xd6e8feb86659fd93) & mask;
+  }
+  return mixed ^ (mixed >> half);
+}
+
+using KeyBuffer = std::array<char, kMaxBenchKeyBytes>;
+
+class KeyCodec {
+ public:
+  // kMinBenchKeyBytes <= key_bytes <= kMaxBenchKeyBytes
+  constexpr explicit KeyCodec(uint32_t key_bytes)
+      : key_bytes_(key_bytes), bits_(key_bytes <= 8 ? key_bytes * 8 : DecimalBits(key_bytes - 4)) {}
+
+  uint32_t key_bytes() const { return key_bytes_; }
+  // Ids below 2^bits have keys of their own.
+  uint32_t bits() const { return bits_; }
+  bool HasKeysFor(uint64_t records) const {
+    return bits_ == 64 || records <= (uint64_t{1} << bits_);
+  }
+
+  // The key of a record, in `buffer`.
+  std::string_view Encode(uint64_t id, KeyBuffer& buffer) const {
+    uint64_t mixed = MixBits(id, bits_);
+    if (key_bytes_ <= 8) {
+      for (uint32_t i = key_bytes_; i > 0; --i) {
+        buffer[i - 1] = static_cast<char>(mixed & 0xff);
+        mixed >>= 8;
+      }
+    } else {
+      std::memcpy(buffer.data(), "user", 4);
+      uint32_t at = key_bytes_;
+      for (; mixed != 0; mixed /= 10) buffer[--at] = static_cast<char>('0' + mixed % 10);
+      std::memset(buffer.data() + 4, '0', at - 4);
+    }
+    return {buffer.data(), key_bytes_};
+  }
+
+ private:
+  static constexpr uint32_t DecimalBits(uint32_t digits) {
+    uint64_t power = 1;
+    for (uint32_t i = 0; i < std::min(digits, 19u); ++i) power *= 10;
+    return std::min(static_cast<uint32_t>(std::bit_width(power)) - 1, 63u);
+  }
+
+  uint32_t key_bytes_;
+  uint32_t bits_;
+};
+
+// Fills `value` with the bytes of a record.
+inline void FillValue(uint64_t id, uint64_t seed, std::span<char> value) {
+  SplitMix64 source(SplitMix64::Mix(seed) ^ id);
+  while (!value.empty()) {
+    const uint64_t word = source.Next();
+    const size_t bytes = std::min(value.size(), sizeof word);
+    std::memcpy(value.data(), &word, bytes);
+    value = value.subspan(bytes);
+  }
+}
+
+}  // namespace gossamer

@@ -1,0 +1,100 @@
+// What a benchmark does: the core workloads of YCSB (Cooper et al., SoCC'10).
+//
+//   workload   mix                                   distribution   for example
+//   a          50 % read, 50 % update                zipfian        session store
+//   b          95 % read,  5 % update                zipfian        photo tags
+//   c          100 % read                            zipfian        user profiles
+//   d          95 % read,  5 % insert                latest         status updates
+//   e          95 % scan,  5 % insert                zipfian        threads; a scan reads 1..100
+//   keys f          50 % read, 50 % read-modify-write     zipfian        user records
+//
+// A `Workload` is the immutable description; an `OperationStream` is one thread's sequence drawn
+// from it, the same for the same seed and thread. Hot path: `Next` neither allocates nor locks.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "common/random.h"
+#include "compute/bench/zipfian.h"
+
+namespace gossamer {
+
+enum class BenchOperation : uint8_t { kRead, kUpdate, kInsert, kScan, kReadModifyWrite };
+inline constexpr size_t kBenchOperations = 5;
+
+enum class Distribution : uint8_t { kUniform, kZipfian, kLatest };
+
+// Empty for an unknown name.
+std::optional<Distribution> ParseDistribution(std::string_view name);
+std::string_view DistributionName(Distribution distribution);
+
+struct Workload {
+  char name = 'c';
+  std::array<uint32_t, kBenchOperations> percent{};  // by BenchOperation; together 100
+  Distribution distribution = Distribution::kZipfian;
+  uint32_t max_scan_length = 100;
+
+  bool has_inserts() const { return percent[static_cast<size_t>(BenchOperation::kInsert)] != 0; }
+};
+
+// Empty for anything but "a" to "f".
+std::optional<Workload> FindWorkload(std::string_view name);
+
+// The ids that exist, shared by all threads. Records are inserted in the order of ids but finish in
+// any order; reads choose among those below `acknowledged`, all of which are there: an absent key
+// is an error, never an accident of timing. (An insert that failed holds `acknowledged` back.)
+class RecordIds {
+ public:
+  // `loaded` ids exist (at least one); at most `max_inserts` will be added.
+  RecordIds(uint64_t loaded, uint64_t max_inserts);
+
+  uint64_t loaded() const { return loaded_; }
+  uint64_t max_inserts() const { return max_inserts_; }
+
+  // Every id below this has been inserted. At least `loaded`.
+  uint64_t acknowledged() const { return acknowledged_.load(std::memory_order_acquire); }
+  uint64_t TakeNext() { return next_.fetch_add(1, std::memory_order_relaxed); }
+  void Acknowledge(uint64_t id);
+
+ private:
+  bool IsDone(uint64_t id) const;
+
+  const uint64_t loaded_;
+  const uint64_t max_inserts_;
+  std::atomic<uint64_t> next_;
+  std::atomic<uint64_t> acknowledged_;
+  std::unique_ptr<std::atomic<uint64_t>[]> done_;  // a bit for each insert
+};
+
+struct Operation {
+  BenchOperation kind;
+  uint32_t scan_length;  // of a scan
+  uint64_t id;
+};
+
+class OperationStream {
+ public:
+  // `ids` outlives the stream.
+  OperationStream(const Workload& workload, double theta, uint64_t seed, uint32_t thread,
+                  RecordIds& ids);
+
+  Operation Next();
+
+ private:
+  uint64_t ExistingId();
+  uint64_t ZipfianId(uint64_t records);
+
+  const Workload workload_;
+  RecordIds& ids_;
+  const uint64_t expected_ids_;  // ids at the end of the run, and as many again as it inserts
+  Random random_;
+  ScrambledZipfian zipfian_;
+  Latest latest_;
+};
+
+}  // namespace gossamer

@@ -1,0 +1,341 @@
+#include "compute/bench/workload.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <thread>
+#include <unordered_set>
+
+#include "compute/bench/keys.h"
+
+namespace gossamer {
+namespace {
+
+constexpr uint64_t kDraws = 200'000;
+
+TEST(KeyCodecTest, MixingIsABijection) {
+  for (const uint32_t bits : {1u, 2u, 3u, 7u, 16u, 17u, 20u}) {
+    std::vector<bool> seen(size_t{1} << bits);
+    for (uint64_t id = 0; id < seen.size(); ++id) {
+      const uint64_t mixed = MixBits(id, bits);
+      ASSERT_LT(mixed, seen.size());
+      ASSERT_FALSE(seen[mixed]) << "two ids of " << bits << " bits become " << mixed;
+      seen[mixed] = true;
+    }
+  }
+}
+
+// Undoes MixBits step by step, which proves that it is a bijection at widths too great to
+// enumerate.
+uint64_t Unmix(uint64_t mixed, uint32_t bits) {
+  const uint64_t mask = bits == 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
+  const uint32_t half = (bits + 1) / 2;
+  uint64_t inverse = 1;  // of the multiplier, by Newton's method
+  for (int i = 0; i < 6; ++i) inverse *= 2 - 0xd6e8feb86659fd93 * inverse;
+  mixed ^= mixed >> half;
+  for (int round = 0; round < 2; ++round) {
+    mixed = (mixed * inverse) & mask;
+    mixed ^= mixed >> half;
+  }
+  return (mixed - 0x9e3779b97f4a7c15) & mask;
+}
+
+TEST(KeyCodecTest, MixingCanBeUndone) {
+  Random random(11);
+  for (const uint32_t bits : {32u, 33u, 40u, 56u, 63u, 64u}) {
+    for (int i = 0; i < 10'000; ++i) {
+      const uint64_t id = random.Next() >> (64 - bits);
+      ASSERT_EQ(Unmix(MixBits(id, bits), bits), id) << bits << " bits";
+    }
+  }
+}
+
+TEST(KeyCodecTest, EveryLengthHasDistinctKeysOfThatLength) {
+  for (uint32_t key_bytes = kMinBenchKeyBytes; key_bytes <= kMaxBenchKeyBytes; ++key_bytes) {
+    const KeyCodec codec(key_bytes);
+    const uint64_t records = std::min<uint64_t>(10'000, uint64_t{1} << codec.bits() % 64);
+    ASSERT_TRUE(codec.HasKeysFor(records));
+    std::unordered_set<std::string> keys;
+    KeyBuffer buffer;
+    for (uint64_t id = 0; id < records; ++id) {
+      const std::string_view key = codec.Encode(id, buffer);
+      ASSERT_EQ(key.size(), key_bytes);
+      ASSERT_EQ(key.starts_with("user"), key_bytes > 8);
+      ASSERT_TRUE(keys.emplace(key).second) << "key of id " << id << ", " << key_bytes << " bytes";
+    }
+  }
+}
+
+TEST(KeyCodecTest, TellsWhenIdsRunOut) {
+  EXPECT_TRUE(KeyCodec(8).HasKeysFor(~uint64_t{0}));
+  EXPECT_TRUE(KeyCodec(4).HasKeysFor(uint64_t{1} << 32));
+  EXPECT_FALSE(KeyCodec(4).HasKeysFor((uint64_t{1} << 32) + 1));
+  EXPECT_TRUE(KeyCodec(9).HasKeysFor(65'536));  // five digits
+  EXPECT_FALSE(KeyCodec(9).HasKeysFor(65'537));
+  EXPECT_TRUE(KeyCodec(32).HasKeysFor(uint64_t{1} << 63));
+}
+
+// Loads are in random order: of a run of ids, each next key is as often below as above the one
+// before.
+TEST(KeyCodecTest, KeysAreInRandomOrder) {
+  for (const uint32_t key_bytes : {4u, 8u, 12u, 24u, 32u}) {
+    const KeyCodec codec(key_bytes);
+    KeyBuffer buffer;
+    std::string last;
+    uint64_t ascents = 0;
+    for (uint64_t id = 0; id < 10'000; ++id) {
+      std::string key(codec.Encode(id, buffer));
+      ascents += key > last;
+      last = std::move(key);
+    }
+    EXPECT_NEAR(static_cast<double>(ascents), 5'000, 300) << key_bytes << " bytes";
+  }
+}
+
+TEST(FillValueTest, DependsOnRecordAndSeedOnly) {
+  std::string first(100, '\0');
+  std::string again(100, '\0');
+  std::string other_record(100, '\0');
+  std::string other_seed(100, '\0');
+  FillValue(5, 1, first);
+  FillValue(5, 1, again);
+  FillValue(6, 1, other_record);
+  FillValue(5, 2, other_seed);
+  EXPECT_EQ(first, again);
+  EXPECT_NE(first, other_record);
+  EXPECT_NE(first, other_seed);
+  std::string shorter(13, '\0');
+  FillValue(5, 1, shorter);
+  EXPECT_EQ(shorter, first.substr(0, 13));
+  FillValue(5, 1, {});
+}
+
+TEST(WorkloadTest, OnlyAToFAreKnown) {
+  for (const char* name : {"a", "b", "c", "d", "e", "f"}) {
+    ASSERT_TRUE(FindWorkload(name));
+    EXPECT_EQ(FindWorkload(name)->name, name[0]);
+  }
+  for (const char* name : {"", "g", "A", "ab"}) EXPECT_FALSE(FindWorkload(name)) << name;
+  for (const char* name : {"uniform", "zipfian", "latest"}) {
+    EXPECT_EQ(DistributionName(*ParseDistribution(name)), name);
+  }
+  EXPECT_FALSE(ParseDistribution("normal"));
+}
+
+TEST(WorkloadTest, MixesAndDefaultsAreThoseOfYcsb) {
+  struct Expected {
+    const char* name;
+    std::array<double, kBenchOperations> share;  // read, update, insert, scan, read-modify-write
+    Distribution distribution;
+  };
+  const Expected kExpected[] = {
+      {"a", {0.50, 0.50, 0, 0, 0}, Distribution::kZipfian},
+      {"b", {0.95, 0.05, 0, 0, 0}, Distribution::kZipfian},
+      {"c", {1.00, 0, 0, 0, 0}, Distribution::kZipfian},
+      {"d", {0.95, 0, 0.05, 0, 0}, Distribution::kLatest},
+      {"e", {0, 0, 0.05, 0.95, 0}, Distribution::kZipfian},
+      {"f", {0.50, 0, 0, 0, 0.50}, Distribution::kZipfian},
+  };
+  for (const Expected& expected : kExpected) {
+    SCOPED_TRACE(expected.name);
+    const Workload workload = *FindWorkload(expected.name);
+    EXPECT_EQ(workload.distribution, expected.distribution);
+    RecordIds ids(1'000, kDraws);
+    OperationStream stream(workload, 0.99, 42, 0, ids);
+    std::array<uint64_t, kBenchOperations> counts{};
+    for (uint64_t i = 0; i < kDraws; ++i) {
+      const Operation operation = stream.Next();
+      ++counts[static_cast<size_t>(operation.kind)];
+      if (operation.kind == BenchOperation::kInsert) {
+        ASSERT_EQ(operation.id, ids.acknowledged());
+        ids.Acknowledge(operation.id);
+      } else {
+        ASSERT_LT(operation.id, ids.acknowledged());
+      }
+    }
+    for (size_t kind = 0; kind < kBenchOperations; ++kind) {
+      EXPECT_NEAR(static_cast<double>(counts[kind]) / kDraws, expected.share[kind], 0.005);
+      EXPECT_EQ(counts[kind] == 0, expected.share[kind] == 0);
+    }
+  }
+}
+
+TEST(WorkloadTest, ScansAreOfOneToAHundredKeysUniformly) {
+  RecordIds ids(1'000, kDraws);
+  OperationStream stream(*FindWorkload("e"), 0.99, 42, 0, ids);
+  std::map<uint32_t, uint64_t> lengths;
+  uint64_t scans = 0;
+  for (uint64_t i = 0; i < kDraws; ++i) {
+    const Operation operation = stream.Next();
+    if (operation.kind != BenchOperation::kScan) continue;
+    ++lengths[operation.scan_length];
+    ++scans;
+  }
+  EXPECT_EQ(lengths.begin()->first, 1u);
+  EXPECT_EQ(lengths.rbegin()->first, 100u);
+  for (const auto& [length, count] : lengths) {
+    EXPECT_NEAR(static_cast<double>(count), static_cast<double>(scans) / 100, 250) << length;
+  }
+}
+
+TEST(WorkloadTest, SameSeedAndThreadSameOperations) {
+  RecordIds ids(1'000, 0);
+  OperationStream a(*FindWorkload("a"), 0.99, 42, 1, ids);
+  OperationStream b(*FindWorkload("a"), 0.99, 42, 1, ids);
+  OperationStream other(*FindWorkload("a"), 0.99, 42, 2, ids);
+  uint64_t differences = 0;
+  for (int i = 0; i < 1'000; ++i) {
+    const Operation operation = a.Next();
+    const Operation same = b.Next();
+    EXPECT_EQ(operation.id, same.id);
+    EXPECT_EQ(operation.kind, same.kind);
+    differences += operation.id != other.Next().id;
+  }
+  EXPECT_GT(differences, 500u);
+}
+
+TEST(RecordIdsTest, AcknowledgesOnlyWithoutGaps) {
+  RecordIds ids(10, 100);
+  for (uint64_t id = 10; id < 14; ++id) EXPECT_EQ(ids.TakeNext(), id);
+  ids.Acknowledge(11);
+  ids.Acknowledge(13);
+  EXPECT_EQ(ids.acknowledged(), 10u);
+  ids.Acknowledge(10);
+  EXPECT_EQ(ids.acknowledged(), 12u);
+  ids.Acknowledge(12);
+  EXPECT_EQ(ids.acknowledged(), 14u);
+}
+
+TEST(RecordIdsTest, ThreadsTogetherAcknowledgeEverything) {
+  constexpr uint64_t kInserts = 100'000;
+  RecordIds ids(1, kInserts);
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&ids] {
+      for (uint64_t i = 0; i < kInserts / 4; ++i) ids.Acknowledge(ids.TakeNext());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(ids.acknowledged(), kInserts + 1);
+}
+
+// --- distributions
+// ------------------------------------------------------------------------------------
+
+TEST(ZetaTest, EqualsTheSum) {
+  for (const double theta : {0.01, 0.5, 0.9, 0.99}) {
+    for (const uint64_t n : {1u, 2u, 3u, 100u, 1'999u, 2'000u, 2'001u, 5'000u, 1'000'000u}) {
+      double sum = 0;
+      for (uint64_t i = n; i > 0; --i) sum += std::pow(static_cast<double>(i), -theta);
+      EXPECT_NEAR(Zeta(n, theta) / sum, 1, 1e-11) << n << ", theta " << theta;
+    }
+  }
+}
+
+TEST(ZetaTest, IsTheConstantOfYcsb) {
+  // ScrambledZipfianGenerator.ZETAN, for 10^10 items and theta 0.99.
+  EXPECT_NEAR(Zeta(ScrambledZipfian::kRanks, 0.99), 26.46902820178302, 1e-8);
+}
+
+TEST(ZipfianTest, PopularRanksHaveTheirShare) {
+  constexpr uint64_t kItems = 1'000;
+  for (const double theta : {0.5, 0.9, 0.99}) {
+    SCOPED_TRACE(theta);
+    const Zipfian zipfian(kItems, theta);
+    Random random(3);
+    std::vector<uint64_t> counts(kItems);
+    for (uint64_t i = 0; i < kDraws; ++i) ++counts[zipfian.Draw(random)];
+    const double zeta = Zeta(kItems, theta);
+    const double share_of_first = 1 / zeta;
+    const double share_of_second = std::pow(2, -theta) / zeta;
+    const auto tolerance = [](double share) { return 5 * std::sqrt(share / kDraws); };
+    EXPECT_NEAR(static_cast<double>(counts[0]) / kDraws, share_of_first, tolerance(share_of_first));
+    EXPECT_NEAR(static_cast<double>(counts[1]) / kDraws, share_of_second,
+                tolerance(share_of_second));
+    // The continuous formula is an approximation: over ranges of ranks it is within some per cent.
+    for (const uint64_t below : {10u, 100u, 500u}) {
+      uint64_t drawn = 0;
+      for (uint64_t rank = 0; rank < below; ++rank) drawn += counts[rank];
+      EXPECT_NEAR(static_cast<double>(drawn) / kDraws, Zeta(below, theta) / zeta, 0.03) << below;
+    }
+  }
+}
+
+TEST(ZipfianTest, FewItemsAreAllDrawn) {
+  Random random(4);
+  for (uint64_t items = 1; items <= 4; ++items) {
+    const Zipfian zipfian(items, 0.99);
+    std::set<uint64_t> seen;
+    for (int i = 0; i < 10'000; ++i) seen.insert(zipfian.Draw(random));
+    EXPECT_EQ(seen.size(), items);
+    EXPECT_EQ(*seen.rbegin(), items - 1);
+  }
+}
+
+TEST(ScrambledZipfianTest, HasTheSkewOfYcsbSpreadOverAllRecords) {
+  constexpr uint64_t kRecords = 10'000;
+  const ScrambledZipfian zipfian(0.99);
+  Random random(5);
+  std::vector<uint64_t> counts(kRecords);
+  for (uint64_t i = 0; i < kDraws; ++i) ++counts[zipfian.Draw(random, kRecords)];
+  const uint64_t most = *std::max_element(counts.begin(), counts.end());
+  EXPECT_EQ(counts[FnvHash(0) % kRecords], most);
+  EXPECT_NEAR(static_cast<double>(most) / kDraws, 1 / 26.469, 0.003);
+  // The tenths of the records share what the popular ones leave: none is empty, none has most.
+  for (uint64_t tenth = 0; tenth < 10; ++tenth) {
+    uint64_t drawn = 0;
+    for (uint64_t id = tenth * kRecords / 10; id < (tenth + 1) * kRecords / 10; ++id) {
+      drawn += counts[id];
+    }
+    EXPECT_GT(drawn, kDraws / 20);
+    EXPECT_LT(drawn, kDraws / 4);
+  }
+}
+
+TEST(LatestTest, FavoursTheNewestAsRecordsGrow) {
+  Latest latest(0.99);
+  Random random(6);
+  for (const uint64_t records : {1u, 2u, 1'000u, 1'001u, 100'000u}) {
+    uint64_t newest = 0;
+    for (uint64_t i = 0; i < kDraws; ++i) {
+      const uint64_t id = latest.Draw(random, records);
+      ASSERT_LT(id, records);
+      newest += id == records - 1;
+    }
+    const double share = 1 / Zeta(records, 0.99);
+    EXPECT_NEAR(static_cast<double>(newest) / kDraws, share, 5 * std::sqrt(share / kDraws) + 1e-3)
+        << records << " records";
+  }
+}
+
+TEST(UniformTest, DrawsAllRecordsAlike) {
+  constexpr uint64_t kRecords = 100;
+  Workload workload = *FindWorkload("c");
+  workload.distribution = Distribution::kUniform;
+  RecordIds ids(kRecords, 0);
+  OperationStream stream(workload, 0.99, 7, 0, ids);
+  std::vector<uint64_t> counts(kRecords);
+  for (uint64_t i = 0; i < kDraws; ++i) ++counts[stream.Next().id];
+  for (const uint64_t count : counts) {
+    EXPECT_NEAR(static_cast<double>(count), double{kDraws} / kRecords, 250);
+  }
+}
+
+// A run that inserts far more than was loaded still ends and draws only what is there.
+TEST(WorkloadTest, ManyInsertsIntoOneRecord) {
+  RecordIds ids(1, kDraws);
+  OperationStream stream(*FindWorkload("e"), 0.99, 42, 0, ids);
+  for (uint64_t i = 0; i < kDraws; ++i) {
+    const Operation operation = stream.Next();
+    if (operation.kind == BenchOperation::kInsert) {
+      ids.Acknowledge(operation.id);
+    } else {
+      ASSERT_LT(operation.id, ids.acknowledged());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gossamer

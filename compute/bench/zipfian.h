@@ -1,0 +1,118 @@
+// The distributions of YCSB: which record an operation touches.
+//
+// `Zipfian` is the generator of Gray et al. ("Quickly generating billion-record synthetic
+// databases", SIGMOD'94): rank r of n is drawn with probability 1 / (r + 1)^theta / zeta(n),
+// approximately (the two first ranks exactly, the rest by a continuous formula). `ScrambledZipfian`
+// spreads the popular ranks over all records by the hash and the constants of YCSB: ranks come from
+// a fixed 10^10, whatever the number of records, so that the skew is the one known from YCSB (the
+// most popular record has 3.8 % of the accesses at theta 0.99). `Latest` favours the record
+// inserted last.
+//
+// Cost: one `pow` a draw. Thread-safety: immutable but for `Latest`, which belongs to a thread.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "common/random.h"
+
+namespace gossamer {
+
+// The sum of 1 / i^theta for i in [1, n]: its first terms, the rest by the Euler-Maclaurin formula,
+// whose error here is below 1e-12. Costs some thousand `pow` at most. 0 <= theta < 1.
+inline double Zeta(uint64_t n, double theta) {
+  constexpr uint64_t kExactTerms = 2'000;
+  const uint64_t exact = std::min(n, kExactTerms);
+  double sum = 0;
+  for (uint64_t i = exact; i > 0; --i) sum += std::pow(static_cast<double>(i), -theta);
+  if (n == exact) return sum;
+  const auto from = static_cast<double>(exact);
+  const auto to = static_cast<double>(n);
+  const auto term = [theta](double x) { return std::pow(x, -theta); };
+  const auto slope = [theta](double x) { return -theta * std::pow(x, -theta - 1); };
+  sum += (std::pow(to, 1 - theta) - std::pow(from, 1 - theta)) / (1 - theta);
+  sum += (term(to) - term(from)) / 2;
+  sum += (slope(to) - slope(from)) / 12;
+  return sum;
+}
+
+class Zipfian {
+ public:
+  // `items` > 0 and 0 < theta < 1.
+  Zipfian(uint64_t items, double theta)
+      : items_(items),
+        zeta_(Zeta(items, theta)),
+        alpha_(1 / (1 - theta)),
+        second_rank_(1 + std::pow(0.5, theta)) {
+    const double zeta_of_two = Zeta(2, theta);
+    eta_ = items_ <= 2 ? 1
+                       : (1 - std::pow(2 / static_cast<double>(items), 1 - theta)) /
+                             (1 - zeta_of_two / zeta_);
+  }
+
+  // A rank in [0, items); 0 is the most popular.
+  uint64_t Draw(Random& random) const {
+    const double unit = random.Unit();
+    const double scaled = unit * zeta_;
+    if (scaled < 1 || items_ == 1) return 0;
+    if (scaled < second_rank_ || items_ == 2) return 1;
+    const double rank = static_cast<double>(items_) * std::pow(eta_ * unit - eta_ + 1, alpha_);
+    return std::min(static_cast<uint64_t>(rank), items_ - 1);
+  }
+
+  uint64_t items() const { return items_; }
+
+ private:
+  uint64_t items_;
+  double zeta_;
+  double alpha_;
+  double second_rank_;  // of `unit * zeta`: below it lies rank 1
+  double eta_;
+};
+
+// FNV-1a over the eight bytes of a number, as YCSB scrambles ranks.
+constexpr uint64_t FnvHash(uint64_t value) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (int i = 0; i < 8; ++i) {
+    hash = (hash ^ (value & 0xff)) * 0x100000001b3;
+    value >>= 8;
+  }
+  return hash;
+}
+
+class ScrambledZipfian {
+ public:
+  static constexpr uint64_t kRanks = 10'000'000'000;
+
+  explicit ScrambledZipfian(double theta) : ranks_(kRanks, theta) {}
+
+  // A record in [0, records), records > 0.
+  uint64_t Draw(Random& random, uint64_t records) const {
+    return FnvHash(ranks_.Draw(random)) % records;
+  }
+
+ private:
+  Zipfian ranks_;
+};
+
+// Recency is distributed as ranks are. The distribution is fitted anew whenever the number of
+// records has grown by 1/1024 of itself, so that draws between inserts cost no more than others.
+class Latest {
+ public:
+  explicit Latest(double theta) : theta_(theta), ages_(1, theta) {}
+
+  // A record in [0, records), records > 0; records - 1 is the most popular.
+  uint64_t Draw(Random& random, uint64_t records) {
+    if (records < ages_.items() || records > ages_.items() + ages_.items() / 1024) {
+      ages_ = Zipfian(records, theta_);
+    }
+    return records - 1 - ages_.Draw(random);
+  }
+
+ private:
+  double theta_;
+  Zipfian ages_;
+};
+
+}  // namespace gossamer
