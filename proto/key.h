@@ -24,7 +24,7 @@ class Key {
   Key() = default;
   // `key` is at most kMaxKeyBytes long.
   explicit Key(KeyView key) : size_(static_cast<uint8_t>(key.size())) {
-    std::memcpy(bytes_.data(), key.data(), key.size());
+    key.copy(bytes_.data(), key.size());  // unlike memcpy, takes a view of nothing
   }
 
   KeyView view() const { return {bytes_.data(), size_}; }
@@ -63,7 +63,7 @@ inline KeyView Separator(KeyView left, KeyView right) {
 // The first 8 bytes as a big-endian integer, padded with zeros: orders keys that differ there.
 inline uint64_t KeyPrefix(KeyView key) {
   uint64_t word = 0;
-  std::memcpy(&word, key.data(), std::min<size_t>(key.size(), 8));
+  key.copy(reinterpret_cast<char*>(&word), sizeof word);
   return __builtin_bswap64(word);
 }
 

@@ -1,0 +1,119 @@
+#include "proto/key.h"
+
+#include <set>
+
+#include "proto/test_support.h"
+
+namespace gossamer {
+namespace {
+
+using std::string_literals::operator""s;
+
+TEST(Key, HoldsAnyBytes) {
+  for (const std::string& text : {""s, "\0"s, "a\0b"s, std::string(kMaxKeyBytes, '\xff')}) {
+    const Key key{text};
+    EXPECT_EQ(key.view(), text);
+    EXPECT_EQ(key.size(), text.size());
+    EXPECT_TRUE(key == Key{text});
+    EXPECT_FALSE(key == Key{"other"});
+  }
+  EXPECT_EQ(Key().view(), "");
+}
+
+// An empty view need not point anywhere; memcpy may not be told so, not even for 0 bytes.
+TEST(Key, TakesAViewOfNothing) {
+  EXPECT_EQ(Key(KeyView()), Key(""));
+  EXPECT_EQ(KeyPrefix(KeyView()), 0u);
+  EXPECT_EQ(KeyHash(KeyView()), KeyHash(""));
+}
+
+TEST(HighFence, AdmitsWhatLiesBelow) {
+  const HighFence fence = HighFence::At("m");
+  EXPECT_TRUE(fence.Admits(""));
+  EXPECT_TRUE(fence.Admits("lzz"));
+  EXPECT_FALSE(fence.Admits("m"));
+  EXPECT_FALSE(fence.Admits("m\0"s));
+  EXPECT_FALSE(fence.Admits("\xff"));  // bytes are unsigned
+  EXPECT_TRUE(HighFence().Admits(std::string(kMaxKeyBytes, '\xff')));
+  EXPECT_FALSE(HighFence::At("").Admits(""));
+}
+
+TEST(HighFence, InfiniteOnesAreEqualWhateverTheirKey) {
+  HighFence infinite = HighFence::At("m");
+  infinite.infinite = true;
+  EXPECT_EQ(infinite, HighFence());
+  EXPECT_FALSE(HighFence::At("") == HighFence());
+  EXPECT_EQ(HighFence::At("m"), HighFence::At("m"));
+  EXPECT_FALSE(HighFence::At("m") == HighFence::At("n"));
+}
+
+class KeyTest : public test::SeededTest {
+ protected:
+  // Two keys that often share a prefix.
+  std::pair<std::string, std::string> RandomPair() {
+    const std::string common = random.String(random.Below(16));
+    return {common + random.String(random.Below(17)), common + random.String(random.Below(17))};
+  }
+};
+
+// Whether some string of `size` bytes s has left < s <= right: the greatest candidate is a prefix
+// of right.
+bool SeparatorOfSizeExists(KeyView left, KeyView right, size_t size) {
+  return left < right.substr(0, size);
+}
+
+TEST_F(KeyTest, SeparatorIsTheShortest) {
+  for (int i = 0; i < 20000; ++i) {
+    auto [left, right] = RandomPair();
+    if (left == right) continue;
+    if (right < left) std::swap(left, right);
+    const KeyView separator = Separator(left, right);
+    ASSERT_LT(KeyView(left), separator);
+    ASSERT_LE(separator, KeyView(right));
+    for (size_t size = 0; size < separator.size(); ++size) {
+      ASSERT_FALSE(SeparatorOfSizeExists(left, right, size));
+    }
+  }
+}
+
+TEST(Separator, OfKeysWherePrefixOrNulDecides) {
+  EXPECT_EQ(Separator("", "abc"), "a");
+  EXPECT_EQ(Separator("ab", "abc"), "abc");
+  EXPECT_EQ(Separator("ab", "ab\0"s), "ab\0"s);
+  EXPECT_EQ(Separator("abc", "abd"), "abd");
+  EXPECT_EQ(Separator("a9zz", "b1"), "b");
+}
+
+TEST_F(KeyTest, PrefixOrdersAsKeysDo) {
+  for (int i = 0; i < 20000; ++i) {
+    const auto [a, b] = RandomPair();
+    ASSERT_TRUE(KeyPrefix(a) >= KeyPrefix(b) || a < b);
+    ASSERT_TRUE(a.substr(0, 8) != b.substr(0, 8) || KeyPrefix(a) == KeyPrefix(b));
+  }
+  EXPECT_EQ(KeyPrefix("abcdefghi"), 0x6162636465666768u);
+  EXPECT_EQ(KeyPrefix("a"), 0x6100000000000000u);
+  EXPECT_EQ(KeyPrefix("\xff"), 0xff00000000000000u);
+}
+
+// The hash places keys in groups: other values would be another format.
+TEST(KeyHash, GoldenValues) {
+  EXPECT_EQ(KeyHash(""), 0x9e3779b97f4a7c15u);
+  EXPECT_EQ(KeyHash("\0"s), 0x25b775faeca8f520u);
+  EXPECT_EQ(KeyHash("a"), 0x97956212fcbbd79au);
+  EXPECT_EQ(KeyHash("abcdefgh"), 0x0cde3d5780c92708u);
+  EXPECT_EQ(KeyHash("abcdefghi"), 0x2f7f43affe6a8031u);
+  EXPECT_EQ(KeyHash(std::string(8, '\0')), 0xecc3d462bf4e9f2bu);
+  EXPECT_EQ(KeyHash(std::string(32, 'x')), 0x6c52ffc3cf34a776u);
+}
+
+TEST(KeyHash, ConsecutiveIntegersNeverCollide) {
+  std::set<uint64_t> seen;
+  for (uint64_t i = 0; i < 20000; ++i) {
+    const uint64_t big_endian = __builtin_bswap64(i);
+    seen.insert(KeyHash({reinterpret_cast<const char*>(&big_endian), 8}));
+  }
+  EXPECT_EQ(seen.size(), 20000u);
+}
+
+}  // namespace
+}  // namespace gossamer
