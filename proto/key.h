@@ -11,7 +11,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "proto/region.h"
+#include "proto/store_parameters.h"
 
 namespace gossamer {
 

@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-#include "proto/region.h"
+#include "proto/store_parameters.h"
 
 namespace gossamer {
 

@@ -6,32 +6,20 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
+#include <string>
 #include <type_traits>
 
 #include "proto/crc32c.h"
+#include "proto/leaf_geometry.h"
 #include "proto/remote_ptr.h"
+#include "proto/store_parameters.h"
 
 namespace gossamer {
 
 inline constexpr uint64_t kRegionMagic = 0x52454d4153534f47;  // "GOSSAMER"
 inline constexpr uint32_t kFormatVersion = 1;
-
-// Fixed when a store is created; every client and every later memory server must agree.
-struct StoreParameters {
-  uint32_t node_bytes = 1024;        // a power of two, 256..4096, at most the path MTU
-  uint16_t max_key_bytes = 32;       // 1..32
-  uint16_t inline_value_bytes = 16;  // 0..64: longer values go to value blocks
-
-  friend bool operator==(const StoreParameters&, const StoreParameters&) = default;
-};
-static_assert(sizeof(StoreParameters) == 8);
-
-inline constexpr uint32_t kMinNodeBytes = 256;
-inline constexpr uint32_t kMaxNodeBytes = 4096;
-inline constexpr uint32_t kMaxKeyBytes = 32;
-inline constexpr uint32_t kMaxInlineValueBytes = 64;
-inline constexpr uint32_t kMaxValueBytes = 1 << 20;
 
 struct RegionHeader {
   uint64_t magic;
@@ -40,7 +28,7 @@ struct RegionHeader {
   uint64_t store_id;
   uint64_t incarnation;  // of this memory server: new at each start
   uint64_t region_bytes;
-  uint64_t lock_table_bytes;
+  uint64_t lock_table_bytes;  // a power of two, 8 B..32 GiB
   uint64_t chunk_bytes;
   StoreParameters parameters;
   uint16_t server_id;
@@ -62,5 +50,77 @@ inline constexpr uint64_t kFirstLeafOffset = 4096;
 // Extents are handed out from here on.
 inline constexpr uint64_t kHeapOffset = 8192;
 static_assert(kFirstLeafOffset + kMaxNodeBytes <= kHeapOffset);
+
+// ---- Reading the header -----------------------------------------------------------------------------
+
+enum class RegionVerdict : uint8_t {
+  kAccepted,
+  kNotGossamer,   // too short, or without the magic word
+  kOtherFormat,   // of another format version: `header.format_version` names it, the rest means nothing
+  kBadChecksum,   // damaged, or torn
+  kUnusable,      // whole, but with sizes that this build cannot work with
+};
+
+// What a client learns from the first bytes of a region.
+struct RegionReading {
+  RegionVerdict verdict = RegionVerdict::kNotGossamer;
+  RegionHeader header{};  // to be used only when accepted
+
+  bool accepted() const { return verdict == RegionVerdict::kAccepted; }
+  // Why it was not accepted, to be put behind the name of the memory server.
+  std::string Problem() const;
+};
+
+// Whether the sizes in `header` are such that every offset a client computes from them lies in the region.
+constexpr bool IsUsable(const RegionHeader& header) {
+  return IsStorable(header.parameters) && header.region_bytes >= kHeapOffset &&
+         header.region_bytes <= kMaxOffset + 1 && header.lock_table_bytes >= sizeof(uint64_t) &&
+         header.lock_table_bytes <= uint64_t{1} << 35 &&
+         (header.lock_table_bytes & (header.lock_table_bytes - 1)) == 0 &&
+         header.chunk_bytes >= header.parameters.node_bytes;
+}
+
+// Reads the header from the first bytes of a region; those behind it do not matter. The order of the
+// questions gives the clearest answer: magic word and format version lie where they lie in every format.
+inline RegionReading ParseRegionHeader(std::span<const std::byte> bytes) {
+  RegionReading reading;
+  if (bytes.size() < sizeof(RegionHeader)) return reading;
+  std::memcpy(&reading.header, bytes.data(), sizeof(RegionHeader));
+  if (reading.header.magic != kRegionMagic) {
+    reading.verdict = RegionVerdict::kNotGossamer;
+  } else if (reading.header.format_version != kFormatVersion) {
+    reading.verdict = RegionVerdict::kOtherFormat;
+  } else if (reading.header.checksum != HeaderChecksum(reading.header)) {
+    reading.verdict = RegionVerdict::kBadChecksum;
+  } else if (!IsUsable(reading.header)) {
+    reading.verdict = RegionVerdict::kUnusable;
+  } else {
+    reading.verdict = RegionVerdict::kAccepted;
+  }
+  return reading;
+}
+
+inline std::string RegionReading::Problem() const {
+  switch (verdict) {
+    case RegionVerdict::kAccepted:
+      return "";
+    case RegionVerdict::kNotGossamer:
+      return "not a Gossamer region";
+    case RegionVerdict::kOtherFormat:
+      return "region of format version " + std::to_string(header.format_version) +
+             "; this build speaks version " + std::to_string(kFormatVersion);
+    case RegionVerdict::kBadChecksum:
+      return "region header does not match its checksum";
+    case RegionVerdict::kUnusable:
+      return "region header with sizes that this build cannot use: node_bytes " +
+             std::to_string(header.parameters.node_bytes) + ", max_key_bytes " +
+             std::to_string(header.parameters.max_key_bytes) + ", inline_value_bytes " +
+             std::to_string(header.parameters.inline_value_bytes) + ", region_bytes " +
+             std::to_string(header.region_bytes) + ", lock_table_bytes " +
+             std::to_string(header.lock_table_bytes) + ", chunk_bytes " +
+             std::to_string(header.chunk_bytes);
+  }
+  return "region header of an unknown kind";
+}
 
 }  // namespace gossamer

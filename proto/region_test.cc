@@ -1,0 +1,131 @@
+#include "proto/region.h"
+
+#include "proto/test_support.h"
+
+namespace gossamer {
+namespace {
+
+using test::Bytes;
+using test::BytesOf;
+using test::ForEachBitFlip;
+using test::ForEachMixture;
+using test::ToHex;
+
+RegionHeader Header() {
+  RegionHeader header{};
+  header.magic = kRegionMagic;
+  header.format_version = kFormatVersion;
+  header.store_id = 0x1122334455667788;
+  header.incarnation = 0x0102030405060708;
+  header.region_bytes = 1 << 30;
+  header.lock_table_bytes = 1 << 17;
+  header.chunk_bytes = 32 << 20;
+  header.server_id = 5;
+  header.checksum = HeaderChecksum(header);
+  return header;
+}
+
+Bytes Image(const RegionHeader& header) {
+  const auto bytes = BytesOf(header);
+  return {bytes.begin(), bytes.end()};
+}
+
+TEST(RegionHeader, GoldenBytes) {
+  EXPECT_EQ(ToHex(BytesOf(Header())),
+            "474f5353414d455201000000f0d35bc288776655443322110807060504030201"
+            "0000004000000000000002000000000000000002000000000004000020001000"
+            "0500000000000000");
+}
+
+TEST(RegionHeader, PlacesOfTheSuperblock) {
+  EXPECT_EQ(kRootWordOffset, 2048u);
+  EXPECT_EQ(kFirstLeafOffset, 4096u);
+  EXPECT_EQ(kHeapOffset, 8192u);
+}
+
+TEST(ParseRegionHeader, AcceptsAndIgnoresWhatLiesBehind) {
+  Bytes bytes = Image(Header());
+  bytes.resize(4096, std::byte{0x55});
+  const RegionReading reading = ParseRegionHeader(bytes);
+  ASSERT_TRUE(reading.accepted());
+  EXPECT_EQ(reading.header.store_id, 0x1122334455667788u);
+  EXPECT_EQ(reading.header.parameters, StoreParameters());
+  EXPECT_EQ(reading.Problem(), "");
+}
+
+TEST(ParseRegionHeader, RejectsEverySingleBitError) {
+  ForEachBitFlip(Image(Header()), [](const Bytes& image, size_t bit) {
+    const RegionVerdict expected = bit < 64   ? RegionVerdict::kNotGossamer
+                                   : bit < 96 ? RegionVerdict::kOtherFormat
+                                              : RegionVerdict::kBadChecksum;
+    ASSERT_EQ(ParseRegionHeader(image).verdict, expected) << bit;
+  });
+}
+
+TEST(ParseRegionHeader, RejectsWhatIsTooShort) {
+  const Bytes image = Image(Header());
+  for (size_t size = 0; size < image.size(); ++size) {
+    const Bytes part(image.begin(), image.begin() + static_cast<ptrdiff_t>(size));
+    ASSERT_EQ(ParseRegionHeader(part).verdict, RegionVerdict::kNotGossamer);
+  }
+}
+
+TEST(ParseRegionHeader, RejectsMemoryThatNobodyWrote) {
+  EXPECT_EQ(ParseRegionHeader(Bytes(4096)).verdict, RegionVerdict::kNotGossamer);
+  EXPECT_EQ(ParseRegionHeader(Bytes(4096)).Problem(), "not a Gossamer region");
+}
+
+TEST(ParseRegionHeader, NamesAnotherFormat) {
+  RegionHeader header = Header();
+  header.format_version = 7;  // whose checksum may lie anywhere
+  const RegionReading reading = ParseRegionHeader(Image(header));
+  EXPECT_EQ(reading.verdict, RegionVerdict::kOtherFormat);
+  EXPECT_EQ(reading.Problem(), "region of format version 7; this build speaks version 1");
+}
+
+TEST(ParseRegionHeader, RejectsSizesThatItCannotUse) {
+  const auto verdict = [](auto&& change) {
+    RegionHeader header = Header();
+    change(header);
+    header.checksum = HeaderChecksum(header);
+    return ParseRegionHeader(Image(header)).verdict;
+  };
+  constexpr auto kUnusable = RegionVerdict::kUnusable;
+  EXPECT_EQ(verdict([](RegionHeader& h) { h.parameters.node_bytes = 0; }), kUnusable);
+  EXPECT_EQ(verdict([](RegionHeader& h) { h.parameters.node_bytes = 1000; }), kUnusable);
+  EXPECT_EQ(verdict([](RegionHeader& h) { h.parameters.node_bytes = 8192; }), kUnusable);
+  EXPECT_EQ(verdict([](RegionHeader& h) { h.parameters = {256, 32, 64}; }), kUnusable);
+  EXPECT_EQ(verdict([](RegionHeader& h) { h.parameters.max_key_bytes = 0; }), kUnusable);
+  EXPECT_EQ(verdict([](RegionHeader& h) { h.parameters.max_key_bytes = 33; }), kUnusable);
+  EXPECT_EQ(verdict([](RegionHeader& h) { h.parameters.inline_value_bytes = 65; }), kUnusable);
+  EXPECT_EQ(verdict([](RegionHeader& h) { h.region_bytes = kHeapOffset - 1; }), kUnusable);
+  EXPECT_EQ(verdict([](RegionHeader& h) { h.region_bytes = kMaxOffset + 2; }), kUnusable);
+  EXPECT_EQ(verdict([](RegionHeader& h) { h.lock_table_bytes = 0; }), kUnusable);
+  EXPECT_EQ(verdict([](RegionHeader& h) { h.lock_table_bytes = 4; }), kUnusable);
+  EXPECT_EQ(verdict([](RegionHeader& h) { h.lock_table_bytes = 3 << 10; }), kUnusable);
+  EXPECT_EQ(verdict([](RegionHeader& h) { h.chunk_bytes = 0; }), kUnusable);
+  EXPECT_EQ(verdict([](RegionHeader& h) { h.lock_table_bytes = 8; }), RegionVerdict::kAccepted);
+}
+
+class RegionTest : public test::SeededTest {};
+
+// A header is written before anyone can connect; should a server be replaced under a client after
+// all, the client gets one header or the other.
+TEST_F(RegionTest, MixturesOfTwoHeadersAreRejected) {
+  RegionHeader other = Header();
+  other.store_id = 99;
+  other.incarnation = 0xfedcba9876543210;
+  other.region_bytes = 3 << 20;
+  other.parameters = {512, 8, 8};
+  other.server_id = 1;
+  other.checksum = HeaderChecksum(other);
+  const Bytes before = Image(Header());
+  const Bytes after = Image(other);
+  ForEachMixture(before, after, random, 20000, [&](const Bytes& mixture) {
+    const bool whole = mixture == before || mixture == after;
+    ASSERT_EQ(ParseRegionHeader(mixture).accepted(), whole) << ToHex(mixture);
+  });
+}
+
+}  // namespace
+}  // namespace gossamer
