@@ -1,13 +1,16 @@
 #include "common/fabric/shm.h"
 
+#include "common/fabric/shm_compute_port.h"
+#include "common/fabric/shm_memory_port.h"
+
 namespace gossamer::shm {
 
-Result<std::unique_ptr<MemoryPort>> OpenMemoryPort(const MemoryPortOptions&) {
-  return MakeError(Code::kUnsupported, "not built yet");
+Result<std::unique_ptr<MemoryPort>> OpenMemoryPort(const MemoryPortOptions& options) {
+  return ShmMemoryPort::Open(options);
 }
 
-Result<std::unique_ptr<ComputePort>> OpenComputePort(const ComputePortOptions&) {
-  return MakeError(Code::kUnsupported, "not built yet");
+Result<std::unique_ptr<ComputePort>> OpenComputePort(const ComputePortOptions& options) {
+  return ShmComputePort::Open(options);
 }
 
 }  // namespace gossamer::shm

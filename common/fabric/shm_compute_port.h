@@ -1,0 +1,58 @@
+// The compute server's side of the shm fabric: which servers there are, and their memory, mapped
+// once.
+//
+// Thread-safety: thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+#include "common/fabric/fabric.h"
+#include "common/fabric/shm_memory.h"
+#include "common/fabric/shm_socket.h"
+
+namespace gossamer::shm {
+
+// A queue pair as its server granted it.
+struct QueuePairGrant {
+  UniqueFd socket;
+  Mapping page;
+  std::shared_ptr<SharedMemory> memory;
+  uint64_t queue_pair = 0;
+  bool in_process = false;
+};
+
+class ShmComputePort final : public ComputePort {
+ public:
+  static Result<std::unique_ptr<ComputePort>> Open(const ComputePortOptions& options);
+
+  Status Connect(ServerId server, const std::string& address) override;
+  Result<std::unique_ptr<Endpoint>> NewEndpoint() override;
+
+  // Opens a queue pair; when it replaces `old` (null: none), that one is destroyed by the server
+  // first.
+  Result<QueuePairGrant> OpenQueuePair(ServerId server, const QueuePairGrant* old);
+  uint32_t connection_timeout_ms() const { return options_.connection_timeout_ms; }
+
+ private:
+  struct Server {
+    std::string address;
+    std::weak_ptr<SharedMemory> memory;
+  };
+
+  explicit ShmComputePort(const ComputePortOptions& options) : options_(options) {}
+
+  Result<QueuePairGrant> SayHello(ServerId server, const std::string& address, const Hello& hello);
+  // The memory behind `welcome`: shared with other endpoints where they have it already.
+  Result<std::shared_ptr<SharedMemory>> FindOrMap(ServerId server, const Welcome& welcome,
+                                                  const std::vector<UniqueFd>& fds);
+
+  const ComputePortOptions options_;
+  std::mutex mutex_;
+  std::unordered_map<ServerId, Server> servers_;
+};
+
+}  // namespace gossamer::shm

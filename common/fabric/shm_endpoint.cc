@@ -1,0 +1,127 @@
+#include "common/fabric/shm_endpoint.h"
+
+#include <utility>
+
+namespace gossamer::shm {
+namespace {
+
+void SetStatus(Batch& batch, VerbStatus status) {
+  for (Verb& verb : batch.verbs()) verb.status = status;
+}
+
+// Completes what is linked from `first` on. Each may be gone, and more posted, once its waiter ran.
+template <typename Posted>
+size_t CompleteAll(Posted* first) {
+  size_t count = 0;
+  while (first != nullptr) {
+    Completion* const completion = first->completion;
+    first = first->next;
+    ++count;
+    if (completion != nullptr && --completion->remaining == 0 && completion->waiter) {
+      completion->waiter.resume();
+    }
+  }
+  return count;
+}
+
+}  // namespace
+
+void ShmEndpoint::Post(Batch& batch) {
+  if (const ClientQueuePair* queue_pair = Find(batch.server())) queue_pair->PrefetchFor(batch);
+  posted_.Push(batch);
+}
+
+void ShmEndpoint::Post(ControlCall& call) {
+  ++calls_outstanding_;
+  ClientQueuePair* const queue_pair = Find(call.server);
+  if (queue_pair != nullptr && queue_pair->working()) {
+    queue_pair->Post(call);
+  } else {
+    call.status = VerbStatus::kFlushed;
+    ended_calls_.Push(call);
+  }
+}
+
+size_t ShmEndpoint::Poll() {
+  if (posted_.empty() && flushed_.empty() && calls_outstanding_ == 0) return 0;
+  const bool check_peer = ++polls_ % kPollsPerCheck == 0;
+  // First, so that a lost server is known before verbs are performed on what it leaves behind.
+  size_t completed = 0;
+  if (calls_outstanding_ != 0 || check_peer) completed += PollCalls(check_peer);
+  completed += CompleteAll(flushed_.Take());
+  // After the resumptions above, that what they flush or post to is taken in a later Poll or in
+  // order.
+  Batch* const batches = posted_.Take();
+  Perform(batches);
+  return completed + CompleteAll(batches);
+}
+
+void ShmEndpoint::Perform(Batch* first) {
+  ClientQueuePair* entered = nullptr;
+  for (Batch* batch = first; batch != nullptr; batch = batch->next) {
+    ClientQueuePair* const queue_pair = Find(batch->server());
+    if (queue_pair == nullptr) {
+      SetStatus(*batch, VerbStatus::kFlushed);
+      continue;
+    }
+    if (!queue_pair->entered) {
+      queue_pair->entered = true;
+      queue_pair->next_entered = std::exchange(entered, queue_pair);
+      queue_pair->Enter();
+    }
+    queue_pair->Perform(*batch);
+  }
+  for (; entered != nullptr; entered = entered->next_entered) {
+    entered->entered = false;
+    entered->Leave();
+  }
+}
+
+size_t ShmEndpoint::PollCalls(bool check_peer) {
+  for (const std::unique_ptr<ClientQueuePair>& queue_pair : queue_pairs_) {
+    if (queue_pair != nullptr && (check_peer || queue_pair->has_calls())) {
+      queue_pair->PollCalls(check_peer, ended_calls_);
+    }
+  }
+  const size_t completed = CompleteAll(ended_calls_.Take());
+  calls_outstanding_ -= static_cast<uint32_t>(completed);
+  return completed;
+}
+
+Status ShmEndpoint::Attach(ServerId server) {
+  if (Find(server) != nullptr) return Ok();
+  BOOST_OUTCOME_TRY(grant, port_.OpenQueuePair(server, nullptr));
+  const size_t index = ToInteger(server);
+  if (index >= queue_pairs_.size()) queue_pairs_.resize(index + 1);
+  queue_pairs_[index] =
+      std::make_unique<ClientQueuePair>(std::move(grant), port_.connection_timeout_ms());
+  return Ok();
+}
+
+Status ShmEndpoint::Reconnect(ServerId server) {
+  ClientQueuePair* const old = Find(server);
+  if (old == nullptr) return Attach(server);
+  // From here on nothing is posted on the old one, whether or not there will be a new one.
+  old->Break(ended_calls_);
+  FlushPosted(server);
+  BOOST_OUTCOME_TRY(grant, port_.OpenQueuePair(server, &old->grant()));
+  queue_pairs_[ToInteger(server)] =
+      std::make_unique<ClientQueuePair>(std::move(grant), port_.connection_timeout_ms());
+  return Ok();
+}
+
+void ShmEndpoint::FlushPosted(ServerId server) {
+  IntrusiveQueue<Batch> kept;
+  while (!posted_.empty()) {
+    Batch& batch = posted_.Pop();
+    if (batch.server() == server) {
+      SetStatus(batch, VerbStatus::kFlushed);
+      flushed_.Push(batch);
+    } else {
+      kept.Push(batch);
+    }
+  }
+  posted_ = kept;
+}
+
+}  // namespace gossamer::shm

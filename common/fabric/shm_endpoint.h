@@ -1,0 +1,70 @@
+// The endpoint of the shm fabric: performs verbs itself, as the NIC would.
+//
+// `Post` appends a batch to the endpoint's queue and starts fetching the remote lines it will
+// touch; `Poll` performs the verbs of all batches posted before it, in order, then completes them.
+// Between the two the caches work on the misses of every operation in flight at once.
+//
+// Hot path: Post(Batch&), Poll, ClientQueuePair::Perform. No allocation, no logging, no lock, no
+// system call and no virtual call for a verb; one system call for each queue pair in kPollsPerCheck
+// polls looks whether the server lives. Thread-safety: none; belongs to its thread.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "common/fabric/buffer_pool.h"
+#include "common/fabric/fabric.h"
+#include "common/fabric/shm_client_queue_pair.h"
+#include "common/fabric/shm_compute_port.h"
+
+namespace gossamer::shm {
+
+class ShmEndpoint final : public Endpoint {
+ public:
+  explicit ShmEndpoint(ShmComputePort& port) : port_(port) {}
+
+  void Post(Batch& batch) override;
+  void Post(ControlCall& call) override;
+  size_t Poll() override;
+  Status Attach(ServerId server) override;
+  Status Reconnect(ServerId server) override;
+  bool IsAttached(ServerId server) const override { return Find(server) != nullptr; }
+  const Limits& limits() const override { return limits_; }
+  BufferPool& buffers() override { return buffers_; }
+
+ private:
+  // Local memory needs no registration here.
+  class NoRegistrar final : public SlabRegistrar {
+   public:
+    Result<uint32_t> RegisterSlab(std::byte*, size_t) override { return uint32_t{0}; }
+    void UnregisterSlab(uint32_t) override {}
+  };
+
+  static constexpr uint32_t kPollsPerCheck = 256;
+
+  ClientQueuePair* Find(ServerId server) const {
+    const size_t index = ToInteger(server);
+    return index < queue_pairs_.size() ? queue_pairs_[index].get() : nullptr;
+  }
+  // Performs the batches from `first` on.
+  void Perform(Batch* first);
+  size_t PollCalls(bool check_peer);
+  // Completes as kFlushed, in the next Poll, what was posted to `server` so far.
+  void FlushPosted(ServerId server);
+
+  ShmComputePort& port_;
+  NoRegistrar registrar_;
+  BufferPool buffers_{registrar_};
+  Limits limits_{.path_mtu = kPathMtu,
+                 .max_batch_verbs = 4096,
+                 .max_outstanding_verbs = 4096,
+                 .max_inline_bytes = 0};
+  std::vector<std::unique_ptr<ClientQueuePair>> queue_pairs_;  // by server id
+  IntrusiveQueue<Batch> posted_;
+  IntrusiveQueue<Batch> flushed_;            // have their statuses, wait to be completed
+  IntrusiveQueue<ControlCall> ended_calls_;  // likewise
+  uint32_t calls_outstanding_ = 0;
+  uint32_t polls_ = 0;
+};
+
+}  // namespace gossamer::shm

@@ -1,0 +1,66 @@
+// What the shm fabric owns of the operating system: file descriptors and mappings.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "common/status.h"
+
+namespace gossamer::shm {
+
+// "WHAT: the text of errno"
+std::string ErrnoText(const std::string& what);
+
+class UniqueFd {
+ public:
+  UniqueFd() = default;
+  explicit UniqueFd(int fd) : fd_(fd) {}
+  UniqueFd(UniqueFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  UniqueFd& operator=(UniqueFd&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~UniqueFd();
+
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+
+ private:
+  int fd_ = -1;
+};
+
+// Mapped pages, unmapped at the end.
+class Mapping {
+ public:
+  Mapping() = default;
+  Mapping(Mapping&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+  Mapping& operator=(Mapping&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~Mapping();
+
+  // The whole of a memfd, shared.
+  static Result<Mapping> OfFile(const UniqueFd& file);
+  // `bytes` of zeroed private memory, aligned to 2 MB when it has that much.
+  static Result<Mapping> Anonymous(size_t bytes);
+
+  std::byte* data() const { return data_; }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  Mapping(std::byte* data, size_t bytes) : data_(data), bytes_(bytes) {}
+
+  std::byte* data_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+// A zeroed memfd whose size can no longer change, so that no process can pull pages away from
+// another.
+Result<UniqueFd> CreateMemfd(const char* name, size_t bytes, bool huge_pages);
+
+}  // namespace gossamer::shm

@@ -1,0 +1,95 @@
+// The control side of the shm fabric: Unix SOCK_SEQPACKET sockets and the messages on them.
+//
+// A connection is one queue pair. The client opens it with a Hello; the server answers with a
+// Welcome, which carries file descriptors (queue pair page, region, lock table) for a client in
+// another process, the first alone for one in its own. After that the client sends Calls and gets
+// as many back, in order. All descriptors are close-on-exec and no write raises SIGPIPE.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/fabric/fabric.h"
+#include "common/fabric/shm_handles.h"
+
+namespace gossamer::shm {
+
+inline constexpr uint32_t kMagic = 0x67736d31;  // "gsm1": changes with these messages or the page
+
+enum class HelloKind : uint32_t { kProbe, kQueuePair };
+
+struct Hello {
+  uint32_t magic = kMagic;
+  HelloKind kind = HelloKind::kProbe;  // kProbe: map the memory only
+  uint64_t client_uuid = 0;
+  uint64_t old_token = 0;  // the queue pair that this one replaces, or 0
+  uint64_t old_queue_pair = 0;
+};
+
+struct Welcome {
+  uint32_t magic = kMagic;
+  uint32_t accepted = 0;
+  uint32_t in_process = 0;
+  uint32_t reserved = 0;
+  uint64_t token = 0;  // of the server's memory
+  uint64_t queue_pair = 0;
+  uint64_t region_bytes = 0;
+  uint64_t lock_table_bytes = 0;
+  std::array<char, 128> reason{};  // why not accepted
+};
+
+struct Call {
+  uint32_t sequence = 0;
+  uint32_t bytes = 0;
+  std::array<std::byte, kMaxControlBytes> payload;
+};
+inline constexpr size_t kCallHeaderBytes = offsetof(Call, payload);
+
+// Calls sent and not answered on one queue pair; far fewer than a socket buffer holds.
+inline constexpr uint32_t kMaxCallsInFlight = 32;
+
+enum class Transfer : uint8_t { kDone, kWouldBlock, kLost };
+
+// Sends one message whole or not at all; does not block when `wait` is false.
+Transfer SendMessage(const UniqueFd& socket, std::span<const std::byte> message,
+                     std::span<const int> fds, bool wait);
+// Receives one message; `bytes` gets its length. Longer messages are cut. Descriptors beyond
+// `fds->size()` are closed; without `fds`, all.
+Transfer ReceiveMessage(const UniqueFd& socket, std::span<std::byte> message, size_t* bytes,
+                        std::vector<UniqueFd>* fds, bool wait);
+
+// A connected socket whose blocking calls end after `timeout_ms`. NodeUnreachable if nobody
+// listens.
+Result<UniqueFd> ConnectSocket(const std::string& path, uint32_t timeout_ms);
+
+// A path that this process listens on. A lock file beside it tells a live owner from a stale path.
+class ListeningSocket {
+ public:
+  // Binds; nobody can connect before `Listen`. Empty path: a fresh one. InvalidArgument when a live
+  // server owns the path, or it is unusable.
+  static Result<ListeningSocket> Bind(const std::string& path);
+  ListeningSocket(ListeningSocket&&) noexcept = default;
+  ListeningSocket& operator=(ListeningSocket&&) = delete;
+  ~ListeningSocket();
+
+  Status Listen();
+  // Nobody can connect any more; those who were not yet accepted are refused.
+  void Close();
+  // The peer at the head of the queue; empty when there is none.
+  UniqueFd Accept();
+  const std::string& path() const { return path_; }
+  int fd() const { return socket_.get(); }
+
+ private:
+  ListeningSocket() = default;
+
+  UniqueFd lock_file_;
+  UniqueFd socket_;
+  std::string path_;
+};
+
+}  // namespace gossamer::shm
