@@ -1,0 +1,123 @@
+#include "compute/cli/line_reader.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace gossamer::cli {
+namespace {
+
+constexpr size_t kBlockBytes = 256 << 10;
+
+}  // namespace
+
+LineReader::LineReader(int fd, size_t max_line_bytes, const Stop* stop)
+    : fd_(fd), max_line_bytes_(max_line_bytes), stop_(stop) {}
+
+LineReader::Next LineReader::Advance() {
+  size_t searched = begin_;
+  for (;;) {
+    const void* newline = std::memchr(buffer_.data() + searched, '\n', end_ - searched);
+    if (newline != nullptr) {
+      const auto end = static_cast<size_t>(static_cast<const char*>(newline) - buffer_.data());
+      return Finish(end, true);
+    }
+    if (end_ - begin_ > max_line_bytes_) {  // pass over it, in bounded memory
+      too_long_ = true;
+      begin_ = end_;
+    }
+    searched = end_;
+    const size_t old_begin = begin_;
+    switch (FillBuffer()) {
+      case Fill::kData:
+        break;
+      case Fill::kStopped:
+        return Next::kStopped;
+      case Fill::kFailed:
+        return Next::kFailed;
+      case Fill::kEnd:
+        if (begin_ == end_ && !too_long_) return Next::kEnd;
+        return Finish(end_, false);
+    }
+    searched -= old_begin - begin_;
+  }
+}
+
+bool LineReader::has_line() const {
+  return std::memchr(buffer_.data() + begin_, '\n', end_ - begin_) != nullptr;
+}
+
+LineReader::Next LineReader::Finish(size_t end, bool terminated) {
+  line_ = std::string_view(buffer_).substr(begin_, end - begin_);
+  begin_ = terminated ? end + 1 : end;
+  terminated_ = terminated;
+  ++number_;
+  const bool too_long = std::exchange(too_long_, false) || line_.size() > max_line_bytes_;
+  return too_long ? Next::kTooLong : Next::kLine;
+}
+
+void LineReader::MakeRoom() {
+  if (begin_ > 0) {
+    std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
+    end_ -= begin_;
+    begin_ = 0;
+  }
+  if (buffer_.size() - end_ < kBlockBytes) buffer_.resize(end_ + kBlockBytes);
+}
+
+LineReader::Fill LineReader::FillBuffer() {
+  MakeRoom();
+  for (;;) {
+    pollfd waits[2] = {{fd_, POLLIN, 0}, {stop_ == nullptr ? -1 : stop_->fd(), POLLIN, 0}};
+    if (poll(waits, 2, -1) < 0 && errno != EINTR) break;
+    if (stop_ != nullptr && stop_->raised()) return Fill::kStopped;
+    if (waits[0].revents == 0) continue;
+    const ssize_t got = read(fd_, buffer_.data() + end_, buffer_.size() - end_);
+    if (got > 0) {
+      end_ += static_cast<size_t>(got);
+      bytes_read_ += static_cast<uint64_t>(got);
+      return Fill::kData;
+    }
+    if (got == 0) return Fill::kEnd;
+    if (errno != EINTR && errno != EAGAIN) break;
+  }
+  error_ = std::strerror(errno);
+  return Fill::kFailed;
+}
+
+Result<InputFile> InputFile::Open(const std::string& name) {
+  if (name == "-") return InputFile(STDIN_FILENO, false, "standard input", 0);
+  const int fd = open(name.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    const Code code = errno == ENOENT ? Code::kNotFound : Code::kInvalidArgument;
+    return MakeError(code, "cannot open " + name + ": " + std::strerror(errno));
+  }
+  struct stat status = {};
+  fstat(fd, &status);
+  if (S_ISDIR(status.st_mode)) {
+    close(fd);
+    return MakeError(Code::kInvalidArgument, name + " is a directory, not a file");
+  }
+  const auto size = S_ISREG(status.st_mode) ? static_cast<uint64_t>(status.st_size) : 0;
+  return InputFile(fd, true, name, size);
+}
+
+InputFile::InputFile(int fd, bool owned, std::string name, uint64_t size)
+    : fd_(fd), owned_(owned), name_(std::move(name)), size_(size) {}
+
+InputFile::InputFile(InputFile&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)),
+      owned_(std::exchange(other.owned_, false)),
+      name_(std::move(other.name_)),
+      size_(other.size_) {}
+
+InputFile::~InputFile() {
+  if (owned_) close(fd_);
+}
+
+}  // namespace gossamer::cli

@@ -1,0 +1,66 @@
+#include "compute/cli/stop.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+
+namespace gossamer::cli {
+namespace {
+
+// A signal handler takes no argument, so this is the one place where it finds its Stop.
+std::atomic<Stop*> handler_target = nullptr;
+
+void OnSignal(int signal) {
+  const int saved_errno = errno;
+  Stop* stop = handler_target.load();
+  if (stop == nullptr || stop->raised()) {
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
+  } else {
+    stop->Raise(signal);
+  }
+  errno = saved_errno;
+}
+
+}  // namespace
+
+Stop::Stop() {
+  if (pipe2(pipe_, O_CLOEXEC | O_NONBLOCK) != 0) std::abort();
+}
+
+Stop::~Stop() {
+  close(pipe_[0]);
+  close(pipe_[1]);
+}
+
+void Stop::Raise(int signal) {
+  signal_.store(signal, std::memory_order_relaxed);
+  const char byte = 0;
+  // Fails only when the pipe is full, and then it is readable already.
+  [[maybe_unused]] const ssize_t written = write(pipe_[1], &byte, 1);
+}
+
+void Stop::Reset() {
+  char bytes[16];
+  while (read(pipe_[0], bytes, sizeof(bytes)) > 0) {
+  }
+  signal_.store(0, std::memory_order_relaxed);
+}
+
+StopOnSignals::StopOnSignals(Stop& stop) {
+  handler_target.store(&stop);
+  struct sigaction action = {};
+  action.sa_handler = OnSignal;  // no SA_RESTART: a read at a prompt must return
+  sigaction(SIGINT, &action, &old_interrupt_);
+  sigaction(SIGTERM, &action, &old_terminate_);
+}
+
+StopOnSignals::~StopOnSignals() {
+  sigaction(SIGINT, &old_interrupt_, nullptr);
+  sigaction(SIGTERM, &old_terminate_, nullptr);
+  handler_target.store(nullptr);
+}
+
+}  // namespace gossamer::cli
