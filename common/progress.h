@@ -29,9 +29,9 @@ struct ProgressOptions {
   double line_interval = 3;        // seconds between lines elsewhere
 
   // Seams for tests; empty: monotonic clock, stderr, whether stderr is a terminal.
-  std::function<double()> seconds;
-  std::function<void(std::string_view)> write;
-  std::function<bool()> is_terminal;
+  std::function<double()> seconds = {};
+  std::function<void(std::string_view)> write = {};
+  std::function<bool()> is_terminal = {};
 };
 
 class Progress {
