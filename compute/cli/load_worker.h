@@ -1,0 +1,86 @@
+// A worker of `load`: one thread, one session, many puts in flight.
+//
+// Thread-safety: `Push`, `Close` and `loaded` by the reading thread; the worker runs itself.
+// `report` after `Join`.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "compute/cli/load.h"
+#include "compute/cli/load_line.h"
+#include "compute/cli/stop.h"
+#include "gossamer/store.h"
+
+namespace gossamer::cli {
+
+// What all workers look at. Once `halted`, no further put is started anywhere.
+struct LoadShared {
+  const Stop& stop;
+  std::atomic<bool> halted = false;
+
+  bool Halted() const { return stop.raised() || halted.load(std::memory_order_relaxed); }
+};
+
+class LoadWorker {
+ public:
+  static constexpr uint64_t kNoLine = std::numeric_limits<uint64_t>::max();
+
+  struct Report {
+    uint64_t inserted = 0;
+    uint64_t overwritten = 0;
+    uint64_t first_not_loaded = kNoLine;  // the lowest line it was given and did not store
+    std::optional<LoadError> error;       // the one with the lowest line
+  };
+
+  LoadWorker(std::unique_ptr<Session> session, uint32_t in_flight, LoadShared& shared);
+  ~LoadWorker();
+  LoadWorker(const LoadWorker&) = delete;
+  LoadWorker& operator=(const LoadWorker&) = delete;
+
+  // Waits while the worker has enough to do.
+  void Push(std::unique_ptr<LoadBatch> batch);
+  // No more batches come.
+  void Close();
+  void Join();
+
+  uint64_t loaded() const { return loaded_.load(std::memory_order_relaxed); }
+  const Report& report() const { return report_; }
+
+ private:
+  using BatchPtr = std::shared_ptr<const LoadBatch>;
+
+  void Run();
+  // The next batch; null when no more come.
+  BatchPtr Pop();
+  bool QueueEmpty();
+  void PutAll(const BatchPtr& batch);
+  Task<void> PutLine(BatchPtr batch, const LoadBatch::Line& line);
+  bool InFlight(uint64_t key_hash) const;
+  void Leave(uint64_t key_hash);
+  void NotLoaded(uint64_t line);
+
+  std::unique_ptr<Session> session_;
+  const uint32_t in_flight_;
+  LoadShared& shared_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<BatchPtr> queue_;
+  bool closed_ = false;
+
+  std::atomic<uint64_t> loaded_ = 0;
+  std::vector<uint64_t> keys_in_flight_;  // hashes, at most in_flight_: searched line by line
+  Report report_;
+  std::thread thread_;
+};
+
+}  // namespace gossamer::cli
