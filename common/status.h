@@ -20,13 +20,13 @@ enum class Code : uint8_t {
   kNotFound,         // The key (or the thing named) does not exist.
   kAlreadyExists,    // Insert of a key that is there.
   kInvalidArgument,  // The caller's mistake; nothing was done.
-  kExhausted,        // No memory left on any memory server; nothing was done. Add memory, or delete.
-  kContended,        // A lock stayed taken for longer than the bound; nothing was done. Try again.
+  kExhausted,  // No memory left on any memory server; nothing was done. Add memory, or delete.
+  kContended,  // A lock stayed taken for longer than the bound; nothing was done. Try again.
   kNodeUnreachable,  // A memory server (or the bootstrap) cannot be reached. Nothing was written.
-  kFenced,           // This compute server lost its lease; open the store again. Nothing was written.
-  kCorruption,       // Remote bytes fail their checks for good. The message has the pointer.
-  kMaybeApplied,     // A write whose acknowledgement was lost: read to find out.
-  kUnsupported,      // This machine or build cannot do it; the message says what is missing.
+  kFenced,        // This compute server lost its lease; open the store again. Nothing was written.
+  kCorruption,    // Remote bytes fail their checks for good. The message has the pointer.
+  kMaybeApplied,  // A write whose acknowledgement was lost: read to find out.
+  kUnsupported,   // This machine or build cannot do it; the message says what is missing.
 };
 
 constexpr std::string_view CodeName(Code code) {

@@ -85,8 +85,8 @@ struct StatReply {
   Header header{Type::kStat};
   uint64_t heap_bytes = 0;
   uint64_t free_bytes = 0;
-  uint64_t extents = 0;        // handed out
-  uint64_t node_bytes = 0;     // of extents that hold nodes
+  uint64_t extents = 0;     // handed out
+  uint64_t node_bytes = 0;  // of extents that hold nodes
   uint64_t block_bytes = 0;
   uint32_t compute_servers = 0;  // registered now
   uint32_t lock_table_on_chip = 0;
@@ -119,7 +119,8 @@ static_assert(sizeof(Header) == 8 && sizeof(ErrorReply) == 248 && sizeof(Registe
               sizeof(ReleaseReply) == 8 && sizeof(StatRequest) == 8 && sizeof(StatReply) == 56 &&
               sizeof(ListExtentsRequest) == 16 && sizeof(Extent) == 24 &&
               sizeof(ListExtentsReply) == 232);
-static_assert(sizeof(ListExtentsReply) <= kMaxMessageBytes && sizeof(ErrorReply) <= kMaxMessageBytes);
+static_assert(sizeof(ListExtentsReply) <= kMaxMessageBytes &&
+              sizeof(ErrorReply) <= kMaxMessageBytes);
 static_assert(std::is_trivially_copyable_v<ListExtentsReply>);
 
 }  // namespace gossamer::control

@@ -52,9 +52,9 @@ struct InternalNode {
   KeyView low() const { return children.front().separator; }
   // The child whose range has `key` (low() <= key).
   size_t ChildIndex(KeyView key) const {
-    const auto above = std::upper_bound(
-        children.begin() + 1, children.end(), key,
-        [](KeyView k, const Child& child) { return k < child.separator.view(); });
+    const auto above =
+        std::upper_bound(children.begin() + 1, children.end(), key,
+                         [](KeyView k, const Child& child) { return k < child.separator.view(); });
     return static_cast<size_t>(above - children.begin()) - 1;
   }
 };

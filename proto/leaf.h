@@ -67,9 +67,9 @@ struct GroupHeader {
   uint32_t checksum;  // of all that follows in the unit, seeded by UnitSeed
   uint32_t version;
   uint8_t count;
-  uint8_t flags;         // bits 0..5: bytes of the high fence, 63: infinite; bit 7: overflowed
-  uint8_t key_bytes;     // of every key, or kVariable
-  uint8_t value_code;    // of every entry: bytes of the value or kBlockCode, or kVariable
+  uint8_t flags;       // bits 0..5: bytes of the high fence, 63: infinite; bit 7: overflowed
+  uint8_t key_bytes;   // of every key, or kVariable
+  uint8_t value_code;  // of every entry: bytes of the value or kBlockCode, or kVariable
 };
 static_assert(sizeof(GroupHeader) == kGroupHeaderBytes && offsetof(GroupHeader, count) == 8);
 
@@ -112,7 +112,8 @@ class GroupSizer {
 
 class GroupView {
  public:
-  static constexpr uint32_t kMaxEntries = 128;  // more than the shortest entries can fill a unit with
+  static constexpr uint32_t kMaxEntries =
+      128;  // more than the shortest entries can fill a unit with
 
   // Accepts `unit` as unit number `number` of the leaf at `leaf`, or rejects it: reread.
   static std::optional<GroupView> Parse(std::span<const std::byte> unit, RemotePtr leaf,
@@ -133,9 +134,7 @@ class GroupView {
   uint32_t count() const { return header_.count; }
   // Entries of this home group were put into the overflow group.
   bool overflowed() const { return (header_.flags & kOverflowed) != 0; }
-  HighFence high() const {
-    return infinite() ? HighFence{} : HighFence::At(fence());
-  }
+  HighFence high() const { return infinite() ? HighFence{} : HighFence::At(fence()); }
   // Whether `key` lies below the leaf's high fence.
   bool Admits(KeyView key) const { return infinite() || key < fence(); }
 
@@ -148,8 +147,8 @@ class GroupView {
       const char* at = data_ + entries_at_;
       for (uint32_t i = 0; i < header_.count; ++i, at += stride) {
         if (std::memcmp(at, key.data(), key_bytes) == 0) {
-          return Entry{{at, key_bytes}, {at + key_bytes, stride - key_bytes},
-                       code == internal::kBlockCode};
+          return Entry{
+              {at, key_bytes}, {at + key_bytes, stride - key_bytes}, code == internal::kBlockCode};
         }
       }
       return std::nullopt;
@@ -186,8 +185,8 @@ class GroupView {
     if (key_bytes == internal::kVariable) key_bytes = static_cast<uint8_t>(data_[at++]);
     if (code == internal::kVariable) code = static_cast<uint8_t>(data_[at++]);
     const uint32_t stored = internal::StoredBytes(code);
-    const Entry entry{{data_ + at, key_bytes}, {data_ + at + key_bytes, stored},
-                      code == internal::kBlockCode};
+    const Entry entry{
+        {data_ + at, key_bytes}, {data_ + at + key_bytes, stored}, code == internal::kBlockCode};
     at += key_bytes + stored;
     return entry;
   }
@@ -425,7 +424,8 @@ inline bool EncodeLeaf(std::span<std::byte> out, RemotePtr leaf, const LeafGeome
                   LowFenceMark::Of(content.low)};
   const std::span<std::byte> bytes = out.subspan(geometry.trailer_offset(), kTrailerBytes);
   std::memcpy(bytes.data(), &trailer, sizeof trailer);
-  trailer.checksum = Crc32c(UnitSeed(leaf.word(), geometry.units()), bytes.subspan(sizeof(uint32_t)));
+  trailer.checksum =
+      Crc32c(UnitSeed(leaf.word(), geometry.units()), bytes.subspan(sizeof(uint32_t)));
   std::memcpy(bytes.data(), &trailer.checksum, sizeof trailer.checksum);
   return true;
 }

@@ -22,8 +22,7 @@ inline constexpr uint32_t kMaxUnits = 24;  // of a leaf of kMaxNodeBytes
 class LeafGeometry {
  public:
   constexpr explicit LeafGeometry(uint32_t node_bytes)
-      : node_bytes_(node_bytes),
-        units_((node_bytes - kTrailerBytes) / kIdealUnitBytes) {
+      : node_bytes_(node_bytes), units_((node_bytes - kTrailerBytes) / kIdealUnitBytes) {
     // Small nodes waste less with one unit more, each a little smaller than the ideal.
     if ((node_bytes - kTrailerBytes) / units_ > kIdealUnitBytes * 5 / 4) ++units_;
     unit_bytes_ = (node_bytes - kTrailerBytes) / units_ / 4 * 4;
@@ -31,7 +30,7 @@ class LeafGeometry {
 
   constexpr uint32_t node_bytes() const { return node_bytes_; }
   constexpr uint32_t unit_bytes() const { return unit_bytes_; }
-  constexpr uint32_t units() const { return units_; }       // groups and the overflow group
+  constexpr uint32_t units() const { return units_; }  // groups and the overflow group
   constexpr uint32_t groups() const { return units_ - 1; }
   constexpr uint32_t overflow_unit() const { return units_ - 1; }
   constexpr uint32_t unit_offset(uint32_t unit) const { return unit * unit_bytes_; }

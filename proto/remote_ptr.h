@@ -56,8 +56,8 @@ class AlignedPtr {
   uint64_t word_ = 0;
 };
 
-using RemotePtr = AlignedPtr<kNodeAlignment>;   // to a node
-using BlockPtr = AlignedPtr<kBlockAlignment>;   // to a value block
+using RemotePtr = AlignedPtr<kNodeAlignment>;  // to a node
+using BlockPtr = AlignedPtr<kBlockAlignment>;  // to a value block
 
 static_assert(sizeof(RemotePtr) == 8 && sizeof(BlockPtr) == 8);
 

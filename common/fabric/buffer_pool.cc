@@ -47,7 +47,8 @@ Status BufferPool::AddSlab() {
     Free(unused_ + unused_bytes_, size_class);
   }
   auto* data = static_cast<std::byte*>(std::aligned_alloc(kSlabBytes, kSlabBytes));
-  if (data == nullptr) return MakeError(Code::kExhausted, "no local memory for another buffer slab");
+  if (data == nullptr)
+    return MakeError(Code::kExhausted, "no local memory for another buffer slab");
   Result<uint32_t> key = registrar_.RegisterSlab(data, kSlabBytes);
   if (!key) {
     std::free(data);

@@ -71,8 +71,8 @@ class BufferLease {
 
 class BufferPool {
  public:
-  static constexpr size_t kMinBytes = 64;                // also the alignment
-  static constexpr size_t kMaxBytes = size_t{2} << 20;   // a value block of 1 MiB with its header
+  static constexpr size_t kMinBytes = 64;               // also the alignment
+  static constexpr size_t kMaxBytes = size_t{2} << 20;  // a value block of 1 MiB with its header
   static constexpr size_t kSlabBytes = size_t{2} << 20;
 
   explicit BufferPool(SlabRegistrar& registrar) : registrar_(registrar) {}
@@ -98,7 +98,7 @@ class BufferPool {
 
   SlabRegistrar& registrar_;
   std::vector<Slab> slabs_;
-  LocalAddress unused_;       // the rest of the newest slab
+  LocalAddress unused_;  // the rest of the newest slab
   size_t unused_bytes_ = 0;
   std::array<std::vector<LocalAddress>, kMaxClass + 1> free_;
 };

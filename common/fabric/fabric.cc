@@ -80,8 +80,7 @@ Result<std::unique_ptr<MemoryPort>> OpenMemoryPort(FabricKind kind,
 
 Result<std::unique_ptr<ComputePort>> OpenComputePort(FabricKind kind,
                                                      const ComputePortOptions& options) {
-  return kind == FabricKind::kShm ? shm::OpenComputePort(options)
-                                  : verbs::OpenComputePort(options);
+  return kind == FabricKind::kShm ? shm::OpenComputePort(options) : verbs::OpenComputePort(options);
 }
 
 }  // namespace gossamer

@@ -51,8 +51,8 @@ enum class VerbStatus : uint8_t {
   kPending,
   kSuccess,
   kRemoteAccess,  // Outside the memory that the server exposes, misaligned atomic, wrong key: not applied.
-  kFlushed,       // Behind a failed verb on the same queue pair: not applied if that one was kRemoteAccess.
-  kUnknown,       // Peer lost: applied, not applied, or still on its way.
+  kFlushed,  // Behind a failed verb on the same queue pair: not applied if that one was kRemoteAccess.
+  kUnknown,  // Peer lost: applied, not applied, or still on its way.
 };
 
 std::string_view VerbStatusName(VerbStatus status);
@@ -65,7 +65,8 @@ std::string_view VerbStatusName(VerbStatus status);
 struct Verb {
   Opcode opcode = Opcode::kRead;
   Space space = Space::kRegion;
-  bool fence = false;  // Starts only after the READs and atomics before it on this queue pair have ended.
+  bool fence =
+      false;  // Starts only after the READs and atomics before it on this queue pair have ended.
   VerbStatus status = VerbStatus::kPending;
   uint32_t length = 0;
   uint64_t remote_offset = 0;
@@ -73,7 +74,8 @@ struct Verb {
   uint64_t compare = 0;      // CAS only
   uint64_t swap_or_add = 0;  // CAS: new value; fetch-add: addend
 
-  static Verb Read(uint64_t offset, uint32_t length, LocalAddress into, Space space = Space::kRegion);
+  static Verb Read(uint64_t offset, uint32_t length, LocalAddress into,
+                   Space space = Space::kRegion);
   static Verb Write(uint64_t offset, uint32_t length, LocalAddress from,
                     Space space = Space::kRegion);
   static Verb CompareSwap(Space space, uint64_t offset, uint64_t compare, uint64_t swap,
@@ -154,10 +156,11 @@ struct ControlCall {
 
 // Limits of the path to a memory server, asked of the device.
 struct Limits {
-  uint32_t path_mtu = 0;             // bytes; a WRITE up to this is atomic with respect to death
-  uint32_t max_batch_verbs = 0;      // verbs in one batch, at least 64
-  uint32_t max_outstanding_verbs = 0;  // verbs posted and not completed per queue pair; more are queued
-                                       // inside the endpoint, in order
+  uint32_t path_mtu = 0;         // bytes; a WRITE up to this is atomic with respect to death
+  uint32_t max_batch_verbs = 0;  // verbs in one batch, at least 64
+  uint32_t max_outstanding_verbs =
+      0;  // verbs posted and not completed per queue pair; more are queued
+          // inside the endpoint, in order
   uint32_t max_inline_bytes = 0;
 };
 
@@ -197,11 +200,11 @@ class Endpoint {
 };
 
 struct ComputePortOptions {
-  std::string device;                   // verbs: RDMA device; empty: the one that reaches the server
-  int gid_index = -1;                   // verbs: -1: discovered
-  uint32_t path_mtu = 0;                // verbs: bytes; 0: what the port has active
+  std::string device;     // verbs: RDMA device; empty: the one that reaches the server
+  int gid_index = -1;     // verbs: -1: discovered
+  uint32_t path_mtu = 0;  // verbs: bytes; 0: what the port has active
   uint32_t connection_timeout_ms = 2000;  // bound after which a lost peer is an error
-  uint64_t client_uuid = 0;             // names this compute server in its connections; not 0
+  uint64_t client_uuid = 0;               // names this compute server in its connections; not 0
 };
 
 // A compute server's side of a fabric.
@@ -232,11 +235,11 @@ enum class LockTablePlacement : uint8_t { kDeviceMemory, kDram };
 struct MemoryPortOptions {
   uint64_t region_bytes = 0;      // a multiple of 4096
   uint64_t lock_table_bytes = 0;  // a power of two
-  std::string listen;             // verbs: ADDRESS:PORT; shm: path of a Unix socket, empty: a fresh one
-  std::string device;             // verbs
-  bool on_chip_locks = true;      // lock table in device memory where there is any
-  bool huge_pages = true;         // 2 MB pages where there are any
-  bool in_process_only = false;   // shm: clients live in this process, so that memory needs no name
+  std::string listen;         // verbs: ADDRESS:PORT; shm: path of a Unix socket, empty: a fresh one
+  std::string device;         // verbs
+  bool on_chip_locks = true;  // lock table in device memory where there is any
+  bool huge_pages = true;     // 2 MB pages where there are any
+  bool in_process_only = false;  // shm: clients live in this process, so that memory needs no name
   uint32_t connection_timeout_ms = 2000;
 };
 
@@ -258,7 +261,8 @@ class MemoryPort {
   virtual std::string memory_description() const = 0;
 };
 
-Result<std::unique_ptr<MemoryPort>> OpenMemoryPort(FabricKind kind, const MemoryPortOptions& options);
+Result<std::unique_ptr<MemoryPort>> OpenMemoryPort(FabricKind kind,
+                                                   const MemoryPortOptions& options);
 Result<std::unique_ptr<ComputePort>> OpenComputePort(FabricKind kind,
                                                      const ComputePortOptions& options);
 

@@ -44,10 +44,10 @@ struct WireCounts {
 };
 
 struct CacheCounts {
-  uint64_t bytes = 0;   // held now
-  uint64_t hits = 0;    // lookups that needed no READ of an internal node
+  uint64_t bytes = 0;  // held now
+  uint64_t hits = 0;   // lookups that needed no READ of an internal node
   uint64_t misses = 0;
-  uint64_t stale = 0;   // operations that a stale entry sent to the wrong leaf
+  uint64_t stale = 0;  // operations that a stale entry sent to the wrong leaf
   uint64_t evictions = 0;
 };
 

@@ -38,10 +38,11 @@
 namespace gossamer {
 
 struct OpenOptions {
-  std::string bootstrap;        // "memcached://HOST:PORT", "dir:PATH", or empty: this user's default directory
+  std::string
+      bootstrap;  // "memcached://HOST:PORT", "dir:PATH", or empty: this user's default directory
   std::string store = "default";
-  std::string fabric = "shm";   // or "verbs"
-  std::string device;           // verbs: RDMA device; empty: the one that reaches the memory servers
+  std::string fabric = "shm";  // or "verbs"
+  std::string device;          // verbs: RDMA device; empty: the one that reaches the memory servers
   uint64_t cache_bytes = uint64_t{256} << 20;  // bound of the cache of internal nodes
   uint32_t lock_timeout_ms = 10'000;
   uint32_t connection_timeout_ms = 2'000;
@@ -74,9 +75,9 @@ struct ServerStat {
   uint16_t server_id = 0;
   std::string address;
   uint64_t heap_bytes = 0;
-  uint64_t free_bytes = 0;         // not handed out to any compute server
-  uint64_t node_extent_bytes = 0;  // handed out for nodes
-  uint64_t block_extent_bytes = 0; // handed out for value blocks
+  uint64_t free_bytes = 0;          // not handed out to any compute server
+  uint64_t node_extent_bytes = 0;   // handed out for nodes
+  uint64_t block_extent_bytes = 0;  // handed out for value blocks
   uint32_t compute_servers = 0;
   bool locks_on_chip = false;
 };
