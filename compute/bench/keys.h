@@ -23,7 +23,7 @@
 
 #include "common/random.h"
 
-namespace gossamer {
+namespace gossamer::bench {
 
 inline constexpr uint32_t kMinBenchKeyBytes = 4;
 inline constexpr uint32_t kMaxBenchKeyBytes = 32;
@@ -95,4 +95,4 @@ inline void FillValue(uint64_t id, uint64_t seed, std::span<char> value) {
   }
 }
 
-}  // namespace gossamer
+}  // namespace gossamer::bench

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace gossamer {
+namespace gossamer::bench {
 namespace {
 
 constexpr std::array<std::pair<std::string_view, Distribution>, 3> kDistributions = {
@@ -127,4 +127,4 @@ Operation OperationStream::Next() {
   return operation;
 }
 
-}  // namespace gossamer
+}  // namespace gossamer::bench

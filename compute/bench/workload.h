@@ -22,7 +22,7 @@
 #include "common/random.h"
 #include "compute/bench/zipfian.h"
 
-namespace gossamer {
+namespace gossamer::bench {
 
 enum class BenchOperation : uint8_t { kRead, kUpdate, kInsert, kScan, kReadModifyWrite };
 inline constexpr size_t kBenchOperations = 5;
@@ -97,4 +97,4 @@ class OperationStream {
   Latest latest_;
 };
 
-}  // namespace gossamer
+}  // namespace gossamer::bench

@@ -10,7 +10,7 @@
 
 #include "compute/bench/keys.h"
 
-namespace gossamer {
+namespace gossamer::bench {
 namespace {
 
 constexpr uint64_t kDraws = 200'000;
@@ -338,4 +338,4 @@ TEST(WorkloadTest, ManyInsertsIntoOneRecord) {
 }
 
 }  // namespace
-}  // namespace gossamer
+}  // namespace gossamer::bench

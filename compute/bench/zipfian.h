@@ -17,7 +17,7 @@
 
 #include "common/random.h"
 
-namespace gossamer {
+namespace gossamer::bench {
 
 // The sum of 1 / i^theta for i in [1, n]: its first terms, the rest by the Euler-Maclaurin formula,
 // whose error here is below 1e-12. Costs some thousand `pow` at most. 0 <= theta < 1.
@@ -115,4 +115,4 @@ class Latest {
   Zipfian ages_;
 };
 
-}  // namespace gossamer
+}  // namespace gossamer::bench

@@ -1,0 +1,267 @@
+#include "compute/bench/client.h"
+
+#include <utility>
+#include <vector>
+
+namespace gossamer::bench {
+namespace {
+
+uint64_t Nanoseconds(Client::Clock::duration duration) {
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count());
+}
+
+}  // namespace
+
+Client::Client(Session& session, PhaseState& phase, const Share& share)
+    : session_(session),
+      phase_(phase),
+      codec_(phase.options.key_bytes),
+      seed_(phase.options.seed),
+      value_bytes_(phase.options.value_bytes),
+      loading_(share.loading),
+      remaining_(share.count),
+      next_load_id_(share.first_id) {
+  if (!loading_) {
+    stream_.emplace(phase.options.workload, phase.options.theta, seed_, share.thread, phase.ids);
+  }
+}
+
+bool Client::Take(Operation& operation) {
+  if (remaining_ == 0 || phase_.stop.load(std::memory_order_relaxed)) return false;
+  --remaining_;
+  operation = loading_ ? Operation{BenchOperation::kInsert, 0, next_load_id_++} : stream_->Next();
+  return true;
+}
+
+Client::Clock::time_point Client::Lap(LatencyClass latency_class, Clock::time_point start) {
+  const Clock::time_point now = Clock::now();
+  result_.latency_ns[static_cast<size_t>(latency_class)].Record(Nanoseconds(now - start));
+  return now;
+}
+
+void Client::Succeed() {
+  ++result_.operations;
+  failures_in_a_row_ = 0;
+  finished_.store(finished_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
+void Client::Fail(const Error& error) {
+  result_.errors.Add(error);
+  finished_.store(finished_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  if (++failures_in_a_row_ == kFailuresToGiveUp) {
+    phase_.gave_up.store(true);
+    phase_.stop.store(true);
+  }
+}
+
+bool Client::Check(const Status& status) {
+  if (status) return true;
+  Fail(status.error());
+  return false;
+}
+
+// Whatever is read was acknowledged before: an absent key is an error here.
+bool Client::Check(const Result<std::string>& value) {
+  if (value) return true;
+  Fail(value.error());
+  return false;
+}
+
+void Client::AcknowledgeInsert(uint64_t id) {
+  if (!loading_) phase_.ids.Acknowledge(id);
+}
+
+ScanOptions Client::ScanFrom(const Operation& operation, KeyBuffer& buffer) const {
+  ScanOptions options;
+  options.from = codec_.Encode(operation.id, buffer);
+  options.limit = operation.scan_length;
+  return options;
+}
+
+// The key from which a scan starts is there, so that a scan without keys is as wrong as a failed
+// one.
+bool Client::FinishScan(const ScanCursor& cursor, uint64_t keys) {
+  if (!Check(cursor.status())) return false;
+  if (keys == 0) {
+    Fail(MakeError(Code::kNotFound, "a scan that starts at an existing key returned no key"));
+    return false;
+  }
+  result_.scanned_keys += keys;
+  return true;
+}
+
+Task<void> Client::Work() {
+  KeyBuffer buffer;
+  std::string value(value_bytes_, '\0');
+  Operation operation;
+  Clock::time_point now = Clock::now();
+  while (Take(operation)) {
+    const Clock::time_point start = now;
+    const std::string_view key = codec_.Encode(operation.id, buffer);
+    switch (operation.kind) {
+      case BenchOperation::kRead: {
+        if (Check(co_await session_.AsyncGet(key))) {
+          now = Lap(LatencyClass::kRead, start);
+          Succeed();
+          continue;
+        }
+        break;
+      }
+      case BenchOperation::kUpdate:
+      case BenchOperation::kInsert: {
+        FillValue(operation.id, seed_, value);
+        if (Check(co_await session_.AsyncPut(key, value))) {
+          const bool insert = operation.kind == BenchOperation::kInsert;
+          if (insert) AcknowledgeInsert(operation.id);
+          now = Lap(insert ? LatencyClass::kInsert : LatencyClass::kUpdate, start);
+          Succeed();
+          continue;
+        }
+        break;
+      }
+      case BenchOperation::kReadModifyWrite: {
+        if (!Check(co_await session_.AsyncGet(key))) break;
+        now = Lap(LatencyClass::kRead, start);
+        FillValue(operation.id, seed_, value);
+        if (Check(co_await session_.AsyncPut(key, value))) {
+          now = Lap(LatencyClass::kUpdate, now);
+          result_.latency_ns[static_cast<size_t>(LatencyClass::kReadModifyWrite)].Record(
+              Nanoseconds(now - start));
+          Succeed();
+          continue;
+        }
+        break;
+      }
+      case BenchOperation::kScan: {
+        const std::unique_ptr<ScanCursor> cursor = session_.Scan(ScanFrom(operation, buffer));
+        uint64_t keys = 0;
+        while (co_await cursor->AsyncNext()) ++keys;
+        if (FinishScan(*cursor, keys)) {
+          now = Lap(LatencyClass::kScan, start);
+          Succeed();
+          continue;
+        }
+        break;
+      }
+    }
+    now = Clock::now();  // after a failure
+  }
+}
+
+// One batch, taken apart by what the session can do at once.
+struct Client::Batch {
+  explicit Batch(uint32_t size) : operations(size), buffers(size), pairs(size) {
+    gets.reserve(size);
+    get_operations.reserve(size);
+    put_operations.reserve(size);
+  }
+
+  std::vector<Operation> operations;
+  std::vector<KeyBuffer> buffers;
+  size_t count = 0;                    // of operations
+  std::vector<std::string_view> gets;  // reads, first halves of read-modify-writes
+  std::vector<size_t> get_operations;  // beside `gets`: indices of `operations`
+  std::vector<KeyValue> pairs;         // the first put_operations.size() are puts
+  std::vector<size_t> put_operations;
+  Clock::time_point gets_started;
+};
+
+void Client::WorkInBatches() {
+  Batch batch(phase_.options.batch);
+  while (true) {
+    Fill(batch);
+    if (batch.count == 0) return;
+    DoGets(batch);
+    DoPuts(batch);
+    DoScans(batch);
+  }
+}
+
+void Client::Fill(Batch& batch) {
+  batch.count = 0;
+  batch.gets.clear();
+  batch.get_operations.clear();
+  batch.put_operations.clear();
+  while (batch.count < batch.operations.size()) {
+    const size_t index = batch.count;
+    Operation& operation = batch.operations[index];
+    if (!Take(operation)) return;
+    ++batch.count;
+    const std::string_view key = codec_.Encode(operation.id, batch.buffers[index]);
+    switch (operation.kind) {
+      case BenchOperation::kRead:
+      case BenchOperation::kReadModifyWrite:
+        batch.gets.push_back(key);
+        batch.get_operations.push_back(index);
+        break;
+      case BenchOperation::kUpdate:
+      case BenchOperation::kInsert:
+        batch.put_operations.push_back(index);
+        break;
+      case BenchOperation::kScan:
+        break;
+    }
+  }
+}
+
+void Client::DoGets(Batch& batch) {
+  batch.gets_started = Clock::now();
+  if (batch.gets.empty()) return;
+  const std::vector<Result<std::string>> values = session_.MultiGet(batch.gets);
+  const uint64_t latency = Nanoseconds(Clock::now() - batch.gets_started);
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!Check(values[i])) continue;
+    result_.latency_ns[static_cast<size_t>(LatencyClass::kRead)].Record(latency);
+    const size_t index = batch.get_operations[i];
+    if (batch.operations[index].kind == BenchOperation::kReadModifyWrite) {
+      batch.put_operations.push_back(index);
+    } else {
+      Succeed();
+    }
+  }
+}
+
+void Client::DoPuts(Batch& batch) {
+  if (batch.put_operations.empty()) return;
+  for (size_t i = 0; i < batch.put_operations.size(); ++i) {
+    const size_t index = batch.put_operations[i];
+    KeyValue& pair = batch.pairs[i];
+    pair.key.assign(batch.buffers[index].data(), codec_.key_bytes());
+    pair.value.resize(value_bytes_);
+    FillValue(batch.operations[index].id, seed_, pair.value);
+  }
+  const Clock::time_point start = Clock::now();
+  const std::vector<Status> statuses =
+      session_.MultiPut(std::span(batch.pairs).first(batch.put_operations.size()));
+  const Clock::time_point end = Clock::now();
+  for (size_t i = 0; i < statuses.size(); ++i) {
+    if (!Check(statuses[i])) continue;
+    const Operation& operation = batch.operations[batch.put_operations[i]];
+    const bool insert = operation.kind == BenchOperation::kInsert;
+    if (insert) AcknowledgeInsert(operation.id);
+    result_.latency_ns[static_cast<size_t>(insert ? LatencyClass::kInsert : LatencyClass::kUpdate)]
+        .Record(Nanoseconds(end - start));
+    if (operation.kind == BenchOperation::kReadModifyWrite) {
+      result_.latency_ns[static_cast<size_t>(LatencyClass::kReadModifyWrite)].Record(
+          Nanoseconds(end - batch.gets_started));
+    }
+    Succeed();
+  }
+}
+
+void Client::DoScans(Batch& batch) {
+  for (size_t i = 0; i < batch.count; ++i) {
+    if (batch.operations[i].kind != BenchOperation::kScan) continue;
+    const Clock::time_point start = Clock::now();
+    const std::unique_ptr<ScanCursor> cursor =
+        session_.Scan(ScanFrom(batch.operations[i], batch.buffers[i]));
+    uint64_t keys = 0;
+    while (cursor->Next()) ++keys;
+    if (!FinishScan(*cursor, keys)) continue;
+    Lap(LatencyClass::kScan, start);
+    Succeed();
+  }
+}
+
+}  // namespace gossamer::bench

@@ -1,0 +1,276 @@
+#include "compute/bench/report.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "common/human.h"
+
+namespace gossamer::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double kNanosecondsPerMicrosecond = 1000;
+
+// The classes that the contract always has; others appear when they happened.
+constexpr bool IsAlwaysReported(LatencyClass latency_class) {
+  return latency_class != LatencyClass::kReadModifyWrite;
+}
+
+Json LatencyJson(const PhaseResult& phase) {
+  Json json = Json::object();
+  for (size_t i = 0; i < kLatencyClasses; ++i) {
+    const auto latency_class = static_cast<LatencyClass>(i);
+    const Histogram& histogram = phase.latency(latency_class);
+    if (histogram.count() == 0 && !IsAlwaysReported(latency_class)) continue;
+    const auto percentile = [&histogram](double percent) {
+      return static_cast<double>(histogram.Percentile(percent)) / kNanosecondsPerMicrosecond;
+    };
+    json[std::string(LatencyClassName(latency_class))] = {
+        {"count", histogram.count()}, {"mean", histogram.Mean() / kNanosecondsPerMicrosecond},
+        {"p50", percentile(50)},      {"p90", percentile(90)},
+        {"p99", percentile(99)},      {"p999", percentile(99.9)},
+        {"max", percentile(100)}};
+  }
+  return json;
+}
+
+Json WireJson(const Counters& counters) {
+  Json json = Json::object();
+  for (size_t i = 0; i < kOperationClasses; ++i) {
+    const auto operation = static_cast<OperationClass>(i);
+    const WireCounts& wire = counters.of(operation);
+    json[std::string(OperationClassName(operation))] = {{"operations", wire.operations},
+                                                        {"round_trips", wire.round_trips},
+                                                        {"reads", wire.reads},
+                                                        {"writes", wire.writes},
+                                                        {"cas", wire.cas},
+                                                        {"sends", wire.sends},
+                                                        {"bytes_read", wire.bytes_read},
+                                                        {"bytes_written", wire.bytes_written}};
+  }
+  return json;
+}
+
+Json PhaseJson(const PhaseResult& phase) {
+  return {{"operations", phase.operations},
+          {"seconds", phase.seconds},
+          {"ops_per_second", phase.operations_per_second()},
+          {"latency_us", LatencyJson(phase)}};
+}
+
+Json ErrorsJson(const ErrorCounts& errors) {
+  Json json = Json::object();
+  for (size_t code = 0; code < kCodes; ++code) {
+    if (errors.counts[code] == 0) continue;
+    json[std::string(CodeName(static_cast<Code>(code)))] = errors.counts[code];
+  }
+  return json;
+}
+
+ErrorCounts AllErrors(const BenchReport& report) {
+  ErrorCounts errors = report.load.errors;
+  errors.Merge(report.run.errors);
+  return errors;
+}
+
+// --- for people
+// ---------------------------------------------------------------------------------------
+
+std::string Pad(const std::string& text, size_t width, bool left) {
+  size_t shown = 0;  // characters, not bytes: "µs"
+  for (const char c : text) shown += (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+  const std::string spaces(shown < width ? width - shown : 0, ' ');
+  return left ? text + spaces : spaces + text;
+}
+
+// Columns as wide as their longest cell, the first to the left, the others to the right.
+std::string Table(const std::vector<std::vector<std::string>>& rows) {
+  constexpr std::string_view kIndent = "  ";
+  constexpr size_t kGap = 3;
+  std::vector<size_t> widths;
+  for (const std::vector<std::string>& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t i = 0; i < row.size(); ++i) {
+      size_t shown = 0;
+      for (const char c : row[i]) shown += (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+      widths[i] = std::max(widths[i], shown);
+    }
+  }
+  std::string text;
+  for (const std::vector<std::string>& row : rows) {
+    std::string line(kIndent);
+    for (size_t i = 0; i < row.size(); ++i) {
+      line += Pad(row[i], widths[i] + (i == 0 ? 0 : kGap), i == 0);
+    }
+    text += line + "\n";
+  }
+  return text;
+}
+
+std::string Fixed(double value, int decimals) {
+  std::array<char, 64> text;
+  std::snprintf(text.data(), text.size(), "%.*f", decimals, value);
+  return text.data();
+}
+
+std::string Spaced(std::string_view name) {
+  std::string text(name);
+  std::replace(text.begin(), text.end(), '_', ' ');
+  return text;
+}
+
+std::string Header(const BenchReport& report) {
+  const RunnerOptions& options = report.options;
+  std::string text = "workload ";
+  text += options.workload.name;
+  text += ", ";
+  text += DistributionName(options.workload.distribution);
+  if (options.workload.distribution != Distribution::kUniform) {
+    text += " (theta " + Fixed(options.theta, 2) + ")";
+  }
+  text += "; " + HumanQuantity(options.records, "record") + " of " +
+          std::to_string(options.key_bytes) + " + " + std::to_string(options.value_bytes) + " B; " +
+          HumanQuantity(options.threads, "thread") + ", ";
+  text += options.batch > 1 ? "batches of " + std::to_string(options.batch)
+                            : HumanQuantity(options.coroutines, "coroutine") + " each";
+  return text + "\n" + report.store_description + "\n";
+}
+
+std::string PhaseLine(const char* name, const PhaseResult& phase) {
+  std::string text = std::string(name) + ": " + HumanQuantity(phase.operations, "operation") +
+                     " in " + HumanDuration(phase.seconds) + ", " +
+                     HumanRate(phase.operations_per_second());
+  if (phase.scanned_keys > 0) {
+    text +=
+        " (" +
+        HumanRate(static_cast<double>(phase.scanned_keys) / std::max(phase.seconds, 1e-9), "keys") +
+        " scanned)";
+  }
+  if (phase.interrupted) text += "; interrupted";
+  if (phase.gave_up) {
+    text += "; given up after " + HumanCount(kFailuresToGiveUp) + " failures in a row";
+  }
+  return text + "\n";
+}
+
+std::string LatencyTable(const PhaseResult& phase) {
+  std::vector<std::vector<std::string>> rows = {
+      {"latency", "count", "mean", "p50", "p90", "p99", "p99.9", "max"}};
+  for (size_t i = 0; i < kLatencyClasses; ++i) {
+    const auto latency_class = static_cast<LatencyClass>(i);
+    const Histogram& histogram = phase.latency(latency_class);
+    if (histogram.count() == 0) continue;
+    std::vector<std::string>& row = rows.emplace_back();
+    row.push_back(Spaced(LatencyClassName(latency_class)));
+    row.push_back(HumanCount(histogram.count()));
+    row.push_back(HumanDuration(histogram.Mean() * 1e-9));
+    for (const double percent : {50.0, 90.0, 99.0, 99.9, 100.0}) {
+      row.push_back(HumanDuration(static_cast<double>(histogram.Percentile(percent)) * 1e-9));
+    }
+  }
+  return rows.size() == 1 ? std::string() : Table(rows);
+}
+
+std::string CostTable(const Counters& counters) {
+  std::vector<std::vector<std::string>> rows = {{"cost of one", "operations", "round trips", "READ",
+                                                 "WRITE", "CAS", "bytes read", "bytes written"}};
+  for (size_t i = 0; i < kOperationClasses; ++i) {
+    const auto operation = static_cast<OperationClass>(i);
+    const WireCounts& wire = counters.of(operation);
+    if (wire.operations == 0) continue;
+    const auto each = [&wire](uint64_t total, int decimals) {
+      return Fixed(static_cast<double>(total) / static_cast<double>(wire.operations), decimals);
+    };
+    rows.push_back({Spaced(OperationClassName(operation)), HumanCount(wire.operations),
+                    each(wire.round_trips, 3), each(wire.reads, 3), each(wire.writes, 3),
+                    each(wire.cas, 3), each(wire.bytes_read, 1), each(wire.bytes_written, 1)});
+  }
+  return rows.size() == 1 ? std::string() : Table(rows);
+}
+
+std::string CacheAndLocks(const Counters& counters) {
+  const CacheCounts& cache = counters.cache;
+  const uint64_t lookups = cache.hits + cache.misses;
+  std::string text = "  cache: " + HumanBytes(cache.bytes);
+  if (lookups > 0) {
+    text += ", " +
+            Fixed(100.0 * static_cast<double>(cache.hits) / static_cast<double>(lookups), 2) +
+            " % hits";
+  }
+  text += ", " + HumanQuantity(cache.misses, "miss", "misses") + ", " + HumanCount(cache.stale) +
+          " stale, " + HumanQuantity(cache.evictions, "eviction") + "\n";
+  const LockCounts& locks = counters.locks;
+  text += "  locks: " + HumanCount(locks.acquired) + " acquired, " + HumanCount(locks.handed_over) +
+          " handed over, " + HumanQuantity(locks.remote_retries, "retry", "retries") +
+          "; rereads: " + HumanCount(counters.rereads) + "\n";
+  return text;
+}
+
+std::string PhaseText(const char* name, const PhaseResult& phase) {
+  return PhaseLine(name, phase) + LatencyTable(phase) + CostTable(phase.counters) +
+         CacheAndLocks(phase.counters);
+}
+
+std::string ErrorLines(const ErrorCounts& errors) {
+  if (errors.total() == 0) return "no errors\n";
+  std::string text = HumanQuantity(errors.total(), "operation") + " failed:\n";
+  for (size_t code = 0; code < kCodes; ++code) {
+    if (errors.counts[code] == 0) continue;
+    text += "  " + std::string(CodeName(static_cast<Code>(code))) + " " +
+            HumanCount(errors.counts[code]);
+    if (!errors.messages[code].empty()) text += ", the first: " + errors.messages[code];
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+BuildInfo ThisBuild() {
+  return {.version = GOSSAMER_VERSION,
+#if defined(__clang__)
+          .compiler = __VERSION__,
+#else
+          .compiler = "g++ " __VERSION__,
+#endif
+          .type = GOSSAMER_BUILD_TYPE};
+}
+
+Json ToJson(const BenchReport& report) {
+  const Counters& counters = report.run.counters;
+  Json json;
+  json["schema"] = 1;
+  json["config"] = report.config;
+  json["build"] = {{"version", report.build.version},
+                   {"compiler", report.build.compiler},
+                   {"type", report.build.type}};
+  json["load"] = PhaseJson(report.load);
+  json["load"]["wire"] = WireJson(report.load.counters);
+  json["run"] = PhaseJson(report.run);
+  json["wire"] = WireJson(counters);
+  json["cache"] = {{"bytes", counters.cache.bytes},
+                   {"hits", counters.cache.hits},
+                   {"misses", counters.cache.misses},
+                   {"stale", counters.cache.stale},
+                   {"evictions", counters.cache.evictions}};
+  json["locks"] = {{"acquired", counters.locks.acquired},
+                   {"handed_over", counters.locks.handed_over},
+                   {"remote_retries", counters.locks.remote_retries}};
+  json["rereads"] = counters.rereads;
+  json["errors"] = ErrorsJson(AllErrors(report));
+  json["interrupted"] = report.interrupted;
+  return json;
+}
+
+std::string ToText(const BenchReport& report) {
+  std::string text = Header(report);
+  if (report.loaded) text += "\n" + PhaseText("load", report.load);
+  if (report.ran) text += "\n" + PhaseText("run", report.run);
+  text += "\n" + ErrorLines(AllErrors(report));
+  if (report.interrupted) text += "Interrupted: the figures are of what ran until then.\n";
+  return text;
+}
+
+}  // namespace gossamer::bench

@@ -1,0 +1,40 @@
+// What a benchmark prints: a summary for people, and the JSON that programs read.
+//
+// The JSON is an outside contract (schema 1): keys may be added, none is taken away or changes its
+// meaning. Both phases are always there, with zeros for one that did not run.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "compute/bench/runner.h"
+
+namespace gossamer::bench {
+
+struct BuildInfo {
+  std::string version;
+  std::string compiler;
+  std::string type;
+};
+
+// Of this very binary.
+BuildInfo ThisBuild();
+
+struct BenchReport {
+  nlohmann::ordered_json config;  // every flag in force
+  BuildInfo build;
+  RunnerOptions options;
+  std::string store_description;  // "in-process store of 1.00 GiB"
+  bool loaded = false;
+  bool ran = false;
+  bool interrupted = false;
+  PhaseResult load;
+  PhaseResult run;
+};
+
+nlohmann::ordered_json ToJson(const BenchReport& report);
+
+// Several lines, each ended.
+std::string ToText(const BenchReport& report);
+
+}  // namespace gossamer::bench

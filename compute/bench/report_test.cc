@@ -1,0 +1,130 @@
+#include "compute/bench/report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "compute/bench/fake_store.h"
+
+namespace gossamer::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using testing::HasSubstr;
+
+BenchReport ReportOf(const char* workload, Code failure = Code::kContended, uint64_t interval = 0) {
+  FakeStore store;
+  BenchReport report;
+  report.config = {{"workload", workload}, {"records", 500}};
+  report.build = ThisBuild();
+  report.options.workload = *FindWorkload(workload);
+  report.options.records = 500;
+  report.options.operations = 2'000;
+  report.options.show_progress = false;
+  report.store_description = "a fake store";
+  report.loaded = true;
+  report.load = LoadRecords(store, report.options).value();
+  store.FailEvery(interval, failure);
+  report.ran = true;
+  report.run = RunWorkload(store, report.options).value();
+  return report;
+}
+
+std::vector<std::string> Keys(const Json& json) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : json.items()) keys.push_back(key);
+  return keys;
+}
+
+constexpr const char* kWireFields[] = {"operations", "round_trips", "reads",      "writes",
+                                       "cas",        "sends",       "bytes_read", "bytes_written"};
+
+// The outside contract: every key of schema 1, in whatever workload.
+void ExpectSchema(const Json& json) {
+  EXPECT_EQ(json.at("schema"), 1);
+  EXPECT_TRUE(json.at("config").is_object());
+  for (const char* field : {"version", "compiler", "type"}) {
+    EXPECT_FALSE(json.at("build").at(field).get<std::string>().empty()) << field;
+  }
+  for (const char* phase : {"load", "run"}) {
+    EXPECT_TRUE(json.at(phase).at("operations").is_number_unsigned());
+    EXPECT_TRUE(json.at(phase).at("seconds").is_number_float());
+    EXPECT_TRUE(json.at(phase).at("ops_per_second").is_number());
+  }
+  for (const char* name : {"read", "update", "insert", "scan", "delete"}) {
+    const Json& latency = json.at("run").at("latency_us").at(name);
+    EXPECT_THAT(Keys(latency),
+                testing::ElementsAre("count", "mean", "p50", "p90", "p99", "p999", "max"));
+    EXPECT_LE(latency.at("p50"), latency.at("p90"));
+    EXPECT_LE(latency.at("p90"), latency.at("p99"));
+    EXPECT_LE(latency.at("p99"), latency.at("p999"));
+    EXPECT_LE(latency.at("p999"), latency.at("max"));
+  }
+  for (const char* name : {"read", "update", "insert", "insert_split", "delete", "scan"}) {
+    EXPECT_THAT(Keys(json.at("wire").at(name)), testing::ElementsAreArray(kWireFields));
+  }
+  EXPECT_THAT(Keys(json.at("cache")),
+              testing::ElementsAre("bytes", "hits", "misses", "stale", "evictions"));
+  EXPECT_THAT(Keys(json.at("locks")),
+              testing::ElementsAre("acquired", "handed_over", "remote_retries"));
+  EXPECT_TRUE(json.at("rereads").is_number_unsigned());
+  EXPECT_TRUE(json.at("errors").is_object());
+}
+
+TEST(JsonTest, KeepsTheContractForEveryWorkload) {
+  for (const char* workload : {"a", "b", "c", "d", "e", "f"}) {
+    SCOPED_TRACE(workload);
+    const Json json = ToJson(ReportOf(workload));
+    ExpectSchema(Json::parse(json.dump()));
+    EXPECT_EQ(json.at("load").at("operations"), 500);
+    EXPECT_EQ(json.at("run").at("operations"), 2'000);
+    EXPECT_TRUE(json.at("errors").empty());
+    EXPECT_EQ(json.at("interrupted"), false);
+    EXPECT_EQ(json.at("run").at("latency_us").contains("read_modify_write"), workload[0] == 'f');
+  }
+}
+
+TEST(JsonTest, KeepsTheContractWhenNothingRan) {
+  BenchReport report;
+  report.config = Json::object();
+  report.build = ThisBuild();
+  report.options.workload = *FindWorkload("c");
+  ExpectSchema(Json::parse(ToJson(report).dump()));
+}
+
+TEST(JsonTest, WireCountsAreThoseOfTheRunPhase) {
+  const Json json = ToJson(ReportOf("c"));
+  EXPECT_EQ(json.at("wire").at("read").at("operations"), 2'000);
+  EXPECT_EQ(json.at("wire").at("read").at("round_trips"), 2'000);
+  EXPECT_EQ(json.at("wire").at("read").at("bytes_read"), 2'000 * FakeStore::kBytes);
+  EXPECT_EQ(json.at("wire").at("insert").at("operations"), 0);
+  EXPECT_EQ(json.at("load").at("wire").at("insert").at("operations"), 500);
+}
+
+TEST(JsonTest, ErrorsAreCountedByName) {
+  const Json json = ToJson(ReportOf("a", Code::kExhausted, 20));
+  EXPECT_EQ(json.at("errors"), Json::parse(R"({"Exhausted": 100})"));
+}
+
+TEST(TextTest, SaysWhatAPersonWantsToKnow) {
+  const std::string text = ToText(ReportOf("a"));
+  EXPECT_THAT(text, HasSubstr("workload a, zipfian (theta 0.99); 500 records of 8 + 8 B"));
+  EXPECT_THAT(text, HasSubstr("a fake store"));
+  EXPECT_THAT(text, HasSubstr("load: 500 operations in "));
+  EXPECT_THAT(text, HasSubstr("run: 2,000 operations in "));
+  EXPECT_THAT(text, HasSubstr("p99.9"));
+  EXPECT_THAT(text, HasSubstr("round trips"));
+  EXPECT_THAT(text, HasSubstr("no errors"));
+  EXPECT_THAT(text, testing::Not(HasSubstr("nterrupted")));
+}
+
+TEST(TextTest, SaysWhatWentWrong) {
+  BenchReport report = ReportOf("a", Code::kContended, 20);
+  report.interrupted = true;
+  const std::string text = ToText(report);
+  EXPECT_THAT(text,
+              HasSubstr("100 operations failed:\n  Contended 100, the first: as the test asked"));
+  EXPECT_THAT(text, HasSubstr("Interrupted: the figures are of what ran until then."));
+}
+
+}  // namespace
+}  // namespace gossamer::bench

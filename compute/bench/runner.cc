@@ -1,0 +1,262 @@
+#include "compute/bench/runner.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <latch>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "common/progress.h"
+#include "compute/bench/client.h"
+
+namespace gossamer::bench {
+namespace {
+
+using Clock = Client::Clock;
+
+constexpr std::chrono::milliseconds kWatchInterval{50};
+
+double Seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+ProgressOptions ProgressOf(const char* verb, const char* unit, uint64_t total,
+                           const RunnerOptions& options) {
+  ProgressOptions progress;
+  progress.verb = verb;
+  progress.unit = unit;
+  progress.total = total;
+  progress.enabled = options.show_progress;
+  return progress;
+}
+
+WireCounts Difference(const WireCounts& end, const WireCounts& start) {
+  WireCounts result;
+  result.operations = end.operations - start.operations;
+  result.round_trips = end.round_trips - start.round_trips;
+  result.reads = end.reads - start.reads;
+  result.writes = end.writes - start.writes;
+  result.cas = end.cas - start.cas;
+  result.sends = end.sends - start.sends;
+  result.bytes_read = end.bytes_read - start.bytes_read;
+  result.bytes_written = end.bytes_written - start.bytes_written;
+  return result;
+}
+
+// Adds what one session did between two snapshots. (The cache's counts are the compute server's,
+// not the session's: see `CacheDifference`.)
+void AddDifference(Counters& total, const Counters& end, const Counters& start) {
+  for (size_t i = 0; i < kOperationClasses; ++i) {
+    total.wire[i] += Difference(end.wire[i], start.wire[i]);
+  }
+  total.locks.acquired += end.locks.acquired - start.locks.acquired;
+  total.locks.handed_over += end.locks.handed_over - start.locks.handed_over;
+  total.locks.remote_retries += end.locks.remote_retries - start.locks.remote_retries;
+  total.rereads += end.rereads - start.rereads;
+}
+
+CacheCounts CacheDifference(const CacheCounts& end, const CacheCounts& start) {
+  return {.bytes = end.bytes,
+          .hits = end.hits - start.hits,
+          .misses = end.misses - start.misses,
+          .stale = end.stale - start.stale,
+          .evictions = end.evictions - start.evictions};
+}
+
+// One thread of a phase and what it leaves behind.
+struct Worker {
+  Share share;
+  std::unique_ptr<Session> session;  // made and used by `thread` alone
+  std::unique_ptr<Client> client;    // valid once the thread is ready
+  std::optional<Error> error;        // no session
+  Counters before;
+  Counters after;
+  Clock::time_point end;
+  std::thread thread;
+};
+
+class Phase {
+ public:
+  Phase(Store& store, const RunnerOptions& options, RecordIds& ids, bool loading)
+      : store_(store),
+        options_(options),
+        state_{options, ids},
+        loading_(loading),
+        total_(loading ? options.records : options.operations),
+        workers_(options.threads),
+        ready_(options.threads) {}
+
+  Result<PhaseResult> Execute() {
+    uint64_t first = 0;
+    for (uint32_t i = 0; i < workers_.size(); ++i) {
+      const uint64_t past = total_ * (i + 1) / workers_.size();
+      workers_[i].share = {
+          .thread = i, .count = past - first, .loading = loading_, .first_id = first};
+      first = past;
+      workers_[i].thread = std::thread([this, &worker = workers_[i]] { Body(worker); });
+    }
+    ready_.wait();
+    std::optional<Error> error;
+    for (const Worker& worker : workers_) {
+      if (worker.error) error = worker.error;
+    }
+    if (error) state_.stop.store(true);
+    const Clock::time_point start = Clock::now();
+    go_.count_down();
+    const bool interrupted = Watch();
+    for (Worker& worker : workers_) worker.thread.join();
+    if (error) return *error;
+    return Collect(start, interrupted);
+  }
+
+ private:
+  void Body(Worker& worker) {
+    Result<std::unique_ptr<Session>> session = store_.NewSession();
+    if (session) {
+      worker.session = std::move(session).value();
+      worker.client = std::make_unique<Client>(*worker.session, state_, worker.share);
+      worker.before = worker.session->counters();
+    } else {
+      worker.error = session.error();
+    }
+    ready_.count_down();
+    go_.wait();
+    if (worker.client != nullptr) {
+      if (options_.batch > 1) {
+        worker.client->WorkInBatches();
+      } else {
+        for (uint32_t i = 0; i < options_.coroutines; ++i) {
+          worker.session->Spawn(worker.client->Work());
+        }
+        worker.session->WaitAll();
+      }
+      worker.end = Clock::now();
+      worker.after = worker.session->counters();
+      worker.session.reset();
+    }
+    const std::lock_guard lock(mutex_);
+    ++finished_threads_;
+    finished_.notify_one();
+  }
+
+  // Shows progress until all threads have finished. Returns whether it was asked to stop.
+  bool Watch() {
+    Progress progress(loading_ ? ProgressOf("loading", "records", total_, options_)
+                               : ProgressOf("running", "operations", total_, options_));
+    bool interrupted = false;
+    std::unique_lock lock(mutex_);
+    while (!finished_.wait_for(lock, kWatchInterval,
+                               [this] { return finished_threads_ == workers_.size(); })) {
+      if (options_.should_stop && !interrupted && options_.should_stop()) {
+        interrupted = true;
+        state_.stop.store(true);
+      }
+      uint64_t done = 0;
+      for (const Worker& worker : workers_) {
+        if (worker.client != nullptr) done += worker.client->finished();
+      }
+      progress.Update(done);
+    }
+    return interrupted;
+  }
+
+  PhaseResult Collect(Clock::time_point start, bool interrupted) {
+    PhaseResult total;
+    Clock::time_point end = start;
+    for (const Worker& worker : workers_) {
+      const PhaseResult& result = worker.client->result();
+      total.operations += result.operations;
+      total.scanned_keys += result.scanned_keys;
+      for (size_t i = 0; i < kLatencyClasses; ++i) {
+        total.latency_ns[i].Merge(result.latency_ns[i]);
+      }
+      total.errors.Merge(result.errors);
+      AddDifference(total.counters, worker.after, worker.before);
+      end = std::max(end, worker.end);
+    }
+    const auto earlier = [](auto member) {
+      return [member](const Worker& a, const Worker& b) {
+        return (a.*member).cache.hits < (b.*member).cache.hits;
+      };
+    };
+    total.counters.cache = CacheDifference(
+        std::max_element(workers_.begin(), workers_.end(), earlier(&Worker::after))->after.cache,
+        std::min_element(workers_.begin(), workers_.end(), earlier(&Worker::before))->before.cache);
+    total.seconds = Seconds(end - start);
+    total.gave_up = state_.gave_up.load();
+    total.interrupted = interrupted && total.operations + total.errors.total() < total_;
+    return total;
+  }
+
+  Store& store_;
+  const RunnerOptions& options_;
+  PhaseState state_;
+  const bool loading_;
+  const uint64_t total_;  // operations
+  std::vector<Worker> workers_;
+  std::latch ready_;
+  std::latch go_{1};
+  std::mutex mutex_;
+  std::condition_variable finished_;
+  size_t finished_threads_ = 0;  // guarded by mutex_
+};
+
+}  // namespace
+
+std::string_view LatencyClassName(LatencyClass latency_class) {
+  constexpr std::array<std::string_view, kLatencyClasses> kNames = {
+      "read", "update", "insert", "scan", "delete", "read_modify_write"};
+  return kNames[static_cast<size_t>(latency_class)];
+}
+
+void ErrorCounts::Add(const Error& error) {
+  const auto code = static_cast<size_t>(error.code);
+  if (++counts[code] == 1) messages[code] = error.message;
+}
+
+void ErrorCounts::Merge(const ErrorCounts& other) {
+  for (size_t code = 0; code < kCodes; ++code) {
+    counts[code] += other.counts[code];
+    if (messages[code].empty()) messages[code] = other.messages[code];
+  }
+}
+
+uint64_t ErrorCounts::total() const {
+  uint64_t sum = 0;
+  for (const uint64_t count : counts) sum += count;
+  return sum;
+}
+
+Result<PhaseResult> LoadRecords(Store& store, const RunnerOptions& options) {
+  RecordIds ids(options.records, 0);
+  return Phase(store, options, ids, /*loading=*/true).Execute();
+}
+
+Result<PhaseResult> RunWorkload(Store& store, const RunnerOptions& options) {
+  RecordIds ids(options.records, options.workload.has_inserts() ? options.operations : 0);
+  return Phase(store, options, ids, /*loading=*/false).Execute();
+}
+
+Result<WarmUpResult> WarmUp(Store& store, const RunnerOptions& options) {
+  const Result<std::unique_ptr<Session>> session = store.NewSession();
+  if (!session) return session.error();
+  constexpr uint64_t kKeysBetweenLooks = 4096;
+  WarmUpResult result;
+  const Clock::time_point start = Clock::now();
+  Progress progress(ProgressOf("warming up", "keys", options.records, options));
+  const std::unique_ptr<ScanCursor> cursor = session.value()->Scan({});
+  while (cursor->Next()) {
+    if (++result.keys % kKeysBetweenLooks != 0) continue;
+    progress.Update(result.keys);
+    if (options.should_stop && options.should_stop()) {
+      result.interrupted = true;
+      break;
+    }
+  }
+  if (!cursor->status()) return cursor->status().error();
+  result.seconds = Seconds(Clock::now() - start);
+  return result;
+}
+
+}  // namespace gossamer::bench

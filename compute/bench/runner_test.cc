@@ -1,0 +1,193 @@
+#include "compute/bench/runner.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "compute/bench/fake_store.h"
+#include "compute/bench/keys.h"
+
+namespace gossamer::bench {
+namespace {
+
+RunnerOptions Options(const char* workload, uint64_t records, uint64_t operations) {
+  RunnerOptions options;
+  options.workload = *FindWorkload(workload);
+  options.records = records;
+  options.operations = operations;
+  options.seed = 42;
+  options.show_progress = false;
+  return options;
+}
+
+uint64_t Count(const PhaseResult& result, LatencyClass latency_class) {
+  return result.latency(latency_class).count();
+}
+
+TEST(LoadTest, PutsEveryRecordOnce) {
+  for (const uint32_t threads : {1u, 3u}) {
+    for (const uint32_t batch : {1u, 7u}) {
+      for (const uint32_t key_bytes : {8u, 24u}) {
+        FakeStore store;
+        RunnerOptions options = Options("c", 1'000, 0);
+        options.threads = threads;
+        options.batch = batch;
+        options.key_bytes = key_bytes;
+        options.value_bytes = 20;
+        const PhaseResult result = LoadRecords(store, options).value();
+        EXPECT_EQ(result.operations, 1'000u);
+        EXPECT_EQ(Count(result, LatencyClass::kInsert), 1'000u);
+        EXPECT_EQ(result.counters.of(OperationClass::kInsert).operations, 1'000u);
+        EXPECT_EQ(result.errors.total(), 0u);
+
+        const auto contents = store.Contents();
+        ASSERT_EQ(contents.size(), 1'000u);
+        const KeyCodec codec(key_bytes);
+        KeyBuffer buffer;
+        std::string value(20, '\0');
+        for (uint64_t id = 0; id < 1'000; ++id) {
+          const auto found = contents.find(codec.Encode(id, buffer));
+          ASSERT_NE(found, contents.end()) << "record " << id;
+          FillValue(id, 42, value);
+          ASSERT_EQ(found->second, value) << "record " << id;
+        }
+      }
+    }
+  }
+}
+
+TEST(RunTest, EveryWorkloadDoesItsOperationsWithoutError) {
+  for (const char* workload : {"a", "b", "c", "d", "e", "f"}) {
+    for (const uint32_t threads : {1u, 2u}) {
+      for (const uint32_t batch : {1u, 16u}) {
+        SCOPED_TRACE(testing::Message()
+                     << workload << ", " << threads << " threads, batch " << batch);
+        FakeStore store;
+        RunnerOptions options = Options(workload, 500, 5'000);
+        options.threads = threads;
+        options.batch = batch;
+        ASSERT_TRUE(LoadRecords(store, options));
+        const PhaseResult result = RunWorkload(store, options).value();
+        EXPECT_EQ(result.operations, 5'000u);
+        EXPECT_EQ(result.errors.total(), 0u);
+        const uint64_t whole = Count(result, LatencyClass::kReadModifyWrite);
+        // Both halves of a read-modify-write are measured, and it is one operation.
+        EXPECT_EQ(Count(result, LatencyClass::kRead) + Count(result, LatencyClass::kUpdate) +
+                      Count(result, LatencyClass::kInsert) + Count(result, LatencyClass::kScan) -
+                      whole,
+                  5'000u);
+        const Counters& counters = result.counters;
+        EXPECT_EQ(counters.of(OperationClass::kRead).operations,
+                  Count(result, LatencyClass::kRead));
+        EXPECT_EQ(counters.of(OperationClass::kUpdate).operations,
+                  Count(result, LatencyClass::kUpdate));
+        EXPECT_EQ(counters.of(OperationClass::kInsert).operations,
+                  Count(result, LatencyClass::kInsert));
+        EXPECT_EQ(counters.of(OperationClass::kScan).operations,
+                  Count(result, LatencyClass::kScan));
+        EXPECT_EQ(counters.cache.hits, 5'000u + whole)
+            << "the phase's alone, not the sessions' sum";
+        EXPECT_EQ(store.Contents().size(), 500u + Count(result, LatencyClass::kInsert));
+      }
+    }
+  }
+}
+
+TEST(RunTest, KeepsTheAskedNumberInFlight) {
+  for (const uint32_t coroutines : {1u, 64u}) {
+    FakeStore store;
+    RunnerOptions options = Options("c", 100, 10'000);
+    options.coroutines = coroutines;
+    ASSERT_TRUE(LoadRecords(store, options));
+    ASSERT_TRUE(RunWorkload(store, options));
+    EXPECT_EQ(store.most_in_flight(), coroutines);
+  }
+}
+
+TEST(RunTest, FewerOperationsThanThreadsAndCoroutines) {
+  FakeStore store;
+  RunnerOptions options = Options("a", 1, 3);
+  options.threads = 8;
+  EXPECT_EQ(LoadRecords(store, options).value().operations, 1u);
+  EXPECT_EQ(RunWorkload(store, options).value().operations, 3u);
+  options.operations = 0;
+  EXPECT_EQ(RunWorkload(store, options).value().operations, 0u);
+}
+
+TEST(RunTest, FailuresAreCountedByCodeAndTheRunGoesOn) {
+  for (const uint32_t batch : {1u, 16u}) {
+    FakeStore store;
+    RunnerOptions options = Options("a", 500, 5'000);
+    options.batch = batch;
+    ASSERT_TRUE(LoadRecords(store, options));
+    store.FailEvery(10, Code::kContended);
+    const PhaseResult result = RunWorkload(store, options).value();
+    EXPECT_EQ(result.operations, 4'500u);
+    EXPECT_EQ(result.errors.counts[static_cast<size_t>(Code::kContended)], 500u);
+    EXPECT_EQ(result.errors.total(), 500u);
+    EXPECT_EQ(result.errors.messages[static_cast<size_t>(Code::kContended)], "as the test asked");
+    EXPECT_FALSE(result.gave_up);
+    EXPECT_FALSE(result.interrupted);
+  }
+}
+
+TEST(RunTest, AnAbsentRecordIsAnError) {
+  FakeStore store;
+  RunnerOptions options = Options("c", 50, 0);
+  ASSERT_TRUE(LoadRecords(store, options));
+  options.records = 100;  // half of which nobody loaded
+  options.operations = 900;
+  options.workload.distribution = Distribution::kUniform;
+  const PhaseResult result = RunWorkload(store, options).value();
+  const uint64_t absent = result.errors.counts[static_cast<size_t>(Code::kNotFound)];
+  EXPECT_NEAR(static_cast<double>(absent), 450, 100);
+  EXPECT_EQ(result.operations + absent, 900u);
+}
+
+TEST(RunTest, GivesUpOnAStoreThatOnlyFails) {
+  FakeStore store;
+  store.FailEvery(1, Code::kNodeUnreachable);
+  const PhaseResult result = LoadRecords(store, Options("c", 1'000'000, 0)).value();
+  EXPECT_TRUE(result.gave_up);
+  EXPECT_EQ(result.operations, 0u);
+  EXPECT_GE(result.errors.total(), kFailuresToGiveUp);
+  EXPECT_LT(result.errors.total(), 2 * kFailuresToGiveUp);
+}
+
+TEST(RunTest, NoSessionIsAnError) {
+  FakeStore store;
+  store.RefuseSessions();
+  RunnerOptions options = Options("c", 100, 100);
+  options.threads = 3;
+  EXPECT_EQ(LoadRecords(store, options).error().code, Code::kNodeUnreachable);
+  EXPECT_EQ(RunWorkload(store, options).error().code, Code::kNodeUnreachable);
+  EXPECT_EQ(WarmUp(store, options).error().code, Code::kNodeUnreachable);
+}
+
+TEST(RunTest, StopsWhenAskedAndKeepsWhatItDid) {
+  for (const uint32_t batch : {1u, 16u}) {
+    FakeStore store;
+    RunnerOptions options = Options("a", 100, uint64_t{1} << 50);
+    options.batch = batch;
+    options.threads = 2;
+    ASSERT_TRUE(LoadRecords(store, options));
+    options.should_stop = [] { return true; };
+    const PhaseResult result = RunWorkload(store, options).value();
+    EXPECT_TRUE(result.interrupted);
+    EXPECT_LT(result.operations, uint64_t{1} << 50);
+    EXPECT_EQ(Count(result, LatencyClass::kRead) + Count(result, LatencyClass::kUpdate),
+              result.operations);
+  }
+}
+
+TEST(WarmUpTest, SeesEveryKey) {
+  FakeStore store;
+  const RunnerOptions options = Options("c", 1'234, 0);
+  EXPECT_EQ(WarmUp(store, options).value().keys, 0u);
+  ASSERT_TRUE(LoadRecords(store, options));
+  EXPECT_EQ(WarmUp(store, options).value().keys, 1'234u);
+}
+
+}  // namespace
+}  // namespace gossamer::bench
