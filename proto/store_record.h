@@ -1,0 +1,247 @@
+// The store record: what the bootstrap keeps about a store, so that clients and memory servers find
+// it.
+//
+//   gossamer-store 1
+//   store=default
+//   store_id=00d1ce5eed5a1ad5
+//   fabric=verbs
+//   node_bytes=1024
+//   max_key_bytes=32
+//   inline_value_bytes=16
+//   next_server=2
+//   server=0 incarnation=1f0a… host=ant process=0b5a…/4026531836/812/99120 address=10.0.0.1:7471
+//   server=1 incarnation=77c4… host=bee process=91d0…/4026531836/640/1207 address=10.0.0.2:7471
+//
+// A record has exactly one text: lines in this order, each ended by '\n', servers by rising id,
+// decimal numbers without leading zeros, 16 hex digits in lower case. Whatever else is rejected.
+// Server ids are never used twice in the life of a store, as remote pointers hold them:
+// `next_server` only grows.
+#pragma once
+
+#include <charconv>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "proto/leaf_geometry.h"
+#include "proto/region.h"
+#include "proto/remote_ptr.h"
+
+namespace gossamer {
+
+inline constexpr std::string_view kStoreRecordFirstLine = "gossamer-store 1";
+inline constexpr size_t kMaxStoreNameBytes = 64;
+inline constexpr size_t kMaxTokenBytes = 255;  // host, process, address
+inline constexpr size_t kMaxMemoryServers = 1024;
+inline constexpr size_t kMaxStoreRecordBytes = 896 << 10;  // memcached keeps items of up to 1 MiB
+
+// One memory server, as its clients reach it.
+struct MemberRecord {
+  ServerId server{0};
+  uint64_t incarnation = 0;  // of its region; another one at the same address is another server
+  std::string host;          // for people
+  std::string process;       // common/process.h: tells, on the same machine, whether it still runs
+  std::string address;       // for ComputePort::Connect
+
+  friend bool operator==(const MemberRecord&, const MemberRecord&) = default;
+};
+
+struct StoreRecord {
+  std::string store;
+  uint64_t store_id = 0;
+  std::string fabric;
+  StoreParameters parameters;
+  uint16_t next_server = 0;
+  std::vector<MemberRecord> servers;  // by rising id
+
+  const MemberRecord* Find(ServerId server) const {
+    for (const MemberRecord& member : servers) {
+      if (member.server == server) return &member;
+    }
+    return nullptr;
+  }
+
+  friend bool operator==(const StoreRecord&, const StoreRecord&) = default;
+};
+
+// [A-Za-z0-9._-]{1,64}, and not "." or "..": a file name and a memcached key.
+constexpr bool IsValidStoreName(std::string_view name) {
+  if (name.empty() || name.size() > kMaxStoreNameBytes || name == "." || name == "..") return false;
+  for (const char c : name) {
+    const bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                      c == '.' || c == '_' || c == '-';
+    if (!good) return false;
+  }
+  return true;
+}
+
+// Printable ASCII without blanks, 1 to kMaxTokenBytes.
+constexpr bool IsValidToken(std::string_view token) {
+  if (token.empty() || token.size() > kMaxTokenBytes) return false;
+  for (const char c : token) {
+    if (c <= ' ' || c > '~') return false;
+  }
+  return true;
+}
+
+namespace internal {
+
+inline std::string Hex16(uint64_t value) {
+  std::string text(16, '0');
+  for (size_t i = 16; i-- > 0; value >>= 4) text[i] = "0123456789abcdef"[value & 15];
+  return text;
+}
+
+// Takes the text apart from the front; remembers the first thing that was wrong.
+class RecordReader {
+ public:
+  explicit RecordReader(std::string_view text) : rest_(text) {}
+
+  bool done() const { return rest_.empty() || !problem_.empty(); }
+  const std::string& problem() const { return problem_; }
+  bool NextIs(std::string_view prefix) const { return rest_.starts_with(prefix); }
+
+  void Expect(std::string_view literal) {
+    if (!problem_.empty()) return;
+    if (!rest_.starts_with(literal)) return Fail("expected \"" + Printable(literal) + "\"");
+    rest_.remove_prefix(literal.size());
+  }
+  // Up to the next blank or line end.
+  std::string_view Word() {
+    const std::string_view word = rest_.substr(0, rest_.find_first_of(" \n"));
+    rest_.remove_prefix(word.size());
+    return word;
+  }
+  std::string Token() {
+    const std::string_view word = Word();
+    if (!IsValidToken(word)) Fail("a word is empty, longer than 255 bytes, or not printable");
+    return std::string(word);
+  }
+  template <typename Number>
+  Number Decimal() {
+    const std::string_view word = Word();
+    Number value{};
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+    if (error != std::errc() || end != word.data() + word.size() || word != std::to_string(value)) {
+      Fail("\"" + Printable(word) + "\" is not a number in range");
+    }
+    return value;
+  }
+  uint64_t Hex() {
+    const std::string_view word = Word();
+    uint64_t value = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value, 16);
+    if (error != std::errc() || end != word.data() + word.size() || word != Hex16(value)) {
+      Fail("\"" + Printable(word) + "\" is not 16 hex digits");
+    }
+    return value;
+  }
+  void Fail(std::string problem) {
+    if (problem_.empty()) problem_ = "line " + std::to_string(line_) + ": " + std::move(problem);
+    rest_ = {};
+  }
+  void EndLine() {
+    Expect("\n");
+    ++line_;
+  }
+
+ private:
+  static std::string Printable(std::string_view text) {
+    std::string out;
+    for (const char c : text.substr(0, 40))
+      out += c >= ' ' && c <= '~' ? c : (c == '\n' ? '|' : '?');
+    return out;
+  }
+
+  std::string_view rest_;
+  std::string problem_;
+  int line_ = 1;
+};
+
+}  // namespace internal
+
+// The record must be valid: what ParseStoreRecord would accept.
+inline std::string EncodeStoreRecord(const StoreRecord& record) {
+  std::string text(kStoreRecordFirstLine);
+  text += "\nstore=" + record.store;
+  text += "\nstore_id=" + internal::Hex16(record.store_id);
+  text += "\nfabric=" + record.fabric;
+  text += "\nnode_bytes=" + std::to_string(record.parameters.node_bytes);
+  text += "\nmax_key_bytes=" + std::to_string(record.parameters.max_key_bytes);
+  text += "\ninline_value_bytes=" + std::to_string(record.parameters.inline_value_bytes);
+  text += "\nnext_server=" + std::to_string(record.next_server) + "\n";
+  for (const MemberRecord& member : record.servers) {
+    text += "server=" + std::to_string(ToInteger(member.server));
+    text += " incarnation=" + internal::Hex16(member.incarnation);
+    text += " host=" + member.host;
+    text += " process=" + member.process;
+    text += " address=" + member.address + "\n";
+  }
+  return text;
+}
+
+// nullopt, and in `problem` a phrase such as `line 3: "zz" is not 16 hex digits`, when `text` is
+// not a store record.
+inline std::optional<StoreRecord> ParseStoreRecord(std::string_view text, std::string& problem) {
+  if (text.size() > kMaxStoreRecordBytes) {
+    problem = std::to_string(text.size()) + " bytes are more than a store record can have";
+    return std::nullopt;
+  }
+  StoreRecord record;
+  internal::RecordReader reader(text);
+  reader.Expect(kStoreRecordFirstLine);
+  reader.EndLine();
+  reader.Expect("store=");
+  record.store = reader.Token();
+  if (!IsValidStoreName(record.store))
+    reader.Fail("the store's name has other characters than [A-Za-z0-9._-]");
+  reader.EndLine();
+  reader.Expect("store_id=");
+  record.store_id = reader.Hex();
+  reader.EndLine();
+  reader.Expect("fabric=");
+  record.fabric = reader.Token();
+  reader.EndLine();
+  reader.Expect("node_bytes=");
+  record.parameters.node_bytes = reader.Decimal<uint32_t>();
+  reader.EndLine();
+  reader.Expect("max_key_bytes=");
+  record.parameters.max_key_bytes = reader.Decimal<uint16_t>();
+  reader.EndLine();
+  reader.Expect("inline_value_bytes=");
+  record.parameters.inline_value_bytes = reader.Decimal<uint16_t>();
+  if (!IsStorable(record.parameters)) reader.Fail("the store's parameters are out of range");
+  reader.EndLine();
+  reader.Expect("next_server=");
+  record.next_server = reader.Decimal<uint16_t>();
+  reader.EndLine();
+  while (!reader.done()) {
+    MemberRecord member;
+    reader.Expect("server=");
+    member.server = static_cast<ServerId>(reader.Decimal<uint16_t>());
+    reader.Expect(" incarnation=");
+    member.incarnation = reader.Hex();
+    reader.Expect(" host=");
+    member.host = reader.Token();
+    reader.Expect(" process=");
+    member.process = reader.Token();
+    reader.Expect(" address=");
+    member.address = reader.Token();
+    if (!record.servers.empty() && member.server <= record.servers.back().server) {
+      reader.Fail("server " + std::to_string(ToInteger(member.server)) +
+                  " is out of order or twice");
+    }
+    if (ToInteger(member.server) >= record.next_server)
+      reader.Fail("a server's id is not below next_server");
+    if (record.servers.size() == kMaxMemoryServers) reader.Fail("more than 1024 servers");
+    reader.EndLine();
+    record.servers.push_back(std::move(member));
+  }
+  problem = reader.problem();
+  if (!problem.empty()) return std::nullopt;
+  return record;
+}
+
+}  // namespace gossamer
