@@ -1,0 +1,61 @@
+// Bootstrap: the small shared place where memory servers and clients find each other.
+//
+// It keeps one text per store and changes it by compare-and-swap, and it keeps memory servers that
+// join a store at the same time apart. Two implementations: memcached (many machines) and a
+// directory (one machine). What the text says is not known here: see proto/store_record.h and
+// membership.h.
+//
+// Cost: every call asks the outside world, in about 0.1 ms; nothing is cached. Errors:
+// NodeUnreachable with a sentence that names the place and says what to do. Thread-safety: all
+// calls from any thread.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "common/status.h"
+
+namespace gossamer {
+
+// Held while a memory server joins a store; released on destruction, and by itself when the process
+// dies: at once in a directory, after Bootstrap::kJoinLockSeconds in memcached.
+class JoinLock {
+ public:
+  virtual ~JoinLock() = default;
+};
+
+class Bootstrap {
+ public:
+  static constexpr int kJoinLockSeconds = 20;
+
+  virtual ~Bootstrap() = default;
+
+  // The store's text, nullopt when there is none. InvalidArgument for a name that is none.
+  virtual Result<std::optional<std::string>> Get(const std::string& store) = 0;
+  // Atomically puts `desired` in the place of `expected`; nullopt is absence. False when the text
+  // is another one than `expected`; nothing was changed then.
+  virtual Result<bool> CompareAndSwap(const std::string& store,
+                                      const std::optional<std::string>& expected,
+                                      const std::optional<std::string>& desired) = 0;
+  // Waits until nobody else joins `store`. Contended after `patience`.
+  virtual Result<std::unique_ptr<JoinLock>> LockForJoin(const std::string& store,
+                                                        std::chrono::milliseconds patience) = 0;
+  // As in --bootstrap=URL.
+  virtual std::string url() const = 0;
+};
+
+// "memcached://HOST[:PORT]", "dir:PATH", or "" for DefaultBootstrapUrl(). Does not contact
+// memcached; makes the directory. InvalidArgument for any other URL; NodeUnreachable for a
+// directory that cannot be used.
+Result<std::unique_ptr<Bootstrap>> OpenBootstrap(const std::string& url);
+
+// "dir:" and a directory of this user: $XDG_RUNTIME_DIR/gossamer, else /tmp/gossamer-UID.
+std::string DefaultBootstrapUrl();
+
+// InvalidArgument with the rule, unless `store` is a store's name.
+Status CheckStoreName(const std::string& store);
+
+}  // namespace gossamer

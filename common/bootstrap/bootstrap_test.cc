@@ -1,0 +1,227 @@
+#include "common/bootstrap/bootstrap.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <fstream>
+#include <thread>
+
+#include "common/bootstrap/test_support.h"
+
+namespace gossamer {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::AllOf;
+using testing::ChildProcess;
+using ::testing::HasSubstr;
+using testing::TemporaryDirectory;
+using Text = std::optional<std::string>;
+
+class BootstrapTest : public testing::BothBootstraps {
+ protected:
+  Text Get(const std::string& store) { return bootstrap_->Get(store).value(); }
+  bool Swap(const std::string& store, const Text& expected, const Text& desired) {
+    const auto swapped = bootstrap_->CompareAndSwap(store, expected, desired);
+    EXPECT_TRUE(swapped) << swapped.error().ToString();
+    return swapped && swapped.value();
+  }
+};
+INSTANTIATE_TEST_SUITE_P(All, BootstrapTest, ::testing::Values("dir", "memcached"),
+                         [](const auto& kind) { return kind.param; });
+
+TEST_P(BootstrapTest, SwapsOnlyWhatWasExpected) {
+  EXPECT_EQ(Get("s"), std::nullopt);
+  EXPECT_FALSE(Swap("s", "other", "new"));
+  EXPECT_FALSE(Swap("s", "other", std::nullopt));
+  EXPECT_TRUE(Swap("s", std::nullopt, "one"));
+  EXPECT_FALSE(Swap("s", std::nullopt, "two"));
+  EXPECT_EQ(Get("s"), "one");
+  EXPECT_FALSE(Swap("s", "two", "three"));
+  EXPECT_TRUE(Swap("s", "one", "two"));
+  EXPECT_FALSE(Swap("s", "one", std::nullopt));
+  EXPECT_EQ(Get("s"), "two");
+  EXPECT_EQ(Get("t"), std::nullopt);
+}
+
+TEST_P(BootstrapTest, RemovedCanBeAddedAtOnce) {
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(Swap("s", std::nullopt, "one"));
+    EXPECT_TRUE(Swap("s", "one", std::nullopt));
+    EXPECT_EQ(Get("s"), std::nullopt);
+  }
+}
+
+TEST_P(BootstrapTest, KeepsAnyBytes) {
+  std::string bytes("\0\r\nEND\r\n", 8);
+  bytes += std::string(300'000, '\xff');
+  EXPECT_TRUE(Swap("s", std::nullopt, bytes));
+  EXPECT_EQ(Get("s"), bytes);
+}
+
+TEST_P(BootstrapTest, LongestName) {
+  const std::string name(64, 'x');
+  EXPECT_TRUE(Swap(name, std::nullopt, "text"));
+  EXPECT_EQ(Get(name), "text");
+}
+
+TEST_P(BootstrapTest, RefusesNamesThatAreNone) {
+  for (const std::string& name :
+       {std::string(), std::string("a b"), std::string("../a"), std::string(65, 'x')}) {
+    EXPECT_EQ(bootstrap_->Get(name).error().code, Code::kInvalidArgument);
+    EXPECT_EQ(bootstrap_->CompareAndSwap(name, {}, "t").error().code, Code::kInvalidArgument);
+    EXPECT_EQ(bootstrap_->LockForJoin(name, milliseconds(0)).error().code, Code::kInvalidArgument);
+  }
+}
+
+// Every increment by a thread is one successful swap: none is lost.
+TEST_P(BootstrapTest, ThreadsThatRaceLoseNothing) {
+  constexpr int kThreads = 4;
+  constexpr int kIncrements = 25;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([this] {
+      const auto bootstrap = Open();
+      for (int done = 0; done < kIncrements;) {
+        const Text text = bootstrap->Get("counter").value();
+        const int count = text ? std::stoi(*text) : 0;
+        if (bootstrap->CompareAndSwap("counter", text, std::to_string(count + 1)).value()) ++done;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(Get("counter"), std::to_string(kThreads * kIncrements));
+}
+
+TEST_P(BootstrapTest, OneJoinsAtATime) {
+  auto lock = bootstrap_->LockForJoin("s", milliseconds(0));
+  ASSERT_TRUE(lock);
+  EXPECT_TRUE(bootstrap_->LockForJoin("t", milliseconds(0)));
+  const auto second = bootstrap_->LockForJoin("s", milliseconds(100));
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, Code::kContended);
+  lock.value().reset();
+  EXPECT_TRUE(bootstrap_->LockForJoin("s", milliseconds(0)));
+}
+
+TEST_P(BootstrapTest, JoinLockExcludesThreads) {
+  std::atomic<int> inside{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      const auto bootstrap = Open();
+      for (int round = 0; round < 3; ++round) {
+        const auto lock = bootstrap->LockForJoin("s", std::chrono::seconds(30));
+        ASSERT_TRUE(lock) << lock.error().ToString();
+        EXPECT_EQ(inside.fetch_add(1), 0);
+        inside.fetch_sub(1);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(MemcachedBootstrap, KilledInMidUseIsUnreachable) {
+  testing::MemcachedProcess memcached;
+  ASSERT_TRUE(memcached.running());
+  const auto bootstrap = OpenBootstrap(memcached.url()).value();
+  auto lock = bootstrap->LockForJoin("s", milliseconds(0));
+  ASSERT_TRUE(lock);
+  ASSERT_TRUE(bootstrap->CompareAndSwap("s", {}, "text").value());
+  memcached.Kill();
+  const auto text = bootstrap->Get("s");
+  ASSERT_FALSE(text);
+  EXPECT_EQ(text.error().code, Code::kNodeUnreachable);
+  EXPECT_THAT(text.error().message, AllOf(HasSubstr("host 127.0.0.1 port "),
+                                          HasSubstr("start it there"), HasSubstr("--bootstrap=")));
+  EXPECT_EQ(bootstrap->CompareAndSwap("s", "text", "new").error().code, Code::kNodeUnreachable);
+  EXPECT_EQ(bootstrap->LockForJoin("t", milliseconds(0)).error().code, Code::kNodeUnreachable);
+}
+
+TEST(MemcachedBootstrap, StoppedIsUnreachableInTime) {
+  testing::MemcachedProcess memcached;
+  ASSERT_TRUE(memcached.running());
+  const auto bootstrap = OpenBootstrap(memcached.url()).value();
+  memcached.Signal(SIGSTOP);
+  const auto text = bootstrap->Get("s");
+  ASSERT_FALSE(text);
+  EXPECT_EQ(text.error().code, Code::kNodeUnreachable);
+  memcached.Signal(SIGCONT);
+}
+
+TEST(DirectoryBootstrap, MakesItsDirectoryForItsOwnerOnly) {
+  const TemporaryDirectory parent;
+  const std::string path = parent.path() + "/deep/er";
+  ASSERT_TRUE(OpenBootstrap("dir:" + path).value()->CompareAndSwap("s", {}, "text").value());
+  struct stat info{};
+  ASSERT_EQ(stat(path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0700u);
+  ASSERT_EQ(stat((path + "/s.store").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+}
+
+TEST(DirectoryBootstrap, SaysWhenItCannotWrite) {
+  const TemporaryDirectory directory;
+  const auto bootstrap = OpenBootstrap("dir:" + directory.path()).value();
+  chmod(directory.path().c_str(), 0500);
+  const uid_t user = geteuid();
+  constexpr uid_t kNobody = 65534;
+  ASSERT_TRUE(user != 0 || seteuid(kNobody) == 0);  // Root may write anywhere.
+  const auto swapped = bootstrap->CompareAndSwap("s", {}, "text");
+  ASSERT_TRUE(user != 0 || seteuid(user) == 0);
+  chmod(directory.path().c_str(), 0700);
+  ASSERT_FALSE(swapped);
+  EXPECT_EQ(swapped.error().code, Code::kNodeUnreachable);
+  EXPECT_THAT(swapped.error().message,
+              AllOf(HasSubstr(directory.path()), HasSubstr("may write to")));
+}
+
+TEST(DirectoryBootstrap, SaysWhenItsDirectoryWasRemoved) {
+  const TemporaryDirectory directory;
+  const auto bootstrap = OpenBootstrap("dir:" + directory.path()).value();
+  std::filesystem::remove_all(directory.path());
+  const auto swapped = bootstrap->CompareAndSwap("s", {}, "text");
+  ASSERT_FALSE(swapped);
+  EXPECT_EQ(swapped.error().code, Code::kNodeUnreachable);
+  EXPECT_THAT(swapped.error().message, HasSubstr("was removed meanwhile"));
+}
+
+TEST(DirectoryBootstrap, RefusesWhatIsNoDirectory) {
+  const TemporaryDirectory directory;
+  std::ofstream(directory.path() + "/file") << "x";
+  EXPECT_THAT(OpenBootstrap("dir:" + directory.path() + "/file").error().message,
+              HasSubstr("is not a directory"));
+  EXPECT_THAT(OpenBootstrap("dir:" + directory.path() + "/file/below").error().message,
+              HasSubstr("cannot make"));
+}
+
+TEST(DirectoryBootstrap, DefaultIsPrivate) {
+  const TemporaryDirectory directory;
+  setenv("XDG_RUNTIME_DIR", directory.path().c_str(), 1);
+  EXPECT_EQ(DefaultBootstrapUrl(), "dir:" + directory.path() + "/gossamer");
+  EXPECT_TRUE(OpenBootstrap(""));
+  chmod((directory.path() + "/gossamer").c_str(), 0755);
+  const auto open = OpenBootstrap("");
+  ASSERT_FALSE(open);
+  EXPECT_THAT(open.error().message, HasSubstr("open to others"));
+  unsetenv("XDG_RUNTIME_DIR");
+  EXPECT_EQ(DefaultBootstrapUrl(), "dir:/tmp/gossamer-" + std::to_string(geteuid()));
+}
+
+TEST(BootstrapUrl, SaysWhatIsWrong) {
+  for (const char* url :
+       {"dir:", "memcached://", "memcached://host:", "memcached://host:0", "memcached://host:65536",
+        "memcached://host:11x", "memcached://a/b", "redis://host"}) {
+    const auto bootstrap = OpenBootstrap(url);
+    ASSERT_FALSE(bootstrap) << url;
+    EXPECT_EQ(bootstrap.error().code, Code::kInvalidArgument);
+    EXPECT_THAT(bootstrap.error().message, HasSubstr("--bootstrap=memcached://HOST:PORT"));
+  }
+  EXPECT_EQ(OpenBootstrap("memcached://host").value()->url(), "memcached://host:11211");
+  EXPECT_EQ(OpenBootstrap("memcached://[::1]:99").value()->url(), "memcached://[::1]:99");
+}
+
+}  // namespace
+}  // namespace gossamer

@@ -1,0 +1,210 @@
+#include "common/bootstrap/memcached.h"
+
+#include <libmemcached/memcached.h>
+#include <unistd.h>
+
+#include <random>
+#include <thread>
+
+#include "proto/store_record.h"
+
+namespace gossamer {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr uint64_t kTimeoutMs = 2000;
+constexpr milliseconds kPollInterval{50};
+constexpr time_t kForever = 0;
+constexpr time_t kAbsenceSeconds = 1;
+
+struct Item {
+  std::string text;
+  uint64_t cas;
+};
+
+// One connection to memcached.
+class Connection {
+ public:
+  Connection(const std::string& host, uint16_t port) : connection_(memcached_create(nullptr)) {
+    Set(MEMCACHED_BEHAVIOR_SUPPORT_CAS, 1);
+    Set(MEMCACHED_BEHAVIOR_TCP_NODELAY, 1);
+    Set(MEMCACHED_BEHAVIOR_CONNECT_TIMEOUT, kTimeoutMs);
+    Set(MEMCACHED_BEHAVIOR_POLL_TIMEOUT, kTimeoutMs);
+    Set(MEMCACHED_BEHAVIOR_SND_TIMEOUT, kTimeoutMs * 1000);
+    Set(MEMCACHED_BEHAVIOR_RCV_TIMEOUT, kTimeoutMs * 1000);
+    memcached_server_add(connection_, host.c_str(), port);
+  }
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+  ~Connection() { memcached_free(connection_); }
+
+  // MEMCACHED_NOTFOUND when there is no such item.
+  memcached_return_t Get(const std::string& key, Item& item) {
+    const char* keys[] = {key.data()};
+    const size_t lengths[] = {key.size()};
+    memcached_return_t status = memcached_mget(connection_, keys, lengths, 1);
+    if (memcached_failed(status)) return status;
+    memcached_result_st* result = memcached_fetch_result(connection_, nullptr, &status);
+    if (result == nullptr) return status == MEMCACHED_END ? MEMCACHED_NOTFOUND : status;
+    item.text.assign(memcached_result_value(result), memcached_result_length(result));
+    item.cas = memcached_result_cas(result);
+    memcached_result_free(result);
+    // Take in the end of the answer.
+    while ((result = memcached_fetch_result(connection_, nullptr, &status)) != nullptr) {
+      memcached_result_free(result);
+    }
+    return MEMCACHED_SUCCESS;
+  }
+  memcached_return_t Add(const std::string& key, const std::string& text, time_t expiry) {
+    return memcached_add(connection_, key.data(), key.size(), text.data(), text.size(), expiry, 0);
+  }
+  memcached_return_t Swap(const std::string& key, const std::string& text, time_t expiry,
+                          uint64_t cas) {
+    return memcached_cas(connection_, key.data(), key.size(), text.data(), text.size(), expiry, 0,
+                         cas);
+  }
+  std::string Explain(memcached_return_t status) const {
+    return memcached_strerror(connection_, status);
+  }
+
+ private:
+  void Set(memcached_behavior_t behavior, uint64_t value) {
+    memcached_behavior_set(connection_, behavior, value);
+  }
+
+  memcached_st* connection_;
+};
+
+// Somebody else's change came first.
+bool IsLost(memcached_return_t status) {
+  return status == MEMCACHED_NOTSTORED || status == MEMCACHED_DATA_EXISTS ||
+         status == MEMCACHED_NOTFOUND;
+}
+
+std::string RecordKey(const std::string& store) { return "gossamer/store/" + store; }
+std::string JoinKey(const std::string& store) { return "gossamer/join/" + store; }
+
+// A memcached, asked for texts of which the empty one is absence.
+class Items {
+ public:
+  Items(std::string host, uint16_t port) : host_(std::move(host)), port_(port) {}
+
+  Result<std::string> Get(const std::string& key) const {
+    Connection connection(host_, port_);
+    Item item;
+    const memcached_return_t status = connection.Get(key, item);
+    if (status == MEMCACHED_NOTFOUND) return std::string();
+    if (status != MEMCACHED_SUCCESS) return Unreachable(connection, status);
+    return std::move(item.text);
+  }
+  // Asked again when an empty item expires between the
+  // two steps.
+  Result<bool> Swap(const std::string& key, const std::string& expected, const std::string& desired,
+                    time_t expiry) const {
+    if (desired.size() > kMaxStoreRecordBytes) {
+      return MakeError(Code::kInvalidArgument, "a record of " + std::to_string(desired.size()) +
+                                                   " bytes is too long for memcached");
+    }
+    Connection connection(host_, port_);
+    memcached_return_t status = MEMCACHED_NOTFOUND;
+    for (int attempt = 0; attempt < 3; ++attempt) {
+      Item item;
+      status = connection.Get(key, item);
+      if (status == MEMCACHED_NOTFOUND) {
+        if (!expected.empty()) return false;
+        if (desired.empty()) return true;
+        status = connection.Add(key, desired, expiry);
+      } else if (status == MEMCACHED_SUCCESS) {
+        if (item.text != expected) return false;
+        status = connection.Swap(key, desired, expiry, item.cas);
+      }
+      if (status == MEMCACHED_SUCCESS) return true;
+      if (!IsLost(status)) return Unreachable(connection, status);
+    }
+    return false;
+  }
+
+  std::string url() const {
+    const bool ipv6 = host_.find(':') != std::string::npos;
+    return "memcached://" + (ipv6 ? "[" + host_ + "]" : host_) + ":" + std::to_string(port_);
+  }
+
+ private:
+  Error Unreachable(const Connection& connection, memcached_return_t status) const {
+    return MakeError(
+        Code::kNodeUnreachable,
+        "memcached at host " + host_ + " port " + std::to_string(port_) + " does not answer (" +
+            connection.Explain(status) +
+            "); start it there, or give --bootstrap=memcached://HOST:PORT of one that runs");
+  }
+
+  std::string host_;
+  uint16_t port_;
+};
+
+class ItemLock final : public JoinLock {
+ public:
+  ItemLock(Items items, std::string key, std::string token)
+      : items_(std::move(items)), key_(std::move(key)), token_(std::move(token)) {}
+  // Where that fails, or the lock has passed to another meanwhile, nothing is left to do: it
+  // expires.
+  ~ItemLock() override { (void)items_.Swap(key_, token_, "", kAbsenceSeconds); }
+
+ private:
+  const Items items_;
+  const std::string key_;
+  const std::string token_;
+};
+
+class MemcachedBootstrap final : public Bootstrap {
+ public:
+  explicit MemcachedBootstrap(Items items) : items_(std::move(items)) {}
+
+  Result<std::optional<std::string>> Get(const std::string& store) override {
+    BOOST_OUTCOME_TRY(CheckStoreName(store));
+    BOOST_OUTCOME_TRY(text, items_.Get(RecordKey(store)));
+    return text.empty() ? std::nullopt : std::optional<std::string>(std::move(text));
+  }
+
+  Result<bool> CompareAndSwap(const std::string& store, const std::optional<std::string>& expected,
+                              const std::optional<std::string>& desired) override {
+    BOOST_OUTCOME_TRY(CheckStoreName(store));
+    return items_.Swap(RecordKey(store), expected.value_or(""), desired.value_or(""),
+                       desired ? kForever : kAbsenceSeconds);
+  }
+
+  Result<std::unique_ptr<JoinLock>> LockForJoin(const std::string& store,
+                                                milliseconds patience) override {
+    BOOST_OUTCOME_TRY(CheckStoreName(store));
+    std::random_device random;
+    const std::string token =
+        std::to_string(getpid()) + "-" + std::to_string(random()) + std::to_string(random());
+    const auto deadline = steady_clock::now() + patience;
+    while (true) {
+      BOOST_OUTCOME_TRY(locked, items_.Swap(JoinKey(store), "", token, kJoinLockSeconds));
+      if (locked)
+        return std::unique_ptr<JoinLock>(std::make_unique<ItemLock>(items_, JoinKey(store), token));
+      if (steady_clock::now() >= deadline) {
+        return MakeError(Code::kContended, "other memory servers have been joining store '" +
+                                               store + "' for " + std::to_string(patience.count()) +
+                                               " ms; try again");
+      }
+      std::this_thread::sleep_for(kPollInterval);
+    }
+  }
+
+  std::string url() const override { return items_.url(); }
+
+ private:
+  const Items items_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Bootstrap>> OpenMemcached(const std::string& host, uint16_t port) {
+  return std::unique_ptr<Bootstrap>(std::make_unique<MemcachedBootstrap>(Items(host, port)));
+}
+
+}  // namespace gossamer
