@@ -1,7 +1,6 @@
 // What CONTRACT.md says of death: of a memory server, and of clients.
 #include <signal.h>
 
-#include <algorithm>
 #include <cstring>
 #include <thread>
 

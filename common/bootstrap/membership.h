@@ -1,0 +1,100 @@
+// Membership: how memory servers form a store, and how clients find it. Works on any Bootstrap.
+//
+// A memory server joins in this order, alone among those that join the same store
+// (Bootstrap::LockForJoin): read the record, decide the server id, initialise the region and start
+// serving (`BringUp`), publish by compare-and-swap. Nothing is written before the server answers,
+// so one that dies on the way leaves nothing behind; and should the lock have passed to another
+// meanwhile (a process that was stopped for long), the compare-and-swap fails and so does the join.
+//
+// The DRAM of a memory server dies with it. So a record is judged by its servers:
+//   - server 0, which holds the root, is dead or has left: the store is lost. A memory server that
+//   joins creates a
+//     new, empty store in its place, with a new store id and its own parameters, and says so on the
+//     log.
+//   - server 0 neither answers nor is known to be dead (another machine that cannot be reached):
+//   refused, as the
+//     store may live; `JoinOptions::replace_store` (--replace_store) overrules.
+//   - another server is dead: refused, as some keys are lost for good and joining would hide that.
+// A server that stops cleanly takes itself out of the record; the last one removes the record.
+// Server ids are never used again in a store.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "common/bootstrap/bootstrap.h"
+#include "common/status.h"
+#include "proto/store_record.h"
+
+namespace gossamer {
+
+enum class Liveness : uint8_t {
+  kAlive,   // Answers, with the recorded incarnation.
+  kDead,    // Its process is gone, or another server answers in its place.
+  kSilent,  // Does not answer; may still run.
+};
+
+// Whether the server that `member` describes still serves the store; see probe.h for one that asks
+// it.
+using LivenessProbe =
+    std::function<Liveness(const StoreRecord& record, const MemberRecord& member)>;
+
+struct JoinOptions {
+  std::string store = "default";
+  std::string fabric;  // "shm" or "verbs"
+  StoreParameters parameters;
+  bool replace_store = false;  // Treat a silent server 0 as dead.
+};
+
+// What a joining server is told; it goes into the region header.
+struct MemberIdentity {
+  uint64_t store_id = 0;
+  uint64_t incarnation = 0;
+  ServerId server{0};
+  bool creates_store = false;
+};
+
+// Initialises the region, starts serving, and returns the address for clients.
+using BringUp = std::function<Result<std::string>(const MemberIdentity&)>;
+
+struct Joined {
+  MemberIdentity identity;
+  StoreRecord record;  // as published
+};
+
+// Errors: InvalidArgument when the store exists with other parameters or on another fabric (names
+// the first that differs, and both values); NodeUnreachable for a bootstrap or a store that is not
+// whole; Contended when another server came first although the lock was held; and whatever
+// `bring_up` returns.
+Result<Joined> JoinStore(Bootstrap& bootstrap, const JoinOptions& options,
+                         const LivenessProbe& probe, const BringUp& bring_up);
+
+// Takes a server out of the record; the last one removes it. Does nothing when the record is no
+// longer its store's.
+Status LeaveStore(Bootstrap& bootstrap, const std::string& store, const MemberIdentity& identity);
+
+struct FindOptions {
+  std::string store = "default";
+  // How long to wait for a store that is not there yet, as when both sides are started together.
+  std::chrono::milliseconds patience{0};
+  // When set, every server is asked first, and NodeUnreachable names one that is not alive.
+  LivenessProbe probe;
+};
+
+// Errors: NotFound (names the store, the bootstrap, and the command that starts a memory server);
+// NodeUnreachable; Corruption when the record cannot be understood.
+Result<StoreRecord> FindStore(Bootstrap& bootstrap, const FindOptions& options);
+
+// The sentence of NodeUnreachable for a recorded server that cannot be reached.
+Error ServerUnreachable(const StoreRecord& record, const MemberRecord& member, Liveness liveness,
+                        const Bootstrap& bootstrap);
+
+// Judges a server that did not answer by its process identity: kDead when it is known to be gone.
+// On shm all servers run on this machine, so that another boot is death too.
+Liveness JudgeSilence(const StoreRecord& record, const MemberRecord& member);
+
+uint64_t RandomId();  // never 0
+
+}  // namespace gossamer

@@ -1,0 +1,298 @@
+#include "common/bootstrap/membership.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <map>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "common/bootstrap/test_support.h"
+#include "common/process.h"
+
+namespace gossamer {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+JoinOptions Options() {
+  JoinOptions options;
+  options.store = "s";
+  options.fabric = "shm";
+  return options;
+}
+
+Result<std::string> Address(const MemberIdentity& identity) {
+  return "address-" + std::to_string(ToInteger(identity.server));
+}
+
+class MembershipTest : public testing::BothBootstraps {
+ protected:
+  LivenessProbe Probe() {
+    return [this](const StoreRecord&, const MemberRecord& member) {
+      const auto found = states_.find(ToInteger(member.server));
+      return found == states_.end() ? Liveness::kAlive : found->second;
+    };
+  }
+  Result<Joined> Join(const JoinOptions& options = Options(), const BringUp& bring_up = Address) {
+    return JoinStore(*bootstrap_, options, Probe(), bring_up);
+  }
+  std::string RefusedJoin(Code code, const JoinOptions& options = Options()) {
+    const auto joined = Join(options);
+    if (joined)
+      return "joined as server " + std::to_string(ToInteger(joined.value().identity.server));
+    EXPECT_EQ(joined.error().code, code);
+    return joined.error().message;
+  }
+  Result<StoreRecord> Find(LivenessProbe probe = nullptr) {
+    FindOptions options;
+    options.store = "s";
+    options.probe = std::move(probe);
+    return FindStore(*bootstrap_, options);
+  }
+
+  std::map<uint16_t, Liveness> states_;
+};
+INSTANTIATE_TEST_SUITE_P(All, MembershipTest, ::testing::Values("dir", "memcached"),
+                         [](const auto& kind) { return kind.param; });
+
+TEST_P(MembershipTest, ServersJoinInOrder) {
+  const auto first = Join();
+  ASSERT_TRUE(first) << first.error().ToString();
+  EXPECT_TRUE(first.value().identity.creates_store);
+  const auto second = Join();
+  ASSERT_TRUE(second) << second.error().ToString();
+  EXPECT_FALSE(second.value().identity.creates_store);
+  EXPECT_EQ(second.value().identity.server, ServerId{1});
+  EXPECT_EQ(second.value().identity.store_id, first.value().identity.store_id);
+  EXPECT_NE(second.value().identity.incarnation, first.value().identity.incarnation);
+  const auto record = Find(Probe());
+  ASSERT_TRUE(record) << record.error().ToString();
+  EXPECT_EQ(record.value(), second.value().record);
+  EXPECT_EQ(record.value().servers[1].address, "address-1");
+}
+
+TEST_P(MembershipTest, LaterServersMustAgree) {
+  ASSERT_TRUE(Join());
+  JoinOptions options = Options();
+  options.parameters.node_bytes = 512;
+  EXPECT_THAT(RefusedJoin(Code::kInvalidArgument, options),
+              AllOf(HasSubstr("created with --node_bytes=1024"),
+                    HasSubstr("started with --node_bytes=512")));
+  options = Options();
+  options.parameters.max_key_bytes = 8;
+  EXPECT_THAT(RefusedJoin(Code::kInvalidArgument, options),
+              AllOf(HasSubstr("--max_key_bytes=32"), HasSubstr("--max_key_bytes=8")));
+  options = Options();
+  options.parameters.inline_value_bytes = 0;
+  EXPECT_THAT(RefusedJoin(Code::kInvalidArgument, options),
+              AllOf(HasSubstr("--inline_value_bytes=16"), HasSubstr("--inline_value_bytes=0")));
+  options = Options();
+  options.fabric = "verbs";
+  EXPECT_THAT(RefusedJoin(Code::kInvalidArgument, options),
+              AllOf(HasSubstr("--fabric=shm"), HasSubstr("--fabric=verbs")));
+}
+
+TEST_P(MembershipTest, AbsentStoreSaysHowToStartOne) {
+  const auto record = Find();
+  ASSERT_FALSE(record);
+  EXPECT_EQ(record.error().code, Code::kNotFound);
+  EXPECT_THAT(
+      record.error().message,
+      AllOf(HasSubstr("store 's' at " + bootstrap_->url()),
+            HasSubstr("gossamer-memory --memory=1GiB --store=s --bootstrap=" + bootstrap_->url())));
+}
+
+TEST_P(MembershipTest, FindWaitsForAStoreThatIsBeingStarted) {
+  FindOptions options;
+  options.store = "s";
+  options.patience = std::chrono::seconds(30);
+  std::thread later([this] { ASSERT_TRUE(JoinStore(*Open(), Options(), Probe(), Address)); });
+  EXPECT_TRUE(FindStore(*bootstrap_, options));
+  later.join();
+}
+
+TEST_P(MembershipTest, StoreDiesWithServerZero) {
+  const auto old = Join();
+  ASSERT_TRUE(old);
+  ASSERT_TRUE(Join());
+  states_[0] = Liveness::kDead;
+  const auto found = Find(Probe());
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().code, Code::kNodeUnreachable);
+  EXPECT_THAT(found.error().message,
+              AllOf(HasSubstr("server 0 (host "), HasSubstr("address-0"), HasSubstr("is dead")));
+
+  JoinOptions options = Options();
+  options.parameters.max_key_bytes = 8;  // A new store has its own parameters.
+  const auto joined = Join(options);
+  ASSERT_TRUE(joined) << joined.error().ToString();
+  EXPECT_TRUE(joined.value().identity.creates_store);
+  EXPECT_EQ(joined.value().identity.server, ServerId{0});
+  EXPECT_NE(joined.value().identity.store_id, old.value().identity.store_id);
+  EXPECT_EQ(Find().value().servers.size(), 1u);
+  // A server of the lost store leaves the new one alone.
+  ASSERT_TRUE(LeaveStore(*bootstrap_, "s", old.value().identity));
+  EXPECT_EQ(Find().value(), joined.value().record);
+}
+
+TEST_P(MembershipTest, SilentServerZeroIsNotReplacedUnasked) {
+  ASSERT_TRUE(Join());
+  states_[0] = Liveness::kSilent;
+  EXPECT_THAT(RefusedJoin(Code::kNodeUnreachable),
+              AllOf(HasSubstr("does not answer"), HasSubstr("--replace_store")));
+  JoinOptions options = Options();
+  options.replace_store = true;
+  const auto joined = Join(options);
+  ASSERT_TRUE(joined);
+  EXPECT_TRUE(joined.value().identity.creates_store);
+}
+
+TEST_P(MembershipTest, ReplaceStoreSparesAStoreThatAnswers) {
+  ASSERT_TRUE(Join());
+  JoinOptions options = Options();
+  options.replace_store = true;
+  EXPECT_FALSE(Join(options).value().identity.creates_store);
+}
+
+TEST_P(MembershipTest, DeadOtherServerRefusesNewOnes) {
+  ASSERT_TRUE(Join());
+  ASSERT_TRUE(Join());
+  states_[1] = Liveness::kDead;
+  EXPECT_THAT(
+      RefusedJoin(Code::kNodeUnreachable),
+      AllOf(HasSubstr("server 1 (host "), HasSubstr("is dead"), HasSubstr("start them anew")));
+  states_[1] = Liveness::kSilent;
+  EXPECT_TRUE(Join());
+}
+
+TEST_P(MembershipTest, LastServerRemovesTheRecord) {
+  const MemberIdentity first = Join().value().identity;
+  const MemberIdentity second = Join().value().identity;
+  ASSERT_TRUE(LeaveStore(*bootstrap_, "s", second));
+  EXPECT_EQ(Find().value().servers.size(), 1u);
+  EXPECT_EQ(Join().value().identity.server, ServerId{2});  // Never 1 again.
+  ASSERT_TRUE(LeaveStore(*bootstrap_, "s", first));
+  EXPECT_THAT(Find().error().message, HasSubstr("server 0, which held the root, has stopped"));
+  MemberIdentity third = first;
+  third.server = ServerId{2};
+  ASSERT_TRUE(LeaveStore(*bootstrap_, "s", third));  // Another incarnation: not in the record.
+  EXPECT_EQ(Find().error().code, Code::kNodeUnreachable);
+  const auto anew = Join();
+  ASSERT_TRUE(anew);
+  EXPECT_TRUE(anew.value().identity.creates_store);
+  ASSERT_TRUE(LeaveStore(*bootstrap_, "s", anew.value().identity));
+  EXPECT_EQ(Find().error().code, Code::kNotFound);
+  EXPECT_TRUE(LeaveStore(*bootstrap_, "s", anew.value().identity));
+}
+
+TEST_P(MembershipTest, CorruptRecordIsNotTouched) {
+  ASSERT_TRUE(bootstrap_->CompareAndSwap("s", {}, "gossamer-store 7\n").value());
+  EXPECT_THAT(RefusedJoin(Code::kCorruption), HasSubstr("cannot be understood (line 1"));
+  EXPECT_EQ(Find().error().code, Code::kCorruption);
+  EXPECT_EQ(bootstrap_->Get("s").value(), "gossamer-store 7\n");
+}
+
+TEST_P(MembershipTest, FailedBringUpLeavesNothing) {
+  const auto joined = Join(Options(), [](const MemberIdentity&) -> Result<std::string> {
+    return MakeError(Code::kExhausted, "no memory");
+  });
+  ASSERT_FALSE(joined);
+  EXPECT_EQ(joined.error().code, Code::kExhausted);
+  EXPECT_EQ(bootstrap_->Get("s").value(), std::nullopt);
+  EXPECT_TRUE(Join().value().identity.creates_store);
+}
+
+// The lock passed to another while this server was stopped: the compare-and-swap tells.
+TEST_P(MembershipTest, LateServerDoesNotOverwrite) {
+  const auto joined = Join(Options(), [this](const MemberIdentity& identity) {
+    StoreRecord other{"s", 77, "shm", {}, 1, {{ServerId{0}, 1, "h", "-", "elsewhere"}}};
+    EXPECT_TRUE(bootstrap_->CompareAndSwap("s", {}, EncodeStoreRecord(other)).value());
+    return Address(identity);
+  });
+  ASSERT_FALSE(joined);
+  EXPECT_EQ(joined.error().code, Code::kContended);
+  EXPECT_EQ(Find().value().servers[0].address, "elsewhere");
+}
+
+TEST_P(MembershipTest, ThreadsThatRaceMakeOneStore) {
+  constexpr int kServers = 4;
+  std::mutex mutex;
+  std::set<uint16_t> servers;
+  std::set<uint64_t> stores;
+  int creators = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kServers; ++i) {
+    threads.emplace_back([&] {
+      const auto joined = JoinStore(*Open(), Options(), Probe(), Address);
+      ASSERT_TRUE(joined) << joined.error().ToString();
+      const std::lock_guard guard(mutex);
+      servers.insert(ToInteger(joined.value().identity.server));
+      stores.insert(joined.value().identity.store_id);
+      if (joined.value().identity.creates_store) ++creators;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(servers, (std::set<uint16_t>{0, 1, 2, 3}));
+  EXPECT_EQ(stores.size(), 1u);
+  EXPECT_EQ(creators, 1);
+}
+
+// A process that is killed between its region's start and the publication leaves no trace in the
+// record.
+TEST(DirectoryMembership, ServerKilledBeforePublishingIsForgotten) {
+  const testing::TemporaryDirectory directory;
+  const std::string url = "dir:" + directory.path();
+  const LivenessProbe alive = [](const StoreRecord&, const MemberRecord&) {
+    return Liveness::kAlive;
+  };
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto bootstrap = OpenBootstrap(url).value();
+    (void)JoinStore(*bootstrap, Options(), alive,
+                    [](const MemberIdentity&) -> Result<std::string> { _exit(0); });
+    _exit(1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  const auto joined = JoinStore(*OpenBootstrap(url).value(), Options(), alive, Address);
+  ASSERT_TRUE(joined) << joined.error().ToString();
+  EXPECT_EQ(joined.value().identity.server, ServerId{0});
+}
+
+TEST(ProcessIdentity, TellsRunningFromGone) {
+  EXPECT_EQ(LookUpProcess(OwnProcessIdentity()), ProcessState::kRunning);
+  EXPECT_EQ(LookUpProcess("-"), ProcessState::kUnknown);
+  EXPECT_EQ(LookUpProcess("0000000000000000/1/2/3"), ProcessState::kOtherBoot);
+  int fds[2];
+  ASSERT_EQ(pipe(fds), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const std::string own = OwnProcessIdentity();
+    _exit(write(fds[1], own.data(), own.size()) > 0 ? 0 : 1);
+  }
+  char buffer[256];
+  const ssize_t got = read(fds[0], buffer, sizeof buffer);
+  close(fds[0]);
+  close(fds[1]);
+  ASSERT_GT(got, 0);
+  waitpid(child, nullptr, 0);
+  const std::string identity(buffer, static_cast<size_t>(got));
+  EXPECT_EQ(LookUpProcess(identity), ProcessState::kGone);
+
+  const MemberRecord member{ServerId{0}, 1, "h", identity, "a"};
+  EXPECT_EQ(JudgeSilence({"s", 1, "verbs", {}, 1, {member}}, member), Liveness::kDead);
+  const MemberRecord running{ServerId{0}, 1, "h", OwnProcessIdentity(), "a"};
+  EXPECT_EQ(JudgeSilence({"s", 1, "shm", {}, 1, {running}}, running), Liveness::kSilent);
+  const MemberRecord elsewhere{ServerId{0}, 1, "h", "0000000000000000/1/2/3", "a"};
+  EXPECT_EQ(JudgeSilence({"s", 1, "shm", {}, 1, {elsewhere}}, elsewhere), Liveness::kDead);
+  EXPECT_EQ(JudgeSilence({"s", 1, "verbs", {}, 1, {elsewhere}}, elsewhere), Liveness::kSilent);
+}
+
+}  // namespace
+}  // namespace gossamer

@@ -1,0 +1,21 @@
+// Asks a memory server over its fabric whether it is the recorded one: connects and READs its
+// region header.
+#pragma once
+
+#include "common/bootstrap/membership.h"
+#include "common/fabric/fabric.h"
+#include "common/status.h"
+#include "proto/region.h"
+
+namespace gossamer {
+
+// READs and checks the header of an attached server; one round trip. Polls `endpoint` until it has
+// come, so nothing else may be in flight there. NodeUnreachable when it does not come, Corruption
+// when it is none.
+Result<RegionHeader> ReadRegionHeader(Endpoint& endpoint, ServerId server);
+
+// A probe that asks each server in a connection of its own, for at most `timeout_ms`, and judges
+// those that do not answer by their process.
+LivenessProbe FabricProbe(uint32_t timeout_ms = 2000);
+
+}  // namespace gossamer

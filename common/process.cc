@@ -1,0 +1,86 @@
+#include "common/process.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <fstream>
+#include <iterator>
+#include <vector>
+
+namespace gossamer {
+namespace {
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+std::string BootId() {
+  std::string digits;
+  for (const char c : ReadFile("/proc/sys/kernel/random/boot_id")) {
+    if (c != '-' && c != '\n' && digits.size() < 16) digits += c;
+  }
+  return digits;
+}
+
+std::string PidNamespace() {
+  struct stat info{};
+  return stat("/proc/self/ns/pid", &info) == 0 ? std::to_string(info.st_ino) : std::string();
+}
+
+std::vector<std::string_view> Split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const size_t end = text.find(separator);
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+// The clock tick at which `pid` started; empty when it does not run (any more).
+std::string StartTick(std::string_view pid) {
+  const std::string line = ReadFile("/proc/" + std::string(pid) + "/stat");
+  const size_t name_end = line.rfind(") ");  // The name may hold anything.
+  if (name_end == std::string::npos) return {};
+  const auto fields = Split(std::string_view(line).substr(name_end + 2), ' ');
+  constexpr size_t kState = 0;
+  constexpr size_t kStart = 19;
+  if (fields.size() <= kStart || fields[kState] == "Z" || fields[kState] == "X") return {};
+  return std::string(fields[kStart]);
+}
+
+}  // namespace
+
+std::string OwnProcessIdentity() {
+  const std::string boot = BootId();
+  const std::string pid_namespace = PidNamespace();
+  const std::string pid = std::to_string(getpid());
+  const std::string start = StartTick(pid);
+  if (boot.empty() || pid_namespace.empty() || start.empty()) return "-";
+  return boot + "/" + pid_namespace + "/" + pid + "/" + start;
+}
+
+ProcessState LookUpProcess(std::string_view identity) {
+  const auto fields = Split(identity, '/');
+  const std::string boot = BootId();
+  if (fields.size() != 4 || boot.empty()) return ProcessState::kUnknown;
+  if (fields[0] != boot) return ProcessState::kOtherBoot;
+  if (fields[1] != PidNamespace()) return ProcessState::kUnknown;
+  uint32_t pid = 0;
+  const auto [end, error] = std::from_chars(fields[2].begin(), fields[2].end(), pid);
+  if (error != std::errc() || end != fields[2].end()) return ProcessState::kUnknown;
+  return StartTick(fields[2]) == fields[3] ? ProcessState::kRunning : ProcessState::kGone;
+}
+
+std::string HostName() {
+  char name[256] = {};
+  if (gethostname(name, sizeof name - 1) != 0 || name[0] == '\0') return "unknown";
+  for (char* c = name; *c != '\0'; ++c) {
+    if (*c <= ' ' || *c > '~') *c = '?';
+  }
+  return std::string(name).substr(0, 255);
+}
+
+}  // namespace gossamer

@@ -1,0 +1,27 @@
+// Names a process so that others on the same machine can tell whether it still runs.
+//
+// "BOOT/PIDNS/PID/START": the first 16 digits of the machine's boot id, the inode of the pid
+// namespace, the pid, and the clock tick at which the process started. A pid that was used again
+// has another start.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace gossamer {
+
+enum class ProcessState : uint8_t {
+  kRunning,
+  kGone,
+  kOtherBoot,  // Another machine, or this one before it was started anew.
+  kUnknown,    // Another pid namespace, or an identity that says nothing.
+};
+
+// Of the calling process; "-" where /proc does not say.
+std::string OwnProcessIdentity();
+ProcessState LookUpProcess(std::string_view identity);
+
+std::string HostName();  // a word without blanks
+
+}  // namespace gossamer
