@@ -1,0 +1,80 @@
+// Which part of a memory server's heap belongs to whom.
+//
+// The heap, [heap_offset, region_bytes), is a grid of whole chunks, and a rest behind the last.
+// Memory is handed out as extents and stays with its owner until given back: the server does not
+// know what clients store in it. An extent is
+//   - a rest: what a client gave back unused, or the rest behind the grid, whole, when it is large
+//   enough: the first
+//     one that fits. Rests go first, so that they do not lie about;
+//   - else whole chunks side by side, the first that are free.
+// What is handed out has never been used: it is zero. A rest that fills its chunk is a free chunk
+// again.
+//
+// Invariant: extents and free memory cover the heap exactly, without overlap. Thread-safety: none.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "common/status.h"
+#include "proto/control.h"
+#include "proto/lock_word.h"
+#include "proto/remote_ptr.h"
+
+namespace gossamer {
+
+class ChunkAllocator {
+ public:
+  struct Extent {
+    uint64_t offset;
+    uint64_t bytes;
+    Lease owner;
+    control::ExtentKind kind;
+  };
+
+  // Offsets and sizes of extents are multiples of this.
+  static constexpr uint64_t kGrain = kNodeAlignment;
+
+  // `heap_offset` is a multiple of kGrain, `chunk_bytes` a power of two of at least that; what does
+  // not make a whole grain at the end of the region is left out.
+  ChunkAllocator(uint64_t heap_offset, uint64_t region_bytes, uint64_t chunk_bytes);
+
+  uint64_t heap_bytes() const { return heap_bytes_; }
+  uint64_t free_bytes() const { return free_bytes_; }
+  uint64_t chunk_bytes() const { return chunk_bytes_; }
+  uint64_t kind_bytes(control::ExtentKind kind) const;
+
+  // An extent of at least `bytes`. InvalidArgument for 0 bytes; Exhausted, with the numbers, when
+  // no free memory of that size lies side by side.
+  Result<Extent> Allocate(uint64_t bytes, Lease owner, control::ExtentKind kind);
+
+  // Takes back [offset, offset + bytes), the never-used end of an extent of `owner`.
+  // InvalidArgument when it is none.
+  Status Release(uint64_t offset, uint64_t bytes, Lease owner);
+
+  // By offset.
+  const std::map<uint64_t, Extent>& extents() const { return extents_; }
+
+ private:
+  static constexpr uint64_t kNoChunk = ~uint64_t{0};
+
+  uint64_t FindChunks(uint64_t count) const;
+  void FreeRange(uint64_t offset, uint64_t bytes);
+  void FreeWithinChunk(uint64_t chunk, uint64_t offset, uint64_t bytes);
+  uint64_t ChunkOffset(uint64_t chunk) const { return heap_offset_ + chunk * chunk_bytes_; }
+  uint64_t ChunkEnd(uint64_t chunk) const;
+  Error NoMemory(uint64_t bytes) const;
+
+  const uint64_t heap_offset_;
+  const uint64_t heap_bytes_;
+  const uint64_t chunk_bytes_;
+  uint64_t free_bytes_;
+  std::vector<bool> chunk_is_free_;  // whole chunks of the grid
+  uint64_t first_free_ = 0;          // no chunk before it is free
+  std::map<uint64_t, uint64_t>
+      rests_;  // free, smaller than a chunk, each within one: offset → bytes
+  std::map<uint64_t, Extent> extents_;
+};
+
+}  // namespace gossamer

@@ -1,0 +1,172 @@
+#include "memory/chunk_allocator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "proto/region.h"
+
+namespace gossamer {
+namespace {
+
+using control::ExtentKind;
+using ::testing::HasSubstr;
+
+constexpr uint64_t kChunk = 64 << 10;
+constexpr Lease kAnt{ComputeId{1}, 1};
+constexpr Lease kBee{ComputeId{2}, 1};
+
+// Every byte of the heap is in one extent or free, and the sums say so.
+void ExpectConserved(const ChunkAllocator& allocator, uint64_t region_bytes) {
+  uint64_t used = 0;
+  uint64_t end = kHeapOffset;
+  for (const auto& [offset, extent] : allocator.extents()) {
+    ASSERT_EQ(offset, extent.offset);
+    ASSERT_GE(offset, end);
+    ASSERT_GT(extent.bytes, 0u);
+    ASSERT_EQ(offset % ChunkAllocator::kGrain, 0u);
+    end = offset + extent.bytes;
+    used += extent.bytes;
+  }
+  ASSERT_LE(end, region_bytes);
+  ASSERT_EQ(used + allocator.free_bytes(), allocator.heap_bytes());
+  ASSERT_EQ(used,
+            allocator.kind_bytes(ExtentKind::kNodes) + allocator.kind_bytes(ExtentKind::kBlocks));
+}
+
+TEST(ChunkAllocator, HandsOutWholeChunksInOrder) {
+  ChunkAllocator allocator(kHeapOffset, kHeapOffset + 4 * kChunk, kChunk);
+  EXPECT_EQ(allocator.heap_bytes(), 4 * kChunk);
+  const auto first = allocator.Allocate(1, kAnt, ExtentKind::kNodes).value();
+  EXPECT_EQ(first.offset, kHeapOffset);
+  EXPECT_EQ(first.bytes, kChunk);
+  const auto second = allocator.Allocate(kChunk + 1, kBee, ExtentKind::kBlocks).value();
+  EXPECT_EQ(second.offset, kHeapOffset + kChunk);
+  EXPECT_EQ(second.bytes, 2 * kChunk);
+  EXPECT_EQ(allocator.kind_bytes(ExtentKind::kBlocks), 2 * kChunk);
+  EXPECT_EQ(allocator.free_bytes(), kChunk);
+}
+
+TEST(ChunkAllocator, ExhaustionSaysTheNumbers) {
+  ChunkAllocator allocator(kHeapOffset, kHeapOffset + 2 * kChunk, kChunk);
+  ASSERT_TRUE(allocator.Allocate(kChunk, kAnt, ExtentKind::kNodes));
+  const auto extent = allocator.Allocate(kChunk + 1, kAnt, ExtentKind::kNodes);
+  ASSERT_FALSE(extent);
+  EXPECT_EQ(extent.error().code, Code::kExhausted);
+  EXPECT_EQ(extent.error().message,
+            "65537 bytes asked for; 1 of 2 chunks of 65536 bytes and 0 smaller rests are free, "
+            "65536 of 131072 "
+            "bytes in all");
+  EXPECT_EQ(allocator.Allocate(~uint64_t{0}, kAnt, ExtentKind::kNodes).error().code,
+            Code::kExhausted);
+  EXPECT_EQ(allocator.Allocate(0, kAnt, ExtentKind::kNodes).error().code, Code::kInvalidArgument);
+  EXPECT_TRUE(allocator.Allocate(kChunk, kAnt, ExtentKind::kNodes));
+}
+
+TEST(ChunkAllocator, ReturnedTailGoesToTheNextAsker) {
+  ChunkAllocator allocator(kHeapOffset, kHeapOffset + 4 * kChunk, kChunk);
+  const auto extent = allocator.Allocate(1, kAnt, ExtentKind::kNodes).value();
+  ASSERT_TRUE(allocator.Release(extent.offset + 1024, kChunk - 1024, kAnt));
+  const auto tail = allocator.Allocate(2048, kBee, ExtentKind::kBlocks).value();
+  EXPECT_EQ(tail.offset, extent.offset + 1024);
+  EXPECT_EQ(tail.bytes, kChunk - 1024);
+  EXPECT_EQ(tail.owner, kBee);
+}
+
+TEST(ChunkAllocator, TailThatIsTooSmallWaits) {
+  ChunkAllocator allocator(kHeapOffset, kHeapOffset + 2 * kChunk, kChunk);
+  const auto extent = allocator.Allocate(1, kAnt, ExtentKind::kNodes).value();
+  ASSERT_TRUE(allocator.Release(extent.offset + kChunk - 512, 512, kAnt));
+  EXPECT_EQ(allocator.Allocate(1024, kAnt, ExtentKind::kNodes).value().offset,
+            kHeapOffset + kChunk);
+  EXPECT_EQ(allocator.Allocate(512, kAnt, ExtentKind::kNodes).value().bytes, 512u);
+}
+
+TEST(ChunkAllocator, WholeExtentReturnedIsFreeChunksAgain) {
+  ChunkAllocator allocator(kHeapOffset, kHeapOffset + 3 * kChunk, kChunk);
+  const auto extent = allocator.Allocate(3 * kChunk, kAnt, ExtentKind::kBlocks).value();
+  ASSERT_TRUE(allocator.Release(extent.offset + kChunk / 2, 3 * kChunk - kChunk / 2, kAnt));
+  ASSERT_TRUE(allocator.Release(extent.offset, kChunk / 2, kAnt));
+  EXPECT_TRUE(allocator.extents().empty());
+  EXPECT_EQ(allocator.Allocate(3 * kChunk, kBee, ExtentKind::kNodes).value().bytes, 3 * kChunk);
+}
+
+TEST(ChunkAllocator, RestBehindTheLastChunkIsUsed) {
+  ChunkAllocator allocator(kHeapOffset, kHeapOffset + kChunk + 4096 + 100, kChunk);
+  EXPECT_EQ(allocator.heap_bytes(), kChunk + 4096);
+  EXPECT_EQ(allocator.Allocate(4096, kAnt, ExtentKind::kNodes).value().offset,
+            kHeapOffset + kChunk);
+  EXPECT_EQ(allocator.Allocate(4096, kAnt, ExtentKind::kNodes).value().bytes, kChunk);
+  EXPECT_FALSE(allocator.Allocate(1, kAnt, ExtentKind::kNodes));
+}
+
+TEST(ChunkAllocator, RegionWithoutAHeapIsExhausted) {
+  ChunkAllocator allocator(kHeapOffset, 4096, kChunk);
+  EXPECT_EQ(allocator.Allocate(1, kAnt, ExtentKind::kNodes).error().code, Code::kExhausted);
+}
+
+TEST(ChunkAllocator, TakesBackOnlyEndsOfOnesOwn) {
+  ChunkAllocator allocator(kHeapOffset, kHeapOffset + 4 * kChunk, kChunk);
+  const uint64_t offset = allocator.Allocate(2 * kChunk, kAnt, ExtentKind::kNodes).value().offset;
+  const auto refused = [&](uint64_t at, uint64_t bytes, Lease owner) {
+    const Status status = allocator.Release(at, bytes, owner);
+    return status ? std::string("taken back") : status.error().message;
+  };
+  EXPECT_THAT(refused(offset, kChunk, kAnt), HasSubstr("not the end of an extent"));
+  EXPECT_THAT(refused(offset + kChunk, kChunk, kBee), HasSubstr("another compute server"));
+  EXPECT_THAT(refused(offset + kChunk, kChunk, Lease{kAnt.compute, 2}),
+              HasSubstr("another compute server"));
+  EXPECT_THAT(refused(offset + kChunk, 2 * kChunk, kAnt), HasSubstr("not the end of an extent"));
+  EXPECT_THAT(refused(offset + 2 * kChunk, kChunk, kAnt), HasSubstr("not handed out"));
+  EXPECT_THAT(refused(0, 256, kAnt), HasSubstr("not handed out"));
+  EXPECT_THAT(refused(offset + 1, 256, kAnt), HasSubstr("multiple of 256"));
+  EXPECT_THAT(refused(offset, 0, kAnt), HasSubstr("multiple of 256"));
+  EXPECT_THAT(refused(offset + 256, ~uint64_t{255}, kAnt), HasSubstr("not the end of an extent"));
+  EXPECT_EQ(refused(offset + kChunk, kChunk, kAnt), "taken back");
+  EXPECT_THAT(refused(offset + kChunk, kChunk, kAnt), HasSubstr("not handed out"));
+}
+
+TEST(ChunkAllocator, RandomSequencesConserveTheHeap) {
+  const uint64_t seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  for (int round = 0; round < 60; ++round) {
+    const uint64_t chunk = uint64_t{4096} << random() % 4;
+    const uint64_t region = kHeapOffset + random() % (40 * chunk);
+    ChunkAllocator allocator(kHeapOffset, region, chunk);
+    for (int step = 0; step < 300; ++step) {
+      const Lease owner{static_cast<ComputeId>(1 + random() % 3), 1};
+      if (random() % 2 == 0 || allocator.extents().empty()) {
+        const uint64_t bytes = 1 + random() % (random() % 4 == 0 ? 5 * chunk : chunk / 2);
+        const uint64_t free_before = allocator.free_bytes();
+        const auto extent = allocator.Allocate(
+            bytes, owner, random() % 2 == 0 ? ExtentKind::kNodes : ExtentKind::kBlocks);
+        if (extent) {
+          ASSERT_GE(extent.value().bytes, bytes);
+          ASSERT_EQ(allocator.free_bytes(), free_before - extent.value().bytes);
+        }
+      } else {
+        auto at = allocator.extents().begin();
+        std::advance(at, random() % allocator.extents().size());
+        const ChunkAllocator::Extent extent = at->second;
+        const uint64_t keep =
+            random() % (extent.bytes / ChunkAllocator::kGrain) * ChunkAllocator::kGrain;
+        const bool own = extent.owner == owner;
+        ASSERT_EQ(allocator.Release(extent.offset + keep, extent.bytes - keep, owner).has_value(),
+                  own);
+      }
+      ASSERT_NO_FATAL_FAILURE(ExpectConserved(allocator, region));
+    }
+    while (!allocator.extents().empty()) {
+      const ChunkAllocator::Extent extent = allocator.extents().begin()->second;
+      ASSERT_TRUE(allocator.Release(extent.offset, extent.bytes, extent.owner));
+    }
+    // Nothing is left in pieces: all of the grid can be had at once.
+    const uint64_t grid = allocator.heap_bytes() / chunk * chunk;
+    ASSERT_TRUE(grid == 0 || allocator.Allocate(grid, kAnt, ExtentKind::kNodes));
+  }
+}
+
+}  // namespace
+}  // namespace gossamer

@@ -1,0 +1,178 @@
+#include "memory/control_service.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace gossamer {
+namespace {
+
+using Reply = std::span<std::byte, kMaxControlBytes>;
+
+static_assert(kMaxControlBytes >= control::kMaxMessageBytes);
+
+template <typename Message>
+uint32_t Answer(const Message& message, Reply reply) {
+  static_assert(sizeof(Message) <= kMaxControlBytes);
+  std::memcpy(reply.data(), &message, sizeof message);
+  return sizeof message;
+}
+
+uint32_t AnswerError(const Error& error, Reply reply) {
+  control::ErrorReply message;
+  message.code = static_cast<uint8_t>(error.code);
+  message.message_bytes =
+      static_cast<uint8_t>(std::min(error.message.size(), sizeof message.message));
+  std::memcpy(message.message, error.message.data(), message.message_bytes);
+  return Answer(message, reply);
+}
+
+// nullopt when `request` has another size.
+template <typename Message>
+std::optional<Message> Decode(std::span<const std::byte> request) {
+  Message message;
+  if (request.size() != sizeof message) return std::nullopt;
+  std::memcpy(&message, request.data(), sizeof message);
+  return message;
+}
+
+Error WrongSize(std::span<const std::byte> request) {
+  return MakeError(
+      Code::kInvalidArgument,
+      "a control message of " + std::to_string(request.size()) + " bytes is none of its type");
+}
+
+}  // namespace
+
+ControlService::ControlService(ChunkAllocator allocator, LockTablePlacement lock_table)
+    : allocator_(std::move(allocator)), lock_table_(lock_table) {}
+
+uint32_t ControlService::Handle(uint64_t client_uuid, std::span<const std::byte> request,
+                                std::span<std::byte, kMaxControlBytes> reply) {
+  control::Header header;
+  if (request.size() < sizeof header) return AnswerError(WrongSize(request), reply);
+  std::memcpy(&header, request.data(), sizeof header);
+  if (header.version != control::kProtocolVersion) {
+    return AnswerError(
+        MakeError(Code::kUnsupported, "control protocol version " + std::to_string(header.version) +
+                                          " was sent, this memory server speaks " +
+                                          std::to_string(control::kProtocolVersion)),
+        reply);
+  }
+  const std::lock_guard guard(mutex_);
+  switch (header.type) {
+    case control::Type::kRegister:
+      if (!Decode<control::RegisterRequest>(request)) break;
+      return Register(client_uuid, reply);
+    case control::Type::kAllocate:
+      if (const auto allocate = Decode<control::AllocateRequest>(request)) {
+        return Allocate(client_uuid, *allocate, reply);
+      }
+      break;
+    case control::Type::kRelease:
+      if (const auto release = Decode<control::ReleaseRequest>(request)) {
+        return Release(client_uuid, *release, reply);
+      }
+      break;
+    case control::Type::kStat:
+      if (!Decode<control::StatRequest>(request)) break;
+      return Answer(StatLocked(), reply);
+    case control::Type::kListExtents:
+      if (const auto list = Decode<control::ListExtentsRequest>(request))
+        return ListExtents(*list, reply);
+      break;
+    case control::Type::kError:
+    default:
+      return AnswerError(
+          MakeError(Code::kInvalidArgument, "control message type " +
+                                                std::to_string(static_cast<uint16_t>(header.type)) +
+                                                " is none"),
+          reply);
+  }
+  return AnswerError(WrongSize(request), reply);
+}
+
+void ControlService::ClientGone(uint64_t client_uuid) {
+  const std::lock_guard guard(mutex_);
+  leases_.End(client_uuid);
+}
+
+control::StatReply ControlService::Stat() const {
+  const std::lock_guard guard(mutex_);
+  return StatLocked();
+}
+
+uint32_t ControlService::Register(uint64_t client_uuid, Reply reply) {
+  const Result<Lease> lease = leases_.Register(client_uuid);
+  if (!lease) return AnswerError(lease.error(), reply);
+  control::RegisterReply message;
+  message.compute_id = static_cast<uint16_t>(lease.value().compute);
+  message.incarnation = lease.value().incarnation;
+  return Answer(message, reply);
+}
+
+uint32_t ControlService::Allocate(uint64_t client_uuid, const control::AllocateRequest& request,
+                                  Reply reply) {
+  const Result<Lease> lease = LeaseOf(client_uuid);
+  if (!lease) return AnswerError(lease.error(), reply);
+  if (request.kind != control::ExtentKind::kNodes && request.kind != control::ExtentKind::kBlocks) {
+    return AnswerError(
+        MakeError(Code::kInvalidArgument,
+                  "extent kind " + std::to_string(static_cast<uint8_t>(request.kind)) + " is none"),
+        reply);
+  }
+  const auto extent = allocator_.Allocate(request.bytes, lease.value(), request.kind);
+  if (!extent) return AnswerError(extent.error(), reply);
+  control::AllocateReply message;
+  message.offset = extent.value().offset;
+  message.bytes = extent.value().bytes;
+  message.heap_bytes = allocator_.heap_bytes();
+  message.free_bytes = allocator_.free_bytes();
+  return Answer(message, reply);
+}
+
+uint32_t ControlService::Release(uint64_t client_uuid, const control::ReleaseRequest& request,
+                                 Reply reply) {
+  const Result<Lease> lease = LeaseOf(client_uuid);
+  if (!lease) return AnswerError(lease.error(), reply);
+  const Status status = allocator_.Release(request.offset, request.bytes, lease.value());
+  if (!status) return AnswerError(status.error(), reply);
+  return Answer(control::ReleaseReply{}, reply);
+}
+
+uint32_t ControlService::ListExtents(const control::ListExtentsRequest& request,
+                                     Reply reply) const {
+  control::ListExtentsReply message;
+  const auto& extents = allocator_.extents();
+  for (auto at = extents.lower_bound(request.from_offset); at != extents.end(); ++at) {
+    if (message.count == control::ListExtentsReply::kMaxExtents) {
+      message.more = 1;
+      break;
+    }
+    const ChunkAllocator::Extent& extent = at->second;
+    message.extents[message.count++] = {
+        extent.offset, extent.bytes, static_cast<uint16_t>(extent.owner.compute), extent.kind, {}};
+  }
+  return Answer(message, reply);
+}
+
+Result<Lease> ControlService::LeaseOf(uint64_t client_uuid) const {
+  if (const auto lease = leases_.Find(client_uuid)) return *lease;
+  return MakeError(Code::kFenced, "this compute server has no lease here; it must register first");
+}
+
+control::StatReply ControlService::StatLocked() const {
+  control::StatReply message;
+  message.heap_bytes = allocator_.heap_bytes();
+  message.free_bytes = allocator_.free_bytes();
+  message.extents = allocator_.extents().size();
+  message.node_bytes = allocator_.kind_bytes(control::ExtentKind::kNodes);
+  message.block_bytes = allocator_.kind_bytes(control::ExtentKind::kBlocks);
+  message.compute_servers = static_cast<uint32_t>(leases_.registered());
+  message.lock_table_on_chip = lock_table_ == LockTablePlacement::kDeviceMemory ? 1 : 0;
+  return message;
+}
+
+}  // namespace gossamer

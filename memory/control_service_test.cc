@@ -1,0 +1,174 @@
+#include "memory/control_service.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+
+#include "proto/region.h"
+
+namespace gossamer {
+namespace {
+
+using control::ExtentKind;
+using ::testing::HasSubstr;
+
+constexpr uint64_t kChunk = 64 << 10;
+constexpr uint64_t kAnt = 11;
+constexpr uint64_t kBee = 22;
+
+class ControlServiceTest : public ::testing::Test {
+ protected:
+  std::span<const std::byte> Send(uint64_t client, std::span<const std::byte> request) {
+    std::memset(reply_.data(), 0xee, reply_.size());
+    return std::span(reply_).first(service_.Handle(client, request, reply_));
+  }
+  template <typename Request>
+  std::span<const std::byte> Send(uint64_t client, const Request& request) {
+    return Send(client, std::as_bytes(std::span(&request, 1)));
+  }
+  template <typename Reply, typename Request>
+  Reply Ask(uint64_t client, const Request& request) {
+    const auto bytes = Send(client, request);
+    Reply reply;
+    EXPECT_EQ(bytes.size(), sizeof reply);
+    if (bytes.size() == sizeof reply) std::memcpy(&reply, bytes.data(), sizeof reply);
+    EXPECT_EQ(reply.header.type, Reply{}.header.type);
+    EXPECT_EQ(reply.header.version, control::kProtocolVersion);
+    return reply;
+  }
+  template <typename Request>
+  Error Refusal(uint64_t client, const Request& request) {
+    const auto reply = Ask<control::ErrorReply>(client, request);
+    return {static_cast<Code>(reply.code), std::string(reply.message, reply.message_bytes)};
+  }
+  static control::AllocateRequest Request(uint64_t bytes, ExtentKind kind = ExtentKind::kNodes) {
+    control::AllocateRequest request;
+    request.bytes = bytes;
+    request.kind = kind;
+    return request;
+  }
+  static control::ReleaseRequest Tail(const control::AllocateReply& extent, uint64_t keep) {
+    control::ReleaseRequest request;
+    request.offset = extent.offset + keep;
+    request.bytes = extent.bytes - keep;
+    return request;
+  }
+
+  ControlService service_{ChunkAllocator(kHeapOffset, kHeapOffset + 20 * kChunk, kChunk),
+                          LockTablePlacement::kDram};
+  std::array<std::byte, kMaxControlBytes> reply_{};
+};
+
+TEST_F(ControlServiceTest, RegistersAndAllocates) {
+  const auto lease = Ask<control::RegisterReply>(kAnt, control::RegisterRequest{});
+  EXPECT_EQ(lease.compute_id, 1);
+  EXPECT_EQ(lease.incarnation, 1u);
+  const auto extent = Ask<control::AllocateReply>(kAnt, Request(1024));
+  EXPECT_EQ(extent.offset, kHeapOffset);
+  EXPECT_EQ(extent.bytes, kChunk);
+  EXPECT_EQ(extent.heap_bytes, 20 * kChunk);
+  EXPECT_EQ(extent.free_bytes, 19 * kChunk);
+  Ask<control::ReleaseReply>(kAnt, Tail(extent, 4096));
+  const auto stat = Ask<control::StatReply>(kBee, control::StatRequest{});
+  EXPECT_EQ(stat.node_bytes, 4096u);
+  EXPECT_EQ(stat.extents, 1u);
+  EXPECT_EQ(stat.compute_servers, 1u);
+  EXPECT_EQ(stat.free_bytes, 20 * kChunk - 4096);
+}
+
+TEST_F(ControlServiceTest, MemoryIsForTheRegistered) {
+  EXPECT_EQ(Refusal(kAnt, Request(1024)).code, Code::kFenced);
+  Ask<control::RegisterReply>(kAnt, control::RegisterRequest{});
+  const auto extent = Ask<control::AllocateReply>(kAnt, Request(1024));
+  EXPECT_EQ(Refusal(kBee, Tail(extent, 0)).code, Code::kFenced);
+  Ask<control::RegisterReply>(kBee, control::RegisterRequest{});
+  EXPECT_EQ(Refusal(kBee, Tail(extent, 0)).code, Code::kInvalidArgument);
+}
+
+TEST_F(ControlServiceTest, RegisteringAgainAbandonsTheMemory) {
+  Ask<control::RegisterReply>(kAnt, control::RegisterRequest{});
+  const auto extent = Ask<control::AllocateReply>(kAnt, Request(1024));
+  service_.ClientGone(kAnt);
+  EXPECT_EQ(Refusal(kAnt, Request(1024)).code, Code::kFenced);
+  EXPECT_EQ(Ask<control::RegisterReply>(kAnt, control::RegisterRequest{}).incarnation, 2u);
+  EXPECT_THAT(Refusal(kAnt, Tail(extent, 1024)).message, HasSubstr("another compute server"));
+  EXPECT_EQ(service_.Stat().node_bytes, kChunk);
+}
+
+TEST_F(ControlServiceTest, ExhaustionIsAnAnswer) {
+  Ask<control::RegisterReply>(kAnt, control::RegisterRequest{});
+  const Error error = Refusal(kAnt, Request(21 * kChunk));
+  EXPECT_EQ(error.code, Code::kExhausted);
+  EXPECT_THAT(error.message, HasSubstr("20 of 20 chunks of 65536 bytes"));
+  EXPECT_EQ(Refusal(kAnt, Request(~uint64_t{0})).code, Code::kExhausted);
+}
+
+TEST_F(ControlServiceTest, ListsExtentsInPages) {
+  Ask<control::RegisterReply>(kAnt, control::RegisterRequest{});
+  for (int i = 0; i < 20; ++i) Ask<control::AllocateReply>(kAnt, Request(1, ExtentKind::kBlocks));
+  control::ListExtentsRequest request;
+  uint32_t listed = 0;
+  while (true) {
+    const auto page = Ask<control::ListExtentsReply>(kBee, request);
+    for (uint32_t i = 0; i < page.count; ++i, ++listed) {
+      EXPECT_EQ(page.extents[i].offset, kHeapOffset + listed * kChunk);
+      EXPECT_EQ(page.extents[i].owner, 1);
+      EXPECT_EQ(page.extents[i].kind, ExtentKind::kBlocks);
+      request.from_offset = page.extents[i].offset + page.extents[i].bytes;
+    }
+    if (page.more == 0) break;
+  }
+  EXPECT_EQ(listed, 20u);
+}
+
+TEST_F(ControlServiceTest, RefusesWhatItDoesNotSpeak) {
+  control::RegisterRequest request;
+  request.header.version = 2;
+  EXPECT_EQ(Refusal(kAnt, request).code, Code::kUnsupported);
+  request.header = {static_cast<control::Type>(99)};
+  EXPECT_THAT(Refusal(kAnt, request).message, HasSubstr("type 99"));
+  request.header = {control::Type::kError};
+  EXPECT_EQ(Refusal(kAnt, request).code, Code::kInvalidArgument);
+  request.header = {control::Type::kAllocate};
+  EXPECT_THAT(Refusal(kAnt, request).message, HasSubstr("8 bytes"));
+  EXPECT_THAT(Refusal(kAnt, 'x').message, HasSubstr("1 bytes"));
+  Ask<control::RegisterReply>(kAnt, control::RegisterRequest{});
+  EXPECT_THAT(Refusal(kAnt, Request(1024, static_cast<ExtentKind>(3))).message,
+              HasSubstr("kind 3"));
+}
+
+// Any bytes get a well-formed answer, and memory stays accounted for.
+TEST_F(ControlServiceTest, HostileBytes) {
+  const uint64_t seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  for (int i = 0; i < 50000; ++i) {
+    std::vector<std::byte> request(random() % 4 == 0 ? random() % 300 : 8 * (random() % 4));
+    for (std::byte& byte : request) byte = static_cast<std::byte>(random());
+    if (random() % 8 != 0 && request.size() >= 8) {
+      const control::Header header{static_cast<control::Type>(random() % 7)};
+      std::memcpy(request.data(), &header, sizeof header);
+    }
+    if (random() % 2 == 0 && request.size() >= 16) {
+      const uint64_t small = random() % (22 * kChunk);
+      std::memcpy(request.data() + 8, &small, sizeof small);
+      if (request.size() > 16) request[16] = static_cast<std::byte>(random() % 4);
+    }
+    const uint64_t client = random() % 3;
+    const auto reply = Send(client, std::span<const std::byte>(request));
+    ASSERT_GE(reply.size(), sizeof(control::Header));
+    ASSERT_LE(reply.size(), kMaxControlBytes);
+    control::Header header;
+    std::memcpy(&header, reply.data(), sizeof header);
+    ASSERT_LE(static_cast<uint16_t>(header.type), 5);
+    ASSERT_EQ(header.version, control::kProtocolVersion);
+    if (random() % 100 == 0) service_.ClientGone(client);
+    const auto stat = service_.Stat();
+    ASSERT_EQ(stat.node_bytes + stat.block_bytes + stat.free_bytes, stat.heap_bytes);
+  }
+}
+
+}  // namespace
+}  // namespace gossamer

@@ -1,0 +1,55 @@
+// Which compute servers are registered with this memory server, and under which lease.
+//
+// A lease begins with a registration and ends with ClientGone, when no verb of that compute server
+// can land any more. Invariant: no (compute id, incarnation) is given out twice, so that a lock
+// word (rule L2) and the owner of an extent (rule U4) name one registration for good. A compute
+// server that comes again keeps its id where it can; ids of those that are gone serve others once
+// all 65535 have been used. Thread-safety: none.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "common/status.h"
+#include "proto/lock_word.h"
+
+namespace gossamer {
+
+class LeaseTable {
+ public:
+  static constexpr size_t kMaxComputeServers = 65535;
+  static constexpr uint32_t kMaxIncarnation = (1u << 24) - 1;
+
+  // The lease in force, or a new one. Exhausted when all ids are in use.
+  Result<Lease> Register(uint64_t client_uuid);
+  // Ends the lease, if there is one, and returns it.
+  std::optional<Lease> End(uint64_t client_uuid);
+  std::optional<Lease> Find(uint64_t client_uuid) const;
+  // Whether `lease` is in force: false means that its holder is fenced (rule L6).
+  bool IsInForce(Lease lease) const;
+
+  size_t registered() const { return registered_; }
+
+ private:
+  // Of compute id i + 1.
+  struct Entry {
+    uint64_t client_uuid;
+    uint32_t incarnation;
+    bool in_force;
+  };
+
+  static Lease LeaseOf(size_t index, const Entry& entry) {
+    return {static_cast<ComputeId>(index + 1), entry.incarnation};
+  }
+  void Begin(size_t index);
+
+  std::vector<Entry> entries_;
+  std::unordered_map<uint64_t, size_t> by_uuid_;
+  std::deque<size_t> gone_;  // in the order they went; may name entries that came again
+  size_t registered_ = 0;
+};
+
+}  // namespace gossamer

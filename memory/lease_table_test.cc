@@ -1,0 +1,77 @@
+#include "memory/lease_table.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+
+namespace gossamer {
+namespace {
+
+TEST(LeaseTable, SameLeaseUntilItEnds) {
+  LeaseTable leases;
+  const Lease first = leases.Register(77).value();
+  EXPECT_EQ(first, (Lease{ComputeId{1}, 1}));
+  EXPECT_EQ(leases.Register(77).value(), first);
+  EXPECT_EQ(leases.Register(78).value().compute, ComputeId{2});
+  EXPECT_EQ(leases.registered(), 2u);
+  EXPECT_TRUE(leases.IsInForce(first));
+
+  EXPECT_EQ(leases.End(77), first);
+  EXPECT_EQ(leases.End(77), std::nullopt);
+  EXPECT_FALSE(leases.IsInForce(first));
+  EXPECT_EQ(leases.Find(77), std::nullopt);
+  const Lease second = leases.Register(77).value();
+  EXPECT_EQ(second.compute, first.compute);
+  EXPECT_NE(second.incarnation, first.incarnation);
+  EXPECT_FALSE(leases.IsInForce(first));
+}
+
+TEST(LeaseTable, StrangersHaveNone) {
+  LeaseTable leases;
+  EXPECT_EQ(leases.Find(1), std::nullopt);
+  EXPECT_EQ(leases.End(1), std::nullopt);
+  EXPECT_FALSE(leases.IsInForce({ComputeId{0}, 0}));
+  EXPECT_FALSE(leases.IsInForce({ComputeId{9}, 1}));
+}
+
+TEST(LeaseTable, IdsOfThoseGoneServeOthersWhenAllAreUsed) {
+  LeaseTable leases;
+  for (uint64_t uuid = 1; uuid <= LeaseTable::kMaxComputeServers; ++uuid)
+    ASSERT_TRUE(leases.Register(uuid));
+  EXPECT_EQ(leases.Register(1 << 20).error().code, Code::kExhausted);
+  const Lease gone = *leases.End(5);
+  ASSERT_TRUE(leases.End(6));
+  ASSERT_TRUE(leases.Register(5));  // Comes again, and is not to be given away.
+  const Lease other = leases.Register(1 << 20).value();
+  EXPECT_EQ(other, (Lease{ComputeId{6}, 2}));
+  EXPECT_EQ(leases.Find(5), (Lease{gone.compute, 2}));
+  EXPECT_EQ(leases.Find(6), std::nullopt);
+  EXPECT_EQ(leases.Register(6).error().code, Code::kExhausted);
+}
+
+TEST(LeaseTable, NoLeaseIsGivenTwice) {
+  const uint64_t seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  LeaseTable leases;
+  std::set<std::pair<uint16_t, uint32_t>> given;
+  size_t in_force = 0;
+  for (int step = 0; step < 20000; ++step) {
+    const uint64_t uuid = random() % 50;
+    if (random() % 2 == 0) {
+      const bool had = leases.Find(uuid).has_value();
+      const Lease lease = leases.Register(uuid).value();
+      const bool fresh =
+          given.emplace(static_cast<uint16_t>(lease.compute), lease.incarnation).second;
+      ASSERT_EQ(fresh, !had);
+      if (fresh) ++in_force;
+    } else if (leases.End(uuid)) {
+      --in_force;
+    }
+    ASSERT_EQ(leases.registered(), in_force);
+  }
+}
+
+}  // namespace
+}  // namespace gossamer
