@@ -1,6 +1,7 @@
 // What CONTRACT.md says of death: of a memory server, and of clients.
 #include <signal.h>
 
+#include <algorithm>
 #include <cstring>
 #include <thread>
 

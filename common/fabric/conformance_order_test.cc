@@ -1,5 +1,6 @@
 // The ordered pairs of CONTRACT.md, each as a stress: one side posts the pair, the other, on a
 // queue pair of its own, waits for each of its verbs and looks for the second without the first.
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <thread>

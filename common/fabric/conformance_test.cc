@@ -1,6 +1,8 @@
 // The conformance suite: what CONTRACT.md promises, run over a fabric. Here the verbs one at a time
 // and their errors; conformance_order_test.cc has the ordered pairs, conformance_loss_test.cc what
 // death leaves.
+#include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <thread>
 

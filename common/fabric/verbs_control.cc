@@ -1,0 +1,195 @@
+#include "common/fabric/verbs_control.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace gossamer::verbs {
+namespace {
+
+constexpr int kBacklog = 256;
+
+}  // namespace
+
+ControlService::ControlService(const Device& device, rdma_event_channel* channel,
+                               rdma_cm_id* listener, const ServerInfo& info,
+                               uint32_t connection_timeout_ms)
+    : device_(device),
+      channel_(channel),
+      listener_(listener),
+      info_(info),
+      connection_timeout_ms_(connection_timeout_ms) {}
+
+Status ControlService::Start(ControlHandler& handler) {
+  handler_ = &handler;
+  completion_channel_.reset(ibv_create_comp_channel(device_.verbs()));
+  if (completion_channel_ == nullptr) {
+    return ErrnoError(Code::kExhausted, "making a completion channel");
+  }
+  BOOST_OUTCOME_TRYV(SetNonBlocking(completion_channel_->fd));
+  BOOST_OUTCOME_TRYV(SetNonBlocking(channel_->fd));
+  BOOST_OUTCOME_TRYV(SetNonBlocking(device_.verbs()->async_fd));
+  wake_fd_ = eventfd(0, EFD_CLOEXEC);
+  if (wake_fd_ < 0) return ErrnoError(Code::kExhausted, "making an event descriptor");
+  if (rdma_listen(listener_, kBacklog) != 0) {
+    return ErrnoError(Code::kInvalidArgument, "listening for connections");
+  }
+  thread_ = std::thread([this] { Run(); });
+  return Ok();
+}
+
+void ControlService::Stop() {
+  if (thread_.joinable()) {
+    eventfd_write(wake_fd_, 1);
+    thread_.join();
+  }
+  if (wake_fd_ >= 0) close(wake_fd_);
+  wake_fd_ = -1;
+}
+
+void ControlService::Run() {
+  std::array<pollfd, 4> waiting{{{wake_fd_, POLLIN, 0},
+                                 {completion_channel_->fd, POLLIN, 0},
+                                 {channel_->fd, POLLIN, 0},
+                                 {device_.verbs()->async_fd, POLLIN, 0}}};
+  while (true) {
+    if (poll(waiting.data(), waiting.size(), -1) < 0) continue;
+    if (waiting[0].revents != 0) break;
+    if (waiting[1].revents != 0) OnCompletionEvents();
+    if (waiting[2].revents != 0) OnConnectionEvents();
+    if (waiting[3].revents != 0) OnDeviceEvents();
+  }
+  while (!connections_.empty()) Drop(connections_.begin()->first);
+}
+
+void ControlService::OnCompletionEvents() {
+  ibv_cq* queue = nullptr;
+  void* context = nullptr;
+  while (ibv_get_cq_event(completion_channel_.get(), &queue, &context) == 0) {
+    ibv_ack_cq_events(queue, 1);
+    auto* connection = static_cast<ClientConnection*>(context);
+    connection->Arm();
+    connection->Serve(*handler_);
+  }
+}
+
+// Nothing follows from them here (the connection manager reports lost connections), but they pile
+// up in the kernel unless they are read.
+void ControlService::OnDeviceEvents() {
+  ibv_async_event event{};
+  while (ibv_get_async_event(device_.verbs(), &event) == 0) ibv_ack_async_event(&event);
+}
+
+void ControlService::OnConnectionEvents() {
+  rdma_cm_event* event = nullptr;
+  while (rdma_get_cm_event(channel_, &event) == 0) {
+    rdma_cm_id* id = event->id;
+    const rdma_cm_event_type type = event->event;
+    if (type == RDMA_CM_EVENT_CONNECT_REQUEST) {
+      std::array<std::byte, 256> data{};
+      rdma_conn_param param = event->param.conn;
+      if (param.private_data != nullptr) {
+        std::memcpy(data.data(), param.private_data,
+                    std::min<size_t>(param.private_data_len, data.size()));
+      }
+      param.private_data = data.data();
+      rdma_ack_cm_event(event);
+      OnConnectRequest(id, param);
+      continue;
+    }
+    rdma_ack_cm_event(event);  // before its identifier can be destroyed
+    switch (type) {
+      case RDMA_CM_EVENT_DISCONNECTED:
+      case RDMA_CM_EVENT_CONNECT_ERROR:
+      case RDMA_CM_EVENT_UNREACHABLE:
+      case RDMA_CM_EVENT_REJECTED:
+      case RDMA_CM_EVENT_DEVICE_REMOVAL:
+      case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+        if (id != listener_) Drop(static_cast<ClientConnection*>(id->context));
+        break;
+      default: break;
+    }
+  }
+}
+
+void ControlService::OnConnectRequest(rdma_cm_id* id, const rdma_conn_param& param) {
+  ConnectionId owner(id);
+  id->context = nullptr;  // inherited from the listener
+  ConnectRequest request;
+  std::memcpy(&request, param.private_data, sizeof request);
+  if (param.private_data_len < sizeof request || request.magic != kProtocolMagic ||
+      request.version != kProtocolVersion || request.client_uuid == 0) {
+    Reject(std::move(owner), RejectReason::kProtocol);
+  } else if (request.port_id != 0 && request.port_id != info_.port_id) {
+    Reject(std::move(owner), RejectReason::kOtherPort);
+  } else if (request.kind == RequestKind::kProbe) {
+    Reject(std::move(owner), RejectReason::kNone);
+  } else {
+    Accept(std::move(owner), request, param);
+  }
+}
+
+void ControlService::Reject(ConnectionId id, RejectReason reason) {
+  ServerInfo info = info_;
+  info.reason = reason;
+  rdma_reject(id.get(), &info, sizeof info);
+}
+
+void ControlService::Accept(ConnectionId id, const ConnectRequest& request,
+                            const rdma_conn_param& param) {
+  // Counted from here on, so that a compute server that replaces its only queue pair is not gone.
+  Count(request.client_uuid, +1);
+  const auto replaced =
+      std::find_if(connections_.begin(), connections_.end(), [&request](const auto& connection) {
+        return connection.second->connection_id() == request.replaces &&
+               connection.second->client_uuid() == request.client_uuid;
+      });
+  if (replaced != connections_.end()) Drop(replaced->first);
+
+  uint8_t ack_timeout = AckTimeoutExponent(connection_timeout_ms_, kRetryCount);
+  rdma_set_option(id.get(), RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &ack_timeout,
+                  sizeof ack_timeout);
+  rdma_cm_id* const raw = id.get();
+  Result<std::unique_ptr<ClientConnection>> opened = ClientConnection::Open(
+      device_, id, completion_channel_.get(), request.client_uuid, next_connection_id_++);
+  if (!opened) {
+    Reject(std::move(id), RejectReason::kResources);
+    Count(request.client_uuid, -1);
+    return;
+  }
+  ClientConnection* connection = opened.value().get();
+  connections_.emplace(connection, std::move(opened.value()));
+  raw->context = connection;
+
+  ServerInfo info = info_;
+  info.connection_id = connection->connection_id();
+  rdma_conn_param reply{};
+  reply.private_data = &info;
+  reply.private_data_len = sizeof info;
+  reply.responder_resources = std::min(param.responder_resources, device_.responder_resources());
+  reply.initiator_depth = 0;  // The memory server reads nothing of its clients.
+  reply.rnr_retry_count = kRnrRetryCount;
+  if (rdma_accept(raw, &reply) != 0) Drop(connection);
+}
+
+void ControlService::Drop(ClientConnection* connection) {
+  const auto found = connections_.find(connection);
+  if (found == connections_.end()) return;
+  const uint64_t client_uuid = connection->client_uuid();
+  connections_.erase(found);  // destroys the queue pair
+  Count(client_uuid, -1);
+}
+
+void ControlService::Count(uint64_t client_uuid, int change) {
+  int& queue_pairs = queue_pairs_[client_uuid];
+  queue_pairs += change;
+  if (queue_pairs > 0) return;
+  queue_pairs_.erase(client_uuid);
+  handler_->ClientGone(client_uuid);
+}
+
+}  // namespace gossamer::verbs

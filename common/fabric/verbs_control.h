@@ -1,0 +1,60 @@
+// The memory server's control thread: accepts and ends connections, and answers control messages.
+//
+// Invariants: a compute server is gone (`ControlHandler::ClientGone`) once, when its last queue
+// pair has been destroyed; a connection that replaces another is accepted after that one's queue
+// pair has been destroyed (rule U1).
+//
+// Thread-safety: `Start` and `Stop` belong to one thread; everything else happens on the control
+// thread. One-sided verbs pass it by.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <thread>
+
+#include "common/fabric/fabric.h"
+#include "common/fabric/verbs_client_connection.h"
+#include "common/fabric/verbs_device.h"
+#include "common/fabric/verbs_resources.h"
+#include "common/fabric/verbs_wire.h"
+
+namespace gossamer::verbs {
+
+class ControlService {
+ public:
+  // `listener` is bound, and its events come on `channel`; both outlive the service.
+  ControlService(const Device& device, rdma_event_channel* channel, rdma_cm_id* listener,
+                 const ServerInfo& info, uint32_t connection_timeout_ms);
+  ~ControlService() { Stop(); }
+
+  Status Start(ControlHandler& handler);
+  // Ends the thread and destroys all queue pairs. No-op when not started.
+  void Stop();
+
+ private:
+  void Run();
+  void OnConnectionEvents();
+  void OnConnectRequest(rdma_cm_id* id, const rdma_conn_param& param);
+  void Accept(ConnectionId id, const ConnectRequest& request, const rdma_conn_param& param);
+  void Reject(ConnectionId id, RejectReason reason);
+  void OnCompletionEvents();
+  void OnDeviceEvents();
+  void Drop(ClientConnection* connection);
+  void Count(uint64_t client_uuid, int change);
+
+  const Device& device_;
+  rdma_event_channel* const channel_;
+  rdma_cm_id* const listener_;
+  ServerInfo info_;
+  const uint32_t connection_timeout_ms_;
+  CompletionChannel completion_channel_;
+  int wake_fd_ = -1;
+  ControlHandler* handler_ = nullptr;
+  std::map<ClientConnection*, std::unique_ptr<ClientConnection>> connections_;
+  std::map<uint64_t, int> queue_pairs_;  // of each compute server
+  uint64_t next_connection_id_ = 1;
+  std::thread thread_;
+};
+
+}  // namespace gossamer::verbs

@@ -1,0 +1,543 @@
+#include "common/fabric/verbs_endpoint.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <span>
+#include <string>
+#include <thread>
+
+#include "common/fabric/verbs_wire.h"
+
+namespace gossamer::verbs {
+namespace {
+
+constexpr uint32_t kFirstQueuePairs = 4;  // that the completion queue has room for at the start
+constexpr uint32_t kPollsPerCheck = 32;
+constexpr uint32_t kCompletionsPerPoll = 32;
+constexpr auto kPeerCheckInterval = std::chrono::milliseconds(10);
+// A batch that moves more than this signals on its way, so that it is seen to make progress.
+constexpr uint64_t kBytesPerSignal = uint64_t{256} << 10;
+
+// Work request ids: whose, and which.
+//   63    48 47    33 32      31      0
+//   | server | epoch | reply? | sequence of the request, or slot of the reply |
+constexpr uint64_t kReplyBit = uint64_t{1} << 32;
+constexpr uint16_t kEpochMask = 0x7fff;
+
+uint64_t IdBase(const QueuePair& queue_pair) {
+  return uint64_t{ToInteger(queue_pair.server)} << 48 |
+         uint64_t{static_cast<uint16_t>(queue_pair.epoch & kEpochMask)} << 33;
+}
+
+VerbStatus Classify(ibv_wc_status status) {
+  switch (status) {
+    case IBV_WC_REM_ACCESS_ERR:
+    case IBV_WC_REM_INV_REQ_ERR:
+    case IBV_WC_LOC_PROT_ERR:
+    case IBV_WC_LOC_LEN_ERR:
+    case IBV_WC_LOC_QP_OP_ERR: return VerbStatus::kRemoteAccess;
+    default: return VerbStatus::kUnknown;
+  }
+}
+
+uint32_t CompletionsOf(uint32_t verbs) {
+  // One per work request; the replies' receives count twice, as those of the queue pair before may
+  // still be in the queue.
+  return verbs + 3 * kControlDepth;
+}
+
+ibv_wr_opcode ToOpcode(const Verb& verb) {
+  // Zero bytes go as a WRITE: some devices look up the key for a READ of nothing.
+  if (verb.length == 0) return IBV_WR_RDMA_WRITE;
+  switch (verb.opcode) {
+    case Opcode::kRead: return IBV_WR_RDMA_READ;
+    case Opcode::kWrite: return IBV_WR_RDMA_WRITE;
+    case Opcode::kCompareSwap: return IBV_WR_ATOMIC_CMP_AND_SWP;
+    case Opcode::kFetchAdd: return IBV_WR_ATOMIC_FETCH_AND_ADD;
+  }
+  return IBV_WR_RDMA_READ;
+}
+
+uint64_t AddressNumber(const std::byte* data) { return reinterpret_cast<uintptr_t>(data); }
+
+}  // namespace
+
+Result<std::unique_ptr<VerbsEndpoint>> VerbsEndpoint::Open(
+    std::shared_ptr<Device> device, std::shared_ptr<const PeerDirectory> peers,
+    const ComputePortOptions& options) {
+  std::unique_ptr<VerbsEndpoint> endpoint(
+      new VerbsEndpoint(std::move(device), std::move(peers), options));
+  BOOST_OUTCOME_TRYV(endpoint->Prepare());
+  return endpoint;
+}
+
+VerbsEndpoint::VerbsEndpoint(std::shared_ptr<Device> device,
+                             std::shared_ptr<const PeerDirectory> peers,
+                             const ComputePortOptions& options)
+    : device_(std::move(device)), peers_(std::move(peers)), options_(options), buffers_(*this) {}
+
+VerbsEndpoint::~VerbsEndpoint() = default;
+
+Status VerbsEndpoint::Prepare() {
+  const QueuePairSize& size = device_->queue_pair_size();
+  limits_ = {device_->active_mtu(), size.verbs, size.verbs, size.inline_bytes};
+  requests_.resize(size.verbs);
+  pieces_.resize(size.verbs);
+  for (uint32_t i = 0; i < size.verbs; ++i) {
+    requests_[i] = {};
+    requests_[i].sg_list = &pieces_[i];
+    requests_[i].next = i + 1 < size.verbs ? &requests_[i + 1] : nullptr;
+  }
+  return MakeRoom(1);
+}
+
+// ---- Memory
+// -----------------------------------------------------------------------------------------
+
+Result<uint32_t> VerbsEndpoint::RegisterSlab(std::byte* data, size_t bytes) {
+  BOOST_OUTCOME_TRY(region, device_->Register(data, bytes, IBV_ACCESS_LOCAL_WRITE));
+  const uint32_t key = region->lkey;
+  slabs_.push_back(std::move(region));
+  return key;
+}
+
+void VerbsEndpoint::UnregisterSlab(uint32_t key) {
+  std::erase_if(slabs_, [key](const MemoryRegion& slab) { return slab->lkey == key; });
+}
+
+// The completion queue must hold a completion of every work request at once, as when all fail.
+Status VerbsEndpoint::MakeRoom(uint32_t queue_pairs) {
+  const uint32_t each = CompletionsOf(limits_.max_outstanding_verbs);
+  const auto most = static_cast<uint32_t>(std::max(device_->attributes().max_cqe, 1));
+  const uint32_t needed = queue_pairs * each;
+  if (needed > most) {
+    return MakeError(Code::kExhausted, "completion queues of " + device_->name() + " hold " +
+                                           std::to_string(most) + " entries, enough for " +
+                                           std::to_string(most / each) + " memory servers");
+  }
+  if (queue_ == nullptr) {
+    const auto entries = static_cast<int>(std::min(most, kFirstQueuePairs * each));
+    queue_.reset(ibv_create_cq(device_->verbs(), entries, nullptr, nullptr, 0));
+    if (queue_ == nullptr) {
+      return ErrnoError(Code::kExhausted, "making a completion queue on " + device_->name());
+    }
+  } else if (static_cast<uint32_t>(queue_->cqe) < needed) {
+    const int error = ibv_resize_cq(queue_.get(), static_cast<int>(std::min(most, 2 * needed)));
+    if (error != 0) {
+      return MakeError(Code::kExhausted, "enlarging a completion queue: " + ErrnoText(error));
+    }
+  }
+  return Ok();
+}
+
+// ---- Connecting
+// -------------------------------------------------------------------------------------
+
+Status VerbsEndpoint::Attach(ServerId server) {
+  if (Find(server) != nullptr) return Ok();
+  BOOST_OUTCOME_TRYV(MakeRoom(attached_ + 1));
+  auto queue_pair = std::make_unique<QueuePair>(server, limits_.max_outstanding_verbs);
+  BOOST_OUTCOME_TRY(slots, buffers_.Allocate(2 * kControlDepth * kControlSlotBytes));
+  queue_pair->slots = std::move(slots);
+  BOOST_OUTCOME_TRYV(Open(*queue_pair));
+  const uint16_t index = ToInteger(server);
+  if (queue_pairs_.size() <= index) queue_pairs_.resize(index + size_t{1});
+  queue_pairs_[index] = std::move(queue_pair);
+  ++attached_;
+  return Ok();
+}
+
+Status VerbsEndpoint::Reconnect(ServerId server) {
+  QueuePair* queue_pair = Find(server);
+  if (queue_pair == nullptr) {
+    return MakeError(Code::kInvalidArgument, "this endpoint has no queue pair to server " +
+                                                 std::to_string(ToInteger(server)));
+  }
+  Quiesce(*queue_pair);
+  return Open(*queue_pair);
+}
+
+// Connects a queue pair that has nothing posted. The server destroys the old one first (rule U1);
+// our end of it stays until then, lest its goodbye overtake the request to replace it.
+Status VerbsEndpoint::Open(QueuePair& queue_pair) {
+  BOOST_OUTCOME_TRY(peer, peers_->FindPeer(queue_pair.server));
+  if (peer.device.get() != device_.get()) {
+    return MakeError(Code::kInvalidArgument, "the endpoint was made for another device");
+  }
+  BOOST_OUTCOME_TRY(connection, PrepareConnection(peer, queue_.get(), options_));
+  const uint64_t replaces = queue_pair.connection.server.connection_id;
+  std::swap(queue_pair.connection, connection);
+  ++queue_pair.epoch;
+  for (uint32_t slot = 0; slot < kControlDepth; ++slot) PostReceive(queue_pair, slot);
+  const Status established = EstablishConnection(queue_pair.connection, peer, replaces, options_);
+  if (!established) {
+    // The server may have accepted without our hearing of it. Its end of this attempt goes when
+    // ours does; the one to be replaced is named again next time.
+    std::swap(queue_pair.connection, connection);
+    return established;
+  }
+  const ServerInfo& info = queue_pair.connection.server;
+  queue_pair.memory[static_cast<size_t>(Space::kRegion)] = info.region;
+  queue_pair.memory[static_cast<size_t>(Space::kLockTable)] = info.lock_table;
+  queue_pair.free_sends = queue_pair.free_replies = kControlDepth;
+  queue_pair.next_request = queue_pair.next_reply = 0;
+  queue_pair.first_sequence = queue_pair.next_sequence = 0;
+  queue_pair.failure_seen = false;
+  queue_pair.state = QueuePairState::kConnected;
+  limits_.path_mtu = std::min(limits_.path_mtu, queue_pair.connection.path_mtu);
+  return Ok();
+}
+
+// ---- Posting
+// ----------------------------------------------------------------------------------------
+
+void VerbsEndpoint::Post(Batch& batch) {
+  for (Verb& verb : batch.verbs()) verb.status = VerbStatus::kPending;
+  QueuePair* queue_pair = Find(batch.server());
+  if (queue_pair == nullptr || queue_pair->state != QueuePairState::kConnected) {
+    Finish(batch, VerbStatus::kFlushed);
+    return;
+  }
+  if (batch.empty()) {
+    Finish(batch, VerbStatus::kSuccess);
+    return;
+  }
+  const auto verbs = static_cast<uint32_t>(batch.verbs().size());
+  if (verbs > limits_.max_batch_verbs) {
+    std::fprintf(stderr, "a batch of %u verbs exceeds Limits::max_batch_verbs (%u)\n", verbs,
+                 limits_.max_batch_verbs);
+    std::abort();
+  }
+  if (!queue_pair->waiting.empty() || queue_pair->free_verbs < verbs) {
+    queue_pair->waiting.Push(batch);
+    return;
+  }
+  Submit(*queue_pair, batch);
+}
+
+void VerbsEndpoint::Submit(QueuePair& queue_pair, Batch& batch) {
+  const std::span<Verb> verbs = batch.verbs();
+  const size_t last = verbs.size() - 1;
+  const uint64_t id_base = IdBase(queue_pair);
+  uint64_t unsignalled_bytes = 0;
+  for (size_t i = 0; i <= last; ++i) {
+    const Verb& verb = verbs[i];
+    const RemoteMemory& memory = queue_pair.memory[static_cast<size_t>(verb.space)];
+    ibv_send_wr& request = requests_[i];
+    pieces_[i] = {AddressNumber(verb.local.data), verb.length, verb.local.key};
+    request.wr_id = id_base | queue_pair.next_sequence++;
+    request.opcode = ToOpcode(verb);
+    request.num_sge = verb.length == 0 ? 0 : 1;
+    unsigned flags = verb.fence ? IBV_SEND_FENCE : 0;
+    unsignalled_bytes += verb.length;
+    if (i == last || unsignalled_bytes > kBytesPerSignal) {
+      flags |= IBV_SEND_SIGNALED;
+      unsignalled_bytes = 0;
+    }
+    if (verb.is_atomic()) {
+      // Some drivers refuse a misaligned atomic, and the rest of the batch, already here. Out of
+      // bounds it fails in its turn, on every device.
+      const bool aligned = verb.remote_offset % 8 == 0;
+      request.wr.atomic.remote_addr =
+          memory.address + (aligned ? verb.remote_offset : memory.bytes);
+      request.wr.atomic.rkey = memory.key;
+      const bool compare = verb.opcode == Opcode::kCompareSwap;
+      request.wr.atomic.compare_add = compare ? verb.compare : verb.swap_or_add;
+      request.wr.atomic.swap = compare ? verb.swap_or_add : 0;
+    } else {
+      request.wr.rdma.remote_addr = memory.address + verb.remote_offset;
+      request.wr.rdma.rkey = memory.key;
+      if (verb.opcode == Opcode::kWrite && verb.length != 0 &&
+          verb.length <= limits_.max_inline_bytes) {
+        flags |= IBV_SEND_INLINE;
+      }
+    }
+    request.send_flags = flags;
+  }
+  const auto count = static_cast<uint32_t>(verbs.size());
+  queue_pair.free_verbs -= count;
+  queue_pair.in_flight.Push({&batch, count});
+
+  ibv_send_wr* const rest = requests_[last].next;
+  requests_[last].next = nullptr;
+  ibv_send_wr* refused = nullptr;
+  const int error = ibv_post_send(queue_pair.connection.id->qp, requests_.data(), &refused);
+  requests_[last].next = rest;
+  // The accounts exclude a full queue: the queue pair is of no use any more. What was posted is
+  // flushed, the rest ends when `Collapse` clears up.
+  if (error != 0) Break(queue_pair);
+}
+
+void VerbsEndpoint::Post(ControlCall& call) {
+  call.status = VerbStatus::kPending;
+  call.reply_bytes = 0;
+  QueuePair* queue_pair = Find(call.server);
+  if (queue_pair == nullptr || queue_pair->state != QueuePairState::kConnected ||
+      call.request_bytes > kMaxControlBytes) {
+    Finish(call, VerbStatus::kFlushed);
+    return;
+  }
+  queue_pair->calls_waiting.Push(call);
+  PostWaiting(*queue_pair);
+}
+
+void VerbsEndpoint::Submit(QueuePair& queue_pair, ControlCall& call) {
+  const ControlHeader header{queue_pair.next_request++, call.request_bytes};
+  const uint32_t slot = header.sequence % kControlDepth;
+  const LocalAddress message = queue_pair.slots.address(slot * kControlSlotBytes);
+  std::memcpy(message.data, &header, sizeof header);
+  std::memcpy(message.data + sizeof header, call.request.data(), call.request_bytes);
+  ibv_sge piece{AddressNumber(message.data),
+                static_cast<uint32_t>(sizeof header + call.request_bytes), message.key};
+  ibv_send_wr request{};
+  request.wr_id = IdBase(queue_pair) | queue_pair.next_sequence++;
+  request.sg_list = &piece;
+  request.num_sge = 1;
+  request.opcode = IBV_WR_SEND;
+  request.send_flags = IBV_SEND_SIGNALED;
+  --queue_pair.free_sends;
+  --queue_pair.free_replies;
+  queue_pair.calls_sent.Push(call);
+  queue_pair.in_flight.Push({nullptr, 1});
+  ibv_send_wr* refused = nullptr;
+  if (ibv_post_send(queue_pair.connection.id->qp, &request, &refused) != 0) Break(queue_pair);
+}
+
+void VerbsEndpoint::PostReceive(QueuePair& queue_pair, uint32_t slot) {
+  const LocalAddress message = queue_pair.slots.address((kControlDepth + slot) * kControlSlotBytes);
+  ibv_sge piece{AddressNumber(message.data), kControlSlotBytes, message.key};
+  ibv_recv_wr request{};
+  request.wr_id = IdBase(queue_pair) | kReplyBit | slot;
+  request.sg_list = &piece;
+  request.num_sge = 1;
+  ibv_recv_wr* refused = nullptr;
+  if (ibv_post_recv(queue_pair.connection.id->qp, &request, &refused) != 0 &&
+      queue_pair.state == QueuePairState::kConnected) {
+    Break(queue_pair);
+  }
+}
+
+void VerbsEndpoint::PostWaiting(QueuePair& queue_pair) {
+  while (!queue_pair.waiting.empty() &&
+         queue_pair.waiting.front().verbs().size() <= queue_pair.free_verbs) {
+    Submit(queue_pair, queue_pair.waiting.Pop());
+  }
+  while (!queue_pair.calls_waiting.empty() && queue_pair.free_sends > 0 &&
+         queue_pair.free_replies > 0) {
+    Submit(queue_pair, queue_pair.calls_waiting.Pop());
+  }
+}
+
+// ---- Completing
+// -------------------------------------------------------------------------------------
+
+size_t VerbsEndpoint::Poll() {
+  PollQueue();
+  if (++polls_ % kPollsPerCheck == 0) CheckPeers();
+  return Resume();
+}
+
+size_t VerbsEndpoint::PollQueue() {
+  std::array<ibv_wc, kCompletionsPerPoll> completions;
+  const int count = ibv_poll_cq(queue_.get(), completions.size(), completions.data());
+  for (int i = 0; i < count; ++i) OnCompletion(completions[static_cast<size_t>(i)]);
+  return count < 0 ? 0 : static_cast<size_t>(count);
+}
+
+void VerbsEndpoint::OnCompletion(const ibv_wc& completion) {
+  const uint64_t id = completion.wr_id;
+  QueuePair* queue_pair = Find(static_cast<ServerId>(id >> 48));
+  // Of a queue pair before a reconnect, or of an attempt to connect that failed.
+  if (queue_pair == nullptr || ((id >> 33) & kEpochMask) != (queue_pair->epoch & kEpochMask))
+    return;
+  if ((id & kReplyBit) != 0) {
+    OnReply(*queue_pair, completion);
+    return;
+  }
+  const auto sequence = static_cast<uint32_t>(id);
+  ++queue_pair->steps;
+  if (completion.status == IBV_WC_SUCCESS) {
+    OnSent(*queue_pair, sequence);
+  } else {
+    OnSendFailure(*queue_pair, sequence, completion.status);
+  }
+  if (queue_pair->state == QueuePairState::kConnected) {
+    PostWaiting(*queue_pair);
+  } else if (queue_pair->state == QueuePairState::kBreaking && queue_pair->in_flight.empty()) {
+    queue_pair->state = QueuePairState::kBroken;
+  }
+}
+
+// Everything posted up to `sequence` has succeeded.
+void VerbsEndpoint::OnSent(QueuePair& queue_pair, uint32_t sequence) {
+  while (!queue_pair.in_flight.empty()) {
+    const uint32_t done =
+        sequence - queue_pair.first_sequence + 1;  // of the first entry and behind it
+    if (done < queue_pair.in_flight.front().requests || done > (uint32_t{1} << 31)) return;
+    CompleteFirst(queue_pair);
+  }
+}
+
+// What was posted before the first failure has succeeded; what comes after it is flushed.
+void VerbsEndpoint::OnSendFailure(QueuePair& queue_pair, uint32_t sequence, ibv_wc_status status) {
+  OnSent(queue_pair, sequence - 1);
+  if (queue_pair.in_flight.empty()) return;
+  const Posted first = queue_pair.in_flight.front();
+  const uint32_t index = sequence - queue_pair.first_sequence;
+  if (index >= first.requests) return;
+  if (!queue_pair.failure_seen) {
+    if (first.batch != nullptr) {
+      const std::span<Verb> verbs = first.batch->verbs();
+      for (Verb& verb : verbs.first(index)) verb.status = VerbStatus::kSuccess;
+      verbs[index].status = Classify(status);
+    }
+    queue_pair.failure_seen = true;
+  }
+  if (queue_pair.state == QueuePairState::kConnected) Break(queue_pair);
+  if (index + 1 == first.requests) CompleteFirst(queue_pair);
+}
+
+void VerbsEndpoint::CompleteFirst(QueuePair& queue_pair) {
+  const Posted posted = queue_pair.in_flight.front();
+  queue_pair.in_flight.Pop();
+  queue_pair.first_sequence += posted.requests;
+  if (posted.batch == nullptr) {
+    ++queue_pair.free_sends;
+    return;
+  }
+  queue_pair.free_verbs += posted.requests;
+  Finish(*posted.batch, queue_pair.failure_seen ? VerbStatus::kFlushed : VerbStatus::kSuccess);
+}
+
+void VerbsEndpoint::OnReply(QueuePair& queue_pair, const ibv_wc& completion) {
+  if (queue_pair.state != QueuePairState::kConnected) return;
+  const auto slot = static_cast<uint32_t>(completion.wr_id);
+  const std::byte* message = queue_pair.slots.data() + (kControlDepth + slot) * kControlSlotBytes;
+  ControlHeader header;
+  std::memcpy(&header, message, sizeof header);
+  if (completion.status != IBV_WC_SUCCESS || queue_pair.calls_sent.empty() ||
+      completion.byte_len < sizeof header || header.bytes > kMaxControlBytes ||
+      completion.byte_len != sizeof header + header.bytes ||
+      header.sequence != queue_pair.next_reply) {
+    Break(queue_pair);
+    return;
+  }
+  ++queue_pair.next_reply;
+  ++queue_pair.free_replies;
+  ControlCall& call = queue_pair.calls_sent.Pop();
+  std::memcpy(call.reply.data(), message + sizeof header, header.bytes);
+  call.reply_bytes = header.bytes;
+  Finish(call, VerbStatus::kSuccess);
+  PostReceive(queue_pair, slot);
+  if (queue_pair.state == QueuePairState::kConnected) PostWaiting(queue_pair);
+}
+
+void VerbsEndpoint::Finish(Batch& batch, VerbStatus pending_become) {
+  for (Verb& verb : batch.verbs()) {
+    if (verb.status == VerbStatus::kPending) verb.status = pending_become;
+  }
+  finished_.Push(batch);
+}
+
+void VerbsEndpoint::Finish(ControlCall& call, VerbStatus status) {
+  call.status = status;
+  finished_calls_.Push(call);
+}
+
+// Resumed coroutines post again, and may end their batches' lives: nothing here is touched after.
+// What they finish at once (on a broken queue pair) is for the next `Poll`.
+size_t VerbsEndpoint::Resume() {
+  size_t count = 0;
+  const auto tell = [&count](Completion* completion) {
+    ++count;
+    if (completion != nullptr && --completion->remaining == 0 && completion->waiter) {
+      completion->waiter.resume();
+    }
+  };
+  IntrusiveQueue<Batch> batches = finished_.TakeAll();
+  IntrusiveQueue<ControlCall> calls = finished_calls_.TakeAll();
+  while (!batches.empty()) tell(batches.Pop().completion);
+  while (!calls.empty()) tell(calls.Pop().completion);
+  return count;
+}
+
+// ---- Failing
+// ----------------------------------------------------------------------------------------
+
+// Ends what is posted with an error, and what waits without having been posted.
+void VerbsEndpoint::Break(QueuePair& queue_pair) {
+  queue_pair.connection.Break();
+  queue_pair.state =
+      queue_pair.in_flight.empty() ? QueuePairState::kBroken : QueuePairState::kBreaking;
+  while (!queue_pair.waiting.empty()) Finish(queue_pair.waiting.Pop(), VerbStatus::kFlushed);
+  while (!queue_pair.calls_sent.empty()) Finish(queue_pair.calls_sent.Pop(), VerbStatus::kUnknown);
+  while (!queue_pair.calls_waiting.empty()) {
+    Finish(queue_pair.calls_waiting.Pop(), VerbStatus::kFlushed);
+  }
+}
+
+// Completes what is left without completions of the device, which no longer knows of it.
+void VerbsEndpoint::EndBreaking(QueuePair& queue_pair) {
+  while (!queue_pair.in_flight.empty()) {
+    Batch* batch = queue_pair.in_flight.front().batch;
+    if (!queue_pair.failure_seen) {
+      if (batch != nullptr) batch->verbs().front().status = VerbStatus::kUnknown;
+      queue_pair.failure_seen = true;
+    }
+    CompleteFirst(queue_pair);
+  }
+  queue_pair.state = QueuePairState::kBroken;
+}
+
+// For a device that does not flush: once the queue pair is destroyed, it touches our buffers no
+// more.
+void VerbsEndpoint::Collapse(QueuePair& queue_pair) {
+  if (queue_pair.connection.id != nullptr && queue_pair.connection.id->qp != nullptr) {
+    rdma_destroy_qp(queue_pair.connection.id.get());
+  }
+  while (PollQueue() != 0) {
+  }
+  EndBreaking(queue_pair);
+}
+
+// Breaks the queue pair and waits until nothing is left on it.
+void VerbsEndpoint::Quiesce(QueuePair& queue_pair) {
+  if (queue_pair.state == QueuePairState::kConnected) Break(queue_pair);
+  const auto give_up =
+      Watch::Clock::now() + std::chrono::milliseconds(options_.connection_timeout_ms / 8);
+  while (queue_pair.state == QueuePairState::kBreaking && Watch::Clock::now() < give_up) {
+    if (PollQueue() == 0) std::this_thread::yield();
+  }
+  Collapse(queue_pair);
+}
+
+void VerbsEndpoint::CheckPeers() {
+  const Watch::Clock::time_point now = Watch::Clock::now();
+  for (const std::unique_ptr<QueuePair>& queue_pair : queue_pairs_) {
+    if (queue_pair != nullptr) CheckPeer(*queue_pair, now);
+  }
+}
+
+// Three quarters of the time-out for something to happen, an eighth for the flush.
+void VerbsEndpoint::CheckPeer(QueuePair& queue_pair, Watch::Clock::time_point now) {
+  const std::chrono::milliseconds timeout(options_.connection_timeout_ms);
+  const bool breaking = queue_pair.state == QueuePairState::kBreaking;
+  if (queue_pair.breaking_watch.Check(breaking, 0, now) > timeout / 8) Collapse(queue_pair);
+  if (queue_pair.state != QueuePairState::kConnected) return;
+
+  const auto idle = std::max(
+      queue_pair.verbs_watch.Check(!queue_pair.in_flight.empty(), queue_pair.steps, now),
+      queue_pair.calls_watch.Check(!queue_pair.calls_sent.empty(), queue_pair.next_reply, now));
+  if (idle < kPeerCheckInterval) return;
+  bool gone = idle > timeout * 3 / 4;
+  if (!gone && now - queue_pair.peer_checked > kPeerCheckInterval) {
+    queue_pair.peer_checked = now;
+    gone = queue_pair.connection.PeerIsGone();
+  }
+  if (gone) Break(queue_pair);
+}
+
+}  // namespace gossamer::verbs

@@ -1,0 +1,103 @@
+// A thread's queue pairs and completion queue: the data path of the verbs fabric.
+//
+// Hot path: `Post` of a batch writes its work requests into arrays made at the start and rings one
+// doorbell; `Poll` asks the completion queue once, posts what found no room before, and resumes. No
+// allocation, lock or virtual call per verb. Every 32nd `Poll` looks at the clock, for lost peers.
+//
+// Thread-safety: none; an endpoint belongs to one thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "common/fabric/fabric.h"
+#include "common/fabric/verbs_connect.h"
+#include "common/fabric/verbs_device.h"
+#include "common/fabric/verbs_queue_pair.h"
+
+namespace gossamer::verbs {
+
+// Where the servers are, as the compute port knows.
+class PeerDirectory {
+ public:
+  virtual ~PeerDirectory() = default;
+  // InvalidArgument for a server that the port was not connected to. Thread-safe.
+  virtual Result<Peer> FindPeer(ServerId server) const = 0;
+};
+
+class VerbsEndpoint final : public Endpoint, private SlabRegistrar {
+ public:
+  static Result<std::unique_ptr<VerbsEndpoint>> Open(std::shared_ptr<Device> device,
+                                                     std::shared_ptr<const PeerDirectory> peers,
+                                                     const ComputePortOptions& options);
+  ~VerbsEndpoint() override;
+
+  void Post(Batch& batch) override;
+  void Post(ControlCall& call) override;
+  size_t Poll() override;
+  Status Attach(ServerId server) override;
+  Status Reconnect(ServerId server) override;
+  bool IsAttached(ServerId server) const override { return Find(server) != nullptr; }
+  const Limits& limits() const override { return limits_; }
+  BufferPool& buffers() override { return buffers_; }
+
+ private:
+  VerbsEndpoint(std::shared_ptr<Device> device, std::shared_ptr<const PeerDirectory> peers,
+                const ComputePortOptions& options);
+  Status Prepare();
+
+  Result<uint32_t> RegisterSlab(std::byte* data, size_t bytes) override;
+  void UnregisterSlab(uint32_t key) override;
+
+  QueuePair* Find(ServerId server) const {
+    const uint16_t index = ToInteger(server);
+    return index < queue_pairs_.size() ? queue_pairs_[index].get() : nullptr;
+  }
+
+  // Posting.
+  void Submit(QueuePair& queue_pair, Batch& batch);
+  void Submit(QueuePair& queue_pair, ControlCall& call);
+  void PostReceive(QueuePair& queue_pair, uint32_t slot);
+  void PostWaiting(QueuePair& queue_pair);
+
+  // Completing.
+  size_t PollQueue();
+  void OnCompletion(const ibv_wc& completion);
+  void OnSent(QueuePair& queue_pair, uint32_t sequence);
+  void OnSendFailure(QueuePair& queue_pair, uint32_t sequence, ibv_wc_status status);
+  void OnReply(QueuePair& queue_pair, const ibv_wc& completion);
+  void CompleteFirst(QueuePair& queue_pair);
+  void Finish(Batch& batch, VerbStatus pending_become);
+  void Finish(ControlCall& call, VerbStatus status);
+  size_t Resume();
+
+  // Failing.
+  void Break(QueuePair& queue_pair);
+  void EndBreaking(QueuePair& queue_pair);
+  void Collapse(QueuePair& queue_pair);
+  void Quiesce(QueuePair& queue_pair);
+  void CheckPeers();
+  void CheckPeer(QueuePair& queue_pair, Watch::Clock::time_point now);
+
+  Status Open(QueuePair& queue_pair);
+  Status MakeRoom(uint32_t queue_pairs);
+
+  const std::shared_ptr<Device> device_;
+  const std::shared_ptr<const PeerDirectory> peers_;
+  const ComputePortOptions options_;
+  Limits limits_;
+  std::vector<MemoryRegion> slabs_;
+  BufferPool buffers_;  // after what its slabs are registered with
+  CompletionQueue queue_;
+  std::vector<std::unique_ptr<QueuePair>> queue_pairs_;  // by server; null: not attached
+  uint32_t attached_ = 0;
+
+  std::vector<ibv_send_wr> requests_;  // each linked to the next
+  std::vector<ibv_sge> pieces_;
+  IntrusiveQueue<Batch> finished_;
+  IntrusiveQueue<ControlCall> finished_calls_;
+  uint32_t polls_ = 0;
+};
+
+}  // namespace gossamer::verbs

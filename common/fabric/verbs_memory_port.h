@@ -1,0 +1,55 @@
+// A memory server's side of the verbs fabric: the region and the lock table, registered with the
+// device, and the control service.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "common/fabric/fabric.h"
+#include "common/fabric/verbs_address.h"
+#include "common/fabric/verbs_control.h"
+#include "common/fabric/verbs_device.h"
+#include "common/fabric/verbs_resources.h"
+#include "common/fabric/verbs_wire.h"
+#include "common/huge_pages.h"
+
+namespace gossamer::verbs {
+
+class VerbsMemoryPort final : public MemoryPort {
+ public:
+  static Result<std::unique_ptr<VerbsMemoryPort>> Open(const MemoryPortOptions& options);
+  ~VerbsMemoryPort() override { Stop(); }
+
+  Status Start(ControlHandler& handler) override;
+  void Stop() override;
+  std::span<std::byte> region() override { return region_.span(); }
+  std::string address() const override { return address_.ToString(); }
+  LockTablePlacement lock_table_placement() const override {
+    return lock_device_memory_ != nullptr ? LockTablePlacement::kDeviceMemory
+                                          : LockTablePlacement::kDram;
+  }
+  std::string memory_description() const override { return region_.description(); }
+
+ private:
+  explicit VerbsMemoryPort(const MemoryPortOptions& options) : options_(options) {}
+  Status Bind();
+  Status MapRegion();
+  Status MapLockTable();
+  bool MapDeviceLockTable();
+
+  const MemoryPortOptions options_;
+  SocketAddress address_;
+  EventChannel channel_;
+  ConnectionId listener_;
+  std::shared_ptr<Device> device_;
+  ServerInfo info_;
+
+  MemoryMapping region_;
+  MemoryRegion registered_region_;
+  MemoryMapping lock_table_;         // in DRAM, or
+  DeviceMemory lock_device_memory_;  // on the device
+  MemoryRegion registered_lock_table_;
+  std::unique_ptr<ControlService> control_;
+};
+
+}  // namespace gossamer::verbs

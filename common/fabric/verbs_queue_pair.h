@@ -1,0 +1,136 @@
+// What an endpoint keeps about its queue pair to one memory server: exact accounts of the send
+// queue, of control messages, and of what waits for room.
+//
+// States: connected -> breaking (a verb failed, or the peer is lost: the queue pair is in its error
+// state and what was posted is being flushed) -> broken (nothing is left; `Reconnect` starts anew).
+//
+// Invariants: entries of `in_flight` are in the order posted, and each one's last work request is
+// signalled, so that completions come in this order too; the sum of their verbs and `free_verbs` is
+// the depth of the queue.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "common/fabric/fabric.h"
+#include "common/fabric/verbs_connect.h"
+
+namespace gossamer::verbs {
+
+// A queue through the `next` pointers of its items: never allocates.
+template <typename T>
+class IntrusiveQueue {
+ public:
+  bool empty() const { return head_ == nullptr; }
+  T& front() const { return *head_; }
+  void Push(T& item) {
+    item.next = nullptr;
+    if (head_ == nullptr) {
+      head_ = &item;
+    } else {
+      tail_->next = &item;
+    }
+    tail_ = &item;
+  }
+  T& Pop() {
+    T& item = *head_;
+    head_ = item.next;
+    return item;
+  }
+  // Moves everything out.
+  IntrusiveQueue TakeAll() {
+    IntrusiveQueue all = *this;
+    head_ = tail_ = nullptr;
+    return all;
+  }
+
+ private:
+  T* head_ = nullptr;
+  T* tail_ = nullptr;
+};
+
+// One doorbell's worth of work requests.
+struct Posted {
+  Batch* batch = nullptr;  // null: the SEND of a control message
+  uint32_t requests = 0;
+};
+
+// A ring of fixed size.
+class PostedRing {
+ public:
+  explicit PostedRing(uint32_t capacity) : entries_(capacity) {}
+  bool empty() const { return size_ == 0; }
+  const Posted& front() const { return entries_[head_]; }
+  void Push(const Posted& posted) {
+    uint32_t at = head_ + size_++;
+    if (at >= entries_.size()) at -= static_cast<uint32_t>(entries_.size());
+    entries_[at] = posted;
+  }
+  void Pop() {
+    if (++head_ == entries_.size()) head_ = 0;
+    --size_;
+  }
+
+ private:
+  std::vector<Posted> entries_;
+  uint32_t head_ = 0;
+  uint32_t size_ = 0;
+};
+
+// Whether something that should go on does: `Check` is told of the count of steps done so far.
+class Watch {
+ public:
+  using Clock = std::chrono::steady_clock;
+  // Time since the last step, or since the first check after there was something to do.
+  Clock::duration Check(bool busy, uint64_t steps, Clock::time_point now) {
+    if (!busy || !was_busy_ || steps != steps_) since_ = now;
+    was_busy_ = busy;
+    steps_ = steps;
+    return now - since_;
+  }
+
+ private:
+  bool was_busy_ = false;
+  uint64_t steps_ = 0;
+  Clock::time_point since_;
+};
+
+enum class QueuePairState : uint8_t { kConnected, kBreaking, kBroken };
+
+struct QueuePair {
+  QueuePair(ServerId id, uint32_t verbs)
+      : server(id), in_flight(verbs + kControlDepth), depth(verbs), free_verbs(verbs) {}
+
+  ServerId server;
+  QueuePairState state = QueuePairState::kBroken;
+  bool failure_seen = false;  // Statuses of everything that completes from now on: flushed.
+  uint16_t epoch = 0;         // Told apart by it: completions of the queue pairs before this one.
+  Connection connection;
+  RemoteMemory memory[2];  // by Space
+
+  PostedRing in_flight;
+  uint32_t depth;
+  uint32_t free_verbs;
+  uint32_t next_sequence = 0;   // of the next work request
+  uint32_t first_sequence = 0;  // of the first one of in_flight.front()
+  IntrusiveQueue<Batch> waiting;
+
+  // Control messages. Requests go out in slots 0 … kControlDepth - 1 of `slots`, replies come into
+  // the next kControlDepth.
+  BufferLease slots;
+  uint32_t free_sends = kControlDepth;
+  uint32_t free_replies = kControlDepth;
+  uint32_t next_request = 0;
+  uint32_t next_reply = 0;
+  IntrusiveQueue<ControlCall> calls_waiting;
+  IntrusiveQueue<ControlCall> calls_sent;
+
+  uint64_t steps = 0;  // completions of one-sided verbs, and of SENDs
+  Watch verbs_watch;
+  Watch calls_watch;
+  Watch breaking_watch;
+  Watch::Clock::time_point peer_checked;
+};
+
+}  // namespace gossamer::verbs

@@ -1,0 +1,70 @@
+// Owners of the objects of libibverbs and librdmacm, and what their errors mean.
+#pragma once
+
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+
+#include <cerrno>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "common/status.h"
+
+namespace gossamer::verbs {
+
+template <auto kDestroy>
+struct Destroyer {
+  template <typename T>
+  void operator()(T* object) const {
+    static_cast<void>(kDestroy(object));
+  }
+};
+
+struct FreeDeviceMemory {
+  void operator()(ibv_dm* memory) const { static_cast<void>(ibv_free_dm(memory)); }
+};
+
+using ProtectionDomain = std::unique_ptr<ibv_pd, Destroyer<ibv_dealloc_pd>>;
+using CompletionQueue = std::unique_ptr<ibv_cq, Destroyer<ibv_destroy_cq>>;
+using CompletionChannel = std::unique_ptr<ibv_comp_channel, Destroyer<ibv_destroy_comp_channel>>;
+using MemoryRegion = std::unique_ptr<ibv_mr, Destroyer<ibv_dereg_mr>>;
+using BareQueuePair = std::unique_ptr<ibv_qp, Destroyer<ibv_destroy_qp>>;
+using DeviceMemory = std::unique_ptr<ibv_dm, FreeDeviceMemory>;
+struct FreeEventChannel {
+  void operator()(rdma_event_channel* channel) const { rdma_destroy_event_channel(channel); }
+};
+using EventChannel = std::unique_ptr<rdma_event_channel, FreeEventChannel>;
+
+// Owns a communication identifier and the queue pair made on it. The events of the identifier must
+// be acknowledged, and its event channel alive, when it is destroyed.
+struct FreeConnectionId {
+  void operator()(rdma_cm_id* id) const {
+    if (id->qp != nullptr) rdma_destroy_qp(id);
+    static_cast<void>(rdma_destroy_id(id));
+  }
+};
+using ConnectionId = std::unique_ptr<rdma_cm_id, FreeConnectionId>;
+
+inline std::string ErrnoText(int error) { return std::generic_category().message(error); }
+
+// "what: why", from errno.
+inline Error ErrnoError(Code code, std::string_view what) {
+  const int error = errno;
+  return MakeError(code, std::string(what) + ": " + ErrnoText(error));
+}
+
+// Makes reading events from `fd` fail with EAGAIN instead of waiting.
+Status SetNonBlocking(int fd);
+
+// Longest local ACK timeout (4.096 µs × 2^result) with which `retries` repetitions end, whatever
+// the device adds, within half of `timeout_ms`.
+uint8_t AckTimeoutExponent(uint32_t timeout_ms, uint32_t retries);
+
+// 7 would never give up on SoftRoCE.
+inline constexpr uint8_t kRetryCount = 6;
+inline constexpr uint8_t kRnrRetryCount = 6;
+
+}  // namespace gossamer::verbs

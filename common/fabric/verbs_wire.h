@@ -1,0 +1,86 @@
+// What the two ends of a verbs connection tell each other: the private data of the connection
+// manager's messages, and the header of a control message.
+//
+//   client                                   memory server
+//     | -- connect request: ConnectRequest -->  |
+//     | <-- accept: ServerInfo ---------------- |   or reject: ServerInfo with a reason
+//     | -- SEND: ControlHeader, request ------> |
+//     | <-- SEND: ControlHeader, reply -------- |   in the order of the requests
+//
+// The connection manager pads private data with zeros, and carries 56 bytes in a request, 196 in an
+// accept and 148 in a reject. Integers are little-endian, as they are in remote memory.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "common/fabric/fabric.h"
+
+namespace gossamer::verbs {
+
+static_assert(std::endian::native == std::endian::little);
+
+inline constexpr uint32_t kProtocolMagic = 0x52534f47;  // "GOSR"
+inline constexpr uint16_t kProtocolVersion = 1;
+
+enum class RequestKind : uint16_t {
+  kProbe = 0,   // Answered by a reject with kNone: is anybody there, and who?
+  kAttach = 1,  // Asks for a queue pair.
+};
+
+struct ConnectRequest {
+  uint32_t magic = kProtocolMagic;
+  uint16_t version = kProtocolVersion;
+  RequestKind kind = RequestKind::kProbe;
+  uint64_t client_uuid = 0;
+  uint64_t port_id = 0;   // The memory port that the client means; 0: whichever is there.
+  uint64_t replaces = 0;  // The connection that is destroyed before this one is accepted; 0: none.
+};
+static_assert(sizeof(ConnectRequest) == 32);
+static_assert(offsetof(ConnectRequest, client_uuid) == 8);
+static_assert(offsetof(ConnectRequest, replaces) == 24);
+static_assert(sizeof(ConnectRequest) <= 56, "private data of a connect request");
+
+enum class RejectReason : uint16_t {
+  kNone = 0,
+  kProtocol = 1,   // Magic or version are not the server's.
+  kOtherPort = 2,  // Not the memory port that the client means: it was started anew.
+  kResources = 3,  // The server's device has no queue pair left.
+};
+
+struct RemoteMemory {
+  uint64_t address = 0;
+  uint64_t bytes = 0;
+  uint32_t key = 0;
+  uint32_t unused = 0;
+};
+static_assert(sizeof(RemoteMemory) == 24);
+
+struct ServerInfo {
+  uint32_t magic = kProtocolMagic;
+  uint16_t version = kProtocolVersion;
+  RejectReason reason = RejectReason::kNone;
+  uint64_t port_id = 0;        // Differs between any two memory ports ever opened.
+  uint64_t connection_id = 0;  // This connection's name in a later `replaces`.
+  RemoteMemory region;
+  RemoteMemory lock_table;
+};
+static_assert(sizeof(ServerInfo) == 72);
+static_assert(offsetof(ServerInfo, region) == 24);
+static_assert(sizeof(ServerInfo) <= 148, "private data of a reject");
+
+struct ControlHeader {
+  uint32_t sequence = 0;  // counts the requests of a connection; a reply repeats its request's
+  uint32_t bytes = 0;     // that follow
+};
+static_assert(sizeof(ControlHeader) == 8);
+
+// Control messages that one connection may have on their way: each end keeps this many receives
+// posted, so that a message never finds the other end unprepared.
+inline constexpr uint32_t kControlDepth = 8;
+inline constexpr size_t kControlSlotBytes = 320;  // a message, in whole cache lines
+static_assert(sizeof(ControlHeader) + kMaxControlBytes <= kControlSlotBytes);
+static_assert(kControlSlotBytes % 64 == 0);
+
+}  // namespace gossamer::verbs
