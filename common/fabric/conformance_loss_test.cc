@@ -86,11 +86,11 @@ TEST_P(Loss, CallsToAKilledMemoryServerEnd) {
 TEST_P(Loss, AStoppedMemoryPortIsAnErrorAndNothingLandsAfterwards) {
   if (server_in_other_process()) GTEST_SKIP() << "the memory server is another process";
   const auto port = NewPort();
+  TestClient client(*port);
   std::thread stopper([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     memory_port().Stop();
   });
-  TestClient client(*port);
   ExpectLossIsNoticed(client);
   stopper.join();
   const Status reconnected = client.endpoint().Reconnect(kServer);
