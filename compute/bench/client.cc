@@ -196,11 +196,8 @@ void Client::Fill(Batch& batch) {
         batch.get_operations.push_back(index);
         break;
       case BenchOperation::kUpdate:
-      case BenchOperation::kInsert:
-        batch.put_operations.push_back(index);
-        break;
-      case BenchOperation::kScan:
-        break;
+      case BenchOperation::kInsert: batch.put_operations.push_back(index); break;
+      case BenchOperation::kScan: break;
     }
   }
 }

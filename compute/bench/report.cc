@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "common/human.h"
+#include "common/program/version.h"
 
 namespace gossamer::bench {
 namespace {
@@ -228,24 +229,13 @@ std::string ErrorLines(const ErrorCounts& errors) {
 
 }  // namespace
 
-BuildInfo ThisBuild() {
-  return {.version = GOSSAMER_VERSION,
-#if defined(__clang__)
-          .compiler = __VERSION__,
-#else
-          .compiler = "g++ " __VERSION__,
-#endif
-          .type = GOSSAMER_BUILD_TYPE};
-}
-
 Json ToJson(const BenchReport& report) {
   const Counters& counters = report.run.counters;
   Json json;
   json["schema"] = 1;
   json["config"] = report.config;
-  json["build"] = {{"version", report.build.version},
-                   {"compiler", report.build.compiler},
-                   {"type", report.build.type}};
+  json["build"] = {
+      {"version", BuildVersion()}, {"compiler", BuildCompiler()}, {"type", BuildType()}};
   json["load"] = PhaseJson(report.load);
   json["load"]["wire"] = WireJson(report.load.counters);
   json["run"] = PhaseJson(report.run);

@@ -11,18 +11,8 @@
 
 namespace gossamer::bench {
 
-struct BuildInfo {
-  std::string version;
-  std::string compiler;
-  std::string type;
-};
-
-// Of this very binary.
-BuildInfo ThisBuild();
-
 struct BenchReport {
   nlohmann::ordered_json config;  // every flag in force
-  BuildInfo build;
   RunnerOptions options;
   std::string store_description;  // "in-process store of 1.00 GiB"
   bool loaded = false;

@@ -15,7 +15,6 @@ BenchReport ReportOf(const char* workload, Code failure = Code::kContended, uint
   FakeStore store;
   BenchReport report;
   report.config = {{"workload", workload}, {"records", 500}};
-  report.build = ThisBuild();
   report.options.workload = *FindWorkload(workload);
   report.options.records = 500;
   report.options.operations = 2'000;
@@ -86,7 +85,6 @@ TEST(JsonTest, KeepsTheContractForEveryWorkload) {
 TEST(JsonTest, KeepsTheContractWhenNothingRan) {
   BenchReport report;
   report.config = Json::object();
-  report.build = ThisBuild();
   report.options.workload = *FindWorkload("c");
   ExpectSchema(Json::parse(ToJson(report).dump()));
 }

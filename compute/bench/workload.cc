@@ -100,12 +100,9 @@ uint64_t OperationStream::ZipfianId(uint64_t records) {
 uint64_t OperationStream::ExistingId() {
   const uint64_t records = ids_.acknowledged();
   switch (workload_.distribution) {
-    case Distribution::kUniform:
-      return random_.Below(records);
-    case Distribution::kZipfian:
-      return ZipfianId(records);
-    case Distribution::kLatest:
-      return latest_.Draw(random_, records);
+    case Distribution::kUniform: return random_.Below(records);
+    case Distribution::kZipfian: return ZipfianId(records);
+    case Distribution::kLatest: return latest_.Draw(random_, records);
   }
   return 0;
 }

@@ -1,0 +1,165 @@
+#include "compute/bench/plan.h"
+
+#include <array>
+
+#include "common/human.h"
+#include "common/program/size_text.h"
+#include "compute/bench/keys.h"
+#include "proto/leaf_geometry.h"
+#include "proto/value_block.h"
+
+namespace gossamer::bench {
+namespace {
+
+constexpr uint64_t kMaxThreads = 1024;
+constexpr uint64_t kMaxCoroutines = 65'536;
+constexpr uint64_t kMaxBatch = 65'536;
+constexpr uint64_t kMaxRecords = uint64_t{1} << 40;
+constexpr uint64_t kMaxOperations = uint64_t{1} << 50;
+constexpr uint64_t kHugePage = uint64_t{2} << 20;
+
+Error Wrong(const std::string& sentence) { return MakeError(Code::kInvalidArgument, sentence); }
+
+Status InRange(const char* flag, uint64_t value, uint64_t low, uint64_t high) {
+  if (value >= low && value <= high) return Ok();
+  return Wrong("--" + std::string(flag) + "=" + std::to_string(value) + " is not from " +
+               HumanCount(low) + " to " + HumanCount(high));
+}
+
+Status CheckNumbers(const FlagValues& flags) {
+  struct Range {
+    const char* flag;
+    uint64_t value;
+    uint64_t low;
+    uint64_t high;
+  };
+  const std::array<Range, 7> kRanges = {{
+      {"records", flags.records, 1, kMaxRecords},
+      {"operations", flags.operations, 0, kMaxOperations},
+      {"threads", flags.threads, 1, kMaxThreads},
+      {"coroutines", flags.coroutines, 1, kMaxCoroutines},
+      {"batch", flags.batch, 1, kMaxBatch},
+      {"key_bytes", flags.key_bytes, kMinBenchKeyBytes, kMaxBenchKeyBytes},
+      {"value_bytes", flags.value_bytes, 0, kMaxValueBytes},
+  }};
+  for (const Range& range : kRanges) {
+    BOOST_OUTCOME_TRYV(InRange(range.flag, range.value, range.low, range.high));
+  }
+  if (!(flags.theta > 0 && flags.theta < 1)) {
+    return Wrong("--theta=" + std::to_string(flags.theta) + " is not between 0 and 1 (exclusive)");
+  }
+  return Ok();
+}
+
+Status PlanPhases(const FlagValues& flags, Plan& plan) {
+  plan.load = flags.phase == "load" || flags.phase == "both";
+  plan.run = flags.phase == "run" || flags.phase == "both";
+  plan.warm_up = flags.warm_up && plan.run;
+  if (!plan.load && !plan.run) {
+    return Wrong("--phase=" + flags.phase + " is not one of load, run, both");
+  }
+  if (!flags.local.empty() && !plan.load) {
+    return Wrong("--local opens a store of its own, which is empty: use --phase=both or load");
+  }
+  return Ok();
+}
+
+Status PlanWorkload(const FlagValues& flags, RunnerOptions& runner) {
+  const std::optional<Workload> workload = FindWorkload(flags.workload);
+  if (!workload) return Wrong("--workload=" + flags.workload + " is not one of a, b, c, d, e, f");
+  runner.workload = *workload;
+  if (!flags.distribution.empty()) {
+    const std::optional<Distribution> distribution = ParseDistribution(flags.distribution);
+    if (!distribution) {
+      return Wrong("--distribution=" + flags.distribution +
+                   " is not one of uniform, zipfian, latest");
+    }
+    runner.workload.distribution = *distribution;
+  }
+  return Ok();
+}
+
+// The most records that there may be at the end.
+uint64_t FinalRecords(const RunnerOptions& runner, bool run) {
+  return runner.records + (run && runner.workload.has_inserts() ? runner.operations : 0);
+}
+
+LocalOptions PlanLocal(const RunnerOptions& runner, bool run) {
+  LocalOptions local;
+  local.parameters.max_key_bytes = static_cast<uint16_t>(runner.key_bytes);
+  if (runner.value_bytes <= kMaxInlineValueBytes) {
+    local.parameters.inline_value_bytes = static_cast<uint16_t>(runner.value_bytes);
+  }
+  // A twentieth of the operations are inserts; a tenth is surely enough.
+  const uint64_t inserted = (FinalRecords(runner, run) - runner.records) / 10;
+  local.memory_bytes = MemoryFor(runner.records + inserted, runner.key_bytes, runner.value_bytes);
+  return local;
+}
+
+Result<uint64_t> Size(const char* flag, const std::string& text) {
+  Result<uint64_t> size = ParseSize(text);
+  if (size) return size;
+  return Wrong("--" + std::string(flag) + ": " + size.error().message);
+}
+
+}  // namespace
+
+uint64_t MemoryFor(uint64_t records, uint32_t key_bytes, uint32_t value_bytes) {
+  const StoreParameters defaults;
+  const LeafGeometry geometry(defaults.node_bytes);
+  const bool is_block = value_bytes > kMaxInlineValueBytes;
+  const uint64_t entry_bytes = key_bytes + (is_block ? sizeof(BlockRef) : value_bytes);
+  const uint64_t unit_entries =
+      (geometry.unit_bytes() - kGroupHeaderBytes - key_bytes) / entry_bytes;
+  // Random inserts leave leaves about two thirds full; half is counted, and a tenth for the rest.
+  const uint64_t leaf_entries = std::max<uint64_t>(unit_entries * geometry.units() / 2, 1);
+  const uint64_t nodes = records / leaf_entries * defaults.node_bytes;
+  // A block that is replaced waits a second before it is used again.
+  const uint64_t blocks = is_block ? records * BlockBytes(value_bytes) * 2 : 0;
+  constexpr uint64_t kAtLeast = uint64_t{128} << 20;
+  return (kAtLeast + nodes + nodes / 10 + blocks + kHugePage - 1) / kHugePage * kHugePage;
+}
+
+Result<Plan> MakePlan(const FlagValues& flags) {
+  Plan plan;
+  BOOST_OUTCOME_TRYV(CheckNumbers(flags));
+  BOOST_OUTCOME_TRYV(PlanPhases(flags, plan));
+  BOOST_OUTCOME_TRYV(PlanWorkload(flags, plan.runner));
+  RunnerOptions& runner = plan.runner;
+  runner.theta = flags.theta;
+  runner.records = flags.records;
+  runner.operations = flags.operations;
+  runner.threads = static_cast<uint32_t>(flags.threads);
+  runner.coroutines = static_cast<uint32_t>(flags.coroutines);
+  runner.batch = static_cast<uint32_t>(flags.batch);
+  runner.key_bytes = static_cast<uint32_t>(flags.key_bytes);
+  runner.value_bytes = static_cast<uint32_t>(flags.value_bytes);
+  runner.seed = flags.seed;
+  const KeyCodec codec(runner.key_bytes);
+  if (!codec.HasKeysFor(FinalRecords(runner, plan.run))) {
+    return Wrong("--key_bytes=" + std::to_string(runner.key_bytes) + " has keys for " +
+                 HumanCount(uint64_t{1} << codec.bits()) + " records only, which --records and " +
+                 "the workload's inserts exceed: take longer keys or fewer records");
+  }
+
+  const Result<uint64_t> cache_bytes = Size("cache_bytes", flags.cache_bytes);
+  if (!cache_bytes) return cache_bytes.error();
+  if (flags.local.empty()) {
+    plan.open = {.bootstrap = flags.bootstrap,
+                 .store = flags.store,
+                 .fabric = flags.fabric,
+                 .device = flags.device,
+                 .cache_bytes = cache_bytes.value()};
+    return plan;
+  }
+  plan.local = PlanLocal(runner, plan.run);
+  plan.local->cache_bytes = cache_bytes.value();
+  if (flags.local != "auto") {
+    const Result<uint64_t> memory_bytes = Size("local", flags.local);
+    if (!memory_bytes) return memory_bytes.error();
+    plan.local->memory_bytes = memory_bytes.value();
+  }
+  return plan;
+}
+
+}  // namespace gossamer::bench
