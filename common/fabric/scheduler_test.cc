@@ -1,0 +1,139 @@
+#include "common/fabric/scheduler.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <chrono>
+#include <memory>
+#include <vector>
+
+namespace gossamer {
+namespace {
+
+using std::chrono::nanoseconds;
+
+class EmptyHandler final : public ControlHandler {
+ public:
+  uint32_t Handle(uint64_t, std::span<const std::byte>,
+                  std::span<std::byte, kMaxControlBytes>) override {
+    return 0;
+  }
+  void ClientGone(uint64_t) override {}
+};
+
+class SchedulerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    MemoryPortOptions memory;
+    memory.region_bytes = 4096;
+    memory.lock_table_bytes = 64;
+    memory.in_process_only = true;
+    memory_ = OpenMemoryPort(FabricKind::kShm, memory).value();
+    ASSERT_TRUE(memory_->Start(handler_));
+    ComputePortOptions compute;
+    compute.client_uuid = 1;
+    compute_ = OpenComputePort(FabricKind::kShm, compute).value();
+    ASSERT_TRUE(compute_->Connect(ServerId{0}, memory_->address()));
+    endpoint_ = compute_->NewEndpoint().value();
+  }
+
+  Endpoint& endpoint() { return *endpoint_; }
+
+  // Adds `addend` to the counter, `times` times, a round trip each. Returns the last value before.
+  Task<uint64_t> Count(uint64_t addend, int times) {
+    const BufferLease buffer = endpoint_->buffers().Allocate(8).value();
+    InlineBatch<1> batch;
+    for (int i = 0; i < times; ++i) {
+      batch.Reset(ServerId{0});
+      batch.Add(Verb::FetchAdd(Space::kRegion, 0, addend, buffer.address()));
+      co_await endpoint_->Execute(batch);
+    }
+    co_return batch.verbs()[0].old_value();
+  }
+  Task<void> CountAndForget(uint64_t addend, int times) { co_await Count(addend, times); }
+
+ private:
+  EmptyHandler handler_;
+  std::unique_ptr<MemoryPort> memory_;
+  std::unique_ptr<ComputePort> compute_;
+  std::unique_ptr<Endpoint> endpoint_;
+};
+
+TEST_F(SchedulerTest, RunReturnsTheValueOfATask) {
+  Scheduler scheduler(endpoint());
+  EXPECT_EQ(scheduler.Run(Count(5, 3)), 10U);
+  EXPECT_EQ(scheduler.running(), 0U);
+}
+
+TEST_F(SchedulerTest, SpawnedTasksAllEnd) {
+  Scheduler scheduler(endpoint());
+  for (int i = 0; i < 100; ++i) scheduler.Spawn(CountAndForget(1, 50));
+  EXPECT_EQ(scheduler.running(), 100U);
+  scheduler.RunUntil(0);
+  EXPECT_EQ(scheduler.running(), 0U);
+  EXPECT_EQ(scheduler.Run(Count(0, 1)), 5000U);
+}
+
+TEST_F(SchedulerTest, RunUntilLeavesTheOthersRunning) {
+  Scheduler scheduler(endpoint());
+  for (int i = 1; i <= 10; ++i) scheduler.Spawn(CountAndForget(1, i));
+  scheduler.RunUntil(4);
+  EXPECT_LE(scheduler.running(), 4U);
+  EXPECT_GT(scheduler.running(), 0U);
+  scheduler.RunUntil(0);
+  EXPECT_EQ(scheduler.Run(Count(0, 1)), 55U);
+}
+
+TEST_F(SchedulerTest, ExecuteAllWaitsForEveryBatchAndSkipsEmptyOnes) {
+  Scheduler scheduler(endpoint());
+  const auto run = [this]() -> Task<uint64_t> {
+    const BufferLease buffer = endpoint().buffers().Allocate(64).value();
+    InlineBatch<1> first;
+    InlineBatch<1> empty;
+    InlineBatch<1> second;
+    first.Add(Verb::FetchAdd(Space::kRegion, 0, 1, buffer.address(0)));
+    second.Add(Verb::FetchAdd(Space::kRegion, 0, 1, buffer.address(8)));
+    const std::array<Batch*, 4> batches = {&first, nullptr, &empty, &second};
+    co_await endpoint().ExecuteAll(batches);
+    const std::array<Batch*, 2> nothing = {&empty, nullptr};
+    co_await endpoint().ExecuteAll(nothing);
+    co_return first.verbs()[0].old_value() + second.verbs()[0].old_value();
+  };
+  EXPECT_EQ(scheduler.Run(run()), 1U);
+}
+
+TEST_F(SchedulerTest, SleepersWakeInTheOrderOfTheirTimes) {
+  Scheduler scheduler(endpoint());
+  std::vector<int> order;
+  const auto sleep = [&](int name, nanoseconds duration) -> Task<void> {
+    co_await scheduler.SleepFor(duration);
+    order.push_back(name);
+  };
+  scheduler.Spawn(sleep(3, nanoseconds(30'000'000)));
+  scheduler.Spawn(sleep(1, nanoseconds(10'000'000)));
+  scheduler.Spawn(sleep(2, nanoseconds(20'000'000)));
+  scheduler.RunUntil(0);
+  EXPECT_EQ(order, (std::vector<int>{1, 2, 3}));
+}
+
+TEST_F(SchedulerTest, OthersRunWhileOneSleeps) {
+  Scheduler scheduler(endpoint());
+  bool woken = false;
+  const auto sleep = [&]() -> Task<void> {
+    co_await scheduler.SleepFor(std::chrono::hours(1));
+    woken = true;
+  };
+  scheduler.Spawn(sleep());
+  scheduler.Spawn(CountAndForget(1, 100));
+  scheduler.RunUntil(1);
+  EXPECT_FALSE(woken);
+  EXPECT_EQ(scheduler.Run(Count(0, 1)), 100U);
+}
+
+TEST_F(SchedulerTest, NothingToDoIsNoProgress) {
+  Scheduler scheduler(endpoint());
+  EXPECT_FALSE(scheduler.RunOnce());
+}
+
+}  // namespace
+}  // namespace gossamer
