@@ -56,12 +56,9 @@ std::vector<FabricCase> FabricCases() {
 std::string FabricCaseName(const testing::TestParamInfo<FabricCase>& info) {
   std::string name(FabricKindName(info.param.kind));
   switch (info.param.place) {
-    case FabricCase::Place::kInProcessOnly:
-      return name + "_in_process_only";
-    case FabricCase::Place::kInProcess:
-      return name + "_in_process";
-    case FabricCase::Place::kOtherProcess:
-      return name + "_other_process";
+    case FabricCase::Place::kInProcessOnly: return name + "_in_process_only";
+    case FabricCase::Place::kInProcess: return name + "_in_process";
+    case FabricCase::Place::kOtherProcess: return name + "_other_process";
   }
   return name;
 }

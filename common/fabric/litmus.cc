@@ -1,0 +1,201 @@
+#include "common/fabric/litmus.h"
+
+#include <algorithm>
+#include <array>
+#include <coroutine>
+#include <cstring>
+#include <utility>
+
+namespace gossamer {
+namespace {
+
+// One side of a round: up to two batches, the second posted behind the first or when it has completed.
+class Side {
+ public:
+  Side(Endpoint& endpoint, ServerId server, BufferLease buffer)
+      : buffer_(std::move(buffer)), endpoint_(endpoint), batches_{Steps{server}, Steps{server}} {}
+
+  // Where the data and the atomic's old value lie locally.
+  std::byte* data() { return buffer_.data(); }
+  LocalAddress data_address() const { return buffer_.address(); }
+  LocalAddress word_address() const { return buffer_.address(kLitmusBytes); }
+
+  // `together`: in one batch, in this order; else the second waits for the first.
+  void Start(const Verb& first, const Verb& second, bool together) {
+    for (Steps& batch : batches_) batch.Reset(batch.server());
+    batches_[0].Add(first);
+    batches_[together ? 0 : 1].Add(second);
+    started_ = 0;
+    batches_left_ = together ? 1 : 2;
+    PostNext();
+  }
+
+  // Returns whether this side still has something to wait for.
+  bool Advance() {
+    if (completion_.remaining != 0) endpoint_.Poll();
+    if (completion_.remaining != 0) return true;
+    if (batches_left_ != 0) {
+      PostNext();
+      return true;
+    }
+    return false;
+  }
+
+  VerbStatus status() const {
+    const VerbStatus first = batches_[0].status();
+    return first == VerbStatus::kSuccess ? batches_[1].status() : first;
+  }
+  uint64_t old_value() const {
+    uint64_t value;
+    std::memcpy(&value, buffer_.data() + kLitmusBytes, sizeof value);
+    return value;
+  }
+
+ private:
+  using Steps = InlineBatch<2>;
+
+  void PostNext() {
+    completion_ = {1, std::noop_coroutine()};
+    Steps& batch = batches_[started_++];
+    --batches_left_;
+    batch.completion = &completion_;
+    endpoint_.Post(batch);
+  }
+
+  BufferLease buffer_;
+  Endpoint& endpoint_;
+  std::array<Steps, 2> batches_;
+  Completion completion_;
+  size_t started_ = 0;
+  size_t batches_left_ = 0;
+};
+
+constexpr uint64_t kWords = kLitmusBytes / sizeof(uint64_t);
+
+bool AllWordsAre(const std::byte* data, uint64_t expected) {
+  std::array<uint64_t, kWords> words;
+  std::memcpy(words.data(), data, sizeof words);
+  return std::ranges::all_of(words, [expected](uint64_t word) { return word == expected; });
+}
+
+void FillWords(std::byte* data, uint64_t value) {
+  std::array<uint64_t, kWords> words;
+  words.fill(value);
+  std::memcpy(data, words.data(), sizeof words);
+}
+
+class Litmus {
+ public:
+  Litmus(Endpoint& writer, BufferLease writer_buffer, Endpoint& reader, BufferLease reader_buffer,
+         ServerId server, const LitmusScratch& scratch)
+      : writer_(writer, server, std::move(writer_buffer)),
+        reader_(reader, server, std::move(reader_buffer)),
+        scratch_(scratch) {}
+
+  Status Prepare() {
+    writer_.Start(Add(writer_, 0), Nothing(), true);
+    while (writer_.Advance()) {
+    }
+    BOOST_OUTCOME_TRYV(Check(writer_));
+    word_ = writer_.old_value();
+    start_ = word_;
+    return Ok();
+  }
+
+  // One round of `pair`; the side whose verbs it is about has them `together` in one batch.
+  Status Round(bool writer_together, bool reader_together, LitmusReport::Pair& pair) {
+    const uint64_t next = word_ + 1;
+    FillWords(writer_.data(), next);
+    writer_.Start(Verb::Write(scratch_.data_offset, kLitmusBytes, writer_.data_address()),
+                  Add(writer_, 1), writer_together);
+    // The reader starts sooner or later within the time that the writer takes, so that over the rounds
+    // it strikes at every point of it.
+    const uint64_t delay = pair.rounds % (last_polls_ + 2);
+    uint64_t polls = 0;
+    bool reader_started = false;
+    for (bool writing = true, reading = true; writing || reading; ++polls) {
+      if (!reader_started && polls >= delay) {
+        reader_.Start(Add(reader_, 0),
+                      Verb::Read(scratch_.data_offset, kLitmusBytes, reader_.data_address()),
+                      reader_together);
+        reader_started = true;
+      }
+      if (writing) {
+        writing = writer_.Advance();
+        if (!writing) last_polls_ = polls;
+      }
+      if (reader_started) reading = reader_.Advance();
+    }
+    BOOST_OUTCOME_TRYV(Check(writer_));
+    BOOST_OUTCOME_TRYV(Check(reader_));
+    word_ = next;
+    ++pair.rounds;
+    // The reader saw the atomic of this round: then it saw the WRITE of this round, whole.
+    if (reader_.old_value() == next) {
+      ++pair.decisive;
+      if (!AllWordsAre(reader_.data(), next)) ++pair.failures;
+    }
+    return Ok();
+  }
+
+  Status Restore() {
+    writer_.Start(Add(writer_, start_ - word_), Nothing(), true);
+    while (writer_.Advance()) {
+    }
+    return Check(writer_);
+  }
+
+ private:
+  Verb Add(const Side& side, uint64_t addend) const {
+    return Verb::FetchAdd(scratch_.word_space, scratch_.word_offset, addend, side.word_address());
+  }
+  Verb Nothing() const { return Verb::Read(scratch_.data_offset, 0, writer_.data_address()); }
+
+  static Status Check(const Side& side) {
+    if (side.status() == VerbStatus::kSuccess) return Ok();
+    return MakeError(Code::kNodeUnreachable,
+                     "litmus test: " + std::string(VerbStatusName(side.status())));
+  }
+
+  Side writer_;
+  Side reader_;
+  const LitmusScratch scratch_;
+  uint64_t start_ = 0;
+  uint64_t word_ = 0;
+  uint64_t last_polls_ = 0;  // that the writer's last round took
+};
+
+std::string PairText(const char* name, const LitmusReport::Pair& pair) {
+  return std::string(name) + ": " + std::to_string(pair.failures) + " of " +
+         std::to_string(pair.rounds) + " failed (" + std::to_string(pair.decisive) + " decisive)";
+}
+
+}  // namespace
+
+std::string LitmusReport::ToString() const {
+  return PairText("atomic before READ", atomic_before_read) + "; " +
+         PairText("WRITE before atomic", write_before_atomic);
+}
+
+Result<LitmusReport> RunLitmus(Endpoint& writer, Endpoint& reader, ServerId server,
+                               const LitmusScratch& scratch, const LitmusOptions& options) {
+  if (writer.limits().path_mtu < kLitmusBytes) {
+    return MakeError(Code::kInvalidArgument, "litmus test: path MTU " +
+                                                 std::to_string(writer.limits().path_mtu) +
+                                                 " is below " + std::to_string(kLitmusBytes));
+  }
+  BOOST_OUTCOME_TRY(writer_buffer, writer.buffers().Allocate(2 * kLitmusBytes));
+  BOOST_OUTCOME_TRY(reader_buffer, reader.buffers().Allocate(2 * kLitmusBytes));
+  Litmus litmus(writer, std::move(writer_buffer), reader, std::move(reader_buffer), server,
+                scratch);
+  BOOST_OUTCOME_TRYV(litmus.Prepare());
+  LitmusReport report;
+  for (uint32_t i = 0; i < options.rounds; ++i) {
+    BOOST_OUTCOME_TRYV(litmus.Round(false, true, report.atomic_before_read));
+    BOOST_OUTCOME_TRYV(litmus.Round(true, false, report.write_before_atomic));
+  }
+  BOOST_OUTCOME_TRYV(litmus.Restore());
+  return report;
+}
+
+}  // namespace gossamer
