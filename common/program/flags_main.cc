@@ -223,10 +223,13 @@ ParsedFlags ParseFlags(const ProgramInfo& program, int argc, char** argv) {
   static const std::string kName(program.name);  // glog keeps the pointer.
   google::InitGoogleLogging(kName.c_str());
   gflags::SetCommandLineOption("logtostderr", "true");
+  const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  return ParseFlagWords(program, words);
+}
 
+ParsedFlags ParseFlagWords(const ProgramInfo& program, std::span<const std::string> words) {
   ParsedFlags parsed;
   Parser parser(program, parsed);
-  const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   parser.Parse(words, true);
   if (!parser.problem().empty()) {
     parsed.exit_status = UsageError(program, parser.problem());

@@ -19,6 +19,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,6 +44,10 @@ struct ParsedFlags {
 
 // Call once, before threads are started. Sets the flags and starts glog.
 ParsedFlags ParseFlags(const ProgramInfo& program, int argc, char** argv);
+
+// The same for words from elsewhere, such as a line typed at a prompt; may be called again and again.
+// Flags that were set stay set: a gflags::FlagSaver around it undoes them.
+ParsedFlags ParseFlagWords(const ProgramInfo& program, std::span<const std::string> words);
 
 // "NAME: SENTENCE" and where to find help, on stderr. Returns kExitUsage.
 int UsageError(const ProgramInfo& program, std::string_view sentence);
