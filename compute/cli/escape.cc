@@ -35,17 +35,10 @@ bool IsC1Control(std::string_view sequence) {
 size_t AppendUnit(std::string_view bytes, size_t at, std::string& text) {
   const char byte = bytes[at];
   switch (byte) {
-    case '\t':
-      text += "\\t";
-      return 1;
-    case '\n':
-      text += "\\n";
-      return 1;
-    case '\\':
-      text += "\\\\";
-      return 1;
-    default:
-      break;
+    case '\t': text += "\\t"; return 1;
+    case '\n': text += "\\n"; return 1;
+    case '\\': text += "\\\\"; return 1;
+    default: break;
   }
   const auto value = static_cast<uint8_t>(byte);
   if (value >= 0x80) {
@@ -109,19 +102,11 @@ std::optional<EscapeError> AppendUnescaped(std::string_view text, std::string& b
     if (backslash + 1 == text.size()) return Dangling(text, backslash);
     at = backslash + 2;
     switch (text[backslash + 1]) {
-      case 't':
-        bytes += '\t';
-        continue;
-      case 'n':
-        bytes += '\n';
-        continue;
-      case '\\':
-        bytes += '\\';
-        continue;
-      case 'x':
-        break;
-      default:
-        return Unknown(text, backslash, 2);
+      case 't': bytes += '\t'; continue;
+      case 'n': bytes += '\n'; continue;
+      case '\\': bytes += '\\'; continue;
+      case 'x': break;
+      default: return Unknown(text, backslash, 2);
     }
     int value = 0;
     for (size_t digit = 0; digit < 2; ++digit, ++at) {

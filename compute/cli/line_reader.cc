@@ -34,12 +34,9 @@ LineReader::Next LineReader::Advance() {
     searched = end_;
     const size_t old_begin = begin_;
     switch (FillBuffer()) {
-      case Fill::kData:
-        break;
-      case Fill::kStopped:
-        return Next::kStopped;
-      case Fill::kFailed:
-        return Next::kFailed;
+      case Fill::kData: break;
+      case Fill::kStopped: return Next::kStopped;
+      case Fill::kFailed: return Next::kFailed;
       case Fill::kEnd:
         if (begin_ == end_ && !too_long_) return Next::kEnd;
         return Finish(end_, false);

@@ -38,16 +38,12 @@ std::vector<std::string> Lines(std::string_view text, size_t max_line_bytes = 10
         if (!reader.terminated()) lines.back() += "<unterminated>";
         break;
       }
-      case LineReader::Next::kTooLong:
-        lines.emplace_back("<too long>");
-        break;
+      case LineReader::Next::kTooLong: lines.emplace_back("<too long>"); break;
       case LineReader::Next::kEnd:
         EXPECT_EQ(reader.number(), lines.size());
         EXPECT_EQ(reader.bytes_read(), text.size());
         return lines;
-      default:
-        ADD_FAILURE() << reader.error();
-        return lines;
+      default: ADD_FAILURE() << reader.error(); return lines;
     }
   }
 }

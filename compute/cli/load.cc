@@ -62,11 +62,8 @@ class Loader {
     // What waits in batches must not wait for a silent pipe.
     if (!reader_.has_line()) FlushAll();
     switch (reader_.Advance()) {
-      case LineReader::Next::kEnd:
-        at_end_ = true;
-        return false;
-      case LineReader::Next::kStopped:
-        return false;
+      case LineReader::Next::kEnd: at_end_ = true; return false;
+      case LineReader::Next::kStopped: return false;
       case LineReader::Next::kFailed:
         End(0, MakeError(Code::kInvalidArgument, "reading failed: " + reader_.error()));
         return false;
@@ -75,8 +72,7 @@ class Loader {
         ++report_.lines;
         return Bad(MakeError(Code::kInvalidArgument,
                              "the line is longer than any key and value of this store"));
-      case LineReader::Next::kLine:
-        break;
+      case LineReader::Next::kLine: break;
     }
     report_.last_line_unterminated = !reader_.terminated();
     if (reader_.number() < options_.from_line) return true;

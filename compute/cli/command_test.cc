@@ -1,0 +1,311 @@
+// Each command on a store in memory: what it prints, where, and its exit status.
+#include "compute/cli/command.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+#include "common/program/flags_main.h"
+#include "compute/cli/fake_store.h"
+#include "compute/cli/help.h"
+#include "compute/cli/report.h"
+
+namespace gossamer::cli {
+namespace {
+
+using namespace std::string_literals;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class CommandTest : public ::testing::Test {
+ protected:
+  CommandTest() : session_(store_.NewSession().value()) {
+    options_.show_progress = false;
+    options_.load.show_progress = false;
+  }
+  ~CommandTest() override { std::remove(path_.c_str()); }
+
+  // Runs a command; `out_` and `err_` have what it wrote.
+  int Run(std::vector<std::string> words) {
+    out_.clear();
+    err_.clear();
+    const Result<const Command*> command = FindCommand(words, {});
+    if (!command) {
+      err_ = command.error().message;
+      return kExitUsage;
+    }
+    words.erase(words.begin());
+    std::ostringstream out;
+    std::ostringstream err;
+    const int exit_status = command.value()->run(
+        Context{store_, *session_, name_, options_, words, out, err, stop_, at_prompt_});
+    out_ = out.str();
+    err_ = err.str();
+    return exit_status;
+  }
+  Json OutJson() const { return Json::parse(out_); }
+  FakeStoreState& state() { return store_.state(); }
+  void WriteFile(const std::string& text) { std::ofstream(path_, std::ios::binary) << text; }
+
+  const std::string path_ =
+      ::testing::TempDir() + "gossamer_command_test_" + std::to_string(getpid());
+  const std::string name_ = "default";
+  FakeStore store_;
+  std::unique_ptr<Session> session_;
+  CommandOptions options_;
+  Stop stop_;
+  bool at_prompt_ = false;
+  std::string out_;
+  std::string err_;
+};
+
+TEST_F(CommandTest, PutGetDelete) {
+  EXPECT_EQ(Run({"put", "key", "value\twith\\t"}), 0);
+  EXPECT_EQ(out_ + err_, "");
+  EXPECT_EQ(Run({"get", "key"}), 0);
+  EXPECT_EQ(out_, "value\twith\\t\n");
+  EXPECT_EQ(Run({"delete", "key"}), 0);
+  EXPECT_EQ(Run({"get", "key"}), 1);
+  EXPECT_EQ(out_, "");
+  EXPECT_EQ(err_, "gossamer: the key \"key\" is absent\n");
+  EXPECT_EQ(Run({"delete", "key"}), 1);
+  EXPECT_EQ(err_, "gossamer: the key \"key\" is absent\n");
+}
+
+TEST_F(CommandTest, EscapesOnRequest) {
+  options_.escaped = true;
+  EXPECT_EQ(Run({"put", "\\x00\\xff", "a\\nb"}), 0);
+  EXPECT_EQ(state().map.at("\0\xff"s), "a\nb");
+  EXPECT_EQ(Run({"get", "\\x00\\xff"}), 0);
+  EXPECT_EQ(out_, "a\\nb\n");
+  EXPECT_EQ(Run({"get", "\\x4"}), 2);
+  EXPECT_THAT(err_, HasSubstr("byte 1"));
+  EXPECT_THAT(err_, HasSubstr("\\x4"));
+}
+
+TEST_F(CommandTest, JsonKeepsBytesThatAreNoText) {
+  options_.json = true;
+  state().map["\xff"] = "żółw\0"s;
+  EXPECT_EQ(Run({"get", "\xff"}), 0);
+  EXPECT_EQ(OutJson(),
+            Json::parse(R"({"key":"\\xff","key_encoding":"escaped","value":"żółw\u0000"})"));
+  EXPECT_EQ(Run({"get", "absent"}), 1);
+  EXPECT_EQ(
+      OutJson(),
+      Json::parse(R"({"error":{"code":"NotFound","message":"the key \"absent\" is absent"}})"));
+  EXPECT_THAT(err_, StartsWith("gossamer: "));
+  EXPECT_EQ(Run({"put", "k", "v"}), 0);
+  EXPECT_EQ(OutJson(), Json::parse(R"({"key":"k","status":"stored"})"));
+}
+
+TEST_F(CommandTest, PutTakesItsValueFromAFile) {
+  WriteFile("line\n\0more"s);
+  options_.value_file = path_;
+  EXPECT_EQ(Run({"put", "k"}), 0);
+  EXPECT_EQ(state().map.at("k"), "line\n\0more"s);
+  EXPECT_EQ(Run({"put", "k", "v"}), 2);
+  WriteFile(std::string(kMaxValueBytes, 'v'));
+  EXPECT_EQ(Run({"put", "k"}), 0);
+  WriteFile(std::string(kMaxValueBytes + 1, 'v'));
+  EXPECT_EQ(Run({"put", "k"}), 1);
+  EXPECT_THAT(err_, HasSubstr("longer than 1048576 B (1 MiB)"));
+  EXPECT_EQ(state().map.at("k").size(), kMaxValueBytes) << "the old value must stay";
+  options_.value_file = path_ + ".absent";
+  EXPECT_EQ(Run({"put", "k"}), 1);
+  EXPECT_THAT(err_, HasSubstr("No such file or directory"));
+  options_.value_file.clear();
+  EXPECT_EQ(Run({"put", "k"}), 2);
+}
+
+TEST_F(CommandTest, ScanPrintsWhatLoadReads) {
+  for (const char* key : {"a", "ab", "abc", "b", "c"}) state().map[key] = key + "\t\xff"s;
+  EXPECT_EQ(Run({"scan"}), 0);
+  EXPECT_THAT(out_, StartsWith("a\ta\\t\\xff\nab\tab\\t\\xff\n"));
+  options_.keys_only = true;
+  options_.scan.prefix = "a";
+  EXPECT_EQ(Run({"scan"}), 0);
+  EXPECT_EQ(out_, "a\nab\nabc\n");
+  options_.scan = ScanOptions();
+  options_.scan.from = "ab";
+  options_.scan.to = "c";
+  options_.scan.limit = 2;
+  options_.scan.reverse = true;
+  EXPECT_EQ(Run({"scan"}), 0);
+  EXPECT_EQ(out_, "b\nabc\n");
+  options_.json = true;
+  EXPECT_EQ(Run({"scan"}), 0);
+  EXPECT_EQ(out_, "{\"key\":\"b\"}\n{\"key\":\"abc\"}\n");
+  options_.json = false;
+  options_.escaped = true;
+  options_.scan = ScanOptions();
+  options_.scan.from = "\\x62";
+  EXPECT_EQ(Run({"scan"}), 0);
+  EXPECT_EQ(out_, "b\nc\n");
+  options_.scan.prefix = "\\";
+  EXPECT_EQ(Run({"scan"}), 2);
+}
+
+TEST_F(CommandTest, DumpAndLoadRoundTripAnyBytes) {
+  const uint64_t seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  for (int i = 0; i < 2000; ++i) {
+    std::string key(random() % 33, '\0');
+    std::string value(random() % 60, '\0');
+    for (char& byte : key) byte = static_cast<char>(random());
+    for (char& byte : value) byte = static_cast<char>(random());
+    state().map[key] = value;
+  }
+  ASSERT_EQ(Run({"dump"}), 0);
+  WriteFile(out_);
+  const auto before = std::exchange(state().map, {});
+  EXPECT_EQ(Run({"load", path_}), 0);
+  EXPECT_TRUE(state().map == before);
+  EXPECT_THAT(out_, StartsWith("loaded " + std::to_string(before.size()).substr(0, 1)));
+}
+
+TEST_F(CommandTest, ScanThatFailsSaysHowFarItCame) {
+  for (int i = 0; i < 10; ++i) state().map[std::to_string(i)] = "v";
+  state().fail_with = MakeError(Code::kNodeUnreachable, "memory server 1 does not answer");
+  EXPECT_EQ(Run({"scan"}), 1);
+  EXPECT_THAT(out_, StartsWith("0\tv\n1\tv\n"));
+  EXPECT_EQ(err_,
+            "gossamer: memory server 1 does not answer\ngossamer: 5 keys printed before that\n");
+}
+
+TEST_F(CommandTest, ScanStopsAtASignal) {
+  for (int i = 0; i < 10; ++i) state().map[std::to_string(i)] = "v";
+  stop_.Raise(SIGINT);
+  EXPECT_EQ(Run({"scan"}), 130);
+  EXPECT_EQ(err_, "gossamer: stopped after 0 keys\n");
+}
+
+TEST_F(CommandTest, OutputThatTakesNothingIsAFailure) {
+  state().map["k"] = "v";
+  std::ostringstream out;
+  out.setstate(std::ios::badbit);
+  std::ostringstream err;
+  const std::vector<std::string> arguments;
+  EXPECT_EQ(RunScan({store_, *session_, name_, options_, arguments, out, err, stop_}), 1);
+  EXPECT_EQ(err.str(), "gossamer: cannot write to standard output\n");
+}
+
+TEST_F(CommandTest, LoadReportsInJson) {
+  options_.json = true;
+  WriteFile("a\t1\nb\t2\nbad\\");
+  EXPECT_EQ(Run({"load", path_}), 1);
+  const Json report = OutJson();
+  EXPECT_EQ(report["loaded"], 2);
+  EXPECT_EQ(report["inserted"], 2);
+  EXPECT_EQ(report["complete"], false);
+  EXPECT_EQ(report["resume_line"], 3);
+  EXPECT_EQ(report["error"]["line"], 3);
+  EXPECT_EQ(report["error"]["code"], "InvalidArgument");
+  EXPECT_THAT(err_, HasSubstr("2 lines of " + path_ +
+                              " were loaded; to go on: gossamer load --from_line=3"));
+}
+
+TEST_F(CommandTest, LoadSaysWhenAFileDoesNotEndInANewline) {
+  WriteFile("a\t1\nb\t2");
+  EXPECT_EQ(Run({"load", path_}), 0);
+  EXPECT_THAT(err_, HasSubstr("does not end in a newline; its last line was loaded as it stands"));
+  EXPECT_EQ(state().map.at("b"), "2");
+}
+
+TEST_F(CommandTest, LoadOfFullMemory) {
+  state().max_keys = 1;
+  WriteFile("a\nb\n");
+  EXPECT_EQ(Run({"load", path_}), 1);
+  EXPECT_THAT(err_, HasSubstr("line 2: 1 server, 0 of 64 chunks free\n"));
+  EXPECT_THAT(err_, HasSubstr("1 line of " + path_ + " was loaded"));
+}
+
+TEST_F(CommandTest, LoadThatSkippedIsNoSuccess) {
+  options_.load.skip_errors = true;
+  std::string text;
+  for (int i = 0; i < 15; ++i) text += "\\q\n";
+  WriteFile(text + "good\n");
+  EXPECT_EQ(Run({"load", path_}), 1);
+  EXPECT_THAT(err_, HasSubstr("line 1 skipped: byte 1: "));
+  EXPECT_THAT(err_, HasSubstr("5 more lines skipped"));
+  EXPECT_THAT(out_, HasSubstr("15 skipped"));
+  EXPECT_TRUE(state().map.contains("good"));
+}
+
+TEST_F(CommandTest, LoadOfWhatIsNoFile) {
+  EXPECT_EQ(Run({"load", "/absent"}), 1);
+  EXPECT_EQ(err_, "gossamer: cannot open /absent: No such file or directory\n");
+  EXPECT_EQ(Run({"load", "/"}), 1);
+  at_prompt_ = true;
+  EXPECT_EQ(Run({"load", "-"}), 2);
+}
+
+TEST_F(CommandTest, CheckReportsProblems) {
+  for (int i = 0; i < 100; ++i) state().map[std::to_string(i)] = "v";
+  EXPECT_EQ(Run({"check"}), 0);
+  EXPECT_THAT(out_, StartsWith("store default: no problem found\n"));
+  EXPECT_THAT(out_, HasSubstr("100"));
+  state().problems = {"leaf 0:4096 has its keys out of order"};
+  EXPECT_EQ(Run({"check"}), 1);
+  EXPECT_THAT(out_, StartsWith("store default: 1 problem found\n"));
+  EXPECT_THAT(out_, HasSubstr("  leaf 0:4096 has its keys out of order\n"));
+  options_.json = true;
+  EXPECT_EQ(Run({"check"}), 1);
+  EXPECT_EQ(OutJson()["ok"], false);
+  EXPECT_EQ(OutJson()["keys"], 100);
+}
+
+TEST_F(CommandTest, StatIsATableAndJson) {
+  EXPECT_EQ(Run({"stat"}), 0);
+  EXPECT_THAT(out_, StartsWith("store default (id 0000000000001234) on fabric shm, 3 levels\n"));
+  EXPECT_THAT(out_, HasSubstr("25.0 %"));
+  options_.json = true;
+  EXPECT_EQ(Run({"stat"}), 0);
+  EXPECT_EQ(OutJson()["servers"].size(), 2U);
+  EXPECT_EQ(OutJson()["parameters"]["max_key_bytes"], 32);
+}
+
+TEST_F(CommandTest, LibraryErrorsAreSentences) {
+  for (const Code code : {Code::kExhausted, Code::kContended, Code::kNodeUnreachable, Code::kFenced,
+                          Code::kCorruption, Code::kMaybeApplied, Code::kUnsupported}) {
+    state().fail_with = MakeError(code);
+    EXPECT_EQ(Run({"put", "k", "v"}), 1);
+    EXPECT_THAT(err_, StartsWith("gossamer: "));
+    EXPECT_GT(err_.size(), 30U) << "a sentence, not a code: " << err_;
+  }
+  state().fail_with = MakeError(Code::kCorruption, "node 1:4096 \xff");
+  EXPECT_EQ(Run({"stat"}), 1);
+  EXPECT_EQ(err_, "gossamer: node 1:4096 \\xff\n");
+}
+
+TEST(FindCommand, SaysWhatIsWrong) {
+  const auto message = [](std::vector<std::string> words, std::vector<std::string> flags = {}) {
+    const Result<const Command*> found = FindCommand(words, flags);
+    return found ? "found"s : found.error().message;
+  };
+  EXPECT_EQ(message({"get", "k"}, {"store", "json", "escaped"}), "found");
+  EXPECT_EQ(message({"gte", "k"}),
+            "there is no command 'gte'; `gossamer help` lists those there are");
+  EXPECT_EQ(message({"get"}), "`get` got 0 arguments; write: gossamer get KEY");
+  EXPECT_EQ(message({"scan", "k"}), "`scan` got 1 argument; write: gossamer scan");
+  EXPECT_EQ(message({"get", "k"}, {"limit"}), "`get` takes no --limit; see `gossamer help get`");
+}
+
+TEST(Help, NamesEveryCommandAndFitsATerminal) {
+  std::string text = HelpOverview();
+  for (const Command& command : Commands()) {
+    EXPECT_THAT(text, HasSubstr("gossamer " + std::string(command.name)));
+    text += HelpCommand(command, [](std::string_view) { return "what it does"; });
+  }
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100U) << line;
+}
+
+}  // namespace
+}  // namespace gossamer::cli

@@ -1,0 +1,205 @@
+// check and stat: what the tree and its memory servers look like.
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "common/human.h"
+#include "common/program/flags_main.h"
+#include "common/progress.h"
+#include "compute/cli/command.h"
+#include "compute/cli/report.h"
+
+namespace gossamer::cli {
+namespace {
+
+std::string Hex(uint64_t number) {
+  char text[20];
+  std::snprintf(text, sizeof(text), "%016llx", static_cast<unsigned long long>(number));
+  return text;
+}
+
+std::string OneDecimal(double number) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.1f", number);
+  return text;
+}
+
+// Columns of a terminal that `text` takes: UTF-8 continuation bytes take none.
+size_t Width(std::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char byte) {
+    return (static_cast<uint8_t>(byte) & 0xc0) != 0x80;
+  }));
+}
+
+// A table whose first row is its header; text columns (by index) to the left, numbers to the right.
+void WriteTable(std::ostream& out, const std::vector<std::vector<std::string>>& rows,
+                const std::vector<size_t>& text_columns) {
+  std::vector<size_t> widths(rows.front().size());
+  for (const auto& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], Width(row[i]));
+  }
+  for (const auto& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      const std::string padding(widths[i] - Width(row[i]), ' ');
+      const bool left =
+          std::find(text_columns.begin(), text_columns.end(), i) != text_columns.end();
+      line += std::string(i == 0 ? 2 : 3, ' ') + (left ? row[i] + padding : padding + row[i]);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out << line << '\n';
+  }
+}
+
+void WriteRow(std::ostream& out, std::string_view name, std::string_view value,
+              std::string_view remark = {}) {
+  std::string line = "  " + std::string(name);
+  line.append(22 - std::min<size_t>(line.size(), 22), ' ');
+  line.append(16 - std::min<size_t>(Width(value), 16), ' ');
+  line += value;
+  if (!remark.empty()) line += "   " + std::string(remark);
+  out << line << '\n';
+}
+
+std::string PlainProblems(const CheckReport& report) {
+  if (report.problem_count == 0) return "no problem found";
+  return HumanQuantity(report.problem_count, "problem") + " found";
+}
+
+void WriteCheckText(const Context& context, const CheckReport& report) {
+  std::ostream& out = context.out;
+  out << "store " << context.store_name << ": " << PlainProblems(report) << "\n\n";
+  WriteRow(out, "keys", HumanCount(report.keys),
+           HumanBytes(report.key_bytes) +
+               (report.keys == 0 ? ""
+                                 : ", " +
+                                       OneDecimal(static_cast<double>(report.key_bytes) /
+                                                  static_cast<double>(report.keys)) +
+                                       " B each"));
+  WriteRow(out, "levels", HumanCount(report.levels));
+  WriteRow(out, "leaves", HumanCount(report.leaves),
+           report.keys == 0 ? ""
+                            : OneDecimal(report.keys_per_leaf()) + " keys each, " +
+                                  OneDecimal(report.leaf_bytes_per_key) + " B a key");
+  WriteRow(out, "internal nodes", HumanCount(report.internal_nodes));
+  WriteRow(out, "keys in overflow", HumanCount(report.overflow_keys),
+           report.keys == 0 ? ""
+                            : OneDecimal(100.0 * static_cast<double>(report.overflow_keys) /
+                                         static_cast<double>(report.keys)) +
+                                  " %");
+  WriteRow(out, "values in leaves", HumanBytes(report.inline_value_bytes));
+  WriteRow(out, "values in blocks", HumanBytes(report.block_value_bytes),
+           report.blocks == 0 ? "" : HumanQuantity(report.blocks, "block"));
+  for (size_t server = 0; server < report.nodes_per_server.size(); ++server) {
+    WriteRow(out, "nodes on server " + std::to_string(server),
+             HumanCount(report.nodes_per_server[server]));
+  }
+  WriteRow(out, "locks held", HumanCount(report.locks_held));
+  WriteRow(out, "missing downlinks", HumanCount(report.missing_downlinks),
+           report.missing_downlinks == 0 ? "" : "reached by their siblings: slower, not wrong");
+  if (report.problem_count == 0) return;
+  out << "\nproblems:\n";
+  for (const std::string& problem : report.problems) out << "  " << problem << '\n';
+  if (report.problem_count > report.problems.size()) {
+    out << "  and " << HumanCount(report.problem_count - report.problems.size()) << " more\n";
+  }
+}
+
+Json CheckJson(const Context& context, const CheckReport& report) {
+  return {{"store", context.store_name},
+          {"ok", report.problem_count == 0},
+          {"keys", report.keys},
+          {"leaves", report.leaves},
+          {"internal_nodes", report.internal_nodes},
+          {"levels", report.levels},
+          {"blocks", report.blocks},
+          {"key_bytes", report.key_bytes},
+          {"inline_value_bytes", report.inline_value_bytes},
+          {"block_value_bytes", report.block_value_bytes},
+          {"overflow_keys", report.overflow_keys},
+          {"keys_per_leaf", report.keys_per_leaf()},
+          {"leaf_bytes_per_key", report.leaf_bytes_per_key},
+          {"missing_downlinks", report.missing_downlinks},
+          {"locks_held", report.locks_held},
+          {"nodes_per_server", report.nodes_per_server},
+          {"problem_count", report.problem_count},
+          {"problems", report.problems}};
+}
+
+void WriteStatText(const Context& context, const StoreStat& stat) {
+  std::ostream& out = context.out;
+  const StoreParameters& parameters = stat.parameters;
+  out << "store " << stat.store << " (id " << Hex(stat.store_id) << ") on fabric " << stat.fabric
+      << ", " << HumanQuantity(stat.levels, "level") << '\n'
+      << "nodes of " << HumanBytes(parameters.node_bytes) << "; keys up to "
+      << parameters.max_key_bytes << " B; values up to " << parameters.inline_value_bytes
+      << " B in the leaves, up to 1 MiB in blocks\n\n";
+  std::vector<std::vector<std::string>> rows = {
+      {"server", "address", "memory", "nodes", "values", "free", "used", "clients", "locks"}};
+  for (const ServerStat& server : stat.servers) {
+    const double used = server.heap_bytes == 0
+                            ? 0
+                            : 100.0 - 100.0 * static_cast<double>(server.free_bytes) /
+                                          static_cast<double>(server.heap_bytes);
+    rows.push_back({std::to_string(server.server_id), server.address, HumanBytes(server.heap_bytes),
+                    HumanBytes(server.node_extent_bytes), HumanBytes(server.block_extent_bytes),
+                    HumanBytes(server.free_bytes), OneDecimal(used) + " %",
+                    std::to_string(server.compute_servers),
+                    server.locks_on_chip ? "on the NIC" : "in DRAM"});
+  }
+  WriteTable(out, rows, {1, 8});
+}
+
+Json StatJson(const StoreStat& stat) {
+  Json servers = Json::array();
+  for (const ServerStat& server : stat.servers) {
+    servers.push_back({{"server_id", server.server_id},
+                       {"address", server.address},
+                       {"heap_bytes", server.heap_bytes},
+                       {"free_bytes", server.free_bytes},
+                       {"node_extent_bytes", server.node_extent_bytes},
+                       {"block_extent_bytes", server.block_extent_bytes},
+                       {"compute_servers", server.compute_servers},
+                       {"locks_on_chip", server.locks_on_chip}});
+  }
+  return {{"store", stat.store},
+          {"store_id", Hex(stat.store_id)},
+          {"fabric", stat.fabric},
+          {"levels", stat.levels},
+          {"parameters",
+           {{"node_bytes", stat.parameters.node_bytes},
+            {"max_key_bytes", stat.parameters.max_key_bytes},
+            {"inline_value_bytes", stat.parameters.inline_value_bytes}}},
+          {"servers", servers}};
+}
+
+}  // namespace
+
+int RunCheck(const Context& context) {
+  Progress progress(
+      {.verb = "checking", .unit = "leaves", .enabled = context.options.show_progress});
+  const Result<CheckReport> report =
+      context.store.Check([&](uint64_t leaves) { progress.Update(leaves); });
+  progress.Finish();
+  if (!report) return Fail(context, report.error());
+  if (context.options.json) {
+    WriteJson(context.out, CheckJson(context, report.value()));
+  } else {
+    WriteCheckText(context, report.value());
+  }
+  return report.value().problem_count == 0 ? kExitSuccess : kExitFailure;
+}
+
+int RunStat(const Context& context) {
+  const Result<StoreStat> stat = context.store.Stat();
+  if (!stat) return Fail(context, stat.error());
+  if (context.options.json) {
+    WriteJson(context.out, StatJson(stat.value()));
+  } else {
+    WriteStatText(context, stat.value());
+  }
+  return kExitSuccess;
+}
+
+}  // namespace gossamer::cli

@@ -1,0 +1,105 @@
+// put, get, delete: one key at a time.
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "common/program/flags_main.h"
+#include "compute/cli/command.h"
+#include "compute/cli/escape.h"
+#include "compute/cli/line_reader.h"
+#include "compute/cli/report.h"
+
+namespace gossamer::cli {
+namespace {
+
+int UsageFailure(const Context& context, const std::string& sentence) {
+  context.err << "gossamer: " << sentence << '\n';
+  return kExitUsage;
+}
+
+// A file's content; of one that is longer than any value, just enough to be refused.
+Result<std::string> ReadWhole(const std::string& name) {
+  Result<InputFile> file = InputFile::Open(name);
+  if (!file) return file.error();
+  std::string bytes;
+  while (bytes.size() <= kMaxValueBytes) {
+    constexpr size_t kBlockBytes = 64 << 10;
+    const size_t used = bytes.size();
+    bytes.resize(used + kBlockBytes);
+    const ssize_t got = read(file.value().fd(), bytes.data() + used, kBlockBytes);
+    bytes.resize(used + static_cast<size_t>(std::max<ssize_t>(got, 0)));
+    if (got == 0) return bytes;
+    if (got < 0 && errno != EINTR) {
+      return MakeError(Code::kInvalidArgument,
+                       "cannot read " + file.value().name() + ": " + std::strerror(errno));
+    }
+  }
+  return MakeError(Code::kInvalidArgument,
+                   file.value().name() + " is longer than " + std::to_string(kMaxValueBytes) +
+                       " B (1 MiB), which is the longest value a store takes");
+}
+
+void SayDone(const Context& context, std::string_view key, const char* what) {
+  if (!context.options.json) {
+    if (context.commands_on_stdin) context.out << what << '\n';
+    return;
+  }
+  Json object;
+  AddBytes(object, "key", key);
+  object["status"] = what;
+  WriteJson(context.out, object);
+}
+
+}  // namespace
+
+int RunPut(const Context& context) {
+  const std::string& file = context.options.value_file;
+  const bool from_file = !file.empty();
+  if (from_file == (context.arguments.size() == 2)) {
+    return UsageFailure(context, from_file ? "the value comes from --value_file: write no VALUE"
+                                           : "write a value: gossamer put KEY VALUE");
+  }
+  if (file == "-" && context.commands_on_stdin) {
+    return UsageFailure(context, "standard input has the commands: name a file");
+  }
+  const Result<std::string> key = ReadArgument(context.arguments[0], context.options.escaped);
+  if (!key) return UsageFailure(context, Sentence(key.error()));
+  Result<std::string> value =
+      from_file ? ReadWhole(file) : ReadArgument(context.arguments[1], context.options.escaped);
+  if (!value) {
+    return from_file ? Fail(context, value.error())
+                     : UsageFailure(context, Sentence(value.error()));
+  }
+  const Status status = context.session.Put(key.value(), value.value());
+  if (!status) return FailOnKey(context, key.value(), status.error());
+  SayDone(context, key.value(), "stored");
+  return kExitSuccess;
+}
+
+int RunGet(const Context& context) {
+  const Result<std::string> key = ReadArgument(context.arguments[0], context.options.escaped);
+  if (!key) return UsageFailure(context, Sentence(key.error()));
+  const Result<std::string> value = context.session.Get(key.value());
+  if (!value) return FailOnKey(context, key.value(), value.error());
+  if (context.options.json) {
+    Json object;
+    AddBytes(object, "key", key.value());
+    AddBytes(object, "value", value.value());
+    WriteJson(context.out, object);
+  } else {
+    context.out << (context.options.escaped ? Escaped(value.value()) : value.value()) << '\n';
+  }
+  return kExitSuccess;
+}
+
+int RunDelete(const Context& context) {
+  const Result<std::string> key = ReadArgument(context.arguments[0], context.options.escaped);
+  if (!key) return UsageFailure(context, Sentence(key.error()));
+  const Status status = context.session.Delete(key.value());
+  if (!status) return FailOnKey(context, key.value(), status.error());
+  SayDone(context, key.value(), "deleted");
+  return kExitSuccess;
+}
+
+}  // namespace gossamer::cli

@@ -1,0 +1,111 @@
+// load: see load.h for what it does; here is what it says.
+#include <algorithm>
+#include <string>
+
+#include "common/human.h"
+#include "common/program/flags_main.h"
+#include "compute/cli/command.h"
+#include "compute/cli/report.h"
+
+namespace gossamer::cli {
+namespace {
+
+constexpr uint64_t kSkippedShown = 10;
+
+double Rate(const LoadReport& report) {
+  return report.seconds > 0 ? static_cast<double>(report.loaded) / report.seconds : 0;
+}
+
+Json LoadErrorJson(const LoadError& error) {
+  Json object = ErrorJson(error.error);
+  if (error.line != 0) object["line"] = error.line;
+  return object;
+}
+
+Json ReportJson(const LoadReport& report) {
+  Json object = {{"lines", report.lines},
+                 {"loaded", report.loaded},
+                 {"inserted", report.inserted},
+                 {"overwritten", report.overwritten},
+                 {"skipped", report.skipped},
+                 {"bytes", report.bytes},
+                 {"seconds", report.seconds},
+                 {"lines_per_second", Rate(report)},
+                 {"complete", report.complete()},
+                 {"stopped", report.stopped},
+                 {"last_line_unterminated", report.last_line_unterminated}};
+  if (report.resume_line) object["resume_line"] = *report.resume_line;
+  if (report.error) object["error"] = LoadErrorJson(*report.error);
+  return object;
+}
+
+std::string Summary(const LoadReport& report) {
+  std::string text = "loaded " + HumanQuantity(report.loaded, "line") + " in " +
+                     HumanDuration(report.seconds) + " (" + HumanRate(Rate(report), "lines") +
+                     "): " + HumanCount(report.inserted) + " inserted, " +
+                     HumanCount(report.overwritten) + " overwritten";
+  if (report.skipped > 0) text += ", " + HumanCount(report.skipped) + " skipped";
+  return text;
+}
+
+std::string Where(const std::string& file, uint64_t line) {
+  return line == 0 ? file : file + " line " + std::to_string(line);
+}
+
+// Why the load ended early, what is stored, and how to go on.
+void SayWhereToGoOn(const Context& context, const std::string& file, const LoadReport& report) {
+  if (report.error) {
+    context.err << "gossamer: " << Where(file, report.error->line) << ": "
+                << Sentence(report.error->error) << '\n';
+  } else {
+    context.err << "gossamer: stopped by a signal\n";
+  }
+  context.err << "gossamer: " << HumanQuantity(report.loaded, "line") << " of " << file
+              << (report.loaded == 1 ? " was" : " were") << " loaded";
+  if (report.resume_line) {
+    context.err << "; to go on: gossamer load --from_line=" << *report.resume_line << ' '
+                << context.arguments[0];
+  }
+  context.err << '\n';
+}
+
+}  // namespace
+
+int RunLoad(const Context& context) {
+  if (context.arguments[0] == "-" && context.commands_on_stdin) {
+    context.err << "gossamer: standard input has the commands: name a file\n";
+    return kExitUsage;
+  }
+  const Result<InputFile> file = InputFile::Open(context.arguments[0]);
+  if (!file) return Fail(context, file.error());
+  const std::string& name = file.value().name();
+
+  uint64_t skipped = 0;
+  const auto on_skipped = [&](const LoadError& error) {
+    if (++skipped > kSkippedShown) return;
+    context.err << "gossamer: " << Where(name, error.line) << " skipped: " << Sentence(error.error)
+                << '\n';
+  };
+  const LoadReport report =
+      Load(context.store, file.value(), context.options.load, context.stop, on_skipped);
+
+  if (skipped > kSkippedShown) {
+    context.err << "gossamer: " << HumanQuantity(skipped - kSkippedShown, "more line")
+                << " skipped\n";
+  }
+  if (report.last_line_unterminated && report.complete()) {
+    context.err << "gossamer: note: " << name
+                << " does not end in a newline; its last line was loaded as it stands\n";
+  }
+  if (context.options.json) {
+    WriteJson(context.out, ReportJson(report));
+  } else {
+    context.out << Summary(report) << '\n';
+  }
+  context.out.flush();
+  if (!report.complete()) SayWhereToGoOn(context, name, report);
+  if (report.stopped) return context.stop.exit_code();
+  return report.error || report.skipped > 0 ? kExitFailure : kExitSuccess;
+}
+
+}  // namespace gossamer::cli

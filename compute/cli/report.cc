@@ -1,0 +1,75 @@
+#include "compute/cli/report.h"
+
+#include "common/program/flags_main.h"
+#include "compute/cli/escape.h"
+#include "compute/cli/utf8.h"
+
+namespace gossamer::cli {
+
+void AddBytes(Json& object, const std::string& name, std::string_view bytes) {
+  if (IsUtf8(bytes)) {
+    object[name] = bytes;
+  } else {
+    object[name] = Escaped(bytes);
+    object[name + "_encoding"] = "escaped";
+  }
+}
+
+Json ErrorJson(const Error& error) {
+  return {{"code", CodeName(error.code)}, {"message", Sentence(error)}};
+}
+
+std::string Sentence(const Error& error) {
+  // A message may quote what another program said: it must not spoil the terminal or the JSON.
+  if (!error.message.empty()) return IsUtf8(error.message) ? error.message : Escaped(error.message);
+  switch (error.code) {
+    case Code::kNotFound: return "the key is absent";
+    case Code::kAlreadyExists: return "the key exists already";
+    case Code::kInvalidArgument: return "the store does not take this key or value";
+    case Code::kExhausted:
+      return "the memory servers are full; start another one for this store, or delete keys";
+    case Code::kContended: return "a lock stayed taken for too long; try again";
+    case Code::kNodeUnreachable: return "a memory server cannot be reached";
+    case Code::kFenced: return "the memory servers took this client for dead; start again";
+    case Code::kCorruption: return "remote memory fails its checks";
+    case Code::kMaybeApplied:
+      return "the connection broke during the write; read the key to find out whether it was "
+             "stored";
+    case Code::kUnsupported: return "this machine or build cannot do it";
+  }
+  return std::string(CodeName(error.code));
+}
+
+int Fail(std::ostream& out, std::ostream& err, bool json, const Error& error) {
+  out.flush();
+  if (json) WriteJson(out, {{"error", ErrorJson(error)}});
+  err << "gossamer: " << Sentence(error) << '\n' << std::flush;
+  return kExitFailure;
+}
+
+int Fail(const Context& context, const Error& error) {
+  return Fail(context.out, context.err, context.options.json, error);
+}
+
+int FailOnKey(const Context& context, std::string_view key, const Error& error) {
+  if (error.code != Code::kNotFound) return Fail(context, error);
+  return Fail(context, MakeError(Code::kNotFound, "the key " + Quoted(key) + " is absent"));
+}
+
+void WriteJson(std::ostream& out, const Json& object) {
+  const std::string text = object.dump();
+  out.write(text.data(), static_cast<std::streamsize>(text.size())).put('\n');
+}
+
+Result<std::string> ReadArgument(const std::string& text, bool escaped) {
+  if (!escaped) return text;
+  std::string bytes;
+  if (const auto error = AppendUnescaped(text, bytes)) {
+    return MakeError(
+        Code::kInvalidArgument,
+        Quoted(text) + ", byte " + std::to_string(error->offset + 1) + ": " + error->message);
+  }
+  return bytes;
+}
+
+}  // namespace gossamer::cli

@@ -1,0 +1,129 @@
+// scan and dump: keys and values in order, as lines that load reads or as JSON.
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "common/human.h"
+#include "common/program/flags_main.h"
+#include "common/progress.h"
+#include "compute/cli/command.h"
+#include "compute/cli/escape.h"
+#include "compute/cli/report.h"
+
+namespace gossamer::cli {
+namespace {
+
+constexpr size_t kFlushBytes = 64 << 10;
+constexpr uint64_t kProgressKeys = 256;
+
+// Gathers lines and writes them in blocks.
+class LineWriter {
+ public:
+  LineWriter(std::ostream& out, bool json, bool keys_only)
+      : out_(out), json_(json), keys_only_(keys_only) {}
+
+  // Whether the output still takes anything.
+  bool Add(std::string_view key, std::string_view value) {
+    if (json_) {
+      Json object;
+      AddBytes(object, "key", key);
+      if (!keys_only_) AddBytes(object, "value", value);
+      text_ += object.dump();
+    } else {
+      AppendEscaped(key, text_);
+      if (!keys_only_) {
+        text_ += '\t';
+        AppendEscaped(value, text_);
+      }
+    }
+    text_ += '\n';
+    return text_.size() < kFlushBytes || Flush();
+  }
+
+  bool Flush() {
+    out_.write(text_.data(), static_cast<std::streamsize>(text_.size())).flush();
+    bytes_ += text_.size();
+    text_.clear();
+    return out_.good();
+  }
+
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  std::ostream& out_;
+  const bool json_;
+  const bool keys_only_;
+  std::string text_;
+  uint64_t bytes_ = 0;
+};
+
+struct Outcome {
+  int exit_status = kExitSuccess;
+  uint64_t keys = 0;
+  uint64_t bytes = 0;
+};
+
+Outcome WriteRange(const Context& context, const ScanOptions& range, bool keys_only,
+                   Progress& progress) {
+  const std::unique_ptr<ScanCursor> cursor = context.session.Scan(range);
+  LineWriter writer(context.out, context.options.json, keys_only);
+  Outcome outcome;
+  bool writable = true;
+  bool more = true;
+  while (writable && !context.stop.raised() && (more = cursor->Next())) {
+    writable = writer.Add(cursor->key(), cursor->value());
+    if (++outcome.keys % kProgressKeys == 0) progress.Update(outcome.keys);
+  }
+  writable = writer.Flush() && writable;
+  outcome.bytes = writer.bytes();
+  progress.Finish();
+  if (!writable) {
+    context.err << "gossamer: cannot write to standard output\n";
+    outcome.exit_status = kExitFailure;
+  } else if (!more && !cursor->status()) {
+    outcome.exit_status = Fail(context, cursor->status().error());
+    context.err << "gossamer: " << HumanQuantity(outcome.keys, "key") << " printed before that\n";
+  } else if (more) {
+    context.err << "gossamer: stopped after " << HumanQuantity(outcome.keys, "key") << '\n';
+    outcome.exit_status = context.stop.exit_code();
+  }
+  return outcome;
+}
+
+Result<ScanOptions> ReadRange(const CommandOptions& options) {
+  ScanOptions range = options.scan;
+  BOOST_OUTCOME_TRY(from, ReadArgument(range.from, options.escaped));
+  BOOST_OUTCOME_TRY(prefix, ReadArgument(range.prefix, options.escaped));
+  range.from = std::move(from);
+  range.prefix = std::move(prefix);
+  if (range.to) {
+    BOOST_OUTCOME_TRY(to, ReadArgument(*range.to, options.escaped));
+    range.to = std::move(to);
+  }
+  return range;
+}
+
+}  // namespace
+
+int RunScan(const Context& context) {
+  const Result<ScanOptions> range = ReadRange(context.options);
+  if (!range) {
+    context.err << "gossamer: " << Sentence(range.error()) << '\n';
+    return kExitUsage;
+  }
+  Progress silent({.verb = "scanning", .unit = "keys", .enabled = false});
+  return WriteRange(context, range.value(), context.options.keys_only, silent).exit_status;
+}
+
+int RunDump(const Context& context) {
+  Progress progress({.verb = "dumping", .unit = "keys", .enabled = context.options.show_progress});
+  const Outcome outcome = WriteRange(context, {}, false, progress);
+  if (outcome.exit_status == kExitSuccess && context.options.show_progress) {
+    context.err << "gossamer: dumped " << HumanQuantity(outcome.keys, "key") << ", "
+                << HumanBytes(outcome.bytes) << ", in " << HumanDuration(progress.elapsed_seconds())
+                << '\n';
+  }
+  return outcome.exit_status;
+}
+
+}  // namespace gossamer::cli
