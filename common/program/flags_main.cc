@@ -213,7 +213,7 @@ void PrintHelp(const ProgramInfo& program) {
     }
     std::cout << line << '\n';
   }
-  std::cout << "  --flagfile=FILE               more flags, one in each line\n"
+  std::cout << "  --flagfile=FILE              more flags, one in each line\n"
                "  --help, --version\n";
 }
 

@@ -1,0 +1,45 @@
+#include "common/program/ready.h"
+
+#include <glog/logging.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+
+namespace gossamer {
+
+Status WriteReady(int ready_fd) {
+  if (ready_fd < 0) return Ok();
+  constexpr char kText[] = "READY\n";
+  constexpr auto kBytes = static_cast<ssize_t>(sizeof kText - 1);
+  if (write(ready_fd, kText, kBytes) != kBytes) {
+    return MakeError(Code::kInvalidArgument,
+                     "cannot write to --ready_fd=" + std::to_string(ready_fd) + ": " +
+                         std::strerror(errno) + "; give a descriptor that is open");
+  }
+  if (ready_fd > STDERR_FILENO) close(ready_fd);
+  return Ok();
+}
+
+void NotifyServiceManager(const std::string& state) {
+  const char* path = std::getenv("NOTIFY_SOCKET");
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path == nullptr || path[0] == '\0' || std::strlen(path) >= sizeof address.sun_path) return;
+  const size_t length = std::strlen(path);
+  std::memcpy(address.sun_path, path, length);
+  if (path[0] == '@') address.sun_path[0] = '\0';  // A name without a file.
+  const int socket_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length);
+  if (sendto(socket_fd, state.data(), state.size(), MSG_NOSIGNAL,
+             reinterpret_cast<const sockaddr*>(&address), size) < 0) {
+    LOG(WARNING) << "cannot tell the service manager " << state << ": " << std::strerror(errno);
+  }
+  close(socket_fd);
+}
+
+}  // namespace gossamer
