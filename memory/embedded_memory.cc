@@ -1,0 +1,31 @@
+#include "common/embedded_memory.h"
+
+#include "memory/memory_server.h"
+
+namespace gossamer {
+namespace {
+
+class EmbeddedServer final : public EmbeddedMemory {
+ public:
+  explicit EmbeddedServer(std::unique_ptr<MemoryServer> server) : server_(std::move(server)) {}
+  std::string address() const override { return server_->address(); }
+  std::string memory_description() const override { return server_->memory_description(); }
+
+ private:
+  std::unique_ptr<MemoryServer> server_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<EmbeddedMemory>> StartEmbeddedMemory(const EmbeddedMemoryOptions& options) {
+  MemoryServerOptions server;
+  server.memory_bytes = options.memory_bytes;
+  server.parameters = options.parameters;
+  server.chunk_bytes = options.chunk_bytes;
+  server.lock_table_bytes = options.lock_table_bytes;
+  server.in_process_only = true;
+  BOOST_OUTCOME_TRY(started, MemoryServer::Start(server, nullptr));
+  return std::unique_ptr<EmbeddedMemory>(std::make_unique<EmbeddedServer>(std::move(started)));
+}
+
+}  // namespace gossamer

@@ -1,0 +1,150 @@
+// gossamer-memory: a memory server as a program of its own.
+#include <gflags/gflags.h>
+#include <glog/logging.h>
+
+#include <csignal>
+#include <cstdio>
+#include <iostream>
+
+#include "common/bootstrap/bootstrap.h"
+#include "common/program/flags_main.h"
+#include "common/program/ready.h"
+#include "common/program/size_text.h"
+#include "memory/memory_server.h"
+
+DEFINE_string(memory, "", "DRAM to serve, such as 64MiB or 1GiB");
+DEFINE_string(store, "default", "name of the store to create or to join");
+DEFINE_string(
+    bootstrap, "",
+    "where servers and clients find each other: memcached://HOST:PORT, or dir:PATH on one machine "
+    "(default: a directory of this user)");
+DEFINE_string(fabric, "shm", "shm: clients on this machine; verbs: RDMA");
+DEFINE_string(listen, "",
+              "verbs: ADDRESS:PORT of an interface with RDMA; shm: path of a Unix socket (default: "
+              "a new one)");
+DEFINE_string(device, "", "verbs: RDMA device (default: the one that has the address)");
+DEFINE_uint32(max_key_bytes, 32, "longest key, 1 to 32; all servers of a store agree");
+DEFINE_uint32(inline_value_bytes, 16,
+              "longest value kept in a node, 0 to 64; all servers of a store agree");
+DEFINE_uint32(node_bytes, 1024,
+              "size of a tree node: a power of two, 256 to 4096, at most the path MTU; all servers "
+              "of a store agree");
+DEFINE_string(chunk_bytes, "",
+              "unit in which clients get memory, a power of two (default: 1/64 of the memory, "
+              "256KiB to 32MiB)");
+DEFINE_string(lock_table_bytes, "256KiB", "lock table, 8 bytes a slot, a power of two");
+DEFINE_bool(huge_pages, true, "use 2 MB pages where there are any");
+DEFINE_bool(on_chip_locks, true, "keep the lock table in the memory of the NIC where it has any");
+DEFINE_bool(replace_store, false,
+            "create a new store even if server 0 of the recorded one is silent and may still run");
+DEFINE_int32(ready_fd, -1, "write READY to this file descriptor once clients can connect");
+
+namespace gossamer {
+namespace {
+
+const ProgramInfo kProgram{
+    "gossamer-memory",
+    "Usage: gossamer-memory --memory=SIZE [flags]\n"
+    "\n"
+    "Serves DRAM to a Gossamer store until SIGTERM or SIGINT. The first server of a store "
+    "creates it;\n"
+    "when it stops, the store is gone. Prints one line once clients can connect.\n",
+    __FILE__};
+
+Result<uint64_t> SizeFlag(const char* name, const std::string& text) {
+  if (text.empty()) return uint64_t{0};
+  const Result<uint64_t> size = ParseSize(text);
+  if (size && size.value() != 0) return size.value();
+  return MakeError(
+      Code::kInvalidArgument,
+      "--" + std::string(name) + ": " +
+          (size ? "0 is too little; leave the flag out for the default" : size.error().message));
+}
+
+Result<uint16_t> ShortFlag(const char* name, uint32_t value, uint32_t most) {
+  if (value <= most) return static_cast<uint16_t>(value);
+  return MakeError(Code::kInvalidArgument, "--" + std::string(name) + "=" + std::to_string(value) +
+                                               ": give at most " + std::to_string(most));
+}
+
+Result<MemoryServerOptions> OptionsFromFlags() {
+  if (FLAGS_memory.empty()) {
+    return MakeError(Code::kInvalidArgument,
+                     "--memory=SIZE is missing: how much DRAM to serve, such as --memory=1GiB");
+  }
+  MemoryServerOptions options;
+  BOOST_OUTCOME_TRY(memory_bytes, SizeFlag("memory", FLAGS_memory));
+  BOOST_OUTCOME_TRY(chunk_bytes, SizeFlag("chunk_bytes", FLAGS_chunk_bytes));
+  BOOST_OUTCOME_TRY(lock_table_bytes, SizeFlag("lock_table_bytes", FLAGS_lock_table_bytes));
+  BOOST_OUTCOME_TRY(max_key_bytes, ShortFlag("max_key_bytes", FLAGS_max_key_bytes, kMaxKeyBytes));
+  BOOST_OUTCOME_TRY(inline_value_bytes, ShortFlag("inline_value_bytes", FLAGS_inline_value_bytes,
+                                                  kMaxInlineValueBytes));
+  BOOST_OUTCOME_TRY(fabric, ParseFabricKind(FLAGS_fabric));
+  options.memory_bytes = memory_bytes;
+  options.chunk_bytes = chunk_bytes;
+  options.lock_table_bytes = lock_table_bytes;
+  options.parameters = {FLAGS_node_bytes, max_key_bytes, inline_value_bytes};
+  options.fabric = fabric;
+  options.store = FLAGS_store;
+  options.listen = FLAGS_listen;
+  options.device = FLAGS_device;
+  options.huge_pages = FLAGS_huge_pages;
+  options.on_chip_locks = FLAGS_on_chip_locks;
+  options.replace_store = FLAGS_replace_store;
+  return CompleteOptions(std::move(options));
+}
+
+sigset_t StopSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  return signals;
+}
+
+int Serve(const MemoryServerOptions& options, Bootstrap& bootstrap) {
+  const auto server = MemoryServer::Start(options, &bootstrap);
+  if (!server) return Failure(kProgram, server.error().message);
+  std::cout << "gossamer-memory ready: " << server.value()->Description() << std::endl;
+  const Status told = WriteReady(FLAGS_ready_fd);
+  if (!told) return Failure(kProgram, told.error().message);
+  NotifyServiceManager("READY=1");
+
+  const sigset_t signals = StopSignals();
+  int signal = 0;
+  sigwait(&signals, &signal);
+  LOG(INFO) << "stopping on " << (signal == SIGTERM ? "SIGTERM" : "SIGINT");
+  NotifyServiceManager("STOPPING=1");
+  const Status stopped = server.value()->Stop();
+  if (!stopped)
+    return Failure(kProgram, "stopped, but cannot leave the store: " + stopped.error().message);
+  return kExitSuccess;
+}
+
+int Main(int argc, char** argv) {
+  const ParsedFlags parsed = ParseFlags(kProgram, argc, argv);
+  if (parsed.exit_status) return *parsed.exit_status;
+  if (!parsed.arguments.empty()) {
+    return UsageError(kProgram,
+                      "'" + parsed.arguments[0] + "' is no flag; there are no other arguments");
+  }
+  // Before any thread starts, so that all threads inherit it and only sigwait receives them.
+  const sigset_t signals = StopSignals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+
+  const auto options = OptionsFromFlags();
+  if (!options) return UsageError(kProgram, options.error().message);
+  const auto bootstrap = OpenBootstrap(FLAGS_bootstrap);
+  if (!bootstrap) {
+    return bootstrap.error().code == Code::kInvalidArgument
+               ? UsageError(kProgram, bootstrap.error().message)
+               : Failure(kProgram, bootstrap.error().message);
+  }
+  return Serve(options.value(), *bootstrap.value());
+}
+
+}  // namespace
+}  // namespace gossamer
+
+int main(int argc, char** argv) { return gossamer::Main(argc, argv); }

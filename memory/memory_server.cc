@@ -1,0 +1,124 @@
+#include "memory/memory_server.h"
+
+#include <glog/logging.h>
+
+#include <fstream>
+
+#include "common/fabric/server_probe.h"
+#include "common/human.h"
+#include "common/process.h"
+#include "memory/region_header.h"
+
+namespace gossamer {
+namespace {
+
+// Of memory that can be had without swapping; 0 when the kernel does not say.
+uint64_t AvailableBytes() {
+  std::ifstream info("/proc/meminfo");
+  for (std::string name; info >> name;) {
+    uint64_t kilobytes = 0;
+    std::string unit;
+    if (name == "MemAvailable:" && info >> kilobytes) return kilobytes << 10;
+    std::getline(info, unit);
+  }
+  return 0;
+}
+
+// Shared memory is had page by page: what is not there would end the program at the first touch.
+Status CheckAvailable(uint64_t bytes) {
+  const uint64_t available = AvailableBytes();
+  if (available == 0 || bytes <= available) return Ok();
+  return MakeError(Code::kExhausted,
+                   "--memory=" + HumanBytes(bytes) + " is more than the " + HumanBytes(available) +
+                       " that this machine has available; give less, or free some");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<MemoryServer>> MemoryServer::Start(const MemoryServerOptions& options,
+                                                          Bootstrap* bootstrap) {
+  BOOST_OUTCOME_TRY(complete, CompleteOptions(options));
+  std::unique_ptr<MemoryServer> server(new MemoryServer(std::move(complete), bootstrap));
+  BOOST_OUTCOME_TRYV(server->Open());
+  BOOST_OUTCOME_TRYV(server->Join());
+  return server;
+}
+
+// Memory is mapped before the store is joined, as that takes a second for each few GiB.
+Status MemoryServer::Open() {
+  BOOST_OUTCOME_TRYV(CheckAvailable(options_.memory_bytes + options_.lock_table_bytes));
+  MemoryPortOptions port;
+  port.region_bytes = options_.memory_bytes;
+  port.lock_table_bytes = options_.lock_table_bytes;
+  port.listen = options_.listen;
+  port.device = options_.device;
+  port.on_chip_locks = options_.on_chip_locks;
+  port.huge_pages = options_.huge_pages;
+  port.in_process_only = options_.in_process_only;
+  BOOST_OUTCOME_TRY(opened, OpenMemoryPort(options_.fabric, port));
+  port_ = std::move(opened);
+  return Ok();
+}
+
+Status MemoryServer::Join() {
+  const std::string fabric(FabricKindName(options_.fabric));
+  if (bootstrap_ == nullptr) {
+    joined_.identity = {RandomId(), RandomId(), ServerId{0}, true};
+    BOOST_OUTCOME_TRY(address, BringUp(joined_.identity));
+    joined_.record = {
+        options_.store, joined_.identity.store_id, fabric, options_.parameters, 1, {}};
+    joined_.record.servers.push_back(
+        {ServerId{0}, joined_.identity.incarnation, HostName(), OwnProcessIdentity(), address});
+    return Ok();
+  }
+  const JoinOptions options{options_.store, fabric, options_.parameters, options_.replace_store};
+  BOOST_OUTCOME_TRY(
+      joined, JoinStore(*bootstrap_, options, FabricProbe(),
+                        [this](const MemberIdentity& identity) { return BringUp(identity); }));
+  joined_ = std::move(joined);
+  is_member_ = true;
+  return Ok();
+}
+
+Result<std::string> MemoryServer::BringUp(const MemberIdentity& identity) {
+  InitialiseRegion(port_->region(),
+                   {options_.lock_table_bytes, options_.chunk_bytes, options_.parameters},
+                   identity);
+  service_ = std::make_unique<ControlService>(
+      ChunkAllocator(kHeapOffset, options_.memory_bytes, options_.chunk_bytes),
+      port_->lock_table_placement());
+  BOOST_OUTCOME_TRYV(port_->Start(*service_));
+  return port_->address();
+}
+
+MemoryServer::~MemoryServer() {
+  const Status stopped = Stop();
+  if (!stopped) LOG(WARNING) << "cannot leave the store: " << stopped.error().ToString();
+}
+
+Status MemoryServer::Stop() {
+  if (port_ == nullptr) return Ok();
+  Status left = Ok();
+  if (is_member_) {
+    is_member_ = false;
+    const uint64_t extents = Stat().extents;
+    if (extents != 0) {
+      LOG(WARNING) << "what store " << options_.store << " kept in " << extents
+                   << " extents of server " << ToInteger(identity().server) << " is gone with it";
+    }
+    left = LeaveStore(*bootstrap_, options_.store, identity());
+  }
+  port_->Stop();
+  return left;
+}
+
+std::string MemoryServer::Description() const {
+  const bool on_chip = port_->lock_table_placement() == LockTablePlacement::kDeviceMemory;
+  return "store " + options_.store + " server " + std::to_string(ToInteger(identity().server)) +
+         " fabric " + std::string(FabricKindName(options_.fabric)) + " address " + address() +
+         " region " + HumanBytes(options_.memory_bytes) + " (" + memory_description() +
+         ") chunks " + HumanBytes(options_.chunk_bytes) + " locks " +
+         (on_chip ? "on-chip " : "DRAM ") + HumanBytes(options_.lock_table_bytes);
+}
+
+}  // namespace gossamer

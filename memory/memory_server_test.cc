@@ -1,0 +1,151 @@
+#include "memory/memory_server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <thread>
+
+#include "common/bootstrap/test_support.h"
+#include "common/embedded_memory.h"
+#include "common/fabric/server_probe.h"
+
+namespace gossamer {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::TemporaryDirectory;
+
+MemoryServerOptions Small() {
+  MemoryServerOptions options;
+  options.memory_bytes = 4 << 20;
+  return options;
+}
+
+// A client in this process with one endpoint to server 0.
+struct Client {
+  explicit Client(const std::string& address) {
+    ComputePortOptions options;
+    options.client_uuid = RandomId();
+    port = OpenComputePort(FabricKind::kShm, options).value();
+    const Status connected = port->Connect(ServerId{0}, address);
+    EXPECT_TRUE(connected) << connected.error().ToString();
+    endpoint = port->NewEndpoint().value();
+  }
+  template <typename Reply, typename Request>
+  Reply Ask(const Request& request) {
+    ControlCall call;
+    call.server = ServerId{0};
+    std::memcpy(call.request.data(), &request, sizeof request);
+    call.request_bytes = sizeof request;
+    Completion completion{1, std::noop_coroutine()};
+    call.completion = &completion;
+    endpoint->Post(call);
+    while (completion.remaining != 0) endpoint->Poll();
+    EXPECT_EQ(call.status, VerbStatus::kSuccess);
+    EXPECT_EQ(call.reply_bytes, sizeof(Reply));
+    Reply reply;
+    std::memcpy(&reply, call.reply.data(), sizeof reply);
+    return reply;
+  }
+  uint64_t RootWordNow() {
+    auto buffer = endpoint->buffers().Allocate(8).value();
+    InlineBatch<1> batch(ServerId{0});
+    batch.Add(Verb::FetchAdd(Space::kRegion, kRootWordOffset, 0, buffer.address()));
+    Completion completion{1, std::noop_coroutine()};
+    batch.completion = &completion;
+    endpoint->Post(batch);
+    while (completion.remaining != 0) endpoint->Poll();
+    EXPECT_EQ(batch.status(), VerbStatus::kSuccess);
+    return batch.verbs()[0].old_value();
+  }
+
+  std::unique_ptr<ComputePort> port;
+  std::unique_ptr<Endpoint> endpoint;
+};
+
+TEST(MemoryServer, EmbeddedServesItsProcess) {
+  EmbeddedMemoryOptions options;
+  options.memory_bytes = 4 << 20;
+  options.parameters.max_key_bytes = 8;
+  const auto memory = StartEmbeddedMemory(options);
+  ASSERT_TRUE(memory) << memory.error().ToString();
+  Client client(memory.value()->address());
+  const auto header = ReadRegionHeader(*client.endpoint, ServerId{0});
+  ASSERT_TRUE(header) << header.error().ToString();
+  EXPECT_EQ(header.value().parameters, options.parameters);
+  EXPECT_EQ(header.value().region_bytes, uint64_t{4} << 20);
+  EXPECT_EQ(header.value().chunk_bytes, uint64_t{256} << 10);
+  EXPECT_EQ(header.value().server_id, 0);
+  const RootWord root = RootWord::FromWord(client.RootWordNow());
+  EXPECT_EQ(root.pointer().offset(), kFirstLeafOffset);
+  EXPECT_EQ(root.level(), 0u);
+}
+
+TEST(MemoryServer, GivesMemoryAndLeases) {
+  const auto server = MemoryServer::Start(Small(), nullptr).value();
+  {
+    Client client(server->address());
+    EXPECT_EQ(client.Ask<control::RegisterReply>(control::RegisterRequest{}).incarnation, 1u);
+    control::AllocateRequest request;
+    request.bytes = 256 << 10;
+    EXPECT_EQ(client.Ask<control::AllocateReply>(request).offset, kHeapOffset);
+    EXPECT_EQ(server->Stat().compute_servers, 1u);
+  }
+  while (server->Stat().compute_servers != 0) std::this_thread::yield();
+  EXPECT_EQ(server->Stat().extents, 1u);
+}
+
+TEST(MemoryServer, SecondServerHasNoRootAndFollowsTheStore) {
+  const TemporaryDirectory directory;
+  const auto bootstrap = OpenBootstrap("dir:" + directory.path()).value();
+  auto first = MemoryServer::Start(Small(), bootstrap.get());
+  ASSERT_TRUE(first) << first.error().ToString();
+  auto second = MemoryServer::Start(Small(), bootstrap.get());
+  ASSERT_TRUE(second) << second.error().ToString();
+  EXPECT_EQ(second.value()->identity().server, ServerId{1});
+  EXPECT_EQ(second.value()->record().servers.size(), 2u);
+  EXPECT_THAT(second.value()->Description(),
+              HasSubstr("store default server 1 fabric shm address "));
+
+  FindOptions find;
+  find.probe = FabricProbe();
+  const auto found = FindStore(*bootstrap, find);
+  ASSERT_TRUE(found) << found.error().ToString();
+  EXPECT_EQ(found.value(), second.value()->record());
+
+  MemoryServerOptions other = Small();
+  other.parameters.node_bytes = 512;
+  const auto third = MemoryServer::Start(other, bootstrap.get());
+  ASSERT_FALSE(third);
+  EXPECT_THAT(third.error().message, HasSubstr("--node_bytes=1024"));
+
+  Client client(second.value()->address());
+  EXPECT_EQ(client.RootWordNow(), 0u);
+  EXPECT_TRUE(second.value()->Stop());
+  EXPECT_EQ(FindStore(*bootstrap, {}).value().servers.size(), 1u);
+  first.value().reset();
+  EXPECT_EQ(FindStore(*bootstrap, {}).error().code, Code::kNotFound);
+}
+
+TEST(MemoryServer, AnotherServerAtTheAddressIsDeath) {
+  const TemporaryDirectory directory;
+  const auto bootstrap = OpenBootstrap("dir:" + directory.path()).value();
+  const auto server = MemoryServer::Start(Small(), bootstrap.get()).value();
+  StoreRecord record = server->record();
+  EXPECT_EQ(FabricProbe()(record, record.servers[0]), Liveness::kAlive);
+  record.servers[0].incarnation ^= 1;
+  EXPECT_EQ(FabricProbe()(record, record.servers[0]), Liveness::kDead);
+}
+
+TEST(MemoryServer, SaysHowMuchMemoryThereIs) {
+  MemoryServerOptions options = Small();
+  options.memory_bytes = uint64_t{7} << 40;
+  const auto server = MemoryServer::Start(options, nullptr);
+  ASSERT_FALSE(server);
+  EXPECT_EQ(server.error().code, Code::kExhausted);
+  EXPECT_THAT(server.error().message, HasSubstr("that this machine has available"));
+}
+
+}  // namespace
+}  // namespace gossamer

@@ -1,0 +1,84 @@
+#include "memory/options.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "common/bootstrap/bootstrap.h"
+#include "common/human.h"
+#include "memory/chunk_allocator.h"
+#include "proto/leaf_geometry.h"
+
+namespace gossamer {
+namespace {
+
+constexpr uint64_t kPageBytes = 4096;
+constexpr uint64_t kMinChunkBytes = 4096;
+constexpr uint64_t kMaxLockTableBytes = uint64_t{1} << 35;
+
+Error Bad(const std::string& flag, uint64_t value, const std::string& why) {
+  return MakeError(Code::kInvalidArgument, "--" + flag + "=" + std::to_string(value) + ": " + why);
+}
+
+Status CheckParameters(const StoreParameters& p) {
+  if (!std::has_single_bit(p.node_bytes) || p.node_bytes < kMinNodeBytes ||
+      p.node_bytes > kMaxNodeBytes) {
+    return Bad("node_bytes", p.node_bytes, "give a power of two between 256 and 4096");
+  }
+  if (p.max_key_bytes < 1 || p.max_key_bytes > kMaxKeyBytes) {
+    return Bad("max_key_bytes", p.max_key_bytes, "give 1 to 32");
+  }
+  if (p.inline_value_bytes > kMaxInlineValueBytes) {
+    return Bad("inline_value_bytes", p.inline_value_bytes,
+               "give 0 to 64; longer values are stored outside the nodes");
+  }
+  if (!IsStorable(p)) {
+    return Bad("node_bytes", p.node_bytes,
+               "nodes of this size cannot hold keys of " + std::to_string(p.max_key_bytes) +
+                   " bytes with values of " + std::to_string(p.inline_value_bytes) +
+                   " bytes; give larger --node_bytes, or smaller "
+                   "--inline_value_bytes or --max_key_bytes");
+  }
+  return Ok();
+}
+
+}  // namespace
+
+uint64_t DefaultChunkBytes(uint64_t memory_bytes) {
+  constexpr uint64_t kSmallest = 256 << 10;
+  constexpr uint64_t kLargest = 32 << 20;
+  return std::clamp(std::bit_floor(memory_bytes / 64), kSmallest, kLargest);
+}
+
+Result<MemoryServerOptions> CompleteOptions(MemoryServerOptions options) {
+  BOOST_OUTCOME_TRYV(CheckStoreName(options.store));
+  BOOST_OUTCOME_TRYV(CheckParameters(options.parameters));
+  options.memory_bytes = options.memory_bytes / kPageBytes * kPageBytes;
+  if (options.chunk_bytes == 0) options.chunk_bytes = DefaultChunkBytes(options.memory_bytes);
+  if (options.lock_table_bytes == 0) options.lock_table_bytes = kDefaultLockTableBytes;
+  if (!std::has_single_bit(options.chunk_bytes) || options.chunk_bytes < kMinChunkBytes) {
+    return Bad("chunk_bytes", options.chunk_bytes, "give a power of two from 4096");
+  }
+  if (options.memory_bytes < kHeapOffset + options.chunk_bytes) {
+    return Bad("memory", options.memory_bytes,
+               "too little for one chunk of " + HumanBytes(options.chunk_bytes) +
+                   "; give more, such as --memory=1GiB, or smaller --chunk_bytes");
+  }
+  if (options.memory_bytes > kMaxOffset + 1) {
+    return Bad("memory", options.memory_bytes,
+               "one memory server has at most 8 TiB; start several");
+  }
+  if (!std::has_single_bit(options.lock_table_bytes) ||
+      options.lock_table_bytes < sizeof(uint64_t) ||
+      options.lock_table_bytes > kMaxLockTableBytes) {
+    return Bad("lock_table_bytes", options.lock_table_bytes,
+               "give a power of two between 8 B and 32 GiB");
+  }
+  if (options.fabric == FabricKind::kVerbs && options.listen.empty()) {
+    return MakeError(
+        Code::kInvalidArgument,
+        "--fabric=verbs needs --listen=ADDRESS:PORT, the address of a network interface with RDMA");
+  }
+  return options;
+}
+
+}  // namespace gossamer

@@ -1,0 +1,37 @@
+// What a memory server is started with, and whether that makes sense.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "common/fabric/fabric.h"
+#include "common/status.h"
+#include "proto/region.h"
+
+namespace gossamer {
+
+inline constexpr uint64_t kDefaultLockTableBytes = 256 << 10;
+
+struct MemoryServerOptions {
+  std::string store = "default";
+  FabricKind fabric = FabricKind::kShm;
+  uint64_t memory_bytes = 0;      // the region, rounded down to whole pages
+  uint64_t chunk_bytes = 0;       // 0: DefaultChunkBytes
+  uint64_t lock_table_bytes = 0;  // 0: kDefaultLockTableBytes
+  StoreParameters parameters;
+  std::string listen;  // as in MemoryPortOptions
+  std::string device;
+  bool huge_pages = true;
+  bool on_chip_locks = true;
+  bool in_process_only = false;  // shm: for clients of this process alone
+  bool replace_store = false;    // as in JoinOptions
+};
+
+// memory_bytes / 64 rounded down to a power of two, within 256 KiB and 32 MiB.
+uint64_t DefaultChunkBytes(uint64_t memory_bytes);
+
+// The options with the defaults filled in and sizes rounded. InvalidArgument, with a sentence that names the flag and
+// says what to give instead, when they make no memory server.
+Result<MemoryServerOptions> CompleteOptions(MemoryServerOptions options);
+
+}  // namespace gossamer

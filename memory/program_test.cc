@@ -1,0 +1,248 @@
+// Runs gossamer-memory as its users do: processes, signals, exit codes, sentences.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "common/bootstrap/membership.h"
+#include "common/bootstrap/test_support.h"
+#include "common/fabric/server_probe.h"
+
+namespace gossamer {
+namespace {
+
+using ::testing::AllOf;
+using testing::ChildProcess;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using testing::TemporaryDirectory;
+using Arguments = std::vector<std::string>;
+
+std::string Program() { return GOSSAMER_MEMORY_PROGRAM; }
+
+class ProgramTest : public testing::BothBootstraps {
+ protected:
+  std::unique_ptr<ChildProcess> Launch(const Arguments& more = {}) const {
+    Arguments arguments = {Program(), "--memory=4MiB", "--store=s", "--bootstrap=" + url_};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return std::make_unique<ChildProcess>(arguments);
+  }
+  std::unique_ptr<ChildProcess> LaunchAndWait(const Arguments& more = {}) const {
+    auto server = Launch(more);
+    EXPECT_TRUE(server->WaitForOutput("gossamer-memory ready: store s server"))
+        << server->standard_error();
+    return server;
+  }
+  Result<StoreRecord> Find(LivenessProbe probe = nullptr) const {
+    FindOptions options;
+    options.store = "s";
+    options.probe = std::move(probe);
+    return FindStore(*bootstrap_, options);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(All, ProgramTest, ::testing::Values("dir", "memcached"),
+                         [](const auto& kind) { return kind.param; });
+
+TEST_P(ProgramTest, LivesFromReadyToSigterm) {
+  const auto server = LaunchAndWait();
+  EXPECT_THAT(
+      server->standard_output(),
+      ContainsRegex(
+          "^gossamer-memory ready: store s server 0 fabric shm address [^ ]+ region 4.00 MiB "
+          "\\(.*\\) chunks 256 KiB locks DRAM 256 KiB\n$"));
+  const auto found = Find(FabricProbe());
+  ASSERT_TRUE(found) << found.error().ToString();
+  server->Signal(SIGTERM);
+  EXPECT_EQ(server->Wait(), 0) << server->standard_error();
+  EXPECT_EQ(Find().error().code, Code::kNotFound);
+  EXPECT_FALSE(std::filesystem::exists(found.value().servers[0].address));
+}
+
+TEST_P(ProgramTest, ServersThatRaceMakeOneStore) {
+  std::vector<std::unique_ptr<ChildProcess>> servers;
+  for (int i = 0; i < 3; ++i) servers.push_back(Launch());
+  for (const auto& server : servers) {
+    ASSERT_TRUE(server->WaitForOutput("ready: store s server")) << server->standard_error();
+  }
+  const auto record = Find(FabricProbe());
+  ASSERT_TRUE(record) << record.error().ToString();
+  EXPECT_EQ(record.value().servers.size(), 3u);
+  EXPECT_EQ(record.value().next_server, 3);
+  for (const auto& server : servers) server->Signal(SIGINT);
+  for (const auto& server : servers) EXPECT_EQ(server->Wait(), 0) << server->standard_error();
+  EXPECT_EQ(Find().error().code, Code::kNotFound);
+}
+
+TEST_P(ProgramTest, KilledServerIsRecognisedAndReplaced) {
+  auto server = LaunchAndWait();
+  const auto before = Find().value();
+  server->Signal(SIGKILL);
+  EXPECT_EQ(server->Wait(), -SIGKILL);
+  const auto found = Find(FabricProbe());
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().code, Code::kNodeUnreachable);
+  EXPECT_THAT(found.error().message, AllOf(HasSubstr("server 0"), HasSubstr("is dead")));
+
+  server = LaunchAndWait();
+  const auto after = Find(FabricProbe());
+  ASSERT_TRUE(after) << after.error().ToString();
+  EXPECT_NE(after.value().store_id, before.store_id);
+  server->Signal(SIGTERM);
+  EXPECT_EQ(server->Wait(), 0);
+  EXPECT_THAT(server->standard_error(), HasSubstr("is lost with its server 0"));
+}
+
+TEST_P(ProgramTest, StoppedServerIsNotReplaced) {
+  const auto server = LaunchAndWait();
+  server->Signal(SIGSTOP);
+  const auto second = Launch();
+  EXPECT_EQ(second->Wait(), 1);
+  EXPECT_THAT(second->standard_error(),
+              AllOf(HasSubstr("does not answer"), HasSubstr("--replace_store")));
+  server->Signal(SIGCONT);
+  EXPECT_TRUE(Find(FabricProbe()));
+}
+
+TEST_P(ProgramTest, DisagreementNamesTheFlag) {
+  const auto server = LaunchAndWait();
+  const auto second = Launch({"--max_key_bytes=8"});
+  EXPECT_EQ(second->Wait(), 1);
+  EXPECT_THAT(second->standard_error(), AllOf(HasSubstr("created with --max_key_bytes=32"),
+                                              HasSubstr("started with --max_key_bytes=8")));
+}
+
+TEST(ProgramBootstrap, MemcachedThatDiedIsTold) {
+  testing::MemcachedProcess memcached;
+  ASSERT_TRUE(memcached.running());
+  ChildProcess server({Program(), "--memory=4MiB", "--bootstrap=" + memcached.url()});
+  ASSERT_TRUE(server.WaitForOutput("ready")) << server.standard_error();
+  memcached.Kill();
+  ChildProcess second({Program(), "--memory=4MiB", "--bootstrap=" + memcached.url()});
+  EXPECT_EQ(second.Wait(), 1);
+  EXPECT_THAT(second.standard_error(),
+              ContainsRegex("memcached at host 127.0.0.1 port [0-9]+ does not answer"));
+  server.Signal(SIGTERM);
+  EXPECT_EQ(server.Wait(), 1);
+  EXPECT_THAT(server.standard_error(), HasSubstr("cannot leave the store"));
+}
+
+TEST(ProgramReady, IsToldToDescriptorAndServiceManager) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.path() + "/notify";
+  const int manager = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  ASSERT_EQ(bind(manager, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  // The descriptor is standard output, so that both lines are seen in their order.
+  ChildProcess server(
+      {Program(), "--memory=4MiB", "--bootstrap=dir:" + directory.path(), "--ready_fd=1"},
+      {"NOTIFY_SOCKET=" + path});
+  ASSERT_TRUE(server.WaitForOutput("\nREADY\n")) << server.standard_error();
+  char state[64] = {};
+  ASSERT_GT(recv(manager, state, sizeof state - 1, 0), 0);
+  EXPECT_STREQ(state, "READY=1");
+  server.Signal(SIGTERM);
+  EXPECT_EQ(server.Wait(), 0);
+  close(manager);
+}
+
+TEST(ProgramListen, AddressInUseIsTold) {
+  const TemporaryDirectory directory;
+  const std::string listen = "--listen=" + directory.path() + "/socket";
+  const std::string bootstrap = "--bootstrap=dir:" + directory.path();
+  ChildProcess server({Program(), "--memory=4MiB", bootstrap, listen});
+  ASSERT_TRUE(server.WaitForOutput("ready")) << server.standard_error();
+  ChildProcess second({Program(), "--memory=4MiB", bootstrap, listen});
+  EXPECT_EQ(second.Wait(), 1);
+  EXPECT_THAT(second.standard_error(), HasSubstr("give another address"));
+}
+
+struct BadFlags {
+  Arguments flags;
+  int exit_status;
+  std::string sentence;
+};
+
+TEST(ProgramFlags, EachMistakeIsOneSentence) {
+  const TemporaryDirectory directory;
+  const std::string file = directory.path() + "/flags";
+  std::ofstream(file) << "# a comment\n\n--memory=4MiB\n--stroe=x\n";
+  const std::vector<BadFlags> table = {
+      {{}, 2, "--memory=SIZE is missing"},
+      {{"--memroy=1GiB"}, 2, "no flag --memroy; did you mean --memory"},
+      {{"--frobnicate"}, 2, "no flag --frobnicate \\(see gossamer-memory --help\\)"},
+      {{"--v", "--memory=x"}, 2, "--v=--memory=x does not fit; give a whole number"},
+      {{"--memory"}, 2, "--memory needs a value"},
+      {{"--memory=lots"}, 2, "--memory: 'lots' is not a size: write 4096, 64MiB"},
+      {{"--memory=0"}, 2, "--memory: 0 is too little"},
+      {{"--memory=16KiB"}, 2, "too little for one chunk of 256 KiB"},
+      {{"--memory=4MiB", "--chunk_bytes=300KiB"}, 2, "--chunk_bytes=307200: give a power of two"},
+      {{"--memory=4MiB", "--lock_table_bytes=100"},
+       2,
+       "--lock_table_bytes=100: give a power of two"},
+      {{"--memory=4MiB", "--node_bytes=1000"}, 2, "--node_bytes=1000: give a power of two"},
+      {{"--memory=4MiB", "--node_bytes=-1"},
+       2,
+       "--node_bytes=-1 does not fit; give a whole number from 0"},
+      {{"--memory=4MiB", "--max_key_bytes=33"}, 2, "--max_key_bytes=33: give at most 32"},
+      {{"--memory=4MiB", "--max_key_bytes=65544"}, 2, "--max_key_bytes=65544: give at most 32"},
+      {{"--memory=4MiB", "--inline_value_bytes=65"}, 2, "--inline_value_bytes=65: give at most 64"},
+      {{"--memory=4MiB", "--fabric=tcp"}, 2, "fabric 'tcp': give --fabric=shm or --fabric=verbs"},
+      {{"--memory=4MiB", "--fabric=verbs"}, 2, "--fabric=verbs needs --listen=ADDRESS:PORT"},
+      {{"--memory=4MiB", "--store=a/b"}, 2, "store name 'a/b'"},
+      {{"--memory=4MiB", "--bootstrap=http://x"}, 2, "bootstrap 'http://x' is of no known kind"},
+      {{"--memory=4MiB", "--huge_pages=perhaps"},
+       2,
+       "--huge_pages=perhaps does not fit; give true or false"},
+      {{"--memory=4MiB", "more"}, 2, "'more' is no flag"},
+      {{"--flagfile=" + file}, 2, "flags line 4: there is no flag --stroe; did you mean --store"},
+      {{"--flagfile=/nowhere/at/all"}, 2, "cannot read the flag file /nowhere/at/all"},
+      {{"--memory=7TiB"}, 1, "is more than the .* that this machine has available"},
+      {{"--memory=4MiB", "--ready_fd=99"}, 1, "cannot write to --ready_fd=99"},
+      {{"--memory=4MiB", "--listen=/nowhere/at/all"}, 1, "/nowhere/at/all"},
+      {{"--memory=4MiB", "--bootstrap=dir:/proc/nowhere"},
+       1,
+       "cannot make the bootstrap directory"},
+      {{"--memory=4MiB", "--fabric=verbs", "--listen=127.0.0.1:0"}, 1, "RDMA"},
+  };
+  for (const BadFlags& bad : table) {
+    Arguments arguments = {Program(), "--bootstrap=dir:" + directory.path()};
+    arguments.insert(arguments.end(), bad.flags.begin(), bad.flags.end());
+    ChildProcess server(arguments);
+    EXPECT_EQ(server.Wait(), bad.exit_status) << bad.sentence;
+    EXPECT_THAT(server.standard_error(), ContainsRegex("^gossamer-memory: .*" + bad.sentence))
+        << bad.sentence;
+  }
+}
+
+TEST(ProgramFlags, FlagFileAndSwitches) {
+  const TemporaryDirectory directory;
+  const std::string file = directory.path() + "/flags";
+  std::ofstream(file)
+      << "# of the tests\n--memory=4MiB\n  --nohuge_pages\n--store=filed\n--bootstrap=dir:"
+      << directory.path() << "\n";
+  ChildProcess server({Program(), "--flagfile", file, "-chunk_bytes", "512KiB"});
+  ASSERT_TRUE(server.WaitForOutput("\n")) << server.standard_error();
+  EXPECT_THAT(server.standard_output(), AllOf(HasSubstr("store filed"), HasSubstr("chunks 512 KiB"),
+                                              HasSubstr("(4 KB pages)")));
+}
+
+TEST(ProgramFlags, HelpIsShortAndItsOwn) {
+  ChildProcess help({Program(), "--help"});
+  EXPECT_EQ(help.Wait(), 0);
+  EXPECT_THAT(help.standard_output(),
+              AllOf(HasSubstr("Usage: gossamer-memory --memory=SIZE"),
+                    HasSubstr("--max_key_bytes=32"), HasSubstr("--[no]huge_pages")));
+  EXPECT_THAT(help.standard_output(), ::testing::Not(HasSubstr("minloglevel")));
+  ChildProcess version({Program(), "--version"});
+  EXPECT_EQ(version.Wait(), 0);
+  EXPECT_THAT(version.standard_output(), ContainsRegex("^gossamer-memory [0-9]+\\.[0-9]+"));
+}
+
+}  // namespace
+}  // namespace gossamer
