@@ -1,0 +1,180 @@
+// gossamer-bench-baselines: Redis or LMDB under the load of gossamer-bench. scripts/compare runs it.
+
+#include <gflags/gflags.h>
+
+#include <chrono>
+#include <functional>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "common/program/flags_main.h"
+#include "common/program/size_text.h"
+#include "common/progress.h"
+#include "common/random.h"
+#include "compute/bench/baselines/baseline.h"
+#include "compute/bench/keys.h"
+
+DEFINE_string(engine, "", "redis or lmdb");
+DEFINE_string(socket, "", "redis: the unix socket of a running server");
+DEFINE_string(directory, "", "lmdb: an empty directory, best on a RAM file system");
+DEFINE_string(map_bytes, "16GiB", "lmdb: bound of its file");
+DEFINE_uint64(records, 1'000'000, "records to put, in random order");
+DEFINE_uint64(operations, 1'000'000, "gets of uniformly random records");
+DEFINE_uint64(in_flight, 64, "operations under way at a time; lmdb: puts in a transaction");
+DEFINE_uint64(key_bytes, 8, "length of keys, 4 to 32");
+DEFINE_uint64(value_bytes, 8, "length of values");
+DEFINE_uint64(seed, 42, "of the gets and the values");
+
+namespace gossamer::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+
+const ProgramInfo kProgram{"gossamer-bench-baselines",
+                           "gossamer-bench-baselines --engine=redis --socket=PATH [flags]\n"
+                           "gossamer-bench-baselines --engine=lmdb --directory=PATH [flags]\n"
+                           "\n"
+                           "Puts and gets the records of gossamer-bench in another store, by one "
+                           "thread, and\nprints the figures as JSON.\n",
+                           __FILE__};
+
+// Keys and values that stay in place while operations on them are under way: a ring of two groups.
+class Records {
+ public:
+  Records(const KeyCodec& codec, size_t group, size_t value_bytes, uint64_t seed)
+      : codec_(codec),
+        group_(group),
+        seed_(seed),
+        keys_(2 * group),
+        values_(2 * group, std::string(value_bytes, '\0')) {
+    pairs_.reserve(group);
+    names_.reserve(group);
+  }
+
+  size_t group() const { return group_; }
+
+  void BeginGroup() {
+    first_ = first_ == 0 ? group_ : 0;
+    pairs_.clear();
+    names_.clear();
+  }
+  void AddPair(uint64_t id) {
+    const size_t at = first_ + pairs_.size();
+    FillValue(id, seed_, values_[at]);
+    pairs_.push_back({codec_.Encode(id, keys_[at]), values_[at]});
+  }
+  void AddName(uint64_t id) { names_.push_back(codec_.Encode(id, keys_[first_ + names_.size()])); }
+
+  const std::vector<Pair>& pairs() const { return pairs_; }
+  const std::vector<std::string_view>& names() const { return names_; }
+
+ private:
+  const KeyCodec codec_;
+  const size_t group_;
+  const uint64_t seed_;
+  size_t first_ = 0;
+  std::vector<KeyBuffer> keys_;
+  std::vector<std::string> values_;
+  std::vector<Pair> pairs_;
+  std::vector<std::string_view> names_;
+};
+
+// Does `total` operations, `group` at a time, and says how long they took.
+Result<Json> Measure(const char* verb, uint64_t total, size_t group, Baseline& baseline,
+                     const std::function<Status(uint64_t first, uint64_t past)>& do_group) {
+  constexpr uint64_t kLookEvery = 8192;
+  ProgressOptions options;
+  options.verb = verb;
+  options.unit = "operations";
+  options.total = total;
+  Progress progress(options);
+  uint64_t next_look = kLookEvery;
+  const Clock::time_point start = Clock::now();
+  for (uint64_t done = 0; done < total; done += group) {
+    BOOST_OUTCOME_TRYV(do_group(done, std::min<uint64_t>(done + group, total)));
+    if (done < next_look) continue;
+    progress.Update(done);
+    next_look = done + kLookEvery;
+  }
+  BOOST_OUTCOME_TRYV(baseline.Finish());
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  return Json{{"operations", total},
+              {"seconds", seconds},
+              {"ops_per_second", seconds > 0 ? static_cast<double>(total) / seconds : 0}};
+}
+
+Result<std::unique_ptr<Baseline>> Open(uint64_t map_bytes) {
+  if (FLAGS_engine == "redis") return OpenRedis(FLAGS_socket, FLAGS_value_bytes);
+  return OpenLmdb(FLAGS_directory, map_bytes, FLAGS_value_bytes);
+}
+
+Result<Json> Run(Baseline& baseline) {
+  // Redis has two groups under way.
+  const size_t group =
+      FLAGS_engine == "redis" ? std::max<uint64_t>(FLAGS_in_flight / 2, 1) : FLAGS_in_flight;
+  Records records(KeyCodec(static_cast<uint32_t>(FLAGS_key_bytes)), group, FLAGS_value_bytes,
+                  FLAGS_seed);
+  Json json;
+  json["schema"] = 1;
+  json["engine"] = FLAGS_engine;
+  json["version"] = baseline.version();
+  json["description"] = baseline.description();
+  Result<Json> load = Measure("putting", FLAGS_records, group, baseline,
+                              [&](uint64_t first, uint64_t past) -> Status {
+                                records.BeginGroup();
+                                for (uint64_t id = first; id < past; ++id) records.AddPair(id);
+                                return baseline.Put(records.pairs());
+                              });
+  if (!load) return load.error();
+  json["load"] = load.value();
+  Random random(FLAGS_seed);
+  Result<Json> run = Measure("getting", FLAGS_operations, group, baseline,
+                             [&](uint64_t first, uint64_t past) -> Status {
+                               records.BeginGroup();
+                               for (uint64_t i = first; i < past; ++i)
+                                 records.AddName(random.Below(FLAGS_records));
+                               return baseline.Get(records.names());
+                             });
+  if (!run) return run.error();
+  json["run"] = run.value();
+  if (baseline.found() != FLAGS_operations) {
+    return MakeError(Code::kNotFound, "only " + std::to_string(baseline.found()) + " of " +
+                                          std::to_string(FLAGS_operations) +
+                                          " gets found a value as put");
+  }
+  return json;
+}
+
+int Main(int argc, char** argv) {
+  const ParsedFlags parsed = ParseFlags(kProgram, argc, argv);
+  if (parsed.exit_status) return *parsed.exit_status;
+  if (FLAGS_engine != "redis" && FLAGS_engine != "lmdb") {
+    return UsageError(kProgram, "--engine is redis or lmdb");
+  }
+  if (FLAGS_engine == "redis" ? FLAGS_socket.empty() : FLAGS_directory.empty()) {
+    return UsageError(kProgram,
+                      FLAGS_engine == "redis" ? "--socket is missing" : "--directory is missing");
+  }
+  if (FLAGS_key_bytes < kMinBenchKeyBytes || FLAGS_key_bytes > kMaxBenchKeyBytes ||
+      FLAGS_records == 0 || FLAGS_in_flight == 0 ||
+      !KeyCodec(static_cast<uint32_t>(FLAGS_key_bytes)).HasKeysFor(FLAGS_records)) {
+    return UsageError(kProgram, "no such records: see --key_bytes, --records, --in_flight");
+  }
+  const Result<uint64_t> map_bytes = ParseSize(FLAGS_map_bytes);
+  if (!map_bytes) return UsageError(kProgram, "--map_bytes: " + map_bytes.error().message);
+
+  const Result<std::unique_ptr<Baseline>> baseline = Open(map_bytes.value());
+  if (!baseline) return Failure(kProgram, baseline.error().ToString());
+  const Result<Json> json = Run(*baseline.value());
+  if (!json) return Failure(kProgram, json.error().ToString());
+  std::cout << json.value().dump(2) << std::endl;
+  return kExitSuccess;
+}
+
+}  // namespace
+}  // namespace gossamer::bench
+
+int main(int argc, char** argv) { return gossamer::bench::Main(argc, argv); }
