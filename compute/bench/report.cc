@@ -135,7 +135,8 @@ std::string Header(const BenchReport& report) {
           std::to_string(options.key_bytes) + " + " + std::to_string(options.value_bytes) + " B; " +
           HumanQuantity(options.threads, "thread") + ", ";
   text += options.batch > 1 ? "batches of " + std::to_string(options.batch)
-                            : HumanQuantity(options.coroutines, "coroutine") + " each";
+                            : HumanQuantity(options.coroutines, "coroutine");
+  if (options.threads > 1) text += " each";
   return text + "\n" + report.store_description + "\n";
 }
 
