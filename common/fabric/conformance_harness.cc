@@ -63,6 +63,10 @@ std::string FabricCaseName(const testing::TestParamInfo<FabricCase>& info) {
   return name;
 }
 
+void PrintTo(const FabricCase& fabric, std::ostream* out) {
+  *out << FabricCaseName(testing::TestParamInfo<FabricCase>(fabric, 0));
+}
+
 uint32_t TestControlHandler::Handle(uint64_t client_uuid, std::span<const std::byte> request,
                                     std::span<std::byte, kMaxControlBytes> reply) {
   if (request.empty() || request[0] == kEcho) {

@@ -41,6 +41,7 @@ struct FabricCase {
 // Those that GOSSAMER_TEST_FABRIC asks for.
 std::vector<FabricCase> FabricCases();
 std::string FabricCaseName(const testing::TestParamInfo<FabricCase>& info);
+void PrintTo(const FabricCase& fabric, std::ostream* out);  // for GoogleTest
 
 // Echoes, tells clients who they are, and counts who is gone.
 class TestControlHandler final : public ControlHandler {

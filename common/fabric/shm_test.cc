@@ -1,0 +1,248 @@
+// What the conformance suite cannot see of the shm fabric: socket paths, the journal, what is refused.
+#include "common/fabric/shm.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/fabric/shm_memory.h"
+#include "common/fabric/shm_queue_pair.h"
+#include "common/fabric/shm_socket.h"
+
+namespace gossamer::shm {
+namespace {
+
+class EmptyHandler final : public ControlHandler {
+ public:
+  uint32_t Handle(uint64_t, std::span<const std::byte>,
+                  std::span<std::byte, kMaxControlBytes>) override {
+    return 0;
+  }
+  void ClientGone(uint64_t) override {}
+};
+
+MemoryPortOptions SmallMemory(const std::string& listen = {}) {
+  MemoryPortOptions options;
+  options.region_bytes = 65536;
+  options.lock_table_bytes = 4096;
+  options.listen = listen;
+  return options;
+}
+
+class ShmFabric : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = std::filesystem::temp_directory_path() / "gossamer-shm-test-XXXXXX";
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    directory_ = name;
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+  std::string Path(const std::string& name) const { return directory_ / name; }
+
+  EmptyHandler handler_;
+
+ private:
+  std::filesystem::path directory_;
+};
+
+TEST_F(ShmFabric, ALivePathIsRefusedAndFreedWhenTheServerEnds) {
+  const std::string path = Path("a.sock");
+  {
+    const auto port = OpenMemoryPort(SmallMemory(path)).value();
+    ASSERT_TRUE(port->Start(handler_));
+    EXPECT_EQ(port->address(), path);
+    struct stat status{};
+    ASSERT_EQ(::stat(path.c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 0777, 0600U) << "others may connect";
+    const auto second = OpenMemoryPort(SmallMemory(path));
+    ASSERT_FALSE(second);
+    EXPECT_EQ(second.error().code, Code::kInvalidArgument);
+    EXPECT_NE(second.error().message.find("live memory server"), std::string::npos);
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(std::filesystem::path(path).parent_path()));
+  EXPECT_TRUE(OpenMemoryPort(SmallMemory(path)));
+}
+
+TEST_F(ShmFabric, AStalePathIsReplacedAndOtherFilesAreNot) {
+  const std::string stale = Path("stale.sock");
+  {
+    const UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    stale.copy(address.sun_path, sizeof address.sun_path - 1);
+    ASSERT_EQ(::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  }
+  EXPECT_TRUE(OpenMemoryPort(SmallMemory(stale)));
+
+  const std::string precious = Path("precious");
+  std::ofstream(precious) << "mine";
+  EXPECT_FALSE(OpenMemoryPort(SmallMemory(precious)));
+  EXPECT_TRUE(std::filesystem::exists(precious));
+}
+
+TEST_F(ShmFabric, UnusablePathsAndSizesAreInvalid) {
+  for (const std::string& path : {Path(std::string(200, 'x')), Path("a b"), Path("no/such/dir")}) {
+    const auto port = OpenMemoryPort(SmallMemory(path));
+    ASSERT_FALSE(port) << path;
+    EXPECT_EQ(port.error().code, Code::kInvalidArgument);
+  }
+  MemoryPortOptions options = SmallMemory();
+  options.region_bytes = 1000;
+  EXPECT_FALSE(OpenMemoryPort(options));
+  options = SmallMemory();
+  options.lock_table_bytes = 3000;
+  EXPECT_FALSE(OpenMemoryPort(options));
+}
+
+TEST_F(ShmFabric, FreshPathsDiffer) {
+  const auto first = OpenMemoryPort(SmallMemory()).value();
+  const auto second = OpenMemoryPort(SmallMemory()).value();
+  EXPECT_NE(first->address(), second->address());
+  EXPECT_EQ(first->address().find(' '), std::string::npos);
+}
+
+TEST_F(ShmFabric, SaysWhatItsMemoryIs) {
+  for (const bool in_process_only : {false, true}) {
+    for (const bool huge_pages : {false, true}) {
+      MemoryPortOptions options = SmallMemory();
+      options.region_bytes = uint64_t{4} << 20;
+      options.in_process_only = in_process_only;
+      options.huge_pages = huge_pages;
+      const std::string description = OpenMemoryPort(options).value()->memory_description();
+      if (huge_pages) {
+        EXPECT_TRUE(description.starts_with("2 MB pages") ||
+                    description.find("(no huge pages:") != std::string::npos)
+            << description;
+      } else {
+        EXPECT_EQ(description, "4 KB pages");
+      }
+    }
+  }
+}
+
+TEST_F(ShmFabric, AnEndpointOutlivesItsMemoryServer) {
+  auto memory = OpenMemoryPort(SmallMemory()).value();
+  ASSERT_TRUE(memory->Start(handler_));
+  ComputePortOptions options;
+  options.client_uuid = 5;
+  const auto compute = OpenComputePort(options).value();
+  ASSERT_TRUE(compute->Connect(ServerId{0}, memory->address()));
+  const auto endpoint = compute->NewEndpoint().value();
+  memory.reset();
+  const BufferLease buffer = endpoint->buffers().Allocate(64).value();
+  InlineBatch<1> batch;
+  batch.Add(Verb::Read(0, 64, buffer.address()));
+  endpoint->Post(batch);
+  EXPECT_EQ(endpoint->Poll(), 1U);
+  EXPECT_EQ(batch.status(), VerbStatus::kUnknown);
+}
+
+TEST_F(ShmFabric, ARestartedServerIsAnotherOne) {
+  const std::string path = Path("restart.sock");
+  auto memory = OpenMemoryPort(SmallMemory(path)).value();
+  ASSERT_TRUE(memory->Start(handler_));
+  memory->region()[0] = std::byte{1};
+  ComputePortOptions options;
+  options.client_uuid = 5;
+  const auto compute = OpenComputePort(options).value();
+  ASSERT_TRUE(compute->Connect(ServerId{0}, path));
+  const auto endpoint = compute->NewEndpoint().value();
+  memory.reset();
+  memory = OpenMemoryPort(SmallMemory(path)).value();
+  ASSERT_TRUE(memory->Start(handler_));
+  memory->region()[0] = std::byte{2};
+  ASSERT_TRUE(endpoint->Reconnect(ServerId{0}));
+  const BufferLease buffer = endpoint->buffers().Allocate(64).value();
+  InlineBatch<1> batch;
+  batch.Add(Verb::Read(0, 1, buffer.address()));
+  endpoint->Post(batch);
+  EXPECT_EQ(endpoint->Poll(), 1U);
+  EXPECT_EQ(batch.status(), VerbStatus::kSuccess);
+  EXPECT_EQ(*buffer.data(), std::byte{2});
+}
+
+TEST_F(ShmFabric, AClientThatSpeaksNonsenseIsCutOff) {
+  const auto memory = OpenMemoryPort(SmallMemory()).value();
+  ASSERT_TRUE(memory->Start(handler_));
+  for (const size_t bytes : {size_t{1}, sizeof(Hello), sizeof(Call)}) {
+    const UniqueFd socket = ConnectSocket(memory->address(), 5000).value();
+    const std::vector<std::byte> nonsense(bytes, std::byte{0x42});
+    ASSERT_EQ(SendMessage(socket, nonsense, {}, true), Transfer::kDone);
+    Transfer last = Transfer::kDone;
+    for (size_t received = 0; last == Transfer::kDone;) {
+      Welcome welcome;
+      last = ReceiveMessage(socket, std::as_writable_bytes(std::span(&welcome, 1)), &received,
+                            nullptr, true);
+      if (last == Transfer::kDone) {
+        EXPECT_EQ(welcome.accepted, 0U);
+      }
+    }
+    EXPECT_EQ(last, Transfer::kLost);
+  }
+}
+
+TEST_F(ShmFabric, UuidZeroIsInvalid) {
+  EXPECT_EQ(OpenComputePort(ComputePortOptions{}).error().code, Code::kInvalidArgument);
+}
+
+class Journal : public testing::Test {
+ protected:
+  void SetUp() override {
+    memory_ = SharedMemory::Create(SmallMemory()).value();
+    page_ = std::make_unique<QueuePairPage>();
+    page_->journal.payload.fill(std::byte{7});
+  }
+  // What a client leaves that dies between `valid` and its last byte.
+  void LeaveBehind(uint32_t space, uint64_t offset, uint32_t length) {
+    page_->journal.space = space;
+    page_->journal.offset = offset;
+    page_->journal.length = length;
+    page_->journal.valid = 1;
+  }
+  std::span<std::byte> region() { return {memory_->view(Space::kRegion).data, 65536}; }
+  auto Sevens() { return std::count(region().begin(), region().end(), std::byte{7}); }
+
+  std::shared_ptr<SharedMemory> memory_;
+  std::unique_ptr<QueuePairPage> page_;
+};
+
+TEST_F(Journal, FinishesTheWriteInProgress) {
+  LeaveBehind(0, 65536 - 4096, 4096);
+  EXPECT_TRUE(FinishWrite(page_->journal, *memory_));
+  EXPECT_EQ(Sevens(), 4096);
+  EXPECT_EQ(region().back(), std::byte{7});
+}
+
+TEST_F(Journal, NothingInProgressIsNothingToFinish) {
+  EXPECT_FALSE(FinishWrite(page_->journal, *memory_));
+  JournalledWrite(page_->journal, memory_->view(Space::kRegion), Space::kRegion, 100, 3,
+                  page_->journal.payload.data() + 64);
+  EXPECT_EQ(Sevens(), 3);
+  EXPECT_FALSE(FinishWrite(page_->journal, *memory_));
+}
+
+TEST_F(Journal, IsNotTrusted) {
+  LeaveBehind(0, 65536 - 4095, 4096);
+  EXPECT_FALSE(FinishWrite(page_->journal, *memory_));
+  LeaveBehind(0, ~uint64_t{0} - 10, 64);
+  EXPECT_FALSE(FinishWrite(page_->journal, *memory_));
+  LeaveBehind(0, 0, kPathMtu + 1);
+  EXPECT_FALSE(FinishWrite(page_->journal, *memory_));
+  LeaveBehind(2, 0, 64);
+  EXPECT_FALSE(FinishWrite(page_->journal, *memory_));
+  LeaveBehind(0, 0, 0);
+  EXPECT_FALSE(FinishWrite(page_->journal, *memory_));
+  EXPECT_EQ(Sevens(), 0);
+}
+
+}  // namespace
+}  // namespace gossamer::shm
