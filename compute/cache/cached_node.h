@@ -1,0 +1,77 @@
+// CachedNode: an internal node as the cache keeps it, made for searching.
+//
+// Immutable once made, but for the overflow hints and the reference bit. One allocation:
+//   CachedNode | prefixes[count] | children[count] | hints[count] (level 1) | ends[count] | separators
+// The search compares 8-byte prefixes and looks at whole separators only where those are equal.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <span>
+
+#include "proto/internal_node.h"
+#include "proto/key.h"
+#include "proto/remote_ptr.h"
+
+namespace gossamer {
+
+class CachedNode {
+ public:
+  // Freed by `Free`.
+  static CachedNode* Make(RemotePtr pointer, const InternalNode& node);
+  static void Free(void* node);
+
+  RemotePtr pointer() const { return pointer_; }
+  NodeVersion version() const { return version_; }
+  uint32_t level() const { return level_; }
+  uint32_t count() const { return count_; }
+  KeyView low() const { return separator(0); }
+  const HighFence& high() const { return high_; }
+  size_t bytes() const { return bytes_; }
+
+  // The child whose range has `key` (covered).
+  uint32_t ChildIndex(KeyView key) const;
+  // The last child whose range starts below `bound` (low() < bound).
+  uint32_t ChildIndexBelow(KeyView bound) const;
+  KeyView separator(uint32_t i) const {
+    const uint32_t start = i == 0 ? 0 : ends()[i - 1];
+    return {separators() + start, ends()[i] - start};
+  }
+  RemotePtr child(uint32_t i) const { return RemotePtr::FromWord(children()[i]); }
+  // The overflow hint of a leaf (level 1 only).
+  std::atomic<uint64_t>& hint(uint32_t i) const { return hints()[i]; }
+
+  // For the cache: second-chance bit and the chain of its bucket.
+  mutable std::atomic<bool> referenced{true};
+  std::atomic<CachedNode*> next{nullptr};
+  size_t clock_index = 0;  // under the mutex of the cache
+
+ private:
+  CachedNode() = default;
+
+  const std::byte* tail() const { return reinterpret_cast<const std::byte*>(this + 1); }
+  std::byte* tail() { return reinterpret_cast<std::byte*>(this + 1); }
+  const uint64_t* prefixes() const { return reinterpret_cast<const uint64_t*>(tail()); }
+  const uint64_t* children() const { return prefixes() + count_; }
+  std::atomic<uint64_t>* hints() const {
+    return reinterpret_cast<std::atomic<uint64_t>*>(const_cast<uint64_t*>(children() + count_));
+  }
+  const uint32_t* ends() const {
+    return reinterpret_cast<const uint32_t*>(children() + (level_ == 1 ? 2 : 1) * count_);
+  }
+  const char* separators() const { return reinterpret_cast<const char*>(ends() + count_); }
+  // The number of separators <= key.
+  uint32_t CountNotAbove(KeyView key) const;
+
+  RemotePtr pointer_;
+  HighFence high_;
+  NodeVersion version_{0};
+  uint32_t level_ = 0;
+  uint32_t count_ = 0;
+  uint32_t bytes_ = 0;
+};
+
+}  // namespace gossamer

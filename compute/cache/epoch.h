@@ -1,0 +1,104 @@
+// Epoch-based reclamation: readers without locks, memory freed when nobody can still see it.
+//
+// A reader announces the global epoch while it looks (`EpochReader::Guard`); what a writer unlinks is freed once
+// every reader has been seen idle or in a later epoch. Source: Fraser, "Practical lock-freedom" (2004).
+// Thread-safety: a reader belongs to one thread; `Retire` and `Collect` are called under the owner's lock.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace gossamer {
+
+class EpochDomain;
+
+class EpochReader {
+ public:
+  explicit EpochReader(EpochDomain& domain);
+  ~EpochReader();
+  EpochReader(const EpochReader&) = delete;
+  EpochReader& operator=(const EpochReader&) = delete;
+
+  // Pointers read inside a guard's life stay valid until its end. Not nested, not held across a wait.
+  class Guard {
+   public:
+    explicit Guard(EpochReader& reader);
+    ~Guard() { reader_.announced_.store(0, std::memory_order_release); }
+    Guard(const Guard&) = delete;
+    Guard& operator=(const Guard&) = delete;
+
+   private:
+    EpochReader& reader_;
+  };
+
+ private:
+  friend class EpochDomain;
+  EpochDomain& domain_;
+  alignas(64) std::atomic<uint64_t> announced_{0};  // 0: idle
+};
+
+class EpochDomain {
+ public:
+  EpochDomain() = default;
+  ~EpochDomain() {
+    for (Retired& retired : retired_) retired.free(retired.object);
+  }
+
+  // Frees `object` with `free` when no reader can see it any more.
+  void Retire(void* object, void (*free)(void*)) {
+    retired_.push_back({epoch_.fetch_add(1, std::memory_order_seq_cst), object, free});
+    if (retired_.size() >= kCollectAt) Collect();
+  }
+
+ private:
+  friend class EpochReader;
+  static constexpr size_t kCollectAt = 64;
+
+  struct Retired {
+    uint64_t epoch;
+    void* object;
+    void (*free)(void*);
+  };
+
+  void Collect() {
+    uint64_t oldest = epoch_.load(std::memory_order_seq_cst);
+    {
+      const std::lock_guard lock(readers_mutex_);
+      for (const EpochReader* reader : readers_) {
+        const uint64_t announced = reader->announced_.load(std::memory_order_seq_cst);
+        if (announced != 0 && announced < oldest) oldest = announced;
+      }
+    }
+    std::erase_if(retired_, [oldest](const Retired& retired) {
+      if (retired.epoch >= oldest) return false;
+      retired.free(retired.object);
+      return true;
+    });
+  }
+
+  std::atomic<uint64_t> epoch_{1};
+  std::mutex readers_mutex_;
+  std::vector<EpochReader*> readers_;
+  std::vector<Retired> retired_;
+};
+
+inline EpochReader::EpochReader(EpochDomain& domain) : domain_(domain) {
+  const std::lock_guard lock(domain_.readers_mutex_);
+  domain_.readers_.push_back(this);
+}
+
+inline EpochReader::~EpochReader() {
+  const std::lock_guard lock(domain_.readers_mutex_);
+  std::erase(domain_.readers_, this);
+}
+
+inline EpochReader::Guard::Guard(EpochReader& reader) : reader_(reader) {
+  reader_.announced_.store(reader_.domain_.epoch_.load(std::memory_order_relaxed),
+                           std::memory_order_seq_cst);
+}
+
+}  // namespace gossamer

@@ -1,0 +1,209 @@
+// Read side: no allocation, no lock, no virtual call.
+#include "compute/cache/node_cache.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace gossamer {
+namespace {
+
+// A node of 1 KB takes about this much here; one bucket for each.
+constexpr uint64_t kBytesPerBucket = 1024;
+constexpr uint64_t kMinBuckets = 64;
+
+bool IsNewer(NodeVersion a, NodeVersion b) {
+  return static_cast<int32_t>(static_cast<uint32_t>(a) - static_cast<uint32_t>(b)) > 0;
+}
+
+}  // namespace
+
+NodeCache::NodeCache(uint64_t max_bytes)
+    : max_bytes_(max_bytes),
+      bucket_mask_(std::bit_ceil(std::max(max_bytes / kBytesPerBucket, kMinBuckets)) - 1),
+      buckets_(new std::atomic<CachedNode*>[bucket_mask_ + 1]()) {}
+
+NodeCache::~NodeCache() {
+  for (CachedNode* node : clock_) CachedNode::Free(node);
+}
+
+std::atomic<CachedNode*>& NodeCache::Bucket(RemotePtr pointer) const {
+  const uint64_t hash = (pointer.word() / kNodeAlignment) * 0x9e3779b97f4a7c15u;
+  return buckets_[(hash >> 32) & bucket_mask_];
+}
+
+// Sequentially consistent, with the stores of Link and Unlink: a reader that the epochs took for idle when
+// a node was retired must not find that node afterwards. On x86-64 such a load costs nothing.
+const CachedNode* NodeCache::Lookup(RemotePtr pointer) const {
+  const CachedNode* node = Bucket(pointer).load(std::memory_order_seq_cst);
+  while (node != nullptr && node->pointer() != pointer) {
+    node = node->next.load(std::memory_order_seq_cst);
+  }
+  if (node != nullptr && !node->referenced.load(std::memory_order_relaxed)) {
+    node->referenced.store(true, std::memory_order_relaxed);
+  }
+  return node;
+}
+
+NodeCache::Step NodeCache::FindFrom(Reader& reader, const Step& from, const SearchGoal& goal,
+                                    uint32_t level) const {
+  Step step = from;
+  const EpochReader::Guard guard(reader);
+  while (step.level > level) {
+    const CachedNode* node = Lookup(step.node);
+    // A range that has shrunk since the parent was read: read the node again.
+    if (node == nullptr || goal.IsBefore(node->low()) || goal.IsBeyond(node->high())) break;
+    const uint32_t index = goal.Choose(*node, node->count());
+    step.parent = step.node;
+    step.node = node->child(index);
+    step.low = Key(node->separator(index));
+    step.hint = step.level == 1 ? node->hint(index).load(std::memory_order_relaxed) : 0;
+    --step.level;
+  }
+  return step;
+}
+
+std::optional<NodeCache::Step> NodeCache::Find(Reader& reader, const SearchGoal& goal,
+                                               uint32_t level) const {
+  const RootWord root = this->root();
+  if (root.word() == 0) return std::nullopt;
+  return FindFrom(reader, Step{root.pointer(), root.level(), RemotePtr(), 0, Key()}, goal, level);
+}
+
+template <typename Visit>
+bool NodeCache::VisitParent(Reader& reader, const SearchGoal& goal, Visit&& visit) const {
+  const std::optional<Step> step = Find(reader, goal, 1);
+  if (!step || step->level != 1) return false;
+  const EpochReader::Guard guard(reader);
+  const CachedNode* node = Lookup(step->node);
+  if (node == nullptr || goal.IsBefore(node->low()) || goal.IsBeyond(node->high())) return false;
+  visit(*node);
+  return true;
+}
+
+size_t NodeCache::CollectRight(Reader& reader, KeyView key, size_t limit,
+                               std::vector<LeafRef>& leaves) const {
+  size_t found = 0;
+  HighFence from = HighFence::At(key);
+  while (found < limit && !from.infinite) {
+    const SearchGoal goal = SearchGoal::Covering(from.key);
+    const bool cached = VisitParent(reader, goal, [&](const CachedNode& node) {
+      for (uint32_t i = goal.Choose(node, node.count()); i < node.count() && found < limit; ++i) {
+        leaves.push_back({node.child(i), node.pointer(), Key(node.separator(i))});
+        ++found;
+      }
+      from = node.high();
+    });
+    if (!cached) break;
+  }
+  return found;
+}
+
+size_t NodeCache::CollectLeft(Reader& reader, const HighFence& bound, size_t limit,
+                              std::vector<LeafRef>& leaves) const {
+  size_t found = 0;
+  HighFence below = bound;
+  while (found < limit && (below.infinite || !below.key.view().empty())) {
+    const SearchGoal goal = SearchGoal::Below(below);
+    const bool cached = VisitParent(reader, goal, [&](const CachedNode& node) {
+      for (uint32_t i = goal.Choose(node, node.count()) + 1; i-- > 0 && found < limit;) {
+        leaves.push_back({node.child(i), node.pointer(), Key(node.separator(i))});
+        ++found;
+      }
+      below = HighFence::At(node.low());
+    });
+    if (!cached) break;
+  }
+  return found;
+}
+
+std::atomic<uint64_t>* NodeCache::FindHint(RemotePtr parent, KeyView key, RemotePtr leaf) const {
+  const CachedNode* node = Lookup(parent);
+  if (node == nullptr || node->level() != 1 || node->low() > key || !node->high().Admits(key)) {
+    return nullptr;
+  }
+  const uint32_t index = node->ChildIndex(key);
+  return node->child(index) == leaf ? &node->hint(index) : nullptr;
+}
+
+void NodeCache::AddHint(Reader& reader, RemotePtr parent, KeyView key, RemotePtr leaf,
+                        uint64_t bits) {
+  const EpochReader::Guard guard(reader);
+  std::atomic<uint64_t>* hint = FindHint(parent, key, leaf);
+  if (hint != nullptr) hint->fetch_or(bits, std::memory_order_relaxed);
+}
+
+void NodeCache::ReplaceHint(Reader& reader, RemotePtr parent, KeyView key, RemotePtr leaf,
+                            uint64_t bits) {
+  const EpochReader::Guard guard(reader);
+  std::atomic<uint64_t>* hint = FindHint(parent, key, leaf);
+  if (hint != nullptr) hint->store(bits, std::memory_order_relaxed);
+}
+
+void NodeCache::Insert(RemotePtr pointer, const InternalNode& node) {
+  CachedNode* fresh = CachedNode::Make(pointer, node);
+  const std::lock_guard lock(mutex_);
+  auto* old = const_cast<CachedNode*>(Lookup(pointer));
+  if (old != nullptr && IsNewer(old->version(), fresh->version())) {
+    CachedNode::Free(fresh);
+    return;
+  }
+  if (old != nullptr) {
+    if (fresh->level() == 1) {
+      // Both are sorted by separator, and children only ever move right: one pass finds those that stay.
+      for (uint32_t i = 0, j = 0; i < fresh->count() && j < old->count(); ++j) {
+        while (i < fresh->count() && fresh->separator(i) < old->separator(j)) ++i;
+        if (i < fresh->count() && fresh->child(i) == old->child(j)) {
+          fresh->hint(i).store(old->hint(j).load(std::memory_order_relaxed),
+                               std::memory_order_relaxed);
+        }
+      }
+    }
+    Unlink(old);
+  }
+  Link(fresh);
+  EvictDownTo(max_bytes_);
+}
+
+void NodeCache::Invalidate(RemotePtr pointer) {
+  const std::lock_guard lock(mutex_);
+  auto* node = const_cast<CachedNode*>(Lookup(pointer));
+  if (node != nullptr) Unlink(node);
+}
+
+void NodeCache::Link(CachedNode* node) {
+  std::atomic<CachedNode*>& bucket = Bucket(node->pointer());
+  node->next.store(bucket.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  bucket.store(node, std::memory_order_seq_cst);
+  node->clock_index = clock_.size();
+  clock_.push_back(node);
+  bytes_.fetch_add(node->bytes(), std::memory_order_relaxed);
+}
+
+// Readers that stand on the node go on along its `next`, which stays as it is.
+void NodeCache::Unlink(CachedNode* node) {
+  std::atomic<CachedNode*>* link = &Bucket(node->pointer());
+  while (link->load(std::memory_order_relaxed) != node) {
+    link = &link->load(std::memory_order_relaxed)->next;
+  }
+  link->store(node->next.load(std::memory_order_relaxed), std::memory_order_seq_cst);
+  clock_[node->clock_index] = clock_.back();
+  clock_[node->clock_index]->clock_index = node->clock_index;
+  clock_.pop_back();
+  bytes_.fetch_sub(node->bytes(), std::memory_order_relaxed);
+  epochs_.Retire(node, &CachedNode::Free);
+}
+
+void NodeCache::EvictDownTo(uint64_t max_bytes) {
+  while (bytes() > max_bytes && !clock_.empty()) {
+    if (hand_ >= clock_.size()) hand_ = 0;
+    CachedNode* node = clock_[hand_];
+    if (node->referenced.exchange(false, std::memory_order_relaxed)) {
+      ++hand_;
+      continue;
+    }
+    Unlink(node);
+    evictions_.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+}  // namespace gossamer

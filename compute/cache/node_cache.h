@@ -1,0 +1,107 @@
+// NodeCache: the internal nodes that a compute server remembers, and the root word.
+//
+// Answers "which leaf, with which hint, for this key" without a lock on the read side and without a round
+// trip when every node of the path is there. A stale answer is harmless: fences in the leaf tell (design
+// section 4); whoever finds one calls `Invalidate`. Bounded in bytes; evicts by second chance.
+//
+// Thread-safety: all threads of a compute server share it; each has a `Reader`. Lookups never block and allocate
+// nothing; changes take a mutex for the time of a few pointer writes.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "compute/cache/cached_node.h"
+#include "compute/cache/epoch.h"
+#include "compute/cache/search_goal.h"
+#include "gossamer/counters.h"
+#include "proto/key.h"
+#include "proto/remote_ptr.h"
+
+namespace gossamer {
+
+class NodeCache {
+ public:
+  using Reader = EpochReader;
+
+  // Where a descent got to without a round trip.
+  struct Step {
+    RemotePtr node;  // the node sought, if level is the level sought; else the first one not cached
+    uint32_t level = 0;
+    RemotePtr parent;   // the cached node that named it; null: the root word did
+    uint64_t hint = 0;  // OverflowHint of `node`, if it is a leaf with a cached parent
+    Key low;            // the low fence that the parent states for it
+  };
+
+  // One leaf of a run of neighbours.
+  struct LeafRef {
+    RemotePtr leaf;
+    RemotePtr parent;
+    Key low;
+  };
+
+  // Holds at most `max_bytes` of nodes.
+  explicit NodeCache(uint64_t max_bytes);
+  ~NodeCache();
+  NodeCache(const NodeCache&) = delete;
+  NodeCache& operator=(const NodeCache&) = delete;
+
+  EpochDomain& epochs() { return epochs_; }
+
+  RootWord root() const { return RootWord::FromWord(root_.load(std::memory_order_acquire)); }
+  void SetRoot(RootWord root) { root_.store(root.word(), std::memory_order_release); }
+
+  // Descends from the root to `level`. Nothing when the root word is unknown.
+  std::optional<Step> Find(Reader& reader, const SearchGoal& goal, uint32_t level) const;
+  // Descends from `from`, as far as nodes are cached.
+  Step FindFrom(Reader& reader, const Step& from, const SearchGoal& goal, uint32_t level) const;
+  // Appends up to `limit` neighbouring leaves as far as their parents are cached: the one for `key` first, then
+  // those right of it. Returns how many.
+  size_t CollectRight(Reader& reader, KeyView key, size_t limit,
+                      std::vector<LeafRef>& leaves) const;
+  // The last leaf that starts below `bound` first, then those left of it.
+  size_t CollectLeft(Reader& reader, const HighFence& bound, size_t limit,
+                     std::vector<LeafRef>& leaves) const;
+
+  // Remembers `node` as read or written whole at `pointer`, unless a newer version is there. Hints of children
+  // that stay are kept.
+  void Insert(RemotePtr pointer, const InternalNode& node);
+  // Forgets the node; nothing happens if it is not there.
+  void Invalidate(RemotePtr pointer);
+  // Sets the hint of the leaf `leaf` under `parent`: `bits` are added, or replace what was known.
+  void AddHint(Reader& reader, RemotePtr parent, KeyView key, RemotePtr leaf, uint64_t bits);
+  void ReplaceHint(Reader& reader, RemotePtr parent, KeyView key, RemotePtr leaf, uint64_t bits);
+
+  uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+  uint64_t evictions() const { return evictions_.load(std::memory_order_relaxed); }
+
+ private:
+  const CachedNode* Lookup(RemotePtr pointer) const;
+  // Looks up the node at level 1 for `goal`, calls visit(node) inside a guard. False if it is not cached.
+  template <typename Visit>
+  bool VisitParent(Reader& reader, const SearchGoal& goal, Visit&& visit) const;
+  std::atomic<uint64_t>* FindHint(RemotePtr parent, KeyView key, RemotePtr leaf) const;
+  std::atomic<CachedNode*>& Bucket(RemotePtr pointer) const;
+  // Under mutex_:
+  void Link(CachedNode* node);
+  void Unlink(CachedNode* node);
+  void EvictDownTo(uint64_t max_bytes);
+
+  const uint64_t max_bytes_;
+  const size_t bucket_mask_;
+  const std::unique_ptr<std::atomic<CachedNode*>[]> buckets_;
+  std::atomic<uint64_t> root_{0};
+  std::atomic<uint64_t> bytes_{0};
+  std::atomic<uint64_t> evictions_{0};
+
+  std::mutex mutex_;
+  EpochDomain epochs_;
+  std::vector<CachedNode*> clock_;  // all nodes, in the order of the second-chance hand
+  size_t hand_ = 0;
+};
+
+}  // namespace gossamer

@@ -1,0 +1,48 @@
+// Typed calls to a memory server's control service.
+#pragma once
+
+#include <cstring>
+#include <string>
+
+#include "common/fabric/fabric.h"
+#include "common/status.h"
+#include "common/task.h"
+#include "proto/control.h"
+
+namespace gossamer {
+
+// Sends `request` to `server` and waits for its reply. 1 round trip, 1 SEND. NodeUnreachable when the server does
+// not answer; otherwise the error that the server answered with.
+template <typename Reply, typename Request>
+Task<Result<Reply>> CallControl(Endpoint& endpoint, ServerId server, Request request) {
+  ControlCall call;
+  call.server = server;
+  call.request_bytes = sizeof request;
+  std::memcpy(call.request.data(), &request, sizeof request);
+  co_await endpoint.Execute(call);
+  if (call.status != VerbStatus::kSuccess) {
+    co_return MakeError(Code::kNodeUnreachable,
+                        "memory server " + std::to_string(ToInteger(server)) +
+                            " does not answer (" + std::string(VerbStatusName(call.status)) + ")");
+  }
+  control::Header header;
+  if (call.reply_bytes >= sizeof header) {
+    std::memcpy(&header, call.reply.data(), sizeof header);
+    if (header.type == control::Type::kError && call.reply_bytes == sizeof(control::ErrorReply)) {
+      control::ErrorReply error;
+      std::memcpy(&error, call.reply.data(), sizeof error);
+      const size_t length = std::min<size_t>(error.message_bytes, sizeof error.message);
+      co_return MakeError(static_cast<Code>(error.code), std::string(error.message, length));
+    }
+    if (header.type == request.header.type && call.reply_bytes == sizeof(Reply)) {
+      Reply reply;
+      std::memcpy(&reply, call.reply.data(), sizeof reply);
+      co_return reply;
+    }
+  }
+  co_return MakeError(Code::kCorruption, "memory server " + std::to_string(ToInteger(server)) +
+                                             " answered a control message with " +
+                                             std::to_string(call.reply_bytes) + " unknown bytes");
+}
+
+}  // namespace gossamer

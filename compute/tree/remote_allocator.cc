@@ -1,0 +1,190 @@
+#include "compute/tree/remote_allocator.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "compute/tree/control_client.h"
+
+namespace gossamer {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+// A server found full is asked again after this long: others may have given memory back.
+constexpr std::chrono::milliseconds kFullRetry{500};
+// "Clearly fuller": so many allocations, and this fraction, ahead of the server least used.
+constexpr uint64_t kSlackNodes = 8;
+constexpr uint64_t kSlackFraction = 8;
+// Of the extents at hand, so many are tried before a new one is asked for.
+constexpr size_t kExtentsTried = 8;
+// Memory goes back in multiples of this, so that it is aligned for whatever it serves next.
+constexpr uint64_t kReleaseGrain = 4096;
+
+}  // namespace
+
+Task<Result<RemotePtr>> RemoteAllocator::AllocateNode(Endpoint& endpoint, ServerId near,
+                                                      WireCounts& wire) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!returned_nodes_.empty()) {
+      const RemotePtr node = returned_nodes_.back();
+      returned_nodes_.pop_back();
+      co_return node;
+    }
+  }
+  ServerId server{0};
+  const Result<uint64_t> offset =
+      co_await Allocate(endpoint, near, control::ExtentKind::kNodes, node_bytes_, wire, server);
+  if (!offset) co_return offset.error();
+  co_return RemotePtr(server, offset.value(), 0);
+}
+
+Task<Result<BlockPtr>> RemoteAllocator::AllocateBlock(Endpoint& endpoint, uint32_t length,
+                                                      WireCounts& wire) {
+  const uint32_t bytes = BlockBytes(length);
+  {
+    const std::lock_guard lock(mutex_);
+    std::deque<FreedBlock>& freed = freed_blocks_[bytes];
+    if (!freed.empty() && freed.front().reusable_at <= SteadyClock::now()) {
+      const BlockPtr block = freed.front().pointer;
+      freed.pop_front();
+      co_return block.NextGeneration();
+    }
+  }
+  ServerId server{0};
+  const Result<uint64_t> offset =
+      co_await Allocate(endpoint, std::nullopt, control::ExtentKind::kBlocks, bytes, wire, server);
+  if (offset) co_return BlockPtr(server, offset.value(), 0);
+  // Better memory that a late reader may still look at (it will notice) than none.
+  const std::lock_guard lock(mutex_);
+  std::deque<FreedBlock>& freed = freed_blocks_[bytes];
+  if (freed.empty()) co_return offset.error();
+  const BlockPtr block = freed.front().pointer;
+  freed.pop_front();
+  co_return block.NextGeneration();
+}
+
+void RemoteAllocator::ReturnNode(RemotePtr node) {
+  const std::lock_guard lock(mutex_);
+  returned_nodes_.push_back(node);
+}
+
+void RemoteAllocator::FreeBlock(const BlockRef& block) {
+  const std::lock_guard lock(mutex_);
+  freed_blocks_[BlockBytes(block.length)].push_back({block.ptr(), SteadyClock::now() + kGrace});
+}
+
+std::vector<ServerId> RemoteAllocator::Preference(std::optional<ServerId> near) {
+  const SteadyClock::time_point now = SteadyClock::now();
+  const std::vector<const ServerInfo*> servers = servers_.All();
+  const std::lock_guard lock(mutex_);
+  std::vector<ServerId> order;
+  for (const ServerInfo* server : servers) {
+    if (state_[server->id].full_until <= now) order.push_back(server->id);
+  }
+  std::stable_sort(order.begin(), order.end(), [this](ServerId a, ServerId b) {
+    return state_[a].allocated_bytes < state_[b].allocated_bytes;
+  });
+  const auto at = near ? std::find(order.begin(), order.end(), *near) : order.end();
+  if (at == order.end()) return order;
+  const uint64_t least = state_[order.front()].allocated_bytes;
+  const uint64_t here = state_[*near].allocated_bytes;
+  if (here <= least + least / kSlackFraction + kSlackNodes * node_bytes_) {
+    std::rotate(order.begin(), at, at + 1);
+  }
+  return order;
+}
+
+std::optional<uint64_t> RemoteAllocator::Cut(ServerId server, control::ExtentKind kind,
+                                             uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  PerServer& state = state_[server];
+  const uint64_t alignment = kind == control::ExtentKind::kNodes ? node_bytes_ : kBlockAlignment;
+  std::vector<Extent>& extents = state.of(kind);
+  const size_t oldest = extents.size() - std::min(extents.size(), kExtentsTried);
+  for (size_t i = extents.size(); i-- > oldest;) {
+    Extent& extent = extents[i];
+    const uint64_t offset = (extent.next + alignment - 1) / alignment * alignment;
+    if (offset + bytes > extent.end) continue;
+    extent.next = offset + bytes;
+    state.allocated_bytes += bytes;
+    return offset;
+  }
+  return std::nullopt;
+}
+
+Task<Result<uint64_t>> RemoteAllocator::Allocate(Endpoint& endpoint, std::optional<ServerId> near,
+                                                 control::ExtentKind kind, uint64_t bytes,
+                                                 WireCounts& wire, ServerId& chosen) {
+  std::string refusals;
+  const std::vector<ServerId> order = Preference(near);
+  for (const ServerId server : order) {
+    chosen = server;
+    for (;;) {
+      const std::optional<uint64_t> offset = Cut(server, kind, bytes);
+      if (offset) co_return *offset;
+      const Status refilled = co_await Refill(endpoint, server, kind, bytes, wire);
+      if (refilled) continue;
+      if (refilled.error().code != Code::kExhausted) co_return refilled.error();
+      refusals += "; server " + std::to_string(ToInteger(server)) + ": " + refilled.error().message;
+      break;
+    }
+  }
+  co_return MakeError(Code::kExhausted, "no remote memory for " + std::to_string(bytes) +
+                                            " bytes: delete data, or start another memory server" +
+                                            refusals);
+}
+
+Task<Status> RemoteAllocator::Refill(Endpoint& endpoint, ServerId server, control::ExtentKind kind,
+                                     uint64_t bytes, WireCounts& wire) {
+  control::AllocateRequest request;
+  request.bytes = bytes;
+  request.kind = kind;
+  ++wire.sends;
+  ++wire.round_trips;
+  const Result<control::AllocateReply> reply =
+      co_await CallControl<control::AllocateReply>(endpoint, server, request);
+  const std::lock_guard lock(mutex_);
+  PerServer& state = state_[server];
+  if (!reply) {
+    if (reply.error().code == Code::kExhausted) {
+      state.full_until = SteadyClock::now() + kFullRetry;
+    }
+    co_return reply.error();
+  }
+  std::vector<Extent>& extents = state.of(kind);
+  const Extent fresh{reply.value().offset, reply.value().offset + reply.value().bytes};
+  if (!extents.empty() && extents.back().end == fresh.next) {
+    extents.back().end = fresh.end;  // The server found room right behind.
+  } else {
+    extents.push_back(fresh);
+  }
+  co_return Ok();
+}
+
+Task<void> RemoteAllocator::ReleaseAll(Endpoint& endpoint) {
+  std::vector<std::pair<ServerId, Extent>> unused;
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto& [server, state] : state_) {
+      for (std::vector<Extent>* extents : {&state.nodes, &state.blocks}) {
+        for (const Extent& extent : *extents) {
+          const uint64_t from = (extent.next + kReleaseGrain - 1) / kReleaseGrain * kReleaseGrain;
+          if (from < extent.end) unused.push_back({server, Extent{from, extent.end}});
+        }
+        extents->clear();
+      }
+    }
+  }
+  for (const auto& [server, extent] : unused) {
+    control::ReleaseRequest request;
+    request.offset = extent.next;
+    request.bytes = extent.end - extent.next;
+    const Result<control::ReleaseReply> reply =
+        co_await CallControl<control::ReleaseReply>(endpoint, server, request);
+    if (!reply) co_return;  // The server is gone, and its memory with it.
+  }
+}
+
+}  // namespace gossamer

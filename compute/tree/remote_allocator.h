@@ -1,0 +1,88 @@
+// RemoteAllocator: where a compute server carves nodes and value blocks from.
+//
+// Memory servers hand out extents by RPC; nodes and blocks are carved from them here, so that the usual allocation
+// costs no round trip. A freed block waits `kGrace` before its memory is used again, under a new generation: a
+// reader that still holds the old pointer rejects what it finds, grace or not. Never-used rests go
+// back to the servers when the store is closed.
+//
+// Thread-safety: shared by the sessions of a store; a mutex is held for pointer arithmetic only.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "common/fabric/fabric.h"
+#include "common/status.h"
+#include "common/task.h"
+#include "compute/tree/servers.h"
+#include "gossamer/counters.h"
+#include "proto/control.h"
+#include "proto/value_block.h"
+
+namespace gossamer {
+
+class RemoteAllocator {
+ public:
+  static constexpr std::chrono::milliseconds kGrace{1000};
+
+  RemoteAllocator(const Servers& servers, uint32_t node_bytes)
+      : servers_(servers), node_bytes_(node_bytes) {}
+
+  // A node on `near`'s server, unless that server is clearly fuller than the emptiest (design section 5), or full.
+  // Exhausted when all are full. Counts its control messages in `wire`.
+  Task<Result<RemotePtr>> AllocateNode(Endpoint& endpoint, ServerId near, WireCounts& wire);
+  // A block for a value of `length` bytes, on the server least used by this compute server.
+  Task<Result<BlockPtr>> AllocateBlock(Endpoint& endpoint, uint32_t length, WireCounts& wire);
+  // Takes back a node that was never reachable.
+  void ReturnNode(RemotePtr node);
+  // Takes back a block that no entry refers to any more.
+  void FreeBlock(const BlockRef& block);
+
+  // Gives never-used memory back to the servers; best effort.
+  Task<void> ReleaseAll(Endpoint& endpoint);
+
+ private:
+  struct Extent {
+    uint64_t next = 0;
+    uint64_t end = 0;
+  };
+  struct PerServer {
+    std::vector<Extent> nodes;  // the newest last
+    std::vector<Extent>
+        blocks;  // likewise; older ones have rests that were too small for some block
+    uint64_t allocated_bytes = 0;
+
+    std::vector<Extent>& of(control::ExtentKind kind) {
+      return kind == control::ExtentKind::kNodes ? nodes : blocks;
+    }
+    std::chrono::steady_clock::time_point full_until{};
+  };
+  struct FreedBlock {
+    BlockPtr pointer;
+    std::chrono::steady_clock::time_point reusable_at;
+  };
+
+  // The servers in the order to try: `near` first unless it is clearly fuller, full ones left out.
+  std::vector<ServerId> Preference(std::optional<ServerId> near);
+  // Cuts `bytes` from what is at hand on `server`.
+  std::optional<uint64_t> Cut(ServerId server, control::ExtentKind kind, uint64_t bytes);
+  Task<Result<uint64_t>> Allocate(Endpoint& endpoint, std::optional<ServerId> near,
+                                  control::ExtentKind kind, uint64_t bytes, WireCounts& wire,
+                                  ServerId& chosen);
+  Task<Status> Refill(Endpoint& endpoint, ServerId server, control::ExtentKind kind, uint64_t bytes,
+                      WireCounts& wire);
+
+  const Servers& servers_;
+  const uint32_t node_bytes_;
+  std::mutex mutex_;
+  std::map<ServerId, PerServer> state_;
+  std::vector<RemotePtr> returned_nodes_;
+  std::map<uint32_t, std::deque<FreedBlock>> freed_blocks_;  // by size
+};
+
+}  // namespace gossamer

@@ -1,0 +1,55 @@
+// The memory servers of an open store, as this compute server knows them.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "proto/lock_word.h"
+#include "proto/region.h"
+#include "proto/remote_ptr.h"
+
+namespace gossamer {
+
+struct ServerInfo {
+  ServerId id{0};
+  std::string address;
+  Lease lease;  // of this compute server with that memory server
+  uint64_t region_bytes = 0;
+  uint64_t lock_table_bytes = 0;
+  uint64_t chunk_bytes = 0;
+};
+
+// Thread-safety: lookups need no lock; servers are added, never removed.
+class Servers {
+ public:
+  static constexpr size_t kMaxServers = 256;
+
+  // Null for a server that is not known (yet).
+  const ServerInfo* Find(ServerId id) const {
+    return ToInteger(id) < kMaxServers ? by_id_[ToInteger(id)].load(std::memory_order_acquire)
+                                       : nullptr;
+  }
+  // All of them, in the order added.
+  std::vector<const ServerInfo*> All() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<const ServerInfo*> all;
+    for (const auto& info : owned_) all.push_back(info.get());
+    return all;
+  }
+  void Add(ServerInfo info) {
+    const std::lock_guard lock(mutex_);
+    owned_.push_back(std::make_unique<ServerInfo>(std::move(info)));
+    by_id_[ToInteger(owned_.back()->id)].store(owned_.back().get(), std::memory_order_release);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::unique_ptr<ServerInfo>> owned_;
+  std::array<std::atomic<const ServerInfo*>, kMaxServers> by_id_{};
+};
+
+}  // namespace gossamer
