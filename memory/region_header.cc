@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "memory/first_root.h"
+#include "proto/leaf.h"
 
 namespace gossamer {
 
@@ -20,7 +20,7 @@ void InitialiseRegion(std::span<std::byte> region, const RegionLayout& layout,
   header.server_id = ToInteger(identity.server);
   header.checksum = HeaderChecksum(header);
   std::memcpy(region.data(), &header, sizeof header);
-  if (identity.server == ServerId{0}) WriteFirstRoot(region, layout.parameters, identity.server);
+  if (identity.server == ServerId{0}) WriteFirstRoot(region, layout.parameters);
 }
 
 }  // namespace gossamer

@@ -57,6 +57,11 @@ struct InternalNode {
                          [](KeyView k, const Child& child) { return k < child.separator.view(); });
     return static_cast<size_t>(above - children.begin()) - 1;
   }
+  // The last child whose range starts below `bound` (low() < bound).
+  size_t ChildIndexBelow(KeyView bound) const {
+    const size_t index = ChildIndex(bound);
+    return index != 0 && children[index].separator.view() == bound ? index - 1 : index;
+  }
 };
 
 // The bytes that `node` takes when encoded.
