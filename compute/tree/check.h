@@ -1,0 +1,65 @@
+// TreeChecker: walks a whole store and verifies every invariant of the tree.
+//
+// Level by level from the root down: along the sibling chain of each level, comparing it with the downlinks of the
+// level above; then the locks and the extents. Meaningful while nobody writes.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "compute/tree/tree.h"
+#include "gossamer/store.h"
+
+namespace gossamer {
+
+class TreeChecker {
+ public:
+  TreeChecker(TreeShared& shared, Scheduler& scheduler,
+              std::function<void(uint64_t leaves)> progress)
+      : shared_(shared),
+        scheduler_(scheduler),
+        tree_(shared, scheduler),
+        progress_(std::move(progress)) {}
+
+  // NodeUnreachable when a memory server is lost on the way; whatever else is found is in the report.
+  Result<CheckReport> Run();
+
+ private:
+  // A downlink, as its parent states it.
+  struct Downlink {
+    Key low;
+    RemotePtr pointer;
+  };
+
+  void Problem(RemotePtr pointer, const std::string& what);
+  // Walks one level of internal nodes from its leftmost; returns the downlinks to the next level.
+  Task<Status> WalkInternal(uint32_t level, const std::vector<Downlink>& expected,
+                            std::vector<Downlink>& downlinks);
+  Task<Status> WalkLeaves(const std::vector<Downlink>& expected);
+  Task<Status> CheckLeaf(RemotePtr pointer, const LeafView& leaf, KeyView low);
+  // Takes the next node of a chain out of `expected`; counts it as missing a downlink when it is not there.
+  void Match(const std::vector<Downlink>& expected, size_t& next, RemotePtr pointer, KeyView low);
+  Task<Status> CheckLocks();
+  Task<Status> CheckExtents();
+  // Notes that [pointer, pointer + bytes) is in use as `kind`.
+  void Use(ServerId server, uint64_t offset, uint64_t bytes, control::ExtentKind kind);
+
+  struct Used {
+    uint64_t bytes;
+    control::ExtentKind kind;
+  };
+
+  TreeShared& shared_;
+  Scheduler& scheduler_;
+  Tree tree_;
+  std::function<void(uint64_t)> progress_;
+  CheckReport report_;
+  std::map<ServerId, std::map<uint64_t, Used>> used_;
+};
+
+}  // namespace gossamer

@@ -1,0 +1,45 @@
+// Edits of a leaf's bytes: what a writer computes between its READ and its WRITE. No verbs here.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "proto/leaf.h"
+
+namespace gossamer {
+
+// Writes to `out` the unit `view` with `key` removed and, if given, `entry` added in its place (at the end if the
+// key was not there). False if it does not fit. `overflowed` is the flag to set.
+bool RewriteUnit(std::span<std::byte> out, RemotePtr leaf, uint32_t number, const GroupView& view,
+                 bool overflowed, KeyView key, const std::optional<Entry>& entry);
+
+// Two leaves out of one, encoded next to each other.
+struct LeafSplit {
+  Key separator;
+  uint64_t left_hint = 0;
+  uint64_t right_hint = 0;
+};
+
+// What a rewritten leaf is made of.
+struct LeafRewrite {
+  RemotePtr leaf;
+  RemotePtr sibling;  // of the split; unused when the leaf is rewritten in place
+  Key low;
+  NodeVersion version{0};  // of the result
+  HighFence high;
+  RemotePtr old_sibling;
+};
+
+// Sorts `entries` (distinct keys) by key.
+void SortByKey(std::vector<Entry>& entries);
+
+// Encodes the split of `entries` (sorted, at least 2) nearest the middle for which both halves fit, or, with
+// `at_end`, the one whose right half is the last entry alone. Nothing if none fits.
+std::optional<LeafSplit> EncodeSplit(const LeafRewrite& rewrite, const LeafGeometry& geometry,
+                                     std::span<const Entry> entries, bool at_end,
+                                     std::span<std::byte> left, std::span<std::byte> right);
+
+}  // namespace gossamer

@@ -1,0 +1,68 @@
+// OpenSession: a thread's coroutines over its own endpoint.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compute/tree/tree.h"
+#include "gossamer/store.h"
+
+namespace gossamer {
+
+class OpenSession final : public Session {
+ public:
+  OpenSession(TreeShared& shared, std::unique_ptr<Endpoint> endpoint);
+  // Waits for what was spawned: a coroutine that was left in the middle could hold a lock.
+  ~OpenSession() override { scheduler_.RunUntil(0); }
+
+  Result<std::string> Get(std::string_view key) override;
+  Status Put(std::string_view key, std::string_view value) override;
+  Status Insert(std::string_view key, std::string_view value) override;
+  Status Update(std::string_view key, std::string_view value) override;
+  Status Delete(std::string_view key) override;
+  std::vector<Result<std::string>> MultiGet(std::span<const std::string_view> keys) override;
+  std::vector<Status> MultiPut(std::span<const KeyValue> pairs) override;
+  std::vector<Status> MultiDelete(std::span<const std::string_view> keys) override;
+  std::unique_ptr<ScanCursor> Scan(const ScanOptions& options) override;
+
+  Task<Result<std::string>> AsyncGet(std::string_view key) override { return tree_.Get(key); }
+  Task<Status> AsyncPut(std::string_view key, std::string_view value) override {
+    return tree_.Write(WriteMode::kPut, key, value);
+  }
+  Task<Status> AsyncInsert(std::string_view key, std::string_view value) override {
+    return tree_.Write(WriteMode::kInsert, key, value);
+  }
+  Task<Status> AsyncUpdate(std::string_view key, std::string_view value) override {
+    return tree_.Write(WriteMode::kUpdate, key, value);
+  }
+  Task<Status> AsyncDelete(std::string_view key) override {
+    return tree_.Write(WriteMode::kDelete, key, {});
+  }
+
+  void Spawn(Task<void> task) override { scheduler_.Spawn(std::move(task)); }
+  size_t Poll() override;
+  void WaitAll() override { scheduler_.RunUntil(0); }
+  Counters counters() const override;
+
+  Tree& tree() { return tree_; }
+  // Runs a task, and whatever repairs it left behind: nobody may keep a lock while the caller goes away.
+  template <typename T>
+  T RunToEnd(Task<T> task) {
+    T value = scheduler_.Run(std::move(task));
+    while (tree_.background() != 0) scheduler_.RunOnce();
+    return value;
+  }
+
+ private:
+  // Runs make(i) for i in [0, count), so many at a time, and collects the results in order.
+  template <typename T, typename Make>
+  std::vector<T> RunMany(size_t count, T placeholder, Make make);
+
+  TreeShared& shared_;
+  std::unique_ptr<Endpoint> endpoint_;
+  Scheduler scheduler_;
+  mutable Tree tree_;
+};
+
+}  // namespace gossamer

@@ -1,0 +1,175 @@
+#include "compute/tree/open_store.h"
+
+#include <utility>
+
+#include "common/fabric/server_probe.h"
+#include "compute/tree/check.h"
+#include "compute/tree/control_client.h"
+#include "compute/tree/open_session.h"
+
+namespace gossamer {
+
+Result<std::unique_ptr<Store>> Store::Open(const OpenOptions& options) {
+  return OpenStore::Open(options);
+}
+
+Result<std::unique_ptr<Store>> Store::OpenLocal(const LocalOptions& options) {
+  return OpenStore::OpenLocal(options);
+}
+
+Result<std::unique_ptr<Store>> OpenStore::Open(const OpenOptions& options) {
+  BOOST_OUTCOME_TRY(fabric, ParseFabricKind(options.fabric));
+  BOOST_OUTCOME_TRY(bootstrap, OpenBootstrap(options.bootstrap));
+  FindOptions find;
+  find.store = options.store;
+  find.probe = FabricProbe(options.connection_timeout_ms);
+  BOOST_OUTCOME_TRY(record, FindStore(*bootstrap, find));
+  if (record.fabric != FabricKindName(fabric)) {
+    return MakeError(Code::kInvalidArgument, "store '" + options.store + "' runs on --fabric=" +
+                                                 record.fabric + ", not on " + options.fabric);
+  }
+  ComputePortOptions port_options;
+  port_options.device = options.device;
+  port_options.connection_timeout_ms = options.connection_timeout_ms;
+  std::unique_ptr<OpenStore> store(new OpenStore());
+  BOOST_OUTCOME_TRYV(
+      store->Connect(record, port_options, options.cache_bytes, options.lock_timeout_ms));
+  return std::unique_ptr<Store>(std::move(store));
+}
+
+Result<std::unique_ptr<Store>> OpenStore::OpenLocal(const LocalOptions& options) {
+  EmbeddedMemoryOptions memory_options;
+  memory_options.memory_bytes = options.memory_bytes;
+  memory_options.parameters = options.parameters;
+  memory_options.chunk_bytes = options.chunk_bytes;
+  std::unique_ptr<OpenStore> store(new OpenStore());
+  BOOST_OUTCOME_TRY(memory, StartEmbeddedMemory(memory_options));
+  store->memory_ = std::move(memory);
+  StoreRecord record;
+  record.store = "local";
+  record.fabric = FabricKindName(FabricKind::kShm);
+  record.parameters = options.parameters;
+  record.next_server = 1;
+  record.servers.resize(1);
+  record.servers[0].address = store->memory_->address();
+  BOOST_OUTCOME_TRYV(store->Connect(record, {}, options.cache_bytes, options.lock_timeout_ms));
+  return std::unique_ptr<Store>(std::move(store));
+}
+
+Status OpenStore::Connect(const StoreRecord& record, const ComputePortOptions& port_options,
+                          uint64_t cache_bytes, uint32_t lock_timeout_ms) {
+  record_ = record;
+  BOOST_OUTCOME_TRY(fabric, ParseFabricKind(record.fabric));
+  ComputePortOptions named = port_options;
+  named.client_uuid = RandomId();
+  BOOST_OUTCOME_TRY(port, OpenComputePort(fabric, named));
+  port_ = std::move(port);
+  shared_ = std::make_unique<TreeShared>(record.parameters, cache_bytes, lock_timeout_ms);
+  for (const MemberRecord& member : record.servers) {
+    if (ToInteger(member.server) >= Servers::kMaxServers) {
+      return MakeError(Code::kUnsupported, "a store with memory server " +
+                                               std::to_string(ToInteger(member.server)) +
+                                               ": this build knows server ids up to " +
+                                               std::to_string(Servers::kMaxServers - 1));
+    }
+    BOOST_OUTCOME_TRYV(port_->Connect(member.server, member.address));
+  }
+  BOOST_OUTCOME_TRY(control, port_->NewEndpoint());
+  control_ = std::move(control);
+  for (const MemberRecord& member : record.servers) {
+    BOOST_OUTCOME_TRYV(AddServer(*control_, record, member));
+  }
+  const Limits& limits = control_->limits();
+  if (record.parameters.node_bytes > limits.path_mtu) {
+    return MakeError(Code::kUnsupported,
+                     "nodes of " + std::to_string(record.parameters.node_bytes) +
+                         " bytes over a path MTU of " + std::to_string(limits.path_mtu) +
+                         ": a node must be written in one packet; raise the MTU, or create the "
+                         "store with a smaller --node_bytes");
+  }
+  return Ok();
+}
+
+Status OpenStore::AddServer(Endpoint& endpoint, const StoreRecord& record,
+                            const MemberRecord& member) {
+  const std::string name =
+      "memory server " + std::to_string(ToInteger(member.server)) + " at " + member.address + " ";
+  BOOST_OUTCOME_TRY(header, ReadRegionHeader(endpoint, member.server));
+  const bool is_recorded = record.store_id == 0 || (header.store_id == record.store_id &&
+                                                    header.incarnation == member.incarnation);
+  if (!is_recorded || header.server_id != ToInteger(member.server)) {
+    return MakeError(Code::kNodeUnreachable,
+                     name + "is not the recorded one: that one is gone, and its data with it");
+  }
+  if (header.parameters != record.parameters) {
+    return MakeError(Code::kCorruption, name + "has other store parameters than the record says");
+  }
+  if (record_.store_id == 0) record_.store_id = header.store_id;
+  Scheduler scheduler(endpoint);
+  const Result<control::RegisterReply> registered = scheduler.Run(
+      CallControl<control::RegisterReply>(endpoint, member.server, control::RegisterRequest{}));
+  if (!registered) return registered.error();
+  ServerInfo info;
+  info.id = member.server;
+  info.address = member.address;
+  info.lease = {static_cast<ComputeId>(registered.value().compute_id),
+                registered.value().incarnation};
+  info.region_bytes = header.region_bytes;
+  info.lock_table_bytes = header.lock_table_bytes;
+  info.chunk_bytes = header.chunk_bytes;
+  shared_->servers.Add(std::move(info));
+  return Ok();
+}
+
+OpenStore::~OpenStore() {
+  if (control_ == nullptr || shared_ == nullptr) return;
+  Scheduler scheduler(*control_);
+  scheduler.Run([](RemoteAllocator& allocator, Endpoint& endpoint) -> Task<bool> {
+    co_await allocator.ReleaseAll(endpoint);
+    co_return true;
+  }(shared_->allocator, *control_));
+}
+
+Result<std::unique_ptr<Session>> OpenStore::NewSession() {
+  BOOST_OUTCOME_TRY(endpoint, port_->NewEndpoint());
+  return std::unique_ptr<Session>(std::make_unique<OpenSession>(*shared_, std::move(endpoint)));
+}
+
+Result<StoreStat> OpenStore::Stat() {
+  BOOST_OUTCOME_TRY(endpoint, port_->NewEndpoint());
+  Scheduler scheduler(*endpoint);
+  StoreStat stat;
+  stat.store = record_.store;
+  stat.store_id = record_.store_id;
+  stat.fabric = record_.fabric;
+  stat.parameters = record_.parameters;
+  for (const ServerInfo* server : shared_->servers.All()) {
+    const Result<control::StatReply> reply = scheduler.Run(
+        CallControl<control::StatReply>(*endpoint, server->id, control::StatRequest{}));
+    if (!reply) return reply.error();
+    ServerStat one;
+    one.server_id = ToInteger(server->id);
+    one.address = server->address;
+    one.heap_bytes = reply.value().heap_bytes;
+    one.free_bytes = reply.value().free_bytes;
+    one.node_extent_bytes = reply.value().node_bytes;
+    one.block_extent_bytes = reply.value().block_bytes;
+    one.compute_servers = reply.value().compute_servers;
+    one.locks_on_chip = reply.value().lock_table_on_chip != 0;
+    stat.servers.push_back(std::move(one));
+  }
+  Tree tree(*shared_, scheduler);
+  const Result<RootWord> root = scheduler.Run(tree.ReadRoot());
+  if (!root) return root.error();
+  stat.levels = root.value().level() + 1;
+  return stat;
+}
+
+Result<CheckReport> OpenStore::Check(const std::function<void(uint64_t)>& progress) {
+  BOOST_OUTCOME_TRY(endpoint, port_->NewEndpoint());
+  Scheduler scheduler(*endpoint);
+  TreeChecker checker(*shared_, scheduler, progress);
+  return checker.Run();
+}
+
+}  // namespace gossamer

@@ -1,0 +1,42 @@
+// OpenStore: what `Store` and `Session` are made of.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "common/bootstrap/membership.h"
+#include "common/embedded_memory.h"
+#include "common/fabric/fabric.h"
+#include "compute/tree/tree.h"
+#include "gossamer/store.h"
+
+namespace gossamer {
+
+// A store that this process has open: its port, its servers and what its sessions share.
+class OpenStore final : public Store {
+ public:
+  static Result<std::unique_ptr<Store>> Open(const OpenOptions& options);
+  static Result<std::unique_ptr<Store>> OpenLocal(const LocalOptions& options);
+  ~OpenStore() override;
+
+  Result<std::unique_ptr<Session>> NewSession() override;
+  const StoreParameters& parameters() const override { return shared_->parameters; }
+  Result<StoreStat> Stat() override;
+  Result<CheckReport> Check(const std::function<void(uint64_t)>& progress) override;
+
+ private:
+  OpenStore() = default;
+  // Connects to the servers of `record`, registers with each, and checks that each is what the record says.
+  Status Connect(const StoreRecord& record, const ComputePortOptions& port_options,
+                 uint64_t cache_bytes, uint32_t lock_timeout_ms);
+  Status AddServer(Endpoint& endpoint, const StoreRecord& record, const MemberRecord& member);
+
+  std::unique_ptr<EmbeddedMemory> memory_;  // of a local store; dies last
+  StoreRecord record_;
+  std::unique_ptr<ComputePort> port_;
+  std::unique_ptr<TreeShared> shared_;
+  std::unique_ptr<Endpoint> control_;  // keeps the registration alive while no session is open
+};
+
+}  // namespace gossamer

@@ -1,0 +1,184 @@
+// Gets: one READ of one group, in the usual case.
+#include "compute/tree/tree.h"
+#include "compute/tree/unit_buffers.h"
+
+namespace gossamer {
+namespace {
+
+// A group that stays torn for so many rereads is read under the leaf's lock.
+constexpr uint32_t kMaxRereads = 24;
+
+}  // namespace
+
+Task<Result<std::string>> Tree::Get(KeyView key) {
+  Operation operation;
+  Result<std::string> value = co_await GetIn(operation, key);
+  Finish(operation, OperationClass::kRead);
+  co_return value;
+}
+
+// 1 RT: home group, with the overflow group in the same batch when hinted. Without the hint, 2 RT for a key in
+// the overflow group; a value block costs 1 RT more; a stale path 2 RT more (rule W7).
+Task<Result<std::string>> Tree::GetIn(Operation& operation, KeyView key) {
+  const Status valid = CheckKey(key);
+  if (!valid) co_return valid.error();
+  const LeafGeometry& geometry = shared_.geometry;
+  const uint64_t hash = KeyHash(key);
+  const uint32_t unit = geometry.GroupOf(hash);
+  Result<BufferLease> lease = Buffer(UnitBuffers::kBytes);
+  if (!lease) co_return lease.error();
+  const BufferLease& buffers = lease.value();
+  const std::span<const std::byte> home_bytes(buffers.data() + UnitBuffers::kHome,
+                                              geometry.unit_bytes());
+  const std::span<const std::byte> overflow_bytes(buffers.data() + UnitBuffers::kOverflow,
+                                                  geometry.unit_bytes());
+  Step path;
+  bool hopped = false;
+  for (uint32_t reread = 0; reread <= kMaxRereads;) {
+    if (!hopped) {
+      const Result<Step> found = co_await FindLeaf(operation, key);
+      if (!found) co_return found.error();
+      path = found.value();
+    }
+    const RemotePtr leaf = path.node;
+    const Status in_bounds = CheckPointer(leaf, geometry.node_bytes());
+    if (!in_bounds) co_return in_bounds.error();
+    const bool want_overflow = (path.hint & OverflowHint(hash)) != 0;
+    const Verb read_overflow =
+        Verb::Read(leaf.offset() + geometry.unit_offset(geometry.overflow_unit()),
+                   geometry.unit_bytes(), buffers.address(UnitBuffers::kOverflow));
+    InlineBatch<2> batch(leaf.server());
+    batch.Add(Verb::Read(leaf.offset() + geometry.unit_offset(unit), geometry.unit_bytes(),
+                         buffers.address(UnitBuffers::kHome)));
+    if (want_overflow) batch.Add(read_overflow);
+    co_await Execute(operation, batch);
+    if (batch.status() != VerbStatus::kSuccess) co_return Unreachable(batch);
+
+    const std::optional<GroupView> home = GroupView::Parse(home_bytes, leaf, unit);
+    if (home && !home->Admits(key)) {
+      const Result<bool> moved = co_await HopRight(operation, key, unit, path, buffers);
+      if (!moved) co_return moved.error();
+      hopped = moved.value();
+      if (!hopped) ++reread;
+      continue;
+    }
+    std::optional<Entry> entry;
+    bool whole = home.has_value();
+    if (whole) {
+      entry = home->Find(key);
+      if (!entry && home->overflowed()) {
+        if (!want_overflow) {
+          batch.Reset(leaf.server());
+          batch.Add(read_overflow);
+          co_await Execute(operation, batch);
+          if (batch.status() != VerbStatus::kSuccess) co_return Unreachable(batch);
+        }
+        const std::optional<GroupView> overflow =
+            GroupView::Parse(overflow_bytes, leaf, geometry.overflow_unit());
+        whole = overflow && overflow->version() == home->version();  // rule R2
+        if (whole) {
+          entry = overflow->Find(key);
+          if (!want_overflow) LearnOverflow(path, key, *overflow);
+        }
+      }
+    }
+    if (whole && !entry) co_return MakeError(Code::kNotFound);
+    if (whole && !entry->is_block) co_return std::string(entry->stored);
+    if (whole) {
+      Result<std::optional<std::string>> value = co_await ReadBlock(operation, entry->block());
+      if (!value) co_return value.error();
+      if (value.value()) co_return std::move(*value.value());
+      // The entry has changed since: read it again.
+    }
+    ++counters_.rereads;
+    ++reread;
+    co_await Pause(reread);
+  }
+
+  // Torn for too long: nobody writes while we hold the lock. 2 RT.
+  Result<LockedLeaf> locked = co_await LockLeaf(operation, key, nullptr);
+  if (!locked) co_return locked.error();
+  LockedLeaf& leaf = locked.value();
+  std::optional<Entry> entry = leaf.home->Find(key);
+  Result<std::string> value = MakeError(Code::kNotFound);
+  if (!entry && leaf.home->overflowed()) {
+    const Status read = co_await ReadOverflowLocked(operation, leaf);
+    if (!read) value = read.error();
+    if (read) entry = leaf.overflow->Find(key);
+  }
+  if (entry && !entry->is_block) value = std::string(entry->stored);
+  if (entry && entry->is_block) {
+    Result<std::optional<std::string>> block = co_await ReadBlock(operation, entry->block());
+    if (!block) {
+      value = block.error();
+    } else if (block.value()) {
+      value = std::move(*block.value());
+    } else {
+      value = CorruptNode(leaf.leaf(), "an entry whose value block fails its checksum");
+    }
+  }
+  const Status unlocked = co_await Unlock(operation, leaf.leaf(), leaf.word, leaf.slot);
+  if (!unlocked) co_return unlocked.error();
+  co_return value;
+}
+
+// 1 RT: group and trailer of one version (rule R3). False: they do not agree (yet): look again.
+Task<Result<bool>> Tree::HopRight(Operation& operation, KeyView key, uint32_t unit, Step& path,
+                                  const BufferLease& buffers) {
+  const LeafGeometry& geometry = shared_.geometry;
+  const RemotePtr leaf = path.node;
+  InlineBatch<2> batch(leaf.server());
+  batch.Add(Verb::Read(leaf.offset() + geometry.unit_offset(unit), geometry.unit_bytes(),
+                       buffers.address(UnitBuffers::kHome)));
+  batch.Add(Verb::Read(leaf.offset() + geometry.trailer_offset(), kTrailerBytes,
+                       buffers.address(UnitBuffers::kTrailer)));
+  co_await Execute(operation, batch);
+  if (batch.status() != VerbStatus::kSuccess) co_return Unreachable(batch);
+  const std::optional<GroupView> home =
+      GroupView::Parse({buffers.data() + UnitBuffers::kHome, geometry.unit_bytes()}, leaf, unit);
+  const std::optional<TrailerView> trailer =
+      TrailerView::Parse({buffers.data() + UnitBuffers::kTrailer, kTrailerBytes}, leaf, geometry);
+  if (!home || !trailer || home->version() != trailer->version() || home->Admits(key) ||
+      trailer->sibling().is_null()) {
+    co_return false;
+  }
+  ++counters_.cache.stale;
+  ForgetPath(path);
+  ScheduleRepair(leaf, 0);
+  path = Step{trailer->sibling(), 0, RemotePtr(), 0, home->high().key};
+  co_return true;
+}
+
+Task<Result<std::optional<std::string>>> Tree::ReadBlock(BlockRef block) {
+  Operation operation;
+  Result<std::optional<std::string>> value = co_await ReadBlock(operation, block);
+  co_return value;
+}
+
+// 1 RT.
+Task<Result<std::optional<std::string>>> Tree::ReadBlock(Operation& operation, BlockRef block) {
+  const uint32_t bytes = BlockReadBytes(block.length);
+  const RemotePtr place(block.ptr().server(), block.ptr().offset() & ~(kNodeAlignment - 1), 0);
+  const Status valid = CheckPointer(place, bytes + kNodeAlignment);
+  if (!valid || block.length > kMaxValueBytes) {
+    co_return CorruptNode(place, "an entry with a value block outside of memory");
+  }
+  Result<BufferLease> buffer = Buffer(bytes);
+  if (!buffer) co_return buffer.error();
+  InlineBatch<1> batch(block.ptr().server());
+  batch.Add(Verb::Read(block.ptr().offset(), bytes, buffer.value().address()));
+  co_await Execute(operation, batch);
+  if (batch.status() != VerbStatus::kSuccess) co_return Unreachable(batch);
+  const std::optional<std::string_view> value = DecodeBlock(block, {buffer.value().data(), bytes});
+  if (!value) co_return std::optional<std::string>();
+  co_return std::optional<std::string>(std::string(*value));
+}
+
+void Tree::LearnOverflow(const Step& path, KeyView key, const GroupView& overflow) {
+  if (path.parent.is_null()) return;
+  uint64_t bits = 0;
+  overflow.ForEach([&bits](const Entry& entry) { bits |= OverflowHint(KeyHash(entry.key)); });
+  shared_.cache.ReplaceHint(reader_, path.parent, key, path.node, bits);
+}
+
+}  // namespace gossamer

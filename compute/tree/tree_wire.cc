@@ -1,0 +1,86 @@
+// How a tree talks to the fabric: accounting, errors, waiting.
+#include <random>
+#include <string>
+
+#include "compute/tree/tree.h"
+
+namespace gossamer {
+
+Tree::Tree(TreeShared& shared, Scheduler& scheduler)
+    : shared_(shared),
+      scheduler_(scheduler),
+      reader_(shared.cache.epochs()),
+      random_(std::random_device{}() | 1) {}
+
+void Tree::Account(Operation& operation, const Batch& batch) {
+  for (const Verb& verb : batch.verbs()) {
+    switch (verb.opcode) {
+      case Opcode::kRead:
+        ++operation.wire.reads;
+        operation.wire.bytes_read += verb.length;
+        break;
+      case Opcode::kWrite:
+        ++operation.wire.writes;
+        operation.wire.bytes_written += verb.length;
+        break;
+      case Opcode::kCompareSwap:
+      case Opcode::kFetchAdd: ++operation.wire.cas; break;
+    }
+  }
+}
+
+void Tree::Finish(const Operation& operation, OperationClass kind) {
+  WireCounts& total = counters_.of(kind);
+  total += operation.wire;
+  ++total.operations;
+}
+
+Error Tree::Unreachable(const Batch& batch) {
+  return MakeError(Code::kNodeUnreachable,
+                   "memory server " + std::to_string(ToInteger(batch.server())) +
+                       " cannot be reached (" + std::string(VerbStatusName(batch.status())) + ")");
+}
+
+Status Tree::CheckKey(KeyView key) const {
+  if (key.size() > shared_.parameters.max_key_bytes) {
+    return MakeError(Code::kInvalidArgument, "a key of " + std::to_string(key.size()) +
+                                                 " bytes: this store takes at most " +
+                                                 std::to_string(shared_.parameters.max_key_bytes));
+  }
+  return Ok();
+}
+
+Status Tree::CheckPointer(RemotePtr pointer, uint64_t bytes) const {
+  const ServerInfo* server = shared_.servers.Find(pointer.server());
+  if (server == nullptr) {
+    return MakeError(Code::kNodeUnreachable,
+                     "memory server " + std::to_string(ToInteger(pointer.server())) +
+                         " is not known here: it joined after the store was opened; open it again");
+  }
+  if (pointer.offset() < kFirstLeafOffset || pointer.offset() + bytes > server->region_bytes) {
+    return CorruptNode(pointer, "a pointer outside the memory server's region");
+  }
+  return Ok();
+}
+
+Error Tree::CorruptNode(RemotePtr pointer, std::string_view what) {
+  return MakeError(Code::kCorruption, std::string(what) + ": server " +
+                                          std::to_string(ToInteger(pointer.server())) + " offset " +
+                                          std::to_string(pointer.offset()) + " generation " +
+                                          std::to_string(pointer.generation()));
+}
+
+// At once for the first few attempts, then 1 us, 2 us, ... 1 ms, each drawn between half and all of that, so that
+// those who wait for the same thing do not come back together.
+Task<void> Tree::Pause(uint32_t attempt) {
+  constexpr uint32_t kAtOnce = 2;
+  constexpr uint32_t kLongestShift = 10;
+  if (attempt < kAtOnce) co_return;
+  random_ ^= random_ << 13;
+  random_ ^= random_ >> 7;
+  random_ ^= random_ << 17;
+  const uint64_t most_ns = uint64_t{1000} << std::min(attempt - kAtOnce, kLongestShift);
+  co_await scheduler_.SleepFor(std::chrono::nanoseconds(most_ns / 2 + random_ % (most_ns / 2)));
+}
+
+}  // namespace gossamer
