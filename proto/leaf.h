@@ -22,6 +22,7 @@
 #include "proto/crc32c.h"
 #include "proto/key.h"
 #include "proto/leaf_geometry.h"
+#include "proto/region.h"
 #include "proto/remote_ptr.h"
 #include "proto/value_block.h"
 
@@ -53,6 +54,7 @@ namespace internal {
 
 inline constexpr uint8_t kVariable = 0xff;   // in a header: each entry states it
 inline constexpr uint8_t kBlockCode = 0xfe;  // in place of a value's length: a BlockRef
+static_assert(kMaxKeyBytes < kVariable && kMaxInlineValueBytes < kBlockCode);
 
 inline uint8_t ValueCode(const Entry& entry) {
   return entry.is_block ? kBlockCode : static_cast<uint8_t>(entry.stored.size());
@@ -112,10 +114,11 @@ class GroupSizer {
 
 class GroupView {
  public:
-  static constexpr uint32_t kMaxEntries =
-      128;  // more than the shortest entries can fill a unit with
+  // Reached only by 1-byte keys with empty values in the largest units.
+  static constexpr uint32_t kMaxEntries = 128;
 
-  // Accepts `unit` as unit number `number` of the leaf at `leaf`, or rejects it: reread.
+  // Accepts `unit` (unit_bytes, whatever they hold) as unit number `number` of the leaf at `leaf`, or
+  // rejects it: reread.
   static std::optional<GroupView> Parse(std::span<const std::byte> unit, RemotePtr leaf,
                                         uint32_t number) {
     GroupView view;
@@ -146,7 +149,7 @@ class GroupView {
       const uint32_t stride = key_bytes + internal::StoredBytes(code);
       const char* at = data_ + entries_at_;
       for (uint32_t i = 0; i < header_.count; ++i, at += stride) {
-        if (std::memcmp(at, key.data(), key_bytes) == 0) {
+        if (KeyView(at, key_bytes) == key) {
           return Entry{
               {at, key_bytes}, {at + key_bytes, stride - key_bytes}, code == internal::kBlockCode};
         }
@@ -170,6 +173,7 @@ class GroupView {
  private:
   static constexpr uint8_t kOverflowed = 0x80;
   static constexpr uint8_t kFenceMask = 0x3f;
+  static_assert(kMaxKeyBytes < kFenceMask);
   friend bool EncodeGroup(std::span<std::byte>, RemotePtr, uint32_t, NodeVersion, bool,
                           const HighFence&, std::span<const Entry>);
 
@@ -191,20 +195,25 @@ class GroupView {
     return entry;
   }
 
-  // The lengths stay inside the unit. A checksum that matches makes this true of anything that a
-  // correct client wrote; it keeps views safe from one that was not.
+  // The lengths stay inside the unit, and no value is longer than values are. A checksum that matches
+  // makes this true of anything that a correct client wrote; it keeps views safe from one that was not.
   bool EntriesFit(uint32_t unit_bytes) const {
     if (fence_bytes() > kMaxKeyBytes || header_.count > kMaxEntries) return false;
-    uint32_t at = entries_at_;
     if (header_.key_bytes != internal::kVariable && header_.value_code != internal::kVariable) {
-      at += header_.count * (header_.key_bytes + internal::StoredBytes(header_.value_code));
-      return at <= unit_bytes && header_.key_bytes <= kMaxKeyBytes;
+      const uint32_t stride = header_.key_bytes + internal::StoredBytes(header_.value_code);
+      if (header_.key_bytes > kMaxKeyBytes || entries_at_ + header_.count * stride > unit_bytes) {
+        return false;
+      }
+      if (header_.value_code != internal::kBlockCode) return true;
     }
     const uint32_t prefix = (header_.key_bytes == internal::kVariable ? 1 : 0) +
                             (header_.value_code == internal::kVariable ? 1 : 0);
+    uint32_t at = entries_at_;
     for (uint32_t i = 0; i < header_.count; ++i) {
       if (at + prefix > unit_bytes) return false;
-      if (Next(at).key.size() > kMaxKeyBytes || at > unit_bytes) return false;
+      const Entry entry = Next(at);
+      if (entry.key.size() > kMaxKeyBytes || at > unit_bytes) return false;
+      if (entry.is_block && entry.block().length > kMaxValueBytes) return false;
     }
     return true;
   }
@@ -233,18 +242,15 @@ inline bool EncodeGroup(std::span<std::byte> out, RemotePtr leaf, uint32_t numbe
                      sizer.value_code()};
   auto* base = reinterpret_cast<char*>(out.data());
   char* at = base + kGroupHeaderBytes;
-  const auto append = [&at](const void* data, size_t bytes) {
-    std::memcpy(at, data, bytes);
-    at += bytes;
-  };
-  if (!high.infinite) append(high.key.view().data(), high.key.size());
+  const auto append = [&at](std::string_view bytes) { at += bytes.copy(at, bytes.size()); };
+  if (!high.infinite) append(high.key);
   for (const Entry& entry : entries) {
     if (header.key_bytes == internal::kVariable) *at++ = static_cast<char>(entry.key.size());
     if (header.value_code == internal::kVariable) {
       *at++ = static_cast<char>(internal::ValueCode(entry));
     }
-    append(entry.key.data(), entry.key.size());
-    append(entry.stored.data(), entry.stored.size());
+    append(entry.key);
+    append(entry.stored);
   }
   std::memset(at, 0, static_cast<size_t>(base + out.size() - at));
   std::memcpy(base, &header, sizeof header);
@@ -268,7 +274,7 @@ struct LowFenceMark {
     LowFenceMark mark;
     mark.length = static_cast<uint8_t>(low.size());
     if (low.size() <= kBytes) {
-      std::memcpy(mark.bytes.data(), low.data(), low.size());
+      low.copy(mark.bytes.data(), low.size());
       return mark;
     }
     const uint32_t digest = Crc32c(0, std::as_bytes(std::span(low.data(), low.size())));
@@ -348,8 +354,9 @@ class LeafView {
     for (uint32_t unit = 0; unit < unit_count_; ++unit) total += units_[unit]->count();
     return total;
   }
-  // Appends all entries, in no order. An entry may come twice when one was deleted in one unit and
-  // inserted in another while the leaf was read: whoever emits them drops the second (rule R6).
+  // Appends all entries, unit by unit, those of the overflow group last. An entry may come twice when
+  // one was deleted in one unit and inserted in another while the leaf was read: whoever emits them
+  // drops the second (rule R6).
   void AppendTo(std::vector<Entry>& entries) const {
     for (uint32_t unit = 0; unit < unit_count_; ++unit) {
       units_[unit]->ForEach([&](const Entry& entry) { entries.push_back(entry); });
@@ -373,9 +380,13 @@ struct LeafContent {
   std::span<const Entry> entries;  // distinct keys within the fences, in any order
 };
 
-// Writes a whole leaf to `out` (node_bytes): each entry into its home group, or into the overflow group
-// when that is full. Returns false if the entries do not fit; `out` is then undefined. Entries must not
-// point into `out`. `overflow_hint`, if given, gets the OverflowHint bits of the leaf.
+// Writes a whole leaf to `out` (node_bytes): each entry, in the order given, into its home group, or into
+// the overflow group when that is full. Returns false, and writes nothing, if the entries do not fit.
+// Entries must not point into `out`. `overflow_hint`, if given, gets the OverflowHint bits of the leaf.
+//
+// Part of a leaf's entries always fits again under a high fence no longer than before, if they come in
+// the order of LeafView::AppendTo. In another order, entries of different lengths may not: a split passes
+// them in that order (LAYOUT.md, "Why a split always leaves room").
 bool EncodeLeaf(std::span<std::byte> out, RemotePtr leaf, const LeafGeometry& geometry,
                 const LeafContent& content, uint64_t* overflow_hint = nullptr);
 

@@ -15,8 +15,8 @@
 #include <type_traits>
 
 #include "proto/crc32c.h"
-#include "proto/region.h"
 #include "proto/remote_ptr.h"
+#include "proto/store_parameters.h"
 
 namespace gossamer {
 
@@ -36,7 +36,7 @@ struct BlockRef {
 };
 static_assert(sizeof(BlockRef) == 16 && std::is_trivially_copyable_v<BlockRef>);
 
-// Bytes to READ for the value of `length`.
+// Bytes to READ for the value of `length`, at most kMaxValueBytes.
 constexpr uint32_t BlockReadBytes(uint32_t length) {
   return static_cast<uint32_t>(sizeof(BlockHeader)) + length;
 }
@@ -57,7 +57,7 @@ static_assert(BlockBytes(0) == 64 && BlockBytes(57) == 128 && BlockBytes(300) ==
 inline BlockRef EncodeBlock(BlockPtr pointer, std::string_view value, std::byte* out) {
   const auto length = static_cast<uint32_t>(value.size());
   std::memcpy(out + offsetof(BlockHeader, length), &length, sizeof length);
-  std::memcpy(out + sizeof(BlockHeader), value.data(), value.size());
+  value.copy(reinterpret_cast<char*>(out + sizeof(BlockHeader)), value.size());
   const uint32_t checksum =
       Crc32c(UnitSeed(pointer.word(), 0),
              {out + offsetof(BlockHeader, length), sizeof length + value.size()});
@@ -70,7 +70,7 @@ inline BlockRef EncodeBlock(BlockPtr pointer, std::string_view value, std::byte*
 inline std::optional<std::string_view> DecodeBlock(const BlockRef& ref,
                                                    std::span<const std::byte> bytes) {
   BlockHeader header;
-  if (bytes.size() != BlockReadBytes(ref.length)) return std::nullopt;
+  if (ref.length > kMaxValueBytes || bytes.size() != BlockReadBytes(ref.length)) return std::nullopt;
   std::memcpy(&header, bytes.data(), sizeof header);
   if (header.length != ref.length || header.checksum != ref.checksum) return std::nullopt;
   const std::span<const std::byte> covered = bytes.subspan(offsetof(BlockHeader, length));

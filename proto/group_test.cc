@@ -1,0 +1,325 @@
+#include "proto/leaf_test_support.h"
+
+namespace gossamer {
+namespace {
+
+using std::string_literals::operator""s;
+using test::Bytes;
+using test::Content;
+using test::ContentOf;
+using test::EntriesOf;
+using test::ForEachBitFlip;
+using test::ForEachMixture;
+using test::RandomFence;
+using test::SealUnit;
+using test::Shape;
+using test::Stored;
+using test::StoredBlock;
+using test::ToHex;
+using test::ToHexTrimmed;
+using test::UnitImage;
+
+// ---- Golden bytes
+// ---------------------------------------------------------------------------------
+
+TEST(Group, GoldenBytesOfUniformEntries) {
+  const UnitImage unit{.overflowed = true, .high = HighFence::At("k9")};
+  EXPECT_EQ(ToHexTrimmed(unit.Encode({{"k1", {"one"}}, {"k2", {"two"}}})),
+            "f7caac7604030201028202036b396b316f6e656b3274776f");
+}
+
+TEST(Group, GoldenBytesOfVariableEntries) {
+  const UnitImage unit{.number = 0};
+  const Content content{
+      {"", {"x"}}, {"ab", {""}}, {"abc", StoredBlock(0x0003000000045649, 300, 0xcafef00d)}};
+  EXPECT_EQ(ToHexTrimmed(unit.Encode(content)),
+            "ad72262e04030201033fffff0001780200616203fe6162634956040000000300"
+            "2c0100000df0feca");
+}
+
+TEST(Group, GoldenBytesOfTheMixedForms) {
+  const UnitImage unit{
+      .bytes = 108, .number = 1, .version = NodeVersion{1}, .high = HighFence::At("q")};
+  EXPECT_EQ(ToHexTrimmed(unit.Encode({{"a", {"11"}}, {"bc", {"22"}}})),
+            "9c6bafe7010000000201ff0271016131310262633232");
+  EXPECT_EQ(ToHexTrimmed(unit.Encode({{"a", {"1"}}, {"b", {""}}})),
+            "cd10c1e101000000020101ff710161310062");
+  const UnitImage empty{
+      .bytes = 108, .number = 1, .version = NodeVersion{1}, .high = HighFence::At("")};
+  EXPECT_EQ(ToHexTrimmed(empty.Encode({})), "98c8bd2701");
+}
+
+// ---- Round trips
+// ----------------------------------------------------------------------------------
+
+class GroupTest : public test::SeededTest {
+ protected:
+  // As many entries of a random shape as the unit takes.
+  Content FillRandomly(const UnitImage& unit) {
+    const Shape shape = Shape::Any(random, {1024, kMaxKeyBytes, kMaxInlineValueBytes});
+    Content content;
+    const uint32_t wanted = random.OneIn(8) ? random.Below(3) : 200;
+    for (uint32_t i = 0; i < wanted; ++i) {
+      Content larger = content;
+      larger.insert_or_assign(shape.Key(random), shape.Value(random));
+      GroupSizer sizer(unit.high);
+      for (const Entry& entry : EntriesOf(larger)) sizer.Add(entry);
+      if (sizer.bytes() > unit.bytes || sizer.count() > GroupView::kMaxEntries) break;
+      content = std::move(larger);
+    }
+    return content;
+  }
+  UnitImage RandomUnit() {
+    return {.bytes = random.Between(27, 60) * 4,
+            .leaf = RemotePtr::FromWord(random.Word()),
+            .number = random.Below(kMaxUnits),
+            .version = NodeVersion{static_cast<uint32_t>(random.Word())},
+            .overflowed = random.OneIn(2),
+            .high = RandomFence(random)};
+  }
+};
+
+TEST_F(GroupTest, EverythingComesBack) {
+  for (int i = 0; i < 5000; ++i) {
+    const UnitImage unit = RandomUnit();
+    const Content content = FillRandomly(unit);
+    const Bytes image = unit.Encode(content);
+    const auto view = unit.Parse(image);
+    ASSERT_TRUE(view.has_value());
+    ASSERT_EQ(view->version(), unit.version);
+    ASSERT_EQ(view->overflowed(), unit.overflowed);
+    ASSERT_EQ(view->high(), unit.high);
+    ASSERT_EQ(view->count(), content.size());
+    ASSERT_EQ(ContentOf(*view), content);
+    for (const auto& [key, stored] : content) {
+      const auto found = view->Find(key);
+      ASSERT_TRUE(found.has_value());
+      ASSERT_EQ(found->key, key);
+      ASSERT_EQ(found->stored, stored.bytes);
+      ASSERT_EQ(found->is_block, stored.is_block);
+    }
+    for (int j = 0; j < 20; ++j) {
+      const std::string key = random.String(random.Below(kMaxKeyBytes + 1));
+      ASSERT_EQ(view->Find(key).has_value(), content.contains(key));
+      ASSERT_EQ(view->Admits(key), unit.high.Admits(key));
+    }
+  }
+}
+
+TEST_F(GroupTest, SizerTellsExactlyWhatFits) {
+  for (int i = 0; i < 5000; ++i) {
+    const UnitImage unit = RandomUnit();
+    const auto content = FillRandomly(unit);
+    const auto entries = EntriesOf(content);
+    GroupSizer sizer(unit.high);
+    for (const Entry& entry : entries) sizer.Add(entry);
+    ASSERT_EQ(sizer.count(), entries.size());
+    Bytes exact(sizer.bytes(), std::byte{0xee});
+    ASSERT_TRUE(EncodeGroup(exact, unit.leaf, 0, unit.version, false, unit.high, entries));
+    Bytes small(sizer.bytes() - 1, std::byte{0xee});
+    ASSERT_FALSE(EncodeGroup(small, unit.leaf, 0, unit.version, false, unit.high, entries));
+    ASSERT_EQ(small, Bytes(small.size(), std::byte{0xee})) << "wrote although it does not fit";
+  }
+}
+
+// The last byte of the last entry is the last byte of the sizer's count: checked by an entry whose
+// bytes are all 0xff, which padding never is.
+TEST_F(GroupTest, SizerCountsTheBytesInUse) {
+  for (int i = 0; i < 1000; ++i) {
+    const UnitImage unit = RandomUnit();
+    Content content = FillRandomly(unit);
+    if (content.empty() || content.rbegin()->second.is_block) continue;
+    auto& [key, stored] = *content.rbegin();
+    if (stored.bytes.empty()) continue;
+    stored.bytes.back() = '\xff';
+    GroupSizer sizer(unit.high);
+    for (const Entry& entry : EntriesOf(content)) sizer.Add(entry);
+    ASSERT_EQ(ToHexTrimmed(unit.Encode(content)).size(), 2 * sizer.bytes());
+  }
+}
+
+TEST(Group, EdgesOfKeysAndValues) {
+  const UnitImage unit{.high = HighFence::At(std::string(kMaxKeyBytes, '\xff'))};
+  const Content content{
+      {""s, {""}},
+      {"\0"s, {"\0"s}},
+      {"\0\0"s, {""}},
+      {std::string(kMaxKeyBytes, '\0'), {std::string(kMaxInlineValueBytes, 'v')}}};
+  const Bytes image = unit.Encode(content);
+  const auto view = unit.Parse(image);
+  ASSERT_TRUE(view.has_value());
+  EXPECT_EQ(ContentOf(*view), content);
+  EXPECT_EQ(view->Find("\0"s)->stored, "\0"s);
+  EXPECT_FALSE(view->Find("\0\0\0"s).has_value());
+}
+
+TEST(Group, TakesViewsOfNothing) {
+  const UnitImage unit;
+  const std::vector<Entry> entries{Entry{}};
+  Bytes image(unit.bytes);
+  ASSERT_TRUE(EncodeGroup(image, unit.leaf, unit.number, unit.version, false, {}, entries));
+  const auto view = unit.Parse(image);
+  ASSERT_TRUE(view.has_value());
+  EXPECT_TRUE(view->Find(KeyView()).has_value());
+  EXPECT_TRUE(view->Find("").has_value());
+}
+
+TEST(Group, BlockReferencesComeBack) {
+  const UnitImage unit;
+  const Bytes image = unit.Encode({{"k", StoredBlock(0x1234560, kMaxValueBytes, 0xcafe)}});
+  const auto found = unit.Parse(image)->Find("k");
+  ASSERT_TRUE(found && found->is_block);
+  EXPECT_EQ(found->block().pointer, 0x1234560u);
+  EXPECT_EQ(found->block().length, kMaxValueBytes);
+  EXPECT_EQ(found->block().checksum, 0xcafeu);
+}
+
+TEST(Group, HoldsAtMostMaxEntries) {
+  Content content;
+  for (int i = 0; i < 129; ++i) content[std::string(1, static_cast<char>(i))] = {""};
+  Bytes image(168);
+  const UnitImage unit{.bytes = 168};
+  EXPECT_FALSE(EncodeGroup(image, unit.leaf, 0, unit.version, false, {}, EntriesOf(content)));
+  content.erase(content.begin());
+  EXPECT_TRUE(EncodeGroup(image, unit.leaf, 0, unit.version, false, {}, EntriesOf(content)));
+  EXPECT_EQ(ContentOf(*GroupView::Parse(image, unit.leaf, 0)), content);
+}
+
+// ---- Rejection
+// ------------------------------------------------------------------------------------
+
+TEST_F(GroupTest, RejectsEverySingleBitError) {
+  for (int i = 0; i < 20; ++i) {
+    const UnitImage unit = RandomUnit();
+    ForEachBitFlip(unit.Encode(FillRandomly(unit)), [&](const Bytes& image, size_t bit) {
+      ASSERT_FALSE(unit.Parse(image).has_value()) << bit;
+    });
+  }
+}
+
+TEST_F(GroupTest, RejectsAnotherPlace) {
+  const UnitImage unit = RandomUnit();
+  const Bytes image = unit.Encode(FillRandomly(unit));
+  ASSERT_TRUE(unit.Parse(image).has_value());
+  for (uint32_t number = 0; number <= kMaxUnits; ++number) {
+    ASSERT_EQ(GroupView::Parse(image, unit.leaf, number).has_value(), number == unit.number);
+  }
+  for (RemotePtr other = unit.leaf.NextGeneration(); other != unit.leaf;
+       other = other.NextGeneration()) {
+    ASSERT_FALSE(GroupView::Parse(image, other, unit.number).has_value());
+  }
+  for (int bit = 0; bit < 64; ++bit) {  // another offset, another server
+    const RemotePtr other = RemotePtr::FromWord(unit.leaf.word() ^ uint64_t{1} << bit);
+    ASSERT_FALSE(GroupView::Parse(image, other, unit.number).has_value());
+  }
+}
+
+TEST_F(GroupTest, RejectsMemoryThatNobodyWrote) {
+  for (int i = 0; i < 10000; ++i) {
+    const RemotePtr leaf = RemotePtr::FromWord(random.Word());
+    ASSERT_FALSE(GroupView::Parse(Bytes(164), leaf, random.Below(kMaxUnits)).has_value());
+  }
+}
+
+TEST_F(GroupTest, MixturesOfTwoWritesAreRejected) {
+  for (int i = 0; i < 30; ++i) {
+    UnitImage unit = RandomUnit();
+    Content content = FillRandomly(unit);
+    const Bytes before = unit.Encode(content);
+    switch (random.Below(4)) {  // what clients do to a group
+      case 0:                   // update
+        if (!content.empty() && !content.begin()->second.bytes.empty()) {
+          content.begin()->second.bytes[0] ^= 1;
+        }
+        break;
+      case 1:  // delete
+        if (!content.empty()) content.erase(content.begin());
+        break;
+      case 2:  // split
+        unit.version = Next(unit.version);
+        break;
+      default:
+        content = FillRandomly(unit);
+    }
+    const Bytes after = unit.Encode(content);
+    ForEachMixture(before, after, random, 2000, [&](const Bytes& mixture) {
+      ASSERT_EQ(unit.Parse(mixture).has_value(), mixture == before || mixture == after)
+          << ToHex(mixture);
+    });
+  }
+}
+
+// ---- Hostile bytes under a valid checksum
+// -----------------------------------------------------------
+
+// Whoever can write to the region can also compute checksums. What a view accepts must be in
+// bounds.
+void ExpectInBounds(const GroupView& view, std::span<const std::byte> unit) {
+  const auto* begin = reinterpret_cast<const char*>(unit.data());
+  const char* end = begin + unit.size();
+  uint32_t count = 0;
+  view.ForEach([&](const Entry& entry) {
+    ++count;
+    ASSERT_LE(entry.key.size(), kMaxKeyBytes);
+    ASSERT_GE(entry.key.data(), begin);
+    ASSERT_LE(entry.key.data() + entry.key.size(), end);
+    ASSERT_GE(entry.stored.data(), begin);
+    ASSERT_LE(entry.stored.data() + entry.stored.size(), end);
+    if (entry.is_block) {
+      ASSERT_EQ(entry.stored.size(), sizeof(BlockRef));
+      ASSERT_LE(entry.block().length, kMaxValueBytes);
+    }
+    ASSERT_TRUE(view.Find(entry.key).has_value());
+  });
+  ASSERT_EQ(count, view.count());
+  ASSERT_LE(view.high().key.size(), kMaxKeyBytes);
+}
+
+TEST_F(GroupTest, HostileHeadersAreRejectedOrInBounds) {
+  const UnitImage unit;
+  int accepted = 0;
+  for (int i = 0; i < 200000; ++i) {
+    // On the heap at its exact size, so that the address sanitizer sees every byte out of bounds.
+    Bytes image(random.OneIn(2) ? 164 : 108);
+    const std::string noise = random.String(static_cast<uint32_t>(image.size()));
+    std::memcpy(image.data(), noise.data(), noise.size());
+    for (const size_t field : {8u, 9u, 10u, 11u}) {
+      constexpr uint8_t kTelling[] = {0, 1, 2, 16, 31, 32, 33, 62, 63, 127, 128, 253, 254, 255};
+      if (random.OneIn(2)) image[field] = std::byte{kTelling[random.Below(std::size(kTelling))]};
+    }
+    SealUnit(image, unit.leaf, unit.number);
+    if (const auto view = unit.Parse(image)) {
+      ++accepted;
+      ExpectInBounds(*view, image);
+    }
+  }
+  EXPECT_GT(accepted, 1000);  // else this test says nothing
+}
+
+TEST_F(GroupTest, HostileLengthsOfEntriesAreRejectedOrInBounds) {
+  for (int i = 0; i < 2000; ++i) {
+    const UnitImage unit = RandomUnit();
+    const Bytes whole = unit.Encode(FillRandomly(unit));
+    for (int j = 0; j < 20; ++j) {
+      Bytes image = whole;
+      image[random.Between(8, static_cast<uint32_t>(image.size()) - 1)] = std::byte{
+          static_cast<uint8_t>(random.OneIn(2) ? 255 - random.Below(4) : random.Below(256))};
+      SealUnit(image, unit.leaf, unit.number);
+      if (const auto view = unit.Parse(image)) ExpectInBounds(*view, image);
+    }
+  }
+}
+
+// A client allocates for a value what its reference says.
+TEST(Group, RejectsReferencesToValuesLongerThanThereAre) {
+  const UnitImage unit;
+  Content content{{"a", StoredBlock(64, kMaxValueBytes + 1, 0)}};
+  EXPECT_FALSE(unit.Parse(unit.Encode(content)).has_value()) << "uniform";
+  content["bc"] = {"inline"};
+  EXPECT_FALSE(unit.Parse(unit.Encode(content)).has_value()) << "variable";
+  content["a"] = StoredBlock(64, kMaxValueBytes, 0);
+  EXPECT_TRUE(unit.Parse(unit.Encode(content)).has_value());
+}
+
+}  // namespace
+}  // namespace gossamer

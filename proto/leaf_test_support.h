@@ -1,0 +1,117 @@
+// Entries that own their bytes, random ones among them, and images of units.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "proto/leaf.h"
+#include "proto/test_support.h"
+
+namespace gossamer::test {
+
+// What a leaf stores for a key.
+struct Stored {
+  std::string bytes;
+  bool is_block = false;
+
+  friend bool operator==(const Stored&, const Stored&) = default;
+};
+
+using Content = std::map<std::string, Stored>;
+
+inline Stored StoredBlock(uint64_t pointer, uint32_t length, uint32_t checksum) {
+  const BlockRef ref{pointer, length, checksum};
+  return {std::string(reinterpret_cast<const char*>(&ref), sizeof ref), true};
+}
+
+inline std::vector<Entry> EntriesOf(const Content& content) {
+  std::vector<Entry> entries;
+  for (const auto& [key, stored] : content) entries.push_back({key, stored.bytes, stored.is_block});
+  return entries;
+}
+
+inline Content ContentOf(const std::vector<Entry>& entries) {
+  Content content;
+  for (const Entry& entry : entries) {
+    EXPECT_TRUE(
+        content.emplace(entry.key, Stored{std::string(entry.stored), entry.is_block}).second);
+  }
+  return content;
+}
+
+inline Content ContentOf(const GroupView& group) {
+  std::vector<Entry> entries;
+  group.ForEach([&](const Entry& entry) { entries.push_back(entry); });
+  return ContentOf(entries);
+}
+
+// How the keys and values of one random leaf look.
+struct Shape {
+  uint32_t min_key = 0;
+  uint32_t max_key = kMaxKeyBytes;
+  uint32_t max_value = 16;
+  bool uniform_keys = false;
+  bool uniform_values = false;
+  uint32_t blocks_one_in = 0;  // 0: none
+
+  static Shape Any(Random& random, const StoreParameters& p) {
+    Shape shape;
+    shape.max_key = random.Between(1, p.max_key_bytes);
+    shape.max_value = random.Below(p.inline_value_bytes + 1u);
+    shape.uniform_keys = random.OneIn(2);
+    shape.uniform_values = random.OneIn(2);
+    shape.blocks_one_in = random.OneIn(2) ? random.Between(1, 4) : 0;
+    return shape;
+  }
+
+  std::string Key(Random& random) const {
+    return random.String(uniform_keys ? max_key : random.Between(min_key, max_key));
+  }
+  Stored Value(Random& random) const {
+    if (blocks_one_in != 0 && random.OneIn(blocks_one_in)) {
+      return StoredBlock(random.Word(), random.Below(kMaxValueBytes + 1),
+                         static_cast<uint32_t>(random.Word()));
+    }
+    return {random.String(uniform_values ? max_value : random.Between(0, max_value)), false};
+  }
+};
+
+inline HighFence RandomFence(Random& random) {
+  switch (random.Below(4)) {
+    case 0:
+      return {};
+    case 1:
+      return HighFence::At("");
+    case 2:
+      return HighFence::At(random.String(kMaxKeyBytes));
+    default:
+      return HighFence::At(random.String(random.Between(1, kMaxKeyBytes)));
+  }
+}
+
+struct UnitImage {
+  uint32_t bytes = 164;
+  RemotePtr leaf{ServerId{3}, 0x12300, 7};
+  uint32_t number = 2;
+  NodeVersion version{0x01020304};
+  bool overflowed = false;
+  HighFence high{};
+
+  Bytes Encode(const Content& content) const {
+    Bytes image(bytes, std::byte{0xee});
+    EXPECT_TRUE(EncodeGroup(image, leaf, number, version, overflowed, high, EntriesOf(content)));
+    return image;
+  }
+  std::optional<GroupView> Parse(const Bytes& image) const {
+    return GroupView::Parse(image, leaf, number);
+  }
+};
+
+// Makes the checksum of a unit right again after its bytes were changed.
+inline void SealUnit(std::span<std::byte> unit, RemotePtr leaf, uint32_t number) {
+  const uint32_t checksum = Crc32c(UnitSeed(leaf.word(), number), unit.subspan(sizeof(uint32_t)));
+  std::memcpy(unit.data(), &checksum, sizeof checksum);
+}
+
+}  // namespace gossamer::test
