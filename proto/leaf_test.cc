@@ -1,0 +1,547 @@
+// Trailers and whole leaves; how a leaf places its entries; that a split always leaves room.
+#include <algorithm>
+#include <set>
+
+#include "proto/leaf_test_support.h"
+#include "proto/region.h"
+
+namespace gossamer {
+namespace {
+
+using test::Bytes;
+using test::Content;
+using test::ContentOf;
+using test::EntriesOf;
+using test::ForEachBitFlip;
+using test::ForEachMixture;
+using test::Random;
+using test::SealUnit;
+using test::Shape;
+using test::ToHex;
+using test::ToHexTrimmed;
+
+constexpr RemotePtr kLeaf(ServerId{3}, 0x12300, 7);
+constexpr RemotePtr kSibling(ServerId{3}, 0x45600, 1);
+
+struct LeafImage {
+  uint32_t node_bytes = 1024;
+  RemotePtr leaf = kLeaf;
+  NodeVersion version{9};
+  std::string low{};
+  HighFence high{};
+  RemotePtr sibling = kSibling;
+
+  LeafGeometry geometry() const { return LeafGeometry(node_bytes); }
+  std::optional<Bytes> TryEncode(std::span<const Entry> entries, uint64_t* hint = nullptr) const {
+    Bytes image(node_bytes, std::byte{0xee});
+    const LeafContent content{version, low, high, sibling, entries};
+    if (!EncodeLeaf(image, leaf, geometry(), content, hint)) return std::nullopt;
+    return image;
+  }
+  std::optional<LeafView> Parse(std::span<const std::byte> image) const {
+    return LeafView::Parse(image, leaf, geometry());
+  }
+  std::optional<TrailerView> ParseTrailer(std::span<const std::byte> trailer) const {
+    return TrailerView::Parse(trailer, leaf, geometry());
+  }
+  Bytes Unit(const Bytes& image, uint32_t unit) const {
+    const auto at = image.begin() + geometry().unit_offset(unit);
+    return {at, at + geometry().unit_bytes()};
+  }
+  Bytes Trailer(const Bytes& image) const {
+    return {image.begin() + geometry().trailer_offset(), image.end()};
+  }
+};
+
+// ---- Geometry
+// -------------------------------------------------------------------------------------
+
+TEST(LeafGeometry, UnitsLieInOrderBeforeTheTrailer) {
+  for (uint32_t bytes = kMinNodeBytes; bytes <= kMaxNodeBytes; bytes *= 2) {
+    const LeafGeometry geometry(bytes);
+    EXPECT_GE(geometry.groups(), 1u);
+    EXPECT_LE(geometry.units(), kMaxUnits);
+    EXPECT_EQ(geometry.overflow_unit(), geometry.groups());
+    EXPECT_EQ(geometry.unit_offset(0), 0u);
+    EXPECT_EQ(geometry.unit_bytes() % 4, 0u);
+    EXPECT_LE(geometry.unit_offset(geometry.units()), geometry.trailer_offset());
+    EXPECT_EQ(geometry.trailer_offset() + kTrailerBytes, bytes);
+    EXPECT_EQ(geometry.GroupOf(0), 0u);
+    EXPECT_EQ(geometry.GroupOf(0xffffffff), geometry.groups() - 1);
+  }
+}
+
+TEST(LeafGeometry, GoldenSizes) {  // part of the format
+  const auto sizes = [](uint32_t node_bytes) {
+    const LeafGeometry geometry(node_bytes);
+    return std::pair(geometry.units(), geometry.unit_bytes());
+  };
+  EXPECT_EQ(sizes(256), std::pair(2u, 108u));
+  EXPECT_EQ(sizes(512), std::pair(3u, 156u));
+  EXPECT_EQ(sizes(1024), std::pair(6u, 164u));
+  EXPECT_EQ(sizes(2048), std::pair(12u, 164u));
+  EXPECT_EQ(sizes(4096), std::pair(24u, 168u));
+}
+
+TEST(LeafGeometry, KeysSpreadEvenlyOverGroups) {
+  const LeafGeometry geometry(1024);
+  std::vector<uint32_t> keys(geometry.groups());
+  for (uint64_t i = 0; i < 50000; ++i) {
+    const uint64_t big_endian = __builtin_bswap64(i);
+    ++keys[geometry.GroupOf(KeyHash({reinterpret_cast<const char*>(&big_endian), 8}))];
+  }
+  for (const uint32_t count : keys) EXPECT_NEAR(count, 10000, 500);
+}
+
+// ---- Golden bytes
+// ---------------------------------------------------------------------------------
+
+TEST(Leaf, GoldenBytes) {
+  LeafImage leaf{.node_bytes = 256, .low = "key0", .high = HighFence::At("key9")};
+  Content content;
+  for (const char digit : {'0', '1', '2', '3', '4', '5'}) {
+    content[std::string("key") + digit] = {std::string("value-0") + digit + "-16bytes"};
+  }
+  uint64_t hint = 0;
+  const auto image = leaf.TryEncode(EntriesOf(content), &hint);
+  ASSERT_TRUE(image.has_value());
+  EXPECT_EQ(ToHexTrimmed(*image),
+            "5e2fa2af09000000048404106b6579396b65793076616c75652d30302d313662"
+            "797465736b65793176616c75652d30312d313662797465736b65793276616c75"
+            "652d30322d313662797465736b65793376616c75652d30332d31366279746573"
+            "000000000000000000000000f5f1d3bc09000000020404106b6579396b657934"
+            "76616c75652d30342d313662797465736b65793576616c75652d30352d313662"
+            "7974657300000000000000000000000000000000000000000000000000000000"
+            "00000000000000000000000000000000000000000000000024d19f9609000000"
+            "015604000000030000046b657930");
+  EXPECT_EQ(hint, OverflowHint(KeyHash("key4")) | OverflowHint(KeyHash("key5")));
+}
+
+TEST(Trailer, GoldenBytes) {
+  LeafImage leaf{.version = NodeVersion{0x01020304}, .low = "k0"};
+  EXPECT_EQ(ToHexTrimmed(leaf.Trailer(*leaf.TryEncode({}))),
+            "f714571504030201015604000000030000026b30");
+  leaf.low = "abcdefghijklmnopqrstuvwxyz";
+  leaf.sibling = RemotePtr();
+  EXPECT_EQ(ToHex(leaf.Trailer(*leaf.TryEncode({}))),
+            "6084ff57040302010000000000000000001a6162636465666768696a6b6c6d6e"
+            "6f70717225efe69e");
+}
+
+// ---- Trailer
+// --------------------------------------------------------------------------------------
+
+TEST(LowFenceMark, MatchesItsFenceOnly) {
+  std::vector<std::string> fences;
+  for (uint32_t length = 0; length <= kMaxKeyBytes; ++length) {
+    fences.push_back(std::string(length, 'a'));
+    fences.push_back(std::string(length, '\0'));
+    if (length != 0) {
+      fences.push_back(std::string(length - 1, 'a') + 'b');
+      fences.push_back('b' + std::string(length - 1, 'a'));
+    }
+  }
+  std::ranges::sort(fences);
+  fences.erase(std::unique(fences.begin(), fences.end()), fences.end());
+  for (const std::string& fence : fences) {
+    for (const std::string& other : fences) {
+      ASSERT_EQ(LowFenceMark::Of(fence).Matches(other), fence == other);
+    }
+  }
+  EXPECT_TRUE(LowFenceMark::Of(KeyView()).Matches(""));
+}
+
+class LeafTest : public test::SeededTest {
+ protected:
+  StoreParameters RandomParameters() {
+    for (;;) {
+      const StoreParameters p{kMinNodeBytes << random.Below(5),
+                              static_cast<uint16_t>(random.Between(1, kMaxKeyBytes)),
+                              static_cast<uint16_t>(random.Below(kMaxInlineValueBytes + 1))};
+      if (IsStorable(p)) return p;
+    }
+  }
+  LeafImage RandomLeaf(uint32_t node_bytes) {
+    LeafImage leaf;
+    leaf.node_bytes = node_bytes;
+    leaf.leaf = RemotePtr::FromWord(random.Word());
+    leaf.version = NodeVersion{static_cast<uint32_t>(random.Word())};
+    leaf.low = random.String(random.Below(kMaxKeyBytes + 1));
+    leaf.high = test::RandomFence(random);
+    leaf.sibling = RemotePtr::FromWord(random.Word());
+    return leaf;
+  }
+  // Entries in random order, as many as went in one by one.
+  Content Fill(const LeafImage& leaf, const Shape& shape) {
+    Content content;
+    for (int failures = 0; failures < 4;) {
+      Content larger = content;
+      larger.insert_or_assign(shape.Key(random), shape.Value(random));
+      if (larger.size() == content.size() || !leaf.TryEncode(EntriesOf(larger))) {
+        ++failures;
+      } else {
+        content = std::move(larger);
+      }
+    }
+    return content;
+  }
+};
+
+TEST_F(LeafTest, TrailerComesBackOrIsRejected) {
+  for (int i = 0; i < 30; ++i) {
+    const LeafImage leaf = RandomLeaf(kMinNodeBytes << random.Below(5));
+    const Bytes trailer = leaf.Trailer(*leaf.TryEncode({}));
+    const auto view = leaf.ParseTrailer(trailer);
+    ASSERT_TRUE(view.has_value());
+    ASSERT_EQ(view->version(), leaf.version);
+    ASSERT_EQ(view->sibling(), leaf.sibling);
+    ASSERT_TRUE(view->low().Matches(leaf.low));
+
+    ForEachBitFlip(trailer, [&](const Bytes& image, size_t bit) {
+      ASSERT_FALSE(leaf.ParseTrailer(image).has_value()) << bit;
+    });
+    for (int bit = 0; bit < 64; ++bit) {  // generation, offset, server
+      const auto other = RemotePtr::FromWord(leaf.leaf.word() ^ uint64_t{1} << bit);
+      ASSERT_FALSE(TrailerView::Parse(trailer, other, leaf.geometry()).has_value());
+    }
+    for (uint32_t bytes = kMinNodeBytes; bytes <= kMaxNodeBytes; bytes *= 2) {
+      ASSERT_EQ(TrailerView::Parse(trailer, leaf.leaf, LeafGeometry(bytes)).has_value(),
+                bytes == leaf.node_bytes);
+    }
+  }
+}
+
+TEST_F(LeafTest, MixturesOfTwoTrailersAreRejected) {
+  for (int i = 0; i < 20; ++i) {
+    LeafImage leaf = RandomLeaf(1024);
+    const Bytes before = leaf.Trailer(*leaf.TryEncode({}));
+    leaf.version = Next(leaf.version);
+    if (random.OneIn(2)) leaf.sibling = RemotePtr::FromWord(random.Word());
+    const Bytes after = leaf.Trailer(*leaf.TryEncode({}));
+    ForEachMixture(before, after, random, 3000, [&](const Bytes& mixture) {
+      ASSERT_EQ(leaf.ParseTrailer(mixture).has_value(), mixture == before || mixture == after);
+    });
+  }
+}
+
+TEST(Trailer, RejectsAnotherLevelUnderAValidChecksum) {
+  const LeafImage leaf;
+  Bytes trailer = leaf.Trailer(*leaf.TryEncode({}));
+  for (int level = 0; level < 256; ++level) {
+    trailer[16] = std::byte{static_cast<uint8_t>(level)};
+    SealUnit(trailer, leaf.leaf, leaf.geometry().units());
+    ASSERT_EQ(leaf.ParseTrailer(trailer).has_value(), level == 0);
+  }
+}
+
+// ---- Placement
+// ------------------------------------------------------------------------------------
+
+TEST_F(LeafTest, EveryKeyIsFoundAtHomeOrInTheOverflowGroup) {
+  for (int i = 0; i < 300; ++i) {
+    const StoreParameters p = RandomParameters();
+    const LeafImage leaf = RandomLeaf(p.node_bytes);
+    const LeafGeometry geometry = leaf.geometry();
+    const Content content = Fill(leaf, Shape::Any(random, p));
+    uint64_t hint = 1;
+    const auto image = leaf.TryEncode(EntriesOf(content), &hint);
+    ASSERT_TRUE(image.has_value());
+    const auto view = leaf.Parse(*image);
+    ASSERT_TRUE(view.has_value());
+    ASSERT_EQ(view->version(), leaf.version);
+    ASSERT_EQ(view->high(), leaf.high);
+    ASSERT_EQ(view->trailer().sibling(), leaf.sibling);
+    ASSERT_EQ(view->count(), content.size());
+    std::vector<Entry> all;
+    view->AppendTo(all);
+    ASSERT_EQ(ContentOf(all), content);
+
+    uint64_t expected_hint = 0;
+    std::set<uint32_t> overflowed;
+    for (const auto& [key, stored] : content) {
+      const uint64_t hash = KeyHash(key);
+      const uint32_t home = geometry.GroupOf(hash);
+      auto found = view->unit(home).Find(key);
+      if (!found) {
+        found = view->overflow().Find(key);
+        expected_hint |= OverflowHint(hash);
+        overflowed.insert(home);
+      }
+      ASSERT_TRUE(found.has_value());
+      ASSERT_EQ(found->stored, stored.bytes);
+    }
+    ASSERT_EQ(hint, expected_hint);
+    for (uint32_t unit = 0; unit < geometry.units(); ++unit) {
+      ASSERT_EQ(view->unit(unit).overflowed(), overflowed.contains(unit));
+      ASSERT_EQ(view->unit(unit).high(), leaf.high);
+    }
+  }
+}
+
+TEST(FirstRoot, IsAnEmptyLeafWithoutFences) {
+  for (uint32_t bytes = kMinNodeBytes; bytes <= kMaxNodeBytes; bytes *= 2) {
+    const StoreParameters parameters{bytes, 16, 16};
+    Bytes region(kHeapOffset);
+    WriteFirstRoot(region, parameters);
+    uint64_t word = 0;
+    std::memcpy(&word, region.data() + kRootWordOffset, sizeof word);
+    const RootWord root = RootWord::FromWord(word);
+    EXPECT_EQ(word, kFirstLeafOffset);
+    EXPECT_EQ(root.level(), 0u);
+    const auto leaf = LeafView::Parse(std::span(region).subspan(root.pointer().offset(), bytes),
+                                      root.pointer(), LeafGeometry(bytes));
+    ASSERT_TRUE(leaf.has_value());
+    EXPECT_EQ(leaf->count(), 0u);
+    EXPECT_EQ(leaf->version(), NodeVersion{1});
+    EXPECT_TRUE(leaf->high().infinite);
+    EXPECT_TRUE(leaf->trailer().low().Matches(""));
+    EXPECT_TRUE(leaf->trailer().sibling().is_null());
+  }
+}
+
+// ---- Rejection
+// ------------------------------------------------------------------------------------
+
+TEST_F(LeafTest, RejectsEverySingleBitErrorButInThePadding) {
+  for (uint32_t bytes = kMinNodeBytes; bytes <= 1024; bytes *= 2) {
+    const LeafImage leaf = RandomLeaf(bytes);
+    const LeafGeometry geometry = leaf.geometry();
+    const Content content = Fill(leaf, {.max_key = 16});
+    ForEachBitFlip(*leaf.TryEncode(EntriesOf(content)), [&](const Bytes& image, size_t bit) {
+      const bool padding =
+          bit / 8 >= geometry.unit_offset(geometry.units()) && bit / 8 < geometry.trailer_offset();
+      ASSERT_EQ(leaf.Parse(image).has_value(), padding) << bit;
+    });
+  }
+}
+
+TEST_F(LeafTest, RejectsAnotherPlace) {
+  const LeafImage leaf = RandomLeaf(512);
+  const Bytes image = *leaf.TryEncode({});
+  for (int bit = 0; bit < 64; ++bit) {
+    const auto other = RemotePtr::FromWord(leaf.leaf.word() ^ uint64_t{1} << bit);
+    ASSERT_FALSE(LeafView::Parse(image, other, leaf.geometry()).has_value());
+  }
+}
+
+// Each unit of a mixture is the old one, the new one or rejected; a leaf is accepted only if all
+// units agree (rule R2).
+TEST_F(LeafTest, MixturesAcrossASplitAreOneOfTheTwo) {
+  for (int i = 0; i < 5; ++i) {
+    LeafImage leaf = RandomLeaf(512);
+    Content content = Fill(leaf, {.max_key = 12});
+    const Bytes before = *leaf.TryEncode(EntriesOf(content));
+    while (content.size() > 3) content.erase(std::prev(content.end()));
+    leaf.version = Next(leaf.version);
+    leaf.high = HighFence::At("fence");
+    leaf.sibling = RemotePtr::FromWord(random.Word());
+    const Bytes after = *leaf.TryEncode(EntriesOf(content));
+    ForEachMixture(before, after, random, 3000, [&](const Bytes& mixture) {
+      for (uint32_t unit = 0; unit < leaf.geometry().units(); ++unit) {
+        const Bytes part = leaf.Unit(mixture, unit);
+        ASSERT_EQ(GroupView::Parse(part, leaf.leaf, unit).has_value(),
+                  part == leaf.Unit(before, unit) || part == leaf.Unit(after, unit));
+      }
+      ASSERT_EQ(leaf.Parse(mixture).has_value(), mixture == before || mixture == after);
+    });
+  }
+}
+
+// Without a structural change the units are independent: a leaf may show some old and some new.
+TEST_F(LeafTest, MixturesAcrossUpdatesAreOneOfTheTwoPerUnit) {
+  for (int i = 0; i < 5; ++i) {
+    const LeafImage leaf = RandomLeaf(512);
+    Content content = Fill(leaf, {.max_value = 16, .uniform_values = true});
+    const Bytes before = *leaf.TryEncode(EntriesOf(content));
+    for (auto& [key, stored] : content) stored.bytes = random.String(16);
+    const Bytes after = *leaf.TryEncode(EntriesOf(content));
+    ForEachMixture(before, after, random, 3000, [&](const Bytes& mixture) {
+      bool whole = leaf.Trailer(mixture) == leaf.Trailer(before);
+      for (uint32_t unit = 0; unit < leaf.geometry().units(); ++unit) {
+        const Bytes part = leaf.Unit(mixture, unit);
+        whole &= part == leaf.Unit(before, unit) || part == leaf.Unit(after, unit);
+      }
+      ASSERT_EQ(leaf.Parse(mixture).has_value(), whole);
+    });
+  }
+}
+
+// Whole old units among whole new ones are each valid, and together rejected.
+TEST_F(LeafTest, WholeUnitsOfTwoVersionsAreRejectedTogether) {
+  LeafImage leaf = RandomLeaf(1024);
+  const Bytes before = *leaf.TryEncode({});
+  leaf.version = Next(leaf.version);
+  const Bytes after = *leaf.TryEncode({});
+  const LeafGeometry geometry = leaf.geometry();
+  for (uint32_t mask = 0; mask < 1u << (geometry.units() + 1); ++mask) {
+    Bytes mixture = before;
+    for (uint32_t unit = 0; unit <= geometry.units(); ++unit) {
+      if ((mask >> unit & 1) == 0) continue;
+      const size_t from =
+          unit < geometry.units() ? geometry.unit_offset(unit) : size_t{geometry.trailer_offset()};
+      const size_t size = unit < geometry.units() ? geometry.unit_bytes() : kTrailerBytes;
+      std::memcpy(mixture.data() + from, after.data() + from, size);
+    }
+    const bool one_version = mask == 0 || mask == (1u << (geometry.units() + 1)) - 1;
+    ASSERT_EQ(leaf.Parse(mixture).has_value(), one_version) << mask;
+  }
+}
+
+// ---- Room
+// -----------------------------------------------------------------------------------------
+
+// The argument of LAYOUT.md, "Why a split always leaves room", step by step.
+
+// Any two entries fit, whatever the fences.
+TEST_F(LeafTest, AnyTwoEntriesFit) {
+  for (int i = 0; i < 5000; ++i) {
+    const StoreParameters p = RandomParameters();
+    LeafImage leaf = RandomLeaf(p.node_bytes);
+    leaf.high = HighFence::At(random.String(p.max_key_bytes));
+    Content content;
+    while (content.size() < 2) {
+      content[random.String(p.max_key_bytes)] =
+          random.OneIn(4) ? test::StoredBlock(random.Word(), 1, 2)
+                          : test::Stored{random.String(random.OneIn(2) ? p.inline_value_bytes : 0)};
+    }
+    ASSERT_TRUE(leaf.TryEncode(EntriesOf(content)).has_value())
+        << p.node_bytes << " " << p.max_key_bytes << " " << p.inline_value_bytes;
+  }
+}
+
+// What is left of a leaf when entries are taken out fits again, if the entries come in the order of
+// LeafView::AppendTo: those of the home groups before those of the overflow group.
+TEST_F(LeafTest, PartsOfALeafFitInTheOrderOfItsUnits) {
+  for (int i = 0; i < 500; ++i) {
+    const StoreParameters p = RandomParameters();
+    LeafImage leaf = RandomLeaf(p.node_bytes);
+    const Content content = Fill(leaf, Shape::Any(random, p));
+    std::vector<Entry> shuffled = EntriesOf(content);
+    for (size_t j = shuffled.size(); j > 1; --j) {
+      std::swap(shuffled[j - 1], shuffled[random.Below(static_cast<uint32_t>(j))]);
+    }
+    const auto image = leaf.TryEncode(shuffled);
+    if (!image) continue;  // in this order it does not fit: nothing to take entries out of
+    std::vector<Entry> entries;
+    const auto view = leaf.Parse(*image);
+    view->AppendTo(entries);
+    for (int j = 0; j < 50; ++j) {
+      std::vector<Entry> part;
+      const uint32_t rarity = random.Between(2, 30);
+      for (const Entry& entry : entries) {
+        if (!random.OneIn(rarity)) part.push_back(entry);
+      }
+      ASSERT_TRUE(leaf.TryEncode(part).has_value());
+    }
+  }
+}
+
+struct Halves {
+  std::string separator;
+  Bytes left;
+  Bytes right;
+};
+
+// Splits as the tree does: at the key nearest the median for which both halves fit.
+std::optional<Halves> Split(const LeafImage& leaf, const Bytes& image) {
+  std::vector<Entry> stored;
+  const auto view = leaf.Parse(image);
+  view->AppendTo(stored);
+  std::vector<KeyView> keys;
+  for (const Entry& entry : stored) keys.push_back(entry.key);
+  std::ranges::sort(keys);
+  std::vector<size_t> cuts;
+  for (size_t cut = 1; cut < keys.size(); ++cut) cuts.push_back(cut);
+  const auto distance = [&](size_t cut) {
+    return std::max(2 * cut, keys.size()) - std::min(2 * cut, keys.size());
+  };
+  std::ranges::sort(cuts, {}, distance);
+  for (const size_t cut : cuts) {
+    const std::string separator(Separator(keys[cut - 1], keys[cut]));
+    std::vector<Entry> left;
+    std::vector<Entry> right;
+    for (const Entry& entry : stored) (entry.key < separator ? left : right).push_back(entry);
+    LeafImage left_leaf = leaf;
+    left_leaf.high = HighFence::At(separator);
+    LeafImage right_leaf = leaf;
+    right_leaf.low = separator;
+    const auto left_image = left_leaf.TryEncode(left);
+    const auto right_image = right_leaf.TryEncode(right);
+    if (left_image && right_image) return Halves{separator, *left_image, *right_image};
+  }
+  return std::nullopt;
+}
+
+// Inserts an entry into a full leaf: splits until it fits. Returns the number of splits, or -1.
+int SplitUntilItFits(LeafImage leaf, Bytes image, const std::string& key,
+                     const test::Stored& value) {
+  for (int splits = 0;; ++splits) {
+    std::vector<Entry> entries;
+    const auto view = leaf.Parse(image);
+    view->AppendTo(entries);
+    entries.push_back({key, value.bytes, value.is_block});
+    if (leaf.TryEncode(entries)) return splits;
+    const auto halves = Split(leaf, image);
+    if (!halves) return -1;
+    if (key < halves->separator) {
+      leaf.high = HighFence::At(halves->separator);
+      image = halves->left;
+    } else {
+      leaf.low = halves->separator;
+      image = halves->right;
+    }
+  }
+}
+
+TEST_F(LeafTest, LeavesOfGreatestEntriesSplitUntilTheNewEntryFits) {
+  for (int i = 0; i < 2000; ++i) {
+    const StoreParameters p = RandomParameters();
+    LeafImage leaf = RandomLeaf(p.node_bytes);
+    leaf.high = random.OneIn(2) ? HighFence() : HighFence::At(std::string(p.max_key_bytes, '\xff'));
+    Shape shape{.max_key = p.max_key_bytes, .max_value = p.inline_value_bytes};
+    shape.uniform_keys = shape.uniform_values = true;
+    // Equal but for their last bytes: separators as long as the keys.
+    const std::string common = random.String(p.max_key_bytes - 1u);
+    Content content;
+    test::Stored value = shape.Value(random);
+    std::string rejected;
+    for (int j = 0; j < 256; ++j) {
+      const std::string key = common + static_cast<char>(random.Below(256));
+      Content larger = content;
+      larger[key] = value;
+      if (!leaf.TryEncode(EntriesOf(larger))) {
+        rejected = key;
+        break;
+      }
+      content = std::move(larger);
+    }
+    if (rejected.empty()) continue;
+    const int splits = SplitUntilItFits(leaf, *leaf.TryEncode(EntriesOf(content)), rejected, value);
+    ASSERT_GE(splits, 1) << p.node_bytes << " " << p.max_key_bytes << " " << p.inline_value_bytes;
+    ASSERT_LE(splits, 4);
+  }
+}
+
+TEST_F(LeafTest, LeavesOfAnyEntriesSplitUntilTheNewEntryFits) {
+  int most = 0;
+  for (int i = 0; i < 2000; ++i) {
+    const StoreParameters p = RandomParameters();
+    LeafImage leaf = RandomLeaf(p.node_bytes);
+    leaf.high = random.OneIn(2) ? HighFence() : HighFence::At(random.String(p.max_key_bytes));
+    const Shape shape = Shape::Any(random, p);
+    const Content content = Fill(leaf, shape);
+    // The worst that can come: an entry of greatest size.
+    std::string key = random.String(p.max_key_bytes);
+    if (content.contains(key)) continue;
+    const auto image = leaf.TryEncode(EntriesOf(content));
+    const int splits =
+        SplitUntilItFits(leaf, *image, key, test::Stored{random.String(p.inline_value_bytes)});
+    ASSERT_GE(splits, 0) << p.node_bytes << " " << p.max_key_bytes << " " << p.inline_value_bytes;
+    most = std::max(most, splits);
+  }
+  RecordProperty("most_splits", most);
+  EXPECT_LE(most, 8);
+}
+
+}  // namespace
+}  // namespace gossamer
