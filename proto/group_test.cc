@@ -238,8 +238,7 @@ TEST_F(GroupTest, MixturesOfTwoWritesAreRejected) {
       case 2:  // split
         unit.version = Next(unit.version);
         break;
-      default:
-        content = FillRandomly(unit);
+      default: content = FillRandomly(unit);
     }
     const Bytes after = unit.Encode(content);
     ForEachMixture(before, after, random, 2000, [&](const Bytes& mixture) {

@@ -79,14 +79,10 @@ struct Shape {
 
 inline HighFence RandomFence(Random& random) {
   switch (random.Below(4)) {
-    case 0:
-      return {};
-    case 1:
-      return HighFence::At("");
-    case 2:
-      return HighFence::At(random.String(kMaxKeyBytes));
-    default:
-      return HighFence::At(random.String(random.Between(1, kMaxKeyBytes)));
+    case 0: return {};
+    case 1: return HighFence::At("");
+    case 2: return HighFence::At(random.String(kMaxKeyBytes));
+    default: return HighFence::At(random.String(random.Between(1, kMaxKeyBytes)));
   }
 }
 

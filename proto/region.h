@@ -55,10 +55,10 @@ static_assert(kFirstLeafOffset + kMaxNodeBytes <= kHeapOffset);
 
 enum class RegionVerdict : uint8_t {
   kAccepted,
-  kNotGossamer,   // too short, or without the magic word
-  kOtherFormat,   // of another format version: `header.format_version` names it, the rest means nothing
-  kBadChecksum,   // damaged, or torn
-  kUnusable,      // whole, but with sizes that this build cannot work with
+  kNotGossamer,  // too short, or without the magic word
+  kOtherFormat,  // of another format version: `header.format_version` names it, the rest means nothing
+  kBadChecksum,  // damaged, or torn
+  kUnusable,     // whole, but with sizes that this build cannot work with
 };
 
 // What a client learns from the first bytes of a region.
@@ -102,15 +102,12 @@ inline RegionReading ParseRegionHeader(std::span<const std::byte> bytes) {
 
 inline std::string RegionReading::Problem() const {
   switch (verdict) {
-    case RegionVerdict::kAccepted:
-      return "";
-    case RegionVerdict::kNotGossamer:
-      return "not a Gossamer region";
+    case RegionVerdict::kAccepted: return "";
+    case RegionVerdict::kNotGossamer: return "not a Gossamer region";
     case RegionVerdict::kOtherFormat:
       return "region of format version " + std::to_string(header.format_version) +
              "; this build speaks version " + std::to_string(kFormatVersion);
-    case RegionVerdict::kBadChecksum:
-      return "region header does not match its checksum";
+    case RegionVerdict::kBadChecksum: return "region header does not match its checksum";
     case RegionVerdict::kUnusable:
       return "region header with sizes that this build cannot use: node_bytes " +
              std::to_string(header.parameters.node_bytes) + ", max_key_bytes " +

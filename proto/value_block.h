@@ -70,7 +70,8 @@ inline BlockRef EncodeBlock(BlockPtr pointer, std::string_view value, std::byte*
 inline std::optional<std::string_view> DecodeBlock(const BlockRef& ref,
                                                    std::span<const std::byte> bytes) {
   BlockHeader header;
-  if (ref.length > kMaxValueBytes || bytes.size() != BlockReadBytes(ref.length)) return std::nullopt;
+  if (ref.length > kMaxValueBytes || bytes.size() != BlockReadBytes(ref.length))
+    return std::nullopt;
   std::memcpy(&header, bytes.data(), sizeof header);
   if (header.length != ref.length || header.checksum != ref.checksum) return std::nullopt;
   const std::span<const std::byte> covered = bytes.subspan(offsetof(BlockHeader, length));
