@@ -6,14 +6,14 @@
 readonly kBuildPackages=(
   g++ cmake ninja-build pkg-config ccache mold git ca-certificates
   libibverbs-dev librdmacm-dev libmemcached-dev libgflags-dev libgoogle-glog-dev
-  libboost-dev nlohmann-json3-dev libedit-dev libnuma-dev libxxhash-dev)
+  libboost-dev nlohmann-json3-dev libedit-dev)
 
 # To run them. memcached and the RDMA providers are needed where a store spans machines.
 readonly kRunPackages=(memcached ibverbs-providers wamerican)
 
 # To build and run the tests.
 readonly kTestPackages=(
-  libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev python3 clang-19 libclang-rt-19-dev)
+  libgtest-dev libgmock-dev python3 clang-19)
 
 # For scripts/check.
 readonly kCheckPackages=(clang-format-19 clang-tidy-19 shellcheck)
