@@ -17,15 +17,16 @@ std::atomic<uint64_t> allocations{0};
 
 }  // namespace
 
-// Counts every allocation of this program.
-void* operator new(size_t bytes) {
+// Counts every allocation of this program. Not inlined, as g++ takes a `new` that it does not
+// see and a `free` that it does for a mismatch.
+[[gnu::noinline]] void* operator new(size_t bytes) {
   allocations.fetch_add(1, std::memory_order_relaxed);
   void* memory = std::malloc(bytes);
   if (memory == nullptr) std::abort();
   return memory;
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace gossamer {
 namespace {

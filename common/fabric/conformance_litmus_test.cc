@@ -42,7 +42,8 @@ TEST_P(LitmusTest, AFailingVerbIsNodeUnreachable) {
   EXPECT_EQ(report.error().code, Code::kNodeUnreachable);
 }
 
-// A device that does not order: performs the verbs of each batch backwards, and takes its time between them.
+// A device that does not order: performs the verbs of each batch backwards, and takes its time
+// between them.
 class BackwardEndpoint final : public Endpoint {
  public:
   explicit BackwardEndpoint(Endpoint& inner) : inner_(inner) {}

@@ -9,7 +9,8 @@
 namespace gossamer {
 namespace {
 
-// One side of a round: up to two batches, the second posted behind the first or when it has completed.
+// One side of a round: one batch of two verbs, or two batches, the second posted when the first has
+// completed.
 class Side {
  public:
   Side(Endpoint& endpoint, ServerId server, BufferLease buffer)
@@ -108,8 +109,8 @@ class Litmus {
     FillWords(writer_.data(), next);
     writer_.Start(Verb::Write(scratch_.data_offset, kLitmusBytes, writer_.data_address()),
                   Add(writer_, 1), writer_together);
-    // The reader starts sooner or later within the time that the writer takes, so that over the rounds
-    // it strikes at every point of it.
+    // The reader starts sooner or later within the time that the writer takes, so that over the
+    // rounds it strikes at every point of it.
     const uint64_t delay = pair.rounds % (last_polls_ + 2);
     uint64_t polls = 0;
     bool reader_started = false;

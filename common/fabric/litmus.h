@@ -1,15 +1,16 @@
 // The start-up litmus test: does this device order what the protocol relies on?
 //
-// Two pairs of CONTRACT.md are worth distrusting on real hardware, because their two halves go to different
-// memories by different paths:
+// Two pairs of CONTRACT.md are worth distrusting on real hardware, because their two halves go to
+// different memories by different paths:
 //   - atomic before READ: what is read behind the CAS that took a lock is not older than the lock;
-//   - WRITE before atomic: who sees a lock released sees what was written under it, also when the lock lies
-//     in device memory and the data in host DRAM.
-// Each round lets two queue pairs race: one side keeps its two verbs in one batch, the other waits between
-// its own, so that a failure is that of one pair.
-// A device that passes is not proven right; one that fails is proven wrong, and the store falls back.
+//   - WRITE before atomic: who sees a lock released sees what was written under it, also when the
+//     lock lies in device memory and the data in host DRAM.
+// Each round lets two queue pairs race: one side keeps its two verbs in one batch, the other waits
+// between its own, so that a failure is that of one pair. A device that passes is not proven right;
+// one that fails is proven wrong, and the store falls back.
 //
-// Cost: about four round trips for each of `LitmusOptions::rounds`. Thread-safety: both endpoints belong to the calling thread and have nothing else in flight.
+// Cost: about four round trips for each of `LitmusOptions::rounds`. Thread-safety: both endpoints
+// belong to the calling thread and have nothing else in flight.
 #pragma once
 
 #include <cstdint>

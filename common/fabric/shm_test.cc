@@ -1,4 +1,4 @@
-// What the conformance suite cannot see of the shm fabric: socket paths, the journal, what is refused.
+// What the conformance suite cannot see of the shm fabric: socket paths, the journal, refusals.
 #include "common/fabric/shm.h"
 
 #include <gtest/gtest.h>
