@@ -1,0 +1,204 @@
+// gossamer-bench: measures a store with the workloads of YCSB.
+
+#include <gflags/gflags.h>
+
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/human.h"
+#include "common/program/flags_main.h"
+#include "compute/bench/plan.h"
+#include "compute/bench/report.h"
+#include "compute/cli/stop.h"
+
+DEFINE_string(workload, "c", "what to do: a, b, c, d, e or f, the core workloads of YCSB");
+DEFINE_string(phase, "both", "load (put the records), run (the workload on them) or both");
+DEFINE_uint64(records, 1'000'000, "records to load, or that were loaded");
+DEFINE_uint64(operations, 1'000'000, "operations of the run phase");
+DEFINE_uint64(threads, 1, "client threads, each with a session of its own");
+DEFINE_uint64(coroutines, 64, "operations in flight on each thread (with --batch=1)");
+DEFINE_uint64(batch, 1, "more than 1: operations handed to MultiGet and MultiPut at a time");
+DEFINE_string(distribution, "",
+              "which records: uniform, zipfian or latest; empty: what the workload says");
+DEFINE_double(theta, 0.99, "skew of zipfian and latest, between 0 and 1");
+DEFINE_uint64(key_bytes, 8, "length of keys, 4 to 32; above 8 they read user0000…");
+DEFINE_uint64(value_bytes, 8, "length of values, 0 to 1048576");
+DEFINE_uint64(seed, 42, "of operations and values: the same seed, the same run");
+DEFINE_string(json, "", "file to write the figures to as JSON; - is stdout");
+DEFINE_bool(warm_up, true, "scan the store once before the run phase, so that the cache is warm");
+DEFINE_string(local, "",
+              "benchmark a store in this process instead of a running one: --local chooses its "
+              "size, --local=4GiB sets it");
+DEFINE_string(bootstrap, "", "memcached://HOST:PORT or dir:PATH; empty: this user's directory");
+DEFINE_string(store, "default", "name of the store");
+DEFINE_string(fabric, "shm", "shm or verbs");
+DEFINE_string(device, "", "verbs: RDMA device; empty: the one that reaches the memory servers");
+DEFINE_string(cache_bytes, "256MiB", "bound of the cache of internal nodes");
+
+namespace gossamer::bench {
+namespace {
+
+const ProgramInfo kProgram{
+    "gossamer-bench",
+    "gossamer-bench --local --workload=c [flags]\n"
+    "gossamer-bench --bootstrap=… --workload=a --phase=run [flags]\n"
+    "\n"
+    "Loads records into a store and runs a workload of YCSB on them:\n"
+    "  a  half reads, half updates       d  reads of the latest, 5 % inserts\n"
+    "  b  95 % reads, 5 % updates        e  scans of 1 to 100, 5 % inserts\n"
+    "  c  reads only                     f  half reads, half "
+    "read-modify-writes\n"
+    "Prints throughput, latency and what each operation cost on the wire.\n",
+    __FILE__};
+
+FlagValues ReadFlags() {
+  return {.workload = FLAGS_workload,
+          .phase = FLAGS_phase,
+          .records = FLAGS_records,
+          .operations = FLAGS_operations,
+          .threads = FLAGS_threads,
+          .coroutines = FLAGS_coroutines,
+          .batch = FLAGS_batch,
+          .distribution = FLAGS_distribution,
+          .theta = FLAGS_theta,
+          .key_bytes = FLAGS_key_bytes,
+          .value_bytes = FLAGS_value_bytes,
+          .seed = FLAGS_seed,
+          .json = FLAGS_json,
+          .warm_up = FLAGS_warm_up,
+          .local = FLAGS_local,
+          .bootstrap = FLAGS_bootstrap,
+          .store = FLAGS_store,
+          .fabric = FLAGS_fabric,
+          .device = FLAGS_device,
+          .cache_bytes = FLAGS_cache_bytes};
+}
+
+// Flags take no optional value: a bare --local is written --local=auto.
+std::vector<char*> WithLocalSpelledOut(int argc, char** argv) {
+  static char spelled_out[] = "--local=auto";
+  std::vector<char*> words(argv, argv + argc);
+  for (char*& word : words) {
+    if (word == std::string_view("--")) break;
+    if (word == std::string_view("--local") || word == std::string_view("-local")) {
+      word = spelled_out;
+    }
+  }
+  return words;
+}
+
+// A flag that the chosen store makes senseless, or none.
+std::string UnwantedFlag(const std::vector<std::string>& given) {
+  for (const std::string& name : given) {
+    if (name == "bootstrap" || name == "store" || name == "fabric" || name == "device") return name;
+  }
+  return {};
+}
+
+// Every flag with its value, numbers as numbers.
+nlohmann::ordered_json ConfigJson(const Plan& plan) {
+  nlohmann::ordered_json config = nlohmann::ordered_json::object();
+  for (const auto& [name, value] : FlagsInForce(kProgram)) {
+    const std::string type = gflags::GetCommandLineFlagInfoOrDie(name.c_str()).type;
+    config[name] =
+        type == "string" ? nlohmann::ordered_json(value) : nlohmann::ordered_json::parse(value);
+  }
+  config["distribution"] = DistributionName(plan.runner.workload.distribution);
+  if (plan.local) config["local"] = plan.local->memory_bytes;
+  return config;
+}
+
+std::string Describe(const Plan& plan) {
+  if (plan.local) return "store of " + HumanBytes(plan.local->memory_bytes) + " in this process";
+  std::string text = "store " + plan.open.store + " by " + plan.open.fabric;
+  if (!plan.open.bootstrap.empty()) text += ", found by " + plan.open.bootstrap;
+  return text;
+}
+
+// The phases in their order, until one is stopped. The error is one that ended all early.
+Status RunPhases(Store& store, const Plan& plan, BenchReport& report) {
+  if (plan.load) {
+    Result<PhaseResult> load = LoadRecords(store, plan.runner);
+    if (!load) return load.error();
+    report.loaded = true;
+    report.load = std::move(load).value();
+    report.interrupted = report.load.interrupted;
+    if (report.load.interrupted || report.load.gave_up) return Ok();
+  }
+  if (plan.warm_up) {
+    const Result<WarmUpResult> warm_up = WarmUp(store, plan.runner);
+    if (!warm_up) return warm_up.error();
+    report.interrupted = warm_up.value().interrupted;
+    if (report.interrupted) return Ok();
+    if (warm_up.value().keys < plan.runner.records) {
+      std::cerr << kProgram.name << ": the store has " << HumanCount(warm_up.value().keys)
+                << " keys, fewer than --records=" << plan.runner.records
+                << ": reads of the others will count as NotFound (load it with --phase=load)\n";
+    }
+  }
+  if (plan.run) {
+    Result<PhaseResult> run = RunWorkload(store, plan.runner);
+    if (!run) return run.error();
+    report.ran = true;
+    report.run = std::move(run).value();
+    report.interrupted = report.run.interrupted;
+  }
+  return Ok();
+}
+
+// The summary goes to stdout, unless the JSON does.
+int WriteReport(const BenchReport& report) {
+  const bool json_to_stdout = FLAGS_json == "-";
+  (json_to_stdout ? std::cerr : std::cout) << ToText(report) << std::flush;
+  if (FLAGS_json.empty()) return kExitSuccess;
+  const std::string text = ToJson(report).dump(2) + "\n";
+  if (json_to_stdout) {
+    std::cout << text << std::flush;
+    return std::cout ? kExitSuccess : Failure(kProgram, "cannot write the JSON to stdout");
+  }
+  std::ofstream file(FLAGS_json);
+  file << text << std::flush;
+  return file ? kExitSuccess : Failure(kProgram, "cannot write the JSON to " + FLAGS_json);
+}
+
+int Main(int argc, char** argv) {
+  std::vector<char*> words = WithLocalSpelledOut(argc, argv);
+  const ParsedFlags parsed = ParseFlags(kProgram, argc, words.data());
+  if (parsed.exit_status) return *parsed.exit_status;
+  if (!parsed.arguments.empty()) {
+    return UsageError(kProgram, "takes flags only; '" + parsed.arguments[0] + "' is none");
+  }
+  Result<Plan> planned = MakePlan(ReadFlags());
+  if (!planned) return UsageError(kProgram, planned.error().message);
+  Plan& plan = planned.value();
+  if (const std::string flag = UnwantedFlag(parsed.given); plan.local && !flag.empty()) {
+    return UsageError(kProgram, "--local opens a store of its own: leave out --" + flag);
+  }
+
+  cli::Stop stop;
+  const cli::StopOnSignals stop_on_signals(stop);
+  plan.runner.should_stop = [&stop] { return stop.raised(); };
+  const Result<std::unique_ptr<Store>> store =
+      plan.local ? Store::OpenLocal(*plan.local) : Store::Open(plan.open);
+  if (!store) return Failure(kProgram, store.error().ToString());
+
+  BenchReport report;
+  report.config = ConfigJson(plan);
+  report.options = plan.runner;
+  report.store_description = Describe(plan);
+  const Status status = RunPhases(*store.value(), plan, report);
+  const int written = WriteReport(report);
+  if (!status) return Failure(kProgram, status.error().ToString());
+  if (stop.raised()) return stop.exit_code();
+  const bool failed = report.load.errors.total() + report.run.errors.total() > 0;
+  return failed ? kExitFailure : written;
+}
+
+}  // namespace
+}  // namespace gossamer::bench
+
+int main(int argc, char** argv) { return gossamer::bench::Main(argc, argv); }

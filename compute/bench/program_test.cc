@@ -1,0 +1,190 @@
+// Runs gossamer-bench as its users do: flags, exit codes, signals, and all workloads on a real store.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "common/bootstrap/test_support.h"
+#include "common/testing/child_process.h"
+
+namespace gossamer::bench {
+namespace {
+
+using gossamer::testing::ChildProcess;
+using gossamer::testing::TemporaryDirectory;
+using ::testing::HasSubstr;
+using Arguments = std::vector<std::string>;
+using Json = nlohmann::json;
+
+struct Outcome {
+  int status;
+  std::string output;
+  std::string errors;
+};
+
+Outcome RunBench(const Arguments& flags) {
+  Arguments arguments = {GOSSAMER_BENCH_PROGRAM};
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
+  ChildProcess bench(arguments);
+  const int status = bench.Wait(std::chrono::seconds(240));
+  return {status, bench.standard_output(), bench.standard_error()};
+}
+
+// What a local run without errors prints as JSON.
+Json Measure(Arguments flags) {
+  flags.insert(flags.end(), {"--local", "--json=-"});
+  const Outcome outcome = RunBench(flags);
+  EXPECT_EQ(outcome.status, 0) << outcome.errors;
+  EXPECT_THAT(outcome.errors, HasSubstr("no errors"));
+  const Json json = Json::parse(outcome.output, nullptr, /*allow_exceptions=*/false);
+  EXPECT_TRUE(json.is_object()) << outcome.output;
+  EXPECT_EQ(json.at("errors"), Json::object());
+  return json;
+}
+
+uint64_t Total(const Json& wire, const char* field) {
+  uint64_t total = 0;
+  for (const auto& [name, counts] : wire.items()) total += counts.at(field).get<uint64_t>();
+  return total;
+}
+
+TEST(BenchProgramTest, WrongFlagsAreOneSentenceAndStatus2) {
+  struct Case {
+    Arguments flags;
+    const char* sentence;
+  };
+  const Case kCases[] = {
+      {{"--workload=z"}, "--workload=z is not one of a, b, c, d, e, f"},
+      {{"--recods=5"}, "there is no flag --recods; did you mean --records?"},
+      {{"--records=many"}, "--records=many does not fit"},
+      {{"--records=-1"}, "--records=-1 does not fit"},
+      {{"--records=0"}, "--records=0 is not from 1 to"},
+      {{"--key_bytes=33"}, "--key_bytes=33 is not from 4 to 32"},
+      {{"--value_bytes=1048577"}, "--value_bytes=1048577 is not from 0 to 1,048,576"},
+      {{"--local=12XB"}, "--local: '12XB' is not a size"},
+      {{"--local", "--phase=run"}, "--local opens a store of its own, which is empty"},
+      {{"--local", "--store=other"}, "leave out --store"},
+      {{"run"}, "takes flags only; 'run' is none"},
+  };
+  for (const Case& wrong : kCases) {
+    const Outcome outcome = RunBench(wrong.flags);
+    EXPECT_EQ(outcome.status, 2) << wrong.sentence;
+    EXPECT_THAT(outcome.errors, HasSubstr(wrong.sentence));
+    EXPECT_EQ(outcome.output, "");
+  }
+}
+
+TEST(BenchProgramTest, HelpNamesEveryFlag) {
+  const Outcome outcome = RunBench({"--help"});
+  EXPECT_EQ(outcome.status, 0);
+  for (const char* flag :
+       {"workload",     "phase",     "records",   "operations",  "threads", "coroutines", "batch",
+        "distribution", "theta",     "key_bytes", "value_bytes", "seed",    "json",       "warm_up",
+        "local",        "bootstrap", "store",     "fabric",      "device",  "cache_bytes"}) {
+    EXPECT_THAT(outcome.output, HasSubstr(flag));
+  }
+}
+
+TEST(BenchProgramTest, AnAbsentStoreIsASentence) {
+  const TemporaryDirectory directory;
+  const Outcome outcome = RunBench({"--bootstrap=dir:" + directory.path(), "--store=nowhere"});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.errors, HasSubstr("gossamer-bench: NotFound: "));
+  EXPECT_THAT(outcome.errors, HasSubstr("nowhere"));
+}
+
+class WorkloadOnStoreTest : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(All, WorkloadOnStoreTest, ::testing::Values("a", "b", "c", "d", "e", "f"),
+                         [](const auto& workload) { return workload.param; });
+
+TEST_P(WorkloadOnStoreTest, DoesAllItsOperations) {
+  const Json json =
+      Measure({"--records=100000", "--operations=100000", "--workload=" + GetParam()});
+  EXPECT_EQ(json.at("load").at("operations"), 100'000);
+  EXPECT_EQ(json.at("run").at("operations"), 100'000);
+  const Json& wire = json.at("wire");
+  const Json& latency = json.at("run").at("latency_us");
+  const auto measured = [&latency](const char* name) {
+    return latency.at(name).at("count").get<uint64_t>();
+  };
+  EXPECT_EQ(wire.at("read").at("operations"), measured("read"));
+  EXPECT_EQ(wire.at("update").at("operations"), measured("update"));
+  EXPECT_EQ(wire.at("scan").at("operations"), measured("scan"));
+  EXPECT_EQ(wire.at("insert").at("operations").get<uint64_t>() +
+                wire.at("insert_split").at("operations").get<uint64_t>(),
+            measured("insert"));
+  EXPECT_EQ(wire.at("delete").at("operations"), 0);
+  // Every operation is there; a read-modify-write is two on the wire.
+  const uint64_t whole = GetParam() == "f" ? measured("read_modify_write") : 0;
+  EXPECT_EQ(Total(wire, "operations"), 100'000 + whole);
+}
+
+// The claim of the design: a get costs one READ of one group, but for the few keys in overflow groups.
+TEST(BenchProgramTest, UniformGetsCostOneSmallRead) {
+  const Json json = Measure(
+      {"--records=100000", "--operations=100000", "--workload=c", "--distribution=uniform"});
+  const Json& read = json.at("wire").at("read");
+  const auto operations = read.at("operations").get<double>();
+  EXPECT_EQ(operations, 100'000);
+  EXPECT_LE(read.at("round_trips").get<double>() / operations, 1.03);
+  EXPECT_LE(read.at("bytes_read").get<double>() / operations, 190);
+  EXPECT_EQ(read.at("writes"), 0);
+  EXPECT_EQ(read.at("cas"), 0);
+}
+
+TEST(BenchProgramTest, ThreadsBatchesAndLongRecords) {
+  const Json batches = Measure({"--records=20000", "--operations=20000", "--workload=a",
+                                "--threads=2", "--batch=16", "--seed=7"});
+  EXPECT_EQ(batches.at("run").at("operations"), 20'000);
+  EXPECT_EQ(batches.at("config").at("batch"), 16);
+  const Json long_records = Measure({"--records=5000", "--operations=5000", "--workload=f",
+                                     "--threads=2", "--key_bytes=24", "--value_bytes=1000"});
+  EXPECT_EQ(long_records.at("run").at("operations"), 5'000);
+}
+
+TEST(BenchProgramTest, TheSummaryGoesToStdoutAndTheJsonToItsFile) {
+  const TemporaryDirectory directory;
+  const std::string file = directory.path() + "/figures.json";
+  const Outcome outcome =
+      RunBench({"--local=256MiB", "--records=1000", "--operations=1000", "--json=" + file});
+  EXPECT_EQ(outcome.status, 0) << outcome.errors;
+  EXPECT_THAT(outcome.output, HasSubstr("workload c, zipfian (theta 0.99); 1,000 records"));
+  EXPECT_THAT(outcome.output, HasSubstr("store of 256 MiB in this process"));
+  std::ifstream stream(file);
+  const Json json = Json::parse(stream);
+  EXPECT_EQ(json.at("run").at("operations"), 1'000);
+  EXPECT_EQ(json.at("config").at("local"), 256u << 20);
+
+  const Outcome unwritable = RunBench(
+      {"--local=256MiB", "--records=10", "--operations=10", "--json=" + file + "/below_a_file"});
+  EXPECT_EQ(unwritable.status, 1);
+  EXPECT_THAT(unwritable.errors, HasSubstr("cannot write the JSON to"));
+}
+
+TEST(BenchProgramTest, FullMemoryIsCounted) {
+  const Outcome outcome = RunBench({"--local=16MiB", "--phase=load", "--records=1000000"});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.output, HasSubstr("Exhausted"));
+  EXPECT_THAT(outcome.output, ::testing::Not(HasSubstr("Corruption")));
+}
+
+TEST(BenchProgramTest, ControlCEndsItWithASummary) {
+  ChildProcess bench({GOSSAMER_BENCH_PROGRAM, "--local=256MiB", "--records=1000",
+                      "--operations=1000000000000", "--json=-"});
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+  bench.Signal(SIGINT);
+  EXPECT_EQ(bench.Wait(), 130) << bench.standard_error();
+  EXPECT_THAT(bench.standard_error(), HasSubstr("Interrupted: the figures are of what ran"));
+  const Json json = Json::parse(bench.standard_output(), nullptr, /*allow_exceptions=*/false);
+  ASSERT_TRUE(json.is_object()) << bench.standard_output();
+  EXPECT_EQ(json.at("interrupted"), true);
+  EXPECT_EQ(json.at("errors"), Json::object());
+}
+
+}  // namespace
+}  // namespace gossamer::bench
