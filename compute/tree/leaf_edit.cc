@@ -23,21 +23,23 @@ bool RewriteUnit(std::span<std::byte> out, RemotePtr leaf, uint32_t number, cons
                      {entries.data(), count});
 }
 
-void SortByKey(std::vector<Entry>& entries) {
-  std::sort(entries.begin(), entries.end(),
-            [](const Entry& a, const Entry& b) { return a.key < b.key; });
-}
-
 namespace {
 
+// Each half keeps the order in which the units held the entries: every unit of a half then gets a subset of what
+// it held, which fits (LAYOUT.md, "a split always leaves room").
 bool TryEncode(const LeafRewrite& rewrite, const LeafGeometry& geometry,
-               std::span<const Entry> entries, size_t middle, std::span<std::byte> left,
-               std::span<std::byte> right, LeafSplit& split) {
-  split.separator = Key(Separator(entries[middle - 1].key, entries[middle].key));
+               std::span<const Entry> entries, std::span<const KeyView> sorted, size_t middle,
+               std::span<std::byte> left, std::span<std::byte> right, LeafSplit& split) {
+  split.separator = Key(Separator(sorted[middle - 1], sorted[middle]));
+  std::vector<Entry> below;
+  std::vector<Entry> above;
+  for (const Entry& entry : entries) {
+    (entry.key < split.separator.view() ? below : above).push_back(entry);
+  }
   const LeafContent left_content{rewrite.version, rewrite.low, HighFence::At(split.separator),
-                                 rewrite.sibling, entries.first(middle)};
+                                 rewrite.sibling, below};
   const LeafContent right_content{rewrite.version, split.separator, rewrite.high,
-                                  rewrite.old_sibling, entries.subspan(middle)};
+                                  rewrite.old_sibling, above};
   return EncodeLeaf(left, rewrite.leaf, geometry, left_content, &split.left_hint) &&
          EncodeLeaf(right, rewrite.sibling, geometry, right_content, &split.right_hint);
 }
@@ -47,16 +49,20 @@ bool TryEncode(const LeafRewrite& rewrite, const LeafGeometry& geometry,
 std::optional<LeafSplit> EncodeSplit(const LeafRewrite& rewrite, const LeafGeometry& geometry,
                                      std::span<const Entry> entries, bool at_end,
                                      std::span<std::byte> left, std::span<std::byte> right) {
+  std::vector<KeyView> sorted;
+  for (const Entry& entry : entries) sorted.push_back(entry.key);
+  std::sort(sorted.begin(), sorted.end());
   LeafSplit split;
-  if (at_end && TryEncode(rewrite, geometry, entries, entries.size() - 1, left, right, split)) {
+  if (at_end &&
+      TryEncode(rewrite, geometry, entries, sorted, sorted.size() - 1, left, right, split)) {
     return split;
   }
   // Outwards from the middle: n/2, n/2+1, n/2-1, ...
-  const size_t half = entries.size() / 2;
-  for (size_t distance = 0; distance <= entries.size(); ++distance) {
+  const size_t half = sorted.size() / 2;
+  for (size_t distance = 0; distance <= sorted.size(); ++distance) {
     for (const size_t middle : {half + distance, half - distance}) {
-      if (middle == 0 || middle >= entries.size()) continue;  // also below 0, which wraps around
-      if (TryEncode(rewrite, geometry, entries, middle, left, right, split)) return split;
+      if (middle == 0 || middle >= sorted.size()) continue;  // also below 0, which wraps around
+      if (TryEncode(rewrite, geometry, entries, sorted, middle, left, right, split)) return split;
     }
   }
   return std::nullopt;

@@ -33,11 +33,9 @@ struct LeafRewrite {
   RemotePtr old_sibling;
 };
 
-// Sorts `entries` (distinct keys) by key.
-void SortByKey(std::vector<Entry>& entries);
-
-// Encodes the split of `entries` (sorted, at least 2) nearest the middle for which both halves fit, or, with
-// `at_end`, the one whose right half is the last entry alone. Nothing if none fits.
+// Encodes the split of `entries` (at least 2, in the order of LeafView::AppendTo, a new one last) nearest the middle
+// for which both halves fit, or, with `at_end`, the one whose right half is the greatest entry alone. Nothing if
+// none fits.
 std::optional<LeafSplit> EncodeSplit(const LeafRewrite& rewrite, const LeafGeometry& geometry,
                                      std::span<const Entry> entries, bool at_end,
                                      std::span<std::byte> left, std::span<std::byte> right);

@@ -124,10 +124,8 @@ Status OpenStore::AddServer(Endpoint& endpoint, const StoreRecord& record,
 OpenStore::~OpenStore() {
   if (control_ == nullptr || shared_ == nullptr) return;
   Scheduler scheduler(*control_);
-  scheduler.Run([](RemoteAllocator& allocator, Endpoint& endpoint) -> Task<bool> {
-    co_await allocator.ReleaseAll(endpoint);
-    co_return true;
-  }(shared_->allocator, *control_));
+  scheduler.Spawn(shared_->allocator.ReleaseAll(scheduler));
+  scheduler.RunUntil(0);
 }
 
 Result<std::unique_ptr<Session>> OpenStore::NewSession() {

@@ -16,6 +16,9 @@ constexpr std::chrono::milliseconds kFullRetry{500};
 // "Clearly fuller": so many allocations, and this fraction, ahead of the server least used.
 constexpr uint64_t kSlackNodes = 8;
 constexpr uint64_t kSlackFraction = 8;
+// How often who waits for another's extent looks, and when it asks by itself (the other may not be driven).
+constexpr std::chrono::microseconds kRefillWait{5};
+constexpr std::chrono::milliseconds kRefillBound{200};
 // Of the extents at hand, so many are tried before a new one is asked for.
 constexpr size_t kExtentsTried = 8;
 // Memory goes back in multiples of this, so that it is aligned for whatever it serves next.
@@ -23,7 +26,7 @@ constexpr uint64_t kReleaseGrain = 4096;
 
 }  // namespace
 
-Task<Result<RemotePtr>> RemoteAllocator::AllocateNode(Endpoint& endpoint, ServerId near,
+Task<Result<RemotePtr>> RemoteAllocator::AllocateNode(Scheduler& scheduler, ServerId near,
                                                       WireCounts& wire) {
   {
     const std::lock_guard lock(mutex_);
@@ -35,12 +38,12 @@ Task<Result<RemotePtr>> RemoteAllocator::AllocateNode(Endpoint& endpoint, Server
   }
   ServerId server{0};
   const Result<uint64_t> offset =
-      co_await Allocate(endpoint, near, control::ExtentKind::kNodes, node_bytes_, wire, server);
+      co_await Allocate(scheduler, near, control::ExtentKind::kNodes, node_bytes_, wire, server);
   if (!offset) co_return offset.error();
   co_return RemotePtr(server, offset.value(), 0);
 }
 
-Task<Result<BlockPtr>> RemoteAllocator::AllocateBlock(Endpoint& endpoint, uint32_t length,
+Task<Result<BlockPtr>> RemoteAllocator::AllocateBlock(Scheduler& scheduler, uint32_t length,
                                                       WireCounts& wire) {
   const uint32_t bytes = BlockBytes(length);
   {
@@ -54,7 +57,7 @@ Task<Result<BlockPtr>> RemoteAllocator::AllocateBlock(Endpoint& endpoint, uint32
   }
   ServerId server{0};
   const Result<uint64_t> offset =
-      co_await Allocate(endpoint, std::nullopt, control::ExtentKind::kBlocks, bytes, wire, server);
+      co_await Allocate(scheduler, std::nullopt, control::ExtentKind::kBlocks, bytes, wire, server);
   if (offset) co_return BlockPtr(server, offset.value(), 0);
   // Better memory that a late reader may still look at (it will notice) than none.
   const std::lock_guard lock(mutex_);
@@ -114,7 +117,7 @@ std::optional<uint64_t> RemoteAllocator::Cut(ServerId server, control::ExtentKin
   return std::nullopt;
 }
 
-Task<Result<uint64_t>> RemoteAllocator::Allocate(Endpoint& endpoint, std::optional<ServerId> near,
+Task<Result<uint64_t>> RemoteAllocator::Allocate(Scheduler& scheduler, std::optional<ServerId> near,
                                                  control::ExtentKind kind, uint64_t bytes,
                                                  WireCounts& wire, ServerId& chosen) {
   std::string refusals;
@@ -124,7 +127,11 @@ Task<Result<uint64_t>> RemoteAllocator::Allocate(Endpoint& endpoint, std::option
     for (;;) {
       const std::optional<uint64_t> offset = Cut(server, kind, bytes);
       if (offset) co_return *offset;
-      const Status refilled = co_await Refill(endpoint, server, kind, bytes, wire);
+      if (!StartRefill(server)) {
+        co_await scheduler.SleepFor(kRefillWait);
+        continue;
+      }
+      const Status refilled = co_await Refill(scheduler, server, kind, bytes, wire);
       if (refilled) continue;
       if (refilled.error().code != Code::kExhausted) co_return refilled.error();
       refusals += "; server " + std::to_string(ToInteger(server)) + ": " + refilled.error().message;
@@ -136,17 +143,28 @@ Task<Result<uint64_t>> RemoteAllocator::Allocate(Endpoint& endpoint, std::option
                                             refusals);
 }
 
-Task<Status> RemoteAllocator::Refill(Endpoint& endpoint, ServerId server, control::ExtentKind kind,
-                                     uint64_t bytes, WireCounts& wire) {
+// One at a time asks a server for more: many coroutines run out together, and each extent is large.
+bool RemoteAllocator::StartRefill(ServerId server) {
+  const std::lock_guard lock(mutex_);
+  const SteadyClock::time_point now = SteadyClock::now();
+  PerServer& state = state_[server];
+  if (now < state.refilling_until) return false;
+  state.refilling_until = now + kRefillBound;
+  return true;
+}
+
+Task<Status> RemoteAllocator::Refill(Scheduler& scheduler, ServerId server,
+                                     control::ExtentKind kind, uint64_t bytes, WireCounts& wire) {
   control::AllocateRequest request;
   request.bytes = bytes;
   request.kind = kind;
   ++wire.sends;
   ++wire.round_trips;
   const Result<control::AllocateReply> reply =
-      co_await CallControl<control::AllocateReply>(endpoint, server, request);
+      co_await CallControl<control::AllocateReply>(scheduler.endpoint(), server, request);
   const std::lock_guard lock(mutex_);
   PerServer& state = state_[server];
+  state.refilling_until = {};
   if (!reply) {
     if (reply.error().code == Code::kExhausted) {
       state.full_until = SteadyClock::now() + kFullRetry;
@@ -163,7 +181,7 @@ Task<Status> RemoteAllocator::Refill(Endpoint& endpoint, ServerId server, contro
   co_return Ok();
 }
 
-Task<void> RemoteAllocator::ReleaseAll(Endpoint& endpoint) {
+Task<void> RemoteAllocator::ReleaseAll(Scheduler& scheduler) {
   std::vector<std::pair<ServerId, Extent>> unused;
   {
     const std::lock_guard lock(mutex_);
@@ -182,7 +200,7 @@ Task<void> RemoteAllocator::ReleaseAll(Endpoint& endpoint) {
     request.offset = extent.next;
     request.bytes = extent.end - extent.next;
     const Result<control::ReleaseReply> reply =
-        co_await CallControl<control::ReleaseReply>(endpoint, server, request);
+        co_await CallControl<control::ReleaseReply>(scheduler.endpoint(), server, request);
     if (!reply) co_return;  // The server is gone, and its memory with it.
   }
 }

@@ -16,7 +16,7 @@
 #include <optional>
 #include <vector>
 
-#include "common/fabric/fabric.h"
+#include "common/fabric/scheduler.h"
 #include "common/status.h"
 #include "common/task.h"
 #include "compute/tree/servers.h"
@@ -35,16 +35,16 @@ class RemoteAllocator {
 
   // A node on `near`'s server, unless that server is clearly fuller than the emptiest (design section 5), or full.
   // Exhausted when all are full. Counts its control messages in `wire`.
-  Task<Result<RemotePtr>> AllocateNode(Endpoint& endpoint, ServerId near, WireCounts& wire);
+  Task<Result<RemotePtr>> AllocateNode(Scheduler& scheduler, ServerId near, WireCounts& wire);
   // A block for a value of `length` bytes, on the server least used by this compute server.
-  Task<Result<BlockPtr>> AllocateBlock(Endpoint& endpoint, uint32_t length, WireCounts& wire);
+  Task<Result<BlockPtr>> AllocateBlock(Scheduler& scheduler, uint32_t length, WireCounts& wire);
   // Takes back a node that was never reachable.
   void ReturnNode(RemotePtr node);
   // Takes back a block that no entry refers to any more.
   void FreeBlock(const BlockRef& block);
 
   // Gives never-used memory back to the servers; best effort.
-  Task<void> ReleaseAll(Endpoint& endpoint);
+  Task<void> ReleaseAll(Scheduler& scheduler);
 
  private:
   struct Extent {
@@ -56,6 +56,8 @@ class RemoteAllocator {
     std::vector<Extent>
         blocks;  // likewise; older ones have rests that were too small for some block
     uint64_t allocated_bytes = 0;
+    // While one asks the server for more, others wait for what it gets, until this time at most.
+    std::chrono::steady_clock::time_point refilling_until{};
 
     std::vector<Extent>& of(control::ExtentKind kind) {
       return kind == control::ExtentKind::kNodes ? nodes : blocks;
@@ -71,11 +73,12 @@ class RemoteAllocator {
   std::vector<ServerId> Preference(std::optional<ServerId> near);
   // Cuts `bytes` from what is at hand on `server`.
   std::optional<uint64_t> Cut(ServerId server, control::ExtentKind kind, uint64_t bytes);
-  Task<Result<uint64_t>> Allocate(Endpoint& endpoint, std::optional<ServerId> near,
+  Task<Result<uint64_t>> Allocate(Scheduler& scheduler, std::optional<ServerId> near,
                                   control::ExtentKind kind, uint64_t bytes, WireCounts& wire,
                                   ServerId& chosen);
-  Task<Status> Refill(Endpoint& endpoint, ServerId server, control::ExtentKind kind, uint64_t bytes,
-                      WireCounts& wire);
+  bool StartRefill(ServerId server);
+  Task<Status> Refill(Scheduler& scheduler, ServerId server, control::ExtentKind kind,
+                      uint64_t bytes, WireCounts& wire);
 
   const Servers& servers_;
   const uint32_t node_bytes_;

@@ -12,16 +12,33 @@ namespace {
 // A separator whose node cannot be found after so many hops and fresh descents.
 constexpr uint32_t kMaxMoves = 1000;
 
-// The child at which half of the entries' bytes are left: each half, with one more fence, then fits.
-size_t MiddleByBytes(const InternalNode& node) {
+// Cuts `node`, which does not fit into `node_bytes`, in two: what is returned goes to the right of it. In the
+// middle by bytes; with `at_end`, as far right as the left half fits with its new fence.
+InternalNode SplitInternal(InternalNode& node, RemotePtr right_pointer, bool at_end,
+                           uint32_t node_bytes) {
+  const std::vector<InternalNode::Child> children = std::move(node.children);
   size_t total = 0;
-  for (const InternalNode::Child& child : node.children) total += child.separator.size() + 9;
-  size_t bytes = 0;
-  size_t middle = 0;
-  while (middle + 1 < node.children.size() && bytes < total / 2) {
-    bytes += node.children[middle++].separator.size() + 9;
+  for (const InternalNode::Child& child : children) total += child.separator.size() + 9;
+  size_t middle = 1;
+  for (size_t bytes = children[0].separator.size() + 9;
+       middle + 1 < children.size() && (at_end || bytes < total / 2); ++middle) {
+    bytes += children[middle].separator.size() + 9;
   }
-  return std::max<size_t>(middle, 1);
+  InternalNode right;
+  right.version = node.version;
+  right.level = node.level;
+  right.high = node.high;
+  right.sibling = node.sibling;
+  node.sibling = right_pointer;
+  for (;; --middle) {
+    const auto cut = children.begin() + static_cast<ptrdiff_t>(middle);
+    node.children.assign(children.begin(), cut);
+    node.high = HighFence::At(cut->separator);
+    if (EncodedBytes(node) <= node_bytes) {
+      right.children.assign(cut, children.end());
+      return right;
+    }
+  }
 }
 
 }  // namespace
@@ -63,7 +80,7 @@ Task<Status> Tree::InsertIntoParent(Operation& operation, uint32_t level, Key se
     RemotePtr right_pointer;
     if (EncodedBytes(node) > shared_.parameters.node_bytes) {
       const Result<RemotePtr> allocated = co_await shared_.allocator.AllocateNode(
-          scheduler_.endpoint(), parent.pointer.server(), operation.wire);
+          scheduler_, parent.pointer.server(), operation.wire);
       if (!allocated) {
         const Status unlocked =
             co_await Unlock(operation, parent.pointer, parent.word, parent.slot);
@@ -71,19 +88,9 @@ Task<Status> Tree::InsertIntoParent(Operation& operation, uint32_t level, Key se
         co_return allocated.error();
       }
       right_pointer = allocated.value();
-      // At the right edge of the tree, behind a new maximum, so that ascending loads fill nodes.
+      // At the right edge of the tree, behind a new maximum: ascending loads fill nodes.
       const bool at_end = node.high.infinite && index + 2 == node.children.size();
-      const size_t middle = at_end ? node.children.size() - 1 : MiddleByBytes(node);
-      right.emplace();
-      right->version = node.version;
-      right->level = node.level;
-      right->high = node.high;
-      right->sibling = node.sibling;
-      right->children.assign(node.children.begin() + static_cast<ptrdiff_t>(middle),
-                             node.children.end());
-      node.children.resize(middle);
-      node.high = HighFence::At(right->low());
-      node.sibling = right_pointer;
+      right = SplitInternal(node, right_pointer, at_end, shared_.parameters.node_bytes);
     }
     const Status written = co_await WriteParent(operation, parent, right, right_pointer);
     BOOST_OUTCOME_CO_TRYV(written);
@@ -232,7 +239,7 @@ Task<Result<bool>> Tree::RaiseRoot(Operation& operation, RootWord old_root, cons
   Result<BufferLease> lease = Buffer(bytes + BufferPool::kMinBytes);
   if (!lease) co_return lease.error();
   const Result<RemotePtr> allocated =
-      co_await shared_.allocator.AllocateNode(scheduler_.endpoint(), ServerId{0}, operation.wire);
+      co_await shared_.allocator.AllocateNode(scheduler_, ServerId{0}, operation.wire);
   if (!allocated) co_return allocated.error();
   const RemotePtr pointer = allocated.value();
   // The old root is the leftmost node of its level: it was the only one.

@@ -37,9 +37,12 @@ Task<Status> Tree::RewriteLeaf(Operation& operation, LockedLeaf& locked, const E
         operation, locked, CorruptNode(leaf, "a leaf that fails its checks under its lock"));
   }
 
-  std::vector<Entry> entries;
-  view->AppendTo(entries);
+  std::vector<Entry> old_entries;
+  view->AppendTo(old_entries);
+  std::vector<Entry> entries = old_entries;
   std::erase_if(entries, [&entry](const Entry& old) { return old.key == entry.key; });
+  const bool is_new_maximum = std::none_of(
+      entries.begin(), entries.end(), [&entry](const Entry& old) { return old.key > entry.key; });
   entries.push_back(entry);
   LeafRewrite rewrite{leaf,
                       RemotePtr(),
@@ -63,27 +66,17 @@ Task<Status> Tree::RewriteLeaf(Operation& operation, LockedLeaf& locked, const E
   }
 
   Result<RemotePtr> sibling =
-      co_await shared_.allocator.AllocateNode(scheduler_.endpoint(), leaf.server(), operation.wire);
+      co_await shared_.allocator.AllocateNode(scheduler_, leaf.server(), operation.wire);
   if (!sibling) co_return co_await UnlockAfter(operation, locked, sibling.error());
   rewrite.sibling = sibling.value();
-  SortByKey(entries);
   // At the right edge of the tree, a new maximum goes alone: ascending loads fill leaves.
-  const bool at_end = view->high().infinite && entries.back().key == entry.key;
+  const bool at_end = view->high().infinite && is_new_maximum;
   std::optional<LeafSplit> split = EncodeSplit(rewrite, geometry, entries, at_end, left, right);
   const bool with_entry = split.has_value();
   if (!split) {
     // Longest fences and fragments may leave no room for the entry in either half; without it there is.
-    std::erase_if(entries, [&entry](const Entry& old) { return old.key == entry.key; });
-    const std::optional<GroupView>& home = locked.home;
-    const std::optional<Entry> old = home->Find(entry.key);
-    if (old) entries.push_back(*old);
-    if (!old && locked.overflow) {
-      const std::optional<Entry> spilled = locked.overflow->Find(entry.key);
-      if (spilled) entries.push_back(*spilled);
-    }
-    SortByKey(entries);
-    if (entries.size() >= 2) {
-      split = EncodeSplit(rewrite, geometry, entries, false, left, right);
+    if (old_entries.size() >= 2) {
+      split = EncodeSplit(rewrite, geometry, old_entries, false, left, right);
     }
   }
   if (!split) {

@@ -37,7 +37,7 @@ Task<Status> Tree::WriteIn(Operation& operation, WriteMode mode, KeyView key,
   if (has_block) {
     const auto length = static_cast<uint32_t>(value.size());
     const Result<BlockPtr> pointer =
-        co_await shared_.allocator.AllocateBlock(scheduler_.endpoint(), length, operation.wire);
+        co_await shared_.allocator.AllocateBlock(scheduler_, length, operation.wire);
     if (!pointer) co_return pointer.error();
     Result<BufferLease> buffer = Buffer(BlockReadBytes(length));
     if (!buffer) co_return buffer.error();
