@@ -253,6 +253,14 @@ void FabricConformance::SetUp() {
   address_ = memory_port_->address();
 }
 
+void FabricConformance::TearDown() {
+  if (server_process_ == nullptr || GetParam().kind != FabricKind::kShm) return;
+  // A server that was killed leaves its socket behind.
+  server_process_->Kill();
+  std::filesystem::remove(address_);
+  std::filesystem::remove(address_ + ".lock");
+}
+
 uint64_t FabricConformance::NewUuid() {
   static std::atomic<uint64_t> next{uint64_t{1} << 32};
   return next++;

@@ -134,6 +134,7 @@ struct Stamp {
 class FabricConformance : public testing::TestWithParam<FabricCase> {
  protected:
   void SetUp() override;
+  void TearDown() override;
 
   const std::string& address() const { return address_; }
   bool server_in_other_process() const { return server_process_ != nullptr; }
