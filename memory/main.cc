@@ -42,7 +42,7 @@ DEFINE_int32(ready_fd, -1, "write READY to this file descriptor once clients can
 namespace gossamer {
 namespace {
 
-const ProgramInfo kProgram{
+constexpr ProgramInfo kProgram{
     "gossamer-memory",
     "Usage: gossamer-memory --memory=SIZE [flags]\n"
     "\n"

@@ -220,8 +220,8 @@ void PrintHelp(const ProgramInfo& program) {
 }  // namespace
 
 ParsedFlags ParseFlags(const ProgramInfo& program, int argc, char** argv) {
-  static const std::string kName(program.name);  // glog keeps the pointer.
-  google::InitGoogleLogging(kName.c_str());
+  static const std::string name(program.name);  // glog keeps the pointer.
+  google::InitGoogleLogging(name.c_str());
   gflags::SetCommandLineOption("logtostderr", "true");
   const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   return ParseFlagWords(program, words);

@@ -11,7 +11,7 @@
 //
 // Flags are defined and read in `main.cc` only: DEFINE_string(…) at its top, and ParseFlags as in
 //
-//   const ProgramInfo kProgram{"gossamer-memory", "gossamer-memory --memory=SIZE [flags]\n…",
+//   constexpr ProgramInfo kProgram{"gossamer-memory", "gossamer-memory --memory=SIZE [flags]\n…",
 //   __FILE__}; int main(int argc, char** argv) {
 //     const ParsedFlags parsed = ParseFlags(kProgram, argc, argv);
 //     if (parsed.exit_status) return *parsed.exit_status;
