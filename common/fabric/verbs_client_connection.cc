@@ -1,12 +1,17 @@
 #include "common/fabric/verbs_client_connection.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace gossamer::verbs {
 namespace {
 
-// Work request ids: a request's slot, or this for replies.
+// Work request ids: a request's slot, or one of these.
 constexpr uint64_t kReplySent = kControlDepth;
+constexpr uint64_t kLifeSign = kControlDepth + 1;
+
+// A client whose queue pair broke has this many asks to replace it.
+constexpr uint32_t kBrokenAsks = 4;
 
 }  // namespace
 
@@ -33,12 +38,12 @@ Status ClientConnection::Prepare(const Device& device, ibv_comp_channel* channel
   BOOST_OUTCOME_TRY(messages_region,
                     device.Register(messages_.data(), sizeof messages_, IBV_ACCESS_LOCAL_WRITE));
   messages_region_ = std::move(messages_region);
-  queue_.reset(ibv_create_cq(device.verbs(), 2 * kControlDepth, this, channel, 0));
+  queue_.reset(ibv_create_cq(device.verbs(), 2 * kControlDepth + 1, this, channel, 0));
   if (queue_ == nullptr) return ErrnoError(Code::kExhausted, "making a completion queue");
   ibv_qp_init_attr wanted{};
   wanted.qp_type = IBV_QPT_RC;
   wanted.send_cq = wanted.recv_cq = queue_.get();
-  wanted.cap = {kControlDepth, kControlDepth, 1, 1, 0};
+  wanted.cap = {kControlDepth + 1, kControlDepth, 1, 1, 0};
   if (rdma_create_qp(id_.get(), device.protection_domain(), &wanted) != 0) {
     return ErrnoError(Code::kExhausted, "making a queue pair");
   }
@@ -75,14 +80,34 @@ void ClientConnection::Serve(ControlHandler& handler) {
   }
 }
 
-// Failures need no answer: the client finds out by itself, and its end of the connection follows.
+// A broken queue pair needs no answer: the client finds out by itself, and replaces it.
 void ClientConnection::OnCompletion(const ibv_wc& completion) {
-  if (completion.status != IBV_WC_SUCCESS) return;
+  if (completion.wr_id == kLifeSign) asked_for_life_ = false;
+  if (completion.status != IBV_WC_SUCCESS) {
+    times_broken_ = std::max(times_broken_, 1U);
+    if (completion.status == IBV_WC_RETRY_EXC_ERR) lost_ = true;
+    return;
+  }
+  if (completion.wr_id == kLifeSign) return;
   if (completion.wr_id == kReplySent) {
     ++free_replies_;
   } else {
     requests_.push_back({static_cast<uint32_t>(completion.wr_id), completion.byte_len});
   }
+}
+
+void ClientConnection::AskForLife() {
+  if (!established_ || asked_for_life_) return;
+  if (times_broken_ > 0) {
+    lost_ |= ++times_broken_ > kBrokenAsks;
+    return;
+  }
+  ibv_send_wr request{};
+  request.wr_id = kLifeSign;
+  request.opcode = IBV_WR_RDMA_WRITE;
+  request.send_flags = IBV_SEND_SIGNALED;
+  ibv_send_wr* refused = nullptr;
+  asked_for_life_ = ibv_post_send(id_->qp, &request, &refused) == 0;
 }
 
 // A message that is no request breaks the connection.

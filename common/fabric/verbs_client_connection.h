@@ -35,6 +35,15 @@ class ClientConnection {
   uint64_t connection_id() const { return connection_id_; }
   rdma_cm_id* id() const { return id_.get(); }
 
+  // The client has the connection too: sign of life may be asked of it.
+  void OnEstablished() { established_ = true; }
+  // Asks the client's device for a sign of life, by a WRITE of nothing: a client whose machine is gone
+  // says no goodbye. A process that is merely stopped is answered for by its device.
+  void AskForLife();
+  // No sign of life came in the time of all retries, or the queue pair broke some time ago and was not
+  // replaced.
+  bool lost() const { return lost_; }
+
   // Answers the requests that have come. Called when the completion channel names this connection.
   void Serve(ControlHandler& handler);
   // Asks for one event when something comes; what has come already is served by the caller
@@ -66,6 +75,10 @@ class ClientConnection {
   uint64_t connection_id_;
   uint32_t free_replies_ = kControlDepth;
   uint32_t next_reply_ = 0;
+  bool established_ = false;
+  bool asked_for_life_ = false;  // and no answer yet
+  uint32_t times_broken_ = 0;    // how often the queue pair was found in its error state
+  bool lost_ = false;
   std::deque<Request> requests_;  // that wait for a free reply
 };
 

@@ -272,7 +272,7 @@ Result<Connection> PrepareConnection(const Peer& peer, ibv_cq* queue,
   ibv_qp_init_attr wanted{};
   wanted.qp_type = IBV_QPT_RC;
   wanted.send_cq = wanted.recv_cq = queue;
-  wanted.cap = {size.verbs + kControlDepth, kControlDepth, 1, 1, size.inline_bytes};
+  wanted.cap = {SendDepth(size.verbs), kControlDepth, 1, 1, size.inline_bytes};
   if (rdma_create_qp(connection.id.get(), peer.device->protection_domain(), &wanted) != 0) {
     return ErrnoError(Code::kExhausted, "making a queue pair on " + peer.device->name());
   }

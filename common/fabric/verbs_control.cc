@@ -56,8 +56,15 @@ void ControlService::Run() {
                                  {completion_channel_->fd, POLLIN, 0},
                                  {channel_->fd, POLLIN, 0},
                                  {device_.verbs()->async_fd, POLLIN, 0}}};
+  // All retries of one ask end in the other half of the time-out.
+  const std::chrono::milliseconds interval(std::max(connection_timeout_ms_ / 2, 1U));
   while (true) {
-    if (poll(waiting.data(), waiting.size(), -1) < 0) continue;
+    const int ready = poll(waiting.data(), waiting.size(), static_cast<int>(interval.count()));
+    if (std::chrono::steady_clock::now() >= next_ask_) {
+      AskForLife();
+      next_ask_ = std::chrono::steady_clock::now() + interval;
+    }
+    if (ready <= 0) continue;
     if (waiting[0].revents != 0) break;
     if (waiting[1].revents != 0) OnCompletionEvents();
     if (waiting[2].revents != 0) OnConnectionEvents();
@@ -74,6 +81,15 @@ void ControlService::OnCompletionEvents() {
     auto* connection = static_cast<ClientConnection*>(context);
     connection->Arm();
     connection->Serve(*handler_);
+    if (connection->lost()) Drop(connection);
+  }
+}
+
+void ControlService::AskForLife() {
+  for (auto next = connections_.begin(); next != connections_.end();) {
+    ClientConnection* connection = (next++)->first;
+    connection->AskForLife();
+    if (connection->lost()) Drop(connection);
   }
 }
 
@@ -103,6 +119,9 @@ void ControlService::OnConnectionEvents() {
     }
     rdma_ack_cm_event(event);  // before its identifier can be destroyed
     switch (type) {
+      case RDMA_CM_EVENT_ESTABLISHED:
+        static_cast<ClientConnection*>(id->context)->OnEstablished();
+        break;
       case RDMA_CM_EVENT_DISCONNECTED:
       case RDMA_CM_EVENT_CONNECT_ERROR:
       case RDMA_CM_EVENT_UNREACHABLE:

@@ -2,12 +2,14 @@
 //
 // Invariants: a compute server is gone (`ControlHandler::ClientGone`) once, when its last queue
 // pair has been destroyed; a connection that replaces another is accepted after that one's queue
-// pair has been destroyed (rule U1).
+// pair has been destroyed (rule U1); a client that leaves without a goodbye is gone within the
+// connection time-out.
 //
 // Thread-safety: `Start` and `Stop` belong to one thread; everything else happens on the control
 // thread. One-sided verbs pass it by.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -40,6 +42,7 @@ class ControlService {
   void Reject(ConnectionId id, RejectReason reason);
   void OnCompletionEvents();
   void OnDeviceEvents();
+  void AskForLife();
   void Drop(ClientConnection* connection);
   void Count(uint64_t client_uuid, int change);
 
@@ -52,6 +55,7 @@ class ControlService {
   int wake_fd_ = -1;
   ControlHandler* handler_ = nullptr;
   std::map<ClientConnection*, std::unique_ptr<ClientConnection>> connections_;
+  std::chrono::steady_clock::time_point next_ask_;
   std::map<uint64_t, int> queue_pairs_;  // of each compute server
   uint64_t next_connection_id_ = 1;
   std::thread thread_;

@@ -100,13 +100,13 @@ Status Device::MeasureQueuePair() {
   CompletionQueue queue(ibv_create_cq(verbs_, 1, nullptr, nullptr, 0));
   if (!queue) return ErrnoError(Code::kExhausted, "completion queue on " + name());
   const auto most = static_cast<uint32_t>(std::max(attributes().max_qp_wr, 0));
-  uint32_t verbs = std::min(kWantedVerbs, most - std::min(most, kControlDepth));
+  uint32_t verbs = std::min(kWantedVerbs, most - std::min(most, SendDepth(0)));
   uint32_t inline_bytes = kWantedInlineBytes;
   while (verbs >= kLeastVerbs) {
     ibv_qp_init_attr wanted{};
     wanted.qp_type = IBV_QPT_RC;
     wanted.send_cq = wanted.recv_cq = queue.get();
-    wanted.cap = {verbs + kControlDepth, kControlDepth, 1, 1, inline_bytes};
+    wanted.cap = {SendDepth(verbs), kControlDepth, 1, 1, inline_bytes};
     if (BareQueuePair(ibv_create_qp(protection_domain_.get(), &wanted))) {
       queue_pair_size_ = {verbs, inline_bytes};
       return Ok();

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "common/fabric/verbs_resources.h"
+#include "common/fabric/verbs_wire.h"
 #include "common/status.h"
 
 namespace gossamer::verbs {
@@ -18,6 +19,13 @@ struct QueuePairSize {
   uint32_t verbs = 0;         // one-sided verbs posted and not completed
   uint32_t inline_bytes = 0;  // of a WRITE whose bytes travel with the doorbell
 };
+
+// Work requests of nothing, posted where the device seems to have gone to sleep: SoftRoCE of Linux 6.1
+// can miss that the READ before a fenced WRITE has ended, and goes on at the next doorbell only.
+inline constexpr uint32_t kNudges = 8;
+
+// How deep a send queue is that takes so many one-sided verbs.
+constexpr uint32_t SendDepth(uint32_t verbs) { return verbs + kControlDepth + kNudges; }
 
 // Unsupported, with what to do about it, when this machine has no RDMA device; InvalidArgument when
 // it has none called `name` (empty: any will do).

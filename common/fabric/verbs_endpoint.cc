@@ -1,13 +1,11 @@
 #include "common/fabric/verbs_endpoint.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <span>
 #include <string>
-#include <thread>
 
 #include "common/fabric/verbs_wire.h"
 
@@ -15,38 +13,13 @@ namespace gossamer::verbs {
 namespace {
 
 constexpr uint32_t kFirstQueuePairs = 4;  // that the completion queue has room for at the start
-constexpr uint32_t kPollsPerCheck = 32;
-constexpr uint32_t kCompletionsPerPoll = 32;
-constexpr auto kPeerCheckInterval = std::chrono::milliseconds(10);
 // A batch that moves more than this signals on its way, so that it is seen to make progress.
 constexpr uint64_t kBytesPerSignal = uint64_t{256} << 10;
-
-// Work request ids: whose, and which.
-//   63    48 47    33 32      31      0
-//   | server | epoch | reply? | sequence of the request, or slot of the reply |
-constexpr uint64_t kReplyBit = uint64_t{1} << 32;
-constexpr uint16_t kEpochMask = 0x7fff;
-
-uint64_t IdBase(const QueuePair& queue_pair) {
-  return uint64_t{ToInteger(queue_pair.server)} << 48 |
-         uint64_t{static_cast<uint16_t>(queue_pair.epoch & kEpochMask)} << 33;
-}
-
-VerbStatus Classify(ibv_wc_status status) {
-  switch (status) {
-    case IBV_WC_REM_ACCESS_ERR:
-    case IBV_WC_REM_INV_REQ_ERR:
-    case IBV_WC_LOC_PROT_ERR:
-    case IBV_WC_LOC_LEN_ERR:
-    case IBV_WC_LOC_QP_OP_ERR: return VerbStatus::kRemoteAccess;
-    default: return VerbStatus::kUnknown;
-  }
-}
 
 uint32_t CompletionsOf(uint32_t verbs) {
   // One per work request; the replies' receives count twice, as those of the queue pair before may
   // still be in the queue.
-  return verbs + 3 * kControlDepth;
+  return SendDepth(verbs) + 2 * kControlDepth;
 }
 
 ibv_wr_opcode ToOpcode(const Verb& verb) {
@@ -95,7 +68,6 @@ Status VerbsEndpoint::Prepare() {
 }
 
 // ---- Memory
-// -----------------------------------------------------------------------------------------
 
 Result<uint32_t> VerbsEndpoint::RegisterSlab(std::byte* data, size_t bytes) {
   BOOST_OUTCOME_TRY(region, device_->Register(data, bytes, IBV_ACCESS_LOCAL_WRITE));
@@ -134,7 +106,6 @@ Status VerbsEndpoint::MakeRoom(uint32_t queue_pairs) {
 }
 
 // ---- Connecting
-// -------------------------------------------------------------------------------------
 
 Status VerbsEndpoint::Attach(ServerId server) {
   if (Find(server) != nullptr) return Ok();
@@ -186,13 +157,13 @@ Status VerbsEndpoint::Open(QueuePair& queue_pair) {
   queue_pair.next_request = queue_pair.next_reply = 0;
   queue_pair.first_sequence = queue_pair.next_sequence = 0;
   queue_pair.failure_seen = false;
+  queue_pair.verbs_watch = queue_pair.calls_watch = {};
   queue_pair.state = QueuePairState::kConnected;
   limits_.path_mtu = std::min(limits_.path_mtu, queue_pair.connection.path_mtu);
   return Ok();
 }
 
 // ---- Posting
-// ----------------------------------------------------------------------------------------
 
 void VerbsEndpoint::Post(Batch& batch) {
   for (Verb& verb : batch.verbs()) verb.status = VerbStatus::kPending;
@@ -221,7 +192,7 @@ void VerbsEndpoint::Post(Batch& batch) {
 void VerbsEndpoint::Submit(QueuePair& queue_pair, Batch& batch) {
   const std::span<Verb> verbs = batch.verbs();
   const size_t last = verbs.size() - 1;
-  const uint64_t id_base = IdBase(queue_pair);
+  const uint64_t id_base = queue_pair.work_id_base();
   uint64_t unsignalled_bytes = 0;
   for (size_t i = 0; i <= last; ++i) {
     const Verb& verb = verbs[i];
@@ -259,7 +230,7 @@ void VerbsEndpoint::Submit(QueuePair& queue_pair, Batch& batch) {
   }
   const auto count = static_cast<uint32_t>(verbs.size());
   queue_pair.free_verbs -= count;
-  queue_pair.in_flight.Push({&batch, count});
+  queue_pair.in_flight.Push({Posted::Kind::kBatch, count, &batch});
 
   ibv_send_wr* const rest = requests_[last].next;
   requests_[last].next = nullptr;
@@ -293,7 +264,7 @@ void VerbsEndpoint::Submit(QueuePair& queue_pair, ControlCall& call) {
   ibv_sge piece{AddressNumber(message.data),
                 static_cast<uint32_t>(sizeof header + call.request_bytes), message.key};
   ibv_send_wr request{};
-  request.wr_id = IdBase(queue_pair) | queue_pair.next_sequence++;
+  request.wr_id = queue_pair.work_id_base() | queue_pair.next_sequence++;
   request.sg_list = &piece;
   request.num_sge = 1;
   request.opcode = IBV_WR_SEND;
@@ -301,7 +272,21 @@ void VerbsEndpoint::Submit(QueuePair& queue_pair, ControlCall& call) {
   --queue_pair.free_sends;
   --queue_pair.free_replies;
   queue_pair.calls_sent.Push(call);
-  queue_pair.in_flight.Push({nullptr, 1});
+  queue_pair.in_flight.Push({Posted::Kind::kCall, 1, nullptr});
+  ibv_send_wr* refused = nullptr;
+  if (ibv_post_send(queue_pair.connection.id->qp, &request, &refused) != 0) Break(queue_pair);
+}
+
+void VerbsEndpoint::Nudge(QueuePair& queue_pair) {
+  if (queue_pair.free_nudges == 0) return;
+  --queue_pair.free_nudges;
+  ibv_send_wr request{};
+  request.wr_id = queue_pair.work_id_base() | queue_pair.next_sequence++;
+  request.opcode = IBV_WR_RDMA_WRITE;
+  request.send_flags = IBV_SEND_SIGNALED;
+  request.wr.rdma.remote_addr = queue_pair.memory[0].address;
+  request.wr.rdma.rkey = queue_pair.memory[0].key;
+  queue_pair.in_flight.Push({Posted::Kind::kNudge, 1, nullptr});
   ibv_send_wr* refused = nullptr;
   if (ibv_post_send(queue_pair.connection.id->qp, &request, &refused) != 0) Break(queue_pair);
 }
@@ -310,7 +295,7 @@ void VerbsEndpoint::PostReceive(QueuePair& queue_pair, uint32_t slot) {
   const LocalAddress message = queue_pair.slots.address((kControlDepth + slot) * kControlSlotBytes);
   ibv_sge piece{AddressNumber(message.data), kControlSlotBytes, message.key};
   ibv_recv_wr request{};
-  request.wr_id = IdBase(queue_pair) | kReplyBit | slot;
+  request.wr_id = queue_pair.work_id_base() | WorkId::kReplyBit | slot;
   request.sg_list = &piece;
   request.num_sge = 1;
   ibv_recv_wr* refused = nullptr;
@@ -329,215 +314,6 @@ void VerbsEndpoint::PostWaiting(QueuePair& queue_pair) {
          queue_pair.free_replies > 0) {
     Submit(queue_pair, queue_pair.calls_waiting.Pop());
   }
-}
-
-// ---- Completing
-// -------------------------------------------------------------------------------------
-
-size_t VerbsEndpoint::Poll() {
-  PollQueue();
-  if (++polls_ % kPollsPerCheck == 0) CheckPeers();
-  return Resume();
-}
-
-size_t VerbsEndpoint::PollQueue() {
-  std::array<ibv_wc, kCompletionsPerPoll> completions;
-  const int count = ibv_poll_cq(queue_.get(), completions.size(), completions.data());
-  for (int i = 0; i < count; ++i) OnCompletion(completions[static_cast<size_t>(i)]);
-  return count < 0 ? 0 : static_cast<size_t>(count);
-}
-
-void VerbsEndpoint::OnCompletion(const ibv_wc& completion) {
-  const uint64_t id = completion.wr_id;
-  QueuePair* queue_pair = Find(static_cast<ServerId>(id >> 48));
-  // Of a queue pair before a reconnect, or of an attempt to connect that failed.
-  if (queue_pair == nullptr || ((id >> 33) & kEpochMask) != (queue_pair->epoch & kEpochMask))
-    return;
-  if ((id & kReplyBit) != 0) {
-    OnReply(*queue_pair, completion);
-    return;
-  }
-  const auto sequence = static_cast<uint32_t>(id);
-  ++queue_pair->steps;
-  if (completion.status == IBV_WC_SUCCESS) {
-    OnSent(*queue_pair, sequence);
-  } else {
-    OnSendFailure(*queue_pair, sequence, completion.status);
-  }
-  if (queue_pair->state == QueuePairState::kConnected) {
-    PostWaiting(*queue_pair);
-  } else if (queue_pair->state == QueuePairState::kBreaking && queue_pair->in_flight.empty()) {
-    queue_pair->state = QueuePairState::kBroken;
-  }
-}
-
-// Everything posted up to `sequence` has succeeded.
-void VerbsEndpoint::OnSent(QueuePair& queue_pair, uint32_t sequence) {
-  while (!queue_pair.in_flight.empty()) {
-    const uint32_t done =
-        sequence - queue_pair.first_sequence + 1;  // of the first entry and behind it
-    if (done < queue_pair.in_flight.front().requests || done > (uint32_t{1} << 31)) return;
-    CompleteFirst(queue_pair);
-  }
-}
-
-// What was posted before the first failure has succeeded; what comes after it is flushed.
-void VerbsEndpoint::OnSendFailure(QueuePair& queue_pair, uint32_t sequence, ibv_wc_status status) {
-  OnSent(queue_pair, sequence - 1);
-  if (queue_pair.in_flight.empty()) return;
-  const Posted first = queue_pair.in_flight.front();
-  const uint32_t index = sequence - queue_pair.first_sequence;
-  if (index >= first.requests) return;
-  if (!queue_pair.failure_seen) {
-    if (first.batch != nullptr) {
-      const std::span<Verb> verbs = first.batch->verbs();
-      for (Verb& verb : verbs.first(index)) verb.status = VerbStatus::kSuccess;
-      verbs[index].status = Classify(status);
-    }
-    queue_pair.failure_seen = true;
-  }
-  if (queue_pair.state == QueuePairState::kConnected) Break(queue_pair);
-  if (index + 1 == first.requests) CompleteFirst(queue_pair);
-}
-
-void VerbsEndpoint::CompleteFirst(QueuePair& queue_pair) {
-  const Posted posted = queue_pair.in_flight.front();
-  queue_pair.in_flight.Pop();
-  queue_pair.first_sequence += posted.requests;
-  if (posted.batch == nullptr) {
-    ++queue_pair.free_sends;
-    return;
-  }
-  queue_pair.free_verbs += posted.requests;
-  Finish(*posted.batch, queue_pair.failure_seen ? VerbStatus::kFlushed : VerbStatus::kSuccess);
-}
-
-void VerbsEndpoint::OnReply(QueuePair& queue_pair, const ibv_wc& completion) {
-  if (queue_pair.state != QueuePairState::kConnected) return;
-  const auto slot = static_cast<uint32_t>(completion.wr_id);
-  const std::byte* message = queue_pair.slots.data() + (kControlDepth + slot) * kControlSlotBytes;
-  ControlHeader header;
-  std::memcpy(&header, message, sizeof header);
-  if (completion.status != IBV_WC_SUCCESS || queue_pair.calls_sent.empty() ||
-      completion.byte_len < sizeof header || header.bytes > kMaxControlBytes ||
-      completion.byte_len != sizeof header + header.bytes ||
-      header.sequence != queue_pair.next_reply) {
-    Break(queue_pair);
-    return;
-  }
-  ++queue_pair.next_reply;
-  ++queue_pair.free_replies;
-  ControlCall& call = queue_pair.calls_sent.Pop();
-  std::memcpy(call.reply.data(), message + sizeof header, header.bytes);
-  call.reply_bytes = header.bytes;
-  Finish(call, VerbStatus::kSuccess);
-  PostReceive(queue_pair, slot);
-  if (queue_pair.state == QueuePairState::kConnected) PostWaiting(queue_pair);
-}
-
-void VerbsEndpoint::Finish(Batch& batch, VerbStatus pending_become) {
-  for (Verb& verb : batch.verbs()) {
-    if (verb.status == VerbStatus::kPending) verb.status = pending_become;
-  }
-  finished_.Push(batch);
-}
-
-void VerbsEndpoint::Finish(ControlCall& call, VerbStatus status) {
-  call.status = status;
-  finished_calls_.Push(call);
-}
-
-// Resumed coroutines post again, and may end their batches' lives: nothing here is touched after.
-// What they finish at once (on a broken queue pair) is for the next `Poll`.
-size_t VerbsEndpoint::Resume() {
-  size_t count = 0;
-  const auto tell = [&count](Completion* completion) {
-    ++count;
-    if (completion != nullptr && --completion->remaining == 0 && completion->waiter) {
-      completion->waiter.resume();
-    }
-  };
-  IntrusiveQueue<Batch> batches = finished_.TakeAll();
-  IntrusiveQueue<ControlCall> calls = finished_calls_.TakeAll();
-  while (!batches.empty()) tell(batches.Pop().completion);
-  while (!calls.empty()) tell(calls.Pop().completion);
-  return count;
-}
-
-// ---- Failing
-// ----------------------------------------------------------------------------------------
-
-// Ends what is posted with an error, and what waits without having been posted.
-void VerbsEndpoint::Break(QueuePair& queue_pair) {
-  queue_pair.connection.Break();
-  queue_pair.state =
-      queue_pair.in_flight.empty() ? QueuePairState::kBroken : QueuePairState::kBreaking;
-  while (!queue_pair.waiting.empty()) Finish(queue_pair.waiting.Pop(), VerbStatus::kFlushed);
-  while (!queue_pair.calls_sent.empty()) Finish(queue_pair.calls_sent.Pop(), VerbStatus::kUnknown);
-  while (!queue_pair.calls_waiting.empty()) {
-    Finish(queue_pair.calls_waiting.Pop(), VerbStatus::kFlushed);
-  }
-}
-
-// Completes what is left without completions of the device, which no longer knows of it.
-void VerbsEndpoint::EndBreaking(QueuePair& queue_pair) {
-  while (!queue_pair.in_flight.empty()) {
-    Batch* batch = queue_pair.in_flight.front().batch;
-    if (!queue_pair.failure_seen) {
-      if (batch != nullptr) batch->verbs().front().status = VerbStatus::kUnknown;
-      queue_pair.failure_seen = true;
-    }
-    CompleteFirst(queue_pair);
-  }
-  queue_pair.state = QueuePairState::kBroken;
-}
-
-// For a device that does not flush: once the queue pair is destroyed, it touches our buffers no
-// more.
-void VerbsEndpoint::Collapse(QueuePair& queue_pair) {
-  if (queue_pair.connection.id != nullptr && queue_pair.connection.id->qp != nullptr) {
-    rdma_destroy_qp(queue_pair.connection.id.get());
-  }
-  while (PollQueue() != 0) {
-  }
-  EndBreaking(queue_pair);
-}
-
-// Breaks the queue pair and waits until nothing is left on it.
-void VerbsEndpoint::Quiesce(QueuePair& queue_pair) {
-  if (queue_pair.state == QueuePairState::kConnected) Break(queue_pair);
-  const auto give_up =
-      Watch::Clock::now() + std::chrono::milliseconds(options_.connection_timeout_ms / 8);
-  while (queue_pair.state == QueuePairState::kBreaking && Watch::Clock::now() < give_up) {
-    if (PollQueue() == 0) std::this_thread::yield();
-  }
-  Collapse(queue_pair);
-}
-
-void VerbsEndpoint::CheckPeers() {
-  const Watch::Clock::time_point now = Watch::Clock::now();
-  for (const std::unique_ptr<QueuePair>& queue_pair : queue_pairs_) {
-    if (queue_pair != nullptr) CheckPeer(*queue_pair, now);
-  }
-}
-
-// Three quarters of the time-out for something to happen, an eighth for the flush.
-void VerbsEndpoint::CheckPeer(QueuePair& queue_pair, Watch::Clock::time_point now) {
-  const std::chrono::milliseconds timeout(options_.connection_timeout_ms);
-  const bool breaking = queue_pair.state == QueuePairState::kBreaking;
-  if (queue_pair.breaking_watch.Check(breaking, 0, now) > timeout / 8) Collapse(queue_pair);
-  if (queue_pair.state != QueuePairState::kConnected) return;
-
-  const auto idle = std::max(
-      queue_pair.verbs_watch.Check(!queue_pair.in_flight.empty(), queue_pair.steps, now),
-      queue_pair.calls_watch.Check(!queue_pair.calls_sent.empty(), queue_pair.next_reply, now));
-  if (idle < kPeerCheckInterval) return;
-  bool gone = idle > timeout * 3 / 4;
-  if (!gone && now - queue_pair.peer_checked > kPeerCheckInterval) {
-    queue_pair.peer_checked = now;
-    gone = queue_pair.connection.PeerIsGone();
-  }
-  if (gone) Break(queue_pair);
 }
 
 }  // namespace gossamer::verbs

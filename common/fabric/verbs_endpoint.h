@@ -58,6 +58,7 @@ class VerbsEndpoint final : public Endpoint, private SlabRegistrar {
   // Posting.
   void Submit(QueuePair& queue_pair, Batch& batch);
   void Submit(QueuePair& queue_pair, ControlCall& call);
+  void Nudge(QueuePair& queue_pair);
   void PostReceive(QueuePair& queue_pair, uint32_t slot);
   void PostWaiting(QueuePair& queue_pair);
 

@@ -50,10 +50,34 @@ class IntrusiveQueue {
   T* tail_ = nullptr;
 };
 
+struct QueuePair;
+
+// What a work request is called: whose it is, and which.
+//   63    48 47    33 32      31                               0
+//   | server | epoch | reply? | sequence, or slot of the reply |
+struct WorkId {
+  static constexpr uint64_t kReplyBit = uint64_t{1} << 32;
+  static constexpr uint16_t kEpochMask = 0x7fff;
+
+  uint64_t bits = 0;
+
+  static uint64_t Base(ServerId server, uint16_t epoch) {
+    return uint64_t{ToInteger(server)} << 48 | uint64_t{static_cast<uint16_t>(epoch & kEpochMask)}
+                                                   << 33;
+  }
+  ServerId server() const { return static_cast<ServerId>(bits >> 48); }
+  bool is_reply() const { return (bits & kReplyBit) != 0; }
+  uint32_t number() const { return static_cast<uint32_t>(bits); }
+  // False: of a queue pair before this one.
+  bool IsOf(const QueuePair& queue_pair) const;
+};
+
 // One doorbell's worth of work requests.
 struct Posted {
-  Batch* batch = nullptr;  // null: the SEND of a control message
+  enum class Kind : uint8_t { kBatch, kCall, kNudge };
+  Kind kind = Kind::kBatch;
   uint32_t requests = 0;
+  Batch* batch = nullptr;
 };
 
 // A ring of fixed size.
@@ -100,7 +124,9 @@ enum class QueuePairState : uint8_t { kConnected, kBreaking, kBroken };
 
 struct QueuePair {
   QueuePair(ServerId id, uint32_t verbs)
-      : server(id), in_flight(verbs + kControlDepth), depth(verbs), free_verbs(verbs) {}
+      : server(id), in_flight(SendDepth(verbs)), free_verbs(verbs) {}
+
+  uint64_t work_id_base() const { return WorkId::Base(server, epoch); }
 
   ServerId server;
   QueuePairState state = QueuePairState::kBroken;
@@ -110,8 +136,8 @@ struct QueuePair {
   RemoteMemory memory[2];  // by Space
 
   PostedRing in_flight;
-  uint32_t depth;
   uint32_t free_verbs;
+  uint32_t free_nudges = kNudges;
   uint32_t next_sequence = 0;   // of the next work request
   uint32_t first_sequence = 0;  // of the first one of in_flight.front()
   IntrusiveQueue<Batch> waiting;
@@ -132,5 +158,9 @@ struct QueuePair {
   Watch breaking_watch;
   Watch::Clock::time_point peer_checked;
 };
+
+inline bool WorkId::IsOf(const QueuePair& queue_pair) const {
+  return ((bits >> 33) & kEpochMask) == (queue_pair.epoch & kEpochMask);
+}
 
 }  // namespace gossamer::verbs

@@ -21,6 +21,7 @@
 
 #include "common/fabric/scheduler.h"
 #include "common/fabric/verbs_address.h"
+#include "common/fabric/verbs_connect.h"
 #include "common/fabric/verbs_resources.h"
 #include "common/fabric/verbs_wire.h"
 
@@ -30,7 +31,6 @@ namespace {
 using ::testing::HasSubstr;
 
 // ---- On any machine
-// ---------------------------------------------------------------------------------
 
 TEST(VerbsAddress, ReadsAndWrites) {
   const std::map<std::string, std::string> cases = {
@@ -81,7 +81,6 @@ TEST(VerbsTimeout, RetriesEndWithinHalfTheBound) {
 }
 
 // ---- With a device
-// ----------------------------------------------------------------------------------
 
 constexpr ServerId kServer{3};
 constexpr uint64_t kRegionBytes = 4 << 20;
@@ -125,6 +124,7 @@ class Backwards final : public ControlHandler {
   uint32_t Handle(uint64_t client_uuid, std::span<const std::byte> request,
                   std::span<std::byte, kMaxControlBytes> reply) override {
     last_client = client_uuid;
+    usleep(delay_ms * 1000);
     std::reverse_copy(request.begin(), request.end(), reply.begin());
     return static_cast<uint32_t>(request.size());
   }
@@ -141,6 +141,7 @@ class Backwards final : public ControlHandler {
     return gone(client_uuid) != 0;
   }
   std::atomic<uint64_t> last_client = 0;
+  std::atomic<uint32_t> delay_ms = 0;
 
  private:
   std::mutex mutex_;
@@ -431,6 +432,38 @@ TEST(VerbsChild, DISABLED_WritesUntilKilled) {
       ASSERT_EQ(write(STDOUT_FILENO, "connected\n", 10), 10);
     }
   }
+}
+
+// A client whose machine vanished: its queue pair answers no more, and it says no goodbye.
+TEST_F(VerbsTest, ASilentClientIsGone) {
+  const ComputePortOptions options = Client(55);
+  const Peer peer =
+      ProbePeer(ParseSocketAddress(memory_->address()).value(), nullptr, options).value();
+  const CompletionQueue queue(ibv_create_cq(peer.device->verbs(), 64, nullptr, nullptr, 0));
+  Connection connection = PrepareConnection(peer, queue.get(), options).value();
+  ASSERT_TRUE(EstablishConnection(connection, peer, 0, options));
+  usleep(1'500'000);  // asked for life once, and answered
+  EXPECT_EQ(handler_.gone(55), 0);
+  connection.Break();
+  EXPECT_TRUE(handler_.WaitUntilGone(55));
+  EXPECT_EQ(handler_.gone(kUuid), 0);
+}
+
+// A memory server that answers verbs but no calls.
+TEST_F(VerbsTest, AnUnansweredCallEnds) {
+  handler_.delay_ms = 6000;
+  ControlCall call;
+  call.server = kServer;
+  Run(call);
+  EXPECT_EQ(call.status, VerbStatus::kUnknown);
+  handler_.delay_ms = 0;
+  Status reconnected = endpoint_->Reconnect(kServer);
+  ASSERT_FALSE(reconnected);
+  EXPECT_EQ(reconnected.error().code, Code::kNodeUnreachable);
+  for (int i = 0; i < 5 && !reconnected; ++i) reconnected = endpoint_->Reconnect(kServer);
+  ASSERT_TRUE(reconnected) << reconnected.error().ToString();
+  Run(call);
+  EXPECT_EQ(call.status, VerbStatus::kSuccess);
 }
 
 TEST_F(VerbsTest, RefusalsSayWhy) {
