@@ -1,0 +1,200 @@
+#include "compute/stress/history.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+
+namespace gossamer::stress {
+namespace {
+
+constexpr size_t kMaxProblems = 10;
+constexpr int64_t kBeforeAll = std::numeric_limits<int64_t>::min();
+
+// An event that changes the key, and the end of the first one that came wholly behind it: from then on nobody may
+// read it any more.
+struct Change {
+  const Event* event;  // null: the absence at the beginning
+  int64_t start_ns;
+  int64_t superseded_ns = kNever;
+  ValueId value = kAbsent;
+};
+
+bool Changes(const Event& event) {
+  return event.kind != OperationKind::kGet && event.kind != OperationKind::kScan &&
+         event.outcome != Outcome::kRefused;
+}
+
+std::vector<Change> FindChanges(std::span<const Event> events) {
+  std::vector<const Event*> by_start;
+  for (const Event& event : events) {
+    if (Changes(event)) by_start.push_back(&event);
+  }
+  std::sort(by_start.begin(), by_start.end(),
+            [](const Event* a, const Event* b) { return a->start_ns < b->start_ns; });
+  // first_end[i]: the earliest end among the changes from i on.
+  std::vector<int64_t> first_end(by_start.size() + 1, kNever);
+  for (size_t i = by_start.size(); i-- > 0;) {
+    first_end[i] = std::min(first_end[i + 1], by_start[i]->end_ns);
+  }
+  std::vector<Change> changes = {{nullptr, kBeforeAll, first_end[0], kAbsent}};
+  for (const Event* event : by_start) {
+    const auto behind = std::upper_bound(
+        by_start.begin(), by_start.end(), event->end_ns,
+        [](int64_t end_ns, const Event* other) { return end_ns < other->start_ns; });
+    changes.push_back({event, event->start_ns,
+                       first_end[static_cast<size_t>(behind - by_start.begin())],
+                       event->kind == OperationKind::kDelete ? kAbsent : event->value});
+  }
+  return changes;
+}
+
+// Of some changes: the longest that any which began by a moment may be read.
+class Readable {
+ public:
+  // In order of start.
+  void Add(const Change& change) {
+    const int64_t until = until_.empty() ? kBeforeAll : until_.back();
+    starts_.push_back(change.start_ns);
+    until_.push_back(std::max(until, change.superseded_ns));
+  }
+  bool CanBeReadBy(const Event& event) const {
+    const auto later = std::upper_bound(starts_.begin(), starts_.end(), event.end_ns);
+    if (later == starts_.begin()) return false;
+    return until_[static_cast<size_t>(later - starts_.begin()) - 1] >= event.start_ns;
+  }
+
+ private:
+  std::vector<int64_t> starts_;
+  std::vector<int64_t> until_;
+};
+
+std::string Wrong(const Event& read, const std::string& what) {
+  return "key " + std::to_string(read.key) + ": " + ToString(read) + ": " + what;
+}
+
+}  // namespace
+
+std::string ToString(const Event& event) {
+  constexpr const char* kKinds[] = {"get", "scan", "put", "insert", "update", "delete"};
+  constexpr const char* kOutcomes[] = {"", " refused", " unknown"};
+  std::string text = "client " + std::to_string(event.client) + " " +
+                     kKinds[static_cast<size_t>(event.kind)] +
+                     kOutcomes[static_cast<size_t>(event.outcome)];
+  if (event.outcome != Outcome::kRefused && event.kind != OperationKind::kDelete) {
+    text += event.value == kAbsent ? " absent" : " #" + std::to_string(event.value);
+  }
+  text += " [" + std::to_string(event.start_ns) + ", ";
+  text += event.end_ns == kNever ? "-" : std::to_string(event.end_ns);
+  return text + "]";
+}
+
+std::optional<std::string> CheckOrder(std::span<const Event> events) {
+  const std::vector<Change> changes = FindChanges(events);
+  Readable absence;
+  Readable presence;
+  std::vector<const Change*> by_value;
+  for (const Change& change : changes) {
+    (change.value == kAbsent ? absence : presence).Add(change);
+    if (change.value != kAbsent) by_value.push_back(&change);
+  }
+  std::sort(by_value.begin(), by_value.end(),
+            [](const Change* a, const Change* b) { return a->value < b->value; });
+
+  for (const Event& event : events) {
+    if (event.outcome == Outcome::kUnknown || event.kind == OperationKind::kPut) continue;
+    const bool is_read = event.kind == OperationKind::kGet || event.kind == OperationKind::kScan;
+    const bool refused = event.outcome == Outcome::kRefused;
+    if (is_read && event.value != kAbsent) {
+      const auto written = std::lower_bound(
+          by_value.begin(), by_value.end(), event.value,
+          [](const Change* change, ValueId value) { return change->value < value; });
+      if (written == by_value.end() || (*written)->value != event.value) {
+        return Wrong(event, "nobody wrote that value for this key");
+      }
+      if ((*written)->start_ns > event.end_ns) {
+        return Wrong(event, "read before it was written by " + ToString(*(*written)->event));
+      }
+      if ((*written)->superseded_ns < event.start_ns) {
+        return Wrong(
+            event, "superseded before the read began; written by " + ToString(*(*written)->event));
+      }
+      continue;
+    }
+    // What else an operation says about the key: that it was there, or not. An update that was done says that
+    // something was there, which may have been what it wrote itself, so it says nothing here.
+    const bool saw_absence = is_read || (event.kind == OperationKind::kInsert) != refused;
+    if (saw_absence && !absence.CanBeReadBy(event)) {
+      return Wrong(event, "the key was there all the time");
+    }
+    const bool saw_presence = !saw_absence && !(event.kind == OperationKind::kUpdate && !refused);
+    if (saw_presence && !presence.CanBeReadBy(event)) {
+      return Wrong(event, "the key was absent all the time");
+    }
+  }
+  return std::nullopt;
+}
+
+HistoryReport CheckHistory(std::vector<Event>& events) {
+  std::sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
+    return a.key != b.key ? a.key < b.key : a.start_ns < b.start_ns;
+  });
+  HistoryReport report;
+  report.events = events.size();
+  for (size_t from = 0; from < events.size();) {
+    size_t to = from;
+    while (to < events.size() && events[to].key == events[from].key) ++to;
+    const std::span<const Event> one(events.data() + from, to - from);
+    from = to;
+    ++report.keys;
+    std::optional<std::string> problem = CheckOrder(one);
+    if (!problem) {
+      Linearizability result = CheckLinearizable(one);
+      if (!result.decided) ++report.undecided_keys;
+      problem = std::move(result.problem);
+    }
+    if (!problem) continue;
+    ++report.problem_count;
+    if (report.problems.size() < kMaxProblems) report.problems.push_back(std::move(*problem));
+  }
+  return report;
+}
+
+Result<HistoryWriter> HistoryWriter::Create(const std::string& path) {
+  std::FILE* file = std::fopen(path.c_str(), "wbe");
+  if (file == nullptr) {
+    return MakeError(Code::kInvalidArgument,
+                     "cannot write " + path + ": " + std::string(std::strerror(errno)));
+  }
+  constexpr size_t kBufferBytes = 1 << 18;
+  std::setvbuf(file, nullptr, _IOFBF, kBufferBytes);
+  return HistoryWriter(file);
+}
+
+HistoryWriter::~HistoryWriter() {
+  if (file_ != nullptr) std::fclose(file_);
+}
+
+Status HistoryWriter::Close() {
+  const bool failed = std::ferror(file_) != 0;
+  const bool closed = std::fclose(std::exchange(file_, nullptr)) == 0;
+  if (!failed && closed) return Ok();
+  return MakeError(Code::kExhausted, "a log of operations could not be written");
+}
+
+Status ReadHistory(const std::string& path, std::vector<Event>& events) {
+  std::FILE* file = std::fopen(path.c_str(), "rbe");
+  if (file == nullptr) return MakeError(Code::kNotFound, "no log of operations at " + path);
+  constexpr size_t kAtOnce = 1 << 14;
+  for (;;) {
+    const size_t had = events.size();
+    events.resize(had + kAtOnce);
+    const size_t got = std::fread(events.data() + had, sizeof(Event), kAtOnce, file);
+    events.resize(had + got);
+    if (got != kAtOnce) break;
+  }
+  std::fclose(file);
+  return Ok();
+}
+
+}  // namespace gossamer::stress

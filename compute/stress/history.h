@@ -1,0 +1,97 @@
+// What many clients saw of one store, and whether a store may behave like that.
+//
+// Every client logs each of its operations with the times at which it was called and at which it returned, all of one
+// clock (CLOCK_MONOTONIC of one machine). Every value is written once, so that a read names the write it saw. The
+// keys of a store are independent: each key's history is checked alone, in two ways.
+//
+//   CheckOrder          What Gossamer promises of a get, stated directly: it returns what was written for that key
+//                       before the get ended, and not superseded before the get began. n log n; its findings are
+//                       easy to read.
+//   CheckLinearizable   The whole promise: there is one order of all operations, each between its call and its
+//                       return, in which a map of one thread would have given the same results. Wing & Gong '93 with
+//                       the just-in-time order of Lowe '17: exponential in the number of writes that overlap at one
+//                       key, linear in everything else.
+//
+// Absence is a value too: that before the first write, and that after each delete.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "common/status.h"
+
+namespace gossamer::stress {
+
+enum class OperationKind : uint8_t { kGet, kScan, kPut, kInsert, kUpdate, kDelete };
+
+enum class Outcome : uint8_t {
+  kDone,
+  kRefused,  // an insert of what is there; an update or a delete of what is not
+  kUnknown,  // a write that may happen at any time after its start, or never; its end is kNever
+};
+
+// Never written, and 0 for "not there".
+using ValueId = uint64_t;
+inline constexpr ValueId kAbsent = 0;
+inline constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+
+struct Event {
+  ValueId value = kAbsent;  // what a get or scan saw, what a put, insert or update wrote
+  int64_t start_ns = 0;
+  int64_t end_ns = 0;
+  uint32_t key = 0;
+  uint16_t client = 0;
+  OperationKind kind = OperationKind::kGet;
+  Outcome outcome = Outcome::kDone;
+};
+static_assert(sizeof(Event) == 32 && std::is_trivially_copyable_v<Event>);
+
+std::string ToString(const Event& event);
+
+// Appends events to a file, 32 bytes each. Thread-safety: none.
+class HistoryWriter {
+ public:
+  static Result<HistoryWriter> Create(const std::string& path);
+  HistoryWriter(HistoryWriter&& other) noexcept : file_(std::exchange(other.file_, nullptr)) {}
+  HistoryWriter& operator=(HistoryWriter&&) = delete;
+  ~HistoryWriter();
+
+  void Append(const Event& event) { std::fwrite(&event, sizeof event, 1, file_); }
+  // The error of any Append since.
+  Status Close();
+
+ private:
+  explicit HistoryWriter(std::FILE* file) : file_(file) {}
+
+  std::FILE* file_;
+};
+
+Status ReadHistory(const std::string& path, std::vector<Event>& events);
+
+struct HistoryReport {
+  uint64_t keys = 0;
+  uint64_t events = 0;
+  uint64_t problem_count = 0;
+  uint64_t undecided_keys = 0;        // too many overlapping writes for CheckLinearizable
+  std::vector<std::string> problems;  // the first of them, with the events that show it
+};
+
+// One key's events, in any order. The sentence that says what is wrong; nothing if nothing is.
+std::optional<std::string> CheckOrder(std::span<const Event> events);
+
+struct Linearizability {
+  bool decided = true;
+  std::optional<std::string> problem;
+};
+Linearizability CheckLinearizable(std::span<const Event> events);
+
+// Both checks on every key. Sorts `events`.
+HistoryReport CheckHistory(std::vector<Event>& events);
+
+}  // namespace gossamer::stress
