@@ -67,9 +67,18 @@ class ChildProcess {
                      std::chrono::seconds patience = std::chrono::seconds(60)) {
     const auto deadline = Clock::now() + patience;
     while (output_.find(text) == std::string::npos) {
-      if (Clock::now() >= deadline || !ReadSome(100)) return false;
+      if (Clock::now() >= deadline || !Poll(100)) return false;
     }
     return true;
+  }
+
+  // Takes what the program has written, waiting for it for so long. False when both streams have ended.
+  bool Poll(int timeout_ms) {
+    pollfd streams[2] = {{out_open_ ? out_ : -1, POLLIN, 0}, {err_open_ ? err_ : -1, POLLIN, 0}};
+    poll(streams, 2, timeout_ms);
+    if (streams[0].revents != 0) out_open_ = Append(out_, output_);
+    if (streams[1].revents != 0) err_open_ = Append(err_, error_);
+    return out_open_ || err_open_;
   }
 
   // Reads to the end and waits. The exit status; minus the signal's number when one ended it; -1000
@@ -77,7 +86,7 @@ class ChildProcess {
   int Wait(std::chrono::seconds patience = std::chrono::seconds(60)) {
     const auto deadline = Clock::now() + patience;
     bool late = false;
-    while (ReadSome(100)) {
+    while (Poll(100)) {
       if (Clock::now() < deadline) continue;
       late = true;
       Signal(SIGKILL);
@@ -90,14 +99,6 @@ class ChildProcess {
   }
 
  private:
-  // False when both streams have ended.
-  bool ReadSome(int timeout_ms) {
-    pollfd streams[2] = {{out_open_ ? out_ : -1, POLLIN, 0}, {err_open_ ? err_ : -1, POLLIN, 0}};
-    poll(streams, 2, timeout_ms);
-    if (streams[0].revents != 0) out_open_ = Append(out_, output_);
-    if (streams[1].revents != 0) err_open_ = Append(err_, error_);
-    return out_open_ || err_open_;
-  }
   static bool Append(int fd, std::string& text) {
     char buffer[4096];
     const ssize_t got = read(fd, buffer, sizeof buffer);

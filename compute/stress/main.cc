@@ -1,0 +1,123 @@
+// store_stress: many clients on few keys, and proof that each saw a store.
+#include <gflags/gflags.h>
+#include <glog/logging.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <random>
+
+#include "common/program/flags_main.h"
+#include "common/program/size_text.h"
+#include "compute/stress/client.h"
+#include "compute/stress/run.h"
+
+DEFINE_bool(local, false, "one process: a store within it, and clients that are groups of threads");
+DEFINE_uint32(servers, 2, "memory servers, each a process");
+DEFINE_uint32(clients, 4, "client processes");
+DEFINE_uint32(threads, 2, "threads of each client");
+DEFINE_uint32(coroutines, 8, "operations in flight of each thread");
+DEFINE_uint64(operations, 3'000'000, "of all clients together");
+DEFINE_uint32(hot_keys, 10'000, "keys that clients write; one stable key comes with every three");
+DEFINE_uint32(long_percent, 10,
+              "values of 17 to 2000 bytes among a hundred; the rest are of 8 to 16");
+DEFINE_uint64(seed, 0, "of all random choices; 0: a new one, which is printed");
+DEFINE_string(fabric, "shm", "shm or verbs");
+DEFINE_string(bootstrap, "dir", "dir or memcached, made for the run; or where servers may meet");
+DEFINE_string(listen, "", "verbs: address of the memory servers (default: $SOFT_ROCE_ADDRESS)");
+DEFINE_uint32(port, 7471, "verbs: port of the first memory server; the next has the next");
+DEFINE_string(device, "", "verbs: RDMA device");
+DEFINE_string(memory, "512MiB", "DRAM of each memory server");
+DEFINE_string(memory_program, GOSSAMER_MEMORY_PROGRAM, "the memory server");
+DEFINE_uint32(node_bytes, 1024, "size of a tree node; 256 makes many splits");
+DEFINE_uint32(max_key_bytes, 20, "8: all keys of 8 bytes; more: of 4 to so many");
+DEFINE_uint32(inline_value_bytes, 16, "longest value kept in a node");
+DEFINE_string(cache_bytes, "64MiB", "cache of internal nodes of each client");
+DEFINE_uint32(lock_timeout_ms, 10'000, "after which an operation says that a lock stayed taken");
+DEFINE_uint32(max_seconds, 240, "a run that takes longer is ended, and has failed");
+DEFINE_uint32(pause_ms, 0, "stop random clients at random moments for up to so long; 0: do not");
+DEFINE_int32(client, -1, "for the program itself: this process is that client");
+DEFINE_string(client_bootstrap, "", "for the program itself: where a client finds the store");
+DEFINE_string(client_directory, "", "for the program itself: where a client leaves its history");
+
+namespace gossamer::stress {
+namespace {
+
+const ProgramInfo kProgram{
+    "store_stress",
+    "Usage: store_stress [flags]\n"
+    "\n"
+    "Starts memory servers and client processes that put, insert, update, delete, get and scan "
+    "the\n"
+    "same keys, logs what every operation saw and when, and checks that one map could have done "
+    "all\n"
+    "of it; then checks the tree. Exit status 0 if nothing is wrong, else 1.\n",
+    __FILE__};
+
+Result<StressOptions> OptionsFromFlags() {
+  StressOptions options;
+  options.servers = FLAGS_servers;
+  options.clients = FLAGS_clients;
+  options.threads = FLAGS_threads;
+  options.coroutines = FLAGS_coroutines;
+  options.fabric = FLAGS_fabric;
+  options.bootstrap = FLAGS_bootstrap;
+  options.listen = FLAGS_listen;
+  options.port = static_cast<uint16_t>(FLAGS_port);
+  options.device = FLAGS_device;
+  options.memory = FLAGS_memory;
+  options.memory_program = FLAGS_memory_program;
+  options.parameters = {FLAGS_node_bytes, static_cast<uint16_t>(FLAGS_max_key_bytes),
+                        static_cast<uint16_t>(FLAGS_inline_value_bytes)};
+  BOOST_OUTCOME_TRY(cache_bytes, ParseSize(FLAGS_cache_bytes));
+  options.cache_bytes = cache_bytes;
+  options.lock_timeout_ms = FLAGS_lock_timeout_ms;
+  options.operations = FLAGS_operations;
+  options.hot_keys = FLAGS_hot_keys;
+  options.long_percent = FLAGS_long_percent;
+  options.max_seconds = FLAGS_max_seconds;
+  options.pause_ms = FLAGS_pause_ms;
+  options.seed = FLAGS_seed;
+  const char* address = std::getenv("SOFT_ROCE_ADDRESS");
+  if (options.fabric == "verbs" && options.listen.empty() && address != nullptr) {
+    options.listen = address;
+  }
+  if (options.clients == 0 || options.threads == 0 || options.coroutines == 0 ||
+      options.hot_keys == 0) {
+    return MakeError(Code::kInvalidArgument,
+                     "--clients, --threads, --coroutines and --hot_keys are at least 1");
+  }
+  if (options.clients > RunBoard::kMaxClients ||
+      uint64_t{options.clients} * options.threads >= kPreloader ||
+      options.hot_keys > kMaxKeys / 2) {
+    return MakeError(Code::kInvalidArgument,
+                     "at most 64 clients, 4094 threads of all of them, and 524288 hot keys");
+  }
+  if (FLAGS_max_key_bytes < 8 || FLAGS_max_key_bytes > kMaxKeyBytes) {
+    return MakeError(Code::kInvalidArgument, "--max_key_bytes: give 8 to 32");
+  }
+  return options;
+}
+
+int Main(int argc, char** argv) {
+  const ParsedFlags parsed = ParseFlags(kProgram, argc, argv);
+  if (parsed.exit_status) return *parsed.exit_status;
+  if (FLAGS_seed == 0) FLAGS_seed = std::random_device{}();
+  const Result<StressOptions> options = OptionsFromFlags();
+  if (!options) return UsageError(kProgram, options.error().message);
+  if (FLAGS_client >= 0) {
+    const Status run = RunClient(options.value(), static_cast<uint32_t>(FLAGS_client),
+                                 FLAGS_client_bootstrap, FLAGS_client_directory);
+    return run ? kExitSuccess : Failure(kProgram, run.error().ToString());
+  }
+  if (FLAGS_local) return RunLocal(options.value()) ? kExitSuccess : kExitFailure;
+  std::vector<std::string> command = {std::filesystem::read_symlink("/proc/self/exe").string()};
+  for (int i = 1; i < argc; ++i) command.emplace_back(argv[i]);
+  command.push_back("--seed=" + std::to_string(FLAGS_seed));
+  return RunCluster(options.value(), command) ? kExitSuccess : kExitFailure;
+}
+
+}  // namespace
+}  // namespace gossamer::stress
+
+int main(int argc, char** argv) { return gossamer::stress::Main(argc, argv); }

@@ -1,0 +1,43 @@
+// What a stress run is made of.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "compute/stress/data.h"
+#include "proto/region.h"
+
+namespace gossamer::stress {
+
+struct StressOptions {
+  // The cluster. Without servers: one process, with a memory server of its own.
+  uint32_t servers = 2;
+  uint32_t clients = 4;     // processes
+  uint32_t threads = 2;     // of each client
+  uint32_t coroutines = 8;  // of each thread
+  std::string fabric = "shm";
+  std::string bootstrap =
+      "dir";             // "dir", "memcached": made for the run; else where a store is found
+  std::string listen;    // verbs: address of the memory servers
+  uint16_t port = 7471;  // verbs: of the first memory server; the next has the next
+  std::string device;
+  std::string memory = "512MiB";  // of each server
+  std::string memory_program;
+  StoreParameters parameters;
+  uint64_t cache_bytes = uint64_t{64} << 20;
+  uint32_t lock_timeout_ms = 10'000;
+
+  // The work.
+  uint64_t operations = 3'000'000;  // of all clients together
+  uint32_t hot_keys = 10'000;
+  uint32_t long_percent = 10;  // values in blocks
+  uint32_t max_seconds =
+      240;                // after that, clients stop; and the run fails if they have not done all
+  uint32_t pause_ms = 0;  // longest time for which the run stops clients; 0: it does not
+  uint64_t seed = 1;
+
+  KeySpace keys() const { return {hot_keys, parameters.max_key_bytes}; }
+  ValueSpace values() const { return ValueSpace(long_percent); }
+};
+
+}  // namespace gossamer::stress

@@ -1,0 +1,258 @@
+#include "compute/stress/worker.h"
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+
+namespace gossamer::stress {
+namespace {
+
+constexpr uint64_t kMaxToldViolations = 5;
+
+int64_t NowNs() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+
+std::string Hex(std::string_view bytes) {
+  constexpr size_t kShown = 48;
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (const char c : bytes.substr(0, kShown)) {
+    text += kDigits[static_cast<unsigned char>(c) >> 4];
+    text += kDigits[static_cast<unsigned char>(c) & 15];
+  }
+  return text + (bytes.size() > kShown ? "…" : "") + " (" + std::to_string(bytes.size()) +
+         " bytes)";
+}
+
+}  // namespace
+
+Worker::Worker(const StressOptions& options, uint32_t writer, HistoryWriter& history,
+               ClientReport& report, const std::atomic<bool>& stop)
+    : options_(options),
+      keys_(options.keys()),
+      values_(options.values()),
+      writer_(writer),
+      history_(history),
+      report_(report),
+      stop_(stop) {}
+
+Status Worker::Run(Store& store, uint64_t operations) {
+  operations_ = operations;
+  Result<std::unique_ptr<Session>> opened = store.NewSession();
+  if (!opened) return opened.error();
+  Session& session = *opened.value();
+  for (uint32_t i = 0; i < options_.coroutines; ++i) {
+    session.Spawn(Loop(session, uint64_t{writer_} * options_.coroutines + i));
+  }
+  session.WaitAll();
+  const Counters counters = session.counters();
+  report_.splits += counters.of(OperationClass::kInsertSplit).operations;
+  report_.rereads += counters.rereads;
+  report_.lock_retries += counters.locks.remote_retries;
+  report_.stale_paths += counters.cache.stale;
+  return Ok();
+}
+
+Task<void> Worker::Loop(Session& session, uint64_t stream) {
+  Random random(options_.seed, stream);
+  while (begun_ < operations_ && !stop_.load(std::memory_order_relaxed)) {
+    ++begun_;
+    const uint64_t dice = random.Below(100);
+    if (dice < 2) {
+      co_await Scan(session, random);
+    } else if (dice < 8) {
+      const uint64_t stable = random.Below(keys_.stable_keys());
+      co_await Read(session, static_cast<uint32_t>(stable) * KeySpace::kStableEvery +
+                                 KeySpace::kStableEvery - 1);
+    } else if (dice < 45) {
+      co_await Read(session, PickHot(random));
+    } else {
+      co_await Write(session, random, PickHot(random));
+    }
+    report_.operations.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+// More and more keys as the run goes on, so that leaves split all the time. One in eight operations goes to one of 64
+// keys here and there, and one in eight to one of 32 neighbours: keys that are fought for, and a leaf that is.
+uint32_t Worker::PickHot(Random& random) const {
+  const uint64_t all = keys_.hot_keys();
+  const uint64_t kind = random.Below(8);
+  if (kind == 0) {
+    const uint64_t first = all / 3;
+    return KeySpace::HotKey(
+        static_cast<uint32_t>(first + random.Below(std::min<uint64_t>(32, all - first))));
+  }
+  uint64_t open = std::min<uint64_t>(64, all);
+  if (kind != 1)
+    open = std::min(all, all / 10 + 1 + all * begun_ / (operations_ - operations_ / 4 + 1));
+  // A prime spreads them over the range.
+  constexpr uint64_t kStride = 2'654'435'761;
+  return KeySpace::HotKey(static_cast<uint32_t>(random.Below(open) * kStride % all));
+}
+
+ValueId Worker::Verify(uint32_t key, std::string_view value) {
+  const std::optional<ValueId> id = values_.Id(value);
+  if (!id) {
+    Violation("key " + std::to_string(key) + " has a value that nobody wrote: " + Hex(value));
+    return kAbsent;
+  }
+  if (KeyOf(*id) != key) {
+    Violation("key " + std::to_string(key) + " has a value of key " + std::to_string(KeyOf(*id)));
+    return kAbsent;
+  }
+  if (KeySpace::IsStable(key) && *id != MakeValueId(key, kPreloader, 1)) {
+    Violation("stable key " + std::to_string(key) + " has another value than the first");
+  }
+  return *id;
+}
+
+void Worker::See(OperationKind kind, uint32_t key, ValueId value, int64_t start_ns,
+                 int64_t end_ns) {
+  if (KeySpace::IsStable(key)) return;
+  history_.Append(
+      {value, start_ns, end_ns, key, static_cast<uint16_t>(writer_), kind, Outcome::kDone});
+}
+
+void Worker::Ended(int64_t start_ns, int64_t end_ns) {
+  int64_t longest = report_.longest_ns.load(std::memory_order_relaxed);
+  while (end_ns - start_ns > longest &&
+         !report_.longest_ns.compare_exchange_weak(longest, end_ns - start_ns)) {
+  }
+}
+
+void Worker::Failed(const char* what, uint32_t key, const Error& error) {
+  if (error.code == Code::kContended) {
+    ++report_.contended;
+    return;
+  }
+  Violation(std::string(what) + " of key " + std::to_string(key) + ": " + error.ToString());
+}
+
+void Worker::Violation(const std::string& what) {
+  if (report_.violations++ < kMaxToldViolations) {
+    std::cerr << "writer " + std::to_string(writer_) + ": " + what + "\n" << std::flush;
+  }
+}
+
+Task<void> Worker::Read(Session& session, uint32_t key) {
+  const std::string text = keys_.Text(key);
+  const int64_t start = NowNs();
+  const Result<std::string> value = co_await session.AsyncGet(text);
+  const int64_t end = NowNs();
+  Ended(start, end);
+  if (value) {
+    const ValueId id = Verify(key, value.value());
+    if (id != kAbsent) See(OperationKind::kGet, key, id, start, end);
+  } else if (value.error().code == Code::kNotFound) {
+    if (KeySpace::IsStable(key)) Violation("stable key " + std::to_string(key) + " is absent");
+    See(OperationKind::kGet, key, kAbsent, start, end);
+  } else {
+    Failed("get", key, value.error());
+  }
+}
+
+Task<void> Worker::Write(Session& session, Random& random, uint32_t key) {
+  const std::string text = keys_.Text(key);
+  const uint64_t dice = random.Below(55);
+  Event event;
+  event.key = key;
+  event.client = static_cast<uint16_t>(writer_);
+  event.kind = dice < 20   ? OperationKind::kPut
+               : dice < 30 ? OperationKind::kInsert
+               : dice < 40 ? OperationKind::kUpdate
+                           : OperationKind::kDelete;
+  const bool is_delete = event.kind == OperationKind::kDelete;
+  const ValueId id = is_delete ? kAbsent : MakeValueId(key, writer_, ++sequence_);
+  const std::string value = is_delete ? std::string() : values_.Bytes(id);
+  event.start_ns = NowNs();
+  Status status = Ok();
+  switch (event.kind) {
+    case OperationKind::kPut: status = co_await session.AsyncPut(text, value); break;
+    case OperationKind::kInsert: status = co_await session.AsyncInsert(text, value); break;
+    case OperationKind::kUpdate: status = co_await session.AsyncUpdate(text, value); break;
+    default: status = co_await session.AsyncDelete(text); break;
+  }
+  event.end_ns = NowNs();
+  Ended(event.start_ns, event.end_ns);
+  event.value = id;
+  if (!status) {
+    const Code code = status.error().code;
+    const bool refused = event.kind == OperationKind::kInsert
+                             ? code == Code::kAlreadyExists
+                             : event.kind != OperationKind::kPut && code == Code::kNotFound;
+    if (!refused) Failed("write", key, status.error());
+    // Whoever sees a value of an operation that did nothing is wrong: it is not in the history.
+    if (!refused && code != Code::kMaybeApplied) co_return;
+    event.outcome = refused ? Outcome::kRefused : Outcome::kUnknown;
+    if (refused) event.value = kAbsent;
+    if (!refused) event.end_ns = kNever;
+  }
+  history_.Append(event);
+}
+
+Task<void> Worker::Scan(Session& session, Random& random) {
+  // Keys from `first` on, up to and without `last`.
+  uint32_t first = static_cast<uint32_t>(random.Below(keys_.size()));
+  uint32_t last = std::min(keys_.size(), first + static_cast<uint32_t>(random.Below(60)));
+  ScanOptions scan;
+  scan.reverse = random.Below(2) == 0;
+  const std::string text = keys_.Text(first);
+  if (random.Below(16) == 0) {
+    // All keys that share all but the last of the bytes that order them.
+    constexpr uint32_t kGroup = 256;
+    scan.prefix = text.substr(0, 3);
+    first = first / kGroup * kGroup;
+    last = std::min(keys_.size(), first + kGroup);
+  } else {
+    scan.from = text;
+    scan.to = last < keys_.size() ? keys_.Text(last) : std::string(5, '\xff');
+  }
+  if (random.Below(4) == 0) scan.limit = random.Below(40);
+
+  const int64_t start = NowNs();
+  uint64_t seen = 0;
+  // The keys that are still to come: [first, last) shrinks from its one or its other end, to `bound`.
+  const auto skip_to = [&](uint32_t bound, int64_t now) {
+    while (scan.reverse ? last > bound : first < bound) {
+      const uint32_t skipped = scan.reverse ? --last : first++;
+      if (KeySpace::IsStable(skipped)) {
+        Violation(std::string(scan.reverse ? "a reverse" : "a") + " scan misses stable key " +
+                  std::to_string(skipped));
+      } else if (keys_.IsUsed(skipped)) {
+        See(OperationKind::kScan, skipped, kAbsent, start, now);
+      }
+    }
+  };
+  const std::unique_ptr<ScanCursor> cursor = session.Scan(scan);
+  while (co_await cursor->AsyncNext()) {
+    const int64_t now = NowNs();
+    ++seen;
+    const std::optional<uint32_t> key = keys_.Number(cursor->key());
+    if (!key) {
+      Violation("a scan returns a key that nobody wrote: " + Hex(cursor->key()));
+      co_return;
+    }
+    if (*key < first || *key >= last) {
+      Violation("a scan returns key " + std::to_string(*key) + " where only keys from " +
+                std::to_string(first) + " up to " + std::to_string(last) +
+                " are left: out of order, twice, or outside of its range");
+      co_return;
+    }
+    skip_to(scan.reverse ? *key + 1 : *key, now);
+    (scan.reverse ? last : first) = scan.reverse ? *key : *key + 1;
+    const ValueId id = Verify(*key, cursor->value());
+    if (id != kAbsent) See(OperationKind::kScan, *key, id, start, now);
+  }
+  const int64_t end = NowNs();
+  Ended(start, end);
+  report_.scanned_keys.fetch_add(seen, std::memory_order_relaxed);
+  if (!cursor->status()) {
+    Failed("scan", first, cursor->status().error());
+  } else if (seen > scan.limit) {
+    Violation("a scan returns " + std::to_string(seen) + " keys, more than its limit");
+  } else if (seen < scan.limit) {
+    skip_to(scan.reverse ? first : last, end);
+  }
+}
+
+}  // namespace gossamer::stress

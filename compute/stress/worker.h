@@ -1,0 +1,66 @@
+// One thread of a stress run: many coroutines over one session, each doing one operation after another.
+//
+// What can be judged at once is judged here: that values are whole and of their key, that scans are sorted and have
+// all stable keys of their range. What needs the other clients' operations goes to the history.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "common/random.h"
+#include "compute/stress/history.h"
+#include "compute/stress/options.h"
+#include "gossamer/store.h"
+
+namespace gossamer::stress {
+
+// What a client tells while it runs, in memory that it shares with the parent.
+struct alignas(64) ClientReport {
+  std::atomic<uint64_t> operations;
+  std::atomic<uint64_t> contended;   // refused with Contended: nothing was done
+  std::atomic<uint64_t> violations;  // told on stderr
+  std::atomic<uint64_t> scanned_keys;
+  std::atomic<uint64_t> splits;
+  std::atomic<uint64_t> rereads;
+  std::atomic<uint64_t> lock_retries;
+  std::atomic<uint64_t> stale_paths;
+  std::atomic<int64_t> longest_ns;  // of all operations
+};
+
+class Worker {
+ public:
+  // `writer` is this thread's number in the whole run.
+  Worker(const StressOptions& options, uint32_t writer, HistoryWriter& history,
+         ClientReport& report, const std::atomic<bool>& stop);
+
+  // Until `operations` are done, or `stop`.
+  Status Run(Store& store, uint64_t operations);
+
+ private:
+  Task<void> Loop(Session& session, uint64_t stream);
+  Task<void> Read(Session& session, uint32_t key);
+  Task<void> Write(Session& session, Random& random, uint32_t key);
+  Task<void> Scan(Session& session, Random& random);
+  uint32_t PickHot(Random& random) const;
+  // The value's name, once it is found to be one of this key. Absent: it is not, which has been told.
+  ValueId Verify(uint32_t key, std::string_view value);
+  void See(OperationKind kind, uint32_t key, ValueId value, int64_t start_ns, int64_t end_ns);
+  void Ended(int64_t start_ns, int64_t end_ns);
+  void Failed(const char* what, uint32_t key, const Error& error);
+  void Violation(const std::string& what);
+
+  const StressOptions& options_;
+  const KeySpace keys_;
+  const ValueSpace values_;
+  const uint32_t writer_;
+  HistoryWriter& history_;
+  ClientReport& report_;
+  const std::atomic<bool>& stop_;
+  uint64_t operations_ = 0;  // to do in all
+  uint64_t begun_ = 0;
+  uint32_t sequence_ = 0;
+};
+
+}  // namespace gossamer::stress
