@@ -1,0 +1,213 @@
+// gossamer: the store from the command line. Flags are read here and nowhere else.
+#include <gflags/gflags.h>
+
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/program/flags_main.h"
+#include "common/program/size_text.h"
+#include "compute/cli/command.h"
+#include "compute/cli/help.h"
+#include "compute/cli/repl.h"
+#include "compute/cli/report.h"
+#include "compute/cli/stop.h"
+#include "gossamer/store.h"
+
+DEFINE_string(
+    bootstrap, "",
+    "memcached://HOST:PORT or dir:PATH, where the memory servers are announced; by default "
+    "this user's directory on this machine");
+DEFINE_string(store, "default", "name of the store");
+DEFINE_string(fabric, "shm", "shm (this machine) or verbs (RDMA)");
+DEFINE_string(device, "", "RDMA device; by default the one that reaches the memory servers");
+DEFINE_string(cache_bytes, "256MiB", "bound of the cache of internal nodes");
+DEFINE_uint32(connection_timeout_ms, 2000, "how long a server may take to answer");
+DEFINE_uint32(lock_timeout_ms, 10000, "how long to wait for a lock");
+DEFINE_bool(json, false, "print results as JSON");
+DEFINE_bool(escaped, false,
+            "put, get, delete, scan: keys and values of the command line have "
+            "\\t \\n \\\\ \\xHH escapes, and so has what get prints");
+DEFINE_string(value_file, "", "put: take the value from this file; - is standard input");
+DEFINE_string(from, "", "scan: first key");
+DEFINE_string(to, "", "scan: key to end before");
+DEFINE_string(prefix, "", "scan: only keys that begin with this");
+DEFINE_uint64(limit, 0, "scan: at most this many keys; 0: all");
+DEFINE_bool(reverse, false, "scan: from the last key to the first");
+DEFINE_bool(keys_only, false, "scan: leave out the values");
+DEFINE_uint32(threads, 1, "load: threads that put");
+DEFINE_uint32(in_flight, 64, "load: puts under way at a time, for each thread");
+DEFINE_uint64(from_line, 1, "load: begin at this line of the file");
+DEFINE_string(on_error, "stop", "load: stop at a bad line, or skip it");
+
+namespace gossamer::cli {
+namespace {
+
+constexpr uint32_t kMaxThreads = 256;
+constexpr uint32_t kMaxInFlight = 1024;
+
+const ProgramInfo& Program() {
+  static const std::string kSummary = HelpOverview();
+  static const ProgramInfo kProgram{"gossamer", kSummary, __FILE__};
+  return kProgram;
+}
+
+std::string DescribeFlag(std::string_view flag) {
+  std::string text = gflags::GetCommandLineFlagInfoOrDie(std::string(flag).c_str()).description;
+  const size_t command = text.find(": ");  // "scan: first key": the command is known here
+  if (command != std::string::npos && command < text.find(' ')) text.erase(0, command + 2);
+  return text;
+}
+
+Result<OpenOptions> OpenOptionsOfFlags() {
+  OpenOptions options;
+  options.bootstrap = FLAGS_bootstrap;
+  options.store = FLAGS_store;
+  options.fabric = FLAGS_fabric;
+  options.device = FLAGS_device;
+  options.connection_timeout_ms = FLAGS_connection_timeout_ms;
+  options.lock_timeout_ms = FLAGS_lock_timeout_ms;
+  if (options.fabric != "shm" && options.fabric != "verbs") {
+    return MakeError(Code::kInvalidArgument,
+                     "--fabric=" + options.fabric + " is none; give shm or verbs");
+  }
+  const Result<uint64_t> cache_bytes = ParseSize(FLAGS_cache_bytes);
+  if (!cache_bytes) {
+    return MakeError(Code::kInvalidArgument, "--cache_bytes: " + cache_bytes.error().message);
+  }
+  options.cache_bytes = cache_bytes.value();
+  return options;
+}
+
+Result<CommandOptions> CommandOptionsOfFlags() {
+  CommandOptions options;
+  options.json = FLAGS_json;
+  options.escaped = FLAGS_escaped;
+  options.value_file = FLAGS_value_file;
+  options.scan.from = FLAGS_from;
+  if (!FLAGS_to.empty()) options.scan.to = FLAGS_to;
+  options.scan.prefix = FLAGS_prefix;
+  if (FLAGS_limit > 0) options.scan.limit = FLAGS_limit;
+  options.scan.reverse = FLAGS_reverse;
+  options.keys_only = FLAGS_keys_only;
+  options.load.threads = FLAGS_threads;
+  options.load.in_flight = FLAGS_in_flight;
+  options.load.from_line = FLAGS_from_line;
+  options.load.skip_errors = FLAGS_on_error == "skip";
+  if (FLAGS_threads < 1 || FLAGS_threads > kMaxThreads) {
+    return MakeError(Code::kInvalidArgument,
+                     "--threads must be 1 to " + std::to_string(kMaxThreads));
+  }
+  if (FLAGS_in_flight < 1 || FLAGS_in_flight > kMaxInFlight) {
+    return MakeError(Code::kInvalidArgument,
+                     "--in_flight must be 1 to " + std::to_string(kMaxInFlight));
+  }
+  if (FLAGS_on_error != "stop" && FLAGS_on_error != "skip") {
+    return MakeError(Code::kInvalidArgument, "--on_error is stop or skip, not " + FLAGS_on_error);
+  }
+  return options;
+}
+
+int Help(const std::vector<std::string>& words) {
+  if (words.size() < 2) {
+    std::cout << HelpOverview() << "`gossamer --help` lists the flags.\n";
+    return kExitSuccess;
+  }
+  const Command* command = CommandByName(words[1]);
+  if (command == nullptr) return UsageError(Program(), "there is no command '" + words[1] + "'");
+  std::cout << HelpCommand(*command, DescribeFlag);
+  return kExitSuccess;
+}
+
+// A store that is open, and what runs commands on it.
+class Shell {
+ public:
+  static Result<std::unique_ptr<Shell>> Open(const OpenOptions& options, Stop& stop) {
+    BOOST_OUTCOME_TRY(store, Store::Open(options));
+    BOOST_OUTCOME_TRY(session, store->NewSession());
+    return std::make_unique<Shell>(options.store, std::move(store), std::move(session), stop);
+  }
+  Shell(std::string name, std::unique_ptr<Store> store, std::unique_ptr<Session> session,
+        Stop& stop)
+      : name_(std::move(name)),
+        store_(std::move(store)),
+        session_(std::move(session)),
+        stop_(stop) {}
+
+  int Run(const Command& command, const std::vector<std::string>& words,
+          const CommandOptions& options, bool at_prompt) {
+    const std::vector<std::string> arguments(words.begin() + 1, words.end());
+    const Context context{*store_,   *session_, name_, options,  arguments,
+                          std::cout, std::cerr, stop_, at_prompt};
+    const int exit_status = command.run(context);
+    if (std::cout.flush().good()) return exit_status;
+    return exit_status == kExitSuccess ? Failure(Program(), "cannot write to standard output")
+                                       : exit_status;
+  }
+
+  // A line typed at the prompt, flags and all; they hold for this line only.
+  int RunLine(const std::vector<std::string>& words) {
+    const gflags::FlagSaver saver;
+    const ParsedFlags parsed = ParseFlagWords(Program(), words);
+    if (parsed.exit_status) return *parsed.exit_status;
+    if (parsed.arguments.empty()) return UsageError(Program(), "there are flags, but no command");
+    if (parsed.arguments.front() == "help") return Help(parsed.arguments);
+    for (const char* flag : {"bootstrap", "store", "fabric", "device", "cache_bytes",
+                             "connection_timeout_ms", "lock_timeout_ms"}) {
+      for (const std::string& given : parsed.given) {
+        if (given == flag) {
+          return UsageError(Program(), "--" + given + " is given when gossamer is started");
+        }
+      }
+    }
+    const Result<const Command*> command = FindCommand(parsed.arguments, parsed.given);
+    if (!command) return UsageError(Program(), command.error().message);
+    const Result<CommandOptions> options = CommandOptionsOfFlags();
+    if (!options) return UsageError(Program(), options.error().message);
+    return Run(*command.value(), parsed.arguments, options.value(), true);
+  }
+
+ private:
+  const std::string name_;
+  const std::unique_ptr<Store> store_;
+  const std::unique_ptr<Session> session_;
+  Stop& stop_;
+};
+
+int Main(int argc, char** argv) {
+  const ParsedFlags parsed = ParseFlags(Program(), argc, argv);
+  if (parsed.exit_status) return *parsed.exit_status;
+  const std::vector<std::string>& words = parsed.arguments;
+  const bool prompt = words.empty();
+  if (!prompt && words.front() == "help") return Help(words);
+
+  // Every mistake of the person is found before anything is opened.
+  const Command* command = nullptr;
+  if (!prompt) {
+    const Result<const Command*> found = FindCommand(words, parsed.given);
+    if (!found) return UsageError(Program(), found.error().message);
+    command = found.value();
+  }
+  const Result<CommandOptions> options = CommandOptionsOfFlags();
+  if (!options) return UsageError(Program(), options.error().message);
+  const Result<OpenOptions> open = OpenOptionsOfFlags();
+  if (!open) return UsageError(Program(), open.error().message);
+
+  Stop stop;
+  const Result<std::unique_ptr<Shell>> shell = Shell::Open(open.value(), stop);
+  if (!shell) return Fail(std::cout, std::cerr, options.value().json, shell.error());
+  std::optional<StopOnSignals> signals;
+  if (prompt || command->stops_cleanly) signals.emplace(stop);
+  if (!prompt) return shell.value()->Run(*command, words, options.value(), false);
+  const std::unique_ptr<LineSource> lines = StandardInput(stop);
+  return RunRepl(*lines, stop, std::cerr, [&](const std::vector<std::string>& line) {
+    return shell.value()->RunLine(line);
+  });
+}
+
+}  // namespace
+}  // namespace gossamer::cli
+
+int main(int argc, char** argv) { return gossamer::cli::Main(argc, argv); }
