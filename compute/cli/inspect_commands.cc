@@ -6,6 +6,7 @@
 
 #include "common/human.h"
 #include "common/program/flags_main.h"
+#include "common/program/size_text.h"
 #include "common/progress.h"
 #include "compute/cli/command.h"
 #include "compute/cli/report.h"
@@ -132,7 +133,7 @@ void WriteStatText(const Context& context, const StoreStat& stat) {
   const StoreParameters& parameters = stat.parameters;
   out << "store " << stat.store << " (id " << Hex(stat.store_id) << ") on fabric " << stat.fabric
       << ", " << HumanQuantity(stat.levels, "level") << '\n'
-      << "nodes of " << HumanBytes(parameters.node_bytes) << "; keys up to "
+      << "nodes of " << FormatSize(parameters.node_bytes) << "; keys up to "
       << parameters.max_key_bytes << " B; values up to " << parameters.inline_value_bytes
       << " B in the leaves, up to 1 MiB in blocks\n\n";
   std::vector<std::vector<std::string>> rows = {

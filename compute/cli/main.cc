@@ -27,9 +27,7 @@ DEFINE_string(cache_bytes, "256MiB", "bound of the cache of internal nodes");
 DEFINE_uint32(connection_timeout_ms, 2000, "how long a server may take to answer");
 DEFINE_uint32(lock_timeout_ms, 10000, "how long to wait for a lock");
 DEFINE_bool(json, false, "print results as JSON");
-DEFINE_bool(escaped, false,
-            "put, get, delete, scan: keys and values of the command line have "
-            "\\t \\n \\\\ \\xHH escapes, and so has what get prints");
+DEFINE_bool(escaped, false, "keys and values have \\t \\n \\\\ \\xHH escapes, given and printed");
 DEFINE_string(value_file, "", "put: take the value from this file; - is standard input");
 DEFINE_string(from, "", "scan: first key");
 DEFINE_string(to, "", "scan: key to end before");
@@ -197,7 +195,10 @@ int Main(int argc, char** argv) {
 
   Stop stop;
   const Result<std::unique_ptr<Shell>> shell = Shell::Open(open.value(), stop);
-  if (!shell) return Fail(std::cout, std::cerr, options.value().json, shell.error());
+  if (!shell) {
+    const int failed = Fail(std::cout, std::cerr, options.value().json, shell.error());
+    return shell.error().code == Code::kInvalidArgument ? kExitUsage : failed;
+  }
   std::optional<StopOnSignals> signals;
   if (prompt || command->stops_cleanly) signals.emplace(stop);
   if (!prompt) return shell.value()->Run(*command, words, options.value(), false);
