@@ -1,0 +1,311 @@
+#!/usr/bin/env python3
+"""The program `gossamer` as a person runs it, on real memory servers: program_test.py BIN_DIRECTORY.
+
+Bad input of every kind must give one clear sentence, the right exit status, and leave the data as it was.
+"""
+
+import json
+import os
+import random
+import re
+import signal
+import sys
+import time
+import unittest
+
+from programs import PATIENCE_SECONDS, Bench, escaped, free_port
+
+BIN_DIR = "build/bin"
+MAX_VALUE = 1 << 20
+
+
+class ProgramTest(unittest.TestCase):
+    def setUp(self):
+        self.bench = Bench(BIN_DIR)
+        self.addCleanup(self.bench.__exit__)
+
+    def gossamer(self, *words, stdin=b"", status=0, err=None):
+        outcome = self.bench.run(*words, stdin=stdin)
+        self.assertEqual(outcome.status, status, f"{words}: {outcome}")
+        if err is not None:
+            self.assertRegex(outcome.err, err, f"{words}")
+        return outcome
+
+    def dump(self):
+        return self.gossamer("dump").out
+
+    def check(self):
+        report = json.loads(self.gossamer("check", "--json").out)
+        self.assertTrue(report["ok"], report)
+        return report
+
+
+class GoodInput(ProgramTest):
+    def test_one_key(self):
+        self.bench.memory()
+        self.assertEqual(self.gossamer("put", "key", "a value").out, b"")
+        self.assertEqual(self.gossamer("get", "key").out, b"a value\n")
+        self.assertEqual(json.loads(self.gossamer("get", "--json", "key").out),
+                         {"key": "key", "value": "a value"})
+        self.gossamer("delete", "key")
+        self.gossamer("get", "key", status=1, err='^gossamer: the key "key" is absent\n$')
+        self.gossamer("delete", "key", status=1, err="absent")
+        self.gossamer("put", "--", "-dash", "-5")
+        self.assertEqual(self.gossamer("get", "--", "-dash").out, b"-5\n")
+        self.gossamer("put", "", "of the empty key")
+        self.assertEqual(self.gossamer("get", "").out, b"of the empty key\n")
+
+    def test_bytes_that_are_no_text(self):
+        self.bench.memory()
+        self.gossamer("put", b"\xff\xfe", b"\x80")
+        self.assertEqual(self.gossamer("get", b"\xff\xfe").out, b"\x80\n")
+        self.gossamer("put", "--escaped", r"\x00k\x00", r"a\x00b\nc")
+        self.assertEqual(self.gossamer("get", "--escaped", r"\x00k\x00").out, b"a\\x00b\\nc\n")
+        self.gossamer("load", "-", stdin=b"nul\0raw\tv\0\n\\x00esc\t\\x00\n")
+        self.assertEqual(self.gossamer("get", "--escaped", r"nul\x00raw").out, b"v\\x00\n")
+        lines = [json.loads(line) for line in self.gossamer("scan", "--json").out.splitlines()]
+        self.assertEqual(lines[-1], {"key": "\\xff\\xfe", "key_encoding": "escaped",
+                                     "value": "\\x80", "value_encoding": "escaped"})
+        self.assertEqual(lines[0]["key"], "\0esc")
+        self.assertEqual(lines[1], {"key": "\0k\0", "value": "a\0b\nc"})
+
+    def test_dump_and_load_round_trip(self):
+        seed = random.SystemRandom().randrange(1 << 32)
+        rng = random.Random(seed)
+        self.bench.memory("128MiB")
+        expected = {}
+        for i in range(3000):
+            length = rng.randrange(80) if i % 100 else rng.choice([0, 4095, 4097, 200_000])
+            expected[rng.randbytes(rng.randrange(33))] = rng.randbytes(length)
+        expected[b"greatest"] = rng.randbytes(MAX_VALUE)
+        text = b"".join(escaped(k) + b"\t" + escaped(v) + b"\n" for k, v in expected.items())
+        report = json.loads(self.gossamer("load", "--json", "--threads=2",
+                                          self.bench.file("load", text)).out)
+        self.assertEqual((report["loaded"], report["inserted"]), (len(expected), len(expected)),
+                         f"seed {seed}")
+        dumped = self.dump()
+        self.gossamer("load", "--store=second", "-", stdin=dumped, status=1, err="there is no")
+        self.bench.memory("128MiB", "--store=second")
+        self.gossamer("load", "--store=second", "-", stdin=dumped)
+        self.assertEqual(self.gossamer("dump", "--store=second").out, dumped, f"seed {seed}")
+        keys = [line.split(b"\t")[0] for line in dumped.splitlines()]
+        self.assertEqual(len(keys), len(expected))
+        self.assertEqual(self.check()["keys"], len(expected))
+        self.assertEqual(self.gossamer("get", "greatest").out, expected[b"greatest"] + b"\n")
+
+    def test_scan(self):
+        self.bench.memory()
+        keys = [b"key%05d" % i for i in range(5000)]
+        self.gossamer("load", "-", stdin=b"".join(k + b"\t" + k[3:] + b"\n" for k in keys))
+        scan = lambda *flags: self.gossamer("scan", "--keys_only", *flags).out.split()
+        self.assertEqual(scan(), keys)
+        self.assertEqual(scan("--reverse"), keys[::-1])
+        self.assertEqual(scan("--from=key00100", "--to=key00300"), keys[100:300])
+        self.assertEqual(scan("--prefix=key012"), keys[1200:1300])
+        self.assertEqual(scan("--prefix=key012", "--reverse", "--limit=3"), keys[1299:1296:-1])
+        self.assertEqual(scan("--from=z"), [])
+        self.assertEqual(self.gossamer("scan", "--limit=1").out, b"key00000\t00000\n")
+
+    def test_later_line_wins(self):
+        self.bench.memory()
+        text = b"".join(b"key%d\t%d\n" % (i % 7, i) for i in range(20_000))
+        out = self.gossamer("load", "--threads=3", "-", stdin=text).out
+        self.assertRegex(out, rb"^loaded 20,000 lines in .*: 7 inserted, 19,993 overwritten\n$")
+        self.assertEqual(self.dump(), b"".join(b"key%d\t%d\n" % (i % 7, i)
+                                               for i in sorted(range(19_993, 20_000), key=lambda i: i % 7)))
+
+    def test_prompt_on_a_pipe(self):
+        self.bench.memory()
+        outcome = self.gossamer(stdin=b"# comment\nput a 'b c'\nget a\nscan --limit=5\n\nquit\nget zz\n")
+        self.assertEqual(outcome.out, b"stored\nb c\na\tb c\n")
+        self.assertEqual(outcome.err, "")
+        outcome = self.gossamer(stdin=b"get absent\nnonsense\nget a --json\nload -\n", status=1)
+        self.assertEqual(outcome.out, b'{"key":"a","value":"b c"}\n')
+        self.assertEqual(len(outcome.err.splitlines()), 3, outcome)
+
+    def test_stat_and_check_show_all_servers(self):
+        self.bench.memory()
+        self.bench.memory()
+        text = b"".join(b"key%d\n" % i for i in range(20_000))
+        self.gossamer("load", "-", stdin=text)
+        stat = json.loads(self.gossamer("stat", "--json").out)
+        self.assertEqual([server["server_id"] for server in stat["servers"]], [0, 1])
+        self.assertRegex(self.gossamer("stat").out, rb"store default .* on fabric shm")
+        report = self.check()
+        self.assertEqual(report["keys"], 20_000)
+        self.assertTrue(all(nodes > 0 for nodes in report["nodes_per_server"]), report)
+        self.assertRegex(self.gossamer("check").out, rb"^store default: no problem found\n")
+
+    def test_memcached(self):
+        memcached = self.bench.memcached()
+        url = f"memcached://127.0.0.1:{memcached.port}"
+        self.bench.memory("64MiB", bootstrap=url)
+        self.gossamer(f"--bootstrap={url}", "put", "k", "v")
+        self.assertEqual(self.gossamer(f"--bootstrap={url}", "get", "k").out, b"v\n")
+        self.bench.started.remove(memcached)
+        memcached.stop()
+        self.gossamer(f"--bootstrap={url}", "get", "k", status=1, err="^gossamer: memcached at .*does not answer")
+
+
+class BadInput(ProgramTest):
+    def test_one_sentence_and_nothing_lost(self):
+        self.bench.memory()
+        self.gossamer("put", "kept", "value")
+        before = self.dump()
+        long_key = "k" * 33
+        too_long = self.bench.file("too_long", b"v" * (MAX_VALUE + 1))
+        down = f"--bootstrap=memcached://127.0.0.1:{free_port()}"
+        cases = [
+            (["--no_such_flag", "get", "k"], 2, "there is no flag --no_such_flag"),
+            (["get", "k", "--limti=3"], 2, "did you mean --limit"),
+            (["get", "k", "--limit=3"], 2, "`get` takes no --limit"),
+            (["scan", "--limit=abc"], 2, "--limit=abc does not fit"),
+            (["nonsense"], 2, "there is no command 'nonsense'"),
+            (["get"], 2, "write: gossamer get KEY"),
+            (["get", "a", "b"], 2, "write: gossamer get KEY"),
+            (["put", "k"], 2, "write a value"),
+            (["load"], 2, "write: gossamer load FILE"),
+            (["load", "f", "--threads=0"], 2, "--threads must be 1 to"),
+            (["load", "f", "--on_error=panic"], 2, "--on_error is stop or skip"),
+            (["--fabric=tcp", "get", "k"], 2, "give shm or verbs"),
+            (["--cache_bytes=many", "get", "k"], 2, "is not a size"),
+            (["--bootstrap=nonsense", "get", "k"], 2, "--bootstrap=dir:PATH"),
+            (["--store=a/b", "get", "k"], 2, "store name"),
+            (["--escaped", "put", "k", "\\x4"], 2, "byte 1: .*cut off"),
+            (["put", long_key, "v"], 1, "33"),
+            (["get", long_key], 1, "33"),
+            (["put", "kept", f"--value_file={too_long}"], 1, "1 MiB"),
+            (["put", "kept", "--value_file=/absent"], 1, "No such file"),
+            (["load", "/absent"], 1, "No such file"),
+            (["load", "/"], 1, "is a directory"),
+            (["--store=absent", "get", "k"], 1, "there is no .*absent.*gossamer-memory"),
+            ([down, "get", "k"], 1, "memcached at .*does not answer"),
+        ]
+        for words, status, sentence in cases:
+            with self.subTest(words=[word[:60] for word in words]):
+                outcome = self.bench.run(*words)
+                self.assertEqual(outcome.status, status, outcome)
+                self.assertRegex(outcome.err, sentence)
+                self.assertEqual(len(outcome.err.splitlines()), 1, f"not one sentence: {outcome}")
+                self.assertTrue(outcome.err.startswith("gossamer: "), outcome)
+                self.assertEqual(outcome.out, b"")
+        self.assertEqual(self.dump(), before)
+        self.check()
+
+    def test_json_errors_are_json(self):
+        self.bench.memory()
+        for words, code in [(["get", "absent"], "NotFound"), (["put", "k" * 33, "v"], "InvalidArgument"),
+                            (["--store=absent", "stat"], "NotFound")]:
+            outcome = self.gossamer("--json", *words, status=1)
+            self.assertEqual(json.loads(outcome.out)["error"]["code"], code)
+
+    @unittest.skipIf(os.path.isdir("/sys/class/infiniband") and os.listdir("/sys/class/infiniband"),
+                     "this machine has an RDMA device")
+    def test_no_rdma_device(self):
+        self.bench.memory()
+        outcome = self.gossamer("--fabric=verbs", "get", "k", status=1)
+        self.assertRegex(outcome.err, "^gossamer: .*(RDMA|verbs|fabric)")
+
+    def test_load_files_with_a_bad_line(self):
+        self.bench.memory()
+        self.gossamer("put", "kept", "value")
+        cases = [
+            (b"a\t1\nb\t2\nc\t3\\", 3, "line 3: byte 4: .*cut off"),
+            (b"a\t1\nb\t2\nc\t3\\x4", 3, "line 3: byte 4: .*cut off"),
+            (b"a\t1\nb\t2\nc\\q\td\ne\n", 3, "line 3: byte 2: .*write"),
+            (b"a\t1\nb\t2\n" + b"k" * 33 + b"\tv\ne\n", 3, "line 3: a key of 33 B is too long"),
+            (b"a\t1\nb\t2\nc\t" + b"v" * (MAX_VALUE + 1) + b"\ne\n", 3, "line 3: a value of 1,048,577 B"),
+            (b"a\t1\nb\t2\nc\t" + b"v" * (5 << 20) + b"\ne\n", 3, "line 3: the line is longer"),
+        ]
+        for content, line, sentence in cases:
+            with self.subTest(sentence=sentence):
+                path = self.bench.file("bad", content)
+                outcome = self.gossamer("load", path, status=1, err=sentence)
+                self.assertRegex(outcome.err, f"2 lines of .* were loaded; to go on: .*--from_line={line} ")
+                self.assertEqual(self.dump(), b"a\t1\nb\t2\nkept\tvalue\n")
+                self.gossamer("delete", "a")
+                self.gossamer("delete", "b")
+        path = self.bench.file("bad", b"a\t1\n\\q\nb\t2\n")
+        self.gossamer("load", "--on_error=skip", path, status=1, err="line 2 skipped: byte 1")
+        self.assertEqual(self.dump(), b"a\t1\nb\t2\nkept\tvalue\n")
+        self.check()
+
+    def test_last_line_without_newline_is_loaded(self):
+        self.bench.memory()
+        self.gossamer("load", "-", stdin=b"a\t1\nb\t2", err="does not end in a newline")
+        self.assertEqual(self.dump(), b"a\t1\nb\t2\n")
+
+
+class Trouble(ProgramTest):
+    def test_memory_full_keeps_what_is_stored_and_goes_on(self):
+        self.bench.memory("4MiB")
+        value = "v" * 15
+        count = 300_000
+        path = self.bench.file("load", "".join(f"key{i:07}\t{value}\n" for i in range(1, count + 1)).encode())
+        outcome = self.gossamer("load", path, status=1)
+        match = re.search(r"([\d,]+) lines of .* were loaded; to go on: gossamer load --from_line=(\d+)",
+                          outcome.err)
+        self.assertIsNotNone(match, outcome)
+        loaded, resume = int(match[1].replace(",", "")), int(match[2])
+        self.assertGreaterEqual(loaded, resume - 1)
+        self.assertGreater(resume, 1000)
+        dumped = self.dump().decode().splitlines()
+        self.assertEqual(len(dumped), loaded)
+        self.assertEqual(dumped[:resume - 1], [f"key{i:07}\t{value}" for i in range(1, resume)])
+        self.assertEqual(self.check()["keys"], loaded)
+        # A full store still reads, overwrites and deletes.
+        self.gossamer("get", "key0000001")
+        self.gossamer("put", "key0000001", "new")
+        self.gossamer("delete", "key0000002")
+        # With more memory, the load goes on where it ended.
+        self.bench.memory("64MiB")
+        self.gossamer("load", f"--from_line={resume}", path)
+        self.assertEqual(self.check()["keys"], count - 1)
+
+    def test_interrupted_load_says_where_to_go_on(self):
+        self.bench.memory()
+        load = self.bench.start("load", "-")
+        load.stdin.write(b"".join(b"key%d\n" % i for i in range(1000)))
+        load.stdin.flush()
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while self.bench.run("get", "key999").status != 0:
+            self.assertLess(time.monotonic(), deadline, "lines wait for the end of the pipe")
+        load.send_signal(signal.SIGINT)
+        out, err = load.communicate(timeout=PATIENCE_SECONDS)
+        self.assertEqual(load.returncode, 130, err)
+        self.assertRegex(out, rb"^loaded 1,000 lines")
+        self.assertRegex(err, rb"stopped by a signal\n.*--from_line=1001 -\n")
+        self.assertEqual(self.check()["keys"], 1000)
+
+    def test_killed_load_leaves_a_valid_store(self):
+        self.bench.memory()
+        load = self.bench.start("load", "-")
+        load.stdin.write(b"".join(b"key%d\n" % i for i in range(100_000)))
+        load.kill()
+        load.communicate(timeout=PATIENCE_SECONDS)
+        self.gossamer("put", "after", "the kill")
+        self.assertEqual(self.gossamer("get", "after").out, b"the kill\n")
+
+    def test_server_that_died_is_an_error_in_bounded_time(self):
+        server = self.bench.memory()
+        self.gossamer("put", "k", "v")
+        server.stop(signal.SIGKILL)
+        for words in (["get", "k"], ["put", "k", "v"], ["scan"], ["check"], ["stat"]):
+            outcome = self.gossamer(*words, status=1)
+            self.assertRegex(outcome.err, "^gossamer: .*(server|store)")
+
+    def test_full_disk_is_not_success(self):
+        self.bench.memory()
+        self.gossamer("put", "k", "v")
+        with open("/dev/full", "wb") as full:
+            import subprocess
+            for words in (["get", "k"], ["dump"], ["stat"]):
+                done = subprocess.run(self.bench.command(words), stdout=full, stderr=subprocess.PIPE,
+                                      timeout=PATIENCE_SECONDS, check=False)
+                self.assertEqual(done.returncode, 1, words)
+                self.assertIn(b"cannot write to standard output", done.stderr)
+
+
+if __name__ == "__main__":
+    BIN_DIR = sys.argv.pop(1)
+    unittest.main(verbosity=2)
