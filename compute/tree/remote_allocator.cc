@@ -138,6 +138,13 @@ Task<Result<uint64_t>> RemoteAllocator::Allocate(Scheduler& scheduler, std::opti
       break;
     }
   }
+  // Servers that are full now may have filled our extents just before: at another coroutine's request, while this
+  // one's was refused.
+  for (const ServerInfo* server : servers_.All()) {
+    chosen = server->id;
+    const std::optional<uint64_t> offset = Cut(server->id, kind, bytes);
+    if (offset) co_return *offset;
+  }
   co_return MakeError(Code::kExhausted, "no remote memory for " + std::to_string(bytes) +
                                             " bytes: delete data, or start another memory server" +
                                             refusals);
