@@ -20,6 +20,12 @@ Result<std::unique_ptr<Store>> Store::OpenLocal(const LocalOptions& options) {
 Result<std::unique_ptr<Store>> OpenStore::Open(const OpenOptions& options) {
   BOOST_OUTCOME_TRY(fabric, ParseFabricKind(options.fabric));
   BOOST_OUTCOME_TRY(bootstrap, OpenBootstrap(options.bootstrap));
+  ComputePortOptions port_options;
+  port_options.device = options.device;
+  port_options.connection_timeout_ms = options.connection_timeout_ms;
+  std::unique_ptr<OpenStore> store(new OpenStore());
+  // First: without the fabric, every server would seem silent.
+  BOOST_OUTCOME_TRYV(store->OpenPort(fabric, port_options));
   FindOptions find;
   find.store = options.store;
   find.probe = FabricProbe(options.connection_timeout_ms);
@@ -28,12 +34,7 @@ Result<std::unique_ptr<Store>> OpenStore::Open(const OpenOptions& options) {
     return MakeError(Code::kInvalidArgument, "store '" + options.store + "' runs on --fabric=" +
                                                  record.fabric + ", not on " + options.fabric);
   }
-  ComputePortOptions port_options;
-  port_options.device = options.device;
-  port_options.connection_timeout_ms = options.connection_timeout_ms;
-  std::unique_ptr<OpenStore> store(new OpenStore());
-  BOOST_OUTCOME_TRYV(
-      store->Connect(record, port_options, options.cache_bytes, options.lock_timeout_ms));
+  BOOST_OUTCOME_TRYV(store->Connect(record, options.cache_bytes, options.lock_timeout_ms));
   return std::unique_ptr<Store>(std::move(store));
 }
 
@@ -52,18 +53,21 @@ Result<std::unique_ptr<Store>> OpenStore::OpenLocal(const LocalOptions& options)
   record.next_server = 1;
   record.servers.resize(1);
   record.servers[0].address = store->memory_->address();
-  BOOST_OUTCOME_TRYV(store->Connect(record, {}, options.cache_bytes, options.lock_timeout_ms));
+  BOOST_OUTCOME_TRYV(store->OpenPort(FabricKind::kShm, {}));
+  BOOST_OUTCOME_TRYV(store->Connect(record, options.cache_bytes, options.lock_timeout_ms));
   return std::unique_ptr<Store>(std::move(store));
 }
 
-Status OpenStore::Connect(const StoreRecord& record, const ComputePortOptions& port_options,
-                          uint64_t cache_bytes, uint32_t lock_timeout_ms) {
-  record_ = record;
-  BOOST_OUTCOME_TRY(fabric, ParseFabricKind(record.fabric));
-  ComputePortOptions named = port_options;
-  named.client_uuid = RandomId();
-  BOOST_OUTCOME_TRY(port, OpenComputePort(fabric, named));
+Status OpenStore::OpenPort(FabricKind fabric, ComputePortOptions options) {
+  options.client_uuid = RandomId();
+  BOOST_OUTCOME_TRY(port, OpenComputePort(fabric, options));
   port_ = std::move(port);
+  return Ok();
+}
+
+Status OpenStore::Connect(const StoreRecord& record, uint64_t cache_bytes,
+                          uint32_t lock_timeout_ms) {
+  record_ = record;
   shared_ = std::make_unique<TreeShared>(record.parameters, cache_bytes, lock_timeout_ms);
   for (const MemberRecord& member : record.servers) {
     if (ToInteger(member.server) >= Servers::kMaxServers) {

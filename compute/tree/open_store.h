@@ -27,9 +27,10 @@ class OpenStore final : public Store {
 
  private:
   OpenStore() = default;
+  // The way to the fabric. Unsupported where this machine has none.
+  Status OpenPort(FabricKind fabric, ComputePortOptions options);
   // Connects to the servers of `record`, registers with each, and checks that each is what the record says.
-  Status Connect(const StoreRecord& record, const ComputePortOptions& port_options,
-                 uint64_t cache_bytes, uint32_t lock_timeout_ms);
+  Status Connect(const StoreRecord& record, uint64_t cache_bytes, uint32_t lock_timeout_ms);
   Status AddServer(Endpoint& endpoint, const StoreRecord& record, const MemberRecord& member);
 
   std::unique_ptr<EmbeddedMemory> memory_;  // of a local store; dies last
