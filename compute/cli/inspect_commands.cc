@@ -6,7 +6,6 @@
 
 #include "common/human.h"
 #include "common/program/flags_main.h"
-#include "common/program/size_text.h"
 #include "common/progress.h"
 #include "compute/cli/command.h"
 #include "compute/cli/report.h"
@@ -133,8 +132,8 @@ void WriteStatText(const Context& context, const StoreStat& stat) {
   const StoreParameters& parameters = stat.parameters;
   out << "store " << stat.store << " (id " << Hex(stat.store_id) << ") on fabric " << stat.fabric
       << ", " << HumanQuantity(stat.levels, "level") << '\n'
-      << "nodes of " << FormatSize(parameters.node_bytes) << "; keys up to "
-      << parameters.max_key_bytes << " B; values up to " << parameters.inline_value_bytes
+      << "nodes of " << parameters.node_bytes << " B; keys up to " << parameters.max_key_bytes
+      << " B; values up to " << parameters.inline_value_bytes
       << " B in the leaves, up to 1 MiB in blocks\n\n";
   std::vector<std::vector<std::string>> rows = {
       {"server", "address", "memory", "nodes", "values", "free", "used", "clients", "locks"}};

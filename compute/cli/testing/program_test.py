@@ -9,6 +9,7 @@ import os
 import random
 import re
 import signal
+import subprocess
 import sys
 import time
 import unittest
@@ -203,8 +204,9 @@ class BadInput(ProgramTest):
                      "this machine has an RDMA device")
     def test_no_rdma_device(self):
         self.bench.memory()
-        outcome = self.gossamer("--fabric=verbs", "get", "k", status=1)
-        self.assertRegex(outcome.err, "^gossamer: .*(RDMA|verbs|fabric)")
+        self.gossamer("put", "kept", "value")
+        self.gossamer("--fabric=verbs", "get", "kept", status=1, err="^gossamer: no RDMA device on this machine")
+        self.assertEqual(self.dump(), b"kept\tvalue\n")
 
     def test_load_files_with_a_bad_line(self):
         self.bench.memory()
@@ -237,7 +239,7 @@ class BadInput(ProgramTest):
 
 
 class Trouble(ProgramTest):
-    def test_memory_full_keeps_what_is_stored_and_goes_on(self):
+    def test_memory_full_keeps_what_is_stored(self):
         self.bench.memory("4MiB")
         value = "v" * 15
         count = 300_000
@@ -257,10 +259,6 @@ class Trouble(ProgramTest):
         self.gossamer("get", "key0000001")
         self.gossamer("put", "key0000001", "new")
         self.gossamer("delete", "key0000002")
-        # With more memory, the load goes on where it ended.
-        self.bench.memory("64MiB")
-        self.gossamer("load", f"--from_line={resume}", path)
-        self.assertEqual(self.check()["keys"], count - 1)
 
     def test_interrupted_load_says_where_to_go_on(self):
         self.bench.memory()
@@ -298,7 +296,6 @@ class Trouble(ProgramTest):
         self.bench.memory()
         self.gossamer("put", "k", "v")
         with open("/dev/full", "wb") as full:
-            import subprocess
             for words in (["get", "k"], ["dump"], ["stat"]):
                 done = subprocess.run(self.bench.command(words), stdout=full, stderr=subprocess.PIPE,
                                       timeout=PATIENCE_SECONDS, check=False)
