@@ -6,7 +6,7 @@ namespace gossamer::cli {
 namespace {
 
 const std::vector<Command>& Table() {
-  static const std::vector<Command> kTable = {
+  static const std::vector<Command> table = {
       {.name = "put",
        .arguments = "KEY VALUE",
        .summary = "insert or overwrite a key",
@@ -86,7 +86,7 @@ const std::vector<Command>& Table() {
        .details = "",
        .run = RunStat},
   };
-  return kTable;
+  return table;
 }
 
 std::string Usage(const Command& command) {

@@ -47,9 +47,9 @@ constexpr uint32_t kMaxThreads = 256;
 constexpr uint32_t kMaxInFlight = 1024;
 
 const ProgramInfo& Program() {
-  static const std::string kSummary = HelpOverview();
-  static const ProgramInfo kProgram{"gossamer", kSummary, __FILE__};
-  return kProgram;
+  static const std::string summary = HelpOverview();
+  static const ProgramInfo program{"gossamer", summary, __FILE__};
+  return program;
 }
 
 std::string DescribeFlag(std::string_view flag) {
