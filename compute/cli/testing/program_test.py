@@ -239,7 +239,7 @@ class BadInput(ProgramTest):
 
 
 class Trouble(ProgramTest):
-    def test_memory_full_keeps_what_is_stored(self):
+    def test_memory_full_keeps_what_is_stored_and_goes_on(self):
         self.bench.memory("4MiB")
         value = "v" * 15
         count = 300_000
@@ -259,6 +259,10 @@ class Trouble(ProgramTest):
         self.gossamer("get", "key0000001")
         self.gossamer("put", "key0000001", "new")
         self.gossamer("delete", "key0000002")
+        # With more memory, the load goes on where it ended.
+        self.bench.memory("64MiB")
+        self.gossamer("load", f"--from_line={resume}", path)
+        self.assertEqual(self.check()["keys"], count - 1)
 
     def test_interrupted_load_says_where_to_go_on(self):
         self.bench.memory()
