@@ -58,6 +58,7 @@ Json PhaseJson(const PhaseResult& phase) {
   return {{"operations", phase.operations},
           {"seconds", phase.seconds},
           {"ops_per_second", phase.operations_per_second()},
+          {"cpu_seconds", phase.cpu_seconds},
           {"latency_us", LatencyJson(phase)}};
 }
 
@@ -149,6 +150,10 @@ std::string PhaseLine(const char* name, const PhaseResult& phase) {
         " (" +
         HumanRate(static_cast<double>(phase.scanned_keys) / std::max(phase.seconds, 1e-9), "keys") +
         " scanned)";
+  }
+  if (phase.operations > 0) {
+    text += ", " + HumanDuration(phase.cpu_seconds / static_cast<double>(phase.operations)) +
+            " of processor time each";
   }
   if (phase.interrupted) text += "; interrupted";
   if (phase.gave_up) {

@@ -109,6 +109,7 @@ TEST(TextTest, SaysWhatAPersonWantsToKnow) {
   EXPECT_THAT(text, HasSubstr("a fake store"));
   EXPECT_THAT(text, HasSubstr("load: 500 operations in "));
   EXPECT_THAT(text, HasSubstr("run: 2,000 operations in "));
+  EXPECT_THAT(text, HasSubstr("of processor time each"));
   EXPECT_THAT(text, HasSubstr("p99.9"));
   EXPECT_THAT(text, HasSubstr("round trips"));
   EXPECT_THAT(text, HasSubstr("no errors"));

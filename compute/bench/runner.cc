@@ -1,5 +1,7 @@
 #include "compute/bench/runner.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <condition_variable>
 #include <latch>
@@ -29,6 +31,13 @@ ProgressOptions ProgressOf(const char* verb, const char* unit, uint64_t total,
   progress.total = total;
   progress.enabled = options.show_progress;
   return progress;
+}
+
+// Processor time that the calling thread has had.
+double ThreadCpuSeconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
 WireCounts Difference(const WireCounts& end, const WireCounts& start) {
@@ -73,6 +82,7 @@ struct Worker {
   Counters before;
   Counters after;
   Clock::time_point end;
+  double cpu_seconds = 0;
   std::thread thread;
 };
 
@@ -123,6 +133,7 @@ class Phase {
     ready_.count_down();
     go_.wait();
     if (worker.client != nullptr) {
+      const double cpu_before = ThreadCpuSeconds();
       if (options_.batch > 1) {
         worker.client->WorkInBatches();
       } else {
@@ -132,6 +143,7 @@ class Phase {
         worker.session->WaitAll();
       }
       worker.end = Clock::now();
+      worker.cpu_seconds = ThreadCpuSeconds() - cpu_before;
       worker.after = worker.session->counters();
       worker.session.reset();
     }
@@ -174,6 +186,7 @@ class Phase {
       total.errors.Merge(result.errors);
       AddDifference(total.counters, worker.after, worker.before);
       end = std::max(end, worker.end);
+      total.cpu_seconds += worker.cpu_seconds;
     }
     const auto earlier = [](auto member) {
       return [member](const Worker& a, const Worker& b) {
