@@ -34,6 +34,7 @@ Result<std::unique_ptr<Store>> OpenStore::Open(const OpenOptions& options) {
     return MakeError(Code::kInvalidArgument, "store '" + options.store + "' runs on --fabric=" +
                                                  record.fabric + ", not on " + options.fabric);
   }
+  store->bootstrap_ = std::move(bootstrap);
   BOOST_OUTCOME_TRYV(store->Connect(record, options.cache_bytes, options.lock_timeout_ms));
   return std::unique_ptr<Store>(std::move(store));
 }
@@ -69,6 +70,7 @@ Status OpenStore::Connect(const StoreRecord& record, uint64_t cache_bytes,
                           uint32_t lock_timeout_ms) {
   record_ = record;
   shared_ = std::make_unique<TreeShared>(record.parameters, cache_bytes, lock_timeout_ms);
+  shared_->learn_server = [this](ServerId server) { return LearnServer(server); };
   for (const MemberRecord& member : record.servers) {
     if (ToInteger(member.server) >= Servers::kMaxServers) {
       return MakeError(Code::kUnsupported, "a store with memory server " +
@@ -91,6 +93,24 @@ Status OpenStore::Connect(const StoreRecord& record, uint64_t cache_bytes,
                          ": a node must be written in one packet; raise the MTU, or create the "
                          "store with a smaller --node_bytes");
   }
+  return Ok();
+}
+
+Status OpenStore::LearnServer(ServerId server) {
+  const std::lock_guard lock(learn_mutex_);
+  if (shared_->servers.Find(server) != nullptr) return Ok();  // Another session was quicker.
+  const Error unknown =
+      MakeError(Code::kNodeUnreachable, "memory server " + std::to_string(ToInteger(server)) +
+                                            " is named by the tree, but not by the store's record");
+  if (bootstrap_ == nullptr) return unknown;
+  FindOptions find;
+  find.store = record_.store;
+  BOOST_OUTCOME_TRY(record, FindStore(*bootstrap_, find));
+  const MemberRecord* member = record.Find(server);
+  if (record.store_id != record_.store_id || member == nullptr) return unknown;
+  BOOST_OUTCOME_TRYV(port_->Connect(server, member->address));
+  BOOST_OUTCOME_TRYV(control_->Attach(server));
+  BOOST_OUTCOME_TRYV(AddServer(*control_, record, *member));
   return Ok();
 }
 

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "common/bootstrap/membership.h"
@@ -32,8 +33,12 @@ class OpenStore final : public Store {
   // Connects to the servers of `record`, registers with each, and checks that each is what the record says.
   Status Connect(const StoreRecord& record, uint64_t cache_bytes, uint32_t lock_timeout_ms);
   Status AddServer(Endpoint& endpoint, const StoreRecord& record, const MemberRecord& member);
+  // Finds `server`, which joined later, through the bootstrap, and connects to it.
+  Status LearnServer(ServerId server);
 
   std::unique_ptr<EmbeddedMemory> memory_;  // of a local store; dies last
+  std::unique_ptr<Bootstrap> bootstrap_;    // none of a local store
+  std::mutex learn_mutex_;                  // guards what LearnServer changes: record_, control_
   StoreRecord record_;
   std::unique_ptr<ComputePort> port_;
   std::unique_ptr<TreeShared> shared_;

@@ -124,6 +124,10 @@ Task<Result<uint64_t>> RemoteAllocator::Allocate(Scheduler& scheduler, std::opti
   const std::vector<ServerId> order = Preference(near);
   for (const ServerId server : order) {
     chosen = server;
+    // One that joined after this session began.
+    if (!scheduler.endpoint().IsAttached(server)) {
+      BOOST_OUTCOME_CO_TRYV(scheduler.endpoint().Attach(server));
+    }
     for (;;) {
       const std::optional<uint64_t> offset = Cut(server, kind, bytes);
       if (offset) co_return *offset;

@@ -11,8 +11,10 @@
 // Thread-safety: a Tree belongs to its session's thread; what sessions share is in TreeShared.
 #pragma once
 
+#include <bitset>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -45,6 +47,9 @@ struct TreeShared {
   Servers servers;
   NodeCache cache;
   RemoteAllocator allocator;
+  // Makes a memory server known that joined after the store was opened. May block for up to the connection
+  // time-out. Called by any session's thread.
+  std::function<Status(ServerId)> learn_server;
 };
 
 enum class WriteMode : uint8_t { kPut, kInsert, kUpdate, kDelete };
@@ -137,8 +142,9 @@ class Tree {
   static Error Unreachable(const Batch& batch);
   // InvalidArgument for keys and values that the store cannot hold.
   Status CheckKey(KeyView key) const;
-  // Corruption for a pointer outside the servers' memory, and NodeUnreachable for an unknown server.
-  Status CheckPointer(RemotePtr pointer, uint64_t bytes) const;
+  // Corruption for a pointer outside the servers' memory. Gets to know the server of the first pointer to it.
+  Status CheckPointer(RemotePtr pointer, uint64_t bytes);
+  Status AttachTo(ServerId server);
   Task<void> Pause(uint32_t attempt);
 
   // -- descent (tree_descend.cc)
@@ -166,7 +172,7 @@ class Tree {
   Task<Status> Unlock(Operation& operation, RemotePtr node, LockWord word, uint64_t slot);
   // The status of a batch that wrote and unlocked, `unlock` being its last verb.
   static Status CommitStatus(const Batch& batch, LockWord word);
-  Result<LockWord> WordFor(RemotePtr node, uint64_t& slot) const;
+  Result<LockWord> WordFor(RemotePtr node, uint64_t& slot);
   Task<Status> BackOff(RemotePtr node, uint64_t holder, uint32_t attempt,
                        std::chrono::steady_clock::time_point since);
 
@@ -227,6 +233,7 @@ class Tree {
   Scheduler& scheduler_;
   NodeCache::Reader reader_;
   Counters counters_;
+  std::bitset<Servers::kMaxServers> attached_;  // servers that this session's endpoint reaches
   uint64_t random_;
   size_t repairs_ = 0;
 };

@@ -13,7 +13,7 @@ constexpr uint32_t kMaxFailures = 4;
 
 }  // namespace
 
-Result<LockWord> Tree::WordFor(RemotePtr node, uint64_t& slot) const {
+Result<LockWord> Tree::WordFor(RemotePtr node, uint64_t& slot) {
   BOOST_OUTCOME_TRYV(CheckPointer(node, shared_.parameters.node_bytes));
   const ServerInfo* server = shared_.servers.Find(node.server());
   slot = LockSlotOffset(node, server->lock_table_bytes);

@@ -46,6 +46,7 @@ InternalNode SplitInternal(InternalNode& node, RemotePtr right_pointer, bool at_
 // 2 RT for each level that changes.
 Task<Status> Tree::InsertIntoParent(Operation& operation, uint32_t level, Key separator,
                                     RemotePtr child) {
+  BOOST_OUTCOME_CO_TRYV(CheckPointer(child, shared_.parameters.node_bytes));
   for (;;) {
     RootWord root = shared_.cache.root();
     if (root.word() == 0 || root.level() < level) {

@@ -50,16 +50,30 @@ Status Tree::CheckKey(KeyView key) const {
   return Ok();
 }
 
-Status Tree::CheckPointer(RemotePtr pointer, uint64_t bytes) const {
-  const ServerInfo* server = shared_.servers.Find(pointer.server());
-  if (server == nullptr) {
-    return MakeError(Code::kNodeUnreachable,
-                     "memory server " + std::to_string(ToInteger(pointer.server())) +
-                         " is not known here: it joined after the store was opened; open it again");
+Status Tree::CheckPointer(RemotePtr pointer, uint64_t bytes) {
+  const size_t index = ToInteger(pointer.server());
+  if (index >= Servers::kMaxServers) {
+    return CorruptNode(pointer, "a pointer to a memory server that cannot be");
   }
+  if (!attached_[index]) {
+    BOOST_OUTCOME_TRYV(AttachTo(pointer.server()));
+  }
+  const ServerInfo* server = shared_.servers.Find(pointer.server());
   if (pointer.offset() < kFirstLeafOffset || pointer.offset() + bytes > server->region_bytes) {
     return CorruptNode(pointer, "a pointer outside the memory server's region");
   }
+  return Ok();
+}
+
+Status Tree::AttachTo(ServerId server) {
+  if (shared_.servers.Find(server) == nullptr) {
+    BOOST_OUTCOME_TRYV(shared_.learn_server(server));
+  }
+  Endpoint& endpoint = scheduler_.endpoint();
+  if (!endpoint.IsAttached(server)) {
+    BOOST_OUTCOME_TRYV(endpoint.Attach(server));
+  }
+  attached_[ToInteger(server)] = true;
   return Ok();
 }
 
