@@ -9,6 +9,7 @@
 #include "common/bootstrap/test_support.h"
 #include "common/embedded_memory.h"
 #include "common/fabric/server_probe.h"
+#include "common/process.h"
 
 namespace gossamer {
 namespace {
@@ -136,6 +137,31 @@ TEST(MemoryServer, AnotherServerAtTheAddressIsDeath) {
   EXPECT_EQ(FabricProbe()(record, record.servers[0]), Liveness::kAlive);
   record.servers[0].incarnation ^= 1;
   EXPECT_EQ(FabricProbe()(record, record.servers[0]), Liveness::kDead);
+}
+
+struct DeafHandler final : ControlHandler {
+  uint32_t Handle(uint64_t, std::span<const std::byte>,
+                  std::span<std::byte, kMaxControlBytes>) override {
+    return 0;
+  }
+  void ClientGone(uint64_t) override {}
+};
+
+// A store of another version lives, and must not be taken for a dead one's place.
+TEST(MemoryServer, ServerOfAnotherFormatIsNotDeath) {
+  MemoryPortOptions options;
+  options.region_bytes = 1 << 20;
+  options.lock_table_bytes = 4096;
+  const auto port = OpenMemoryPort(FabricKind::kShm, options).value();
+  RegionHeader header{};
+  header.magic = kRegionMagic;
+  header.format_version = kFormatVersion + 1;
+  std::memcpy(port->region().data(), &header, sizeof header);
+  DeafHandler handler;
+  ASSERT_TRUE(port->Start(handler));
+  const MemberRecord member{ServerId{0}, 1, "h", OwnProcessIdentity(), port->address()};
+  EXPECT_EQ(FabricProbe()({"s", 1, "shm", {}, 1, {member}}, member), Liveness::kSilent);
+  port->Stop();
 }
 
 TEST(MemoryServer, SaysHowMuchMemoryThereIs) {

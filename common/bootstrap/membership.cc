@@ -251,13 +251,10 @@ Error ServerUnreachable(const StoreRecord& record, const MemberRecord& member, L
 }
 
 Liveness JudgeSilence(const StoreRecord& record, const MemberRecord& member) {
-  switch (LookUpProcess(member.process)) {
-    case ProcessState::kGone: return Liveness::kDead;
-    case ProcessState::kRunning: return Liveness::kSilent;
-    case ProcessState::kOtherBoot:
-    case ProcessState::kUnknown: break;
-  }
-  return record.fabric == "shm" ? Liveness::kDead : Liveness::kSilent;
+  const ProcessState state = LookUpProcess(member.process);
+  const bool dead =
+      state == ProcessState::kGone || (state == ProcessState::kOtherBoot && record.fabric == "shm");
+  return dead ? Liveness::kDead : Liveness::kSilent;
 }
 
 }  // namespace gossamer

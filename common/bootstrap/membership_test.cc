@@ -292,6 +292,8 @@ TEST(ProcessIdentity, TellsRunningFromGone) {
   const MemberRecord elsewhere{ServerId{0}, 1, "h", "0000000000000000/1/2/3", "a"};
   EXPECT_EQ(JudgeSilence({"s", 1, "shm", {}, 1, {elsewhere}}, elsewhere), Liveness::kDead);
   EXPECT_EQ(JudgeSilence({"s", 1, "verbs", {}, 1, {elsewhere}}, elsewhere), Liveness::kSilent);
+  const MemberRecord nameless{ServerId{0}, 1, "h", "-", "a"};
+  EXPECT_EQ(JudgeSilence({"s", 1, "shm", {}, 1, {nameless}}, nameless), Liveness::kSilent);
 }
 
 }  // namespace

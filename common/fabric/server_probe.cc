@@ -43,10 +43,7 @@ Result<RegionHeader> ReadRegionHeader(Endpoint& endpoint, ServerId server) {
 LivenessProbe FabricProbe(uint32_t timeout_ms) {
   return [timeout_ms](const StoreRecord& record, const MemberRecord& member) {
     const Result<RegionHeader> header = AskHeader(record, member, timeout_ms);
-    if (!header) {
-      const bool answered = header.error().code == Code::kCorruption;
-      return answered ? Liveness::kDead : JudgeSilence(record, member);
-    }
+    if (!header) return JudgeSilence(record, member);
     const bool same = header.value().store_id == record.store_id &&
                       header.value().incarnation == member.incarnation &&
                       header.value().server_id == ToInteger(member.server);
