@@ -32,9 +32,14 @@ class Baseline {
   virtual Status Get(std::span<const std::string_view> keys) = 0;
   // Waits for all.
   virtual Status Finish() = 0;
+  // Processor time that the store and this program have had so far, in whichever process.
+  virtual Result<double> CpuSeconds() = 0;
   // Values that gets have found so far, all of the expected length.
   virtual uint64_t found() const = 0;
 };
+
+// Processor time of this process.
+double OwnCpuSeconds();
 
 // A running redis-server at a unix socket. Two halves of `in_flight` are pipelined, so that client and
 // server work at the same time.

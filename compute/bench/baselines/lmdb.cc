@@ -88,6 +88,7 @@ class Lmdb : public Baseline {
   }
 
   Status Finish() override { return Ok(); }
+  Result<double> CpuSeconds() override { return OwnCpuSeconds(); }
   uint64_t found() const override { return found_; }
 
  private:

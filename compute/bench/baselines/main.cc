@@ -1,6 +1,7 @@
 // gossamer-bench-baselines: Redis or LMDB under the load of gossamer-bench. scripts/compare runs it.
 
 #include <gflags/gflags.h>
+#include <time.h>
 
 #include <chrono>
 #include <functional>
@@ -28,6 +29,13 @@ DEFINE_uint64(value_bytes, 8, "length of values");
 DEFINE_uint64(seed, 42, "of the gets and the values");
 
 namespace gossamer::bench {
+
+double OwnCpuSeconds() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -92,6 +100,8 @@ Result<Json> Measure(const char* verb, uint64_t total, size_t group, Baseline& b
   options.total = total;
   Progress progress(options);
   uint64_t next_look = kLookEvery;
+  const Result<double> cpu_before = baseline.CpuSeconds();
+  if (!cpu_before) return cpu_before.error();
   const Clock::time_point start = Clock::now();
   for (uint64_t done = 0; done < total; done += group) {
     BOOST_OUTCOME_TRYV(do_group(done, std::min<uint64_t>(done + group, total)));
@@ -101,8 +111,11 @@ Result<Json> Measure(const char* verb, uint64_t total, size_t group, Baseline& b
   }
   BOOST_OUTCOME_TRYV(baseline.Finish());
   const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  const Result<double> cpu_after = baseline.CpuSeconds();
+  if (!cpu_after) return cpu_after.error();
   return Json{{"operations", total},
               {"seconds", seconds},
+              {"cpu_seconds", cpu_after.value() - cpu_before.value()},
               {"ops_per_second", seconds > 0 ? static_cast<double>(total) / seconds : 0}};
 }
 

@@ -1,6 +1,7 @@
 #include <hiredis/hiredis.h>
 
 #include <array>
+#include <cstdlib>
 #include <deque>
 
 #include "compute/bench/baselines/baseline.h"
@@ -21,15 +22,8 @@ class Redis : public Baseline {
   Redis(redisContext* context, size_t value_bytes) : context_(context), value_bytes_(value_bytes) {}
 
   Status Start() {
-    if (redisAppendCommand(context_.get(), "INFO server") != REDIS_OK) return Broken();
-    BOOST_OUTCOME_TRY(reply, NextReply());
-    const std::string_view info(reply->str, reply->len);
-    constexpr std::string_view kField = "redis_version:";
-    const size_t at = info.find(kField);
-    if (at != std::string_view::npos) {
-      version_ = info.substr(at + kField.size());
-      version_ = version_.substr(0, version_.find_first_of("\r\n"));
-    }
+    BOOST_OUTCOME_TRY(version, Info("server", "redis_version"));
+    version_ = version;
     return Ok();
   }
 
@@ -54,9 +48,31 @@ class Redis : public Baseline {
     }
     return Ok();
   }
+  // Call after `Finish`.
+  Result<double> CpuSeconds() override {
+    double total = OwnCpuSeconds();
+    for (const char* field : {"used_cpu_user", "used_cpu_sys"}) {
+      BOOST_OUTCOME_TRY(seconds, Info("cpu", field));
+      total += std::strtod(seconds.c_str(), nullptr);
+    }
+    return total;
+  }
   uint64_t found() const override { return found_; }
 
  private:
+  // A field of what the server says of itself.
+  Result<std::string> Info(const char* section, const std::string& field) {
+    if (redisAppendCommand(context_.get(), "INFO %s", section) != REDIS_OK) return Broken();
+    BOOST_OUTCOME_TRY(reply, NextReply());
+    const std::string_view info(reply->str, reply->len);
+    const size_t at = info.find("\n" + field + ":");
+    if (at == std::string_view::npos) {
+      return MakeError(Code::kUnsupported, "redis-server does not tell its " + field);
+    }
+    const std::string_view value = info.substr(at + field.size() + 2);
+    return std::string(value.substr(0, value.find_first_of("\r\n")));
+  }
+
   Error Broken() const {
     return MakeError(Code::kNodeUnreachable, std::string("redis-server: ") + context_->errstr);
   }
