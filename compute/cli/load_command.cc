@@ -25,8 +25,6 @@ Json LoadErrorJson(const LoadError& error) {
 Json ReportJson(const LoadReport& report) {
   Json object = {{"lines", report.lines},
                  {"loaded", report.loaded},
-                 {"inserted", report.inserted},
-                 {"overwritten", report.overwritten},
                  {"skipped", report.skipped},
                  {"bytes", report.bytes},
                  {"seconds", report.seconds},
@@ -34,6 +32,10 @@ Json ReportJson(const LoadReport& report) {
                  {"complete", report.complete()},
                  {"stopped", report.stopped},
                  {"last_line_unterminated", report.last_line_unterminated}};
+  if (report.breakdown_is_exact()) {
+    object["inserted"] = report.inserted;
+    object["overwritten"] = report.overwritten;
+  }
   if (report.resume_line) object["resume_line"] = *report.resume_line;
   if (report.error) object["error"] = LoadErrorJson(*report.error);
   return object;
@@ -41,9 +43,11 @@ Json ReportJson(const LoadReport& report) {
 
 std::string Summary(const LoadReport& report) {
   std::string text = "loaded " + HumanQuantity(report.loaded, "line") + " in " +
-                     HumanDuration(report.seconds) + " (" + HumanRate(Rate(report), "lines") +
-                     "): " + HumanCount(report.inserted) + " inserted, " +
-                     HumanCount(report.overwritten) + " overwritten";
+                     HumanDuration(report.seconds) + " (" + HumanRate(Rate(report), "lines") + ")";
+  if (report.breakdown_is_exact()) {
+    text += ": " + HumanCount(report.inserted) + " inserted, " + HumanCount(report.overwritten) +
+            " overwritten";
+  }
   if (report.skipped > 0) text += ", " + HumanCount(report.skipped) + " skipped";
   return text;
 }
