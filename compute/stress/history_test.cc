@@ -248,6 +248,78 @@ TEST(HistoryTest, BitesOnMostHistoriesWithOneWrongRead) {
   EXPECT_GT(found, static_cast<int>(kRuns * 2 / 3));
 }
 
+// All orders of a few operations, tried one by one.
+bool HasOrder(std::vector<Event> events) {
+  std::sort(events.begin(), events.end(),
+            [](const Event& a, const Event& b) { return a.client < b.client; });
+  do {
+    ValueId value = kAbsent;
+    bool possible = true;
+    int64_t latest_start = 0;
+    for (const Event& event : events) {
+      latest_start = std::max(latest_start, event.start_ns);
+      const bool refused = event.outcome == Outcome::kRefused;
+      const bool is_absent = value == kAbsent;
+      // None comes behind one that was called after its return.
+      possible = possible && event.end_ns >= latest_start;
+      switch (event.kind) {
+        case OperationKind::kGet:
+        case OperationKind::kScan: possible = possible && event.value == value; break;
+        case OperationKind::kPut: value = event.value; break;
+        case OperationKind::kInsert:
+          possible = possible && is_absent != refused;
+          if (!refused) value = event.value;
+          break;
+        case OperationKind::kUpdate:
+        case OperationKind::kDelete:
+          possible = possible && is_absent == refused;
+          if (!refused) value = event.kind == OperationKind::kUpdate ? event.value : kAbsent;
+          break;
+      }
+    }
+    if (possible) return true;
+  } while (std::next_permutation(events.begin(), events.end(), [](const Event& a, const Event& b) {
+    return a.client < b.client;
+  }));
+  return false;
+}
+
+TEST(HistoryTest, AgreesWithAllOrdersTriedOneByOne) {
+  Random random(TestSeed());
+  int possible = 0;
+  constexpr int kRuns = 3000;
+  for (int run = 0; run < kRuns; ++run) {
+    std::vector<Event> events;
+    const uint64_t count = 2 + random.Below(5);
+    for (uint64_t i = 0; i < count; ++i) {
+      Event event;
+      event.client = static_cast<uint16_t>(i);
+      event.start_ns = static_cast<int64_t>(random.Below(30)) + 1;
+      event.end_ns = event.start_ns + static_cast<int64_t>(random.Below(20));
+      event.kind = static_cast<OperationKind>(random.Below(6));
+      const bool is_read = event.kind <= OperationKind::kScan;
+      if (!is_read && event.kind != OperationKind::kPut && random.Below(3) == 0) {
+        event.outcome = Outcome::kRefused;
+      } else if (is_read) {
+        event.value = random.Below(count + 1);
+      } else if (event.kind != OperationKind::kDelete) {
+        event.value = i + 1;
+      }
+      events.push_back(event);
+    }
+    const bool expected = HasOrder(events);
+    possible += expected ? 1 : 0;
+    ASSERT_EQ(!CheckLinearizable(events).problem.has_value(), expected)
+        << "run " << run << ": " << testing::PrintToString(events.size()) << " events";
+    // The simple rules never refuse what is possible.
+    if (expected) {
+      ASSERT_EQ(CheckOrder(events), std::nullopt);
+    }
+  }
+  EXPECT_GT(possible, kRuns / 50);
+  EXPECT_LT(possible, kRuns - kRuns / 50);
+}
+
 TEST(HistoryTest, ChecksEachKeyAlone) {
   std::vector<Event> events = {Put(1, 1, 2), Get(1, 3, 4), Put(2, 1, 2), Get(kAbsent, 3, 4)};
   events[2].key = events[3].key = 8;

@@ -17,7 +17,7 @@ namespace gossamer::stress {
 namespace {
 
 constexpr size_t kMaxOpen = 64;
-constexpr size_t kMaxConfigurations = 100'000;
+constexpr size_t kMaxConfigurations = 300'000;
 
 struct Configuration {
   ValueId value = kAbsent;

@@ -83,9 +83,10 @@ Result<StressOptions> OptionsFromFlags() {
     options.listen = address;
   }
   if (options.clients == 0 || options.threads == 0 || options.coroutines == 0 ||
-      options.hot_keys == 0) {
+      options.hot_keys < options.coroutines) {
     return MakeError(Code::kInvalidArgument,
-                     "--clients, --threads, --coroutines and --hot_keys are at least 1");
+                     "--clients, --threads and --coroutines are at least 1, --hot_keys at least as "
+                     "many as --coroutines");
   }
   if (options.clients > RunBoard::kMaxClients ||
       uint64_t{options.clients} * options.threads >= kPreloader ||

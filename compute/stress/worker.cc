@@ -66,7 +66,7 @@ Task<void> Worker::Loop(Session& session, uint64_t stream) {
     } else if (dice < 45) {
       co_await Read(session, PickHot(random));
     } else {
-      co_await Write(session, random, PickHot(random));
+      co_await Write(session, random, PickForWrite(random));
     }
     report_.operations.fetch_add(1, std::memory_order_relaxed);
   }
@@ -88,6 +88,16 @@ uint32_t Worker::PickHot(Random& random) const {
   // A prime spreads them over the range.
   constexpr uint64_t kStride = 2'654'435'761;
   return KeySpace::HotKey(static_cast<uint32_t>(random.Below(open) * kStride % all));
+}
+
+// Whether a history is possible is the harder to tell the more writes of one key overlap: when a key stays locked
+// for long, not all coroutines may gather there.
+uint32_t Worker::PickForWrite(Random& random) const {
+  constexpr auto kMostAtOnce = 2;
+  for (;;) {
+    const uint32_t key = PickHot(random);
+    if (std::count(being_written_.begin(), being_written_.end(), key) < kMostAtOnce) return key;
+  }
 }
 
 ValueId Worker::Verify(uint32_t key, std::string_view value) {
@@ -165,6 +175,7 @@ Task<void> Worker::Write(Session& session, Random& random, uint32_t key) {
   const ValueId id = is_delete ? kAbsent : MakeValueId(key, writer_, ++sequence_);
   const std::string value = is_delete ? std::string() : values_.Bytes(id);
   event.start_ns = NowNs();
+  being_written_.push_back(key);
   Status status = Ok();
   switch (event.kind) {
     case OperationKind::kPut: status = co_await session.AsyncPut(text, value); break;
@@ -173,6 +184,7 @@ Task<void> Worker::Write(Session& session, Random& random, uint32_t key) {
     default: status = co_await session.AsyncDelete(text); break;
   }
   event.end_ns = NowNs();
+  being_written_.erase(std::find(being_written_.begin(), being_written_.end(), key));
   Ended(event.start_ns, event.end_ns);
   event.value = id;
   if (!status) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/random.h"
 #include "compute/stress/history.h"
@@ -44,6 +45,7 @@ class Worker {
   Task<void> Write(Session& session, Random& random, uint32_t key);
   Task<void> Scan(Session& session, Random& random);
   uint32_t PickHot(Random& random) const;
+  uint32_t PickForWrite(Random& random) const;
   // The value's name, once it is found to be one of this key. Absent: it is not, which has been told.
   ValueId Verify(uint32_t key, std::string_view value);
   void See(OperationKind kind, uint32_t key, ValueId value, int64_t start_ns, int64_t end_ns);
@@ -61,6 +63,7 @@ class Worker {
   uint64_t operations_ = 0;  // to do in all
   uint64_t begun_ = 0;
   uint32_t sequence_ = 0;
+  std::vector<uint32_t> being_written_;  // keys, as often as there are writes of them under way
 };
 
 }  // namespace gossamer::stress
