@@ -63,7 +63,11 @@ inline KeyView Separator(KeyView left, KeyView right) {
 // The first 8 bytes as a big-endian integer, padded with zeros: orders keys that differ there.
 inline uint64_t KeyPrefix(KeyView key) {
   uint64_t word = 0;
-  key.copy(reinterpret_cast<char*>(&word), sizeof word);
+  if (key.size() >= sizeof word) {
+    std::memcpy(&word, key.data(), sizeof word);  // of known size: one load
+  } else {
+    key.copy(reinterpret_cast<char*>(&word), sizeof word);
+  }
   return __builtin_bswap64(word);
 }
 

@@ -144,7 +144,7 @@ TEST(BenchProgramTest, ThreadsBatchesAndLongRecords) {
   EXPECT_EQ(batches.at("config").at("batch"), 16);
   const Json long_records =
       Measure({"--records=5000", "--operations=5000", "--workload=f", "--threads=2",
-               "--coroutines=8", "--key_bytes=24", "--value_bytes=1000"});
+               "--key_bytes=24", "--value_bytes=1000"});
   EXPECT_EQ(long_records.at("run").at("operations"), 5'000);
 }
 

@@ -45,7 +45,12 @@ void CachedNode::Free(void* node) {
 uint32_t CachedNode::CountNotAbove(KeyView key) const {
   const uint64_t prefix = KeyPrefix(key);
   const uint64_t* first = prefixes();
-  auto index = static_cast<uint32_t>(std::upper_bound(first, first + count_, prefix) - first);
+  // A binary search without branches: its outcomes are a coin's, which no predictor guesses.
+  const uint64_t* base = first;
+  for (uint32_t length = count_; length > 1; length -= length / 2) {
+    base = base[length / 2 - 1] <= prefix ? base + length / 2 : base;
+  }
+  auto index = static_cast<uint32_t>(base - first) + (*base <= prefix ? 1 : 0);
   while (index != 0 && first[index - 1] == prefix && separator(index - 1) > key) --index;
   return index;
 }

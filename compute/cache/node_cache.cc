@@ -48,16 +48,21 @@ NodeCache::Step NodeCache::FindFrom(Reader& reader, const Step& from, const Sear
                                     uint32_t level) const {
   Step step = from;
   const EpochReader::Guard guard(reader);
+  const CachedNode* parent = nullptr;
+  uint32_t index = 0;
   while (step.level > level) {
     const CachedNode* node = Lookup(step.node);
     // A range that has shrunk since the parent was read: read the node again.
     if (node == nullptr || goal.IsBefore(node->low()) || goal.IsBeyond(node->high())) break;
-    const uint32_t index = goal.Choose(*node, node->count());
-    step.parent = step.node;
+    index = goal.Choose(*node, node->count());
     step.node = node->child(index);
-    step.low = Key(node->separator(index));
-    step.hint = step.level == 1 ? node->hint(index).load(std::memory_order_relaxed) : 0;
     --step.level;
+    parent = node;
+  }
+  if (parent != nullptr) {
+    step.parent = parent->pointer();
+    step.low = Key(parent->separator(index));
+    step.hint = step.level == 0 ? parent->hint(index).load(std::memory_order_relaxed) : 0;
   }
   return step;
 }

@@ -159,7 +159,7 @@ Task<Result<std::optional<std::string>>> Tree::ReadBlock(BlockRef block) {
 Task<Result<std::optional<std::string>>> Tree::ReadBlock(Operation& operation, BlockRef block) {
   const uint32_t bytes = BlockReadBytes(block.length);
   const RemotePtr place(block.ptr().server(), block.ptr().offset() & ~(kNodeAlignment - 1), 0);
-  const Status valid = CheckPointer(place, bytes + kNodeAlignment);
+  const Status valid = CheckPointer(place, block.ptr().offset() - place.offset() + bytes);
   if (!valid || block.length > kMaxValueBytes) {
     co_return CorruptNode(place, "an entry with a value block outside of memory");
   }
