@@ -214,6 +214,33 @@ TEST_P(StoreTest, ManyOperationsInFlightOnOneThread) {
   ExpectCleanCheck();
 }
 
+// Blocks reach to the last byte of the region.
+TEST(StoreMemoryTest, FullMemoryKeepsEveryBlockReadable) {
+  LocalOptions options;
+  options.memory_bytes = uint64_t{4} << 20;
+  const Result<std::unique_ptr<Store>> store = Store::OpenLocal(options);
+  ASSERT_TRUE(store) << store.error().ToString();
+  const Result<std::unique_ptr<Session>> session = store.value()->NewSession();
+  ASSERT_TRUE(session) << session.error().ToString();
+  std::vector<std::string> stored;
+  Status status = Ok();
+  while (status) {
+    std::string key = "key" + std::to_string(stored.size());
+    status = session.value()->Put(key, std::string(40, 'v') + key);
+    if (status) stored.push_back(std::move(key));
+  }
+  EXPECT_EQ(status.error().code, Code::kExhausted) << status.error().ToString();
+  EXPECT_GT(stored.size(), 10'000u);
+  for (const std::string& key : stored) {
+    const Result<std::string> value = session.value()->Get(key);
+    ASSERT_TRUE(value) << key << ": " << value.error().ToString();
+    ASSERT_EQ(value.value(), std::string(40, 'v') + key);
+  }
+  const Result<CheckReport> report = store.value()->Check({});
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report.value().problem_count, 0u) << report.value().problems.front();
+}
+
 TEST_P(StoreTest, SaysWhichArgumentIsTooLong) {
   const std::string long_key(GetParam().parameters.max_key_bytes + size_t{1}, 'k');
   const Status put = session_->Put(long_key, "v");
