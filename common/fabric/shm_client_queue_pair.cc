@@ -111,13 +111,9 @@ void ClientQueuePair::SendCalls() {
     std::memcpy(call.payload.data(), request.request.data(), call.bytes);
     const auto message = std::as_bytes(std::span(&call, 1)).first(kCallHeaderBytes + call.bytes);
     switch (SendMessage(grant_.socket, message, {}, false)) {
-      case Transfer::kWouldBlock:
-        return;
-      case Transfer::kLost:
-        state_ = State::kLost;
-        return;
-      case Transfer::kDone:
-        break;
+      case Transfer::kWouldBlock: return;
+      case Transfer::kLost: state_ = State::kLost; return;
+      case Transfer::kDone: break;
     }
     sent_at_[next_sequence_ % kMaxCallsInFlight] = Clock::now();
     ++next_sequence_;
@@ -150,13 +146,9 @@ void ClientQueuePair::ReceiveReplies(IntrusiveQueue<ControlCall>& ended) {
     size_t bytes = 0;
     switch (ReceiveMessage(grant_.socket, std::as_writable_bytes(std::span(&reply, 1)), &bytes,
                            nullptr, false)) {
-      case Transfer::kWouldBlock:
-        return;
-      case Transfer::kLost:
-        state_ = State::kLost;
-        return;
-      case Transfer::kDone:
-        break;
+      case Transfer::kWouldBlock: return;
+      case Transfer::kLost: state_ = State::kLost; return;
+      case Transfer::kDone: break;
     }
     if (bytes < kCallHeaderBytes || reply.bytes > kMaxControlBytes ||
         bytes != kCallHeaderBytes + reply.bytes || reply.sequence != replies_received_) {

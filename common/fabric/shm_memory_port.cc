@@ -163,12 +163,9 @@ bool ShmMemoryPort::Receive(ConnectionId id, Connection& connection) {
     size_t bytes = 0;
     const auto buffer = std::as_writable_bytes(std::span(&call, 1));
     switch (ReceiveMessage(connection.socket, buffer, &bytes, nullptr, false)) {
-      case Transfer::kWouldBlock:
-        return true;
-      case Transfer::kLost:
-        return false;
-      case Transfer::kDone:
-        break;
+      case Transfer::kWouldBlock: return true;
+      case Transfer::kLost: return false;
+      case Transfer::kDone: break;
     }
     if (connection.is_queue_pair()) {
       if (!Answer(connection, call, bytes)) return false;

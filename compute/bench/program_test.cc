@@ -142,9 +142,8 @@ TEST(BenchProgramTest, ThreadsBatchesAndLongRecords) {
                                 "--threads=2", "--batch=16", "--seed=7"});
   EXPECT_EQ(batches.at("run").at("operations"), 20'000);
   EXPECT_EQ(batches.at("config").at("batch"), 16);
-  const Json long_records =
-      Measure({"--records=5000", "--operations=5000", "--workload=f", "--threads=2",
-               "--key_bytes=24", "--value_bytes=1000"});
+  const Json long_records = Measure({"--records=5000", "--operations=5000", "--workload=f",
+                                     "--threads=2", "--key_bytes=24", "--value_bytes=1000"});
   EXPECT_EQ(long_records.at("run").at("operations"), 5'000);
 }
 

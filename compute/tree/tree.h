@@ -134,7 +134,8 @@ class Tree {
     return scheduler_.endpoint().ExecuteAll(batches);
   }
   static void Account(Operation& operation, const Batch& batch);
-  void Finish(const Operation& operation, OperationClass kind);
+  // An operation that failed adds its verbs, but is none that was done.
+  void Finish(const Operation& operation, OperationClass kind, const Error* error);
   Result<BufferLease> Buffer(size_t bytes) {
     return scheduler_.endpoint().buffers().Allocate(bytes);
   }

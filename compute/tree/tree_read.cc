@@ -13,7 +13,7 @@ constexpr uint32_t kMaxRereads = 24;
 Task<Result<std::string>> Tree::Get(KeyView key) {
   Operation operation;
   Result<std::string> value = co_await GetIn(operation, key);
-  Finish(operation, OperationClass::kRead);
+  Finish(operation, OperationClass::kRead, value ? nullptr : &value.error());
   co_return value;
 }
 

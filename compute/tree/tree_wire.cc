@@ -29,10 +29,12 @@ void Tree::Account(Operation& operation, const Batch& batch) {
   }
 }
 
-void Tree::Finish(const Operation& operation, OperationClass kind) {
+void Tree::Finish(const Operation& operation, OperationClass kind, const Error* error) {
   WireCounts& total = counters_.of(kind);
   total += operation.wire;
-  ++total.operations;
+  const bool answered =
+      error == nullptr || error->code == Code::kNotFound || error->code == Code::kAlreadyExists;
+  if (answered) ++total.operations;
 }
 
 Error Tree::Unreachable(const Batch& batch) {

@@ -13,7 +13,7 @@ Task<Status> Tree::Write(WriteMode mode, KeyView key, std::string_view value) {
                    : mode == WriteMode::kInsert ? OperationClass::kInsert
                                                 : OperationClass::kUpdate;
   Status status = co_await WriteIn(operation, mode, key, value);
-  Finish(operation, operation.kind);
+  Finish(operation, operation.kind, status ? nullptr : &status.error());
   co_return status;
 }
 
