@@ -36,6 +36,7 @@ Status RunThreads(const StressOptions& options, uint32_t client, Store& store,
   const uint64_t workers = uint64_t{options.clients} * options.threads;
   std::vector<std::thread> threads;
   std::vector<Status> results(options.threads, Ok());
+  threads.reserve(options.threads);
   for (uint32_t i = 0; i < options.threads; ++i) {
     threads.emplace_back([&, i] {
       const uint32_t writer = client * options.threads + i;

@@ -154,6 +154,7 @@ TEST(HistoryTest, AcceptsAWriteThatMayHaveHappenedOnceOrNever) {
 
 TEST(HistoryTest, SaysWhenThereAreTooManyWays) {
   std::vector<Event> events;
+  events.reserve(21);
   for (int i = 0; i < 20; ++i) events.push_back(Put(static_cast<ValueId>(i) + 1, i, 1000 - i));
   events.push_back(Get(9, 2000, 2001));
   EXPECT_FALSE(CheckLinearizable(events).decided);

@@ -33,7 +33,7 @@ DEFINE_uint32(node_bytes, 1024, "size of a tree node; 256 makes many splits");
 DEFINE_uint32(max_key_bytes, 20, "8: all keys of 8 bytes; more: of 4 to so many");
 DEFINE_uint32(inline_value_bytes, 16, "longest value kept in a node");
 DEFINE_string(cache_bytes, "64MiB", "cache of internal nodes of each client");
-DEFINE_uint32(lock_timeout_ms, 10'000, "after which an operation says that a lock stayed taken");
+DEFINE_uint32(lock_timeout_ms, 60'000, "after which an operation says that a lock stayed taken");
 DEFINE_uint32(max_seconds, 240, "a run that takes longer is ended, and has failed");
 DEFINE_uint32(pause_ms, 0, "stop random clients at random moments for up to so long; 0: do not");
 DEFINE_int32(client, -1, "for the program itself: this process is that client");
@@ -43,7 +43,7 @@ DEFINE_string(client_directory, "", "for the program itself: where a client leav
 namespace gossamer::stress {
 namespace {
 
-const ProgramInfo kProgram{
+constexpr ProgramInfo kProgram{
     "store_stress",
     "Usage: store_stress [flags]\n"
     "\n"

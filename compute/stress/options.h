@@ -25,7 +25,7 @@ struct StressOptions {
   std::string memory_program;
   StoreParameters parameters;
   uint64_t cache_bytes = uint64_t{64} << 20;
-  uint32_t lock_timeout_ms = 10'000;
+  uint32_t lock_timeout_ms = 60'000;
 
   // The work.
   uint64_t operations = 3'000'000;  // of all clients together

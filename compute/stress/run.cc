@@ -81,6 +81,7 @@ Result<uint64_t> ReadAll(Store& store, const StressOptions& options, std::vector
   const KeySpace keys = options.keys();
   const ValueSpace values = options.values();
   std::vector<std::string> texts;
+  texts.reserve(keys.hot_keys());
   for (uint32_t i = 0; i < keys.hot_keys(); ++i) texts.push_back(keys.Text(KeySpace::HotKey(i)));
   const std::vector<std::string_view> views(texts.begin(), texts.end());
   BOOST_OUTCOME_TRY(session, store.NewSession());
@@ -248,7 +249,7 @@ class Clients {
   }
 
  private:
-  // Stops one client wherever it is, and lets it go on a moment later. Pauses are longer than the time between them.
+  // Stops one client wherever it is, and lets it go on a moment later. Half as long as the time between them.
   void PauseOne() {
     const auto& process = processes_[random_.Below(processes_.size())];
     if (process->Poll(0)) {
@@ -259,7 +260,7 @@ class Clients {
       process->Signal(SIGCONT);
     }
     std::this_thread::sleep_for(
-        std::chrono::microseconds(random_.Below(uint64_t{options_.pause_ms} * 250 + 1)));
+        std::chrono::microseconds(random_.Below(uint64_t{options_.pause_ms} * 2000)));
   }
 
   const StressOptions& options_;
@@ -330,6 +331,7 @@ bool RunLocal(const StressOptions& options) {
     std::atomic<uint32_t> running = options.clients;
     std::vector<std::thread> clients;
     std::vector<Status> results(options.clients, Ok());
+    clients.reserve(options.clients);
     for (uint32_t client = 0; client < options.clients; ++client) {
       clients.emplace_back([&, client] {
         results[client] = RunThreads(options, client, *store, directory.path(), shared);
