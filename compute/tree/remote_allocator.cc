@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "compute/tree/control_client.h"
 
@@ -86,8 +87,8 @@ std::vector<ServerId> RemoteAllocator::Preference(std::optional<ServerId> near) 
   for (const ServerInfo* server : servers) {
     if (state_[server->id].full_until <= now) order.push_back(server->id);
   }
-  std::stable_sort(order.begin(), order.end(), [this](ServerId a, ServerId b) {
-    return state_[a].allocated_bytes < state_[b].allocated_bytes;
+  std::sort(order.begin(), order.end(), [this](ServerId a, ServerId b) {
+    return std::pair(state_[a].allocated_bytes, a) < std::pair(state_[b].allocated_bytes, b);
   });
   const auto at = near ? std::find(order.begin(), order.end(), *near) : order.end();
   if (at == order.end()) return order;

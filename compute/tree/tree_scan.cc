@@ -52,8 +52,9 @@ template <typename Emit>
 void EmitEntries(const LeafView& leaf, const ScanPosition& position, Emit&& emit) {
   std::vector<Entry> sorted;
   leaf.AppendTo(sorted);
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const Entry& a, const Entry& b) { return a.key < b.key; });
+  // Of two that were seen of one key, either was there during the scan.
+  std::sort(sorted.begin(), sorted.end(),
+            [](const Entry& a, const Entry& b) { return a.key < b.key; });
   sorted.erase(std::unique(sorted.begin(), sorted.end(),
                            [](const Entry& a, const Entry& b) { return a.key == b.key; }),
                sorted.end());
