@@ -4,10 +4,12 @@
 #include <glog/logging.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <array>
+#include <charconv>
 #include <fstream>
 #include <iostream>
 #include <span>
+#include <sstream>
 
 #include "common/program/version.h"
 
@@ -50,6 +52,16 @@ size_t EditDistance(std::string_view a, std::string_view b) {
     }
   }
   return row[b.size()];
+}
+
+// A value as a person writes it: gflags prints 0.99 as 0.98999999999999999.
+std::string Shown(const FlagInfo& flag, const std::string& value) {
+  if (flag.type != "double") return value;
+  double number = 0;
+  std::from_chars(value.data(), value.data() + value.size(), number);
+  std::array<char, 32> text;
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), number).ptr;
+  return std::string(text.data(), end);
 }
 
 std::string WhatFits(const std::string& type) {
@@ -194,7 +206,7 @@ void PrintHelp(const ProgramInfo& program) {
     if (flag.type == "bool") {
       if (flag.default_value == "true") line = "  --[no]" + flag.name;
     } else if (!flag.default_value.empty()) {
-      line += "=" + flag.default_value;
+      line += "=" + Shown(flag, flag.default_value);
     } else {
       line += "=…";
     }
@@ -257,7 +269,7 @@ int Failure(const ProgramInfo& program, std::string_view sentence) {
 std::vector<std::pair<std::string, std::string>> FlagsInForce(const ProgramInfo& program) {
   std::vector<std::pair<std::string, std::string>> values;
   for (const FlagInfo& flag : AcceptedFlags(program)) {
-    if (IsOwn(program, flag)) values.emplace_back(flag.name, flag.current_value);
+    if (IsOwn(program, flag)) values.emplace_back(flag.name, Shown(flag, flag.current_value));
   }
   return values;
 }
