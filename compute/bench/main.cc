@@ -2,7 +2,6 @@
 
 #include <gflags/gflags.h>
 
-#include <cstdio>
 #include <fstream>
 #include <iostream>
 #include <string>
@@ -155,7 +154,9 @@ int WriteReport(const BenchReport& report) {
   const bool json_to_stdout = FLAGS_json == "-";
   (json_to_stdout ? std::cerr : std::cout) << ToText(report) << std::flush;
   if (FLAGS_json.empty()) return kExitSuccess;
-  const std::string text = ToJson(report).dump(2) + "\n";
+  // A path among the flags may be any bytes; JSON has UTF-8 only.
+  constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
+  const std::string text = ToJson(report).dump(2, ' ', false, kReplace) + "\n";
   if (json_to_stdout) {
     std::cout << text << std::flush;
     return std::cout ? kExitSuccess : Failure(kProgram, "cannot write the JSON to stdout");

@@ -16,6 +16,7 @@ constexpr uint64_t kMaxCoroutines = 65'536;
 constexpr uint64_t kMaxBatch = 65'536;
 constexpr uint64_t kMaxRecords = uint64_t{1} << 40;
 constexpr uint64_t kMaxOperations = uint64_t{1} << 50;
+constexpr uint64_t kMaxInserts = uint64_t{1} << 33;  // RecordIds keeps a bit for each
 constexpr uint64_t kHugePage = uint64_t{2} << 20;
 
 Error Wrong(const std::string& sentence) { return MakeError(Code::kInvalidArgument, sentence); }
@@ -135,6 +136,11 @@ Result<Plan> MakePlan(const FlagValues& flags) {
   runner.key_bytes = static_cast<uint32_t>(flags.key_bytes);
   runner.value_bytes = static_cast<uint32_t>(flags.value_bytes);
   runner.seed = flags.seed;
+  if (plan.run && runner.workload.has_inserts() && runner.operations > kMaxInserts) {
+    return Wrong("--operations=" + std::to_string(runner.operations) +
+                 " is too many for a workload that inserts: give at most " +
+                 HumanCount(kMaxInserts));
+  }
   const KeyCodec codec(runner.key_bytes);
   if (!codec.HasKeysFor(FinalRecords(runner, plan.run))) {
     return Wrong("--key_bytes=" + std::to_string(runner.key_bytes) + " has keys for " +

@@ -81,6 +81,11 @@ TEST(PlanTest, WrongFlagsAreASentence) {
       {[](FlagValues& f) { f.theta = 1; }, "--theta=1.000000 is not between 0 and 1"},
       {[](FlagValues& f) { f.theta = 0; }, "--theta=0.000000 is not between 0 and 1"},
       {[](FlagValues& f) { f.key_bytes = 9; }, "--key_bytes=9 has keys for 65,536 records only"},
+      {[](FlagValues& f) {
+         f.workload = "d";
+         f.operations = uint64_t{1} << 50;
+       },
+       "is too many for a workload that inserts: give at most 8,589,934,592"},
       {[](FlagValues& f) { f.local = "much"; }, "--local: "},
       {[](FlagValues& f) { f.cache_bytes = "x"; }, "--cache_bytes: "},
       {[](FlagValues& f) {

@@ -166,6 +166,22 @@ TEST(BenchProgramTest, TheSummaryGoesToStdoutAndTheJsonToItsFile) {
   EXPECT_THAT(unwritable.errors, HasSubstr("cannot write the JSON to"));
 }
 
+TEST(BenchProgramTest, PathsNeedNotBeUtf8) {
+  const TemporaryDirectory directory;
+  const std::string file = directory.path() + "/\xff.json";
+  const Outcome outcome =
+      RunBench({"--local=256MiB", "--records=10", "--operations=10", "--json=" + file});
+  EXPECT_EQ(outcome.status, 0) << outcome.errors;
+  std::ifstream stream(file);
+  EXPECT_EQ(Json::parse(stream).at("run").at("operations"), 10);
+}
+
+TEST(BenchProgramTest, HelpShowsNumbersAsPeopleWriteThem) {
+  const Outcome help = RunBench({"--help"});
+  EXPECT_EQ(help.status, 0);
+  EXPECT_THAT(help.output, HasSubstr("--theta=0.99 "));
+}
+
 TEST(BenchProgramTest, FullMemoryIsCounted) {
   const Outcome outcome = RunBench({"--local=16MiB", "--phase=load", "--records=1000000"});
   EXPECT_EQ(outcome.status, 1);
