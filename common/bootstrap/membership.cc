@@ -184,6 +184,12 @@ Result<Joined> JoinStore(Bootstrap& bootstrap, const JoinOptions& options,
   joined.identity.server = static_cast<ServerId>(record.next_server++);
 
   BOOST_OUTCOME_TRY(address, bring_up(joined.identity));
+  if (!IsValidToken(address)) {
+    return MakeError(Code::kInvalidArgument,
+                     "address '" + address +
+                         "' does not fit the record of a store: give --listen= one of at most " +
+                         std::to_string(kMaxTokenBytes) + " ASCII characters, without blanks");
+  }
   record.servers.push_back({joined.identity.server, joined.identity.incarnation, HostName(),
                             OwnProcessIdentity(), address});
   BOOST_OUTCOME_TRY(

@@ -66,8 +66,8 @@ struct Joined {
 
 // Errors: InvalidArgument when the store exists with other parameters or on another fabric (names
 // the first that differs, and both values); NodeUnreachable for a bootstrap or a store that is not
-// whole; Contended when another server came first although the lock was held; and whatever
-// `bring_up` returns.
+// whole; Contended when another server came first although the lock was held; InvalidArgument for an
+// address that a record cannot hold; and whatever `bring_up` returns.
 Result<Joined> JoinStore(Bootstrap& bootstrap, const JoinOptions& options,
                          const LivenessProbe& probe, const BringUp& bring_up);
 

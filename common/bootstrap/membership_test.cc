@@ -207,6 +207,20 @@ TEST_P(MembershipTest, FailedBringUpLeavesNothing) {
   EXPECT_TRUE(Join().value().identity.creates_store);
 }
 
+// A path may hold any bytes, the record may not: nobody could read it any more.
+TEST_P(MembershipTest, AddressThatDoesNotFitTheRecordIsRefused) {
+  for (const std::string& address : {std::string("/tmp/\xc3\xa9.sock"), std::string("a b"),
+                                     std::string(), std::string(256, 'x')}) {
+    const auto joined =
+        Join(Options(), [&](const MemberIdentity&) -> Result<std::string> { return address; });
+    ASSERT_FALSE(joined) << address;
+    EXPECT_EQ(joined.error().code, Code::kInvalidArgument);
+    EXPECT_THAT(joined.error().message, HasSubstr("--listen="));
+    EXPECT_EQ(bootstrap_->Get("s").value(), std::nullopt);
+  }
+  EXPECT_TRUE(Join());
+}
+
 // The lock passed to another while this server was stopped: the compare-and-swap tells.
 TEST_P(MembershipTest, LateServerDoesNotOverwrite) {
   const auto joined = Join(Options(), [this](const MemberIdentity& identity) {
