@@ -6,6 +6,18 @@
 #include "common/fabric/verbs.h"
 
 namespace gossamer {
+namespace {
+
+constexpr uint32_t kMaxTimeoutMs = 3'600'000;  // in milliseconds, far from the end of an int
+
+// Without a bound, a lost peer would be waited for in vain.
+Status CheckTimeout(uint32_t timeout_ms) {
+  if (timeout_ms != 0 && timeout_ms <= kMaxTimeoutMs) return Ok();
+  return MakeError(Code::kInvalidArgument, "connection timeout of " + std::to_string(timeout_ms) +
+                                               " ms: give 1 to " + std::to_string(kMaxTimeoutMs));
+}
+
+}  // namespace
 
 Result<FabricKind> ParseFabricKind(std::string_view name) {
   if (name == "shm") return FabricKind::kShm;
@@ -75,11 +87,13 @@ VerbStatus Batch::status() const {
 
 Result<std::unique_ptr<MemoryPort>> OpenMemoryPort(FabricKind kind,
                                                    const MemoryPortOptions& options) {
+  BOOST_OUTCOME_TRYV(CheckTimeout(options.connection_timeout_ms));
   return kind == FabricKind::kShm ? shm::OpenMemoryPort(options) : verbs::OpenMemoryPort(options);
 }
 
 Result<std::unique_ptr<ComputePort>> OpenComputePort(FabricKind kind,
                                                      const ComputePortOptions& options) {
+  BOOST_OUTCOME_TRYV(CheckTimeout(options.connection_timeout_ms));
   return kind == FabricKind::kShm ? shm::OpenComputePort(options) : verbs::OpenComputePort(options);
 }
 

@@ -72,6 +72,23 @@ TEST_F(ShmFabric, ALivePathIsRefusedAndFreedWhenTheServerEnds) {
   EXPECT_TRUE(OpenMemoryPort(SmallMemory(path)));
 }
 
+// 0 would be no bound at all for sockets, and the greatest ones none for poll.
+TEST_F(ShmFabric, ATimeoutIsABound) {
+  for (const uint32_t timeout_ms : {0u, ~0u}) {
+    MemoryPortOptions memory = SmallMemory(Path("a.sock"));
+    memory.connection_timeout_ms = timeout_ms;
+    const auto memory_port = gossamer::OpenMemoryPort(FabricKind::kShm, memory);
+    ASSERT_FALSE(memory_port);
+    EXPECT_EQ(memory_port.error().code, Code::kInvalidArgument);
+    ComputePortOptions compute;
+    compute.client_uuid = 1;
+    compute.connection_timeout_ms = timeout_ms;
+    const auto compute_port = gossamer::OpenComputePort(FabricKind::kShm, compute);
+    ASSERT_FALSE(compute_port);
+    EXPECT_EQ(compute_port.error().code, Code::kInvalidArgument);
+  }
+}
+
 TEST_F(ShmFabric, AStalePathIsReplacedAndOtherFilesAreNot) {
   const std::string stale = Path("stale.sock");
   {

@@ -45,6 +45,7 @@ namespace {
 
 constexpr uint32_t kMaxThreads = 256;
 constexpr uint32_t kMaxInFlight = 1024;
+constexpr uint32_t kMaxTimeoutMs = 3'600'000;
 
 const ProgramInfo& Program() {
   static const std::string summary = HelpOverview();
@@ -67,6 +68,10 @@ Result<OpenOptions> OpenOptionsOfFlags() {
   options.device = FLAGS_device;
   options.connection_timeout_ms = FLAGS_connection_timeout_ms;
   options.lock_timeout_ms = FLAGS_lock_timeout_ms;
+  if (FLAGS_connection_timeout_ms < 1 || FLAGS_connection_timeout_ms > kMaxTimeoutMs) {
+    return MakeError(Code::kInvalidArgument,
+                     "--connection_timeout_ms must be 1 to " + std::to_string(kMaxTimeoutMs));
+  }
   if (options.fabric != "shm" && options.fabric != "verbs") {
     return MakeError(Code::kInvalidArgument,
                      "--fabric=" + options.fabric + " is none; give shm or verbs");

@@ -170,6 +170,7 @@ class BadInput(ProgramTest):
             (["load", "f", "--on_error=panic"], 2, "--on_error is stop or skip"),
             (["--fabric=tcp", "get", "k"], 2, "give shm or verbs"),
             (["--cache_bytes=many", "get", "k"], 2, "is not a size"),
+            (["--connection_timeout_ms=0", "get", "k"], 2, "--connection_timeout_ms must be 1 to"),
             (["--bootstrap=nonsense", "get", "k"], 2, "--bootstrap=dir:PATH"),
             (["--store=a/b", "get", "k"], 2, "store name"),
             (["--escaped", "put", "k", "\\x4"], 2, "byte 1: .*cut off"),
