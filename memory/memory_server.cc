@@ -7,26 +7,16 @@
 #include "common/fabric/server_probe.h"
 #include "common/human.h"
 #include "common/process.h"
+#include "memory/available_memory.h"
 #include "memory/region_header.h"
 
 namespace gossamer {
 namespace {
 
-// Of memory that can be had without swapping; 0 when the kernel does not say.
-uint64_t AvailableBytes() {
-  std::ifstream info("/proc/meminfo");
-  for (std::string name; info >> name;) {
-    uint64_t kilobytes = 0;
-    std::string unit;
-    if (name == "MemAvailable:" && info >> kilobytes) return kilobytes << 10;
-    std::getline(info, unit);
-  }
-  return 0;
-}
-
 // Shared memory is had page by page: what is not there would end the program at the first touch.
-Status CheckAvailable(uint64_t bytes) {
-  const uint64_t available = AvailableBytes();
+Status CheckAvailable(uint64_t bytes, bool huge_pages) {
+  std::ifstream meminfo("/proc/meminfo");
+  const uint64_t available = AvailableBytes(meminfo, huge_pages);
   if (available == 0 || bytes <= available) return Ok();
   return MakeError(Code::kExhausted,
                    "--memory=" + HumanBytes(bytes) + " is more than the " + HumanBytes(available) +
@@ -46,7 +36,9 @@ Result<std::unique_ptr<MemoryServer>> MemoryServer::Start(const MemoryServerOpti
 
 // Memory is mapped before the store is joined, as that takes a second for each few GiB.
 Status MemoryServer::Open() {
-  BOOST_OUTCOME_TRYV(CheckAvailable(options_.memory_bytes + options_.lock_table_bytes));
+  // Memory without a name gets no pages that were set aside.
+  BOOST_OUTCOME_TRYV(CheckAvailable(options_.memory_bytes + options_.lock_table_bytes,
+                                    options_.huge_pages && !options_.in_process_only));
   MemoryPortOptions port;
   port.region_bytes = options_.memory_bytes;
   port.lock_table_bytes = options_.lock_table_bytes;

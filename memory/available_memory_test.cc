@@ -1,0 +1,46 @@
+#include "memory/available_memory.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+namespace gossamer {
+namespace {
+
+uint64_t Available(const std::string& text, bool huge_pages) {
+  std::istringstream meminfo(text);
+  return AvailableBytes(meminfo, huge_pages);
+}
+
+constexpr char kMeminfo[] =
+    "MemTotal:       65536000 kB\n"
+    "MemFree:         4000000 kB\n"
+    "MemAvailable:    8388608 kB\n"
+    "HugePages_Total:   24576\n"
+    "HugePages_Free:    20480\n"
+    "Hugepagesize:       2048 kB\n";
+
+TEST(AvailableMemory, IsWhatTheKernelCallsSo) {
+  EXPECT_EQ(Available(kMeminfo, false), uint64_t{8} << 30);
+  EXPECT_EQ(Available("MemTotal: 1 kB\n", true), 0u);
+  EXPECT_EQ(Available("", false), 0u);
+}
+
+// A machine that keeps most of its memory in 2 MB pages for the store has little else.
+TEST(AvailableMemory, CountsPagesThatWereSetAside) {
+  EXPECT_EQ(Available(kMeminfo, true), uint64_t{40} << 30);
+}
+
+TEST(AvailableMemory, PagesOfAnotherSizeAreNotOurs) {
+  const std::string text = "MemAvailable: 1024 kB\nHugePages_Free: 8\nHugepagesize: 1048576 kB\n";
+  EXPECT_EQ(Available(text, true), uint64_t{1} << 20);
+}
+
+TEST(AvailableMemory, ReadsThisMachines) {
+  std::ifstream meminfo("/proc/meminfo");
+  EXPECT_GT(AvailableBytes(meminfo, true), 0u);
+}
+
+}  // namespace
+}  // namespace gossamer
