@@ -79,13 +79,15 @@ void RemoteAllocator::FreeBlock(const BlockRef& block) {
   freed_blocks_[BlockBytes(block.length)].push_back({block.ptr(), SteadyClock::now() + kGrace});
 }
 
-std::vector<ServerId> RemoteAllocator::Preference(std::optional<ServerId> near) {
+std::vector<ServerId> RemoteAllocator::Preference(std::optional<ServerId> near,
+                                                  control::ExtentKind kind, uint64_t bytes) {
   const SteadyClock::time_point now = SteadyClock::now();
   const std::vector<const ServerInfo*> servers = servers_.All();
   const std::lock_guard lock(mutex_);
   std::vector<ServerId> order;
   for (const ServerInfo* server : servers) {
-    if (state_[server->id].full_until <= now) order.push_back(server->id);
+    const PerServer::Refused& refused = state_[server->id].refused[kind];
+    if (refused.until <= now || bytes < refused.bytes) order.push_back(server->id);
   }
   std::sort(order.begin(), order.end(), [this](ServerId a, ServerId b) {
     return std::pair(state_[a].allocated_bytes, a) < std::pair(state_[b].allocated_bytes, b);
@@ -122,7 +124,7 @@ Task<Result<uint64_t>> RemoteAllocator::Allocate(Scheduler& scheduler, std::opti
                                                  control::ExtentKind kind, uint64_t bytes,
                                                  WireCounts& wire, ServerId& chosen) {
   std::string refusals;
-  const std::vector<ServerId> order = Preference(near);
+  const std::vector<ServerId> order = Preference(near, kind, bytes);
   for (const ServerId server : order) {
     chosen = server;
     // One that joined after this session began.
@@ -179,7 +181,7 @@ Task<Status> RemoteAllocator::Refill(Scheduler& scheduler, ServerId server,
   state.refilling_until = {};
   if (!reply) {
     if (reply.error().code == Code::kExhausted) {
-      state.full_until = SteadyClock::now() + kFullRetry;
+      state.refused[kind] = {SteadyClock::now() + kFullRetry, bytes};
     }
     co_return reply.error();
   }

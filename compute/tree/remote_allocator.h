@@ -62,7 +62,12 @@ class RemoteAllocator {
     std::vector<Extent>& of(control::ExtentKind kind) {
       return kind == control::ExtentKind::kNodes ? nodes : blocks;
     }
-    std::chrono::steady_clock::time_point full_until{};
+    // A request for this many bytes of a kind, or more, has been refused: not asked again until then.
+    struct Refused {
+      std::chrono::steady_clock::time_point until{};
+      uint64_t bytes = 0;
+    };
+    std::map<control::ExtentKind, Refused> refused;
   };
   struct FreedBlock {
     BlockPtr pointer;
@@ -70,7 +75,8 @@ class RemoteAllocator {
   };
 
   // The servers in the order to try: `near` first unless it is clearly fuller, full ones left out.
-  std::vector<ServerId> Preference(std::optional<ServerId> near);
+  std::vector<ServerId> Preference(std::optional<ServerId> near, control::ExtentKind kind,
+                                   uint64_t bytes);
   // Cuts `bytes` from what is at hand on `server`.
   std::optional<uint64_t> Cut(ServerId server, control::ExtentKind kind, uint64_t bytes);
   Task<Result<uint64_t>> Allocate(Scheduler& scheduler, std::optional<ServerId> near,
