@@ -101,6 +101,8 @@ class Tree {
   struct Operation {
     WireCounts wire;
     OperationClass kind = OperationClass::kRead;
+    // For speed only: gives up where somebody else holds a lock.
+    bool is_repair = false;
   };
 
   // Bounds rereads of torn or changed units: first at once, then with growing pauses.
@@ -149,7 +151,13 @@ class Tree {
   Task<void> Pause(uint32_t attempt);
 
   // -- descent (tree_descend.cc)
-  Task<Result<Step>> Descend(Operation& operation, SearchGoal goal, uint32_t level);
+  enum class Trust : uint8_t { kCache, kNothing };
+  // With Trust::kNothing, from the root word down by READs alone: where the cache is far behind the tree.
+  Task<Result<Step>> Descend(Operation& operation, SearchGoal goal, uint32_t level,
+                             Trust trust = Trust::kCache);
+  // Of a path whose node does not reach as far as what is sought. One hop to the sibling is cheap; but the root word
+  // may be stale by any number of splits (rule R7), and where one hop was not enough, more may be many.
+  static bool IsFarOff(const Step& path) { return path.parent.is_null(); }
   Task<Result<Step>> FindLeaf(Operation& operation, KeyView key);
   Task<Result<RootWord>> ReadRoot(Operation& operation);
   Task<Result<InternalNode>> ReadInternal(Operation& operation, RemotePtr pointer);
@@ -164,18 +172,25 @@ class Tree {
   Task<Result<bool>> HopRight(Operation& operation, KeyView key, uint32_t unit, Step& path,
                               const BufferLease& buffers);
   Task<Result<std::optional<std::string>>> ReadBlock(Operation& operation, BlockRef block);
+  Status CheckBlock(BlockRef block);
   void LearnOverflow(const Step& path, KeyView key, const GroupView& overflow);
 
   // -- locks (tree_lock.cc)
   Task<Result<LockedLeaf>> LockLeaf(Operation& operation, KeyView key, Batch* alongside);
   Task<Status> ReadOverflowLocked(Operation& operation, LockedLeaf& locked);
-  Task<Result<RemotePtr>> ReadSiblingLocked(Operation& operation, const LockedLeaf& locked);
-  Task<Status> Unlock(Operation& operation, RemotePtr node, LockWord word, uint64_t slot);
-  // The status of a batch that wrote and unlocked, `unlock` being its last verb.
+  // Unlocks, and reads the sibling on the way. Null when trailer and group do not agree.
+  Task<Result<RemotePtr>> UnlockForSibling(Operation& operation, const LockedLeaf& locked);
+  // `old_word` is where the CAS puts what it finds: memory that was there before the lock was taken, so that no
+  // failed allocation leaves a lock behind.
+  Task<Status> Unlock(Operation& operation, RemotePtr node, LockWord word, uint64_t slot,
+                      LocalAddress old_word);
+  Task<Status> Unlock(Operation& operation, const LockedLeaf& locked);
+  static Status CheckHeld(const Batch& batch, LockWord word);
+  // The status of a batch that wrote and, with its last verb, unlocked.
   static Status CommitStatus(const Batch& batch, LockWord word);
   Result<LockWord> WordFor(RemotePtr node, uint64_t& slot);
-  Task<Status> BackOff(RemotePtr node, uint64_t holder, uint32_t attempt,
-                       std::chrono::steady_clock::time_point since);
+  Task<Status> BackOff(const Operation& operation, RemotePtr node, uint64_t holder,
+                       uint32_t attempt, std::chrono::steady_clock::time_point since);
 
   // -- writing (tree_write.cc)
   Task<Status> WriteIn(Operation& operation, WriteMode mode, KeyView key, std::string_view value);
@@ -200,11 +215,13 @@ class Tree {
     LockWord word;
     uint64_t slot = 0;
     InternalNode node;
-    bool child_is_there =
-        false;  // the child still exists, with the separator as low fence (rule W4)
+    // The child still exists, with the separator as low fence (rule W4).
+    bool child_is_there = false;
+    BufferLease buffer;  // two nodes and a lock word
   };
   Task<Result<LockedParent>> LockParent(Operation& operation, uint32_t level, const Key& separator,
                                         RemotePtr child);
+  Task<Status> Unlock(Operation& operation, const LockedParent& locked);
   Task<Status> WriteParent(Operation& operation, const LockedParent& locked,
                            std::optional<InternalNode>& right, RemotePtr right_pointer);
   void ScheduleRepair(RemotePtr left, uint32_t level);
@@ -216,6 +233,8 @@ class Tree {
   struct ScanPage {
     std::vector<ScannedEntry>& entries;
     std::vector<std::pair<size_t, BlockRef>> blocks;
+    Trust trust = Trust::kCache;
+    bool is_far_off = false;  // the cache's path was too old: again, without it
   };
   Task<Status> ScanRight(Operation& operation, ScanPosition& position, size_t leaves,
                          ScanPage& page);

@@ -46,13 +46,16 @@ Task<Result<Tree::Step>> Tree::FindLeaf(Operation& operation, KeyView key) {
 // 1 RT for each node that is not cached. Returns the step to the node at `level` for `goal`; its range, as its
 // parent states it, has the goal (it may have shrunk since). If the tree is lower than `level`, the step is to
 // the root, with its level.
-Task<Result<Tree::Step>> Tree::Descend(Operation& operation, SearchGoal goal, uint32_t level) {
+Task<Result<Tree::Step>> Tree::Descend(Operation& operation, SearchGoal goal, uint32_t level,
+                                       Trust trust) {
   for (uint32_t attempt = 0; attempt < kMaxDescents; ++attempt) {
-    std::optional<Step> start = shared_.cache.Find(reader_, goal, level);
+    std::optional<Step> start;
+    if (trust == Trust::kCache) start = shared_.cache.Find(reader_, goal, level);
     if (!start) {
       const Result<RootWord> root = co_await ReadRoot(operation);
       if (!root) co_return root.error();
-      start = shared_.cache.Find(reader_, goal, level);
+      start = Step{root.value().pointer(), root.value().level(), RemotePtr(), 0, Key()};
+      if (trust == Trust::kCache) start = shared_.cache.FindFrom(reader_, *start, goal, level);
     }
     Step step = *start;
     bool lost = false;
@@ -70,6 +73,13 @@ Task<Result<Tree::Step>> Tree::Descend(Operation& operation, SearchGoal goal, ui
           lost = true;
           break;
         }
+        if (IsFarOff(step) && trust == Trust::kCache) {
+          trust = Trust::kNothing;
+          const Result<RootWord> root = co_await ReadRoot(operation);
+          if (!root) co_return root.error();
+          step = Step{root.value().pointer(), root.value().level(), RemotePtr(), 0, Key()};
+          continue;
+        }
         ScheduleRepair(step.node, step.level);
         step = Step{node.sibling, step.level, RemotePtr(), 0, node.high.key};
       } else {
@@ -77,7 +87,7 @@ Task<Result<Tree::Step>> Tree::Descend(Operation& operation, SearchGoal goal, ui
         step = Step{node.children[index].pointer, step.level - 1, step.node, 0,
                     node.children[index].separator};
       }
-      step = shared_.cache.FindFrom(reader_, step, goal, level);
+      if (trust == Trust::kCache) step = shared_.cache.FindFrom(reader_, step, goal, level);
     }
     if (!lost) co_return step;
     ForgetPath(step);
@@ -178,11 +188,12 @@ Task<Status> Tree::ReadNodeUnderLock(Operation& operation, RemotePtr pointer,
     if (batch.status() != VerbStatus::kSuccess) co_return Unreachable(batch);
     const uint64_t holder = batch.verbs()[0].old_value();
     if (holder == 0) break;
-    const Status waited = co_await BackOff(pointer, holder, attempt, since);
+    const Status waited = co_await BackOff(operation, pointer, holder, attempt, since);
     if (!waited) co_return waited.error();
   }
   ++counters_.locks.acquired;
-  const Status unlocked = co_await Unlock(operation, pointer, word.value(), slot);
+  const Status unlocked =
+      co_await Unlock(operation, pointer, word.value(), slot, old_word.value().address());
   co_return unlocked;
 }
 

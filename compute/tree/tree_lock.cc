@@ -10,6 +10,8 @@ namespace {
 
 // A leaf whose units fail under the lock through so many fresh descents is corrupt (rule R5).
 constexpr uint32_t kMaxFailures = 4;
+// A repair finds a lock taken so many times before it gives up.
+constexpr uint32_t kRepairPatience = 3;
 
 }  // namespace
 
@@ -20,11 +22,13 @@ Result<LockWord> Tree::WordFor(RemotePtr node, uint64_t& slot) {
   return LockWord(server->lease, node);
 }
 
-Task<Status> Tree::BackOff(RemotePtr node, uint64_t holder, uint32_t attempt,
-                           std::chrono::steady_clock::time_point since) {
+Task<Status> Tree::BackOff(const Operation& operation, RemotePtr node, uint64_t holder,
+                           uint32_t attempt, std::chrono::steady_clock::time_point since) {
   ++counters_.locks.remote_retries;
-  if (std::chrono::steady_clock::now() - since >
-      std::chrono::milliseconds(shared_.lock_timeout_ms)) {
+  // A read that hopped waits for its repair, but never for a lock: whoever hops next tries again.
+  const bool gives_up = operation.is_repair && attempt >= kRepairPatience;
+  if (gives_up || std::chrono::steady_clock::now() - since >
+                      std::chrono::milliseconds(shared_.lock_timeout_ms)) {
     const LockWord word = LockWord::FromWord(holder);
     co_return MakeError(Code::kContended,
                         "the lock of server " + std::to_string(ToInteger(node.server())) +
@@ -52,11 +56,12 @@ Task<Result<Tree::LockedLeaf>> Tree::LockLeaf(Operation& operation, KeyView key,
   locked.buffers = std::move(buffers.value());
   const BufferLease& lease = locked.buffers;
   const auto since = std::chrono::steady_clock::now();
-  bool hopped = false;
+  bool has_path = false;
+  bool afresh = false;
   uint32_t failures = 0;
 
   for (uint32_t attempt = 0;; ++attempt) {
-    if (!hopped) {
+    if (!has_path) {
       const Result<Step> path = co_await FindLeaf(operation, key);
       if (!path) co_return path.error();
       locked.path = path.value();
@@ -82,7 +87,7 @@ Task<Result<Tree::LockedLeaf>> Tree::LockLeaf(Operation& operation, KeyView key,
     if (alongside != nullptr && alongside->status() != VerbStatus::kSuccess) {
       // The caller's WRITE is not there; do not go on, but do not leave the lock behind either.
       if (batch.status() == VerbStatus::kSuccess && batch.verbs()[0].old_value() == 0) {
-        const Status unlocked = co_await Unlock(operation, leaf, locked.word, locked.slot);
+        const Status unlocked = co_await Unlock(operation, locked);
         if (!unlocked) co_return unlocked.error();
       }
       co_return Unreachable(*alongside);
@@ -92,9 +97,9 @@ Task<Result<Tree::LockedLeaf>> Tree::LockLeaf(Operation& operation, KeyView key,
     const uint64_t holder = batch.verbs()[0].old_value();
     if (holder != 0) {
       // The READs came before the lock was ours: discarded (rule R4). The leaf may split meanwhile.
-      const Status waited = co_await BackOff(leaf, holder, attempt, since);
+      const Status waited = co_await BackOff(operation, leaf, holder, attempt, since);
       if (!waited) co_return waited.error();
-      hopped = false;
+      has_path = false;
       continue;
     }
     ++counters_.locks.acquired;
@@ -113,19 +118,27 @@ Task<Result<Tree::LockedLeaf>> Tree::LockLeaf(Operation& operation, KeyView key,
 
     RemotePtr sibling;
     Key low;
-    if (whole) {
-      // Stale: the leaf has split. Its sibling is right of the high fence (rule R3, under the lock).
-      ++counters_.cache.stale;
+    const bool is_far_off = whole && IsFarOff(locked.path) && !afresh;
+    if (whole) ++counters_.cache.stale;
+    if (whole && !is_far_off) {
+      // The leaf has split: what is right of its high fence is in its sibling.
       low = locked.home->high().key;
-      const Result<RemotePtr> read = co_await ReadSiblingLocked(operation, locked);
-      if (!read && read.error().code != Code::kCorruption) co_return read.error();
-      if (read) sibling = read.value();
+      const Result<RemotePtr> read = co_await UnlockForSibling(operation, locked);
+      if (!read) co_return read.error();
+      sibling = read.value();
+    } else {
+      const Status unlocked = co_await Unlock(operation, locked);
+      if (!unlocked) co_return unlocked.error();
     }
-    const Status unlocked = co_await Unlock(operation, leaf, locked.word, locked.slot);
-    if (!unlocked) co_return unlocked.error();
     ForgetPath(locked.path);
-    hopped = !sibling.is_null();
-    if (hopped) {
+    has_path = !sibling.is_null() || is_far_off;
+    if (is_far_off) {
+      afresh = true;
+      const Result<Step> path =
+          co_await Descend(operation, SearchGoal::Covering(key), 0, Trust::kNothing);
+      if (!path) co_return path.error();
+      locked.path = path.value();
+    } else if (has_path) {
       ScheduleRepair(leaf, 0);
       locked.path = Step{sibling, 0, RemotePtr(), 0, low};
     } else {
@@ -157,51 +170,62 @@ Task<Status> Tree::ReadOverflowLocked(Operation& operation, LockedLeaf& locked) 
   co_return Ok();
 }
 
-// 1 RT, under the lock. Null at the right edge, which a leaf with a finite high fence never is.
-Task<Result<RemotePtr>> Tree::ReadSiblingLocked(Operation& operation, const LockedLeaf& locked) {
+// 1 RT. The READ may take effect behind the unlock (N2): the equal version tells that the sibling is still that of the
+// group (rule R3).
+Task<Result<RemotePtr>> Tree::UnlockForSibling(Operation& operation, const LockedLeaf& locked) {
   const LeafGeometry& geometry = shared_.geometry;
-  InlineBatch<1> batch(locked.leaf().server());
+  InlineBatch<2> batch(locked.leaf().server());
   batch.Add(Verb::Read(locked.leaf().offset() + geometry.trailer_offset(), kTrailerBytes,
                        locked.buffers.address(UnitBuffers::kTrailer)));
+  batch.Add(Verb::CompareSwap(Space::kLockTable, locked.slot, locked.word.word(), 0,
+                              locked.buffers.address(UnitBuffers::kUnlockWord)));
   co_await Execute(operation, batch);
   if (batch.status() != VerbStatus::kSuccess) co_return Unreachable(batch);
+  BOOST_OUTCOME_CO_TRYV(CheckHeld(batch, locked.word));
   const std::optional<TrailerView> trailer = TrailerView::Parse(
       {locked.buffers.data() + UnitBuffers::kTrailer, kTrailerBytes}, locked.leaf(), geometry);
-  if (!trailer || trailer->version() != locked.home->version()) {
-    co_return CorruptNode(locked.leaf(), "a trailer that fails its checksum under the lock");
-  }
+  if (!trailer || trailer->version() != locked.home->version()) co_return RemotePtr();
   co_return trailer->sibling();
 }
 
-// 1 RT. Also the verb whose success makes "absent" and "exists" count (rule L5).
-Task<Status> Tree::Unlock(Operation& operation, RemotePtr node, LockWord word, uint64_t slot) {
-  Result<BufferLease> old_word = Buffer(BufferPool::kMinBytes);
-  if (!old_word) co_return old_word.error();
-  InlineBatch<1> batch(node.server());
-  batch.Add(Verb::CompareSwap(Space::kLockTable, slot, word.word(), 0, old_word.value().address()));
-  co_await Execute(operation, batch);
-  if (batch.status() != VerbStatus::kSuccess) co_return Unreachable(batch);
-  co_return CommitStatus(batch, word);
+Task<Status> Tree::Unlock(Operation& operation, const LockedLeaf& locked) {
+  return Unlock(operation, locked.leaf(), locked.word, locked.slot,
+                locked.buffers.address(UnitBuffers::kUnlockWord));
 }
 
-Status Tree::CommitStatus(const Batch& batch, LockWord word) {
-  const std::string server = "memory server " + std::to_string(ToInteger(batch.server()));
-  switch (batch.status()) {
-    case VerbStatus::kSuccess: break;
-    case VerbStatus::kFlushed:
-      // Nothing before it in the batch failed: the queue pair was broken before the post.
-      return MakeError(Code::kNodeUnreachable, server + " was lost before anything was written");
-    case VerbStatus::kPending:
-    case VerbStatus::kRemoteAccess:
-    case VerbStatus::kUnknown:
-      return MakeError(Code::kMaybeApplied,
-                       server + " was lost during the write: read to find out");
-  }
+// 1 RT. Also the verb whose success makes "absent" and "exists" count (rule L5).
+Task<Status> Tree::Unlock(Operation& operation, RemotePtr node, LockWord word, uint64_t slot,
+                          LocalAddress old_word) {
+  InlineBatch<1> batch(node.server());
+  batch.Add(Verb::CompareSwap(Space::kLockTable, slot, word.word(), 0, old_word));
+  co_await Execute(operation, batch);
+  if (batch.status() != VerbStatus::kSuccess) co_return Unreachable(batch);
+  co_return CheckHeld(batch, word);
+}
+
+// Fenced: a batch that unlocks with its last verb found another's word.
+Status Tree::CheckHeld(const Batch& batch, LockWord word) {
   const uint64_t held = batch.verbs().back().old_value();
   if (held == word.word()) return Ok();
-  return MakeError(Code::kFenced, server + " has given this compute server's lock to another (" +
+  return MakeError(Code::kFenced, "memory server " + std::to_string(ToInteger(batch.server())) +
+                                      " has given this compute server's lock to another (" +
                                       std::to_string(held) +
                                       "): its lease has ended; open the store again");
+}
+
+// Whatever did not succeed may have been applied. That goes for kFlushed too, when what failed before it on the queue
+// pair was another operation's verb and ended as kUnknown (E3); and for a WRITE that was made while the lock was
+// somebody else's (rule U2).
+Status Tree::CommitStatus(const Batch& batch, LockWord word) {
+  if (batch.status() != VerbStatus::kSuccess) {
+    return MakeError(Code::kMaybeApplied,
+                     "memory server " + std::to_string(ToInteger(batch.server())) +
+                         " was lost during the write (" +
+                         std::string(VerbStatusName(batch.status())) + "): read to find out");
+  }
+  Status held = CheckHeld(batch, word);
+  if (!held) held.error().code = Code::kMaybeApplied;
+  return held;
 }
 
 }  // namespace gossamer

@@ -68,7 +68,7 @@ Task<Status> Tree::InsertIntoParent(Operation& operation, uint32_t level, Key se
     const size_t index = node.ChildIndex(separator);
     if (node.children[index].separator == separator || !parent.child_is_there) {
       // Somebody else was quicker, or the child has gone.
-      const Status unlocked = co_await Unlock(operation, parent.pointer, parent.word, parent.slot);
+      const Status unlocked = co_await Unlock(operation, parent);
       BOOST_OUTCOME_CO_TRYV(unlocked);
       shared_.cache.Insert(parent.pointer, node);
       co_return Ok();
@@ -83,8 +83,7 @@ Task<Status> Tree::InsertIntoParent(Operation& operation, uint32_t level, Key se
       const Result<RemotePtr> allocated = co_await shared_.allocator.AllocateNode(
           scheduler_, parent.pointer.server(), operation.wire);
       if (!allocated) {
-        const Status unlocked =
-            co_await Unlock(operation, parent.pointer, parent.word, parent.slot);
+        const Status unlocked = co_await Unlock(operation, parent);
         BOOST_OUTCOME_CO_TRYV(unlocked);
         co_return allocated.error();
       }
@@ -110,13 +109,14 @@ Task<Result<Tree::LockedParent>> Tree::LockParent(Operation& operation, uint32_t
   const uint32_t bytes = shared_.parameters.node_bytes;
   Result<BufferLease> lease = Buffer(2 * size_t{bytes} + BufferPool::kMinBytes);
   if (!lease) co_return lease.error();
-  const BufferLease& buffer = lease.value();
+  LockedParent locked;
+  locked.buffer = std::move(lease.value());
+  const BufferLease& buffer = locked.buffer;
   const LocalAddress child_at = buffer.address(bytes);
   const LocalAddress word_at = buffer.address(2 * size_t{bytes});
   const auto since = std::chrono::steady_clock::now();
   std::optional<RemotePtr> sibling;
   uint32_t moves = 0;
-  LockedParent locked;
   // The child's low fence: in a leaf's trailer, or in the whole of an internal node.
   const LeafGeometry& geometry = shared_.geometry;
   const Verb read_child =
@@ -151,7 +151,7 @@ Task<Result<Tree::LockedParent>> Tree::LockParent(Operation& operation, uint32_t
     if (batch.status() != VerbStatus::kSuccess) co_return Unreachable(batch);
     const uint64_t holder = batch.verbs()[0].old_value();
     if (holder != 0) {
-      const Status waited = co_await BackOff(locked.pointer, holder, attempt, since);
+      const Status waited = co_await BackOff(operation, locked.pointer, holder, attempt, since);
       if (!waited) co_return waited.error();
       continue;
     }
@@ -166,8 +166,7 @@ Task<Result<Tree::LockedParent>> Tree::LockParent(Operation& operation, uint32_t
         remote.Add(read_child);
         co_await Execute(operation, remote);
         if (remote.status() != VerbStatus::kSuccess) {
-          const Status unlocked =
-              co_await Unlock(operation, locked.pointer, locked.word, locked.slot);
+          const Status unlocked = co_await Unlock(operation, locked);
           if (!unlocked) co_return unlocked.error();
           co_return Unreachable(remote);
         }
@@ -177,7 +176,7 @@ Task<Result<Tree::LockedParent>> Tree::LockParent(Operation& operation, uint32_t
       co_return std::move(locked);
     }
     // Split since it was cached: go right, one lock at a time. Unreadable: descend again (rule R5).
-    const Status unlocked = co_await Unlock(operation, locked.pointer, locked.word, locked.slot);
+    const Status unlocked = co_await Unlock(operation, locked);
     if (!unlocked) co_return unlocked.error();
     sibling.reset();
     if (covers) {
@@ -194,20 +193,20 @@ Task<Result<Tree::LockedParent>> Tree::LockParent(Operation& operation, uint32_t
   }
 }
 
+Task<Status> Tree::Unlock(Operation& operation, const LockedParent& locked) {
+  return Unlock(operation, locked.pointer, locked.word, locked.slot,
+                locked.buffer.address(2 * size_t{shared_.parameters.node_bytes}));
+}
+
 // 1 RT; 2 RT with the right half on another server (rules W1, W2).
 Task<Status> Tree::WriteParent(Operation& operation, const LockedParent& locked,
                                std::optional<InternalNode>& right, RemotePtr right_pointer) {
   const uint32_t bytes = shared_.parameters.node_bytes;
-  Result<BufferLease> lease = Buffer(2 * size_t{bytes} + BufferPool::kMinBytes);
-  if (!lease) {
-    BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, locked.pointer, locked.word, locked.slot));
-    co_return lease.error();
-  }
-  const BufferLease& buffer = lease.value();
+  const BufferLease& buffer = locked.buffer;
   bool fits = EncodeInternal({buffer.data(), bytes}, locked.pointer, locked.node);
   if (right) fits = fits && EncodeInternal({buffer.data() + bytes, bytes}, right_pointer, *right);
   if (!fits) {
-    BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, locked.pointer, locked.word, locked.slot));
+    BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, locked));
     co_return CorruptNode(locked.pointer, "an internal node whose halves do not fit");
   }
   InlineBatch<3> batch(locked.pointer.server());
@@ -220,7 +219,7 @@ Task<Status> Tree::WriteParent(Operation& operation, const LockedParent& locked,
       remote.Add(write);
       co_await Execute(operation, remote);
       if (remote.status() != VerbStatus::kSuccess) {
-        BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, locked.pointer, locked.word, locked.slot));
+        BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, locked));
         co_return Unreachable(remote);
       }
     }
@@ -281,6 +280,7 @@ void Tree::ScheduleRepair(RemotePtr left, uint32_t level) {
 
 Task<void> Tree::Repair(RemotePtr left, uint32_t level) {
   Operation operation;
+  operation.is_repair = true;
   const Status repaired = co_await RepairIn(operation, left, level);
   // A repair that fails leaves the tree as it was; the next hop tries again. Its verbs belong to splits.
   static_cast<void>(repaired);

@@ -1,4 +1,6 @@
 // Gets: one READ of one group, in the usual case.
+#include <string>
+
 #include "compute/tree/tree.h"
 #include "compute/tree/unit_buffers.h"
 
@@ -33,9 +35,10 @@ Task<Result<std::string>> Tree::GetIn(Operation& operation, KeyView key) {
   const std::span<const std::byte> overflow_bytes(buffers.data() + UnitBuffers::kOverflow,
                                                   geometry.unit_bytes());
   Step path;
-  bool hopped = false;
+  bool has_path = false;
+  bool afresh = false;
   for (uint32_t reread = 0; reread <= kMaxRereads;) {
-    if (!hopped) {
+    if (!has_path) {
       const Result<Step> found = co_await FindLeaf(operation, key);
       if (!found) co_return found.error();
       path = found.value();
@@ -56,10 +59,20 @@ Task<Result<std::string>> Tree::GetIn(Operation& operation, KeyView key) {
 
     const std::optional<GroupView> home = GroupView::Parse(home_bytes, leaf, unit);
     if (home && !home->Admits(key)) {
+      if (IsFarOff(path) && !afresh) {
+        afresh = true;
+        ++counters_.cache.stale;
+        const Result<Step> found =
+            co_await Descend(operation, SearchGoal::Covering(key), 0, Trust::kNothing);
+        if (!found) co_return found.error();
+        path = found.value();
+        has_path = true;
+        continue;
+      }
       const Result<bool> moved = co_await HopRight(operation, key, unit, path, buffers);
       if (!moved) co_return moved.error();
-      hopped = moved.value();
-      if (!hopped) ++reread;
+      has_path = moved.value();
+      if (!has_path) ++reread;
       continue;
     }
     std::optional<Entry> entry;
@@ -114,10 +127,14 @@ Task<Result<std::string>> Tree::GetIn(Operation& operation, KeyView key) {
     } else if (block.value()) {
       value = std::move(*block.value());
     } else {
-      value = CorruptNode(leaf.leaf(), "an entry whose value block fails its checksum");
+      const BlockPtr at = entry->block().ptr();
+      value = CorruptNode(leaf.leaf(), "a value block at server " +
+                                           std::to_string(ToInteger(at.server())) + " offset " +
+                                           std::to_string(at.offset()) +
+                                           " that fails its checksum, of a key in the leaf");
     }
   }
-  const Status unlocked = co_await Unlock(operation, leaf.leaf(), leaf.word, leaf.slot);
+  const Status unlocked = co_await Unlock(operation, leaf);
   if (!unlocked) co_return unlocked.error();
   co_return value;
 }
@@ -155,14 +172,15 @@ Task<Result<std::optional<std::string>>> Tree::ReadBlock(BlockRef block) {
   co_return value;
 }
 
+Status Tree::CheckBlock(BlockRef block) {
+  const RemotePtr place(block.ptr().server(), block.ptr().offset() & ~(kNodeAlignment - 1), 0);
+  return CheckPointer(place, block.ptr().offset() - place.offset() + BlockReadBytes(block.length));
+}
+
 // 1 RT.
 Task<Result<std::optional<std::string>>> Tree::ReadBlock(Operation& operation, BlockRef block) {
   const uint32_t bytes = BlockReadBytes(block.length);
-  const RemotePtr place(block.ptr().server(), block.ptr().offset() & ~(kNodeAlignment - 1), 0);
-  const Status valid = CheckPointer(place, block.ptr().offset() - place.offset() + bytes);
-  if (!valid || block.length > kMaxValueBytes) {
-    co_return CorruptNode(place, "an entry with a value block outside of memory");
-  }
+  BOOST_OUTCOME_CO_TRYV(CheckBlock(block));
   Result<BufferLease> buffer = Buffer(bytes);
   if (!buffer) co_return buffer.error();
   InlineBatch<1> batch(block.ptr().server());

@@ -87,6 +87,11 @@ Task<Status> Tree::ScanLeaves(ScanPosition& position, size_t leaves,
     } else {
       status = co_await ScanRight(operation, position, leaves, page);
     }
+    if (status && page.is_far_off) {
+      page.is_far_off = false;
+      page.trust = Trust::kNothing;
+      continue;
+    }
     // Corruption may be a stale path; it has been dropped. What was emitted so far stands.
     if (status || status.error().code != Code::kCorruption) break;
     const Result<RootWord> root = co_await ReadRoot(operation);
@@ -104,8 +109,10 @@ Task<Status> Tree::ScanLeaves(ScanPosition& position, size_t leaves,
 Task<Status> Tree::ScanRight(Operation& operation, ScanPosition& position, size_t leaves,
                              ScanPage& page) {
   std::vector<NodeCache::LeafRef> refs;
-  if (shared_.cache.CollectRight(reader_, position.from, leaves, refs) == 0) {
-    const Result<Step> path = co_await Descend(operation, SearchGoal::Covering(position.from), 0);
+  if (page.trust == Trust::kNothing ||
+      shared_.cache.CollectRight(reader_, position.from, leaves, refs) == 0) {
+    const Result<Step> path =
+        co_await Descend(operation, SearchGoal::Covering(position.from), 0, page.trust);
     if (!path) co_return path.error();
     ++counters_.cache.misses;
     if (shared_.cache.CollectRight(reader_, position.from, leaves, refs) == 0) {
@@ -150,7 +157,12 @@ Task<Status> Tree::ScanRight(Operation& operation, ScanPosition& position, size_
       if (!last && high.key.view() >= refs[i + 1].low.view()) break;
       if (leaf->trailer().sibling().is_null())
         co_return CorruptNode(ref.leaf, "a leaf that ends early");
-      if (!ref.parent.is_null()) ForgetPath({ref.leaf, 0, ref.parent, 0, Key()});
+      const Step path{ref.leaf, 0, ref.parent, 0, Key()};
+      if (IsFarOff(path) && page.trust == Trust::kCache) {
+        page.is_far_off = true;
+        co_return Ok();
+      }
+      ForgetPath(path);
       ScheduleRepair(ref.leaf, 0);
       ref = {leaf->trailer().sibling(), RemotePtr(), high.key};
       image = {};
@@ -163,8 +175,10 @@ Task<Status> Tree::ScanRight(Operation& operation, ScanPosition& position, size_
 Task<Status> Tree::ScanLeft(Operation& operation, ScanPosition& position, size_t leaves,
                             ScanPage& page) {
   std::vector<NodeCache::LeafRef> refs;
-  if (shared_.cache.CollectLeft(reader_, position.below, leaves, refs) == 0) {
-    const Result<Step> path = co_await Descend(operation, SearchGoal::Below(position.below), 0);
+  if (page.trust == Trust::kNothing ||
+      shared_.cache.CollectLeft(reader_, position.below, leaves, refs) == 0) {
+    const Result<Step> path =
+        co_await Descend(operation, SearchGoal::Below(position.below), 0, page.trust);
     if (!path) co_return path.error();
     ++counters_.cache.misses;
     if (shared_.cache.CollectLeft(reader_, position.below, leaves, refs) == 0) {
@@ -200,7 +214,12 @@ Task<Status> Tree::ScanLeft(Operation& operation, ScanPosition& position, size_t
       if (reaches(leaf->high())) break;
       if (leaf->trailer().sibling().is_null())
         co_return CorruptNode(ref.leaf, "a leaf that ends early");
-      if (!ref.parent.is_null()) ForgetPath({ref.leaf, 0, ref.parent, 0, Key()});
+      const Step path{ref.leaf, 0, ref.parent, 0, Key()};
+      if (IsFarOff(path) && page.trust == Trust::kCache) {
+        page.is_far_off = true;
+        co_return Ok();
+      }
+      ForgetPath(path);
       ScheduleRepair(ref.leaf, 0);
       ref = {leaf->trailer().sibling(), RemotePtr(), leaf->high().key};
       image = {};
@@ -278,6 +297,7 @@ Task<Status> Tree::FillBlocks(Operation& operation, ScanPage& page) {
     size_t offset = 0;
     for (size_t i = at; i < at + count; ++i) {
       const BlockRef& block = page.blocks[i].second;
+      BOOST_OUTCOME_CO_TRYV(CheckBlock(block));
       batches.Add(block.ptr().server(),
                   Verb::Read(block.ptr().offset(), BlockReadBytes(block.length),
                              buffer.value().address(offset)));

@@ -8,7 +8,7 @@
 namespace gossamer {
 
 Task<Status> Tree::UnlockAfter(Operation& operation, const LockedLeaf& locked, Error error) {
-  BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, locked.leaf(), locked.word, locked.slot));
+  BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, locked));
   co_return error;
 }
 

@@ -36,12 +36,12 @@ Task<Status> Tree::WriteIn(Operation& operation, WriteMode mode, KeyView key,
       mode != WriteMode::kDelete && value.size() > shared_.parameters.inline_value_bytes;
   if (has_block) {
     const auto length = static_cast<uint32_t>(value.size());
-    const Result<BlockPtr> pointer =
-        co_await shared_.allocator.AllocateBlock(scheduler_, length, operation.wire);
-    if (!pointer) co_return pointer.error();
     Result<BufferLease> buffer = Buffer(BlockReadBytes(length));
     if (!buffer) co_return buffer.error();
     block_bytes = std::move(buffer.value());
+    const Result<BlockPtr> pointer =
+        co_await shared_.allocator.AllocateBlock(scheduler_, length, operation.wire);
+    if (!pointer) co_return pointer.error();
     block = EncodeBlock(pointer.value(), value, block_bytes.data());
     block_batch.Reset(pointer.value().server());
     block_batch.Add(
@@ -49,9 +49,13 @@ Task<Status> Tree::WriteIn(Operation& operation, WriteMode mode, KeyView key,
     entry.stored = {reinterpret_cast<const char*>(&block), sizeof block};
     entry.is_block = true;
   }
-  // The block of a write that has not happened. After MaybeApplied and Fenced an entry may refer to it.
+  // The block of a write that has not happened. Not called after MaybeApplied and Fenced: an entry may refer to it.
+  // Nor may it be used again when its own WRITE is perhaps still on its way (E3): that would land in the next value.
   const auto release_block = [&] {
-    if (has_block) shared_.allocator.FreeBlock(block);
+    const VerbStatus written = block_batch.status();
+    const bool is_at_rest = written == VerbStatus::kSuccess || written == VerbStatus::kPending ||
+                            written == VerbStatus::kRemoteAccess;
+    if (has_block && is_at_rest) shared_.allocator.FreeBlock(block);
   };
   const auto wrote_nothing = [](const Status& status) {
     return !status && status.error().code != Code::kMaybeApplied &&
@@ -74,7 +78,7 @@ Task<Status> Tree::WriteIn(Operation& operation, WriteMode mode, KeyView key,
       const Status read = co_await ReadOverflowLocked(operation, locked);
       if (!read) {
         release_block();
-        BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, locked.leaf(), locked.word, locked.slot));
+        BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, locked));
         co_return read.error();
       }
       LearnOverflow(locked.path, key, *locked.overflow);
@@ -85,7 +89,7 @@ Task<Status> Tree::WriteIn(Operation& operation, WriteMode mode, KeyView key,
             : mode == WriteMode::kUpdate || mode == WriteMode::kDelete) {
       // Nothing to write. What was read counts once the unlock has succeeded (rule L5).
       release_block();
-      BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, locked.leaf(), locked.word, locked.slot));
+      BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, locked));
       co_return MakeError(old ? Code::kAlreadyExists : Code::kNotFound);
     }
     if (mode == WriteMode::kPut) {
@@ -115,7 +119,7 @@ Task<Status> Tree::WriteIn(Operation& operation, WriteMode mode, KeyView key,
       if (!locked.overflow) read = co_await ReadOverflowLocked(operation, locked);
       if (!read) {
         release_block();
-        BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, locked.leaf(), locked.word, locked.slot));
+        BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, locked));
         co_return read.error();
       }
       write_overflow = RewriteUnit(new_overflow, locked.leaf(), geometry.overflow_unit(),
