@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 #include <optional>
+#include <thread>
 
 namespace gossamer::verbs {
 namespace {
@@ -14,6 +15,7 @@ using Clock = std::chrono::steady_clock;
 
 // Reasons of the InfiniBand connection manager for a reject (IBTA 12.6.7.2).
 constexpr int kInvalidServiceId = 8;
+constexpr int kStaleConnection = 10;
 constexpr int kConsumerReject = 28;
 
 struct Event {
@@ -81,6 +83,10 @@ Error Rejected(const Event& event, const Attempt& attempt) {
   const std::optional<ServerInfo> info = ReadServerInfo(event);
   if (!info || event.status != kConsumerReject) {
     if (event.status == kInvalidServiceId) return attempt.Unreachable("nobody listens there");
+    if (event.status == kStaleConnection) {
+      return MakeError(Code::kContended, attempt.address.ToString() +
+                                             ": taken for a connection that has not ended yet");
+    }
     return attempt.Unreachable("connection rejected, reason " + std::to_string(event.status));
   }
   switch (info->reason) {
@@ -247,21 +253,40 @@ bool Connection::PeerIsGone() {
   return true;  // After establishment, every event is an end.
 }
 
-Result<Peer> ProbePeer(const SocketAddress& address, std::shared_ptr<Device> device,
-                       const ComputePortOptions& options) {
-  const Attempt attempt(address, options);
+namespace {
+
+Result<Peer> ProbeOnce(const Attempt& attempt, std::shared_ptr<Device> device) {
   BOOST_OUTCOME_TRY(connection, ResolvePath(attempt, device.get()));
   if (device == nullptr) {
     BOOST_OUTCOME_TRY(opened, Device::Open(connection.id->verbs));
     device = std::move(opened);
   }
   ConnectRequest request;
-  request.client_uuid = options.client_uuid;
+  request.client_uuid = attempt.options.client_uuid;
   BOOST_OUTCOME_TRY(event, SendRequest(connection, request, device.get(), attempt));
   if (event.type != RDMA_CM_EVENT_REJECTED) return Unexpected(event, attempt);
   const std::optional<ServerInfo> info = ReadServerInfo(event);
   if (!info || info->reason != RejectReason::kNone) return Rejected(event, attempt);
-  return Peer{address, std::move(device), info->port_id};
+  return Peer{attempt.address, std::move(device), info->port_id};
+}
+
+}  // namespace
+
+Result<Peer> ProbePeer(const SocketAddress& address, std::shared_ptr<Device> device,
+                       const ComputePortOptions& options) {
+  const Attempt attempt(address, options);
+  RetryWhileStale retry(options);
+  while (true) {
+    Result<Peer> peer = ProbeOnce(attempt, device);
+    if (peer || !retry.Again(peer.error())) return peer;
+  }
+}
+
+bool RetryWhileStale::Again(const Error& error) {
+  if (error.code != Code::kContended || Clock::now() >= deadline_) return false;
+  // Probes that met once would meet again after the same time.
+  std::this_thread::sleep_for(std::chrono::microseconds(500 + random_() % 10'000));
+  return true;
 }
 
 Result<Connection> PrepareConnection(const Peer& peer, ibv_cq* queue,

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <random>
 #include <string>
 
 #include "common/fabric/fabric.h"
@@ -43,6 +44,22 @@ struct Connection {
   bool PeerIsGone();
 };
 
+// The connection manager of the server tells connections apart by their queue pair's number, and refuses
+// one whose number it still knows (Contended): of a client that has just died, or, as probes have none and
+// say 0, of another probe of this machine at the same moment. The answer is to try anew a little later.
+class RetryWhileStale {
+ public:
+  explicit RetryWhileStale(const ComputePortOptions& options)
+      : deadline_(Clock::now() + std::chrono::milliseconds(options.connection_timeout_ms)) {}
+  // Waits, and says whether to try again after `error`.
+  bool Again(const Error& error);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point deadline_;
+  std::minstd_rand random_{std::random_device{}()};
+};
+
 // What a compute port found at an address.
 struct Peer {
   SocketAddress address;
@@ -61,7 +78,7 @@ Result<Connection> PrepareConnection(const Peer& peer, ibv_cq* queue,
                                      const ComputePortOptions& options);
 
 // Connects what `PrepareConnection` made; returns when the server has destroyed connection
-// `replaces` and accepted this one.
+// `replaces` and accepted this one. Contended: see RetryWhileStale; needs another queue pair then.
 Status EstablishConnection(Connection& connection, const Peer& peer, uint64_t replaces,
                            const ComputePortOptions& options);
 

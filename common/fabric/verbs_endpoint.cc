@@ -131,9 +131,17 @@ Status VerbsEndpoint::Reconnect(ServerId server) {
   return Open(*queue_pair);
 }
 
+Status VerbsEndpoint::Open(QueuePair& queue_pair) {
+  RetryWhileStale retry(options_);
+  while (true) {
+    const Status opened = OpenOnce(queue_pair);
+    if (opened || !retry.Again(opened.error())) return opened;
+  }
+}
+
 // Connects a queue pair that has nothing posted. The server destroys the old one first (rule U1);
 // our end of it stays until then, lest its goodbye overtake the request to replace it.
-Status VerbsEndpoint::Open(QueuePair& queue_pair) {
+Status VerbsEndpoint::OpenOnce(QueuePair& queue_pair) {
   BOOST_OUTCOME_TRY(peer, peers_->FindPeer(queue_pair.server));
   if (peer.device.get() != device_.get()) {
     return MakeError(Code::kInvalidArgument, "the endpoint was made for another device");

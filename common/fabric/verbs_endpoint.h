@@ -82,6 +82,7 @@ class VerbsEndpoint final : public Endpoint, private SlabRegistrar {
   void CheckPeer(QueuePair& queue_pair, Watch::Clock::time_point now);
 
   Status Open(QueuePair& queue_pair);
+  Status OpenOnce(QueuePair& queue_pair);
   Status MakeRoom(uint32_t queue_pairs);
 
   const std::shared_ptr<Device> device_;

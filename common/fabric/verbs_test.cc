@@ -319,6 +319,26 @@ TEST_F(VerbsTest, AClientIsGoneOnceWithItsLastQueuePair) {
   EXPECT_EQ(handler_.gone(kUuid), 1);
 }
 
+// The connection manager takes probes that meet for one and the same.
+TEST_F(VerbsTest, ManyComputePortsConnectAtOnce) {
+  constexpr int kThreads = 6, kRounds = 10;
+  std::mutex mutex;
+  std::vector<std::string> errors;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&, i] {
+      for (int round = 0; round < kRounds; ++round) {
+        const auto port = OpenComputePort(Client(1000 + static_cast<uint64_t>(i)));
+        const Status connected = port.value()->Connect(kServer, memory_->address());
+        const std::lock_guard lock(mutex);
+        if (!connected) errors.push_back(connected.error().ToString());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(errors, ::testing::IsEmpty());
+}
+
 TEST_F(VerbsTest, ManyThreadsAddTogether) {
   constexpr int kThreads = 4, kRounds = 200;
   std::vector<std::thread> threads;
