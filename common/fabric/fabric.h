@@ -238,7 +238,9 @@ struct MemoryPortOptions {
   std::string listen;         // verbs: ADDRESS:PORT; shm: path of a Unix socket, empty: a fresh one
   std::string device;         // verbs
   bool on_chip_locks = true;  // lock table in device memory where there is any
-  bool huge_pages = true;     // 2 MB pages where there are any
+  // verbs: clients wait for each verb before they post the next, for a device that does not order.
+  bool one_verb_at_a_time = false;
+  bool huge_pages = true;        // 2 MB pages where there are any
   bool in_process_only = false;  // shm: clients live in this process, so that memory needs no name
   uint32_t connection_timeout_ms = 2000;
 };

@@ -164,6 +164,9 @@ Status VerbsEndpoint::OpenOnce(QueuePair& queue_pair) {
   queue_pair.free_sends = queue_pair.free_replies = kControlDepth;
   queue_pair.next_request = queue_pair.next_reply = 0;
   queue_pair.first_sequence = queue_pair.next_sequence = 0;
+  const uint32_t most = limits_.max_outstanding_verbs;
+  queue_pair.window = info.verbs_at_once == 0 ? most : std::min(info.verbs_at_once, most);
+  queue_pair.free_verbs = queue_pair.window;
   queue_pair.failure_seen = false;
   queue_pair.verbs_watch = queue_pair.calls_watch = {};
   queue_pair.state = QueuePairState::kConnected;
@@ -190,15 +193,16 @@ void VerbsEndpoint::Post(Batch& batch) {
                  limits_.max_batch_verbs);
     std::abort();
   }
-  if (!queue_pair->waiting.empty() || queue_pair->free_verbs < verbs) {
+  if (!queue_pair->waiting.empty() || queue_pair->free_verbs < queue_pair->PieceOf(verbs)) {
     queue_pair->waiting.Push(batch);
     return;
   }
   Submit(*queue_pair, batch);
 }
 
-void VerbsEndpoint::Submit(QueuePair& queue_pair, Batch& batch) {
-  const std::span<Verb> verbs = batch.verbs();
+void VerbsEndpoint::Submit(QueuePair& queue_pair, Batch& batch, uint32_t first_verb) {
+  const std::span<Verb> left = batch.verbs().subspan(first_verb);
+  const std::span<Verb> verbs = left.first(queue_pair.PieceOf(left.size()));
   const size_t last = verbs.size() - 1;
   const uint64_t id_base = queue_pair.work_id_base();
   uint64_t unsignalled_bytes = 0;
@@ -238,7 +242,8 @@ void VerbsEndpoint::Submit(QueuePair& queue_pair, Batch& batch) {
   }
   const auto count = static_cast<uint32_t>(verbs.size());
   queue_pair.free_verbs -= count;
-  queue_pair.in_flight.Push({Posted::Kind::kBatch, count, &batch});
+  queue_pair.in_flight.Push({Posted::Kind::kBatch, count, &batch, first_verb});
+  ++doorbells_;
 
   ibv_send_wr* const rest = requests_[last].next;
   requests_[last].next = nullptr;
@@ -280,7 +285,7 @@ void VerbsEndpoint::Submit(QueuePair& queue_pair, ControlCall& call) {
   --queue_pair.free_sends;
   --queue_pair.free_replies;
   queue_pair.calls_sent.Push(call);
-  queue_pair.in_flight.Push({Posted::Kind::kCall, 1, nullptr});
+  queue_pair.in_flight.Push({Posted::Kind::kCall, 1, nullptr, 0});
   ibv_send_wr* refused = nullptr;
   if (ibv_post_send(queue_pair.connection.id->qp, &request, &refused) != 0) Break(queue_pair);
 }
@@ -294,7 +299,7 @@ void VerbsEndpoint::Nudge(QueuePair& queue_pair) {
   request.send_flags = IBV_SEND_SIGNALED;
   request.wr.rdma.remote_addr = queue_pair.memory[0].address;
   request.wr.rdma.rkey = queue_pair.memory[0].key;
-  queue_pair.in_flight.Push({Posted::Kind::kNudge, 1, nullptr});
+  queue_pair.in_flight.Push({Posted::Kind::kNudge, 1, nullptr, 0});
   ibv_send_wr* refused = nullptr;
   if (ibv_post_send(queue_pair.connection.id->qp, &request, &refused) != 0) Break(queue_pair);
 }
@@ -315,7 +320,7 @@ void VerbsEndpoint::PostReceive(QueuePair& queue_pair, uint32_t slot) {
 
 void VerbsEndpoint::PostWaiting(QueuePair& queue_pair) {
   while (!queue_pair.waiting.empty() &&
-         queue_pair.waiting.front().verbs().size() <= queue_pair.free_verbs) {
+         queue_pair.PieceOf(queue_pair.waiting.front().verbs().size()) <= queue_pair.free_verbs) {
     Submit(queue_pair, queue_pair.waiting.Pop());
   }
   while (!queue_pair.calls_waiting.empty() && queue_pair.free_sends > 0 &&

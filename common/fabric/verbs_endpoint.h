@@ -42,6 +42,9 @@ class VerbsEndpoint final : public Endpoint, private SlabRegistrar {
   const Limits& limits() const override { return limits_; }
   BufferPool& buffers() override { return buffers_; }
 
+  // How often one-sided verbs were posted: once for each batch, unless a server wants less at a time.
+  uint64_t doorbells() const { return doorbells_; }
+
  private:
   VerbsEndpoint(std::shared_ptr<Device> device, std::shared_ptr<const PeerDirectory> peers,
                 const ComputePortOptions& options);
@@ -56,7 +59,7 @@ class VerbsEndpoint final : public Endpoint, private SlabRegistrar {
   }
 
   // Posting.
-  void Submit(QueuePair& queue_pair, Batch& batch);
+  void Submit(QueuePair& queue_pair, Batch& batch, uint32_t first_verb = 0);
   void Submit(QueuePair& queue_pair, ControlCall& call);
   void Nudge(QueuePair& queue_pair);
   void PostReceive(QueuePair& queue_pair, uint32_t slot);
@@ -100,6 +103,7 @@ class VerbsEndpoint final : public Endpoint, private SlabRegistrar {
   IntrusiveQueue<Batch> finished_;
   IntrusiveQueue<ControlCall> finished_calls_;
   uint32_t polls_ = 0;
+  uint64_t doorbells_ = 0;
 };
 
 }  // namespace gossamer::verbs

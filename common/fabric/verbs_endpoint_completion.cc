@@ -86,7 +86,7 @@ void VerbsEndpoint::OnSendFailure(QueuePair& queue_pair, uint32_t sequence, ibv_
   if (index >= first.requests) return;
   // When a SEND or a nudge is the first to fail, the first verb behind it is the unknown one.
   if (!queue_pair.failure_seen && first.kind == Posted::Kind::kBatch) {
-    const std::span<Verb> verbs = first.batch->verbs();
+    const std::span<Verb> verbs = first.batch->verbs().subspan(first.first_verb);
     for (Verb& verb : verbs.first(index)) verb.status = VerbStatus::kSuccess;
     verbs[index].status = Classify(status);
     queue_pair.failure_seen = true;
@@ -105,6 +105,16 @@ void VerbsEndpoint::CompleteFirst(QueuePair& queue_pair) {
     case Posted::Kind::kBatch: break;
   }
   queue_pair.free_verbs += posted.requests;
+  const uint32_t next_verb = posted.first_verb + posted.requests;
+  if (next_verb < posted.batch->verbs().size() && !queue_pair.failure_seen) [[unlikely]] {
+    for (Verb& verb : posted.batch->verbs().first(next_verb)) verb.status = VerbStatus::kSuccess;
+    if (queue_pair.state == QueuePairState::kConnected) {
+      Submit(queue_pair, *posted.batch, next_verb);
+    } else {
+      Finish(*posted.batch, VerbStatus::kFlushed);
+    }
+    return;
+  }
   Finish(*posted.batch, queue_pair.failure_seen ? VerbStatus::kFlushed : VerbStatus::kSuccess);
 }
 
@@ -179,7 +189,7 @@ void VerbsEndpoint::EndBreaking(QueuePair& queue_pair) {
   while (!queue_pair.in_flight.empty()) {
     const Posted& first = queue_pair.in_flight.front();
     if (!queue_pair.failure_seen && first.kind == Posted::Kind::kBatch) {
-      first.batch->verbs().front().status = VerbStatus::kUnknown;
+      first.batch->verbs()[first.first_verb].status = VerbStatus::kUnknown;
       queue_pair.failure_seen = true;
     }
     CompleteFirst(queue_pair);

@@ -43,6 +43,7 @@ Result<std::unique_ptr<VerbsMemoryPort>> VerbsMemoryPort::Open(const MemoryPortO
   BOOST_OUTCOME_TRYV(port->MapRegion());
   BOOST_OUTCOME_TRYV(port->MapLockTable());
   port->info_.port_id = RandomId();
+  port->info_.verbs_at_once = options.one_verb_at_a_time ? 1 : 0;
   return port;
 }
 

@@ -6,9 +6,11 @@
 //
 // Invariants: entries of `in_flight` are in the order posted, and each one's last work request is
 // signalled, so that completions come in this order too; the sum of their verbs and `free_verbs` is
-// the depth of the queue.
+// `window`. A batch of more verbs than that (where the server wants one verb at a time) is posted in
+// pieces, each when the one before has completed; nothing comes between them.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <vector>
@@ -78,6 +80,7 @@ struct Posted {
   Kind kind = Kind::kBatch;
   uint32_t requests = 0;
   Batch* batch = nullptr;
+  uint32_t first_verb = 0;  // of the batch, that these requests are
 };
 
 // A ring of fixed size.
@@ -124,7 +127,12 @@ enum class QueuePairState : uint8_t { kConnected, kBreaking, kBroken };
 
 struct QueuePair {
   QueuePair(ServerId id, uint32_t verbs)
-      : server(id), in_flight(SendDepth(verbs)), free_verbs(verbs) {}
+      : server(id), in_flight(SendDepth(verbs)), window(verbs), free_verbs(verbs) {}
+
+  // Verbs that are posted with one doorbell when `verbs` are left of a batch.
+  uint32_t PieceOf(size_t verbs) const {
+    return static_cast<uint32_t>(std::min<size_t>(verbs, window));
+  }
 
   uint64_t work_id_base() const { return WorkId::Base(server, epoch); }
 
@@ -136,6 +144,7 @@ struct QueuePair {
   RemoteMemory memory[2];  // by Space
 
   PostedRing in_flight;
+  uint32_t window;  // verbs posted and not completed, at most
   uint32_t free_verbs;
   uint32_t free_nudges = kNudges;
   uint32_t next_sequence = 0;   // of the next work request

@@ -22,6 +22,7 @@
 #include "common/fabric/scheduler.h"
 #include "common/fabric/verbs_address.h"
 #include "common/fabric/verbs_connect.h"
+#include "common/fabric/verbs_endpoint.h"
 #include "common/fabric/verbs_resources.h"
 #include "common/fabric/verbs_wire.h"
 
@@ -63,7 +64,7 @@ TEST(VerbsWire, GoldenBytes) {
   request.client_uuid = 0x1122334455667788;
   request.port_id = 2;
   request.replaces = 3;
-  const unsigned char expected[] = {0x47, 0x4f, 0x53, 0x52, 1,    0,    1,    0,  //
+  const unsigned char expected[] = {0x47, 0x4f, 0x53, 0x52, 2,    0,    1,    0,  //
                                     0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 2, 0, 0, 0,
                                     0,    0,    0,    0,    3,    0,    0,    0,    0, 0, 0, 0};
   static_assert(sizeof expected == sizeof request);
@@ -154,7 +155,11 @@ class VerbsTest : public ::testing::Test {
   void SetUp() override {
     const Result<std::unique_ptr<ComputePort>> probe = OpenComputePort(Client(1));
     if (!probe || ListenAddress().empty()) GTEST_SKIP() << "no RDMA device";
-    Result<std::unique_ptr<MemoryPort>> memory = OpenMemoryPort(MemoryOptions());
+    Serve(MemoryOptions());
+  }
+
+  void Serve(const MemoryPortOptions& options) {
+    Result<std::unique_ptr<MemoryPort>> memory = OpenMemoryPort(options);
     ASSERT_TRUE(memory) << memory.error().ToString();
     memory_ = std::move(memory.value());
     ASSERT_TRUE(memory_->Start(handler_));
@@ -240,6 +245,79 @@ TEST_F(VerbsTest, MoreThanTheSendQueueHolds) {
       ASSERT_EQ(verb.old_value(), expected++);
     }
   }
+}
+
+class OneVerbAtATimeTest : public VerbsTest {
+ protected:
+  void SetUp() override {
+    const Result<std::unique_ptr<ComputePort>> probe = OpenComputePort(Client(1));
+    if (!probe || ListenAddress().empty()) GTEST_SKIP() << "no RDMA device";
+    MemoryPortOptions options = MemoryOptions();
+    options.one_verb_at_a_time = true;
+    Serve(options);
+  }
+  uint64_t doorbells() const { return dynamic_cast<VerbsEndpoint&>(*endpoint_).doorbells(); }
+};
+
+TEST_F(VerbsTest, ABatchCostsOneDoorbell) {
+  InlineBatch<3> batch(kServer);
+  for (uint32_t i = 0; i < 3; ++i) {
+    batch.Add(Verb::FetchAdd(Space::kLockTable, 0, 1, buffer_.address(i * 8)));
+  }
+  Run(batch);
+  EXPECT_EQ(batch.status(), VerbStatus::kSuccess);
+  EXPECT_EQ(dynamic_cast<VerbsEndpoint&>(*endpoint_).doorbells(), 1u);
+}
+
+TEST_F(OneVerbAtATimeTest, EachVerbCostsADoorbellAndKeepsItsPlace) {
+  constexpr size_t kBatches = 10;
+  constexpr uint32_t kVerbs = 5;
+  std::vector<std::unique_ptr<InlineBatch<kVerbs>>> batches;
+  Completion completion{kBatches, {}};
+  for (size_t i = 0; i < kBatches; ++i) {
+    auto batch = std::make_unique<InlineBatch<kVerbs>>(kServer);
+    for (uint32_t j = 0; j < kVerbs; ++j) {
+      batch->Add(Verb::FetchAdd(Space::kLockTable, 0, 1, buffer_.address((i * kVerbs + j) * 8)));
+    }
+    batch->completion = &completion;
+    endpoint_->Post(*batch);
+    batches.push_back(std::move(batch));
+    EXPECT_EQ(doorbells(), 1u) << "posted without waiting";
+  }
+  while (completion.remaining != 0) endpoint_->Poll();
+  EXPECT_EQ(doorbells(), kBatches * kVerbs);
+  uint64_t expected = 0;
+  for (const auto& batch : batches) {
+    ASSERT_EQ(batch->status(), VerbStatus::kSuccess);
+    for (const Verb& verb : batch->verbs()) ASSERT_EQ(verb.old_value(), expected++);
+  }
+}
+
+TEST_F(OneVerbAtATimeTest, WhatIsBehindAFailureIsNeverPosted) {
+  const LocalAddress local = buffer_.address();
+  InlineBatch<4> batch(kServer);
+  batch.Add(Verb::FetchAdd(Space::kLockTable, 0, 5, local));
+  batch.Add(Verb::FetchAdd(Space::kLockTable, kLockTableBytes, 5, local + 64));
+  batch.Add(Verb::FetchAdd(Space::kLockTable, 0, 7, local + 128));
+  InlineBatch<1> behind(kServer);
+  behind.Add(Verb::FetchAdd(Space::kLockTable, 0, 9, local + 192));
+  Completion completion{2, {}};
+  batch.completion = behind.completion = &completion;
+  endpoint_->Post(batch);
+  endpoint_->Post(behind);
+  while (completion.remaining != 0) endpoint_->Poll();
+  EXPECT_EQ(batch.verbs()[0].status, VerbStatus::kSuccess);
+  EXPECT_EQ(batch.verbs()[1].status, VerbStatus::kRemoteAccess);
+  EXPECT_EQ(batch.verbs()[2].status, VerbStatus::kFlushed);
+  EXPECT_EQ(behind.status(), VerbStatus::kFlushed);
+  EXPECT_EQ(doorbells(), 2u);
+  const Status reconnected = endpoint_->Reconnect(kServer);
+  ASSERT_TRUE(reconnected) << reconnected.error().ToString();
+  InlineBatch<1> after(kServer);
+  after.Add(Verb::FetchAdd(Space::kLockTable, 0, 0, local));
+  Run(after);
+  EXPECT_EQ(after.status(), VerbStatus::kSuccess);
+  EXPECT_EQ(after.verbs()[0].old_value(), 5u);
 }
 
 TEST_F(VerbsTest, AnswersControlCallsInOrder) {

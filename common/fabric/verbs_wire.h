@@ -22,7 +22,7 @@ namespace gossamer::verbs {
 static_assert(std::endian::native == std::endian::little);
 
 inline constexpr uint32_t kProtocolMagic = 0x52534f47;  // "GOSR"
-inline constexpr uint16_t kProtocolVersion = 1;
+inline constexpr uint16_t kProtocolVersion = 2;
 
 enum class RequestKind : uint16_t {
   kProbe = 0,   // Answered by a reject with kNone: is anybody there, and who?
@@ -65,8 +65,10 @@ struct ServerInfo {
   uint64_t connection_id = 0;  // This connection's name in a later `replaces`.
   RemoteMemory region;
   RemoteMemory lock_table;
+  uint32_t verbs_at_once = 0;  // that a queue pair may have under way; 0: as many as it holds
+  uint32_t unused = 0;
 };
-static_assert(sizeof(ServerInfo) == 72);
+static_assert(sizeof(ServerInfo) == 80);
 static_assert(offsetof(ServerInfo, region) == 24);
 static_assert(sizeof(ServerInfo) <= 148, "private data of a reject");
 
