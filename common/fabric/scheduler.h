@@ -9,6 +9,7 @@
 #include <coroutine>
 #include <cstdint>
 #include <queue>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -35,7 +36,9 @@ class Scheduler {
     Drive(std::move(task));
   }
 
-  // One round of completions and timers. Returns whether anything happened.
+  // One round of completions and timers. Returns whether anything happened. After many rounds in which
+  // nothing did, each lets other threads have the processor: where there are fewer of them than threads
+  // that poll, what is waited for may need it (SoftRoCE, or the holder of a lock).
   bool RunOnce() {
     bool progress = endpoint_.Poll() != 0;
     if (!timers_.empty()) {
@@ -47,6 +50,8 @@ class Scheduler {
         progress = true;
       }
     }
+    idle_rounds_ = progress ? 0 : idle_rounds_ + 1;
+    if (idle_rounds_ > kIdleRounds) std::this_thread::yield();
     return progress;
   }
 
@@ -80,6 +85,9 @@ class Scheduler {
   }
 
  private:
+  // Some microseconds: longer than a round trip on hardware.
+  static constexpr uint32_t kIdleRounds = 256;
+
   struct Timer {
     Clock::time_point due;
     std::coroutine_handle<> waiter;
@@ -99,6 +107,7 @@ class Scheduler {
 
   Endpoint& endpoint_;
   size_t running_ = 0;
+  uint32_t idle_rounds_ = 0;
   std::priority_queue<Timer> timers_;
 };
 
