@@ -23,7 +23,6 @@ class Loader {
          const std::function<void(const LoadError&)>& skipped)
       : store_(store),
         options_(options),
-        stop_(stop),
         skipped_(skipped),
         reader_(file.fd(), MaxLineBytes(store.parameters()), &stop),
         shared_{stop},
@@ -154,7 +153,6 @@ class Loader {
 
   Store& store_;
   const LoadOptions& options_;
-  const Stop& stop_;
   const std::function<void(const LoadError&)>& skipped_;
   LineReader reader_;
   LoadShared shared_;
