@@ -44,6 +44,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(gossamer_options INTERFACE -Wno-maybe-uninitialized -Wno-array-bounds
                          -Wno-stringop-overflow -Wno-stringop-overread -Wno-restrict -Wno-mismatched-new-delete)
 endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  # std::stable_sort of libstdc++ 12 uses a function that it deprecates itself.
+  target_compile_options(gossamer_options INTERFACE -Wno-deprecated-declarations)
+endif()
 if(MOLD)
   target_link_options(gossamer_options INTERFACE -fuse-ld=mold)
 endif()
