@@ -10,9 +10,9 @@
 
 #include "common/human.h"
 #include "common/program/flags_main.h"
+#include "common/program/stop.h"
 #include "compute/bench/plan.h"
 #include "compute/bench/report.h"
-#include "compute/cli/stop.h"
 
 DEFINE_string(workload, "c", "what to do: a, b, c, d, e or f, the core workloads of YCSB");
 DEFINE_string(phase, "both", "load (put the records), run (the workload on them) or both");
@@ -180,8 +180,8 @@ int Main(int argc, char** argv) {
     return UsageError(kProgram, "--local opens a store of its own: leave out --" + flag);
   }
 
-  cli::Stop stop;
-  const cli::StopOnSignals stop_on_signals(stop);
+  Stop stop;
+  const StopOnSignals stop_on_signals(stop);
   plan.runner.should_stop = [&stop] { return stop.raised(); };
   const Result<std::unique_ptr<Store>> store =
       plan.local ? Store::OpenLocal(*plan.local) : Store::Open(plan.open);

@@ -13,8 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include "common/program/stop.h"
 #include "compute/cli/load.h"
-#include "compute/cli/stop.h"
 #include "gossamer/store.h"
 
 namespace gossamer::cli {

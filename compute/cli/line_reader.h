@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "common/program/stop.h"
 #include "common/status.h"
-#include "compute/cli/stop.h"
 
 namespace gossamer::cli {
 

@@ -15,8 +15,8 @@
 #include <optional>
 #include <string>
 
+#include "common/program/stop.h"
 #include "compute/cli/line_reader.h"
-#include "compute/cli/stop.h"
 #include "gossamer/store.h"
 
 namespace gossamer::cli {

@@ -15,9 +15,9 @@
 #include <thread>
 #include <vector>
 
+#include "common/program/stop.h"
 #include "compute/cli/load.h"
 #include "compute/cli/load_line.h"
-#include "compute/cli/stop.h"
 #include "gossamer/store.h"
 
 namespace gossamer::cli {

@@ -9,11 +9,11 @@
 
 #include "common/program/flags_main.h"
 #include "common/program/size_text.h"
+#include "common/program/stop.h"
 #include "compute/cli/command.h"
 #include "compute/cli/help.h"
 #include "compute/cli/repl.h"
 #include "compute/cli/report.h"
-#include "compute/cli/stop.h"
 #include "gossamer/store.h"
 
 DEFINE_string(

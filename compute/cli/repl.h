@@ -13,8 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include "common/program/stop.h"
 #include "common/status.h"
-#include "compute/cli/stop.h"
 
 namespace gossamer::cli {
 

@@ -1,4 +1,4 @@
-#include "compute/cli/stop.h"
+#include "common/program/stop.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstdlib>
 
-namespace gossamer::cli {
+namespace gossamer {
 namespace {
 
 // A signal handler takes no argument, so this is the one place where it finds its Stop.
@@ -63,4 +63,4 @@ StopOnSignals::~StopOnSignals() {
   handler_target.store(nullptr);
 }
 
-}  // namespace gossamer::cli
+}  // namespace gossamer

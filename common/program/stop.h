@@ -1,12 +1,15 @@
 // Ctrl-C and SIGTERM, turned into something that loops can look at and reads can wait on.
+//
+// Thread-safety: `Raise` may be called from a signal handler, all else by any thread. Cost: looking is
+// one relaxed load; a Stop owns a pipe.
 #pragma once
 
 #include <atomic>
 #include <csignal>
 
-namespace gossamer::cli {
+namespace gossamer {
 
-// A request to stop. `Raise` may be called from a signal handler; all else by any thread.
+// A request to stop.
 class Stop {
  public:
   Stop();
@@ -45,4 +48,4 @@ class StopOnSignals {
   struct sigaction old_terminate_ = {};
 };
 
-}  // namespace gossamer::cli
+}  // namespace gossamer
