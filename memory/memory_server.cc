@@ -7,6 +7,7 @@
 #include "common/fabric/server_probe.h"
 #include "common/human.h"
 #include "common/process.h"
+#include "common/random_id.h"
 #include "memory/available_memory.h"
 #include "memory/region_header.h"
 

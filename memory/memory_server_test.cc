@@ -10,6 +10,7 @@
 #include "common/embedded_memory.h"
 #include "common/fabric/server_probe.h"
 #include "common/process.h"
+#include "common/random_id.h"
 
 namespace gossamer {
 namespace {

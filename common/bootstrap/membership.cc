@@ -3,10 +3,11 @@
 #include <glog/logging.h>
 
 #include <algorithm>
-#include <random>
+#include <sstream>
 #include <thread>
 
 #include "common/process.h"
+#include "common/random_id.h"
 
 namespace gossamer {
 namespace {
@@ -135,13 +136,6 @@ void LogLostStore(const StoreRecord& record, const LivenessProbe& probe,
 }
 
 }  // namespace
-
-uint64_t RandomId() {
-  std::random_device random;
-  uint64_t id = 0;
-  while (id == 0) id = uint64_t{random()} << 32 | random();
-  return id;
-}
 
 Result<Joined> JoinStore(Bootstrap& bootstrap, const JoinOptions& options,
                          const LivenessProbe& probe, const BringUp& bring_up) {

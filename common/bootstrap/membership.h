@@ -95,6 +95,4 @@ Error ServerUnreachable(const StoreRecord& record, const MemberRecord& member, L
 // On shm all servers run on this machine, so that another boot is death too.
 Liveness JudgeSilence(const StoreRecord& record, const MemberRecord& member);
 
-uint64_t RandomId();  // never 0
-
 }  // namespace gossamer

@@ -1,11 +1,10 @@
 #include "common/bootstrap/memcached.h"
 
 #include <libmemcached/memcached.h>
-#include <unistd.h>
 
-#include <random>
 #include <thread>
 
+#include "common/random_id.h"
 #include "proto/store_record.h"
 
 namespace gossamer {
@@ -178,9 +177,7 @@ class MemcachedBootstrap final : public Bootstrap {
   Result<std::unique_ptr<JoinLock>> LockForJoin(const std::string& store,
                                                 milliseconds patience) override {
     BOOST_OUTCOME_TRY(CheckStoreName(store));
-    std::random_device random;
-    const std::string token =
-        std::to_string(getpid()) + "-" + std::to_string(random()) + std::to_string(random());
+    const std::string token = std::to_string(RandomId());
     const auto deadline = steady_clock::now() + patience;
     while (true) {
       BOOST_OUTCOME_TRY(locked, items_.Swap(JoinKey(store), "", token, kJoinLockSeconds));

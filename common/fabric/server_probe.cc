@@ -2,6 +2,8 @@
 
 #include <thread>
 
+#include "common/random_id.h"
+
 namespace gossamer {
 namespace {
 

@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <system_error>
 
+#include "common/huge_pages.h"
+
 namespace gossamer::shm {
 
 std::string ErrnoText(const std::string& what) {
@@ -39,7 +41,6 @@ Result<Mapping> Mapping::OfFile(const UniqueFd& file) {
 }
 
 Result<Mapping> Mapping::Anonymous(size_t bytes) {
-  constexpr size_t kHugePageBytes = size_t{2} << 20;
   const size_t slack = bytes >= kHugePageBytes ? kHugePageBytes : 0;
   void* data =
       ::mmap(nullptr, bytes + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -1,18 +1,19 @@
 #include "common/fabric/shm_memory.h"
 
 #include <sys/mman.h>
-#include <sys/random.h>
 
 #include <bit>
 #include <fstream>
 #include <mutex>
 #include <unordered_map>
 
+#include "common/huge_pages.h"
+#include "common/random_id.h"
+
 namespace gossamer::shm {
 namespace {
 
 constexpr uint64_t kPageBytes = 4096;
-constexpr uint64_t kHugePageBytes = uint64_t{2} << 20;
 
 uint64_t RoundUp(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
@@ -115,14 +116,6 @@ Result<Pages> NewPages(const char* name, uint64_t bytes, const MemoryPortOptions
                                  : NamedPages(name, bytes, options.huge_pages);
 }
 
-uint64_t RandomToken() {
-  uint64_t token = 0;
-  while (token == 0) {
-    if (::getrandom(&token, sizeof token, 0) != sizeof token) token = 0;
-  }
-  return token;
-}
-
 }  // namespace
 
 Result<std::shared_ptr<SharedMemory>> SharedMemory::Create(const MemoryPortOptions& options) {
@@ -138,7 +131,7 @@ Result<std::shared_ptr<SharedMemory>> SharedMemory::Create(const MemoryPortOptio
   BOOST_OUTCOME_TRY(region, NewPages("gossamer-region", options.region_bytes, options));
   BOOST_OUTCOME_TRY(lock_table, NewPages("gossamer-lock-table", options.lock_table_bytes, options));
   std::shared_ptr<SharedMemory> memory(new SharedMemory);
-  memory->token_ = RandomToken();
+  memory->token_ = RandomId();
   memory->views_ = {SpaceView{region.mapping.data(), options.region_bytes},
                     SpaceView{lock_table.mapping.data(), options.lock_table_bytes}};
   memory->region_ = std::move(region.mapping);

@@ -1,8 +1,9 @@
 #include "common/fabric/verbs_memory_port.h"
 
 #include <algorithm>
-#include <random>
 #include <vector>
+
+#include "common/random_id.h"
 
 namespace gossamer::verbs {
 namespace {
@@ -26,13 +27,6 @@ Error BindError(const SocketAddress& address, int error) {
     default:
       return MakeError(Code::kInvalidArgument, "listening on " + text + ": " + ErrnoText(error));
   }
-}
-
-uint64_t RandomId() {
-  std::random_device random;
-  uint64_t id = 0;
-  while (id == 0) id = uint64_t{random()} << 32 | random();
-  return id;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "common/huge_pages.h"
 #include "common/human.h"
 #include "common/program/size_text.h"
 #include "compute/bench/keys.h"
@@ -17,7 +18,6 @@ constexpr uint64_t kMaxBatch = 65'536;
 constexpr uint64_t kMaxRecords = uint64_t{1} << 40;
 constexpr uint64_t kMaxOperations = uint64_t{1} << 50;
 constexpr uint64_t kMaxInserts = uint64_t{1} << 33;  // RecordIds keeps a bit for each
-constexpr uint64_t kHugePage = uint64_t{2} << 20;
 
 Error Wrong(const std::string& sentence) { return MakeError(Code::kInvalidArgument, sentence); }
 
@@ -118,7 +118,8 @@ uint64_t MemoryFor(uint64_t records, uint32_t key_bytes, uint32_t value_bytes) {
   // A block that is replaced waits a second before it is used again.
   const uint64_t blocks = is_block ? records * BlockBytes(value_bytes) * 2 : 0;
   constexpr uint64_t kAtLeast = uint64_t{128} << 20;
-  return (kAtLeast + nodes + nodes / 10 + blocks + kHugePage - 1) / kHugePage * kHugePage;
+  return (kAtLeast + nodes + nodes / 10 + blocks + kHugePageBytes - 1) / kHugePageBytes *
+         kHugePageBytes;
 }
 
 Result<Plan> MakePlan(const FlagValues& flags) {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/fabric/server_probe.h"
+#include "common/random_id.h"
 #include "compute/tree/check.h"
 #include "compute/tree/control_client.h"
 #include "compute/tree/open_session.h"
