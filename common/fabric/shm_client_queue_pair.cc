@@ -104,7 +104,7 @@ void ClientQueuePair::Post(ControlCall& call) {
 void ClientQueuePair::SendCalls() {
   while (state_ == State::kWorking && !unsent_.empty() &&
          next_sequence_ - replies_received_ < kMaxCallsInFlight) {
-    const ControlCall& request = *unsent_.first();
+    const ControlCall& request = unsent_.front();
     Call call;
     call.sequence = next_sequence_;
     call.bytes = std::min<uint32_t>(request.request_bytes, kMaxControlBytes);
@@ -130,11 +130,11 @@ void ClientQueuePair::PollCalls(bool check_peer, IntrusiveQueue<ControlCall>& en
   }
   if (state_ != State::kWorking) {
     while (!sent_.empty()) {
-      sent_.first()->status = VerbStatus::kUnknown;
+      sent_.front().status = VerbStatus::kUnknown;
       ended.Push(sent_.Pop());
     }
     while (!unsent_.empty()) {
-      unsent_.first()->status = VerbStatus::kFlushed;
+      unsent_.front().status = VerbStatus::kFlushed;
       ended.Push(unsent_.Pop());
     }
   }
@@ -171,7 +171,7 @@ void ClientQueuePair::EndOverdueCalls(IntrusiveQueue<ControlCall>& ended) {
   const Clock::time_point now = Clock::now();
   while (!sent_.empty() && now - sent_at_[first_sequence_ % kMaxCallsInFlight] > timeout_) {
     ++first_sequence_;
-    sent_.first()->status = VerbStatus::kUnknown;
+    sent_.front().status = VerbStatus::kUnknown;
     ended.Push(sent_.Pop());
   }
 }

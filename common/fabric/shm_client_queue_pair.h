@@ -11,38 +11,11 @@
 #include <cstdint>
 
 #include "common/fabric/fabric.h"
+#include "common/fabric/intrusive_queue.h"
 #include "common/fabric/shm_compute_port.h"
 #include "common/fabric/shm_queue_pair.h"
 
 namespace gossamer::shm {
-
-// A first-in-first-out list of what has a `next`.
-template <typename T>
-class IntrusiveQueue {
- public:
-  bool empty() const { return first_ == nullptr; }
-  T* first() const { return first_; }
-  void Push(T& item) {
-    item.next = nullptr;
-    (last_ == nullptr ? first_ : last_->next) = &item;
-    last_ = &item;
-  }
-  T& Pop() {
-    T& item = *first_;
-    first_ = item.next;
-    if (first_ == nullptr) last_ = nullptr;
-    return item;
-  }
-  // Takes all there is, linked by `next`.
-  T* Take() {
-    last_ = nullptr;
-    return std::exchange(first_, nullptr);
-  }
-
- private:
-  T* first_ = nullptr;
-  T* last_ = nullptr;
-};
 
 class ClientQueuePair {
  public:

@@ -9,21 +9,6 @@ void SetStatus(Batch& batch, VerbStatus status) {
   for (Verb& verb : batch.verbs()) verb.status = status;
 }
 
-// Completes what is linked from `first` on. Each may be gone, and more posted, once its waiter ran.
-template <typename Posted>
-size_t CompleteAll(Posted* first) {
-  size_t count = 0;
-  while (first != nullptr) {
-    Completion* const completion = first->completion;
-    first = first->next;
-    ++count;
-    if (completion != nullptr && --completion->remaining == 0 && completion->waiter) {
-      completion->waiter.resume();
-    }
-  }
-  return count;
-}
-
 }  // namespace
 
 void ShmEndpoint::Post(Batch& batch) {
@@ -48,17 +33,17 @@ size_t ShmEndpoint::Poll() {
   // First, so that a lost server is known before verbs are performed on what it leaves behind.
   size_t completed = 0;
   if (calls_outstanding_ != 0 || check_peer) completed += PollCalls(check_peer);
-  completed += CompleteAll(flushed_.Take());
-  // After the resumptions above, that what they flush or post to is taken in a later Poll or in
-  // order.
-  Batch* const batches = posted_.Take();
+  completed += CompleteAll(flushed_.TakeAll());
+  // Taken after the resumptions above, so that what they post joins the end, in order.
+  const IntrusiveQueue<Batch> batches = posted_.TakeAll();
   Perform(batches);
   return completed + CompleteAll(batches);
 }
 
-void ShmEndpoint::Perform(Batch* first) {
+void ShmEndpoint::Perform(const IntrusiveQueue<Batch>& batches) {
+  if (batches.empty()) return;
   ClientQueuePair* entered = nullptr;
-  for (Batch* batch = first; batch != nullptr; batch = batch->next) {
+  for (Batch* batch = &batches.front(); batch != nullptr; batch = batch->next) {
     ClientQueuePair* const queue_pair = Find(batch->server());
     if (queue_pair == nullptr) {
       SetStatus(*batch, VerbStatus::kFlushed);
@@ -83,7 +68,7 @@ size_t ShmEndpoint::PollCalls(bool check_peer) {
       queue_pair->PollCalls(check_peer, ended_calls_);
     }
   }
-  const size_t completed = CompleteAll(ended_calls_.Take());
+  const size_t completed = CompleteAll(ended_calls_.TakeAll());
   calls_outstanding_ -= static_cast<uint32_t>(completed);
   return completed;
 }

@@ -46,8 +46,7 @@ class ShmEndpoint final : public Endpoint {
     const size_t index = ToInteger(server);
     return index < queue_pairs_.size() ? queue_pairs_[index].get() : nullptr;
   }
-  // Performs the batches from `first` on.
-  void Perform(Batch* first);
+  void Perform(const IntrusiveQueue<Batch>& batches);
   size_t PollCalls(bool check_peer);
   // Completes as kFlushed, in the next Poll, what was posted to `server` so far.
   void FlushPosted(ServerId server);

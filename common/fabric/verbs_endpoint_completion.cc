@@ -153,21 +153,13 @@ void VerbsEndpoint::Finish(ControlCall& call, VerbStatus status) {
   finished_calls_.Push(call);
 }
 
-// Resumed coroutines post again, and may end their batches' lives: nothing here is touched after.
-// What they finish at once (on a broken queue pair) is for the next `Poll`.
+// Both are taken before anything is resumed: what coroutines finish at once (on a broken queue pair)
+// is for the next `Poll`.
 size_t VerbsEndpoint::Resume() {
-  size_t count = 0;
-  const auto tell = [&count](Completion* completion) {
-    ++count;
-    if (completion != nullptr && --completion->remaining == 0 && completion->waiter) {
-      completion->waiter.resume();
-    }
-  };
-  IntrusiveQueue<Batch> batches = finished_.TakeAll();
-  IntrusiveQueue<ControlCall> calls = finished_calls_.TakeAll();
-  while (!batches.empty()) tell(batches.Pop().completion);
-  while (!calls.empty()) tell(calls.Pop().completion);
-  return count;
+  const IntrusiveQueue<Batch> batches = finished_.TakeAll();
+  const IntrusiveQueue<ControlCall> calls = finished_calls_.TakeAll();
+  const size_t completed = CompleteAll(batches);
+  return completed + CompleteAll(calls);
 }
 
 // ---- Failing

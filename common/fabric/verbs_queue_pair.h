@@ -16,41 +16,10 @@
 #include <vector>
 
 #include "common/fabric/fabric.h"
+#include "common/fabric/intrusive_queue.h"
 #include "common/fabric/verbs_connect.h"
 
 namespace gossamer::verbs {
-
-// A queue through the `next` pointers of its items: never allocates.
-template <typename T>
-class IntrusiveQueue {
- public:
-  bool empty() const { return head_ == nullptr; }
-  T& front() const { return *head_; }
-  void Push(T& item) {
-    item.next = nullptr;
-    if (head_ == nullptr) {
-      head_ = &item;
-    } else {
-      tail_->next = &item;
-    }
-    tail_ = &item;
-  }
-  T& Pop() {
-    T& item = *head_;
-    head_ = item.next;
-    return item;
-  }
-  // Moves everything out.
-  IntrusiveQueue TakeAll() {
-    IntrusiveQueue all = *this;
-    head_ = tail_ = nullptr;
-    return all;
-  }
-
- private:
-  T* head_ = nullptr;
-  T* tail_ = nullptr;
-};
 
 struct QueuePair;
 
