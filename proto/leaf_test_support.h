@@ -1,4 +1,4 @@
-// Entries that own their bytes, random ones among them, and images of units.
+// Entries that own their bytes, random ones among them, and images of units and leaves.
 #pragma once
 
 #include <map>
@@ -101,6 +101,76 @@ struct UnitImage {
   }
   std::optional<GroupView> Parse(const Bytes& image) const {
     return GroupView::Parse(image, leaf, number);
+  }
+};
+
+inline constexpr RemotePtr kLeaf(ServerId{3}, 0x12300, 7);
+inline constexpr RemotePtr kSibling(ServerId{3}, 0x45600, 1);
+
+// What a whole leaf is written from and read as.
+struct LeafImage {
+  uint32_t node_bytes = 1024;
+  RemotePtr leaf = kLeaf;
+  NodeVersion version{9};
+  std::string low{};
+  HighFence high{};
+  RemotePtr sibling = kSibling;
+
+  LeafGeometry geometry() const { return LeafGeometry(node_bytes); }
+  std::optional<Bytes> TryEncode(std::span<const Entry> entries, uint64_t* hint = nullptr) const {
+    Bytes image(node_bytes, std::byte{0xee});
+    const LeafContent content{version, low, high, sibling, entries};
+    if (!EncodeLeaf(image, leaf, geometry(), content, hint)) return std::nullopt;
+    return image;
+  }
+  std::optional<LeafView> Parse(std::span<const std::byte> image) const {
+    return LeafView::Parse(image, leaf, geometry());
+  }
+  std::optional<TrailerView> ParseTrailer(std::span<const std::byte> trailer) const {
+    return TrailerView::Parse(trailer, leaf, geometry());
+  }
+  Bytes Unit(const Bytes& image, uint32_t unit) const {
+    const auto at = image.begin() + geometry().unit_offset(unit);
+    return {at, at + geometry().unit_bytes()};
+  }
+  Bytes Trailer(const Bytes& image) const {
+    return {image.begin() + geometry().trailer_offset(), image.end()};
+  }
+};
+
+class LeafTest : public SeededTest {
+ protected:
+  StoreParameters RandomParameters() {
+    for (;;) {
+      const StoreParameters p{kMinNodeBytes << random.Below(5),
+                              static_cast<uint16_t>(random.Between(1, kMaxKeyBytes)),
+                              static_cast<uint16_t>(random.Below(kMaxInlineValueBytes + 1))};
+      if (IsStorable(p)) return p;
+    }
+  }
+  LeafImage RandomLeaf(uint32_t node_bytes) {
+    LeafImage leaf;
+    leaf.node_bytes = node_bytes;
+    leaf.leaf = RemotePtr::FromWord(random.Word());
+    leaf.version = NodeVersion{static_cast<uint32_t>(random.Word())};
+    leaf.low = random.String(random.Below(kMaxKeyBytes + 1));
+    leaf.high = RandomFence(random);
+    leaf.sibling = RemotePtr::FromWord(random.Word());
+    return leaf;
+  }
+  // Entries in random order, as many as went in one by one.
+  Content Fill(const LeafImage& leaf, const Shape& shape) {
+    Content content;
+    for (int failures = 0; failures < 4;) {
+      Content larger = content;
+      larger.insert_or_assign(shape.Key(random), shape.Value(random));
+      if (larger.size() == content.size() || !leaf.TryEncode(EntriesOf(larger))) {
+        ++failures;
+      } else {
+        content = std::move(larger);
+      }
+    }
+    return content;
   }
 };
 

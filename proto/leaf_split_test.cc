@@ -1,0 +1,171 @@
+// That a split always leaves room: the argument of LAYOUT.md, "Why a split always leaves room", step by
+// step.
+#include <algorithm>
+#include <set>
+
+#include "proto/leaf_test_support.h"
+
+namespace gossamer {
+namespace {
+
+using test::Bytes;
+using test::Content;
+using test::EntriesOf;
+using test::LeafImage;
+using test::LeafTest;
+using test::Shape;
+using test::Stored;
+
+// Any two entries fit, whatever the fences.
+TEST_F(LeafTest, AnyTwoEntriesFit) {
+  for (int i = 0; i < 5000; ++i) {
+    const StoreParameters p = RandomParameters();
+    LeafImage leaf = RandomLeaf(p.node_bytes);
+    leaf.high = HighFence::At(random.String(p.max_key_bytes));
+    Content content;
+    while (content.size() < 2) {
+      content[random.String(p.max_key_bytes)] =
+          random.OneIn(4) ? test::StoredBlock(random.Word(), 1, 2)
+                          : test::Stored{random.String(random.OneIn(2) ? p.inline_value_bytes : 0)};
+    }
+    ASSERT_TRUE(leaf.TryEncode(EntriesOf(content)).has_value())
+        << p.node_bytes << " " << p.max_key_bytes << " " << p.inline_value_bytes;
+  }
+}
+
+// What is left of a leaf when entries are taken out fits again, if the entries come in the order of
+// LeafView::AppendTo: those of the home groups before those of the overflow group.
+TEST_F(LeafTest, PartsOfALeafFitInTheOrderOfItsUnits) {
+  for (int i = 0; i < 500; ++i) {
+    const StoreParameters p = RandomParameters();
+    LeafImage leaf = RandomLeaf(p.node_bytes);
+    const Content content = Fill(leaf, Shape::Any(random, p));
+    std::vector<Entry> shuffled = EntriesOf(content);
+    for (size_t j = shuffled.size(); j > 1; --j) {
+      std::swap(shuffled[j - 1], shuffled[random.Below(static_cast<uint32_t>(j))]);
+    }
+    const auto image = leaf.TryEncode(shuffled);
+    if (!image) continue;  // in this order it does not fit: nothing to take entries out of
+    std::vector<Entry> entries;
+    const auto view = leaf.Parse(*image);
+    view->AppendTo(entries);
+    for (int j = 0; j < 50; ++j) {
+      std::vector<Entry> part;
+      const uint32_t rarity = random.Between(2, 30);
+      for (const Entry& entry : entries) {
+        if (!random.OneIn(rarity)) part.push_back(entry);
+      }
+      ASSERT_TRUE(leaf.TryEncode(part).has_value());
+    }
+  }
+}
+
+struct Halves {
+  std::string separator;
+  Bytes left;
+  Bytes right;
+};
+
+// Splits as the tree does: at the key nearest the median for which both halves fit.
+std::optional<Halves> Split(const LeafImage& leaf, const Bytes& image) {
+  std::vector<Entry> stored;
+  const auto view = leaf.Parse(image);
+  view->AppendTo(stored);
+  std::vector<KeyView> keys;
+  for (const Entry& entry : stored) keys.push_back(entry.key);
+  std::ranges::sort(keys);
+  std::vector<size_t> cuts;
+  for (size_t cut = 1; cut < keys.size(); ++cut) cuts.push_back(cut);
+  const auto distance = [&](size_t cut) {
+    return std::max(2 * cut, keys.size()) - std::min(2 * cut, keys.size());
+  };
+  std::ranges::sort(cuts, {}, distance);
+  for (const size_t cut : cuts) {
+    const std::string separator(Separator(keys[cut - 1], keys[cut]));
+    std::vector<Entry> left;
+    std::vector<Entry> right;
+    for (const Entry& entry : stored) (entry.key < separator ? left : right).push_back(entry);
+    LeafImage left_leaf = leaf;
+    left_leaf.high = HighFence::At(separator);
+    LeafImage right_leaf = leaf;
+    right_leaf.low = separator;
+    const auto left_image = left_leaf.TryEncode(left);
+    const auto right_image = right_leaf.TryEncode(right);
+    if (left_image && right_image) return Halves{separator, *left_image, *right_image};
+  }
+  return std::nullopt;
+}
+
+// Inserts an entry into a full leaf: splits until it fits. Returns the number of splits, or -1.
+int SplitUntilItFits(LeafImage leaf, Bytes image, const std::string& key,
+                     const test::Stored& value) {
+  for (int splits = 0;; ++splits) {
+    std::vector<Entry> entries;
+    const auto view = leaf.Parse(image);
+    view->AppendTo(entries);
+    entries.push_back({key, value.bytes, value.is_block});
+    if (leaf.TryEncode(entries)) return splits;
+    const auto halves = Split(leaf, image);
+    if (!halves) return -1;
+    if (key < halves->separator) {
+      leaf.high = HighFence::At(halves->separator);
+      image = halves->left;
+    } else {
+      leaf.low = halves->separator;
+      image = halves->right;
+    }
+  }
+}
+
+TEST_F(LeafTest, LeavesOfGreatestEntriesSplitUntilTheNewEntryFits) {
+  for (int i = 0; i < 2000; ++i) {
+    const StoreParameters p = RandomParameters();
+    LeafImage leaf = RandomLeaf(p.node_bytes);
+    leaf.high = random.OneIn(2) ? HighFence() : HighFence::At(std::string(p.max_key_bytes, '\xff'));
+    Shape shape{.max_key = p.max_key_bytes, .max_value = p.inline_value_bytes};
+    shape.uniform_keys = shape.uniform_values = true;
+    // Equal but for their last bytes: separators as long as the keys.
+    const std::string common = random.String(p.max_key_bytes - 1u);
+    Content content;
+    test::Stored value = shape.Value(random);
+    std::string rejected;
+    for (int j = 0; j < 256; ++j) {
+      const std::string key = common + static_cast<char>(random.Below(256));
+      Content larger = content;
+      larger[key] = value;
+      if (!leaf.TryEncode(EntriesOf(larger))) {
+        rejected = key;
+        break;
+      }
+      content = std::move(larger);
+    }
+    if (rejected.empty()) continue;
+    const int splits = SplitUntilItFits(leaf, *leaf.TryEncode(EntriesOf(content)), rejected, value);
+    ASSERT_GE(splits, 1) << p.node_bytes << " " << p.max_key_bytes << " " << p.inline_value_bytes;
+    ASSERT_LE(splits, 4);
+  }
+}
+
+TEST_F(LeafTest, LeavesOfAnyEntriesSplitUntilTheNewEntryFits) {
+  int most = 0;
+  for (int i = 0; i < 2000; ++i) {
+    const StoreParameters p = RandomParameters();
+    LeafImage leaf = RandomLeaf(p.node_bytes);
+    leaf.high = random.OneIn(2) ? HighFence() : HighFence::At(random.String(p.max_key_bytes));
+    const Shape shape = Shape::Any(random, p);
+    const Content content = Fill(leaf, shape);
+    // The worst that can come: an entry of greatest size.
+    std::string key = random.String(p.max_key_bytes);
+    if (content.contains(key)) continue;
+    const auto image = leaf.TryEncode(EntriesOf(content));
+    const int splits =
+        SplitUntilItFits(leaf, *image, key, test::Stored{random.String(p.inline_value_bytes)});
+    ASSERT_GE(splits, 0) << p.node_bytes << " " << p.max_key_bytes << " " << p.inline_value_bytes;
+    most = std::max(most, splits);
+  }
+  RecordProperty("most_splits", most);
+  EXPECT_LE(most, 8);
+}
+
+}  // namespace
+}  // namespace gossamer
