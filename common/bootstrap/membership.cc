@@ -15,8 +15,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr milliseconds kJoinPatience{
-    60'000};  // Others may probe, or have died with memcached's lock.
+// Others may probe, or have died with memcached's lock.
+constexpr milliseconds kJoinPatience{60'000};
 constexpr milliseconds kFindInterval{50};
 constexpr int kMaxAttempts = 64;
 
@@ -143,8 +143,7 @@ Result<Joined> JoinStore(Bootstrap& bootstrap, const JoinOptions& options,
   std::unique_ptr<JoinLock> lock;
   Snapshot before;
   Verdict verdict = Verdict::kAbsent;
-  // Dead servers are asked for before the lock is taken, as that may last longer than the lock
-  // does.
+  // Servers are asked before the lock is taken, as dead ones may outlast the lock.
   for (int attempt = 0; lock == nullptr; ++attempt) {
     if (attempt == kMaxAttempts) {
       return MakeError(Code::kContended,
@@ -166,8 +165,9 @@ Result<Joined> JoinStore(Bootstrap& bootstrap, const JoinOptions& options,
   if (verdict == Verdict::kWhole) {
     record = *before.record;
     if (record.next_server >= kMaxMemoryServers) {
-      return MakeError(Code::kExhausted, Named(options.store, bootstrap) +
-                                             " has had 1024 memory servers, which is the most");
+      return MakeError(Code::kExhausted, Named(options.store, bootstrap) + " has had " +
+                                             std::to_string(kMaxMemoryServers) +
+                                             " memory servers, which is the most");
     }
   } else {
     if (verdict == Verdict::kLost) LogLostStore(*before.record, probe, bootstrap);

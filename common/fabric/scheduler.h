@@ -1,13 +1,14 @@
 // Scheduler: runs the coroutines of one thread over one endpoint.
 //
-// Invariant: every spawned task is resumed only from here, by `Endpoint::Poll` or by its timer, so that
-// tasks of one scheduler never run at the same time. Cost: spawning takes a frame from the pool;
-// nothing else allocates in the steady state. Thread-safety: none; it belongs to its thread.
+// Invariant: every spawned task is resumed only from here, by `Endpoint::Poll` or by its timer, so
+// that tasks of one scheduler never run at the same time. Cost: spawning takes a frame from the
+// pool; nothing else allocates in the steady state. Thread-safety: none; it belongs to its thread.
 #pragma once
 
 #include <chrono>
 #include <coroutine>
 #include <cstdint>
+#include <optional>
 #include <queue>
 #include <thread>
 #include <utility>
@@ -36,9 +37,9 @@ class Scheduler {
     Drive(std::move(task));
   }
 
-  // One round of completions and timers. Returns whether anything happened. After many rounds in which
-  // nothing did, each lets other threads have the processor: where there are fewer of them than threads
-  // that poll, what is waited for may need it (SoftRoCE, or the holder of a lock).
+  // One round of completions and timers. Returns whether anything happened. After many rounds in
+  // which nothing did, each lets other threads have the processor: where there are fewer of them
+  // than threads that poll, what is waited for may need it (SoftRoCE, or the holder of a lock).
   bool RunOnce() {
     bool progress = endpoint_.Poll() != 0;
     if (!timers_.empty()) {
