@@ -18,8 +18,8 @@ struct EmbeddedMemoryOptions {
   StoreParameters parameters;
   uint64_t chunk_bytes = 0;       // 0: chosen from memory_bytes, as `gossamer-memory` does
   uint64_t lock_table_bytes = 0;  // 0: the default of `gossamer-memory`
-  // With one, the server joins the bootstrap's store "default", for clients in this process; without, it is server 0
-  // of a store that nobody else finds. Outlives the server.
+  // With one, the server joins the bootstrap's store "default", for clients in this process;
+  // without, it is server 0 of a store that nobody else finds. Outlives the server.
   Bootstrap* bootstrap = nullptr;
 };
 
@@ -27,7 +27,8 @@ struct EmbeddedMemoryOptions {
 class EmbeddedMemory {
  public:
   virtual ~EmbeddedMemory() = default;
-  // Where a ComputePort of the shm fabric in this process reaches it; as server 0, if there is no bootstrap.
+  // Where a ComputePort of the shm fabric in this process reaches it; as server 0, if there is no
+  // bootstrap.
   virtual std::string address() const = 0;
   // "2 MB pages", or why not.
   virtual std::string memory_description() const = 0;

@@ -51,8 +51,8 @@ class Random {
     return result;
   }
 
-  // Uniform in [0, bound), for bound > 0: Lemire's multiplication. The bias is at most bound /
-  // 2^64.
+  // Uniform in [0, bound), for bound > 0: Lemire's multiplication. Its bias is at most
+  // bound / 2^64.
   constexpr uint64_t Below(uint64_t bound) {
     __extension__ using Wide = unsigned __int128;
     return static_cast<uint64_t>((Wide{Next()} * bound) >> 64);

@@ -1,9 +1,9 @@
 // Status codes, errors and results: how every fallible function of Gossamer reports.
 //
-// `Result<T>` holds a T or an `Error`. Codes are sorted by what the caller can do about them, not by
-// where they arose; the message carries the numbers. No exceptions cross the data path, and an error
-// is logged once, where its cause is known. An `Error` without a message allocates nothing, so that
-// NotFound costs a get no more than a hit does.
+// `Result<T>` holds a T or an `Error`. Codes are sorted by what the caller can do about them, not
+// by where they arose; the message carries the numbers. No exceptions cross the data path, and an
+// error is logged once, where its cause is known. An `Error` without a message allocates nothing,
+// so that NotFound costs a get no more than a hit does.
 #pragma once
 
 #include <boost/outcome/basic_result.hpp>
@@ -20,8 +20,8 @@ enum class Code : uint8_t {
   kNotFound,         // The key (or the thing named) does not exist.
   kAlreadyExists,    // Insert of a key that is there.
   kInvalidArgument,  // The caller's mistake; nothing was done.
-  kExhausted,  // No memory left on any memory server; nothing was done. Add memory, or delete.
-  kContended,  // A lock stayed taken for longer than the bound; nothing was done. Try again.
+  kExhausted,        // No memory left on any memory server; nothing was done. Add some, or delete.
+  kContended,        // A lock stayed taken for longer than the bound; nothing was done. Try again.
   kNodeUnreachable,  // A memory server (or the bootstrap) cannot be reached. Nothing was written.
   kFenced,        // This compute server lost its lease; open the store again. Nothing was written.
   kCorruption,    // Remote bytes fail their checks for good. The message has the pointer.

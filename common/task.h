@@ -1,10 +1,10 @@
 // Task<T>: a lazily started coroutine, and the pool its frames come from.
 //
 // A task starts when it is awaited (or spawned on a scheduler) and runs on one thread from start to
-// end. A child that finishes without suspending returns straight into its parent: the stack is never
-// deeper than the nesting of awaits, whatever the compiler makes of symmetric transfer (which it does
-// not do without optimisation or under sanitizers). A task that suspended resumes its parent when it
-// ends.
+// end. A child that finishes without suspending returns straight into its parent: the stack is
+// never deeper than the nesting of awaits, whatever the compiler makes of symmetric transfer (which
+// it does not do without optimisation or under sanitizers). A task that suspended resumes its
+// parent when it ends.
 //
 // Cost: frames come from thread-local free lists, one for each 64 B of size up to 4 KiB; the steady
 // state allocates nothing. Thread-safety: none; a task belongs to the thread that runs it.

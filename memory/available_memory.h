@@ -6,9 +6,9 @@
 
 namespace gossamer {
 
-// Bytes that one mapping can have without swapping; 0 when `meminfo` does not say. Pages set aside as
-// 2 MB pages are not among what the kernel calls available, and the other way round: with `huge_pages`,
-// the larger of the two.
+// Bytes that one mapping can have without swapping; 0 when `meminfo` does not say. Pages set aside
+// as 2 MB pages are not among what the kernel calls available, and the other way round: with
+// `huge_pages`, the larger of the two.
 uint64_t AvailableBytes(std::istream& meminfo, bool huge_pages);
 
 }  // namespace gossamer

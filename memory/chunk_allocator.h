@@ -4,8 +4,7 @@
 // Memory is handed out as extents and stays with its owner until given back: the server does not
 // know what clients store in it. An extent is
 //   - a rest: what a client gave back unused, or the rest behind the grid, whole, when it is large
-//   enough: the first
-//     one that fits. Rests go first, so that they do not lie about;
+//     enough: the first one that fits. Rests go first, so that they do not lie about;
 //   - else whole chunks side by side, the first that are free.
 // What is handed out has never been used: it is zero. A rest that fills its chunk is a free chunk
 // again.
@@ -70,10 +69,9 @@ class ChunkAllocator {
   const uint64_t heap_bytes_;
   const uint64_t chunk_bytes_;
   uint64_t free_bytes_;
-  std::vector<bool> chunk_is_free_;  // whole chunks of the grid
-  uint64_t first_free_ = 0;          // no chunk before it is free
-  std::map<uint64_t, uint64_t>
-      rests_;  // free, smaller than a chunk, each within one: offset → bytes
+  std::vector<bool> chunk_is_free_;     // whole chunks of the grid
+  uint64_t first_free_ = 0;             // no chunk before it is free
+  std::map<uint64_t, uint64_t> rests_;  // bytes by offset: free, each within a chunk and smaller
   std::map<uint64_t, Extent> extents_;
 };
 

@@ -1,9 +1,11 @@
-// A memory server: a region of DRAM with a lock table, its control service, and its place in a store.
+// A memory server: a region of DRAM with a lock table, its control service, and its place in a
+// store.
 //
-// `Start` brings everything up and returns when clients can find and reach it; the destructor leaves the store and
-// takes everything down. Works alike as a program of its own (main.cc) and inside a compute server's process, there
-// usually without a bootstrap: then it is server 0 of a store that nobody else finds.
-// Thread-safety: `Stop` and the destructor belong to one thread; the rest is constant.
+// `Start` brings everything up and returns when clients can find and reach it; the destructor
+// leaves the store and takes everything down. Works alike as a program of its own (main.cc) and
+// inside a compute server's process, there usually without a bootstrap: then it is server 0 of a
+// store that nobody else finds. Thread-safety: `Stop` and the destructor belong to one thread; the
+// rest is constant.
 #pragma once
 
 #include <memory>
@@ -20,8 +22,8 @@ namespace gossamer {
 
 class MemoryServer {
  public:
-  // `bootstrap`, if any, outlives the server. Errors: InvalidArgument, Exhausted (not that much memory), Unsupported (no
-  // such device), and those of JoinStore; nothing is left behind then.
+  // `bootstrap`, if any, outlives the server. Errors: InvalidArgument, Exhausted (not that much
+  // memory), Unsupported (no such device), and those of JoinStore; nothing is left behind then.
   static Result<std::unique_ptr<MemoryServer>> Start(const MemoryServerOptions& options,
                                                      Bootstrap* bootstrap);
 
@@ -29,8 +31,8 @@ class MemoryServer {
   MemoryServer& operator=(const MemoryServer&) = delete;
   ~MemoryServer();
 
-  // Takes the server out of its store's record, then disconnects its clients. The error is that of leaving; the
-  // server is down in any case. Done once; the destructor does it where nobody did.
+  // Takes the server out of its store's record, then disconnects its clients. The error is that of
+  // leaving; the server is down in any case. Done once; the destructor does it where nobody did.
   Status Stop();
 
   const MemberIdentity& identity() const { return joined_.identity; }
@@ -39,7 +41,8 @@ class MemoryServer {
   std::string address() const { return port_->address(); }
   std::string memory_description() const { return port_->memory_description(); }
   control::StatReply Stat() const { return service_->Stat(); }
-  // "store default server 0 fabric shm address … region 1.00 GiB (4 KB pages) chunks 16.0 MiB locks DRAM 256 KiB"
+  // "store default server 0 fabric shm address … region 1.00 GiB (4 KB pages) chunks 16.0 MiB locks
+  // DRAM 256 KiB"
   std::string Description() const;
 
  private:

@@ -1,7 +1,8 @@
-// Messages of the control service: how a compute server registers with a memory server and gets memory.
+// Messages of the control service: how a compute server registers with a memory server and gets
+// memory.
 //
-// A request is one struct that starts with a ControlHeader; the reply is the struct paired with it, or
-// an ErrorReply. Both are sent as they stand in memory, at most 256 B, little-endian.
+// A request is one struct that starts with a ControlHeader; the reply is the struct paired with it,
+// or an ErrorReply. Both are sent as they stand in memory, at most 256 B, little-endian.
 #pragma once
 
 #include <cstddef>
@@ -37,8 +38,8 @@ struct ErrorReply {
   char message[238] = {};
 };
 
-// Registers the compute server that sends it (its uuid is known from the connection). Sent again by the
-// same compute server, it is answered with the same lease.
+// Registers the compute server that sends it (its uuid is known from the connection). Sent again by
+// the same compute server, it is answered with the same lease.
 struct RegisterRequest {
   Header header{Type::kRegister};
 };
@@ -52,8 +53,8 @@ struct RegisterReply {
 // What an extent holds; a client asks for one kind at a time.
 enum class ExtentKind : uint8_t { kNodes = 1, kBlocks = 2 };
 
-// Asks for at least `bytes` of zeroed memory; the server answers with whole chunks, or with the unused rest
-// that another client gave back. Exhausted when there is none.
+// Asks for at least `bytes` of zeroed memory; the server answers with whole chunks, or with the
+// unused rest that another client gave back. Exhausted when there is none.
 struct AllocateRequest {
   Header header{Type::kAllocate};
   uint64_t bytes = 0;

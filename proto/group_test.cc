@@ -20,7 +20,6 @@ using test::ToHexTrimmed;
 using test::UnitImage;
 
 // ---- Golden bytes
-// ---------------------------------------------------------------------------------
 
 TEST(Group, GoldenBytesOfUniformEntries) {
   const UnitImage unit{.overflowed = true, .high = HighFence::At("k9")};
@@ -50,7 +49,6 @@ TEST(Group, GoldenBytesOfTheMixedForms) {
 }
 
 // ---- Round trips
-// ----------------------------------------------------------------------------------
 
 class GroupTest : public test::SeededTest {
  protected:
@@ -186,7 +184,6 @@ TEST(Group, HoldsAtMostMaxEntries) {
 }
 
 // ---- Rejection
-// ------------------------------------------------------------------------------------
 
 TEST_F(GroupTest, RejectsEverySingleBitError) {
   for (int i = 0; i < 20; ++i) {
@@ -249,7 +246,6 @@ TEST_F(GroupTest, MixturesOfTwoWritesAreRejected) {
 }
 
 // ---- Hostile bytes under a valid checksum
-// -----------------------------------------------------------
 
 // Whoever can write to the region can also compute checksums. What a view accepts must be in
 // bounds.

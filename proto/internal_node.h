@@ -1,8 +1,8 @@
 // Internal nodes: sorted separators and child pointers, read whole and written whole.
 //
-// One checksum covers the node. Child i covers [separator i, separator i+1); separator 0 is the low fence
-// and is stored once, as that. Separators are stored at their true length; if all have the same, the
-// header states it. LAYOUT.md draws the bytes.
+// One checksum covers the node. Child i covers [separator i, separator i+1); separator 0 is the low
+// fence and is stored once, as that. Separators are stored at their true length; if all have the
+// same, the header states it. LAYOUT.md draws the bytes.
 #pragma once
 
 #include <algorithm>
@@ -81,8 +81,8 @@ inline uint32_t EncodedBytes(const InternalNode& node, uint8_t* separator_bytes 
   return static_cast<uint32_t>(bytes);
 }
 
-// Writes the whole node to `out` (node_bytes), unused bytes zero. Returns false, and writes nothing, if
-// it does not fit: split it.
+// Writes the whole node to `out` (node_bytes), unused bytes zero. Returns false, and writes
+// nothing, if it does not fit: split it.
 inline bool EncodeInternal(std::span<std::byte> out, RemotePtr self, const InternalNode& node) {
   InternalHeader header{};
   if (EncodedBytes(node, &header.separator_bytes) > out.size()) return false;

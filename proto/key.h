@@ -1,8 +1,8 @@
 // Keys, fences and separators: byte strings in memcmp order.
 //
-// A key is any byte string of at most 32 B; 64-bit integers sort right as big-endian. The empty string
-// is the least key, so it also serves as the low fence of the leftmost node; the high fence of the
-// rightmost node is infinite.
+// A key is any byte string of at most 32 B; 64-bit integers sort right as big-endian. The empty
+// string is the least key, so it also serves as the low fence of the leftmost node; the high fence
+// of the rightmost node is infinite.
 #pragma once
 
 #include <algorithm>

@@ -1,12 +1,14 @@
-// Leaves: groups of entries, an overflow group and a trailer, and the views that accept or reject them.
+// Leaves: groups of entries, an overflow group and a trailer, and the views that accept or reject
+// them.
 //
-// A group is the unit of reading and writing; its checksum proves that the bytes are those of one write
-// to this group of this leaf in this use of its memory (rule R1), and its high fence that a key belongs
-// here. The node version, equal in all units, ties units together (rule R2). LAYOUT.md draws the bytes.
+// A group is the unit of reading and writing; its checksum proves that the bytes are those of one
+// write to this group of this leaf in this use of its memory (rule R1), and its high fence that a
+// key belongs here. The node version, equal in all units, ties units together (rule R2). LAYOUT.md
+// draws the bytes.
 //
 // Bytes from remote memory become values only through `GroupView::Parse`, `TrailerView::Parse` and
-// `LeafView::Parse`: nothing means "reread". What they accept needs no further check. Views point into the
-// bytes that they were parsed from.
+// `LeafView::Parse`: nothing means "reread". What they accept needs no further check. Views point
+// into the bytes that they were parsed from.
 #pragma once
 
 #include <array>
@@ -35,7 +37,7 @@ constexpr NodeVersion Next(NodeVersion version) {
   return static_cast<NodeVersion>(static_cast<uint32_t>(version) + 1);
 }
 
-// ---- Entries --------------------------------------------------------------------------------------
+// ---- Entries
 
 // A key and what the leaf stores for it: the value itself, or the 16 bytes of a BlockRef.
 struct Entry {
@@ -116,15 +118,15 @@ class GroupSizer {
   uint8_t value_code_ = 0;
 };
 
-// ---- Groups ---------------------------------------------------------------------------------------
+// ---- Groups
 
 class GroupView {
  public:
   // Reached only by 1-byte keys with empty values in the largest units.
   static constexpr uint32_t kMaxEntries = 128;
 
-  // Accepts `unit` (unit_bytes, whatever they hold) as unit number `number` of the leaf at `leaf`, or
-  // rejects it: reread.
+  // Accepts `unit` (unit_bytes, whatever they hold) as unit number `number` of the leaf at `leaf`,
+  // or rejects it: reread.
   static std::optional<GroupView> Parse(std::span<const std::byte> unit, RemotePtr leaf,
                                         uint32_t number) {
     GroupView view;
@@ -203,8 +205,9 @@ class GroupView {
     return entry;
   }
 
-  // The lengths stay inside the unit, and no value is longer than values are. A checksum that matches
-  // makes this true of anything that a correct client wrote; it keeps views safe from one that was not.
+  // The lengths stay inside the unit, and no value is longer than values are. A checksum that
+  // matches makes this true of anything that a correct client wrote; it keeps views safe from one
+  // that was not.
   bool EntriesFit(uint32_t unit_bytes) const {
     if (fence_bytes() > kMaxKeyBytes || header_.count > kMaxEntries) return false;
     if (header_.key_bytes != internal::kVariable && header_.value_code != internal::kVariable) {
@@ -231,8 +234,8 @@ class GroupView {
   uint32_t entries_at_ = 0;
 };
 
-// Writes a whole unit (its size is that of `out`), unused bytes zero. Returns false, and writes nothing,
-// if the entries do not fit. Entries must not point into `out`.
+// Writes a whole unit (its size is that of `out`), unused bytes zero. Returns false, and writes
+// nothing, if the entries do not fit. Entries must not point into `out`.
 inline bool EncodeGroup(std::span<std::byte> out, RemotePtr leaf, uint32_t number,
                         NodeVersion version, bool overflowed, const HighFence& high,
                         std::span<const Entry> entries) {
@@ -267,11 +270,11 @@ inline bool EncodeGroup(std::span<std::byte> out, RemotePtr leaf, uint32_t numbe
   return true;
 }
 
-// ---- Trailer --------------------------------------------------------------------------------------
+// ---- Trailer
 
-// The low fence as the trailer holds it: literally up to 22 B, beyond that as its first 18 bytes and
-// the CRC32C of the whole. Nobody needs the fence from here (the path or the left neighbour tells it);
-// it is compared with what is expected (rule W4, scans, `check`).
+// The low fence as the trailer holds it: literally up to 22 B, beyond that as its first 18 bytes
+// and the CRC32C of the whole. Nobody needs the fence from here (the path or the left neighbour
+// tells it); it is compared with what is expected (rule W4, scans, `check`).
 struct LowFenceMark {
   static constexpr uint32_t kBytes = 22;
 
@@ -329,7 +332,7 @@ class TrailerView {
   Trailer trailer_;
 };
 
-// ---- Whole leaves ---------------------------------------------------------------------------------
+// ---- Whole leaves
 
 // A leaf read whole: every unit accepted, all of one version.
 class LeafView {
@@ -362,9 +365,9 @@ class LeafView {
     for (uint32_t unit = 0; unit < unit_count_; ++unit) total += units_[unit]->count();
     return total;
   }
-  // Appends all entries, unit by unit, those of the overflow group last. An entry may come twice when
-  // one was deleted in one unit and inserted in another while the leaf was read: whoever emits them
-  // drops the second (rule R6).
+  // Appends all entries, unit by unit, those of the overflow group last. An entry may come twice
+  // when one was deleted in one unit and inserted in another while the leaf was read: whoever emits
+  // them drops the second (rule R6).
   void AppendTo(std::vector<Entry>& entries) const {
     for (uint32_t unit = 0; unit < unit_count_; ++unit) {
       units_[unit]->ForEach([&](const Entry& entry) { entries.push_back(entry); });
@@ -388,18 +391,19 @@ struct LeafContent {
   std::span<const Entry> entries;  // distinct keys within the fences, in any order
 };
 
-// Writes a whole leaf to `out` (node_bytes): each entry, in the order given, into its home group, or into
-// the overflow group when that is full. Returns false, and writes nothing, if the entries do not fit.
-// Entries must not point into `out`. `overflow_hint`, if given, gets the OverflowHint bits of the leaf.
+// Writes a whole leaf to `out` (node_bytes): each entry, in the order given, into its home group,
+// or into the overflow group when that is full. Returns false, and writes nothing, if the entries
+// do not fit. Entries must not point into `out`. `overflow_hint`, if given, gets the OverflowHint
+// bits of the leaf.
 //
-// Part of a leaf's entries always fits again under a high fence no longer than before, if they come in
-// the order of LeafView::AppendTo. In another order, entries of different lengths may not: a split passes
-// them in that order (LAYOUT.md, "Why a split always leaves room").
+// Part of a leaf's entries always fits again under a high fence no longer than before, if they come
+// in the order of LeafView::AppendTo. In another order, entries of different lengths may not: a
+// split passes them in that order (LAYOUT.md, "Why a split always leaves room").
 bool EncodeLeaf(std::span<std::byte> out, RemotePtr leaf, const LeafGeometry& geometry,
                 const LeafContent& content, uint64_t* overflow_hint = nullptr);
 
-// A 64-bit Bloom filter (one hash) of the keys in a leaf's overflow group: kept beside a cached child
-// pointer, it tells for which keys the overflow group is worth reading in the same batch.
+// A 64-bit Bloom filter (one hash) of the keys in a leaf's overflow group: kept beside a cached
+// child pointer, it tells for which keys the overflow group is worth reading in the same batch.
 constexpr uint64_t OverflowHint(uint64_t key_hash) { return uint64_t{1} << (key_hash >> 58); }
 
 inline bool EncodeLeaf(std::span<std::byte> out, RemotePtr leaf, const LeafGeometry& geometry,
@@ -449,8 +453,8 @@ inline bool EncodeLeaf(std::span<std::byte> out, RemotePtr leaf, const LeafGeome
   return true;
 }
 
-// Writes the first, empty leaf of a store and the root word that points to it into server 0's region,
-// before any client can see it.
+// Writes the first, empty leaf of a store and the root word that points to it into server 0's
+// region, before any client can see it.
 inline void WriteFirstRoot(std::span<std::byte> region, const StoreParameters& parameters) {
   const RemotePtr leaf(ServerId{0}, kFirstLeafOffset, 0);
   const LeafGeometry geometry(parameters.node_bytes);

@@ -52,8 +52,9 @@ static_assert(LeafGeometry(1024).overflow_unit() * 164 + 164 ==
 static_assert(LeafGeometry(kMinNodeBytes).units() == 2 && LeafGeometry(512).units() == 3);
 static_assert(LeafGeometry(kMaxNodeBytes).units() <= kMaxUnits);
 
-// Every unit can hold one entry of the greatest size beside the longest fence; with the overflow group
-// a leaf so takes at least two keys, whatever they are, and a split always leaves room (see LAYOUT.md).
+// Every unit can hold one entry of the greatest size beside the longest fence; with the overflow
+// group a leaf so takes at least two keys, whatever they are, and a split always leaves room (see
+// LAYOUT.md).
 constexpr bool IsStorable(const StoreParameters& p) {
   if (p.node_bytes < kMinNodeBytes || p.node_bytes > kMaxNodeBytes ||
       (p.node_bytes & (p.node_bytes - 1)) != 0 || p.max_key_bytes == 0 ||

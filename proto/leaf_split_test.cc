@@ -1,5 +1,5 @@
-// That a split always leaves room: the argument of LAYOUT.md, "Why a split always leaves room", step by
-// step.
+// That a split always leaves room: the argument of LAYOUT.md, "Why a split always leaves room",
+// step by step.
 #include <algorithm>
 #include <set>
 

@@ -22,7 +22,6 @@ using test::ToHex;
 using test::ToHexTrimmed;
 
 // ---- Geometry
-// -------------------------------------------------------------------------------------
 
 TEST(LeafGeometry, UnitsLieInOrderBeforeTheTrailer) {
   for (uint32_t bytes = kMinNodeBytes; bytes <= kMaxNodeBytes; bytes *= 2) {
@@ -62,7 +61,6 @@ TEST(LeafGeometry, KeysSpreadEvenlyOverGroups) {
 }
 
 // ---- Golden bytes
-// ---------------------------------------------------------------------------------
 
 TEST(Leaf, GoldenBytes) {
   LeafImage leaf{.node_bytes = 256, .low = "key0", .high = HighFence::At("key9")};
@@ -97,7 +95,6 @@ TEST(Trailer, GoldenBytes) {
 }
 
 // ---- Trailer
-// --------------------------------------------------------------------------------------
 
 TEST(LowFenceMark, MatchesItsFenceOnly) {
   std::vector<std::string> fences;
@@ -167,7 +164,6 @@ TEST(Trailer, RejectsAnotherLevelUnderAValidChecksum) {
 }
 
 // ---- Placement
-// ------------------------------------------------------------------------------------
 
 TEST_F(LeafTest, EveryKeyIsFoundAtHomeOrInTheOverflowGroup) {
   for (int i = 0; i < 300; ++i) {
@@ -232,7 +228,6 @@ TEST(FirstRoot, IsAnEmptyLeafWithoutFences) {
 }
 
 // ---- Rejection
-// ------------------------------------------------------------------------------------
 
 TEST_F(LeafTest, RejectsEverySingleBitErrorButInThePadding) {
   for (uint32_t bytes = kMinNodeBytes; bytes <= 1024; bytes *= 2) {

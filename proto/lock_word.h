@@ -6,8 +6,8 @@
 //   +-------------------+----------------------+---------------------+
 //
 // 0 is free. Taken by CAS from 0, released by CAS from the exact word that was taken (rule L1). The
-// incarnation is that of the compute server's lease with this memory server (rule L2). The node field,
-// the low 24 bits of offset / kNodeAlignment, informs people; nothing depends on it.
+// incarnation is that of the compute server's lease with this memory server (rule L2). The node
+// field, the low 24 bits of offset / kNodeAlignment, informs people; nothing depends on it.
 #pragma once
 
 #include <cstdint>
@@ -54,10 +54,11 @@ class LockWord {
   uint64_t word_ = 0;
 };
 
-// The byte offset in the lock table of the slot that guards `node`. `lock_table_bytes` is a power of
-// two, from 8 B to 32 GiB. Part of the format: clients that disagreed would not exclude each other.
-// Multiplied twice, as nodes lie in regular steps: with one multiplication a chunk's nodes crowded into a
-// tenth of a large table. The highest bits of the product, the best mixed, choose the slot.
+// The byte offset in the lock table of the slot that guards `node`. `lock_table_bytes` is a power
+// of two, from 8 B to 32 GiB. Part of the format: clients that disagreed would not exclude each
+// other. Multiplied twice, as nodes lie in regular steps: with one multiplication a chunk's nodes
+// crowded into a tenth of a large table. The highest bits of the product, the best mixed, choose
+// the slot.
 constexpr uint64_t LockSlotOffset(RemotePtr node, uint64_t lock_table_bytes) {
   uint64_t hash = (node.offset() / kNodeAlignment) * 0x9e3779b97f4a7c15u;
   hash = (hash ^ hash >> 32) * 0x9e3779b97f4a7c15u;

@@ -1,7 +1,8 @@
 // The region header, at offset 0 of every memory server's region, and the superblock.
 //
-// The header is written once, before clients can connect, and checked by each of them. The superblock
-// (server 0 only) has a page line of its own, as its root word is changed by atomics and by nothing else.
+// The header is written once, before clients can connect, and checked by each of them. The
+// superblock (server 0 only) has a page line of its own, as its root word is changed by atomics and
+// by nothing else.
 #pragma once
 
 #include <cstddef>
@@ -45,18 +46,19 @@ inline uint32_t HeaderChecksum(RegionHeader header) {
 
 // Offset of the 8-byte root word in server 0's region.
 inline constexpr uint64_t kRootWordOffset = 2048;
-// Server 0 keeps the first root leaf here, one node in a page of its own; elsewhere the page is unused.
+// Server 0 keeps the first root leaf here, one node in a page of its own; elsewhere the page is
+// unused.
 inline constexpr uint64_t kFirstLeafOffset = 4096;
 // Extents are handed out from here on.
 inline constexpr uint64_t kHeapOffset = 8192;
 static_assert(kFirstLeafOffset + kMaxNodeBytes <= kHeapOffset);
 
-// ---- Reading the header -----------------------------------------------------------------------------
+// ---- Reading the header
 
 enum class RegionVerdict : uint8_t {
   kAccepted,
   kNotGossamer,  // too short, or without the magic word
-  kOtherFormat,  // of another format version: `header.format_version` names it, the rest means nothing
+  kOtherFormat,  // of another format version: `header.format_version` names it, all else is void
   kBadChecksum,  // damaged, or torn
   kUnusable,     // whole, but with sizes that this build cannot work with
 };
@@ -71,7 +73,8 @@ struct RegionReading {
   std::string Problem() const;
 };
 
-// Whether the sizes in `header` are such that every offset a client computes from them lies in the region.
+// Whether the sizes in `header` are such that every offset a client computes from them lies in the
+// region.
 constexpr bool IsUsable(const RegionHeader& header) {
   return IsStorable(header.parameters) && header.region_bytes >= kHeapOffset &&
          header.region_bytes <= kMaxOffset + 1 && header.lock_table_bytes >= sizeof(uint64_t) &&
@@ -80,8 +83,9 @@ constexpr bool IsUsable(const RegionHeader& header) {
          header.chunk_bytes >= header.parameters.node_bytes;
 }
 
-// Reads the header from the first bytes of a region; those behind it do not matter. The order of the
-// questions gives the clearest answer: magic word and format version lie where they lie in every format.
+// Reads the header from the first bytes of a region; those behind it do not matter. The order of
+// the questions gives the clearest answer: magic word and format version lie where they lie in
+// every format.
 inline RegionReading ParseRegionHeader(std::span<const std::byte> bytes) {
   RegionReading reading;
   if (bytes.size() < sizeof(RegionHeader)) return reading;

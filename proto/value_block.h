@@ -1,8 +1,8 @@
 // Value blocks: values longer than `inline_value_bytes`, outside the leaves.
 //
-// A block is {crc32c, length, value}; the CRC is seeded with the pointer and its generation, and covers
-// length and value. The leaf entry holds pointer, length and the same CRC, so a reader accepts a block
-// only if it is the one that the entry meant, whole.
+// A block is {crc32c, length, value}; the CRC is seeded with the pointer and its generation, and
+// covers length and value. The leaf entry holds pointer, length and the same CRC, so a reader
+// accepts a block only if it is the one that the entry meant, whole.
 #pragma once
 
 #include <bit>
@@ -41,7 +41,8 @@ constexpr uint32_t BlockReadBytes(uint32_t length) {
   return static_cast<uint32_t>(sizeof(BlockHeader)) + length;
 }
 
-// The size class of a block for a value of `length`: four steps between powers of two, multiples of 64.
+// The size class of a block for a value of `length`: four steps between powers of two, multiples of
+// 64.
 constexpr uint32_t BlockBytes(uint32_t length) {
   const uint32_t needed = BlockReadBytes(length);
   if (needed <= 4 * kBlockAlignment) {
@@ -65,8 +66,8 @@ inline BlockRef EncodeBlock(BlockPtr pointer, std::string_view value, std::byte*
   return {pointer.word(), length, checksum};
 }
 
-// The value in `bytes` (BlockReadBytes(ref.length) of them), or nothing if they are not the block that
-// `ref` means: torn, or used again. The caller reads the entry again then.
+// The value in `bytes` (BlockReadBytes(ref.length) of them), or nothing if they are not the block
+// that `ref` means: torn, or used again. The caller reads the entry again then.
 inline std::optional<std::string_view> DecodeBlock(const BlockRef& ref,
                                                    std::span<const std::byte> bytes) {
   BlockHeader header;

@@ -8,12 +8,10 @@
 //
 // The DRAM of a memory server dies with it. So a record is judged by its servers:
 //   - server 0, which holds the root, is dead or has left: the store is lost. A memory server that
-//   joins creates a
-//     new, empty store in its place, with a new store id and its own parameters, and says so on the
-//     log.
+//     joins creates a new, empty store in its place, with a new store id and its own parameters,
+//     and says so on the log.
 //   - server 0 neither answers nor is known to be dead (another machine that cannot be reached):
-//   refused, as the
-//     store may live; `JoinOptions::replace_store` (--replace_store) overrules.
+//     refused, as the store may live; `JoinOptions::replace_store` (--replace_store) overrules.
 //   - another server is dead: refused, as some keys are lost for good and joining would hide that.
 // A server that stops cleanly takes itself out of the record; the last one removes the record.
 // Server ids are never used again in a store.
@@ -36,8 +34,8 @@ enum class Liveness : uint8_t {
   kSilent,  // Does not answer; may still run.
 };
 
-// Whether the server that `member` describes still serves the store; see probe.h for one that asks
-// it.
+// Whether the server that `member` describes still serves the store. FabricProbe
+// (common/fabric/server_probe.h) asks it.
 using LivenessProbe =
     std::function<Liveness(const StoreRecord& record, const MemberRecord& member)>;
 
@@ -66,8 +64,8 @@ struct Joined {
 
 // Errors: InvalidArgument when the store exists with other parameters or on another fabric (names
 // the first that differs, and both values); NodeUnreachable for a bootstrap or a store that is not
-// whole; Contended when another server came first although the lock was held; InvalidArgument for an
-// address that a record cannot hold; and whatever `bring_up` returns.
+// whole; Contended when another server came first although the lock was held; InvalidArgument for
+// an address that a record cannot hold; and whatever `bring_up` returns.
 Result<Joined> JoinStore(Bootstrap& bootstrap, const JoinOptions& options,
                          const LivenessProbe& probe, const BringUp& bring_up);
 

@@ -98,8 +98,7 @@ class Items {
     if (status != MEMCACHED_SUCCESS) return Unreachable(connection, status);
     return std::move(item.text);
   }
-  // Asked again when an empty item expires between the
-  // two steps.
+  // Asked again when an empty item expires between the two steps.
   Result<bool> Swap(const std::string& key, const std::string& expected, const std::string& desired,
                     time_t expiry) const {
     if (desired.size() > kMaxStoreRecordBytes) {

@@ -80,7 +80,8 @@ class BufferPool {
   BufferPool& operator=(const BufferPool&) = delete;
   ~BufferPool();
 
-  // A lease of at least `bytes` (at most kMaxBytes). Exhausted when no more memory can be registered.
+  // A lease of at least `bytes` (at most kMaxBytes). Exhausted when no more memory can be
+  // registered.
   Result<BufferLease> Allocate(size_t bytes);
 
  private:

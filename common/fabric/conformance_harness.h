@@ -48,8 +48,8 @@ class TestControlHandler final : public ControlHandler {
  public:
   static constexpr std::byte kEcho{'e'};  // reply: the request
   static constexpr std::byte kWho{'w'};   // reply: 8 bytes, uuid of the caller
-  static constexpr std::byte kGone{
-      'g'};  // then 8 bytes, a uuid; reply: 8 bytes, ClientGone calls for it
+  // Followed by 8 bytes, a uuid; reply: 8 bytes, ClientGone calls for it.
+  static constexpr std::byte kGone{'g'};
 
   uint32_t Handle(uint64_t client_uuid, std::span<const std::byte> request,
                   std::span<std::byte, kMaxControlBytes> reply) override;

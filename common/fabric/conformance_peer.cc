@@ -1,9 +1,9 @@
 // fabric_test_peer: the other process of the conformance suite, made to be killed.
 //
 //   fabric_test_peer server KIND LISTEN        a memory server; prints its address
-//   fabric_test_peer writer KIND ADDRESS UUID  WRITEs kill blocks for ever; prints "writing" when
-//   it has begun fabric_test_peer idler KIND ADDRESS UUID   connects and does nothing; prints
-//   "idle"
+//   fabric_test_peer writer KIND ADDRESS UUID  WRITEs kill blocks for ever; prints "writing" once
+//                                              it has begun
+//   fabric_test_peer idler KIND ADDRESS UUID   connects and does nothing; prints "idle"
 //
 // It ends with its standard input or with its parent.
 #include <signal.h>

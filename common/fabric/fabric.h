@@ -1,20 +1,21 @@
 // The fabric contract: what carries one-sided verbs between compute servers and memory servers.
 //
-// A memory server opens a `MemoryPort`: a region and a lock table that clients reach with verbs, and
-// a control service that answers small messages. A compute server opens a `ComputePort`, connects it
-// to memory servers, and gives each of its threads an `Endpoint`, which owns one queue pair to each
-// connected memory server.
+// A memory server opens a `MemoryPort`: a region and a lock table that clients reach with verbs,
+// and a control service that answers small messages. A compute server opens a `ComputePort`,
+// connects it to memory servers, and gives each of its threads an `Endpoint`, which owns one queue
+// pair to each connected memory server.
 //
 // What callers may rely on is in CONTRACT.md, line by line, and nothing else. In short:
 //   - verbs of one batch, and of batches posted one after the other to one server on one endpoint,
 //     take effect in the order posted for: WRITE then WRITE, WRITE then atomic, atomic then READ.
 //     A READ or an atomic followed by a WRITE needs `Verb::fence` on the WRITE;
-//   - atomics are atomic among verbs of the same memory server; a word changed by atomics is changed
-//     by nothing else;
+//   - atomics are atomic among verbs of the same memory server; a word changed by atomics is
+//     changed by nothing else;
 //   - a READ may return any byte-wise mixture of what concurrent WRITEs leave;
-//   - a WRITE of at most `Limits::path_mtu` bytes from a client that dies happens whole or not at all;
-//   - every verb ends with a status, within `Options::connection_timeout_ms` when the peer is lost. The
-//     first failing verb breaks the queue pair: all later ones on it end as `kFlushed` until
+//   - a WRITE of at most `Limits::path_mtu` bytes from a client that dies happens whole or not at
+//     all;
+//   - every verb ends with a status, within `connection_timeout_ms` when the peer is lost.
+//     The first failing verb breaks the queue pair: all later ones on it end as `kFlushed` until
 //     `Endpoint::Reconnect`.
 //
 // Cost: `Post` and `Poll` are the only calls on the data path; neither allocates, locks or blocks.
@@ -50,8 +51,8 @@ enum class Space : uint8_t { kRegion, kLockTable };
 enum class VerbStatus : uint8_t {
   kPending,
   kSuccess,
-  kRemoteAccess,  // Outside the memory that the server exposes, misaligned atomic, wrong key: not applied.
-  kFlushed,  // Behind a failed verb on the same queue pair: not applied if that one was kRemoteAccess.
+  kRemoteAccess,  // Outside the exposed memory, misaligned atomic, wrong key: not applied.
+  kFlushed,  // Behind a failed verb on its queue pair: not applied if that one was kRemoteAccess.
   kUnknown,  // Peer lost: applied, not applied, or still on its way.
 };
 
@@ -60,13 +61,13 @@ std::string_view VerbStatusName(VerbStatus status);
 // One one-sided operation. `local` lies in a buffer of the endpoint that posts it, is distinct from
 // that of every other verb in flight, and stays untouched until the batch completes. Lengths are in
 // bytes; an atomic has length 8, a remote offset that is a multiple of 8, and puts the old value at
-// `local` (8-byte aligned). A length of 0 is a verb that moves nothing and succeeds, wherever its offset
-// is inside the space or at its end.
+// `local` (8-byte aligned). A length of 0 is a verb that moves nothing and succeeds, wherever its
+// offset is inside the space or at its end.
 struct Verb {
   Opcode opcode = Opcode::kRead;
   Space space = Space::kRegion;
-  bool fence =
-      false;  // Starts only after the READs and atomics before it on this queue pair have ended.
+  // Starts only after the READs and atomics before it on this queue pair have ended.
+  bool fence = false;
   VerbStatus status = VerbStatus::kPending;
   uint32_t length = 0;
   uint64_t remote_offset = 0;
@@ -158,9 +159,8 @@ struct ControlCall {
 struct Limits {
   uint32_t path_mtu = 0;         // bytes; a WRITE up to this is atomic with respect to death
   uint32_t max_batch_verbs = 0;  // verbs in one batch, at least 64
-  uint32_t max_outstanding_verbs =
-      0;  // verbs posted and not completed per queue pair; more are queued
-          // inside the endpoint, in order
+  // Posted and not completed on one queue pair; more are queued inside the endpoint, in order.
+  uint32_t max_outstanding_verbs = 0;
   uint32_t max_inline_bytes = 0;
 };
 
@@ -169,21 +169,21 @@ class Endpoint {
  public:
   virtual ~Endpoint() = default;
 
-  // Sends `batch` on its way. It completes in a later `Poll` with a status in every verb; a batch for a
-  // server without a working queue pair completes as kFlushed. Never blocks: what exceeds the queue
-  // pair's depth waits inside the endpoint.
+  // Sends `batch` on its way. It completes in a later `Poll` with a status in every verb; a batch
+  // for a server without a working queue pair completes as kFlushed. Never blocks: what exceeds the
+  // queue pair's depth waits inside the endpoint.
   virtual void Post(Batch& batch) = 0;
   // Likewise for a control message; costs one SEND each way.
   virtual void Post(ControlCall& call) = 0;
-  // Completes what has arrived and resumes the coroutines whose completions reached zero. Returns the
-  // number of completed batches and calls. Does not block.
+  // Completes what has arrived and resumes the coroutines whose completions reached zero. Returns
+  // the number of completed batches and calls. Does not block.
   virtual size_t Poll() = 0;
 
   // Opens a queue pair to a server that the port was connected to after this endpoint was made.
   // May block for up to the connection timeout. InvalidArgument for an unconnected server.
   virtual Status Attach(ServerId server) = 0;
-  // Replaces a broken queue pair, after the memory server has confirmed that the old one is destroyed
-  // (rule U1). May block likewise. Fails with NodeUnreachable when the server is gone.
+  // Replaces a broken queue pair, after the memory server has confirmed that the old one is
+  // destroyed (rule U1). May block likewise. Fails with NodeUnreachable when the server is gone.
   virtual Status Reconnect(ServerId server) = 0;
   virtual bool IsAttached(ServerId server) const = 0;
 
@@ -195,7 +195,8 @@ class Endpoint {
   auto Execute(Batch& batch);
   // co_await endpoint.Execute(call)
   auto Execute(ControlCall& call);
-  // co_await endpoint.ExecuteAll(batches): one round trip for all; empty batches and nulls are skipped.
+  // co_await endpoint.ExecuteAll(batches): one round trip for all; empty batches and nulls are
+  // skipped.
   auto ExecuteAll(std::span<Batch* const> batches);
 };
 
@@ -211,22 +212,24 @@ struct ComputePortOptions {
 class ComputePort {
  public:
   virtual ~ComputePort() = default;
-  // Makes `server` reachable at `address` (as `MemoryPort::address` printed it). NodeUnreachable if nobody
-  // answers there.
+  // Makes `server` reachable at `address` (as `MemoryPort::address` printed it). NodeUnreachable if
+  // nobody answers there.
   virtual Status Connect(ServerId server, const std::string& address) = 0;
   // A new endpoint with a queue pair to every connected server. Outlived by the port.
   virtual Result<std::unique_ptr<Endpoint>> NewEndpoint() = 0;
 };
 
-// Answers control messages on the memory server. Called by the port's control thread, one at a time.
+// Answers control messages on the memory server. Called by the port's control thread, one at a
+// time.
 class ControlHandler {
  public:
   virtual ~ControlHandler() = default;
-  // `client_uuid` names the compute server that sent `request`. Writes the reply, returns its bytes.
+  // `client_uuid` names the compute server that sent `request`. Writes the reply, returns its
+  // bytes.
   virtual uint32_t Handle(uint64_t client_uuid, std::span<const std::byte> request,
                           std::span<std::byte, kMaxControlBytes> reply) = 0;
-  // The last queue pair of a compute server is destroyed (it closed them, or died and its WRITEs are
-  // finished): none of its verbs can land any more.
+  // The last queue pair of a compute server is destroyed (it closed them, or died and its WRITEs
+  // are finished): none of its verbs can land any more.
   virtual void ClientGone(uint64_t client_uuid) = 0;
 };
 
@@ -245,8 +248,8 @@ struct MemoryPortOptions {
   uint32_t connection_timeout_ms = 2000;
 };
 
-// A memory server's side of a fabric: the memory (zeroed) and the control service. Clients can connect
-// from `Start` on; the destructor disconnects them.
+// A memory server's side of a fabric: the memory (zeroed) and the control service. Clients can
+// connect from `Start` on; the destructor disconnects them.
 class MemoryPort {
  public:
   virtual ~MemoryPort() = default;
@@ -268,7 +271,7 @@ Result<std::unique_ptr<MemoryPort>> OpenMemoryPort(FabricKind kind,
 Result<std::unique_ptr<ComputePort>> OpenComputePort(FabricKind kind,
                                                      const ComputePortOptions& options);
 
-// ---- Awaiting -------------------------------------------------------------------------------------
+// ---- Awaiting
 
 namespace internal {
 

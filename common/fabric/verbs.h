@@ -1,4 +1,5 @@
-// The RDMA fabric (hardware and SoftRoCE): see fabric.h for the contract and CONTRACT.md for what it guarantees.
+// The RDMA fabric (hardware and SoftRoCE): see fabric.h for the contract and CONTRACT.md for what
+// it guarantees.
 #pragma once
 
 #include <memory>

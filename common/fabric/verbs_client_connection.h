@@ -37,11 +37,11 @@ class ClientConnection {
 
   // The client has the connection too: sign of life may be asked of it.
   void OnEstablished() { established_ = true; }
-  // Asks the client's device for a sign of life, by a WRITE of nothing: a client whose machine is gone
-  // says no goodbye. A process that is merely stopped is answered for by its device.
+  // Asks the client's device for a sign of life, by a WRITE of nothing: a client whose machine is
+  // gone says no goodbye. A process that is merely stopped is answered for by its device.
   void AskForLife();
-  // No sign of life came in the time of all retries, or the queue pair broke some time ago and was not
-  // replaced.
+  // No sign of life came in the time of all retries, or the queue pair broke some time ago and was
+  // not replaced.
   bool lost() const { return lost_; }
 
   // Answers the requests that have come. Called when the completion channel names this connection.

@@ -44,9 +44,10 @@ struct Connection {
   bool PeerIsGone();
 };
 
-// The connection manager of the server tells connections apart by their queue pair's number, and refuses
-// one whose number it still knows (Contended): of a client that has just died, or, as probes have none and
-// say 0, of another probe of this machine at the same moment. The answer is to try anew a little later.
+// The connection manager of the server tells connections apart by their queue pair's number, and
+// refuses one whose number it still knows (Contended): of a client that has just died, or, as
+// probes have none and say 0, of another probe of this machine at the same moment. The answer is to
+// try anew a little later.
 class RetryWhileStale {
  public:
   explicit RetryWhileStale(const ComputePortOptions& options)

@@ -20,9 +20,9 @@ struct QueuePairSize {
   uint32_t inline_bytes = 0;  // of a WRITE whose bytes travel with the doorbell
 };
 
-// Work requests of nothing, posted where the device seems to have gone to sleep: the two halves of a
-// queue pair of SoftRoCE (Linux 6.1, drivers/infiniband/sw/rxe) tell each other "waiting for a fence"
-// without synchronisation. A wake-up so lost would be made up for by the next doorbell only.
+// Work requests of nothing, posted where the device seems to have gone to sleep: the two halves of
+// a queue pair of SoftRoCE (Linux 6.1, drivers/infiniband/sw/rxe) tell each other "waiting for a
+// fence" without synchronisation. A wake-up so lost would be made up for by the next doorbell only.
 inline constexpr uint32_t kNudges = 8;
 
 // How deep a send queue is that takes so many one-sided verbs.

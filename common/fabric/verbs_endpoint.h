@@ -42,7 +42,8 @@ class VerbsEndpoint final : public Endpoint, private SlabRegistrar {
   const Limits& limits() const override { return limits_; }
   BufferPool& buffers() override { return buffers_; }
 
-  // How often one-sided verbs were posted: once for each batch, unless a server wants less at a time.
+  // How often one-sided verbs were posted: once for each batch, unless a server wants less at a
+  // time.
   uint64_t doorbells() const { return doorbells_; }
 
  private:

@@ -153,8 +153,8 @@ void VerbsEndpoint::Finish(ControlCall& call, VerbStatus status) {
   finished_calls_.Push(call);
 }
 
-// Both are taken before anything is resumed: what coroutines finish at once (on a broken queue pair)
-// is for the next `Poll`.
+// Both are taken before anything is resumed: what coroutines finish at once (on a broken queue
+// pair) is for the next `Poll`.
 size_t VerbsEndpoint::Resume() {
   const IntrusiveQueue<Batch> batches = finished_.TakeAll();
   const IntrusiveQueue<ControlCall> calls = finished_calls_.TakeAll();

@@ -6,8 +6,8 @@
 //
 // Invariants: entries of `in_flight` are in the order posted, and each one's last work request is
 // signalled, so that completions come in this order too; the sum of their verbs and `free_verbs` is
-// `window`. A batch of more verbs than that (where the server wants one verb at a time) is posted in
-// pieces, each when the one before has completed; nothing comes between them.
+// `window`. A batch of more verbs than that (where the server wants one verb at a time) is posted
+// in pieces, each when the one before has completed; nothing comes between them.
 #pragma once
 
 #include <algorithm>

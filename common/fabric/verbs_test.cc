@@ -1,5 +1,5 @@
-// The verbs fabric by itself, where there is an RDMA device (scripts/soft_roce run): what it does when
-// memory servers and compute servers come and go. What all fabrics have in common is in
+// The verbs fabric by itself, where there is an RDMA device (scripts/soft_roce run): what it does
+// when memory servers and compute servers come and go. What all fabrics have in common is in
 // conformance_test.cc, what needs no device in verbs_wire_test.cc.
 
 #include "common/fabric/verbs.h"

@@ -1,18 +1,17 @@
 // What `main` of every program does with its flags, so that all of them behave alike:
 //
 //   - `--flag=value`, `--flag value`, `--switch`, `--noswitch`, one dash or two; `--flagfile=FILE`
-//   has one such
-//     flag in each line, and comments behind '#'; `--` ends the flags; flags and other arguments
-//     may be mixed;
+//     has one such flag in each line, and comments behind '#'; `--` ends the flags; flags and other
+//     arguments may be mixed;
 //   - a flag that is unknown, or has a value that does not fit, is one sentence on stderr and exit
-//   status 2;
+//     status 2;
 //   - `--help` prints the program's summary and its own flags only, `--version` the version;
 //   - glog logs to stderr; its flags (--v, --minloglevel, …) are accepted, though not shown.
 //
 // Flags are defined and read in `main.cc` only: DEFINE_string(…) at its top, and ParseFlags as in
 //
-//   constexpr ProgramInfo kProgram{"gossamer-memory", "gossamer-memory --memory=SIZE [flags]\n…",
-//   __FILE__}; int main(int argc, char** argv) {
+//   constexpr ProgramInfo kProgram{"gossamer-memory", "Usage: gossamer-memory …\n", __FILE__};
+//   int main(int argc, char** argv) {
 //     const ParsedFlags parsed = ParseFlags(kProgram, argc, argv);
 //     if (parsed.exit_status) return *parsed.exit_status;
 //     …
@@ -45,8 +44,8 @@ struct ParsedFlags {
 // Call once, before threads are started. Sets the flags and starts glog.
 ParsedFlags ParseFlags(const ProgramInfo& program, int argc, char** argv);
 
-// The same for words from elsewhere, such as a line typed at a prompt; may be called again and again.
-// Flags that were set stay set: a gflags::FlagSaver around it undoes them.
+// The same for words from elsewhere, such as a line typed at a prompt; may be called again and
+// again. Flags that were set stay set: a gflags::FlagSaver around it undoes them.
 ParsedFlags ParseFlagWords(const ProgramInfo& program, std::span<const std::string> words);
 
 // "NAME: SENTENCE" and where to find help, on stderr. Returns kExitUsage.

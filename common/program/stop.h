@@ -1,7 +1,7 @@
 // Ctrl-C and SIGTERM, turned into something that loops can look at and reads can wait on.
 //
-// Thread-safety: `Raise` may be called from a signal handler, all else by any thread. Cost: looking is
-// one relaxed load; a Stop owns a pipe.
+// Thread-safety: `Raise` may be called from a signal handler, all else by any thread. Cost: looking
+// is one relaxed load; a Stop owns a pipe.
 #pragma once
 
 #include <atomic>

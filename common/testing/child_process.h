@@ -71,7 +71,8 @@ class ChildProcess {
     return true;
   }
 
-  // Takes what the program has written, waiting for it for so long. False when both streams have ended.
+  // Takes what the program has written, waiting for it for so long. False when both streams have
+  // ended.
   bool Poll(int timeout_ms) {
     pollfd streams[2] = {{out_open_ ? out_ : -1, POLLIN, 0}, {err_open_ ? err_ : -1, POLLIN, 0}};
     poll(streams, 2, timeout_ms);

@@ -5,9 +5,8 @@
 // bijection, so that no two records share a key.
 //
 //   key_bytes 4..8    the mixed id of 8 * key_bytes bits, big-endian
-//   key_bytes 9..32   "user" and the mixed id in decimal, padded with zeros on the left to the
-//   length:
-//                     19 digits hold 63 bits; fewer digits hold floor(digits * log2(10)) bits
+//   key_bytes 9..32   "user" and the mixed id in decimal, padded with zeros on the left: 19 digits
+//                     hold 63 bits; fewer digits hold floor(digits * log2(10)) bits
 //
 // A value is a stream of pseudo-random bytes from the record's id and the seed: the same record has
 // the same value in every run with that seed. Thread-safety: immutable. Nothing here allocates.

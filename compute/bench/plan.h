@@ -1,5 +1,5 @@
-// From flags to what the bench will do: checks every value, so that a wrong one is a sentence before
-// anything is started.
+// From flags to what the bench will do: checks every value, so that a wrong one is a sentence
+// before anything is started.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Runs gossamer-bench as its users do: flags, exit codes, signals, and all workloads on a real store.
+// Runs gossamer-bench as its users do: flags, exit codes, signals, and all workloads on a real
+// store.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -124,7 +125,8 @@ TEST_P(WorkloadOnStoreTest, DoesAllItsOperations) {
   EXPECT_EQ(Total(wire, "operations"), 100'000 + whole);
 }
 
-// The claim of the design: a get costs one READ of one group, but for the few keys in overflow groups.
+// The claim of the design: a get costs one READ of one group, but for the few keys in overflow
+// groups.
 TEST(BenchProgramTest, UniformGetsCostOneSmallRead) {
   const Json json = Measure(
       {"--records=100000", "--operations=100000", "--workload=c", "--distribution=uniform"});

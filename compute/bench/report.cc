@@ -77,8 +77,7 @@ ErrorCounts AllErrors(const BenchReport& report) {
   return errors;
 }
 
-// --- for people
-// ---------------------------------------------------------------------------------------
+// ---- for people
 
 std::string Pad(const std::string& text, size_t width, bool left) {
   size_t shown = 0;  // characters, not bytes: "µs"

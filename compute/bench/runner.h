@@ -59,8 +59,7 @@ struct PhaseResult {
   uint64_t operations = 0;  // that succeeded; a read-modify-write is one, a scan is one
   uint64_t scanned_keys = 0;
   double seconds = 0;
-  double cpu_seconds =
-      0;  // of the client threads together: what others on the machine do not change
+  double cpu_seconds = 0;  // of the client threads: what others on the machine do not change
   std::array<Histogram, kLatencyClasses> latency_ns;  // of those that succeeded
   Counters counters;                                  // of this phase alone
   ErrorCounts errors;

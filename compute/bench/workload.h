@@ -5,8 +5,8 @@
 //   b          95 % read,  5 % update                zipfian        photo tags
 //   c          100 % read                            zipfian        user profiles
 //   d          95 % read,  5 % insert                latest         status updates
-//   e          95 % scan,  5 % insert                zipfian        threads; a scan reads 1..100
-//   keys f          50 % read, 50 % read-modify-write     zipfian        user records
+//   e          95 % scan,  5 % insert                zipfian        threads (1 to 100 keys a scan)
+//   f          50 % read, 50 % read-modify-write     zipfian        user records
 //
 // A `Workload` is the immutable description; an `OperationStream` is one thread's sequence drawn
 // from it, the same for the same seed and thread. Hot path: `Next` neither allocates nor locks.

@@ -221,8 +221,7 @@ TEST(RecordIdsTest, ThreadsTogetherAcknowledgeEverything) {
   EXPECT_EQ(ids.acknowledged(), kInserts + 1);
 }
 
-// --- distributions
-// ------------------------------------------------------------------------------------
+// ---- distributions
 
 TEST(ZetaTest, EqualsTheSum) {
   for (const double theta : {0.01, 0.5, 0.9, 0.99}) {

@@ -1,8 +1,9 @@
-// The commands of `gossamer`: what each takes, does and says. Written against Store and Session only,
-// with options as plain structs, so that tests run them on a store in memory and main.cc on a real one.
+// The commands of `gossamer`: what each takes, does and says. Written against Store and Session
+// only, with options as plain structs, so that tests run them on a store in memory and main.cc on a
+// real one.
 //
-// A command writes its result to `out` and everything else to `err`; with `json` the result is JSON, and
-// so is the error of a command that fails (which `err` has as a sentence all the same).
+// A command writes its result to `out` and everything else to `err`; with `json` the result is
+// JSON, and so is the error of a command that fails (which `err` has as a sentence all the same).
 #pragma once
 
 #include <cstddef>
@@ -55,8 +56,9 @@ struct Command {
 
 std::span<const Command> Commands();
 
-// The command that `words` name, if the number of arguments and the flags given (names, as parsed) fit it.
-// InvalidArgument with a sentence for the person, otherwise. `help` is not among the commands.
+// The command that `words` name, if the number of arguments and the flags given (names, as parsed)
+// fit it. InvalidArgument with a sentence for the person, otherwise. `help` is not among the
+// commands.
 Result<const Command*> FindCommand(const std::vector<std::string>& words,
                                    const std::vector<std::string>& flags_given);
 

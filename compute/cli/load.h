@@ -48,7 +48,8 @@ struct LoadReport {
   std::optional<LoadError> error;       // what ended the load
   std::optional<uint64_t> resume_line;  // where to go on, if the load did not reach the end
 
-  // Whether `inserted` and `overwritten` are of stored lines alone: a store counts a put that failed, too.
+  // Whether `inserted` and `overwritten` are of stored lines alone: a store counts a put that
+  // failed, too.
   bool breakdown_is_exact() const { return inserted + overwritten == loaded; }
   bool complete() const { return !error && !stopped; }
 };

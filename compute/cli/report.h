@@ -1,7 +1,8 @@
 // How commands say things: sentences on stderr, JSON on stdout.
 //
-// Bytes in JSON: a key or value that is UTF-8 stands in its member as it is. One that is not stands there
-// with the escapes of escape.h, and a member of the same name with "_encoding" appended says "escaped":
+// Bytes in JSON: a key or value that is UTF-8 stands in its member as it is. One that is not stands
+// there with the escapes of escape.h, and a member of the same name with "_encoding" appended says
+// "escaped":
 //
 //   {"key":"\\xff","key_encoding":"escaped","value":"plain"}
 #pragma once

@@ -1,7 +1,7 @@
 // A store inside this process: puts, a get, a scan, a delete, and many gets in flight at once.
 //
-// To use a store that memory servers keep instead, open it with gossamer::Store::Open({}); all else is the
-// same.
+// To use a store that memory servers keep instead, open it with gossamer::Store::Open({}); all else
+// is the same.
 #include <gossamer/store.h>
 
 #include <cstdlib>
@@ -22,8 +22,8 @@ int Fail(std::string_view what, const gossamer::Error& error) {
   return EXIT_FAILURE;
 }
 
-// One of many lookups that share their round trips. The key is a parameter, so it lives as long as the
-// task does.
+// One of many lookups that share their round trips. The key is a parameter, so it lives as long as
+// the task does.
 gossamer::Task<void> AddLength(Session& session, std::string key, size_t& total) {
   Result<std::string> value = co_await session.AsyncGet(key);
   if (value) total += value.value().size();

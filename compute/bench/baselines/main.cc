@@ -1,4 +1,5 @@
-// gossamer-bench-baselines: Redis or LMDB under the load of gossamer-bench. scripts/compare runs it.
+// gossamer-bench-baselines: Redis or LMDB under the load of gossamer-bench. scripts/compare runs
+// it.
 
 #include <gflags/gflags.h>
 #include <time.h>

@@ -6,18 +6,20 @@
 //   session.value()->Put("key", "value");
 //   gossamer::Result<std::string> value = session.value()->Get("key");
 //
-// Keys are byte strings of at most `StoreParameters::max_key_bytes` in memcmp order (64-bit integers:
-// encode them big-endian); values are byte strings of at most 1 MiB. Any bytes are allowed in both.
+// Keys are byte strings of at most `StoreParameters::max_key_bytes` in memcmp order (64-bit
+// integers: encode them big-endian); values are byte strings of at most 1 MiB. Any bytes are
+// allowed in both.
 //
-// Thread-safety: a Store may be used by all threads; a Session, its cursors and its tasks by one thread
-// at a time. Operations of all sessions, processes and machines on one key are linearizable; a scan
-// returns, for each key, a value that the key had at some time during the scan.
+// Thread-safety: a Store may be used by all threads; a Session, its cursors and its tasks by one
+// thread at a time. Operations of all sessions, processes and machines on one key are linearizable;
+// a scan returns, for each key, a value that the key had at some time during the scan.
 //
 // Errors (status.h): each call says which codes are its own. Besides, every call may return
-// InvalidArgument (key or value too long; nothing was done), Contended (a lock stayed taken for longer than
-// `lock_timeout_ms`; nothing was done), NodeUnreachable (a memory server is gone; nothing was written),
-// Corruption, and every write MaybeApplied (the connection broke while it was under way: read to find out)
-// and Exhausted (no remote memory; the store stays valid and readable).
+// InvalidArgument (key or value too long; nothing was done), Contended (a lock stayed taken for
+// longer than `lock_timeout_ms`; nothing was done), NodeUnreachable (a memory server is gone;
+// nothing was written), Corruption, and every write MaybeApplied (the connection broke while it was
+// under way: read to find out) and Exhausted (no remote memory; the store stays valid and
+// readable).
 #pragma once
 
 #include <cstdint>
@@ -38,8 +40,8 @@
 namespace gossamer {
 
 struct OpenOptions {
-  std::string
-      bootstrap;  // "memcached://HOST:PORT", "dir:PATH", or empty: this user's default directory
+  // "memcached://HOST:PORT", "dir:PATH", or empty: this user's default directory
+  std::string bootstrap;
   std::string store = "default";
   std::string fabric = "shm";  // or "verbs"
   std::string device;          // verbs: RDMA device; empty: the one that reaches the memory servers
@@ -61,8 +63,8 @@ struct KeyValue {
   std::string value;
 };
 
-// What a scan covers: keys in [from, to), or those that start with `prefix`; at most `limit` of them,
-// ascending, or descending with `reverse`.
+// What a scan covers: keys in [from, to), or those that start with `prefix`; at most `limit` of
+// them, ascending, or descending with `reverse`.
 struct ScanOptions {
   std::string from;
   std::optional<std::string> to;
@@ -119,9 +121,9 @@ class Session;
 
 class Store {
  public:
-  // Opens an existing store through its bootstrap. NotFound if there is none of that name; NodeUnreachable if
-  // the bootstrap or a memory server does not answer (the record may be of a dead server; the message says);
-  // Unsupported if this machine has no such fabric.
+  // Opens an existing store through its bootstrap. NotFound if there is none of that name;
+  // NodeUnreachable if the bootstrap or a memory server does not answer (the record may be of a
+  // dead server; the message says); Unsupported if this machine has no such fabric.
   static Result<std::unique_ptr<Store>> Open(const OpenOptions& options);
   // A new store in this process, with a memory server of its own; gone when the Store is.
   static Result<std::unique_ptr<Store>> OpenLocal(const LocalOptions& options);
@@ -133,9 +135,9 @@ class Store {
 
   virtual const StoreParameters& parameters() const = 0;
   virtual Result<StoreStat> Stat() = 0;
-  // Walks the whole tree and verifies every invariant: fences, order, sibling chain, checksums, reachability,
-  // no lock left, allocation. Meaningful while nobody writes. `progress` is called now and then with
-  // the number of leaves done.
+  // Walks the whole tree and verifies every invariant: fences, order, sibling chain, checksums,
+  // reachability, no lock left, allocation. Meaningful while nobody writes. `progress` is called
+  // now and then with the number of leaves done.
   virtual Result<CheckReport> Check(const std::function<void(uint64_t leaves)>& progress) = 0;
 };
 
@@ -155,8 +157,9 @@ class ScanCursor {
 
 // One thread's use of a store.
 //
-// The synchronous calls run the session's coroutines until their own is done, so that operations spawned
-// earlier go on meanwhile. The asynchronous form is meant for many operations in flight on one thread:
+// The synchronous calls run the session's coroutines until their own is done, so that operations
+// spawned earlier go on meanwhile. The asynchronous form is meant for many operations in flight on
+// one thread:
 //
 //   session.Spawn([](gossamer::Session& s) -> gossamer::Task<void> {
 //     gossamer::Result<std::string> value = co_await s.AsyncGet("key");
@@ -190,7 +193,8 @@ class Session {
   virtual Task<Status> AsyncUpdate(std::string_view key, std::string_view value) = 0;
   virtual Task<Status> AsyncDelete(std::string_view key) = 0;
 
-  // Starts a task; it runs whenever the session is driven: by `Poll`, `WaitAll` or a synchronous call.
+  // Starts a task; it runs whenever the session is driven: by `Poll`, `WaitAll` or a synchronous
+  // call.
   virtual void Spawn(Task<void> task) = 0;
   // One step of everything that was spawned; does not block. Returns the number of tasks left.
   virtual size_t Poll() = 0;
