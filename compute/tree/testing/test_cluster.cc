@@ -7,6 +7,7 @@
 
 #include "common/bootstrap/membership.h"
 #include "common/fabric/server_probe.h"
+#include "common/random_id.h"
 #include "compute/tree/control_client.h"
 
 namespace gossamer {
