@@ -87,6 +87,11 @@ void FaultyEndpoint::Start(Single& single, ServerId server) {
         if (other->posted) continue;
         other->lost = first ? VerbStatus::kUnknown : plan_.behind;
         first = false;
+        const Verb& verb = other->batch.verbs()[0];
+        if (applied == 0 && verb.opcode == Opcode::kWrite) {
+          plan_.late_writes.push_back(
+              {server, verb.remote_offset, {verb.local.data, verb.local.data + verb.length}});
+        }
         if (applied == 0) continue;
         --applied;
         other->posted = true;

@@ -47,6 +47,13 @@ struct FaultPlan {
   uint64_t scrambled = 0;
   uint64_t forbidden_writes = 0;
   bool broke = false;
+  // WRITEs that were lost and have not taken effect: they may still land (U1).
+  struct LateWrite {
+    ServerId server;
+    uint64_t offset;
+    std::vector<std::byte> bytes;
+  };
+  std::vector<LateWrite> late_writes;
 };
 
 class FaultyEndpoint final : public Endpoint {
