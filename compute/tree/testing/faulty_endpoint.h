@@ -56,6 +56,18 @@ struct FaultPlan {
   std::vector<LateWrite> late_writes;
 };
 
+// Lets everything go when it goes: declared behind a session that steps, so that the session can end.
+class StepGuard {
+ public:
+  explicit StepGuard(FaultPlan& plan) : plan_(plan) {}
+  StepGuard(const StepGuard&) = delete;
+  StepGuard& operator=(const StepGuard&) = delete;
+  ~StepGuard() { plan_.allowed_verbs = FaultPlan::kNever; }
+
+ private:
+  FaultPlan& plan_;
+};
+
 class FaultyEndpoint final : public Endpoint {
  public:
   // `plan` outlives the endpoint.
