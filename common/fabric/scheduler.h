@@ -42,6 +42,12 @@ class Scheduler {
   // than threads that poll, what is waited for may need it (SoftRoCE, or the holder of a lock).
   bool RunOnce() {
     bool progress = endpoint_.Poll() != 0;
+    if (!ready_.empty()) {
+      resuming_.swap(ready_);
+      for (const std::coroutine_handle<> waiter : resuming_) waiter.resume();
+      resuming_.clear();
+      progress = true;
+    }
     if (!timers_.empty()) {
       const Clock::time_point now = Clock::now();
       while (!timers_.empty() && timers_.top().due <= now) {
@@ -70,6 +76,9 @@ class Scheduler {
     while (!done) RunOnce();
     return std::move(*value);
   }
+
+  // Resumes `waiter` in the next `RunOnce`, behind those made ready before it.
+  void MakeReady(std::coroutine_handle<> waiter) { ready_.push_back(waiter); }
 
   // co_await scheduler.SleepFor(50us): lets others run meanwhile.
   auto SleepFor(std::chrono::nanoseconds duration) {
@@ -110,6 +119,8 @@ class Scheduler {
   size_t running_ = 0;
   uint32_t idle_rounds_ = 0;
   std::priority_queue<Timer> timers_;
+  std::vector<std::coroutine_handle<>> ready_;
+  std::vector<std::coroutine_handle<>> resuming_;
 };
 
 }  // namespace gossamer

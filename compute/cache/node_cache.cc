@@ -153,20 +153,49 @@ void NodeCache::Insert(RemotePtr pointer, const InternalNode& node) {
     return;
   }
   if (old != nullptr) {
-    if (fresh->level() == 1) {
-      // Both are sorted by separator, and children only ever move right: one pass finds those that stay.
-      for (uint32_t i = 0, j = 0; i < fresh->count() && j < old->count(); ++j) {
-        while (i < fresh->count() && fresh->separator(i) < old->separator(j)) ++i;
-        if (i < fresh->count() && fresh->child(i) == old->child(j)) {
-          fresh->hint(i).store(old->hint(j).load(std::memory_order_relaxed),
-                               std::memory_order_relaxed);
-        }
+    Replace(old, fresh);
+  } else {
+    Link(fresh);
+  }
+  EvictDownTo(max_bytes_);
+}
+
+void NodeCache::InsertChild(RemotePtr parent, const Key& separator, RemotePtr leaf, uint64_t hint) {
+  const std::lock_guard lock(mutex_);
+  auto* old = const_cast<CachedNode*>(Lookup(parent));
+  if (old == nullptr || old->level() != 1 || separator.view() <= old->low() ||
+      !old->high().Admits(separator)) {
+    return;
+  }
+  InternalNode node;
+  node.version = old->version();
+  node.high = old->high();
+  node.children.reserve(old->count() + size_t{1});
+  const uint32_t index = old->ChildIndex(separator);
+  if (old->separator(index) == separator.view()) return;
+  for (uint32_t i = 0; i < old->count(); ++i) {
+    node.children.push_back({Key(old->separator(i)), old->child(i)});
+    if (i == index) node.children.push_back({separator, leaf});
+  }
+  CachedNode* fresh = CachedNode::Make(parent, node);
+  Replace(old, fresh);
+  fresh->hint(index + 1).store(hint, std::memory_order_relaxed);
+  EvictDownTo(max_bytes_);
+}
+
+void NodeCache::Replace(CachedNode* old, CachedNode* fresh) {
+  if (fresh->level() == 1) {
+    // Both are sorted by separator, and children only ever move right: one pass finds those that stay.
+    for (uint32_t i = 0, j = 0; i < fresh->count() && j < old->count(); ++j) {
+      while (i < fresh->count() && fresh->separator(i) < old->separator(j)) ++i;
+      if (i < fresh->count() && fresh->child(i) == old->child(j)) {
+        fresh->hint(i).store(old->hint(j).load(std::memory_order_relaxed),
+                             std::memory_order_relaxed);
       }
     }
-    Unlink(old);
   }
+  Unlink(old);
   Link(fresh);
-  EvictDownTo(max_bytes_);
 }
 
 void NodeCache::Invalidate(RemotePtr pointer) {

@@ -70,6 +70,9 @@ class NodeCache {
   // Remembers `node` as read or written whole at `pointer`, unless a newer version is there. Hints of children
   // that stay are kept.
   void Insert(RemotePtr pointer, const InternalNode& node);
+  // Adds a leaf that this compute server has split off to what is remembered of `parent`, ahead of the parent itself:
+  // no own operation takes the way over the left neighbour meanwhile.
+  void InsertChild(RemotePtr parent, const Key& separator, RemotePtr leaf, uint64_t hint);
   // Forgets the node; nothing happens if it is not there.
   void Invalidate(RemotePtr pointer);
   // Sets the hint of the leaf `leaf` under `parent`: `bits` are added, or replace what was known.
@@ -87,6 +90,7 @@ class NodeCache {
   std::atomic<uint64_t>* FindHint(RemotePtr parent, KeyView key, RemotePtr leaf) const;
   std::atomic<CachedNode*>& Bucket(RemotePtr pointer) const;
   // Under mutex_:
+  void Replace(CachedNode* old, CachedNode* fresh);
   void Link(CachedNode* node);
   void Unlink(CachedNode* node);
   void EvictDownTo(uint64_t max_bytes);

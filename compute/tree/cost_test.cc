@@ -204,6 +204,17 @@ TEST_F(CostTest, AscendingInsertsFillLeaves) {
   EXPECT_GE(report.value().keys_per_leaf(), 45.0);
 }
 
+TEST_F(CostTest, AscendingInsertsInFlightTogetherFillLeavesToo) {
+  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
+  std::vector<KeyValue> pairs;
+  for (uint64_t i = 0; i < 50'000; ++i) pairs.push_back({EightBytes(i), "12345678"});
+  for (const Status& status : session_->MultiPut(pairs)) ASSERT_TRUE(status);
+  const Result<CheckReport> report = store_->Check({});
+  ASSERT_TRUE(report) << report.error().ToString();
+  EXPECT_EQ(report.value().problem_count, 0u);
+  EXPECT_GE(report.value().keys_per_leaf(), 45.0);
+}
+
 TEST_F(CostTest, TheDefaultStoreTakesEightByteKeysAsWell) {
   ASSERT_NO_FATAL_FAILURE(Open(StoreParameters{}));
   ASSERT_NO_FATAL_FAILURE(LoadRandom(100'000));

@@ -47,18 +47,19 @@ bool TryEncode(const LeafRewrite& rewrite, const LeafGeometry& geometry,
 }  // namespace
 
 std::optional<LeafSplit> EncodeSplit(const LeafRewrite& rewrite, const LeafGeometry& geometry,
-                                     std::span<const Entry> entries, bool at_end,
+                                     std::span<const Entry> entries, size_t right_count,
                                      std::span<std::byte> left, std::span<std::byte> right) {
   std::vector<KeyView> sorted;
   for (const Entry& entry : entries) sorted.push_back(entry.key);
   std::sort(sorted.begin(), sorted.end());
   LeafSplit split;
-  if (at_end &&
-      TryEncode(rewrite, geometry, entries, sorted, sorted.size() - 1, left, right, split)) {
-    return split;
+  const size_t half = sorted.size() / 2;
+  if (right_count != 0) {
+    for (size_t middle = sorted.size() - right_count; middle > half; --middle) {
+      if (TryEncode(rewrite, geometry, entries, sorted, middle, left, right, split)) return split;
+    }
   }
   // Outwards from the middle: n/2, n/2+1, n/2-1, ...
-  const size_t half = sorted.size() / 2;
   for (size_t distance = 0; distance <= sorted.size(); ++distance) {
     for (const size_t middle : {half + distance, half - distance}) {
       if (middle == 0 || middle >= sorted.size()) continue;  // also below 0, which wraps around

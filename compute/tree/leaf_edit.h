@@ -34,10 +34,10 @@ struct LeafRewrite {
 };
 
 // Encodes the split of `entries` (at least 2, in the order of LeafView::AppendTo, a new one last) nearest the middle
-// for which both halves fit, or, with `at_end`, the one whose right half is the greatest entry alone. Nothing if
-// none fits.
+// for which both halves fit. With `right_count`, nearest to a right half of so many entries instead, from there
+// towards the middle. Nothing if none fits.
 std::optional<LeafSplit> EncodeSplit(const LeafRewrite& rewrite, const LeafGeometry& geometry,
-                                     std::span<const Entry> entries, bool at_end,
+                                     std::span<const Entry> entries, size_t right_count,
                                      std::span<std::byte> left, std::span<std::byte> right);
 
 }  // namespace gossamer

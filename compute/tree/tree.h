@@ -24,6 +24,7 @@
 #include "common/status.h"
 #include "common/task.h"
 #include "compute/cache/node_cache.h"
+#include "compute/lock/local_queue.h"
 #include "compute/tree/remote_allocator.h"
 #include "compute/tree/servers.h"
 #include "gossamer/counters.h"
@@ -115,6 +116,7 @@ class Tree {
     Step path;
     LockWord word;
     uint64_t slot = 0;
+    LocalQueue::Turn turn;
     uint32_t unit = 0;    // the key's home group
     BufferLease buffers;  // laid out as UnitBuffers
     std::optional<GroupView> home;
@@ -214,6 +216,7 @@ class Tree {
     RemotePtr pointer;
     LockWord word;
     uint64_t slot = 0;
+    LocalQueue::Turn turn;
     InternalNode node;
     // The child still exists, with the separator as low fence (rule W4).
     bool child_is_there = false;
@@ -252,6 +255,7 @@ class Tree {
   TreeShared& shared_;
   Scheduler& scheduler_;
   NodeCache::Reader reader_;
+  LocalQueue queue_;
   Counters counters_;
   std::bitset<Servers::kMaxServers> attached_;  // servers that this session's endpoint reaches
   uint64_t random_;

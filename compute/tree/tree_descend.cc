@@ -178,6 +178,8 @@ Task<Status> Tree::ReadNodeUnderLock(Operation& operation, RemotePtr pointer,
   if (!word) co_return word.error();
   Result<BufferLease> old_word = Buffer(BufferPool::kMinBytes);
   if (!old_word) co_return old_word.error();
+  LocalQueue::Turn turn;
+  while (!turn) turn = co_await queue_.Wait(pointer.server(), slot);
   const auto since = std::chrono::steady_clock::now();
   for (uint32_t attempt = 0;; ++attempt) {
     InlineBatch<2> batch(pointer.server());

@@ -70,6 +70,14 @@ Task<Result<Tree::LockedLeaf>> Tree::LockLeaf(Operation& operation, KeyView key,
     const Result<LockWord> word = WordFor(leaf, locked.slot);
     if (!word) co_return word.error();
     locked.word = word.value();
+    if (!queue_.IsAt(locked.turn, leaf.server(), locked.slot)) {
+      locked.turn.GiveUp();
+      locked.turn = co_await queue_.Wait(leaf.server(), locked.slot);
+      if (!locked.turn) {
+        has_path = false;  // The leaf has split meanwhile, and the cache knows it.
+        continue;
+      }
+    }
     const bool want_overflow = (locked.path.hint & OverflowHint(hash)) != 0;
 
     InlineBatch<3> batch(leaf.server());
@@ -130,6 +138,7 @@ Task<Result<Tree::LockedLeaf>> Tree::LockLeaf(Operation& operation, KeyView key,
       const Status unlocked = co_await Unlock(operation, locked);
       if (!unlocked) co_return unlocked.error();
     }
+    locked.turn.GiveUp();
     ForgetPath(locked.path);
     has_path = !sibling.is_null() || is_far_off;
     if (is_far_off) {

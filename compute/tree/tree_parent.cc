@@ -11,6 +11,8 @@ namespace {
 
 // A separator whose node cannot be found after so many hops and fresh descents.
 constexpr uint32_t kMaxMoves = 1000;
+// A child put behind all but this fraction of the last node is taken for part of an ascending load.
+constexpr size_t kEdgeFraction = 8;
 
 // Cuts `node`, which does not fit into `node_bytes`, in two: what is returned goes to the right of it. In the
 // middle by bytes; with `at_end`, as far right as the left half fits with its new fence.
@@ -89,7 +91,8 @@ Task<Status> Tree::InsertIntoParent(Operation& operation, uint32_t level, Key se
       }
       right_pointer = allocated.value();
       // At the right edge of the tree, behind a new maximum: ascending loads fill nodes.
-      const bool at_end = node.high.infinite && index + 2 == node.children.size();
+      const size_t above = node.children.size() - index - 2;
+      const bool at_end = node.high.infinite && above <= node.children.size() / kEdgeFraction;
       right = SplitInternal(node, right_pointer, at_end, shared_.parameters.node_bytes);
     }
     const Status written = co_await WriteParent(operation, parent, right, right_pointer);
@@ -143,6 +146,15 @@ Task<Result<Tree::LockedParent>> Tree::LockParent(Operation& operation, uint32_t
     const Result<LockWord> word = WordFor(locked.pointer, locked.slot);
     if (!word) co_return word.error();
     locked.word = word.value();
+    if (!queue_.IsAt(locked.turn, locked.pointer.server(), locked.slot)) {
+      locked.turn.GiveUp();
+      if (operation.is_repair && queue_.IsTaken(locked.pointer.server(), locked.slot)) {
+        co_return MakeError(
+            Code::kContended);  // Nobody waits for a repair; the next hop tries again.
+      }
+      locked.turn = co_await queue_.Wait(locked.pointer.server(), locked.slot);
+      if (!locked.turn) continue;
+    }
     InlineBatch<3> batch(locked.pointer.server());
     batch.Add(Verb::CompareSwap(Space::kLockTable, locked.slot, 0, locked.word.word(), word_at));
     batch.Add(Verb::Read(locked.pointer.offset(), bytes, buffer.address()));

@@ -6,6 +6,12 @@
 #include "compute/tree/unit_buffers.h"
 
 namespace gossamer {
+namespace {
+
+// An insert above all but this fraction of the last leaf is taken for part of an ascending load.
+constexpr size_t kEdgeFraction = 8;
+
+}  // namespace
 
 Task<Status> Tree::UnlockAfter(Operation& operation, const LockedLeaf& locked, Error error) {
   BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, locked));
@@ -41,8 +47,8 @@ Task<Status> Tree::RewriteLeaf(Operation& operation, LockedLeaf& locked, const E
   view->AppendTo(old_entries);
   std::vector<Entry> entries = old_entries;
   std::erase_if(entries, [&entry](const Entry& old) { return old.key == entry.key; });
-  const bool is_new_maximum = std::none_of(
-      entries.begin(), entries.end(), [&entry](const Entry& old) { return old.key > entry.key; });
+  const auto greater = static_cast<size_t>(std::count_if(
+      entries.begin(), entries.end(), [&entry](const Entry& old) { return old.key > entry.key; }));
   entries.push_back(entry);
   LeafRewrite rewrite{leaf,
                       RemotePtr(),
@@ -69,14 +75,16 @@ Task<Status> Tree::RewriteLeaf(Operation& operation, LockedLeaf& locked, const E
       co_await shared_.allocator.AllocateNode(scheduler_, leaf.server(), operation.wire);
   if (!sibling) co_return co_await UnlockAfter(operation, locked, sibling.error());
   rewrite.sibling = sibling.value();
-  // At the right edge of the tree, a new maximum goes alone: ascending loads fill leaves.
-  const bool at_end = view->high().infinite && is_new_maximum;
-  std::optional<LeafSplit> split = EncodeSplit(rewrite, geometry, entries, at_end, left, right);
+  // At the right edge of the tree, what is new goes alone, with the few that overtook it: ascending loads, also
+  // those with many operations in flight, fill leaves.
+  const bool at_edge = view->high().infinite && greater <= entries.size() / kEdgeFraction;
+  std::optional<LeafSplit> split =
+      EncodeSplit(rewrite, geometry, entries, at_edge ? greater + 1 : 0, left, right);
   const bool with_entry = split.has_value();
   if (!split) {
     // Longest fences and fragments may leave no room for the entry in either half; without it there is.
     if (old_entries.size() >= 2) {
-      split = EncodeSplit(rewrite, geometry, old_entries, false, left, right);
+      split = EncodeSplit(rewrite, geometry, old_entries, 0, left, right);
     }
   }
   if (!split) {
@@ -90,21 +98,18 @@ Task<Status> Tree::RewriteLeaf(Operation& operation, LockedLeaf& locked, const E
                           images.address(2 * size_t{node_bytes}));
   BOOST_OUTCOME_CO_TRYV(committed);
   inserted = with_entry;
+  if (!locked.path.parent.is_null()) {
+    shared_.cache.InsertChild(locked.path.parent, split->separator, sibling.value(),
+                              split->right_hint);
+    shared_.cache.ReplaceHint(reader_, locked.path.parent, locked.path.low, leaf, split->left_hint);
+  }
+  // Before the parent's turn is waited for (rule W5). Half of those who wait belong to the sibling now.
+  locked.turn.Disband();
 
   // The split stands. A parent entry that cannot be made now (no memory, a lock that stays taken) is made by
   // whoever hops over the sibling (rule W6), so that the write has succeeded all the same.
   const Status linked = co_await InsertIntoParent(operation, 1, split->separator, sibling.value());
-  if (linked) {
-    const std::optional<Step> above =
-        shared_.cache.Find(reader_, SearchGoal::Covering(split->separator), 1);
-    if (above && above->level == 1) {
-      shared_.cache.ReplaceHint(reader_, above->node, split->separator, sibling.value(),
-                                split->right_hint);
-    }
-  }
-  if (!locked.path.parent.is_null()) {
-    shared_.cache.ReplaceHint(reader_, locked.path.parent, locked.path.low, leaf, split->left_hint);
-  }
+  static_cast<void>(linked);
   co_return Ok();
 }
 

@@ -10,6 +10,7 @@ Tree::Tree(TreeShared& shared, Scheduler& scheduler)
     : shared_(shared),
       scheduler_(scheduler),
       reader_(shared.cache.epochs()),
+      queue_(scheduler),
       random_(std::random_device{}() | 1) {}
 
 void Tree::Account(Operation& operation, const Batch& batch) {
