@@ -35,6 +35,10 @@ DEFINE_string(chunk_bytes, "",
 DEFINE_string(lock_table_bytes, "256KiB", "lock table, 8 bytes a slot, a power of two");
 DEFINE_bool(huge_pages, true, "use 2 MB pages where there are any");
 DEFINE_bool(on_chip_locks, true, "keep the lock table in the memory of the NIC where it has any");
+DEFINE_bool(
+    litmus, true,
+    "verbs: test at start-up whether the device orders verbs as the store relies on, and fall back "
+    "to DRAM locks or to one verb at a time where it does not");
 DEFINE_bool(replace_store, false,
             "create a new store even if server 0 of the recorded one is silent and may still run");
 DEFINE_int32(ready_fd, -1, "write READY to this file descriptor once clients can connect");
@@ -90,6 +94,7 @@ Result<MemoryServerOptions> OptionsFromFlags() {
   options.device = FLAGS_device;
   options.huge_pages = FLAGS_huge_pages;
   options.on_chip_locks = FLAGS_on_chip_locks;
+  options.litmus = FLAGS_litmus;
   options.replace_store = FLAGS_replace_store;
   return CompleteOptions(std::move(options));
 }

@@ -3,6 +3,7 @@
 #include <glog/logging.h>
 
 #include <fstream>
+#include <optional>
 
 #include "common/fabric/server_probe.h"
 #include "common/human.h"
@@ -45,7 +46,8 @@ Status MemoryServer::Open() {
   port.lock_table_bytes = options_.lock_table_bytes;
   port.listen = options_.listen;
   port.device = options_.device;
-  port.on_chip_locks = options_.on_chip_locks;
+  port.on_chip_locks = use_.on_chip_locks;
+  port.one_verb_at_a_time = use_.one_verb_at_a_time;
   port.huge_pages = options_.huge_pages;
   port.in_process_only = options_.in_process_only;
   BOOST_OUTCOME_TRY(opened, OpenMemoryPort(options_.fabric, port));
@@ -74,14 +76,57 @@ Status MemoryServer::Join() {
 }
 
 Result<std::string> MemoryServer::BringUp(const MemberIdentity& identity) {
+  while (true) {
+    BOOST_OUTCOME_TRYV(Serve(identity));
+    BOOST_OUTCOME_TRY(passed, TestDevice());
+    if (passed) return port_->address();
+    port_.reset();
+    BOOST_OUTCOME_TRYV(Open());
+  }
+}
+
+Status MemoryServer::Serve(const MemberIdentity& identity) {
   InitialiseRegion(port_->region(),
                    {options_.lock_table_bytes, options_.chunk_bytes, options_.parameters},
                    identity);
   service_ = std::make_unique<ControlService>(
       ChunkAllocator(kHeapOffset, options_.memory_bytes, options_.chunk_bytes),
       port_->lock_table_placement());
-  BOOST_OUTCOME_TRYV(port_->Start(*service_));
-  return port_->address();
+  return port_->Start(*service_);
+}
+
+Result<bool> MemoryServer::TestDevice() {
+  LitmusRunner run = options_.litmus_runner;
+  if (run == nullptr && options_.fabric == FabricKind::kVerbs) {
+    if (options_.litmus) {
+      run = LitmusOverFabric(options_.fabric, options_.device);
+    } else {
+      litmus_ = "litmus test off";
+    }
+  }
+  if (run == nullptr) return true;
+  const Result<LitmusReport> report = run(port_->address());
+  if (!report) {
+    LOG(WARNING) << "no litmus test: " << report.error().ToString();
+    litmus_ = "litmus test impossible";
+    return true;
+  }
+  const std::string text = report.value().ToString();
+  if (report.value().passed()) {
+    LOG(INFO) << "litmus test: " << text;
+    if (litmus_.empty()) litmus_ = "litmus test passed";
+    return true;
+  }
+  const std::optional<DeviceUse> next = FallBack(use_, port_->lock_table_placement());
+  if (!next) {
+    return MakeError(Code::kUnsupported,
+                     "the device does not order verbs even one at a time (" + text +
+                         "); --nolitmus starts anyway, at the risk of the data");
+  }
+  LOG(WARNING) << "the device does not order verbs (" << text << "): " << FallbackText(*next);
+  use_ = *next;
+  litmus_ = "litmus test failed: " + std::string(FallbackText(use_));
+  return false;
 }
 
 MemoryServer::~MemoryServer() {
@@ -111,7 +156,8 @@ std::string MemoryServer::Description() const {
          " fabric " + std::string(FabricKindName(options_.fabric)) + " address " + address() +
          " region " + HumanBytes(options_.memory_bytes) + " (" + memory_description() +
          ") chunks " + HumanBytes(options_.chunk_bytes) + " locks " +
-         (on_chip ? "on-chip " : "DRAM ") + HumanBytes(options_.lock_table_bytes);
+         (on_chip ? "on-chip " : "DRAM ") + HumanBytes(options_.lock_table_bytes) +
+         (litmus_.empty() ? "" : " (" + litmus_ + ")");
 }
 
 }  // namespace gossamer

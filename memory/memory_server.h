@@ -47,17 +47,25 @@ class MemoryServer {
 
  private:
   MemoryServer(MemoryServerOptions options, Bootstrap* bootstrap)
-      : options_(std::move(options)), bootstrap_(bootstrap) {}
+      : options_(std::move(options)),
+        bootstrap_(bootstrap),
+        use_{.on_chip_locks = options_.on_chip_locks} {}
 
   Status Open();
   Status Join();
   // Between the reservation of this server's place and its publication: see membership.h.
   Result<std::string> BringUp(const MemberIdentity& identity);
+  Status Serve(const MemberIdentity& identity);
+  // Whether the device orders verbs: true, too, where that cannot be tested. False: `use_` is
+  // another now, and the server is to be opened again. Unsupported when nothing is left to try.
+  Result<bool> TestDevice();
 
   const MemoryServerOptions options_;
   Bootstrap* const bootstrap_;
   Joined joined_;
   bool is_member_ = false;
+  DeviceUse use_;
+  std::string litmus_;  // what came of it, for people; empty: there is nothing to say
   std::unique_ptr<ControlService> service_;  // outlives the port, which calls it
   std::unique_ptr<MemoryPort> port_;
 };

@@ -3,8 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <optional>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "common/bootstrap/test_support.h"
 #include "common/embedded_memory.h"
@@ -26,10 +30,10 @@ MemoryServerOptions Small() {
 
 // A client in this process with one endpoint to server 0.
 struct Client {
-  explicit Client(const std::string& address) {
+  explicit Client(const std::string& address, FabricKind fabric = FabricKind::kShm) {
     ComputePortOptions options;
     options.client_uuid = RandomId();
-    port = OpenComputePort(FabricKind::kShm, options).value();
+    port = OpenComputePort(fabric, options).value();
     const Status connected = port->Connect(ServerId{0}, address);
     EXPECT_TRUE(connected) << connected.error().ToString();
     endpoint = port->NewEndpoint().value();
@@ -163,6 +167,99 @@ TEST(MemoryServer, ServerOfAnotherFormatIsNotDeath) {
   const MemberRecord member{ServerId{0}, 1, "h", OwnProcessIdentity(), port->address()};
   EXPECT_EQ(FabricProbe()({"s", 1, "shm", {}, 1, {member}}, member), Liveness::kSilent);
   port->Stop();
+}
+
+// ---- The litmus test at start-up
+
+constexpr LitmusReport kPassed{{10, 9, 0}, {10, 9, 0}};
+constexpr LitmusReport kFailed{{10, 9, 0}, {10, 9, 3}};
+
+TEST(StartUpLitmus, FallsBackToWhatCostsLess) {
+  const DeviceUse device_memory{true, false};
+  const DeviceUse dram{false, false};
+  const DeviceUse one_verb{false, true};
+  EXPECT_EQ(FallBack(device_memory, LockTablePlacement::kDeviceMemory), dram);
+  EXPECT_EQ(FallBack(dram, LockTablePlacement::kDram), one_verb);
+  // Wished for, but the device has none.
+  EXPECT_EQ(FallBack(device_memory, LockTablePlacement::kDram), (DeviceUse{true, true}));
+  EXPECT_EQ(FallBack(one_verb, LockTablePlacement::kDram), std::nullopt);
+}
+
+TEST(StartUpLitmus, PassesOverARealFabricAndLeavesNoTrace) {
+  MemoryServerOptions options = Small();
+  options.litmus_runner = LitmusOverFabric(FabricKind::kShm, "");
+  const auto server = MemoryServer::Start(options, nullptr);
+  ASSERT_TRUE(server) << server.error().ToString();
+  EXPECT_THAT(server.value()->Description(), HasSubstr("(litmus test passed)"));
+  Client client(server.value()->address());
+  const auto header = ReadRegionHeader(*client.endpoint, ServerId{0});
+  EXPECT_TRUE(header) << header.error().ToString();
+  EXPECT_EQ(RootWord::FromWord(client.RootWordNow()).pointer().offset(), kFirstLeafOffset);
+  EXPECT_EQ(server.value()->Stat().extents, 0u);
+}
+
+TEST(StartUpLitmus, AServerWhoseDeviceFailsStartsAgainAndSaysSo) {
+  const TemporaryDirectory directory;
+  const auto bootstrap = OpenBootstrap("dir:" + directory.path()).value();
+  MemoryServerOptions options = Small();
+  std::vector<std::string> tested;
+  options.litmus_runner = [&](const std::string& address) -> Result<LitmusReport> {
+    tested.push_back(address);
+    EXPECT_FALSE(bootstrap->Get("default").value()) << "found before it was tested";
+    return tested.size() == 1 ? kFailed : kPassed;
+  };
+  const auto server = MemoryServer::Start(options, bootstrap.get());
+  ASSERT_TRUE(server) << server.error().ToString();
+  EXPECT_EQ(tested.size(), 2u);
+  EXPECT_EQ(server.value()->record().servers[0].address, tested.back());
+  EXPECT_THAT(server.value()->Description(),
+              HasSubstr("(litmus test failed: clients post one verb at a time"));
+  Client client(server.value()->address());
+  EXPECT_TRUE(ReadRegionHeader(*client.endpoint, ServerId{0}));
+}
+
+TEST(StartUpLitmus, ADeviceThatNeverOrdersIsRefused) {
+  const TemporaryDirectory directory;
+  const auto bootstrap = OpenBootstrap("dir:" + directory.path()).value();
+  MemoryServerOptions options = Small();
+  options.litmus_runner = [](const std::string&) -> Result<LitmusReport> { return kFailed; };
+  const auto server = MemoryServer::Start(options, bootstrap.get());
+  ASSERT_FALSE(server);
+  EXPECT_EQ(server.error().code, Code::kUnsupported);
+  EXPECT_THAT(server.error().message, HasSubstr("3 of 10 failed"));
+  EXPECT_FALSE(bootstrap->Get("default").value());
+}
+
+TEST(StartUpLitmus, ATestThatCannotRunIsNoReasonToStop) {
+  MemoryServerOptions options = Small();
+  options.litmus_runner = [](const std::string&) -> Result<LitmusReport> {
+    return MakeError(Code::kNodeUnreachable, "no way to itself");
+  };
+  const auto server = MemoryServer::Start(options, nullptr);
+  ASSERT_TRUE(server) << server.error().ToString();
+  EXPECT_THAT(server.value()->Description(), HasSubstr("(litmus test impossible)"));
+}
+
+// On a device that does order, of which a test says that it does not.
+TEST(StartUpLitmus, OverVerbsAFailedServerComesBackAtItsAddress) {
+  const char* address = std::getenv("SOFT_ROCE_ADDRESS");
+  if (address == nullptr) GTEST_SKIP() << "no RDMA device";
+  MemoryServerOptions options = Small();
+  options.fabric = FabricKind::kVerbs;
+  options.listen = std::string(address) + ":7031";
+  size_t tests = 0;
+  options.litmus_runner = [&tests](const std::string& at) -> Result<LitmusReport> {
+    const auto report = LitmusOverFabric(FabricKind::kVerbs, "")(at);
+    EXPECT_TRUE(report) << report.error().ToString();
+    EXPECT_TRUE(report.value().passed()) << report.value().ToString();
+    return ++tests == 1 ? kFailed : report;
+  };
+  const auto server = MemoryServer::Start(options, nullptr);
+  ASSERT_TRUE(server) << server.error().ToString();
+  EXPECT_EQ(tests, 2u);
+  EXPECT_EQ(server.value()->address(), options.listen);
+  Client client(server.value()->address(), FabricKind::kVerbs);
+  EXPECT_TRUE(ReadRegionHeader(*client.endpoint, ServerId{0}));
 }
 
 TEST(MemoryServer, SaysHowMuchMemoryThereIs) {

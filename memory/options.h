@@ -6,6 +6,7 @@
 
 #include "common/fabric/fabric.h"
 #include "common/status.h"
+#include "memory/start_up_litmus.h"
 #include "proto/region.h"
 
 namespace gossamer {
@@ -25,6 +26,8 @@ struct MemoryServerOptions {
   bool on_chip_locks = true;
   bool in_process_only = false;  // shm: for clients of this process alone
   bool replace_store = false;    // as in JoinOptions
+  bool litmus = true;            // verbs: test at start-up whether the device orders
+  LitmusRunner litmus_runner;    // for tests: runs in its place, on every fabric
 };
 
 // memory_bytes / 64 rounded down to a power of two, within 256 KiB and 32 MiB.

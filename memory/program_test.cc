@@ -115,6 +115,17 @@ TEST_P(ProgramTest, DisagreementNamesTheFlag) {
                                               HasSubstr("started with --max_key_bytes=8")));
 }
 
+TEST(ProgramFabric, AMachineWithoutRdmaIsTold) {
+  std::error_code none;
+  if (!std::filesystem::is_empty("/sys/class/infiniband", none) && !none) {
+    GTEST_SKIP() << "this machine has an RDMA device";
+  }
+  ChildProcess server({Program(), "--memory=4MiB", "--fabric=verbs", "--listen=127.0.0.1:7000"});
+  EXPECT_EQ(server.Wait(), 1);
+  EXPECT_THAT(server.standard_error(),
+              AllOf(HasSubstr("no RDMA device on this machine"), HasSubstr("--fabric=shm")));
+}
+
 TEST(ProgramBootstrap, MemcachedThatDiedIsTold) {
   testing::MemcachedProcess memcached;
   ASSERT_TRUE(memcached.running());

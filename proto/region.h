@@ -46,6 +46,9 @@ inline uint32_t HeaderChecksum(RegionHeader header) {
 
 // Offset of the 8-byte root word in server 0's region.
 inline constexpr uint64_t kRootWordOffset = 2048;
+// A memory server tests its device here before clients find it (kLitmusBytes of
+// common/fabric/litmus.h); nothing else is ever stored here, and nobody reads it.
+inline constexpr uint64_t kLitmusOffset = 3072;
 // Server 0 keeps the first root leaf here, one node in a page of its own; elsewhere the page is
 // unused.
 inline constexpr uint64_t kFirstLeafOffset = 4096;

@@ -191,7 +191,8 @@ Result<LitmusReport> RunLitmus(Endpoint& writer, Endpoint& reader, ServerId serv
                 scratch);
   BOOST_OUTCOME_TRYV(litmus.Prepare());
   LitmusReport report;
-  for (uint32_t i = 0; i < options.rounds; ++i) {
+  const auto end = std::chrono::steady_clock::now() + options.time_limit;
+  for (uint32_t i = 0; i < options.rounds && std::chrono::steady_clock::now() < end; ++i) {
     BOOST_OUTCOME_TRYV(litmus.Round(false, true, report.atomic_before_read));
     BOOST_OUTCOME_TRYV(litmus.Round(true, false, report.write_before_atomic));
   }

@@ -9,10 +9,11 @@
 // between its own, so that a failure is that of one pair. A device that passes is not proven right;
 // one that fails is proven wrong, and the store falls back.
 //
-// Cost: about four round trips for each of `LitmusOptions::rounds`. Thread-safety: both endpoints
-// belong to the calling thread and have nothing else in flight.
+// Cost: about four round trips for each of `LitmusOptions::rounds`, and no more time than the limit.
+// Thread-safety: both endpoints belong to the calling thread and have nothing else in flight.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 
@@ -29,7 +30,8 @@ struct LitmusScratch {
 inline constexpr uint32_t kLitmusBytes = 1024;  // at most a path MTU, many cache lines
 
 struct LitmusOptions {
-  uint32_t rounds = 1000;
+  uint32_t rounds = 1000;  // of each pair, at most
+  std::chrono::milliseconds time_limit{60'000};
 };
 
 struct LitmusReport {

@@ -1,0 +1,50 @@
+#include "memory/start_up_litmus.h"
+
+#include "common/random_id.h"
+#include "proto/region.h"
+
+namespace gossamer {
+namespace {
+
+constexpr ServerId kSelf{0};  // as the client of the test calls the server
+constexpr LitmusOptions kBounds{.rounds = 1000, .time_limit = std::chrono::seconds(1)};
+
+static_assert(kLitmusOffset + kLitmusBytes <= kFirstLeafOffset);
+static_assert(kLitmusOffset >= kRootWordOffset + sizeof(uint64_t));
+
+Result<LitmusReport> Run(FabricKind fabric, const std::string& device, const std::string& address) {
+  ComputePortOptions options;
+  options.device = device;
+  options.client_uuid = RandomId();
+  BOOST_OUTCOME_TRY(port, OpenComputePort(fabric, options));
+  BOOST_OUTCOME_TRYV(port->Connect(kSelf, address));
+  BOOST_OUTCOME_TRY(writer, port->NewEndpoint());
+  BOOST_OUTCOME_TRY(reader, port->NewEndpoint());
+  const LitmusScratch scratch{
+      .data_offset = kLitmusOffset, .word_offset = 0, .word_space = Space::kLockTable};
+  return RunLitmus(*writer, *reader, kSelf, scratch, kBounds);
+}
+
+}  // namespace
+
+LitmusRunner LitmusOverFabric(FabricKind fabric, const std::string& device) {
+  return [fabric, device](const std::string& address) { return Run(fabric, device, address); };
+}
+
+std::optional<DeviceUse> FallBack(DeviceUse use, LockTablePlacement locks) {
+  if (locks == LockTablePlacement::kDeviceMemory) {
+    use.on_chip_locks = false;
+  } else if (!use.one_verb_at_a_time) {
+    use.one_verb_at_a_time = true;
+  } else {
+    return std::nullopt;
+  }
+  return use;
+}
+
+std::string_view FallbackText(const DeviceUse& use) {
+  return use.one_verb_at_a_time ? "clients post one verb at a time, which is slow"
+                                : "the lock table is in DRAM, not in the device's memory";
+}
+
+}  // namespace gossamer
