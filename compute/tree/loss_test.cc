@@ -23,6 +23,7 @@ struct Scenario {
   size_t servers;
   uint64_t loaded;  // keys 0, 10, 20, ...
   std::vector<Write> writes;
+  uint64_t splits = 0;  // at least, of these writes
 
   friend void PrintTo(const Scenario& scenario, std::ostream* out) { *out << scenario.name; }
 };
@@ -76,6 +77,7 @@ class LossTest : public testing::TestWithParam<Scenario> {
         session->Spawn(run(*session, GetParam().writes[i], results[i]));
       }
       session->WaitAll();
+      splits_ = session->counters().of(OperationClass::kInsertSplit).operations;
     }
     EXPECT_EQ(plan.forbidden_writes, 0u);
 
@@ -125,6 +127,8 @@ class LossTest : public testing::TestWithParam<Scenario> {
     EXPECT_EQ(report.keys, model.size());
     return plan.broke;
   }
+
+  uint64_t splits_ = 0;  // of the last run
 };
 
 TEST_P(LossTest, AtEveryVerb) {
@@ -140,6 +144,7 @@ TEST_P(LossTest, AtEveryVerb) {
         if (HasFailure() || !broke) break;
       }
       if (HasFailure()) return;
+      EXPECT_GE(splits_, GetParam().splits) << "when nothing was lost";
     }
   }
   RecordProperty("runs", std::to_string(runs));
@@ -147,6 +152,15 @@ TEST_P(LossTest, AtEveryVerb) {
 
 Write Put(uint64_t key, const std::string& value) {
   return {WriteMode::kPut, NumberKey(key), value};
+}
+
+// `count` new keys from each of `numbers` on: more than one leaf takes.
+std::vector<Write> PutBetween(std::vector<uint64_t> numbers, uint64_t count) {
+  std::vector<Write> writes;
+  for (const uint64_t number : numbers) {
+    for (uint64_t i = 0; i < count; ++i) writes.push_back(Put(number + i, "12345678"));
+  }
+  return writes;
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -159,13 +173,13 @@ INSTANTIATE_TEST_SUITE_P(
         Scenario{"UpdateWithABlock", 1, 4, {Put(10, std::string(100, 'z'))}},
         Scenario{"UpdateOfABlock", 1, 4, {Put(0, std::string(100, 'z'))}},
         Scenario{"UpdateWithABlockElsewhere", 2, 4, {Put(10, std::string(100, 'z'))}},
-        Scenario{"RaiseTheRoot", 1, 7, {Put(75, std::string(100, 'z'))}},
-        Scenario{"SplitsOfManyLeaves",
-                 1,
-                 60,
-                 {Put(101, "a"), Put(102, "b"), Put(103, "c"), Put(104, "d"), Put(105, "e"),
-                  Put(106, "f")}},
-        Scenario{"SplitsOverServers", 2, 40, {Put(101, std::string(8, 'a')), Put(102, "b")}},
+        // The numbers of keys are those at which the next one splits.
+        Scenario{"RaiseTheRoot", 1, 9, {Put(90, "abcdefgh")}, 1},
+        Scenario{"RaiseTheRootWithABlock", 1, 9, {Put(90, std::string(100, 'z'))}, 1},
+        Scenario{"RaiseTheRootOverInternalNodes", 1, 79, {Put(790, "abcdefgh")}, 1},
+        Scenario{"SplitOfAnInternalNode", 1, 144, {Put(1440, "abcdefgh")}, 1},
+        Scenario{"SplitsOverServers", 2, 149, {Put(1490, "abcdefgh")}, 1},
+        Scenario{"SplitsTogether", 1, 40, PutBetween({41}, 6), 1},
         Scenario{"TwoTogether",
                  1,
                  20,
