@@ -24,6 +24,8 @@ struct Scenario {
   uint64_t loaded;  // keys 0, 10, 20, ...
   std::vector<Write> writes;
   uint64_t splits = 0;  // at least, of these writes
+  uint64_t split_writes =
+      0;  // not 0: the next key in turn is put as well, and is one whose split takes so many WRITEs
 
   friend void PrintTo(const Scenario& scenario, std::ostream* out) { *out << scenario.name; }
 };
@@ -45,19 +47,43 @@ class LossTest : public testing::TestWithParam<Scenario> {
     return write.value;
   }
 
-  // One run with the connection lost at verb `break_at`. False: the writes had ended before.
-  bool LoseAt(uint64_t break_at, uint64_t applied, VerbStatus behind) {
+  static ClusterOptions Options() {
     ClusterOptions options;
     options.parameters = {256, 8, 8};
     options.servers = GetParam().servers;
     options.memory_bytes = uint64_t{2} << 20;
     options.chunk_bytes = uint64_t{64} << 10;
-    TestCluster cluster(options);
+    return options;
+  }
+
+  // Sees how many keys must be there for the next one to split as the scenario wants, and adds that one to the writes.
+  void SetUp() override {
+    writes_ = GetParam().writes;
+    loaded_ = GetParam().loaded;
+    if (GetParam().split_writes == 0) return;
+    TestCluster cluster(Options());
+    TestClient client(cluster);
+    const std::unique_ptr<OpenSession> session = client.NewSession();
+    for (loaded_ = 0; loaded_ < 2000; ++loaded_) {
+      const WireCounts before = session->counters().of(OperationClass::kInsertSplit);
+      ASSERT_TRUE(session->Put(NumberKey(10 * loaded_), LoadedValue(loaded_)));
+      const WireCounts after = session->counters().of(OperationClass::kInsertSplit);
+      const bool splits = after.operations != before.operations &&
+                          after.writes - before.writes == GetParam().split_writes;
+      if (splits && loaded_ >= GetParam().loaded) break;
+    }
+    ASSERT_LT(loaded_, 2000u);
+    writes_.push_back({WriteMode::kPut, NumberKey(10 * loaded_), LoadedValue(loaded_)});
+  }
+
+  // One run with the connection lost at verb `break_at`. False: the writes had ended before.
+  bool LoseAt(uint64_t break_at, uint64_t applied, VerbStatus behind) {
+    TestCluster cluster(Options());
     Model model;
     TestClient client(cluster, {2, uint64_t{1} << 20});
     {
       const std::unique_ptr<OpenSession> loader = client.NewSession();
-      for (uint64_t i = 0; i < GetParam().loaded; ++i) {
+      for (uint64_t i = 0; i < loaded_; ++i) {
         model[NumberKey(10 * i)] = LoadedValue(i);
         EXPECT_TRUE(loader->Put(NumberKey(10 * i), LoadedValue(i)));
       }
@@ -66,7 +92,7 @@ class LossTest : public testing::TestWithParam<Scenario> {
     plan.break_at = break_at;
     plan.applied = applied;
     plan.behind = behind;
-    std::vector<std::optional<Status>> results(GetParam().writes.size());
+    std::vector<std::optional<Status>> results(writes_.size());
     {
       const std::unique_ptr<OpenSession> session = client.NewSession(plan);
       for (size_t i = 0; i < results.size(); ++i) {
@@ -74,7 +100,7 @@ class LossTest : public testing::TestWithParam<Scenario> {
                             std::optional<Status>& result) -> Task<void> {
           result = co_await on.tree().Write(write.mode, write.key, write.value);
         };
-        session->Spawn(run(*session, GetParam().writes[i], results[i]));
+        session->Spawn(run(*session, writes_[i], results[i]));
       }
       session->WaitAll();
       splits_ = session->counters().of(OperationClass::kInsertSplit).operations;
@@ -84,7 +110,7 @@ class LossTest : public testing::TestWithParam<Scenario> {
     // Another session of the same compute server: it has the same memory to give out.
     const std::unique_ptr<OpenSession> witness = client.NewSession();
     for (size_t i = 0; i < results.size(); ++i) {
-      const Write& write = GetParam().writes[i];
+      const Write& write = writes_[i];
       const auto found = model.find(write.key);
       const std::optional<std::string> before =
           found == model.end() ? std::nullopt : std::optional<std::string>(found->second);
@@ -128,6 +154,8 @@ class LossTest : public testing::TestWithParam<Scenario> {
     return plan.broke;
   }
 
+  std::vector<Write> writes_;
+  uint64_t loaded_ = 0;
   uint64_t splits_ = 0;  // of the last run
 };
 
@@ -173,12 +201,11 @@ INSTANTIATE_TEST_SUITE_P(
         Scenario{"UpdateWithABlock", 1, 4, {Put(10, std::string(100, 'z'))}},
         Scenario{"UpdateOfABlock", 1, 4, {Put(0, std::string(100, 'z'))}},
         Scenario{"UpdateWithABlockElsewhere", 2, 4, {Put(10, std::string(100, 'z'))}},
-        // The numbers of keys are those at which the next one splits.
-        Scenario{"RaiseTheRoot", 1, 9, {Put(90, "abcdefgh")}, 1},
-        Scenario{"RaiseTheRootWithABlock", 1, 9, {Put(90, std::string(100, 'z'))}, 1},
-        Scenario{"RaiseTheRootOverInternalNodes", 1, 79, {Put(790, "abcdefgh")}, 1},
-        Scenario{"SplitOfAnInternalNode", 1, 144, {Put(1440, "abcdefgh")}, 1},
-        Scenario{"SplitsOverServers", 2, 149, {Put(1490, "abcdefgh")}, 1},
+        Scenario{"RaiseTheRoot", 1, 0, {}, 1, 3}, Scenario{"SplitOfALeaf", 1, 30, {}, 1, 3},
+        Scenario{"RaiseTheRootOverInternalNodes", 1, 0, {}, 1, 5},
+        Scenario{"SplitOfAnInternalNode", 1, 100, {}, 1, 5},
+        Scenario{"SplitsOverServers", 2, 120, {}, 1, 3},
+        Scenario{"SplitWithABlockBeside", 1, 20, {Put(10, std::string(100, 'z'))}, 1, 3},
         Scenario{"SplitsTogether", 1, 40, PutBetween({41}, 6), 1},
         Scenario{"TwoTogether",
                  1,
