@@ -2,7 +2,7 @@
 //
 // Only the first of them contends remotely; the others cost no verbs meanwhile, and an ascending load stays
 // ascending. Slots of the lock tables are hashed to a fixed number of queues: strangers that share one merely wait
-// for each other. Nobody waits in a queue, or for a remote lock, while in another queue: no deadlock.
+// for each other. Nobody waits in a queue while in another, and who holds a remote lock waits for nobody: no deadlock.
 //
 // Cost: no allocation. Thread-safety: none; a queue belongs to its session's thread.
 #pragma once

@@ -192,6 +192,30 @@ TEST_F(ProtocolTest, ADamagedInternalNodeIsCorruptionWithThePlace) {  // R5
   ExpectCleanCheck();
 }
 
+// Whoever turns from the parent's lock to the parent's bytes must not wait for himself.
+TEST_F(ProtocolTest, ADamagedParentStopsNoSplit) {  // R5, W6
+  ASSERT_NO_FATAL_FAILURE(Open({256, 8, 8}));
+  ASSERT_NO_FATAL_FAILURE(Load(100));
+  ASSERT_NO_FATAL_FAILURE(ExpectSame(*session_));  // with a warm cache
+  RemotePtr parent = client_->Root().pointer();
+  for (uint32_t level = client_->Root().level(); level > 1; --level) {
+    parent = client_->Internal(parent).children[0].pointer;
+  }
+  Flip(parent.server(), parent.offset() + 100);
+  for (uint64_t i = 1; i < 10; ++i) {
+    const std::string key = NumberKey(20 + i);
+    const Status put = session_->Put(key, "12345678");
+    if (put) {
+      model_[key] = "12345678";
+    } else {
+      EXPECT_EQ(put.error().code, Code::kCorruption) << put.error().ToString();
+    }
+  }
+  Flip(parent.server(), parent.offset() + 100);
+  ASSERT_NO_FATAL_FAILURE(ExpectSame(*session_));
+  EXPECT_EQ(cluster_->Check().problem_count, 0u);
+}
+
 TEST_F(ProtocolTest, ADamagedValueBlockIsCorruptionWithThePlace) {
   ASSERT_NO_FATAL_FAILURE(Open({1024, 8, 8}));
   ASSERT_NO_FATAL_FAILURE(Load(20, 300));
@@ -274,6 +298,41 @@ TEST_F(ProtocolTest, OneLockForTheWholeTree) {  // W5
   for (const Status& status : session_->MultiPut(pairs)) {
     ASSERT_TRUE(status) << status.error().ToString();
   }
+  ASSERT_NO_FATAL_FAILURE(ExpectSame(*session_));
+  ExpectCleanCheck();
+}
+
+// A turn at a lock, kept while its node is looked for anew, must not be waited for by the same operation.
+TEST_F(ProtocolTest, NobodyWaitsForHisOwnTurn) {  // W5
+  ClusterOptions options;
+  options.parameters = {256, 8, 8};
+  options.lock_table_bytes = 8;
+  cluster_ = std::make_unique<TestCluster>(options);
+  client_ = std::make_unique<TestClient>(*cluster_);
+  session_ = client_->NewSession();
+  ASSERT_NO_FATAL_FAILURE(Load(30));
+  ASSERT_EQ(client_->Root().level(), 1u);
+  TestClient other(*cluster_, {200, 0});
+  FaultPlan plan;
+  const std::unique_ptr<OpenSession> writer = other.NewSession(plan);
+  const RemotePtr root = client_->Root().pointer();
+  const LockWord word({ComputeId{77}, 1}, root);
+  ASSERT_EQ(client_->CompareSwap(ServerId{0}, 0, 0, word.word()), 0u);
+  std::optional<Status> put;
+  const std::string key = NumberKey(100);
+  const auto run = [&]() -> Task<void> { put = co_await writer->AsyncPut(key, "12345678"); };
+  writer->Spawn(run());
+  while (!put && plan.verbs < 8) writer->Poll();  // Root word, root, CAS and READ, again.
+  ASSERT_FALSE(put);
+  Flip(root.server(), root.offset() + 100);
+  const auto start = std::chrono::steady_clock::now();
+  while (!put && std::chrono::steady_clock::now() - start < std::chrono::seconds(20)) {
+    writer->Poll();
+  }
+  ASSERT_TRUE(put) << "waits for itself";
+  EXPECT_EQ(put->error().code, Code::kContended);
+  Flip(root.server(), root.offset() + 100);
+  ASSERT_EQ(client_->CompareSwap(ServerId{0}, 0, word.word(), 0), word.word());
   ASSERT_NO_FATAL_FAILURE(ExpectSame(*session_));
   ExpectCleanCheck();
 }

@@ -170,7 +170,7 @@ Task<Result<BufferLease>> Tree::ReadLeafInto(Operation& operation, RemotePtr poi
   co_return CorruptNode(pointer, "a leaf that fails its checksums under its lock");
 }
 
-// 2 RT. Nobody writes the node while its lock is held: what is read is whole, if the node is this node still.
+// 2 RT. No turn is waited for: the caller may have one, at this lock even. Nobody writes the node while its lock is held: what is read is whole, if the node is this node still.
 Task<Status> Tree::ReadNodeUnderLock(Operation& operation, RemotePtr pointer,
                                      const BufferLease& into) {
   uint64_t slot = 0;
@@ -178,8 +178,6 @@ Task<Status> Tree::ReadNodeUnderLock(Operation& operation, RemotePtr pointer,
   if (!word) co_return word.error();
   Result<BufferLease> old_word = Buffer(BufferPool::kMinBytes);
   if (!old_word) co_return old_word.error();
-  LocalQueue::Turn turn;
-  while (!turn) turn = co_await queue_.Wait(pointer.server(), slot);
   const auto since = std::chrono::steady_clock::now();
   for (uint32_t attempt = 0;; ++attempt) {
     InlineBatch<2> batch(pointer.server());

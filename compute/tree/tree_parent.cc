@@ -11,6 +11,8 @@ namespace {
 
 // A separator whose node cannot be found after so many hops and fresh descents.
 constexpr uint32_t kMaxMoves = 1000;
+// An internal node that cannot be read through so many fresh descents is corrupt (rule R5).
+constexpr uint32_t kMaxFailures = 4;
 // A child put behind all but this fraction of the last node is taken for part of an ascending load.
 constexpr size_t kEdgeFraction = 8;
 
@@ -120,6 +122,7 @@ Task<Result<Tree::LockedParent>> Tree::LockParent(Operation& operation, uint32_t
   const auto since = std::chrono::steady_clock::now();
   std::optional<RemotePtr> sibling;
   uint32_t moves = 0;
+  uint32_t failures = 0;
   // The child's low fence: in a leaf's trailer, or in the whole of an internal node.
   const LeafGeometry& geometry = shared_.geometry;
   const Verb read_child =
@@ -195,6 +198,10 @@ Task<Result<Tree::LockedParent>> Tree::LockParent(Operation& operation, uint32_t
       shared_.cache.Insert(locked.pointer, *node);
       sibling = node->sibling;
     } else {
+      if (++failures == kMaxFailures) {
+        co_return CorruptNode(locked.pointer,
+                              "an internal node that fails its checks under its lock");
+      }
       shared_.cache.Invalidate(locked.pointer);
       const Result<RootWord> root = co_await ReadRoot(operation);
       if (!root) co_return root.error();
