@@ -170,7 +170,8 @@ Task<Result<BufferLease>> Tree::ReadLeafInto(Operation& operation, RemotePtr poi
   co_return CorruptNode(pointer, "a leaf that fails its checksums under its lock");
 }
 
-// 2 RT. No turn is waited for: the caller may have one, at this lock even. Nobody writes the node while its lock is held: what is read is whole, if the node is this node still.
+// 2 RT. No turn is waited for: the caller may have one, at this lock even. Nobody writes the node while its lock is
+// held: what is read is whole, if the node is this node still.
 Task<Status> Tree::ReadNodeUnderLock(Operation& operation, RemotePtr pointer,
                                      const BufferLease& into) {
   uint64_t slot = 0;
