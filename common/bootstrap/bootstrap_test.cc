@@ -15,7 +15,6 @@ namespace {
 
 using std::chrono::milliseconds;
 using ::testing::AllOf;
-using testing::ChildProcess;
 using ::testing::HasSubstr;
 using testing::TemporaryDirectory;
 using Text = std::optional<std::string>;

@@ -272,7 +272,7 @@ Result<Peer> ProbeOnce(const Attempt& attempt, std::shared_ptr<Device> device) {
 
 }  // namespace
 
-Result<Peer> ProbePeer(const SocketAddress& address, std::shared_ptr<Device> device,
+Result<Peer> ProbePeer(const SocketAddress& address, const std::shared_ptr<Device>& device,
                        const ComputePortOptions& options) {
   const Attempt attempt(address, options);
   RetryWhileStale retry(options);

@@ -70,7 +70,7 @@ struct Peer {
 
 // Asks who is at `address`, over `device` if there is one yet. NodeUnreachable when nobody answers,
 // InvalidArgument when the device that reaches the address is not the one asked for.
-Result<Peer> ProbePeer(const SocketAddress& address, std::shared_ptr<Device> device,
+Result<Peer> ProbePeer(const SocketAddress& address, const std::shared_ptr<Device>& device,
                        const ComputePortOptions& options);
 
 // Prepares an identifier with a queue pair to `peer` whose completions go to `queue`. Receives can

@@ -151,7 +151,7 @@ Status VerbsEndpoint::OpenOnce(QueuePair& queue_pair) {
   std::swap(queue_pair.connection, connection);
   ++queue_pair.epoch;
   for (uint32_t slot = 0; slot < kControlDepth; ++slot) PostReceive(queue_pair, slot);
-  const Status established = EstablishConnection(queue_pair.connection, peer, replaces, options_);
+  Status established = EstablishConnection(queue_pair.connection, peer, replaces, options_);
   if (!established) {
     // The server may have accepted without our hearing of it. Its end of this attempt goes when
     // ours does; the one to be replaced is named again next time.
