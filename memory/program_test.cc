@@ -64,6 +64,7 @@ TEST_P(ProgramTest, LivesFromReadyToSigterm) {
 
 TEST_P(ProgramTest, ServersThatRaceMakeOneStore) {
   std::vector<std::unique_ptr<ChildProcess>> servers;
+  servers.reserve(3);
   for (int i = 0; i < 3; ++i) servers.push_back(Launch());
   for (const auto& server : servers) {
     ASSERT_TRUE(server->WaitForOutput("ready: store s server")) << server->standard_error();

@@ -185,8 +185,8 @@ Result<LitmusReport> RunLitmus(Endpoint& writer, Endpoint& reader, ServerId serv
                                                  std::to_string(writer.limits().path_mtu) +
                                                  " is below " + std::to_string(kLitmusBytes));
   }
-  BOOST_OUTCOME_TRY(writer_buffer, writer.buffers().Allocate(2 * kLitmusBytes));
-  BOOST_OUTCOME_TRY(reader_buffer, reader.buffers().Allocate(2 * kLitmusBytes));
+  BOOST_OUTCOME_TRY(writer_buffer, writer.buffers().Allocate(size_t{2} * kLitmusBytes));
+  BOOST_OUTCOME_TRY(reader_buffer, reader.buffers().Allocate(size_t{2} * kLitmusBytes));
   Litmus litmus(writer, std::move(writer_buffer), reader, std::move(reader_buffer), server,
                 scratch);
   BOOST_OUTCOME_TRYV(litmus.Prepare());
