@@ -17,6 +17,8 @@ class ProtocolTest : public testing::Test {
     ClusterOptions options;
     options.parameters = parameters;
     options.servers = servers;
+    session_.reset();  // before what it stands on
+    client_.reset();
     cluster_ = std::make_unique<TestCluster>(options);
     client_ = std::make_unique<TestClient>(*cluster_);
     session_ = client_->NewSession();
