@@ -9,14 +9,14 @@
 namespace gossamer {
 
 inline uint64_t TestSeed() {
-  static const uint64_t kSeed = [] {
+  static const uint64_t seed_of_run = [] {
     const char* given = std::getenv("GOSSAMER_TEST_SEED");
     const uint64_t seed =
         given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
     std::cout << "GOSSAMER_TEST_SEED=" << seed << std::endl;
     return seed;
   }();
-  return kSeed;
+  return seed_of_run;
 }
 
 }  // namespace gossamer
