@@ -42,10 +42,11 @@ class Scheduler {
   // than threads that poll, what is waited for may need it (SoftRoCE, or the holder of a lock).
   bool RunOnce() {
     bool progress = endpoint_.Poll() != 0;
-    if (!ready_.empty()) {
-      resuming_.swap(ready_);
-      for (const std::coroutine_handle<> waiter : resuming_) waiter.resume();
-      resuming_.clear();
+    // Those that are ready by now; a coroutine that calls synchronously gets here again meanwhile.
+    for (size_t count = ready_.size(); count != 0 && !ready_.empty(); --count) {
+      const std::coroutine_handle<> waiter = ready_.front();
+      ready_.pop_front();
+      waiter.resume();
       progress = true;
     }
     if (!timers_.empty()) {
@@ -119,8 +120,7 @@ class Scheduler {
   size_t running_ = 0;
   uint32_t idle_rounds_ = 0;
   std::priority_queue<Timer> timers_;
-  std::vector<std::coroutine_handle<>> ready_;
-  std::vector<std::coroutine_handle<>> resuming_;
+  std::deque<std::coroutine_handle<>> ready_;
 };
 
 }  // namespace gossamer
