@@ -187,6 +187,14 @@ class Endpoint {
   virtual Status Reconnect(ServerId server) = 0;
   virtual bool IsAttached(ServerId server) const = 0;
 
+  using Clock = std::chrono::steady_clock;
+  // The clock that pauses and time-outs of this endpoint's thread go by. The simulator has its own.
+  virtual Clock::time_point Now() const { return Clock::now(); }
+  // Something other than a completion has to be done by this endpoint's thread at `due`, or as soon
+  // as that is past. Called by any thread. Only the simulator needs to know: its time does not pass
+  // by itself.
+  virtual void WakeAt(Clock::time_point /*due*/) {}
+
   virtual const Limits& limits() const = 0;
   // Where the local end of verbs comes from.
   virtual BufferPool& buffers() = 0;

@@ -5,9 +5,11 @@
 // pool; nothing else allocates in the steady state. Thread-safety: none; it belongs to its thread.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <coroutine>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <queue>
 #include <thread>
@@ -21,13 +23,20 @@ namespace gossamer {
 
 class Scheduler {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = Endpoint::Clock;
+
+  // A coroutine of this scheduler that another thread may wake: once, until it has run.
+  struct Sleeper {
+    std::coroutine_handle<> coroutine;
+    Sleeper* next = nullptr;
+  };
 
   explicit Scheduler(Endpoint& endpoint) : endpoint_(endpoint) {}
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
   Endpoint& endpoint() { return endpoint_; }
+  Clock::time_point Now() const { return endpoint_.Now(); }
   // Tasks spawned and not yet ended.
   size_t running() const { return running_; }
 
@@ -42,6 +51,7 @@ class Scheduler {
   // than threads that poll, what is waited for may need it (SoftRoCE, or the holder of a lock).
   bool RunOnce() {
     bool progress = endpoint_.Poll() != 0;
+    if (woken_.load(std::memory_order_relaxed) != nullptr) TakeWoken();
     // Those that are ready by now; a coroutine that calls synchronously gets here again meanwhile.
     for (size_t count = ready_.size(); count != 0 && !ready_.empty(); --count) {
       const std::coroutine_handle<> waiter = ready_.front();
@@ -50,7 +60,7 @@ class Scheduler {
       progress = true;
     }
     if (!timers_.empty()) {
-      const Clock::time_point now = Clock::now();
+      const Clock::time_point now = endpoint_.Now();
       while (!timers_.empty() && timers_.top().due <= now) {
         const std::coroutine_handle<> waiter = timers_.top().waiter;
         timers_.pop();
@@ -79,7 +89,19 @@ class Scheduler {
   }
 
   // Resumes `waiter` in the next `RunOnce`, behind those made ready before it.
-  void MakeReady(std::coroutine_handle<> waiter) { ready_.push_back(waiter); }
+  void MakeReady(std::coroutine_handle<> waiter) {
+    ready_.push_back(waiter);
+    endpoint_.WakeAt(Clock::time_point::min());
+  }
+  // The same, called by another thread. What was done before it is seen by the coroutine. `sleeper` lives until its
+  // coroutine goes on.
+  void Wake(Sleeper& sleeper) {
+    sleeper.next = woken_.load(std::memory_order_relaxed);
+    while (!woken_.compare_exchange_weak(sleeper.next, &sleeper, std::memory_order_release,
+                                         std::memory_order_relaxed)) {
+    }
+    endpoint_.WakeAt(Clock::time_point::min());
+  }
 
   // co_await scheduler.SleepFor(50us): lets others run meanwhile.
   auto SleepFor(std::chrono::nanoseconds duration) {
@@ -88,7 +110,9 @@ class Scheduler {
       std::chrono::nanoseconds duration;
       bool await_ready() const noexcept { return false; }
       void await_suspend(std::coroutine_handle<> waiter) {
-        scheduler.timers_.push({Clock::now() + duration, waiter});
+        const Clock::time_point due = scheduler.endpoint_.Now() + duration;
+        scheduler.timers_.push({due, waiter});
+        scheduler.endpoint_.WakeAt(due);
       }
       void await_resume() const noexcept {}
     };
@@ -104,6 +128,17 @@ class Scheduler {
     std::coroutine_handle<> waiter;
     friend bool operator<(const Timer& a, const Timer& b) { return a.due > b.due; }
   };
+
+  // In the order in which they were woken.
+  void TakeWoken() {
+    Sleeper* newest_first = woken_.exchange(nullptr, std::memory_order_acquire);
+    Sleeper* in_order = nullptr;
+    while (newest_first != nullptr) {
+      Sleeper* next = std::exchange(newest_first->next, in_order);
+      in_order = std::exchange(newest_first, next);
+    }
+    for (; in_order != nullptr; in_order = in_order->next) ready_.push_back(in_order->coroutine);
+  }
 
   internal::Detached Drive(Task<void> task) {
     co_await task;
@@ -121,6 +156,7 @@ class Scheduler {
   uint32_t idle_rounds_ = 0;
   std::priority_queue<Timer> timers_;
   std::deque<std::coroutine_handle<>> ready_;
+  std::atomic<Sleeper*> woken_ = nullptr;
 };
 
 }  // namespace gossamer

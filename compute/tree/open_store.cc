@@ -36,7 +36,7 @@ Result<std::unique_ptr<Store>> OpenStore::Open(const OpenOptions& options) {
                                                  record.fabric + ", not on " + options.fabric);
   }
   store->bootstrap_ = std::move(bootstrap);
-  BOOST_OUTCOME_TRYV(store->Connect(record, options.cache_bytes, options.lock_timeout_ms));
+  BOOST_OUTCOME_TRYV(store->Connect(record, {options.cache_bytes, options.lock_timeout_ms}));
   return std::unique_ptr<Store>(std::move(store));
 }
 
@@ -56,8 +56,17 @@ Result<std::unique_ptr<Store>> OpenStore::OpenLocal(const LocalOptions& options)
   record.servers.resize(1);
   record.servers[0].address = store->memory_->address();
   BOOST_OUTCOME_TRYV(store->OpenPort(FabricKind::kShm, {}));
-  BOOST_OUTCOME_TRYV(store->Connect(record, options.cache_bytes, options.lock_timeout_ms));
+  BOOST_OUTCOME_TRYV(store->Connect(record, {options.cache_bytes, options.lock_timeout_ms}));
   return std::unique_ptr<Store>(std::move(store));
+}
+
+Result<std::unique_ptr<OpenStore>> OpenStore::OpenOn(std::unique_ptr<ComputePort> port,
+                                                     const StoreRecord& record,
+                                                     const TreeOptions& options) {
+  std::unique_ptr<OpenStore> store(new OpenStore());
+  store->port_ = std::move(port);
+  BOOST_OUTCOME_TRYV(store->Connect(record, options));
+  return store;
 }
 
 Status OpenStore::OpenPort(FabricKind fabric, ComputePortOptions options) {
@@ -67,10 +76,9 @@ Status OpenStore::OpenPort(FabricKind fabric, ComputePortOptions options) {
   return Ok();
 }
 
-Status OpenStore::Connect(const StoreRecord& record, uint64_t cache_bytes,
-                          uint32_t lock_timeout_ms) {
+Status OpenStore::Connect(const StoreRecord& record, const TreeOptions& options) {
   record_ = record;
-  shared_ = std::make_unique<TreeShared>(record.parameters, cache_bytes, lock_timeout_ms);
+  shared_ = std::make_unique<TreeShared>(record.parameters, options);
   shared_->learn_server = [this](ServerId server) { return LearnServer(server); };
   for (const MemberRecord& member : record.servers) {
     if (ToInteger(member.server) >= Servers::kMaxServers) {

@@ -19,6 +19,10 @@ class OpenStore final : public Store {
  public:
   static Result<std::unique_ptr<Store>> Open(const OpenOptions& options);
   static Result<std::unique_ptr<Store>> OpenLocal(const LocalOptions& options);
+  // The store of `record`, without a bootstrap: in a network of the caller's.
+  static Result<std::unique_ptr<OpenStore>> OpenOn(std::unique_ptr<ComputePort> port,
+                                                   const StoreRecord& record,
+                                                   const TreeOptions& options);
   ~OpenStore() override;
 
   Result<std::unique_ptr<Session>> NewSession() override;
@@ -31,7 +35,7 @@ class OpenStore final : public Store {
   // The way to the fabric. Unsupported where this machine has none.
   Status OpenPort(FabricKind fabric, ComputePortOptions options);
   // Connects to the servers of `record`, registers with each, and checks that each is what the record says.
-  Status Connect(const StoreRecord& record, uint64_t cache_bytes, uint32_t lock_timeout_ms);
+  Status Connect(const StoreRecord& record, const TreeOptions& options);
   Status AddServer(Endpoint& endpoint, const StoreRecord& record, const MemberRecord& member);
   // Finds `server`, which joined later, through the bootstrap, and connects to it.
   Status LearnServer(ServerId server);

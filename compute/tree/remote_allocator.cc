@@ -10,8 +10,6 @@
 namespace gossamer {
 namespace {
 
-using SteadyClock = std::chrono::steady_clock;
-
 // A server found full is asked again after this long: others may have given memory back.
 constexpr std::chrono::milliseconds kFullRetry{500};
 // "Clearly fuller": so many allocations, and this fraction, ahead of the server least used.
@@ -50,7 +48,7 @@ Task<Result<BlockPtr>> RemoteAllocator::AllocateBlock(Scheduler& scheduler, uint
   {
     const std::lock_guard lock(mutex_);
     std::deque<FreedBlock>& freed = freed_blocks_[bytes];
-    if (!freed.empty() && freed.front().reusable_at <= SteadyClock::now()) {
+    if (!freed.empty() && freed.front().reusable_at <= scheduler.Now()) {
       const BlockPtr block = freed.front().pointer;
       freed.pop_front();
       co_return block.NextGeneration();
@@ -74,14 +72,14 @@ void RemoteAllocator::ReturnNode(RemotePtr node) {
   returned_nodes_.push_back(node);
 }
 
-void RemoteAllocator::FreeBlock(const BlockRef& block) {
+void RemoteAllocator::FreeBlock(const BlockRef& block, Clock::time_point now) {
   const std::lock_guard lock(mutex_);
-  freed_blocks_[BlockBytes(block.length)].push_back({block.ptr(), SteadyClock::now() + kGrace});
+  freed_blocks_[BlockBytes(block.length)].push_back({block.ptr(), now + kGrace});
 }
 
 std::vector<ServerId> RemoteAllocator::Preference(std::optional<ServerId> near,
-                                                  control::ExtentKind kind, uint64_t bytes) {
-  const SteadyClock::time_point now = SteadyClock::now();
+                                                  control::ExtentKind kind, uint64_t bytes,
+                                                  Clock::time_point now) {
   const std::vector<const ServerInfo*> servers = servers_.All();
   const std::lock_guard lock(mutex_);
   std::vector<ServerId> order;
@@ -124,7 +122,7 @@ Task<Result<uint64_t>> RemoteAllocator::Allocate(Scheduler& scheduler, std::opti
                                                  control::ExtentKind kind, uint64_t bytes,
                                                  WireCounts& wire, ServerId& chosen) {
   std::string refusals;
-  const std::vector<ServerId> order = Preference(near, kind, bytes);
+  const std::vector<ServerId> order = Preference(near, kind, bytes, scheduler.Now());
   for (const ServerId server : order) {
     chosen = server;
     // One that joined after this session began.
@@ -134,7 +132,7 @@ Task<Result<uint64_t>> RemoteAllocator::Allocate(Scheduler& scheduler, std::opti
     for (;;) {
       const std::optional<uint64_t> offset = Cut(server, kind, bytes);
       if (offset) co_return *offset;
-      if (!StartRefill(server)) {
+      if (!StartRefill(server, scheduler.Now())) {
         co_await scheduler.SleepFor(kRefillWait);
         continue;
       }
@@ -158,9 +156,8 @@ Task<Result<uint64_t>> RemoteAllocator::Allocate(Scheduler& scheduler, std::opti
 }
 
 // One at a time asks a server for more: many coroutines run out together, and each extent is large.
-bool RemoteAllocator::StartRefill(ServerId server) {
+bool RemoteAllocator::StartRefill(ServerId server, Clock::time_point now) {
   const std::lock_guard lock(mutex_);
-  const SteadyClock::time_point now = SteadyClock::now();
   PerServer& state = state_[server];
   if (now < state.refilling_until) return false;
   state.refilling_until = now + kRefillBound;
@@ -181,7 +178,7 @@ Task<Status> RemoteAllocator::Refill(Scheduler& scheduler, ServerId server,
   state.refilling_until = {};
   if (!reply) {
     if (reply.error().code == Code::kExhausted) {
-      state.refused[kind] = {SteadyClock::now() + kFullRetry, bytes};
+      state.refused[kind] = {scheduler.Now() + kFullRetry, bytes};
     }
     co_return reply.error();
   }

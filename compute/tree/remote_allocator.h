@@ -28,6 +28,7 @@ namespace gossamer {
 
 class RemoteAllocator {
  public:
+  using Clock = Scheduler::Clock;
   static constexpr std::chrono::milliseconds kGrace{1000};
 
   RemoteAllocator(const Servers& servers, uint32_t node_bytes)
@@ -41,7 +42,7 @@ class RemoteAllocator {
   // Takes back a node that was never reachable.
   void ReturnNode(RemotePtr node);
   // Takes back a block that no entry refers to any more.
-  void FreeBlock(const BlockRef& block);
+  void FreeBlock(const BlockRef& block, Clock::time_point now);
 
   // Gives never-used memory back to the servers; best effort.
   Task<void> ReleaseAll(Scheduler& scheduler);
@@ -57,32 +58,32 @@ class RemoteAllocator {
         blocks;  // likewise; older ones have rests that were too small for some block
     uint64_t allocated_bytes = 0;
     // While one asks the server for more, others wait for what it gets, until this time at most.
-    std::chrono::steady_clock::time_point refilling_until{};
+    Clock::time_point refilling_until{};
 
     std::vector<Extent>& of(control::ExtentKind kind) {
       return kind == control::ExtentKind::kNodes ? nodes : blocks;
     }
     // A request for this many bytes of a kind, or more, has been refused: not asked again until then.
     struct Refused {
-      std::chrono::steady_clock::time_point until{};
+      Clock::time_point until{};
       uint64_t bytes = 0;
     };
     std::map<control::ExtentKind, Refused> refused;
   };
   struct FreedBlock {
     BlockPtr pointer;
-    std::chrono::steady_clock::time_point reusable_at;
+    Clock::time_point reusable_at;
   };
 
   // The servers in the order to try: `near` first unless it is clearly fuller, full ones left out.
   std::vector<ServerId> Preference(std::optional<ServerId> near, control::ExtentKind kind,
-                                   uint64_t bytes);
+                                   uint64_t bytes, Clock::time_point now);
   // Cuts `bytes` from what is at hand on `server`.
   std::optional<uint64_t> Cut(ServerId server, control::ExtentKind kind, uint64_t bytes);
   Task<Result<uint64_t>> Allocate(Scheduler& scheduler, std::optional<ServerId> near,
                                   control::ExtentKind kind, uint64_t bytes, WireCounts& wire,
                                   ServerId& chosen);
-  bool StartRefill(ServerId server);
+  bool StartRefill(ServerId server, Clock::time_point now);
   Task<Status> Refill(Scheduler& scheduler, ServerId server, control::ExtentKind kind,
                       uint64_t bytes, WireCounts& wire);
 

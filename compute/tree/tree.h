@@ -11,6 +11,7 @@
 // Thread-safety: a Tree belongs to its session's thread; what sessions share is in TreeShared.
 #pragma once
 
+#include <atomic>
 #include <bitset>
 #include <chrono>
 #include <cstdint>
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "common/fabric/scheduler.h"
+#include "common/random_id.h"
 #include "common/status.h"
 #include "common/task.h"
 #include "compute/cache/node_cache.h"
@@ -33,18 +35,26 @@
 
 namespace gossamer {
 
+struct TreeOptions {
+  uint64_t cache_bytes = uint64_t{256} << 20;
+  uint32_t lock_timeout_ms = 10'000;
+  uint64_t seed = 0;  // of all random choices; 0: another one each time
+};
+
 // What all sessions of a store share.
 struct TreeShared {
-  TreeShared(const StoreParameters& store_parameters, uint64_t cache_bytes, uint32_t lock_timeout)
+  TreeShared(const StoreParameters& store_parameters, const TreeOptions& tree_options)
       : parameters(store_parameters),
         geometry(store_parameters.node_bytes),
-        lock_timeout_ms(lock_timeout),
-        cache(cache_bytes),
+        options(tree_options),
+        seeds(options.seed != 0 ? options.seed : RandomId()),
+        cache(options.cache_bytes),
         allocator(servers, store_parameters.node_bytes) {}
 
   const StoreParameters parameters;
   const LeafGeometry geometry;
-  const uint32_t lock_timeout_ms;
+  const TreeOptions options;
+  std::atomic<uint64_t> seeds;  // each tree takes one
   Servers servers;
   NodeCache cache;
   RemoteAllocator allocator;
@@ -192,7 +202,7 @@ class Tree {
   static Status CommitStatus(const Batch& batch, LockWord word);
   Result<LockWord> WordFor(RemotePtr node, uint64_t& slot);
   Task<Status> BackOff(const Operation& operation, RemotePtr node, uint64_t holder,
-                       uint32_t attempt, std::chrono::steady_clock::time_point since);
+                       uint32_t attempt, Scheduler::Clock::time_point since);
 
   // -- writing (tree_write.cc)
   Task<Status> WriteIn(Operation& operation, WriteMode mode, KeyView key, std::string_view value);

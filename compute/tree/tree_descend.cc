@@ -179,7 +179,7 @@ Task<Status> Tree::ReadNodeUnderLock(Operation& operation, RemotePtr pointer,
   if (!word) co_return word.error();
   Result<BufferLease> old_word = Buffer(BufferPool::kMinBytes);
   if (!old_word) co_return old_word.error();
-  const auto since = std::chrono::steady_clock::now();
+  const auto since = scheduler_.Now();
   for (uint32_t attempt = 0;; ++attempt) {
     InlineBatch<2> batch(pointer.server());
     batch.Add(Verb::CompareSwap(Space::kLockTable, slot, 0, word.value().word(),

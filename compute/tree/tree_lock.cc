@@ -23,12 +23,12 @@ Result<LockWord> Tree::WordFor(RemotePtr node, uint64_t& slot) {
 }
 
 Task<Status> Tree::BackOff(const Operation& operation, RemotePtr node, uint64_t holder,
-                           uint32_t attempt, std::chrono::steady_clock::time_point since) {
+                           uint32_t attempt, Scheduler::Clock::time_point since) {
   ++counters_.locks.remote_retries;
   // A read that hopped waits for its repair, but never for a lock: whoever hops next tries again.
   const bool gives_up = operation.is_repair && attempt >= kRepairPatience;
-  if (gives_up || std::chrono::steady_clock::now() - since >
-                      std::chrono::milliseconds(shared_.lock_timeout_ms)) {
+  if (gives_up ||
+      scheduler_.Now() - since > std::chrono::milliseconds(shared_.options.lock_timeout_ms)) {
     const LockWord word = LockWord::FromWord(holder);
     co_return MakeError(Code::kContended,
                         "the lock of server " + std::to_string(ToInteger(node.server())) +
@@ -36,7 +36,7 @@ Task<Status> Tree::BackOff(const Operation& operation, RemotePtr node, uint64_t 
                             " stayed with compute server " +
                             std::to_string(static_cast<uint16_t>(word.lease().compute)) +
                             " (incarnation " + std::to_string(word.lease().incarnation) + ") for " +
-                            std::to_string(shared_.lock_timeout_ms) + " ms");
+                            std::to_string(shared_.options.lock_timeout_ms) + " ms");
   }
   co_await Pause(attempt);
   co_return Ok();
@@ -55,7 +55,7 @@ Task<Result<Tree::LockedLeaf>> Tree::LockLeaf(Operation& operation, KeyView key,
   locked.unit = unit;
   locked.buffers = std::move(buffers.value());
   const BufferLease& lease = locked.buffers;
-  const auto since = std::chrono::steady_clock::now();
+  const auto since = scheduler_.Now();
   bool has_path = false;
   bool afresh = false;
   uint32_t failures = 0;

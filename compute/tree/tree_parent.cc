@@ -119,7 +119,7 @@ Task<Result<Tree::LockedParent>> Tree::LockParent(Operation& operation, uint32_t
   const BufferLease& buffer = locked.buffer;
   const LocalAddress child_at = buffer.address(bytes);
   const LocalAddress word_at = buffer.address(2 * size_t{bytes});
-  const auto since = std::chrono::steady_clock::now();
+  const auto since = scheduler_.Now();
   std::optional<RemotePtr> sibling;
   uint32_t moves = 0;
   uint32_t failures = 0;

@@ -1,5 +1,4 @@
 // How a tree talks to the fabric: accounting, errors, waiting.
-#include <random>
 #include <string>
 
 #include "compute/tree/tree.h"
@@ -11,7 +10,7 @@ Tree::Tree(TreeShared& shared, Scheduler& scheduler)
       scheduler_(scheduler),
       reader_(shared.cache.epochs()),
       queue_(scheduler),
-      random_(std::random_device{}() | 1) {}
+      random_(shared.seeds.fetch_add(2, std::memory_order_relaxed) | 1) {}
 
 void Tree::Account(Operation& operation, const Batch& batch) {
   for (const Verb& verb : batch.verbs()) {

@@ -55,7 +55,7 @@ Task<Status> Tree::WriteIn(Operation& operation, WriteMode mode, KeyView key,
     const VerbStatus written = block_batch.status();
     const bool is_at_rest = written == VerbStatus::kSuccess || written == VerbStatus::kPending ||
                             written == VerbStatus::kRemoteAccess;
-    if (has_block && is_at_rest) shared_.allocator.FreeBlock(block);
+    if (has_block && is_at_rest) shared_.allocator.FreeBlock(block, scheduler_.Now());
   };
   const auto wrote_nothing = [](const Status& status) {
     return !status && status.error().code != Code::kMaybeApplied &&
@@ -138,7 +138,7 @@ Task<Status> Tree::WriteIn(Operation& operation, WriteMode mode, KeyView key,
     if (write_home || write_overflow) {
       // RT 2.
       const Status committed = co_await CommitUnits(operation, locked, write_home, write_overflow);
-      if (committed && old_block) shared_.allocator.FreeBlock(*old_block);
+      if (committed && old_block) shared_.allocator.FreeBlock(*old_block, scheduler_.Now());
       if (wrote_nothing(committed)) release_block();
       co_return committed;
     }
@@ -150,7 +150,7 @@ Task<Status> Tree::WriteIn(Operation& operation, WriteMode mode, KeyView key,
       co_return rewritten;
     }
     if (inserted) {
-      if (old_block) shared_.allocator.FreeBlock(*old_block);
+      if (old_block) shared_.allocator.FreeBlock(*old_block, scheduler_.Now());
       co_return Ok();
     }
   }

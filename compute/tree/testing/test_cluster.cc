@@ -58,8 +58,8 @@ TestClient::TestClient(const TestCluster& cluster, const ClientOptions& options)
   port.client_uuid = RandomId();
   port_ = Need(OpenComputePort(FabricKind::kShm, port));
   const StoreRecord& record = cluster.record();
-  shared_ =
-      std::make_unique<TreeShared>(record.parameters, options.cache_bytes, options.lock_timeout_ms);
+  shared_ = std::make_unique<TreeShared>(record.parameters,
+                                         TreeOptions{options.cache_bytes, options.lock_timeout_ms});
   for (const MemberRecord& member : record.servers) {
     EXPECT_TRUE(port_->Connect(member.server, member.address));
   }
