@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 namespace gossamer::test {
 namespace {
@@ -78,6 +79,10 @@ uint32_t TestControlHandler::Handle(uint64_t client_uuid, std::span<const std::b
     const std::lock_guard guard(mutex_);
     word = gone_[LoadWord(&request[1])];
   }
+  if (request[0] == kFence) {
+    const std::lock_guard guard(mutex_);
+    to_fence_.push_back(LoadWord(&request[1]));
+  }
   std::memcpy(reply.data(), &word, sizeof word);
   return sizeof word;
 }
@@ -85,6 +90,11 @@ uint32_t TestControlHandler::Handle(uint64_t client_uuid, std::span<const std::b
 void TestControlHandler::ClientGone(uint64_t client_uuid) {
   const std::lock_guard guard(mutex_);
   ++gone_[client_uuid];
+}
+
+std::vector<uint64_t> TestControlHandler::Tick(Endpoint::Clock::time_point) {
+  const std::lock_guard guard(mutex_);
+  return std::exchange(to_fence_, {});
 }
 
 PeerProcess::PeerProcess(const std::vector<std::string>& arguments) {
@@ -202,9 +212,15 @@ uint64_t TestClient::FetchAdd(Space space, uint64_t offset, uint64_t addend) {
 }
 
 uint64_t TestClient::Gone(uint64_t client_uuid) {
+  return Ask(TestControlHandler::kGone, client_uuid);
+}
+
+void TestClient::Fence(uint64_t client_uuid) { Ask(TestControlHandler::kFence, client_uuid); }
+
+uint64_t TestClient::Ask(std::byte type, uint64_t client_uuid) {
   ControlCall call;
   call.server = kServer;
-  call.request[0] = TestControlHandler::kGone;
+  call.request[0] = type;
   std::memcpy(&call.request[1], &client_uuid, sizeof client_uuid);
   call.request_bytes = 1 + sizeof client_uuid;
   EXPECT_EQ(Execute(*endpoint_, call), VerbStatus::kSuccess);

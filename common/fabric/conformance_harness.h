@@ -43,21 +43,25 @@ std::vector<FabricCase> FabricCases();
 std::string FabricCaseName(const testing::TestParamInfo<FabricCase>& info);
 void PrintTo(const FabricCase& fabric, std::ostream* out);  // for GoogleTest
 
-// Echoes, tells clients who they are, and counts who is gone.
+// Echoes, tells clients who they are, counts who is gone, and fences whom it is asked to.
 class TestControlHandler final : public ControlHandler {
  public:
   static constexpr std::byte kEcho{'e'};  // reply: the request
   static constexpr std::byte kWho{'w'};   // reply: 8 bytes, uuid of the caller
   // Followed by 8 bytes, a uuid; reply: 8 bytes, ClientGone calls for it.
   static constexpr std::byte kGone{'g'};
+  // Followed by 8 bytes, a uuid; reply: likewise. That compute server is fenced at the next tick.
+  static constexpr std::byte kFence{'f'};
 
   uint32_t Handle(uint64_t client_uuid, std::span<const std::byte> request,
                   std::span<std::byte, kMaxControlBytes> reply) override;
   void ClientGone(uint64_t client_uuid) override;
+  std::vector<uint64_t> Tick(Endpoint::Clock::time_point now) override;
 
  private:
   std::mutex mutex_;
   std::map<uint64_t, uint64_t> gone_;
+  std::vector<uint64_t> to_fence_;
 };
 
 // A process that runs fabric_test_peer; killed at the end, if it still runs.
@@ -115,8 +119,12 @@ class TestClient {
   uint64_t CompareSwap(Space space, uint64_t offset, uint64_t compare, uint64_t swap);
   uint64_t FetchAdd(Space space, uint64_t offset, uint64_t addend);
   uint64_t Gone(uint64_t client_uuid);
+  void Fence(uint64_t client_uuid);
 
  private:
+  // Sends a message of `type` about a compute server; returns the word of the reply.
+  uint64_t Ask(std::byte type, uint64_t client_uuid);
+
   std::unique_ptr<Endpoint> endpoint_;
   BufferLease scratch_;
 };

@@ -31,6 +31,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/fabric/buffer_pool.h"
 #include "common/status.h"
@@ -237,9 +238,14 @@ class ControlHandler {
   virtual uint32_t Handle(uint64_t client_uuid, std::span<const std::byte> request,
                           std::span<std::byte, kMaxControlBytes> reply) = 0;
   // The last queue pair of a compute server is destroyed (it closed them, or died and its WRITEs
-  // are finished): none of its verbs can land any more.
+  // are finished, or it was fenced): none of its verbs can land any more.
   virtual void ClientGone(uint64_t client_uuid) = 0;
+  // Called about every kTickInterval, by the same thread. Returns the compute servers to fence:
+  // `MemoryPort::Fence` follows for each.
+  virtual std::vector<uint64_t> Tick(Endpoint::Clock::time_point /*now*/) { return {}; }
 };
+
+inline constexpr std::chrono::milliseconds kTickInterval{10};
 
 enum class LockTablePlacement : uint8_t { kDeviceMemory, kDram };
 
@@ -262,6 +268,14 @@ class MemoryPort {
  public:
   virtual ~MemoryPort() = default;
   virtual Status Start(ControlHandler& handler) = 0;
+  // Destroys every queue pair of a compute server, also one whose connection is just being made.
+  // Returns at once; `ControlHandler::ClientGone` follows when nothing of that compute server can
+  // land any more (there is none when it had no queue pair). Its verbs in flight end as kUnknown or
+  // kFlushed. It may connect anew afterwards, and has to register anew then. From any thread.
+  virtual void Fence(uint64_t client_uuid) = 0;
+  // Whether the end of a compute server's process is always noticed, so that its `ClientGone` comes
+  // by itself. Where it is not, registrations are leases that expire.
+  virtual bool observes_death() const = 0;
   // Ends the control service and breaks all queue pairs. The memory stays mapped until destruction.
   virtual void Stop() = 0;
 

@@ -1,5 +1,6 @@
 #include "common/fabric/shm_memory_port.h"
 
+#include <glog/logging.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -7,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -17,11 +19,13 @@ namespace {
 
 // What an epoll event is about: a connection's socket, its process, or one of these.
 constexpr uint64_t kListenerTag = 0;
-constexpr uint64_t kStopTag = 1;
+constexpr uint64_t kWakeTag = 1;
 constexpr uint64_t SocketTag(uint64_t id) { return id << 1; }
 constexpr uint64_t ProcessTag(uint64_t id) { return id << 1 | 1; }
 
 constexpr int kMessagesPerTurn = 64;  // of one connection, before others have theirs
+// How often it is looked whether a fenced client has ended what it was doing.
+constexpr std::chrono::milliseconds kFenceInterval{1};
 
 // The process at the other end.
 pid_t PeerPid(const UniqueFd& socket) {
@@ -51,6 +55,11 @@ bool ProcessEnded(const UniqueFd& process) {
   return ::poll(&event, 1, 0) == 1;
 }
 
+bool HungUp(const UniqueFd& socket) {
+  pollfd event{socket.get(), 0, 0};
+  return ::poll(&event, 1, 0) == 1 && (event.revents & POLLHUP) != 0;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<MemoryPort>> ShmMemoryPort::Open(const MemoryPortOptions& options) {
@@ -74,11 +83,13 @@ bool ShmMemoryPort::Watch(int fd, uint64_t tag) {
   return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
+void ShmMemoryPort::Unwatch(int fd) { ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr); }
+
 Status ShmMemoryPort::Start(ControlHandler& handler) {
   if (handler_ != nullptr) return MakeError(Code::kInvalidArgument, "memory port started twice");
   epoll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
-  stop_event_ = UniqueFd(::eventfd(0, EFD_CLOEXEC));
-  if (!epoll_ || !stop_event_ || !Watch(stop_event_.get(), kStopTag) ||
+  wake_event_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!epoll_ || !wake_event_ || !Watch(wake_event_.get(), kWakeTag) ||
       !Watch(listener_.fd(), kListenerTag)) {
     return MakeError(Code::kUnsupported, ErrnoText("control thread of a memory port"));
   }
@@ -91,9 +102,8 @@ Status ShmMemoryPort::Start(ControlHandler& handler) {
 void ShmMemoryPort::Stop() {
   if (stopped_ || !thread_.joinable()) return;
   stopped_ = true;
-  const uint64_t one = 1;
-  // An eventfd takes 8 bytes or fails on a broken invariant only; the thread would not end then.
-  if (::write(stop_event_.get(), &one, sizeof one) != sizeof one) std::abort();
+  stopping_ = true;
+  Wake();
   thread_.join();
   listener_.Close();
   // All at once, then each in turn: waiting for one does not let the others go on.
@@ -101,31 +111,53 @@ void ShmMemoryPort::Stop() {
     if (connection.is_queue_pair()) connection.page()->closed.store(1);
   }
   for (auto& [id, connection] : connections_) Quiesce(connection);
+  for (auto& [uuid, fencing] : fencing_) {
+    for (Connection& connection : fencing.closing) Quiesce(connection);
+  }
   connections_.clear();
+  fencing_.clear();
   queue_pairs_.clear();
+}
+
+void ShmMemoryPort::Wake() {
+  const uint64_t one = 1;
+  // An eventfd takes 8 bytes or fails on a broken invariant only; the thread would not end then.
+  if (::write(wake_event_.get(), &one, sizeof one) != sizeof one) std::abort();
+}
+
+bool ShmMemoryPort::HasSettled(Connection& connection) {
+  QueuePairPage& page = *connection.page();
+  page.closed.store(1);  // seq_cst, against the client's busy: one of the two sees the other's
+  if (page.busy.load() == 0) return true;
+  if (!ProcessEnded(connection.process) && !HungUp(connection.socket)) return false;
+  FinishWrite(page.journal, *memory_);
+  return true;
 }
 
 void ShmMemoryPort::Quiesce(Connection& connection) {
   if (!connection.is_queue_pair()) return;
-  QueuePairPage& page = *connection.page();
-  page.closed.store(1);  // seq_cst, against the client's busy: one of the two sees the other's
-  const auto deadline =
-      std::chrono::steady_clock::now() + std::chrono::milliseconds(options_.connection_timeout_ms);
-  while (page.busy.load() != 0 && !ProcessEnded(connection.process) &&
-         std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::yield();
-  }
-  if (ProcessEnded(connection.process)) FinishWrite(page.journal, *memory_);
+  const auto deadline = Clock::now() + std::chrono::milliseconds(options_.connection_timeout_ms);
+  while (!HasSettled(connection) && Clock::now() < deadline) std::this_thread::yield();
+}
+
+int ShmMemoryPort::MillisecondsToNextTurn() const {
+  const auto due = std::chrono::ceil<std::chrono::milliseconds>(next_tick_ - Clock::now());
+  const auto wait = std::max(due, std::chrono::milliseconds(0));
+  return static_cast<int>((fencing_.empty() ? wait : std::min(wait, kFenceInterval)).count());
 }
 
 void ShmMemoryPort::Serve() {
   std::array<epoll_event, 64> events;
   for (;;) {
-    const int count =
-        ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), -1);
+    const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
+                                   MillisecondsToNextTurn());
+    if (stopping_) return;
     for (int i = 0; i < count; ++i) {
       const uint64_t tag = events[static_cast<size_t>(i)].data.u64;
-      if (tag == kStopTag) return;
+      if (tag == kWakeTag) {
+        BeginFences();
+        continue;
+      }
       if (tag == kListenerTag) {
         Accept();
         continue;
@@ -136,16 +168,103 @@ void ShmMemoryPort::Serve() {
       if (found == connections_.end()) continue;
       if (tag == ProcessTag(id) || !Receive(id, found->second)) Destroy(id);
     }
+    if (Clock::now() >= next_tick_) Tick();
+    if (!fencing_.empty()) EndFences();
   }
 }
 
+void ShmMemoryPort::Tick() {
+  const Clock::time_point now = Clock::now();
+  next_tick_ = now + kTickInterval;
+  if (!accepts_) accepts_ = Watch(listener_.fd(), kListenerTag);
+  for (const uint64_t client_uuid : handler_->Tick(now)) BeginFence(client_uuid);
+}
+
+// Fences may be asked for by any thread, the control thread in the midst of a call included.
+void ShmMemoryPort::Fence(uint64_t client_uuid) {
+  {
+    const std::lock_guard guard(fence_mutex_);
+    to_fence_.push_back(client_uuid);
+  }
+  if (wake_event_) Wake();
+}
+
+void ShmMemoryPort::BeginFences() {
+  uint64_t wakes;
+  // Nothing to read is nothing new.
+  static_cast<void>(!::read(wake_event_.get(), &wakes, sizeof wakes));
+  std::vector<uint64_t> clients;
+  {
+    const std::lock_guard guard(fence_mutex_);
+    clients.swap(to_fence_);
+  }
+  for (const uint64_t client_uuid : clients) BeginFence(client_uuid);
+}
+
+void ShmMemoryPort::BeginFence(uint64_t client_uuid) {
+  if (!queue_pairs_.contains(client_uuid) || fencing_.contains(client_uuid)) return;
+  Fencing& fencing = fencing_[client_uuid];
+  for (auto next = connections_.begin(); next != connections_.end();) {
+    Connection& connection = next->second;
+    if (!connection.is_queue_pair() || connection.client_uuid != client_uuid) {
+      ++next;
+      continue;
+    }
+    connection.page()->closed.store(1);
+    // The client hears of it at once, and is answered no more; that it hangs up is still heard.
+    ::shutdown(connection.socket.get(), SHUT_WR);
+    Unwatch(connection.socket.get());
+    if (connection.process && !connection.in_process) Unwatch(connection.process.get());
+    fencing.closing.push_back(std::move(connection));
+    next = connections_.erase(next);
+  }
+}
+
+void ShmMemoryPort::EndFences() {
+  for (auto next = fencing_.begin(); next != fencing_.end();) {
+    const uint64_t client_uuid = next->first;
+    Fencing& fencing = next->second;
+    std::erase_if(fencing.closing, [this](Connection& closing) { return HasSettled(closing); });
+    if (!fencing.closing.empty()) {
+      ++next;
+      continue;
+    }
+    const auto waiting = std::move(fencing.waiting);
+    next = fencing_.erase(next);
+    queue_pairs_.erase(client_uuid);
+    handler_->ClientGone(client_uuid);
+    for (const auto& [id, hello] : waiting) {
+      const auto found = connections_.find(id);
+      if (found != connections_.end() && !Admit(id, found->second, hello)) Destroy(id);
+    }
+  }
+}
+
+void ShmMemoryPort::PauseAccepting() {
+  if (!lacks_descriptors_) {
+    LOG(WARNING) << ErrnoText("clients cannot connect") << "; trying again (ulimit -n)";
+  }
+  lacks_descriptors_ = true;
+  Unwatch(listener_.fd());
+  accepts_ = false;
+}
+
 void ShmMemoryPort::Accept() {
-  while (UniqueFd socket = listener_.Accept()) {
+  while (true) {
+    UniqueFd socket = listener_.Accept();
+    if (!socket) {
+      // Who cannot be taken in now stays in the queue, and would be announced again and again.
+      if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) PauseAccepting();
+      return;
+    }
     const ConnectionId id = next_id_++;
     Connection connection;
     const pid_t pid = PeerPid(socket);
     connection.in_process = pid == ::getpid();
     connection.process = PeerProcess(socket, pid);
+    // Whose death could not be observed is not taken in.
+    if (!connection.process && (errno == EMFILE || errno == ENFILE)) return PauseAccepting();
+    lacks_descriptors_ = false;
     connection.socket = std::move(socket);
     if (!Watch(connection.socket.get(), SocketTag(id))) continue;
     // Its own process needs no watching: nobody would be left to watch.
@@ -171,8 +290,14 @@ bool ShmMemoryPort::Receive(ConnectionId id, Connection& connection) {
       if (!Answer(connection, call, bytes)) return false;
     } else {
       Hello hello;
-      if (bytes != sizeof hello) return false;
+      if (bytes != sizeof hello || connection.awaits_fence) return false;
       std::memcpy(static_cast<void*>(&hello), &call, sizeof hello);
+      const auto fencing = fencing_.find(hello.client_uuid);
+      if (fencing != fencing_.end() && hello.kind == HelloKind::kQueuePair) {
+        connection.awaits_fence = true;
+        fencing->second.waiting.emplace_back(id, hello);
+        continue;
+      }
       if (!Admit(id, connection, hello)) return false;
     }
   }
@@ -228,6 +353,7 @@ bool ShmMemoryPort::Admit(ConnectionId id, Connection& connection, const Hello& 
       Destroy(old->first);
     }
   }
+  connection.awaits_fence = false;
   welcome.token = memory_->token();
   welcome.in_process = connection.in_process ? 1 : 0;
   welcome.queue_pair = id;

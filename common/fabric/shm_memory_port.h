@@ -6,14 +6,24 @@
 // dead one): then the WRITE the client died in, if any, is finished, and when it was the client's
 // last queue pair the handler hears `ClientGone`.
 //
-// Thread-safety: `Start`, `Stop` and the destructor belong to one thread; the rest is constant.
+// A client that is fenced may be in the midst of performing verbs, and may be stopped there for any
+// time. Its queue pairs are closed and set aside; the control thread looks after them at every turn
+// and serves others meanwhile. What connects in the fenced client's name until then waits for its
+// welcome, so that no queue pair is of two lives of a client.
+//
+// Thread-safety: `Start`, `Stop` and the destructor belong to one thread; `Fence` to any; the rest
+// is constant.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <vector>
 
 #include "common/fabric/fabric.h"
 #include "common/fabric/shm_handles.h"
@@ -29,6 +39,8 @@ class ShmMemoryPort final : public MemoryPort {
   ~ShmMemoryPort() override;
 
   Status Start(ControlHandler& handler) override;
+  void Fence(uint64_t client_uuid) override;
+  bool observes_death() const override { return true; }
   void Stop() override;
   std::span<std::byte> region() override;
   std::string address() const override { return listener_.path(); }
@@ -43,26 +55,47 @@ class ShmMemoryPort final : public MemoryPort {
     Mapping page_mapping;
     uint64_t client_uuid = 0;
     bool in_process = false;
+    bool awaits_fence = false;  // has said hello while its client was being fenced
 
     QueuePairPage* page() { return reinterpret_cast<QueuePairPage*>(page_mapping.data()); }
     bool is_queue_pair() const { return page_mapping.data() != nullptr; }
   };
   using ConnectionId = uint64_t;
+  using Clock = Endpoint::Clock;
+
+  // A client that is being fenced: what it still may perform verbs on, and who waits.
+  struct Fencing {
+    std::vector<Connection> closing;
+    std::vector<std::pair<ConnectionId, Hello>> waiting;
+  };
 
   ShmMemoryPort(const MemoryPortOptions& options, std::shared_ptr<SharedMemory> memory,
                 ListeningSocket listener)
       : options_(options), memory_(std::move(memory)), listener_(std::move(listener)) {}
 
   bool Watch(int fd, uint64_t tag);
+  void Unwatch(int fd);
+  // Makes the control thread look what there is to do.
+  void Wake();
   void Serve();
+  int MillisecondsToNextTurn() const;
+  void Tick();
   void Accept();
+  // Until the next tick, for lack of file descriptors.
+  void PauseAccepting();
   // Answers what has arrived. Returns whether the connection goes on.
   bool Receive(ConnectionId id, Connection& connection);
   bool Answer(Connection& connection, const Call& call, size_t bytes);
   bool Admit(ConnectionId id, Connection& connection, const Hello& hello);
   Status MakeQueuePair(Connection& connection, const Hello& hello, UniqueFd& page_file);
   void Destroy(ConnectionId id);
-  // Closes a queue pair and waits until no verb of it can land any more.
+  void BeginFences();
+  void BeginFence(uint64_t client_uuid);
+  // Ends those whose queue pairs have all settled.
+  void EndFences();
+  // Whether no verb of a closed queue pair can land any more; finishes the WRITE of a dead client.
+  bool HasSettled(Connection& connection);
+  // Waits for that.
   void Quiesce(Connection& connection);
 
   const MemoryPortOptions options_;
@@ -70,14 +103,21 @@ class ShmMemoryPort final : public MemoryPort {
   ListeningSocket listener_;
   ControlHandler* handler_ = nullptr;
   UniqueFd epoll_;
-  UniqueFd stop_event_;
+  UniqueFd wake_event_;
   std::thread thread_;
   bool stopped_ = false;
+  std::atomic<bool> stopping_ = false;
+  std::mutex fence_mutex_;
+  std::vector<uint64_t> to_fence_;  // client uuids; guarded by fence_mutex_
 
   // The control thread's own.
   std::unordered_map<ConnectionId, Connection> connections_;
   std::unordered_map<uint64_t, uint32_t> queue_pairs_;  // by client uuid
+  std::unordered_map<uint64_t, Fencing> fencing_;       // likewise
   ConnectionId next_id_ = 1;
+  Clock::time_point next_tick_{};
+  bool accepts_ = true;
+  bool lacks_descriptors_ = false;  // as far as the last who came shows
 };
 
 }  // namespace gossamer::shm

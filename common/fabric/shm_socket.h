@@ -79,7 +79,8 @@ class ListeningSocket {
   Status Listen();
   // Nobody can connect any more; those who were not yet accepted are refused.
   void Close();
-  // The peer at the head of the queue; empty when there is none.
+  // The peer at the head of the queue; empty when there is none (EAGAIN), or it cannot be had
+  // (errno).
   UniqueFd Accept();
   const std::string& path() const { return path_; }
   int fd() const { return socket_.get(); }

@@ -2,18 +2,22 @@
 #include "common/fabric/shm.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "common/fabric/shm_compute_port.h"
 #include "common/fabric/shm_memory.h"
 #include "common/fabric/shm_queue_pair.h"
 #include "common/fabric/shm_socket.h"
@@ -21,13 +25,24 @@
 namespace gossamer::shm {
 namespace {
 
+// Answers nothing, and counts.
 class EmptyHandler final : public ControlHandler {
  public:
   uint32_t Handle(uint64_t, std::span<const std::byte>,
                   std::span<std::byte, kMaxControlBytes>) override {
     return 0;
   }
-  void ClientGone(uint64_t) override {}
+  void ClientGone(uint64_t) override { ++gone; }
+  std::vector<uint64_t> Tick(Endpoint::Clock::time_point) override {
+    ++ticks;
+    return {};
+  }
+  void AwaitTicks(int count) const {
+    for (const int until = ticks + count; ticks < until;) std::this_thread::yield();
+  }
+
+  std::atomic<int> gone = 0;
+  std::atomic<int> ticks = 0;
 };
 
 MemoryPortOptions SmallMemory(const std::string& listen = {}) {
@@ -209,6 +224,98 @@ TEST_F(ShmFabric, AClientThatSpeaksNonsenseIsCutOff) {
 
 TEST_F(ShmFabric, UuidZeroIsInvalid) {
   EXPECT_EQ(OpenComputePort(ComputePortOptions{}).error().code, Code::kInvalidArgument);
+}
+
+// A hand-made client that is in the midst of its verbs for as long as the test likes.
+TEST_F(ShmFabric, AFenceWaitsForVerbsUnderWayAndSoDoesWhoConnectsMeanwhile) {
+  const auto memory = OpenMemoryPort(SmallMemory(Path("fence.sock"))).value();
+  ASSERT_TRUE(memory->Start(handler_));
+  const auto say_hello = [&](const UniqueFd& socket, uint64_t uuid) {
+    Hello hello;
+    hello.kind = HelloKind::kQueuePair;
+    hello.client_uuid = uuid;
+    ASSERT_EQ(SendMessage(socket, std::as_bytes(std::span(&hello, 1)), {}, true), Transfer::kDone);
+  };
+  const auto welcome = [](const UniqueFd& socket, std::vector<UniqueFd>* fds, bool wait) {
+    Welcome message;
+    size_t bytes = 0;
+    const Transfer transfer =
+        ReceiveMessage(socket, std::as_writable_bytes(std::span(&message, 1)), &bytes, fds, wait);
+    return transfer == Transfer::kDone ? message.accepted == 1 : false;
+  };
+  const UniqueFd old = ConnectSocket(memory->address(), 5000).value();
+  std::vector<UniqueFd> fds;
+  say_hello(old, 5);
+  ASSERT_TRUE(welcome(old, &fds, true));
+  const Mapping mapping = Mapping::OfFile(fds.back()).value();
+  auto& page = *reinterpret_cast<QueuePairPage*>(mapping.data());
+  page.busy = 1;
+
+  memory->Fence(5);
+  while (page.closed == 0) std::this_thread::yield();
+  const UniqueFd anew = ConnectSocket(memory->address(), 5000).value();
+  say_hello(anew, 5);
+  const UniqueFd stranger = ConnectSocket(memory->address(), 5000).value();
+  say_hello(stranger, 6);
+  EXPECT_TRUE(welcome(stranger, nullptr, true)) << "others are served";
+  handler_.AwaitTicks(5);
+  EXPECT_EQ(handler_.gone, 0) << "while verbs may still land";
+  EXPECT_FALSE(welcome(anew, nullptr, false)) << "into a life that has not ended";
+
+  page.busy = 0;
+  EXPECT_TRUE(welcome(anew, nullptr, true));
+  EXPECT_EQ(handler_.gone, 1);
+}
+
+TEST_F(ShmFabric, StopDoesNotWaitForeverForAFencedClient) {
+  MemoryPortOptions options = SmallMemory(Path("stop.sock"));
+  options.connection_timeout_ms = 50;
+  const auto memory = OpenMemoryPort(options).value();
+  ASSERT_TRUE(memory->Start(handler_));
+  ComputePortOptions client;
+  client.client_uuid = 5;
+  const auto compute = OpenComputePort(client).value();
+  ASSERT_TRUE(compute->Connect(ServerId{0}, memory->address()));
+  auto& port = dynamic_cast<ShmComputePort&>(*compute);
+  const QueuePairGrant grant = port.OpenQueuePair(ServerId{0}, nullptr).value();
+  reinterpret_cast<QueuePairPage*>(grant.page.data())->busy = 1;
+  memory->Fence(5);
+  handler_.AwaitTicks(2);
+  memory->Stop();
+  EXPECT_EQ(handler_.gone, 0);
+}
+
+TEST_F(ShmFabric, ServesOnWithoutFileDescriptorsAndTakesClientsInAgainLater) {
+  const auto memory = OpenMemoryPort(SmallMemory(Path("full.sock"))).value();
+  ASSERT_TRUE(memory->Start(handler_));
+  ComputePortOptions options;
+  options.client_uuid = 5;
+  const auto compute = OpenComputePort(options).value();
+  ASSERT_TRUE(compute->Connect(ServerId{0}, memory->address()));
+  const auto endpoint = compute->NewEndpoint().value();
+  // A descriptor for the client's end of a connection, and none for the server's.
+  const UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit few{64, limit.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  std::vector<UniqueFd> taken;
+  for (UniqueFd fd(::dup(0)); fd; fd = UniqueFd(::dup(0))) taken.push_back(std::move(fd));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  memory->address().copy(address.sun_path, sizeof address.sun_path - 1);
+  ASSERT_EQ(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address),
+            0);
+  handler_.AwaitTicks(5);
+  ControlCall call;
+  Completion completion{1, std::noop_coroutine()};
+  call.completion = &completion;
+  endpoint->Post(call);
+  while (completion.remaining != 0) endpoint->Poll();
+  EXPECT_EQ(call.status, VerbStatus::kSuccess) << "who was there before is served";
+  taken.clear();
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  EXPECT_TRUE(compute->NewEndpoint());
 }
 
 class Journal : public testing::Test {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
 
 namespace gossamer::verbs {
@@ -33,7 +34,7 @@ Status ControlService::Start(ControlHandler& handler) {
   BOOST_OUTCOME_TRYV(SetNonBlocking(completion_channel_->fd));
   BOOST_OUTCOME_TRYV(SetNonBlocking(channel_->fd));
   BOOST_OUTCOME_TRYV(SetNonBlocking(device_.verbs()->async_fd));
-  wake_fd_ = eventfd(0, EFD_CLOEXEC);
+  wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (wake_fd_ < 0) return ErrnoError(Code::kExhausted, "making an event descriptor");
   if (rdma_listen(listener_, kBacklog) != 0) {
     return ErrnoError(Code::kInvalidArgument, "listening for connections");
@@ -44,11 +45,42 @@ Status ControlService::Start(ControlHandler& handler) {
 
 void ControlService::Stop() {
   if (thread_.joinable()) {
-    eventfd_write(wake_fd_, 1);
+    stopping_ = true;
+    Wake();
     thread_.join();
   }
   if (wake_fd_ >= 0) close(wake_fd_);
   wake_fd_ = -1;
+}
+
+void ControlService::Wake() { eventfd_write(wake_fd_, 1); }
+
+// Fences may be asked for by any thread, the control thread in the midst of a call included.
+void ControlService::Fence(uint64_t client_uuid) {
+  {
+    const std::lock_guard guard(fence_mutex_);
+    to_fence_.push_back(client_uuid);
+  }
+  Wake();
+}
+
+void ControlService::RunFences() {
+  eventfd_t wakes = 0;
+  eventfd_read(wake_fd_, &wakes);
+  std::vector<uint64_t> clients;
+  {
+    const std::lock_guard guard(fence_mutex_);
+    clients.swap(to_fence_);
+  }
+  for (const uint64_t client_uuid : clients) DropAllOf(client_uuid);
+}
+
+// A connect request that is still unread makes a connection of the client's next life.
+void ControlService::DropAllOf(uint64_t client_uuid) {
+  for (auto next = connections_.begin(); next != connections_.end();) {
+    ClientConnection* connection = (next++)->first;
+    if (connection->client_uuid() == client_uuid) Drop(connection);
+  }
 }
 
 void ControlService::Run() {
@@ -59,13 +91,21 @@ void ControlService::Run() {
   // All retries of one ask end in the other half of the time-out.
   const std::chrono::milliseconds interval(std::max(connection_timeout_ms_ / 2, 1U));
   while (true) {
-    const int ready = poll(waiting.data(), waiting.size(), static_cast<int>(interval.count()));
-    if (std::chrono::steady_clock::now() >= next_ask_) {
+    const auto wait = std::chrono::ceil<std::chrono::milliseconds>(next_tick_ - Clock::now());
+    const int ready =
+        poll(waiting.data(), waiting.size(), static_cast<int>(std::max<int64_t>(wait.count(), 0)));
+    if (stopping_) break;
+    const Clock::time_point now = Clock::now();
+    if (now >= next_ask_) {
       AskForLife();
-      next_ask_ = std::chrono::steady_clock::now() + interval;
+      next_ask_ = now + interval;
+    }
+    if (now >= next_tick_) {
+      next_tick_ = now + kTickInterval;
+      for (const uint64_t client_uuid : handler_->Tick(now)) DropAllOf(client_uuid);
     }
     if (ready <= 0) continue;
-    if (waiting[0].revents != 0) break;
+    if (waiting[0].revents != 0) RunFences();
     if (waiting[1].revents != 0) OnCompletionEvents();
     if (waiting[2].revents != 0) OnConnectionEvents();
     if (waiting[3].revents != 0) OnDeviceEvents();

@@ -5,15 +5,18 @@
 // pair has been destroyed (rule U1); a client that leaves without a goodbye is gone within the
 // connection time-out.
 //
-// Thread-safety: `Start` and `Stop` belong to one thread; everything else happens on the control
-// thread. One-sided verbs pass it by.
+// Thread-safety: `Start` and `Stop` belong to one thread, `Fence` to any; everything else happens
+// on the control thread. One-sided verbs pass it by.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <thread>
+#include <vector>
 
 #include "common/fabric/fabric.h"
 #include "common/fabric/verbs_client_connection.h"
@@ -33,9 +36,16 @@ class ControlService {
   Status Start(ControlHandler& handler);
   // Ends the thread and destroys all queue pairs. No-op when not started.
   void Stop();
+  // See MemoryPort::Fence.
+  void Fence(uint64_t client_uuid);
 
  private:
+  using Clock = Endpoint::Clock;
+
   void Run();
+  void Wake();
+  void RunFences();
+  void DropAllOf(uint64_t client_uuid);
   void OnConnectionEvents();
   void OnConnectRequest(rdma_cm_id* id, const rdma_conn_param& param);
   void Accept(ConnectionId id, const ConnectRequest& request, const rdma_conn_param& param);
@@ -55,9 +65,13 @@ class ControlService {
   int wake_fd_ = -1;
   ControlHandler* handler_ = nullptr;
   std::map<ClientConnection*, std::unique_ptr<ClientConnection>> connections_;
-  std::chrono::steady_clock::time_point next_ask_;
+  Clock::time_point next_ask_;
+  Clock::time_point next_tick_;
   std::map<uint64_t, int> queue_pairs_;  // of each compute server
   uint64_t next_connection_id_ = 1;
+  std::atomic<bool> stopping_ = false;
+  std::mutex fence_mutex_;
+  std::vector<uint64_t> to_fence_;  // client uuids; guarded by fence_mutex_
   std::thread thread_;
 };
 

@@ -124,6 +124,10 @@ Status VerbsMemoryPort::Start(ControlHandler& handler) {
   return control_->Start(handler);
 }
 
+void VerbsMemoryPort::Fence(uint64_t client_uuid) {
+  if (control_ != nullptr) control_->Fence(client_uuid);
+}
+
 // The listener goes too: nobody connects to a server that does not answer.
 void VerbsMemoryPort::Stop() {
   control_.reset();

@@ -21,6 +21,10 @@ class VerbsMemoryPort final : public MemoryPort {
   ~VerbsMemoryPort() override { Stop(); }
 
   Status Start(ControlHandler& handler) override;
+  // No-op before `Start` and after `Stop`: there is no queue pair.
+  void Fence(uint64_t client_uuid) override;
+  // A process's end is heard of; that of its machine or of the network is only guessed.
+  bool observes_death() const override { return false; }
   void Stop() override;
   std::span<std::byte> region() override { return region_.span(); }
   std::string address() const override { return address_.ToString(); }
