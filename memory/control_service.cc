@@ -11,6 +11,9 @@ namespace {
 
 using Reply = std::span<std::byte, kMaxControlBytes>;
 
+// A gap between two ticks counts for at most this part of a lease.
+constexpr int kGapsPerLease = 8;
+
 static_assert(kMaxControlBytes >= control::kMaxMessageBytes);
 
 template <typename Message>
@@ -46,8 +49,9 @@ Error WrongSize(std::span<const std::byte> request) {
 
 }  // namespace
 
-ControlService::ControlService(ChunkAllocator allocator, LockTablePlacement lock_table)
-    : allocator_(std::move(allocator)), lock_table_(lock_table) {}
+ControlService::ControlService(ChunkAllocator allocator, LockTablePlacement lock_table,
+                               std::chrono::milliseconds lease)
+    : allocator_(std::move(allocator)), lock_table_(lock_table), lease_(lease) {}
 
 uint32_t ControlService::Handle(uint64_t client_uuid, std::span<const std::byte> request,
                                 std::span<std::byte, kMaxControlBytes> reply) {
@@ -62,18 +66,20 @@ uint32_t ControlService::Handle(uint64_t client_uuid, std::span<const std::byte>
         reply);
   }
   const std::lock_guard guard(mutex_);
+  // Whatever is asked is a sign of life; who has no lease is told where one is needed.
+  const Result<Lease> lease = leases_.Renew(client_uuid, time_);
   switch (header.type) {
     case control::Type::kRegister:
       if (!Decode<control::RegisterRequest>(request)) break;
       return Register(client_uuid, reply);
     case control::Type::kAllocate:
       if (const auto allocate = Decode<control::AllocateRequest>(request)) {
-        return Allocate(client_uuid, *allocate, reply);
+        return Allocate(lease, *allocate, reply);
       }
       break;
     case control::Type::kRelease:
       if (const auto release = Decode<control::ReleaseRequest>(request)) {
-        return Release(client_uuid, *release, reply);
+        return Release(lease, *release, reply);
       }
       break;
     case control::Type::kStat:
@@ -82,6 +88,14 @@ uint32_t ControlService::Handle(uint64_t client_uuid, std::span<const std::byte>
     case control::Type::kListExtents:
       if (const auto list = Decode<control::ListExtentsRequest>(request))
         return ListExtents(*list, reply);
+      break;
+    case control::Type::kRenew:
+      if (!Decode<control::RenewRequest>(request)) break;
+      return Renew(lease, reply);
+    case control::Type::kLeaseQuery:
+      if (const auto query = Decode<control::LeaseQueryRequest>(request)) {
+        return QueryLease(*query, reply);
+      }
       break;
     case control::Type::kError:
     default:
@@ -99,23 +113,46 @@ void ControlService::ClientGone(uint64_t client_uuid) {
   leases_.End(client_uuid);
 }
 
+std::vector<uint64_t> ControlService::Tick(Endpoint::Clock::time_point now) {
+  const std::lock_guard guard(mutex_);
+  if (lease_.count() == 0) return {};
+  if (last_tick_) time_ += std::min<LeaseTable::Time>(now - *last_tick_, lease_ / kGapsPerLease);
+  last_tick_ = now;
+  return leases_.ExpireUpTo(time_ - lease_);
+}
+
 control::StatReply ControlService::Stat() const {
   const std::lock_guard guard(mutex_);
   return StatLocked();
 }
 
 uint32_t ControlService::Register(uint64_t client_uuid, Reply reply) {
-  const Result<Lease> lease = leases_.Register(client_uuid);
+  const Result<Lease> lease = leases_.Register(client_uuid, time_);
   if (!lease) return AnswerError(lease.error(), reply);
   control::RegisterReply message;
   message.compute_id = static_cast<uint16_t>(lease.value().compute);
   message.incarnation = lease.value().incarnation;
+  message.lease_ms = static_cast<uint32_t>(lease_.count());
   return Answer(message, reply);
 }
 
-uint32_t ControlService::Allocate(uint64_t client_uuid, const control::AllocateRequest& request,
-                                  Reply reply) {
-  const Result<Lease> lease = LeaseOf(client_uuid);
+uint32_t ControlService::Renew(const Result<Lease>& lease, Reply reply) const {
+  if (!lease) return AnswerError(lease.error(), reply);
+  control::RenewReply message;
+  message.lease_ms = static_cast<uint32_t>(lease_.count());
+  message.compute_servers = static_cast<uint32_t>(leases_.registered());
+  return Answer(message, reply);
+}
+
+uint32_t ControlService::QueryLease(const control::LeaseQueryRequest& request, Reply reply) const {
+  const Lease lease{static_cast<ComputeId>(request.compute_id), request.incarnation};
+  control::LeaseQueryReply message;
+  message.in_force = leases_.IsInForce(lease) ? 1 : 0;
+  return Answer(message, reply);
+}
+
+uint32_t ControlService::Allocate(const Result<Lease>& lease,
+                                  const control::AllocateRequest& request, Reply reply) {
   if (!lease) return AnswerError(lease.error(), reply);
   if (request.kind != control::ExtentKind::kNodes && request.kind != control::ExtentKind::kBlocks) {
     return AnswerError(
@@ -133,9 +170,8 @@ uint32_t ControlService::Allocate(uint64_t client_uuid, const control::AllocateR
   return Answer(message, reply);
 }
 
-uint32_t ControlService::Release(uint64_t client_uuid, const control::ReleaseRequest& request,
+uint32_t ControlService::Release(const Result<Lease>& lease, const control::ReleaseRequest& request,
                                  Reply reply) {
-  const Result<Lease> lease = LeaseOf(client_uuid);
   if (!lease) return AnswerError(lease.error(), reply);
   const Status status = allocator_.Release(request.offset, request.bytes, lease.value());
   if (!status) return AnswerError(status.error(), reply);
@@ -156,11 +192,6 @@ uint32_t ControlService::ListExtents(const control::ListExtentsRequest& request,
         extent.offset, extent.bytes, static_cast<uint16_t>(extent.owner.compute), extent.kind, {}};
   }
   return Answer(message, reply);
-}
-
-Result<Lease> ControlService::LeaseOf(uint64_t client_uuid) const {
-  if (const auto lease = leases_.Find(client_uuid)) return *lease;
-  return MakeError(Code::kFenced, "this compute server has no lease here; it must register first");
 }
 
 control::StatReply ControlService::StatLocked() const {

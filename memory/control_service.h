@@ -3,11 +3,18 @@
 // Requests are bytes from the network: each is checked for size, type, version and values before
 // anything is done, and whatever does not pass is answered by an ErrorReply. Memory is given to
 // registered compute servers only, and belongs to the lease under which it was asked for: one that
-// registers again has abandoned what it had before (rule U4). Thread-safety: all calls from any
-// thread.
+// registers again has abandoned what it had before (rule U4).
+//
+// Where the fabric does not observe death, leases expire: a compute server of which no message came
+// for `lease` is fenced. Only time in which this server was at work counts: `Tick` tells it, and a
+// gap between two of them, in which messages may have waited, counts for little. Thread-safety: all
+// calls from any thread.
 #pragma once
 
+#include <chrono>
 #include <mutex>
+#include <optional>
+#include <vector>
 
 #include "common/fabric/fabric.h"
 #include "memory/chunk_allocator.h"
@@ -18,11 +25,14 @@ namespace gossamer {
 
 class ControlService final : public ControlHandler {
  public:
-  ControlService(ChunkAllocator allocator, LockTablePlacement lock_table);
+  // `lease`: leases that are not renewed within this expire; 0: they do not.
+  ControlService(ChunkAllocator allocator, LockTablePlacement lock_table,
+                 std::chrono::milliseconds lease = {});
 
   uint32_t Handle(uint64_t client_uuid, std::span<const std::byte> request,
                   std::span<std::byte, kMaxControlBytes> reply) override;
   void ClientGone(uint64_t client_uuid) override;
+  std::vector<uint64_t> Tick(Endpoint::Clock::time_point now) override;
 
   control::StatReply Stat() const;
 
@@ -30,16 +40,22 @@ class ControlService final : public ControlHandler {
   using Reply = std::span<std::byte, kMaxControlBytes>;
 
   uint32_t Register(uint64_t client_uuid, Reply reply);
-  uint32_t Allocate(uint64_t client_uuid, const control::AllocateRequest& request, Reply reply);
-  uint32_t Release(uint64_t client_uuid, const control::ReleaseRequest& request, Reply reply);
+  // `lease` is the sender's, or why it has none.
+  uint32_t Renew(const Result<Lease>& lease, Reply reply) const;
+  uint32_t QueryLease(const control::LeaseQueryRequest& request, Reply reply) const;
+  uint32_t Allocate(const Result<Lease>& lease, const control::AllocateRequest& request,
+                    Reply reply);
+  uint32_t Release(const Result<Lease>& lease, const control::ReleaseRequest& request, Reply reply);
   uint32_t ListExtents(const control::ListExtentsRequest& request, Reply reply) const;
-  Result<Lease> LeaseOf(uint64_t client_uuid) const;
   control::StatReply StatLocked() const;
 
   mutable std::mutex mutex_;
   ChunkAllocator allocator_;
   LeaseTable leases_;
   const LockTablePlacement lock_table_;
+  const std::chrono::milliseconds lease_;
+  LeaseTable::Time time_{};  // that counts for leases
+  std::optional<Endpoint::Clock::time_point> last_tick_;
 };
 
 }  // namespace gossamer

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
 #include <random>
 
@@ -17,9 +18,11 @@ using ::testing::HasSubstr;
 constexpr uint64_t kChunk = 64 << 10;
 constexpr uint64_t kAnt = 11;
 constexpr uint64_t kBee = 22;
+constexpr Endpoint::Clock::time_point kStart{std::chrono::hours(5)};
 
 class ControlServiceTest : public ::testing::Test {
  protected:
+  explicit ControlServiceTest(std::chrono::milliseconds lease = {}) : lease_(lease) {}
   std::span<const std::byte> Send(uint64_t client, std::span<const std::byte> request) {
     std::memset(reply_.data(), 0xee, reply_.size());
     return std::span(reply_).first(service_.Handle(client, request, reply_));
@@ -49,6 +52,12 @@ class ControlServiceTest : public ::testing::Test {
     request.kind = kind;
     return request;
   }
+  static control::LeaseQueryRequest Query(uint16_t compute, uint32_t incarnation) {
+    control::LeaseQueryRequest request;
+    request.compute_id = compute;
+    request.incarnation = incarnation;
+    return request;
+  }
   static control::ReleaseRequest Tail(const control::AllocateReply& extent, uint64_t keep) {
     control::ReleaseRequest request;
     request.offset = extent.offset + keep;
@@ -56,8 +65,9 @@ class ControlServiceTest : public ::testing::Test {
     return request;
   }
 
+  const std::chrono::milliseconds lease_;
   ControlService service_{ChunkAllocator(kHeapOffset, kHeapOffset + 20 * kChunk, kChunk),
-                          LockTablePlacement::kDram};
+                          LockTablePlacement::kDram, lease_};
   std::array<std::byte, kMaxControlBytes> reply_{};
 };
 
@@ -97,6 +107,96 @@ TEST_F(ControlServiceTest, RegisteringAgainAbandonsTheMemory) {
   EXPECT_EQ(service_.Stat().node_bytes, kChunk);
 }
 
+TEST_F(ControlServiceTest, LeasesThatDoNotExpireAreNotEnded) {
+  EXPECT_EQ(Ask<control::RegisterReply>(kAnt, control::RegisterRequest{}).lease_ms, 0u);
+  EXPECT_EQ(Ask<control::RenewReply>(kAnt, control::RenewRequest{}).lease_ms, 0u);
+  for (int hours = 0; hours < 100; ++hours) {
+    EXPECT_TRUE(service_.Tick(kStart + std::chrono::hours(hours)).empty());
+  }
+  EXPECT_EQ(Ask<control::LeaseQueryReply>(kBee, Query(1, 1)).in_force, 1u);
+}
+
+TEST_F(ControlServiceTest, OnlyTheLeaseInForceIsInForce) {
+  const auto in_force = [this](uint16_t compute, uint32_t incarnation) {
+    return Ask<control::LeaseQueryReply>(kBee, Query(compute, incarnation)).in_force;
+  };
+  EXPECT_EQ(in_force(1, 1), 0u) << "not given out yet";
+  Ask<control::RegisterReply>(kAnt, control::RegisterRequest{});
+  EXPECT_EQ(in_force(1, 1), 1u);
+  EXPECT_EQ(in_force(1, 2), 0u);
+  EXPECT_EQ(in_force(2, 1), 0u);
+  EXPECT_EQ(in_force(0, 0), 0u);
+  service_.ClientGone(kAnt);
+  EXPECT_EQ(in_force(1, 1), 0u);
+  Ask<control::RegisterReply>(kAnt, control::RegisterRequest{});
+  EXPECT_EQ(in_force(1, 1), 0u);
+  EXPECT_EQ(in_force(1, 2), 1u);
+}
+
+class ExpiringLeaseTest : public ControlServiceTest {
+ protected:
+  static constexpr std::chrono::milliseconds kLease{2000};
+  // Ticks for `duration`; returns who was to be fenced.
+  std::vector<uint64_t> Pass(std::chrono::milliseconds duration) {
+    std::vector<uint64_t> fenced;
+    for (const auto end = now_ + duration; now_ < end;) {
+      now_ += kTickInterval;
+      for (const uint64_t client : service_.Tick(now_)) fenced.push_back(client);
+    }
+    return fenced;
+  }
+
+  ExpiringLeaseTest() : ControlServiceTest(kLease) {}
+  void SetUp() override { service_.Tick(now_); }
+  Endpoint::Clock::time_point now_ = kStart;
+};
+
+TEST_F(ExpiringLeaseTest, WhoIsSilentIsFencedAndComesAgainUnderANewLease) {
+  const auto lease = Ask<control::RegisterReply>(kAnt, control::RegisterRequest{});
+  EXPECT_EQ(lease.lease_ms, kLease.count());
+  EXPECT_TRUE(Pass(kLease - kTickInterval).empty());
+  EXPECT_EQ(Pass(kTickInterval), std::vector<uint64_t>{kAnt});
+  EXPECT_TRUE(Pass(kLease).empty()) << "once";
+
+  // Its queue pairs are being destroyed: others may not have its locks, itself may do nothing.
+  EXPECT_EQ(Ask<control::LeaseQueryReply>(kBee, Query(1, 1)).in_force, 1u);
+  EXPECT_EQ(Refusal(kAnt, control::RenewRequest{}).code, Code::kFenced);
+  EXPECT_EQ(Refusal(kAnt, control::RegisterRequest{}).code, Code::kFenced);
+  EXPECT_EQ(Refusal(kAnt, Request(1024)).code, Code::kFenced);
+
+  service_.ClientGone(kAnt);
+  EXPECT_EQ(Ask<control::LeaseQueryReply>(kBee, Query(1, 1)).in_force, 0u);
+  EXPECT_EQ(Refusal(kAnt, control::RenewRequest{}).code, Code::kFenced);
+  EXPECT_EQ(Ask<control::RegisterReply>(kAnt, control::RegisterRequest{}).incarnation, 2u);
+  EXPECT_TRUE(Pass(kLease - kTickInterval).empty());
+  EXPECT_EQ(Pass(kTickInterval), std::vector<uint64_t>{kAnt});
+}
+
+TEST_F(ExpiringLeaseTest, AnyMessageRenews) {
+  Ask<control::RegisterReply>(kAnt, control::RegisterRequest{});
+  Ask<control::RegisterReply>(kBee, control::RegisterRequest{});
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_TRUE(Pass(kLease / 2).empty());
+    const auto renewed = Ask<control::RenewReply>(kAnt, control::RenewRequest{});
+    EXPECT_EQ(renewed.lease_ms, kLease.count());
+    EXPECT_EQ(renewed.compute_servers, 2u);
+    Ask<control::StatReply>(kBee, control::StatRequest{});
+  }
+  EXPECT_TRUE(Pass(kLease / 2).empty());
+  Ask<control::LeaseQueryReply>(kAnt, Query(9, 9));
+  EXPECT_EQ(Pass(kLease / 2), std::vector<uint64_t>{kBee});
+}
+
+// What its clients sent meanwhile is still unread.
+TEST_F(ExpiringLeaseTest, TimeInWhichTheServerDidNotRunIsNotHeldAgainstItsClients) {
+  Ask<control::RegisterReply>(kAnt, control::RegisterRequest{});
+  EXPECT_TRUE(Pass(kLease / 2).empty());
+  now_ += std::chrono::hours(1);
+  EXPECT_TRUE(service_.Tick(now_).empty());
+  Ask<control::RenewReply>(kAnt, control::RenewRequest{});
+  EXPECT_TRUE(Pass(kLease - kTickInterval).empty());
+}
+
 TEST_F(ControlServiceTest, ExhaustionIsAnAnswer) {
   Ask<control::RegisterReply>(kAnt, control::RegisterRequest{});
   const Error error = Refusal(kAnt, Request(21 * kChunk));
@@ -125,7 +225,7 @@ TEST_F(ControlServiceTest, ListsExtentsInPages) {
 
 TEST_F(ControlServiceTest, RefusesWhatItDoesNotSpeak) {
   control::RegisterRequest request;
-  request.header.version = 2;
+  request.header.version = control::kProtocolVersion + 1;
   EXPECT_EQ(Refusal(kAnt, request).code, Code::kUnsupported);
   request.header = {static_cast<control::Type>(99)};
   EXPECT_THAT(Refusal(kAnt, request).message, HasSubstr("type 99"));
@@ -148,7 +248,7 @@ TEST_F(ControlServiceTest, HostileBytes) {
     std::vector<std::byte> request(random() % 4 == 0 ? random() % 300 : 8 * (random() % 4));
     for (std::byte& byte : request) byte = static_cast<std::byte>(random());
     if (random() % 8 != 0 && request.size() >= 8) {
-      const control::Header header{static_cast<control::Type>(random() % 7)};
+      const control::Header header{static_cast<control::Type>(random() % 9)};
       std::memcpy(request.data(), &header, sizeof header);
     }
     if (random() % 2 == 0 && request.size() >= 16) {
@@ -162,7 +262,7 @@ TEST_F(ControlServiceTest, HostileBytes) {
     ASSERT_LE(reply.size(), kMaxControlBytes);
     control::Header header;
     std::memcpy(&header, reply.data(), sizeof header);
-    ASSERT_LE(static_cast<uint16_t>(header.type), 5);
+    ASSERT_LE(static_cast<uint16_t>(header.type), 7);
     ASSERT_EQ(header.version, control::kProtocolVersion);
     if (random() % 100 == 0) service_.ClientGone(client);
     const auto stat = service_.Stat();

@@ -4,15 +4,14 @@
 
 namespace gossamer {
 
-Result<Lease> LeaseTable::Register(uint64_t client_uuid) {
+Result<Lease> LeaseTable::Register(uint64_t client_uuid, Time now) {
   if (const auto known = by_uuid_.find(client_uuid); known != by_uuid_.end()) {
-    const size_t index = known->second;
-    if (!entries_[index].in_force) Begin(index);
-    return LeaseOf(index, entries_[index]);
+    if (entries_[known->second].in_force) return Renew(client_uuid, now);
+    return Begin(known->second, now);
   }
   size_t index = entries_.size();
   if (index < kMaxComputeServers) {
-    entries_.push_back({client_uuid, 0, false});
+    entries_.push_back({.client_uuid = client_uuid});
   } else {
     while (!gone_.empty() && entries_[gone_.front()].in_force) gone_.pop_front();
     if (gone_.empty()) {
@@ -25,8 +24,33 @@ Result<Lease> LeaseTable::Register(uint64_t client_uuid) {
     entries_[index].client_uuid = client_uuid;
   }
   by_uuid_.emplace(client_uuid, index);
-  Begin(index);
-  return LeaseOf(index, entries_[index]);
+  return Begin(index, now);
+}
+
+Result<Lease> LeaseTable::Renew(uint64_t client_uuid, Time now) {
+  const auto known = by_uuid_.find(client_uuid);
+  if (known == by_uuid_.end() || !entries_[known->second].in_force) {
+    return MakeError(Code::kFenced,
+                     "this compute server has no lease here; it must register first");
+  }
+  Entry& entry = entries_[known->second];
+  if (entry.is_being_fenced) {
+    return MakeError(Code::kFenced,
+                     "this compute server's lease was not renewed in time; it must connect and "
+                     "register anew");
+  }
+  entry.renewed_at = now;
+  return LeaseOf(known->second, entry);
+}
+
+std::vector<uint64_t> LeaseTable::ExpireUpTo(Time time) {
+  std::vector<uint64_t> expired;
+  for (Entry& entry : entries_) {
+    if (!entry.in_force || entry.is_being_fenced || entry.renewed_at > time) continue;
+    entry.is_being_fenced = true;
+    expired.push_back(entry.client_uuid);
+  }
+  return expired;
 }
 
 std::optional<Lease> LeaseTable::End(uint64_t client_uuid) {
@@ -52,11 +76,14 @@ bool LeaseTable::IsInForce(Lease lease) const {
 }
 
 // After 16 M registrations of one id its incarnations come again; 0 is never one.
-void LeaseTable::Begin(size_t index) {
+Result<Lease> LeaseTable::Begin(size_t index, Time now) {
   Entry& entry = entries_[index];
   entry.incarnation = entry.incarnation % kMaxIncarnation + 1;
   entry.in_force = true;
+  entry.is_being_fenced = false;
+  entry.renewed_at = now;
   ++registered_;
+  return LeaseOf(index, entry);
 }
 
 }  // namespace gossamer

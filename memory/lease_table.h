@@ -1,12 +1,15 @@
 // Which compute servers are registered with this memory server, and under which lease.
 //
 // A lease begins with a registration and ends with ClientGone, when no verb of that compute server
-// can land any more. Invariant: no (compute id, incarnation) is given out twice, so that a lock
-// word (rule L2) and the owner of an extent (rule U4) name one registration for good. A compute
-// server that comes again keeps its id where it can; ids of those that are gone serve others once
-// all 65535 have been used. Thread-safety: none.
+// can land any more. One that is not renewed in time expires: then its compute server is fenced,
+// which takes a moment, and the lease is in force until that is done (rule L6), but of no use to
+// its compute server any more. Invariant: no (compute id, incarnation) is given out twice, so that
+// a lock word (rule L2) and the owner of an extent (rule U4) name one registration for good. A
+// compute server that comes again keeps its id where it can; ids of those that are gone serve
+// others once all 65535 have been used. Thread-safety: none.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -23,8 +26,18 @@ class LeaseTable {
   static constexpr size_t kMaxComputeServers = 65535;
   static constexpr uint32_t kMaxIncarnation = (1u << 24) - 1;
 
-  // The lease in force, or a new one. Exhausted when all ids are in use.
-  Result<Lease> Register(uint64_t client_uuid);
+  // Since an arbitrary moment; counted by the caller.
+  using Time = std::chrono::nanoseconds;
+
+  // The lease in force, or a new one. Exhausted when all ids are in use, Fenced while the compute
+  // server is being fenced.
+  Result<Lease> Register(uint64_t client_uuid, Time now = {});
+  // Renews the lease and returns it. Fenced when there is none, or the compute server is being
+  // fenced.
+  Result<Lease> Renew(uint64_t client_uuid, Time now);
+  // Takes note that the compute servers whose leases were last renewed at or before `time` are
+  // being fenced. Returns those that were not before.
+  std::vector<uint64_t> ExpireUpTo(Time time);
   // Ends the lease, if there is one, and returns it.
   std::optional<Lease> End(uint64_t client_uuid);
   std::optional<Lease> Find(uint64_t client_uuid) const;
@@ -36,15 +49,17 @@ class LeaseTable {
  private:
   // Of compute id i + 1.
   struct Entry {
-    uint64_t client_uuid;
-    uint32_t incarnation;
-    bool in_force;
+    uint64_t client_uuid = 0;
+    uint32_t incarnation = 0;
+    bool in_force = false;
+    bool is_being_fenced = false;
+    Time renewed_at{};
   };
 
   static Lease LeaseOf(size_t index, const Entry& entry) {
     return {static_cast<ComputeId>(index + 1), entry.incarnation};
   }
-  void Begin(size_t index);
+  Result<Lease> Begin(size_t index, Time now);
 
   std::vector<Entry> entries_;
   std::unordered_map<uint64_t, size_t> by_uuid_;

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <random>
 #include <set>
+#include <vector>
 
 namespace gossamer {
 namespace {
@@ -25,6 +27,37 @@ TEST(LeaseTable, SameLeaseUntilItEnds) {
   EXPECT_EQ(second.compute, first.compute);
   EXPECT_NE(second.incarnation, first.incarnation);
   EXPECT_FALSE(leases.IsInForce(first));
+}
+
+TEST(LeaseTable, ExpireUnlessRenewed) {
+  using namespace std::chrono_literals;
+  LeaseTable leases;
+  const Lease first = leases.Register(77, 1ms).value();
+  ASSERT_TRUE(leases.Register(78, 2ms));
+  EXPECT_TRUE(leases.ExpireUpTo(0ms).empty());
+  EXPECT_EQ(leases.Renew(77, 3ms).value(), first);
+  EXPECT_EQ(leases.ExpireUpTo(2ms), std::vector<uint64_t>{78});
+  EXPECT_TRUE(leases.ExpireUpTo(2ms).empty()) << "told once";
+  EXPECT_EQ(leases.Register(77, 4ms).value(), first) << "a registration renews, too";
+  EXPECT_TRUE(leases.ExpireUpTo(3ms).empty());
+  EXPECT_EQ(leases.Renew(79, 4ms).error().code, Code::kFenced);
+}
+
+TEST(LeaseTable, ALeaseIsInForceUntilItsHolderIsFencedAndOfNoUse) {
+  using namespace std::chrono_literals;
+  LeaseTable leases;
+  const Lease first = leases.Register(77, 1ms).value();
+  ASSERT_EQ(leases.ExpireUpTo(1ms), std::vector<uint64_t>{77});
+  EXPECT_TRUE(leases.IsInForce(first));
+  EXPECT_EQ(leases.Renew(77, 2ms).error().code, Code::kFenced);
+  EXPECT_EQ(leases.Register(77, 2ms).error().code, Code::kFenced);
+  EXPECT_TRUE(leases.IsInForce(first));
+  EXPECT_EQ(leases.End(77), first);
+  EXPECT_FALSE(leases.IsInForce(first));
+  const Lease second = leases.Register(77, 3ms).value();
+  EXPECT_EQ(second.compute, first.compute);
+  EXPECT_NE(second.incarnation, first.incarnation);
+  EXPECT_TRUE(leases.ExpireUpTo(2ms).empty());
 }
 
 TEST(LeaseTable, StrangersHaveNone) {

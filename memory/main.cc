@@ -39,6 +39,9 @@ DEFINE_bool(
     litmus, true,
     "verbs: test at start-up whether the device orders verbs as the store relies on, and fall back "
     "to DRAM locks or to one verb at a time where it does not");
+DEFINE_uint32(lease_ms, gossamer::kDefaultLeaseMs,
+              "verbs: a client of which nothing is heard for so long is disconnected, and others "
+              "may take its locks; at least 100, 0: never (shm: a client's death is seen at once)");
 DEFINE_bool(replace_store, false,
             "create a new store even if server 0 of the recorded one is silent and may still run");
 DEFINE_int32(ready_fd, -1, "write READY to this file descriptor once clients can connect");
@@ -95,6 +98,7 @@ Result<MemoryServerOptions> OptionsFromFlags() {
   options.huge_pages = FLAGS_huge_pages;
   options.on_chip_locks = FLAGS_on_chip_locks;
   options.litmus = FLAGS_litmus;
+  options.lease_ms = FLAGS_lease_ms;
   options.replace_store = FLAGS_replace_store;
   return CompleteOptions(std::move(options));
 }

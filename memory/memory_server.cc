@@ -2,6 +2,7 @@
 
 #include <glog/logging.h>
 
+#include <chrono>
 #include <fstream>
 #include <optional>
 
@@ -91,7 +92,7 @@ Status MemoryServer::Serve(const MemberIdentity& identity) {
                    identity);
   service_ = std::make_unique<ControlService>(
       ChunkAllocator(kHeapOffset, options_.memory_bytes, options_.chunk_bytes),
-      port_->lock_table_placement());
+      port_->lock_table_placement(), std::chrono::milliseconds(lease_ms()));
   return port_->Start(*service_);
 }
 
@@ -157,7 +158,8 @@ std::string MemoryServer::Description() const {
          " region " + HumanBytes(options_.memory_bytes) + " (" + memory_description() +
          ") chunks " + HumanBytes(options_.chunk_bytes) + " locks " +
          (on_chip ? "on-chip " : "DRAM ") + HumanBytes(options_.lock_table_bytes) +
-         (litmus_.empty() ? "" : " (" + litmus_ + ")");
+         (litmus_.empty() ? "" : " (" + litmus_ + ")") +
+         (lease_ms() == 0 ? "" : " leases " + std::to_string(lease_ms()) + " ms");
 }
 
 }  // namespace gossamer

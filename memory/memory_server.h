@@ -56,6 +56,8 @@ class MemoryServer {
   // Between the reservation of this server's place and its publication: see membership.h.
   Result<std::string> BringUp(const MemberIdentity& identity);
   Status Serve(const MemberIdentity& identity);
+  // After which leases expire; 0: they do not, as the fabric sees clients die.
+  uint32_t lease_ms() const { return port_->observes_death() ? 0 : options_.lease_ms; }
   // Whether the device orders verbs: true, too, where that cannot be tested. False: `use_` is
   // another now, and the server is to be opened again. Unsupported when nothing is left to try.
   Result<bool> TestDevice();

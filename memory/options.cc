@@ -73,6 +73,11 @@ Result<MemoryServerOptions> CompleteOptions(MemoryServerOptions options) {
     return Bad("lock_table_bytes", options.lock_table_bytes,
                "give a power of two between 8 B and 32 GiB");
   }
+  if (options.lease_ms != 0 && options.lease_ms < kMinLeaseMs) {
+    return Bad("lease_ms", options.lease_ms,
+               "clients cannot renew their leases so often; give at least 100, or 0 for leases "
+               "that do not expire");
+  }
   if (options.fabric == FabricKind::kVerbs && options.listen.empty()) {
     return MakeError(
         Code::kInvalidArgument,

@@ -12,6 +12,9 @@
 namespace gossamer {
 
 inline constexpr uint64_t kDefaultLockTableBytes = 256 << 10;
+// For now, as clients do not renew their leases yet: none.
+inline constexpr uint32_t kDefaultLeaseMs = 0;
+inline constexpr uint32_t kMinLeaseMs = 100;
 
 struct MemoryServerOptions {
   std::string store = "default";
@@ -24,6 +27,9 @@ struct MemoryServerOptions {
   std::string device;
   bool huge_pages = true;
   bool on_chip_locks = true;
+  // verbs: a client of which nothing is heard for so long is fenced, and its locks may be taken by
+  // others; 0: never.
+  uint32_t lease_ms = kDefaultLeaseMs;
   bool in_process_only = false;  // shm: for clients of this process alone
   bool replace_store = false;    // as in JoinOptions
   bool litmus = true;            // verbs: test at start-up whether the device orders

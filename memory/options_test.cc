@@ -47,6 +47,7 @@ TEST(Options, SaysWhatIsWrong) {
       {[](auto& o) { o.parameters.max_key_bytes = 0; }, "--max_key_bytes=0: give 1 to 32"},
       {[](auto& o) { o.parameters.inline_value_bytes = 65; },
        "--inline_value_bytes=65: give 0 to 64"},
+      {[](auto& o) { o.lease_ms = 99; }, "--lease_ms=99: clients cannot renew"},
       {[](auto& o) { o.store = "a b"; }, "store name 'a b'"},
       {[](auto& o) { o.fabric = FabricKind::kVerbs; },
        "--fabric=verbs needs --listen=ADDRESS:PORT"},

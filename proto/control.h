@@ -13,7 +13,7 @@
 
 namespace gossamer::control {
 
-inline constexpr uint16_t kProtocolVersion = 1;
+inline constexpr uint16_t kProtocolVersion = 2;
 
 enum class Type : uint16_t {
   kError = 0,
@@ -22,6 +22,8 @@ enum class Type : uint16_t {
   kRelease = 3,
   kStat = 4,
   kListExtents = 5,
+  kRenew = 6,
+  kLeaseQuery = 7,
 };
 
 struct Header {
@@ -39,7 +41,9 @@ struct ErrorReply {
 };
 
 // Registers the compute server that sends it (its uuid is known from the connection). Sent again by
-// the same compute server, it is answered with the same lease.
+// the same compute server, it is answered with the same lease while that is in force, with a new
+// one afterwards (rule L2), and with Fenced while the old one is being ended. A queue pair belongs
+// to the lease that was answered over it, and ends with it.
 struct RegisterRequest {
   Header header{Type::kRegister};
 };
@@ -48,6 +52,33 @@ struct RegisterReply {
   uint16_t compute_id = 0;  // 1..65535
   uint16_t reserved = 0;
   uint32_t incarnation = 0;  // 24 bits, never 0
+  uint32_t lease_ms = 0;     // the lease ends unless it is renewed within this; 0: it does not
+  uint32_t reserved2 = 0;
+};
+
+// Renews the sender's lease, as any request does. Fenced when there is none.
+struct RenewRequest {
+  Header header{Type::kRenew};
+};
+struct RenewReply {
+  Header header{Type::kRenew};
+  uint32_t lease_ms = 0;         // as in RegisterReply
+  uint32_t compute_servers = 0;  // registered now
+};
+
+// Asks whether a lease, such as a lock word names, is in force. 0 means that it has ended, for good,
+// and that its holder is fenced: none of its verbs lands any more, and its locks may be taken (rule
+// L6). A lease that was never given out is not in force.
+struct LeaseQueryRequest {
+  Header header{Type::kLeaseQuery};
+  uint16_t compute_id = 0;
+  uint16_t reserved = 0;
+  uint32_t incarnation = 0;
+};
+struct LeaseQueryReply {
+  Header header{Type::kLeaseQuery};
+  uint32_t in_force = 0;  // 0 or 1
+  uint32_t reserved = 0;
 };
 
 // What an extent holds; a client asks for one kind at a time.
@@ -115,7 +146,9 @@ struct ListExtentsReply {
 
 inline constexpr size_t kMaxMessageBytes = 256;
 static_assert(sizeof(Header) == 8 && sizeof(ErrorReply) == 248 && sizeof(RegisterRequest) == 8 &&
-              sizeof(RegisterReply) == 16 && sizeof(AllocateRequest) == 24 &&
+              sizeof(RegisterReply) == 24 && sizeof(RenewRequest) == 8 &&
+              sizeof(RenewReply) == 16 && sizeof(LeaseQueryRequest) == 16 &&
+              sizeof(LeaseQueryReply) == 16 && sizeof(AllocateRequest) == 24 &&
               sizeof(AllocateReply) == 40 && sizeof(ReleaseRequest) == 24 &&
               sizeof(ReleaseReply) == 8 && sizeof(StatRequest) == 8 && sizeof(StatReply) == 56 &&
               sizeof(ListExtentsRequest) == 16 && sizeof(Extent) == 24 &&
