@@ -12,6 +12,7 @@
 namespace gossamer {
 
 class Bootstrap;
+class SimNetwork;
 
 struct EmbeddedMemoryOptions {
   uint64_t memory_bytes = uint64_t{1} << 30;
@@ -21,6 +22,8 @@ struct EmbeddedMemoryOptions {
   // With one, the server joins the bootstrap's store "default", for clients in this process;
   // without, it is server 0 of a store that nobody else finds. Outlives the server.
   Bootstrap* bootstrap = nullptr;
+  // With one, the server lives in this simulated network, which outlives it, instead of in shm.
+  SimNetwork* network = nullptr;
 };
 
 // Runs until destroyed.

@@ -24,6 +24,10 @@ Result<std::unique_ptr<EmbeddedMemory>> StartEmbeddedMemory(const EmbeddedMemory
   server.chunk_bytes = options.chunk_bytes;
   server.lock_table_bytes = options.lock_table_bytes;
   server.in_process_only = true;
+  if (options.network != nullptr) {
+    server.fabric = FabricKind::kSim;
+    server.network = options.network;
+  }
   BOOST_OUTCOME_TRY(started, MemoryServer::Start(server, options.bootstrap));
   return std::unique_ptr<EmbeddedMemory>(std::make_unique<EmbeddedServer>(std::move(started)));
 }

@@ -51,6 +51,7 @@ Status MemoryServer::Open() {
   port.one_verb_at_a_time = use_.one_verb_at_a_time;
   port.huge_pages = options_.huge_pages;
   port.in_process_only = options_.in_process_only;
+  port.network = options_.network;
   BOOST_OUTCOME_TRY(opened, OpenMemoryPort(options_.fabric, port));
   port_ = std::move(opened);
   return Ok();

@@ -31,6 +31,7 @@ struct MemoryServerOptions {
   // others; 0: never.
   uint32_t lease_ms = kDefaultLeaseMs;
   bool in_process_only = false;  // shm: for clients of this process alone
+  SimNetwork* network = nullptr;  // sim: as in MemoryPortOptions
   bool replace_store = false;    // as in JoinOptions
   bool litmus = true;            // verbs: test at start-up whether the device orders
   LitmusRunner litmus_runner;    // for tests: runs in its place, on every fabric

@@ -66,7 +66,13 @@ class Fence : public FabricConformance {
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, Fence, testing::ValuesIn(FabricCases()), FabricCaseName);
 
-TEST_P(Fence, BreaksEveryQueuePairAndNothingLandsAfterwards) {
+// What needs threads or processes.
+class ThreadedFence : public Fence {};
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ThreadedFence);
+INSTANTIATE_TEST_SUITE_P(Fabrics, ThreadedFence, testing::ValuesIn(ThreadedFabricCases()),
+                         FabricCaseName);
+
+TEST_P(ThreadedFence, BreaksEveryQueuePairAndNothingLandsAfterwards) {
   const auto port = NewPort();
   TestClient observer(*port);
   for (uint64_t life = 1; life <= 5; ++life) {
@@ -142,7 +148,7 @@ TEST_P(Fence, WhoIsNotThereIsNotFenced) {
   EXPECT_EQ(observer.Gone(stranger), 0U);
 }
 
-TEST_P(Fence, ByAnotherThreadOfTheMemoryServer) {
+TEST_P(ThreadedFence, ByAnotherThreadOfTheMemoryServer) {
   if (server_in_other_process()) GTEST_SKIP() << "the memory server is another process";
   const auto port = NewPort();
   TestClient observer(*port);
@@ -155,7 +161,7 @@ TEST_P(Fence, ByAnotherThreadOfTheMemoryServer) {
   WaitUntilGone(observer, uuid);
 }
 
-TEST_P(Fence, WhileItsTargetConnectsAgainAndAgain) {
+TEST_P(ThreadedFence, WhileItsTargetConnectsAgainAndAgain) {
   const int fences = GetParam().kind == FabricKind::kShm ? 100 : 10;
   const auto port = NewPort();
   TestClient observer(*port);
@@ -193,7 +199,7 @@ TEST_P(Fence, WhileItsTargetConnectsAgainAndAgain) {
 
 // Wherever it was stopped: the memory server serves others, and what the client wakes up to do
 // afterwards does not land.
-TEST_P(Fence, OfAStoppedClientHoldsNobodyUp) {
+TEST_P(ThreadedFence, OfAStoppedClientHoldsNobodyUp) {
   if (GetParam().place == FabricCase::Place::kInProcessOnly) {
     GTEST_SKIP() << "this server has no clients in other processes";
   }

@@ -43,10 +43,16 @@ VerbStatus RunOne(Endpoint& endpoint, Posted& posted) {
 }  // namespace
 
 std::vector<FabricCase> FabricCases() {
-  const FabricKind kind = ParseFabricKind(Environment("GOSSAMER_TEST_FABRIC", "shm")).value();
+  const std::string name = Environment("GOSSAMER_TEST_FABRIC", "shm");
+  using Place = FabricCase::Place;
+  if (name == FabricKindName(FabricKind::kSim)) {
+    // Ideal, and as bad as it gets without losing a queue pair.
+    return {{FabricKind::kSim, Place::kInProcessOnly, ""},
+            {FabricKind::kSim, Place::kInProcessOnly, "", "tear,delay,reorder,write_back"}};
+  }
+  const FabricKind kind = ParseFabricKind(name).value();
   const std::string listen =
       Environment("GOSSAMER_TEST_LISTEN", kind == FabricKind::kVerbs ? "192.0.2.1:0" : "");
-  using Place = FabricCase::Place;
   std::vector<FabricCase> cases;
   if (kind == FabricKind::kShm) cases.push_back({kind, Place::kInProcessOnly, listen});
   cases.push_back({kind, Place::kInProcess, listen});
@@ -54,8 +60,17 @@ std::vector<FabricCase> FabricCases() {
   return cases;
 }
 
+std::vector<FabricCase> ThreadedFabricCases() {
+  std::vector<FabricCase> cases = FabricCases();
+  std::erase_if(cases, [](const FabricCase& each) { return each.kind == FabricKind::kSim; });
+  return cases;
+}
+
 std::string FabricCaseName(const testing::TestParamInfo<FabricCase>& info) {
   std::string name(FabricKindName(info.param.kind));
+  if (info.param.kind == FabricKind::kSim) {
+    return name + (info.param.faults == "none" ? "_ideal" : "_adverse");
+  }
   switch (info.param.place) {
     case FabricCase::Place::kInProcessOnly: return name + "_in_process_only";
     case FabricCase::Place::kInProcess: return name + "_in_process";
@@ -256,7 +271,12 @@ void FabricConformance::SetUp() {
     ASSERT_FALSE(address_.empty()) << "the server process did not start";
     return;
   }
+  if (fabric.kind == FabricKind::kSim) {
+    network_ = std::make_unique<SimNetwork>(
+        SimOptions{.seed = TestSeed(), .faults = ParseSimFaults(fabric.faults).value()});
+  }
   MemoryPortOptions options;
+  options.network = network_.get();
   options.region_bytes = kRegionBytes;
   options.lock_table_bytes = kLockTableBytes;
   options.listen = fabric.listen;
@@ -285,6 +305,7 @@ uint64_t FabricConformance::NewUuid() {
 std::unique_ptr<ComputePort> FabricConformance::NewPort(uint64_t uuid) {
   ComputePortOptions options;
   options.client_uuid = uuid;
+  options.network = network_.get();
   std::unique_ptr<ComputePort> port = OpenComputePort(GetParam().kind, options).value();
   const Status connected = port->Connect(kServer, address_);
   EXPECT_TRUE(connected) << connected.error().ToString();

@@ -1,7 +1,7 @@
 // What the conformance suite stands on: a memory server of the fabric under test, clients that wait
 // for their verbs, and processes to kill.
 //
-// GOSSAMER_TEST_FABRIC (shm, the default, or verbs) names the fabric and GOSSAMER_TEST_LISTEN where
+// GOSSAMER_TEST_FABRIC (shm, the default, verbs or sim) names the fabric and GOSSAMER_TEST_LISTEN where
 // its memory servers listen (verbs: ADDRESS:0). Each test runs once for every place where the
 // memory server can be.
 #pragma once
@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "common/fabric/fabric.h"
+#include "common/fabric/sim.h"
 
 namespace gossamer::test {
 
@@ -36,10 +37,14 @@ struct FabricCase {
   FabricKind kind = FabricKind::kShm;
   Place place = Place::kInProcess;
   std::string listen;
+  std::string faults = "none";  // sim
 };
 
 // Those that GOSSAMER_TEST_FABRIC asks for.
 std::vector<FabricCase> FabricCases();
+// Of these, where threads and processes can be: not in a simulated network, which sim_test.cc has
+// the same tests for.
+std::vector<FabricCase> ThreadedFabricCases();
 std::string FabricCaseName(const testing::TestParamInfo<FabricCase>& info);
 void PrintTo(const FabricCase& fabric, std::ostream* out);  // for GoogleTest
 
@@ -150,12 +155,14 @@ class FabricConformance : public testing::TestWithParam<FabricCase> {
   PeerProcess& server_process() { return *server_process_; }
   TestControlHandler& handler() { return handler_; }
 
+  SimNetwork& network() { return *network_; }
   static uint64_t NewUuid();
   std::unique_ptr<ComputePort> NewPort(uint64_t uuid = NewUuid());
   // Arguments of a peer that connects to this server.
   std::vector<std::string> PeerArguments(const std::string& mode, uint64_t uuid) const;
 
  private:
+  std::unique_ptr<SimNetwork> network_;  // sim
   TestControlHandler handler_;
   std::unique_ptr<MemoryPort> memory_port_;
   std::unique_ptr<PeerProcess> server_process_;

@@ -51,7 +51,9 @@ class OrderedPairs : public FabricConformance {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Fabrics, OrderedPairs, testing::ValuesIn(FabricCases()), FabricCaseName);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(OrderedPairs);
+INSTANTIATE_TEST_SUITE_P(Fabrics, OrderedPairs, testing::ValuesIn(ThreadedFabricCases()),
+                         FabricCaseName);
 
 TEST_P(OrderedPairs, WriteThenWrite) {
   Race(

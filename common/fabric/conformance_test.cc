@@ -15,6 +15,12 @@ INSTANTIATE_TEST_SUITE_P(Fabrics, FabricConformance, testing::ValuesIn(FabricCas
 
 namespace {
 
+// What needs threads.
+class ThreadedConformance : public FabricConformance {};
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ThreadedConformance);
+INSTANTIATE_TEST_SUITE_P(Fabrics, ThreadedConformance, testing::ValuesIn(ThreadedFabricCases()),
+                         FabricCaseName);
+
 std::vector<std::byte> RandomBytes(std::mt19937_64& random, size_t count) {
   std::vector<std::byte> bytes(count);
   for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
@@ -189,7 +195,7 @@ TEST_P(FabricConformance, MisalignedAtomicsAreRefused) {
 }
 
 TEST_P(FabricConformance, WrongLocalKeyIsAnError) {
-  if (GetParam().kind == FabricKind::kShm) GTEST_SKIP() << "shm has no keys: nothing to check";
+  if (GetParam().kind != FabricKind::kVerbs) GTEST_SKIP() << "only verbs have keys to check";
   const auto port = NewPort();
   TestClient client(*port);
   const BufferLease buffer = client.Buffer(64);
@@ -277,7 +283,7 @@ TEST_P(FabricConformance, MoreOutstandingThanTheQueuePairHoldsStillCompletesInOr
   }
 }
 
-TEST_P(FabricConformance, CountersSumExactlyOverEndpointsAndThreads) {
+TEST_P(ThreadedConformance, CountersSumExactlyOverEndpointsAndThreads) {
   constexpr uint64_t kThreads = 4;
   constexpr uint64_t kEndpoints = 3;  // of each thread
   const uint64_t rounds = GetParam().kind == FabricKind::kShm ? 2000 : 100;
@@ -309,7 +315,7 @@ TEST_P(FabricConformance, CountersSumExactlyOverEndpointsAndThreads) {
   }
 }
 
-TEST_P(FabricConformance, TornReadsMixOnlyWrittenBytes) {
+TEST_P(ThreadedConformance, TornReadsMixOnlyWrittenBytes) {
   constexpr uint32_t kBytes = 1024;
   const uint32_t rounds = GetParam().kind == FabricKind::kShm ? 20000 : 1000;
   const auto port = NewPort();
@@ -387,12 +393,10 @@ TEST_P(FabricConformance, ManyControlCallsInFlightGetEachItsOwnReply) {
 }
 
 TEST_P(FabricConformance, NobodyAtTheAddressIsNodeUnreachable) {
-  ComputePortOptions options;
-  options.client_uuid = NewUuid();
-  const auto port = OpenComputePort(GetParam().kind, options).value();
+  const auto port = NewPort();
   const std::string nowhere =
       GetParam().kind == FabricKind::kShm ? "/nonexistent/gossamer.sock" : "127.0.0.1:1";
-  const Status connected = port->Connect(kServer, nowhere);
+  const Status connected = port->Connect(ServerId{1}, nowhere);
   ASSERT_FALSE(connected);
   EXPECT_EQ(connected.error().code, Code::kNodeUnreachable);
 }

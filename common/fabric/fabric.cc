@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "common/fabric/shm.h"
+#include "common/fabric/sim.h"
 #include "common/fabric/verbs.h"
 
 namespace gossamer {
@@ -27,7 +28,12 @@ Result<FabricKind> ParseFabricKind(std::string_view name) {
 }
 
 std::string_view FabricKindName(FabricKind kind) {
-  return kind == FabricKind::kShm ? "shm" : "verbs";
+  switch (kind) {
+    case FabricKind::kShm: return "shm";
+    case FabricKind::kVerbs: return "verbs";
+    case FabricKind::kSim: return "sim";
+  }
+  return "invalid";
 }
 
 std::string_view VerbStatusName(VerbStatus status) {
@@ -88,13 +94,23 @@ VerbStatus Batch::status() const {
 Result<std::unique_ptr<MemoryPort>> OpenMemoryPort(FabricKind kind,
                                                    const MemoryPortOptions& options) {
   BOOST_OUTCOME_TRYV(CheckTimeout(options.connection_timeout_ms));
-  return kind == FabricKind::kShm ? shm::OpenMemoryPort(options) : verbs::OpenMemoryPort(options);
+  switch (kind) {
+    case FabricKind::kShm: return shm::OpenMemoryPort(options);
+    case FabricKind::kVerbs: return verbs::OpenMemoryPort(options);
+    case FabricKind::kSim: return sim::OpenMemoryPort(options);
+  }
+  return MakeError(Code::kInvalidArgument, "no such fabric");
 }
 
 Result<std::unique_ptr<ComputePort>> OpenComputePort(FabricKind kind,
                                                      const ComputePortOptions& options) {
   BOOST_OUTCOME_TRYV(CheckTimeout(options.connection_timeout_ms));
-  return kind == FabricKind::kShm ? shm::OpenComputePort(options) : verbs::OpenComputePort(options);
+  switch (kind) {
+    case FabricKind::kShm: return shm::OpenComputePort(options);
+    case FabricKind::kVerbs: return verbs::OpenComputePort(options);
+    case FabricKind::kSim: return sim::OpenComputePort(options);
+  }
+  return MakeError(Code::kInvalidArgument, "no such fabric");
 }
 
 }  // namespace gossamer

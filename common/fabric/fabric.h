@@ -39,9 +39,12 @@
 
 namespace gossamer {
 
-enum class FabricKind : uint8_t { kShm, kVerbs };
+class SimNetwork;
 
-Result<FabricKind> ParseFabricKind(std::string_view name);  // "shm" or "verbs"
+enum class FabricKind : uint8_t { kShm, kVerbs, kSim };
+
+// "shm" or "verbs", which programs run on; the simulator's callers make its network (sim.h).
+Result<FabricKind> ParseFabricKind(std::string_view name);
 std::string_view FabricKindName(FabricKind kind);
 
 enum class Opcode : uint8_t { kRead, kWrite, kCompareSwap, kFetchAdd };
@@ -215,6 +218,7 @@ struct ComputePortOptions {
   uint32_t path_mtu = 0;  // verbs: bytes; 0: what the port has active
   uint32_t connection_timeout_ms = 2000;  // bound after which a lost peer is an error
   uint64_t client_uuid = 0;               // names this compute server in its connections; not 0
+  SimNetwork* network = nullptr;          // sim: outlives the port
 };
 
 // A compute server's side of a fabric.
@@ -260,6 +264,7 @@ struct MemoryPortOptions {
   bool huge_pages = true;        // 2 MB pages where there are any
   bool in_process_only = false;  // shm: clients live in this process, so that memory needs no name
   uint32_t connection_timeout_ms = 2000;
+  SimNetwork* network = nullptr;  // sim: outlives the port
 };
 
 // A memory server's side of a fabric: the memory (zeroed) and the control service. Clients can

@@ -1,0 +1,81 @@
+#include "common/fabric/sim.h"
+
+#include <array>
+#include <utility>
+
+#include "common/fabric/sim_endpoint.h"
+#include "common/fabric/sim_network.h"
+
+namespace gossamer {
+namespace {
+
+using Fault = std::pair<std::string_view, bool SimFaults::*>;
+constexpr std::array<Fault, 7> kFaults = {{{"tear", &SimFaults::tear},
+                                           {"delay", &SimFaults::delay},
+                                           {"reorder", &SimFaults::reorder},
+                                           {"write_back", &SimFaults::write_back},
+                                           {"break", &SimFaults::break_queue_pairs},
+                                           {"kill", &SimFaults::kill},
+                                           {"pause", &SimFaults::pause}}};
+
+const sim::SimEndpoint& Ours(const Endpoint& endpoint) {
+  return static_cast<const sim::SimEndpoint&>(endpoint);
+}
+
+}  // namespace
+
+Result<SimFaults> ParseSimFaults(std::string_view list) {
+  SimFaults faults;
+  if (list == "none") return faults;
+  for (bool more = true; more;) {
+    const size_t comma = list.find(',');
+    const std::string_view name = list.substr(0, comma);
+    more = comma != std::string_view::npos;
+    if (more) list.remove_prefix(comma + 1);
+    bool found = name == "all";
+    for (const auto& [fault_name, member] : kFaults) {
+      if (name != "all" && name != fault_name) continue;
+      faults.*member = true;
+      found = true;
+    }
+    if (found) continue;
+    return MakeError(Code::kInvalidArgument,
+                     "fault '" + std::string(name) +
+                         "': give none, all, or some of tear, delay, reorder, write_back, break, "
+                         "kill and pause with commas between them");
+  }
+  return faults;
+}
+
+std::string SimFaultsText(const SimFaults& faults) {
+  std::string text;
+  for (const auto& [name, member] : kFaults) {
+    if (faults.*member) text += (text.empty() ? "" : ",") + std::string(name);
+  }
+  return text.empty() ? "none" : text;
+}
+
+SimNetwork::SimNetwork(const SimOptions& options)
+    : network_(std::make_unique<sim::Network>(options)) {}
+SimNetwork::~SimNetwork() = default;
+
+const SimOptions& SimNetwork::options() const { return network_->options(); }
+SimNetwork::Clock::time_point SimNetwork::Now() const { return network_->Now(); }
+Endpoint* SimNetwork::RunUntilRunnable() { return network_->RunUntilRunnable(); }
+bool SimNetwork::RunOne() { return network_->RunOne(); }
+
+void SimNetwork::SetOwner(Endpoint& endpoint, void* owner) {
+  static_cast<sim::SimEndpoint&>(endpoint).owner = owner;
+}
+void* SimNetwork::Owner(const Endpoint& endpoint) const { return Ours(endpoint).owner; }
+
+void SimNetwork::KillClient(uint64_t client_uuid) { network_->KillClient(client_uuid); }
+void SimNetwork::PauseClient(uint64_t client_uuid, Clock::time_point until) {
+  network_->PauseClient(client_uuid, until.time_since_epoch().count());
+}
+
+Random& SimNetwork::random() { return network_->driver_random; }
+const SimCounters& SimNetwork::counters() const { return network_->counters; }
+uint64_t SimNetwork::TraceHash() const { return network_->trace_hash(); }
+
+}  // namespace gossamer

@@ -1,0 +1,90 @@
+// The endpoint of the simulated fabric: hands batches to queue pairs and completions to coroutines.
+//
+// `Poll` with nothing to report executes one event of the network, so that code that polls until it
+// has what it waits for works in virtual time as in real time. Thread-safety: none.
+#pragma once
+
+#include <vector>
+
+#include "common/fabric/buffer_pool.h"
+#include "common/fabric/fabric.h"
+#include "common/fabric/intrusive_queue.h"
+#include "common/fabric/sim_network.h"
+
+namespace gossamer::sim {
+
+class QueuePair;
+class SimComputePort;
+
+class SimEndpoint final : public Endpoint {
+ public:
+  SimEndpoint(SimComputePort& port, Network& network, Client& client);
+  ~SimEndpoint() override;
+
+  void Post(Batch& batch) override;
+  void Post(ControlCall& call) override;
+  size_t Poll() override;
+  Status Attach(ServerId server) override;
+  Status Reconnect(ServerId server) override;
+  bool IsAttached(ServerId server) const override {
+    return ToInteger(server) < slots_.size() && slots_[ToInteger(server)].server_number != kNone;
+  }
+  Clock::time_point Now() const override { return network_.Now(); }
+  void WakeAt(Clock::time_point due) override;
+  const Limits& limits() const override { return limits_; }
+  BufferPool& buffers() override { return buffers_; }
+
+  // For queue pairs: it has come to its end, with its statuses.
+  void Complete(Batch& batch);
+  void Complete(ControlCall& call);
+  // Nothing more is posted on it.
+  void QueuePairBroke(const QueuePair& queue_pair);
+  // Its memory server has forgotten it.
+  void QueuePairGone(const QueuePair& queue_pair);
+
+  // For the network. Its process is gone.
+  void BreakAll();
+  Client& client() { return client_; }
+  uint64_t id() const { return id_; }
+  bool HasWork() const { return awake_ || !ended_batches_.empty() || !ended_calls_.empty(); }
+  void Awake() { awake_ = true; }
+  bool queued = false;  // stands among the runnable ones
+  void* owner = nullptr;
+
+ private:
+  // Local memory needs no registration here.
+  class NoRegistrar final : public SlabRegistrar {
+   public:
+    Result<uint32_t> RegisterSlab(std::byte*, size_t) override { return uint32_t{0}; }
+    void UnregisterSlab(uint32_t) override {}
+  };
+
+  static constexpr uint64_t kNone = ~uint64_t{0};
+
+  struct Slot {
+    uint64_t server_number = kNone;
+    QueuePair* queue_pair = nullptr;  // also a broken one; null once that is gone
+    bool working = false;
+  };
+
+  QueuePair* Working(ServerId server) {
+    const size_t index = ToInteger(server);
+    if (index >= slots_.size() || !slots_[index].working) return nullptr;
+    return slots_[index].queue_pair;
+  }
+  Status Open(Slot& slot, ServerId server);
+
+  SimComputePort& port_;
+  Network& network_;
+  Client& client_;
+  uint64_t id_;
+  NoRegistrar registrar_;
+  BufferPool buffers_{registrar_};
+  Limits limits_;
+  std::vector<Slot> slots_;  // by server id
+  IntrusiveQueue<Batch> ended_batches_;
+  IntrusiveQueue<ControlCall> ended_calls_;
+  bool awake_ = false;  // a wake is due
+};
+
+}  // namespace gossamer::sim

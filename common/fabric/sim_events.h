@@ -1,0 +1,124 @@
+// The events of a simulated network: what happens when.
+//
+// Each object that something will happen to derives from `Event` and waits for one thing at a time.
+// A binary heap orders them by time, and those of one time by the order in which they were armed,
+// so that a run is the same wherever its objects lie. An entry whose object was armed anew, or
+// disarmed, is passed over: objects come from pools that never give memory back, so that what a
+// stale entry names can still be asked. Thread-safety: none. Cost: the heap allocates while it grows.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+namespace gossamer::sim {
+
+using Nanoseconds = int64_t;  // of virtual time
+
+enum class EventKind : uint8_t {
+  kTransitArrives,   // a batch at the memory server
+  kTransitDelivers,  // its answer at the endpoint
+  kOperation,        // a verb begins, goes on or ends
+  kCallArrives,
+  kCallDelivers,
+  kWake,    // of an endpoint
+  kNotice,  // an endpoint learns that a queue pair is broken
+  kClient,  // a pause ends, or a memory server observes a death
+  kServer,  // a memory server's control thread looks at its clock
+};
+
+struct Event {
+  explicit Event(EventKind event_kind) : kind(event_kind) {}
+
+  EventKind kind;
+  // Makes nothing happen that anybody waits for: does not keep the network running.
+  bool background = false;
+  uint64_t armed = 0;  // its entry's sequence number; 0: waits for nothing
+};
+
+class EventQueue {
+ public:
+  // `event` happens at `at`, and not when it was going to before.
+  void Arm(Event& event, Nanoseconds at) {
+    Disarm(event);
+    event.armed = ++sequence_;
+    if (!event.background) ++foreground_;
+    heap_.push_back({at, sequence_, &event});
+    SiftUp(heap_.size() - 1);
+  }
+  void Disarm(Event& event) {
+    if (event.armed == 0) return;
+    event.armed = 0;
+    if (!event.background) --foreground_;
+  }
+  // The next one and, in `at`, its time; null when there is none.
+  Event* Pop(Nanoseconds& at) {
+    while (!heap_.empty()) {
+      const Entry top = heap_.front();
+      heap_.front() = heap_.back();
+      heap_.pop_back();
+      if (!heap_.empty()) SiftDown();
+      if (top.event->armed != top.sequence) continue;
+      Disarm(*top.event);
+      at = top.at;
+      return top.event;
+    }
+    return nullptr;
+  }
+  bool has_foreground() const { return foreground_ != 0; }
+
+ private:
+  struct Entry {
+    Nanoseconds at;
+    uint64_t sequence;
+    Event* event;
+    bool operator<(const Entry& other) const {
+      return at != other.at ? at < other.at : sequence < other.sequence;
+    }
+  };
+
+  void SiftUp(size_t index) {
+    const Entry entry = heap_[index];
+    while (index != 0) {
+      const size_t parent = (index - 1) / 2;
+      if (!(entry < heap_[parent])) break;
+      heap_[index] = heap_[parent];
+      index = parent;
+    }
+    heap_[index] = entry;
+  }
+  void SiftDown() {
+    const Entry entry = heap_.front();
+    size_t index = 0;
+    for (size_t child = 1; child < heap_.size(); child = 2 * index + 1) {
+      if (child + 1 < heap_.size() && heap_[child + 1] < heap_[child]) ++child;
+      if (!(heap_[child] < entry)) break;
+      heap_[index] = heap_[child];
+      index = child;
+    }
+    heap_[index] = entry;
+  }
+
+  std::vector<Entry> heap_;
+  uint64_t sequence_ = 0;
+  uint64_t foreground_ = 0;
+};
+
+// Objects that are used again; their memory, and that of their members, stays until the pool dies.
+template <typename T>
+class Pool {
+ public:
+  T& Take() {
+    if (free_.empty()) return storage_.emplace_back();
+    T& item = *free_.back();
+    free_.pop_back();
+    return item;
+  }
+  void Give(T& item) { free_.push_back(&item); }
+
+ private:
+  std::deque<T> storage_;
+  std::vector<T*> free_;
+};
+
+}  // namespace gossamer::sim

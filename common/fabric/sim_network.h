@@ -1,0 +1,92 @@
+// The inside of SimNetwork: clock, events, who there is, and where chance comes from.
+//
+// Thread-safety: none.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/fabric/sim.h"
+#include "common/fabric/sim_events.h"
+#include "common/fabric/sim_operation.h"
+#include "common/fabric/sim_server.h"
+#include "common/random.h"
+
+namespace gossamer::sim {
+
+class SimEndpoint;
+
+// A compute server.
+struct Client final : Event {
+  explicit Client(uint64_t client_uuid) : Event(EventKind::kClient), uuid(client_uuid) {}
+
+  const uint64_t uuid;
+  bool dead = false;
+  Nanoseconds paused_until = 0;
+  NicQueue nic;
+};
+
+// A `WakeAt` that is not due yet.
+struct Wake final : Event {
+  Wake() : Event(EventKind::kWake) {}
+
+  uint64_t endpoint_id = 0;
+};
+
+class Network {
+ public:
+  using Clock = Endpoint::Clock;
+
+  explicit Network(const SimOptions& options);
+
+  const SimOptions& options() const { return options_; }
+  const SimCosts& costs() const { return options_.costs; }
+  Nanoseconds now() const { return now_; }
+  Clock::time_point Now() const { return Clock::time_point(std::chrono::nanoseconds(now_)); }
+
+  bool RunOne();
+  SimEndpoint* RunUntilRunnable();
+  void KillClient(uint64_t client_uuid);
+  void PauseClient(uint64_t client_uuid, Nanoseconds until);
+
+  // Memory servers, by the number in their address.
+  uint64_t AddServer(Server& server);
+  void RemoveServer(uint64_t number) { servers_[number] = nullptr; }
+  Server* FindServer(uint64_t number) {
+    return number < servers_.size() ? servers_[number] : nullptr;
+  }
+
+  Client& FindClient(uint64_t client_uuid);
+  // Returns its id, which names it for ever.
+  uint64_t AddEndpoint(SimEndpoint& endpoint);
+  void RemoveEndpoint(SimEndpoint& endpoint);
+  // It has something to report.
+  void MakeRunnable(SimEndpoint& endpoint);
+  void WakeAt(SimEndpoint& endpoint, Nanoseconds due);
+
+  EventQueue events;
+  Pool<Transit> transits;
+  Pool<Operation> operations;
+  Pool<CallInFlight> calls;
+  SimCounters counters;
+  Random driver_random;
+  uint64_t trace_hash() const { return trace_hash_; }
+
+ private:
+  void Execute(Event& event);
+
+  const SimOptions options_;
+  Nanoseconds now_ = 1'000'000'000;
+  uint64_t trace_hash_ = 0;
+  std::vector<Server*> servers_;
+  std::vector<SimEndpoint*> endpoints_;  // by id; null: gone
+  std::map<uint64_t, Client> clients_;   // by uuid
+  std::vector<SimEndpoint*> runnable_;   // a queue: from `next_runnable_` on
+  size_t next_runnable_ = 0;
+  Pool<Wake> wakes_;
+};
+
+}  // namespace gossamer::sim

@@ -1,0 +1,72 @@
+// What is on its way in a simulated network: verbs, the batches they came in, and control calls.
+//
+// All of them come from the network's pools. A verb belongs to its queue pair until it has taken
+// effect or was dropped; a batch or call, until its completion was handed to the endpoint.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "common/fabric/fabric.h"
+#include "common/fabric/sim_events.h"
+
+namespace gossamer::sim {
+
+class QueuePair;
+
+// A batch between `Post` and completion.
+struct Transit final : Event {
+  Transit() : Event(EventKind::kTransitArrives) {}
+
+  QueuePair* queue_pair = nullptr;
+  Transit* next = nullptr;  // posted behind it
+  Batch* batch = nullptr;
+  uint32_t valid_verbs = 0;  // those before the first that the server refuses
+  uint32_t unfinished = 0;   // of the valid ones
+  bool refused = false;      // has a verb that breaks the queue pair
+  bool answered = false;     // has its delivery armed
+};
+
+// A verb that has arrived at its memory server.
+struct Operation final : Event {
+  Operation() : Event(EventKind::kOperation) {}
+
+  bool is_atomic() const { return opcode == Opcode::kCompareSwap || opcode == Opcode::kFetchAdd; }
+
+  enum class State : uint8_t {
+    kWaiting,  // for what is ordered before it
+    kBegun,    // its time is set
+    kActive,   // takes effect, bit by bit
+  };
+
+  QueuePair* queue_pair = nullptr;
+  Operation* next = nullptr;  // on its queue pair, in the order posted
+  Operation* previous = nullptr;
+  Transit* transit = nullptr;  // null once nobody waits for it
+  Verb* verb = nullptr;        // likewise
+  State state = State::kWaiting;
+  Opcode opcode = Opcode::kRead;
+  Space space = Space::kRegion;
+  bool fence = false;
+  uint32_t length = 0;
+  uint64_t offset = 0;
+  uint64_t compare = 0;
+  uint64_t swap_or_add = 0;
+  std::byte* local = nullptr;  // null: a READ or atomic whose result nobody waits for
+  Nanoseconds ready_at = 0;    // when the memory server's NIC has taken it in
+};
+
+// A control call and its answer.
+struct CallInFlight final : Event {
+  CallInFlight() : Event(EventKind::kCallArrives) {}
+
+  QueuePair* queue_pair = nullptr;
+  CallInFlight* next = nullptr;
+  ControlCall* call = nullptr;                      // null once nobody waits for it
+  std::array<std::byte, kMaxControlBytes> bytes{};  // the request; then the reply
+  uint32_t size = 0;
+};
+
+}  // namespace gossamer::sim

@@ -1,0 +1,111 @@
+// A memory server of a simulated network: its memory, its NIC, its control service and the queue
+// pairs that lead to it.
+//
+// Memory is changed by verbs only, when their events come. Thread-safety: none.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/fabric/shm_handles.h"
+#include "common/fabric/sim_costs.h"
+#include "common/fabric/sim_operation.h"
+
+namespace gossamer::sim {
+
+class Network;
+class QueuePair;
+class Server;
+class SimEndpoint;
+struct Client;
+
+// One direction of a NIC: serves messages one after the other.
+class NicQueue {
+ public:
+  // When a message with `bytes` of payload that comes at `now` is through.
+  Nanoseconds Serve(const SimCosts& costs, Nanoseconds now, uint64_t bytes) {
+    const auto for_bytes = static_cast<Nanoseconds>(bytes * 1000 / costs.wire_bytes_per_us);
+    free_at_ = std::max(now, free_at_) + std::max<Nanoseconds>(costs.nic_message_ns, for_bytes);
+    return free_at_;
+  }
+
+ private:
+  Nanoseconds free_at_ = 0;
+};
+
+// A memory server's control thread looks at its clock, or hears who has gone.
+struct ServerEvent final : Event {
+  explicit ServerEvent(Server& its_server, bool ticks)
+      : Event(EventKind::kServer), server(its_server), is_tick(ticks) {
+    background = true;
+  }
+
+  Server& server;
+  const bool is_tick;
+};
+
+class Server {
+ public:
+  static Result<std::unique_ptr<Server>> Open(Network& network, const MemoryPortOptions& options);
+  ~Server();
+
+  Network& network() { return network_; }
+  std::span<std::byte> space(Space space) {
+    return space == Space::kRegion ? std::span(region_.data(), region_bytes_)
+                                   : std::span(lock_table_.data(), lock_table_bytes_);
+  }
+  bool on_chip_locks() const { return on_chip_locks_; }
+
+  void Start(ControlHandler& handler);
+  // Breaks all queue pairs; nothing lands afterwards.
+  void Stop();
+  // Destroys the queue pairs of a client: what they have on its way lands now or never. `ClientGone`
+  // follows, as an event, if it had any.
+  void Fence(uint64_t client_uuid);
+  bool serving() const { return handler_ != nullptr; }
+
+  QueuePair& OpenQueuePair(SimEndpoint& endpoint, Client& client);
+  // Lands or drops what is left of a queue pair, and forgets it. `replaced`: its client has not
+  // gone, even if that was its last one.
+  void CloseQueuePair(QueuePair& queue_pair, bool replaced);
+
+  // What the control thread does besides calls.
+  void Tick();
+  // Tells the handler who has gone, before anything new begins in its name.
+  void ReportGone();
+
+  // Whether the server would perform this verb.
+  bool Accepts(const Verb& verb);
+  // Performs it at once.
+  void Apply(Operation& operation);
+  // Answers; returns when the answer leaves.
+  Nanoseconds Handle(CallInFlight& call, uint64_t client_uuid);
+
+  NicQueue requests;
+  NicQueue answers;
+  // When the atomics of an address that run before have ended.
+  Nanoseconds& AtomicSlot(const Operation& operation);
+
+ private:
+  Server(Network& network, const MemoryPortOptions& options);
+  void GoneSoon(uint64_t client_uuid);
+
+  Network& network_;
+  const uint64_t region_bytes_;
+  const uint64_t lock_table_bytes_;
+  const bool on_chip_locks_;
+  shm::Mapping region_;
+  shm::Mapping lock_table_;
+  ControlHandler* handler_ = nullptr;
+  std::vector<std::unique_ptr<QueuePair>> queue_pairs_;  // in the order opened
+  std::vector<Nanoseconds> atomic_slots_;  // those of the lock table behind those of the region
+  Nanoseconds control_free_at_ = 0;
+  ServerEvent tick_{*this, true};
+  ServerEvent gone_{*this, false};
+  std::vector<uint64_t> gone_clients_;
+};
+
+}  // namespace gossamer::sim
