@@ -1,5 +1,7 @@
 #include "memory/control_service.h"
 
+#include <glog/logging.h>
+
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -118,7 +120,14 @@ std::vector<uint64_t> ControlService::Tick(Endpoint::Clock::time_point now) {
   if (lease_.count() == 0) return {};
   if (last_tick_) time_ += std::min<LeaseTable::Time>(now - *last_tick_, lease_ / kGapsPerLease);
   last_tick_ = now;
-  return leases_.ExpireUpTo(time_ - lease_);
+  std::vector<uint64_t> expired = leases_.ExpireUpTo(time_ - lease_);
+  for (const uint64_t client_uuid : expired) {
+    const Lease lease = leases_.Find(client_uuid).value_or(Lease{});
+    LOG(WARNING) << "fencing compute server " << static_cast<uint16_t>(lease.compute)
+                 << " (incarnation " << lease.incarnation << "): it did not renew its lease for "
+                 << lease_.count() << " ms";
+  }
+  return expired;
 }
 
 control::StatReply ControlService::Stat() const {

@@ -12,8 +12,8 @@
 namespace gossamer {
 
 inline constexpr uint64_t kDefaultLockTableBytes = 256 << 10;
-// For now, as clients do not renew their leases yet: none.
-inline constexpr uint32_t kDefaultLeaseMs = 0;
+// Clients renew four times as often. Longer than a busy machine keeps a thread from its processor.
+inline constexpr uint32_t kDefaultLeaseMs = 2000;
 inline constexpr uint32_t kMinLeaseMs = 100;
 
 struct MemoryServerOptions {

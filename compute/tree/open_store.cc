@@ -1,5 +1,6 @@
 #include "compute/tree/open_store.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/fabric/server_probe.h"
@@ -7,6 +8,7 @@
 #include "compute/tree/check.h"
 #include "compute/tree/control_client.h"
 #include "compute/tree/open_session.h"
+#include "compute/tree/registration.h"
 
 namespace gossamer {
 
@@ -73,12 +75,14 @@ Status OpenStore::OpenPort(FabricKind fabric, ComputePortOptions options) {
   options.client_uuid = RandomId();
   BOOST_OUTCOME_TRY(port, OpenComputePort(fabric, options));
   port_ = std::move(port);
+  port_options_.emplace(fabric, options);
   return Ok();
 }
 
 Status OpenStore::Connect(const StoreRecord& record, const TreeOptions& options) {
   record_ = record;
   shared_ = std::make_unique<TreeShared>(record.parameters, options);
+  keeper_ = std::make_unique<LeaseKeeper>(shared_->servers);
   shared_->learn_server = [this](ServerId server) { return LearnServer(server); };
   for (const MemberRecord& member : record.servers) {
     if (ToInteger(member.server) >= Servers::kMaxServers) {
@@ -139,18 +143,31 @@ Status OpenStore::AddServer(Endpoint& endpoint, const StoreRecord& record,
   }
   if (record_.store_id == 0) record_.store_id = header.store_id;
   Scheduler scheduler(endpoint);
-  const Result<control::RegisterReply> registered = scheduler.Run(
-      CallControl<control::RegisterReply>(endpoint, member.server, control::RegisterRequest{}));
-  if (!registered) return registered.error();
+  BOOST_OUTCOME_TRY(registered, scheduler.Run(RegisterOver(endpoint, member.server)));
   ServerInfo info;
   info.id = member.server;
   info.address = member.address;
-  info.lease = {static_cast<ComputeId>(registered.value().compute_id),
-                registered.value().incarnation};
+  info.lease = registered.lease;
+  info.lease_ms = registered.lease_ms;
   info.region_bytes = header.region_bytes;
   info.lock_table_bytes = header.lock_table_bytes;
   info.chunk_bytes = header.chunk_bytes;
-  shared_->servers.Add(std::move(info));
+  shared_->servers.Add(info);
+  return KeepLease(info);
+}
+
+Status OpenStore::KeepLease(const ServerInfo& server) {
+  if (server.lease_ms == 0 || !port_options_) return Ok();
+  if (keeper_runs_) {
+    keeper_->ServerAdded();
+    return Ok();
+  }
+  auto [fabric, options] = *port_options_;
+  options.connection_timeout_ms =
+      std::min(options.connection_timeout_ms, LeaseKeeper::MaxConnectionMs(server.lease_ms));
+  BOOST_OUTCOME_TRY(port, OpenComputePort(fabric, options));
+  BOOST_OUTCOME_TRYV(keeper_->Start(std::move(port)));
+  keeper_runs_ = true;
   return Ok();
 }
 

@@ -4,11 +4,14 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "common/bootstrap/membership.h"
 #include "common/embedded_memory.h"
 #include "common/fabric/fabric.h"
+#include "compute/tree/lease_keeper.h"
 #include "compute/tree/tree.h"
 #include "gossamer/store.h"
 
@@ -25,6 +28,10 @@ class OpenStore final : public Store {
                                                    const TreeOptions& options);
   ~OpenStore() override;
 
+  // Of a store that was opened by `OpenOn`: its leases are renewed only where this runs.
+  Task<void> KeepLeases(Scheduler& scheduler) { return keeper_->Keep(scheduler); }
+  void StopKeepingLeases() { keeper_->Stop(); }
+
   Result<std::unique_ptr<Session>> NewSession() override;
   const StoreParameters& parameters() const override { return shared_->parameters; }
   Result<StoreStat> Stat() override;
@@ -32,6 +39,8 @@ class OpenStore final : public Store {
 
  private:
   OpenStore() = default;
+  // Has the keeper keep the lease with `server`, when that expires.
+  Status KeepLease(const ServerInfo& server);
   // The way to the fabric. Unsupported where this machine has none.
   Status OpenPort(FabricKind fabric, ComputePortOptions options);
   // Connects to the servers of `record`, registers with each, and checks that each is what the record says.
@@ -44,9 +53,13 @@ class OpenStore final : public Store {
   std::unique_ptr<Bootstrap> bootstrap_;    // none of a local store
   std::mutex learn_mutex_;                  // guards what LearnServer changes: record_, control_
   StoreRecord record_;
+  // How port_ was opened, if it was not the caller's: the keeper needs another.
+  std::optional<std::pair<FabricKind, ComputePortOptions>> port_options_;
   std::unique_ptr<ComputePort> port_;
   std::unique_ptr<TreeShared> shared_;
   std::unique_ptr<Endpoint> control_;  // keeps the registration alive while no session is open
+  std::unique_ptr<LeaseKeeper> keeper_;
+  bool keeper_runs_ = false;
 };
 
 }  // namespace gossamer

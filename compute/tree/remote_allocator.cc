@@ -69,7 +69,27 @@ Task<Result<BlockPtr>> RemoteAllocator::AllocateBlock(Scheduler& scheduler, uint
 
 void RemoteAllocator::ReturnNode(RemotePtr node) {
   const std::lock_guard lock(mutex_);
+  const std::map<uint64_t, uint64_t>& granted = state_[node.server()].granted;
+  const auto behind = granted.upper_bound(node.offset());
+  if (behind == granted.begin() || std::prev(behind)->second <= node.offset()) return;
   returned_nodes_.push_back(node);
+}
+
+void RemoteAllocator::Abandon(ServerId server, Lease lease) {
+  const ServerInfo* info = servers_.Find(server);
+  const std::lock_guard lock(mutex_);
+  PerServer& state = state_[server];
+  const Lease known = state.lease.value_or(info == nullptr ? Lease{} : info->lease);
+  // Another session may have heard of a newer one meanwhile. Incarnations are counted in 24 bits.
+  const uint32_t newer_by = (lease.incarnation - known.incarnation) % (1u << 24);
+  if (lease == known || (lease.compute == known.compute && newer_by >= 1u << 23)) return;
+  state = {};
+  state.lease = lease;
+  std::erase_if(returned_nodes_, [server](RemotePtr node) { return node.server() == server; });
+  for (auto& [bytes, freed] : freed_blocks_) {
+    std::erase_if(freed,
+                  [server](const FreedBlock& block) { return block.pointer.server() == server; });
+  }
 }
 
 void RemoteAllocator::FreeBlock(const BlockRef& block, Clock::time_point now) {
@@ -171,10 +191,21 @@ Task<Status> RemoteAllocator::Refill(Scheduler& scheduler, ServerId server,
   request.kind = kind;
   ++wire.sends;
   ++wire.round_trips;
+  std::optional<Lease> lease;
+  {
+    const std::lock_guard lock(mutex_);
+    lease = state_[server].lease;
+  }
   const Result<control::AllocateReply> reply =
       co_await CallControl<control::AllocateReply>(scheduler.endpoint(), server, request);
   const std::lock_guard lock(mutex_);
   PerServer& state = state_[server];
+  // Perhaps granted under the lease before, and abandoned with it.
+  if (state.lease != lease) {
+    co_return MakeError(Code::kFenced, "this compute server lost its lease with memory server " +
+                                           std::to_string(ToInteger(server)) +
+                                           " while it asked for memory");
+  }
   state.refilling_until = {};
   if (!reply) {
     if (reply.error().code == Code::kExhausted) {
@@ -184,6 +215,7 @@ Task<Status> RemoteAllocator::Refill(Scheduler& scheduler, ServerId server,
   }
   std::vector<Extent>& extents = state.of(kind);
   const Extent fresh{reply.value().offset, reply.value().offset + reply.value().bytes};
+  state.granted[fresh.next] = fresh.end;
   if (!extents.empty() && extents.back().end == fresh.next) {
     extents.back().end = fresh.end;  // The server found room right behind.
   } else {

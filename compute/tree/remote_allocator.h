@@ -39,10 +39,15 @@ class RemoteAllocator {
   Task<Result<RemotePtr>> AllocateNode(Scheduler& scheduler, ServerId near, WireCounts& wire);
   // A block for a value of `length` bytes, on the server least used by this compute server.
   Task<Result<BlockPtr>> AllocateBlock(Scheduler& scheduler, uint32_t length, WireCounts& wire);
-  // Takes back a node that was never reachable.
+  // Takes back a node that was never reachable. Ignores one that was allocated under an earlier lease.
   void ReturnNode(RemotePtr node);
   // Takes back a block that no entry refers to any more.
   void FreeBlock(const BlockRef& block, Clock::time_point now);
+
+  // This compute server's lease with `server` is `lease`: if that is a new one, forgets all memory of those before
+  // (rule U4), as others may sweep it from now on. Nodes and blocks allocated before and not yet reachable must not
+  // become so any more. Each session may say so when it registers; what was forgotten already stays so.
+  void Abandon(ServerId server, Lease lease);
 
   // Gives never-used memory back to the servers; best effort.
   Task<void> ReleaseAll(Scheduler& scheduler);
@@ -53,7 +58,9 @@ class RemoteAllocator {
     uint64_t end = 0;
   };
   struct PerServer {
-    std::vector<Extent> nodes;  // the newest last
+    std::optional<Lease> lease;            // empty: the first
+    std::map<uint64_t, uint64_t> granted;  // under this lease: end of each extent, by its offset
+    std::vector<Extent> nodes;             // the newest last
     std::vector<Extent>
         blocks;  // likewise; older ones have rests that were too small for some block
     uint64_t allocated_bytes = 0;

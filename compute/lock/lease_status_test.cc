@@ -1,0 +1,122 @@
+#include "compute/lock/lease_status.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+#include "compute/tree/testing/fake_lease_server.h"
+
+namespace gossamer {
+namespace {
+
+constexpr ServerId kServer{3};
+constexpr Lease kLease{ComputeId{7}, 5};
+
+class LeaseStatusTest : public ::testing::Test {
+ protected:
+  struct Thread {
+    explicit Thread(ComputePort& port)
+        : endpoint(port.NewEndpoint().value()), scheduler(endpoint) {}
+    ClockedEndpoint endpoint;
+    Scheduler scheduler;
+  };
+
+  LeaseStatusTest() {
+    ComputePortOptions options;
+    options.client_uuid = 1;
+    port_ = OpenComputePort(FabricKind::kShm, options).value();
+    EXPECT_TRUE(port_->Connect(kServer, server_.port().address()));
+  }
+  Result<bool> Ask(Thread& thread, Lease lease = kLease) {
+    return thread.scheduler.Run(status_.AskWhetherEnded(thread.scheduler, kServer, lease));
+  }
+
+  FakeLeaseServer server_{0};
+  std::unique_ptr<ComputePort> port_;
+  LeaseStatus status_;
+};
+
+TEST_F(LeaseStatusTest, RemembersWhatHasEndedAndNothingElse) {
+  Thread thread(*port_);
+  EXPECT_FALSE(status_.HasEnded(kServer, kLease));
+  EXPECT_FALSE(Ask(thread).value());
+  EXPECT_FALSE(status_.HasEnded(kServer, kLease));
+  server_.Allow(false);
+  thread.endpoint.Pass(LeaseStatus::kAskInterval);
+  EXPECT_TRUE(Ask(thread).value());
+  EXPECT_TRUE(status_.HasEnded(kServer, kLease));
+  EXPECT_FALSE(status_.HasEnded(kServer, {kLease.compute, 6})) << "its next lease";
+  EXPECT_FALSE(status_.HasEnded(kServer, {ComputeId{8}, 5}));
+  EXPECT_FALSE(status_.HasEnded(ServerId{4}, kLease)) << "of another server";
+  EXPECT_TRUE(Ask(thread).value());
+  EXPECT_EQ(server_.queries(), 2) << "an ended lease is not asked about";
+}
+
+TEST_F(LeaseStatusTest, AsksNoMoreThanNowAndThen) {
+  Thread one(*port_);
+  Thread other(*port_);
+  for (int i = 0; i < 100; ++i) EXPECT_FALSE(Ask(i % 2 == 0 ? one : other).value());
+  EXPECT_EQ(server_.queries(), 1);
+  EXPECT_FALSE(Ask(one, {ComputeId{9}, 1}).value());
+  EXPECT_EQ(server_.queries(), 2) << "about another lease";
+  for (int i = 0; i < 10; ++i) {
+    one.endpoint.Pass(LeaseStatus::kAskInterval);
+    EXPECT_FALSE(Ask(one).value());
+    EXPECT_FALSE(Ask(one).value());
+  }
+  EXPECT_EQ(server_.queries(), 12);
+}
+
+TEST_F(LeaseStatusTest, OneAtATime) {
+  Thread thread(*port_);
+  std::vector<bool> answers;
+  const auto ask = [&]() -> Task<void> {
+    answers.push_back(
+        (co_await status_.AskWhetherEnded(thread.scheduler, kServer, kLease)).value());
+  };
+  server_.Allow(false);
+  for (int i = 0; i < 3; ++i) thread.scheduler.Spawn(ask());
+  thread.scheduler.RunUntil(0);
+  EXPECT_EQ(answers, (std::vector<bool>{false, false, true})) << "those who did not ask first";
+  EXPECT_EQ(server_.queries(), 1);
+}
+
+TEST_F(LeaseStatusTest, AServerThatDoesNotAnswerIsAnError) {
+  Thread thread(*port_);
+  server_.port().Stop();
+  const Result<bool> ended = Ask(thread);
+  ASSERT_FALSE(ended);
+  EXPECT_EQ(ended.error().code, Code::kNodeUnreachable);
+  EXPECT_FALSE(status_.HasEnded(kServer, kLease));
+}
+
+TEST_F(LeaseStatusTest, ManyLeasesPushOutOthersAndNoneIsInvented) {
+  Thread thread(*port_);
+  server_.Allow(false);
+  constexpr uint32_t kMany = 5000;
+  for (uint32_t i = 1; i <= kMany; ++i) {
+    EXPECT_TRUE(Ask(thread, {ComputeId{1}, i}).value());
+    EXPECT_TRUE(status_.HasEnded(kServer, {ComputeId{1}, i}));
+    EXPECT_FALSE(status_.HasEnded(kServer, {ComputeId{1}, kMany + i}));
+  }
+}
+
+TEST_F(LeaseStatusTest, ThreadsAskAndLook) {
+  server_.Allow(false);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([this] {
+      Thread thread(*port_);
+      for (uint32_t i = 1; i <= 300; ++i) {
+        while (!Ask(thread, {ComputeId{1}, i}).value())
+          thread.endpoint.Pass(LeaseStatus::kAskInterval);
+        EXPECT_TRUE(status_.HasEnded(kServer, {ComputeId{1}, i}));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace gossamer

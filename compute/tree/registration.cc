@@ -1,0 +1,16 @@
+#include "compute/tree/registration.h"
+
+#include "compute/tree/control_client.h"
+
+namespace gossamer {
+
+Task<Result<Registration>> RegisterOver(Endpoint& endpoint, ServerId server) {
+  const Result<control::RegisterReply> reply =
+      co_await CallControl<control::RegisterReply>(endpoint, server, control::RegisterRequest{});
+  if (!reply) co_return reply.error();
+  co_return Registration{
+      {static_cast<ComputeId>(reply.value().compute_id), reply.value().incarnation},
+      reply.value().lease_ms};
+}
+
+}  // namespace gossamer

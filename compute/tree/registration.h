@@ -1,0 +1,28 @@
+// Registering with a memory server: how this compute server gets its lease there.
+//
+// A queue pair belongs to the lease that a registration over that same queue pair returned: the memory server
+// destroys it before the lease ends, and gives out the next lease only afterwards. That lease is the epoch of rule
+// L4: what is locked under one lease is posted on queue pairs of that lease, or fails with Fenced. So each session
+// registers over its own queue pair, when it attaches and after each reconnect; while the lease is in force, all of
+// a compute server's sessions are answered with the same.
+#pragma once
+
+#include <cstdint>
+
+#include "common/fabric/fabric.h"
+#include "common/status.h"
+#include "common/task.h"
+#include "proto/lock_word.h"
+
+namespace gossamer {
+
+struct Registration {
+  Lease lease;
+  uint32_t lease_ms = 0;  // it ends unless it is renewed within this; 0: it does not
+};
+
+// Registers over the endpoint's queue pair to `server`. 1 RT, 1 SEND. NodeUnreachable when the server does not answer
+// or the queue pair is broken; Fenced while the lease before is being ended, and the queue pair with it: reconnect.
+Task<Result<Registration>> RegisterOver(Endpoint& endpoint, ServerId server);
+
+}  // namespace gossamer
