@@ -77,6 +77,8 @@ struct SimOptions {
   std::chrono::nanoseconds longest_delay = std::chrono::milliseconds(1);
   // How late a packet of a broken queue pair lands that nobody reconnects or fences.
   std::chrono::nanoseconds latest_packet = std::chrono::milliseconds(100);
+  // How late a client learns that its queue pair is broken.
+  std::chrono::nanoseconds latest_notice = std::chrono::milliseconds(1);
   // Memory servers see the death of a client by themselves, as in shm, after some time up to this;
   // 0: they do not, and its lease runs out.
   std::chrono::nanoseconds observes_death{0};
@@ -93,9 +95,9 @@ struct SimCounters {
   uint64_t long_delays = 0;         // of verbs, answers and messages
   uint64_t written_back = 0;        // CASes that failed and put the old value back
   uint64_t lost_to_write_back = 0;  // atomics that overwrote what a WRITE had put there meanwhile
-  uint64_t broken_queue_pairs = 0;
-  uint64_t late_packets = 0;     // verbs that took effect after their queue pair had broken
-  uint64_t dropped_packets = 0;  // verbs that never did
+  uint64_t broken_queue_pairs = 0;  // at random
+  uint64_t late_packets = 0;        // verbs that took effect after their queue pair had broken
+  uint64_t dropped_packets = 0;     // verbs that never did
   uint64_t killed_clients = 0;
   uint64_t fenced_clients = 0;
 };

@@ -1,5 +1,8 @@
 #include "common/fabric/sim_endpoint.h"
 
+#include <type_traits>
+#include <utility>
+
 #include "common/fabric/sim_ports.h"
 #include "common/fabric/sim_queue_pair.h"
 
@@ -19,33 +22,49 @@ SimEndpoint::~SimEndpoint() {
   // First: nothing is reported here any more.
   network_.RemoveEndpoint(*this);
   for (Slot& slot : slots_) {
+    if (slot.notice != nullptr) {
+      network_.events.Disarm(*slot.notice);
+      slot.notice->batches = {};
+      slot.notice->calls = {};
+      network_.notices.Give(*slot.notice);
+    }
     if (slot.queue_pair == nullptr) continue;
-    QueuePair& queue_pair = *slot.queue_pair;
-    slot.working = false;
     if (client_.dead) {
-      queue_pair.ForgetEndpoint();
+      slot.queue_pair->ForgetEndpoint();
     } else {
-      queue_pair.server().CloseQueuePair(queue_pair, false);
+      slot.queue_pair->Abandon();
+      slot.queue_pair->server().CloseQueuePair(*slot.queue_pair, false);
     }
   }
 }
 
 void SimEndpoint::Post(Batch& batch) {
-  if (QueuePair* const queue_pair = Working(batch.server())) {
-    queue_pair->Post(batch);
-    return;
+  if (QueuePair* const queue_pair = Working(batch.server())) return queue_pair->Post(batch);
+  const size_t index = ToInteger(batch.server());
+  for (Verb& verb : batch.verbs()) {
+    const bool unknown = index < slots_.size() && std::exchange(slots_[index].owes_unknown, false);
+    verb.status = unknown ? VerbStatus::kUnknown : VerbStatus::kFlushed;
   }
-  for (Verb& verb : batch.verbs()) verb.status = VerbStatus::kFlushed;
-  Complete(batch);
+  PostInVain(batch, batch.server());
 }
 
 void SimEndpoint::Post(ControlCall& call) {
-  if (QueuePair* const queue_pair = Working(call.server)) {
-    queue_pair->Post(call);
-    return;
-  }
+  if (QueuePair* const queue_pair = Working(call.server)) return queue_pair->Post(call);
   call.status = VerbStatus::kFlushed;
-  Complete(call);
+  PostInVain(call, call.server);
+}
+
+template <typename Posted>
+void SimEndpoint::PostInVain(Posted& posted, ServerId server) {
+  const size_t index = ToInteger(server);
+  Notice* const notice = index < slots_.size() ? slots_[index].notice : nullptr;
+  if (notice == nullptr) return Complete(posted);
+  // Behind what was posted before, which has not come back yet.
+  if constexpr (std::is_same_v<Posted, Batch>) {
+    notice->batches.Push(posted);
+  } else {
+    notice->calls.Push(posted);
+  }
 }
 
 void SimEndpoint::Complete(Batch& batch) {
@@ -103,23 +122,49 @@ Status SimEndpoint::Attach(ServerId server) {
 Status SimEndpoint::Reconnect(ServerId server) {
   if (!IsAttached(server)) return Attach(server);
   Slot& slot = slots_[ToInteger(server)];
+  if (slot.working) slot.queue_pair->Break(0);
+  LearnOfBreak(server);
+  slot.owes_unknown = false;
   if (slot.queue_pair != nullptr && !client_.dead) {
-    Server& old_server = slot.queue_pair->server();
-    old_server.CloseQueuePair(*slot.queue_pair, true);
-    slot.queue_pair = nullptr;
+    QueuePair& old = *std::exchange(slot.queue_pair, nullptr);
+    old.server().CloseQueuePair(old, true);
   }
   return Open(slot, server);
 }
 
-void SimEndpoint::BreakAll() {
-  for (Slot& slot : slots_) {
-    if (slot.working) slot.queue_pair->Break();
+void SimEndpoint::QueuePairBroke(const QueuePair& queue_pair, Ended& ended, Nanoseconds notice) {
+  for (size_t index = 0; index < slots_.size(); ++index) {
+    Slot& slot = slots_[index];
+    if (slot.queue_pair != &queue_pair) continue;
+    const auto server = static_cast<ServerId>(index);
+    slot.working = false;
+    slot.owes_unknown = ended.owes_unknown;
+    slot.notice = &network_.notices.Take();
+    slot.notice->endpoint_id = id_;
+    slot.notice->server = server;
+    slot.notice->batches = ended.batches;
+    slot.notice->calls = ended.calls;
+    if (notice == 0) {
+      LearnOfBreak(server);
+    } else {
+      network_.events.Arm(*slot.notice, network_.now() + notice);
+    }
   }
 }
 
-void SimEndpoint::QueuePairBroke(const QueuePair& queue_pair) {
-  for (Slot& slot : slots_) {
-    if (slot.queue_pair == &queue_pair) slot.working = false;
+void SimEndpoint::LearnOfBreak(ServerId server) {
+  Notice* const notice = std::exchange(slots_[ToInteger(server)].notice, nullptr);
+  if (notice == nullptr) return;
+  network_.events.Disarm(*notice);
+  while (!notice->batches.empty()) Complete(notice->batches.Pop());
+  while (!notice->calls.empty()) Complete(notice->calls.Pop());
+  network_.notices.Give(*notice);
+}
+
+void SimEndpoint::BreakAll() {
+  for (size_t index = 0; index < slots_.size(); ++index) {
+    if (slots_[index].working) slots_[index].queue_pair->Break(0);
+    LearnOfBreak(static_cast<ServerId>(index));
   }
 }
 

@@ -10,10 +10,10 @@
 #include "common/fabric/fabric.h"
 #include "common/fabric/intrusive_queue.h"
 #include "common/fabric/sim_network.h"
+#include "common/fabric/sim_queue_pair.h"
 
 namespace gossamer::sim {
 
-class QueuePair;
 class SimComputePort;
 
 class SimEndpoint final : public Endpoint {
@@ -37,12 +37,14 @@ class SimEndpoint final : public Endpoint {
   // For queue pairs: it has come to its end, with its statuses.
   void Complete(Batch& batch);
   void Complete(ControlCall& call);
-  // Nothing more is posted on it.
-  void QueuePairBroke(const QueuePair& queue_pair);
+  // Nothing more is posted on it. What ended with it completes after `notice`.
+  void QueuePairBroke(const QueuePair& queue_pair, Ended& ended, Nanoseconds notice);
   // Its memory server has forgotten it.
   void QueuePairGone(const QueuePair& queue_pair);
 
-  // For the network. Its process is gone.
+  // For the network.
+  void LearnOfBreak(ServerId server);
+  // Its process is gone.
   void BreakAll();
   Client& client() { return client_; }
   uint64_t id() const { return id_; }
@@ -65,7 +67,13 @@ class SimEndpoint final : public Endpoint {
     uint64_t server_number = kNone;
     QueuePair* queue_pair = nullptr;  // also a broken one; null once that is gone
     bool working = false;
+    bool owes_unknown = false;  // the next verb posted ends as kUnknown
+    Notice* notice = nullptr;   // broken, but this endpoint does not know yet
   };
+
+  // Ends what is posted where no queue pair works.
+  template <typename Posted>
+  void PostInVain(Posted& posted, ServerId server);
 
   QueuePair* Working(ServerId server) {
     const size_t index = ToInteger(server);

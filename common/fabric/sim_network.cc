@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/fabric/sim_chance.h"
 #include "common/fabric/sim_endpoint.h"
 #include "common/fabric/sim_queue_pair.h"
 
@@ -9,19 +10,39 @@ namespace gossamer::sim {
 namespace {
 
 // Streams of the seed, one for each purpose.
-enum Stream : uint64_t { kDriver = 1 };
+enum Stream : uint64_t { kDriver = 1, kDelays, kTears, kLosses };
 
 }  // namespace
 
 Network::Network(const SimOptions& options)
-    : driver_random(options.seed, kDriver), options_(options) {}
+    : driver_random(options.seed, kDriver),
+      delay_random(options.seed, kDelays),
+      tear_random(options.seed, kTears),
+      loss_random(options.seed, kLosses),
+      options_(options) {}
+
+Nanoseconds Network::FlightTime() {
+  // On different queue pairs, packets overtake each other.
+  return costs().one_way_ns + (options_.faults.reorder ? UpTo(delay_random, 400) : 0);
+}
+
+Nanoseconds Network::ExtraDelay() {
+  if (!options_.faults.delay || !OneIn(delay_random, options_.verbs_per_long_delay)) return 0;
+  ++counters.long_delays;
+  return LogUpTo(delay_random, options_.longest_delay.count());
+}
+
+Nanoseconds Network::LateTime() { return LogUpTo(loss_random, options_.latest_packet.count()); }
+
+Nanoseconds Network::NoticeTime() {
+  return loss_random.Below(4) == 0 ? 0 : LogUpTo(loss_random, options_.latest_notice.count());
+}
 
 bool Network::RunOne() {
   Event* const event = events.Pop(now_);
   if (event == nullptr) return false;
   ++counters.events;
-  trace_hash_ = SplitMix64::Mix(trace_hash_ ^ static_cast<uint64_t>(now_)) +
-                static_cast<uint64_t>(event->kind);
+  Trace(static_cast<uint64_t>(now_) ^ static_cast<uint64_t>(event->kind) << 56);
   Execute(*event);
   return true;
 }
@@ -56,16 +77,27 @@ void Network::Execute(Event& event) {
       endpoint->Awake();
       return MakeRunnable(*endpoint);
     }
-    case EventKind::kClient:
+    case EventKind::kClient: {
+      const auto& client = static_cast<Client&>(event);
+      if (client.dead) {
+        for (Server* server : servers_) {
+          if (server != nullptr) server->Fence(client.uuid);
+        }
+        return;
+      }
       for (SimEndpoint* endpoint : endpoints_) {
         if (endpoint != nullptr && endpoint->HasWork()) MakeRunnable(*endpoint);
       }
       return;
+    }
     case EventKind::kServer: {
       auto& server_event = static_cast<ServerEvent&>(event);
-      return server_event.is_tick ? server_event.server.Tick() : server_event.server.ReportGone();
+      return server_event.is_tick ? server_event.server->Tick() : server_event.server->ReportGone();
     }
-    case EventKind::kNotice: return;
+    case EventKind::kNotice: {
+      auto& notice = static_cast<Notice&>(event);
+      return endpoints_[notice.endpoint_id]->LearnOfBreak(notice.server);
+    }
   }
 }
 
@@ -100,7 +132,11 @@ void Network::KillClient(uint64_t client_uuid) {
   if (client.dead) return;
   client.dead = true;
   client.paused_until = 0;
+  events.Disarm(client);
   ++counters.killed_clients;
+  if (options_.observes_death.count() != 0) {
+    events.Arm(client, now_ + 1 + UpTo(loss_random, options_.observes_death.count()));
+  }
   for (SimEndpoint* endpoint : endpoints_) {
     if (endpoint != nullptr && &endpoint->client() == &client) endpoint->BreakAll();
   }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "common/fabric/intrusive_queue.h"
 #include "common/fabric/sim.h"
 #include "common/fabric/sim_events.h"
 #include "common/fabric/sim_operation.h"
@@ -34,6 +35,16 @@ struct Wake final : Event {
   Wake() : Event(EventKind::kWake) {}
 
   uint64_t endpoint_id = 0;
+};
+
+// An endpoint learns that a queue pair broke, and gets what it had posted there.
+struct Notice final : Event {
+  Notice() : Event(EventKind::kNotice) {}
+
+  uint64_t endpoint_id = 0;
+  ServerId server{0};
+  IntrusiveQueue<Batch> batches;
+  IntrusiveQueue<ControlCall> calls;
 };
 
 class Network {
@@ -71,8 +82,25 @@ class Network {
   Pool<Transit> transits;
   Pool<Operation> operations;
   Pool<CallInFlight> calls;
-  SimCounters counters;
+  Pool<Notice> notices;
+  Pool<ServerEvent> server_events;
+
+  // From one NIC to another.
+  Nanoseconds FlightTime();
+  // What the `delay` fault adds to a verb, an answer or a message.
+  Nanoseconds ExtraDelay();
+  // After which a packet of a broken queue pair takes effect.
+  Nanoseconds LateTime();
+  // After which a client learns that a queue pair is broken.
+  Nanoseconds NoticeTime();
   Random driver_random;
+  Random delay_random;
+  Random tear_random;
+  Random loss_random;
+
+  SimCounters counters;
+  // Makes `what` part of the trace.
+  void Trace(uint64_t what) { trace_hash_ = SplitMix64::Mix(trace_hash_ + what) + what; }
   uint64_t trace_hash() const { return trace_hash_; }
 
  private:

@@ -26,7 +26,6 @@ struct Transit final : Event {
   uint32_t valid_verbs = 0;  // those before the first that the server refuses
   uint32_t unfinished = 0;   // of the valid ones
   bool refused = false;      // has a verb that breaks the queue pair
-  bool answered = false;     // has its delivery armed
 };
 
 // A verb that has arrived at its memory server.
@@ -36,9 +35,11 @@ struct Operation final : Event {
   bool is_atomic() const { return opcode == Opcode::kCompareSwap || opcode == Opcode::kFetchAdd; }
 
   enum class State : uint8_t {
-    kWaiting,  // for what is ordered before it
-    kBegun,    // its time is set
-    kActive,   // takes effect, bit by bit
+    kWaiting,    // for what is ordered before it
+    kOnItsWay,   // its time is set
+    kQueued,     // an atomic, behind others of its slot
+    kActive,     // a READ or WRITE that takes effect bit by bit
+    kHoldsWord,  // an atomic that has read its word and will write it
   };
 
   QueuePair* queue_pair = nullptr;
@@ -54,8 +55,18 @@ struct Operation final : Event {
   uint64_t offset = 0;
   uint64_t compare = 0;
   uint64_t swap_or_add = 0;
-  std::byte* local = nullptr;  // null: a READ or atomic whose result nobody waits for
-  Nanoseconds ready_at = 0;    // when the memory server's NIC has taken it in
+  std::byte* local = nullptr;      // null: a READ or atomic whose result nobody waits for
+  Nanoseconds ready_at = 0;        // when the memory server's NIC has taken it in
+  Nanoseconds ends_at = 0;         // of an active one, or one that holds its word
+  uint64_t old_value = 0;          // of one that holds its word
+  std::vector<std::byte> payload;  // of a WRITE whose client does not wait any more
+
+  // For sim_tear.h.
+  std::byte* remote = nullptr;
+  size_t active_index = 0;
+  uint32_t mixes_left = 0;
+  bool is_split = false;
+  std::vector<uint64_t> done;  // once it is split: a bit for each byte
 };
 
 // A control call and its answer.

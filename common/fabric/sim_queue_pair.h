@@ -1,7 +1,11 @@
 // A queue pair of a simulated network: brings verbs to a memory server and their answers back.
 //
-// The ordered pairs of CONTRACT.md hold because a verb begins only when those of its queue pair that
-// are ordered before it have ended. Thread-safety: none.
+// The ordered pairs of CONTRACT.md hold because a verb sets out only when those of its queue pair
+// that are ordered before it have ended; what else there is between two verbs is left to chance
+// when the network reorders, and is kept in order when it does not.
+//
+// A broken queue pair goes on at its memory server until that destroys it: what survived the break,
+// a set closed under the ordered pairs, takes effect late. Nobody hears of it. Thread-safety: none.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +20,13 @@ class Network;
 class Server;
 class SimEndpoint;
 struct Client;
+
+// What was posted to a queue pair that broke, with its statuses.
+struct Ended {
+  IntrusiveQueue<Batch> batches;
+  IntrusiveQueue<ControlCall> calls;
+  bool owes_unknown = false;  // no verb was in flight: the next one ends as kUnknown
+};
 
 class QueuePair {
  public:
@@ -32,9 +43,11 @@ class QueuePair {
   void Post(Batch& batch);
   void Post(ControlCall& call);
 
-  // Breaks it: its endpoint will see the statuses that are left to be seen.
-  void Break();
-  // Lands or drops what is still on its way.
+  // Breaks it. Its endpoint learns of it, and of what ended with it, after `notice`.
+  void Break(Nanoseconds notice);
+  // Breaks it for an endpoint that is being destroyed: nothing is reported, and no batch touched.
+  void Abandon();
+  // Of a broken one: lands now, or drops, what is still on its way.
   void Settle();
 
   // Events.
@@ -45,18 +58,42 @@ class QueuePair {
   void Deliver(CallInFlight& call);
 
  private:
+  // sim_queue_pair.cc
   void SendMore();
-  void StartEligible();
-  void Begin(Operation& operation);
-  void Finish(Operation& operation);
   void AnswerFinished();
-  void Unlink(Operation& operation);
+
+  // sim_queue_pair_verbs.cc
+  void AddOperation(Transit& transit, Verb& verb);
+  void StartEligible();
+  void SetOut(Operation& operation);
+  void QueueAtomic(Operation& operation);
+  void Start(Operation& operation);
+  void ArmActive(Operation& operation);
+  void ReadWord(Operation& operation);
+  void WriteWord(Operation& operation);
+  void Finish(Operation& operation);
+  void Remove(Operation& operation);
+  // No earlier than what is ordered before it, where nothing overtakes.
+  Nanoseconds InOrder(Nanoseconds at) const;
+
+  // sim_queue_pair_loss.cc
+  bool BreaksNow();
+  // Whether any ends as kUnknown.
+  bool SetStatusesOfBroken();
+  void BreakRefused();
+  void EndTransits(IntrusiveQueue<Batch>& ended);
+  // `may_arrive`: those that have not may still.
+  void EndCalls(IntrusiveQueue<ControlCall>& ended, bool may_arrive);
+  // Keeps a closed set of what has not taken effect, with copies of what it carries.
+  void ChooseSurvivors();
+  void Drop(Operation& operation);
+  void LandNow(Operation& operation);
 
   Network& network_;
   Server& server_;
   SimEndpoint* endpoint_;
   Client& client_;
-  // In the order posted.
+  // Verbs that have arrived and not ended, in the order posted.
   Operation* first_operation_ = nullptr;
   Operation* last_operation_ = nullptr;
   IntrusiveQueue<Transit> in_flight_;
@@ -66,6 +103,7 @@ class QueuePair {
   uint32_t verbs_in_flight_ = 0;
   bool broken_ = false;
   bool refused_ = false;  // a verb was posted that the server will refuse
+  Nanoseconds last_arrival_ = 0;
   Nanoseconds last_effect_ = 0;
   Nanoseconds last_answer_ = 0;
   Nanoseconds last_call_arrival_ = 0;

@@ -21,7 +21,13 @@ Server::Server(Network& network, const MemoryPortOptions& options)
       region_bytes_(options.region_bytes),
       lock_table_bytes_(options.lock_table_bytes),
       on_chip_locks_(options.on_chip_locks),
-      atomic_slots_(size_t{2} * network.costs().atomic_slots) {}
+      atomic_slots_(size_t{2} * network.costs().atomic_slots),
+      tick_(network.server_events.Take()),
+      gone_(network.server_events.Take()) {
+  tick_.server = gone_.server = this;
+  tick_.is_tick = true;
+  gone_.is_tick = false;
+}
 
 Result<std::unique_ptr<Server>> Server::Open(Network& network, const MemoryPortOptions& options) {
   std::unique_ptr<Server> server(new Server(network, options));
@@ -32,7 +38,11 @@ Result<std::unique_ptr<Server>> Server::Open(Network& network, const MemoryPortO
   return server;
 }
 
-Server::~Server() { Stop(); }
+Server::~Server() {
+  Stop();
+  network_.server_events.Give(tick_);
+  network_.server_events.Give(gone_);
+}
 
 void Server::Start(ControlHandler& handler) {
   handler_ = &handler;
@@ -45,7 +55,7 @@ void Server::Stop() {
   network_.events.Disarm(tick_);
   network_.events.Disarm(gone_);
   for (const std::unique_ptr<QueuePair>& queue_pair : queue_pairs_) {
-    queue_pair->Break();
+    queue_pair->Break(network_.NoticeTime());
     queue_pair->Settle();
     if (queue_pair->endpoint() != nullptr) queue_pair->endpoint()->QueuePairGone(*queue_pair);
   }
@@ -59,7 +69,6 @@ QueuePair& Server::OpenQueuePair(SimEndpoint& endpoint, Client& client) {
 }
 
 void Server::CloseQueuePair(QueuePair& queue_pair, bool replaced) {
-  queue_pair.Break();
   queue_pair.Settle();
   const uint64_t uuid = queue_pair.client().uuid;
   std::erase_if(queue_pairs_, [&](const auto& each) { return each.get() == &queue_pair; });
@@ -74,7 +83,7 @@ void Server::Fence(uint64_t client_uuid) {
   ++network_.counters.fenced_clients;
   for (const std::unique_ptr<QueuePair>& queue_pair : queue_pairs_) {
     if (!is_fenced(queue_pair)) continue;
-    queue_pair->Break();
+    queue_pair->Break(network_.NoticeTime());
     queue_pair->Settle();
     if (queue_pair->endpoint() != nullptr) queue_pair->endpoint()->QueuePairGone(*queue_pair);
   }
@@ -107,17 +116,6 @@ bool Server::Accepts(const Verb& verb) {
 
 void Server::Apply(Operation& operation) {
   std::byte* const remote = space(operation.space).data() + operation.offset;
-  if (operation.is_atomic()) {
-    uint64_t old_value;
-    std::memcpy(&old_value, remote, sizeof old_value);
-    uint64_t new_value = old_value + operation.swap_or_add;
-    if (operation.opcode == Opcode::kCompareSwap) {
-      new_value = old_value == operation.compare ? operation.swap_or_add : old_value;
-    }
-    std::memcpy(remote, &new_value, sizeof new_value);
-    if (operation.local != nullptr) std::memcpy(operation.local, &old_value, sizeof old_value);
-    return;
-  }
   if (operation.length == 0 || operation.local == nullptr) return;
   if (operation.opcode == Opcode::kRead) {
     std::memcpy(operation.local, remote, operation.length);

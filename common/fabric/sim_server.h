@@ -13,6 +13,7 @@
 #include "common/fabric/shm_handles.h"
 #include "common/fabric/sim_costs.h"
 #include "common/fabric/sim_operation.h"
+#include "common/fabric/sim_tear.h"
 
 namespace gossamer::sim {
 
@@ -38,13 +39,10 @@ class NicQueue {
 
 // A memory server's control thread looks at its clock, or hears who has gone.
 struct ServerEvent final : Event {
-  explicit ServerEvent(Server& its_server, bool ticks)
-      : Event(EventKind::kServer), server(its_server), is_tick(ticks) {
-    background = true;
-  }
+  ServerEvent() : Event(EventKind::kServer) { background = true; }
 
-  Server& server;
-  const bool is_tick;
+  Server* server = nullptr;
+  bool is_tick = false;
 };
 
 class Server {
@@ -68,7 +66,7 @@ class Server {
   bool serving() const { return handler_ != nullptr; }
 
   QueuePair& OpenQueuePair(SimEndpoint& endpoint, Client& client);
-  // Lands or drops what is left of a queue pair, and forgets it. `replaced`: its client has not
+  // Lands or drops what is left of a broken queue pair, and forgets it. `replaced`: its client has not
   // gone, even if that was its last one.
   void CloseQueuePair(QueuePair& queue_pair, bool replaced);
 
@@ -79,8 +77,9 @@ class Server {
 
   // Whether the server would perform this verb.
   bool Accepts(const Verb& verb);
-  // Performs it at once.
+  // Performs a READ or WRITE at once.
   void Apply(Operation& operation);
+  ActiveVerbs active;
   // Answers; returns when the answer leaves.
   Nanoseconds Handle(CallInFlight& call, uint64_t client_uuid);
 
@@ -103,8 +102,8 @@ class Server {
   std::vector<std::unique_ptr<QueuePair>> queue_pairs_;  // in the order opened
   std::vector<Nanoseconds> atomic_slots_;  // those of the lock table behind those of the region
   Nanoseconds control_free_at_ = 0;
-  ServerEvent tick_{*this, true};
-  ServerEvent gone_{*this, false};
+  ServerEvent& tick_;
+  ServerEvent& gone_;
   std::vector<uint64_t> gone_clients_;
 };
 

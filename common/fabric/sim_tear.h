@@ -1,0 +1,40 @@
+// Tearing: READs and WRITEs of one memory server that take effect at the same time, byte by byte.
+//
+// A verb with a duration is active from its start to its end. When two of them touch a byte and one
+// is a WRITE, the later to start picks moments before its end at which random parts of both take
+// effect; what is left of a verb does at its end. A part is any set of bytes: one byte, all but
+// one, an interval, whole cache lines or words, or every byte by the toss of a coin. A verb that
+// meets no other is not split: nobody could tell. Thread-safety: none. Cost: a verb that starts
+// looks at all active ones of its memory server.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "common/fabric/sim_operation.h"
+#include "common/random.h"
+
+namespace gossamer::sim {
+
+class ActiveVerbs {
+ public:
+  // `remote`: what its offset is an address of. Sets how many moments it is split at.
+  void Start(Operation& operation, std::byte* remote, Random& random);
+  // Such a moment.
+  void Mix(Operation& operation, Random& random);
+  // An atomic is about to change 8 bytes: READs that are active may have their old value, or some
+  // of its bytes.
+  void MixReads(Space space, uint64_t offset, Random& random);
+  // What is left takes effect.
+  void Finish(Operation& operation);
+  // It never does.
+  void Drop(Operation& operation);
+
+ private:
+  std::vector<Operation*> active_;
+};
+
+// Lets a random part of a verb take effect, of what has not.
+void Advance(Operation& operation, Random& random);
+
+}  // namespace gossamer::sim
