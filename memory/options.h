@@ -30,11 +30,11 @@ struct MemoryServerOptions {
   // verbs: a client of which nothing is heard for so long is fenced, and its locks may be taken by
   // others; 0: never.
   uint32_t lease_ms = kDefaultLeaseMs;
-  bool in_process_only = false;  // shm: for clients of this process alone
+  bool in_process_only = false;   // shm: for clients of this process alone
   SimNetwork* network = nullptr;  // sim: as in MemoryPortOptions
-  bool replace_store = false;    // as in JoinOptions
-  bool litmus = true;            // verbs: test at start-up whether the device orders
-  LitmusRunner litmus_runner;    // for tests: runs in its place, on every fabric
+  bool replace_store = false;     // as in JoinOptions
+  bool litmus = true;             // verbs: test at start-up whether the device orders
+  LitmusRunner litmus_runner;     // for tests: runs in its place, on every fabric
 };
 
 // memory_bytes / 64 rounded down to a power of two, within 256 KiB and 32 MiB.

@@ -347,6 +347,32 @@ TEST_P(ThreadedConformance, TornReadsMixOnlyWrittenBytes) {
   std::printf("%u of %u READs torn\n", torn, rounds);
 }
 
+// Whoever reads it: here two queue pairs take turns.
+TEST_P(ThreadedConformance, AByteThatWasReadNewIsNotReadOldLater) {
+  constexpr uint32_t kBytes = 1024;
+  const uint32_t rounds = GetParam().kind == FabricKind::kShm ? 100 : 4;
+  const auto port = NewPort();
+  TestClient client(*port);
+  TestClient other(*port);
+  for (uint32_t round = 0; round < rounds; ++round) {
+    ASSERT_EQ(client.Fill(4096, kBytes, std::byte{0}), VerbStatus::kSuccess);
+    std::atomic<bool> done{false};
+    std::thread writer([&] {
+      TestClient writing(*port);
+      for (int i = 1; i <= 255; ++i) writing.Fill(4096, kBytes, static_cast<std::byte>(i));
+      done = true;
+    });
+    std::vector<std::byte> last(kBytes);
+    std::vector<std::byte> read(kBytes);
+    for (uint32_t i = 0; !done || last.back() != std::byte{255}; ++i) {
+      EXPECT_EQ((i % 2 == 0 ? client : other).Read(4096, read), VerbStatus::kSuccess);
+      EXPECT_TRUE(std::ranges::equal(last, read, std::ranges::less_equal())) << "round " << round;
+      last.swap(read);
+    }
+    writer.join();
+  }
+}
+
 TEST_P(FabricConformance, ControlCallsAreAnsweredWhateverTheirSize) {
   const uint64_t uuid = NewUuid();
   const auto port = NewPort(uuid);

@@ -27,8 +27,7 @@ inline Nanoseconds LogUpTo(Random& random, Nanoseconds most) {
   return scale + UpTo(random, scale) / 2;
 }
 
-// The time that verbs spread over, or that one comes later than another: mostly less than a round
-// trip, at times several.
+// By how much one verb comes later than another: mostly less than a round trip, at times several.
 inline Nanoseconds Spread(Random& random) {
   switch (random.Below(8)) {
     case 0: return UpTo(random, 12'000);
@@ -36,6 +35,15 @@ inline Nanoseconds Spread(Random& random) {
     case 2:
     case 3: return UpTo(random, 2'500);
     default: return UpTo(random, 250);
+  }
+}
+
+// How long a verb takes effect that could do so at once: long enough to meet others.
+inline Nanoseconds Duration(Random& random) {
+  switch (random.Below(4)) {
+    case 0: return UpTo(random, 250);
+    case 1: return UpTo(random, 12'000);
+    default: return UpTo(random, 3'000);
   }
 }
 

@@ -142,7 +142,7 @@ void QueuePair::Start(Operation& operation) {
     return Finish(operation);
   }
   operation.state = Operation::State::kActive;
-  operation.ends_at = network_.now() + Spread(network_.tear_random);
+  operation.ends_at = network_.now() + Duration(network_.tear_random) + network_.ExtraDelay();
   last_effect_ = std::max(operation.ends_at, last_effect_);
   server_.active.Start(operation, server_.space(operation.space).data() + operation.offset,
                        network_.tear_random);
