@@ -19,6 +19,7 @@ struct EmbeddedMemoryOptions {
   StoreParameters parameters;
   uint64_t chunk_bytes = 0;       // 0: chosen from memory_bytes, as `gossamer-memory` does
   uint64_t lock_table_bytes = 0;  // 0: the default of `gossamer-memory`
+  bool on_chip_locks = true;      // in device memory, where there is any
   // With one, the server joins the bootstrap's store "default", for clients in this process;
   // without, it is server 0 of a store that nobody else finds. Outlives the server.
   Bootstrap* bootstrap = nullptr;

@@ -37,6 +37,12 @@ DEFINE_string(store, "default", "name of the store");
 DEFINE_string(fabric, "shm", "shm or verbs");
 DEFINE_string(device, "", "verbs: RDMA device; empty: the one that reaches the memory servers");
 DEFINE_string(cache_bytes, "256MiB", "bound of the cache of internal nodes");
+DEFINE_bool(combine_commands, true, "verbs that need not wait for each other go out together");
+DEFINE_bool(on_chip_locks, true,
+            "--local: lock table in the NIC's memory where there is any (a running store's servers "
+            "decide that themselves)");
+DEFINE_bool(hierarchical_locks, true, "local lock queues, handover and combined writes");
+DEFINE_bool(two_level_versions, true, "groups are read and written, not whole leaves");
 
 namespace gossamer::bench {
 namespace {
@@ -74,7 +80,11 @@ FlagValues ReadFlags() {
           .store = FLAGS_store,
           .fabric = FLAGS_fabric,
           .device = FLAGS_device,
-          .cache_bytes = FLAGS_cache_bytes};
+          .cache_bytes = FLAGS_cache_bytes,
+          .techniques = {.combine_commands = FLAGS_combine_commands,
+                         .hierarchical_locks = FLAGS_hierarchical_locks,
+                         .two_level_versions = FLAGS_two_level_versions},
+          .on_chip_locks = FLAGS_on_chip_locks};
 }
 
 // Flags take no optional value: a bare --local is written --local=auto.

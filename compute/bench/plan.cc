@@ -156,11 +156,14 @@ Result<Plan> MakePlan(const FlagValues& flags) {
                  .store = flags.store,
                  .fabric = flags.fabric,
                  .device = flags.device,
-                 .cache_bytes = cache_bytes.value()};
+                 .cache_bytes = cache_bytes.value(),
+                 .techniques = flags.techniques};
     return plan;
   }
   plan.local = PlanLocal(runner, plan.run);
   plan.local->cache_bytes = cache_bytes.value();
+  plan.local->techniques = flags.techniques;
+  plan.local->on_chip_locks = flags.on_chip_locks;
   if (flags.local != "auto") {
     const Result<uint64_t> memory_bytes = Size("local", flags.local);
     if (!memory_bytes) return memory_bytes.error();

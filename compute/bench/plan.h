@@ -34,6 +34,8 @@ struct FlagValues {
   std::string fabric = "shm";
   std::string device;
   std::string cache_bytes = "256MiB";
+  Techniques techniques{};
+  bool on_chip_locks = true;
 };
 
 struct Plan {

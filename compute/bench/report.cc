@@ -209,7 +209,8 @@ std::string CacheAndLocks(const Counters& counters) {
           " stale, " + HumanQuantity(cache.evictions, "eviction") + "\n";
   const LockCounts& locks = counters.locks;
   text += "  locks: " + HumanCount(locks.acquired) + " acquired, " + HumanCount(locks.handed_over) +
-          " handed over, " + HumanQuantity(locks.remote_retries, "retry", "retries") +
+          " handed over, " + HumanCount(locks.combined) + " writes combined, " +
+          HumanQuantity(locks.remote_retries, "retry", "retries") +
           "; rereads: " + HumanCount(counters.rereads) + "\n";
   return text;
 }
@@ -252,6 +253,7 @@ Json ToJson(const BenchReport& report) {
                    {"evictions", counters.cache.evictions}};
   json["locks"] = {{"acquired", counters.locks.acquired},
                    {"handed_over", counters.locks.handed_over},
+                   {"combined", counters.locks.combined},
                    {"remote_retries", counters.locks.remote_retries}};
   json["rereads"] = counters.rereads;
   json["errors"] = ErrorsJson(AllErrors(report));

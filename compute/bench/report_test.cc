@@ -64,7 +64,7 @@ void ExpectSchema(const Json& json) {
   EXPECT_THAT(Keys(json.at("cache")),
               testing::ElementsAre("bytes", "hits", "misses", "stale", "evictions"));
   EXPECT_THAT(Keys(json.at("locks")),
-              testing::ElementsAre("acquired", "handed_over", "remote_retries"));
+              testing::ElementsAre("acquired", "handed_over", "combined", "remote_retries"));
   EXPECT_TRUE(json.at("rereads").is_number_unsigned());
   EXPECT_TRUE(json.at("errors").is_object());
 }

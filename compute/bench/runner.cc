@@ -61,6 +61,7 @@ void AddDifference(Counters& total, const Counters& end, const Counters& start) 
   }
   total.locks.acquired += end.locks.acquired - start.locks.acquired;
   total.locks.handed_over += end.locks.handed_over - start.locks.handed_over;
+  total.locks.combined += end.locks.combined - start.locks.combined;
   total.locks.remote_retries += end.locks.remote_retries - start.locks.remote_retries;
   total.rereads += end.rereads - start.rereads;
 }

@@ -38,17 +38,19 @@ struct History {
   size_t newest() const { return present.size() - 1; }
 };
 
-class AdversaryTest : public testing::TestWithParam<Shape> {
+class AdversaryTest : public testing::TestWithParam<std::tuple<Shape, Techniques>> {
  protected:
   static constexpr size_t kClients = 3;
   static constexpr size_t kTasks = 5;  // of each kind at each client
   static constexpr int kSteps = 120;
 
+  static const Shape& shape() { return std::get<Shape>(GetParam()); }
+
   std::string KeyOf(size_t index) const { return NumberKey(index * 0x9e3779b97f4a7c15u); }
 
   std::string ValueOf(size_t state) {
     std::string value = std::to_string(state) + ":";
-    value.resize(value.size() + random_() % GetParam().longest_value, 'v');
+    value.resize(value.size() + random_() % shape().longest_value, 'v');
     return value;
   }
   // kNoState for what no writer has put.
@@ -78,7 +80,7 @@ class AdversaryTest : public testing::TestWithParam<Shape> {
   Task<void> Write(OpenSession& session, size_t first) {
     for (int step = 0; step < kSteps; ++step) {
       const size_t writers = kClients * kTasks;
-      const size_t index = (first + writers * (random_() % (GetParam().keys / writers)));
+      const size_t index = (first + writers * (random_() % (shape().keys / writers)));
       History& history = histories_[index];
       const std::string key = KeyOf(index);
       const bool was_present = history.present.back();
@@ -125,7 +127,7 @@ class AdversaryTest : public testing::TestWithParam<Shape> {
 
   Task<void> Read(OpenSession& session) {
     for (int step = 0; step < 2 * kSteps && !HasFailure(); ++step) {
-      const size_t index = random_() % GetParam().keys;
+      const size_t index = random_() % shape().keys;
       const size_t oldest = histories_[index].oldest();
       const std::string key = KeyOf(index);
       const Result<std::string> value = co_await session.AsyncGet(key);
@@ -144,7 +146,7 @@ class AdversaryTest : public testing::TestWithParam<Shape> {
       for (const History& history : histories_) oldest.push_back(history.oldest());
       ScanOptions options;
       options.reverse = random_() % 2 == 0;
-      if (random_() % 2 == 0) options.from = KeyOf(random_() % GetParam().keys);
+      if (random_() % 2 == 0) options.from = KeyOf(random_() % shape().keys);
       const std::unique_ptr<ScanCursor> cursor = session.Scan(options);
       std::map<std::string, size_t> found;
       std::optional<std::string> last;
@@ -172,7 +174,7 @@ class AdversaryTest : public testing::TestWithParam<Shape> {
 };
 
 TEST_P(AdversaryTest, NothingIsLostDoubledOrOutOfOrder) {
-  const Shape& shape = GetParam();
+  const Shape& shape = this->shape();
   ClusterOptions options;
   options.parameters = shape.parameters;
   options.servers = shape.servers;
@@ -187,8 +189,11 @@ TEST_P(AdversaryTest, NothingIsLostDoubledOrOutOfOrder) {
     plans[i].random.seed(random_());
     plans[i].tear = 0.2;
     plans[i].max_delay = 6;
-    clients.push_back(
-        std::make_unique<TestClient>(cluster, ClientOptions{600'000, shape.cache_bytes}));
+    // The last has all techniques, whatever the others do without: they share the store.
+    const bool is_last = i + 1 == kClients;
+    const Techniques techniques = is_last ? Techniques() : std::get<Techniques>(GetParam());
+    clients.push_back(std::make_unique<TestClient>(
+        cluster, ClientOptions{600'000, shape.cache_bytes, techniques}));
     sessions.push_back(clients[i]->NewSession(plans[i]));
   }
   for (size_t i = 0; i < kClients; ++i) {
@@ -236,13 +241,16 @@ TEST_P(AdversaryTest, NothingIsLostDoubledOrOutOfOrder) {
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, AdversaryTest,
-    testing::Values(Shape{"SmallNodes", {256, 8, 8}, 1, 1024, 1 << 20, 300, 6},
-                    Shape{"OneLock", {256, 8, 8}, 2, 8, 1 << 20, 60, 6},
-                    Shape{"Blocks", {256, 8, 8}, 2, 256, 1 << 20, 150, 150},
-                    Shape{"NoCache", {256, 8, 8}, 1, 256, 0, 150, 20},
-                    Shape{"TinyCache", {512, 32, 16}, 3, 256, 1024, 300, 20},
-                    Shape{"FewKeys", {1024, 32, 16}, 1, 1 << 10, 1 << 20, 15, 16}),
-    [](const testing::TestParamInfo<Shape>& shape) { return shape.param.name; });
+    testing::Combine(testing::Values(Shape{"SmallNodes", {256, 8, 8}, 1, 1024, 1 << 20, 300, 6},
+                                     Shape{"OneLock", {256, 8, 8}, 2, 8, 1 << 20, 60, 6},
+                                     Shape{"Blocks", {256, 8, 8}, 2, 256, 1 << 20, 150, 150},
+                                     Shape{"NoCache", {256, 8, 8}, 1, 256, 0, 150, 20},
+                                     Shape{"TinyCache", {512, 32, 16}, 3, 256, 1024, 300, 20},
+                                     Shape{"FewKeys", {1024, 32, 16}, 1, 1 << 10, 1 << 20, 15, 16}),
+                     testing::ValuesIn(AllTechniques())),
+    [](const testing::TestParamInfo<std::tuple<Shape, Techniques>>& param) {
+      return std::get<Shape>(param.param).name + "_" + NameOf(std::get<Techniques>(param.param));
+    });
 
 }  // namespace
 }  // namespace gossamer

@@ -12,6 +12,19 @@
 
 namespace gossamer {
 
+namespace {
+
+template <typename Options>
+TreeOptions TreeOptionsOf(const Options& options) {
+  TreeOptions tree;
+  tree.cache_bytes = options.cache_bytes;
+  tree.lock_timeout_ms = options.lock_timeout_ms;
+  tree.techniques = options.techniques;
+  return tree;
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Store>> Store::Open(const OpenOptions& options) {
   return OpenStore::Open(options);
 }
@@ -38,7 +51,7 @@ Result<std::unique_ptr<Store>> OpenStore::Open(const OpenOptions& options) {
                                                  record.fabric + ", not on " + options.fabric);
   }
   store->bootstrap_ = std::move(bootstrap);
-  BOOST_OUTCOME_TRYV(store->Connect(record, {options.cache_bytes, options.lock_timeout_ms}));
+  BOOST_OUTCOME_TRYV(store->Connect(record, TreeOptionsOf(options)));
   return std::unique_ptr<Store>(std::move(store));
 }
 
@@ -47,6 +60,7 @@ Result<std::unique_ptr<Store>> OpenStore::OpenLocal(const LocalOptions& options)
   memory_options.memory_bytes = options.memory_bytes;
   memory_options.parameters = options.parameters;
   memory_options.chunk_bytes = options.chunk_bytes;
+  memory_options.on_chip_locks = options.on_chip_locks;
   std::unique_ptr<OpenStore> store(new OpenStore());
   BOOST_OUTCOME_TRY(memory, StartEmbeddedMemory(memory_options));
   store->memory_ = std::move(memory);
@@ -58,7 +72,7 @@ Result<std::unique_ptr<Store>> OpenStore::OpenLocal(const LocalOptions& options)
   record.servers.resize(1);
   record.servers[0].address = store->memory_->address();
   BOOST_OUTCOME_TRYV(store->OpenPort(FabricKind::kShm, {}));
-  BOOST_OUTCOME_TRYV(store->Connect(record, {options.cache_bytes, options.lock_timeout_ms}));
+  BOOST_OUTCOME_TRYV(store->Connect(record, TreeOptionsOf(options)));
   return std::unique_ptr<Store>(std::move(store));
 }
 

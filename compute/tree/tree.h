@@ -4,7 +4,8 @@
 // validates what comes back. PROTOCOL.md argues each step; comments here count round trips (RT) for 8-byte keys and
 // values with a warm cache and no contention:
 //
-//   get 1 RT | update, insert, delete 2 RT | insert that splits 5 RT | scan 1 RT per 32 leaves
+//   get 1 RT | update, insert, delete 2 RT, with a lock handed over 1 RT | insert that splits 4 RT | scan 1 RT per
+//   32 leaves
 //
 // Sources: Lehman & Yao '81 (B-link), Sherman (SIGMOD'22; lock tables, command combining, two-level versions).
 //
@@ -26,10 +27,13 @@
 #include "common/status.h"
 #include "common/task.h"
 #include "compute/cache/node_cache.h"
-#include "compute/lock/local_queue.h"
+#include "compute/lock/lock_table.h"
+#include "compute/tree/leaf_editor.h"
 #include "compute/tree/remote_allocator.h"
 #include "compute/tree/servers.h"
+#include "compute/tree/unit_buffers.h"
 #include "gossamer/counters.h"
+#include "gossamer/techniques.h"
 #include "proto/internal_node.h"
 #include "proto/leaf.h"
 
@@ -39,6 +43,9 @@ struct TreeOptions {
   uint64_t cache_bytes = uint64_t{256} << 20;
   uint32_t lock_timeout_ms = 10'000;
   uint64_t seed = 0;  // of all random choices; 0: another one each time
+  Techniques techniques{};
+  // A remote lock stays in this compute server for so many more turns at most: then other servers may have it.
+  uint32_t max_handovers = 4;
 };
 
 // What all sessions of a store share.
@@ -57,13 +64,12 @@ struct TreeShared {
   std::atomic<uint64_t> seeds;  // each tree takes one
   Servers servers;
   NodeCache cache;
+  LockTable locks;
   RemoteAllocator allocator;
   // Makes a memory server known that joined after the store was opened. May block for up to the connection
   // time-out. Called by any session's thread.
   std::function<Status(ServerId)> learn_server;
 };
-
-enum class WriteMode : uint8_t { kPut, kInsert, kUpdate, kDelete };
 
 // Where a scan stands, and which way it goes.
 struct ScanPosition {
@@ -107,6 +113,10 @@ class Tree {
 
  private:
   using Step = NodeCache::Step;
+  // At most so many READs go out with a lock's CAS (where that is not enough, the leaf is read whole), and so many
+  // WRITEs of units with its release.
+  static constexpr int kMaxReads = 3;
+  static constexpr int kMaxWrites = 8;
 
   // One operation's account, added to the counters when the operation ends.
   struct Operation {
@@ -116,22 +126,27 @@ class Tree {
     bool is_repair = false;
   };
 
-  // Bounds rereads of torn or changed units: first at once, then with growing pauses.
-  struct RereadLimit {
-    uint32_t count = 0;
+  // A node's lock: while its turn is waited for, while it is tried, and while it is held.
+  struct NodeLock {
+    RemotePtr node;
+    LockPlace place;
+    LockTable::Turn turn;  // none without hierarchical locks
+    HeldLock held;
+    // While somebody else has it.
+    LockWord holder;
+    uint32_t tries = 0;
+    Scheduler::Clock::time_point since;
   };
 
-  // A locked leaf that admits the key, with the units that matter for it.
+  // A leaf under its lock.
   struct LockedLeaf {
     Step path;
-    LockWord word;
-    uint64_t slot = 0;
-    LocalQueue::Turn turn;
-    uint32_t unit = 0;    // the key's home group
-    BufferLease buffers;  // laid out as UnitBuffers
-    std::optional<GroupView> home;
-    std::optional<GroupView> overflow;  // read when the key may be there, or the caller asked
+    NodeLock lock;
+    BufferLease buffers;  // laid out as LockedBuffers
+    std::optional<LeafEditor> editor;
+    std::optional<TrailerView> trailer;  // once the leaf was read whole
     RemotePtr leaf() const { return path.node; }
+    GroupView unit(uint32_t number) const { return editor->Unit(number); }
   };
 
   // -- verbs (tree_wire.cc)
@@ -160,7 +175,10 @@ class Tree {
   // Corruption for a pointer outside the servers' memory. Gets to know the server of the first pointer to it.
   Status CheckPointer(RemotePtr pointer, uint64_t bytes);
   Status AttachTo(ServerId server);
+  // Executes the verbs of `batch` in their order: in one round trip, or one by one without command combining.
+  Task<void> ExecuteInOrder(Operation& operation, Batch& batch);
   Task<void> Pause(uint32_t attempt);
+  uint64_t Random(uint64_t below);
 
   // -- descent (tree_descend.cc)
   enum class Trust : uint8_t { kCache, kNothing };
@@ -171,15 +189,21 @@ class Tree {
   // may be stale by any number of splits (rule R7), and where one hop was not enough, more may be many.
   static bool IsFarOff(const Step& path) { return path.parent.is_null(); }
   Task<Result<Step>> FindLeaf(Operation& operation, KeyView key);
+  // Without verbs: nothing if some node of the path is not cached.
+  std::optional<Step> FindCachedLeaf(KeyView key);
   Task<Result<RootWord>> ReadRoot(Operation& operation);
   Task<Result<InternalNode>> ReadInternal(Operation& operation, RemotePtr pointer);
   Task<Result<BufferLease>> ReadLeafInto(Operation& operation, RemotePtr pointer);
-  Task<Status> ReadNodeUnderLock(Operation& operation, RemotePtr pointer, const BufferLease& into);
+  // READs a node into `into` until accept(bytes) says that it is valid.
+  template <typename Accept>
+  Task<Status> ReadNode(Operation& operation, RemotePtr pointer, LocalAddress into, Accept accept);
+  Task<Status> ReadNodeUnderLock(Operation& operation, RemotePtr pointer, LocalAddress into);
   void ForgetPath(const Step& path);
   static Error CorruptNode(RemotePtr pointer, std::string_view what);
 
   // -- reading (tree_read.cc)
   Task<Result<std::string>> GetIn(Operation& operation, KeyView key);
+  Task<Result<std::string>> GetUnderLock(Operation& operation, KeyView key);
   // The leaf right of `path.node`, for `key`; the cached path is dropped. One READ of group and trailer (rule R3).
   Task<Result<bool>> HopRight(Operation& operation, KeyView key, uint32_t unit, Step& path,
                               const BufferLease& buffers);
@@ -188,54 +212,105 @@ class Tree {
   void LearnOverflow(const Step& path, KeyView key, const GroupView& overflow);
 
   // -- locks (tree_lock.cc)
-  Task<Result<LockedLeaf>> LockLeaf(Operation& operation, KeyView key, Batch* alongside);
-  Task<Status> ReadOverflowLocked(Operation& operation, LockedLeaf& locked);
-  // Unlocks, and reads the sibling on the way. Null when trailer and group do not agree.
-  Task<Result<RemotePtr>> UnlockForSibling(Operation& operation, const LockedLeaf& locked);
-  // `old_word` is where the CAS puts what it finds: memory that was there before the lock was taken, so that no
-  // failed allocation leaves a lock behind.
-  Task<Status> Unlock(Operation& operation, RemotePtr node, LockWord word, uint64_t slot,
-                      LocalAddress old_word);
-  Task<Status> Unlock(Operation& operation, const LockedLeaf& locked);
-  static Status CheckHeld(const Batch& batch, LockWord word);
-  // The status of a batch that wrote and, with its last verb, unlocked.
-  static Status CommitStatus(const Batch& batch, LockWord word);
-  Result<LockWord> WordFor(RemotePtr node, uint64_t& slot);
-  Task<Status> BackOff(const Operation& operation, RemotePtr node, uint64_t holder,
-                       uint32_t attempt, Scheduler::Clock::time_point since);
+  // Makes `lock` the one of `node`. It is not held, or at the same place.
+  Status AimAt(NodeLock& lock, RemotePtr node);
+  // The turn at `lock`, and what came with it.
+  Task<LockTable::Answer> TakeTurn(NodeLock& lock, LockTable::Wish* wish);
+  // Takes the lock, unless it is held already, and READs `reads` under it. `alongside`, a batch of the caller's that is
+  // not null, goes out at the same time. False: somebody else has the lock; nothing that was read counts (rule R4).
+  // `word_at` is where the CAS puts what it finds.
+  Task<Result<bool>> TryLock(Operation& operation, NodeLock& lock, std::span<const Verb> reads,
+                             LocalAddress word_at, Batch* alongside = nullptr);
+  // After TryLock said false. Contended when that has lasted too long.
+  Task<Status> BackOff(const Operation& operation, NodeLock& lock);
+  void LearnRoundTrip(std::chrono::nanoseconds took);
+  // `word_at` is memory that was there before the lock was taken, so that no failed allocation leaves a lock behind.
+  Task<Status> Unlock(Operation& operation, NodeLock& lock, LocalAddress word_at);
+  // Executes `batch`, whose WRITEs are ordered, and then unlocks or, with kHandOver, keeps the lock.
+  enum class AndThen : uint8_t { kUnlock, kKeep };
+  Task<Status> Commit(Operation& operation, NodeLock& lock, Batch& batch, LocalAddress word_at,
+                      AndThen and_then);
+  // The turn, and the lock that is kept, go to `next`.
+  void HandOver(NodeLock& lock, LockTable::Waiter& next);
+  // Who may get the lock without releasing it, if anybody.
+  LockTable::Waiter* NextFor(NodeLock& lock);
+  // Fenced, if the lock was taken under another lease than the one whose queue pair would be used now (rule L4).
+  Status CheckEpoch(const NodeLock& lock) const;
+  static Status CheckReleased(uint64_t found, const NodeLock& lock, const HeldLock& held);
+  // The status of verbs that wrote and, if `released` was held, unlocked with the last of them.
+  static Status CommitStatus(ServerId server, std::span<const Verb> verbs, const NodeLock& lock,
+                             const HeldLock& released);
+
+  // -- locked leaves (tree_lock_leaf.cc)
+  // The leaf for `write`, locked, with the write's home group known. False: somebody else did the write, which is
+  // possible only if `may_be_granted`. `alongside`, a batch of the caller's or null, goes out with the first try.
+  Task<Result<bool>> LockLeaf(Operation& operation, LeafWrite& write, bool may_be_granted,
+                              Batch* alongside, LockedLeaf& locked);
+  uint32_t WantedUnits(LockedLeaf& locked, const LeafWrite& write);
+  Task<Status> LeaveStaleLeaf(Operation& operation, LockedLeaf& locked, const LeafWrite& write,
+                              bool is_valid, bool& afresh);
+  Task<Result<RemotePtr>> UnlockForSibling(Operation& operation, LockedLeaf& locked, RemotePtr leaf,
+                                           uint32_t unit);
+  Verb ReadUnitVerb(const LockedLeaf& locked, uint32_t number) const;
+  // Of the bytes in the image. False if they do not fit what is known.
+  bool AcceptTrailer(LockedLeaf& locked) const;
+  Task<Status> ReadOverflow(Operation& operation, LockedLeaf& locked);
+  // All units, and the trailer.
+  Task<Status> ReadRest(Operation& operation, LockedLeaf& locked);
+  Task<Status> Unlock(Operation& operation, LockedLeaf& locked) {
+    return Unlock(operation, locked.lock, locked.buffers.address(LockedBuffers::kUnlockWord));
+  }
+  // The error, or that of unlocking.
+  Task<Status> UnlockAfter(Operation& operation, LockedLeaf& locked, Error error);
 
   // -- writing (tree_write.cc)
   Task<Status> WriteIn(Operation& operation, WriteMode mode, KeyView key, std::string_view value);
-  Task<Status> CommitUnits(Operation& operation, LockedLeaf& locked, bool write_home,
-                           bool write_overflow);
+  // Does `write`, and what waiters wish for the leaf. `done` becomes false when the leaf had to be split without it:
+  // try again. Unlocks in any case, or hands the lock over.
+  Task<Status> EditLeaf(Operation& operation, LockedLeaf& locked, LeafWrite& write, bool& done);
+  LockTable::WaiterList GrantWishes(LockedLeaf& locked);
+  void LearnOverflow(const Step& path, const LeafWrite& write);
+  Task<Status> CommitUnits(Operation& operation, LockedLeaf& locked, AndThen and_then);
+  Task<Status> CommitWhole(Operation& operation, LockedLeaf& locked, AndThen and_then);
+  void HandOverLeaf(LockedLeaf& locked, LockTable::Waiter& next);
 
   // -- structure (tree_split.cc)
-  // Rewrites the locked leaf with `entry` put: in place if it then fits, else by a split. Unlocks in any case.
-  // `inserted` stays false when only a split without the entry was possible: try again.
-  Task<Status> RewriteLeaf(Operation& operation, LockedLeaf& locked, const Entry& entry,
-                           bool& inserted);
-  Task<Status> CommitLeaf(Operation& operation, const LockedLeaf& locked, LocalAddress image,
-                          RemotePtr sibling, LocalAddress sibling_image);
-  Task<Status> UnlockAfter(Operation& operation, const LockedLeaf& locked, Error error);
-  // Adds the downlink {separator, child} at `level`, if it is missing.
-  Task<Status> InsertIntoParent(Operation& operation, uint32_t level, Key separator,
-                                RemotePtr child);
-  Task<Result<bool>> RaiseRoot(Operation& operation, RootWord old_root, const Key& separator,
-                               RemotePtr child);
+  // A parent under its lock.
   struct LockedParent {
-    RemotePtr pointer;
-    LockWord word;
-    uint64_t slot = 0;
-    LocalQueue::Turn turn;
+    NodeLock lock;
+    BufferLease buffers;  // laid out as LockedBuffers of two nodes: the parent, and its child
     InternalNode node;
     // The child still exists, with the separator as low fence (rule W4).
     bool child_is_there = false;
-    BufferLease buffer;  // two nodes and a lock word
+    // The lock was tried, and everything read, along with the leaf's commit.
+    bool is_tried = false;
   };
-  Task<Result<LockedParent>> LockParent(Operation& operation, uint32_t level, const Key& separator,
-                                        RemotePtr child);
-  Task<Status> Unlock(Operation& operation, const LockedParent& locked);
-  Task<Status> WriteParent(Operation& operation, const LockedParent& locked,
+  // Rewrites the locked leaf with `write` done: in place if it then fits, else by a split. Unlocks in any case.
+  Task<Status> RewriteLeaf(Operation& operation, LockedLeaf& locked, LeafWrite& write, bool& done);
+  Task<Status> CommitSplit(Operation& operation, LockedLeaf& locked, RemotePtr sibling,
+                           LocalAddress left, LocalAddress right, LockedParent& parent);
+  // Prepares `parent` for its lock to be tried with the commit of `locked`. False if that is not possible.
+  bool CanFuse(const LockedLeaf& locked, LockedParent& parent);
+
+  // -- parents (tree_parent.cc)
+  // Adds the downlink {separator, child} at `level`, if it is missing. `parent` may have been tried already.
+  Task<Status> InsertIntoParent(Operation& operation, uint32_t level, Key separator,
+                                RemotePtr child, LockedParent parent);
+  Task<Result<bool>> RaiseRoot(Operation& operation, RootWord old_root, const Key& separator,
+                               RemotePtr child);
+  Task<Status> LockParent(Operation& operation, uint32_t level, const Key& separator,
+                          RemotePtr child, LockedParent& parent);
+  Status AllocateBuffers(LockedParent& parent);
+  // What to READ behind the parent's CAS: the parent and, if it is on the same server, the child's low fence.
+  uint32_t ParentReads(const LockedParent& parent, uint32_t level, RemotePtr child,
+                       std::span<Verb, 2> reads) const;
+  Verb ReadChild(const LockedParent& parent, uint32_t level, RemotePtr child) const;
+  bool ChildMatches(const LockedParent& parent, uint32_t level, const Key& separator,
+                    RemotePtr child) const;
+  Task<Status> Unlock(Operation& operation, LockedParent& parent) {
+    return Unlock(operation, parent.lock, parent.buffers.address(LockedBuffers::kUnlockWord));
+  }
+  Task<Status> WriteParent(Operation& operation, LockedParent& parent,
                            std::optional<InternalNode>& right, RemotePtr right_pointer);
   void ScheduleRepair(RemotePtr left, uint32_t level);
   Task<void> Repair(RemotePtr left, uint32_t level);
@@ -265,10 +340,10 @@ class Tree {
   TreeShared& shared_;
   Scheduler& scheduler_;
   NodeCache::Reader reader_;
-  LocalQueue queue_;
   Counters counters_;
   std::bitset<Servers::kMaxServers> attached_;  // servers that this session's endpoint reaches
   uint64_t random_;
+  uint64_t round_trip_ns_ = 1000;  // about what a contended try at a lock takes
   size_t repairs_ = 0;
 };
 

@@ -32,13 +32,16 @@ Task<Result<RootWord>> Tree::ReadRoot(Operation& operation) {
   co_return root;
 }
 
-Task<Result<Tree::Step>> Tree::FindLeaf(Operation& operation, KeyView key) {
+std::optional<Tree::Step> Tree::FindCachedLeaf(KeyView key) {
   const std::optional<Step> step = shared_.cache.Find(reader_, SearchGoal::Covering(key), 0);
-  if (step && step->level == 0) {
-    ++counters_.cache.hits;
-    co_return *step;
-  }
-  ++counters_.cache.misses;
+  const bool found = step && step->level == 0;
+  ++(found ? counters_.cache.hits : counters_.cache.misses);
+  return found ? step : std::nullopt;
+}
+
+Task<Result<Tree::Step>> Tree::FindLeaf(Operation& operation, KeyView key) {
+  const std::optional<Step> step = FindCachedLeaf(key);
+  if (step) co_return *step;
   const Result<Step> found = co_await Descend(operation, SearchGoal::Covering(key), 0);
   co_return found;
 }
@@ -112,29 +115,37 @@ Task<Result<InternalNode>> Tree::ReadInternal(RemotePtr pointer) {
 }
 
 // 1 RT, and one for each reread.
-Task<Result<InternalNode>> Tree::ReadInternal(Operation& operation, RemotePtr pointer) {
+template <typename Accept>
+Task<Status> Tree::ReadNode(Operation& operation, RemotePtr pointer, LocalAddress into,
+                            Accept accept) {
   const uint32_t bytes = shared_.parameters.node_bytes;
-  const Status valid = CheckPointer(pointer, bytes);
-  if (!valid) co_return valid.error();
-  Result<BufferLease> buffer = Buffer(bytes);
-  if (!buffer) co_return buffer.error();
-  const std::span<const std::byte> image(buffer.value().data(), bytes);
+  BOOST_OUTCOME_CO_TRYV(CheckPointer(pointer, bytes));
   for (uint32_t reread = 0; reread <= kMaxRereads; ++reread) {
     if (reread == kMaxRereads) {
-      const Status read = co_await ReadNodeUnderLock(operation, pointer, buffer.value());
-      if (!read) co_return read.error();
+      BOOST_OUTCOME_CO_TRYV(co_await ReadNodeUnderLock(operation, pointer, into));
     } else {
       InlineBatch<1> batch(pointer.server());
-      batch.Add(Verb::Read(pointer.offset(), bytes, buffer.value().address()));
+      batch.Add(Verb::Read(pointer.offset(), bytes, into));
       co_await Execute(operation, batch);
       if (batch.status() != VerbStatus::kSuccess) co_return Unreachable(batch);
     }
-    std::optional<InternalNode> node = DecodeInternal(image, pointer);
-    if (node) co_return std::move(*node);
+    if (accept(std::span<const std::byte>(into.data, bytes))) co_return Ok();
     ++counters_.rereads;
     co_await Pause(reread);
   }
-  co_return CorruptNode(pointer, "an internal node that fails its checksum under its lock");
+  co_return CorruptNode(pointer, "a node that fails its checksums under its lock");
+}
+
+Task<Result<InternalNode>> Tree::ReadInternal(Operation& operation, RemotePtr pointer) {
+  Result<BufferLease> buffer = Buffer(shared_.parameters.node_bytes);
+  if (!buffer) co_return buffer.error();
+  std::optional<InternalNode> node;
+  const auto decode = [&node, pointer](std::span<const std::byte> image) {
+    node = DecodeInternal(image, pointer);
+    return node.has_value();
+  };
+  BOOST_OUTCOME_CO_TRYV(co_await ReadNode(operation, pointer, buffer.value().address(), decode));
+  co_return std::move(*node);
 }
 
 Task<Result<std::vector<std::byte>>> Tree::ReadLeaf(RemotePtr pointer) {
@@ -145,57 +156,35 @@ Task<Result<std::vector<std::byte>>> Tree::ReadLeaf(RemotePtr pointer) {
   co_return std::vector<std::byte>(data, data + shared_.parameters.node_bytes);
 }
 
-// 1 RT, and one for each reread. LeafView::Parse of what is returned succeeds.
+// LeafView::Parse of what is returned succeeds.
 Task<Result<BufferLease>> Tree::ReadLeafInto(Operation& operation, RemotePtr pointer) {
-  const uint32_t bytes = shared_.parameters.node_bytes;
-  const Status valid = CheckPointer(pointer, bytes);
-  if (!valid) co_return valid.error();
-  Result<BufferLease> buffer = Buffer(bytes);
+  Result<BufferLease> buffer = Buffer(shared_.parameters.node_bytes);
   if (!buffer) co_return buffer.error();
-  const std::span<const std::byte> image(buffer.value().data(), bytes);
-  for (uint32_t reread = 0; reread <= kMaxRereads; ++reread) {
-    if (reread == kMaxRereads) {
-      const Status read = co_await ReadNodeUnderLock(operation, pointer, buffer.value());
-      if (!read) co_return read.error();
-    } else {
-      InlineBatch<1> batch(pointer.server());
-      batch.Add(Verb::Read(pointer.offset(), bytes, buffer.value().address()));
-      co_await Execute(operation, batch);
-      if (batch.status() != VerbStatus::kSuccess) co_return Unreachable(batch);
-    }
-    if (LeafView::Parse(image, pointer, shared_.geometry)) co_return std::move(buffer.value());
-    ++counters_.rereads;
-    co_await Pause(reread);
-  }
-  co_return CorruptNode(pointer, "a leaf that fails its checksums under its lock");
+  const auto is_whole = [this, pointer](std::span<const std::byte> image) {
+    return LeafView::Parse(image, pointer, shared_.geometry).has_value();
+  };
+  BOOST_OUTCOME_CO_TRYV(co_await ReadNode(operation, pointer, buffer.value().address(), is_whole));
+  co_return std::move(buffer.value());
 }
 
-// 2 RT. No turn is waited for: the caller may have one, at this lock even. Nobody writes the node while its lock is
-// held: what is read is whole, if the node is this node still.
-Task<Status> Tree::ReadNodeUnderLock(Operation& operation, RemotePtr pointer,
-                                     const BufferLease& into) {
-  uint64_t slot = 0;
-  const Result<LockWord> word = WordFor(pointer, slot);
+// 2 RT. Nobody writes the node while its lock is held: what is read is whole, if the node is this node still. The
+// caller has no turn.
+Task<Status> Tree::ReadNodeUnderLock(Operation& operation, RemotePtr pointer, LocalAddress into) {
+  Result<BufferLease> word = Buffer(BufferPool::kMinBytes);
   if (!word) co_return word.error();
-  Result<BufferLease> old_word = Buffer(BufferPool::kMinBytes);
-  if (!old_word) co_return old_word.error();
-  const auto since = scheduler_.Now();
-  for (uint32_t attempt = 0;; ++attempt) {
-    InlineBatch<2> batch(pointer.server());
-    batch.Add(Verb::CompareSwap(Space::kLockTable, slot, 0, word.value().word(),
-                                old_word.value().address()));
-    batch.Add(Verb::Read(pointer.offset(), shared_.parameters.node_bytes, into.address()));
-    co_await Execute(operation, batch);
-    if (batch.status() != VerbStatus::kSuccess) co_return Unreachable(batch);
-    const uint64_t holder = batch.verbs()[0].old_value();
-    if (holder == 0) break;
-    const Status waited = co_await BackOff(operation, pointer, holder, attempt, since);
-    if (!waited) co_return waited.error();
+  const LocalAddress word_at = word.value().address();
+  NodeLock lock;
+  BOOST_OUTCOME_CO_TRYV(AimAt(lock, pointer));
+  while (co_await TakeTurn(lock, nullptr) != LockTable::Answer::kTurn) {
   }
-  ++counters_.locks.acquired;
-  const Status unlocked =
-      co_await Unlock(operation, pointer, word.value(), slot, old_word.value().address());
-  co_return unlocked;
+  const Verb read = Verb::Read(pointer.offset(), shared_.parameters.node_bytes, into);
+  for (;;) {
+    const Result<bool> taken = co_await TryLock(operation, lock, {&read, 1}, word_at);
+    if (!taken) co_return taken.error();
+    if (taken.value()) break;
+    BOOST_OUTCOME_CO_TRYV(co_await BackOff(operation, lock));
+  }
+  co_return co_await Unlock(operation, lock, word_at);
 }
 
 }  // namespace gossamer

@@ -3,6 +3,7 @@
 // None of this is needed for correctness (rule W6): until a downlink exists, the left neighbour's sibling pointer
 // leads to the node.
 #include <algorithm>
+#include <array>
 
 #include "compute/tree/tree.h"
 
@@ -47,34 +48,32 @@ InternalNode SplitInternal(InternalNode& node, RemotePtr right_pointer, bool at_
 
 }  // namespace
 
-// 2 RT for each level that changes.
+// 2 RT for each level that changes; 1 RT for the first, if its lock was tried already and could be had.
 Task<Status> Tree::InsertIntoParent(Operation& operation, uint32_t level, Key separator,
-                                    RemotePtr child) {
-  BOOST_OUTCOME_CO_TRYV(CheckPointer(child, shared_.parameters.node_bytes));
+                                    RemotePtr child, LockedParent parent) {
   for (;;) {
-    RootWord root = shared_.cache.root();
-    if (root.word() == 0 || root.level() < level) {
-      const Result<RootWord> read = co_await ReadRoot(operation);
-      if (!read) co_return read.error();
-      root = read.value();
+    if (!parent.is_tried) {
+      RootWord root = shared_.cache.root();
+      if (root.word() == 0 || root.level() < level) {
+        const Result<RootWord> read = co_await ReadRoot(operation);
+        if (!read) co_return read.error();
+        root = read.value();
+      }
+      if (root.level() < level) {
+        const Result<bool> raised = co_await RaiseRoot(operation, root, separator, child);
+        if (!raised) co_return raised.error();
+        if (raised.value()) co_return Ok();
+        continue;
+      }
     }
-    if (root.level() < level) {
-      const Result<bool> raised = co_await RaiseRoot(operation, root, separator, child);
-      if (!raised) co_return raised.error();
-      if (raised.value()) co_return Ok();
-      continue;
-    }
-
-    Result<LockedParent> lock = co_await LockParent(operation, level, separator, child);
-    if (!lock) co_return lock.error();
-    LockedParent& parent = lock.value();
+    BOOST_OUTCOME_CO_TRYV(co_await LockParent(operation, level, separator, child, parent));
+    const RemotePtr pointer = parent.lock.node;
     InternalNode& node = parent.node;
     const size_t index = node.ChildIndex(separator);
     if (node.children[index].separator == separator || !parent.child_is_there) {
       // Somebody else was quicker, or the child has gone.
-      const Status unlocked = co_await Unlock(operation, parent);
-      BOOST_OUTCOME_CO_TRYV(unlocked);
-      shared_.cache.Insert(parent.pointer, node);
+      BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, parent));
+      shared_.cache.Insert(pointer, node);
       co_return Ok();
     }
     node.version = Next(node.version);
@@ -84,11 +83,10 @@ Task<Status> Tree::InsertIntoParent(Operation& operation, uint32_t level, Key se
     std::optional<InternalNode> right;
     RemotePtr right_pointer;
     if (EncodedBytes(node) > shared_.parameters.node_bytes) {
-      const Result<RemotePtr> allocated = co_await shared_.allocator.AllocateNode(
-          scheduler_, parent.pointer.server(), operation.wire);
+      const Result<RemotePtr> allocated =
+          co_await shared_.allocator.AllocateNode(scheduler_, pointer.server(), operation.wire);
       if (!allocated) {
-        const Status unlocked = co_await Unlock(operation, parent);
-        BOOST_OUTCOME_CO_TRYV(unlocked);
+        BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, parent));
         co_return allocated.error();
       }
       right_pointer = allocated.value();
@@ -97,157 +95,177 @@ Task<Status> Tree::InsertIntoParent(Operation& operation, uint32_t level, Key se
       const bool at_end = node.high.infinite && above <= node.children.size() / kEdgeFraction;
       right = SplitInternal(node, right_pointer, at_end, shared_.parameters.node_bytes);
     }
-    const Status written = co_await WriteParent(operation, parent, right, right_pointer);
-    BOOST_OUTCOME_CO_TRYV(written);
-    shared_.cache.Insert(parent.pointer, node);
+    BOOST_OUTCOME_CO_TRYV(co_await WriteParent(operation, parent, right, right_pointer));
+    shared_.cache.Insert(pointer, node);
     if (!right) co_return Ok();
     shared_.cache.Insert(right_pointer, *right);
     child = right_pointer;
     separator = Key(right->low());
     ++level;
+    parent = LockedParent();
   }
 }
 
-// 1 RT, plus 1 RT for each hop, and 1 RT when parent and child are on different servers.
-Task<Result<Tree::LockedParent>> Tree::LockParent(Operation& operation, uint32_t level,
-                                                  const Key& separator, RemotePtr child) {
+Status Tree::AllocateBuffers(LockedParent& parent) {
+  BOOST_OUTCOME_TRY(buffers, Buffer(LockedBuffers::Bytes(2 * shared_.parameters.node_bytes)));
+  parent.buffers = std::move(buffers);
+  return Ok();
+}
+
+// The child's low fence: in a leaf's trailer, or in the whole of an internal node.
+Verb Tree::ReadChild(const LockedParent& parent, uint32_t level, RemotePtr child) const {
   const uint32_t bytes = shared_.parameters.node_bytes;
-  Result<BufferLease> lease = Buffer(2 * size_t{bytes} + BufferPool::kMinBytes);
-  if (!lease) co_return lease.error();
-  LockedParent locked;
-  locked.buffer = std::move(lease.value());
-  const BufferLease& buffer = locked.buffer;
-  const LocalAddress child_at = buffer.address(bytes);
-  const LocalAddress word_at = buffer.address(2 * size_t{bytes});
-  const auto since = scheduler_.Now();
-  std::optional<RemotePtr> sibling;
+  const LocalAddress into = parent.buffers.address(LockedBuffers::kImage + bytes);
+  const uint32_t trailer = shared_.geometry.trailer_offset();
+  return level == 1 ? Verb::Read(child.offset() + trailer, kTrailerBytes, into)
+                    : Verb::Read(child.offset(), bytes, into);
+}
+
+bool Tree::ChildMatches(const LockedParent& parent, uint32_t level, const Key& separator,
+                        RemotePtr child) const {
+  const uint32_t bytes = shared_.parameters.node_bytes;
+  const std::byte* image = parent.buffers.data() + LockedBuffers::kImage + bytes;
+  if (level == 1) {
+    const std::optional<TrailerView> trailer =
+        TrailerView::Parse({image, kTrailerBytes}, child, shared_.geometry);
+    return trailer && trailer->low().Matches(separator);
+  }
+  const std::optional<InternalNode> node = DecodeInternal({image, bytes}, child);
+  return node && node->low() == separator.view();
+}
+
+uint32_t Tree::ParentReads(const LockedParent& parent, uint32_t level, RemotePtr child,
+                           std::span<Verb, 2> reads) const {
+  reads[0] = Verb::Read(parent.lock.node.offset(), shared_.parameters.node_bytes,
+                        parent.buffers.address(LockedBuffers::kImage));
+  if (child.server() != parent.lock.node.server()) return 1;
+  reads[1] = ReadChild(parent, level, child);
+  return 2;
+}
+
+// 1 RT, plus 1 RT for each hop, and 1 RT when parent and child are on different servers.
+Task<Status> Tree::LockParent(Operation& operation, uint32_t level, const Key& separator,
+                              RemotePtr child, LockedParent& parent) {
+  const uint32_t bytes = shared_.parameters.node_bytes;
+  BOOST_OUTCOME_CO_TRYV(CheckPointer(child, bytes));
+  if (!parent.buffers) {
+    BOOST_OUTCOME_CO_TRYV(AllocateBuffers(parent));
+  }
+  const LocalAddress word_at = parent.buffers.address(LockedBuffers::kLockWord);
+  NodeLock& lock = parent.lock;
+  RemotePtr sibling;
   uint32_t moves = 0;
   uint32_t failures = 0;
-  // The child's low fence: in a leaf's trailer, or in the whole of an internal node.
-  const LeafGeometry& geometry = shared_.geometry;
-  const Verb read_child =
-      level == 1 ? Verb::Read(child.offset() + geometry.trailer_offset(), kTrailerBytes, child_at)
-                 : Verb::Read(child.offset(), bytes, child_at);
-  const auto child_matches = [&] {
-    if (level == 1) {
-      const std::optional<TrailerView> trailer =
-          TrailerView::Parse({child_at.data, kTrailerBytes}, child, geometry);
-      return trailer && trailer->low().Matches(separator);
-    }
-    const std::optional<InternalNode> node = DecodeInternal({child_at.data, bytes}, child);
-    return node && node->low() == separator.view();
-  };
 
-  for (uint32_t attempt = 0;; ++attempt) {
-    if (sibling) {
-      locked.pointer = *sibling;
-    } else {
-      const Result<Step> path = co_await Descend(operation, SearchGoal::Covering(separator), level);
-      if (!path) co_return path.error();
-      locked.pointer = path.value().node;
-    }
-    const Result<LockWord> word = WordFor(locked.pointer, locked.slot);
-    if (!word) co_return word.error();
-    locked.word = word.value();
-    if (!queue_.IsAt(locked.turn, locked.pointer.server(), locked.slot)) {
-      locked.turn.GiveUp();
-      if (operation.is_repair && queue_.IsTaken(locked.pointer.server(), locked.slot)) {
-        co_return MakeError(
-            Code::kContended);  // Nobody waits for a repair; the next hop tries again.
+  for (;;) {
+    if (!std::exchange(parent.is_tried, false)) {
+      RemotePtr pointer = sibling;
+      if (pointer.is_null()) {
+        const SearchGoal goal = SearchGoal::Covering(separator);
+        std::optional<Step> path = shared_.cache.Find(reader_, goal, level);
+        if (!path || path->level != level) {
+          lock.turn.GiveUp();  // A descent may have to take locks.
+          const Result<Step> found = co_await Descend(operation, goal, level);
+          if (!found) co_return found.error();
+          path = found.value();
+        }
+        pointer = path->node;
       }
-      locked.turn = co_await queue_.Wait(locked.pointer.server(), locked.slot);
-      if (!locked.turn) continue;
+      BOOST_OUTCOME_CO_TRYV(AimAt(lock, pointer));
+      if (shared_.options.techniques.hierarchical_locks &&
+          !shared_.locks.IsAt(lock.turn, lock.place)) {
+        lock.turn.GiveUp();
+        lock.turn = shared_.locks.TryTake(lock.place, scheduler_);
+        // Nobody waits for a repair; the next hop tries again.
+        if (!lock.turn && operation.is_repair) co_return MakeError(Code::kContended);
+        if (!lock.turn && co_await TakeTurn(lock, nullptr) == LockTable::Answer::kLookUp) continue;
+      }
+      std::array<Verb, 2> reads;
+      const uint32_t read_count = ParentReads(parent, level, child, reads);
+      const Result<bool> taken =
+          co_await TryLock(operation, lock, {reads.data(), read_count}, word_at);
+      if (!taken) co_return taken.error();
     }
-    InlineBatch<3> batch(locked.pointer.server());
-    batch.Add(Verb::CompareSwap(Space::kLockTable, locked.slot, 0, locked.word.word(), word_at));
-    batch.Add(Verb::Read(locked.pointer.offset(), bytes, buffer.address()));
-    if (child.server() == locked.pointer.server()) batch.Add(read_child);
-    co_await Execute(operation, batch);
-    if (batch.status() != VerbStatus::kSuccess) co_return Unreachable(batch);
-    const uint64_t holder = batch.verbs()[0].old_value();
-    if (holder != 0) {
-      const Status waited = co_await BackOff(operation, locked.pointer, holder, attempt, since);
-      if (!waited) co_return waited.error();
+    if (!lock.held) {
+      BOOST_OUTCOME_CO_TRYV(co_await BackOff(operation, lock));
       continue;
     }
-    ++counters_.locks.acquired;
 
-    std::optional<InternalNode> node = DecodeInternal({buffer.data(), bytes}, locked.pointer);
-    const bool covers = node && node->level == level && node->low() <= separator.view();
-    if (covers && node->high.Admits(separator)) {
-      if (child.server() != locked.pointer.server()) {
+    const std::span<const std::byte> image(parent.buffers.data() + LockedBuffers::kImage, bytes);
+    std::optional<InternalNode> node = DecodeInternal(image, lock.node);
+    const bool starts_before = node && node->level == level && node->low() <= separator.view();
+    if (starts_before && node->high.Admits(separator)) {
+      if (child.server() != lock.node.server()) {
         // Behind the lock's CAS: from here on the child can only go with this parent's lock (rule W4).
         InlineBatch<1> remote(child.server());
-        remote.Add(read_child);
+        remote.Add(ReadChild(parent, level, child));
         co_await Execute(operation, remote);
         if (remote.status() != VerbStatus::kSuccess) {
-          const Status unlocked = co_await Unlock(operation, locked);
-          if (!unlocked) co_return unlocked.error();
+          BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, parent));
           co_return Unreachable(remote);
         }
       }
-      locked.child_is_there = child_matches();
-      locked.node = std::move(*node);
-      co_return std::move(locked);
+      parent.child_is_there = ChildMatches(parent, level, separator, child);
+      parent.node = std::move(*node);
+      co_return Ok();
     }
     // Split since it was cached: go right, one lock at a time. Unreadable: descend again (rule R5).
-    const Status unlocked = co_await Unlock(operation, locked);
-    if (!unlocked) co_return unlocked.error();
-    sibling.reset();
-    if (covers) {
-      shared_.cache.Insert(locked.pointer, *node);
+    BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, parent));
+    sibling = RemotePtr();
+    if (starts_before) {
+      shared_.cache.Insert(lock.node, *node);
       sibling = node->sibling;
     } else {
       if (++failures == kMaxFailures) {
-        co_return CorruptNode(locked.pointer,
-                              "an internal node that fails its checks under its lock");
+        co_return CorruptNode(lock.node, "an internal node that fails its checks under its lock");
       }
-      shared_.cache.Invalidate(locked.pointer);
+      shared_.cache.Invalidate(lock.node);
+      lock.turn.GiveUp();
       const Result<RootWord> root = co_await ReadRoot(operation);
       if (!root) co_return root.error();
     }
     if (++moves == kMaxMoves) {
-      co_return CorruptNode(locked.pointer, "an internal node that does not lead to its range");
+      co_return CorruptNode(lock.node, "an internal node that does not lead to its range");
     }
   }
 }
 
-Task<Status> Tree::Unlock(Operation& operation, const LockedParent& locked) {
-  return Unlock(operation, locked.pointer, locked.word, locked.slot,
-                locked.buffer.address(2 * size_t{shared_.parameters.node_bytes}));
-}
-
 // 1 RT; 2 RT with the right half on another server (rules W1, W2).
-Task<Status> Tree::WriteParent(Operation& operation, const LockedParent& locked,
+Task<Status> Tree::WriteParent(Operation& operation, LockedParent& parent,
                                std::optional<InternalNode>& right, RemotePtr right_pointer) {
   const uint32_t bytes = shared_.parameters.node_bytes;
-  const BufferLease& buffer = locked.buffer;
-  bool fits = EncodeInternal({buffer.data(), bytes}, locked.pointer, locked.node);
-  if (right) fits = fits && EncodeInternal({buffer.data() + bytes, bytes}, right_pointer, *right);
+  const BufferLease& buffers = parent.buffers;
+  const RemotePtr pointer = parent.lock.node;
+  const LocalAddress left_at = buffers.address(LockedBuffers::kImage);
+  const LocalAddress right_at = left_at + bytes;
+  bool fits = EncodeInternal({left_at.data, bytes}, pointer, parent.node);
+  if (right) fits = fits && EncodeInternal({right_at.data, bytes}, right_pointer, *right);
   if (!fits) {
-    BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, locked));
-    co_return CorruptNode(locked.pointer, "an internal node whose halves do not fit");
+    BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, parent));
+    co_return CorruptNode(pointer, "an internal node whose halves do not fit");
   }
-  InlineBatch<3> batch(locked.pointer.server());
+  InlineBatch<3> batch(pointer.server());
   if (right) {
-    const Verb write = Verb::Write(right_pointer.offset(), bytes, buffer.address(bytes));
-    if (right_pointer.server() == locked.pointer.server()) {
+    const Verb write = Verb::Write(right_pointer.offset(), bytes, right_at);
+    if (right_pointer.server() == pointer.server()) {
       batch.Add(write);
     } else {
       InlineBatch<1> remote(right_pointer.server());
       remote.Add(write);
       co_await Execute(operation, remote);
       if (remote.status() != VerbStatus::kSuccess) {
-        BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, locked));
+        BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, parent));
         co_return Unreachable(remote);
       }
     }
   }
-  batch.Add(Verb::Write(locked.pointer.offset(), bytes, buffer.address()));
-  batch.Add(Verb::CompareSwap(Space::kLockTable, locked.slot, locked.word.word(), 0,
-                              buffer.address(2 * size_t{bytes})));
-  co_await Execute(operation, batch);
-  co_return CommitStatus(batch, locked.word);
+  batch.Add(Verb::Write(pointer.offset(), bytes, left_at));
+  LockTable::Waiter* next = NextFor(parent.lock);
+  const Status committed =
+      co_await Commit(operation, parent.lock, batch, buffers.address(LockedBuffers::kUnlockWord),
+                      next != nullptr ? AndThen::kKeep : AndThen::kUnlock);
+  if (committed && next != nullptr) HandOver(parent.lock, *next);
+  co_return committed;
 }
 
 // 2 RT: WRITE the new root, acknowledged; then CAS the root word (rule R7). False: somebody else raised it.
@@ -335,7 +353,8 @@ Task<Status> Tree::RepairIn(Operation& operation, RemotePtr left, uint32_t level
     const Result<RootWord> read = co_await ReadRoot(operation);
     if (!read) co_return read.error();
   }
-  const Status linked = co_await InsertIntoParent(operation, level + 1, high.key, sibling);
+  const Status linked =
+      co_await InsertIntoParent(operation, level + 1, high.key, sibling, LockedParent());
   co_return linked;
 }
 

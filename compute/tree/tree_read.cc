@@ -1,4 +1,5 @@
 // Gets: one READ of one group, in the usual case.
+#include <algorithm>
 #include <string>
 
 #include "compute/tree/tree.h"
@@ -27,12 +28,18 @@ Task<Result<std::string>> Tree::GetIn(Operation& operation, KeyView key) {
   const LeafGeometry& geometry = shared_.geometry;
   const uint64_t hash = KeyHash(key);
   const uint32_t unit = geometry.GroupOf(hash);
-  Result<BufferLease> lease = Buffer(UnitBuffers::kBytes);
+  // Without two-level versions the leaf is one unit: all of it is read.
+  const bool by_groups = shared_.options.techniques.two_level_versions;
+  Result<BufferLease> lease =
+      Buffer(by_groups ? UnitBuffers::kBytes
+                       : std::max<size_t>(UnitBuffers::kBytes, geometry.node_bytes()));
   if (!lease) co_return lease.error();
   const BufferLease& buffers = lease.value();
-  const std::span<const std::byte> home_bytes(buffers.data() + UnitBuffers::kHome,
-                                              geometry.unit_bytes());
-  const std::span<const std::byte> overflow_bytes(buffers.data() + UnitBuffers::kOverflow,
+  const size_t home_at = by_groups ? UnitBuffers::kHome : geometry.unit_offset(unit);
+  const size_t overflow_at =
+      by_groups ? UnitBuffers::kOverflow : geometry.unit_offset(geometry.overflow_unit());
+  const std::span<const std::byte> home_bytes(buffers.data() + home_at, geometry.unit_bytes());
+  const std::span<const std::byte> overflow_bytes(buffers.data() + overflow_at,
                                                   geometry.unit_bytes());
   Step path;
   bool has_path = false;
@@ -46,14 +53,18 @@ Task<Result<std::string>> Tree::GetIn(Operation& operation, KeyView key) {
     const RemotePtr leaf = path.node;
     const Status in_bounds = CheckPointer(leaf, geometry.node_bytes());
     if (!in_bounds) co_return in_bounds.error();
-    const bool want_overflow = (path.hint & OverflowHint(hash)) != 0;
+    const bool want_overflow = !by_groups || (path.hint & OverflowHint(hash)) != 0;
     const Verb read_overflow =
         Verb::Read(leaf.offset() + geometry.unit_offset(geometry.overflow_unit()),
-                   geometry.unit_bytes(), buffers.address(UnitBuffers::kOverflow));
+                   geometry.unit_bytes(), buffers.address(overflow_at));
     InlineBatch<2> batch(leaf.server());
-    batch.Add(Verb::Read(leaf.offset() + geometry.unit_offset(unit), geometry.unit_bytes(),
-                         buffers.address(UnitBuffers::kHome)));
-    if (want_overflow) batch.Add(read_overflow);
+    if (by_groups) {
+      batch.Add(Verb::Read(leaf.offset() + geometry.unit_offset(unit), geometry.unit_bytes(),
+                           buffers.address(home_at)));
+      if (want_overflow) batch.Add(read_overflow);
+    } else {
+      batch.Add(Verb::Read(leaf.offset(), geometry.node_bytes(), buffers.address()));
+    }
     co_await Execute(operation, batch);
     if (batch.status() != VerbStatus::kSuccess) co_return Unreachable(batch);
 
@@ -108,34 +119,44 @@ Task<Result<std::string>> Tree::GetIn(Operation& operation, KeyView key) {
     co_await Pause(reread);
   }
 
-  // Torn for too long: nobody writes while we hold the lock. 2 RT.
-  Result<LockedLeaf> locked = co_await LockLeaf(operation, key, nullptr);
-  if (!locked) co_return locked.error();
-  LockedLeaf& leaf = locked.value();
-  std::optional<Entry> entry = leaf.home->Find(key);
+  co_return co_await GetUnderLock(operation, key);
+}
+
+// 2 RT. What stays torn for too long: nobody writes while we hold the lock.
+Task<Result<std::string>> Tree::GetUnderLock(Operation& operation, KeyView key) {
+  LeafWrite sought;  // Nothing is written: it only says what to look for.
+  sought.entry.key = key;
+  sought.hash = KeyHash(key);
+  sought.unit = shared_.geometry.GroupOf(sought.hash);
+  LockedLeaf locked;
+  const Result<bool> mine = co_await LockLeaf(operation, sought, false, nullptr, locked);
+  if (!mine) co_return mine.error();
   Result<std::string> value = MakeError(Code::kNotFound);
-  if (!entry && leaf.home->overflowed()) {
-    const Status read = co_await ReadOverflowLocked(operation, leaf);
-    if (!read) value = read.error();
-    if (read) entry = leaf.overflow->Find(key);
+  LeafEditor::Found found = locked.editor->Find(key, sought.unit);
+  if (found.unread) {
+    const Status read = co_await ReadOverflow(operation, locked);
+    if (!read) {
+      value = read.error();
+    } else {
+      found = locked.editor->Find(key, sought.unit);
+    }
   }
-  if (entry && !entry->is_block) value = std::string(entry->stored);
-  if (entry && entry->is_block) {
-    Result<std::optional<std::string>> block = co_await ReadBlock(operation, entry->block());
+  if (found.entry && !found.entry->is_block) value = std::string(found.entry->stored);
+  if (found.entry && found.entry->is_block) {
+    Result<std::optional<std::string>> block = co_await ReadBlock(operation, found.entry->block());
     if (!block) {
       value = block.error();
     } else if (block.value()) {
       value = std::move(*block.value());
     } else {
-      const BlockPtr at = entry->block().ptr();
-      value = CorruptNode(leaf.leaf(), "a value block at server " +
-                                           std::to_string(ToInteger(at.server())) + " offset " +
-                                           std::to_string(at.offset()) +
-                                           " that fails its checksum, of a key in the leaf");
+      const BlockPtr at = found.entry->block().ptr();
+      value = CorruptNode(locked.leaf(), "a value block at server " +
+                                             std::to_string(ToInteger(at.server())) + " offset " +
+                                             std::to_string(at.offset()) +
+                                             " that fails its checksum, of a key in the leaf");
     }
   }
-  const Status unlocked = co_await Unlock(operation, leaf);
-  if (!unlocked) co_return unlocked.error();
+  BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, locked));
   co_return value;
 }
 

@@ -3,7 +3,6 @@
 
 #include "compute/tree/leaf_edit.h"
 #include "compute/tree/tree.h"
-#include "compute/tree/unit_buffers.h"
 
 namespace gossamer {
 namespace {
@@ -13,61 +12,67 @@ constexpr size_t kEdgeFraction = 8;
 
 }  // namespace
 
-Task<Status> Tree::UnlockAfter(Operation& operation, const LockedLeaf& locked, Error error) {
+Task<Status> Tree::UnlockAfter(Operation& operation, LockedLeaf& locked, Error error) {
   BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, locked));
   co_return error;
 }
 
-// RT 2: READ the leaf whole. RT 3: WRITE sibling, WRITE leaf, unlock (+1 RT when the sibling is on another server).
-// Then the parent: 2 RT.
-Task<Status> Tree::RewriteLeaf(Operation& operation, LockedLeaf& locked, const Entry& entry,
-                               bool& inserted) {
+// RT 2: READ the leaf whole, if that is not known yet. RT 3: WRITE sibling, WRITE leaf, unlock, and the lock of the
+// parent with all that it needs (+1 RT when the sibling is on another server). RT 4: WRITE the parent, unlock.
+Task<Status> Tree::RewriteLeaf(Operation& operation, LockedLeaf& locked, LeafWrite& write,
+                               bool& done) {
   const LeafGeometry& geometry = shared_.geometry;
   const uint32_t node_bytes = geometry.node_bytes();
   const RemotePtr leaf = locked.leaf();
-  Result<BufferLease> lease = Buffer(3 * size_t{node_bytes});
+  const Entry& entry = write.entry;
+  Result<BufferLease> lease = Buffer(2 * size_t{node_bytes});
   if (!lease) co_return co_await UnlockAfter(operation, locked, lease.error());
   const BufferLease& images = lease.value();
-  const std::span<std::byte> old_image(images.data(), node_bytes);
-  const std::span<std::byte> left(images.data() + node_bytes, node_bytes);
-  const std::span<std::byte> right(images.data() + 2 * size_t{node_bytes}, node_bytes);
-  {
-    InlineBatch<1> batch(leaf.server());
-    batch.Add(Verb::Read(leaf.offset(), node_bytes, images.address()));
-    co_await Execute(operation, batch);
-    if (batch.status() != VerbStatus::kSuccess) co_return Unreachable(batch);
+  const std::span<std::byte> left(images.data(), node_bytes);
+  const std::span<std::byte> right(images.data() + node_bytes, node_bytes);
+  if (!locked.trailer) {
+    const Status read = co_await ReadRest(operation, locked);
+    if (!read) co_return co_await UnlockAfter(operation, locked, read.error());
   }
-  const std::optional<LeafView> view = LeafView::Parse(old_image, leaf, geometry);
-  if (!view || !view->trailer().low().Matches(locked.path.low)) {
+  if (!locked.trailer->low().Matches(locked.path.low)) {
     co_return co_await UnlockAfter(
-        operation, locked, CorruptNode(leaf, "a leaf that fails its checks under its lock"));
+        operation, locked, CorruptNode(leaf, "a leaf that does not start where its parent says"));
   }
+  const NodeVersion version = Next(locked.unit(0).version());
+  const HighFence high = locked.unit(0).high();
 
   std::vector<Entry> old_entries;
-  view->AppendTo(old_entries);
+  for (uint32_t unit = 0; unit < geometry.units(); ++unit) {
+    locked.unit(unit).ForEach([&](const Entry& old) { old_entries.push_back(old); });
+  }
   std::vector<Entry> entries = old_entries;
-  std::erase_if(entries, [&entry](const Entry& old) { return old.key == entry.key; });
+  std::erase_if(entries, [&](const Entry& old) {
+    const bool is_replaced = old.key == entry.key;
+    if (is_replaced && old.is_block) write.replaced = old.block();
+    return is_replaced;
+  });
+  if (write.mode == WriteMode::kPut) {
+    write.kind =
+        entries.size() < old_entries.size() ? OperationClass::kUpdate : OperationClass::kInsert;
+  }
   const auto greater = static_cast<size_t>(std::count_if(
-      entries.begin(), entries.end(), [&entry](const Entry& old) { return old.key > entry.key; }));
+      entries.begin(), entries.end(), [&](const Entry& old) { return old.key > entry.key; }));
   entries.push_back(entry);
-  LeafRewrite rewrite{leaf,
-                      RemotePtr(),
-                      locked.path.low,
-                      Next(view->version()),
-                      view->high(),
-                      view->trailer().sibling()};
+  LeafRewrite rewrite{leaf, RemotePtr(), locked.path.low, version, high, locked.trailer->sibling()};
 
   // Deletes, or a shorter entry elsewhere, may have made room that only a new arrangement can use.
   uint64_t hint = 0;
   const LeafContent in_place{rewrite.version, rewrite.low, rewrite.high, rewrite.old_sibling,
                              entries};
   if (EncodeLeaf(left, leaf, geometry, in_place, &hint)) {
-    const Status committed = co_await CommitLeaf(operation, locked, images.address(node_bytes),
-                                                 RemotePtr(), LocalAddress());
+    InlineBatch<2> batch(leaf.server());
+    batch.Add(Verb::Write(leaf.offset(), node_bytes, images.address()));
+    const Status committed =
+        co_await Commit(operation, locked.lock, batch,
+                        locked.buffers.address(LockedBuffers::kUnlockWord), AndThen::kUnlock);
     if (committed && !locked.path.parent.is_null()) {
       shared_.cache.ReplaceHint(reader_, locked.path.parent, entry.key, leaf, hint);
     }
-    inserted = committed.has_value();
     co_return committed;
   }
 
@@ -77,68 +82,118 @@ Task<Status> Tree::RewriteLeaf(Operation& operation, LockedLeaf& locked, const E
   rewrite.sibling = sibling.value();
   // At the right edge of the tree, what is new goes alone, with the few that overtook it: ascending loads, also
   // those with many operations in flight, fill leaves.
-  const bool at_edge = view->high().infinite && greater <= entries.size() / kEdgeFraction;
+  const bool at_edge = high.infinite && greater <= entries.size() / kEdgeFraction;
   std::optional<LeafSplit> split =
       EncodeSplit(rewrite, geometry, entries, at_edge ? greater + 1 : 0, left, right);
-  const bool with_entry = split.has_value();
+  done = split.has_value();
   if (!split) {
     // Longest fences and fragments may leave no room for the entry in either half; without it there is.
+    write.replaced.reset();
     if (old_entries.size() >= 2) {
       split = EncodeSplit(rewrite, geometry, old_entries, 0, left, right);
     }
   }
   if (!split) {
+    done = true;
     shared_.allocator.ReturnNode(sibling.value());
     co_return co_await UnlockAfter(operation, locked,
                                    CorruptNode(leaf, "a leaf that cannot be split"));
   }
-  if (operation.kind == OperationClass::kInsert) operation.kind = OperationClass::kInsertSplit;
-  const Status committed =
-      co_await CommitLeaf(operation, locked, images.address(node_bytes), sibling.value(),
-                          images.address(2 * size_t{node_bytes}));
-  BOOST_OUTCOME_CO_TRYV(committed);
-  inserted = with_entry;
+  if (operation.kind == OperationClass::kInsert || write.kind == OperationClass::kInsert) {
+    operation.kind = OperationClass::kInsertSplit;
+  }
+  LockedParent parent;
+  BOOST_OUTCOME_CO_TRYV(co_await CommitSplit(operation, locked, sibling.value(), images.address(),
+                                             images.address(node_bytes), parent));
   if (!locked.path.parent.is_null()) {
     shared_.cache.InsertChild(locked.path.parent, split->separator, sibling.value(),
                               split->right_hint);
     shared_.cache.ReplaceHint(reader_, locked.path.parent, locked.path.low, leaf, split->left_hint);
   }
-  // Before the parent's turn is waited for (rule W5). Half of those who wait belong to the sibling now.
-  locked.turn.Disband();
+  // Before a turn at the parent is waited for (rule W5). Half of those who wait belong to the sibling now.
+  locked.lock.turn.Disband();
 
   // The split stands. A parent entry that cannot be made now (no memory, a lock that stays taken) is made by
   // whoever hops over the sibling (rule W6), so that the write has succeeded all the same.
-  const Status linked = co_await InsertIntoParent(operation, 1, split->separator, sibling.value());
+  const Status linked =
+      co_await InsertIntoParent(operation, 1, split->separator, sibling.value(), std::move(parent));
   static_cast<void>(linked);
   co_return Ok();
 }
 
-// 1 RT: one queue pair, WRITE before WRITE before atomic. 2 RT with a sibling on another server: queue pairs are
-// unordered, so its WRITE is acknowledged before the leaf is posted (rule W1). The leaf's own WRITE, at most one
-// MTU, is what commits (rule W2).
-Task<Status> Tree::CommitLeaf(Operation& operation, const LockedLeaf& locked, LocalAddress image,
-                              RemotePtr sibling, LocalAddress sibling_image) {
+// The parent's lock may be tried in the round trip that commits the leaf, if the parent is known, and its turn can be
+// had without waiting (rule W5). The two locks are not held one for the other: the CASes may take effect in either
+// order, and if the parent's fails, it is waited for with the leaf unlocked.
+bool Tree::CanFuse(const LockedLeaf& locked, LockedParent& parent) {
+  const Techniques& techniques = shared_.options.techniques;
+  if (!techniques.combine_commands || locked.path.parent.is_null()) return false;
+  if (!AimAt(parent.lock, locked.path.parent) || !AllocateBuffers(parent)) return false;
+  if (parent.lock.place == locked.lock.place) return false;
+  if (!techniques.hierarchical_locks) return true;
+  parent.lock.turn = shared_.locks.TryTake(parent.lock.place, scheduler_);
+  return static_cast<bool>(parent.lock.turn);
+}
+
+// 1 RT: one queue pair, WRITE before WRITE before atomic before atomic before READ (O1-O4). 2 RT with a sibling on
+// another server: queue pairs are unordered, so its WRITE is acknowledged before the leaf is posted (rule W1). The
+// leaf's own WRITE, at most one MTU, is what commits (rule W2).
+Task<Status> Tree::CommitSplit(Operation& operation, LockedLeaf& locked, RemotePtr sibling,
+                               LocalAddress left, LocalAddress right, LockedParent& parent) {
   const RemotePtr leaf = locked.leaf();
   const uint32_t bytes = shared_.parameters.node_bytes;
-  InlineBatch<3> batch(leaf.server());
-  if (!sibling.is_null()) {
-    const Verb write = Verb::Write(sibling.offset(), bytes, sibling_image);
-    if (sibling.server() == leaf.server()) {
-      batch.Add(write);
-    } else {
-      InlineBatch<1> remote(sibling.server());
-      remote.Add(write);
-      co_await Execute(operation, remote);
-      if (remote.status() != VerbStatus::kSuccess) {
-        co_return co_await UnlockAfter(operation, locked, Unreachable(remote));
-      }
+  NodeLock& lock = locked.lock;
+  InlineBatch<6> batch(leaf.server());
+  const Verb write_sibling = Verb::Write(sibling.offset(), bytes, right);
+  if (sibling.server() == leaf.server()) {
+    batch.Add(write_sibling);
+  } else {
+    InlineBatch<1> remote(sibling.server());
+    remote.Add(write_sibling);
+    co_await Execute(operation, remote);
+    if (remote.status() != VerbStatus::kSuccess) {
+      co_return co_await UnlockAfter(operation, locked, Unreachable(remote));
     }
   }
-  batch.Add(Verb::Write(leaf.offset(), bytes, image));
-  batch.Add(Verb::CompareSwap(Space::kLockTable, locked.slot, locked.word.word(), 0,
-                              locked.buffers.address(UnitBuffers::kUnlockWord)));
-  co_await Execute(operation, batch);
-  co_return CommitStatus(batch, locked.word);
+  batch.Add(Verb::Write(leaf.offset(), bytes, left));
+  if (!CanFuse(locked, parent)) {
+    parent = LockedParent();
+    co_return co_await Commit(operation, lock, batch,
+                              locked.buffers.address(LockedBuffers::kUnlockWord), AndThen::kUnlock);
+  }
+
+  BOOST_OUTCOME_CO_TRYV(CheckEpoch(lock));
+  const HeldLock held = std::exchange(lock.held, {});
+  batch.Add(Verb::CompareSwap(Space::kLockTable, lock.place.slot, held.word.word(), 0,
+                              locked.buffers.address(LockedBuffers::kUnlockWord)));
+  const size_t committing = batch.verbs().size();
+  InlineBatch<3> elsewhere(parent.lock.node.server());
+  Batch& lookup = elsewhere.server() == leaf.server() ? static_cast<Batch&>(batch) : elsewhere;
+  const LockWord word(shared_.servers.Find(parent.lock.place.server)->lease, parent.lock.node);
+  const size_t taking = lookup.verbs().size();
+  lookup.Add(Verb::CompareSwap(Space::kLockTable, parent.lock.place.slot, 0, word.word(),
+                               parent.buffers.address(LockedBuffers::kLockWord)));
+  std::array<Verb, 2> reads;
+  const uint32_t read_count = ParentReads(parent, 1, sibling, reads);
+  for (uint32_t i = 0; i < read_count; ++i) lookup.Add(reads[i]);
+  Batch* const batches[] = {&batch, &elsewhere};
+  co_await ExecuteAll(operation, batches);
+
+  if (lookup.status() == VerbStatus::kSuccess) {
+    parent.is_tried = true;
+    const uint64_t found = lookup.verbs()[taking].old_value();
+    if (found == 0) {
+      parent.lock.held = {word, 0};
+      ++counters_.locks.acquired;
+    } else {
+      parent.lock.holder = LockWord::FromWord(found);
+    }
+  }
+  const Status committed =
+      CommitStatus(batch.server(), batch.verbs().first(committing), lock, held);
+  if (!committed && parent.lock.held) {
+    BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, parent));
+  }
+  co_return committed;
 }
 
 }  // namespace gossamer

@@ -9,7 +9,6 @@ Tree::Tree(TreeShared& shared, Scheduler& scheduler)
     : shared_(shared),
       scheduler_(scheduler),
       reader_(shared.cache.epochs()),
-      queue_(scheduler),
       random_(shared.seeds.fetch_add(2, std::memory_order_relaxed) | 1) {}
 
 void Tree::Account(Operation& operation, const Batch& batch) {
@@ -86,17 +85,35 @@ Error Tree::CorruptNode(RemotePtr pointer, std::string_view what) {
                                           std::to_string(pointer.generation()));
 }
 
-// At once for the first few attempts, then 1 us, 2 us, ... 1 ms, each drawn between half and all of that, so that
-// those who wait for the same thing do not come back together.
+Task<void> Tree::ExecuteInOrder(Operation& operation, Batch& batch) {
+  if (shared_.options.techniques.combine_commands) {
+    co_await Execute(operation, batch);
+    co_return;
+  }
+  for (Verb& verb : batch.verbs()) {
+    InlineBatch<1> single(batch.server());
+    single.Add(verb);
+    co_await Execute(operation, single);
+    verb.status = single.status();
+    if (verb.status != VerbStatus::kSuccess) co_return;
+  }
+}
+
+// xorshift64 (Marsaglia '03).
+uint64_t Tree::Random(uint64_t below) {
+  random_ ^= random_ << 13;
+  random_ ^= random_ >> 7;
+  random_ ^= random_ << 17;
+  return random_ % below;
+}
+
+// At once for the first few attempts, then 1 us, 2 us, ... 1 ms, each drawn between half and all of that.
 Task<void> Tree::Pause(uint32_t attempt) {
   constexpr uint32_t kAtOnce = 2;
   constexpr uint32_t kLongestShift = 10;
   if (attempt < kAtOnce) co_return;
-  random_ ^= random_ << 13;
-  random_ ^= random_ >> 7;
-  random_ ^= random_ << 17;
   const uint64_t most_ns = uint64_t{1000} << std::min(attempt - kAtOnce, kLongestShift);
-  co_await scheduler_.SleepFor(std::chrono::nanoseconds(most_ns / 2 + random_ % (most_ns / 2)));
+  co_await scheduler_.SleepFor(std::chrono::nanoseconds(most_ns / 2 + Random(most_ns / 2)));
 }
 
 }  // namespace gossamer

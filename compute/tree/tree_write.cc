@@ -1,11 +1,17 @@
 // Puts, inserts, updates and deletes: CAS + READ, then WRITE + unlock.
+#include <algorithm>
+#include <bit>
 #include <string>
 
-#include "compute/tree/leaf_edit.h"
 #include "compute/tree/tree.h"
-#include "compute/tree/unit_buffers.h"
 
 namespace gossamer {
+namespace {
+
+// Waiters whose wishes are granted along with one write.
+constexpr size_t kMaxGranted = 64;
+
+}  // namespace
 
 Task<Status> Tree::Write(WriteMode mode, KeyView key, std::string_view value) {
   Operation operation;
@@ -17,8 +23,9 @@ Task<Status> Tree::Write(WriteMode mode, KeyView key, std::string_view value) {
   co_return status;
 }
 
-// 2 RT. A value block costs none of them: its WRITE goes out with the CAS, and is acknowledged before the entry is
-// written. A key that overflows (or may have) costs 1 RT more when no hint told.
+// 2 RT; 1 RT with a lock that was handed over, none when another's write does it. A value block costs none of them:
+// its WRITE goes out with the CAS, and is acknowledged before the entry is written. A key that overflows (or may
+// have) costs 1 RT more when no hint told.
 Task<Status> Tree::WriteIn(Operation& operation, WriteMode mode, KeyView key,
                            std::string_view value) {
   BOOST_OUTCOME_CO_TRYV(CheckKey(key));
@@ -31,7 +38,12 @@ Task<Status> Tree::WriteIn(Operation& operation, WriteMode mode, KeyView key,
   BlockRef block{};
   BufferLease block_bytes;
   InlineBatch<1> block_batch;
-  Entry entry{key, value, false};
+  LeafWrite write;
+  write.mode = mode;
+  write.hash = KeyHash(key);
+  write.unit = shared_.geometry.GroupOf(write.hash);
+  write.entry = {key, value, false};
+  write.kind = operation.kind;
   const bool has_block =
       mode != WriteMode::kDelete && value.size() > shared_.parameters.inline_value_bytes;
   if (has_block) {
@@ -46,8 +58,8 @@ Task<Status> Tree::WriteIn(Operation& operation, WriteMode mode, KeyView key,
     block_batch.Reset(pointer.value().server());
     block_batch.Add(
         Verb::Write(pointer.value().offset(), BlockReadBytes(length), block_bytes.address()));
-    entry.stored = {reinterpret_cast<const char*>(&block), sizeof block};
-    entry.is_block = true;
+    write.entry.stored = {reinterpret_cast<const char*>(&block), sizeof block};
+    write.entry.is_block = true;
   }
   // The block of a write that has not happened. Not called after MaybeApplied and Fenced: an entry may refer to it.
   // Nor may it be used again when its own WRITE is perhaps still on its way (E3): that would land in the next value.
@@ -63,119 +75,173 @@ Task<Status> Tree::WriteIn(Operation& operation, WriteMode mode, KeyView key,
   };
 
   for (bool first = true;; first = false) {
+    LockedLeaf locked;
     // RT 1.
-    Result<LockedLeaf> lock =
-        co_await LockLeaf(operation, key, first && has_block ? &block_batch : nullptr);
-    if (!lock) {
-      release_block();
-      co_return lock.error();
-    }
-    LockedLeaf& locked = lock.value();
-
-    std::optional<Entry> old = locked.home->Find(key);
-    const bool in_home = old.has_value();
-    if (!old && locked.home->overflowed() && !locked.overflow) {
-      const Status read = co_await ReadOverflowLocked(operation, locked);
-      if (!read) {
-        release_block();
-        BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, locked));
-        co_return read.error();
-      }
-      LearnOverflow(locked.path, key, *locked.overflow);
-    }
-    if (!old && locked.home->overflowed()) old = locked.overflow->Find(key);
-
-    if (old ? mode == WriteMode::kInsert
-            : mode == WriteMode::kUpdate || mode == WriteMode::kDelete) {
-      // Nothing to write. What was read counts once the unlock has succeeded (rule L5).
-      release_block();
-      BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, locked));
-      co_return MakeError(old ? Code::kAlreadyExists : Code::kNotFound);
-    }
-    if (mode == WriteMode::kPut) {
-      operation.kind = old ? OperationClass::kUpdate : OperationClass::kInsert;
-    }
-    std::optional<BlockRef> old_block;
-    if (old && old->is_block) old_block = old->block();
-
-    // The new bytes of the units that change.
-    const std::optional<Entry> put =
-        mode == WriteMode::kDelete ? std::nullopt : std::optional<Entry>(entry);
-    const LeafGeometry& geometry = shared_.geometry;
-    const std::span<std::byte> new_home(locked.buffers.data() + UnitBuffers::kNewHome,
-                                        geometry.unit_bytes());
-    const std::span<std::byte> new_overflow(locked.buffers.data() + UnitBuffers::kNewOverflow,
-                                            geometry.unit_bytes());
-    const uint32_t unit = geometry.GroupOf(KeyHash(key));
-    bool write_home = false;
-    bool write_overflow = false;
-    if (!old || in_home) {
-      write_home = RewriteUnit(new_home, locked.leaf(), unit, *locked.home,
-                               locked.home->overflowed(), key, put);
-    }
-    if (!write_home && !in_home) {
-      // In the overflow group already, or an insert that finds its home full.
-      Status read = Ok();
-      if (!locked.overflow) read = co_await ReadOverflowLocked(operation, locked);
-      if (!read) {
-        release_block();
-        BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, locked));
-        co_return read.error();
-      }
-      write_overflow = RewriteUnit(new_overflow, locked.leaf(), geometry.overflow_unit(),
-                                   *locked.overflow, false, key, put);
-      if (write_overflow && !old && !locked.home->overflowed()) {
-        // The flag first: whoever sees the overflow group without it would not look there (rule W1).
-        write_home =
-            RewriteUnit(new_home, locked.leaf(), unit, *locked.home, true, key, std::nullopt);
-      }
-      if (write_overflow && !old && !locked.path.parent.is_null()) {
-        shared_.cache.AddHint(reader_, locked.path.parent, key, locked.leaf(),
-                              OverflowHint(KeyHash(key)));
-      }
-    }
-
-    if (write_home || write_overflow) {
+    const Result<bool> mine = co_await LockLeaf(
+        operation, write, true, first && has_block ? &block_batch : nullptr, locked);
+    bool done = true;
+    Status status = Ok();
+    if (!mine) {
+      status = mine.error();
+    } else if (mine.value()) {
       // RT 2.
-      const Status committed = co_await CommitUnits(operation, locked, write_home, write_overflow);
-      if (committed && old_block) shared_.allocator.FreeBlock(*old_block, scheduler_.Now());
-      if (wrote_nothing(committed)) release_block();
-      co_return committed;
+      status = co_await EditLeaf(operation, locked, write, done);
+    } else {
+      status = write.status;
     }
-    // It fits neither here nor there.
-    bool inserted = false;
-    const Status rewritten = co_await RewriteLeaf(operation, locked, entry, inserted);
-    if (!rewritten) {
-      if (wrote_nothing(rewritten)) release_block();
-      co_return rewritten;
-    }
-    if (inserted) {
-      if (old_block) shared_.allocator.FreeBlock(*old_block, scheduler_.Now());
-      co_return Ok();
-    }
+    if (status && !done) continue;
+    if (operation.kind != OperationClass::kInsertSplit) operation.kind = write.kind;
+    if (status && write.replaced) shared_.allocator.FreeBlock(*write.replaced, scheduler_.Now());
+    if (wrote_nothing(status)) release_block();
+    co_return status;
   }
 }
 
-// 1 RT. One queue pair: WRITE before WRITE before atomic, so that whoever takes the lock next, and every reader of
-// the overflow group behind its flag, sees what came before (rule W1). A WRITE is at most one MTU (rule W2).
-Task<Status> Tree::CommitUnits(Operation& operation, LockedLeaf& locked, bool write_home,
-                               bool write_overflow) {
+// 1 RT, and 1 RT more where the overflow group, or all of the leaf, had to be read first.
+Task<Status> Tree::EditLeaf(Operation& operation, LockedLeaf& locked, LeafWrite& write,
+                            bool& done) {
+  LeafEditor& editor = *locked.editor;
+  LeafEditor::Applied applied = editor.Apply(write);
+  if (applied == LeafEditor::Applied::kUnread) {
+    // An insert may need all of the leaf: no hint said that its key had overflowed, so it is probably new.
+    const bool may_split = write.mode == WriteMode::kPut || write.mode == WriteMode::kInsert;
+    Status read = Ok();
+    if (may_split) {
+      read = co_await ReadRest(operation, locked);
+    } else {
+      read = co_await ReadOverflow(operation, locked);
+    }
+    if (!read) co_return co_await UnlockAfter(operation, locked, read.error());
+    LearnOverflow(locked.path, write.entry.key, editor.Unit(shared_.geometry.overflow_unit()));
+    applied = editor.Apply(write);
+  }
+  if (applied == LeafEditor::Applied::kNoRoom) {
+    co_return co_await RewriteLeaf(operation, locked, write, done);
+  }
+
+  LearnOverflow(locked.path, write);
+  // What others wish for this leaf goes along.
+  LockTable::WaiterList granted = GrantWishes(locked);
+  const bool wrote = editor.changed() != 0;
+  LockTable::Waiter* next = wrote ? NextFor(locked.lock) : nullptr;
+  Status status = Ok();
+  if (wrote) {
+    status = co_await CommitUnits(operation, locked,
+                                  next != nullptr ? AndThen::kKeep : AndThen::kUnlock);
+  } else {
+    // What was read counts once the unlock has succeeded (rule L5).
+    status = co_await Unlock(operation, locked);
+  }
+  while (LockTable::Waiter* waiter = granted.PopFront()) {
+    auto& wish = static_cast<LeafWrite&>(*waiter->wish);
+    ++counters_.locks.combined;
+    if (!status && !wish.status) {
+      locked.lock.turn.Resume(*waiter, LockTable::Answer::kLookUp);
+      continue;
+    }
+    if (!status) wish.status = status.error();
+    locked.lock.turn.Resume(*waiter, LockTable::Answer::kDone);
+  }
+  if (status && next != nullptr) HandOverLeaf(locked, *next);
+  if (status && applied == LeafEditor::Applied::kRefused) co_return write.status;
+  co_return status;
+}
+
+// Applies to the leaf what waiters wish for it, and takes them out of the queue: first come, first served, up to the
+// first that cannot be done now. (To do those behind it first would spoil the order of an ascending load, and with it
+// how full its leaves get.)
+LockTable::WaiterList Tree::GrantWishes(LockedLeaf& locked) {
+  LockTable::WaiterList granted;
+  if (!locked.lock.turn) return granted;
+  LeafEditor& editor = *locked.editor;
+  LockTable::WaiterList wishes = locked.lock.turn.TakeWishes(locked.leaf(), kMaxGranted);
+  while (LockTable::Waiter* waiter = wishes.first()) {
+    auto& wish = static_cast<LeafWrite&>(*waiter->wish);
+    // It changes two units at most.
+    const bool can = editor.knows(wish.unit) && editor.Admits(wish) &&
+                     std::popcount(editor.changed()) + 2 <= kMaxWrites;
+    const auto applied = can ? editor.Apply(wish) : LeafEditor::Applied::kLater;
+    if (applied != LeafEditor::Applied::kChanged && applied != LeafEditor::Applied::kRefused) break;
+    LearnOverflow(locked.path, wish);
+    granted.PushBack(*wishes.PopFront());
+  }
+  locked.lock.turn.PutBack(std::move(wishes));
+  return granted;
+}
+
+void Tree::LearnOverflow(const Step& path, const LeafWrite& write) {
+  if (!write.overflowed || path.parent.is_null()) return;
+  shared_.cache.AddHint(reader_, path.parent, write.entry.key, path.node, OverflowHint(write.hash));
+}
+
+// 1 RT. The home groups come before the overflow group, so that whoever sees an entry there finds the flag that leads
+// to it (rule W1). What was combined is written together: each unit once.
+Task<Status> Tree::CommitUnits(Operation& operation, LockedLeaf& locked, AndThen and_then) {
+  if (!shared_.options.techniques.two_level_versions) {
+    co_return co_await CommitWhole(operation, locked, and_then);
+  }
   const LeafGeometry& geometry = shared_.geometry;
-  const BufferLease& buffers = locked.buffers;
-  const uint64_t leaf = locked.leaf().offset();
-  InlineBatch<3> batch(locked.leaf().server());
-  if (write_home) {
-    batch.Add(Verb::Write(leaf + geometry.unit_offset(locked.unit), geometry.unit_bytes(),
-                          buffers.address(UnitBuffers::kNewHome)));
+  const RemotePtr leaf = locked.leaf();
+  InlineBatch<kMaxWrites + 1> batch(leaf.server());
+  for (uint32_t rest = locked.editor->changed(); rest != 0; rest &= rest - 1) {
+    const uint32_t at = geometry.unit_offset(static_cast<uint32_t>(std::countr_zero(rest)));
+    batch.Add(Verb::Write(leaf.offset() + at, geometry.unit_bytes(),
+                          locked.buffers.address(LockedBuffers::kImage + at)));
   }
-  if (write_overflow) {
-    batch.Add(Verb::Write(leaf + geometry.unit_offset(geometry.overflow_unit()),
-                          geometry.unit_bytes(), buffers.address(UnitBuffers::kNewOverflow)));
+  locked.editor->Written();
+  co_return co_await Commit(operation, locked.lock, batch,
+                            locked.buffers.address(LockedBuffers::kUnlockWord), and_then);
+}
+
+// 1 RT. As a leaf of one unit: whatever changed, all of it is arranged anew under a new version, and written.
+Task<Status> Tree::CommitWhole(Operation& operation, LockedLeaf& locked, AndThen and_then) {
+  const LeafGeometry& geometry = shared_.geometry;
+  const RemotePtr leaf = locked.leaf();
+  if (!locked.trailer) {
+    co_return co_await UnlockAfter(operation, locked,
+                                   CorruptNode(leaf, "a trailer that fails its checksum"));
   }
-  batch.Add(Verb::CompareSwap(Space::kLockTable, locked.slot, locked.word.word(), 0,
-                              buffers.address(UnitBuffers::kUnlockWord)));
-  co_await Execute(operation, batch);
-  co_return CommitStatus(batch, locked.word);
+  Result<BufferLease> lease = Buffer(geometry.node_bytes());
+  if (!lease) co_return co_await UnlockAfter(operation, locked, lease.error());
+  std::vector<Entry> entries;
+  for (uint32_t unit = 0; unit < geometry.units(); ++unit) {
+    locked.unit(unit).ForEach([&entries](const Entry& entry) { entries.push_back(entry); });
+  }
+  const LeafContent content{Next(locked.unit(0).version()), locked.path.low, locked.unit(0).high(),
+                            locked.trailer->sibling(), entries};
+  // In the order of the units: each gets what it held, or more.
+  const std::span<std::byte> image(lease.value().data(), geometry.node_bytes());
+  if (!EncodeLeaf(image, leaf, geometry, content)) {
+    co_return co_await UnlockAfter(operation, locked,
+                                   CorruptNode(leaf, "a leaf that does not fit into itself"));
+  }
+  std::copy(image.begin(), image.end(), locked.buffers.data() + LockedBuffers::kImage);
+  locked.editor->Written();
+  InlineBatch<2> batch(leaf.server());
+  batch.Add(Verb::Write(leaf.offset(), geometry.node_bytes(), lease.value().address()));
+  co_return co_await Commit(operation, locked.lock, batch,
+                            locked.buffers.address(LockedBuffers::kUnlockWord), and_then);
+}
+
+// The lock goes to `next`, and with it what is known of the leaf, if that is what `next` is after.
+void Tree::HandOverLeaf(LockedLeaf& locked, LockTable::Waiter& next) {
+  if (next.wish != nullptr && next.wish->node == locked.leaf()) {
+    auto& wish = static_cast<LeafWrite&>(*next.wish);
+    const LeafGeometry& geometry = shared_.geometry;
+    wish.known_units = locked.editor->known();
+    for (uint32_t rest = wish.known_units; rest != 0; rest &= rest - 1) {
+      const uint32_t unit = static_cast<uint32_t>(std::countr_zero(rest));
+      const std::span<const std::byte> bytes = locked.editor->bytes(unit);
+      std::copy(bytes.begin(), bytes.end(), wish.image + geometry.unit_offset(unit));
+    }
+    wish.knows_trailer = locked.trailer.has_value();
+    if (wish.knows_trailer) {
+      const std::byte* trailer =
+          locked.buffers.data() + LockedBuffers::kImage + geometry.trailer_offset();
+      std::copy(trailer, trailer + kTrailerBytes, wish.image + geometry.trailer_offset());
+    }
+  }
+  HandOver(locked.lock, next);
 }
 
 }  // namespace gossamer

@@ -1,4 +1,4 @@
-// UnitBuffers: where the units of one leaf operation lie in its buffer lease, each verb with a place of its own.
+// Where the bytes of one operation on a leaf lie in its buffer lease, each verb with a place of its own.
 #pragma once
 
 #include <cstddef>
@@ -7,23 +7,28 @@
 
 namespace gossamer {
 
+// Of a get: the units that it reads.
 struct UnitBuffers {
   static constexpr size_t kUnitSlot = 192;  // a unit, rounded up to cache lines
-  static constexpr size_t kLockWord = 0;
-  static constexpr size_t kHome = 64;
+  static constexpr size_t kHome = 0;
   static constexpr size_t kOverflow = kHome + kUnitSlot;
   static constexpr size_t kTrailer = kOverflow + kUnitSlot;
-  static constexpr size_t kNewHome = kTrailer + 64;
-  static constexpr size_t kNewOverflow = kNewHome + kUnitSlot;
-  static constexpr size_t kUnlockWord = kNewOverflow + kUnitSlot;
-  static constexpr size_t kBytes = kUnlockWord + 64;
+  static constexpr size_t kBytes = kTrailer + 64;
 };
-static_assert(UnitBuffers::kBytes <= 1024);
+static_assert(UnitBuffers::kBytes <= 512);
 static_assert(LeafGeometry(256).unit_bytes() <= UnitBuffers::kUnitSlot &&
               LeafGeometry(512).unit_bytes() <= UnitBuffers::kUnitSlot &&
               LeafGeometry(1024).unit_bytes() <= UnitBuffers::kUnitSlot &&
               LeafGeometry(2048).unit_bytes() <= UnitBuffers::kUnitSlot &&
               LeafGeometry(4096).unit_bytes() <= UnitBuffers::kUnitSlot);
 static_assert(kTrailerBytes <= 64);
+
+// Of whoever takes a node's lock: what its atomics find, and the node.
+struct LockedBuffers {
+  static constexpr size_t kLockWord = 0;
+  static constexpr size_t kUnlockWord = 8;
+  static constexpr size_t kImage = 64;
+  static constexpr size_t Bytes(uint32_t node_bytes) { return kImage + node_bytes; }
+};
 
 }  // namespace gossamer

@@ -54,6 +54,7 @@ struct CacheCounts {
 struct LockCounts {
   uint64_t acquired = 0;
   uint64_t handed_over = 0;
+  uint64_t combined = 0;  // writes that another operation's write did along with its own
   uint64_t remote_retries = 0;
 };
 

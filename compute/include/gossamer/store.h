@@ -35,6 +35,7 @@
 #include "common/status.h"
 #include "common/task.h"
 #include "gossamer/counters.h"
+#include "gossamer/techniques.h"
 #include "proto/region.h"
 
 namespace gossamer {
@@ -48,14 +49,17 @@ struct OpenOptions {
   uint64_t cache_bytes = uint64_t{256} << 20;  // bound of the cache of internal nodes
   uint32_t lock_timeout_ms = 10'000;
   uint32_t connection_timeout_ms = 2'000;
+  Techniques techniques{};
 };
 
 struct LocalOptions {
   uint64_t memory_bytes = uint64_t{1} << 30;
   StoreParameters parameters;
   uint64_t chunk_bytes = 0;  // 0: chosen from memory_bytes
+  bool on_chip_locks = true;  // the lock table in device memory, where there is any
   uint64_t cache_bytes = uint64_t{256} << 20;
   uint32_t lock_timeout_ms = 10'000;
+  Techniques techniques{};
 };
 
 struct KeyValue {

@@ -46,6 +46,7 @@ class TestCluster {
 struct ClientOptions {
   uint32_t lock_timeout_ms = 10'000;
   uint64_t cache_bytes = uint64_t{16} << 20;
+  Techniques techniques{};
 };
 
 // A compute server: a lease and a cache of its own.
@@ -80,6 +81,10 @@ class TestClient {
   std::unique_ptr<TreeShared> shared_;
   std::unique_ptr<Endpoint> endpoint_;
 };
+
+// Every combination of techniques, each named by a letter for what is on: C, H, V ("none" for the naive design).
+std::vector<Techniques> AllTechniques();
+std::string NameOf(const Techniques& techniques);
 
 // Eight bytes that sort as the number does.
 std::string NumberKey(uint64_t number);

@@ -1,0 +1,85 @@
+#include "compute/tree/leaf_editor.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "compute/tree/leaf_edit.h"
+#include "compute/tree/unit_buffers.h"
+
+namespace gossamer {
+
+bool LeafEditor::Accept(uint32_t number) {
+  const std::optional<GroupView> view = GroupView::Parse(bytes(number), leaf_, number);
+  const bool valid =
+      view && (known_ == 0 ||
+               Unit(static_cast<uint32_t>(std::countr_zero(known_))).version() == view->version());
+  if (valid) known_ |= 1u << number;
+  return valid;
+}
+
+GroupView LeafEditor::Unit(uint32_t number) const {
+  return *GroupView::Parse(bytes(number), leaf_, number);
+}
+
+LeafEditor::Found LeafEditor::Find(KeyView key, uint32_t home) const {
+  Found found;
+  const GroupView group = Unit(home);
+  found.unit = home;
+  found.entry = group.Find(key);
+  if (found.entry || !group.overflowed()) return found;
+  found.unit = geometry_.overflow_unit();
+  found.unread = !knows(found.unit);
+  if (!found.unread) found.entry = Unit(found.unit).Find(key);
+  return found;
+}
+
+LeafEditor::Applied LeafEditor::Apply(LeafWrite& write) {
+  const uint32_t overflow = geometry_.overflow_unit();
+  const KeyView key = write.entry.key;
+  const Found old = Find(key, write.unit);
+  if (old.unread) return Applied::kUnread;
+  if (old.entry ? write.mode == WriteMode::kInsert
+                : write.mode == WriteMode::kUpdate || write.mode == WriteMode::kDelete) {
+    write.status = MakeError(old.entry ? Code::kAlreadyExists : Code::kNotFound);
+    return Applied::kRefused;
+  }
+  const std::optional<BlockRef> replaced =
+      old.entry && old.entry->is_block ? std::optional(old.entry->block()) : std::nullopt;
+
+  if (write.mode == WriteMode::kDelete) {
+    if (removed_count_ == kMaxRemoved) return Applied::kLater;
+    Rewrite(old.unit, Unit(old.unit).overflowed(), key, std::nullopt);  // Less always fits.
+    removed_[removed_count_++] = write.hash;
+  } else if (old.entry) {
+    if (!Rewrite(old.unit, Unit(old.unit).overflowed(), key, write.entry)) return Applied::kNoRoom;
+  } else {
+    const auto removed = removed_.begin() + static_cast<ptrdiff_t>(removed_count_);
+    if (std::find(removed_.begin(), removed, write.hash) != removed) return Applied::kLater;
+    const bool overflowed = Unit(write.unit).overflowed();
+    if (!Rewrite(write.unit, overflowed, key, write.entry)) {
+      if (!knows(overflow)) return Applied::kUnread;
+      if (!Rewrite(overflow, false, key, write.entry)) return Applied::kNoRoom;
+      // A flag takes no room.
+      if (!overflowed) Rewrite(write.unit, true, key, std::nullopt);
+      write.overflowed = true;
+    }
+  }
+  if (write.mode == WriteMode::kPut) {
+    write.kind = old.entry ? OperationClass::kUpdate : OperationClass::kInsert;
+  }
+  write.status = Ok();
+  write.replaced = replaced;
+  return Applied::kChanged;
+}
+
+bool LeafEditor::Rewrite(uint32_t number, bool overflowed, KeyView key,
+                         const std::optional<Entry>& entry) {
+  std::array<std::byte, UnitBuffers::kUnitSlot> rewritten;
+  const std::span<std::byte> out(rewritten.data(), geometry_.unit_bytes());
+  if (!RewriteUnit(out, leaf_, number, Unit(number), overflowed, key, entry)) return false;
+  std::copy(out.begin(), out.end(), bytes(number).begin());
+  changed_ |= 1u << number;
+  return true;
+}
+
+}  // namespace gossamer

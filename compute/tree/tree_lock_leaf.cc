@@ -1,0 +1,250 @@
+// Leaves under their lock: found, locked, and read as far as a write needs.
+#include <bit>
+
+#include "compute/tree/tree.h"
+
+namespace gossamer {
+namespace {
+
+// A leaf whose units fail under the lock through so many fresh descents is corrupt (rule R5).
+constexpr uint32_t kMaxFailures = 4;
+
+}  // namespace
+
+// 1 RT: CAS, and behind it (atomic before READ) the home group, the overflow group where the hint says that the key
+// may be there, and what those need who wait for the same leaf. No RT with a lock that was handed over along with
+// all that. What is known then is current: nobody else writes the leaf until it is unlocked.
+Task<Result<bool>> Tree::LockLeaf(Operation& operation, LeafWrite& write, bool may_be_granted,
+                                  Batch* alongside, LockedLeaf& locked) {
+  const LeafGeometry& geometry = shared_.geometry;
+  const KeyView key = write.entry.key;
+  const Techniques& techniques = shared_.options.techniques;
+  Result<BufferLease> buffers = Buffer(LockedBuffers::Bytes(geometry.node_bytes()));
+  if (!buffers) co_return buffers.error();
+  locked.buffers = std::move(buffers.value());
+  const std::span<std::byte> image(locked.buffers.data() + LockedBuffers::kImage,
+                                   geometry.node_bytes());
+  const LocalAddress word_at = locked.buffers.address(LockedBuffers::kLockWord);
+  write.image = image.data();
+  NodeLock& lock = locked.lock;
+  bool has_path = false;
+  bool afresh = false;
+  uint32_t failures = 0;
+
+  for (;;) {
+    if (!has_path) {
+      const std::optional<Step> cached = FindCachedLeaf(key);
+      if (cached) {
+        locked.path = *cached;
+      } else {
+        // A descent may have to take locks.
+        if (lock.held) {
+          BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, locked));
+        }
+        lock.turn.GiveUp();
+        const Result<Step> path = co_await Descend(operation, SearchGoal::Covering(key), 0);
+        if (!path) co_return path.error();
+        locked.path = path.value();
+      }
+      has_path = true;
+    }
+    const RemotePtr leaf = locked.leaf();
+    const LockPlace before = lock.place;
+    if (lock.held) {
+      NodeLock aimed;
+      BOOST_OUTCOME_CO_TRYV(AimAt(aimed, leaf));
+      if (aimed.place != before) {
+        BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, locked));
+      }
+    }
+    BOOST_OUTCOME_CO_TRYV(AimAt(lock, leaf));
+    write.known_units = 0;
+    write.knows_trailer = false;
+    if (techniques.hierarchical_locks && !shared_.locks.IsAt(lock.turn, lock.place)) {
+      lock.turn.GiveUp();
+      lock.turn = shared_.locks.TryTake(lock.place, scheduler_);
+      if (!lock.turn) {
+        if (alongside != nullptr) {
+          // Whoever does this write along with another's needs its block to be there.
+          co_await Execute(operation, *alongside);
+          if (alongside->status() != VerbStatus::kSuccess) co_return Unreachable(*alongside);
+          alongside = nullptr;
+        }
+        write.node = leaf;
+        const LockTable::Answer answer = co_await TakeTurn(lock, may_be_granted ? &write : nullptr);
+        if (answer == LockTable::Answer::kDone) co_return false;
+        if (answer == LockTable::Answer::kLookUp) {
+          has_path = false;
+          continue;
+        }
+      }
+    }
+    locked.trailer.reset();
+    locked.editor.emplace(image, leaf, geometry);
+    if (lock.held && write.known_units != 0) {
+      locked.editor->AcceptHandedOver(write.known_units);
+      if (write.knows_trailer) AcceptTrailer(locked);
+    }
+
+    std::array<Verb, kMaxReads> reads;
+    const uint32_t wanted = WantedUnits(locked, write);
+    size_t read_count = 0;
+    const bool reads_all = (wanted >> geometry.units() & 1) != 0;
+    if (reads_all) {
+      reads[read_count++] = Verb::Read(leaf.offset(), geometry.node_bytes(),
+                                       locked.buffers.address(LockedBuffers::kImage));
+    } else {
+      for (uint32_t rest = wanted; rest != 0; rest &= rest - 1) {
+        reads[read_count++] = ReadUnitVerb(locked, static_cast<uint32_t>(std::countr_zero(rest)));
+      }
+    }
+    const Result<bool> taken =
+        co_await TryLock(operation, lock, {reads.data(), read_count}, word_at, alongside);
+    alongside = nullptr;
+    if (!taken) co_return taken.error();
+    if (!taken.value()) {
+      BOOST_OUTCOME_CO_TRYV(co_await BackOff(operation, lock));
+      has_path = false;  // The leaf may have split meanwhile.
+      continue;
+    }
+
+    bool whole = true;
+    for (uint32_t rest = wanted & ~(1u << geometry.units()); rest != 0; rest &= rest - 1) {
+      whole = locked.editor->Accept(static_cast<uint32_t>(std::countr_zero(rest))) && whole;
+    }
+    if (whole && reads_all) whole = AcceptTrailer(locked);
+    if (whole && locked.unit(write.unit).Admits(key)) co_return true;
+    if (!whole && ++failures == kMaxFailures) {
+      BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, locked));
+      co_return CorruptNode(leaf, "a leaf that fails its checksums under its lock");
+    }
+    BOOST_OUTCOME_CO_TRYV(co_await LeaveStaleLeaf(operation, locked, write, whole, afresh));
+    has_path = !locked.path.node.is_null();
+  }
+}
+
+// The units that `write` and the wishes of those who wait need, less what is known: as bits. The bit behind the units
+// stands for the trailer, and for reading the leaf whole.
+uint32_t Tree::WantedUnits(LockedLeaf& locked, const LeafWrite& write) {
+  const LeafGeometry& geometry = shared_.geometry;
+  const uint32_t all = (2u << geometry.units()) - 1;
+  if (!shared_.options.techniques.two_level_versions) return locked.trailer ? 0 : all;
+  uint32_t wanted = 1u << write.unit;
+  if ((locked.path.hint & OverflowHint(write.hash)) != 0) wanted |= 1u << geometry.overflow_unit();
+  if (locked.lock.turn) {
+    locked.lock.turn.ForEachWish(locked.leaf(), [&wanted](const LockTable::Wish& wish) {
+      wanted |= 1u << static_cast<const LeafWrite&>(wish).unit;
+    });
+  }
+  const uint32_t unknown = wanted & ~locked.editor->known();
+  return std::popcount(unknown) > kMaxReads ? all : unknown;
+}
+
+// The locked leaf is not the one for the key: unlocks it, and finds the way to the one that is.
+Task<Status> Tree::LeaveStaleLeaf(Operation& operation, LockedLeaf& locked, const LeafWrite& write,
+                                  bool is_valid, bool& afresh) {
+  const KeyView key = write.entry.key;
+  const RemotePtr leaf = locked.leaf();
+  const Step stale = std::exchange(locked.path, Step());
+  if (is_valid) ++counters_.cache.stale;
+  RemotePtr sibling;
+  const bool is_far_off = is_valid && IsFarOff(stale) && !afresh;
+  if (is_valid && !is_far_off) {
+    // The leaf has split: what is right of its high fence is in its sibling.
+    const Key low = locked.unit(write.unit).high().key;
+    const Result<RemotePtr> read = co_await UnlockForSibling(operation, locked, leaf, write.unit);
+    if (!read) co_return read.error();
+    sibling = read.value();
+    if (!sibling.is_null()) locked.path = Step{sibling, 0, RemotePtr(), 0, low};
+  } else {
+    BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, locked));
+  }
+  locked.lock.turn.GiveUp();
+  ForgetPath(stale);
+  if (is_far_off) {
+    afresh = true;
+    const Result<Step> path =
+        co_await Descend(operation, SearchGoal::Covering(key), 0, Trust::kNothing);
+    if (!path) co_return path.error();
+    locked.path = path.value();
+  } else if (!sibling.is_null()) {
+    ScheduleRepair(leaf, 0);
+  } else {
+    // Not this leaf any more, or corrupt: the parent, read again, tells (rule R5).
+    const Result<RootWord> root = co_await ReadRoot(operation);
+    if (!root) co_return root.error();
+  }
+  co_return Ok();
+}
+
+// 1 RT. The READ may take effect behind the unlock (N2): the equal version tells that the sibling is still that of the
+// group (rule R3). Null when trailer and group do not agree.
+Task<Result<RemotePtr>> Tree::UnlockForSibling(Operation& operation, LockedLeaf& locked,
+                                               RemotePtr leaf, uint32_t unit) {
+  const LeafGeometry& geometry = shared_.geometry;
+  const NodeVersion version = locked.unit(unit).version();
+  const uint32_t trailer_at = LockedBuffers::kImage + geometry.trailer_offset();
+  NodeLock& lock = locked.lock;
+  BOOST_OUTCOME_CO_TRYV(CheckEpoch(lock));
+  const HeldLock held = std::exchange(lock.held, {});
+  InlineBatch<2> batch(leaf.server());
+  batch.Add(Verb::Read(leaf.offset() + geometry.trailer_offset(), kTrailerBytes,
+                       locked.buffers.address(trailer_at)));
+  batch.Add(Verb::CompareSwap(Space::kLockTable, lock.place.slot, held.word.word(), 0,
+                              locked.buffers.address(LockedBuffers::kUnlockWord)));
+  co_await ExecuteInOrder(operation, batch);
+  if (batch.status() != VerbStatus::kSuccess) co_return Unreachable(batch);
+  BOOST_OUTCOME_CO_TRYV(CheckReleased(batch.verbs().back().old_value(), lock, held));
+  const std::optional<TrailerView> trailer =
+      TrailerView::Parse({locked.buffers.data() + trailer_at, kTrailerBytes}, leaf, geometry);
+  if (!trailer || trailer->version() != version) co_return RemotePtr();
+  co_return trailer->sibling();
+}
+
+Verb Tree::ReadUnitVerb(const LockedLeaf& locked, uint32_t number) const {
+  const uint32_t at = shared_.geometry.unit_offset(number);
+  return Verb::Read(locked.leaf().offset() + at, shared_.geometry.unit_bytes(),
+                    locked.buffers.address(LockedBuffers::kImage + at));
+}
+
+bool Tree::AcceptTrailer(LockedLeaf& locked) const {
+  const LeafGeometry& geometry = shared_.geometry;
+  const std::byte* at = locked.buffers.data() + LockedBuffers::kImage + geometry.trailer_offset();
+  locked.trailer = TrailerView::Parse({at, kTrailerBytes}, locked.leaf(), geometry);
+  const uint32_t known = static_cast<uint32_t>(std::countr_zero(locked.editor->known()));
+  if (locked.trailer && locked.trailer->version() != locked.unit(known).version()) {
+    locked.trailer.reset();
+  }
+  return locked.trailer.has_value();
+}
+
+// 1 RT, under the lock.
+Task<Status> Tree::ReadOverflow(Operation& operation, LockedLeaf& locked) {
+  InlineBatch<1> batch(locked.leaf().server());
+  batch.Add(ReadUnitVerb(locked, shared_.geometry.overflow_unit()));
+  BOOST_OUTCOME_CO_TRYV(CheckEpoch(locked.lock));
+  co_await Execute(operation, batch);
+  if (batch.status() != VerbStatus::kSuccess) co_return Unreachable(batch);
+  if (locked.editor->Accept(shared_.geometry.overflow_unit())) co_return Ok();
+  co_return CorruptNode(locked.leaf(), "an overflow group that fails its checksum under the lock");
+}
+
+// 1 RT, under the lock, where nothing was changed yet.
+Task<Status> Tree::ReadRest(Operation& operation, LockedLeaf& locked) {
+  const LeafGeometry& geometry = shared_.geometry;
+  const RemotePtr leaf = locked.leaf();
+  InlineBatch<1> batch(leaf.server());
+  batch.Add(Verb::Read(leaf.offset(), geometry.node_bytes(),
+                       locked.buffers.address(LockedBuffers::kImage)));
+  BOOST_OUTCOME_CO_TRYV(CheckEpoch(locked.lock));
+  co_await Execute(operation, batch);
+  if (batch.status() != VerbStatus::kSuccess) co_return Unreachable(batch);
+  bool whole = true;
+  for (uint32_t unit = 0; unit < geometry.units(); ++unit) {
+    whole = locked.editor->Accept(unit) && whole;
+  }
+  if (whole && AcceptTrailer(locked)) co_return Ok();
+  co_return CorruptNode(leaf, "a leaf that fails its checks under its lock");
+}
+
+}  // namespace gossamer
