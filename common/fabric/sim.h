@@ -19,6 +19,7 @@
 //
 // Time passes in a blocking call, too (`Scheduler::Run`, `OpenStore::OpenOn`, a synchronous
 // operation of a session): what others' coroutines would have done meanwhile, they do afterwards.
+// Whoever polls for an hour of it in which nothing can happen any more ends the program.
 //
 // Lifetime: the network outlives its ports. Thread-safety: none; everything in a network belongs to
 // one thread, control handlers too, which are called while events are executed. Cost: about 100 ns

@@ -5,8 +5,8 @@
 // takes effect there, and its answer flies back. DRAM behind that NIC is a PCIe round trip away for
 // a READ, half of one for a WRITE. Atomics of one memory server that fall into one of `atomic_slots`
 // slots (by address) run one after the other, each for as long as it holds its word. All constants
-// are of ConnectX-5/6 class NICs at 100 Gbit/s, rounded; the sources beside them are from the papers
-// as published, not from measurements of ours.
+// are of ConnectX-5/6 class NICs at 100 Gbit/s, rounded. The papers named beside them were not at
+// hand when this was written: check a figure there before citing it.
 #pragma once
 
 #include <cstdint>

@@ -7,6 +7,7 @@
 // stale entry names can still be asked. Thread-safety: none. Cost: the heap allocates while it grows.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <vector>

@@ -209,6 +209,40 @@ TEST(SimLoss, AKilledClientIsGoneOnceAndOnlyWhenSomebodyNotices) {
   }
 }
 
+// Its batches are not touched any more, and may be gone with it.
+TEST(SimLoss, AnEndpointMayGoWithVerbsInFlight) {
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    SimCluster cluster(BreakOften(seed, "tear,delay,reorder,write_back,break", 50), 1);
+    SimNetwork& network = cluster.network();
+    std::vector<std::byte> before;
+    {
+      SimClient client(network, 99, cluster.memory().address());
+      const BufferLease buffer = client.Buffer(4096);
+      Completion completion{100, std::noop_coroutine()};
+      InlineBatch<2> batches[8];
+      ControlCall call;
+      call.server = kServer;
+      call.completion = &completion;
+      client.endpoint().Post(call);
+      for (InlineBatch<2>& batch : batches) {
+        batch.Reset(kServer);
+        batch.Add(Verb::Write(0, 2048, buffer.address()));
+        batch.Add(Verb::FetchAdd(Space::kLockTable, 0, 1, buffer.address(2048)));
+        batch.completion = &completion;
+        client.endpoint().Post(batch);
+      }
+      for (uint64_t events = network.random().Below(60); events != 0; --events) network.RunOne();
+    }
+    before.assign(cluster.region(), cluster.region() + 4096);
+    const auto body = [](SimClient& observer) -> Task<void> {
+      co_await observer.scheduler().SleepFor(1s);
+    };
+    cluster.Spawn(0, body(cluster.client(0)));
+    cluster.Run();
+    EXPECT_TRUE(std::equal(before.begin(), before.end(), cluster.region())) << "seed " << seed;
+  }
+}
+
 TEST(SimLoss, APausedClientDoesNotRunButItsVerbsGoOn) {
   SimCluster cluster(1, "none", 1);
   SimNetwork& network = cluster.network();

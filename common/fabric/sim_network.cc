@@ -1,5 +1,7 @@
 #include "common/fabric/sim_network.h"
 
+#include <glog/logging.h>
+
 #include <algorithm>
 
 #include "common/fabric/sim_chance.h"
@@ -11,6 +13,8 @@ namespace {
 
 // Streams of the seed, one for each purpose.
 enum Stream : uint64_t { kDriver = 1, kDelays, kTears, kLosses };
+
+constexpr Nanoseconds kIdleForEver = 3'600'000'000'000;  // an hour
 
 }  // namespace
 
@@ -39,6 +43,12 @@ Nanoseconds Network::NoticeTime() {
 }
 
 bool Network::RunOne() {
+  // Whoever polls on with nothing but clocks ticking waits for what will never come.
+  if (events.has_foreground()) {
+    idle_since_ = now_;
+  } else if (now_ - idle_since_ > kIdleForEver) {
+    LOG(FATAL) << "a simulated endpoint is polled for ever: nothing is left that could happen";
+  }
   Event* const event = events.Pop(now_);
   if (event == nullptr) return false;
   ++counters.events;

@@ -108,6 +108,7 @@ class Network {
 
   const SimOptions options_;
   Nanoseconds now_ = 1'000'000'000;
+  Nanoseconds idle_since_ = now_;
   uint64_t trace_hash_ = 0;
   std::vector<Server*> servers_;
   std::vector<SimEndpoint*> endpoints_;  // by id; null: gone
