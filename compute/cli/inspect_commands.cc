@@ -96,6 +96,9 @@ void WriteCheckText(const Context& context, const CheckReport& report) {
              HumanCount(report.nodes_per_server[server]));
   }
   WriteRow(out, "locks held", HumanCount(report.locks_held));
+  if (report.locks_of_the_dead != 0) {
+    WriteRow(out, "locks of the dead", HumanCount(report.locks_of_the_dead), "released now");
+  }
   WriteRow(out, "missing downlinks", HumanCount(report.missing_downlinks),
            report.missing_downlinks == 0 ? "" : "reached by their siblings: slower, not wrong");
   if (report.problem_count == 0) return;
@@ -122,6 +125,7 @@ Json CheckJson(const Context& context, const CheckReport& report) {
           {"leaf_bytes_per_key", report.leaf_bytes_per_key},
           {"missing_downlinks", report.missing_downlinks},
           {"locks_held", report.locks_held},
+          {"locks_of_the_dead", report.locks_of_the_dead},
           {"nodes_per_server", report.nodes_per_server},
           {"problem_count", report.problem_count},
           {"problems", report.problems}};

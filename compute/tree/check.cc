@@ -258,6 +258,14 @@ Task<Status> TreeChecker::CheckLocks() {
         std::memcpy(&value, buffer.value().data() + word, sizeof value);
         if (value == 0) continue;
         const LockWord lock = LockWord::FromWord(value);
+        const Result<bool> ended = co_await HasEnded(server->id, lock.lease());
+        if (!ended) co_return ended.error();
+        if (ended.value()) {
+          const Result<bool> released = co_await ReleaseForTheDead(server->id, at + word, lock);
+          if (!released) co_return released.error();
+          report_.locks_of_the_dead += released.value() ? 1 : 0;
+          continue;
+        }
         ++report_.locks_held;
         Problem(RemotePtr(server->id, uint64_t{lock.node()} * kNodeAlignment, 0),
                 "lock slot " + std::to_string((at + word) / sizeof(uint64_t)) +
@@ -267,6 +275,31 @@ Task<Status> TreeChecker::CheckLocks() {
     }
   }
   co_return Ok();
+}
+
+Task<Result<bool>> TreeChecker::HasEnded(ServerId server, Lease lease) {
+  const auto key = std::tuple(server, lease.compute, lease.incarnation);
+  if (const auto known = has_ended_.find(key); known != has_ended_.end()) co_return known->second;
+  control::LeaseQueryRequest query;
+  query.compute_id = static_cast<uint16_t>(lease.compute);
+  query.incarnation = lease.incarnation;
+  const Result<control::LeaseQueryReply> reply =
+      co_await CallControl<control::LeaseQueryReply>(scheduler_.endpoint(), server, query);
+  if (!reply) co_return reply.error();
+  has_ended_[key] = reply.value().in_force == 0;
+  co_return reply.value().in_force == 0;
+}
+
+Task<Result<bool>> TreeChecker::ReleaseForTheDead(ServerId server, uint64_t slot, LockWord word) {
+  Result<BufferLease> old_word = scheduler_.endpoint().buffers().Allocate(sizeof(uint64_t));
+  if (!old_word) co_return old_word.error();
+  InlineBatch<1> batch(server);
+  batch.Add(Verb::CompareSwap(Space::kLockTable, slot, word.word(), 0, old_word.value().address()));
+  co_await scheduler_.endpoint().Execute(batch);
+  if (batch.status() != VerbStatus::kSuccess) {
+    co_return MakeError(Code::kNodeUnreachable, "a lock of the dead cannot be released");
+  }
+  co_return batch.verbs()[0].old_value() == word.word();
 }
 
 // Everything in use lies in memory that was handed out for its kind.

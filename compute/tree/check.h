@@ -2,6 +2,9 @@
 //
 // Level by level from the root down: along the sibling chain of each level, comparing it with the downlinks of the
 // level above; then the locks and the extents. Meaningful while nobody writes.
+//
+// Locks whose holders' leases have ended guard nothing, and whoever needs one takes it over: the checker releases
+// those it finds, and counts them apart. A lock of a lease in force is a problem where nobody writes.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +13,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "compute/tree/tree.h"
@@ -45,6 +49,10 @@ class TreeChecker {
   // Takes the next node of a chain out of `expected`; counts it as missing a downlink when it is not there.
   void Match(const std::vector<Downlink>& expected, size_t& next, RemotePtr pointer, KeyView low);
   Task<Status> CheckLocks();
+  // Asks the server whether the lease of a lock word is in force, once for each lease.
+  Task<Result<bool>> HasEnded(ServerId server, Lease lease);
+  // Takes a word away from the dead (rule L6). False: somebody else has done so.
+  Task<Result<bool>> ReleaseForTheDead(ServerId server, uint64_t slot, LockWord word);
   Task<Status> CheckExtents();
   // Notes that [pointer, pointer + bytes) is in use as `kind`.
   void Use(ServerId server, uint64_t offset, uint64_t bytes, control::ExtentKind kind);
@@ -60,6 +68,7 @@ class TreeChecker {
   std::function<void(uint64_t)> progress_;
   CheckReport report_;
   std::map<ServerId, std::map<uint64_t, Used>> used_;
+  std::map<std::tuple<ServerId, ComputeId, uint32_t>, bool> has_ended_;
 };
 
 }  // namespace gossamer

@@ -258,7 +258,9 @@ TEST_F(ProtocolTest, ALockLeftBehindStopsWritersOnly) {  // L1, L2
   const std::string key = NumberKey(1000);
   const RemotePtr leaf = client_->LeafOf(key);
   const uint64_t slot = client_->LockSlot(leaf);
-  const LockWord word({ComputeId{77}, 1234}, leaf);
+  // Of a compute server that lives: what the dead hold is not theirs any more.
+  const Lease holder = client_->shared().servers.Find(leaf.server())->lease;
+  const LockWord word(holder, leaf);
   ASSERT_EQ(client_->CompareSwap(leaf.server(), slot, 0, word.word()), 0u);
 
   for (const Status& status :
@@ -266,7 +268,9 @@ TEST_F(ProtocolTest, ALockLeftBehindStopsWritersOnly) {  // L1, L2
         session->Put(key, std::string(100, 'b'))}) {
     ASSERT_FALSE(status);
     EXPECT_EQ(status.error().code, Code::kContended);
-    EXPECT_NE(status.error().message.find("compute server 77 (incarnation 1234)"),
+    EXPECT_NE(status.error().message.find(
+                  "compute server " + std::to_string(static_cast<uint16_t>(holder.compute)) +
+                  " (incarnation " + std::to_string(holder.incarnation) + ")"),
               std::string::npos)
         << status.error().message;
   }
@@ -274,11 +278,33 @@ TEST_F(ProtocolTest, ALockLeftBehindStopsWritersOnly) {  // L1, L2
   EXPECT_EQ(session->Get(key).value(), model_[key]);
   const CheckReport report = cluster_->Check();
   EXPECT_EQ(report.locks_held, 1u);
+  EXPECT_EQ(report.locks_of_the_dead, 0u);
 
   ASSERT_EQ(client_->CompareSwap(leaf.server(), slot, word.word(), 0), word.word());
   ASSERT_TRUE(session->Put(key, "new"));
   model_[key] = "new";
   ASSERT_NO_FATAL_FAILURE(ExpectSame(*session));
+  ExpectCleanCheck();
+}
+
+TEST_F(ProtocolTest, CheckReleasesLocksOfTheDead) {  // L6
+  ASSERT_NO_FATAL_FAILURE(Open({1024, 8, 8}));
+  ASSERT_NO_FATAL_FAILURE(Load(200));
+  const RemotePtr leaf = client_->LeafOf(NumberKey(100));
+  const uint64_t slot = client_->LockSlot(leaf);
+  LockWord left;
+  {
+    TestClient mortal(*cluster_);
+    left = LockWord(mortal.shared().servers.Find(leaf.server())->lease, leaf);
+    ASSERT_EQ(mortal.CompareSwap(leaf.server(), slot, 0, left.word()), 0u);
+    EXPECT_EQ(cluster_->Check().locks_held, 1u) << "while it lives";
+  }
+  // Its end is noticed a moment later.
+  CheckReport report = cluster_->Check();
+  while (report.locks_held != 0) report = cluster_->Check();
+  EXPECT_EQ(report.locks_of_the_dead, 1u);
+  EXPECT_EQ(report.problem_count, 0u);
+  EXPECT_EQ(client_->CompareSwap(leaf.server(), slot, 0, 0), 0u);
   ExpectCleanCheck();
 }
 

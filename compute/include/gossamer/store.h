@@ -109,7 +109,8 @@ struct CheckReport {
   uint64_t overflow_keys = 0;
   uint32_t levels = 0;
   uint64_t missing_downlinks = 0;  // nodes reached only by a sibling pointer: legal, if slow
-  uint64_t locks_held = 0;
+  uint64_t locks_held = 0;         // by compute servers that live
+  uint64_t locks_of_the_dead = 0;  // left by compute servers that are gone; released by this check
   std::vector<uint64_t> nodes_per_server;
   std::vector<std::string> problems;  // each a sentence with pointer and numbers; at most 100
   uint64_t problem_count = 0;
