@@ -44,7 +44,7 @@ Status RunThreads(const StressOptions& options, uint32_t client, Store& store,
           options.operations / workers + (writer < options.operations % workers ? 1 : 0);
       results[i] = [&]() -> Status {
         BOOST_OUTCOME_TRY(history, HistoryWriter::Create(HistoryPath(directory, writer)));
-        Worker worker(options, writer, history, board.clients[client], board.stop);
+        Worker worker(options, writer, history, board.clients[client], board);
         BOOST_OUTCOME_TRYV(worker.Run(store, operations));
         return history.Close();
       }();

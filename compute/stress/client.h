@@ -7,13 +7,6 @@
 
 namespace gossamer::stress {
 
-// What parent and clients share: a file in the run's directory, mapped.
-struct RunBoard {
-  static constexpr uint32_t kMaxClients = 64;
-  std::atomic<bool> stop;  // clients end what they do and begin no more
-  ClientReport clients[kMaxClients];
-};
-
 // Owns the mapping.
 class SharedBoard {
  public:

@@ -39,6 +39,8 @@ Status Cluster::StartServer(const StressOptions& options, uint32_t number) {
       "--max_key_bytes=" + std::to_string(parameters.max_key_bytes),
       "--inline_value_bytes=" + std::to_string(parameters.inline_value_bytes),
   };
+  if (!options.chunk_bytes.empty()) arguments.push_back("--chunk_bytes=" + options.chunk_bytes);
+  if (!options.lease_ms.empty()) arguments.push_back("--lease_ms=" + options.lease_ms);
   if (!options.listen.empty()) {
     arguments.push_back("--listen=" + options.listen + ":" + std::to_string(options.port + number));
   }

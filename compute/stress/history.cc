@@ -1,7 +1,13 @@
 #include "compute/stress/history.h"
 
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <limits>
 
@@ -9,6 +15,7 @@ namespace gossamer::stress {
 namespace {
 
 constexpr size_t kMaxProblems = 10;
+constexpr size_t kWindowBytes = 1 << 20;
 constexpr int64_t kBeforeAll = std::numeric_limits<int64_t>::min();
 
 // An event that changes the key, and the end of the first one that came wholly behind it: from then on nobody may
@@ -161,24 +168,61 @@ HistoryReport CheckHistory(std::vector<Event>& events) {
 }
 
 Result<HistoryWriter> HistoryWriter::Create(const std::string& path) {
-  std::FILE* file = std::fopen(path.c_str(), "wbe");
-  if (file == nullptr) {
+  const int file = open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (file < 0) {
     return MakeError(Code::kInvalidArgument,
                      "cannot write " + path + ": " + std::string(std::strerror(errno)));
   }
-  constexpr size_t kBufferBytes = 1 << 18;
-  std::setvbuf(file, nullptr, _IOFBF, kBufferBytes);
   return HistoryWriter(file);
 }
 
 HistoryWriter::~HistoryWriter() {
-  if (file_ != nullptr) std::fclose(file_);
+  for (Event* window : windows_) munmap(window, kWindowBytes);
+  if (file_ >= 0) close(file_);
+}
+
+// Windows stay mapped: writes that have begun may end in any of them.
+Event& HistoryWriter::Next() {
+  if (failed_) return nowhere_;
+  if (windows_.empty() || used_ == kWindowBytes / sizeof(Event)) {
+    const auto at = static_cast<off_t>(windows_.size() * kWindowBytes);
+    void* mapped = MAP_FAILED;
+    // Room on the disk now, or a signal later.
+    if (posix_fallocate(file_, at, kWindowBytes) == 0) {
+      mapped = mmap(nullptr, kWindowBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_, at);
+    }
+    failed_ = mapped == MAP_FAILED;
+    if (failed_) return nowhere_;
+    windows_.push_back(static_cast<Event*>(mapped));
+    used_ = 0;
+  }
+  return windows_.back()[used_++];
+}
+
+void HistoryWriter::Append(const Event& event) { Begin(event); }
+
+// An event is there once its end is not 0, which is written last: a killed process has executed a prefix of its
+// instructions.
+Event& HistoryWriter::Begin(Event event) {
+  Event& slot = Next();
+  const int64_t end_ns = std::exchange(event.end_ns, 0);
+  slot = event;
+  std::atomic_ref(slot.end_ns).store(end_ns, std::memory_order_release);
+  return slot;
+}
+
+// Until the outcome is known, the end says nothing.
+void HistoryWriter::End(Event& begun, int64_t end_ns, Outcome outcome) {
+  begun.end_ns = end_ns;
+  std::atomic_ref(begun.outcome).store(outcome, std::memory_order_release);
+}
+
+void HistoryWriter::Withdraw(Event& begun) {
+  std::atomic_ref(begun.end_ns).store(0, std::memory_order_release);
 }
 
 Status HistoryWriter::Close() {
-  const bool failed = std::ferror(file_) != 0;
-  const bool closed = std::fclose(std::exchange(file_, nullptr)) == 0;
-  if (!failed && closed) return Ok();
+  if (!failed_) return Ok();
   return MakeError(Code::kExhausted, "a log of operations could not be written");
 }
 
@@ -186,12 +230,14 @@ Status ReadHistory(const std::string& path, std::vector<Event>& events) {
   std::FILE* file = std::fopen(path.c_str(), "rbe");
   if (file == nullptr) return MakeError(Code::kNotFound, "no log of operations at " + path);
   constexpr size_t kAtOnce = 1 << 14;
-  for (;;) {
-    const size_t had = events.size();
-    events.resize(had + kAtOnce);
-    const size_t got = std::fread(events.data() + had, sizeof(Event), kAtOnce, file);
-    events.resize(had + got);
-    if (got != kAtOnce) break;
+  std::vector<Event> some(kAtOnce);
+  while (const size_t got = std::fread(some.data(), sizeof(Event), kAtOnce, file)) {
+    for (Event& event : std::span(some).first(got)) {
+      if (event.end_ns == 0) continue;
+      if (event.outcome == Outcome::kUnknown) event.end_ns = kNever;
+      if (event.outcome == Outcome::kRefused) event.value = kAbsent;
+      events.push_back(event);
+    }
   }
   std::fclose(file);
   return Ok();

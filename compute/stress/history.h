@@ -16,12 +16,12 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
 #include <limits>
 #include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "common/status.h"
@@ -54,22 +54,39 @@ static_assert(sizeof(Event) == 32 && std::is_trivially_copyable_v<Event>);
 
 std::string ToString(const Event& event);
 
-// Appends events to a file, 32 bytes each. Thread-safety: none.
+// A log of events in a file, 32 bytes each. The file is mapped: whatever was written before the process was killed is
+// in it. Thread-safety: none.
 class HistoryWriter {
  public:
   static Result<HistoryWriter> Create(const std::string& path);
-  HistoryWriter(HistoryWriter&& other) noexcept : file_(std::exchange(other.file_, nullptr)) {}
+  HistoryWriter(HistoryWriter&& other) noexcept
+      : file_(std::exchange(other.file_, -1)),
+        windows_(std::exchange(other.windows_, {})),
+        used_(other.used_),
+        failed_(other.failed_) {}
   HistoryWriter& operator=(HistoryWriter&&) = delete;
   ~HistoryWriter();
 
-  void Append(const Event& event) { std::fwrite(&event, sizeof event, 1, file_); }
-  // The error of any Append since.
+  void Append(const Event& event);
+
+  // A write that is about to begin: unknown, should the process end before `End`. Stays where it is.
+  Event& Begin(Event event);
+  static void End(Event& begun, int64_t end_ns, Outcome outcome);
+  // It did nothing, for certain: it was never in the log.
+  static void Withdraw(Event& begun);
+
+  // The error of any Append or Begin since.
   Status Close();
 
  private:
-  explicit HistoryWriter(std::FILE* file) : file_(file) {}
+  explicit HistoryWriter(int file) : file_(file) {}
+  Event& Next();
 
-  std::FILE* file_;
+  int file_;
+  std::vector<Event*> windows_;
+  size_t used_ = 0;      // events of the last window
+  bool failed_ = false;  // no room for another window
+  Event nowhere_;        // where events go then
 };
 
 Status ReadHistory(const std::string& path, std::vector<Event>& events);

@@ -3,8 +3,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 
 #include "common/random.h"
@@ -348,6 +351,38 @@ TEST(HistoryTest, LogsReadBack) {
   EXPECT_EQ(events.back().value, static_cast<ValueId>(kEvents));
   EXPECT_EQ(events.back().end_ns, kEvents);
   EXPECT_EQ(ReadHistory(path, events).error().code, Code::kNotFound);
+}
+
+// A process that logs and is killed: what it had begun is unknown, what it had ended stands.
+TEST(HistoryTest, ALogSurvivesItsWriter) {
+  const std::string path =
+      (std::filesystem::temp_directory_path() / ("history-kill-test-" + std::to_string(TestSeed())))
+          .string();
+  constexpr int kEvents = 100'000;  // more than a window
+  const pid_t writer = fork();
+  if (writer == 0) {
+    Result<HistoryWriter> log = HistoryWriter::Create(path);
+    Event& first = log.value().Begin(Unknown(OperationKind::kPut, 1, 10));
+    Event& refused = log.value().Begin(Unknown(OperationKind::kInsert, 2, 20));
+    Event& withdrawn = log.value().Begin(Unknown(OperationKind::kPut, 3, 30));
+    log.value().Begin(Unknown(OperationKind::kPut, 4, 40));
+    for (int i = 0; i < kEvents; ++i) log.value().Append(Get(1, i, i + 1));
+    HistoryWriter::End(first, 11, Outcome::kDone);
+    HistoryWriter::End(refused, 21, Outcome::kRefused);
+    HistoryWriter::Withdraw(withdrawn);
+    raise(SIGKILL);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(writer, &status, 0), writer);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  std::vector<Event> events;
+  ASSERT_TRUE(ReadHistory(path, events));
+  std::filesystem::remove(path);
+  ASSERT_EQ(events.size(), static_cast<size_t>(kEvents) + 3);
+  EXPECT_EQ(ToString(events[0]), "client 0 put #1 [10, 11]");
+  EXPECT_EQ(ToString(events[1]), "client 0 insert refused [20, 21]");
+  EXPECT_EQ(ToString(events[2]), "client 0 put unknown #4 [40, -]");
+  EXPECT_EQ(ToString(events.back()), ToString(Get(1, kEvents - 1, kEvents)));
 }
 
 }  // namespace

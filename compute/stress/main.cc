@@ -36,6 +36,16 @@ DEFINE_string(cache_bytes, "64MiB", "cache of internal nodes of each client");
 DEFINE_uint32(lock_timeout_ms, 60'000, "after which an operation says that a lock stayed taken");
 DEFINE_uint32(max_seconds, 240, "a run that takes longer is ended, and has failed");
 DEFINE_uint32(pause_ms, 0, "stop random clients at random moments for up to so long; 0: do not");
+DEFINE_uint32(
+    kills, 0,
+    "kill (SIGKILL) random clients at random moments, so often in all, and start others in "
+    "their place; the run then ends with the last of them, not by --operations");
+DEFINE_uint32(kill_ms, 400, "with --kills: longest time from one to the next");
+DEFINE_string(
+    chunk_bytes, "",
+    "unit in which clients get memory (default: as the memory server thinks); each client "
+    "that is killed leaves some");
+DEFINE_string(lease_ms, "", "of the memory servers (default: theirs)");
 DEFINE_int32(client, -1, "for the program itself: this process is that client");
 DEFINE_string(client_bootstrap, "", "for the program itself: where a client finds the store");
 DEFINE_string(client_directory, "", "for the program itself: where a client leaves its history");
@@ -77,6 +87,10 @@ Result<StressOptions> OptionsFromFlags() {
   options.long_percent = FLAGS_long_percent;
   options.max_seconds = FLAGS_max_seconds;
   options.pause_ms = FLAGS_pause_ms;
+  options.kills = FLAGS_kills;
+  options.kill_ms = FLAGS_kill_ms;
+  options.chunk_bytes = FLAGS_chunk_bytes;
+  options.lease_ms = FLAGS_lease_ms;
   options.seed = FLAGS_seed;
   const char* address = std::getenv("SOFT_ROCE_ADDRESS");
   if (options.fabric == "verbs" && options.listen.empty() && address != nullptr) {
@@ -88,11 +102,17 @@ Result<StressOptions> OptionsFromFlags() {
                      "--clients, --threads and --coroutines are at least 1, --hot_keys at least as "
                      "many as --coroutines");
   }
-  if (options.clients > RunBoard::kMaxClients ||
-      uint64_t{options.clients} * options.threads >= kPreloader ||
+  if (options.lives() > RunBoard::kMaxClients ||
+      uint64_t{options.lives()} * options.threads >= kPreloader ||
       options.hot_keys > kMaxKeys / 2) {
     return MakeError(Code::kInvalidArgument,
-                     "at most 64 clients, 4094 threads of all of them, and 524288 hot keys");
+                     "at most 2048 clients, those that replace others included, 4094 threads of "
+                     "all of them, and 524288 hot keys");
+  }
+  if (options.kills != 0 && (FLAGS_local || options.kill_ms == 0 || options.pause_ms != 0)) {
+    return MakeError(Code::kInvalidArgument,
+                     "--kills needs processes (not --local), --kill_ms of at least 1, and no "
+                     "--pause_ms");
   }
   if (FLAGS_max_key_bytes < 8 || FLAGS_max_key_bytes > kMaxKeyBytes) {
     return MakeError(Code::kInvalidArgument, "--max_key_bytes: give 8 to 32");

@@ -26,16 +26,22 @@ struct StressOptions {
   StoreParameters parameters;
   uint64_t cache_bytes = uint64_t{64} << 20;
   uint32_t lock_timeout_ms = 60'000;
+  std::string chunk_bytes;  // empty: the memory server's default
+  std::string lease_ms;     // likewise
 
   // The work.
   uint64_t operations = 3'000'000;  // of all clients together
   uint32_t hot_keys = 10'000;
   uint32_t long_percent = 10;  // values in blocks
   uint32_t max_seconds =
-      240;                // after that, clients stop; and the run fails if they have not done all
-  uint32_t pause_ms = 0;  // longest time for which the run stops clients; 0: it does not
+      240;                 // after that, clients stop; and the run fails if they have not done all
+  uint32_t pause_ms = 0;   // longest time for which the run stops clients; 0: it does not
+  uint32_t kills = 0;      // of random clients at random moments, others in their place; 0: none
+  uint32_t kill_ms = 400;  // longest time from one to the next
   uint64_t seed = 1;
 
+  // Every life of a client is a client of its own.
+  uint32_t lives() const { return clients + kills; }
   KeySpace keys() const { return {hot_keys, parameters.max_key_bytes}; }
   ValueSpace values() const { return ValueSpace(long_percent); }
 };

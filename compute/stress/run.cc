@@ -123,7 +123,8 @@ void CheckTree(Store& store, uint64_t expected_keys, Verdict& verdict) {
             << HumanQuantity(report.levels, "level") << ", "
             << HumanQuantity(report.missing_downlinks, "missing downlink") << "; "
             << HumanQuantity(report.problem_count, "problem") << ", "
-            << HumanQuantity(report.locks_held, "lock") << " left\n";
+            << HumanQuantity(report.locks_held, "lock") << " left, "
+            << HumanCount(report.locks_of_the_dead) << " of the dead\n";
 }
 
 // Logs, last reads, check: everything that is known once the clients have ended.
@@ -157,7 +158,7 @@ void Judge(Store& store, const StressOptions& options, const std::string& direct
   if (violations != 0) {
     verdict.Wrong("clients saw " + HumanQuantity(violations, "violation") + " (above)");
   }
-  if (operations != options.operations) {
+  if (options.kills == 0 && operations != options.operations) {
     verdict.Wrong("only " + HumanCount(operations) + " of " + HumanCount(options.operations) +
                   " operations were done");
   }
@@ -168,8 +169,11 @@ void Judge(Store& store, const StressOptions& options, const std::string& direct
   }
 
   std::vector<Event> events;
-  for (uint32_t writer = 0; writer < options.clients * options.threads; ++writer) {
-    verdict.Require(ReadHistory(HistoryPath(directory, writer), events), "history");
+  for (uint32_t writer = 0; writer < options.lives() * options.threads; ++writer) {
+    const Status read = ReadHistory(HistoryPath(directory, writer), events);
+    // Who was killed early has none.
+    if (!read && options.kills != 0 && read.error().code == Code::kNotFound) continue;
+    verdict.Require(read, "history");
   }
   const Result<uint64_t> present = ReadAll(store, options, events);
   if (!present) return verdict.Wrong("last reads: " + present.error().ToString());
@@ -203,39 +207,44 @@ class Clients {
   Clients(const StressOptions& options, const std::string& directory, const std::string& bootstrap,
           const std::vector<std::string>& command)
       : options_(options), random_(options.seed, ~uint64_t{0}) {
-    for (uint32_t client = 0; client < options.clients; ++client) {
-      std::vector<std::string> arguments = command;
-      arguments.push_back("--client=" + std::to_string(client));
-      arguments.push_back("--client_bootstrap=" + bootstrap);
-      arguments.push_back("--client_directory=" + directory);
-      processes_.push_back(
-          std::make_unique<testing::ChildProcess>(BoundToParent(std::move(arguments))));
-    }
+    command_ = command;
+    command_.push_back("--client_bootstrap=" + bootstrap);
+    command_.push_back("--client_directory=" + directory);
+    for (uint32_t i = 0; i < options.clients; ++i) processes_.push_back(NewClient());
   }
 
   // Until all have ended, or been told to and not done so.
   void Wait(RunBoard& board) {
     const Clock::time_point start = Clock::now();
-    Progress progress({.verb = "stressing", .unit = "operations", .total = options_.operations});
+    Progress progress(
+        options_.kills == 0
+            ? ProgressOptions{.verb = "stressing",
+                              .unit = "operations",
+                              .total = options_.operations}
+            : ProgressOptions{.verb = "killing", .unit = "clients", .total = options_.kills});
     size_t running = processes_.size();
     while (running != 0) {
       running = 0;
       for (const auto& process : processes_) running += process->Poll(0) ? 1 : 0;
-      progress.Update(OperationsDone(board));
+      if (options_.kills != 0 && kills_ == options_.kills && SurvivorsWork(board))
+        board.stop = true;
+      progress.Update(options_.kills == 0 ? OperationsDone(board) : kills_);
       const double seconds = SecondsSince(start);
       if (seconds > options_.max_seconds) board.stop = true;
       if (seconds > options_.max_seconds + static_cast<double>(kPatience.count())) break;
-      if (options_.pause_ms == 0) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(20));
-      } else {
+      if (kills_ < options_.kills && !board.stop) {
+        KillOne(board);
+      } else if (options_.pause_ms != 0) {
         PauseOne();
+      } else {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
       }
     }
   }
 
   void Judge(Verdict& verdict) {
     for (size_t i = 0; i < processes_.size(); ++i) {
-      const int status = processes_[i]->Wait(std::chrono::seconds(1));
+      const int status = processes_[i]->Wait(kPatience);
       std::cout << processes_[i]->standard_output() << processes_[i]->standard_error();
       if (status != 0) {
         verdict.Wrong("client " + std::to_string(i) + " ended with status " +
@@ -246,9 +255,50 @@ class Clients {
       std::cout << "pauses      " << HumanQuantity(pauses_, "time")
                 << " a client was stopped, for at most " << options_.pause_ms << " ms\n";
     }
+    if (options_.kills != 0) {
+      std::cout << "kills       " << kills_ << " of " << options_.kills << ", " << killed_at_work_
+                << " of them clients that had done something\n";
+      if (kills_ != options_.kills) verdict.Wrong("there was no time for all kills");
+    }
   }
 
  private:
+  struct Client {
+    uint32_t number;
+    std::unique_ptr<testing::ChildProcess> process;
+    testing::ChildProcess* operator->() const { return process.get(); }
+  };
+
+  Client NewClient() {
+    const uint32_t number = next_number_++;
+    std::vector<std::string> arguments = command_;
+    arguments.push_back("--client=" + std::to_string(number));
+    return {number, std::make_unique<testing::ChildProcess>(BoundToParent(std::move(arguments)))};
+  }
+
+  // Kills one client wherever it is, and starts another.
+  void KillOne(RunBoard& board) {
+    std::this_thread::sleep_for(
+        std::chrono::microseconds(random_.Below(uint64_t{options_.kill_ms} * 1000)));
+    Client& client = processes_[random_.Below(processes_.size())];
+    if (!client->Poll(0)) return;  // It has ended by itself, which will be told.
+    client->Signal(SIGKILL);
+    client->Wait();
+    // What it said before is said.
+    std::cout << client->standard_output() << client->standard_error();
+    if (board.clients[client.number].operations != 0) ++killed_at_work_;
+    client = NewClient();
+    board.kills = ++kills_;
+  }
+
+  // Those that were started last have come so far as to show that they can.
+  bool SurvivorsWork(const RunBoard& board) const {
+    constexpr uint64_t kEnough = 200;
+    return std::all_of(processes_.begin(), processes_.end(), [&](const Client& client) {
+      return board.clients[client.number].operations >= kEnough;
+    });
+  }
+
   // Stops one client wherever it is, and lets it go on a moment later. Half as long as the time between them.
   void PauseOne() {
     const auto& process = processes_[random_.Below(processes_.size())];
@@ -265,8 +315,12 @@ class Clients {
 
   const StressOptions& options_;
   Random random_;
-  std::vector<std::unique_ptr<testing::ChildProcess>> processes_;
+  std::vector<std::string> command_;
+  std::vector<Client> processes_;
+  uint32_t next_number_ = 0;
   uint64_t pauses_ = 0;
+  uint32_t kills_ = 0;
+  uint32_t killed_at_work_ = 0;
 };
 
 void PrintPlan(const StressOptions& options, const std::string& where) {
@@ -275,7 +329,9 @@ void PrintPlan(const StressOptions& options, const std::string& where) {
             << HumanQuantity(options.threads, "thread") << " × "
             << HumanQuantity(options.coroutines, "coroutine") << ", "
             << HumanQuantity(options.operations, "operation") << " on "
-            << HumanQuantity(options.hot_keys, "hot key") << "; --seed=" << options.seed << "\n"
+            << HumanQuantity(options.hot_keys, "hot key")
+            << (options.kills == 0 ? "" : ", " + HumanQuantity(options.kills, "kill"))
+            << "; --seed=" << options.seed << "\n"
             << std::flush;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iostream>
+#include <limits>
 
 namespace gossamer::stress {
 namespace {
@@ -26,17 +27,18 @@ std::string Hex(std::string_view bytes) {
 }  // namespace
 
 Worker::Worker(const StressOptions& options, uint32_t writer, HistoryWriter& history,
-               ClientReport& report, const std::atomic<bool>& stop)
+               ClientReport& report, const RunBoard& board)
     : options_(options),
       keys_(options.keys()),
       values_(options.values()),
       writer_(writer),
       history_(history),
       report_(report),
-      stop_(stop) {}
+      stop_(board.stop),
+      kills_(board.kills) {}
 
 Status Worker::Run(Store& store, uint64_t operations) {
-  operations_ = operations;
+  operations_ = options_.kills == 0 ? operations : std::numeric_limits<uint64_t>::max();
   Result<std::unique_ptr<Session>> opened = store.NewSession();
   if (!opened) return opened.error();
   Session& session = *opened.value();
@@ -83,8 +85,12 @@ uint32_t Worker::PickHot(Random& random) const {
         static_cast<uint32_t>(first + random.Below(std::min<uint64_t>(32, all - first))));
   }
   uint64_t open = std::min<uint64_t>(64, all);
-  if (kind != 1)
-    open = std::min(all, all / 10 + 1 + all * begun_ / (operations_ - operations_ / 4 + 1));
+  if (kind != 1) {
+    // Of a run whose clients are killed, nobody does all; the kills tell how far it is.
+    const uint64_t done = options_.kills == 0 ? begun_ : kills_.load(std::memory_order_relaxed);
+    const uint64_t total = options_.kills == 0 ? operations_ : options_.kills;
+    open = std::min(all, all / 10 + 1 + all * done / (total - total / 4 + 1));
+  }
   // A prime spreads them over the range.
   constexpr uint64_t kStride = 2'654'435'761;
   return KeySpace::HotKey(static_cast<uint32_t>(random.Below(open) * kStride % all));
@@ -174,7 +180,11 @@ Task<void> Worker::Write(Session& session, Random& random, uint32_t key) {
   const bool is_delete = event.kind == OperationKind::kDelete;
   const ValueId id = is_delete ? kAbsent : MakeValueId(key, writer_, ++sequence_);
   const std::string value = is_delete ? std::string() : values_.Bytes(id);
+  event.value = id;
+  event.outcome = Outcome::kUnknown;
+  event.end_ns = kNever;
   event.start_ns = NowNs();
+  Event& logged = history_.Begin(event);
   being_written_.push_back(key);
   Status status = Ok();
   switch (event.kind) {
@@ -183,23 +193,18 @@ Task<void> Worker::Write(Session& session, Random& random, uint32_t key) {
     case OperationKind::kUpdate: status = co_await session.AsyncUpdate(text, value); break;
     default: status = co_await session.AsyncDelete(text); break;
   }
-  event.end_ns = NowNs();
+  const int64_t end = NowNs();
   being_written_.erase(std::find(being_written_.begin(), being_written_.end(), key));
-  Ended(event.start_ns, event.end_ns);
-  event.value = id;
-  if (!status) {
-    const Code code = status.error().code;
-    const bool refused = event.kind == OperationKind::kInsert
-                             ? code == Code::kAlreadyExists
-                             : event.kind != OperationKind::kPut && code == Code::kNotFound;
-    if (!refused) Failed("write", key, status.error());
-    // Whoever sees a value of an operation that did nothing is wrong: it is not in the history.
-    if (!refused && code != Code::kMaybeApplied) co_return;
-    event.outcome = refused ? Outcome::kRefused : Outcome::kUnknown;
-    if (refused) event.value = kAbsent;
-    if (!refused) event.end_ns = kNever;
-  }
-  history_.Append(event);
+  Ended(event.start_ns, end);
+  if (status) co_return HistoryWriter::End(logged, end, Outcome::kDone);
+  const Code code = status.error().code;
+  const bool refused = event.kind == OperationKind::kInsert
+                           ? code == Code::kAlreadyExists
+                           : event.kind != OperationKind::kPut && code == Code::kNotFound;
+  if (refused) co_return HistoryWriter::End(logged, end, Outcome::kRefused);
+  Failed("write", key, status.error());
+  // Whoever sees a value of an operation that did nothing is wrong: it is not in the history.
+  if (code != Code::kMaybeApplied) HistoryWriter::Withdraw(logged);
 }
 
 Task<void> Worker::Scan(Session& session, Random& random) {

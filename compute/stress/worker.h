@@ -30,13 +30,22 @@ struct alignas(64) ClientReport {
   std::atomic<int64_t> longest_ns;  // of all operations
 };
 
+// What parent and clients share: a file in the run's directory, mapped.
+struct RunBoard {
+  // One for each life of a client, where they are killed.
+  static constexpr uint32_t kMaxClients = 2048;
+  std::atomic<bool> stop;       // clients end what they do and begin no more
+  std::atomic<uint32_t> kills;  // so far
+  ClientReport clients[kMaxClients];
+};
+
 class Worker {
  public:
   // `writer` is this thread's number in the whole run.
   Worker(const StressOptions& options, uint32_t writer, HistoryWriter& history,
-         ClientReport& report, const std::atomic<bool>& stop);
+         ClientReport& report, const RunBoard& board);
 
-  // Until `operations` are done, or `stop`.
+  // Until `operations` are done, or `stop`; where clients are killed, until `stop`.
   Status Run(Store& store, uint64_t operations);
 
  private:
@@ -60,6 +69,7 @@ class Worker {
   HistoryWriter& history_;
   ClientReport& report_;
   const std::atomic<bool>& stop_;
+  const std::atomic<uint32_t>& kills_;
   uint64_t operations_ = 0;  // to do in all
   uint64_t begun_ = 0;
   uint32_t sequence_ = 0;
