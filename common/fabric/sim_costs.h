@@ -33,6 +33,10 @@ struct SimCosts {
   uint32_t on_chip_atomic_ns = 9;
   // Slots by the low 12 bits of the address (Sherman, section 3.2.2; Kalia, ATC'16).
   uint32_t atomic_slots = 4096 / 8;
+  // What a compute server's thread takes for each completion, and for each time it is woken: to poll,
+  // to go on with an operation and to post what comes next. A get takes 500 ns of a core over shm
+  // (docs/performance.md), which includes moving its bytes.
+  uint32_t completion_cpu_ns = 250;
   // A memory server's control thread for one call: a wakened thread, a lock, a SEND. An assumption.
   uint32_t control_call_ns = 2'000;
 };

@@ -79,13 +79,19 @@ void SimEndpoint::Complete(ControlCall& call) {
 
 size_t SimEndpoint::Poll() {
   if (!HasWork()) network_.RunOne();
-  // A paused process does not run, however much time has to pass.
-  while (client_.paused_until > network_.now() && network_.RunOne()) {
+  if (!HasWork()) return 0;
+  // A thread that is at work, or a process that is stopped, does not look, however long it takes.
+  while (free_at() > network_.now() && network_.RunOne()) {
   }
   awake_ = false;
+  busy_until_ = network_.now();
   // Calls before batches, as in shm; both queues are out of reach of what is resumed.
-  const size_t calls = CompleteAll(ended_calls_.TakeAll());
-  return calls + CompleteAll(ended_batches_.TakeAll());
+  const IntrusiveQueue<ControlCall> calls = ended_calls_.TakeAll();
+  const IntrusiveQueue<Batch> batches = ended_batches_.TakeAll();
+  const size_t completed = CompleteAll(calls) + CompleteAll(batches);
+  busy_until_ +=
+      static_cast<Nanoseconds>(std::max<size_t>(completed, 1)) * network_.costs().completion_cpu_ns;
+  return completed;
 }
 
 void SimEndpoint::WakeAt(Clock::time_point due) {
@@ -162,10 +168,12 @@ void SimEndpoint::LearnOfBreak(ServerId server) {
 }
 
 void SimEndpoint::BreakAll() {
+  resuming = false;  // not when its pause would have ended, but now
   for (size_t index = 0; index < slots_.size(); ++index) {
     if (slots_[index].working) slots_[index].queue_pair->Break(0);
     LearnOfBreak(static_cast<ServerId>(index));
   }
+  if (HasWork()) network_.MakeRunnable(*this);
 }
 
 void SimEndpoint::QueuePairGone(const QueuePair& queue_pair) {

@@ -4,6 +4,7 @@
 // has what it waits for works in virtual time as in real time. Thread-safety: none.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "common/fabric/buffer_pool.h"
@@ -50,7 +51,10 @@ class SimEndpoint final : public Endpoint {
   uint64_t id() const { return id_; }
   bool HasWork() const { return awake_ || !ended_batches_.empty() || !ended_calls_.empty(); }
   void Awake() { awake_ = true; }
-  bool queued = false;  // stands among the runnable ones
+  // From when on its thread has time, and its process is not stopped.
+  Nanoseconds free_at() const { return std::max(busy_until_, client_.paused_until); }
+  bool queued = false;    // stands among the runnable ones
+  bool resuming = false;  // is woken when its thread has time
   void* owner = nullptr;
 
  private:
@@ -93,6 +97,7 @@ class SimEndpoint final : public Endpoint {
   IntrusiveQueue<Batch> ended_batches_;
   IntrusiveQueue<ControlCall> ended_calls_;
   bool awake_ = false;  // a wake is due
+  Nanoseconds busy_until_ = 0;
 };
 
 }  // namespace gossamer::sim

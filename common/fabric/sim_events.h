@@ -24,7 +24,7 @@ enum class EventKind : uint8_t {
   kCallDelivers,
   kWake,    // of an endpoint
   kNotice,  // an endpoint learns that a queue pair is broken
-  kClient,  // a pause ends, or a memory server observes a death
+  kClient,  // memory servers observe a death
   kServer,  // a memory server's control thread looks at its clock
 };
 

@@ -84,19 +84,13 @@ void Network::Execute(Event& event) {
       SimEndpoint* const endpoint = endpoints_[wake.endpoint_id];
       wakes_.Give(wake);
       if (endpoint == nullptr) return;
+      endpoint->resuming = false;
       endpoint->Awake();
       return MakeRunnable(*endpoint);
     }
     case EventKind::kClient: {
-      const auto& client = static_cast<Client&>(event);
-      if (client.dead) {
-        for (Server* server : servers_) {
-          if (server != nullptr) server->Fence(client.uuid);
-        }
-        return;
-      }
-      for (SimEndpoint* endpoint : endpoints_) {
-        if (endpoint != nullptr && endpoint->HasWork()) MakeRunnable(*endpoint);
+      for (Server* server : servers_) {
+        if (server != nullptr) server->Fence(static_cast<Client&>(event).uuid);
       }
       return;
     }
@@ -117,7 +111,9 @@ SimEndpoint* Network::RunUntilRunnable() {
       SimEndpoint* const endpoint = runnable_[next_runnable_++];
       if (endpoint == nullptr) continue;  // gone
       endpoint->queued = false;
-      if (endpoint->HasWork() && endpoint->client().paused_until <= now_) return endpoint;
+      if (!endpoint->HasWork()) continue;
+      if (endpoint->free_at() <= now_) return endpoint;
+      MakeRunnable(*endpoint);
     }
     runnable_.clear();
     next_runnable_ = 0;
@@ -126,7 +122,11 @@ SimEndpoint* Network::RunUntilRunnable() {
 }
 
 void Network::MakeRunnable(SimEndpoint& endpoint) {
-  if (endpoint.queued || endpoint.client().paused_until > now_) return;
+  if (endpoint.queued || endpoint.resuming) return;
+  if (endpoint.free_at() > now_) {
+    endpoint.resuming = true;
+    return WakeAt(endpoint, endpoint.free_at());
+  }
   endpoint.queued = true;
   runnable_.push_back(&endpoint);
 }
@@ -142,7 +142,6 @@ void Network::KillClient(uint64_t client_uuid) {
   if (client.dead) return;
   client.dead = true;
   client.paused_until = 0;
-  events.Disarm(client);
   ++counters.killed_clients;
   if (options_.observes_death.count() != 0) {
     events.Arm(client, now_ + 1 + UpTo(loss_random, options_.observes_death.count()));
@@ -154,9 +153,7 @@ void Network::KillClient(uint64_t client_uuid) {
 
 void Network::PauseClient(uint64_t client_uuid, Nanoseconds until) {
   Client& client = FindClient(client_uuid);
-  if (client.dead || until <= client.paused_until) return;
-  client.paused_until = until;
-  events.Arm(client, until);
+  if (!client.dead) client.paused_until = std::max(client.paused_until, until);
 }
 
 uint64_t Network::AddServer(Server& server) {

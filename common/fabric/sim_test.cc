@@ -278,5 +278,23 @@ TEST(SimNetworkTest, TimesFollowFromTheCosts) {
   EXPECT_LT(contended(true), costs.dram_atomic_ns / 8.0);
 }
 
+TEST(SimNetworkTest, AThreadCompletesNoMoreThanItsCoreAllows) {
+  SimCluster cluster(1, "none", 1);
+  constexpr int kReads = 1000;
+  const auto body = [](SimClient& client) -> Task<void> {
+    const BufferLease buffer = client.Buffer(64);
+    for (int i = 0; i < kReads / 50; ++i) {
+      InlineBatch<1> batch(kServer);
+      batch.Add(Verb::Read(0, 64, buffer.address()));
+      co_await client.endpoint().Execute(batch);
+    }
+  };
+  const auto start = cluster.network().Now();
+  for (int i = 0; i < 50; ++i) cluster.Spawn(0, body(cluster.client(0)));
+  cluster.Run();
+  EXPECT_NEAR(static_cast<double>((cluster.network().Now() - start).count()) / kReads,
+              SimCosts().completion_cpu_ns, SimCosts().completion_cpu_ns / 5.0);
+}
+
 }  // namespace
 }  // namespace gossamer::test
