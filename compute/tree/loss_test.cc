@@ -77,7 +77,7 @@ class LossTest : public testing::TestWithParam<Scenario> {
   }
 
   // One run with the connection lost at verb `break_at`. False: the writes had ended before.
-  bool LoseAt(uint64_t break_at, uint64_t applied, VerbStatus behind) {
+  bool LoseAt(uint64_t break_at, uint64_t applied, VerbStatus behind, bool can_reconnect) {
     TestCluster cluster(Options());
     Model model;
     TestClient client(cluster, {2, uint64_t{1} << 20});
@@ -92,6 +92,7 @@ class LossTest : public testing::TestWithParam<Scenario> {
     plan.break_at = break_at;
     plan.applied = applied;
     plan.behind = behind;
+    plan.can_reconnect = can_reconnect;
     std::vector<std::optional<Status>> results(writes_.size());
     {
       const std::unique_ptr<OpenSession> session = client.NewSession(plan);
@@ -121,6 +122,10 @@ class LossTest : public testing::TestWithParam<Scenario> {
           now ? std::optional<std::string>(now.value()) : std::nullopt;
       if (*results[i]) {
         EXPECT_EQ(is, after) << "acknowledged, and not there";
+      } else if (can_reconnect) {
+        // With the lock word to tell, nothing stays open (rule U2).
+        EXPECT_EQ(results[i]->error().code, Code::kAlreadyExists) << results[i]->error().ToString();
+        EXPECT_EQ(after, before);
       } else if (results[i]->error().code == Code::kMaybeApplied) {
         EXPECT_TRUE(is == before || is == after);
       } else {
@@ -150,8 +155,30 @@ class LossTest : public testing::TestWithParam<Scenario> {
     }
     CheckReport report = cluster.Check();
     EXPECT_EQ(report.problem_count, report.locks_held) << testing::PrintToString(report.problems);
+    if (can_reconnect) {
+      EXPECT_EQ(report.locks_held, 0u);
+    }
     EXPECT_EQ(report.keys, model.size());
     return plan.broke;
+  }
+
+  void LoseAtEveryVerb(bool can_reconnect) {
+    size_t runs = 0;
+    for (const uint64_t applied : {uint64_t{0}, uint64_t{1}, uint64_t{2}, uint64_t{3}, kAll}) {
+      for (const VerbStatus behind : {VerbStatus::kFlushed, VerbStatus::kUnknown}) {
+        if (behind == VerbStatus::kUnknown && applied != 1) continue;
+        for (uint64_t verb = 1;; ++verb, ++runs) {
+          SCOPED_TRACE("lost at verb " + std::to_string(verb) + ", applied " +
+                       std::to_string(applied) + ", behind it " +
+                       std::string(VerbStatusName(behind)));
+          const bool broke = LoseAt(verb, applied, behind, can_reconnect);
+          if (HasFailure() || !broke) break;
+        }
+        if (HasFailure()) return;
+        EXPECT_GE(splits_, GetParam().splits) << "when nothing was lost";
+      }
+    }
+    RecordProperty("runs", std::to_string(runs));
   }
 
   std::vector<Write> writes_;
@@ -159,24 +186,8 @@ class LossTest : public testing::TestWithParam<Scenario> {
   uint64_t splits_ = 0;  // of the last run
 };
 
-TEST_P(LossTest, AtEveryVerb) {
-  size_t runs = 0;
-  for (const uint64_t applied : {uint64_t{0}, uint64_t{1}, uint64_t{2}, kAll}) {
-    for (const VerbStatus behind : {VerbStatus::kFlushed, VerbStatus::kUnknown}) {
-      if (behind == VerbStatus::kUnknown && applied != 1) continue;
-      for (uint64_t verb = 1;; ++verb, ++runs) {
-        SCOPED_TRACE("lost at verb " + std::to_string(verb) + ", applied " +
-                     std::to_string(applied) + ", behind it " +
-                     std::string(VerbStatusName(behind)));
-        const bool broke = LoseAt(verb, applied, behind);
-        if (HasFailure() || !broke) break;
-      }
-      if (HasFailure()) return;
-      EXPECT_GE(splits_, GetParam().splits) << "when nothing was lost";
-    }
-  }
-  RecordProperty("runs", std::to_string(runs));
-}
+class LossForGoodTest : public LossTest {};
+class LossAndRecoveryTest : public LossTest {};
 
 Write Put(uint64_t key, const std::string& value) {
   return {WriteMode::kPut, NumberKey(key), value};
@@ -191,27 +202,29 @@ std::vector<Write> PutBetween(std::vector<uint64_t> numbers, uint64_t count) {
   return writes;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Writes, LossTest,
-    testing::Values(
-        Scenario{"Update", 1, 4, {Put(10, "abcdefgh")}},
-        Scenario{"Insert", 1, 4, {Put(15, "abcdefgh")}},
-        Scenario{"Delete", 1, 4, {{WriteMode::kDelete, NumberKey(10), ""}}},
-        Scenario{"InsertOfAKeyThatIsThere", 1, 4, {{WriteMode::kInsert, NumberKey(10), "x"}}},
-        Scenario{"UpdateWithABlock", 1, 4, {Put(10, std::string(100, 'z'))}},
-        Scenario{"UpdateOfABlock", 1, 4, {Put(0, std::string(100, 'z'))}},
-        Scenario{"UpdateWithABlockElsewhere", 2, 4, {Put(10, std::string(100, 'z'))}},
-        Scenario{"RaiseTheRoot", 1, 0, {}, 1, 3}, Scenario{"SplitOfALeaf", 1, 30, {}, 1, 3},
-        Scenario{"RaiseTheRootOverInternalNodes", 1, 0, {}, 1, 5},
-        Scenario{"SplitOfAnInternalNode", 1, 100, {}, 1, 5},
-        Scenario{"SplitsOverServers", 2, 120, {}, 1, 3},
-        Scenario{"SplitWithABlockBeside", 1, 20, {Put(10, std::string(100, 'z'))}, 1, 3},
-        Scenario{"SplitsTogether", 1, 40, PutBetween({41}, 6), 1},
-        Scenario{"TwoTogether",
-                 1,
-                 20,
-                 {Put(10, std::string(100, 'y')), Put(150, std::string(100, 'z'))}}),
-    [](const testing::TestParamInfo<Scenario>& scenario) { return scenario.param.name; });
+const auto kScenarios = testing::Values(
+    Scenario{"Update", 1, 4, {Put(10, "abcdefgh")}},
+    Scenario{"Insert", 1, 4, {Put(15, "abcdefgh")}},
+    Scenario{"Delete", 1, 4, {{WriteMode::kDelete, NumberKey(10), ""}}},
+    Scenario{"InsertOfAKeyThatIsThere", 1, 4, {{WriteMode::kInsert, NumberKey(10), "x"}}},
+    Scenario{"UpdateWithABlock", 1, 4, {Put(10, std::string(100, 'z'))}},
+    Scenario{"UpdateOfABlock", 1, 4, {Put(0, std::string(100, 'z'))}},
+    Scenario{"UpdateWithABlockElsewhere", 2, 4, {Put(10, std::string(100, 'z'))}},
+    Scenario{"RaiseTheRoot", 1, 0, {}, 1, 3}, Scenario{"SplitOfALeaf", 1, 30, {}, 1, 3},
+    Scenario{"RaiseTheRootOverInternalNodes", 1, 0, {}, 1, 5},
+    Scenario{"SplitOfAnInternalNode", 1, 100, {}, 1, 5},
+    Scenario{"SplitsOverServers", 2, 120, {}, 1, 3},
+    Scenario{"SplitWithABlockBeside", 1, 20, {Put(10, std::string(100, 'z'))}, 1, 3},
+    Scenario{"SplitsTogether", 1, 40, PutBetween({41}, 6), 1},
+    Scenario{
+        "TwoTogether", 1, 20, {Put(10, std::string(100, 'y')), Put(150, std::string(100, 'z'))}});
+std::string NameOf(const testing::TestParamInfo<Scenario>& scenario) { return scenario.param.name; }
+
+TEST_P(LossForGoodTest, AtEveryVerb) { LoseAtEveryVerb(false); }
+TEST_P(LossAndRecoveryTest, AtEveryVerb) { LoseAtEveryVerb(true); }
+
+INSTANTIATE_TEST_SUITE_P(Writes, LossForGoodTest, kScenarios, NameOf);
+INSTANTIATE_TEST_SUITE_P(Writes, LossAndRecoveryTest, kScenarios, NameOf);
 
 }  // namespace
 }  // namespace gossamer

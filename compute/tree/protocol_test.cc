@@ -250,7 +250,7 @@ TEST_F(ProtocolTest, ADamagedValueBlockIsCorruptionWithThePlace) {
 
 // ---- Locks --------------------------------------------------------------------------------------------
 
-TEST_F(ProtocolTest, ALockLeftBehindStopsWritersOnly) {  // L1, L2
+TEST_F(ProtocolTest, ALockOfOneWhoLivesStopsWritersOnly) {  // L1, L2, L6
   ASSERT_NO_FATAL_FAILURE(Open({1024, 8, 8}));
   ASSERT_NO_FATAL_FAILURE(Load(200));
   TestClient hasty(*cluster_, {20, uint64_t{1} << 20});
@@ -258,9 +258,8 @@ TEST_F(ProtocolTest, ALockLeftBehindStopsWritersOnly) {  // L1, L2
   const std::string key = NumberKey(1000);
   const RemotePtr leaf = client_->LeafOf(key);
   const uint64_t slot = client_->LockSlot(leaf);
-  // Of a compute server that lives: what the dead hold is not theirs any more.
-  const Lease holder = client_->shared().servers.Find(leaf.server())->lease;
-  const LockWord word(holder, leaf);
+  const Lease lease = client_->LeaseWith(leaf.server());
+  const LockWord word(lease, leaf);
   ASSERT_EQ(client_->CompareSwap(leaf.server(), slot, 0, word.word()), 0u);
 
   for (const Status& status :
@@ -268,11 +267,10 @@ TEST_F(ProtocolTest, ALockLeftBehindStopsWritersOnly) {  // L1, L2
         session->Put(key, std::string(100, 'b'))}) {
     ASSERT_FALSE(status);
     EXPECT_EQ(status.error().code, Code::kContended);
-    EXPECT_NE(status.error().message.find(
-                  "compute server " + std::to_string(static_cast<uint16_t>(holder.compute)) +
-                  " (incarnation " + std::to_string(holder.incarnation) + ")"),
-              std::string::npos)
-        << status.error().message;
+    const std::string holder = "compute server " +
+                               std::to_string(static_cast<uint16_t>(lease.compute)) +
+                               " (incarnation " + std::to_string(lease.incarnation) + ")";
+    EXPECT_NE(status.error().message.find(holder), std::string::npos) << status.error().message;
   }
   ASSERT_NO_FATAL_FAILURE(ExpectSame(*session));
   EXPECT_EQ(session->Get(key).value(), model_[key]);
@@ -305,6 +303,25 @@ TEST_F(ProtocolTest, CheckReleasesLocksOfTheDead) {  // L6
   EXPECT_EQ(report.locks_of_the_dead, 1u);
   EXPECT_EQ(report.problem_count, 0u);
   EXPECT_EQ(client_->CompareSwap(leaf.server(), slot, 0, 0), 0u);
+}
+
+TEST_F(ProtocolTest, ALockOfTheDeadIsTakenFromThem) {  // L6
+  ASSERT_NO_FATAL_FAILURE(Open({1024, 8, 8}));
+  ASSERT_NO_FATAL_FAILURE(Load(200));
+  const std::string key = NumberKey(1000);
+  const RemotePtr leaf = client_->LeafOf(key);
+  const uint64_t slot = client_->LockSlot(leaf);
+  {
+    TestClient doomed(*cluster_);
+    const LockWord word(doomed.LeaseWith(leaf.server()), leaf);
+    ASSERT_EQ(doomed.CompareSwap(leaf.server(), slot, 0, word.word()), 0u);
+  }
+  for (const char* value : {"first", "second"}) {
+    const Status status = session_->Put(key, value);
+    ASSERT_TRUE(status) << status.error().ToString();
+    model_[key] = value;
+  }
+  ASSERT_NO_FATAL_FAILURE(ExpectSame(*session_));
   ExpectCleanCheck();
 }
 
@@ -344,7 +361,7 @@ TEST_F(ProtocolTest, NobodyWaitsForHisOwnTurn) {  // W5
   FaultPlan plan;
   const std::unique_ptr<OpenSession> writer = other.NewSession(plan);
   const RemotePtr root = client_->Root().pointer();
-  const LockWord word({ComputeId{77}, 1}, root);
+  const LockWord word(client_->LeaseWith(root.server()), root);
   ASSERT_EQ(client_->CompareSwap(ServerId{0}, 0, 0, word.word()), 0u);
   std::optional<Status> put;
   const std::string key = NumberKey(100);
@@ -457,7 +474,8 @@ TEST_F(ProtocolTest, AStaleRootCostsADescentNotAWalk) {  // R7
     const WireCounts put = CostOf(*writer, OperationClass::kUpdate,
                                   [&] { ASSERT_TRUE(writer->Update(NumberKey(10 * 2500), "x")); });
     model_[NumberKey(10 * 2500)] = "x";
-    EXPECT_LE(put.round_trips, 6 + levels);
+    EXPECT_LE(put.sends, 1u);  // A session registers before its first lock.
+    EXPECT_LE(put.round_trips, 6 + levels + put.sends);
     ScanOptions options;
     options.from = NumberKey(10 * 2500);
     options.reverse = reverse;

@@ -26,7 +26,8 @@ constexpr uint64_t kReleaseGrain = 4096;
 }  // namespace
 
 Task<Result<RemotePtr>> RemoteAllocator::AllocateNode(Scheduler& scheduler, ServerId near,
-                                                      WireCounts& wire) {
+                                                      WireCounts& wire,
+                                                      std::optional<ServerId>& lost) {
   {
     const std::lock_guard lock(mutex_);
     if (!returned_nodes_.empty()) {
@@ -36,14 +37,15 @@ Task<Result<RemotePtr>> RemoteAllocator::AllocateNode(Scheduler& scheduler, Serv
     }
   }
   ServerId server{0};
-  const Result<uint64_t> offset =
-      co_await Allocate(scheduler, near, control::ExtentKind::kNodes, node_bytes_, wire, server);
+  const Result<uint64_t> offset = co_await Allocate(scheduler, near, control::ExtentKind::kNodes,
+                                                    node_bytes_, wire, server, lost);
   if (!offset) co_return offset.error();
   co_return RemotePtr(server, offset.value(), 0);
 }
 
 Task<Result<BlockPtr>> RemoteAllocator::AllocateBlock(Scheduler& scheduler, uint32_t length,
-                                                      WireCounts& wire) {
+                                                      WireCounts& wire,
+                                                      std::optional<ServerId>& lost) {
   const uint32_t bytes = BlockBytes(length);
   {
     const std::lock_guard lock(mutex_);
@@ -55,8 +57,8 @@ Task<Result<BlockPtr>> RemoteAllocator::AllocateBlock(Scheduler& scheduler, uint
     }
   }
   ServerId server{0};
-  const Result<uint64_t> offset =
-      co_await Allocate(scheduler, std::nullopt, control::ExtentKind::kBlocks, bytes, wire, server);
+  const Result<uint64_t> offset = co_await Allocate(
+      scheduler, std::nullopt, control::ExtentKind::kBlocks, bytes, wire, server, lost);
   if (offset) co_return BlockPtr(server, offset.value(), 0);
   // Better memory that a late reader may still look at (it will notice) than none.
   const std::lock_guard lock(mutex_);
@@ -140,7 +142,8 @@ std::optional<uint64_t> RemoteAllocator::Cut(ServerId server, control::ExtentKin
 
 Task<Result<uint64_t>> RemoteAllocator::Allocate(Scheduler& scheduler, std::optional<ServerId> near,
                                                  control::ExtentKind kind, uint64_t bytes,
-                                                 WireCounts& wire, ServerId& chosen) {
+                                                 WireCounts& wire, ServerId& chosen,
+                                                 std::optional<ServerId>& lost) {
   std::string refusals;
   const std::vector<ServerId> order = Preference(near, kind, bytes, scheduler.Now());
   for (const ServerId server : order) {
@@ -158,7 +161,10 @@ Task<Result<uint64_t>> RemoteAllocator::Allocate(Scheduler& scheduler, std::opti
       }
       const Status refilled = co_await Refill(scheduler, server, kind, bytes, wire);
       if (refilled) continue;
-      if (refilled.error().code != Code::kExhausted) co_return refilled.error();
+      if (refilled.error().code != Code::kExhausted) {
+        lost = server;
+        co_return refilled.error();
+      }
       refusals += "; server " + std::to_string(ToInteger(server)) + ": " + refilled.error().message;
       break;
     }

@@ -35,10 +35,13 @@ class RemoteAllocator {
       : servers_(servers), node_bytes_(node_bytes) {}
 
   // A node on `near`'s server, unless that server is clearly fuller than the emptiest (design section 5), or full.
-  // Exhausted when all are full. Counts its control messages in `wire`.
-  Task<Result<RemotePtr>> AllocateNode(Scheduler& scheduler, ServerId near, WireCounts& wire);
+  // Exhausted when all are full. Counts its control messages in `wire`. `lost` is set to a server whose queue pair, or
+  // lease, failed.
+  Task<Result<RemotePtr>> AllocateNode(Scheduler& scheduler, ServerId near, WireCounts& wire,
+                                       std::optional<ServerId>& lost);
   // A block for a value of `length` bytes, on the server least used by this compute server.
-  Task<Result<BlockPtr>> AllocateBlock(Scheduler& scheduler, uint32_t length, WireCounts& wire);
+  Task<Result<BlockPtr>> AllocateBlock(Scheduler& scheduler, uint32_t length, WireCounts& wire,
+                                       std::optional<ServerId>& lost);
   // Takes back a node that was never reachable. Ignores one that was allocated under an earlier lease.
   void ReturnNode(RemotePtr node);
   // Takes back a block that no entry refers to any more.
@@ -89,7 +92,7 @@ class RemoteAllocator {
   std::optional<uint64_t> Cut(ServerId server, control::ExtentKind kind, uint64_t bytes);
   Task<Result<uint64_t>> Allocate(Scheduler& scheduler, std::optional<ServerId> near,
                                   control::ExtentKind kind, uint64_t bytes, WireCounts& wire,
-                                  ServerId& chosen);
+                                  ServerId& chosen, std::optional<ServerId>& lost);
   bool StartRefill(ServerId server, Clock::time_point now);
   Task<Status> Refill(Scheduler& scheduler, ServerId server, control::ExtentKind kind,
                       uint64_t bytes, WireCounts& wire);

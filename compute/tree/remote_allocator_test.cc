@@ -15,10 +15,10 @@ constexpr ServerId kServer{0};
 class RemoteAllocatorTest : public ::testing::Test {
  protected:
   RemotePtr Node() {
-    return scheduler().Run(allocator().AllocateNode(scheduler(), kServer, wire_)).value();
+    return scheduler().Run(allocator().AllocateNode(scheduler(), kServer, wire_, lost_)).value();
   }
   BlockPtr Block() {
-    return scheduler().Run(allocator().AllocateBlock(scheduler(), 100, wire_)).value();
+    return scheduler().Run(allocator().AllocateBlock(scheduler(), 100, wire_, lost_)).value();
   }
   RemoteAllocator& allocator() { return client_.shared().allocator; }
   Scheduler& scheduler() { return session_->tree().scheduler(); }
@@ -29,6 +29,7 @@ class RemoteAllocatorTest : public ::testing::Test {
   TestClient client_{cluster_};
   std::unique_ptr<OpenSession> session_ = client_.NewSession();
   WireCounts wire_;
+  std::optional<ServerId> lost_;
 };
 
 TEST_F(RemoteAllocatorTest, ANewLeaseForgetsTheMemoryOfTheOldOne) {

@@ -12,6 +12,7 @@
 // Thread-safety: a Tree belongs to its session's thread; what sessions share is in TreeShared.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <bitset>
 #include <chrono>
@@ -27,6 +28,7 @@
 #include "common/status.h"
 #include "common/task.h"
 #include "compute/cache/node_cache.h"
+#include "compute/lock/lease_status.h"
 #include "compute/lock/lock_table.h"
 #include "compute/tree/leaf_editor.h"
 #include "compute/tree/remote_allocator.h"
@@ -61,10 +63,12 @@ struct TreeShared {
   const StoreParameters parameters;
   const LeafGeometry geometry;
   const TreeOptions options;
-  std::atomic<uint64_t> seeds;  // each tree takes one
+  std::atomic<uint64_t> seeds;        // each tree takes one
+  std::atomic<uint32_t> tickets = 0;  // of locks, without hierarchical locks
   Servers servers;
   NodeCache cache;
   LockTable locks;
+  LeaseStatus leases;
   RemoteAllocator allocator;
   // Makes a memory server known that joined after the store was opened. May block for up to the connection
   // time-out. Called by any session's thread.
@@ -124,6 +128,22 @@ class Tree {
     OperationClass kind = OperationClass::kRead;
     // For speed only: gives up where somebody else holds a lock.
     bool is_repair = false;
+    // What went wrong with the fabric: see Recover.
+    uint64_t posted_at = 0;  // Tree::recoveries_ when it last posted
+    uint32_t losses = 0;
+    // The server that an error is about, and posted_at when it was lost.
+    std::optional<ServerId> lost;
+    uint64_t lost_at = 0;
+  };
+
+  // This session's queue pair to a memory server.
+  struct Link {
+    // That it belongs to (rule L4): what was locked under another lease is not this session's any more. Incarnation 0:
+    // not registered yet.
+    Lease lease;
+    uint64_t recovered_at = 0;  // recoveries_ when it was replaced
+    bool is_busy = false;       // being replaced, or registered
+    Scheduler::Clock::time_point failed_at{};
   };
 
   // A node's lock: while its turn is waited for, while it is tried, and while it is held.
@@ -134,6 +154,7 @@ class Tree {
     HeldLock held;
     // While somebody else has it.
     LockWord holder;
+    bool holder_is_dead = false;  // fenced: its lock may be taken (rule L6)
     uint32_t tries = 0;
     Scheduler::Clock::time_point since;
   };
@@ -152,6 +173,7 @@ class Tree {
   // -- verbs (tree_wire.cc)
   auto Execute(Operation& operation, Batch& batch) {
     Account(operation, batch);
+    operation.posted_at = recoveries_;
     ++operation.wire.round_trips;
     return scheduler_.endpoint().Execute(batch);
   }
@@ -159,6 +181,7 @@ class Tree {
     for (const Batch* batch : batches) {
       if (batch != nullptr) Account(operation, *batch);
     }
+    operation.posted_at = recoveries_;
     ++operation.wire.round_trips;
     return scheduler_.endpoint().ExecuteAll(batches);
   }
@@ -169,12 +192,55 @@ class Tree {
     return scheduler_.endpoint().buffers().Allocate(bytes);
   }
   // The error of a batch that wrote nothing which matters.
-  static Error Unreachable(const Batch& batch);
+  static Error Unreachable(Operation& operation, const Batch& batch);
   // InvalidArgument for keys and values that the store cannot hold.
   Status CheckKey(KeyView key) const;
   // Corruption for a pointer outside the servers' memory. Gets to know the server of the first pointer to it.
   Status CheckPointer(RemotePtr pointer, uint64_t bytes);
   Status AttachTo(ServerId server);
+
+  // -- lost queue pairs (tree_recover.cc)
+  // Sees to it that the queue pair to `server`, on which something of `operation` has just failed, is replaced, and the
+  // old one destroyed (rule U1). NodeUnreachable if that cannot be done, or has been done too often.
+  Task<Status> Recover(Operation& operation, ServerId server);
+  Task<Status> ReplaceQueuePair(ServerId server);
+  // Sees to it that the lease is known that the queue pair to `server` belongs to.
+  Task<Status> Register(Operation& operation, ServerId server);
+  // Whether the operation, which wrote nothing and failed with `error`, is to be done again.
+  Task<bool> ShouldRetry(Operation& operation, const Error& error);
+  const Lease& LeaseWith(ServerId server) const { return links_[ToInteger(server)].lease; }
+  // Memory of any server; a server that was lost is noted in `operation`.
+  Task<Result<RemotePtr>> AllocateNode(Operation& operation, ServerId near);
+  Task<Result<BlockPtr>> AllocateBlock(Operation& operation, uint32_t length);
+  static void NoteLoss(Operation& operation, ServerId server) {
+    operation.lost = server;
+    operation.lost_at = operation.posted_at;
+  }
+  // Executes READs under a lock, on whatever queue pair of the lock's epoch. Fenced: there is none any more.
+  Task<Status> ExecuteHeld(Operation& operation, const NodeLock& lock, Batch& reads);
+  // Executes the WRITE of a node that nothing leads to yet.
+  Task<Status> WriteUnseen(Operation& operation, ServerId server, const Verb& write);
+  // The lock word as it is now.
+  Task<Result<uint64_t>> ReadLockWord(Operation& operation, const NodeLock& lock,
+                                      LocalAddress word_at);
+  // What a commit is to be known by: the version that it gave a node, where that changed its structure.
+  struct NewVersion {
+    RemotePtr node;
+    uint32_t level = 0;
+    NodeVersion version{0};
+  };
+  // After a batch that wrote under the lock `held`, and then perhaps released it, has ended in an unknown way (rule
+  // U2). True: it was applied, to the end. False: it is to be posted again. MaybeApplied otherwise.
+  enum class AndThen : uint8_t { kUnlock, kKeep };
+  Task<Result<bool>> Settle(Operation& operation, NodeLock& lock, const HeldLock& held,
+                            AndThen and_then, const std::optional<NewVersion>& changed,
+                            LocalAddress word_at);
+  Task<Result<bool>> HasVersion(Operation& operation, const NodeLock& lock,
+                                const NewVersion& changed);
+  // The same for a CAS that released it. Fenced: the lock is not this compute server's any more.
+  Task<Status> SettleUnlock(Operation& operation, NodeLock& lock, const HeldLock& held,
+                            LocalAddress word_at);
+
   // Executes the verbs of `batch` in their order: in one round trip, or one by one without command combining.
   Task<void> ExecuteInOrder(Operation& operation, Batch& batch);
   Task<void> Pause(uint32_t attempt);
@@ -226,20 +292,22 @@ class Tree {
   void LearnRoundTrip(std::chrono::nanoseconds took);
   // `word_at` is memory that was there before the lock was taken, so that no failed allocation leaves a lock behind.
   Task<Status> Unlock(Operation& operation, NodeLock& lock, LocalAddress word_at);
-  // Executes `batch`, whose WRITEs are ordered, and then unlocks or, with kHandOver, keeps the lock.
-  enum class AndThen : uint8_t { kUnlock, kKeep };
+  // Executes `batch`, whose WRITEs are ordered, and then unlocks or keeps the lock. `changed`, where it changes the
+  // structure. MaybeApplied when that cannot be known; other errors: nothing was written.
   Task<Status> Commit(Operation& operation, NodeLock& lock, Batch& batch, LocalAddress word_at,
-                      AndThen and_then);
+                      AndThen and_then, const std::optional<NewVersion>& changed = {});
   // The turn, and the lock that is kept, go to `next`.
   void HandOver(NodeLock& lock, LockTable::Waiter& next);
   // Who may get the lock without releasing it, if anybody.
   LockTable::Waiter* NextFor(NodeLock& lock);
   // Fenced, if the lock was taken under another lease than the one whose queue pair would be used now (rule L4).
-  Status CheckEpoch(const NodeLock& lock) const;
+  Status CheckEpoch(Operation& operation, const NodeLock& lock, const HeldLock& held) const;
   static Status CheckReleased(uint64_t found, const NodeLock& lock, const HeldLock& held);
-  // The status of verbs that wrote and, if `released` was held, unlocked with the last of them.
-  static Status CommitStatus(ServerId server, std::span<const Verb> verbs, const NodeLock& lock,
-                             const HeldLock& released);
+  // What this compute server would write into the lock's word now.
+  LockWord WordFor(const NodeLock& lock);
+  Task<Status> FindOut(Operation& operation, NodeLock& lock, LockWord word, LocalAddress word_at);
+  // A lock that was handed over under a lease that has ended is not held.
+  Task<Status> CheckHandedOver(Operation& operation, NodeLock& lock);
 
   // -- locked leaves (tree_lock_leaf.cc)
   // The leaf for `write`, locked, with the write's home group known. False: somebody else did the write, which is
@@ -288,9 +356,12 @@ class Tree {
   // Rewrites the locked leaf with `write` done: in place if it then fits, else by a split. Unlocks in any case.
   Task<Status> RewriteLeaf(Operation& operation, LockedLeaf& locked, LeafWrite& write, bool& done);
   Task<Status> CommitSplit(Operation& operation, LockedLeaf& locked, RemotePtr sibling,
-                           LocalAddress left, LocalAddress right, LockedParent& parent);
+                           LocalAddress left, LocalAddress right, const NewVersion& changed,
+                           LockedParent& parent);
+  Task<Status> CommitAgain(Operation& operation, LockedLeaf& locked, const HeldLock& held,
+                           const Batch& batch, size_t writes, const NewVersion& changed);
   // Prepares `parent` for its lock to be tried with the commit of `locked`. False if that is not possible.
-  bool CanFuse(const LockedLeaf& locked, LockedParent& parent);
+  Task<bool> CanFuse(Operation& operation, const LockedLeaf& locked, LockedParent& parent);
 
   // -- parents (tree_parent.cc)
   // Adds the downlink {separator, child} at `level`, if it is missing. `parent` may have been tried already.
@@ -342,6 +413,8 @@ class Tree {
   NodeCache::Reader reader_;
   Counters counters_;
   std::bitset<Servers::kMaxServers> attached_;  // servers that this session's endpoint reaches
+  std::array<Link, Servers::kMaxServers> links_{};
+  uint64_t recoveries_ = 0;  // queue pairs replaced
   uint64_t random_;
   uint64_t round_trip_ns_ = 1000;  // about what a contended try at a lock takes
   size_t repairs_ = 0;

@@ -26,7 +26,7 @@ Task<Result<RootWord>> Tree::ReadRoot(Operation& operation) {
   InlineBatch<1> batch(ServerId{0});
   batch.Add(Verb::FetchAdd(Space::kRegion, kRootWordOffset, 0, buffer.value().address()));
   co_await Execute(operation, batch);
-  if (batch.status() != VerbStatus::kSuccess) co_return Unreachable(batch);
+  if (batch.status() != VerbStatus::kSuccess) co_return Unreachable(operation, batch);
   const RootWord root = RootWord::FromWord(batch.verbs()[0].old_value());
   shared_.cache.SetRoot(root);
   co_return root;
@@ -127,7 +127,7 @@ Task<Status> Tree::ReadNode(Operation& operation, RemotePtr pointer, LocalAddres
       InlineBatch<1> batch(pointer.server());
       batch.Add(Verb::Read(pointer.offset(), bytes, into));
       co_await Execute(operation, batch);
-      if (batch.status() != VerbStatus::kSuccess) co_return Unreachable(batch);
+      if (batch.status() != VerbStatus::kSuccess) co_return Unreachable(operation, batch);
     }
     if (accept(std::span<const std::byte>(into.data, bytes))) co_return Ok();
     ++counters_.rereads;

@@ -11,6 +11,8 @@ namespace {
 
 // A repair finds a lock taken so many times before it gives up.
 constexpr uint32_t kRepairPatience = 3;
+// So often a lock is found taken before its holder may be dead.
+constexpr uint32_t kTriesBeforeAsking = 8;
 // A try at a lock comes at most so many round trips after the one before it, whatever the contention: who holds it
 // leaves it free for about one, each time.
 constexpr uint64_t kLongestWait = 16;
@@ -40,63 +42,102 @@ Task<LockTable::Answer> Tree::TakeTurn(NodeLock& lock, LockTable::Wish* wish) {
   co_return waiter.answer;
 }
 
+// With hierarchical locks this compute server has one turn at the lock, so that its own word is that of whoever has the
+// turn. Without, several coroutines may contend: each tells its own word by a ticket (rule U2).
+LockWord Tree::WordFor(const NodeLock& lock) {
+  const LockWord word(LeaseWith(lock.place.server), lock.node);
+  if (shared_.options.techniques.hierarchical_locks) return word;
+  constexpr uint64_t kTicket = (uint64_t{1} << 24) - 1;
+  const uint64_t ticket = shared_.tickets.fetch_add(1, std::memory_order_relaxed) & kTicket;
+  return LockWord::FromWord((word.word() & ~kTicket) | ticket);
+}
+
+Task<Status> Tree::CheckHandedOver(Operation& operation, NodeLock& lock) {
+  const ServerId server = lock.place.server;
+  BOOST_OUTCOME_CO_TRYV(co_await Register(operation, server));
+  if (!lock.held || lock.held.word.lease() == LeaseWith(server)) co_return Ok();
+  // This session's queue pair may be one of an earlier lease, which it has not noticed.
+  operation.posted_at = recoveries_;
+  BOOST_OUTCOME_CO_TRYV(co_await Recover(operation, server));
+  if (lock.held.word.lease() != LeaseWith(server)) lock.held = {};
+  co_return Ok();
+}
+
 // 1 RT, and none when the lock is held and there is nothing to read.
 Task<Result<bool>> Tree::TryLock(Operation& operation, NodeLock& lock, std::span<const Verb> reads,
                                  LocalAddress word_at, Batch* alongside) {
   const ServerId server = lock.place.server;
   const bool combined = shared_.options.techniques.combine_commands;
-  const bool takes = !lock.held;
-  const LockWord word(shared_.servers.Find(server)->lease, lock.node);
-  const Scheduler::Clock::time_point start =
-      lock.tries != 0 ? scheduler_.Now() : Scheduler::Clock::time_point();
-  if (!takes) {
-    BOOST_OUTCOME_CO_TRYV(CheckEpoch(lock));
-  }
-  if (alongside != nullptr && !combined) {
-    co_await ExecuteInOrder(operation, *alongside);
-  }
-  InlineBatch<kMaxReads + 1> batch(server);
-  if (takes) {
-    batch.Add(Verb::CompareSwap(Space::kLockTable, lock.place.slot, 0, word.word(), word_at));
-    if (!combined) {
-      co_await Execute(operation, batch);
+  for (;;) {
+    BOOST_OUTCOME_CO_TRYV(co_await CheckHandedOver(operation, lock));
+    const bool takes = !lock.held;
+    const LockWord word = WordFor(lock);
+    const uint64_t expected = lock.holder_is_dead ? lock.holder.word() : 0;
+    const Scheduler::Clock::time_point start =
+        lock.tries != 0 ? scheduler_.Now() : Scheduler::Clock::time_point();
+    InlineBatch<kMaxReads + 1> batch(server);
+    if (takes) {
+      batch.Add(
+          Verb::CompareSwap(Space::kLockTable, lock.place.slot, expected, word.word(), word_at));
     }
-  }
-  const bool lost = !combined && takes &&
-                    (batch.status() != VerbStatus::kSuccess || batch.verbs()[0].old_value() != 0);
-  if (!lost) {
     // Atomic before READ (O3): with the lock taken, what comes back is current.
-    InlineBatch<kMaxReads> alone(server);
-    Batch& list = combined ? static_cast<Batch&>(batch) : alone;
-    for (const Verb& read : reads) list.Add(read);
+    for (const Verb& read : reads) batch.Add(read);
     if (combined) {
       Batch* const batches[] = {alongside, &batch};
       if (alongside != nullptr || !batch.empty()) co_await ExecuteAll(operation, batches);
-    } else if (!alone.empty()) {
-      co_await ExecuteInOrder(operation, alone);
-    }
-    if (list.status() != VerbStatus::kSuccess) co_return Unreachable(list);
-  }
-  if (batch.status() != VerbStatus::kSuccess) co_return Unreachable(batch);
-  if (takes) {
-    if (lock.tries != 0) LearnRoundTrip(scheduler_.Now() - start);
-    const uint64_t found = batch.verbs()[0].old_value();
-    if (found == 0) {
-      lock.held = {word, 0};
-      ++counters_.locks.acquired;
     } else {
-      // The READs came before the lock was ours: discarded (rule R4).
-      lock.holder = LockWord::FromWord(found);
+      if (alongside != nullptr) co_await ExecuteInOrder(operation, *alongside);
+      co_await ExecuteInOrder(operation, batch);
+    }
+    if (takes && batch.verbs()[0].status == VerbStatus::kSuccess) {
+      if (lock.tries != 0) LearnRoundTrip(scheduler_.Now() - start);
+      const uint64_t found = batch.verbs()[0].old_value();
+      if (found == expected) {
+        lock.held = {word, 0};
+        lock.holder_is_dead = false;
+        ++counters_.locks.acquired;
+      } else {
+        lock.holder_is_dead = false;
+        lock.holder = LockWord::FromWord(found);
+      }
+    }
+    if (alongside != nullptr && alongside->status() != VerbStatus::kSuccess) {
+      // The caller's WRITE is not there; do not go on, but do not leave the lock behind either.
+      const Error error = Unreachable(operation, *alongside);
+      const uint64_t posted_at = operation.posted_at;
+      if (takes && batch.verbs()[0].status != VerbStatus::kSuccess) {
+        BOOST_OUTCOME_CO_TRYV(co_await FindOut(operation, lock, word, word_at));
+      }
+      if (lock.held) {
+        BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, lock, word_at));
+      }
+      operation.lost = alongside->server();
+      operation.lost_at = posted_at;
+      co_return error;
+    }
+    alongside = nullptr;
+    // The READs of a CAS that failed are discarded (rule R4).
+    if (batch.status() == VerbStatus::kSuccess) co_return static_cast<bool>(lock.held);
+    if (takes && batch.verbs()[0].status != VerbStatus::kSuccess) {
+      BOOST_OUTCOME_CO_TRYV(co_await FindOut(operation, lock, word, word_at));
+    } else {
+      BOOST_OUTCOME_CO_TRYV(co_await Recover(operation, server));
+      if (!lock.held) co_return false;
     }
   }
-  if (alongside != nullptr && alongside->status() != VerbStatus::kSuccess) {
-    // The caller's WRITE is not there; do not go on, but do not leave the lock behind either.
-    if (lock.held) {
-      BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, lock, word_at));
-    }
-    co_return Unreachable(*alongside);
+}
+
+// After a CAS that would have written `word` has ended in an unknown way: is the lock held?
+Task<Status> Tree::FindOut(Operation& operation, NodeLock& lock, LockWord word,
+                           LocalAddress word_at) {
+  BOOST_OUTCOME_CO_TRYV(co_await Recover(operation, lock.place.server));
+  const Result<uint64_t> found = co_await ReadLockWord(operation, lock, word_at);
+  if (!found) co_return found.error();
+  if (found.value() == word.word() && word.lease() == LeaseWith(lock.place.server)) {
+    lock.held = {word, 0};
+    ++counters_.locks.acquired;
   }
-  co_return static_cast<bool>(lock.held);
+  co_return Ok();
 }
 
 void Tree::LearnRoundTrip(std::chrono::nanoseconds took) {
@@ -123,6 +164,13 @@ Task<Status> Tree::BackOff(const Operation& operation, NodeLock& lock) {
             std::to_string(static_cast<uint16_t>(lease.compute)) + " (incarnation " +
             std::to_string(lease.incarnation) + ") for " + std::to_string(bound.count()) + " ms");
   }
+  // A dead compute server's lock is taken from it, once its memory server has fenced it (rule L6).
+  if (tries >= kTriesBeforeAsking) {
+    const Result<bool> has_ended =
+        co_await shared_.leases.AskWhetherEnded(scheduler_, lock.place.server, lock.holder.lease());
+    lock.holder_is_dead = has_ended && has_ended.value();
+    if (lock.holder_is_dead) co_return Ok();
+  }
   if (!shared_.options.techniques.hierarchical_locks) co_return Ok();  // The naive design spins.
   // Between half and all of 1, 2, 4, ... 16 round trips, so that those who wait do not come back together.
   const uint64_t most =
@@ -131,21 +179,23 @@ Task<Status> Tree::BackOff(const Operation& operation, NodeLock& lock) {
   co_return Ok();
 }
 
-Status Tree::CheckEpoch(const NodeLock& lock) const {
-  const Lease lease = shared_.servers.Find(lock.place.server)->lease;
-  if (lock.held.word.lease() == lease) return Ok();
+Status Tree::CheckEpoch(Operation& operation, const NodeLock& lock, const HeldLock& held) const {
+  if (held.word.lease() == LeaseWith(lock.place.server)) return Ok();
+  NoteLoss(operation, lock.place.server);
   return MakeError(Code::kFenced, "memory server " + std::to_string(ToInteger(lock.place.server)) +
-                                      " ended the lease under which a lock was held");
+                                      " has ended the lease under which a lock was held");
 }
 
 // 1 RT. Also the verb whose success makes "absent" and "exists" count (rule L5).
 Task<Status> Tree::Unlock(Operation& operation, NodeLock& lock, LocalAddress word_at) {
-  BOOST_OUTCOME_CO_TRYV(CheckEpoch(lock));
   const HeldLock held = std::exchange(lock.held, {});
+  BOOST_OUTCOME_CO_TRYV(CheckEpoch(operation, lock, held));
   InlineBatch<1> batch(lock.place.server);
   batch.Add(Verb::CompareSwap(Space::kLockTable, lock.place.slot, held.word.word(), 0, word_at));
   co_await Execute(operation, batch);
-  if (batch.status() != VerbStatus::kSuccess) co_return Unreachable(batch);
+  if (batch.status() != VerbStatus::kSuccess) {
+    co_return co_await SettleUnlock(operation, lock, held, word_at);
+  }
   co_return CheckReleased(batch.verbs()[0].old_value(), lock, held);
 }
 
@@ -154,41 +204,34 @@ Status Tree::CheckReleased(uint64_t found, const NodeLock& lock, const HeldLock&
   if (found == held.word.word()) return Ok();
   return MakeError(Code::kFenced, "memory server " + std::to_string(ToInteger(lock.place.server)) +
                                       " has given this compute server's lock to another (" +
-                                      std::to_string(found) +
-                                      "): its lease has ended; open the store again");
+                                      std::to_string(found) + ")");
 }
 
 // 1 RT. One queue pair: WRITE before WRITE before atomic (O1, O2), so that whoever has the lock next, and every
-// reader, sees the batch's WRITEs in their order (rule W1). A WRITE is at most one MTU (rule W2).
+// reader, sees the batch's WRITEs in their order (rule W1). A WRITE is at most one MTU (rule W2). What did not succeed
+// may have been applied; that goes for kFlushed too, when what failed before it on the queue pair was another
+// operation's verb and ended as kUnknown (E3).
 Task<Status> Tree::Commit(Operation& operation, NodeLock& lock, Batch& batch, LocalAddress word_at,
-                          AndThen and_then) {
-  BOOST_OUTCOME_CO_TRYV(CheckEpoch(lock));
+                          AndThen and_then, const std::optional<NewVersion>& changed) {
+  BOOST_OUTCOME_CO_TRYV(CheckEpoch(operation, lock, lock.held));
   const HeldLock held = lock.held;
   if (and_then == AndThen::kUnlock) {
     batch.Add(Verb::CompareSwap(Space::kLockTable, lock.place.slot, held.word.word(), 0, word_at));
     lock.held = {};
   }
-  co_await ExecuteInOrder(operation, batch);
-  co_return CommitStatus(batch.server(), batch.verbs(), lock,
-                         and_then == AndThen::kUnlock ? held : HeldLock());
-}
-
-// Whatever did not succeed may have been applied. That goes for kFlushed too, when what failed before it on the queue
-// pair was another operation's verb and ended as kUnknown (E3); and for a WRITE that was made while the lock was
-// somebody else's (rule U2).
-Status Tree::CommitStatus(ServerId server, std::span<const Verb> verbs, const NodeLock& lock,
-                          const HeldLock& released) {
-  for (const Verb& verb : verbs) {
-    if (verb.status == VerbStatus::kSuccess) continue;
-    return MakeError(Code::kMaybeApplied, "memory server " + std::to_string(ToInteger(server)) +
-                                              " was lost during the write (" +
-                                              std::string(VerbStatusName(verb.status)) +
-                                              "): read to find out");
+  for (;;) {
+    co_await ExecuteInOrder(operation, batch);
+    if (batch.status() == VerbStatus::kSuccess) {
+      if (and_then == AndThen::kKeep) co_return Ok();
+      // Another's word: the WRITEs were made while the lock was somebody else's.
+      Status released = CheckReleased(batch.verbs().back().old_value(), lock, held);
+      if (!released) released.error().code = Code::kMaybeApplied;
+      co_return released;
+    }
+    const Result<bool> applied = co_await Settle(operation, lock, held, and_then, changed, word_at);
+    if (!applied) co_return applied.error();
+    if (applied.value()) co_return Ok();
   }
-  if (!released) return Ok();
-  Status status = CheckReleased(verbs.back().old_value(), lock, released);
-  if (!status) status.error().code = Code::kMaybeApplied;
-  return status;
 }
 
 LockTable::Waiter* Tree::NextFor(NodeLock& lock) {

@@ -67,7 +67,8 @@ Task<Result<bool>> Tree::LockLeaf(Operation& operation, LeafWrite& write, bool m
         if (alongside != nullptr) {
           // Whoever does this write along with another's needs its block to be there.
           co_await Execute(operation, *alongside);
-          if (alongside->status() != VerbStatus::kSuccess) co_return Unreachable(*alongside);
+          if (alongside->status() != VerbStatus::kSuccess)
+            co_return Unreachable(operation, *alongside);
           alongside = nullptr;
         }
         write.node = leaf;
@@ -185,15 +186,18 @@ Task<Result<RemotePtr>> Tree::UnlockForSibling(Operation& operation, LockedLeaf&
   const NodeVersion version = locked.unit(unit).version();
   const uint32_t trailer_at = LockedBuffers::kImage + geometry.trailer_offset();
   NodeLock& lock = locked.lock;
-  BOOST_OUTCOME_CO_TRYV(CheckEpoch(lock));
+  const LocalAddress word_at = locked.buffers.address(LockedBuffers::kUnlockWord);
   const HeldLock held = std::exchange(lock.held, {});
+  BOOST_OUTCOME_CO_TRYV(CheckEpoch(operation, lock, held));
   InlineBatch<2> batch(leaf.server());
   batch.Add(Verb::Read(leaf.offset() + geometry.trailer_offset(), kTrailerBytes,
                        locked.buffers.address(trailer_at)));
-  batch.Add(Verb::CompareSwap(Space::kLockTable, lock.place.slot, held.word.word(), 0,
-                              locked.buffers.address(LockedBuffers::kUnlockWord)));
+  batch.Add(Verb::CompareSwap(Space::kLockTable, lock.place.slot, held.word.word(), 0, word_at));
   co_await ExecuteInOrder(operation, batch);
-  if (batch.status() != VerbStatus::kSuccess) co_return Unreachable(batch);
+  if (batch.status() != VerbStatus::kSuccess) {
+    BOOST_OUTCOME_CO_TRYV(co_await SettleUnlock(operation, lock, held, word_at));
+    co_return RemotePtr();
+  }
   BOOST_OUTCOME_CO_TRYV(CheckReleased(batch.verbs().back().old_value(), lock, held));
   const std::optional<TrailerView> trailer =
       TrailerView::Parse({locked.buffers.data() + trailer_at, kTrailerBytes}, leaf, geometry);
@@ -222,9 +226,7 @@ bool Tree::AcceptTrailer(LockedLeaf& locked) const {
 Task<Status> Tree::ReadOverflow(Operation& operation, LockedLeaf& locked) {
   InlineBatch<1> batch(locked.leaf().server());
   batch.Add(ReadUnitVerb(locked, shared_.geometry.overflow_unit()));
-  BOOST_OUTCOME_CO_TRYV(CheckEpoch(locked.lock));
-  co_await Execute(operation, batch);
-  if (batch.status() != VerbStatus::kSuccess) co_return Unreachable(batch);
+  BOOST_OUTCOME_CO_TRYV(co_await ExecuteHeld(operation, locked.lock, batch));
   if (locked.editor->Accept(shared_.geometry.overflow_unit())) co_return Ok();
   co_return CorruptNode(locked.leaf(), "an overflow group that fails its checksum under the lock");
 }
@@ -236,9 +238,7 @@ Task<Status> Tree::ReadRest(Operation& operation, LockedLeaf& locked) {
   InlineBatch<1> batch(leaf.server());
   batch.Add(Verb::Read(leaf.offset(), geometry.node_bytes(),
                        locked.buffers.address(LockedBuffers::kImage)));
-  BOOST_OUTCOME_CO_TRYV(CheckEpoch(locked.lock));
-  co_await Execute(operation, batch);
-  if (batch.status() != VerbStatus::kSuccess) co_return Unreachable(batch);
+  BOOST_OUTCOME_CO_TRYV(co_await ExecuteHeld(operation, locked.lock, batch));
   bool whole = true;
   for (uint32_t unit = 0; unit < geometry.units(); ++unit) {
     whole = locked.editor->Accept(unit) && whole;

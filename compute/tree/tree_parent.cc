@@ -83,8 +83,7 @@ Task<Status> Tree::InsertIntoParent(Operation& operation, uint32_t level, Key se
     std::optional<InternalNode> right;
     RemotePtr right_pointer;
     if (EncodedBytes(node) > shared_.parameters.node_bytes) {
-      const Result<RemotePtr> allocated =
-          co_await shared_.allocator.AllocateNode(scheduler_, pointer.server(), operation.wire);
+      const Result<RemotePtr> allocated = co_await AllocateNode(operation, pointer.server());
       if (!allocated) {
         BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, parent));
         co_return allocated.error();
@@ -178,7 +177,10 @@ Task<Status> Tree::LockParent(Operation& operation, uint32_t level, const Key& s
         lock.turn = shared_.locks.TryTake(lock.place, scheduler_);
         // Nobody waits for a repair; the next hop tries again.
         if (!lock.turn && operation.is_repair) co_return MakeError(Code::kContended);
-        if (!lock.turn && co_await TakeTurn(lock, nullptr) == LockTable::Answer::kLookUp) continue;
+        if (!lock.turn) {
+          const LockTable::Answer answer = co_await TakeTurn(lock, nullptr);
+          if (answer == LockTable::Answer::kLookUp) continue;
+        }
       }
       std::array<Verb, 2> reads;
       const uint32_t read_count = ParentReads(parent, level, child, reads);
@@ -201,8 +203,9 @@ Task<Status> Tree::LockParent(Operation& operation, uint32_t level, const Key& s
         remote.Add(ReadChild(parent, level, child));
         co_await Execute(operation, remote);
         if (remote.status() != VerbStatus::kSuccess) {
+          const Error error = Unreachable(operation, remote);
           BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, parent));
-          co_return Unreachable(remote);
+          co_return error;
         }
       }
       parent.child_is_there = ChildMatches(parent, level, separator, child);
@@ -250,20 +253,21 @@ Task<Status> Tree::WriteParent(Operation& operation, LockedParent& parent,
     if (right_pointer.server() == pointer.server()) {
       batch.Add(write);
     } else {
-      InlineBatch<1> remote(right_pointer.server());
-      remote.Add(write);
-      co_await Execute(operation, remote);
-      if (remote.status() != VerbStatus::kSuccess) {
+      const Status written = co_await WriteUnseen(operation, right_pointer.server(), write);
+      if (!written) {
         BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, parent));
-        co_return Unreachable(remote);
+        co_return written.error();
       }
     }
   }
   batch.Add(Verb::Write(pointer.offset(), bytes, left_at));
+  // A child put in can be put in again; children cut off belong to others from then on.
+  std::optional<NewVersion> changed;
+  if (right) changed = {pointer, parent.node.level, parent.node.version};
   LockTable::Waiter* next = NextFor(parent.lock);
   const Status committed =
       co_await Commit(operation, parent.lock, batch, buffers.address(LockedBuffers::kUnlockWord),
-                      next != nullptr ? AndThen::kKeep : AndThen::kUnlock);
+                      next != nullptr ? AndThen::kKeep : AndThen::kUnlock, changed);
   if (committed && next != nullptr) HandOver(parent.lock, *next);
   co_return committed;
 }
@@ -275,8 +279,7 @@ Task<Result<bool>> Tree::RaiseRoot(Operation& operation, RootWord old_root, cons
   const uint32_t bytes = shared_.parameters.node_bytes;
   Result<BufferLease> lease = Buffer(bytes + BufferPool::kMinBytes);
   if (!lease) co_return lease.error();
-  const Result<RemotePtr> allocated =
-      co_await shared_.allocator.AllocateNode(scheduler_, ServerId{0}, operation.wire);
+  const Result<RemotePtr> allocated = co_await AllocateNode(operation, ServerId{0});
   if (!allocated) co_return allocated.error();
   const RemotePtr pointer = allocated.value();
   // The old root is the leftmost node of its level: it was the only one.
@@ -289,15 +292,24 @@ Task<Result<bool>> Tree::RaiseRoot(Operation& operation, RootWord old_root, cons
     InlineBatch<1> batch(pointer.server());
     batch.Add(Verb::Write(pointer.offset(), bytes, lease.value().address()));
     co_await Execute(operation, batch);
-    if (batch.status() != VerbStatus::kSuccess) co_return Unreachable(batch);
+    if (batch.status() != VerbStatus::kSuccess) co_return Unreachable(operation, batch);
   }
   const RootWord new_root(pointer, level);
   InlineBatch<1> batch(ServerId{0});
   batch.Add(Verb::CompareSwap(Space::kRegion, kRootWordOffset, old_root.word(), new_root.word(),
                               lease.value().address(bytes)));
   co_await Execute(operation, batch);
-  if (batch.status() != VerbStatus::kSuccess) co_return Unreachable(batch);
-  const uint64_t found = batch.verbs()[0].old_value();
+  uint64_t found = 0;
+  if (batch.status() == VerbStatus::kSuccess) {
+    found = batch.verbs()[0].old_value();
+  } else {
+    BOOST_OUTCOME_CO_TRYV(co_await Recover(operation, ServerId{0}));
+    const Result<RootWord> root = co_await ReadRoot(operation);
+    if (!root) co_return root.error();
+    // If the word is another, this one may have been in between: the node stays.
+    if (root.value() != new_root) co_return false;
+    found = old_root.word();
+  }
   if (found != old_root.word()) {
     shared_.allocator.ReturnNode(pointer);
     shared_.cache.SetRoot(RootWord::FromWord(found));

@@ -16,6 +16,11 @@ constexpr uint32_t kMaxRereads = 24;
 Task<Result<std::string>> Tree::Get(KeyView key) {
   Operation operation;
   Result<std::string> value = co_await GetIn(operation, key);
+  while (!value) {
+    const bool again = co_await ShouldRetry(operation, value.error());
+    if (!again) break;
+    value = co_await GetIn(operation, key);
+  }
   Finish(operation, OperationClass::kRead, value ? nullptr : &value.error());
   co_return value;
 }
@@ -66,7 +71,7 @@ Task<Result<std::string>> Tree::GetIn(Operation& operation, KeyView key) {
       batch.Add(Verb::Read(leaf.offset(), geometry.node_bytes(), buffers.address()));
     }
     co_await Execute(operation, batch);
-    if (batch.status() != VerbStatus::kSuccess) co_return Unreachable(batch);
+    if (batch.status() != VerbStatus::kSuccess) co_return Unreachable(operation, batch);
 
     const std::optional<GroupView> home = GroupView::Parse(home_bytes, leaf, unit);
     if (home && !home->Admits(key)) {
@@ -95,7 +100,7 @@ Task<Result<std::string>> Tree::GetIn(Operation& operation, KeyView key) {
           batch.Reset(leaf.server());
           batch.Add(read_overflow);
           co_await Execute(operation, batch);
-          if (batch.status() != VerbStatus::kSuccess) co_return Unreachable(batch);
+          if (batch.status() != VerbStatus::kSuccess) co_return Unreachable(operation, batch);
         }
         const std::optional<GroupView> overflow =
             GroupView::Parse(overflow_bytes, leaf, geometry.overflow_unit());
@@ -171,7 +176,7 @@ Task<Result<bool>> Tree::HopRight(Operation& operation, KeyView key, uint32_t un
   batch.Add(Verb::Read(leaf.offset() + geometry.trailer_offset(), kTrailerBytes,
                        buffers.address(UnitBuffers::kTrailer)));
   co_await Execute(operation, batch);
-  if (batch.status() != VerbStatus::kSuccess) co_return Unreachable(batch);
+  if (batch.status() != VerbStatus::kSuccess) co_return Unreachable(operation, batch);
   const std::optional<GroupView> home =
       GroupView::Parse({buffers.data() + UnitBuffers::kHome, geometry.unit_bytes()}, leaf, unit);
   const std::optional<TrailerView> trailer =
@@ -207,7 +212,7 @@ Task<Result<std::optional<std::string>>> Tree::ReadBlock(Operation& operation, B
   InlineBatch<1> batch(block.ptr().server());
   batch.Add(Verb::Read(block.ptr().offset(), bytes, buffer.value().address()));
   co_await Execute(operation, batch);
-  if (batch.status() != VerbStatus::kSuccess) co_return Unreachable(batch);
+  if (batch.status() != VerbStatus::kSuccess) co_return Unreachable(operation, batch);
   const std::optional<std::string_view> value = DecodeBlock(block, {buffer.value().data(), bytes});
   if (!value) co_return std::optional<std::string>();
   co_return std::optional<std::string>(std::string(*value));

@@ -92,15 +92,28 @@ Task<Status> Tree::ScanLeaves(ScanPosition& position, size_t leaves,
       page.trust = Trust::kNothing;
       continue;
     }
+    if (status) break;
+    const bool again = co_await ShouldRetry(operation, status.error());
+    if (again) {
+      attempt = 0;  // A queue pair was lost; how often, is counted there.
+      continue;
+    }
     // Corruption may be a stale path; it has been dropped. What was emitted so far stands.
-    if (status || status.error().code != Code::kCorruption) break;
+    if (status.error().code != Code::kCorruption) break;
     const Result<RootWord> root = co_await ReadRoot(operation);
     if (!root) {
       status = root.error();
       break;
     }
   }
-  if (status && !page.blocks.empty()) status = co_await FillBlocks(operation, page);
+  if (status && !page.blocks.empty()) {
+    status = co_await FillBlocks(operation, page);
+    while (!status) {
+      const bool again = co_await ShouldRetry(operation, status.error());
+      if (!again) break;
+      status = co_await FillBlocks(operation, page);
+    }
+  }
   counters_.of(OperationClass::kScan) += operation.wire;
   co_return status;
 }
@@ -254,7 +267,7 @@ Task<Status> Tree::ReadLeaves(Operation& operation, std::span<const NodeCache::L
   }
   co_await ExecuteAll(operation, batches.all());
   const Batch* failed = batches.FirstFailed();
-  if (failed != nullptr) co_return Unreachable(*failed);
+  if (failed != nullptr) co_return Unreachable(operation, *failed);
   co_return Ok();
 }
 
@@ -305,7 +318,7 @@ Task<Status> Tree::FillBlocks(Operation& operation, ScanPage& page) {
     }
     co_await ExecuteAll(operation, batches.all());
     const Batch* failed = batches.FirstFailed();
-    if (failed != nullptr) co_return Unreachable(*failed);
+    if (failed != nullptr) co_return Unreachable(operation, *failed);
     offset = 0;
     for (size_t i = at; i < at + count; ++i) {
       const auto& [index, block] = page.blocks[i];

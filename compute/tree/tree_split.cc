@@ -76,8 +76,7 @@ Task<Status> Tree::RewriteLeaf(Operation& operation, LockedLeaf& locked, LeafWri
     co_return committed;
   }
 
-  Result<RemotePtr> sibling =
-      co_await shared_.allocator.AllocateNode(scheduler_, leaf.server(), operation.wire);
+  Result<RemotePtr> sibling = co_await AllocateNode(operation, leaf.server());
   if (!sibling) co_return co_await UnlockAfter(operation, locked, sibling.error());
   rewrite.sibling = sibling.value();
   // At the right edge of the tree, what is new goes alone, with the few that overtook it: ascending loads, also
@@ -104,7 +103,8 @@ Task<Status> Tree::RewriteLeaf(Operation& operation, LockedLeaf& locked, LeafWri
   }
   LockedParent parent;
   BOOST_OUTCOME_CO_TRYV(co_await CommitSplit(operation, locked, sibling.value(), images.address(),
-                                             images.address(node_bytes), parent));
+                                             images.address(node_bytes), {leaf, 0, version},
+                                             parent));
   if (!locked.path.parent.is_null()) {
     shared_.cache.InsertChild(locked.path.parent, split->separator, sibling.value(),
                               split->right_hint);
@@ -124,21 +124,24 @@ Task<Status> Tree::RewriteLeaf(Operation& operation, LockedLeaf& locked, LeafWri
 // The parent's lock may be tried in the round trip that commits the leaf, if the parent is known, and its turn can be
 // had without waiting (rule W5). The two locks are not held one for the other: the CASes may take effect in either
 // order, and if the parent's fails, it is waited for with the leaf unlocked.
-bool Tree::CanFuse(const LockedLeaf& locked, LockedParent& parent) {
+Task<bool> Tree::CanFuse(Operation& operation, const LockedLeaf& locked, LockedParent& parent) {
   const Techniques& techniques = shared_.options.techniques;
-  if (!techniques.combine_commands || locked.path.parent.is_null()) return false;
-  if (!AimAt(parent.lock, locked.path.parent) || !AllocateBuffers(parent)) return false;
-  if (parent.lock.place == locked.lock.place) return false;
-  if (!techniques.hierarchical_locks) return true;
+  if (!techniques.combine_commands || locked.path.parent.is_null()) co_return false;
+  if (!AimAt(parent.lock, locked.path.parent) || !AllocateBuffers(parent)) co_return false;
+  if (parent.lock.place == locked.lock.place) co_return false;
+  const Status registered = co_await Register(operation, parent.lock.place.server);
+  if (!registered) co_return false;
+  if (!techniques.hierarchical_locks) co_return true;
   parent.lock.turn = shared_.locks.TryTake(parent.lock.place, scheduler_);
-  return static_cast<bool>(parent.lock.turn);
+  co_return static_cast<bool>(parent.lock.turn);
 }
 
 // 1 RT: one queue pair, WRITE before WRITE before atomic before atomic before READ (O1-O4). 2 RT with a sibling on
 // another server: queue pairs are unordered, so its WRITE is acknowledged before the leaf is posted (rule W1). The
 // leaf's own WRITE, at most one MTU, is what commits (rule W2).
 Task<Status> Tree::CommitSplit(Operation& operation, LockedLeaf& locked, RemotePtr sibling,
-                               LocalAddress left, LocalAddress right, LockedParent& parent) {
+                               LocalAddress left, LocalAddress right, const NewVersion& changed,
+                               LockedParent& parent) {
   const RemotePtr leaf = locked.leaf();
   const uint32_t bytes = shared_.parameters.node_bytes;
   NodeLock& lock = locked.lock;
@@ -147,53 +150,81 @@ Task<Status> Tree::CommitSplit(Operation& operation, LockedLeaf& locked, RemoteP
   if (sibling.server() == leaf.server()) {
     batch.Add(write_sibling);
   } else {
-    InlineBatch<1> remote(sibling.server());
-    remote.Add(write_sibling);
-    co_await Execute(operation, remote);
-    if (remote.status() != VerbStatus::kSuccess) {
-      co_return co_await UnlockAfter(operation, locked, Unreachable(remote));
-    }
+    const Status written = co_await WriteUnseen(operation, sibling.server(), write_sibling);
+    if (!written) co_return co_await UnlockAfter(operation, locked, written.error());
   }
   batch.Add(Verb::Write(leaf.offset(), bytes, left));
-  if (!CanFuse(locked, parent)) {
+  const LocalAddress word_at = locked.buffers.address(LockedBuffers::kUnlockWord);
+  const bool fused = co_await CanFuse(operation, locked, parent);
+  if (!fused) {
     parent = LockedParent();
-    co_return co_await Commit(operation, lock, batch,
-                              locked.buffers.address(LockedBuffers::kUnlockWord), AndThen::kUnlock);
+    co_return co_await Commit(operation, lock, batch, word_at, AndThen::kUnlock, changed);
   }
 
-  BOOST_OUTCOME_CO_TRYV(CheckEpoch(lock));
+  BOOST_OUTCOME_CO_TRYV(CheckEpoch(operation, lock, lock.held));
   const HeldLock held = std::exchange(lock.held, {});
-  batch.Add(Verb::CompareSwap(Space::kLockTable, lock.place.slot, held.word.word(), 0,
-                              locked.buffers.address(LockedBuffers::kUnlockWord)));
-  const size_t committing = batch.verbs().size();
+  const size_t writes = batch.verbs().size();
+  batch.Add(Verb::CompareSwap(Space::kLockTable, lock.place.slot, held.word.word(), 0, word_at));
   InlineBatch<3> elsewhere(parent.lock.node.server());
   Batch& lookup = elsewhere.server() == leaf.server() ? static_cast<Batch&>(batch) : elsewhere;
-  const LockWord word(shared_.servers.Find(parent.lock.place.server)->lease, parent.lock.node);
+  const LockWord word = WordFor(parent.lock);
+  const LocalAddress parent_word_at = parent.buffers.address(LockedBuffers::kLockWord);
   const size_t taking = lookup.verbs().size();
-  lookup.Add(Verb::CompareSwap(Space::kLockTable, parent.lock.place.slot, 0, word.word(),
-                               parent.buffers.address(LockedBuffers::kLockWord)));
+  lookup.Add(
+      Verb::CompareSwap(Space::kLockTable, parent.lock.place.slot, 0, word.word(), parent_word_at));
   std::array<Verb, 2> reads;
   const uint32_t read_count = ParentReads(parent, 1, sibling, reads);
   for (uint32_t i = 0; i < read_count; ++i) lookup.Add(reads[i]);
   Batch* const batches[] = {&batch, &elsewhere};
   co_await ExecuteAll(operation, batches);
 
-  if (lookup.status() == VerbStatus::kSuccess) {
-    parent.is_tried = true;
-    const uint64_t found = lookup.verbs()[taking].old_value();
-    if (found == 0) {
-      parent.lock.held = {word, 0};
-      ++counters_.locks.acquired;
-    } else {
-      parent.lock.holder = LockWord::FromWord(found);
-    }
+  // The leaf first: its turn is kept while it is found out what became of the commit (rule U2).
+  Status committed = Ok();
+  const bool is_known = std::ranges::all_of(batch.verbs().first(writes + 1), [](const Verb& verb) {
+    return verb.status == VerbStatus::kSuccess;
+  });
+  if (is_known) {
+    committed = CheckReleased(batch.verbs()[writes].old_value(), lock, held);
+    if (!committed) committed.error().code = Code::kMaybeApplied;
+  } else {
+    committed = co_await CommitAgain(operation, locked, held, batch, writes, changed);
   }
-  const Status committed =
-      CommitStatus(batch.server(), batch.verbs().first(committing), lock, held);
-  if (!committed && parent.lock.held) {
-    BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, parent));
+  // Then the parent's lock, whose turn is kept likewise.
+  const Verb& taken = lookup.verbs()[taking];
+  if (taken.status != VerbStatus::kSuccess) {
+    const Status found = co_await FindOut(operation, parent.lock, word, parent_word_at);
+    static_cast<void>(found);  // A memory server that is gone.
+  } else if (taken.old_value() == 0) {
+    parent.lock.held = {word, 0};
+    ++counters_.locks.acquired;
+  } else {
+    parent.lock.holder = LockWord::FromWord(taken.old_value());
+  }
+  parent.is_tried = lookup.status() == VerbStatus::kSuccess;
+  if (parent.lock.held && (!committed || !parent.is_tried)) {
+    const Status unlocked = co_await Unlock(operation, parent);
+    if (committed && !unlocked) parent = LockedParent();
   }
   co_return committed;
+}
+
+// What was posted ended in an unknown way: it is settled, and posted again as long as it has to be. Of `batch`, only
+// the first verbs, the `writes`, concern the leaf.
+Task<Status> Tree::CommitAgain(Operation& operation, LockedLeaf& locked, const HeldLock& held,
+                               const Batch& batch, size_t writes, const NewVersion& changed) {
+  NodeLock& lock = locked.lock;
+  const LocalAddress word_at = locked.buffers.address(LockedBuffers::kUnlockWord);
+  const Result<bool> applied =
+      co_await Settle(operation, lock, held, AndThen::kUnlock, changed, word_at);
+  if (!applied) co_return applied.error();
+  if (applied.value()) co_return Ok();
+  lock.held = held;
+  InlineBatch<3> again(batch.server());
+  for (const Verb& verb : batch.verbs().first(writes)) again.Add(verb);
+  Status status = co_await Commit(operation, lock, again, word_at, AndThen::kUnlock, changed);
+  // The lease has ended since: of the first try, nothing is known.
+  if (!status) status.error().code = Code::kMaybeApplied;
+  co_return status;
 }
 
 }  // namespace gossamer

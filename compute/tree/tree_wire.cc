@@ -36,7 +36,8 @@ void Tree::Finish(const Operation& operation, OperationClass kind, const Error* 
   if (answered) ++total.operations;
 }
 
-Error Tree::Unreachable(const Batch& batch) {
+Error Tree::Unreachable(Operation& operation, const Batch& batch) {
+  NoteLoss(operation, batch.server());
   return MakeError(Code::kNodeUnreachable,
                    "memory server " + std::to_string(ToInteger(batch.server())) +
                        " cannot be reached (" + std::string(VerbStatusName(batch.status())) + ")");
@@ -90,12 +91,19 @@ Task<void> Tree::ExecuteInOrder(Operation& operation, Batch& batch) {
     co_await Execute(operation, batch);
     co_return;
   }
+  for (Verb& verb : batch.verbs()) verb.status = VerbStatus::kPending;
   for (Verb& verb : batch.verbs()) {
     InlineBatch<1> single(batch.server());
     single.Add(verb);
     co_await Execute(operation, single);
     verb.status = single.status();
     if (verb.status != VerbStatus::kSuccess) co_return;
+    // Nothing is read under a lock that could not be taken.
+    const bool lost = verb.opcode == Opcode::kCompareSwap && verb.old_value() != verb.compare;
+    if (lost) {
+      for (Verb& skipped : batch.verbs()) skipped.status = VerbStatus::kSuccess;
+      co_return;
+    }
   }
 }
 

@@ -19,6 +19,11 @@ Task<Status> Tree::Write(WriteMode mode, KeyView key, std::string_view value) {
                    : mode == WriteMode::kInsert ? OperationClass::kInsert
                                                 : OperationClass::kUpdate;
   Status status = co_await WriteIn(operation, mode, key, value);
+  while (!status) {
+    const bool again = co_await ShouldRetry(operation, status.error());
+    if (!again) break;
+    status = co_await WriteIn(operation, mode, key, value);
+  }
   Finish(operation, operation.kind, status ? nullptr : &status.error());
   co_return status;
 }
@@ -51,8 +56,7 @@ Task<Status> Tree::WriteIn(Operation& operation, WriteMode mode, KeyView key,
     Result<BufferLease> buffer = Buffer(BlockReadBytes(length));
     if (!buffer) co_return buffer.error();
     block_bytes = std::move(buffer.value());
-    const Result<BlockPtr> pointer =
-        co_await shared_.allocator.AllocateBlock(scheduler_, length, operation.wire);
+    const Result<BlockPtr> pointer = co_await AllocateBlock(operation, length);
     if (!pointer) co_return pointer.error();
     block = EncodeBlock(pointer.value(), value, block_bytes.data());
     block_batch.Reset(pointer.value().server());

@@ -59,6 +59,22 @@ size_t FaultyEndpoint::Poll() {
   return completed;
 }
 
+// What was applied of the old queue pair has ended when this returns (rule U1).
+Status FaultyEndpoint::Reconnect(ServerId server) {
+  if (broken_.contains(server) && !plan_.can_reconnect) {
+    return MakeError(Code::kNodeUnreachable, "the plan lets nobody reconnect");
+  }
+  const auto on_its_way = [](const std::unique_ptr<Single>& single) {
+    return single->posted && single->done.remaining != 0;
+  };
+  for (const std::unique_ptr<Flight>& flight : flights_) {
+    while (std::ranges::any_of(flight->singles, on_its_way)) below_->Poll();
+  }
+  broken_.erase(server);
+  plan_.break_at = FaultPlan::kNever;
+  return Ok();
+}
+
 // False: a verb of the flight has not started yet.
 bool FaultyEndpoint::TryStart(Flight& flight) {
   for (const std::unique_ptr<Single>& single : flight.singles) {

@@ -40,6 +40,8 @@ struct FaultPlan {
   uint64_t break_at = kNever;
   uint64_t applied = 0;
   VerbStatus behind = VerbStatus::kFlushed;
+  // Whether the server can be reached again after that.
+  bool can_reconnect = false;
 
   // What happened.
   uint64_t verbs = 0;
@@ -79,7 +81,7 @@ class FaultyEndpoint final : public Endpoint {
   size_t Poll() override;
 
   Status Attach(ServerId server) override { return below_->Attach(server); }
-  Status Reconnect(ServerId server) override { return below_->Reconnect(server); }
+  Status Reconnect(ServerId server) override;
   bool IsAttached(ServerId server) const override { return below_->IsAttached(server); }
   const Limits& limits() const override { return below_->limits(); }
   BufferPool& buffers() override { return below_->buffers(); }

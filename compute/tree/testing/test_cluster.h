@@ -73,6 +73,7 @@ class TestClient {
   RemotePtr LeafOf(KeyView key);
   std::vector<std::byte> LeafBytes(RemotePtr leaf);
   uint64_t LockSlot(RemotePtr node);
+  Lease LeaseWith(ServerId server) const { return shared_->servers.Find(server)->lease; }
 
  private:
   VerbStatus Run(Batch& batch);

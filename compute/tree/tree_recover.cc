@@ -1,0 +1,212 @@
+// What to do about lost queue pairs: replace them, and find out what became of what was posted.
+//
+// Nothing is decided before the memory server has confirmed that the old queue pair is destroyed: until then late
+// packets may land (rule U1). Then the lock word tells (rule U2), as long as this compute server's lease is the same:
+// the turn at a lock is kept meanwhile, so that a word of our own is that of the operation that asks. (Without
+// hierarchical locks each word has a ticket, for the same reason.)
+#include <string>
+
+#include "compute/tree/registration.h"
+#include "compute/tree/tree.h"
+
+namespace gossamer {
+namespace {
+
+// How often one operation survives the loss of a queue pair, and how often a lease that ends while it is registered.
+constexpr uint32_t kMaxLosses = 16;
+constexpr uint32_t kMaxRegistrations = 64;
+// How often those look who wait for another coroutine of the session to replace the queue pair.
+constexpr std::chrono::microseconds kLookAgain{10};
+// A server that could not be reached is not tried again for so long: to try blocks the session.
+constexpr std::chrono::milliseconds kTryAgain{500};
+
+Error Gone(ServerId server) {
+  return MakeError(Code::kNodeUnreachable,
+                   "memory server " + std::to_string(ToInteger(server)) + " cannot be reached");
+}
+
+}  // namespace
+
+Task<Status> Tree::Recover(Operation& operation, ServerId server) {
+  NoteLoss(operation, server);
+  if (++operation.losses > kMaxLosses) co_return Gone(server);
+  Link& link = links_[ToInteger(server)];
+  while (link.is_busy) co_await scheduler_.SleepFor(kLookAgain);
+  if (link.recovered_at > operation.posted_at) co_return Ok();  // Another coroutine saw to it.
+  if (scheduler_.Now() - link.failed_at < kTryAgain) co_return Gone(server);
+  link.is_busy = true;
+  const Status replaced = co_await ReplaceQueuePair(server);
+  link.is_busy = false;
+  if (!replaced) link.failed_at = scheduler_.Now();
+  co_return replaced;
+}
+
+Task<Status> Tree::ReplaceQueuePair(ServerId server) {
+  Link& link = links_[ToInteger(server)];
+  for (uint32_t attempt = 0; attempt < kMaxRegistrations; ++attempt) {
+    BOOST_OUTCOME_CO_TRYV(scheduler_.endpoint().Reconnect(server));
+    link.lease = {};
+    link.recovered_at = ++recoveries_;
+    const Result<Registration> registered = co_await RegisterOver(scheduler_.endpoint(), server);
+    if (registered) {
+      link.lease = registered.value().lease;
+      // Another lease than the one before: memory that was granted under that is not ours any more (rule U4).
+      shared_.allocator.Abandon(server, link.lease);
+      co_return Ok();
+    }
+    // Fenced: the lease before is just being ended. Unreachable: this queue pair has been lost as well.
+    const Code code = registered.error().code;
+    if (code != Code::kFenced && code != Code::kNodeUnreachable) co_return registered.error();
+    co_await Pause(attempt + 1);
+  }
+  co_return Gone(server);
+}
+
+Task<Status> Tree::Register(Operation& operation, ServerId server) {
+  Link& link = links_[ToInteger(server)];
+  while (link.is_busy) co_await scheduler_.SleepFor(kLookAgain);
+  if (link.lease.incarnation != 0) co_return Ok();
+  link.is_busy = true;
+  ++operation.wire.sends;
+  ++operation.wire.round_trips;
+  operation.posted_at = recoveries_;
+  const Result<Registration> registered = co_await RegisterOver(scheduler_.endpoint(), server);
+  if (registered) link.lease = registered.value().lease;
+  link.is_busy = false;
+  if (registered) co_return Ok();
+  co_return co_await Recover(operation, server);
+}
+
+Task<bool> Tree::ShouldRetry(Operation& operation, const Error& error) {
+  const bool is_loss = error.code == Code::kNodeUnreachable || error.code == Code::kFenced;
+  const std::optional<ServerId> lost = std::exchange(operation.lost, std::nullopt);
+  if (!is_loss || !lost) co_return false;
+  operation.posted_at = operation.lost_at;
+  const Status recovered = co_await Recover(operation, *lost);
+  co_return recovered.has_value();
+}
+
+Task<Result<RemotePtr>> Tree::AllocateNode(Operation& operation, ServerId near) {
+  operation.posted_at = recoveries_;
+  std::optional<ServerId> lost;
+  const Result<RemotePtr> node =
+      co_await shared_.allocator.AllocateNode(scheduler_, near, operation.wire, lost);
+  if (lost) NoteLoss(operation, *lost);
+  co_return node;
+}
+
+Task<Result<BlockPtr>> Tree::AllocateBlock(Operation& operation, uint32_t length) {
+  operation.posted_at = recoveries_;
+  std::optional<ServerId> lost;
+  const Result<BlockPtr> block =
+      co_await shared_.allocator.AllocateBlock(scheduler_, length, operation.wire, lost);
+  if (lost) NoteLoss(operation, *lost);
+  co_return block;
+}
+
+Task<Status> Tree::ExecuteHeld(Operation& operation, const NodeLock& lock, Batch& reads) {
+  for (;;) {
+    BOOST_OUTCOME_CO_TRYV(CheckEpoch(operation, lock, lock.held));
+    co_await Execute(operation, reads);
+    if (reads.status() == VerbStatus::kSuccess) co_return Ok();
+    BOOST_OUTCOME_CO_TRYV(co_await Recover(operation, reads.server()));
+  }
+}
+
+// Once the old queue pair is destroyed, nothing of the first try can land on what the next one wrote.
+Task<Status> Tree::WriteUnseen(Operation& operation, ServerId server, const Verb& write) {
+  for (;;) {
+    InlineBatch<1> batch(server);
+    batch.Add(write);
+    co_await Execute(operation, batch);
+    if (batch.status() == VerbStatus::kSuccess) co_return Ok();
+    BOOST_OUTCOME_CO_TRYV(co_await Recover(operation, server));
+  }
+}
+
+Task<Result<uint64_t>> Tree::ReadLockWord(Operation& operation, const NodeLock& lock,
+                                          LocalAddress word_at) {
+  for (;;) {
+    InlineBatch<1> batch(lock.place.server);
+    batch.Add(Verb::FetchAdd(Space::kLockTable, lock.place.slot, 0, word_at));
+    co_await Execute(operation, batch);
+    if (batch.status() == VerbStatus::kSuccess) co_return batch.verbs()[0].old_value();
+    BOOST_OUTCOME_CO_TRYV(co_await Recover(operation, lock.place.server));
+  }
+}
+
+Task<Result<bool>> Tree::Settle(Operation& operation, NodeLock& lock, const HeldLock& held,
+                                AndThen and_then, const std::optional<NewVersion>& changed,
+                                LocalAddress word_at) {
+  const auto unsettled = [&](const std::string& why) {
+    return MakeError(Code::kMaybeApplied,
+                     "memory server " + std::to_string(ToInteger(lock.place.server)) +
+                         " was lost during the write: read to find out (" + why + ")");
+  };
+  const Status recovered = co_await Recover(operation, lock.place.server);
+  if (!recovered) co_return unsettled(recovered.error().ToString());
+  const Result<uint64_t> found = co_await ReadLockWord(operation, lock, word_at);
+  if (!found) co_return unsettled(found.error().ToString());
+  // Another lease: the lock may have been taken from us before the batch, or behind it.
+  const Status same = CheckEpoch(operation, lock, held);
+  if (!same) co_return unsettled(same.error().ToString());
+  if (found.value() != held.word.word()) {
+    // Nobody else could release it, and the unlock came last.
+    if (and_then == AndThen::kUnlock) co_return true;
+    co_return unsettled("the lock word is another's");
+  }
+  if (changed) {
+    // The new node is reachable once its WRITE was applied, and the one beside it may have been changed since.
+    lock.held = held;
+    const Result<bool> applied = co_await HasVersion(operation, lock, *changed);
+    if (!applied) co_return unsettled(applied.error().ToString());
+    if (applied.value()) {
+      if (and_then == AndThen::kKeep) co_return true;
+      const Status unlocked = co_await Unlock(operation, lock, word_at);
+      static_cast<void>(unlocked);  // The write stands, whoever has the lock.
+      co_return true;
+    }
+    if (and_then == AndThen::kUnlock) lock.held = {};
+  }
+  co_return false;
+}
+
+// 1 RT, under the lock.
+Task<Result<bool>> Tree::HasVersion(Operation& operation, const NodeLock& lock,
+                                    const NewVersion& changed) {
+  const uint32_t bytes = shared_.parameters.node_bytes;
+  const RemotePtr node = changed.node;
+  Result<BufferLease> buffer = Buffer(bytes);
+  if (!buffer) co_return buffer.error();
+  InlineBatch<1> batch(node.server());
+  batch.Add(Verb::Read(node.offset(), bytes, buffer.value().address()));
+  BOOST_OUTCOME_CO_TRYV(co_await ExecuteHeld(operation, lock, batch));
+  const std::span<const std::byte> image(buffer.value().data(), bytes);
+  if (changed.level == 0) {
+    const std::optional<LeafView> leaf = LeafView::Parse(image, node, shared_.geometry);
+    if (leaf) co_return leaf->version() == changed.version;
+  } else {
+    const std::optional<InternalNode> internal = DecodeInternal(image, node);
+    if (internal) co_return internal->version == changed.version;
+  }
+  co_return CorruptNode(node, "a node that fails its checks under its lock");
+}
+
+Task<Status> Tree::SettleUnlock(Operation& operation, NodeLock& lock, const HeldLock& held,
+                                LocalAddress word_at) {
+  for (;;) {
+    BOOST_OUTCOME_CO_TRYV(co_await Recover(operation, lock.place.server));
+    const Result<uint64_t> found = co_await ReadLockWord(operation, lock, word_at);
+    if (!found) co_return found.error();
+    BOOST_OUTCOME_CO_TRYV(CheckEpoch(operation, lock, held));
+    if (found.value() != held.word.word()) co_return Ok();
+    InlineBatch<1> batch(lock.place.server);
+    batch.Add(Verb::CompareSwap(Space::kLockTable, lock.place.slot, held.word.word(), 0, word_at));
+    co_await Execute(operation, batch);
+    if (batch.status() == VerbStatus::kSuccess) {
+      co_return CheckReleased(batch.verbs()[0].old_value(), lock, held);
+    }
+  }
+}
+
+}  // namespace gossamer
