@@ -16,7 +16,7 @@ constexpr size_t kMaxAsked = 4096;
 }  // namespace
 
 LeaseStatus::Name LeaseStatus::NameOf(ServerId server, Lease lease) {
-  return static_cast<Name>(uint64_t{ToInteger(server)} << 40 |
+  return static_cast<Name>(uint64_t{1} << 56 | uint64_t{ToInteger(server)} << 40 |
                            uint64_t{static_cast<uint16_t>(lease.compute)} << 24 |
                            lease.incarnation);
 }

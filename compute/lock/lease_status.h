@@ -40,7 +40,7 @@ class LeaseStatus {
  private:
   using Clock = Scheduler::Clock;
 
-  // A lease in one word: server 16, compute server 16, incarnation 24. Never 0, as incarnations are not.
+  // A lease in one word: a 1, server 16, compute server 16, incarnation 24; 0 is none, even for bytes that are no lease.
   enum class Name : uint64_t {};
   static Name NameOf(ServerId server, Lease lease);
   // Whether it is this caller's turn to ask.

@@ -53,6 +53,11 @@ TEST_F(LeaseStatusTest, RemembersWhatHasEndedAndNothingElse) {
   EXPECT_EQ(server_.queries(), 2) << "an ended lease is not asked about";
 }
 
+TEST_F(LeaseStatusTest, NothingHasEndedUntilTheServerSaysSo) {
+  EXPECT_FALSE(status_.HasEnded(ServerId{0}, Lease{}));
+  EXPECT_FALSE(status_.HasEnded(ServerId{0}, {ComputeId{1}, 1}));
+}
+
 TEST_F(LeaseStatusTest, AsksNoMoreThanNowAndThen) {
   Thread one(*port_);
   Thread other(*port_);
