@@ -9,7 +9,6 @@
 #include <chrono>
 #include <coroutine>
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <queue>
 #include <thread>
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include "common/fabric/fabric.h"
+#include "common/ring_queue.h"
 #include "common/task.h"
 
 namespace gossamer {
@@ -54,9 +54,7 @@ class Scheduler {
     if (woken_.load(std::memory_order_relaxed) != nullptr) TakeWoken();
     // Those that are ready by now; a coroutine that calls synchronously gets here again meanwhile.
     for (size_t count = ready_.size(); count != 0 && !ready_.empty(); --count) {
-      const std::coroutine_handle<> waiter = ready_.front();
-      ready_.pop_front();
-      waiter.resume();
+      ready_.PopFront().resume();
       progress = true;
     }
     if (!timers_.empty()) {
@@ -90,7 +88,7 @@ class Scheduler {
 
   // Resumes `waiter` in the next `RunOnce`, behind those made ready before it.
   void MakeReady(std::coroutine_handle<> waiter) {
-    ready_.push_back(waiter);
+    ready_.PushBack(waiter);
     endpoint_.WakeAt(Clock::time_point::min());
   }
   // The same, called by another thread. What was done before it is seen by the coroutine. `sleeper` lives until its
@@ -137,7 +135,7 @@ class Scheduler {
       Sleeper* next = std::exchange(newest_first->next, in_order);
       in_order = std::exchange(newest_first, next);
     }
-    for (; in_order != nullptr; in_order = in_order->next) ready_.push_back(in_order->coroutine);
+    for (; in_order != nullptr; in_order = in_order->next) ready_.PushBack(in_order->coroutine);
   }
 
   internal::Detached Drive(Task<void> task) {
@@ -155,7 +153,7 @@ class Scheduler {
   size_t running_ = 0;
   uint32_t idle_rounds_ = 0;
   std::priority_queue<Timer> timers_;
-  std::deque<std::coroutine_handle<>> ready_;
+  RingQueue<std::coroutine_handle<>> ready_;
   std::atomic<Sleeper*> woken_ = nullptr;
 };
 

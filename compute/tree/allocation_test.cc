@@ -1,0 +1,179 @@
+// Gets and updates allocate nothing in the steady state: a whole program's operator new, replaced, counts.
+//
+// Counted is the thread of the session. (The memory server's, in the same process, is on no operation's path.) Values
+// are short enough for std::string to keep them in itself: to hand over a longer one takes an allocation, whoever
+// makes it.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <new>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "common/testing/seed.h"
+#include "gossamer/store.h"
+
+namespace {
+
+thread_local uint64_t allocations = 0;
+thread_local uint64_t releases = 0;
+
+}  // namespace
+
+// Not inlined, as g++ takes a `new` that it does not see and a `free` that it does for a mismatch.
+[[gnu::noinline]] void* operator new(size_t bytes) {
+  ++allocations;
+  void* memory = std::malloc(bytes);
+  if (memory == nullptr) std::abort();
+  return memory;
+}
+[[gnu::noinline]] void* operator new(size_t bytes, std::align_val_t alignment) {
+  ++allocations;
+  const auto grain = static_cast<size_t>(alignment);
+  void* memory = std::aligned_alloc(grain, (bytes + grain - 1) / grain * grain);
+  if (memory == nullptr) std::abort();
+  return memory;
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
+  ++releases;
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { operator delete(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept {
+  operator delete(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, size_t, std::align_val_t) noexcept {
+  operator delete(memory);
+}
+
+namespace gossamer {
+namespace {
+
+constexpr size_t kKeys = 20'000;
+constexpr size_t kOperations = 10'000;
+constexpr size_t kInFlight = 32;
+// More than those counted, so that no pool is too small by chance.
+constexpr size_t kInWarmUp = 2 * kInFlight;
+
+class AllocationTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    LocalOptions options;
+    options.memory_bytes = uint64_t{128} << 20;
+    options.parameters = {1024, 8, 8};
+    Result<std::unique_ptr<Store>> store = Store::OpenLocal(options);
+    ASSERT_TRUE(store) << store.error().ToString();
+    store_ = std::move(store.value());
+    Result<std::unique_ptr<Session>> session = store_->NewSession();
+    ASSERT_TRUE(session) << session.error().ToString();
+    session_ = std::move(session.value());
+    for (size_t i = 0; i < kKeys; ++i) {
+      std::string key(8, '\0');
+      for (char& byte : key) byte = static_cast<char>(random_());
+      ASSERT_TRUE(session_->Put(key, "12345678"));
+      keys_.push_back(std::move(key));
+    }
+    // The cache learns of each leaf what has overflowed.
+    for (const std::string& key : keys_) {
+      ASSERT_TRUE(session_->Get(key));
+      ASSERT_TRUE(session_->Update(key, "12345678"));
+    }
+  }
+
+  // Half of the operations go to few keys: they meet at locks, are combined and handed over.
+  const std::string& AnyKey() {
+    return keys_[random_() % 2 == 0 ? random_() % keys_.size() : random_() % 20];
+  }
+
+  Task<void> GetOne(const std::string& key) {
+    const Result<std::string> value = co_await session_->AsyncGet(key);
+    failures_ += value ? 0 : 1;
+  }
+  Task<void> UpdateOne(const std::string& key) {
+    const Status status = co_await session_->AsyncUpdate(key, "abcdefgh");
+    failures_ += status ? 0 : 1;
+  }
+  // As many at a time, all of the time.
+  template <typename Operate>
+  void RunTogether(size_t operations, size_t in_flight, Operate operate) {
+    for (size_t started = 0, running = 0; started < operations; running = session_->Poll()) {
+      for (; running < in_flight && started < operations; ++running, ++started) {
+        session_->Spawn(operate());
+      }
+    }
+    session_->WaitAll();
+  }
+  template <typename Operate>
+  void RunOneByOne(Operate operate) {
+    for (size_t i = 0; i < kOperations; ++i) operate();
+  }
+  // What `work` allocates and releases when it is done for the second time.
+  template <typename Work>
+  void ExpectNothingAllocated(Work work) {
+    failures_ = 0;
+    const uint64_t allocated = allocations;
+    const uint64_t released = releases;
+    work();
+    const uint64_t more_allocated = allocations - allocated;
+    const uint64_t more_released = releases - released;
+    EXPECT_EQ(more_allocated, 0u);
+    EXPECT_EQ(more_released, 0u);
+    EXPECT_EQ(failures_, 0u);
+  }
+  template <typename Operate>
+  void ExpectNoneTogether(Operate operate) {
+    // All that can stand at one place of an operation at the same time.
+    RunTogether(kInWarmUp, kInWarmUp, [this] { return UpdateOne(keys_[0]); });
+    for (size_t i = 0; i < 10; ++i) {
+      RunTogether(kInWarmUp, kInWarmUp, [this] { return UpdateOne(keys_[random_() % kKeys]); });
+    }
+    RunTogether(kOperations, kInWarmUp, operate);
+    ExpectNothingAllocated([&] { RunTogether(kOperations, kInFlight, operate); });
+  }
+  template <typename Operate>
+  void ExpectNoneOneByOne(Operate operate) {
+    RunOneByOne(operate);
+    ExpectNothingAllocated([&] { RunOneByOne(operate); });
+  }
+
+  std::mt19937_64 random_{TestSeed()};
+  std::vector<std::string> keys_;
+  uint64_t failures_ = 0;
+  std::unique_ptr<Store> store_;
+  std::unique_ptr<Session> session_;
+};
+
+TEST_F(AllocationTest, TheCounterCounts) {
+  const uint64_t before = allocations;
+  const std::string long_value(100, 'x');
+  EXPECT_EQ(allocations, before + 1);
+  EXPECT_EQ(long_value.size(), 100u);
+}
+
+TEST_F(AllocationTest, NoGetAllocates) {
+  ExpectNoneOneByOne([this] { failures_ += session_->Get(AnyKey()) ? 0 : 1; });
+}
+
+TEST_F(AllocationTest, NoUpdateAllocates) {
+  ExpectNoneOneByOne([this] { failures_ += session_->Update(AnyKey(), "abcdefgh") ? 0 : 1; });
+}
+
+TEST_F(AllocationTest, NoGetOfManyInFlightAllocates) {
+  ExpectNoneTogether([this] { return GetOne(AnyKey()); });
+}
+
+TEST_F(AllocationTest, NoUpdateOfManyInFlightAllocates) {
+  const LockCounts before = session_->counters().locks;
+  ExpectNoneTogether([this] { return UpdateOne(AnyKey()); });
+  // Those that wait for each other are among them.
+  EXPECT_GT(session_->counters().locks.combined, before.combined);
+}
+
+TEST_F(AllocationTest, NoneOfManyGetsAndUpdatesInFlightAllocates) {
+  ExpectNoneTogether(
+      [this] { return random_() % 2 == 0 ? GetOne(AnyKey()) : UpdateOne(AnyKey()); });
+}
+
+}  // namespace
+}  // namespace gossamer
