@@ -104,6 +104,40 @@ TEST_F(GroupTest, EverythingComesBack) {
   }
 }
 
+// What is changed in place has the bytes of what is encoded anew.
+TEST_F(GroupTest, ChangesInPlaceAreEncodings) {
+  size_t appended = 0;
+  size_t overwritten = 0;
+  for (int i = 0; i < 5000; ++i) {
+    const UnitImage unit = RandomUnit();
+    Content content = FillRandomly(unit);
+    if (content.size() < 2) continue;
+    // The last key goes, and comes back.
+    const auto [last_key, last_stored] = *content.rbegin();
+    content.erase(last_key);
+    Bytes image = unit.Encode(content);
+    const Bytes before = image;
+    const Entry last{last_key, last_stored.bytes, last_stored.is_block};
+    if (AppendInPlace(image, unit.leaf, unit.number, *unit.Parse(image), last)) {
+      ++appended;
+      content.emplace(last_key, last_stored);
+      ASSERT_EQ(image, unit.Encode(content));
+    } else {
+      ASSERT_EQ(image, before);
+    }
+    auto& [key, stored] = *content.begin();
+    const std::optional<Entry> old = unit.Parse(image)->Find(key);
+    ASSERT_TRUE(old.has_value());
+    // As many other bytes; a block stays a block, as its length is looked at.
+    if (!stored.is_block) stored.bytes = random.String(static_cast<uint32_t>(stored.bytes.size()));
+    OverwriteStored(image, unit.leaf, unit.number, *old, {key, stored.bytes, stored.is_block});
+    ++overwritten;
+    ASSERT_EQ(image, unit.Encode(content));
+  }
+  EXPECT_GT(appended, 300u);
+  EXPECT_GT(overwritten, 3000u);
+}
+
 TEST_F(GroupTest, SizerTellsExactlyWhatFits) {
   for (int i = 0; i < 5000; ++i) {
     const UnitImage unit = RandomUnit();

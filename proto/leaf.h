@@ -186,6 +186,8 @@ class GroupView {
   static_assert(kMaxKeyBytes < kFenceMask);
   friend bool EncodeGroup(std::span<std::byte>, RemotePtr, uint32_t, NodeVersion, bool,
                           const HighFence&, std::span<const Entry>);
+  friend bool AppendInPlace(std::span<std::byte>, RemotePtr, uint32_t, const GroupView&,
+                            const Entry&);
 
   GroupView() = default;
 
@@ -267,6 +269,45 @@ inline bool EncodeGroup(std::span<std::byte> out, RemotePtr leaf, uint32_t numbe
   std::memcpy(base, &header, sizeof header);
   header.checksum = Crc32c(UnitSeed(leaf.word(), number), out.subspan(sizeof(uint32_t)));
   std::memcpy(base, &header.checksum, sizeof header.checksum);
+  return true;
+}
+
+namespace internal {
+
+inline void Seal(std::span<std::byte> unit, RemotePtr leaf, uint32_t number) {
+  const uint32_t checksum = Crc32c(UnitSeed(leaf.word(), number), unit.subspan(sizeof(uint32_t)));
+  std::memcpy(unit.data(), &checksum, sizeof checksum);
+}
+
+}  // namespace internal
+
+// Overwrites what `unit` stores for a key by as many other bytes. `old` was found in a view of `unit`,
+// and `fresh` has its length and kind. Cheaper than to encode the unit anew.
+inline void OverwriteStored(std::span<std::byte> unit, RemotePtr leaf, uint32_t number,
+                            const Entry& old, const Entry& fresh) {
+  assert(old.stored.size() == fresh.stored.size() && old.is_block == fresh.is_block);
+  const auto at = old.stored.data() - reinterpret_cast<const char*>(unit.data());
+  std::memcpy(unit.data() + at, fresh.stored.data(), fresh.stored.size());
+  internal::Seal(unit, leaf, number);
+}
+
+// Adds an entry behind those of `unit`, of which `view` is a view, if all have the same lengths and there is room: as
+// EncodeGroup would, and cheaper. False, and nothing is written, otherwise.
+inline bool AppendInPlace(std::span<std::byte> unit, RemotePtr leaf, uint32_t number,
+                          const GroupView& view, const Entry& entry) {
+  GroupHeader header = view.header_;
+  const size_t stride = entry.key.size() + entry.stored.size();
+  const size_t at = view.entries_at_ + header.count * stride;
+  if (header.count == 0 || header.count == GroupView::kMaxEntries ||
+      header.key_bytes != entry.key.size() || header.value_code != internal::ValueCode(entry) ||
+      at + stride > unit.size()) {
+    return false;
+  }
+  ++header.count;
+  std::memcpy(unit.data(), &header, sizeof header);
+  std::memcpy(unit.data() + at, entry.key.data(), entry.key.size());
+  std::memcpy(unit.data() + at + entry.key.size(), entry.stored.data(), entry.stored.size());
+  internal::Seal(unit, leaf, number);
   return true;
 }
 

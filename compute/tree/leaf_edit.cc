@@ -5,9 +5,15 @@
 
 namespace gossamer {
 
-bool RewriteUnit(std::span<std::byte> out, RemotePtr leaf, uint32_t number, const GroupView& view,
-                 bool overflowed, KeyView key, const std::optional<Entry>& entry) {
-  std::array<Entry, GroupView::kMaxEntries + 1> entries;
+namespace {
+
+// Most units hold few entries, and a list for the most that there can be takes time to make.
+constexpr uint32_t kFew = 16;
+
+template <size_t kCapacity>
+bool RewriteWithin(std::span<std::byte> out, RemotePtr leaf, uint32_t number, const GroupView& view,
+                   bool overflowed, KeyView key, const std::optional<Entry>& entry) {
+  std::array<Entry, kCapacity> entries;
   size_t count = 0;
   bool placed = false;
   view.ForEach([&](const Entry& old) {
@@ -21,6 +27,15 @@ bool RewriteUnit(std::span<std::byte> out, RemotePtr leaf, uint32_t number, cons
   if (entry && !placed) entries[count++] = *entry;
   return EncodeGroup(out, leaf, number, view.version(), overflowed, view.high(),
                      {entries.data(), count});
+}
+
+}  // namespace
+
+bool RewriteUnit(std::span<std::byte> out, RemotePtr leaf, uint32_t number, const GroupView& view,
+                 bool overflowed, KeyView key, const std::optional<Entry>& entry) {
+  return view.count() < kFew ? RewriteWithin<kFew>(out, leaf, number, view, overflowed, key, entry)
+                             : RewriteWithin<GroupView::kMaxEntries + 1>(out, leaf, number, view,
+                                                                         overflowed, key, entry);
 }
 
 namespace {

@@ -9,21 +9,26 @@
 namespace gossamer {
 
 bool LeafEditor::Accept(uint32_t number) {
+  known_ &= ~(1u << number);
   const std::optional<GroupView> view = GroupView::Parse(bytes(number), leaf_, number);
   const bool valid =
       view && (known_ == 0 ||
                Unit(static_cast<uint32_t>(std::countr_zero(known_))).version() == view->version());
-  if (valid) known_ |= 1u << number;
-  return valid;
+  if (!valid) return false;
+  SetView(number, *view);
+  known_ |= 1u << number;
+  return true;
 }
 
-GroupView LeafEditor::Unit(uint32_t number) const {
-  return *GroupView::Parse(bytes(number), leaf_, number);
+void LeafEditor::AcceptHandedOver(uint32_t units) {
+  for (; units != 0; units &= units - 1) {
+    Accept(static_cast<uint32_t>(std::countr_zero(units)));
+  }
 }
 
 LeafEditor::Found LeafEditor::Find(KeyView key, uint32_t home) const {
   Found found;
-  const GroupView group = Unit(home);
+  const GroupView& group = Unit(home);
   found.unit = home;
   found.entry = group.Find(key);
   if (found.entry || !group.overflowed()) return found;
@@ -50,15 +55,18 @@ LeafEditor::Applied LeafEditor::Apply(LeafWrite& write) {
     if (removed_count_ == kMaxRemoved) return Applied::kLater;
     Rewrite(old.unit, Unit(old.unit).overflowed(), key, std::nullopt);  // Less always fits.
     removed_[removed_count_++] = write.hash;
+  } else if (old.entry && old.entry->is_block == write.entry.is_block &&
+             old.entry->stored.size() == write.entry.stored.size()) {
+    Overwrite(old, write.entry);
   } else if (old.entry) {
     if (!Rewrite(old.unit, Unit(old.unit).overflowed(), key, write.entry)) return Applied::kNoRoom;
   } else {
     const auto removed = removed_.begin() + static_cast<ptrdiff_t>(removed_count_);
     if (std::find(removed_.begin(), removed, write.hash) != removed) return Applied::kLater;
     const bool overflowed = Unit(write.unit).overflowed();
-    if (!Rewrite(write.unit, overflowed, key, write.entry)) {
+    if (!Add(write.unit, overflowed, write.entry)) {
       if (!knows(overflow)) return Applied::kUnread;
-      if (!Rewrite(overflow, false, key, write.entry)) return Applied::kNoRoom;
+      if (!Add(overflow, false, write.entry)) return Applied::kNoRoom;
       // A flag takes no room.
       if (!overflowed) Rewrite(write.unit, true, key, std::nullopt);
       write.overflowed = true;
@@ -78,8 +86,23 @@ bool LeafEditor::Rewrite(uint32_t number, bool overflowed, KeyView key,
   const std::span<std::byte> out(rewritten.data(), geometry_.unit_bytes());
   if (!RewriteUnit(out, leaf_, number, Unit(number), overflowed, key, entry)) return false;
   std::copy(out.begin(), out.end(), bytes(number).begin());
+  SetView(number, *GroupView::Parse(bytes(number), leaf_, number));
   changed_ |= 1u << number;
   return true;
+}
+
+bool LeafEditor::Add(uint32_t number, bool overflowed, const Entry& entry) {
+  if (!AppendInPlace(bytes(number), leaf_, number, Unit(number), entry)) {
+    return Rewrite(number, overflowed, entry.key, entry);
+  }
+  SetView(number, *GroupView::Parse(bytes(number), leaf_, number));
+  changed_ |= 1u << number;
+  return true;
+}
+
+void LeafEditor::Overwrite(const Found& old, const Entry& entry) {
+  OverwriteStored(bytes(old.unit), leaf_, old.unit, *old.entry, entry);
+  changed_ |= 1u << old.unit;
 }
 
 }  // namespace gossamer

@@ -11,6 +11,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <new>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -58,14 +60,16 @@ class LeafEditor {
   // Says that the bytes of unit `number` were read under the lock. False if they are not valid, or not of the version
   // of the units known so far.
   bool Accept(uint32_t number);
-  // Takes the units in `units` over without looking: they were handed over with the lock.
-  void AcceptHandedOver(uint32_t units) { known_ = units; }
+  // Takes over the units in `units`, which were handed over with the lock.
+  void AcceptHandedOver(uint32_t units);
   bool knows(uint32_t number) const { return (known_ >> number & 1) != 0; }
   uint32_t known() const { return known_; }
   // Units that were changed and not written yet.
   uint32_t changed() const { return changed_; }
   // A known unit.
-  GroupView Unit(uint32_t number) const;
+  const GroupView& Unit(uint32_t number) const {
+    return *std::launder(reinterpret_cast<const GroupView*>(&views_[number * sizeof(GroupView)]));
+  }
   std::span<std::byte> bytes(uint32_t number) const {
     return image_.subspan(geometry_.unit_offset(number), geometry_.unit_bytes());
   }
@@ -93,11 +97,19 @@ class LeafEditor {
  private:
   static constexpr size_t kMaxRemoved = 8;
 
+  void SetView(uint32_t number, const GroupView& view) {
+    std::construct_at(reinterpret_cast<GroupView*>(&views_[number * sizeof(GroupView)]), view);
+  }
+  // In unit `number`, replaces what is stored for `key`, or removes it, or adds it. False if it does not fit.
   bool Rewrite(uint32_t number, bool overflowed, KeyView key, const std::optional<Entry>& entry);
+  bool Add(uint32_t number, bool overflowed, const Entry& entry);
+  void Overwrite(const Found& old, const Entry& entry);
 
   std::span<std::byte> image_;
   RemotePtr leaf_;
   LeafGeometry geometry_;
+  // Of the known units, one GroupView each; the others are not made, as there may be many.
+  alignas(GroupView) std::array<std::byte, kMaxUnits * sizeof(GroupView)> views_;
   uint32_t known_ = 0;
   uint32_t changed_ = 0;
   // Hashes of keys removed since the last write: they must not come back in another unit before that.

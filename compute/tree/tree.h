@@ -167,7 +167,7 @@ class Tree {
     std::optional<LeafEditor> editor;
     std::optional<TrailerView> trailer;  // once the leaf was read whole
     RemotePtr leaf() const { return path.node; }
-    GroupView unit(uint32_t number) const { return editor->Unit(number); }
+    const GroupView& unit(uint32_t number) const { return editor->Unit(number); }
   };
 
   // -- verbs (tree_wire.cc)
