@@ -4,10 +4,24 @@
 #include <cstdint>
 #include <string>
 
-#include "compute/stress/data.h"
+#include "compute/history/data.h"
 #include "proto/region.h"
 
 namespace gossamer::stress {
+
+using history::Event;
+using history::HistoryReport;
+using history::HistoryWriter;
+using history::kAbsent;
+using history::KeySpace;
+using history::kMaxKeys;
+using history::kNever;
+using history::kPreloader;
+using history::MakeValueId;
+using history::OperationKind;
+using history::Outcome;
+using history::ValueId;
+using history::ValueSpace;
 
 struct StressOptions {
   // The cluster. Without servers: one process, with a memory server of its own.

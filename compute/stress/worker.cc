@@ -112,8 +112,9 @@ ValueId Worker::Verify(uint32_t key, std::string_view value) {
     Violation("key " + std::to_string(key) + " has a value that nobody wrote: " + Hex(value));
     return kAbsent;
   }
-  if (KeyOf(*id) != key) {
-    Violation("key " + std::to_string(key) + " has a value of key " + std::to_string(KeyOf(*id)));
+  if (history::KeyOf(*id) != key) {
+    Violation("key " + std::to_string(key) + " has a value of key " +
+              std::to_string(history::KeyOf(*id)));
     return kAbsent;
   }
   if (KeySpace::IsStable(key) && *id != MakeValueId(key, kPreloader, 1)) {
@@ -122,11 +123,10 @@ ValueId Worker::Verify(uint32_t key, std::string_view value) {
   return *id;
 }
 
-void Worker::See(OperationKind kind, uint32_t key, ValueId value, int64_t start_ns,
-                 int64_t end_ns) {
+void Worker::See(uint32_t key, ValueId value, int64_t start_ns, int64_t end_ns) {
   if (KeySpace::IsStable(key)) return;
-  history_.Append(
-      {value, start_ns, end_ns, key, static_cast<uint16_t>(writer_), kind, Outcome::kDone});
+  history_.Append({value, start_ns, end_ns, key, static_cast<uint16_t>(writer_),
+                   OperationKind::kGet, Outcome::kDone});
 }
 
 void Worker::Ended(int64_t start_ns, int64_t end_ns) {
@@ -158,10 +158,10 @@ Task<void> Worker::Read(Session& session, uint32_t key) {
   Ended(start, end);
   if (value) {
     const ValueId id = Verify(key, value.value());
-    if (id != kAbsent) See(OperationKind::kGet, key, id, start, end);
+    if (id != kAbsent) See(key, id, start, end);
   } else if (value.error().code == Code::kNotFound) {
     if (KeySpace::IsStable(key)) Violation("stable key " + std::to_string(key) + " is absent");
-    See(OperationKind::kGet, key, kAbsent, start, end);
+    See(key, kAbsent, start, end);
   } else {
     Failed("get", key, value.error());
   }
@@ -182,8 +182,8 @@ Task<void> Worker::Write(Session& session, Random& random, uint32_t key) {
   const std::string value = is_delete ? std::string() : values_.Bytes(id);
   event.value = id;
   event.outcome = Outcome::kUnknown;
-  event.end_ns = kNever;
-  event.start_ns = NowNs();
+  event.end = kNever;
+  event.start = NowNs();
   Event& logged = history_.Begin(event);
   being_written_.push_back(key);
   Status status = Ok();
@@ -195,7 +195,7 @@ Task<void> Worker::Write(Session& session, Random& random, uint32_t key) {
   }
   const int64_t end = NowNs();
   being_written_.erase(std::find(being_written_.begin(), being_written_.end(), key));
-  Ended(event.start_ns, end);
+  Ended(event.start, end);
   if (status) co_return HistoryWriter::End(logged, end, Outcome::kDone);
   const Code code = status.error().code;
   const bool refused = event.kind == OperationKind::kInsert
@@ -226,49 +226,48 @@ Task<void> Worker::Scan(Session& session, Random& random) {
   }
   if (random.Below(4) == 0) scan.limit = random.Below(40);
 
-  const int64_t start = NowNs();
-  uint64_t seen = 0;
-  // The keys that are still to come: [first, last) shrinks from its one or its other end, to `bound`.
-  const auto skip_to = [&](uint32_t bound, int64_t now) {
-    while (scan.reverse ? last > bound : first < bound) {
-      const uint32_t skipped = scan.reverse ? --last : first++;
-      if (KeySpace::IsStable(skipped)) {
-        Violation(std::string(scan.reverse ? "a reverse" : "a") + " scan misses stable key " +
-                  std::to_string(skipped));
-      } else if (keys_.IsUsed(skipped)) {
-        See(OperationKind::kScan, skipped, kAbsent, start, now);
-      }
-    }
-  };
+  history::Scan record;
+  record.first = first;
+  record.last = last;
+  record.limit = scan.limit;
+  record.reverse = scan.reverse;
+  record.client = static_cast<uint16_t>(writer_);
+  record.start = NowNs();
   const std::unique_ptr<ScanCursor> cursor = session.Scan(scan);
   while (co_await cursor->AsyncNext()) {
     const int64_t now = NowNs();
-    ++seen;
     const std::optional<uint32_t> key = keys_.Number(cursor->key());
     if (!key) {
       Violation("a scan returns a key that nobody wrote: " + Hex(cursor->key()));
       co_return;
     }
-    if (*key < first || *key >= last) {
-      Violation("a scan returns key " + std::to_string(*key) + " where only keys from " +
-                std::to_string(first) + " up to " + std::to_string(last) +
-                " are left: out of order, twice, or outside of its range");
-      co_return;
-    }
-    skip_to(scan.reverse ? *key + 1 : *key, now);
-    (scan.reverse ? last : first) = scan.reverse ? *key : *key + 1;
     const ValueId id = Verify(*key, cursor->value());
-    if (id != kAbsent) See(OperationKind::kScan, *key, id, start, now);
+    if (id == kAbsent) co_return;
+    record.rows.push_back({*key, id, now});
   }
-  const int64_t end = NowNs();
-  Ended(start, end);
-  report_.scanned_keys.fetch_add(seen, std::memory_order_relaxed);
+  record.end = NowNs();
+  Ended(record.start, record.end);
+  report_.scanned_keys.fetch_add(record.rows.size(), std::memory_order_relaxed);
   if (!cursor->status()) {
+    record.broken = true;
     Failed("scan", first, cursor->status().error());
-  } else if (seen > scan.limit) {
-    Violation("a scan returns " + std::to_string(seen) + " keys, more than its limit");
-  } else if (seen < scan.limit) {
-    skip_to(scan.reverse ? first : last, end);
+  }
+  See(record);
+}
+
+void Worker::See(const history::Scan& scan) {
+  scanned_.clear();
+  const std::optional<std::string> problem = ExpandScan(scan, scanned_);
+  if (problem) return Violation(*problem);
+  for (const Event& event : scanned_) {
+    if (KeySpace::IsStable(event.key)) {
+      if (event.value == kAbsent) {
+        Violation(std::string(scan.reverse ? "a reverse" : "a") + " scan misses stable key " +
+                  std::to_string(event.key));
+      }
+    } else if (keys_.IsUsed(event.key)) {
+      history_.Append(event);
+    }
   }
 }
 

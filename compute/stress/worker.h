@@ -11,7 +11,8 @@
 #include <vector>
 
 #include "common/random.h"
-#include "compute/stress/history.h"
+#include "compute/history/history.h"
+#include "compute/history/scan.h"
 #include "compute/stress/options.h"
 #include "gossamer/store.h"
 
@@ -57,7 +58,9 @@ class Worker {
   uint32_t PickForWrite(Random& random) const;
   // The value's name, once it is found to be one of this key. Absent: it is not, which has been told.
   ValueId Verify(uint32_t key, std::string_view value);
-  void See(OperationKind kind, uint32_t key, ValueId value, int64_t start_ns, int64_t end_ns);
+  // Of a get.
+  void See(uint32_t key, ValueId value, int64_t start_ns, int64_t end_ns);
+  void See(const history::Scan& scan);
   void Ended(int64_t start_ns, int64_t end_ns);
   void Failed(const char* what, uint32_t key, const Error& error);
   void Violation(const std::string& what);
@@ -73,6 +76,7 @@ class Worker {
   uint64_t operations_ = 0;  // to do in all
   uint64_t begun_ = 0;
   uint32_t sequence_ = 0;
+  std::vector<Event> scanned_;           // what the scan at hand says of each key
   std::vector<uint32_t> being_written_;  // keys, as often as there are writes of them under way
 };
 

@@ -1,8 +1,8 @@
 // What many clients saw of one store, and whether a store may behave like that.
 //
 // Every client logs each of its operations with the times at which it was called and at which it returned, all of one
-// clock (CLOCK_MONOTONIC of one machine). Every value is written once, so that a read names the write it saw. The
-// keys of a store are independent: each key's history is checked alone, in two ways.
+// clock (the nanoseconds of one machine, or the steps of a simulation). Every value is written once, so that a read
+// names the write it saw. The keys of a store are independent: each key's history is checked alone, in two ways.
 //
 //   CheckOrder          What Gossamer promises of a get, stated directly: it returns what was written for that key
 //                       before the get ended, and not superseded before the get began. n log n; its findings are
@@ -26,7 +26,7 @@
 
 #include "common/status.h"
 
-namespace gossamer::stress {
+namespace gossamer::history {
 
 enum class OperationKind : uint8_t { kGet, kScan, kPut, kInsert, kUpdate, kDelete };
 
@@ -43,8 +43,8 @@ inline constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
 struct Event {
   ValueId value = kAbsent;  // what a get or scan saw, what a put, insert or update wrote
-  int64_t start_ns = 0;
-  int64_t end_ns = 0;
+  int64_t start = 0;        // of a clock that all clients share
+  int64_t end = 0;
   uint32_t key = 0;
   uint16_t client = 0;
   OperationKind kind = OperationKind::kGet;
@@ -71,7 +71,7 @@ class HistoryWriter {
 
   // A write that is about to begin: unknown, should the process end before `End`. Stays where it is.
   Event& Begin(Event event);
-  static void End(Event& begun, int64_t end_ns, Outcome outcome);
+  static void End(Event& begun, int64_t end, Outcome outcome);
   // It did nothing, for certain: it was never in the log.
   static void Withdraw(Event& begun);
 
@@ -111,4 +111,4 @@ Linearizability CheckLinearizable(std::span<const Event> events);
 // Both checks on every key. Sorts `events`.
 HistoryReport CheckHistory(std::vector<Event>& events);
 
-}  // namespace gossamer::stress
+}  // namespace gossamer::history

@@ -11,9 +11,9 @@
 #include <array>
 #include <unordered_set>
 
-#include "compute/stress/history.h"
+#include "compute/history/history.h"
 
-namespace gossamer::stress {
+namespace gossamer::history {
 namespace {
 
 constexpr size_t kMaxOpen = 64;
@@ -60,12 +60,12 @@ class Checker {
   Linearizability Run() {
     std::vector<Moment> moments;
     for (const Event& event : events_) {
-      moments.push_back({event.start_ns, false, &event});
-      if (event.outcome != Outcome::kUnknown) moments.push_back({event.end_ns, true, &event});
+      moments.push_back({event.start, false, &event});
+      if (event.outcome != Outcome::kUnknown) moments.push_back({event.end, true, &event});
     }
     // At the same nanosecond: calls first, so that the two overlap.
     std::sort(moments.begin(), moments.end(), [](const Moment& a, const Moment& b) {
-      return a.time_ns != b.time_ns ? a.time_ns < b.time_ns : a.is_return < b.is_return;
+      return a.time != b.time ? a.time < b.time : a.is_return < b.is_return;
     });
     configurations_ = {Configuration{}};
     for (const Moment& moment : moments) {
@@ -84,7 +84,7 @@ class Checker {
 
  private:
   struct Moment {
-    int64_t time_ns;
+    int64_t time;
     bool is_return;
     const Event* event;
   };
@@ -164,10 +164,10 @@ class Checker {
     // Those that ended last before it.
     std::vector<const Event*> past;
     for (const Event& other : events_) {
-      if (other.end_ns < event.end_ns && &other != &event) past.push_back(&other);
+      if (other.end < event.end && &other != &event) past.push_back(&other);
     }
     std::sort(past.begin(), past.end(),
-              [](const Event* a, const Event* b) { return a->end_ns > b->end_ns; });
+              [](const Event* a, const Event* b) { return a->end > b->end; });
     constexpr size_t kShown = 12;
     if (past.size() > kShown) past.resize(kShown);
     text += "\n  before:";
@@ -185,4 +185,4 @@ class Checker {
 
 Linearizability CheckLinearizable(std::span<const Event> events) { return Checker(events).Run(); }
 
-}  // namespace gossamer::stress
+}  // namespace gossamer::history

@@ -11,9 +11,9 @@
 #include <string>
 #include <string_view>
 
-#include "compute/stress/history.h"
+#include "compute/history/history.h"
 
-namespace gossamer::stress {
+namespace gossamer::history {
 
 class KeySpace {
  public:
@@ -72,4 +72,4 @@ class ValueSpace {
   uint32_t long_percent_;
 };
 
-}  // namespace gossamer::stress
+}  // namespace gossamer::history

@@ -1,11 +1,11 @@
 // Keys keep their order and values their name; whatever is not exactly as it was written is recognised.
-#include "compute/stress/data.h"
+#include "compute/history/data.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
-namespace gossamer::stress {
+namespace gossamer::history {
 namespace {
 
 TEST(DataTest, KeysAreInOrderAndFound) {
@@ -71,4 +71,4 @@ TEST(DataTest, EveryByteOfAValueCounts) {
 }
 
 }  // namespace
-}  // namespace gossamer::stress
+}  // namespace gossamer::history

@@ -1,4 +1,4 @@
-#include "compute/stress/history.h"
+#include "compute/history/history.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -11,7 +11,7 @@
 #include <cstring>
 #include <limits>
 
-namespace gossamer::stress {
+namespace gossamer::history {
 namespace {
 
 constexpr size_t kMaxProblems = 10;
@@ -22,8 +22,8 @@ constexpr int64_t kBeforeAll = std::numeric_limits<int64_t>::min();
 // read it any more.
 struct Change {
   const Event* event;  // null: the absence at the beginning
-  int64_t start_ns;
-  int64_t superseded_ns = kNever;
+  int64_t start;
+  int64_t superseded = kNever;
   ValueId value = kAbsent;
 };
 
@@ -38,18 +38,18 @@ std::vector<Change> FindChanges(std::span<const Event> events) {
     if (Changes(event)) by_start.push_back(&event);
   }
   std::sort(by_start.begin(), by_start.end(),
-            [](const Event* a, const Event* b) { return a->start_ns < b->start_ns; });
+            [](const Event* a, const Event* b) { return a->start < b->start; });
   // first_end[i]: the earliest end among the changes from i on.
   std::vector<int64_t> first_end(by_start.size() + 1, kNever);
   for (size_t i = by_start.size(); i-- > 0;) {
-    first_end[i] = std::min(first_end[i + 1], by_start[i]->end_ns);
+    first_end[i] = std::min(first_end[i + 1], by_start[i]->end);
   }
   std::vector<Change> changes = {{nullptr, kBeforeAll, first_end[0], kAbsent}};
   for (const Event* event : by_start) {
-    const auto behind = std::upper_bound(
-        by_start.begin(), by_start.end(), event->end_ns,
-        [](int64_t end_ns, const Event* other) { return end_ns < other->start_ns; });
-    changes.push_back({event, event->start_ns,
+    const auto behind =
+        std::upper_bound(by_start.begin(), by_start.end(), event->end,
+                         [](int64_t end, const Event* other) { return end < other->start; });
+    changes.push_back({event, event->start,
                        first_end[static_cast<size_t>(behind - by_start.begin())],
                        event->kind == OperationKind::kDelete ? kAbsent : event->value});
   }
@@ -62,13 +62,13 @@ class Readable {
   // In order of start.
   void Add(const Change& change) {
     const int64_t until = until_.empty() ? kBeforeAll : until_.back();
-    starts_.push_back(change.start_ns);
-    until_.push_back(std::max(until, change.superseded_ns));
+    starts_.push_back(change.start);
+    until_.push_back(std::max(until, change.superseded));
   }
   bool CanBeReadBy(const Event& event) const {
-    const auto later = std::upper_bound(starts_.begin(), starts_.end(), event.end_ns);
+    const auto later = std::upper_bound(starts_.begin(), starts_.end(), event.end);
     if (later == starts_.begin()) return false;
-    return until_[static_cast<size_t>(later - starts_.begin()) - 1] >= event.start_ns;
+    return until_[static_cast<size_t>(later - starts_.begin()) - 1] >= event.start;
   }
 
  private:
@@ -91,8 +91,8 @@ std::string ToString(const Event& event) {
   if (event.outcome != Outcome::kRefused && event.kind != OperationKind::kDelete) {
     text += event.value == kAbsent ? " absent" : " #" + std::to_string(event.value);
   }
-  text += " [" + std::to_string(event.start_ns) + ", ";
-  text += event.end_ns == kNever ? "-" : std::to_string(event.end_ns);
+  text += " [" + std::to_string(event.start) + ", ";
+  text += event.end == kNever ? "-" : std::to_string(event.end);
   return text + "]";
 }
 
@@ -119,10 +119,10 @@ std::optional<std::string> CheckOrder(std::span<const Event> events) {
       if (written == by_value.end() || (*written)->value != event.value) {
         return Wrong(event, "nobody wrote that value for this key");
       }
-      if ((*written)->start_ns > event.end_ns) {
+      if ((*written)->start > event.end) {
         return Wrong(event, "read before it was written by " + ToString(*(*written)->event));
       }
-      if ((*written)->superseded_ns < event.start_ns) {
+      if ((*written)->superseded < event.start) {
         return Wrong(
             event, "superseded before the read began; written by " + ToString(*(*written)->event));
       }
@@ -144,7 +144,7 @@ std::optional<std::string> CheckOrder(std::span<const Event> events) {
 
 HistoryReport CheckHistory(std::vector<Event>& events) {
   std::sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
-    return a.key != b.key ? a.key < b.key : a.start_ns < b.start_ns;
+    return a.key != b.key ? a.key < b.key : a.start < b.start;
   });
   HistoryReport report;
   report.events = events.size();
@@ -205,20 +205,20 @@ void HistoryWriter::Append(const Event& event) { Begin(event); }
 // instructions.
 Event& HistoryWriter::Begin(Event event) {
   Event& slot = Next();
-  const int64_t end_ns = std::exchange(event.end_ns, 0);
+  const int64_t end = std::exchange(event.end, 0);
   slot = event;
-  std::atomic_ref(slot.end_ns).store(end_ns, std::memory_order_release);
+  std::atomic_ref(slot.end).store(end, std::memory_order_release);
   return slot;
 }
 
 // Until the outcome is known, the end says nothing.
-void HistoryWriter::End(Event& begun, int64_t end_ns, Outcome outcome) {
-  begun.end_ns = end_ns;
+void HistoryWriter::End(Event& begun, int64_t end, Outcome outcome) {
+  begun.end = end;
   std::atomic_ref(begun.outcome).store(outcome, std::memory_order_release);
 }
 
 void HistoryWriter::Withdraw(Event& begun) {
-  std::atomic_ref(begun.end_ns).store(0, std::memory_order_release);
+  std::atomic_ref(begun.end).store(0, std::memory_order_release);
 }
 
 Status HistoryWriter::Close() {
@@ -233,8 +233,8 @@ Status ReadHistory(const std::string& path, std::vector<Event>& events) {
   std::vector<Event> some(kAtOnce);
   while (const size_t got = std::fread(some.data(), sizeof(Event), kAtOnce, file)) {
     for (Event& event : std::span(some).first(got)) {
-      if (event.end_ns == 0) continue;
-      if (event.outcome == Outcome::kUnknown) event.end_ns = kNever;
+      if (event.end == 0) continue;
+      if (event.outcome == Outcome::kUnknown) event.end = kNever;
       if (event.outcome == Outcome::kRefused) event.value = kAbsent;
       events.push_back(event);
     }
@@ -243,4 +243,4 @@ Status ReadHistory(const std::string& path, std::vector<Event>& events) {
   return Ok();
 }
 
-}  // namespace gossamer::stress
+}  // namespace gossamer::history

@@ -1,5 +1,5 @@
 // The checkers on histories that a correct store can give, and on those that it cannot: they must bite.
-#include "compute/stress/history.h"
+#include "compute/history/history.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 #include "common/random.h"
 #include "common/testing/seed.h"
 
-namespace gossamer::stress {
+namespace gossamer::history {
 namespace {
 
 using ::testing::HasSubstr;
@@ -182,9 +182,9 @@ class RandomHistory {
       if (earliest >= now) continue;
       Event event;
       event.client = static_cast<uint16_t>(client);
-      event.start_ns = std::max(earliest + 1, now - static_cast<int64_t>(random_.Below(40)));
-      event.end_ns = now + static_cast<int64_t>(random_.Below(40));
-      free_at[client] = event.end_ns;
+      event.start = std::max(earliest + 1, now - static_cast<int64_t>(random_.Below(40)));
+      event.end = now + static_cast<int64_t>(random_.Below(40));
+      free_at[client] = event.end;
       event.kind = static_cast<OperationKind>(random_.Below(6));
       const bool is_absent = value == kAbsent;
       switch (event.kind) {
@@ -261,11 +261,11 @@ bool HasOrder(std::vector<Event> events) {
     bool possible = true;
     int64_t latest_start = 0;
     for (const Event& event : events) {
-      latest_start = std::max(latest_start, event.start_ns);
+      latest_start = std::max(latest_start, event.start);
       const bool refused = event.outcome == Outcome::kRefused;
       const bool is_absent = value == kAbsent;
       // None comes behind one that was called after its return.
-      possible = possible && event.end_ns >= latest_start;
+      possible = possible && event.end >= latest_start;
       switch (event.kind) {
         case OperationKind::kGet:
         case OperationKind::kScan: possible = possible && event.value == value; break;
@@ -298,8 +298,8 @@ TEST(HistoryTest, AgreesWithAllOrdersTriedOneByOne) {
     for (uint64_t i = 0; i < count; ++i) {
       Event event;
       event.client = static_cast<uint16_t>(i);
-      event.start_ns = static_cast<int64_t>(random.Below(30)) + 1;
-      event.end_ns = event.start_ns + static_cast<int64_t>(random.Below(20));
+      event.start = static_cast<int64_t>(random.Below(30)) + 1;
+      event.end = event.start + static_cast<int64_t>(random.Below(20));
       event.kind = static_cast<OperationKind>(random.Below(6));
       const bool is_read = event.kind <= OperationKind::kScan;
       if (!is_read && event.kind != OperationKind::kPut && random.Below(3) == 0) {
@@ -349,7 +349,7 @@ TEST(HistoryTest, LogsReadBack) {
   std::filesystem::remove(path);
   ASSERT_EQ(events.size(), static_cast<size_t>(kEvents));
   EXPECT_EQ(events.back().value, static_cast<ValueId>(kEvents));
-  EXPECT_EQ(events.back().end_ns, kEvents);
+  EXPECT_EQ(events.back().end, kEvents);
   EXPECT_EQ(ReadHistory(path, events).error().code, Code::kNotFound);
 }
 
@@ -386,4 +386,4 @@ TEST(HistoryTest, ALogSurvivesItsWriter) {
 }
 
 }  // namespace
-}  // namespace gossamer::stress
+}  // namespace gossamer::history

@@ -1,10 +1,10 @@
-#include "compute/stress/data.h"
+#include "compute/history/data.h"
 
 #include <cstring>
 
 #include "common/random.h"
 
-namespace gossamer::stress {
+namespace gossamer::history {
 namespace {
 
 constexpr size_t kOrderBytes = 4;
@@ -65,4 +65,4 @@ std::optional<ValueId> ValueSpace::Id(std::string_view bytes) const {
   return id;
 }
 
-}  // namespace gossamer::stress
+}  // namespace gossamer::history
