@@ -8,11 +8,19 @@
 
 #include "common/status.h"
 #include "proto/region.h"
+#include "proto/remote_ptr.h"
 
 namespace gossamer {
 
 class Bootstrap;
 class SimNetwork;
+
+// Which memory server of which store.
+struct EmbeddedIdentity {
+  ServerId id{0};
+  uint64_t store_id = 0;     // 0: a new one
+  uint64_t incarnation = 0;  // 0: a new one
+};
 
 struct EmbeddedMemoryOptions {
   uint64_t memory_bytes = uint64_t{1} << 30;
@@ -21,18 +29,18 @@ struct EmbeddedMemoryOptions {
   uint64_t lock_table_bytes = 0;  // 0: the default of `gossamer-memory`
   bool on_chip_locks = true;      // in device memory, where there is any
   // With one, the server joins the bootstrap's store "default", for clients in this process;
-  // without, it is server 0 of a store that nobody else finds. Outlives the server.
+  // without, it is the server that `identity` says, of a store that nobody else finds. Outlives the server.
   Bootstrap* bootstrap = nullptr;
   // With one, the server lives in this simulated network, which outlives it, instead of in shm.
   SimNetwork* network = nullptr;
+  EmbeddedIdentity identity;
 };
 
 // Runs until destroyed.
 class EmbeddedMemory {
  public:
   virtual ~EmbeddedMemory() = default;
-  // Where a ComputePort of the shm fabric in this process reaches it; as server 0, if there is no
-  // bootstrap.
+  // Where a ComputePort of its fabric in this process reaches it.
   virtual std::string address() const = 0;
   // "2 MB pages", or why not.
   virtual std::string memory_description() const = 0;

@@ -29,6 +29,7 @@ Result<std::unique_ptr<EmbeddedMemory>> StartEmbeddedMemory(const EmbeddedMemory
     server.fabric = FabricKind::kSim;
     server.network = options.network;
   }
+  server.identity = options.identity;
   BOOST_OUTCOME_TRY(started, MemoryServer::Start(server, options.bootstrap));
   return std::unique_ptr<EmbeddedMemory>(std::make_unique<EmbeddedServer>(std::move(started)));
 }

@@ -60,12 +60,19 @@ Status MemoryServer::Open() {
 Status MemoryServer::Join() {
   const std::string fabric(FabricKindName(options_.fabric));
   if (bootstrap_ == nullptr) {
-    joined_.identity = {RandomId(), RandomId(), ServerId{0}, true};
+    const EmbeddedIdentity& given = options_.identity;
+    joined_.identity = {given.store_id != 0 ? given.store_id : RandomId(),
+                        given.incarnation != 0 ? given.incarnation : RandomId(), given.id,
+                        given.id == ServerId{0}};
     BOOST_OUTCOME_TRY(address, BringUp(joined_.identity));
-    joined_.record = {
-        options_.store, joined_.identity.store_id, fabric, options_.parameters, 1, {}};
+    joined_.record = {options_.store,
+                      joined_.identity.store_id,
+                      fabric,
+                      options_.parameters,
+                      static_cast<uint16_t>(ToInteger(given.id) + 1),
+                      {}};
     joined_.record.servers.push_back(
-        {ServerId{0}, joined_.identity.incarnation, HostName(), OwnProcessIdentity(), address});
+        {given.id, joined_.identity.incarnation, HostName(), OwnProcessIdentity(), address});
     return Ok();
   }
   const JoinOptions options{options_.store, fabric, options_.parameters, options_.replace_store};

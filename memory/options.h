@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "common/embedded_memory.h"
 #include "common/fabric/fabric.h"
 #include "common/status.h"
 #include "memory/start_up_litmus.h"
@@ -23,7 +24,8 @@ struct MemoryServerOptions {
   uint64_t chunk_bytes = 0;       // 0: DefaultChunkBytes
   uint64_t lock_table_bytes = 0;  // 0: kDefaultLockTableBytes
   StoreParameters parameters;
-  std::string listen;  // as in MemoryPortOptions
+  EmbeddedIdentity identity;  // of a server without a bootstrap
+  std::string listen;         // as in MemoryPortOptions
   std::string device;
   bool huge_pages = true;
   bool on_chip_locks = true;
