@@ -47,7 +47,7 @@ size_t ValueSpace::Length(ValueId id) const {
   SplitMix64 source(id);
   const uint64_t dice = source.Next();
   const uint64_t size = source.Next();
-  if (dice % 100 < long_percent_) return 17 + size % (2000 - 17 + 1);
+  if (dice % 100 < long_percent_) return 17 + size % (longest_ - 17 + 1);
   return dice / 100 % 4 == 0 ? 9 + size % 8 : 8;
 }
 

@@ -59,8 +59,10 @@ constexpr uint32_t KeyOf(ValueId id) { return static_cast<uint32_t>(id >> 44); }
 
 class ValueSpace {
  public:
-  // Of each hundred values, so many are of 17 to 2000 bytes; of the others a quarter is of 9 to 16, and the rest of 8.
-  explicit ValueSpace(uint32_t long_percent) : long_percent_(long_percent) {}
+  // Of each hundred values, so many are of 17 to `longest` bytes; of the others a quarter is of 9 to 16, and the rest
+  // of 8.
+  explicit ValueSpace(uint32_t long_percent, uint32_t longest = 2000)
+      : long_percent_(long_percent), longest_(longest) {}
 
   std::string Bytes(ValueId id) const;
   // The value's name, if every byte is as it was written.
@@ -70,6 +72,7 @@ class ValueSpace {
   size_t Length(ValueId id) const;
 
   uint32_t long_percent_;
+  uint32_t longest_;
 };
 
 }  // namespace gossamer::history

@@ -20,7 +20,7 @@ Event Delete(uint32_t key, int64_t start, int64_t end) {
 }
 
 // Of keys 0 to 9, begun at 100; a row each 10 later; ended at 200.
-Scan ScanOf(std::vector<std::pair<uint32_t, ValueId>> rows, bool reverse = false) {
+Scan ScanOf(const std::vector<std::pair<uint32_t, ValueId>>& rows, bool reverse = false) {
   Scan scan;
   scan.last = 10;
   scan.reverse = reverse;
@@ -45,11 +45,11 @@ std::string OnlyProblem(const Scan& scan, const std::vector<Event>& events) {
   return problems.empty() ? std::string() : problems[0];
 }
 
-const std::vector<Event> kThreeKeys = {Put(2, 20, 1, 2), Put(5, 50, 3, 4), Put(8, 80, 5, 6)};
+std::vector<Event> ThreeKeys() { return {Put(2, 20, 1, 2), Put(5, 50, 3, 4), Put(8, 80, 5, 6)}; }
 
 TEST(ScanTest, AcceptsWhatIsThere) {
-  EXPECT_THAT(Problems(ScanOf({{2, 20}, {5, 50}, {8, 80}}), kThreeKeys), IsEmpty());
-  EXPECT_THAT(Problems(ScanOf({{8, 80}, {5, 50}, {2, 20}}, true), kThreeKeys), IsEmpty());
+  EXPECT_THAT(Problems(ScanOf({{2, 20}, {5, 50}, {8, 80}}), ThreeKeys()), IsEmpty());
+  EXPECT_THAT(Problems(ScanOf({{8, 80}, {5, 50}, {2, 20}}, true), ThreeKeys()), IsEmpty());
   EXPECT_THAT(Problems(ScanOf({}), {}), IsEmpty());
 }
 
@@ -75,7 +75,7 @@ TEST(ScanTest, SaysSomethingOfEveryKeyOfItsRange) {
 }
 
 TEST(ScanTest, AcceptsEitherStateOfWhatChangesMeanwhile) {
-  std::vector<Event> events = kThreeKeys;
+  std::vector<Event> events = ThreeKeys();
   events.push_back(Delete(5, 105, 150));
   events.push_back(Put(7, 70, 105, 150));
   EXPECT_THAT(Problems(ScanOf({{2, 20}, {5, 50}, {8, 80}}), events), IsEmpty());
@@ -83,79 +83,81 @@ TEST(ScanTest, AcceptsEitherStateOfWhatChangesMeanwhile) {
 }
 
 TEST(ScanTest, BitesOnAMissingKey) {
-  EXPECT_THAT(OnlyProblem(ScanOf({{2, 20}, {8, 80}}), kThreeKeys), HasSubstr("there all the time"));
-  EXPECT_THAT(OnlyProblem(ScanOf({{8, 80}, {2, 20}}, true), kThreeKeys),
+  EXPECT_THAT(OnlyProblem(ScanOf({{2, 20}, {8, 80}}), ThreeKeys()),
+              HasSubstr("there all the time"));
+  EXPECT_THAT(OnlyProblem(ScanOf({{8, 80}, {2, 20}}, true), ThreeKeys()),
               HasSubstr("there all the time"));
   // The last one, behind all that was returned.
-  EXPECT_THAT(OnlyProblem(ScanOf({{2, 20}, {5, 50}}), kThreeKeys), HasSubstr("there all the time"));
+  EXPECT_THAT(OnlyProblem(ScanOf({{2, 20}, {5, 50}}), ThreeKeys()),
+              HasSubstr("there all the time"));
   // Deleted only when the scan was past it.
-  std::vector<Event> events = kThreeKeys;
+  std::vector<Event> events = ThreeKeys();
   events.push_back(Delete(2, 160, 170));
   EXPECT_THAT(OnlyProblem(ScanOf({{5, 50}, {8, 80}}), events), HasSubstr("there all the time"));
 }
 
 TEST(ScanTest, BitesOnAPhantom) {
-  EXPECT_THAT(OnlyProblem(ScanOf({{2, 20}, {4, 40}, {5, 50}, {8, 80}}), kThreeKeys),
+  EXPECT_THAT(OnlyProblem(ScanOf({{2, 20}, {4, 40}, {5, 50}, {8, 80}}), ThreeKeys()),
               HasSubstr("nobody wrote"));
   // Put only after it was returned.
-  std::vector<Event> events = kThreeKeys;
+  std::vector<Event> events = ThreeKeys();
   events.push_back(Put(4, 40, 160, 170));
   EXPECT_THAT(OnlyProblem(ScanOf({{2, 20}, {4, 40}, {5, 50}, {8, 80}}), events),
               HasSubstr("before it was written"));
 }
 
 TEST(ScanTest, BitesOnAnOldValueAndOnAResurrectedKey) {
-  std::vector<Event> events = kThreeKeys;
+  std::vector<Event> events = ThreeKeys();
   events.push_back(Put(5, 51, 50, 60));
   EXPECT_THAT(OnlyProblem(ScanOf({{2, 20}, {5, 50}, {8, 80}}), events), HasSubstr("superseded"));
-  events = kThreeKeys;
+  events = ThreeKeys();
   events.push_back(Delete(5, 50, 60));
   EXPECT_THAT(OnlyProblem(ScanOf({{2, 20}, {5, 50}, {8, 80}}), events), HasSubstr("superseded"));
 }
 
 TEST(ScanTest, BitesOnDuplicatesAndDisorder) {
-  EXPECT_THAT(OnlyProblem(ScanOf({{2, 20}, {2, 20}, {5, 50}, {8, 80}}), kThreeKeys),
+  EXPECT_THAT(OnlyProblem(ScanOf({{2, 20}, {2, 20}, {5, 50}, {8, 80}}), ThreeKeys()),
               HasSubstr("twice"));
-  EXPECT_THAT(OnlyProblem(ScanOf({{2, 20}, {8, 80}, {5, 50}}), kThreeKeys),
+  EXPECT_THAT(OnlyProblem(ScanOf({{2, 20}, {8, 80}, {5, 50}}), ThreeKeys()),
               HasSubstr("out of order"));
-  EXPECT_THAT(OnlyProblem(ScanOf({{2, 20}, {5, 50}, {8, 80}}, true), kThreeKeys),
+  EXPECT_THAT(OnlyProblem(ScanOf({{2, 20}, {5, 50}, {8, 80}}, true), ThreeKeys()),
               HasSubstr("out of order"));
   // Twice, with others between.
-  EXPECT_THAT(OnlyProblem(ScanOf({{2, 20}, {5, 50}, {2, 20}}), kThreeKeys),
+  EXPECT_THAT(OnlyProblem(ScanOf({{2, 20}, {5, 50}, {2, 20}}), ThreeKeys()),
               HasSubstr("out of order"));
 }
 
 TEST(ScanTest, BitesOnWhatWasNotAskedFor) {
   Scan scan = ScanOf({{2, 20}, {5, 50}, {8, 80}});
   scan.limit = 2;
-  EXPECT_THAT(OnlyProblem(scan, kThreeKeys), HasSubstr("its limit is 2"));
+  EXPECT_THAT(OnlyProblem(scan, ThreeKeys()), HasSubstr("its limit is 2"));
   scan = ScanOf({{2, 20}, {5, 50}, {8, 80}});
   scan.last = 8;
-  EXPECT_THAT(OnlyProblem(scan, kThreeKeys), HasSubstr("outside of its range"));
+  EXPECT_THAT(OnlyProblem(scan, ThreeKeys()), HasSubstr("outside of its range"));
   scan.last = 10;
   scan.first = 3;
-  EXPECT_THAT(OnlyProblem(scan, kThreeKeys), HasSubstr("outside of its range"));
+  EXPECT_THAT(OnlyProblem(scan, ThreeKeys()), HasSubstr("outside of its range"));
 }
 
 TEST(ScanTest, ALimitOrAFailureLeavesTheRestOpen) {
   Scan scan = ScanOf({{2, 20}, {5, 50}});
   scan.limit = 2;
-  EXPECT_THAT(Problems(scan, kThreeKeys), IsEmpty());
+  EXPECT_THAT(Problems(scan, ThreeKeys()), IsEmpty());
   scan.limit = 3;
-  EXPECT_THAT(OnlyProblem(scan, kThreeKeys), HasSubstr("there all the time"));
+  EXPECT_THAT(OnlyProblem(scan, ThreeKeys()), HasSubstr("there all the time"));
   scan.broken = true;
-  EXPECT_THAT(Problems(scan, kThreeKeys), IsEmpty());
+  EXPECT_THAT(Problems(scan, ThreeKeys()), IsEmpty());
   // But not what lies before the last key.
   scan = ScanOf({{5, 50}});
   scan.broken = true;
-  EXPECT_THAT(OnlyProblem(scan, kThreeKeys), HasSubstr("there all the time"));
+  EXPECT_THAT(OnlyProblem(scan, ThreeKeys()), HasSubstr("there all the time"));
 }
 
 TEST(ScanTest, AcceptsAnEmptyRange) {
   Scan scan = ScanOf({});
   scan.first = 7;
   scan.last = 3;
-  EXPECT_THAT(Problems(scan, kThreeKeys), IsEmpty());
+  EXPECT_THAT(Problems(scan, ThreeKeys()), IsEmpty());
 }
 
 }  // namespace

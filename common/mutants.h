@@ -1,0 +1,100 @@
+// Mutants: rules of the protocol that a test can switch off, one at a time, to see that the simulator notices.
+//
+//   if (IsBroken(Mutant::kR4) || holder == 0) …
+//
+// In everything that ships, `IsBroken` is a constant and leaves no code behind. With GOSSAMER_MUTANTS defined, which
+// only build/test/gossamer-sim-mutants and the libraries compiled for it are, it asks a variable that `--mutant=`
+// sets. All code that is linked together must agree on the definition, so `IsBroken` stands only in sources of the
+// libraries that CMake compiles a second time for that program (cmake/GossamerMutants.cmake).
+//
+// Names are those of docs/testing.md and of the rules that they break.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace gossamer {
+
+enum class Mutant : uint8_t {
+  kNone,
+  // Reading
+  kR1,            // a unit is accepted without its checksum
+  kR1Generation,  // the checksum's seed leaves the generation out
+  kR2,            // units of different node versions are used together
+  kR3Trailer,     // a hop for a key takes the trailer alone
+  kR3Kept,        // what is kept of a sibling comes from group and trailer
+  kR4,            // a READ posted with a CAS that failed is used
+  kR5,            // a unit that fails under the lock is Corruption at once
+  kR6,            // a scan returns a key that it saw twice
+  kR7,            // the root word is changed by a WRITE
+  // Writing
+  kW1Overflow,  // the overflow group is written before the home group's flag
+  kW1Sibling,   // the leaf is written before its sibling, on one server
+  kW1Remote,    // the leaf is posted before a remote sibling is acknowledged
+  kW2,          // structure becomes visible by two WRITEs
+  kW3,          // a combined operation moves a key to another unit
+  kW4,          // a missing downlink is inserted unverified
+  // Locks
+  kL1,       // a lock is released by a WRITE
+  kL2,       // the lock word's incarnation is no lease's
+  kL3,       // a lock is handed over before the holder's WRITE has completed
+  kL4,       // a batch under a lock of an old epoch is posted
+  kL4Early,  // the epoch is checked some time before the post
+  kL5,       // a result that wrote nothing counts at once
+  kL6,       // a lock is taken from an owner who is not fenced
+  // Unknown status
+  kU1,  // decided before the queue pair is known to be destroyed
+  kU2,  // a put of unknown status is repeated blindly
+};
+
+struct MutantName {
+  Mutant mutant;
+  std::string_view name;
+};
+inline constexpr std::array kMutantNames = {
+    MutantName{Mutant::kNone, "none"},
+    MutantName{Mutant::kR1, "R1"},
+    MutantName{Mutant::kR1Generation, "R1-generation"},
+    MutantName{Mutant::kR2, "R2"},
+    MutantName{Mutant::kR3Trailer, "R3-trailer"},
+    MutantName{Mutant::kR3Kept, "R3-kept"},
+    MutantName{Mutant::kR4, "R4"},
+    MutantName{Mutant::kR5, "R5"},
+    MutantName{Mutant::kR6, "R6"},
+    MutantName{Mutant::kR7, "R7"},
+    MutantName{Mutant::kW1Overflow, "W1-overflow"},
+    MutantName{Mutant::kW1Sibling, "W1-sibling"},
+    MutantName{Mutant::kW1Remote, "W1-remote"},
+    MutantName{Mutant::kW2, "W2"},
+    MutantName{Mutant::kW3, "W3"},
+    MutantName{Mutant::kW4, "W4"},
+    MutantName{Mutant::kL1, "L1"},
+    MutantName{Mutant::kL2, "L2"},
+    MutantName{Mutant::kL3, "L3"},
+    MutantName{Mutant::kL4, "L4"},
+    MutantName{Mutant::kL4Early, "L4-early"},
+    MutantName{Mutant::kL5, "L5"},
+    MutantName{Mutant::kL6, "L6"},
+    MutantName{Mutant::kU1, "U1"},
+    MutantName{Mutant::kU2, "U2"},
+};
+
+#ifdef GOSSAMER_MUTANTS
+
+namespace mutants {
+// The rule that is broken in this process. Set before any store is opened.
+inline Mutant broken_rule = Mutant::kNone;
+}  // namespace mutants
+
+inline bool IsBroken(Mutant mutant) { return mutants::broken_rule == mutant; }
+
+#else
+
+constexpr bool IsBroken(Mutant /*mutant*/) { return false; }
+
+#endif
+
+}  // namespace gossamer

@@ -1,0 +1,259 @@
+#include "compute/sim/client.h"
+
+#include <optional>
+
+#include "compute/sim/counts.h"
+
+namespace gossamer::simulator {
+namespace {
+
+using history::kAbsent;
+using history::OperationKind;
+using history::Outcome;
+using history::ValueId;
+
+std::string Shown(std::string_view bytes) {
+  constexpr size_t kShown = 24;
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (const char c : bytes.substr(0, kShown)) {
+    text += kDigits[static_cast<unsigned char>(c) >> 4];
+    text += kDigits[static_cast<unsigned char>(c) & 15];
+  }
+  return text + (bytes.size() > kShown ? "…" : "") + " (" + std::to_string(bytes.size()) +
+         " bytes)";
+}
+
+// Whether that error is an answer: of an insert of what is there, of an update or a delete of what is not.
+bool IsRefusal(OperationKind kind, Code code) {
+  if (kind == OperationKind::kInsert) return code == Code::kAlreadyExists;
+  return kind != OperationKind::kPut && code == Code::kNotFound;
+}
+
+}  // namespace
+
+Client::Client(Scene& scene, uint32_t number, const ClientPlan& plan)
+    : scene_(scene), number_(number), plan_(plan) {}
+
+Client::~Client() {
+  if (keeper_ != nullptr) StopKeeping();
+}
+
+Status Client::Open() {
+  ComputePortOptions port_options;
+  port_options.client_uuid = uuid();
+  port_options.network = &scene_.network;
+  BOOST_OUTCOME_TRY(port, OpenComputePort(FabricKind::kSim, port_options));
+  TreeOptions tree;
+  tree.cache_bytes = plan_.cache_bytes;
+  tree.lock_timeout_ms = scene_.plan.lock_timeout_ms;
+  tree.seed = SplitMix64::Mix(scene_.plan.seed ^ (uuid() << 32)) | 1;
+  BOOST_OUTCOME_TRY(store, OpenStore::OpenOn(std::move(port), scene_.record, tree));
+  store_ = std::move(store);
+  for (uint32_t i = 0; i < plan_.sessions; ++i) {
+    BOOST_OUTCOME_TRY(session, NewSession());
+    sessions_.push_back(std::move(session));
+  }
+  BOOST_OUTCOME_TRY(keeper, NewSession());
+  keeper_ = std::move(keeper);
+  keeper_->Spawn(store_->KeepLeases(keeper_->tree().scheduler()));
+  return Ok();
+}
+
+Result<std::unique_ptr<OpenSession>> Client::NewSession() {
+  BOOST_OUTCOME_TRY(session, store_->NewSession());
+  std::unique_ptr<OpenSession> open(static_cast<OpenSession*>(session.release()));
+  scene_.network.SetOwner(open->tree().scheduler().endpoint(), open.get());
+  return open;
+}
+
+void Client::Start() {
+  for (uint32_t i = 0; i < plan_.sessions; ++i) {
+    for (uint32_t j = 0; j < plan_.coroutines; ++j) {
+      const uint32_t lane = scene_.recorder.AddLane(number_, i, j);
+      sessions_[i]->Spawn(Loop(*sessions_[i], lane, lane));
+    }
+  }
+}
+
+bool Client::is_idle() const {
+  for (const auto& session : sessions_) {
+    if (session->tree().scheduler().running() != 0) return false;
+  }
+  return true;
+}
+
+bool Client::is_over() const {
+  return is_idle() && (keeper_ == nullptr || keeper_->tree().scheduler().running() == 0);
+}
+
+bool Client::IsHolder(ServerId server, LockWord word) const {
+  const ServerInfo* info = sessions_.front()->tree().shared().servers.Find(server);
+  return info != nullptr && info->lease == word.lease();
+}
+
+void Client::Kill() {
+  is_dead_ = true;
+  scene_.recorder.Note("client " + std::to_string(number_) + " is killed");
+  scene_.recorder.Kill(number_);
+  scene_.network.KillClient(uuid());
+  StopKeeping();
+}
+
+void Client::StopKeeping() { store_->StopKeepingLeases(); }
+
+Counters Client::counters() const {
+  Counters sum;
+  for (const auto& session : sessions_) {
+    Add(sum, session->counters());
+  }
+  return sum;
+}
+
+Task<void> Client::Loop(OpenSession& session, uint32_t lane, uint64_t stream) {
+  constexpr uint64_t kLongestNapNs = 30'000;
+  Random random(scene_.plan.seed, stream);
+  while (!is_dead_ && !is_lost_ && scene_.workload.Take()) {
+    if (random.Below(100) < scene_.plan.work.nap_percent) {
+      co_await session.tree().scheduler().SleepFor(
+          std::chrono::nanoseconds(random.Below(kLongestNapNs)));
+      if (is_dead_) co_return;
+    }
+    co_await Do(session, lane, scene_.workload.Draw(random, number_));
+  }
+}
+
+Task<void> Client::Do(OpenSession& session, uint32_t lane, Operation operation) {
+  switch (operation.kind) {
+    case OperationKind::kGet: return Get(session, lane, operation.key);
+    case OperationKind::kScan: return Scan(session, lane, operation);
+    default: return Write(session, lane, operation);
+  }
+}
+
+ValueId Client::Verify(uint32_t key, std::string_view value) {
+  const std::optional<ValueId> id = scene_.workload.values().Id(value);
+  if (id && history::KeyOf(*id) == key) return *id;
+  scene_.verdict.Wrong("key " + std::to_string(key) + " has a value " +
+                       (id ? "of key " + std::to_string(history::KeyOf(*id))
+                           : "that nobody wrote: " + Shown(value)));
+  return kAbsent;
+}
+
+void Client::Failed(uint32_t lane, uint32_t key, const Error& error) {
+  if (is_dead_) return;
+  if (error.code == Code::kFenced || error.code == Code::kNodeUnreachable ||
+      error.code == Code::kMaybeApplied) {
+    is_lost_ = true;
+    StopKeeping();
+  }
+  scene_.verdict.Judge("client " + std::to_string(number_) + " lane " + std::to_string(lane) +
+                           " key " + std::to_string(key),
+                       error);
+}
+
+Task<void> Client::Get(OpenSession& session, uint32_t lane, uint32_t key) {
+  const std::string text = scene_.workload.keys().Text(key);
+  scene_.recorder.Begin(lane, OperationKind::kGet, key, kAbsent);
+  const Result<std::string> value = co_await session.AsyncGet(text);
+  if (value) {
+    const ValueId id = is_dead_ ? kAbsent : Verify(key, value.value());
+    scene_.recorder.End(lane, Outcome::kDone, id);
+  } else if (value.error().code == Code::kNotFound) {
+    scene_.recorder.End(lane, Outcome::kDone, kAbsent);
+  } else {
+    scene_.recorder.EndWithoutEffect(lane, value.error());
+    Failed(lane, key, value.error());
+  }
+}
+
+Task<void> Client::Write(OpenSession& session, uint32_t lane, Operation operation) {
+  const std::string text = scene_.workload.keys().Text(operation.key);
+  const bool is_delete = operation.kind == OperationKind::kDelete;
+  const std::string value =
+      is_delete ? std::string() : scene_.workload.values().Bytes(operation.value);
+  scene_.recorder.Begin(lane, operation.kind, operation.key, operation.value);
+  Status status = Ok();
+  switch (operation.kind) {
+    case OperationKind::kPut: status = co_await session.AsyncPut(text, value); break;
+    case OperationKind::kInsert: status = co_await session.AsyncInsert(text, value); break;
+    case OperationKind::kUpdate: status = co_await session.AsyncUpdate(text, value); break;
+    default: status = co_await session.AsyncDelete(text); break;
+  }
+  scene_.workload.WriteEnded(operation.key);
+  if (status) {
+    scene_.recorder.End(lane, Outcome::kDone, operation.value);
+  } else if (IsRefusal(operation.kind, status.error().code)) {
+    scene_.recorder.End(lane, Outcome::kRefused, kAbsent);
+  } else if (status.error().code == Code::kMaybeApplied) {
+    scene_.recorder.End(lane, Outcome::kUnknown, operation.value);
+    Failed(lane, operation.key, status.error());
+  } else {
+    scene_.recorder.EndWithoutEffect(lane, status.error());
+    Failed(lane, operation.key, status.error());
+  }
+}
+
+Task<void> Client::Scan(OpenSession& session, uint32_t lane, Operation operation) {
+  const history::KeySpace& keys = scene_.workload.keys();
+  history::Scan scan;
+  scan.first = operation.key;
+  scan.last = operation.last;
+  scan.limit = operation.limit;
+  scan.reverse = operation.reverse;
+  ScanOptions options;
+  options.limit = operation.limit;
+  options.reverse = operation.reverse;
+  if (scan.first != 0) options.from = keys.Text(scan.first);
+  if (scan.last < scene_.plan.work.keys()) options.to = keys.Text(scan.last);
+  scene_.recorder.Begin(lane, OperationKind::kScan, scan.first, kAbsent);
+  const std::unique_ptr<ScanCursor> cursor = session.Scan(options);
+  while (co_await cursor->AsyncNext()) {
+    if (is_dead_) break;
+    const std::optional<uint32_t> key = keys.Number(cursor->key());
+    if (!key) {
+      scene_.verdict.Wrong("a scan returns a key that nobody wrote: " + Shown(cursor->key()));
+      scan.broken = true;
+      break;
+    }
+    const ValueId id = Verify(*key, cursor->value());
+    scan.rows.push_back({*key, id, scene_.recorder.Row(lane, *key, id)});
+  }
+  if (!cursor->status()) {
+    scan.broken = true;
+    Failed(lane, scan.first, cursor->status().error());
+  }
+  const std::optional<std::string> problem = scene_.recorder.EndScan(lane, scan);
+  if (problem) scene_.verdict.Wrong(*problem);
+}
+
+void Client::Prefill(Random& random) {
+  const uint32_t lane = scene_.recorder.AddLane(number_, 0, plan_.coroutines);
+  OpenSession& session = *sessions_.front();
+  for (uint32_t key = 0; key < scene_.plan.work.keys() && !is_lost_; ++key) {
+    if (random.Below(100) >= scene_.plan.work.prefill_percent) continue;
+    Operation put;
+    put.kind = OperationKind::kPut;
+    put.key = key;
+    put.value = scene_.workload.NewValue(key, number_);
+    scene_.workload.WriteBegins(key);
+    session.Spawn(Write(session, lane, put));
+    session.WaitAll();
+  }
+}
+
+uint64_t Client::ReadAll() {
+  const uint32_t lane = scene_.recorder.AddLane(number_, 0, plan_.coroutines);
+  OpenSession& session = *sessions_.front();
+  const size_t before = scene_.recorder.events().size();
+  for (uint32_t key = 0; key < scene_.plan.work.keys() && !is_lost_; ++key) {
+    session.Spawn(Get(session, lane, key));
+    session.WaitAll();
+  }
+  uint64_t present = 0;
+  const std::vector<history::Event>& events = scene_.recorder.events();
+  for (size_t i = before; i < events.size(); ++i) present += events[i].value != kAbsent ? 1 : 0;
+  return present;
+}
+
+}  // namespace gossamer::simulator

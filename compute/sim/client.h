@@ -1,0 +1,93 @@
+// One simulated compute server: a store that it has open, and sessions whose coroutines do one operation after another.
+//
+// It lives from `Open` to its death, its loss of the connection, or the end of the run; a client that comes again is
+// another one, with another number. Whatever it sees goes to the recorder; what is wrong at first sight, to the
+// verdict.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/fabric/sim.h"
+#include "compute/sim/plan.h"
+#include "compute/sim/recorder.h"
+#include "compute/sim/verdict.h"
+#include "compute/sim/workload.h"
+#include "compute/tree/open_session.h"
+#include "compute/tree/open_store.h"
+#include "proto/lock_word.h"
+#include "proto/store_record.h"
+
+namespace gossamer::simulator {
+
+// What the clients of a run share.
+struct Scene {
+  const Plan& plan;
+  SimNetwork& network;
+  const StoreRecord& record;
+  Recorder& recorder;
+  Workload& workload;
+  Verdict& verdict;
+};
+
+class Client {
+ public:
+  // `number` is its own in the whole run.
+  Client(Scene& scene, uint32_t number, const ClientPlan& plan);
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+  ~Client();
+
+  // Opens the store and its sessions. Blocks: time passes.
+  Status Open();
+  // Starts its coroutines; they end when the workload does.
+  void Start();
+  // Puts each key with the plan's chance. Blocks.
+  void Prefill(Random& random);
+  // Gets each key once, which closes its history; returns how many are there. Blocks.
+  uint64_t ReadAll();
+
+  uint32_t number() const { return number_; }
+  uint64_t uuid() const { return uint64_t{number_} + 1; }
+  const ClientPlan& plan() const { return plan_; }
+  OpenStore& store() { return *store_; }
+  OpenSession& session() { return *sessions_.front(); }
+  // Whether it is the one that a lock word names.
+  bool IsHolder(ServerId server, LockWord word) const;
+  // None of its operations is under way, nor a repair of the tree.
+  bool is_idle() const;
+  // Nothing of it is left to run, its leases' keeper included: it may be destroyed.
+  bool is_over() const;
+  bool is_dead() const { return is_dead_; }
+  // Its connection or its lease is gone: it does nothing any more, and has to be opened again.
+  bool is_lost() const { return is_lost_; }
+  // SIGKILL, as it were.
+  void Kill();
+  // It will do nothing any more: its leases are not renewed.
+  void StopKeeping();
+  // Of all its sessions.
+  Counters counters() const;
+
+ private:
+  Result<std::unique_ptr<OpenSession>> NewSession();
+  Task<void> Loop(OpenSession& session, uint32_t lane, uint64_t stream);
+  Task<void> Do(OpenSession& session, uint32_t lane, Operation operation);
+  Task<void> Get(OpenSession& session, uint32_t lane, uint32_t key);
+  Task<void> Write(OpenSession& session, uint32_t lane, Operation operation);
+  Task<void> Scan(OpenSession& session, uint32_t lane, Operation operation);
+  // The value's name, once it is found to be one of this key; else absent, and that is told.
+  history::ValueId Verify(uint32_t key, std::string_view value);
+  void Failed(uint32_t lane, uint32_t key, const Error& error);
+
+  Scene& scene_;
+  const uint32_t number_;
+  const ClientPlan plan_;
+  bool is_dead_ = false;
+  bool is_lost_ = false;
+  std::unique_ptr<OpenStore> store_;
+  std::vector<std::unique_ptr<OpenSession>> sessions_;  // end before the store
+  std::unique_ptr<OpenSession> keeper_;                 // renews the leases
+};
+
+}  // namespace gossamer::simulator

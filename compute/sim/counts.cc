@@ -1,0 +1,93 @@
+#include "compute/sim/counts.h"
+
+#include <array>
+
+#include "common/human.h"
+
+namespace gossamer::simulator {
+namespace {
+
+constexpr std::array kRunFields = {
+    &RunCounts::runs,       &RunCounts::operations,     &RunCounts::steps,
+    &RunCounts::unknown,    &RunCounts::history_events, &RunCounts::undecided_keys,
+    &RunCounts::refused,    &RunCounts::lives,          &RunCounts::levels,
+    &RunCounts::keys,       &RunCounts::leaves,         &RunCounts::missing_downlinks,
+    &RunCounts::virtual_ns,
+};
+
+constexpr std::array kNetworkFields = {
+    &SimCounters::events,
+    &SimCounters::verbs,
+    &SimCounters::calls,
+    &SimCounters::torn_reads,
+    &SimCounters::torn_writes,
+    &SimCounters::overtaken,
+    &SimCounters::long_delays,
+    &SimCounters::written_back,
+    &SimCounters::broken_queue_pairs,
+    &SimCounters::lost_to_write_back,
+    &SimCounters::late_packets,
+    &SimCounters::dropped_packets,
+    &SimCounters::killed_clients,
+    &SimCounters::fenced_clients,
+};
+
+}  // namespace
+
+void Add(Counters& sum, const Counters& more) {
+  for (size_t i = 0; i < kOperationClasses; ++i) sum.wire[i] += more.wire[i];
+  sum.locks.acquired += more.locks.acquired;
+  sum.locks.handed_over += more.locks.handed_over;
+  sum.locks.remote_retries += more.locks.remote_retries;
+  sum.cache.hits += more.cache.hits;
+  sum.cache.misses += more.cache.misses;
+  sum.cache.stale += more.cache.stale;
+  sum.cache.evictions += more.cache.evictions;
+  sum.rereads += more.rereads;
+}
+
+void Add(RunCounts& sum, const RunCounts& more) {
+  for (const auto field : kRunFields) sum.*field += more.*field;
+  for (const auto field : kNetworkFields) sum.network.*field += more.network.*field;
+  Add(sum.counters, more.counters);
+}
+
+std::string Summary(const RunCounts& counts, double seconds) {
+  const SimCounters& network = counts.network;
+  const Counters& tree = counts.counters;
+  const auto average = [&](uint64_t total) {
+    const double each = static_cast<double>(total) / static_cast<double>(counts.runs);
+    std::string text = std::to_string(each);
+    return text.substr(0, text.find('.') + 2);
+  };
+  if (counts.runs == 0) return "";
+  return "runs        " + HumanQuantity(counts.runs, "seed") + " in " + HumanDuration(seconds) +
+         ", " + HumanRate(static_cast<double>(counts.runs) / seconds, "seeds") + "; " +
+         HumanQuantity(counts.operations, "operation") + ", " +
+         HumanQuantity(network.events, "event") + ", " +
+         HumanDuration(static_cast<double>(counts.virtual_ns) * 1e-9) + " of virtual time\n" +
+         "history     " + HumanQuantity(counts.history_events, "event") + ", " +
+         HumanQuantity(counts.unknown, "unknown write") + ", " +
+         HumanQuantity(counts.undecided_keys, "undecided key") + ", " +
+         HumanQuantity(counts.refused, "operation") + " refused, " +
+         HumanQuantity(counts.lives, "client") + "\n" + "tree        " + average(counts.levels) +
+         " levels, " + average(counts.leaves) + " leaves, " + average(counts.keys) +
+         " keys on average; " +
+         HumanQuantity(tree.of(OperationClass::kInsertSplit).operations, "split") + ", " +
+         HumanQuantity(tree.rereads, "reread") + ", " +
+         HumanQuantity(tree.cache.stale, "stale path") + ", " +
+         HumanQuantity(tree.locks.remote_retries, "lock retry", "lock retries") + ", " +
+         HumanQuantity(tree.locks.handed_over, "handover") + ", " +
+         HumanQuantity(counts.missing_downlinks, "missing downlink") + "\n" + "network     " +
+         HumanQuantity(network.verbs, "verb") + ", " +
+         HumanQuantity(network.torn_reads, "torn read") + ", " +
+         HumanQuantity(network.torn_writes, "torn write") + ", " + HumanCount(network.overtaken) +
+         " overtaken, " + HumanQuantity(network.long_delays, "long delay") + ", " +
+         HumanCount(network.written_back) + " written back, " +
+         HumanQuantity(network.broken_queue_pairs, "break") + ", " +
+         HumanQuantity(network.late_packets, "late packet") + ", " +
+         HumanQuantity(network.killed_clients, "kill") + ", " +
+         HumanQuantity(network.fenced_clients, "fence") + "\n";
+}
+
+}  // namespace gossamer::simulator

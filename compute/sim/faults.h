@@ -1,0 +1,48 @@
+// Which faults a run has: `--faults=none|all|LIST`.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "common/status.h"
+
+namespace gossamer::simulator {
+
+enum class Fault : uint8_t {
+  kTear,       // READs that run beside a WRITE mix old and new bytes
+  kDelay,      // verbs take their time
+  kReorder,    // what the contract leaves unordered takes effect in any order
+  kWriteBack,  // a failed CAS writes back what it found
+  kBreak,      // queue pairs break; late packets land until they are destroyed
+  kKill,       // clients die
+  kPause,      // clients stop, also for longer than their lease
+  kExhaust,    // memory servers are too small
+};
+inline constexpr size_t kFaults = 8;
+inline constexpr std::array<std::string_view, kFaults> kFaultNames = {
+    "tear", "delay", "reorder", "write_back", "break", "kill", "pause", "exhaust"};
+
+// A set of faults. Thread-safety: none.
+class FaultSet {
+ public:
+  static constexpr FaultSet All() { return FaultSet((1u << kFaults) - 1); }
+
+  constexpr FaultSet() = default;
+  constexpr bool has(Fault fault) const { return (bits_ >> static_cast<unsigned>(fault) & 1) != 0; }
+  constexpr void Add(Fault fault) { bits_ |= 1u << static_cast<unsigned>(fault); }
+  friend bool operator==(const FaultSet&, const FaultSet&) = default;
+
+ private:
+  constexpr explicit FaultSet(uint32_t bits) : bits_(bits) {}
+
+  uint32_t bits_ = 0;
+};
+
+// "none", "all", or names with commas between. InvalidArgument names the word that is no fault.
+Result<FaultSet> ParseFaults(std::string_view text);
+// What ParseFaults reads as that set.
+std::string ToString(FaultSet faults);
+
+}  // namespace gossamer::simulator

@@ -1,0 +1,197 @@
+// gossamer-sim: the store in a simulated network that does its worst, and proof that every answer was right.
+
+#include <gflags/gflags.h>
+
+#include <chrono>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "common/human.h"
+#include "common/mutants.h"
+#include "common/program/flags_main.h"
+#include "common/program/stop.h"
+#include "common/progress.h"
+#include "compute/sim/plan.h"
+#include "compute/sim/run.h"
+
+DEFINE_uint64(seed, 1, "the first run's seed: everything follows from it");
+DEFINE_uint64(seeds, 1, "runs, each with the next seed");
+DEFINE_uint32(clients, 8, "compute servers");
+DEFINE_uint32(servers, 2, "memory servers");
+DEFINE_uint32(keys, 64, "keys that all clients read and write");
+DEFINE_uint32(operations, 500, "operations of all clients together, in each run");
+DEFINE_string(
+    faults, "all",
+    "none, all, or some of tear, delay, reorder, write_back, break, kill, pause, exhaust");
+DEFINE_string(profile, "any",
+              "what the runs are about; any: drawn from the seed; list: tell what there is");
+DEFINE_uint32(failures, 1, "runs that fail before the program ends");
+DEFINE_bool(trace, false, "tell everything that happens");
+DEFINE_string(regressions, "",
+              "a file of lines of flags, each of a run that failed once: run them");
+#ifdef GOSSAMER_MUTANTS
+DEFINE_string(mutant, "none", "rule of the protocol that is broken");
+#endif
+
+namespace gossamer::simulator {
+namespace {
+
+constexpr ProgramInfo kProgram{
+    "gossamer-sim",
+    "Usage: gossamer-sim [flags]\n"
+    "\n"
+    "Runs a store of several memory servers and many clients in one simulated network, in virtual\n"
+    "time, with the faults that a real network may have and a few more; checks that all answers\n"
+    "together are those of one map, that scans are right, and that the tree is whole. A run "
+    "repeats\n"
+    "from its seed: where one fails, the command that repeats it is printed.\n",
+    __FILE__};
+
+using Clock = std::chrono::steady_clock;
+
+Result<RunOptions> OptionsFromFlags() {
+  RunOptions options;
+  options.clients = FLAGS_clients;
+  options.servers = FLAGS_servers;
+  options.keys = FLAGS_keys;
+  options.operations = FLAGS_operations;
+  options.profile = FLAGS_profile;
+  BOOST_OUTCOME_TRY(faults, ParseFaults(FLAGS_faults));
+  options.faults = faults;
+  BOOST_OUTCOME_TRYV(Validate(options));
+  if (FLAGS_failures == 0) return MakeError(Code::kInvalidArgument, "--failures: give 1 or more");
+  return options;
+}
+
+Status ChooseMutant() {
+#ifdef GOSSAMER_MUTANTS
+  for (const MutantName& one : kMutantNames) {
+    if (one.name != FLAGS_mutant) continue;
+    mutants::broken_rule = one.mutant;
+    return Ok();
+  }
+  std::string names;
+  for (const MutantName& one : kMutantNames) names += " " + std::string(one.name);
+  return MakeError(Code::kInvalidArgument,
+                   "--mutant: there is no '" + FLAGS_mutant + "'; give one of" + names);
+#else
+  return Ok();
+#endif
+}
+
+// The command that repeats the run of this seed alone.
+std::string CommandOf(const RunOptions& options, uint64_t seed) {
+  std::string command = std::string(kProgram.name);
+#ifdef GOSSAMER_MUTANTS
+  command += "-mutants --mutant=" + FLAGS_mutant;
+#endif
+  return command + " --seed=" + std::to_string(seed) +
+         " --clients=" + std::to_string(options.clients) +
+         " --servers=" + std::to_string(options.servers) +
+         " --keys=" + std::to_string(options.keys) +
+         " --operations=" + std::to_string(options.operations) +
+         " --faults=" + ToString(options.faults) + " --profile=" + options.profile;
+}
+
+// Counts and hash of all runs so far.
+struct Total {
+  RunCounts counts;
+  uint64_t hash = 0;
+  uint64_t failed = 0;
+};
+
+// False: it failed, which has been told.
+bool RunSeed(const RunOptions& options, uint64_t seed, Total& total) {
+  const Plan plan = DrawPlan(options, seed);
+  const RunResult result = RunPlan(plan, FLAGS_trace ? &std::cout : nullptr);
+  Add(total.counts, result.counts);
+  total.hash = SplitMix64::Mix(total.hash ^ result.hash);
+  if (result.problems.empty()) return true;
+  ++total.failed;
+  std::cout << "FAILED " << CommandOf(options, seed) << ": " << result.problems[0] << '\n';
+  for (size_t i = 1; i < result.problems.size(); ++i) {
+    std::cout << "  " << result.problems[i] << '\n';
+  }
+  std::cout << "  " << ToString(plan) << '\n' << std::flush;
+  return false;
+}
+
+int Conclude(const Total& total, double seconds) {
+  constexpr int kHexDigits = 16;
+  std::cout << Summary(total.counts, seconds) << (total.failed == 0 ? "passed" : "FAILED")
+            << "      " << HumanQuantity(total.counts.runs, "seed") << ", "
+            << HumanCount(total.failed) << " failed; hash " << std::hex;
+  std::cout.width(kHexDigits);
+  std::cout.fill('0');
+  std::cout << total.hash << std::dec << std::endl;
+  return total.failed == 0 ? kExitSuccess : kExitFailure;
+}
+
+int RunSeeds(const RunOptions& options, const Stop& stop) {
+  const Clock::time_point start = Clock::now();
+  Total total;
+  Progress progress(
+      {.verb = "simulating", .unit = "seeds", .total = FLAGS_seeds, .enabled = !FLAGS_trace});
+  for (uint64_t i = 0; i < FLAGS_seeds && !stop.raised() && total.failed < FLAGS_failures; ++i) {
+    RunSeed(options, FLAGS_seed + i, total);
+    progress.Update(i + 1);
+  }
+  progress.Finish();
+  const int status = Conclude(total, std::chrono::duration<double>(Clock::now() - start).count());
+  return stop.raised() ? stop.exit_code() : status;
+}
+
+// Each line has flags, and behind '#' why.
+int RunRegressions(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return UsageError(kProgram, "--regressions: cannot read " + path);
+  const Clock::time_point start = Clock::now();
+  Total total;
+  std::string line;
+  while (std::getline(file, line)) {
+    std::istringstream words(line.substr(0, line.find('#')));
+    const std::vector<std::string> flags{std::istream_iterator<std::string>(words), {}};
+    if (flags.empty()) continue;
+    const gflags::FlagSaver saver;
+    const ParsedFlags parsed = ParseFlagWords(kProgram, flags);
+    if (parsed.exit_status) return *parsed.exit_status;
+    const Result<RunOptions> options = OptionsFromFlags();
+    if (!options) return UsageError(kProgram, path + ": " + options.error().message);
+    for (uint64_t i = 0; i < FLAGS_seeds; ++i) RunSeed(options.value(), FLAGS_seed + i, total);
+  }
+  return Conclude(total, std::chrono::duration<double>(Clock::now() - start).count());
+}
+
+int Main(int argc, char** argv) {
+  // Servers and clients of a simulation warn of what is the order of the day there.
+  gflags::SetCommandLineOptionWithMode("minloglevel", "2", gflags::SET_FLAGS_DEFAULT);
+  const ParsedFlags parsed = ParseFlags(kProgram, argc, argv);
+  if (parsed.exit_status) return *parsed.exit_status;
+  if (!parsed.arguments.empty()) {
+    return UsageError(kProgram, "takes flags only; '" + parsed.arguments[0] + "' is none");
+  }
+  if (FLAGS_profile == "list") {
+    for (const Profile& profile : Profiles()) {
+      std::cout << profile.name << std::string(24 - profile.name.size(), ' ') << profile.what
+                << '\n';
+    }
+    return kExitSuccess;
+  }
+  const Status chosen = ChooseMutant();
+  if (!chosen) return UsageError(kProgram, chosen.error().message);
+  if (!FLAGS_regressions.empty()) return RunRegressions(FLAGS_regressions);
+  const Result<RunOptions> options = OptionsFromFlags();
+  if (!options) return UsageError(kProgram, options.error().message);
+  Stop stop;
+  const StopOnSignals stop_on_signals(stop);
+  return RunSeeds(options.value(), stop);
+}
+
+}  // namespace
+}  // namespace gossamer::simulator
+
+int main(int argc, char** argv) { return gossamer::simulator::Main(argc, argv); }

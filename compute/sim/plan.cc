@@ -1,0 +1,251 @@
+#include "compute/sim/plan.h"
+
+#include <algorithm>
+#include <initializer_list>
+
+namespace gossamer::simulator {
+namespace {
+
+// Beside the bits of values' names: a run's keys, fillers included, and its clients' sessions.
+constexpr uint32_t kMaxHotKeys = 4096;
+constexpr uint32_t kMaxClients = 256;
+constexpr uint32_t kMaxServers = 64;
+
+constexpr uint32_t kMixedWeights[] = {30, 3,  20,
+                                      20, 12, 15};  // get, scan, put, insert, update, delete
+
+template <typename T>
+T OneOf(Random& random, std::initializer_list<T> values) {
+  return values.begin()[random.Below(values.size())];
+}
+
+uint32_t Between(Random& random, uint32_t least, uint32_t most) {
+  return least + static_cast<uint32_t>(random.Below(uint64_t{most} - least + 1));
+}
+
+bool Chance(Random& random, uint32_t percent) { return random.Below(100) < percent; }
+
+void Weigh(Plan& plan, std::initializer_list<uint32_t> weights) {
+  std::copy(weights.begin(), weights.end(), plan.work.weights.begin());
+}
+
+void SetFillers(WorkPlan& work, uint32_t hot_keys, uint32_t keys) {
+  work.hot_keys = std::max(1u, std::min(work.hot_keys, hot_keys));
+  work.fillers = keys / work.hot_keys;
+}
+
+// Nodes of 256 bytes fill with a dozen keys: splits all the time, right beside the keys that everybody reads.
+void FewKeysManySplits(Random& random, Plan& plan) {
+  plan.parameters.node_bytes = 256;
+  SetFillers(plan.work, Between(random, 2, 8), Between(random, 150, 400));
+  plan.work.filler_percent = Between(random, 50, 80);
+  plan.work.prefill_percent = Between(random, 0, 10);
+  plan.work.skew = OneOf(random, {Skew::kUniform, Skew::kAscend});
+  Weigh(plan, {30, 2, 10, 45, 8, 5});
+}
+
+// Everybody wants the same lock.
+void HotKey(Random& random, Plan& plan) {
+  plan.work.hot_keys = std::min(plan.work.hot_keys, Between(random, 1, 3));
+  plan.work.fillers = 0;
+  plan.work.prefill_percent = 50;
+  Weigh(plan, {30, 1, 15, 12, 30, 12});
+}
+
+// All locks of a server are one: parent and leaf, and leaves of strangers.
+void OneSlot(Random& random, Plan& plan) {
+  plan.lock_table_bytes = sizeof(uint64_t);
+  plan.parameters.node_bytes = 256;
+  SetFillers(plan.work, Between(random, 4, 32), Between(random, 50, 200));
+  plan.work.filler_percent = Between(random, 20, 60);
+  plan.work.prefill_percent = Between(random, 0, 30);
+}
+
+void Scans(Random& random, Plan& plan) {
+  SetFillers(plan.work, Between(random, 8, 64), Between(random, 60, 250));
+  plan.work.filler_percent = Between(random, 20, 50);
+  plan.work.scan_keys = plan.work.keys();
+  Weigh(plan, {5, 20, 15, 35, 5, 20});
+}
+
+// Long keys make internal nodes of few children; small caches make everybody walk down from the root.
+void DeepTree(Random& random, Plan& plan) {
+  plan.parameters = {256, 32, 16};
+  SetFillers(plan.work, Between(random, 8, 32), Between(random, 250, 500));
+  plan.work.filler_percent = 70;
+  plan.work.prefill_percent = Between(random, 20, 60);
+  for (ClientPlan& client : plan.clients) {
+    if (Chance(random, 50)) client.cache_bytes = OneOf<uint64_t>(random, {0, 1024, 4096});
+  }
+  Weigh(plan, {30, 3, 12, 40, 5, 10});
+}
+
+void Blocks(Random& random, Plan& plan) {
+  plan.work.hot_keys = std::min(plan.work.hot_keys, Between(random, 4, 32));
+  plan.work.long_percent = Between(random, 50, 100);
+  plan.work.longest_value = Between(random, 40, 1000);
+  Weigh(plan, {40, 4, 25, 8, 15, 8});
+}
+
+// Caches that hold everything, and a tree that grows away from under them.
+void StaleCaches(Random& random, Plan& plan) {
+  plan.parameters.node_bytes = 256;
+  SetFillers(plan.work, Between(random, 4, 16), Between(random, 200, 400));
+  plan.work.filler_percent = Between(random, 40, 70);
+  plan.work.prefill_percent = 5;
+  plan.work.nap_percent = 20;
+  for (ClientPlan& client : plan.clients) client.cache_bytes = 1 << 20;
+  Weigh(plan, {40, 4, 8, 40, 4, 4});
+}
+
+constexpr Profile kProfiles[] = {
+    {"mixed", "anything", nullptr},
+    {"few_keys_many_splits", "two to eight hot keys in leaves that split all the time",
+     FewKeysManySplits},
+    {"hot_key", "one to three keys, all wanted by all", HotKey},
+    {"one_slot", "lock tables of one slot", OneSlot},
+    {"scans", "scans of everything while leaves split", Scans},
+    {"deep_tree", "long keys, small nodes, small caches: many levels", DeepTree},
+    {"blocks", "values in blocks", Blocks},
+    {"stale_caches", "large caches, and a tree that outgrows them", StaleCaches},
+};
+
+constexpr std::string_view kAnyProfile = "any";
+
+const Profile* FindProfile(std::string_view name) {
+  const auto* const found = std::find_if(std::begin(kProfiles), std::end(kProfiles),
+                                         [&](const Profile& one) { return one.name == name; });
+  return found == std::end(kProfiles) ? nullptr : found;
+}
+
+void DrawWork(Random& random, Plan& plan) {
+  WorkPlan& work = plan.work;
+  std::copy(std::begin(kMixedWeights), std::end(kMixedWeights), work.weights.begin());
+  if (Chance(random, 30)) {  // a mix of any kind, with each operation in it
+    for (uint32_t& weight : work.weights) weight = Between(random, 1, 30);
+  }
+  work.skew =
+      OneOf(random, {Skew::kUniform, Skew::kUniform, Skew::kZipf, Skew::kOneLeaf, Skew::kAscend});
+  work.fillers = OneOf(random, {0u, 1u, 3u});
+  work.filler_percent = work.fillers == 0 ? 0 : Between(random, 10, 60);
+  work.prefill_percent = OneOf(random, {0u, 20u, 50u, 100u});
+  work.long_percent = OneOf(random, {0u, 0u, 0u, 5u, 20u});
+  work.longest_value = Between(random, 17, 300);
+  work.nap_percent = OneOf(random, {0u, 0u, 5u, 30u});
+  work.scan_keys = Between(random, 4, std::max(4u, work.keys()));
+  work.writers_at_once = Between(random, 2, 5);
+}
+
+// A fault that is asked for is there in most runs, and missing in some, so that others are seen without it.
+void DrawNetwork(Random& random, Plan& plan) {
+  using std::chrono::microseconds;
+  const auto has = [&](Fault fault) { return plan.faults.has(fault) && Chance(random, 85); };
+  SimOptions& network = plan.network;
+  network.seed = plan.seed;
+  network.faults.tear = has(Fault::kTear);
+  network.faults.delay = has(Fault::kDelay);
+  network.faults.reorder = has(Fault::kReorder);
+  network.faults.write_back = has(Fault::kWriteBack);
+  network.faults.break_queue_pairs = has(Fault::kBreak);
+  network.verbs_per_break = OneOf(random, {300u, 1000u, 3000u});
+  network.verbs_per_long_delay = OneOf(random, {4u, 16u, 64u});
+  network.longest_delay = OneOf(random, {microseconds(10), microseconds(50), microseconds(1000)});
+  network.observes_death = OneOf(random, {microseconds(0), microseconds(100)});
+}
+
+// Room for everything that a run may write, and a little more; or for too little.
+void DrawMemory(Random& random, Plan& plan) {
+  const WorkPlan& work = plan.work;
+  plan.chunk_bytes = OneOf<uint64_t>(random, {4096, 16 << 10, 64 << 10});
+  const uint64_t clients = plan.clients.size();
+  uint64_t bytes = uint64_t{work.keys()} * plan.parameters.node_bytes + (256 << 10) +
+                   clients * plan.chunk_bytes * 4;
+  if (work.long_percent != 0) bytes += uint64_t{plan.operations} * (work.longest_value + 64) * 2;
+  if (plan.faults.has(Fault::kExhaust) && Chance(random, 25)) {
+    plan.chunk_bytes = 4096;
+    bytes = kHeapOffset + Between(random, 1, 2 * static_cast<uint32_t>(clients)) * plan.chunk_bytes;
+  }
+  plan.memory_bytes = (bytes + plan.chunk_bytes) / 4096 * 4096;
+}
+
+}  // namespace
+
+std::span<const Profile> Profiles() { return kProfiles; }
+
+Status Validate(const RunOptions& options) {
+  const auto within = [](const char* flag, uint32_t value, uint32_t most) -> Status {
+    if (value >= 1 && value <= most) return Ok();
+    return MakeError(Code::kInvalidArgument, std::string(flag) + "=" + std::to_string(value) +
+                                                 ": give 1 to " + std::to_string(most));
+  };
+  BOOST_OUTCOME_TRYV(within("--clients", options.clients, kMaxClients));
+  BOOST_OUTCOME_TRYV(within("--servers", options.servers, kMaxServers));
+  BOOST_OUTCOME_TRYV(within("--keys", options.keys, kMaxHotKeys));
+  BOOST_OUTCOME_TRYV(within("--operations", options.operations, 10'000'000));
+  if (options.profile == kAnyProfile || FindProfile(options.profile) != nullptr) return Ok();
+  std::string names = ", any";
+  for (const Profile& profile : kProfiles) names += ", " + std::string(profile.name);
+  return MakeError(Code::kInvalidArgument, "--profile: there is no profile '" + options.profile +
+                                               "'; give one of" + names.substr(1));
+}
+
+Plan DrawPlan(const RunOptions& options, uint64_t seed) {
+  constexpr uint64_t kPlanStream = ~uint64_t{0};
+  Random random(seed, kPlanStream);
+  Plan plan;
+  plan.seed = seed;
+  plan.servers = options.servers;
+  plan.operations = options.operations;
+  plan.faults = options.faults;
+  plan.parameters.node_bytes = OneOf(random, {256u, 256u, 256u, 256u, 512u, 1024u});
+  plan.parameters.max_key_bytes = OneOf<uint16_t>(random, {8, 8, 16, 32});
+  plan.parameters.inline_value_bytes = OneOf<uint16_t>(random, {8, 16, 16});
+  plan.lock_table_bytes = OneOf<uint64_t>(random, {8, 64, 1024, 1024, 4096});
+  for (uint32_t i = 0; i < options.clients; ++i) {
+    plan.clients.push_back({Between(random, 1, 3), Between(random, 1, 5),
+                            OneOf<uint64_t>(random, {0, 1024, 4096, 64 << 10, 1 << 20})});
+  }
+  plan.work.hot_keys = options.keys;
+  DrawWork(random, plan);
+  DrawNetwork(random, plan);
+  const auto times = [&](Fault fault) {
+    return plan.faults.has(fault) ? OneOf(random, {0u, 1u, 1u, 2u, 4u}) : 0u;
+  };
+  plan.kills = times(Fault::kKill);
+  plan.pauses = times(Fault::kPause);
+  plan.longest_pause_ms = OneOf(random, {1u, 100u, 3000u});
+  // What the dead have locked stays locked; others are not to wait for that long.
+  const bool has_dead = plan.kills != 0 || plan.network.faults.break_queue_pairs;
+  plan.lock_timeout_ms = has_dead ? OneOf(random, {1u, 5u, 20u}) : 10'000;
+  // Every other run is about nothing in particular.
+  const size_t drawn = Chance(random, 50) ? 0 : random.Below(std::size(kProfiles));
+  const Profile* profile =
+      options.profile == kAnyProfile ? &kProfiles[drawn] : FindProfile(options.profile);
+  plan.profile = profile->name;
+  if (profile->narrow != nullptr) profile->narrow(random, plan);
+  DrawMemory(random, plan);
+  return plan;
+}
+
+std::string ToString(const Plan& plan) {
+  constexpr const char* kSkews[] = {"uniform", "zipf", "one leaf", "ascending"};
+  uint32_t sessions = 0;
+  uint32_t coroutines = 0;
+  for (const ClientPlan& client : plan.clients) {
+    sessions += client.sessions;
+    coroutines += client.sessions * client.coroutines;
+  }
+  const auto number = [](uint64_t value) { return std::to_string(value); };
+  return std::string(plan.profile) + ": " + number(plan.operations) + " operations on " +
+         number(plan.work.hot_keys) + " hot keys and " +
+         number(plan.work.keys() - plan.work.hot_keys) + " others (" +
+         kSkews[static_cast<size_t>(plan.work.skew)] + "), " + number(plan.servers) +
+         " servers of " + number(plan.memory_bytes >> 10) + " KiB with lock tables of " +
+         number(plan.lock_table_bytes) + " B, nodes of " + number(plan.parameters.node_bytes) +
+         " B, keys of up to " + number(plan.parameters.max_key_bytes) + " B; " +
+         number(plan.clients.size()) + " clients with " + number(sessions) + " sessions and " +
+         number(coroutines) + " coroutines; faults " + ToString(plan.faults) + ", " +
+         number(plan.kills) + " kills, " + number(plan.pauses) + " pauses";
+}
+
+}  // namespace gossamer::simulator

@@ -1,0 +1,104 @@
+// Plans: a seed always draws the same one, and all that are drawn make sense.
+#include "compute/sim/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "common/testing/seed.h"
+#include "compute/sim/workload.h"
+#include "proto/leaf_geometry.h"
+
+namespace gossamer::simulator {
+namespace {
+
+TEST(FaultsTest, ReadsWhatItWrites) {
+  for (const char* text : {"none", "all", "tear", "tear,delay", "break,kill,exhaust"}) {
+    const Result<FaultSet> faults = ParseFaults(text);
+    ASSERT_TRUE(faults) << text;
+    EXPECT_EQ(ToString(faults.value()), text);
+  }
+  EXPECT_EQ(ParseFaults("delay,tear").value(), ParseFaults("tear,delay").value());
+  EXPECT_EQ(ParseFaults("tear,delay,reorder,write_back,break,kill,pause,exhaust").value(),
+            FaultSet::All());
+}
+
+TEST(FaultsTest, NamesWhatIsNoFault) {
+  for (const char* text : {"", "tears", "tear,", ",tear", "tear delay", "none,tear"}) {
+    const Result<FaultSet> faults = ParseFaults(text);
+    ASSERT_FALSE(faults) << text;
+    EXPECT_EQ(faults.error().code, Code::kInvalidArgument);
+    EXPECT_NE(faults.error().message.find("write_back"), std::string::npos);
+  }
+}
+
+TEST(PlanTest, ASeedDrawsTheSamePlan) {
+  const uint64_t seed = TestSeed();
+  std::set<std::string> plans;
+  for (uint64_t i = 0; i < 100; ++i) {
+    const std::string plan = ToString(DrawPlan({}, seed + i));
+    EXPECT_EQ(ToString(DrawPlan({}, seed + i)), plan);
+    plans.insert(plan);
+  }
+  EXPECT_GT(plans.size(), 95u);
+}
+
+TEST(PlanTest, EveryPlanMakesSense) {
+  const uint64_t seed = TestSeed();
+  std::vector<std::string> names = {"any"};
+  for (const Profile& profile : Profiles()) names.emplace_back(profile.name);
+  for (const std::string& name : names) {
+    for (uint64_t i = 0; i < 200; ++i) {
+      RunOptions options;
+      options.profile = name;
+      options.keys = 1 + static_cast<uint32_t>(i);
+      ASSERT_TRUE(Validate(options));
+      const Plan plan = DrawPlan(options, seed + i);
+      SCOPED_TRACE("seed " + std::to_string(seed + i) + " " + ToString(plan));
+      EXPECT_TRUE(IsStorable(plan.parameters));
+      EXPECT_EQ(plan.memory_bytes % 4096, 0u);
+      EXPECT_GE(plan.memory_bytes, kHeapOffset + plan.chunk_bytes);
+      EXPECT_GE(plan.work.hot_keys, 1u);
+      EXPECT_LE(plan.work.hot_keys, options.keys);
+      EXPECT_LT(plan.work.keys(), history::kMaxKeys);
+      EXPECT_GE(plan.work.longest_value, 17u);
+      EXPECT_EQ(plan.clients.size(), options.clients);
+      Workload workload(plan);
+      Random random(seed, i);
+      for (int draw = 0; draw < 200; ++draw) {
+        const Operation operation = workload.Draw(random, 1);
+        EXPECT_LT(operation.key, plan.work.keys());
+        EXPECT_LE(operation.last, plan.work.keys());
+      }
+    }
+  }
+}
+
+TEST(PlanTest, WithoutFaultsTheNetworkIsIdeal) {
+  RunOptions options;
+  options.faults = FaultSet();
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    const Plan plan = DrawPlan(options, seed);
+    EXPECT_EQ(SimFaultsText(plan.network.faults), "none");
+    EXPECT_EQ(plan.kills + plan.pauses, 0u);
+  }
+}
+
+TEST(PlanTest, RefusesWhatMakesNoRun) {
+  const auto refused = [](auto change) {
+    RunOptions options;
+    change(options);
+    const Status status = Validate(options);
+    return !status && status.error().code == Code::kInvalidArgument;
+  };
+  EXPECT_FALSE(refused([](RunOptions&) {}));
+  EXPECT_TRUE(refused([](RunOptions& options) { options.clients = 0; }));
+  EXPECT_TRUE(refused([](RunOptions& options) { options.servers = 0; }));
+  EXPECT_TRUE(refused([](RunOptions& options) { options.keys = 0; }));
+  EXPECT_TRUE(refused([](RunOptions& options) { options.operations = 0; }));
+  EXPECT_TRUE(refused([](RunOptions& options) { options.clients = 100'000; }));
+  EXPECT_TRUE(refused([](RunOptions& options) { options.profile = "mix"; }));
+}
+
+}  // namespace
+}  // namespace gossamer::simulator

@@ -1,0 +1,101 @@
+// gossamer-sim as its users run it: flags, exit codes, and the same run in another process.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <fstream>
+
+#include "common/testing/child_process.h"
+#include "common/testing/seed.h"
+
+namespace gossamer::simulator {
+namespace {
+
+using gossamer::testing::ChildProcess;
+using ::testing::HasSubstr;
+using Arguments = std::vector<std::string>;
+
+// Those that the store stands so far.
+constexpr const char* kFaults = "--faults=tear,delay,reorder,write_back,pause,exhaust";
+
+struct Outcome {
+  int status;
+  std::string output;
+  std::string errors;
+};
+
+Outcome RunSim(const Arguments& flags) {
+  Arguments arguments = {GOSSAMER_SIM_PROGRAM};
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
+  ChildProcess sim(arguments);
+  const int status = sim.Wait(std::chrono::seconds(240));
+  return {status, sim.standard_output(), sim.standard_error()};
+}
+
+// "hash 0123456789abcdef"
+std::string HashOf(const std::string& output) {
+  const size_t at = output.find("hash ");
+  EXPECT_NE(at, std::string::npos) << output;
+  return at == std::string::npos ? std::string() : output.substr(at, 21);
+}
+
+TEST(SimProgramTest, WrongFlagsAreOneSentenceAndStatus2) {
+  struct Case {
+    Arguments flags;
+    const char* sentence;
+  };
+  for (const Case& one :
+       {Case{{"--faults=rust"}, "'rust' is no fault; give none, all, or some of"},
+        Case{{"--profile=fun"}, "no profile 'fun'; give one of any, mixed"},
+        Case{{"--clients=0"}, "--clients=0: give 1 to"}, Case{{"--keys=0"}, "--keys=0: give 1 to"},
+        Case{{"--failures=0"}, "--failures: give 1 or more"},
+        Case{{"--regressions=/nowhere"}, "cannot read /nowhere"},
+        Case{{"--sed=1"}, "did you mean --seed?"},
+        Case{{"--mutant=R1"}, "there is no flag --mutant"},
+        Case{{"now"}, "takes flags only; 'now' is none"}}) {
+    const Outcome outcome = RunSim(one.flags);
+    EXPECT_EQ(outcome.status, 2) << one.sentence;
+    EXPECT_THAT(outcome.errors, HasSubstr(one.sentence));
+    EXPECT_EQ(std::count(outcome.errors.begin(), outcome.errors.end(), '\n'), 1) << outcome.errors;
+  }
+}
+
+TEST(SimProgramTest, HelpAndListOfProfiles) {
+  const Outcome help = RunSim({"--help"});
+  EXPECT_EQ(help.status, 0);
+  EXPECT_THAT(help.output, HasSubstr("--seeds"));
+  const Outcome list = RunSim({"--profile=list"});
+  EXPECT_EQ(list.status, 0);
+  EXPECT_THAT(list.output, HasSubstr("few_keys_many_splits"));
+}
+
+TEST(SimProgramTest, TheSameSeedGivesTheSameRunInAnotherProcess) {
+  const Arguments flags = {kFaults, "--seed=" + std::to_string(TestSeed()), "--seeds=5"};
+  const Outcome first = RunSim(flags);
+  const Outcome second = RunSim(flags);
+  EXPECT_EQ(first.status, 0) << first.output;
+  EXPECT_EQ(HashOf(first.output), HashOf(second.output));
+}
+
+TEST(SimProgramTest, ATraceTellsWhatHappened) {
+  const Outcome outcome = RunSim({kFaults, "--seed=" + std::to_string(TestSeed()), "--trace"});
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("begin "));
+  EXPECT_THAT(outcome.output, HasSubstr("end   "));
+}
+
+TEST(SimProgramTest, RunsTheLinesOfAFile) {
+  const std::string path = ::testing::TempDir() + "sim-regressions-" + std::to_string(TestSeed());
+  std::ofstream(path)
+      << "# a comment\n\n--seed=3 --operations=50 --faults=tear  # why\n--seed=9 --seeds=2 "
+         "--faults=none --clients=2\n";
+  const Outcome outcome = RunSim({"--regressions=" + path});
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("3 seeds, 0 failed"));
+  std::ofstream(path) << "--seed=3 --nonsense\n";
+  EXPECT_EQ(RunSim({"--regressions=" + path}).status, 2);
+  std::remove(path.c_str());
+}
+
+}  // namespace
+}  // namespace gossamer::simulator

@@ -1,0 +1,250 @@
+#include "compute/sim/run.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "common/embedded_memory.h"
+#include "compute/sim/audit.h"
+#include "compute/sim/client.h"
+
+namespace gossamer::simulator {
+namespace {
+
+// A run stands still when no operation ends through so many steps, or for so long.
+constexpr uint64_t kMostStepsWithoutEnd = 2'000'000;
+constexpr std::chrono::seconds kLongestWithoutEnd{60};
+// Lives are named in values, by 12 bits.
+constexpr uint32_t kMostLives = 4000;
+
+// A client's death or stop, to come.
+struct Blow {
+  uint64_t at_operation = 0;  // when so many have begun, and
+  uint64_t steps_later = 0;   // so many steps behind that
+  bool kills = false;
+};
+
+class Run {
+ public:
+  Run(const Plan& plan, std::ostream* trace)
+      : plan_(plan),
+        network_(plan.network),
+        recorder_(network_, trace),
+        workload_(plan),
+        verdict_(plan),
+        random_(plan.seed, kDriverStream),
+        scene_{plan_, network_, record_, recorder_, workload_, verdict_} {}
+
+  RunResult Do() {
+    recorder_.Note("plan: " + ToString(plan_));
+    const Status ready = SetUp();
+    if (!ready) {
+      verdict_.Wrong("the store cannot be set up: " + ready.error().ToString());
+    } else {
+      DrawBlows();
+      for (const auto& client : clients_) client->Start();
+      if (DriveToEnd()) Audit(scene_, clients_, next_client_, result_.counts);
+    }
+    Close();
+    return std::move(result_);
+  }
+
+ private:
+  static constexpr uint64_t kDriverStream = ~uint64_t{1};
+
+  Status SetUp() {
+    record_.store = "sim";
+    record_.store_id = SplitMix64::Mix(plan_.seed) | 1;
+    record_.fabric = FabricKindName(FabricKind::kSim);
+    record_.parameters = plan_.parameters;
+    for (uint32_t i = 0; i < plan_.servers; ++i) {
+      EmbeddedMemoryOptions options;
+      options.memory_bytes = plan_.memory_bytes;
+      options.parameters = plan_.parameters;
+      options.chunk_bytes = plan_.chunk_bytes;
+      options.lock_table_bytes = plan_.lock_table_bytes;
+      options.network = &network_;
+      options.identity = {static_cast<ServerId>(i), record_.store_id, i + 1};
+      BOOST_OUTCOME_TRY(memory, StartEmbeddedMemory(options));
+      record_.servers.push_back(
+          {options.identity.id, options.identity.incarnation, "sim", "sim", memory->address()});
+      memory_.push_back(std::move(memory));
+    }
+    record_.next_server = static_cast<uint16_t>(plan_.servers);
+    for (const ClientPlan& client : plan_.clients) clients_.push_back(NewClient(client));
+    for (auto& client : clients_) {
+      BOOST_OUTCOME_TRYV(OpenAnew(client));
+    }
+    clients_.front()->Prefill(random_);
+    return Ok();
+  }
+
+  std::unique_ptr<Client> NewClient(const ClientPlan& plan) {
+    return std::make_unique<Client>(scene_, next_client_++, plan);
+  }
+
+  // Opens it, and where its connection breaks meanwhile, another one in its place.
+  Status OpenAnew(std::unique_ptr<Client>& client) {
+    while (true) {
+      const Status opened = client->Open();
+      if (opened) return Ok();
+      if (!verdict_.IsExplained(opened.error().code) || next_client_ >= kMostLives) {
+        return opened.error();
+      }
+      Bury(client);
+      client = NewClient(client->plan());
+    }
+  }
+
+  // Its counts stay.
+  void Bury(const std::unique_ptr<Client>& client) {
+    Add(result_.counts.counters, client->counters());
+  }
+
+  void DrawBlows() {
+    constexpr uint64_t kStepsOfAnOperation = 40;
+    for (uint32_t i = 0; i < plan_.kills + plan_.pauses; ++i) {
+      blows_.push_back(
+          {random_.Below(plan_.operations), random_.Below(kStepsOfAnOperation), i < plan_.kills});
+    }
+    std::stable_sort(blows_.begin(), blows_.end(), [](const Blow& a, const Blow& b) {
+      return a.at_operation > b.at_operation;  // the next one last
+    });
+  }
+
+  void Strike() {
+    while (!blows_.empty() && workload_.begun() >= blows_.back().at_operation) {
+      if (blows_.back().steps_later != 0) {
+        --blows_.back().steps_later;
+        return;
+      }
+      const bool kills = blows_.back().kills;
+      blows_.pop_back();
+      std::vector<Client*> living;
+      for (const auto& client : clients_) {
+        if (!client->is_dead() && !client->is_lost()) living.push_back(client.get());
+      }
+      if (living.empty() || (kills && living.size() < 2)) continue;
+      Client& victim = *living[random_.Below(living.size())];
+      if (kills) {
+        victim.Kill();
+      } else {
+        const auto pause =
+            std::chrono::microseconds(1 + random_.Below(uint64_t{plan_.longest_pause_ms} * 1000));
+        recorder_.Note("client " + std::to_string(victim.number()) + " stops for " +
+                       std::to_string(pause.count()) + " us");
+        network_.PauseClient(victim.uuid(), network_.Now() + pause);
+      }
+    }
+  }
+
+  // Clients that are gone, once nothing of them is left: others come in their place while there is work.
+  bool Replace() {
+    for (auto& client : clients_) {
+      if (!client->is_dead() && !client->is_lost()) continue;
+      if (!client->is_over()) continue;
+      if (workload_.begun() == plan_.operations) continue;
+      Bury(client);
+      const ClientPlan plan = client->plan();
+      client.reset();
+      client = NewClient(plan);
+      const Status opened = OpenAnew(client);
+      if (!opened) {
+        verdict_.Wrong("a client cannot open the store: " + opened.error().ToString());
+        return false;
+      }
+      recorder_.Note("client " + std::to_string(client->number()) + " begins");
+      client->Start();
+    }
+    return true;
+  }
+
+  bool IsDone() const {
+    return std::all_of(clients_.begin(), clients_.end(),
+                       [](const auto& client) { return client->is_idle(); });
+  }
+
+  // Until every coroutine of every client has ended. False: it stands still, or went wrong for good.
+  bool DriveToEnd() {
+    uint64_t ended = recorder_.ended();
+    uint64_t steps_at_end = 0;
+    auto time_at_end = network_.Now();
+    while (true) {
+      Strike();
+      if (!Replace()) return false;
+      if (IsDone()) return true;
+      Endpoint* endpoint = network_.RunUntilRunnable();
+      if (endpoint == nullptr) return StandStill("nothing is left that could happen");
+      auto* session = static_cast<OpenSession*>(network_.Owner(*endpoint));
+      if (session != nullptr) {
+        session->Poll();
+      } else {
+        endpoint->Poll();
+      }
+      ++result_.counts.steps;
+      if (recorder_.ended() != ended) {
+        ended = recorder_.ended();
+        steps_at_end = result_.counts.steps;
+        time_at_end = network_.Now();
+      } else if (result_.counts.steps - steps_at_end > kMostStepsWithoutEnd) {
+        return StandStill("no operation ends through " + std::to_string(kMostStepsWithoutEnd) +
+                          " steps");
+      } else if (network_.Now() - time_at_end > kLongestWithoutEnd) {
+        return StandStill("no operation ends for " + std::to_string(kLongestWithoutEnd.count()) +
+                          " s");
+      }
+    }
+  }
+
+  bool StandStill(const std::string& why) {
+    verdict_.Wrong("no progress at " + TimeText(network_.Now()) + ": " + why +
+                   "; under way:" + recorder_.UnderWay());
+    return false;
+  }
+
+  void Close() {
+    RunCounts& counts = result_.counts;
+    for (const auto& client : clients_) Bury(client);
+    counts.runs = 1;
+    counts.operations = recorder_.ended();
+    counts.lives = next_client_;
+    counts.refused = verdict_.explained();
+    counts.virtual_ns = static_cast<uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(network_.Now() - start_).count());
+    for (const history::Event& event : recorder_.events()) {
+      counts.unknown += event.outcome == history::Outcome::kUnknown ? 1 : 0;
+    }
+    // Who still waits would wait forever: the dead do not.
+    if (!IsDone()) {
+      for (const auto& client : clients_) {
+        if (!client->is_dead()) client->Kill();
+      }
+    }
+    clients_.clear();
+    memory_.clear();
+    counts.network = network_.counters();
+    result_.hash = SplitMix64::Mix(recorder_.hash() + network_.TraceHash());
+    result_.problems = verdict_.problems();
+  }
+
+  const Plan& plan_;
+  StoreRecord record_;
+  SimNetwork network_;
+  Recorder recorder_;
+  Workload workload_;
+  Verdict verdict_;
+  Random random_;
+  Scene scene_;
+  RunResult result_;
+  uint32_t next_client_ = 0;
+  const Endpoint::Clock::time_point start_ = network_.Now();
+  std::vector<Blow> blows_;
+  std::vector<std::unique_ptr<EmbeddedMemory>> memory_;
+  std::vector<std::unique_ptr<Client>> clients_;  // end before the memory
+};
+
+}  // namespace
+
+RunResult RunPlan(const Plan& plan, std::ostream* trace) { return Run(plan, trace).Do(); }
+
+}  // namespace gossamer::simulator

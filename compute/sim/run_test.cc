@@ -1,0 +1,74 @@
+// Runs: they repeat exactly, they find nothing wrong with the store, and they do what they are for.
+#include "compute/sim/run.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "common/testing/seed.h"
+
+namespace gossamer::simulator {
+namespace {
+
+// Clients that die or lose their connection leave locks behind, which nobody takes over yet.
+RunOptions Options() {
+  RunOptions options;
+  options.faults = ParseFaults("tear,delay,reorder,write_back,pause,exhaust").value();
+  return options;
+}
+
+TEST(RunTest, TheSameSeedGivesTheSameRun) {
+  const uint64_t seed = TestSeed();
+  for (uint64_t i = 0; i < 10; ++i) {
+    const Plan plan = DrawPlan(Options(), seed + i);
+    const RunResult first = RunPlan(plan, nullptr);
+    const RunResult second = RunPlan(plan, nullptr);
+    EXPECT_EQ(first.hash, second.hash) << "seed " << seed + i;
+    EXPECT_EQ(first.counts.network.events, second.counts.network.events);
+    EXPECT_EQ(first.problems, second.problems);
+  }
+}
+
+TEST(RunTest, AnotherSeedGivesAnotherRun) {
+  const uint64_t seed = TestSeed();
+  EXPECT_NE(RunPlan(DrawPlan(Options(), seed), nullptr).hash,
+            RunPlan(DrawPlan(Options(), seed + 1), nullptr).hash);
+}
+
+TEST(RunTest, ATraceChangesNothing) {
+  const Plan plan = DrawPlan(Options(), TestSeed());
+  std::ostringstream trace;
+  EXPECT_EQ(RunPlan(plan, &trace).hash, RunPlan(plan, nullptr).hash);
+  EXPECT_NE(trace.str().find("begin"), std::string::npos);
+}
+
+TEST(RunTest, FindsNothingWrongWithTheStore) {
+  const uint64_t seed = TestSeed();
+  for (const Profile& profile : Profiles()) {
+    RunOptions options = Options();
+    options.profile = profile.name;
+    for (uint64_t i = 0; i < 3; ++i) {
+      const RunResult result = RunPlan(DrawPlan(options, seed + i), nullptr);
+      EXPECT_TRUE(result.problems.empty())
+          << profile.name << " seed " << seed + i << ": " << result.problems[0];
+    }
+  }
+}
+
+// A run in which nothing is at stake finds nothing, ever.
+TEST(RunTest, MuchHappens) {
+  const uint64_t seed = TestSeed();
+  RunCounts sum;
+  for (uint64_t i = 0; i < 40; ++i)
+    Add(sum, RunPlan(DrawPlan(Options(), seed + i), nullptr).counts);
+  EXPECT_GT(sum.operations, 15'000u);
+  EXPECT_GT(sum.counters.of(OperationClass::kInsertSplit).operations, 40u);
+  EXPECT_GT(sum.counters.rereads, 40u);
+  EXPECT_GT(sum.counters.cache.stale, 40u);
+  EXPECT_GT(sum.counters.locks.remote_retries, 400u);
+  EXPECT_GT(sum.levels, 60u);
+  EXPECT_LT(sum.undecided_keys, sum.operations / 1000);
+}
+
+}  // namespace
+}  // namespace gossamer::simulator
