@@ -267,6 +267,24 @@ TEST(SimLoss, APausedClientDoesNotRunButItsVerbsGoOn) {
   EXPECT_GE(network.Now() - start, 3ms);
 }
 
+// Its coroutines unwind: whatever came for it while it did not run.
+TEST(SimLoss, AClientMayBeKilledWhileItIsPaused) {
+  SimCluster cluster(1, "none", 1);
+  SimNetwork& network = cluster.network();
+  VerbStatus status = VerbStatus::kPending;
+  const auto body = [&](SimClient& client) -> Task<void> {
+    status = co_await client.Fill(0, 8, 1);
+  };
+  cluster.Spawn(0, body(cluster.client(0)));
+  network.PauseClient(1, network.Now() + 1s);
+  while (network.Now() < SimNetwork::Clock::time_point(1s + 10ms) && network.RunOne()) {
+  }
+  EXPECT_EQ(status, VerbStatus::kPending);
+  network.KillClient(1);
+  cluster.Run();
+  EXPECT_NE(status, VerbStatus::kPending);
+}
+
 TEST(SimLoss, AStoppedMemoryServerIsAnErrorAndNothingLandsAfterwards) {
   for (uint64_t seed = 1; seed <= 100; ++seed) {
     SimCluster cluster(seed, "tear,delay,reorder", 2);
