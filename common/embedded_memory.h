@@ -27,6 +27,7 @@ struct EmbeddedMemoryOptions {
   StoreParameters parameters;
   uint64_t chunk_bytes = 0;       // 0: chosen from memory_bytes, as `gossamer-memory` does
   uint64_t lock_table_bytes = 0;  // 0: the default of `gossamer-memory`
+  uint32_t lease_ms = 0;          // likewise; of clients whose death is not seen otherwise
   bool on_chip_locks = true;      // in device memory, where there is any
   // With one, the server joins the bootstrap's store "default", for clients in this process;
   // without, it is the server that `identity` says, of a store that nobody else finds. Outlives the server.

@@ -60,6 +60,7 @@ SimNetwork::SimNetwork(const SimOptions& options)
 SimNetwork::~SimNetwork() = default;
 
 const SimOptions& SimNetwork::options() const { return network_->options(); }
+void SimNetwork::SetFaults(const SimFaults& faults) { network_->SetFaults(faults); }
 SimNetwork::Clock::time_point SimNetwork::Now() const { return network_->Now(); }
 Endpoint* SimNetwork::RunUntilRunnable() { return network_->RunUntilRunnable(); }
 bool SimNetwork::RunOne() { return network_->RunOne(); }

@@ -113,6 +113,8 @@ class SimNetwork {
   ~SimNetwork();
 
   const SimOptions& options() const;
+  // From now on these faults instead: for set-up and for a last look at what is left. Nothing is on its way.
+  void SetFaults(const SimFaults& faults);
   Clock::time_point Now() const;
 
   // Executes events until an endpoint has something to report, or a `WakeAt` of it is due; returns

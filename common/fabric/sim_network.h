@@ -54,6 +54,7 @@ class Network {
   explicit Network(const SimOptions& options);
 
   const SimOptions& options() const { return options_; }
+  void SetFaults(const SimFaults& faults) { options_.faults = faults; }
   const SimCosts& costs() const { return options_.costs; }
   Nanoseconds now() const { return now_; }
   Clock::time_point Now() const { return Clock::time_point(std::chrono::nanoseconds(now_)); }
@@ -106,7 +107,7 @@ class Network {
  private:
   void Execute(Event& event);
 
-  const SimOptions options_;
+  SimOptions options_;
   Nanoseconds now_ = 1'000'000'000;
   Nanoseconds idle_since_ = now_;
   uint64_t trace_hash_ = 0;
