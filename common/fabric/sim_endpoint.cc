@@ -81,7 +81,11 @@ size_t SimEndpoint::Poll() {
   if (!HasWork()) network_.RunOne();
   if (!HasWork()) return 0;
   // A thread that is at work, or a process that is stopped, does not look, however long it takes.
-  while (free_at() > network_.now() && network_.RunOne()) {
+  if (free_at() > network_.now()) {
+    // Until then, and not to whatever may be the next event.
+    network_.WakeAt(*this, free_at());
+    while (free_at() > network_.now() && network_.RunOne()) {
+    }
   }
   awake_ = false;
   busy_until_ = network_.now();

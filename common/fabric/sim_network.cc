@@ -147,10 +147,7 @@ void Network::KillClient(uint64_t client_uuid) {
     events.Arm(client, now_ + 1 + UpTo(loss_random, options_.observes_death.count()));
   }
   for (SimEndpoint* endpoint : endpoints_) {
-    if (endpoint == nullptr || &endpoint->client() != &client) continue;
-    endpoint->BreakAll();
-    // What came while it was paused is to be seen, too, for its coroutines to unwind.
-    if (endpoint->HasWork()) MakeRunnable(*endpoint);
+    if (endpoint != nullptr && &endpoint->client() == &client) endpoint->BreakAll();
   }
 }
 

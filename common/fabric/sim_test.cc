@@ -296,5 +296,26 @@ TEST(SimNetworkTest, AThreadCompletesNoMoreThanItsCoreAllows) {
               SimCosts().completion_cpu_ns, SimCosts().completion_cpu_ns / 5.0);
 }
 
+// A blocking call passes the time that its own thread needs, not that up to whatever else will happen.
+TEST(SimNetworkTest, BlockingCallsDoNotJumpToLaterEvents) {
+  using namespace std::chrono_literals;
+  SimCluster cluster(1, "none", 2);
+  SimNetwork& network = cluster.network();
+  const auto start = network.Now();
+  cluster.client(1).endpoint().WakeAt(start + 10ms);
+  SimClient& client = cluster.client(0);
+  const auto fill_after = [&](std::chrono::nanoseconds pause) -> Task<void> {
+    co_await client.scheduler().SleepFor(pause);
+    co_await client.Fill(0, 8, 1);
+  };
+  // The second ends while the thread is busy with the first.
+  for (auto behind = 0ns; behind < 400ns; behind += 10ns) {
+    client.scheduler().Spawn(fill_after(0ns));
+    client.scheduler().Spawn(fill_after(behind));
+    client.scheduler().RunUntil(0);
+  }
+  EXPECT_LT(network.Now() - start, 5ms);
+}
+
 }  // namespace
 }  // namespace gossamer::test
