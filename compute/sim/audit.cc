@@ -2,16 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 
 #include "common/human.h"
 #include "proto/lock_word.h"
 
 namespace gossamer::simulator {
 namespace {
-
-// Where connections break, an audit may be cut short so many times.
-constexpr int kAttempts = 50;
 
 using HeldLocks = std::vector<std::pair<ServerId, LockWord>>;
 
@@ -44,19 +40,19 @@ Task<Result<HeldLocks>> ReadLocks(Tree& tree) {
 
 // All is quiet: whoever lives holds nothing.
 void JudgeLocks(const Scene& scene, const HeldLocks& locks,
-                const std::vector<std::unique_ptr<Client>>& living) {
+                const std::vector<std::unique_ptr<Client>>& clients) {
   for (const auto& [server, word] : locks) {
     const auto holder = std::find_if(
-        living.begin(), living.end(), [&, at = server, held = word](const auto& client) {
+        clients.begin(), clients.end(), [&, at = server, held = word](const auto& client) {
           return !client->is_dead() && !client->is_lost() && client->IsHolder(at, held);
         });
     const std::string lock = "a lock of server " + std::to_string(ToInteger(server)) + ", node " +
                              std::to_string(word.node()) + ", is left held by ";
-    if (holder != living.end()) {
+    if (holder != clients.end()) {
       scene.verdict.Wrong(lock + "client " + std::to_string((*holder)->number()) +
                           ", which lives and does nothing");
-    } else if (!scene.verdict.IsExplained(Code::kContended)) {
-      scene.verdict.Wrong(lock + "nobody who lives");
+    } else if (!scene.verdict.may_die()) {
+      scene.verdict.Wrong(lock + "nobody");
     }
   }
 }
@@ -73,47 +69,30 @@ void JudgeTree(const Scene& scene, const CheckReport& report, uint64_t present) 
   }
 }
 
-// Once, with a client of its own. False: its connection broke, as the run's faults explain.
-Result<bool> LookAround(Scene& scene, const std::vector<std::unique_ptr<Client>>& living,
-                        uint32_t number, RunCounts& counts) {
+Status LookAround(Scene& scene, const std::vector<std::unique_ptr<Client>>& clients,
+                  uint32_t number, RunCounts& counts) {
   constexpr uint64_t kCacheBytes = 1 << 20;
   Client auditor(scene, number, {1, 1, kCacheBytes});
-  const auto retry = [&](const Error& error) -> Result<bool> {
-    if (error.code == Code::kNodeUnreachable && scene.verdict.IsExplained(error.code)) return false;
-    return error;
-  };
-  const Status opened = auditor.Open();
-  if (!opened) return retry(opened.error());
+  BOOST_OUTCOME_TRYV(auditor.Open());
   const uint64_t present = auditor.ReadAll();
-  if (auditor.is_lost()) return false;
   Tree& tree = auditor.session().tree();
-  const Result<HeldLocks> locks = tree.scheduler().Run(ReadLocks(tree));
-  if (!locks) return retry(locks.error());
-  const Result<CheckReport> report = auditor.store().Check({});
-  if (!report) return retry(report.error());
-  JudgeLocks(scene, locks.value(), living);
-  JudgeTree(scene, report.value(), present);
-  counts.levels += report.value().levels;
-  counts.keys += report.value().keys;
-  counts.leaves += report.value().leaves;
-  counts.missing_downlinks += report.value().missing_downlinks;
-  return true;
+  BOOST_OUTCOME_TRY(locks, tree.scheduler().Run(ReadLocks(tree)));
+  BOOST_OUTCOME_TRY(report, auditor.store().Check({}));
+  JudgeLocks(scene, locks, clients);
+  JudgeTree(scene, report, present);
+  counts.levels += report.levels;
+  counts.keys += report.keys;
+  counts.leaves += report.leaves;
+  counts.missing_downlinks += report.missing_downlinks;
+  return Ok();
 }
 
 }  // namespace
 
-void Audit(Scene& scene, const std::vector<std::unique_ptr<Client>>& living, uint32_t& next_client,
+void Audit(Scene& scene, const std::vector<std::unique_ptr<Client>>& clients, uint32_t number,
            RunCounts& counts) {
-  Result<bool> done = false;
-  for (int attempt = 0; attempt < kAttempts && done && !done.value(); ++attempt) {
-    done = LookAround(scene, living, next_client++, counts);
-  }
-  if (!done) {
-    scene.verdict.Wrong("the last check fails: " + done.error().ToString());
-  } else if (!done.value()) {
-    scene.verdict.Wrong("the last check loses its connection " + std::to_string(kAttempts) +
-                        " times");
-  }
+  const Status looked = LookAround(scene, clients, number, counts);
+  if (!looked) scene.verdict.Wrong("the last check fails: " + looked.error().ToString());
   const history::HistoryReport history = CheckHistory(scene.recorder.events());
   for (const std::string& problem : history.problems) scene.verdict.Wrong(problem);
   counts.history_events += history.events;

@@ -9,9 +9,9 @@
 
 namespace gossamer::simulator {
 
-// A client of its own reads every key into the history and walks the tree; then the history is checked. All of
-// `living` are idle. What is wrong goes to the scene's verdict. `next_client`: numbers for clients, from there on.
-void Audit(Scene& scene, const std::vector<std::unique_ptr<Client>>& living, uint32_t& next_client,
+// A client of its own, of that number, reads every key into the history and walks the tree; then the history is
+// checked. All of `clients` are idle, and the network has no faults any more. What is wrong goes to the scene's verdict.
+void Audit(Scene& scene, const std::vector<std::unique_ptr<Client>>& clients, uint32_t number,
            RunCounts& counts);
 
 }  // namespace gossamer::simulator

@@ -213,10 +213,10 @@ Plan DrawPlan(const RunOptions& options, uint64_t seed) {
   };
   plan.kills = times(Fault::kKill);
   plan.pauses = times(Fault::kPause);
-  plan.longest_pause_ms = OneOf(random, {1u, 100u, 3000u});
-  // What the dead have locked stays locked; others are not to wait for that long.
-  const bool has_dead = plan.kills != 0 || plan.network.faults.break_queue_pairs;
-  plan.lock_timeout_ms = has_dead ? OneOf(random, {1u, 5u, 20u}) : 10'000;
+  plan.lease_ms = 100;
+  plan.longest_pause_ms = OneOf(random, {1u, 60u, 250u});
+  // Far longer than any lease: whatever is Contended was left locked.
+  plan.lock_timeout_ms = 10'000;
   // Every other run is about nothing in particular.
   const size_t drawn = Chance(random, 50) ? 0 : random.Below(std::size(kProfiles));
   const Profile* profile =

@@ -73,6 +73,7 @@ struct Plan {
   uint64_t memory_bytes = 0;  // of each server
   uint64_t chunk_bytes = 0;
   uint64_t lock_table_bytes = 0;
+  uint32_t lease_ms = 0;
   uint32_t lock_timeout_ms = 0;
   FaultSet faults;
   std::vector<ClientPlan> clients;

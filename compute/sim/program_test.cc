@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 using Arguments = std::vector<std::string>;
 
 // Those that the store stands so far.
-constexpr const char* kFaults = "--faults=tear,delay,reorder,write_back,pause,exhaust";
+constexpr const char* kFaults = "--faults=tear,delay,reorder,write_back,kill,exhaust";
 
 struct Outcome {
   int status;

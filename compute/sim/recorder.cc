@@ -136,7 +136,9 @@ std::string Recorder::UnderWay() const {
   }
   std::stable_sort(busy.begin(), busy.end(),
                    [](const Lane* a, const Lane* b) { return a->since < b->since; });
-  std::string text;
+  constexpr size_t kTold = 12;
+  std::string text = std::to_string(busy.size()) + " operations under way:";
+  if (busy.size() > kTold) busy.resize(kTold);
   for (const Lane* lane : busy) {
     text += "\n  since " + TimeText(lane->since) + (lane->is_dead ? " (killed) " : " ") +
             Name(*lane) + Doing(lane->event);

@@ -57,7 +57,7 @@ class Recorder {
   std::vector<history::Event>& events() { return events_; }
   uint64_t ended() const { return ended_; }
   uint64_t hash() const { return hash_; }
-  // What is under way, a line for each, oldest first.
+  // How much is under way, and the oldest of it, a line for each.
   std::string UnderWay() const;
 
  private:

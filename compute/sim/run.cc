@@ -35,17 +35,25 @@ class Run {
         random_(plan.seed, kDriverStream),
         scene_{plan_, network_, record_, recorder_, workload_, verdict_} {}
 
+  // A session waits for its coroutines when it ends: of a run that stands still, it would wait forever.
+  bool is_stuck() const { return is_stuck_; }
+
   RunResult Do() {
     recorder_.Note("plan: " + ToString(plan_));
+    network_.SetFaults({});
     const Status ready = SetUp();
+    network_.SetFaults(plan_.network.faults);
     if (!ready) {
       verdict_.Wrong("the store cannot be set up: " + ready.error().ToString());
     } else {
       DrawBlows();
       for (const auto& client : clients_) client->Start();
-      if (DriveToEnd()) Audit(scene_, clients_, next_client_, result_.counts);
+      if (DriveToEnd()) {
+        Drain();
+        Audit(scene_, clients_, next_client_++, result_.counts);
+      }
     }
-    Close();
+    Conclude();
     return std::move(result_);
   }
 
@@ -63,6 +71,7 @@ class Run {
       options.parameters = plan_.parameters;
       options.chunk_bytes = plan_.chunk_bytes;
       options.lock_table_bytes = plan_.lock_table_bytes;
+      options.lease_ms = plan_.lease_ms;
       options.network = &network_;
       options.identity = {static_cast<ServerId>(i), record_.store_id, i + 1};
       BOOST_OUTCOME_TRY(memory, StartEmbeddedMemory(options));
@@ -72,8 +81,8 @@ class Run {
     }
     record_.next_server = static_cast<uint16_t>(plan_.servers);
     for (const ClientPlan& client : plan_.clients) clients_.push_back(NewClient(client));
-    for (auto& client : clients_) {
-      BOOST_OUTCOME_TRYV(OpenAnew(client));
+    for (const auto& client : clients_) {
+      BOOST_OUTCOME_TRYV(client->Open());
     }
     clients_.front()->Prefill(random_);
     return Ok();
@@ -175,13 +184,7 @@ class Run {
       if (IsDone()) return true;
       Endpoint* endpoint = network_.RunUntilRunnable();
       if (endpoint == nullptr) return StandStill("nothing is left that could happen");
-      auto* session = static_cast<OpenSession*>(network_.Owner(*endpoint));
-      if (session != nullptr) {
-        session->Poll();
-      } else {
-        endpoint->Poll();
-      }
-      ++result_.counts.steps;
+      Step(*endpoint);
       if (recorder_.ended() != ended) {
         ended = recorder_.ended();
         steps_at_end = result_.counts.steps;
@@ -196,13 +199,35 @@ class Run {
     }
   }
 
+  // What broken connections still had on their way lands; nothing else happens any more.
+  void Drain() {
+    network_.SetFaults({});
+    const auto until = network_.Now() + 2 * plan_.network.latest_packet;
+    while (network_.Now() < until) {
+      Endpoint* endpoint = network_.RunUntilRunnable();
+      if (endpoint == nullptr) return;
+      Step(*endpoint);
+    }
+  }
+
+  void Step(Endpoint& endpoint) {
+    auto* session = static_cast<OpenSession*>(network_.Owner(endpoint));
+    if (session != nullptr) {
+      session->Poll();
+    } else {
+      endpoint.Poll();
+    }
+    ++result_.counts.steps;
+  }
+
   bool StandStill(const std::string& why) {
+    is_stuck_ = true;
     verdict_.Wrong("no progress at " + TimeText(network_.Now()) + ": " + why +
                    "; under way:" + recorder_.UnderWay());
     return false;
   }
 
-  void Close() {
+  void Conclude() {
     RunCounts& counts = result_.counts;
     for (const auto& client : clients_) Bury(client);
     counts.runs = 1;
@@ -214,14 +239,6 @@ class Run {
     for (const history::Event& event : recorder_.events()) {
       counts.unknown += event.outcome == history::Outcome::kUnknown ? 1 : 0;
     }
-    // Who still waits would wait forever: the dead do not.
-    if (!IsDone()) {
-      for (const auto& client : clients_) {
-        if (!client->is_dead()) client->Kill();
-      }
-    }
-    clients_.clear();
-    memory_.clear();
     counts.network = network_.counters();
     result_.hash = SplitMix64::Mix(recorder_.hash() + network_.TraceHash());
     result_.problems = verdict_.problems();
@@ -236,6 +253,7 @@ class Run {
   Random random_;
   Scene scene_;
   RunResult result_;
+  bool is_stuck_ = false;
   uint32_t next_client_ = 0;
   const Endpoint::Clock::time_point start_ = network_.Now();
   std::vector<Blow> blows_;
@@ -245,6 +263,12 @@ class Run {
 
 }  // namespace
 
-RunResult RunPlan(const Plan& plan, std::ostream* trace) { return Run(plan, trace).Do(); }
+RunResult RunPlan(const Plan& plan, std::ostream* trace) {
+  auto run = std::make_unique<Run>(plan, trace);
+  RunResult result = run->Do();
+  // Left as it is, to the end of the process: a failure, so that there will not be many.
+  if (run->is_stuck()) static_cast<void>(run.release());
+  return result;
+}
 
 }  // namespace gossamer::simulator

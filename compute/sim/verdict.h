@@ -33,12 +33,16 @@ class Verdict {
       case Code::kNodeUnreachable:
       case Code::kFenced:
       case Code::kMaybeApplied: return loses_connections;
-      // Who died, stopped or lost its connection may hold a lock.
-      case Code::kContended: return loses_connections || faults.has(Fault::kKill);
+      // Contended too: locks are taken from the dead, and nobody stops for as long as others wait.
       default: return false;
     }
   }
 
+  // Whether clients may die or lose their leases, and leave locks behind that nobody has asked for since.
+  bool may_die() const {
+    const FaultSet& faults = plan_.faults;
+    return faults.has(Fault::kKill) || faults.has(Fault::kPause) || faults.has(Fault::kBreak);
+  }
   // Errors that a fault explained.
   uint64_t explained() const { return explained_; }
   const std::vector<std::string>& problems() const { return problems_; }
