@@ -55,7 +55,7 @@ struct OpenOptions {
 struct LocalOptions {
   uint64_t memory_bytes = uint64_t{1} << 30;
   StoreParameters parameters;
-  uint64_t chunk_bytes = 0;  // 0: chosen from memory_bytes
+  uint64_t chunk_bytes = 0;   // 0: chosen from memory_bytes
   bool on_chip_locks = true;  // the lock table in device memory, where there is any
   uint64_t cache_bytes = uint64_t{256} << 20;
   uint32_t lock_timeout_ms = 10'000;
