@@ -94,11 +94,12 @@ class Scheduler {
   // The same, called by another thread. What was done before it is seen by the coroutine. `sleeper` lives until its
   // coroutine goes on.
   void Wake(Sleeper& sleeper) {
+    // First: once the coroutine knows, this scheduler and its endpoint may come to their end.
+    endpoint_.WakeAt(Clock::time_point::min());
     sleeper.next = woken_.load(std::memory_order_relaxed);
     while (!woken_.compare_exchange_weak(sleeper.next, &sleeper, std::memory_order_release,
                                          std::memory_order_relaxed)) {
     }
-    endpoint_.WakeAt(Clock::time_point::min());
   }
 
   // co_await scheduler.SleepFor(50us): lets others run meanwhile.
