@@ -9,6 +9,7 @@
 #include "common/fabric/server_probe.h"
 #include "common/random_id.h"
 #include "compute/tree/control_client.h"
+#include "compute/tree/open_store.h"
 
 namespace gossamer {
 namespace {
@@ -22,28 +23,64 @@ T Need(Result<T> result) {
 
 }  // namespace
 
-TestCluster::TestCluster(const ClusterOptions& options) {
-  std::string name = testing::TempDir() + "gossamer-cluster-XXXXXX";
-  EXPECT_NE(mkdtemp(name.data()), nullptr);
-  directory_ = name;
-  bootstrap_ = Need(OpenBootstrap("dir:" + name));
+TestCluster::TestCluster(const ClusterOptions& options) : network_(options.network) {
   EmbeddedMemoryOptions memory;
   memory.memory_bytes = options.memory_bytes;
   memory.parameters = options.parameters;
   memory.chunk_bytes = options.chunk_bytes;
   memory.lock_table_bytes = options.lock_table_bytes;
+  if (network_ != nullptr) {
+    StartInSimulation(options, memory);
+    return;
+  }
+  std::string name = testing::TempDir() + "gossamer-cluster-XXXXXX";
+  EXPECT_NE(mkdtemp(name.data()), nullptr);
+  directory_ = name;
+  bootstrap_ = Need(OpenBootstrap("dir:" + name));
   memory.bootstrap = bootstrap_.get();
   for (size_t i = 0; i < options.servers; ++i) memory_.push_back(Need(StartEmbeddedMemory(memory)));
   record_ = Need(FindStore(*bootstrap_, FindOptions{}));
 }
 
+// No bootstrap knows a simulated network: the record is made here.
+void TestCluster::StartInSimulation(const ClusterOptions& options, EmbeddedMemoryOptions& memory) {
+  memory.network = network_;
+  memory.identity.store_id = 1;
+  record_.store = "simulated";
+  record_.store_id = memory.identity.store_id;
+  record_.fabric = FabricKindName(FabricKind::kSim);
+  record_.parameters = options.parameters;
+  for (size_t i = 0; i < options.servers; ++i) {
+    memory.identity.id = ServerId{static_cast<uint16_t>(i)};
+    memory.identity.incarnation = i + 1;
+    memory_.push_back(Need(StartEmbeddedMemory(memory)));
+    MemberRecord member;
+    member.server = memory.identity.id;
+    member.incarnation = memory.identity.incarnation;
+    member.address = memory_.back()->address();
+    record_.servers.push_back(std::move(member));
+  }
+  record_.next_server = static_cast<uint16_t>(options.servers);
+}
+
 TestCluster::~TestCluster() {
   while (!memory_.empty()) memory_.pop_back();
+  if (directory_.empty()) return;
   std::error_code ignored;
   std::filesystem::remove_all(directory_, ignored);
 }
 
 std::unique_ptr<Store> TestCluster::OpenStore(uint32_t lock_timeout_ms, uint64_t cache_bytes) {
+  if (network_ != nullptr) {
+    ComputePortOptions port;
+    port.client_uuid = RandomId();
+    port.network = network_;
+    TreeOptions tree;
+    tree.lock_timeout_ms = lock_timeout_ms;
+    tree.cache_bytes = cache_bytes;
+    return Need(
+        gossamer::OpenStore::OpenOn(Need(OpenComputePort(FabricKind::kSim, port)), record_, tree));
+  }
   OpenOptions options;
   options.bootstrap = bootstrap_->url();
   options.lock_timeout_ms = lock_timeout_ms;

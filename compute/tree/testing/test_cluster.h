@@ -1,5 +1,5 @@
-// TestCluster and TestClient: a store of several memory servers in this process, and compute servers on it whose
-// sessions run over faulty endpoints.
+// TestCluster and TestClient: a store of several memory servers in this process, over shared memory or in a simulated
+// network, and compute servers on it whose sessions run over faulty endpoints.
 #pragma once
 
 #include <filesystem>
@@ -22,6 +22,7 @@ struct ClusterOptions {
   uint64_t memory_bytes = uint64_t{16} << 20;
   uint64_t chunk_bytes = uint64_t{256} << 10;
   uint64_t lock_table_bytes = 0;  // 0: the default
+  SimNetwork* network = nullptr;  // outlives the cluster; null: shared memory
 };
 
 class TestCluster {
@@ -30,13 +31,17 @@ class TestCluster {
   ~TestCluster();
 
   const StoreRecord& record() const { return record_; }
-  // As a program would open it.
+  // As a program would open it: another compute server.
   std::unique_ptr<Store> OpenStore(uint32_t lock_timeout_ms = 10'000,
                                    uint64_t cache_bytes = uint64_t{16} << 20);
   // Walks the tree; its locks, too.
   CheckReport Check();
 
  private:
+  void StartInSimulation(const ClusterOptions& options, EmbeddedMemoryOptions& memory);
+
+  SimNetwork* const network_;
+  // Over shared memory:
   std::filesystem::path directory_;
   std::unique_ptr<Bootstrap> bootstrap_;
   std::vector<std::unique_ptr<EmbeddedMemory>> memory_;
@@ -49,7 +54,7 @@ struct ClientOptions {
   Techniques techniques{};
 };
 
-// A compute server: a lease and a cache of its own.
+// A compute server over shared memory: a lease and a cache of its own.
 class TestClient {
  public:
   TestClient(const TestCluster& cluster, const ClientOptions& options = {});

@@ -1,0 +1,179 @@
+// What splits cost, and what those pay who come to a leaf that has split: counted exactly, on every fabric.
+#include <array>
+
+#include "compute/tree/testing/cost_fixture.h"
+#include "proto/leaf.h"
+
+namespace gossamer {
+namespace {
+
+class SplitCostTest : public CostFixture, public testing::WithParamInterface<TestFabric> {
+ protected:
+  SplitCostTest() : CostFixture(GetParam()) {}
+
+  // Inserts `count` random keys; only those of leaves on one server, if one is given. Of those that split their leaf
+  // alone, counts how many had the sibling on another server than the leaf (1), the parent on another than the
+  // sibling (2), both (3), or neither (0).
+  void InsertAndExpectSplits(size_t count, std::array<size_t, 4>& splits,
+                             std::optional<ServerId> only = std::nullopt);
+
+  // Has `session_` split the leaf of `key` by keys just below, until the key is in another one. False if it cannot get
+  // there, as it is the first of its leaf.
+  bool MovesToAnotherLeaf(const std::string& key) {
+    const RemotePtr leaf = PathTo(key).leaf;
+    uint64_t number = 0;
+    for (const char byte : key) number = number << 8 | static_cast<uint8_t>(byte);
+    while (PathTo(key).leaf == leaf) {
+      const std::string below = EightBytes(--number);
+      if (PathTo(below).leaf != leaf) return false;
+      const Status status = session_->Put(below, "12345678");
+      EXPECT_TRUE(status) << status.error().ToString();
+    }
+    return true;
+  }
+  // Calls visit(key, parent_split) for keys that have moved to the home group of another leaf, which `other`, whose
+  // cache was warm, has not noticed. `parent_split` says whether they have moved to another parent as well.
+  template <typename Visit>
+  void ForEachMovedKey(Session& other, Visit&& visit);
+};
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, SplitCostTest, testing::ValuesIn(TestFabrics()), NameOfFabric);
+
+void SplitCostTest::InsertAndExpectSplits(size_t count, std::array<size_t, 4>& splits,
+                                          std::optional<ServerId> only) {
+  for (size_t i = 0; i < count; ++i) {
+    const std::string key = EightBytes(random_());
+    const Path path = PathTo(key);
+    if (only && path.leaf.server() != *only) continue;
+    const WireCounts cost = CostOf(OperationClass::kInsertSplit,
+                                   [&] { ASSERT_TRUE(session_->Insert(key, "12345678")); });
+    keys_.push_back(key);
+    if (cost.operations == 0) continue;
+    // A parent that splits, or a new root, costs more.
+    if (cost.writes != 3 || path.level == 0) continue;
+    const RemotePtr sibling = SiblingOf(path.leaf);
+    const bool sibling_elsewhere = sibling.server() != path.leaf.server();
+    const bool parent_elsewhere = sibling.server() != path.parent.server();
+    ++splits[(sibling_elsewhere ? 1 : 0) + (parent_elsewhere ? 2 : 0)];
+    // CAS + READ; READ leaf; WRITEs + unlock, CAS + READ parent; WRITE + unlock.
+    uint64_t round_trips = 4;
+    // A sibling elsewhere is there before its leaf points to it (rule W1).
+    if (sibling_elsewhere) ++round_trips;
+    // The sibling is read behind the parent's CAS (rule W4), which no order between queue pairs says.
+    if (parent_elsewhere) ++round_trips;
+    // Two locks of one local queue are taken one after the other (rule W5).
+    if (ShareTurns(path.leaf, path.parent)) ++round_trips;
+    const uint64_t units = cost.reads - 3;
+    ASSERT_GE(units, 1u);
+    ASSERT_LE(units, 2u);
+    // Now and then, memory is asked for; and a session registers.
+    ASSERT_LE(cost.sends, 2u);
+    ASSERT_EQ(Text(cost), Text({.operations = 1,
+                                .round_trips = round_trips + cost.sends,
+                                .reads = units + 3,
+                                .writes = 3,
+                                .cas = 4,
+                                .sends = cost.sends,
+                                .bytes_read = units * kUnitBytes + 2 * kLeafBytes + kTrailerBytes,
+                                .bytes_written = 3 * kLeafBytes}));
+  }
+}
+
+template <typename Visit>
+void SplitCostTest::ForEachMovedKey(Session& other, Visit&& visit) {
+  size_t moved = 0;
+  for (size_t i = 0; i < Scaled(100); ++i) {
+    const std::string key = keys_[random_() % keys_.size()];
+    ASSERT_NO_FATAL_FAILURE(WarmUp(other));
+    ASSERT_EQ(CostOfGet(other, key).round_trips, 1u);
+    const RemotePtr parent = PathTo(key).parent;
+    if (!MovesToAnotherLeaf(key)) continue;
+    if (CostOfGet(*session_, key).reads != 1) continue;
+    const uint64_t stale = other.counters().cache.stale;
+    ASSERT_NO_FATAL_FAILURE(visit(key, PathTo(key).parent != parent));
+    ASSERT_EQ(other.counters().cache.stale, stale + 1);
+    ++moved;
+  }
+  EXPECT_GE(moved, Scaled(50));
+}
+
+TEST_P(SplitCostTest, SplitTakesFourRoundTripsAndLeavesNothingStale) {
+  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
+  ASSERT_NO_FATAL_FAILURE(LoadRandom(5'000));
+  ASSERT_NO_FATAL_FAILURE(WarmUp());
+  std::array<size_t, 4> splits{};
+  ASSERT_NO_FATAL_FAILURE(InsertAndExpectSplits(Scaled(5'000), splits));
+  EXPECT_GE(splits[0], Scaled(50));
+  for (const std::string& key : keys_) ASSERT_TRUE(session_->Get(key));
+  EXPECT_EQ(session_->counters().cache.stale, 0u);
+}
+
+TEST_P(SplitCostTest, SplitOverTwoServersTakesOneMoreForEachHop) {
+  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore, 2));
+  std::array<size_t, 4> splits{};
+  ASSERT_NO_FATAL_FAILURE(InsertAndExpectSplits(Scaled(20'000), splits));
+  // A compute server that only splits leaves of one server has siblings on the other, to balance what it takes.
+  session_.reset();
+  store_ = OpenAnother();
+  session_ = std::move(store_->NewSession().value());
+  ASSERT_NO_FATAL_FAILURE(WarmUp());
+  ASSERT_NO_FATAL_FAILURE(InsertAndExpectSplits(Scaled(20'000), splits, ServerId{1}));
+  for (const size_t seen : splits) EXPECT_GT(seen, 0u) << testing::PrintToString(splits);
+  for (const std::string& key : keys_) ASSERT_TRUE(session_->Get(key));
+  EXPECT_EQ(session_->counters().cache.stale, 0u);
+}
+
+TEST_P(SplitCostTest, AGetThroughAStaleEntryTakesTwoMoreOnce) {
+  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
+  ASSERT_NO_FATAL_FAILURE(LoadRandom(10'000));
+  const std::unique_ptr<Store> others = OpenAnother();
+  const std::unique_ptr<Session> other = std::move(others->NewSession().value());
+  ForEachMovedKey(*other, [&](const std::string& key, bool parent_split) {
+    // READ group; READ group and trailer; READ group of the sibling.
+    const WireCounts stale = CostOfGet(*other, key);
+    const uint64_t units = stale.reads - 1;  // and perhaps the overflow group with the first
+    ASSERT_GE(units, 3u);
+    ASSERT_LE(units, 4u);
+    ASSERT_EQ(Text(stale), Text({.operations = 1,
+                                 .round_trips = 3,
+                                 .reads = units + 1,
+                                 .bytes_read = units * kUnitBytes + kTrailerBytes}));
+    // One level is repaired at a time: behind a stale parent lies a stale grandparent.
+    if (parent_split) CostOfGet(*other, key);
+    ASSERT_EQ(Text(CostOfGet(*other, key)),
+              Text({.operations = 1, .round_trips = 1, .reads = 1, .bytes_read = kUnitBytes}));
+  });
+}
+
+TEST_P(SplitCostTest, AWriteThroughAStaleEntryTakesTwoMoreOnce) {
+  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
+  ASSERT_NO_FATAL_FAILURE(LoadRandom(10'000));
+  const std::unique_ptr<Store> others = OpenAnother();
+  const std::unique_ptr<Session> other = std::move(others->NewSession().value());
+  ASSERT_TRUE(other->Update(keys_[0], "abcdefgh"));  // registers
+  ForEachMovedKey(*other, [&](const std::string& key, bool parent_split) {
+    // CAS + READ group; READ trailer + unlock; CAS + READ group; WRITE + unlock.
+    const WireCounts stale = CostOfUpdate(*other, key);
+    const uint64_t units = stale.reads - 1;
+    ASSERT_GE(units, 2u);
+    ASSERT_LE(units, 3u);
+    ASSERT_EQ(Text(stale), Text({.operations = 1,
+                                 .round_trips = 4,
+                                 .reads = units + 1,
+                                 .writes = 1,
+                                 .cas = 4,
+                                 .bytes_read = units * kUnitBytes + kTrailerBytes,
+                                 .bytes_written = kUnitBytes}));
+    if (parent_split) CostOfUpdate(*other, key);
+    ASSERT_EQ(Text(CostOfUpdate(*other, key)), Text({.operations = 1,
+                                                     .round_trips = 2,
+                                                     .reads = 1,
+                                                     .writes = 1,
+                                                     .cas = 2,
+                                                     .bytes_read = kUnitBytes,
+                                                     .bytes_written = kUnitBytes}));
+  });
+}
+
+}  // namespace
+}  // namespace gossamer
