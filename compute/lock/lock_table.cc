@@ -25,6 +25,7 @@ void LockTable::Turn::GiveUp() {
     const Guard guard(*queue);
     next = queue->waiters.PopFront();
     queue->taken = next != nullptr;
+    queue->closed = false;
   }
   if (next != nullptr) WakeFrom(scheduler_, *next);
 }
@@ -41,6 +42,16 @@ void LockTable::Turn::Disband() {
   while (Waiter* waiter = sent_away.PopFront()) Resume(*waiter, Answer::kLookUp);
 }
 
+void LockTable::Turn::Close() {
+  WaiterList sent_away;
+  {
+    const Guard guard(*queue_);
+    std::swap(sent_away, queue_->waiters);
+    queue_->closed = true;
+  }
+  while (Waiter* waiter = sent_away.PopFront()) Resume(*waiter, Answer::kClosed);
+}
+
 LockTable::Waiter* LockTable::Turn::NextAt(const LockPlace& place) {
   const Guard guard(*queue_);
   Waiter* waiter = queue_->waiters.first();
@@ -52,8 +63,7 @@ void LockTable::Turn::HandOver(Waiter& next, const HeldLock& held) {
   Queue* queue = std::exchange(queue_, nullptr);
   {
     const Guard guard(*queue);
-    WaiterList only;
-    queue->waiters.Extract([&next](const Waiter& waiter) { return &waiter == &next; }, 1, only);
+    queue->waiters.Remove(next);
   }
   next.held = held;
   WakeFrom(scheduler_, next);

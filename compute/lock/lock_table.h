@@ -57,6 +57,7 @@ class LockTable {
     kTurn,    // It is the waiter's turn; `held` is the remote lock that came with it.
     kLookUp,  // The queue was ended: the node has split; find it anew.
     kDone,    // The wish was granted by somebody else.
+    kClosed,  // Nobody gets a turn for the time being: what became of the lock is not known.
   };
 
   struct Waiter : Scheduler::Sleeper {
@@ -89,19 +90,16 @@ class LockTable {
       if (first_ == nullptr) last_ = others.last_;
       first_ = std::exchange(others.first_, nullptr);
     }
-    // Moves those for which match(waiter) is true to the end of `into`, at most `limit` of them.
+    // Moves those in front for which match(waiter) is true to the end of `into`, at most `limit` of them.
     template <typename Match>
-    void Extract(Match&& match, size_t limit, WaiterList& into) {
-      Waiter* waiter = std::exchange(first_, nullptr);
-      while (waiter != nullptr) {
-        Waiter* next = waiter->behind;
-        if (limit != 0 && match(*waiter)) {
-          --limit;
-          into.PushBack(*waiter);
-        } else {
-          PushBack(*waiter);
-        }
-        waiter = next;
+    void TakeFront(Match&& match, size_t limit, WaiterList& into) {
+      while (limit-- != 0 && first_ != nullptr && match(*first_)) into.PushBack(*PopFront());
+    }
+    void Remove(const Waiter& waiter) {
+      Waiter* rest = std::exchange(first_, nullptr);
+      while (rest != nullptr) {
+        Waiter* one = std::exchange(rest, rest->behind);
+        if (one != &waiter) PushBack(*one);
       }
     }
 
@@ -114,6 +112,7 @@ class LockTable {
   struct alignas(64) Queue {
     std::atomic<bool> busy = false;  // guards the rest
     bool taken = false;
+    bool closed = false;  // while it is taken
     WaiterList waiters;
   };
   class Guard {
@@ -149,17 +148,20 @@ class LockTable {
     void GiveUp();
     // Ends the queue: all who wait go on, in their order, and look up where they belong.
     void Disband();
+    // All who wait, and all who come until this turn ends, are told that the queue is closed.
+    void Close();
 
     // The first who waits for `place`, or null. It waits until this turn ends: nobody else takes it out.
     Waiter* NextAt(const LockPlace& place);
     // `next`, found by NextAt, gets the turn and the remote lock `held`.
     void HandOver(Waiter& next, const HeldLock& held);
 
-    // Takes those out of the queue who wish something for `node`, at most `limit`.
+    // Takes those out of the queue who wish something for `node`, at most `limit`; not those behind somebody who wants
+    // something else, which would otherwise never get its turn.
     WaiterList TakeWishes(RemotePtr node, size_t limit) {
       WaiterList taken;
       const Guard guard(*queue_);
-      queue_->waiters.Extract(
+      queue_->waiters.TakeFront(
           [node](const Waiter& waiter) {
             return waiter.wish != nullptr && waiter.wish->node == node;
           },
@@ -201,7 +203,8 @@ class LockTable {
         waiter.answer = Answer::kTurn;
         waiter.held = {};
         const Guard guard(queue);
-        if (!std::exchange(queue.taken, true)) return false;
+        if (queue.closed) waiter.answer = Answer::kClosed;
+        if (queue.closed || !std::exchange(queue.taken, true)) return false;
         queue.waiters.PushBack(waiter);
         return true;
       }

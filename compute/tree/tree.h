@@ -218,6 +218,10 @@ class Tree {
   }
   // Executes READs under a lock, on whatever queue pair of the lock's epoch. Fenced: there is none any more.
   Task<Status> ExecuteHeld(Operation& operation, const NodeLock& lock, Batch& reads);
+  // What became of a lock cannot be found out now: the turn at it is kept, so that nobody of this compute server takes
+  // its word for his own (rule U2), until the queue pair is replaced.
+  void Orphan(NodeLock& lock, const HeldLock& held);
+  Task<void> ReleaseOrphans(ServerId server);
   // Executes the WRITE of a node that nothing leads to yet.
   Task<Status> WriteUnseen(Operation& operation, ServerId server, const Verb& write);
   // The lock word as it is now.
@@ -241,8 +245,9 @@ class Tree {
   Task<Status> SettleUnlock(Operation& operation, NodeLock& lock, const HeldLock& held,
                             LocalAddress word_at);
 
-  // Executes the verbs of `batch` in their order: in one round trip, or one by one without command combining.
-  Task<void> ExecuteInOrder(Operation& operation, Batch& batch);
+  // Executes the verbs of `batch` in their order: in one round trip, or one by one without command combining; then
+  // those under a lock of `epoch` only as long as that lasts.
+  Task<void> ExecuteInOrder(Operation& operation, Batch& batch, const Lease* epoch = nullptr);
   Task<void> Pause(uint32_t attempt);
   uint64_t Random(uint64_t below);
 
@@ -287,6 +292,9 @@ class Tree {
   // `word_at` is where the CAS puts what it finds.
   Task<Result<bool>> TryLock(Operation& operation, NodeLock& lock, std::span<const Verb> reads,
                              LocalAddress word_at, Batch* alongside = nullptr);
+  bool HasWaitedLong(NodeLock& lock) const;
+  Error Late(const NodeLock& lock) const;
+  static Error Closed(const NodeLock& lock);
   // After TryLock said false. Contended when that has lasted too long.
   Task<Status> BackOff(const Operation& operation, NodeLock& lock);
   void LearnRoundTrip(std::chrono::nanoseconds took);
@@ -300,13 +308,17 @@ class Tree {
   void HandOver(NodeLock& lock, LockTable::Waiter& next);
   // Who may get the lock without releasing it, if anybody.
   LockTable::Waiter* NextFor(NodeLock& lock);
-  // Fenced, if the lock was taken under another lease than the one whose queue pair would be used now (rule L4).
+  // Fenced, if the lock was taken under another lease than the one whose queue pair would be used now (rule L4). To be
+  // asked in the step that posts, and with that lease known.
   Status CheckEpoch(Operation& operation, const NodeLock& lock, const HeldLock& held) const;
+  // The same, once it is known. Nothing is awaited between the answer and the caller's going on.
+  Task<Status> EnterEpoch(Operation& operation, const NodeLock& lock, const HeldLock& held);
   static Status CheckReleased(uint64_t found, const NodeLock& lock, const HeldLock& held);
   // What this compute server would write into the lock's word now.
   LockWord WordFor(const NodeLock& lock);
   Task<Status> FindOut(Operation& operation, NodeLock& lock, LockWord word, LocalAddress word_at);
-  // A lock that was handed over under a lease that has ended is not held.
+  // A lock that is held, or was handed over, is one of the lease whose queue pair will be used. Fenced: it is not any
+  // more, and what is known of its node is void (rule L5).
   Task<Status> CheckHandedOver(Operation& operation, NodeLock& lock);
 
   // -- locked leaves (tree_lock_leaf.cc)
@@ -415,6 +427,11 @@ class Tree {
   std::bitset<Servers::kMaxServers> attached_;  // servers that this session's endpoint reaches
   std::array<Link, Servers::kMaxServers> links_{};
   uint64_t recoveries_ = 0;  // queue pairs replaced
+  struct OrphanedLock {
+    NodeLock lock;
+    HeldLock held;
+  };
+  std::vector<OrphanedLock> orphans_;
   uint64_t random_;
   uint64_t round_trip_ns_ = 1000;  // about what a contended try at a lock takes
   size_t repairs_ = 0;

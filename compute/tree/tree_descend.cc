@@ -175,7 +175,10 @@ Task<Status> Tree::ReadNodeUnderLock(Operation& operation, RemotePtr pointer, Lo
   const LocalAddress word_at = word.value().address();
   NodeLock lock;
   BOOST_OUTCOME_CO_TRYV(AimAt(lock, pointer));
-  while (co_await TakeTurn(lock, nullptr) != LockTable::Answer::kTurn) {
+  for (;;) {
+    const LockTable::Answer answer = co_await TakeTurn(lock, nullptr);
+    if (answer == LockTable::Answer::kTurn) break;
+    if (answer == LockTable::Answer::kClosed) co_return Closed(lock);
   }
   const Verb read = Verb::Read(pointer.offset(), shared_.parameters.node_bytes, into);
   for (;;) {

@@ -26,12 +26,15 @@ Status Tree::AimAt(NodeLock& lock, RemotePtr node) {
   BOOST_OUTCOME_TRYV(CheckPointer(node, shared_.parameters.node_bytes));
   const ServerInfo* server = shared_.servers.Find(node.server());
   lock.node = node;
-  lock.place = {node.server(), LockSlotOffset(node, server->lock_table_bytes)};
+  const LockPlace place{node.server(), LockSlotOffset(node, server->lock_table_bytes)};
+  if (lock.place != place) lock.holder_is_dead = false;  // That was said of another lock.
+  lock.place = place;
   return Ok();
 }
 
 Task<LockTable::Answer> Tree::TakeTurn(NodeLock& lock, LockTable::Wish* wish) {
   if (!shared_.options.techniques.hierarchical_locks) co_return LockTable::Answer::kTurn;
+  HasWaitedLong(lock);  // It begins to wait.
   LockTable::Waiter waiter;
   waiter.scheduler = &scheduler_;
   waiter.place = lock.place;
@@ -56,11 +59,17 @@ Task<Status> Tree::CheckHandedOver(Operation& operation, NodeLock& lock) {
   const ServerId server = lock.place.server;
   BOOST_OUTCOME_CO_TRYV(co_await Register(operation, server));
   if (!lock.held || lock.held.word.lease() == LeaseWith(server)) co_return Ok();
-  // This session's queue pair may be one of an earlier lease, which it has not noticed.
-  operation.posted_at = recoveries_;
-  BOOST_OUTCOME_CO_TRYV(co_await Recover(operation, server));
-  if (lock.held.word.lease() != LeaseWith(server)) lock.held = {};
-  co_return Ok();
+  // Incarnations are counted in 24 bits.
+  const uint32_t newer_by =
+      (lock.held.word.lease().incarnation - LeaseWith(server).incarnation) % (1u << 24);
+  if (newer_by < 1u << 23) {
+    // This session's queue pair is one of an earlier lease, which it has not noticed.
+    operation.posted_at = recoveries_;
+    BOOST_OUTCOME_CO_TRYV(co_await Recover(operation, server));
+    if (lock.held.word.lease() == LeaseWith(server)) co_return Ok();
+  }
+  const HeldLock void_now = std::exchange(lock.held, {});
+  co_return CheckEpoch(operation, lock, void_now);
 }
 
 // 1 RT, and none when the lock is held and there is nothing to read.
@@ -101,11 +110,13 @@ Task<Result<bool>> Tree::TryLock(Operation& operation, NodeLock& lock, std::span
         lock.holder = LockWord::FromWord(found);
       }
     }
+    // Whose word stands there, if it is not known whether ours does.
+    const bool is_open = takes && batch.verbs()[0].status != VerbStatus::kSuccess;
     if (alongside != nullptr && alongside->status() != VerbStatus::kSuccess) {
       // The caller's WRITE is not there; do not go on, but do not leave the lock behind either.
       const Error error = Unreachable(operation, *alongside);
       const uint64_t posted_at = operation.posted_at;
-      if (takes && batch.verbs()[0].status != VerbStatus::kSuccess) {
+      if (is_open) {
         BOOST_OUTCOME_CO_TRYV(co_await FindOut(operation, lock, word, word_at));
       }
       if (lock.held) {
@@ -118,10 +129,14 @@ Task<Result<bool>> Tree::TryLock(Operation& operation, NodeLock& lock, std::span
     alongside = nullptr;
     // The READs of a CAS that failed are discarded (rule R4).
     if (batch.status() == VerbStatus::kSuccess) co_return static_cast<bool>(lock.held);
-    if (takes && batch.verbs()[0].status != VerbStatus::kSuccess) {
+    if (is_open) {
       BOOST_OUTCOME_CO_TRYV(co_await FindOut(operation, lock, word, word_at));
     } else {
-      BOOST_OUTCOME_CO_TRYV(co_await Recover(operation, server));
+      const Status recovered = co_await Recover(operation, server);
+      if (!recovered) {
+        if (lock.held) Orphan(lock, lock.held);
+        co_return recovered.error();
+      }
       if (!lock.held) co_return false;
     }
   }
@@ -130,9 +145,17 @@ Task<Result<bool>> Tree::TryLock(Operation& operation, NodeLock& lock, std::span
 // After a CAS that would have written `word` has ended in an unknown way: is the lock held?
 Task<Status> Tree::FindOut(Operation& operation, NodeLock& lock, LockWord word,
                            LocalAddress word_at) {
-  BOOST_OUTCOME_CO_TRYV(co_await Recover(operation, lock.place.server));
-  const Result<uint64_t> found = co_await ReadLockWord(operation, lock, word_at);
-  if (!found) co_return found.error();
+  Status recovered = co_await Recover(operation, lock.place.server);
+  Result<uint64_t> found = uint64_t{0};
+  if (recovered) {
+    found = co_await ReadLockWord(operation, lock, word_at);
+    if (!found) recovered = found.error();
+  }
+  if (recovered) recovered = co_await Register(operation, lock.place.server);
+  if (!recovered) {
+    Orphan(lock, {word, 0});
+    co_return recovered.error();
+  }
   if (found.value() == word.word() && word.lease() == LeaseWith(lock.place.server)) {
     lock.held = {word, 0};
     ++counters_.locks.acquired;
@@ -147,23 +170,37 @@ void Tree::LearnRoundTrip(std::chrono::nanoseconds took) {
   round_trip_ns_ -= round_trip_ns_ / 8;
 }
 
+// From the first time on that it had to wait, be it for its turn.
+bool Tree::HasWaitedLong(NodeLock& lock) const {
+  const Scheduler::Clock::time_point now = scheduler_.Now();
+  if (lock.since == Scheduler::Clock::time_point()) lock.since = now;
+  return now - lock.since > std::chrono::milliseconds(shared_.options.lock_timeout_ms);
+}
+
+Error Tree::Late(const NodeLock& lock) const {
+  const Lease lease = lock.holder.lease();
+  return MakeError(Code::kContended,
+                   "the lock of server " + std::to_string(ToInteger(lock.node.server())) +
+                       " offset " + std::to_string(lock.node.offset()) +
+                       " stayed with compute server " +
+                       std::to_string(static_cast<uint16_t>(lease.compute)) + " (incarnation " +
+                       std::to_string(lease.incarnation) + ") for " +
+                       std::to_string(shared_.options.lock_timeout_ms) + " ms");
+}
+
+Error Tree::Closed(const NodeLock& lock) {
+  return MakeError(Code::kNodeUnreachable,
+                   "memory server " + std::to_string(ToInteger(lock.place.server)) +
+                       " was lost by another operation, which may hold a lock there");
+}
+
 Task<Status> Tree::BackOff(const Operation& operation, NodeLock& lock) {
   ++counters_.locks.remote_retries;
-  const Scheduler::Clock::time_point now = scheduler_.Now();
-  if (lock.tries == 0) lock.since = now;
   const uint32_t tries = ++lock.tries;
   // A read that hopped waits for its repair, but never for a lock: whoever hops next tries again.
   const bool gives_up = operation.is_repair && tries > kRepairPatience;
-  const std::chrono::milliseconds bound(shared_.options.lock_timeout_ms);
-  if (gives_up || now - lock.since > bound) {
-    const Lease lease = lock.holder.lease();
-    co_return MakeError(
-        Code::kContended,
-        "the lock of server " + std::to_string(ToInteger(lock.node.server())) + " offset " +
-            std::to_string(lock.node.offset()) + " stayed with compute server " +
-            std::to_string(static_cast<uint16_t>(lease.compute)) + " (incarnation " +
-            std::to_string(lease.incarnation) + ") for " + std::to_string(bound.count()) + " ms");
-  }
+  const bool is_late = HasWaitedLong(lock);
+  if (gives_up || is_late) co_return Late(lock);
   // A dead compute server's lock is taken from it, once its memory server has fenced it (rule L6).
   if (tries >= kTriesBeforeAsking) {
     const Result<bool> has_ended =
@@ -186,10 +223,17 @@ Status Tree::CheckEpoch(Operation& operation, const NodeLock& lock, const HeldLo
                                       " has ended the lease under which a lock was held");
 }
 
+Task<Status> Tree::EnterEpoch(Operation& operation, const NodeLock& lock, const HeldLock& held) {
+  if (LeaseWith(lock.place.server).incarnation == 0) {
+    BOOST_OUTCOME_CO_TRYV(co_await Register(operation, lock.place.server));
+  }
+  co_return CheckEpoch(operation, lock, held);
+}
+
 // 1 RT. Also the verb whose success makes "absent" and "exists" count (rule L5).
 Task<Status> Tree::Unlock(Operation& operation, NodeLock& lock, LocalAddress word_at) {
+  BOOST_OUTCOME_CO_TRYV(co_await EnterEpoch(operation, lock, lock.held));
   const HeldLock held = std::exchange(lock.held, {});
-  BOOST_OUTCOME_CO_TRYV(CheckEpoch(operation, lock, held));
   InlineBatch<1> batch(lock.place.server);
   batch.Add(Verb::CompareSwap(Space::kLockTable, lock.place.slot, held.word.word(), 0, word_at));
   co_await Execute(operation, batch);
@@ -213,14 +257,15 @@ Status Tree::CheckReleased(uint64_t found, const NodeLock& lock, const HeldLock&
 // operation's verb and ended as kUnknown (E3).
 Task<Status> Tree::Commit(Operation& operation, NodeLock& lock, Batch& batch, LocalAddress word_at,
                           AndThen and_then, const std::optional<NewVersion>& changed) {
-  BOOST_OUTCOME_CO_TRYV(CheckEpoch(operation, lock, lock.held));
   const HeldLock held = lock.held;
+  const Lease epoch = held.word.lease();
+  BOOST_OUTCOME_CO_TRYV(co_await EnterEpoch(operation, lock, held));
   if (and_then == AndThen::kUnlock) {
     batch.Add(Verb::CompareSwap(Space::kLockTable, lock.place.slot, held.word.word(), 0, word_at));
     lock.held = {};
   }
   for (;;) {
-    co_await ExecuteInOrder(operation, batch);
+    co_await ExecuteInOrder(operation, batch, &epoch);
     if (batch.status() == VerbStatus::kSuccess) {
       if (and_then == AndThen::kKeep) co_return Ok();
       // Another's word: the WRITEs were made while the lock was somebody else's.
@@ -231,6 +276,11 @@ Task<Status> Tree::Commit(Operation& operation, NodeLock& lock, Batch& batch, Lo
     const Result<bool> applied = co_await Settle(operation, lock, held, and_then, changed, word_at);
     if (!applied) co_return applied.error();
     if (applied.value()) co_return Ok();
+    Status same = co_await EnterEpoch(operation, lock, held);
+    if (!same) {
+      same.error().code = Code::kMaybeApplied;
+      co_return same;
+    }
   }
 }
 

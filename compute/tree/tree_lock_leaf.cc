@@ -78,6 +78,9 @@ Task<Result<bool>> Tree::LockLeaf(Operation& operation, LeafWrite& write, bool m
           has_path = false;
           continue;
         }
+        if (answer == LockTable::Answer::kClosed) co_return Closed(lock);
+        const bool is_late = !lock.held && HasWaitedLong(lock);
+        if (is_late) co_return Late(lock);
       }
     }
     locked.trailer.reset();
@@ -187,13 +190,14 @@ Task<Result<RemotePtr>> Tree::UnlockForSibling(Operation& operation, LockedLeaf&
   const uint32_t trailer_at = LockedBuffers::kImage + geometry.trailer_offset();
   NodeLock& lock = locked.lock;
   const LocalAddress word_at = locked.buffers.address(LockedBuffers::kUnlockWord);
+  BOOST_OUTCOME_CO_TRYV(co_await EnterEpoch(operation, lock, lock.held));
   const HeldLock held = std::exchange(lock.held, {});
-  BOOST_OUTCOME_CO_TRYV(CheckEpoch(operation, lock, held));
   InlineBatch<2> batch(leaf.server());
   batch.Add(Verb::Read(leaf.offset() + geometry.trailer_offset(), kTrailerBytes,
                        locked.buffers.address(trailer_at)));
   batch.Add(Verb::CompareSwap(Space::kLockTable, lock.place.slot, held.word.word(), 0, word_at));
-  co_await ExecuteInOrder(operation, batch);
+  const Lease epoch = held.word.lease();
+  co_await ExecuteInOrder(operation, batch, &epoch);
   if (batch.status() != VerbStatus::kSuccess) {
     BOOST_OUTCOME_CO_TRYV(co_await SettleUnlock(operation, lock, held, word_at));
     co_return RemotePtr();

@@ -32,7 +32,8 @@ Task<Status> Tree::Recover(Operation& operation, ServerId server) {
   if (++operation.losses > kMaxLosses) co_return Gone(server);
   Link& link = links_[ToInteger(server)];
   while (link.is_busy) co_await scheduler_.SleepFor(kLookAgain);
-  if (link.recovered_at > operation.posted_at) co_return Ok();  // Another coroutine saw to it.
+  const bool is_done = link.recovered_at > operation.posted_at && link.lease.incarnation != 0;
+  if (is_done) co_return Ok();  // Another coroutine saw to it.
   if (scheduler_.Now() - link.failed_at < kTryAgain) co_return Gone(server);
   link.is_busy = true;
   const Status replaced = co_await ReplaceQueuePair(server);
@@ -52,6 +53,7 @@ Task<Status> Tree::ReplaceQueuePair(ServerId server) {
       link.lease = registered.value().lease;
       // Another lease than the one before: memory that was granted under that is not ours any more (rule U4).
       shared_.allocator.Abandon(server, link.lease);
+      if (!orphans_.empty()) scheduler_.Spawn(ReleaseOrphans(server));
       co_return Ok();
     }
     // Fenced: the lease before is just being ended. Unreachable: this queue pair has been lost as well.
@@ -71,7 +73,10 @@ Task<Status> Tree::Register(Operation& operation, ServerId server) {
   ++operation.wire.round_trips;
   operation.posted_at = recoveries_;
   const Result<Registration> registered = co_await RegisterOver(scheduler_.endpoint(), server);
-  if (registered) link.lease = registered.value().lease;
+  if (registered) {
+    link.lease = registered.value().lease;
+    shared_.allocator.Abandon(server, link.lease);
+  }
   link.is_busy = false;
   if (registered) co_return Ok();
   co_return co_await Recover(operation, server);
@@ -92,6 +97,8 @@ Task<Result<RemotePtr>> Tree::AllocateNode(Operation& operation, ServerId near) 
   const Result<RemotePtr> node =
       co_await shared_.allocator.AllocateNode(scheduler_, near, operation.wire, lost);
   if (lost) NoteLoss(operation, *lost);
+  if (!node) co_return node.error();
+  BOOST_OUTCOME_CO_TRYV(CheckPointer(node.value(), shared_.parameters.node_bytes));
   co_return node;
 }
 
@@ -101,15 +108,47 @@ Task<Result<BlockPtr>> Tree::AllocateBlock(Operation& operation, uint32_t length
   const Result<BlockPtr> block =
       co_await shared_.allocator.AllocateBlock(scheduler_, length, operation.wire, lost);
   if (lost) NoteLoss(operation, *lost);
+  if (!block) co_return block.error();
+  BOOST_OUTCOME_CO_TRYV(AttachTo(block.value().server()));
   co_return block;
 }
 
 Task<Status> Tree::ExecuteHeld(Operation& operation, const NodeLock& lock, Batch& reads) {
   for (;;) {
-    BOOST_OUTCOME_CO_TRYV(CheckEpoch(operation, lock, lock.held));
+    BOOST_OUTCOME_CO_TRYV(co_await EnterEpoch(operation, lock, lock.held));
     co_await Execute(operation, reads);
     if (reads.status() == VerbStatus::kSuccess) co_return Ok();
     BOOST_OUTCOME_CO_TRYV(co_await Recover(operation, reads.server()));
+  }
+}
+
+void Tree::Orphan(NodeLock& lock, const HeldLock& held) {
+  if (lock.turn) lock.turn.Close();
+  OrphanedLock orphan{std::exchange(lock, NodeLock()), held};
+  lock.place = orphan.lock.place;
+  lock.node = orphan.lock.node;
+  orphans_.push_back(std::move(orphan));
+}
+
+// What was posted before the queue pair was replaced has landed, or never will (rule U1). If the word is another's, or
+// of an earlier lease, there is nothing to release.
+Task<void> Tree::ReleaseOrphans(ServerId server) {
+  Operation operation;
+  Result<BufferLease> word_at = Buffer(BufferPool::kMinBytes);
+  for (size_t i = 0; word_at && i < orphans_.size();) {
+    if (orphans_[i].lock.place.server != server) {
+      ++i;
+      continue;
+    }
+    OrphanedLock orphan = std::move(orphans_[i]);
+    orphans_.erase(orphans_.begin() + static_cast<ptrdiff_t>(i));
+    InlineBatch<1> batch(server);
+    batch.Add(Verb::CompareSwap(Space::kLockTable, orphan.lock.place.slot, orphan.held.word.word(),
+                                0, word_at.value().address()));
+    if (orphan.held.word.lease() == LeaseWith(server)) co_await Execute(operation, batch);
+    if (batch.status() == VerbStatus::kSuccess) continue;
+    orphans_.push_back(std::move(orphan));  // Lost again, or being registered.
+    co_return;
   }
 }
 
@@ -143,12 +182,19 @@ Task<Result<bool>> Tree::Settle(Operation& operation, NodeLock& lock, const Held
                      "memory server " + std::to_string(ToInteger(lock.place.server)) +
                          " was lost during the write: read to find out (" + why + ")");
   };
-  const Status recovered = co_await Recover(operation, lock.place.server);
-  if (!recovered) co_return unsettled(recovered.error().ToString());
-  const Result<uint64_t> found = co_await ReadLockWord(operation, lock, word_at);
-  if (!found) co_return unsettled(found.error().ToString());
+  Status recovered = co_await Recover(operation, lock.place.server);
+  Result<uint64_t> found = uint64_t{0};
+  if (recovered) {
+    found = co_await ReadLockWord(operation, lock, word_at);
+    if (!found) recovered = found.error();
+  }
+  if (!recovered) {
+    const Error error = unsettled(recovered.error().ToString());
+    Orphan(lock, held);
+    co_return error;
+  }
   // Another lease: the lock may have been taken from us before the batch, or behind it.
-  const Status same = CheckEpoch(operation, lock, held);
+  const Status same = co_await EnterEpoch(operation, lock, held);
   if (!same) co_return unsettled(same.error().ToString());
   if (found.value() != held.word.word()) {
     // Nobody else could release it, and the unlock came last.
@@ -159,7 +205,11 @@ Task<Result<bool>> Tree::Settle(Operation& operation, NodeLock& lock, const Held
     // The new node is reachable once its WRITE was applied, and the one beside it may have been changed since.
     lock.held = held;
     const Result<bool> applied = co_await HasVersion(operation, lock, *changed);
-    if (!applied) co_return unsettled(applied.error().ToString());
+    if (!applied) {
+      const Error error = unsettled(applied.error().ToString());
+      Orphan(lock, held);
+      co_return error;
+    }
     if (applied.value()) {
       if (and_then == AndThen::kKeep) co_return true;
       const Status unlocked = co_await Unlock(operation, lock, word_at);
@@ -195,10 +245,17 @@ Task<Result<bool>> Tree::HasVersion(Operation& operation, const NodeLock& lock,
 Task<Status> Tree::SettleUnlock(Operation& operation, NodeLock& lock, const HeldLock& held,
                                 LocalAddress word_at) {
   for (;;) {
-    BOOST_OUTCOME_CO_TRYV(co_await Recover(operation, lock.place.server));
-    const Result<uint64_t> found = co_await ReadLockWord(operation, lock, word_at);
-    if (!found) co_return found.error();
-    BOOST_OUTCOME_CO_TRYV(CheckEpoch(operation, lock, held));
+    Status recovered = co_await Recover(operation, lock.place.server);
+    Result<uint64_t> found = uint64_t{0};
+    if (recovered) {
+      found = co_await ReadLockWord(operation, lock, word_at);
+      if (!found) recovered = found.error();
+    }
+    if (!recovered) {
+      Orphan(lock, held);
+      co_return recovered.error();
+    }
+    BOOST_OUTCOME_CO_TRYV(co_await EnterEpoch(operation, lock, held));
     if (found.value() != held.word.word()) co_return Ok();
     InlineBatch<1> batch(lock.place.server);
     batch.Add(Verb::CompareSwap(Space::kLockTable, lock.place.slot, held.word.word(), 0, word_at));

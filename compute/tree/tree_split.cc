@@ -161,7 +161,7 @@ Task<Status> Tree::CommitSplit(Operation& operation, LockedLeaf& locked, RemoteP
     co_return co_await Commit(operation, lock, batch, word_at, AndThen::kUnlock, changed);
   }
 
-  BOOST_OUTCOME_CO_TRYV(CheckEpoch(operation, lock, lock.held));
+  BOOST_OUTCOME_CO_TRYV(co_await EnterEpoch(operation, lock, lock.held));
   const HeldLock held = std::exchange(lock.held, {});
   const size_t writes = batch.verbs().size();
   batch.Add(Verb::CompareSwap(Space::kLockTable, lock.place.slot, held.word.word(), 0, word_at));

@@ -86,7 +86,7 @@ Error Tree::CorruptNode(RemotePtr pointer, std::string_view what) {
                                           std::to_string(pointer.generation()));
 }
 
-Task<void> Tree::ExecuteInOrder(Operation& operation, Batch& batch) {
+Task<void> Tree::ExecuteInOrder(Operation& operation, Batch& batch, const Lease* epoch) {
   if (shared_.options.techniques.combine_commands) {
     co_await Execute(operation, batch);
     co_return;
@@ -95,6 +95,10 @@ Task<void> Tree::ExecuteInOrder(Operation& operation, Batch& batch) {
   for (Verb& verb : batch.verbs()) {
     InlineBatch<1> single(batch.server());
     single.Add(verb);
+    if (epoch != nullptr && *epoch != LeaseWith(batch.server())) {
+      verb.status = VerbStatus::kFlushed;
+      co_return;
+    }
     co_await Execute(operation, single);
     verb.status = single.status();
     if (verb.status != VerbStatus::kSuccess) co_return;

@@ -139,7 +139,11 @@ Task<Status> Tree::EditLeaf(Operation& operation, LockedLeaf& locked, LeafWrite&
   while (LockTable::Waiter* waiter = granted.PopFront()) {
     auto& wish = static_cast<LeafWrite&>(*waiter->wish);
     ++counters_.locks.combined;
-    if (!status && !wish.status) {
+    // Nothing was written; or not by this one, whose answer does not count then (rule L5).
+    const bool is_open = !status && (!wish.status || status.error().code != Code::kMaybeApplied);
+    if (is_open) {
+      wish.replaced.reset();
+      wish.overflowed = false;
       locked.lock.turn.Resume(*waiter, LockTable::Answer::kLookUp);
       continue;
     }
