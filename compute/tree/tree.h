@@ -131,6 +131,7 @@ class Tree {
     // What went wrong with the fabric: see Recover.
     uint64_t posted_at = 0;  // Tree::recoveries_ when it last posted
     uint32_t losses = 0;
+    uint32_t retries = 0;
     // The server that an error is about, and posted_at when it was lost.
     std::optional<ServerId> lost;
     uint64_t lost_at = 0;

@@ -12,8 +12,11 @@
 namespace gossamer {
 namespace {
 
-// How often one operation survives the loss of a queue pair, and how often a lease that ends while it is registered.
-constexpr uint32_t kMaxLosses = 16;
+// How often one operation starts again after the loss of a queue pair. What it has posted under a lock is settled
+// however often that takes, up to where nothing can be right any more.
+constexpr uint32_t kMaxRetries = 16;
+constexpr uint32_t kMaxLosses = 10'000;
+// How often a lease may end while it is registered.
 constexpr uint32_t kMaxRegistrations = 64;
 // How often those look who wait for another coroutine of the session to replace the queue pair.
 constexpr std::chrono::microseconds kLookAgain{10};
@@ -85,7 +88,7 @@ Task<Status> Tree::Register(Operation& operation, ServerId server) {
 Task<bool> Tree::ShouldRetry(Operation& operation, const Error& error) {
   const bool is_loss = error.code == Code::kNodeUnreachable || error.code == Code::kFenced;
   const std::optional<ServerId> lost = std::exchange(operation.lost, std::nullopt);
-  if (!is_loss || !lost) co_return false;
+  if (!is_loss || !lost || ++operation.retries > kMaxRetries) co_return false;
   operation.posted_at = operation.lost_at;
   const Status recovered = co_await Recover(operation, *lost);
   co_return recovered.has_value();
