@@ -75,6 +75,10 @@ void SimNetwork::PauseClient(uint64_t client_uuid, Clock::time_point until) {
   network_->PauseClient(client_uuid, until.time_since_epoch().count());
 }
 
+void SimNetwork::SetTeller(std::function<void(const std::string&)> tell) {
+  network_->tell = std::move(tell);
+}
+
 Random& SimNetwork::random() { return network_->driver_random; }
 const SimCounters& SimNetwork::counters() const { return network_->counters; }
 uint64_t SimNetwork::TraceHash() const { return network_->trace_hash(); }

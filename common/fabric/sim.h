@@ -27,6 +27,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -136,6 +137,10 @@ class SimNetwork {
   // Its process is stopped: its endpoints are not runnable until then, while its posted verbs and
   // its lease go on.
   void PauseClient(uint64_t client_uuid, Clock::time_point until);
+
+  // Has `tell` hear of every verb as it is posted and as it takes effect, and of every loss; in the order of time. A
+  // line each, without the time. For people who look at one run: it is slow.
+  void SetTeller(std::function<void(const std::string&)> tell);
 
   // For the driver's own choices: a stream of its own, which the network does not draw from.
   Random& random();

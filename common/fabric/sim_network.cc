@@ -143,6 +143,7 @@ void Network::KillClient(uint64_t client_uuid) {
   client.dead = true;
   client.paused_until = 0;
   ++counters.killed_clients;
+  if (tell) tell("client " + std::to_string(client_uuid) + " is killed");
   if (options_.observes_death.count() != 0) {
     events.Arm(client, now_ + 1 + UpTo(loss_random, options_.observes_death.count()));
   }
@@ -159,6 +160,10 @@ void Network::PauseClient(uint64_t client_uuid, Nanoseconds until) {
 uint64_t Network::AddServer(Server& server) {
   servers_.push_back(&server);
   return servers_.size() - 1;
+}
+
+uint64_t Network::NumberOf(const Server& server) const {
+  return static_cast<uint64_t>(std::ranges::find(servers_, &server) - servers_.begin());
 }
 
 Client& Network::FindClient(uint64_t client_uuid) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -67,6 +68,7 @@ class Network {
   // Memory servers, by the number in their address.
   uint64_t AddServer(Server& server);
   void RemoveServer(uint64_t number) { servers_[number] = nullptr; }
+  uint64_t NumberOf(const Server& server) const;
   Server* FindServer(uint64_t number) {
     return number < servers_.size() ? servers_[number] : nullptr;
   }
@@ -103,6 +105,8 @@ class Network {
   // Makes `what` part of the trace.
   void Trace(uint64_t what) { trace_hash_ = SplitMix64::Mix(trace_hash_ + what) + what; }
   uint64_t trace_hash() const { return trace_hash_; }
+  // Who hears what happens, if anybody does; see SimNetwork::SetTeller.
+  std::function<void(const std::string&)> tell;
 
  private:
   void Execute(Event& event);

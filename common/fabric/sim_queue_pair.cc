@@ -28,6 +28,7 @@ void QueuePair::Post(Batch& batch) {
     }
   }
   transit.unfinished = transit.valid_verbs;
+  if (is_told()) TellPosted(batch);
   unsent_.Push(transit);
   SendMore();
 }

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "common/fabric/fabric.h"
 #include "common/fabric/intrusive_queue.h"
@@ -61,6 +62,12 @@ class QueuePair {
   // sim_queue_pair.cc
   void SendMore();
   void AnswerFinished();
+
+  // sim_queue_pair_story.cc: for who listens.
+  void Tell(std::string_view what) const;
+  void Tell(std::string_view what, const Operation& operation) const;
+  void TellPosted(const Batch& batch) const;
+  bool is_told() const;
 
   // sim_queue_pair_verbs.cc
   void AddOperation(Transit& transit, Verb& verb);

@@ -62,6 +62,7 @@ bool QueuePair::BreaksNow() {
 void QueuePair::Break(Nanoseconds notice) {
   if (broken_) return;
   broken_ = true;
+  if (is_told()) Tell("breaks");
   const bool told = SetStatusesOfBroken();
   ChooseSurvivors();
   Ended ended;
@@ -189,6 +190,7 @@ void QueuePair::ChooseSurvivors() {
 
 void QueuePair::Drop(Operation& operation) {
   if (operation.opcode != Opcode::kRead) ++network_.counters.dropped_packets;
+  if (is_told()) Tell("is dropped", operation);
   if (operation.state == Operation::State::kActive) {
     server_.active.Drop(operation);
   } else if (operation.opcode == Opcode::kWrite && operation.length > network_.options().path_mtu) {
@@ -214,10 +216,12 @@ void QueuePair::LandNow(Operation& operation) {
         server_.Apply(operation);
       }
   }
+  if (is_told()) Tell("lands as its queue pair is destroyed", operation);
   Remove(operation);
 }
 
 void QueuePair::Settle() {
+  if (is_told()) Tell("is destroyed");
   ClosedSet landing(network_.loss_random);
   while (first_operation_ != nullptr) {
     Operation& operation = *first_operation_;
