@@ -1,17 +1,14 @@
 // The end of a run: whatever the clients did, the store that they leave behind is whole.
 #pragma once
 
-#include <memory>
-#include <vector>
-
 #include "compute/sim/client.h"
 #include "compute/sim/run.h"
 
 namespace gossamer::simulator {
 
 // A client of its own, of that number, reads every key into the history and walks the tree; then the history is
-// checked. All of `clients` are idle, and the network has no faults any more. What is wrong goes to the scene's verdict.
-void Audit(Scene& scene, const std::vector<std::unique_ptr<Client>>& clients, uint32_t number,
-           RunCounts& counts);
+// checked. All others are idle, the leases of the dead have ended, and the network has no faults any more. What is
+// wrong goes to the scene's verdict.
+void Audit(Scene& scene, uint32_t number, RunCounts& counts);
 
 }  // namespace gossamer::simulator

@@ -87,11 +87,6 @@ bool Client::is_over() const {
   return is_idle() && (keeper_ == nullptr || keeper_->tree().scheduler().running() == 0);
 }
 
-bool Client::IsHolder(ServerId server, LockWord word) const {
-  const ServerInfo* info = sessions_.front()->tree().shared().servers.Find(server);
-  return info != nullptr && info->lease == word.lease();
-}
-
 void Client::Kill() {
   is_dead_ = true;
   scene_.recorder.Note("client " + std::to_string(number_) + " is killed");

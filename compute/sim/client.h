@@ -16,7 +16,6 @@
 #include "compute/sim/workload.h"
 #include "compute/tree/open_session.h"
 #include "compute/tree/open_store.h"
-#include "proto/lock_word.h"
 #include "proto/store_record.h"
 
 namespace gossamer::simulator {
@@ -49,12 +48,9 @@ class Client {
   uint64_t ReadAll();
 
   uint32_t number() const { return number_; }
-  uint64_t uuid() const { return uint64_t{number_} + 1; }
+  uint64_t uuid() const { return number_; }
   const ClientPlan& plan() const { return plan_; }
   OpenStore& store() { return *store_; }
-  OpenSession& session() { return *sessions_.front(); }
-  // Whether it is the one that a lock word names.
-  bool IsHolder(ServerId server, LockWord word) const;
   // None of its operations is under way, nor a repair of the tree.
   bool is_idle() const;
   // Nothing of it is left to run, its leases' keeper included: it may be destroyed.

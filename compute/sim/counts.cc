@@ -8,11 +8,13 @@ namespace gossamer::simulator {
 namespace {
 
 constexpr std::array kRunFields = {
-    &RunCounts::runs,       &RunCounts::operations,     &RunCounts::steps,
-    &RunCounts::unknown,    &RunCounts::history_events, &RunCounts::undecided_keys,
-    &RunCounts::refused,    &RunCounts::lives,          &RunCounts::levels,
-    &RunCounts::keys,       &RunCounts::leaves,         &RunCounts::missing_downlinks,
-    &RunCounts::virtual_ns,
+    &RunCounts::runs,           &RunCounts::operations,
+    &RunCounts::steps,          &RunCounts::unknown,
+    &RunCounts::history_events, &RunCounts::undecided_keys,
+    &RunCounts::refused,        &RunCounts::lives,
+    &RunCounts::levels,         &RunCounts::keys,
+    &RunCounts::leaves,         &RunCounts::missing_downlinks,
+    &RunCounts::virtual_ns,     &RunCounts::locks_of_the_dead,
 };
 
 constexpr std::array kNetworkFields = {
@@ -78,7 +80,8 @@ std::string Summary(const RunCounts& counts, double seconds) {
          HumanQuantity(tree.cache.stale, "stale path") + ", " +
          HumanQuantity(tree.locks.remote_retries, "lock retry", "lock retries") + ", " +
          HumanQuantity(tree.locks.handed_over, "handover") + ", " +
-         HumanQuantity(counts.missing_downlinks, "missing downlink") + "\n" + "network     " +
+         HumanQuantity(counts.missing_downlinks, "missing downlink") + ", " +
+         HumanQuantity(counts.locks_of_the_dead, "lock") + " of the dead\n" + "network     " +
          HumanQuantity(network.verbs, "verb") + ", " +
          HumanQuantity(network.torn_reads, "torn read") + ", " +
          HumanQuantity(network.torn_writes, "torn write") + ", " + HumanCount(network.overtaken) +

@@ -51,8 +51,10 @@ class Recorder {
   std::optional<std::string> EndScan(uint32_t lane, history::Scan& scan);
   // The client's operations stay as they are, forever.
   void Kill(uint32_t client);
-  // A line of the trace.
+  // A line of the trace, which the run depends on.
   void Note(const std::string& text);
+  // A line of the trace, of somebody else's.
+  void Tell(const std::string& text) { Print(text); }
 
   std::vector<history::Event>& events() { return events_; }
   uint64_t ended() const { return ended_; }

@@ -33,7 +33,10 @@ class Run {
         workload_(plan),
         verdict_(plan),
         random_(plan.seed, kDriverStream),
-        scene_{plan_, network_, record_, recorder_, workload_, verdict_} {}
+        scene_{plan_, network_, record_, recorder_, workload_, verdict_} {
+    if (trace == nullptr) return;
+    network_.SetTeller([this](const std::string& what) { recorder_.Tell(what); });
+  }
 
   // A session waits for its coroutines when it ends: of a run that stands still, it would wait forever.
   bool is_stuck() const { return is_stuck_; }
@@ -50,7 +53,7 @@ class Run {
       for (const auto& client : clients_) client->Start();
       if (DriveToEnd()) {
         Drain();
-        Audit(scene_, clients_, next_client_++, result_.counts);
+        Audit(scene_, next_client_++, result_.counts);
       }
     }
     Conclude();
@@ -131,7 +134,9 @@ class Run {
       blows_.pop_back();
       std::vector<Client*> living;
       for (const auto& client : clients_) {
-        if (!client->is_dead() && !client->is_lost()) living.push_back(client.get());
+        if (client != nullptr && !client->is_dead() && !client->is_lost()) {
+          living.push_back(client.get());
+        }
       }
       if (living.empty() || (kills && living.size() < 2)) continue;
       Client& victim = *living[random_.Below(living.size())];
@@ -147,15 +152,17 @@ class Run {
     }
   }
 
-  // Clients that are gone, once nothing of them is left: others come in their place while there is work.
+  // Clients that are gone, once nothing of them is left: they are closed, and others come in their place while there is
+  // work.
   bool Replace() {
     for (auto& client : clients_) {
+      if (client == nullptr) continue;
       if (!client->is_dead() && !client->is_lost()) continue;
       if (!client->is_over()) continue;
-      if (workload_.begun() == plan_.operations) continue;
       Bury(client);
       const ClientPlan plan = client->plan();
       client.reset();
+      if (workload_.begun() == plan_.operations) continue;
       client = NewClient(plan);
       const Status opened = OpenAnew(client);
       if (!opened) {
@@ -169,8 +176,9 @@ class Run {
   }
 
   bool IsDone() const {
-    return std::all_of(clients_.begin(), clients_.end(),
-                       [](const auto& client) { return client->is_idle(); });
+    return std::all_of(clients_.begin(), clients_.end(), [](const auto& client) {
+      return client == nullptr || (client->is_idle() && !client->is_dead() && !client->is_lost());
+    });
   }
 
   // Until every coroutine of every client has ended. False: it stands still, or went wrong for good.
@@ -199,14 +207,18 @@ class Run {
     }
   }
 
-  // What broken connections still had on their way lands; nothing else happens any more.
+  // What broken connections still had on their way lands, and the leases of the dead end; nothing else happens any more.
   void Drain() {
     network_.SetFaults({});
-    const auto until = network_.Now() + 2 * plan_.network.latest_packet;
+    const auto until = network_.Now() + 2 * plan_.network.latest_packet +
+                       2 * std::chrono::milliseconds(plan_.lease_ms);
     while (network_.Now() < until) {
       Endpoint* endpoint = network_.RunUntilRunnable();
-      if (endpoint == nullptr) return;
-      Step(*endpoint);
+      if (endpoint != nullptr) {
+        Step(*endpoint);
+      } else if (!network_.RunOne()) {
+        return;
+      }
     }
   }
 
@@ -229,10 +241,12 @@ class Run {
 
   void Conclude() {
     RunCounts& counts = result_.counts;
-    for (const auto& client : clients_) Bury(client);
+    for (const auto& client : clients_) {
+      if (client != nullptr) Bury(client);
+    }
     counts.runs = 1;
     counts.operations = recorder_.ended();
-    counts.lives = next_client_;
+    counts.lives = next_client_ - 1;
     counts.refused = verdict_.explained();
     counts.virtual_ns = static_cast<uint64_t>(
         std::chrono::duration_cast<std::chrono::nanoseconds>(network_.Now() - start_).count());
@@ -254,7 +268,7 @@ class Run {
   Scene scene_;
   RunResult result_;
   bool is_stuck_ = false;
-  uint32_t next_client_ = 0;
+  uint32_t next_client_ = 1;  // a client uuid, too
   const Endpoint::Clock::time_point start_ = network_.Now();
   std::vector<Blow> blows_;
   std::vector<std::unique_ptr<EmbeddedMemory>> memory_;
