@@ -281,7 +281,7 @@ RunResult RunPlan(const Plan& plan, std::ostream* trace) {
   auto run = std::make_unique<Run>(plan, trace);
   RunResult result = run->Do();
   // Left as it is, to the end of the process: a failure, so that there will not be many.
-  if (run->is_stuck()) static_cast<void>(run.release());
+  [[maybe_unused]] const Run* left = run->is_stuck() ? run.release() : nullptr;
   return result;
 }
 
