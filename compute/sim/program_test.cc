@@ -15,9 +15,6 @@ using gossamer::testing::ChildProcess;
 using ::testing::HasSubstr;
 using Arguments = std::vector<std::string>;
 
-// Those that the store stands so far.
-constexpr const char* kFaults = "--faults=tear,delay,reorder,write_back,kill,exhaust";
-
 struct Outcome {
   int status;
   std::string output;
@@ -70,7 +67,7 @@ TEST(SimProgramTest, HelpAndListOfProfiles) {
 }
 
 TEST(SimProgramTest, TheSameSeedGivesTheSameRunInAnotherProcess) {
-  const Arguments flags = {kFaults, "--seed=" + std::to_string(TestSeed()), "--seeds=5"};
+  const Arguments flags = {"--seed=" + std::to_string(TestSeed()), "--seeds=5"};
   const Outcome first = RunSim(flags);
   const Outcome second = RunSim(flags);
   EXPECT_EQ(first.status, 0) << first.output;
@@ -78,7 +75,7 @@ TEST(SimProgramTest, TheSameSeedGivesTheSameRunInAnotherProcess) {
 }
 
 TEST(SimProgramTest, ATraceTellsWhatHappened) {
-  const Outcome outcome = RunSim({kFaults, "--seed=" + std::to_string(TestSeed()), "--trace"});
+  const Outcome outcome = RunSim({"--seed=" + std::to_string(TestSeed()), "--trace"});
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   EXPECT_THAT(outcome.output, HasSubstr("begin "));
   EXPECT_THAT(outcome.output, HasSubstr("end   "));

@@ -10,17 +10,10 @@
 namespace gossamer::simulator {
 namespace {
 
-// What breaks connections and outlives leases is not stood yet.
-RunOptions Options() {
-  RunOptions options;
-  options.faults = ParseFaults("tear,delay,reorder,write_back,kill,exhaust").value();
-  return options;
-}
-
 TEST(RunTest, TheSameSeedGivesTheSameRun) {
   const uint64_t seed = TestSeed();
   for (uint64_t i = 0; i < 10; ++i) {
-    const Plan plan = DrawPlan(Options(), seed + i);
+    const Plan plan = DrawPlan({}, seed + i);
     const RunResult first = RunPlan(plan, nullptr);
     const RunResult second = RunPlan(plan, nullptr);
     EXPECT_EQ(first.hash, second.hash) << "seed " << seed + i;
@@ -31,12 +24,12 @@ TEST(RunTest, TheSameSeedGivesTheSameRun) {
 
 TEST(RunTest, AnotherSeedGivesAnotherRun) {
   const uint64_t seed = TestSeed();
-  EXPECT_NE(RunPlan(DrawPlan(Options(), seed), nullptr).hash,
-            RunPlan(DrawPlan(Options(), seed + 1), nullptr).hash);
+  EXPECT_NE(RunPlan(DrawPlan({}, seed), nullptr).hash,
+            RunPlan(DrawPlan({}, seed + 1), nullptr).hash);
 }
 
 TEST(RunTest, ATraceChangesNothing) {
-  const Plan plan = DrawPlan(Options(), TestSeed());
+  const Plan plan = DrawPlan({}, TestSeed());
   std::ostringstream trace;
   EXPECT_EQ(RunPlan(plan, &trace).hash, RunPlan(plan, nullptr).hash);
   EXPECT_NE(trace.str().find("begin"), std::string::npos);
@@ -45,7 +38,7 @@ TEST(RunTest, ATraceChangesNothing) {
 TEST(RunTest, FindsNothingWrongWithTheStore) {
   const uint64_t seed = TestSeed();
   for (const Profile& profile : Profiles()) {
-    RunOptions options = Options();
+    RunOptions options;
     options.profile = profile.name;
     for (uint64_t i = 0; i < 3; ++i) {
       const RunResult result = RunPlan(DrawPlan(options, seed + i), nullptr);
@@ -59,8 +52,7 @@ TEST(RunTest, FindsNothingWrongWithTheStore) {
 TEST(RunTest, MuchHappens) {
   const uint64_t seed = TestSeed();
   RunCounts sum;
-  for (uint64_t i = 0; i < 40; ++i)
-    Add(sum, RunPlan(DrawPlan(Options(), seed + i), nullptr).counts);
+  for (uint64_t i = 0; i < 40; ++i) Add(sum, RunPlan(DrawPlan({}, seed + i), nullptr).counts);
   EXPECT_GT(sum.operations, 15'000u);
   EXPECT_GT(sum.counters.of(OperationClass::kInsertSplit).operations, 40u);
   EXPECT_GT(sum.counters.rereads, 40u);
@@ -72,6 +64,9 @@ TEST(RunTest, MuchHappens) {
   EXPECT_GT(sum.network.long_delays, 4'000u);
   EXPECT_GT(sum.network.written_back, 4'000u);
   EXPECT_GT(sum.network.killed_clients, 10u);
+  EXPECT_GT(sum.network.broken_queue_pairs, 100u);
+  EXPECT_GT(sum.network.late_packets, 40u);
+  EXPECT_GT(sum.network.fenced_clients, 20u);
   EXPECT_GT(sum.unknown, 40u);
   EXPECT_GT(sum.levels, 60u);
   EXPECT_LT(sum.undecided_keys, sum.operations / 1000);
