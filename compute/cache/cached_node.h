@@ -45,9 +45,11 @@ class CachedNode {
   std::atomic<uint64_t>& hint(uint32_t i) const { return hints()[i]; }
 
   // For the cache: second-chance bit and the chain of its bucket.
-  mutable std::atomic<bool> referenced{true};
+  mutable std::atomic<bool> referenced{false};
   std::atomic<CachedNode*> next{nullptr};
-  size_t clock_index = 0;  // under the mutex of the cache
+  // Neighbours in the ring of all nodes; under the mutex of the cache.
+  CachedNode* clock_before = nullptr;
+  CachedNode* clock_behind = nullptr;
 
  private:
   CachedNode() = default;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace gossamer {
 namespace {
@@ -23,7 +24,7 @@ NodeCache::NodeCache(uint64_t max_bytes)
       buckets_(new std::atomic<CachedNode*>[bucket_mask_ + 1]()) {}
 
 NodeCache::~NodeCache() {
-  for (CachedNode* node : clock_) CachedNode::Free(node);
+  for (; count_ != 0; --count_) CachedNode::Free(std::exchange(hand_, hand_->clock_behind));
 }
 
 std::atomic<CachedNode*>& NodeCache::Bucket(RemotePtr pointer) const {
@@ -147,22 +148,18 @@ void NodeCache::ReplaceHint(Reader& reader, RemotePtr parent, KeyView key, Remot
 void NodeCache::Insert(RemotePtr pointer, const InternalNode& node) {
   CachedNode* fresh = CachedNode::Make(pointer, node);
   const std::lock_guard lock(mutex_);
-  auto* old = const_cast<CachedNode*>(Lookup(pointer));
+  const CachedNode* old = Lookup(pointer);
   if (old != nullptr && IsNewer(old->version(), fresh->version())) {
     CachedNode::Free(fresh);
     return;
   }
-  if (old != nullptr) {
-    Replace(old, fresh);
-  } else {
-    Link(fresh);
-  }
-  EvictDownTo(max_bytes_);
+  if (old != nullptr) KeepHints(*old, *fresh);
+  Put(fresh);
 }
 
 void NodeCache::InsertChild(RemotePtr parent, const Key& separator, RemotePtr leaf, uint64_t hint) {
   const std::lock_guard lock(mutex_);
-  auto* old = const_cast<CachedNode*>(Lookup(parent));
+  const CachedNode* old = Lookup(parent);
   if (old == nullptr || old->level() != 1 || separator.view() <= old->low() ||
       !old->high().Admits(separator)) {
     return;
@@ -178,24 +175,33 @@ void NodeCache::InsertChild(RemotePtr parent, const Key& separator, RemotePtr le
     if (i == index) node.children.push_back({separator, leaf});
   }
   CachedNode* fresh = CachedNode::Make(parent, node);
-  Replace(old, fresh);
+  KeepHints(*old, *fresh);
   fresh->hint(index + 1).store(hint, std::memory_order_relaxed);
-  EvictDownTo(max_bytes_);
+  Put(fresh);
 }
 
-void NodeCache::Replace(CachedNode* old, CachedNode* fresh) {
-  if (fresh->level() == 1) {
-    // Both are sorted by separator, and children only ever move right: one pass finds those that stay.
-    for (uint32_t i = 0, j = 0; i < fresh->count() && j < old->count(); ++j) {
-      while (i < fresh->count() && fresh->separator(i) < old->separator(j)) ++i;
-      if (i < fresh->count() && fresh->child(i) == old->child(j)) {
-        fresh->hint(i).store(old->hint(j).load(std::memory_order_relaxed),
-                             std::memory_order_relaxed);
-      }
+void NodeCache::KeepHints(const CachedNode& old, const CachedNode& fresh) {
+  if (fresh.level() != 1) return;
+  // Both are sorted by separator, and children only ever move right: one pass finds those that stay.
+  for (uint32_t i = 0, j = 0; i < fresh.count() && j < old.count(); ++j) {
+    while (i < fresh.count() && fresh.separator(i) < old.separator(j)) ++i;
+    if (i < fresh.count() && fresh.child(i) == old.child(j)) {
+      fresh.hint(i).store(old.hint(j).load(std::memory_order_relaxed), std::memory_order_relaxed);
     }
   }
-  Unlink(old);
-  Link(fresh);
+}
+
+void NodeCache::Put(CachedNode* fresh) {
+  const bool fits = fresh->bytes() <= max_bytes_;
+  // What is there of the node counts as well, and may be among what goes.
+  EvictDownTo(fits ? max_bytes_ - fresh->bytes() : max_bytes_);
+  auto* old = const_cast<CachedNode*>(Lookup(fresh->pointer()));
+  if (old != nullptr) Unlink(old);
+  if (fits) {
+    Link(fresh);
+  } else {
+    CachedNode::Free(fresh);
+  }
 }
 
 void NodeCache::Invalidate(RemotePtr pointer) {
@@ -208,8 +214,13 @@ void NodeCache::Link(CachedNode* node) {
   std::atomic<CachedNode*>& bucket = Bucket(node->pointer());
   node->next.store(bucket.load(std::memory_order_relaxed), std::memory_order_relaxed);
   bucket.store(node, std::memory_order_seq_cst);
-  node->clock_index = clock_.size();
-  clock_.push_back(node);
+  if (count_++ == 0) {
+    hand_ = node->clock_before = node->clock_behind = node;
+  } else {
+    node->clock_behind = hand_;
+    node->clock_before = std::exchange(hand_->clock_before, node);
+    node->clock_before->clock_behind = node;
+  }
   bytes_.fetch_add(node->bytes(), std::memory_order_relaxed);
 }
 
@@ -220,19 +231,22 @@ void NodeCache::Unlink(CachedNode* node) {
     link = &link->load(std::memory_order_relaxed)->next;
   }
   link->store(node->next.load(std::memory_order_relaxed), std::memory_order_seq_cst);
-  clock_[node->clock_index] = clock_.back();
-  clock_[node->clock_index]->clock_index = node->clock_index;
-  clock_.pop_back();
+  if (hand_ == node) hand_ = node->clock_behind;
+  node->clock_before->clock_behind = node->clock_behind;
+  node->clock_behind->clock_before = node->clock_before;
+  --count_;
   bytes_.fetch_sub(node->bytes(), std::memory_order_relaxed);
   epochs_.Retire(node, &CachedNode::Free);
 }
 
+// A second chance for each node at most, however fast readers use them all.
 void NodeCache::EvictDownTo(uint64_t max_bytes) {
-  while (bytes() > max_bytes && !clock_.empty()) {
-    if (hand_ >= clock_.size()) hand_ = 0;
-    CachedNode* node = clock_[hand_];
-    if (node->referenced.exchange(false, std::memory_order_relaxed)) {
-      ++hand_;
+  size_t chances = count_;
+  while (bytes() > max_bytes) {
+    CachedNode* node = hand_;
+    if (node->referenced.exchange(false, std::memory_order_relaxed) && chances != 0) {
+      hand_ = node->clock_behind;
+      --chances;
       continue;
     }
     Unlink(node);

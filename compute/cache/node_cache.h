@@ -2,7 +2,8 @@
 //
 // Answers "which leaf, with which hint, for this key" without a lock on the read side and without a round
 // trip when every node of the path is there. A stale answer is harmless: fences in the leaf tell (design
-// section 4); whoever finds one calls `Invalidate`. Bounded in bytes; evicts by second chance.
+// section 4); whoever finds one calls `Invalidate`. Bounded in bytes at every moment, as room is made before a node comes
+// in; evicts by second chance. (Nodes taken out while a reader may still look at them, some 64 at most, are not counted.)
 //
 // Thread-safety: all threads of a compute server share it; each has a `Reader`. Lookups never block and allocate
 // nothing; changes take a mutex for the time of a few pointer writes.
@@ -44,7 +45,7 @@ class NodeCache {
     Key low;
   };
 
-  // Holds at most `max_bytes` of nodes.
+  // Holds at most `max_bytes` of nodes; none larger than that.
   explicit NodeCache(uint64_t max_bytes);
   ~NodeCache();
   NodeCache(const NodeCache&) = delete;
@@ -90,7 +91,9 @@ class NodeCache {
   std::atomic<uint64_t>* FindHint(RemotePtr parent, KeyView key, RemotePtr leaf) const;
   std::atomic<CachedNode*>& Bucket(RemotePtr pointer) const;
   // Under mutex_:
-  void Replace(CachedNode* old, CachedNode* fresh);
+  // Puts `fresh` in, in the place of what is there of the same node.
+  void Put(CachedNode* fresh);
+  static void KeepHints(const CachedNode& old, const CachedNode& fresh);
   void Link(CachedNode* node);
   void Unlink(CachedNode* node);
   void EvictDownTo(uint64_t max_bytes);
@@ -104,8 +107,10 @@ class NodeCache {
 
   std::mutex mutex_;
   EpochDomain epochs_;
-  std::vector<CachedNode*> clock_;  // all nodes, in the order of the second-chance hand
-  size_t hand_ = 0;
+  // All nodes stand in a ring, round which the hand goes. A new one comes just before the hand: it has a whole round to
+  // be used in.
+  CachedNode* hand_ = nullptr;
+  size_t count_ = 0;
 };
 
 }  // namespace gossamer

@@ -35,7 +35,7 @@ INSTANTIATE_TEST_SUITE_P(Fabrics, CostTest, testing::ValuesIn(TestFabrics()), Na
 
 TEST_P(CostTest, GetReadsOneGroupInOneRoundTrip) {
   ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
-  ASSERT_NO_FATAL_FAILURE(LoadRandom(50'000));
+  ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));
   ASSERT_NO_FATAL_FAILURE(WarmUp());
   size_t one_group = 0;
   for (const std::string& key : keys_) {
@@ -207,7 +207,7 @@ TEST_P(CostTest, WritesThatWaitForOneLeafAreWrittenTogether) {
 
 TEST_P(CostTest, ScanTakesOneRoundTripFor32Leaves) {
   ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
-  ASSERT_NO_FATAL_FAILURE(LoadRandom(50'000));
+  ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));
   ASSERT_NO_FATAL_FAILURE(WarmUp());
   const Result<CheckReport> report = store_->Check({});
   ASSERT_TRUE(report) << report.error().ToString();
@@ -235,7 +235,7 @@ TEST_P(CostTest, ScanTakesOneRoundTripFor32Leaves) {
 
 TEST_P(CostTest, ScanOfAHundredTakesAtMostTwoRoundTrips) {
   ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
-  ASSERT_NO_FATAL_FAILURE(LoadRandom(50'000));
+  ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));
   ASSERT_NO_FATAL_FAILURE(WarmUp());
   std::sort(keys_.begin(), keys_.end());
   uint64_t round_trips = 0;

@@ -1,0 +1,154 @@
+#include "compute/cache/node_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "common/random.h"
+#include "common/testing/seed.h"
+
+namespace gossamer {
+namespace {
+
+constexpr uint64_t kNodeBytes = 1024;
+
+std::string KeyOf(uint64_t number) {
+  std::string key(8, '\0');
+  for (size_t i = 8; i-- > 0; number >>= 8) key[i] = static_cast<char>(number);
+  return key;
+}
+RemotePtr NodeAt(uint64_t number) { return RemotePtr(ServerId{0}, number * kNodeBytes, 0); }
+RemotePtr LeafAt(uint64_t number) { return RemotePtr(ServerId{1}, number * kNodeBytes, 0); }
+
+// A parent of the leaves for [from, to), a key each.
+InternalNode ParentOf(uint64_t from, uint64_t to, uint32_t version = 1) {
+  InternalNode node;
+  node.version = NodeVersion{version};
+  node.level = 1;
+  node.high = HighFence::At(KeyOf(to));
+  for (uint64_t i = from; i < to; ++i) node.children.push_back({Key(KeyOf(i)), LeafAt(i)});
+  return node;
+}
+
+uint64_t BytesOf(const InternalNode& node) {
+  NodeCache cache(uint64_t{1} << 20);
+  cache.Insert(NodeAt(1), node);
+  return cache.bytes();
+}
+
+std::optional<NodeCache::Step> FindLeaf(const NodeCache& cache, NodeCache::Reader& reader,
+                                        uint64_t number) {
+  const std::string key = KeyOf(number);
+  std::optional<NodeCache::Step> step = cache.Find(reader, SearchGoal::Covering(key), 0);
+  return step && step->level == 0 ? step : std::nullopt;
+}
+
+TEST(NodeCacheTest, FindsALeafUnderAParentThatIsThere) {
+  NodeCache cache(uint64_t{1} << 20);
+  NodeCache::Reader reader(cache.epochs());
+  EXPECT_FALSE(FindLeaf(cache, reader, 15));
+  cache.SetRoot(RootWord(NodeAt(1), 1));
+  EXPECT_FALSE(FindLeaf(cache, reader, 15));
+  cache.Insert(NodeAt(1), ParentOf(10, 20));
+  const std::optional<NodeCache::Step> step = FindLeaf(cache, reader, 15);
+  ASSERT_TRUE(step);
+  EXPECT_EQ(step->node, LeafAt(15));
+  EXPECT_EQ(step->parent, NodeAt(1));
+  EXPECT_EQ(step->low, Key(KeyOf(15)));
+  EXPECT_FALSE(FindLeaf(cache, reader, 20)) << "beyond the high fence";
+  cache.Invalidate(NodeAt(1));
+  EXPECT_FALSE(FindLeaf(cache, reader, 15));
+  EXPECT_EQ(cache.bytes(), 0u);
+}
+
+TEST(NodeCacheTest, ANewerVersionStaysAndHintsOfLeavesThatStayAreKept) {
+  NodeCache cache(uint64_t{1} << 20);
+  NodeCache::Reader reader(cache.epochs());
+  cache.SetRoot(RootWord(NodeAt(1), 1));
+  cache.Insert(NodeAt(1), ParentOf(10, 20, 5));
+  cache.AddHint(reader, NodeAt(1), KeyOf(12), LeafAt(12), 7);
+  cache.Insert(NodeAt(1), ParentOf(10, 15, 6));
+  cache.Insert(NodeAt(1), ParentOf(10, 20, 5));
+  EXPECT_FALSE(FindLeaf(cache, reader, 17));
+  EXPECT_EQ(FindLeaf(cache, reader, 12)->hint, 7u);
+  EXPECT_EQ(FindLeaf(cache, reader, 13)->hint, 0u);
+}
+
+TEST(NodeCacheTest, ALeafSplitOffIsFoundAtOnce) {
+  NodeCache cache(uint64_t{1} << 20);
+  NodeCache::Reader reader(cache.epochs());
+  cache.SetRoot(RootWord(NodeAt(1), 1));
+  InternalNode node = ParentOf(10, 20);
+  node.children.erase(node.children.begin() + 5);  // 14's range goes up to 16.
+  cache.Insert(NodeAt(1), node);
+  EXPECT_EQ(FindLeaf(cache, reader, 15)->node, LeafAt(14));
+  cache.AddHint(reader, NodeAt(1), KeyOf(16), LeafAt(16), 3);
+  cache.InsertChild(NodeAt(1), Key(KeyOf(15)), LeafAt(15), 9);
+  EXPECT_EQ(FindLeaf(cache, reader, 15)->node, LeafAt(15));
+  EXPECT_EQ(FindLeaf(cache, reader, 15)->hint, 9u);
+  EXPECT_EQ(FindLeaf(cache, reader, 16)->hint, 3u);
+}
+
+TEST(NodeCacheTest, NothingLargerThanTheBoundIsKept) {
+  const uint64_t bytes = BytesOf(ParentOf(10, 20));
+  NodeCache cache(bytes);
+  NodeCache::Reader reader(cache.epochs());
+  cache.SetRoot(RootWord(NodeAt(1), 1));
+  cache.Insert(NodeAt(1), ParentOf(10, 20));
+  EXPECT_TRUE(FindLeaf(cache, reader, 15));
+  cache.Insert(NodeAt(1), ParentOf(10, 21, 2));
+  EXPECT_EQ(cache.bytes(), 0u) << "nor is what it replaces";
+  cache.Insert(NodeAt(1), ParentOf(10, 20, 3));
+  cache.InsertChild(NodeAt(1), Key(KeyOf(15) + "x"), LeafAt(1), 0);
+  EXPECT_EQ(cache.bytes(), 0u);
+  NodeCache none(0);
+  none.Insert(NodeAt(1), ParentOf(10, 20));
+  EXPECT_EQ(none.bytes(), 0u);
+}
+
+TEST(NodeCacheTest, WhatIsUsedBetweenEvictionsStays) {
+  NodeCache cache(4 * BytesOf(ParentOf(1000, 1010)));
+  NodeCache::Reader reader(cache.epochs());
+  cache.SetRoot(RootWord(NodeAt(1), 1));
+  cache.Insert(NodeAt(1), ParentOf(1000, 1010));
+  for (uint64_t i = 2; i < 1000; ++i) {
+    ASSERT_TRUE(FindLeaf(cache, reader, 1005)) << i;
+    cache.Insert(NodeAt(i), ParentOf(2000 + 10 * i, 2010 + 10 * i));
+  }
+  EXPECT_EQ(cache.evictions(), 995u);
+}
+
+// Also for those who look while others insert.
+TEST(NodeCacheTest, NeverHoldsMoreThanItsBound) {
+  constexpr uint64_t kNodes = 64;
+  constexpr size_t kWriters = 2;
+  const uint64_t bound = 8 * BytesOf(ParentOf(1000, 1020));
+  NodeCache cache(bound);
+  cache.SetRoot(RootWord(NodeAt(1), 1));
+  std::atomic<size_t> writing = kWriters;
+  std::vector<std::thread> writers;
+  for (size_t w = 0; w < kWriters; ++w) {
+    writers.emplace_back([&, w] {
+      Random random(TestSeed(), w);
+      NodeCache::Reader reader(cache.epochs());
+      for (int i = 0; i < 20'000; ++i) {
+        const uint64_t at = 1 + random.Below(kNodes);
+        const uint64_t from = 1000 * at;
+        cache.Insert(NodeAt(at), ParentOf(from, from + 1 + random.Below(30)));
+        if (random.Below(8) == 0) cache.Invalidate(NodeAt(1 + random.Below(kNodes)));
+        FindLeaf(cache, reader, 1000);
+        cache.InsertChild(NodeAt(at), Key(KeyOf(from) + "x"), LeafAt(1), 0);
+      }
+      --writing;
+    });
+  }
+  uint64_t most = 0;
+  while (writing != 0) most = std::max(most, cache.bytes());
+  for (std::thread& writer : writers) writer.join();
+  EXPECT_LE(most, bound);
+  EXPECT_GT(most, bound / 2);
+}
+
+}  // namespace
+}  // namespace gossamer
