@@ -5,6 +5,7 @@
 
 #include "common/fabric/sim_ports.h"
 #include "common/fabric/sim_queue_pair.h"
+#include "common/mutants.h"
 
 namespace gossamer::sim {
 
@@ -137,7 +138,11 @@ Status SimEndpoint::Reconnect(ServerId server) {
   slot.owes_unknown = false;
   if (slot.queue_pair != nullptr && !client_.dead) {
     QueuePair& old = *std::exchange(slot.queue_pair, nullptr);
-    old.server().CloseQueuePair(old, true);
+    if (IsBroken(Mutant::kU1)) {
+      old.ForgetEndpoint();  // Nobody waits until it is destroyed.
+    } else {
+      old.server().CloseQueuePair(old, true);
+    }
   }
   return Open(slot, server);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "common/mutants.h"
 #include "compute/tree/leaf_edit.h"
 #include "compute/tree/unit_buffers.h"
 
@@ -62,7 +63,8 @@ LeafEditor::Applied LeafEditor::Apply(LeafWrite& write) {
     if (!Rewrite(old.unit, Unit(old.unit).overflowed(), key, write.entry)) return Applied::kNoRoom;
   } else {
     const auto removed = removed_.begin() + static_cast<ptrdiff_t>(removed_count_);
-    if (std::find(removed_.begin(), removed, write.hash) != removed) return Applied::kLater;
+    const bool was_removed = std::find(removed_.begin(), removed, write.hash) != removed;
+    if (was_removed && !IsBroken(Mutant::kW3)) return Applied::kLater;
     const bool overflowed = Unit(write.unit).overflowed();
     if (!Add(write.unit, overflowed, write.entry)) {
       if (!knows(overflow)) return Applied::kUnread;

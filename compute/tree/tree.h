@@ -314,6 +314,7 @@ class Tree {
   Status CheckEpoch(Operation& operation, const NodeLock& lock, const HeldLock& held) const;
   // The same, once it is known. Nothing is awaited between the answer and the caller's going on.
   Task<Status> EnterEpoch(Operation& operation, const NodeLock& lock, const HeldLock& held);
+  static Verb ReleaseVerb(const NodeLock& lock, const HeldLock& held, LocalAddress word_at);
   static Status CheckReleased(uint64_t found, const NodeLock& lock, const HeldLock& held);
   // What this compute server would write into the lock's word now.
   LockWord WordFor(const NodeLock& lock);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "common/mutants.h"
 #include "compute/tree/tree.h"
 
 namespace gossamer {
@@ -48,7 +49,9 @@ Task<LockTable::Answer> Tree::TakeTurn(NodeLock& lock, LockTable::Wish* wish) {
 // With hierarchical locks this compute server has one turn at the lock, so that its own word is that of whoever has the
 // turn. Without, several coroutines may contend: each tells its own word by a ticket (rule U2).
 LockWord Tree::WordFor(const NodeLock& lock) {
-  const LockWord word(LeaseWith(lock.place.server), lock.node);
+  Lease lease = LeaseWith(lock.place.server);
+  if (IsBroken(Mutant::kL2)) lease.incarnation = 1;
+  const LockWord word(lease, lock.node);
   if (shared_.options.techniques.hierarchical_locks) return word;
   constexpr uint64_t kTicket = (uint64_t{1} << 24) - 1;
   const uint64_t ticket = shared_.tickets.fetch_add(1, std::memory_order_relaxed) & kTicket;
@@ -90,7 +93,8 @@ Task<Result<bool>> Tree::TryLock(Operation& operation, NodeLock& lock, std::span
           Verb::CompareSwap(Space::kLockTable, lock.place.slot, expected, word.word(), word_at));
     }
     // Atomic before READ (O3): with the lock taken, what comes back is current.
-    for (const Verb& read : reads) batch.Add(read);
+    const bool is_stale_good = IsBroken(Mutant::kR4) && takes && lock.tries != 0;
+    for (const Verb& read : is_stale_good ? std::span<const Verb>() : reads) batch.Add(read);
     if (combined) {
       Batch* const batches[] = {alongside, &batch};
       if (alongside != nullptr || !batch.empty()) co_await ExecuteAll(operation, batches);
@@ -202,6 +206,10 @@ Task<Status> Tree::BackOff(const Operation& operation, NodeLock& lock) {
   const bool is_late = HasWaitedLong(lock);
   if (gives_up || is_late) co_return Late(lock);
   // A dead compute server's lock is taken from it, once its memory server has fenced it (rule L6).
+  if (IsBroken(Mutant::kL6) && tries >= kTriesBeforeAsking) {
+    lock.holder_is_dead = true;
+    co_return Ok();
+  }
   if (tries >= kTriesBeforeAsking) {
     const Result<bool> has_ended =
         co_await shared_.leases.AskWhetherEnded(scheduler_, lock.place.server, lock.holder.lease());
@@ -217,6 +225,7 @@ Task<Status> Tree::BackOff(const Operation& operation, NodeLock& lock) {
 }
 
 Status Tree::CheckEpoch(Operation& operation, const NodeLock& lock, const HeldLock& held) const {
+  if (IsBroken(Mutant::kL2) || IsBroken(Mutant::kL4)) return Ok();
   if (held.word.lease() == LeaseWith(lock.place.server)) return Ok();
   NoteLoss(operation, lock.place.server);
   return MakeError(Code::kFenced, "memory server " + std::to_string(ToInteger(lock.place.server)) +
@@ -224,6 +233,7 @@ Status Tree::CheckEpoch(Operation& operation, const NodeLock& lock, const HeldLo
 }
 
 Task<Status> Tree::EnterEpoch(Operation& operation, const NodeLock& lock, const HeldLock& held) {
+  if (IsBroken(Mutant::kL4Early)) co_return Ok();
   if (LeaseWith(lock.place.server).incarnation == 0) {
     BOOST_OUTCOME_CO_TRYV(co_await Register(operation, lock.place.server));
   }
@@ -235,7 +245,7 @@ Task<Status> Tree::Unlock(Operation& operation, NodeLock& lock, LocalAddress wor
   BOOST_OUTCOME_CO_TRYV(co_await EnterEpoch(operation, lock, lock.held));
   const HeldLock held = std::exchange(lock.held, {});
   InlineBatch<1> batch(lock.place.server);
-  batch.Add(Verb::CompareSwap(Space::kLockTable, lock.place.slot, held.word.word(), 0, word_at));
+  batch.Add(ReleaseVerb(lock, held, word_at));
   co_await Execute(operation, batch);
   if (batch.status() != VerbStatus::kSuccess) {
     co_return co_await SettleUnlock(operation, lock, held, word_at);
@@ -243,8 +253,18 @@ Task<Status> Tree::Unlock(Operation& operation, NodeLock& lock, LocalAddress wor
   co_return CheckReleased(batch.verbs()[0].old_value(), lock, held);
 }
 
+// By CAS, from the exact word (rule L1).
+Verb Tree::ReleaseVerb(const NodeLock& lock, const HeldLock& held, LocalAddress word_at) {
+  if (IsBroken(Mutant::kL1)) {
+    std::fill_n(word_at.data, sizeof(uint64_t), std::byte{0});
+    return Verb::Write(lock.place.slot, sizeof(uint64_t), word_at, Space::kLockTable);
+  }
+  return Verb::CompareSwap(Space::kLockTable, lock.place.slot, held.word.word(), 0, word_at);
+}
+
 // Fenced: another's word was found.
 Status Tree::CheckReleased(uint64_t found, const NodeLock& lock, const HeldLock& held) {
+  if (IsBroken(Mutant::kL1)) return Ok();
   if (found == held.word.word()) return Ok();
   return MakeError(Code::kFenced, "memory server " + std::to_string(ToInteger(lock.place.server)) +
                                       " has given this compute server's lock to another (" +
@@ -261,7 +281,7 @@ Task<Status> Tree::Commit(Operation& operation, NodeLock& lock, Batch& batch, Lo
   const Lease epoch = held.word.lease();
   BOOST_OUTCOME_CO_TRYV(co_await EnterEpoch(operation, lock, held));
   if (and_then == AndThen::kUnlock) {
-    batch.Add(Verb::CompareSwap(Space::kLockTable, lock.place.slot, held.word.word(), 0, word_at));
+    batch.Add(ReleaseVerb(lock, held, word_at));
     lock.held = {};
   }
   for (;;) {

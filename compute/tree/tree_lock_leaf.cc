@@ -195,7 +195,7 @@ Task<Result<RemotePtr>> Tree::UnlockForSibling(Operation& operation, LockedLeaf&
   InlineBatch<2> batch(leaf.server());
   batch.Add(Verb::Read(leaf.offset() + geometry.trailer_offset(), kTrailerBytes,
                        locked.buffers.address(trailer_at)));
-  batch.Add(Verb::CompareSwap(Space::kLockTable, lock.place.slot, held.word.word(), 0, word_at));
+  batch.Add(ReleaseVerb(lock, held, word_at));
   const Lease epoch = held.word.lease();
   co_await ExecuteInOrder(operation, batch, &epoch);
   if (batch.status() != VerbStatus::kSuccess) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "common/mutants.h"
 #include "compute/tree/tree.h"
 
 namespace gossamer {
@@ -299,7 +300,17 @@ Task<Result<bool>> Tree::RaiseRoot(Operation& operation, RootWord old_root, cons
   InlineBatch<1> batch(ServerId{0});
   batch.Add(Verb::CompareSwap(Space::kRegion, kRootWordOffset, old_root.word(), new_root.word(),
                               lease.value().address(bytes)));
+  if (IsBroken(Mutant::kR7)) {
+    const uint64_t word = new_root.word();
+    std::memcpy(lease.value().data(), &word, sizeof word);
+    batch.Reset(ServerId{0});
+    batch.Add(Verb::Write(kRootWordOffset, sizeof word, lease.value().address()));
+  }
   co_await Execute(operation, batch);
+  if (IsBroken(Mutant::kR7) && batch.status() == VerbStatus::kSuccess) {
+    const uint64_t word = old_root.word();
+    std::memcpy(lease.value().data(), &word, sizeof word);
+  }
   uint64_t found = 0;
   if (batch.status() == VerbStatus::kSuccess) {
     found = batch.verbs()[0].old_value();
@@ -342,7 +353,23 @@ Task<void> Tree::Repair(RemotePtr left, uint32_t level) {
 Task<Status> Tree::RepairIn(Operation& operation, RemotePtr left, uint32_t level) {
   HighFence high;
   RemotePtr sibling;
-  if (level == 0) {
+  if (level == 0 && IsBroken(Mutant::kR3Kept)) {
+    Result<BufferLease> bytes = Buffer(shared_.parameters.node_bytes);
+    if (!bytes) co_return bytes.error();
+    const LeafGeometry& geometry = shared_.geometry;
+    InlineBatch<2> batch(left.server());
+    batch.Add(Verb::Read(left.offset(), geometry.unit_bytes(), bytes.value().address()));
+    batch.Add(Verb::Read(left.offset() + geometry.trailer_offset(), kTrailerBytes,
+                         bytes.value().address(geometry.trailer_offset())));
+    co_await Execute(operation, batch);
+    const std::byte* data = bytes.value().data();
+    const auto group = GroupView::Parse({data, geometry.unit_bytes()}, left, 0);
+    const auto trailer =
+        TrailerView::Parse({data + geometry.trailer_offset(), kTrailerBytes}, left, geometry);
+    if (!group || !trailer || group->version() != trailer->version()) co_return Ok();
+    high = group->high();
+    sibling = trailer->sibling();
+  } else if (level == 0) {
     const Result<BufferLease> leaf = co_await ReadLeafInto(operation, left);
     if (!leaf) co_return leaf.error();
     const std::optional<LeafView> view = LeafView::Parse(

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <string>
 
+#include "common/mutants.h"
 #include "compute/tree/tree.h"
 #include "compute/tree/unit_buffers.h"
 
@@ -73,6 +74,9 @@ Task<Result<std::string>> Tree::GetIn(Operation& operation, KeyView key) {
     co_await Execute(operation, batch);
     if (batch.status() != VerbStatus::kSuccess) co_return Unreachable(operation, batch);
 
+    if (IsBroken(Mutant::kR1)) {
+      internal::Seal({buffers.data() + home_at, geometry.unit_bytes()}, leaf, unit);
+    }
     const std::optional<GroupView> home = GroupView::Parse(home_bytes, leaf, unit);
     if (home && !home->Admits(key)) {
       if (IsFarOff(path) && !afresh) {
@@ -104,7 +108,8 @@ Task<Result<std::string>> Tree::GetIn(Operation& operation, KeyView key) {
         }
         const std::optional<GroupView> overflow =
             GroupView::Parse(overflow_bytes, leaf, geometry.overflow_unit());
-        whole = overflow && overflow->version() == home->version();  // rule R2
+        // Rule R2.
+        whole = overflow && (overflow->version() == home->version() || IsBroken(Mutant::kR2));
         if (whole) {
           entry = overflow->Find(key);
           if (!want_overflow) LearnOverflow(path, key, *overflow);
@@ -181,7 +186,8 @@ Task<Result<bool>> Tree::HopRight(Operation& operation, KeyView key, uint32_t un
       GroupView::Parse({buffers.data() + UnitBuffers::kHome, geometry.unit_bytes()}, leaf, unit);
   const std::optional<TrailerView> trailer =
       TrailerView::Parse({buffers.data() + UnitBuffers::kTrailer, kTrailerBytes}, leaf, geometry);
-  if (!home || !trailer || home->version() != trailer->version() || home->Admits(key) ||
+  const bool is_one = home && trailer && home->version() == trailer->version();
+  if (!home || !trailer || !(is_one || IsBroken(Mutant::kR3Trailer)) || home->Admits(key) ||
       trailer->sibling().is_null()) {
     co_return false;
   }

@@ -6,6 +6,7 @@
 // hierarchical locks each word has a ticket, for the same reason.)
 #include <string>
 
+#include "common/mutants.h"
 #include "compute/tree/registration.h"
 #include "compute/tree/tree.h"
 
@@ -199,6 +200,7 @@ Task<Result<bool>> Tree::Settle(Operation& operation, NodeLock& lock, const Held
   // Another lease: the lock may have been taken from us before the batch, or behind it.
   const Status same = co_await EnterEpoch(operation, lock, held);
   if (!same) co_return unsettled(same.error().ToString());
+  if (IsBroken(Mutant::kU2)) co_return false;
   if (found.value() != held.word.word()) {
     // Nobody else could release it, and the unlock came last.
     if (and_then == AndThen::kUnlock) co_return true;

@@ -6,6 +6,7 @@
 #include <array>
 #include <memory>
 
+#include "common/mutants.h"
 #include "compute/tree/tree.h"
 
 namespace gossamer {
@@ -55,9 +56,11 @@ void EmitEntries(const LeafView& leaf, const ScanPosition& position, Emit&& emit
   // Of two that were seen of one key, either was there during the scan.
   std::sort(sorted.begin(), sorted.end(),
             [](const Entry& a, const Entry& b) { return a.key < b.key; });
-  sorted.erase(std::unique(sorted.begin(), sorted.end(),
-                           [](const Entry& a, const Entry& b) { return a.key == b.key; }),
-               sorted.end());
+  if (!IsBroken(Mutant::kR6)) {
+    sorted.erase(std::unique(sorted.begin(), sorted.end(),
+                             [](const Entry& a, const Entry& b) { return a.key == b.key; }),
+                 sorted.end());
+  }
   if (position.reverse) std::reverse(sorted.begin(), sorted.end());
   for (const Entry& entry : sorted) {
     const bool inside =

@@ -1,6 +1,7 @@
 // Leaf splits: the sibling is written where nobody sees it yet, then one WRITE of the old leaf makes it reachable.
 #include <algorithm>
 
+#include "common/mutants.h"
 #include "compute/tree/leaf_edit.h"
 #include "compute/tree/tree.h"
 
@@ -145,15 +146,33 @@ Task<Status> Tree::CommitSplit(Operation& operation, LockedLeaf& locked, RemoteP
   const RemotePtr leaf = locked.leaf();
   const uint32_t bytes = shared_.parameters.node_bytes;
   NodeLock& lock = locked.lock;
-  InlineBatch<6> batch(leaf.server());
+  InlineBatch<7> batch(leaf.server());
   const Verb write_sibling = Verb::Write(sibling.offset(), bytes, right);
-  if (sibling.server() == leaf.server()) {
+  const bool is_late = IsBroken(Mutant::kW1Sibling) && sibling.server() == leaf.server();
+  InlineBatch<1> unordered(sibling.server());
+  if (is_late) {
+    batch.Add(Verb::Write(leaf.offset(), bytes, left));
     batch.Add(write_sibling);
+  } else if (sibling.server() == leaf.server()) {
+    batch.Add(write_sibling);
+  } else if (IsBroken(Mutant::kW1Remote)) {
+    unordered.Add(write_sibling);
   } else {
     const Status written = co_await WriteUnseen(operation, sibling.server(), write_sibling);
     if (!written) co_return co_await UnlockAfter(operation, locked, written.error());
   }
-  batch.Add(Verb::Write(leaf.offset(), bytes, left));
+  if (IsBroken(Mutant::kW2)) {
+    batch.Add(Verb::Write(leaf.offset(), bytes / 2, left));
+    batch.Add(Verb::Write(leaf.offset() + bytes / 2, bytes / 2, left + bytes / 2));
+  } else if (!is_late) {
+    batch.Add(Verb::Write(leaf.offset(), bytes, left));
+  }
+  if (!unordered.empty()) {
+    InlineBatch<3> alone(leaf.server());
+    alone.Add(batch.verbs()[0]);
+    Batch* const both[] = {&unordered, &alone};
+    co_await ExecuteAll(operation, both);
+  }
   const LocalAddress word_at = locked.buffers.address(LockedBuffers::kUnlockWord);
   const bool fused = co_await CanFuse(operation, locked, parent);
   if (!fused) {
@@ -164,7 +183,7 @@ Task<Status> Tree::CommitSplit(Operation& operation, LockedLeaf& locked, RemoteP
   BOOST_OUTCOME_CO_TRYV(co_await EnterEpoch(operation, lock, lock.held));
   const HeldLock held = std::exchange(lock.held, {});
   const size_t writes = batch.verbs().size();
-  batch.Add(Verb::CompareSwap(Space::kLockTable, lock.place.slot, held.word.word(), 0, word_at));
+  batch.Add(ReleaseVerb(lock, held, word_at));
   InlineBatch<3> elsewhere(parent.lock.node.server());
   Batch& lookup = elsewhere.server() == leaf.server() ? static_cast<Batch&>(batch) : elsewhere;
   const LockWord word = WordFor(parent.lock);
@@ -219,7 +238,7 @@ Task<Status> Tree::CommitAgain(Operation& operation, LockedLeaf& locked, const H
   if (!applied) co_return applied.error();
   if (applied.value()) co_return Ok();
   lock.held = held;
-  InlineBatch<3> again(batch.server());
+  InlineBatch<4> again(batch.server());
   for (const Verb& verb : batch.verbs().first(writes)) again.Add(verb);
   Status status = co_await Commit(operation, lock, again, word_at, AndThen::kUnlock, changed);
   // The lease has ended since: of the first try, nothing is known.

@@ -3,6 +3,7 @@
 #include <bit>
 #include <string>
 
+#include "common/mutants.h"
 #include "compute/tree/tree.h"
 
 namespace gossamer {
@@ -129,12 +130,19 @@ Task<Status> Tree::EditLeaf(Operation& operation, LockedLeaf& locked, LeafWrite&
   const bool wrote = editor.changed() != 0;
   LockTable::Waiter* next = wrote ? NextFor(locked.lock) : nullptr;
   Status status = Ok();
-  if (wrote) {
+  if (wrote && next != nullptr && IsBroken(Mutant::kL3)) {
+    const HeldLock held = locked.lock.held;
+    HandOverLeaf(locked, *next);
+    next = nullptr;
+    locked.lock.held = held;
+    status = co_await CommitUnits(operation, locked, AndThen::kKeep);
+  } else if (wrote) {
     status = co_await CommitUnits(operation, locked,
                                   next != nullptr ? AndThen::kKeep : AndThen::kUnlock);
   } else {
     // What was read counts once the unlock has succeeded (rule L5).
     status = co_await Unlock(operation, locked);
+    if (IsBroken(Mutant::kL5)) status = Ok();
   }
   while (LockTable::Waiter* waiter = granted.PopFront()) {
     auto& wish = static_cast<LeafWrite&>(*waiter->wish);
@@ -191,8 +199,12 @@ Task<Status> Tree::CommitUnits(Operation& operation, LockedLeaf& locked, AndThen
   const LeafGeometry& geometry = shared_.geometry;
   const RemotePtr leaf = locked.leaf();
   InlineBatch<kMaxWrites + 1> batch(leaf.server());
-  for (uint32_t rest = locked.editor->changed(); rest != 0; rest &= rest - 1) {
-    const uint32_t at = geometry.unit_offset(static_cast<uint32_t>(std::countr_zero(rest)));
+  for (uint32_t rest = locked.editor->changed(); rest != 0;) {
+    const uint32_t unit = IsBroken(Mutant::kW1Overflow)
+                              ? 31 - static_cast<uint32_t>(std::countl_zero(rest))
+                              : static_cast<uint32_t>(std::countr_zero(rest));
+    rest &= ~(1u << unit);
+    const uint32_t at = geometry.unit_offset(unit);
     batch.Add(Verb::Write(leaf.offset() + at, geometry.unit_bytes(),
                           locked.buffers.address(LockedBuffers::kImage + at)));
   }
