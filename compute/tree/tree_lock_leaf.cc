@@ -108,7 +108,9 @@ Task<Result<bool>> Tree::LockLeaf(Operation& operation, LeafWrite& write, bool m
     if (!taken) co_return taken.error();
     if (!taken.value()) {
       BOOST_OUTCOME_CO_TRYV(co_await BackOff(operation, lock));
-      has_path = false;  // The leaf may have split meanwhile.
+      // The leaf may have split meanwhile. A dead compute server's lock is taken right here: the way anew may lead over
+      // another leaf and its lock, time and again.
+      has_path = lock.holder_is_dead;
       continue;
     }
 
