@@ -98,6 +98,24 @@ void StaleCaches(Random& random, Plan& plan) {
   Weigh(plan, {40, 4, 8, 40, 4, 4});
 }
 
+// Keys for about one leaf, which come and go: their entries find now their home full, now the overflow group, and what
+// is deleted and inserted meets in one combined write. Many clients die on the way.
+void FullLeaf(Random& random, Plan& plan) {
+  plan.parameters = {OneOf<uint32_t>(random, {256, 512}), 8, 8};
+  const bool is_small = plan.parameters.node_bytes == 256;
+  plan.work.hot_keys =
+      std::min(plan.work.hot_keys, is_small ? Between(random, 7, 10) : Between(random, 16, 24));
+  plan.work.fillers = 0;
+  plan.work.filler_percent = 0;
+  plan.work.prefill_percent = Between(random, 60, 100);
+  plan.work.long_percent = 0;
+  plan.work.skew = Skew::kUniform;
+  plan.work.scan_keys = plan.work.keys();
+  plan.work.writers_at_once = Between(random, 4, 10);
+  plan.kills *= 2;
+  Weigh(plan, {8, 12, 5, 35, 5, 35});
+}
+
 constexpr Profile kProfiles[] = {
     {"mixed", "anything", nullptr},
     {"few_keys_many_splits", "two to eight hot keys in leaves that split all the time",
@@ -108,6 +126,7 @@ constexpr Profile kProfiles[] = {
     {"deep_tree", "long keys, small nodes, small caches: many levels", DeepTree},
     {"blocks", "values in blocks", Blocks},
     {"stale_caches", "large caches, and a tree that outgrows them", StaleCaches},
+    {"full_leaf", "one leaf, nearly full, whose keys come and go", FullLeaf},
 };
 
 constexpr std::string_view kAnyProfile = "any";
