@@ -221,8 +221,9 @@ class Tree {
   Task<Status> ExecuteHeld(Operation& operation, const NodeLock& lock, Batch& reads);
   // What became of a lock cannot be found out now: the turn at it is kept, so that nobody of this compute server takes
   // its word for his own (rule U2), until the queue pair is replaced.
-  void Orphan(NodeLock& lock, const HeldLock& held);
+  void Orphan(NodeLock& lock, HeldLock held);
   Task<void> ReleaseOrphans(ServerId server);
+  bool HasOrphans(ServerId server) const;
   // Executes the WRITE of a node that nothing leads to yet.
   Task<Status> WriteUnseen(Operation& operation, ServerId server, const Verb& write);
   // The lock word as it is now.
@@ -295,7 +296,8 @@ class Tree {
                              LocalAddress word_at, Batch* alongside = nullptr);
   bool HasWaitedLong(NodeLock& lock) const;
   Error Late(const NodeLock& lock) const;
-  static Error Closed(const NodeLock& lock);
+  // Somebody of this compute server does not know what became of the lock. If it is this session, it tries again.
+  Error Closed(Operation& operation, const NodeLock& lock) const;
   // After TryLock said false. Contended when that has lasted too long.
   Task<Status> BackOff(const Operation& operation, NodeLock& lock);
   void LearnRoundTrip(std::chrono::nanoseconds took);

@@ -178,7 +178,7 @@ Task<Status> Tree::ReadNodeUnderLock(Operation& operation, RemotePtr pointer, Lo
   for (;;) {
     const LockTable::Answer answer = co_await TakeTurn(lock, nullptr);
     if (answer == LockTable::Answer::kTurn) break;
-    if (answer == LockTable::Answer::kClosed) co_return Closed(lock);
+    if (answer == LockTable::Answer::kClosed) co_return Closed(operation, lock);
   }
   const Verb read = Verb::Read(pointer.offset(), shared_.parameters.node_bytes, into);
   for (;;) {

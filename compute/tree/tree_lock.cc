@@ -192,7 +192,11 @@ Error Tree::Late(const NodeLock& lock) const {
                        std::to_string(shared_.options.lock_timeout_ms) + " ms");
 }
 
-Error Tree::Closed(const NodeLock& lock) {
+Error Tree::Closed(Operation& operation, const NodeLock& lock) const {
+  if (HasOrphans(lock.place.server)) {
+    operation.posted_at = recoveries_;
+    NoteLoss(operation, lock.place.server);
+  }
   return MakeError(Code::kNodeUnreachable,
                    "memory server " + std::to_string(ToInteger(lock.place.server)) +
                        " was lost by another operation, which may hold a lock there");

@@ -78,7 +78,7 @@ Task<Result<bool>> Tree::LockLeaf(Operation& operation, LeafWrite& write, bool m
           has_path = false;
           continue;
         }
-        if (answer == LockTable::Answer::kClosed) co_return Closed(lock);
+        if (answer == LockTable::Answer::kClosed) co_return Closed(operation, lock);
         const bool is_late = !lock.held && HasWaitedLong(lock);
         if (is_late) co_return Late(lock);
       }

@@ -4,6 +4,7 @@
 // packets may land (rule U1). Then the lock word tells (rule U2), as long as this compute server's lease is the same:
 // the turn at a lock is kept meanwhile, so that a word of our own is that of the operation that asks. (Without
 // hierarchical locks each word has a ticket, for the same reason.)
+#include <algorithm>
 #include <string>
 
 #include "common/mutants.h"
@@ -57,7 +58,7 @@ Task<Status> Tree::ReplaceQueuePair(ServerId server) {
       link.lease = registered.value().lease;
       // Another lease than the one before: memory that was granted under that is not ours any more (rule U4).
       shared_.allocator.Abandon(server, link.lease);
-      if (!orphans_.empty()) scheduler_.Spawn(ReleaseOrphans(server));
+      co_await ReleaseOrphans(server);
       co_return Ok();
     }
     // Fenced: the lease before is just being ended. Unreachable: this queue pair has been lost as well.
@@ -126,7 +127,7 @@ Task<Status> Tree::ExecuteHeld(Operation& operation, const NodeLock& lock, Batch
   }
 }
 
-void Tree::Orphan(NodeLock& lock, const HeldLock& held) {
+void Tree::Orphan(NodeLock& lock, HeldLock held) {
   if (lock.turn) lock.turn.Close();
   OrphanedLock orphan{std::exchange(lock, NodeLock()), held};
   lock.place = orphan.lock.place;
@@ -135,8 +136,9 @@ void Tree::Orphan(NodeLock& lock, const HeldLock& held) {
 }
 
 // What was posted before the queue pair was replaced has landed, or never will (rule U1). If the word is another's, or
-// of an earlier lease, there is nothing to release.
+// of an earlier lease, there is nothing to release. Called with the lease known.
 Task<void> Tree::ReleaseOrphans(ServerId server) {
+  if (!HasOrphans(server)) co_return;
   Operation operation;
   Result<BufferLease> word_at = Buffer(BufferPool::kMinBytes);
   for (size_t i = 0; word_at && i < orphans_.size();) {
@@ -146,14 +148,20 @@ Task<void> Tree::ReleaseOrphans(ServerId server) {
     }
     OrphanedLock orphan = std::move(orphans_[i]);
     orphans_.erase(orphans_.begin() + static_cast<ptrdiff_t>(i));
+    if (orphan.held.word.lease() != LeaseWith(server)) continue;
     InlineBatch<1> batch(server);
-    batch.Add(Verb::CompareSwap(Space::kLockTable, orphan.lock.place.slot, orphan.held.word.word(),
-                                0, word_at.value().address()));
-    if (orphan.held.word.lease() == LeaseWith(server)) co_await Execute(operation, batch);
+    batch.Add(ReleaseVerb(orphan.lock, orphan.held, word_at.value().address()));
+    co_await Execute(operation, batch);
     if (batch.status() == VerbStatus::kSuccess) continue;
-    orphans_.push_back(std::move(orphan));  // Lost again, or being registered.
+    orphans_.push_back(std::move(orphan));  // Lost again.
     co_return;
   }
+}
+
+bool Tree::HasOrphans(ServerId server) const {
+  return std::ranges::any_of(orphans_, [server](const OrphanedLock& orphan) {
+    return orphan.lock.place.server == server;
+  });
 }
 
 // Once the old queue pair is destroyed, nothing of the first try can land on what the next one wrote.
