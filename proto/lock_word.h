@@ -27,6 +27,12 @@ struct Lease {
   friend bool operator==(const Lease&, const Lease&) = default;
 };
 
+// Whether `lease`, of the same compute server, was given out before `other`: incarnations are
+// counted in 24 bits, and come again after the last.
+constexpr bool IsOlder(Lease lease, Lease other) {
+  return (lease.incarnation - other.incarnation) % (1u << 24) >= 1u << 23;
+}
+
 class LockWord {
  public:
   constexpr LockWord() = default;

@@ -70,6 +70,7 @@ void LockTable::Turn::HandOver(Waiter& next, const HeldLock& held) {
 }
 
 void LockTable::Turn::PutBack(WaiterList&& waiters) {
+  if (waiters.first() == nullptr) return;  // The usual case.
   const Guard guard(*queue_);
   queue_->waiters.Prepend(std::move(waiters));
 }

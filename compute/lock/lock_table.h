@@ -218,8 +218,6 @@ class LockTable {
   Turn TryTake(const LockPlace& place, Scheduler& scheduler);
   // Whether `turn` is one at `place`.
   bool IsAt(const Turn& turn, const LockPlace& place) { return turn.queue_ == &QueueOf(place); }
-  // A hint to fetch the queue of `place`, which is about to be waited in.
-  void Prefetch(const LockPlace& place) { __builtin_prefetch(&QueueOf(place), 1); }
 
  private:
   static constexpr size_t kQueues = 4096;

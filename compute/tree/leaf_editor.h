@@ -73,7 +73,6 @@ class LeafEditor {
   std::span<std::byte> bytes(uint32_t number) const {
     return image_.subspan(geometry_.unit_offset(number), geometry_.unit_bytes());
   }
-  RemotePtr leaf() const { return leaf_; }
 
   // The entry of `key`, whose home group is known. Unread: it may be in the overflow group, which is not.
   struct Found {

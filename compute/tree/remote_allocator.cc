@@ -82,9 +82,8 @@ void RemoteAllocator::Abandon(ServerId server, Lease lease) {
   const std::lock_guard lock(mutex_);
   PerServer& state = state_[server];
   const Lease known = state.lease.value_or(info == nullptr ? Lease{} : info->lease);
-  // Another session may have heard of a newer one meanwhile. Incarnations are counted in 24 bits.
-  const uint32_t newer_by = (lease.incarnation - known.incarnation) % (1u << 24);
-  if (lease == known || (lease.compute == known.compute && newer_by >= 1u << 23)) return;
+  // Another session may have heard of a newer one meanwhile.
+  if (lease == known || (lease.compute == known.compute && IsOlder(lease, known))) return;
   state = {};
   state.lease = lease;
   std::erase_if(returned_nodes_, [server](RemotePtr node) { return node.server() == server; });

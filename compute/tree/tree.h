@@ -121,6 +121,12 @@ class Tree {
   // WRITEs of units with its release.
   static constexpr int kMaxReads = 3;
   static constexpr int kMaxWrites = 8;
+  // What stays torn for so many rereads is read under its lock; what fails its checks there through so many fresh
+  // descents is corrupt (rule R5).
+  static constexpr uint32_t kMaxRereads = 24;
+  static constexpr uint32_t kMaxFailures = 4;
+  // What is put behind all but this fraction of the last node is taken for part of an ascending load.
+  static constexpr size_t kEdgeFraction = 8;
 
   // One operation's account, added to the counters when the operation ends.
   struct Operation {
@@ -226,6 +232,10 @@ class Tree {
   bool HasOrphans(ServerId server) const;
   // Executes the WRITE of a node that nothing leads to yet.
   Task<Status> WriteUnseen(Operation& operation, ServerId server, const Verb& write);
+  // The lock word, once the queue pair is replaced on which something was posted under `held` (rules U1, U2), and this
+  // session's lease known. An error: it cannot be found out now, and the lock is orphaned.
+  Task<Result<uint64_t>> FindLockWord(Operation& operation, NodeLock& lock, HeldLock held,
+                                      LocalAddress word_at);
   // The lock word as it is now.
   Task<Result<uint64_t>> ReadLockWord(Operation& operation, const NodeLock& lock,
                                       LocalAddress word_at);
@@ -285,7 +295,7 @@ class Tree {
   void LearnOverflow(const Step& path, KeyView key, const GroupView& overflow);
 
   // -- locks (tree_lock.cc)
-  // Makes `lock` the one of `node`. It is not held, or at the same place.
+  // Makes `lock`, which is not held, the one of `node`.
   Status AimAt(NodeLock& lock, RemotePtr node);
   // The turn at `lock`, and what came with it.
   Task<LockTable::Answer> TakeTurn(NodeLock& lock, LockTable::Wish* wish);

@@ -6,8 +6,6 @@
 namespace gossamer {
 namespace {
 
-// A unit that stays torn for so many rereads is read under its lock.
-constexpr uint32_t kMaxRereads = 24;
 // A node that stays unreadable through so many fresh descents, each ending under its lock, is corrupt (rule R5).
 constexpr uint32_t kMaxDescents = 4;
 

@@ -62,10 +62,7 @@ Task<Status> Tree::CheckHandedOver(Operation& operation, NodeLock& lock) {
   const ServerId server = lock.place.server;
   BOOST_OUTCOME_CO_TRYV(co_await Register(operation, server));
   if (!lock.held || lock.held.word.lease() == LeaseWith(server)) co_return Ok();
-  // Incarnations are counted in 24 bits.
-  const uint32_t newer_by =
-      (lock.held.word.lease().incarnation - LeaseWith(server).incarnation) % (1u << 24);
-  if (newer_by < 1u << 23) {
+  if (!IsOlder(lock.held.word.lease(), LeaseWith(server))) {
     // This session's queue pair is one of an earlier lease, which it has not noticed.
     operation.posted_at = recoveries_;
     BOOST_OUTCOME_CO_TRYV(co_await Recover(operation, server));
@@ -105,12 +102,11 @@ Task<Result<bool>> Tree::TryLock(Operation& operation, NodeLock& lock, std::span
     if (takes && batch.verbs()[0].status == VerbStatus::kSuccess) {
       if (lock.tries != 0) LearnRoundTrip(scheduler_.Now() - start);
       const uint64_t found = batch.verbs()[0].old_value();
+      lock.holder_is_dead = false;
       if (found == expected) {
         lock.held = {word, 0};
-        lock.holder_is_dead = false;
         ++counters_.locks.acquired;
       } else {
-        lock.holder_is_dead = false;
         lock.holder = LockWord::FromWord(found);
       }
     }
@@ -149,17 +145,8 @@ Task<Result<bool>> Tree::TryLock(Operation& operation, NodeLock& lock, std::span
 // After a CAS that would have written `word` has ended in an unknown way: is the lock held?
 Task<Status> Tree::FindOut(Operation& operation, NodeLock& lock, LockWord word,
                            LocalAddress word_at) {
-  Status recovered = co_await Recover(operation, lock.place.server);
-  Result<uint64_t> found = uint64_t{0};
-  if (recovered) {
-    found = co_await ReadLockWord(operation, lock, word_at);
-    if (!found) recovered = found.error();
-  }
-  if (recovered) recovered = co_await Register(operation, lock.place.server);
-  if (!recovered) {
-    Orphan(lock, {word, 0});
-    co_return recovered.error();
-  }
+  const Result<uint64_t> found = co_await FindLockWord(operation, lock, {word, 0}, word_at);
+  if (!found) co_return found.error();
   if (found.value() == word.word() && word.lease() == LeaseWith(lock.place.server)) {
     lock.held = {word, 0};
     ++counters_.locks.acquired;

@@ -4,13 +4,6 @@
 #include "compute/tree/tree.h"
 
 namespace gossamer {
-namespace {
-
-// A leaf whose units fail under the lock through so many fresh descents is corrupt (rule R5).
-constexpr uint32_t kMaxFailures = 4;
-
-}  // namespace
-
 // 1 RT: CAS, and behind it (atomic before READ) the home group, the overflow group where the hint says that the key
 // may be there, and what those need who wait for the same leaf. No RT with a lock that was handed over along with
 // all that. What is known then is current: nobody else writes the leaf until it is unlocked.
@@ -31,17 +24,13 @@ Task<Result<bool>> Tree::LockLeaf(Operation& operation, LeafWrite& write, bool m
   bool afresh = false;
   uint32_t failures = 0;
 
-  for (;;) {
+  for (;;) {  // With no lock held.
     if (!has_path) {
       const std::optional<Step> cached = FindCachedLeaf(key);
       if (cached) {
         locked.path = *cached;
       } else {
-        // A descent may have to take locks.
-        if (lock.held) {
-          BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, locked));
-        }
-        lock.turn.GiveUp();
+        lock.turn.GiveUp();  // A descent may have to take locks.
         const Result<Step> path = co_await Descend(operation, SearchGoal::Covering(key), 0);
         if (!path) co_return path.error();
         locked.path = path.value();
@@ -49,14 +38,6 @@ Task<Result<bool>> Tree::LockLeaf(Operation& operation, LeafWrite& write, bool m
       has_path = true;
     }
     const RemotePtr leaf = locked.leaf();
-    const LockPlace before = lock.place;
-    if (lock.held) {
-      NodeLock aimed;
-      BOOST_OUTCOME_CO_TRYV(AimAt(aimed, leaf));
-      if (aimed.place != before) {
-        BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, locked));
-      }
-    }
     BOOST_OUTCOME_CO_TRYV(AimAt(lock, leaf));
     write.known_units = 0;
     write.knows_trailer = false;

@@ -13,10 +13,6 @@ namespace {
 
 // A separator whose node cannot be found after so many hops and fresh descents.
 constexpr uint32_t kMaxMoves = 1000;
-// An internal node that cannot be read through so many fresh descents is corrupt (rule R5).
-constexpr uint32_t kMaxFailures = 4;
-// A child put behind all but this fraction of the last node is taken for part of an ascending load.
-constexpr size_t kEdgeFraction = 8;
 
 // Cuts `node`, which does not fit into `node_bytes`, in two: what is returned goes to the right of it. In the
 // middle by bytes; with `at_end`, as far right as the left half fits with its new fence.

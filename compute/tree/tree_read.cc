@@ -7,13 +7,6 @@
 #include "compute/tree/unit_buffers.h"
 
 namespace gossamer {
-namespace {
-
-// A group that stays torn for so many rereads is read under the leaf's lock.
-constexpr uint32_t kMaxRereads = 24;
-
-}  // namespace
-
 Task<Result<std::string>> Tree::Get(KeyView key) {
   Operation operation;
   Result<std::string> value = co_await GetIn(operation, key);

@@ -186,6 +186,20 @@ Task<Result<uint64_t>> Tree::ReadLockWord(Operation& operation, const NodeLock& 
   }
 }
 
+Task<Result<uint64_t>> Tree::FindLockWord(Operation& operation, NodeLock& lock, HeldLock held,
+                                          LocalAddress word_at) {
+  Status recovered = co_await Recover(operation, lock.place.server);
+  Result<uint64_t> found = uint64_t{0};
+  if (recovered) {
+    found = co_await ReadLockWord(operation, lock, word_at);
+    if (!found) recovered = found.error();
+  }
+  if (recovered) recovered = co_await Register(operation, lock.place.server);
+  if (recovered) co_return found;
+  Orphan(lock, held);
+  co_return recovered.error();
+}
+
 Task<Result<bool>> Tree::Settle(Operation& operation, NodeLock& lock, const HeldLock& held,
                                 AndThen and_then, const std::optional<NewVersion>& changed,
                                 LocalAddress word_at) {
@@ -194,17 +208,8 @@ Task<Result<bool>> Tree::Settle(Operation& operation, NodeLock& lock, const Held
                      "memory server " + std::to_string(ToInteger(lock.place.server)) +
                          " was lost during the write: read to find out (" + why + ")");
   };
-  Status recovered = co_await Recover(operation, lock.place.server);
-  Result<uint64_t> found = uint64_t{0};
-  if (recovered) {
-    found = co_await ReadLockWord(operation, lock, word_at);
-    if (!found) recovered = found.error();
-  }
-  if (!recovered) {
-    const Error error = unsettled(recovered.error().ToString());
-    Orphan(lock, held);
-    co_return error;
-  }
+  const Result<uint64_t> found = co_await FindLockWord(operation, lock, held, word_at);
+  if (!found) co_return unsettled(found.error().ToString());
   // Another lease: the lock may have been taken from us before the batch, or behind it.
   const Status same = co_await EnterEpoch(operation, lock, held);
   if (!same) co_return unsettled(same.error().ToString());
@@ -258,20 +263,12 @@ Task<Result<bool>> Tree::HasVersion(Operation& operation, const NodeLock& lock,
 Task<Status> Tree::SettleUnlock(Operation& operation, NodeLock& lock, const HeldLock& held,
                                 LocalAddress word_at) {
   for (;;) {
-    Status recovered = co_await Recover(operation, lock.place.server);
-    Result<uint64_t> found = uint64_t{0};
-    if (recovered) {
-      found = co_await ReadLockWord(operation, lock, word_at);
-      if (!found) recovered = found.error();
-    }
-    if (!recovered) {
-      Orphan(lock, held);
-      co_return recovered.error();
-    }
+    const Result<uint64_t> found = co_await FindLockWord(operation, lock, held, word_at);
+    if (!found) co_return found.error();
     BOOST_OUTCOME_CO_TRYV(co_await EnterEpoch(operation, lock, held));
     if (found.value() != held.word.word()) co_return Ok();
     InlineBatch<1> batch(lock.place.server);
-    batch.Add(Verb::CompareSwap(Space::kLockTable, lock.place.slot, held.word.word(), 0, word_at));
+    batch.Add(ReleaseVerb(lock, held, word_at));
     co_await Execute(operation, batch);
     if (batch.status() == VerbStatus::kSuccess) {
       co_return CheckReleased(batch.verbs()[0].old_value(), lock, held);

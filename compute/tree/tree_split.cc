@@ -6,13 +6,6 @@
 #include "compute/tree/tree.h"
 
 namespace gossamer {
-namespace {
-
-// An insert above all but this fraction of the last leaf is taken for part of an ascending load.
-constexpr size_t kEdgeFraction = 8;
-
-}  // namespace
-
 Task<Status> Tree::UnlockAfter(Operation& operation, LockedLeaf& locked, Error error) {
   BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, locked));
   co_return error;
