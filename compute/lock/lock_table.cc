@@ -69,10 +69,10 @@ void LockTable::Turn::HandOver(Waiter& next, const HeldLock& held) {
   WakeFrom(scheduler_, next);
 }
 
-void LockTable::Turn::PutBack(WaiterList&& waiters) {
+void LockTable::Turn::PutBack(const WaiterList& waiters) {
   if (waiters.first() == nullptr) return;  // The usual case.
   const Guard guard(*queue_);
-  queue_->waiters.Prepend(std::move(waiters));
+  queue_->waiters.Prepend(waiters);
 }
 
 void LockTable::Turn::Resume(Waiter& waiter, Answer answer) const {

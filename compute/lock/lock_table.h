@@ -83,12 +83,12 @@ class LockTable {
       if (first != nullptr) first_ = first->behind;
       return first;
     }
-    // Moves all of `others` ahead of these.
-    void Prepend(WaiterList&& others) {
+    // Puts all of `others`, which is not used after that, ahead of these.
+    void Prepend(const WaiterList& others) {
       if (others.first_ == nullptr) return;
       others.last_->behind = first_;
       if (first_ == nullptr) last_ = others.last_;
-      first_ = std::exchange(others.first_, nullptr);
+      first_ = others.first_;
     }
     // Moves those in front for which match(waiter) is true to the end of `into`, at most `limit` of them.
     template <typename Match>
@@ -177,7 +177,7 @@ class LockTable {
       }
     }
     // Puts waiters that were taken back to the head of the queue.
-    void PutBack(WaiterList&& waiters);
+    void PutBack(const WaiterList& waiters);
     // Lets one that was taken go on.
     void Resume(Waiter& waiter, Answer answer) const;
 

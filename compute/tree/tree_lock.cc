@@ -14,12 +14,14 @@ namespace {
 constexpr uint32_t kRepairPatience = 3;
 // So often a lock is found taken before its holder may be dead.
 constexpr uint32_t kTriesBeforeAsking = 8;
-// A try at a lock comes at most so many round trips after the one before it, whatever the contention: who holds it
-// leaves it free for about one, each time.
-constexpr uint64_t kLongestWait = 16;
+// Pauses between tries at a lock, in round trips: doubled from 1 up to this, so that those who come together part; and
+// 1 once it was found taken so often, so that whoever has waited long comes in the round trip for which each release
+// leaves the lock free.
+constexpr uint64_t kLongestPause = 4;
+constexpr uint32_t kPatientTries = 8;
 // What a round trip is taken for at least and at most.
-constexpr uint64_t kShortestRoundTrip_ns = 500;
-constexpr uint64_t kLongestRoundTrip_ns = 200'000;
+constexpr uint64_t kShortestRoundTripNs = 500;
+constexpr uint64_t kLongestRoundTripNs = 200'000;
 
 }  // namespace
 
@@ -156,7 +158,7 @@ Task<Status> Tree::FindOut(Operation& operation, NodeLock& lock, LockWord word,
 
 void Tree::LearnRoundTrip(std::chrono::nanoseconds took) {
   const auto seen = static_cast<uint64_t>(took.count());
-  const uint64_t bounded = std::clamp(seen, kShortestRoundTrip_ns, kLongestRoundTrip_ns);
+  const uint64_t bounded = std::clamp(seen, kShortestRoundTripNs, kLongestRoundTripNs);
   round_trip_ns_ += bounded / 8;
   round_trip_ns_ -= round_trip_ns_ / 8;
 }
@@ -208,9 +210,10 @@ Task<Status> Tree::BackOff(const Operation& operation, NodeLock& lock) {
     if (lock.holder_is_dead) co_return Ok();
   }
   if (!shared_.options.techniques.hierarchical_locks) co_return Ok();  // The naive design spins.
-  // Between half and all of 1, 2, 4, ... 16 round trips, so that those who wait do not come back together.
-  const uint64_t most =
-      round_trip_ns_ * std::min(uint64_t{1} << std::min(tries - 1, 8u), kLongestWait);
+  const uint64_t round_trips =
+      tries > kPatientTries ? 1 : std::min(uint64_t{1} << (tries - 1), kLongestPause);
+  // Between half and all of it, so that those who wait do not come back together.
+  const uint64_t most = round_trip_ns_ * round_trips;
   co_await scheduler_.SleepFor(std::chrono::nanoseconds(most / 2 + Random(most / 2)));
   co_return Ok();
 }

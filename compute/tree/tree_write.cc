@@ -181,7 +181,7 @@ LockTable::WaiterList Tree::GrantWishes(LockedLeaf& locked) {
     LearnOverflow(locked.path, wish);
     granted.PushBack(*wishes.PopFront());
   }
-  locked.lock.turn.PutBack(std::move(wishes));
+  locked.lock.turn.PutBack(wishes);
   return granted;
 }
 
