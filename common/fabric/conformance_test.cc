@@ -7,6 +7,8 @@
 #include <thread>
 
 #include "common/fabric/conformance_harness.h"
+#include "common/fabric/scheduler.h"
+#include "common/task.h"
 
 namespace gossamer::test {
 
@@ -281,6 +283,30 @@ TEST_P(FabricConformance, MoreOutstandingThanTheQueuePairHoldsStillCompletesInOr
     ASSERT_EQ(batches[i]->verbs()[0].old_value(), i);  // atomics of one queue pair run in order
     ASSERT_GE(batches[i]->verbs()[1].old_value(), i + 1);
   }
+}
+
+// A coroutine that calls synchronously polls from inside a poll; what it needs may have ended in that same one.
+TEST_P(FabricConformance, WhoIsResumedMayPollForWhatOthersAreResumedBy) {
+  const auto port = NewPort();
+  TestClient client(*port);
+  const BufferLease buffer = client.Buffer(64);
+  Scheduler scheduler(client.endpoint());
+  int resumed = 0;
+  const auto wait_for_both = [&](Batch& batch) -> Task<void> {
+    co_await client.endpoint().Execute(batch);
+    EXPECT_EQ(batch.status(), VerbStatus::kSuccess);
+    ++resumed;
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (resumed < 2 && std::chrono::steady_clock::now() < deadline) client.endpoint().Poll();
+    EXPECT_EQ(resumed, 2);
+  };
+  InlineBatch<1> first(kServer);
+  first.Add(Verb::Read(0, 8, buffer.address()));
+  InlineBatch<1> second(kServer);
+  second.Add(Verb::Read(0, 8, buffer.address(8)));
+  scheduler.Spawn(wait_for_both(first));
+  scheduler.Spawn(wait_for_both(second));
+  scheduler.RunUntil(0);
 }
 
 TEST_P(ThreadedConformance, CountersSumExactlyOverEndpointsAndThreads) {

@@ -26,6 +26,11 @@ class IntrusiveQueue {
     first_ = item.next;
     return item;
   }
+  void Append(const IntrusiveQueue& others) {
+    if (others.empty()) return;
+    (first_ == nullptr ? first_ : last_->next) = others.first_;
+    last_ = others.last_;
+  }
   // Moves everything out.
   IntrusiveQueue TakeAll() { return std::exchange(*this, {}); }
 
@@ -34,14 +39,15 @@ class IntrusiveQueue {
   T* last_ = nullptr;  // of a queue that is not empty
 };
 
-// Completes all batches or calls in `ended`, which have their statuses, and returns how many there
-// were. Resumed coroutines may post again and may end the lives of what they waited for: nothing is
-// touched after its waiter ran, and `ended` is no queue that they can reach.
+// Completes all batches or calls in `completing`, which have their statuses, and returns how many there were. Resumed
+// coroutines may post again, and may end the lives of what they waited for: nothing is touched after its waiter ran.
+// One that polls again (a synchronous call) goes on with what is left in `completing`, a member of the endpoint; so what
+// ends at once, on a broken queue pair, is not put there but by the next poll.
 template <typename Posted>
-size_t CompleteAll(IntrusiveQueue<Posted> ended) {
+size_t CompleteAll(IntrusiveQueue<Posted>& completing) {
   size_t count = 0;
-  while (!ended.empty()) {
-    Completion* const completion = ended.Pop().completion;
+  while (!completing.empty()) {
+    Completion* const completion = completing.Pop().completion;
     ++count;
     if (completion != nullptr && --completion->remaining == 0 && completion->waiter) {
       completion->waiter.resume();

@@ -28,16 +28,20 @@ void ShmEndpoint::Post(ControlCall& call) {
 }
 
 size_t ShmEndpoint::Poll() {
-  if (posted_.empty() && flushed_.empty() && calls_outstanding_ == 0) return 0;
+  const bool is_idle =
+      posted_.empty() && flushed_.empty() && completing_.empty() && calls_outstanding_ == 0;
+  if (is_idle) return 0;
   const bool check_peer = ++polls_ % kPollsPerCheck == 0;
   // First, so that a lost server is known before verbs are performed on what it leaves behind.
   size_t completed = 0;
   if (calls_outstanding_ != 0 || check_peer) completed += PollCalls(check_peer);
-  completed += CompleteAll(flushed_.TakeAll());
+  completing_.Append(flushed_.TakeAll());
+  completed += CompleteAll(completing_);
   // Taken after the resumptions above, so that what they post joins the end, in order.
   const IntrusiveQueue<Batch> batches = posted_.TakeAll();
   Perform(batches);
-  return completed + CompleteAll(batches);
+  completing_.Append(batches);
+  return completed + CompleteAll(completing_);
 }
 
 void ShmEndpoint::Perform(const IntrusiveQueue<Batch>& batches) {
@@ -68,7 +72,8 @@ size_t ShmEndpoint::PollCalls(bool check_peer) {
       queue_pair->PollCalls(check_peer, ended_calls_);
     }
   }
-  const size_t completed = CompleteAll(ended_calls_.TakeAll());
+  completing_calls_.Append(ended_calls_.TakeAll());
+  const size_t completed = CompleteAll(completing_calls_);
   calls_outstanding_ -= static_cast<uint32_t>(completed);
   return completed;
 }

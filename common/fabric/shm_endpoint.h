@@ -62,6 +62,8 @@ class ShmEndpoint final : public Endpoint {
   IntrusiveQueue<Batch> posted_;
   IntrusiveQueue<Batch> flushed_;            // have their statuses, wait to be completed
   IntrusiveQueue<ControlCall> ended_calls_;  // likewise
+  IntrusiveQueue<Batch> completing_;         // those that a poll has begun to complete
+  IntrusiveQueue<ControlCall> completing_calls_;
   uint32_t calls_outstanding_ = 0;
   uint32_t polls_ = 0;
 };

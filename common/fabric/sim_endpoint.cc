@@ -90,10 +90,11 @@ size_t SimEndpoint::Poll() {
   }
   awake_ = false;
   busy_until_ = network_.now();
-  // Calls before batches, as in shm; both queues are out of reach of what is resumed.
-  const IntrusiveQueue<ControlCall> calls = ended_calls_.TakeAll();
-  const IntrusiveQueue<Batch> batches = ended_batches_.TakeAll();
-  const size_t completed = CompleteAll(calls) + CompleteAll(batches);
+  completing_calls_.Append(ended_calls_.TakeAll());
+  completing_.Append(ended_batches_.TakeAll());
+  // Calls before batches, as in shm.
+  const size_t calls = CompleteAll(completing_calls_);
+  const size_t completed = calls + CompleteAll(completing_);
   busy_until_ +=
       static_cast<Nanoseconds>(std::max<size_t>(completed, 1)) * network_.costs().completion_cpu_ns;
   return completed;

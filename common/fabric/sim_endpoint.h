@@ -49,7 +49,10 @@ class SimEndpoint final : public Endpoint {
   void BreakAll();
   Client& client() { return client_; }
   uint64_t id() const { return id_; }
-  bool HasWork() const { return awake_ || !ended_batches_.empty() || !ended_calls_.empty(); }
+  bool HasWork() const {
+    return awake_ || !ended_batches_.empty() || !ended_calls_.empty() || !completing_.empty() ||
+           !completing_calls_.empty();
+  }
   void Awake() { awake_ = true; }
   // From when on its thread has time, and its process is not stopped.
   Nanoseconds free_at() const { return std::max(busy_until_, client_.paused_until); }
@@ -96,6 +99,8 @@ class SimEndpoint final : public Endpoint {
   std::vector<Slot> slots_;  // by server id
   IntrusiveQueue<Batch> ended_batches_;
   IntrusiveQueue<ControlCall> ended_calls_;
+  IntrusiveQueue<Batch> completing_;  // those that a poll has begun to complete
+  IntrusiveQueue<ControlCall> completing_calls_;
   bool awake_ = false;  // a wake is due
   Nanoseconds busy_until_ = 0;
 };

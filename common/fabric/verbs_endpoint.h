@@ -103,6 +103,8 @@ class VerbsEndpoint final : public Endpoint, private SlabRegistrar {
   std::vector<ibv_sge> pieces_;
   IntrusiveQueue<Batch> finished_;
   IntrusiveQueue<ControlCall> finished_calls_;
+  IntrusiveQueue<Batch> completing_;  // those that a poll has begun to complete
+  IntrusiveQueue<ControlCall> completing_calls_;
   uint32_t polls_ = 0;
   uint64_t doorbells_ = 0;
 };

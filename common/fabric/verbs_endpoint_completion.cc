@@ -156,10 +156,10 @@ void VerbsEndpoint::Finish(ControlCall& call, VerbStatus status) {
 // Both are taken before anything is resumed: what coroutines finish at once (on a broken queue
 // pair) is for the next `Poll`.
 size_t VerbsEndpoint::Resume() {
-  const IntrusiveQueue<Batch> batches = finished_.TakeAll();
-  const IntrusiveQueue<ControlCall> calls = finished_calls_.TakeAll();
-  const size_t completed = CompleteAll(batches);
-  return completed + CompleteAll(calls);
+  completing_.Append(finished_.TakeAll());
+  completing_calls_.Append(finished_calls_.TakeAll());
+  const size_t completed = CompleteAll(completing_);
+  return completed + CompleteAll(completing_calls_);
 }
 
 // ---- Failing
