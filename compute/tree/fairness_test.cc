@@ -54,7 +54,8 @@ class FairnessTest : public testing::TestWithParam<Contest> {
 
   // Updates one key after the other; sees who completes how many meanwhile.
   Task<void> Update(Session& session, size_t self) {
-    for (uint64_t key = self % GetParam().keys; network_.Now() < ends_at_; key = (key + 1) % GetParam().keys) {
+    for (uint64_t key = self % GetParam().keys; network_.Now() < ends_at_;
+         key = (key + 1) % GetParam().keys) {
       const std::string name = NumberKey(key);
       const std::vector<uint64_t> before = completed_;
       const Status status = co_await session.AsyncUpdate(name, "abcdefgh");
