@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "compute/bench/fake_store.h"
+#include "compute/testing/fake_store.h"
 
 namespace gossamer::bench {
 namespace {
@@ -22,7 +22,8 @@ BenchReport ReportOf(const char* workload, Code failure = Code::kContended, uint
   report.store_description = "a fake store";
   report.loaded = true;
   report.load = LoadRecords(store, report.options).value();
-  store.FailEvery(interval, failure);
+  if (interval != 0) store.state().fail_with = MakeError(failure, "as the test asked");
+  store.state().fail_interval = interval;
   report.ran = true;
   report.run = RunWorkload(store, report.options).value();
   return report;

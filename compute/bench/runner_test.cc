@@ -5,8 +5,8 @@
 #include <chrono>
 #include <thread>
 
-#include "compute/bench/fake_store.h"
 #include "compute/bench/keys.h"
+#include "compute/testing/fake_store.h"
 
 namespace gossamer::bench {
 namespace {
@@ -41,7 +41,7 @@ TEST(LoadTest, PutsEveryRecordOnce) {
         EXPECT_EQ(result.counters.of(OperationClass::kInsert).operations, 1'000u);
         EXPECT_EQ(result.errors.total(), 0u);
 
-        const auto contents = store.Contents();
+        const FakeStore::Map& contents = store.state().map;
         ASSERT_EQ(contents.size(), 1'000u);
         const KeyCodec codec(key_bytes);
         KeyBuffer buffer;
@@ -88,7 +88,7 @@ TEST(RunTest, EveryWorkloadDoesItsOperationsWithoutError) {
                   Count(result, LatencyClass::kScan));
         EXPECT_EQ(counters.cache.hits, 5'000u + whole)
             << "the phase's alone, not the sessions' sum";
-        EXPECT_EQ(store.Contents().size(), 500u + Count(result, LatencyClass::kInsert));
+        EXPECT_EQ(store.state().map.size(), 500u + Count(result, LatencyClass::kInsert));
       }
     }
   }
@@ -101,7 +101,7 @@ TEST(RunTest, KeepsTheAskedNumberInFlight) {
     options.coroutines = coroutines;
     ASSERT_TRUE(LoadRecords(store, options));
     ASSERT_TRUE(RunWorkload(store, options));
-    EXPECT_EQ(store.most_in_flight(), coroutines);
+    EXPECT_EQ(store.state().most_in_flight, coroutines);
   }
 }
 
@@ -121,7 +121,8 @@ TEST(RunTest, FailuresAreCountedByCodeAndTheRunGoesOn) {
     RunnerOptions options = Options("a", 500, 5'000);
     options.batch = batch;
     ASSERT_TRUE(LoadRecords(store, options));
-    store.FailEvery(10, Code::kContended);
+    store.state().fail_with = MakeError(Code::kContended, "as the test asked");
+    store.state().fail_interval = 10;
     const PhaseResult result = RunWorkload(store, options).value();
     EXPECT_EQ(result.operations, 4'500u);
     EXPECT_EQ(result.errors.counts[static_cast<size_t>(Code::kContended)], 500u);
@@ -147,7 +148,7 @@ TEST(RunTest, AnAbsentRecordIsAnError) {
 
 TEST(RunTest, GivesUpOnAStoreThatOnlyFails) {
   FakeStore store;
-  store.FailEvery(1, Code::kNodeUnreachable);
+  store.state().fail_with = MakeError(Code::kNodeUnreachable);
   const PhaseResult result = LoadRecords(store, Options("c", 1'000'000, 0)).value();
   EXPECT_TRUE(result.gave_up);
   EXPECT_EQ(result.operations, 0u);
@@ -157,7 +158,7 @@ TEST(RunTest, GivesUpOnAStoreThatOnlyFails) {
 
 TEST(RunTest, NoSessionIsAnError) {
   FakeStore store;
-  store.RefuseSessions();
+  store.state().refuse_sessions = true;
   RunnerOptions options = Options("c", 100, 100);
   options.threads = 3;
   EXPECT_EQ(LoadRecords(store, options).error().code, Code::kNodeUnreachable);

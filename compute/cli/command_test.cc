@@ -12,9 +12,9 @@
 #include <sstream>
 
 #include "common/program/flags_main.h"
-#include "compute/cli/fake_store.h"
 #include "compute/cli/help.h"
 #include "compute/cli/report.h"
+#include "compute/testing/fake_store.h"
 
 namespace gossamer::cli {
 namespace {
@@ -50,7 +50,7 @@ class CommandTest : public ::testing::Test {
     return exit_status;
   }
   Json OutJson() const { return Json::parse(out_); }
-  FakeStoreState& state() { return store_.state(); }
+  FakeStore::State& state() { return store_.state(); }
   void WriteFile(const std::string& text) { std::ofstream(path_, std::ios::binary) << text; }
 
   const std::string path_ =

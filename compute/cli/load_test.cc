@@ -10,7 +10,7 @@
 #include <random>
 
 #include "compute/cli/escape.h"
-#include "compute/cli/fake_store.h"
+#include "compute/testing/fake_store.h"
 
 namespace gossamer::cli {
 namespace {
@@ -33,7 +33,7 @@ class LoadTest : public ::testing::Test {
     return Load(store_, file.value(), options_, stop_,
                 [this](const LoadError& error) { skipped_.push_back(error); });
   }
-  FakeStoreState& state() { return store_.state(); }
+  FakeStore::State& state() { return store_.state(); }
 
   const std::string path_ = ::testing::TempDir() + "gossamer_load_test_" + std::to_string(getpid());
   FakeStore store_;

@@ -1,0 +1,261 @@
+#include "compute/testing/fake_store.h"
+
+#include <algorithm>
+#include <coroutine>
+#include <random>
+#include <set>
+#include <utility>
+
+namespace gossamer {
+namespace {
+
+using State = FakeStore::State;
+
+class FakeSession final : public Session {
+ public:
+  explicit FakeSession(State& state) : state_(state), random_(state.seed++) {}
+
+  Result<std::string> Get(std::string_view key) override {
+    WireCounts& wire = Count(OperationClass::kRead);
+    ++wire.reads;
+    wire.bytes_read += FakeStore::kBytes;
+    const std::lock_guard lock(state_.mutex);
+    if (Fails()) return *state_.fail_with;
+    const auto found = state_.map.find(key);
+    if (found == state_.map.end()) return MakeError(Code::kNotFound);
+    return found->second;
+  }
+  Status Put(std::string_view key, std::string_view value) override {
+    return Write(key, value, true, true);
+  }
+  Status Insert(std::string_view key, std::string_view value) override {
+    return Write(key, value, true, false);
+  }
+  Status Update(std::string_view key, std::string_view value) override {
+    return Write(key, value, false, true);
+  }
+  Status Delete(std::string_view key) override {
+    const std::lock_guard lock(state_.mutex);
+    if (Fails()) return *state_.fail_with;
+    const auto found = state_.map.find(key);
+    if (found == state_.map.end()) return MakeError(Code::kNotFound);
+    state_.map.erase(found);
+    return Ok();
+  }
+  std::vector<Result<std::string>> MultiGet(std::span<const std::string_view> keys) override {
+    std::vector<Result<std::string>> values;
+    for (const std::string_view key : keys) values.push_back(Get(key));
+    return values;
+  }
+  std::vector<Status> MultiPut(std::span<const KeyValue> pairs) override {
+    std::vector<Status> statuses;
+    for (const KeyValue& pair : pairs) statuses.push_back(Put(pair.key, pair.value));
+    return statuses;
+  }
+  std::vector<Status> MultiDelete(std::span<const std::string_view> keys) override {
+    std::vector<Status> statuses;
+    for (const std::string_view key : keys) statuses.push_back(Delete(key));
+    return statuses;
+  }
+  std::unique_ptr<ScanCursor> Scan(const ScanOptions& options) override;
+
+  Task<Result<std::string>> AsyncGet(std::string_view key) override {
+    co_await Later();
+    co_return Get(key);
+  }
+  Task<Status> AsyncPut(std::string_view key, std::string_view value) override {
+    if (!writing_.insert(std::string(key)).second) state_.overlapping_writes = true;
+    co_await Later();
+    writing_.erase(std::string(key));
+    co_return Put(key, value);
+  }
+  Task<Status> AsyncInsert(std::string_view key, std::string_view value) override {
+    co_await Later();
+    co_return Insert(key, value);
+  }
+  Task<Status> AsyncUpdate(std::string_view key, std::string_view value) override {
+    co_await Later();
+    co_return Update(key, value);
+  }
+  Task<Status> AsyncDelete(std::string_view key) override {
+    co_await Later();
+    co_return Delete(key);
+  }
+
+  void Spawn(Task<void> task) override {
+    ++running_;
+    Drive(std::move(task));
+  }
+  // Lets one of those go on that wait.
+  size_t Poll() override {
+    if (waiting_.empty()) return running_;
+    {
+      const std::lock_guard lock(state_.mutex);
+      state_.most_in_flight = std::max(state_.most_in_flight, waiting_.size());
+    }
+    std::swap(waiting_[random_() % waiting_.size()], waiting_.back());
+    const std::coroutine_handle<> waiter = waiting_.back();
+    waiting_.pop_back();
+    waiter.resume();
+    return running_;
+  }
+  void WaitAll() override {
+    while (Poll() > 0) {
+    }
+  }
+
+  Counters counters() const override {
+    Counters counters = counters_;
+    counters.cache.hits = state_.hits;
+    counters.cache.bytes = 4096;
+    return counters;
+  }
+
+ private:
+  friend class FakeCursor;
+
+  struct Suspension {
+    FakeSession& session;
+    bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<> waiter) { session.waiting_.push_back(waiter); }
+    void await_resume() const noexcept {}
+  };
+  Suspension Later() { return {*this}; }
+
+  internal::Detached Drive(Task<void> task) {
+    co_await task;
+    --running_;
+  }
+  WireCounts& Count(OperationClass operation) {
+    WireCounts& wire = counters_.of(operation);
+    ++wire.operations;
+    ++wire.round_trips;
+    ++state_.hits;
+    return wire;
+  }
+  bool Fails() {
+    if (!state_.fail_with) return false;
+    return state_.fail_interval == 0 || ++operations_ % state_.fail_interval == 0;
+  }
+
+  Status Write(std::string_view key, std::string_view value, bool insert, bool update) {
+    const std::lock_guard lock(state_.mutex);
+    if (Fails()) return *state_.fail_with;
+    if (key.size() > state_.parameters.max_key_bytes) {
+      return MakeError(Code::kInvalidArgument, "key of " + std::to_string(key.size()) + " B");
+    }
+    const bool exists = state_.map.contains(key);
+    if (exists && !update) return MakeError(Code::kAlreadyExists);
+    if (!exists && !insert) return MakeError(Code::kNotFound);
+    if (!exists && state_.map.size() >= state_.max_keys) {
+      return MakeError(Code::kExhausted, "1 server, 0 of 64 chunks free");
+    }
+    state_.map.insert_or_assign(std::string(key), value);
+    WireCounts& wire = Count(exists ? OperationClass::kUpdate : OperationClass::kInsert);
+    ++wire.writes;
+    wire.bytes_written += FakeStore::kBytes;
+    ++counters_.locks.acquired;
+    ++state_.puts;
+    if (state_.after_put) state_.after_put(state_.puts);
+    return Ok();
+  }
+
+  State& state_;
+  std::mt19937_64 random_;
+  Counters counters_;
+  uint64_t operations_ = 0;
+  size_t running_ = 0;
+  std::vector<std::coroutine_handle<>> waiting_;
+  std::set<std::string> writing_;
+};
+
+// What there was when it was opened. Fails half-way where everything fails.
+class FakeCursor final : public ScanCursor {
+ public:
+  FakeCursor(FakeSession& session, const ScanOptions& options) : session_(session) {
+    WireCounts& wire = session_.Count(OperationClass::kScan);
+    ++wire.reads;
+    wire.bytes_read += FakeStore::kBytes;
+    State& state = session_.state_;
+    const std::lock_guard lock(state.mutex);
+    for (auto found = state.map.lower_bound(options.from); found != state.map.end(); ++found) {
+      const auto& [key, value] = *found;
+      if (options.to && key >= *options.to) break;
+      if (!options.reverse && found_.size() == options.limit) break;
+      if (key.starts_with(options.prefix)) found_.push_back({key, value});
+    }
+    if (options.reverse) std::ranges::reverse(found_);
+    if (found_.size() > options.limit) found_.resize(options.limit);
+  }
+
+  bool Next() override {
+    const State& state = session_.state_;
+    if (state.fail_with && state.fail_interval == 0 && next_ == found_.size() / 2) {
+      status_ = *state.fail_with;
+      return false;
+    }
+    return next_++ < found_.size();
+  }
+  Task<bool> AsyncNext() override {
+    co_await session_.Later();
+    co_return Next();
+  }
+  std::string_view key() const override { return found_[next_ - 1].key; }
+  std::string_view value() const override { return found_[next_ - 1].value; }
+  const Status& status() const override { return status_; }
+
+ private:
+  FakeSession& session_;
+  std::vector<KeyValue> found_;
+  size_t next_ = 0;
+  Status status_ = Ok();
+};
+
+std::unique_ptr<ScanCursor> FakeSession::Scan(const ScanOptions& options) {
+  return std::make_unique<FakeCursor>(*this, options);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Session>> FakeStore::NewSession() {
+  if (state_.refuse_sessions) return MakeError(Code::kNodeUnreachable, "as the test asked");
+  return std::unique_ptr<Session>(std::make_unique<FakeSession>(state_));
+}
+
+Result<StoreStat> FakeStore::Stat() {
+  if (state_.fail_with) return *state_.fail_with;
+  StoreStat stat;
+  stat.store = "default";
+  stat.store_id = 0x1234;
+  stat.fabric = "shm";
+  stat.parameters = state_.parameters;
+  stat.levels = 3;
+  for (uint16_t id = 0; id < 2; ++id) {
+    stat.servers.push_back({.server_id = id,
+                            .address = "shm:/fake/" + std::to_string(id),
+                            .heap_bytes = uint64_t{1} << 30,
+                            .free_bytes = uint64_t{3} << 28,
+                            .node_extent_bytes = uint64_t{192} << 20,
+                            .block_extent_bytes = uint64_t{64} << 20,
+                            .compute_servers = 1,
+                            .locks_on_chip = false});
+  }
+  return stat;
+}
+
+Result<CheckReport> FakeStore::Check(const std::function<void(uint64_t leaves)>& progress) {
+  if (state_.fail_with) return *state_.fail_with;
+  if (progress) progress(1);
+  CheckReport report;
+  report.keys = state_.map.size();
+  report.leaves = report.keys / 35 + 1;
+  report.levels = 3;
+  report.internal_nodes = 3;
+  report.nodes_per_server = {report.leaves, 3};
+  report.leaf_bytes_per_key = 29.25;
+  report.problems = state_.problems;
+  report.problem_count = state_.problems.size();
+  return report;
+}
+
+}  // namespace gossamer
