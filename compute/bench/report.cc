@@ -6,6 +6,7 @@
 
 #include "common/human.h"
 #include "common/program/version.h"
+#include "common/text_table.h"
 
 namespace gossamer::bench {
 namespace {
@@ -79,37 +80,6 @@ ErrorCounts AllErrors(const BenchReport& report) {
 
 // ---- for people
 
-std::string Pad(const std::string& text, size_t width, bool left) {
-  size_t shown = 0;  // characters, not bytes: "µs"
-  for (const char c : text) shown += (static_cast<unsigned char>(c) & 0xc0) != 0x80;
-  const std::string spaces(shown < width ? width - shown : 0, ' ');
-  return left ? text + spaces : spaces + text;
-}
-
-// Columns as wide as their longest cell, the first to the left, the others to the right.
-std::string Table(const std::vector<std::vector<std::string>>& rows) {
-  constexpr std::string_view kIndent = "  ";
-  constexpr size_t kGap = 3;
-  std::vector<size_t> widths;
-  for (const std::vector<std::string>& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (size_t i = 0; i < row.size(); ++i) {
-      size_t shown = 0;
-      for (const char c : row[i]) shown += (static_cast<unsigned char>(c) & 0xc0) != 0x80;
-      widths[i] = std::max(widths[i], shown);
-    }
-  }
-  std::string text;
-  for (const std::vector<std::string>& row : rows) {
-    std::string line(kIndent);
-    for (size_t i = 0; i < row.size(); ++i) {
-      line += Pad(row[i], widths[i] + (i == 0 ? 0 : kGap), i == 0);
-    }
-    text += line + "\n";
-  }
-  return text;
-}
-
 std::string Fixed(double value, int decimals) {
   std::array<char, 64> text;
   std::snprintf(text.data(), text.size(), "%.*f", decimals, value);
@@ -176,7 +146,7 @@ std::string LatencyTable(const PhaseResult& phase) {
       row.push_back(HumanDuration(static_cast<double>(histogram.Percentile(percent)) * 1e-9));
     }
   }
-  return rows.size() == 1 ? std::string() : Table(rows);
+  return rows.size() == 1 ? std::string() : TextTable(rows);
 }
 
 std::string CostTable(const Counters& counters) {
@@ -193,7 +163,7 @@ std::string CostTable(const Counters& counters) {
                     each(wire.round_trips, 3), each(wire.reads, 3), each(wire.writes, 3),
                     each(wire.cas, 3), each(wire.bytes_read, 1), each(wire.bytes_written, 1)});
   }
-  return rows.size() == 1 ? std::string() : Table(rows);
+  return rows.size() == 1 ? std::string() : TextTable(rows);
 }
 
 std::string CacheAndLocks(const Counters& counters) {

@@ -7,6 +7,7 @@
 #include "common/human.h"
 #include "common/program/flags_main.h"
 #include "common/progress.h"
+#include "common/text_table.h"
 #include "compute/cli/command.h"
 #include "compute/cli/report.h"
 
@@ -25,38 +26,11 @@ std::string OneDecimal(double number) {
   return text;
 }
 
-// Columns of a terminal that `text` takes: UTF-8 continuation bytes take none.
-size_t Width(std::string_view text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char byte) {
-    return (static_cast<uint8_t>(byte) & 0xc0) != 0x80;
-  }));
-}
-
-// A table whose first row is its header; text columns (by index) to the left, numbers to the right.
-void WriteTable(std::ostream& out, const std::vector<std::vector<std::string>>& rows,
-                const std::vector<size_t>& text_columns) {
-  std::vector<size_t> widths(rows.front().size());
-  for (const auto& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], Width(row[i]));
-  }
-  for (const auto& row : rows) {
-    std::string line;
-    for (size_t i = 0; i < row.size(); ++i) {
-      const std::string padding(widths[i] - Width(row[i]), ' ');
-      const bool left =
-          std::find(text_columns.begin(), text_columns.end(), i) != text_columns.end();
-      line += std::string(i == 0 ? 2 : 3, ' ') + (left ? row[i] + padding : padding + row[i]);
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    out << line << '\n';
-  }
-}
-
 void WriteRow(std::ostream& out, std::string_view name, std::string_view value,
               std::string_view remark = {}) {
   std::string line = "  " + std::string(name);
   line.append(22 - std::min<size_t>(line.size(), 22), ' ');
-  line.append(16 - std::min<size_t>(Width(value), 16), ' ');
+  line.append(16 - std::min<size_t>(ShownWidth(value), 16), ' ');
   line += value;
   if (!remark.empty()) line += "   " + std::string(remark);
   out << line << '\n';
@@ -152,7 +126,7 @@ void WriteStatText(const Context& context, const StoreStat& stat) {
                     std::to_string(server.compute_servers),
                     server.locks_on_chip ? "on the NIC" : "in DRAM"});
   }
-  WriteTable(out, rows, {1, 8});
+  out << TextTable(rows, {1, 8});
 }
 
 Json StatJson(const StoreStat& stat) {
