@@ -317,14 +317,4 @@ std::vector<std::string> FabricConformance::PeerArguments(const std::string& mod
   return {mode, std::string(FabricKindName(GetParam().kind)), address_, std::to_string(uuid)};
 }
 
-uint64_t TestSeed() {
-  const std::string given = Environment("GOSSAMER_TEST_SEED", "");
-  const uint64_t seed =
-      given.empty()
-          ? static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count())
-          : std::stoull(given);
-  std::printf("GOSSAMER_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
-  return seed;
-}
-
 }  // namespace gossamer::test

@@ -23,6 +23,7 @@
 
 #include "common/fabric/fabric.h"
 #include "common/fabric/sim.h"
+#include "common/testing/seed.h"
 
 namespace gossamer::test {
 
@@ -168,8 +169,5 @@ class FabricConformance : public testing::TestWithParam<FabricCase> {
   std::unique_ptr<PeerProcess> server_process_;
   std::string address_;
 };
-
-// A seed from GOSSAMER_TEST_SEED or the clock, printed.
-uint64_t TestSeed();
 
 }  // namespace gossamer::test

@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "common/program/flags_main.h"
+#include "common/testing/seed.h"
 #include "compute/cli/help.h"
 #include "compute/cli/report.h"
 #include "compute/testing/fake_store.h"
@@ -152,9 +153,7 @@ TEST_F(CommandTest, ScanPrintsWhatLoadReads) {
 }
 
 TEST_F(CommandTest, DumpAndLoadRoundTripAnyBytes) {
-  const uint64_t seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(TestSeed());
   for (int i = 0; i < 2000; ++i) {
     std::string key(random() % 33, '\0');
     std::string value(random() % 60, '\0');

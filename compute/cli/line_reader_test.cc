@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "common/testing/seed.h"
+
 namespace gossamer::cli {
 namespace {
 
@@ -63,9 +65,7 @@ TEST(LineReader, PassesOverLinesThatAreTooLong) {
 }
 
 TEST(LineReader, ReassemblesLinesAcrossBlocks) {
-  const uint64_t seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(TestSeed());
   std::string text;
   std::vector<std::string> expected;
   for (int i = 0; i < 2000; ++i) {

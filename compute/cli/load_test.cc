@@ -9,6 +9,7 @@
 #include <fstream>
 #include <random>
 
+#include "common/testing/seed.h"
 #include "compute/cli/escape.h"
 #include "compute/testing/fake_store.h"
 
@@ -58,12 +59,10 @@ TEST_F(LoadTest, LinesOfEveryKind) {
 }
 
 TEST_F(LoadTest, LaterLineOfAKeyWinsWhateverIsInFlight) {
-  const uint64_t seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(TestSeed());
   for (const uint32_t threads : {1U, 3U}) {
     options_.threads = threads;
-    state().seed = seed;
+    state().seed = TestSeed();
     state().map.clear();
     std::string text;
     std::map<std::string, std::string, std::less<>> expected;
@@ -84,9 +83,7 @@ TEST_F(LoadTest, LaterLineOfAKeyWinsWhateverIsInFlight) {
 }
 
 TEST_F(LoadTest, ArbitraryBytesRoundTrip) {
-  const uint64_t seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(TestSeed());
   std::map<std::string, std::string, std::less<>> expected;
   std::string text;
   for (int line = 0; line < 3000; ++line) {
