@@ -78,6 +78,20 @@ void SimEndpoint::Complete(ControlCall& call) {
   network_.MakeRunnable(*this);
 }
 
+template <typename Posted>
+size_t SimEndpoint::Report(IntrusiveQueue<Posted>& completing) {
+  const SimCosts& costs = network_.costs();
+  if (!costs.posts_take_cpu) return CompleteAll(completing);
+  size_t count = 0;
+  while (!completing.empty()) {
+    IntrusiveQueue<Posted> one;
+    one.Push(completing.Pop());
+    posts_at_ = posts_at() + costs.completion_cpu_ns;
+    count += CompleteAll(one);
+  }
+  return count;
+}
+
 size_t SimEndpoint::Poll() {
   if (!HasWork()) network_.RunOne();
   if (!HasWork()) return 0;
@@ -90,11 +104,15 @@ size_t SimEndpoint::Poll() {
   }
   awake_ = false;
   busy_until_ = network_.now();
+  // Who was merely woken has work to do, too.
+  if (!HasEnded() && network_.costs().posts_take_cpu) {
+    posts_at_ = posts_at() + network_.costs().completion_cpu_ns;
+  }
   completing_calls_.Append(ended_calls_.TakeAll());
   completing_.Append(ended_batches_.TakeAll());
   // Calls before batches, as in shm.
-  const size_t calls = CompleteAll(completing_calls_);
-  const size_t completed = calls + CompleteAll(completing_);
+  const size_t calls = Report(completing_calls_);
+  const size_t completed = calls + Report(completing_);
   busy_until_ +=
       static_cast<Nanoseconds>(std::max<size_t>(completed, 1)) * network_.costs().completion_cpu_ns;
   return completed;

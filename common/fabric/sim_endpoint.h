@@ -49,18 +49,22 @@ class SimEndpoint final : public Endpoint {
   void BreakAll();
   Client& client() { return client_; }
   uint64_t id() const { return id_; }
-  bool HasWork() const {
-    return awake_ || !ended_batches_.empty() || !ended_calls_.empty() || !completing_.empty() ||
-           !completing_calls_.empty();
-  }
+  bool HasWork() const { return awake_ || HasEnded(); }
   void Awake() { awake_ = true; }
   // From when on its thread has time, and its process is not stopped.
   Nanoseconds free_at() const { return std::max(busy_until_, client_.paused_until); }
+  // When what its thread posts now leaves: once it has done the work of the completions before.
+  Nanoseconds posts_at() const { return std::max(network_.now(), posts_at_); }
   bool queued = false;    // stands among the runnable ones
   bool resuming = false;  // is woken when its thread has time
   void* owner = nullptr;
 
  private:
+  // Whether anything waits for being reported.
+  bool HasEnded() const {
+    return !ended_batches_.empty() || !ended_calls_.empty() || !completing_.empty() ||
+           !completing_calls_.empty();
+  }
   // Local memory needs no registration here.
   class NoRegistrar final : public SlabRegistrar {
    public:
@@ -78,6 +82,9 @@ class SimEndpoint final : public Endpoint {
     Notice* notice = nullptr;   // broken, but this endpoint does not know yet
   };
 
+  // Completes all of `completing`, each once the thread has come to it, and returns how many.
+  template <typename Posted>
+  size_t Report(IntrusiveQueue<Posted>& completing);
   // Ends what is posted where no queue pair works.
   template <typename Posted>
   void PostInVain(Posted& posted, ServerId server);
@@ -103,6 +110,7 @@ class SimEndpoint final : public Endpoint {
   IntrusiveQueue<ControlCall> completing_calls_;
   bool awake_ = false;  // a wake is due
   Nanoseconds busy_until_ = 0;
+  Nanoseconds posts_at_ = 0;
 };
 
 }  // namespace gossamer::sim

@@ -22,10 +22,11 @@ enum class EventKind : uint8_t {
   kOperation,        // a verb begins, goes on or ends
   kCallArrives,
   kCallDelivers,
-  kWake,    // of an endpoint
-  kNotice,  // an endpoint learns that a queue pair is broken
-  kClient,  // memory servers observe a death
-  kServer,  // a memory server's control thread looks at its clock
+  kWake,           // of an endpoint
+  kNotice,         // an endpoint learns that a queue pair is broken
+  kClient,         // memory servers observe a death
+  kServer,         // a memory server's control thread looks at its clock
+  kTransitLeaves,  // the thread that posts a batch has come to it
 };
 
 struct Event {

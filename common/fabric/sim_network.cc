@@ -59,6 +59,9 @@ bool Network::RunOne() {
 
 void Network::Execute(Event& event) {
   switch (event.kind) {
+    case EventKind::kTransitLeaves: {
+      return static_cast<Transit&>(event).queue_pair->Leave();
+    }
     case EventKind::kTransitArrives: {
       auto& transit = static_cast<Transit&>(event);
       return transit.queue_pair->Arrive(transit);

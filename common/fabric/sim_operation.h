@@ -23,9 +23,10 @@ struct Transit final : Event {
   QueuePair* queue_pair = nullptr;
   Transit* next = nullptr;  // posted behind it
   Batch* batch = nullptr;
-  uint32_t valid_verbs = 0;  // those before the first that the server refuses
-  uint32_t unfinished = 0;   // of the valid ones
-  bool refused = false;      // has a verb that breaks the queue pair
+  Nanoseconds leaves_at = 0;  // when its thread has come to post it
+  uint32_t valid_verbs = 0;   // those before the first that the server refuses
+  uint32_t unfinished = 0;    // of the valid ones
+  bool refused = false;       // has a verb that breaks the queue pair
 };
 
 // A verb that has arrived at its memory server.

@@ -11,9 +11,9 @@ namespace gossamer::sim {
 
 void QueuePair::Post(Batch& batch) {
   Transit& transit = network_.transits.Take();
-  transit.kind = EventKind::kTransitArrives;
   transit.queue_pair = this;
   transit.batch = &batch;
+  transit.leaves_at = endpoint_->posts_at();
   transit.valid_verbs = 0;
   transit.refused = false;
   for (Verb& verb : batch.verbs()) {
@@ -38,6 +38,10 @@ void QueuePair::SendMore() {
     Transit& transit = unsent_.front();
     const uint32_t after = verbs_in_flight_ + transit.valid_verbs;
     if (verbs_in_flight_ != 0 && after > network_.options().max_outstanding_verbs) return;
+    if (transit.leaves_at > network_.now()) {
+      transit.kind = EventKind::kTransitLeaves;
+      return network_.events.Arm(transit, transit.leaves_at);
+    }
     unsent_.Pop();
     verbs_in_flight_ = after;
     in_flight_.Push(transit);
@@ -49,6 +53,7 @@ void QueuePair::SendMore() {
     }
     // Requests arrive in order; what overtakes does so at the memory server.
     last_arrival_ = std::max(last_arrival_, departure + network_.FlightTime());
+    transit.kind = EventKind::kTransitArrives;
     network_.events.Arm(transit, last_arrival_);
   }
 }

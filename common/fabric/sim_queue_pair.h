@@ -52,6 +52,7 @@ class QueuePair {
   void Settle();
 
   // Events.
+  void Leave() { SendMore(); }
   void Arrive(Transit& transit);
   void Deliver(Transit& transit);
   void Run(Operation& operation);

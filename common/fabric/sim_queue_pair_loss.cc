@@ -88,7 +88,10 @@ void QueuePair::Abandon() {
     network_.events.Disarm(in_flight_.front());
     network_.transits.Give(in_flight_.Pop());
   }
-  while (!unsent_.empty()) network_.transits.Give(unsent_.Pop());
+  while (!unsent_.empty()) {
+    network_.events.Disarm(unsent_.front());
+    network_.transits.Give(unsent_.Pop());
+  }
   next_to_answer_ = nullptr;
 }
 

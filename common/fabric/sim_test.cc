@@ -278,6 +278,25 @@ TEST(SimNetworkTest, TimesFollowFromTheCosts) {
   EXPECT_LT(contended(true), costs.dram_atomic_ns / 8.0);
 }
 
+// Where that is asked for, a thread's work delays what it posts, and each completion costs it anew.
+TEST(SimNetworkTest, WhatAThreadPostsLeavesWhenItHasTime) {
+  SimOptions options = SimCluster::Options(1, "none");
+  options.costs = MeasuredSimCosts();
+  const SimCosts& costs = options.costs;
+  SimCluster cluster(options, 1);
+  constexpr int kReads = 100;
+  const auto body = [](SimClient& client) -> Task<void> {
+    for (int i = 0; i < kReads; ++i) co_await client.Do(Verb::Read(0, 64, {}));
+  };
+  const auto start = cluster.network().Now();
+  cluster.Spawn(0, body(cluster.client(0)));
+  cluster.Run();
+  const auto one = 2 * int64_t{costs.one_way_ns} + 3 * int64_t{costs.nic_message_ns} +
+                   costs.pcie_read_ns + costs.completion_cpu_ns;
+  // The first is posted at once, by a thread that has nothing else to do.
+  EXPECT_EQ((cluster.network().Now() - start).count(), kReads * one - costs.completion_cpu_ns);
+}
+
 TEST(SimNetworkTest, AThreadCompletesNoMoreThanItsCoreAllows) {
   SimCluster cluster(1, "none", 1);
   constexpr int kReads = 1000;
