@@ -40,6 +40,7 @@ void Add(Counters& sum, const Counters& more) {
   for (size_t i = 0; i < kOperationClasses; ++i) sum.wire[i] += more.wire[i];
   sum.locks.acquired += more.locks.acquired;
   sum.locks.handed_over += more.locks.handed_over;
+  sum.locks.combined += more.locks.combined;
   sum.locks.remote_retries += more.locks.remote_retries;
   sum.cache.hits += more.cache.hits;
   sum.cache.misses += more.cache.misses;

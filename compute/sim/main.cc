@@ -2,10 +2,12 @@
 
 #include <gflags/gflags.h>
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -15,6 +17,8 @@
 #include "common/program/flags_main.h"
 #include "common/program/stop.h"
 #include "common/progress.h"
+#include "compute/sim/measure.h"
+#include "compute/sim/measure_report.h"
 #include "compute/sim/plan.h"
 #include "compute/sim/run.h"
 
@@ -33,6 +37,17 @@ DEFINE_uint32(failures, 1, "runs that fail before the program ends");
 DEFINE_bool(trace, false, "tell everything that happens");
 DEFINE_string(regressions, "",
               "a file of lines of flags, each of a run that failed once: run them");
+DEFINE_string(
+    measure, "",
+    "measure instead, without faults: techniques, large, one_by_one, threads, coroutines, "
+    "theta or all");
+DEFINE_uint32(threads, 16, "--measure: threads of each of --clients compute servers (then 4)");
+DEFINE_uint32(coroutines, 1, "--measure: operations under way at a time on each thread");
+DEFINE_uint64(records, 1'000'000, "--measure: records of 8 + 8 bytes");
+DEFINE_double(theta, 0.99, "--measure: skew of the zipfian distribution");
+DEFINE_uint32(update_percent, 50, "--measure: updates among the operations; the rest are reads");
+DEFINE_uint32(milliseconds, 20, "--measure: of virtual time");
+DEFINE_string(json, "", "--measure: a file for the figures, '-' for stdout");
 #ifdef GOSSAMER_MUTANTS
 DEFINE_string(mutant, "none", "rule of the protocol that is broken");
 #endif
@@ -43,12 +58,15 @@ namespace {
 constexpr ProgramInfo kProgram{
     "gossamer-sim",
     "Usage: gossamer-sim [flags]\n"
+    "       gossamer-sim --measure=techniques [flags]\n"
     "\n"
     "Runs a store of several memory servers and many clients in one simulated network, in virtual\n"
     "time, with the faults that a real network may have and a few more; checks that all answers\n"
     "together are those of one map, that scans are right, and that the tree is whole. A run "
     "repeats\n"
-    "from its seed: where one fails, the command that repeats it is printed.\n",
+    "from its seed: where one fails, the command that repeats it is printed.\n"
+    "\n"
+    "With --measure, measures in virtual time what the techniques of the write path are worth.\n",
     __FILE__};
 
 using Clock = std::chrono::steady_clock;
@@ -166,6 +184,42 @@ int RunRegressions(const std::string& path) {
   return Conclude(total, std::chrono::duration<double>(Clock::now() - start).count());
 }
 
+MeasureOptions MeasureOptionsFromFlags(const std::vector<std::string>& given) {
+  MeasureOptions options;
+  options.seed = FLAGS_seed;
+  options.memory_servers = FLAGS_servers;
+  if (std::ranges::find(given, "clients") != given.end()) options.compute_servers = FLAGS_clients;
+  options.threads = FLAGS_threads;
+  options.coroutines = FLAGS_coroutines;
+  options.records = FLAGS_records;
+  options.theta = FLAGS_theta;
+  options.update_percent = FLAGS_update_percent;
+  options.milliseconds = FLAGS_milliseconds;
+  return options;
+}
+
+// Stopped, it tells what it has measured until then.
+int RunMeasurements(const std::vector<PlannedMeasurement>& plan, const Stop& stop) {
+  std::vector<Measurement> measurements;
+  Progress progress({.verb = "measuring", .unit = "designs", .total = plan.size()});
+  for (size_t i = 0; i < plan.size() && !stop.raised(); ++i) {
+    Result<Measurement> measured = Measure(plan[i].options, plan[i].design);
+    if (!measured) return Failure(kProgram, measured.error().ToString());
+    measurements.push_back(std::move(measured.value()));
+    progress.Update(i + 1);
+  }
+  progress.Finish();
+  (FLAGS_json == "-" ? std::cerr : std::cout) << ReportText(measurements) << std::flush;
+  if (!FLAGS_json.empty()) {
+    const std::string json = ReportJson(plan, measurements).dump(2) + "\n";
+    std::ofstream file;
+    if (FLAGS_json != "-") file.open(FLAGS_json);
+    std::ostream& out = FLAGS_json == "-" ? std::cout : file;
+    if (!(out << json << std::flush)) return Failure(kProgram, "cannot write " + FLAGS_json);
+  }
+  return stop.raised() ? stop.exit_code() : kExitSuccess;
+}
+
 int Main(int argc, char** argv) {
   // Servers and clients of a simulation warn of what is the order of the day there.
   gflags::SetCommandLineOptionWithMode("minloglevel", "2", gflags::SET_FLAGS_DEFAULT);
@@ -183,6 +237,16 @@ int Main(int argc, char** argv) {
   }
   const Status chosen = ChooseMutant();
   if (!chosen) return UsageError(kProgram, chosen.error().message);
+  if (!FLAGS_measure.empty()) {
+    const MeasureOptions options = MeasureOptionsFromFlags(parsed.given);
+    const Status valid = Validate(options);
+    if (!valid) return UsageError(kProgram, valid.error().message);
+    const Result<std::vector<PlannedMeasurement>> plan = PlanMeasurements(FLAGS_measure, options);
+    if (!plan) return UsageError(kProgram, plan.error().message);
+    Stop stop;
+    const StopOnSignals stop_on_signals(stop);
+    return RunMeasurements(plan.value(), stop);
+  }
   if (!FLAGS_regressions.empty()) return RunRegressions(FLAGS_regressions);
   const Result<RunOptions> options = OptionsFromFlags();
   if (!options) return UsageError(kProgram, options.error().message);

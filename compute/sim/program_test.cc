@@ -48,6 +48,9 @@ TEST(SimProgramTest, WrongFlagsAreOneSentenceAndStatus2) {
         Case{{"--failures=0"}, "--failures: give 1 or more"},
         Case{{"--regressions=/nowhere"}, "cannot read /nowhere"},
         Case{{"--sed=1"}, "did you mean --seed?"},
+        Case{{"--measure=speed"}, "--measure=speed: give techniques, large, one_by_one,"},
+        Case{{"--measure=all", "--threads=0"}, "--threads=0: give 1 to 64"},
+        Case{{"--measure=all", "--theta=1"}, "give a number above 0 and below 1"},
         Case{{"--mutant=R1"}, "there is no flag --mutant"},
         Case{{"now"}, "takes flags only; 'now' is none"}}) {
     const Outcome outcome = RunSim(one.flags);
@@ -79,6 +82,20 @@ TEST(SimProgramTest, ATraceTellsWhatHappened) {
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   EXPECT_THAT(outcome.output, HasSubstr("begin "));
   EXPECT_THAT(outcome.output, HasSubstr("end   "));
+}
+
+TEST(SimProgramTest, MeasuresTheDesigns) {
+  const Outcome outcome =
+      RunSim({"--measure=techniques", "--records=1000", "--milliseconds=1", "--clients=2",
+              "--threads=2", "--seed=" + std::to_string(TestSeed()), "--json=-"});
+  EXPECT_EQ(outcome.status, 0) << outcome.errors;
+  EXPECT_THAT(outcome.errors, HasSubstr("+ two-level versions"));  // the table
+  EXPECT_THAT(outcome.output, HasSubstr("\"design\": \"naive\""));
+  EXPECT_THAT(outcome.output, HasSubstr("\"compute_servers\": 2"));
+  EXPECT_EQ(RunSim({"--measure=techniques", "--records=1", "--milliseconds=1", "--clients=1",
+                    "--json=/nowhere/figures.json"})
+                .status,
+            1);
 }
 
 TEST(SimProgramTest, RunsTheLinesOfAFile) {
