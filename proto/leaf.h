@@ -173,6 +173,20 @@ class GroupView {
     return found;
   }
 
+  // Whether one more entry of the mean length of those in it fits into the unit, of `unit_bytes`.
+  bool HasRoomForAnother(uint32_t unit_bytes) const {
+    const uint32_t count = header_.count;
+    if (count == 0) return true;
+    uint32_t end = entries_at_;
+    if (header_.key_bytes != internal::kVariable && header_.value_code != internal::kVariable) {
+      end += count * (header_.key_bytes + internal::StoredBytes(header_.value_code));
+    } else {
+      for (uint32_t i = 0; i < count; ++i) Next(end);
+    }
+    const uint32_t mean = (end - entries_at_ + count - 1) / count;
+    return count < kMaxEntries && end + mean <= unit_bytes;
+  }
+
   // Calls visit(entry) for each entry, in the order stored.
   template <typename Visit>
   void ForEach(Visit&& visit) const {
@@ -434,21 +448,16 @@ struct LeafContent {
 
 // Writes a whole leaf to `out` (node_bytes): each entry, in the order given, into its home group,
 // or into the overflow group when that is full. Returns false, and writes nothing, if the entries
-// do not fit. Entries must not point into `out`. `overflow_hint`, if given, gets the OverflowHint
-// bits of the leaf.
+// do not fit. Entries must not point into `out`.
 //
 // Part of a leaf's entries always fits again under a high fence no longer than before, if they come
 // in the order of LeafView::AppendTo. In another order, entries of different lengths may not: a
 // split passes them in that order (LAYOUT.md, "Why a split always leaves room").
 bool EncodeLeaf(std::span<std::byte> out, RemotePtr leaf, const LeafGeometry& geometry,
-                const LeafContent& content, uint64_t* overflow_hint = nullptr);
-
-// A 64-bit Bloom filter (one hash) of the keys in a leaf's overflow group: kept beside a cached
-// child pointer, it tells for which keys the overflow group is worth reading in the same batch.
-constexpr uint64_t OverflowHint(uint64_t key_hash) { return uint64_t{1} << (key_hash >> 58); }
+                const LeafContent& content);
 
 inline bool EncodeLeaf(std::span<std::byte> out, RemotePtr leaf, const LeafGeometry& geometry,
-                       const LeafContent& content, uint64_t* overflow_hint) {
+                       const LeafContent& content) {
   struct Unit {
     GroupSizer sizer;
     std::array<Entry, GroupView::kMaxEntries> entries;
@@ -465,16 +474,12 @@ inline bool EncodeLeaf(std::span<std::byte> out, RemotePtr leaf, const LeafGeome
   };
   std::vector<Unit> units(geometry.units(), Unit{GroupSizer(content.high), {}, false});
   Unit& overflow = units[geometry.overflow_unit()];
-  uint64_t hint = 0;
   for (const Entry& entry : content.entries) {
-    const uint64_t hash = KeyHash(entry.key);
-    Unit& home = units[geometry.GroupOf(hash)];
+    Unit& home = units[geometry.GroupOf(KeyHash(entry.key))];
     if (home.TryAdd(entry, geometry.unit_bytes())) continue;
     if (!overflow.TryAdd(entry, geometry.unit_bytes())) return false;
     home.overflowed = true;
-    hint |= OverflowHint(hash);
   }
-  if (overflow_hint != nullptr) *overflow_hint = hint;
 
   std::memset(out.data(), 0, geometry.node_bytes());
   for (uint32_t number = 0; number < geometry.units(); ++number) {

@@ -68,8 +68,7 @@ TEST(Leaf, GoldenBytes) {
   for (const char digit : {'0', '1', '2', '3', '4', '5'}) {
     content[std::string("key") + digit] = {std::string("value-0") + digit + "-16bytes"};
   }
-  uint64_t hint = 0;
-  const auto image = leaf.TryEncode(EntriesOf(content), &hint);
+  const auto image = leaf.TryEncode(EntriesOf(content));
   ASSERT_TRUE(image.has_value());
   EXPECT_EQ(ToHexTrimmed(*image),
             "5e2fa2af09000000048404106b6579396b65793076616c75652d30302d313662"
@@ -80,7 +79,6 @@ TEST(Leaf, GoldenBytes) {
             "7974657300000000000000000000000000000000000000000000000000000000"
             "00000000000000000000000000000000000000000000000024d19f9609000000"
             "015604000000030000046b657930");
-  EXPECT_EQ(hint, OverflowHint(KeyHash("key4")) | OverflowHint(KeyHash("key5")));
 }
 
 TEST(Trailer, GoldenBytes) {
@@ -171,8 +169,7 @@ TEST_F(LeafTest, EveryKeyIsFoundAtHomeOrInTheOverflowGroup) {
     const LeafImage leaf = RandomLeaf(p.node_bytes);
     const LeafGeometry geometry = leaf.geometry();
     const Content content = Fill(leaf, Shape::Any(random, p));
-    uint64_t hint = 1;
-    const auto image = leaf.TryEncode(EntriesOf(content), &hint);
+    const auto image = leaf.TryEncode(EntriesOf(content));
     ASSERT_TRUE(image.has_value());
     const auto view = leaf.Parse(*image);
     ASSERT_TRUE(view.has_value());
@@ -184,21 +181,17 @@ TEST_F(LeafTest, EveryKeyIsFoundAtHomeOrInTheOverflowGroup) {
     view->AppendTo(all);
     ASSERT_EQ(ContentOf(all), content);
 
-    uint64_t expected_hint = 0;
     std::set<uint32_t> overflowed;
     for (const auto& [key, stored] : content) {
-      const uint64_t hash = KeyHash(key);
-      const uint32_t home = geometry.GroupOf(hash);
+      const uint32_t home = geometry.GroupOf(KeyHash(key));
       auto found = view->unit(home).Find(key);
       if (!found) {
         found = view->overflow().Find(key);
-        expected_hint |= OverflowHint(hash);
         overflowed.insert(home);
       }
       ASSERT_TRUE(found.has_value());
       ASSERT_EQ(found->stored, stored.bytes);
     }
-    ASSERT_EQ(hint, expected_hint);
     for (uint32_t unit = 0; unit < geometry.units(); ++unit) {
       ASSERT_EQ(view->unit(unit).overflowed(), overflowed.contains(unit));
       ASSERT_EQ(view->unit(unit).high(), leaf.high);

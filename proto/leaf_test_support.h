@@ -117,10 +117,10 @@ struct LeafImage {
   RemotePtr sibling = kSibling;
 
   LeafGeometry geometry() const { return LeafGeometry(node_bytes); }
-  std::optional<Bytes> TryEncode(std::span<const Entry> entries, uint64_t* hint = nullptr) const {
+  std::optional<Bytes> TryEncode(std::span<const Entry> entries) const {
     Bytes image(node_bytes, std::byte{0xee});
     const LeafContent content{version, low, high, sibling, entries};
-    if (!EncodeLeaf(image, leaf, geometry(), content, hint)) return std::nullopt;
+    if (!EncodeLeaf(image, leaf, geometry(), content)) return std::nullopt;
     return image;
   }
   std::optional<LeafView> Parse(std::span<const std::byte> image) const {

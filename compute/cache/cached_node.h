@@ -1,6 +1,6 @@
 // CachedNode: an internal node as the cache keeps it, made for searching.
 //
-// Immutable once made, but for the overflow hints and the reference bit. One allocation:
+// Immutable once made, but for the hints and the reference bit. One allocation:
 //   CachedNode | prefixes[count] | children[count] | hints[count] (level 1) | ends[count] | separators
 // The search compares 8-byte prefixes and looks at whole separators only where those are equal.
 #pragma once
@@ -41,7 +41,7 @@ class CachedNode {
     return {separators() + start, ends()[i] - start};
   }
   RemotePtr child(uint32_t i) const { return RemotePtr::FromWord(children()[i]); }
-  // The overflow hint of a leaf (level 1 only).
+  // The LeafHint of a leaf (level 1 only).
   std::atomic<uint64_t>& hint(uint32_t i) const { return hints()[i]; }
 
   // For the cache: second-chance bit and the chain of its bucket.

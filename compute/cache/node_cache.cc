@@ -131,25 +131,25 @@ std::atomic<uint64_t>* NodeCache::FindHint(RemotePtr parent, KeyView key, Remote
   return node->child(index) == leaf ? &node->hint(index) : nullptr;
 }
 
-void NodeCache::AddHint(Reader& reader, RemotePtr parent, KeyView key, RemotePtr leaf,
-                        uint64_t bits) {
+void NodeCache::PatchHint(Reader& reader, RemotePtr parent, KeyView key, RemotePtr leaf,
+                          const HintPatch& patch) {
   const EpochReader::Guard guard(reader);
   std::atomic<uint64_t>* hint = FindHint(parent, key, leaf);
-  if (hint != nullptr) hint->fetch_or(bits, std::memory_order_relaxed);
+  if (hint == nullptr) return;
+  uint64_t word = hint->load(std::memory_order_relaxed);
+  while (!hint->compare_exchange_weak(word, patch.AppliedTo(word), std::memory_order_relaxed)) {
+  }
 }
 
-void NodeCache::ReplaceHint(Reader& reader, RemotePtr parent, KeyView key, RemotePtr leaf,
-                            uint64_t bits) {
-  const EpochReader::Guard guard(reader);
-  std::atomic<uint64_t>* hint = FindHint(parent, key, leaf);
-  if (hint != nullptr) hint->store(bits, std::memory_order_relaxed);
+bool NodeCache::IsOlder(const CachedNode& fresh, const CachedNode* old) {
+  return old != nullptr && IsNewer(old->version(), fresh.version());
 }
 
 void NodeCache::Insert(RemotePtr pointer, const InternalNode& node) {
   CachedNode* fresh = CachedNode::Make(pointer, node);
   const std::lock_guard lock(mutex_);
   const CachedNode* old = Lookup(pointer);
-  if (old != nullptr && IsNewer(old->version(), fresh->version())) {
+  if (IsOlder(*fresh, old)) {
     CachedNode::Free(fresh);
     return;
   }
@@ -157,7 +157,23 @@ void NodeCache::Insert(RemotePtr pointer, const InternalNode& node) {
   Put(fresh);
 }
 
-void NodeCache::InsertChild(RemotePtr parent, const Key& separator, RemotePtr leaf, uint64_t hint) {
+void NodeCache::InsertSplit(RemotePtr left_pointer, const InternalNode& left,
+                            RemotePtr right_pointer, const InternalNode& right) {
+  {
+    CachedNode* fresh = CachedNode::Make(right_pointer, right);
+    const std::lock_guard lock(mutex_);
+    const CachedNode* whole = Lookup(left_pointer);
+    if (IsOlder(*fresh, Lookup(right_pointer))) {
+      CachedNode::Free(fresh);
+    } else {
+      if (whole != nullptr) KeepHints(*whole, *fresh);
+      Put(fresh);
+    }
+  }
+  Insert(left_pointer, left);
+}
+
+void NodeCache::InsertChild(RemotePtr parent, const Key& separator, RemotePtr leaf) {
   const std::lock_guard lock(mutex_);
   const CachedNode* old = Lookup(parent);
   if (old == nullptr || old->level() != 1 || separator.view() <= old->low() ||
@@ -176,7 +192,6 @@ void NodeCache::InsertChild(RemotePtr parent, const Key& separator, RemotePtr le
   }
   CachedNode* fresh = CachedNode::Make(parent, node);
   KeepHints(*old, *fresh);
-  fresh->hint(index + 1).store(hint, std::memory_order_relaxed);
   Put(fresh);
 }
 

@@ -18,6 +18,7 @@
 
 #include "compute/cache/cached_node.h"
 #include "compute/cache/epoch.h"
+#include "compute/cache/leaf_hint.h"
 #include "compute/cache/search_goal.h"
 #include "gossamer/counters.h"
 #include "proto/key.h"
@@ -34,7 +35,7 @@ class NodeCache {
     RemotePtr node;  // the node sought, if level is the level sought; else the first one not cached
     uint32_t level = 0;
     RemotePtr parent;   // the cached node that named it; null: the root word did
-    uint64_t hint = 0;  // OverflowHint of `node`, if it is a leaf with a cached parent
+    uint64_t hint = 0;  // LeafHint of `node`, if it is a leaf with a cached parent
     Key low;            // the low fence that the parent states for it
   };
 
@@ -71,14 +72,20 @@ class NodeCache {
   // Remembers `node` as read or written whole at `pointer`, unless a newer version is there. Hints of children
   // that stay are kept.
   void Insert(RemotePtr pointer, const InternalNode& node);
+  // The same of both halves of a node that has been split: hints go with the children.
+  void InsertSplit(RemotePtr left_pointer, const InternalNode& left, RemotePtr right_pointer,
+                   const InternalNode& right);
   // Adds a leaf that this compute server has split off to what is remembered of `parent`, ahead of the parent itself:
   // no own operation takes the way over the left neighbour meanwhile.
-  void InsertChild(RemotePtr parent, const Key& separator, RemotePtr leaf, uint64_t hint);
+  void InsertChild(RemotePtr parent, const Key& separator, RemotePtr leaf);
   // Forgets the node; nothing happens if it is not there.
   void Invalidate(RemotePtr pointer);
-  // Sets the hint of the leaf `leaf` under `parent`: `bits` are added, or replace what was known.
-  void AddHint(Reader& reader, RemotePtr parent, KeyView key, RemotePtr leaf, uint64_t bits);
-  void ReplaceHint(Reader& reader, RemotePtr parent, KeyView key, RemotePtr leaf, uint64_t bits);
+  // Changes the hint of the leaf `leaf`, which has `key`, under `parent`.
+  void PatchHint(Reader& reader, RemotePtr parent, KeyView key, RemotePtr leaf,
+                 const HintPatch& patch);
+  void ReplaceHint(Reader& reader, RemotePtr parent, KeyView key, RemotePtr leaf, uint64_t hint) {
+    PatchHint(reader, parent, key, leaf, {~uint64_t{0}, hint});
+  }
 
   uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
   uint64_t evictions() const { return evictions_.load(std::memory_order_relaxed); }
@@ -91,6 +98,8 @@ class NodeCache {
   std::atomic<uint64_t>* FindHint(RemotePtr parent, KeyView key, RemotePtr leaf) const;
   std::atomic<CachedNode*>& Bucket(RemotePtr pointer) const;
   // Under mutex_:
+  // Whether what is remembered of the node of `fresh`, and may be null, is newer.
+  static bool IsOlder(const CachedNode& fresh, const CachedNode* old);
   // Puts `fresh` in, in the place of what is there of the same node.
   void Put(CachedNode* fresh);
   static void KeepHints(const CachedNode& old, const CachedNode& fresh);

@@ -67,12 +67,41 @@ TEST(NodeCacheTest, ANewerVersionStaysAndHintsOfLeavesThatStayAreKept) {
   NodeCache::Reader reader(cache.epochs());
   cache.SetRoot(RootWord(NodeAt(1), 1));
   cache.Insert(NodeAt(1), ParentOf(10, 20, 5));
-  cache.AddHint(reader, NodeAt(1), KeyOf(12), LeafAt(12), 7);
+  cache.ReplaceHint(reader, NodeAt(1), KeyOf(12), LeafAt(12), 7);
   cache.Insert(NodeAt(1), ParentOf(10, 15, 6));
   cache.Insert(NodeAt(1), ParentOf(10, 20, 5));
   EXPECT_FALSE(FindLeaf(cache, reader, 17));
   EXPECT_EQ(FindLeaf(cache, reader, 12)->hint, 7u);
   EXPECT_EQ(FindLeaf(cache, reader, 13)->hint, 0u);
+}
+
+TEST(NodeCacheTest, HintsGoWithTheChildrenOfANodeThatHasSplit) {
+  NodeCache cache(uint64_t{1} << 20);
+  NodeCache::Reader reader(cache.epochs());
+  cache.SetRoot(RootWord(NodeAt(3), 2));
+  InternalNode root;
+  root.version = NodeVersion{1};
+  root.level = 2;
+  root.children = {{Key(), NodeAt(1)}, {Key(KeyOf(15)), NodeAt(2)}};
+  cache.Insert(NodeAt(3), root);
+  cache.Insert(NodeAt(1), ParentOf(10, 20, 1));
+  for (uint64_t i = 10; i < 20; ++i) {
+    cache.ReplaceHint(reader, NodeAt(1), KeyOf(i), LeafAt(i), i);
+  }
+  cache.InsertSplit(NodeAt(1), ParentOf(10, 15, 2), NodeAt(2), ParentOf(15, 20, 2));
+  for (uint64_t i = 10; i < 20; ++i) EXPECT_EQ(FindLeaf(cache, reader, i)->hint, i);
+}
+
+TEST(NodeCacheTest, APatchChangesTheBitsThatItKnows) {
+  NodeCache cache(uint64_t{1} << 20);
+  NodeCache::Reader reader(cache.epochs());
+  cache.SetRoot(RootWord(NodeAt(1), 1));
+  cache.Insert(NodeAt(1), ParentOf(10, 20));
+  cache.PatchHint(reader, NodeAt(1), KeyOf(12), LeafAt(12), {0xff, 0x35});
+  cache.PatchHint(reader, NodeAt(1), KeyOf(12), LeafAt(12), {0xf00, 0xf00});
+  cache.PatchHint(reader, NodeAt(1), KeyOf(12), LeafAt(12), {0xf, 0xa});
+  cache.PatchHint(reader, NodeAt(1), KeyOf(12), LeafAt(13), {0xf, 0xf});  // another leaf by now
+  EXPECT_EQ(FindLeaf(cache, reader, 12)->hint, 0xf3au);
 }
 
 TEST(NodeCacheTest, ALeafSplitOffIsFoundAtOnce) {
@@ -83,10 +112,10 @@ TEST(NodeCacheTest, ALeafSplitOffIsFoundAtOnce) {
   node.children.erase(node.children.begin() + 5);  // 14's range goes up to 16.
   cache.Insert(NodeAt(1), node);
   EXPECT_EQ(FindLeaf(cache, reader, 15)->node, LeafAt(14));
-  cache.AddHint(reader, NodeAt(1), KeyOf(16), LeafAt(16), 3);
-  cache.InsertChild(NodeAt(1), Key(KeyOf(15)), LeafAt(15), 9);
+  cache.ReplaceHint(reader, NodeAt(1), KeyOf(16), LeafAt(16), 3);
+  cache.InsertChild(NodeAt(1), Key(KeyOf(15)), LeafAt(15));
   EXPECT_EQ(FindLeaf(cache, reader, 15)->node, LeafAt(15));
-  EXPECT_EQ(FindLeaf(cache, reader, 15)->hint, 9u);
+  EXPECT_EQ(FindLeaf(cache, reader, 15)->hint, 0u);
   EXPECT_EQ(FindLeaf(cache, reader, 16)->hint, 3u);
 }
 
@@ -100,7 +129,7 @@ TEST(NodeCacheTest, NothingLargerThanTheBoundIsKept) {
   cache.Insert(NodeAt(1), ParentOf(10, 21, 2));
   EXPECT_EQ(cache.bytes(), 0u) << "nor is what it replaces";
   cache.Insert(NodeAt(1), ParentOf(10, 20, 3));
-  cache.InsertChild(NodeAt(1), Key(KeyOf(15) + "x"), LeafAt(1), 0);
+  cache.InsertChild(NodeAt(1), Key(KeyOf(15) + "x"), LeafAt(1));
   EXPECT_EQ(cache.bytes(), 0u);
   NodeCache none(0);
   none.Insert(NodeAt(1), ParentOf(10, 20));
@@ -138,7 +167,7 @@ TEST(NodeCacheTest, NeverHoldsMoreThanItsBound) {
         cache.Insert(NodeAt(at), ParentOf(from, from + 1 + random.Below(30)));
         if (random.Below(8) == 0) cache.Invalidate(NodeAt(1 + random.Below(kNodes)));
         FindLeaf(cache, reader, 1000);
-        cache.InsertChild(NodeAt(at), Key(KeyOf(from) + "x"), LeafAt(1), 0);
+        cache.InsertChild(NodeAt(at), Key(KeyOf(from) + "x"), LeafAt(1));
       }
       --writing;
     });

@@ -44,41 +44,43 @@ namespace {
 // it held, which fits (LAYOUT.md, "a split always leaves room").
 bool TryEncode(const LeafRewrite& rewrite, const LeafGeometry& geometry,
                std::span<const Entry> entries, std::span<const KeyView> sorted, size_t middle,
-               std::span<std::byte> left, std::span<std::byte> right, LeafSplit& split) {
-  split.separator = Key(Separator(sorted[middle - 1], sorted[middle]));
+               std::span<std::byte> left, std::span<std::byte> right, Key& separator) {
+  separator = Key(Separator(sorted[middle - 1], sorted[middle]));
   std::vector<Entry> below;
   std::vector<Entry> above;
   for (const Entry& entry : entries) {
-    (entry.key < split.separator.view() ? below : above).push_back(entry);
+    (entry.key < separator.view() ? below : above).push_back(entry);
   }
-  const LeafContent left_content{rewrite.version, rewrite.low, HighFence::At(split.separator),
+  const LeafContent left_content{rewrite.version, rewrite.low, HighFence::At(separator),
                                  rewrite.sibling, below};
-  const LeafContent right_content{rewrite.version, split.separator, rewrite.high,
-                                  rewrite.old_sibling, above};
-  return EncodeLeaf(left, rewrite.leaf, geometry, left_content, &split.left_hint) &&
-         EncodeLeaf(right, rewrite.sibling, geometry, right_content, &split.right_hint);
+  const LeafContent right_content{rewrite.version, separator, rewrite.high, rewrite.old_sibling,
+                                  above};
+  return EncodeLeaf(left, rewrite.leaf, geometry, left_content) &&
+         EncodeLeaf(right, rewrite.sibling, geometry, right_content);
 }
 
 }  // namespace
 
-std::optional<LeafSplit> EncodeSplit(const LeafRewrite& rewrite, const LeafGeometry& geometry,
-                                     std::span<const Entry> entries, size_t right_count,
-                                     std::span<std::byte> left, std::span<std::byte> right) {
+std::optional<Key> EncodeSplit(const LeafRewrite& rewrite, const LeafGeometry& geometry,
+                               std::span<const Entry> entries, size_t right_count,
+                               std::span<std::byte> left, std::span<std::byte> right) {
   std::vector<KeyView> sorted;
   for (const Entry& entry : entries) sorted.push_back(entry.key);
   std::sort(sorted.begin(), sorted.end());
-  LeafSplit split;
+  Key separator;
   const size_t half = sorted.size() / 2;
   if (right_count != 0) {
     for (size_t middle = sorted.size() - right_count; middle > half; --middle) {
-      if (TryEncode(rewrite, geometry, entries, sorted, middle, left, right, split)) return split;
+      if (TryEncode(rewrite, geometry, entries, sorted, middle, left, right, separator))
+        return separator;
     }
   }
   // Outwards from the middle: n/2, n/2+1, n/2-1, ...
   for (size_t distance = 0; distance <= sorted.size(); ++distance) {
     for (const size_t middle : {half + distance, half - distance}) {
       if (middle == 0 || middle >= sorted.size()) continue;  // also below 0, which wraps around
-      if (TryEncode(rewrite, geometry, entries, sorted, middle, left, right, split)) return split;
+      if (TryEncode(rewrite, geometry, entries, sorted, middle, left, right, separator))
+        return separator;
     }
   }
   return std::nullopt;

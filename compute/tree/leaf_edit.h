@@ -16,13 +16,6 @@ namespace gossamer {
 bool RewriteUnit(std::span<std::byte> out, RemotePtr leaf, uint32_t number, const GroupView& view,
                  bool overflowed, KeyView key, const std::optional<Entry>& entry);
 
-// Two leaves out of one, encoded next to each other.
-struct LeafSplit {
-  Key separator;
-  uint64_t left_hint = 0;
-  uint64_t right_hint = 0;
-};
-
 // What a rewritten leaf is made of.
 struct LeafRewrite {
   RemotePtr leaf;
@@ -35,9 +28,9 @@ struct LeafRewrite {
 
 // Encodes the split of `entries` (at least 2, in the order of LeafView::AppendTo, a new one last) nearest the middle
 // for which both halves fit. With `right_count`, nearest to a right half of so many entries instead, from there
-// towards the middle. Nothing if none fits.
-std::optional<LeafSplit> EncodeSplit(const LeafRewrite& rewrite, const LeafGeometry& geometry,
-                                     std::span<const Entry> entries, size_t right_count,
-                                     std::span<std::byte> left, std::span<std::byte> right);
+// towards the middle. Returns the separator; nothing if none fits.
+std::optional<Key> EncodeSplit(const LeafRewrite& rewrite, const LeafGeometry& geometry,
+                               std::span<const Entry> entries, size_t right_count,
+                               std::span<std::byte> left, std::span<std::byte> right);
 
 }  // namespace gossamer

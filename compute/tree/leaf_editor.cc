@@ -71,7 +71,6 @@ LeafEditor::Applied LeafEditor::Apply(LeafWrite& write) {
       if (!Add(overflow, false, write.entry)) return Applied::kNoRoom;
       // A flag takes no room.
       if (!overflowed) Rewrite(write.unit, true, key, std::nullopt);
-      write.overflowed = true;
     }
   }
   if (write.mode == WriteMode::kPut) {

@@ -29,9 +29,10 @@ enum class WriteMode : uint8_t { kPut, kInsert, kUpdate, kDelete };
 // One write as it waits for a lock, is applied, and what came of it.
 struct LeafWrite : LockTable::Wish {
   WriteMode mode = WriteMode::kPut;
-  uint64_t hash = 0;  // KeyHash of the key
-  uint32_t unit = 0;  // the key's home group in this store's leaves
-  Entry entry;        // of a delete, the key alone
+  uint64_t hash = 0;    // KeyHash of the key
+  uint32_t unit = 0;    // the key's home group in this store's leaves
+  Entry entry;          // of a delete, the key alone
+  bool is_new = false;  // The key is probably not there yet.
   // The writer's own image of the leaf: where units go that are handed over with the lock.
   std::byte* image = nullptr;
   uint32_t known_units = 0;    // bits of those that were
@@ -41,7 +42,6 @@ struct LeafWrite : LockTable::Wish {
   OperationClass kind = OperationClass::kUpdate;
   Status status = Ok();  // NotFound, AlreadyExists: nothing was changed
   std::optional<BlockRef> replaced;
-  bool overflowed = false;  // the entry is new in the overflow group
 };
 
 class LeafEditor {

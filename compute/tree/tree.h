@@ -4,8 +4,8 @@
 // validates what comes back. PROTOCOL.md argues each step; comments here count round trips (RT) for 8-byte keys and
 // values with a warm cache and no contention:
 //
-//   get 1 RT | update, insert, delete 2 RT, with a lock handed over 1 RT | insert that splits 4 RT | scan 1 RT per
-//   32 leaves
+//   get 1 RT | update, insert, delete 2 RT, with a lock handed over 1 RT | insert that splits 3 RT, 4 RT if the leaf was
+//   not known to be full | scan 1 RT per 32 leaves
 //
 // Sources: Lehman & Yao '81 (B-link), Sherman (SIGMOD'22; lock tables, command combining, two-level versions).
 //
@@ -125,6 +125,8 @@ class Tree {
   // descents is corrupt (rule R5).
   static constexpr uint32_t kMaxRereads = 24;
   static constexpr uint32_t kMaxFailures = 4;
+  // A put is taken for an insert if one of the session's last so many puts was one.
+  static constexpr uint32_t kPutsRemembered = 32;
   // What is put behind all but this fraction of the last node is taken for part of an ascending load.
   static constexpr size_t kEdgeFraction = 8;
 
@@ -292,7 +294,14 @@ class Tree {
                               const BufferLease& buffers);
   Task<Result<std::optional<std::string>>> ReadBlock(Operation& operation, BlockRef block);
   Status CheckBlock(BlockRef block);
-  void LearnOverflow(const Step& path, KeyView key, const GroupView& overflow);
+  // Puts the hint of the leaf right: `known` are units that have been seen, of which unit_at(number) is a view.
+  template <typename UnitAt>
+  void Learn(const Step& path, uint32_t known, UnitAt&& unit_at) {
+    if (path.parent.is_null()) return;
+    const HintPatch patch = PatchOf(shared_.geometry, known, unit_at);
+    if (patch.AppliedTo(path.hint) == path.hint) return;
+    shared_.cache.PatchHint(reader_, path.parent, path.low.view(), path.node, patch);
+  }
 
   // -- locks (tree_lock.cc)
   // Makes `lock`, which is not held, the one of `node`.
@@ -363,7 +372,6 @@ class Tree {
   // try again. Unlocks in any case, or hands the lock over.
   Task<Status> EditLeaf(Operation& operation, LockedLeaf& locked, LeafWrite& write, bool& done);
   LockTable::WaiterList GrantWishes(LockedLeaf& locked);
-  void LearnOverflow(const Step& path, const LeafWrite& write);
   Task<Status> CommitUnits(Operation& operation, LockedLeaf& locked, AndThen and_then);
   Task<Status> CommitWhole(Operation& operation, LockedLeaf& locked, AndThen and_then);
   void HandOverLeaf(LockedLeaf& locked, LockTable::Waiter& next);
@@ -386,6 +394,9 @@ class Tree {
                            LockedParent& parent);
   Task<Status> CommitAgain(Operation& operation, LockedLeaf& locked, const HeldLock& held,
                            const Batch& batch, size_t writes, const NewVersion& changed);
+  // Puts the hint of a leaf, which has `key`, right by what was written.
+  void LearnRewritten(RemotePtr parent, KeyView key, RemotePtr leaf,
+                      std::span<const std::byte> image);
   // Prepares `parent` for its lock to be tried with the commit of `locked`. False if that is not possible.
   Task<bool> CanFuse(Operation& operation, const LockedLeaf& locked, LockedParent& parent);
 
@@ -446,6 +457,7 @@ class Tree {
     HeldLock held;
   };
   std::vector<OrphanedLock> orphans_;
+  uint32_t puts_since_insert_ = 0;
   uint64_t random_;
   uint64_t round_trip_ns_ = 1000;  // about what a contended try at a lock takes
   size_t repairs_ = 0;

@@ -4,8 +4,8 @@
 #include "compute/tree/tree.h"
 
 namespace gossamer {
-// 1 RT: CAS, and behind it (atomic before READ) the home group, the overflow group where the hint says that the key
-// may be there, and what those need who wait for the same leaf. No RT with a lock that was handed over along with
+// 1 RT: CAS, and behind it (atomic before READ) the home group, the overflow group where the hint says that it will be
+// needed, and what those need who wait for the same leaf. No RT with a lock that was handed over along with
 // all that. What is known then is current: nobody else writes the leaf until it is unlocked.
 Task<Result<bool>> Tree::LockLeaf(Operation& operation, LeafWrite& write, bool may_be_granted,
                                   Batch* alongside, LockedLeaf& locked) {
@@ -111,16 +111,33 @@ Task<Result<bool>> Tree::LockLeaf(Operation& operation, LeafWrite& write, bool m
 }
 
 // The units that `write` and the wishes of those who wait need, less what is known: as bits. The bit behind the units
-// stands for the trailer, and for reading the leaf whole.
+// stands for the trailer, and for reading the leaf whole: where too many units would be read, or the leaf is full and
+// will have to be split.
 uint32_t Tree::WantedUnits(LockedLeaf& locked, const LeafWrite& write) {
   const LeafGeometry& geometry = shared_.geometry;
   const uint32_t all = (2u << geometry.units()) - 1;
   if (!shared_.options.techniques.two_level_versions) return locked.trailer ? 0 : all;
-  uint32_t wanted = 1u << write.unit;
-  if ((locked.path.hint & OverflowHint(write.hash)) != 0) wanted |= 1u << geometry.overflow_unit();
+  const LeafHint hint(locked.path.hint);
+  const auto concerns_overflow = [&](const LeafWrite& one) {
+    if (!locked.editor->knows(one.unit)) {
+      return one.is_new ? hint.IsTight(one.unit) : hint.MayHaveOverflowed(one.hash, one.unit);
+    }
+    const GroupView& home = locked.unit(one.unit);
+    return !home.Find(one.entry.key) &&
+           (home.overflowed() || (one.is_new && !home.HasRoomForAnother(geometry.unit_bytes())));
+  };
+  if (write.is_new && hint.IsFull(write.unit) && concerns_overflow(write)) {
+    return locked.trailer ? 0 : all;
+  }
+  uint32_t wanted = 0;
+  const auto want = [&](const LeafWrite& one) {
+    wanted |= 1u << one.unit;
+    if (concerns_overflow(one)) wanted |= 1u << geometry.overflow_unit();
+  };
+  want(write);
   if (locked.lock.turn) {
-    locked.lock.turn.ForEachWish(locked.leaf(), [&wanted](const LockTable::Wish& wish) {
-      wanted |= 1u << static_cast<const LeafWrite&>(wish).unit;
+    locked.lock.turn.ForEachWish(locked.leaf(), [&want](const LockTable::Wish& wish) {
+      want(static_cast<const LeafWrite&>(wish));
     });
   }
   const uint32_t unknown = wanted & ~locked.editor->known();

@@ -92,9 +92,11 @@ Task<Status> Tree::InsertIntoParent(Operation& operation, uint32_t level, Key se
       right = SplitInternal(node, right_pointer, at_end, shared_.parameters.node_bytes);
     }
     BOOST_OUTCOME_CO_TRYV(co_await WriteParent(operation, parent, right, right_pointer));
-    shared_.cache.Insert(pointer, node);
-    if (!right) co_return Ok();
-    shared_.cache.Insert(right_pointer, *right);
+    if (!right) {
+      shared_.cache.Insert(pointer, node);
+      co_return Ok();
+    }
+    shared_.cache.InsertSplit(pointer, node, right_pointer, *right);
     child = right_pointer;
     separator = Key(right->low());
     ++level;

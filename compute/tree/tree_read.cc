@@ -52,7 +52,7 @@ Task<Result<std::string>> Tree::GetIn(Operation& operation, KeyView key) {
     const RemotePtr leaf = path.node;
     const Status in_bounds = CheckPointer(leaf, geometry.node_bytes());
     if (!in_bounds) co_return in_bounds.error();
-    const bool want_overflow = !by_groups || (path.hint & OverflowHint(hash)) != 0;
+    const bool want_overflow = !by_groups || LeafHint(path.hint).MayHaveOverflowed(hash, unit);
     const Verb read_overflow =
         Verb::Read(leaf.offset() + geometry.unit_offset(geometry.overflow_unit()),
                    geometry.unit_bytes(), buffers.address(overflow_at));
@@ -89,6 +89,7 @@ Task<Result<std::string>> Tree::GetIn(Operation& operation, KeyView key) {
       continue;
     }
     std::optional<Entry> entry;
+    std::optional<GroupView> overflow;
     bool whole = home.has_value();
     if (whole) {
       entry = home->Find(key);
@@ -99,15 +100,16 @@ Task<Result<std::string>> Tree::GetIn(Operation& operation, KeyView key) {
           co_await Execute(operation, batch);
           if (batch.status() != VerbStatus::kSuccess) co_return Unreachable(operation, batch);
         }
-        const std::optional<GroupView> overflow =
-            GroupView::Parse(overflow_bytes, leaf, geometry.overflow_unit());
+        overflow = GroupView::Parse(overflow_bytes, leaf, geometry.overflow_unit());
         // Rule R2.
         whole = overflow && (overflow->version() == home->version() || IsBroken(Mutant::kR2));
-        if (whole) {
-          entry = overflow->Find(key);
-          if (!want_overflow) LearnOverflow(path, key, *overflow);
-        }
+        if (whole) entry = overflow->Find(key);
       }
+    }
+    if (whole) {
+      Learn(
+          path, 1u << unit | (overflow ? 1u << geometry.overflow_unit() : 0),
+          [&](uint32_t number) -> const GroupView& { return number == unit ? *home : *overflow; });
     }
     if (whole && !entry) co_return MakeError(Code::kNotFound);
     if (whole && !entry->is_block) co_return std::string(entry->stored);
@@ -215,13 +217,6 @@ Task<Result<std::optional<std::string>>> Tree::ReadBlock(Operation& operation, B
   const std::optional<std::string_view> value = DecodeBlock(block, {buffer.value().data(), bytes});
   if (!value) co_return std::optional<std::string>();
   co_return std::optional<std::string>(std::string(*value));
-}
-
-void Tree::LearnOverflow(const Step& path, KeyView key, const GroupView& overflow) {
-  if (path.parent.is_null()) return;
-  uint64_t bits = 0;
-  overflow.ForEach([&bits](const Entry& entry) { bits |= OverflowHint(KeyHash(entry.key)); });
-  shared_.cache.ReplaceHint(reader_, path.parent, key, path.node, bits);
 }
 
 }  // namespace gossamer

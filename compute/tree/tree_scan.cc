@@ -69,13 +69,6 @@ void EmitEntries(const LeafView& leaf, const ScanPosition& position, Emit&& emit
   }
 }
 
-uint64_t HintOf(const LeafView& leaf) {
-  uint64_t hint = 0;
-  leaf.overflow().ForEach(
-      [&hint](const Entry& entry) { hint |= OverflowHint(KeyHash(entry.key)); });
-  return hint;
-}
-
 }  // namespace
 
 Task<Status> Tree::ScanLeaves(ScanPosition& position, size_t leaves,
@@ -160,7 +153,8 @@ Task<Status> Tree::ScanRight(Operation& operation, ScanPosition& position, size_
       });
       const HighFence high = leaf->high();
       if (!ref.parent.is_null()) {
-        shared_.cache.ReplaceHint(reader_, ref.parent, ref.low, ref.leaf, HintOf(*leaf));
+        shared_.cache.ReplaceHint(reader_, ref.parent, ref.low, ref.leaf,
+                                  HintOf(*leaf, shared_.geometry));
       }
       if (high.infinite) {
         position.done = true;
@@ -225,7 +219,8 @@ Task<Status> Tree::ScanLeft(Operation& operation, ScanPosition& position, size_t
       const std::optional<LeafView> leaf =
           LeafView::Parse(chain.back().second, ref.leaf, shared_.geometry);
       if (!ref.parent.is_null()) {
-        shared_.cache.ReplaceHint(reader_, ref.parent, ref.low, ref.leaf, HintOf(*leaf));
+        shared_.cache.ReplaceHint(reader_, ref.parent, ref.low, ref.leaf,
+                                  HintOf(*leaf, shared_.geometry));
       }
       if (reaches(leaf->high())) break;
       if (leaf->trailer().sibling().is_null())

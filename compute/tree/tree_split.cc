@@ -11,7 +11,7 @@ Task<Status> Tree::UnlockAfter(Operation& operation, LockedLeaf& locked, Error e
   co_return error;
 }
 
-// RT 2: READ the leaf whole, if that is not known yet. RT 3: WRITE sibling, WRITE leaf, unlock, and the lock of the
+// RT 2: READ the leaf whole, unless that was done along with the lock, as the leaf was known to be full. RT 3: WRITE sibling, WRITE leaf, unlock, and the lock of the
 // parent with all that it needs (+1 RT when the sibling is on another server). RT 4: WRITE the parent, unlock.
 Task<Status> Tree::RewriteLeaf(Operation& operation, LockedLeaf& locked, LeafWrite& write,
                                bool& done) {
@@ -55,18 +55,15 @@ Task<Status> Tree::RewriteLeaf(Operation& operation, LockedLeaf& locked, LeafWri
   LeafRewrite rewrite{leaf, RemotePtr(), locked.path.low, version, high, locked.trailer->sibling()};
 
   // Deletes, or a shorter entry elsewhere, may have made room that only a new arrangement can use.
-  uint64_t hint = 0;
   const LeafContent in_place{rewrite.version, rewrite.low, rewrite.high, rewrite.old_sibling,
                              entries};
-  if (EncodeLeaf(left, leaf, geometry, in_place, &hint)) {
+  if (EncodeLeaf(left, leaf, geometry, in_place)) {
     InlineBatch<2> batch(leaf.server());
     batch.Add(Verb::Write(leaf.offset(), node_bytes, images.address()));
     const Status committed =
         co_await Commit(operation, locked.lock, batch,
                         locked.buffers.address(LockedBuffers::kUnlockWord), AndThen::kUnlock);
-    if (committed && !locked.path.parent.is_null()) {
-      shared_.cache.ReplaceHint(reader_, locked.path.parent, entry.key, leaf, hint);
-    }
+    if (committed) LearnRewritten(locked.path.parent, entry.key, leaf, left);
     co_return committed;
   }
 
@@ -76,7 +73,7 @@ Task<Status> Tree::RewriteLeaf(Operation& operation, LockedLeaf& locked, LeafWri
   // At the right edge of the tree, what is new goes alone, with the few that overtook it: ascending loads, also
   // those with many operations in flight, fill leaves.
   const bool at_edge = high.infinite && greater <= entries.size() / kEdgeFraction;
-  std::optional<LeafSplit> split =
+  std::optional<Key> split =
       EncodeSplit(rewrite, geometry, entries, at_edge ? greater + 1 : 0, left, right);
   done = split.has_value();
   if (!split) {
@@ -100,19 +97,26 @@ Task<Status> Tree::RewriteLeaf(Operation& operation, LockedLeaf& locked, LeafWri
                                              images.address(node_bytes), {leaf, 0, version},
                                              parent));
   if (!locked.path.parent.is_null()) {
-    shared_.cache.InsertChild(locked.path.parent, split->separator, sibling.value(),
-                              split->right_hint);
-    shared_.cache.ReplaceHint(reader_, locked.path.parent, locked.path.low, leaf, split->left_hint);
+    shared_.cache.InsertChild(locked.path.parent, *split, sibling.value());
   }
+  LearnRewritten(locked.path.parent, locked.path.low, leaf, left);
+  LearnRewritten(locked.path.parent, *split, sibling.value(), right);
   // Before a turn at the parent is waited for (rule W5). Half of those who wait belong to the sibling now.
   locked.lock.turn.Disband();
 
   // The split stands. A parent entry that cannot be made now (no memory, a lock that stays taken) is made by
   // whoever hops over the sibling (rule W6), so that the write has succeeded all the same.
   const Status linked =
-      co_await InsertIntoParent(operation, 1, split->separator, sibling.value(), std::move(parent));
+      co_await InsertIntoParent(operation, 1, *split, sibling.value(), std::move(parent));
   static_cast<void>(linked);
   co_return Ok();
+}
+
+void Tree::LearnRewritten(RemotePtr parent, KeyView key, RemotePtr leaf,
+                          std::span<const std::byte> image) {
+  const std::optional<LeafView> view = LeafView::Parse(image, leaf, shared_.geometry);
+  if (parent.is_null() || !view) return;
+  shared_.cache.ReplaceHint(reader_, parent, key, leaf, HintOf(*view, shared_.geometry));
 }
 
 // The parent's lock may be tried in the round trip that commits the leaf, if the parent is known, and its turn can be

@@ -31,7 +31,7 @@ Task<Status> Tree::Write(WriteMode mode, KeyView key, std::string_view value) {
 
 // 2 RT; 1 RT with a lock that was handed over, none when another's write does it. A value block costs none of them:
 // its WRITE goes out with the CAS, and is acknowledged before the entry is written. A key that overflows (or may
-// have) costs 1 RT more when no hint told.
+// have) costs 1 RT more when no hint told, which is so where another compute server has filled its home group.
 Task<Status> Tree::WriteIn(Operation& operation, WriteMode mode, KeyView key,
                            std::string_view value) {
   BOOST_OUTCOME_CO_TRYV(CheckKey(key));
@@ -50,6 +50,8 @@ Task<Status> Tree::WriteIn(Operation& operation, WriteMode mode, KeyView key,
   write.unit = shared_.geometry.GroupOf(write.hash);
   write.entry = {key, value, false};
   write.kind = operation.kind;
+  write.is_new = mode == WriteMode::kInsert ||
+                 (mode == WriteMode::kPut && puts_since_insert_ < kPutsRemembered);
   const bool has_block =
       mode != WriteMode::kDelete && value.size() > shared_.parameters.inline_value_bytes;
   if (has_block) {
@@ -95,6 +97,9 @@ Task<Status> Tree::WriteIn(Operation& operation, WriteMode mode, KeyView key,
       status = write.status;
     }
     if (status && !done) continue;
+    if (status && mode == WriteMode::kPut) {
+      puts_since_insert_ = write.kind == OperationClass::kInsert ? 0 : puts_since_insert_ + 1;
+    }
     if (operation.kind != OperationClass::kInsertSplit) operation.kind = write.kind;
     if (status && write.replaced) shared_.allocator.FreeBlock(*write.replaced, scheduler_.Now());
     if (wrote_nothing(status)) release_block();
@@ -108,7 +113,8 @@ Task<Status> Tree::EditLeaf(Operation& operation, LockedLeaf& locked, LeafWrite&
   LeafEditor& editor = *locked.editor;
   LeafEditor::Applied applied = editor.Apply(write);
   if (applied == LeafEditor::Applied::kUnread) {
-    // An insert may need all of the leaf: no hint said that its key had overflowed, so it is probably new.
+    // An insert may have to split the leaf, and then needs all of it. That no hint told means that nothing is known of
+    // the other groups either: they come along.
     const bool may_split = write.mode == WriteMode::kPut || write.mode == WriteMode::kInsert;
     Status read = Ok();
     if (may_split) {
@@ -117,16 +123,16 @@ Task<Status> Tree::EditLeaf(Operation& operation, LockedLeaf& locked, LeafWrite&
       read = co_await ReadOverflow(operation, locked);
     }
     if (!read) co_return co_await UnlockAfter(operation, locked, read.error());
-    LearnOverflow(locked.path, write.entry.key, editor.Unit(shared_.geometry.overflow_unit()));
     applied = editor.Apply(write);
   }
   if (applied == LeafEditor::Applied::kNoRoom) {
     co_return co_await RewriteLeaf(operation, locked, write, done);
   }
 
-  LearnOverflow(locked.path, write);
   // What others wish for this leaf goes along.
   LockTable::WaiterList granted = GrantWishes(locked);
+  Learn(locked.path, editor.known(),
+        [&editor](uint32_t number) -> const GroupView& { return editor.Unit(number); });
   const bool wrote = editor.changed() != 0;
   LockTable::Waiter* next = wrote ? NextFor(locked.lock) : nullptr;
   Status status = Ok();
@@ -151,7 +157,6 @@ Task<Status> Tree::EditLeaf(Operation& operation, LockedLeaf& locked, LeafWrite&
     const bool is_open = !status && (!wish.status || status.error().code != Code::kMaybeApplied);
     if (is_open) {
       wish.replaced.reset();
-      wish.overflowed = false;
       locked.lock.turn.Resume(*waiter, LockTable::Answer::kLookUp);
       continue;
     }
@@ -178,16 +183,10 @@ LockTable::WaiterList Tree::GrantWishes(LockedLeaf& locked) {
                      std::popcount(editor.changed()) + 2 <= kMaxWrites;
     const auto applied = can ? editor.Apply(wish) : LeafEditor::Applied::kLater;
     if (applied != LeafEditor::Applied::kChanged && applied != LeafEditor::Applied::kRefused) break;
-    LearnOverflow(locked.path, wish);
     granted.PushBack(*wishes.PopFront());
   }
   locked.lock.turn.PutBack(wishes);
   return granted;
-}
-
-void Tree::LearnOverflow(const Step& path, const LeafWrite& write) {
-  if (!write.overflowed || path.parent.is_null()) return;
-  shared_.cache.AddHint(reader_, path.parent, write.entry.key, path.node, OverflowHint(write.hash));
 }
 
 // 1 RT. The home groups come before the overflow group, so that whoever sees an entry there finds the flag that leads

@@ -1,0 +1,94 @@
+// LeafHint: what a compute server remembers of a leaf, in one word beside the cached pointer to it.
+//
+//   bits 0..6   for each home group (its number mod 7), whether it is *tight*: flagged as overflowed, or without room
+//               for one more entry like those that it has
+//   bit  7      whether the overflow group has no such room
+//   bits 8..63  a filter (of one hash) of the keys in the overflow group
+//
+// It only chooses what is read along with an operation's first batch. The filter serves those who look for a key that
+// is there; as it cannot prove that a key is not, who inserts goes by the home group's bit. A hint that is wrong, as
+// others write too, costs bytes or a round trip, never an answer. Whoever sees a unit puts the hint right.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "proto/key.h"
+#include "proto/leaf.h"
+
+namespace gossamer {
+
+class LeafHint {
+ public:
+  static constexpr uint32_t kGroupBits = 7;
+  static constexpr uint64_t kOverflowBit = uint64_t{1} << kGroupBits;
+  static constexpr uint32_t kFilterAt = kGroupBits + 1;
+  static constexpr uint64_t kFilter = ~uint64_t{0} << kFilterAt;
+
+  static constexpr uint64_t GroupBit(uint32_t group) { return uint64_t{1} << group % kGroupBits; }
+  // By the half of the hash that does not choose the home group.
+  static constexpr uint64_t FilterBit(uint64_t key_hash) {
+    return uint64_t{1} << (kFilterAt + ((key_hash >> 32) * (64 - kFilterAt) >> 32));
+  }
+
+  explicit constexpr LeafHint(uint64_t word) : word_(word) {}
+
+  // Whether a key of this home group, if it is not in there, may be in the overflow group. No key is there whose home
+  // group is not flagged.
+  bool MayHaveOverflowed(uint64_t key_hash, uint32_t group) const {
+    return (word_ & FilterBit(key_hash)) != 0 && IsTight(group);
+  }
+  // Whether a new key of this home group concerns the overflow group.
+  bool IsTight(uint32_t group) const { return (word_ & GroupBit(group)) != 0; }
+  // Whether a new key of this home group has no room in the leaf.
+  bool IsFull(uint32_t group) const { return IsTight(group) && (word_ & kOverflowBit) != 0; }
+
+ private:
+  uint64_t word_;
+};
+
+// What is known of some of a hint's bits.
+struct HintPatch {
+  uint64_t mask = 0;  // the bits known
+  uint64_t bits = 0;
+
+  uint64_t AppliedTo(uint64_t word) const { return (word & ~mask) | bits; }
+};
+
+// What the units in `known` (bits of unit numbers) say; unit_at(number) is a GroupView of each.
+template <typename UnitAt>
+HintPatch PatchOf(const LeafGeometry& geometry, uint32_t known, UnitAt&& unit_at) {
+  const uint32_t overflow = geometry.overflow_unit();
+  // Where several groups share a bit, one of them alone cannot clear it.
+  const bool may_clear = geometry.groups() <= LeafHint::kGroupBits ||
+                         std::popcount(known) == static_cast<int>(geometry.units());
+  HintPatch patch;
+  for (uint32_t rest = known; rest != 0; rest &= rest - 1) {
+    const auto number = static_cast<uint32_t>(std::countr_zero(rest));
+    const GroupView& unit = unit_at(number);
+    const bool has_room = unit.HasRoomForAnother(geometry.unit_bytes());
+    if (number != overflow) {
+      if (may_clear) patch.mask |= LeafHint::GroupBit(number);
+      if (unit.overflowed() || !has_room) patch.bits |= LeafHint::GroupBit(number);
+      continue;
+    }
+    patch.mask |= LeafHint::kFilter | LeafHint::kOverflowBit;
+    if (!has_room) patch.bits |= LeafHint::kOverflowBit;
+    unit.ForEach([&](const Entry& entry) {
+      const uint64_t hash = KeyHash(entry.key);
+      patch.bits |= LeafHint::FilterBit(hash) | LeafHint::GroupBit(geometry.GroupOf(hash));
+    });
+  }
+  patch.mask |= patch.bits;
+  return patch;
+}
+
+// All of it.
+inline uint64_t HintOf(const LeafView& leaf, const LeafGeometry& geometry) {
+  const uint32_t all = (uint32_t{1} << geometry.units()) - 1;
+  return PatchOf(geometry, all,
+                 [&leaf](uint32_t number) -> const GroupView& { return leaf.unit(number); })
+      .bits;
+}
+
+}  // namespace gossamer
