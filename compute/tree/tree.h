@@ -384,14 +384,19 @@ class Tree {
     InternalNode node;
     // The child still exists, with the separator as low fence (rule W4).
     bool child_is_there = false;
-    // The lock was tried, and everything read, along with the leaf's commit.
+    // The lock was tried, and everything read, along with the leaf's commit or before it.
     bool is_tried = false;
+    // Its lock was had before the child could be known to anybody.
+    bool is_before_child = false;
   };
   // Rewrites the locked leaf with `write` done: in place if it then fits, else by a split. Unlocks in any case.
   Task<Status> RewriteLeaf(Operation& operation, LockedLeaf& locked, LeafWrite& write, bool& done);
   Task<Status> CommitSplit(Operation& operation, LockedLeaf& locked, RemotePtr sibling,
                            LocalAddress left, LocalAddress right, const NewVersion& changed,
                            LockedParent& parent);
+  Task<Status> CommitBehindSibling(Operation& operation, LockedLeaf& locked,
+                                   const Verb& write_sibling, ServerId server, Batch& batch,
+                                   const NewVersion& changed, LockedParent& parent);
   Task<Status> CommitAgain(Operation& operation, LockedLeaf& locked, const HeldLock& held,
                            const Batch& batch, size_t writes, const NewVersion& changed);
   // Puts the hint of a leaf, which has `key`, right by what was written.
@@ -412,6 +417,7 @@ class Tree {
   // What to READ behind the parent's CAS: the parent and, if it is on the same server, the child's low fence.
   uint32_t ParentReads(const LockedParent& parent, uint32_t level, RemotePtr child,
                        std::span<Verb, 2> reads) const;
+  Verb ReadParent(const LockedParent& parent) const;
   Verb ReadChild(const LockedParent& parent, uint32_t level, RemotePtr child) const;
   bool ChildMatches(const LockedParent& parent, uint32_t level, const Key& separator,
                     RemotePtr child) const;

@@ -110,6 +110,11 @@ Status Tree::AllocateBuffers(LockedParent& parent) {
   return Ok();
 }
 
+Verb Tree::ReadParent(const LockedParent& parent) const {
+  return Verb::Read(parent.lock.node.offset(), shared_.parameters.node_bytes,
+                    parent.buffers.address(LockedBuffers::kImage));
+}
+
 // The child's low fence: in a leaf's trailer, or in the whole of an internal node.
 Verb Tree::ReadChild(const LockedParent& parent, uint32_t level, RemotePtr child) const {
   const uint32_t bytes = shared_.parameters.node_bytes;
@@ -134,14 +139,14 @@ bool Tree::ChildMatches(const LockedParent& parent, uint32_t level, const Key& s
 
 uint32_t Tree::ParentReads(const LockedParent& parent, uint32_t level, RemotePtr child,
                            std::span<Verb, 2> reads) const {
-  reads[0] = Verb::Read(parent.lock.node.offset(), shared_.parameters.node_bytes,
-                        parent.buffers.address(LockedBuffers::kImage));
+  reads[0] = ReadParent(parent);
   if (child.server() != parent.lock.node.server()) return 1;
   reads[1] = ReadChild(parent, level, child);
   return 2;
 }
 
-// 1 RT, plus 1 RT for each hop, and 1 RT when parent and child are on different servers.
+// 1 RT, plus 1 RT for each hop, and 1 RT when parent and child are on different servers. None if the lock was had
+// before the child was known.
 Task<Status> Tree::LockParent(Operation& operation, uint32_t level, const Key& separator,
                               RemotePtr child, LockedParent& parent) {
   const uint32_t bytes = shared_.parameters.node_bytes;
@@ -157,6 +162,7 @@ Task<Status> Tree::LockParent(Operation& operation, uint32_t level, const Key& s
 
   for (;;) {
     if (!std::exchange(parent.is_tried, false)) {
+      parent.is_before_child = false;
       RemotePtr pointer = sibling;
       if (pointer.is_null()) {
         const SearchGoal goal = SearchGoal::Covering(separator);
@@ -197,7 +203,7 @@ Task<Status> Tree::LockParent(Operation& operation, uint32_t level, const Key& s
     std::optional<InternalNode> node = DecodeInternal(image, lock.node);
     const bool starts_before = node && node->level == level && node->low() <= separator.view();
     if (starts_before && node->high.Admits(separator)) {
-      if (child.server() != lock.node.server()) {
+      if (!parent.is_before_child && child.server() != lock.node.server()) {
         // Behind the lock's CAS: from here on the child can only go with this parent's lock (rule W4).
         InlineBatch<1> remote(child.server());
         remote.Add(ReadChild(parent, level, child));
@@ -208,7 +214,8 @@ Task<Status> Tree::LockParent(Operation& operation, uint32_t level, const Key& s
           co_return error;
         }
       }
-      parent.child_is_there = ChildMatches(parent, level, separator, child);
+      parent.child_is_there =
+          parent.is_before_child || ChildMatches(parent, level, separator, child);
       parent.node = std::move(*node);
       co_return Ok();
     }

@@ -155,8 +155,9 @@ Task<Status> Tree::CommitSplit(Operation& operation, LockedLeaf& locked, RemoteP
   } else if (IsBroken(Mutant::kW1Remote)) {
     unordered.Add(write_sibling);
   } else {
-    const Status written = co_await WriteUnseen(operation, sibling.server(), write_sibling);
-    if (!written) co_return co_await UnlockAfter(operation, locked, written.error());
+    batch.Add(Verb::Write(leaf.offset(), bytes, left));
+    co_return co_await CommitBehindSibling(operation, locked, write_sibling, sibling.server(),
+                                           batch, changed, parent);
   }
   if (IsBroken(Mutant::kW2)) {
     batch.Add(Verb::Write(leaf.offset(), bytes / 2, left));
@@ -220,6 +221,41 @@ Task<Status> Tree::CommitSplit(Operation& operation, LockedLeaf& locked, RemoteP
   if (parent.lock.held && (!committed || !parent.is_tried)) {
     const Status unlocked = co_await Unlock(operation, parent);
     if (committed && !unlocked) parent = LockedParent();
+  }
+  co_return committed;
+}
+
+// 2 RT: the WRITE of the sibling, acknowledged (rule W1), and at the same time the parent's lock with the parent; then
+// `batch`, the leaf's WRITE. Who has the parent's lock before anybody can know the sibling need not ask whether that is
+// still there (rule W4).
+Task<Status> Tree::CommitBehindSibling(Operation& operation, LockedLeaf& locked,
+                                       const Verb& write_sibling, ServerId server, Batch& batch,
+                                       const NewVersion& changed, LockedParent& parent) {
+  bool is_written = false;
+  const bool fused = co_await CanFuse(operation, locked, parent);
+  if (fused) {
+    InlineBatch<1> alone(server);
+    alone.Add(write_sibling);
+    const Verb read = ReadParent(parent);
+    const Result<bool> tried =
+        co_await TryLock(operation, parent.lock, {&read, 1},
+                         parent.buffers.address(LockedBuffers::kLockWord), &alone);
+    is_written = tried.has_value();
+    parent.is_tried = is_written;
+    parent.is_before_child = is_written && tried.value();
+  }
+  if (!is_written) {
+    // Or it is not known whether it was.
+    parent = LockedParent();
+    const Status written = co_await WriteUnseen(operation, server, write_sibling);
+    if (!written) co_return co_await UnlockAfter(operation, locked, written.error());
+  }
+  const LocalAddress word_at = locked.buffers.address(LockedBuffers::kUnlockWord);
+  const Status committed =
+      co_await Commit(operation, locked.lock, batch, word_at, AndThen::kUnlock, changed);
+  if (!committed && parent.lock.held) {
+    const Status unlocked = co_await Unlock(operation, parent);
+    static_cast<void>(unlocked);  // The leaf's error is told.
   }
   co_return committed;
 }
