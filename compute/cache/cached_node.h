@@ -47,6 +47,8 @@ class CachedNode {
   // For the cache: second-chance bit and the chain of its bucket.
   mutable std::atomic<bool> referenced{false};
   std::atomic<CachedNode*> next{nullptr};
+  // Not to be searched any more; it only keeps the hints until the node comes back.
+  std::atomic<bool> is_forgotten{false};
   // Neighbours in the ring of all nodes; under the mutex of the cache.
   CachedNode* clock_before = nullptr;
   CachedNode* clock_behind = nullptr;

@@ -34,12 +34,18 @@ std::atomic<CachedNode*>& NodeCache::Bucket(RemotePtr pointer) const {
 
 // Sequentially consistent, with the stores of Link and Unlink: a reader that the epochs took for idle when
 // a node was retired must not find that node afterwards. On x86-64 such a load costs nothing.
-const CachedNode* NodeCache::Lookup(RemotePtr pointer) const {
+const CachedNode* NodeCache::LookupAny(RemotePtr pointer) const {
   const CachedNode* node = Bucket(pointer).load(std::memory_order_seq_cst);
   while (node != nullptr && node->pointer() != pointer) {
     node = node->next.load(std::memory_order_seq_cst);
   }
-  if (node != nullptr && !node->referenced.load(std::memory_order_relaxed)) {
+  return node;
+}
+
+const CachedNode* NodeCache::Lookup(RemotePtr pointer) const {
+  const CachedNode* node = LookupAny(pointer);
+  if (node == nullptr || node->is_forgotten.load(std::memory_order_relaxed)) return nullptr;
+  if (!node->referenced.load(std::memory_order_relaxed)) {
     node->referenced.store(true, std::memory_order_relaxed);
   }
   return node;
@@ -148,11 +154,11 @@ bool NodeCache::IsOlder(const CachedNode& fresh, const CachedNode* old) {
 void NodeCache::Insert(RemotePtr pointer, const InternalNode& node) {
   CachedNode* fresh = CachedNode::Make(pointer, node);
   const std::lock_guard lock(mutex_);
-  const CachedNode* old = Lookup(pointer);
-  if (IsOlder(*fresh, old)) {
+  if (IsOlder(*fresh, Lookup(pointer))) {
     CachedNode::Free(fresh);
     return;
   }
+  const CachedNode* old = LookupAny(pointer);
   if (old != nullptr) KeepHints(*old, *fresh);
   Put(fresh);
 }
@@ -162,7 +168,7 @@ void NodeCache::InsertSplit(RemotePtr left_pointer, const InternalNode& left,
   {
     CachedNode* fresh = CachedNode::Make(right_pointer, right);
     const std::lock_guard lock(mutex_);
-    const CachedNode* whole = Lookup(left_pointer);
+    const CachedNode* whole = LookupAny(left_pointer);
     if (IsOlder(*fresh, Lookup(right_pointer))) {
       CachedNode::Free(fresh);
     } else {
@@ -210,7 +216,7 @@ void NodeCache::Put(CachedNode* fresh) {
   const bool fits = fresh->bytes() <= max_bytes_;
   // What is there of the node counts as well, and may be among what goes.
   EvictDownTo(fits ? max_bytes_ - fresh->bytes() : max_bytes_);
-  auto* old = const_cast<CachedNode*>(Lookup(fresh->pointer()));
+  auto* old = const_cast<CachedNode*>(LookupAny(fresh->pointer()));
   if (old != nullptr) Unlink(old);
   if (fits) {
     Link(fresh);
@@ -221,8 +227,14 @@ void NodeCache::Put(CachedNode* fresh) {
 
 void NodeCache::Invalidate(RemotePtr pointer) {
   const std::lock_guard lock(mutex_);
-  auto* node = const_cast<CachedNode*>(Lookup(pointer));
-  if (node != nullptr) Unlink(node);
+  auto* node = const_cast<CachedNode*>(LookupAny(pointer));
+  if (node == nullptr) return;
+  if (node->level() == 1) {
+    node->is_forgotten.store(true, std::memory_order_relaxed);
+    node->referenced.store(false, std::memory_order_relaxed);
+  } else {
+    Unlink(node);
+  }
 }
 
 void NodeCache::Link(CachedNode* node) {

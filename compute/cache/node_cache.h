@@ -2,8 +2,9 @@
 //
 // Answers "which leaf, with which hint, for this key" without a lock on the read side and without a round
 // trip when every node of the path is there. A stale answer is harmless: fences in the leaf tell (design
-// section 4); whoever finds one calls `Invalidate`. Bounded in bytes at every moment, as room is made before a node comes
-// in; evicts by second chance. (Nodes taken out while a reader may still look at them, some 64 at most, are not counted.)
+// section 4); whoever finds one calls `Invalidate`: the node is not found any more, but the hints in it wait for the
+// node to come back, as long as there is room. Bounded in bytes at every moment, as room is made before a node comes in;
+// evicts by second chance. (Nodes taken out while a reader may still look at them, some 64 at most, are not counted.)
 //
 // Thread-safety: all threads of a compute server share it; each has a `Reader`. Lookups never block and allocate
 // nothing; changes take a mutex for the time of a few pointer writes.
@@ -78,7 +79,7 @@ class NodeCache {
   // Adds a leaf that this compute server has split off to what is remembered of `parent`, ahead of the parent itself:
   // no own operation takes the way over the left neighbour meanwhile.
   void InsertChild(RemotePtr parent, const Key& separator, RemotePtr leaf);
-  // Forgets the node; nothing happens if it is not there.
+  // Forgets the node, but for the hints in it; nothing happens if it is not there.
   void Invalidate(RemotePtr pointer);
   // Changes the hint of the leaf `leaf`, which has `key`, under `parent`.
   void PatchHint(Reader& reader, RemotePtr parent, KeyView key, RemotePtr leaf,
@@ -92,6 +93,8 @@ class NodeCache {
 
  private:
   const CachedNode* Lookup(RemotePtr pointer) const;
+  // Also one that was forgotten.
+  const CachedNode* LookupAny(RemotePtr pointer) const;
   // Looks up the node at level 1 for `goal`, calls visit(node) inside a guard. False if it is not cached.
   template <typename Visit>
   bool VisitParent(Reader& reader, const SearchGoal& goal, Visit&& visit) const;

@@ -59,7 +59,29 @@ TEST(NodeCacheTest, FindsALeafUnderAParentThatIsThere) {
   EXPECT_FALSE(FindLeaf(cache, reader, 20)) << "beyond the high fence";
   cache.Invalidate(NodeAt(1));
   EXPECT_FALSE(FindLeaf(cache, reader, 15));
-  EXPECT_EQ(cache.bytes(), 0u);
+}
+
+TEST(NodeCacheTest, WhatIsForgottenLeavesItsHints) {
+  NodeCache cache(2 * BytesOf(ParentOf(10, 20)));
+  NodeCache::Reader reader(cache.epochs());
+  cache.SetRoot(RootWord(NodeAt(1), 1));
+  cache.Insert(NodeAt(1), ParentOf(10, 20, 5));
+  cache.ReplaceHint(reader, NodeAt(1), KeyOf(12), LeafAt(12), 7);
+  cache.Invalidate(NodeAt(1));
+  cache.ReplaceHint(reader, NodeAt(1), KeyOf(12), LeafAt(12), 8);
+  EXPECT_FALSE(FindLeaf(cache, reader, 12));
+  std::vector<NodeCache::LeafRef> leaves;
+  EXPECT_EQ(cache.CollectRight(reader, KeyOf(12), 10, leaves), 0u);
+  cache.Insert(NodeAt(1), ParentOf(10, 20, 5));
+  EXPECT_EQ(FindLeaf(cache, reader, 12)->hint, 7u);
+  // It counts, and makes room like any other.
+  cache.Invalidate(NodeAt(1));
+  cache.Insert(NodeAt(2), ParentOf(20, 30));
+  EXPECT_EQ(cache.bytes(), 2 * BytesOf(ParentOf(10, 20)));
+  cache.Insert(NodeAt(3), ParentOf(30, 40));
+  EXPECT_EQ(cache.evictions(), 1u);
+  cache.Insert(NodeAt(1), ParentOf(10, 20, 5));
+  EXPECT_EQ(FindLeaf(cache, reader, 12)->hint, 0u);
 }
 
 TEST(NodeCacheTest, ANewerVersionStaysAndHintsOfLeavesThatStayAreKept) {
