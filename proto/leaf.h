@@ -58,9 +58,9 @@ inline constexpr uint8_t kVariable = 0xff;   // in a header: each entry states i
 inline constexpr uint8_t kBlockCode = 0xfe;  // in place of a value's length: a BlockRef
 static_assert(kMaxKeyBytes < kVariable && kMaxInlineValueBytes < kBlockCode);
 
-inline uint64_t LoadWord(const char* at) {
+inline uint64_t LoadWord(std::string_view bytes) {
   uint64_t word;
-  std::memcpy(&word, at, sizeof word);
+  std::memcpy(&word, bytes.data(), sizeof word);
   return word;
 }
 
@@ -157,9 +157,10 @@ class GroupView {
       const uint32_t stride = key_bytes + internal::StoredBytes(code);
       const char* at = data_ + entries_at_;
       const bool is_word = key_bytes == sizeof(uint64_t);
-      const uint64_t wanted = is_word ? internal::LoadWord(key.data()) : 0;
+      const uint64_t wanted = is_word ? internal::LoadWord(key) : 0;
       for (uint32_t i = 0; i < header_.count; ++i, at += stride) {
-        if (is_word ? internal::LoadWord(at) == wanted : KeyView(at, key_bytes) == key) {
+        if (is_word ? internal::LoadWord({at, key_bytes}) == wanted
+                    : KeyView(at, key_bytes) == key) {
           return Entry{
               {at, key_bytes}, {at + key_bytes, stride - key_bytes}, code == internal::kBlockCode};
         }
