@@ -442,13 +442,24 @@ class Tree {
                          ScanPage& page);
   Task<Status> ScanLeft(Operation& operation, ScanPosition& position, size_t leaves,
                         ScanPage& page);
+  // Leaves that were read together: as the parents know them, and their bytes, not validated yet.
+  struct LeafRun {
+    std::vector<NodeCache::LeafRef> refs;
+    BufferLease images;
+  };
+  Task<Result<LeafRun>> ReadRun(Operation& operation, const ScanPosition& position, size_t leaves,
+                                Trust trust);
   // READs all of `refs`, at most 32, in 1 RT.
   Task<Status> ReadLeaves(Operation& operation, std::span<const NodeCache::LeafRef> refs,
                           const BufferLease& images);
   // The leaf of `refs[i]`, from its image or, if that is torn, read again. Fails with Corruption if its low fence is
-  // not what the parent says.
+  // not what the parent says. Its hint is put right.
   Task<Result<BufferLease>> TakeLeaf(Operation& operation, const NodeCache::LeafRef& ref,
                                      std::span<const std::byte> image);
+  // From a leaf that ends before its parent's next to its sibling, whose downlink is made later (rule W6). False: the
+  // page has become far off.
+  Result<bool> MoveToSibling(const LeafView& leaf, ScanPage& page, NodeCache::LeafRef& ref);
+  static void Emit(const LeafView& leaf, const ScanPosition& position, ScanPage& page);
   Task<Status> FillBlocks(Operation& operation, ScanPage& page);
 
   TreeShared& shared_;

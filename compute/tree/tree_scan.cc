@@ -48,27 +48,6 @@ class BatchesByServer {
   std::vector<Batch*> pointers_;
 };
 
-// The leaf's entries within [from, below), each key once (rule R6), in the order asked for.
-template <typename Emit>
-void EmitEntries(const LeafView& leaf, const ScanPosition& position, Emit&& emit) {
-  std::vector<Entry> sorted;
-  leaf.AppendTo(sorted);
-  // Of two that were seen of one key, either was there during the scan.
-  std::sort(sorted.begin(), sorted.end(),
-            [](const Entry& a, const Entry& b) { return a.key < b.key; });
-  if (!IsBroken(Mutant::kR6)) {
-    sorted.erase(std::unique(sorted.begin(), sorted.end(),
-                             [](const Entry& a, const Entry& b) { return a.key == b.key; }),
-                 sorted.end());
-  }
-  if (position.reverse) std::reverse(sorted.begin(), sorted.end());
-  for (const Entry& entry : sorted) {
-    const bool inside =
-        position.reverse ? position.below.Admits(entry.key) : entry.key >= position.from.view();
-    if (inside) emit(entry);
-  }
-}
-
 }  // namespace
 
 Task<Status> Tree::ScanLeaves(ScanPosition& position, size_t leaves,
@@ -115,30 +94,56 @@ Task<Status> Tree::ScanLeaves(ScanPosition& position, size_t leaves,
 }
 
 // 1 RT for what the cache knows of; 1 RT for each leaf that it does not know of yet.
-Task<Status> Tree::ScanRight(Operation& operation, ScanPosition& position, size_t leaves,
-                             ScanPage& page) {
-  std::vector<NodeCache::LeafRef> refs;
-  if (page.trust == Trust::kNothing ||
-      shared_.cache.CollectRight(reader_, position.from, leaves, refs) == 0) {
-    const Result<Step> path =
-        co_await Descend(operation, SearchGoal::Covering(position.from), 0, page.trust);
+Task<Result<Tree::LeafRun>> Tree::ReadRun(Operation& operation, const ScanPosition& position,
+                                          size_t leaves, Trust trust) {
+  LeafRun run;
+  const auto collect = [&] {
+    return position.reverse
+               ? shared_.cache.CollectLeft(reader_, position.below, leaves, run.refs)
+               : shared_.cache.CollectRight(reader_, position.from, leaves, run.refs);
+  };
+  if (trust == Trust::kCache && collect() != 0) {
+    ++counters_.cache.hits;
+  } else {
+    const SearchGoal goal = position.reverse ? SearchGoal::Below(position.below)
+                                             : SearchGoal::Covering(position.from);
+    const Result<Step> path = co_await Descend(operation, goal, 0, trust);
     if (!path) co_return path.error();
     ++counters_.cache.misses;
-    if (shared_.cache.CollectRight(reader_, position.from, leaves, refs) == 0) {
-      refs.push_back({path.value().node, path.value().parent, path.value().low});
+    if (collect() == 0) {
+      run.refs.push_back({path.value().node, path.value().parent, path.value().low});
     }
-  } else {
-    ++counters_.cache.hits;
   }
-  Result<BufferLease> images = Buffer(refs.size() * shared_.parameters.node_bytes);
+  Result<BufferLease> images = Buffer(run.refs.size() * shared_.parameters.node_bytes);
   if (!images) co_return images.error();
-  const Status read = co_await ReadLeaves(operation, refs, images.value());
-  if (!read) co_return read;
+  run.images = std::move(images.value());
+  BOOST_OUTCOME_CO_TRYV(co_await ReadLeaves(operation, run.refs, run.images));
+  co_return std::move(run);
+}
 
+Result<bool> Tree::MoveToSibling(const LeafView& leaf, ScanPage& page, NodeCache::LeafRef& ref) {
+  const RemotePtr sibling = leaf.trailer().sibling();
+  if (sibling.is_null()) return CorruptNode(ref.leaf, "a leaf that ends early");
+  const Step path{ref.leaf, 0, ref.parent, 0, Key()};
+  if (IsFarOff(path) && page.trust == Trust::kCache) {
+    page.is_far_off = true;
+    return false;
+  }
+  ForgetPath(path);
+  ScheduleRepair(ref.leaf, 0);
+  ref = {sibling, RemotePtr(), leaf.high().key};
+  return true;
+}
+
+Task<Status> Tree::ScanRight(Operation& operation, ScanPosition& position, size_t leaves,
+                             ScanPage& page) {
+  const Result<LeafRun> run = co_await ReadRun(operation, position, leaves, page.trust);
+  if (!run) co_return run.error();
+  const std::vector<NodeCache::LeafRef>& refs = run.value().refs;
   const uint32_t bytes = shared_.parameters.node_bytes;
   for (size_t i = 0; i < refs.size(); ++i) {
     NodeCache::LeafRef ref = refs[i];
-    std::span<const std::byte> image(images.value().data() + i * bytes, bytes);
+    std::span<const std::byte> image(run.value().images.data() + i * bytes, bytes);
     // This leaf, then the siblings that split off it, up to the next one that the parent knows.
     for (;;) {
       const Result<BufferLease> taken = co_await TakeLeaf(operation, ref, image);
@@ -146,16 +151,8 @@ Task<Status> Tree::ScanRight(Operation& operation, ScanPosition& position, size_
       const std::span<const std::byte> valid =
           taken.value() ? std::span<const std::byte>(taken.value().data(), bytes) : image;
       const std::optional<LeafView> leaf = LeafView::Parse(valid, ref.leaf, shared_.geometry);
-      EmitEntries(*leaf, position, [&page](const Entry& entry) {
-        if (entry.is_block) page.blocks.emplace_back(page.entries.size(), entry.block());
-        page.entries.push_back(
-            {std::string(entry.key), entry.is_block ? std::string() : std::string(entry.stored)});
-      });
+      Emit(*leaf, position, page);
       const HighFence high = leaf->high();
-      if (!ref.parent.is_null()) {
-        shared_.cache.ReplaceHint(reader_, ref.parent, ref.low, ref.leaf,
-                                  HintOf(*leaf, shared_.geometry));
-      }
       if (high.infinite) {
         position.done = true;
         co_return Ok();
@@ -165,16 +162,9 @@ Task<Status> Tree::ScanRight(Operation& operation, ScanPosition& position, size_
       const bool last = i + 1 == refs.size();
       if (last && was_inside) co_return Ok();
       if (!last && high.key.view() >= refs[i + 1].low.view()) break;
-      if (leaf->trailer().sibling().is_null())
-        co_return CorruptNode(ref.leaf, "a leaf that ends early");
-      const Step path{ref.leaf, 0, ref.parent, 0, Key()};
-      if (IsFarOff(path) && page.trust == Trust::kCache) {
-        page.is_far_off = true;
-        co_return Ok();
-      }
-      ForgetPath(path);
-      ScheduleRepair(ref.leaf, 0);
-      ref = {leaf->trailer().sibling(), RemotePtr(), high.key};
+      const Result<bool> moved = MoveToSibling(*leaf, page, ref);
+      if (!moved) co_return moved.error();
+      if (!moved.value()) co_return Ok();
       image = {};
     }
   }
@@ -184,24 +174,9 @@ Task<Status> Tree::ScanRight(Operation& operation, ScanPosition& position, size_
 // The mirror image: each leaf that the parent knows, with the siblings that split off it, from right to left.
 Task<Status> Tree::ScanLeft(Operation& operation, ScanPosition& position, size_t leaves,
                             ScanPage& page) {
-  std::vector<NodeCache::LeafRef> refs;
-  if (page.trust == Trust::kNothing ||
-      shared_.cache.CollectLeft(reader_, position.below, leaves, refs) == 0) {
-    const Result<Step> path =
-        co_await Descend(operation, SearchGoal::Below(position.below), 0, page.trust);
-    if (!path) co_return path.error();
-    ++counters_.cache.misses;
-    if (shared_.cache.CollectLeft(reader_, position.below, leaves, refs) == 0) {
-      refs.push_back({path.value().node, path.value().parent, path.value().low});
-    }
-  } else {
-    ++counters_.cache.hits;
-  }
-  Result<BufferLease> images = Buffer(refs.size() * shared_.parameters.node_bytes);
-  if (!images) co_return images.error();
-  const Status read = co_await ReadLeaves(operation, refs, images.value());
-  if (!read) co_return read;
-
+  const Result<LeafRun> run = co_await ReadRun(operation, position, leaves, page.trust);
+  if (!run) co_return run.error();
+  const std::vector<NodeCache::LeafRef>& refs = run.value().refs;
   const uint32_t bytes = shared_.parameters.node_bytes;
   const auto reaches = [&position](const HighFence& high) {
     return high.infinite ||
@@ -209,7 +184,7 @@ Task<Status> Tree::ScanLeft(Operation& operation, ScanPosition& position, size_t
   };
   for (size_t i = 0; i < refs.size(); ++i) {
     NodeCache::LeafRef ref = refs[i];
-    std::span<const std::byte> image(images.value().data() + i * bytes, bytes);
+    std::span<const std::byte> image(run.value().images.data() + i * bytes, bytes);
     std::vector<std::pair<RemotePtr, std::vector<std::byte>>> chain;
     for (;;) {
       const Result<BufferLease> taken = co_await TakeLeaf(operation, ref, image);
@@ -218,31 +193,14 @@ Task<Status> Tree::ScanLeft(Operation& operation, ScanPosition& position, size_t
       chain.emplace_back(ref.leaf, std::vector<std::byte>(valid, valid + bytes));
       const std::optional<LeafView> leaf =
           LeafView::Parse(chain.back().second, ref.leaf, shared_.geometry);
-      if (!ref.parent.is_null()) {
-        shared_.cache.ReplaceHint(reader_, ref.parent, ref.low, ref.leaf,
-                                  HintOf(*leaf, shared_.geometry));
-      }
       if (reaches(leaf->high())) break;
-      if (leaf->trailer().sibling().is_null())
-        co_return CorruptNode(ref.leaf, "a leaf that ends early");
-      const Step path{ref.leaf, 0, ref.parent, 0, Key()};
-      if (IsFarOff(path) && page.trust == Trust::kCache) {
-        page.is_far_off = true;
-        co_return Ok();
-      }
-      ForgetPath(path);
-      ScheduleRepair(ref.leaf, 0);
-      ref = {leaf->trailer().sibling(), RemotePtr(), leaf->high().key};
+      const Result<bool> moved = MoveToSibling(*leaf, page, ref);
+      if (!moved) co_return moved.error();
+      if (!moved.value()) co_return Ok();
       image = {};
     }
     for (auto link = chain.rbegin(); link != chain.rend(); ++link) {
-      const std::optional<LeafView> leaf =
-          LeafView::Parse(link->second, link->first, shared_.geometry);
-      EmitEntries(*leaf, position, [&page](const Entry& entry) {
-        if (entry.is_block) page.blocks.emplace_back(page.entries.size(), entry.block());
-        page.entries.push_back(
-            {std::string(entry.key), entry.is_block ? std::string() : std::string(entry.stored)});
-      });
+      Emit(*LeafView::Parse(link->second, link->first, shared_.geometry), position, page);
     }
     position.below = HighFence::At(refs[i].low);
     if (refs[i].low.view().empty()) {
@@ -251,6 +209,29 @@ Task<Status> Tree::ScanLeft(Operation& operation, ScanPosition& position, size_t
     }
   }
   co_return Ok();
+}
+
+// The leaf's entries within [from, below), each key once (rule R6), in the order asked for.
+void Tree::Emit(const LeafView& leaf, const ScanPosition& position, ScanPage& page) {
+  std::vector<Entry> sorted;
+  leaf.AppendTo(sorted);
+  // Of two that were seen of one key, either was there during the scan.
+  std::sort(sorted.begin(), sorted.end(),
+            [](const Entry& a, const Entry& b) { return a.key < b.key; });
+  if (!IsBroken(Mutant::kR6)) {
+    sorted.erase(std::unique(sorted.begin(), sorted.end(),
+                             [](const Entry& a, const Entry& b) { return a.key == b.key; }),
+                 sorted.end());
+  }
+  if (position.reverse) std::reverse(sorted.begin(), sorted.end());
+  for (const Entry& entry : sorted) {
+    const bool inside =
+        position.reverse ? position.below.Admits(entry.key) : entry.key >= position.from.view();
+    if (!inside) continue;
+    if (entry.is_block) page.blocks.emplace_back(page.entries.size(), entry.block());
+    page.entries.push_back(
+        {std::string(entry.key), entry.is_block ? std::string() : std::string(entry.stored)});
+  }
 }
 
 Task<Status> Tree::ReadLeaves(Operation& operation, std::span<const NodeCache::LeafRef> refs,
@@ -285,6 +266,10 @@ Task<Result<BufferLease>> Tree::TakeLeaf(Operation& operation, const NodeCache::
   if (!leaf->trailer().low().Matches(ref.low)) {
     ForgetPath({ref.leaf, 0, ref.parent, 0, Key()});
     co_return CorruptNode(ref.leaf, "a leaf whose low fence is not its separator");
+  }
+  if (!ref.parent.is_null()) {
+    shared_.cache.ReplaceHint(reader_, ref.parent, ref.low, ref.leaf,
+                              HintOf(*leaf, shared_.geometry));
   }
   co_return std::move(again.value());
 }
