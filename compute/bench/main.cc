@@ -47,7 +47,7 @@ DEFINE_bool(two_level_versions, true, "groups are read and written, not whole le
 namespace gossamer::bench {
 namespace {
 
-const ProgramInfo kProgram{
+constexpr ProgramInfo kProgram{
     "gossamer-bench",
     "gossamer-bench --local --workload=c [flags]\n"
     "gossamer-bench --bootstrap=… --workload=a --phase=run [flags]\n"

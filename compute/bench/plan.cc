@@ -34,7 +34,7 @@ Status CheckNumbers(const FlagValues& flags) {
     uint64_t low;
     uint64_t high;
   };
-  const std::array<Range, 7> kRanges = {{
+  const std::array<Range, 7> ranges = {{
       {"records", flags.records, 1, kMaxRecords},
       {"operations", flags.operations, 0, kMaxOperations},
       {"threads", flags.threads, 1, kMaxThreads},
@@ -43,7 +43,7 @@ Status CheckNumbers(const FlagValues& flags) {
       {"key_bytes", flags.key_bytes, kMinBenchKeyBytes, kMaxBenchKeyBytes},
       {"value_bytes", flags.value_bytes, 0, kMaxValueBytes},
   }};
-  for (const Range& range : kRanges) {
+  for (const Range& range : ranges) {
     BOOST_OUTCOME_TRYV(InRange(range.flag, range.value, range.low, range.high));
   }
   if (!(flags.theta > 0 && flags.theta < 1)) {

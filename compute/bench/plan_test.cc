@@ -65,7 +65,7 @@ TEST(PlanTest, WrongFlagsAreASentence) {
     std::function<void(FlagValues&)> change;
     const char* sentence;
   };
-  const Case kCases[] = {
+  const Case cases[] = {
       {[](FlagValues& f) { f.workload = "g"; }, "--workload=g is not one of a, b, c, d, e, f"},
       {[](FlagValues& f) { f.workload = ""; }, "--workload= is not one of"},
       {[](FlagValues& f) { f.phase = "walk"; }, "--phase=walk is not one of load, run, both"},
@@ -94,7 +94,7 @@ TEST(PlanTest, WrongFlagsAreASentence) {
        },
        "--local opens a store of its own, which is empty"},
   };
-  for (const Case& wrong : kCases) {
+  for (const Case& wrong : cases) {
     FlagValues flags;
     wrong.change(flags);
     const Result<Plan> plan = MakePlan(flags);

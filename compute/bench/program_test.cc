@@ -59,7 +59,7 @@ TEST(BenchProgramTest, WrongFlagsAreOneSentenceAndStatus2) {
     Arguments flags;
     const char* sentence;
   };
-  const Case kCases[] = {
+  const Case cases[] = {
       {{"--workload=z"}, "--workload=z is not one of a, b, c, d, e, f"},
       {{"--recods=5"}, "there is no flag --recods; did you mean --records?"},
       {{"--records=many"}, "--records=many does not fit"},
@@ -72,7 +72,7 @@ TEST(BenchProgramTest, WrongFlagsAreOneSentenceAndStatus2) {
       {{"--local", "--store=other"}, "leave out --store"},
       {{"run"}, "takes flags only; 'run' is none"},
   };
-  for (const Case& wrong : kCases) {
+  for (const Case& wrong : cases) {
     const Outcome outcome = RunBench(wrong.flags);
     EXPECT_EQ(outcome.status, 2) << wrong.sentence;
     EXPECT_THAT(outcome.errors, HasSubstr(wrong.sentence));

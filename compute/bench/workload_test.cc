@@ -130,7 +130,7 @@ TEST(WorkloadTest, MixesAndDefaultsAreThoseOfYcsb) {
     std::array<double, kBenchOperations> share;  // read, update, insert, scan, read-modify-write
     Distribution distribution;
   };
-  const Expected kExpected[] = {
+  const Expected workloads[] = {
       {"a", {0.50, 0.50, 0, 0, 0}, Distribution::kZipfian},
       {"b", {0.95, 0.05, 0, 0, 0}, Distribution::kZipfian},
       {"c", {1.00, 0, 0, 0, 0}, Distribution::kZipfian},
@@ -138,7 +138,7 @@ TEST(WorkloadTest, MixesAndDefaultsAreThoseOfYcsb) {
       {"e", {0, 0, 0.05, 0.95, 0}, Distribution::kZipfian},
       {"f", {0.50, 0, 0, 0, 0.50}, Distribution::kZipfian},
   };
-  for (const Expected& expected : kExpected) {
+  for (const Expected& expected : workloads) {
     SCOPED_TRACE(expected.name);
     const Workload workload = *FindWorkload(expected.name);
     EXPECT_EQ(workload.distribution, expected.distribution);

@@ -284,7 +284,8 @@ TEST_F(CommandTest, LibraryErrorsAreSentences) {
 }
 
 TEST(FindCommand, SaysWhatIsWrong) {
-  const auto message = [](std::vector<std::string> words, std::vector<std::string> flags = {}) {
+  const auto message = [](const std::vector<std::string>& words,
+                          const std::vector<std::string>& flags = {}) {
     const Result<const Command*> found = FindCommand(words, flags);
     return found ? "found"s : found.error().message;
   };

@@ -88,24 +88,24 @@ Json RowJson(std::string_view part, const Measurement& measurement) {
 
 std::string ReportText(std::span<const Measurement> measurements) {
   std::vector<std::vector<std::string>> rows = {
-      {"design", "servers x threads", "theta", "operations", "x naive", "updates", "round trips", "retries",
-       "p50 update", "p99", "p50 read", "p99"}};
+      {"design", "servers x threads", "theta", "operations", "x naive", "updates", "round trips",
+       "retries", "p50 update", "p99", "p50 read", "p99"}};
   const Measurement* naive = nullptr;
   for (const Measurement& measurement : measurements) {
     const MeasureOptions& options = measurement.options;
-    if (naive == nullptr || measurement.design.name == DesignLadder().front().name) naive = &measurement;
+    if (naive == nullptr || measurement.design.name == DesignLadder().front().name)
+      naive = &measurement;
     std::string load =
         std::to_string(options.compute_servers) + " x " + std::to_string(options.threads);
     if (options.coroutines > 1) load += " x " + std::to_string(options.coroutines);
-    rows.push_back(
-        {std::string(measurement.design.name), load, Fixed(options.theta, 2),
-         HumanRate(measurement.operations_per_second()),
-         Fixed(measurement.operations_per_second() / naive->operations_per_second(), 1),
-         HumanRate(measurement.updates_per_second()),
-         Fixed(measurement.PerUpdate(UpdatesOf(measurement).round_trips), 2),
-         Fixed(measurement.PerUpdate(measurement.counters.locks.remote_retries), 2),
-         Latency(measurement.update_ns, 50), Latency(measurement.update_ns, 99),
-         Latency(measurement.read_ns, 50), Latency(measurement.read_ns, 99)});
+    rows.push_back({std::string(measurement.design.name), load, Fixed(options.theta, 2),
+                    HumanRate(measurement.operations_per_second()),
+                    Fixed(measurement.operations_per_second() / naive->operations_per_second(), 1),
+                    HumanRate(measurement.updates_per_second()),
+                    Fixed(measurement.PerUpdate(UpdatesOf(measurement).round_trips), 2),
+                    Fixed(measurement.PerUpdate(measurement.counters.locks.remote_retries), 2),
+                    Latency(measurement.update_ns, 50), Latency(measurement.update_ns, 99),
+                    Latency(measurement.read_ns, 50), Latency(measurement.read_ns, 99)});
   }
   return TextTable(rows);
 }

@@ -230,7 +230,7 @@ Write Put(uint64_t key, const std::string& value) {
 }
 
 // `count` new keys from each of `numbers` on: more than one leaf takes.
-std::vector<Write> PutBetween(std::vector<uint64_t> numbers, uint64_t count) {
+std::vector<Write> PutBetween(const std::vector<uint64_t>& numbers, uint64_t count) {
   std::vector<Write> writes;
   for (const uint64_t number : numbers) {
     for (uint64_t i = 0; i < count; ++i) writes.push_back(Put(number + i, "12345678"));
@@ -238,29 +238,32 @@ std::vector<Write> PutBetween(std::vector<uint64_t> numbers, uint64_t count) {
   return writes;
 }
 
-const auto kScenarios = testing::Values(
-    Scenario{"Update", 1, 4, {Put(10, "abcdefgh")}},
-    Scenario{"Insert", 1, 4, {Put(15, "abcdefgh")}},
-    Scenario{"Delete", 1, 4, {{WriteMode::kDelete, NumberKey(10), ""}}},
-    Scenario{"InsertOfAKeyThatIsThere", 1, 4, {{WriteMode::kInsert, NumberKey(10), "x"}}},
-    Scenario{"UpdateWithABlock", 1, 4, {Put(10, std::string(100, 'z'))}},
-    Scenario{"UpdateOfABlock", 1, 4, {Put(0, std::string(100, 'z'))}},
-    Scenario{"UpdateWithABlockElsewhere", 2, 4, {Put(10, std::string(100, 'z'))}},
-    Scenario{"RaiseTheRoot", 1, 0, {}, 1, 3}, Scenario{"SplitOfALeaf", 1, 30, {}, 1, 3},
-    Scenario{"RaiseTheRootOverInternalNodes", 1, 0, {}, 1, 5},
-    Scenario{"SplitOfAnInternalNode", 1, 100, {}, 1, 5},
-    Scenario{"SplitsOverServers", 2, 120, {}, 1, 3},
-    Scenario{"SplitWithABlockBeside", 1, 20, {Put(10, std::string(100, 'z'))}, 1, 3},
-    Scenario{"SplitsTogether", 1, 40, PutBetween({41}, 6), 1},
-    Scenario{
-        "TwoTogether", 1, 20, {Put(10, std::string(100, 'y')), Put(150, std::string(100, 'z'))}});
+auto Scenarios() {
+  return testing::Values(
+      Scenario{"Update", 1, 4, {Put(10, "abcdefgh")}},
+      Scenario{"Insert", 1, 4, {Put(15, "abcdefgh")}},
+      Scenario{"Delete", 1, 4, {{WriteMode::kDelete, NumberKey(10), ""}}},
+      Scenario{"InsertOfAKeyThatIsThere", 1, 4, {{WriteMode::kInsert, NumberKey(10), "x"}}},
+      Scenario{"UpdateWithABlock", 1, 4, {Put(10, std::string(100, 'z'))}},
+      Scenario{"UpdateOfABlock", 1, 4, {Put(0, std::string(100, 'z'))}},
+      Scenario{"UpdateWithABlockElsewhere", 2, 4, {Put(10, std::string(100, 'z'))}},
+      Scenario{"RaiseTheRoot", 1, 0, {}, 1, 3}, Scenario{"SplitOfALeaf", 1, 30, {}, 1, 3},
+      Scenario{"RaiseTheRootOverInternalNodes", 1, 0, {}, 1, 5},
+      Scenario{"SplitOfAnInternalNode", 1, 100, {}, 1, 5},
+      Scenario{"SplitsOverServers", 2, 120, {}, 1, 3},
+      Scenario{"SplitWithABlockBeside", 1, 20, {Put(10, std::string(100, 'z'))}, 1, 3},
+      Scenario{"SplitsTogether", 1, 40, PutBetween({41}, 6), 1},
+      Scenario{
+          "TwoTogether", 1, 20, {Put(10, std::string(100, 'y')), Put(150, std::string(100, 'z'))}});
+}
+
 std::string NameOf(const testing::TestParamInfo<Scenario>& scenario) { return scenario.param.name; }
 
 TEST_P(LossForGoodTest, AtEveryVerb) { LoseAtEveryVerb(false); }
 TEST_P(LossAndRecoveryTest, AtEveryVerb) { LoseAtEveryVerb(true); }
 
-INSTANTIATE_TEST_SUITE_P(Writes, LossForGoodTest, kScenarios, NameOf);
-INSTANTIATE_TEST_SUITE_P(Writes, LossAndRecoveryTest, kScenarios, NameOf);
+INSTANTIATE_TEST_SUITE_P(Writes, LossForGoodTest, Scenarios(), NameOf);
+INSTANTIATE_TEST_SUITE_P(Writes, LossAndRecoveryTest, Scenarios(), NameOf);
 
 }  // namespace
 }  // namespace gossamer

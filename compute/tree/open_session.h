@@ -57,7 +57,7 @@ class OpenSession final : public Session {
  private:
   // Runs make(i) for i in [0, count), so many at a time, and collects the results in order.
   template <typename T, typename Make>
-  std::vector<T> RunMany(size_t count, T placeholder, Make make);
+  std::vector<T> RunMany(size_t count, const T& placeholder, Make make);
 
   TreeShared& shared_;
   std::unique_ptr<Endpoint> endpoint_;

@@ -98,15 +98,14 @@ Task<Result<Tree::LeafRun>> Tree::ReadRun(Operation& operation, const ScanPositi
                                           size_t leaves, Trust trust) {
   LeafRun run;
   const auto collect = [&] {
-    return position.reverse
-               ? shared_.cache.CollectLeft(reader_, position.below, leaves, run.refs)
-               : shared_.cache.CollectRight(reader_, position.from, leaves, run.refs);
+    return position.reverse ? shared_.cache.CollectLeft(reader_, position.below, leaves, run.refs)
+                            : shared_.cache.CollectRight(reader_, position.from, leaves, run.refs);
   };
   if (trust == Trust::kCache && collect() != 0) {
     ++counters_.cache.hits;
   } else {
-    const SearchGoal goal = position.reverse ? SearchGoal::Below(position.below)
-                                             : SearchGoal::Covering(position.from);
+    const SearchGoal goal =
+        position.reverse ? SearchGoal::Below(position.below) : SearchGoal::Covering(position.from);
     const Result<Step> path = co_await Descend(operation, goal, 0, trust);
     if (!path) co_return path.error();
     ++counters_.cache.misses;

@@ -42,13 +42,14 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
-const ProgramInfo kProgram{"gossamer-bench-baselines",
-                           "gossamer-bench-baselines --engine=redis --socket=PATH [flags]\n"
-                           "gossamer-bench-baselines --engine=lmdb --directory=PATH [flags]\n"
-                           "\n"
-                           "Puts and gets the records of gossamer-bench in another store, by one "
-                           "thread, and\nprints the figures as JSON.\n",
-                           __FILE__};
+constexpr ProgramInfo kProgram{
+    "gossamer-bench-baselines",
+    "gossamer-bench-baselines --engine=redis --socket=PATH [flags]\n"
+    "gossamer-bench-baselines --engine=lmdb --directory=PATH [flags]\n"
+    "\n"
+    "Puts and gets the records of gossamer-bench in another store, by one "
+    "thread, and\nprints the figures as JSON.\n",
+    __FILE__};
 
 // Keys and values that stay in place while operations on them are under way: a ring of two groups.
 class Records {

@@ -79,8 +79,13 @@ class Redis : public Baseline {
 
   template <typename... Words>
   Status Append(const Words&... words) {
-    std::array<const char*, sizeof...(words)> texts = {std::string_view(words).data()...};
-    const std::array<size_t, sizeof...(words)> lengths = {std::string_view(words).size()...};
+    const std::array<std::string_view, sizeof...(words)> views = {words...};
+    std::array<const char*, sizeof...(words)> texts;
+    std::array<size_t, sizeof...(words)> lengths;
+    for (size_t i = 0; i < views.size(); ++i) {
+      texts[i] = views[i].data();
+      lengths[i] = views[i].size();
+    }
     const int appended = redisAppendCommandArgv(context_.get(), static_cast<int>(texts.size()),
                                                 texts.data(), lengths.data());
     if (appended != REDIS_OK) return Broken();
