@@ -40,40 +40,6 @@ double ThreadCpuSeconds() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-WireCounts Difference(const WireCounts& end, const WireCounts& start) {
-  WireCounts result;
-  result.operations = end.operations - start.operations;
-  result.round_trips = end.round_trips - start.round_trips;
-  result.reads = end.reads - start.reads;
-  result.writes = end.writes - start.writes;
-  result.cas = end.cas - start.cas;
-  result.sends = end.sends - start.sends;
-  result.bytes_read = end.bytes_read - start.bytes_read;
-  result.bytes_written = end.bytes_written - start.bytes_written;
-  return result;
-}
-
-// Adds what one session did between two snapshots. (The cache's counts are the compute server's,
-// not the session's: see `CacheDifference`.)
-void AddDifference(Counters& total, const Counters& end, const Counters& start) {
-  for (size_t i = 0; i < kOperationClasses; ++i) {
-    total.wire[i] += Difference(end.wire[i], start.wire[i]);
-  }
-  total.locks.acquired += end.locks.acquired - start.locks.acquired;
-  total.locks.handed_over += end.locks.handed_over - start.locks.handed_over;
-  total.locks.combined += end.locks.combined - start.locks.combined;
-  total.locks.remote_retries += end.locks.remote_retries - start.locks.remote_retries;
-  total.rereads += end.rereads - start.rereads;
-}
-
-CacheCounts CacheDifference(const CacheCounts& end, const CacheCounts& start) {
-  return {.bytes = end.bytes,
-          .hits = end.hits - start.hits,
-          .misses = end.misses - start.misses,
-          .stale = end.stale - start.stale,
-          .evictions = end.evictions - start.evictions};
-}
-
 // One thread of a phase and what it leaves behind.
 struct Worker {
   Share share;
@@ -185,7 +151,7 @@ class Phase {
         total.latency_ns[i].Merge(result.latency_ns[i]);
       }
       total.errors.Merge(result.errors);
-      AddDifference(total.counters, worker.after, worker.before);
+      total.counters += Since(worker.before, worker.after);
       end = std::max(end, worker.end);
       total.cpu_seconds += worker.cpu_seconds;
     }
@@ -194,9 +160,10 @@ class Phase {
         return (a.*member).cache.hits < (b.*member).cache.hits;
       };
     };
-    total.counters.cache = CacheDifference(
-        std::max_element(workers_.begin(), workers_.end(), earlier(&Worker::after))->after.cache,
-        std::min_element(workers_.begin(), workers_.end(), earlier(&Worker::before))->before.cache);
+    // The cache's counts are the compute server's, not the session's.
+    total.counters.cache = Since(
+        std::min_element(workers_.begin(), workers_.end(), earlier(&Worker::before))->before.cache,
+        std::max_element(workers_.begin(), workers_.end(), earlier(&Worker::after))->after.cache);
     total.seconds = Seconds(end - start);
     total.gave_up = state_.gave_up.load();
     total.interrupted = interrupted && total.operations + total.errors.total() < total_;

@@ -99,9 +99,12 @@ void Client::StopKeeping() { store_->StopKeepingLeases(); }
 
 Counters Client::counters() const {
   Counters sum;
+  CacheCounts cache;  // of all sessions together
   for (const auto& session : sessions_) {
-    Add(sum, session->counters());
+    sum += session->counters();
+    cache = session->counters().cache;
   }
+  sum.cache = cache;
   return sum;
 }
 

@@ -36,23 +36,10 @@ constexpr std::array kNetworkFields = {
 
 }  // namespace
 
-void Add(Counters& sum, const Counters& more) {
-  for (size_t i = 0; i < kOperationClasses; ++i) sum.wire[i] += more.wire[i];
-  sum.locks.acquired += more.locks.acquired;
-  sum.locks.handed_over += more.locks.handed_over;
-  sum.locks.combined += more.locks.combined;
-  sum.locks.remote_retries += more.locks.remote_retries;
-  sum.cache.hits += more.cache.hits;
-  sum.cache.misses += more.cache.misses;
-  sum.cache.stale += more.cache.stale;
-  sum.cache.evictions += more.cache.evictions;
-  sum.rereads += more.rereads;
-}
-
 void Add(RunCounts& sum, const RunCounts& more) {
   for (const auto field : kRunFields) sum.*field += more.*field;
   for (const auto field : kNetworkFields) sum.network.*field += more.network.*field;
-  Add(sum.counters, more.counters);
+  sum.counters += more.counters;
 }
 
 std::string Summary(const RunCounts& counts, double seconds) {

@@ -28,7 +28,6 @@ struct RunCounts {
   SimCounters network;
 };
 
-void Add(Counters& sum, const Counters& more);
 void Add(RunCounts& sum, const RunCounts& more);
 
 // Some lines: what was done in so many seconds, and how often what happened.

@@ -56,28 +56,6 @@ uint64_t NanosecondsOf(Clock::duration duration) {
       std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count());
 }
 
-Counters Difference(const Counters& later, const Counters& earlier) {
-  Counters difference = later;
-  for (size_t i = 0; i < kOperationClasses; ++i) {
-    WireCounts& wire = difference.wire[i];
-    const WireCounts& before = earlier.wire[i];
-    wire.operations -= before.operations;
-    wire.round_trips -= before.round_trips;
-    wire.reads -= before.reads;
-    wire.writes -= before.writes;
-    wire.cas -= before.cas;
-    wire.sends -= before.sends;
-    wire.bytes_read -= before.bytes_read;
-    wire.bytes_written -= before.bytes_written;
-  }
-  difference.locks.acquired -= earlier.locks.acquired;
-  difference.locks.handed_over -= earlier.locks.handed_over;
-  difference.locks.combined -= earlier.locks.combined;
-  difference.locks.remote_retries -= earlier.locks.remote_retries;
-  difference.rereads -= earlier.rereads;
-  return difference;
-}
-
 // One measurement.
 class Bench {
  public:
@@ -107,7 +85,7 @@ class Bench {
     is_measuring_ = true;
     RunUntil(network_.Now() + measured);
     is_measuring_ = false;
-    result_.counters = Difference(SumOfCounters(), before);
+    result_.counters = Since(before, SumOfCounters());
     result_.events = network_.counters().events;
     Finish();
     if (error_) return *error_;
@@ -278,7 +256,7 @@ class Bench {
   Counters SumOfCounters() const {
     Counters sum;
     for (const ComputeServer& server : compute_) {
-      for (const auto& session : server.sessions) Add(sum, session->counters());
+      for (const auto& session : server.sessions) sum += session->counters();
     }
     return sum;
   }

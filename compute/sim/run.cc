@@ -110,7 +110,7 @@ class Run {
 
   // Its counts stay.
   void Bury(const std::unique_ptr<Client>& client) {
-    Add(result_.counts.counters, client->counters());
+    result_.counts.counters += client->counters();
   }
 
   void DrawBlows() {

@@ -41,14 +41,41 @@ struct WireCounts {
     bytes_written += other.bytes_written;
     return *this;
   }
+  WireCounts& operator-=(const WireCounts& other) {
+    operations -= other.operations;
+    round_trips -= other.round_trips;
+    reads -= other.reads;
+    writes -= other.writes;
+    cas -= other.cas;
+    sends -= other.sends;
+    bytes_read -= other.bytes_read;
+    bytes_written -= other.bytes_written;
+    return *this;
+  }
 };
 
 struct CacheCounts {
-  uint64_t bytes = 0;  // held now
+  uint64_t bytes = 0;  // held now: a level, no count
   uint64_t hits = 0;   // lookups that needed no READ of an internal node
   uint64_t misses = 0;
   uint64_t stale = 0;  // operations that a stale entry sent to the wrong leaf
   uint64_t evictions = 0;
+
+  // All but `bytes`, which stays.
+  CacheCounts& operator+=(const CacheCounts& other) {
+    hits += other.hits;
+    misses += other.misses;
+    stale += other.stale;
+    evictions += other.evictions;
+    return *this;
+  }
+  CacheCounts& operator-=(const CacheCounts& other) {
+    hits -= other.hits;
+    misses -= other.misses;
+    stale -= other.stale;
+    evictions -= other.evictions;
+    return *this;
+  }
 };
 
 struct LockCounts {
@@ -56,9 +83,25 @@ struct LockCounts {
   uint64_t handed_over = 0;
   uint64_t combined = 0;  // writes that another operation's write did along with its own
   uint64_t remote_retries = 0;
+
+  LockCounts& operator+=(const LockCounts& other) {
+    acquired += other.acquired;
+    handed_over += other.handed_over;
+    combined += other.combined;
+    remote_retries += other.remote_retries;
+    return *this;
+  }
+  LockCounts& operator-=(const LockCounts& other) {
+    acquired -= other.acquired;
+    handed_over -= other.handed_over;
+    combined -= other.combined;
+    remote_retries -= other.remote_retries;
+    return *this;
+  }
 };
 
-// Counted since the session was made. Cache counts are those of the whole compute server.
+// Counted since the session was made. Cache counts are those of the whole compute server: of several sessions of one
+// they must not be added up.
 struct Counters {
   std::array<WireCounts, kOperationClasses> wire{};
   CacheCounts cache;
@@ -69,6 +112,26 @@ struct Counters {
   const WireCounts& of(OperationClass operation) const {
     return wire[static_cast<size_t>(operation)];
   }
+  Counters& operator+=(const Counters& other) {
+    for (size_t i = 0; i < kOperationClasses; ++i) wire[i] += other.wire[i];
+    cache += other.cache;
+    locks += other.locks;
+    rereads += other.rereads;
+    return *this;
+  }
+  Counters& operator-=(const Counters& other) {
+    for (size_t i = 0; i < kOperationClasses; ++i) wire[i] -= other.wire[i];
+    cache -= other.cache;
+    locks -= other.locks;
+    rereads -= other.rereads;
+    return *this;
+  }
 };
+
+// What came between two snapshots.
+template <typename Counts>
+Counts Since(const Counts& before, Counts now) {
+  return now -= before;
+}
 
 }  // namespace gossamer

@@ -109,18 +109,6 @@ WireCounts CostFixture::CostOfUpdate(Session& session, const std::string& key,
   return CostOf(session, OperationClass::kUpdate, [&] { EXPECT_TRUE(session.Update(key, value)); });
 }
 
-WireCounts CostFixture::Since(const WireCounts& before, WireCounts now) {
-  now.operations -= before.operations;
-  now.round_trips -= before.round_trips;
-  now.reads -= before.reads;
-  now.writes -= before.writes;
-  now.cas -= before.cas;
-  now.sends -= before.sends;
-  now.bytes_read -= before.bytes_read;
-  now.bytes_written -= before.bytes_written;
-  return now;
-}
-
 CostFixture::Path CostFixture::PathTo(const std::string& key) {
   auto& session = static_cast<OpenSession&>(*session_);
   const RootWord root = Need(session.RunToEnd(session.tree().ReadRoot()));

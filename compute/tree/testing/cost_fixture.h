@@ -82,9 +82,6 @@ class CostFixture : public testing::Test {
   std::unique_ptr<TestCluster> cluster_;
   std::unique_ptr<Store> store_;
   std::unique_ptr<Session> session_;
-
- private:
-  static WireCounts Since(const WireCounts& before, WireCounts now);
 };
 
 }  // namespace gossamer

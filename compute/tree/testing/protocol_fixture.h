@@ -63,12 +63,7 @@ class ProtocolTest : public testing::Test {
   static WireCounts CostOf(Session& session, OperationClass kind, Operate&& operate) {
     const WireCounts before = session.counters().of(kind);
     operate();
-    WireCounts cost = session.counters().of(kind);
-    cost.round_trips -= before.round_trips;
-    cost.reads -= before.reads;
-    cost.writes -= before.writes;
-    cost.cas -= before.cas;
-    return cost;
+    return Since(before, session.counters().of(kind));
   }
   void Flip(ServerId server, uint64_t offset) {
     std::vector<std::byte> bytes = client_->Read(server, offset, 1);
