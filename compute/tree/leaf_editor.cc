@@ -27,6 +27,12 @@ void LeafEditor::AcceptHandedOver(uint32_t units) {
   }
 }
 
+void LeafEditor::AppendTo(std::vector<Entry>& entries) const {
+  for (uint32_t number = 0; number < geometry_.units(); ++number) {
+    Unit(number).ForEach([&entries](const Entry& entry) { entries.push_back(entry); });
+  }
+}
+
 LeafEditor::Found LeafEditor::Find(KeyView key, uint32_t home) const {
   Found found;
   const GroupView& group = Unit(home);

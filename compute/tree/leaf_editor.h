@@ -16,6 +16,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "common/status.h"
 #include "compute/lock/lock_table.h"
@@ -73,6 +74,9 @@ class LeafEditor {
   std::span<std::byte> bytes(uint32_t number) const {
     return image_.subspan(geometry_.unit_offset(number), geometry_.unit_bytes());
   }
+
+  // Adds the entries of all units, which are known, in the units' order. They refer to the image.
+  void AppendTo(std::vector<Entry>& entries) const;
 
   // The entry of `key`, whose home group is known. Unread: it may be in the overflow group, which is not.
   struct Found {

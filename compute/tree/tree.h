@@ -30,6 +30,7 @@
 #include "compute/cache/node_cache.h"
 #include "compute/lock/lease_status.h"
 #include "compute/lock/lock_table.h"
+#include "compute/tree/leaf_edit.h"
 #include "compute/tree/leaf_editor.h"
 #include "compute/tree/remote_allocator.h"
 #include "compute/tree/servers.h"
@@ -389,8 +390,24 @@ class Tree {
     // Its lock was had before the child could be known to anybody.
     bool is_before_child = false;
   };
-  // Rewrites the locked leaf with `write` done: in place if it then fits, else by a split. Unlocks in any case.
+  // A leaf that is to be arranged anew.
+  struct Rearrangement {
+    LeafRewrite rewrite;
+    std::vector<Entry> before;
+    std::vector<Entry> after;  // the write's own entry last
+    BufferLease images;        // of the leaf and, behind it, a sibling
+
+    std::span<std::byte> image(uint32_t node_bytes, uint32_t number) const {
+      return {images.data() + size_t{number} * node_bytes, node_bytes};
+    }
+  };
+  // Rewrites the locked leaf with `write` done: in place if it then fits, else by a split. Unlocks in any case. Not
+  // `done`: the leaf was split, and the write is to be tried again.
   Task<Status> RewriteLeaf(Operation& operation, LockedLeaf& locked, LeafWrite& write, bool& done);
+  Task<Status> SplitLeaf(Operation& operation, LockedLeaf& locked, LeafWrite& write,
+                         Rearrangement& leaf, bool& done);
+  // The separator; nothing: the leaf cannot be split.
+  std::optional<Key> EncodeHalves(LeafWrite& write, const Rearrangement& leaf, bool& done) const;
   Task<Status> CommitSplit(Operation& operation, LockedLeaf& locked, RemotePtr sibling,
                            LocalAddress left, LocalAddress right, const NewVersion& changed,
                            LockedParent& parent);

@@ -2,28 +2,26 @@
 #include <algorithm>
 
 #include "common/mutants.h"
-#include "compute/tree/leaf_edit.h"
 #include "compute/tree/tree.h"
 
 namespace gossamer {
+
 Task<Status> Tree::UnlockAfter(Operation& operation, LockedLeaf& locked, Error error) {
   BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, locked));
   co_return error;
 }
 
-// RT 2: READ the leaf whole, unless that was done along with the lock, as the leaf was known to be full. RT 3: WRITE sibling, WRITE leaf, unlock, and the lock of the
-// parent with all that it needs (+1 RT when the sibling is on another server). RT 4: WRITE the parent, unlock.
+// RT 2: READ the leaf whole, unless that was done along with the lock, as the leaf was known to be full. RT 3: WRITE the
+// leaf, or split it.
 Task<Status> Tree::RewriteLeaf(Operation& operation, LockedLeaf& locked, LeafWrite& write,
                                bool& done) {
-  const LeafGeometry& geometry = shared_.geometry;
-  const uint32_t node_bytes = geometry.node_bytes();
+  const uint32_t node_bytes = shared_.geometry.node_bytes();
   const RemotePtr leaf = locked.leaf();
   const Entry& entry = write.entry;
-  Result<BufferLease> lease = Buffer(2 * size_t{node_bytes});
-  if (!lease) co_return co_await UnlockAfter(operation, locked, lease.error());
-  const BufferLease& images = lease.value();
-  const std::span<std::byte> left(images.data(), node_bytes);
-  const std::span<std::byte> right(images.data() + node_bytes, node_bytes);
+  Rearrangement anew;
+  Result<BufferLease> images = Buffer(2 * size_t{node_bytes});
+  if (!images) co_return co_await UnlockAfter(operation, locked, images.error());
+  anew.images = std::move(images.value());
   if (!locked.trailer) {
     const Status read = co_await ReadRest(operation, locked);
     if (!read) co_return co_await UnlockAfter(operation, locked, read.error());
@@ -32,59 +30,53 @@ Task<Status> Tree::RewriteLeaf(Operation& operation, LockedLeaf& locked, LeafWri
     co_return co_await UnlockAfter(
         operation, locked, CorruptNode(leaf, "a leaf that does not start where its parent says"));
   }
-  const NodeVersion version = Next(locked.unit(0).version());
-  const HighFence high = locked.unit(0).high();
-
-  std::vector<Entry> old_entries;
-  for (uint32_t unit = 0; unit < geometry.units(); ++unit) {
-    locked.unit(unit).ForEach([&](const Entry& old) { old_entries.push_back(old); });
-  }
-  std::vector<Entry> entries = old_entries;
-  std::erase_if(entries, [&](const Entry& old) {
+  anew.rewrite = {leaf,
+                  RemotePtr(),
+                  locked.path.low,
+                  Next(locked.unit(0).version()),
+                  locked.unit(0).high(),
+                  locked.trailer->sibling()};
+  locked.editor->AppendTo(anew.before);
+  anew.after = anew.before;
+  std::erase_if(anew.after, [&](const Entry& old) {
     const bool is_replaced = old.key == entry.key;
     if (is_replaced && old.is_block) write.replaced = old.block();
     return is_replaced;
   });
   if (write.mode == WriteMode::kPut) {
-    write.kind =
-        entries.size() < old_entries.size() ? OperationClass::kUpdate : OperationClass::kInsert;
+    const bool is_there = anew.after.size() < anew.before.size();
+    write.kind = is_there ? OperationClass::kUpdate : OperationClass::kInsert;
   }
-  const auto greater = static_cast<size_t>(std::count_if(
-      entries.begin(), entries.end(), [&](const Entry& old) { return old.key > entry.key; }));
-  entries.push_back(entry);
-  LeafRewrite rewrite{leaf, RemotePtr(), locked.path.low, version, high, locked.trailer->sibling()};
+  anew.after.push_back(entry);
 
   // Deletes, or a shorter entry elsewhere, may have made room that only a new arrangement can use.
-  const LeafContent in_place{rewrite.version, rewrite.low, rewrite.high, rewrite.old_sibling,
-                             entries};
-  if (EncodeLeaf(left, leaf, geometry, in_place)) {
-    InlineBatch<2> batch(leaf.server());
-    batch.Add(Verb::Write(leaf.offset(), node_bytes, images.address()));
-    const Status committed =
-        co_await Commit(operation, locked.lock, batch,
-                        locked.buffers.address(LockedBuffers::kUnlockWord), AndThen::kUnlock);
-    if (committed) LearnRewritten(locked.path.parent, entry.key, leaf, left);
-    co_return committed;
+  const LeafContent content{anew.rewrite.version, anew.rewrite.low, anew.rewrite.high,
+                            anew.rewrite.old_sibling, anew.after};
+  if (!EncodeLeaf(anew.image(node_bytes, 0), leaf, shared_.geometry, content)) {
+    co_return co_await SplitLeaf(operation, locked, write, anew, done);
   }
+  InlineBatch<2> batch(leaf.server());
+  batch.Add(Verb::Write(leaf.offset(), node_bytes, anew.images.address()));
+  const Status committed =
+      co_await Commit(operation, locked.lock, batch,
+                      locked.buffers.address(LockedBuffers::kUnlockWord), AndThen::kUnlock);
+  if (committed) {
+    LearnRewritten(locked.path.parent, entry.key, leaf, anew.image(node_bytes, 0));
+  }
+  co_return committed;
+}
 
-  Result<RemotePtr> sibling = co_await AllocateNode(operation, leaf.server());
+// RT 3: WRITE sibling, WRITE leaf, unlock, and the lock of the parent with all that it needs (+1 RT when the sibling is
+// on another server). RT 4: WRITE the parent, unlock.
+Task<Status> Tree::SplitLeaf(Operation& operation, LockedLeaf& locked, LeafWrite& write,
+                             Rearrangement& anew, bool& done) {
+  const uint32_t node_bytes = shared_.geometry.node_bytes();
+  const RemotePtr leaf = locked.leaf();
+  const Result<RemotePtr> sibling = co_await AllocateNode(operation, leaf.server());
   if (!sibling) co_return co_await UnlockAfter(operation, locked, sibling.error());
-  rewrite.sibling = sibling.value();
-  // At the right edge of the tree, what is new goes alone, with the few that overtook it: ascending loads, also
-  // those with many operations in flight, fill leaves.
-  const bool at_edge = high.infinite && greater <= entries.size() / kEdgeFraction;
-  std::optional<Key> split =
-      EncodeSplit(rewrite, geometry, entries, at_edge ? greater + 1 : 0, left, right);
-  done = split.has_value();
-  if (!split) {
-    // Longest fences and fragments may leave no room for the entry in either half; without it there is.
-    write.replaced.reset();
-    if (old_entries.size() >= 2) {
-      split = EncodeSplit(rewrite, geometry, old_entries, 0, left, right);
-    }
-  }
-  if (!split) {
-    done = true;
+  anew.rewrite.sibling = sibling.value();
+  const std::optional<Key> separator = EncodeHalves(write, anew, done);
+  if (!separator) {
     shared_.allocator.ReturnNode(sibling.value());
     co_return co_await UnlockAfter(operation, locked,
                                    CorruptNode(leaf, "a leaf that cannot be split"));
@@ -93,23 +85,45 @@ Task<Status> Tree::RewriteLeaf(Operation& operation, LockedLeaf& locked, LeafWri
     operation.kind = OperationClass::kInsertSplit;
   }
   LockedParent parent;
-  BOOST_OUTCOME_CO_TRYV(co_await CommitSplit(operation, locked, sibling.value(), images.address(),
-                                             images.address(node_bytes), {leaf, 0, version},
-                                             parent));
+  BOOST_OUTCOME_CO_TRYV(co_await CommitSplit(operation, locked, sibling.value(),
+                                             anew.images.address(), anew.images.address(node_bytes),
+                                             {leaf, 0, anew.rewrite.version}, parent));
   if (!locked.path.parent.is_null()) {
-    shared_.cache.InsertChild(locked.path.parent, *split, sibling.value());
+    shared_.cache.InsertChild(locked.path.parent, *separator, sibling.value());
   }
-  LearnRewritten(locked.path.parent, locked.path.low, leaf, left);
-  LearnRewritten(locked.path.parent, *split, sibling.value(), right);
+  LearnRewritten(locked.path.parent, locked.path.low, leaf, anew.image(node_bytes, 0));
+  LearnRewritten(locked.path.parent, *separator, sibling.value(), anew.image(node_bytes, 1));
   // Before a turn at the parent is waited for (rule W5). Half of those who wait belong to the sibling now.
   locked.lock.turn.Disband();
 
   // The split stands. A parent entry that cannot be made now (no memory, a lock that stays taken) is made by
   // whoever hops over the sibling (rule W6), so that the write has succeeded all the same.
   const Status linked =
-      co_await InsertIntoParent(operation, 1, *split, sibling.value(), std::move(parent));
+      co_await InsertIntoParent(operation, 1, *separator, sibling.value(), std::move(parent));
   static_cast<void>(linked);
   co_return Ok();
+}
+
+std::optional<Key> Tree::EncodeHalves(LeafWrite& write, const Rearrangement& anew,
+                                      bool& done) const {
+  const LeafGeometry& geometry = shared_.geometry;
+  const std::span<std::byte> left = anew.image(geometry.node_bytes(), 0);
+  const std::span<std::byte> right = anew.image(geometry.node_bytes(), 1);
+  const auto greater = static_cast<size_t>(std::ranges::count_if(
+      anew.before, [&](const Entry& old) { return old.key > write.entry.key; }));
+  // At the right edge of the tree, what is new goes alone, with the few that overtook it: ascending loads, also
+  // those with many operations in flight, fill leaves.
+  const bool at_edge = anew.rewrite.high.infinite && greater <= anew.after.size() / kEdgeFraction;
+  std::optional<Key> separator =
+      EncodeSplit(anew.rewrite, geometry, anew.after, at_edge ? greater + 1 : 0, left, right);
+  if (separator) return separator;
+  // Longest fences and fragments may leave no room for the entry in either half; without it there is.
+  write.replaced.reset();
+  if (anew.before.size() >= 2) {
+    separator = EncodeSplit(anew.rewrite, geometry, anew.before, 0, left, right);
+  }
+  done = !separator;
+  return separator;
 }
 
 void Tree::LearnRewritten(RemotePtr parent, KeyView key, RemotePtr leaf,

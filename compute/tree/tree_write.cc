@@ -223,9 +223,7 @@ Task<Status> Tree::CommitWhole(Operation& operation, LockedLeaf& locked, AndThen
   Result<BufferLease> lease = Buffer(geometry.node_bytes());
   if (!lease) co_return co_await UnlockAfter(operation, locked, lease.error());
   std::vector<Entry> entries;
-  for (uint32_t unit = 0; unit < geometry.units(); ++unit) {
-    locked.unit(unit).ForEach([&entries](const Entry& entry) { entries.push_back(entry); });
-  }
+  locked.editor->AppendTo(entries);
   const LeafContent content{Next(locked.unit(0).version()), locked.path.low, locked.unit(0).high(),
                             locked.trailer->sibling(), entries};
   // In the order of the units: each gets what it held, or more.
