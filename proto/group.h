@@ -1,0 +1,324 @@
+// Groups: the units of a leaf that are read and written, and the view that accepts or rejects them.
+//
+// A group's checksum proves that the bytes are those of one write to this group of this leaf in this use of its memory
+// (rule R1), and its high fence that a key belongs here. The node version, equal in all units of a leaf, ties units
+// together (rule R2). LAYOUT.md draws the bytes.
+//
+// Bytes from remote memory become values only through `GroupView::Parse`: nothing means "reread". What it accepts needs
+// no further check. A view points into the bytes that it was parsed from.
+#pragma once
+
+#include <array>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "proto/crc32c.h"
+#include "proto/key.h"
+#include "proto/leaf_geometry.h"
+#include "proto/remote_ptr.h"
+#include "proto/value_block.h"
+
+namespace gossamer {
+
+// Incremented by every structural change of a node; equal in all its units.
+enum class NodeVersion : uint32_t {};
+
+constexpr NodeVersion Next(NodeVersion version) {
+  return static_cast<NodeVersion>(static_cast<uint32_t>(version) + 1);
+}
+
+// ---- Entries
+
+// A key and what the leaf stores for it: the value itself, or the 16 bytes of a BlockRef.
+struct Entry {
+  KeyView key;
+  std::string_view stored;
+  bool is_block = false;
+
+  BlockRef block() const {
+    BlockRef ref;
+    std::memcpy(&ref, stored.data(), sizeof ref);
+    return ref;
+  }
+};
+
+namespace internal {
+
+inline constexpr uint8_t kVariable = 0xff;   // in a header: each entry states it
+inline constexpr uint8_t kBlockCode = 0xfe;  // in place of a value's length: a BlockRef
+static_assert(kMaxKeyBytes < kVariable && kMaxInlineValueBytes < kBlockCode);
+
+inline uint64_t LoadWord(std::string_view bytes) {
+  uint64_t word;
+  std::memcpy(&word, bytes.data(), sizeof word);
+  return word;
+}
+
+inline uint8_t ValueCode(const Entry& entry) {
+  return entry.is_block ? kBlockCode : static_cast<uint8_t>(entry.stored.size());
+}
+constexpr uint32_t StoredBytes(uint8_t value_code) {
+  return value_code == kBlockCode ? sizeof(BlockRef) : value_code;
+}
+
+}  // namespace internal
+
+struct GroupHeader {
+  uint32_t checksum;  // of all that follows in the unit, seeded by UnitSeed
+  uint32_t version;
+  uint8_t count;
+  uint8_t flags;       // bits 0..5: bytes of the high fence, 63: infinite; bit 7: overflowed
+  uint8_t key_bytes;   // of every key, or kVariable
+  uint8_t value_code;  // of every entry: bytes of the value or kBlockCode, or kVariable
+};
+static_assert(sizeof(GroupHeader) == kGroupHeaderBytes && offsetof(GroupHeader, count) == 8);
+
+// How many bytes a group of given entries takes: fed one entry after the other.
+class GroupSizer {
+ public:
+  explicit GroupSizer(const HighFence& high)
+      : fixed_(kGroupHeaderBytes + (high.infinite ? 0 : static_cast<uint32_t>(high.key.size()))) {}
+
+  void Add(const Entry& entry) {
+    const auto key_bytes = static_cast<uint8_t>(entry.key.size());
+    const uint8_t value_code = internal::ValueCode(entry);
+    if (count_ == 0) {
+      key_bytes_ = key_bytes;
+      value_code_ = value_code;
+    }
+    if (key_bytes != key_bytes_) key_bytes_ = internal::kVariable;
+    if (value_code != value_code_) value_code_ = internal::kVariable;
+    ++count_;
+    payload_ += key_bytes + static_cast<uint32_t>(entry.stored.size());
+  }
+
+  uint32_t bytes() const {
+    return fixed_ + payload_ + (key_bytes_ == internal::kVariable ? count_ : 0) +
+           (value_code_ == internal::kVariable ? count_ : 0);
+  }
+  uint32_t count() const { return count_; }
+  uint8_t key_bytes() const { return key_bytes_; }
+  uint8_t value_code() const { return value_code_; }
+
+ private:
+  uint32_t fixed_;
+  uint32_t payload_ = 0;
+  uint32_t count_ = 0;
+  uint8_t key_bytes_ = 0;
+  uint8_t value_code_ = 0;
+};
+
+// ---- Groups
+
+class GroupView {
+ public:
+  // Reached only by 1-byte keys with empty values in the largest units.
+  static constexpr uint32_t kMaxEntries = 128;
+
+  // Accepts `unit` (unit_bytes, whatever they hold) as unit number `number` of the leaf at `leaf`,
+  // or rejects it: reread.
+  static std::optional<GroupView> Parse(std::span<const std::byte> unit, RemotePtr leaf,
+                                        uint32_t number) {
+    GroupView view;
+    std::memcpy(&view.header_, unit.data(), sizeof(GroupHeader));
+    if (Crc32c(UnitSeed(leaf.word(), number), unit.subspan(sizeof(uint32_t))) !=
+        view.header_.checksum) {
+      return std::nullopt;
+    }
+    view.data_ = reinterpret_cast<const char*>(unit.data());
+    view.entries_at_ = kGroupHeaderBytes + view.fence_bytes();
+    if (!view.EntriesFit(static_cast<uint32_t>(unit.size()))) return std::nullopt;
+    return view;
+  }
+
+  NodeVersion version() const { return static_cast<NodeVersion>(header_.version); }
+  uint32_t count() const { return header_.count; }
+  // Entries of this home group were put into the overflow group.
+  bool overflowed() const { return (header_.flags & kOverflowed) != 0; }
+  HighFence high() const { return infinite() ? HighFence{} : HighFence::At(fence()); }
+  // Whether `key` lies below the leaf's high fence.
+  bool Admits(KeyView key) const { return infinite() || key < fence(); }
+
+  std::optional<Entry> Find(KeyView key) const {
+    const uint32_t key_bytes = header_.key_bytes;
+    const uint8_t code = header_.value_code;
+    if (key_bytes != internal::kVariable && code != internal::kVariable) {
+      if (key.size() != key_bytes) return std::nullopt;
+      const uint32_t stride = key_bytes + internal::StoredBytes(code);
+      const char* at = data_ + entries_at_;
+      const bool is_word = key_bytes == sizeof(uint64_t);
+      const uint64_t wanted = is_word ? internal::LoadWord(key) : 0;
+      for (uint32_t i = 0; i < header_.count; ++i, at += stride) {
+        if (is_word ? internal::LoadWord({at, key_bytes}) == wanted
+                    : KeyView(at, key_bytes) == key) {
+          return Entry{
+              {at, key_bytes}, {at + key_bytes, stride - key_bytes}, code == internal::kBlockCode};
+        }
+      }
+      return std::nullopt;
+    }
+    std::optional<Entry> found;
+    ForEach([&](const Entry& entry) {
+      if (entry.key == key) found = entry;
+    });
+    return found;
+  }
+
+  // Whether one more entry of the mean length of those in it fits into the unit, of `unit_bytes`.
+  bool HasRoomForAnother(uint32_t unit_bytes) const {
+    const uint32_t count = header_.count;
+    if (count == 0) return true;
+    uint32_t end = entries_at_;
+    if (header_.key_bytes != internal::kVariable && header_.value_code != internal::kVariable) {
+      end += count * (header_.key_bytes + internal::StoredBytes(header_.value_code));
+    } else {
+      for (uint32_t i = 0; i < count; ++i) Next(end);
+    }
+    const uint32_t mean = (end - entries_at_ + count - 1) / count;
+    return count < kMaxEntries && end + mean <= unit_bytes;
+  }
+
+  // Calls visit(entry) for each entry, in the order stored.
+  template <typename Visit>
+  void ForEach(Visit&& visit) const {
+    uint32_t at = entries_at_;
+    for (uint32_t i = 0; i < header_.count; ++i) visit(Next(at));
+  }
+
+ private:
+  static constexpr uint8_t kOverflowed = 0x80;
+  static constexpr uint8_t kFenceMask = 0x3f;
+  static_assert(kMaxKeyBytes < kFenceMask);
+  friend bool EncodeGroup(std::span<std::byte>, RemotePtr, uint32_t, NodeVersion, bool,
+                          const HighFence&, std::span<const Entry>);
+  friend bool AppendInPlace(std::span<std::byte>, RemotePtr, uint32_t, const GroupView&,
+                            const Entry&);
+
+  GroupView() = default;
+
+  bool infinite() const { return (header_.flags & kFenceMask) == kFenceMask; }
+  uint32_t fence_bytes() const { return infinite() ? 0 : header_.flags & kFenceMask; }
+  KeyView fence() const { return {data_ + kGroupHeaderBytes, fence_bytes()}; }
+
+  Entry Next(uint32_t& at) const {
+    uint32_t key_bytes = header_.key_bytes;
+    uint8_t code = header_.value_code;
+    if (key_bytes == internal::kVariable) key_bytes = static_cast<uint8_t>(data_[at++]);
+    if (code == internal::kVariable) code = static_cast<uint8_t>(data_[at++]);
+    const uint32_t stored = internal::StoredBytes(code);
+    const Entry entry{
+        {data_ + at, key_bytes}, {data_ + at + key_bytes, stored}, code == internal::kBlockCode};
+    at += key_bytes + stored;
+    return entry;
+  }
+
+  // The lengths stay inside the unit, and no value is longer than values are. A checksum that
+  // matches makes this true of anything that a correct client wrote; it keeps views safe from one
+  // that was not.
+  bool EntriesFit(uint32_t unit_bytes) const {
+    if (fence_bytes() > kMaxKeyBytes || header_.count > kMaxEntries) return false;
+    if (header_.key_bytes != internal::kVariable && header_.value_code != internal::kVariable) {
+      const uint32_t stride = header_.key_bytes + internal::StoredBytes(header_.value_code);
+      if (header_.key_bytes > kMaxKeyBytes || entries_at_ + header_.count * stride > unit_bytes) {
+        return false;
+      }
+      if (header_.value_code != internal::kBlockCode) return true;
+    }
+    const uint32_t prefix = (header_.key_bytes == internal::kVariable ? 1 : 0) +
+                            (header_.value_code == internal::kVariable ? 1 : 0);
+    uint32_t at = entries_at_;
+    for (uint32_t i = 0; i < header_.count; ++i) {
+      if (at + prefix > unit_bytes) return false;
+      const Entry entry = Next(at);
+      if (entry.key.size() > kMaxKeyBytes || at > unit_bytes) return false;
+      if (entry.is_block && entry.block().length > kMaxValueBytes) return false;
+    }
+    return true;
+  }
+
+  GroupHeader header_;
+  const char* data_ = nullptr;
+  uint32_t entries_at_ = 0;
+};
+
+// Writes a whole unit (its size is that of `out`), unused bytes zero. Returns false, and writes
+// nothing, if the entries do not fit. Entries must not point into `out`.
+inline bool EncodeGroup(std::span<std::byte> out, RemotePtr leaf, uint32_t number,
+                        NodeVersion version, bool overflowed, const HighFence& high,
+                        std::span<const Entry> entries) {
+  GroupSizer sizer(high);
+  for (const Entry& entry : entries) sizer.Add(entry);
+  if (sizer.bytes() > out.size() || sizer.count() > GroupView::kMaxEntries) return false;
+
+  const auto fence_bytes =
+      high.infinite ? GroupView::kFenceMask : static_cast<uint8_t>(high.key.size());
+  GroupHeader header{0,
+                     static_cast<uint32_t>(version),
+                     static_cast<uint8_t>(entries.size()),
+                     static_cast<uint8_t>(fence_bytes | (overflowed ? GroupView::kOverflowed : 0)),
+                     sizer.key_bytes(),
+                     sizer.value_code()};
+  auto* base = reinterpret_cast<char*>(out.data());
+  char* at = base + kGroupHeaderBytes;
+  const auto append = [&at](std::string_view bytes) { at += bytes.copy(at, bytes.size()); };
+  if (!high.infinite) append(high.key);
+  for (const Entry& entry : entries) {
+    if (header.key_bytes == internal::kVariable) *at++ = static_cast<char>(entry.key.size());
+    if (header.value_code == internal::kVariable) {
+      *at++ = static_cast<char>(internal::ValueCode(entry));
+    }
+    append(entry.key);
+    append(entry.stored);
+  }
+  std::memset(at, 0, static_cast<size_t>(base + out.size() - at));
+  std::memcpy(base, &header, sizeof header);
+  header.checksum = Crc32c(UnitSeed(leaf.word(), number), out.subspan(sizeof(uint32_t)));
+  std::memcpy(base, &header.checksum, sizeof header.checksum);
+  return true;
+}
+
+namespace internal {
+
+inline void Seal(std::span<std::byte> unit, RemotePtr leaf, uint32_t number) {
+  const uint32_t checksum = Crc32c(UnitSeed(leaf.word(), number), unit.subspan(sizeof(uint32_t)));
+  std::memcpy(unit.data(), &checksum, sizeof checksum);
+}
+
+}  // namespace internal
+
+// Overwrites what `unit` stores for a key by as many other bytes. `old` was found in a view of `unit`,
+// and `fresh` has its length and kind. Cheaper than to encode the unit anew.
+inline void OverwriteStored(std::span<std::byte> unit, RemotePtr leaf, uint32_t number,
+                            const Entry& old, const Entry& fresh) {
+  assert(old.stored.size() == fresh.stored.size() && old.is_block == fresh.is_block);
+  const auto at = old.stored.data() - reinterpret_cast<const char*>(unit.data());
+  std::memcpy(unit.data() + at, fresh.stored.data(), fresh.stored.size());
+  internal::Seal(unit, leaf, number);
+}
+
+// Adds an entry behind those of `unit`, of which `view` is a view, if all have the same lengths and there is room: as
+// EncodeGroup would, and cheaper. False, and nothing is written, otherwise.
+inline bool AppendInPlace(std::span<std::byte> unit, RemotePtr leaf, uint32_t number,
+                          const GroupView& view, const Entry& entry) {
+  GroupHeader header = view.header_;
+  const size_t stride = entry.key.size() + entry.stored.size();
+  const size_t at = view.entries_at_ + header.count * stride;
+  if (header.count == 0 || header.count == GroupView::kMaxEntries ||
+      header.key_bytes != entry.key.size() || header.value_code != internal::ValueCode(entry) ||
+      at + stride > unit.size()) {
+    return false;
+  }
+  ++header.count;
+  std::memcpy(unit.data(), &header, sizeof header);
+  std::memcpy(unit.data() + at, entry.key.data(), entry.key.size());
+  std::memcpy(unit.data() + at + entry.key.size(), entry.stored.data(), entry.stored.size());
+  internal::Seal(unit, leaf, number);
+  return true;
+}
+
+}  // namespace gossamer
