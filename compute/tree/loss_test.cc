@@ -2,9 +2,7 @@
 // is not, and only MaybeApplied leaves it open (lines E2, E3 of CONTRACT.md).
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <map>
-#include <thread>
 
 #include "compute/tree/testing/test_cluster.h"
 
@@ -190,40 +188,6 @@ class LossTest : public testing::TestWithParam<Scenario> {
 
 class LossForGoodTest : public LossTest {};
 class LossAndRecoveryTest : public LossTest {};
-
-// The server cannot be reached for a while, in the middle of a write, and then it can: no lock stays, nor a queue closed.
-TEST(LossForAWhileTest, LeavesNoLockBehind) {
-  for (uint64_t verb = 1;; ++verb) {
-    SCOPED_TRACE("lost at verb " + std::to_string(verb));
-    ClusterOptions options;
-    options.parameters = {256, 8, 8};
-    TestCluster cluster(options);
-    TestClient client(cluster);
-    const std::string key = NumberKey(10);
-    ASSERT_TRUE(client.NewSession()->Put(key, "12345678"));
-    FaultPlan plan;
-    plan.break_at = verb;
-    const std::unique_ptr<OpenSession> session = client.NewSession(plan);
-    const Status put = session->Put(key, "abcdefgh");
-    plan.can_reconnect = true;
-    if (plan.broke) {
-      ASSERT_FALSE(put);
-    }
-    // A session does not try in vain all the time.
-    constexpr int kMaxTries = 1000;
-    int tries = 0;
-    Status again = session->Put(key, "ABCDEFGH");
-    while (!again && again.error().code == Code::kNodeUnreachable) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-      again = session->Put(key, "ABCDEFGH");
-      ASSERT_LT(++tries, kMaxTries) << again.error().ToString();
-    }
-    ASSERT_TRUE(again) << again.error().ToString();
-    EXPECT_EQ(session->Get(key).value(), "ABCDEFGH");
-    EXPECT_EQ(cluster.Check().locks_held, 0u);
-    if (!plan.broke) break;
-  }
-}
 
 Write Put(uint64_t key, const std::string& value) {
   return {WriteMode::kPut, NumberKey(key), value};

@@ -18,6 +18,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -153,6 +154,7 @@ class Tree {
     Lease lease;
     uint64_t recovered_at = 0;  // recoveries_ when it was replaced
     bool is_busy = false;       // being replaced, or registered
+    bool is_down = false;       // could not be replaced: nothing is posted until it can
     Scheduler::Clock::time_point failed_at{};
   };
 
@@ -334,8 +336,9 @@ class Tree {
   // Fenced, if the lock was taken under another lease than the one whose queue pair would be used now (rule L4). To be
   // asked in the step that posts, and with that lease known.
   Status CheckEpoch(Operation& operation, const NodeLock& lock, const HeldLock& held) const;
-  // The same, once it is known. Nothing is awaited between the answer and the caller's going on.
-  Task<Status> EnterEpoch(Operation& operation, const NodeLock& lock, const HeldLock& held);
+  // The same, once it is known. Nothing is awaited between the answer and the caller's going on. If it cannot be known,
+  // the server is out of reach, and the lock is orphaned.
+  Task<Status> EnterEpoch(Operation& operation, NodeLock& lock, HeldLock held);
   static Verb ReleaseVerb(const NodeLock& lock, const HeldLock& held, LocalAddress word_at);
   static Status CheckReleased(uint64_t found, const NodeLock& lock, const HeldLock& held);
   // What this compute server would write into the lock's word now.
@@ -490,7 +493,7 @@ class Tree {
     NodeLock lock;
     HeldLock held;
   };
-  std::vector<OrphanedLock> orphans_;
+  std::list<OrphanedLock> orphans_;
   uint32_t puts_since_insert_ = 0;
   uint64_t random_;
   uint64_t round_trip_ns_ = 1000;  // about what a contended try at a lock takes

@@ -80,7 +80,11 @@ Task<Result<bool>> Tree::TryLock(Operation& operation, NodeLock& lock, std::span
   const ServerId server = lock.place.server;
   const bool combined = shared_.options.techniques.combine_commands;
   for (;;) {
-    BOOST_OUTCOME_CO_TRYV(co_await CheckHandedOver(operation, lock));
+    const Status own = co_await CheckHandedOver(operation, lock);
+    if (!own) {
+      if (lock.held) Orphan(lock, lock.held);
+      co_return own.error();
+    }
     const bool takes = !lock.held;
     const LockWord word = WordFor(lock);
     const uint64_t expected = lock.holder_is_dead ? lock.holder.word() : 0;
@@ -183,7 +187,10 @@ Error Tree::Late(const NodeLock& lock) const {
 
 Error Tree::Closed(Operation& operation, const NodeLock& lock) const {
   if (HasOrphans(lock.place.server)) {
-    operation.posted_at = recoveries_;
+    // They are released with the next queue pair, be it one that has just been made.
+    const Link& link = links_[ToInteger(lock.place.server)];
+    const bool is_new = link.is_busy && link.recovered_at != 0;
+    operation.posted_at = is_new ? link.recovered_at - 1 : recoveries_;
     NoteLoss(operation, lock.place.server);
   }
   return MakeError(Code::kNodeUnreachable,
@@ -226,10 +233,14 @@ Status Tree::CheckEpoch(Operation& operation, const NodeLock& lock, const HeldLo
                                       " has ended the lease under which a lock was held");
 }
 
-Task<Status> Tree::EnterEpoch(Operation& operation, const NodeLock& lock, const HeldLock& held) {
+Task<Status> Tree::EnterEpoch(Operation& operation, NodeLock& lock, HeldLock held) {
   if (IsBroken(Mutant::kL4Early)) co_return Ok();
   if (LeaseWith(lock.place.server).incarnation == 0) {
-    BOOST_OUTCOME_CO_TRYV(co_await Register(operation, lock.place.server));
+    const Status registered = co_await Register(operation, lock.place.server);
+    if (!registered) {
+      if (held) Orphan(lock, held);
+      co_return registered;
+    }
   }
   co_return CheckEpoch(operation, lock, held);
 }

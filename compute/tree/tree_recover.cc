@@ -43,6 +43,7 @@ Task<Status> Tree::Recover(Operation& operation, ServerId server) {
   link.is_busy = true;
   const Status replaced = co_await ReplaceQueuePair(server);
   link.is_busy = false;
+  link.is_down = !replaced;
   if (!replaced) link.failed_at = scheduler_.Now();
   co_return replaced;
 }
@@ -72,6 +73,10 @@ Task<Status> Tree::ReplaceQueuePair(ServerId server) {
 Task<Status> Tree::Register(Operation& operation, ServerId server) {
   Link& link = links_[ToInteger(server)];
   while (link.is_busy) co_await scheduler_.SleepFor(kLookAgain);
+  if (link.is_down) {
+    operation.posted_at = recoveries_;
+    co_return co_await Recover(operation, server);
+  }
   if (link.lease.incarnation != 0) co_return Ok();
   link.is_busy = true;
   ++operation.wire.sends;
@@ -118,9 +123,13 @@ Task<Result<BlockPtr>> Tree::AllocateBlock(Operation& operation, uint32_t length
   co_return block;
 }
 
+// The lock stays the caller's whatever comes of it.
 Task<Status> Tree::ExecuteHeld(Operation& operation, const NodeLock& lock, Batch& reads) {
   for (;;) {
-    BOOST_OUTCOME_CO_TRYV(co_await EnterEpoch(operation, lock, lock.held));
+    if (LeaseWith(lock.place.server).incarnation == 0) {
+      BOOST_OUTCOME_CO_TRYV(co_await Register(operation, lock.place.server));
+    }
+    BOOST_OUTCOME_CO_TRYV(CheckEpoch(operation, lock, lock.held));
     co_await Execute(operation, reads);
     if (reads.status() == VerbStatus::kSuccess) co_return Ok();
     BOOST_OUTCOME_CO_TRYV(co_await Recover(operation, reads.server()));
@@ -141,20 +150,16 @@ Task<void> Tree::ReleaseOrphans(ServerId server) {
   if (!HasOrphans(server)) co_return;
   Operation operation;
   Result<BufferLease> word_at = Buffer(BufferPool::kMinBytes);
-  for (size_t i = 0; word_at && i < orphans_.size();) {
-    if (orphans_[i].lock.place.server != server) {
-      ++i;
-      continue;
+  for (auto orphan = orphans_.begin(); word_at && orphan != orphans_.end();) {
+    const bool is_there = orphan->lock.place.server == server;
+    if (is_there && orphan->held.word.lease() == LeaseWith(server)) {
+      InlineBatch<1> batch(server);
+      batch.Add(ReleaseVerb(orphan->lock, orphan->held, word_at.value().address()));
+      co_await Execute(operation, batch);
+      if (batch.status() != VerbStatus::kSuccess) co_return;  // Lost again.
     }
-    OrphanedLock orphan = std::move(orphans_[i]);
-    orphans_.erase(orphans_.begin() + static_cast<ptrdiff_t>(i));
-    if (orphan.held.word.lease() != LeaseWith(server)) continue;
-    InlineBatch<1> batch(server);
-    batch.Add(ReleaseVerb(orphan.lock, orphan.held, word_at.value().address()));
-    co_await Execute(operation, batch);
-    if (batch.status() == VerbStatus::kSuccess) continue;
-    orphans_.push_back(std::move(orphan));  // Lost again.
-    co_return;
+    // Not before: whoever comes for the lock meanwhile must find that it is being released.
+    orphan = is_there ? orphans_.erase(orphan) : std::next(orphan);
   }
 }
 
@@ -224,9 +229,9 @@ Task<Result<bool>> Tree::Settle(Operation& operation, NodeLock& lock, const Held
     lock.held = held;
     const Result<bool> applied = co_await HasVersion(operation, lock, *changed);
     if (!applied) {
-      const Error error = unsettled(applied.error().ToString());
-      Orphan(lock, held);
-      co_return error;
+      const Status unlocked = co_await Unlock(operation, lock, word_at);
+      static_cast<void>(unlocked);  // What stays open is what was written.
+      co_return unsettled(applied.error().ToString());
     }
     if (applied.value()) {
       if (and_then == AndThen::kKeep) co_return true;

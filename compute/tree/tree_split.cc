@@ -186,13 +186,16 @@ Task<Status> Tree::CommitSplit(Operation& operation, LockedLeaf& locked, RemoteP
     co_await ExecuteAll(operation, both);
   }
   const LocalAddress word_at = locked.buffers.address(LockedBuffers::kUnlockWord);
-  const bool fused = co_await CanFuse(operation, locked, parent);
+  bool fused = co_await CanFuse(operation, locked, parent);
+  if (fused) {
+    BOOST_OUTCOME_CO_TRYV(co_await EnterEpoch(operation, lock, lock.held));
+    // Meanwhile another coroutine may have lost the parent's server.
+    fused = LeaseWith(parent.lock.place.server).incarnation != 0;
+  }
   if (!fused) {
     parent = LockedParent();
     co_return co_await Commit(operation, lock, batch, word_at, AndThen::kUnlock, changed);
   }
-
-  BOOST_OUTCOME_CO_TRYV(co_await EnterEpoch(operation, lock, lock.held));
   const HeldLock held = std::exchange(lock.held, {});
   const size_t writes = batch.verbs().size();
   batch.Add(ReleaseVerb(lock, held, word_at));

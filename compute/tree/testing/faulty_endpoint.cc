@@ -24,6 +24,16 @@ void FaultyEndpoint::Post(Batch& batch) {
   flights_.push_back(std::move(flight));
 }
 
+void FaultyEndpoint::Post(ControlCall& call) {
+  switch (plan_.calls) {
+    case FaultPlan::Calls::kPass: return below_->Post(call);
+    case FaultPlan::Calls::kFail:
+      call.status = VerbStatus::kFlushed;
+      return lost_calls_.push_back(&call);
+    case FaultPlan::Calls::kWait: return plan_.waiting_calls.push_back(&call);
+  }
+}
+
 void FaultyEndpoint::Watch(const Verb& verb) {
   if (verb.opcode != Opcode::kWrite) return;
   const bool root_word = verb.space == Space::kRegion && verb.remote_offset < kFirstLeafOffset;
@@ -33,11 +43,19 @@ void FaultyEndpoint::Watch(const Verb& verb) {
 size_t FaultyEndpoint::Poll() {
   // In order on each server; a verb that waits holds up those behind it.
   std::set<ServerId> held;
+  plan_.holds_back = false;
   for (const std::unique_ptr<Flight>& flight : flights_) {
     const ServerId server = flight->batch->server();
     if (!held.contains(server) && !TryStart(*flight)) held.insert(server);
   }
+  if (plan_.calls == FaultPlan::Calls::kPass) {
+    for (ControlCall* call : std::exchange(plan_.waiting_calls, {})) below_->Post(*call);
+  }
   size_t completed = below_->Poll();
+  for (ControlCall* call : std::exchange(lost_calls_, {})) {
+    if (--call->completion->remaining == 0) call->completion->waiter.resume();
+    ++completed;
+  }
 
   std::set<ServerId> unfinished;
   std::vector<std::unique_ptr<Flight>> finished;
@@ -61,7 +79,8 @@ size_t FaultyEndpoint::Poll() {
 
 // What was applied of the old queue pair has ended when this returns (rule U1).
 Status FaultyEndpoint::Reconnect(ServerId server) {
-  if (broken_.contains(server) && !plan_.can_reconnect) {
+  const bool is_lost = broken_.contains(server) && !plan_.can_reconnect;
+  if (is_lost || plan_.reconnects_left == 0) {
     return MakeError(Code::kNodeUnreachable, "the plan lets nobody reconnect");
   }
   const auto on_its_way = [](const std::unique_ptr<Single>& single) {
@@ -70,6 +89,7 @@ Status FaultyEndpoint::Reconnect(ServerId server) {
   for (const std::unique_ptr<Flight>& flight : flights_) {
     while (std::ranges::any_of(flight->singles, on_its_way)) below_->Poll();
   }
+  if (plan_.reconnects_left != FaultPlan::kNever) --plan_.reconnects_left;
   broken_.erase(server);
   plan_.break_at = FaultPlan::kNever;
   return Ok();
@@ -79,7 +99,10 @@ Status FaultyEndpoint::Reconnect(ServerId server) {
 bool FaultyEndpoint::TryStart(Flight& flight) {
   for (const std::unique_ptr<Single>& single : flight.singles) {
     if (single->posted || single->lost != VerbStatus::kPending) continue;
-    if (plan_.verbs >= plan_.allowed_verbs) return false;
+    if (plan_.verbs >= plan_.allowed_verbs) {
+      plan_.holds_back = true;
+      return false;
+    }
     if (single->delay != 0) {
       --single->delay;
       return false;

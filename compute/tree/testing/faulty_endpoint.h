@@ -40,8 +40,14 @@ struct FaultPlan {
   uint64_t break_at = kNever;
   uint64_t applied = 0;
   VerbStatus behind = VerbStatus::kFlushed;
-  // Whether the server can be reached again after that.
+  // Whether the server can be reached again after that; and how often at most, after that or without it.
   bool can_reconnect = false;
+  uint64_t reconnects_left = kNever;
+
+  // What becomes of control messages: they pass, end as kFlushed, or wait until they pass.
+  enum class Calls : uint8_t { kPass, kFail, kWait };
+  Calls calls = Calls::kPass;
+  std::vector<ControlCall*> waiting_calls;
 
   // What happened.
   uint64_t verbs = 0;
@@ -49,6 +55,7 @@ struct FaultPlan {
   uint64_t scrambled = 0;
   uint64_t forbidden_writes = 0;
   bool broke = false;
+  bool holds_back = false;  // a verb waits for `allowed_verbs`
   // WRITEs that were lost and have not taken effect: they may still land (U1).
   struct LateWrite {
     ServerId server;
@@ -77,7 +84,7 @@ class FaultyEndpoint final : public Endpoint {
       : below_(std::move(below)), plan_(plan) {}
 
   void Post(Batch& batch) override;
-  void Post(ControlCall& call) override { below_->Post(call); }
+  void Post(ControlCall& call) override;
   size_t Poll() override;
 
   Status Attach(ServerId server) override { return below_->Attach(server); }
@@ -116,6 +123,7 @@ class FaultyEndpoint final : public Endpoint {
   FaultPlan& plan_;
   std::deque<std::unique_ptr<Flight>> flights_;
   std::set<ServerId> broken_;
+  std::vector<ControlCall*> lost_calls_;
 };
 
 }  // namespace gossamer

@@ -1,0 +1,186 @@
+// A memory server cannot be reached for a while, in the middle of what a session does, and then it can: no lock stays
+// behind, no queue stays closed, and nothing piles up meanwhile.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "compute/tree/testing/test_cluster.h"
+
+namespace gossamer {
+namespace {
+
+constexpr uint32_t kLockTimeoutMs = 500;
+
+class LossForAWhileTest : public testing::Test {
+ protected:
+  static ClusterOptions Options() {
+    ClusterOptions options;
+    options.parameters = {256, 8, 8};
+    return options;
+  }
+  // A session does not try in vain all the time: until it tries again.
+  static Status PutAtLast(OpenSession& session, const std::string& key) {
+    constexpr int kMaxTries = 1000;
+    Status put = session.Put(key, "ABCDEFGH");
+    for (int tries = 0; !put && put.error().code == Code::kNodeUnreachable && tries < kMaxTries;
+         ++tries) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      put = session.Put(key, "ABCDEFGH");
+    }
+    return put;
+  }
+  void ExpectNoLockLeft(OpenSession& session, const std::string& key) {
+    const Status own = PutAtLast(session, key);
+    EXPECT_TRUE(own) << own.error().ToString();
+    const Status of_another = other_.NewSession()->Put(key, "ABCDEFGH");
+    EXPECT_TRUE(of_another) << of_another.error().ToString();
+    EXPECT_EQ(cluster_.Check().locks_held, 0u);
+  }
+  static Task<void> Write(OpenSession& session, WriteMode mode, std::string key,
+                          std::optional<Status>& result) {
+    result = co_await session.tree().Write(mode, key, "zzzzzzzz");
+  }
+  static Task<void> Get(OpenSession& session, std::string key, std::optional<Status>& result) {
+    const Result<std::string> value = co_await session.tree().Get(key);
+    result = value ? Status(Ok()) : Status(value.error());
+  }
+  template <typename Done>
+  static void PollUntil(OpenSession& session, Done&& done) {
+    constexpr int kMaxPolls = 1'000'000;
+    for (int i = 0; i < kMaxPolls && !done(); ++i) session.Poll();
+    ASSERT_TRUE(done());
+  }
+
+  TestCluster cluster_{Options()};
+  TestClient client_{cluster_, {kLockTimeoutMs, uint64_t{1} << 20}};
+  TestClient other_{cluster_, {kLockTimeoutMs, uint64_t{1} << 20}};
+  const std::string key_ = NumberKey(10);
+};
+
+TEST_F(LossForAWhileTest, AtAnyVerbOfAWrite) {
+  ASSERT_TRUE(client_.NewSession()->Put(key_, "12345678"));
+  for (uint64_t verb = 1;; ++verb) {
+    SCOPED_TRACE("lost at verb " + std::to_string(verb));
+    FaultPlan plan;
+    plan.break_at = verb;
+    const std::unique_ptr<OpenSession> session = client_.NewSession(plan);
+    const Status put = session->Put(key_, "abcdefgh");
+    plan.can_reconnect = true;
+    if (!plan.broke) break;
+    ASSERT_FALSE(put);
+    ASSERT_NO_FATAL_FAILURE(ExpectNoLockLeft(*session, key_));
+    EXPECT_EQ(session->Get(key_).value(), "ABCDEFGH");
+  }
+}
+
+// A split asks for memory under its leaf's lock. Meanwhile another coroutine replaces the queue pair, and loses the
+// server before this session's lease is known again.
+TEST_F(LossForAWhileTest, UnderALockAndWithTheLeaseUnknown) {
+  FaultPlan plan;
+  plan.can_reconnect = true;
+  const std::unique_ptr<OpenSession> session = client_.NewSession(plan);
+  ASSERT_TRUE(session->Put(NumberKey(1), "12345678"));
+  plan.calls = FaultPlan::Calls::kWait;
+  std::optional<Status> put;
+  std::string key;
+  for (uint64_t i = 2; plan.waiting_calls.empty(); ++i) {
+    key = NumberKey(i);
+    put.reset();
+    session->Spawn(Write(*session, WriteMode::kPut, key, put));
+    ASSERT_NO_FATAL_FAILURE(
+        PollUntil(*session, [&] { return put || !plan.waiting_calls.empty(); }));
+  }
+  const std::vector<ControlCall*> waiting = std::exchange(plan.waiting_calls, {});
+  plan.calls = FaultPlan::Calls::kFail;
+  plan.reconnects_left = 1;
+  plan.break_at = plan.verbs + 1;
+  std::optional<Status> get;
+  session->Spawn(Get(*session, NumberKey(1), get));
+  ASSERT_NO_FATAL_FAILURE(PollUntil(*session, [&] { return get.has_value(); }));
+  EXPECT_EQ(get->error().code, Code::kNodeUnreachable);
+
+  plan.waiting_calls = waiting;
+  plan.calls = FaultPlan::Calls::kPass;
+  ASSERT_NO_FATAL_FAILURE(PollUntil(*session, [&] { return put.has_value(); }));
+  EXPECT_FALSE(*put);
+  plan.reconnects_left = FaultPlan::kNever;
+  ExpectNoLockLeft(*session, key);
+}
+
+TEST_F(LossForAWhileTest, WhenALockIsHandedOver) {
+  ASSERT_TRUE(client_.NewSession()->Put(key_, "12345678"));
+  FaultPlan plan_one;
+  plan_one.allowed_verbs = 0;
+  FaultPlan plan_two;
+  plan_two.calls = FaultPlan::Calls::kFail;
+  plan_two.reconnects_left = 0;
+  const std::unique_ptr<OpenSession> one = client_.NewSession(plan_one);
+  const std::unique_ptr<OpenSession> two = client_.NewSession(plan_two);
+  std::optional<Status> first;
+  std::optional<Status> second;
+  // Not combined: what is deleted may have to come back in another unit.
+  one->Spawn(Write(*one, WriteMode::kDelete, key_, first));
+  ASSERT_NO_FATAL_FAILURE(PollUntil(*one, [&] { return plan_one.holds_back; }));
+  two->Spawn(Write(*two, WriteMode::kPut, key_, second));
+  plan_one.allowed_verbs = FaultPlan::kNever;
+  ASSERT_NO_FATAL_FAILURE(PollUntil(*one, [&] {
+    two->Poll();
+    return first && second;
+  }));
+  EXPECT_TRUE(*first);
+  EXPECT_EQ(two->counters().locks.handed_over, 1u);
+  EXPECT_EQ(second->error().code, Code::kNodeUnreachable);
+  plan_two.calls = FaultPlan::Calls::kPass;
+  plan_two.reconnects_left = FaultPlan::kNever;
+  ExpectNoLockLeft(*two, key_);
+}
+
+// Who comes for a lock while it is being released waits for that.
+TEST_F(LossForAWhileTest, WhileALockIsReleased) {
+  ASSERT_TRUE(client_.NewSession()->Put(key_, "12345678"));
+  FaultPlan plan;
+  plan.break_at = 1;
+  plan.applied = 1;
+  const std::unique_ptr<OpenSession> session = client_.NewSession(plan);
+  ASSERT_FALSE(session->Put(key_, "abcdefgh"));
+  plan.can_reconnect = true;
+  std::this_thread::sleep_for(std::chrono::milliseconds(600));  // until it is tried again
+  plan.allowed_verbs = plan.verbs;
+  std::optional<Status> first;
+  session->Spawn(Write(*session, WriteMode::kPut, key_, first));
+  ASSERT_NO_FATAL_FAILURE(PollUntil(*session, [&] { return plan.holds_back; }));
+  std::optional<Status> next;
+  session->Spawn(Write(*session, WriteMode::kPut, key_, next));
+  for (int i = 0; i < 100; ++i) session->Poll();
+  EXPECT_FALSE(first || next);
+  plan.allowed_verbs = FaultPlan::kNever;
+  session->WaitAll();
+  EXPECT_TRUE(*first) << first->error().ToString();
+  EXPECT_TRUE(*next) << next->error().ToString();
+}
+
+// Nothing is posted to a server that is known to be out of reach.
+TEST_F(LossForAWhileTest, NothingPilesUp) {
+  for (const Techniques& techniques : AllTechniques()) {
+    SCOPED_TRACE(NameOf(techniques));
+    TestClient client(cluster_, {kLockTimeoutMs, uint64_t{1} << 20, techniques});
+    FaultPlan plan;
+    const std::unique_ptr<OpenSession> session = client.NewSession(plan);
+    ASSERT_TRUE(session->Put(key_, "12345678"));
+    plan.break_at = plan.verbs + 1;
+    for (int i = 0; i < 1000; ++i) {
+      ASSERT_EQ(session->Put(key_, "12345678").error().code, Code::kNodeUnreachable);
+    }
+    plan.can_reconnect = true;
+    const uint64_t before = plan.verbs;
+    const Status put = PutAtLast(*session, key_);
+    ASSERT_TRUE(put) << put.error().ToString();
+    EXPECT_LE(plan.verbs - before, 16u);
+  }
+}
+
+}  // namespace
+}  // namespace gossamer
