@@ -9,8 +9,8 @@
 //                       easy to read.
 //   CheckLinearizable   The whole promise: there is one order of all operations, each between its call and its
 //                       return, in which a map of one thread would have given the same results. Wing & Gong '93 with
-//                       the just-in-time order of Lowe '17: exponential in the number of writes that overlap at one
-//                       key, linear in everything else.
+//                       the just-in-time order of Lowe '17: exponential in the number of writes of known outcome that
+//                       overlap at one key, up to quadratic in everything else that is open at a time.
 //
 // Absence is a value too: that before the first write, and that after each delete.
 #pragma once

@@ -40,6 +40,11 @@ void Audit(Scene& scene, uint32_t number, RunCounts& counts) {
   if (!looked) scene.verdict.Wrong("the last check fails: " + looked.error().ToString());
   const history::HistoryReport history = CheckHistory(scene.recorder.events());
   for (const std::string& problem : history.problems) scene.verdict.Wrong(problem);
+  // A run that nobody can judge has not passed.
+  if (history.undecided_keys != 0) {
+    scene.verdict.Wrong(HumanQuantity(history.undecided_keys, "key") +
+                        " with a history too tangled to decide");
+  }
   counts.history_events += history.events;
   counts.undecided_keys += history.undecided_keys;
 }
