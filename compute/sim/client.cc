@@ -47,6 +47,7 @@ Status Client::Open() {
   TreeOptions tree;
   tree.cache_bytes = plan_.cache_bytes;
   tree.lock_timeout_ms = scene_.plan.lock_timeout_ms;
+  tree.techniques = plan_.techniques;
   tree.seed = SplitMix64::Mix(scene_.plan.seed ^ (uuid() << 32)) | 1;
   BOOST_OUTCOME_TRY(store, OpenStore::OpenOn(std::move(port), scene_.record, tree));
   store_ = std::move(store);

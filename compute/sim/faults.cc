@@ -1,39 +1,24 @@
 #include "compute/sim/faults.h"
 
-#include <algorithm>
+#include "compute/sim/names.h"
 
 namespace gossamer::simulator {
 
 Result<FaultSet> ParseFaults(std::string_view text) {
-  if (text == "none") return FaultSet();
-  if (text == "all") return FaultSet::All();
+  BOOST_OUTCOME_TRY(set, ParseNames(text, kFaultNames, "--faults", "fault"));
   FaultSet faults;
-  while (true) {
-    const std::string_view word = text.substr(0, text.find(','));
-    const auto* const name = std::find(kFaultNames.begin(), kFaultNames.end(), word);
-    if (name == kFaultNames.end()) {
-      std::string names;
-      for (const std::string_view known : kFaultNames) names += ", " + std::string(known);
-      return MakeError(Code::kInvalidArgument, "--faults: '" + std::string(word) +
-                                                   "' is no fault; give none, all, or some of" +
-                                                   names.substr(1));
-    }
-    faults.Add(static_cast<Fault>(name - kFaultNames.begin()));
-    if (word.size() == text.size()) return faults;
-    text.remove_prefix(word.size() + 1);
+  for (size_t i = 0; i < kFaults; ++i) {
+    if ((set >> i & 1) != 0) faults.Add(static_cast<Fault>(i));
   }
+  return faults;
 }
 
 std::string ToString(FaultSet faults) {
-  if (faults == FaultSet()) return "none";
-  if (faults == FaultSet::All()) return "all";
-  std::string text;
+  uint32_t set = 0;
   for (size_t i = 0; i < kFaults; ++i) {
-    if (!faults.has(static_cast<Fault>(i))) continue;
-    if (!text.empty()) text += ',';
-    text += kFaultNames[i];
+    if (faults.has(static_cast<Fault>(i))) set |= 1u << i;
   }
-  return text;
+  return NamesOf(set, kFaultNames);
 }
 
 }  // namespace gossamer::simulator

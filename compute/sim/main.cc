@@ -33,6 +33,9 @@ DEFINE_string(
     "none, all, or some of tear, delay, reorder, write_back, break, kill, pause, exhaust");
 DEFINE_string(profile, "any",
               "what the runs are about; any: drawn from the seed; list: tell what there is");
+DEFINE_string(techniques, "drawn",
+              "what clients and memory servers have: drawn from the seed, none, all, or some of "
+              "combine_commands, hierarchical_locks, two_level_versions, on_chip_locks");
 DEFINE_uint32(failures, 1, "runs that fail before the program ends");
 DEFINE_bool(trace, false, "tell everything that happens");
 DEFINE_string(regressions, "",
@@ -80,6 +83,8 @@ Result<RunOptions> OptionsFromFlags() {
   options.profile = FLAGS_profile;
   BOOST_OUTCOME_TRY(faults, ParseFaults(FLAGS_faults));
   options.faults = faults;
+  BOOST_OUTCOME_TRY(techniques, ParseTechniques(FLAGS_techniques));
+  options.techniques = techniques;
   BOOST_OUTCOME_TRYV(Validate(options));
   if (FLAGS_failures == 0) return MakeError(Code::kInvalidArgument, "--failures: give 1 or more");
   return options;
@@ -112,7 +117,8 @@ std::string CommandOf(const RunOptions& options, uint64_t seed) {
          " --servers=" + std::to_string(options.servers) +
          " --keys=" + std::to_string(options.keys) +
          " --operations=" + std::to_string(options.operations) +
-         " --faults=" + ToString(options.faults) + " --profile=" + options.profile;
+         " --faults=" + ToString(options.faults) + " --profile=" + options.profile +
+         " --techniques=" + ToString(options.techniques);
 }
 
 // Counts and hash of all runs so far.

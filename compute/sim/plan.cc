@@ -155,6 +155,22 @@ void DrawWork(Random& random, Plan& plan) {
   work.writers_at_once = Between(random, 2, 5);
 }
 
+// All techniques in three runs of five. In the others everybody has the same, or each client its own. From a stream of
+// their own, so that a seed means the same run, but for these, whatever the flag says.
+void SetTechniques(const std::optional<TechniqueSet>& fixed, Plan& plan) {
+  constexpr uint64_t kTechniqueStream = ~uint64_t{2};
+  constexpr uint64_t kSets = 1 << kTechniqueNames.size();
+  Random random(plan.seed, kTechniqueStream);
+  const auto draw = [&] { return TechniquesOf(static_cast<uint32_t>(random.Below(kSets))); };
+  const uint64_t dice = random.Below(5);
+  const TechniqueSet drawn = dice < 3 ? TechniqueSet() : draw();
+  const TechniqueSet common = fixed.value_or(drawn);
+  plan.on_chip_locks = common.on_chip_locks;
+  for (ClientPlan& client : plan.clients) {
+    client.techniques = !fixed && dice == 4 ? draw().client : common.client;
+  }
+}
+
 // A fault that is asked for is there in most runs, and missing in some, so that others are seen without it.
 void DrawNetwork(Random& random, Plan& plan) {
   using std::chrono::microseconds;
@@ -221,9 +237,12 @@ Plan DrawPlan(const RunOptions& options, uint64_t seed) {
   plan.parameters.inline_value_bytes = OneOf<uint16_t>(random, {8, 16, 16});
   plan.lock_table_bytes = OneOf<uint64_t>(random, {8, 64, 1024, 1024, 4096});
   for (uint32_t i = 0; i < options.clients; ++i) {
-    plan.clients.push_back({Between(random, 1, 3), Between(random, 1, 5),
-                            OneOf<uint64_t>(random, {0, 1024, 4096, 64 << 10, 1 << 20})});
+    plan.clients.push_back({Between(random, 1, 3),
+                            Between(random, 1, 5),
+                            OneOf<uint64_t>(random, {0, 1024, 4096, 64 << 10, 1 << 20}),
+                            {}});
   }
+  SetTechniques(options.techniques, plan);
   plan.work.hot_keys = options.keys;
   DrawWork(random, plan);
   DrawNetwork(random, plan);
@@ -250,7 +269,10 @@ std::string ToString(const Plan& plan) {
   constexpr const char* kSkews[] = {"uniform", "zipf", "one leaf", "ascending"};
   uint32_t sessions = 0;
   uint32_t coroutines = 0;
+  uint32_t without = 0;
   for (const ClientPlan& client : plan.clients) {
+    const Techniques& has = client.techniques;
+    if (!has.combine_commands || !has.hierarchical_locks || !has.two_level_versions) ++without;
     sessions += client.sessions;
     coroutines += client.sessions * client.coroutines;
   }
@@ -260,11 +282,13 @@ std::string ToString(const Plan& plan) {
          number(plan.work.keys() - plan.work.hot_keys) + " others (" +
          kSkews[static_cast<size_t>(plan.work.skew)] + "), " + number(plan.servers) +
          " servers of " + number(plan.memory_bytes >> 10) + " KiB with lock tables of " +
-         number(plan.lock_table_bytes) + " B, nodes of " + number(plan.parameters.node_bytes) +
-         " B, keys of up to " + number(plan.parameters.max_key_bytes) + " B; " +
-         number(plan.clients.size()) + " clients with " + number(sessions) + " sessions and " +
-         number(coroutines) + " coroutines; faults " + ToString(plan.faults) + ", " +
-         number(plan.kills) + " kills, " + number(plan.pauses) + " pauses";
+         number(plan.lock_table_bytes) + " B " + (plan.on_chip_locks ? "on chip" : "in DRAM") +
+         ", nodes of " + number(plan.parameters.node_bytes) + " B, keys of up to " +
+         number(plan.parameters.max_key_bytes) + " B; " + number(plan.clients.size()) +
+         " clients with " + number(sessions) + " sessions and " + number(coroutines) +
+         " coroutines, " + number(without) + " of them without some technique; faults " +
+         ToString(plan.faults) + ", " + number(plan.kills) + " kills, " + number(plan.pauses) +
+         " pauses";
 }
 
 }  // namespace gossamer::simulator

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +18,7 @@
 #include "common/status.h"
 #include "compute/history/history.h"
 #include "compute/sim/faults.h"
+#include "compute/sim/technique_set.h"
 #include "proto/region.h"
 
 namespace gossamer::simulator {
@@ -28,7 +30,8 @@ struct RunOptions {
   uint32_t keys = 64;         // hot ones
   uint32_t operations = 500;  // of all clients together
   FaultSet faults = FaultSet::All();
-  std::string profile = "any";  // of a name in Profiles(), or any
+  std::string profile = "any";             // of a name in Profiles(), or any
+  std::optional<TechniqueSet> techniques;  // of everybody; none: drawn
 };
 
 // Which keys operations go to.
@@ -44,6 +47,7 @@ struct ClientPlan {
   uint32_t sessions = 1;    // each what a thread would have
   uint32_t coroutines = 1;  // of each session
   uint64_t cache_bytes = 0;
+  Techniques techniques{};
 };
 
 // What the operations are.
@@ -73,6 +77,7 @@ struct Plan {
   uint64_t memory_bytes = 0;  // of each server
   uint64_t chunk_bytes = 0;
   uint64_t lock_table_bytes = 0;
+  bool on_chip_locks = true;
   uint32_t lease_ms = 0;
   uint32_t lock_timeout_ms = 0;
   FaultSet faults;

@@ -43,6 +43,7 @@ TEST(SimProgramTest, WrongFlagsAreOneSentenceAndStatus2) {
   };
   for (const Case& one :
        {Case{{"--faults=rust"}, "'rust' is no fault; give none, all, or some of"},
+        Case{{"--techniques=rust"}, "'rust' is no technique, nor 'drawn'; give none, all, or"},
         Case{{"--profile=fun"}, "no profile 'fun'; give one of any, mixed"},
         Case{{"--clients=0"}, "--clients=0: give 1 to"}, Case{{"--keys=0"}, "--keys=0: give 1 to"},
         Case{{"--failures=0"}, "--failures: give 1 or more"},

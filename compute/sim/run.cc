@@ -75,6 +75,7 @@ class Run {
       options.chunk_bytes = plan_.chunk_bytes;
       options.lock_table_bytes = plan_.lock_table_bytes;
       options.lease_ms = plan_.lease_ms;
+      options.on_chip_locks = plan_.on_chip_locks;
       options.network = &network_;
       options.identity = {static_cast<ServerId>(i), record_.store_id, i + 1};
       BOOST_OUTCOME_TRY(memory, StartEmbeddedMemory(options));
