@@ -10,11 +10,12 @@ namespace gossamer {
 namespace {
 
 using Fault = std::pair<std::string_view, bool SimFaults::*>;
-constexpr std::array<Fault, 7> kFaults = {{{"tear", &SimFaults::tear},
+constexpr std::array<Fault, 8> kFaults = {{{"tear", &SimFaults::tear},
                                            {"delay", &SimFaults::delay},
                                            {"reorder", &SimFaults::reorder},
                                            {"write_back", &SimFaults::write_back},
                                            {"break", &SimFaults::break_queue_pairs},
+                                           {"cut", &SimFaults::cut},
                                            {"kill", &SimFaults::kill},
                                            {"pause", &SimFaults::pause}}};
 
@@ -42,7 +43,7 @@ Result<SimFaults> ParseSimFaults(std::string_view list) {
     return MakeError(Code::kInvalidArgument,
                      "fault '" + std::string(name) +
                          "': give none, all, or some of tear, delay, reorder, write_back, break, "
-                         "kill and pause with commas between them");
+                         "cut, kill and pause with commas between them");
   }
   return faults;
 }
@@ -71,6 +72,7 @@ void SimNetwork::SetOwner(Endpoint& endpoint, void* owner) {
 void* SimNetwork::Owner(const Endpoint& endpoint) const { return Ours(endpoint).owner; }
 
 void SimNetwork::KillClient(uint64_t client_uuid) { network_->KillClient(client_uuid); }
+std::optional<uint64_t> SimNetwork::TakeCut() { return network_->TakeCut(); }
 void SimNetwork::PauseClient(uint64_t client_uuid, Clock::time_point until) {
   network_->PauseClient(client_uuid, until.time_since_epoch().count());
 }

@@ -29,6 +29,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -57,12 +58,15 @@ struct SimFaults {
   // Queue pairs break at any verb. What was on its way lands in part, and late: at any time until
   // `Reconnect` has returned or the client is fenced (rule U1).
   bool break_queue_pairs = false;
+  // Clients die between two WRITEs of one batch: the first took effect, and of what comes behind it nothing ever does,
+  // here or on the client's other queue pairs. The driver asks `TakeCut` who it was.
+  bool cut = false;
   // For the driver, which does them through the calls below; the network ignores them.
   bool kill = false;
   bool pause = false;
 };
 
-// "none", "all", or some of tear, delay, reorder, write_back, break, kill, pause with commas
+// "none", "all", or some of tear, delay, reorder, write_back, break, cut, kill, pause with commas
 // between them.
 Result<SimFaults> ParseSimFaults(std::string_view list);
 std::string SimFaultsText(const SimFaults& faults);  // as it is parsed
@@ -75,6 +79,8 @@ struct SimOptions {
   uint32_t max_outstanding_verbs = 128;
   // One in so many; 0: never.
   uint32_t verbs_per_break = 1000;
+  uint32_t writes_per_cut = 8;  // of those with another one before them in their batch
+  uint32_t most_cuts = 4;
   uint32_t verbs_per_long_delay = 16;
   std::chrono::nanoseconds longest_delay = std::chrono::milliseconds(1);
   // How late a packet of a broken queue pair lands that nobody reconnects or fences.
@@ -101,6 +107,7 @@ struct SimCounters {
   uint64_t late_packets = 0;        // verbs that took effect after their queue pair had broken
   uint64_t dropped_packets = 0;     // verbs that never did
   uint64_t killed_clients = 0;
+  uint64_t cuts = 0;  // of these: clients that died between two WRITEs
   uint64_t fenced_clients = 0;
 };
 
@@ -134,6 +141,9 @@ class SimNetwork {
   // kFlushed, so that its coroutines unwind; all that it does later fails at once (`Attach` and
   // `Reconnect` with NodeUnreachable) and no destructor of it says good-bye to a memory server.
   void KillClient(uint64_t client_uuid);
+  // A client that the `cut` fault has killed since, if there is one: to be asked before endpoints are polled, as a dead
+  // client is told of its verbs' end.
+  std::optional<uint64_t> TakeCut();
   // Its process is stopped: its endpoints are not runnable until then, while its posted verbs and
   // its lease go on.
   void PauseClient(uint64_t client_uuid, Clock::time_point until);

@@ -175,6 +175,25 @@ TEST(SimLoss, AKilledClientLeavesWholeWritesAClosedSetOfThem) {
   EXPECT_GT(differing, 0U) << "every batch was applied whole";
 }
 
+TEST(SimLoss, ACutLeavesTheBeginningOfABatchAndItsClientDead) {
+  for (const char* faults : {"cut", "cut,tear,delay,reorder"}) {
+    for (uint64_t seed = 1; seed <= 100; ++seed) {
+      SimCluster cluster(seed, faults, 1);
+      cluster.Spawn(0, WriteForEver(cluster.client(0), 4096));
+      cluster.Run();
+      EXPECT_EQ(cluster.network().TakeCut(), 1U);
+      EXPECT_EQ(cluster.network().TakeCut(), std::nullopt);
+      EXPECT_EQ(cluster.network().counters().cuts, 1U);
+      const auto block = [&](uint64_t i) { return cluster.region()[i * kBlock + i]; };
+      EXPECT_GT(block(0), block(3)) << "seed " << seed << ": the last batch was applied whole";
+      for (uint64_t i = 0; i < 4; ++i) {
+        const std::byte* const bytes = cluster.region() + i * kBlock + i;
+        EXPECT_EQ(std::count(bytes, bytes + 4096, *bytes), 4096) << "seed " << seed;
+      }
+    }
+  }
+}
+
 TEST(SimLoss, AKilledClientIsGoneOnceAndOnlyWhenSomebodyNotices) {
   for (const bool observed : {false, true}) {
     SimOptions options = SimCluster::Options(3, "none");

@@ -36,6 +36,11 @@ Nanoseconds Network::ExtraDelay() {
   return LogUpTo(delay_random, options_.longest_delay.count());
 }
 
+Nanoseconds Network::LongSight() {
+  if (!options_.faults.delay || !OneIn(delay_random, 4)) return 0;
+  return LogUpTo(delay_random, options_.longest_delay.count());
+}
+
 Nanoseconds Network::LateTime() { return LogUpTo(loss_random, options_.latest_packet.count()); }
 
 Nanoseconds Network::NoticeTime() {
@@ -153,6 +158,24 @@ void Network::KillClient(uint64_t client_uuid) {
   for (SimEndpoint* endpoint : endpoints_) {
     if (endpoint != nullptr && &endpoint->client() == &client) endpoint->BreakAll();
   }
+}
+
+bool Network::DrawsCut() {
+  return options_.faults.cut && counters.cuts < options_.most_cuts &&
+         OneIn(loss_random, options_.writes_per_cut);
+}
+
+void Network::Cut(const Client& client) {
+  ++counters.cuts;
+  cut_.push_back(client.uuid);
+  KillClient(client.uuid);
+}
+
+std::optional<uint64_t> Network::TakeCut() {
+  if (cut_.empty()) return std::nullopt;
+  const uint64_t uuid = cut_.back();
+  cut_.pop_back();
+  return uuid;
 }
 
 void Network::PauseClient(uint64_t client_uuid, Nanoseconds until) {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -64,6 +65,11 @@ class Network {
   SimEndpoint* RunUntilRunnable();
   void KillClient(uint64_t client_uuid);
   void PauseClient(uint64_t client_uuid, Nanoseconds until);
+  // Whether the `cut` fault kills a client now that is between two WRITEs.
+  bool DrawsCut();
+  // It has, and this is the client.
+  void Cut(const Client& client);
+  std::optional<uint64_t> TakeCut();
 
   // Memory servers, by the number in their address.
   uint64_t AddServer(Server& server);
@@ -92,6 +98,8 @@ class Network {
   Nanoseconds FlightTime();
   // What the `delay` fault adds to a verb, an answer or a message.
   Nanoseconds ExtraDelay();
+  // What it adds to the time for which a clean WRITE (sim_tear.h) is seen in part.
+  Nanoseconds LongSight();
   // After which a packet of a broken queue pair takes effect.
   Nanoseconds LateTime();
   // After which a client learns that a queue pair is broken.
@@ -120,6 +128,7 @@ class Network {
   std::map<uint64_t, Client> clients_;   // by uuid
   std::vector<SimEndpoint*> runnable_;   // a queue: from `next_runnable_` on
   size_t next_runnable_ = 0;
+  std::vector<uint64_t> cut_;  // clients of which nobody has been told yet
   Pool<Wake> wakes_;
 };
 

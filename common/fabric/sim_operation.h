@@ -67,6 +67,7 @@ struct Operation final : Event {
   size_t active_index = 0;
   uint32_t mixes_left = 0;
   bool is_split = false;
+  bool is_clean = false;       // a WRITE that whoever READs sees done or not done, never torn
   std::vector<uint64_t> done;  // once it is split: a bit for each byte
 };
 

@@ -44,8 +44,10 @@ class QueuePair {
   void Post(Batch& batch);
   void Post(ControlCall& call);
 
+  // Of what has not taken effect when it breaks: some of it does, or nothing that has not begun.
+  enum class Late : uint8_t { kSome, kNothing };
   // Breaks it. Its endpoint learns of it, and of what ended with it, after `notice`.
-  void Break(Nanoseconds notice);
+  void Break(Nanoseconds notice, Late late = Late::kSome);
   // Breaks it for an endpoint that is being destroyed: nothing is reported, and no batch touched.
   void Abandon();
   // Of a broken one: lands now, or drops, what is still on its way.
@@ -86,6 +88,8 @@ class QueuePair {
 
   // sim_queue_pair_loss.cc
   bool BreaksNow();
+  // Whether its client dies before `operation` takes effect, a WRITE behind others of its batch.
+  bool IsCutBefore(const Operation& operation);
   // Whether any ends as kUnknown.
   bool SetStatusesOfBroken();
   void BreakRefused();
@@ -93,7 +97,7 @@ class QueuePair {
   // `may_arrive`: those that have not may still.
   void EndCalls(IntrusiveQueue<ControlCall>& ended, bool may_arrive);
   // Keeps a closed set of what has not taken effect, with copies of what it carries.
-  void ChooseSurvivors();
+  void ChooseSurvivors(Late late);
   void Drop(Operation& operation);
   void LandNow(Operation& operation);
 

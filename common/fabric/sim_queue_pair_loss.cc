@@ -14,7 +14,8 @@ namespace {
 // about.
 class ClosedSet {
  public:
-  explicit ClosedSet(Random& random) : random_(random), mode_(random.Below(4)) {}
+  explicit ClosedSet(Random& random, bool is_empty = false)
+      : random_(random), mode_(is_empty ? 0 : random.Below(4)) {}
 
   // Whether the next one does. `must`: some of it has already; `cannot`: it is too late.
   bool Keeps(const Operation& operation, bool must, bool cannot = false) {
@@ -59,12 +60,26 @@ bool QueuePair::BreaksNow() {
   return true;
 }
 
-void QueuePair::Break(Nanoseconds notice) {
+// The one before it has ended (O1), or it would not be on its way.
+bool QueuePair::IsCutBefore(const Operation& operation) {
+  const bool may = !broken_ && operation.opcode == Opcode::kWrite &&
+                   operation.state == Operation::State::kOnItsWay && operation.transit != nullptr;
+  if (!may) return false;
+  const Verb& first = operation.transit->batch->verbs().front();
+  if (&first == operation.verb || first.opcode != Opcode::kWrite || !network_.DrawsCut()) {
+    return false;
+  }
+  Break(0, Late::kNothing);
+  network_.Cut(client_);
+  return true;
+}
+
+void QueuePair::Break(Nanoseconds notice, Late late) {
   if (broken_) return;
   broken_ = true;
   if (is_told()) Tell("breaks");
   const bool told = SetStatusesOfBroken();
-  ChooseSurvivors();
+  ChooseSurvivors(late);
   Ended ended;
   ended.owes_unknown = !told;
   EndTransits(ended.batches);
@@ -158,8 +173,8 @@ void QueuePair::EndCalls(IntrusiveQueue<ControlCall>& ended, bool may_arrive) {
   calls_ = late;
 }
 
-void QueuePair::ChooseSurvivors() {
-  ClosedSet survivors(network_.loss_random);
+void QueuePair::ChooseSurvivors(Late late) {
+  ClosedSet survivors(network_.loss_random, late == Late::kNothing);
   Operation* next = nullptr;
   for (Operation* each = first_operation_; each != nullptr; each = next) {
     next = each->next;

@@ -23,6 +23,7 @@ void QueuePair::AddOperation(Transit& transit, Verb& verb) {
   operation.swap_or_add = verb.swap_or_add;
   operation.local = verb.local.data;
   operation.is_split = false;
+  operation.is_clean = false;
   operation.ready_at = server_.requests.Serve(network_.costs(), network_.now(),
                                               verb.opcode == Opcode::kWrite ? verb.length : 0);
   operation.next = nullptr;
@@ -107,7 +108,7 @@ void QueuePair::QueueAtomic(Operation& operation) {
 }
 
 void QueuePair::Run(Operation& operation) {
-  if (BreaksNow()) return;
+  if (BreaksNow() || IsCutBefore(operation)) return;
   switch (operation.state) {
     case Operation::State::kWaiting: return;
     case Operation::State::kOnItsWay:
@@ -144,9 +145,10 @@ void QueuePair::Start(Operation& operation) {
   operation.state = Operation::State::kActive;
   if (is_told()) Tell("begins", operation);
   operation.ends_at = network_.now() + Duration(network_.tear_random) + network_.ExtraDelay();
-  last_effect_ = std::max(operation.ends_at, last_effect_);
   server_.active.Start(operation, server_.space(operation.space).data() + operation.offset,
                        network_.tear_random);
+  if (operation.is_clean) operation.ends_at += network_.LongSight();
+  last_effect_ = std::max(operation.ends_at, last_effect_);
   ArmActive(operation);
 }
 

@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstring>
 
+#include "common/fabric/sim_chance.h"
+
 namespace gossamer::sim {
 namespace {
 
@@ -51,15 +53,18 @@ uint64_t RangeMask(uint32_t word, uint32_t first, uint32_t last) {
 // Each byte of 8 all ones or all zeros, by a toss for each.
 uint64_t RandomBytes(Random& random) { return (random.Next() & 0x0101010101010101) * 0xff; }
 
+void Split(Operation& operation) {
+  if (operation.is_split) return;
+  operation.is_split = true;
+  operation.done.assign((operation.length + kWordBits - 1) / kWordBits, 0);
+}
+
 }  // namespace
 
 void Advance(Operation& operation, Random& random) {
   const uint32_t length = operation.length;
-  const uint32_t words = (length + kWordBits - 1) / kWordBits;
-  if (!operation.is_split) {
-    operation.is_split = true;
-    operation.done.assign(words, 0);
-  }
+  Split(operation);
+  const auto words = static_cast<uint32_t>(operation.done.size());
   uint32_t first = static_cast<uint32_t>(random.Below(length));
   uint32_t last = length;
   enum class Part : uint8_t { kInside, kOutside, kBytes, kFewBytes, kWords, kLines };
@@ -93,9 +98,34 @@ void Advance(Operation& operation, Random& random) {
   }
 }
 
+namespace {
+
+// Lets the bytes of a verb that lie in the range of memory take effect, of those that have not.
+void AdvanceWithin(Operation& operation, uint64_t offset, uint64_t length) {
+  const uint64_t end = operation.offset + operation.length;
+  const auto first =
+      static_cast<uint32_t>(std::clamp(offset, operation.offset, end) - operation.offset);
+  const auto last =
+      static_cast<uint32_t>(std::clamp(offset + length, operation.offset, end) - operation.offset);
+  Split(operation);
+  for (uint32_t word = 0; word < operation.done.size(); ++word) {
+    MoveWord(operation, word, RangeMask(word, first, last));
+  }
+}
+
+// A READ and a clean WRITE meet.
+void MeetCleanly(Operation& read, Operation& write, Random& random) {
+  constexpr uint64_t kMeetingsPerAdvance = 3;
+  if (OneIn(random, kMeetingsPerAdvance)) AdvanceWithin(write, read.offset, read.length);
+  AdvanceWithin(read, write.offset, write.length);
+}
+
+}  // namespace
+
 void ActiveVerbs::Start(Operation& operation, std::byte* remote, Random& random) {
   operation.remote = remote;
   operation.is_split = false;
+  operation.is_clean = operation.opcode == Opcode::kWrite && OneIn(random, 2);
   const bool meets = std::ranges::any_of(
       active_, [&](const Operation* other) { return Conflict(operation, *other); });
   operation.mixes_left = meets ? 1 + static_cast<uint32_t>(random.Below(3)) : 0;
@@ -104,6 +134,14 @@ void ActiveVerbs::Start(Operation& operation, std::byte* remote, Random& random)
 }
 
 void ActiveVerbs::Mix(Operation& operation, Random& random) {
+  bool is_clean = operation.is_clean;
+  for (Operation* other : active_) {
+    if (!Conflict(operation, *other) || !(operation.is_clean || other->is_clean)) continue;
+    is_clean = true;
+    if (operation.opcode == Opcode::kRead) MeetCleanly(operation, *other, random);
+    if (other->opcode == Opcode::kRead) MeetCleanly(*other, operation, random);
+  }
+  if (is_clean) return;
   // Either side first.
   const bool late = random.Below(2) == 0;
   if (!late) Advance(operation, random);

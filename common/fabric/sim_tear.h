@@ -4,7 +4,12 @@
 // is a WRITE, the later to start picks moments before its end at which random parts of both take
 // effect; what is left of a verb does at its end. A part is any set of bytes: one byte, all but
 // one, an interval, whole cache lines or words, or every byte by the toss of a coin. A verb that
-// meets no other is not split: nobody could tell. Thread-safety: none. Cost: a verb that starts
+// meets no other is not split: nobody could tell.
+//
+// Every other WRITE is clean instead: a READ that meets it sees all of its own bytes as they were before, or, with the
+// WRITE taking effect in exactly those, as they are afterwards. A READ of bytes torn at random tells by its checksum;
+// the parts of a node that were read whole, some old and some new, are what readers may take for good. It lasts longer,
+// too, so that others can act on what they have seen of it. Thread-safety: none. Cost: a verb that starts
 // looks at all active ones of its memory server.
 #pragma once
 

@@ -31,6 +31,7 @@ constexpr std::array kNetworkFields = {
     &SimCounters::late_packets,
     &SimCounters::dropped_packets,
     &SimCounters::killed_clients,
+    &SimCounters::cuts,
     &SimCounters::fenced_clients,
 };
 
@@ -77,8 +78,8 @@ std::string Summary(const RunCounts& counts, double seconds) {
          HumanCount(network.written_back) + " written back, " +
          HumanQuantity(network.broken_queue_pairs, "break") + ", " +
          HumanQuantity(network.late_packets, "late packet") + ", " +
-         HumanQuantity(network.killed_clients, "kill") + ", " +
-         HumanQuantity(network.fenced_clients, "fence") + "\n";
+         HumanQuantity(network.killed_clients, "kill") + " (" + HumanCount(network.cuts) +
+         " between two WRITEs), " + HumanQuantity(network.fenced_clients, "fence") + "\n";
 }
 
 }  // namespace gossamer::simulator

@@ -182,10 +182,13 @@ void DrawNetwork(Random& random, Plan& plan) {
   network.faults.reorder = has(Fault::kReorder);
   network.faults.write_back = has(Fault::kWriteBack);
   network.faults.break_queue_pairs = has(Fault::kBreak);
+  network.faults.cut = has(Fault::kCut);
+  network.writes_per_cut = OneOf(random, {4u, 16u, 64u});
+  network.most_cuts = OneOf(random, {1u, 2u, 4u});
   network.verbs_per_break = OneOf(random, {300u, 1000u, 3000u});
   network.verbs_per_long_delay = OneOf(random, {4u, 16u, 64u});
   network.longest_delay = OneOf(random, {microseconds(10), microseconds(50), microseconds(1000)});
-  network.observes_death = OneOf(random, {microseconds(0), microseconds(100)});
+  network.observes_death = OneOf(random, {microseconds(0), microseconds(100), microseconds(100)});
 }
 
 // Room for everything that a run may write, and a little more; or for too little.

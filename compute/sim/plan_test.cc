@@ -19,7 +19,7 @@ TEST(FaultsTest, ReadsWhatItWrites) {
     EXPECT_EQ(ToString(faults.value()), text);
   }
   EXPECT_EQ(ParseFaults("delay,tear").value(), ParseFaults("tear,delay").value());
-  EXPECT_EQ(ParseFaults("tear,delay,reorder,write_back,break,kill,pause,exhaust").value(),
+  EXPECT_EQ(ParseFaults("tear,delay,reorder,write_back,break,cut,kill,pause,exhaust").value(),
             FaultSet::All());
 }
 

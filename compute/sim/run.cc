@@ -125,6 +125,15 @@ class Run {
     });
   }
 
+  // Those that the network killed: before anything of them runs.
+  void NoteCuts() {
+    while (const std::optional<uint64_t> uuid = network_.TakeCut()) {
+      for (const auto& client : clients_) {
+        if (client != nullptr && client->uuid() == *uuid) client->Kill();
+      }
+    }
+  }
+
   void Strike() {
     while (!blows_.empty() && workload_.begun() >= blows_.back().at_operation) {
       if (blows_.back().steps_later != 0) {
@@ -192,6 +201,7 @@ class Run {
       if (!Replace()) return false;
       if (IsDone()) return true;
       Endpoint* endpoint = network_.RunUntilRunnable();
+      NoteCuts();
       if (endpoint == nullptr) return StandStill("nothing is left that could happen");
       Step(*endpoint);
       if (recorder_.ended() != ended) {

@@ -64,6 +64,7 @@ TEST(RunTest, MuchHappens) {
   EXPECT_GT(sum.network.long_delays, 4'000u);
   EXPECT_GT(sum.network.written_back, 4'000u);
   EXPECT_GT(sum.network.killed_clients, 10u);
+  EXPECT_GT(sum.network.cuts, 10u);
   EXPECT_GT(sum.network.broken_queue_pairs, 100u);
   EXPECT_GT(sum.network.late_packets, 40u);
   EXPECT_GT(sum.network.fenced_clients, 20u);

@@ -41,7 +41,8 @@ class Verdict {
   // Whether clients may die or lose their leases, and leave locks behind that nobody has asked for since.
   bool may_die() const {
     const FaultSet& faults = plan_.faults;
-    return faults.has(Fault::kKill) || faults.has(Fault::kPause) || faults.has(Fault::kBreak);
+    return faults.has(Fault::kKill) || faults.has(Fault::kCut) || faults.has(Fault::kPause) ||
+           faults.has(Fault::kBreak);
   }
   // Errors that a fault explained.
   uint64_t explained() const { return explained_; }
