@@ -37,8 +37,9 @@ Nanoseconds Network::ExtraDelay() {
 }
 
 Nanoseconds Network::LongSight() {
-  if (!options_.faults.delay || !OneIn(delay_random, 4)) return 0;
-  return LogUpTo(delay_random, options_.longest_delay.count());
+  if (!options_.faults.delay || !OneIn(delay_random, options_.writes_per_long_sight)) return 0;
+  const Nanoseconds most = options_.longest_delay.count();
+  return OneIn(delay_random, 2) ? UpTo(delay_random, most) : LogUpTo(delay_random, most);
 }
 
 Nanoseconds Network::LateTime() { return LogUpTo(loss_random, options_.latest_packet.count()); }

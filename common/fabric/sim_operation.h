@@ -68,6 +68,8 @@ struct Operation final : Event {
   uint32_t mixes_left = 0;
   bool is_split = false;
   bool is_clean = false;       // a WRITE that whoever READs sees done or not done, never torn
+  uint32_t late_first = 0;     // of its bytes, those that mostly take effect at its end: from this
+  uint32_t late_last = 0;      // up to this
   std::vector<uint64_t> done;  // once it is split: a bit for each byte
 };
 

@@ -115,8 +115,13 @@ void AdvanceWithin(Operation& operation, uint64_t offset, uint64_t length) {
 
 // A READ and a clean WRITE meet.
 void MeetCleanly(Operation& read, Operation& write, Random& random) {
-  constexpr uint64_t kMeetingsPerAdvance = 3;
-  if (OneIn(random, kMeetingsPerAdvance)) AdvanceWithin(write, read.offset, read.length);
+  constexpr uint64_t kMeetingsPerAdvance = 2;
+  constexpr uint64_t kMeetingsPerLateAdvance = 64;
+  const bool is_late = read.offset < write.offset + write.late_last &&
+                       write.offset + write.late_first < read.offset + read.length;
+  if (OneIn(random, is_late ? kMeetingsPerLateAdvance : kMeetingsPerAdvance)) {
+    AdvanceWithin(write, read.offset, read.length);
+  }
   AdvanceWithin(read, write.offset, write.length);
 }
 
@@ -126,6 +131,12 @@ void ActiveVerbs::Start(Operation& operation, std::byte* remote, Random& random)
   operation.remote = remote;
   operation.is_split = false;
   operation.is_clean = operation.opcode == Opcode::kWrite && OneIn(random, 2);
+  if (operation.is_clean) {
+    operation.late_first = static_cast<uint32_t>(random.Below(operation.length));
+    operation.late_last =
+        operation.late_first + 1 +
+        static_cast<uint32_t>(random.Below(operation.length - operation.late_first));
+  }
   const bool meets = std::ranges::any_of(
       active_, [&](const Operation* other) { return Conflict(operation, *other); });
   operation.mixes_left = meets ? 1 + static_cast<uint32_t>(random.Below(3)) : 0;

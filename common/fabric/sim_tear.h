@@ -7,9 +7,10 @@
 // meets no other is not split: nobody could tell.
 //
 // Every other WRITE is clean instead: a READ that meets it sees all of its own bytes as they were before, or, with the
-// WRITE taking effect in exactly those, as they are afterwards. A READ of bytes torn at random tells by its checksum;
-// the parts of a node that were read whole, some old and some new, are what readers may take for good. It lasts longer,
-// too, so that others can act on what they have seen of it. Thread-safety: none. Cost: a verb that starts
+// WRITE taking effect in exactly those, as they are afterwards. What was torn at random fails its checksum; the parts of
+// a node that were read whole, some old and some new, are what readers may take for good. One interval of such a WRITE,
+// and what is read along with it, is late: it stays old to the end, mostly, and that comes later than of others, so that
+// there is time to act upon what was seen of the rest. Thread-safety: none. Cost: a verb that starts
 // looks at all active ones of its memory server.
 #pragma once
 

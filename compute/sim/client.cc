@@ -72,7 +72,7 @@ void Client::Start() {
   for (uint32_t i = 0; i < plan_.sessions; ++i) {
     for (uint32_t j = 0; j < plan_.coroutines; ++j) {
       const uint32_t lane = scene_.recorder.AddLane(number_, i, j);
-      sessions_[i]->Spawn(Loop(*sessions_[i], lane, lane));
+      sessions_[i]->Spawn(Loop(*sessions_[i], lane, j < plan_.readers));
     }
   }
 }
@@ -109,16 +109,18 @@ Counters Client::counters() const {
   return sum;
 }
 
-Task<void> Client::Loop(OpenSession& session, uint32_t lane, uint64_t stream) {
+Task<void> Client::Loop(OpenSession& session, uint32_t lane, bool only_gets) {
   constexpr uint64_t kLongestNapNs = 30'000;
-  Random random(scene_.plan.seed, stream);
+  Random random(scene_.plan.seed, lane);
   while (!is_dead_ && !is_lost_ && scene_.workload.Take()) {
     if (random.Below(100) < scene_.plan.work.nap_percent) {
       co_await session.tree().scheduler().SleepFor(
           std::chrono::nanoseconds(random.Below(kLongestNapNs)));
       if (is_dead_) co_return;
     }
-    co_await Do(session, lane, scene_.workload.Draw(random, number_));
+    co_await Do(
+        session, lane,
+        only_gets ? scene_.workload.DrawGet(random) : scene_.workload.Draw(random, number_));
   }
 }
 

@@ -67,7 +67,7 @@ class Client {
 
  private:
   Result<std::unique_ptr<OpenSession>> NewSession();
-  Task<void> Loop(OpenSession& session, uint32_t lane, uint64_t stream);
+  Task<void> Loop(OpenSession& session, uint32_t lane, bool only_gets);
   Task<void> Do(OpenSession& session, uint32_t lane, Operation operation);
   Task<void> Get(OpenSession& session, uint32_t lane, uint32_t key);
   Task<void> Write(OpenSession& session, uint32_t lane, Operation operation);

@@ -98,6 +98,32 @@ void StaleCaches(Random& random, Plan& plan) {
   Weigh(plan, {40, 4, 8, 40, 4, 4});
 }
 
+// Leaves of several groups that split right where everybody reads and writes, again and again: so that what is seen of
+// a split in one group is acted upon while it is not to be seen in another.
+void SeenInPart(Random& random, Plan& plan) {
+  plan.parameters = {512, OneOf<uint16_t>(random, {16, 32}), 16};
+  // With the parent elsewhere, whoever splits has its lock long before the leaf is written.
+  plan.servers = 1;
+  SetFillers(plan.work, Between(random, 40, 64), Between(random, 160, 320));
+  plan.work.filler_percent = Between(random, 30, 60);
+  plan.work.far_percent = 0;
+  plan.work.prefill_percent = Between(random, 20, 60);
+  plan.work.long_percent = 0;
+  plan.work.nap_percent = 0;
+  plan.work.skew = Skew::kAscend;
+  for (ClientPlan& client : plan.clients) {
+    // Writers soon wait for the lock of the leaf that is being split.
+    client = {Between(random, 1, 3), Between(random, 3, 5), 1 << 20, client.techniques,
+              Between(random, 1, 2)};
+  }
+  if (plan.network.faults.delay) {
+    plan.network.longest_delay = std::chrono::microseconds(Between(random, 200, 2000));
+    plan.network.verbs_per_long_delay = 64;
+    plan.network.writes_per_long_sight = 1;
+  }
+  Weigh(plan, {10, 2, 6, 40, 40, 2});
+}
+
 // Keys for about one leaf, which come and go: their entries find now their home full, now the overflow group, and what
 // is deleted and inserted meets in one combined write. Many clients die on the way.
 void FullLeaf(Random& random, Plan& plan) {
@@ -126,6 +152,7 @@ constexpr Profile kProfiles[] = {
     {"deep_tree", "long keys, small nodes, small caches: many levels", DeepTree},
     {"blocks", "values in blocks", Blocks},
     {"stale_caches", "large caches, and a tree that outgrows them", StaleCaches},
+    {"seen_in_part", "leaves of several groups that split where everybody is", SeenInPart},
     {"full_leaf", "one leaf, nearly full, whose keys come and go", FullLeaf},
 };
 
@@ -243,7 +270,8 @@ Plan DrawPlan(const RunOptions& options, uint64_t seed) {
     plan.clients.push_back({Between(random, 1, 3),
                             Between(random, 1, 5),
                             OneOf<uint64_t>(random, {0, 1024, 4096, 64 << 10, 1 << 20}),
-                            {}});
+                            {},
+                            0});
   }
   SetTechniques(options.techniques, plan);
   plan.work.hot_keys = options.keys;

@@ -48,6 +48,7 @@ struct ClientPlan {
   uint32_t coroutines = 1;  // of each session
   uint64_t cache_bytes = 0;
   Techniques techniques{};
+  uint32_t readers = 0;  // of the coroutines of each session: they only get
 };
 
 // What the operations are.
@@ -58,6 +59,7 @@ struct WorkPlan {
   uint32_t hot_keys = 64;
   uint32_t fillers = 0;          // keys between two hot ones: they make leaves split
   uint32_t filler_percent = 0;   // of the writes that go to one of those
+  uint32_t far_percent = 50;     // of these: which go anywhere, and not near a hot key
   uint32_t prefill_percent = 0;  // of all keys: put before the run
   uint32_t long_percent = 0;     // of values: longer than 16 bytes, so in blocks
   uint32_t longest_value = 17;

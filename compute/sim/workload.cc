@@ -60,7 +60,9 @@ uint32_t Workload::DrawKey(Random& random, bool is_write) const {
   const uint32_t hot = DrawHot(random) * (work_.fillers + 1);
   if (work_.fillers == 0 || random.Below(100) >= filler_percent) return hot;
   // In the neighbourhood of a hot key, so that its leaf splits; or anywhere.
-  if (random.Below(2) == 0) return static_cast<uint32_t>(random.Below(work_.keys()));
+  if (random.Below(100) < work_.far_percent) {
+    return static_cast<uint32_t>(random.Below(work_.keys()));
+  }
   const uint64_t reach = std::min<uint32_t>(work_.fillers, 24);
   const uint64_t key = hot + random.Below(2 * reach + 1);
   return static_cast<uint32_t>(std::min<uint64_t>(std::max(key, reach) - reach, work_.keys() - 1));
@@ -78,6 +80,12 @@ Operation Workload::DrawScan(Random& random) const {
   scan.limit = random.Below(3) == 0 ? random.Below(work_.scan_keys) + 1
                                     : std::numeric_limits<uint64_t>::max();
   return scan;
+}
+
+Operation Workload::DrawGet(Random& random) const {
+  Operation drawn;
+  drawn.key = DrawKey(random, false);
+  return drawn;
 }
 
 Operation Workload::Draw(Random& random, uint32_t client) {

@@ -31,6 +31,7 @@ class Workload {
   bool Take();
   // `client` writes it.
   Operation Draw(Random& random, uint32_t client);
+  Operation DrawGet(Random& random) const;
   // A value of that key that nobody has written yet.
   history::ValueId NewValue(uint32_t key, uint32_t client);
   // A write begins that was not drawn.

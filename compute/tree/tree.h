@@ -282,6 +282,12 @@ class Tree {
   Task<Result<RootWord>> ReadRoot(Operation& operation);
   Task<Result<InternalNode>> ReadInternal(Operation& operation, RemotePtr pointer);
   Task<Result<BufferLease>> ReadLeafInto(Operation& operation, RemotePtr pointer);
+  // Where a leaf ends, and what comes behind it.
+  struct LeafEnd {
+    HighFence high;
+    RemotePtr sibling;
+  };
+  Task<Result<LeafEnd>> ReadLeafEnd(Operation& operation, RemotePtr pointer);
   // READs a node into `into` until accept(bytes) says that it is valid.
   template <typename Accept>
   Task<Status> ReadNode(Operation& operation, RemotePtr pointer, LocalAddress into, Accept accept);

@@ -1,6 +1,7 @@
 // Descents: from the root word to a node, through the cache and by READs of whole internal nodes.
 #include <string>
 
+#include "common/mutants.h"
 #include "compute/tree/tree.h"
 
 namespace gossamer {
@@ -163,6 +164,25 @@ Task<Result<BufferLease>> Tree::ReadLeafInto(Operation& operation, RemotePtr poi
   };
   BOOST_OUTCOME_CO_TRYV(co_await ReadNode(operation, pointer, buffer.value().address(), is_whole));
   co_return std::move(buffer.value());
+}
+
+// Of a leaf read whole, all units agreeing, as it is kept (rule R3).
+Task<Result<Tree::LeafEnd>> Tree::ReadLeafEnd(Operation& operation, RemotePtr pointer) {
+  Result<BufferLease> buffer = Buffer(shared_.parameters.node_bytes);
+  if (!buffer) co_return buffer.error();
+  LeafEnd end;
+  const auto find_end = [&](std::span<const std::byte> image) {
+    const LeafGeometry& geometry = shared_.geometry;
+    if (!IsBroken(Mutant::kR3Kept) && !LeafView::Parse(image, pointer, geometry)) return false;
+    const auto group = GroupView::Parse(image.first(geometry.unit_bytes()), pointer, 0);
+    const auto trailer =
+        TrailerView::Parse(image.subspan(geometry.trailer_offset()), pointer, geometry);
+    if (!group || !trailer || group->version() != trailer->version()) return false;
+    end = {group->high(), trailer->sibling()};
+    return true;
+  };
+  BOOST_OUTCOME_CO_TRYV(co_await ReadNode(operation, pointer, buffer.value().address(), find_end));
+  co_return end;
 }
 
 // 2 RT. Nobody writes the node while its lock is held: what is read is whole, if the node is this node still. The

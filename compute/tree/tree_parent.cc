@@ -358,29 +358,11 @@ Task<void> Tree::Repair(RemotePtr left, uint32_t level) {
 Task<Status> Tree::RepairIn(Operation& operation, RemotePtr left, uint32_t level) {
   HighFence high;
   RemotePtr sibling;
-  if (level == 0 && IsBroken(Mutant::kR3Kept)) {
-    Result<BufferLease> bytes = Buffer(shared_.parameters.node_bytes);
-    if (!bytes) co_return bytes.error();
-    const LeafGeometry& geometry = shared_.geometry;
-    InlineBatch<2> batch(left.server());
-    batch.Add(Verb::Read(left.offset(), geometry.unit_bytes(), bytes.value().address()));
-    batch.Add(Verb::Read(left.offset() + geometry.trailer_offset(), kTrailerBytes,
-                         bytes.value().address(geometry.trailer_offset())));
-    co_await Execute(operation, batch);
-    const std::byte* data = bytes.value().data();
-    const auto group = GroupView::Parse({data, geometry.unit_bytes()}, left, 0);
-    const auto trailer =
-        TrailerView::Parse({data + geometry.trailer_offset(), kTrailerBytes}, left, geometry);
-    if (!group || !trailer || group->version() != trailer->version()) co_return Ok();
-    high = group->high();
-    sibling = trailer->sibling();
-  } else if (level == 0) {
-    const Result<BufferLease> leaf = co_await ReadLeafInto(operation, left);
-    if (!leaf) co_return leaf.error();
-    const std::optional<LeafView> view = LeafView::Parse(
-        {leaf.value().data(), shared_.parameters.node_bytes}, left, shared_.geometry);
-    high = view->high();
-    sibling = view->trailer().sibling();
+  if (level == 0) {
+    const Result<LeafEnd> end = co_await ReadLeafEnd(operation, left);
+    if (!end) co_return end.error();
+    high = end.value().high;
+    sibling = end.value().sibling;
   } else {
     const Result<InternalNode> node = co_await ReadInternal(operation, left);
     if (!node) co_return node.error();

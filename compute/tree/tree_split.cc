@@ -159,32 +159,17 @@ Task<Status> Tree::CommitSplit(Operation& operation, LockedLeaf& locked, RemoteP
   NodeLock& lock = locked.lock;
   InlineBatch<7> batch(leaf.server());
   const Verb write_sibling = Verb::Write(sibling.offset(), bytes, right);
-  const bool is_late = IsBroken(Mutant::kW1Sibling) && sibling.server() == leaf.server();
-  InlineBatch<1> unordered(sibling.server());
-  if (is_late) {
-    batch.Add(Verb::Write(leaf.offset(), bytes, left));
-    batch.Add(write_sibling);
-  } else if (sibling.server() == leaf.server()) {
-    batch.Add(write_sibling);
-  } else if (IsBroken(Mutant::kW1Remote)) {
-    unordered.Add(write_sibling);
-  } else {
-    batch.Add(Verb::Write(leaf.offset(), bytes, left));
+  const Verb write_leaf = Verb::Write(leaf.offset(), bytes, left);
+  if (sibling.server() != leaf.server()) {
+    if (IsBroken(Mutant::kW1Remote)) co_await WriteUnseen(operation, leaf.server(), write_leaf);
+    batch.Add(write_leaf);
     co_return co_await CommitBehindSibling(operation, locked, write_sibling, sibling.server(),
                                            batch, changed, parent);
   }
-  if (IsBroken(Mutant::kW2)) {
-    batch.Add(Verb::Write(leaf.offset(), bytes / 2, left));
-    batch.Add(Verb::Write(leaf.offset() + bytes / 2, bytes / 2, left + bytes / 2));
-  } else if (!is_late) {
-    batch.Add(Verb::Write(leaf.offset(), bytes, left));
-  }
-  if (!unordered.empty()) {
-    InlineBatch<3> alone(leaf.server());
-    alone.Add(batch.verbs()[0]);
-    Batch* const both[] = {&unordered, &alone};
-    co_await ExecuteAll(operation, both);
-  }
+  if (IsBroken(Mutant::kW1Sibling)) batch.Add(write_leaf);
+  batch.Add(write_sibling);
+  if (IsBroken(Mutant::kW2)) batch.Add(Verb::Write(leaf.offset(), bytes / 2, left));
+  batch.Add(write_leaf);
   const LocalAddress word_at = locked.buffers.address(LockedBuffers::kUnlockWord);
   bool fused = co_await CanFuse(operation, locked, parent);
   if (fused) {
