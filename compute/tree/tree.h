@@ -127,6 +127,8 @@ class Tree {
   // descents is corrupt (rule R5).
   static constexpr uint32_t kMaxRereads = 24;
   static constexpr uint32_t kMaxFailures = 4;
+  // Likewise a leaf that leads to no sibling so many times, as group and trailer do not agree.
+  static constexpr uint32_t kMaxDisagreements = 16;
   // A put is taken for an insert if one of the session's last so many puts was one.
   static constexpr uint32_t kPutsRemembered = 32;
   // What is put behind all but this fraction of the last node is taken for part of an ascending load.

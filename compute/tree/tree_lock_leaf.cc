@@ -23,6 +23,7 @@ Task<Result<bool>> Tree::LockLeaf(Operation& operation, LeafWrite& write, bool m
   bool has_path = false;
   bool afresh = false;
   uint32_t failures = 0;
+  uint32_t disagreements = 0;
 
   for (;;) {  // With no lock held.
     if (!has_path) {
@@ -107,6 +108,11 @@ Task<Result<bool>> Tree::LockLeaf(Operation& operation, LeafWrite& write, bool m
     }
     BOOST_OUTCOME_CO_TRYV(co_await LeaveStaleLeaf(operation, locked, write, whole, afresh));
     has_path = !locked.path.node.is_null();
+    // Another split, or a loss, may come between the READs of group and trailer; but not every time.
+    disagreements = whole && !has_path ? disagreements + 1 : 0;
+    if (disagreements == kMaxDisagreements) {
+      co_return CorruptNode(leaf, "a leaf whose group and trailer do not agree");
+    }
   }
 }
 
