@@ -52,6 +52,21 @@ void HotKey(Random& random, Plan& plan) {
   Weigh(plan, {30, 1, 15, 12, 30, 12});
 }
 
+// One or two keys, come and gone, of clients that stop for longer than their leases last: what they read under a lock,
+// or were handed over with it, is old when they go on.
+void LongPauses(Random& random, Plan& plan) {
+  plan.work.hot_keys = std::min(plan.work.hot_keys, Between(random, 1, 2));
+  plan.work.fillers = 0;
+  plan.work.prefill_percent = 50;
+  plan.work.long_percent = 0;
+  plan.work.nap_percent = OneOf(random, {0u, 5u, 30u});
+  plan.work.writers_at_once = Between(random, 4, 8);
+  plan.pauses *= 6;
+  plan.longest_pause_ms = 250;
+  for (ClientPlan& client : plan.clients) client.coroutines = Between(random, 3, 8);
+  Weigh(plan, {20, 1, 5, 30, 15, 30});
+}
+
 // All locks of a server are one: parent and leaf, and leaves of strangers.
 void OneSlot(Random& random, Plan& plan) {
   plan.lock_table_bytes = sizeof(uint64_t);
@@ -147,6 +162,7 @@ constexpr Profile kProfiles[] = {
     {"few_keys_many_splits", "two to eight hot keys in leaves that split all the time",
      FewKeysManySplits},
     {"hot_key", "one to three keys, all wanted by all", HotKey},
+    {"long_pauses", "one or two keys, and clients that outlive their leases", LongPauses},
     {"one_slot", "lock tables of one slot", OneSlot},
     {"scans", "scans of everything while leaves split", Scans},
     {"deep_tree", "long keys, small nodes, small caches: many levels", DeepTree},

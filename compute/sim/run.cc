@@ -12,7 +12,7 @@ namespace gossamer::simulator {
 namespace {
 
 // A run stands still when no operation ends through so many steps, or for so long.
-constexpr uint64_t kMostStepsWithoutEnd = 2'000'000;
+constexpr uint64_t kMostStepsWithoutEnd = 10'000'000;
 constexpr std::chrono::seconds kLongestWithoutEnd{60};
 // Lives are named in values, by 12 bits.
 constexpr uint32_t kMostLives = 4000;

@@ -20,7 +20,7 @@ constexpr uint32_t kTriesBeforeAsking = 8;
 constexpr uint64_t kLongestPause = 4;
 constexpr uint32_t kPatientTries = 8;
 // How long before its post a batch's epoch is checked, with that rule broken.
-constexpr std::chrono::microseconds kEarly{20};
+constexpr std::chrono::microseconds kEarly{100};
 // What a round trip is taken for at least and at most.
 constexpr uint64_t kShortestRoundTripNs = 500;
 constexpr uint64_t kLongestRoundTripNs = 200'000;

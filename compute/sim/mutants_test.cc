@@ -1,0 +1,85 @@
+// Mutants: each broken rule is noticed where mutants.txt says, and the same run with all rules kept is right.
+#include "common/mutants.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "common/testing/child_process.h"
+
+namespace gossamer::simulator {
+namespace {
+
+using gossamer::testing::ChildProcess;
+using ::testing::HasSubstr;
+using Words = std::vector<std::string>;
+
+// Rules about nodes that are used again, or merged: there are none yet.
+const std::set<std::string> kNotYet = {"R1-generation", "R5", "W4"};
+
+struct Outcome {
+  int status;
+  std::string output;
+};
+
+Outcome RunMutant(const std::string& mutant, const Words& flags) {
+  Words arguments = {GOSSAMER_SIM_MUTANTS_PROGRAM, "--mutant=" + mutant};
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
+  ChildProcess sim(arguments);
+  const int status = sim.Wait(std::chrono::seconds(120));
+  return {status, sim.standard_output()};
+}
+
+// The lines of the table, without comments: a mutant and flags.
+std::vector<Words> Table() {
+  std::ifstream file(GOSSAMER_SIM_MUTANTS_TABLE);
+  EXPECT_TRUE(file) << GOSSAMER_SIM_MUTANTS_TABLE;
+  std::vector<Words> table;
+  std::string line;
+  while (std::getline(file, line)) {
+    std::istringstream words(line.substr(0, line.find('#')));
+    Words row{std::istream_iterator<std::string>(words), {}};
+    if (!row.empty()) table.push_back(std::move(row));
+  }
+  return table;
+}
+
+TEST(MutantsTest, EveryRuleHasARow) {
+  std::set<std::string> missing;
+  for (const MutantName& one : kMutantNames) missing.emplace(one.name);
+  for (const Words& row : Table()) missing.erase(row[0]);
+  missing.erase("none");
+  EXPECT_EQ(missing, kNotYet);
+}
+
+TEST(MutantsTest, EachIsCaughtAndOnlyIt) {
+  const std::regex failed("FAILED gossamer-sim-mutants --mutant=([^ ]+) --seed=([0-9]+) ");
+  for (const Words& row : Table()) {
+    SCOPED_TRACE(::testing::PrintToString(row));
+    Words flags(row.begin() + 1, row.end());
+    const Outcome outcome = RunMutant(row[0], flags);
+    EXPECT_EQ(outcome.status, 1);
+    std::smatch match;
+    const bool found = std::regex_search(outcome.output, match, failed);
+    EXPECT_TRUE(found) << outcome.output;
+    if (!found) continue;
+    EXPECT_EQ(match[1], row[0]);
+    // Later flags win.
+    flags.push_back("--seed=" + match[2].str());
+    flags.emplace_back("--seeds=1");
+    const Outcome right = RunMutant("none", flags);
+    EXPECT_EQ(right.status, 0) << right.output;
+    EXPECT_THAT(right.output, HasSubstr("1 seed, 0 failed"));
+  }
+}
+
+}  // namespace
+}  // namespace gossamer::simulator
