@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 using Words = std::vector<std::string>;
 
 // Rules about nodes that are used again, or merged: there are none yet.
-const std::set<std::string> kNotYet = {"R1-generation", "R5", "W4"};
+constexpr const char* kNotYet[] = {"R1-generation", "R5", "W4"};
 
 struct Outcome {
   int status;
@@ -57,7 +57,7 @@ TEST(MutantsTest, EveryRuleHasARow) {
   for (const MutantName& one : kMutantNames) missing.emplace(one.name);
   for (const Words& row : Table()) missing.erase(row[0]);
   missing.erase("none");
-  EXPECT_EQ(missing, kNotYet);
+  EXPECT_EQ(missing, std::set<std::string>(std::begin(kNotYet), std::end(kNotYet)));
 }
 
 TEST(MutantsTest, EachIsCaughtAndOnlyIt) {
