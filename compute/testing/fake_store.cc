@@ -13,7 +13,7 @@ using State = FakeStore::State;
 
 class FakeSession final : public Session {
  public:
-  explicit FakeSession(State& state) : state_(state), random_(state.seed++) {}
+  FakeSession(State& state, uint64_t seed) : state_(state), random_(seed) {}
 
   Result<std::string> Get(std::string_view key) override {
     WireCounts& wire = Count(OperationClass::kRead);
@@ -219,7 +219,8 @@ std::unique_ptr<ScanCursor> FakeSession::Scan(const ScanOptions& options) {
 
 Result<std::unique_ptr<Session>> FakeStore::NewSession() {
   if (state_.refuse_sessions) return MakeError(Code::kNodeUnreachable, "as the test asked");
-  return std::unique_ptr<Session>(std::make_unique<FakeSession>(state_));
+  const std::lock_guard lock(state_.mutex);
+  return std::unique_ptr<Session>(std::make_unique<FakeSession>(state_, state_.seed++));
 }
 
 Result<StoreStat> FakeStore::Stat() {

@@ -27,7 +27,7 @@ class FakeStore : public Store {
 
   struct State {
     StoreParameters parameters;
-    uint64_t seed = 1;
+    uint64_t seed = 1;  // of the next session; guarded by `mutex` once there are any
     uint64_t max_keys = std::numeric_limits<uint64_t>::max();  // then Exhausted
     std::optional<Error> fail_with;                            // all but sessions fail
     uint64_t fail_interval = 0;  // not 0: only every so-manieth operation of a session does
@@ -38,8 +38,9 @@ class FakeStore : public Store {
     std::mutex mutex;  // guards the rest
     Map map;
     uint64_t puts = 0;
-    size_t most_in_flight = 0;        // of any session
-    bool overlapping_writes = false;  // two puts of one key were in flight in a session
+    size_t most_in_flight = 0;  // of any session
+    std::atomic<bool> overlapping_writes =
+        false;  // two puts of one key were in flight in a session
     std::atomic<uint64_t> hits = 0;
   };
   State& state() { return state_; }
