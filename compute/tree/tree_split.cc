@@ -161,7 +161,10 @@ Task<Status> Tree::CommitSplit(Operation& operation, LockedLeaf& locked, RemoteP
   const Verb write_sibling = Verb::Write(sibling.offset(), bytes, right);
   const Verb write_leaf = Verb::Write(leaf.offset(), bytes, left);
   if (sibling.server() != leaf.server()) {
-    if (IsBroken(Mutant::kW1Remote)) co_await WriteUnseen(operation, leaf.server(), write_leaf);
+    if (IsBroken(Mutant::kW1Remote)) {
+      const Status early = co_await WriteUnseen(operation, leaf.server(), write_leaf);
+      static_cast<void>(early);
+    }
     batch.Add(write_leaf);
     co_return co_await CommitBehindSibling(operation, locked, write_sibling, sibling.server(),
                                            batch, changed, parent);
