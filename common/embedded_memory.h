@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/status.h"
 #include "proto/region.h"
 #include "proto/remote_ptr.h"
+#include "proto/store_record.h"
 
 namespace gossamer {
 
@@ -48,5 +50,10 @@ class EmbeddedMemory {
 };
 
 Result<std::unique_ptr<EmbeddedMemory>> StartEmbeddedMemory(const EmbeddedMemoryOptions& options);
+
+// All memory servers of a store in `each.network`, of which no bootstrap knows: so many, alike but for their numbers.
+// Completes `record`, of which `store` and `store_id` are given.
+Result<std::vector<std::unique_ptr<EmbeddedMemory>>> StartSimulatedMemory(
+    EmbeddedMemoryOptions each, uint32_t servers, StoreRecord& record);
 
 }  // namespace gossamer

@@ -35,4 +35,20 @@ Result<std::unique_ptr<EmbeddedMemory>> StartEmbeddedMemory(const EmbeddedMemory
   return std::unique_ptr<EmbeddedMemory>(std::make_unique<EmbeddedServer>(std::move(started)));
 }
 
+Result<std::vector<std::unique_ptr<EmbeddedMemory>>> StartSimulatedMemory(
+    EmbeddedMemoryOptions each, uint32_t servers, StoreRecord& record) {
+  std::vector<std::unique_ptr<EmbeddedMemory>> started;
+  record.fabric = FabricKindName(FabricKind::kSim);
+  record.parameters = each.parameters;
+  for (uint32_t i = 0; i < servers; ++i) {
+    each.identity = {static_cast<ServerId>(i), record.store_id, i + 1};
+    BOOST_OUTCOME_TRY(memory, StartEmbeddedMemory(each));
+    record.servers.push_back(
+        {each.identity.id, each.identity.incarnation, "sim", "sim", memory->address()});
+    started.push_back(std::move(memory));
+  }
+  record.next_server = static_cast<uint16_t>(servers);
+  return started;
+}
+
 }  // namespace gossamer

@@ -113,22 +113,14 @@ class Bench {
     constexpr uint64_t kSpareBytes = 64 << 20;
     record_.store = "measured";
     record_.store_id = 1;
-    record_.fabric = FabricKindName(FabricKind::kSim);
-    record_.parameters.max_key_bytes = kKeyBytes;
-    record_.parameters.inline_value_bytes = kValueBytes;
-    for (uint32_t i = 0; i < options_.memory_servers; ++i) {
-      EmbeddedMemoryOptions memory;
-      memory.memory_bytes = kSpareBytes + options_.records * kBytesOfARecord;
-      memory.parameters = record_.parameters;
-      memory.on_chip_locks = design_.on_chip_locks;
-      memory.network = &network_;
-      memory.identity = {static_cast<ServerId>(i), record_.store_id, i + 1};
-      BOOST_OUTCOME_TRY(started, StartEmbeddedMemory(memory));
-      record_.servers.push_back(
-          {memory.identity.id, memory.identity.incarnation, "sim", "sim", started->address()});
-      memory_.push_back(std::move(started));
-    }
-    record_.next_server = static_cast<uint16_t>(options_.memory_servers);
+    EmbeddedMemoryOptions memory;
+    memory.memory_bytes = kSpareBytes + options_.records * kBytesOfARecord;
+    memory.parameters.max_key_bytes = kKeyBytes;
+    memory.parameters.inline_value_bytes = kValueBytes;
+    memory.on_chip_locks = design_.on_chip_locks;
+    memory.network = &network_;
+    BOOST_OUTCOME_TRY(started, StartSimulatedMemory(memory, options_.memory_servers, record_));
+    memory_ = std::move(started);
     return Ok();
   }
 

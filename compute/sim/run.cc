@@ -66,24 +66,16 @@ class Run {
   Status SetUp() {
     record_.store = "sim";
     record_.store_id = SplitMix64::Mix(plan_.seed) | 1;
-    record_.fabric = FabricKindName(FabricKind::kSim);
-    record_.parameters = plan_.parameters;
-    for (uint32_t i = 0; i < plan_.servers; ++i) {
-      EmbeddedMemoryOptions options;
-      options.memory_bytes = plan_.memory_bytes;
-      options.parameters = plan_.parameters;
-      options.chunk_bytes = plan_.chunk_bytes;
-      options.lock_table_bytes = plan_.lock_table_bytes;
-      options.lease_ms = plan_.lease_ms;
-      options.on_chip_locks = plan_.on_chip_locks;
-      options.network = &network_;
-      options.identity = {static_cast<ServerId>(i), record_.store_id, i + 1};
-      BOOST_OUTCOME_TRY(memory, StartEmbeddedMemory(options));
-      record_.servers.push_back(
-          {options.identity.id, options.identity.incarnation, "sim", "sim", memory->address()});
-      memory_.push_back(std::move(memory));
-    }
-    record_.next_server = static_cast<uint16_t>(plan_.servers);
+    EmbeddedMemoryOptions options;
+    options.memory_bytes = plan_.memory_bytes;
+    options.parameters = plan_.parameters;
+    options.chunk_bytes = plan_.chunk_bytes;
+    options.lock_table_bytes = plan_.lock_table_bytes;
+    options.lease_ms = plan_.lease_ms;
+    options.on_chip_locks = plan_.on_chip_locks;
+    options.network = &network_;
+    BOOST_OUTCOME_TRY(memory, StartSimulatedMemory(options, plan_.servers, record_));
+    memory_ = std::move(memory);
     for (const ClientPlan& client : plan_.clients) clients_.push_back(NewClient(client));
     for (const auto& client : clients_) {
       BOOST_OUTCOME_TRYV(client->Open());

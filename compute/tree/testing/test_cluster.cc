@@ -30,7 +30,10 @@ TestCluster::TestCluster(const ClusterOptions& options) : network_(options.netwo
   memory.chunk_bytes = options.chunk_bytes;
   memory.lock_table_bytes = options.lock_table_bytes;
   if (network_ != nullptr) {
-    StartInSimulation(options, memory);
+    memory.network = network_;
+    record_.store = "simulated";
+    record_.store_id = 1;
+    memory_ = Need(StartSimulatedMemory(memory, static_cast<uint32_t>(options.servers), record_));
     return;
   }
   std::string name = testing::TempDir() + "gossamer-cluster-XXXXXX";
@@ -40,27 +43,6 @@ TestCluster::TestCluster(const ClusterOptions& options) : network_(options.netwo
   memory.bootstrap = bootstrap_.get();
   for (size_t i = 0; i < options.servers; ++i) memory_.push_back(Need(StartEmbeddedMemory(memory)));
   record_ = Need(FindStore(*bootstrap_, FindOptions{}));
-}
-
-// No bootstrap knows a simulated network: the record is made here.
-void TestCluster::StartInSimulation(const ClusterOptions& options, EmbeddedMemoryOptions& memory) {
-  memory.network = network_;
-  memory.identity.store_id = 1;
-  record_.store = "simulated";
-  record_.store_id = memory.identity.store_id;
-  record_.fabric = FabricKindName(FabricKind::kSim);
-  record_.parameters = options.parameters;
-  for (size_t i = 0; i < options.servers; ++i) {
-    memory.identity.id = ServerId{static_cast<uint16_t>(i)};
-    memory.identity.incarnation = i + 1;
-    memory_.push_back(Need(StartEmbeddedMemory(memory)));
-    MemberRecord member;
-    member.server = memory.identity.id;
-    member.incarnation = memory.identity.incarnation;
-    member.address = memory_.back()->address();
-    record_.servers.push_back(std::move(member));
-  }
-  record_.next_server = static_cast<uint16_t>(options.servers);
 }
 
 TestCluster::~TestCluster() {

@@ -38,8 +38,6 @@ class TestCluster {
   CheckReport Check();
 
  private:
-  void StartInSimulation(const ClusterOptions& options, EmbeddedMemoryOptions& memory);
-
   SimNetwork* const network_;
   // Over shared memory:
   std::filesystem::path directory_;
