@@ -9,10 +9,7 @@ namespace {
 
 // Three significant digits: "1.00", "12.3", "340". Rounding may carry ("9.995" gives "10.0").
 std::string ThreeDigits(double value) {
-  std::array<char, 32> text;
-  const int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
-  std::snprintf(text.data(), text.size(), "%.*f", decimals, value);
-  return text.data();
+  return FixedDecimals(value, value < 9.995 ? 2 : value < 99.95 ? 1 : 0);
 }
 
 std::string TwoParts(uint64_t large, const char* large_unit, uint64_t small,
@@ -36,6 +33,13 @@ std::string HumanBytes(uint64_t bytes) {
     ++unit;
   }
   return ThreeDigits(value) + " " + kUnits[unit];
+}
+
+std::string FixedDecimals(double value, int decimals) {
+  // The largest double has 309 digits before the point.
+  std::array<char, 400> text;
+  std::snprintf(text.data(), text.size(), "%.*f", decimals, value);
+  return text.data();
 }
 
 std::string HumanCount(uint64_t count) {

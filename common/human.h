@@ -12,6 +12,9 @@ namespace gossamer {
 // "512 B", "1.5 KiB", "24.0 MiB", "1.00 GiB": three digits, powers of 1024.
 std::string HumanBytes(uint64_t bytes);
 
+// With so many digits behind the point: "12.30".
+std::string FixedDecimals(double value, int decimals);
+
 // "1,234,567"
 std::string HumanCount(uint64_t count);
 

@@ -18,6 +18,13 @@ TEST(Human, Bytes) {
   EXPECT_EQ(HumanBytes(std::numeric_limits<uint64_t>::max()), "16.0 EiB");
 }
 
+TEST(Human, FixedDecimals) {
+  EXPECT_EQ(FixedDecimals(12.345, 1), "12.3");
+  EXPECT_EQ(FixedDecimals(0.999, 2), "1.00");
+  EXPECT_EQ(FixedDecimals(-2, 0), "-2");
+  EXPECT_EQ(FixedDecimals(1e300, 0).size(), 301u);
+}
+
 TEST(Human, Count) {
   EXPECT_EQ(HumanCount(0), "0");
   EXPECT_EQ(HumanCount(999), "999");

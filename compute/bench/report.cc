@@ -1,8 +1,6 @@
 #include "compute/bench/report.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 
 #include "common/human.h"
 #include "common/program/version.h"
@@ -13,27 +11,18 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double kNanosecondsPerMicrosecond = 1000;
-
 // The classes that the contract always has; others appear when they happened.
 constexpr bool IsAlwaysReported(LatencyClass latency_class) {
   return latency_class != LatencyClass::kReadModifyWrite;
 }
 
-Json LatencyJson(const PhaseResult& phase) {
+Json LatenciesJson(const PhaseResult& phase) {
   Json json = Json::object();
   for (size_t i = 0; i < kLatencyClasses; ++i) {
     const auto latency_class = static_cast<LatencyClass>(i);
     const Histogram& histogram = phase.latency(latency_class);
     if (histogram.count() == 0 && !IsAlwaysReported(latency_class)) continue;
-    const auto percentile = [&histogram](double percent) {
-      return static_cast<double>(histogram.Percentile(percent)) / kNanosecondsPerMicrosecond;
-    };
-    json[std::string(LatencyClassName(latency_class))] = {
-        {"count", histogram.count()}, {"mean", histogram.Mean() / kNanosecondsPerMicrosecond},
-        {"p50", percentile(50)},      {"p90", percentile(90)},
-        {"p99", percentile(99)},      {"p999", percentile(99.9)},
-        {"max", percentile(100)}};
+    json[std::string(LatencyClassName(latency_class))] = LatencyJson(histogram);
   }
   return json;
 }
@@ -60,7 +49,7 @@ Json PhaseJson(const PhaseResult& phase) {
           {"seconds", phase.seconds},
           {"ops_per_second", phase.operations_per_second()},
           {"cpu_seconds", phase.cpu_seconds},
-          {"latency_us", LatencyJson(phase)}};
+          {"latency_us", LatenciesJson(phase)}};
 }
 
 Json ErrorsJson(const ErrorCounts& errors) {
@@ -80,12 +69,6 @@ ErrorCounts AllErrors(const BenchReport& report) {
 
 // ---- for people
 
-std::string Fixed(double value, int decimals) {
-  std::array<char, 64> text;
-  std::snprintf(text.data(), text.size(), "%.*f", decimals, value);
-  return text.data();
-}
-
 std::string Spaced(std::string_view name) {
   std::string text(name);
   std::replace(text.begin(), text.end(), '_', ' ');
@@ -99,7 +82,7 @@ std::string Header(const BenchReport& report) {
   text += ", ";
   text += DistributionName(options.workload.distribution);
   if (options.workload.distribution != Distribution::kUniform) {
-    text += " (theta " + Fixed(options.theta, 2) + ")";
+    text += " (theta " + FixedDecimals(options.theta, 2) + ")";
   }
   text += "; " + HumanQuantity(options.records, "record") + " of " +
           std::to_string(options.key_bytes) + " + " + std::to_string(options.value_bytes) + " B; " +
@@ -157,7 +140,8 @@ std::string CostTable(const Counters& counters) {
     const WireCounts& wire = counters.of(operation);
     if (wire.operations == 0) continue;
     const auto each = [&wire](uint64_t total, int decimals) {
-      return Fixed(static_cast<double>(total) / static_cast<double>(wire.operations), decimals);
+      return FixedDecimals(static_cast<double>(total) / static_cast<double>(wire.operations),
+                           decimals);
     };
     rows.push_back({Spaced(OperationClassName(operation)), HumanCount(wire.operations),
                     each(wire.round_trips, 3), each(wire.reads, 3), each(wire.writes, 3),
@@ -171,9 +155,10 @@ std::string CacheAndLocks(const Counters& counters) {
   const uint64_t lookups = cache.hits + cache.misses;
   std::string text = "  cache: " + HumanBytes(cache.bytes);
   if (lookups > 0) {
-    text += ", " +
-            Fixed(100.0 * static_cast<double>(cache.hits) / static_cast<double>(lookups), 2) +
-            " % hits";
+    text +=
+        ", " +
+        FixedDecimals(100.0 * static_cast<double>(cache.hits) / static_cast<double>(lookups), 2) +
+        " % hits";
   }
   text += ", " + HumanQuantity(cache.misses, "miss", "misses") + ", " + HumanCount(cache.stale) +
           " stale, " + HumanQuantity(cache.evictions, "eviction") + "\n";
@@ -204,6 +189,17 @@ std::string ErrorLines(const ErrorCounts& errors) {
 }
 
 }  // namespace
+
+Json LatencyJson(const Histogram& histogram) {
+  constexpr double kNanosecondsPerMicrosecond = 1000;
+  const auto percentile = [&histogram](double percent) {
+    return static_cast<double>(histogram.Percentile(percent)) / kNanosecondsPerMicrosecond;
+  };
+  return {{"count", histogram.count()}, {"mean", histogram.Mean() / kNanosecondsPerMicrosecond},
+          {"p50", percentile(50)},      {"p90", percentile(90)},
+          {"p99", percentile(99)},      {"p999", percentile(99.9)},
+          {"max", percentile(100)}};
+}
 
 Json ToJson(const BenchReport& report) {
   const Counters& counters = report.run.counters;

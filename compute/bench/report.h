@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "common/histogram.h"
 #include "compute/bench/runner.h"
 
 namespace gossamer::bench {
@@ -21,6 +22,9 @@ struct BenchReport {
   PhaseResult load;
   PhaseResult run;
 };
+
+// Count, mean, percentiles and maximum of latencies in nanoseconds; all but the count in microseconds.
+nlohmann::ordered_json LatencyJson(const Histogram& histogram);
 
 nlohmann::ordered_json ToJson(const BenchReport& report);
 

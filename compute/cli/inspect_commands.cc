@@ -20,12 +20,6 @@ std::string Hex(uint64_t number) {
   return text;
 }
 
-std::string OneDecimal(double number) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.1f", number);
-  return text;
-}
-
 void WriteRow(std::ostream& out, std::string_view name, std::string_view value,
               std::string_view remark = {}) {
   std::string line = "  " + std::string(name);
@@ -48,19 +42,21 @@ void WriteCheckText(const Context& context, const CheckReport& report) {
            HumanBytes(report.key_bytes) +
                (report.keys == 0 ? ""
                                  : ", " +
-                                       OneDecimal(static_cast<double>(report.key_bytes) /
-                                                  static_cast<double>(report.keys)) +
+                                       FixedDecimals(static_cast<double>(report.key_bytes) /
+                                                         static_cast<double>(report.keys),
+                                                     1) +
                                        " B each"));
   WriteRow(out, "levels", HumanCount(report.levels));
   WriteRow(out, "leaves", HumanCount(report.leaves),
            report.keys == 0 ? ""
-                            : OneDecimal(report.keys_per_leaf()) + " keys each, " +
-                                  OneDecimal(report.leaf_bytes_per_key) + " B a key");
+                            : FixedDecimals(report.keys_per_leaf(), 1) + " keys each, " +
+                                  FixedDecimals(report.leaf_bytes_per_key, 1) + " B a key");
   WriteRow(out, "internal nodes", HumanCount(report.internal_nodes));
   WriteRow(out, "keys in overflow", HumanCount(report.overflow_keys),
            report.keys == 0 ? ""
-                            : OneDecimal(100.0 * static_cast<double>(report.overflow_keys) /
-                                         static_cast<double>(report.keys)) +
+                            : FixedDecimals(100.0 * static_cast<double>(report.overflow_keys) /
+                                                static_cast<double>(report.keys),
+                                            1) +
                                   " %");
   WriteRow(out, "values in leaves", HumanBytes(report.inline_value_bytes));
   WriteRow(out, "values in blocks", HumanBytes(report.block_value_bytes),
@@ -122,7 +118,7 @@ void WriteStatText(const Context& context, const StoreStat& stat) {
                                           static_cast<double>(server.heap_bytes);
     rows.push_back({std::to_string(server.server_id), server.address, HumanBytes(server.heap_bytes),
                     HumanBytes(server.node_extent_bytes), HumanBytes(server.block_extent_bytes),
-                    HumanBytes(server.free_bytes), OneDecimal(used) + " %",
+                    HumanBytes(server.free_bytes), FixedDecimals(used, 1) + " %",
                     std::to_string(server.compute_servers),
                     server.locks_on_chip ? "on the NIC" : "in DRAM"});
   }

@@ -1,8 +1,6 @@
 #include "compute/sim/measure_report.h"
 
-#include <iomanip>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,36 +8,19 @@
 #include "common/fabric/sim_costs.h"
 #include "common/human.h"
 #include "common/text_table.h"
+#include "compute/bench/report.h"
 
 namespace gossamer::simulator {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double kNanosecondsPerMicrosecond = 1000;
-
 const WireCounts& UpdatesOf(const Measurement& measurement) {
   return measurement.counters.of(OperationClass::kUpdate);
 }
 
-std::string Fixed(double value, int decimals) {
-  std::ostringstream text;
-  text << std::fixed << std::setprecision(decimals) << value;
-  return text.str();
-}
-
 std::string Latency(const Histogram& histogram, double percent) {
   return HumanDuration(static_cast<double>(histogram.Percentile(percent)) * 1e-9);
-}
-
-Json LatencyJson(const Histogram& histogram) {
-  const auto percentile = [&histogram](double percent) {
-    return static_cast<double>(histogram.Percentile(percent)) / kNanosecondsPerMicrosecond;
-  };
-  return {{"count", histogram.count()}, {"mean", histogram.Mean() / kNanosecondsPerMicrosecond},
-          {"p50", percentile(50)},      {"p90", percentile(90)},
-          {"p99", percentile(99)},      {"p999", percentile(99.9)},
-          {"max", percentile(100)}};
 }
 
 Json RowJson(std::string_view part, const Measurement& measurement) {
@@ -66,8 +47,8 @@ Json RowJson(std::string_view part, const Measurement& measurement) {
           {"reads_per_second", measurement.reads_per_second()},
           {"updates_per_second", measurement.updates_per_second()},
           {"latency_us",
-           {{"read", LatencyJson(measurement.read_ns)},
-            {"update", LatencyJson(measurement.update_ns)}}},
+           {{"read", bench::LatencyJson(measurement.read_ns)},
+            {"update", bench::LatencyJson(measurement.update_ns)}}},
           {"update_wire",
            {{"operations", updates.operations},
             {"round_trips", updates.round_trips},
@@ -98,14 +79,15 @@ std::string ReportText(std::span<const Measurement> measurements) {
     std::string load =
         std::to_string(options.compute_servers) + " x " + std::to_string(options.threads);
     if (options.coroutines > 1) load += " x " + std::to_string(options.coroutines);
-    rows.push_back({std::string(measurement.design.name), load, Fixed(options.theta, 2),
-                    HumanRate(measurement.operations_per_second()),
-                    Fixed(measurement.operations_per_second() / naive->operations_per_second(), 1),
-                    HumanRate(measurement.updates_per_second()),
-                    Fixed(measurement.PerUpdate(UpdatesOf(measurement).round_trips), 2),
-                    Fixed(measurement.PerUpdate(measurement.counters.locks.remote_retries), 2),
-                    Latency(measurement.update_ns, 50), Latency(measurement.update_ns, 99),
-                    Latency(measurement.read_ns, 50), Latency(measurement.read_ns, 99)});
+    rows.push_back(
+        {std::string(measurement.design.name), load, FixedDecimals(options.theta, 2),
+         HumanRate(measurement.operations_per_second()),
+         FixedDecimals(measurement.operations_per_second() / naive->operations_per_second(), 1),
+         HumanRate(measurement.updates_per_second()),
+         FixedDecimals(measurement.PerUpdate(UpdatesOf(measurement).round_trips), 2),
+         FixedDecimals(measurement.PerUpdate(measurement.counters.locks.remote_retries), 2),
+         Latency(measurement.update_ns, 50), Latency(measurement.update_ns, 99),
+         Latency(measurement.read_ns, 50), Latency(measurement.read_ns, 99)});
   }
   return TextTable(rows);
 }
