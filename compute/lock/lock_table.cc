@@ -70,7 +70,7 @@ void LockTable::Turn::HandOver(Waiter& next, const HeldLock& held) {
 }
 
 void LockTable::Turn::PutBack(const WaiterList& waiters) {
-  if (waiters.first() == nullptr) return;  // The usual case.
+  if (waiters.first() == nullptr) return;  // The usual case: without the guard.
   const Guard guard(*queue_);
   queue_->waiters.Prepend(waiters);
 }

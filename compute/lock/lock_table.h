@@ -83,9 +83,8 @@ class LockTable {
       if (first != nullptr) first_ = first->behind;
       return first;
     }
-    // Puts all of `others`, which is not used after that, ahead of these.
+    // Puts all of `others`, of which there are some and which is not used after that, ahead of these.
     void Prepend(const WaiterList& others) {
-      if (others.first_ == nullptr) return;
       others.last_->behind = first_;
       if (first_ == nullptr) last_ = others.last_;
       first_ = others.first_;

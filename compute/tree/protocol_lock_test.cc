@@ -88,9 +88,7 @@ TEST_F(ProtocolTest, OneLockForTheWholeTree) {  // W5
   options.parameters = {256, 8, 8};
   options.lock_table_bytes = 8;
   options.servers = 2;
-  cluster_ = std::make_unique<TestCluster>(options);
-  client_ = std::make_unique<TestClient>(*cluster_);
-  session_ = client_->NewSession();
+  ASSERT_NO_FATAL_FAILURE(OpenCluster(options));
   std::vector<KeyValue> pairs;
   for (uint64_t i = 0; i < 1000; ++i) {
     pairs.push_back({NumberKey(10 * i), "12345678"});
@@ -109,9 +107,7 @@ TEST_F(ProtocolTest, NobodyWaitsForHisOwnTurn) {  // W5
   ClusterOptions options;
   options.parameters = {256, 8, 8};
   options.lock_table_bytes = 8;
-  cluster_ = std::make_unique<TestCluster>(options);
-  client_ = std::make_unique<TestClient>(*cluster_);
-  session_ = client_->NewSession();
+  ASSERT_NO_FATAL_FAILURE(OpenCluster(options));
   ASSERT_NO_FATAL_FAILURE(Load(30));
   ASSERT_EQ(client_->Root().level(), 1u);
   TestClient other(*cluster_, {200, 0});

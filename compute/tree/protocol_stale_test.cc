@@ -6,7 +6,26 @@
 namespace gossamer {
 namespace {
 
-TEST_F(ProtocolTest, AGetThroughAStalePathCostsTwoRoundTripsMore) {  // W7
+class StaleTest : public ProtocolTest {
+ protected:
+  // Has `session_` put keys just below that of `number`, so that this moves right when its leaf splits. False if it
+  // stays where it is.
+  bool MovesToAnotherLeaf(uint64_t number) {
+    const RemotePtr leaf = client_->LeafOf(NumberKey(number));
+    for (uint64_t i = 1; i < 10; ++i) {
+      for (uint64_t j = 0; j < 10; ++j) {
+        const std::string key = NumberKey(number - 10 * j - i);
+        const Status status = session_->Put(key, "12345678");
+        EXPECT_TRUE(status) << status.error().ToString();
+        model_[key] = "12345678";
+      }
+      if (client_->LeafOf(NumberKey(number)) != leaf) return true;
+    }
+    return false;
+  }
+};
+
+TEST_F(StaleTest, AGetThroughAStalePathCostsTwoRoundTripsMore) {  // W7
   ASSERT_NO_FATAL_FAILURE(Open({1024, 8, 8}));
   ASSERT_NO_FATAL_FAILURE(Load(400));
   TestClient other(*cluster_);
@@ -14,16 +33,7 @@ TEST_F(ProtocolTest, AGetThroughAStalePathCostsTwoRoundTripsMore) {  // W7
   ASSERT_NO_FATAL_FAILURE(ExpectSame(*stale));
   size_t moved = 0;
   for (uint64_t at = 500; at < 3500; at += 1000) {
-    const RemotePtr old_leaf = client_->LeafOf(NumberKey(at));
-    for (uint64_t i = 1; client_->LeafOf(NumberKey(at)) == old_leaf && i < 10; ++i) {
-      // Below the key, so that it moves right when the leaf splits.
-      for (uint64_t j = 0; j < 10; ++j) {
-        const std::string key = NumberKey(at - 10 * j - i);
-        model_[key] = "12345678";
-        ASSERT_TRUE(session_->Put(key, "12345678"));
-      }
-    }
-    if (client_->LeafOf(NumberKey(at)) == old_leaf) continue;
+    if (!MovesToAnotherLeaf(at)) continue;
     ++moved;
     const WireCounts get =
         CostOf(*stale, OperationClass::kRead, [&] { ASSERT_TRUE(stale->Get(NumberKey(at))); });
@@ -37,7 +47,7 @@ TEST_F(ProtocolTest, AGetThroughAStalePathCostsTwoRoundTripsMore) {  // W7
   ExpectCleanCheck();
 }
 
-TEST_F(ProtocolTest, AWriteThroughAStalePathCostsTwoRoundTripsMore) {  // W7
+TEST_F(StaleTest, AWriteThroughAStalePathCostsTwoRoundTripsMore) {  // W7
   ASSERT_NO_FATAL_FAILURE(Open({1024, 8, 8}));
   ASSERT_NO_FATAL_FAILURE(Load(400));
   TestClient other(*cluster_);
@@ -45,15 +55,7 @@ TEST_F(ProtocolTest, AWriteThroughAStalePathCostsTwoRoundTripsMore) {  // W7
   ASSERT_NO_FATAL_FAILURE(ExpectSame(*stale));
   size_t moved = 0;
   for (uint64_t at = 500; at < 3500; at += 1000) {
-    const RemotePtr old_leaf = client_->LeafOf(NumberKey(at));
-    for (uint64_t i = 1; client_->LeafOf(NumberKey(at)) == old_leaf && i < 10; ++i) {
-      for (uint64_t j = 0; j < 10; ++j) {
-        const std::string key = NumberKey(at - 10 * j - i);
-        model_[key] = "12345678";
-        ASSERT_TRUE(session_->Put(key, "12345678"));
-      }
-    }
-    if (client_->LeafOf(NumberKey(at)) == old_leaf) continue;
+    if (!MovesToAnotherLeaf(at)) continue;
     ++moved;
     // CAS + READ; READ trailer + unlock; CAS + READ; WRITE + unlock.
     const WireCounts update = CostOf(*stale, OperationClass::kUpdate, [&] {
@@ -72,7 +74,7 @@ TEST_F(ProtocolTest, AWriteThroughAStalePathCostsTwoRoundTripsMore) {  // W7
 }
 
 // A session that saw the store empty, and then nothing while others filled it.
-TEST_F(ProtocolTest, AStaleRootCostsADescentNotAWalk) {  // R7
+TEST_F(StaleTest, AStaleRootCostsADescentNotAWalk) {  // R7
   for (const bool reverse : {false, true}) {
     model_.clear();
     ASSERT_NO_FATAL_FAILURE(Open({256, 8, 8}));
@@ -114,7 +116,7 @@ TEST_F(ProtocolTest, AStaleRootCostsADescentNotAWalk) {  // R7
 }
 
 // The leaf of a cached path has split many times since.
-TEST_F(ProtocolTest, APathFarBehindCostsADescentNotAWalk) {  // W7
+TEST_F(StaleTest, APathFarBehindCostsADescentNotAWalk) {  // W7
   ASSERT_NO_FATAL_FAILURE(Open({256, 8, 8}));
   ASSERT_TRUE(session_->Put(NumberKey(1), "a"));
   for (uint64_t i = 0; i < 60; ++i) ASSERT_TRUE(session_->Put(NumberKey(1'000'000 + i), "b"));
@@ -147,7 +149,7 @@ TEST_F(ProtocolTest, APathFarBehindCostsADescentNotAWalk) {  // W7
 }
 
 // A split whose client died before it told the parent: the level above is rewritten without the downlink.
-TEST_F(ProtocolTest, AMissingDownlinkIsMadeByWhoeverHops) {  // W6, W4
+TEST_F(StaleTest, AMissingDownlinkIsMadeByWhoeverHops) {  // W6, W4
   ASSERT_NO_FATAL_FAILURE(Open({256, 8, 8}));
   ASSERT_NO_FATAL_FAILURE(Load(400));
   RemotePtr pointer = client_->Root().pointer();
@@ -184,7 +186,7 @@ TEST_F(ProtocolTest, AMissingDownlinkIsMadeByWhoeverHops) {  // W6, W4
 }
 
 // A repair is for speed only: a lock left on the parent must not hold up the read that hopped.
-TEST_F(ProtocolTest, AReadDoesNotWaitForTheLockOfItsRepair) {  // W6
+TEST_F(StaleTest, AReadDoesNotWaitForTheLockOfItsRepair) {  // W6
   ASSERT_NO_FATAL_FAILURE(Open({256, 8, 8}));
   ASSERT_NO_FATAL_FAILURE(Load(400));
   RemotePtr pointer = client_->Root().pointer();

@@ -128,8 +128,9 @@ std::optional<Key> Tree::EncodeHalves(LeafWrite& write, const Rearrangement& ane
 
 void Tree::LearnRewritten(RemotePtr parent, KeyView key, RemotePtr leaf,
                           std::span<const std::byte> image) {
+  if (parent.is_null()) return;
   const std::optional<LeafView> view = LeafView::Parse(image, leaf, shared_.geometry);
-  if (parent.is_null() || !view) return;
+  if (!view) return;
   shared_.cache.ReplaceHint(reader_, parent, key, leaf, HintOf(*view, shared_.geometry));
 }
 

@@ -22,6 +22,9 @@ class ProtocolTest : public testing::Test {
     ClusterOptions options;
     options.parameters = parameters;
     options.servers = servers;
+    OpenCluster(options);
+  }
+  void OpenCluster(const ClusterOptions& options) {
     session_.reset();  // before what it stands on
     client_.reset();
     cluster_ = std::make_unique<TestCluster>(options);

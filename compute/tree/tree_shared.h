@@ -1,0 +1,57 @@
+// What the sessions of a compute server share of a store: its cache of internal nodes, its queues for locks, its memory.
+//
+// Thread-safety: all of it may be used by any session's thread; `parameters`, `geometry` and `options` do not change.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+
+#include "common/random_id.h"
+#include "common/status.h"
+#include "compute/cache/node_cache.h"
+#include "compute/lock/lease_status.h"
+#include "compute/lock/lock_table.h"
+#include "compute/tree/remote_allocator.h"
+#include "compute/tree/servers.h"
+#include "gossamer/techniques.h"
+#include "proto/leaf.h"
+#include "proto/region.h"
+
+namespace gossamer {
+
+struct TreeOptions {
+  uint64_t cache_bytes = uint64_t{256} << 20;
+  uint32_t lock_timeout_ms = 10'000;
+  uint64_t seed = 0;  // of all random choices; 0: another one each time
+  Techniques techniques{};
+  // A remote lock stays in this compute server for so many more turns at most: then other servers may have it.
+  uint32_t max_handovers = 4;
+};
+
+// What all sessions of a store share.
+struct TreeShared {
+  TreeShared(const StoreParameters& store_parameters, const TreeOptions& tree_options)
+      : parameters(store_parameters),
+        geometry(store_parameters.node_bytes),
+        options(tree_options),
+        seeds(options.seed != 0 ? options.seed : RandomId()),
+        cache(options.cache_bytes),
+        allocator(servers, store_parameters.node_bytes) {}
+
+  const StoreParameters parameters;
+  const LeafGeometry geometry;
+  const TreeOptions options;
+  std::atomic<uint64_t> seeds;        // each tree takes one
+  std::atomic<uint32_t> tickets = 0;  // of locks, without hierarchical locks
+  Servers servers;
+  NodeCache cache;
+  LockTable locks;
+  LeaseStatus leases;
+  RemoteAllocator allocator;
+  // Makes a memory server known that joined after the store was opened. May block for up to the connection
+  // time-out. Called by any session's thread.
+  std::function<Status(ServerId)> learn_server;
+};
+
+}  // namespace gossamer
