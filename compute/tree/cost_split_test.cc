@@ -146,6 +146,8 @@ TEST_P(SplitCostTest, SplitOfALeafThatOthersFilledTakesFour) {
 
 TEST_P(SplitCostTest, SplitOverTwoServersTakesOneMoreForEachHop) {
   ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore, 2));
+  // The first leaf has no parent that its hint could stand beside, nor have its halves at first.
+  ASSERT_NO_FATAL_FAILURE(LoadRandom(5'000));
   std::array<size_t, 5> splits{};
   ASSERT_NO_FATAL_FAILURE(InsertAndExpectSplits(*session_, Scaled(20'000), splits));
   // A compute server that only splits leaves of one server has siblings on the other, to balance what it takes.
