@@ -239,12 +239,13 @@ ParsedFlags ParseFlags(const ProgramInfo& program, int argc, char** argv) {
   return ParseFlagWords(program, words);
 }
 
-ParsedFlags ParseFlagWords(const ProgramInfo& program, std::span<const std::string> words) {
+ParsedFlags ParseFlagWords(const ProgramInfo& program, std::span<const std::string> words,
+                           std::string_view where) {
   ParsedFlags parsed;
   Parser parser(program, parsed);
   parser.Parse(words, true);
   if (!parser.problem().empty()) {
-    parsed.exit_status = UsageError(program, parser.problem());
+    parsed.exit_status = UsageError(program, std::string(where) + parser.problem());
   } else if (parser.help()) {
     PrintHelp(program);
     parsed.exit_status = kExitSuccess;

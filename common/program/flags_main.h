@@ -45,8 +45,10 @@ struct ParsedFlags {
 ParsedFlags ParseFlags(const ProgramInfo& program, int argc, char** argv);
 
 // The same for words from elsewhere, such as a line typed at a prompt; may be called again and
-// again. Flags that were set stay set: a gflags::FlagSaver around it undoes them.
-ParsedFlags ParseFlagWords(const ProgramInfo& program, std::span<const std::string> words);
+// again. Flags that were set stay set: a gflags::FlagSaver around it undoes them. `where` stands
+// before what is wrong: "FILE line 3: ".
+ParsedFlags ParseFlagWords(const ProgramInfo& program, std::span<const std::string> words,
+                           std::string_view where = {});
 
 // "NAME: SENTENCE" and where to find help, on stderr. Returns kExitUsage.
 int UsageError(const ProgramInfo& program, std::string_view sentence);

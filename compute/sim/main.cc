@@ -3,18 +3,24 @@
 #include <gflags/gflags.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
+#include <string_view>
+#include <variant>
 #include <vector>
 
 #include "common/human.h"
 #include "common/mutants.h"
 #include "common/program/flags_main.h"
+#include "common/program/output_file.h"
 #include "common/program/stop.h"
 #include "common/progress.h"
 #include "compute/sim/measure.h"
@@ -26,7 +32,7 @@ DEFINE_uint64(seed, 1, "the first run's seed: everything follows from it");
 DEFINE_uint64(seeds, 1, "runs, each with the next seed");
 DEFINE_uint32(clients, 8, "compute servers");
 DEFINE_uint32(servers, 2, "memory servers");
-DEFINE_uint32(keys, 64, "keys that all clients read and write");
+DEFINE_uint32(keys, 64, "keys that all clients read and write; a profile may take fewer");
 DEFINE_uint32(operations, 500, "operations of all clients together, in each run");
 DEFINE_string(
     faults, "all",
@@ -106,11 +112,59 @@ Status ChooseMutant() {
 #endif
 }
 
-// The command that repeats the run of this seed alone.
-std::string CommandOf(const RunOptions& options, uint64_t seed) {
-  std::string command = std::string(kProgram.name);
+// The flags of one kind that were given to a run of the other kind, which does not look at them, make no sense.
+Status CheckGiven(const std::vector<std::string>& given, bool measures) {
+  constexpr std::array<std::string_view, 7> kOfMeasurements = {
+      "threads", "coroutines", "records", "theta", "update_percent", "milliseconds", "json"};
+  constexpr std::array<std::string_view, 9> kOfRuns = {"seeds",    "keys",    "operations",
+                                                       "faults",   "profile", "techniques",
+                                                       "failures", "trace",   "regressions"};
+  const auto is_in = [](const auto& names, const std::string& name) {
+    return std::ranges::find(names, name) != names.end();
+  };
+  for (const std::string& name : given) {
+    if (measures && is_in(kOfRuns, name)) {
+      return MakeError(Code::kInvalidArgument,
+                       "--" + name + " is of no use with --measure: leave it out");
+    }
+    if (!measures && is_in(kOfMeasurements, name)) {
+      return MakeError(Code::kInvalidArgument,
+                       "--" + name + " is for --measure alone: leave it out");
+    }
+  }
+  return Ok();
+}
+
+// The runs of one set of flags.
+struct Runs {
+  RunOptions options;
+  uint64_t seed = 1;
+  uint64_t seeds = 1;
+  bool trace = false;
+};
+
+Result<Runs> RunsFromFlags() {
+  Runs runs;
+  BOOST_OUTCOME_TRY(options, OptionsFromFlags());
+  runs.options = options;
+  runs.seed = FLAGS_seed;
+  runs.seeds = FLAGS_seeds;
+  runs.trace = FLAGS_trace;
+  if (runs.seeds == 0) return MakeError(Code::kInvalidArgument, "--seeds=0: give 1 or more");
+  constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
+  if (runs.seeds - 1 > kMost - runs.seed) {
+    return MakeError(Code::kInvalidArgument, "--seed=" + std::to_string(runs.seed) +
+                                                 " --seeds=" + std::to_string(runs.seeds) +
+                                                 ": the last seed is " + std::to_string(kMost));
+  }
+  return runs;
+}
+
+// The command that repeats the run of this seed alone; `path` is what this program was called by.
+std::string CommandOf(const std::string& path, const RunOptions& options, uint64_t seed) {
+  std::string command = path;
 #ifdef GOSSAMER_MUTANTS
-  command += "-mutants --mutant=" + FLAGS_mutant;
+  command += " --mutant=" + FLAGS_mutant;
 #endif
   return command + " --seed=" + std::to_string(seed) +
          " --clients=" + std::to_string(options.clients) +
@@ -123,25 +177,26 @@ std::string CommandOf(const RunOptions& options, uint64_t seed) {
 
 // Counts and hash of all runs so far.
 struct Total {
+  std::string path;  // of this program
   RunCounts counts;
   uint64_t hash = 0;
   uint64_t failed = 0;
 };
 
-// False: it failed, which has been told.
-bool RunSeed(const RunOptions& options, uint64_t seed, Total& total) {
-  const Plan plan = DrawPlan(options, seed);
-  const RunResult result = RunPlan(plan, FLAGS_trace ? &std::cout : nullptr);
+// What is wrong with a run that fails is told.
+void RunSeed(const Runs& runs, uint64_t seed, Total& total) {
+  const Plan plan = DrawPlan(runs.options, seed);
+  const RunResult result = RunPlan(plan, runs.trace ? &std::cout : nullptr);
   Add(total.counts, result.counts);
   total.hash = SplitMix64::Mix(total.hash ^ result.hash);
-  if (result.problems.empty()) return true;
+  if (result.problems.empty()) return;
   ++total.failed;
-  std::cout << "FAILED " << CommandOf(options, seed) << ": " << result.problems[0] << '\n';
+  std::cout << "FAILED " << CommandOf(total.path, runs.options, seed) << ": " << result.problems[0]
+            << '\n';
   for (size_t i = 1; i < result.problems.size(); ++i) {
     std::cout << "  " << result.problems[i] << '\n';
   }
   std::cout << "  " << ToString(plan) << '\n' << std::flush;
-  return false;
 }
 
 int Conclude(const Total& total, double seconds) {
@@ -155,13 +210,14 @@ int Conclude(const Total& total, double seconds) {
   return total.failed == 0 ? kExitSuccess : kExitFailure;
 }
 
-int RunSeeds(const RunOptions& options, const Stop& stop) {
+int RunSeeds(const Runs& runs, const std::string& path, const Stop& stop) {
   const Clock::time_point start = Clock::now();
   Total total;
+  total.path = path;
   Progress progress(
-      {.verb = "simulating", .unit = "seeds", .total = FLAGS_seeds, .enabled = !FLAGS_trace});
-  for (uint64_t i = 0; i < FLAGS_seeds && !stop.raised() && total.failed < FLAGS_failures; ++i) {
-    RunSeed(options, FLAGS_seed + i, total);
+      {.verb = "simulating", .unit = "seeds", .total = runs.seeds, .enabled = !runs.trace});
+  for (uint64_t i = 0; i < runs.seeds && !stop.raised() && total.failed < FLAGS_failures; ++i) {
+    RunSeed(runs, runs.seed + i, total);
     progress.Update(i + 1);
   }
   progress.Finish();
@@ -169,23 +225,49 @@ int RunSeeds(const RunOptions& options, const Stop& stop) {
   return stop.raised() ? stop.exit_code() : status;
 }
 
-// Each line has flags, and behind '#' why.
-int RunRegressions(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) return UsageError(kProgram, "--regressions: cannot read " + path);
-  const Clock::time_point start = Clock::now();
-  Total total;
+// The flags of one line, beside those that this program was given; else the status to end with.
+std::variant<Runs, int> RunsOfLine(const std::vector<std::string>& words,
+                                   const std::string& where) {
+  const gflags::FlagSaver saver;
+  const ParsedFlags parsed = ParseFlagWords(kProgram, words, where);
+  if (parsed.exit_status) return *parsed.exit_status;
+  if (!parsed.arguments.empty()) {
+    return UsageError(kProgram, where + "'" + parsed.arguments[0] + "' is no flag");
+  }
+  for (const char* name : {"measure", "regressions", "failures", "mutant"}) {
+    if (std::ranges::find(parsed.given, name) != parsed.given.end()) {
+      return UsageError(kProgram, where + "--" + name + " is not for the line of a run");
+    }
+  }
+  const Status given = CheckGiven(parsed.given, /*measures=*/false);
+  if (!given) return UsageError(kProgram, where + given.error().message);
+  const Result<Runs> runs = RunsFromFlags();
+  if (!runs) return UsageError(kProgram, where + runs.error().message);
+  return runs.value();
+}
+
+// Each line has flags, and behind '#' why. Nothing runs before all lines are understood.
+int RunRegressions(const std::string& file_path, const std::string& path) {
+  std::ifstream file(file_path);
+  if (!file || std::filesystem::is_directory(file_path)) {
+    return UsageError(kProgram, "--regressions: cannot read " + file_path);
+  }
+  std::vector<Runs> all;
   std::string line;
-  while (std::getline(file, line)) {
+  for (int number = 1; std::getline(file, line); ++number) {
     std::istringstream words(line.substr(0, line.find('#')));
     const std::vector<std::string> flags{std::istream_iterator<std::string>(words), {}};
     if (flags.empty()) continue;
-    const gflags::FlagSaver saver;
-    const ParsedFlags parsed = ParseFlagWords(kProgram, flags);
-    if (parsed.exit_status) return *parsed.exit_status;
-    const Result<RunOptions> options = OptionsFromFlags();
-    if (!options) return UsageError(kProgram, path + ": " + options.error().message);
-    for (uint64_t i = 0; i < FLAGS_seeds; ++i) RunSeed(options.value(), FLAGS_seed + i, total);
+    const auto runs = RunsOfLine(flags, file_path + " line " + std::to_string(number) + ": ");
+    if (const int* status = std::get_if<int>(&runs)) return *status;
+    all.push_back(std::get<Runs>(runs));
+  }
+  if (all.empty()) return UsageError(kProgram, "--regressions: " + file_path + " has no runs");
+  const Clock::time_point start = Clock::now();
+  Total total;
+  total.path = path;
+  for (const Runs& runs : all) {
+    for (uint64_t i = 0; i < runs.seeds; ++i) RunSeed(runs, runs.seed + i, total);
   }
   return Conclude(total, std::chrono::duration<double>(Clock::now() - start).count());
 }
@@ -226,6 +308,21 @@ int RunMeasurements(const std::vector<PlannedMeasurement>& plan, const Stop& sto
   return stop.raised() ? stop.exit_code() : kExitSuccess;
 }
 
+int MeasureByFlags(const std::vector<std::string>& given) {
+  const MeasureOptions options = MeasureOptionsFromFlags(given);
+  const Status valid = Validate(options);
+  if (!valid) return UsageError(kProgram, valid.error().message);
+  const Result<std::vector<PlannedMeasurement>> plan = PlanMeasurements(FLAGS_measure, options);
+  if (!plan) return UsageError(kProgram, plan.error().message);
+  if (FLAGS_json != "-" && !FLAGS_json.empty()) {
+    const Status writable = CheckWritable(FLAGS_json);
+    if (!writable) return Failure(kProgram, "--json: " + writable.error().message);
+  }
+  Stop stop;
+  const StopOnSignals stop_on_signals(stop);
+  return RunMeasurements(plan.value(), stop);
+}
+
 int Main(int argc, char** argv) {
   // Servers and clients of a simulation warn of what is the order of the day there.
   gflags::SetCommandLineOptionWithMode("minloglevel", "2", gflags::SET_FLAGS_DEFAULT);
@@ -243,22 +340,16 @@ int Main(int argc, char** argv) {
   }
   const Status chosen = ChooseMutant();
   if (!chosen) return UsageError(kProgram, chosen.error().message);
-  if (!FLAGS_measure.empty()) {
-    const MeasureOptions options = MeasureOptionsFromFlags(parsed.given);
-    const Status valid = Validate(options);
-    if (!valid) return UsageError(kProgram, valid.error().message);
-    const Result<std::vector<PlannedMeasurement>> plan = PlanMeasurements(FLAGS_measure, options);
-    if (!plan) return UsageError(kProgram, plan.error().message);
-    Stop stop;
-    const StopOnSignals stop_on_signals(stop);
-    return RunMeasurements(plan.value(), stop);
-  }
-  if (!FLAGS_regressions.empty()) return RunRegressions(FLAGS_regressions);
-  const Result<RunOptions> options = OptionsFromFlags();
-  if (!options) return UsageError(kProgram, options.error().message);
+  const bool measures = !FLAGS_measure.empty();
+  const Status given = CheckGiven(parsed.given, measures);
+  if (!given) return UsageError(kProgram, given.error().message);
+  if (measures) return MeasureByFlags(parsed.given);
+  if (!FLAGS_regressions.empty()) return RunRegressions(FLAGS_regressions, argv[0]);
+  const Result<Runs> runs = RunsFromFlags();
+  if (!runs) return UsageError(kProgram, runs.error().message);
   Stop stop;
   const StopOnSignals stop_on_signals(stop);
-  return RunSeeds(options.value(), stop);
+  return RunSeeds(runs.value(), argv[0], stop);
 }
 
 }  // namespace

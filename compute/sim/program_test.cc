@@ -45,8 +45,20 @@ TEST(SimProgramTest, WrongFlagsAreOneSentenceAndStatus2) {
        {Case{{"--faults=rust"}, "'rust' is no fault; give none, all, or some of"},
         Case{{"--techniques=rust"}, "'rust' is no technique, nor 'drawn'; give none, all, or"},
         Case{{"--profile=fun"}, "no profile 'fun'; give one of any, mixed"},
-        Case{{"--clients=0"}, "--clients=0: give 1 to"}, Case{{"--keys=0"}, "--keys=0: give 1 to"},
+        Case{{"--clients=0"}, "--clients=0: give 1 to"},
+        Case{{"--keys=0"}, "--keys=0: give 1 to"},
         Case{{"--failures=0"}, "--failures: give 1 or more"},
+        Case{{"--seeds=0"}, "--seeds=0: give 1 or more"},
+        Case{{"--seed=18446744073709551615", "--seeds=2"},
+             "--seeds=2: the last seed is 18446744073709551615"},
+        Case{{"--json=-"}, "--json is for --measure alone"},
+        Case{{"--theta=0.9"}, "--theta is for --measure alone"},
+        Case{{"--measure=all", "--faults=tear"}, "--faults is of no use with --measure"},
+        Case{{"--measure=all", "--profile=one_slot"}, "--profile is of no use with --measure"},
+        Case{{"--measure=all", "--techniques=all"}, "--techniques is of no use with --measure"},
+        Case{{"--measure=all", "--seeds=1"}, "--seeds is of no use with --measure"},
+        Case{{"--regressions=/"}, "--regressions: cannot read /"},
+        Case{{"--regressions=/dev/null"}, "--regressions: /dev/null has no runs"},
         Case{{"--regressions=/nowhere"}, "cannot read /nowhere"},
         Case{{"--sed=1"}, "did you mean --seed?"},
         Case{{"--measure=speed"}, "--measure=speed: give techniques, large, one_by_one,"},
@@ -93,10 +105,26 @@ TEST(SimProgramTest, MeasuresTheDesigns) {
   EXPECT_THAT(outcome.errors, HasSubstr("+ two-level versions"));  // the table
   EXPECT_THAT(outcome.output, HasSubstr("\"design\": \"naive\""));
   EXPECT_THAT(outcome.output, HasSubstr("\"compute_servers\": 2"));
-  EXPECT_EQ(RunSim({"--measure=techniques", "--records=1", "--milliseconds=1", "--clients=1",
-                    "--json=/nowhere/figures.json"})
-                .status,
-            1);
+}
+
+TEST(SimProgramTest, AFileThatCannotBeWrittenIsToldBeforeAnythingIsMeasured) {
+  const Outcome outcome = RunSim({"--measure=all", "--json=/nowhere/figures.json"});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(outcome.output, "");
+  EXPECT_THAT(outcome.errors, HasSubstr("--json: cannot write /nowhere/figures.json: No such"));
+  // What stood there stays until there are figures.
+  const std::string path = ::testing::TempDir() + "sim-json-" + std::to_string(TestSeed());
+  std::ofstream(path) << "older";
+  EXPECT_EQ(RunSim({"--measure=speed", "--json=" + path}).status, 2);
+  EXPECT_EQ(RunSim({"--measure=theta", "--records=0", "--json=" + path}).status, 2);
+  std::string text;
+  std::ifstream(path) >> text;
+  EXPECT_EQ(text, "older");
+  std::remove(path.c_str());
+}
+
+TEST(SimProgramTest, TheLastSeedIsOne) {
+  EXPECT_EQ(RunSim({"--seed=18446744073709551615", "--operations=20"}).status, 0);
 }
 
 TEST(SimProgramTest, RunsTheLinesOfAFile) {
@@ -107,8 +135,22 @@ TEST(SimProgramTest, RunsTheLinesOfAFile) {
   const Outcome outcome = RunSim({"--regressions=" + path});
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   EXPECT_THAT(outcome.output, HasSubstr("3 seeds, 0 failed"));
-  std::ofstream(path) << "--seed=3 --nonsense\n";
-  EXPECT_EQ(RunSim({"--regressions=" + path}).status, 2);
+  struct Case {
+    const char* line;
+    const char* sentence;
+  };
+  for (const Case& one :
+       {Case{"--seed=3 --nonsense", "there is no flag --nonsense"},
+        Case{"nonsense", "'nonsense' is no flag"}, Case{"--seeds=0", "--seeds=0: give 1 or more"},
+        Case{"--clients=0", "--clients=0: give 1 to"},
+        Case{"--theta=0.9", "--theta is for --measure alone"},
+        Case{"--measure=all", "--measure is not for the line of a run"}}) {
+    std::ofstream(path) << "# a comment\n--seed=3\n" << one.line << '\n';
+    const Outcome wrong = RunSim({"--regressions=" + path});
+    EXPECT_EQ(wrong.status, 2) << one.line;
+    EXPECT_EQ(wrong.output, "") << one.line;
+    EXPECT_THAT(wrong.errors, HasSubstr(path + " line 3: " + one.sentence));
+  }
   std::remove(path.c_str());
 }
 

@@ -1,0 +1,34 @@
+#include "common/program/output_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace gossamer {
+namespace {
+
+Status CannotWrite(const std::string& path, int error) {
+  return MakeError(Code::kInvalidArgument, "cannot write " + path + ": " + std::strerror(error));
+}
+
+}  // namespace
+
+Status CheckWritable(const std::string& path) {
+  struct stat found = {};
+  if (stat(path.c_str(), &found) == 0) {
+    if (S_ISDIR(found.st_mode)) return CannotWrite(path, EISDIR);
+    // Not by opening it: whoever reads a pipe would take the close for the end.
+    if (access(path.c_str(), W_OK) != 0) return CannotWrite(path, errno);
+    return Ok();
+  }
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (file < 0) return CannotWrite(path, errno);
+  close(file);
+  unlink(path.c_str());
+  return Ok();
+}
+
+}  // namespace gossamer
