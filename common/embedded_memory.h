@@ -17,6 +17,10 @@ namespace gossamer {
 class Bootstrap;
 class SimNetwork;
 
+// What a memory server may have, if the size of its chunks is chosen from that: a header and one chunk at least.
+inline constexpr uint64_t kLeastMemoryBytes = kHeapOffset + (256 << 10);
+inline constexpr uint64_t kMostMemoryBytes = kMaxOffset + 1;
+
 // Which memory server of which store.
 struct EmbeddedIdentity {
   ServerId id{0};

@@ -46,26 +46,27 @@ Status CheckParameters(const StoreParameters& p) {
 uint64_t DefaultChunkBytes(uint64_t memory_bytes) {
   constexpr uint64_t kSmallest = 256 << 10;
   constexpr uint64_t kLargest = 32 << 20;
+  static_assert(kLeastMemoryBytes == kHeapOffset + kSmallest);
   return std::clamp(std::bit_floor(memory_bytes / 64), kSmallest, kLargest);
 }
 
 Result<MemoryServerOptions> CompleteOptions(MemoryServerOptions options) {
   BOOST_OUTCOME_TRYV(CheckStoreName(options.store));
   BOOST_OUTCOME_TRYV(CheckParameters(options.parameters));
-  options.memory_bytes = options.memory_bytes / kPageBytes * kPageBytes;
+  const uint64_t given_bytes = options.memory_bytes;
+  options.memory_bytes = given_bytes / kPageBytes * kPageBytes;
   if (options.chunk_bytes == 0) options.chunk_bytes = DefaultChunkBytes(options.memory_bytes);
   if (options.lock_table_bytes == 0) options.lock_table_bytes = kDefaultLockTableBytes;
   if (!std::has_single_bit(options.chunk_bytes) || options.chunk_bytes < kMinChunkBytes) {
     return Bad("chunk_bytes", options.chunk_bytes, "give a power of two from 4096");
   }
   if (options.memory_bytes < kHeapOffset + options.chunk_bytes) {
-    return Bad("memory", options.memory_bytes,
+    return Bad("memory", given_bytes,
                "too little for one chunk of " + HumanBytes(options.chunk_bytes) +
                    "; give more, such as --memory=1GiB, or smaller --chunk_bytes");
   }
-  if (options.memory_bytes > kMaxOffset + 1) {
-    return Bad("memory", options.memory_bytes,
-               "one memory server has at most 8 TiB; start several");
+  if (options.memory_bytes > kMostMemoryBytes) {
+    return Bad("memory", given_bytes, "one memory server has at most 8 TiB; start several");
   }
   if (!std::has_single_bit(options.lock_table_bytes) ||
       options.lock_table_bytes < sizeof(uint64_t) ||
@@ -77,6 +78,12 @@ Result<MemoryServerOptions> CompleteOptions(MemoryServerOptions options) {
     return Bad("lease_ms", options.lease_ms,
                "clients cannot renew their leases so often; give at least 100, or 0 for leases "
                "that do not expire");
+  }
+  if (options.fabric == FabricKind::kShm && !options.device.empty()) {
+    return MakeError(
+        Code::kInvalidArgument,
+        "--device=" + options.device +
+            ": only --fabric=verbs has a device; leave it out, or give --fabric=verbs");
   }
   if (options.fabric == FabricKind::kVerbs && options.listen.empty()) {
     return MakeError(

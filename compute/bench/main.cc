@@ -10,6 +10,7 @@
 
 #include "common/human.h"
 #include "common/program/flags_main.h"
+#include "common/program/output_file.h"
 #include "common/program/stop.h"
 #include "compute/bench/plan.h"
 #include "compute/bench/report.h"
@@ -188,6 +189,11 @@ int Main(int argc, char** argv) {
   Plan& plan = planned.value();
   if (const std::string flag = UnwantedFlag(parsed.given); plan.local && !flag.empty()) {
     return UsageError(kProgram, "--local opens a store of its own: leave out --" + flag);
+  }
+
+  if (!FLAGS_json.empty() && FLAGS_json != "-") {
+    const Status writable = CheckWritable(FLAGS_json);
+    if (!writable) return Failure(kProgram, "--json: " + writable.error().message);
   }
 
   Stop stop;

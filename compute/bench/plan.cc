@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "common/embedded_memory.h"
 #include "common/huge_pages.h"
 #include "common/human.h"
 #include "common/program/size_text.h"
@@ -167,6 +168,10 @@ Result<Plan> MakePlan(const FlagValues& flags) {
   if (flags.local != "auto") {
     const Result<uint64_t> memory_bytes = Size("local", flags.local);
     if (!memory_bytes) return memory_bytes.error();
+    if (memory_bytes.value() < kLeastMemoryBytes || memory_bytes.value() > kMostMemoryBytes) {
+      return Wrong("--local=" + flags.local + ": give " + HumanCount(kLeastMemoryBytes >> 10) +
+                   "KiB at least, and " + HumanCount(kMostMemoryBytes >> 40) + "TiB at most");
+    }
     plan.local->memory_bytes = memory_bytes.value();
   }
   return plan;

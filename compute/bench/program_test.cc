@@ -68,6 +68,9 @@ TEST(BenchProgramTest, WrongFlagsAreOneSentenceAndStatus2) {
       {{"--key_bytes=33"}, "--key_bytes=33 is not from 4 to 32"},
       {{"--value_bytes=1048577"}, "--value_bytes=1048577 is not from 0 to 1,048,576"},
       {{"--local=12XB"}, "--local: '12XB' is not a size"},
+      {{"--local=1KiB"}, "--local=1KiB: give 264KiB at least, and 8TiB at most"},
+      {{"--local=0"}, "--local=0: give 264KiB at least"},
+      {{"--local=100TiB"}, "--local=100TiB: give 264KiB at least, and 8TiB at most"},
       {{"--local", "--phase=run"}, "--local opens a store of its own, which is empty"},
       {{"--local", "--store=other"}, "leave out --store"},
       {{"run"}, "takes flags only; 'run' is none"},
@@ -165,7 +168,25 @@ TEST(BenchProgramTest, TheSummaryGoesToStdoutAndTheJsonToItsFile) {
   const Outcome unwritable = RunBench(
       {"--local=256MiB", "--records=10", "--operations=10", "--json=" + file + "/below_a_file"});
   EXPECT_EQ(unwritable.status, 1);
-  EXPECT_THAT(unwritable.errors, HasSubstr("cannot write the JSON to"));
+  EXPECT_EQ(unwritable.output, "") << "something was measured";
+  EXPECT_THAT(unwritable.errors, HasSubstr("--json: cannot write " + file + "/below_a_file: Not"));
+}
+
+TEST(BenchProgramTest, TheLeastOfLocalIsEnoughForAStore) {
+  const Outcome outcome = RunBench({"--local=264KiB", "--records=10", "--operations=10"});
+  EXPECT_EQ(outcome.status, 0) << outcome.errors;
+}
+
+TEST(BenchProgramTest, AnOlderFileStaysWhereThereAreNoFigures) {
+  const TemporaryDirectory directory;
+  const std::string file = directory.path() + "/figures.json";
+  std::ofstream(file) << "older";
+  const Outcome outcome =
+      RunBench({"--bootstrap=dir:" + directory.path(), "--store=nowhere", "--json=" + file});
+  EXPECT_EQ(outcome.status, 1);
+  std::string text;
+  std::ifstream(file) >> text;
+  EXPECT_EQ(text, "older");
 }
 
 TEST(BenchProgramTest, PathsNeedNotBeUtf8) {
