@@ -78,7 +78,9 @@ const std::vector<Command>& Table() {
       {.name = "check",
        .arguments = "",
        .summary = "walk the whole tree and verify every invariant",
-       .details = "Meaningful while nobody writes. Exit status 1 if there is a problem.\n",
+       .details =
+           "Meaningful while nobody writes: who writes holds locks, which it counts as problems.\n"
+           "Exit status 1 if there is a problem.\n",
        .run = RunCheck},
       {.name = "stat",
        .arguments = "",

@@ -254,6 +254,11 @@ TEST_F(CommandTest, CheckReportsProblems) {
   EXPECT_EQ(Run({"check"}), 1);
   EXPECT_THAT(out_, StartsWith("store default: 1 problem found\n"));
   EXPECT_THAT(out_, HasSubstr("  leaf 0:4096 has its keys out of order\n"));
+  state().locks_held = 2;
+  EXPECT_EQ(Run({"check"}), 1);
+  EXPECT_THAT(out_,
+              StartsWith("store default: 1 problem found, but somebody may be writing (2 locks "
+                         "held): check while nobody writes\n"));
   options_.json = true;
   EXPECT_EQ(Run({"check"}), 1);
   EXPECT_EQ(OutJson()["ok"], false);

@@ -32,7 +32,13 @@ void WriteRow(std::ostream& out, std::string_view name, std::string_view value,
 
 std::string PlainProblems(const CheckReport& report) {
   if (report.problem_count == 0) return "no problem found";
-  return HumanQuantity(report.problem_count, "problem") + " found";
+  std::string text = HumanQuantity(report.problem_count, "problem") + " found";
+  // Who writes holds locks, and changes what is being walked: none of it need be damage.
+  if (report.locks_held != 0) {
+    text += ", but somebody may be writing (" + HumanQuantity(report.locks_held, "lock") +
+            " held): check while nobody writes";
+  }
+  return text;
 }
 
 void WriteCheckText(const Context& context, const CheckReport& report) {

@@ -254,6 +254,7 @@ Result<CheckReport> FakeStore::Check(const std::function<void(uint64_t leaves)>&
   report.internal_nodes = 3;
   report.nodes_per_server = {report.leaves, 3};
   report.leaf_bytes_per_key = 29.25;
+  report.locks_held = state_.locks_held;
   report.problems = state_.problems;
   report.problem_count = state_.problems.size();
   return report;

@@ -33,6 +33,7 @@ class FakeStore : public Store {
     uint64_t fail_interval = 0;  // not 0: only every so-manieth operation of a session does
     bool refuse_sessions = false;
     std::vector<std::string> problems;  // what Check finds
+    uint64_t locks_held = 0;            // likewise
     std::function<void(uint64_t puts)> after_put;
 
     std::mutex mutex;  // guards the rest

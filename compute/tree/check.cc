@@ -270,7 +270,8 @@ Task<Status> TreeChecker::CheckLocks() {
         Problem(RemotePtr(server->id, uint64_t{lock.node()} * kNodeAlignment, 0),
                 "lock slot " + std::to_string((at + word) / sizeof(uint64_t)) +
                     " is held by compute server " +
-                    std::to_string(static_cast<uint16_t>(lock.lease().compute)));
+                    std::to_string(static_cast<uint16_t>(lock.lease().compute)) +
+                    ", whose lease is in force: stop its clients first, or wait, and check again");
       }
     }
   }

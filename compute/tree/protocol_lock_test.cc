@@ -34,6 +34,10 @@ TEST_F(ProtocolTest, ALockOfOneWhoLivesStopsWritersOnly) {  // L1, L2, L6
   const CheckReport report = cluster_->Check();
   EXPECT_EQ(report.locks_held, 1u);
   EXPECT_EQ(report.locks_of_the_dead, 0u);
+  ASSERT_EQ(report.problems.size(), 1u);
+  EXPECT_NE(report.problems[0].find("whose lease is in force: stop its clients first, or wait"),
+            std::string::npos)
+      << report.problems[0];
 
   ASSERT_EQ(client_->CompareSwap(leaf.server(), slot, word.word(), 0), word.word());
   ASSERT_TRUE(session->Put(key, "new"));
