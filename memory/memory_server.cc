@@ -22,7 +22,7 @@ Status CheckAvailable(uint64_t bytes, bool huge_pages) {
   const uint64_t available = AvailableBytes(meminfo, huge_pages);
   if (available == 0 || bytes <= available) return Ok();
   return MakeError(Code::kExhausted,
-                   "--memory=" + HumanBytes(bytes) + " is more than the " + HumanBytes(available) +
+                   HumanBytes(bytes) + " of memory are more than the " + HumanBytes(available) +
                        " that this machine has available; give less, or free some");
 }
 

@@ -172,6 +172,13 @@ TEST(BenchProgramTest, TheSummaryGoesToStdoutAndTheJsonToItsFile) {
   EXPECT_THAT(unwritable.errors, HasSubstr("--json: cannot write " + file + "/below_a_file: Not"));
 }
 
+TEST(BenchProgramTest, MoreThanTheMachineHasIsASentenceWithoutOthersFlags) {
+  const Outcome outcome = RunBench({"--local=7TiB", "--records=10", "--operations=10"});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.errors, HasSubstr("7.00 TiB of memory are more than the "));
+  EXPECT_THAT(outcome.errors, ::testing::Not(HasSubstr("--memory")));
+}
+
 TEST(BenchProgramTest, TheLeastOfLocalIsEnoughForAStore) {
   const Outcome outcome = RunBench({"--local=264KiB", "--records=10", "--operations=10"});
   EXPECT_EQ(outcome.status, 0) << outcome.errors;
