@@ -308,7 +308,25 @@ int RunMeasurements(const std::vector<PlannedMeasurement>& plan, const Stop& sto
   return stop.raised() ? stop.exit_code() : kExitSuccess;
 }
 
+// What some parts vary, or have figures of their own for.
+Status CheckVaried(const std::vector<std::string>& given) {
+  constexpr std::array<std::array<std::string_view, 2>, 5> kOwn = {{{"large", "clients"},
+                                                                    {"large", "threads"},
+                                                                    {"threads", "threads"},
+                                                                    {"coroutines", "coroutines"},
+                                                                    {"theta", "theta"}}};
+  for (const auto& [part, name] : kOwn) {
+    if (FLAGS_measure == part && std::ranges::find(given, name) != given.end()) {
+      return MakeError(Code::kInvalidArgument, "--measure=" + FLAGS_measure + " has its own --" +
+                                                   std::string(name) + ": leave it out");
+    }
+  }
+  return Ok();
+}
+
 int MeasureByFlags(const std::vector<std::string>& given) {
+  const Status varied = CheckVaried(given);
+  if (!varied) return UsageError(kProgram, varied.error().message);
   const MeasureOptions options = MeasureOptionsFromFlags(given);
   const Status valid = Validate(options);
   if (!valid) return UsageError(kProgram, valid.error().message);

@@ -57,6 +57,8 @@ TEST(SimProgramTest, WrongFlagsAreOneSentenceAndStatus2) {
         Case{{"--measure=all", "--profile=one_slot"}, "--profile is of no use with --measure"},
         Case{{"--measure=all", "--techniques=all"}, "--techniques is of no use with --measure"},
         Case{{"--measure=all", "--seeds=1"}, "--seeds is of no use with --measure"},
+        Case{{"--measure=theta", "--theta=0.5"}, "--measure=theta has its own --theta"},
+        Case{{"--measure=large", "--clients=3"}, "--measure=large has its own --clients"},
         Case{{"--regressions=/"}, "--regressions: cannot read /"},
         Case{{"--regressions=/dev/null"}, "--regressions: /dev/null has no runs"},
         Case{{"--regressions=/nowhere"}, "cannot read /nowhere"},
