@@ -254,11 +254,17 @@ TEST_F(CommandTest, CheckReportsProblems) {
   EXPECT_EQ(Run({"check"}), 1);
   EXPECT_THAT(out_, StartsWith("store default: 1 problem found\n"));
   EXPECT_THAT(out_, HasSubstr("  leaf 0:4096 has its keys out of order\n"));
-  state().locks_held = 2;
+  state().problems.emplace_back("lock slot 7 is held");
+  state().locks_held = 1;
   EXPECT_EQ(Run({"check"}), 1);
   EXPECT_THAT(out_,
-              StartsWith("store default: 1 problem found, but somebody may be writing (2 locks "
-                         "held): check while nobody writes\n"));
+              StartsWith("store default: 2 problems found, but somebody may be writing (1 lock "
+                         "held): check again while nobody writes\n"));
+  state().problems.erase(state().problems.begin());
+  EXPECT_EQ(Run({"check"}), 1);
+  EXPECT_THAT(out_,
+              StartsWith("store default: no problem found but 1 lock held by clients that live: "
+                         "check again while nobody writes\n"));
   options_.json = true;
   EXPECT_EQ(Run({"check"}), 1);
   EXPECT_EQ(OutJson()["ok"], false);

@@ -32,13 +32,14 @@ void WriteRow(std::ostream& out, std::string_view name, std::string_view value,
 
 std::string PlainProblems(const CheckReport& report) {
   if (report.problem_count == 0) return "no problem found";
-  std::string text = HumanQuantity(report.problem_count, "problem") + " found";
+  std::string problems = HumanQuantity(report.problem_count, "problem") + " found";
+  if (report.locks_held == 0) return problems;
   // Who writes holds locks, and changes what is being walked: none of it need be damage.
-  if (report.locks_held != 0) {
-    text += ", but somebody may be writing (" + HumanQuantity(report.locks_held, "lock") +
-            " held): check while nobody writes";
-  }
-  return text;
+  const std::string locks = HumanQuantity(report.locks_held, "lock") + " held";
+  return (report.problem_count == report.locks_held
+              ? "no problem found but " + locks + " by clients that live"
+              : problems + ", but somebody may be writing (" + locks + ")") +
+         ": check again while nobody writes";
 }
 
 void WriteCheckText(const Context& context, const CheckReport& report) {
