@@ -10,11 +10,12 @@ namespace gossamer {
 namespace {
 
 using Fault = std::pair<std::string_view, bool SimFaults::*>;
-constexpr std::array<Fault, 8> kFaults = {{{"tear", &SimFaults::tear},
+constexpr std::array<Fault, 9> kFaults = {{{"tear", &SimFaults::tear},
                                            {"delay", &SimFaults::delay},
                                            {"reorder", &SimFaults::reorder},
                                            {"write_back", &SimFaults::write_back},
                                            {"break", &SimFaults::break_queue_pairs},
+                                           {"partition", &SimFaults::partition},
                                            {"cut", &SimFaults::cut},
                                            {"kill", &SimFaults::kill},
                                            {"pause", &SimFaults::pause}}};
@@ -43,7 +44,7 @@ Result<SimFaults> ParseSimFaults(std::string_view list) {
     return MakeError(Code::kInvalidArgument,
                      "fault '" + std::string(name) +
                          "': give none, all, or some of tear, delay, reorder, write_back, break, "
-                         "cut, kill and pause with commas between them");
+                         "partition, cut, kill and pause with commas between them");
   }
   return faults;
 }

@@ -58,6 +58,10 @@ struct SimFaults {
   // Queue pairs break at any verb. What was on its way lands in part, and late: at any time until
   // `Reconnect` has returned or the client is fenced (rule U1).
   bool break_queue_pairs = false;
+  // Links are down for a while, of one endpoint or of a whole client, to one memory server or to all: queue pairs break as
+  // above, and `Attach` and `Reconnect` fail with NodeUnreachable until the link is up again. Soon after, it may be down
+  // once more. What the memory server sees of it is silence: a lease may run out.
+  bool partition = false;
   // Clients die between two WRITEs of one batch: the first took effect, and of what comes behind it nothing ever does,
   // here or on the client's other queue pairs. The driver asks `TakeCut` who it was.
   bool cut = false;
@@ -66,8 +70,8 @@ struct SimFaults {
   bool pause = false;
 };
 
-// "none", "all", or some of tear, delay, reorder, write_back, break, cut, kill, pause with commas
-// between them.
+// "none", "all", or some of tear, delay, reorder, write_back, break, partition, cut, kill, pause with
+// commas between them.
 Result<SimFaults> ParseSimFaults(std::string_view list);
 std::string SimFaultsText(const SimFaults& faults);  // as it is parsed
 
@@ -79,6 +83,8 @@ struct SimOptions {
   uint32_t max_outstanding_verbs = 128;
   // One in so many; 0: never.
   uint32_t verbs_per_break = 1000;
+  uint32_t verbs_per_partition = 1000;
+  uint32_t most_partitions = 16;
   uint32_t writes_per_cut = 8;  // of those with another one before them in their batch
   uint32_t most_cuts = 4;
   uint32_t verbs_per_long_delay = 16;
@@ -88,6 +94,10 @@ struct SimOptions {
   std::chrono::nanoseconds latest_packet = std::chrono::milliseconds(100);
   // How late a client learns that its queue pair is broken.
   std::chrono::nanoseconds latest_notice = std::chrono::milliseconds(1);
+  // How long a link is down at most.
+  std::chrono::nanoseconds longest_partition = std::chrono::milliseconds(10);
+  // For how long `Attach` and `Reconnect` try while it is.
+  std::chrono::nanoseconds connection_timeout = std::chrono::milliseconds(1);
   // Memory servers see the death of a client by themselves, as in shm, after some time up to this;
   // 0: they do not, and its lease runs out.
   std::chrono::nanoseconds observes_death{0};
@@ -107,6 +117,8 @@ struct SimCounters {
   uint64_t broken_queue_pairs = 0;  // at random
   uint64_t late_packets = 0;        // verbs that took effect after their queue pair had broken
   uint64_t dropped_packets = 0;     // verbs that never did
+  uint64_t partitions = 0;          // links that were down
+  uint64_t failed_connects = 0;     // `Attach` and `Reconnect` while one was
   uint64_t killed_clients = 0;
   uint64_t cuts = 0;  // of these: clients that died between two WRITEs
   uint64_t fenced_clients = 0;
@@ -122,7 +134,8 @@ class SimNetwork {
   ~SimNetwork();
 
   const SimOptions& options() const;
-  // From now on these faults instead: for set-up and for a last look at what is left. Nothing is on its way.
+  // From now on these faults instead: for set-up and for a last look at what is left. Nothing is on its way. Without
+  // `partition`, all links are up.
   void SetFaults(const SimFaults& faults);
   Clock::time_point Now() const;
 

@@ -139,11 +139,33 @@ Status SimEndpoint::Open(Slot& slot, ServerId server) {
   slot.server_number = number;
   slot.queue_pair = &found->OpenQueuePair(*this, client_);
   slot.working = true;
+  if (std::exchange(slot.was_down, false)) slot.queue_pair->SetShaky();
+  return Ok();
+}
+
+Status SimEndpoint::AwaitLink(uint64_t server_number) {
+  const Nanoseconds give_up = network_.now() + network_.options().connection_timeout.count();
+  while (!client_.dead) {
+    const Nanoseconds down_until = network_.DownUntil(client_.uuid, id_, server_number);
+    if (down_until <= network_.now()) break;
+    if (give_up <= network_.now()) {
+      ++network_.counters.failed_connects;
+      return MakeError(
+          Code::kNodeUnreachable,
+          "memory server at sim:" + std::to_string(server_number) + " does not answer");
+    }
+    const Nanoseconds until = std::min(down_until, give_up);
+    network_.WakeAt(*this, until);
+    while (network_.now() < until && !client_.dead && network_.RunOne()) {
+    }
+  }
   return Ok();
 }
 
 Status SimEndpoint::Attach(ServerId server) {
   if (IsAttached(server)) return Ok();
+  BOOST_OUTCOME_TRY(number, port_.NumberOf(server));
+  BOOST_OUTCOME_TRYV(AwaitLink(number));
   const size_t index = ToInteger(server);
   if (index >= slots_.size()) slots_.resize(index + 1);
   return Open(slots_[index], server);
@@ -155,6 +177,8 @@ Status SimEndpoint::Reconnect(ServerId server) {
   if (slot.working) slot.queue_pair->Break(0);
   LearnOfBreak(server);
   slot.owes_unknown = false;
+  // The old one stays broken, and at its memory server, until that is heard from.
+  BOOST_OUTCOME_TRYV(AwaitLink(slot.server_number));
   if (slot.queue_pair != nullptr && !client_.dead) {
     QueuePair& old = *std::exchange(slot.queue_pair, nullptr);
     if (IsBroken(Mutant::kU1)) {
@@ -202,6 +226,14 @@ void SimEndpoint::BreakAll() {
     LearnOfBreak(static_cast<ServerId>(index));
   }
   if (HasWork()) network_.MakeRunnable(*this);
+}
+
+void SimEndpoint::LoseLinks(const Outage& outage) {
+  for (Slot& slot : slots_) {
+    if (slot.server_number == kNone || !outage.IsTo(slot.server_number)) continue;
+    slot.was_down = true;
+    if (slot.working) slot.queue_pair->Break(network_.NoticeTime());
+  }
 }
 
 void SimEndpoint::QueuePairGone(const QueuePair& queue_pair) {

@@ -47,7 +47,10 @@ class SimEndpoint final : public Endpoint {
   void LearnOfBreak(ServerId server);
   // Its process is gone.
   void BreakAll();
+  // Those that `outage` concerns are down.
+  void LoseLinks(const Outage& outage);
   Client& client() { return client_; }
+  const Client& client() const { return client_; }
   uint64_t id() const { return id_; }
   bool HasWork() const { return awake_ || HasEnded(); }
   void Awake() { awake_ = true; }
@@ -78,6 +81,7 @@ class SimEndpoint final : public Endpoint {
     uint64_t server_number = kNone;
     QueuePair* queue_pair = nullptr;  // also a broken one; null once that is gone
     bool working = false;
+    bool was_down = false;      // since it was opened
     bool owes_unknown = false;  // the next verb posted ends as kUnknown
     Notice* notice = nullptr;   // broken, but this endpoint does not know yet
   };
@@ -95,6 +99,8 @@ class SimEndpoint final : public Endpoint {
     return slots_[index].queue_pair;
   }
   Status Open(Slot& slot, ServerId server);
+  // Blocks for as long as a connection may take. NodeUnreachable: the link is down still.
+  Status AwaitLink(uint64_t server_number);
 
   SimComputePort& port_;
   Network& network_;

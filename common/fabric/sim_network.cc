@@ -12,7 +12,7 @@ namespace gossamer::sim {
 namespace {
 
 // Streams of the seed, one for each purpose.
-enum Stream : uint64_t { kDriver = 1, kDelays, kTears, kLosses };
+enum Stream : uint64_t { kDriver = 1, kDelays, kTears, kLosses, kPartitions };
 
 constexpr Nanoseconds kIdleForEver = 3'600'000'000'000;  // an hour
 
@@ -23,6 +23,7 @@ Network::Network(const SimOptions& options)
       delay_random(options.seed, kDelays),
       tear_random(options.seed, kTears),
       loss_random(options.seed, kLosses),
+      partition_random(options.seed, kPartitions),
       options_(options) {}
 
 Nanoseconds Network::FlightTime() {
@@ -177,6 +178,41 @@ std::optional<uint64_t> Network::TakeCut() {
   const uint64_t uuid = cut_.back();
   cut_.pop_back();
   return uuid;
+}
+
+bool Network::DrawsPartition(uint32_t one_in) {
+  return options_.faults.partition && counters.partitions < options_.most_partitions &&
+         OneIn(partition_random, one_in);
+}
+
+void Network::Partition(const SimEndpoint& endpoint, uint64_t server_number) {
+  std::erase_if(outages_, [this](const Outage& outage) { return outage.until <= now_; });
+  Outage outage;
+  outage.client_uuid = endpoint.client().uuid;
+  const uint64_t scope = partition_random.Below(4);
+  if (scope < 2) outage.endpoint_id = endpoint.id();
+  if (scope < 3) outage.server_number = server_number;
+  const Nanoseconds longest = options_.longest_partition.count();
+  outage.until = now_ + std::min(longest, LogUpTo(partition_random, longest));
+  outages_.push_back(outage);
+  ++counters.partitions;
+  if (tell) {
+    tell("client " + std::to_string(outage.client_uuid) + " " + ToString(outage, now_));
+  }
+  for (SimEndpoint* each : endpoints_) {
+    if (each != nullptr && outage.Concerns(each->client().uuid, each->id()))
+      each->LoseLinks(outage);
+  }
+}
+
+Nanoseconds Network::DownUntil(uint64_t client_uuid, uint64_t endpoint_id,
+                               uint64_t server_number) const {
+  Nanoseconds until = 0;
+  for (const Outage& outage : outages_) {
+    const bool is_this = outage.Concerns(client_uuid, endpoint_id) && outage.IsTo(server_number);
+    if (is_this) until = std::max(until, outage.until);
+  }
+  return until;
 }
 
 void Network::PauseClient(uint64_t client_uuid, Nanoseconds until) {

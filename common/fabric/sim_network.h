@@ -15,6 +15,7 @@
 #include "common/fabric/sim.h"
 #include "common/fabric/sim_events.h"
 #include "common/fabric/sim_operation.h"
+#include "common/fabric/sim_outage.h"
 #include "common/fabric/sim_server.h"
 #include "common/random.h"
 
@@ -56,7 +57,10 @@ class Network {
   explicit Network(const SimOptions& options);
 
   const SimOptions& options() const { return options_; }
-  void SetFaults(const SimFaults& faults) { options_.faults = faults; }
+  void SetFaults(const SimFaults& faults) {
+    options_.faults = faults;
+    if (!faults.partition) outages_.clear();
+  }
   const SimCosts& costs() const { return options_.costs; }
   Nanoseconds now() const { return now_; }
   Clock::time_point Now() const { return Clock::time_point(std::chrono::nanoseconds(now_)); }
@@ -70,6 +74,13 @@ class Network {
   // It has, and this is the client.
   void Cut(const Client& client);
   std::optional<uint64_t> TakeCut();
+
+  // Whether the `partition` fault strikes now, where it does in one of so many cases.
+  bool DrawsPartition(uint32_t one_in);
+  // It does, at that link and maybe at more.
+  void Partition(const SimEndpoint& endpoint, uint64_t server_number);
+  // Until when that link is down; not later than now: it is up.
+  Nanoseconds DownUntil(uint64_t client_uuid, uint64_t endpoint_id, uint64_t server_number) const;
 
   // Memory servers, by the number in their address.
   uint64_t AddServer(Server& server);
@@ -108,6 +119,7 @@ class Network {
   Random delay_random;
   Random tear_random;
   Random loss_random;
+  Random partition_random;
 
   SimCounters counters;
   // Makes `what` part of the trace.
@@ -128,7 +140,8 @@ class Network {
   std::map<uint64_t, Client> clients_;   // by uuid
   std::vector<SimEndpoint*> runnable_;   // a queue: from `next_runnable_` on
   size_t next_runnable_ = 0;
-  std::vector<uint64_t> cut_;  // clients of which nobody has been told yet
+  std::vector<Outage> outages_;  // and some that are over
+  std::vector<uint64_t> cut_;    // clients of which nobody has been told yet
   Pool<Wake> wakes_;
 };
 

@@ -49,6 +49,9 @@ Status SimComputePort::Connect(ServerId server, const std::string& address) {
   if (client_.dead || found == nullptr || !found->serving()) {
     return MakeError(Code::kNodeUnreachable, "no simulated memory server at " + address);
   }
+  if (network_.DownUntil(client_.uuid, Outage::kAll, number) > network_.now()) {
+    return MakeError(Code::kNodeUnreachable, "memory server at " + address + " does not answer");
+  }
   servers_[ToInteger(server)] = number;
   return Ok();
 }

@@ -40,6 +40,8 @@ class QueuePair {
   Client& client() { return client_; }
   SimEndpoint* endpoint() { return endpoint_; }  // null once that is gone
   void ForgetEndpoint() { endpoint_ = nullptr; }
+  // Its link has just been down, and soon may be once more.
+  void SetShaky() { shaky_for_ = kShakyFor; }
 
   void Post(Batch& batch);
   void Post(ControlCall& call);
@@ -88,6 +90,7 @@ class QueuePair {
 
   // sim_queue_pair_loss.cc
   bool BreaksNow();
+  bool LosesLinkNow();
   // Whether its client dies before `operation` takes effect, a WRITE behind others of its batch.
   bool IsCutBefore(const Operation& operation);
   // Whether any ends as kUnknown.
@@ -114,6 +117,9 @@ class QueuePair {
   Transit* next_to_answer_ = nullptr;
   uint32_t verbs_in_flight_ = 0;
   bool broken_ = false;
+  // Events through which the link is down again much more often than else.
+  static constexpr uint32_t kShakyFor = 24;
+  uint32_t shaky_for_ = 0;
   bool refused_ = false;  // a verb was posted that the server will refuse
   Nanoseconds last_arrival_ = 0;
   Nanoseconds last_effect_ = 0;

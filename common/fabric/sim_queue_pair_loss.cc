@@ -51,12 +51,24 @@ void ForEach(const IntrusiveQueue<Transit>& queue, Visit visit) {
 
 bool QueuePair::BreaksNow() {
   const SimOptions& options = network_.options();
-  if (broken_ || !options.faults.break_queue_pairs ||
-      !OneIn(network_.loss_random, options.verbs_per_break)) {
-    return false;
+  if (broken_) return false;
+  if (!options.faults.break_queue_pairs || !OneIn(network_.loss_random, options.verbs_per_break)) {
+    return LosesLinkNow();
   }
   ++network_.counters.broken_queue_pairs;
   Break(network_.NoticeTime());
+  return true;
+}
+
+bool QueuePair::LosesLinkNow() {
+  constexpr uint32_t kEventsPerLossWhileShaky = 12;
+  const bool is_shaky = shaky_for_ != 0;
+  if (is_shaky) --shaky_for_;
+  if (!network_.DrawsPartition(is_shaky ? kEventsPerLossWhileShaky
+                                        : network_.options().verbs_per_partition)) {
+    return false;
+  }
+  network_.Partition(*endpoint_, network_.NumberOf(server_));
   return true;
 }
 

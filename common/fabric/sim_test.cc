@@ -16,7 +16,7 @@ namespace {
 TEST(SimFaultsTest, ListsAreParsed) {
   EXPECT_EQ(SimFaultsText(ParseSimFaults("none").value()), "none");
   EXPECT_EQ(SimFaultsText(ParseSimFaults("all").value()),
-            "tear,delay,reorder,write_back,break,cut,kill,pause");
+            "tear,delay,reorder,write_back,break,partition,cut,kill,pause");
   EXPECT_EQ(SimFaultsText(ParseSimFaults("pause,tear").value()), "tear,pause");
   for (const char* bad : {"", "tears", "tear,", ",tear", "tear;kill", "none,tear"}) {
     EXPECT_FALSE(ParseSimFaults(bad)) << bad;
@@ -93,6 +93,7 @@ TEST(SimNetworkTest, TheSameSeedIsTheSameRun) {
   const auto options = [](uint64_t seed) {
     SimOptions with = SimCluster::Options(seed, "all");
     with.verbs_per_break = 100;
+    with.verbs_per_partition = 300;
     return with;
   };
   const Wandering first = WanderAll(options(7));
@@ -109,7 +110,8 @@ TEST(SimNetworkTest, EachFaultHappensAndNoOther) {
   EXPECT_GT(ideal.verbs, 2000U);
   EXPECT_GT(ideal.calls, 50U);
   EXPECT_EQ(ideal.torn_reads + ideal.torn_writes + ideal.overtaken + ideal.long_delays +
-                ideal.broken_queue_pairs + ideal.late_packets + ideal.lost_to_write_back,
+                ideal.broken_queue_pairs + ideal.partitions + ideal.late_packets +
+                ideal.lost_to_write_back,
             0U);
   const SimCounters torn = WanderAll(SimCluster::Options(1, "tear")).counters;
   EXPECT_GT(torn.torn_reads, 50U);
