@@ -162,6 +162,28 @@ TEST_F(LossForAWhileTest, WhileALockIsReleased) {
   EXPECT_TRUE(*next) << next->error().ToString();
 }
 
+// Nobody has to ask for anything there.
+TEST_F(LossForAWhileTest, ASessionThatIsPolledFindsTheServerAgain) {
+  ASSERT_TRUE(client_.NewSession()->Put(key_, "12345678"));
+  FaultPlan plan;
+  plan.break_at = 1;
+  plan.applied = 1;
+  const std::unique_ptr<OpenSession> session = client_.NewSession(plan);
+  ASSERT_FALSE(session->Put(key_, "abcdefgh"));
+  for (const bool can_reconnect : {false, true}) {
+    plan.can_reconnect = can_reconnect;
+    for (int i = 0; i < 130; ++i) {
+      session->Poll();
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    EXPECT_EQ(cluster_.Check().locks_held, can_reconnect ? 0U : 1U);
+  }
+  const Status of_another = other_.NewSession()->Put(key_, "ABCDEFGH");
+  EXPECT_TRUE(of_another) << of_another.error().ToString();
+  const Status of_the_same = client_.NewSession()->Put(key_, "ABCDEFGH");
+  EXPECT_TRUE(of_the_same) << of_the_same.error().ToString();
+}
+
 // Nothing is posted to a server that is known to be out of reach.
 TEST_F(LossForAWhileTest, NothingPilesUp) {
   for (const Techniques& techniques : AllTechniques()) {

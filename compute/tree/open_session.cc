@@ -75,6 +75,7 @@ std::unique_ptr<ScanCursor> OpenSession::Scan(const ScanOptions& options) {
 
 size_t OpenSession::Poll() {
   scheduler_.RunOnce();
+  tree_.TendOrphans();
   return scheduler_.running();
 }
 

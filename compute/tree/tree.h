@@ -77,6 +77,11 @@ class Tree {
   Scheduler& scheduler() { return scheduler_; }
   // Tasks that this tree started by itself (split repairs) and that still run.
   size_t background() const { return repairs_; }
+  // To be called whenever the session is polled: tries to release locks that were lost along with their memory server,
+  // now and then, though no operation needs that server. May start a task, which blocks as `Reconnect` does.
+  void TendOrphans() {
+    if (!orphans_.empty()) FindServersAgain();
+  }
 
  private:
   using Step = NodeCache::Step;
@@ -197,6 +202,9 @@ class Tree {
   // its word for his own (rule U2), until the queue pair is replaced.
   void Orphan(NodeLock& lock, HeldLock held);
   Task<void> ReleaseOrphans(ServerId server);
+  void FindAgainIn(std::chrono::nanoseconds time);
+  void FindServersAgain();
+  Task<void> FindAgain(ServerId server);
   bool HasOrphans(ServerId server) const;
   // Executes the WRITE of a node that nothing leads to yet.
   Task<Status> WriteUnseen(Operation& operation, ServerId server, const Verb& write);
@@ -463,6 +471,7 @@ class Tree {
     HeldLock held;
   };
   std::list<OrphanedLock> orphans_;
+  Scheduler::Clock::time_point find_again_at_{};  // while there are any
   uint32_t puts_since_insert_ = 0;
   uint64_t random_;
   uint64_t round_trip_ns_ = 1000;  // about what a contended try at a lock takes

@@ -141,7 +141,30 @@ void Tree::Orphan(NodeLock& lock, HeldLock held) {
   OrphanedLock orphan{std::exchange(lock, NodeLock()), held};
   lock.place = orphan.lock.place;
   lock.node = orphan.lock.node;
+  if (orphans_.empty()) FindAgainIn(kTryAgain);
   orphans_.push_back(std::move(orphan));
+}
+
+void Tree::FindAgainIn(std::chrono::nanoseconds time) {
+  find_again_at_ = scheduler_.Now() + time;
+  scheduler_.endpoint().WakeAt(find_again_at_);
+}
+
+void Tree::FindServersAgain() {
+  if (scheduler_.Now() < find_again_at_) return;
+  FindAgainIn(kTryAgain);
+  std::bitset<Servers::kMaxServers> servers;
+  for (const OrphanedLock& orphan : orphans_) servers.set(ToInteger(orphan.lock.place.server));
+  for (size_t i = 0; i < servers.size(); ++i) {
+    if (servers[i]) scheduler_.Spawn(FindAgain(static_cast<ServerId>(i)));
+  }
+}
+
+Task<void> Tree::FindAgain(ServerId server) {
+  Operation operation;
+  operation.posted_at = recoveries_;
+  const Status recovered = co_await Recover(operation, server);
+  static_cast<void>(recovered);  // If not, later.
 }
 
 // What was posted before the queue pair was replaced has landed, or never will (rule U1). If the word is another's, or
