@@ -1,5 +1,7 @@
 #include "compute/lock/lock_table.h"
 
+#include <algorithm>
+
 namespace gossamer {
 namespace {
 
@@ -78,6 +80,13 @@ void LockTable::Turn::PutBack(const WaiterList& waiters) {
 void LockTable::Turn::Resume(Waiter& waiter, Answer answer) const {
   waiter.answer = answer;
   WakeFrom(scheduler_, waiter);
+}
+
+size_t LockTable::CountTurns() {
+  return static_cast<size_t>(std::ranges::count_if(queues_, [](Queue& queue) {
+    const Guard guard(queue);
+    return queue.taken;
+  }));
 }
 
 LockTable::Turn LockTable::TryTake(const LockPlace& place, Scheduler& scheduler) {

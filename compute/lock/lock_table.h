@@ -215,6 +215,8 @@ class LockTable {
   }
   // The turn at `place`, if nobody has it.
   Turn TryTake(const LockPlace& place, Scheduler& scheduler);
+  // Turns that somebody has: none while nothing goes on, for tests. Takes long.
+  size_t CountTurns();
   // Whether `turn` is one at `place`.
   bool IsAt(const Turn& turn, const LockPlace& place) { return turn.queue_ == &QueueOf(place); }
 

@@ -12,6 +12,9 @@ using history::OperationKind;
 using history::Outcome;
 using history::ValueId;
 
+// Streams of the seed: one for each client, counted downwards.
+constexpr uint64_t kRestStream = ~uint64_t{1000};
+
 std::string Shown(std::string_view bytes) {
   constexpr size_t kShown = 24;
   constexpr char kDigits[] = "0123456789abcdef";
@@ -33,7 +36,10 @@ bool IsRefusal(OperationKind kind, Code code) {
 }  // namespace
 
 Client::Client(Scene& scene, uint32_t number, const ClientPlan& plan)
-    : scene_(scene), number_(number), plan_(plan) {}
+    : scene_(scene),
+      number_(number),
+      plan_(plan),
+      rest_random_(scene.plan.seed, kRestStream - number) {}
 
 Client::~Client() {
   if (keeper_ != nullptr) StopKeeping();
@@ -110,12 +116,12 @@ Counters Client::counters() const {
 }
 
 Task<void> Client::Loop(OpenSession& session, uint32_t lane, bool only_gets) {
-  constexpr uint64_t kLongestNapNs = 30'000;
+  const uint64_t longest_nap_ns = uint64_t{scene_.plan.work.longest_nap_us} * 1000;
   Random random(scene_.plan.seed, lane);
   while (!is_dead_ && !is_lost_ && scene_.workload.Take()) {
     if (random.Below(100) < scene_.plan.work.nap_percent) {
       co_await session.tree().scheduler().SleepFor(
-          std::chrono::nanoseconds(random.Below(kLongestNapNs)));
+          std::chrono::nanoseconds(random.Below(longest_nap_ns)));
       if (is_dead_) co_return;
     }
     co_await Do(
@@ -141,16 +147,22 @@ ValueId Client::Verify(uint32_t key, std::string_view value) {
   return kAbsent;
 }
 
-void Client::Failed(uint32_t lane, uint32_t key, const Error& error) {
-  if (is_dead_) return;
-  if (error.code == Code::kFenced || error.code == Code::kNodeUnreachable ||
-      error.code == Code::kMaybeApplied) {
-    is_lost_ = true;
-    StopKeeping();
-  }
+// From 1 us to 1 s: a session that could not reach a memory server does not try again for half of that.
+Task<void> Client::Failed(OpenSession& session, uint32_t lane, uint32_t key, Error error) {
+  constexpr uint64_t kDoublings = 20;
+  if (is_dead_) co_return;
   scene_.verdict.Judge("client " + std::to_string(number_) + " lane " + std::to_string(lane) +
                            " key " + std::to_string(key),
                        error);
+  const bool is_loss = error.code == Code::kFenced || error.code == Code::kNodeUnreachable ||
+                       error.code == Code::kMaybeApplied;
+  if (is_loss && scene_.plan.clients_stay) {
+    const std::chrono::microseconds rest(uint64_t{1} << rest_random_.Below(kDoublings + 1));
+    co_await session.tree().scheduler().SleepFor(rest);
+  } else if (is_loss) {
+    is_lost_ = true;
+    StopKeeping();
+  }
 }
 
 Task<void> Client::Get(OpenSession& session, uint32_t lane, uint32_t key) {
@@ -164,7 +176,7 @@ Task<void> Client::Get(OpenSession& session, uint32_t lane, uint32_t key) {
     scene_.recorder.End(lane, Outcome::kDone, kAbsent);
   } else {
     scene_.recorder.EndWithoutEffect(lane, value.error());
-    Failed(lane, key, value.error());
+    co_await Failed(session, lane, key, value.error());
   }
 }
 
@@ -188,10 +200,10 @@ Task<void> Client::Write(OpenSession& session, uint32_t lane, Operation operatio
     scene_.recorder.End(lane, Outcome::kRefused, kAbsent);
   } else if (status.error().code == Code::kMaybeApplied) {
     scene_.recorder.End(lane, Outcome::kUnknown, operation.value);
-    Failed(lane, operation.key, status.error());
+    co_await Failed(session, lane, operation.key, status.error());
   } else {
     scene_.recorder.EndWithoutEffect(lane, status.error());
-    Failed(lane, operation.key, status.error());
+    co_await Failed(session, lane, operation.key, status.error());
   }
 }
 
@@ -220,12 +232,11 @@ Task<void> Client::Scan(OpenSession& session, uint32_t lane, Operation operation
     const ValueId id = Verify(*key, cursor->value());
     scan.rows.push_back({*key, id, scene_.recorder.Row(lane, *key, id)});
   }
-  if (!cursor->status()) {
-    scan.broken = true;
-    Failed(lane, scan.first, cursor->status().error());
-  }
+  const Status status = cursor->status();
+  if (!status) scan.broken = true;
   const std::optional<std::string> problem = scene_.recorder.EndScan(lane, scan);
   if (problem) scene_.verdict.Wrong(*problem);
+  if (!status) co_await Failed(session, lane, scan.first, status.error());
 }
 
 void Client::Prefill(Random& random) {
@@ -233,14 +244,31 @@ void Client::Prefill(Random& random) {
   OpenSession& session = *sessions_.front();
   for (uint32_t key = 0; key < scene_.plan.work.keys() && !is_lost_; ++key) {
     if (random.Below(100) >= scene_.plan.work.prefill_percent) continue;
-    Operation put;
-    put.kind = OperationKind::kPut;
-    put.key = key;
-    put.value = scene_.workload.NewValue(key, number_);
-    scene_.workload.WriteBegins(key);
-    session.Spawn(Write(session, lane, put));
-    session.WaitAll();
+    Put(session, lane, key);
   }
+}
+
+void Client::PutByEachSession() {
+  constexpr uint32_t kMostKeys = 4;
+  const uint32_t keys = scene_.plan.work.keys();
+  for (uint32_t i = 0; i < plan_.sessions; ++i) {
+    const uint32_t lane = scene_.recorder.AddLane(number_, i, plan_.coroutines);
+    for (uint32_t j = 0; j < std::min(keys, kMostKeys); ++j) {
+      Put(*sessions_[i], lane, keys / std::min(keys, kMostKeys) * j);
+    }
+  }
+}
+
+size_t Client::CountTurns() { return store_->CountTurns(); }
+
+void Client::Put(OpenSession& session, uint32_t lane, uint32_t key) {
+  Operation put;
+  put.kind = OperationKind::kPut;
+  put.key = key;
+  put.value = scene_.workload.NewValue(key, number_);
+  scene_.workload.WriteBegins(key);
+  session.Spawn(Write(session, lane, put));
+  session.WaitAll();
 }
 
 uint64_t Client::ReadAll() {

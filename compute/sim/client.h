@@ -44,6 +44,10 @@ class Client {
   void Start();
   // Puts each key with the plan's chance. Blocks.
   void Prefill(Random& random);
+  // Each session puts some keys. Blocks.
+  void PutByEachSession();
+  // Of all sessions, at locks.
+  size_t CountTurns();
   // Gets each key once, which closes its history; returns how many are there. Blocks.
   uint64_t ReadAll();
 
@@ -67,6 +71,8 @@ class Client {
 
  private:
   Result<std::unique_ptr<OpenSession>> NewSession();
+  // Blocks.
+  void Put(OpenSession& session, uint32_t lane, uint32_t key);
   Task<void> Loop(OpenSession& session, uint32_t lane, bool only_gets);
   Task<void> Do(OpenSession& session, uint32_t lane, Operation operation);
   Task<void> Get(OpenSession& session, uint32_t lane, uint32_t key);
@@ -74,11 +80,13 @@ class Client {
   Task<void> Scan(OpenSession& session, uint32_t lane, Operation operation);
   // The value's name, once it is found to be one of this key; else absent, and that is told.
   history::ValueId Verify(uint32_t key, std::string_view value);
-  void Failed(uint32_t lane, uint32_t key, const Error& error);
+  // Judges it; if the client stays, the coroutine rests for a while before it goes on.
+  Task<void> Failed(OpenSession& session, uint32_t lane, uint32_t key, Error error);
 
   Scene& scene_;
   const uint32_t number_;
   const ClientPlan plan_;
+  Random rest_random_;
   bool is_dead_ = false;
   bool is_lost_ = false;
   std::unique_ptr<OpenStore> store_;

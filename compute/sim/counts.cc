@@ -30,6 +30,8 @@ constexpr std::array kNetworkFields = {
     &SimCounters::lost_to_write_back,
     &SimCounters::late_packets,
     &SimCounters::dropped_packets,
+    &SimCounters::partitions,
+    &SimCounters::failed_connects,
     &SimCounters::killed_clients,
     &SimCounters::cuts,
     &SimCounters::fenced_clients,
@@ -77,6 +79,8 @@ std::string Summary(const RunCounts& counts, double seconds) {
          " overtaken, " + HumanQuantity(network.long_delays, "long delay") + ", " +
          HumanCount(network.written_back) + " written back, " +
          HumanQuantity(network.broken_queue_pairs, "break") + ", " +
+         HumanQuantity(network.partitions, "partition") + " (" +
+         HumanQuantity(network.failed_connects, "connection") + " failed), " +
          HumanQuantity(network.late_packets, "late packet") + ", " +
          HumanQuantity(network.killed_clients, "kill") + " (" + HumanCount(network.cuts) +
          " between two WRITEs), " + HumanQuantity(network.fenced_clients, "fence") + "\n";

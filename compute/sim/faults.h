@@ -16,14 +16,16 @@ enum class Fault : uint8_t {
   kReorder,    // what the contract leaves unordered takes effect in any order
   kWriteBack,  // a failed CAS writes back what it found
   kBreak,      // queue pairs break; late packets land until they are destroyed
+  kPartition,  // links are down for a while, also for longer than a lease
   kCut,        // clients die between two WRITEs of a batch
   kKill,       // clients die at any time
   kPause,      // clients stop, also for longer than their lease
   kExhaust,    // memory servers are too small
 };
-inline constexpr size_t kFaults = 9;
+inline constexpr size_t kFaults = 10;
 inline constexpr std::array<std::string_view, kFaults> kFaultNames = {
-    "tear", "delay", "reorder", "write_back", "break", "cut", "kill", "pause", "exhaust"};
+    "tear",      "delay", "reorder", "write_back", "break",
+    "partition", "cut",   "kill",    "pause",      "exhaust"};
 
 // A set of faults. Thread-safety: none.
 class FaultSet {

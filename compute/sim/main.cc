@@ -36,7 +36,8 @@ DEFINE_uint32(keys, 64, "keys that all clients read and write; a profile may tak
 DEFINE_uint32(operations, 500, "operations of all clients together, in each run");
 DEFINE_string(
     faults, "all",
-    "none, all, or some of tear, delay, reorder, write_back, break, cut, kill, pause, exhaust");
+    "none, all, or some of tear, delay, reorder, write_back, break, partition, cut, kill, pause, "
+    "exhaust");
 DEFINE_string(profile, "any",
               "what the runs are about; any: drawn from the seed; list: tell what there is");
 DEFINE_string(techniques, "drawn",

@@ -157,6 +157,20 @@ void FullLeaf(Random& random, Plan& plan) {
   Weigh(plan, {8, 12, 5, 35, 5, 35});
 }
 
+// Few keys and many writes, for long: whoever has lost a memory server finds it again, with locks of his own there.
+void OutOfReach(Random& random, Plan& plan) {
+  plan.parameters.node_bytes = OneOf<uint32_t>(random, {256, 256, 512});
+  SetFillers(plan.work, Between(random, 1, 8), OneOf(random, {0u, 0u, 40u, 120u}));
+  plan.work.filler_percent = plan.work.fillers == 0 ? 0 : Between(random, 20, 60);
+  plan.work.prefill_percent = 50;
+  plan.work.nap_percent = OneOf(random, {20u, 50u, 80u});
+  plan.work.longest_nap_us = OneOf(random, {30u, 1000u, 100'000u});
+  plan.work.writers_at_once = Between(random, 4, 8);
+  plan.network.verbs_per_partition = OneOf(random, {100u, 400u, 1500u});
+  plan.network.most_partitions = OneOf(random, {4u, 16u, 64u});
+  Weigh(plan, {10, 2, 20, 25, 20, 20});
+}
+
 constexpr Profile kProfiles[] = {
     {"mixed", "anything", nullptr},
     {"few_keys_many_splits", "two to eight hot keys in leaves that split all the time",
@@ -170,7 +184,11 @@ constexpr Profile kProfiles[] = {
     {"stale_caches", "large caches, and a tree that outgrows them", StaleCaches},
     {"seen_in_part", "leaves of several groups that split where everybody is", SeenInPart},
     {"full_leaf", "one leaf, nearly full, whose keys come and go", FullLeaf},
+    {"out_of_reach", "few keys, and memory servers that clients cannot reach for a while",
+     OutOfReach},
 };
+// Those that a seed draws by itself; the last one comes with its fault.
+constexpr size_t kDrawnProfiles = std::size(kProfiles) - 1;
 
 constexpr std::string_view kAnyProfile = "any";
 
@@ -233,6 +251,24 @@ void DrawNetwork(Random& random, Plan& plan) {
   network.longest_delay = OneOf(random, {microseconds(10), microseconds(50), microseconds(1000)});
   // Where nobody sees a death, others poll the locks of the dead until their leases end: long runs.
   network.observes_death = microseconds(OneOf(random, {0, 100, 100, 100, 100, 100}));
+}
+
+// In one run of four, or in nearly all of a profile that is about it. From a stream of its own: a seed without it
+// means the run that it did before there was this fault.
+bool DrawPartitions(const RunOptions& options, Plan& plan) {
+  using std::chrono::microseconds;
+  constexpr uint64_t kPartitionStream = ~uint64_t{3};
+  Random random(plan.seed, kPartitionStream);
+  const bool is_about_it = options.profile == kProfiles[kDrawnProfiles].name;
+  if (!plan.faults.has(Fault::kPartition) || !Chance(random, is_about_it ? 95 : 25)) return false;
+  SimOptions& network = plan.network;
+  network.faults.partition = true;
+  network.verbs_per_partition = OneOf(random, {300u, 1000u, 3000u});
+  network.most_partitions = OneOf(random, {2u, 8u, 32u});
+  network.longest_partition = microseconds(OneOf(random, {200, 20'000, 300'000}));
+  network.connection_timeout = microseconds(OneOf(random, {0, 100, 5'000, 40'000}));
+  plan.clients_stay = Chance(random, 75);
+  return Chance(random, 30);
 }
 
 // Room for everything that a run may write, and a little more; or for too little.
@@ -304,7 +340,8 @@ Plan DrawPlan(const RunOptions& options, uint64_t seed) {
   // Far longer than any lease: whatever is Contended was left locked.
   plan.lock_timeout_ms = 10'000;
   // Every other run is about nothing in particular.
-  const size_t drawn = Chance(random, 50) ? 0 : random.Below(std::size(kProfiles));
+  size_t drawn = Chance(random, 50) ? 0 : random.Below(kDrawnProfiles);
+  if (DrawPartitions(options, plan)) drawn = kDrawnProfiles;
   const Profile* profile =
       options.profile == kAnyProfile ? &kProfiles[drawn] : FindProfile(options.profile);
   plan.profile = profile->name;
@@ -312,6 +349,20 @@ Plan DrawPlan(const RunOptions& options, uint64_t seed) {
   DrawMemory(random, plan);
   return plan;
 }
+
+namespace {
+
+std::string PartitionsText(const Plan& plan) {
+  const SimOptions& network = plan.network;
+  if (!network.faults.partition) return "";
+  const auto us = [](std::chrono::nanoseconds time) { return std::to_string(time.count() / 1000); };
+  return ", up to " + std::to_string(network.most_partitions) + " partitions of up to " +
+         us(network.longest_partition) + " us, connections tried for " +
+         us(network.connection_timeout) + " us by clients that " +
+         (plan.clients_stay ? "stay" : "go");
+}
+
+}  // namespace
 
 std::string ToString(const Plan& plan) {
   constexpr const char* kSkews[] = {"uniform", "zipf", "one leaf", "ascending"};
@@ -336,7 +387,7 @@ std::string ToString(const Plan& plan) {
          " clients with " + number(sessions) + " sessions and " + number(coroutines) +
          " coroutines, " + number(without) + " of them without some technique; faults " +
          ToString(plan.faults) + ", " + number(plan.kills) + " kills, " + number(plan.pauses) +
-         " pauses";
+         " pauses" + PartitionsText(plan);
 }
 
 }  // namespace gossamer::simulator

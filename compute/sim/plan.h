@@ -63,7 +63,8 @@ struct WorkPlan {
   uint32_t prefill_percent = 0;  // of all keys: put before the run
   uint32_t long_percent = 0;     // of values: longer than 16 bytes, so in blocks
   uint32_t longest_value = 17;
-  uint32_t nap_percent = 0;      // of operations: before which a coroutine sleeps a little
+  uint32_t nap_percent = 0;  // of operations: before which a coroutine sleeps a little
+  uint32_t longest_nap_us = 30;
   uint32_t scan_keys = 1;        // longest range of a scan
   uint32_t writers_at_once = 4;  // writes of one key under way
 
@@ -89,6 +90,8 @@ struct Plan {
   uint32_t kills = 0;  // how often a client dies, and how often one stops
   uint32_t pauses = 0;
   uint32_t longest_pause_ms = 0;
+  // Clients go on after they have lost a memory server; else others come in their place.
+  bool clients_stay = false;
 };
 
 struct Profile {

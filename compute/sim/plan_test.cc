@@ -19,8 +19,9 @@ TEST(FaultsTest, ReadsWhatItWrites) {
     EXPECT_EQ(ToString(faults.value()), text);
   }
   EXPECT_EQ(ParseFaults("delay,tear").value(), ParseFaults("tear,delay").value());
-  EXPECT_EQ(ParseFaults("tear,delay,reorder,write_back,break,cut,kill,pause,exhaust").value(),
-            FaultSet::All());
+  EXPECT_EQ(
+      ParseFaults("tear,delay,reorder,write_back,break,partition,cut,kill,pause,exhaust").value(),
+      FaultSet::All());
 }
 
 TEST(FaultsTest, NamesWhatIsNoFault) {
@@ -123,6 +124,34 @@ TEST(PlanTest, WithoutFaultsTheNetworkIsIdeal) {
     EXPECT_EQ(SimFaultsText(plan.network.faults), "none");
     EXPECT_EQ(plan.kills + plan.pauses, 0u);
   }
+}
+
+// What a seed without them means was found out, and written down, before there were any.
+TEST(PlanTest, PartitionsAreInOneRunOfFourAndChangeNoOther) {
+  constexpr uint64_t kPlans = 400;
+  const uint64_t seed = TestSeed();
+  RunOptions without;
+  without.faults =
+      ParseFaults("tear,delay,reorder,write_back,break,cut,kill,pause,exhaust").value();
+  RunOptions about;
+  about.profile = "out_of_reach";
+  uint64_t partitioned = 0;
+  uint64_t about_it = 0;
+  for (uint64_t i = 0; i < kPlans; ++i) {
+    const Plan plan = DrawPlan({}, seed + i);
+    Plan other = DrawPlan(without, seed + i);
+    EXPECT_FALSE(other.network.faults.partition);
+    if (plan.network.faults.partition) {
+      ++partitioned;
+    } else {
+      other.faults = plan.faults;
+      EXPECT_EQ(ToString(plan), ToString(other));
+    }
+    about_it += DrawPlan(about, seed + i).network.faults.partition ? 1 : 0;
+  }
+  EXPECT_GT(partitioned, kPlans / 8);
+  EXPECT_LT(partitioned, kPlans / 2);
+  EXPECT_GT(about_it, kPlans * 3 / 4);
 }
 
 TEST(PlanTest, RefusesWhatMakesNoRun) {

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "common/embedded_memory.h"
+#include "common/human.h"
 #include "compute/sim/audit.h"
 #include "compute/sim/client.h"
 
@@ -53,6 +54,7 @@ class Run {
       for (const auto& client : clients_) client->Start();
       if (DriveToEnd()) {
         Drain();
+        CheckWhoStayed();
         Audit(scene_, next_client_++, result_.counts);
       }
     }
@@ -210,11 +212,14 @@ class Run {
     }
   }
 
-  // What broken connections still had on their way lands, and the leases of the dead end; nothing else happens any more.
+  // What broken connections still had on their way lands, and the leases of the dead end; whoever lost a memory server
+  // finds it again. Nothing else happens any more.
   void Drain() {
+    constexpr std::chrono::seconds kUntilEverybodyHasTriedAgain{1};
     network_.SetFaults({});
-    const auto until = network_.Now() + 2 * plan_.network.latest_packet +
-                       2 * std::chrono::milliseconds(plan_.lease_ms);
+    auto until = network_.Now() + 2 * plan_.network.latest_packet +
+                 2 * std::chrono::milliseconds(plan_.lease_ms);
+    if (plan_.network.faults.partition) until += kUntilEverybodyHasTriedAgain;
     while (network_.Now() < until) {
       Endpoint* endpoint = network_.RunUntilRunnable();
       if (endpoint != nullptr) {
@@ -222,6 +227,20 @@ class Run {
       } else if (!network_.RunOne()) {
         return;
       }
+    }
+  }
+
+  // Who lives and has been out of reach can write again, at once, and nobody waits for a lock.
+  void CheckWhoStayed() {
+    if (!plan_.network.faults.partition) return;
+    for (const auto& client : clients_) {
+      if (client == nullptr) continue;
+      const std::string name = "at the end, client " + std::to_string(client->number());
+      const size_t turns = client->CountTurns();
+      if (turns != 0) verdict_.Wrong(name + " has " + HumanQuantity(turns, "turn") + " at locks");
+      const uint64_t lost = verdict_.lost();
+      client->PutByEachSession();
+      if (verdict_.lost() != lost) verdict_.Wrong(name + " cannot write");
     }
   }
 

@@ -67,6 +67,8 @@ TEST(RunTest, MuchHappens) {
   EXPECT_GT(sum.network.cuts, 10u);
   EXPECT_GT(sum.network.broken_queue_pairs, 100u);
   EXPECT_GT(sum.network.late_packets, 40u);
+  EXPECT_GT(sum.network.partitions, 40u);
+  EXPECT_GT(sum.network.failed_connects, 10u);
   EXPECT_GT(sum.network.fenced_clients, 20u);
   EXPECT_GT(sum.unknown, 40u);
   EXPECT_GT(sum.levels, 60u);

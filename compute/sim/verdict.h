@@ -21,13 +21,15 @@ class Verdict {
   void Judge(const std::string& operation, const Error& error) {
     if (IsExplained(error.code)) {
       ++explained_;
+      if (error.code != Code::kExhausted) ++lost_;
     } else {
       Wrong(operation + ": " + error.ToString());
     }
   }
   bool IsExplained(Code code) const {
     const FaultSet& faults = plan_.faults;
-    const bool loses_connections = faults.has(Fault::kBreak) || faults.has(Fault::kPause);
+    const bool loses_connections =
+        faults.has(Fault::kBreak) || faults.has(Fault::kPause) || faults.has(Fault::kPartition);
     switch (code) {
       case Code::kExhausted: return faults.has(Fault::kExhaust);
       case Code::kNodeUnreachable:
@@ -42,15 +44,18 @@ class Verdict {
   bool may_die() const {
     const FaultSet& faults = plan_.faults;
     return faults.has(Fault::kKill) || faults.has(Fault::kCut) || faults.has(Fault::kPause) ||
-           faults.has(Fault::kBreak);
+           faults.has(Fault::kBreak) || faults.has(Fault::kPartition);
   }
   // Errors that a fault explained.
   uint64_t explained() const { return explained_; }
+  // Of these, those of operations that lost a memory server, or their lease.
+  uint64_t lost() const { return lost_; }
   const std::vector<std::string>& problems() const { return problems_; }
 
  private:
   const Plan& plan_;
   uint64_t explained_ = 0;
+  uint64_t lost_ = 0;
   std::vector<std::string> problems_;
 };
 

@@ -31,6 +31,8 @@ class OpenStore final : public Store {
   // Of a store that was opened by `OpenOn`: its leases are renewed only where this runs.
   Task<void> KeepLeases(Scheduler& scheduler) { return keeper_->Keep(scheduler); }
   void StopKeepingLeases() { keeper_->Stop(); }
+  // That sessions have at locks: none while nothing goes on, and none is out of reach of a lock of its own.
+  size_t CountTurns() { return shared_->locks.CountTurns(); }
 
   Result<std::unique_ptr<Session>> NewSession() override;
   const StoreParameters& parameters() const override { return shared_->parameters; }
