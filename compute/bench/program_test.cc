@@ -142,6 +142,16 @@ TEST(BenchProgramTest, UniformGetsCostOneSmallRead) {
   EXPECT_EQ(read.at("cas"), 0);
 }
 
+TEST(BenchProgramTest, TheCacheCountsWhatAllThreadsLookUp) {
+  const Json json = Measure({"--records=100000", "--operations=40000", "--workload=c",
+                             "--threads=4", "--coroutines=2", "--cache_bytes=20000"});
+  const Json& cache = json.at("cache");
+  EXPECT_EQ(cache.at("hits").get<uint64_t>() + cache.at("misses").get<uint64_t>(), 40'000u);
+  EXPECT_GT(cache.at("hits"), 0);
+  EXPECT_GT(cache.at("evictions"), 0);
+  EXPECT_LE(cache.at("bytes"), 20'000);
+}
+
 TEST(BenchProgramTest, ThreadsBatchesAndLongRecords) {
   const Json batches = Measure({"--records=20000", "--operations=20000", "--workload=a",
                                 "--threads=2", "--batch=16", "--seed=7"});

@@ -155,15 +155,7 @@ class Phase {
       end = std::max(end, worker.end);
       total.cpu_seconds += worker.cpu_seconds;
     }
-    const auto earlier = [](auto member) {
-      return [member](const Worker& a, const Worker& b) {
-        return (a.*member).cache.hits < (b.*member).cache.hits;
-      };
-    };
-    // The cache's counts are the compute server's, not the session's.
-    total.counters.cache = Since(
-        std::min_element(workers_.begin(), workers_.end(), earlier(&Worker::before))->before.cache,
-        std::max_element(workers_.begin(), workers_.end(), earlier(&Worker::after))->after.cache);
+    total.counters.cache.bytes = workers_.front().after.cache.bytes;
     total.seconds = Seconds(end - start);
     total.gave_up = state_.gave_up.load();
     total.interrupted = interrupted && total.operations + total.errors.total() < total_;

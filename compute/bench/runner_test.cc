@@ -86,8 +86,8 @@ TEST(RunTest, EveryWorkloadDoesItsOperationsWithoutError) {
                   Count(result, LatencyClass::kInsert));
         EXPECT_EQ(counters.of(OperationClass::kScan).operations,
                   Count(result, LatencyClass::kScan));
-        EXPECT_EQ(counters.cache.hits, 5'000u + whole)
-            << "the phase's alone, not the sessions' sum";
+        EXPECT_EQ(counters.cache.hits, 5'000u + whole) << "of the phase alone, and of all threads";
+        EXPECT_EQ(counters.cache.bytes, 4096u) << "of the store, not of each thread";
         EXPECT_EQ(store.state().map.size(), 500u + Count(result, LatencyClass::kInsert));
       }
     }

@@ -1,6 +1,6 @@
 // CachedNode: an internal node as the cache keeps it, made for searching.
 //
-// Immutable once made, but for the hints and the reference bit. One allocation:
+// Immutable once made, but for the hints and the chances. One allocation:
 //   CachedNode | prefixes[count] | children[count] | hints[count] (level 1) | ends[count] | separators
 // The search compares 8-byte prefixes and looks at whole separators only where those are equal.
 #pragma once
@@ -44,8 +44,8 @@ class CachedNode {
   // The LeafHint of a leaf (level 1 only).
   std::atomic<uint64_t>& hint(uint32_t i) const { return hints()[i]; }
 
-  // For the cache: second-chance bit and the chain of its bucket.
-  mutable std::atomic<bool> referenced{false};
+  // For the cache: how often the hand still passes the node by, and the chain of its bucket.
+  mutable std::atomic<uint32_t> chances{0};
   std::atomic<CachedNode*> next{nullptr};
   // Not to be searched any more; it only keeps the hints until the node comes back.
   std::atomic<bool> is_forgotten{false};

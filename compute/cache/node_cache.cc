@@ -11,6 +11,8 @@ namespace {
 // A node of 1 KB takes about this much here; one bucket for each.
 constexpr uint64_t kBytesPerBucket = 1024;
 constexpr uint64_t kMinBuckets = 64;
+// Of a node: the levels of a tree of this size are fewer.
+constexpr size_t kMostChances = 8;
 
 bool IsNewer(NodeVersion a, NodeVersion b) {
   return static_cast<int32_t>(static_cast<uint32_t>(a) - static_cast<uint32_t>(b)) > 0;
@@ -45,8 +47,8 @@ const CachedNode* NodeCache::LookupAny(RemotePtr pointer) const {
 const CachedNode* NodeCache::Lookup(RemotePtr pointer) const {
   const CachedNode* node = LookupAny(pointer);
   if (node == nullptr || node->is_forgotten.load(std::memory_order_relaxed)) return nullptr;
-  if (!node->referenced.load(std::memory_order_relaxed)) {
-    node->referenced.store(true, std::memory_order_relaxed);
+  if (node->chances.load(std::memory_order_relaxed) != node->level()) {
+    node->chances.store(node->level(), std::memory_order_relaxed);
   }
   return node;
 }
@@ -151,20 +153,21 @@ bool NodeCache::IsOlder(const CachedNode& fresh, const CachedNode* old) {
   return old != nullptr && IsNewer(old->version(), fresh.version());
 }
 
-void NodeCache::Insert(RemotePtr pointer, const InternalNode& node) {
+uint32_t NodeCache::Insert(RemotePtr pointer, const InternalNode& node) {
   CachedNode* fresh = CachedNode::Make(pointer, node);
   const std::lock_guard lock(mutex_);
   if (IsOlder(*fresh, Lookup(pointer))) {
     CachedNode::Free(fresh);
-    return;
+    return 0;
   }
   const CachedNode* old = LookupAny(pointer);
   if (old != nullptr) KeepHints(*old, *fresh);
-  Put(fresh);
+  return Put(fresh);
 }
 
-void NodeCache::InsertSplit(RemotePtr left_pointer, const InternalNode& left,
-                            RemotePtr right_pointer, const InternalNode& right) {
+uint32_t NodeCache::InsertSplit(RemotePtr left_pointer, const InternalNode& left,
+                                RemotePtr right_pointer, const InternalNode& right) {
+  uint32_t evictions = 0;
   {
     CachedNode* fresh = CachedNode::Make(right_pointer, right);
     const std::lock_guard lock(mutex_);
@@ -173,32 +176,32 @@ void NodeCache::InsertSplit(RemotePtr left_pointer, const InternalNode& left,
       CachedNode::Free(fresh);
     } else {
       if (whole != nullptr) KeepHints(*whole, *fresh);
-      Put(fresh);
+      evictions = Put(fresh);
     }
   }
-  Insert(left_pointer, left);
+  return evictions + Insert(left_pointer, left);
 }
 
-void NodeCache::InsertChild(RemotePtr parent, const Key& separator, RemotePtr leaf) {
+uint32_t NodeCache::InsertChild(RemotePtr parent, const Key& separator, RemotePtr leaf) {
   const std::lock_guard lock(mutex_);
   const CachedNode* old = Lookup(parent);
   if (old == nullptr || old->level() != 1 || separator.view() <= old->low() ||
       !old->high().Admits(separator)) {
-    return;
+    return 0;
   }
   InternalNode node;
   node.version = old->version();
   node.high = old->high();
   node.children.reserve(old->count() + size_t{1});
   const uint32_t index = old->ChildIndex(separator);
-  if (old->separator(index) == separator.view()) return;
+  if (old->separator(index) == separator.view()) return 0;
   for (uint32_t i = 0; i < old->count(); ++i) {
     node.children.push_back({Key(old->separator(i)), old->child(i)});
     if (i == index) node.children.push_back({separator, leaf});
   }
   CachedNode* fresh = CachedNode::Make(parent, node);
   KeepHints(*old, *fresh);
-  Put(fresh);
+  return Put(fresh);
 }
 
 void NodeCache::KeepHints(const CachedNode& old, const CachedNode& fresh) {
@@ -212,10 +215,14 @@ void NodeCache::KeepHints(const CachedNode& old, const CachedNode& fresh) {
   }
 }
 
-void NodeCache::Put(CachedNode* fresh) {
-  const bool fits = fresh->bytes() <= max_bytes_;
+uint32_t NodeCache::Put(CachedNode* fresh) {
+  const CachedNode* root = LookupAny(this->root().pointer());
+  const bool stays = root != nullptr && fresh->pointer() != root->pointer() &&
+                     !root->is_forgotten.load(std::memory_order_relaxed);
+  const bool fits = fresh->bytes() + (stays ? root->bytes() : 0) <= max_bytes_;
   // What is there of the node counts as well, and may be among what goes.
-  EvictDownTo(fits ? max_bytes_ - fresh->bytes() : max_bytes_);
+  const uint32_t evictions =
+      fits ? EvictDownTo(max_bytes_ - fresh->bytes(), stays ? root : nullptr) : 0;
   auto* old = const_cast<CachedNode*>(LookupAny(fresh->pointer()));
   if (old != nullptr) Unlink(old);
   if (fits) {
@@ -223,6 +230,7 @@ void NodeCache::Put(CachedNode* fresh) {
   } else {
     CachedNode::Free(fresh);
   }
+  return evictions;
 }
 
 void NodeCache::Invalidate(RemotePtr pointer) {
@@ -231,7 +239,7 @@ void NodeCache::Invalidate(RemotePtr pointer) {
   if (node == nullptr) return;
   if (node->level() == 1) {
     node->is_forgotten.store(true, std::memory_order_relaxed);
-    node->referenced.store(false, std::memory_order_relaxed);
+    node->chances.store(0, std::memory_order_relaxed);
   } else {
     Unlink(node);
   }
@@ -266,19 +274,27 @@ void NodeCache::Unlink(CachedNode* node) {
   epochs_.Retire(node, &CachedNode::Free);
 }
 
-// A second chance for each node at most, however fast readers use them all.
-void NodeCache::EvictDownTo(uint64_t max_bytes) {
-  size_t chances = count_;
+uint32_t NodeCache::EvictDownTo(uint64_t max_bytes, const CachedNode* kept) {
+  uint32_t evictions = 0;
+  // However fast readers give new ones.
+  size_t chances = count_ * kMostChances;
   while (bytes() > max_bytes) {
     CachedNode* node = hand_;
-    if (node->referenced.exchange(false, std::memory_order_relaxed) && chances != 0) {
+    const uint32_t left = node->chances.load(std::memory_order_relaxed);
+    if (node == kept) {
+      hand_ = node->clock_behind;
+      continue;
+    }
+    if (left != 0 && chances != 0) {
+      node->chances.store(left - 1, std::memory_order_relaxed);
       hand_ = node->clock_behind;
       --chances;
       continue;
     }
     Unlink(node);
-    evictions_.fetch_add(1, std::memory_order_relaxed);
+    ++evictions;
   }
+  return evictions;
 }
 
 }  // namespace gossamer

@@ -70,15 +70,16 @@ class NodeCache {
   size_t CollectLeft(Reader& reader, const HighFence& bound, size_t limit,
                      std::vector<LeafRef>& leaves) const;
 
+  // These three return how many other nodes went for it.
   // Remembers `node` as read or written whole at `pointer`, unless a newer version is there. Hints of children
   // that stay are kept.
-  void Insert(RemotePtr pointer, const InternalNode& node);
+  uint32_t Insert(RemotePtr pointer, const InternalNode& node);
   // The same of both halves of a node that has been split: hints go with the children.
-  void InsertSplit(RemotePtr left_pointer, const InternalNode& left, RemotePtr right_pointer,
-                   const InternalNode& right);
+  uint32_t InsertSplit(RemotePtr left_pointer, const InternalNode& left, RemotePtr right_pointer,
+                       const InternalNode& right);
   // Adds a leaf that this compute server has split off to what is remembered of `parent`, ahead of the parent itself:
   // no own operation takes the way over the left neighbour meanwhile.
-  void InsertChild(RemotePtr parent, const Key& separator, RemotePtr leaf);
+  uint32_t InsertChild(RemotePtr parent, const Key& separator, RemotePtr leaf);
   // Forgets the node, but for the hints in it; nothing happens if it is not there.
   void Invalidate(RemotePtr pointer);
   // Changes the hint of the leaf `leaf`, which has `key`, under `parent`.
@@ -89,7 +90,6 @@ class NodeCache {
   }
 
   uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
-  uint64_t evictions() const { return evictions_.load(std::memory_order_relaxed); }
 
  private:
   const CachedNode* Lookup(RemotePtr pointer) const;
@@ -104,23 +104,24 @@ class NodeCache {
   // Whether what is remembered of the node of `fresh`, and may be null, is newer.
   static bool IsOlder(const CachedNode& fresh, const CachedNode* old);
   // Puts `fresh` in, in the place of what is there of the same node.
-  void Put(CachedNode* fresh);
+  uint32_t Put(CachedNode* fresh);
   static void KeepHints(const CachedNode& old, const CachedNode& fresh);
   void Link(CachedNode* node);
   void Unlink(CachedNode* node);
-  void EvictDownTo(uint64_t max_bytes);
+  // Returns how many nodes it took; `kept`, which may be null, is not among them.
+  uint32_t EvictDownTo(uint64_t max_bytes, const CachedNode* kept);
 
   const uint64_t max_bytes_;
   const size_t bucket_mask_;
   const std::unique_ptr<std::atomic<CachedNode*>[]> buckets_;
   std::atomic<uint64_t> root_{0};
   std::atomic<uint64_t> bytes_{0};
-  std::atomic<uint64_t> evictions_{0};
 
   std::mutex mutex_;
   EpochDomain epochs_;
-  // All nodes stand in a ring, round which the hand goes. A new one comes just before the hand: it has a whole round to
-  // be used in.
+  // All nodes stand in a ring, round which the hand goes (GCLOCK, Smith '78). A new one comes just before the hand: it
+  // has a whole round to be used in. One that is used gets as many chances as its level: without those above it, a node
+  // cannot be found. The root goes for nobody, so that a cache which holds but that is of use.
   CachedNode* hand_ = nullptr;
   size_t count_ = 0;
 };

@@ -78,8 +78,7 @@ TEST(NodeCacheTest, WhatIsForgottenLeavesItsHints) {
   cache.Invalidate(NodeAt(1));
   cache.Insert(NodeAt(2), ParentOf(20, 30));
   EXPECT_EQ(cache.bytes(), 2 * BytesOf(ParentOf(10, 20)));
-  cache.Insert(NodeAt(3), ParentOf(30, 40));
-  EXPECT_EQ(cache.evictions(), 1u);
+  EXPECT_EQ(cache.Insert(NodeAt(3), ParentOf(30, 40)), 1u);
   cache.Insert(NodeAt(1), ParentOf(10, 20, 5));
   EXPECT_EQ(FindLeaf(cache, reader, 12)->hint, 0u);
 }
@@ -163,11 +162,29 @@ TEST(NodeCacheTest, WhatIsUsedBetweenEvictionsStays) {
   NodeCache::Reader reader(cache.epochs());
   cache.SetRoot(RootWord(NodeAt(1), 1));
   cache.Insert(NodeAt(1), ParentOf(1000, 1010));
+  uint64_t evictions = 0;
   for (uint64_t i = 2; i < 1000; ++i) {
     ASSERT_TRUE(FindLeaf(cache, reader, 1005)) << i;
-    cache.Insert(NodeAt(i), ParentOf(2000 + 10 * i, 2010 + 10 * i));
+    evictions += cache.Insert(NodeAt(i), ParentOf(2000 + 10 * i, 2010 + 10 * i));
   }
-  EXPECT_EQ(cache.evictions(), 995u);
+  EXPECT_EQ(evictions, 995u);
+}
+
+TEST(NodeCacheTest, TheRootGoesForNobody) {
+  InternalNode root;
+  root.version = NodeVersion{1};
+  root.level = 2;
+  root.high.infinite = true;
+  root.children = {{Key(), NodeAt(2)}};
+  NodeCache cache(BytesOf(root) + BytesOf(ParentOf(10, 20)));
+  cache.SetRoot(RootWord(NodeAt(1), 2));
+  EXPECT_EQ(cache.Insert(NodeAt(1), root), 0u);
+  EXPECT_EQ(cache.Insert(NodeAt(2), ParentOf(10, 20)), 0u);
+  EXPECT_EQ(cache.Insert(NodeAt(3), ParentOf(10, 21)), 0u) << "no room beside the root";
+  NodeCache::Reader reader(cache.epochs());
+  EXPECT_TRUE(FindLeaf(cache, reader, 15));
+  EXPECT_EQ(cache.Insert(NodeAt(4), ParentOf(20, 30)), 1u);
+  EXPECT_EQ(cache.Find(reader, SearchGoal::Covering(KeyOf(15)), 0)->node, NodeAt(2));
 }
 
 // Also for those who look while others insert.

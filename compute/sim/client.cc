@@ -106,12 +106,7 @@ void Client::StopKeeping() { store_->StopKeepingLeases(); }
 
 Counters Client::counters() const {
   Counters sum;
-  CacheCounts cache;  // of all sessions together
-  for (const auto& session : sessions_) {
-    sum += session->counters();
-    cache = session->counters().cache;
-  }
-  sum.cache = cache;
+  for (const auto& session : sessions_) sum += session->counters();
   return sum;
 }
 

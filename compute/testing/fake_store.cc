@@ -106,7 +106,6 @@ class FakeSession final : public Session {
 
   Counters counters() const override {
     Counters counters = counters_;
-    counters.cache.hits = state_.hits;
     counters.cache.bytes = 4096;
     return counters;
   }
@@ -130,7 +129,7 @@ class FakeSession final : public Session {
     WireCounts& wire = counters_.of(operation);
     ++wire.operations;
     ++wire.round_trips;
-    ++state_.hits;
+    ++counters_.cache.hits;
     return wire;
   }
   bool Fails() {

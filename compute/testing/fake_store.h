@@ -42,7 +42,6 @@ class FakeStore : public Store {
     size_t most_in_flight = 0;  // of any session
     std::atomic<bool> overlapping_writes =
         false;  // two puts of one key were in flight in a session
-    std::atomic<uint64_t> hits = 0;
   };
   State& state() { return state_; }
 

@@ -126,6 +126,26 @@ TEST_F(CacheUpkeepTest, HitRateOfSkewedGetsGrowsWithTheCacheAndIsBetter) {
   }
 }
 
+// One that holds little more than the root, too, costs no more than none; nor than a smaller one, but for a little where
+// what is read next takes the place of a node that was worth more.
+TEST_F(CacheUpkeepTest, RoundTripsNeverGrowWithTheCache) {
+  ASSERT_NO_FATAL_FAILURE(Insert(*Open(kAmple).session, 0, kKeys));
+  ASSERT_GE(Levels(), 3u);
+  constexpr double kLost = 0.2;
+  double least = 2 + Levels();
+  for (const uint64_t bytes : {0, 300, 600, 900, 1200, 1600, 2000, 3000, 4000, 6000, 10'000}) {
+    const Client client = Open(bytes);
+    for (uint64_t i = 0; i < kGets; ++i) {
+      EXPECT_TRUE(client.session->Get(KeyOf(random_.Below(kKeys))));
+    }
+    const WireCounts gets = client.session->counters().of(OperationClass::kRead);
+    const double round_trips = static_cast<double>(gets.round_trips) / kGets;
+    EXPECT_LE(round_trips, least + kLost) << bytes;
+    least = std::min(least, round_trips);
+  }
+  EXPECT_LT(least, Levels());
+}
+
 TEST_F(CacheUpkeepTest, OwnSplitsLeaveNothingStaleWhateverTheSize) {
   ASSERT_NO_FATAL_FAILURE(Insert(*Open(kAmple).session, 0, kKeys));
   const uint64_t all = BytesOfAll();

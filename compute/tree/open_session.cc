@@ -82,7 +82,6 @@ size_t OpenSession::Poll() {
 Counters OpenSession::counters() const {
   Counters counters = tree_.counters();
   counters.cache.bytes = shared_.cache.bytes();
-  counters.cache.evictions = shared_.cache.evictions();
   return counters;
 }
 

@@ -250,6 +250,9 @@ class Tree {
   Task<Result<Step>> FindLeaf(Operation& operation, KeyView key);
   // Without verbs: nothing if some node of the path is not cached.
   std::optional<Step> FindCachedLeaf(KeyView key);
+  void Remember(RemotePtr pointer, const InternalNode& node) {
+    counters_.cache.evictions += shared_.cache.Insert(pointer, node);
+  }
   Task<Result<RootWord>> ReadRoot(Operation& operation);
   Task<Result<InternalNode>> ReadInternal(Operation& operation, RemotePtr pointer);
   Task<Result<BufferLease>> ReadLeafInto(Operation& operation, RemotePtr pointer);

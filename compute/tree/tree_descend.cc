@@ -69,7 +69,7 @@ Task<Result<Tree::Step>> Tree::Descend(Operation& operation, SearchGoal goal, ui
         break;
       }
       const InternalNode& node = read.value();
-      shared_.cache.Insert(step.node, node);
+      Remember(step.node, node);
       if (goal.IsBeyond(node.high)) {
         if (node.sibling.is_null()) {
           lost = true;

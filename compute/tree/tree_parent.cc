@@ -70,7 +70,7 @@ Task<Status> Tree::InsertIntoParent(Operation& operation, uint32_t level, Key se
     if (node.children[index].separator == separator || !parent.child_is_there) {
       // Somebody else was quicker, or the child has gone.
       BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, parent));
-      shared_.cache.Insert(pointer, node);
+      Remember(pointer, node);
       co_return Ok();
     }
     node.version = Next(node.version);
@@ -93,10 +93,10 @@ Task<Status> Tree::InsertIntoParent(Operation& operation, uint32_t level, Key se
     }
     BOOST_OUTCOME_CO_TRYV(co_await WriteParent(operation, parent, right, right_pointer));
     if (!right) {
-      shared_.cache.Insert(pointer, node);
+      Remember(pointer, node);
       co_return Ok();
     }
-    shared_.cache.InsertSplit(pointer, node, right_pointer, *right);
+    counters_.cache.evictions += shared_.cache.InsertSplit(pointer, node, right_pointer, *right);
     child = right_pointer;
     separator = Key(right->low());
     ++level;
@@ -223,7 +223,7 @@ Task<Status> Tree::LockParent(Operation& operation, uint32_t level, const Key& s
     BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, parent));
     sibling = RemotePtr();
     if (starts_before) {
-      shared_.cache.Insert(lock.node, *node);
+      Remember(lock.node, *node);
       sibling = node->sibling;
     } else {
       if (++failures == kMaxFailures) {
@@ -332,7 +332,7 @@ Task<Result<bool>> Tree::RaiseRoot(Operation& operation, RootWord old_root, cons
     shared_.cache.SetRoot(RootWord::FromWord(found));
     co_return false;
   }
-  shared_.cache.Insert(pointer, node);
+  Remember(pointer, node);
   shared_.cache.SetRoot(new_root);
   co_return true;
 }

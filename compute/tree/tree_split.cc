@@ -89,7 +89,8 @@ Task<Status> Tree::SplitLeaf(Operation& operation, LockedLeaf& locked, LeafWrite
                                              anew.images.address(), anew.images.address(node_bytes),
                                              {leaf, 0, anew.rewrite.version}, parent));
   if (!locked.path.parent.is_null()) {
-    shared_.cache.InsertChild(locked.path.parent, *separator, sibling.value());
+    counters_.cache.evictions +=
+        shared_.cache.InsertChild(locked.path.parent, *separator, sibling.value());
   }
   LearnRewritten(locked.path.parent, locked.path.low, leaf, anew.image(node_bytes, 0));
   LearnRewritten(locked.path.parent, *separator, sibling.value(), anew.image(node_bytes, 1));

@@ -55,11 +55,12 @@ struct WireCounts {
 };
 
 struct CacheCounts {
-  uint64_t bytes = 0;  // held now: a level, no count
-  uint64_t hits = 0;   // lookups that needed no READ of an internal node
+  uint64_t bytes =
+      0;  // held now by the cache of the compute server, which all its sessions share: a level, no count
+  uint64_t hits = 0;  // lookups that needed no READ of an internal node
   uint64_t misses = 0;
-  uint64_t stale = 0;  // operations that a stale entry sent to the wrong leaf
-  uint64_t evictions = 0;
+  uint64_t stale = 0;      // operations that a stale entry sent to the wrong leaf
+  uint64_t evictions = 0;  // nodes that went to make room for what this session read
 
   // All but `bytes`, which stays.
   CacheCounts& operator+=(const CacheCounts& other) {
@@ -100,8 +101,7 @@ struct LockCounts {
   }
 };
 
-// Counted since the session was made. Cache counts are those of the whole compute server: of several sessions of one
-// they must not be added up.
+// Counted since the session was made; those of several sessions can be added up.
 struct Counters {
   std::array<WireCounts, kOperationClasses> wire{};
   CacheCounts cache;
