@@ -43,6 +43,9 @@ DEFINE_bool(on_chip_locks, true,
             "--local: lock table in the NIC's memory where there is any (a running store's servers "
             "decide that themselves)");
 DEFINE_bool(hierarchical_locks, true, "local lock queues, handover and combined writes");
+DEFINE_uint32(
+    max_handovers, 4,
+    "hierarchical locks: so many turns more at most before other compute servers may have a lock");
 DEFINE_bool(two_level_versions, true, "groups are read and written, not whole leaves");
 
 namespace gossamer::bench {
@@ -84,7 +87,8 @@ FlagValues ReadFlags() {
           .cache_bytes = FLAGS_cache_bytes,
           .techniques = {.combine_commands = FLAGS_combine_commands,
                          .hierarchical_locks = FLAGS_hierarchical_locks,
-                         .two_level_versions = FLAGS_two_level_versions},
+                         .two_level_versions = FLAGS_two_level_versions,
+                         .max_handovers = FLAGS_max_handovers},
           .on_chip_locks = FLAGS_on_chip_locks};
 }
 

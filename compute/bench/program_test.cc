@@ -152,6 +152,18 @@ TEST(BenchProgramTest, TheCacheCountsWhatAllThreadsLookUp) {
   EXPECT_LE(cache.at("bytes"), 20'000);
 }
 
+TEST(BenchProgramTest, LocksAreHandedOverAsOftenAsTheFlagSays) {
+  const std::vector<std::string> flags = {"--records=100", "--operations=40000", "--workload=a",
+                                          "--coroutines=32"};
+  const auto handed_over = [&flags](const char* limit) {
+    std::vector<std::string> words = flags;
+    words.emplace_back(limit);
+    return Measure(words).at("locks").at("handed_over").get<uint64_t>();
+  };
+  EXPECT_EQ(handed_over("--max_handovers=0"), 0u);
+  EXPECT_GT(handed_over("--max_handovers=4"), 0u);
+}
+
 TEST(BenchProgramTest, ThreadsBatchesAndLongRecords) {
   const Json batches = Measure({"--records=20000", "--operations=20000", "--workload=a",
                                 "--threads=2", "--batch=16", "--seed=7"});

@@ -313,7 +313,7 @@ Task<Status> Tree::Commit(Operation& operation, NodeLock& lock, Batch& batch, Lo
 }
 
 LockTable::Waiter* Tree::NextFor(NodeLock& lock) {
-  const bool may = lock.turn && lock.held.handovers < shared_.options.max_handovers;
+  const bool may = lock.turn && lock.held.handovers < shared_.options.techniques.max_handovers;
   return may ? lock.turn.NextAt(lock.place) : nullptr;
 }
 

@@ -25,8 +25,6 @@ struct TreeOptions {
   uint32_t lock_timeout_ms = 10'000;
   uint64_t seed = 0;  // of all random choices; 0: another one each time
   Techniques techniques{};
-  // A remote lock stays in this compute server for so many more turns at most: then other servers may have it.
-  uint32_t max_handovers = 4;
 };
 
 // What all sessions of a store share.

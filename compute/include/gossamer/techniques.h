@@ -1,6 +1,8 @@
 // What makes writes fast, each technique to be switched off by itself.
 #pragma once
 
+#include <cstdint>
+
 namespace gossamer {
 
 // With all of them off, and the lock tables in DRAM, what is left is the naive design: spin on a lock word, read the
@@ -10,6 +12,8 @@ struct Techniques {
   bool combine_commands = true;    // verbs that need not wait for each other go out together
   bool hierarchical_locks = true;  // local queues, handover, combined writes, pauses between tries
   bool two_level_versions = true;  // groups are read and written, not whole leaves
+  // With hierarchical locks: a lock stays in this compute server for so many more turns at most, then others may have it.
+  uint32_t max_handovers = 4;
 };
 
 }  // namespace gossamer
