@@ -163,8 +163,11 @@ void Tree::FindServersAgain() {
 Task<void> Tree::FindAgain(ServerId server) {
   Operation operation;
   operation.posted_at = recoveries_;
+  const Scheduler::Clock::time_point began = scheduler_.Now();
   const Status recovered = co_await Recover(operation, server);
-  static_cast<void>(recovered);  // If not, later.
+  // The session's other operations could not go on meanwhile: they get most of the time.
+  if (!recovered)
+    FindAgainIn(std::max<std::chrono::nanoseconds>(kTryAgain, 4 * (scheduler_.Now() - began)));
 }
 
 // What was posted before the queue pair was replaced has landed, or never will (rule U1). If the word is another's, or
