@@ -232,6 +232,7 @@ class Clients {
       const double seconds = SecondsSince(start);
       if (seconds > options_.max_seconds) board.stop = true;
       if (seconds > options_.max_seconds + static_cast<double>(kPatience.count())) break;
+      if (kills_ < options_.kills && next_number_ == options_.lives()) board.stop = true;
       if (kills_ < options_.kills && !board.stop) {
         KillOne(board);
       } else if (options_.pause_ms != 0) {
@@ -256,9 +257,10 @@ class Clients {
                 << " a client was stopped, for at most " << options_.pause_ms << " ms\n";
     }
     if (options_.kills != 0) {
-      std::cout << "kills       " << kills_ << " of " << options_.kills << ", " << killed_at_work_
-                << " of them clients that had done something\n";
-      if (kills_ != options_.kills) verdict.Wrong("there was no time for all kills");
+      std::cout << "kills       " << kills_ << " of " << options_.kills << " clients at work, and "
+                << killed_early_ << " that had not done anything yet\n";
+      if (kills_ != options_.kills)
+        verdict.Wrong("there was no time for all kills, or too few clients came to work");
     }
   }
 
@@ -286,9 +288,10 @@ class Clients {
     client->Wait();
     // What it said before is said.
     std::cout << client->standard_output() << client->standard_error();
-    if (board.clients[client.number].operations != 0) ++killed_at_work_;
+    const bool at_work = board.clients[client.number].operations != 0;
+    ++(at_work ? kills_ : killed_early_);
+    board.kills = kills_;
     client = NewClient();
-    board.kills = ++kills_;
   }
 
   // Those that were started last have come so far as to show that they can.
@@ -320,7 +323,7 @@ class Clients {
   uint32_t next_number_ = 0;
   uint64_t pauses_ = 0;
   uint32_t kills_ = 0;
-  uint32_t killed_at_work_ = 0;
+  uint32_t killed_early_ = 0;
 };
 
 void PrintPlan(const StressOptions& options, const std::string& where) {
