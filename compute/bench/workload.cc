@@ -83,7 +83,7 @@ OperationStream::OperationStream(const Workload& workload, double theta, uint64_
                     ids.max_inserts() * 2 *
                         workload.percent[static_cast<size_t>(BenchOperation::kInsert)] / 100),
       random_(seed, thread),
-      zipfian_(theta),
+      zipfian_(theta, workload.ranks),
       latest_(theta) {}
 
 // The popular records stay the same while others are inserted: draws are from all ids that the run

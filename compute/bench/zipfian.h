@@ -3,9 +3,9 @@
 // `Zipfian` is the generator of Gray et al. ("Quickly generating billion-record synthetic
 // databases", SIGMOD'94): rank r of n is drawn with probability 1 / (r + 1)^theta / zeta(n),
 // approximately (the two first ranks exactly, the rest by a continuous formula). `ScrambledZipfian`
-// spreads the popular ranks over all records by the hash and the constants of YCSB: ranks come from
-// a fixed 10^10, whatever the number of records, so that the skew is the one known from YCSB (the
-// most popular record has 3.8 % of the accesses at theta 0.99). `Latest` favours the record
+// spreads the popular ranks over all records by the hash and the constants of YCSB: unless told
+// otherwise, ranks come from 10^10, whatever the number of records, so that the skew is the one known
+// from YCSB (the most popular record has 3.8 % of the accesses at theta 0.99). `Latest` favours the record
 // inserted last.
 //
 // Cost: one `pow` a draw. Thread-safety: immutable but for `Latest`, which belongs to a thread.
@@ -85,7 +85,7 @@ class ScrambledZipfian {
  public:
   static constexpr uint64_t kRanks = 10'000'000'000;
 
-  explicit ScrambledZipfian(double theta) : ranks_(kRanks, theta) {}
+  explicit ScrambledZipfian(double theta, uint64_t ranks = kRanks) : ranks_(ranks, theta) {}
 
   // A record in [0, records), records > 0.
   uint64_t Draw(Random& random, uint64_t records) const {

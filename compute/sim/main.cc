@@ -49,12 +49,15 @@ DEFINE_string(regressions, "",
               "a file of lines of flags, each of a run that failed once: run them");
 DEFINE_string(
     measure, "",
-    "measure instead, without faults: techniques, large, one_by_one, threads, coroutines, "
+    "measure instead, without faults: techniques, large, ranks, one_by_one, threads, coroutines, "
     "theta or all");
 DEFINE_uint32(threads, 16, "--measure: threads of each of --clients compute servers (then 4)");
 DEFINE_uint32(coroutines, 1, "--measure: operations under way at a time on each thread");
 DEFINE_uint64(records, 1'000'000, "--measure: records of 8 + 8 bytes");
 DEFINE_double(theta, 0.99, "--measure: skew of the zipfian distribution");
+DEFINE_uint64(
+    ranks, 10'000'000'000,
+    "--measure: that the zipfian distribution draws from, as YCSB's, and hashes onto the records");
 DEFINE_uint32(update_percent, 50, "--measure: updates among the operations; the rest are reads");
 DEFINE_uint32(milliseconds, 20, "--measure: of virtual time");
 DEFINE_string(json, "", "--measure: a file for the figures, '-' for stdout");
@@ -115,8 +118,9 @@ Status ChooseMutant() {
 
 // The flags of one kind that were given to a run of the other kind, which does not look at them, make no sense.
 Status CheckGiven(const std::vector<std::string>& given, bool measures) {
-  constexpr std::array<std::string_view, 7> kOfMeasurements = {
-      "threads", "coroutines", "records", "theta", "update_percent", "milliseconds", "json"};
+  constexpr std::array<std::string_view, 8> kOfMeasurements = {
+      "threads", "coroutines",     "records",      "theta",
+      "ranks",   "update_percent", "milliseconds", "json"};
   constexpr std::array<std::string_view, 9> kOfRuns = {"seeds",    "keys",    "operations",
                                                        "faults",   "profile", "techniques",
                                                        "failures", "trace",   "regressions"};
@@ -282,6 +286,7 @@ MeasureOptions MeasureOptionsFromFlags(const std::vector<std::string>& given) {
   options.coroutines = FLAGS_coroutines;
   options.records = FLAGS_records;
   options.theta = FLAGS_theta;
+  options.ranks = FLAGS_ranks;
   options.update_percent = FLAGS_update_percent;
   options.milliseconds = FLAGS_milliseconds;
   return options;
@@ -311,8 +316,9 @@ int RunMeasurements(const std::vector<PlannedMeasurement>& plan, const Stop& sto
 
 // What some parts vary, or have figures of their own for.
 Status CheckVaried(const std::vector<std::string>& given) {
-  constexpr std::array<std::array<std::string_view, 2>, 5> kOwn = {{{"large", "clients"},
+  constexpr std::array<std::array<std::string_view, 2>, 6> kOwn = {{{"large", "clients"},
                                                                     {"large", "threads"},
+                                                                    {"ranks", "ranks"},
                                                                     {"threads", "threads"},
                                                                     {"coroutines", "coroutines"},
                                                                     {"theta", "theta"}}};

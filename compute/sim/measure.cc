@@ -48,6 +48,7 @@ bench::Workload WorkloadOf(const MeasureOptions& options) {
   workload.percent[static_cast<size_t>(BenchOperation::kRead)] = 100 - options.update_percent;
   workload.percent[static_cast<size_t>(BenchOperation::kUpdate)] = options.update_percent;
   workload.distribution = bench::Distribution::kZipfian;
+  workload.ranks = options.ranks;
   return workload;
 }
 
@@ -302,6 +303,7 @@ Status Validate(const MeasureOptions& options) {
   BOOST_OUTCOME_TRYV(CheckRange("threads", options.threads, 1, 64));
   BOOST_OUTCOME_TRYV(CheckRange("coroutines", options.coroutines, 1, 64));
   BOOST_OUTCOME_TRYV(CheckRange("records", options.records, 1, 100'000'000));
+  BOOST_OUTCOME_TRYV(CheckRange("ranks", options.ranks, 1, 1'000'000'000'000));
   BOOST_OUTCOME_TRYV(CheckRange("update_percent", options.update_percent, 0, 100));
   BOOST_OUTCOME_TRYV(CheckRange("milliseconds", options.milliseconds, 1, 10'000));
   if (!(options.theta > 0 && options.theta < 1)) {
@@ -328,6 +330,11 @@ Result<std::vector<PlannedMeasurement>> PlanMeasurements(std::string_view what,
     large.threads = 22;
     for (const MeasuredDesign& design : kLadder) plan.push_back({"large", large, design});
   }
+  if (is_wanted("ranks")) {
+    MeasureOptions steeper = options;
+    steeper.ranks = options.records;
+    for (const MeasuredDesign& design : kLadder) plan.push_back({"ranks", steeper, design});
+  }
   if (is_wanted("one_by_one")) {
     plan.push_back({"one_by_one", options, kNaive});
     for (const MeasuredDesign& design : kOneByOne) plan.push_back({"one_by_one", options, design});
@@ -343,9 +350,10 @@ Result<std::vector<PlannedMeasurement>> PlanMeasurements(std::string_view what,
     Vary(plan, "theta", options, &MeasureOptions::theta, {0.5, 0.8, 0.9, 0.95, 0.99});
   }
   if (!plan.empty()) return plan;
-  return MakeError(Code::kInvalidArgument,
-                   "--measure=" + std::string(what) +
-                       ": give techniques, large, one_by_one, threads, coroutines, theta or all");
+  return MakeError(
+      Code::kInvalidArgument,
+      "--measure=" + std::string(what) +
+          ": give techniques, large, ranks, one_by_one, threads, coroutines, theta or all");
 }
 
 }  // namespace gossamer::simulator

@@ -18,6 +18,7 @@
 
 #include "common/histogram.h"
 #include "common/status.h"
+#include "compute/bench/zipfian.h"
 #include "gossamer/counters.h"
 #include "gossamer/techniques.h"
 
@@ -41,9 +42,11 @@ struct MeasureOptions {
   uint32_t threads = 16;    // of each compute server
   uint32_t coroutines = 1;  // of each thread: operations under way at a time
   uint64_t records = 1'000'000;
-  double theta = 0.99;           // of YCSB's scrambled zipfian distribution
-  uint32_t update_percent = 50;  // the rest are reads
-  uint32_t milliseconds = 20;    // of virtual time, and as much before, to come to a steady state
+  double theta = 0.99;  // of YCSB's scrambled zipfian distribution
+  uint64_t ranks =
+      bench::ScrambledZipfian::kRanks;  // that it draws from, and hashes onto the records
+  uint32_t update_percent = 50;         // the rest are reads
+  uint32_t milliseconds = 20;  // of virtual time, and as much before, to come to a steady state
 };
 
 // InvalidArgument, with a sentence that names the flag, for numbers that make no measurement.
@@ -76,8 +79,9 @@ struct PlannedMeasurement {
 };
 
 // What is measured by the name `what`: techniques (the ladder), large (likewise, with 8 compute servers of 22 threads,
-// as in Sherman's evaluation), one_by_one (each technique alone, and all but each), threads, coroutines or theta (the
-// naive design and all techniques, for some values of that option), or all of these. InvalidArgument for another name.
+// as in Sherman's evaluation), ranks (the ladder with as many zipfian ranks as records), one_by_one (each technique
+// alone, and all but each), threads, coroutines or theta (the naive design and all techniques, for some values of that
+// option), or all of these. InvalidArgument for another name.
 Result<std::vector<PlannedMeasurement>> PlanMeasurements(std::string_view what,
                                                          const MeasureOptions& options);
 

@@ -41,6 +41,7 @@ Json RowJson(std::string_view part, const Measurement& measurement) {
           {"coroutines", options.coroutines},
           {"records", options.records},
           {"theta", options.theta},
+          {"ranks", options.ranks},
           {"update_percent", options.update_percent},
           {"milliseconds", options.milliseconds},
           {"ops_per_second", measurement.operations_per_second()},

@@ -63,7 +63,7 @@ TEST(SimProgramTest, WrongFlagsAreOneSentenceAndStatus2) {
         Case{{"--regressions=/dev/null"}, "--regressions: /dev/null has no runs"},
         Case{{"--regressions=/nowhere"}, "cannot read /nowhere"},
         Case{{"--sed=1"}, "did you mean --seed?"},
-        Case{{"--measure=speed"}, "--measure=speed: give techniques, large, one_by_one,"},
+        Case{{"--measure=speed"}, "--measure=speed: give techniques, large, ranks, one_by_one,"},
         Case{{"--measure=all", "--threads=0"}, "--threads=0: give 1 to 64"},
         Case{{"--measure=all", "--theta=1"}, "give a number above 0 and below 1"},
         Case{{"--mutant=R1"}, "there is no flag --mutant"},
