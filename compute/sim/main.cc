@@ -107,6 +107,11 @@ Status ChooseMutant() {
     mutants::broken_rule = one.mutant;
     return Ok();
   }
+  if (std::ranges::find(kRulesWithoutMutant, FLAGS_mutant) != kRulesWithoutMutant.end()) {
+    return MakeError(Code::kInvalidArgument, "--mutant=" + FLAGS_mutant +
+                                                 ": there is nothing to break yet, as no node " +
+                                                 "is used again, or merged");
+  }
   std::string names;
   for (const MutantName& one : kMutantNames) names += " " + std::string(one.name);
   return MakeError(Code::kInvalidArgument,

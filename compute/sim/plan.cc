@@ -34,6 +34,10 @@ void SetFillers(WorkPlan& work, uint32_t hot_keys, uint32_t keys) {
   work.fillers = keys / work.hot_keys;
 }
 
+void AtMostClients(Plan& plan, uint32_t clients) {
+  plan.clients.resize(std::min<size_t>(plan.clients.size(), clients));
+}
+
 // Nodes of 256 bytes fill with a dozen keys: splits all the time, right beside the keys that everybody reads.
 void FewKeysManySplits(Random& random, Plan& plan) {
   plan.parameters.node_bytes = 256;
@@ -52,19 +56,31 @@ void HotKey(Random& random, Plan& plan) {
   Weigh(plan, {30, 1, 15, 12, 30, 12});
 }
 
-// One or two keys, come and gone, of clients that stop for longer than their leases last: what they read under a lock,
-// or were handed over with it, is old when they go on.
+// Few keys, come and gone, of few clients that stop again and again, many times for longer than their leases last: what
+// they hold, have read under a lock, or were handed over with it, is old when they go on.
 void LongPauses(Random& random, Plan& plan) {
-  plan.work.hot_keys = std::min(plan.work.hot_keys, Between(random, 1, 2));
+  plan.work.hot_keys = std::min(plan.work.hot_keys, Between(random, 3, 5));
   plan.work.fillers = 0;
+  plan.work.filler_percent = 0;
   plan.work.prefill_percent = 50;
   plan.work.long_percent = 0;
-  plan.work.nap_percent = OneOf(random, {0u, 5u, 30u});
-  plan.work.writers_at_once = Between(random, 4, 8);
-  plan.pauses *= 6;
-  plan.longest_pause_ms = 250;
-  for (ClientPlan& client : plan.clients) client.coroutines = Between(random, 3, 8);
-  Weigh(plan, {20, 1, 5, 30, 15, 30});
+  plan.work.nap_percent = OneOf(random, {0u, 0u, 0u, 10u});
+  plan.work.scan_keys = plan.work.keys();
+  plan.work.skew = Skew::kUniform;
+  // Whoever may not write gets instead, and all operations would be over before the first lease is.
+  plan.work.writers_at_once = 8;
+  // Each that holds a lock, or waits for it, is a large part of all; yet in its client somebody else goes on, too.
+  AtMostClients(plan, Between(random, 2, 4));
+  for (ClientPlan& client : plan.clients) {
+    client.sessions = Between(random, 2, 3);
+    client.coroutines = Between(random, 1, 2);
+  }
+  if (plan.faults.has(Fault::kPause)) {
+    plan.pauses = Between(random, 24, 48);
+    plan.longest_pause_ms = 400;
+    plan.network.observes_death = {};  // Or there are no leases.
+  }
+  Weigh(plan, {Between(random, 20, 40), 1, 2, 30, Between(random, 5, 20), Between(random, 30, 50)});
 }
 
 // All locks of a server are one: parent and leaf, and leaves of strangers.
@@ -157,6 +173,77 @@ void FullLeaf(Random& random, Plan& plan) {
   Weigh(plan, {8, 12, 5, 35, 5, 35});
 }
 
+// One leaf whose keys come and go, and so move between its groups under one version, while it is read whole.
+void ScannedLeaf(Random& random, Plan& plan) {
+  plan.parameters = {256, 8, 8};
+  plan.work.hot_keys = std::min(plan.work.hot_keys, Between(random, 8, 12));
+  plan.work.fillers = 0;
+  plan.work.filler_percent = 0;
+  plan.work.prefill_percent = Between(random, 60, 100);
+  plan.work.long_percent = 0;
+  plan.work.skew = Skew::kUniform;
+  plan.work.scan_keys = plan.work.keys();
+  plan.work.writers_at_once = 10;
+  plan.work.nap_percent = OneOf(random, {0u, 10u});
+  AtMostClients(plan, Between(random, 2, 4));
+  for (ClientPlan& client : plan.clients) {
+    client.sessions = 3;
+    client.coroutines = Between(random, 1, 4);
+  }
+  // Others delete a key and insert it again while one READ takes effect.
+  plan.network.verbs_per_long_delay = OneOf(random, {4u, 8u, 16u});
+  plan.network.longest_delay = std::chrono::milliseconds(1);
+  Weigh(plan, {0, 40, 0, 20, 0, Between(random, 10, 20)});
+}
+
+// A tree that grows from one leaf to many levels, by clients that raise its root at the same time.
+void YoungTree(Random& random, Plan& plan) {
+  plan.parameters = {256, 32, 16};
+  SetFillers(plan.work, Between(random, 16, 64), Between(random, 250, 600));
+  plan.work.filler_percent = Between(random, 70, 95);
+  plan.work.prefill_percent = 0;
+  plan.work.long_percent = 0;
+  plan.work.nap_percent = OneOf(random, {0u, 20u});
+  plan.work.skew = Skew::kUniform;
+  AtMostClients(plan, Between(random, 2, 4));
+  for (ClientPlan& client : plan.clients) client.coroutines = 1;
+  using std::chrono::microseconds;
+  plan.network.longest_delay = microseconds(OneOf(random, {200, 1000, 1000}));
+  Weigh(plan, {12, 0, 5, 60, 0, 0});
+}
+
+// Servers with little memory: leaves split into siblings elsewhere, by clients that die meanwhile.
+void FarSiblings(Random& random, Plan& plan) {
+  plan.parameters.node_bytes = 256;
+  SetFillers(plan.work, Between(random, 8, 32), Between(random, 300, 600));
+  plan.work.filler_percent = 90;
+  plan.work.prefill_percent = Between(random, 0, 10);
+  plan.work.long_percent = 0;
+  plan.work.nap_percent = 0;
+  plan.work.skew = OneOf(random, {Skew::kUniform, Skew::kAscend});
+  AtMostClients(plan, 4);
+  if (plan.faults.has(Fault::kExhaust)) plan.chunks = Between(random, 2, 4);
+  if (plan.faults.has(Fault::kKill)) plan.kills = Between(random, 4, 12);
+  plan.network.observes_death = std::chrono::microseconds(100);
+  Weigh(plan, {30, 2, 10, 45, 8, 5});
+}
+
+// Blocks of nearly one length, in memory that is full: what is freed is used again at once, under the next generation.
+void BlocksAgain(Random& random, Plan& plan) {
+  plan.servers = 1;
+  plan.work.hot_keys = std::min(plan.work.hot_keys, Between(random, 4, 16));
+  plan.work.fillers = 0;
+  plan.work.filler_percent = 0;
+  plan.work.prefill_percent = 100;
+  plan.work.long_percent = 100;
+  plan.work.longest_value = Between(random, 17, 20);
+  plan.work.nap_percent = 0;
+  plan.work.scan_keys = plan.work.keys();
+  AtMostClients(plan, 4);
+  if (plan.faults.has(Fault::kExhaust)) plan.chunks = Between(random, 2, 4);
+  Weigh(plan, {40, 10, 5, 5, 35, 5});
+}
+
 // Few keys and many writes, for long: whoever has lost a memory server finds it again, with locks of his own there.
 void OutOfReach(Random& random, Plan& plan) {
   plan.parameters.node_bytes = OneOf<uint32_t>(random, {256, 256, 512});
@@ -176,7 +263,7 @@ constexpr Profile kProfiles[] = {
     {"few_keys_many_splits", "two to eight hot keys in leaves that split all the time",
      FewKeysManySplits},
     {"hot_key", "one to three keys, all wanted by all", HotKey},
-    {"long_pauses", "one or two keys, and clients that outlive their leases", LongPauses},
+    {"long_pauses", "few keys, and clients that outlive their leases", LongPauses},
     {"one_slot", "lock tables of one slot", OneSlot},
     {"scans", "scans of everything while leaves split", Scans},
     {"deep_tree", "long keys, small nodes, small caches: many levels", DeepTree},
@@ -184,11 +271,17 @@ constexpr Profile kProfiles[] = {
     {"stale_caches", "large caches, and a tree that outgrows them", StaleCaches},
     {"seen_in_part", "leaves of several groups that split where everybody is", SeenInPart},
     {"full_leaf", "one leaf, nearly full, whose keys come and go", FullLeaf},
+    {"scanned_leaf", "one leaf whose keys move while it is scanned", ScannedLeaf},
+    {"young_tree", "a tree that grows from nothing, with long keys", YoungTree},
+    {"far_siblings", "splits across servers with little memory", FarSiblings},
+    {"blocks_again", "values in blocks that are used again at once", BlocksAgain},
     {"out_of_reach", "few keys, and memory servers that clients cannot reach for a while",
      OutOfReach},
 };
-// Those that a seed draws by itself; the last one comes with its fault.
-constexpr size_t kDrawnProfiles = std::size(kProfiles) - 1;
+// Those that a seed draws; behind them those that came later, and the last one, which comes with its fault.
+constexpr size_t kLaterProfiles = 4;
+constexpr size_t kDrawnProfiles = std::size(kProfiles) - 1 - kLaterProfiles;
+constexpr size_t kPartitionProfile = std::size(kProfiles) - 1;
 
 constexpr std::string_view kAnyProfile = "any";
 
@@ -253,13 +346,21 @@ void DrawNetwork(Random& random, Plan& plan) {
   network.observes_death = microseconds(OneOf(random, {0, 100, 100, 100, 100, 100}));
 }
 
+// In one run of seven. From a stream of its own: all others are the runs that their seeds meant before.
+std::optional<size_t> DrawLaterProfile(uint64_t seed) {
+  constexpr uint64_t kLaterStream = ~uint64_t{4};
+  Random random(seed, kLaterStream);
+  if (random.Below(7) != 0) return std::nullopt;
+  return kDrawnProfiles + random.Below(kLaterProfiles);
+}
+
 // In one run of four, or in nearly all of a profile that is about it. From a stream of its own: a seed without it
 // means the run that it did before there was this fault.
 bool DrawPartitions(const RunOptions& options, Plan& plan) {
   using std::chrono::microseconds;
   constexpr uint64_t kPartitionStream = ~uint64_t{3};
   Random random(plan.seed, kPartitionStream);
-  const bool is_about_it = options.profile == kProfiles[kDrawnProfiles].name;
+  const bool is_about_it = options.profile == kProfiles[kPartitionProfile].name;
   if (!plan.faults.has(Fault::kPartition) || !Chance(random, is_about_it ? 95 : 25)) return false;
   SimOptions& network = plan.network;
   network.faults.partition = true;
@@ -282,6 +383,10 @@ void DrawMemory(Random& random, Plan& plan) {
   if (plan.faults.has(Fault::kExhaust) && Chance(random, 25)) {
     plan.chunk_bytes = 4096;
     bytes = kHeapOffset + Between(random, 1, 2 * static_cast<uint32_t>(clients)) * plan.chunk_bytes;
+  }
+  if (plan.chunks != 0) {
+    plan.chunk_bytes = 4096;
+    bytes = kHeapOffset + plan.chunks * plan.chunk_bytes;
   }
   plan.memory_bytes = (bytes + plan.chunk_bytes) / 4096 * 4096;
 }
@@ -341,7 +446,8 @@ Plan DrawPlan(const RunOptions& options, uint64_t seed) {
   plan.lock_timeout_ms = 10'000;
   // Every other run is about nothing in particular.
   size_t drawn = Chance(random, 50) ? 0 : random.Below(kDrawnProfiles);
-  if (DrawPartitions(options, plan)) drawn = kDrawnProfiles;
+  drawn = DrawLaterProfile(seed).value_or(drawn);
+  if (DrawPartitions(options, plan)) drawn = kPartitionProfile;
   const Profile* profile =
       options.profile == kAnyProfile ? &kProfiles[drawn] : FindProfile(options.profile);
   plan.profile = profile->name;

@@ -79,6 +79,7 @@ struct Plan {
   StoreParameters parameters;
   uint64_t memory_bytes = 0;  // of each server
   uint64_t chunk_bytes = 0;
+  uint32_t chunks = 0;  // of each server, small ones; 0: not fixed
   uint64_t lock_table_bytes = 0;
   bool on_chip_locks = true;
   uint32_t lease_ms = 0;

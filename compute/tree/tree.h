@@ -277,6 +277,8 @@ class Tree {
                               const BufferLease& buffers);
   Task<Result<std::optional<std::string>>> ReadBlock(Operation& operation, BlockRef block);
   Status CheckBlock(BlockRef block);
+  static std::optional<std::string_view> ValueIn(const BlockRef& block,
+                                                 std::span<const std::byte> bytes);
   // Puts the hint of the leaf right: `known` are units that have been seen, of which unit_at(number) is a view.
   template <typename UnitAt>
   void Learn(const Step& path, uint32_t known, UnitAt&& unit_at) {

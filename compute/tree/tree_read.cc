@@ -1,5 +1,6 @@
 // Gets: one READ of one group, in the usual case.
 #include <algorithm>
+#include <cstring>
 #include <string>
 
 #include "common/mutants.h"
@@ -204,6 +205,21 @@ Status Tree::CheckBlock(BlockRef block) {
   return CheckPointer(place, block.ptr().offset() - place.offset() + BlockReadBytes(block.length));
 }
 
+// Rule R1.
+std::optional<std::string_view> Tree::ValueIn(const BlockRef& block,
+                                              std::span<const std::byte> bytes) {
+  if (!IsBroken(Mutant::kR1Generation)) return DecodeBlock(block, bytes);
+  // As if neither the seed nor the entry told generations apart.
+  BlockRef any = block;
+  std::memcpy(&any.checksum, bytes.data(), sizeof any.checksum);
+  std::optional<std::string_view> value;
+  do {
+    any.pointer = any.ptr().NextGeneration().word();
+    value = DecodeBlock(any, bytes);
+  } while (!value && any.pointer != block.pointer);
+  return value;
+}
+
 // 1 RT.
 Task<Result<std::optional<std::string>>> Tree::ReadBlock(Operation& operation, BlockRef block) {
   const uint32_t bytes = BlockReadBytes(block.length);
@@ -214,7 +230,7 @@ Task<Result<std::optional<std::string>>> Tree::ReadBlock(Operation& operation, B
   batch.Add(Verb::Read(block.ptr().offset(), bytes, buffer.value().address()));
   co_await Execute(operation, batch);
   if (batch.status() != VerbStatus::kSuccess) co_return Unreachable(operation, batch);
-  const std::optional<std::string_view> value = DecodeBlock(block, {buffer.value().data(), bytes});
+  const std::optional<std::string_view> value = ValueIn(block, {buffer.value().data(), bytes});
   if (!value) co_return std::optional<std::string>();
   co_return std::optional<std::string>(std::string(*value));
 }

@@ -305,7 +305,7 @@ Task<Status> Tree::FillBlocks(Operation& operation, ScanPage& page) {
     for (size_t i = at; i < at + count; ++i) {
       const auto& [index, block] = page.blocks[i];
       const std::optional<std::string_view> value =
-          DecodeBlock(block, {buffer.value().data() + offset, BlockReadBytes(block.length)});
+          ValueIn(block, {buffer.value().data() + offset, BlockReadBytes(block.length)});
       offset += (BlockReadBytes(block.length) + 63) / 64 * 64;
       if (value) {
         page.entries[index].value = *value;
