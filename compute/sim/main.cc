@@ -100,6 +100,10 @@ Result<RunOptions> OptionsFromFlags() {
   return options;
 }
 
+bool Contains(const auto& names, std::string_view name) {
+  return std::ranges::find(names, name) != std::ranges::end(names);
+}
+
 Status ChooseMutant() {
 #ifdef GOSSAMER_MUTANTS
   for (const MutantName& one : kMutantNames) {
@@ -107,7 +111,7 @@ Status ChooseMutant() {
     mutants::broken_rule = one.mutant;
     return Ok();
   }
-  if (std::ranges::find(kRulesWithoutMutant, FLAGS_mutant) != kRulesWithoutMutant.end()) {
+  if (Contains(kRulesWithoutMutant, FLAGS_mutant)) {
     return MakeError(Code::kInvalidArgument, "--mutant=" + FLAGS_mutant +
                                                  ": there is nothing to break yet, as no node " +
                                                  "is used again, or merged");
@@ -129,15 +133,12 @@ Status CheckGiven(const std::vector<std::string>& given, bool measures) {
   constexpr std::array<std::string_view, 9> kOfRuns = {"seeds",    "keys",    "operations",
                                                        "faults",   "profile", "techniques",
                                                        "failures", "trace",   "regressions"};
-  const auto is_in = [](const auto& names, const std::string& name) {
-    return std::ranges::find(names, name) != names.end();
-  };
   for (const std::string& name : given) {
-    if (measures && is_in(kOfRuns, name)) {
+    if (measures && Contains(kOfRuns, name)) {
       return MakeError(Code::kInvalidArgument,
                        "--" + name + " is of no use with --measure: leave it out");
     }
-    if (!measures && is_in(kOfMeasurements, name)) {
+    if (!measures && Contains(kOfMeasurements, name)) {
       return MakeError(Code::kInvalidArgument,
                        "--" + name + " is for --measure alone: leave it out");
     }
@@ -245,7 +246,7 @@ std::variant<Runs, int> RunsOfLine(const std::vector<std::string>& words,
     return UsageError(kProgram, where + "'" + parsed.arguments[0] + "' is no flag");
   }
   for (const char* name : {"measure", "regressions", "failures", "mutant"}) {
-    if (std::ranges::find(parsed.given, name) != parsed.given.end()) {
+    if (Contains(parsed.given, name)) {
       return UsageError(kProgram, where + "--" + name + " is not for the line of a run");
     }
   }
@@ -286,7 +287,7 @@ MeasureOptions MeasureOptionsFromFlags(const std::vector<std::string>& given) {
   MeasureOptions options;
   options.seed = FLAGS_seed;
   options.memory_servers = FLAGS_servers;
-  if (std::ranges::find(given, "clients") != given.end()) options.compute_servers = FLAGS_clients;
+  if (Contains(given, "clients")) options.compute_servers = FLAGS_clients;
   options.threads = FLAGS_threads;
   options.coroutines = FLAGS_coroutines;
   options.records = FLAGS_records;
@@ -328,7 +329,7 @@ Status CheckVaried(const std::vector<std::string>& given) {
                                                                     {"coroutines", "coroutines"},
                                                                     {"theta", "theta"}}};
   for (const auto& [part, name] : kOwn) {
-    if (FLAGS_measure == part && std::ranges::find(given, name) != given.end()) {
+    if (FLAGS_measure == part && Contains(given, name)) {
       return MakeError(Code::kInvalidArgument, "--measure=" + FLAGS_measure + " has its own --" +
                                                    std::string(name) + ": leave it out");
     }

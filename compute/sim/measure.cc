@@ -321,19 +321,20 @@ Result<std::vector<PlannedMeasurement>> PlanMeasurements(std::string_view what,
                                                          const MeasureOptions& options) {
   std::vector<PlannedMeasurement> plan;
   const auto is_wanted = [what](std::string_view part) { return what == part || what == "all"; };
-  if (is_wanted("techniques")) {
-    for (const MeasuredDesign& design : kLadder) plan.push_back({"techniques", options, design});
-  }
+  const auto add_ladder = [&plan](std::string_view part, const MeasureOptions& load) {
+    for (const MeasuredDesign& design : kLadder) plan.push_back({part, load, design});
+  };
+  if (is_wanted("techniques")) add_ladder("techniques", options);
   if (is_wanted("large")) {
     MeasureOptions large = options;
     large.compute_servers = 8;
     large.threads = 22;
-    for (const MeasuredDesign& design : kLadder) plan.push_back({"large", large, design});
+    add_ladder("large", large);
   }
   if (is_wanted("ranks")) {
     MeasureOptions steeper = options;
     steeper.ranks = options.records;
-    for (const MeasuredDesign& design : kLadder) plan.push_back({"ranks", steeper, design});
+    add_ladder("ranks", steeper);
   }
   if (is_wanted("one_by_one")) {
     plan.push_back({"one_by_one", options, kNaive});

@@ -50,8 +50,7 @@ void FewKeysManySplits(Random& random, Plan& plan) {
 
 // Everybody wants the same lock.
 void HotKey(Random& random, Plan& plan) {
-  plan.work.hot_keys = std::min(plan.work.hot_keys, Between(random, 1, 3));
-  plan.work.fillers = 0;
+  SetFillers(plan.work, Between(random, 1, 3), 0);
   plan.work.prefill_percent = 50;
   Weigh(plan, {30, 1, 15, 12, 30, 12});
 }
@@ -59,8 +58,7 @@ void HotKey(Random& random, Plan& plan) {
 // Few keys, come and gone, of few clients that stop again and again, many times for longer than their leases last: what
 // they hold, have read under a lock, or were handed over with it, is old when they go on.
 void LongPauses(Random& random, Plan& plan) {
-  plan.work.hot_keys = std::min(plan.work.hot_keys, Between(random, 3, 5));
-  plan.work.fillers = 0;
+  SetFillers(plan.work, Between(random, 3, 5), 0);
   plan.work.filler_percent = 0;
   plan.work.prefill_percent = 50;
   plan.work.long_percent = 0;
@@ -155,19 +153,22 @@ void SeenInPart(Random& random, Plan& plan) {
   Weigh(plan, {10, 2, 6, 40, 40, 2});
 }
 
-// Keys for about one leaf, which come and go: their entries find now their home full, now the overflow group, and what
-// is deleted and inserted meets in one combined write. Many clients die on the way.
-void FullLeaf(Random& random, Plan& plan) {
-  plan.parameters = {OneOf<uint32_t>(random, {256, 512}), 8, 8};
-  const bool is_small = plan.parameters.node_bytes == 256;
-  plan.work.hot_keys =
-      std::min(plan.work.hot_keys, is_small ? Between(random, 7, 10) : Between(random, 16, 24));
-  plan.work.fillers = 0;
+// At most so many keys, most of them there, all wanted alike, and scanned together.
+void KeysOfOneLeaf(Random& random, Plan& plan, uint32_t keys) {
+  SetFillers(plan.work, keys, 0);
   plan.work.filler_percent = 0;
   plan.work.prefill_percent = Between(random, 60, 100);
   plan.work.long_percent = 0;
   plan.work.skew = Skew::kUniform;
   plan.work.scan_keys = plan.work.keys();
+}
+
+// Keys for about one leaf, which come and go: their entries find now their home full, now the overflow group, and what
+// is deleted and inserted meets in one combined write. Many clients die on the way.
+void FullLeaf(Random& random, Plan& plan) {
+  plan.parameters = {OneOf<uint32_t>(random, {256, 512}), 8, 8};
+  const bool is_small = plan.parameters.node_bytes == 256;
+  KeysOfOneLeaf(random, plan, is_small ? Between(random, 7, 10) : Between(random, 16, 24));
   plan.work.writers_at_once = Between(random, 4, 10);
   plan.kills *= 2;
   Weigh(plan, {8, 12, 5, 35, 5, 35});
@@ -176,13 +177,7 @@ void FullLeaf(Random& random, Plan& plan) {
 // One leaf whose keys come and go, and so move between its groups under one version, while it is read whole.
 void ScannedLeaf(Random& random, Plan& plan) {
   plan.parameters = {256, 8, 8};
-  plan.work.hot_keys = std::min(plan.work.hot_keys, Between(random, 8, 12));
-  plan.work.fillers = 0;
-  plan.work.filler_percent = 0;
-  plan.work.prefill_percent = Between(random, 60, 100);
-  plan.work.long_percent = 0;
-  plan.work.skew = Skew::kUniform;
-  plan.work.scan_keys = plan.work.keys();
+  KeysOfOneLeaf(random, plan, Between(random, 8, 12));
   plan.work.writers_at_once = 10;
   plan.work.nap_percent = OneOf(random, {0u, 10u});
   AtMostClients(plan, Between(random, 2, 4));
@@ -231,8 +226,7 @@ void FarSiblings(Random& random, Plan& plan) {
 // Blocks of nearly one length, in memory that is full: what is freed is used again at once, under the next generation.
 void BlocksAgain(Random& random, Plan& plan) {
   plan.servers = 1;
-  plan.work.hot_keys = std::min(plan.work.hot_keys, Between(random, 4, 16));
-  plan.work.fillers = 0;
+  SetFillers(plan.work, Between(random, 4, 16), 0);
   plan.work.filler_percent = 0;
   plan.work.prefill_percent = 100;
   plan.work.long_percent = 100;
@@ -355,7 +349,7 @@ std::optional<size_t> DrawLaterProfile(uint64_t seed) {
 }
 
 // In one run of four, or in nearly all of a profile that is about it. From a stream of its own: a seed without it
-// means the run that it did before there was this fault.
+// means the run that it did before there was this fault. True: the run may be about that alone.
 bool DrawPartitions(const RunOptions& options, Plan& plan) {
   using std::chrono::microseconds;
   constexpr uint64_t kPartitionStream = ~uint64_t{3};
@@ -381,8 +375,8 @@ void DrawMemory(Random& random, Plan& plan) {
                    clients * plan.chunk_bytes * 4;
   if (work.long_percent != 0) bytes += uint64_t{plan.operations} * (work.longest_value + 64) * 2;
   if (plan.faults.has(Fault::kExhaust) && Chance(random, 25)) {
-    plan.chunk_bytes = 4096;
-    bytes = kHeapOffset + Between(random, 1, 2 * static_cast<uint32_t>(clients)) * plan.chunk_bytes;
+    const uint32_t chunks = Between(random, 1, 2 * static_cast<uint32_t>(clients));
+    if (plan.chunks == 0) plan.chunks = chunks;
   }
   if (plan.chunks != 0) {
     plan.chunk_bytes = 4096;
