@@ -39,6 +39,14 @@ class LossForAWhileTest : public testing::Test {
     EXPECT_TRUE(of_another) << of_another.error().ToString();
     EXPECT_EQ(cluster_.Check().locks_held, 0u);
   }
+  // A session whose CAS at the lock of `key_` was applied, and then its server lost; null if it was not so.
+  std::unique_ptr<OpenSession> SessionWithALostLock(FaultPlan& plan) {
+    if (!client_.NewSession()->Put(key_, "12345678")) return nullptr;
+    plan.break_at = 1;
+    plan.applied = 1;
+    std::unique_ptr<OpenSession> session = client_.NewSession(plan);
+    return session->Put(key_, "abcdefgh") ? nullptr : std::move(session);
+  }
   static Task<void> Write(OpenSession& session, WriteMode mode, std::string key,
                           std::optional<Status>& result) {
     result = co_await session.tree().Write(mode, key, "zzzzzzzz");
@@ -140,12 +148,9 @@ TEST_F(LossForAWhileTest, WhenALockIsHandedOver) {
 
 // Who comes for a lock while it is being released waits for that.
 TEST_F(LossForAWhileTest, WhileALockIsReleased) {
-  ASSERT_TRUE(client_.NewSession()->Put(key_, "12345678"));
   FaultPlan plan;
-  plan.break_at = 1;
-  plan.applied = 1;
-  const std::unique_ptr<OpenSession> session = client_.NewSession(plan);
-  ASSERT_FALSE(session->Put(key_, "abcdefgh"));
+  const std::unique_ptr<OpenSession> session = SessionWithALostLock(plan);
+  ASSERT_NE(session, nullptr);
   plan.can_reconnect = true;
   std::this_thread::sleep_for(std::chrono::milliseconds(600));  // until it is tried again
   plan.allowed_verbs = plan.verbs;
@@ -164,12 +169,9 @@ TEST_F(LossForAWhileTest, WhileALockIsReleased) {
 
 // Nobody has to ask for anything there.
 TEST_F(LossForAWhileTest, ASessionThatIsPolledFindsTheServerAgain) {
-  ASSERT_TRUE(client_.NewSession()->Put(key_, "12345678"));
   FaultPlan plan;
-  plan.break_at = 1;
-  plan.applied = 1;
-  const std::unique_ptr<OpenSession> session = client_.NewSession(plan);
-  ASSERT_FALSE(session->Put(key_, "abcdefgh"));
+  const std::unique_ptr<OpenSession> session = SessionWithALostLock(plan);
+  ASSERT_NE(session, nullptr);
   for (const bool can_reconnect : {false, true}) {
     plan.can_reconnect = can_reconnect;
     for (int i = 0; i < 130; ++i) {
