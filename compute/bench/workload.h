@@ -37,8 +37,8 @@ struct Workload {
   char name = 'c';
   std::array<uint32_t, kBenchOperations> percent{};  // by BenchOperation; together 100
   Distribution distribution = Distribution::kZipfian;
-  uint64_t ranks =
-      ScrambledZipfian::kRanks;  // kZipfian draws from so many, and hashes them onto the records
+  // kZipfian draws from so many, and hashes them onto the records.
+  uint64_t ranks = ScrambledZipfian::kRanks;
   uint32_t max_scan_length = 100;
 
   bool has_inserts() const { return percent[static_cast<size_t>(BenchOperation::kInsert)] != 0; }

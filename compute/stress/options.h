@@ -47,12 +47,11 @@ struct StressOptions {
   uint64_t operations = 3'000'000;  // of all clients together
   uint32_t hot_keys = 10'000;
   uint32_t long_percent = 10;  // values in blocks
-  uint32_t max_seconds =
-      240;                // after that, clients stop; and the run fails if they have not done all
+  // After that, clients stop; and the run fails if they have not done all.
+  uint32_t max_seconds = 240;
   uint32_t pause_ms = 0;  // longest time for which the run stops clients; 0: it does not
-  uint32_t kills =
-      0;  // of random clients at random moments, others in their place; 0: none. Those who had not done
-          // anything yet do not count
+  // Of random clients at random moments, others in their place; 0: none. Those who had not done anything yet do not count.
+  uint32_t kills = 0;
   uint32_t kill_ms = 400;  // longest time from one to the next
   uint64_t seed = 1;
 
