@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "common/bootstrap/test_support.h"
+#include "common/bootstrap/testing/memory_bootstrap.h"
 
 namespace gossamer {
 namespace {
@@ -120,6 +121,58 @@ TEST_P(BootstrapTest, JoinLockExcludesThreads) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+using testing::MemoryBootstrap;
+using Call = MemoryBootstrap::Call;
+
+TEST(FaultyBootstrap, LosesAndOverwrites) {
+  MemoryBootstrap bootstrap;
+  ASSERT_TRUE(bootstrap.CompareAndSwap("s", {}, "one").value());
+  bootstrap.Overwrite("s", "two");
+  EXPECT_FALSE(bootstrap.CompareAndSwap("s", "one", "three").value());
+  EXPECT_EQ(bootstrap.Get("s").value(), "two");
+  bootstrap.Lose("s");
+  EXPECT_EQ(bootstrap.Get("s").value(), std::nullopt);
+  EXPECT_EQ(bootstrap.calls(Call::kGet), 2u);
+}
+
+TEST(FaultyBootstrap, FlushFreesTheJoinLockForAnother) {
+  MemoryBootstrap bootstrap;
+  auto first = bootstrap.LockForJoin("s", milliseconds(0)).value();
+  bootstrap.LoseAll();
+  const auto second = bootstrap.LockForJoin("s", milliseconds(0));
+  ASSERT_TRUE(second);
+  first.reset();  // A lock of the time before the flush frees nothing.
+  EXPECT_EQ(bootstrap.LockForJoin("s", milliseconds(0)).error().code, Code::kContended);
+}
+
+TEST(FaultyBootstrap, StaleReadsEnd) {
+  MemoryBootstrap bootstrap;
+  ASSERT_TRUE(bootstrap.CompareAndSwap("s", {}, "one").value());
+  ASSERT_TRUE(bootstrap.CompareAndSwap("s", "one", "two").value());
+  bootstrap.ServeStale("s", 1);
+  EXPECT_EQ(bootstrap.Get("s").value(), "one");
+  EXPECT_EQ(bootstrap.Get("s").value(), "two");
+}
+
+TEST(FaultyBootstrap, FailsBeforeOrAfterTheChange) {
+  MemoryBootstrap bootstrap;
+  bootstrap.Fail(Call::kCompareAndSwap, 1);
+  EXPECT_EQ(bootstrap.CompareAndSwap("s", {}, "one").error().code, Code::kNodeUnreachable);
+  EXPECT_EQ(bootstrap.Get("s").value(), std::nullopt);
+  bootstrap.Fail(Call::kCompareAndSwap, 1, MemoryBootstrap::Failure::kAfter);
+  EXPECT_EQ(bootstrap.CompareAndSwap("s", {}, "one").error().code, Code::kNodeUnreachable);
+  EXPECT_EQ(bootstrap.Get("s").value(), "one");
+}
+
+TEST(FaultyBootstrap, OvertakesACall) {
+  MemoryBootstrap bootstrap;
+  bootstrap.set_before([&](Call call, const std::string& store) {
+    if (call == Call::kCompareAndSwap) bootstrap.Overwrite(store, "quicker");
+  });
+  EXPECT_FALSE(bootstrap.CompareAndSwap("s", {}, "one").value());
+  EXPECT_EQ(bootstrap.Get("s").value(), "quicker");
 }
 
 TEST(MemcachedBootstrap, KilledInMidUseIsUnreachable) {

@@ -1,0 +1,169 @@
+// A bootstrap in memory with faults, for tests and for the simulator.
+//
+// The faults are those of the outside world: a text is lost (memcached flushed, restarted or
+// evicting; a file removed), overwritten by somebody else, read late, or the bootstrap does not
+// answer, with the change made or not. Tests cause them between calls, or in the middle of another
+// component's work by `set_before`.
+//
+// Thread-safety: all calls from any thread. It neither sleeps nor starts threads; LockForJoin waits
+// only while another thread holds the lock, so that one thread alone runs through in no time.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "common/bootstrap/bootstrap.h"
+
+namespace gossamer::testing {
+
+class MemoryBootstrap final : public Bootstrap {
+ public:
+  using Text = std::optional<std::string>;
+  enum class Call : uint8_t { kGet, kCompareAndSwap, kLockForJoin };
+  enum class Failure : uint8_t {
+    kBefore,  // the call changes nothing
+    kAfter,   // the change is made and its answer is lost
+  };
+
+  // The text is gone, as after an eviction.
+  void Lose(const std::string& store) { Overwrite(store, std::nullopt); }
+  // Another program writes in between; nullopt removes.
+  void Overwrite(const std::string& store, const Text& text) {
+    const std::lock_guard guard(mutex_);
+    Set(store, text);
+  }
+  // All texts and locks are gone, as after memcached's flush_all.
+  void LoseAll() {
+    const std::lock_guard guard(mutex_);
+    for (auto& [store, entry] : entries_) {
+      Set(store, std::nullopt);
+      ++entry.lock_epoch;
+      entry.locked = false;
+    }
+    unlocked_.notify_all();
+  }
+  // The next `reads` calls of Get return the text that the last change replaced.
+  // CompareAndSwap still compares with the present one.
+  void ServeStale(const std::string& store, uint32_t reads) {
+    const std::lock_guard guard(mutex_);
+    entries_[store].stale_reads = reads;
+  }
+  // The next `times` calls of this kind are NodeUnreachable.
+  void Fail(Call call, uint32_t times, Failure failure = Failure::kBefore) {
+    const std::lock_guard guard(mutex_);
+    failures_[call] = {times, failure};
+  }
+  // Called at the start of each call, which it may overtake with the faults above. Set before
+  // other threads call.
+  void set_before(std::function<void(Call, const std::string& store)> before) {
+    before_ = std::move(before);
+  }
+  uint64_t calls(Call call) const {
+    const std::lock_guard guard(mutex_);
+    const auto found = calls_.find(call);
+    return found == calls_.end() ? 0 : found->second;
+  }
+
+  Result<Text> Get(const std::string& store) override {
+    BOOST_OUTCOME_TRYV(Begin(Call::kGet, store));
+    const std::lock_guard guard(mutex_);
+    if (FailsNow(Call::kGet, Failure::kBefore)) return Unreachable();
+    Entry& entry = entries_[store];
+    if (entry.stale_reads == 0) return entry.text;
+    --entry.stale_reads;
+    return entry.last_text;
+  }
+
+  Result<bool> CompareAndSwap(const std::string& store, const Text& expected,
+                              const Text& desired) override {
+    BOOST_OUTCOME_TRYV(Begin(Call::kCompareAndSwap, store));
+    const std::lock_guard guard(mutex_);
+    if (FailsNow(Call::kCompareAndSwap, Failure::kBefore)) return Unreachable();
+    const bool swaps = entries_[store].text == expected;
+    if (swaps) Set(store, desired);
+    if (FailsNow(Call::kCompareAndSwap, Failure::kAfter)) return Unreachable();
+    return swaps;
+  }
+
+  Result<std::unique_ptr<JoinLock>> LockForJoin(const std::string& store,
+                                                std::chrono::milliseconds patience) override {
+    BOOST_OUTCOME_TRYV(Begin(Call::kLockForJoin, store));
+    std::unique_lock guard(mutex_);
+    if (FailsNow(Call::kLockForJoin, Failure::kBefore)) return Unreachable();
+    Entry& entry = entries_[store];
+    if (!unlocked_.wait_for(guard, patience, [&] { return !entry.locked; })) {
+      return MakeError(Code::kContended, "store '" + store + "' is being joined");
+    }
+    entry.locked = true;
+    return std::unique_ptr<JoinLock>(std::make_unique<Lock>(*this, store, ++entry.lock_epoch));
+  }
+
+  std::string url() const override { return "memory:"; }
+
+ private:
+  struct Entry {
+    Text text;
+    Text last_text;
+    uint32_t stale_reads = 0;
+    bool locked = false;
+    uint64_t lock_epoch = 0;
+  };
+  struct PlannedFailure {
+    uint32_t times = 0;
+    Failure failure = Failure::kBefore;
+  };
+
+  class Lock final : public JoinLock {
+   public:
+    Lock(MemoryBootstrap& bootstrap, std::string store, uint64_t epoch)
+        : bootstrap_(bootstrap), store_(std::move(store)), epoch_(epoch) {}
+    ~Lock() override {
+      const std::lock_guard guard(bootstrap_.mutex_);
+      Entry& entry = bootstrap_.entries_[store_];
+      if (entry.lock_epoch == epoch_) entry.locked = false;
+      bootstrap_.unlocked_.notify_all();
+    }
+
+   private:
+    MemoryBootstrap& bootstrap_;
+    const std::string store_;
+    const uint64_t epoch_;
+  };
+
+  static Error Unreachable() {
+    return MakeError(Code::kNodeUnreachable, "the bootstrap memory: does not answer");
+  }
+
+  Status Begin(Call call, const std::string& store) {
+    BOOST_OUTCOME_TRYV(CheckStoreName(store));
+    if (before_) before_(call, store);
+    const std::lock_guard guard(mutex_);
+    ++calls_[call];
+    return Ok();
+  }
+  bool FailsNow(Call call, Failure failure) {
+    PlannedFailure& planned = failures_[call];
+    if (planned.times == 0 || planned.failure != failure) return false;
+    --planned.times;
+    return true;
+  }
+  void Set(const std::string& store, const Text& text) {
+    Entry& entry = entries_[store];
+    entry.last_text = std::exchange(entry.text, text);
+  }
+
+  std::function<void(Call, const std::string&)> before_;
+  mutable std::mutex mutex_;
+  std::condition_variable unlocked_;
+  std::map<std::string, Entry> entries_;
+  std::map<Call, PlannedFailure> failures_;
+  std::map<Call, uint64_t> calls_;
+};
+
+}  // namespace gossamer::testing
