@@ -34,7 +34,9 @@ namespace gossamer {
 inline constexpr std::string_view kStoreRecordFirstLine = "gossamer-store 1";
 inline constexpr size_t kMaxStoreNameBytes = 64;
 inline constexpr size_t kMaxTokenBytes = 255;  // host, process, address
-inline constexpr size_t kMaxMemoryServers = 1024;
+// Server ids that a store can give, 0 to 255, in its whole life. Clients keep a table of all of them.
+inline constexpr size_t kMaxMemoryServers = 256;
+static_assert(kMaxMemoryServers - 1 <= UINT16_MAX, "a remote pointer has 16 bits for the id");
 inline constexpr size_t kMaxStoreRecordBytes = 896 << 10;  // memcached keeps items of up to 1 MiB
 
 // One memory server, as its clients reach it.
@@ -216,6 +218,10 @@ inline std::optional<StoreRecord> ParseStoreRecord(std::string_view text, std::s
   reader.EndLine();
   reader.Expect("next_server=");
   record.next_server = reader.Decimal<uint16_t>();
+  if (record.next_server > kMaxMemoryServers) {
+    reader.Fail("next_server is " + std::to_string(record.next_server) +
+                ", a store has server ids below " + std::to_string(kMaxMemoryServers));
+  }
   reader.EndLine();
   while (!reader.done()) {
     MemberRecord member;
@@ -235,7 +241,6 @@ inline std::optional<StoreRecord> ParseStoreRecord(std::string_view text, std::s
     }
     if (ToInteger(member.server) >= record.next_server)
       reader.Fail("a server's id is not below next_server");
-    if (record.servers.size() == kMaxMemoryServers) reader.Fail("more than 1024 servers");
     reader.EndLine();
     record.servers.push_back(std::move(member));
   }

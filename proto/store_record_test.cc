@@ -67,6 +67,7 @@ TEST(StoreRecord, SaysWhatIsWrong) {
   EXPECT_THAT(ProblemOf(Golden("=1024", "=99999999999")), HasSubstr("not a number in range"));
   EXPECT_THAT(ProblemOf(Golden("server=2", "server=0")), HasSubstr("out of order or twice"));
   EXPECT_THAT(ProblemOf(Golden("server=2", "server=3")), HasSubstr("not below next_server"));
+  EXPECT_THAT(ProblemOf(Golden("next_server=3", "next_server=257")), HasSubstr("ids below 256"));
   EXPECT_THAT(ProblemOf(Golden("host=bee", "host=" + std::string(256, 'b'))), HasSubstr("255"));
   EXPECT_THAT(ProblemOf(Golden("host=bee", "host=")), HasSubstr("empty"));
   EXPECT_THAT(ProblemOf(std::string(kGolden) + "more"), HasSubstr("line 11"));

@@ -165,9 +165,12 @@ Result<Joined> JoinStore(Bootstrap& bootstrap, const JoinOptions& options,
   if (verdict == Verdict::kWhole) {
     record = *before.record;
     if (record.next_server >= kMaxMemoryServers) {
-      return MakeError(Code::kExhausted, Named(options.store, bootstrap) + " has had " +
-                                             std::to_string(kMaxMemoryServers) +
-                                             " memory servers, which is the most");
+      return MakeError(
+          Code::kExhausted,
+          Named(options.store, bootstrap) + " has had " + std::to_string(kMaxMemoryServers) +
+              " memory servers, which is the most: a store never gives the id of a server again, "
+              "as pointers hold it. Write its data to a file (gossamer dump), stop its servers, "
+              "and load the file into a store that is started anew");
     }
   } else {
     if (verdict == Verdict::kLost) LogLostStore(*before.record, probe, bootstrap);

@@ -14,7 +14,8 @@
 //     refused, as the store may live; `JoinOptions::replace_store` (--replace_store) overrules.
 //   - another server is dead: refused, as some keys are lost for good and joining would hide that.
 // A server that stops cleanly takes itself out of the record; the last one removes the record.
-// Server ids are never used again in a store.
+// Server ids are never used again in a store, and a store gives kMaxMemoryServers of them. A server
+// that fails before it publishes uses up none.
 #pragma once
 
 #include <chrono>
@@ -64,7 +65,7 @@ struct Joined {
 
 // Errors: InvalidArgument when the store exists with other parameters or on another fabric (names
 // the first that differs, and both values); NodeUnreachable for a bootstrap or a store that is not
-// whole; Contended when another server came first although the lock was held; InvalidArgument for
+// whole; Exhausted for a store that has given all its server ids; Contended when another server came first although the lock was held; InvalidArgument for
 // an address that a record cannot hold; and whatever `bring_up` returns.
 Result<Joined> JoinStore(Bootstrap& bootstrap, const JoinOptions& options,
                          const LivenessProbe& probe, const BringUp& bring_up);

@@ -190,6 +190,24 @@ TEST_P(MembershipTest, LastServerRemovesTheRecord) {
   EXPECT_TRUE(LeaveStore(*bootstrap_, "s", anew.value().identity));
 }
 
+// Clients know so many ids: one server more locked every new client out.
+TEST_P(MembershipTest, NoMoreServersThanClientsKnow) {
+  StoreRecord record = Join().value().record;
+  record.next_server = kMaxMemoryServers - 1;
+  const auto before = bootstrap_->Get("s").value();
+  ASSERT_TRUE(bootstrap_->CompareAndSwap("s", before, EncodeStoreRecord(record)).value());
+  ASSERT_FALSE(Join(Options(), [](const MemberIdentity&) -> Result<std::string> {
+    return MakeError(Code::kExhausted, "no memory");
+  }));
+  const auto last = Join();  // The one that failed used up no id.
+  ASSERT_TRUE(last) << last.error().ToString();
+  EXPECT_EQ(last.value().identity.server, ServerId{kMaxMemoryServers - 1});
+  ASSERT_TRUE(LeaveStore(*bootstrap_, "s", last.value().identity));
+  EXPECT_THAT(RefusedJoin(Code::kExhausted),
+              AllOf(HasSubstr("has had 256 memory servers"), HasSubstr("gossamer dump")));
+  EXPECT_TRUE(Find(Probe()));
+}
+
 TEST_P(MembershipTest, CorruptRecordIsNotTouched) {
   ASSERT_TRUE(bootstrap_->CompareAndSwap("s", {}, "gossamer-store 7\n").value());
   EXPECT_THAT(RefusedJoin(Code::kCorruption), HasSubstr("cannot be understood (line 1"));

@@ -11,6 +11,7 @@
 #include "proto/lock_word.h"
 #include "proto/region.h"
 #include "proto/remote_ptr.h"
+#include "proto/store_record.h"
 
 namespace gossamer {
 
@@ -27,7 +28,8 @@ struct ServerInfo {
 // Thread-safety: lookups need no lock; servers are added, never removed.
 class Servers {
  public:
-  static constexpr size_t kMaxServers = 256;
+  // Every id that a store can give has its place.
+  static constexpr size_t kMaxServers = kMaxMemoryServers;
 
   // Null for a server that is not known (yet).
   const ServerInfo* Find(ServerId id) const {
