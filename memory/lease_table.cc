@@ -6,17 +6,19 @@ namespace gossamer {
 
 Result<Lease> LeaseTable::Register(uint64_t client_uuid, Time now) {
   if (const auto known = by_uuid_.find(client_uuid); known != by_uuid_.end()) {
-    if (entries_[known->second].in_force) return Renew(client_uuid, now);
-    return Begin(known->second, now);
+    const size_t index = known->second;
+    if (entries_[index].in_force) return Renew(client_uuid, now);
+    gone_.erase(entries_[index].gone_at);
+    return Begin(index, now);
   }
   size_t index = entries_.size();
   if (index < kMaxComputeServers) {
     entries_.push_back({.client_uuid = client_uuid});
   } else {
-    while (!gone_.empty() && entries_[gone_.front()].in_force) gone_.pop_front();
     if (gone_.empty()) {
-      return MakeError(Code::kExhausted, std::to_string(kMaxComputeServers) +
-                                             " compute servers are registered, which is the most");
+      return MakeError(Code::kExhausted, "of " + std::to_string(kMaxComputeServers) +
+                                             " ids for compute servers none is free: " +
+                                             std::to_string(registered_) + " are registered");
     }
     index = gone_.front();
     gone_.pop_front();
@@ -57,9 +59,14 @@ std::optional<Lease> LeaseTable::End(uint64_t client_uuid) {
   const std::optional<Lease> lease = Find(client_uuid);
   if (!lease) return std::nullopt;
   const size_t index = by_uuid_.at(client_uuid);
-  entries_[index].in_force = false;
-  gone_.push_back(index);
+  Entry& entry = entries_[index];
+  entry.in_force = false;
   --registered_;
+  if (IsUsedUp(entry)) {
+    by_uuid_.erase(client_uuid);
+  } else {
+    entry.gone_at = gone_.insert(gone_.end(), index);
+  }
   return lease;
 }
 
@@ -75,10 +82,9 @@ bool LeaseTable::IsInForce(Lease lease) const {
          entries_[index].incarnation == lease.incarnation;
 }
 
-// After 16 M registrations of one id its incarnations come again; 0 is never one.
-Result<Lease> LeaseTable::Begin(size_t index, Time now) {
+Lease LeaseTable::Begin(size_t index, Time now) {
   Entry& entry = entries_[index];
-  entry.incarnation = entry.incarnation % kMaxIncarnation + 1;
+  ++entry.incarnation;  // 0 is never one
   entry.in_force = true;
   entry.is_being_fenced = false;
   entry.renewed_at = now;

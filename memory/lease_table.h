@@ -4,14 +4,15 @@
 // can land any more. One that is not renewed in time expires: then its compute server is fenced,
 // which takes a moment, and the lease is in force until that is done (rule L6), but of no use to
 // its compute server any more. Invariant: no (compute id, incarnation) is given out twice, so that
-// a lock word (rule L2) and the owner of an extent (rule U4) name one registration for good. A
-// compute server that comes again keeps its id where it can; ids of those that are gone serve
-// others once all 65535 have been used. Thread-safety: none.
+// a lock word (rule L2) and the owner of an extent (rule U4) name one registration for good: an id
+// whose incarnations are used up is never given out again. A compute server that comes again keeps
+// its id where it can; ids of those that are gone serve others once all 65535 have been used.
+// Memory: bounded by the ids, however often compute servers come and go. Thread-safety: none.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -29,6 +30,10 @@ class LeaseTable {
   // Since an arbitrary moment; counted by the caller.
   using Time = std::chrono::nanoseconds;
 
+  // Each id has the incarnations from 1 to `most_incarnations`.
+  explicit LeaseTable(uint32_t most_incarnations = kMaxIncarnation)
+      : most_incarnations_(most_incarnations) {}
+
   // The lease in force, or a new one. Exhausted when all ids are in use, Fenced while the compute
   // server is being fenced.
   Result<Lease> Register(uint64_t client_uuid, Time now = {});
@@ -45,6 +50,8 @@ class LeaseTable {
   bool IsInForce(Lease lease) const;
 
   size_t registered() const { return registered_; }
+  // Ids of compute servers that are gone, which may serve others.
+  size_t gone() const { return gone_.size(); }
 
  private:
   // Of compute id i + 1.
@@ -54,16 +61,20 @@ class LeaseTable {
     bool in_force = false;
     bool is_being_fenced = false;
     Time renewed_at{};
+    std::list<size_t>::iterator gone_at{};  // valid while the entry is in gone_
   };
 
   static Lease LeaseOf(size_t index, const Entry& entry) {
     return {static_cast<ComputeId>(index + 1), entry.incarnation};
   }
-  Result<Lease> Begin(size_t index, Time now);
+  bool IsUsedUp(const Entry& entry) const { return entry.incarnation == most_incarnations_; }
+  Lease Begin(size_t index, Time now);
 
+  const uint32_t most_incarnations_;
   std::vector<Entry> entries_;
+  // The last compute server of each entry that is in force or in gone_.
   std::unordered_map<uint64_t, size_t> by_uuid_;
-  std::deque<size_t> gone_;  // in the order they went; may name entries that came again
+  std::list<size_t> gone_;  // entries that are not in force and not used up, in the order they went
   size_t registered_ = 0;
 };
 

@@ -83,6 +83,30 @@ TEST(LeaseTable, IdsOfThoseGoneServeOthersWhenAllAreUsed) {
   EXPECT_EQ(leases.Register(6).error().code, Code::kExhausted);
 }
 
+TEST(LeaseTable, WhoComesAndGoesForeverTakesNoMoreMemory) {
+  LeaseTable leases;
+  for (int times = 1; times <= 1000; ++times) {
+    ASSERT_EQ(leases.Register(77).value().compute, ComputeId{1});
+    EXPECT_EQ(leases.gone(), 0u);
+    ASSERT_TRUE(leases.End(77));
+    ASSERT_EQ(leases.gone(), 1u) << "after " << times << " registrations";
+  }
+}
+
+// Rule L2 when the 24 bits of an incarnation end.
+TEST(LeaseTable, AnIdWhoseIncarnationsAreUsedUpIsNotGivenOutAgain) {
+  LeaseTable leases(3);
+  for (uint32_t incarnation = 1; incarnation <= 3; ++incarnation) {
+    ASSERT_EQ(leases.Register(77).value(), (Lease{ComputeId{1}, incarnation}));
+    ASSERT_EQ(leases.Register(77).value(), (Lease{ComputeId{1}, incarnation}));
+    ASSERT_TRUE(leases.End(77));
+  }
+  EXPECT_EQ(leases.gone(), 0u);
+  EXPECT_EQ(leases.Register(77).value(), (Lease{ComputeId{2}, 1}));
+  EXPECT_EQ(leases.Register(78).value(), (Lease{ComputeId{3}, 1}));
+  EXPECT_EQ(leases.registered(), 2u);
+}
+
 TEST(LeaseTable, NoLeaseIsGivenTwice) {
   const uint64_t seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
