@@ -54,7 +54,21 @@ Status MemoryServer::Open() {
   port.network = options_.network;
   BOOST_OUTCOME_TRY(opened, OpenMemoryPort(options_.fabric, port));
   port_ = std::move(opened);
-  return Ok();
+  return CheckPathMtu();
+}
+
+Status MemoryServer::CheckPathMtu() const {
+  const uint32_t node_bytes = options_.parameters.node_bytes;
+  const uint32_t path_mtu = port_->path_mtu();
+  if (node_bytes <= path_mtu) return Ok();
+  return MakeError(Code::kInvalidArgument,
+                   "--node_bytes=" + std::to_string(node_bytes) + ": the path MTU at " +
+                       port_->address() + " is " + std::to_string(path_mtu) +
+                       " bytes, and a node must be written in one packet; create the store with "
+                       "--node_bytes=" +
+                       std::to_string(path_mtu) +
+                       " or less, or raise the MTU of the network interface (an Ethernet MTU of "
+                       "1500 gives 1024, 4200 gives 4096)");
 }
 
 Status MemoryServer::Join() {

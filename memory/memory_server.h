@@ -52,6 +52,8 @@ class MemoryServer {
         use_{.on_chip_locks = options_.on_chip_locks} {}
 
   Status Open();
+  // Whether a node is one packet (rule W2). A client looks at its own end.
+  Status CheckPathMtu() const;
   Status Join();
   // Between the reservation of this server's place and its publication: see membership.h.
   Result<std::string> BringUp(const MemberIdentity& identity);

@@ -13,12 +13,14 @@
 #include "common/bootstrap/test_support.h"
 #include "common/embedded_memory.h"
 #include "common/fabric/server_probe.h"
+#include "common/fabric/sim.h"
 #include "common/process.h"
 #include "common/random_id.h"
 
 namespace gossamer {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::TemporaryDirectory;
 
@@ -260,6 +262,44 @@ TEST(StartUpLitmus, OverVerbsAFailedServerComesBackAtItsAddress) {
   EXPECT_EQ(server.value()->address(), options.listen);
   Client client(server.value()->address(), FabricKind::kVerbs);
   EXPECT_TRUE(ReadRegionHeader(*client.endpoint, ServerId{0}));
+}
+
+// ---- Limits that are looked at before anybody can find the server
+
+// Rule W2. It is looked at by whoever makes a store, not by its first client only.
+TEST(MemoryServer, NodesThatExceedThePathMtuAreRefused) {
+  const TemporaryDirectory directory;
+  const auto bootstrap = OpenBootstrap("dir:" + directory.path()).value();
+  SimOptions network_options;
+  network_options.path_mtu = 512;
+  SimNetwork network(network_options);
+  MemoryServerOptions options = Small();
+  options.fabric = FabricKind::kSim;
+  options.network = &network;
+  const auto server = MemoryServer::Start(options, bootstrap.get());
+  ASSERT_FALSE(server);
+  EXPECT_EQ(server.error().code, Code::kInvalidArgument);
+  EXPECT_THAT(server.error().message,
+              AllOf(HasSubstr("--node_bytes=1024: the path MTU at sim:"), HasSubstr("is 512 bytes"),
+                    HasSubstr("--node_bytes=512 or less")));
+  EXPECT_FALSE(bootstrap->Get("default").value()) << "a store that nobody can use";
+  options.parameters.node_bytes = 512;
+  EXPECT_TRUE(MemoryServer::Start(options, nullptr));
+}
+
+TEST(MemoryServer, OverVerbsThePathMtuIsThatOfItsPort) {
+  const char* address = std::getenv("SOFT_ROCE_ADDRESS");
+  if (address == nullptr) GTEST_SKIP() << "no RDMA device";
+  MemoryServerOptions options = Small();
+  options.fabric = FabricKind::kVerbs;
+  options.listen = std::string(address) + ":0";
+  options.parameters.node_bytes = 4096;
+  const auto server = MemoryServer::Start(options, nullptr);
+  ASSERT_FALSE(server) << "this test wants a path MTU below 4096";
+  EXPECT_EQ(server.error().code, Code::kInvalidArgument);
+  EXPECT_THAT(server.error().message,
+              AllOf(HasSubstr("--node_bytes=4096: the path MTU at " + std::string(address)),
+                    HasSubstr("is 1024 bytes")));
 }
 
 TEST(MemoryServer, SaysHowMuchMemoryThereIs) {

@@ -289,6 +289,9 @@ class MemoryPort {
   // Where `ComputePort::Connect` finds this server; one line without blanks.
   virtual std::string address() const = 0;
   virtual LockTablePlacement lock_table_placement() const = 0;
+  // Bytes that one packet carries at most through this server's end of the network, whatever the
+  // clients' ends carry.
+  virtual uint32_t path_mtu() const = 0;
   // What people want to know at start-up, as "2 MB pages" or "4 KB pages (no huge pages: …)".
   virtual std::string memory_description() const = 0;
 };

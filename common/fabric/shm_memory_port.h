@@ -45,6 +45,7 @@ class ShmMemoryPort final : public MemoryPort {
   std::span<std::byte> region() override;
   std::string address() const override { return listener_.path(); }
   LockTablePlacement lock_table_placement() const override { return LockTablePlacement::kDram; }
+  uint32_t path_mtu() const override { return kPathMtu; }
   std::string memory_description() const override { return memory_->description(); }
 
  private:

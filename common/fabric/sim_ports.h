@@ -23,6 +23,7 @@ class SimMemoryPort final : public MemoryPort {
   std::span<std::byte> region() override { return server_->space(Space::kRegion); }
   std::string address() const override;
   LockTablePlacement lock_table_placement() const override;
+  uint32_t path_mtu() const override { return network_.options().path_mtu; }
   std::string memory_description() const override { return "simulated"; }
 
  private:

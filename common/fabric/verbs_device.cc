@@ -84,14 +84,19 @@ Status Device::Measure() {
                      "asking " + name() + " for its limits: " + ErrnoText(error));
   }
   for (uint8_t port = 1; port <= attributes().phys_port_cnt && active_mtu_ == 0; ++port) {
-    ibv_port_attr port_attributes{};
-    if (ibv_query_port(verbs_, port, &port_attributes) == 0 &&
-        port_attributes.state == IBV_PORT_ACTIVE) {
-      active_mtu_ = MtuBytes(port_attributes.active_mtu);
-    }
+    if (const Result<uint32_t> mtu = ActiveMtu(port)) active_mtu_ = mtu.value();
   }
   if (active_mtu_ == 0) return MakeError(Code::kUnsupported, "no port of " + name() + " is up");
   return MeasureQueuePair();
+}
+
+Result<uint32_t> Device::ActiveMtu(uint8_t port) const {
+  ibv_port_attr attributes{};
+  if (ibv_query_port(verbs_, port, &attributes) != 0 || attributes.state != IBV_PORT_ACTIVE) {
+    return MakeError(Code::kUnsupported,
+                     "port " + std::to_string(port) + " of " + name() + " is not up");
+  }
+  return MtuBytes(attributes.active_mtu);
 }
 
 // Devices do not say how many bytes go inline, nor how deep a queue may be with them: ask for a

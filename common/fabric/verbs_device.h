@@ -55,6 +55,8 @@ class Device {
   uint8_t responder_resources() const;
   // In bytes, of the first port that is up.
   uint32_t active_mtu() const { return active_mtu_; }
+  // In bytes, of one port. Unsupported when it is down.
+  Result<uint32_t> ActiveMtu(uint8_t port) const;
 
   // Registers memory with rights `access` (IBV_ACCESS_…). Exhausted names the memlock limit.
   Result<MemoryRegion> Register(void* data, size_t bytes, int access) const;

@@ -63,6 +63,8 @@ Status VerbsMemoryPort::Bind() {
   address_.set_port(ntohs(rdma_get_src_port(id)));
   BOOST_OUTCOME_TRY(device, Device::Open(id->verbs));
   device_ = std::move(device);
+  BOOST_OUTCOME_TRY(path_mtu, device_->ActiveMtu(id->port_num));
+  path_mtu_ = path_mtu;
   if (!options_.device.empty() && options_.device != device_->name()) {
     return MakeError(Code::kInvalidArgument, address_.ToString() + " is on device " +
                                                  device_->name() + ", not on " + options_.device);

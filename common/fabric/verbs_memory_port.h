@@ -32,6 +32,7 @@ class VerbsMemoryPort final : public MemoryPort {
     return lock_device_memory_ != nullptr ? LockTablePlacement::kDeviceMemory
                                           : LockTablePlacement::kDram;
   }
+  uint32_t path_mtu() const override { return path_mtu_; }
   std::string memory_description() const override { return region_.description(); }
 
  private:
@@ -46,6 +47,7 @@ class VerbsMemoryPort final : public MemoryPort {
   EventChannel channel_;
   ConnectionId listener_;
   std::shared_ptr<Device> device_;
+  uint32_t path_mtu_ = 0;  // of the device's port that has the address
   ServerInfo info_;
 
   MemoryMapping region_;
