@@ -27,6 +27,7 @@
 #include <coroutine>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -264,6 +265,10 @@ struct MemoryPortOptions {
   bool huge_pages = true;        // 2 MB pages where there are any
   bool in_process_only = false;  // shm: clients live in this process, so that memory needs no name
   uint32_t connection_timeout_ms = 2000;
+  // Called with the region, and with a lock table in DRAM, as soon as either is mapped; its error is
+  // that of opening the port. Empty: the machine gives pages when they are first used (verbs: when
+  // they are registered). The simulator does not call it.
+  std::function<Status(std::span<std::byte>)> touch = {};
   SimNetwork* network = nullptr;  // sim: outlives the port
 };
 
