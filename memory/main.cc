@@ -10,6 +10,7 @@
 #include "common/program/flags_main.h"
 #include "common/program/ready.h"
 #include "common/program/size_text.h"
+#include "common/program/standard_streams.h"
 #include "memory/memory_server.h"
 
 DEFINE_string(memory, "", "DRAM to serve, such as 64MiB or 1GiB");
@@ -114,7 +115,11 @@ sigset_t StopSignals() {
 int Serve(const MemoryServerOptions& options, Bootstrap& bootstrap) {
   const auto server = MemoryServer::Start(options, &bootstrap);
   if (!server) return Failure(kProgram, server.error().message);
-  std::cout << "gossamer-memory ready: " << server.value()->Description() << std::endl;
+  std::cout << "gossamer-memory ready: " << server.value()->Description() << '\n';
+  // Clients find the server all the same.
+  if (const Status said = FlushOutput(std::cout); !said) {
+    LOG(WARNING) << "ready, but " << said.error().message;
+  }
   const Status told = WriteReady(FLAGS_ready_fd);
   if (!told) return Failure(kProgram, told.error().message);
   NotifyServiceManager("READY=1");
@@ -156,4 +161,6 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace gossamer
 
-int main(int argc, char** argv) { return gossamer::Main(argc, argv); }
+int main(int argc, char** argv) {
+  return gossamer::RunProgram(gossamer::kProgram, argc, argv, gossamer::Main);
+}

@@ -2,6 +2,7 @@
 
 #include <gflags/gflags.h>
 #include <glog/logging.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -11,6 +12,7 @@
 #include <span>
 #include <sstream>
 
+#include "common/program/standard_streams.h"
 #include "common/program/version.h"
 
 namespace gossamer {
@@ -231,6 +233,18 @@ void PrintHelp(const ProgramInfo& program) {
 
 }  // namespace
 
+int RunProgram(const ProgramInfo& program, int argc, char** argv,
+               int (*body)(int argc, char** argv)) {
+  if (const Status opened = OpenStandardDescriptors(); !opened) {
+    return Failure(program, opened.error().message);
+  }
+  OutputBuffer output(STDOUT_FILENO);
+  std::streambuf* const before = std::cout.rdbuf(&output);
+  const int exit_status = FinishOutput(program, body(argc, argv));
+  std::cout.rdbuf(before);
+  return exit_status;
+}
+
 ParsedFlags ParseFlags(const ProgramInfo& program, int argc, char** argv) {
   static const std::string name(program.name);  // glog keeps the pointer.
   google::InitGoogleLogging(name.c_str());
@@ -265,6 +279,13 @@ int UsageError(const ProgramInfo& program, std::string_view sentence) {
 int Failure(const ProgramInfo& program, std::string_view sentence) {
   std::cerr << program.name << ": " << sentence << '\n';
   return kExitFailure;
+}
+
+int FinishOutput(const ProgramInfo& program, int exit_status) {
+  const Status written = FlushOutput(std::cout);
+  if (written) return exit_status;
+  const int failed = Failure(program, written.error().message);
+  return exit_status == kExitSuccess ? failed : exit_status;
 }
 
 std::vector<std::pair<std::string, std::string>> FlagsInForce(const ProgramInfo& program) {

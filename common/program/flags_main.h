@@ -6,15 +6,19 @@
 //   - a flag that is unknown, or has a value that does not fit, is one sentence on stderr and exit
 //     status 2;
 //   - `--help` prints the program's summary and its own flags only, `--version` the version;
-//   - glog logs to stderr; its flags (--v, --minloglevel, …) are accepted, though not shown.
+//   - glog logs to stderr; its flags (--v, --minloglevel, …) are accepted, though not shown;
+//   - standard input, output and error that are closed stay so for what the program opens;
+//   - output that cannot be written (a full disk) is one sentence on stderr, and no success.
 //
 // Flags are defined and read in `main.cc` only: DEFINE_string(…) at its top, and ParseFlags as in
 //
 //   constexpr ProgramInfo kProgram{"gossamer-memory", "Usage: gossamer-memory …\n", __FILE__};
-//   int main(int argc, char** argv) {
+//   int Main(int argc, char** argv) {
 //     const ParsedFlags parsed = ParseFlags(kProgram, argc, argv);
 //     if (parsed.exit_status) return *parsed.exit_status;
 //     …
+//   }
+//   int main(int argc, char** argv) { return RunProgram(kProgram, argc, argv, Main); }
 #pragma once
 
 #include <optional>
@@ -41,6 +45,11 @@ struct ParsedFlags {
   std::vector<std::string> given;      // names of the flags that were set
 };
 
+// All that `main` does: opens the standard descriptors that are closed (standard_streams.h), calls
+// `body`, and finishes its output. Returns the exit status.
+int RunProgram(const ProgramInfo& program, int argc, char** argv,
+               int (*body)(int argc, char** argv));
+
 // Call once, before threads are started. Sets the flags and starts glog.
 ParsedFlags ParseFlags(const ProgramInfo& program, int argc, char** argv);
 
@@ -54,6 +63,10 @@ ParsedFlags ParseFlagWords(const ProgramInfo& program, std::span<const std::stri
 int UsageError(const ProgramInfo& program, std::string_view sentence);
 // "NAME: SENTENCE" on stderr. Returns kExitFailure.
 int Failure(const ProgramInfo& program, std::string_view sentence);
+
+// Flushes std::cout. Returns `exit_status`; where not all output was taken (a full disk), that is
+// said on stderr, and success becomes kExitFailure.
+int FinishOutput(const ProgramInfo& program, int exit_status);
 
 // The program's own flags and their values, by name; for a record of how a program was run.
 std::vector<std::pair<std::string, std::string>> FlagsInForce(const ProgramInfo& program);

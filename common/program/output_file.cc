@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "common/program/standard_streams.h"
+
 namespace gossamer {
 namespace {
 
@@ -29,6 +31,18 @@ Status CheckWritable(const std::string& path) {
   close(file);
   unlink(path.c_str());
   return Ok();
+}
+
+Status WriteFile(const std::string& path, std::string_view text) {
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (file < 0) return CannotWrite(path, errno);
+  OutputBuffer buffer(file);
+  buffer.sputn(text.data(), static_cast<std::streamsize>(text.size()));
+  buffer.pubsync();
+  const int error = buffer.TakeError();
+  // Some file systems find out at the end only that they have no room.
+  if (close(file) != 0 && error == 0) return CannotWrite(path, errno);
+  return error == 0 ? Ok() : CannotWrite(path, error);
 }
 
 }  // namespace gossamer

@@ -2,7 +2,6 @@
 
 #include <gflags/gflags.h>
 
-#include <fstream>
 #include <iostream>
 #include <string>
 #include <string_view>
@@ -173,12 +172,11 @@ int WriteReport(const BenchReport& report) {
   constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
   const std::string text = ToJson(report).dump(2, ' ', false, kReplace) + "\n";
   if (json_to_stdout) {
-    std::cout << text << std::flush;
-    return std::cout ? kExitSuccess : Failure(kProgram, "cannot write the JSON to stdout");
+    std::cout << text;
+    return kExitSuccess;
   }
-  std::ofstream file(FLAGS_json);
-  file << text << std::flush;
-  return file ? kExitSuccess : Failure(kProgram, "cannot write the JSON to " + FLAGS_json);
+  const Status written = WriteFile(FLAGS_json, text);
+  return written ? kExitSuccess : Failure(kProgram, written.error().message);
 }
 
 int Main(int argc, char** argv) {
@@ -222,4 +220,6 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace gossamer::bench
 
-int main(int argc, char** argv) { return gossamer::bench::Main(argc, argv); }
+int main(int argc, char** argv) {
+  return gossamer::RunProgram(gossamer::bench::kProgram, argc, argv, gossamer::bench::Main);
+}

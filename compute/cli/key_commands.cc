@@ -1,10 +1,8 @@
 // put, get, delete: one key at a time.
-#include <unistd.h>
-
 #include <cerrno>
-#include <cstring>
 
 #include "common/program/flags_main.h"
+#include "common/program/standard_streams.h"
 #include "compute/cli/command.h"
 #include "compute/cli/escape.h"
 #include "compute/cli/line_reader.h"
@@ -27,12 +25,12 @@ Result<std::string> ReadWhole(const std::string& name) {
     constexpr size_t kBlockBytes = 64 << 10;
     const size_t used = bytes.size();
     bytes.resize(used + kBlockBytes);
-    const ssize_t got = read(file.value().fd(), bytes.data() + used, kBlockBytes);
+    const ssize_t got = ReadSome(file.value().fd(), bytes.data() + used, kBlockBytes);
     bytes.resize(used + static_cast<size_t>(std::max<ssize_t>(got, 0)));
     if (got == 0) return bytes;
-    if (got < 0 && errno != EINTR) {
+    if (got < 0) {
       return MakeError(Code::kInvalidArgument,
-                       "cannot read " + file.value().name() + ": " + std::strerror(errno));
+                       "cannot read " + file.value().name() + ": " + WhyFailed(errno));
     }
   }
   return MakeError(Code::kInvalidArgument,

@@ -9,6 +9,8 @@
 #include <cstring>
 #include <utility>
 
+#include "common/program/standard_streams.h"
+
 namespace gossamer::cli {
 namespace {
 
@@ -83,8 +85,17 @@ LineReader::Fill LineReader::FillBuffer() {
     if (got == 0) return Fill::kEnd;
     if (errno != EINTR && errno != EAGAIN) break;
   }
-  error_ = std::strerror(errno);
+  error_ = WhyFailed(errno);
   return Fill::kFailed;
+}
+
+ssize_t ReadSome(int fd, char* buffer, size_t bytes) {
+  for (;;) {
+    const ssize_t got = read(fd, buffer, bytes);
+    if (got >= 0 || (errno != EINTR && errno != EAGAIN)) return got;
+    pollfd wait{fd, POLLIN, 0};
+    if (errno == EAGAIN) poll(&wait, 1, -1);
+  }
 }
 
 Result<InputFile> InputFile::Open(const std::string& name) {

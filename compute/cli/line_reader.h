@@ -3,6 +3,8 @@
 // Thread-safety: none. Cost: one copy of the input into a buffer; a line is a view of it.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -58,6 +60,10 @@ class LineReader {
   uint64_t bytes_read_ = 0;
   std::string error_;
 };
+
+// Reads at most `bytes` bytes, and waits for some where the descriptor does not block. 0 at the end;
+// -1 with errno set, which is never EINTR or EAGAIN, where it fails.
+ssize_t ReadSome(int fd, char* buffer, size_t bytes);
 
 // Opens FILE, or stdin for "-". NotFound or InvalidArgument with a sentence if that fails.
 class InputFile {

@@ -144,10 +144,7 @@ class Shell {
     const std::vector<std::string> arguments(words.begin() + 1, words.end());
     const Context context{*store_,   *session_, name_, options,  arguments,
                           std::cout, std::cerr, stop_, at_prompt};
-    const int exit_status = command.run(context);
-    if (std::cout.flush().good()) return exit_status;
-    return exit_status == kExitSuccess ? Failure(Program(), "cannot write to standard output")
-                                       : exit_status;
+    return FinishOutput(Program(), command.run(context));
   }
 
   // A line typed at the prompt, flags and all; they hold for this line only.
@@ -156,7 +153,9 @@ class Shell {
     const ParsedFlags parsed = ParseFlagWords(Program(), words);
     if (parsed.exit_status) return *parsed.exit_status;
     if (parsed.arguments.empty()) return UsageError(Program(), "there are flags, but no command");
-    if (parsed.arguments.front() == "help") return Help(parsed.arguments);
+    if (parsed.arguments.front() == "help") {
+      return FinishOutput(Program(), Help(parsed.arguments));
+    }
     for (const char* flag : {"bootstrap", "store", "fabric", "device", "cache_bytes",
                              "connection_timeout_ms", "lock_timeout_ms"}) {
       for (const std::string& given : parsed.given) {
@@ -216,4 +215,6 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace gossamer::cli
 
-int main(int argc, char** argv) { return gossamer::cli::Main(argc, argv); }
+int main(int argc, char** argv) {
+  return gossamer::RunProgram(gossamer::cli::Program(), argc, argv, gossamer::cli::Main);
+}

@@ -5,6 +5,7 @@
 
 #include "common/human.h"
 #include "common/program/flags_main.h"
+#include "common/program/standard_streams.h"
 #include "common/progress.h"
 #include "compute/cli/command.h"
 #include "compute/cli/escape.h"
@@ -78,7 +79,8 @@ Outcome WriteRange(const Context& context, const ScanOptions& range, bool keys_o
   outcome.bytes = writer.bytes();
   progress.Finish();
   if (!writable) {
-    context.err << "gossamer: cannot write to standard output\n";
+    const Status written = FlushOutput(context.out);
+    context.err << "gossamer: " << written.error().message << '\n';
     outcome.exit_status = kExitFailure;
   } else if (!more && !cursor->status()) {
     outcome.exit_status = Fail(context, cursor->status().error());

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <iostream>
 #include <string>
 
 #include "compute/cli/line_reader.h"
@@ -40,6 +41,7 @@ class TerminalLines : public LineSource {
   }
 
   std::optional<std::string> Next() override {
+    std::cout.flush();
     std::fflush(stdout);
     int length = 0;
     errno = 0;

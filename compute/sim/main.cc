@@ -312,10 +312,11 @@ int RunMeasurements(const std::vector<PlannedMeasurement>& plan, const Stop& sto
   (FLAGS_json == "-" ? std::cerr : std::cout) << ReportText(measurements) << std::flush;
   if (!FLAGS_json.empty()) {
     const std::string json = ReportJson(plan, measurements).dump(2) + "\n";
-    std::ofstream file;
-    if (FLAGS_json != "-") file.open(FLAGS_json);
-    std::ostream& out = FLAGS_json == "-" ? std::cout : file;
-    if (!(out << json << std::flush)) return Failure(kProgram, "cannot write " + FLAGS_json);
+    if (FLAGS_json == "-") {
+      std::cout << json;
+    } else if (const Status written = WriteFile(FLAGS_json, json); !written) {
+      return Failure(kProgram, written.error().message);
+    }
   }
   return stop.raised() ? stop.exit_code() : kExitSuccess;
 }
@@ -386,4 +387,6 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace gossamer::simulator
 
-int main(int argc, char** argv) { return gossamer::simulator::Main(argc, argv); }
+int main(int argc, char** argv) {
+  return gossamer::RunProgram(gossamer::simulator::kProgram, argc, argv, gossamer::simulator::Main);
+}

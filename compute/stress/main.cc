@@ -141,4 +141,6 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace gossamer::stress
 
-int main(int argc, char** argv) { return gossamer::stress::Main(argc, argv); }
+int main(int argc, char** argv) {
+  return gossamer::RunProgram(gossamer::stress::kProgram, argc, argv, gossamer::stress::Main);
+}

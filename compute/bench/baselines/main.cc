@@ -192,4 +192,6 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace gossamer::bench
 
-int main(int argc, char** argv) { return gossamer::bench::Main(argc, argv); }
+int main(int argc, char** argv) {
+  return gossamer::RunProgram(gossamer::bench::kProgram, argc, argv, gossamer::bench::Main);
+}

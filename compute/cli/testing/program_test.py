@@ -14,7 +14,7 @@ import sys
 import time
 import unittest
 
-from programs import PATIENCE_SECONDS, Bench, escaped, free_port
+from programs import PATIENCE_SECONDS, Bench, Outcome, escaped, free_port
 
 BIN_DIR = "build/bin"
 MAX_VALUE = 1 << 20
@@ -297,15 +297,90 @@ class Trouble(ProgramTest):
             outcome = self.gossamer(*words, status=1)
             self.assertRegex(outcome.err, "^gossamer: .*(server|store)")
 
+
+
+class Streams(ProgramTest):
+    """Standard streams that are closed, or that take nothing."""
+
+    def shell(self, command, *words):
+        """Runs `command`, in which "$@" stands for the words, in a shell."""
+        done = subprocess.run(["sh", "-c", command, "sh", *words], stdin=subprocess.DEVNULL, capture_output=True,
+                              timeout=PATIENCE_SECONDS, check=False)
+        return Outcome(done.returncode, done.stdout, done.stderr)
+
+    def closed(self, redirection, *words):
+        return self.shell(f'"$@" {redirection}', *self.bench.command(words))
+
+    def test_closed_standard_input_is_a_sentence(self):
+        self.bench.memory()
+        for words in ([], ["load", "-"], ["put", "k", "--value_file=-"]):
+            with self.subTest(words=words):
+                outcome = self.closed("<&-", *words)
+                self.assertEqual(outcome.status, 1, outcome)
+                self.assertRegex(outcome.err, "^gossamer: .*standard input.*: it is closed\n")
+        self.assertEqual(self.closed("<&-", "put", "k", "v").status, 0)
+        self.assertEqual(self.closed("<&-", "get", "k").out, b"v\n")
+
+    def test_closed_standard_output_and_error(self):
+        self.bench.memory()
+        self.assertEqual(self.closed(">&-", "put", "k", "v").status, 0)
+        outcome = self.closed(">&-", "get", "k")
+        self.assertEqual((outcome.status, outcome.err),
+                         (1, "gossamer: cannot write to standard output: it is closed\n"))
+        self.assertEqual(self.closed("2>&-", "get", "k").out, b"v\n")
+        self.assertEqual(self.closed("<&- 2>&-", "get", "absent").status, 1)
+        self.check()
+
+    def test_a_value_from_a_pipe_that_does_not_block(self):
+        self.bench.memory()
+        read_fd, write_fd = os.pipe()
+        os.set_blocking(read_fd, False)
+        put = subprocess.Popen(self.bench.command(["put", "k", "--value_file=-"]), stdin=read_fd,
+                               stderr=subprocess.PIPE)
+        os.close(read_fd)
+        self.assertRaises(subprocess.TimeoutExpired, put.wait, 0.5)
+        os.write(write_fd, b"late")
+        os.close(write_fd)
+        self.assertEqual(put.communicate(timeout=PATIENCE_SECONDS)[1], b"")
+        self.assertEqual(self.gossamer("get", "k").out, b"late\n")
+
+    def test_a_memory_server_serves_with_closed_streams(self):
+        command = ["sh", "-c", '"$@" <&- >&- 2>&- & echo $!', "sh", f"{BIN_DIR}/gossamer-memory", "--memory=16MiB",
+                   f"--bootstrap={self.bench.bootstrap}"]
+        pid = int(subprocess.run(command, capture_output=True, timeout=PATIENCE_SECONDS, check=True).stdout)
+        self.addCleanup(os.kill, pid, signal.SIGKILL)
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while self.bench.run("put", "k", "v").status != 0:
+            self.assertLess(time.monotonic(), deadline, "the server does not serve")
+            time.sleep(0.05)
+        self.check()
+
     def test_full_disk_is_not_success(self):
         self.bench.memory()
         self.gossamer("put", "k", "v")
-        with open("/dev/full", "wb") as full:
-            for words in (["get", "k"], ["dump"], ["stat"]):
-                done = subprocess.run(self.bench.command(words), stdout=full, stderr=subprocess.PIPE,
-                                      timeout=PATIENCE_SECONDS, check=False)
-                self.assertEqual(done.returncode, 1, words)
-                self.assertIn(b"cannot write to standard output", done.stderr)
+        local = [f"{BIN_DIR}/gossamer-bench", "--local=16MiB", "--records=10", "--operations=10"]
+        commands = [self.bench.command(words) for words in (
+            ["get", "k"], ["get", "k", "--json"], ["scan"], ["dump"], ["stat"], ["check"], ["load", "/dev/null"],
+            ["help"], ["help", "get"], ["--help"], ["--version"])]
+        commands += [[f"{BIN_DIR}/{program}", flag] for flag in ("--help", "--version")
+                     for program in ("gossamer-memory", "gossamer-bench", "gossamer-sim")]
+        commands += [local, [*local, "--json=-"], [f"{BIN_DIR}/gossamer-sim", "--operations=10"],
+                     [f"{BIN_DIR}/gossamer-sim", "--profile=list"]]
+        for words in commands:
+            with self.subTest(words=words):
+                outcome = self.shell('"$@" >/dev/full', *words)
+                self.assertEqual(outcome.status, 1, outcome)
+                self.assertEqual(outcome.err.count("cannot write to standard output: No space left on device\n"), 1,
+                                 outcome)
+        outcome = self.shell('"$@"', *local, "--json=/dev/full")
+        self.assertEqual(outcome.status, 1, outcome)
+        self.assertRegex(outcome.err, "gossamer-bench: cannot write /dev/full: No space left on device\n$")
+
+    def test_commands_of_a_pipe_each_say_that_the_disk_is_full(self):
+        self.bench.memory()
+        outcome = self.shell('printf "put k v\\nget k\\nhelp\\n" | "$@" >/dev/full', *self.bench.command([]))
+        self.assertEqual(outcome.status, 1, outcome)
+        self.assertEqual(outcome.err, 3 * "gossamer: cannot write to standard output: No space left on device\n")
 
 
 if __name__ == "__main__":
