@@ -1,21 +1,21 @@
 #include "common/fabric/shm_socket.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
+
+#include "common/fabric/shm_socket_files.h"
 
 namespace gossamer::shm {
 namespace {
 
 constexpr size_t kMaxFds = 3;
+constexpr int kFreshRetries = 8;
 
 UniqueFd NewSocket() { return UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)); }
 
@@ -30,27 +30,15 @@ Result<sockaddr_un> SocketAddress(const std::string& path) {
   return address;
 }
 
-std::string FreshPath() {
-  static std::atomic<uint32_t> counter{0};
-  const char* directory = std::getenv("XDG_RUNTIME_DIR");
-  std::string path = directory != nullptr && directory[0] == '/' ? directory : "/tmp";
-  path += "/gossamer-" + std::to_string(::getpid()) + "-" + std::to_string(counter++) + ".sock";
-  return path;
-}
-
-// An exclusive lock on the file at `path`, made if need be; empty when another process holds it.
-UniqueFd TakeLockFile(const std::string& path) {
-  for (;;) {
-    UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (!file || ::flock(file.get(), LOCK_EX | LOCK_NB) != 0) return {};
-    // The last owner may have removed the file that was opened: then the lock is on nothing.
-    struct stat opened{};
-    struct stat named{};
-    if (::fstat(file.get(), &opened) == 0 && ::stat(path.c_str(), &named) == 0 &&
-        opened.st_ino == named.st_ino && opened.st_dev == named.st_dev) {
-      return file;
-    }
-  }
+// InvalidArgument when a live server has the path, or it is unusable.
+Result<UniqueFd> LockPath(const std::string& path) {
+  BOOST_OUTCOME_TRYV(SocketAddress(path));
+  UniqueFd lock = TakeLockFile(path + ".lock");
+  if (lock) return lock;
+  return MakeError(Code::kInvalidArgument,
+                   errno == EWOULDBLOCK
+                       ? "a live memory server listens at " + path + ": give another address"
+                       : ErrnoText("lock file of " + path));
 }
 
 Transfer TransferError() {
@@ -128,31 +116,40 @@ Result<UniqueFd> ConnectSocket(const std::string& path, uint32_t timeout_ms) {
 }
 
 Result<ListeningSocket> ListeningSocket::Bind(const std::string& path) {
+  if (!path.empty()) {
+    BOOST_OUTCOME_TRY(lock, LockPath(path));
+    return BindLocked(path, std::move(lock));
+  }
+  ClearDeadSockets(RuntimeDirectory());
+  std::string fresh = FreshSocketPath();
+  Result<UniqueFd> lock = LockPath(fresh);
+  // Another server that clears may hold the new lock file for a moment, and then removes it.
+  for (int retries = kFreshRetries; !lock && retries > 0; --retries) {
+    fresh = FreshSocketPath();
+    lock = LockPath(fresh);
+  }
+  if (!lock) return std::move(lock).error();
+  return BindLocked(fresh, std::move(lock).value());
+}
+
+Result<ListeningSocket> ListeningSocket::BindLocked(const std::string& path, UniqueFd lock_file) {
+  BOOST_OUTCOME_TRY(address, SocketAddress(path));
   ListeningSocket listener;
-  const std::string wanted = path.empty() ? FreshPath() : path;
-  BOOST_OUTCOME_TRY(address, SocketAddress(wanted));
-  errno = 0;
-  listener.lock_file_ = TakeLockFile(wanted + ".lock");
-  if (!listener.lock_file_) {
-    return MakeError(Code::kInvalidArgument,
-                     errno == EWOULDBLOCK
-                         ? "a live memory server listens at " + wanted + ": give another address"
-                         : ErrnoText("lock file of " + wanted));
-  }
+  listener.lock_file_ = std::move(lock_file);
   struct stat existing{};
-  if (::lstat(wanted.c_str(), &existing) == 0) {
+  if (::lstat(path.c_str(), &existing) == 0) {
     if (!S_ISSOCK(existing.st_mode)) {
-      return MakeError(Code::kInvalidArgument, wanted + " exists and is not a socket");
+      return MakeError(Code::kInvalidArgument, path + " exists and is not a socket");
     }
-    ::unlink(wanted.c_str());
+    ::unlink(path.c_str());
   }
-  listener.path_ = wanted;
+  listener.path_ = path;
   listener.socket_ = NewSocket();
   // Who may connect may read and write the whole store: the user alone.
   if (!listener.socket_ || ::fchmod(listener.socket_.get(), 0600) != 0 ||
       ::bind(listener.socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) !=
           0) {
-    return MakeError(Code::kInvalidArgument, ErrnoText("listening at " + wanted));
+    return MakeError(Code::kInvalidArgument, ErrnoText("listening at " + path));
   }
   return listener;
 }

@@ -69,8 +69,8 @@ Result<UniqueFd> ConnectSocket(const std::string& path, uint32_t timeout_ms);
 // A path that this process listens on. A lock file beside it tells a live owner from a stale path.
 class ListeningSocket {
  public:
-  // Binds; nobody can connect before `Listen`. Empty path: a fresh one. InvalidArgument when a live
-  // server owns the path, or it is unusable.
+  // Binds; nobody can connect before `Listen`. Empty path: a fresh one, after clearing what dead
+  // servers left beside it. InvalidArgument when a live server owns the path, or it is unusable.
   static Result<ListeningSocket> Bind(const std::string& path);
   ListeningSocket(ListeningSocket&&) noexcept = default;
   ListeningSocket& operator=(ListeningSocket&&) = delete;
@@ -87,6 +87,8 @@ class ListeningSocket {
 
  private:
   ListeningSocket() = default;
+  // With the lock of that path.
+  static Result<ListeningSocket> BindLocked(const std::string& path, UniqueFd lock_file);
 
   UniqueFd lock_file_;
   UniqueFd socket_;

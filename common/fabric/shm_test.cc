@@ -6,13 +6,16 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,6 +24,7 @@
 #include "common/fabric/shm_memory.h"
 #include "common/fabric/shm_queue_pair.h"
 #include "common/fabric/shm_socket.h"
+#include "common/fabric/shm_socket_files.h"
 
 namespace gossamer::shm {
 namespace {
@@ -140,6 +144,90 @@ TEST_F(ShmFabric, FreshPathsDiffer) {
   const auto second = OpenMemoryPort(SmallMemory()).value();
   EXPECT_NE(first->address(), second->address());
   EXPECT_EQ(first->address().find(' '), std::string::npos);
+}
+
+// Process ids repeat across containers that share the directory.
+TEST_F(ShmFabric, FreshPathsDoNotDependOnTheProcessId) {
+  const std::string name = std::filesystem::path(FreshSocketPath()).filename();
+  EXPECT_EQ(name.size(), std::string("gossamer-0123456789abcdef.sock").size());
+  EXPECT_EQ(name.find("gossamer-" + std::to_string(::getpid()) + "-"), std::string::npos);
+}
+
+class DeadSockets : public ShmFabric {
+ protected:
+  void SetUp() override {
+    ShmFabric::SetUp();
+    ::setenv("XDG_RUNTIME_DIR", Path("").c_str(), 1);
+  }
+  void TearDown() override {
+    ::unsetenv("XDG_RUNTIME_DIR");
+    ShmFabric::TearDown();
+  }
+  // Starts a server at a fresh path, or at `listen`, and kills it: its address.
+  static std::string KilledServer(const std::string& listen = {}) {
+    int fds[2];
+    EXPECT_EQ(::pipe(fds), 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const auto port = OpenMemoryPort(SmallMemory(listen)).value();
+      const std::string address = port->address();
+      if (::write(fds[1], address.data(), address.size()) < 0) ::_exit(1);
+      ::raise(SIGKILL);
+    }
+    ::close(fds[1]);
+    char address[256] = {};
+    EXPECT_GT(::read(fds[0], address, sizeof address - 1), 0);
+    ::close(fds[0]);
+    ::waitpid(child, nullptr, 0);
+    return address;
+  }
+  std::set<std::string> Names() const {
+    std::set<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(Path("")))
+      names.insert(entry.path().filename());
+    return names;
+  }
+};
+
+TEST_F(DeadSockets, AServerThatStartsClearsThem) {
+  const std::string dead = KilledServer();
+  EXPECT_TRUE(std::filesystem::exists(dead) && std::filesystem::exists(dead + ".lock"));
+  const auto port = OpenMemoryPort(SmallMemory()).value();
+  const std::string living = std::filesystem::path(port->address()).filename();
+  EXPECT_EQ(Names(), (std::set<std::string>{living, living + ".lock"}));
+}
+
+TEST_F(DeadSockets, NothingElseIsCleared) {
+  const std::string chosen = KilledServer(Path("gossamer-mine.sock"));
+  std::ofstream(Path("gossamer-1.sock")) << "no socket";
+  std::ofstream(Path("gossamer-1.sock.lock"));
+  ::mkfifo(Path("gossamer-2.sock.lock").c_str(), 0600);
+  std::filesystem::create_symlink(Path("gossamer-1.sock"), Path("gossamer-3.sock.lock"));
+  const auto living = OpenMemoryPort(SmallMemory()).value();
+  const std::set<std::string> before = Names();
+  EXPECT_EQ(ClearDeadSockets(Path("")), 0u);
+  EXPECT_EQ(Names(), before);
+  EXPECT_EQ(before.size(), 8u);
+  EXPECT_EQ(ClearDeadSockets(Path("nowhere")), 0u);
+}
+
+// Servers that start, stop and clear at once: each can be reached as long as it lives.
+TEST_F(DeadSockets, ClearingAtOnceHurtsNoLivingServer) {
+  for (int i = 0; i < 8; ++i) KilledServer();
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([this] {
+      for (int round = 0; round < 50; ++round) {
+        auto listener = ListeningSocket::Bind("");
+        ASSERT_TRUE(listener) << listener.error().ToString();
+        ASSERT_TRUE(listener.value().Listen());
+        ClearDeadSockets(Path(""));
+        EXPECT_TRUE(ConnectSocket(listener.value().path(), 1000));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(Names(), std::set<std::string>());
 }
 
 TEST_F(ShmFabric, SaysWhatItsMemoryIs) {
