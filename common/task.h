@@ -13,20 +13,28 @@
 #include <array>
 #include <coroutine>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <new>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 namespace gossamer {
 
 // Thread-local free lists of coroutine frames.
+//
+// Coroutines also run in destructors of static and thread-local objects, such as that of an open
+// store, and those may come after the destructors of this thread's other thread-local objects. So
+// the lists have no destructor: they can be used for as long as the thread lives. A thread frees its
+// pooled frames among the destructors of its thread-local objects; from then on frames come from
+// operator new and return to operator delete.
 class FramePool {
  public:
   static void* Allocate(size_t bytes) {
     const size_t size_class = SizeClass(bytes);
     if (size_class >= kClasses) return ::operator new(bytes);
-    FreeFrame*& head = Local().heads[size_class];
+    FreeFrame*& head = lists_.heads[size_class];
     if (head == nullptr) return ::operator new(size_class * kGrain);
     FreeFrame* frame = head;
     head = frame->next;
@@ -35,11 +43,12 @@ class FramePool {
 
   static void Free(void* frame, size_t bytes) {
     const size_t size_class = SizeClass(bytes);
-    if (size_class >= kClasses) {
+    const bool is_pooled = size_class < kClasses && (lists_.phase == Phase::kInUse || StartToUse());
+    if (!is_pooled) {
       ::operator delete(frame);
       return;
     }
-    FreeFrame*& head = Local().heads[size_class];
+    FreeFrame*& head = lists_.heads[size_class];
     head = ::new (frame) FreeFrame{head};
   }
 
@@ -50,20 +59,34 @@ class FramePool {
   struct FreeFrame {
     FreeFrame* next;
   };
+  enum class Phase : uint8_t { kUnused, kInUse, kEnded };
   struct Lists {
-    std::array<FreeFrame*, kClasses> heads{};
-    ~Lists() {
-      for (FreeFrame* head : heads) {
+    std::array<FreeFrame*, kClasses> heads;
+    Phase phase;
+  };
+  static_assert(std::is_trivially_destructible_v<Lists>);
+  // Frees what is pooled when the thread's thread-local objects are destroyed.
+  struct AtThreadExit {
+    AtThreadExit() { lists_.phase = Phase::kInUse; }
+    AtThreadExit(const AtThreadExit&) = delete;
+    AtThreadExit& operator=(const AtThreadExit&) = delete;
+    ~AtThreadExit() {
+      lists_.phase = Phase::kEnded;
+      for (FreeFrame*& head : lists_.heads) {
         while (head != nullptr) ::operator delete(std::exchange(head, head->next));
       }
     }
   };
 
   static size_t SizeClass(size_t bytes) { return (bytes + kGrain - 1) / kGrain; }
-  static Lists& Local() {
-    static thread_local Lists lists;
-    return lists;
+  // With the first frame that a thread frees. False: the thread's pool has ended.
+  [[gnu::noinline]] static bool StartToUse() {
+    if (lists_.phase == Phase::kEnded) return false;
+    static thread_local AtThreadExit at_thread_exit;
+    return true;
   }
+
+  inline static constinit thread_local Lists lists_{};
 };
 
 template <typename T>

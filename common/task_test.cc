@@ -2,22 +2,26 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <coroutine>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <new>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 namespace {
 
 std::atomic<uint64_t> allocations{0};
+std::atomic<uint64_t> releases{0};
 
 }  // namespace
 
-// Counts every allocation of this program. Not inlined, as g++ takes a `new` that it does not
+// Counts every allocation and release of this program. Not inlined, as g++ takes a `new` that it does not
 // see and a `free` that it does for a mismatch.
 [[gnu::noinline]] void* operator new(size_t bytes) {
   allocations.fetch_add(1, std::memory_order_relaxed);
@@ -25,8 +29,11 @@ std::atomic<uint64_t> allocations{0};
   if (memory == nullptr) std::abort();
   return memory;
 }
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
+  if (memory != nullptr) releases.fetch_add(1, std::memory_order_relaxed);
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { operator delete(memory); }
 
 namespace gossamer {
 namespace {
@@ -196,6 +203,59 @@ TEST(FramePool, LargeFramesBypassThePool) {
   FramePool::Free(small, 100);
   EXPECT_EQ(FramePool::Allocate(128), small) << "frames of one class are the same";
   FramePool::Free(small, 128);
+}
+
+// Runs `work` when the thread's thread-local objects are destroyed.
+struct AtExit {
+  ~AtExit() {
+    if (work) work();
+  }
+  std::function<void()> work;
+};
+
+// What `Allocate` and `Free` take from the heap and return to it, of one frame.
+struct FrameCost {
+  uint64_t allocations = 0;
+  uint64_t releases = 0;
+  friend bool operator==(const FrameCost&, const FrameCost&) = default;
+};
+
+FrameCost CostOfAFrame() {
+  const FrameCost before{allocations, releases};
+  FramePool::Free(FramePool::Allocate(100), 100);
+  return {allocations - before.allocations, releases - before.releases};
+}
+
+// As in the destructor of a store that a thread-local, or a static, variable holds.
+TEST(FramePool, FramesOfAnEndingThreadAreNoneOfTheFreedPool) {
+  FrameCost first;
+  FrameCost pooled;
+  FrameCost at_exit;
+  std::thread([&] {
+    static thread_local AtExit late;  // made before the pool's lists, so destroyed after them
+    late.work = [&] { at_exit = CostOfAFrame(); };
+    first = CostOfAFrame();
+    pooled = CostOfAFrame();
+  }).join();
+  EXPECT_EQ(first, (FrameCost{1, 0}));
+  EXPECT_EQ(pooled, (FrameCost{0, 0}));
+  EXPECT_EQ(at_exit, (FrameCost{1, 1}));
+}
+
+TEST(FramePool, AThreadThatEndsFreesItsFrames) {
+  constexpr uint64_t kFrames = 20;
+  uint64_t before = 0;
+  uint64_t after = 0;
+  std::thread([&] {
+    static thread_local AtExit late;
+    late.work = [&] { after = releases; };
+    std::array<void*, kFrames> frames;
+    for (void*& frame : frames) frame = FramePool::Allocate(200);
+    for (void* frame : frames) FramePool::Free(frame, 200);
+    static thread_local AtExit early;  // destroyed before the pool's lists
+    early.work = [&] { before = releases; };
+  }).join();
+  EXPECT_EQ(after - before, kFrames);
 }
 
 }  // namespace

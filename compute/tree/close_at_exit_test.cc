@@ -1,0 +1,25 @@
+// A store that a static or thread-local variable holds is closed after the thread's own thread-local objects are gone.
+// Under AddressSanitizer, this fails at whatever is used after its end.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "common/testing/child_process.h"
+
+namespace gossamer {
+namespace {
+
+class CloseAtExitTest : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(CloseAtExitTest, AStoreIsClosedByTheDestructorOfAVariable) {
+  testing::ChildProcess program({CLOSE_AT_EXIT_PROGRAM, GetParam()});
+  EXPECT_EQ(program.Wait(), 0);
+  EXPECT_EQ(program.standard_error(), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Variables, CloseAtExitTest,
+                         ::testing::Values("static", "function_static", "thread_local", "thread"),
+                         [](const auto& variable) { return variable.param; });
+
+}  // namespace
+}  // namespace gossamer
