@@ -74,6 +74,11 @@ ProcessState LookUpProcess(std::string_view identity) {
   return StartTick(fields[2]) == fields[3] ? ProcessState::kRunning : ProcessState::kGone;
 }
 
+std::string ProcessIdOf(std::string_view identity) {
+  const auto fields = Split(identity, '/');
+  return fields.size() == 4 ? std::string(fields[2]) : "?";
+}
+
 std::string HostName() {
   char name[256] = {};
   if (gethostname(name, sizeof name - 1) != 0 || name[0] == '\0') return "unknown";

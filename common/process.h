@@ -21,6 +21,8 @@ enum class ProcessState : uint8_t {
 // Of the calling process; "-" where /proc does not say.
 std::string OwnProcessIdentity();
 ProcessState LookUpProcess(std::string_view identity);
+// The pid in an identity, "?" where it has none.
+std::string ProcessIdOf(std::string_view identity);
 
 std::string HostName();  // a word without blanks
 

@@ -143,6 +143,8 @@ TEST(MemoryServer, AnotherServerAtTheAddressIsDeath) {
   StoreRecord record = server->record();
   EXPECT_EQ(FabricProbe()(record, record.servers[0]), Liveness::kAlive);
   record.servers[0].incarnation ^= 1;
+  EXPECT_EQ(FabricProbe()(record, record.servers[0]), Liveness::kUnreachable) << "its process runs";
+  record.servers[0].process = "-";
   EXPECT_EQ(FabricProbe()(record, record.servers[0]), Liveness::kDead);
 }
 
@@ -167,7 +169,7 @@ TEST(MemoryServer, ServerOfAnotherFormatIsNotDeath) {
   DeafHandler handler;
   ASSERT_TRUE(port->Start(handler));
   const MemberRecord member{ServerId{0}, 1, "h", OwnProcessIdentity(), port->address()};
-  EXPECT_EQ(FabricProbe()({"s", 1, "shm", {}, 1, {member}}, member), Liveness::kSilent);
+  EXPECT_EQ(FabricProbe()({"s", 1, "shm", {}, 1, {member}}, member), Liveness::kUnreachable);
   port->Stop();
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <filesystem>
+#include <string_view>
 
 #include "common/bootstrap/bootstrap.h"
 #include "common/human.h"
@@ -39,6 +41,32 @@ Status CheckParameters(const StoreParameters& p) {
                    "--inline_value_bytes or --max_key_bytes");
   }
   return Ok();
+}
+
+// ADDRESS:PORT, as a network fabric has it.
+bool IsNetworkAddress(std::string_view listen) {
+  const size_t colon = listen.rfind(':');
+  return listen.find('/') == std::string_view::npos && colon != std::string_view::npos &&
+         colon + 1 < listen.size() &&
+         listen.find_first_not_of("0123456789", colon + 1) == std::string_view::npos;
+}
+
+// The store's record names the path, and is read by programs that run in other directories.
+Result<std::string> AbsoluteSocketPath(const std::string& listen) {
+  if (IsNetworkAddress(listen)) {
+    return MakeError(Code::kInvalidArgument,
+                     "--listen=" + listen +
+                         ": --fabric=shm listens at the path of a Unix socket; leave --listen out, "
+                         "give --listen=PATH with a '/', or --fabric=verbs");
+  }
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(listen, error);
+  if (error) {
+    return MakeError(Code::kInvalidArgument, "--listen=" + listen + ": the current directory is " +
+                                                 "not known (" + error.message() +
+                                                 "); give a path that starts with '/'");
+  }
+  return absolute.lexically_normal().string();
 }
 
 }  // namespace
@@ -84,6 +112,10 @@ Result<MemoryServerOptions> CompleteOptions(MemoryServerOptions options) {
         Code::kInvalidArgument,
         "--device=" + options.device +
             ": only --fabric=verbs has a device; leave it out, or give --fabric=verbs");
+  }
+  if (options.fabric == FabricKind::kShm && !options.listen.empty()) {
+    BOOST_OUTCOME_TRY(path, AbsoluteSocketPath(options.listen));
+    options.listen = std::move(path);
   }
   if (options.fabric == FabricKind::kVerbs && options.listen.empty()) {
     return MakeError(

@@ -42,7 +42,7 @@ struct MemoryServerOptions {
 // memory_bytes / 64 rounded down to a power of two, within 256 KiB and 32 MiB.
 uint64_t DefaultChunkBytes(uint64_t memory_bytes);
 
-// The options with the defaults filled in and sizes rounded. InvalidArgument, with a sentence that
+// The options with the defaults filled in, sizes rounded and paths made absolute. InvalidArgument, with a sentence that
 // names the flag and says what to give instead, when they make no memory server.
 Result<MemoryServerOptions> CompleteOptions(MemoryServerOptions options);
 

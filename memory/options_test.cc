@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <functional>
 
 namespace gossamer {
@@ -33,6 +34,22 @@ TEST(Options, ChunksFollowTheMemory) {
   EXPECT_EQ(DefaultChunkBytes(uint64_t{1} << 40), uint64_t{32} << 20);
 }
 
+// Others find the socket by the store's record, from any directory.
+TEST(Options, SocketPathsBecomeAbsolute) {
+  const std::filesystem::path here = std::filesystem::current_path();
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"a.sock", here / "a.sock"},     {"./x/../a.sock", here / "a.sock"},
+      {"/run//a.sock", "/run/a.sock"}, {"./127.0.0.1:5000", here / "127.0.0.1:5000"},
+      {"a:b", here / "a:b"},           {"", ""}};
+  for (const auto& [given, expected] : cases) {
+    MemoryServerOptions options = Good();
+    options.listen = given;
+    const auto complete = CompleteOptions(options);
+    ASSERT_TRUE(complete) << complete.error().ToString();
+    EXPECT_EQ(complete.value().listen, expected);
+  }
+}
+
 TEST(Options, SaysWhatIsWrong) {
   const std::vector<std::pair<std::function<void(MemoryServerOptions&)>, std::string>> cases = {
       {[](auto& o) { o.memory_bytes = 0; }, "--memory=0: too little for one chunk"},
@@ -49,6 +66,10 @@ TEST(Options, SaysWhatIsWrong) {
        "--inline_value_bytes=65: give 0 to 64"},
       {[](auto& o) { o.lease_ms = 99; }, "--lease_ms=99: clients cannot renew"},
       {[](auto& o) { o.store = "a b"; }, "store name 'a b'"},
+      {[](auto& o) { o.listen = "127.0.0.1:5000"; },
+       "--listen=127.0.0.1:5000: --fabric=shm listens at the path of a Unix socket"},
+      {[](auto& o) { o.listen = "[::1]:5000"; }, "--listen=[::1]:5000: --fabric=shm"},
+      {[](auto& o) { o.listen = "localhost:5000"; }, "give --listen=PATH with a '/'"},
       {[](auto& o) { o.fabric = FabricKind::kVerbs; },
        "--fabric=verbs needs --listen=ADDRESS:PORT"},
   };

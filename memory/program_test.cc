@@ -19,6 +19,7 @@ using ::testing::AllOf;
 using testing::ChildProcess;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::TemporaryDirectory;
 using Arguments = std::vector<std::string>;
 
@@ -102,8 +103,10 @@ TEST_P(ProgramTest, StoppedServerIsNotReplaced) {
   server->Signal(SIGSTOP);
   const auto second = Launch();
   EXPECT_EQ(second->Wait(), 1);
-  EXPECT_THAT(second->standard_error(),
-              AllOf(HasSubstr("does not answer"), HasSubstr("--replace_store")));
+  EXPECT_THAT(
+      second->standard_error(),
+      AllOf(HasSubstr("lives as process " + std::to_string(server->pid()) + " on this host"),
+            Not(HasSubstr("--replace_store"))));
   server->Signal(SIGCONT);
   EXPECT_TRUE(Find(FabricProbe()));
 }
@@ -174,6 +177,21 @@ TEST(ProgramListen, AddressInUseIsTold) {
   EXPECT_THAT(second.standard_error(), HasSubstr("give another address"));
 }
 
+// The record names the socket: a relative path led nowhere from another directory, and the next
+// server advised to replace the living store.
+TEST(ProgramListen, RelativePathIsFoundFromAnotherDirectory) {
+  const TemporaryDirectory directory;
+  const std::string bootstrap = "--bootstrap=dir:" + directory.path();
+  const auto in = [&](const std::string& folder, const std::string& more) {
+    return Arguments{"env", "--chdir=" + folder, Program(), "--memory=4MiB", bootstrap, more};
+  };
+  ChildProcess server(in(directory.path(), "--listen=a.sock"));
+  ASSERT_TRUE(server.WaitForOutput("address " + directory.path() + "/a.sock"))
+      << server.standard_error();
+  ChildProcess second(in("/", "--listen=" + directory.path() + "/b.sock"));
+  EXPECT_TRUE(second.WaitForOutput("ready: store default server 1")) << second.standard_error();
+}
+
 struct BadFlags {
   Arguments flags;
   int exit_status;
@@ -210,6 +228,9 @@ TEST(ProgramFlags, EachMistakeIsOneSentence) {
       {{"--memory=4MiB", "--inline_value_bytes=65"}, 2, "--inline_value_bytes=65: give at most 64"},
       {{"--memory=4MiB", "--fabric=tcp"}, 2, "fabric 'tcp': give --fabric=shm or --fabric=verbs"},
       {{"--memory=4MiB", "--fabric=verbs"}, 2, "--fabric=verbs needs --listen=ADDRESS:PORT"},
+      {{"--memory=4MiB", "--listen=127.0.0.1:5000"},
+       2,
+       "--listen=127.0.0.1:5000: --fabric=shm listens at the path of a Unix socket"},
       {{"--memory=4MiB", "--store=a/b"}, 2, "store name 'a/b'"},
       {{"--memory=4MiB", "--bootstrap=http://x"}, 2, "bootstrap 'http://x' is of no known kind"},
       {{"--memory=4MiB", "--huge_pages=perhaps"},

@@ -96,12 +96,15 @@ Result<Verdict> Judge(const std::optional<StoreRecord>& record, const JoinOption
   if (root == nullptr) return Verdict::kLost;
   const Liveness root_liveness = probe(*record, *root);
   if (root_liveness == Liveness::kDead) return Verdict::kLost;
-  if (root_liveness == Liveness::kSilent) {
+  if (root_liveness != Liveness::kAlive) {
     if (options.replace_store) return Verdict::kLost;
     Error error = ServerUnreachable(*record, *root, root_liveness, bootstrap);
     error.message +=
-        "; if it is gone for good, start this server with --replace_store, which creates a new, "
-        "empty store";
+        root_liveness == Liveness::kUnreachable
+            ? "; the store's data is in that process: if it is stopped or its socket was removed, "
+              "mend that; if the data may go, end the process first"
+            : "; if it is gone for good, start this server with --replace_store, which creates a "
+              "new, empty store";
     return error;
   }
   BOOST_OUTCOME_TRY(Agree(*record, options));
@@ -114,9 +117,8 @@ Result<Verdict> Judge(const std::optional<StoreRecord>& record, const JoinOption
           "; the keys it held are lost: stop the other servers of the store and start them anew";
       return error;
     }
-    if (liveness == Liveness::kSilent) {
-      LOG(WARNING) << Describe(member) << " of " << Named(record->store, bootstrap)
-                   << " does not answer";
+    if (liveness != Liveness::kAlive) {
+      LOG(WARNING) << ServerUnreachable(*record, member, liveness, bootstrap).message;
     }
   }
   return Verdict::kWhole;
@@ -248,13 +250,20 @@ Result<StoreRecord> FindStore(Bootstrap& bootstrap, const FindOptions& options) 
 
 Error ServerUnreachable(const StoreRecord& record, const MemberRecord& member, Liveness liveness,
                         const Bootstrap& bootstrap) {
-  return MakeError(Code::kNodeUnreachable,
-                   Describe(member) + " of " + Named(record.store, bootstrap) +
-                       (liveness == Liveness::kDead ? " is dead" : " does not answer"));
+  const std::string subject = Describe(member) + " of " + Named(record.store, bootstrap);
+  switch (liveness) {
+    case Liveness::kDead: return MakeError(Code::kNodeUnreachable, subject + " is dead");
+    case Liveness::kUnreachable:
+      return MakeError(Code::kNodeUnreachable,
+                       subject + " lives as process " + ProcessIdOf(member.process) +
+                           " on this host, but does not answer at its address");
+    default: return MakeError(Code::kNodeUnreachable, subject + " does not answer");
+  }
 }
 
 Liveness JudgeSilence(const StoreRecord& record, const MemberRecord& member) {
   const ProcessState state = LookUpProcess(member.process);
+  if (state == ProcessState::kRunning) return Liveness::kUnreachable;
   const bool dead =
       state == ProcessState::kGone || (state == ProcessState::kOtherBoot && record.fabric == "shm");
   return dead ? Liveness::kDead : Liveness::kSilent;

@@ -12,6 +12,7 @@
 //     and says so on the log.
 //   - server 0 neither answers nor is known to be dead (another machine that cannot be reached):
 //     refused, as the store may live; `JoinOptions::replace_store` (--replace_store) overrules.
+//     Nobody is advised to overrule where the process of server 0 is known to run.
 //   - another server is dead: refused, as some keys are lost for good and joining would hide that.
 // A server that stops cleanly takes itself out of the record; the last one removes the record.
 // Server ids are never used again in a store, and a store gives kMaxMemoryServers of them. A server
@@ -30,9 +31,10 @@
 namespace gossamer {
 
 enum class Liveness : uint8_t {
-  kAlive,   // Answers, with the recorded incarnation.
-  kDead,    // Its process is gone, or another server answers in its place.
-  kSilent,  // Does not answer; may still run.
+  kAlive,        // Answers, with the recorded incarnation.
+  kDead,         // Its process is gone, or another server answers in its place.
+  kSilent,       // Does not answer; may still run.
+  kUnreachable,  // Its process runs on this machine, but does not answer at the recorded address.
 };
 
 // Whether the server that `member` describes still serves the store. FabricProbe
@@ -44,7 +46,7 @@ struct JoinOptions {
   std::string store = "default";
   std::string fabric;  // "shm" or "verbs"
   StoreParameters parameters;
-  bool replace_store = false;  // Treat a silent server 0 as dead.
+  bool replace_store = false;  // Treat a server 0 that does not answer as dead.
 };
 
 // What a joining server is told; it goes into the region header.
@@ -90,8 +92,9 @@ Result<StoreRecord> FindStore(Bootstrap& bootstrap, const FindOptions& options);
 Error ServerUnreachable(const StoreRecord& record, const MemberRecord& member, Liveness liveness,
                         const Bootstrap& bootstrap);
 
-// Judges a server that did not answer by its process identity: kDead when it is known to be gone.
-// On shm all servers run on this machine, so that another boot is death too.
+// Judges a server that did not answer by its process identity: kDead when it is known to be gone,
+// kUnreachable when it is known to run. On shm all servers run on this machine, so that another
+// boot is death too.
 Liveness JudgeSilence(const StoreRecord& record, const MemberRecord& member);
 
 }  // namespace gossamer

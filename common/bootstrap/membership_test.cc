@@ -18,6 +18,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 JoinOptions Options() {
   JoinOptions options;
@@ -150,6 +151,19 @@ TEST_P(MembershipTest, SilentServerZeroIsNotReplacedUnasked) {
   const auto joined = Join(options);
   ASSERT_TRUE(joined);
   EXPECT_TRUE(joined.value().identity.creates_store);
+}
+
+// Its process is known to run: to replace the store would orphan living data.
+TEST_P(MembershipTest, LivingServerZeroThatCannotBeReachedIsNamed) {
+  ASSERT_TRUE(Join());
+  states_[0] = Liveness::kUnreachable;
+  EXPECT_THAT(RefusedJoin(Code::kNodeUnreachable),
+              AllOf(HasSubstr("lives as process " + std::to_string(getpid()) + " on this host"),
+                    HasSubstr("does not answer at its address"), HasSubstr("address-0"),
+                    Not(HasSubstr("--replace_store"))));
+  JoinOptions options = Options();
+  options.replace_store = true;
+  EXPECT_TRUE(Join(options).value().identity.creates_store);
 }
 
 TEST_P(MembershipTest, ReplaceStoreSparesAStoreThatAnswers) {
@@ -320,7 +334,7 @@ TEST(ProcessIdentity, TellsRunningFromGone) {
   const MemberRecord member{ServerId{0}, 1, "h", identity, "a"};
   EXPECT_EQ(JudgeSilence({"s", 1, "verbs", {}, 1, {member}}, member), Liveness::kDead);
   const MemberRecord running{ServerId{0}, 1, "h", OwnProcessIdentity(), "a"};
-  EXPECT_EQ(JudgeSilence({"s", 1, "shm", {}, 1, {running}}, running), Liveness::kSilent);
+  EXPECT_EQ(JudgeSilence({"s", 1, "shm", {}, 1, {running}}, running), Liveness::kUnreachable);
   const MemberRecord elsewhere{ServerId{0}, 1, "h", "0000000000000000/1/2/3", "a"};
   EXPECT_EQ(JudgeSilence({"s", 1, "shm", {}, 1, {elsewhere}}, elsewhere), Liveness::kDead);
   EXPECT_EQ(JudgeSilence({"s", 1, "verbs", {}, 1, {elsewhere}}, elsewhere), Liveness::kSilent);

@@ -49,7 +49,9 @@ LivenessProbe FabricProbe(uint32_t timeout_ms) {
     const bool same = header.value().store_id == record.store_id &&
                       header.value().incarnation == member.incarnation &&
                       header.value().server_id == ToInteger(member.server);
-    return same ? Liveness::kAlive : Liveness::kDead;
+    if (same) return Liveness::kAlive;
+    const Liveness process = JudgeSilence(record, member);
+    return process == Liveness::kUnreachable ? process : Liveness::kDead;
   };
 }
 

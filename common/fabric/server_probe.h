@@ -15,7 +15,8 @@ namespace gossamer {
 Result<RegionHeader> ReadRegionHeader(Endpoint& endpoint, ServerId server);
 
 // A probe that asks each server in a connection of its own, for at most `timeout_ms`. A header with
-// another store, incarnation or id is death; a server without a header that this build can read is
+// another store, incarnation or id is death, unless the process of the recorded server is known to
+// run: then its address leads to another one. A server without a header that this build can read is
 // judged by its process, like one that does not answer: another version may serve a live store.
 LivenessProbe FabricProbe(uint32_t timeout_ms = 2000);
 
