@@ -24,6 +24,7 @@ constexpr uint64_t SocketTag(uint64_t id) { return id << 1; }
 constexpr uint64_t ProcessTag(uint64_t id) { return id << 1 | 1; }
 
 constexpr int kMessagesPerTurn = 64;  // of one connection, before others have theirs
+constexpr size_t kMostNewcomers = 128;
 // How often it is looked whether a fenced client has ended what it was doing.
 constexpr std::chrono::milliseconds kFenceInterval{1};
 
@@ -177,6 +178,7 @@ void ShmMemoryPort::Tick() {
   const Clock::time_point now = Clock::now();
   next_tick_ = now + kTickInterval;
   if (!accepts_) accepts_ = Watch(listener_.fd(), kListenerTag);
+  DismissLateNewcomers(now);
   for (const uint64_t client_uuid : handler_->Tick(now)) BeginFence(client_uuid);
 }
 
@@ -249,8 +251,21 @@ void ShmMemoryPort::PauseAccepting() {
   accepts_ = false;
 }
 
+// What has come from it is read first: it may have waited while this thread did something else.
+void ShmMemoryPort::Dismiss(ConnectionId id) {
+  const auto found = connections_.find(id);
+  if (!Receive(id, found->second) || newcomers_.contains(id)) Destroy(id);
+}
+
+void ShmMemoryPort::DismissLateNewcomers(Clock::time_point now) {
+  const auto latest = now - std::chrono::milliseconds(options_.connection_timeout_ms);
+  while (const auto id = newcomers_.FirstUpTo(latest)) Dismiss(*id);
+}
+
 void ShmMemoryPort::Accept() {
   while (true) {
+    // Those that say nothing keep nobody out.
+    if (newcomers_.size() == kMostNewcomers) Dismiss(*newcomers_.FirstUpTo(Clock::now()));
     UniqueFd socket = listener_.Accept();
     if (!socket) {
       // Who cannot be taken in now stays in the queue, and would be announced again and again.
@@ -273,6 +288,7 @@ void ShmMemoryPort::Accept() {
       continue;
     }
     connections_.emplace(id, std::move(connection));
+    newcomers_.Add(id, Clock::now());
   }
 }
 
@@ -295,6 +311,7 @@ bool ShmMemoryPort::Receive(ConnectionId id, Connection& connection) {
       const auto fencing = fencing_.find(hello.client_uuid);
       if (fencing != fencing_.end() && hello.kind == HelloKind::kQueuePair) {
         connection.awaits_fence = true;
+        newcomers_.Remove(id);
         fencing->second.waiting.emplace_back(id, hello);
         continue;
       }
@@ -354,6 +371,7 @@ bool ShmMemoryPort::Admit(ConnectionId id, Connection& connection, const Hello& 
     }
   }
   connection.awaits_fence = false;
+  if (connection.is_queue_pair()) newcomers_.Remove(id);
   welcome.token = memory_->token();
   welcome.in_process = connection.in_process ? 1 : 0;
   welcome.queue_pair = id;
@@ -376,6 +394,7 @@ void ShmMemoryPort::Destroy(ConnectionId id) {
   const auto found = connections_.find(id);
   Connection connection = std::move(found->second);
   connections_.erase(found);
+  newcomers_.Remove(id);
   if (!connection.is_queue_pair()) return;
   // Its process is dead, or has let go of the socket and performs nothing here any more.
   connection.page()->closed.store(1);

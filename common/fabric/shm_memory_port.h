@@ -11,6 +11,8 @@
 // and serves others meanwhile. What connects in the fenced client's name until then waits for its
 // welcome, so that no queue pair is of two lives of a client.
 //
+// Who connects has the connection time-out to say hello. A queue pair may be idle for ever.
+//
 // Thread-safety: `Start`, `Stop` and the destructor belong to one thread; `Fence` to any; the rest
 // is constant.
 #pragma once
@@ -28,6 +30,7 @@
 #include "common/fabric/fabric.h"
 #include "common/fabric/shm_handles.h"
 #include "common/fabric/shm_memory.h"
+#include "common/fabric/shm_newcomers.h"
 #include "common/fabric/shm_queue_pair.h"
 #include "common/fabric/shm_socket.h"
 
@@ -82,6 +85,9 @@ class ShmMemoryPort final : public MemoryPort {
   int MillisecondsToNextTurn() const;
   void Tick();
   void Accept();
+  // Ends the connection, unless it says hello now.
+  void Dismiss(ConnectionId id);
+  void DismissLateNewcomers(Clock::time_point now);
   // Until the next tick, for lack of file descriptors.
   void PauseAccepting();
   // Answers what has arrived. Returns whether the connection goes on.
@@ -113,6 +119,7 @@ class ShmMemoryPort final : public MemoryPort {
 
   // The control thread's own.
   std::unordered_map<ConnectionId, Connection> connections_;
+  Newcomers newcomers_;
   std::unordered_map<uint64_t, uint32_t> queue_pairs_;  // by client uuid
   std::unordered_map<uint64_t, Fencing> fencing_;       // likewise
   ConnectionId next_id_ = 1;

@@ -2,6 +2,7 @@
 #include "common/fabric/shm.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -308,6 +309,53 @@ TEST_F(ShmFabric, AClientThatSpeaksNonsenseIsCutOff) {
     }
     EXPECT_EQ(last, Transfer::kLost);
   }
+}
+
+bool HangsUp(const UniqueFd& socket, int within_ms) {
+  pollfd event{socket.get(), 0, 0};
+  return ::poll(&event, 1, within_ms) == 1 && (event.revents & POLLHUP) != 0;
+}
+
+TEST_F(ShmFabric, WhoConnectsAndSaysNothingIsCutOffAndAnIdleQueuePairIsNot) {
+  MemoryPortOptions options = SmallMemory(Path("quiet.sock"));
+  options.connection_timeout_ms = 1000;
+  const auto memory = OpenMemoryPort(options).value();
+  ASSERT_TRUE(memory->Start(handler_));
+  ComputePortOptions client;
+  client.client_uuid = 5;
+  const auto compute = OpenComputePort(client).value();
+  ASSERT_TRUE(compute->Connect(ServerId{0}, memory->address()));
+  const auto endpoint = compute->NewEndpoint().value();
+  const UniqueFd quiet = ConnectSocket(memory->address(), 5000).value();
+  EXPECT_TRUE(HangsUp(quiet, 30'000));
+  handler_.AwaitTicks(20);
+  EXPECT_EQ(handler_.gone, 0);
+  const BufferLease buffer = endpoint->buffers().Allocate(8).value();
+  InlineBatch<1> batch;
+  batch.Add(Verb::FetchAdd(Space::kLockTable, 0, 1, buffer.address()));
+  endpoint->Post(batch);
+  while (endpoint->Poll() == 0) std::this_thread::yield();
+  EXPECT_EQ(batch.status(), VerbStatus::kSuccess);
+}
+
+// Longer than the connection time-out lets them.
+TEST_F(ShmFabric, ManyWhoSayNothingKeepNobodyOut) {
+  MemoryPortOptions options = SmallMemory(Path("quiet.sock"));
+  options.connection_timeout_ms = 1'000'000;
+  const auto memory = OpenMemoryPort(options).value();
+  ASSERT_TRUE(memory->Start(handler_));
+  std::vector<UniqueFd> quiet;
+  for (int i = 0; i < 140; ++i) {
+    quiet.push_back(ConnectSocket(memory->address(), 5000).value());
+    handler_.AwaitTicks(i % 20 == 0 ? 1 : 0);
+  }
+  EXPECT_TRUE(HangsUp(quiet[0], 30'000));
+  EXPECT_FALSE(HangsUp(quiet[139], 0));
+  ComputePortOptions client;
+  client.client_uuid = 5;
+  const auto compute = OpenComputePort(client).value();
+  ASSERT_TRUE(compute->Connect(ServerId{0}, memory->address()));
+  EXPECT_TRUE(compute->NewEndpoint());
 }
 
 TEST_F(ShmFabric, UuidZeroIsInvalid) {
