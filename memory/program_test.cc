@@ -192,6 +192,38 @@ TEST(ProgramListen, RelativePathIsFoundFromAnotherDirectory) {
   EXPECT_TRUE(second.WaitForOutput("ready: store default server 1")) << second.standard_error();
 }
 
+// Another process's shortage. Each limit runs out at another step of making a connection.
+TEST(ProgramListen, AServerWithoutFileDescriptorsIsTold) {
+  const TemporaryDirectory directory;
+  for (const char* limit : {"24", "25", "26"}) {
+    const std::string path = directory.path() + "/" + limit;
+    ChildProcess server({"sh", "-c", "ulimit -n \"$0\" && exec \"$@\"", limit, Program(),
+                         "--memory=4MiB", "--bootstrap=dir:" + directory.path(),
+                         "--store=s" + std::string(limit), "--listen=" + path});
+    ASSERT_TRUE(server.WaitForOutput("ready")) << server.standard_error();
+    ComputePortOptions options;
+    options.client_uuid = 5;
+    const auto port = OpenComputePort(FabricKind::kShm, options).value();
+    ASSERT_TRUE(port->Connect(ServerId{0}, path));
+    std::vector<std::unique_ptr<Endpoint>> endpoints;
+    Result<std::unique_ptr<Endpoint>> endpoint = port->NewEndpoint();
+    for (; endpoint && endpoints.size() < 30; endpoint = port->NewEndpoint()) {
+      endpoints.push_back(std::move(endpoint).value());
+    }
+    ASSERT_FALSE(endpoint) << limit;
+    EXPECT_EQ(endpoint.error().code, Code::kNodeUnreachable) << limit;
+    EXPECT_THAT(endpoint.error().message,
+                HasSubstr("the memory server has no file descriptor left (ulimit -n is " +
+                          std::string(limit) + ")"));
+    endpoints.clear();
+    // The server hears a little later that these are gone.
+    for (int i = 0; !(endpoint = port->NewEndpoint()) && i < 1000; ++i) usleep(10'000);
+    EXPECT_TRUE(endpoint) << endpoint.error().ToString();
+    server.Signal(SIGTERM);
+    EXPECT_EQ(server.Wait(), 0) << server.standard_error();
+  }
+}
+
 struct BadFlags {
   Arguments flags;
   int exit_status;

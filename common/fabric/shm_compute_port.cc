@@ -1,11 +1,33 @@
 #include "common/fabric/shm_compute_port.h"
 
 #include <algorithm>
+#include <cerrno>
 
 #include "common/fabric/shm_endpoint.h"
 #include "common/fabric/shm_queue_pair.h"
 
 namespace gossamer::shm {
+namespace {
+
+// A server that refuses before it has read the hello resets the connection; what it said is there
+// all the same.
+Transfer ReceiveWelcome(const UniqueFd& socket, Welcome& welcome, size_t* bytes,
+                        std::vector<UniqueFd>* fds) {
+  const auto message = std::as_writable_bytes(std::span(&welcome, 1));
+  errno = 0;
+  const Transfer received = ReceiveMessage(socket, message, bytes, fds, true);
+  if (received != Transfer::kLost || errno != ECONNRESET) return received;
+  return ReceiveMessage(socket, message, bytes, fds, true);
+}
+
+Error Refused(const std::string& address, Welcome& welcome) {
+  welcome.reason.back() = '\0';
+  const bool known = welcome.code != 0 && welcome.code <= static_cast<uint32_t>(Code::kUnsupported);
+  return MakeError(known ? static_cast<Code>(welcome.code) : Code::kInvalidArgument,
+                   "memory server at " + address + ": " + welcome.reason.data());
+}
+
+}  // namespace
 
 Result<std::unique_ptr<ComputePort>> ShmComputePort::Open(const ComputePortOptions& options) {
   if (options.client_uuid == 0) {
@@ -67,9 +89,9 @@ Result<QueuePairGrant> ShmComputePort::SayHello(ServerId server, const std::stri
   Welcome welcome;
   std::vector<UniqueFd> fds;
   size_t bytes = 0;
-  if (SendMessage(grant.socket, std::as_bytes(std::span(&hello, 1)), {}, true) != Transfer::kDone ||
-      ReceiveMessage(grant.socket, std::as_writable_bytes(std::span(&welcome, 1)), &bytes, &fds,
-                     true) != Transfer::kDone) {
+  // A server that has refused already does not take the hello.
+  SendMessage(grant.socket, std::as_bytes(std::span(&hello, 1)), {}, true);
+  if (ReceiveWelcome(grant.socket, welcome, &bytes, &fds) != Transfer::kDone) {
     return MakeError(Code::kNodeUnreachable, "memory server at " + address + " did not answer in " +
                                                  std::to_string(options_.connection_timeout_ms) +
                                                  " ms");
@@ -77,15 +99,12 @@ Result<QueuePairGrant> ShmComputePort::SayHello(ServerId server, const std::stri
   if (bytes != sizeof welcome || welcome.magic != kMagic) {
     return MakeError(Code::kInvalidArgument, "no memory server of this version at " + address);
   }
-  if (welcome.accepted == 0) {
-    welcome.reason.back() = '\0';
-    return MakeError(Code::kInvalidArgument,
-                     "memory server at " + address + ": " + welcome.reason.data());
-  }
+  if (welcome.accepted == 0) return Refused(address, welcome);
   const size_t memory_fds = welcome.in_process != 0 ? 0 : 2;
   const size_t page_fds = hello.kind == HelloKind::kQueuePair ? 1 : 0;
   if (fds.size() != memory_fds + page_fds) {
-    return MakeError(Code::kExhausted, "no file descriptors left for memory server at " + address);
+    return MakeError(Code::kExhausted,
+                     "connecting to " + address + ": this process has " + NoDescriptorText());
   }
   grant.in_process = welcome.in_process != 0;
   grant.queue_pair = welcome.queue_pair;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/memfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,6 +17,14 @@ namespace gossamer::shm {
 
 std::string ErrnoText(const std::string& what) {
   return what + ": " + std::system_category().message(errno);
+}
+
+bool LacksDescriptors() { return errno == EMFILE || errno == ENFILE; }
+
+std::string NoDescriptorText() {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  return "no file descriptor left (ulimit -n is " + std::to_string(limit.rlim_cur) + ")";
 }
 
 UniqueFd::~UniqueFd() {
@@ -62,6 +71,7 @@ Result<UniqueFd> CreateMemfd(const char* name, size_t bytes, bool huge_pages) {
   const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING |
                          (huge_pages ? unsigned{MFD_HUGETLB} | unsigned{MFD_HUGE_2MB} : 0U);
   UniqueFd file(::memfd_create(name, flags));
+  if (!file && LacksDescriptors()) return MakeError(Code::kExhausted, NoDescriptorText());
   if (!file) return MakeError(Code::kUnsupported, ErrnoText("memfd_create"));
   if (::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0 ||
       ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {

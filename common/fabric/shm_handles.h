@@ -13,6 +13,11 @@ namespace gossamer::shm {
 // "WHAT: the text of errno"
 std::string ErrnoText(const std::string& what);
 
+// Whether errno says that this process, or the machine, has no file descriptor left.
+bool LacksDescriptors();
+// "no file descriptor left (ulimit -n is 1024)"
+std::string NoDescriptorText();
+
 class UniqueFd {
  public:
   UniqueFd() = default;

@@ -1,5 +1,6 @@
 #include "common/fabric/shm_memory_port.h"
 
+#include <fcntl.h>
 #include <glog/logging.h>
 #include <poll.h>
 #include <sys/epoll.h>
@@ -56,6 +57,21 @@ bool ProcessEnded(const UniqueFd& process) {
   return ::poll(&event, 1, 0) == 1;
 }
 
+UniqueFd SpareDescriptor() { return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
+
+Welcome Refusal(const Error& error) {
+  Welcome welcome;
+  welcome.code = static_cast<uint32_t>(error.code);
+  error.message.copy(welcome.reason.data(), welcome.reason.size() - 1);
+  return welcome;
+}
+
+// The server lives, and others are served: for this client it is out of reach.
+Error NoDescriptorHere() {
+  return MakeError(Code::kNodeUnreachable, "the memory server has " + NoDescriptorText() +
+                                               "; start it with a higher limit");
+}
+
 bool HungUp(const UniqueFd& socket) {
   pollfd event{socket.get(), 0, 0};
   return ::poll(&event, 1, 0) == 1 && (event.revents & POLLHUP) != 0;
@@ -96,6 +112,7 @@ Status ShmMemoryPort::Start(ControlHandler& handler) {
   }
   BOOST_OUTCOME_TRYV(listener_.Listen());
   handler_ = &handler;
+  spare_ = SpareDescriptor();
   thread_ = std::thread([this] { Serve(); });
   return Ok();
 }
@@ -178,6 +195,7 @@ void ShmMemoryPort::Tick() {
   const Clock::time_point now = Clock::now();
   next_tick_ = now + kTickInterval;
   if (!accepts_) accepts_ = Watch(listener_.fd(), kListenerTag);
+  if (!spare_) spare_ = SpareDescriptor();
   DismissLateNewcomers(now);
   for (const uint64_t client_uuid : handler_->Tick(now)) BeginFence(client_uuid);
 }
@@ -242,10 +260,28 @@ void ShmMemoryPort::EndFences() {
   }
 }
 
-void ShmMemoryPort::PauseAccepting() {
-  if (!lacks_descriptors_) {
-    LOG(WARNING) << ErrnoText("clients cannot connect") << "; trying again (ulimit -n)";
+void ShmMemoryPort::Refuse(const UniqueFd& socket) {
+  const Welcome refusal = Refusal(NoDescriptorHere());
+  SendMessage(socket, std::as_bytes(std::span(&refusal, 1)), {}, false);
+  if (!lacks_descriptors_) LOG(WARNING) << "clients cannot connect: " << NoDescriptorText();
+  lacks_descriptors_ = true;
+}
+
+bool ShmMemoryPort::RefuseNext() {
+  if (!spare_) return false;
+  spare_ = UniqueFd();
+  bool refused = false;
+  {
+    const UniqueFd socket = listener_.Accept();
+    refused = static_cast<bool>(socket);
+    if (refused) Refuse(socket);
   }
+  spare_ = SpareDescriptor();
+  return refused;
+}
+
+void ShmMemoryPort::PauseAccepting() {
+  if (!lacks_descriptors_) LOG(WARNING) << ErrnoText("clients cannot connect") << "; trying again";
   lacks_descriptors_ = true;
   Unwatch(listener_.fd());
   accepts_ = false;
@@ -268,6 +304,7 @@ void ShmMemoryPort::Accept() {
     if (newcomers_.size() == kMostNewcomers) Dismiss(*newcomers_.FirstUpTo(Clock::now()));
     UniqueFd socket = listener_.Accept();
     if (!socket) {
+      if (LacksDescriptors() && RefuseNext()) continue;
       // Who cannot be taken in now stays in the queue, and would be announced again and again.
       if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) PauseAccepting();
       return;
@@ -278,7 +315,10 @@ void ShmMemoryPort::Accept() {
     connection.in_process = pid == ::getpid();
     connection.process = PeerProcess(socket, pid);
     // Whose death could not be observed is not taken in.
-    if (!connection.process && (errno == EMFILE || errno == ENFILE)) return PauseAccepting();
+    if (!connection.process && LacksDescriptors()) {
+      Refuse(socket);
+      continue;
+    }
     lacks_descriptors_ = false;
     connection.socket = std::move(socket);
     if (!Watch(connection.socket.get(), SocketTag(id))) continue;
@@ -341,9 +381,11 @@ bool ShmMemoryPort::Answer(Connection& connection, const Call& call, size_t byte
 Status ShmMemoryPort::MakeQueuePair(Connection& connection, const Hello& hello,
                                     UniqueFd& page_file) {
   if (hello.client_uuid == 0) return MakeError(Code::kInvalidArgument, "client uuid 0");
-  BOOST_OUTCOME_TRY(file, CreateMemfd("gossamer-queue-pair", kQueuePairPageBytes, false));
-  BOOST_OUTCOME_TRY(mapping, Mapping::OfFile(file));
-  page_file = std::move(file);
+  Result<UniqueFd> file = CreateMemfd("gossamer-queue-pair", kQueuePairPageBytes, false);
+  if (!file && LacksDescriptors()) return NoDescriptorHere();
+  if (!file) return MakeError(Code::kNodeUnreachable, file.error().message);
+  BOOST_OUTCOME_TRY(mapping, Mapping::OfFile(file.value()));
+  page_file = std::move(file).value();
   connection.page_mapping = std::move(mapping);
   ::new (connection.page_mapping.data()) QueuePairPage;
   connection.client_uuid = hello.client_uuid;
@@ -352,7 +394,6 @@ Status ShmMemoryPort::MakeQueuePair(Connection& connection, const Hello& hello,
 }
 
 bool ShmMemoryPort::Admit(ConnectionId id, Connection& connection, const Hello& hello) {
-  Welcome welcome;
   UniqueFd page_file;
   Status admitted = Ok();
   if (hello.magic != kMagic) {
@@ -372,6 +413,7 @@ bool ShmMemoryPort::Admit(ConnectionId id, Connection& connection, const Hello& 
   }
   connection.awaits_fence = false;
   if (connection.is_queue_pair()) newcomers_.Remove(id);
+  Welcome welcome = admitted ? Welcome{} : Refusal(admitted.error());
   welcome.token = memory_->token();
   welcome.in_process = connection.in_process ? 1 : 0;
   welcome.queue_pair = id;
@@ -382,8 +424,6 @@ bool ShmMemoryPort::Admit(ConnectionId id, Connection& connection, const Hello& 
     welcome.accepted = 1;
     if (!connection.in_process) fds = {memory_->region_fd(), memory_->lock_table_fd()};
     if (page_file) fds.push_back(page_file.get());
-  } else {
-    admitted.error().message.copy(welcome.reason.data(), welcome.reason.size() - 1);
   }
   return SendMessage(connection.socket, std::as_bytes(std::span(&welcome, 1)), fds, false) ==
              Transfer::kDone &&

@@ -88,7 +88,11 @@ class ShmMemoryPort final : public MemoryPort {
   // Ends the connection, unless it says hello now.
   void Dismiss(ConnectionId id);
   void DismissLateNewcomers(Clock::time_point now);
-  // Until the next tick, for lack of file descriptors.
+  // Tells who is next in the queue that there is no file descriptor for it. False if there is no
+  // way to.
+  bool RefuseNext();
+  void Refuse(const UniqueFd& socket);
+  // Until the next tick.
   void PauseAccepting();
   // Answers what has arrived. Returns whether the connection goes on.
   bool Receive(ConnectionId id, Connection& connection);
@@ -126,6 +130,7 @@ class ShmMemoryPort final : public MemoryPort {
   Clock::time_point next_tick_{};
   bool accepts_ = true;
   bool lacks_descriptors_ = false;  // as far as the last who came shows
+  UniqueFd spare_;                  // given up to tell a client that there is none for it
 };
 
 }  // namespace gossamer::shm

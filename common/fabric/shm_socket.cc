@@ -105,6 +105,10 @@ Transfer ReceiveMessage(const UniqueFd& socket, std::span<std::byte> message, si
 Result<UniqueFd> ConnectSocket(const std::string& path, uint32_t timeout_ms) {
   BOOST_OUTCOME_TRY(address, SocketAddress(path));
   UniqueFd socket = NewSocket();
+  if (!socket && LacksDescriptors()) {
+    return MakeError(Code::kExhausted,
+                     "connecting to " + path + ": this process has " + NoDescriptorText());
+  }
   if (!socket) return MakeError(Code::kUnsupported, ErrnoText("Unix socket"));
   const timeval timeout{timeout_ms / 1000, static_cast<suseconds_t>(timeout_ms % 1000) * 1000};
   ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);

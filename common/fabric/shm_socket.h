@@ -18,7 +18,7 @@
 
 namespace gossamer::shm {
 
-inline constexpr uint32_t kMagic = 0x67736d31;  // "gsm1": changes with these messages or the page
+inline constexpr uint32_t kMagic = 0x67736d32;  // "gsm2": changes with these messages or the page
 
 enum class HelloKind : uint32_t { kProbe, kQueuePair };
 
@@ -34,7 +34,7 @@ struct Welcome {
   uint32_t magic = kMagic;
   uint32_t accepted = 0;
   uint32_t in_process = 0;
-  uint32_t reserved = 0;
+  uint32_t code = 0;   // of the error, when not accepted: a Code
   uint64_t token = 0;  // of the server's memory
   uint64_t queue_pair = 0;
   uint64_t region_bytes = 0;
