@@ -48,7 +48,7 @@ class Bootstrap {
 };
 
 // "memcached://HOST[:PORT]", "dir:PATH", or "" for DefaultBootstrapUrl(). Does not contact
-// memcached; makes the directory. InvalidArgument for any other URL; NodeUnreachable for a
+// memcached, and makes no directory. InvalidArgument for any other URL; NodeUnreachable for a
 // directory that cannot be used.
 Result<std::unique_ptr<Bootstrap>> OpenBootstrap(const std::string& url);
 

@@ -230,14 +230,26 @@ TEST(DirectoryBootstrap, SaysWhenItCannotWrite) {
               AllOf(HasSubstr(directory.path()), HasSubstr("may write to")));
 }
 
-TEST(DirectoryBootstrap, SaysWhenItsDirectoryWasRemoved) {
+// A server that lives puts its record back.
+TEST(DirectoryBootstrap, MakesItsDirectoryAgain) {
   const TemporaryDirectory directory;
   const auto bootstrap = OpenBootstrap("dir:" + directory.path()).value();
+  ASSERT_TRUE(bootstrap->CompareAndSwap("s", {}, "text").value());
   std::filesystem::remove_all(directory.path());
-  const auto swapped = bootstrap->CompareAndSwap("s", {}, "text");
-  ASSERT_FALSE(swapped);
-  EXPECT_EQ(swapped.error().code, Code::kNodeUnreachable);
-  EXPECT_THAT(swapped.error().message, HasSubstr("was removed meanwhile"));
+  EXPECT_EQ(bootstrap->Get("s").value(), std::nullopt);
+  EXPECT_FALSE(bootstrap->CompareAndSwap("s", "text", "new").value());
+  EXPECT_TRUE(bootstrap->CompareAndSwap("s", {}, "text").value());
+  EXPECT_EQ(bootstrap->Get("s").value(), "text");
+}
+
+TEST(DirectoryBootstrap, ReadingLeavesNothingBehind) {
+  const TemporaryDirectory parent;
+  const std::string path = parent.path() + "/none";
+  const auto bootstrap = OpenBootstrap("dir:" + path).value();
+  EXPECT_EQ(bootstrap->Get("s").value(), std::nullopt);
+  EXPECT_TRUE(bootstrap->CompareAndSwap("s", {}, {}).value());
+  EXPECT_FALSE(bootstrap->CompareAndSwap("s", "text", {}).value());
+  EXPECT_FALSE(std::filesystem::exists(path));
 }
 
 TEST(DirectoryBootstrap, RefusesWhatIsNoDirectory) {
@@ -246,20 +258,44 @@ TEST(DirectoryBootstrap, RefusesWhatIsNoDirectory) {
   EXPECT_THAT(OpenBootstrap("dir:" + directory.path() + "/file").error().message,
               HasSubstr("is not a directory"));
   EXPECT_THAT(OpenBootstrap("dir:" + directory.path() + "/file/below").error().message,
-              HasSubstr("cannot make"));
+              HasSubstr("Not a directory; give --bootstrap=dir:PATH with another one"));
 }
 
 TEST(DirectoryBootstrap, DefaultIsPrivate) {
   const TemporaryDirectory directory;
   setenv("XDG_RUNTIME_DIR", directory.path().c_str(), 1);
   EXPECT_EQ(DefaultBootstrapUrl(), "dir:" + directory.path() + "/gossamer");
-  EXPECT_TRUE(OpenBootstrap(""));
+  const auto before = OpenBootstrap("").value();
+  ASSERT_TRUE(before->CompareAndSwap("s", {}, "text").value());
   chmod((directory.path() + "/gossamer").c_str(), 0755);
   const auto open = OpenBootstrap("");
   ASSERT_FALSE(open);
   EXPECT_THAT(open.error().message, HasSubstr("open to others"));
+  EXPECT_THAT(before->Get("s").error().message, HasSubstr("open to others"));
   unsetenv("XDG_RUNTIME_DIR");
   EXPECT_EQ(DefaultBootstrapUrl(), "dir:/tmp/gossamer-" + std::to_string(geteuid()));
+}
+
+// Another user of a shared /tmp may point the name of the default directory anywhere.
+TEST(DirectoryBootstrap, DefaultIsNoLink) {
+  const TemporaryDirectory directory;
+  const TemporaryDirectory private_one;
+  setenv("XDG_RUNTIME_DIR", directory.path().c_str(), 1);
+  const std::string name = directory.path() + "/gossamer";
+  const auto before = OpenBootstrap("").value();
+  ASSERT_TRUE(before->CompareAndSwap("s", {}, "text").value());
+  std::filesystem::rename(name, directory.path() + "/away");
+  std::filesystem::create_directory_symlink(private_one.path(), name);
+  const auto open = OpenBootstrap("");
+  EXPECT_THAT(before->CompareAndSwap("s", {}, "text").error().message,
+              HasSubstr("is a symbolic link"));
+  unsetenv("XDG_RUNTIME_DIR");
+  ASSERT_FALSE(open);
+  EXPECT_EQ(open.error().code, Code::kNodeUnreachable);
+  EXPECT_THAT(open.error().message, HasSubstr(name + " is a symbolic link"));
+  EXPECT_TRUE(std::filesystem::is_empty(private_one.path()));
+  // A directory that is asked for by name may be a link.
+  EXPECT_TRUE(OpenBootstrap("dir:" + name).value()->CompareAndSwap("s", {}, "text").value());
 }
 
 TEST(BootstrapUrl, SaysWhatIsWrong) {

@@ -43,53 +43,128 @@ class FileLock final : public JoinLock {
   Descriptor file_;  // Closing it releases the lock.
 };
 
+Error Unusable(const std::string& directory, const std::string& what, int error) {
+  std::string text = "cannot " + what + " the bootstrap directory " + directory + ": " +
+                     std::strerror(error) + "; give --bootstrap=dir:PATH with ";
+  text += error == EACCES || error == EPERM || error == EROFS
+              ? "a directory that user " + std::to_string(geteuid()) + " may write to"
+              : std::string("another one");
+  return MakeError(Code::kNodeUnreachable, std::move(text));
+}
+
+// Where the files are. Each operation opens the directory and works relative to what it opened, so
+// that nobody swaps it meanwhile; and a directory that was removed and made again is found.
+class Place {
+ public:
+  Place(std::string path, bool must_be_private)
+      : path_(std::move(path)), must_be_private_(must_be_private) {}
+
+  const std::string& path() const { return path_; }
+
+  // nullopt where there is none.
+  Result<std::optional<Descriptor>> Open() const {
+    // What is no directory gets a sentence of its own: open() has several errors for it.
+    struct stat named{};
+    const int found = must_be_private_ ? lstat(path_.c_str(), &named) : stat(path_.c_str(), &named);
+    if (found != 0 && errno == ENOENT) return std::optional<Descriptor>();
+    if (found != 0) return Unusable(path_, "use", errno);
+    if (!S_ISDIR(named.st_mode)) return IsNoDirectory(S_ISLNK(named.st_mode));
+    Descriptor opened(open(
+        path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | (must_be_private_ ? O_NOFOLLOW : 0)));
+    if (opened.get() < 0 && errno == ENOENT) return std::optional<Descriptor>();
+    if (opened.get() < 0) return Unusable(path_, "open", errno);
+    BOOST_OUTCOME_TRYV(CheckPrivate(opened));
+    return std::optional<Descriptor>(std::move(opened));
+  }
+
+  Result<Descriptor> OpenOrMake() const {
+    BOOST_OUTCOME_TRY(present, Open());
+    if (present) return *std::move(present);
+    std::error_code ignored;  // mkdir says what is wrong.
+    std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), ignored);
+    if (mkdir(path_.c_str(), 0700) != 0 && errno != EEXIST) return Unusable(path_, "make", errno);
+    BOOST_OUTCOME_TRY(made, Open());
+    if (!made) return Unusable(path_, "open", ENOENT);
+    return *std::move(made);
+  }
+
+ private:
+  Error IsNoDirectory(bool is_link) const {
+    return MakeError(Code::kNodeUnreachable,
+                     path_ +
+                         (is_link ? " is a symbolic link, which anyone may have put there"
+                                  : " is not a directory") +
+                         "; remove it, or give --bootstrap=dir:PATH with another one");
+  }
+
+  Status CheckPrivate(const Descriptor& opened) const {
+    if (!must_be_private_) return Ok();
+    struct stat info{};
+    if (fstat(opened.get(), &info) != 0) return Unusable(path_, "examine", errno);
+    if (info.st_uid == geteuid() && (info.st_mode & 077) == 0) return Ok();
+    return MakeError(Code::kNodeUnreachable,
+                     path_ +
+                         " belongs to somebody else or is open to others; remove it, or give "
+                         "--bootstrap=dir:PATH with a directory of your own");
+  }
+
+  const std::string path_;
+  const bool must_be_private_;
+};
+
 class DirectoryBootstrap final : public Bootstrap {
  public:
-  explicit DirectoryBootstrap(std::string path) : path_(std::move(path)) {}
+  explicit DirectoryBootstrap(Place place) : place_(std::move(place)) {}
 
   Result<std::optional<std::string>> Get(const std::string& store) override {
     BOOST_OUTCOME_TRY(CheckStoreName(store));
-    return Read(store);
+    BOOST_OUTCOME_TRY(directory, place_.Open());
+    if (!directory) return std::optional<std::string>();
+    return Read(*directory, store);
   }
 
   Result<bool> CompareAndSwap(const std::string& store, const std::optional<std::string>& expected,
                               const std::optional<std::string>& desired) override {
     BOOST_OUTCOME_TRY(CheckStoreName(store));
-    BOOST_OUTCOME_TRY(lock, Lock(store, ".lock", kChangePatience));
-    (void)lock;  // Held to the end.
-    BOOST_OUTCOME_TRY(current, Read(store));
-    if (current != expected) return false;
-    if (desired) {
-      BOOST_OUTCOME_TRY(Write(store, *desired));
-    } else if (current && unlink(File(store, ".store").c_str()) != 0) {
-      return Problem("remove", File(store, ".store"));
+    if (!desired) {
+      BOOST_OUTCOME_TRY(present, place_.Open());
+      if (!present) return !expected;  // Nothing is made to remove something from it.
     }
-    SyncDirectory();
+    BOOST_OUTCOME_TRY(directory, place_.OpenOrMake());
+    BOOST_OUTCOME_TRY(lock, Lock(directory, store + ".lock", kChangePatience));
+    (void)lock;  // Held to the end.
+    BOOST_OUTCOME_TRY(current, Read(directory, store));
+    if (current != expected) return false;
+    const std::string file = store + ".store";
+    if (desired) {
+      BOOST_OUTCOME_TRY(Write(directory, store, *desired));
+    } else if (current && unlinkat(directory.get(), file.c_str(), 0) != 0) {
+      return Problem("remove", file);
+    }
+    fsync(directory.get());
     return true;
   }
 
   Result<std::unique_ptr<JoinLock>> LockForJoin(const std::string& store,
                                                 milliseconds patience) override {
     BOOST_OUTCOME_TRY(CheckStoreName(store));
-    BOOST_OUTCOME_TRY(lock, Lock(store, ".join", patience));
+    BOOST_OUTCOME_TRY(directory, place_.OpenOrMake());
+    BOOST_OUTCOME_TRY(lock, Lock(directory, store + ".join", patience));
     return std::unique_ptr<JoinLock>(std::make_unique<FileLock>(std::move(lock)));
   }
 
-  std::string url() const override { return "dir:" + path_; }
+  std::string url() const override { return "dir:" + place_.path(); }
 
  private:
-  std::string File(const std::string& store, const char* suffix) const {
-    return path_ + "/" + store + suffix;
-  }
-
   Error Problem(const char* verb, const std::string& file) const {
     const int error = errno;
-    std::string text = std::string("cannot ") + verb + " " + file + ": " + std::strerror(error);
+    std::string text = std::string("cannot ") + verb + " " + place_.path() + "/" + file + ": " +
+                       std::strerror(error);
     if (error == EACCES || error == EPERM || error == EROFS) {
       text += "; give --bootstrap=dir:PATH with a directory that user " +
               std::to_string(geteuid()) + " may write to";
     } else if (error == ENOENT) {
-      text += "; the bootstrap directory was removed meanwhile";
+      text += "; the bootstrap directory was removed meanwhile, try again";
     } else if (error == ENOSPC || error == EDQUOT) {
       text += "; free some space there";
     }
@@ -97,25 +172,28 @@ class DirectoryBootstrap final : public Bootstrap {
   }
 
   // flock polls, as a blocking one could not be bounded.
-  Result<Descriptor> Lock(const std::string& store, const char* suffix, milliseconds patience) {
-    const std::string file = File(store, suffix);
-    Descriptor lock(open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  Result<Descriptor> Lock(const Descriptor& directory, const std::string& file,
+                          milliseconds patience) {
+    Descriptor lock(
+        openat(directory.get(), file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (lock.get() < 0) return Problem("open", file);
     const auto deadline = steady_clock::now() + patience;
     while (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
       if (errno != EWOULDBLOCK && errno != EINTR) return Problem("lock", file);
       if (steady_clock::now() >= deadline) {
-        return MakeError(Code::kContended, "another process has held " + file + " for " +
-                                               std::to_string(patience.count()) + " ms; try again");
+        return MakeError(Code::kContended, "another process has held " + place_.path() + "/" +
+                                               file + " for " + std::to_string(patience.count()) +
+                                               " ms; try again");
       }
       std::this_thread::sleep_for(kPollInterval);
     }
     return lock;
   }
 
-  Result<std::optional<std::string>> Read(const std::string& store) const {
-    const std::string file = File(store, ".store");
-    const Descriptor in(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  Result<std::optional<std::string>> Read(const Descriptor& directory,
+                                          const std::string& store) const {
+    const std::string file = store + ".store";
+    const Descriptor in(openat(directory.get(), file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
     if (in.get() < 0) {
       if (errno == ENOENT) return std::optional<std::string>();
       return Problem("read", file);
@@ -133,10 +211,10 @@ class DirectoryBootstrap final : public Bootstrap {
   }
 
   // Under the lock, so that one name for the temporary file is enough.
-  Status Write(const std::string& store, const std::string& text) {
-    const std::string temporary = File(store, ".new");
-    const Descriptor out(
-        open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+  Status Write(const Descriptor& directory, const std::string& store, const std::string& text) {
+    const std::string temporary = store + ".new";
+    const Descriptor out(openat(directory.get(), temporary.c_str(),
+                                O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (out.get() < 0) return Problem("write", temporary);
     for (size_t done = 0; done < text.size();) {
       const ssize_t put = write(out.get(), text.data() + done, text.size() - done);
@@ -145,17 +223,14 @@ class DirectoryBootstrap final : public Bootstrap {
       done += static_cast<size_t>(put);
     }
     if (fsync(out.get()) != 0) return Problem("sync", temporary);
-    if (rename(temporary.c_str(), File(store, ".store").c_str()) != 0)
+    if (renameat(directory.get(), temporary.c_str(), directory.get(), (store + ".store").c_str()) !=
+        0) {
       return Problem("rename", temporary);
+    }
     return Ok();
   }
 
-  void SyncDirectory() const {
-    const Descriptor directory(open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (directory.get() >= 0) fsync(directory.get());
-  }
-
-  const std::string path_;
+  const Place place_;
 };
 
 }  // namespace
@@ -163,26 +238,9 @@ class DirectoryBootstrap final : public Bootstrap {
 Result<std::unique_ptr<Bootstrap>> OpenDirectory(const std::string& path, bool must_be_private) {
   std::error_code error;
   const std::filesystem::path absolute = std::filesystem::absolute(path, error);
-  const std::string name = error ? path : absolute.lexically_normal().string();
-  if (absolute.has_parent_path())
-    std::filesystem::create_directories(absolute.parent_path(), error);
-  if (mkdir(name.c_str(), 0700) != 0 && errno != EEXIST) {
-    return MakeError(Code::kNodeUnreachable, "cannot make the bootstrap directory " + name + ": " +
-                                                 std::strerror(errno) +
-                                                 "; give --bootstrap=dir:PATH with another one");
-  }
-  struct stat info{};
-  if (stat(name.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
-    return MakeError(Code::kNodeUnreachable,
-                     name + " is not a directory; give --bootstrap=dir:PATH with another one");
-  }
-  if (must_be_private && (info.st_uid != geteuid() || (info.st_mode & 077) != 0)) {
-    return MakeError(Code::kNodeUnreachable,
-                     name +
-                         " belongs to somebody else or is open to others; remove it, or give "
-                         "--bootstrap=dir:PATH with a directory of your own");
-  }
-  return std::unique_ptr<Bootstrap>(std::make_unique<DirectoryBootstrap>(name));
+  const Place place(error ? path : absolute.lexically_normal().string(), must_be_private);
+  BOOST_OUTCOME_TRYV(place.Open());  // Says early what cannot work.
+  return std::unique_ptr<Bootstrap>(std::make_unique<DirectoryBootstrap>(place));
 }
 
 }  // namespace gossamer

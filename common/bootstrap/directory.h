@@ -3,6 +3,9 @@
 // A change holds flock on S.lock, writes a temporary file, syncs it and renames it: readers see the
 // old text or the new one, whole, also after a crash. Joining holds flock on S.join, which the
 // kernel releases with the process. The directory and its files are for their owner only.
+//
+// A change or a join makes the directory where there is none. Reading does not: no directory is no
+// store.
 #pragma once
 
 #include <memory>
@@ -12,9 +15,8 @@
 
 namespace gossamer {
 
-// Makes the directory (mode 0700) where there is none. `must_be_private`: refuses a directory that
-// belongs to somebody else or that others may enter or change, as a predictable name under /tmp
-// calls for.
+// `must_be_private`: refuses a symbolic link, and a directory that belongs to somebody else or that
+// others may enter or change, as a predictable name under /tmp calls for.
 Result<std::unique_ptr<Bootstrap>> OpenDirectory(const std::string& path, bool must_be_private);
 
 }  // namespace gossamer
