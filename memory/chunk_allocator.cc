@@ -21,14 +21,6 @@ ChunkAllocator::ChunkAllocator(uint64_t heap_offset, uint64_t region_bytes, uint
   if (rest != 0) rests_.emplace(ChunkOffset(chunk_is_free_.size()), rest);
 }
 
-uint64_t ChunkAllocator::kind_bytes(control::ExtentKind kind) const {
-  uint64_t bytes = 0;
-  for (const auto& [offset, extent] : extents_) {
-    if (extent.kind == kind) bytes += extent.bytes;
-  }
-  return bytes;
-}
-
 Result<ChunkAllocator::Extent> ChunkAllocator::Allocate(uint64_t bytes, Lease owner,
                                                         control::ExtentKind kind) {
   if (bytes == 0) return MakeError(Code::kInvalidArgument, "0 bytes of memory were asked for");
@@ -49,6 +41,7 @@ Result<ChunkAllocator::Extent> ChunkAllocator::Allocate(uint64_t bytes, Lease ow
     extent.bytes = count * chunk_bytes_;
   }
   free_bytes_ -= extent.bytes;
+  BytesOf(kind) += extent.bytes;
   extents_.emplace(extent.offset, extent);
   while (first_free_ < chunk_is_free_.size() && !chunk_is_free_[first_free_]) ++first_free_;
   return extent;
@@ -70,6 +63,7 @@ Status ChunkAllocator::Release(uint64_t offset, uint64_t bytes, Lease owner) {
   if (extent.owner != owner) return refuse("it belongs to another compute server");
   if (bytes != end - offset) return refuse("not the end of an extent");
   extent.bytes -= bytes;
+  BytesOf(extent.kind) -= bytes;
   if (extent.bytes == 0) extents_.erase(extent.offset);
   FreeRange(offset, bytes);
   return Ok();

@@ -42,7 +42,7 @@ class ChunkAllocator {
   uint64_t heap_bytes() const { return heap_bytes_; }
   uint64_t free_bytes() const { return free_bytes_; }
   uint64_t chunk_bytes() const { return chunk_bytes_; }
-  uint64_t kind_bytes(control::ExtentKind kind) const;
+  control::Usage usage() const { return {heap_bytes_, free_bytes_, node_bytes_, block_bytes_}; }
 
   // An extent of at least `bytes`. InvalidArgument for 0 bytes; Exhausted, with the numbers, when
   // no free memory of that size lies side by side.
@@ -58,6 +58,9 @@ class ChunkAllocator {
  private:
   static constexpr uint64_t kNoChunk = ~uint64_t{0};
 
+  uint64_t& BytesOf(control::ExtentKind kind) {
+    return kind == control::ExtentKind::kNodes ? node_bytes_ : block_bytes_;
+  }
   uint64_t FindChunks(uint64_t count) const;
   void FreeRange(uint64_t offset, uint64_t bytes);
   void FreeWithinChunk(uint64_t chunk, uint64_t offset, uint64_t bytes);
@@ -69,6 +72,8 @@ class ChunkAllocator {
   const uint64_t heap_bytes_;
   const uint64_t chunk_bytes_;
   uint64_t free_bytes_;
+  uint64_t node_bytes_ = 0;  // of extents, by kind
+  uint64_t block_bytes_ = 0;
   std::vector<bool> chunk_is_free_;     // whole chunks of the grid
   uint64_t first_free_ = 0;             // no chunk before it is free
   std::map<uint64_t, uint64_t> rests_;  // bytes by offset: free, each within a chunk and smaller

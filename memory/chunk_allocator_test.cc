@@ -31,8 +31,7 @@ void ExpectConserved(const ChunkAllocator& allocator, uint64_t region_bytes) {
   }
   ASSERT_LE(end, region_bytes);
   ASSERT_EQ(used + allocator.free_bytes(), allocator.heap_bytes());
-  ASSERT_EQ(used,
-            allocator.kind_bytes(ExtentKind::kNodes) + allocator.kind_bytes(ExtentKind::kBlocks));
+  ASSERT_EQ(used, allocator.usage().node_bytes + allocator.usage().block_bytes);
 }
 
 TEST(ChunkAllocator, HandsOutWholeChunksInOrder) {
@@ -44,7 +43,7 @@ TEST(ChunkAllocator, HandsOutWholeChunksInOrder) {
   const auto second = allocator.Allocate(kChunk + 1, kBee, ExtentKind::kBlocks).value();
   EXPECT_EQ(second.offset, kHeapOffset + kChunk);
   EXPECT_EQ(second.bytes, 2 * kChunk);
-  EXPECT_EQ(allocator.kind_bytes(ExtentKind::kBlocks), 2 * kChunk);
+  EXPECT_EQ(allocator.usage().block_bytes, 2 * kChunk);
   EXPECT_EQ(allocator.free_bytes(), kChunk);
 }
 

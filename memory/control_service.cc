@@ -142,6 +142,7 @@ uint32_t ControlService::Register(uint64_t client_uuid, Reply reply) {
   message.compute_id = static_cast<uint16_t>(lease.value().compute);
   message.incarnation = lease.value().incarnation;
   message.lease_ms = static_cast<uint32_t>(lease_.count());
+  message.usage = allocator_.usage();
   return Answer(message, reply);
 }
 
@@ -174,8 +175,9 @@ uint32_t ControlService::Allocate(const Result<Lease>& lease,
   control::AllocateReply message;
   message.offset = extent.value().offset;
   message.bytes = extent.value().bytes;
-  message.heap_bytes = allocator_.heap_bytes();
-  message.free_bytes = allocator_.free_bytes();
+  message.compute_id = static_cast<uint16_t>(lease.value().compute);
+  message.incarnation = lease.value().incarnation;
+  message.usage = allocator_.usage();
   return Answer(message, reply);
 }
 
@@ -205,11 +207,8 @@ uint32_t ControlService::ListExtents(const control::ListExtentsRequest& request,
 
 control::StatReply ControlService::StatLocked() const {
   control::StatReply message;
-  message.heap_bytes = allocator_.heap_bytes();
-  message.free_bytes = allocator_.free_bytes();
+  message.usage = allocator_.usage();
   message.extents = allocator_.extents().size();
-  message.node_bytes = allocator_.kind_bytes(control::ExtentKind::kNodes);
-  message.block_bytes = allocator_.kind_bytes(control::ExtentKind::kBlocks);
   message.compute_servers = static_cast<uint32_t>(leases_.registered());
   message.lock_table_on_chip = lock_table_ == LockTablePlacement::kDeviceMemory ? 1 : 0;
   return message;

@@ -78,14 +78,20 @@ TEST_F(ControlServiceTest, RegistersAndAllocates) {
   const auto extent = Ask<control::AllocateReply>(kAnt, Request(1024));
   EXPECT_EQ(extent.offset, kHeapOffset);
   EXPECT_EQ(extent.bytes, kChunk);
-  EXPECT_EQ(extent.heap_bytes, 20 * kChunk);
-  EXPECT_EQ(extent.free_bytes, 19 * kChunk);
+  EXPECT_EQ(extent.usage.heap_bytes, 20 * kChunk);
+  EXPECT_EQ(extent.usage.free_bytes, 19 * kChunk);
+  EXPECT_EQ(extent.usage.node_bytes, kChunk);
+  EXPECT_EQ(extent.usage.block_bytes, 0u);
+  EXPECT_EQ(extent.compute_id, 1);
+  EXPECT_EQ(extent.incarnation, 1u);
+  EXPECT_EQ(Ask<control::RegisterReply>(kBee, control::RegisterRequest{}).usage.node_bytes, kChunk);
+  service_.ClientGone(kBee);
   Ask<control::ReleaseReply>(kAnt, Tail(extent, 4096));
   const auto stat = Ask<control::StatReply>(kBee, control::StatRequest{});
-  EXPECT_EQ(stat.node_bytes, 4096u);
+  EXPECT_EQ(stat.usage.node_bytes, 4096u);
   EXPECT_EQ(stat.extents, 1u);
   EXPECT_EQ(stat.compute_servers, 1u);
-  EXPECT_EQ(stat.free_bytes, 20 * kChunk - 4096);
+  EXPECT_EQ(stat.usage.free_bytes, 20 * kChunk - 4096);
 }
 
 TEST_F(ControlServiceTest, MemoryIsForTheRegistered) {
@@ -104,7 +110,7 @@ TEST_F(ControlServiceTest, RegisteringAgainAbandonsTheMemory) {
   EXPECT_EQ(Refusal(kAnt, Request(1024)).code, Code::kFenced);
   EXPECT_EQ(Ask<control::RegisterReply>(kAnt, control::RegisterRequest{}).incarnation, 2u);
   EXPECT_THAT(Refusal(kAnt, Tail(extent, 1024)).message, HasSubstr("another compute server"));
-  EXPECT_EQ(service_.Stat().node_bytes, kChunk);
+  EXPECT_EQ(service_.Stat().usage.node_bytes, kChunk);
 }
 
 TEST_F(ControlServiceTest, LeasesThatDoNotExpireAreNotEnded) {
@@ -266,7 +272,8 @@ TEST_F(ControlServiceTest, HostileBytes) {
     ASSERT_EQ(header.version, control::kProtocolVersion);
     if (random() % 100 == 0) service_.ClientGone(client);
     const auto stat = service_.Stat();
-    ASSERT_EQ(stat.node_bytes + stat.block_bytes + stat.free_bytes, stat.heap_bytes);
+    ASSERT_EQ(stat.usage.node_bytes + stat.usage.block_bytes + stat.usage.free_bytes,
+              stat.usage.heap_bytes);
   }
 }
 

@@ -13,7 +13,7 @@
 
 namespace gossamer::control {
 
-inline constexpr uint16_t kProtocolVersion = 2;
+inline constexpr uint16_t kProtocolVersion = 3;
 
 enum class Type : uint16_t {
   kError = 0,
@@ -30,6 +30,14 @@ struct Header {
   Type type;
   uint16_t version = kProtocolVersion;
   uint32_t reserved = 0;
+};
+
+// How much memory a server has, and what for. Clients place what they allocate by it.
+struct Usage {
+  uint64_t heap_bytes = 0;
+  uint64_t free_bytes = 0;
+  uint64_t node_bytes = 0;  // of extents that hold nodes
+  uint64_t block_bytes = 0;
 };
 
 // Any request may be answered by this.
@@ -54,6 +62,7 @@ struct RegisterReply {
   uint32_t incarnation = 0;  // 24 bits, never 0
   uint32_t lease_ms = 0;     // the lease ends unless it is renewed within this; 0: it does not
   uint32_t reserved2 = 0;
+  Usage usage;
 };
 
 // Renews the sender's lease, as any request does. Fenced when there is none.
@@ -85,7 +94,8 @@ struct LeaseQueryReply {
 enum class ExtentKind : uint8_t { kNodes = 1, kBlocks = 2 };
 
 // Asks for at least `bytes` of zeroed memory; the server answers with whole chunks, or with the
-// unused rest that another client gave back. Exhausted when there is none.
+// unused rest that another client gave back. Exhausted when there is none. What is granted belongs
+// to the lease that the reply names, and to none that follows it (rule U4).
 struct AllocateRequest {
   Header header{Type::kAllocate};
   uint64_t bytes = 0;
@@ -96,8 +106,10 @@ struct AllocateReply {
   Header header{Type::kAllocate};
   uint64_t offset = 0;
   uint64_t bytes = 0;
-  uint64_t heap_bytes = 0;  // of the whole server
-  uint64_t free_bytes = 0;
+  uint16_t compute_id = 0;
+  uint16_t reserved = 0;
+  uint32_t incarnation = 0;
+  Usage usage;  // with this extent handed out
 };
 
 // Gives back the never-used end of an extent that this client was given: [offset, offset + bytes).
@@ -115,11 +127,8 @@ struct StatRequest {
 };
 struct StatReply {
   Header header{Type::kStat};
-  uint64_t heap_bytes = 0;
-  uint64_t free_bytes = 0;
-  uint64_t extents = 0;     // handed out
-  uint64_t node_bytes = 0;  // of extents that hold nodes
-  uint64_t block_bytes = 0;
+  Usage usage;
+  uint64_t extents = 0;          // handed out
   uint32_t compute_servers = 0;  // registered now
   uint32_t lock_table_on_chip = 0;
 };
@@ -145,12 +154,13 @@ struct ListExtentsReply {
 };
 
 inline constexpr size_t kMaxMessageBytes = 256;
-static_assert(sizeof(Header) == 8 && sizeof(ErrorReply) == 248 && sizeof(RegisterRequest) == 8 &&
-              sizeof(RegisterReply) == 24 && sizeof(RenewRequest) == 8 &&
-              sizeof(RenewReply) == 16 && sizeof(LeaseQueryRequest) == 16 &&
-              sizeof(LeaseQueryReply) == 16 && sizeof(AllocateRequest) == 24 &&
-              sizeof(AllocateReply) == 40 && sizeof(ReleaseRequest) == 24 &&
-              sizeof(ReleaseReply) == 8 && sizeof(StatRequest) == 8 && sizeof(StatReply) == 56 &&
+static_assert(sizeof(Header) == 8 && sizeof(Usage) == 32 && sizeof(ErrorReply) == 248 &&
+              sizeof(RegisterRequest) == 8 && sizeof(RegisterReply) == 56 &&
+              sizeof(RenewRequest) == 8 && sizeof(RenewReply) == 16 &&
+              sizeof(LeaseQueryRequest) == 16 && sizeof(LeaseQueryReply) == 16 &&
+              sizeof(AllocateRequest) == 24 && sizeof(AllocateReply) == 64 &&
+              sizeof(ReleaseRequest) == 24 && sizeof(ReleaseReply) == 8 &&
+              sizeof(StatRequest) == 8 && sizeof(StatReply) == 56 &&
               sizeof(ListExtentsRequest) == 16 && sizeof(Extent) == 24 &&
               sizeof(ListExtentsReply) == 232);
 static_assert(sizeof(ListExtentsReply) <= kMaxMessageBytes &&

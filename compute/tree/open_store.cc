@@ -212,10 +212,10 @@ Result<StoreStat> OpenStore::Stat() {
     ServerStat one;
     one.server_id = ToInteger(server->id);
     one.address = server->address;
-    one.heap_bytes = reply.value().heap_bytes;
-    one.free_bytes = reply.value().free_bytes;
-    one.node_extent_bytes = reply.value().node_bytes;
-    one.block_extent_bytes = reply.value().block_bytes;
+    one.heap_bytes = reply.value().usage.heap_bytes;
+    one.free_bytes = reply.value().usage.free_bytes;
+    one.node_extent_bytes = reply.value().usage.node_bytes;
+    one.block_extent_bytes = reply.value().usage.block_bytes;
     one.compute_servers = reply.value().compute_servers;
     one.locks_on_chip = reply.value().lock_table_on_chip != 0;
     stat.servers.push_back(std::move(one));

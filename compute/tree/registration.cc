@@ -10,7 +10,8 @@ Task<Result<Registration>> RegisterOver(Endpoint& endpoint, ServerId server) {
   if (!reply) co_return reply.error();
   co_return Registration{
       {static_cast<ComputeId>(reply.value().compute_id), reply.value().incarnation},
-      reply.value().lease_ms};
+      reply.value().lease_ms,
+      reply.value().usage};
 }
 
 }  // namespace gossamer

@@ -12,6 +12,7 @@
 #include "common/fabric/fabric.h"
 #include "common/status.h"
 #include "common/task.h"
+#include "proto/control.h"
 #include "proto/lock_word.h"
 
 namespace gossamer {
@@ -19,6 +20,7 @@ namespace gossamer {
 struct Registration {
   Lease lease;
   uint32_t lease_ms = 0;  // it ends unless it is renewed within this; 0: it does not
+  control::Usage usage;   // of the memory server
 };
 
 // Registers over the endpoint's queue pair to `server`. 1 RT, 1 SEND. NodeUnreachable when the server does not answer
