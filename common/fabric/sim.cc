@@ -72,11 +72,15 @@ void SimNetwork::SetOwner(Endpoint& endpoint, void* owner) {
 }
 void* SimNetwork::Owner(const Endpoint& endpoint) const { return Ours(endpoint).owner; }
 
+uint64_t SimNetwork::IdOf(const Endpoint& endpoint) const { return Ours(endpoint).id(); }
+
 void SimNetwork::KillClient(uint64_t client_uuid) { network_->KillClient(client_uuid); }
 std::optional<uint64_t> SimNetwork::TakeCut() { return network_->TakeCut(); }
 void SimNetwork::PauseClient(uint64_t client_uuid, Clock::time_point until) {
   network_->PauseClient(client_uuid, until.time_since_epoch().count());
 }
+
+const std::vector<SimFault>& SimNetwork::faults_met() const { return network_->fault_log.faults(); }
 
 void SimNetwork::SetTeller(std::function<void(const std::string&)> tell) {
   network_->tell = std::move(tell);

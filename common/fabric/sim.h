@@ -32,9 +32,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/fabric/fabric.h"
 #include "common/fabric/sim_costs.h"
+#include "common/fabric/sim_fault.h"
 #include "common/random.h"
 #include "common/status.h"
 
@@ -149,6 +151,8 @@ class SimNetwork {
   // A pointer of the driver's for each endpoint; null until set.
   void SetOwner(Endpoint& endpoint, void* owner);
   void* Owner(const Endpoint& endpoint) const;
+  // What SimFault calls it.
+  uint64_t IdOf(const Endpoint& endpoint) const;
 
   // The process of this client is gone. Of what it has posted, a set closed under the ordered pairs
   // lands (D1, D2), at any time until the memory server fences it. Its own verbs end as kUnknown or
@@ -161,6 +165,9 @@ class SimNetwork {
   // Its process is stopped: its endpoints are not runnable until then, while its posted verbs and
   // its lease go on.
   void PauseClient(uint64_t client_uuid, Clock::time_point until);
+
+  // All that kept endpoints from memory servers so far, in the order of their beginnings.
+  const std::vector<SimFault>& faults_met() const;
 
   // Has `tell` hear of every verb as it is posted and as it takes effect, and of every loss; in the order of time. A
   // line each, without the time. For people who look at one run: it is slow.

@@ -29,6 +29,7 @@ SimEndpoint::~SimEndpoint() {
       slot.notice->calls = {};
       network_.notices.Give(*slot.notice);
     }
+    network_.fault_log.End(id_, slot.server_number, network_.Now());
     if (slot.queue_pair == nullptr) continue;
     if (client_.dead) {
       slot.queue_pair->ForgetEndpoint();
@@ -139,6 +140,7 @@ Status SimEndpoint::Open(Slot& slot, ServerId server) {
   slot.server_number = number;
   slot.queue_pair = &found->OpenQueuePair(*this, client_);
   slot.working = true;
+  network_.fault_log.End(id_, number, network_.Now());
   if (std::exchange(slot.was_down, false)) slot.queue_pair->SetShaky();
   return Ok();
 }
@@ -150,6 +152,8 @@ Status SimEndpoint::AwaitLink(uint64_t server_number) {
     if (down_until <= network_.now()) break;
     if (give_up <= network_.now()) {
       ++network_.counters.failed_connects;
+      network_.fault_log.Add({SimFault::Kind::kLinkDown, client_.uuid, id_, server_number,
+                              owner != nullptr, network_.Now(), network_.Now()});
       return MakeError(
           Code::kNodeUnreachable,
           "memory server at sim:" + std::to_string(server_number) + " does not answer");
@@ -210,6 +214,11 @@ void SimEndpoint::QueuePairBroke(const QueuePair& queue_pair, Ended& ended, Nano
   }
 }
 
+void SimEndpoint::Meets(SimFault::Kind kind, uint64_t server_number) {
+  network_.fault_log.Add(
+      {kind, client_.uuid, id_, server_number, owner != nullptr, network_.Now()});
+}
+
 void SimEndpoint::LearnOfBreak(ServerId server) {
   Notice* const notice = std::exchange(slots_[ToInteger(server)].notice, nullptr);
   if (notice == nullptr) return;
@@ -232,6 +241,7 @@ void SimEndpoint::LoseLinks(const Outage& outage) {
   for (Slot& slot : slots_) {
     if (slot.server_number == kNone || !outage.IsTo(slot.server_number)) continue;
     slot.was_down = true;
+    Meets(SimFault::Kind::kLinkDown, slot.server_number);
     if (slot.working) slot.queue_pair->Break(network_.NoticeTime());
   }
 }

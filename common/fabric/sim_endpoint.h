@@ -40,6 +40,8 @@ class SimEndpoint final : public Endpoint {
   void Complete(ControlCall& call);
   // Nothing more is posted on it. What ended with it completes after `notice`.
   void QueuePairBroke(const QueuePair& queue_pair, Ended& ended, Nanoseconds notice);
+  // Something keeps it from that memory server until it has a new queue pair.
+  void Meets(SimFault::Kind kind, uint64_t server_number);
   // Its memory server has forgotten it.
   void QueuePairGone(const QueuePair& queue_pair);
 

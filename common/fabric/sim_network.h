@@ -14,6 +14,7 @@
 #include "common/fabric/intrusive_queue.h"
 #include "common/fabric/sim.h"
 #include "common/fabric/sim_events.h"
+#include "common/fabric/sim_fault.h"
 #include "common/fabric/sim_operation.h"
 #include "common/fabric/sim_outage.h"
 #include "common/fabric/sim_server.h"
@@ -122,6 +123,7 @@ class Network {
   Random partition_random;
 
   SimCounters counters;
+  FaultLog fault_log;
   // Makes `what` part of the trace.
   void Trace(uint64_t what) { trace_hash_ = SplitMix64::Mix(trace_hash_ + what) + what; }
   uint64_t trace_hash() const { return trace_hash_; }

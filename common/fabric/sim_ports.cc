@@ -50,6 +50,8 @@ Status SimComputePort::Connect(ServerId server, const std::string& address) {
     return MakeError(Code::kNodeUnreachable, "no simulated memory server at " + address);
   }
   if (network_.DownUntil(client_.uuid, Outage::kAll, number) > network_.now()) {
+    network_.fault_log.Add({SimFault::Kind::kLinkDown, client_.uuid, Outage::kAll, number, false,
+                            network_.Now(), network_.Now()});
     return MakeError(Code::kNodeUnreachable, "memory server at " + address + " does not answer");
   }
   servers_[ToInteger(server)] = number;

@@ -13,6 +13,7 @@
 
 #include "common/fabric/fabric.h"
 #include "common/fabric/intrusive_queue.h"
+#include "common/fabric/sim_fault.h"
 #include "common/fabric/sim_operation.h"
 
 namespace gossamer::sim {
@@ -50,6 +51,8 @@ class QueuePair {
   enum class Late : uint8_t { kSome, kNothing };
   // Breaks it. Its endpoint learns of it, and of what ended with it, after `notice`.
   void Break(Nanoseconds notice, Late late = Late::kSome);
+  // The same for a cause that its endpoint has met then.
+  void Break(Nanoseconds notice, SimFault::Kind cause);
   // Breaks it for an endpoint that is being destroyed: nothing is reported, and no batch touched.
   void Abandon();
   // Of a broken one: lands now, or drops, what is still on its way.

@@ -56,7 +56,7 @@ bool QueuePair::BreaksNow() {
     return LosesLinkNow();
   }
   ++network_.counters.broken_queue_pairs;
-  Break(network_.NoticeTime());
+  Break(network_.NoticeTime(), SimFault::Kind::kBreak);
   return true;
 }
 
@@ -84,6 +84,11 @@ bool QueuePair::IsCutBefore(const Operation& operation) {
   Break(0, Late::kNothing);
   network_.Cut(client_);
   return true;
+}
+
+void QueuePair::Break(Nanoseconds notice, SimFault::Kind cause) {
+  if (endpoint_ != nullptr) endpoint_->Meets(cause, network_.NumberOf(server_));
+  Break(notice);
 }
 
 void QueuePair::Break(Nanoseconds notice, Late late) {

@@ -55,7 +55,7 @@ void Server::Stop() {
   network_.events.Disarm(tick_);
   network_.events.Disarm(gone_);
   for (const std::unique_ptr<QueuePair>& queue_pair : queue_pairs_) {
-    queue_pair->Break(network_.NoticeTime());
+    queue_pair->Break(network_.NoticeTime(), SimFault::Kind::kServer);
     queue_pair->Settle();
     if (queue_pair->endpoint() != nullptr) queue_pair->endpoint()->QueuePairGone(*queue_pair);
   }
@@ -83,7 +83,7 @@ void Server::Fence(uint64_t client_uuid) {
   ++network_.counters.fenced_clients;
   for (const std::unique_ptr<QueuePair>& queue_pair : queue_pairs_) {
     if (!is_fenced(queue_pair)) continue;
-    queue_pair->Break(network_.NoticeTime());
+    queue_pair->Break(network_.NoticeTime(), SimFault::Kind::kFenced);
     queue_pair->Settle();
     if (queue_pair->endpoint() != nullptr) queue_pair->endpoint()->QueuePairGone(*queue_pair);
   }

@@ -146,8 +146,10 @@ ValueId Client::Verify(uint32_t key, std::string_view value) {
 Task<void> Client::Failed(OpenSession& session, uint32_t lane, uint32_t key, Error error) {
   constexpr uint64_t kDoublings = 20;
   if (is_dead_) co_return;
-  scene_.verdict.Judge("client " + std::to_string(number_) + " lane " + std::to_string(lane) +
-                           " key " + std::to_string(key),
+  scene_.verdict.Judge({"client " + std::to_string(number_) + " lane " + std::to_string(lane) +
+                            " key " + std::to_string(key),
+                        uuid(), scene_.network.IdOf(session.tree().scheduler().endpoint()),
+                        scene_.recorder.lanes()[lane].since},
                        error);
   const bool is_loss = error.code == Code::kFenced || error.code == Code::kNodeUnreachable ||
                        error.code == Code::kMaybeApplied;

@@ -32,7 +32,7 @@ class Run {
         network_(plan.network),
         recorder_(network_, trace),
         workload_(plan),
-        verdict_(plan),
+        verdict_(plan, network_),
         random_(plan.seed, kDriverStream),
         scene_{plan_, network_, record_, recorder_, workload_, verdict_} {
     if (trace == nullptr) return;
@@ -93,9 +93,11 @@ class Run {
   // Opens it, and where its connection breaks meanwhile, another one in its place.
   Status OpenAnew(std::unique_ptr<Client>& client) {
     while (true) {
+      const auto since = network_.Now();
       const Status opened = client->Open();
       if (opened) return Ok();
-      if (!verdict_.IsExplained(opened.error().code) || next_client_ >= kMostLives) {
+      const bool is_explained = verdict_.ExplainsOpening(client->uuid(), since, opened.error());
+      if (!is_explained || next_client_ >= kMostLives) {
         return opened.error();
       }
       Bury(client);

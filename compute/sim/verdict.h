@@ -1,51 +1,45 @@
 // What is wrong with a run, and which errors its faults explain.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
+#include "common/fabric/sim.h"
 #include "common/status.h"
 #include "compute/sim/plan.h"
 
 namespace gossamer::simulator {
 
+// An operation of a client that ended with an error now.
+struct FailedOperation {
+  std::string name;  // for people
+  uint64_t client_uuid = 0;
+  uint64_t endpoint_id = 0;  // of its session
+  Endpoint::Clock::time_point since;
+};
+
+// Whether one of `faults` explains that an operation, which ended at `now`, lost a memory server.
+//
+// A queue pair that merely breaks is replaced, and what was posted on it is settled: the caller does not notice
+// (PROTOCOL.md, "Errors"), unless an operation that has written nothing has met that so often that it gives up. Of what
+// lasts, another session's loss counts, too: it may have done this operation along with its own, or hold the lock.
+bool ExplainsLoss(std::span<const SimFault> faults, const FailedOperation& operation,
+                  SimFault::Clock::time_point now, Code code);
+
 class Verdict {
  public:
-  explicit Verdict(const Plan& plan) : plan_(plan) {}
+  Verdict(const Plan& plan, const SimNetwork& network) : plan_(plan), network_(network) {}
 
-  void Wrong(std::string sentence) {
-    constexpr size_t kKept = 5;
-    if (problems_.size() < kKept) problems_.push_back(std::move(sentence));
-  }
-  // An operation ended with `error`: wrong, unless a fault of the run can have that effect.
-  void Judge(const std::string& operation, const Error& error) {
-    if (IsExplained(error.code)) {
-      ++explained_;
-      if (error.code != Code::kExhausted) ++lost_;
-    } else {
-      Wrong(operation + ": " + error.ToString());
-    }
-  }
-  bool IsExplained(Code code) const {
-    const FaultSet& faults = plan_.faults;
-    const bool loses_connections =
-        faults.has(Fault::kBreak) || faults.has(Fault::kPause) || faults.has(Fault::kPartition);
-    switch (code) {
-      case Code::kExhausted: return faults.has(Fault::kExhaust);
-      case Code::kNodeUnreachable:
-      case Code::kFenced:
-      case Code::kMaybeApplied: return loses_connections;
-      // Contended too: locks are taken from the dead, and nobody stops for as long as others wait.
-      default: return false;
-    }
-  }
+  void Wrong(std::string sentence);
+  // An operation ended with `error`: wrong, unless it met a fault that can have that effect.
+  void Judge(const FailedOperation& operation, const Error& error);
+  // Whether a client that began to open the store at `since` may fail with `error` now.
+  bool ExplainsOpening(uint64_t client_uuid, Endpoint::Clock::time_point since,
+                       const Error& error) const;
 
   // Whether clients may die or lose their leases, and leave locks behind that nobody has asked for since.
-  bool may_die() const {
-    const FaultSet& faults = plan_.faults;
-    return faults.has(Fault::kKill) || faults.has(Fault::kCut) || faults.has(Fault::kPause) ||
-           faults.has(Fault::kBreak) || faults.has(Fault::kPartition);
-  }
+  bool may_die() const;
   // Errors that a fault explained.
   uint64_t explained() const { return explained_; }
   // Of these, those of operations that lost a memory server, or their lease.
@@ -54,6 +48,7 @@ class Verdict {
 
  private:
   const Plan& plan_;
+  const SimNetwork& network_;
   uint64_t explained_ = 0;
   uint64_t lost_ = 0;
   std::vector<std::string> problems_;

@@ -1,0 +1,65 @@
+// What kept a client of a simulated network from a memory server, and when: for tests that explain an error by the
+// fault which its operation met.
+//
+// Thread-safety: none.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "common/fabric/fabric.h"
+
+namespace gossamer {
+
+// A queue pair, or the link below it, was lost for a time.
+struct SimFault {
+  enum class Kind : uint8_t {
+    kBreak,     // the queue pair broke, and nothing kept its client from replacing it
+    kLinkDown,  // the link was down
+    kFenced,    // the memory server destroyed the queue pair: the lease had ended
+    kServer,    // the memory server stopped
+  };
+  using Clock = Endpoint::Clock;
+
+  Kind kind = Kind::kBreak;
+  uint64_t client_uuid = 0;
+  uint64_t endpoint_id = 0;
+  uint64_t server_number = 0;
+  bool has_owner = false;  // the endpoint: its driver looks after it
+  Clock::time_point from{};
+  // When the queue pair had been replaced, or its endpoint was gone.
+  Clock::time_point until = Clock::time_point::max();
+
+  bool Overlaps(Clock::time_point begin, Clock::time_point end) const {
+    return from <= end && begin <= until;
+  }
+};
+
+namespace sim {
+
+class FaultLog {
+ public:
+  using Clock = SimFault::Clock;
+
+  void Add(const SimFault& fault) {
+    if (fault.until == Clock::time_point::max()) open_.push_back(faults_.size());
+    faults_.push_back(fault);
+  }
+  // The endpoint has a queue pair to that server again, or is gone.
+  void End(uint64_t endpoint_id, uint64_t server_number, Clock::time_point now) {
+    std::erase_if(open_, [&](size_t index) {
+      SimFault& fault = faults_[index];
+      const bool ends = fault.endpoint_id == endpoint_id && fault.server_number == server_number;
+      if (ends) fault.until = now;
+      return ends;
+    });
+  }
+  const std::vector<SimFault>& faults() const { return faults_; }
+
+ private:
+  std::vector<SimFault> faults_;  // by their beginnings
+  std::vector<size_t> open_;      // of them, those that have not ended
+};
+
+}  // namespace sim
+}  // namespace gossamer

@@ -1,0 +1,78 @@
+// What a simulated network says about the faults that endpoints met.
+#include <gtest/gtest.h>
+
+#include "common/fabric/sim_test_cluster.h"
+
+namespace gossamer::test {
+namespace {
+
+using namespace std::chrono_literals;
+using Kind = SimFault::Kind;
+
+// Writes until that fails, and then replaces the queue pair.
+Task<void> WriteUntilLost(SimClient& client) {
+  for (VerbStatus status = VerbStatus::kSuccess; status == VerbStatus::kSuccess;) {
+    status = co_await client.Fill(0, 64, 1);
+  }
+  while (!client.endpoint().Reconnect(kServer)) co_await client.scheduler().SleepFor(10us);
+}
+
+TEST(SimFaultTest, ABreakIsMetUntilTheQueuePairIsReplaced) {
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
+    SimOptions options = SimCluster::Options(seed, "break");
+    options.verbs_per_break = 20;
+    SimCluster cluster(options, 2);
+    const auto start = cluster.network().Now();
+    cluster.Spawn(1, WriteUntilLost(cluster.client(1)));
+    cluster.Run();
+    const std::vector<SimFault>& faults = cluster.network().faults_met();
+    ASSERT_EQ(faults.size(), 1U);
+    EXPECT_EQ(faults[0].kind, Kind::kBreak);
+    EXPECT_EQ(faults[0].client_uuid, 2U);
+    EXPECT_EQ(faults[0].endpoint_id, cluster.network().IdOf(cluster.client(1).endpoint()));
+    EXPECT_EQ(faults[0].server_number, 0U);
+    EXPECT_TRUE(faults[0].has_owner);
+    EXPECT_GT(faults[0].from, start);
+    EXPECT_GE(faults[0].until, faults[0].from);
+    EXPECT_LE(faults[0].until, cluster.network().Now());
+  }
+}
+
+TEST(SimFaultTest, AFenceIsMetByEveryEndpointOfTheClient) {
+  SimCluster cluster(1, "none", 2);
+  cluster.memory().Fence(1);
+  const std::vector<SimFault>& faults = cluster.network().faults_met();
+  ASSERT_EQ(faults.size(), 1U);
+  EXPECT_EQ(faults[0].kind, Kind::kFenced);
+  EXPECT_EQ(faults[0].client_uuid, 1U);
+  EXPECT_EQ(faults[0].until, SimFault::Clock::time_point::max());
+}
+
+TEST(SimFaultTest, ALinkThatIsDownIsMetAndSoIsEveryConnectionThatFails) {
+  SimOptions options = SimCluster::Options(5, "partition");
+  options.verbs_per_partition = 30;
+  options.most_partitions = 1;
+  options.longest_partition = 5ms;
+  options.connection_timeout = 0ns;
+  SimCluster cluster(options, 1);
+  cluster.Spawn(0, WriteUntilLost(cluster.client(0)));
+  cluster.Run();
+  const std::vector<SimFault>& faults = cluster.network().faults_met();
+  ASSERT_EQ(faults.size(), 1 + cluster.network().counters().failed_connects);
+  for (const SimFault& fault : faults) {
+    EXPECT_EQ(fault.kind, Kind::kLinkDown);
+    EXPECT_GE(fault.until, fault.from);
+    EXPECT_LE(fault.until, cluster.network().Now());
+  }
+}
+
+TEST(SimFaultTest, AServerThatStopsIsMet) {
+  SimCluster cluster(1, "none", 1);
+  cluster.memory().Stop();
+  const std::vector<SimFault>& faults = cluster.network().faults_met();
+  ASSERT_EQ(faults.size(), 1U);
+  EXPECT_EQ(faults[0].kind, Kind::kServer);
+}
+
+}  // namespace
+}  // namespace gossamer::test

@@ -1,0 +1,65 @@
+#include "compute/sim/verdict.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace gossamer::simulator {
+namespace {
+
+// After so many losses an operation that has written nothing does not start again (PROTOCOL.md, "Settling").
+constexpr uint64_t kRetriesOfAnOperation = 16;
+
+bool IsLoss(Code code) {
+  return code == Code::kNodeUnreachable || code == Code::kFenced || code == Code::kMaybeApplied;
+}
+
+}  // namespace
+
+bool ExplainsLoss(std::span<const SimFault> faults, const FailedOperation& operation,
+                  SimFault::Clock::time_point now, Code code) {
+  if (!IsLoss(code)) return false;
+  uint64_t breaks = 0;
+  for (const SimFault& fault : faults) {
+    const bool is_met = fault.has_owner && fault.client_uuid == operation.client_uuid &&
+                        fault.Overlaps(operation.since, now);
+    if (!is_met) continue;
+    if (fault.kind != SimFault::Kind::kBreak) return true;
+    if (fault.endpoint_id == operation.endpoint_id) ++breaks;
+  }
+  return code == Code::kNodeUnreachable && breaks > kRetriesOfAnOperation;
+}
+
+void Verdict::Wrong(std::string sentence) {
+  constexpr size_t kKept = 5;
+  if (problems_.size() < kKept) problems_.push_back(std::move(sentence));
+}
+
+void Verdict::Judge(const FailedOperation& operation, const Error& error) {
+  // Contended is never explained: locks are taken from the dead, and nobody stops for as long as others wait.
+  const bool is_explained =
+      error.code == Code::kExhausted
+          ? plan_.faults.has(Fault::kExhaust)
+          : ExplainsLoss(network_.faults_met(), operation, network_.Now(), error.code);
+  if (!is_explained) {
+    return Wrong(operation.name + ": " + error.ToString() + ", and it met no fault");
+  }
+  ++explained_;
+  if (error.code != Code::kExhausted) ++lost_;
+}
+
+// Nobody tries again for whom a connection breaks that it is just making.
+bool Verdict::ExplainsOpening(uint64_t client_uuid, Endpoint::Clock::time_point since,
+                              const Error& error) const {
+  return IsLoss(error.code) &&
+         std::ranges::any_of(network_.faults_met(), [&](const SimFault& fault) {
+           return fault.client_uuid == client_uuid && fault.Overlaps(since, network_.Now());
+         });
+}
+
+bool Verdict::may_die() const {
+  const FaultSet& faults = plan_.faults;
+  return faults.has(Fault::kKill) || faults.has(Fault::kCut) || faults.has(Fault::kPause) ||
+         faults.has(Fault::kBreak) || faults.has(Fault::kPartition);
+}
+
+}  // namespace gossamer::simulator
