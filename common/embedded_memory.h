@@ -35,6 +35,7 @@ struct EmbeddedMemoryOptions {
   uint64_t lock_table_bytes = 0;  // 0: the default of `gossamer-memory`
   uint32_t lease_ms = 0;          // likewise; of clients whose death is not seen otherwise
   bool on_chip_locks = true;      // in device memory, where there is any
+  std::string listen;             // path of its socket; empty: a new one
   // With one, the server joins the bootstrap's store "default", for clients in this process;
   // without, it is the server that `identity` says, of a store that nobody else finds. Outlives the server.
   Bootstrap* bootstrap = nullptr;

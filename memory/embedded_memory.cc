@@ -24,6 +24,7 @@ Result<std::unique_ptr<EmbeddedMemory>> StartEmbeddedMemory(const EmbeddedMemory
   server.chunk_bytes = options.chunk_bytes;
   server.lock_table_bytes = options.lock_table_bytes;
   server.on_chip_locks = options.on_chip_locks;
+  server.listen = options.listen;
   if (options.lease_ms != 0) server.lease_ms = options.lease_ms;
   server.in_process_only = true;
   if (options.network != nullptr) {

@@ -96,7 +96,7 @@ class LeaseFenceTest : public ::testing::TestWithParam<FabricKind> {
         ChunkAllocator(kHeapOffset, options.region_bytes, 64 << 10), LockTablePlacement::kDram,
         lease);
     port_ = OpenMemoryPort(GetParam(), options).value();
-    ASSERT_TRUE(port_->Start(*service_));
+    ASSERT_TRUE(port_->Start(*service_, RandomId()));
   }
   Client NewClient() const { return Client(GetParam(), port_->address()); }
 

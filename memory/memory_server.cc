@@ -115,7 +115,7 @@ Status MemoryServer::Serve(const MemberIdentity& identity) {
   service_ = std::make_unique<ControlService>(
       ChunkAllocator(kHeapOffset, options_.memory_bytes, options_.chunk_bytes),
       port_->lock_table_placement(), std::chrono::milliseconds(lease_ms()));
-  return port_->Start(*service_);
+  return port_->Start(*service_, identity.incarnation);
 }
 
 Result<bool> MemoryServer::TestDevice() {

@@ -167,7 +167,7 @@ TEST(MemoryServer, ServerOfAnotherFormatIsNotDeath) {
   header.format_version = kFormatVersion + 1;
   std::memcpy(port->region().data(), &header, sizeof header);
   DeafHandler handler;
-  ASSERT_TRUE(port->Start(handler));
+  ASSERT_TRUE(port->Start(handler, RandomId()));
   const MemberRecord member{ServerId{0}, 1, "h", OwnProcessIdentity(), port->address()};
   EXPECT_EQ(FabricProbe()({"s", 1, "shm", {}, 1, {member}}, member), Liveness::kUnreachable);
   port->Stop();

@@ -13,6 +13,8 @@
 #include <fstream>
 #include <utility>
 
+#include "common/random_id.h"
+
 namespace gossamer::test {
 namespace {
 
@@ -284,7 +286,7 @@ void FabricConformance::SetUp() {
   Result<std::unique_ptr<MemoryPort>> port = OpenMemoryPort(fabric.kind, options);
   ASSERT_TRUE(port) << port.error().ToString();
   memory_port_ = std::move(port).value();
-  const Status started = memory_port_->Start(handler_);
+  const Status started = memory_port_->Start(handler_, RandomId());
   ASSERT_TRUE(started) << started.error().ToString();
   address_ = memory_port_->address();
 }

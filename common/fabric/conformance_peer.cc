@@ -16,6 +16,7 @@
 
 #include "common/fabric/conformance_harness.h"
 #include "common/fabric/conformance_kill_blocks.h"
+#include "common/random_id.h"
 
 namespace gossamer::test {
 namespace {
@@ -38,7 +39,7 @@ int Serve(FabricKind kind, const std::string& listen) {
   options.listen = listen;
   TestControlHandler handler;
   Result<std::unique_ptr<MemoryPort>> port = OpenMemoryPort(kind, options);
-  const Status started = port ? port.value()->Start(handler) : Status(port.error());
+  const Status started = port ? port.value()->Start(handler, RandomId()) : Status(port.error());
   if (!started) {
     std::fprintf(stderr, "%s\n", started.error().ToString().c_str());
     return 1;

@@ -453,6 +453,15 @@ TEST_P(FabricConformance, NobodyAtTheAddressIsNodeUnreachable) {
   EXPECT_EQ(connected.error().code, Code::kNodeUnreachable);
 }
 
+TEST_P(FabricConformance, AnotherIncarnationIsNodeUnreachable) {
+  const auto port = NewPort();
+  const Status connected = port->Connect(ServerId{1}, address(), 4711);
+  ASSERT_FALSE(connected);
+  EXPECT_EQ(connected.error().code, Code::kNodeUnreachable);
+  EXPECT_NE(connected.error().message.find("started anew"), std::string::npos)
+      << connected.error().message;
+}
+
 TEST_P(FabricConformance, PollWithNothingPostedDoesNothing) {
   const auto port = NewPort();
   TestClient client(*port);

@@ -188,7 +188,8 @@ class Endpoint {
   // May block for up to the connection timeout. InvalidArgument for an unconnected server.
   virtual Status Attach(ServerId server) = 0;
   // Replaces a broken queue pair, after the memory server has confirmed that the old one is
-  // destroyed (rule U1). May block likewise. Fails with NodeUnreachable when the server is gone.
+  // destroyed (rule U1). May block likewise. Fails with NodeUnreachable when the server is gone, or
+  // another incarnation has taken its place.
   virtual Status Reconnect(ServerId server) = 0;
   virtual bool IsAttached(ServerId server) const = 0;
 
@@ -222,13 +223,19 @@ struct ComputePortOptions {
   SimNetwork* network = nullptr;          // sim: outlives the port
 };
 
+// What NodeUnreachable says of an address where another incarnation answers than was connected to.
+inline constexpr std::string_view kStartedAnew =
+    "this memory server has been started anew, and what it held is gone: open the store again";
+
 // A compute server's side of a fabric.
 class ComputePort {
  public:
   virtual ~ComputePort() = default;
-  // Makes `server` reachable at `address` (as `MemoryPort::address` printed it). NodeUnreachable if
-  // nobody answers there.
-  virtual Status Connect(ServerId server, const std::string& address) = 0;
+  // Makes `server` reachable at `address` (as `MemoryPort::address` printed it). From here on all
+  // queue pairs to `server` are to this `incarnation`, or, given 0, to the one that answers now: what
+  // is started anew at the same address is another server (rule U6), and has none of what this one
+  // held. NodeUnreachable if nobody answers there, or another incarnation does.
+  virtual Status Connect(ServerId server, const std::string& address, uint64_t incarnation = 0) = 0;
   // A new endpoint with a queue pair to every connected server. Outlived by the port.
   virtual Result<std::unique_ptr<Endpoint>> NewEndpoint() = 0;
 };
@@ -277,7 +284,8 @@ struct MemoryPortOptions {
 class MemoryPort {
  public:
   virtual ~MemoryPort() = default;
-  virtual Status Start(ControlHandler& handler) = 0;
+  // `incarnation`, not 0, names this server among all that ever were (CONTRACT.md, E8).
+  virtual Status Start(ControlHandler& handler, uint64_t incarnation) = 0;
   // Destroys every queue pair of a compute server, also one whose connection is just being made.
   // Returns at once; `ControlHandler::ClientGone` follows when nothing of that compute server can
   // land any more (there is none when it had no queue pair). Its verbs in flight end as kUnknown or

@@ -7,6 +7,8 @@
 #include <memory>
 #include <vector>
 
+#include "common/random_id.h"
+
 namespace gossamer {
 namespace {
 
@@ -29,7 +31,7 @@ class SchedulerTest : public testing::Test {
     memory.lock_table_bytes = 64;
     memory.in_process_only = true;
     memory_ = OpenMemoryPort(FabricKind::kShm, memory).value();
-    ASSERT_TRUE(memory_->Start(handler_));
+    ASSERT_TRUE(memory_->Start(handler_, RandomId()));
     ComputePortOptions compute;
     compute.client_uuid = 1;
     compute_ = OpenComputePort(FabricKind::kShm, compute).value();

@@ -36,13 +36,14 @@ Result<std::unique_ptr<ComputePort>> ShmComputePort::Open(const ComputePortOptio
   return std::unique_ptr<ComputePort>(new ShmComputePort(options));
 }
 
-Status ShmComputePort::Connect(ServerId server, const std::string& address) {
+Status ShmComputePort::Connect(ServerId server, const std::string& address, uint64_t incarnation) {
   Hello hello;
   hello.kind = HelloKind::kProbe;
   hello.client_uuid = options_.client_uuid;
+  hello.incarnation = incarnation;
   BOOST_OUTCOME_TRY(probe, SayHello(server, address, hello));
   const std::lock_guard guard(mutex_);
-  servers_[server] = {address, probe.memory};
+  servers_[server] = {address, probe.incarnation, probe.memory};
   return Ok();
 }
 
@@ -62,6 +63,7 @@ Result<std::unique_ptr<Endpoint>> ShmComputePort::NewEndpoint() {
 
 Result<QueuePairGrant> ShmComputePort::OpenQueuePair(ServerId server, const QueuePairGrant* old) {
   std::string address;
+  Hello hello;
   {
     const std::lock_guard guard(mutex_);
     const auto found = servers_.find(server);
@@ -70,14 +72,11 @@ Result<QueuePairGrant> ShmComputePort::OpenQueuePair(ServerId server, const Queu
                        "memory server " + std::to_string(ToInteger(server)) + " is not connected");
     }
     address = found->second.address;
+    hello.incarnation = found->second.incarnation;
   }
-  Hello hello;
   hello.kind = HelloKind::kQueuePair;
   hello.client_uuid = options_.client_uuid;
-  if (old != nullptr) {
-    hello.old_token = old->memory->token();
-    hello.old_queue_pair = old->queue_pair;
-  }
+  if (old != nullptr) hello.old_queue_pair = old->queue_pair;
   return SayHello(server, address, hello);
 }
 
@@ -107,6 +106,7 @@ Result<QueuePairGrant> ShmComputePort::SayHello(ServerId server, const std::stri
                      "connecting to " + address + ": this process has " + NoDescriptorText());
   }
   grant.in_process = welcome.in_process != 0;
+  grant.incarnation = welcome.incarnation;
   grant.queue_pair = welcome.queue_pair;
   BOOST_OUTCOME_TRY(memory, FindOrMap(server, welcome, fds));
   grant.memory = std::move(memory);

@@ -21,6 +21,7 @@ struct QueuePairGrant {
   UniqueFd socket;
   Mapping page;
   std::shared_ptr<SharedMemory> memory;
+  uint64_t incarnation = 0;
   uint64_t queue_pair = 0;
   bool in_process = false;
 };
@@ -29,7 +30,7 @@ class ShmComputePort final : public ComputePort {
  public:
   static Result<std::unique_ptr<ComputePort>> Open(const ComputePortOptions& options);
 
-  Status Connect(ServerId server, const std::string& address) override;
+  Status Connect(ServerId server, const std::string& address, uint64_t incarnation) override;
   Result<std::unique_ptr<Endpoint>> NewEndpoint() override;
 
   // Opens a queue pair; when it replaces `old` (null: none), that one is destroyed by the server
@@ -40,6 +41,7 @@ class ShmComputePort final : public ComputePort {
  private:
   struct Server {
     std::string address;
+    uint64_t incarnation = 0;
     std::weak_ptr<SharedMemory> memory;
   };
 

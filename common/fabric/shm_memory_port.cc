@@ -102,7 +102,7 @@ bool ShmMemoryPort::Watch(int fd, uint64_t tag) {
 
 void ShmMemoryPort::Unwatch(int fd) { ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr); }
 
-Status ShmMemoryPort::Start(ControlHandler& handler) {
+Status ShmMemoryPort::Start(ControlHandler& handler, uint64_t incarnation) {
   if (handler_ != nullptr) return MakeError(Code::kInvalidArgument, "memory port started twice");
   epoll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
   wake_event_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -113,6 +113,7 @@ Status ShmMemoryPort::Start(ControlHandler& handler) {
   BOOST_OUTCOME_TRYV(listener_.Listen());
   handler_ = &handler;
   spare_ = SpareDescriptor();
+  incarnation_ = incarnation;
   thread_ = std::thread([this] { Serve(); });
   return Ok();
 }
@@ -400,10 +401,12 @@ bool ShmMemoryPort::Admit(ConnectionId id, Connection& connection, const Hello& 
     admitted = MakeError(Code::kInvalidArgument, "another version of the shm fabric");
   } else if (memory_->in_process_only() && !connection.in_process) {
     admitted = MakeError(Code::kInvalidArgument, "this memory server serves its own process only");
+  } else if (hello.incarnation != 0 && hello.incarnation != incarnation_) {
+    admitted = MakeError(Code::kNodeUnreachable, std::string(kStartedAnew));
   } else if (hello.kind == HelloKind::kQueuePair) {
     admitted = MakeQueuePair(connection, hello, page_file);
   }
-  if (admitted && hello.old_queue_pair != 0 && hello.old_token == memory_->token()) {
+  if (admitted && hello.old_queue_pair != 0) {
     // The new queue pair counts already, so that replacing the last one is no ClientGone.
     const auto old = connections_.find(hello.old_queue_pair);
     if (old != connections_.end() && old->first != id &&
@@ -414,6 +417,7 @@ bool ShmMemoryPort::Admit(ConnectionId id, Connection& connection, const Hello& 
   connection.awaits_fence = false;
   if (connection.is_queue_pair()) newcomers_.Remove(id);
   Welcome welcome = admitted ? Welcome{} : Refusal(admitted.error());
+  welcome.incarnation = incarnation_;
   welcome.token = memory_->token();
   welcome.in_process = connection.in_process ? 1 : 0;
   welcome.queue_pair = id;

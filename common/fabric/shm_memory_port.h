@@ -41,7 +41,7 @@ class ShmMemoryPort final : public MemoryPort {
   static Result<std::unique_ptr<MemoryPort>> Open(const MemoryPortOptions& options);
   ~ShmMemoryPort() override;
 
-  Status Start(ControlHandler& handler) override;
+  Status Start(ControlHandler& handler, uint64_t incarnation) override;
   void Fence(uint64_t client_uuid) override;
   bool observes_death() const override { return true; }
   void Stop() override;
@@ -113,6 +113,7 @@ class ShmMemoryPort final : public MemoryPort {
   const std::shared_ptr<SharedMemory> memory_;
   ListeningSocket listener_;
   ControlHandler* handler_ = nullptr;
+  uint64_t incarnation_ = 0;
   UniqueFd epoll_;
   UniqueFd wake_event_;
   std::thread thread_;

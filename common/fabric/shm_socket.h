@@ -26,20 +26,21 @@ struct Hello {
   uint32_t magic = kMagic;
   HelloKind kind = HelloKind::kProbe;  // kProbe: map the memory only
   uint64_t client_uuid = 0;
-  uint64_t old_token = 0;  // the queue pair that this one replaces, or 0
-  uint64_t old_queue_pair = 0;
+  uint64_t incarnation = 0;     // of the server that the client means; 0: whichever is there
+  uint64_t old_queue_pair = 0;  // that this one replaces, or 0
 };
 
 struct Welcome {
   uint32_t magic = kMagic;
   uint32_t accepted = 0;
   uint32_t in_process = 0;
-  uint32_t code = 0;   // of the error, when not accepted: a Code
+  uint32_t code = 0;  // of the error, when not accepted: a Code
+  uint64_t incarnation = 0;
   uint64_t token = 0;  // of the server's memory
   uint64_t queue_pair = 0;
   uint64_t region_bytes = 0;
   uint64_t lock_table_bytes = 0;
-  std::array<char, 128> reason{};  // why not accepted
+  std::array<char, 128> reason{};
 };
 
 struct Call {

@@ -1,6 +1,7 @@
 // What the conformance suite cannot see of the shm fabric: socket paths, the journal, refusals.
 #include "common/fabric/shm.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/resource.h>
@@ -26,6 +27,7 @@
 #include "common/fabric/shm_queue_pair.h"
 #include "common/fabric/shm_socket.h"
 #include "common/fabric/shm_socket_files.h"
+#include "common/random_id.h"
 
 namespace gossamer::shm {
 namespace {
@@ -78,7 +80,7 @@ TEST_F(ShmFabric, ALivePathIsRefusedAndFreedWhenTheServerEnds) {
   const std::string path = Path("a.sock");
   {
     const auto port = OpenMemoryPort(SmallMemory(path)).value();
-    ASSERT_TRUE(port->Start(handler_));
+    ASSERT_TRUE(port->Start(handler_, RandomId()));
     EXPECT_EQ(port->address(), path);
     struct stat status{};
     ASSERT_EQ(::stat(path.c_str(), &status), 0);
@@ -252,7 +254,7 @@ TEST_F(ShmFabric, SaysWhatItsMemoryIs) {
 
 TEST_F(ShmFabric, AnEndpointOutlivesItsMemoryServer) {
   auto memory = OpenMemoryPort(SmallMemory()).value();
-  ASSERT_TRUE(memory->Start(handler_));
+  ASSERT_TRUE(memory->Start(handler_, RandomId()));
   ComputePortOptions options;
   options.client_uuid = 5;
   const auto compute = OpenComputePort(options).value();
@@ -270,7 +272,7 @@ TEST_F(ShmFabric, AnEndpointOutlivesItsMemoryServer) {
 TEST_F(ShmFabric, ARestartedServerIsAnotherOne) {
   const std::string path = Path("restart.sock");
   auto memory = OpenMemoryPort(SmallMemory(path)).value();
-  ASSERT_TRUE(memory->Start(handler_));
+  ASSERT_TRUE(memory->Start(handler_, RandomId()));
   memory->region()[0] = std::byte{1};
   ComputePortOptions options;
   options.client_uuid = 5;
@@ -279,21 +281,19 @@ TEST_F(ShmFabric, ARestartedServerIsAnotherOne) {
   const auto endpoint = compute->NewEndpoint().value();
   memory.reset();
   memory = OpenMemoryPort(SmallMemory(path)).value();
-  ASSERT_TRUE(memory->Start(handler_));
-  memory->region()[0] = std::byte{2};
-  ASSERT_TRUE(endpoint->Reconnect(ServerId{0}));
-  const BufferLease buffer = endpoint->buffers().Allocate(64).value();
-  InlineBatch<1> batch;
-  batch.Add(Verb::Read(0, 1, buffer.address()));
-  endpoint->Post(batch);
-  EXPECT_EQ(endpoint->Poll(), 1U);
-  EXPECT_EQ(batch.status(), VerbStatus::kSuccess);
-  EXPECT_EQ(*buffer.data(), std::byte{2});
+  ASSERT_TRUE(memory->Start(handler_, RandomId()));
+  const Status reconnected = endpoint->Reconnect(ServerId{0});
+  ASSERT_FALSE(reconnected);
+  EXPECT_EQ(reconnected.error().code, Code::kNodeUnreachable);
+  EXPECT_THAT(reconnected.error().message, ::testing::HasSubstr("started anew"));
+  EXPECT_EQ(compute->NewEndpoint().error().code, Code::kNodeUnreachable);
+  // It is another server, which may be connected to as such.
+  ASSERT_TRUE(compute->Connect(ServerId{1}, path));
 }
 
 TEST_F(ShmFabric, AClientThatSpeaksNonsenseIsCutOff) {
   const auto memory = OpenMemoryPort(SmallMemory()).value();
-  ASSERT_TRUE(memory->Start(handler_));
+  ASSERT_TRUE(memory->Start(handler_, RandomId()));
   for (const size_t bytes : {size_t{1}, sizeof(Hello), sizeof(Call)}) {
     const UniqueFd socket = ConnectSocket(memory->address(), 5000).value();
     const std::vector<std::byte> nonsense(bytes, std::byte{0x42});
@@ -320,7 +320,7 @@ TEST_F(ShmFabric, WhoConnectsAndSaysNothingIsCutOffAndAnIdleQueuePairIsNot) {
   MemoryPortOptions options = SmallMemory(Path("quiet.sock"));
   options.connection_timeout_ms = 1000;
   const auto memory = OpenMemoryPort(options).value();
-  ASSERT_TRUE(memory->Start(handler_));
+  ASSERT_TRUE(memory->Start(handler_, RandomId()));
   ComputePortOptions client;
   client.client_uuid = 5;
   const auto compute = OpenComputePort(client).value();
@@ -343,7 +343,7 @@ TEST_F(ShmFabric, ManyWhoSayNothingKeepNobodyOut) {
   MemoryPortOptions options = SmallMemory(Path("quiet.sock"));
   options.connection_timeout_ms = 1'000'000;
   const auto memory = OpenMemoryPort(options).value();
-  ASSERT_TRUE(memory->Start(handler_));
+  ASSERT_TRUE(memory->Start(handler_, RandomId()));
   std::vector<UniqueFd> quiet;
   for (int i = 0; i < 140; ++i) {
     quiet.push_back(ConnectSocket(memory->address(), 5000).value());
@@ -365,7 +365,7 @@ TEST_F(ShmFabric, UuidZeroIsInvalid) {
 // A hand-made client that is in the midst of its verbs for as long as the test likes.
 TEST_F(ShmFabric, AFenceWaitsForVerbsUnderWayAndSoDoesWhoConnectsMeanwhile) {
   const auto memory = OpenMemoryPort(SmallMemory(Path("fence.sock"))).value();
-  ASSERT_TRUE(memory->Start(handler_));
+  ASSERT_TRUE(memory->Start(handler_, RandomId()));
   const auto say_hello = [&](const UniqueFd& socket, uint64_t uuid) {
     Hello hello;
     hello.kind = HelloKind::kQueuePair;
@@ -407,7 +407,7 @@ TEST_F(ShmFabric, StopDoesNotWaitForeverForAFencedClient) {
   MemoryPortOptions options = SmallMemory(Path("stop.sock"));
   options.connection_timeout_ms = 50;
   const auto memory = OpenMemoryPort(options).value();
-  ASSERT_TRUE(memory->Start(handler_));
+  ASSERT_TRUE(memory->Start(handler_, RandomId()));
   ComputePortOptions client;
   client.client_uuid = 5;
   const auto compute = OpenComputePort(client).value();
@@ -423,7 +423,7 @@ TEST_F(ShmFabric, StopDoesNotWaitForeverForAFencedClient) {
 
 TEST_F(ShmFabric, ServesOnWithoutFileDescriptorsAndTakesClientsInAgainLater) {
   const auto memory = OpenMemoryPort(SmallMemory(Path("full.sock"))).value();
-  ASSERT_TRUE(memory->Start(handler_));
+  ASSERT_TRUE(memory->Start(handler_, RandomId()));
   ComputePortOptions options;
   options.client_uuid = 5;
   const auto compute = OpenComputePort(options).value();

@@ -130,14 +130,18 @@ void SimEndpoint::WakeAt(Clock::time_point due) {
 }
 
 Status SimEndpoint::Open(Slot& slot, ServerId server) {
-  BOOST_OUTCOME_TRY(number, port_.NumberOf(server));
-  Server* const found = network_.FindServer(number);
+  BOOST_OUTCOME_TRY(peer, port_.PeerOf(server));
+  Server* const found = network_.FindServer(peer.number);
   if (client_.dead || found == nullptr || !found->serving()) {
     return MakeError(Code::kNodeUnreachable,
-                     "memory server at sim:" + std::to_string(number) +
+                     "memory server at sim:" + std::to_string(peer.number) +
                          (client_.dead ? ": this client is dead" : " is gone"));
   }
-  slot.server_number = number;
+  if (found->incarnation() != peer.incarnation) {
+    return MakeError(Code::kNodeUnreachable,
+                     "sim:" + std::to_string(peer.number) + ": " + std::string(kStartedAnew));
+  }
+  slot.server_number = peer.number;
   slot.queue_pair = &found->OpenQueuePair(*this, client_);
   slot.working = true;
   network_.fault_log.End(id_, number, network_.Now());
@@ -168,8 +172,8 @@ Status SimEndpoint::AwaitLink(uint64_t server_number) {
 
 Status SimEndpoint::Attach(ServerId server) {
   if (IsAttached(server)) return Ok();
-  BOOST_OUTCOME_TRY(number, port_.NumberOf(server));
-  BOOST_OUTCOME_TRYV(AwaitLink(number));
+  BOOST_OUTCOME_TRY(peer, port_.PeerOf(server));
+  BOOST_OUTCOME_TRYV(AwaitLink(peer.number));
   const size_t index = ToInteger(server);
   if (index >= slots_.size()) slots_.resize(index + 1);
   return Open(slots_[index], server);

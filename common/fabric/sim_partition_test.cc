@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/fabric/sim_test_cluster.h"
+#include "common/random_id.h"
 
 namespace gossamer::test {
 namespace {
@@ -122,7 +123,7 @@ class TwoEndpoints {
     memory.region_bytes = memory.lock_table_bytes = 4096;
     memory.network = &network_;
     other_server_ = OpenMemoryPort(FabricKind::kSim, memory).value();
-    EXPECT_TRUE(other_server_->Start(handler_));
+    EXPECT_TRUE(other_server_->Start(handler_, RandomId()));
     ComputePortOptions compute;
     compute.client_uuid = 77;
     compute.network = &network_;

@@ -25,10 +25,10 @@ SimMemoryPort::~SimMemoryPort() {
   network_.RemoveServer(number_);
 }
 
-Status SimMemoryPort::Start(ControlHandler& handler) {
+Status SimMemoryPort::Start(ControlHandler& handler, uint64_t incarnation) {
   if (started_) return MakeError(Code::kInvalidArgument, "memory port started twice");
   started_ = true;
-  server_->Start(handler);
+  server_->Start(handler, incarnation);
   return Ok();
 }
 
@@ -40,7 +40,7 @@ LockTablePlacement SimMemoryPort::lock_table_placement() const {
   return server_->on_chip_locks() ? LockTablePlacement::kDeviceMemory : LockTablePlacement::kDram;
 }
 
-Status SimComputePort::Connect(ServerId server, const std::string& address) {
+Status SimComputePort::Connect(ServerId server, const std::string& address, uint64_t incarnation) {
   uint64_t number = 0;
   const char* const end = address.data() + address.size();
   const bool is_ours = address.starts_with(kScheme) &&
@@ -54,11 +54,14 @@ Status SimComputePort::Connect(ServerId server, const std::string& address) {
                             network_.Now(), network_.Now()});
     return MakeError(Code::kNodeUnreachable, "memory server at " + address + " does not answer");
   }
-  servers_[ToInteger(server)] = number;
+  if (incarnation != 0 && incarnation != found->incarnation()) {
+    return MakeError(Code::kNodeUnreachable, address + ": " + std::string(kStartedAnew));
+  }
+  servers_[ToInteger(server)] = {number, found->incarnation()};
   return Ok();
 }
 
-Result<uint64_t> SimComputePort::NumberOf(ServerId server) const {
+Result<SimComputePort::Peer> SimComputePort::PeerOf(ServerId server) const {
   const auto found = servers_.find(ToInteger(server));
   if (found != servers_.end()) return found->second;
   return MakeError(Code::kInvalidArgument,

@@ -16,7 +16,7 @@ class SimMemoryPort final : public MemoryPort {
   SimMemoryPort(Network& network, std::unique_ptr<Server> server);
   ~SimMemoryPort() override;
 
-  Status Start(ControlHandler& handler) override;
+  Status Start(ControlHandler& handler, uint64_t incarnation) override;
   void Fence(uint64_t client_uuid) override { server_->Fence(client_uuid); }
   bool observes_death() const override { return network_.options().observes_death.count() != 0; }
   void Stop() override { server_->Stop(); }
@@ -38,16 +38,20 @@ class SimComputePort final : public ComputePort {
   SimComputePort(Network& network, uint64_t client_uuid)
       : network_(network), client_(network.FindClient(client_uuid)) {}
 
-  Status Connect(ServerId server, const std::string& address) override;
+  Status Connect(ServerId server, const std::string& address, uint64_t incarnation) override;
   Result<std::unique_ptr<Endpoint>> NewEndpoint() override;
 
-  // The number of a connected server.
-  Result<uint64_t> NumberOf(ServerId server) const;
+  // What a connected server is known by.
+  struct Peer {
+    uint64_t number = 0;  // in its address
+    uint64_t incarnation = 0;
+  };
+  Result<Peer> PeerOf(ServerId server) const;
 
  private:
   Network& network_;
   Client& client_;
-  std::map<uint64_t, uint64_t> servers_;  // numbers by id
+  std::map<uint64_t, Peer> servers_;  // by id
 };
 
 }  // namespace gossamer::sim

@@ -44,7 +44,8 @@ Server::~Server() {
   network_.server_events.Give(gone_);
 }
 
-void Server::Start(ControlHandler& handler) {
+void Server::Start(ControlHandler& handler, uint64_t incarnation) {
+  incarnation_ = incarnation;
   handler_ = &handler;
   network_.events.Arm(tick_, network_.now() + kTick);
 }

@@ -57,13 +57,14 @@ class Server {
   }
   bool on_chip_locks() const { return on_chip_locks_; }
 
-  void Start(ControlHandler& handler);
+  void Start(ControlHandler& handler, uint64_t incarnation);
   // Breaks all queue pairs; nothing lands afterwards.
   void Stop();
   // Destroys the queue pairs of a client: what they have on its way lands now or never. `ClientGone`
   // follows, as an event, if it had any.
   void Fence(uint64_t client_uuid);
   bool serving() const { return handler_ != nullptr; }
+  uint64_t incarnation() const { return incarnation_; }
 
   QueuePair& OpenQueuePair(SimEndpoint& endpoint, Client& client);
   // Lands or drops what is left of a broken queue pair, and forgets it. `replaced`: its client has not
@@ -99,6 +100,7 @@ class Server {
   shm::Mapping region_;
   shm::Mapping lock_table_;
   ControlHandler* handler_ = nullptr;
+  uint64_t incarnation_ = 0;
   std::vector<std::unique_ptr<QueuePair>> queue_pairs_;  // in the order opened
   std::vector<Nanoseconds> atomic_slots_;  // those of the lock table behind those of the region
   Nanoseconds control_free_at_ = 0;

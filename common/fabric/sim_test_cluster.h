@@ -12,6 +12,7 @@
 #include "common/fabric/conformance_harness.h"
 #include "common/fabric/scheduler.h"
 #include "common/fabric/sim.h"
+#include "common/random_id.h"
 #include "common/task.h"
 
 namespace gossamer::test {
@@ -84,7 +85,7 @@ class SimCluster {
     memory.on_chip_locks = on_chip_locks;
     memory.network = &network_;
     memory_ = OpenMemoryPort(FabricKind::kSim, memory).value();
-    EXPECT_TRUE(memory_->Start(handler_));
+    EXPECT_TRUE(memory_->Start(handler_, RandomId()));
     for (size_t i = 0; i < clients; ++i) {
       clients_.push_back(std::make_unique<SimClient>(network_, i + 1, memory_->address()));
     }

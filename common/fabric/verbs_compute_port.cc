@@ -22,14 +22,15 @@ std::map<ServerId, Peer> Peers::All() const {
   return peers_;
 }
 
-Status VerbsComputePort::Connect(ServerId server, const std::string& address) {
+Status VerbsComputePort::Connect(ServerId server, const std::string& address,
+                                 uint64_t incarnation) {
   BOOST_OUTCOME_TRY(to, ParseSocketAddress(address));
   const std::lock_guard lock(mutex_);
   if (device_ == nullptr && !options_.device.empty()) {
     BOOST_OUTCOME_TRY(device, Device::Find(options_.device));
     device_ = std::move(device);
   }
-  BOOST_OUTCOME_TRY(peer, ProbePeer(to, device_, options_));
+  BOOST_OUTCOME_TRY(peer, ProbePeer(to, incarnation, device_, options_));
   device_ = peer.device;
   peers_->Put(server, std::move(peer));
   return Ok();

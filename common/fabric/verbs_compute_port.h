@@ -29,7 +29,7 @@ class VerbsComputePort final : public ComputePort {
   explicit VerbsComputePort(const ComputePortOptions& options)
       : options_(options), peers_(std::make_shared<Peers>()) {}
 
-  Status Connect(ServerId server, const std::string& address) override;
+  Status Connect(ServerId server, const std::string& address, uint64_t incarnation) override;
   Result<std::unique_ptr<Endpoint>> NewEndpoint() override;
 
  private:

@@ -95,8 +95,7 @@ Error Rejected(const Event& event, const Attempt& attempt) {
                                                std::to_string(info->version) +
                                                " of the protocol, this program " +
                                                std::to_string(kProtocolVersion));
-    case RejectReason::kOtherPort:
-      return attempt.Unreachable("another memory server has taken its place");
+    case RejectReason::kOtherIncarnation: return attempt.Unreachable(std::string(kStartedAnew));
     case RejectReason::kResources:
       return MakeError(Code::kExhausted,
                        attempt.address.ToString() + " has no resources for another queue pair");
@@ -255,7 +254,8 @@ bool Connection::PeerIsGone() {
 
 namespace {
 
-Result<Peer> ProbeOnce(const Attempt& attempt, std::shared_ptr<Device> device) {
+Result<Peer> ProbeOnce(const Attempt& attempt, uint64_t incarnation,
+                       std::shared_ptr<Device> device) {
   BOOST_OUTCOME_TRY(connection, ResolvePath(attempt, device.get()));
   if (device == nullptr) {
     BOOST_OUTCOME_TRY(opened, Device::Open(connection.id->verbs));
@@ -263,21 +263,22 @@ Result<Peer> ProbeOnce(const Attempt& attempt, std::shared_ptr<Device> device) {
   }
   ConnectRequest request;
   request.client_uuid = attempt.options.client_uuid;
+  request.incarnation = incarnation;
   BOOST_OUTCOME_TRY(event, SendRequest(connection, request, device.get(), attempt));
   if (event.type != RDMA_CM_EVENT_REJECTED) return Unexpected(event, attempt);
   const std::optional<ServerInfo> info = ReadServerInfo(event);
   if (!info || info->reason != RejectReason::kNone) return Rejected(event, attempt);
-  return Peer{attempt.address, std::move(device), info->port_id};
+  return Peer{attempt.address, std::move(device), info->incarnation};
 }
 
 }  // namespace
 
-Result<Peer> ProbePeer(const SocketAddress& address, const std::shared_ptr<Device>& device,
-                       const ComputePortOptions& options) {
+Result<Peer> ProbePeer(const SocketAddress& address, uint64_t incarnation,
+                       const std::shared_ptr<Device>& device, const ComputePortOptions& options) {
   const Attempt attempt(address, options);
   RetryWhileStale retry(options);
   while (true) {
-    Result<Peer> peer = ProbeOnce(attempt, device);
+    Result<Peer> peer = ProbeOnce(attempt, incarnation, device);
     if (peer || !retry.Again(peer.error())) return peer;
   }
 }
@@ -310,7 +311,7 @@ Status EstablishConnection(Connection& connection, const Peer& peer, uint64_t re
   ConnectRequest request;
   request.kind = RequestKind::kAttach;
   request.client_uuid = options.client_uuid;
-  request.port_id = peer.port_id;
+  request.incarnation = peer.incarnation;
   request.replaces = replaces;
   BOOST_OUTCOME_TRY(event, SendRequest(connection, request, peer.device.get(), attempt));
   if (event.type == RDMA_CM_EVENT_REJECTED) return Rejected(event, attempt);

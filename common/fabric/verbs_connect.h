@@ -65,13 +65,14 @@ class RetryWhileStale {
 struct Peer {
   SocketAddress address;
   std::shared_ptr<Device> device;  // that reaches it
-  uint64_t port_id = 0;
+  uint64_t incarnation = 0;
 };
 
-// Asks who is at `address`, over `device` if there is one yet. NodeUnreachable when nobody answers,
-// InvalidArgument when the device that reaches the address is not the one asked for.
-Result<Peer> ProbePeer(const SocketAddress& address, const std::shared_ptr<Device>& device,
-                       const ComputePortOptions& options);
+// Asks whether `incarnation` (0: whichever) is at `address`, over `device` if there is one yet.
+// NodeUnreachable when nobody answers or another incarnation does, InvalidArgument when the device
+// that reaches the address is not the one asked for.
+Result<Peer> ProbePeer(const SocketAddress& address, uint64_t incarnation,
+                       const std::shared_ptr<Device>& device, const ComputePortOptions& options);
 
 // Prepares an identifier with a queue pair to `peer` whose completions go to `queue`. Receives can
 // be posted to it.

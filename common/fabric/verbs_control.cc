@@ -183,8 +183,8 @@ void ControlService::OnConnectRequest(rdma_cm_id* id, const rdma_conn_param& par
   if (param.private_data_len < sizeof request || request.magic != kProtocolMagic ||
       request.version != kProtocolVersion || request.client_uuid == 0) {
     Reject(std::move(owner), RejectReason::kProtocol);
-  } else if (request.port_id != 0 && request.port_id != info_.port_id) {
-    Reject(std::move(owner), RejectReason::kOtherPort);
+  } else if (request.incarnation != 0 && request.incarnation != info_.incarnation) {
+    Reject(std::move(owner), RejectReason::kOtherIncarnation);
   } else if (request.kind == RequestKind::kProbe) {
     Reject(std::move(owner), RejectReason::kNone);
   } else {

@@ -12,6 +12,7 @@
 #include "common/fabric/verbs_connect.h"
 #include "common/fabric/verbs_resources.h"
 #include "common/fabric/verbs_test_server.h"
+#include "common/random_id.h"
 
 namespace gossamer::verbs {
 namespace {
@@ -64,10 +65,10 @@ TEST_F(VerbsTest, AStoppedServerIsLost) {
   memory_.reset();
   Result<std::unique_ptr<MemoryPort>> other = OpenMemoryPort(options);
   ASSERT_TRUE(other) << other.error().ToString();
-  ASSERT_TRUE(other.value()->Start(handler_));
+  ASSERT_TRUE(other.value()->Start(handler_, RandomId()));
   reconnected = endpoint_->Reconnect(kServer);
   ASSERT_FALSE(reconnected);
-  EXPECT_THAT(reconnected.error().message, HasSubstr("taken its place"));
+  EXPECT_THAT(reconnected.error().message, HasSubstr("started anew"));
 }
 
 TEST_F(VerbsTest, ACallToAStoppedServerIsLost) {
@@ -138,7 +139,7 @@ TEST(VerbsChild, DISABLED_WritesUntilKilled) {
 TEST_F(VerbsTest, ASilentClientIsGone) {
   const ComputePortOptions options = Client(55);
   const Peer peer =
-      ProbePeer(ParseSocketAddress(memory_->address()).value(), nullptr, options).value();
+      ProbePeer(ParseSocketAddress(memory_->address()).value(), 0, nullptr, options).value();
   const CompletionQueue queue(ibv_create_cq(peer.device->verbs(), 64, nullptr, nullptr, 0));
   Connection connection = PrepareConnection(peer, queue.get(), options).value();
   ASSERT_TRUE(EstablishConnection(connection, peer, 0, options));
@@ -171,7 +172,7 @@ TEST_F(VerbsTest, RefusalsSayWhy) {
   options.listen = memory_->address();
   Result<std::unique_ptr<MemoryPort>> taken = OpenMemoryPort(options);
   if (taken) {
-    const Status started = taken.value()->Start(handler_);
+    const Status started = taken.value()->Start(handler_, RandomId());
     ASSERT_FALSE(started);
     EXPECT_THAT(started.error().message, HasSubstr("in use"));
   } else {

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "common/random_id.h"
-
 namespace gossamer::verbs {
 namespace {
 
@@ -36,7 +34,6 @@ Result<std::unique_ptr<VerbsMemoryPort>> VerbsMemoryPort::Open(const MemoryPortO
   BOOST_OUTCOME_TRYV(port->Bind());
   BOOST_OUTCOME_TRYV(port->MapRegion());
   BOOST_OUTCOME_TRYV(port->MapLockTable());
-  port->info_.port_id = RandomId();
   port->info_.verbs_at_once = options.one_verb_at_a_time ? 1 : 0;
   return port;
 }
@@ -120,7 +117,8 @@ bool VerbsMemoryPort::MapDeviceLockTable() {
   return true;
 }
 
-Status VerbsMemoryPort::Start(ControlHandler& handler) {
+Status VerbsMemoryPort::Start(ControlHandler& handler, uint64_t incarnation) {
+  info_.incarnation = incarnation;
   control_ = std::make_unique<ControlService>(*device_, channel_.get(), listener_.get(), info_,
                                               options_.connection_timeout_ms);
   return control_->Start(handler);

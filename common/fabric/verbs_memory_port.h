@@ -20,7 +20,7 @@ class VerbsMemoryPort final : public MemoryPort {
   static Result<std::unique_ptr<VerbsMemoryPort>> Open(const MemoryPortOptions& options);
   ~VerbsMemoryPort() override { Stop(); }
 
-  Status Start(ControlHandler& handler) override;
+  Status Start(ControlHandler& handler, uint64_t incarnation) override;
   // No-op before `Start` and after `Stop`: there is no queue pair.
   void Fence(uint64_t client_uuid) override;
   // A process's end is heard of; that of its machine or of the network is only guessed.

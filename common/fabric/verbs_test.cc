@@ -12,6 +12,7 @@
 #include "common/fabric/verbs_endpoint.h"
 #include "common/fabric/verbs_test_server.h"
 #include "common/fabric/verbs_wire.h"
+#include "common/random_id.h"
 
 namespace gossamer::verbs {
 namespace {
@@ -251,7 +252,7 @@ TEST_F(VerbsTest, SeveralServers) {
     options.region_bytes = 64 << 10;
     Result<std::unique_ptr<MemoryPort>> port = OpenMemoryPort(options);
     ASSERT_TRUE(port) << port.error().ToString();
-    ASSERT_TRUE(port.value()->Start(handler_));
+    ASSERT_TRUE(port.value()->Start(handler_, RandomId()));
     const ServerId id{static_cast<uint16_t>(100 + i)};
     ASSERT_TRUE(compute_->Connect(id, port.value()->address()));
     const Status attached = endpoint_->Attach(id);

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "common/fabric/verbs.h"
+#include "common/random_id.h"
 
 namespace gossamer::verbs {
 
@@ -84,7 +85,7 @@ class VerbsTest : public ::testing::Test {
     Result<std::unique_ptr<MemoryPort>> memory = OpenMemoryPort(options);
     ASSERT_TRUE(memory) << memory.error().ToString();
     memory_ = std::move(memory.value());
-    ASSERT_TRUE(memory_->Start(handler_));
+    ASSERT_TRUE(memory_->Start(handler_, RandomId()));
     Connect();
   }
 

@@ -22,7 +22,7 @@ namespace gossamer::verbs {
 static_assert(std::endian::native == std::endian::little);
 
 inline constexpr uint32_t kProtocolMagic = 0x52534f47;  // "GOSR"
-inline constexpr uint16_t kProtocolVersion = 2;
+inline constexpr uint16_t kProtocolVersion = 3;
 
 enum class RequestKind : uint16_t {
   kProbe = 0,   // Answered by a reject with kNone: is anybody there, and who?
@@ -34,7 +34,7 @@ struct ConnectRequest {
   uint16_t version = kProtocolVersion;
   RequestKind kind = RequestKind::kProbe;
   uint64_t client_uuid = 0;
-  uint64_t port_id = 0;   // The memory port that the client means; 0: whichever is there.
+  uint64_t incarnation = 0;  // Of the memory server that the client means; 0: whichever is there.
   uint64_t replaces = 0;  // The connection that is destroyed before this one is accepted; 0: none.
 };
 static_assert(sizeof(ConnectRequest) == 32);
@@ -44,9 +44,9 @@ static_assert(sizeof(ConnectRequest) <= 56, "private data of a connect request")
 
 enum class RejectReason : uint16_t {
   kNone = 0,
-  kProtocol = 1,   // Magic or version are not the server's.
-  kOtherPort = 2,  // Not the memory port that the client means: it was started anew.
-  kResources = 3,  // The server's device has no queue pair left.
+  kProtocol = 1,          // Magic or version are not the server's.
+  kOtherIncarnation = 2,  // Not the memory server that the client means: it was started anew.
+  kResources = 3,         // The server's device has no queue pair left.
 };
 
 struct RemoteMemory {
@@ -61,7 +61,7 @@ struct ServerInfo {
   uint32_t magic = kProtocolMagic;
   uint16_t version = kProtocolVersion;
   RejectReason reason = RejectReason::kNone;
-  uint64_t port_id = 0;        // Differs between any two memory ports ever opened.
+  uint64_t incarnation = 0;
   uint64_t connection_id = 0;  // This connection's name in a later `replaces`.
   RemoteMemory region;
   RemoteMemory lock_table;

@@ -43,9 +43,9 @@ TEST(VerbsWire, GoldenBytes) {
   ConnectRequest request;
   request.kind = RequestKind::kAttach;
   request.client_uuid = 0x1122334455667788;
-  request.port_id = 2;
+  request.incarnation = 2;
   request.replaces = 3;
-  const unsigned char expected[] = {0x47, 0x4f, 0x53, 0x52, 2,    0,    1,    0,  //
+  const unsigned char expected[] = {0x47, 0x4f, 0x53, 0x52, 3,    0,    1,    0,  //
                                     0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 2, 0, 0, 0,
                                     0,    0,    0,    0,    3,    0,    0,    0,    0, 0, 0, 0};
   static_assert(sizeof expected == sizeof request);

@@ -96,7 +96,7 @@ void LeaseKeeper::Connect(Endpoint& endpoint, const ServerInfo& server, Kept& ke
   if (endpoint.IsAttached(server.id)) {
     connected = endpoint.Reconnect(server.id);
   } else {
-    if (port_ != nullptr) connected = port_->Connect(server.id, server.address);
+    if (port_ != nullptr) connected = port_->Connect(server.id, server.address, server.incarnation);
     if (connected) connected = endpoint.Attach(server.id);
   }
   kept.is_connected = connected.has_value();

@@ -105,7 +105,7 @@ Status OpenStore::Connect(const StoreRecord& record, const TreeOptions& options)
                                                ": this build knows server ids up to " +
                                                std::to_string(Servers::kMaxServers - 1));
     }
-    BOOST_OUTCOME_TRYV(port_->Connect(member.server, member.address));
+    BOOST_OUTCOME_TRYV(port_->Connect(member.server, member.address, member.incarnation));
   }
   BOOST_OUTCOME_TRY(control, port_->NewEndpoint());
   control_ = std::move(control);
@@ -135,7 +135,7 @@ Status OpenStore::LearnServer(ServerId server) {
   BOOST_OUTCOME_TRY(record, FindStore(*bootstrap_, find));
   const MemberRecord* member = record.Find(server);
   if (record.store_id != record_.store_id || member == nullptr) return unknown;
-  BOOST_OUTCOME_TRYV(port_->Connect(server, member->address));
+  BOOST_OUTCOME_TRYV(port_->Connect(server, member->address, member->incarnation));
   BOOST_OUTCOME_TRYV(control_->Attach(server));
   BOOST_OUTCOME_TRYV(AddServer(*control_, record, *member));
   return Ok();
@@ -161,6 +161,7 @@ Status OpenStore::AddServer(Endpoint& endpoint, const StoreRecord& record,
   ServerInfo info;
   info.id = member.server;
   info.address = member.address;
+  info.incarnation = header.incarnation;
   info.lease = registered.lease;
   info.lease_ms = registered.lease_ms;
   info.region_bytes = header.region_bytes;

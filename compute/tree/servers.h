@@ -18,8 +18,9 @@ namespace gossamer {
 struct ServerInfo {
   ServerId id{0};
   std::string address;
-  Lease lease;            // of this compute server with that memory server
-  uint32_t lease_ms = 0;  // how long a lease is in force without being renewed; 0: for good
+  uint64_t incarnation = 0;  // what connections to it are made to (rule U6)
+  Lease lease;               // of this compute server with that memory server
+  uint32_t lease_ms = 0;     // how long a lease is in force without being renewed; 0: for good
   uint64_t region_bytes = 0;
   uint64_t lock_table_bytes = 0;
   uint64_t chunk_bytes = 0;

@@ -124,6 +124,7 @@ class Tree {
     bool is_busy = false;       // being replaced, or registered
     bool is_down = false;       // could not be replaced: nothing is posted until it can
     Scheduler::Clock::time_point failed_at{};
+    Error why{Code::kNodeUnreachable, {}};  // it could not be replaced
   };
 
   // A node's lock: while its turn is waited for, while it is tried, and while it is held.
@@ -186,8 +187,8 @@ class Tree {
   Task<Status> ReplaceQueuePair(ServerId server);
   // Sees to it that the lease is known that the queue pair to `server` belongs to.
   Task<Status> Register(Operation& operation, ServerId server);
-  // Whether the operation, which wrote nothing and failed with `error`, is to be done again.
-  Task<bool> ShouldRetry(Operation& operation, const Error& error);
+  // Whether the operation, which wrote nothing and failed with `error`, is to be done again. If not, `error` says why.
+  Task<bool> ShouldRetry(Operation& operation, Error& error);
   const Lease& LeaseWith(ServerId server) const { return links_[ToInteger(server)].lease; }
   // Memory of any server; a server that was lost is noted in `operation`.
   Task<Result<RemotePtr>> AllocateNode(Operation& operation, ServerId near);

@@ -39,12 +39,15 @@ Task<Status> Tree::Recover(Operation& operation, ServerId server) {
   while (link.is_busy) co_await scheduler_.SleepFor(kLookAgain);
   const bool is_done = link.recovered_at > operation.posted_at && link.lease.incarnation != 0;
   if (is_done) co_return Ok();  // Another coroutine saw to it.
-  if (scheduler_.Now() - link.failed_at < kTryAgain) co_return Gone(server);
+  if (link.is_down && scheduler_.Now() - link.failed_at < kTryAgain) co_return link.why;
   link.is_busy = true;
   const Status replaced = co_await ReplaceQueuePair(server);
   link.is_busy = false;
   link.is_down = !replaced;
-  if (!replaced) link.failed_at = scheduler_.Now();
+  if (!replaced) {
+    link.failed_at = scheduler_.Now();
+    link.why = replaced.error();
+  }
   co_return replaced;
 }
 
@@ -92,12 +95,14 @@ Task<Status> Tree::Register(Operation& operation, ServerId server) {
   co_return co_await Recover(operation, server);
 }
 
-Task<bool> Tree::ShouldRetry(Operation& operation, const Error& error) {
+Task<bool> Tree::ShouldRetry(Operation& operation, Error& error) {
   const bool is_loss = error.code == Code::kNodeUnreachable || error.code == Code::kFenced;
   const std::optional<ServerId> lost = std::exchange(operation.lost, std::nullopt);
   if (!is_loss || !lost || ++operation.retries > kMaxRetries) co_return false;
   operation.posted_at = operation.lost_at;
   const Status recovered = co_await Recover(operation, *lost);
+  // Why the server cannot be reached tells more than that a verb to it was lost.
+  if (!recovered) error = recovered.error();
   co_return recovered.has_value();
 }
 

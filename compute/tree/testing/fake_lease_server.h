@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "common/fabric/fabric.h"
+#include "common/random_id.h"
 #include "proto/control.h"
 
 namespace gossamer {
@@ -21,7 +22,7 @@ class FakeLeaseServer final : public ControlHandler {
     options.region_bytes = 65536;
     options.lock_table_bytes = 4096;
     port_ = OpenMemoryPort(FabricKind::kShm, options).value();
-    const Status started = port_->Start(*this);
+    const Status started = port_->Start(*this, RandomId());
     if (!started) std::abort();
   }
   ~FakeLeaseServer() override { port_.reset(); }

@@ -1,0 +1,93 @@
+// A memory server that is started anew at the address of the one before is another server (rule U6): a store that was
+// opened on the one before neither reads from it nor writes to it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "common/bootstrap/bootstrap.h"
+#include "common/embedded_memory.h"
+#include "compute/tree/testing/test_cluster.h"
+
+namespace gossamer {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr uint64_t kKeys = 200;
+
+class RestartTest : public testing::Test {
+ protected:
+  RestartTest() {
+    std::string name = testing::TempDir() + "gossamer-restart-XXXXXX";
+    EXPECT_NE(mkdtemp(name.data()), nullptr);
+    directory_ = name;
+    bootstrap_ = OpenBootstrap("dir:" + name).value();
+    Start();
+  }
+  ~RestartTest() override {
+    memory_.reset();
+    std::error_code ignored;
+    std::filesystem::remove_all(directory_, ignored);
+  }
+
+  // Always at the same address.
+  void Start() {
+    EmbeddedMemoryOptions options;
+    options.memory_bytes = uint64_t{16} << 20;
+    options.bootstrap = bootstrap_.get();
+    options.listen = directory_ + "/memory.sock";
+    auto memory = StartEmbeddedMemory(options);
+    ASSERT_TRUE(memory) << memory.error().ToString();
+    memory_ = std::move(memory.value());
+  }
+  void Restart() {
+    memory_.reset();
+    Start();
+  }
+  std::unique_ptr<Store> Open() {
+    OpenOptions options;
+    options.bootstrap = bootstrap_->url();
+    auto store = Store::Open(options);
+    EXPECT_TRUE(store) << store.error().ToString();
+    return std::move(store.value());
+  }
+  static void Fill(Store& store, const std::string& value) {
+    const auto session = store.NewSession().value();
+    for (uint64_t i = 0; i < kKeys; ++i) ASSERT_TRUE(session->Put(NumberKey(i), value));
+  }
+
+  std::string directory_;
+  std::unique_ptr<Bootstrap> bootstrap_;
+  std::unique_ptr<EmbeddedMemory> memory_;
+};
+
+TEST_F(RestartTest, AnOpenStoreStaysWithTheServerThatItWasOpenedOn) {
+  const std::unique_ptr<Store> before = Open();
+  const auto session = before->NewSession().value();
+  ASSERT_NO_FATAL_FAILURE(Fill(*before, "before"));
+  Restart();
+  const std::unique_ptr<Store> after = Open();
+  ASSERT_NO_FATAL_FAILURE(Fill(*after, "after"));
+
+  for (uint64_t i = 0; i < 2 * kKeys; ++i) {
+    const Status put = session->Put(NumberKey(i), "of a store that is gone");
+    ASSERT_FALSE(put) << "acknowledged into another store";
+    EXPECT_EQ(put.error().code, Code::kNodeUnreachable) << put.error().ToString();
+    const auto got = session->Get(NumberKey(i));
+    ASSERT_FALSE(got) << "read from another store";
+    EXPECT_EQ(got.error().code, Code::kNodeUnreachable) << got.error().ToString();
+  }
+  EXPECT_THAT(session->Get(NumberKey(0)).error().message, HasSubstr("started anew"));
+  const auto other = before->NewSession();
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().code, Code::kNodeUnreachable);
+
+  const CheckReport report = after->Check({}).value();
+  EXPECT_EQ(report.keys, kKeys);
+  EXPECT_THAT(report.problems, testing::IsEmpty());
+  EXPECT_EQ(after->NewSession().value()->Get(NumberKey(7)).value(), "after");
+}
+
+}  // namespace
+}  // namespace gossamer
