@@ -61,7 +61,9 @@ const std::vector<Command>& Table() {
                   "exit status 1 at\n"
                   "the end). Ctrl-C finishes what is in flight and exits with 130. Whatever ends a "
                   "load, it says\n"
-                  "how many lines are stored and from which line to go on: --from_line=N.\n",
+                  "how many lines are stored and from which line to go on, which is the one behind "
+                  "a bad line:\n"
+                  "--from_line=N.\n",
        .min_arguments = 1,
        .max_arguments = 1,
        .flags = {"threads", "in_flight", "from_line", "on_error"},

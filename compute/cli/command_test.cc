@@ -203,11 +203,13 @@ TEST_F(CommandTest, LoadReportsInJson) {
   EXPECT_EQ(report["loaded"], 2);
   EXPECT_EQ(report["inserted"], 2);
   EXPECT_EQ(report["complete"], false);
-  EXPECT_EQ(report["resume_line"], 3);
+  EXPECT_EQ(report["resume_line"], 4);
   EXPECT_EQ(report["error"]["line"], 3);
   EXPECT_EQ(report["error"]["code"], "InvalidArgument");
   EXPECT_THAT(err_, HasSubstr("2 lines of " + path_ +
-                              " were loaded; to go on: gossamer load --from_line=3"));
+                              " were loaded; to go on behind the bad line: gossamer load "
+                              "--from_line=4 " +
+                              path_ + " (--on_error=skip passes over every bad line)"));
 }
 
 TEST_F(CommandTest, LoadSaysWhenAFileDoesNotEndInANewline) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -100,6 +101,7 @@ class Loader {
   bool Bad(const Error& error) {
     if (!options_.skip_errors) {
       End(reader_.number(), error);
+      bad_line_ = reader_.number();
       return false;
     }
     ++report_.skipped;
@@ -140,7 +142,12 @@ class Loader {
         report_.error = part.error;
       }
     }
-    if (report_.error && report_.error->line != 0) resume = std::min(resume, report_.error->line);
+    if (bad_line_ && resume > *bad_line_) {
+      resume = *bad_line_ + 1;
+      report_.resumes_behind_bad_line = true;
+    } else if (report_.error && report_.error->line != 0) {
+      resume = std::min(resume, report_.error->line);
+    }
     if (resume == LoadWorker::kNoLine && !at_end_) {
       resume = std::max(reader_.number() + 1, options_.from_line);
     }
@@ -161,6 +168,7 @@ class Loader {
   std::string scratch_;
   Progress progress_;
   bool at_end_ = false;
+  std::optional<uint64_t> bad_line_;  // that ended the load
   LoadReport report_;
 };
 

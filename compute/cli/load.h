@@ -6,8 +6,9 @@
 // comes twice, the later line wins.
 //
 // Nothing is silent: the report says how many lines were stored and the line from which to go on.
-// Lines before `resume_line` are all stored. Some after it may be, as puts overlap: loading them
-// again is harmless, since the order of the lines decides.
+// Lines before `resume_line` are all stored, but for a bad line that ended the load, behind which it
+// goes on. Some after it may be, as puts overlap: loading them again is harmless, since the order of
+// the lines decides.
 #pragma once
 
 #include <cstdint>
@@ -43,10 +44,11 @@ struct LoadReport {
   uint64_t skipped = 0;      // bad lines, with `skip_errors`
   uint64_t bytes = 0;        // of the file
   double seconds = 0;
-  bool stopped = false;                 // by a signal
-  bool last_line_unterminated = false;  // the file does not end in a newline
-  std::optional<LoadError> error;       // what ended the load
-  std::optional<uint64_t> resume_line;  // where to go on, if the load did not reach the end
+  bool stopped = false;                  // by a signal
+  bool last_line_unterminated = false;   // the file does not end in a newline
+  std::optional<LoadError> error;        // what ended the load
+  std::optional<uint64_t> resume_line;   // where to go on, if the load did not reach the end
+  bool resumes_behind_bad_line = false;  // `resume_line` is the one behind the line of `error`
 
   // Whether `inserted` and `overwritten` are of stored lines alone: a store counts a put that
   // failed, too.

@@ -67,8 +67,13 @@ void SayWhereToGoOn(const Context& context, const std::string& file, const LoadR
   context.err << "gossamer: " << HumanQuantity(report.loaded, "line") << " of " << file
               << (report.loaded == 1 ? " was" : " were") << " loaded";
   if (report.resume_line) {
-    context.err << "; to go on: gossamer load --from_line=" << *report.resume_line << ' '
+    context.err << (report.resumes_behind_bad_line ? "; to go on behind the bad line"
+                                                   : "; to go on")
+                << ": gossamer load --from_line=" << *report.resume_line << ' '
                 << context.arguments[0];
+  }
+  if (report.resumes_behind_bad_line) {
+    context.err << " (--on_error=skip passes over every bad line)";
   }
   context.err << '\n';
 }

@@ -114,7 +114,7 @@ TEST_F(LoadTest, DanglingEscapeAtTheEndNamesLineAndByte) {
     EXPECT_THAT(report.error->error.message, StartsWith("byte 7: "));
     EXPECT_THAT(report.error->error.message, HasSubstr("cut off"));
     EXPECT_EQ(report.loaded, 2U);
-    EXPECT_EQ(report.resume_line, 3U);
+    EXPECT_EQ(report.resume_line, 4U);
     EXPECT_THAT(state().map, ElementsAre(Pair("a", "1"), Pair("b", "2")));
   }
 }
@@ -132,7 +132,7 @@ TEST_F(LoadTest, LimitsAreErrorsOfTheirLine) {
 
   report = LoadText("a\t1\nb\t" + std::string(5 << 20, 'v') + "\nc\n");
   EXPECT_EQ(report.error->line, 2U);
-  EXPECT_EQ(report.resume_line, 2U);
+  EXPECT_EQ(report.resume_line, 3U);
 
   report = LoadText("b\t" + std::string(kMaxValueBytes, 'v') + "\n");
   EXPECT_TRUE(report.complete()) << "the greatest value must pass";

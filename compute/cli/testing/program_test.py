@@ -224,8 +224,13 @@ class BadInput(ProgramTest):
             with self.subTest(sentence=sentence):
                 path = self.bench.file("bad", content)
                 outcome = self.gossamer("load", path, status=1, err=sentence)
-                self.assertRegex(outcome.err, f"2 lines of .* were loaded; to go on: .*--from_line={line} ")
+                self.assertRegex(outcome.err, f"2 lines of .* were loaded; to go on behind the bad line: "
+                                              f"gossamer load --from_line={line + 1} {path} "
+                                              r"\(--on_error=skip passes over every bad line\)\n")
                 self.assertEqual(self.dump(), b"a\t1\nb\t2\nkept\tvalue\n")
+                # What is advised works, and loads what stands behind.
+                self.gossamer("load", f"--from_line={line + 1}", path)
+                self.bench.run("delete", "e")
                 self.gossamer("delete", "a")
                 self.gossamer("delete", "b")
         path = self.bench.file("bad", b"a\t1\n\\q\nb\t2\n")
