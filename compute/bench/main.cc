@@ -2,6 +2,7 @@
 
 #include <gflags/gflags.h>
 
+#include <algorithm>
 #include <iostream>
 #include <string>
 #include <string_view>
@@ -60,10 +61,14 @@ constexpr ProgramInfo kProgram{
     "  b  95 % reads, 5 % updates        e  scans of 1 to 100, 5 % inserts\n"
     "  c  reads only                     f  half reads, half "
     "read-modify-writes\n"
-    "Prints throughput, latency and what each operation cost on the wire.\n",
+    "Prints throughput, latency and what each operation cost on the wire. A store that has keys\n"
+    "is written to only if --store or --bootstrap names it.\n",
     __FILE__};
 
-FlagValues ReadFlags() {
+FlagValues ReadFlags(const std::vector<std::string>& given) {
+  const auto is_given = [&given](const char* name) {
+    return std::find(given.begin(), given.end(), name) != given.end();
+  };
   return {.workload = FLAGS_workload,
           .phase = FLAGS_phase,
           .records = FLAGS_records,
@@ -79,6 +84,7 @@ FlagValues ReadFlags() {
           .json = FLAGS_json,
           .warm_up = FLAGS_warm_up,
           .local = FLAGS_local,
+          .store_is_named = is_given("store") || is_given("bootstrap"),
           .bootstrap = FLAGS_bootstrap,
           .store = FLAGS_store,
           .fabric = FLAGS_fabric,
@@ -186,7 +192,7 @@ int Main(int argc, char** argv) {
   if (!parsed.arguments.empty()) {
     return UsageError(kProgram, "takes flags only; '" + parsed.arguments[0] + "' is none");
   }
-  Result<Plan> planned = MakePlan(ReadFlags());
+  Result<Plan> planned = MakePlan(ReadFlags(parsed.given));
   if (!planned) return UsageError(kProgram, planned.error().message);
   Plan& plan = planned.value();
   if (const std::string flag = UnwantedFlag(parsed.given); plan.local && !flag.empty()) {
@@ -204,6 +210,11 @@ int Main(int argc, char** argv) {
   const Result<std::unique_ptr<Store>> store =
       plan.local ? Store::OpenLocal(*plan.local) : Store::Open(plan.open);
   if (!store) return Failure(kProgram, store.error().ToString());
+  if (const Status may_write = CheckMayWrite(*store.value(), plan); !may_write) {
+    return may_write.error().code == Code::kInvalidArgument
+               ? UsageError(kProgram, may_write.error().message)
+               : Failure(kProgram, may_write.error().ToString());
+  }
 
   BenchReport report;
   report.config = ConfigJson(plan);

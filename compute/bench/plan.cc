@@ -98,6 +98,15 @@ LocalOptions PlanLocal(const RunnerOptions& runner, bool run) {
   return local;
 }
 
+bool Writes(const Plan& plan) {
+  if (plan.load) return true;
+  for (const BenchOperation kind :
+       {BenchOperation::kUpdate, BenchOperation::kInsert, BenchOperation::kReadModifyWrite}) {
+    if (plan.run && plan.runner.workload.percent[static_cast<size_t>(kind)] != 0) return true;
+  }
+  return false;
+}
+
 Result<uint64_t> Size(const char* flag, const std::string& text) {
   Result<uint64_t> size = ParseSize(text);
   if (size) return size;
@@ -121,6 +130,19 @@ uint64_t MemoryFor(uint64_t records, uint32_t key_bytes, uint32_t value_bytes) {
   constexpr uint64_t kAtLeast = uint64_t{128} << 20;
   return (kAtLeast + nodes + nodes / 10 + blocks + kHugePageBytes - 1) / kHugePageBytes *
          kHugePageBytes;
+}
+
+Status CheckMayWrite(Store& store, const Plan& plan) {
+  if (plan.may_meet_others_keys || !Writes(plan)) return Ok();
+  const Result<std::unique_ptr<Session>> session = store.NewSession();
+  if (!session) return session.error();
+  ScanOptions one_key;
+  one_key.limit = 1;
+  const std::unique_ptr<ScanCursor> first = session.value()->Scan(one_key);
+  if (!first->Next()) return first->status();
+  return Wrong("the store '" + plan.open.store +
+               "' has keys, and this would write to it: if that is meant, say so by --store=" +
+               plan.open.store + "; --local measures a store of its own instead");
 }
 
 Result<Plan> MakePlan(const FlagValues& flags) {
@@ -152,6 +174,7 @@ Result<Plan> MakePlan(const FlagValues& flags) {
 
   const Result<uint64_t> cache_bytes = Size("cache_bytes", flags.cache_bytes);
   if (!cache_bytes) return cache_bytes.error();
+  plan.may_meet_others_keys = flags.store_is_named || !flags.local.empty();
   if (flags.local.empty()) {
     plan.open = {.bootstrap = flags.bootstrap,
                  .store = flags.store,

@@ -29,6 +29,7 @@ struct FlagValues {
   bool warm_up = true;
   std::string local;  // empty: a running store; "auto", or a size
 
+  bool store_is_named = false;  // --store or --bootstrap was given
   std::string bootstrap;
   std::string store = "default";
   std::string fabric = "shm";
@@ -43,12 +44,18 @@ struct Plan {
   bool load = false;
   bool run = false;
   bool warm_up = false;
+  bool may_meet_others_keys = false;  // the store was named, or is the bench's own
   std::optional<LocalOptions> local;  // else `open`
   OpenOptions open;
 };
 
 // InvalidArgument: a sentence that names the flag and says what fits.
 Result<Plan> MakePlan(const FlagValues& flags);
+
+// A plan that writes to a store that was not named may write to an empty store only: InvalidArgument,
+// with what to do, where it has keys. Other plans do not look at the store. Other errors are those of
+// opening a session and of its scan.
+Status CheckMayWrite(Store& store, const Plan& plan);
 
 // Memory that a store needs for `records` records in random order, with room to spare.
 uint64_t MemoryFor(uint64_t records, uint32_t key_bytes, uint32_t value_bytes);

@@ -5,6 +5,7 @@
 
 #include <functional>
 
+#include "compute/testing/fake_store.h"
 #include "proto/leaf_geometry.h"
 
 namespace gossamer::bench {
@@ -102,6 +103,39 @@ TEST(PlanTest, WrongFlagsAreASentence) {
     EXPECT_EQ(plan.error().code, Code::kInvalidArgument);
     EXPECT_THAT(plan.error().message, testing::HasSubstr(wrong.sentence));
   }
+}
+
+TEST(PlanTest, AStoreWithKeysIsWrittenToOnlyWhenItIsNamed) {
+  struct Case {
+    const char* phase;
+    const char* workload;
+    bool writes;
+  };
+  for (const Case& one : {Case{"load", "c", true}, Case{"both", "c", true}, Case{"run", "a", true},
+                          Case{"run", "d", true}, Case{"run", "e", true}, Case{"run", "f", true},
+                          Case{"run", "c", false}}) {
+    SCOPED_TRACE(std::string(one.phase) + " " + one.workload);
+    FakeStore store;
+    FlagValues flags;
+    flags.phase = one.phase;
+    flags.workload = one.workload;
+    EXPECT_TRUE(CheckMayWrite(store, MakePlan(flags).value())) << "the store is empty";
+    store.state().map["a person's"] = "key";
+    const Status unnamed = CheckMayWrite(store, MakePlan(flags).value());
+    EXPECT_EQ(static_cast<bool>(unnamed), !one.writes);
+    if (!unnamed) {
+      EXPECT_EQ(unnamed.error().code, Code::kInvalidArgument);
+      EXPECT_THAT(unnamed.error().message, ::testing::HasSubstr("say so by --store=default"));
+    }
+    flags.store_is_named = true;
+    EXPECT_TRUE(CheckMayWrite(store, MakePlan(flags).value()));
+  }
+}
+
+TEST(PlanTest, AStoreThatCannotBeReadIsNotTakenForAnEmptyOne) {
+  FakeStore store;
+  store.state().fail_with = MakeError(Code::kNodeUnreachable, "memory server 0 is gone");
+  EXPECT_EQ(CheckMayWrite(store, MakePlan({}).value()).error().code, Code::kNodeUnreachable);
 }
 
 }  // namespace

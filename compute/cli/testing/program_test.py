@@ -304,6 +304,38 @@ class Trouble(ProgramTest):
 
 
 
+class BenchOnAStoreThatRuns(ProgramTest):
+    def gossamer_bench(self, *flags):
+        """Without --bootstrap: the one by default, which is this test's."""
+        done = subprocess.run([f"{BIN_DIR}/gossamer-bench", "--records=100", "--operations=100", *flags],
+                              capture_output=True, timeout=PATIENCE_SECONDS, check=False,
+                              env={**os.environ, "XDG_RUNTIME_DIR": self.bench.directory})
+        return Outcome(done.returncode, done.stdout, done.stderr)
+
+    def test_keys_of_a_person_are_left_alone_unless_the_store_is_named(self):
+        self.bench.bootstrap = f"dir:{self.bench.directory}/gossamer"
+        self.bench.memory()
+        self.gossamer("put", "kept", "value")
+        for flags in ([], ["--phase=load"], ["--phase=run", "--workload=a"]):
+            with self.subTest(flags=flags):
+                outcome = self.gossamer_bench(*flags)
+                self.assertEqual(outcome.status, 2, outcome)
+                self.assertRegex(outcome.err, "^gossamer-bench: the store 'default' has keys, .*--store=default.*--local")
+                self.assertEqual(outcome.out, b"")
+        self.assertEqual(self.dump(), b"kept\tvalue\n")
+        # Reading alone is no harm.
+        self.assertRegex(self.gossamer_bench("--phase=run").err, "fewer than --records=100")
+        self.assertEqual(self.gossamer_bench("--store=default").status, 0)
+        self.assertEqual(self.check()["keys"], 101)
+
+    def test_an_empty_store_needs_no_name(self):
+        self.bench.bootstrap = f"dir:{self.bench.directory}/gossamer"
+        self.bench.memory()
+        outcome = self.gossamer_bench()
+        self.assertEqual(outcome.status, 0, outcome)
+        self.assertEqual(self.gossamer_bench(f"--bootstrap={self.bench.bootstrap}").status, 0)
+
+
 class Streams(ProgramTest):
     """Standard streams that are closed, or that take nothing."""
 
