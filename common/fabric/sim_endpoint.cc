@@ -144,7 +144,7 @@ Status SimEndpoint::Open(Slot& slot, ServerId server) {
   slot.server_number = peer.number;
   slot.queue_pair = &found->OpenQueuePair(*this, client_);
   slot.working = true;
-  network_.fault_log.End(id_, number, network_.Now());
+  network_.fault_log.End(id_, peer.number, network_.Now());
   if (std::exchange(slot.was_down, false)) slot.queue_pair->SetShaky();
   return Ok();
 }
