@@ -218,6 +218,7 @@ int Main(int argc, char** argv) {
 
   BenchReport report;
   report.config = ConfigJson(plan);
+  report.provenance = ThisProvenance(BuildCommit());
   report.options = plan.runner;
   report.store_description = Describe(plan);
   const Status status = RunPhases(*store.value(), plan, report);

@@ -218,6 +218,12 @@ TEST(BenchProgramTest, AnOlderFileStaysWhereThereAreNoFigures) {
   EXPECT_EQ(text, "older");
 }
 
+TEST(BenchProgramTest, TheJsonNamesTheCommit) {
+  const Json json = Measure({"--records=10", "--operations=10"});
+  EXPECT_THAT(json.at("build").at("commit").get<std::string>(),
+              ::testing::ContainsRegex("^([0-9a-f]{40}(-dirty)?|unknown)$"));
+}
+
 TEST(BenchProgramTest, PathsNeedNotBeUtf8) {
   const TemporaryDirectory directory;
   const std::string file = directory.path() + "/\xff.json";

@@ -44,12 +44,19 @@ Json WireJson(const Counters& counters) {
   return json;
 }
 
-Json PhaseJson(const PhaseResult& phase) {
-  return {{"operations", phase.operations},
-          {"seconds", phase.seconds},
-          {"ops_per_second", phase.operations_per_second()},
-          {"cpu_seconds", phase.cpu_seconds},
-          {"latency_us", LatenciesJson(phase)}};
+Json CacheJson(const CacheCounts& cache) {
+  return {{"bytes", cache.bytes},
+          {"hits", cache.hits},
+          {"misses", cache.misses},
+          {"stale", cache.stale},
+          {"evictions", cache.evictions}};
+}
+
+Json LocksJson(const LockCounts& locks) {
+  return {{"acquired", locks.acquired},
+          {"handed_over", locks.handed_over},
+          {"combined", locks.combined},
+          {"remote_retries", locks.remote_retries}};
 }
 
 Json ErrorsJson(const ErrorCounts& errors) {
@@ -59,6 +66,14 @@ Json ErrorsJson(const ErrorCounts& errors) {
     json[std::string(CodeName(static_cast<Code>(code)))] = errors.counts[code];
   }
   return json;
+}
+
+Json PhaseJson(const PhaseResult& phase) {
+  return {{"operations", phase.operations},     {"failed", phase.errors.total()},
+          {"seconds", phase.seconds},           {"ops_per_second", phase.operations_per_second()},
+          {"scanned_keys", phase.scanned_keys}, {"cpu_seconds", phase.cpu_seconds},
+          {"latency_us", LatenciesJson(phase)}, {"errors", ErrorsJson(phase.errors)},
+          {"interrupted", phase.interrupted},   {"gave_up", phase.gave_up}};
 }
 
 ErrorCounts AllErrors(const BenchReport& report) {
@@ -90,13 +105,19 @@ std::string Header(const BenchReport& report) {
   text += options.batch > 1 ? "batches of " + std::to_string(options.batch)
                             : HumanQuantity(options.coroutines, "coroutine");
   if (options.threads > 1) text += " each";
-  return text + "\n" + report.store_description + "\n";
+  text += "\n" + report.store_description + "\n";
+  const Provenance& provenance = report.provenance;
+  return text + provenance.date + " on " + provenance.host + ", " +
+         HumanQuantity(provenance.processors, "processor") +
+         (provenance.processor.empty() ? "" : " (" + provenance.processor + ")") + "; commit " +
+         provenance.commit + "\n";
 }
 
 std::string PhaseLine(const char* name, const PhaseResult& phase) {
   std::string text = std::string(name) + ": " + HumanQuantity(phase.operations, "operation") +
                      " in " + HumanDuration(phase.seconds) + ", " +
                      HumanRate(phase.operations_per_second());
+  if (phase.errors.total() > 0) text += ", " + HumanCount(phase.errors.total()) + " failed";
   if (phase.scanned_keys > 0) {
     text +=
         " (" +
@@ -206,21 +227,24 @@ Json ToJson(const BenchReport& report) {
   Json json;
   json["schema"] = 1;
   json["config"] = report.config;
-  json["build"] = {
-      {"version", BuildVersion()}, {"compiler", BuildCompiler()}, {"type", BuildType()}};
+  json["build"] = {{"version", BuildVersion()},
+                   {"compiler", BuildCompiler()},
+                   {"type", BuildType()},
+                   {"commit", report.provenance.commit}};
+  json["date"] = report.provenance.date;
+  json["host"] = {{"name", report.provenance.host},
+                  {"processor", report.provenance.processor},
+                  {"processors", report.provenance.processors},
+                  {"operating_system", report.provenance.operating_system}};
   json["load"] = PhaseJson(report.load);
   json["load"]["wire"] = WireJson(report.load.counters);
+  json["load"]["cache"] = CacheJson(report.load.counters.cache);
+  json["load"]["locks"] = LocksJson(report.load.counters.locks);
+  json["load"]["rereads"] = report.load.counters.rereads;
   json["run"] = PhaseJson(report.run);
   json["wire"] = WireJson(counters);
-  json["cache"] = {{"bytes", counters.cache.bytes},
-                   {"hits", counters.cache.hits},
-                   {"misses", counters.cache.misses},
-                   {"stale", counters.cache.stale},
-                   {"evictions", counters.cache.evictions}};
-  json["locks"] = {{"acquired", counters.locks.acquired},
-                   {"handed_over", counters.locks.handed_over},
-                   {"combined", counters.locks.combined},
-                   {"remote_retries", counters.locks.remote_retries}};
+  json["cache"] = CacheJson(counters.cache);
+  json["locks"] = LocksJson(counters.locks);
   json["rereads"] = counters.rereads;
   json["errors"] = ErrorsJson(AllErrors(report));
   json["interrupted"] = report.interrupted;

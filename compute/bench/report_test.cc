@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <set>
+#include <string>
+
 #include "compute/testing/fake_store.h"
 
 namespace gossamer::bench {
@@ -104,6 +108,97 @@ TEST(JsonTest, ErrorsAreCountedByName) {
   EXPECT_EQ(json.at("errors"), Json::parse(R"({"Exhausted": 100})"));
 }
 
+// ---- docs/bench.md
+
+// Adds the paths of all values in `json`; names that depend on flags and on what happened stand there as
+// their kind: config.FLAG, run.errors.CODE.
+void AddPaths(const Json& json, const std::string& parent, std::set<std::string>& paths) {
+  for (const auto& [key, value] : json.items()) {
+    std::string name = key;
+    if (parent == "config") {
+      name = "FLAG";
+    } else if (parent.ends_with("latency_us")) {
+      name = "KIND";
+    } else if (parent.ends_with("wire")) {
+      name = "CLASS";
+    } else if (parent.ends_with("errors")) {
+      name = "CODE";
+    }
+    const std::string path = parent.empty() ? name : parent + "." + name;
+    if (value.is_object()) {
+      AddPaths(value, path, paths);
+    } else {
+      paths.insert(path);
+    }
+  }
+}
+
+// The fields in the first column of the table of the JSON.
+std::set<std::string> DocumentedFields() {
+  std::ifstream file(GOSSAMER_BENCH_DOCUMENT);
+  std::set<std::string> fields;
+  bool in_json = false;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("## ")) in_json = line == "## The JSON";
+    if (!in_json || !line.starts_with("| `")) continue;
+    const std::string column = line.substr(2, line.find(" |") - 2);
+    for (size_t at = 0; (at = column.find('`', at)) != std::string::npos;) {
+      const size_t end = column.find('`', at + 1);
+      fields.insert(column.substr(at + 1, end - at - 1));
+      at = end + 1;
+    }
+  }
+  return fields;
+}
+
+TEST(DocumentTest, ExplainsEveryFieldOfTheJsonAndNoOther) {
+  BenchReport report = ReportOf("f", Code::kContended, 20);
+  report.load.errors.Add(MakeError(Code::kExhausted));
+  std::set<std::string> paths;
+  AddPaths(ToJson(report), "", paths);
+  EXPECT_EQ(DocumentedFields(), paths);
+}
+
+TEST(JsonTest, EachPhaseCountsItsFailuresOnce) {
+  for (const char* workload : {"a", "e", "f"}) {
+    SCOPED_TRACE(workload);
+    BenchReport report = ReportOf(workload, Code::kExhausted, 20);
+    report.load.errors.Add(MakeError(Code::kContended));
+    const Json json = ToJson(report);
+    const uint64_t failed = json.at("run").at("failed").get<uint64_t>();
+    EXPECT_GT(failed, 0u);
+    EXPECT_EQ(json.at("run").at("operations").get<uint64_t>() + failed, 2'000u);
+    EXPECT_EQ(json.at("run").at("errors"), Json({{"Exhausted", failed}}));
+    EXPECT_EQ(json.at("load").at("failed"), 1);
+    EXPECT_EQ(json.at("load").at("errors"), Json({{"Contended", 1}}));
+    EXPECT_EQ(json.at("errors").at("Exhausted"), failed);
+    EXPECT_EQ(json.at("errors").at("Contended"), 1);
+  }
+}
+
+TEST(JsonTest, BothPhasesHaveCacheAndLocks) {
+  const Json json = ToJson(ReportOf("a"));
+  EXPECT_EQ(json.at("load").at("locks").at("acquired"), 500);
+  EXPECT_EQ(json.at("load").at("cache").at("hits"), 500);
+  EXPECT_EQ(json.at("load").at("rereads"), 0);
+  EXPECT_EQ(Keys(json.at("load").at("cache")), Keys(json.at("cache")));
+  EXPECT_EQ(Keys(json.at("load").at("locks")), Keys(json.at("locks")));
+}
+
+TEST(ProvenanceTest, NamesMachineMomentAndCommit) {
+  BenchReport report = ReportOf("c");
+  report.provenance = ThisProvenance("0123456789abcdef");
+  const Json json = ToJson(report);
+  EXPECT_EQ(json.at("build").at("commit"), "0123456789abcdef");
+  EXPECT_FALSE(json.at("host").at("name").get<std::string>().empty());
+  EXPECT_FALSE(json.at("host").at("operating_system").get<std::string>().empty());
+  EXPECT_GE(json.at("host").at("processors"), 1);
+  EXPECT_THAT(json.at("date").get<std::string>(),
+              testing::ContainsRegex("^20[0-9][0-9]-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:"
+                                     "[0-6][0-9]Z$"));
+  EXPECT_THAT(ToText(report), HasSubstr("; commit 0123456789abcdef\n"));
+}
+
 TEST(TextTest, SaysWhatAPersonWantsToKnow) {
   const std::string text = ToText(ReportOf("a"));
   EXPECT_THAT(text, HasSubstr("workload a, zipfian (theta 0.99); 500 records of 8 + 8 B"));
@@ -123,6 +218,8 @@ TEST(TextTest, SaysWhatWentWrong) {
   const std::string text = ToText(report);
   EXPECT_THAT(text,
               HasSubstr("100 operations failed:\n  Contended 100, the first: as the test asked"));
+  EXPECT_THAT(text, HasSubstr("run: 1,900 operations in "));
+  EXPECT_THAT(text, HasSubstr(", 100 failed, "));
   EXPECT_THAT(text, HasSubstr("Interrupted: the figures are of what ran until then."));
 }
 
