@@ -10,7 +10,7 @@ namespace {
 
 std::byte* Map(size_t bytes, int extra_flags) {
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE | extra_flags, -1, 0);
+                    MAP_PRIVATE | MAP_ANONYMOUS | extra_flags, -1, 0);
   return data == MAP_FAILED ? nullptr : static_cast<std::byte*>(data);
 }
 
@@ -29,18 +29,14 @@ Result<MemoryMapping> MapMemory(size_t bytes, bool huge_pages) {
     }
     why = "vm.nr_hugepages gives fewer than " + std::to_string(rounded / kHugePageBytes);
   }
-  // Touched only after the advice, so that the kernel can give huge pages of its own accord.
-  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (data == MAP_FAILED) {
+  std::byte* start = Map(bytes, 0);
+  if (start == nullptr) {
     return MakeError(Code::kExhausted, "mapping " + std::to_string(bytes) +
                                            " bytes: " + std::generic_category().message(errno));
   }
-  auto* start = static_cast<std::byte*>(data);
   MemoryMapping mapping(start, bytes, bytes, "4 KB pages (no huge pages: " + why + ")");
+  // The kernel then gives huge pages of its own accord when they are touched.
   if (huge_pages) madvise(start, bytes, MADV_HUGEPAGE);
-  if (madvise(start, bytes, MADV_POPULATE_WRITE) != 0 && errno == ENOMEM) {
-    return MakeError(Code::kExhausted, "no memory for " + std::to_string(bytes) + " bytes");
-  }
   return mapping;
 }
 

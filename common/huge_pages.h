@@ -1,8 +1,7 @@
 // Private, zeroed memory in 2 MB pages where the machine has any, else in 4 KB pages that the
-// kernel is asked to merge. Every page is touched before `MapMemory` returns, so that no fault
-// happens later.
+// kernel is asked to merge. Pages of 2 MB are reserved by mapping them; none is touched.
 //
-// Thread-safety: a mapping is a plain owner. Cost: mapping zeroes the memory, about 1 s per 4 GB.
+// Thread-safety: a mapping is a plain owner. Cost: a few system calls.
 #pragma once
 
 #include <cstddef>

@@ -10,13 +10,15 @@ namespace {
 
 uint64_t Available(const std::string& text, bool huge_pages) {
   std::istringstream meminfo(text);
-  return AvailableBytes(meminfo, huge_pages);
+  return ReadMachineMemory(meminfo).Room(huge_pages);
 }
 
 constexpr char kMeminfo[] =
     "MemTotal:       65536000 kB\n"
     "MemFree:         4000000 kB\n"
     "MemAvailable:    8388608 kB\n"
+    "CommitLimit:    30000000 kB\n"
+    "Committed_AS:   10000000 kB\n"
     "HugePages_Total:   24576\n"
     "HugePages_Free:    20480\n"
     "Hugepagesize:       2048 kB\n";
@@ -27,9 +29,23 @@ TEST(AvailableMemory, IsWhatTheKernelCallsSo) {
   EXPECT_EQ(Available("", false), 0u);
 }
 
+TEST(AvailableMemory, SaysWhatMayBePromised) {
+  std::istringstream meminfo(kMeminfo);
+  const MachineMemory memory = ReadMachineMemory(meminfo);
+  EXPECT_EQ(memory.commit_limit, uint64_t{30'000'000} << 10);
+  EXPECT_EQ(memory.committed, uint64_t{10'000'000} << 10);
+}
+
 // A machine that keeps most of its memory in 2 MB pages for the store has little else.
 TEST(AvailableMemory, CountsPagesThatWereSetAside) {
   EXPECT_EQ(Available(kMeminfo, true), uint64_t{40} << 30);
+}
+
+// Free pages that a mapping has reserved are not free for another.
+TEST(AvailableMemory, PagesThatAreReservedAreNotFree) {
+  const std::string text(kMeminfo);
+  EXPECT_EQ(Available(text + "HugePages_Rsvd: 10240\n", true), uint64_t{20} << 30);
+  EXPECT_EQ(Available(text + "HugePages_Rsvd: 30000\n", true), uint64_t{8} << 30);
 }
 
 TEST(AvailableMemory, PagesOfAnotherSizeAreNotOurs) {
@@ -39,7 +55,7 @@ TEST(AvailableMemory, PagesOfAnotherSizeAreNotOurs) {
 
 TEST(AvailableMemory, ReadsThisMachines) {
   std::ifstream meminfo("/proc/meminfo");
-  EXPECT_GT(AvailableBytes(meminfo, true), 0u);
+  EXPECT_GT(ReadMachineMemory(meminfo).Room(true), 0u);
 }
 
 }  // namespace

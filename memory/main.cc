@@ -35,6 +35,9 @@ DEFINE_string(chunk_bytes, "",
               "256KiB to 32MiB)");
 DEFINE_string(lock_table_bytes, "256KiB", "lock table, 8 bytes a slot, a power of two");
 DEFINE_bool(huge_pages, true, "use 2 MB pages where there are any");
+DEFINE_bool(touch, true,
+            "have all memory from the machine before the server is ready, so that it is not killed "
+            "for lack of memory later; takes a second for each 1 to 4 GiB");
 DEFINE_bool(on_chip_locks, true, "keep the lock table in the memory of the NIC where it has any");
 DEFINE_bool(
     litmus, true,
@@ -75,6 +78,22 @@ Result<uint16_t> ShortFlag(const char* name, uint32_t value, uint32_t most) {
                                                ": give at most " + std::to_string(most));
 }
 
+sigset_t StopSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  return signals;
+}
+
+// The signals are blocked, and wait for their sigwait.
+bool IsToStop() {
+  sigset_t pending;
+  sigemptyset(&pending);
+  sigpending(&pending);
+  return sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1;
+}
+
 Result<MemoryServerOptions> OptionsFromFlags() {
   if (FLAGS_memory.empty()) {
     return MakeError(Code::kInvalidArgument,
@@ -97,19 +116,13 @@ Result<MemoryServerOptions> OptionsFromFlags() {
   options.listen = FLAGS_listen;
   options.device = FLAGS_device;
   options.huge_pages = FLAGS_huge_pages;
+  options.touch = FLAGS_touch;
+  options.is_to_stop = IsToStop;
   options.on_chip_locks = FLAGS_on_chip_locks;
   options.litmus = FLAGS_litmus;
   options.lease_ms = FLAGS_lease_ms;
   options.replace_store = FLAGS_replace_store;
   return CompleteOptions(std::move(options));
-}
-
-sigset_t StopSignals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  return signals;
 }
 
 int Serve(const MemoryServerOptions& options, Bootstrap& bootstrap) {
@@ -145,7 +158,9 @@ int Main(int argc, char** argv) {
   // Before any thread starts, so that all threads inherit it and only sigwait receives them.
   const sigset_t signals = StopSignals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  // A log that nobody reads, or that exceeds ulimit -f, is no reason to end.
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
 
   const auto options = OptionsFromFlags();
   if (!options) return UsageError(kProgram, options.error().message);

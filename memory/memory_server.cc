@@ -3,28 +3,22 @@
 #include <glog/logging.h>
 
 #include <chrono>
-#include <fstream>
 #include <optional>
 
 #include "common/fabric/server_probe.h"
 #include "common/human.h"
 #include "common/process.h"
+#include "common/progress.h"
 #include "common/random_id.h"
-#include "memory/available_memory.h"
+#include "memory/promised_memory.h"
 #include "memory/region_header.h"
+#include "memory/touch_memory.h"
 
 namespace gossamer {
 namespace {
 
-// Shared memory is had page by page: what is not there would end the program at the first touch.
-Status CheckAvailable(uint64_t bytes, bool huge_pages) {
-  std::ifstream meminfo("/proc/meminfo");
-  const uint64_t available = AvailableBytes(meminfo, huge_pages);
-  if (available == 0 || bytes <= available) return Ok();
-  return MakeError(Code::kExhausted,
-                   HumanBytes(bytes) + " of memory are more than the " + HumanBytes(available) +
-                       " that this machine has available; give less, or free some");
-}
+// How often limits are looked at while memory is being touched, which takes a GB or so.
+constexpr std::chrono::milliseconds kLookInterval{100};
 
 }  // namespace
 
@@ -39,9 +33,14 @@ Result<std::unique_ptr<MemoryServer>> MemoryServer::Start(const MemoryServerOpti
 
 // Memory is mapped before the store is joined, as that takes a second for each few GiB.
 Status MemoryServer::Open() {
-  // Memory without a name gets no pages that were set aside.
-  BOOST_OUTCOME_TRYV(CheckAvailable(options_.memory_bytes + options_.lock_table_bytes,
-                                    options_.huge_pages && !options_.in_process_only));
+  const bool is_found_by_others = options_.fabric == FabricKind::kShm && !options_.in_process_only;
+  const MemoryWish wish =
+      Wish(options_.memory_bytes + options_.lock_table_bytes,
+           is_found_by_others || options_.touch ? PromisedBytes(Promisers::kAll) : 0);
+  // The simulator starts many, all small.
+  if (options_.fabric != FabricKind::kSim) {
+    BOOST_OUTCOME_TRYV(CheckRoom(wish));
+  }
   MemoryPortOptions port;
   port.region_bytes = options_.memory_bytes;
   port.lock_table_bytes = options_.lock_table_bytes;
@@ -51,10 +50,49 @@ Status MemoryServer::Open() {
   port.one_verb_at_a_time = use_.one_verb_at_a_time;
   port.huge_pages = options_.huge_pages;
   port.in_process_only = options_.in_process_only;
+  if (options_.touch) {
+    // What is mapped from pages that were set aside has them for sure.
+    const bool is_reserved = FitsHugePages(wish);
+    port.touch = [this, is_reserved](std::span<std::byte> memory) {
+      return Touch(memory, is_reserved);
+    };
+  }
   port.network = options_.network;
   BOOST_OUTCOME_TRY(opened, OpenMemoryPort(options_.fabric, port));
   port_ = std::move(opened);
   return CheckPathMtu();
+}
+
+MemoryWish MemoryServer::Wish(uint64_t bytes, uint64_t promised) const {
+  const bool is_shm = options_.fabric == FabricKind::kShm;
+  return {.bytes = bytes,
+          .is_shared = is_shm && !options_.in_process_only,
+          .is_locked = options_.fabric == FabricKind::kVerbs,
+          // Memory without a name gets no pages that were set aside.
+          .may_be_huge = options_.huge_pages && !(is_shm && options_.in_process_only),
+          .promised = promised};
+}
+
+Status MemoryServer::Touch(std::span<std::byte> memory, bool is_reserved) const {
+  using Clock = std::chrono::steady_clock;
+  constexpr int kMebibyte = 20;
+  Progress progress(
+      {.verb = "reserving memory", .unit = "MiB", .total = memory.size() >> kMebibyte});
+  Clock::time_point next_look{};
+  TouchOptions touch;
+  touch.progress = [&progress](uint64_t done) { progress.Update(done >> kMebibyte); };
+  touch.may_go_on = [&](uint64_t left) -> Status {
+    if (Clock::now() < next_look) return Ok();
+    if (options_.is_to_stop && options_.is_to_stop()) {
+      return MakeError(Code::kContended, "stopped while memory was being reserved");
+    }
+    if (!is_reserved) {
+      BOOST_OUTCOME_TRYV(CheckRoomLeft(Wish(left, PromisedBytes(Promisers::kOlder))));
+    }
+    next_look = Clock::now() + kLookInterval;
+    return Ok();
+  };
+  return TouchMemory(memory, touch);
 }
 
 Status MemoryServer::CheckPathMtu() const {

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 
 #include "common/bootstrap/bootstrap.h"
@@ -16,6 +17,7 @@
 #include "common/fabric/fabric.h"
 #include "common/status.h"
 #include "memory/control_service.h"
+#include "memory/memory_room.h"
 #include "memory/options.h"
 
 namespace gossamer {
@@ -52,6 +54,10 @@ class MemoryServer {
         use_{.on_chip_locks = options_.on_chip_locks} {}
 
   Status Open();
+  // What is asked of the machine; `bytes` are what is left to be touched.
+  MemoryWish Wish(uint64_t bytes, uint64_t promised) const;
+  // `is_reserved`: the machine has set its pages aside for it.
+  Status Touch(std::span<std::byte> memory, bool is_reserved) const;
   // Whether a node is one packet (rule W2). A client looks at its own end.
   Status CheckPathMtu() const;
   Status Join();

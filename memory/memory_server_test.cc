@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -16,6 +17,7 @@
 #include "common/fabric/sim.h"
 #include "common/process.h"
 #include "common/random_id.h"
+#include "memory/promised_memory.h"
 
 namespace gossamer {
 namespace {
@@ -302,6 +304,32 @@ TEST(MemoryServer, OverVerbsThePathMtuIsThatOfItsPort) {
   EXPECT_THAT(server.error().message,
               AllOf(HasSubstr("--node_bytes=4096: the path MTU at " + std::string(address)),
                     HasSubstr("is 1024 bytes")));
+}
+
+TEST(MemoryServer, TouchesAllItsMemoryWhereItIsToldTo) {
+  MemoryServerOptions options = Small();
+  options.memory_bytes = 80 << 20;
+  options.huge_pages = false;
+  const auto lazy = MemoryServer::Start(options, nullptr);
+  ASSERT_TRUE(lazy) << lazy.error().ToString();
+  const uint64_t promised = PromisedBytesOf(::getpid());
+  EXPECT_GT(promised, uint64_t{70} << 20);
+  options.touch = true;
+  const auto eager = MemoryServer::Start(options, nullptr);
+  ASSERT_TRUE(eager) << eager.error().ToString();
+  EXPECT_EQ(PromisedBytesOf(::getpid()), promised);
+}
+
+TEST(MemoryServer, CanBeStoppedWhileItTouchesMemory) {
+  const TemporaryDirectory directory;
+  const auto bootstrap = OpenBootstrap("dir:" + directory.path()).value();
+  MemoryServerOptions options = Small();
+  options.touch = true;
+  options.is_to_stop = [] { return true; };
+  const auto server = MemoryServer::Start(options, bootstrap.get());
+  ASSERT_FALSE(server);
+  EXPECT_THAT(server.error().message, HasSubstr("stopped while memory was being reserved"));
+  EXPECT_FALSE(bootstrap->Get("default").value());
 }
 
 TEST(MemoryServer, SaysHowMuchMemoryThereIs) {

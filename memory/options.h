@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "common/embedded_memory.h"
@@ -28,6 +29,11 @@ struct MemoryServerOptions {
   std::string listen;         // as in MemoryPortOptions
   std::string device;
   bool huge_pages = true;
+  // Have all memory from the machine at start, or fail; else page by page when it is first used.
+  // Says on stderr how far it is when that takes long. The simulator's memory is not touched.
+  bool touch = false;
+  // Asked now and then meanwhile, by any thread; true ends the start with an error.
+  std::function<bool()> is_to_stop = {};
   bool on_chip_locks = true;
   // verbs: a client of which nothing is heard for so long is fenced, and its locks may be taken by
   // others; 0: never.

@@ -112,8 +112,12 @@ Result<Pages> NamedPages(const char* name, uint64_t bytes, bool huge) {
 }
 
 Result<Pages> NewPages(const char* name, uint64_t bytes, const MemoryPortOptions& options) {
-  return options.in_process_only ? AnonymousPages(bytes, options.huge_pages)
-                                 : NamedPages(name, bytes, options.huge_pages);
+  BOOST_OUTCOME_TRY(pages, options.in_process_only ? AnonymousPages(bytes, options.huge_pages)
+                                                   : NamedPages(name, bytes, options.huge_pages));
+  if (options.touch) {
+    BOOST_OUTCOME_TRYV(options.touch({pages.mapping.data(), bytes}));
+  }
+  return std::move(pages);
 }
 
 }  // namespace
@@ -128,7 +132,7 @@ Result<std::shared_ptr<SharedMemory>> SharedMemory::Create(const MemoryPortOptio
                                                  std::to_string(options.lock_table_bytes) +
                                                  " bytes: give a power of two, at least 8");
   }
-  BOOST_OUTCOME_TRY(region, NewPages("gossamer-region", options.region_bytes, options));
+  BOOST_OUTCOME_TRY(region, NewPages(kRegionFileName, options.region_bytes, options));
   BOOST_OUTCOME_TRY(lock_table, NewPages("gossamer-lock-table", options.lock_table_bytes, options));
   std::shared_ptr<SharedMemory> memory(new SharedMemory);
   memory->token_ = RandomId();

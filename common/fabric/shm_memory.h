@@ -18,6 +18,9 @@
 
 namespace gossamer::shm {
 
+// How the region's file in memory is called, as /proc/PID/fd shows it behind "memfd:".
+inline constexpr char kRegionFileName[] = "gossamer-region";
+
 // What the offsets of one space reach.
 struct SpaceView {
   std::byte* data = nullptr;

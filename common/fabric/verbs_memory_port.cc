@@ -76,6 +76,9 @@ Status VerbsMemoryPort::Bind() {
 Status VerbsMemoryPort::MapRegion() {
   BOOST_OUTCOME_TRY(mapping, MapMemory(options_.region_bytes, options_.huge_pages));
   region_ = std::move(mapping);
+  if (options_.touch) {
+    BOOST_OUTCOME_TRYV(options_.touch(region_.span()));
+  }
   BOOST_OUTCOME_TRY(registered, device_->Register(region_.data(), region_.bytes(), kRemoteRights));
   registered_region_ = std::move(registered);
   info_.region =
@@ -87,6 +90,9 @@ Status VerbsMemoryPort::MapLockTable() {
   if (options_.on_chip_locks && MapDeviceLockTable()) return Ok();
   BOOST_OUTCOME_TRY(mapping, MapMemory(options_.lock_table_bytes, options_.huge_pages));
   lock_table_ = std::move(mapping);
+  if (options_.touch) {
+    BOOST_OUTCOME_TRYV(options_.touch(lock_table_.span()));
+  }
   BOOST_OUTCOME_TRY(registered,
                     device_->Register(lock_table_.data(), lock_table_.bytes(), kRemoteRights));
   registered_lock_table_ = std::move(registered);

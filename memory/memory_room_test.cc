@@ -1,0 +1,220 @@
+// Machines that do not have the memory, made of files that say so.
+#include "memory/memory_room.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "common/bootstrap/test_support.h"
+#include "common/fabric/shm_memory.h"
+#include "common/testing/child_process.h"
+#include "memory/control_group.h"
+#include "memory/promised_memory.h"
+
+namespace gossamer {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::TemporaryDirectory;
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr uint64_t kGiB = uint64_t{1} << 30;
+
+// 23 GiB available, no limits.
+class MemoryRoom : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    Write("/proc/meminfo",
+          "MemAvailable: 24117248 kB\nCommitLimit: 12582912 kB\nCommitted_AS: 2097152 kB\n");
+    Write("/proc/sys/vm/overcommit_memory", "0\n");
+    Write("/proc/self/limits",
+          "Limit                     Soft Limit           Hard Limit           Units     \n"
+          "Max file size             unlimited            unlimited            bytes     \n"
+          "Max data size             unlimited            unlimited            bytes     \n"
+          "Max locked memory         8388608              8388608              bytes     \n"
+          "Max address space         unlimited            unlimited            bytes     \n");
+    Write("/proc/self/status", "VmSize:\t  102400 kB\nVmLck:\t 0 kB\nCapEff:\t0000000000000000\n");
+  }
+  void Write(const std::string& path, const std::string& text) const {
+    std::filesystem::create_directories(std::filesystem::path(root() + path).parent_path());
+    std::ofstream(root() + path) << text;
+  }
+  std::string root() const { return directory_.path(); }
+  static MemoryWish Shared(uint64_t bytes) { return {.bytes = bytes, .is_shared = true}; }
+  // Empty: there is room.
+  std::string Refusal(const MemoryWish& wish) const {
+    const Status status = CheckRoom(wish, root());
+    if (status) return {};
+    EXPECT_EQ(status.error().code, Code::kExhausted);
+    return status.error().message;
+  }
+  std::string RefusalOfWhatIsLeft(const MemoryWish& wish) const {
+    const Status status = CheckRoomLeft(wish, root());
+    return status ? std::string() : status.error().message;
+  }
+  // Version 2, as in a container: the process's group is the mount's own.
+  void BeInContainer(const std::string& limits_file, const std::string& limit) const {
+    Write("/proc/self/cgroup", "0::/\n");
+    Write("/proc/self/mountinfo",
+          "30 24 0:26 / /sys/fs/cgroup ro,nosuid - cgroup2 cgroup rw,nsdelegate\n");
+    Write("/sys/fs/cgroup/" + limits_file, limit);
+    Write("/sys/fs/cgroup/memory.current", "1610612736\n");
+    Write("/sys/fs/cgroup/memory.stat",
+          "anon 536870912\nfile 1073741824\nshmem 0\ninactive_file 536870912\n"
+          "active_file 536870912\n");
+  }
+
+ private:
+  TemporaryDirectory directory_;
+};
+
+TEST_F(MemoryRoom, OfTheMachine) {
+  EXPECT_EQ(Refusal(Shared(20 * kGiB)), "");
+  EXPECT_EQ(Refusal(Shared(24 * kGiB)),
+            "24.0 GiB of memory are more than the 23.0 GiB that this machine has available; give "
+            "less, or free some");
+  EXPECT_THAT(Refusal(Shared(23 * kGiB - kMiB)), HasSubstr("for the rest of the process"));
+}
+
+TEST_F(MemoryRoom, BesideWhatOthersHavePromised) {
+  MemoryWish wish = Shared(20 * kGiB);
+  wish.promised = 20 * kGiB;
+  EXPECT_EQ(Refusal(wish),
+            "20.0 GiB of memory are more than the 3.00 GiB that this machine has available beside "
+            "20.0 GiB that other memory servers have promised and not touched yet; give less, or "
+            "free some");
+  wish.bytes = 2 * kGiB;
+  EXPECT_EQ(Refusal(wish), "");
+}
+
+TEST_F(MemoryRoom, PagesThatWereSetAsideCountAgainstNothingElse) {
+  Write("/proc/meminfo",
+        "MemAvailable: 1048576 kB\nHugePages_Free: 10240\nHugepagesize: 2048 kB\n");
+  MemoryWish wish = Shared(20 * kGiB);
+  EXPECT_NE(Refusal(wish), "");
+  wish.may_be_huge = true;
+  EXPECT_TRUE(FitsHugePages(wish, root()));
+  EXPECT_EQ(Refusal(wish), "");
+}
+
+TEST_F(MemoryRoom, OfAContainer) {
+  // 1 GiB of the 1.5 GiB in use is page cache, which is taken back.
+  BeInContainer("memory.max", "2147483648\n");
+  EXPECT_EQ(Refusal(Shared(kGiB)), "");
+  EXPECT_EQ(Refusal(Shared(2 * kGiB)),
+            "2.00 GiB of memory are more than the 1.50 GiB that are left of the 2.00 GiB which the "
+            "control group of this process may have (/sys/fs/cgroup/memory.max); give less, or "
+            "raise that limit");
+  EXPECT_THAT(RefusalOfWhatIsLeft(Shared(2 * kGiB)), HasSubstr("/sys/fs/cgroup/memory.max"));
+  Write("/sys/fs/cgroup/memory.max", "max\n");
+  EXPECT_EQ(Refusal(Shared(2 * kGiB)), "");
+  Write("/sys/fs/cgroup/memory.high", "1073741824\n");
+  EXPECT_THAT(Refusal(Shared(2 * kGiB)), HasSubstr("512 MiB that are left of the 1.00 GiB"));
+}
+
+TEST_F(MemoryRoom, OfTheControlGroupsAbove) {
+  Write("/proc/self/cgroup", "0::/system.slice/store.service\n");
+  Write("/proc/self/mountinfo", "30 24 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+  Write("/sys/fs/cgroup/system.slice/store.service/memory.max", "max\n");
+  Write("/sys/fs/cgroup/system.slice/store.service/memory.current", "0\n");
+  Write("/sys/fs/cgroup/system.slice/memory.max", "1073741824\n");
+  Write("/sys/fs/cgroup/system.slice/memory.current", "536870912\n");
+  EXPECT_THAT(Refusal(Shared(kGiB)),
+              HasSubstr("512 MiB that are left of the 1.00 GiB which the control group of this "
+                        "process may have (/sys/fs/cgroup/system.slice/memory.max)"));
+}
+
+// Both versions at once; the container's part of the hierarchy is mounted as if it were all.
+TEST_F(MemoryRoom, OfControlGroupsOfVersion1) {
+  Write("/proc/self/cgroup", "4:memory,other:/docker/abc/inner\n1:cpu:/else\n0::/\n");
+  Write("/proc/self/mountinfo",
+        "30 24 0:26 /docker/abc /sys/fs/cgroup/memory rw shared:9 - cgroup cgroup rw,memory,other\n"
+        "31 24 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"
+        "32 24 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
+  Write("/sys/fs/cgroup/memory/inner/memory.limit_in_bytes", "9223372036854771712\n");
+  Write("/sys/fs/cgroup/memory/inner/memory.usage_in_bytes", "1073741824\n");
+  Write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "3221225472\n");
+  Write("/sys/fs/cgroup/memory/memory.usage_in_bytes", "2147483648\n");
+  Write("/sys/fs/cgroup/memory/memory.stat",
+        "inactive_file 1\nactive_file 1\ntotal_inactive_file 536870912\n"
+        "total_active_file 536870912\n");
+  EXPECT_EQ(ReadControlGroupLimits(root()).size(), 2u);
+  EXPECT_EQ(Refusal(Shared(kGiB)), "");
+  EXPECT_THAT(Refusal(Shared(3 * kGiB)),
+              HasSubstr("2.00 GiB that are left of the 3.00 GiB which the control group of this "
+                        "process may have (/sys/fs/cgroup/memory/memory.limit_in_bytes)"));
+}
+
+TEST_F(MemoryRoom, WhereTheMachinePromisesNoMoreThanItHas) {
+  EXPECT_EQ(Refusal(Shared(20 * kGiB)), "");
+  Write("/proc/sys/vm/overcommit_memory", "2\n");
+  EXPECT_EQ(Refusal(Shared(20 * kGiB)),
+            "20.0 GiB of memory are more than the 10.0 GiB that are left of the 12.0 GiB which "
+            "this machine promises to processes (vm.overcommit_memory=2); give less, or raise "
+            "vm.overcommit_ratio or vm.overcommit_kbytes");
+  EXPECT_THAT(RefusalOfWhatIsLeft(Shared(20 * kGiB)), HasSubstr("vm.overcommit_memory=2"));
+  // What belongs to this process alone was promised when it was mapped.
+  EXPECT_EQ(RefusalOfWhatIsLeft({.bytes = 20 * kGiB}), "");
+}
+
+TEST_F(MemoryRoom, OfTheProcess) {
+  MemoryWish wish = Shared(kGiB);
+  wish.is_locked = true;
+  EXPECT_EQ(Refusal(wish),
+            "1.00 GiB of memory are more than the 8.00 MiB that are left of the 8.00 MiB which "
+            "ulimit -l lets this process have; give less, or raise that limit (ulimit -l "
+            "unlimited)");
+  Write("/proc/self/status", "VmSize:\t  102400 kB\nCapEff:\t0000000000004000\n");
+  EXPECT_EQ(Refusal(wish), "");
+  Write("/proc/self/limits", "Max file size             1073741823           unlimited  bytes\n");
+  EXPECT_THAT(Refusal(Shared(kGiB)), HasSubstr("ulimit -f lets this process have"));
+  EXPECT_EQ(Refusal({.bytes = kGiB}), "");
+  Write("/proc/self/limits", "Max address space         1181116006           unlimited  bytes\n");
+  EXPECT_THAT(Refusal(Shared(kGiB)), HasSubstr("ulimit -v lets this process have"));
+}
+
+TEST_F(MemoryRoom, WhatTheMachineDoesNotSayIsNoLimit) {
+  const TemporaryDirectory nothing;
+  EXPECT_TRUE(CheckRoom(Shared(kGiB << 20), nothing.path()));
+}
+
+TEST(PromisedMemory, IsWhatIsNotTouchedOfAMemoryServersFile) {
+  constexpr uint64_t kBytes = 64 * kMiB;
+  EXPECT_EQ(PromisedBytesOf(::getpid()), 0u);
+  const auto file = shm::CreateMemfd(shm::kRegionFileName, kBytes, false).value();
+  const auto other = shm::CreateMemfd("another file", kBytes, false).value();
+  EXPECT_EQ(PromisedBytesOf(::getpid()), kBytes);
+  EXPECT_GE(PromisedBytes(Promisers::kAll), kBytes);
+  const shm::UniqueFd again(::dup(file.get()));
+  EXPECT_EQ(PromisedBytesOf(::getpid()), kBytes) << "counted twice";
+  const auto mapping = shm::Mapping::OfFile(file).value();
+  ASSERT_EQ(::madvise(mapping.data(), kBytes / 4, MADV_POPULATE_WRITE), 0);
+  EXPECT_EQ(PromisedBytesOf(::getpid()), kBytes / 4 * 3);
+}
+
+// Of two that are short of memory together, the one that began later gives up: a child began later.
+TEST(PromisedMemory, OnlyTheOlderOnesPromisesAreSeenWhileMemoryIsTouched) {
+  constexpr uint64_t kBytes = 64 * kMiB;
+  const auto file = shm::CreateMemfd(shm::kRegionFileName, kBytes, false).value();
+  int seen[2];
+  ASSERT_EQ(::pipe(seen), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const uint64_t promised = PromisedBytes(Promisers::kOlder);
+    _exit(::write(seen[1], &promised, sizeof promised) == sizeof promised ? 0 : 1);
+  }
+  uint64_t promised = 0;
+  EXPECT_EQ(::read(seen[0], &promised, sizeof promised), ssize_t{sizeof promised});
+  EXPECT_GE(promised, kBytes);
+  ::waitpid(child, nullptr, 0);
+  ::close(seen[0]);
+  ::close(seen[1]);
+}
+
+}  // namespace
+}  // namespace gossamer
