@@ -16,6 +16,10 @@
 // decimal numbers without leading zeros, 16 hex digits in lower case. Whatever else is rejected.
 // Server ids are never used twice in the life of a store, as remote pointers hold them:
 // `next_server` only grows.
+//
+// Where a bootstrap lost the record and a memory server put it back, a line "restored=" with 16 hex
+// digits, drawn anew, stands behind next_server until the next server joins: members of which that
+// server did not know may be missing until they have added themselves.
 #pragma once
 
 #include <charconv>
@@ -57,6 +61,7 @@ struct StoreRecord {
   StoreParameters parameters;
   uint16_t next_server = 0;
   std::vector<MemberRecord> servers;  // by rising id
+  uint64_t restored = 0;              // 0: there is no such line
 
   const MemberRecord* Find(ServerId server) const {
     for (const MemberRecord& member : servers) {
@@ -174,6 +179,7 @@ inline std::string EncodeStoreRecord(const StoreRecord& record) {
   text += "\nmax_key_bytes=" + std::to_string(record.parameters.max_key_bytes);
   text += "\ninline_value_bytes=" + std::to_string(record.parameters.inline_value_bytes);
   text += "\nnext_server=" + std::to_string(record.next_server) + "\n";
+  if (record.restored != 0) text += "restored=" + internal::Hex16(record.restored) + "\n";
   for (const MemberRecord& member : record.servers) {
     text += "server=" + std::to_string(ToInteger(member.server));
     text += " incarnation=" + internal::Hex16(member.incarnation);
@@ -223,6 +229,12 @@ inline std::optional<StoreRecord> ParseStoreRecord(std::string_view text, std::s
                 ", a store has server ids below " + std::to_string(kMaxMemoryServers));
   }
   reader.EndLine();
+  if (reader.NextIs("restored=")) {
+    reader.Expect("restored=");
+    record.restored = reader.Hex();
+    if (record.restored == 0) reader.Fail("restored is 0, which stands for no such line");
+    reader.EndLine();
+  }
   while (!reader.done()) {
     MemberRecord member;
     reader.Expect("server=");

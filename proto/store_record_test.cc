@@ -51,6 +51,17 @@ TEST(StoreRecord, RoundTrips) {
   EXPECT_EQ(ParseStoreRecord(kGolden, problem), TwoServers()) << problem;
 }
 
+TEST(StoreRecord, SaysWhetherItWasRestored) {
+  StoreRecord record = TwoServers();
+  record.restored = 0xab;
+  const std::string text = Golden("next_server=3\n", "next_server=3\nrestored=00000000000000ab\n");
+  EXPECT_EQ(EncodeStoreRecord(record), text);
+  std::string problem;
+  EXPECT_EQ(ParseStoreRecord(text, problem), record) << problem;
+  EXPECT_THAT(ProblemOf(Golden("next_server=3\n", "next_server=3\nrestored=0000000000000000\n")),
+              HasSubstr("restored is 0"));
+}
+
 TEST(StoreRecord, SaysWhatIsWrong) {
   EXPECT_THAT(ProblemOf(""), HasSubstr("line 1: expected \"gossamer-store 1\""));
   EXPECT_THAT(ProblemOf(Golden("gossamer-store 1", "gossamer-store 2")), HasSubstr("line 1"));

@@ -27,9 +27,17 @@ class JoinLock {
   virtual ~JoinLock() = default;
 };
 
+// Held by a memory server as long as it is a member of a store; see MayHaveMembers.
+class Presence {
+ public:
+  virtual ~Presence() = default;
+};
+
 class Bootstrap {
  public:
   static constexpr int kJoinLockSeconds = 20;
+  // How often a member looks after the record of its store; see member.h.
+  static constexpr std::chrono::milliseconds kLookInterval{500};
 
   virtual ~Bootstrap() = default;
 
@@ -43,6 +51,18 @@ class Bootstrap {
   // Waits until nobody else joins `store`. Contended after `patience`.
   virtual Result<std::unique_ptr<JoinLock>> LockForJoin(const std::string& store,
                                                         std::chrono::milliseconds patience) = 0;
+
+  // A text may be lost while the members of its store live: memcached forgets, files are removed.
+  //
+  // As long as the result is held and its process lives, MayHaveMembers is true here. A directory
+  // that was removed forgets it, too, so a member announces itself again with each look.
+  virtual Result<std::unique_ptr<Presence>> Announce(const std::string& store) = 0;
+  // False: no member of `store` lives here, so that an absent text means that there is no store.
+  virtual Result<bool> MayHaveMembers(const std::string& store) = 0;
+  // Within which members that live have noticed a loss: longer than kLookInterval and a call that
+  // is not answered.
+  virtual std::chrono::milliseconds republish_wait() const = 0;
+
   // As in --bootstrap=URL.
   virtual std::string url() const = 0;
 };

@@ -175,6 +175,23 @@ TEST(FaultyBootstrap, OvertakesACall) {
   EXPECT_EQ(bootstrap.Get("s").value(), "quicker");
 }
 
+// A lost file is told from a store that never was: by those that live.
+TEST(DirectoryBootstrap, KnowsWhetherMembersLive) {
+  const TemporaryDirectory directory;
+  const auto bootstrap = OpenBootstrap("dir:" + directory.path()).value();
+  EXPECT_FALSE(bootstrap->MayHaveMembers("s").value());
+  auto member = bootstrap->Announce("s").value();
+  auto second = bootstrap->Announce("s").value();
+  EXPECT_TRUE(bootstrap->MayHaveMembers("s").value());
+  member.reset();
+  EXPECT_TRUE(bootstrap->MayHaveMembers("s").value());
+  second.reset();
+  EXPECT_FALSE(bootstrap->MayHaveMembers("s").value());
+  std::filesystem::remove_all(directory.path());
+  EXPECT_TRUE(bootstrap->MayHaveMembers("s").value()) << "it may have been removed under them";
+  EXPECT_FALSE(std::filesystem::exists(directory.path()));
+}
+
 TEST(MemcachedBootstrap, KilledInMidUseIsUnreachable) {
   testing::MemcachedProcess memcached;
   ASSERT_TRUE(memcached.running());

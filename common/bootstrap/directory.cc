@@ -43,6 +43,14 @@ class FileLock final : public JoinLock {
   Descriptor file_;  // Closing it releases the lock.
 };
 
+class DirectoryLock final : public Presence {
+ public:
+  explicit DirectoryLock(Descriptor directory) : directory_(std::move(directory)) {}
+
+ private:
+  Descriptor directory_;
+};
+
 Error Unusable(const std::string& directory, const std::string& what, int error) {
   std::string text = "cannot " + what + " the bootstrap directory " + directory + ": " +
                      std::strerror(error) + "; give --bootstrap=dir:PATH with ";
@@ -153,6 +161,24 @@ class DirectoryBootstrap final : public Bootstrap {
     return std::unique_ptr<JoinLock>(std::make_unique<FileLock>(std::move(lock)));
   }
 
+  Result<std::unique_ptr<Presence>> Announce(const std::string& store) override {
+    BOOST_OUTCOME_TRY(CheckStoreName(store));
+    BOOST_OUTCOME_TRY(directory, place_.OpenOrMake());
+    // Only MayHaveMembers of another process is in the way, for a moment.
+    BOOST_OUTCOME_TRYV(Flock(directory, LOCK_SH, "", kChangePatience));
+    return std::unique_ptr<Presence>(std::make_unique<DirectoryLock>(std::move(directory)));
+  }
+
+  Result<bool> MayHaveMembers(const std::string& store) override {
+    BOOST_OUTCOME_TRY(CheckStoreName(store));
+    BOOST_OUTCOME_TRY(directory, place_.Open());
+    // A directory that was removed cannot be told from one that never was.
+    if (!directory) return true;
+    return flock(directory->get(), LOCK_EX | LOCK_NB) != 0;
+  }
+
+  milliseconds republish_wait() const override { return 3 * kLookInterval; }
+
   std::string url() const override { return "dir:" + place_.path(); }
 
  private:
@@ -177,17 +203,23 @@ class DirectoryBootstrap final : public Bootstrap {
     Descriptor lock(
         openat(directory.get(), file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (lock.get() < 0) return Problem("open", file);
+    BOOST_OUTCOME_TRYV(Flock(lock, LOCK_EX, file, patience));
+    return lock;
+  }
+
+  Status Flock(const Descriptor& file, int operation, const std::string& name,
+               milliseconds patience) const {
     const auto deadline = steady_clock::now() + patience;
-    while (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
-      if (errno != EWOULDBLOCK && errno != EINTR) return Problem("lock", file);
+    while (flock(file.get(), operation | LOCK_NB) != 0) {
+      if (errno != EWOULDBLOCK && errno != EINTR) return Problem("lock", name);
       if (steady_clock::now() >= deadline) {
         return MakeError(Code::kContended, "another process has held " + place_.path() + "/" +
-                                               file + " for " + std::to_string(patience.count()) +
+                                               name + " for " + std::to_string(patience.count()) +
                                                " ms; try again");
       }
       std::this_thread::sleep_for(kPollInterval);
     }
-    return lock;
+    return Ok();
   }
 
   Result<std::optional<std::string>> Read(const Descriptor& directory,

@@ -4,6 +4,10 @@
 // old text or the new one, whole, also after a crash. Joining holds flock on S.join, which the
 // kernel releases with the process. The directory and its files are for their owner only.
 //
+// Members hold a shared flock on the directory itself, which the loss of any file in it leaves in
+// force. Two stores of one directory share it, so that a store may seem to have members that belong
+// to the other one.
+//
 // A change or a join makes the directory where there is none. Reading does not: no directory is no
 // store.
 #pragma once

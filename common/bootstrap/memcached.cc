@@ -191,6 +191,19 @@ class MemcachedBootstrap final : public Bootstrap {
     }
   }
 
+  // An item that says so would be lost with the record.
+  Result<std::unique_ptr<Presence>> Announce(const std::string& store) override {
+    BOOST_OUTCOME_TRY(CheckStoreName(store));
+    return std::make_unique<Presence>();
+  }
+  Result<bool> MayHaveMembers(const std::string& store) override {
+    BOOST_OUTCOME_TRY(CheckStoreName(store));
+    return true;
+  }
+  milliseconds republish_wait() const override {
+    return milliseconds(kTimeoutMs) + 2 * kLookInterval;
+  }
+
   std::string url() const override { return items_.url(); }
 
  private:

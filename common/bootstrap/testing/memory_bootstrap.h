@@ -104,6 +104,18 @@ class MemoryBootstrap final : public Bootstrap {
     return std::unique_ptr<JoinLock>(std::make_unique<Lock>(*this, store, ++entry.lock_epoch));
   }
 
+  Result<std::unique_ptr<Presence>> Announce(const std::string& store) override {
+    BOOST_OUTCOME_TRYV(CheckStoreName(store));
+    return std::make_unique<Presence>();
+  }
+  Result<bool> MayHaveMembers(const std::string& store) override {
+    BOOST_OUTCOME_TRYV(CheckStoreName(store));
+    return true;
+  }
+  std::chrono::milliseconds republish_wait() const override { return republish_wait_; }
+  // 0 unless set: a test in one thread, and virtual time, cannot wait for members.
+  void set_republish_wait(std::chrono::milliseconds wait) { republish_wait_ = wait; }
+
   std::string url() const override { return "memory:"; }
 
  private:
@@ -159,6 +171,7 @@ class MemoryBootstrap final : public Bootstrap {
   }
 
   std::function<void(Call, const std::string&)> before_;
+  std::chrono::milliseconds republish_wait_{0};
   mutable std::mutex mutex_;
   std::condition_variable unlocked_;
   std::map<std::string, Entry> entries_;
