@@ -132,7 +132,10 @@ Status OpenStore::LearnServer(ServerId server) {
   if (bootstrap_ == nullptr) return unknown;
   FindOptions find;
   find.store = record_.store;
-  BOOST_OUTCOME_TRY(record, FindStore(*bootstrap_, find));
+  const Result<StoreRecord> found = FindStore(*bootstrap_, find);
+  // NotFound would say of a key that there is none; it is the record that was lost.
+  if (!found) return MakeError(Code::kNodeUnreachable, found.error().message);
+  const StoreRecord& record = found.value();
   const MemberRecord* member = record.Find(server);
   if (record.store_id != record_.store_id || member == nullptr) return unknown;
   BOOST_OUTCOME_TRYV(port_->Connect(server, member->address, member->incarnation));
