@@ -46,6 +46,10 @@ DEFINE_bool(
 DEFINE_uint32(lease_ms, gossamer::kDefaultLeaseMs,
               "verbs: a client of which nothing is heard for so long is disconnected, and others "
               "may take its locks; at least 100, 0: never (shm: a client's death is seen at once)");
+DEFINE_string(create, "auto",
+              "auto: where no store is found, wait some seconds whether its record was lost and "
+              "comes back, then create one; new: create one at once, refuse to join one that "
+              "lives; join: never create one, wait 15 s for one to join");
 DEFINE_bool(replace_store, false,
             "create a new store even if server 0 of the recorded one is silent and may still run");
 DEFINE_int32(ready_fd, -1, "write READY to this file descriptor once clients can connect");
@@ -107,6 +111,7 @@ Result<MemoryServerOptions> OptionsFromFlags() {
   BOOST_OUTCOME_TRY(inline_value_bytes, ShortFlag("inline_value_bytes", FLAGS_inline_value_bytes,
                                                   kMaxInlineValueBytes));
   BOOST_OUTCOME_TRY(fabric, ParseFabricKind(FLAGS_fabric));
+  BOOST_OUTCOME_TRY(create, ParseCreateMode(FLAGS_create));
   options.memory_bytes = memory_bytes;
   options.chunk_bytes = chunk_bytes;
   options.lock_table_bytes = lock_table_bytes;
@@ -122,6 +127,7 @@ Result<MemoryServerOptions> OptionsFromFlags() {
   options.litmus = FLAGS_litmus;
   options.lease_ms = FLAGS_lease_ms;
   options.replace_store = FLAGS_replace_store;
+  options.create = create;
   return CompleteOptions(std::move(options));
 }
 

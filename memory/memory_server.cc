@@ -127,12 +127,17 @@ Status MemoryServer::Join() {
         {given.id, joined_.identity.incarnation, HostName(), OwnProcessIdentity(), address});
     return Ok();
   }
-  const JoinOptions options{options_.store, fabric, options_.parameters, options_.replace_store};
+  JoinOptions options;
+  options.store = options_.store;
+  options.fabric = fabric;
+  options.parameters = options_.parameters;
+  options.replace_store = options_.replace_store;
+  options.create = options_.create;
   BOOST_OUTCOME_TRY(
       joined, JoinStore(*bootstrap_, options, FabricProbe(),
                         [this](const MemberIdentity& identity) { return BringUp(identity); }));
   joined_ = std::move(joined);
-  is_member_ = true;
+  membership_ = std::make_unique<MembershipKeeper>(*bootstrap_, joined_, FabricProbe());
   return Ok();
 }
 
@@ -198,14 +203,14 @@ MemoryServer::~MemoryServer() {
 Status MemoryServer::Stop() {
   if (port_ == nullptr) return Ok();
   Status left = Ok();
-  if (is_member_) {
-    is_member_ = false;
+  if (membership_ != nullptr) {
     const uint64_t extents = Stat().extents;
     if (extents != 0) {
       LOG(WARNING) << "what store " << options_.store << " kept in " << extents
                    << " extents of server " << ToInteger(identity().server) << " is gone with it";
     }
-    left = LeaveStore(*bootstrap_, options_.store, identity());
+    left = membership_->Leave();
+    membership_.reset();
   }
   port_->Stop();
   return left;

@@ -17,6 +17,7 @@
 #include "common/fabric/fabric.h"
 #include "common/status.h"
 #include "memory/control_service.h"
+#include "memory/membership_keeper.h"
 #include "memory/memory_room.h"
 #include "memory/options.h"
 
@@ -73,7 +74,7 @@ class MemoryServer {
   const MemoryServerOptions options_;
   Bootstrap* const bootstrap_;
   Joined joined_;
-  bool is_member_ = false;
+  std::unique_ptr<MembershipKeeper> membership_;  // as long as it is a member of a store
   DeviceUse use_;
   std::string litmus_;  // what came of it, for people; empty: there is nothing to say
   std::unique_ptr<ControlService> service_;  // outlives the port, which calls it

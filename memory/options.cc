@@ -107,6 +107,11 @@ Result<MemoryServerOptions> CompleteOptions(MemoryServerOptions options) {
                "clients cannot renew their leases so often; give at least 100, or 0 for leases "
                "that do not expire");
   }
+  if (options.replace_store && options.create == CreateMode::kJoin) {
+    return MakeError(Code::kInvalidArgument,
+                     "--replace_store creates a store and --create=join never does: give one of "
+                     "them");
+  }
   if (options.fabric == FabricKind::kShm && !options.device.empty()) {
     return MakeError(
         Code::kInvalidArgument,

@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 
+#include "common/bootstrap/membership.h"
 #include "common/embedded_memory.h"
 #include "common/fabric/fabric.h"
 #include "common/status.h"
@@ -41,8 +42,9 @@ struct MemoryServerOptions {
   bool in_process_only = false;   // shm: for clients of this process alone
   SimNetwork* network = nullptr;  // sim: as in MemoryPortOptions
   bool replace_store = false;     // as in JoinOptions
-  bool litmus = true;             // verbs: test at start-up whether the device orders
-  LitmusRunner litmus_runner;     // for tests: runs in its place, on every fabric
+  CreateMode create = CreateMode::kAuto;
+  bool litmus = true;          // verbs: test at start-up whether the device orders
+  LitmusRunner litmus_runner;  // for tests: runs in its place, on every fabric
 };
 
 // memory_bytes / 64 rounded down to a power of two, within 256 KiB and 32 MiB.

@@ -38,18 +38,36 @@ class ProgramTest : public testing::BothBootstraps {
         << server->standard_error();
     return server;
   }
+  // Without waiting whether a lost record comes back.
+  std::unique_ptr<ChildProcess> LaunchFirst() const { return LaunchAndWait({"--create=new"}); }
   Result<StoreRecord> Find(LivenessProbe probe = nullptr) const {
     FindOptions options;
     options.store = "s";
     options.probe = std::move(probe);
     return FindStore(*bootstrap_, options);
   }
+  // As soon as it is there again; waits for it as long as the test may last.
+  StoreRecord FindAgain() const {
+    FindOptions options;
+    options.store = "s";
+    options.patience = std::chrono::minutes(1);
+    const auto record = FindStore(*bootstrap_, options);
+    EXPECT_TRUE(record) << record.error().ToString();
+    return record ? record.value() : StoreRecord{};
+  }
+  void LoseRecord() const {
+    if (memcached_ != nullptr) {
+      ASSERT_TRUE(memcached_->FlushAll());
+    } else {
+      ASSERT_TRUE(std::filesystem::remove(directory_.path() + "/s.store"));
+    }
+  }
 };
 INSTANTIATE_TEST_SUITE_P(All, ProgramTest, ::testing::Values("dir", "memcached"),
                          [](const auto& kind) { return kind.param; });
 
 TEST_P(ProgramTest, LivesFromReadyToSigterm) {
-  const auto server = LaunchAndWait();
+  const auto server = LaunchFirst();
   EXPECT_THAT(
       server->standard_output(),
       ContainsRegex(
@@ -80,7 +98,7 @@ TEST_P(ProgramTest, ServersThatRaceMakeOneStore) {
 }
 
 TEST_P(ProgramTest, KilledServerIsRecognisedAndReplaced) {
-  auto server = LaunchAndWait();
+  auto server = LaunchFirst();
   const auto before = Find().value();
   server->Signal(SIGKILL);
   EXPECT_EQ(server->Wait(), -SIGKILL);
@@ -99,7 +117,7 @@ TEST_P(ProgramTest, KilledServerIsRecognisedAndReplaced) {
 }
 
 TEST_P(ProgramTest, StoppedServerIsNotReplaced) {
-  const auto server = LaunchAndWait();
+  const auto server = LaunchFirst();
   server->Signal(SIGSTOP);
   const auto second = Launch();
   EXPECT_EQ(second->Wait(), 1);
@@ -111,8 +129,66 @@ TEST_P(ProgramTest, StoppedServerIsNotReplaced) {
   EXPECT_TRUE(Find(FabricProbe()));
 }
 
+// memcached was flushed, a file was removed: the store lives, and a second, empty one would be a
+// second truth.
+TEST_P(ProgramTest, LostRecordMakesNoSecondStore) {
+  const auto first = LaunchFirst();
+  const auto second = LaunchAndWait();
+  const StoreRecord before = Find().value();
+  LoseRecord();
+  const auto third = LaunchAndWait();
+  EXPECT_THAT(third->standard_output(), HasSubstr("store s server 2 "));
+  StoreRecord after = FindAgain();
+  EXPECT_EQ(after.store_id, before.store_id);
+  ASSERT_EQ(after.servers.size(), 3u);
+  after.servers.pop_back();
+  EXPECT_EQ(after.servers, before.servers);
+  EXPECT_TRUE(Find(FabricProbe()));
+}
+
+TEST_P(ProgramTest, RecordOfDeadServersStaysLost) {
+  auto first = LaunchFirst();
+  auto second = LaunchAndWait();
+  const StoreRecord before = Find().value();
+  for (const auto& server : {first.get(), second.get()}) {
+    server->Signal(SIGKILL);
+    EXPECT_EQ(server->Wait(), -SIGKILL);
+  }
+  LoseRecord();
+  const auto anew = LaunchAndWait();
+  EXPECT_THAT(anew->standard_output(), HasSubstr("store s server 0 "));
+  EXPECT_NE(Find(FabricProbe()).value().store_id, before.store_id);
+}
+
+TEST_P(ProgramTest, TwoStoresOfOneNameAreToldOf) {
+  const auto old = LaunchFirst();
+  const StoreRecord before = Find().value();
+  old->Signal(SIGSTOP);  // It cannot put its record back.
+  LoseRecord();
+  const auto other = LaunchAndWait({"--create=new"});
+  EXPECT_NE(Find().value().store_id, before.store_id);
+  old->Signal(SIGCONT);
+  while (old->standard_error().find("Two stores have one name") == std::string::npos) {
+    ASSERT_TRUE(old->Poll(100)) << old->standard_error();
+  }
+  EXPECT_NE(Find().value().store_id, before.store_id) << "the store that lives was overwritten";
+  other->Signal(SIGTERM);
+  EXPECT_EQ(other->Wait(), 0) << other->standard_error();
+  EXPECT_EQ(FindAgain().store_id, before.store_id);
+}
+
+TEST_P(ProgramTest, PeopleDecideWhatIsCreated) {
+  const auto server = LaunchFirst();
+  const auto second = Launch({"--create=new"});
+  EXPECT_EQ(second->Wait(), 1);
+  EXPECT_THAT(second->standard_error(),
+              AllOf(HasSubstr("lives, with server 0"), HasSubstr("leave out --create=new")));
+  const auto third = LaunchAndWait({"--create=join"});
+  EXPECT_THAT(third->standard_output(), HasSubstr("store s server 1 "));
+}
+
 TEST_P(ProgramTest, DisagreementNamesTheFlag) {
-  const auto server = LaunchAndWait();
+  const auto server = LaunchFirst();
   const auto second = Launch({"--max_key_bytes=8"});
   EXPECT_EQ(second->Wait(), 1);
   EXPECT_THAT(second->standard_error(), AllOf(HasSubstr("created with --max_key_bytes=32"),
@@ -133,7 +209,8 @@ TEST(ProgramFabric, AMachineWithoutRdmaIsTold) {
 TEST(ProgramBootstrap, MemcachedThatDiedIsTold) {
   testing::MemcachedProcess memcached;
   ASSERT_TRUE(memcached.running());
-  ChildProcess server({Program(), "--memory=4MiB", "--bootstrap=" + memcached.url()});
+  ChildProcess server(
+      {Program(), "--memory=4MiB", "--create=new", "--bootstrap=" + memcached.url()});
   ASSERT_TRUE(server.WaitForOutput("ready")) << server.standard_error();
   memcached.Kill();
   ChildProcess second({Program(), "--memory=4MiB", "--bootstrap=" + memcached.url()});
@@ -143,6 +220,34 @@ TEST(ProgramBootstrap, MemcachedThatDiedIsTold) {
   server.Signal(SIGTERM);
   EXPECT_EQ(server.Wait(), 1);
   EXPECT_THAT(server.standard_error(), HasSubstr("cannot leave the store"));
+}
+
+TEST(ProgramBootstrap, MemcachedThatWasRestartedLearnsTheStoreAgain) {
+  testing::MemcachedProcess memcached;
+  ASSERT_TRUE(memcached.running());
+  const Arguments start = {Program(), "--memory=4MiB", "--bootstrap=" + memcached.url()};
+  Arguments start_first = start;
+  start_first.emplace_back("--create=new");
+  ChildProcess server(start_first);
+  ASSERT_TRUE(server.WaitForOutput("ready")) << server.standard_error();
+  memcached.Restart();
+  ASSERT_TRUE(memcached.running());
+  ChildProcess second(start);
+  EXPECT_TRUE(second.WaitForOutput("ready: store default server 1")) << second.standard_error();
+  EXPECT_THAT(second.standard_error(), HasSubstr("servers that live put a lost one back"));
+  server.Poll(0);
+  EXPECT_THAT(server.standard_error(), HasSubstr("was gone although this store lives: put back"));
+}
+
+// With the directory went the knowledge that somebody lives.
+TEST(ProgramBootstrap, DirectoryThatWasRemovedComesBack) {
+  const TemporaryDirectory directory;
+  const Arguments start = {Program(), "--memory=4MiB", "--bootstrap=dir:" + directory.path()};
+  ChildProcess server(start);
+  ASSERT_TRUE(server.WaitForOutput("ready")) << server.standard_error();
+  std::filesystem::remove_all(directory.path());
+  ChildProcess second(start);
+  EXPECT_TRUE(second.WaitForOutput("ready: store default server 1")) << second.standard_error();
 }
 
 TEST(ProgramReady, IsToldToDescriptorAndServiceManager) {
@@ -263,6 +368,7 @@ TEST(ProgramFlags, EachMistakeIsOneSentence) {
       {{"--memory=4MiB", "--listen=127.0.0.1:5000"},
        2,
        "--listen=127.0.0.1:5000: --fabric=shm listens at the path of a Unix socket"},
+      {{"--memory=4MiB", "--create=never"}, 2, "--create=never: give auto, new or join"},
       {{"--memory=4MiB", "--store=a/b"}, 2, "store name 'a/b'"},
       {{"--memory=4MiB", "--bootstrap=http://x"}, 2, "bootstrap 'http://x' is of no known kind"},
       {{"--memory=4MiB", "--huge_pages=perhaps"},

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <thread>
 
+#include "common/bootstrap/record_snapshot.h"
 #include "common/process.h"
 #include "common/random_id.h"
 
@@ -17,47 +18,9 @@ using std::chrono::steady_clock;
 
 // Others may probe, or have died with memcached's lock.
 constexpr milliseconds kJoinPatience{60'000};
-constexpr milliseconds kFindInterval{50};
-constexpr int kMaxAttempts = 64;
-
-std::string Describe(const MemberRecord& member) {
-  return "server " + std::to_string(ToInteger(member.server)) + " (host " + member.host +
-         ", address " + member.address + ")";
-}
-
-std::string Named(const std::string& store, const Bootstrap& bootstrap) {
-  return "store '" + store + "' at " + bootstrap.url();
-}
-
-Result<StoreRecord> Parse(const std::string& text, const std::string& store,
-                          const Bootstrap& bootstrap) {
-  std::string problem;
-  std::optional<StoreRecord> record = ParseStoreRecord(text, problem);
-  if (record && record->store != store) problem = "it is that of store '" + record->store + "'";
-  if (problem.empty()) return *std::move(record);
-  return MakeError(
-      Code::kCorruption,
-      "the record of " + Named(store, bootstrap) + " cannot be understood (" + problem +
-          "): another version of Gossamer or another program wrote it; remove it, or use "
-          "another --store");
-}
-
-// A record and the text it came from, for compare-and-swap.
-struct Snapshot {
-  std::optional<std::string> text;
-  std::optional<StoreRecord> record;
-};
-
-Result<Snapshot> Read(Bootstrap& bootstrap, const std::string& store) {
-  Snapshot snapshot;
-  BOOST_OUTCOME_TRY(text, bootstrap.Get(store));
-  if (text) {
-    BOOST_OUTCOME_TRY(record, Parse(*text, store, bootstrap));
-    snapshot.record = std::move(record);
-  }
-  snapshot.text = std::move(text);
-  return snapshot;
-}
+// For the first server of a store, which may itself wait for a lost record.
+constexpr milliseconds kStoreToJoinPatience{15'000};
+constexpr milliseconds kPollInterval{50};
 
 template <typename Value>
 Error Differs(const StoreRecord& record, const char* flag, const Value& theirs, const Value& ours) {
@@ -107,6 +70,11 @@ Result<Verdict> Judge(const std::optional<StoreRecord>& record, const JoinOption
               "new, empty store";
     return error;
   }
+  if (options.create == CreateMode::kNew) {
+    return MakeError(Code::kInvalidArgument,
+                     Named(options.store, bootstrap) + " lives, with " + Describe(*root) +
+                         ": leave out --create=new to join it, or give another --store");
+  }
   BOOST_OUTCOME_TRY(Agree(*record, options));
   for (const MemberRecord& member : record->servers) {
     if (member.server == ServerId{0}) continue;
@@ -137,24 +105,92 @@ void LogLostStore(const StoreRecord& record, const LivenessProbe& probe,
   }
 }
 
+// How long a server waits for a record that it does not find.
+Result<milliseconds> AbsencePatience(Bootstrap& bootstrap, const JoinOptions& options) {
+  if (options.create == CreateMode::kNew) return milliseconds(0);
+  if (options.create == CreateMode::kJoin) return options.patience.value_or(kStoreToJoinPatience);
+  BOOST_OUTCOME_TRY(may_have_members, bootstrap.MayHaveMembers(options.store));
+  if (!may_have_members) return milliseconds(0);
+  BOOST_OUTCOME_TRYV(bootstrap.Announce(options.store));  // Nobody waits to be refused.
+  return options.patience.value_or(bootstrap.republish_wait());
+}
+
+// The record once those that live have said what they know: an absent one may have been lost, and
+// one that was put back may lack members. The rules of both are in member.h.
+Result<RecordSnapshot> ReadSettledRecord(Bootstrap& bootstrap, const JoinOptions& options) {
+  BOOST_OUTCOME_TRY(seen, ReadRecord(bootstrap, options.store));
+  if (!seen.record) {
+    BOOST_OUTCOME_TRY(patience, AbsencePatience(bootstrap, options));
+    if (patience.count() > 0) {
+      LOG(INFO) << "there is no record of " << Named(options.store, bootstrap) << ": waiting "
+                << patience.count() << " ms, as servers that live put a lost one back";
+    }
+    const auto deadline = steady_clock::now() + patience;
+    while (!seen.record && steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(kPollInterval);
+      BOOST_OUTCOME_TRY(again, ReadRecord(bootstrap, options.store));
+      seen = std::move(again);
+    }
+  }
+  if (!seen.record || seen.record->restored == 0) return seen;
+  const milliseconds settle = options.patience.value_or(bootstrap.republish_wait());
+  LOG(INFO) << "the record of " << Named(options.store, bootstrap) << " was lost and put back: "
+            << "waiting " << settle.count() << " ms for members that it may lack";
+  std::this_thread::sleep_for(settle);
+  return ReadRecord(bootstrap, options.store);
+}
+
+// The refusal of --create=join.
+Status CheckMayCreate(Verdict verdict, const JoinOptions& options, const Bootstrap& bootstrap) {
+  if (verdict == Verdict::kWhole || options.create != CreateMode::kJoin) return Ok();
+  const std::string name = Named(options.store, bootstrap);
+  const std::string remedy =
+      "; start the first server of a store with --create=new or without "
+      "--create";
+  if (verdict == Verdict::kAbsent)
+    return MakeError(Code::kNotFound, "there is no " + name + " to join" + remedy);
+  return MakeError(Code::kNodeUnreachable,
+                   name + " is lost with its server 0, and --create=join creates none" + remedy);
+}
+
+// A change of which the answer was lost may have been made.
+Result<bool> PublishJoin(Bootstrap& bootstrap, const std::optional<std::string>& before,
+                         const StoreRecord& record) {
+  const std::string text = EncodeStoreRecord(record);
+  Result<bool> swapped = bootstrap.CompareAndSwap(record.store, before, text);
+  if (swapped) return swapped;
+  const Result<std::optional<std::string>> now = bootstrap.Get(record.store);
+  if (now && now.value() == text) return true;
+  return swapped;
+}
+
 }  // namespace
+
+Result<CreateMode> ParseCreateMode(std::string_view name) {
+  if (name == "auto") return CreateMode::kAuto;
+  if (name == "new") return CreateMode::kNew;
+  if (name == "join") return CreateMode::kJoin;
+  return MakeError(Code::kInvalidArgument,
+                   "--create=" + std::string(name) + ": give auto, new or join");
+}
 
 Result<Joined> JoinStore(Bootstrap& bootstrap, const JoinOptions& options,
                          const LivenessProbe& probe, const BringUp& bring_up) {
   BOOST_OUTCOME_TRY(CheckStoreName(options.store));
   std::unique_ptr<JoinLock> lock;
-  Snapshot before;
+  RecordSnapshot before;
   Verdict verdict = Verdict::kAbsent;
   // Servers are asked before the lock is taken, as dead ones may outlast the lock.
   for (int attempt = 0; lock == nullptr; ++attempt) {
-    if (attempt == kMaxAttempts) {
+    if (attempt == kMaxSwapAttempts) {
       return MakeError(Code::kContended,
                        Named(options.store, bootstrap) + " keeps changing; try again");
     }
-    BOOST_OUTCOME_TRY(judged, Read(bootstrap, options.store));
+    BOOST_OUTCOME_TRY(judged, ReadSettledRecord(bootstrap, options));
     BOOST_OUTCOME_TRY(judgement, Judge(judged.record, options, probe, bootstrap));
+    BOOST_OUTCOME_TRYV(CheckMayCreate(judgement, options, bootstrap));
     BOOST_OUTCOME_TRY(locked, bootstrap.LockForJoin(options.store, kJoinPatience));
-    BOOST_OUTCOME_TRY(now, Read(bootstrap, options.store));
+    BOOST_OUTCOME_TRY(now, ReadRecord(bootstrap, options.store));
     if (now.text != judged.text) continue;
     verdict = judgement;
     before = std::move(now);
@@ -166,6 +202,7 @@ Result<Joined> JoinStore(Bootstrap& bootstrap, const JoinOptions& options,
   StoreRecord& record = joined.record;
   if (verdict == Verdict::kWhole) {
     record = *before.record;
+    record.restored = 0;
     if (record.next_server >= kMaxMemoryServers) {
       return MakeError(
           Code::kExhausted,
@@ -191,38 +228,20 @@ Result<Joined> JoinStore(Bootstrap& bootstrap, const JoinOptions& options,
   }
   record.servers.push_back({joined.identity.server, joined.identity.incarnation, HostName(),
                             OwnProcessIdentity(), address});
-  BOOST_OUTCOME_TRY(
-      published, bootstrap.CompareAndSwap(options.store, before.text, EncodeStoreRecord(record)));
+  BOOST_OUTCOME_TRY(published, PublishJoin(bootstrap, before.text, record));
   if (!published) {
     return MakeError(Code::kContended,
-                     "another memory server changed " + Named(options.store, bootstrap) +
-                         " while this one started, for longer than a joining server may "
-                         "take; start it again");
+                     "the record of " + Named(options.store, bootstrap) +
+                         " was changed by another memory server, or lost, while this one started; "
+                         "start it again");
   }
   return joined;
-}
-
-Status LeaveStore(Bootstrap& bootstrap, const std::string& store, const MemberIdentity& identity) {
-  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
-    BOOST_OUTCOME_TRY(before, Read(bootstrap, store));
-    if (!before.record || before.record->store_id != identity.store_id) return Ok();
-    StoreRecord after = *before.record;
-    const auto gone = std::erase_if(after.servers, [&](const MemberRecord& member) {
-      return member.server == identity.server && member.incarnation == identity.incarnation;
-    });
-    if (gone == 0) return Ok();
-    std::optional<std::string> text;
-    if (!after.servers.empty()) text = EncodeStoreRecord(after);
-    BOOST_OUTCOME_TRY(swapped, bootstrap.CompareAndSwap(store, before.text, text));
-    if (swapped) return Ok();
-  }
-  return MakeError(Code::kContended, Named(store, bootstrap) + " keeps changing");
 }
 
 Result<StoreRecord> FindStore(Bootstrap& bootstrap, const FindOptions& options) {
   const auto deadline = steady_clock::now() + options.patience;
   while (true) {
-    BOOST_OUTCOME_TRY(found, Read(bootstrap, options.store));
+    BOOST_OUTCOME_TRY(found, ReadRecord(bootstrap, options.store));
     if (found.record) {
       StoreRecord& record = *found.record;
       if (record.Find(ServerId{0}) == nullptr) {
@@ -240,12 +259,14 @@ Result<StoreRecord> FindStore(Bootstrap& bootstrap, const FindOptions& options) 
       return std::move(record);
     }
     if (steady_clock::now() >= deadline) break;
-    std::this_thread::sleep_for(kFindInterval);
+    std::this_thread::sleep_for(kPollInterval);
   }
   return MakeError(Code::kNotFound,
                    "there is no " + Named(options.store, bootstrap) +
                        "; start a memory server: gossamer-memory --memory=1GiB --store=" +
-                       options.store + " --bootstrap=" + bootstrap.url());
+                       options.store + " --bootstrap=" + bootstrap.url() +
+                       " (if one runs, the record was lost, and it puts it back within " +
+                       std::to_string(bootstrap.republish_wait().count()) + " ms)");
 }
 
 Error ServerUnreachable(const StoreRecord& record, const MemberRecord& member, Liveness liveness,

@@ -14,6 +14,10 @@
 //     refused, as the store may live; `JoinOptions::replace_store` (--replace_store) overrules.
 //     Nobody is advised to overrule where the process of server 0 is known to run.
 //   - another server is dead: refused, as some keys are lost for good and joining would hide that.
+// No record: there is no store, or a bootstrap lost its record. A server that joins asks before it
+// creates: it waits as long as members that live take to put a record back (member.h), unless the
+// bootstrap knows that none lives (Bootstrap::MayHaveMembers). CreateMode lets people decide.
+//
 // A server that stops cleanly takes itself out of the record; the last one removes the record.
 // Server ids are never used again in a store, and a store gives kMaxMemoryServers of them. A server
 // that fails before it publishes uses up none.
@@ -23,6 +27,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "common/bootstrap/bootstrap.h"
 #include "common/status.h"
@@ -42,11 +47,24 @@ enum class Liveness : uint8_t {
 using LivenessProbe =
     std::function<Liveness(const StoreRecord& record, const MemberRecord& member)>;
 
+// What a server does that finds no store that lives.
+enum class CreateMode : uint8_t {
+  kAuto,  // Waits whether a lost record comes back, then creates one.
+  kNew,   // Creates one at once. Refuses to join one that lives.
+  kJoin,  // Never creates one. Waits some seconds for one to join.
+};
+
+// "auto", "new" or "join"; InvalidArgument for anything else.
+Result<CreateMode> ParseCreateMode(std::string_view name);
+
 struct JoinOptions {
   std::string store = "default";
   std::string fabric;  // "shm" or "verbs"
   StoreParameters parameters;
   bool replace_store = false;  // Treat a server 0 that does not answer as dead.
+  CreateMode create = CreateMode::kAuto;
+  // Instead of Bootstrap::republish_wait(), or of the time that kJoin waits.
+  std::optional<std::chrono::milliseconds> patience;
 };
 
 // What a joining server is told; it goes into the region header.
@@ -67,14 +85,15 @@ struct Joined {
 
 // Errors: InvalidArgument when the store exists with other parameters or on another fabric (names
 // the first that differs, and both values); NodeUnreachable for a bootstrap or a store that is not
-// whole; Exhausted for a store that has given all its server ids; Contended when another server came first although the lock was held; InvalidArgument for
+// whole, or is none that kJoin may join (NotFound: there is none); Exhausted for a store that has given all its server ids; Contended when another server came first although the lock was held; InvalidArgument for
 // an address that a record cannot hold; and whatever `bring_up` returns.
 Result<Joined> JoinStore(Bootstrap& bootstrap, const JoinOptions& options,
                          const LivenessProbe& probe, const BringUp& bring_up);
 
 // Takes a server out of the record; the last one removes it. Does nothing when the record is no
-// longer its store's.
-Status LeaveStore(Bootstrap& bootstrap, const std::string& store, const MemberIdentity& identity);
+// longer its store's. Where the record was lost, `known` without the server is put back: other
+// members would put it back with it.
+Status LeaveStore(Bootstrap& bootstrap, const StoreRecord& known, const MemberIdentity& identity);
 
 struct FindOptions {
   std::string store = "default";

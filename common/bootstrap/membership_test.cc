@@ -24,6 +24,7 @@ JoinOptions Options() {
   JoinOptions options;
   options.store = "s";
   options.fabric = "shm";
+  options.patience = std::chrono::milliseconds(0);
   return options;
 }
 
@@ -54,6 +55,10 @@ class MembershipTest : public testing::BothBootstraps {
     options.store = "s";
     options.probe = std::move(probe);
     return FindStore(*bootstrap_, options);
+  }
+
+  Status Leave(const Joined& joined) {
+    return LeaveStore(*bootstrap_, joined.record, joined.identity);
   }
 
   std::map<uint16_t, Liveness> states_;
@@ -137,7 +142,7 @@ TEST_P(MembershipTest, StoreDiesWithServerZero) {
   EXPECT_NE(joined.value().identity.store_id, old.value().identity.store_id);
   EXPECT_EQ(Find().value().servers.size(), 1u);
   // A server of the lost store leaves the new one alone.
-  ASSERT_TRUE(LeaveStore(*bootstrap_, "s", old.value().identity));
+  ASSERT_TRUE(Leave(old.value()));
   EXPECT_EQ(Find().value(), joined.value().record);
 }
 
@@ -185,23 +190,24 @@ TEST_P(MembershipTest, DeadOtherServerRefusesNewOnes) {
 }
 
 TEST_P(MembershipTest, LastServerRemovesTheRecord) {
-  const MemberIdentity first = Join().value().identity;
-  const MemberIdentity second = Join().value().identity;
-  ASSERT_TRUE(LeaveStore(*bootstrap_, "s", second));
+  const Joined first = Join().value();
+  const Joined second = Join().value();
+  ASSERT_TRUE(Leave(second));
   EXPECT_EQ(Find().value().servers.size(), 1u);
-  EXPECT_EQ(Join().value().identity.server, ServerId{2});  // Never 1 again.
-  ASSERT_TRUE(LeaveStore(*bootstrap_, "s", first));
+  const Joined third = Join().value();
+  EXPECT_EQ(third.identity.server, ServerId{2});  // Never 1 again.
+  ASSERT_TRUE(Leave(first));
   EXPECT_THAT(Find().error().message, HasSubstr("server 0, which held the root, has stopped"));
-  MemberIdentity third = first;
-  third.server = ServerId{2};
-  ASSERT_TRUE(LeaveStore(*bootstrap_, "s", third));  // Another incarnation: not in the record.
+  Joined stranger = third;
+  stranger.identity.incarnation ^= 1;
+  ASSERT_TRUE(Leave(stranger));  // Not in the record.
   EXPECT_EQ(Find().error().code, Code::kNodeUnreachable);
   const auto anew = Join();
   ASSERT_TRUE(anew);
   EXPECT_TRUE(anew.value().identity.creates_store);
-  ASSERT_TRUE(LeaveStore(*bootstrap_, "s", anew.value().identity));
+  ASSERT_TRUE(Leave(anew.value()));
   EXPECT_EQ(Find().error().code, Code::kNotFound);
-  EXPECT_TRUE(LeaveStore(*bootstrap_, "s", anew.value().identity));
+  EXPECT_TRUE(Leave(anew.value()));
 }
 
 // Clients know so many ids: one server more locked every new client out.
@@ -216,10 +222,32 @@ TEST_P(MembershipTest, NoMoreServersThanClientsKnow) {
   const auto last = Join();  // The one that failed used up no id.
   ASSERT_TRUE(last) << last.error().ToString();
   EXPECT_EQ(last.value().identity.server, ServerId{kMaxMemoryServers - 1});
-  ASSERT_TRUE(LeaveStore(*bootstrap_, "s", last.value().identity));
+  ASSERT_TRUE(Leave(last.value()));
   EXPECT_THAT(RefusedJoin(Code::kExhausted),
               AllOf(HasSubstr("has had 256 memory servers"), HasSubstr("gossamer dump")));
   EXPECT_TRUE(Find(Probe()));
+}
+
+TEST_P(MembershipTest, PeopleDecideWhatIsCreated) {
+  JoinOptions join = Options();
+  join.create = CreateMode::kJoin;
+  JoinOptions create = Options();
+  create.create = CreateMode::kNew;
+  EXPECT_THAT(
+      RefusedJoin(Code::kNotFound, join),
+      AllOf(HasSubstr("there is no store 's'"), HasSubstr("to join"), HasSubstr("--create=new")));
+  EXPECT_TRUE(Join(create).value().identity.creates_store);
+  EXPECT_THAT(RefusedJoin(Code::kInvalidArgument, create),
+              AllOf(HasSubstr("store 's'"), HasSubstr("lives, with server 0"),
+                    HasSubstr("leave out --create=new")));
+  EXPECT_FALSE(Join(join).value().identity.creates_store);
+  states_[0] = Liveness::kDead;
+  EXPECT_THAT(
+      RefusedJoin(Code::kNodeUnreachable, join),
+      AllOf(HasSubstr("is lost with its server 0"), HasSubstr("--create=join creates none")));
+  EXPECT_TRUE(Join(create).value().identity.creates_store);
+  EXPECT_EQ(ParseCreateMode("join").value(), CreateMode::kJoin);
+  EXPECT_EQ(ParseCreateMode("never").error().message, "--create=never: give auto, new or join");
 }
 
 TEST_P(MembershipTest, CorruptRecordIsNotTouched) {

@@ -44,6 +44,24 @@ class MemcachedProcess {
   bool running() const { return process_ != nullptr; }
   std::string url() const { return "memcached://127.0.0.1:" + std::to_string(port_); }
   void Kill() { process_ = nullptr; }
+  // Forgets all, as one that was restarted: at the same port.
+  void Restart() {
+    process_ = nullptr;
+    Launch();
+  }
+  // All items are gone.
+  bool FlushAll() const {
+    const int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const sockaddr_in address = Loopback(port_);
+    const std::string command = "flush_all\r\n";
+    char answer[8] = {};
+    const bool flushed =
+        connect(client, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
+        write(client, command.data(), command.size()) > 0 &&
+        read(client, answer, sizeof answer) > 0 && std::string(answer, 2) == "OK";
+    close(client);
+    return flushed;
+  }
   void Signal(int signal) const { process_->Signal(signal); }
 
  private:
@@ -51,11 +69,14 @@ class MemcachedProcess {
   void Start() {
     for (int attempt = 0; attempt < 5 && process_ == nullptr; ++attempt) {
       port_ = FreePort();
-      process_ = std::make_unique<ChildProcess>(
-          std::vector<std::string>{"memcached", "-u", "nobody", "-l", "127.0.0.1", "-p",
-                                   std::to_string(port_), "-m", "16", "-t", "1"});
-      if (!WaitUntilItAnswers()) process_ = nullptr;
+      Launch();
     }
+  }
+  void Launch() {
+    process_ = std::make_unique<ChildProcess>(
+        std::vector<std::string>{"memcached", "-u", "nobody", "-l", "127.0.0.1", "-p",
+                                 std::to_string(port_), "-m", "16", "-t", "1"});
+    if (!WaitUntilItAnswers()) process_ = nullptr;
   }
   bool WaitUntilItAnswers() const {
     for (int i = 0; i < 500; ++i) {

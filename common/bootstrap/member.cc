@@ -1,0 +1,167 @@
+#include "common/bootstrap/member.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/bootstrap/record_snapshot.h"
+#include "common/random_id.h"
+#include "proto/store_record.h"
+
+namespace gossamer {
+namespace {
+
+constexpr int kLooksPerJudgement = 10;
+
+std::string IdOf(const StoreRecord& record) {
+  return "store id " + internal::Hex16(record.store_id);
+}
+
+std::string ProcessOf(const MemberRecord& member) {
+  return Describe(member) + " process " + member.process;
+}
+
+void Insert(StoreRecord& record, const MemberRecord& member) {
+  const auto after = std::ranges::find_if(
+      record.servers, [&](const MemberRecord& other) { return other.server > member.server; });
+  record.servers.insert(after, member);
+}
+
+}  // namespace
+
+Member::Member(Bootstrap& bootstrap, const Joined& joined, LivenessProbe probe)
+    : bootstrap_(bootstrap),
+      identity_(joined.identity),
+      self_(*joined.record.Find(joined.identity.server)),
+      probe_(std::move(probe)),
+      known_(joined.record) {}
+
+Look Member::LookAfterRecord() {
+  Result<std::unique_ptr<Presence>> presence = bootstrap_.Announce(known_.store);
+  if (!presence) return {Finding::kNoBootstrap, presence.error().message};
+  presence_ = std::move(presence).value();
+  for (int attempt = 0; attempt < kMaxSwapAttempts; ++attempt) {
+    const Result<RecordSnapshot> seen = ReadRecord(bootstrap_, known_.store);
+    if (!seen) {
+      const bool unreadable = seen.error().code == Code::kCorruption;
+      return {unreadable ? Finding::kUnreadable : Finding::kNoBootstrap,
+              seen.error().message +
+                  (unreadable ? "; this server puts its own back once it is gone" : "")};
+    }
+    const RecordSnapshot& now = seen.value();
+    const std::optional<Look> look = !now.record ? PutBack()
+                                     : now.record->store_id == known_.store_id
+                                         ? Merge(*now.text, *now.record)
+                                         : MeetOther(*now.text, *now.record);
+    if (look) return *look;
+  }
+  return {Finding::kNoBootstrap, Named(known_.store, bootstrap_) + " keeps changing"};
+}
+
+std::optional<Look> Member::Publish(const std::optional<std::string>& expected, StoreRecord record,
+                                    Look done) {
+  const Result<bool> swapped =
+      bootstrap_.CompareAndSwap(known_.store, expected, EncodeStoreRecord(record));
+  if (!swapped) return Look{Finding::kNoBootstrap, swapped.error().message};
+  if (!swapped.value()) return std::nullopt;
+  known_ = std::move(record);
+  return done;
+}
+
+std::optional<Look> Member::PutBack() {
+  StoreRecord record = known_;
+  record.restored = RandomId();
+  return Publish(std::nullopt, std::move(record),
+                 {Finding::kPutBack,
+                  "the record of " + Named(known_.store, bootstrap_) +
+                      " was gone although this store lives: put back (was memcached flushed or "
+                      "restarted, or does it lack memory? was a file removed?)"});
+}
+
+std::optional<Look> Member::Merge(const std::string& text, const StoreRecord& record) {
+  const MemberRecord* entry = record.Find(self_.server);
+  if (entry != nullptr && entry->incarnation != self_.incarnation) {
+    return Look{Finding::kIdTaken,
+                "the record of " + Named(known_.store, bootstrap_) + " has another server, " +
+                    ProcessOf(*entry) + ", under the id " +
+                    std::to_string(ToInteger(self_.server)) +
+                    " of this one: clients do not find the data of this server any more, and the "
+                    "record stays as it is. Stop all servers of the store and load it anew"};
+  }
+  if (entry != nullptr && record.next_server >= known_.next_server) {
+    known_ = record;
+    return Look{};
+  }
+  StoreRecord merged = record;
+  merged.next_server = std::max(merged.next_server, known_.next_server);
+  if (entry == nullptr) Insert(merged, self_);
+  return Publish(text, std::move(merged),
+                 {Finding::kMerged, "the record of " + Named(known_.store, bootstrap_) +
+                                        " was put back by a server that did not know all: added "
+                                        "what it lacked of this server"});
+}
+
+bool Member::OwnRootLives() const {
+  if (self_.server == ServerId{0}) return true;
+  const MemberRecord* root = known_.Find(ServerId{0});
+  return root != nullptr && probe_(known_, *root) == Liveness::kAlive;
+}
+
+void Member::JudgeOther(const std::string& text, const StoreRecord& other) {
+  if (text == judged_text_ && judgement_looks_left_-- > 0) return;
+  judged_text_ = text;
+  judgement_looks_left_ = kLooksPerJudgement - 1;
+  const MemberRecord* root = other.Find(ServerId{0});
+  other_root_ = root == nullptr ? Liveness::kDead : probe_(other, *root);
+  own_root_lives_ = OwnRootLives();
+}
+
+std::optional<Look> Member::MeetOther(const std::string& text, const StoreRecord& other) {
+  JudgeOther(text, other);
+  const std::string name = Named(known_.store, bootstrap_);
+  if (!own_root_lives_) {
+    return Look{Finding::kStoreLost, name + " is another one now (" + IdOf(other) +
+                                         "). The one of this server (" + IdOf(known_) +
+                                         ") is lost with its server 0, which held the root: stop "
+                                         "this server, it serves nobody any more"};
+  }
+  if (other_root_ == Liveness::kDead) {
+    StoreRecord record = known_;
+    record.restored = RandomId();
+    return Publish(text, std::move(record),
+                   {Finding::kTookBack, name + " was another one (" + IdOf(other) +
+                                            "), whose server 0 is gone: the record of this one (" +
+                                            IdOf(known_) + ") is back in its place"});
+  }
+  return Look{Finding::kOtherStore,
+              name + " is another one now (" + IdOf(other) + ", " +
+                  ProcessOf(*other.Find(ServerId{0})) + "): new clients open that one, and " +
+                  "clients that have the store of this server (" + IdOf(known_) +
+                  ") open go on. Two stores have one name: stop the memory servers of the one "
+                  "whose data may go. If that is the other one, this one puts its record back"};
+}
+
+Status Member::Leave() {
+  const Status left = LeaveStore(bootstrap_, known_, identity_);
+  presence_.reset();
+  return left;
+}
+
+Status LeaveStore(Bootstrap& bootstrap, const StoreRecord& known, const MemberIdentity& identity) {
+  for (int attempt = 0; attempt < kMaxSwapAttempts; ++attempt) {
+    BOOST_OUTCOME_TRY(before, ReadRecord(bootstrap, known.store));
+    if (before.record && before.record->store_id != identity.store_id) return Ok();
+    StoreRecord after = before.record ? *before.record : known;
+    const auto gone = std::erase_if(after.servers, [&](const MemberRecord& member) {
+      return member.server == identity.server && member.incarnation == identity.incarnation;
+    });
+    if (gone == 0) return Ok();
+    if (!before.record) after.restored = RandomId();
+    std::optional<std::string> text;
+    if (!after.servers.empty()) text = EncodeStoreRecord(after);
+    BOOST_OUTCOME_TRY(swapped, bootstrap.CompareAndSwap(known.store, before.text, text));
+    if (swapped) return Ok();
+  }
+  return MakeError(Code::kContended, Named(known.store, bootstrap) + " keeps changing");
+}
+
+}  // namespace gossamer

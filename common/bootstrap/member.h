@@ -1,0 +1,91 @@
+// A member's care for the record of its store: what a memory server does from joining to leaving.
+//
+// A bootstrap may lose a record while the store lives: memcached is flushed, restarted or short of
+// memory, a file is removed; and another store may then take the name. So every member looks at the
+// record each Bootstrap::kLookInterval, remembers what it says, and acts:
+//
+//   it finds                                          it does
+//   its own entry in its store's record               nothing
+//   no record                                         puts back what it remembers, with a new
+//                                                     `restored`
+//   its store's record without its entry, or with a   adds itself, raises next_server; all other
+//   smaller next_server than it remembers             entries stay
+//   its store's record with another server under      changes nothing: says that this server's data
+//   its id                                            cannot be found any more
+//   another store's record, whose server 0 is dead    puts its own store's record in that place
+//   or has left, while its own server 0 lives
+//   another store's record otherwise                  changes nothing: says what has to be stopped
+//   a text that is no record, or no answer            changes nothing: says so
+//
+// Every change is a compare-and-swap with what was just read: an outdated look changes nothing.
+// A member that does not remember another one (which joined since its last look) may put back a
+// record without it. That one adds itself at its own next look, before anybody can get its id: a
+// server that joins waits Bootstrap::republish_wait() first where a record is absent or `restored`.
+// A member that leaves while there is no record puts back what it remembers without itself, so that
+// no other member does it with it.
+//
+// Thread-safety: one thread at a time. Cost of a look: one read of the bootstrap; where another
+// store has the name, its server 0 is asked at the first look and at each tenth.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "common/bootstrap/membership.h"
+
+namespace gossamer {
+
+enum class Finding : uint8_t {
+  kInPlace,      // the record names this server
+  kPutBack,      // there was no record
+  kMerged,       // this server or a part of what it knew was missing
+  kTookBack,     // a dead store had the name
+  kIdTaken,      // another server of the store has this one's id
+  kOtherStore,   // another store has the name, and this server's store goes on without it
+  kStoreLost,    // another store has the name, and this server's store is lost with its server 0
+  kUnreadable,   // no record of this version
+  kNoBootstrap,  // no answer
+};
+
+struct Look {
+  Finding finding = Finding::kInPlace;
+  std::string sentence;  // for the log; empty when it is in place
+};
+
+class Member {
+ public:
+  // `bootstrap` outlives it.
+  Member(Bootstrap& bootstrap, const Joined& joined, LivenessProbe probe);
+
+  // Looks once, and acts by the table above.
+  Look LookAfterRecord();
+  // Takes this server out of the record: see LeaveStore. Once, and no look afterwards.
+  Status Leave();
+  // The record as it was last seen, or put back.
+  const StoreRecord& known() const { return known_; }
+
+ private:
+  // These return nothing when the record changed meanwhile: look again.
+  std::optional<Look> Publish(const std::optional<std::string>& expected, StoreRecord record,
+                              Look done);
+  std::optional<Look> PutBack();
+  std::optional<Look> Merge(const std::string& text, const StoreRecord& record);
+  std::optional<Look> MeetOther(const std::string& text, const StoreRecord& other);
+  void JudgeOther(const std::string& text, const StoreRecord& other);
+  bool OwnRootLives() const;
+
+  Bootstrap& bootstrap_;
+  const MemberIdentity identity_;
+  MemberRecord self_;
+  const LivenessProbe probe_;
+  StoreRecord known_;
+  std::unique_ptr<Presence> presence_;
+  // The last judgement of another store, and how many looks it still holds.
+  std::string judged_text_;
+  Liveness other_root_ = Liveness::kSilent;
+  bool own_root_lives_ = false;
+  int judgement_looks_left_ = 0;
+};
+
+}  // namespace gossamer

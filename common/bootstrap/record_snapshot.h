@@ -1,0 +1,30 @@
+// Inside of common/bootstrap: a store's record as it was read, and how sentences name things.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "common/bootstrap/bootstrap.h"
+#include "common/status.h"
+#include "proto/store_record.h"
+
+namespace gossamer {
+
+// Attempts at a compare-and-swap before the record "keeps changing".
+inline constexpr int kMaxSwapAttempts = 64;
+
+// A record and the text it came from, for compare-and-swap. Both or neither.
+struct RecordSnapshot {
+  std::optional<std::string> text;
+  std::optional<StoreRecord> record;
+};
+
+// Errors: those of Bootstrap::Get; Corruption for a text that is no record of this store.
+Result<RecordSnapshot> ReadRecord(Bootstrap& bootstrap, const std::string& store);
+
+// "server 0 (host ant, address 10.0.0.1:7471)"
+std::string Describe(const MemberRecord& member);
+// "store 'default' at memcached://ant:11211"
+std::string Named(const std::string& store, const Bootstrap& bootstrap);
+
+}  // namespace gossamer
