@@ -58,8 +58,7 @@ class BackwardEndpoint final : public Endpoint {
     return 0;
   }
   void Post(ControlCall& call) override { inner_.Post(call); }
-  Status Attach(ServerId server) override { return inner_.Attach(server); }
-  Status Reconnect(ServerId server) override { return inner_.Reconnect(server); }
+  void Post(QueuePairRequest& request) override { inner_.Post(request); }
   bool IsAttached(ServerId server) const override { return inner_.IsAttached(server); }
   const Limits& limits() const override { return inner_.limits(); }
   BufferPool& buffers() override { return inner_.buffers(); }

@@ -1,6 +1,7 @@
 #include "common/fabric/fabric.h"
 
 #include <cstring>
+#include <thread>
 
 #include "common/fabric/shm.h"
 #include "common/fabric/sim.h"
@@ -89,6 +90,35 @@ VerbStatus Batch::status() const {
     if (verb.status != VerbStatus::kSuccess) return verb.status;
   }
   return VerbStatus::kSuccess;
+}
+
+Status Endpoint::Reconnect(ServerId server) {
+  QueuePairRequest request;
+  request.server = server;
+  Completion completion{1, std::noop_coroutine()};
+  request.completion = &completion;
+  Post(request);
+  while (completion.remaining != 0) {
+    if (Poll() == 0) std::this_thread::yield();
+  }
+  return request.status;
+}
+
+void Endpoint::AttachAll(std::span<const ServerId> servers) {
+  std::vector<QueuePairRequest> requests(servers.size());
+  Completion completion{static_cast<uint32_t>(servers.size()), std::noop_coroutine()};
+  for (size_t i = 0; i < servers.size(); ++i) {
+    requests[i].server = servers[i];
+    requests[i].completion = &completion;
+    Post(requests[i]);
+  }
+  while (completion.remaining != 0) {
+    if (Poll() == 0) std::this_thread::yield();
+  }
+}
+
+Status Endpoint::Attach(ServerId server) {
+  return IsAttached(server) ? Status(Ok()) : Reconnect(server);
 }
 
 Result<std::unique_ptr<MemoryPort>> OpenMemoryPort(FabricKind kind,

@@ -160,6 +160,16 @@ struct ControlCall {
   ControlCall* next = nullptr;
 };
 
+// Asks for a queue pair to a memory server: a first one, or one in the place of the present one, of
+// which nothing can land any more when this succeeds (rule U1). One at a time for each server.
+struct QueuePairRequest {
+  ServerId server{0};
+  Status status = Ok();
+
+  Completion* completion = nullptr;
+  QueuePairRequest* next = nullptr;
+};
+
 // Limits of the path to a memory server, asked of the device.
 struct Limits {
   uint32_t path_mtu = 0;         // bytes; a WRITE up to this is atomic with respect to death
@@ -180,18 +190,23 @@ class Endpoint {
   virtual void Post(Batch& batch) = 0;
   // Likewise for a control message; costs one SEND each way.
   virtual void Post(ControlCall& call) = 0;
+  // Likewise for a queue pair; it ends within the connection timeout. What was posted on the old one
+  // is flushed. NodeUnreachable when the server is gone, or another incarnation has taken its place;
+  // InvalidArgument for a server that the port was not connected to. After a failure there is no
+  // working queue pair, and the one to be replaced still counts as not destroyed.
+  virtual void Post(QueuePairRequest& request) = 0;
   // Completes what has arrived and resumes the coroutines whose completions reached zero. Returns
-  // the number of completed batches and calls. Does not block.
+  // the number of what was completed. Does not block.
   virtual size_t Poll() = 0;
 
-  // Opens a queue pair to a server that the port was connected to after this endpoint was made.
-  // May block for up to the connection timeout. InvalidArgument for an unconnected server.
-  virtual Status Attach(ServerId server) = 0;
-  // Replaces a broken queue pair, after the memory server has confirmed that the old one is
-  // destroyed (rule U1). May block likewise. Fails with NodeUnreachable when the server is gone, or
-  // another incarnation has taken its place.
-  virtual Status Reconnect(ServerId server) = 0;
+  // Whether there is, or was, a queue pair to `server`: it may be broken.
   virtual bool IsAttached(ServerId server) const = 0;
+  // For callers without coroutines: post a QueuePairRequest, and poll until it has ended.
+  Status Reconnect(ServerId server);
+  // Likewise, unless there is one.
+  Status Attach(ServerId server);
+  // Likewise for several at the same time; those that cannot be reached stay unattached.
+  void AttachAll(std::span<const ServerId> servers);
 
   using Clock = std::chrono::steady_clock;
   // The clock that pauses and time-outs of this endpoint's thread go by. The simulator has its own.
@@ -209,6 +224,8 @@ class Endpoint {
   auto Execute(Batch& batch);
   // co_await endpoint.Execute(call)
   auto Execute(ControlCall& call);
+  // co_await endpoint.Execute(request)
+  auto Execute(QueuePairRequest& request);
   // co_await endpoint.ExecuteAll(batches): one round trip for all; empty batches and nulls are
   // skipped.
   auto ExecuteAll(std::span<Batch* const> batches);
@@ -236,7 +253,8 @@ class ComputePort {
   // is started anew at the same address is another server (rule U6), and has none of what this one
   // held. NodeUnreachable if nobody answers there, or another incarnation does.
   virtual Status Connect(ServerId server, const std::string& address, uint64_t incarnation = 0) = 0;
-  // A new endpoint with a queue pair to every connected server. Outlived by the port.
+  // A new endpoint, with a queue pair to each connected server that can be reached: blocks for up to
+  // the connection timeout where one is silent. Outlived by the port.
   virtual Result<std::unique_ptr<Endpoint>> NewEndpoint() = 0;
 };
 
@@ -362,6 +380,9 @@ inline auto Endpoint::Execute(Batch& batch) {
 }
 inline auto Endpoint::Execute(ControlCall& call) {
   return internal::ExecuteOne<ControlCall>{*this, call, {}};
+}
+inline auto Endpoint::Execute(QueuePairRequest& request) {
+  return internal::ExecuteOne<QueuePairRequest>{*this, request, {}};
 }
 inline auto Endpoint::ExecuteAll(std::span<Batch* const> batches) {
   return internal::ExecuteMany{*this, batches, {}};

@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "common/fabric/fabric.h"
+#include "common/fabric/shm_handshake.h"
 #include "common/fabric/shm_memory.h"
 #include "common/fabric/shm_socket.h"
 
@@ -33,9 +34,11 @@ class ShmComputePort final : public ComputePort {
   Status Connect(ServerId server, const std::string& address, uint64_t incarnation) override;
   Result<std::unique_ptr<Endpoint>> NewEndpoint() override;
 
-  // Opens a queue pair; when it replaces `old` (null: none), that one is destroyed by the server
-  // first.
-  Result<QueuePairGrant> OpenQueuePair(ServerId server, const QueuePairGrant* old);
+  // Asks for a queue pair; when it replaces `old` (null: none), that one is destroyed by the server
+  // first. InvalidArgument for a server that was not connected to.
+  Result<Handshake> StartHandshake(ServerId server, const QueuePairGrant* old);
+  // What came of a handshake that the server has accepted.
+  Result<QueuePairGrant> Accept(ServerId server, Handshake& handshake);
   uint32_t connection_timeout_ms() const { return options_.connection_timeout_ms; }
 
  private:
@@ -47,7 +50,6 @@ class ShmComputePort final : public ComputePort {
 
   explicit ShmComputePort(const ComputePortOptions& options) : options_(options) {}
 
-  Result<QueuePairGrant> SayHello(ServerId server, const std::string& address, const Hello& hello);
   // The memory behind `welcome`: shared with other endpoints where they have it already.
   Result<std::shared_ptr<SharedMemory>> FindOrMap(ServerId server, const Welcome& welcome,
                                                   const std::vector<UniqueFd>& fds);

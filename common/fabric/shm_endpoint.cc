@@ -1,5 +1,6 @@
 #include "common/fabric/shm_endpoint.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace gossamer::shm {
@@ -28,8 +29,8 @@ void ShmEndpoint::Post(ControlCall& call) {
 }
 
 size_t ShmEndpoint::Poll() {
-  const bool is_idle =
-      posted_.empty() && flushed_.empty() && completing_.empty() && calls_outstanding_ == 0;
+  const bool is_idle = posted_.empty() && flushed_.empty() && completing_.empty() &&
+                       calls_outstanding_ == 0 && requests_outstanding_ == 0;
   if (is_idle) return 0;
   const bool check_peer = ++polls_ % kPollsPerCheck == 0;
   // First, so that a lost server is known before verbs are performed on what it leaves behind.
@@ -37,6 +38,7 @@ size_t ShmEndpoint::Poll() {
   if (calls_outstanding_ != 0 || check_peer) completed += PollCalls(check_peer);
   completing_.Append(flushed_.TakeAll());
   completed += CompleteAll(completing_);
+  if (requests_outstanding_ != 0) completed += PollOpenings();
   // Taken after the resumptions above, so that what they post joins the end, in order.
   const IntrusiveQueue<Batch> batches = posted_.TakeAll();
   Perform(batches);
@@ -78,26 +80,55 @@ size_t ShmEndpoint::PollCalls(bool check_peer) {
   return completed;
 }
 
-Status ShmEndpoint::Attach(ServerId server) {
-  if (Find(server) != nullptr) return Ok();
-  BOOST_OUTCOME_TRY(grant, port_.OpenQueuePair(server, nullptr));
+void ShmEndpoint::Post(QueuePairRequest& request) {
+  ++requests_outstanding_;
+  const auto is_same = [&](const Opening& opening) {
+    return opening.request->server == request.server;
+  };
+  if (std::ranges::any_of(openings_, is_same)) {
+    return End(request, MakeError(Code::kInvalidArgument, "a queue pair is asked for already"));
+  }
+  ClientQueuePair* const old = Find(request.server);
+  if (old != nullptr) {
+    // From here on nothing is posted on the old one, whether or not there will be a new one.
+    old->Break(ended_calls_);
+    FlushPosted(request.server);
+  }
+  Result<Handshake> handshake =
+      port_.StartHandshake(request.server, old == nullptr ? nullptr : &old->grant());
+  if (!handshake) return End(request, handshake.error());
+  openings_.push_back({&request, std::move(handshake.value())});
+}
+
+void ShmEndpoint::End(QueuePairRequest& request, Status status) {
+  request.status = std::move(status);
+  ended_requests_.Push(request);
+}
+
+size_t ShmEndpoint::PollOpenings() {
+  std::erase_if(openings_, [this](Opening& opening) {
+    const Result<bool> done = opening.handshake.Step();
+    if (done && !done.value()) return false;
+    if (!done) {
+      End(*opening.request, done.error());
+      return true;
+    }
+    Result<QueuePairGrant> grant = port_.Accept(opening.request->server, opening.handshake);
+    if (grant) Install(opening.request->server, std::move(grant.value()));
+    End(*opening.request, grant ? Status(Ok()) : Status(grant.error()));
+    return true;
+  });
+  completing_requests_.Append(ended_requests_.TakeAll());
+  const size_t completed = CompleteAll(completing_requests_);
+  requests_outstanding_ -= static_cast<uint32_t>(completed);
+  return completed;
+}
+
+void ShmEndpoint::Install(ServerId server, QueuePairGrant grant) {
   const size_t index = ToInteger(server);
   if (index >= queue_pairs_.size()) queue_pairs_.resize(index + 1);
   queue_pairs_[index] =
       std::make_unique<ClientQueuePair>(std::move(grant), port_.connection_timeout_ms());
-  return Ok();
-}
-
-Status ShmEndpoint::Reconnect(ServerId server) {
-  ClientQueuePair* const old = Find(server);
-  if (old == nullptr) return Attach(server);
-  // From here on nothing is posted on the old one, whether or not there will be a new one.
-  old->Break(ended_calls_);
-  FlushPosted(server);
-  BOOST_OUTCOME_TRY(grant, port_.OpenQueuePair(server, &old->grant()));
-  queue_pairs_[ToInteger(server)] =
-      std::make_unique<ClientQueuePair>(std::move(grant), port_.connection_timeout_ms());
-  return Ok();
 }
 
 void ShmEndpoint::FlushPosted(ServerId server) {

@@ -16,6 +16,7 @@
 #include "common/fabric/fabric.h"
 #include "common/fabric/shm_client_queue_pair.h"
 #include "common/fabric/shm_compute_port.h"
+#include "common/fabric/shm_handshake.h"
 
 namespace gossamer::shm {
 
@@ -25,9 +26,8 @@ class ShmEndpoint final : public Endpoint {
 
   void Post(Batch& batch) override;
   void Post(ControlCall& call) override;
+  void Post(QueuePairRequest& request) override;
   size_t Poll() override;
-  Status Attach(ServerId server) override;
-  Status Reconnect(ServerId server) override;
   bool IsAttached(ServerId server) const override { return Find(server) != nullptr; }
   const Limits& limits() const override { return limits_; }
   BufferPool& buffers() override { return buffers_; }
@@ -46,8 +46,18 @@ class ShmEndpoint final : public Endpoint {
     const size_t index = ToInteger(server);
     return index < queue_pairs_.size() ? queue_pairs_[index].get() : nullptr;
   }
+  // A request whose server has not answered yet.
+  struct Opening {
+    QueuePairRequest* request;
+    Handshake handshake;
+  };
+
   void Perform(const IntrusiveQueue<Batch>& batches);
   size_t PollCalls(bool check_peer);
+  size_t PollOpenings();
+  void Install(ServerId server, QueuePairGrant grant);
+  // Ends `request` in the next Poll.
+  void End(QueuePairRequest& request, Status status);
   // Completes as kFlushed, in the next Poll, what was posted to `server` so far.
   void FlushPosted(ServerId server);
 
@@ -64,6 +74,10 @@ class ShmEndpoint final : public Endpoint {
   IntrusiveQueue<ControlCall> ended_calls_;  // likewise
   IntrusiveQueue<Batch> completing_;         // those that a poll has begun to complete
   IntrusiveQueue<ControlCall> completing_calls_;
+  std::vector<Opening> openings_;
+  IntrusiveQueue<QueuePairRequest> ended_requests_;
+  IntrusiveQueue<QueuePairRequest> completing_requests_;
+  uint32_t requests_outstanding_ = 0;
   uint32_t calls_outstanding_ = 0;
   uint32_t polls_ = 0;
 };

@@ -17,7 +17,9 @@ namespace {
 constexpr size_t kMaxFds = 3;
 constexpr int kFreshRetries = 8;
 
-UniqueFd NewSocket() { return UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)); }
+UniqueFd NewSocket(int flags = 0) {
+  return UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0));
+}
 
 Result<sockaddr_un> SocketAddress(const std::string& path) {
   sockaddr_un address{};
@@ -102,18 +104,16 @@ Transfer ReceiveMessage(const UniqueFd& socket, std::span<std::byte> message, si
   return received == 0 ? Transfer::kLost : Transfer::kDone;
 }
 
-Result<UniqueFd> ConnectSocket(const std::string& path, uint32_t timeout_ms) {
+Result<UniqueFd> ConnectSocket(const std::string& path) {
   BOOST_OUTCOME_TRY(address, SocketAddress(path));
-  UniqueFd socket = NewSocket();
+  UniqueFd socket = NewSocket(SOCK_NONBLOCK);
   if (!socket && LacksDescriptors()) {
     return MakeError(Code::kExhausted,
                      "connecting to " + path + ": this process has " + NoDescriptorText());
   }
   if (!socket) return MakeError(Code::kUnsupported, ErrnoText("Unix socket"));
-  const timeval timeout{timeout_ms / 1000, static_cast<suseconds_t>(timeout_ms % 1000) * 1000};
-  ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
-  ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    if (errno == EAGAIN) return UniqueFd();
     return MakeError(Code::kNodeUnreachable, ErrnoText("memory server at " + path));
   }
   return socket;

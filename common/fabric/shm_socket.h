@@ -63,9 +63,9 @@ Transfer SendMessage(const UniqueFd& socket, std::span<const std::byte> message,
 Transfer ReceiveMessage(const UniqueFd& socket, std::span<std::byte> message, size_t* bytes,
                         std::vector<UniqueFd>* fds, bool wait);
 
-// A connected socket whose blocking calls end after `timeout_ms`. NodeUnreachable if nobody
-// listens.
-Result<UniqueFd> ConnectSocket(const std::string& path, uint32_t timeout_ms);
+// A connected socket; none when as many wait there as the listener's queue holds. Does not block.
+// NodeUnreachable if nobody listens.
+Result<UniqueFd> ConnectSocket(const std::string& path);
 
 // A path that this process listens on. A lock file beside it tells a live owner from a stale path.
 class ListeningSocket {

@@ -109,14 +109,24 @@ size_t SimEndpoint::Poll() {
   if (!HasEnded() && network_.costs().posts_take_cpu) {
     posts_at_ = posts_at() + network_.costs().completion_cpu_ns;
   }
+  for (Slot& slot : slots_) {
+    if (openings_ != 0 && slot.request != nullptr) TryOpen(slot);
+  }
   completing_calls_.Append(ended_calls_.TakeAll());
   completing_.Append(ended_batches_.TakeAll());
+  completing_requests_.Append(ended_requests_.TakeAll());
   // Calls before batches, as in shm.
   const size_t calls = Report(completing_calls_);
   const size_t completed = calls + Report(completing_);
-  busy_until_ +=
-      static_cast<Nanoseconds>(std::max<size_t>(completed, 1)) * network_.costs().completion_cpu_ns;
-  return completed;
+  // To open a queue pair takes no time.
+  const size_t requests = CompleteAll(completing_requests_);
+  if (completed != 0 || requests == 0) {
+    busy_until_ += static_cast<Nanoseconds>(std::max<size_t>(completed, 1)) *
+                   network_.costs().completion_cpu_ns;
+  }
+  // A blocking caller has polled this endpoint, though its turn has not come.
+  if (requests != 0 && !HasWork()) network_.TakeOut(*this);
+  return completed + requests;
 }
 
 void SimEndpoint::WakeAt(Clock::time_point due) {
@@ -149,44 +159,48 @@ Status SimEndpoint::Open(Slot& slot, ServerId server) {
   return Ok();
 }
 
-Status SimEndpoint::AwaitLink(uint64_t server_number) {
-  const Nanoseconds give_up = network_.now() + network_.options().connection_timeout.count();
-  while (!client_.dead) {
-    const Nanoseconds down_until = network_.DownUntil(client_.uuid, id_, server_number);
-    if (down_until <= network_.now()) break;
-    if (give_up <= network_.now()) {
-      ++network_.counters.failed_connects;
-      network_.fault_log.Add({SimFault::Kind::kLinkDown, client_.uuid, id_, server_number,
-                              owner != nullptr, network_.Now(), network_.Now()});
-      return MakeError(
-          Code::kNodeUnreachable,
-          "memory server at sim:" + std::to_string(server_number) + " does not answer");
-    }
-    const Nanoseconds until = std::min(down_until, give_up);
-    network_.WakeAt(*this, until);
-    while (network_.now() < until && !client_.dead && network_.RunOne()) {
-    }
-  }
-  return Ok();
-}
-
-Status SimEndpoint::Attach(ServerId server) {
-  if (IsAttached(server)) return Ok();
-  BOOST_OUTCOME_TRY(peer, port_.PeerOf(server));
-  BOOST_OUTCOME_TRYV(AwaitLink(peer.number));
-  const size_t index = ToInteger(server);
+void SimEndpoint::Post(QueuePairRequest& request) {
+  const Result<SimComputePort::Peer> peer = port_.PeerOf(request.server);
+  if (!peer) return End(request, peer.error());
+  const size_t index = ToInteger(request.server);
   if (index >= slots_.size()) slots_.resize(index + 1);
-  return Open(slots_[index], server);
+  Slot& slot = slots_[index];
+  if (slot.request != nullptr) {
+    return End(request, MakeError(Code::kInvalidArgument, "a queue pair is asked for already"));
+  }
+  if (slot.working) slot.queue_pair->Break(0);
+  LearnOfBreak(request.server);
+  slot.owes_unknown = false;
+  slot.request = &request;
+  slot.give_up = network_.now() + network_.options().connection_timeout.count();
+  ++openings_;
+  TryOpen(slot);
 }
 
-Status SimEndpoint::Reconnect(ServerId server) {
-  if (!IsAttached(server)) return Attach(server);
-  Slot& slot = slots_[ToInteger(server)];
-  if (slot.working) slot.queue_pair->Break(0);
-  LearnOfBreak(server);
-  slot.owes_unknown = false;
+void SimEndpoint::End(QueuePairRequest& request, Status status) {
+  request.status = std::move(status);
+  ended_requests_.Push(request);
+  network_.MakeRunnable(*this);
+}
+
+void SimEndpoint::TryOpen(Slot& slot) {
+  const ServerId server = slot.request->server;
+  const uint64_t number = port_.PeerOf(server).value().number;
+  const Nanoseconds down_until = client_.dead ? 0 : network_.DownUntil(client_.uuid, id_, number);
+  if (down_until > network_.now() && slot.give_up > network_.now()) {
+    return network_.WakeAt(*this, std::min(down_until, slot.give_up));
+  }
+  QueuePairRequest& request = *std::exchange(slot.request, nullptr);
+  --openings_;
+  if (down_until > network_.now()) {
+    ++network_.counters.failed_connects;
+    network_.fault_log.Add({SimFault::Kind::kLinkDown, client_.uuid, id_, number, owner != nullptr,
+                            network_.Now(), network_.Now()});
+    return End(request,
+               MakeError(Code::kNodeUnreachable,
+                         "memory server at sim:" + std::to_string(number) + " does not answer"));
+  }
   // The old one stays broken, and at its memory server, until that is heard from.
-  BOOST_OUTCOME_TRYV(AwaitLink(slot.server_number));
   if (slot.queue_pair != nullptr && !client_.dead) {
     QueuePair& old = *std::exchange(slot.queue_pair, nullptr);
     if (IsBroken(Mutant::kU1)) {
@@ -195,7 +209,7 @@ Status SimEndpoint::Reconnect(ServerId server) {
       old.server().CloseQueuePair(old, true);
     }
   }
-  return Open(slot, server);
+  End(request, Open(slot, server));
 }
 
 void SimEndpoint::QueuePairBroke(const QueuePair& queue_pair, Ended& ended, Nanoseconds notice) {
@@ -237,6 +251,7 @@ void SimEndpoint::BreakAll() {
   for (size_t index = 0; index < slots_.size(); ++index) {
     if (slots_[index].working) slots_[index].queue_pair->Break(0);
     LearnOfBreak(static_cast<ServerId>(index));
+    if (slots_[index].request != nullptr) TryOpen(slots_[index]);
   }
   if (HasWork()) network_.MakeRunnable(*this);
 }

@@ -24,9 +24,8 @@ class SimEndpoint final : public Endpoint {
 
   void Post(Batch& batch) override;
   void Post(ControlCall& call) override;
+  void Post(QueuePairRequest& request) override;
   size_t Poll() override;
-  Status Attach(ServerId server) override;
-  Status Reconnect(ServerId server) override;
   bool IsAttached(ServerId server) const override {
     return ToInteger(server) < slots_.size() && slots_[ToInteger(server)].server_number != kNone;
   }
@@ -68,7 +67,7 @@ class SimEndpoint final : public Endpoint {
   // Whether anything waits for being reported.
   bool HasEnded() const {
     return !ended_batches_.empty() || !ended_calls_.empty() || !completing_.empty() ||
-           !completing_calls_.empty();
+           !completing_calls_.empty() || !ended_requests_.empty() || !completing_requests_.empty();
   }
   // Local memory needs no registration here.
   class NoRegistrar final : public SlabRegistrar {
@@ -83,9 +82,11 @@ class SimEndpoint final : public Endpoint {
     uint64_t server_number = kNone;
     QueuePair* queue_pair = nullptr;  // also a broken one; null once that is gone
     bool working = false;
-    bool was_down = false;      // since it was opened
-    bool owes_unknown = false;  // the next verb posted ends as kUnknown
-    Notice* notice = nullptr;   // broken, but this endpoint does not know yet
+    bool was_down = false;                // since it was opened
+    bool owes_unknown = false;            // the next verb posted ends as kUnknown
+    Notice* notice = nullptr;             // broken, but this endpoint does not know yet
+    QueuePairRequest* request = nullptr;  // for a queue pair to take its place
+    Nanoseconds give_up = 0;              // until then the request waits for the link
   };
 
   // Completes all of `completing`, each once the thread has come to it, and returns how many.
@@ -101,8 +102,9 @@ class SimEndpoint final : public Endpoint {
     return slots_[index].queue_pair;
   }
   Status Open(Slot& slot, ServerId server);
-  // Blocks for as long as a connection may take. NodeUnreachable: the link is down still.
-  Status AwaitLink(uint64_t server_number);
+  // Ends the request of `slot` if the link is up, or was down for too long.
+  void TryOpen(Slot& slot);
+  void End(QueuePairRequest& request, Status status);
 
   SimComputePort& port_;
   Network& network_;
@@ -116,6 +118,9 @@ class SimEndpoint final : public Endpoint {
   IntrusiveQueue<ControlCall> ended_calls_;
   IntrusiveQueue<Batch> completing_;  // those that a poll has begun to complete
   IntrusiveQueue<ControlCall> completing_calls_;
+  uint32_t openings_ = 0;  // slots with a request
+  IntrusiveQueue<QueuePairRequest> ended_requests_;
+  IntrusiveQueue<QueuePairRequest> completing_requests_;
   bool awake_ = false;  // a wake is due
   Nanoseconds busy_until_ = 0;
   Nanoseconds posts_at_ = 0;

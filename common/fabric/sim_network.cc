@@ -3,6 +3,7 @@
 #include <glog/logging.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "common/fabric/sim_chance.h"
 #include "common/fabric/sim_endpoint.h"
@@ -129,6 +130,11 @@ SimEndpoint* Network::RunUntilRunnable() {
     next_runnable_ = 0;
     if (!events.has_foreground() || !RunOne()) return nullptr;
   }
+}
+
+void Network::TakeOut(SimEndpoint& endpoint) {
+  if (!std::exchange(endpoint.queued, false)) return;
+  std::ranges::replace(runnable_, &endpoint, nullptr);
 }
 
 void Network::MakeRunnable(SimEndpoint& endpoint) {

@@ -97,6 +97,8 @@ class Network {
   void RemoveEndpoint(SimEndpoint& endpoint);
   // It has something to report.
   void MakeRunnable(SimEndpoint& endpoint);
+  // It has not any more.
+  void TakeOut(SimEndpoint& endpoint);
   void WakeAt(SimEndpoint& endpoint, Nanoseconds due);
 
   EventQueue events;

@@ -70,9 +70,9 @@ Result<SimComputePort::Peer> SimComputePort::PeerOf(ServerId server) const {
 
 Result<std::unique_ptr<Endpoint>> SimComputePort::NewEndpoint() {
   auto endpoint = std::make_unique<SimEndpoint>(*this, network_, client_);
-  for (const auto& [server, unused] : servers_) {
-    BOOST_OUTCOME_TRYV(endpoint->Attach(static_cast<ServerId>(server)));
-  }
+  std::vector<ServerId> servers;
+  for (const auto& [server, unused] : servers_) servers.push_back(static_cast<ServerId>(server));
+  endpoint->AttachAll(servers);
   return endpoint;
 }
 

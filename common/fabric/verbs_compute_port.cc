@@ -1,5 +1,7 @@
 #include "common/fabric/verbs_compute_port.h"
 
+#include <vector>
+
 namespace gossamer::verbs {
 
 Result<Peer> Peers::FindPeer(ServerId server) const {
@@ -47,9 +49,9 @@ Result<std::unique_ptr<Endpoint>> VerbsComputePort::NewEndpoint() {
     device = device_;
   }
   BOOST_OUTCOME_TRY(endpoint, VerbsEndpoint::Open(std::move(device), peers_, options_));
-  for (const auto& [server, peer] : peers_->All()) {
-    BOOST_OUTCOME_TRYV(endpoint->Attach(server));
-  }
+  std::vector<ServerId> servers;
+  for (const auto& [server, peer] : peers_->All()) servers.push_back(server);
+  endpoint->AttachAll(servers);
   return std::unique_ptr<Endpoint>(std::move(endpoint));
 }
 

@@ -12,15 +12,8 @@
 namespace gossamer::verbs {
 namespace {
 
-constexpr uint32_t kFirstQueuePairs = 4;  // that the completion queue has room for at the start
 // A batch that moves more than this signals on its way, so that it is seen to make progress.
 constexpr uint64_t kBytesPerSignal = uint64_t{256} << 10;
-
-uint32_t CompletionsOf(uint32_t verbs) {
-  // One per work request; the replies' receives count twice, as those of the queue pair before may
-  // still be in the queue.
-  return SendDepth(verbs) + 2 * kControlDepth;
-}
 
 ibv_wr_opcode ToOpcode(const Verb& verb) {
   // Zero bytes go as a WRITE: some devices look up the key for a READ of nothing.
@@ -78,100 +71,6 @@ Result<uint32_t> VerbsEndpoint::RegisterSlab(std::byte* data, size_t bytes) {
 
 void VerbsEndpoint::UnregisterSlab(uint32_t key) {
   std::erase_if(slabs_, [key](const MemoryRegion& slab) { return slab->lkey == key; });
-}
-
-// The completion queue must hold a completion of every work request at once, as when all fail.
-Status VerbsEndpoint::MakeRoom(uint32_t queue_pairs) {
-  const uint32_t each = CompletionsOf(limits_.max_outstanding_verbs);
-  const auto most = static_cast<uint32_t>(std::max(device_->attributes().max_cqe, 1));
-  const uint32_t needed = queue_pairs * each;
-  if (needed > most) {
-    return MakeError(Code::kExhausted, "completion queues of " + device_->name() + " hold " +
-                                           std::to_string(most) + " entries, enough for " +
-                                           std::to_string(most / each) + " memory servers");
-  }
-  if (queue_ == nullptr) {
-    const auto entries = static_cast<int>(std::min(most, kFirstQueuePairs * each));
-    queue_.reset(ibv_create_cq(device_->verbs(), entries, nullptr, nullptr, 0));
-    if (queue_ == nullptr) {
-      return ErrnoError(Code::kExhausted, "making a completion queue on " + device_->name());
-    }
-  } else if (static_cast<uint32_t>(queue_->cqe) < needed) {
-    const int error = ibv_resize_cq(queue_.get(), static_cast<int>(std::min(most, 2 * needed)));
-    if (error != 0) {
-      return MakeError(Code::kExhausted, "enlarging a completion queue: " + ErrnoText(error));
-    }
-  }
-  return Ok();
-}
-
-// ---- Connecting
-
-Status VerbsEndpoint::Attach(ServerId server) {
-  if (Find(server) != nullptr) return Ok();
-  BOOST_OUTCOME_TRYV(MakeRoom(attached_ + 1));
-  auto queue_pair = std::make_unique<QueuePair>(server, limits_.max_outstanding_verbs);
-  BOOST_OUTCOME_TRY(slots, buffers_.Allocate(2 * kControlDepth * kControlSlotBytes));
-  queue_pair->slots = std::move(slots);
-  BOOST_OUTCOME_TRYV(Open(*queue_pair));
-  const uint16_t index = ToInteger(server);
-  if (queue_pairs_.size() <= index) queue_pairs_.resize(index + size_t{1});
-  queue_pairs_[index] = std::move(queue_pair);
-  ++attached_;
-  return Ok();
-}
-
-Status VerbsEndpoint::Reconnect(ServerId server) {
-  QueuePair* queue_pair = Find(server);
-  if (queue_pair == nullptr) {
-    return MakeError(Code::kInvalidArgument, "this endpoint has no queue pair to server " +
-                                                 std::to_string(ToInteger(server)));
-  }
-  Quiesce(*queue_pair);
-  return Open(*queue_pair);
-}
-
-Status VerbsEndpoint::Open(QueuePair& queue_pair) {
-  RetryWhileStale retry(options_);
-  while (true) {
-    const Status opened = OpenOnce(queue_pair);
-    if (opened || !retry.Again(opened.error())) return opened;
-  }
-}
-
-// Connects a queue pair that has nothing posted. The server destroys the old one first (rule U1);
-// our end of it stays until then, lest its goodbye overtake the request to replace it.
-Status VerbsEndpoint::OpenOnce(QueuePair& queue_pair) {
-  BOOST_OUTCOME_TRY(peer, peers_->FindPeer(queue_pair.server));
-  if (peer.device.get() != device_.get()) {
-    return MakeError(Code::kInvalidArgument, "the endpoint was made for another device");
-  }
-  BOOST_OUTCOME_TRY(connection, PrepareConnection(peer, queue_.get(), options_));
-  const uint64_t replaces = queue_pair.connection.server.connection_id;
-  std::swap(queue_pair.connection, connection);
-  ++queue_pair.epoch;
-  for (uint32_t slot = 0; slot < kControlDepth; ++slot) PostReceive(queue_pair, slot);
-  Status established = EstablishConnection(queue_pair.connection, peer, replaces, options_);
-  if (!established) {
-    // The server may have accepted without our hearing of it. Its end of this attempt goes when
-    // ours does; the one to be replaced is named again next time.
-    std::swap(queue_pair.connection, connection);
-    return established;
-  }
-  const ServerInfo& info = queue_pair.connection.server;
-  queue_pair.memory[static_cast<size_t>(Space::kRegion)] = info.region;
-  queue_pair.memory[static_cast<size_t>(Space::kLockTable)] = info.lock_table;
-  queue_pair.free_sends = queue_pair.free_replies = kControlDepth;
-  queue_pair.next_request = queue_pair.next_reply = 0;
-  queue_pair.first_sequence = queue_pair.next_sequence = 0;
-  const uint32_t most = limits_.max_outstanding_verbs;
-  queue_pair.window = info.verbs_at_once == 0 ? most : std::min(info.verbs_at_once, most);
-  queue_pair.free_verbs = queue_pair.window;
-  queue_pair.failure_seen = false;
-  queue_pair.verbs_watch = queue_pair.calls_watch = {};
-  queue_pair.state = QueuePairState::kConnected;
-  limits_.path_mtu = std::min(limits_.path_mtu, queue_pair.connection.path_mtu);
-  return Ok();
 }
 
 // ---- Posting

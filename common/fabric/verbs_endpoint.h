@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "common/fabric/fabric.h"
@@ -35,10 +36,12 @@ class VerbsEndpoint final : public Endpoint, private SlabRegistrar {
 
   void Post(Batch& batch) override;
   void Post(ControlCall& call) override;
+  void Post(QueuePairRequest& request) override;
   size_t Poll() override;
-  Status Attach(ServerId server) override;
-  Status Reconnect(ServerId server) override;
-  bool IsAttached(ServerId server) const override { return Find(server) != nullptr; }
+  bool IsAttached(ServerId server) const override {
+    const QueuePair* queue_pair = Find(server);
+    return queue_pair != nullptr && queue_pair->was_connected;
+  }
   const Limits& limits() const override { return limits_; }
   BufferPool& buffers() override { return buffers_; }
 
@@ -81,13 +84,30 @@ class VerbsEndpoint final : public Endpoint, private SlabRegistrar {
   void Break(QueuePair& queue_pair);
   void EndBreaking(QueuePair& queue_pair);
   void Collapse(QueuePair& queue_pair);
-  void Quiesce(QueuePair& queue_pair);
   void CheckPeers();
   void CheckPeer(QueuePair& queue_pair, Watch::Clock::time_point now);
 
-  Status Open(QueuePair& queue_pair);
-  Status OpenOnce(QueuePair& queue_pair);
+  // Opening: see verbs_endpoint_open.cc.
+  struct Opening {
+    Opening(QueuePairRequest& wanted, const ComputePortOptions& options)
+        : request(&wanted), retry(options) {}
+
+    QueuePairRequest* request;
+    RetryWhileStale retry;
+    std::optional<ConnectAttempt>
+        attempt;          // none: the present queue pair has not ended, or a pause
+    Connection replaced;  // while its successor asks to replace it
+    bool is_connecting = false;
+  };
   Status MakeRoom(uint32_t queue_pairs);
+  Result<QueuePair*> MakeQueuePair(ServerId server);
+  size_t PollOpenings();
+  Result<bool> Advance(Opening& opening);
+  Result<bool> AdvanceAttempt(Opening& opening, QueuePair& queue_pair);
+  Status Begin(Opening& opening, const QueuePair& queue_pair);
+  Status AskToConnect(Opening& opening, QueuePair& queue_pair);
+  Status Install(QueuePair& queue_pair);
+  void End(QueuePairRequest& request, Status status);
 
   const std::shared_ptr<Device> device_;
   const std::shared_ptr<const PeerDirectory> peers_;
@@ -105,6 +125,9 @@ class VerbsEndpoint final : public Endpoint, private SlabRegistrar {
   IntrusiveQueue<ControlCall> finished_calls_;
   IntrusiveQueue<Batch> completing_;  // those that a poll has begun to complete
   IntrusiveQueue<ControlCall> completing_calls_;
+  std::vector<std::unique_ptr<Opening>> openings_;
+  IntrusiveQueue<QueuePairRequest> ended_requests_;
+  IntrusiveQueue<QueuePairRequest> completing_requests_;
   uint32_t polls_ = 0;
   uint64_t doorbells_ = 0;
 };

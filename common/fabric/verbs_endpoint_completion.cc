@@ -4,7 +4,6 @@
 #include <array>
 #include <cstring>
 #include <span>
-#include <thread>
 
 #include "common/fabric/verbs_endpoint.h"
 #include "common/fabric/verbs_wire.h"
@@ -34,7 +33,8 @@ VerbStatus Classify(ibv_wc_status status) {
 size_t VerbsEndpoint::Poll() {
   PollQueue();
   if (++polls_ % kPollsPerCheck == 0) CheckPeers();
-  return Resume();
+  const size_t opened = openings_.empty() && ended_requests_.empty() ? 0 : PollOpenings();
+  return opened + Resume();
 }
 
 size_t VerbsEndpoint::PollQueue() {
@@ -198,17 +198,6 @@ void VerbsEndpoint::Collapse(QueuePair& queue_pair) {
   while (PollQueue() != 0) {
   }
   EndBreaking(queue_pair);
-}
-
-// Breaks the queue pair and waits until nothing is left on it.
-void VerbsEndpoint::Quiesce(QueuePair& queue_pair) {
-  if (queue_pair.state == QueuePairState::kConnected) Break(queue_pair);
-  const auto give_up =
-      Watch::Clock::now() + std::chrono::milliseconds(options_.connection_timeout_ms / 8);
-  while (queue_pair.state == QueuePairState::kBreaking && Watch::Clock::now() < give_up) {
-    if (PollQueue() == 0) std::this_thread::yield();
-  }
-  Collapse(queue_pair);
 }
 
 void VerbsEndpoint::CheckPeers() {

@@ -141,8 +141,18 @@ TEST_F(VerbsTest, ASilentClientIsGone) {
   const Peer peer =
       ProbePeer(ParseSocketAddress(memory_->address()).value(), 0, nullptr, options).value();
   const CompletionQueue queue(ibv_create_cq(peer.device->verbs(), 64, nullptr, nullptr, 0));
-  Connection connection = PrepareConnection(peer, queue.get(), options).value();
-  ASSERT_TRUE(EstablishConnection(connection, peer, 0, options));
+  ConnectAttempt attempt =
+      ConnectAttempt::Begin(peer.address, peer.device.get(), options,
+                            ConnectAttempt::Clock::now() + std::chrono::seconds(5))
+          .value();
+  ASSERT_TRUE(attempt.Await());
+  Connection connection = attempt.MakeQueuePair(peer, queue.get()).value();
+  ConnectRequest request;
+  request.kind = RequestKind::kAttach;
+  request.client_uuid = options.client_uuid;
+  ASSERT_TRUE(attempt.Send(connection, request));
+  ASSERT_TRUE(attempt.Await());
+  ASSERT_TRUE(attempt.Established(connection));
   usleep(1'500'000);  // asked for life once, and answered
   EXPECT_EQ(handler_.gone(55), 0);
   connection.Break();

@@ -107,6 +107,7 @@ struct QueuePair {
 
   ServerId server;
   QueuePairState state = QueuePairState::kBroken;
+  bool was_connected = false;
   bool failure_seen = false;  // Statuses of everything that completes from now on: flushed.
   uint16_t epoch = 0;         // Told apart by it: completions of the queue pairs before this one.
   Connection connection;

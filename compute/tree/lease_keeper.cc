@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "compute/tree/control_client.h"
 #include "compute/tree/registration.h"
@@ -75,8 +76,8 @@ LeaseKeeper::Clock::time_point LeaseKeeper::RenewDue(Scheduler& scheduler) {
     Kept& kept = kept_[server->id];
     const Clock::time_point now = scheduler.Now();
     if (kept.due <= now && !kept.is_asking) {
-      if (!kept.is_connected) {
-        // The one that has waited longest, when nobody waits for an answer: connecting may block.
+      if (!kept.is_connected && !scheduler.endpoint().IsAttached(server->id)) {
+        // The one that has waited longest, when nobody waits for an answer: to connect blocks.
         if (lost == nullptr || kept.due < kept_[lost->id].due) lost = server;
         continue;
       }
@@ -93,12 +94,8 @@ LeaseKeeper::Clock::time_point LeaseKeeper::RenewDue(Scheduler& scheduler) {
 
 void LeaseKeeper::Connect(Endpoint& endpoint, const ServerInfo& server, Kept& kept) {
   Status connected = Ok();
-  if (endpoint.IsAttached(server.id)) {
-    connected = endpoint.Reconnect(server.id);
-  } else {
-    if (port_ != nullptr) connected = port_->Connect(server.id, server.address, server.incarnation);
-    if (connected) connected = endpoint.Attach(server.id);
-  }
+  if (port_ != nullptr) connected = port_->Connect(server.id, server.address, server.incarnation);
+  if (connected) connected = endpoint.Attach(server.id);
   kept.is_connected = connected.has_value();
   kept.is_registered = false;
   if (connected) return;
@@ -110,7 +107,17 @@ Task<void> LeaseKeeper::Renew(Scheduler& scheduler, const ServerInfo& server, Ke
   kept.is_asking = true;
   ++asking_;
   Status renewed = Ok();
-  if (kept.is_registered) {
+  if (!kept.is_connected) {
+    QueuePairRequest request;
+    request.server = server.id;
+    co_await scheduler.endpoint().Execute(request);
+    kept.is_connected = request.status.has_value();
+    kept.is_registered = false;
+    renewed = std::move(request.status);
+  }
+  if (!renewed) {
+    // Nothing to ask over.
+  } else if (kept.is_registered) {
     const Result<control::RenewReply> reply = co_await CallControl<control::RenewReply>(
         scheduler.endpoint(), server.id, control::RenewRequest{});
     if (!reply) renewed = reply.error();
@@ -129,8 +136,8 @@ Task<void> LeaseKeeper::Renew(Scheduler& scheduler, const ServerInfo& server, Ke
     kept.has_failed = false;
     co_return;
   }
-  kept.is_connected = false;
-  kept.due = scheduler.Now();  // to reconnect
+  // At once, if what has failed is not the reconnection itself.
+  if (std::exchange(kept.is_connected, false)) kept.due = scheduler.Now();
   Failed(server, kept, renewed.error());
 }
 

@@ -28,7 +28,8 @@ namespace gossamer {
 class LeaseKeeper {
  public:
   using Clock = Scheduler::Clock;
-  // Longest time to wait for a connection: while one server is waited for, no other lease is renewed.
+  // Longest time to wait for a connection: while a server is connected to for the first time, no other lease is
+  // renewed.
   static constexpr uint32_t MaxConnectionMs(uint32_t lease_ms) { return lease_ms / 2; }
 
   explicit LeaseKeeper(const Servers& servers) : servers_(servers) {}
@@ -57,7 +58,7 @@ class LeaseKeeper {
   };
 
   void Run();
-  // Starts what is due; returns when something will be. Blocks for at most one connection.
+  // Starts what is due; returns when something will be. Blocks for at most one first connection.
   Clock::time_point RenewDue(Scheduler& scheduler);
   void Connect(Endpoint& endpoint, const ServerInfo& server, Kept& kept);
   Task<void> Renew(Scheduler& scheduler, const ServerInfo& server, Kept& kept);

@@ -78,7 +78,7 @@ class Tree {
   // Tasks that this tree started by itself (split repairs) and that still run.
   size_t background() const { return repairs_; }
   // To be called whenever the session is polled: tries to release locks that were lost along with their memory server,
-  // now and then, though no operation needs that server. May start a task, which blocks as `Reconnect` does.
+  // now and then, though no operation needs that server.
   void TendOrphans() {
     if (!orphans_.empty()) FindServersAgain();
   }
@@ -178,13 +178,14 @@ class Tree {
   Status CheckKey(KeyView key) const;
   // Corruption for a pointer outside the servers' memory. Gets to know the server of the first pointer to it.
   Status CheckPointer(RemotePtr pointer, uint64_t bytes);
-  Status AttachTo(ServerId server);
 
   // -- lost queue pairs (tree_recover.cc)
   // Sees to it that the queue pair to `server`, on which something of `operation` has just failed, is replaced, and the
   // old one destroyed (rule U1). NodeUnreachable if that cannot be done, or has been done too often.
   Task<Status> Recover(Operation& operation, ServerId server);
   Task<Status> ReplaceQueuePair(ServerId server);
+  // Until no other coroutine replaces its queue pair, or registers.
+  Task<void> AwaitIdle(const Link& link);
   // Sees to it that the lease is known that the queue pair to `server` belongs to.
   Task<Status> Register(Operation& operation, ServerId server);
   // Whether the operation, which wrote nothing and failed with `error`, is to be done again. If not, `error` says why.
@@ -469,7 +470,6 @@ class Tree {
   Scheduler& scheduler_;
   NodeCache::Reader reader_;
   Counters counters_;
-  std::bitset<Servers::kMaxServers> attached_;  // servers that this session's endpoint reaches
   std::array<Link, Servers::kMaxServers> links_{};
   uint64_t recoveries_ = 0;  // queue pairs replaced
   struct OrphanedLock {

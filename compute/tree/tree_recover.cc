@@ -20,10 +20,15 @@ constexpr uint32_t kMaxRetries = 16;
 constexpr uint32_t kMaxLosses = 10'000;
 // How often a lease may end while it is registered.
 constexpr uint32_t kMaxRegistrations = 64;
-// How often those look who wait for another coroutine of the session to replace the queue pair.
-constexpr std::chrono::microseconds kLookAgain{10};
-// A server that could not be reached is not tried again for so long: to try blocks the session.
+// A coroutine that waits for another one of its session to replace the queue pair looks after this, then after twice
+// as long each time, up to kLookLatest.
+constexpr std::chrono::microseconds kLookFirst{10};
+constexpr std::chrono::microseconds kLookLatest{1000};
+// A server that could not be reached is not tried again for so long: operations on it fail at once meanwhile.
 constexpr std::chrono::milliseconds kTryAgain{500};
+// A registration that was not answered for so long is not tried again: the server accepts connections, but does not
+// serve. (A queue pair that is lost is known sooner.)
+constexpr std::chrono::milliseconds kSilent{100};
 
 Error Gone(ServerId server) {
   return MakeError(Code::kNodeUnreachable,
@@ -36,7 +41,7 @@ Task<Status> Tree::Recover(Operation& operation, ServerId server) {
   NoteLoss(operation, server);
   if (++operation.losses > kMaxLosses) co_return Gone(server);
   Link& link = links_[ToInteger(server)];
-  while (link.is_busy) co_await scheduler_.SleepFor(kLookAgain);
+  co_await AwaitIdle(link);
   const bool is_done = link.recovered_at > operation.posted_at && link.lease.incarnation != 0;
   if (is_done) co_return Ok();  // Another coroutine saw to it.
   if (link.is_down && scheduler_.Now() - link.failed_at < kTryAgain) co_return link.why;
@@ -51,10 +56,20 @@ Task<Status> Tree::Recover(Operation& operation, ServerId server) {
   co_return replaced;
 }
 
+Task<void> Tree::AwaitIdle(const Link& link) {
+  for (auto look = kLookFirst; link.is_busy; look = std::min(2 * look, kLookLatest)) {
+    co_await scheduler_.SleepFor(look);
+  }
+}
+
 Task<Status> Tree::ReplaceQueuePair(ServerId server) {
   Link& link = links_[ToInteger(server)];
   for (uint32_t attempt = 0; attempt < kMaxRegistrations; ++attempt) {
-    BOOST_OUTCOME_CO_TRYV(scheduler_.endpoint().Reconnect(server));
+    QueuePairRequest request;
+    request.server = server;
+    co_await scheduler_.endpoint().Execute(request);
+    BOOST_OUTCOME_CO_TRYV(std::move(request.status));
+    const Scheduler::Clock::time_point asked_at = scheduler_.Now();
     link.lease = {};
     link.recovered_at = ++recoveries_;
     const Result<Registration> registered = co_await RegisterOver(scheduler_.endpoint(), server);
@@ -67,7 +82,10 @@ Task<Status> Tree::ReplaceQueuePair(ServerId server) {
     }
     // Fenced: the lease before is just being ended. Unreachable: this queue pair has been lost as well.
     const Code code = registered.error().code;
-    if (code != Code::kFenced && code != Code::kNodeUnreachable) co_return registered.error();
+    const bool is_silent = scheduler_.Now() - asked_at >= kSilent;
+    if ((code != Code::kFenced && code != Code::kNodeUnreachable) || is_silent) {
+      co_return registered.error();
+    }
     co_await Pause(attempt + 1);
   }
   co_return Gone(server);
@@ -75,7 +93,7 @@ Task<Status> Tree::ReplaceQueuePair(ServerId server) {
 
 Task<Status> Tree::Register(Operation& operation, ServerId server) {
   Link& link = links_[ToInteger(server)];
-  while (link.is_busy) co_await scheduler_.SleepFor(kLookAgain);
+  co_await AwaitIdle(link);
   if (link.is_down) {
     operation.posted_at = recoveries_;
     co_return co_await Recover(operation, server);
@@ -124,7 +142,6 @@ Task<Result<BlockPtr>> Tree::AllocateBlock(Operation& operation, uint32_t length
       co_await shared_.allocator.AllocateBlock(scheduler_, length, operation.wire, lost);
   if (lost) NoteLoss(operation, *lost);
   if (!block) co_return block.error();
-  BOOST_OUTCOME_CO_TRYV(AttachTo(block.value().server()));
   co_return block;
 }
 

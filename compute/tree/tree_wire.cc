@@ -53,29 +53,17 @@ Status Tree::CheckKey(KeyView key) const {
 }
 
 Status Tree::CheckPointer(RemotePtr pointer, uint64_t bytes) {
-  const size_t index = ToInteger(pointer.server());
-  if (index >= Servers::kMaxServers) {
+  if (ToInteger(pointer.server()) >= Servers::kMaxServers) {
     return CorruptNode(pointer, "a pointer to a memory server that cannot be");
   }
-  if (!attached_[index]) {
-    BOOST_OUTCOME_TRYV(AttachTo(pointer.server()));
-  }
   const ServerInfo* server = shared_.servers.Find(pointer.server());
+  if (server == nullptr) {
+    BOOST_OUTCOME_TRYV(shared_.learn_server(pointer.server()));
+    server = shared_.servers.Find(pointer.server());
+  }
   if (pointer.offset() < kFirstLeafOffset || pointer.offset() + bytes > server->region_bytes) {
     return CorruptNode(pointer, "a pointer outside the memory server's region");
   }
-  return Ok();
-}
-
-Status Tree::AttachTo(ServerId server) {
-  if (shared_.servers.Find(server) == nullptr) {
-    BOOST_OUTCOME_TRYV(shared_.learn_server(server));
-  }
-  Endpoint& endpoint = scheduler_.endpoint();
-  if (!endpoint.IsAttached(server)) {
-    BOOST_OUTCOME_TRYV(endpoint.Attach(server));
-  }
-  attached_[ToInteger(server)] = true;
   return Ok();
 }
 

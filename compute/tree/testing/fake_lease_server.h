@@ -104,8 +104,7 @@ class ClockedEndpoint final : public Endpoint {
   void Post(Batch& batch) override { endpoint_->Post(batch); }
   void Post(ControlCall& call) override { endpoint_->Post(call); }
   size_t Poll() override { return endpoint_->Poll(); }
-  Status Attach(ServerId server) override { return endpoint_->Attach(server); }
-  Status Reconnect(ServerId server) override { return endpoint_->Reconnect(server); }
+  void Post(QueuePairRequest& request) override { endpoint_->Post(request); }
   bool IsAttached(ServerId server) const override { return endpoint_->IsAttached(server); }
   Clock::time_point Now() const override { return now_; }
   const Limits& limits() const override { return endpoint_->limits(); }

@@ -52,10 +52,14 @@ size_t FaultyEndpoint::Poll() {
     for (ControlCall* call : std::exchange(plan_.waiting_calls, {})) below_->Post(*call);
   }
   size_t completed = below_->Poll();
-  for (ControlCall* call : std::exchange(lost_calls_, {})) {
-    if (--call->completion->remaining == 0) call->completion->waiter.resume();
-    ++completed;
-  }
+  const auto complete = [&](const auto& ended) {
+    for (const auto* one : ended) {
+      if (--one->completion->remaining == 0) one->completion->waiter.resume();
+      ++completed;
+    }
+  };
+  complete(std::exchange(lost_calls_, {}));
+  complete(std::exchange(ended_requests_, {}));
 
   std::set<ServerId> unfinished;
   std::vector<std::unique_ptr<Flight>> finished;
@@ -77,8 +81,14 @@ size_t FaultyEndpoint::Poll() {
   return completed;
 }
 
+void FaultyEndpoint::Post(QueuePairRequest& request) {
+  if (!below_->IsAttached(request.server)) return below_->Post(request);
+  request.status = Replace(request.server);
+  ended_requests_.push_back(&request);
+}
+
 // What was applied of the old queue pair has ended when this returns (rule U1).
-Status FaultyEndpoint::Reconnect(ServerId server) {
+Status FaultyEndpoint::Replace(ServerId server) {
   const bool is_lost = broken_.contains(server) && !plan_.can_reconnect;
   if (is_lost || plan_.reconnects_left == 0) {
     return MakeError(Code::kNodeUnreachable, "the plan lets nobody reconnect");

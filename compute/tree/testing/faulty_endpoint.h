@@ -87,8 +87,7 @@ class FaultyEndpoint final : public Endpoint {
   void Post(ControlCall& call) override;
   size_t Poll() override;
 
-  Status Attach(ServerId server) override { return below_->Attach(server); }
-  Status Reconnect(ServerId server) override;
+  void Post(QueuePairRequest& request) override;
   bool IsAttached(ServerId server) const override { return below_->IsAttached(server); }
   const Limits& limits() const override { return below_->limits(); }
   BufferPool& buffers() override { return below_->buffers(); }
@@ -118,12 +117,14 @@ class FaultyEndpoint final : public Endpoint {
   void Start(Single& single, ServerId server);
   bool TryFinish(Flight& flight);
   void Watch(const Verb& verb);
+  Status Replace(ServerId server);
 
   std::unique_ptr<Endpoint> below_;
   FaultPlan& plan_;
   std::deque<std::unique_ptr<Flight>> flights_;
   std::set<ServerId> broken_;
   std::vector<ControlCall*> lost_calls_;
+  std::vector<QueuePairRequest*> ended_requests_;
 };
 
 }  // namespace gossamer
