@@ -1,0 +1,100 @@
+// The record of a store is lost while it is open: operations go on, and what needs the record says that it is the
+// record which is missing, never a key.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "common/bootstrap/membership.h"
+#include "common/bootstrap/test_support.h"
+#include "common/embedded_memory.h"
+#include "compute/tree/testing/test_cluster.h"
+
+namespace gossamer {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr uint64_t kKeys = 5000;
+
+class LostRecordTest : public ::testing::Test {
+ protected:
+  LostRecordTest() : bootstrap_(OpenBootstrap("dir:" + directory_.path()).value()) { AddServer(); }
+
+  void AddServer() {
+    EmbeddedMemoryOptions options;
+    options.memory_bytes = uint64_t{16} << 20;
+    options.bootstrap = bootstrap_.get();
+    auto memory = StartEmbeddedMemory(options);
+    ASSERT_TRUE(memory) << memory.error().ToString();
+    memory_.push_back(std::move(memory.value()));
+  }
+  std::unique_ptr<Store> Open() {
+    OpenOptions options;
+    options.bootstrap = bootstrap_->url();
+    auto store = Store::Open(options);
+    EXPECT_TRUE(store) << store.error().ToString();
+    return std::move(store.value());
+  }
+  // Which the servers put back: one what it knows, and each itself.
+  void AwaitRecordOf(size_t servers) {
+    Result<StoreRecord> found = FindStore(*bootstrap_, {});
+    while (!found || found.value().servers.size() < servers) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      found = FindStore(*bootstrap_, {});
+    }
+  }
+  void Overwrite(const std::optional<std::string>& text) {
+    std::optional<std::string> now;
+    do {
+      now = bootstrap_->Get("default").value();
+    } while (!bootstrap_->CompareAndSwap("default", now, text).value());
+  }
+
+  const testing::TemporaryDirectory directory_;
+  std::unique_ptr<Bootstrap> bootstrap_;
+  std::vector<std::unique_ptr<EmbeddedMemory>> memory_;
+};
+
+TEST_F(LostRecordTest, OpenStoresGoOn) {
+  const auto store = Open();
+  const auto session = store->NewSession().value();
+  for (int i = 0; i < 3; ++i) {
+    Overwrite(std::nullopt);
+    ASSERT_TRUE(session->Put("key", std::to_string(i)));
+    EXPECT_EQ(session->Get("key").value(), std::to_string(i));
+  }
+  AwaitRecordOf(1);
+  EXPECT_EQ(Open()->NewSession().value()->Get("key").value(), "2");
+}
+
+// The store was opened before server 1 joined. A text that is no record stays until it is removed, so that nothing
+// races here.
+TEST_F(LostRecordTest, AServerThatCannotBeLearntIsUnreachable) {
+  const auto early = Open();
+  const auto session = early->NewSession().value();
+  AddServer();
+  const auto late = Open();
+  const auto writer = late->NewSession().value();
+  for (uint64_t i = 0; i < kKeys; ++i) ASSERT_TRUE(writer->Put(NumberKey(i), "value"));
+
+  Overwrite("no record");
+  uint64_t unreachable = 0;
+  for (uint64_t i = 0; i < kKeys; ++i) {
+    const auto got = session->Get(NumberKey(i));
+    if (got) continue;
+    ASSERT_EQ(got.error().code, Code::kNodeUnreachable) << got.error().ToString();
+    ASSERT_THAT(got.error().message, HasSubstr("the record of store 'default'"));
+    ++unreachable;
+  }
+  EXPECT_GT(unreachable, 0u);
+  Overwrite(std::nullopt);
+  AwaitRecordOf(2);
+  for (uint64_t i = 0; i < kKeys; ++i) {
+    const auto got = session->Get(NumberKey(i));
+    ASSERT_TRUE(got) << got.error().ToString();
+  }
+}
+
+}  // namespace
+}  // namespace gossamer
