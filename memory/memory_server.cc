@@ -133,6 +133,7 @@ Status MemoryServer::Join() {
   options.parameters = options_.parameters;
   options.replace_store = options_.replace_store;
   options.create = options_.create;
+  options.is_to_stop = options_.is_to_stop;
   BOOST_OUTCOME_TRY(
       joined, JoinStore(*bootstrap_, options, FabricProbe(),
                         [this](const MemberIdentity& identity) { return BringUp(identity); }));

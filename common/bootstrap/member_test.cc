@@ -150,6 +150,18 @@ TEST_F(MemberTest, AJoiningServerAsksBeforeItCreates) {
   EXPECT_GE(reads, 3);
 }
 
+TEST_F(MemberTest, AServerThatWaitsCanBeStopped) {
+  bootstrap_.set_republish_wait(std::chrono::hours(1));
+  int asked = 0;
+  JoinOptions options;
+  options.fabric = "shm";
+  options.is_to_stop = [&] { return ++asked == 2; };
+  const auto joined = JoinStore(bootstrap_, options, Probe(), nullptr);
+  ASSERT_FALSE(joined);
+  EXPECT_EQ(joined.error().code, Code::kContended);
+  EXPECT_THAT(joined.error().message, HasSubstr("stopped while it waited for the record of store"));
+}
+
 TEST_F(MemberTest, AStoreThatLivesIsNotOverwritten) {
   const Joined old = Join().value();
   Member zero = MemberOf(old);

@@ -115,6 +115,22 @@ Result<milliseconds> AbsencePatience(Bootstrap& bootstrap, const JoinOptions& op
   return options.patience.value_or(bootstrap.republish_wait());
 }
 
+// Waits for `patience`, or until a look returns true.
+template <typename Done>
+Status WaitUntil(const JoinOptions& options, milliseconds patience, Done look) {
+  const auto deadline = steady_clock::now() + patience;
+  while (steady_clock::now() < deadline) {
+    if (options.is_to_stop && options.is_to_stop()) {
+      return MakeError(Code::kContended,
+                       "stopped while it waited for the record of store '" + options.store + "'");
+    }
+    std::this_thread::sleep_for(kPollInterval);
+    BOOST_OUTCOME_TRY(done, look());
+    if (done) break;
+  }
+  return Ok();
+}
+
 // The record once those that live have said what they know: an absent one may have been lost, and
 // one that was put back may lack members. The rules of both are in member.h.
 Result<RecordSnapshot> ReadSettledRecord(Bootstrap& bootstrap, const JoinOptions& options) {
@@ -125,18 +141,17 @@ Result<RecordSnapshot> ReadSettledRecord(Bootstrap& bootstrap, const JoinOptions
       LOG(INFO) << "there is no record of " << Named(options.store, bootstrap) << ": waiting "
                 << patience.count() << " ms, as servers that live put a lost one back";
     }
-    const auto deadline = steady_clock::now() + patience;
-    while (!seen.record && steady_clock::now() < deadline) {
-      std::this_thread::sleep_for(kPollInterval);
+    BOOST_OUTCOME_TRYV(WaitUntil(options, patience, [&]() -> Result<bool> {
       BOOST_OUTCOME_TRY(again, ReadRecord(bootstrap, options.store));
       seen = std::move(again);
-    }
+      return seen.record.has_value();
+    }));
   }
   if (!seen.record || seen.record->restored == 0) return seen;
   const milliseconds settle = options.patience.value_or(bootstrap.republish_wait());
   LOG(INFO) << "the record of " << Named(options.store, bootstrap) << " was lost and put back: "
             << "waiting " << settle.count() << " ms for members that it may lack";
-  std::this_thread::sleep_for(settle);
+  BOOST_OUTCOME_TRYV(WaitUntil(options, settle, []() -> Result<bool> { return false; }));
   return ReadRecord(bootstrap, options.store);
 }
 

@@ -65,6 +65,8 @@ struct JoinOptions {
   CreateMode create = CreateMode::kAuto;
   // Instead of Bootstrap::republish_wait(), or of the time that kJoin waits.
   std::optional<std::chrono::milliseconds> patience;
+  // Asked while it waits for a record; true ends that with Contended.
+  std::function<bool()> is_to_stop = {};
 };
 
 // What a joining server is told; it goes into the region header.
