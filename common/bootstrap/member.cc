@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/bootstrap/record_snapshot.h"
+#include "common/process.h"
 #include "common/random_id.h"
 #include "proto/store_record.h"
 
@@ -17,7 +18,7 @@ std::string IdOf(const StoreRecord& record) {
 }
 
 std::string ProcessOf(const MemberRecord& member) {
-  return Describe(member) + " process " + member.process;
+  return Describe(member) + " process " + ProcessIdOf(member.process);
 }
 
 void Insert(StoreRecord& record, const MemberRecord& member) {
@@ -100,10 +101,10 @@ std::optional<Look> Member::Merge(const std::string& text, const StoreRecord& re
                                         "what it lacked of this server"});
 }
 
-bool Member::OwnRootLives() const {
-  if (self_.server == ServerId{0}) return true;
+Liveness Member::OwnRoot() const {
+  if (self_.server == ServerId{0}) return Liveness::kAlive;
   const MemberRecord* root = known_.Find(ServerId{0});
-  return root != nullptr && probe_(known_, *root) == Liveness::kAlive;
+  return root == nullptr ? Liveness::kDead : probe_(known_, *root);
 }
 
 void Member::JudgeOther(const std::string& text, const StoreRecord& other) {
@@ -112,19 +113,19 @@ void Member::JudgeOther(const std::string& text, const StoreRecord& other) {
   judgement_looks_left_ = kLooksPerJudgement - 1;
   const MemberRecord* root = other.Find(ServerId{0});
   other_root_ = root == nullptr ? Liveness::kDead : probe_(other, *root);
-  own_root_lives_ = OwnRootLives();
+  own_root_ = OwnRoot();
 }
 
 std::optional<Look> Member::MeetOther(const std::string& text, const StoreRecord& other) {
   JudgeOther(text, other);
   const std::string name = Named(known_.store, bootstrap_);
-  if (!own_root_lives_) {
+  if (own_root_ == Liveness::kDead) {
     return Look{Finding::kStoreLost, name + " is another one now (" + IdOf(other) +
                                          "). The one of this server (" + IdOf(known_) +
                                          ") is lost with its server 0, which held the root: stop "
                                          "this server, it serves nobody any more"};
   }
-  if (other_root_ == Liveness::kDead) {
+  if (other_root_ == Liveness::kDead && own_root_ == Liveness::kAlive) {
     StoreRecord record = known_;
     record.restored = RandomId();
     return Publish(text, std::move(record),
@@ -132,9 +133,11 @@ std::optional<Look> Member::MeetOther(const std::string& text, const StoreRecord
                                             "), whose server 0 is gone: the record of this one (" +
                                             IdOf(known_) + ") is back in its place"});
   }
+  const MemberRecord* root = other.Find(ServerId{0});
   return Look{Finding::kOtherStore,
-              name + " is another one now (" + IdOf(other) + ", " +
-                  ProcessOf(*other.Find(ServerId{0})) + "): new clients open that one, and " +
+              name + " is another one now (" + IdOf(other) +
+                  (root == nullptr ? std::string() : ", " + ProcessOf(*root)) +
+                  "): new clients open that one, and " +
                   "clients that have the store of this server (" + IdOf(known_) +
                   ") open go on. Two stores have one name: stop the memory servers of the one "
                   "whose data may go. If that is the other one, this one puts its record back"};

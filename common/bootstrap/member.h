@@ -43,7 +43,7 @@ enum class Finding : uint8_t {
   kTookBack,     // a dead store had the name
   kIdTaken,      // another server of the store has this one's id
   kOtherStore,   // another store has the name, and this server's store goes on without it
-  kStoreLost,    // another store has the name, and this server's store is lost with its server 0
+  kStoreLost,    // another store has the name, and this server's own server 0 is dead or has left
   kUnreadable,   // no record of this version
   kNoBootstrap,  // no answer
 };
@@ -73,7 +73,7 @@ class Member {
   std::optional<Look> Merge(const std::string& text, const StoreRecord& record);
   std::optional<Look> MeetOther(const std::string& text, const StoreRecord& other);
   void JudgeOther(const std::string& text, const StoreRecord& other);
-  bool OwnRootLives() const;
+  Liveness OwnRoot() const;
 
   Bootstrap& bootstrap_;
   const MemberIdentity identity_;
@@ -84,7 +84,7 @@ class Member {
   // The last judgement of another store, and how many looks it still holds.
   std::string judged_text_;
   Liveness other_root_ = Liveness::kSilent;
-  bool own_root_lives_ = false;
+  Liveness own_root_ = Liveness::kSilent;
   int judgement_looks_left_ = 0;
 };
 

@@ -219,6 +219,18 @@ TEST_F(MemberTest, AStoreThatLostItsRootMakesWay) {
   EXPECT_EQ(Record(), other.record);
 }
 
+// It may live: neither is its store called lost, nor is the other one's record replaced.
+TEST_F(MemberTest, AStoreWhoseRootIsSilentIsNotCalledLost) {
+  const Joined root = Join().value();
+  Member one = MemberOf(Join().value());
+  bootstrap_.LoseAll();
+  const Joined other = Join(CreateMode::kNew).value();
+  states_[root.identity.incarnation] = Liveness::kSilent;
+  states_[other.identity.incarnation] = Liveness::kDead;
+  EXPECT_EQ(one.LookAfterRecord().finding, Finding::kOtherStore);
+  EXPECT_EQ(Record(), other.record);
+}
+
 TEST_F(MemberTest, AnIdThatAnotherServerHasIsNotTakenBack) {
   const Joined first = Join().value();
   Member one = MemberOf(Join().value());
