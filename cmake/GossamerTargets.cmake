@@ -90,6 +90,16 @@ function(gossamer_program name)
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} gossamer_options)
 endfunction()
 
+# The label of tests that this build does without (docs/testing.md).
+set(GOSSAMER_LABEL_NOT_HERE "")
+if(GOSSAMER_SANITIZE MATCHES "address")
+  set(GOSSAMER_LABEL_NOT_HERE no_asan)
+elseif(GOSSAMER_SANITIZE MATCHES "thread")
+  set(GOSSAMER_LABEL_NOT_HERE no_tsan)
+elseif(CMAKE_BUILD_TYPE STREQUAL "Debug")
+  set(GOSSAMER_LABEL_NOT_HERE no_debug)
+endif()
+
 # gossamer_test(NAME SOURCES ... DEPENDS ... [LABELS ...] [TIMEOUT SECONDS]): a GoogleTest program,
 # run by ctest as one test.
 function(gossamer_test name)
@@ -100,6 +110,10 @@ function(gossamer_test name)
   add_executable(${name} ${ARG_SOURCES})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} gossamer_options GTest::gmock GTest::gtest_main)
+  if("${GOSSAMER_LABEL_NOT_HERE}" IN_LIST ARG_LABELS)
+    set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)  # for clang-tidy, which checks it there
+    return()
+  endif()
   add_test(NAME ${name} COMMAND ${name})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
