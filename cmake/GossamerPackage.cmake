@@ -39,6 +39,23 @@ function(gossamer_closure)
   set(${ARG_LIBRARIES} ${libraries} PARENT_SCOPE)
 endfunction()
 
+# What is installed has no debug information, which is most of its size; what is in the build directory keeps it.
+option(GOSSAMER_STRIP "Install without debug information" ON)
+function(gossamer_strip_installed)
+  cmake_parse_arguments(ARG "" "LIBRARY" "PROGRAMS" ${ARGN})
+  if(NOT GOSSAMER_STRIP OR NOT CMAKE_STRIP)
+    return()
+  endif()
+  set(installed "\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}")
+  set(commands "execute_process(COMMAND ${CMAKE_STRIP} --strip-debug
+    \"${installed}/${CMAKE_INSTALL_LIBDIR}/$<TARGET_FILE_NAME:${ARG_LIBRARY}>\" COMMAND_ERROR_IS_FATAL ANY)\n")
+  foreach(program ${ARG_PROGRAMS})
+    string(APPEND commands "execute_process(COMMAND ${CMAKE_STRIP}
+    \"${installed}/${CMAKE_INSTALL_BINDIR}/${program}\" COMMAND_ERROR_IS_FATAL ANY)\n")
+  endforeach()
+  install(CODE "${commands}")
+endfunction()
+
 # gossamer_package(LIBRARY ROOTS... PROGRAMS ...): the components that make the public interface, and the
 # programs.
 function(gossamer_package)
@@ -52,24 +69,16 @@ function(gossamer_package)
                         EXPORT_NAME gossamer)
   target_compile_features(gossamer_package INTERFACE cxx_std_20)
   target_link_libraries(gossamer_package INTERFACE ${libraries} Threads::Threads Boost::headers)
-  target_include_directories(gossamer_package INTERFACE
-    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
-    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/gossamer>)
+  target_include_directories(gossamer_package INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 
   set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/gossamer)
-  foreach(program ${ARG_PROGRAMS})
-    if(TARGET ${program})
-      install(TARGETS ${program})
-    endif()
-  endforeach()
+  install(TARGETS ${ARG_PROGRAMS})
   install(TARGETS gossamer_package EXPORT gossamer)
   install(EXPORT gossamer NAMESPACE gossamer:: FILE gossamerTargets.cmake DESTINATION ${package_dir})
-  install(DIRECTORY compute/include/gossamer TYPE INCLUDE FILES_MATCHING PATTERN *.h)
-  # What the public headers include keeps its path under include/gossamer, which is on the include path of
-  # users for that reason.
-  install(FILES common/status.h common/task.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/gossamer/common)
-  install(DIRECTORY proto DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/gossamer
-          FILES_MATCHING PATTERN *.h PATTERN *test*.h EXCLUDE)
+  # All public headers are gossamer/NAME.h and include no others of the project (scripts/lib/layering), so that no
+  # name of theirs can stand for a file of the user's.
+  install(DIRECTORY proto/include/ common/include/ compute/include/ TYPE INCLUDE FILES_MATCHING PATTERN *.h)
+  gossamer_strip_installed(LIBRARY gossamer_package PROGRAMS ${ARG_PROGRAMS})
 
   write_basic_package_version_file(gossamerConfigVersion.cmake COMPATIBILITY SameMinorVersion)
   configure_file(cmake/gossamerConfig.cmake.in gossamerConfig.cmake @ONLY)

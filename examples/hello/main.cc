@@ -8,19 +8,16 @@
 #include <iostream>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
+
+#include "common/status.h"
+#include "proto/key.h"
 
 namespace {
 
 using gossamer::Result;
 using gossamer::Session;
 using gossamer::Status;
-
-int Fail(std::string_view what, const gossamer::Error& error) {
-  std::cerr << what << ": " << error.ToString() << '\n';
-  return EXIT_FAILURE;
-}
 
 // One of many lookups that share their round trips. The key is a parameter, so it lives as long as
 // the task does.
@@ -40,27 +37,29 @@ int main() {
   if (!opened) return Fail("cannot open a session", opened.error());
   Session& session = *opened.value();
 
-  const std::vector<gossamer::KeyValue> moons = {{"jupiter/europa", "1610"},
-                                                 {"jupiter/io", "1610"},
-                                                 {"mars/deimos", "1877"},
-                                                 {"mars/phobos", "1877"},
-                                                 {"saturn/titan", "1655"}};
+  const std::vector<gossamer::KeyValue> moons = {{MoonKey("jupiter", "europa"), "1610"},
+                                                 {MoonKey("jupiter", "io"), "1610"},
+                                                 {MoonKey("mars", "deimos"), "1877"},
+                                                 {MoonKey("mars", "phobos"), "1877"},
+                                                 {MoonKey("saturn", "titan"), "1655"}};
   for (const gossamer::KeyValue& moon : moons) {
     if (Status put = session.Put(moon.key, moon.value); !put) return Fail("put", put.error());
   }
 
-  Result<std::string> year = session.Get("saturn/titan");
+  Result<std::string> year = session.Get(MoonKey("saturn", "titan"));
   if (!year) return Fail("get", year.error());
   std::cout << "Titan was found in " << year.value() << ".\n";
 
   gossamer::ScanOptions of_jupiter;
-  of_jupiter.prefix = "jupiter/";
+  of_jupiter.prefix = PlanetPrefix("jupiter");
   std::unique_ptr<gossamer::ScanCursor> cursor = session.Scan(of_jupiter);
   while (cursor->Next()) std::cout << cursor->key() << " in " << cursor->value() << '\n';
   if (!cursor->status()) return Fail("scan", cursor->status().error());
 
-  if (Status gone = session.Delete("mars/deimos"); !gone) return Fail("delete", gone.error());
-  std::cout << "Deimos is " << (session.Get("mars/deimos") ? "still there" : "gone") << ".\n";
+  if (Status gone = session.Delete(MoonKey("mars", "deimos")); !gone)
+    return Fail("delete", gone.error());
+  std::cout << "Deimos is " << (session.Get(MoonKey("mars", "deimos")) ? "still there" : "gone")
+            << ".\n";
 
   size_t total = 0;
   for (const gossamer::KeyValue& moon : moons) {

@@ -32,11 +32,11 @@
 #include <string_view>
 #include <vector>
 
-#include "common/status.h"
-#include "common/task.h"
 #include "gossamer/counters.h"
+#include "gossamer/status.h"
+#include "gossamer/store_parameters.h"
+#include "gossamer/task.h"
 #include "gossamer/techniques.h"
-#include "proto/region.h"
 
 namespace gossamer {
 

@@ -1,0 +1,74 @@
+// Status codes, errors and results: how every fallible function of Gossamer reports.
+//
+// `Result<T>` holds a T or an `Error`. Codes are sorted by what the caller can do about them, not
+// by where they arose; the message carries the numbers. No exceptions cross the data path, and an
+// error is logged once, where its cause is known. An `Error` without a message allocates nothing,
+// so that NotFound costs a get no more than a hit does.
+#pragma once
+
+#include <boost/outcome/basic_result.hpp>
+#include <boost/outcome/policy/terminate.hpp>
+#include <boost/outcome/try.hpp>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace gossamer {
+
+enum class Code : uint8_t {
+  kNotFound,         // The key (or the thing named) does not exist.
+  kAlreadyExists,    // Insert of a key that is there.
+  kInvalidArgument,  // The caller's mistake; nothing was done.
+  kExhausted,        // No memory left on any memory server; nothing was done. Add some, or delete.
+  kContended,        // A lock stayed taken for longer than the bound; nothing was done. Try again.
+  kNodeUnreachable,  // A memory server (or the bootstrap) cannot be reached. Nothing was written.
+  kFenced,        // This compute server lost its lease; open the store again. Nothing was written.
+  kCorruption,    // Remote bytes fail their checks for good. The message has the pointer.
+  kMaybeApplied,  // A write whose acknowledgement was lost: read to find out.
+  kUnsupported,   // This machine or build cannot do it; the message says what is missing.
+};
+
+constexpr std::string_view CodeName(Code code) {
+  switch (code) {
+    case Code::kNotFound: return "NotFound";
+    case Code::kAlreadyExists: return "AlreadyExists";
+    case Code::kInvalidArgument: return "InvalidArgument";
+    case Code::kExhausted: return "Exhausted";
+    case Code::kContended: return "Contended";
+    case Code::kNodeUnreachable: return "NodeUnreachable";
+    case Code::kFenced: return "Fenced";
+    case Code::kCorruption: return "Corruption";
+    case Code::kMaybeApplied: return "MaybeApplied";
+    case Code::kUnsupported: return "Unsupported";
+  }
+  return "Unknown";
+}
+
+struct [[nodiscard]] Error {
+  Code code;
+  std::string message;
+
+  // "Exhausted: 2 servers, 0 of 64 chunks free"; the bare code name where there is no message.
+  std::string ToString() const {
+    std::string text(CodeName(code));
+    if (!message.empty()) {
+      text += ": ";
+      text += message;
+    }
+    return text;
+  }
+};
+
+namespace outcome = boost::outcome_v2;
+
+// Taking the value of a failed result (or the error of a good one) ends the program.
+template <typename T>
+using Result = outcome::basic_result<T, Error, outcome::policy::terminate>;
+using Status = Result<void>;
+
+inline outcome::success_type<void> Ok() { return outcome::success(); }
+
+inline Error MakeError(Code code, std::string message = {}) { return {code, std::move(message)}; }
+
+}  // namespace gossamer
