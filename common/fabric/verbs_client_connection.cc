@@ -10,6 +10,9 @@ namespace {
 constexpr uint64_t kReplySent = kControlDepth;
 constexpr uint64_t kLifeSign = kControlDepth + 1;
 
+// Each brings at most as many requests as a client may have on their way.
+constexpr int kPollsPerTurn = 2;
+
 // A client whose queue pair broke has this many asks to replace it.
 constexpr uint32_t kBrokenAsks = 4;
 
@@ -67,17 +70,19 @@ bool ClientConnection::PostReceive(uint32_t slot) {
   return ibv_post_recv(id_->qp, &request, &refused) == 0;
 }
 
-void ClientConnection::Serve(ControlHandler& handler) {
+bool ClientConnection::Serve(ControlHandler& handler) {
   std::array<ibv_wc, 2 * kControlDepth> completions;
-  int count = 0;
-  while ((count = ibv_poll_cq(queue_.get(), completions.size(), completions.data())) > 0) {
+  for (int polls = 0; polls < kPollsPerTurn; ++polls) {
+    const int count = ibv_poll_cq(queue_.get(), completions.size(), completions.data());
+    if (count <= 0) return false;
     for (int i = 0; i < count; ++i) OnCompletion(completions[static_cast<size_t>(i)]);
     while (!requests_.empty() && free_replies_ > 0) {
       const Request request = requests_.front();
       requests_.pop_front();
-      if (!Answer(handler, request.slot, request.bytes)) return;
+      if (!Answer(handler, request.slot, request.bytes)) return false;
     }
   }
+  return true;
 }
 
 // A broken queue pair needs no answer: the client finds out by itself, and replaces it.

@@ -44,8 +44,9 @@ class ClientConnection {
   // not replaced.
   bool lost() const { return lost_; }
 
-  // Answers the requests that have come. Called when the completion channel names this connection.
-  void Serve(ControlHandler& handler);
+  // Answers requests that have come, but only so many that others have their turn. Returns whether
+  // more may have come: the completion channel names this connection for what comes later only.
+  bool Serve(ControlHandler& handler);
   // Asks for one event when something comes; what has come already is served by the caller
   // afterwards.
   void Arm();

@@ -8,11 +8,13 @@
 #include <array>
 #include <chrono>
 #include <cstring>
+#include <utility>
 
 namespace gossamer::verbs {
 namespace {
 
 constexpr int kBacklog = 256;
+constexpr int kEventsPerTurn = 64;  // of one kind, before others are looked at
 
 }  // namespace
 
@@ -92,8 +94,8 @@ void ControlService::Run() {
   const std::chrono::milliseconds interval(std::max(connection_timeout_ms_ / 2, 1U));
   while (true) {
     const auto wait = std::chrono::ceil<std::chrono::milliseconds>(next_tick_ - Clock::now());
-    const int ready =
-        poll(waiting.data(), waiting.size(), static_cast<int>(std::max<int64_t>(wait.count(), 0)));
+    const int64_t wait_ms = ready_.empty() ? std::max<int64_t>(wait.count(), 0) : 0;
+    const int ready = poll(waiting.data(), waiting.size(), static_cast<int>(wait_ms));
     if (stopping_) break;
     const Clock::time_point now = Clock::now();
     if (now >= next_ask_) {
@@ -104,9 +106,10 @@ void ControlService::Run() {
       next_tick_ = now + kTickInterval;
       for (const uint64_t client_uuid : handler_->Tick(now)) DropAllOf(client_uuid);
     }
+    if (ready > 0 && waiting[1].revents != 0) OnCompletionEvents();
+    ServeReady();
     if (ready <= 0) continue;
     if (waiting[0].revents != 0) RunFences();
-    if (waiting[1].revents != 0) OnCompletionEvents();
     if (waiting[2].revents != 0) OnConnectionEvents();
     if (waiting[3].revents != 0) OnDeviceEvents();
   }
@@ -116,11 +119,19 @@ void ControlService::Run() {
 void ControlService::OnCompletionEvents() {
   ibv_cq* queue = nullptr;
   void* context = nullptr;
-  while (ibv_get_cq_event(completion_channel_.get(), &queue, &context) == 0) {
+  for (int i = 0; i < kEventsPerTurn; ++i) {
+    if (ibv_get_cq_event(completion_channel_.get(), &queue, &context) != 0) return;
     ibv_ack_cq_events(queue, 1);
     auto* connection = static_cast<ClientConnection*>(context);
     connection->Arm();
-    connection->Serve(*handler_);
+    ready_.insert(connection);
+  }
+}
+
+// Each once: a client whose requests keep coming has an event for them at once.
+void ControlService::ServeReady() {
+  for (ClientConnection* connection : std::exchange(ready_, {})) {
+    if (connection->Serve(*handler_)) ready_.insert(connection);
     if (connection->lost()) Drop(connection);
   }
 }
@@ -137,12 +148,16 @@ void ControlService::AskForLife() {
 // up in the kernel unless they are read.
 void ControlService::OnDeviceEvents() {
   ibv_async_event event{};
-  while (ibv_get_async_event(device_.verbs(), &event) == 0) ibv_ack_async_event(&event);
+  for (int i = 0; i < kEventsPerTurn; ++i) {
+    if (ibv_get_async_event(device_.verbs(), &event) != 0) return;
+    ibv_ack_async_event(&event);
+  }
 }
 
 void ControlService::OnConnectionEvents() {
   rdma_cm_event* event = nullptr;
-  while (rdma_get_cm_event(channel_, &event) == 0) {
+  for (int i = 0; i < kEventsPerTurn; ++i) {
+    if (rdma_get_cm_event(channel_, &event) != 0) return;
     rdma_cm_id* id = event->id;
     const rdma_cm_event_type type = event->event;
     if (type == RDMA_CM_EVENT_CONNECT_REQUEST) {
@@ -239,6 +254,7 @@ void ControlService::Drop(ClientConnection* connection) {
   const auto found = connections_.find(connection);
   if (found == connections_.end()) return;
   const uint64_t client_uuid = connection->client_uuid();
+  ready_.erase(connection);
   connections_.erase(found);  // destroys the queue pair
   Count(client_uuid, -1);
 }

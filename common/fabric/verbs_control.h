@@ -3,7 +3,7 @@
 // Invariants: a compute server is gone (`ControlHandler::ClientGone`) once, when its last queue
 // pair has been destroyed; a connection that replaces another is accepted after that one's queue
 // pair has been destroyed (rule U1); a client that leaves without a goodbye is gone within the
-// connection time-out.
+// connection time-out; however fast one client sends, others and leases have their turn.
 //
 // Thread-safety: `Start` and `Stop` belong to one thread, `Fence` to any; everything else happens
 // on the control thread. One-sided verbs pass it by.
@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -51,6 +52,7 @@ class ControlService {
   void Accept(ConnectionId id, const ConnectRequest& request, const rdma_conn_param& param);
   void Reject(ConnectionId id, RejectReason reason);
   void OnCompletionEvents();
+  void ServeReady();
   void OnDeviceEvents();
   void AskForLife();
   void Drop(ClientConnection* connection);
@@ -65,6 +67,7 @@ class ControlService {
   int wake_fd_ = -1;
   ControlHandler* handler_ = nullptr;
   std::map<ClientConnection*, std::unique_ptr<ClientConnection>> connections_;
+  std::set<ClientConnection*> ready_;  // from which requests may have come
   Clock::time_point next_ask_;
   Clock::time_point next_tick_;
   std::map<uint64_t, int> queue_pairs_;  // of each compute server

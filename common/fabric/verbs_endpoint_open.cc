@@ -13,7 +13,7 @@ constexpr uint32_t kFirstQueuePairs = 4;  // that the completion queue has room 
 
 uint32_t CompletionsOf(uint32_t verbs) {
   // One per work request; the replies' receives count twice, as those of the queue pair before may
-  // still be in the queue. (Those of earlier attempts are not: see `Begin`.)
+  // still be in the queue. An attempt that fails has none: see `Install`.
   return SendDepth(verbs) + 2 * kControlDepth;
 }
 
@@ -146,7 +146,6 @@ Status VerbsEndpoint::AskToConnect(Opening& opening, QueuePair& queue_pair) {
   opening.replaced = std::exchange(queue_pair.connection, std::move(connection));
   opening.is_connecting = true;
   ++queue_pair.epoch;
-  for (uint32_t slot = 0; slot < kControlDepth; ++slot) PostReceive(queue_pair, slot);
   ConnectRequest request;
   request.kind = RequestKind::kAttach;
   request.client_uuid = options_.client_uuid;
@@ -169,6 +168,9 @@ Status VerbsEndpoint::Install(QueuePair& queue_pair) {
   queue_pair.verbs_watch = queue_pair.calls_watch = {};
   queue_pair.state = QueuePairState::kConnected;
   queue_pair.was_connected = true;
+  // Not sooner: the server sends nothing before it is asked, and a device may flush the receives of
+  // each attempt that fails to the completion queue, which has room for one connection's only.
+  for (uint32_t slot = 0; slot < kControlDepth; ++slot) PostReceive(queue_pair, slot);
   limits_.path_mtu = std::min(limits_.path_mtu, queue_pair.connection.path_mtu);
   return Ok();
 }

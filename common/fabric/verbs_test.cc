@@ -161,6 +161,25 @@ TEST_F(VerbsTest, AnswersControlCallsInOrder) {
   EXPECT_EQ(handler_.last_client, kUuid);
 }
 
+// Leases are kept by ticks: a client whose next calls have come whenever the last are answered must
+// not keep the server's thread for itself.
+TEST_F(VerbsTest, AClientThatCallsAllTheTimeLeavesOthersTheirTurn) {
+  constexpr int kCalls = 500, kCallsPerTurn = 16;
+  handler_.delay_ms = 2;  // A turn of so many calls takes longer than the time between two ticks.
+  Scheduler scheduler(*endpoint_);
+  auto call = [](Endpoint& endpoint) -> Task<void> {
+    ControlCall control;
+    control.server = kServer;
+    control.request_bytes = 8;
+    co_await endpoint.Execute(control);
+    EXPECT_EQ(control.status, VerbStatus::kSuccess);
+  };
+  for (int i = 0; i < kCalls; ++i) scheduler.Spawn(call(*endpoint_));
+  const int before = handler_.ticks;
+  scheduler.RunUntil(0);
+  EXPECT_GE(handler_.ticks - before, kCalls / kCallsPerTurn - 1);
+}
+
 TEST_F(VerbsTest, ARefusedVerbBreaksUntilReconnect) {
   const LocalAddress local = buffer_.address();
   InlineBatch<4> batch(kServer);

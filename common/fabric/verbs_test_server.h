@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "common/fabric/verbs.h"
 #include "common/random_id.h"
@@ -56,6 +57,10 @@ class Backwards final : public ControlHandler {
     const std::lock_guard lock(mutex_);
     ++gone_[client_uuid];
   }
+  std::vector<uint64_t> Tick(Endpoint::Clock::time_point) override {
+    ++ticks;
+    return {};
+  }
   int gone(uint64_t client_uuid) {
     const std::lock_guard lock(mutex_);
     return gone_[client_uuid];
@@ -66,6 +71,7 @@ class Backwards final : public ControlHandler {
   }
   std::atomic<uint64_t> last_client = 0;
   std::atomic<uint32_t> delay_ms = 0;
+  std::atomic<int> ticks = 0;
 
  private:
   std::mutex mutex_;
