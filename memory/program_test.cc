@@ -311,19 +311,21 @@ TEST(ProgramListen, AServerWithoutFileDescriptorsIsTold) {
     const auto port = OpenComputePort(FabricKind::kShm, options).value();
     ASSERT_TRUE(port->Connect(ServerId{0}, path));
     std::vector<std::unique_ptr<Endpoint>> endpoints;
-    Result<std::unique_ptr<Endpoint>> endpoint = port->NewEndpoint();
-    for (; endpoint && endpoints.size() < 30; endpoint = port->NewEndpoint()) {
-      endpoints.push_back(std::move(endpoint).value());
+    Status attached = Ok();
+    while (attached && endpoints.size() < 30) {
+      endpoints.push_back(port->NewEndpoint().value());
+      attached = endpoints.back()->Attach(ServerId{0});
     }
-    ASSERT_FALSE(endpoint) << limit;
-    EXPECT_EQ(endpoint.error().code, Code::kNodeUnreachable) << limit;
-    EXPECT_THAT(endpoint.error().message,
+    ASSERT_FALSE(attached) << limit;
+    EXPECT_EQ(attached.error().code, Code::kNodeUnreachable) << limit;
+    EXPECT_THAT(attached.error().message,
                 HasSubstr("the memory server has no file descriptor left (ulimit -n is " +
                           std::string(limit) + ")"));
     endpoints.clear();
     // The server hears a little later that these are gone.
-    for (int i = 0; !(endpoint = port->NewEndpoint()) && i < 1000; ++i) usleep(10'000);
-    EXPECT_TRUE(endpoint) << endpoint.error().ToString();
+    const auto endpoint = port->NewEndpoint().value();
+    for (int i = 0; !(attached = endpoint->Attach(ServerId{0})) && i < 1000; ++i) usleep(10'000);
+    EXPECT_TRUE(attached) << attached.error().ToString();
     server.Signal(SIGTERM);
     EXPECT_EQ(server.Wait(), 0) << server.standard_error();
   }

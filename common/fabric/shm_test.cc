@@ -365,7 +365,7 @@ TEST_F(ShmFabric, ManyWhoSayNothingKeepNobodyOut) {
   client.client_uuid = 5;
   const auto compute = OpenComputePort(client).value();
   ASSERT_TRUE(compute->Connect(ServerId{0}, memory->address()));
-  EXPECT_TRUE(compute->NewEndpoint());
+  EXPECT_TRUE(compute->NewEndpoint().value()->IsAttached(ServerId{0}));
 }
 
 TEST_F(ShmFabric, UuidZeroIsInvalid) {
@@ -463,7 +463,7 @@ TEST_F(ShmFabric, ServesOnWithoutFileDescriptorsAndTakesClientsInAgainLater) {
   EXPECT_EQ(call.status, VerbStatus::kSuccess) << "who was there before is served";
   taken.clear();
   ::setrlimit(RLIMIT_NOFILE, &limit);
-  EXPECT_TRUE(compute->NewEndpoint());
+  EXPECT_TRUE(compute->NewEndpoint().value()->IsAttached(ServerId{0}));
 }
 
 class Journal : public testing::Test {
