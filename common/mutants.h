@@ -46,6 +46,7 @@ enum class Mutant : uint8_t {
   // Unknown status
   kU1,  // decided before the queue pair is known to be destroyed
   kU2,  // a put of unknown status is repeated blindly
+  kU4,  // memory that was granted under a lease that has ended is used on
 };
 
 struct MutantName {

@@ -20,6 +20,7 @@
 
 #include "common/status.h"
 #include "compute/lock/lock_table.h"
+#include "compute/tree/allocated.h"
 #include "gossamer/counters.h"
 #include "proto/leaf.h"
 
@@ -38,6 +39,9 @@ struct LeafWrite : LockTable::Wish {
   std::byte* image = nullptr;
   uint32_t known_units = 0;    // bits of those that were
   bool knows_trailer = false;  // likewise
+
+  // Of the block that the entry refers to.
+  std::optional<AllocationStamp> block;
 
   // What came of it, once it has been applied and the leaf was written.
   OperationClass kind = OperationClass::kUpdate;

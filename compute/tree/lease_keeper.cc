@@ -123,7 +123,11 @@ Task<void> LeaseKeeper::Renew(Scheduler& scheduler, const ServerInfo& server, Ke
     if (!reply) renewed = reply.error();
   } else {
     const Result<Registration> reply = co_await RegisterOver(scheduler.endpoint(), server.id);
-    if (!reply) renewed = reply.error();
+    if (!reply) {
+      renewed = reply.error();
+    } else if (on_registered_) {
+      on_registered_(server.id, reply.value());
+    }
   }
   kept.is_asking = false;
   --asking_;

@@ -13,14 +13,17 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "common/fabric/scheduler.h"
 #include "common/status.h"
 #include "common/task.h"
+#include "compute/tree/registration.h"
 #include "compute/tree/servers.h"
 
 namespace gossamer {
@@ -32,7 +35,12 @@ class LeaseKeeper {
   // renewed.
   static constexpr uint32_t MaxConnectionMs(uint32_t lease_ms) { return lease_ms / 2; }
 
-  explicit LeaseKeeper(const Servers& servers) : servers_(servers) {}
+  // Told of each registration, from the keeper's thread: what was allocated under the lease before is abandoned, though
+  // no session may have noticed (rule U4).
+  using OnRegistered = std::function<void(ServerId, const Registration&)>;
+
+  explicit LeaseKeeper(const Servers& servers, OnRegistered on_registered = {})
+      : servers_(servers), on_registered_(std::move(on_registered)) {}
   ~LeaseKeeper() { Stop(); }
   LeaseKeeper(const LeaseKeeper&) = delete;
   LeaseKeeper& operator=(const LeaseKeeper&) = delete;
@@ -65,6 +73,7 @@ class LeaseKeeper {
   void Failed(const ServerInfo& server, Kept& kept, const Error& error);
 
   const Servers& servers_;
+  const OnRegistered on_registered_;
   std::unique_ptr<ComputePort> port_;  // of the thread
   std::unique_ptr<Endpoint> endpoint_;
   std::map<ServerId, Kept> kept_;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <thread>
+#include <vector>
 
 #include "compute/tree/registration.h"
 #include "compute/tree/testing/fake_lease_server.h"
@@ -64,7 +65,10 @@ class LeaseKeeperTest : public ::testing::Test {
   std::unique_ptr<ComputePort> port_;
   std::unique_ptr<ClockedEndpoint> endpoint_;
   std::unique_ptr<Scheduler> scheduler_;
-  LeaseKeeper keeper_{servers_};
+  std::vector<Lease> told_;
+  LeaseKeeper keeper_{servers_, [this](ServerId server, const Registration& registration) {
+                        if (server == ServerId{0}) told_.push_back(registration.lease);
+                      }};
 };
 
 TEST_F(LeaseKeeperTest, RenewsFourTimesALeaseWhereLeasesExpire) {
@@ -87,6 +91,8 @@ TEST_F(LeaseKeeperTest, RegistersAnewAfterAFence) {
   EXPECT_EQ(first_.registrations(), 2);
   EXPECT_GE(first_.renewals(), 6);
   EXPECT_EQ(second_.registrations(), 1);
+  // What was allocated under the first lease is abandoned, though no session may have noticed (rule U4).
+  EXPECT_EQ(told_, (std::vector<Lease>{{ComputeId{7}, 1}, {ComputeId{7}, 2}}));
 }
 
 TEST_F(LeaseKeeperTest, ALostServerDoesNotKeepItFromTheOthers) {

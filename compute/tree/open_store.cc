@@ -96,7 +96,10 @@ Status OpenStore::OpenPort(FabricKind fabric, ComputePortOptions options) {
 Status OpenStore::Connect(const StoreRecord& record, const TreeOptions& options) {
   record_ = record;
   shared_ = std::make_unique<TreeShared>(record.parameters, options);
-  keeper_ = std::make_unique<LeaseKeeper>(shared_->servers);
+  keeper_ = std::make_unique<LeaseKeeper>(
+      shared_->servers, [this](ServerId server, const Registration& registration) {
+        shared_->allocator.Registered(server, registration);
+      });
   shared_->learn_server = [this](ServerId server) { return LearnServer(server); };
   for (const MemberRecord& member : record.servers) {
     if (ToInteger(member.server) >= Servers::kMaxServers) {
@@ -171,6 +174,7 @@ Status OpenStore::AddServer(Endpoint& endpoint, const StoreRecord& record,
   info.lock_table_bytes = header.lock_table_bytes;
   info.chunk_bytes = header.chunk_bytes;
   shared_->servers.Add(info);
+  shared_->allocator.Registered(info.id, registered);
   return KeepLease(info);
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "common/mutants.h"
 #include "compute/tree/control_client.h"
 
 namespace gossamer {
@@ -12,9 +13,9 @@ namespace {
 
 // A server found full is asked again after this long: others may have given memory back.
 constexpr std::chrono::milliseconds kFullRetry{500};
-// "Clearly fuller": so many allocations, and this fraction, ahead of the server least used.
-constexpr uint64_t kSlackNodes = 8;
-constexpr uint64_t kSlackFraction = 8;
+// One found out of reach is left out for so long at first, and at most.
+constexpr std::chrono::milliseconds kDownRetry{500};
+constexpr std::chrono::milliseconds kLongestDownRetry{16'000};
 // How often who waits for another's extent looks, and when it asks by itself (the other may not be driven).
 constexpr std::chrono::microseconds kRefillWait{5};
 constexpr std::chrono::milliseconds kRefillBound{200};
@@ -23,69 +24,130 @@ constexpr size_t kExtentsTried = 8;
 // Memory goes back in multiples of this, so that it is aligned for whatever it serves next.
 constexpr uint64_t kReleaseGrain = 4096;
 
+std::string NameOf(ServerId server) { return "memory server " + std::to_string(ToInteger(server)); }
+
 }  // namespace
 
-Task<Result<RemotePtr>> RemoteAllocator::AllocateNode(Scheduler& scheduler, ServerId near,
-                                                      WireCounts& wire,
-                                                      std::optional<ServerId>& lost) {
+Task<Result<Allocated<RemotePtr>>> RemoteAllocator::AllocateNode(Scheduler& scheduler,
+                                                                 ServerId near, WireCounts& wire,
+                                                                 std::optional<ServerId>& lost) {
   {
     const std::lock_guard lock(mutex_);
-    if (!returned_nodes_.empty()) {
-      const RemotePtr node = returned_nodes_.back();
-      returned_nodes_.pop_back();
-      co_return node;
+    const auto node = std::ranges::find_if(returned_nodes_, [&](RemotePtr returned) {
+      return !IsDown(returned.server(), scheduler.Now());
+    });
+    if (node != returned_nodes_.end()) {
+      const RemotePtr taken = *node;
+      returned_nodes_.erase(node);
+      co_return Allocated<RemotePtr>(*this, taken, node_bytes_, StampAt(taken.server()));
     }
   }
-  ServerId server{0};
-  const Result<uint64_t> offset = co_await Allocate(scheduler, near, control::ExtentKind::kNodes,
-                                                    node_bytes_, wire, server, lost);
-  if (!offset) co_return offset.error();
-  co_return RemotePtr(server, offset.value(), 0);
+  const Wanted wanted{control::ExtentKind::kNodes, node_bytes_};
+  const Result<Piece> piece = co_await Allocate(scheduler, near, wanted, wire, lost);
+  if (!piece) co_return piece.error();
+  const RemotePtr node(piece.value().server, piece.value().offset, 0);
+  co_return Allocated<RemotePtr>(*this, node, node_bytes_, piece.value().stamp);
 }
 
-Task<Result<BlockPtr>> RemoteAllocator::AllocateBlock(Scheduler& scheduler, uint32_t length,
-                                                      WireCounts& wire,
-                                                      std::optional<ServerId>& lost) {
+Task<Result<Allocated<BlockPtr>>> RemoteAllocator::AllocateBlock(Scheduler& scheduler,
+                                                                 uint32_t length, WireCounts& wire,
+                                                                 std::optional<ServerId>& lost) {
   const uint32_t bytes = BlockBytes(length);
   {
     const std::lock_guard lock(mutex_);
-    std::deque<FreedBlock>& freed = freed_blocks_[bytes];
-    if (!freed.empty() && freed.front().reusable_at <= scheduler.Now()) {
-      const BlockPtr block = freed.front().pointer;
-      freed.pop_front();
-      co_return block.NextGeneration();
-    }
+    const std::optional<BlockPtr> block = TakeFreed(bytes, scheduler.Now(), true);
+    if (block) co_return Allocated<BlockPtr>(*this, *block, bytes, StampAt(block->server()));
   }
-  ServerId server{0};
-  const Result<uint64_t> offset = co_await Allocate(
-      scheduler, std::nullopt, control::ExtentKind::kBlocks, bytes, wire, server, lost);
-  if (offset) co_return BlockPtr(server, offset.value(), 0);
+  const Wanted wanted{control::ExtentKind::kBlocks, bytes};
+  const Result<Piece> piece = co_await Allocate(scheduler, std::nullopt, wanted, wire, lost);
+  if (piece) {
+    const BlockPtr block(piece.value().server, piece.value().offset, 0);
+    co_return Allocated<BlockPtr>(*this, block, bytes, piece.value().stamp);
+  }
   // Better memory that a late reader may still look at (it will notice) than none.
   const std::lock_guard lock(mutex_);
+  const std::optional<BlockPtr> block = TakeFreed(bytes, scheduler.Now(), false);
+  if (!block) co_return piece.error();
+  co_return Allocated<BlockPtr>(*this, *block, bytes, StampAt(block->server()));
+}
+
+std::optional<BlockPtr> RemoteAllocator::TakeFreed(uint32_t bytes, Clock::time_point now,
+                                                   bool after_grace) {
   std::deque<FreedBlock>& freed = freed_blocks_[bytes];
-  if (freed.empty()) co_return offset.error();
-  const BlockPtr block = freed.front().pointer;
-  freed.pop_front();
-  co_return block.NextGeneration();
+  for (auto block = freed.begin(); block != freed.end(); ++block) {
+    if (after_grace && block->reusable_at > now) break;  // They stand in the order freed.
+    if (after_grace && IsDown(block->pointer.server(), now)) continue;
+    const BlockPtr taken = block->pointer.NextGeneration();
+    freed.erase(block);
+    return taken;
+  }
+  return std::nullopt;
 }
 
-void RemoteAllocator::ReturnNode(RemotePtr node) {
+void RemoteAllocator::GiveBack(RemotePtr node, uint32_t /*bytes*/) {
   const std::lock_guard lock(mutex_);
-  const std::map<uint64_t, uint64_t>& granted = state_[node.server()].granted;
-  const auto behind = granted.upper_bound(node.offset());
-  if (behind == granted.begin() || std::prev(behind)->second <= node.offset()) return;
-  returned_nodes_.push_back(node);
+  if (IsOurs(node.server(), node.offset())) returned_nodes_.push_back(node);
 }
 
-void RemoteAllocator::Abandon(ServerId server, Lease lease) {
+void RemoteAllocator::GiveBack(BlockPtr block, uint32_t bytes) {
+  const std::lock_guard lock(mutex_);
+  // No reader can look at it: it need not wait.
+  if (IsOurs(block.server(), block.offset())) freed_blocks_[bytes].push_front({block, {}});
+}
+
+void RemoteAllocator::FreeBlock(const BlockRef& block, Clock::time_point now) {
+  const BlockPtr pointer = block.ptr();
+  const std::lock_guard lock(mutex_);
+  if (!IsOurs(pointer.server(), pointer.offset())) return;
+  freed_blocks_[BlockBytes(block.length)].push_back({pointer, now + kGrace});
+}
+
+// Carved by this compute server, under its present lease.
+bool RemoteAllocator::IsOurs(ServerId server, uint64_t offset) const {
+  if (IsBroken(Mutant::kU4)) return true;
+  const auto state = state_.find(server);
+  if (state == state_.end()) return false;
+  const std::map<uint64_t, uint64_t>& granted = state->second.granted;
+  const auto behind = granted.upper_bound(offset);
+  return behind != granted.begin() && std::prev(behind)->second > offset;
+}
+
+bool RemoteAllocator::MayLink(const LinkedMemory& memory, ServerId from) const {
+  if (memory.IsEmpty() || IsBroken(Mutant::kU4)) return true;
+  const auto is_since = [&](size_t server) {
+    return since_[server].load(std::memory_order_acquire) > memory.oldest();
+  };
+  return !is_since(ToInteger(from)) && !memory.IsOnAny(is_since);
+}
+
+void RemoteAllocator::Registered(ServerId server, const Registration& registration) {
   const ServerInfo* info = servers_.Find(server);
   const std::lock_guard lock(mutex_);
+  ForgetOlder(server, registration.lease);
   PerServer& state = state_[server];
-  const Lease known = state.lease.value_or(info == nullptr ? Lease{} : info->lease);
-  // Another session may have heard of a newer one meanwhile.
-  if (lease == known || (lease.compute == known.compute && IsOlder(lease, known))) return;
+  state.down_until = {};
+  state.down_for = {};
+  if (info != nullptr) placement_.Learn(server, registration.usage, info->chunk_bytes);
+}
+
+// Unless another session has heard of a newer lease meanwhile.
+void RemoteAllocator::ForgetOlder(ServerId server, const Lease& lease) {
+  const std::optional<Lease>& known = state_[server].lease;
+  const bool is_old =
+      known && (lease == *known || (lease.compute == known->compute && IsOlder(lease, *known)));
+  if (!is_old) Forget(server, lease);
+}
+
+void RemoteAllocator::Forget(ServerId server, const Lease& lease) {
+  PerServer& state = state_[server];
+  if (IsBroken(Mutant::kU4)) {
+    state.lease = lease;
+    return;
+  }
   state = {};
   state.lease = lease;
+  since_[ToInteger(server)].store(++registrations_, std::memory_order_release);
+  placement_.Lost(server);
   std::erase_if(returned_nodes_, [server](RemotePtr node) { return node.server() == server; });
   for (auto& [bytes, freed] : freed_blocks_) {
     std::erase_if(freed,
@@ -93,91 +155,95 @@ void RemoteAllocator::Abandon(ServerId server, Lease lease) {
   }
 }
 
-void RemoteAllocator::FreeBlock(const BlockRef& block, Clock::time_point now) {
-  const std::lock_guard lock(mutex_);
-  freed_blocks_[BlockBytes(block.length)].push_back({block.ptr(), now + kGrace});
-}
-
-std::vector<ServerId> RemoteAllocator::Preference(std::optional<ServerId> near,
-                                                  control::ExtentKind kind, uint64_t bytes,
-                                                  Clock::time_point now) {
-  const std::vector<const ServerInfo*> servers = servers_.All();
-  const std::lock_guard lock(mutex_);
-  std::vector<ServerId> order;
-  for (const ServerInfo* server : servers) {
-    const PerServer::Refused& refused = state_[server->id].refused[kind];
-    if (refused.until <= now || bytes < refused.bytes) order.push_back(server->id);
-  }
-  std::sort(order.begin(), order.end(), [this](ServerId a, ServerId b) {
-    return std::pair(state_[a].allocated_bytes, a) < std::pair(state_[b].allocated_bytes, b);
-  });
-  const auto at = near ? std::find(order.begin(), order.end(), *near) : order.end();
-  if (at == order.end()) return order;
-  const uint64_t least = state_[order.front()].allocated_bytes;
-  const uint64_t here = state_[*near].allocated_bytes;
-  if (here <= least + least / kSlackFraction + kSlackNodes * node_bytes_) {
-    std::rotate(order.begin(), at, at + 1);
-  }
-  return order;
-}
-
-std::optional<uint64_t> RemoteAllocator::Cut(ServerId server, control::ExtentKind kind,
-                                             uint64_t bytes) {
+void RemoteAllocator::Lost(ServerId server, Clock::time_point now) {
   const std::lock_guard lock(mutex_);
   PerServer& state = state_[server];
-  const uint64_t alignment = kind == control::ExtentKind::kNodes ? node_bytes_ : kBlockAlignment;
-  std::vector<Extent>& extents = state.of(kind);
+  state.down_for = std::clamp(2 * state.down_for, kDownRetry, kLongestDownRetry);
+  state.down_until = now + state.down_for;
+}
+
+RemoteAllocator::Candidates RemoteAllocator::FindCandidates(std::optional<ServerId> near,
+                                                            const Wanted& wanted,
+                                                            Clock::time_point now) {
+  const std::vector<const ServerInfo*> servers = servers_.All();
+  const std::lock_guard lock(mutex_);
+  Candidates candidates;
+  for (const ServerInfo* server : servers) {
+    const PerServer::Refused& refused = state_[server->id].refused[wanted.kind];
+    if (refused.until > now && wanted.bytes >= refused.bytes) continue;
+    (IsDown(server->id, now) ? candidates.down : candidates.up).push_back(server->id);
+  }
+  placement_.Sort(candidates.up, wanted.kind, wanted.bytes, near);
+  return candidates;
+}
+
+std::optional<RemoteAllocator::Piece> RemoteAllocator::Cut(ServerId server, const Wanted& wanted) {
+  const std::lock_guard lock(mutex_);
+  PerServer& state = state_[server];
+  const bool is_node = wanted.kind == control::ExtentKind::kNodes;
+  const uint64_t alignment = is_node ? node_bytes_ : kBlockAlignment;
+  std::vector<Extent>& extents = state.of(wanted.kind);
   const size_t oldest = extents.size() - std::min(extents.size(), kExtentsTried);
   for (size_t i = extents.size(); i-- > oldest;) {
     Extent& extent = extents[i];
     const uint64_t offset = (extent.next + alignment - 1) / alignment * alignment;
-    if (offset + bytes > extent.end) continue;
-    extent.next = offset + bytes;
-    state.allocated_bytes += bytes;
-    return offset;
+    if (offset + wanted.bytes > extent.end) continue;
+    placement_.Cut(server, wanted.kind, offset + wanted.bytes - extent.next);
+    extent.next = offset + wanted.bytes;
+    return Piece{server, offset, StampAt(server)};
   }
   return std::nullopt;
 }
 
-Task<Result<uint64_t>> RemoteAllocator::Allocate(Scheduler& scheduler, std::optional<ServerId> near,
-                                                 control::ExtentKind kind, uint64_t bytes,
-                                                 WireCounts& wire, ServerId& chosen,
-                                                 std::optional<ServerId>& lost) {
-  std::string refusals;
-  const std::vector<ServerId> order = Preference(near, kind, bytes, scheduler.Now());
-  for (const ServerId server : order) {
-    chosen = server;
-    // One that joined after this session began.
-    if (!scheduler.endpoint().IsAttached(server)) {
-      BOOST_OUTCOME_CO_TRYV(scheduler.endpoint().Attach(server));
-    }
-    for (;;) {
-      const std::optional<uint64_t> offset = Cut(server, kind, bytes);
-      if (offset) co_return *offset;
-      if (!StartRefill(server, scheduler.Now())) {
-        co_await scheduler.SleepFor(kRefillWait);
-        continue;
-      }
-      const Status refilled = co_await Refill(scheduler, server, kind, bytes, wire);
-      if (refilled) continue;
-      if (refilled.error().code != Code::kExhausted) {
-        lost = server;
-        co_return refilled.error();
-      }
-      refusals += "; server " + std::to_string(ToInteger(server)) + ": " + refilled.error().message;
-      break;
+Task<Result<RemoteAllocator::Piece>> RemoteAllocator::Allocate(Scheduler& scheduler,
+                                                               std::optional<ServerId> near,
+                                                               Wanted wanted, WireCounts& wire,
+                                                               std::optional<ServerId>& lost) {
+  std::string reasons;
+  Code code = Code::kExhausted;
+  const Candidates candidates = FindCandidates(near, wanted, scheduler.Now());
+  for (const bool is_down : {false, true}) {
+    for (const ServerId server : is_down ? candidates.down : candidates.up) {
+      const Result<Piece> piece = co_await AllocateOn(scheduler, server, wanted, is_down, wire);
+      if (piece) co_return piece;
+      const Error& error = piece.error();
+      reasons += "; " + NameOf(server) + ": " + error.message;
+      if (error.code == Code::kExhausted) continue;
+      code = error.code;
+      // One that has ended the lease is in reach, and gives memory again once this session has registered.
+      if (code != Code::kFenced) Lost(server, scheduler.Now());
+      if (!lost) lost = server;
     }
   }
   // Servers that are full now may have filled our extents just before: at another coroutine's request, while this
   // one's was refused.
   for (const ServerInfo* server : servers_.All()) {
-    chosen = server->id;
-    const std::optional<uint64_t> offset = Cut(server->id, kind, bytes);
-    if (offset) co_return *offset;
+    const std::optional<Piece> piece = Cut(server->id, wanted);
+    if (piece) co_return *piece;
   }
-  co_return MakeError(Code::kExhausted, "no remote memory for " + std::to_string(bytes) +
-                                            " bytes: delete data, or start another memory server" +
-                                            refusals);
+  co_return MakeError(code, "no remote memory for " + std::to_string(wanted.bytes) +
+                                " bytes: delete data, or start another memory server" + reasons);
+}
+
+Task<Result<RemoteAllocator::Piece>> RemoteAllocator::AllocateOn(Scheduler& scheduler,
+                                                                 ServerId server, Wanted wanted,
+                                                                 bool although_down,
+                                                                 WireCounts& wire) {
+  for (;;) {
+    const std::optional<Piece> piece = Cut(server, wanted);
+    if (piece) co_return *piece;
+    if (!although_down) {
+      const std::lock_guard lock(mutex_);
+      if (IsDown(server, scheduler.Now())) {
+        co_return MakeError(Code::kNodeUnreachable, "it was lost by another operation");
+      }
+    }
+    if (!StartRefill(server, scheduler.Now())) {
+      co_await scheduler.SleepFor(kRefillWait);
+      continue;
+    }
+    BOOST_OUTCOME_CO_TRYV(co_await Refill(scheduler, server, wanted, wire));
+  }
 }
 
 // One at a time asks a server for more: many coroutines run out together, and each extent is large.
@@ -189,37 +255,39 @@ bool RemoteAllocator::StartRefill(ServerId server, Clock::time_point now) {
   return true;
 }
 
-Task<Status> RemoteAllocator::Refill(Scheduler& scheduler, ServerId server,
-                                     control::ExtentKind kind, uint64_t bytes, WireCounts& wire) {
+Task<Status> RemoteAllocator::Refill(Scheduler& scheduler, ServerId server, Wanted wanted,
+                                     WireCounts& wire) {
   control::AllocateRequest request;
-  request.bytes = bytes;
-  request.kind = kind;
+  request.bytes = wanted.bytes;
+  request.kind = wanted.kind;
   ++wire.sends;
   ++wire.round_trips;
-  std::optional<Lease> lease;
-  {
-    const std::lock_guard lock(mutex_);
-    lease = state_[server].lease;
-  }
-  const Result<control::AllocateReply> reply =
+  const Result<control::AllocateReply> answer =
       co_await CallControl<control::AllocateReply>(scheduler.endpoint(), server, request);
+  const ServerInfo* info = servers_.Find(server);
   const std::lock_guard lock(mutex_);
-  PerServer& state = state_[server];
-  // Perhaps granted under the lease before, and abandoned with it.
-  if (state.lease != lease) {
-    co_return MakeError(Code::kFenced, "this compute server lost its lease with memory server " +
-                                           std::to_string(ToInteger(server)) +
-                                           " while it asked for memory");
-  }
-  state.refilling_until = {};
-  if (!reply) {
-    if (reply.error().code == Code::kExhausted) {
-      state.refused[kind] = {scheduler.Now() + kFullRetry, bytes};
+  if (!answer) {
+    PerServer& state = state_[server];
+    state.refilling_until = {};
+    if (answer.error().code == Code::kExhausted) {
+      state.refused[wanted.kind] = {scheduler.Now() + kFullRetry, wanted.bytes};
     }
-    co_return reply.error();
+    co_return answer.error();
   }
-  std::vector<Extent>& extents = state.of(kind);
-  const Extent fresh{reply.value().offset, reply.value().offset + reply.value().bytes};
+  const control::AllocateReply& reply = answer.value();
+  // The lease may have changed since the request was sent, and the reply be the first to tell; or the extent belongs to
+  // one that has ended, and is abandoned with it.
+  const Lease lease{static_cast<ComputeId>(reply.compute_id), reply.incarnation};
+  ForgetOlder(server, lease);
+  PerServer& state = state_[server];
+  state.refilling_until = {};
+  if (lease != state.lease) {
+    co_return MakeError(Code::kFenced, "it ended this compute server's lease meanwhile");
+  }
+  placement_.Learn(server, reply.usage, info->chunk_bytes);
+  placement_.Granted(server, wanted.kind, reply.bytes);
+  std::vector<Extent>& extents = state.of(wanted.kind);
+  const Extent fresh{reply.offset, reply.offset + reply.bytes};
   state.granted[fresh.next] = fresh.end;
   if (!extents.empty() && extents.back().end == fresh.next) {
     extents.back().end = fresh.end;  // The server found room right behind.
@@ -230,26 +298,30 @@ Task<Status> RemoteAllocator::Refill(Scheduler& scheduler, ServerId server,
 }
 
 Task<void> RemoteAllocator::ReleaseAll(Scheduler& scheduler) {
-  std::vector<std::pair<ServerId, Extent>> unused;
+  std::map<ServerId, std::vector<Extent>> unused;
   {
     const std::lock_guard lock(mutex_);
     for (auto& [server, state] : state_) {
+      const bool is_down = IsDown(server, scheduler.Now());
       for (std::vector<Extent>* extents : {&state.nodes, &state.blocks}) {
         for (const Extent& extent : *extents) {
           const uint64_t from = (extent.next + kReleaseGrain - 1) / kReleaseGrain * kReleaseGrain;
-          if (from < extent.end) unused.push_back({server, Extent{from, extent.end}});
+          if (from < extent.end && !is_down) unused[server].push_back({from, extent.end});
         }
         extents->clear();
       }
     }
   }
-  for (const auto& [server, extent] : unused) {
-    control::ReleaseRequest request;
-    request.offset = extent.next;
-    request.bytes = extent.end - extent.next;
-    const Result<control::ReleaseReply> reply =
-        co_await CallControl<control::ReleaseReply>(scheduler.endpoint(), server, request);
-    if (!reply) co_return;  // The server is gone, and its memory with it.
+  for (const auto& [server, extents] : unused) {
+    for (const Extent& extent : extents) {
+      control::ReleaseRequest request;
+      request.offset = extent.next;
+      request.bytes = extent.end - extent.next;
+      const Result<control::ReleaseReply> reply =
+          co_await CallControl<control::ReleaseReply>(scheduler.endpoint(), server, request);
+      // A refusal concerns one extent: of a lease that has ended. Of what does not answer, nothing more is expected.
+      if (!reply && reply.error().code == Code::kNodeUnreachable) break;
+    }
   }
 }
 

@@ -5,9 +5,18 @@
 // reader that still holds the old pointer rejects what it finds, grace or not. Never-used rests go
 // back to the servers when the store is closed.
 //
+// An extent belongs to the lease under which it was granted. With a new lease all that was granted under the one before
+// is forgotten (rule U4), used or not: a sweeper takes it. So is memory that others were granted: a block that is freed
+// here is used again only if this compute server carved it, under its present lease.
+//
+// A server that cannot be reached is left out for a while, longer each time, unless no other server has memory.
+//
 // Thread-safety: shared by the sessions of a store; a mutex is held for pointer arithmetic only.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -19,6 +28,9 @@
 #include "common/fabric/scheduler.h"
 #include "common/status.h"
 #include "common/task.h"
+#include "compute/tree/allocated.h"
+#include "compute/tree/placement.h"
+#include "compute/tree/registration.h"
 #include "compute/tree/servers.h"
 #include "gossamer/counters.h"
 #include "proto/control.h"
@@ -31,28 +43,41 @@ class RemoteAllocator {
   using Clock = Scheduler::Clock;
   static constexpr std::chrono::milliseconds kGrace{1000};
 
-  RemoteAllocator(const Servers& servers, uint32_t node_bytes)
-      : servers_(servers), node_bytes_(node_bytes) {}
+  RemoteAllocator(const Servers& servers, uint32_t node_bytes, uint64_t seed)
+      : servers_(servers), node_bytes_(node_bytes), placement_(seed, node_bytes) {}
 
-  // A node on `near`'s server, unless that server is clearly fuller than the emptiest (design section 5), or full.
-  // Exhausted when all are full. Counts its control messages in `wire`. `lost` is set to a server whose queue pair, or
-  // lease, failed.
-  Task<Result<RemotePtr>> AllocateNode(Scheduler& scheduler, ServerId near, WireCounts& wire,
-                                       std::optional<ServerId>& lost);
-  // A block for a value of `length` bytes, on the server least used by this compute server.
-  Task<Result<BlockPtr>> AllocateBlock(Scheduler& scheduler, uint32_t length, WireCounts& wire,
-                                       std::optional<ServerId>& lost);
-  // Takes back a node that was never reachable. Ignores one that was allocated under an earlier lease.
-  void ReturnNode(RemotePtr node);
+  // A node on `near`'s server, unless `Placement` says that another is better, or that one has no memory or is out of
+  // reach. 0 RT; 1 RT for each server that is asked for more memory. Counts control messages in `wire`. `lost` is set to
+  // a server whose queue pair, or lease, failed, though another one may have served. Errors: Exhausted when all servers
+  // are full; NodeUnreachable or Fenced when one that is not was lost.
+  Task<Result<Allocated<RemotePtr>>> AllocateNode(Scheduler& scheduler, ServerId near,
+                                                  WireCounts& wire, std::optional<ServerId>& lost);
+  // A block for a value of `length` bytes; otherwise the same.
+  Task<Result<Allocated<BlockPtr>>> AllocateBlock(Scheduler& scheduler, uint32_t length,
+                                                  WireCounts& wire, std::optional<ServerId>& lost);
+  // Takes back what was never reachable, and which no WRITE is on its way to; `bytes` as allocated.
+  void GiveBack(RemotePtr node, uint32_t bytes);
+  void GiveBack(BlockPtr block, uint32_t bytes);
   // Takes back a block that no entry refers to any more.
   void FreeBlock(const BlockRef& block, Clock::time_point now);
 
-  // This compute server's lease with `server` is `lease`: if that is a new one, forgets all memory of those before
-  // (rule U4), as others may sweep it from now on. Nodes and blocks allocated before and not yet reachable must not
-  // become so any more. Each session may say so when it registers; what was forgotten already stays so.
-  void Abandon(ServerId server, Lease lease);
+  // Whether a batch that makes `memory` reachable from a node on server `from` may be posted (rule U4): no lease has
+  // been replaced, with the servers that it lies on nor with `from`, since it was allocated. To be asked in the step
+  // that posts, with nothing awaited in between. Lock-free.
+  bool MayLink(const LinkedMemory& memory, ServerId from) const;
 
-  // Gives never-used memory back to the servers; best effort.
+  // This compute server has registered with `server`, which is in reach: said when the store is opened, by each session
+  // that registers, and by the lease keeper. If that is a new lease, all memory of those before is forgotten.
+  void Registered(ServerId server, const Registration& registration);
+  // Whether there are servers besides `server`.
+  bool HasOther(ServerId server) const {
+    return std::ranges::any_of(servers_.All(),
+                               [server](const ServerInfo* info) { return info->id != server; });
+  }
+  // `server` cannot be reached.
+  void Lost(ServerId server, Clock::time_point now);
+
+  // Gives never-used memory back to all servers that can be reached; best effort.
   Task<void> ReleaseAll(Scheduler& scheduler);
 
  private:
@@ -61,14 +86,16 @@ class RemoteAllocator {
     uint64_t end = 0;
   };
   struct PerServer {
-    std::optional<Lease> lease;            // empty: the first
+    std::optional<Lease> lease;            // nothing: not heard of yet
     std::map<uint64_t, uint64_t> granted;  // under this lease: end of each extent, by its offset
     std::vector<Extent> nodes;             // the newest last
     std::vector<Extent>
         blocks;  // likewise; older ones have rests that were too small for some block
-    uint64_t allocated_bytes = 0;
     // While one asks the server for more, others wait for what it gets, until this time at most.
     Clock::time_point refilling_until{};
+    // Left out until then, when it was out of reach; and for how long the next time.
+    Clock::time_point down_until{};
+    std::chrono::milliseconds down_for{};
 
     std::vector<Extent>& of(control::ExtentKind kind) {
       return kind == control::ExtentKind::kNodes ? nodes : blocks;
@@ -84,25 +111,55 @@ class RemoteAllocator {
     BlockPtr pointer;
     Clock::time_point reusable_at;
   };
+  struct Wanted {
+    control::ExtentKind kind;
+    uint64_t bytes;
+  };
+  struct Piece {
+    ServerId server{0};
+    uint64_t offset = 0;
+    AllocationStamp stamp;
+  };
 
-  // The servers in the order to try: `near` first unless it is clearly fuller, full ones left out.
-  std::vector<ServerId> Preference(std::optional<ServerId> near, control::ExtentKind kind,
-                                   uint64_t bytes, Clock::time_point now);
-  // Cuts `bytes` from what is at hand on `server`.
-  std::optional<uint64_t> Cut(ServerId server, control::ExtentKind kind, uint64_t bytes);
-  Task<Result<uint64_t>> Allocate(Scheduler& scheduler, std::optional<ServerId> near,
-                                  control::ExtentKind kind, uint64_t bytes, WireCounts& wire,
-                                  ServerId& chosen, std::optional<ServerId>& lost);
+  // The servers to try, best first, without those that are full; behind them those that are down.
+  struct Candidates {
+    std::vector<ServerId> up;
+    std::vector<ServerId> down;
+  };
+  Candidates FindCandidates(std::optional<ServerId> near, const Wanted& wanted,
+                            Clock::time_point now);
+  // With mutex_ held.
+  AllocationStamp StampAt(ServerId server) const { return {server, registrations_}; }
+  bool IsDown(ServerId server, Clock::time_point now) { return state_[server].down_until > now; }
+  bool IsOurs(ServerId server, uint64_t offset) const;
+  void Forget(ServerId server, const Lease& lease);
+  void ForgetOlder(ServerId server, const Lease& lease);
+  std::optional<BlockPtr> TakeFreed(uint32_t bytes, Clock::time_point now, bool after_grace);
+
+  // Cuts from what is at hand on `server`.
+  std::optional<Piece> Cut(ServerId server, const Wanted& wanted);
+  Task<Result<Piece>> Allocate(Scheduler& scheduler, std::optional<ServerId> near, Wanted wanted,
+                               WireCounts& wire, std::optional<ServerId>& lost);
+  Task<Result<Piece>> AllocateOn(Scheduler& scheduler, ServerId server, Wanted wanted,
+                                 bool although_down, WireCounts& wire);
   bool StartRefill(ServerId server, Clock::time_point now);
-  Task<Status> Refill(Scheduler& scheduler, ServerId server, control::ExtentKind kind,
-                      uint64_t bytes, WireCounts& wire);
+  Task<Status> Refill(Scheduler& scheduler, ServerId server, Wanted wanted, WireCounts& wire);
 
   const Servers& servers_;
   const uint32_t node_bytes_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<ServerId, PerServer> state_;
+  Placement placement_;
   std::vector<RemotePtr> returned_nodes_;
   std::map<uint32_t, std::deque<FreedBlock>> freed_blocks_;  // by size
+  // Leases that came after others, counted over all servers; and what the count became with each server's present one.
+  uint64_t registrations_ = 0;
+  std::array<std::atomic<uint64_t>, Servers::kMaxServers> since_{};
 };
+
+template <typename Pointer>
+void Allocated<Pointer>::GiveBack() {
+  if (allocator_ != nullptr) std::exchange(allocator_, nullptr)->GiveBack(pointer_, bytes_);
+}
 
 }  // namespace gossamer

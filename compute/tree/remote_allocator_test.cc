@@ -1,71 +1,263 @@
-// What the allocator forgets with a lease (rule U4); the rest of it is tested with the tree.
+// What the allocator does with memory of ended leases and of others (rule U4), and with servers that are full, or lost;
+// the rest of it is tested with the tree.
 #include "compute/tree/remote_allocator.h"
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <set>
+#include <thread>
+#include <vector>
 
-#include "compute/tree/testing/test_cluster.h"
+#include "compute/tree/testing/fake_lease_server.h"
 
 namespace gossamer {
 namespace {
 
-constexpr ServerId kServer{0};
+constexpr uint64_t kUuid = 77;
+constexpr uint32_t kNodeBytes = 1024;
+constexpr uint32_t kBlockLength = 100;
+constexpr ServerId kFirst{0};
+constexpr ServerId kSecond{1};
 
 class RemoteAllocatorTest : public ::testing::Test {
  protected:
-  RemotePtr Node() {
-    return scheduler().Run(allocator().AllocateNode(scheduler(), kServer, wire_, lost_)).value();
+  RemoteAllocatorTest() {
+    ComputePortOptions options;
+    options.client_uuid = kUuid;
+    options.connection_timeout_ms = 200;
+    port_ = OpenComputePort(FabricKind::kShm, options).value();
+    for (const ServerId id : {kFirst, kSecond}) {
+      ServerInfo info;
+      info.id = id;
+      info.address = Server(id).port().address();
+      info.chunk_bytes = FakeLeaseServer::kExtentBytes;
+      servers_.Add(info);
+      EXPECT_TRUE(port_->Connect(id, info.address));
+    }
+    endpoint_ = port_->NewEndpoint().value();
+    scheduler_ = std::make_unique<Scheduler>(*endpoint_);
+    for (const ServerId id : {kFirst, kSecond}) Register(id);
+  }
+  FakeLeaseServer& Server(ServerId id) { return id == kFirst ? first_ : second_; }
+  void Register(ServerId id) {
+    const auto registered = scheduler_->Run(RegisterOver(*endpoint_, id));
+    ASSERT_TRUE(registered) << registered.error().ToString();
+    allocator_.Registered(id, registered.value());
+  }
+  // Has the server end the lease, and this session connect anew. The next lease begins with the next message.
+  void EndLease(ServerId id) {
+    const int before = Server(id).gone();
+    Server(id).port().Fence(kUuid);
+    while (Server(id).gone() == before) std::this_thread::yield();
+    ASSERT_TRUE(endpoint_->Reconnect(id));
+  }
+  Result<Allocated<RemotePtr>> Allocate(ServerId near = kFirst) {
+    lost_.reset();
+    return scheduler_->Run(allocator_.AllocateNode(*scheduler_, near, wire_, lost_));
+  }
+  // A node that may be reachable.
+  RemotePtr Node(ServerId near = kFirst) {
+    Allocated<RemotePtr> node = Allocate(near).value();
+    node.Posted();
+    return node.pointer();
   }
   BlockPtr Block() {
-    return scheduler().Run(allocator().AllocateBlock(scheduler(), 100, wire_, lost_)).value();
+    lost_.reset();
+    Allocated<BlockPtr> block =
+        scheduler_->Run(allocator_.AllocateBlock(*scheduler_, kBlockLength, wire_, lost_)).value();
+    block.Posted();
+    return block.pointer();
   }
-  RemoteAllocator& allocator() { return client_.shared().allocator; }
-  Scheduler& scheduler() { return session_->tree().scheduler(); }
-  Lease lease() { return client_.shared().servers.Find(kServer)->lease; }
-  static Lease Next(Lease lease) { return {lease.compute, lease.incarnation + 1}; }
+  void FreeLongAgo(BlockPtr block) {
+    allocator_.FreeBlock({block.word(), kBlockLength, 0},
+                         scheduler_->Now() - std::chrono::hours(1));
+  }
+  bool MayLink(const AllocationStamp& stamp, ServerId from) {
+    LinkedMemory memory;
+    memory.Add(stamp);
+    return allocator_.MayLink(memory, from);
+  }
 
-  TestCluster cluster_{ClusterOptions{}};
-  TestClient client_{cluster_};
-  std::unique_ptr<OpenSession> session_ = client_.NewSession();
+  FakeLeaseServer first_{0};
+  FakeLeaseServer second_{0};
+  Servers servers_;
+  std::unique_ptr<ComputePort> port_;
+  std::unique_ptr<Endpoint> endpoint_;
+  std::unique_ptr<Scheduler> scheduler_;
+  RemoteAllocator allocator_{servers_, kNodeBytes, 1};
   WireCounts wire_;
   std::optional<ServerId> lost_;
 };
 
 TEST_F(RemoteAllocatorTest, ANewLeaseForgetsTheMemoryOfTheOldOne) {
   const RemotePtr node = Node();
-  const RemotePtr spare = Node();
-  const BlockPtr block = Block();
-  allocator().ReturnNode(spare);
-  allocator().FreeBlock({block.word(), 100, 0}, scheduler().Now() - std::chrono::hours(1));
-  const uint64_t chunk = client_.shared().servers.Find(kServer)->chunk_bytes;
-  allocator().Abandon(kServer, Next(lease()));
-  std::set<uint64_t> chunks;
-  for (int i = 0; i < 20; ++i) chunks.insert(Node().offset() / chunk);
-  EXPECT_FALSE(chunks.contains(node.offset() / chunk));
-  EXPECT_NE(Block().offset() / chunk, block.offset() / chunk);
+  allocator_.GiveBack(Node(), kNodeBytes);
+  std::set<BlockPtr> freed;
+  for (int i = 0; i < 4; ++i) freed.insert(Block());
+  for (const BlockPtr block : freed) FreeLongAgo(block);
+  for (const ServerId id : {kFirst, kSecond}) {
+    EndLease(id);
+    Register(id);
+  }
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_GE(Node().offset(), node.offset() + FakeLeaseServer::kExtentBytes);
+    EXPECT_FALSE(freed.contains(Block()));
+  }
 }
 
 TEST_F(RemoteAllocatorTest, ANodeOfAnOldLeaseIsNotTakenBack) {
   const RemotePtr old = Node();
-  allocator().Abandon(kServer, Next(lease()));
+  EndLease(kFirst);
+  Register(kFirst);
   const RemotePtr fresh = Node();
-  allocator().ReturnNode(old);
+  allocator_.GiveBack(old, kNodeBytes);
   EXPECT_NE(Node(), old);
-  allocator().ReturnNode(fresh);
+  allocator_.GiveBack(fresh, kNodeBytes);
   EXPECT_EQ(Node(), fresh);
 }
 
 TEST_F(RemoteAllocatorTest, TheSameLeaseOrAnOlderOneForgetsNothing) {
-  const Lease first = lease();
-  allocator().Abandon(kServer, first);
-  const Lease third = Next(Next(first));
-  allocator().Abandon(kServer, third);
-  const RemotePtr node = Node();
-  allocator().ReturnNode(node);
-  allocator().Abandon(kServer, third);
-  allocator().Abandon(kServer, Next(first));
-  EXPECT_EQ(Node(), node);
+  const Registration first = scheduler_->Run(RegisterOver(*endpoint_, kFirst)).value();
+  EndLease(kFirst);
+  Register(kFirst);
+  const Allocated<RemotePtr> node = Allocate().value();
+  Register(kFirst);
+  allocator_.Registered(kFirst, first);
+  EXPECT_TRUE(MayLink(node.stamp(), kFirst));
+}
+
+TEST_F(RemoteAllocatorTest, ABlockOfAnotherComputeServerIsLeftToASweeper) {
+  const BlockPtr own = Block();
+  const BlockPtr others(own.server(), own.offset() + 8 * FakeLeaseServer::kExtentBytes, 0);
+  FreeLongAgo(others);
+  EXPECT_NE(Block(), others.NextGeneration());
+  FreeLongAgo(own);
+  EXPECT_EQ(Block(), own.NextGeneration());
+}
+
+TEST_F(RemoteAllocatorTest, ABlockOfAnOldLeaseIsLeftToASweeper) {
+  const BlockPtr old = Block();
+  EndLease(old.server());
+  Register(old.server());
+  FreeLongAgo(old);
+  for (int i = 0; i < 10; ++i) EXPECT_NE(Block(), old.NextGeneration());
+}
+
+TEST_F(RemoteAllocatorTest, WhatWasAllocatedUnderAnEndedLeaseMayNotBeLinked) {
+  const Allocated<RemotePtr> node = Allocate(kFirst).value();
+  EXPECT_TRUE(MayLink(node.stamp(), kFirst));
+  EXPECT_TRUE(MayLink(node.stamp(), kSecond));
+  // A server that ends the lease has all others end theirs before it sweeps: a new one there says that it may have.
+  EndLease(kSecond);
+  Register(kSecond);
+  EXPECT_TRUE(MayLink(node.stamp(), kFirst));
+  EXPECT_FALSE(MayLink(node.stamp(), kSecond));
+  EXPECT_TRUE(MayLink(Allocate(kFirst).value().stamp(), kSecond));
+  EndLease(kFirst);
+  Register(kFirst);
+  EXPECT_FALSE(MayLink(node.stamp(), kFirst));
+}
+
+TEST_F(RemoteAllocatorTest, AnExtentThatTellsOfANewLeaseIsUsedAndTheOldOnesForgotten) {
+  allocator_.Lost(kSecond, scheduler_->Now());  // All nodes go to the first.
+  const Allocated<RemotePtr> old = Allocate().value();
+  while (Node().offset() % FakeLeaseServer::kExtentBytes !=
+         (kHeapOffset - kNodeBytes) % FakeLeaseServer::kExtentBytes) {
+  }
+  const int asked = first_.allocations();
+  // Another session of this compute server has registered, and said nothing yet.
+  EndLease(kFirst);
+  const Allocated<RemotePtr> node = Allocate().value();
+  EXPECT_EQ(first_.allocations(), asked + 1);
+  EXPECT_FALSE(MayLink(old.stamp(), kFirst));
+  EXPECT_TRUE(MayLink(node.stamp(), kFirst));
+  Register(kFirst);
+  EXPECT_TRUE(MayLink(node.stamp(), kFirst));
+  EXPECT_EQ(Node().offset(), node.pointer().offset() + kNodeBytes);
+}
+
+TEST_F(RemoteAllocatorTest, GoesBackByItselfUntilSomethingIsPosted) {
+  const RemotePtr first = Allocate().value().pointer();
+  EXPECT_EQ(Node(), first);
+  EXPECT_NE(Node(), first);
+}
+
+TEST_F(RemoteAllocatorTest, WhereOneServerIsLostAnotherServes) {
+  second_.port().Stop();
+  const Allocated<RemotePtr> node = Allocate(kSecond).value();
+  EXPECT_EQ(node.pointer().server(), kFirst);
+  EXPECT_EQ(lost_, kSecond);
+  // It is left out for a while.
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(Node(kSecond).server(), kFirst);
+    EXPECT_FALSE(lost_);
+    EXPECT_EQ(Block().server(), kFirst);
+  }
+}
+
+TEST_F(RemoteAllocatorTest, AServerWithoutAQueuePairIsPassedOver) {
+  // It joined after the session began.
+  ComputePortOptions options;
+  options.client_uuid = kUuid;
+  const auto port = OpenComputePort(FabricKind::kShm, options).value();
+  ASSERT_TRUE(port->Connect(kFirst, first_.port().address()));
+  scheduler_.reset();
+  endpoint_ = port->NewEndpoint().value();
+  scheduler_ = std::make_unique<Scheduler>(*endpoint_);
+  EXPECT_EQ(Node(kSecond).server(), kFirst);
+  EXPECT_EQ(lost_, kSecond) << "it needs a queue pair";
+  scheduler_.reset();
+  endpoint_.reset();  // before its port
+}
+
+TEST_F(RemoteAllocatorTest, AServerThatWasLostServesAgainOnceItIsRegisteredWith) {
+  allocator_.Lost(kSecond, scheduler_->Now());
+  EXPECT_EQ(Node(kSecond).server(), kFirst);
+  Register(kSecond);
+  EXPECT_EQ(Node(kSecond).server(), kSecond);
+}
+
+TEST_F(RemoteAllocatorTest, AServerThatWasLostIsAskedWhereNoOtherHasMemory) {
+  first_.Refuse(true, false);
+  allocator_.Lost(kSecond, scheduler_->Now());
+  EXPECT_EQ(Node(kFirst).server(), kSecond);
+}
+
+TEST_F(RemoteAllocatorTest, TheErrorNamesEachServer) {
+  first_.Refuse(true, false);
+  second_.port().Stop();
+  const auto node = Allocate();
+  ASSERT_FALSE(node);
+  EXPECT_EQ(node.error().code, Code::kNodeUnreachable);
+  EXPECT_EQ(lost_, kSecond);
+  EXPECT_NE(node.error().message.find("memory server 0"), std::string::npos)
+      << node.error().message;
+  EXPECT_NE(node.error().message.find("memory server 1"), std::string::npos)
+      << node.error().message;
+  second_.Refuse(true, false);
+}
+
+TEST_F(RemoteAllocatorTest, EachServerGetsItsUnusedMemoryBack) {
+  Node(kFirst);
+  Node(kSecond);
+  for (int i = 0; i < 2; ++i) Block();
+  ASSERT_EQ(first_.allocations(), 2);
+  ASSERT_EQ(second_.allocations(), 2);
+  first_.Refuse(false, true);
+  scheduler_->Spawn(allocator_.ReleaseAll(*scheduler_));
+  scheduler_->RunUntil(0);
+  EXPECT_EQ(first_.releases(), 2);
+  EXPECT_EQ(second_.releases(), 2);
+}
+
+TEST_F(RemoteAllocatorTest, ADeadServerKeepsNoOtherFromGettingItsMemoryBack) {
+  Node(kFirst);
+  Node(kSecond);
+  first_.port().Stop();
+  scheduler_->Spawn(allocator_.ReleaseAll(*scheduler_));
+  scheduler_->RunUntil(0);
+  EXPECT_EQ(second_.releases(), 1);
 }
 
 }  // namespace

@@ -113,6 +113,11 @@ class Tree {
     // The server that an error is about, and posted_at when it was lost.
     std::optional<ServerId> lost;
     uint64_t lost_at = 0;
+    // What failed concerns only the memory that was allocated: other memory may do, wherever that is.
+    bool needs_other_memory = false;
+    // A server that was passed over as it gave no memory, and posted_at then.
+    std::optional<ServerId> passed_over;
+    uint64_t passed_over_at = 0;
   };
 
   // This session's queue pair to a memory server.
@@ -138,6 +143,8 @@ class Tree {
     bool holder_is_dead = false;  // fenced: its lock may be taken (rule L6)
     uint32_t tries = 0;
     Scheduler::Clock::time_point since;
+    // What the next commit under it makes reachable (rule U4).
+    LinkedMemory links;
   };
 
   // A leaf under its lock.
@@ -192,8 +199,14 @@ class Tree {
   Task<bool> ShouldRetry(Operation& operation, Error& error);
   const Lease& LeaseWith(ServerId server) const { return links_[ToInteger(server)].lease; }
   // Memory of any server; a server that was lost is noted in `operation`.
-  Task<Result<RemotePtr>> AllocateNode(Operation& operation, ServerId near);
-  Task<Result<BlockPtr>> AllocateBlock(Operation& operation, uint32_t length);
+  Task<Result<Allocated<RemotePtr>>> AllocateNode(Operation& operation, ServerId near);
+  Task<Result<Allocated<BlockPtr>>> AllocateBlock(Operation& operation, uint32_t length);
+  static void NotePassedOver(Operation& operation, std::optional<ServerId> lost, bool has_memory);
+  template <typename Pointer, typename Allocate>
+  Task<Result<Allocated<Pointer>>> AllocateInReach(Operation& operation, Allocate allocate);
+  // Replaces the queue pair of a server that was passed over, once no lock is held.
+  void TendPassedOver(Operation& operation);
+  Task<void> RecoverPassedOver(ServerId server, uint64_t lost_at);
   static void NoteLoss(Operation& operation, ServerId server) {
     operation.lost = server;
     operation.lost_at = operation.posted_at;
@@ -235,9 +248,14 @@ class Tree {
   Task<Status> SettleUnlock(Operation& operation, NodeLock& lock, const HeldLock& held,
                             LocalAddress word_at);
 
+  // What must still be so when a verb of a commit is posted.
+  struct CommitGuard {
+    Lease epoch;
+    const LinkedMemory& links;
+  };
   // Executes the verbs of `batch` in their order: in one round trip, or one by one without command combining; then
-  // those under a lock of `epoch` only as long as that lasts.
-  Task<void> ExecuteInOrder(Operation& operation, Batch& batch, const Lease* epoch = nullptr);
+  // those of a commit only as long as `guard` allows.
+  Task<void> ExecuteInOrder(Operation& operation, Batch& batch, const CommitGuard* guard = nullptr);
   Task<void> Pause(uint32_t attempt);
   uint64_t Random(uint64_t below);
 
@@ -323,6 +341,9 @@ class Tree {
   // The same, once it is known. Nothing is awaited between the answer and the caller's going on. If it cannot be known,
   // the server is out of reach, and the lock is orphaned.
   Task<Status> EnterEpoch(Operation& operation, NodeLock& lock, HeldLock held);
+  // Fenced, if what `links` names must not become reachable from a node on `server` any more (rule U4): the operation
+  // needs other memory. To be asked in the step that posts.
+  Status CheckLinks(Operation& operation, const LinkedMemory& links, ServerId server) const;
   static Verb ReleaseVerb(const NodeLock& lock, const HeldLock& held, LocalAddress word_at);
   static Status CheckReleased(uint64_t found, const NodeLock& lock, const HeldLock& held);
   // What this compute server would write into the lock's word now.

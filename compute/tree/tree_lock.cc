@@ -132,6 +132,7 @@ Task<Result<bool>> Tree::TryLock(Operation& operation, NodeLock& lock, std::span
       }
       operation.lost = alongside->server();
       operation.lost_at = posted_at;
+      operation.needs_other_memory = true;
       co_return error;
     }
     alongside = nullptr;
@@ -235,6 +236,14 @@ Status Tree::CheckEpoch(Operation& operation, const NodeLock& lock, const HeldLo
                                       " has ended the lease under which a lock was held");
 }
 
+Status Tree::CheckLinks(Operation& operation, const LinkedMemory& links, ServerId server) const {
+  if (shared_.allocator.MayLink(links, server)) return Ok();
+  operation.needs_other_memory = true;
+  return MakeError(Code::kFenced,
+                   "a memory server has ended the lease under which memory was "
+                   "allocated for this write");
+}
+
 Task<Status> Tree::EnterEpoch(Operation& operation, NodeLock& lock, HeldLock held) {
   if (LeaseWith(lock.place.server).incarnation == 0) {
     const Status registered = co_await Register(operation, lock.place.server);
@@ -286,14 +295,19 @@ Status Tree::CheckReleased(uint64_t found, const NodeLock& lock, const HeldLock&
 Task<Status> Tree::Commit(Operation& operation, NodeLock& lock, Batch& batch, LocalAddress word_at,
                           AndThen and_then, const std::optional<NewVersion>& changed) {
   const HeldLock held = lock.held;
-  const Lease epoch = held.word.lease();
+  const CommitGuard guard{held.word.lease(), lock.links};
   BOOST_OUTCOME_CO_TRYV(co_await EnterEpoch(operation, lock, held));
+  const Status may_link = CheckLinks(operation, lock.links, batch.server());
+  if (!may_link) {
+    BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, lock, word_at));
+    co_return may_link;
+  }
   if (and_then == AndThen::kUnlock) {
     batch.Add(ReleaseVerb(lock, held, word_at));
     lock.held = {};
   }
   for (;;) {
-    co_await ExecuteInOrder(operation, batch, &epoch);
+    co_await ExecuteInOrder(operation, batch, &guard);
     if (batch.status() == VerbStatus::kSuccess) {
       if (and_then == AndThen::kKeep) co_return Ok();
       // Another's word: the WRITEs were made while the lock was somebody else's.
@@ -308,6 +322,15 @@ Task<Status> Tree::Commit(Operation& operation, NodeLock& lock, Batch& batch, Lo
     if (!same) {
       same.error().code = Code::kMaybeApplied;
       co_return same;
+    }
+    // What was posted before, when it was allowed, may have become reachable.
+    Status again = CheckLinks(operation, lock.links, batch.server());
+    if (!again) {
+      lock.held = held;
+      const Status unlocked = co_await Unlock(operation, lock, word_at);
+      static_cast<void>(unlocked);
+      again.error().code = Code::kMaybeApplied;
+      co_return again;
     }
   }
 }

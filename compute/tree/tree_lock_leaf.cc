@@ -49,8 +49,10 @@ Task<Result<bool>> Tree::LockLeaf(Operation& operation, LeafWrite& write, bool m
         if (alongside != nullptr) {
           // Whoever does this write along with another's needs its block to be there.
           co_await Execute(operation, *alongside);
-          if (alongside->status() != VerbStatus::kSuccess)
+          if (alongside->status() != VerbStatus::kSuccess) {
+            operation.needs_other_memory = true;
             co_return Unreachable(operation, *alongside);
+          }
           alongside = nullptr;
         }
         write.node = leaf;
@@ -202,8 +204,9 @@ Task<Result<RemotePtr>> Tree::UnlockForSibling(Operation& operation, LockedLeaf&
   batch.Add(Verb::Read(leaf.offset() + geometry.trailer_offset(), kTrailerBytes,
                        locked.buffers.address(trailer_at)));
   batch.Add(ReleaseVerb(lock, held, word_at));
-  const Lease epoch = held.word.lease();
-  co_await ExecuteInOrder(operation, batch, &epoch);
+  const LinkedMemory nothing;
+  const CommitGuard guard{held.word.lease(), nothing};
+  co_await ExecuteInOrder(operation, batch, &guard);
   if (batch.status() != VerbStatus::kSuccess) {
     BOOST_OUTCOME_CO_TRYV(co_await SettleUnlock(operation, lock, held, word_at));
     co_return RemotePtr();

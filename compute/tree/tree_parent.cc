@@ -78,14 +78,18 @@ Task<Status> Tree::InsertIntoParent(Operation& operation, uint32_t level, Key se
                          {separator, child});
 
     std::optional<InternalNode> right;
+    Allocated<RemotePtr> right_memory;
     RemotePtr right_pointer;
     if (EncodedBytes(node) > shared_.parameters.node_bytes) {
-      const Result<RemotePtr> allocated = co_await AllocateNode(operation, pointer.server());
+      Result<Allocated<RemotePtr>> allocated = co_await AllocateNode(operation, pointer.server());
       if (!allocated) {
         BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, parent));
         co_return allocated.error();
       }
-      right_pointer = allocated.value();
+      right_memory = std::move(allocated.value());
+      right_memory.Posted();
+      right_pointer = right_memory.pointer();
+      parent.lock.links.Add(right_memory.stamp());
       // At the right edge of the tree, behind a new maximum: ascending loads fill nodes.
       const size_t above = node.children.size() - index - 2;
       const bool at_end = node.high.infinite && above <= node.children.size() / kEdgeFraction;
@@ -286,9 +290,14 @@ Task<Result<bool>> Tree::RaiseRoot(Operation& operation, RootWord old_root, cons
   const uint32_t bytes = shared_.parameters.node_bytes;
   Result<BufferLease> lease = Buffer(bytes + BufferPool::kMinBytes);
   if (!lease) co_return lease.error();
-  const Result<RemotePtr> allocated = co_await AllocateNode(operation, ServerId{0});
+  // The queue pair that the CAS goes out on is one of the lease in force when the node was allocated (rule U4).
+  BOOST_OUTCOME_CO_TRYV(co_await Register(operation, ServerId{0}));
+  Result<Allocated<RemotePtr>> allocated = co_await AllocateNode(operation, ServerId{0});
   if (!allocated) co_return allocated.error();
-  const RemotePtr pointer = allocated.value();
+  allocated.value().Posted();
+  LinkedMemory links;
+  links.Add(allocated.value().stamp());
+  const RemotePtr pointer = allocated.value().pointer();
   // The old root is the leftmost node of its level: it was the only one.
   InternalNode node;
   node.version = NodeVersion{1};
@@ -311,6 +320,7 @@ Task<Result<bool>> Tree::RaiseRoot(Operation& operation, RootWord old_root, cons
     batch.Reset(ServerId{0});
     batch.Add(Verb::Write(kRootWordOffset, sizeof word, lease.value().address()));
   }
+  BOOST_OUTCOME_CO_TRYV(CheckLinks(operation, links, ServerId{0}));
   co_await Execute(operation, batch);
   if (IsBroken(Mutant::kR7) && batch.status() == VerbStatus::kSuccess) {
     const uint64_t word = old_root.word();
@@ -328,7 +338,7 @@ Task<Result<bool>> Tree::RaiseRoot(Operation& operation, RootWord old_root, cons
     found = old_root.word();
   }
   if (found != old_root.word()) {
-    shared_.allocator.ReturnNode(pointer);
+    allocated.value().GiveBack();
     shared_.cache.SetRoot(RootWord::FromWord(found));
     co_return false;
   }

@@ -50,6 +50,7 @@ Task<Status> Tree::Recover(Operation& operation, ServerId server) {
   link.is_busy = false;
   link.is_down = !replaced;
   if (!replaced) {
+    shared_.allocator.Lost(server, scheduler_.Now());
     link.failed_at = scheduler_.Now();
     link.why = replaced.error();
   }
@@ -76,7 +77,7 @@ Task<Status> Tree::ReplaceQueuePair(ServerId server) {
     if (registered) {
       link.lease = registered.value().lease;
       // Another lease than the one before: memory that was granted under that is not ours any more (rule U4).
-      shared_.allocator.Abandon(server, link.lease);
+      shared_.allocator.Registered(server, registered.value());
       co_await ReleaseOrphans(server);
       co_return Ok();
     }
@@ -106,7 +107,7 @@ Task<Status> Tree::Register(Operation& operation, ServerId server) {
   const Result<Registration> registered = co_await RegisterOver(scheduler_.endpoint(), server);
   if (registered) {
     link.lease = registered.value().lease;
-    shared_.allocator.Abandon(server, link.lease);
+    shared_.allocator.Registered(server, registered.value());
   }
   link.is_busy = false;
   if (registered) co_return Ok();
@@ -116,33 +117,70 @@ Task<Status> Tree::Register(Operation& operation, ServerId server) {
 Task<bool> Tree::ShouldRetry(Operation& operation, Error& error) {
   const bool is_loss = error.code == Code::kNodeUnreachable || error.code == Code::kFenced;
   const std::optional<ServerId> lost = std::exchange(operation.lost, std::nullopt);
-  if (!is_loss || !lost || ++operation.retries > kMaxRetries) co_return false;
+  const bool needs_other_memory = std::exchange(operation.needs_other_memory, false);
+  if (!is_loss || (!lost && !needs_other_memory) || ++operation.retries > kMaxRetries)
+    co_return false;
+  if (!lost) co_return true;
   operation.posted_at = operation.lost_at;
   const Status recovered = co_await Recover(operation, *lost);
+  // The allocator passes over what is out of reach.
+  if (!recovered && needs_other_memory && shared_.allocator.HasOther(*lost)) co_return true;
   // Why the server cannot be reached tells more than that a verb to it was lost.
   if (!recovered) error = recovered.error();
   co_return recovered.has_value();
 }
 
-Task<Result<RemotePtr>> Tree::AllocateNode(Operation& operation, ServerId near) {
-  operation.posted_at = recoveries_;
-  std::optional<ServerId> lost;
-  const Result<RemotePtr> node =
-      co_await shared_.allocator.AllocateNode(scheduler_, near, operation.wire, lost);
-  if (lost) NoteLoss(operation, *lost);
-  if (!node) co_return node.error();
-  BOOST_OUTCOME_CO_TRYV(CheckPointer(node.value(), shared_.parameters.node_bytes));
-  co_return node;
+// Memory that this session cannot reach is of no use to it, whatever others have to say of the server.
+template <typename Pointer, typename Allocate>
+Task<Result<Allocated<Pointer>>> Tree::AllocateInReach(Operation& operation, Allocate allocate) {
+  std::bitset<Servers::kMaxServers> out_of_reach;
+  for (;;) {
+    operation.posted_at = recoveries_;
+    std::optional<ServerId> lost;
+    Result<Allocated<Pointer>> allocated = co_await allocate(lost);
+    NotePassedOver(operation, lost, allocated.has_value());
+    if (!allocated) co_return allocated.error();
+    const ServerId server = allocated.value().pointer().server();
+    const Link& link = links_[ToInteger(server)];
+    const bool is_in_reach = !link.is_down || scheduler_.Now() - link.failed_at >= kTryAgain;
+    if (is_in_reach) co_return std::move(allocated.value());
+    if (out_of_reach[ToInteger(server)]) co_return link.why;
+    out_of_reach.set(ToInteger(server));
+    shared_.allocator.Lost(server, scheduler_.Now());
+  }
 }
 
-Task<Result<BlockPtr>> Tree::AllocateBlock(Operation& operation, uint32_t length) {
-  operation.posted_at = recoveries_;
-  std::optional<ServerId> lost;
-  const Result<BlockPtr> block =
-      co_await shared_.allocator.AllocateBlock(scheduler_, length, operation.wire, lost);
-  if (lost) NoteLoss(operation, *lost);
-  if (!block) co_return block.error();
-  co_return block;
+Task<Result<Allocated<RemotePtr>>> Tree::AllocateNode(Operation& operation, ServerId near) {
+  return AllocateInReach<RemotePtr>(
+      operation, [this, &operation, near](std::optional<ServerId>& lost) {
+        return shared_.allocator.AllocateNode(scheduler_, near, operation.wire, lost);
+      });
+}
+
+Task<Result<Allocated<BlockPtr>>> Tree::AllocateBlock(Operation& operation, uint32_t length) {
+  return AllocateInReach<BlockPtr>(
+      operation, [this, &operation, length](std::optional<ServerId>& lost) {
+        return shared_.allocator.AllocateBlock(scheduler_, length, operation.wire, lost);
+      });
+}
+
+void Tree::NotePassedOver(Operation& operation, std::optional<ServerId> lost, bool has_memory) {
+  if (!lost) return;
+  if (!has_memory) return NoteLoss(operation, *lost);
+  operation.passed_over = lost;
+  operation.passed_over_at = operation.posted_at;
+}
+
+void Tree::TendPassedOver(Operation& operation) {
+  const std::optional<ServerId> server = std::exchange(operation.passed_over, std::nullopt);
+  if (server) scheduler_.Spawn(RecoverPassedOver(*server, operation.passed_over_at));
+}
+
+Task<void> Tree::RecoverPassedOver(ServerId server, uint64_t lost_at) {
+  Operation operation;
+  operation.posted_at = lost_at;
+  const Status recovered = co_await Recover(operation, server);
+  static_cast<void>(recovered);  // It is left out for longer.
 }
 
 // The lock stays the caller's whatever comes of it.

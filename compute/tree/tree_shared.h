@@ -35,7 +35,7 @@ struct TreeShared {
         options(tree_options),
         seeds(options.seed != 0 ? options.seed : RandomId()),
         cache(options.cache_bytes),
-        allocator(servers, store_parameters.node_bytes) {}
+        allocator(servers, store_parameters.node_bytes, seeds) {}
 
   const StoreParameters parameters;
   const LeafGeometry geometry;

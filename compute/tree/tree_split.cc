@@ -72,35 +72,36 @@ Task<Status> Tree::SplitLeaf(Operation& operation, LockedLeaf& locked, LeafWrite
                              Rearrangement& anew, bool& done) {
   const uint32_t node_bytes = shared_.geometry.node_bytes();
   const RemotePtr leaf = locked.leaf();
-  const Result<RemotePtr> sibling = co_await AllocateNode(operation, leaf.server());
-  if (!sibling) co_return co_await UnlockAfter(operation, locked, sibling.error());
-  anew.rewrite.sibling = sibling.value();
+  Result<Allocated<RemotePtr>> allocated = co_await AllocateNode(operation, leaf.server());
+  if (!allocated) co_return co_await UnlockAfter(operation, locked, allocated.error());
+  const RemotePtr sibling = allocated.value().pointer();
+  anew.rewrite.sibling = sibling;
   const std::optional<Key> separator = EncodeHalves(write, anew, done);
   if (!separator) {
-    shared_.allocator.ReturnNode(sibling.value());
     co_return co_await UnlockAfter(operation, locked,
                                    CorruptNode(leaf, "a leaf that cannot be split"));
   }
   if (operation.kind == OperationClass::kInsert || write.kind == OperationClass::kInsert) {
     operation.kind = OperationClass::kInsertSplit;
   }
+  locked.lock.links.Add(allocated.value().stamp());
+  allocated.value().Posted();
   LockedParent parent;
-  BOOST_OUTCOME_CO_TRYV(co_await CommitSplit(operation, locked, sibling.value(),
-                                             anew.images.address(), anew.images.address(node_bytes),
+  BOOST_OUTCOME_CO_TRYV(co_await CommitSplit(operation, locked, sibling, anew.images.address(),
+                                             anew.images.address(node_bytes),
                                              {leaf, 0, anew.rewrite.version}, parent));
   if (!locked.path.parent.is_null()) {
-    counters_.cache.evictions +=
-        shared_.cache.InsertChild(locked.path.parent, *separator, sibling.value());
+    counters_.cache.evictions += shared_.cache.InsertChild(locked.path.parent, *separator, sibling);
   }
   LearnRewritten(locked.path.parent, locked.path.low, leaf, anew.image(node_bytes, 0));
-  LearnRewritten(locked.path.parent, *separator, sibling.value(), anew.image(node_bytes, 1));
+  LearnRewritten(locked.path.parent, *separator, sibling, anew.image(node_bytes, 1));
   // Before a turn at the parent is waited for (rule W5). Half of those who wait belong to the sibling now.
   locked.lock.turn.Disband();
 
   // The split stands. A parent entry that cannot be made now (no memory, a lock that stays taken) is made by
   // whoever hops over the sibling (rule W6), so that the write has succeeded all the same.
   const Status linked =
-      co_await InsertIntoParent(operation, 1, *separator, sibling.value(), std::move(parent));
+      co_await InsertIntoParent(operation, 1, *separator, sibling, std::move(parent));
   static_cast<void>(linked);
   co_return Ok();
 }
@@ -180,7 +181,8 @@ Task<Status> Tree::CommitSplit(Operation& operation, LockedLeaf& locked, RemoteP
   if (fused) {
     BOOST_OUTCOME_CO_TRYV(co_await EnterEpoch(operation, lock, lock.held));
     // Meanwhile another coroutine may have lost the parent's server.
-    fused = LeaseWith(parent.lock.place.server).incarnation != 0;
+    fused = LeaseWith(parent.lock.place.server).incarnation != 0 &&
+            shared_.allocator.MayLink(lock.links, leaf.server());
   }
   if (!fused) {
     parent = LockedParent();
@@ -255,7 +257,10 @@ Task<Status> Tree::CommitBehindSibling(Operation& operation, LockedLeaf& locked,
     // Or it is not known whether it was.
     parent = LockedParent();
     const Status written = co_await WriteUnseen(operation, server, write_sibling);
-    if (!written) co_return co_await UnlockAfter(operation, locked, written.error());
+    if (!written) {
+      operation.needs_other_memory = true;
+      co_return co_await UnlockAfter(operation, locked, written.error());
+    }
   }
   const LocalAddress word_at = locked.buffers.address(LockedBuffers::kUnlockWord);
   const Status committed =

@@ -74,7 +74,7 @@ Error Tree::CorruptNode(RemotePtr pointer, std::string_view what) {
                                           std::to_string(pointer.generation()));
 }
 
-Task<void> Tree::ExecuteInOrder(Operation& operation, Batch& batch, const Lease* epoch) {
+Task<void> Tree::ExecuteInOrder(Operation& operation, Batch& batch, const CommitGuard* guard) {
   if (shared_.options.techniques.combine_commands) {
     co_await Execute(operation, batch);
     co_return;
@@ -83,7 +83,10 @@ Task<void> Tree::ExecuteInOrder(Operation& operation, Batch& batch, const Lease*
   for (Verb& verb : batch.verbs()) {
     InlineBatch<1> single(batch.server());
     single.Add(verb);
-    if (epoch != nullptr && *epoch != LeaseWith(batch.server())) {
+    const bool may_post =
+        guard == nullptr || (guard->epoch == LeaseWith(batch.server()) &&
+                             shared_.allocator.MayLink(guard->links, batch.server()));
+    if (!may_post) {
       verb.status = VerbStatus::kFlushed;
       co_return;
     }

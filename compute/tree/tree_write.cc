@@ -25,6 +25,7 @@ Task<Status> Tree::Write(WriteMode mode, KeyView key, std::string_view value) {
     if (!again) break;
     status = co_await WriteIn(operation, mode, key, value);
   }
+  TendPassedOver(operation);
   Finish(operation, operation.kind, status ? nullptr : &status.error());
   co_return status;
 }
@@ -42,6 +43,7 @@ Task<Status> Tree::WriteIn(Operation& operation, WriteMode mode, KeyView key,
   }
   // What the leaf will store, and the block behind it.
   BlockRef block{};
+  Allocated<BlockPtr> block_memory;
   BufferLease block_bytes;
   InlineBatch<1> block_batch;
   LeafWrite write;
@@ -59,22 +61,25 @@ Task<Status> Tree::WriteIn(Operation& operation, WriteMode mode, KeyView key,
     Result<BufferLease> buffer = Buffer(BlockReadBytes(length));
     if (!buffer) co_return buffer.error();
     block_bytes = std::move(buffer.value());
-    const Result<BlockPtr> pointer = co_await AllocateBlock(operation, length);
-    if (!pointer) co_return pointer.error();
-    block = EncodeBlock(pointer.value(), value, block_bytes.data());
-    block_batch.Reset(pointer.value().server());
-    block_batch.Add(
-        Verb::Write(pointer.value().offset(), BlockReadBytes(length), block_bytes.address()));
+    Result<Allocated<BlockPtr>> allocated = co_await AllocateBlock(operation, length);
+    if (!allocated) co_return allocated.error();
+    block_memory = std::move(allocated.value());
+    const BlockPtr pointer = block_memory.pointer();
+    block = EncodeBlock(pointer, value, block_bytes.data());
+    block_batch.Reset(pointer.server());
+    block_batch.Add(Verb::Write(pointer.offset(), BlockReadBytes(length), block_bytes.address()));
+    block_memory.Posted();
+    write.block = block_memory.stamp();
     write.entry.stored = {reinterpret_cast<const char*>(&block), sizeof block};
     write.entry.is_block = true;
   }
   // The block of a write that has not happened. Not called after MaybeApplied and Fenced: an entry may refer to it.
   // Nor may it be used again when its own WRITE is perhaps still on its way (E3): that would land in the next value.
-  const auto release_block = [&] {
+  const auto give_block_back = [&] {
     const VerbStatus written = block_batch.status();
     const bool is_at_rest = written == VerbStatus::kSuccess || written == VerbStatus::kPending ||
                             written == VerbStatus::kRemoteAccess;
-    if (has_block && is_at_rest) shared_.allocator.FreeBlock(block, scheduler_.Now());
+    if (is_at_rest) block_memory.GiveBack();
   };
   const auto wrote_nothing = [](const Status& status) {
     return !status && status.error().code != Code::kMaybeApplied &&
@@ -102,7 +107,7 @@ Task<Status> Tree::WriteIn(Operation& operation, WriteMode mode, KeyView key,
     }
     if (operation.kind != OperationClass::kInsertSplit) operation.kind = write.kind;
     if (status && write.replaced) shared_.allocator.FreeBlock(*write.replaced, scheduler_.Now());
-    if (wrote_nothing(status)) release_block();
+    if (wrote_nothing(status)) give_block_back();
     co_return status;
   }
 }
@@ -111,6 +116,7 @@ Task<Status> Tree::WriteIn(Operation& operation, WriteMode mode, KeyView key,
 Task<Status> Tree::EditLeaf(Operation& operation, LockedLeaf& locked, LeafWrite& write,
                             bool& done) {
   LeafEditor& editor = *locked.editor;
+  if (write.block) locked.lock.links.Add(*write.block);
   LeafEditor::Applied applied = editor.Apply(write);
   if (applied == LeafEditor::Applied::kUnread) {
     // An insert may have to split the leaf, and then needs all of it. That no hint told means that nothing is known of
@@ -178,11 +184,15 @@ LockTable::WaiterList Tree::GrantWishes(LockedLeaf& locked) {
   LockTable::WaiterList wishes = locked.lock.turn.TakeWishes(locked.leaf(), kMaxGranted);
   while (LockTable::Waiter* waiter = wishes.first()) {
     auto& wish = static_cast<LeafWrite&>(*waiter->wish);
+    LinkedMemory links = locked.lock.links;
+    if (wish.block) links.Add(*wish.block);
     // It changes two units at most.
     const bool can = editor.knows(wish.unit) && editor.Admits(wish) &&
-                     std::popcount(editor.changed()) + 2 <= kMaxWrites;
+                     std::popcount(editor.changed()) + 2 <= kMaxWrites &&
+                     shared_.allocator.MayLink(links, locked.leaf().server());
     const auto applied = can ? editor.Apply(wish) : LeafEditor::Applied::kLater;
     if (applied != LeafEditor::Applied::kChanged && applied != LeafEditor::Applied::kRefused) break;
+    locked.lock.links = links;
     granted.PushBack(*wishes.PopFront());
   }
   locked.lock.turn.PutBack(wishes);

@@ -1,4 +1,5 @@
-// FakeLeaseServer: a memory server over shm whose control service knows leases only, and counts what it is asked.
+// FakeLeaseServer: a memory server over shm whose control service knows leases and grants memory, and counts what it is
+// asked. Its clients have one lease between them.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +13,14 @@
 #include "common/fabric/fabric.h"
 #include "common/random_id.h"
 #include "proto/control.h"
+#include "proto/region.h"
 
 namespace gossamer {
 
 class FakeLeaseServer final : public ControlHandler {
  public:
+  static constexpr uint64_t kExtentBytes = 64 << 10;
+
   explicit FakeLeaseServer(uint32_t lease_ms) : lease_ms_(lease_ms) {
     MemoryPortOptions options;
     options.region_bytes = 65536;
@@ -33,6 +37,19 @@ class FakeLeaseServer final : public ControlHandler {
   int renewals() const { return Locked(renewals_); }
   int queries() const { return Locked(queries_); }
   int gone() const { return Locked(gone_); }
+  int allocations() const { return Locked(allocations_); }  // asked for, granted or not
+  int releases() const { return Locked(releases_); }
+  // Says at each answer from now on that so much of it is used.
+  void SetUsage(const control::Usage& usage) {
+    const std::lock_guard guard(mutex_);
+    usage_ = usage;
+  }
+  // Has no memory left; takes none back.
+  void Refuse(bool allocations, bool releases) {
+    const std::lock_guard guard(mutex_);
+    refuses_allocations_ = allocations;
+    refuses_releases_ = releases;
+  }
   void Allow(bool in_force) {
     const std::lock_guard guard(mutex_);
     in_force_ = in_force;
@@ -50,8 +67,24 @@ class FakeLeaseServer final : public ControlHandler {
         message.compute_id = 7;
         message.incarnation = static_cast<uint32_t>(1 + gone_);
         message.lease_ms = lease_ms_;
+        message.usage = usage_;
         return Write(message, reply);
       }
+      case control::Type::kAllocate: {
+        ++allocations_;
+        if (refuses_allocations_) return Refusal(Code::kExhausted, reply);
+        control::AllocateReply message;
+        message.offset = kHeapOffset + static_cast<uint64_t>(granted_++) * kExtentBytes;
+        message.bytes = kExtentBytes;
+        message.compute_id = 7;
+        message.incarnation = static_cast<uint32_t>(1 + gone_);
+        message.usage = usage_;
+        return Write(message, reply);
+      }
+      case control::Type::kRelease:
+        ++releases_;
+        if (refuses_releases_) return Refusal(Code::kInvalidArgument, reply);
+        return Write(control::ReleaseReply{}, reply);
       case control::Type::kRenew: {
         ++renewals_;
         control::RenewReply message;
@@ -79,6 +112,11 @@ class FakeLeaseServer final : public ControlHandler {
     std::memcpy(reply.data(), &message, sizeof message);
     return sizeof message;
   }
+  static uint32_t Refusal(Code code, std::span<std::byte, kMaxControlBytes> reply) {
+    control::ErrorReply message;
+    message.code = static_cast<uint8_t>(code);
+    return Write(message, reply);
+  }
   int Locked(const int& count) const {
     const std::lock_guard guard(mutex_);
     return count;
@@ -90,6 +128,12 @@ class FakeLeaseServer final : public ControlHandler {
   int registrations_ = 0;
   int renewals_ = 0;
   int queries_ = 0;
+  int allocations_ = 0;
+  int granted_ = 0;
+  int releases_ = 0;
+  bool refuses_allocations_ = false;
+  bool refuses_releases_ = false;
+  control::Usage usage_{uint64_t{1} << 30, uint64_t{1} << 30, 0, 0};
   int gone_ = 0;
   std::unique_ptr<MemoryPort> port_;
 };

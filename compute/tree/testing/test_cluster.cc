@@ -8,8 +8,8 @@
 #include "common/bootstrap/membership.h"
 #include "common/fabric/server_probe.h"
 #include "common/random_id.h"
-#include "compute/tree/control_client.h"
 #include "compute/tree/open_store.h"
+#include "compute/tree/registration.h"
 
 namespace gossamer {
 namespace {
@@ -41,7 +41,11 @@ TestCluster::TestCluster(const ClusterOptions& options) : network_(options.netwo
   directory_ = name;
   bootstrap_ = Need(OpenBootstrap("dir:" + name));
   memory.bootstrap = bootstrap_.get();
-  for (size_t i = 0; i < options.servers; ++i) memory_.push_back(Need(StartEmbeddedMemory(memory)));
+  for (size_t i = 0; i < options.servers; ++i) {
+    const bool is_like_others = i >= options.memory_bytes_of.size();
+    memory.memory_bytes = is_like_others ? options.memory_bytes : options.memory_bytes_of[i];
+    memory_.push_back(Need(StartEmbeddedMemory(memory)));
+  }
   record_ = Need(FindStore(*bootstrap_, FindOptions{}));
 }
 
@@ -92,16 +96,16 @@ TestClient::TestClient(const TestCluster& cluster, const ClientOptions& options)
   Scheduler scheduler(*endpoint_);
   for (const MemberRecord& member : record.servers) {
     const RegionHeader header = Need(ReadRegionHeader(*endpoint_, member.server));
-    const control::RegisterReply reply = Need(scheduler.Run(CallControl<control::RegisterReply>(
-        *endpoint_, member.server, control::RegisterRequest{})));
+    const Registration registration = Need(scheduler.Run(RegisterOver(*endpoint_, member.server)));
     ServerInfo info;
     info.id = member.server;
     info.address = member.address;
-    info.lease = {static_cast<ComputeId>(reply.compute_id), reply.incarnation};
+    info.lease = registration.lease;
     info.region_bytes = header.region_bytes;
     info.lock_table_bytes = header.lock_table_bytes;
     info.chunk_bytes = header.chunk_bytes;
     shared_->servers.Add(std::move(info));
+    shared_->allocator.Registered(member.server, registration);
   }
 }
 

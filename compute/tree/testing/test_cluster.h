@@ -20,6 +20,7 @@ struct ClusterOptions {
   StoreParameters parameters;
   size_t servers = 1;
   uint64_t memory_bytes = uint64_t{16} << 20;
+  std::vector<uint64_t> memory_bytes_of;  // of the first servers, where it is not `memory_bytes`
   uint64_t chunk_bytes = uint64_t{256} << 10;
   uint64_t lock_table_bytes = 0;  // 0: the default
   SimNetwork* network = nullptr;  // outlives the cluster; null: shared memory
@@ -34,6 +35,8 @@ class TestCluster {
   // As a program would open it: another compute server.
   std::unique_ptr<Store> OpenStore(uint32_t lock_timeout_ms = 10'000,
                                    uint64_t cache_bytes = uint64_t{16} << 20);
+  // Ends a memory server, as if its process had died.
+  void Kill(ServerId server) { memory_[ToInteger(server)].reset(); }
   // Walks the tree; its locks, too.
   CheckReport Check();
 
