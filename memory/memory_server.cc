@@ -87,7 +87,12 @@ Status MemoryServer::Touch(std::span<std::byte> memory, bool is_reserved) const 
       return MakeError(Code::kContended, "stopped while memory was being reserved");
     }
     if (!is_reserved) {
-      BOOST_OUTCOME_TRYV(CheckRoomLeft(Wish(left, PromisedBytes(Promisers::kOlder))));
+      const Status room = CheckRoomLeft(Wish(left, PromisedBytes(Promisers::kOlder)));
+      if (!room) {
+        return MakeError(room.error().code, "after " + HumanBytes(memory.size() - left) + " of " +
+                                                HumanBytes(memory.size()) + ": another " +
+                                                room.error().message);
+      }
     }
     next_look = Clock::now() + kLookInterval;
     return Ok();

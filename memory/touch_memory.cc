@@ -1,5 +1,6 @@
 #include "memory/touch_memory.h"
 
+#include <glog/logging.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -47,8 +48,8 @@ class Toucher {
     std::vector<std::jthread> helpers;
     try {
       for (unsigned i = 1; i < Threads(); ++i) helpers.emplace_back([this] { TouchSlices(); });
-    } catch (const std::system_error&) {
-      // Fewer do it, too.
+    } catch (const std::system_error& error) {
+      LOG(WARNING) << "touching memory by " << helpers.size() + 1 << " threads: " << error.what();
     }
     while (TouchOne()) {
       if (options_.progress) options_.progress(done_);
