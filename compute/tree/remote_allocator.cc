@@ -158,6 +158,7 @@ void RemoteAllocator::Forget(ServerId server, const Lease& lease) {
 void RemoteAllocator::Lost(ServerId server, Clock::time_point now) {
   const std::lock_guard lock(mutex_);
   PerServer& state = state_[server];
+  if (state.down_until > now) return;  // Several sessions find it out at the same time.
   state.down_for = std::clamp(2 * state.down_for, kDownRetry, kLongestDownRetry);
   state.down_until = now + state.down_for;
 }

@@ -218,6 +218,20 @@ TEST_F(RemoteAllocatorTest, AServerThatWasLostServesAgainOnceItIsRegisteredWith)
   EXPECT_EQ(Node(kSecond).server(), kSecond);
 }
 
+TEST_F(RemoteAllocatorTest, AServerIsLeftOutLongerEachTimeItIsLost) {
+  const auto lose = [this](std::chrono::milliseconds after) {
+    allocator_.Lost(kSecond, scheduler_->Now() - after);
+    return Node(kSecond).server() == kFirst;
+  };
+  EXPECT_TRUE(lose(std::chrono::milliseconds(0)));
+  Register(kSecond);
+  // 500 ms, however often it is said meanwhile; then a second.
+  EXPECT_FALSE(lose(std::chrono::milliseconds(2000)));
+  EXPECT_FALSE(lose(std::chrono::milliseconds(1700)));
+  EXPECT_FALSE(lose(std::chrono::milliseconds(1400)));
+  EXPECT_TRUE(lose(std::chrono::milliseconds(300)));
+}
+
 TEST_F(RemoteAllocatorTest, AServerThatWasLostIsAskedWhereNoOtherHasMemory) {
   first_.Refuse(true, false);
   allocator_.Lost(kSecond, scheduler_->Now());
