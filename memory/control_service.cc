@@ -8,6 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "common/process_name.h"
+
 namespace gossamer {
 namespace {
 
@@ -72,8 +74,10 @@ uint32_t ControlService::Handle(uint64_t client_uuid, std::span<const std::byte>
   const Result<Lease> lease = leases_.Renew(client_uuid, time_);
   switch (header.type) {
     case control::Type::kRegister:
-      if (!Decode<control::RegisterRequest>(request)) break;
-      return Register(client_uuid, reply);
+      if (const auto registration = Decode<control::RegisterRequest>(request)) {
+        return Register(client_uuid, *registration, reply);
+      }
+      break;
     case control::Type::kAllocate:
       if (const auto allocate = Decode<control::AllocateRequest>(request)) {
         return Allocate(lease, *allocate, reply);
@@ -124,7 +128,8 @@ std::vector<uint64_t> ControlService::Tick(Endpoint::Clock::time_point now) {
   for (const uint64_t client_uuid : expired) {
     const Lease lease = leases_.Find(client_uuid).value_or(Lease{});
     LOG(WARNING) << "fencing compute server " << static_cast<uint16_t>(lease.compute)
-                 << " (incarnation " << lease.incarnation << "): it did not renew its lease for "
+                 << " (incarnation " << lease.incarnation << ", "
+                 << Describe(leases_.ProcessOf(lease)) << "): it did not renew its lease for "
                  << lease_.count() << " ms";
   }
   return expired;
@@ -135,8 +140,9 @@ control::StatReply ControlService::Stat() const {
   return StatLocked();
 }
 
-uint32_t ControlService::Register(uint64_t client_uuid, Reply reply) {
-  const Result<Lease> lease = leases_.Register(client_uuid, time_);
+uint32_t ControlService::Register(uint64_t client_uuid, const control::RegisterRequest& request,
+                                  Reply reply) {
+  const Result<Lease> lease = leases_.Register(client_uuid, time_, request.process);
   if (!lease) return AnswerError(lease.error(), reply);
   control::RegisterReply message;
   message.compute_id = static_cast<uint16_t>(lease.value().compute);
@@ -158,6 +164,7 @@ uint32_t ControlService::QueryLease(const control::LeaseQueryRequest& request, R
   const Lease lease{static_cast<ComputeId>(request.compute_id), request.incarnation};
   control::LeaseQueryReply message;
   message.in_force = leases_.IsInForce(lease) ? 1 : 0;
+  message.holder = leases_.ProcessOf(lease);
   return Answer(message, reply);
 }
 

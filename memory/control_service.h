@@ -39,7 +39,7 @@ class ControlService final : public ControlHandler {
  private:
   using Reply = std::span<std::byte, kMaxControlBytes>;
 
-  uint32_t Register(uint64_t client_uuid, Reply reply);
+  uint32_t Register(uint64_t client_uuid, const control::RegisterRequest& request, Reply reply);
   // `lease` is the sender's, or why it has none.
   uint32_t Renew(const Result<Lease>& lease, Reply reply) const;
   uint32_t QueryLease(const control::LeaseQueryRequest& request, Reply reply) const;

@@ -4,12 +4,13 @@
 
 namespace gossamer {
 
-Result<Lease> LeaseTable::Register(uint64_t client_uuid, Time now) {
+Result<Lease> LeaseTable::Register(uint64_t client_uuid, Time now,
+                                   const control::ProcessName& process) {
   if (const auto known = by_uuid_.find(client_uuid); known != by_uuid_.end()) {
     const size_t index = known->second;
     if (entries_[index].in_force) return Renew(client_uuid, now);
     gone_.erase(entries_[index].gone_at);
-    return Begin(index, now);
+    return Begin(index, now, process);
   }
   size_t index = entries_.size();
   if (index < kMaxComputeServers) {
@@ -26,7 +27,7 @@ Result<Lease> LeaseTable::Register(uint64_t client_uuid, Time now) {
     entries_[index].client_uuid = client_uuid;
   }
   by_uuid_.emplace(client_uuid, index);
-  return Begin(index, now);
+  return Begin(index, now, process);
 }
 
 Result<Lease> LeaseTable::Renew(uint64_t client_uuid, Time now) {
@@ -82,12 +83,18 @@ bool LeaseTable::IsInForce(Lease lease) const {
          entries_[index].incarnation == lease.incarnation;
 }
 
-Lease LeaseTable::Begin(size_t index, Time now) {
+control::ProcessName LeaseTable::ProcessOf(Lease lease) const {
+  return IsInForce(lease) ? entries_[static_cast<size_t>(lease.compute) - 1].process
+                          : control::ProcessName{};
+}
+
+Lease LeaseTable::Begin(size_t index, Time now, const control::ProcessName& process) {
   Entry& entry = entries_[index];
   ++entry.incarnation;  // 0 is never one
   entry.in_force = true;
   entry.is_being_fenced = false;
   entry.renewed_at = now;
+  entry.process = process;
   ++registered_;
   return LeaseOf(index, entry);
 }

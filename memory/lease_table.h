@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "common/status.h"
+#include "proto/control.h"
 #include "proto/lock_word.h"
 
 namespace gossamer {
@@ -34,9 +35,10 @@ class LeaseTable {
   explicit LeaseTable(uint32_t most_incarnations = kMaxIncarnation)
       : most_incarnations_(most_incarnations) {}
 
-  // The lease in force, or a new one. Exhausted when all ids are in use, Fenced while the compute
+  // The lease in force, or a new one, of `process`, which people are told. Exhausted when all ids are in use, Fenced while the compute
   // server is being fenced.
-  Result<Lease> Register(uint64_t client_uuid, Time now = {});
+  Result<Lease> Register(uint64_t client_uuid, Time now = {},
+                         const control::ProcessName& process = {});
   // Renews the lease and returns it. Fenced when there is none, or the compute server is being
   // fenced.
   Result<Lease> Renew(uint64_t client_uuid, Time now);
@@ -50,6 +52,9 @@ class LeaseTable {
   bool IsInForce(Lease lease) const;
 
   size_t registered() const { return registered_; }
+  // Who registered with a lease that is in force; else nobody.
+  control::ProcessName ProcessOf(Lease lease) const;
+
   // Ids of compute servers that are gone, which may serve others.
   size_t gone() const { return gone_.size(); }
 
@@ -61,6 +66,7 @@ class LeaseTable {
     bool in_force = false;
     bool is_being_fenced = false;
     Time renewed_at{};
+    control::ProcessName process{};
     std::list<size_t>::iterator gone_at{};  // valid while the entry is in gone_
   };
 
@@ -68,7 +74,7 @@ class LeaseTable {
     return {static_cast<ComputeId>(index + 1), entry.incarnation};
   }
   bool IsUsedUp(const Entry& entry) const { return entry.incarnation == most_incarnations_; }
-  Lease Begin(size_t index, Time now);
+  Lease Begin(size_t index, Time now, const control::ProcessName& process);
 
   const uint32_t most_incarnations_;
   std::vector<Entry> entries_;

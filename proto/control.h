@@ -13,7 +13,7 @@
 
 namespace gossamer::control {
 
-inline constexpr uint16_t kProtocolVersion = 3;
+inline constexpr uint16_t kProtocolVersion = 4;
 
 enum class Type : uint16_t {
   kError = 0,
@@ -40,6 +40,14 @@ struct Usage {
   uint64_t block_bytes = 0;
 };
 
+// The process of a compute server, for people to find it: nothing depends on it.
+struct ProcessName {
+  static constexpr size_t kMaxHostBytes = 59;
+  uint32_t process_id = 0;  // 0: not known
+  uint8_t host_bytes = 0;   // at most kMaxHostBytes: a longer name is cut
+  char host[kMaxHostBytes] = {};
+};
+
 // Any request may be answered by this.
 struct ErrorReply {
   Header header{Type::kError};
@@ -54,6 +62,7 @@ struct ErrorReply {
 // to the lease that was answered over it, and ends with it.
 struct RegisterRequest {
   Header header{Type::kRegister};
+  ProcessName process;
 };
 struct RegisterReply {
   Header header{Type::kRegister};
@@ -88,6 +97,7 @@ struct LeaseQueryReply {
   Header header{Type::kLeaseQuery};
   uint32_t in_force = 0;  // 0 or 1
   uint32_t reserved = 0;
+  ProcessName holder;  // as it registered; nobody when the lease is not in force
 };
 
 // What an extent holds; a client asks for one kind at a time.
@@ -155,12 +165,12 @@ struct ListExtentsReply {
 
 inline constexpr size_t kMaxMessageBytes = 256;
 static_assert(sizeof(Header) == 8 && sizeof(Usage) == 32 && sizeof(ErrorReply) == 248 &&
-              sizeof(RegisterRequest) == 8 && sizeof(RegisterReply) == 56 &&
-              sizeof(RenewRequest) == 8 && sizeof(RenewReply) == 16 &&
-              sizeof(LeaseQueryRequest) == 16 && sizeof(LeaseQueryReply) == 16 &&
-              sizeof(AllocateRequest) == 24 && sizeof(AllocateReply) == 64 &&
-              sizeof(ReleaseRequest) == 24 && sizeof(ReleaseReply) == 8 &&
-              sizeof(StatRequest) == 8 && sizeof(StatReply) == 56 &&
+              sizeof(ProcessName) == 64 && sizeof(RegisterRequest) == 72 &&
+              sizeof(RegisterReply) == 56 && sizeof(RenewRequest) == 8 &&
+              sizeof(RenewReply) == 16 && sizeof(LeaseQueryRequest) == 16 &&
+              sizeof(LeaseQueryReply) == 80 && sizeof(AllocateRequest) == 24 &&
+              sizeof(AllocateReply) == 64 && sizeof(ReleaseRequest) == 24 &&
+              sizeof(ReleaseReply) == 8 && sizeof(StatRequest) == 8 && sizeof(StatReply) == 56 &&
               sizeof(ListExtentsRequest) == 16 && sizeof(Extent) == 24 &&
               sizeof(ListExtentsReply) == 232);
 static_assert(sizeof(ListExtentsReply) <= kMaxMessageBytes &&

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "common/process_name.h"
 #include "compute/tree/control_client.h"
 
 namespace gossamer {
@@ -81,6 +82,18 @@ void LeaseStatus::Remember(Name name) {
     set[i].store(set[i - 1].load(std::memory_order_relaxed), std::memory_order_relaxed);
   }
   set[0].store(name, std::memory_order_relaxed);
+}
+
+Task<std::string> DescribeHolder(Scheduler& scheduler, ServerId server, Lease lease) {
+  std::string text = "compute server " + std::to_string(static_cast<uint16_t>(lease.compute)) +
+                     " (incarnation " + std::to_string(lease.incarnation) + ")";
+  control::LeaseQueryRequest query;
+  query.compute_id = static_cast<uint16_t>(lease.compute);
+  query.incarnation = lease.incarnation;
+  const Result<control::LeaseQueryReply> reply =
+      co_await CallControl<control::LeaseQueryReply>(scheduler.endpoint(), server, query);
+  if (reply && reply.value().in_force != 0) text += ", " + Describe(reply.value().holder);
+  co_return text;
 }
 
 }  // namespace gossamer

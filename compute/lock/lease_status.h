@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <string>
 #include <unordered_map>
 
 #include "common/fabric/scheduler.h"
@@ -58,5 +59,9 @@ class LeaseStatus {
   std::mutex mutex_;
   std::unordered_map<Name, Clock::time_point> ask_again_at_;  // guarded by mutex_
 };
+
+// For people: "compute server 3 (incarnation 1), process 4711 on host ant", of a lease with `server`. The process is
+// left out where the server does not answer, and where the lease has ended. 1 RT, 1 SEND.
+Task<std::string> DescribeHolder(Scheduler& scheduler, ServerId server, Lease lease);
 
 }  // namespace gossamer

@@ -267,10 +267,10 @@ Task<Status> TreeChecker::CheckLocks() {
           continue;
         }
         ++report_.locks_held;
+        const std::string holder = co_await DescribeHolder(scheduler_, server->id, lock.lease());
         Problem(RemotePtr(server->id, uint64_t{lock.node()} * kNodeAlignment, 0),
-                "lock slot " + std::to_string((at + word) / sizeof(uint64_t)) +
-                    " is held by compute server " +
-                    std::to_string(static_cast<uint16_t>(lock.lease().compute)) +
+                "lock slot " + std::to_string((at + word) / sizeof(uint64_t)) + " is held by " +
+                    holder +
                     ", whose lease is in force: stop its clients first, or wait, and check again");
       }
     }

@@ -2,6 +2,7 @@
 // servers.
 #include <gtest/gtest.h>
 
+#include "common/process_name.h"
 #include "compute/tree/testing/protocol_fixture.h"
 
 namespace gossamer {
@@ -26,7 +27,8 @@ TEST_F(ProtocolTest, ALockOfOneWhoLivesStopsWritersOnly) {  // L1, L2, L6
     EXPECT_EQ(status.error().code, Code::kContended);
     const std::string holder = "compute server " +
                                std::to_string(static_cast<uint16_t>(lease.compute)) +
-                               " (incarnation " + std::to_string(lease.incarnation) + ")";
+                               " (incarnation " + std::to_string(lease.incarnation) + "), " +
+                               Describe(OwnProcessName()) + " for 20 ms";
     EXPECT_NE(status.error().message.find(holder), std::string::npos) << status.error().message;
   }
   ASSERT_NO_FATAL_FAILURE(ExpectSame(*session));

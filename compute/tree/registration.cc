@@ -1,12 +1,15 @@
 #include "compute/tree/registration.h"
 
+#include "common/process_name.h"
 #include "compute/tree/control_client.h"
 
 namespace gossamer {
 
 Task<Result<Registration>> RegisterOver(Endpoint& endpoint, ServerId server) {
+  control::RegisterRequest request;
+  request.process = OwnProcessName();
   const Result<control::RegisterReply> reply =
-      co_await CallControl<control::RegisterReply>(endpoint, server, control::RegisterRequest{});
+      co_await CallControl<control::RegisterReply>(endpoint, server, request);
   if (!reply) co_return reply.error();
   co_return Registration{
       {static_cast<ComputeId>(reply.value().compute_id), reply.value().incarnation},

@@ -319,7 +319,8 @@ class Tree {
   Task<Result<bool>> TryLock(Operation& operation, NodeLock& lock, std::span<const Verb> reads,
                              LocalAddress word_at, Batch* alongside = nullptr);
   bool HasWaitedLong(NodeLock& lock) const;
-  Error Late(const NodeLock& lock) const;
+  // Contended: says who has the lock, which its memory server is asked about. 1 RT, 1 SEND.
+  Task<Error> Late(const NodeLock& lock);
   // Somebody of this compute server does not know what became of the lock. If it is this session, it tries again.
   Error Closed(Operation& operation, const NodeLock& lock) const;
   // After TryLock said false. Contended when that has lasted too long.

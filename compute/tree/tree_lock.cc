@@ -177,15 +177,16 @@ bool Tree::HasWaitedLong(NodeLock& lock) const {
   return now - lock.since > std::chrono::milliseconds(shared_.options.lock_timeout_ms);
 }
 
-Error Tree::Late(const NodeLock& lock) const {
+Task<Error> Tree::Late(const NodeLock& lock) {
+  const ServerId server = lock.node.server();
   const Lease lease = lock.holder.lease();
-  return MakeError(Code::kContended,
-                   "the lock of server " + std::to_string(ToInteger(lock.node.server())) +
-                       " offset " + std::to_string(lock.node.offset()) +
-                       " stayed with compute server " +
-                       std::to_string(static_cast<uint16_t>(lease.compute)) + " (incarnation " +
-                       std::to_string(lease.incarnation) + ") for " +
-                       std::to_string(shared_.options.lock_timeout_ms) + " ms");
+  const bool is_own = lock.holder.word() == 0 || lease == LeaseWith(server);
+  std::string holder = "other operations of this compute server";
+  if (!is_own) holder = co_await DescribeHolder(scheduler_, server, lease);
+  co_return MakeError(Code::kContended,
+                      "the lock of server " + std::to_string(ToInteger(server)) + " offset " +
+                          std::to_string(lock.node.offset()) + " stayed with " + holder + " for " +
+                          std::to_string(shared_.options.lock_timeout_ms) + " ms");
 }
 
 Error Tree::Closed(Operation& operation, const NodeLock& lock) const {
@@ -207,7 +208,8 @@ Task<Status> Tree::BackOff(const Operation& operation, NodeLock& lock) {
   // A read that hopped waits for its repair, but never for a lock: whoever hops next tries again.
   const bool gives_up = operation.is_repair && tries > kRepairPatience;
   const bool is_late = HasWaitedLong(lock);
-  if (gives_up || is_late) co_return Late(lock);
+  if (is_late) co_return co_await Late(lock);
+  if (gives_up) co_return MakeError(Code::kContended);
   // A dead compute server's lock is taken from it, once its memory server has fenced it (rule L6).
   if (IsBroken(Mutant::kL6) && tries >= kTriesBeforeAsking) {
     lock.holder_is_dead = true;

@@ -64,7 +64,7 @@ Task<Result<bool>> Tree::LockLeaf(Operation& operation, LeafWrite& write, bool m
         }
         if (answer == LockTable::Answer::kClosed) co_return Closed(operation, lock);
         const bool is_late = !lock.held && HasWaitedLong(lock);
-        if (is_late) co_return Late(lock);
+        if (is_late) co_return co_await Late(lock);
       }
     }
     locked.trailer.reset();

@@ -1,0 +1,17 @@
+// Who a compute server is, in messages to people: process and host.
+#pragma once
+
+#include <string>
+
+#include "proto/control.h"
+
+namespace gossamer {
+
+// Of the calling process and this host.
+control::ProcessName OwnProcessName();
+
+// "process 4711 on host ant", or "a process that did not say its name". Bytes that do not print are
+// shown as '?': the name came from another machine.
+std::string Describe(const control::ProcessName& process);
+
+}  // namespace gossamer
