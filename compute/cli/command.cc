@@ -74,7 +74,11 @@ const std::vector<Command>& Table() {
        .summary = "print the whole store in the form that load reads",
        .details =
            "Prints key<TAB>value lines in the order of the keys; any bytes survive dump and load.\n"
-           "With --json, an object a line.\n",
+           "With --json, an object a line.\n"
+           "Where a part of the store cannot be reached, --salvage writes the rest, says which "
+           "keys are\n"
+           "missing and why, and exits with 1.\n",
+       .flags = {"salvage"},
        .stops_cleanly = true,
        .run = RunDump},
       {.name = "check",

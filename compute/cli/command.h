@@ -26,6 +26,7 @@ struct CommandOptions {
   std::string value_file;  // put: where the value is, instead of an argument
   ScanOptions scan;        // its strings as given: still escaped with `escaped`
   bool keys_only = false;
+  bool salvage = false;  // dump: step over what cannot be reached
   LoadOptions load;
   bool show_progress = true;
 };

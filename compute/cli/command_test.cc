@@ -185,6 +185,27 @@ TEST_F(CommandTest, ScanStopsAtASignal) {
   EXPECT_EQ(err_, "gossamer: stopped after 0 keys\n");
 }
 
+TEST_F(CommandTest, SalvageSaysWhatIsMissing) {
+  state().map["b"] = "v";
+  EXPECT_EQ(Run({"dump"}), 0);
+  options_.salvage = true;
+  EXPECT_EQ(Run({"dump"}), 0) << "nothing is missing";
+  const Error why = MakeError(Code::kNodeUnreachable, "memory server 1 is gone");
+  state().missing = {{"", "b", why}, {"k", "k\0"s, why}, {"x\n", std::nullopt, why}};
+  EXPECT_EQ(Run({"dump"}), 1);
+  EXPECT_EQ(out_, "b\tv\n");
+  EXPECT_THAT(err_,
+              HasSubstr("gossamer: missing: keys from \"\" up to \"b\": memory server 1 is gone\n"
+                        "gossamer: missing: the key \"k\": memory server 1 is gone\n"
+                        "gossamer: missing: keys from \"x\\n\" on: memory server 1 is gone\n"));
+  options_.json = true;
+  EXPECT_EQ(Run({"dump"}), 1);
+  EXPECT_THAT(out_, HasSubstr("{\"missing\":{\"from\":\"\",\"to\":\"b\",\"error\":{\"code\":"
+                              "\"NodeUnreachable\",\"message\":\"memory server 1 is gone\"}}}\n"));
+  options_.salvage = false;
+  EXPECT_EQ(Run({"dump"}), 0) << "it was not asked for";
+}
+
 TEST_F(CommandTest, OutputThatTakesNothingIsAFailure) {
   state().map["k"] = "v";
   std::ostringstream out;

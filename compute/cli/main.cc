@@ -34,6 +34,7 @@ DEFINE_string(to, "", "scan: key to end before");
 DEFINE_string(prefix, "", "scan: only keys that begin with this");
 DEFINE_uint64(limit, 0, "scan: at most this many keys; 0: all");
 DEFINE_bool(reverse, false, "scan: from the last key to the first");
+DEFINE_bool(salvage, false, "dump: step over what cannot be reached, and say what is missing");
 DEFINE_bool(keys_only, false, "scan: leave out the values");
 DEFINE_uint32(threads, 1, "load: threads that put");
 DEFINE_uint32(in_flight, 64, "load: puts under way at a time, for each thread");
@@ -95,6 +96,7 @@ Result<CommandOptions> CommandOptionsOfFlags() {
   if (FLAGS_limit > 0) options.scan.limit = FLAGS_limit;
   options.scan.reverse = FLAGS_reverse;
   options.keys_only = FLAGS_keys_only;
+  options.salvage = FLAGS_salvage;
   options.load.threads = FLAGS_threads;
   options.load.in_flight = FLAGS_in_flight;
   options.load.from_line = FLAGS_from_line;

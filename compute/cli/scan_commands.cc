@@ -1,5 +1,6 @@
 // scan and dump: keys and values in order, as lines that load reads or as JSON.
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -60,9 +61,28 @@ class LineWriter {
 
 struct Outcome {
   int exit_status = kExitSuccess;
+  bool is_salvaged = false;  // all that could be reached was written, and something could not be
   uint64_t keys = 0;
   uint64_t bytes = 0;
 };
+
+std::string Described(const MissingKeys& keys) {
+  if (keys.to == keys.from + '\0') return "the key " + Quoted(keys.from);
+  return "keys from " + Quoted(keys.from) + (keys.to ? " up to " + Quoted(*keys.to) : " on");
+}
+
+// A sentence for each range on stderr; with `json` also an object a line on stdout.
+void SayMissing(const Context& context, std::span<const MissingKeys> missing) {
+  for (const MissingKeys& keys : missing) {
+    context.err << "gossamer: missing: " << Described(keys) << ": " << Sentence(keys.why) << '\n';
+    if (!context.options.json) continue;
+    Json range;
+    AddBytes(range, "from", keys.from);
+    if (keys.to) AddBytes(range, "to", *keys.to);
+    range["error"] = ErrorJson(keys.why);
+    WriteJson(context.out, {{"missing", range}});
+  }
+}
 
 Outcome WriteRange(const Context& context, const ScanOptions& range, bool keys_only,
                    Progress& progress) {
@@ -88,6 +108,11 @@ Outcome WriteRange(const Context& context, const ScanOptions& range, bool keys_o
   } else if (more) {
     context.err << "gossamer: stopped after " << HumanQuantity(outcome.keys, "key") << '\n';
     outcome.exit_status = context.stop.exit_code();
+  }
+  if (writable && !cursor->missing().empty()) {
+    SayMissing(context, cursor->missing());
+    outcome.is_salvaged = outcome.exit_status == kExitSuccess;
+    if (outcome.is_salvaged) outcome.exit_status = kExitFailure;
   }
   return outcome;
 }
@@ -119,11 +144,14 @@ int RunScan(const Context& context) {
 
 int RunDump(const Context& context) {
   Progress progress({.verb = "dumping", .unit = "keys", .enabled = context.options.show_progress});
-  const Outcome outcome = WriteRange(context, {}, false, progress);
-  if (outcome.exit_status == kExitSuccess && context.options.show_progress) {
+  ScanOptions everything;
+  everything.salvage = context.options.salvage;
+  const Outcome outcome = WriteRange(context, everything, false, progress);
+  const bool is_whole = outcome.exit_status == kExitSuccess;
+  if ((is_whole || outcome.is_salvaged) && context.options.show_progress) {
     context.err << "gossamer: dumped " << HumanQuantity(outcome.keys, "key") << ", "
                 << HumanBytes(outcome.bytes) << ", in " << HumanDuration(progress.elapsed_seconds())
-                << '\n';
+                << (is_whole ? "\n" : "; what is missing is said above\n");
   }
   return outcome.exit_status;
 }

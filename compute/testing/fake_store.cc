@@ -185,6 +185,7 @@ class FakeCursor final : public ScanCursor {
     }
     if (options.reverse) std::ranges::reverse(found_);
     if (found_.size() > options.limit) found_.resize(options.limit);
+    if (options.salvage) missing_ = state.missing;
   }
 
   bool Next() override {
@@ -202,10 +203,12 @@ class FakeCursor final : public ScanCursor {
   std::string_view key() const override { return found_[next_ - 1].key; }
   std::string_view value() const override { return found_[next_ - 1].value; }
   const Status& status() const override { return status_; }
+  std::span<const MissingKeys> missing() const override { return missing_; }
 
  private:
   FakeSession& session_;
   std::vector<KeyValue> found_;
+  std::vector<MissingKeys> missing_;
   size_t next_ = 0;
   Status status_ = Ok();
 };

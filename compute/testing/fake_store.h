@@ -34,6 +34,7 @@ class FakeStore : public Store {
     bool refuse_sessions = false;
     std::vector<std::string> problems;  // what Check finds
     uint64_t locks_held = 0;            // likewise
+    std::vector<MissingKeys> missing;   // of every scan with `salvage`
     std::function<void(uint64_t puts)> after_put;
 
     std::mutex mutex;  // guards the rest

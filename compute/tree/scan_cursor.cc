@@ -22,7 +22,14 @@ std::optional<std::string> PrefixEnd(std::string prefix) {
 }  // namespace
 
 TreeCursor::TreeCursor(OpenSession& session, const ScanOptions& options)
-    : session_(session), from_(options.from), to_(options.to), left_(options.limit) {
+    : session_(session),
+      from_(options.from),
+      to_(options.to),
+      left_(options.limit),
+      salvages_(options.salvage) {
+  if (options.salvage && options.reverse) {
+    status_ = MakeError(Code::kInvalidArgument, "a scan with salvage goes in ascending order");
+  }
   if (!options.prefix.empty()) {
     from_ = std::max(from_, options.prefix);
     std::optional<std::string> end = PrefixEnd(options.prefix);
@@ -85,8 +92,23 @@ Task<void> TreeCursor::FetchPage() {
   fetched_ = true;
   page_.clear();
   started_ = false;
+  if (salvages_) {
+    status_ = co_await FetchSalvaged();
+    co_return;
+  }
   status_ = co_await session_.tree().ScanLeaves(position_, leaves_, page_);
   leaves_ = std::min(leaves_ * 2, kMaxLeaves);
+}
+
+// What is missing ends where the scan does.
+Task<Status> TreeCursor::FetchSalvaged() {
+  const Status status = co_await session_.tree().SalvageLeaf(position_, page_, salvage_);
+  if (to_ && position_.from.view() >= *to_) position_.done = true;
+  if (to_ && !salvage_.missing.empty()) {
+    std::optional<std::string>& last = salvage_.missing.back().to;
+    if (!last || *last > *to_) last = *to_;
+  }
+  co_return status;
 }
 
 }  // namespace gossamer

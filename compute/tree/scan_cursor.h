@@ -1,6 +1,7 @@
 // TreeCursor: a scan, page by page.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,11 +19,13 @@ class TreeCursor final : public ScanCursor {
   std::string_view key() const override { return page_[at_].key; }
   std::string_view value() const override { return page_[at_].value; }
   const Status& status() const override { return status_; }
+  std::span<const MissingKeys> missing() const override { return salvage_.missing; }
 
  private:
   // Advances within the page. Nothing: the page is used up.
   std::optional<bool> Step();
   Task<void> FetchPage();
+  Task<Status> FetchSalvaged();
   bool IsPastEnd(std::string_view key) const;
 
   OpenSession& session_;
@@ -37,6 +40,8 @@ class TreeCursor final : public ScanCursor {
   bool ended_ = false;
   size_t leaves_;  // to read for the next page
   Status status_ = Ok();
+  const bool salvages_;
+  Salvage salvage_;
 };
 
 }  // namespace gossamer

@@ -17,6 +17,7 @@
 #include <chrono>
 #include <cstdint>
 #include <list>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -33,6 +34,7 @@
 #include "compute/tree/tree_shared.h"
 #include "compute/tree/unit_buffers.h"
 #include "gossamer/counters.h"
+#include "gossamer/store.h"
 #include "proto/internal_node.h"
 #include "proto/leaf.h"
 
@@ -51,6 +53,15 @@ struct ScannedEntry {
   std::string value;
 };
 
+// What a scan that steps over what it cannot reach has found out.
+struct Salvage {
+  std::vector<MissingKeys> missing;  // in order; nothing is there twice
+  std::map<ServerId, Error> lost;    // servers that could not be reached, and why
+
+  // The range joins the one before where it goes on for the same reason.
+  void Add(KeyView from, const HighFence& end, const Error& why);
+};
+
 class Tree {
  public:
   Tree(TreeShared& shared, Scheduler& scheduler);
@@ -62,6 +73,11 @@ class Tree {
   // 1 RT with a warm cache, and one more where there are value blocks.
   Task<Status> ScanLeaves(ScanPosition& position, size_t leaves,
                           std::vector<ScannedEntry>& entries);
+
+  // The same for one leaf, in ascending order, in a store of which parts cannot be reached: what cannot be read is
+  // stepped over and added to `salvage`. Fails where the root word cannot be read: then nothing can. Levels + 2 RT.
+  Task<Status> SalvageLeaf(ScanPosition& position, std::vector<ScannedEntry>& entries,
+                           Salvage& salvage);
 
   // Whole-node reads, for `check` and repair. Bounded rereads, then under the lock (rule R5).
   Task<Result<InternalNode>> ReadInternal(RemotePtr pointer);
@@ -462,7 +478,8 @@ class Tree {
     std::vector<ScannedEntry>& entries;
     std::vector<std::pair<size_t, BlockRef>> blocks;
     Trust trust = Trust::kCache;
-    bool is_far_off = false;  // the cache's path was too old: again, without it
+    bool is_far_off = false;   // the cache's path was too old: again, without it
+    std::vector<size_t> gone;  // entries that FillBlocks found deleted
   };
   Task<Status> ScanRight(Operation& operation, ScanPosition& position, size_t leaves,
                          ScanPage& page);
@@ -487,6 +504,22 @@ class Tree {
   Result<bool> MoveToSibling(const LeafView& leaf, ScanPage& page, NodeCache::LeafRef& ref);
   static void Emit(const LeafView& leaf, const ScanPosition& position, ScanPage& page);
   Task<Status> FillBlocks(Operation& operation, ScanPage& page);
+
+  // -- salvage (tree_salvage.cc)
+  // The leaf for a key, as far as nodes can be read.
+  struct ReachedLeaf {
+    RemotePtr leaf;  // null: it cannot be found, and `why`
+    HighFence end;   // the next separator that is known
+    Error why{Code::kNodeUnreachable, {}};
+  };
+  Task<Status> SalvageRange(Operation& operation, ScanPosition& position, ScanPage& page,
+                            Salvage& salvage);
+  Task<Result<ReachedLeaf>> ReachLeaf(Operation& operation, KeyView from, Salvage& salvage);
+  Task<Status> SalvageBlocks(Operation& operation, ScanPage& page, Salvage& salvage);
+  Task<Result<bool>> FillBlocksOf(Operation& operation, ScanPage& page);
+  template <typename Read>
+  auto SalvageRead(Operation& operation, ServerId server, Salvage& salvage, Read read)
+      -> decltype(read());
 
   TreeShared& shared_;
   Scheduler& scheduler_;

@@ -53,7 +53,7 @@ class BatchesByServer {
 Task<Status> Tree::ScanLeaves(ScanPosition& position, size_t leaves,
                               std::vector<ScannedEntry>& entries) {
   Operation operation;
-  ScanPage page{entries, {}};
+  ScanPage page{entries, {}, Trust::kCache, false, {}};
   leaves = std::min(leaves, kMaxLeaves);
   Status status = Ok();
   for (uint32_t attempt = 0; attempt < kMaxAttempts; ++attempt) {
@@ -87,6 +87,10 @@ Task<Status> Tree::ScanLeaves(ScanPosition& position, size_t leaves,
       const bool again = co_await ShouldRetry(operation, status.error());
       if (!again) break;
       status = co_await FillBlocks(operation, page);
+    }
+    // Deleted meanwhile: not there at that moment of the scan.
+    for (auto index = page.gone.rbegin(); index != page.gone.rend(); ++index) {
+      entries.erase(entries.begin() + static_cast<ptrdiff_t>(*index));
     }
   }
   counters_.of(OperationClass::kScan) += operation.wire;
@@ -273,9 +277,10 @@ Task<Result<BufferLease>> Tree::TakeLeaf(Operation& operation, const NodeCache::
   co_return std::move(again.value());
 }
 
-// 1 RT for up to 32 blocks or 2 MiB of them. A block that has been replaced since is looked up by its key.
+// 1 RT for up to 32 blocks or 2 MiB of them. A block that has been replaced since is looked up by its key; one whose
+// key has been deleted is in `page.gone`.
 Task<Status> Tree::FillBlocks(Operation& operation, ScanPage& page) {
-  std::vector<size_t> gone;
+  page.gone.clear();
   size_t at = 0;
   while (at < page.blocks.size()) {
     size_t count = 0;
@@ -314,14 +319,10 @@ Task<Status> Tree::FillBlocks(Operation& operation, ScanPage& page) {
       ++counters_.rereads;
       Result<std::string> fresh = co_await GetIn(operation, page.entries[index].key);
       if (!fresh && fresh.error().code != Code::kNotFound) co_return fresh.error();
-      if (!fresh) gone.push_back(index);
+      if (!fresh) page.gone.push_back(index);
       if (fresh) page.entries[index].value = std::move(fresh.value());
     }
     at += count;
-  }
-  // Deleted meanwhile: not there at that moment of the scan.
-  for (auto index = gone.rbegin(); index != gone.rend(); ++index) {
-    page.entries.erase(page.entries.begin() + static_cast<ptrdiff_t>(*index));
   }
   co_return Ok();
 }

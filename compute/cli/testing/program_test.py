@@ -285,6 +285,40 @@ class Trouble(ProgramTest):
         self.assertRegex(err, rb"stopped by a signal\n.*--from_line=1001 -\n")
         self.assertEqual(self.check()["keys"], 1000)
 
+    def test_dump_salvages_what_can_be_reached(self):
+        self.bench.memory()
+        second = self.bench.memory()
+        keys = [b"key%06d" % i for i in range(20_000)]
+        lines = [key + b"\t" + (b"v" * (100 if i % 10 == 0 else 8)) + b"\n" for i, key in enumerate(keys)]
+        self.gossamer("load", "-", stdin=b"".join(lines))
+        address = json.loads(self.gossamer("stat", "--json").out)["servers"][1]["address"]
+        prompt = self.bench.start()
+        prompt.stdin.write(b"dump --salvage\nput opened yes\n")
+        prompt.stdin.flush()
+        whole = b"".join(prompt.stdout.readline() for _ in lines)
+        self.assertEqual(whole, b"".join(lines))
+        self.assertEqual(prompt.stdout.readline(), b"stored\n")
+        second.stop(signal.SIGKILL)
+        out, err = prompt.communicate(b"dump --salvage\n", timeout=PATIENCE_SECONDS)
+        self.assertEqual(prompt.returncode, 1, err)
+        missing = re.findall(rb'gossamer: missing: (?:the key "([^"]*)"|keys from "([^"]*)"(?: up to "([^"]*)"| on)): '
+                             rb"memory server at " + re.escape(address.encode()), err)
+        self.assertEqual(len(missing), err.count(b"missing: "), err)
+        dumped = out.splitlines(keepends=True)
+        self.assertTrue(set(dumped) <= {*lines, b"opened\tyes\n"})
+        self.assertGreater(len(dumped), 1000)
+        self.assertLess(len(dumped), len(lines) - 1000)
+        # Each key is either there or in what is said to be missing, never in both.
+        there = {line.split(b"\t")[0] for line in dumped}
+        alone = {key for key, _, _ in missing if key}
+        ranges = sorted((low, high) for key, low, high in missing if not key)
+        at = 0
+        for key in keys:
+            while at < len(ranges) and ranges[at][1] and key >= ranges[at][1]:
+                at += 1
+            is_missing = key in alone or (at < len(ranges) and ranges[at][0] <= key)
+            self.assertNotEqual(key in there, is_missing, key)
+
     def test_killed_load_leaves_a_valid_store(self):
         self.bench.memory()
         load = self.bench.start("load", "-")

@@ -75,6 +75,17 @@ struct ScanOptions {
   std::string prefix;
   uint64_t limit = std::numeric_limits<uint64_t>::max();
   bool reverse = false;
+  // Ascending scans only: what cannot be reached or read is stepped over, and is in
+  // `ScanCursor::missing`. Slower: a leaf at a time.
+  bool salvage = false;
+};
+
+// Keys that a scan with `salvage` stepped over, of which some may have been there: those in
+// [from, to), or from `from` on.
+struct MissingKeys {
+  std::string from;
+  std::optional<std::string> to;
+  Error why;
 };
 
 struct ServerStat {
@@ -158,6 +169,8 @@ class ScanCursor {
   virtual std::string_view key() const = 0;
   virtual std::string_view value() const = 0;
   virtual const Status& status() const = 0;
+  // With `salvage`: what was stepped over so far, in order.
+  virtual std::span<const MissingKeys> missing() const { return {}; }
 };
 
 // One thread's use of a store.

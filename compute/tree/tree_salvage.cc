@@ -1,0 +1,161 @@
+// Salvage: a scan of a store of which parts cannot be reached. It reads one leaf after the other, each by a fresh path
+// from the root, and steps over what it cannot read: to the next separator that stands in a node which can be read.
+//
+// Nobody else's progress depends on it, and it is run rarely: it makes no use of the cache. What it emits is what a scan
+// would have emitted of the same leaves.
+#include <map>
+#include <utility>
+
+#include "compute/tree/tree.h"
+
+namespace gossamer {
+
+Task<Status> Tree::SalvageLeaf(ScanPosition& position, std::vector<ScannedEntry>& entries,
+                               Salvage& salvage) {
+  Operation operation;
+  ScanPage page{entries, {}, Trust::kCache, false, {}};
+  Status status = co_await SalvageRange(operation, position, page, salvage);
+  if (status) status = co_await SalvageBlocks(operation, page, salvage);
+  counters_.of(OperationClass::kScan) += operation.wire;
+  co_return status;
+}
+
+Task<Status> Tree::SalvageRange(Operation& operation, ScanPosition& position, ScanPage& page,
+                                Salvage& salvage) {
+  const Result<ReachedLeaf> reached = co_await ReachLeaf(operation, position.from.view(), salvage);
+  if (!reached) co_return reached.error();
+  RemotePtr at = reached.value().leaf;
+  Error why = reached.value().why;
+  // The leaf, then the siblings that split off it, up to the one that covers the position.
+  while (!at.is_null()) {
+    const Result<BufferLease> image = co_await SalvageRead(
+        operation, at.server(), salvage, [&] { return ReadLeafInto(operation, at); });
+    if (!image) {
+      why = image.error();
+      break;
+    }
+    const std::span<const std::byte> bytes(image.value().data(), shared_.parameters.node_bytes);
+    const std::optional<LeafView> leaf = LeafView::Parse(bytes, at, shared_.geometry);
+    Emit(*leaf, position, page);
+    const HighFence high = leaf->high();
+    position.done = high.infinite;
+    if (high.infinite) co_return Ok();
+    if (high.Admits(position.from)) {
+      position.from = high.key;
+      co_return Ok();
+    }
+    const RemotePtr sibling = leaf->trailer().sibling();
+    if (sibling.is_null()) why = CorruptNode(at, "a leaf that ends early");
+    at = sibling;
+  }
+  const HighFence& end = reached.value().end;
+  salvage.Add(position.from.view(), end, why);
+  position.done = end.infinite;
+  if (!end.infinite) position.from = end.key;
+  co_return Ok();
+}
+
+// 1 RT for the root word and for each level.
+Task<Result<Tree::ReachedLeaf>> Tree::ReachLeaf(Operation& operation, KeyView from,
+                                                Salvage& salvage) {
+  const Result<RootWord> root =
+      co_await SalvageRead(operation, ServerId{0}, salvage, [&] { return ReadRoot(operation); });
+  if (!root) co_return root.error();
+  RemotePtr at = root.value().pointer();
+  ReachedLeaf reached;
+  for (uint32_t level = root.value().level(); level > 0;) {
+    const Result<InternalNode> read = co_await SalvageRead(
+        operation, at.server(), salvage, [&] { return ReadInternal(operation, at); });
+    if (!read) {
+      reached.why = read.error();
+      co_return reached;
+    }
+    const InternalNode& node = read.value();
+    if (!node.high.Admits(from)) {
+      at = node.sibling;
+      if (!at.is_null()) continue;
+      reached.why = CorruptNode(at, "an internal node that ends early");
+      co_return reached;
+    }
+    // Neighbours on one lost server are stepped over together.
+    size_t child = node.ChildIndex(from);
+    at = node.children[child].pointer;
+    const auto lost = salvage.lost.find(at.server());
+    if (lost != salvage.lost.end()) {
+      while (child + 1 < node.children.size() &&
+             node.children[child + 1].pointer.server() == at.server()) {
+        ++child;
+      }
+    }
+    const bool is_last = child + 1 == node.children.size();
+    if (!is_last) reached.end = HighFence::At(node.children[child + 1].separator);
+    if (is_last && !node.high.infinite) reached.end = node.high;
+    if (lost != salvage.lost.end()) {
+      reached.why = lost->second;
+      co_return reached;
+    }
+    --level;
+  }
+  reached.leaf = at;
+  co_return reached;
+}
+
+// A value that cannot be reached: its key is missing.
+Task<Status> Tree::SalvageBlocks(Operation& operation, ScanPage& page, Salvage& salvage) {
+  std::map<ServerId, std::vector<std::pair<size_t, BlockRef>>> by_server;
+  for (const auto& block : page.blocks) by_server[block.second.ptr().server()].push_back(block);
+  std::map<size_t, std::optional<Error>> dropped;  // entries, and why: nothing if they were deleted
+  for (auto& [server, blocks] : by_server) {
+    page.blocks = blocks;
+    const Result<bool> filled = co_await SalvageRead(operation, server, salvage,
+                                                     [&] { return FillBlocksOf(operation, page); });
+    for (const size_t index : page.gone) dropped[index] = std::nullopt;
+    if (filled) continue;
+    for (const auto& block : blocks) dropped[block.first] = filled.error();
+  }
+  for (const auto& [index, why] : dropped) {
+    const std::string& key = page.entries[index].key;
+    if (why) salvage.missing.push_back({key, key + '\0', *why});
+  }
+  for (auto entry = dropped.rbegin(); entry != dropped.rend(); ++entry) {
+    page.entries.erase(page.entries.begin() + static_cast<ptrdiff_t>(entry->first));
+  }
+  co_return Ok();
+}
+
+Task<Result<bool>> Tree::FillBlocksOf(Operation& operation, ScanPage& page) {
+  BOOST_OUTCOME_CO_TRYV(co_await FillBlocks(operation, page));
+  co_return true;
+}
+
+// Once a server is lost, it is not asked again: each time might cost a connection's time-out.
+template <typename Read>
+auto Tree::SalvageRead(Operation& operation, ServerId server, Salvage& salvage, Read read)
+    -> decltype(read()) {
+  if (const auto lost = salvage.lost.find(server); lost != salvage.lost.end()) {
+    co_return lost->second;
+  }
+  for (;;) {
+    auto result = co_await read();
+    if (result) co_return std::move(result);
+    Error error = result.error();
+    const bool again = co_await ShouldRetry(operation, error);
+    if (again) continue;
+    if (error.code == Code::kNodeUnreachable) salvage.lost.emplace(server, error);
+    co_return error;
+  }
+}
+
+void Salvage::Add(KeyView from, const HighFence& end, const Error& why) {
+  std::optional<std::string> to;
+  if (!end.infinite) to = std::string(end.key.view());
+  const bool continues =
+      !missing.empty() && missing.back().to == from && missing.back().why.message == why.message;
+  if (continues) {
+    missing.back().to = std::move(to);
+  } else {
+    missing.push_back({std::string(from), std::move(to), why});
+  }
+}
+
+}  // namespace gossamer
