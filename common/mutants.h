@@ -44,9 +44,11 @@ enum class Mutant : uint8_t {
   kL5,       // a result that wrote nothing counts at once
   kL6,       // a lock is taken from an owner who is not fenced
   // Unknown status
-  kU1,  // decided before the queue pair is known to be destroyed
-  kU2,  // a put of unknown status is repeated blindly
-  kU4,  // memory that was granted under a lease that has ended is used on
+  kU1,      // decided before the queue pair is known to be destroyed
+  kU2,      // a put of unknown status is repeated blindly
+  kU4,      // memory that was granted under a lease that has ended is used on
+  kU5,      // an orphan is settled though the queue pair that carried it may not be destroyed
+  kU5Turn,  // the turn at a lock is not kept while its state is not known
 };
 
 struct MutantName {
@@ -77,6 +79,8 @@ inline constexpr std::array kMutantNames = {
     MutantName{Mutant::kL6, "L6"},
     MutantName{Mutant::kU1, "U1"},
     MutantName{Mutant::kU2, "U2"},
+    MutantName{Mutant::kU5, "U5"},
+    MutantName{Mutant::kU5Turn, "U5-turn"},
 };
 
 // Rules of nodes that are used again, or merged: as there are none yet, nothing would break.

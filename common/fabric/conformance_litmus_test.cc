@@ -59,6 +59,9 @@ class BackwardEndpoint final : public Endpoint {
   }
   void Post(ControlCall& call) override { inner_.Post(call); }
   void Post(QueuePairRequest& request) override { inner_.Post(request); }
+  uint64_t BrokenQueuePairId(ServerId server) const override {
+    return inner_.BrokenQueuePairId(server);
+  }
   bool IsAttached(ServerId server) const override { return inner_.IsAttached(server); }
   const Limits& limits() const override { return inner_.limits(); }
   BufferPool& buffers() override { return inner_.buffers(); }

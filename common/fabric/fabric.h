@@ -164,6 +164,9 @@ struct ControlCall {
 // which nothing can land any more when this succeeds (rule U1). One at a time for each server.
 struct QueuePairRequest {
   ServerId server{0};
+  // Another queue pair of this compute server, of any endpoint (its `BrokenQueuePairId`), which is
+  // destroyed likewise. 0: none.
+  uint64_t also_destroys = 0;
   Status status = Ok();
 
   Completion* completion = nullptr;
@@ -201,6 +204,9 @@ class Endpoint {
 
   // Whether there is, or was, a queue pair to `server`: it may be broken.
   virtual bool IsAttached(ServerId server) const = 0;
+  // Names the queue pair to `server`, if it has broken and has not been replaced, among all that the
+  // server ever had. 0: none.
+  virtual uint64_t BrokenQueuePairId(ServerId server) const = 0;
   // For callers without coroutines: post a QueuePairRequest, and poll until it has ended.
   Status Reconnect(ServerId server);
   // Likewise, unless there is one.
@@ -236,13 +242,19 @@ struct ComputePortOptions {
   int gid_index = -1;     // verbs: -1: discovered
   uint32_t path_mtu = 0;  // verbs: bytes; 0: what the port has active
   uint32_t connection_timeout_ms = 2000;  // bound after which a lost peer is an error
-  uint64_t client_uuid = 0;               // names this compute server in its connections; not 0
-  SimNetwork* network = nullptr;          // sim: outlives the port
+  // A queue pair whose path has less is refused with Unsupported (rule W2). Bytes; 0: any will do.
+  uint32_t least_path_mtu = 0;
+  uint64_t client_uuid = 0;       // names this compute server in its connections; not 0
+  SimNetwork* network = nullptr;  // sim: outlives the port
 };
 
 // What NodeUnreachable says of an address where another incarnation answers than was connected to.
 inline constexpr std::string_view kStartedAnew =
     "this memory server has been started anew, and what it held is gone: open the store again";
+
+// Unsupported, if a path to `address` with this MTU is one that the options refuse.
+Status CheckPathMtu(const ComputePortOptions& options, uint32_t path_mtu,
+                    const std::string& address);
 
 // A compute server's side of a fabric.
 class ComputePort {

@@ -42,11 +42,13 @@ Result<std::unique_ptr<Endpoint>> ShmComputePort::NewEndpoint() {
   return endpoint;
 }
 
-Result<Handshake> ShmComputePort::StartHandshake(ServerId server, const QueuePairGrant* old) {
+Result<Handshake> ShmComputePort::StartHandshake(ServerId server, uint64_t old_queue_pair,
+                                                 uint64_t other_queue_pair) {
   Hello hello;
   hello.kind = HelloKind::kQueuePair;
   hello.client_uuid = options_.client_uuid;
-  if (old != nullptr) hello.old_queue_pair = old->queue_pair;
+  hello.old_queue_pair = old_queue_pair;
+  hello.other_queue_pair = other_queue_pair;
   const std::lock_guard guard(mutex_);
   const auto found = servers_.find(server);
   if (found == servers_.end()) {
@@ -61,6 +63,7 @@ Result<QueuePairGrant> ShmComputePort::Accept(ServerId server, Handshake& handsh
   const Welcome& welcome = handshake.welcome();
   const std::string& address = handshake.address();
   const std::vector<UniqueFd>& fds = handshake.descriptors();
+  BOOST_OUTCOME_TRYV(CheckPathMtu(options_, kPathMtu, address));
   QueuePairGrant grant;
   grant.socket = handshake.TakeSocket();
   const size_t memory_fds = welcome.in_process != 0 ? 0 : 2;

@@ -34,9 +34,9 @@ class ShmComputePort final : public ComputePort {
   Status Connect(ServerId server, const std::string& address, uint64_t incarnation) override;
   Result<std::unique_ptr<Endpoint>> NewEndpoint() override;
 
-  // Asks for a queue pair; when it replaces `old` (null: none), that one is destroyed by the server
-  // first. InvalidArgument for a server that was not connected to.
-  Result<Handshake> StartHandshake(ServerId server, const QueuePairGrant* old);
+  // Asks for a queue pair; the server destroys two others first, if they are not 0. InvalidArgument for a server that was not connected to.
+  Result<Handshake> StartHandshake(ServerId server, uint64_t old_queue_pair,
+                                   uint64_t other_queue_pair);
   // What came of a handshake that the server has accepted.
   Result<QueuePairGrant> Accept(ServerId server, Handshake& handshake);
   uint32_t connection_timeout_ms() const { return options_.connection_timeout_ms; }

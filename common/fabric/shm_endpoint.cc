@@ -94,8 +94,8 @@ void ShmEndpoint::Post(QueuePairRequest& request) {
     old->Break(ended_calls_);
     FlushPosted(request.server);
   }
-  Result<Handshake> handshake =
-      port_.StartHandshake(request.server, old == nullptr ? nullptr : &old->grant());
+  Result<Handshake> handshake = port_.StartHandshake(
+      request.server, BrokenQueuePairId(request.server), request.also_destroys);
   if (!handshake) return End(request, handshake.error());
   openings_.push_back({&request, std::move(handshake.value())});
 }

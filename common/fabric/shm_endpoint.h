@@ -29,6 +29,10 @@ class ShmEndpoint final : public Endpoint {
   void Post(QueuePairRequest& request) override;
   size_t Poll() override;
   bool IsAttached(ServerId server) const override { return Find(server) != nullptr; }
+  uint64_t BrokenQueuePairId(ServerId server) const override {
+    const ClientQueuePair* queue_pair = Find(server);
+    return queue_pair == nullptr || queue_pair->working() ? 0 : queue_pair->grant().queue_pair;
+  }
   const Limits& limits() const override { return limits_; }
   BufferPool& buffers() override { return buffers_; }
 

@@ -406,13 +406,10 @@ bool ShmMemoryPort::Admit(ConnectionId id, Connection& connection, const Hello& 
   } else if (hello.kind == HelloKind::kQueuePair) {
     admitted = MakeQueuePair(connection, hello, page_file);
   }
-  if (admitted && hello.old_queue_pair != 0) {
+  if (admitted) {
     // The new queue pair counts already, so that replacing the last one is no ClientGone.
-    const auto old = connections_.find(hello.old_queue_pair);
-    if (old != connections_.end() && old->first != id &&
-        old->second.client_uuid == hello.client_uuid) {
-      Destroy(old->first);
-    }
+    DestroyOld(id, hello.client_uuid, hello.old_queue_pair);
+    DestroyOld(id, hello.client_uuid, hello.other_queue_pair);
   }
   connection.awaits_fence = false;
   if (connection.is_queue_pair()) newcomers_.Remove(id);
@@ -432,6 +429,13 @@ bool ShmMemoryPort::Admit(ConnectionId id, Connection& connection, const Hello& 
   return SendMessage(connection.socket, std::as_bytes(std::span(&welcome, 1)), fds, false) ==
              Transfer::kDone &&
          admitted.has_value();
+}
+
+void ShmMemoryPort::DestroyOld(ConnectionId by, uint64_t client_uuid, ConnectionId id) {
+  const auto old = connections_.find(id);
+  const bool is_old = old != connections_.end() && id != by && old->second.is_queue_pair() &&
+                      old->second.client_uuid == client_uuid;
+  if (is_old) Destroy(id);
 }
 
 void ShmMemoryPort::Destroy(ConnectionId id) {

@@ -99,6 +99,8 @@ class ShmMemoryPort final : public MemoryPort {
   bool Answer(Connection& connection, const Call& call, size_t bytes);
   bool Admit(ConnectionId id, Connection& connection, const Hello& hello);
   Status MakeQueuePair(Connection& connection, const Hello& hello, UniqueFd& page_file);
+  // Of `client_uuid`, which asks for `by`; unless there is none of that name.
+  void DestroyOld(ConnectionId by, uint64_t client_uuid, ConnectionId id);
   void Destroy(ConnectionId id);
   void BeginFences();
   void BeginFence(uint64_t client_uuid);

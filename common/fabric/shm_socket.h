@@ -26,8 +26,10 @@ struct Hello {
   uint32_t magic = kMagic;
   HelloKind kind = HelloKind::kProbe;  // kProbe: map the memory only
   uint64_t client_uuid = 0;
-  uint64_t incarnation = 0;     // of the server that the client means; 0: whichever is there
-  uint64_t old_queue_pair = 0;  // that this one replaces, or 0
+  uint64_t incarnation = 0;  // of the server that the client means; 0: whichever is there
+  // Of this client, destroyed before this one is opened, or 0: the one that it replaces, and another.
+  uint64_t old_queue_pair = 0;
+  uint64_t other_queue_pair = 0;
 };
 
 struct Welcome {

@@ -423,7 +423,7 @@ TEST_F(ShmFabric, StopDoesNotWaitForeverForAFencedClient) {
   const auto compute = OpenComputePort(client).value();
   ASSERT_TRUE(compute->Connect(ServerId{0}, memory->address()));
   auto& port = dynamic_cast<ShmComputePort&>(*compute);
-  Handshake handshake = port.StartHandshake(ServerId{0}, nullptr).value();
+  Handshake handshake = port.StartHandshake(ServerId{0}, 0, 0).value();
   while (!handshake.Step().value()) handshake.Wait();
   const QueuePairGrant grant = port.Accept(ServerId{0}, handshake).value();
   reinterpret_cast<QueuePairPage*>(grant.page.data())->busy = 1;

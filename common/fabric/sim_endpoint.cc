@@ -151,8 +151,11 @@ Status SimEndpoint::Open(Slot& slot, ServerId server) {
     return MakeError(Code::kNodeUnreachable,
                      "sim:" + std::to_string(peer.number) + ": " + std::string(kStartedAnew));
   }
+  BOOST_OUTCOME_TRYV(
+      CheckPathMtu(port_.options(), limits_.path_mtu, "sim:" + std::to_string(peer.number)));
   slot.server_number = peer.number;
   slot.queue_pair = &found->OpenQueuePair(*this, client_);
+  slot.queue_pair_id = slot.queue_pair->id();
   slot.working = true;
   network_.fault_log.End(id_, peer.number, network_.Now());
   if (std::exchange(slot.was_down, false)) slot.queue_pair->SetShaky();
@@ -188,7 +191,9 @@ void SimEndpoint::TryOpen(Slot& slot) {
   const uint64_t number = port_.PeerOf(server).value().number;
   const Nanoseconds down_until = client_.dead ? 0 : network_.DownUntil(client_.uuid, id_, number);
   if (down_until > network_.now() && slot.give_up > network_.now()) {
-    return network_.WakeAt(*this, std::min(down_until, slot.give_up));
+    if (slot.look_at > network_.now()) return;
+    slot.look_at = std::min(down_until, slot.give_up);
+    return network_.WakeAt(*this, slot.look_at);
   }
   QueuePairRequest& request = *std::exchange(slot.request, nullptr);
   --openings_;
@@ -208,6 +213,10 @@ void SimEndpoint::TryOpen(Slot& slot) {
     } else {
       old.server().CloseQueuePair(old, true);
     }
+  }
+  Server* const there = client_.dead ? nullptr : network_.FindServer(number);
+  if (there != nullptr && request.also_destroys != 0) {
+    there->CloseQueuePair(client_, request.also_destroys);
   }
   End(request, Open(slot, server));
 }

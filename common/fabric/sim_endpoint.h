@@ -29,6 +29,10 @@ class SimEndpoint final : public Endpoint {
   bool IsAttached(ServerId server) const override {
     return ToInteger(server) < slots_.size() && slots_[ToInteger(server)].server_number != kNone;
   }
+  uint64_t BrokenQueuePairId(ServerId server) const override {
+    const size_t index = ToInteger(server);
+    return index < slots_.size() && !slots_[index].working ? slots_[index].queue_pair_id : 0;
+  }
   Clock::time_point Now() const override { return network_.Now(); }
   void WakeAt(Clock::time_point due) override;
   const Limits& limits() const override { return limits_; }
@@ -81,12 +85,14 @@ class SimEndpoint final : public Endpoint {
   struct Slot {
     uint64_t server_number = kNone;
     QueuePair* queue_pair = nullptr;  // also a broken one; null once that is gone
+    uint64_t queue_pair_id = 0;       // of the last one
     bool working = false;
     bool was_down = false;                // since it was opened
     bool owes_unknown = false;            // the next verb posted ends as kUnknown
     Notice* notice = nullptr;             // broken, but this endpoint does not know yet
     QueuePairRequest* request = nullptr;  // for a queue pair to take its place
     Nanoseconds give_up = 0;              // until then the request waits for the link
+    Nanoseconds look_at = 0;              // when a wake is due that looks at the link again
   };
 
   // Completes all of `completing`, each once the thread has come to it, and returns how many.

@@ -89,7 +89,7 @@ Result<std::unique_ptr<ComputePort>> OpenComputePort(const ComputePortOptions& o
     return MakeError(Code::kInvalidArgument, "client uuid 0: give this compute server a name");
   }
   return std::unique_ptr<ComputePort>(
-      std::make_unique<SimComputePort>(options.network->network(), options.client_uuid));
+      std::make_unique<SimComputePort>(options.network->network(), options));
 }
 
 }  // namespace gossamer::sim

@@ -35,8 +35,8 @@ class SimMemoryPort final : public MemoryPort {
 
 class SimComputePort final : public ComputePort {
  public:
-  SimComputePort(Network& network, uint64_t client_uuid)
-      : network_(network), client_(network.FindClient(client_uuid)) {}
+  SimComputePort(Network& network, const ComputePortOptions& options)
+      : network_(network), options_(options), client_(network.FindClient(options.client_uuid)) {}
 
   Status Connect(ServerId server, const std::string& address, uint64_t incarnation) override;
   Result<std::unique_ptr<Endpoint>> NewEndpoint() override;
@@ -47,9 +47,11 @@ class SimComputePort final : public ComputePort {
     uint64_t incarnation = 0;
   };
   Result<Peer> PeerOf(ServerId server) const;
+  const ComputePortOptions& options() const { return options_; }
 
  private:
   Network& network_;
+  const ComputePortOptions options_;
   Client& client_;
   std::map<uint64_t, Peer> servers_;  // by id
 };

@@ -32,13 +32,14 @@ struct Ended {
 
 class QueuePair {
  public:
-  QueuePair(Network& network, Server& server, SimEndpoint& endpoint, Client& client)
-      : network_(network), server_(server), endpoint_(&endpoint), client_(client) {}
+  QueuePair(Network& network, Server& server, SimEndpoint& endpoint, Client& client, uint64_t id)
+      : network_(network), server_(server), endpoint_(&endpoint), client_(client), id_(id) {}
   QueuePair(const QueuePair&) = delete;
   QueuePair& operator=(const QueuePair&) = delete;
 
   Server& server() { return server_; }
   Client& client() { return client_; }
+  uint64_t id() const { return id_; }            // among those of its server
   SimEndpoint* endpoint() { return endpoint_; }  // null once that is gone
   void ForgetEndpoint() { endpoint_ = nullptr; }
   // Its link has just been down, and soon may be once more.
@@ -111,6 +112,7 @@ class QueuePair {
   Server& server_;
   SimEndpoint* endpoint_;
   Client& client_;
+  const uint64_t id_;
   // Verbs that have arrived and not ended, in the order posted.
   Operation* first_operation_ = nullptr;
   Operation* last_operation_ = nullptr;

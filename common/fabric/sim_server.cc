@@ -65,7 +65,8 @@ void Server::Stop() {
 
 QueuePair& Server::OpenQueuePair(SimEndpoint& endpoint, Client& client) {
   ReportGone();
-  queue_pairs_.push_back(std::make_unique<QueuePair>(network_, *this, endpoint, client));
+  queue_pairs_.push_back(
+      std::make_unique<QueuePair>(network_, *this, endpoint, client, next_queue_pair_++));
   return *queue_pairs_.back();
 }
 
@@ -76,6 +77,17 @@ void Server::CloseQueuePair(QueuePair& queue_pair, bool replaced) {
   const bool is_last = std::ranges::none_of(
       queue_pairs_, [&](const auto& each) { return each->client().uuid == uuid; });
   if (is_last && !replaced) GoneSoon(uuid);
+}
+
+void Server::CloseQueuePair(const Client& client, uint64_t id) {
+  const auto found = std::ranges::find_if(queue_pairs_, [&](const auto& each) {
+    return each->id() == id && &each->client() == &client;
+  });
+  if (found == queue_pairs_.end()) return;
+  QueuePair& queue_pair = **found;
+  queue_pair.Break(network_.NoticeTime());
+  if (queue_pair.endpoint() != nullptr) queue_pair.endpoint()->QueuePairGone(queue_pair);
+  CloseQueuePair(queue_pair, true);
 }
 
 void Server::Fence(uint64_t client_uuid) {

@@ -70,6 +70,8 @@ class Server {
   // Lands or drops what is left of a broken queue pair, and forgets it. `replaced`: its client has not
   // gone, even if that was its last one.
   void CloseQueuePair(QueuePair& queue_pair, bool replaced);
+  // That of `client` with this id, if there is one, as if it were replaced; its endpoint is told.
+  void CloseQueuePair(const Client& client, uint64_t id);
 
   // What the control thread does besides calls.
   void Tick();
@@ -102,6 +104,7 @@ class Server {
   ControlHandler* handler_ = nullptr;
   uint64_t incarnation_ = 0;
   std::vector<std::unique_ptr<QueuePair>> queue_pairs_;  // in the order opened
+  uint64_t next_queue_pair_ = 1;
   std::vector<Nanoseconds> atomic_slots_;  // those of the lock table behind those of the region
   Nanoseconds control_free_at_ = 0;
   ServerEvent& tick_;

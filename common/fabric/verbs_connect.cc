@@ -281,6 +281,7 @@ Status ConnectAttempt::CheckPath(Connection& connection) const {
   }
   connection.path_mtu = MtuBytes(attributes.path_mtu);
   const ComputePortOptions& options = *options_;
+  BOOST_OUTCOME_TRYV(CheckPathMtu(options, connection.path_mtu, address_.ToString()));
   if (options.path_mtu != 0 && options.path_mtu != connection.path_mtu) {
     return MakeError(Code::kInvalidArgument, "the path to " + address_.ToString() +
                                                  " has an MTU of " +

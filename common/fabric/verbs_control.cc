@@ -217,12 +217,8 @@ void ControlService::Accept(ConnectionId id, const ConnectRequest& request,
                             const rdma_conn_param& param) {
   // Counted from here on, so that a compute server that replaces its only queue pair is not gone.
   Count(request.client_uuid, +1);
-  const auto replaced =
-      std::find_if(connections_.begin(), connections_.end(), [&request](const auto& connection) {
-        return connection.second->connection_id() == request.replaces &&
-               connection.second->client_uuid() == request.client_uuid;
-      });
-  if (replaced != connections_.end()) Drop(replaced->first);
+  DropOld(request.client_uuid, request.replaces);
+  DropOld(request.client_uuid, request.also_destroys);
 
   uint8_t ack_timeout = AckTimeoutExponent(connection_timeout_ms_, kRetryCount);
   rdma_set_option(id.get(), RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &ack_timeout,
@@ -248,6 +244,14 @@ void ControlService::Accept(ConnectionId id, const ConnectRequest& request,
   reply.initiator_depth = 0;  // The memory server reads nothing of its clients.
   reply.rnr_retry_count = kRnrRetryCount;
   if (rdma_accept(raw, &reply) != 0) Drop(connection);
+}
+
+void ControlService::DropOld(uint64_t client_uuid, uint64_t connection_id) {
+  const auto old = std::ranges::find_if(connections_, [&](const auto& connection) {
+    return connection.second->connection_id() == connection_id &&
+           connection.second->client_uuid() == client_uuid;
+  });
+  if (old != connections_.end()) Drop(old->first);
 }
 
 void ControlService::Drop(ClientConnection* connection) {

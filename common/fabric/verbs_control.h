@@ -55,6 +55,8 @@ class ControlService {
   void ServeReady();
   void OnDeviceEvents();
   void AskForLife();
+  // That of a compute server; unless there is none of that name.
+  void DropOld(uint64_t client_uuid, uint64_t connection_id);
   void Drop(ClientConnection* connection);
   void Count(uint64_t client_uuid, int change);
 

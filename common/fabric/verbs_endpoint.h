@@ -42,6 +42,7 @@ class VerbsEndpoint final : public Endpoint, private SlabRegistrar {
     const QueuePair* queue_pair = Find(server);
     return queue_pair != nullptr && queue_pair->was_connected;
   }
+  uint64_t BrokenQueuePairId(ServerId server) const override;
   const Limits& limits() const override { return limits_; }
   BufferPool& buffers() override { return buffers_; }
 

@@ -56,6 +56,17 @@ Result<QueuePair*> VerbsEndpoint::MakeQueuePair(ServerId server) {
   return queue_pairs_[index].get();
 }
 
+uint64_t VerbsEndpoint::BrokenQueuePairId(ServerId server) const {
+  const QueuePair* queue_pair = Find(server);
+  if (queue_pair == nullptr || queue_pair->state == QueuePairState::kConnected) return 0;
+  for (const auto& opening : openings_) {
+    if (opening->request->server == server && opening->is_connecting) {
+      return opening->replaced.server.connection_id;
+    }
+  }
+  return queue_pair->connection.server.connection_id;
+}
+
 void VerbsEndpoint::Post(QueuePairRequest& request) {
   const auto is_same = [&](const auto& opening) {
     return opening->request->server == request.server;
@@ -151,6 +162,7 @@ Status VerbsEndpoint::AskToConnect(Opening& opening, QueuePair& queue_pair) {
   request.client_uuid = options_.client_uuid;
   request.incarnation = peer.incarnation;
   request.replaces = opening.replaced.server.connection_id;
+  request.also_destroys = opening.request->also_destroys;
   return opening.attempt->Send(queue_pair.connection, request);
 }
 

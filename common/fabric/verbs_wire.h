@@ -22,7 +22,7 @@ namespace gossamer::verbs {
 static_assert(std::endian::native == std::endian::little);
 
 inline constexpr uint32_t kProtocolMagic = 0x52534f47;  // "GOSR"
-inline constexpr uint16_t kProtocolVersion = 3;
+inline constexpr uint16_t kProtocolVersion = 4;
 
 enum class RequestKind : uint16_t {
   kProbe = 0,   // Answered by a reject with kNone: is anybody there, and who?
@@ -35,11 +35,13 @@ struct ConnectRequest {
   RequestKind kind = RequestKind::kProbe;
   uint64_t client_uuid = 0;
   uint64_t incarnation = 0;  // Of the memory server that the client means; 0: whichever is there.
-  uint64_t replaces = 0;  // The connection that is destroyed before this one is accepted; 0: none.
+  // Connections of this client that are destroyed before this one is accepted; 0: none.
+  uint64_t replaces = 0;
+  uint64_t also_destroys = 0;
 };
-static_assert(sizeof(ConnectRequest) == 32);
+static_assert(sizeof(ConnectRequest) == 40);
 static_assert(offsetof(ConnectRequest, client_uuid) == 8);
-static_assert(offsetof(ConnectRequest, replaces) == 24);
+static_assert(offsetof(ConnectRequest, also_destroys) == 32);
 static_assert(sizeof(ConnectRequest) <= 56, "private data of a connect request");
 
 enum class RejectReason : uint16_t {

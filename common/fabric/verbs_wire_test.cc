@@ -45,9 +45,11 @@ TEST(VerbsWire, GoldenBytes) {
   request.client_uuid = 0x1122334455667788;
   request.incarnation = 2;
   request.replaces = 3;
-  const unsigned char expected[] = {0x47, 0x4f, 0x53, 0x52, 3,    0,    1,    0,  //
-                                    0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 2, 0, 0, 0,
-                                    0,    0,    0,    0,    3,    0,    0,    0,    0, 0, 0, 0};
+  request.also_destroys = 4;
+  const unsigned char expected[] = {0x47, 0x4f, 0x53, 0x52, 4,    0,    1,    0,  //
+                                    0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 2, 0, 0,
+                                    0,    0,    0,    0,    0,    3,    0,    0,    0, 0, 0,
+                                    0,    0,    4,    0,    0,    0,    0,    0,    0, 0};
   static_assert(sizeof expected == sizeof request);
   EXPECT_EQ(std::memcmp(&request, expected, sizeof expected), 0);
 }

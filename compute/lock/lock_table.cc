@@ -27,7 +27,6 @@ void LockTable::Turn::GiveUp() {
     const Guard guard(*queue);
     next = queue->waiters.PopFront();
     queue->taken = next != nullptr;
-    queue->closed = false;
   }
   if (next != nullptr) WakeFrom(scheduler_, *next);
 }
@@ -44,14 +43,30 @@ void LockTable::Turn::Disband() {
   while (Waiter* waiter = sent_away.PopFront()) Resume(*waiter, Answer::kLookUp);
 }
 
-void LockTable::Turn::Close() {
+LockTable::ClosedPlace LockTable::Turn::Close(const LockPlace& place) {
+  Queue* const queue = std::exchange(queue_, nullptr);
+  WaiterList all;
   WaiterList sent_away;
+  Waiter* next = nullptr;
   {
-    const Guard guard(*queue_);
-    std::swap(sent_away, queue_->waiters);
-    queue_->closed = true;
+    const Guard guard(*queue);
+    queue->closed.push_back(place);
+    std::swap(all, queue->waiters);
+    while (Waiter* waiter = all.PopFront()) {
+      (waiter->place == place ? sent_away : queue->waiters).PushBack(*waiter);
+    }
+    next = queue->waiters.PopFront();
+    queue->taken = next != nullptr;
   }
   while (Waiter* waiter = sent_away.PopFront()) Resume(*waiter, Answer::kClosed);
+  if (next != nullptr) WakeFrom(scheduler_, *next);
+  return ClosedPlace(queue, place);
+}
+
+LockTable::ClosedPlace::~ClosedPlace() {
+  if (queue_ == nullptr) return;
+  const Guard guard(*queue_);
+  std::erase(queue_->closed, place_);
 }
 
 LockTable::Waiter* LockTable::Turn::NextAt(const LockPlace& place) {
@@ -83,16 +98,18 @@ void LockTable::Turn::Resume(Waiter& waiter, Answer answer) const {
 }
 
 size_t LockTable::CountTurns() {
-  return static_cast<size_t>(std::ranges::count_if(queues_, [](Queue& queue) {
+  size_t turns = 0;
+  for (Queue& queue : queues_) {
     const Guard guard(queue);
-    return queue.taken;
-  }));
+    turns += (queue.taken ? 1 : 0) + queue.closed.size();
+  }
+  return turns;
 }
 
 LockTable::Turn LockTable::TryTake(const LockPlace& place, Scheduler& scheduler) {
   Queue& queue = QueueOf(place);
   const Guard guard(queue);
-  if (std::exchange(queue.taken, true)) return Turn();
+  if (queue.IsClosed(place) || std::exchange(queue.taken, true)) return Turn();
   return Turn(&scheduler, &queue);
 }
 

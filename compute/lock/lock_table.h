@@ -12,10 +12,14 @@
 // Places, the slots of the memory servers' lock tables, are hashed to a fixed number of queues: strangers that share
 // one merely wait for each other, and get no remote lock from each other.
 //
+// A place whose lock may be held, though nobody knows (rule U5), is closed: nobody gets a turn there, others of its
+// queue are not concerned.
+//
 // Thread-safety: all threads. A coroutine goes on in its own thread, when its scheduler comes to it: a session with
 // operations under way must be polled. Cost: no allocation; a spin lock, held for a few pointer writes.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <coroutine>
@@ -23,6 +27,7 @@
 #include <cstdint>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "common/fabric/scheduler.h"
 #include "proto/lock_word.h"
@@ -57,7 +62,7 @@ class LockTable {
     kTurn,    // It is the waiter's turn; `held` is the remote lock that came with it.
     kLookUp,  // The queue was ended: the node has split; find it anew.
     kDone,    // The wish was granted by somebody else.
-    kClosed,  // Nobody gets a turn for the time being: what became of the lock is not known.
+    kClosed,  // Nobody gets a turn at this place for now: what became of the lock is not known.
   };
 
   struct Waiter : Scheduler::Sleeper {
@@ -111,8 +116,12 @@ class LockTable {
   struct alignas(64) Queue {
     std::atomic<bool> busy = false;  // guards the rest
     bool taken = false;
-    bool closed = false;  // while it is taken
     WaiterList waiters;
+    std::vector<LockPlace> closed;  // no turn is given at these
+
+    bool IsClosed(const LockPlace& place) const {
+      return !closed.empty() && std::ranges::find(closed, place) != closed.end();
+    }
   };
   class Guard {
    public:
@@ -129,6 +138,27 @@ class LockTable {
   };
 
  public:
+  // A place at which nobody gets a turn while this lives.
+  class [[nodiscard]] ClosedPlace {
+   public:
+    ClosedPlace() = default;
+    ClosedPlace(ClosedPlace&& other) noexcept
+        : queue_(std::exchange(other.queue_, nullptr)), place_(other.place_) {}
+    ClosedPlace& operator=(ClosedPlace&& other) noexcept {
+      std::swap(queue_, other.queue_);
+      std::swap(place_, other.place_);
+      return *this;
+    }
+    ~ClosedPlace();
+
+   private:
+    friend class LockTable;
+    ClosedPlace(Queue* queue, const LockPlace& place) : queue_(queue), place_(place) {}
+
+    Queue* queue_ = nullptr;
+    LockPlace place_;
+  };
+
   // Until it is given up, handed over or destroyed.
   class Turn {
    public:
@@ -147,8 +177,9 @@ class LockTable {
     void GiveUp();
     // Ends the queue: all who wait go on, in their order, and look up where they belong.
     void Disband();
-    // All who wait, and all who come until this turn ends, are told that the queue is closed.
-    void Close();
+    // Ends the turn, which is one at `place`: all who wait for that place, and all who come while the result lives,
+    // are told that it is closed. Others in the queue are not concerned. Allocates.
+    ClosedPlace Close(const LockPlace& place);
 
     // The first who waits for `place`, or null. It waits until this turn ends: nobody else takes it out.
     Waiter* NextAt(const LockPlace& place);
@@ -202,8 +233,9 @@ class LockTable {
         waiter.answer = Answer::kTurn;
         waiter.held = {};
         const Guard guard(queue);
-        if (queue.closed) waiter.answer = Answer::kClosed;
-        if (queue.closed || !std::exchange(queue.taken, true)) return false;
+        const bool is_closed = queue.IsClosed(waiter.place);
+        if (is_closed) waiter.answer = Answer::kClosed;
+        if (is_closed || !std::exchange(queue.taken, true)) return false;
         queue.waiters.PushBack(waiter);
         return true;
       }
@@ -213,10 +245,15 @@ class LockTable {
     };
     return Awaiter{QueueOf(waiter.place), waiter, turn};
   }
-  // The turn at `place`, if nobody has it.
+  // The turn at `place`, if nobody has it and it is not closed.
   Turn TryTake(const LockPlace& place, Scheduler& scheduler);
-  // Turns that somebody has: none while nothing goes on, for tests. Takes long.
+  // Turns that somebody has, and closed places: none while nothing goes on, for tests. Takes long.
   size_t CountTurns();
+  bool IsClosed(const LockPlace& place) {
+    Queue& queue = QueueOf(place);
+    const Guard guard(queue);
+    return queue.IsClosed(place);
+  }
   // Whether `turn` is one at `place`.
   bool IsAt(const Turn& turn, const LockPlace& place) { return turn.queue_ == &QueueOf(place); }
 

@@ -34,11 +34,11 @@ Status LeaseKeeper::Start(std::unique_ptr<ComputePort> port) {
 
 void LeaseKeeper::Stop() {
   stopping_ = true;
-  ServerAdded();
+  Wake();
   if (thread_.joinable()) thread_.join();
 }
 
-void LeaseKeeper::ServerAdded() {
+void LeaseKeeper::Wake() {
   {
     const std::lock_guard guard(mutex_);
     has_news_ = true;
@@ -51,10 +51,12 @@ void LeaseKeeper::Run() {
   Clock::time_point due{};
   while (!stopping_ || asking_ != 0) {
     if (!stopping_ && scheduler.Now() >= due) due = RenewDue(scheduler);
+    const bool has_orphans = HasOrphans();
+    if (has_orphans) orphans_->Tend();
     if (scheduler.RunOnce()) continue;
     std::unique_lock lock(mutex_);
     const Clock::time_point until =
-        asking_ != 0 ? Clock::now() + kPollInterval : std::max(due, Clock::now());
+        asking_ != 0 || has_orphans ? Clock::now() + kPollInterval : std::max(due, Clock::now());
     if (wake_.wait_until(lock, until, [this] { return has_news_; })) due = {};
     has_news_ = false;
   }
@@ -63,7 +65,10 @@ void LeaseKeeper::Run() {
 Task<void> LeaseKeeper::Keep(Scheduler& scheduler) {
   while (!stopping_) {
     const Clock::time_point due = RenewDue(scheduler);
-    co_await scheduler.SleepFor(std::max<Clock::duration>(due - scheduler.Now(), kPollInterval));
+    const bool has_orphans = HasOrphans();
+    if (has_orphans) orphans_->Tend();
+    const Clock::duration rest = has_orphans ? kPollInterval : due - scheduler.Now();
+    co_await scheduler.SleepFor(std::max<Clock::duration>(rest, kPollInterval));
   }
   while (asking_ != 0) co_await scheduler.SleepFor(kPollInterval);
 }

@@ -6,7 +6,7 @@
 //
 // It renews from a thread of its own, over an own endpoint: a session's thread may be away for any time, in the
 // caller's code. In the simulator, where time is virtual, it is a coroutine of some scheduler. Thread-safety: `Start`
-// and `Stop` belong to one thread; `ServerAdded` to any.
+// and `Stop` belong to one thread; `Wake` to any.
 #pragma once
 
 #include <atomic>
@@ -23,6 +23,7 @@
 #include "common/fabric/scheduler.h"
 #include "common/status.h"
 #include "common/task.h"
+#include "compute/lock/orphaned_locks.h"
 #include "compute/tree/registration.h"
 #include "compute/tree/servers.h"
 
@@ -39,8 +40,10 @@ class LeaseKeeper {
   // no session may have noticed (rule U4).
   using OnRegistered = std::function<void(ServerId, const Registration&)>;
 
-  explicit LeaseKeeper(const Servers& servers, OnRegistered on_registered = {})
-      : servers_(servers), on_registered_(std::move(on_registered)) {}
+  // Tends `orphans`, if it is not null, too: the sessions may all be closed, or not be polled.
+  explicit LeaseKeeper(const Servers& servers, OnRegistered on_registered = {},
+                       OrphanedLocks* orphans = nullptr)
+      : servers_(servers), on_registered_(std::move(on_registered)), orphans_(orphans) {}
   ~LeaseKeeper() { Stop(); }
   LeaseKeeper(const LeaseKeeper&) = delete;
   LeaseKeeper& operator=(const LeaseKeeper&) = delete;
@@ -49,8 +52,8 @@ class LeaseKeeper {
   Status Start(std::unique_ptr<ComputePort> port);
   // Ends the thread, or has `Keep` end.
   void Stop();
-  // There is another server in `servers`.
-  void ServerAdded();
+  // There is another server in `servers`, or an orphan.
+  void Wake();
 
   // Renews over the scheduler's endpoint, to whose servers the port is connected, until `Stop`. Ends when it would
   // renew next.
@@ -65,6 +68,7 @@ class LeaseKeeper {
     bool is_asking = false;
   };
 
+  bool HasOrphans() const { return orphans_ != nullptr && !orphans_->empty(); }
   void Run();
   // Starts what is due; returns when something will be. Blocks for at most one first connection.
   Clock::time_point RenewDue(Scheduler& scheduler);
@@ -74,6 +78,7 @@ class LeaseKeeper {
 
   const Servers& servers_;
   const OnRegistered on_registered_;
+  OrphanedLocks* const orphans_;
   std::unique_ptr<ComputePort> port_;  // of the thread
   std::unique_ptr<Endpoint> endpoint_;
   std::map<ServerId, Kept> kept_;

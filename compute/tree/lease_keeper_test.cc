@@ -112,7 +112,7 @@ TEST(LeaseKeeperThread, RenewsUntilItIsStopped) {
   ASSERT_TRUE(keeper.Start(NewPort({})));
   while (first.renewals() < 3) std::this_thread::yield();
   servers.Add(Info(1, late, 40));
-  keeper.ServerAdded();
+  keeper.Wake();
   while (late.renewals() < 3) std::this_thread::yield();
   first.port().Fence(kUuid);
   while (first.registrations() < 2) std::this_thread::yield();

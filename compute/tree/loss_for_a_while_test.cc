@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "compute/tree/lease_keeper.h"
 #include "compute/tree/testing/test_cluster.h"
 
 namespace gossamer {
@@ -146,34 +147,33 @@ TEST_F(LossForAWhileTest, WhenALockIsHandedOver) {
   ExpectNoLockLeft(*two, key_);
 }
 
-// Who comes for a lock while it is being released waits for that.
+// A write that comes for a lock while it is being released waits for that.
 TEST_F(LossForAWhileTest, WhileALockIsReleased) {
+  client_.settler_plan().allowed_verbs = 0;
   FaultPlan plan;
   const std::unique_ptr<OpenSession> session = SessionWithALostLock(plan);
   ASSERT_NE(session, nullptr);
   plan.can_reconnect = true;
-  std::this_thread::sleep_for(std::chrono::milliseconds(600));  // until it is tried again
-  plan.allowed_verbs = plan.verbs;
-  std::optional<Status> first;
-  session->Spawn(Write(*session, WriteMode::kPut, key_, first));
-  ASSERT_NO_FATAL_FAILURE(PollUntil(*session, [&] { return plan.holds_back; }));
-  std::optional<Status> next;
-  session->Spawn(Write(*session, WriteMode::kPut, key_, next));
-  for (int i = 0; i < 100; ++i) session->Poll();
-  EXPECT_FALSE(first || next);
-  plan.allowed_verbs = FaultPlan::kNever;
-  session->WaitAll();
-  EXPECT_TRUE(*first) << first->error().ToString();
-  EXPECT_TRUE(*next) << next->error().ToString();
+  const std::unique_ptr<OpenSession> another = client_.NewSession();
+  std::optional<Status> put;
+  another->Spawn(Write(*another, WriteMode::kPut, key_, put));
+  ASSERT_NO_FATAL_FAILURE(PollUntil(*another, [&] { return client_.settler_plan().holds_back; }));
+  for (int i = 0; i < 100; ++i) another->Poll();
+  EXPECT_FALSE(put);
+  client_.settler_plan().allowed_verbs = FaultPlan::kNever;
+  another->WaitAll();
+  EXPECT_TRUE(*put) << put->error().ToString();
+  EXPECT_TRUE(client_.shared().orphans.empty());
 }
 
-// Nobody has to ask for anything there.
+// No operation has to ask for anything there.
 TEST_F(LossForAWhileTest, ASessionThatIsPolledFindsTheServerAgain) {
+  client_.settler_plan().reconnects_left = 0;
   FaultPlan plan;
   const std::unique_ptr<OpenSession> session = SessionWithALostLock(plan);
   ASSERT_NE(session, nullptr);
   for (const bool can_reconnect : {false, true}) {
-    plan.can_reconnect = can_reconnect;
+    client_.settler_plan().reconnects_left = can_reconnect ? FaultPlan::kNever : 0;
     for (int i = 0; i < 130; ++i) {
       session->Poll();
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -184,6 +184,82 @@ TEST_F(LossForAWhileTest, ASessionThatIsPolledFindsTheServerAgain) {
   EXPECT_TRUE(of_another) << of_another.error().ToString();
   const Status of_the_same = client_.NewSession()->Put(key_, "ABCDEFGH");
   EXPECT_TRUE(of_the_same) << of_the_same.error().ToString();
+}
+
+// Rule U5: what a session does not know when it closes is the store's.
+TEST_F(LossForAWhileTest, AClosedSessionLeavesItsLockToTheStore) {
+  FaultPlan plan;
+  std::unique_ptr<OpenSession> session = SessionWithALostLock(plan);
+  ASSERT_NE(session, nullptr);
+  session.reset();
+  const Status of_the_same = client_.NewSession()->Put(key_, "ABCDEFGH");
+  EXPECT_TRUE(of_the_same) << of_the_same.error().ToString();
+  const Status of_another = other_.NewSession()->Put(key_, "ABCDEFGH");
+  EXPECT_TRUE(of_another) << of_another.error().ToString();
+  EXPECT_EQ(client_.shared().locks.CountTurns(), 0u);
+}
+
+// Session 1 closes while its WRITE may still land. Session 2 loses the CAS at the same lock, and finds there the word of
+// session 1, which is the one that it would have written itself.
+TEST_F(LossForAWhileTest, ALatePacketOfAClosedSessionOverwritesNothing) {
+  ASSERT_TRUE(client_.NewSession()->Put(key_, "12345678"));
+  client_.settler_plan().reconnects_left = 0;
+  FaultPlan plan_one;
+  plan_one.break_at = 3;  // behind CAS and READ
+  std::unique_ptr<OpenSession> one = client_.NewSession(plan_one);
+  EXPECT_EQ(one->Put(key_, "of one..").error().code, Code::kMaybeApplied);
+  ASSERT_EQ(plan_one.late_writes.size(), 1u);
+  one.reset();
+
+  FaultPlan plan_two;
+  plan_two.break_at = 1;
+  plan_two.can_reconnect = true;
+  const std::unique_ptr<OpenSession> two = client_.NewSession(plan_two);
+  EXPECT_EQ(two->Put(key_, "of two..").error().code, Code::kNodeUnreachable)
+      << "acknowledged while the WRITE of session 1 may still land";
+  const FaultPlan::LateWrite& late = plan_one.late_writes[0];
+  client_.Write(late.server, late.offset, late.bytes);
+
+  client_.settler_plan().reconnects_left = FaultPlan::kNever;
+  const Status put = PutAtLast(*two, key_);
+  EXPECT_TRUE(put) << put.error().ToString();
+  EXPECT_EQ(two->Get(key_).value(), "ABCDEFGH");
+}
+
+TEST_F(LossForAWhileTest, TheLeaseKeeperSettlesWhatNoSessionDoes) {
+  LeaseKeeper keeper(client_.shared().servers, {}, &client_.shared().orphans);
+  ComputePortOptions options;
+  options.client_uuid = 1;
+  ASSERT_TRUE(keeper.Start(OpenComputePort(FabricKind::kShm, options).value()));
+  client_.shared().orphans.OnFirst([&] { keeper.Wake(); });
+  FaultPlan plan;
+  std::unique_ptr<OpenSession> session = SessionWithALostLock(plan);
+  ASSERT_NE(session, nullptr);
+  session.reset();
+  for (int i = 0; i < 1000 && !client_.shared().orphans.empty(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_EQ(cluster_.Check().locks_held, 0u);
+  keeper.Stop();
+}
+
+// Places that share a local queue have nothing else in common.
+TEST_F(LossForAWhileTest, AClosedPlaceConcernsNoOther) {
+  LockTable& locks = client_.shared().locks;
+  const std::unique_ptr<OpenSession> session = client_.NewSession();
+  Scheduler& scheduler = session->tree().scheduler();
+  const LockPlace place{ServerId{0}, 8};
+  const LockPlace stranger{ServerId{0}, 8 + 8 * 4096};
+  LockTable::Turn turn = locks.TryTake(place, scheduler);
+  ASSERT_TRUE(locks.IsAt(turn, stranger)) << "of the same queue";
+  {
+    const LockTable::ClosedPlace closed = turn.Close(place);
+    EXPECT_FALSE(locks.TryTake(place, scheduler));
+    EXPECT_TRUE(locks.TryTake(stranger, scheduler));
+    EXPECT_EQ(locks.CountTurns(), 1u);
+  }
+  EXPECT_TRUE(locks.TryTake(place, scheduler));
+  EXPECT_EQ(locks.CountTurns(), 0u);
 }
 
 // Nothing is posted to a server that is known to be out of reach.

@@ -75,7 +75,7 @@ std::unique_ptr<ScanCursor> OpenSession::Scan(const ScanOptions& options) {
 
 size_t OpenSession::Poll() {
   scheduler_.RunOnce();
-  tree_.TendOrphans();
+  if (!shared_.orphans.empty()) shared_.orphans.Tend();
   return scheduler_.running();
 }
 

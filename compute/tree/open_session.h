@@ -49,6 +49,7 @@ class OpenSession final : public Session {
   // Runs a task, and whatever repairs it left behind: nobody may keep a lock while the caller goes away.
   template <typename T>
   T RunToEnd(Task<T> task) {
+    if (!shared_.orphans.empty()) shared_.orphans.Tend();
     T value = scheduler_.Run(std::move(task));
     while (tree_.background() != 0) scheduler_.RunOnce();
     return value;

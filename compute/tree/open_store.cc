@@ -1,6 +1,9 @@
 #include "compute/tree/open_store.h"
 
+#include <glog/logging.h>
+
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "common/fabric/server_probe.h"
@@ -13,6 +16,10 @@
 namespace gossamer {
 
 namespace {
+
+// A server that could not be reached is tried again after this, or four times as long as the last try took, as that
+// blocks the session.
+constexpr std::chrono::milliseconds kLearnAgain{500};
 
 template <typename Options>
 TreeOptions TreeOptionsOf(const Options& options) {
@@ -44,12 +51,19 @@ Result<std::unique_ptr<Store>> OpenStore::Open(const OpenOptions& options) {
   BOOST_OUTCOME_TRYV(store->OpenPort(fabric, port_options));
   FindOptions find;
   find.store = options.store;
-  find.probe = FabricProbe(options.connection_timeout_ms);
+  // Without the root nothing is found; the others are asked when they are connected to.
+  find.probe = [probe = FabricProbe(options.connection_timeout_ms)](const StoreRecord& record,
+                                                                    const MemberRecord& member) {
+    return member.server == ServerId{0} ? probe(record, member) : Liveness::kAlive;
+  };
   BOOST_OUTCOME_TRY(record, FindStore(*bootstrap, find));
   if (record.fabric != FabricKindName(fabric)) {
     return MakeError(Code::kInvalidArgument, "store '" + options.store + "' runs on --fabric=" +
                                                  record.fabric + ", not on " + options.fabric);
   }
+  // Anew, now that it is known how large a node is.
+  port_options.least_path_mtu = record.parameters.node_bytes;
+  BOOST_OUTCOME_TRYV(store->OpenPort(fabric, port_options));
   store->bootstrap_ = std::move(bootstrap);
   BOOST_OUTCOME_TRYV(store->Connect(record, TreeOptionsOf(options)));
   return std::unique_ptr<Store>(std::move(store));
@@ -96,11 +110,13 @@ Status OpenStore::OpenPort(FabricKind fabric, ComputePortOptions options) {
 Status OpenStore::Connect(const StoreRecord& record, const TreeOptions& options) {
   record_ = record;
   shared_ = std::make_unique<TreeShared>(record.parameters, options);
-  keeper_ = std::make_unique<LeaseKeeper>(
-      shared_->servers, [this](ServerId server, const Registration& registration) {
-        shared_->allocator.Registered(server, registration);
-      });
+  const auto on_registered = [this](ServerId server, const Registration& registration) {
+    shared_->allocator.Registered(server, registration);
+  };
+  keeper_ = std::make_unique<LeaseKeeper>(shared_->servers, on_registered, &shared_->orphans);
   shared_->learn_server = [this](ServerId server) { return LearnServer(server); };
+  BOOST_OUTCOME_TRY(control, port_->NewEndpoint());
+  control_ = std::move(control);
   for (const MemberRecord& member : record.servers) {
     if (ToInteger(member.server) >= Servers::kMaxServers) {
       return MakeError(Code::kUnsupported, "a store with memory server " +
@@ -108,27 +124,51 @@ Status OpenStore::Connect(const StoreRecord& record, const TreeOptions& options)
                                                ": this build knows server ids up to " +
                                                std::to_string(Servers::kMaxServers - 1));
     }
-    BOOST_OUTCOME_TRYV(port_->Connect(member.server, member.address, member.incarnation));
+    const Endpoint::Clock::time_point began = control_->Now();
+    const Status added = AddServer(record, member);
+    if (added) continue;
+    // Without the root nothing is found. What other servers hold can be served without this one, which the bootstrap
+    // names if it comes again.
+    const bool is_out_of_reach = added.error().code == Code::kNodeUnreachable;
+    const bool can_wait = member.server != ServerId{0} && bootstrap_ != nullptr;
+    if (!can_wait || !is_out_of_reach) return added;
+    NoteUnreachable(member.server, added.error(), began);
+    LOG(WARNING) << added.error().message;
   }
-  BOOST_OUTCOME_TRY(control, port_->NewEndpoint());
-  control_ = std::move(control);
-  for (const MemberRecord& member : record.servers) {
-    BOOST_OUTCOME_TRYV(AddServer(*control_, record, member));
-  }
-  const Limits& limits = control_->limits();
-  if (record.parameters.node_bytes > limits.path_mtu) {
-    return MakeError(Code::kUnsupported,
-                     "nodes of " + std::to_string(record.parameters.node_bytes) +
-                         " bytes over a path MTU of " + std::to_string(limits.path_mtu) +
-                         ": a node must be written in one packet; raise the MTU, or create the "
-                         "store with a smaller --node_bytes");
-  }
+  shared_->orphans.SettleOver(*control_, on_registered);
+  shared_->orphans.OnFirst([this] {
+    const std::lock_guard lock(learn_mutex_);
+    const Status started = StartKeeper();
+    if (!started) LOG(WARNING) << "no thread to settle locks: " << started.error().ToString();
+  });
   return Ok();
+}
+
+void OpenStore::NoteUnreachable(ServerId server, const Error& why,
+                                Endpoint::Clock::time_point began) {
+  const Endpoint::Clock::time_point now = control_->Now();
+  const Endpoint::Clock::duration rest =
+      std::max<Endpoint::Clock::duration>(kLearnAgain, 4 * (now - began));
+  unreachable_.insert_or_assign(server, Unreachable{why, now + rest});
 }
 
 Status OpenStore::LearnServer(ServerId server) {
   const std::lock_guard lock(learn_mutex_);
   if (shared_->servers.Find(server) != nullptr) return Ok();  // Another session was quicker.
+  const auto pause = shared_->orphans.Pause();
+  const Endpoint::Clock::time_point began = control_->Now();
+  const auto known = unreachable_.find(server);
+  if (known != unreachable_.end() && began < known->second.until) return known->second.why;
+  const Status learnt = FindAndAdd(server);
+  if (learnt) {
+    unreachable_.erase(server);
+  } else {
+    NoteUnreachable(server, learnt.error(), began);
+  }
+  return learnt;
+}
+
+Status OpenStore::FindAndAdd(ServerId server) {
   const Error unknown =
       MakeError(Code::kNodeUnreachable, "memory server " + std::to_string(ToInteger(server)) +
                                             " is named by the tree, but not by the store's record");
@@ -141,16 +181,19 @@ Status OpenStore::LearnServer(ServerId server) {
   const StoreRecord& record = found.value();
   const MemberRecord* member = record.Find(server);
   if (record.store_id != record_.store_id || member == nullptr) return unknown;
-  BOOST_OUTCOME_TRYV(port_->Connect(server, member->address, member->incarnation));
-  BOOST_OUTCOME_TRYV(control_->Attach(server));
-  BOOST_OUTCOME_TRYV(AddServer(*control_, record, *member));
-  return Ok();
+  return AddServer(record, *member);
 }
 
-Status OpenStore::AddServer(Endpoint& endpoint, const StoreRecord& record,
-                            const MemberRecord& member) {
+Status OpenStore::AddServer(const StoreRecord& record, const MemberRecord& member) {
   const std::string name =
       "memory server " + std::to_string(ToInteger(member.server)) + " at " + member.address + " ";
+  Status connected = port_->Connect(member.server, member.address, member.incarnation);
+  if (connected) connected = control_->Attach(member.server);
+  if (!connected && connected.error().code == Code::kNodeUnreachable) {
+    return CannotBeReached(member.server, member.address, connected.error().message);
+  }
+  BOOST_OUTCOME_TRYV(std::move(connected));
+  Endpoint& endpoint = *control_;
   BOOST_OUTCOME_TRY(header, ReadRegionHeader(endpoint, member.server));
   const bool is_recorded = record.store_id == 0 || (header.store_id == record.store_id &&
                                                     header.incarnation == member.incarnation);
@@ -179,14 +222,16 @@ Status OpenStore::AddServer(Endpoint& endpoint, const StoreRecord& record,
 }
 
 Status OpenStore::KeepLease(const ServerInfo& server) {
-  if (server.lease_ms == 0 || !port_options_) return Ok();
-  if (keeper_runs_) {
-    keeper_->ServerAdded();
-    return Ok();
-  }
+  if (server.lease_ms == 0) return Ok();
+  BOOST_OUTCOME_TRYV(StartKeeper(LeaseKeeper::MaxConnectionMs(server.lease_ms)));
+  keeper_->Wake();
+  return Ok();
+}
+
+Status OpenStore::StartKeeper(uint32_t most_connection_ms) {
+  if (keeper_runs_ || !port_options_) return Ok();
   auto [fabric, options] = *port_options_;
-  options.connection_timeout_ms =
-      std::min(options.connection_timeout_ms, LeaseKeeper::MaxConnectionMs(server.lease_ms));
+  options.connection_timeout_ms = std::min(options.connection_timeout_ms, most_connection_ms);
   BOOST_OUTCOME_TRY(port, OpenComputePort(fabric, options));
   BOOST_OUTCOME_TRYV(keeper_->Start(std::move(port)));
   keeper_runs_ = true;
@@ -195,6 +240,8 @@ Status OpenStore::KeepLease(const ServerInfo& server) {
 
 OpenStore::~OpenStore() {
   if (control_ == nullptr || shared_ == nullptr) return;
+  keeper_->Stop();
+  shared_->orphans.Stop();
   Scheduler scheduler(*control_);
   scheduler.Spawn(shared_->allocator.ReleaseAll(scheduler));
   scheduler.RunUntil(0);
@@ -205,6 +252,21 @@ Result<std::unique_ptr<Session>> OpenStore::NewSession() {
   return std::unique_ptr<Session>(std::make_unique<OpenSession>(*shared_, std::move(endpoint)));
 }
 
+std::vector<MemberRecord> OpenStore::Members() const {
+  std::vector<MemberRecord> members = record_.servers;
+  for (const ServerInfo* server : shared_->servers.All()) {
+    if (record_.Find(server->id) != nullptr) continue;
+    members.push_back({server->id, server->incarnation, "", "", server->address});
+  }
+  return members;
+}
+
+std::string OpenStore::WhyUnreachable(ServerId server, const Error& error) {
+  const std::lock_guard lock(learn_mutex_);
+  const auto known = unreachable_.find(server);
+  return known == unreachable_.end() ? error.message : known->second.why.message;
+}
+
 Result<StoreStat> OpenStore::Stat() {
   BOOST_OUTCOME_TRY(endpoint, port_->NewEndpoint());
   Scheduler scheduler(*endpoint);
@@ -213,13 +275,18 @@ Result<StoreStat> OpenStore::Stat() {
   stat.store_id = record_.store_id;
   stat.fabric = record_.fabric;
   stat.parameters = record_.parameters;
-  for (const ServerInfo* server : shared_->servers.All()) {
-    const Result<control::StatReply> reply = scheduler.Run(
-        CallControl<control::StatReply>(*endpoint, server->id, control::StatRequest{}));
-    if (!reply) return reply.error();
+  for (const MemberRecord& member : Members()) {
     ServerStat one;
-    one.server_id = ToInteger(server->id);
-    one.address = server->address;
+    one.server_id = ToInteger(member.server);
+    one.address = member.address;
+    const Result<control::StatReply> reply = scheduler.Run(
+        CallControl<control::StatReply>(*endpoint, member.server, control::StatRequest{}));
+    if (!reply && reply.error().code != Code::kNodeUnreachable) return reply.error();
+    if (!reply) {
+      one.unreachable = WhyUnreachable(member.server, reply.error());
+      stat.servers.push_back(std::move(one));
+      continue;
+    }
     one.heap_bytes = reply.value().usage.heap_bytes;
     one.free_bytes = reply.value().usage.free_bytes;
     one.node_extent_bytes = reply.value().usage.node_bytes;

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <functional>
+#include <limits>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "common/bootstrap/membership.h"
 #include "common/embedded_memory.h"
@@ -45,21 +48,37 @@ class OpenStore final : public Store {
   Status KeepLease(const ServerInfo& server);
   // The way to the fabric. Unsupported where this machine has none.
   Status OpenPort(FabricKind fabric, ComputePortOptions options);
-  // Connects to the servers of `record`, registers with each, and checks that each is what the record says.
+  // Connects to the servers of `record`, registers with each, and checks that each is what the record says. But for
+  // server 0, those that cannot be reached are left out, and tried again when something of theirs is asked for.
   Status Connect(const StoreRecord& record, const TreeOptions& options);
-  Status AddServer(Endpoint& endpoint, const StoreRecord& record, const MemberRecord& member);
+  // Over control_. The error of one that cannot be reached is NodeUnreachable.
+  Status AddServer(const StoreRecord& record, const MemberRecord& member);
+  // Called with learn_mutex_ held.
+  Status StartKeeper(uint32_t most_connection_ms = std::numeric_limits<uint32_t>::max());
+  void NoteUnreachable(ServerId server, const Error& why, Endpoint::Clock::time_point began);
+  std::string WhyUnreachable(ServerId server, const Error& error);
+  // Those of the record, and those that joined later, as far as they are known.
+  std::vector<MemberRecord> Members() const;
   // Finds `server`, which joined later, through the bootstrap, and connects to it.
   Status LearnServer(ServerId server);
+  Status FindAndAdd(ServerId server);
 
   std::unique_ptr<EmbeddedMemory> memory_;  // of a local store; dies last
   std::unique_ptr<Bootstrap> bootstrap_;    // none of a local store
   std::mutex learn_mutex_;                  // guards what LearnServer changes: record_, control_
   StoreRecord record_;
+  // Servers that are not known as they could not be reached: not asked again until then. Guarded by learn_mutex_.
+  struct Unreachable {
+    Error why;
+    Endpoint::Clock::time_point until;
+  };
+  std::map<ServerId, Unreachable> unreachable_;
   // How port_ was opened, if it was not the caller's: the keeper needs another.
   std::optional<std::pair<FabricKind, ComputePortOptions>> port_options_;
   std::unique_ptr<ComputePort> port_;
   std::unique_ptr<TreeShared> shared_;
-  std::unique_ptr<Endpoint> control_;  // keeps the registration alive while no session is open
+  std::unique_ptr<Endpoint>
+      control_;  // keeps the registration alive; orphaned locks are settled over it
   std::unique_ptr<LeaseKeeper> keeper_;
   bool keeper_runs_ = false;
 };

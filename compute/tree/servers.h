@@ -6,8 +6,10 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "common/status.h"
 #include "proto/lock_word.h"
 #include "proto/region.h"
 #include "proto/remote_ptr.h"
@@ -25,6 +27,15 @@ struct ServerInfo {
   uint64_t lock_table_bytes = 0;
   uint64_t chunk_bytes = 0;
 };
+
+// The one sentence for a memory server that cannot be reached, and why.
+inline Error CannotBeReached(ServerId server, std::string_view address, std::string_view why) {
+  return MakeError(Code::kNodeUnreachable,
+                   "memory server " + std::to_string(ToInteger(server)) + " at " +
+                       std::string(address) + " cannot be reached (" + std::string(why) +
+                       "); what other servers hold is served: if this one is gone for good, "
+                       "`gossamer dump --salvage` writes what is left");
+}
 
 // Thread-safety: lookups need no lock; servers are added, never removed.
 class Servers {

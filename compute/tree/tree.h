@@ -13,10 +13,8 @@
 #pragma once
 
 #include <array>
-#include <bitset>
 #include <chrono>
 #include <cstdint>
-#include <list>
 #include <map>
 #include <optional>
 #include <string>
@@ -93,11 +91,6 @@ class Tree {
   Scheduler& scheduler() { return scheduler_; }
   // Tasks that this tree started by itself (split repairs) and that still run.
   size_t background() const { return repairs_; }
-  // To be called whenever the session is polled: tries to release locks that were lost along with their memory server,
-  // now and then, though no operation needs that server.
-  void TendOrphans() {
-    if (!orphans_.empty()) FindServersAgain();
-  }
 
  private:
   using Step = NodeCache::Step;
@@ -229,14 +222,10 @@ class Tree {
   }
   // Executes READs under a lock, on whatever queue pair of the lock's epoch. Fenced: there is none any more.
   Task<Status> ExecuteHeld(Operation& operation, const NodeLock& lock, Batch& reads);
-  // What became of a lock cannot be found out now: the turn at it is kept, so that nobody of this compute server takes
-  // its word for his own (rule U2), until the queue pair is replaced.
+  // What became of a lock, which may be held as `held`, cannot be found out now: the store sees to it (rule U5).
   void Orphan(NodeLock& lock, HeldLock held);
-  Task<void> ReleaseOrphans(ServerId server);
-  void FindAgainIn(std::chrono::nanoseconds time);
-  void FindServersAgain();
-  Task<void> FindAgain(ServerId server);
-  bool HasOrphans(ServerId server) const;
+  // Until the place of `lock`, which is closed, may be open again. NodeUnreachable: that is not in sight.
+  Task<Status> AwaitSettled(const Operation& operation, NodeLock& lock);
   // Executes the WRITE of a node that nothing leads to yet.
   Task<Status> WriteUnseen(Operation& operation, ServerId server, const Verb& write);
   // The lock word, once the queue pair is replaced on which something was posted under `held` (rules U1, U2), and this
@@ -338,7 +327,6 @@ class Tree {
   // Contended: says who has the lock, which its memory server is asked about. 1 RT, 1 SEND.
   Task<Error> Late(const NodeLock& lock);
   // Somebody of this compute server does not know what became of the lock. If it is this session, it tries again.
-  Error Closed(Operation& operation, const NodeLock& lock) const;
   // After TryLock said false. Contended when that has lasted too long.
   Task<Status> BackOff(const Operation& operation, NodeLock& lock);
   void LearnRoundTrip(std::chrono::nanoseconds took);
@@ -527,12 +515,6 @@ class Tree {
   Counters counters_;
   std::array<Link, Servers::kMaxServers> links_{};
   uint64_t recoveries_ = 0;  // queue pairs replaced
-  struct OrphanedLock {
-    NodeLock lock;
-    HeldLock held;
-  };
-  std::list<OrphanedLock> orphans_;
-  Scheduler::Clock::time_point find_again_at_{};  // while there are any
   uint32_t puts_since_insert_ = 0;
   uint64_t random_;
   uint64_t round_trip_ns_ = 1000;  // about what a contended try at a lock takes

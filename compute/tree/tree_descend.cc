@@ -196,7 +196,9 @@ Task<Status> Tree::ReadNodeUnderLock(Operation& operation, RemotePtr pointer, Lo
   for (;;) {
     const LockTable::Answer answer = co_await TakeTurn(lock, nullptr);
     if (answer == LockTable::Answer::kTurn) break;
-    if (answer == LockTable::Answer::kClosed) co_return Closed(operation, lock);
+    if (answer == LockTable::Answer::kClosed) {
+      BOOST_OUTCOME_CO_TRYV(co_await AwaitSettled(operation, lock));
+    }
   }
   const Verb read = Verb::Read(pointer.offset(), shared_.parameters.node_bytes, into);
   for (;;) {

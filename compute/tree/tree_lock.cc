@@ -189,19 +189,6 @@ Task<Error> Tree::Late(const NodeLock& lock) {
                           std::to_string(shared_.options.lock_timeout_ms) + " ms");
 }
 
-Error Tree::Closed(Operation& operation, const NodeLock& lock) const {
-  if (HasOrphans(lock.place.server)) {
-    // They are released with the next queue pair, be it one that has just been made.
-    const Link& link = links_[ToInteger(lock.place.server)];
-    const bool is_new = link.is_busy && link.recovered_at != 0;
-    operation.posted_at = is_new ? link.recovered_at - 1 : recoveries_;
-    NoteLoss(operation, lock.place.server);
-  }
-  return MakeError(Code::kNodeUnreachable,
-                   "memory server " + std::to_string(ToInteger(lock.place.server)) +
-                       " was lost by another operation, which may hold a lock there");
-}
-
 Task<Status> Tree::BackOff(const Operation& operation, NodeLock& lock) {
   ++counters_.locks.remote_retries;
   const uint32_t tries = ++lock.tries;

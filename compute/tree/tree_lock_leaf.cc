@@ -62,7 +62,10 @@ Task<Result<bool>> Tree::LockLeaf(Operation& operation, LeafWrite& write, bool m
           has_path = false;
           continue;
         }
-        if (answer == LockTable::Answer::kClosed) co_return Closed(operation, lock);
+        if (answer == LockTable::Answer::kClosed) {
+          BOOST_OUTCOME_CO_TRYV(co_await AwaitSettled(operation, lock));
+          continue;
+        }
         const bool is_late = !lock.held && HasWaitedLong(lock);
         if (is_late) co_return co_await Late(lock);
       }

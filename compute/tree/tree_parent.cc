@@ -189,7 +189,10 @@ Task<Status> Tree::LockParent(Operation& operation, uint32_t level, const Key& s
         if (!lock.turn) {
           const LockTable::Answer answer = co_await TakeTurn(lock, nullptr);
           if (answer == LockTable::Answer::kLookUp) continue;
-          if (answer == LockTable::Answer::kClosed) co_return Closed(operation, lock);
+          if (answer == LockTable::Answer::kClosed) {
+            BOOST_OUTCOME_CO_TRYV(co_await AwaitSettled(operation, lock));
+            continue;
+          }
         }
       }
       std::array<Verb, 2> reads;

@@ -5,6 +5,7 @@
 // the turn at a lock is kept meanwhile, so that a word of our own is that of the operation that asks. (Without
 // hierarchical locks each word has a ticket, for the same reason.)
 #include <algorithm>
+#include <bitset>
 #include <string>
 
 #include "common/mutants.h"
@@ -78,7 +79,6 @@ Task<Status> Tree::ReplaceQueuePair(ServerId server) {
       link.lease = registered.value().lease;
       // Another lease than the one before: memory that was granted under that is not ours any more (rule U4).
       shared_.allocator.Registered(server, registered.value());
-      co_await ReleaseOrphans(server);
       co_return Ok();
     }
     // Fenced: the lease before is just being ended. Unreachable: this queue pair has been lost as well.
@@ -197,62 +197,29 @@ Task<Status> Tree::ExecuteHeld(Operation& operation, const NodeLock& lock, Batch
 }
 
 void Tree::Orphan(NodeLock& lock, HeldLock held) {
-  if (lock.turn) lock.turn.Close();
-  OrphanedLock orphan{std::exchange(lock, NodeLock()), held};
-  lock.place = orphan.lock.place;
-  lock.node = orphan.lock.node;
-  if (orphans_.empty()) FindAgainIn(kTryAgain);
-  orphans_.push_back(std::move(orphan));
+  const LockPlace place = lock.place;
+  OrphanedLocks::Orphan orphan{
+      place, held, scheduler_.endpoint().BrokenQueuePairId(place.server), {}};
+  NodeLock given = std::exchange(lock, NodeLock());
+  lock.place = place;
+  lock.node = given.node;
+  if (given.turn && !IsBroken(Mutant::kU5Turn)) orphan.closed = given.turn.Close(place);
+  shared_.orphans.Add(std::move(orphan));
 }
 
-void Tree::FindAgainIn(std::chrono::nanoseconds time) {
-  find_again_at_ = scheduler_.Now() + time;
-  scheduler_.endpoint().WakeAt(find_again_at_);
-}
-
-void Tree::FindServersAgain() {
-  if (scheduler_.Now() < find_again_at_) return;
-  FindAgainIn(kTryAgain);
-  std::bitset<Servers::kMaxServers> servers;
-  for (const OrphanedLock& orphan : orphans_) servers.set(ToInteger(orphan.lock.place.server));
-  for (size_t i = 0; i < servers.size(); ++i) {
-    if (servers[i]) scheduler_.Spawn(FindAgain(static_cast<ServerId>(i)));
+Task<Status> Tree::AwaitSettled(const Operation& operation, NodeLock& lock) {
+  OrphanedLocks& orphans = shared_.orphans;
+  for (auto look = kLookFirst;; look = std::min(2 * look, kLookLatest)) {
+    orphans.Tend();
+    if (!shared_.locks.IsClosed(lock.place)) co_return Ok();
+    const bool is_late = HasWaitedLong(lock);
+    if (operation.is_repair || is_late || orphans.IsOutOfReach(lock.place.server)) break;
+    co_await scheduler_.SleepFor(look);
   }
-}
-
-Task<void> Tree::FindAgain(ServerId server) {
-  Operation operation;
-  operation.posted_at = recoveries_;
-  const Scheduler::Clock::time_point began = scheduler_.Now();
-  const Status recovered = co_await Recover(operation, server);
-  // The session's other operations could not go on meanwhile: they get most of the time.
-  if (!recovered)
-    FindAgainIn(std::max<std::chrono::nanoseconds>(kTryAgain, 4 * (scheduler_.Now() - began)));
-}
-
-// What was posted before the queue pair was replaced has landed, or never will (rule U1). If the word is another's, or
-// of an earlier lease, there is nothing to release. Called with the lease known.
-Task<void> Tree::ReleaseOrphans(ServerId server) {
-  if (!HasOrphans(server)) co_return;
-  Operation operation;
-  Result<BufferLease> word_at = Buffer(BufferPool::kMinBytes);
-  for (auto orphan = orphans_.begin(); word_at && orphan != orphans_.end();) {
-    const bool is_there = orphan->lock.place.server == server;
-    if (is_there && orphan->held.word.lease() == LeaseWith(server)) {
-      InlineBatch<1> batch(server);
-      batch.Add(ReleaseVerb(orphan->lock, orphan->held, word_at.value().address()));
-      co_await Execute(operation, batch);
-      if (batch.status() != VerbStatus::kSuccess) co_return;  // Lost again.
-    }
-    // Not before: whoever comes for the lock meanwhile must find that it is being released.
-    orphan = is_there ? orphans_.erase(orphan) : std::next(orphan);
-  }
-}
-
-bool Tree::HasOrphans(ServerId server) const {
-  return std::ranges::any_of(orphans_, [server](const OrphanedLock& orphan) {
-    return orphan.lock.place.server == server;
-  });
+  co_return MakeError(Code::kNodeUnreachable,
+                      "memory server " + std::to_string(ToInteger(lock.place.server)) +
+                          " was lost by an operation that may hold a lock there, and cannot be "
+                          "reached to find out");
 }
 
 // Once the old queue pair is destroyed, nothing of the first try can land on what the next one wrote.

@@ -12,6 +12,7 @@
 #include "compute/cache/node_cache.h"
 #include "compute/lock/lease_status.h"
 #include "compute/lock/lock_table.h"
+#include "compute/lock/orphaned_locks.h"
 #include "compute/tree/remote_allocator.h"
 #include "compute/tree/servers.h"
 #include "gossamer/techniques.h"
@@ -45,6 +46,7 @@ struct TreeShared {
   Servers servers;
   NodeCache cache;
   LockTable locks;
+  OrphanedLocks orphans;  // behind the table of which they close places
   LeaseStatus leases;
   RemoteAllocator allocator;
   // Makes a memory server known that joined after the store was opened. May block for up to the connection

@@ -149,6 +149,9 @@ class ClockedEndpoint final : public Endpoint {
   void Post(ControlCall& call) override { endpoint_->Post(call); }
   size_t Poll() override { return endpoint_->Poll(); }
   void Post(QueuePairRequest& request) override { endpoint_->Post(request); }
+  uint64_t BrokenQueuePairId(ServerId server) const override {
+    return endpoint_->BrokenQueuePairId(server);
+  }
   bool IsAttached(ServerId server) const override { return endpoint_->IsAttached(server); }
   Clock::time_point Now() const override { return now_; }
   const Limits& limits() const override { return endpoint_->limits(); }

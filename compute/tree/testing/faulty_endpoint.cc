@@ -84,6 +84,7 @@ size_t FaultyEndpoint::Poll() {
 void FaultyEndpoint::Post(QueuePairRequest& request) {
   if (!below_->IsAttached(request.server)) return below_->Post(request);
   request.status = Replace(request.server);
+  if (request.status) return below_->Post(request);
   ended_requests_.push_back(&request);
 }
 

@@ -88,6 +88,9 @@ class FaultyEndpoint final : public Endpoint {
   size_t Poll() override;
 
   void Post(QueuePairRequest& request) override;
+  uint64_t BrokenQueuePairId(ServerId server) const override {
+    return below_->BrokenQueuePairId(server);
+  }
   bool IsAttached(ServerId server) const override { return below_->IsAttached(server); }
   const Limits& limits() const override { return below_->limits(); }
   BufferPool& buffers() override { return below_->buffers(); }

@@ -107,7 +107,13 @@ TestClient::TestClient(const TestCluster& cluster, const ClientOptions& options)
     shared_->servers.Add(std::move(info));
     shared_->allocator.Registered(member.server, registration);
   }
+  settler_ = std::make_unique<FaultyEndpoint>(Need(port_->NewEndpoint()), settler_plan_);
+  shared_->orphans.SettleOver(*settler_, [this](ServerId server, const Registration& registration) {
+    shared_->allocator.Registered(server, registration);
+  });
 }
+
+TestClient::~TestClient() { shared_->orphans.Stop(); }
 
 std::unique_ptr<OpenSession> TestClient::NewSession(FaultPlan& plan) {
   return std::make_unique<OpenSession>(

@@ -59,10 +59,13 @@ struct ClientOptions {
 class TestClient {
  public:
   TestClient(const TestCluster& cluster, const ClientOptions& options = {});
+  ~TestClient();
 
   TreeShared& shared() { return *shared_; }
   // A session whose endpoint follows `plan`.
   std::unique_ptr<OpenSession> NewSession(FaultPlan& plan);
+  // What becomes of the store's own endpoint, over which orphaned locks are settled.
+  FaultPlan& settler_plan() { return settler_plan_; }
   // A session over a plain endpoint.
   std::unique_ptr<OpenSession> NewSession();
 
@@ -84,7 +87,9 @@ class TestClient {
  private:
   VerbStatus Run(Batch& batch);
 
+  FaultPlan settler_plan_;
   std::unique_ptr<ComputePort> port_;
+  std::unique_ptr<Endpoint> settler_;
   std::unique_ptr<TreeShared> shared_;
   std::unique_ptr<Endpoint> endpoint_;
 };

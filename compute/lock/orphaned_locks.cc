@@ -1,0 +1,109 @@
+#include "compute/lock/orphaned_locks.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/mutants.h"
+
+namespace gossamer {
+
+void OrphanedLocks::SettleOver(Endpoint& endpoint, OnRegistered on_registered) {
+  const std::lock_guard guard(mutex_);
+  scheduler_.emplace(endpoint);
+  on_registered_ = std::move(on_registered);
+}
+
+void OrphanedLocks::Stop() {
+  const std::lock_guard guard(mutex_);
+  if (scheduler_) scheduler_->RunUntil(0);
+  scheduler_.reset();
+  orphans_.clear();
+  const std::lock_guard news_guard(news_mutex_);
+  news_.clear();
+  count_ = 0;
+}
+
+void OrphanedLocks::Add(Orphan orphan) {
+  {
+    const std::lock_guard guard(news_mutex_);
+    news_.push_back(std::move(orphan));
+  }
+  if (count_.fetch_add(1, std::memory_order_acq_rel) == 0 && on_first_) on_first_();
+}
+
+void OrphanedLocks::Tend() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock || !scheduler_) return;
+  {
+    const std::lock_guard guard(news_mutex_);
+    orphans_.splice(orphans_.end(), news_);
+  }
+  StartDue();
+  if (scheduler_->running() != 0) scheduler_->RunOnce();
+}
+
+bool OrphanedLocks::IsOutOfReach(ServerId server) {
+  const std::lock_guard guard(news_mutex_);
+  return out_of_reach_.contains(server);
+}
+
+void OrphanedLocks::StartDue() {
+  for (const Orphan& orphan : orphans_) {
+    Link& link = links_[orphan.place.server];
+    if (link.is_busy || scheduler_->Now() < link.try_at) continue;
+    link.is_busy = true;
+    scheduler_->Spawn(Settle(orphan.place.server));
+  }
+}
+
+Task<void> OrphanedLocks::Settle(ServerId server) {
+  Link& link = links_[server];
+  const Clock::time_point began = scheduler_->Now();
+  bool is_reached = true;
+  for (auto orphan = orphans_.begin(); is_reached && orphan != orphans_.end();) {
+    if (orphan->place.server != server) {
+      ++orphan;
+      continue;
+    }
+    is_reached = co_await SettleOne(*orphan);
+    if (!is_reached) break;
+    orphan = orphans_.erase(orphan);  // opens its place
+    count_.fetch_sub(1, std::memory_order_acq_rel);
+  }
+  const Clock::duration took = scheduler_->Now() - began;
+  link.is_busy = false;
+  link.try_at = is_reached ? Clock::time_point{}
+                           : scheduler_->Now() + std::max<Clock::duration>(kTryAgain, 4 * took);
+  const std::lock_guard guard(news_mutex_);
+  if (is_reached) {
+    out_of_reach_.erase(server);
+  } else {
+    out_of_reach_[server] = link.try_at;
+  }
+}
+
+// Each try begins with a new queue pair, so that a release that ended in an unknown way cannot land later, on a lock
+// that this compute server has taken anew with the same word.
+Task<bool> OrphanedLocks::SettleOne(Orphan& orphan) {
+  Endpoint& endpoint = scheduler_->endpoint();
+  const ServerId server = orphan.place.server;
+  QueuePairRequest request;
+  request.server = server;
+  if (!IsBroken(Mutant::kU5)) request.also_destroys = orphan.carrier;
+  co_await endpoint.Execute(request);  // 1 RT
+  if (!request.status) co_return false;
+  const Result<Registration> registered = co_await RegisterOver(endpoint, server);  // 1 RT
+  if (!registered) co_return false;
+  if (on_registered_) on_registered_(server, registered.value());
+  // A lease that has ended: others may have the lock, or take it from the dead.
+  if (orphan.held.word.lease() != registered.value().lease) co_return true;
+  const Result<BufferLease> word_at = endpoint.buffers().Allocate(BufferPool::kMinBytes);
+  if (!word_at) co_return false;
+  InlineBatch<1> batch(server);
+  batch.Add(Verb::CompareSwap(Space::kLockTable, orphan.place.slot, orphan.held.word.word(), 0,
+                              word_at.value().address()));
+  co_await endpoint.Execute(batch);  // 1 RT
+  co_return batch.status() == VerbStatus::kSuccess;
+}
+
+}  // namespace gossamer

@@ -1,0 +1,93 @@
+// OrphanedLocks: the locks of a store of which nobody knows whether they are held, and what becomes of them (rule U5).
+//
+// A session that cannot find out what became of a verb which takes, holds or releases a lock, as the memory server is
+// out of reach, gives the lock to the store: the session may close, or may never be polled again. Until the lock is
+// settled nobody of this compute server gets a turn at it, lest its word be taken for one's own (rule U2).
+//
+// To settle it: the memory server destroys the queue pair that carried the verb, whichever session's that was, so that
+// nothing of it lands any more (rule U1); then the lock is released by CAS from its own word, if this compute server's
+// lease is still the one in that word. If it is not, the lock is void. Both go over one endpoint, which no session
+// has. A server that cannot be reached is tried again after kTryAgain, or four times as long as the last try took.
+//
+// Thread-safety: thread-safe. `Tend` is called by sessions that are polled, by coroutines that wait for a place, and by
+// the lease keeper: one of them at a time has an effect. Cost: `empty` is one load.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include "common/fabric/scheduler.h"
+#include "compute/lock/lock_table.h"
+#include "compute/tree/registration.h"
+#include "proto/lock_word.h"
+
+namespace gossamer {
+
+class OrphanedLocks {
+ public:
+  using Clock = Scheduler::Clock;
+  static constexpr std::chrono::milliseconds kTryAgain{500};
+
+  struct Orphan {
+    LockPlace place;
+    HeldLock held;         // its word, if it is held
+    uint64_t carrier = 0;  // the queue pair that carried the last verb about it
+    LockTable::ClosedPlace closed;
+  };
+  // Is told of each registration.
+  using OnRegistered = std::function<void(ServerId, const Registration&)>;
+
+  OrphanedLocks() = default;
+  OrphanedLocks(const OrphanedLocks&) = delete;
+  OrphanedLocks& operator=(const OrphanedLocks&) = delete;
+
+  // From here on `endpoint` belongs to this object, but for whoever pauses it; it lives until `Stop`. Its port is that of
+  // the sessions.
+  void SettleOver(Endpoint& endpoint, OnRegistered on_registered);
+  // Ends what is under way; nothing is settled any more, and the places are open again.
+  void Stop();
+  // Called when the first orphan comes, by the thread that brings it.
+  void OnFirst(std::function<void()> on_first) { on_first_ = std::move(on_first); }
+
+  // Nothing is settled while the result lives: the caller may use the endpoint.
+  [[nodiscard]] std::unique_lock<std::mutex> Pause() { return std::unique_lock(mutex_); }
+
+  void Add(Orphan orphan);
+  bool empty() const { return count_.load(std::memory_order_acquire) == 0; }
+  // Goes on settling, without blocking; returns at once when another thread does.
+  void Tend();
+  // Whether the last try to reach `server` failed, and the next one is not due: there is nothing to wait for.
+  bool IsOutOfReach(ServerId server);
+
+ private:
+  struct Link {
+    bool is_busy = false;
+    bool is_out_of_reach = false;
+    Clock::time_point try_at{};
+  };
+
+  void StartDue();
+  Task<void> Settle(ServerId server);
+  // False: the server cannot be reached, or was lost again.
+  Task<bool> SettleOne(Orphan& orphan);
+
+  std::mutex mutex_;  // guards the rest; held while the scheduler runs
+  std::optional<Scheduler> scheduler_;
+  OnRegistered on_registered_;
+  std::function<void()> on_first_;
+  std::list<Orphan> orphans_;
+  std::map<ServerId, Link> links_;
+
+  std::mutex news_mutex_;  // guards what sessions bring while the scheduler runs
+  std::list<Orphan> news_;
+  std::map<ServerId, Clock::time_point> out_of_reach_;  // and until when
+  std::atomic<size_t> count_ = 0;
+};
+
+}  // namespace gossamer
