@@ -17,9 +17,9 @@ namespace gossamer {
 
 namespace {
 
-// A server that could not be reached is tried again after this, or four times as long as the last try took, as that
-// blocks the session.
-constexpr std::chrono::milliseconds kLearnAgain{500};
+// A server that could not be reached is tried again after so many times as long as the last try took, as that blocks
+// the session.
+constexpr int kRestPerTry = 4;
 
 template <typename Options>
 TreeOptions TreeOptionsOf(const Options& options) {
@@ -147,9 +147,7 @@ Status OpenStore::Connect(const StoreRecord& record, const TreeOptions& options)
 void OpenStore::NoteUnreachable(ServerId server, const Error& why,
                                 Endpoint::Clock::time_point began) {
   const Endpoint::Clock::time_point now = control_->Now();
-  const Endpoint::Clock::duration rest =
-      std::max<Endpoint::Clock::duration>(kLearnAgain, 4 * (now - began));
-  unreachable_.insert_or_assign(server, Unreachable{why, now + rest});
+  unreachable_.insert_or_assign(server, Unreachable{why, now + kRestPerTry * (now - began)});
 }
 
 Status OpenStore::LearnServer(ServerId server) {
