@@ -49,6 +49,7 @@ enum class Mutant : uint8_t {
   kU4,      // memory that was granted under a lease that has ended is used on
   kU5,      // an orphan is settled though the queue pair that carried it may not be destroyed
   kU5Turn,  // the turn at a lock is not kept while its state is not known
+  kU6,      // a connection is taken for one to the memory server that was there before
 };
 
 struct MutantName {
@@ -81,6 +82,7 @@ inline constexpr std::array kMutantNames = {
     MutantName{Mutant::kU2, "U2"},
     MutantName{Mutant::kU5, "U5"},
     MutantName{Mutant::kU5Turn, "U5-turn"},
+    MutantName{Mutant::kU6, "U6"},
 };
 
 // Rules of nodes that are used again, or merged: as there are none yet, nothing would break.

@@ -80,6 +80,21 @@ void SimNetwork::PauseClient(uint64_t client_uuid, Clock::time_point until) {
   network_->PauseClient(client_uuid, until.time_since_epoch().count());
 }
 
+void SimNetwork::StopServer(const std::string& address, Clock::time_point until) {
+  sim::Server* const server = network_->FindServer(address);
+  if (server == nullptr) return;
+  ++network_->counters.stopped_servers;
+  server->StopUntil(until.time_since_epoch().count());
+}
+
+void SimNetwork::SlowServer(const std::string& address, Clock::time_point until,
+                            std::chrono::nanoseconds longest) {
+  sim::Server* const server = network_->FindServer(address);
+  if (server == nullptr) return;
+  ++network_->counters.slow_servers;
+  server->SlowUntil(until.time_since_epoch().count(), longest.count());
+}
+
 const std::vector<SimFault>& SimNetwork::faults_met() const { return network_->fault_log.faults(); }
 
 void SimNetwork::SetTeller(std::function<void(const std::string&)> tell) {

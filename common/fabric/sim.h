@@ -121,9 +121,12 @@ struct SimCounters {
   uint64_t dropped_packets = 0;     // verbs that never did
   uint64_t partitions = 0;          // links that were down
   uint64_t failed_connects = 0;     // `Attach` and `Reconnect` while one was
+  uint64_t unheard_farewells = 0;   // queue pairs whose endpoint was destroyed while they were lost
   uint64_t killed_clients = 0;
   uint64_t cuts = 0;  // of these: clients that died between two WRITEs
   uint64_t fenced_clients = 0;
+  uint64_t stopped_servers = 0;
+  uint64_t slow_servers = 0;
 };
 
 class SimNetwork {
@@ -168,6 +171,13 @@ class SimNetwork {
 
   // All that kept endpoints from memory servers so far, in the order of their beginnings.
   const std::vector<SimFault>& faults_met() const;
+
+  // The process of the memory server at `address` is stopped until then: its control service does nothing, while verbs go
+  // on, which need none of it.
+  void StopServer(const std::string& address, Clock::time_point until);
+  // Each verb and call at it takes up to `longest` longer until then.
+  void SlowServer(const std::string& address, Clock::time_point until,
+                  std::chrono::nanoseconds longest);
 
   // Has `tell` hear of every verb as it is posted and as it takes effect, and of every loss; in the order of time. A
   // line each, without the time. For people who look at one run: it is slow.

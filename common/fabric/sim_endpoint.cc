@@ -33,6 +33,13 @@ SimEndpoint::~SimEndpoint() {
     if (slot.queue_pair == nullptr) continue;
     if (client_.dead) {
       slot.queue_pair->ForgetEndpoint();
+      continue;
+    }
+    // A memory server hears of it at once, unless the way there is lost.
+    const Nanoseconds down_until = network_.DownUntil(client_.uuid, id_, slot.server_number);
+    if (slot.queue_pair->is_broken() || down_until > network_.now()) {
+      ++network_.counters.unheard_farewells;
+      slot.queue_pair->AbandonUnheard(std::max(down_until, network_.now()) + network_.LateTime());
     } else {
       slot.queue_pair->Abandon();
       slot.queue_pair->server().CloseQueuePair(*slot.queue_pair, false);
@@ -142,12 +149,18 @@ void SimEndpoint::WakeAt(Clock::time_point due) {
 Status SimEndpoint::Open(Slot& slot, ServerId server) {
   BOOST_OUTCOME_TRY(peer, port_.PeerOf(server));
   Server* const found = network_.FindServer(peer.number);
-  if (client_.dead || found == nullptr || !found->serving()) {
+  const bool is_gone = found == nullptr || !found->serving();
+  const bool is_another = !is_gone && found->incarnation() != peer.incarnation;
+  if (is_gone || is_another) {
+    network_.fault_log.Add({SimFault::Kind::kServer, client_.uuid, id_, peer.number,
+                            owner != nullptr, network_.Now(), network_.Now()});
+  }
+  if (client_.dead || is_gone) {
     return MakeError(Code::kNodeUnreachable,
                      "memory server at sim:" + std::to_string(peer.number) +
                          (client_.dead ? ": this client is dead" : " is gone"));
   }
-  if (found->incarnation() != peer.incarnation) {
+  if (is_another && !IsBroken(Mutant::kU6)) {
     return MakeError(Code::kNodeUnreachable,
                      "sim:" + std::to_string(peer.number) + ": " + std::string(kStartedAnew));
   }

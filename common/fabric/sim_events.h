@@ -26,6 +26,7 @@ enum class EventKind : uint8_t {
   kNotice,         // an endpoint learns that a queue pair is broken
   kClient,         // memory servers observe a death
   kServer,         // a memory server's control thread looks at its clock
+  kFarewell,       // a memory server hears that the endpoint of a queue pair is gone
   kTransitLeaves,  // the thread that posts a batch has come to it
 };
 

@@ -109,6 +109,10 @@ void Network::Execute(Event& event) {
       auto& server_event = static_cast<ServerEvent&>(event);
       return server_event.is_tick ? server_event.server->Tick() : server_event.server->ReportGone();
     }
+    case EventKind::kFarewell: {
+      QueuePair& queue_pair = *static_cast<Farewell&>(event).queue_pair;
+      return queue_pair.server().CloseQueuePair(queue_pair, false);
+    }
     case EventKind::kNotice: {
       auto& notice = static_cast<Notice&>(event);
       return endpoints_[notice.endpoint_id]->LearnOfBreak(notice.server);
@@ -229,6 +233,12 @@ void Network::PauseClient(uint64_t client_uuid, Nanoseconds until) {
 uint64_t Network::AddServer(Server& server) {
   servers_.push_back(&server);
   return servers_.size() - 1;
+}
+
+bool Network::AddServerAt(Server& server, uint64_t number) {
+  if (number >= servers_.size() || servers_[number] != nullptr) return false;
+  servers_[number] = &server;
+  return true;
 }
 
 uint64_t Network::NumberOf(const Server& server) const {

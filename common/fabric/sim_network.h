@@ -17,6 +17,7 @@
 #include "common/fabric/sim_fault.h"
 #include "common/fabric/sim_operation.h"
 #include "common/fabric/sim_outage.h"
+#include "common/fabric/sim_queue_pair.h"
 #include "common/fabric/sim_server.h"
 #include "common/random.h"
 
@@ -85,11 +86,16 @@ class Network {
 
   // Memory servers, by the number in their address.
   uint64_t AddServer(Server& server);
+  // At the number of one that was removed. False: it is not free.
+  bool AddServerAt(Server& server, uint64_t number);
   void RemoveServer(uint64_t number) { servers_[number] = nullptr; }
   uint64_t NumberOf(const Server& server) const;
   Server* FindServer(uint64_t number) {
     return number < servers_.size() ? servers_[number] : nullptr;
   }
+
+  // Null for an address at which there is none.
+  Server* FindServer(const std::string& address);
 
   Client& FindClient(uint64_t client_uuid);
   // Returns its id, which names it for ever.
@@ -106,6 +112,7 @@ class Network {
   Pool<Operation> operations;
   Pool<CallInFlight> calls;
   Pool<Notice> notices;
+  Pool<Farewell> farewells;
   Pool<ServerEvent> server_events;
 
   // From one NIC to another.

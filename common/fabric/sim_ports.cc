@@ -1,14 +1,26 @@
 #include "common/fabric/sim_ports.h"
 
 #include <charconv>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include "common/fabric/sim_endpoint.h"
+#include "common/mutants.h"
 
 namespace gossamer::sim {
 namespace {
 
 constexpr std::string_view kScheme = "sim:";
+
+std::optional<uint64_t> NumberIn(std::string_view address) {
+  uint64_t number = 0;
+  if (!address.starts_with(kScheme)) return std::nullopt;
+  const char* const end = address.data() + address.size();
+  const auto read = std::from_chars(address.data() + kScheme.size(), end, number);
+  if (read.ptr != end || read.ec != std::errc()) return std::nullopt;
+  return number;
+}
 
 Status CheckNetwork(const SimNetwork* network) {
   if (network != nullptr) return Ok();
@@ -17,8 +29,13 @@ Status CheckNetwork(const SimNetwork* network) {
 
 }  // namespace
 
-SimMemoryPort::SimMemoryPort(Network& network, std::unique_ptr<Server> server)
-    : network_(network), server_(std::move(server)), number_(network.AddServer(*server_)) {}
+Server* Network::FindServer(const std::string& address) {
+  const std::optional<uint64_t> number = NumberIn(address);
+  return number ? FindServer(*number) : nullptr;
+}
+
+SimMemoryPort::SimMemoryPort(Network& network, std::unique_ptr<Server> server, uint64_t number)
+    : network_(network), server_(std::move(server)), number_(number) {}
 
 SimMemoryPort::~SimMemoryPort() {
   Stop();
@@ -41,12 +58,12 @@ LockTablePlacement SimMemoryPort::lock_table_placement() const {
 }
 
 Status SimComputePort::Connect(ServerId server, const std::string& address, uint64_t incarnation) {
-  uint64_t number = 0;
-  const char* const end = address.data() + address.size();
-  const bool is_ours = address.starts_with(kScheme) &&
-                       std::from_chars(address.data() + kScheme.size(), end, number).ptr == end;
-  const Server* const found = is_ours ? network_.FindServer(number) : nullptr;
+  const std::optional<uint64_t> named = NumberIn(address);
+  const uint64_t number = named.value_or(0);
+  const Server* const found = named ? network_.FindServer(number) : nullptr;
   if (client_.dead || found == nullptr || !found->serving()) {
+    network_.fault_log.Add({SimFault::Kind::kServer, client_.uuid, Outage::kAll, number, false,
+                            network_.Now(), network_.Now()});
     return MakeError(Code::kNodeUnreachable, "no simulated memory server at " + address);
   }
   if (network_.DownUntil(client_.uuid, Outage::kAll, number) > network_.now()) {
@@ -54,7 +71,8 @@ Status SimComputePort::Connect(ServerId server, const std::string& address, uint
                             network_.Now(), network_.Now()});
     return MakeError(Code::kNodeUnreachable, "memory server at " + address + " does not answer");
   }
-  if (incarnation != 0 && incarnation != found->incarnation()) {
+  const bool is_another = incarnation != 0 && incarnation != found->incarnation();
+  if (is_another && !IsBroken(Mutant::kU6)) {
     return MakeError(Code::kNodeUnreachable, address + ": " + std::string(kStartedAnew));
   }
   servers_[ToInteger(server)] = {number, found->incarnation()};
@@ -80,7 +98,19 @@ Result<std::unique_ptr<MemoryPort>> OpenMemoryPort(const MemoryPortOptions& opti
   BOOST_OUTCOME_TRYV(CheckNetwork(options.network));
   Network& network = options.network->network();
   BOOST_OUTCOME_TRY(server, Server::Open(network, options));
-  return std::unique_ptr<MemoryPort>(std::make_unique<SimMemoryPort>(network, std::move(server)));
+  if (options.listen.empty()) {
+    const uint64_t number = network.AddServer(*server);
+    return std::unique_ptr<MemoryPort>(
+        std::make_unique<SimMemoryPort>(network, std::move(server), number));
+  }
+  const std::optional<uint64_t> number = NumberIn(options.listen);
+  if (!number || !network.AddServerAt(*server, *number)) {
+    return MakeError(Code::kInvalidArgument,
+                     "a simulated memory server cannot listen at " + options.listen +
+                         ": give the address of one that is gone, as sim:0");
+  }
+  return std::unique_ptr<MemoryPort>(
+      std::make_unique<SimMemoryPort>(network, std::move(server), *number));
 }
 
 Result<std::unique_ptr<ComputePort>> OpenComputePort(const ComputePortOptions& options) {

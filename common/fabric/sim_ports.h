@@ -13,7 +13,7 @@ namespace gossamer::sim {
 // Addresses read "sim:NUMBER".
 class SimMemoryPort final : public MemoryPort {
  public:
-  SimMemoryPort(Network& network, std::unique_ptr<Server> server);
+  SimMemoryPort(Network& network, std::unique_ptr<Server> server, uint64_t number);
   ~SimMemoryPort() override;
 
   Status Start(ControlHandler& handler, uint64_t incarnation) override;

@@ -107,12 +107,15 @@ void QueuePair::Post(ControlCall& call) {
   call.status = VerbStatus::kPending;
   calls_.Push(in_flight);
   const Nanoseconds departure = client_.nic.Serve(network_.costs(), network_.now(), in_flight.size);
-  last_call_arrival_ =
-      std::max(last_call_arrival_, departure + network_.FlightTime() + network_.ExtraDelay());
+  last_call_arrival_ = std::max(last_call_arrival_, departure + network_.FlightTime() +
+                                                        network_.ExtraDelay() + server_.Slowness());
   network_.events.Arm(in_flight, last_call_arrival_);
 }
 
 void QueuePair::Arrive(CallInFlight& call) {
+  if (server_.stopped_until() > network_.now()) {
+    return network_.events.Arm(call, server_.stopped_until());
+  }
   if (BreaksNow()) return;  // and it arrives late, or never
   const Nanoseconds departure = server_.Handle(call, client_.uuid);
   if (call.call == nullptr) {

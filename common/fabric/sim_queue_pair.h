@@ -23,6 +23,15 @@ class Server;
 class SimEndpoint;
 struct Client;
 
+class QueuePair;
+
+// The memory server will hear that the endpoint of a queue pair is gone.
+struct Farewell final : Event {
+  Farewell() : Event(EventKind::kFarewell) {}
+
+  QueuePair* queue_pair = nullptr;
+};
+
 // What was posted to a queue pair that broke, with its statuses.
 struct Ended {
   IntrusiveQueue<Batch> batches;
@@ -36,6 +45,7 @@ class QueuePair {
       : network_(network), server_(server), endpoint_(&endpoint), client_(client), id_(id) {}
   QueuePair(const QueuePair&) = delete;
   QueuePair& operator=(const QueuePair&) = delete;
+  ~QueuePair();
 
   Server& server() { return server_; }
   Client& client() { return client_; }
@@ -56,6 +66,10 @@ class QueuePair {
   void Break(Nanoseconds notice, SimFault::Kind cause);
   // Breaks it for an endpoint that is being destroyed: nothing is reported, and no batch touched.
   void Abandon();
+  // The same where its memory server cannot hear of it, or what was lost on the way has not landed yet: some of that may
+  // still land (rules U1, U5), until the memory server destroys the queue pair at `settles_at`.
+  void AbandonUnheard(Nanoseconds settles_at);
+  bool is_broken() const { return broken_; }
   // Of a broken one: lands now, or drops, what is still on its way.
   void Settle();
 
@@ -103,6 +117,7 @@ class QueuePair {
   void EndTransits(IntrusiveQueue<Batch>& ended);
   // `may_arrive`: those that have not may still.
   void EndCalls(IntrusiveQueue<ControlCall>& ended, bool may_arrive);
+  void ForgetCalls();
   // Keeps a closed set of what has not taken effect, with copies of what it carries.
   void ChooseSurvivors(Late late);
   void Drop(Operation& operation);
@@ -125,6 +140,7 @@ class QueuePair {
   // Events through which the link is down again much more often than else.
   static constexpr uint32_t kShakyFor = 24;
   uint32_t shaky_for_ = 0;
+  Farewell* farewell_ = nullptr;
   bool refused_ = false;  // a verb was posted that the server will refuse
   Nanoseconds last_arrival_ = 0;
   Nanoseconds last_effect_ = 0;

@@ -127,6 +127,43 @@ void QueuePair::Abandon() {
   next_to_answer_ = nullptr;
 }
 
+void QueuePair::AbandonUnheard(Nanoseconds settles_at) {
+  if (!broken_) {
+    // Copies what is on its way, out of memory that is about to go.
+    ChooseSurvivors(Late::kSome);
+    Abandon();
+    ForgetCalls();
+  }
+  endpoint_ = nullptr;
+  if (is_told()) Tell("has lost its endpoint, and its memory server does not know");
+  farewell_ = &network_.farewells.Take();
+  farewell_->queue_pair = this;
+  network_.events.Arm(*farewell_, settles_at);
+  StartEligible();
+}
+
+// What was sent arrives, or not; nobody waits for an answer.
+void QueuePair::ForgetCalls() {
+  IntrusiveQueue<CallInFlight> late;
+  while (!calls_.empty()) {
+    CallInFlight& call = calls_.Pop();
+    call.call = nullptr;
+    if (call.kind == EventKind::kCallArrives) {
+      late.Push(call);
+    } else {
+      network_.events.Disarm(call);
+      network_.calls.Give(call);
+    }
+  }
+  calls_ = late;
+}
+
+QueuePair::~QueuePair() {
+  if (farewell_ == nullptr) return;
+  network_.events.Disarm(*farewell_);
+  network_.farewells.Give(*farewell_);
+}
+
 bool QueuePair::SetStatusesOfBroken() {
   Random& random = network_.loss_random;
   uint64_t succeeded = 0;  // those at the front

@@ -71,7 +71,7 @@ void QueuePair::SetOut(Operation& operation) {
     at += network_.LateTime();
   } else {
     if (faults.reorder) at += Spread(network_.delay_random);
-    at += network_.ExtraDelay();
+    at += network_.ExtraDelay() + server_.Slowness();
   }
   if (operation.is_atomic()) {
     operation.state = Operation::State::kOnItsWay;

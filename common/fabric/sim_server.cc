@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "common/fabric/sim_chance.h"
 #include "common/fabric/sim_endpoint.h"
 #include "common/fabric/sim_network.h"
 #include "common/fabric/sim_queue_pair.h"
@@ -111,11 +112,17 @@ void Server::GoneSoon(uint64_t client_uuid) {
 }
 
 void Server::ReportGone() {
+  if (gone_clients_.empty()) return;
   network_.events.Disarm(gone_);
   for (const uint64_t uuid : std::exchange(gone_clients_, {})) handler_->ClientGone(uuid);
 }
 
+Nanoseconds Server::Slowness() {
+  return network_.now() < slow_until_ ? UpTo(network_.delay_random, slowness_) : 0;
+}
+
 void Server::Tick() {
+  if (stopped_until_ > network_.now()) return network_.events.Arm(tick_, stopped_until_);
   network_.events.Arm(tick_, network_.now() + kTick);
   for (const uint64_t uuid : handler_->Tick(network_.Now())) Fence(uuid);
 }

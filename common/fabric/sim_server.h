@@ -4,6 +4,7 @@
 // Memory is changed by verbs only, when their events come. Thread-safety: none.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -73,6 +74,16 @@ class Server {
   // That of `client` with this id, if there is one, as if it were replaced; its endpoint is told.
   void CloseQueuePair(const Client& client, uint64_t id);
 
+  // Its process is stopped until then; verbs go on.
+  void StopUntil(Nanoseconds until) { stopped_until_ = std::max(stopped_until_, until); }
+  Nanoseconds stopped_until() const { return stopped_until_; }
+  // Each verb and call takes up to `longest` longer until then.
+  void SlowUntil(Nanoseconds until, Nanoseconds longest) {
+    slow_until_ = until;
+    slowness_ = longest;
+  }
+  // By how much one takes longer now.
+  Nanoseconds Slowness();
   // What the control thread does besides calls.
   void Tick();
   // Tells the handler who has gone, before anything new begins in its name.
@@ -107,6 +118,9 @@ class Server {
   uint64_t next_queue_pair_ = 1;
   std::vector<Nanoseconds> atomic_slots_;  // those of the lock table behind those of the region
   Nanoseconds control_free_at_ = 0;
+  Nanoseconds stopped_until_ = 0;
+  Nanoseconds slow_until_ = 0;
+  Nanoseconds slowness_ = 0;
   ServerEvent& tick_;
   ServerEvent& gone_;
   std::vector<uint64_t> gone_clients_;

@@ -38,6 +38,10 @@ Status LookAround(Scene& scene, uint32_t number, RunCounts& counts) {
 void Audit(Scene& scene, uint32_t number, RunCounts& counts) {
   const Status looked = LookAround(scene, number, counts);
   if (!looked) scene.verdict.Wrong("the last check fails: " + looked.error().ToString());
+  AuditHistory(scene, counts);
+}
+
+void AuditHistory(Scene& scene, RunCounts& counts) {
   const history::HistoryReport history = CheckHistory(scene.recorder.events());
   for (const std::string& problem : history.problems) scene.verdict.Wrong(problem);
   // A run that nobody can judge has not passed.

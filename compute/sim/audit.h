@@ -10,5 +10,7 @@ namespace gossamer::simulator {
 // checked. All others are idle, the leases of the dead have ended, and the network has no faults any more. What is
 // wrong goes to the scene's verdict.
 void Audit(Scene& scene, uint32_t number, RunCounts& counts);
+// The history alone, of a run at whose end there is no whole tree.
+void AuditHistory(Scene& scene, RunCounts& counts);
 
 }  // namespace gossamer::simulator

@@ -1,5 +1,6 @@
 #include "compute/sim/client.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "compute/sim/counts.h"
@@ -61,6 +62,7 @@ Status Client::Open() {
     BOOST_OUTCOME_TRY(session, NewSession());
     sessions_.push_back(std::move(session));
   }
+  is_closing_.assign(plan_.sessions, false);
   BOOST_OUTCOME_TRY(keeper, NewSession());
   keeper_ = std::move(keeper);
   keeper_->Spawn(store_->KeepLeases(keeper_->tree().scheduler()));
@@ -75,17 +77,76 @@ Result<std::unique_ptr<OpenSession>> Client::NewSession() {
 }
 
 void Client::Start() {
-  for (uint32_t i = 0; i < plan_.sessions; ++i) {
-    for (uint32_t j = 0; j < plan_.coroutines; ++j) {
-      const uint32_t lane = scene_.recorder.AddLane(number_, i, j);
-      sessions_[i]->Spawn(Loop(*sessions_[i], lane, j < plan_.readers));
-    }
+  for (uint32_t i = 0; i < plan_.sessions; ++i) StartSession(i);
+}
+
+void Client::StartSession(uint32_t number) {
+  for (uint32_t i = 0; i < plan_.coroutines; ++i) {
+    const uint32_t lane = scene_.recorder.AddLane(number_, number, i);
+    sessions_[number]->Spawn(Loop(number, lane, i < plan_.readers));
   }
+}
+
+void Client::Leave(Random& random) {
+  const uint64_t dice = random.Below(plan_.sessions * 5);
+  if (dice < plan_.sessions * 4) {
+    is_closing_[dice % plan_.sessions] = true;
+  } else {
+    scene_.recorder.Note("client " + std::to_string(number_) + " closes the store");
+    is_lost_ = true;
+    StopKeeping();
+  }
+}
+
+void Client::Renew() {
+  if (is_dead_ || is_lost_) return;
+  for (uint32_t i = 0; i < sessions_.size() && !is_dead_; ++i) {
+    if (is_closing_[i]) RenewSession(i);
+  }
+}
+
+void Client::RenewSession(uint32_t number) {
+  constexpr std::chrono::microseconds kTryAgain{200};
+  std::unique_ptr<OpenSession>& session = sessions_[number];
+  const std::string name =
+      "client " + std::to_string(number_) + " session " + std::to_string(number);
+  if (session != nullptr) {
+    // One that has lost locks keeps them to itself when it closes: it finds the memory server again before.
+    if (session->tree().scheduler().running() != 0 || store_->CountTurns() != 0) return;
+    scene_.recorder.Note(name + " is closed");
+    closed_ += session->counters();
+    session.reset();
+  }
+  const auto since = scene_.network.Now();
+  if (since < open_again_at_) return;
+  Result<std::unique_ptr<OpenSession>> opened = NewSession();
+  if (opened) {
+    scene_.recorder.Note(name + " is open again");
+    session = std::move(opened.value());
+    is_closing_[number] = false;
+    if (!is_dead_) StartSession(number);
+    return;
+  }
+  if (!scene_.verdict.ExplainsOpening(uuid(), since, opened.error())) {
+    scene_.verdict.Wrong(name + " cannot be opened: " + opened.error().ToString());
+  }
+  if (opened.error().code != Code::kNodeUnreachable) is_lost_ = true;
+  open_again_at_ = scene_.network.Now() + kTryAgain;
+  keeper_->tree().scheduler().endpoint().WakeAt(open_again_at_);
+}
+
+uint32_t Client::NumberOf(const OpenSession& session) const {
+  const auto is_it = [&session](const auto& one) { return one.get() == &session; };
+  return static_cast<uint32_t>(std::ranges::find_if(sessions_, is_it) - sessions_.begin());
 }
 
 bool Client::is_idle() const {
   for (const auto& session : sessions_) {
-    if (session->tree().scheduler().running() != 0) return false;
+    if (session == nullptr) {
+      if (!is_dead_ && !is_lost_) return false;  // It is being opened anew.
+    } else if (session->tree().scheduler().running() != 0) {
+      return false;
+    }
   }
   return true;
 }
@@ -105,15 +166,18 @@ void Client::Kill() {
 void Client::StopKeeping() { store_->StopKeepingLeases(); }
 
 Counters Client::counters() const {
-  Counters sum;
-  for (const auto& session : sessions_) sum += session->counters();
+  Counters sum = closed_;
+  for (const auto& session : sessions_) {
+    if (session != nullptr) sum += session->counters();
+  }
   return sum;
 }
 
-Task<void> Client::Loop(OpenSession& session, uint32_t lane, bool only_gets) {
+Task<void> Client::Loop(uint32_t number, uint32_t lane, bool only_gets) {
+  OpenSession& session = *sessions_[number];
   const uint64_t longest_nap_ns = uint64_t{scene_.plan.work.longest_nap_us} * 1000;
   Random random(scene_.plan.seed, lane);
-  while (!is_dead_ && !is_lost_ && scene_.workload.Take()) {
+  while (!is_dead_ && !is_lost_ && !is_closing_[number] && scene_.workload.Take()) {
     if (random.Below(100) < scene_.plan.work.nap_percent) {
       co_await session.tree().scheduler().SleepFor(
           std::chrono::nanoseconds(random.Below(longest_nap_ns)));
@@ -154,6 +218,10 @@ Task<void> Client::Failed(OpenSession& session, uint32_t lane, uint32_t key, Err
   const bool is_loss = error.code == Code::kFenced || error.code == Code::kNodeUnreachable ||
                        error.code == Code::kMaybeApplied;
   if (is_loss && scene_.plan.clients_stay) {
+    if (rest_random_.Below(100) < scene_.plan.reopen_percent) {
+      is_closing_[NumberOf(session)] = true;
+      co_return;
+    }
     const std::chrono::microseconds rest(uint64_t{1} << rest_random_.Below(kDoublings + 1));
     co_await session.tree().scheduler().SleepFor(rest);
   } else if (is_loss) {

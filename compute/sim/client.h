@@ -42,6 +42,10 @@ class Client {
   Status Open();
   // Starts its coroutines; they end when the workload does.
   void Start();
+  // One of its sessions, or the store, ends as soon as what it has begun is done.
+  void Leave(Random& random);
+  // Opens those of its sessions anew that have ended. Blocks.
+  void Renew();
   // Puts each key with the plan's chance. Blocks.
   void Prefill(Random& random);
   // Each session puts some keys. Blocks.
@@ -60,7 +64,7 @@ class Client {
   // Nothing of it is left to run, its leases' keeper included: it may be destroyed.
   bool is_over() const;
   bool is_dead() const { return is_dead_; }
-  // Its connection or its lease is gone: it does nothing any more, and has to be opened again.
+  // Its connection or its lease is gone, or it closes the store: it does nothing any more, and has to be opened again.
   bool is_lost() const { return is_lost_; }
   // SIGKILL, as it were.
   void Kill();
@@ -73,7 +77,9 @@ class Client {
   Result<std::unique_ptr<OpenSession>> NewSession();
   // Blocks.
   void Put(OpenSession& session, uint32_t lane, uint32_t key);
-  Task<void> Loop(OpenSession& session, uint32_t lane, bool only_gets);
+  void StartSession(uint32_t number);
+  void RenewSession(uint32_t number);
+  Task<void> Loop(uint32_t number, uint32_t lane, bool only_gets);
   Task<void> Do(OpenSession& session, uint32_t lane, Operation operation);
   Task<void> Get(OpenSession& session, uint32_t lane, uint32_t key);
   Task<void> Write(OpenSession& session, uint32_t lane, Operation operation);
@@ -82,6 +88,7 @@ class Client {
   history::ValueId Verify(uint32_t key, std::string_view value);
   // Judges it; if the client stays, the coroutine rests for a while before it goes on.
   Task<void> Failed(OpenSession& session, uint32_t lane, uint32_t key, Error error);
+  uint32_t NumberOf(const OpenSession& session) const;
 
   Scene& scene_;
   const uint32_t number_;
@@ -90,8 +97,12 @@ class Client {
   bool is_dead_ = false;
   bool is_lost_ = false;
   std::unique_ptr<OpenStore> store_;
-  std::vector<std::unique_ptr<OpenSession>> sessions_;  // end before the store
-  std::unique_ptr<OpenSession> keeper_;                 // renews the leases
+  std::vector<std::unique_ptr<OpenSession>>
+      sessions_;                  // end before the store; null: to be opened anew
+  std::vector<bool> is_closing_;  // by session
+  Endpoint::Clock::time_point open_again_at_;
+  Counters closed_;                      // of sessions that have ended
+  std::unique_ptr<OpenSession> keeper_;  // renews the leases
 };
 
 }  // namespace gossamer::simulator

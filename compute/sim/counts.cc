@@ -8,13 +8,11 @@ namespace gossamer::simulator {
 namespace {
 
 constexpr std::array kRunFields = {
-    &RunCounts::runs,           &RunCounts::operations,
-    &RunCounts::steps,          &RunCounts::unknown,
-    &RunCounts::history_events, &RunCounts::undecided_keys,
-    &RunCounts::refused,        &RunCounts::lives,
-    &RunCounts::levels,         &RunCounts::keys,
-    &RunCounts::leaves,         &RunCounts::missing_downlinks,
-    &RunCounts::virtual_ns,     &RunCounts::locks_of_the_dead,
+    &RunCounts::runs,         &RunCounts::operations,     &RunCounts::steps,
+    &RunCounts::unknown,      &RunCounts::history_events, &RunCounts::undecided_keys,
+    &RunCounts::refused,      &RunCounts::lives,          &RunCounts::levels,
+    &RunCounts::keys,         &RunCounts::leaves,         &RunCounts::missing_downlinks,
+    &RunCounts::dead_servers, &RunCounts::virtual_ns,     &RunCounts::locks_of_the_dead,
 };
 
 constexpr std::array kNetworkFields = {
@@ -32,9 +30,12 @@ constexpr std::array kNetworkFields = {
     &SimCounters::dropped_packets,
     &SimCounters::partitions,
     &SimCounters::failed_connects,
+    &SimCounters::unheard_farewells,
     &SimCounters::killed_clients,
     &SimCounters::cuts,
     &SimCounters::fenced_clients,
+    &SimCounters::stopped_servers,
+    &SimCounters::slow_servers,
 };
 
 }  // namespace

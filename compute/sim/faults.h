@@ -21,11 +21,14 @@ enum class Fault : uint8_t {
   kKill,       // clients die at any time
   kPause,      // clients stop, also for longer than their lease
   kExhaust,    // memory servers are too small
+  kReopen,     // living clients close sessions, or the store, and open them again
+  kRestart,    // memory servers die, and others may come to their addresses
+  kStall,      // memory servers stop for a while, or go slow
 };
-inline constexpr size_t kFaults = 10;
+inline constexpr size_t kFaults = 13;
 inline constexpr std::array<std::string_view, kFaults> kFaultNames = {
-    "tear",      "delay", "reorder", "write_back", "break",
-    "partition", "cut",   "kill",    "pause",      "exhaust"};
+    "tear", "delay", "reorder", "write_back", "break",   "partition", "cut",
+    "kill", "pause", "exhaust", "reopen",     "restart", "stall"};
 
 // A set of faults. Thread-safety: none.
 class FaultSet {

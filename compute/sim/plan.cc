@@ -252,6 +252,48 @@ void OutOfReach(Random& random, Plan& plan) {
   Weigh(plan, {10, 2, 20, 25, 20, 20});
 }
 
+// Sessions that close while a memory server is out of their reach, and leave locks and packets behind, while others of
+// the same client, and of others, want the same keys.
+void Reopened(Random& random, Plan& plan) {
+  OutOfReach(random, plan);
+  SetFillers(plan.work, Between(random, 1, 3), 0);
+  plan.work.filler_percent = 0;
+  plan.work.nap_percent = OneOf(random, {0u, 20u});
+  plan.work.longest_nap_us = 1000;
+  AtMostClients(plan, Between(random, 1, 3));
+  for (ClientPlan& client : plan.clients) {
+    client.sessions = Between(random, 2, 4);
+    client.coroutines = Between(random, 1, 3);
+  }
+  plan.clients_stay = true;
+  plan.kills = 0;
+  plan.pauses = 0;
+  plan.network.verbs_per_partition = OneOf(random, {50u, 100u, 300u});
+  plan.network.most_partitions = 64;
+  plan.network.longest_partition = std::chrono::microseconds(OneOf(random, {200, 2000, 20'000}));
+  plan.network.connection_timeout = std::chrono::microseconds(OneOf(random, {0, 0, 100}));
+  plan.network.observes_death = std::chrono::microseconds(100);
+  Weigh(plan, {20, 1, 30, 15, 30, 5});
+}
+
+// Memory servers die in the middle of the run, and others come to their addresses: most of what was there is gone, and
+// clients that stay may not take the new ones for the old.
+void Restarted(Random& random, Plan& plan) {
+  plan.parameters.node_bytes = 256;
+  SetFillers(plan.work, Between(random, 2, 16), Between(random, 0, 100));
+  plan.work.filler_percent = plan.work.fillers == 0 ? 0 : 50;
+  plan.work.prefill_percent = 50;
+  plan.work.nap_percent = OneOf(random, {0u, 20u});
+  plan.kills = 0;
+  Weigh(plan, {30, 3, 20, 20, 15, 12});
+}
+
+// Memory servers whose processes stop, for less or more than a lease, or which are slow, while clients need them.
+void Stalled(Random& random, Plan& plan) {
+  FewKeysManySplits(random, plan);
+  plan.network.observes_death = {};
+}
+
 constexpr Profile kProfiles[] = {
     {"mixed", "anything", nullptr},
     {"few_keys_many_splits", "two to eight hot keys in leaves that split all the time",
@@ -271,11 +313,16 @@ constexpr Profile kProfiles[] = {
     {"blocks_again", "values in blocks that are used again at once", BlocksAgain},
     {"out_of_reach", "few keys, and memory servers that clients cannot reach for a while",
      OutOfReach},
+    {"reopened", "few keys, and sessions that close while memory servers are out of reach",
+     Reopened},
+    {"restarted", "memory servers that die, and others in their places", Restarted},
+    {"stalled", "memory servers that stop for a while, or go slow", Stalled},
 };
 // Those that a seed draws; behind them those that came later, and the last one, which comes with its fault.
 constexpr size_t kLaterProfiles = 4;
-constexpr size_t kDrawnProfiles = std::size(kProfiles) - 1 - kLaterProfiles;
-constexpr size_t kPartitionProfile = std::size(kProfiles) - 1;
+constexpr size_t kDrawnProfiles = 11;
+constexpr size_t kPartitionProfile = kDrawnProfiles + kLaterProfiles;
+static_assert(kProfiles[kPartitionProfile].name == "out_of_reach");
 
 constexpr std::string_view kAnyProfile = "any";
 
@@ -354,7 +401,8 @@ bool DrawPartitions(const RunOptions& options, Plan& plan) {
   using std::chrono::microseconds;
   constexpr uint64_t kPartitionStream = ~uint64_t{3};
   Random random(plan.seed, kPartitionStream);
-  const bool is_about_it = options.profile == kProfiles[kPartitionProfile].name;
+  const bool is_about_it =
+      options.profile == kProfiles[kPartitionProfile].name || options.profile == "reopened";
   if (!plan.faults.has(Fault::kPartition) || !Chance(random, is_about_it ? 95 : 25)) return false;
   SimOptions& network = plan.network;
   network.faults.partition = true;
@@ -364,6 +412,33 @@ bool DrawPartitions(const RunOptions& options, Plan& plan) {
   network.connection_timeout = microseconds(OneOf(random, {0, 100, 5'000, 40'000}));
   plan.clients_stay = Chance(random, 75);
   return Chance(random, 30);
+}
+
+// In one run of three. From a stream of its own, as above.
+void DrawReopens(const RunOptions& options, Plan& plan) {
+  constexpr uint64_t kReopenStream = ~uint64_t{5};
+  Random random(plan.seed, kReopenStream);
+  const bool is_about_it = options.profile == "reopened";
+  if (!plan.faults.has(Fault::kReopen) || !Chance(random, is_about_it ? 95 : 33)) return;
+  plan.reopens = OneOf(random, {1u, 2u, 4u, 16u});
+  plan.reopen_percent = OneOf(random, {10u, 50u, 100u});
+}
+
+// A run whose memory server dies is about little else: one in twelve. From a stream of its own, as above.
+void DrawServerFaults(const RunOptions& options, Plan& plan) {
+  constexpr uint64_t kServerStream = ~uint64_t{6};
+  Random random(plan.seed, kServerStream);
+  const bool dies = Chance(random, options.profile == "restarted" ? 95 : 8);
+  const bool stalls = Chance(random, options.profile == "stalled" ? 95 : 20);
+  if (plan.faults.has(Fault::kRestart) && dies) {
+    plan.deaths = OneOf(random, {1u, 1u, 2u});
+    plan.successor_percent = 80;
+    plan.clients_stay = true;
+  }
+  if (plan.faults.has(Fault::kStall) && stalls) {
+    plan.stalls = OneOf(random, {1u, 4u, 16u});
+    plan.longest_stall_ms = OneOf(random, {1u, 20u, 400u});
+  }
 }
 
 // Room for everything that a run may write, and a little more; or for too little.
@@ -442,6 +517,8 @@ Plan DrawPlan(const RunOptions& options, uint64_t seed) {
   size_t drawn = Chance(random, 50) ? 0 : random.Below(kDrawnProfiles);
   drawn = DrawLaterProfile(seed).value_or(drawn);
   if (DrawPartitions(options, plan)) drawn = kPartitionProfile;
+  DrawReopens(options, plan);
+  DrawServerFaults(options, plan);
   const Profile* profile =
       options.profile == kAnyProfile ? &kProfiles[drawn] : FindProfile(options.profile);
   plan.profile = profile->name;
@@ -460,6 +537,25 @@ std::string PartitionsText(const Plan& plan) {
          us(network.longest_partition) + " us, connections tried for " +
          us(network.connection_timeout) + " us by clients that " +
          (plan.clients_stay ? "stay" : "go");
+}
+
+std::string ReopensText(const Plan& plan) {
+  if (plan.reopens == 0) return "";
+  return ", " + std::to_string(plan.reopens) + " sessions or stores closed and opened, and after " +
+         std::to_string(plan.reopen_percent) + " % of losses";
+}
+
+std::string ServerFaultsText(const Plan& plan) {
+  std::string text;
+  if (plan.deaths != 0) {
+    text += ", " + std::to_string(plan.deaths) + " memory servers die, " +
+            std::to_string(plan.successor_percent) + " % with a successor";
+  }
+  if (plan.stalls != 0) {
+    text += ", " + std::to_string(plan.stalls) + " stalls of up to " +
+            std::to_string(plan.longest_stall_ms) + " ms";
+  }
+  return text;
 }
 
 }  // namespace
@@ -487,7 +583,7 @@ std::string ToString(const Plan& plan) {
          " clients with " + number(sessions) + " sessions and " + number(coroutines) +
          " coroutines, " + number(without) + " of them without some technique; faults " +
          ToString(plan.faults) + ", " + number(plan.kills) + " kills, " + number(plan.pauses) +
-         " pauses" + PartitionsText(plan);
+         " pauses" + PartitionsText(plan) + ReopensText(plan) + ServerFaultsText(plan);
 }
 
 }  // namespace gossamer::simulator

@@ -93,6 +93,17 @@ struct Plan {
   uint32_t longest_pause_ms = 0;
   // Clients go on after they have lost a memory server; else others come in their place.
   bool clients_stay = false;
+  // How often a client closes a session, or the store, at any time, and opens it again; and of the losses of those that
+  // stay, how many in a hundred are followed by that.
+  uint32_t reopens = 0;
+  uint32_t reopen_percent = 0;
+  // How often a memory server dies for good, with all that it has, and how many in a hundred of them are followed by
+  // another one, of another store, at the same address. Clients stay.
+  uint32_t deaths = 0;
+  uint32_t successor_percent = 0;
+  // How often one stops or goes slow, and for how long at most.
+  uint32_t stalls = 0;
+  uint32_t longest_stall_ms = 0;
 };
 
 struct Profile {

@@ -19,9 +19,10 @@ TEST(FaultsTest, ReadsWhatItWrites) {
     EXPECT_EQ(ToString(faults.value()), text);
   }
   EXPECT_EQ(ParseFaults("delay,tear").value(), ParseFaults("tear,delay").value());
-  EXPECT_EQ(
-      ParseFaults("tear,delay,reorder,write_back,break,partition,cut,kill,pause,exhaust").value(),
-      FaultSet::All());
+  EXPECT_EQ(ParseFaults("tear,delay,reorder,write_back,break,partition,cut,kill,pause,exhaust,"
+                        "reopen,restart,stall")
+                .value(),
+            FaultSet::All());
 }
 
 TEST(FaultsTest, NamesWhatIsNoFault) {

@@ -8,6 +8,7 @@
 #include "common/human.h"
 #include "compute/sim/audit.h"
 #include "compute/sim/client.h"
+#include "compute/sim/successor.h"
 
 namespace gossamer::simulator {
 namespace {
@@ -18,11 +19,13 @@ constexpr std::chrono::seconds kLongestWithoutEnd{60};
 // Lives are named in values, by 12 bits.
 constexpr uint32_t kMostLives = 4000;
 
-// A client's death or stop, to come.
+// Something that a client will do, or that will be done to it.
 struct Blow {
+  enum class Kind : uint8_t { kKill, kPause, kLeave, kDeath, kSuccession, kStall };
+
   uint64_t at_operation = 0;  // when so many have begun, and
   uint64_t steps_later = 0;   // so many steps behind that
-  bool kills = false;
+  Kind kind = Kind::kKill;
 };
 
 class Run {
@@ -54,8 +57,16 @@ class Run {
       for (const auto& client : clients_) client->Start();
       if (DriveToEnd()) {
         Drain();
-        CheckWhoStayed();
-        Audit(scene_, next_client_++, result_.counts);
+        for (const auto& successor : successors_) {
+          if (auto change = successor->FindChange()) verdict_.Wrong(std::move(*change));
+        }
+        if (result_.counts.dead_servers == 0) {
+          CheckWhoStayed();
+          Audit(scene_, next_client_++, result_.counts);
+        } else {
+          // What was acknowledged may be gone, but only with the memory server that had it.
+          AuditHistory(scene_, result_.counts);
+        }
       }
     }
     Conclude();
@@ -68,7 +79,7 @@ class Run {
   Status SetUp() {
     record_.store = "sim";
     record_.store_id = SplitMix64::Mix(plan_.seed) | 1;
-    EmbeddedMemoryOptions options;
+    EmbeddedMemoryOptions& options = memory_options_;
     options.memory_bytes = plan_.memory_bytes;
     options.parameters = plan_.parameters;
     options.chunk_bytes = plan_.chunk_bytes;
@@ -112,10 +123,17 @@ class Run {
 
   void DrawBlows() {
     constexpr uint64_t kStepsOfAnOperation = 40;
-    for (uint32_t i = 0; i < plan_.kills + plan_.pauses; ++i) {
-      blows_.push_back(
-          {random_.Below(plan_.operations), random_.Below(kStepsOfAnOperation), i < plan_.kills});
-    }
+    const auto draw = [&](uint32_t count, Blow::Kind kind) {
+      for (uint32_t i = 0; i < count; ++i) {
+        const uint64_t at = random_.Below(plan_.operations);
+        blows_.push_back({at, random_.Below(kStepsOfAnOperation), kind});
+      }
+    };
+    draw(plan_.kills, Blow::Kind::kKill);
+    draw(plan_.pauses, Blow::Kind::kPause);
+    draw(plan_.reopens, Blow::Kind::kLeave);
+    draw(plan_.deaths, Blow::Kind::kDeath);
+    draw(plan_.stalls, Blow::Kind::kStall);
     std::stable_sort(blows_.begin(), blows_.end(), [](const Blow& a, const Blow& b) {
       return a.at_operation > b.at_operation;  // the next one last
     });
@@ -136,8 +154,10 @@ class Run {
         --blows_.back().steps_later;
         return;
       }
-      const bool kills = blows_.back().kills;
+      const Blow::Kind kind = blows_.back().kind;
+      const bool kills = kind == Blow::Kind::kKill;
       blows_.pop_back();
+      if (StrikeServer(kind)) continue;
       std::vector<Client*> living;
       for (const auto& client : clients_) {
         if (client != nullptr && !client->is_dead() && !client->is_lost()) {
@@ -148,6 +168,8 @@ class Run {
       Client& victim = *living[random_.Below(living.size())];
       if (kills) {
         victim.Kill();
+      } else if (kind == Blow::Kind::kLeave) {
+        victim.Leave(random_);
       } else {
         const auto pause =
             std::chrono::microseconds(1 + random_.Below(uint64_t{plan_.longest_pause_ms} * 1000));
@@ -158,11 +180,76 @@ class Run {
     }
   }
 
+  // False: the blow is for a client.
+  bool StrikeServer(Blow::Kind kind) {
+    switch (kind) {
+      case Blow::Kind::kDeath: EndServer(); return true;
+      case Blow::Kind::kSuccession: StartSuccessor(); return true;
+      case Blow::Kind::kStall: StallServer(); return true;
+      default: return false;
+    }
+  }
+
+  EmbeddedMemory* PickServer(size_t& number) {
+    number = random_.Below(memory_.size());
+    return memory_[number].get();
+  }
+
+  void EndServer() {
+    constexpr uint64_t kMostStepsWithout = 4000;
+    size_t number = 0;
+    EmbeddedMemory* const server = PickServer(number);
+    if (server == nullptr) return;
+    recorder_.Note("memory server " + std::to_string(number) + " dies");
+    without_successor_.push_back(server->address());
+    memory_[number].reset();
+    ++result_.counts.dead_servers;
+    if (random_.Below(100) >= plan_.successor_percent) return;
+    const uint64_t steps = random_.Below(2) == 0 ? 0 : random_.Below(kMostStepsWithout);
+    blows_.push_back({workload_.begun(), steps, Blow::Kind::kSuccession});
+  }
+
+  // Nothing is wrong with its own network.
+  void StartSuccessor() {
+    const std::string address = without_successor_.back();
+    without_successor_.pop_back();
+    const SimFaults faults = network_.options().faults;
+    network_.SetFaults({});
+    const auto number = static_cast<uint32_t>(successors_.size());
+    auto successor = Successor::Start(memory_options_, address, number, plan_.work.keys(),
+                                      [this](uint32_t key) { return workload_.keys().Text(key); });
+    network_.SetFaults(faults);
+    if (!successor) {
+      return verdict_.Wrong("no memory server can be started at " + address + ": " +
+                            successor.error().ToString());
+    }
+    recorder_.Note("a memory server of another store is at " + address);
+    successors_.push_back(std::move(successor.value()));
+  }
+
+  void StallServer() {
+    constexpr std::chrono::microseconds kSlowest{200};
+    size_t number = 0;
+    EmbeddedMemory* const server = PickServer(number);
+    if (server == nullptr) return;
+    const auto until = network_.Now() +
+                       std::chrono::microseconds(1 + random_.Below(plan_.longest_stall_ms * 1000));
+    const bool stops = random_.Below(2) == 0;
+    recorder_.Note("memory server " + std::to_string(number) + (stops ? " stops" : " is slow") +
+                   " until " + TimeText(until));
+    if (stops) {
+      network_.StopServer(server->address(), until);
+    } else {
+      network_.SlowServer(server->address(), until, kSlowest);
+    }
+  }
+
   // Clients that are gone, once nothing of them is left: they are closed, and others come in their place while there is
   // work.
   bool Replace() {
     for (auto& client : clients_) {
       if (client == nullptr) continue;
+      client->Renew();
       if (!client->is_dead() && !client->is_lost()) continue;
       if (!client->is_over()) continue;
       Bury(client);
@@ -171,6 +258,11 @@ class Run {
       if (workload_.begun() == plan_.operations) continue;
       client = NewClient(plan);
       const Status opened = OpenAnew(client);
+      if (!opened && result_.counts.dead_servers != 0) {
+        // Not all of the store is there any more.
+        client.reset();
+        continue;
+      }
       if (!opened) {
         verdict_.Wrong("a client cannot open the store: " + opened.error().ToString());
         return false;
@@ -295,7 +387,10 @@ class Run {
   uint32_t next_client_ = 1;  // a client uuid, too
   const Endpoint::Clock::time_point start_ = network_.Now();
   std::vector<Blow> blows_;
-  std::vector<std::unique_ptr<EmbeddedMemory>> memory_;
+  EmbeddedMemoryOptions memory_options_;
+  std::vector<std::unique_ptr<EmbeddedMemory>> memory_;  // null: it died
+  std::vector<std::unique_ptr<Successor>> successors_;
+  std::vector<std::string> without_successor_;    // addresses
   std::vector<std::unique_ptr<Client>> clients_;  // end before the memory
 };
 

@@ -97,7 +97,7 @@ struct ServerStat {
   uint64_t block_extent_bytes = 0;  // handed out for value blocks
   uint32_t compute_servers = 0;
   bool locks_on_chip = false;
-  std::string unreachable{};  // why it cannot be reached: nothing but id and address is known then
+  std::string unreachable;  // why it cannot be reached: nothing but id and address is known then
 };
 
 struct StoreStat {

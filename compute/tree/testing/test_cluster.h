@@ -20,7 +20,7 @@ struct ClusterOptions {
   StoreParameters parameters;
   size_t servers = 1;
   uint64_t memory_bytes = uint64_t{16} << 20;
-  std::vector<uint64_t> memory_bytes_of{};  // of the first servers, where it is not `memory_bytes`
+  std::vector<uint64_t> memory_bytes_of;  // of the first servers, where it is not `memory_bytes`
   uint64_t chunk_bytes = uint64_t{256} << 10;
   uint64_t lock_table_bytes = 0;  // 0: the default
   SimNetwork* network = nullptr;  // outlives the cluster; null: shared memory
