@@ -118,7 +118,14 @@ void WriteStatText(const Context& context, const StoreStat& stat) {
       << " B in the leaves, up to 1 MiB in blocks\n\n";
   std::vector<std::vector<std::string>> rows = {
       {"server", "address", "memory", "nodes", "values", "free", "used", "clients", "locks"}};
+  std::string sentences;
   for (const ServerStat& server : stat.servers) {
+    if (!server.unreachable.empty()) {
+      rows.push_back({std::to_string(server.server_id), server.address, "out of reach", "", "", "",
+                      "", "", ""});
+      sentences += '\n' + server.unreachable + '\n';
+      continue;
+    }
     const double used = server.heap_bytes == 0
                             ? 0
                             : 100.0 - 100.0 * static_cast<double>(server.free_bytes) /
@@ -129,12 +136,18 @@ void WriteStatText(const Context& context, const StoreStat& stat) {
                     std::to_string(server.compute_servers),
                     server.locks_on_chip ? "on the NIC" : "in DRAM"});
   }
-  out << TextTable(rows, {1, 8});
+  out << TextTable(rows, {1, 8}) << sentences;
 }
 
 Json StatJson(const StoreStat& stat) {
   Json servers = Json::array();
   for (const ServerStat& server : stat.servers) {
+    if (!server.unreachable.empty()) {
+      servers.push_back({{"server_id", server.server_id},
+                         {"address", server.address},
+                         {"unreachable", server.unreachable}});
+      continue;
+    }
     servers.push_back({{"server_id", server.server_id},
                        {"address", server.address},
                        {"heap_bytes", server.heap_bytes},

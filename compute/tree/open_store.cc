@@ -133,7 +133,6 @@ Status OpenStore::Connect(const StoreRecord& record, const TreeOptions& options)
     const bool can_wait = member.server != ServerId{0} && bootstrap_ != nullptr;
     if (!can_wait || !is_out_of_reach) return added;
     NoteUnreachable(member.server, added.error(), began);
-    LOG(WARNING) << added.error().message;
   }
   shared_->orphans.SettleOver(*control_, on_registered);
   shared_->orphans.OnFirst([this] {

@@ -88,5 +88,42 @@ TEST_F(RestartTest, AnOpenStoreStaysWithTheServerThatItWasOpenedOn) {
   EXPECT_EQ(after->NewSession().value()->Get(NumberKey(7)).value(), "after");
 }
 
+// A record that names a server which is gone: what the other one holds is served.
+TEST_F(RestartTest, AStoreOpensWithoutAServerThatIsGone) {
+  EmbeddedMemoryOptions options;
+  options.memory_bytes = uint64_t{16} << 20;
+  options.bootstrap = bootstrap_.get();
+  auto second = StartEmbeddedMemory(options);
+  ASSERT_TRUE(second) << second.error().ToString();
+  {
+    const std::unique_ptr<Store> store = Open();
+    const auto session = store->NewSession().value();
+    for (uint64_t i = 0; i < 10 * kKeys; ++i) {
+      ASSERT_TRUE(session->Put(NumberKey(i), std::string(200, 'v')));
+    }
+  }
+  const std::optional<std::string> record = bootstrap_->Get("default").value();
+  second.value().reset();
+  const std::optional<std::string> without = bootstrap_->Get("default").value();
+  ASSERT_TRUE(bootstrap_->CompareAndSwap("default", without, record).value());
+
+  const std::unique_ptr<Store> store = Open();
+  const auto session = store->NewSession().value();
+  uint64_t got = 0;
+  for (uint64_t i = 0; i < 10 * kKeys; ++i) {
+    const Result<std::string> value = session->Get(NumberKey(i));
+    got += value ? 1 : 0;
+    if (value) continue;
+    ASSERT_EQ(value.error().code, Code::kNodeUnreachable) << value.error().ToString();
+    ASSERT_THAT(value.error().message, HasSubstr("dump --salvage"));
+  }
+  EXPECT_GT(got, 0u);
+  EXPECT_LT(got, 10 * kKeys);
+  const StoreStat stat = store->Stat().value();
+  ASSERT_EQ(stat.servers.size(), 2u);
+  EXPECT_EQ(stat.servers[0].unreachable, "");
+  EXPECT_THAT(stat.servers[1].unreachable, HasSubstr("memory server 1"));
+}
+
 }  // namespace
 }  // namespace gossamer
