@@ -6,6 +6,15 @@
 #include "common/mutants.h"
 
 namespace gossamer {
+namespace {
+
+// In a row, of the queue pair over which locks are settled.
+constexpr uint32_t kMostLosses = 64;
+// As in tree_recover.cc: a registration that is not answered so often in a row for so long is not tried again.
+constexpr std::chrono::milliseconds kSilent{100};
+constexpr uint32_t kMostSilences = 2;
+
+}  // namespace
 
 void OrphanedLocks::SettleOver(Endpoint& endpoint, OnRegistered on_registered) {
   const std::lock_guard guard(mutex_);
@@ -42,17 +51,28 @@ void OrphanedLocks::Tend() {
   if (scheduler_->running() != 0) scheduler_->RunOnce();
 }
 
-bool OrphanedLocks::IsOutOfReach(ServerId server) {
+void OrphanedLocks::TryAgain(ServerId server) {
   const std::lock_guard guard(news_mutex_);
-  return out_of_reach_.contains(server);
+  wanted_.insert(server);
+}
+
+uint64_t OrphanedLocks::CountFailures(ServerId server) {
+  const std::lock_guard guard(news_mutex_);
+  return failures_[server];
 }
 
 void OrphanedLocks::StartDue() {
+  std::set<ServerId> wanted;
+  {
+    const std::lock_guard guard(news_mutex_);
+    wanted.swap(wanted_);
+  }
   for (const Orphan& orphan : orphans_) {
-    Link& link = links_[orphan.place.server];
-    if (link.is_busy || scheduler_->Now() < link.try_at) continue;
+    const ServerId server = orphan.place.server;
+    Link& link = links_[server];
+    if (link.is_busy || (scheduler_->Now() < link.try_at && !wanted.contains(server))) continue;
     link.is_busy = true;
-    scheduler_->Spawn(Settle(orphan.place.server));
+    scheduler_->Spawn(Settle(server));
   }
 }
 
@@ -60,13 +80,19 @@ Task<void> OrphanedLocks::Settle(ServerId server) {
   Link& link = links_[server];
   const Clock::time_point began = scheduler_->Now();
   bool is_reached = true;
+  uint32_t losses = 0;
+  uint32_t silences = 0;
   for (auto orphan = orphans_.begin(); is_reached && orphan != orphans_.end();) {
     if (orphan->place.server != server) {
       ++orphan;
       continue;
     }
-    is_reached = co_await SettleOne(*orphan);
-    if (!is_reached) break;
+    const Outcome outcome = co_await SettleOne(*orphan);
+    silences = outcome == Outcome::kSilent ? silences + 1 : 0;
+    losses += outcome == Outcome::kLostAgain ? 1 : 0;
+    is_reached =
+        outcome != Outcome::kOutOfReach && silences < kMostSilences && losses < kMostLosses;
+    if (outcome != Outcome::kSettled) continue;
     orphan = orphans_.erase(orphan);  // opens its place
     count_.fetch_sub(1, std::memory_order_acq_rel);
   }
@@ -74,36 +100,35 @@ Task<void> OrphanedLocks::Settle(ServerId server) {
   link.is_busy = false;
   link.try_at = is_reached ? Clock::time_point{}
                            : scheduler_->Now() + std::max<Clock::duration>(kTryAgain, 4 * took);
+  if (is_reached) co_return;
   const std::lock_guard guard(news_mutex_);
-  if (is_reached) {
-    out_of_reach_.erase(server);
-  } else {
-    out_of_reach_[server] = link.try_at;
-  }
+  ++failures_[server];
 }
 
 // Each try begins with a new queue pair, so that a release that ended in an unknown way cannot land later, on a lock
 // that this compute server has taken anew with the same word.
-Task<bool> OrphanedLocks::SettleOne(Orphan& orphan) {
+Task<OrphanedLocks::Outcome> OrphanedLocks::SettleOne(Orphan& orphan) {
   Endpoint& endpoint = scheduler_->endpoint();
   const ServerId server = orphan.place.server;
   QueuePairRequest request;
   request.server = server;
   if (!IsBroken(Mutant::kU5)) request.also_destroys = orphan.carrier;
   co_await endpoint.Execute(request);  // 1 RT
-  if (!request.status) co_return false;
+  if (!request.status) co_return Outcome::kOutOfReach;
+  const Clock::time_point asked_at = scheduler_->Now();
   const Result<Registration> registered = co_await RegisterOver(endpoint, server);  // 1 RT
-  if (!registered) co_return false;
+  const bool is_silent = scheduler_->Now() - asked_at >= kSilent;
+  if (!registered) co_return is_silent ? Outcome::kSilent : Outcome::kLostAgain;
   if (on_registered_) on_registered_(server, registered.value());
   // A lease that has ended: others may have the lock, or take it from the dead.
-  if (orphan.held.word.lease() != registered.value().lease) co_return true;
+  if (orphan.held.word.lease() != registered.value().lease) co_return Outcome::kSettled;
   const Result<BufferLease> word_at = endpoint.buffers().Allocate(BufferPool::kMinBytes);
-  if (!word_at) co_return false;
+  if (!word_at) co_return Outcome::kOutOfReach;  // Exhausted: later.
   InlineBatch<1> batch(server);
   batch.Add(Verb::CompareSwap(Space::kLockTable, orphan.place.slot, orphan.held.word.word(), 0,
                               word_at.value().address()));
   co_await endpoint.Execute(batch);  // 1 RT
-  co_return batch.status() == VerbStatus::kSuccess;
+  co_return batch.status() == VerbStatus::kSuccess ? Outcome::kSettled : Outcome::kLostAgain;
 }
 
 }  // namespace gossamer

@@ -21,6 +21,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 
 #include "common/fabric/scheduler.h"
 #include "compute/lock/lock_table.h"
@@ -62,20 +63,21 @@ class OrphanedLocks {
   bool empty() const { return count_.load(std::memory_order_acquire) == 0; }
   // Goes on settling, without blocking; returns at once when another thread does.
   void Tend();
-  // Whether the last try to reach `server` failed, and the next one is not due: there is nothing to wait for.
-  bool IsOutOfReach(ServerId server);
+  // The next try to settle what is at `server` is due now.
+  void TryAgain(ServerId server);
+  // Tries that have failed, in all.
+  uint64_t CountFailures(ServerId server);
 
  private:
   struct Link {
     bool is_busy = false;
-    bool is_out_of_reach = false;
     Clock::time_point try_at{};
   };
 
   void StartDue();
   Task<void> Settle(ServerId server);
-  // False: the server cannot be reached, or was lost again.
-  Task<bool> SettleOne(Orphan& orphan);
+  enum class Outcome : uint8_t { kSettled, kLostAgain, kSilent, kOutOfReach };
+  Task<Outcome> SettleOne(Orphan& orphan);
 
   std::mutex mutex_;  // guards the rest; held while the scheduler runs
   std::optional<Scheduler> scheduler_;
@@ -86,7 +88,8 @@ class OrphanedLocks {
 
   std::mutex news_mutex_;  // guards what sessions bring while the scheduler runs
   std::list<Orphan> news_;
-  std::map<ServerId, Clock::time_point> out_of_reach_;  // and until when
+  std::set<ServerId> wanted_;
+  std::map<ServerId, uint64_t> failures_;
   std::atomic<size_t> count_ = 0;
 };
 

@@ -111,8 +111,7 @@ void Client::RenewSession(uint32_t number) {
   const std::string name =
       "client " + std::to_string(number_) + " session " + std::to_string(number);
   if (session != nullptr) {
-    // One that has lost locks keeps them to itself when it closes: it finds the memory server again before.
-    if (session->tree().scheduler().running() != 0 || store_->CountTurns() != 0) return;
+    if (session->tree().scheduler().running() != 0) return;
     scene_.recorder.Note(name + " is closed");
     closed_ += session->counters();
     session.reset();

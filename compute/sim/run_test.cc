@@ -52,7 +52,7 @@ TEST(RunTest, FindsNothingWrongWithTheStore) {
 TEST(RunTest, MuchHappens) {
   const uint64_t seed = TestSeed();
   RunCounts sum;
-  for (uint64_t i = 0; i < 40; ++i) Add(sum, RunPlan(DrawPlan({}, seed + i), nullptr).counts);
+  for (uint64_t i = 0; i < 80; ++i) Add(sum, RunPlan(DrawPlan({}, seed + i), nullptr).counts);
   EXPECT_GT(sum.operations, 15'000u);
   EXPECT_GT(sum.counters.of(OperationClass::kInsertSplit).operations, 40u);
   EXPECT_GT(sum.counters.rereads, 40u);

@@ -27,9 +27,10 @@ constexpr std::chrono::microseconds kLookFirst{10};
 constexpr std::chrono::microseconds kLookLatest{1000};
 // A server that could not be reached is not tried again for so long: operations on it fail at once meanwhile.
 constexpr std::chrono::milliseconds kTryAgain{500};
-// A registration that was not answered for so long is not tried again: the server accepts connections, but does not
-// serve. (A queue pair that is lost is known sooner.)
+// A server that so often in a row does not answer a registration for so long is out of reach: it accepts connections,
+// but does not serve. (That a queue pair is lost is known sooner. But this process may have been stopped meanwhile.)
 constexpr std::chrono::milliseconds kSilent{100};
+constexpr uint32_t kMostSilences = 2;
 
 Error Gone(ServerId server) {
   return MakeError(Code::kNodeUnreachable,
@@ -66,6 +67,7 @@ Task<void> Tree::AwaitIdle(const Link& link) {
 
 Task<Status> Tree::ReplaceQueuePair(ServerId server) {
   Link& link = links_[ToInteger(server)];
+  uint32_t silences = 0;
   for (uint32_t attempt = 0; attempt < kMaxRegistrations; ++attempt) {
     QueuePairRequest request;
     request.server = server;
@@ -83,8 +85,8 @@ Task<Status> Tree::ReplaceQueuePair(ServerId server) {
     }
     // Fenced: the lease before is just being ended. Unreachable: this queue pair has been lost as well.
     const Code code = registered.error().code;
-    const bool is_silent = scheduler_.Now() - asked_at >= kSilent;
-    if ((code != Code::kFenced && code != Code::kNodeUnreachable) || is_silent) {
+    silences = scheduler_.Now() - asked_at < kSilent ? 0 : silences + 1;
+    if ((code != Code::kFenced && code != Code::kNodeUnreachable) || silences == kMostSilences) {
       co_return registered.error();
     }
     co_await Pause(attempt + 1);
@@ -209,15 +211,20 @@ void Tree::Orphan(NodeLock& lock, HeldLock held) {
 
 Task<Status> Tree::AwaitSettled(const Operation& operation, NodeLock& lock) {
   OrphanedLocks& orphans = shared_.orphans;
+  const ServerId server = lock.place.server;
+  const Link& link = links_[ToInteger(server)];
+  if (link.is_down && scheduler_.Now() - link.failed_at < kTryAgain) co_return link.why;
+  const uint64_t failures = orphans.CountFailures(server);
+  orphans.TryAgain(server);
   for (auto look = kLookFirst;; look = std::min(2 * look, kLookLatest)) {
     orphans.Tend();
     if (!shared_.locks.IsClosed(lock.place)) co_return Ok();
     const bool is_late = HasWaitedLong(lock);
-    if (operation.is_repair || is_late || orphans.IsOutOfReach(lock.place.server)) break;
+    if (operation.is_repair || is_late || orphans.CountFailures(server) != failures) break;
     co_await scheduler_.SleepFor(look);
   }
   co_return MakeError(Code::kNodeUnreachable,
-                      "memory server " + std::to_string(ToInteger(lock.place.server)) +
+                      "memory server " + std::to_string(ToInteger(server)) +
                           " was lost by an operation that may hold a lock there, and cannot be "
                           "reached to find out");
 }
