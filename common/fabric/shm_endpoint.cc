@@ -114,6 +114,8 @@ size_t ShmEndpoint::PollOpenings() {
       return true;
     }
     Result<QueuePairGrant> grant = port_.Accept(opening.request->server, opening.handshake);
+    // What was posted while there was no working queue pair is flushed (E5).
+    FlushPosted(opening.request->server);
     if (grant) Install(opening.request->server, std::move(grant.value()));
     End(*opening.request, grant ? Status(Ok()) : Status(grant.error()));
     return true;

@@ -66,7 +66,7 @@ LockTable::ClosedPlace LockTable::Turn::Close(const LockPlace& place) {
 LockTable::ClosedPlace::~ClosedPlace() {
   if (queue_ == nullptr) return;
   const Guard guard(*queue_);
-  std::erase(queue_->closed, place_);
+  queue_->closed.erase(std::ranges::find(queue_->closed, place_));
 }
 
 LockTable::Waiter* LockTable::Turn::NextAt(const LockPlace& place) {

@@ -254,8 +254,10 @@ class LockTable {
     const Guard guard(queue);
     return queue.IsClosed(place);
   }
-  // Whether `turn` is one at `place`.
-  bool IsAt(const Turn& turn, const LockPlace& place) { return turn.queue_ == &QueueOf(place); }
+  // Whether `turn` is one at `place`. A turn at a place that shares its queue is none where `place` is closed.
+  bool IsAt(const Turn& turn, const LockPlace& place) {
+    return turn.queue_ == &QueueOf(place) && !IsClosed(place);
+  }
 
  private:
   static constexpr size_t kQueues = 4096;

@@ -62,15 +62,15 @@ uint64_t OrphanedLocks::CountFailures(ServerId server) {
 }
 
 void OrphanedLocks::StartDue() {
-  std::set<ServerId> wanted;
-  {
-    const std::lock_guard guard(news_mutex_);
-    wanted.swap(wanted_);
-  }
   for (const Orphan& orphan : orphans_) {
     const ServerId server = orphan.place.server;
     Link& link = links_[server];
-    if (link.is_busy || (scheduler_->Now() < link.try_at && !wanted.contains(server))) continue;
+    if (link.is_busy) continue;
+    {
+      const std::lock_guard guard(news_mutex_);
+      const bool is_wanted = wanted_.erase(server) != 0;
+      if (scheduler_->Now() < link.try_at && !is_wanted) continue;
+    }
     link.is_busy = true;
     scheduler_->Spawn(Settle(server));
   }

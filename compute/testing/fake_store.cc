@@ -241,7 +241,8 @@ Result<StoreStat> FakeStore::Stat() {
                             .node_extent_bytes = uint64_t{192} << 20,
                             .block_extent_bytes = uint64_t{64} << 20,
                             .compute_servers = 1,
-                            .locks_on_chip = false});
+                            .locks_on_chip = false,
+                            .unreachable = {}});
   }
   return stat;
 }

@@ -26,7 +26,10 @@ class CacheUpkeepTest : public testing::Test {
     std::unique_ptr<Session> session;
   };
 
-  CacheUpkeepTest() : cluster_({.parameters = kSmallNodes, .memory_bytes = uint64_t{64} << 20}) {}
+  CacheUpkeepTest()
+      : cluster_({.parameters = kSmallNodes,
+                  .memory_bytes = uint64_t{64} << 20,
+                  .memory_bytes_of = {}}) {}
 
   Client Open(uint64_t cache_bytes) {
     Client client{cluster_.OpenStore(10'000, cache_bytes), nullptr};

@@ -255,8 +255,10 @@ TEST_F(LossForAWhileTest, AClosedPlaceConcernsNoOther) {
   {
     const LockTable::ClosedPlace closed = turn.Close(place);
     EXPECT_FALSE(locks.TryTake(place, scheduler));
-    EXPECT_TRUE(locks.TryTake(stranger, scheduler));
-    EXPECT_EQ(locks.CountTurns(), 1u);
+    const LockTable::Turn of_stranger = locks.TryTake(stranger, scheduler);
+    EXPECT_TRUE(of_stranger);
+    EXPECT_FALSE(locks.IsAt(of_stranger, place)) << "a turn at the place that is closed";
+    EXPECT_EQ(locks.CountTurns(), 2u);
   }
   EXPECT_TRUE(locks.TryTake(place, scheduler));
   EXPECT_EQ(locks.CountTurns(), 0u);

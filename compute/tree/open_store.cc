@@ -185,7 +185,8 @@ Status OpenStore::AddServer(const StoreRecord& record, const MemberRecord& membe
   const std::string name =
       "memory server " + std::to_string(ToInteger(member.server)) + " at " + member.address + " ";
   Status connected = port_->Connect(member.server, member.address, member.incarnation);
-  if (connected) connected = control_->Attach(member.server);
+  // There may be a queue pair, of a try before, that has broken.
+  if (connected) connected = control_->Reconnect(member.server);
   if (!connected && connected.error().code == Code::kNodeUnreachable) {
     return CannotBeReached(member.server, member.address, connected.error().message);
   }

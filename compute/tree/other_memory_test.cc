@@ -11,7 +11,6 @@
 namespace gossamer {
 namespace {
 
-constexpr ServerId kHome{0};
 constexpr ServerId kOther{1};
 
 class OtherMemoryTest : public testing::Test {

@@ -69,12 +69,13 @@ Task<Status> Tree::ReplaceQueuePair(ServerId server) {
   Link& link = links_[ToInteger(server)];
   uint32_t silences = 0;
   for (uint32_t attempt = 0; attempt < kMaxRegistrations; ++attempt) {
+    // First: what other coroutines post on the next queue pair is not of this lease (rule L4).
+    link.lease = {};
     QueuePairRequest request;
     request.server = server;
     co_await scheduler_.endpoint().Execute(request);
     BOOST_OUTCOME_CO_TRYV(std::move(request.status));
     const Scheduler::Clock::time_point asked_at = scheduler_.Now();
-    link.lease = {};
     link.recovered_at = ++recoveries_;
     const Result<Registration> registered = co_await RegisterOver(scheduler_.endpoint(), server);
     if (registered) {
