@@ -1,8 +1,8 @@
-// OrphanedLocks: the locks of a store of which nobody knows whether they are held, and what becomes of them (rule U5).
+// OrphanedLocks: the locks of a store of which it is not known whether they are held, and what becomes of them (rule U5).
 //
 // A session that cannot find out what became of a verb which takes, holds or releases a lock, as the memory server is
 // out of reach, gives the lock to the store: the session may close, or may never be polled again. Until the lock is
-// settled nobody of this compute server gets a turn at it, lest its word be taken for one's own (rule U2).
+// settled no operation of this compute server gets a turn at it: it would take the lock's word for its own (rule U2).
 //
 // To settle it: the memory server destroys the queue pair that carried the verb, whichever session's that was, so that
 // nothing of it lands any more (rule U1); then the lock is released by CAS from its own word, if this compute server's
@@ -48,15 +48,16 @@ class OrphanedLocks {
   OrphanedLocks(const OrphanedLocks&) = delete;
   OrphanedLocks& operator=(const OrphanedLocks&) = delete;
 
-  // From here on `endpoint` belongs to this object, but for whoever pauses it; it lives until `Stop`. Its port is that of
-  // the sessions.
+  // From here on only this object uses `endpoint`, except under `Pause`. The endpoint lives until `Stop`. Its port is that
+  // of the sessions.
   void SettleOver(Endpoint& endpoint, OnRegistered on_registered);
   // Ends what is under way; nothing is settled any more, and the places are open again.
   void Stop();
   // Called when the first orphan comes, by the thread that brings it.
   void OnFirst(std::function<void()> on_first) { on_first_ = std::move(on_first); }
 
-  // Nothing is settled while the result lives: the caller may use the endpoint.
+  // No other thread settles anything while the result lives, so that the caller may use the endpoint. Its polls resume
+  // what is under way: settling must take no lock that a caller of this holds.
   [[nodiscard]] std::unique_lock<std::mutex> Pause() { return std::unique_lock(mutex_); }
 
   void Add(Orphan orphan);
