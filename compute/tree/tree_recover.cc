@@ -48,7 +48,11 @@ Task<Status> Tree::Recover(Operation& operation, ServerId server) {
   if (is_done) co_return Ok();  // Another coroutine saw to it.
   if (link.is_down && scheduler_.Now() - link.failed_at < kTryAgain) co_return link.why;
   link.is_busy = true;
-  const Status replaced = co_await ReplaceQueuePair(server);
+  Status replaced = co_await ReplaceQueuePair(server);
+  const ServerInfo* info = shared_.servers.Find(server);
+  if (!replaced && info != nullptr && replaced.error().code == Code::kNodeUnreachable) {
+    replaced = CannotBeReached(server, info->address, replaced.error().message);
+  }
   link.is_busy = false;
   link.is_down = !replaced;
   if (!replaced) {
