@@ -102,15 +102,23 @@ Status CheckPathMtu(const ComputePortOptions& options, uint32_t path_mtu,
                        "store with a smaller --node_bytes");
 }
 
+namespace {
+
+void PollUntilComplete(Endpoint& endpoint, const Completion& completion) {
+  while (completion.remaining != 0) {
+    if (endpoint.Poll() == 0) std::this_thread::yield();
+  }
+}
+
+}  // namespace
+
 Status Endpoint::Reconnect(ServerId server) {
   QueuePairRequest request;
   request.server = server;
   Completion completion{1, std::noop_coroutine()};
   request.completion = &completion;
   Post(request);
-  while (completion.remaining != 0) {
-    if (Poll() == 0) std::this_thread::yield();
-  }
+  PollUntilComplete(*this, completion);
   return request.status;
 }
 
@@ -122,9 +130,7 @@ void Endpoint::AttachAll(std::span<const ServerId> servers) {
     requests[i].completion = &completion;
     Post(requests[i]);
   }
-  while (completion.remaining != 0) {
-    if (Poll() == 0) std::this_thread::yield();
-  }
+  PollUntilComplete(*this, completion);
 }
 
 Status Endpoint::Attach(ServerId server) {

@@ -10,9 +10,6 @@ namespace {
 
 // In a row, of the queue pair over which locks are settled.
 constexpr uint32_t kMostLosses = 64;
-// As in tree_recover.cc: a registration that is not answered so often in a row for so long is not tried again.
-constexpr std::chrono::milliseconds kSilent{100};
-constexpr uint32_t kMostSilences = 2;
 
 }  // namespace
 
@@ -117,7 +114,7 @@ Task<OrphanedLocks::Outcome> OrphanedLocks::SettleOne(Orphan& orphan) {
   if (!request.status) co_return Outcome::kOutOfReach;
   const Clock::time_point asked_at = scheduler_->Now();
   const Result<Registration> registered = co_await RegisterOver(endpoint, server);  // 1 RT
-  const bool is_silent = scheduler_->Now() - asked_at >= kSilent;
+  const bool is_silent = scheduler_->Now() - asked_at >= kSilentRegistration;
   if (!registered) co_return is_silent ? Outcome::kSilent : Outcome::kLostAgain;
   if (on_registered_) on_registered_(server, registered.value());
   // A lease that has ended: others may have the lock, or take it from the dead.

@@ -7,6 +7,7 @@
 // a compute server's sessions are answered with the same.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 
 #include "common/fabric/fabric.h"
@@ -16,6 +17,11 @@
 #include "proto/lock_word.h"
 
 namespace gossamer {
+
+// A server that so often in a row does not answer a registration for so long is out of reach: it accepts connections,
+// but does not serve. (That a queue pair is lost is known sooner. But this process may have been stopped meanwhile.)
+inline constexpr std::chrono::milliseconds kSilentRegistration{100};
+inline constexpr uint32_t kMostSilences = 2;
 
 struct Registration {
   Lease lease;

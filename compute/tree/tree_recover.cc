@@ -27,10 +27,6 @@ constexpr std::chrono::microseconds kLookFirst{10};
 constexpr std::chrono::microseconds kLookLatest{1000};
 // A server that could not be reached is not tried again for so long: operations on it fail at once meanwhile.
 constexpr std::chrono::milliseconds kTryAgain{500};
-// A server that so often in a row does not answer a registration for so long is out of reach: it accepts connections,
-// but does not serve. (That a queue pair is lost is known sooner. But this process may have been stopped meanwhile.)
-constexpr std::chrono::milliseconds kSilent{100};
-constexpr uint32_t kMostSilences = 2;
 
 Error Gone(ServerId server) {
   return MakeError(Code::kNodeUnreachable,
@@ -90,7 +86,7 @@ Task<Status> Tree::ReplaceQueuePair(ServerId server) {
     }
     // Fenced: the lease before is just being ended. Unreachable: this queue pair has been lost as well.
     const Code code = registered.error().code;
-    silences = scheduler_.Now() - asked_at < kSilent ? 0 : silences + 1;
+    silences = scheduler_.Now() - asked_at < kSilentRegistration ? 0 : silences + 1;
     if ((code != Code::kFenced && code != Code::kNodeUnreachable) || silences == kMostSilences) {
       co_return registered.error();
     }
