@@ -133,6 +133,56 @@ TEST_P(Fence, WhoWasFencedMayConnectAnew) {
   EXPECT_EQ(observer.Gone(uuid), 2U);
 }
 
+// E5: until the request has ended there is no queue pair that works, however quick the server is.
+TEST_P(Fence, WhatIsPostedWhileAQueuePairIsAskedForIsFlushed) {
+  enum class Before : uint8_t { kWorking, kBroken, kFenced };
+  const auto port = NewPort();
+  TestClient observer(*port);
+  const std::vector<std::byte> fresh = Snapshot(observer, 64);
+  for (const Before before : {Before::kWorking, Before::kBroken, Before::kFenced}) {
+    SCOPED_TRACE(static_cast<int>(before));
+    const uint64_t uuid = NewUuid();
+    const auto own_port = NewPort(uuid);
+    TestClient client(*own_port);
+    std::byte byte{0xee};
+    if (before == Before::kBroken) {
+      ASSERT_EQ(client.Write(kRegionBytes, {&byte, 1}), VerbStatus::kRemoteAccess);
+    }
+    if (before == Before::kFenced) {
+      observer.Fence(uuid);
+      WaitUntilGone(observer, uuid);
+    }
+    Completion requested{1, std::noop_coroutine()};
+    QueuePairRequest request;
+    request.server = kServer;
+    request.completion = &requested;
+    client.endpoint().Post(request);
+    // One between any two polls.
+    const BufferLease buffer = client.Buffer(64);
+    std::memset(buffer.data(), 0xee, 32);
+    std::vector<std::unique_ptr<InlineBatch<2>>> batches;
+    Completion flushed{0, std::noop_coroutine()};
+    PollUntil(client.endpoint(), "a queue pair that was asked for", [&] {
+      if (requested.remaining == 0) return true;
+      if (batches.size() == 1000) return false;
+      InlineBatch<2>& batch = *batches.emplace_back(std::make_unique<InlineBatch<2>>(kServer));
+      batch.Add(Verb::Write(0, 32, buffer.address()));
+      batch.Add(Verb::FetchAdd(Space::kLockTable, 0, 1, buffer.address(32)));
+      batch.completion = &flushed;
+      ++flushed.remaining;
+      client.endpoint().Post(batch);
+      return false;
+    });
+    ASSERT_TRUE(request.status) << request.status.error().ToString();
+    PollUntil(client.endpoint(), "flushed batches", [&] { return flushed.remaining == 0; });
+    for (const auto& batch : batches) {
+      for (const Verb& verb : batch->verbs()) ASSERT_EQ(verb.status, VerbStatus::kFlushed);
+    }
+    EXPECT_EQ(Snapshot(observer, 64), fresh);
+    EXPECT_EQ(client.FetchAdd(Space::kLockTable, 0, 0), 0U) << "on the new one";
+  }
+}
+
 TEST_P(Fence, WhoIsNotThereIsNotFenced) {
   const auto port = NewPort();
   TestClient observer(*port);

@@ -121,12 +121,11 @@ size_t SimEndpoint::Poll() {
   }
   completing_calls_.Append(ended_calls_.TakeAll());
   completing_.Append(ended_batches_.TakeAll());
-  completing_requests_.Append(ended_requests_.TakeAll());
   // Calls before batches, as in shm.
   const size_t calls = Report(completing_calls_);
   const size_t completed = calls + Report(completing_);
   // To open a queue pair takes no time.
-  const size_t requests = CompleteAll(completing_requests_);
+  const size_t requests = ReportRequests();
   if (completed != 0 || requests == 0) {
     busy_until_ += static_cast<Nanoseconds>(std::max<size_t>(completed, 1)) *
                    network_.costs().completion_cpu_ns;
@@ -134,6 +133,17 @@ size_t SimEndpoint::Poll() {
   // A blocking caller has polled this endpoint, though its turn has not come.
   if (requests != 0 && !HasWork()) network_.TakeOut(*this);
   return completed + requests;
+}
+
+// Last: what the coroutines above have posted is flushed (E5).
+size_t SimEndpoint::ReportRequests() {
+  for (Slot& slot : slots_) {
+    if (!std::exchange(slot.is_opened, false)) continue;
+    slot.working = true;
+    slot.queue_pair_id = slot.queue_pair->id();
+  }
+  completing_requests_.Append(ended_requests_.TakeAll());
+  return CompleteAll(completing_requests_);
 }
 
 void SimEndpoint::WakeAt(Clock::time_point due) {
@@ -168,8 +178,7 @@ Status SimEndpoint::Open(Slot& slot, ServerId server) {
       CheckPathMtu(port_.options(), limits_.path_mtu, "sim:" + std::to_string(peer.number)));
   slot.server_number = peer.number;
   slot.queue_pair = &found->OpenQueuePair(*this, client_);
-  slot.queue_pair_id = slot.queue_pair->id();
-  slot.working = true;
+  slot.is_opened = true;
   network_.fault_log.End(id_, peer.number, network_.Now());
   if (std::exchange(slot.was_down, false)) slot.queue_pair->SetShaky();
   return Ok();
@@ -184,7 +193,7 @@ void SimEndpoint::Post(QueuePairRequest& request) {
   if (slot.request != nullptr) {
     return End(request, MakeError(Code::kInvalidArgument, "a queue pair is asked for already"));
   }
-  if (slot.working) slot.queue_pair->Break(0);
+  if (slot.working || slot.is_opened) slot.queue_pair->Break(0);
   LearnOfBreak(request.server);
   slot.owes_unknown = false;
   slot.request = &request;
@@ -239,7 +248,7 @@ void SimEndpoint::QueuePairBroke(const QueuePair& queue_pair, Ended& ended, Nano
     Slot& slot = slots_[index];
     if (slot.queue_pair != &queue_pair) continue;
     const auto server = static_cast<ServerId>(index);
-    slot.working = false;
+    slot.working = slot.is_opened = false;
     slot.owes_unknown = ended.owes_unknown;
     slot.notice = &network_.notices.Take();
     slot.notice->endpoint_id = id_;
@@ -271,9 +280,10 @@ void SimEndpoint::LearnOfBreak(ServerId server) {
 void SimEndpoint::BreakAll() {
   resuming = false;  // not when its pause would have ended, but now
   for (size_t index = 0; index < slots_.size(); ++index) {
-    if (slots_[index].working) slots_[index].queue_pair->Break(0);
+    Slot& slot = slots_[index];
+    if (slot.working || slot.is_opened) slot.queue_pair->Break(0);
     LearnOfBreak(static_cast<ServerId>(index));
-    if (slots_[index].request != nullptr) TryOpen(slots_[index]);
+    if (slot.request != nullptr) TryOpen(slot);
   }
   if (HasWork()) network_.MakeRunnable(*this);
 }
@@ -283,7 +293,7 @@ void SimEndpoint::LoseLinks(const Outage& outage) {
     if (slot.server_number == kNone || !outage.IsTo(slot.server_number)) continue;
     slot.was_down = true;
     Meets(SimFault::Kind::kLinkDown, slot.server_number);
-    if (slot.working) slot.queue_pair->Break(network_.NoticeTime());
+    if (slot.working || slot.is_opened) slot.queue_pair->Break(network_.NoticeTime());
   }
 }
 

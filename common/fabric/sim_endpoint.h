@@ -85,8 +85,9 @@ class SimEndpoint final : public Endpoint {
   struct Slot {
     uint64_t server_number = kNone;
     QueuePair* queue_pair = nullptr;  // also a broken one; null once that is gone
-    uint64_t queue_pair_id = 0;       // of the last one
+    uint64_t queue_pair_id = 0;       // of the last one that worked
     bool working = false;
+    bool is_opened = false;               // works once this endpoint has been told so
     bool was_down = false;                // since it was opened
     bool owes_unknown = false;            // the next verb posted ends as kUnknown
     Notice* notice = nullptr;             // broken, but this endpoint does not know yet
@@ -98,6 +99,7 @@ class SimEndpoint final : public Endpoint {
   // Completes all of `completing`, each once the thread has come to it, and returns how many.
   template <typename Posted>
   size_t Report(IntrusiveQueue<Posted>& completing);
+  size_t ReportRequests();
   // Ends what is posted where no queue pair works.
   template <typename Posted>
   void PostInVain(Posted& posted, ServerId server);
