@@ -56,6 +56,19 @@ class LossForAWhileTest : public testing::Test {
     const Result<std::string> value = co_await session.tree().Get(key);
     result = value ? Status(Ok()) : Status(value.error());
   }
+  // Puts key after key, from key 1 on, until one splits its leaf: its lock is held, and the call for memory waits.
+  static void PutUntilMemoryIsAskedFor(OpenSession& session, FaultPlan& plan,
+                                       std::optional<Status>& put, std::string* key = nullptr) {
+    ASSERT_TRUE(session.Put(NumberKey(1), "12345678"));
+    plan.calls = FaultPlan::Calls::kWait;
+    for (uint64_t i = 2; plan.waiting_calls.empty(); ++i) {
+      put.reset();
+      if (key != nullptr) *key = NumberKey(i);
+      session.Spawn(Write(session, WriteMode::kPut, NumberKey(i), put));
+      ASSERT_NO_FATAL_FAILURE(
+          PollUntil(session, [&] { return put || !plan.waiting_calls.empty(); }));
+    }
+  }
   template <typename Done>
   static void PollUntil(OpenSession& session, Done&& done) {
     constexpr int kMaxPolls = 1'000'000;
@@ -91,17 +104,9 @@ TEST_F(LossForAWhileTest, UnderALockAndWithTheLeaseUnknown) {
   FaultPlan plan;
   plan.can_reconnect = true;
   const std::unique_ptr<OpenSession> session = client_.NewSession(plan);
-  ASSERT_TRUE(session->Put(NumberKey(1), "12345678"));
-  plan.calls = FaultPlan::Calls::kWait;
   std::optional<Status> put;
   std::string key;
-  for (uint64_t i = 2; plan.waiting_calls.empty(); ++i) {
-    key = NumberKey(i);
-    put.reset();
-    session->Spawn(Write(*session, WriteMode::kPut, key, put));
-    ASSERT_NO_FATAL_FAILURE(
-        PollUntil(*session, [&] { return put || !plan.waiting_calls.empty(); }));
-  }
+  ASSERT_NO_FATAL_FAILURE(PutUntilMemoryIsAskedFor(*session, plan, put, &key));
   const std::vector<ControlCall*> waiting = std::exchange(plan.waiting_calls, {});
   plan.calls = FaultPlan::Calls::kFail;
   plan.reconnects_left = 1;
@@ -117,6 +122,39 @@ TEST_F(LossForAWhileTest, UnderALockAndWithTheLeaseUnknown) {
   EXPECT_FALSE(*put);
   plan.reconnects_left = FaultPlan::kNever;
   ExpectNoLockLeft(*session, key);
+}
+
+// Rule L4: between the new queue pair and the registration over it, the lease is not known. A coroutine that holds a lock
+// posts nothing under the lease of before, which may have ended.
+TEST_F(LossForAWhileTest, NothingIsPostedUnderALockWhileTheSessionRegisters) {
+  FaultPlan plan;
+  plan.can_reconnect = true;
+  const std::unique_ptr<OpenSession> session = client_.NewSession(plan);
+  std::optional<Status> put;
+  ASSERT_NO_FATAL_FAILURE(PutUntilMemoryIsAskedFor(*session, plan, put));
+  std::vector<ControlCall*> allocation = std::exchange(plan.waiting_calls, {});
+  plan.break_at = plan.verbs + 1;
+  std::optional<Status> get;
+  session->Spawn(Get(*session, NumberKey(1), get));
+  ASSERT_NO_FATAL_FAILURE(PollUntil(*session, [&] { return !plan.waiting_calls.empty(); }));
+  EXPECT_TRUE(plan.broke);
+  std::vector<ControlCall*> registration = std::exchange(plan.waiting_calls, {});
+
+  const uint64_t before = plan.verbs;
+  plan.waiting_calls = std::move(allocation);
+  plan.calls = FaultPlan::Calls::kPass;
+  for (int i = 0; i < 30; ++i) {
+    session->Poll();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(plan.verbs, before);
+  EXPECT_FALSE(put);
+
+  plan.waiting_calls = std::move(registration);
+  session->WaitAll();
+  EXPECT_TRUE(*get) << get->error().ToString();
+  EXPECT_TRUE(*put) << put->error().ToString();
+  EXPECT_EQ(cluster_.Check().locks_held, 0u);
 }
 
 TEST_F(LossForAWhileTest, WhenALockIsHandedOver) {
