@@ -113,8 +113,9 @@ void QueuePair::Post(ControlCall& call) {
 }
 
 void QueuePair::Arrive(CallInFlight& call) {
-  if (server_.stopped_until() > network_.now()) {
-    return network_.events.Arm(call, server_.stopped_until());
+  // One before it may have been put off until the same time after this one was.
+  if (server_.stopped_until() > network_.now() || IsBehindAnother(call)) {
+    return network_.events.Arm(call, std::max(network_.now(), server_.stopped_until()));
   }
   if (BreaksNow()) return;  // and it arrives late, or never
   const Nanoseconds departure = server_.Handle(call, client_.uuid);
@@ -126,6 +127,12 @@ void QueuePair::Arrive(CallInFlight& call) {
   last_reply_ = std::max(last_reply_, departure + network_.FlightTime() + network_.ExtraDelay());
   call.kind = EventKind::kCallDelivers;
   network_.events.Arm(call, last_reply_);
+}
+
+bool QueuePair::IsBehindAnother(const CallInFlight& call) const {
+  const CallInFlight* first = &calls_.front();
+  while (first->kind != EventKind::kCallArrives) first = first->next;
+  return first != &call;
 }
 
 void QueuePair::Deliver(CallInFlight& call) {

@@ -85,6 +85,8 @@ class QueuePair {
   // sim_queue_pair.cc
   void SendMore();
   void AnswerFinished();
+  // Whether a call that was posted before `call`, which arrives, has not been handled yet.
+  bool IsBehindAnother(const CallInFlight& call) const;
 
   // sim_queue_pair_story.cc: for who listens.
   void Tell(std::string_view what) const;

@@ -1,6 +1,8 @@
 // Memory servers of a simulated network that stop, go slow, and come back, and endpoints that go while they are lost.
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "common/fabric/sim_test_cluster.h"
 
 namespace gossamer::test {
@@ -34,6 +36,32 @@ TEST(SimServerFaultTest, AStoppedServerAnswersLaterAndVerbsGoOn) {
   EXPECT_GE(called, until);
   EXPECT_LT(written, until - 4ms);
   EXPECT_EQ(cluster.network().counters().stopped_servers, 1U);
+}
+
+Task<void> CallLater(SimClient& client, std::chrono::microseconds after, int number,
+                     std::vector<int>& answered) {
+  co_await client.scheduler().SleepFor(after);
+  Clock::time_point at;
+  co_await CallOnce(client, at);
+  answered.push_back(number);
+}
+
+Task<void> StopLater(SimCluster& cluster, std::chrono::microseconds after,
+                     std::chrono::milliseconds pause) {
+  co_await cluster.client(0).scheduler().SleepFor(after);
+  cluster.network().StopServer(cluster.memory().address(), cluster.network().Now() + pause);
+}
+
+// The second call arrives when the server is stopped already for as long as the first has to wait in the end.
+TEST(SimServerFaultTest, AServerStoppedForLongerAnswersCallsInTheirOrder) {
+  SimCluster cluster(1, "none", 1);
+  cluster.network().StopServer(cluster.memory().address(), cluster.network().Now() + 1ms);
+  std::vector<int> answered;
+  cluster.Spawn(0, CallLater(cluster.client(0), 0us, 1, answered));
+  cluster.Spawn(0, StopLater(cluster, 500us, 5ms));
+  cluster.Spawn(0, CallLater(cluster.client(0), 600us, 2, answered));
+  cluster.Run();
+  EXPECT_EQ(answered, (std::vector{1, 2}));
 }
 
 TEST(SimServerFaultTest, ASlowServerTakesLongerForAWhile) {
