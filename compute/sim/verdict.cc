@@ -1,13 +1,18 @@
 #include "compute/sim/verdict.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace gossamer::simulator {
 namespace {
 
+using namespace std::chrono_literals;
+
 // After so many losses an operation that has written nothing does not start again (PROTOCOL.md, "Settling").
 constexpr uint64_t kRetriesOfAnOperation = 16;
+// A session that has asked for a queue pair in vain fails what it is given for so long (PROTOCOL.md, "Settling").
+constexpr std::chrono::milliseconds kNotTriedAgain{500};
 
 bool IsLoss(Code code) {
   return code == Code::kNodeUnreachable || code == Code::kFenced || code == Code::kMaybeApplied;
@@ -22,12 +27,16 @@ bool ExplainsLoss(std::span<const SimFault> faults, const FailedOperation& opera
   for (const SimFault& fault : faults) {
     // An endpoint of the store is not polled by itself, so that its faults may never end. A connection that it tried
     // in vain is at one moment: orphaned locks are settled over it.
-    const bool counts = fault.has_owner || fault.from == fault.until;
-    const bool is_met = counts && fault.client_uuid == operation.client_uuid &&
-                        fault.Overlaps(operation.since, now);
+    const bool is_moment = fault.from == fault.until;
+    const bool counts = fault.has_owner || is_moment;
+    const bool is_own = fault.endpoint_id == operation.endpoint_id;
+    const bool is_remembered = is_moment && is_own && code == Code::kNodeUnreachable;
+    const auto since = operation.since - (is_remembered ? kNotTriedAgain : 0ms);
+    const bool is_met =
+        counts && fault.client_uuid == operation.client_uuid && fault.Overlaps(since, now);
     if (!is_met) continue;
     if (fault.kind != SimFault::Kind::kBreak) return true;
-    if (fault.endpoint_id == operation.endpoint_id) ++breaks;
+    if (is_own) ++breaks;
   }
   return code == Code::kNodeUnreachable && breaks > kRetriesOfAnOperation;
 }

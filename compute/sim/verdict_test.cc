@@ -51,6 +51,18 @@ TEST(VerdictTest, AnotherClientsLossExplainsNothing) {
   EXPECT_FALSE(Explains({fault}, Code::kNodeUnreachable));
 }
 
+TEST(VerdictTest, WhereASessionAskedForAQueuePairInVainItsOperationsFailForAWhile) {
+  const auto ended_before = [](std::chrono::nanoseconds by) {
+    return FaultOf(Kind::kLinkDown, 100us - by, 100us - by);
+  };
+  EXPECT_TRUE(Explains({ended_before(499ms)}, Code::kNodeUnreachable));
+  EXPECT_FALSE(Explains({ended_before(501ms)}, Code::kNodeUnreachable));
+  EXPECT_FALSE(Explains({ended_before(1us)}, Code::kMaybeApplied)) << "it posts nothing";
+  SimFault other = ended_before(1us);
+  other.endpoint_id = kEndpoint + 1;
+  EXPECT_FALSE(Explains({other}, Code::kNodeUnreachable));
+}
+
 TEST(VerdictTest, ACallerDoesNotNoticeThatAQueuePairBreaks) {
   const SimFault one = FaultOf(Kind::kBreak, 50us, 150us);
   for (const Code code : {Code::kNodeUnreachable, Code::kFenced, Code::kMaybeApplied}) {
