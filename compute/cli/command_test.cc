@@ -191,13 +191,14 @@ TEST_F(CommandTest, SalvageSaysWhatIsMissing) {
   options_.salvage = true;
   EXPECT_EQ(Run({"dump"}), 0) << "nothing is missing";
   const Error why = MakeError(Code::kNodeUnreachable, "memory server 1 is gone");
-  state().missing = {{"", "b", why}, {"k", "k\0"s, why}, {"x\n", std::nullopt, why}};
+  const Error other = MakeError(Code::kNodeUnreachable, "memory server 2 is gone");
+  state().missing = {{"", "b", why}, {"k", "k\0"s, why}, {"x\n", std::nullopt, other}};
   EXPECT_EQ(Run({"dump"}), 1);
   EXPECT_EQ(out_, "b\tv\n");
   EXPECT_THAT(err_,
               HasSubstr("gossamer: missing: keys from \"\" up to \"b\": memory server 1 is gone\n"
-                        "gossamer: missing: the key \"k\": memory server 1 is gone\n"
-                        "gossamer: missing: keys from \"x\\n\" on: memory server 1 is gone\n"));
+                        "gossamer: missing: the key \"k\"\n"
+                        "gossamer: missing: keys from \"x\\n\" on: memory server 2 is gone\n"));
   options_.json = true;
   EXPECT_EQ(Run({"dump"}), 1);
   EXPECT_THAT(out_, HasSubstr("{\"missing\":{\"from\":\"\",\"to\":\"b\",\"error\":{\"code\":"

@@ -71,10 +71,15 @@ std::string Described(const MissingKeys& keys) {
   return "keys from " + Quoted(keys.from) + (keys.to ? " up to " + Quoted(*keys.to) : " on");
 }
 
-// A sentence for each range on stderr; with `json` also an object a line on stdout.
+// A line for each range on stderr, with the reason where that is another than in the line before; with `json` also an
+// object a line on stdout.
 void SayMissing(const Context& context, std::span<const MissingKeys> missing) {
+  std::string reason;
   for (const MissingKeys& keys : missing) {
-    context.err << "gossamer: missing: " << Described(keys) << ": " << Sentence(keys.why) << '\n';
+    context.err << "gossamer: missing: " << Described(keys);
+    const std::string last = std::exchange(reason, Sentence(keys.why));
+    if (reason != last) context.err << ": " << reason;
+    context.err << '\n';
     if (!context.options.json) continue;
     Json range;
     AddBytes(range, "from", keys.from);

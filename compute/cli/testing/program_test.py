@@ -301,9 +301,10 @@ class Trouble(ProgramTest):
         second.stop(signal.SIGKILL)
         out, err = prompt.communicate(b"dump --salvage\n", timeout=PATIENCE_SECONDS)
         self.assertEqual(prompt.returncode, 1, err)
-        missing = re.findall(rb'gossamer: missing: (?:the key "([^"]*)"|keys from "([^"]*)"(?: up to "([^"]*)"| on)): '
-                             rb"memory server at " + re.escape(address.encode()), err)
+        missing = re.findall(rb'gossamer: missing: (?:the key "([^"]*)"|keys from "([^"]*)"'
+                             rb'(?: up to "([^"]*)"| on))[:\n]', err)
         self.assertEqual(len(missing), err.count(b"missing: "), err)
+        self.assertEqual(err.count(b": memory server 1 at " + address.encode() + b" cannot be reached"), 1, err)
         dumped = out.splitlines(keepends=True)
         self.assertTrue(set(dumped) <= {*lines, b"opened\tyes\n"})
         self.assertGreater(len(dumped), 1000)
