@@ -91,6 +91,7 @@ struct SimOptions {
   uint32_t most_cuts = 4;
   uint32_t verbs_per_long_delay = 16;
   uint32_t writes_per_long_sight = 4;  // of those that are seen part by part, those for longer
+  uint32_t reads_per_seam = 0;         // of those that see them: those that are torn themselves
   std::chrono::nanoseconds longest_delay = std::chrono::milliseconds(1);
   // How late a packet of a broken queue pair lands that nobody reconnects or fences.
   std::chrono::nanoseconds latest_packet = std::chrono::milliseconds(100);

@@ -125,7 +125,7 @@ void QueuePair::Run(Operation& operation) {
     case Operation::State::kActive:
       if (operation.mixes_left != 0) {
         --operation.mixes_left;
-        server_.active.Mix(operation, network_.tear_random);
+        server_.active.Mix(operation, network_.options().reads_per_seam, network_.tear_random);
         return ArmActive(operation);
       }
       if (operation.is_split) {

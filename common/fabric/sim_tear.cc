@@ -113,10 +113,20 @@ void AdvanceWithin(Operation& operation, uint64_t offset, uint64_t length) {
   }
 }
 
+// The READ has the first words of what it shares with the WRITE as they are afterwards, and the rest as it was.
+void MeetAtSeam(Operation& read, Operation& write, Random& random) {
+  constexpr uint64_t kWord = sizeof(uint64_t);
+  const uint64_t from = std::max(read.offset, write.offset);
+  const uint64_t to = std::min(read.offset + read.length, write.offset + write.length);
+  AdvanceWithin(write, from, random.Below((to - from + kWord - 1) / kWord) * kWord);
+  AdvanceWithin(read, write.offset, write.length);
+}
+
 // A READ and a clean WRITE meet.
-void MeetCleanly(Operation& read, Operation& write, Random& random) {
+void MeetCleanly(Operation& read, Operation& write, uint32_t reads_per_seam, Random& random) {
   constexpr uint64_t kMeetingsPerAdvance = 2;
   constexpr uint64_t kMeetingsPerLateAdvance = 64;
+  if (OneIn(random, reads_per_seam)) return MeetAtSeam(read, write, random);
   const bool is_late = read.offset < write.offset + write.late_last &&
                        write.offset + write.late_first < read.offset + read.length;
   if (OneIn(random, is_late ? kMeetingsPerLateAdvance : kMeetingsPerAdvance)) {
@@ -144,13 +154,13 @@ void ActiveVerbs::Start(Operation& operation, std::byte* remote, Random& random)
   active_.push_back(&operation);
 }
 
-void ActiveVerbs::Mix(Operation& operation, Random& random) {
+void ActiveVerbs::Mix(Operation& operation, uint32_t reads_per_seam, Random& random) {
   bool is_clean = operation.is_clean;
   for (Operation* other : active_) {
     if (!Conflict(operation, *other) || !(operation.is_clean || other->is_clean)) continue;
     is_clean = true;
-    if (operation.opcode == Opcode::kRead) MeetCleanly(operation, *other, random);
-    if (other->opcode == Opcode::kRead) MeetCleanly(*other, operation, random);
+    if (operation.opcode == Opcode::kRead) MeetCleanly(operation, *other, reads_per_seam, random);
+    if (other->opcode == Opcode::kRead) MeetCleanly(*other, operation, reads_per_seam, random);
   }
   if (is_clean) return;
   // Either side first.

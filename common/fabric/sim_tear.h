@@ -10,7 +10,9 @@
 // WRITE taking effect in exactly those, as they are afterwards. What was torn at random fails its checksum; the parts of
 // a node that were read whole, some old and some new, are what readers may take for good. One interval of such a WRITE,
 // and what is read along with it, is late: it stays old to the end, mostly, and that comes later than of others, so that
-// there is time to act upon what was seen of the rest. Thread-safety: none. Cost: a verb that starts
+// there is time to act upon what was seen of the rest. Where `SimOptions::reads_per_seam` says so, a few of these READs
+// have a seam: their first words are new, and the rest is old. What was read whole beside it may be taken for good then,
+// with what only a checksum tells to be no piece of the same. Thread-safety: none. Cost: a verb that starts
 // looks at all active ones of its memory server.
 #pragma once
 
@@ -26,8 +28,8 @@ class ActiveVerbs {
  public:
   // `remote`: what its offset is an address of. Sets how many moments it is split at.
   void Start(Operation& operation, std::byte* remote, Random& random);
-  // Such a moment.
-  void Mix(Operation& operation, Random& random);
+  // Such a moment. One in `reads_per_seam` of the READs that meet a clean WRITE has a seam; 0: none.
+  void Mix(Operation& operation, uint32_t reads_per_seam, Random& random);
   // An atomic is about to change 8 bytes: READs that are active may have their old value, or some
   // of its bytes.
   void MixReads(Space space, uint64_t offset, Random& random);

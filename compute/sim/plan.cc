@@ -127,6 +127,14 @@ void StaleCaches(Random& random, Plan& plan) {
   Weigh(plan, {40, 4, 8, 40, 4, 4});
 }
 
+// Of runs whose nodes are seen in part, one in three. From a stream of its own: the others are the runs that their seeds
+// meant before.
+void DrawSeams(Plan& plan) {
+  constexpr uint64_t kSeamStream = ~uint64_t{7};
+  Random random(plan.seed, kSeamStream);
+  if (random.Below(3) == 1) plan.network.reads_per_seam = OneOf(random, {1u, 2u, 4u});
+}
+
 // Leaves of several groups that split right where everybody reads and writes, again and again: so that what is seen of
 // a split in one group is acted upon while it is not to be seen in another.
 void SeenInPart(Random& random, Plan& plan) {
@@ -150,6 +158,7 @@ void SeenInPart(Random& random, Plan& plan) {
     plan.network.verbs_per_long_delay = 64;
     plan.network.writes_per_long_sight = 1;
   }
+  DrawSeams(plan);
   Weigh(plan, {10, 2, 6, 40, 40, 2});
 }
 

@@ -298,6 +298,7 @@ class Tree {
   Task<Result<std::string>> GetIn(Operation& operation, KeyView key);
   Task<Result<std::string>> GetUnderLock(Operation& operation, KeyView key);
   // The leaf right of `path.node`, for `key`; the cached path is dropped. One READ of group and trailer (rule R3).
+  std::optional<TrailerView> ParseTrailer(std::span<const std::byte> bytes, RemotePtr leaf) const;
   Task<Result<bool>> HopRight(Operation& operation, KeyView key, uint32_t unit, Step& path,
                               const BufferLease& buffers);
   Task<Result<std::optional<std::string>>> ReadBlock(Operation& operation, BlockRef block);

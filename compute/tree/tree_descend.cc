@@ -175,8 +175,7 @@ Task<Result<Tree::LeafEnd>> Tree::ReadLeafEnd(Operation& operation, RemotePtr po
     const LeafGeometry& geometry = shared_.geometry;
     if (!IsBroken(Mutant::kR3Kept) && !LeafView::Parse(image, pointer, geometry)) return false;
     const auto group = GroupView::Parse(image.first(geometry.unit_bytes()), pointer, 0);
-    const auto trailer =
-        TrailerView::Parse(image.subspan(geometry.trailer_offset()), pointer, geometry);
+    const auto trailer = ParseTrailer(image.subspan(geometry.trailer_offset()), pointer);
     if (!group || !trailer || group->version() != trailer->version()) return false;
     end = {group->high(), trailer->sibling()};
     return true;

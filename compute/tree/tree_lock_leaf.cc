@@ -216,7 +216,7 @@ Task<Result<RemotePtr>> Tree::UnlockForSibling(Operation& operation, LockedLeaf&
   }
   BOOST_OUTCOME_CO_TRYV(CheckReleased(batch.verbs().back().old_value(), lock, held));
   const std::optional<TrailerView> trailer =
-      TrailerView::Parse({locked.buffers.data() + trailer_at, kTrailerBytes}, leaf, geometry);
+      ParseTrailer({locked.buffers.data() + trailer_at, kTrailerBytes}, leaf);
   if (!trailer || trailer->version() != version) co_return RemotePtr();
   co_return trailer->sibling();
 }
@@ -230,7 +230,7 @@ Verb Tree::ReadUnitVerb(const LockedLeaf& locked, uint32_t number) const {
 bool Tree::AcceptTrailer(LockedLeaf& locked) const {
   const LeafGeometry& geometry = shared_.geometry;
   const std::byte* at = locked.buffers.data() + LockedBuffers::kImage + geometry.trailer_offset();
-  locked.trailer = TrailerView::Parse({at, kTrailerBytes}, locked.leaf(), geometry);
+  locked.trailer = ParseTrailer({at, kTrailerBytes}, locked.leaf());
   const uint32_t known = static_cast<uint32_t>(std::countr_zero(locked.editor->known()));
   if (locked.trailer && locked.trailer->version() != locked.unit(known).version()) {
     locked.trailer.reset();

@@ -133,8 +133,7 @@ bool Tree::ChildMatches(const LockedParent& parent, uint32_t level, const Key& s
   const uint32_t bytes = shared_.parameters.node_bytes;
   const std::byte* image = parent.buffers.data() + LockedBuffers::kImage + bytes;
   if (level == 1) {
-    const std::optional<TrailerView> trailer =
-        TrailerView::Parse({image, kTrailerBytes}, child, shared_.geometry);
+    const std::optional<TrailerView> trailer = ParseTrailer({image, kTrailerBytes}, child);
     return trailer && trailer->low().Matches(separator);
   }
   const std::optional<InternalNode> node = DecodeInternal({image, bytes}, child);

@@ -1,5 +1,6 @@
 // Gets: one READ of one group, in the usual case.
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <string>
 
@@ -181,7 +182,7 @@ Task<Result<bool>> Tree::HopRight(Operation& operation, KeyView key, uint32_t un
   const std::optional<GroupView> home =
       GroupView::Parse({buffers.data() + UnitBuffers::kHome, geometry.unit_bytes()}, leaf, unit);
   const std::optional<TrailerView> trailer =
-      TrailerView::Parse({buffers.data() + UnitBuffers::kTrailer, kTrailerBytes}, leaf, geometry);
+      ParseTrailer({buffers.data() + UnitBuffers::kTrailer, kTrailerBytes}, leaf);
   const bool is_one = home && trailer && home->version() == trailer->version();
   if (!home || !trailer || !(is_one || IsBroken(Mutant::kR3Trailer)) || home->Admits(key) ||
       trailer->sibling().is_null()) {
@@ -192,6 +193,18 @@ Task<Result<bool>> Tree::HopRight(Operation& operation, KeyView key, uint32_t un
   ScheduleRepair(leaf, 0);
   path = Step{trailer->sibling(), 0, RemotePtr(), 0, home->high().key};
   co_return true;
+}
+
+// Rule R1.
+std::optional<TrailerView> Tree::ParseTrailer(std::span<const std::byte> bytes,
+                                              RemotePtr leaf) const {
+  if (!IsBroken(Mutant::kR1Trailer)) return TrailerView::Parse(bytes, leaf, shared_.geometry);
+  std::array<std::byte, kTrailerBytes> sealed;
+  std::copy_n(bytes.begin(), kTrailerBytes, sealed.begin());
+  const uint32_t checksum = Crc32c(UnitSeed(leaf.word(), shared_.geometry.units()),
+                                   std::span(sealed).subspan(sizeof(uint32_t)));
+  std::memcpy(sealed.data(), &checksum, sizeof checksum);
+  return TrailerView::Parse(sealed, leaf, shared_.geometry);
 }
 
 Task<Result<std::optional<std::string>>> Tree::ReadBlock(BlockRef block) {
