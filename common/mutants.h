@@ -45,12 +45,13 @@ enum class Mutant : uint8_t {
   kL5,       // a result that wrote nothing counts at once
   kL6,       // a lock is taken from an owner who is not fenced
   // Unknown status
-  kU1,      // decided before the queue pair is known to be destroyed
-  kU2,      // a put of unknown status is repeated blindly
-  kU4,      // memory that was granted under a lease that has ended is used on
-  kU5,      // an orphan is settled though the queue pair that carried it may not be destroyed
-  kU5Turn,  // the turn at a lock is not kept while its state is not known
-  kU6,      // a connection is taken for one to the memory server that was there before
+  kU1,       // decided before the queue pair is known to be destroyed
+  kU1Block,  // a value block is used again although its WRITE may still land
+  kU2,       // a put of unknown status is repeated blindly
+  kU4,       // memory that was granted under a lease that has ended is used on
+  kU5,       // an orphan is settled though the queue pair that carried it may not be destroyed
+  kU5Turn,   // the turn at a lock is not kept while its state is not known
+  kU6,       // a connection is taken for one to the memory server that was there before
 };
 
 struct MutantName {
@@ -81,6 +82,7 @@ inline constexpr std::array kMutantNames = {
     MutantName{Mutant::kL5, "L5"},
     MutantName{Mutant::kL6, "L6"},
     MutantName{Mutant::kU1, "U1"},
+    MutantName{Mutant::kU1Block, "U1-block"},
     MutantName{Mutant::kU2, "U2"},
     MutantName{Mutant::kU5, "U5"},
     MutantName{Mutant::kU5Turn, "U5-turn"},

@@ -261,6 +261,18 @@ void OutOfReach(Random& random, Plan& plan) {
   Weigh(plan, {10, 2, 20, 25, 20, 20});
 }
 
+// Links that are down often and not for long, of clients that stay and live.
+void ShortPartitions(Random& random, Plan& plan) {
+  plan.clients_stay = true;
+  plan.kills = 0;
+  plan.pauses = 0;
+  plan.network.verbs_per_partition = OneOf(random, {50u, 100u, 300u});
+  plan.network.most_partitions = 64;
+  plan.network.longest_partition = std::chrono::microseconds(OneOf(random, {200, 2000, 20'000}));
+  plan.network.connection_timeout = std::chrono::microseconds(OneOf(random, {0, 0, 100}));
+  plan.network.observes_death = std::chrono::microseconds(100);
+}
+
 // Sessions that close while a memory server is out of their reach, and leave locks and packets behind, while others of
 // the same client, and of others, want the same keys.
 void Reopened(Random& random, Plan& plan) {
@@ -274,15 +286,25 @@ void Reopened(Random& random, Plan& plan) {
     client.sessions = Between(random, 2, 4);
     client.coroutines = Between(random, 1, 3);
   }
-  plan.clients_stay = true;
-  plan.kills = 0;
-  plan.pauses = 0;
-  plan.network.verbs_per_partition = OneOf(random, {50u, 100u, 300u});
-  plan.network.most_partitions = 64;
-  plan.network.longest_partition = std::chrono::microseconds(OneOf(random, {200, 2000, 20'000}));
-  plan.network.connection_timeout = std::chrono::microseconds(OneOf(random, {0, 0, 100}));
-  plan.network.observes_death = std::chrono::microseconds(100);
+  ShortPartitions(random, plan);
   Weigh(plan, {20, 1, 30, 15, 30, 5});
+}
+
+// Sessions that lose the memory server while the WRITE of a value block is on its way, beside others of the same client
+// that want memory for such a block.
+void LateBlocks(Random& random, Plan& plan) {
+  BlocksAgain(random, plan);
+  SetFillers(plan.work, Between(random, 8, 24), 0);
+  plan.work.scan_keys = plan.work.keys();
+  plan.work.writers_at_once = 8;
+  ShortPartitions(random, plan);
+  // What the other compute server wrote is not used again.
+  AtMostClients(plan, Between(random, 1, 2));
+  for (ClientPlan& client : plan.clients) {
+    client.sessions = Between(random, 4, 6);
+    client.coroutines = Between(random, 1, 3);
+  }
+  Weigh(plan, {20, 2, 10, 5, 50, 5});
 }
 
 // Memory servers die in the middle of the run, and others come to their addresses: most of what was there is gone, and
@@ -325,6 +347,8 @@ constexpr Profile kProfiles[] = {
     {"reopened", "few keys, and sessions that close while memory servers are out of reach",
      Reopened},
     {"restarted", "memory servers that die, and others in their places", Restarted},
+    {"late_blocks", "values in blocks whose WRITEs land late, and sessions that want memory",
+     LateBlocks},
     {"stalled", "memory servers that stop for a while, or go slow", Stalled},
 };
 // Those that a seed draws; behind them those that came later, and the last one, which comes with its fault.
@@ -410,8 +434,8 @@ bool DrawPartitions(const RunOptions& options, Plan& plan) {
   using std::chrono::microseconds;
   constexpr uint64_t kPartitionStream = ~uint64_t{3};
   Random random(plan.seed, kPartitionStream);
-  const bool is_about_it =
-      options.profile == kProfiles[kPartitionProfile].name || options.profile == "reopened";
+  constexpr std::string_view kAboutIt[] = {"out_of_reach", "reopened", "late_blocks"};
+  const bool is_about_it = std::ranges::find(kAboutIt, options.profile) != std::end(kAboutIt);
   if (!plan.faults.has(Fault::kPartition) || !Chance(random, is_about_it ? 95 : 25)) return false;
   SimOptions& network = plan.network;
   network.faults.partition = true;

@@ -78,7 +78,7 @@ Task<Status> Tree::WriteIn(Operation& operation, WriteMode mode, KeyView key,
   const auto give_block_back = [&] {
     const VerbStatus written = block_batch.status();
     const bool is_at_rest = written == VerbStatus::kSuccess || written == VerbStatus::kPending ||
-                            written == VerbStatus::kRemoteAccess;
+                            written == VerbStatus::kRemoteAccess || IsBroken(Mutant::kU1Block);
     if (is_at_rest) block_memory.GiveBack();
   };
   const auto wrote_nothing = [](const Status& status) {
