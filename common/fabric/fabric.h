@@ -201,6 +201,9 @@ class Endpoint {
   // Completes what has arrived and resumes the coroutines whose completions reached zero. Returns
   // the number of what was completed. Does not block.
   virtual size_t Poll() = 0;
+  // Whether nothing posted here is outstanding, so that nothing comes of polling before something else is posted, and
+  // this endpoint's thread may sleep. False where time passes only in `Poll`.
+  virtual bool IsIdle() const { return false; }
 
   // Whether there is, or was, a queue pair to `server`: it may be broken.
   virtual bool IsAttached(ServerId server) const = 0;

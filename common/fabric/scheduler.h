@@ -2,10 +2,12 @@
 //
 // Invariant: every spawned task is resumed only from here, by `Endpoint::Poll` or by its timer, so
 // that tasks of one scheduler never run at the same time. Cost: spawning takes a frame from the
-// pool; nothing else allocates in the steady state. Thread-safety: none; it belongs to its thread.
+// pool; nothing else allocates in the steady state. `RunOnce` never blocks; what runs until something has
+// happened (`Run`, `RunUntil`, `RunWhile`) takes all of the processor for as long as things usually take, and
+// then sleeps until the next timer is due or another thread wakes a task.
+// Thread-safety: none, but for `Wake`; it belongs to its thread.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <coroutine>
 #include <cstdint>
@@ -16,6 +18,7 @@
 #include <vector>
 
 #include "common/fabric/fabric.h"
+#include "common/fabric/wake_list.h"
 #include "common/ring_queue.h"
 #include "common/task.h"
 
@@ -26,10 +29,7 @@ class Scheduler {
   using Clock = Endpoint::Clock;
 
   // A coroutine of this scheduler that another thread may wake: once, until it has run.
-  struct Sleeper {
-    std::coroutine_handle<> coroutine;
-    Sleeper* next = nullptr;
-  };
+  using Sleeper = WakeList::Sleeper;
 
   explicit Scheduler(Endpoint& endpoint) : endpoint_(endpoint) {}
   Scheduler(const Scheduler&) = delete;
@@ -51,7 +51,7 @@ class Scheduler {
   // than threads that poll, what is waited for may need it (SoftRoCE, or the holder of a lock).
   bool RunOnce() {
     bool progress = endpoint_.Poll() != 0;
-    if (woken_.load(std::memory_order_relaxed) != nullptr) TakeWoken();
+    if (!woken_.empty()) TakeWoken();
     // Those that are ready by now; a coroutine that calls synchronously gets here again meanwhile.
     for (size_t count = ready_.size(); count != 0 && !ready_.empty(); --count) {
       ready_.PopFront().resume();
@@ -71,9 +71,17 @@ class Scheduler {
     return progress;
   }
 
+  // Runs as long as goes_on() is true, which only this scheduler's tasks change.
+  template <typename Condition>
+  void RunWhile(Condition goes_on) {
+    while (goes_on()) {
+      if (!RunOnce()) SleepIfIdle();
+    }
+  }
+
   // Runs until at most `limit` tasks are left.
   void RunUntil(size_t limit) {
-    while (running_ > limit) RunOnce();
+    RunWhile([this, limit] { return running_ > limit; });
   }
 
   // Runs `task` to its end, along with whatever else was spawned, and returns its value.
@@ -82,7 +90,7 @@ class Scheduler {
     std::optional<T> value;
     bool done = false;
     Capture(std::move(task), value, done);
-    while (!done) RunOnce();
+    RunWhile([&done] { return !done; });
     return std::move(*value);
   }
 
@@ -96,10 +104,7 @@ class Scheduler {
   void Wake(Sleeper& sleeper) {
     // First: once the coroutine knows, this scheduler and its endpoint may come to their end.
     endpoint_.WakeAt(Clock::time_point::min());
-    sleeper.next = woken_.load(std::memory_order_relaxed);
-    while (!woken_.compare_exchange_weak(sleeper.next, &sleeper, std::memory_order_release,
-                                         std::memory_order_relaxed)) {
-    }
+    woken_.Wake(sleeper);
   }
 
   // co_await scheduler.SleepFor(50us): lets others run meanwhile.
@@ -121,6 +126,11 @@ class Scheduler {
  private:
   // Some microseconds: longer than a round trip on hardware.
   static constexpr uint32_t kIdleRounds = 256;
+  // A millisecond or two: longer than another thread usually has the lock that a task waits for. To be woken takes
+  // tens of microseconds.
+  static constexpr uint32_t kIdleRoundsWithoutTimer = 4096;
+  // A timer that is due sooner is waited for awake: the machine may be late by a fourth of this.
+  static constexpr std::chrono::microseconds kShortestSleep{200};
 
   struct Timer {
     Clock::time_point due;
@@ -128,15 +138,20 @@ class Scheduler {
     friend bool operator<(const Timer& a, const Timer& b) { return a.due > b.due; }
   };
 
-  // In the order in which they were woken.
   void TakeWoken() {
-    Sleeper* newest_first = woken_.exchange(nullptr, std::memory_order_acquire);
-    Sleeper* in_order = nullptr;
-    while (newest_first != nullptr) {
-      Sleeper* next = std::exchange(newest_first->next, in_order);
-      in_order = std::exchange(newest_first, next);
+    for (Sleeper* woken = woken_.TakeAll(); woken != nullptr; woken = woken->next) {
+      ready_.PushBack(woken->coroutine);
     }
-    for (; in_order != nullptr; in_order = in_order->next) ready_.PushBack(in_order->coroutine);
+  }
+
+  // After a round in which nothing happened.
+  void SleepIfIdle() {
+    if (idle_rounds_ <= kIdleRounds || !endpoint_.IsIdle()) return;
+    if (timers_.empty()) {
+      if (idle_rounds_ > kIdleRoundsWithoutTimer) woken_.Sleep({});
+    } else if (timers_.top().due - endpoint_.Now() >= kShortestSleep) {
+      woken_.Sleep(timers_.top().due);
+    }
   }
 
   internal::Detached Drive(Task<void> task) {
@@ -155,7 +170,7 @@ class Scheduler {
   uint32_t idle_rounds_ = 0;
   std::priority_queue<Timer> timers_;
   RingQueue<std::coroutine_handle<>> ready_;
-  std::atomic<Sleeper*> woken_ = nullptr;
+  WakeList woken_;
 };
 
 }  // namespace gossamer

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "common/random_id.h"
@@ -136,6 +138,76 @@ TEST_F(SchedulerTest, OthersRunWhileOneSleeps) {
 TEST_F(SchedulerTest, NothingToDoIsNoProgress) {
   Scheduler scheduler(endpoint());
   EXPECT_FALSE(scheduler.RunOnce());
+}
+
+// Counts how often it is polled. Nothing is posted on it.
+class CountingEndpoint final : public Endpoint {
+ public:
+  explicit CountingEndpoint(Endpoint& below) : below_(below) {}
+
+  void Post(Batch& batch) override { below_.Post(batch); }
+  void Post(ControlCall& call) override { below_.Post(call); }
+  void Post(QueuePairRequest& request) override { below_.Post(request); }
+  size_t Poll() override {
+    ++polls;
+    return below_.Poll();
+  }
+  bool IsIdle() const override { return below_.IsIdle(); }
+  bool IsAttached(ServerId server) const override { return below_.IsAttached(server); }
+  uint64_t BrokenQueuePairId(ServerId server) const override {
+    return below_.BrokenQueuePairId(server);
+  }
+  const Limits& limits() const override { return below_.limits(); }
+  BufferPool& buffers() override { return below_.buffers(); }
+
+  uint64_t polls = 0;
+
+ private:
+  Endpoint& below_;
+};
+
+// What it polls before it sleeps, and some more: a machine may wake it without a reason.
+constexpr uint64_t kPollsBeforeSleep = 10'000;
+
+TEST_F(SchedulerTest, SleepsUntilATimerIsDue) {
+  CountingEndpoint counting(endpoint());
+  Scheduler scheduler(counting);
+  const auto sleep = [&]() -> Task<int> {
+    co_await scheduler.SleepFor(std::chrono::milliseconds(100));
+    co_return 7;
+  };
+  EXPECT_EQ(scheduler.Run(sleep()), 7);
+  EXPECT_LE(counting.polls, kPollsBeforeSleep);
+}
+
+// Without a timer: for as long as it takes.
+TEST_F(SchedulerTest, SleepsUntilAnotherThreadWakesATask) {
+  CountingEndpoint counting(endpoint());
+  Scheduler scheduler(counting);
+  struct Wait {
+    Scheduler::Sleeper& sleeper;
+    std::atomic<bool>& waits;
+    bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<> waiter) {
+      sleeper.coroutine = waiter;
+      waits = true;
+    }
+    void await_resume() const noexcept {}
+  };
+  Scheduler::Sleeper sleeper;
+  std::atomic<bool> waits = false;
+  const auto wait = [&]() -> Task<int> {
+    co_await Wait{sleeper, waits};
+    co_return 7;
+  };
+  std::thread waker([&] {
+    while (!waits) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    scheduler.Wake(sleeper);
+  });
+  EXPECT_EQ(scheduler.Run(wait()), 7);
+  waker.join();
+  EXPECT_LE(counting.polls, kPollsBeforeSleep);
 }
 
 }  // namespace

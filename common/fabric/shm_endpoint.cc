@@ -29,9 +29,7 @@ void ShmEndpoint::Post(ControlCall& call) {
 }
 
 size_t ShmEndpoint::Poll() {
-  const bool is_idle = posted_.empty() && flushed_.empty() && completing_.empty() &&
-                       calls_outstanding_ == 0 && requests_outstanding_ == 0;
-  if (is_idle) return 0;
+  if (IsIdle()) return 0;
   const bool check_peer = ++polls_ % kPollsPerCheck == 0;
   // First, so that a lost server is known before verbs are performed on what it leaves behind.
   size_t completed = 0;

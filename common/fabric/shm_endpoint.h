@@ -28,6 +28,10 @@ class ShmEndpoint final : public Endpoint {
   void Post(ControlCall& call) override;
   void Post(QueuePairRequest& request) override;
   size_t Poll() override;
+  bool IsIdle() const override {
+    return posted_.empty() && flushed_.empty() && completing_.empty() && calls_outstanding_ == 0 &&
+           requests_outstanding_ == 0;
+  }
   bool IsAttached(ServerId server) const override { return Find(server) != nullptr; }
   uint64_t BrokenQueuePairId(ServerId server) const override {
     const ClientQueuePair* queue_pair = Find(server);

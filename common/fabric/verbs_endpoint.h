@@ -38,6 +38,7 @@ class VerbsEndpoint final : public Endpoint, private SlabRegistrar {
   void Post(ControlCall& call) override;
   void Post(QueuePairRequest& request) override;
   size_t Poll() override;
+  bool IsIdle() const override;
   bool IsAttached(ServerId server) const override {
     const QueuePair* queue_pair = Find(server);
     return queue_pair != nullptr && queue_pair->was_connected;

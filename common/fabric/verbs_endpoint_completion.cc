@@ -37,6 +37,17 @@ size_t VerbsEndpoint::Poll() {
   return opened + Resume();
 }
 
+bool VerbsEndpoint::IsIdle() const {
+  const auto is_idle = [](const std::unique_ptr<QueuePair>& queue_pair) {
+    return queue_pair == nullptr ||
+           (queue_pair->in_flight.empty() && queue_pair->waiting.empty() &&
+            queue_pair->calls_sent.empty() && queue_pair->calls_waiting.empty());
+  };
+  return finished_.empty() && finished_calls_.empty() && completing_.empty() &&
+         completing_calls_.empty() && openings_.empty() && ended_requests_.empty() &&
+         completing_requests_.empty() && std::ranges::all_of(queue_pairs_, is_idle);
+}
+
 size_t VerbsEndpoint::PollQueue() {
   std::array<ibv_wc, kCompletionsPerPoll> completions;
   const int count = ibv_poll_cq(queue_.get(), completions.size(), completions.data());

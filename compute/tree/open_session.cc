@@ -51,7 +51,7 @@ std::vector<T> OpenSession::RunMany(size_t count, const T& placeholder, Make mak
     ++workers;
     scheduler_.Spawn(worker());
   }
-  while (workers != 0 || tree_.background() != 0) scheduler_.RunOnce();
+  scheduler_.RunWhile([&] { return workers != 0 || tree_.background() != 0; });
   return results;
 }
 

@@ -51,7 +51,7 @@ class OpenSession final : public Session {
   T RunToEnd(Task<T> task) {
     if (!shared_.orphans.empty()) shared_.orphans.Tend();
     T value = scheduler_.Run(std::move(task));
-    while (tree_.background() != 0) scheduler_.RunOnce();
+    scheduler_.RunWhile([this] { return tree_.background() != 0; });
     return value;
   }
 

@@ -151,6 +151,7 @@ class Tree {
     LockWord holder;
     bool holder_is_dead = false;  // fenced: its lock may be taken (rule L6)
     uint32_t tries = 0;
+    uint32_t unchanged_tries = 0;  // the last ones, which all found the same holder's word
     Scheduler::Clock::time_point since;
     // What the next commit under it makes reachable (rule U4).
     LinkedMemory links;
@@ -331,6 +332,8 @@ class Tree {
   // After TryLock said false. Contended when that has lasted too long.
   Task<Status> BackOff(const Operation& operation, NodeLock& lock);
   void LearnRoundTrip(std::chrono::nanoseconds took);
+  // The longest pause before the next try at `lock`.
+  uint64_t LongestPauseNs(const NodeLock& lock) const;
   // `word_at` is memory that was there before the lock was taken, so that no failed allocation leaves a lock behind.
   Task<Status> Unlock(Operation& operation, NodeLock& lock, LocalAddress word_at);
   // Executes `batch`, whose WRITEs are ordered, and then unlocks or keeps the lock. `changed`, where it changes the

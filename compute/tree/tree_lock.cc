@@ -19,6 +19,12 @@ constexpr uint32_t kTriesBeforeAsking = 8;
 // leaves the lock free.
 constexpr uint64_t kLongestPause = 4;
 constexpr uint32_t kPatientTries = 8;
+// A lock that is found with the same word so often in a row stays with somebody who does nothing: milliseconds. From
+// then on pauses grow, doubled after each kTriesPerDoubling, so that waiting takes little of the processor. Where others
+// have the lock in turn, its word changes.
+constexpr uint32_t kTriesBeforeRest = 4096;
+constexpr uint32_t kTriesPerDoubling = 64;
+constexpr uint64_t kLongestRestNs = 500'000;
 // How long before its post a batch's epoch is checked, with that rule broken.
 constexpr std::chrono::microseconds kEarly{100};
 // What a round trip is taken for at least and at most.
@@ -115,7 +121,9 @@ Task<Result<bool>> Tree::TryLock(Operation& operation, NodeLock& lock, std::span
         lock.held = {word, 0};
         ++counters_.locks.acquired;
       } else {
-        lock.holder = LockWord::FromWord(found);
+        const LockWord holder = LockWord::FromWord(found);
+        lock.unchanged_tries = holder == lock.holder ? lock.unchanged_tries + 1 : 0;
+        lock.holder = holder;
       }
     }
     // Whose word stands there, if it is not known whether ours does.
@@ -189,6 +197,16 @@ Task<Error> Tree::Late(const NodeLock& lock) {
                           std::to_string(shared_.options.lock_timeout_ms) + " ms");
 }
 
+uint64_t Tree::LongestPauseNs(const NodeLock& lock) const {
+  if (lock.tries <= kPatientTries) {
+    return round_trip_ns_ * std::min(uint64_t{1} << (lock.tries - 1), kLongestPause);
+  }
+  if (lock.unchanged_tries <= kTriesBeforeRest) return round_trip_ns_;
+  constexpr uint32_t kMostDoublings = 10;  // of the shortest round trip, to as long as a rest
+  const uint32_t doublings = (lock.unchanged_tries - kTriesBeforeRest) / kTriesPerDoubling;
+  return std::min(round_trip_ns_ << std::min(doublings, kMostDoublings), kLongestRestNs);
+}
+
 Task<Status> Tree::BackOff(const Operation& operation, NodeLock& lock) {
   ++counters_.locks.remote_retries;
   const uint32_t tries = ++lock.tries;
@@ -209,10 +227,8 @@ Task<Status> Tree::BackOff(const Operation& operation, NodeLock& lock) {
     if (lock.holder_is_dead) co_return Ok();
   }
   if (!shared_.options.techniques.hierarchical_locks) co_return Ok();  // The naive design spins.
-  const uint64_t round_trips =
-      tries > kPatientTries ? 1 : std::min(uint64_t{1} << (tries - 1), kLongestPause);
   // Between half and all of it, so that those who wait do not come back together.
-  const uint64_t most = round_trip_ns_ * round_trips;
+  const uint64_t most = LongestPauseNs(lock);
   co_await scheduler_.SleepFor(std::chrono::nanoseconds(most / 2 + Random(most / 2)));
   co_return Ok();
 }
