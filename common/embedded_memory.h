@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "common/granted_memory.h"
 #include "common/status.h"
 #include "proto/region.h"
 #include "proto/remote_ptr.h"
@@ -52,6 +53,7 @@ class EmbeddedMemory {
   virtual std::string address() const = 0;
   // "2 MB pages", or why not.
   virtual std::string memory_description() const = 0;
+  virtual GrantedMemory Granted() const = 0;
 };
 
 Result<std::unique_ptr<EmbeddedMemory>> StartEmbeddedMemory(const EmbeddedMemoryOptions& options);

@@ -84,6 +84,7 @@ inline constexpr std::array kMutantNames = {
     MutantName{Mutant::kU1, "U1"},
     MutantName{Mutant::kU1Block, "U1-block"},
     MutantName{Mutant::kU2, "U2"},
+    MutantName{Mutant::kU4, "U4"},
     MutantName{Mutant::kU5, "U5"},
     MutantName{Mutant::kU5Turn, "U5-turn"},
     MutantName{Mutant::kU6, "U6"},

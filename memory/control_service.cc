@@ -140,6 +140,16 @@ control::StatReply ControlService::Stat() const {
   return StatLocked();
 }
 
+GrantedMemory ControlService::Granted() const {
+  const std::lock_guard guard(mutex_);
+  GrantedMemory granted;
+  granted.in_force = leases_.InForce();
+  for (const auto& [offset, extent] : allocator_.extents()) {
+    granted.extents.push_back({offset, extent.bytes, leases_.ClientOf(extent.owner), extent.owner});
+  }
+  return granted;
+}
+
 uint32_t ControlService::Register(uint64_t client_uuid, const control::RegisterRequest& request,
                                   Reply reply) {
   const Result<Lease> lease = leases_.Register(client_uuid, time_, request.process);

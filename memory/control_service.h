@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "common/fabric/fabric.h"
+#include "common/granted_memory.h"
 #include "memory/chunk_allocator.h"
 #include "memory/lease_table.h"
 #include "proto/control.h"
@@ -35,6 +36,7 @@ class ControlService final : public ControlHandler {
   std::vector<uint64_t> Tick(Endpoint::Clock::time_point now) override;
 
   control::StatReply Stat() const;
+  GrantedMemory Granted() const;
 
  private:
   using Reply = std::span<std::byte, kMaxControlBytes>;

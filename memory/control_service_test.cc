@@ -73,6 +73,22 @@ class ControlServiceTest : public ::testing::Test {
   std::array<std::byte, kMaxControlBytes> reply_{};
 };
 
+TEST_F(ControlServiceTest, TellsASweeperWhoWasGrantedWhat) {
+  Ask<control::RegisterReply>(kAnt, control::RegisterRequest{});
+  const auto extent = Ask<control::AllocateReply>(kAnt, Request(1024));
+  service_.ClientGone(kAnt);
+  Ask<control::RegisterReply>(kBee, control::RegisterRequest{});
+  const GrantedMemory granted = service_.Granted();
+  ASSERT_EQ(granted.extents.size(), 1u);
+  EXPECT_EQ(granted.extents[0].offset, extent.offset);
+  EXPECT_EQ(granted.extents[0].bytes, kChunk);
+  EXPECT_EQ(granted.extents[0].client_uuid, kAnt);
+  EXPECT_EQ(granted.extents[0].lease, (Lease{ComputeId{1}, 1}));
+  ASSERT_EQ(granted.in_force.size(), 1u);
+  EXPECT_EQ(granted.in_force[0].client_uuid, kBee);
+  EXPECT_EQ(granted.in_force[0].lease, (Lease{ComputeId{2}, 1}));
+}
+
 TEST_F(ControlServiceTest, RegistersAndAllocates) {
   const auto lease = Ask<control::RegisterReply>(kAnt, control::RegisterRequest{});
   EXPECT_EQ(lease.compute_id, 1);

@@ -10,6 +10,7 @@ class EmbeddedServer final : public EmbeddedMemory {
   explicit EmbeddedServer(std::unique_ptr<MemoryServer> server) : server_(std::move(server)) {}
   std::string address() const override { return server_->address(); }
   std::string memory_description() const override { return server_->memory_description(); }
+  GrantedMemory Granted() const override { return server_->Granted(); }
 
  private:
   std::unique_ptr<MemoryServer> server_;

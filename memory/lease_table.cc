@@ -83,6 +83,20 @@ bool LeaseTable::IsInForce(Lease lease) const {
          entries_[index].incarnation == lease.incarnation;
 }
 
+std::vector<LeaseInForce> LeaseTable::InForce() const {
+  std::vector<LeaseInForce> leases;
+  for (size_t index = 0; index < entries_.size(); ++index) {
+    const Entry& entry = entries_[index];
+    if (entry.in_force) leases.push_back({entry.client_uuid, LeaseOf(index, entry)});
+  }
+  return leases;
+}
+
+uint64_t LeaseTable::ClientOf(Lease lease) const {
+  const size_t index = static_cast<size_t>(lease.compute) - 1;
+  return index < entries_.size() ? entries_[index].client_uuid : 0;
+}
+
 control::ProcessName LeaseTable::ProcessOf(Lease lease) const {
   return IsInForce(lease) ? entries_[static_cast<size_t>(lease.compute) - 1].process
                           : control::ProcessName{};

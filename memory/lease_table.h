@@ -17,6 +17,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "common/granted_memory.h"
 #include "common/status.h"
 #include "proto/control.h"
 #include "proto/lock_word.h"
@@ -50,6 +51,10 @@ class LeaseTable {
   std::optional<Lease> Find(uint64_t client_uuid) const;
   // Whether `lease` is in force: false means that its holder is fenced (rule L6).
   bool IsInForce(Lease lease) const;
+
+  std::vector<LeaseInForce> InForce() const;
+  // The compute server that has, or was the last to have, the id of `lease`.
+  uint64_t ClientOf(Lease lease) const;
 
   size_t registered() const { return registered_; }
   // Who registered with a lease that is in force; else nobody.

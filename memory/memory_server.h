@@ -44,6 +44,7 @@ class MemoryServer {
   std::string address() const { return port_->address(); }
   std::string memory_description() const { return port_->memory_description(); }
   control::StatReply Stat() const { return service_->Stat(); }
+  GrantedMemory Granted() const { return service_->Granted(); }
   // "store default server 0 fabric shm address … region 1.00 GiB (4 KB pages) chunks 16.0 MiB locks
   // DRAM 256 KiB"
   std::string Description() const;

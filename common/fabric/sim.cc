@@ -95,6 +95,11 @@ void SimNetwork::SlowServer(const std::string& address, Clock::time_point until,
   server->SlowUntil(until.time_since_epoch().count(), longest.count());
 }
 
+std::span<std::byte> SimNetwork::Memory(const std::string& address) {
+  sim::Server* const server = network_->FindServer(address);
+  return server == nullptr ? std::span<std::byte>() : server->space(Space::kRegion);
+}
+
 const std::vector<SimFault>& SimNetwork::faults_met() const { return network_->fault_log.faults(); }
 
 void SimNetwork::SetTeller(std::function<void(const std::string&)> tell) {

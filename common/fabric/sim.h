@@ -30,6 +30,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -179,6 +180,10 @@ class SimNetwork {
   // Each verb and call at it takes up to `longest` longer until then.
   void SlowServer(const std::string& address, Clock::time_point until,
                   std::chrono::nanoseconds longest);
+
+  // All memory of the memory server at `address`, as it is now, for the driver to look at and to change; empty: there is no
+  // server.
+  std::span<std::byte> Memory(const std::string& address);
 
   // Has `tell` hear of every verb as it is posted and as it takes effect, and of every loss; in the order of time. A
   // line each, without the time. For people who look at one run: it is slow.

@@ -8,11 +8,14 @@ namespace gossamer::simulator {
 namespace {
 
 constexpr std::array kRunFields = {
-    &RunCounts::runs,         &RunCounts::operations,     &RunCounts::steps,
-    &RunCounts::unknown,      &RunCounts::history_events, &RunCounts::undecided_keys,
-    &RunCounts::refused,      &RunCounts::lives,          &RunCounts::levels,
-    &RunCounts::keys,         &RunCounts::leaves,         &RunCounts::missing_downlinks,
-    &RunCounts::dead_servers, &RunCounts::virtual_ns,     &RunCounts::locks_of_the_dead,
+    &RunCounts::runs,           &RunCounts::operations,
+    &RunCounts::steps,          &RunCounts::unknown,
+    &RunCounts::history_events, &RunCounts::undecided_keys,
+    &RunCounts::refused,        &RunCounts::lives,
+    &RunCounts::levels,         &RunCounts::keys,
+    &RunCounts::leaves,         &RunCounts::missing_downlinks,
+    &RunCounts::dead_servers,   &RunCounts::swept_bytes,
+    &RunCounts::virtual_ns,     &RunCounts::locks_of_the_dead,
 };
 
 constexpr std::array kNetworkFields = {
@@ -73,7 +76,8 @@ std::string Summary(const RunCounts& counts, double seconds) {
          HumanQuantity(tree.locks.remote_retries, "lock retry", "lock retries") + ", " +
          HumanQuantity(tree.locks.handed_over, "handover") + ", " +
          HumanQuantity(counts.missing_downlinks, "missing downlink") + ", " +
-         HumanQuantity(counts.locks_of_the_dead, "lock") + " of the dead\n" + "network     " +
+         HumanQuantity(counts.locks_of_the_dead, "lock") + " of the dead, " +
+         HumanBytes(counts.swept_bytes) + " swept\n" + "network     " +
          HumanQuantity(network.verbs, "verb") + ", " +
          HumanQuantity(network.torn_reads, "torn read") + ", " +
          HumanQuantity(network.torn_writes, "torn write") + ", " + HumanCount(network.overtaken) +

@@ -9,6 +9,7 @@
 #include "compute/sim/audit.h"
 #include "compute/sim/client.h"
 #include "compute/sim/successor.h"
+#include "compute/sim/sweeper.h"
 
 namespace gossamer::simulator {
 namespace {
@@ -61,6 +62,7 @@ class Run {
           if (auto change = successor->FindChange()) verdict_.Wrong(std::move(*change));
         }
         if (result_.counts.dead_servers == 0) {
+          result_.counts.swept_bytes = sweeper_.Overwrite();
           CheckWhoStayed();
           Audit(scene_, next_client_++, result_.counts);
         } else {
@@ -345,6 +347,7 @@ class Run {
     } else {
       endpoint.Poll();
     }
+    sweeper_.Look();
     ++result_.counts.steps;
   }
 
@@ -389,6 +392,7 @@ class Run {
   std::vector<Blow> blows_;
   EmbeddedMemoryOptions memory_options_;
   std::vector<std::unique_ptr<EmbeddedMemory>> memory_;  // null: it died
+  Sweeper sweeper_{network_, memory_, plan_.parameters};
   std::vector<std::unique_ptr<Successor>> successors_;
   std::vector<std::string> without_successor_;    // addresses
   std::vector<std::unique_ptr<Client>> clients_;  // end before the memory
