@@ -166,9 +166,9 @@ Status OpenStore::LearnServer(ServerId server) {
 }
 
 Status OpenStore::FindAndAdd(ServerId server) {
-  const Error unknown =
-      MakeError(Code::kNodeUnreachable, "memory server " + std::to_string(ToInteger(server)) +
-                                            " is named by the tree, but not by the store's record");
+  const std::string name = "memory server " + std::to_string(ToInteger(server));
+  const Error unknown = MakeError(Code::kNodeUnreachable,
+                                  name + " is named by the tree, but not by the store's record");
   if (bootstrap_ == nullptr) return unknown;
   FindOptions find;
   find.store = record_.store;
@@ -177,7 +177,13 @@ Status OpenStore::FindAndAdd(ServerId server) {
   if (!found) return MakeError(Code::kNodeUnreachable, found.error().message);
   const StoreRecord& record = found.value();
   const MemberRecord* member = record.Find(server);
-  if (record.store_id != record_.store_id || member == nullptr) return unknown;
+  if (record.store_id != record_.store_id) {
+    return MakeError(Code::kNodeUnreachable,
+                     name + " cannot be found: another store has the name '" + record_.store +
+                         "' now. Open the store again, to have that one");
+  }
+  if (member == nullptr && ToInteger(server) < record.next_server) return HasLeft(server);
+  if (member == nullptr) return unknown;
   return AddServer(record, *member);
 }
 

@@ -41,6 +41,14 @@ class RestartTest : public testing::Test {
     ASSERT_TRUE(memory) << memory.error().ToString();
     memory_ = std::move(memory.value());
   }
+  std::unique_ptr<EmbeddedMemory> StartSecond() const {
+    EmbeddedMemoryOptions options;
+    options.memory_bytes = uint64_t{16} << 20;
+    options.bootstrap = bootstrap_.get();
+    auto memory = StartEmbeddedMemory(options);
+    EXPECT_TRUE(memory) << memory.error().ToString();
+    return std::move(memory.value());
+  }
   void Restart() {
     memory_.reset();
     Start();
@@ -90,11 +98,7 @@ TEST_F(RestartTest, AnOpenStoreStaysWithTheServerThatItWasOpenedOn) {
 
 // A record that names a server which is gone: what the other one holds is served.
 TEST_F(RestartTest, AStoreOpensWithoutAServerThatIsGone) {
-  EmbeddedMemoryOptions options;
-  options.memory_bytes = uint64_t{16} << 20;
-  options.bootstrap = bootstrap_.get();
-  auto second = StartEmbeddedMemory(options);
-  ASSERT_TRUE(second) << second.error().ToString();
+  auto second = StartSecond();
   {
     const std::unique_ptr<Store> store = Open();
     const auto session = store->NewSession().value();
@@ -103,7 +107,7 @@ TEST_F(RestartTest, AStoreOpensWithoutAServerThatIsGone) {
     }
   }
   const std::optional<std::string> record = bootstrap_->Get("default").value();
-  second.value().reset();
+  second.reset();
   const std::optional<std::string> without = bootstrap_->Get("default").value();
   ASSERT_TRUE(bootstrap_->CompareAndSwap("default", without, record).value());
 
@@ -123,6 +127,32 @@ TEST_F(RestartTest, AStoreOpensWithoutAServerThatIsGone) {
   ASSERT_EQ(stat.servers.size(), 2u);
   EXPECT_EQ(stat.servers[0].unreachable, "");
   EXPECT_THAT(stat.servers[1].unreachable, HasSubstr("memory server 1"));
+}
+
+// A server that was stopped takes itself out of the record, and the tree still names it.
+TEST_F(RestartTest, ALaterClientIsToldThatAServerHasLeft) {
+  auto second = StartSecond();
+  std::unique_ptr<Store> store = Open();
+  {
+    const auto session = store->NewSession().value();
+    for (uint64_t i = 0; i < 10 * kKeys; ++i) {
+      ASSERT_TRUE(session->Put(NumberKey(i), std::string(200, 'v')));
+    }
+  }
+  second.reset();
+  store = Open();
+  const auto session = store->NewSession().value();
+  uint64_t lost = 0;
+  for (uint64_t i = 0; i < 10 * kKeys; ++i) {
+    const Result<std::string> value = session->Get(NumberKey(i));
+    if (value) continue;
+    ++lost;
+    ASSERT_EQ(value.error().code, Code::kNodeUnreachable) << value.error().ToString();
+    ASSERT_THAT(value.error().message, HasSubstr("memory server 1 has left the store"));
+    ASSERT_THAT(value.error().message, HasSubstr("dump --salvage"));
+  }
+  EXPECT_GT(lost, 0u);
+  EXPECT_LT(lost, 10 * kKeys);
 }
 
 }  // namespace

@@ -37,6 +37,14 @@ inline Error CannotBeReached(ServerId server, std::string_view address, std::str
                        "`gossamer dump --salvage` writes what is left");
 }
 
+// The one for a memory server that was stopped, and has taken itself out of the store's record.
+inline Error HasLeft(ServerId server) {
+  return MakeError(Code::kNodeUnreachable,
+                   "memory server " + std::to_string(ToInteger(server)) +
+                       " has left the store, and what it held is gone; what other servers hold is "
+                       "served: `gossamer dump --salvage` writes what is left");
+}
+
 // Thread-safety: lookups need no lock; servers are added, never removed.
 class Servers {
  public:
