@@ -4,9 +4,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <thread>
-
-#include "compute/stress/run.h"
 
 namespace gossamer::stress {
 
@@ -27,13 +26,18 @@ SharedBoard::~SharedBoard() {
   if (board_ != nullptr) munmap(board_, sizeof(RunBoard));
 }
 
-std::string HistoryPath(const std::string& directory, uint32_t writer) {
-  return directory + "/history-" + std::to_string(writer);
+std::string HistoryPath(const std::string& directory, uint32_t era, uint32_t writer) {
+  return directory + "/history-" + std::to_string(era) + "-" + std::to_string(writer);
 }
 
-Status RunThreads(const StressOptions& options, uint32_t client, Store& store,
+std::string FailurePath(const std::string& directory, uint32_t client) {
+  return directory + "/failures-" + std::to_string(client);
+}
+
+Status RunThreads(const StressOptions& options, uint32_t client, uint32_t era, Store& store,
                   const std::string& directory, RunBoard& board) {
   const uint64_t workers = uint64_t{options.clients} * options.threads;
+  BOOST_OUTCOME_TRY(failures, FailureLog::Open(FailurePath(directory, client)));
   std::vector<std::thread> threads;
   std::vector<Status> results(options.threads, Ok());
   threads.reserve(options.threads);
@@ -43,8 +47,8 @@ Status RunThreads(const StressOptions& options, uint32_t client, Store& store,
       const uint64_t operations =
           options.operations / workers + (writer < options.operations % workers ? 1 : 0);
       results[i] = [&]() -> Status {
-        BOOST_OUTCOME_TRY(history, HistoryWriter::Create(HistoryPath(directory, writer)));
-        Worker worker(options, writer, history, board.clients[client], board);
+        BOOST_OUTCOME_TRY(history, HistoryWriter::Create(HistoryPath(directory, era, writer)));
+        Worker worker(options, writer, era, {history, failures, board.clients[client]}, board);
         BOOST_OUTCOME_TRYV(worker.Run(store, operations));
         return history.Close();
       }();
@@ -57,17 +61,93 @@ Status RunThreads(const StressOptions& options, uint32_t client, Store& store,
   return Ok();
 }
 
+namespace {
+
+constexpr std::chrono::milliseconds kTryAgain{20};
+// How long another store than the era's may be found before the next era is announced.
+constexpr std::chrono::seconds kAnnouncement{20};
+
+int64_t NowNs() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+
+// Opens the store of an era, again and again until the era is over.
+class Opener {
+ public:
+  Opener(const StressOptions& options, uint32_t client, const RunBoard& board, FailureLog& failures,
+         ClientReport& report)
+      : options_(options), client_(client), board_(board), failures_(failures), report_(report) {}
+
+  // None: the era is over.
+  Result<std::unique_ptr<Store>> Open(const OpenOptions& open, uint32_t era) {
+    while (!board_.stop && board_.era == era) {
+      const int64_t start = NowNs();
+      Result<std::unique_ptr<Store>> store = Store::Open(open);
+      ++report_.stores;
+      if (!options_.is_campaign()) return store;
+      if (!store) {
+        BOOST_OUTCOME_TRYV(Failed(Call::kOpen, start, store.error()));
+        continue;
+      }
+      const Result<StoreStat> stat = store.value()->Stat();
+      if (!stat) {
+        BOOST_OUTCOME_TRYV(Failed(Call::kStat, start, stat.error()));
+        continue;
+      }
+      BOOST_OUTCOME_TRY(is_ours, IsOf(era, stat.value().store_id));
+      if (is_ours) return store;
+    }
+    return nullptr;
+  }
+
+ private:
+  Status Failed(Call call, int64_t start, const Error& error) {
+    ++report_.failures;
+    const uint32_t writer = client_ * options_.threads;
+    BOOST_OUTCOME_TRYV(failures_.Append(MakeFailedCall(call, writer, start, NowNs(), error)));
+    std::this_thread::sleep_for(kTryAgain);
+    return Ok();
+  }
+
+  // The store that takes the place of this era's is there before its era begins. Any third one is wrong.
+  Result<bool> IsOf(uint32_t era, uint64_t store_id) {
+    if (store_id == board_.store_of[era]) return true;
+    const auto deadline = std::chrono::steady_clock::now() + kAnnouncement;
+    while (std::chrono::steady_clock::now() < deadline || store_id == board_.store_of[era + 1]) {
+      if (board_.stop || board_.era != era) return false;
+      std::this_thread::sleep_for(kTryAgain);
+    }
+    return MakeError(Code::kCorruption, "a store was opened that is neither that of era " +
+                                            std::to_string(era) + " nor of the next");
+  }
+
+  const StressOptions& options_;
+  const uint32_t client_;
+  const RunBoard& board_;
+  FailureLog& failures_;
+  ClientReport& report_;
+};
+
+}  // namespace
+
 Status RunClient(const StressOptions& options, uint32_t client, const std::string& bootstrap,
                  const std::string& directory) {
   BOOST_OUTCOME_TRY(board, SharedBoard::Open(directory));
+  BOOST_OUTCOME_TRY(failures, FailureLog::Open(FailurePath(directory, client)));
   OpenOptions open;
   open.bootstrap = bootstrap;
   open.fabric = options.fabric;
   open.device = options.device;
   open.cache_bytes = options.cache_bytes;
   open.lock_timeout_ms = options.lock_timeout_ms;
-  BOOST_OUTCOME_TRY(store, Store::Open(open));
-  return RunThreads(options, client, *store, directory, *board.operator->());
+  ClientReport& report = board->clients[client];
+  Opener opener(options, client, *board, failures, report);
+  do {
+    const uint32_t era = board->era;
+    report.era = era;
+    BOOST_OUTCOME_TRY(store, opener.Open(open, era));
+    if (store == nullptr) continue;
+    BOOST_OUTCOME_TRYV(RunThreads(options, client, era, *store, directory, *board));
+  } while (options.is_campaign() && !board->stop);
+  return Ok();
 }
 
 }  // namespace gossamer::stress

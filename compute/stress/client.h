@@ -17,6 +17,7 @@ class SharedBoard {
   ~SharedBoard();
 
   RunBoard* operator->() const { return board_; }
+  RunBoard& operator*() const { return *board_; }
 
  private:
   explicit SharedBoard(RunBoard* board) : board_(board) {}
@@ -24,10 +25,17 @@ class SharedBoard {
   RunBoard* board_;
 };
 
-std::string HistoryPath(const std::string& directory, uint32_t writer);
+// Of one thread in one era.
+std::string HistoryPath(const std::string& directory, uint32_t era, uint32_t writer);
+// Of one client.
+std::string FailurePath(const std::string& directory, uint32_t client);
 
 // Runs the threads of client number `client` and returns when all have ended.
-Status RunThreads(const StressOptions& options, uint32_t client, Store& store,
+Status RunThreads(const StressOptions& options, uint32_t client, uint32_t era, Store& store,
                   const std::string& directory, RunBoard& board);
+
+// One client process of `RunCluster`. It opens the store of each era anew.
+Status RunClient(const StressOptions& options, uint32_t client, const std::string& bootstrap,
+                 const std::string& directory);
 
 }  // namespace gossamer::stress

@@ -12,7 +12,7 @@ std::vector<std::string> BoundToParent(std::vector<std::string> arguments) {
 
 Result<std::unique_ptr<Cluster>> Cluster::Start(const StressOptions& options,
                                                 const std::string& directory) {
-  auto cluster = std::make_unique<Cluster>();
+  std::unique_ptr<Cluster> cluster(new Cluster(options, directory));
   cluster->bootstrap_ = options.bootstrap;
   if (options.bootstrap == "dir") cluster->bootstrap_ = "dir:" + directory + "/bootstrap";
   if (options.bootstrap == "memcached") {
@@ -22,46 +22,58 @@ Result<std::unique_ptr<Cluster>> Cluster::Start(const StressOptions& options,
     }
     cluster->bootstrap_ = cluster->memcached_->url();
   }
-  for (uint32_t number = 0; number < options.servers; ++number) {
-    BOOST_OUTCOME_TRYV(cluster->StartServer(options, number));
+  for (uint32_t place = 0; place < options.servers; ++place) {
+    BOOST_OUTCOME_TRYV(cluster->StartServer(place));
   }
   return cluster;
 }
 
-Status Cluster::StartServer(const StressOptions& options, uint32_t number) {
-  const StoreParameters& parameters = options.parameters;
+Status Cluster::StartServer(uint32_t place, const std::string& store) {
+  const StoreParameters& parameters = options_.parameters;
   std::vector<std::string> arguments = {
-      options.memory_program,
-      "--memory=" + options.memory,
-      "--fabric=" + options.fabric,
+      options_.memory_program,
+      "--memory=" + options_.memory,
+      "--fabric=" + options_.fabric,
       "--bootstrap=" + bootstrap_,
+      "--store=" + store,
       "--node_bytes=" + std::to_string(parameters.node_bytes),
       "--max_key_bytes=" + std::to_string(parameters.max_key_bytes),
       "--inline_value_bytes=" + std::to_string(parameters.inline_value_bytes),
   };
-  if (!options.chunk_bytes.empty()) arguments.push_back("--chunk_bytes=" + options.chunk_bytes);
-  if (!options.lease_ms.empty()) arguments.push_back("--lease_ms=" + options.lease_ms);
-  if (!options.listen.empty()) {
-    arguments.push_back("--listen=" + options.listen + ":" + std::to_string(options.port + number));
+  if (!options_.chunk_bytes.empty()) arguments.push_back("--chunk_bytes=" + options_.chunk_bytes);
+  if (!options_.lease_ms.empty()) arguments.push_back("--lease_ms=" + options_.lease_ms);
+  if (!options_.listen.empty()) {
+    arguments.push_back("--listen=" + options_.listen + ":" +
+                        std::to_string(options_.port + place));
+  } else if (options_.fabric == "shm") {
+    arguments.push_back("--listen=" + directory_ + "/memory-" + std::to_string(place) + ".sock");
   }
-  if (!options.device.empty()) arguments.push_back("--device=" + options.device);
-  servers_.push_back(std::make_unique<testing::ChildProcess>(BoundToParent(std::move(arguments))));
-  if (servers_.back()->WaitForOutput("ready")) return Ok();
-  return MakeError(Code::kUnsupported, "memory server " + std::to_string(number) +
-                                           " does not start: " + servers_.back()->standard_error());
+  if (!options_.device.empty()) arguments.push_back("--device=" + options_.device);
+  auto server = std::make_unique<testing::ChildProcess>(BoundToParent(std::move(arguments)));
+  if (server->WaitForOutput("ready")) {
+    servers_[place] = std::move(server);
+    return Ok();
+  }
+  return MakeError(Code::kInvalidArgument, "memory server " + std::to_string(place) +
+                                               " does not start: " + server->standard_error());
+}
+
+Status Cluster::End(uint32_t place, int signal) {
+  const std::unique_ptr<testing::ChildProcess> server = std::move(servers_[place]);
+  if (server == nullptr) return Ok();
+  server->Signal(signal);
+  const int ended = server->Wait();
+  if (ended == (signal == SIGKILL ? -SIGKILL : 0)) return Ok();
+  return MakeError(Code::kNodeUnreachable, "a memory server ended with status " +
+                                               std::to_string(ended) + ": " +
+                                               server->standard_error());
 }
 
 Status Cluster::Stop() {
   Status status = Ok();
-  while (!servers_.empty()) {
-    servers_.back()->Signal(SIGTERM);
-    const int ended = servers_.back()->Wait();
-    if (ended != 0 && status) {
-      status = MakeError(Code::kNodeUnreachable, "a memory server ended with status " +
-                                                     std::to_string(ended) + ": " +
-                                                     servers_.back()->standard_error());
-    }
-    servers_.pop_back();
+  for (uint32_t place = options_.servers; place-- > 0;) {
+    Status ended = End(place, SIGTERM);
+    if (!ended && status) status = std::move(ended);
   }
   return status;
 }

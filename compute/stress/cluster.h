@@ -21,12 +21,22 @@ class Cluster {
 
   // Where clients find the store.
   const std::string& bootstrap() const { return bootstrap_; }
-  // Ends the servers, the first one last. Fails if one does not end well.
+
+  // Memory servers by their place, which has the same address whichever process is there.
+  // Ends one, and returns when it has. Fails if it does not end as that signal should end it.
+  Status End(uint32_t place, int signal);
+  // Starts one where none is, as a server of the store of that name, and returns once it is ready. Where it refuses to
+  // start: InvalidArgument, with what it says.
+  Status StartServer(uint32_t place, const std::string& store = "default");
+  // Ends all, the first one last. Fails if one does not end well.
   Status Stop();
 
  private:
-  Status StartServer(const StressOptions& options, uint32_t number);
+  Cluster(const StressOptions& options, const std::string& directory)
+      : options_(options), directory_(directory), servers_(options.servers) {}
 
+  const StressOptions& options_;
+  const std::string directory_;
   std::string bootstrap_;
   std::unique_ptr<testing::MemcachedProcess> memcached_;
   std::vector<std::unique_ptr<testing::ChildProcess>> servers_;

@@ -40,7 +40,12 @@ DEFINE_uint32(
     kills, 0,
     "kill (SIGKILL) random clients at random moments, so often in all, and start others in "
     "their place; the run then ends with the last of them, not by --operations");
-DEFINE_uint32(kill_ms, 400, "with --kills: longest time from one to the next");
+DEFINE_uint32(kill_ms, 400, "with --kills and --restarts: longest time from one fault to the next");
+DEFINE_uint32(
+    restarts, 0,
+    "end (SIGKILL or SIGTERM) memory servers and start others at their addresses, so often "
+    "in all; clients go on with what is left of their store, and then open the next one");
+DEFINE_uint32(witness_ms, 3000, "with --restarts: how long they go on");
 DEFINE_string(
     chunk_bytes, "",
     "unit in which clients get memory (default: as the memory server thinks); each client "
@@ -89,6 +94,8 @@ Result<StressOptions> OptionsFromFlags() {
   options.pause_ms = FLAGS_pause_ms;
   options.kills = FLAGS_kills;
   options.kill_ms = FLAGS_kill_ms;
+  options.restarts = FLAGS_restarts;
+  options.witness_ms = FLAGS_witness_ms;
   options.chunk_bytes = FLAGS_chunk_bytes;
   options.lease_ms = FLAGS_lease_ms;
   options.seed = FLAGS_seed;
@@ -109,10 +116,14 @@ Result<StressOptions> OptionsFromFlags() {
                      "at most 2048 clients, those that replace others included, 4094 threads of "
                      "all of them, and 524288 hot keys");
   }
-  if (options.kills != 0 && (FLAGS_local || options.kill_ms == 0 || options.pause_ms != 0)) {
+  if (options.is_campaign() && (FLAGS_local || options.kill_ms == 0 || options.pause_ms != 0)) {
     return MakeError(Code::kInvalidArgument,
-                     "--kills needs processes (not --local), --kill_ms of at least 1, and no "
-                     "--pause_ms");
+                     "--kills and --restarts need processes (not --local), --kill_ms of at least "
+                     "1, and no --pause_ms");
+  }
+  if (options.restarts > RunBoard::kMaxEras - 3) {
+    return MakeError(Code::kInvalidArgument,
+                     "--restarts: at most " + std::to_string(RunBoard::kMaxEras - 3));
   }
   if (FLAGS_max_key_bytes < 8 || FLAGS_max_key_bytes > kMaxKeyBytes) {
     return MakeError(Code::kInvalidArgument, "--max_key_bytes: give 8 to 32");

@@ -23,6 +23,14 @@ using history::Outcome;
 using history::ValueId;
 using history::ValueSpace;
 
+// The values of one era are another's in no era: the sequence numbers of values begin with the era.
+constexpr uint32_t FirstSequence(uint32_t era) { return era << 24; }
+constexpr uint32_t EraOf(ValueId id) { return static_cast<uint32_t>(id) >> 24; }
+// What stable keys have.
+constexpr ValueId StableValue(uint32_t key, uint32_t era) {
+  return MakeValueId(key, kPreloader, FirstSequence(era) + 1);
+}
+
 struct StressOptions {
   // The cluster. Without servers: one process, with a memory server of its own.
   uint32_t servers = 2;
@@ -52,8 +60,17 @@ struct StressOptions {
   uint32_t pause_ms = 0;  // longest time for which the run stops clients; 0: it does not
   // Of random clients at random moments, others in their place; 0: none. Those who had not done anything yet do not count.
   uint32_t kills = 0;
-  uint32_t kill_ms = 400;  // longest time from one to the next
+  uint32_t kill_ms = 400;  // longest time from one fault to the next
+  // Of memory servers, at the address where they were. What one held is gone, so that each restart of server 0 begins
+  // another era (campaign.h).
+  uint32_t restarts = 0;
+  uint32_t witness_ms = 3000;  // how long clients go on with what a restart left of their store
+  // Then each thread waits between operations until the era ends: histories would grow while the parent judges others.
+  uint64_t full_speed_operations = 100'000;
   uint64_t seed = 1;
+
+  // The run's length is that of its faults, not that of its operations.
+  bool is_campaign() const { return kills + restarts != 0; }
 
   // Every life of a client is a client of its own. As many may end before they have done anything.
   uint32_t lives() const { return clients + 2 * kills; }

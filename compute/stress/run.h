@@ -18,8 +18,4 @@ bool RunCluster(const StressOptions& options, const std::vector<std::string>& cl
 // The same within this process: a local store, and its clients' threads.
 bool RunLocal(const StressOptions& options);
 
-// One client process of `RunCluster`.
-Status RunClient(const StressOptions& options, uint32_t client, const std::string& bootstrap,
-                 const std::string& directory);
-
 }  // namespace gossamer::stress

@@ -4,11 +4,13 @@
 #include <chrono>
 #include <iostream>
 #include <limits>
+#include <thread>
 
 namespace gossamer::stress {
 namespace {
 
 constexpr uint64_t kMaxToldViolations = 5;
+constexpr std::chrono::milliseconds kRest{1};
 
 int64_t NowNs() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
@@ -26,22 +28,42 @@ std::string Hex(std::string_view bytes) {
 
 }  // namespace
 
-Worker::Worker(const StressOptions& options, uint32_t writer, HistoryWriter& history,
-               ClientReport& report, const RunBoard& board)
+Worker::Worker(const StressOptions& options, uint32_t writer, uint32_t era, const Logs& logs,
+               const RunBoard& board)
     : options_(options),
       keys_(options.keys()),
       values_(options.values()),
       writer_(writer),
-      history_(history),
-      report_(report),
-      stop_(board.stop),
-      kills_(board.kills) {}
+      era_(era),
+      history_(logs.history),
+      failures_(logs.failures),
+      report_(logs.report),
+      board_(board),
+      sequence_(FirstSequence(era)) {}
+
+bool Worker::is_over() const {
+  return board_.stop.load(std::memory_order_relaxed) ||
+         board_.era.load(std::memory_order_relaxed) != era_;
+}
 
 Status Worker::Run(Store& store, uint64_t operations) {
-  operations_ = options_.kills == 0 ? operations : std::numeric_limits<uint64_t>::max();
-  Result<std::unique_ptr<Session>> opened = store.NewSession();
-  if (!opened) return opened.error();
-  Session& session = *opened.value();
+  operations_ = options_.is_campaign() ? std::numeric_limits<uint64_t>::max() : operations;
+  while (begun_ < operations_ && !is_over()) {
+    const int64_t start = NowNs();
+    Result<std::unique_ptr<Session>> opened = store.NewSession();
+    if (opened) {
+      RunSession(*opened.value());
+    } else if (options_.is_campaign()) {
+      Failed(Call::kNewSession, start, NowNs(), opened.error());
+    } else {
+      return opened.error();
+    }
+  }
+  return Ok();
+}
+
+void Worker::RunSession(Session& session) {
+  ++report_.sessions;
   for (uint32_t i = 0; i < options_.coroutines; ++i) {
     session.Spawn(Loop(session, uint64_t{writer_} * options_.coroutines + i));
   }
@@ -51,12 +73,11 @@ Status Worker::Run(Store& store, uint64_t operations) {
   report_.rereads += counters.rereads;
   report_.lock_retries += counters.locks.remote_retries;
   report_.stale_paths += counters.cache.stale;
-  return Ok();
 }
 
 Task<void> Worker::Loop(Session& session, uint64_t stream) {
   Random random(options_.seed, stream);
-  while (begun_ < operations_ && !stop_.load(std::memory_order_relaxed)) {
+  while (begun_ < operations_ && !is_over()) {
     ++begun_;
     const uint64_t dice = random.Below(100);
     if (dice < 2) {
@@ -71,6 +92,8 @@ Task<void> Worker::Loop(Session& session, uint64_t stream) {
       co_await Write(session, random, PickForWrite(random));
     }
     report_.operations.fetch_add(1, std::memory_order_relaxed);
+    const bool is_enough = options_.restarts != 0 && begun_ > options_.full_speed_operations;
+    if (is_enough) std::this_thread::sleep_for(kRest);
   }
 }
 
@@ -86,9 +109,11 @@ uint32_t Worker::PickHot(Random& random) const {
   }
   uint64_t open = std::min<uint64_t>(64, all);
   if (kind != 1) {
-    // Of a run whose clients are killed, nobody does all; the kills tell how far it is.
-    const uint64_t done = options_.kills == 0 ? begun_ : kills_.load(std::memory_order_relaxed);
-    const uint64_t total = options_.kills == 0 ? operations_ : options_.kills;
+    // Nobody knows how many operations a campaign has; its faults tell how far it is.
+    const bool is_campaign = options_.is_campaign();
+    const uint64_t done =
+        is_campaign ? board_.progress_permille.load(std::memory_order_relaxed) : begun_;
+    const uint64_t total = is_campaign ? 1000 : operations_;
     open = std::min(all, all / 10 + 1 + all * done / (total - total / 4 + 1));
   }
   // A prime spreads them over the range.
@@ -117,7 +142,12 @@ ValueId Worker::Verify(uint32_t key, std::string_view value) {
               std::to_string(history::KeyOf(*id)));
     return kAbsent;
   }
-  if (KeySpace::IsStable(key) && *id != MakeValueId(key, kPreloader, 1)) {
+  if (EraOf(*id) != era_) {
+    Violation("key " + std::to_string(key) + " has a value of the store of era " +
+              std::to_string(EraOf(*id)) + ", in that of era " + std::to_string(era_));
+    return kAbsent;
+  }
+  if (KeySpace::IsStable(key) && *id != StableValue(key, era_)) {
     Violation("stable key " + std::to_string(key) + " has another value than the first");
   }
   return *id;
@@ -136,12 +166,16 @@ void Worker::Ended(int64_t start_ns, int64_t end_ns) {
   }
 }
 
-void Worker::Failed(const char* what, uint32_t key, const Error& error) {
+void Worker::Failed(Call call, int64_t start, int64_t end, const Error& error) {
   if (error.code == Code::kContended) {
     ++report_.contended;
     return;
   }
-  Violation(std::string(what) + " of key " + std::to_string(key) + ": " + error.ToString());
+  ++report_.failures;
+  const Status logged = failures_.Append(MakeFailedCall(call, writer_, start, end, error));
+  if (!logged) Violation(logged.error().ToString());
+  // What is out of reach is refused at once, and would be asked for as often as a processor can.
+  std::this_thread::sleep_for(kRest);
 }
 
 void Worker::Violation(const std::string& what) {
@@ -163,7 +197,7 @@ Task<void> Worker::Read(Session& session, uint32_t key) {
     if (KeySpace::IsStable(key)) Violation("stable key " + std::to_string(key) + " is absent");
     See(key, kAbsent, start, end);
   } else {
-    Failed("get", key, value.error());
+    Failed(Call::kGet, start, end, value.error());
   }
 }
 
@@ -202,9 +236,9 @@ Task<void> Worker::Write(Session& session, Random& random, uint32_t key) {
                            ? code == Code::kAlreadyExists
                            : event.kind != OperationKind::kPut && code == Code::kNotFound;
   if (refused) co_return HistoryWriter::End(logged, end, Outcome::kRefused);
-  Failed("write", key, status.error());
-  // Whoever sees a value of an operation that did nothing is wrong: it is not in the history.
+  // A read of what did nothing is wrong: the value is not in the history.
   if (code != Code::kMaybeApplied) HistoryWriter::Withdraw(logged);
+  Failed(Call::kWrite, event.start, end, status.error());
 }
 
 Task<void> Worker::Scan(Session& session, Random& random) {
@@ -250,7 +284,7 @@ Task<void> Worker::Scan(Session& session, Random& random) {
   report_.scanned_keys.fetch_add(record.rows.size(), std::memory_order_relaxed);
   if (!cursor->status()) {
     record.broken = true;
-    Failed("scan", first, cursor->status().error());
+    Failed(Call::kScan, record.start, record.end, cursor->status().error());
   }
   See(record);
 }

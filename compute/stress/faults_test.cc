@@ -1,0 +1,82 @@
+// Which errors a fault explains, and which it does not.
+#include "compute/stress/faults.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/fabric/fabric.h"
+
+namespace gossamer::stress {
+namespace {
+
+constexpr int64_t kSecond = 1'000'000'000;
+
+Fault Restart() {
+  Fault fault;
+  fault.kind = FaultKind::kRestart;
+  fault.server = 1;
+  fault.from = 100 * kSecond;
+  fault.gone = 101 * kSecond;
+  fault.back = 102 * kSecond;
+  fault.until = 120 * kSecond;
+  return fault;
+}
+
+FailedCall Failed(Call call, int64_t start_s, Code code, std::string message) {
+  return MakeFailedCall(call, 7, start_s * kSecond, start_s * kSecond + 1000,
+                        MakeError(code, std::move(message)));
+}
+
+TEST(Faults, AnErrorNamesItsMemoryServer) {
+  const auto server = [](const std::string& message) {
+    return Failed(Call::kGet, 1, Code::kNodeUnreachable, message).server();
+  };
+  EXPECT_EQ(server("memory server 12 cannot be reached"), 12u);
+  EXPECT_EQ(server("(memory server at /tmp/x.sock: refused) of memory server 3"), 3u);
+  EXPECT_EQ(server("this memory server has been started anew"), std::nullopt);
+}
+
+TEST(Faults, ARestartExplainsWhatItsServerServed) {
+  const std::string refused = "memory server 1 cannot be reached (Connection refused)";
+  EXPECT_TRUE(Explains(Restart(), Failed(Call::kGet, 100, Code::kNodeUnreachable, refused)));
+  EXPECT_FALSE(Explains(Restart(), Failed(Call::kGet, 99, Code::kNodeUnreachable, refused)))
+      << "before it";
+  EXPECT_FALSE(Explains(Restart(), Failed(Call::kGet, 121, Code::kNodeUnreachable, refused)))
+      << "of the next era";
+  EXPECT_FALSE(Explains(Restart(), Failed(Call::kGet, 100, Code::kNodeUnreachable,
+                                          "memory server 0 cannot be reached")))
+      << "another server";
+  EXPECT_FALSE(Explains(Restart(), Failed(Call::kGet, 100, Code::kNotFound, "")));
+  EXPECT_FALSE(Explains(Restart(), Failed(Call::kGet, 100, Code::kCorruption, "")));
+}
+
+TEST(Faults, OnceTheNextServerIsThereErrorsSaySo) {
+  const std::string refused = "memory server 1 cannot be reached (Connection refused)";
+  const std::string anew = "memory server 1 cannot be reached (" + std::string(kStartedAnew) + ")";
+  EXPECT_FALSE(Explains(Restart(), Failed(Call::kGet, 110, Code::kNodeUnreachable, refused)));
+  EXPECT_TRUE(Explains(Restart(), Failed(Call::kGet, 110, Code::kNodeUnreachable, anew)));
+}
+
+TEST(Faults, NothingIsPostedToAServerThatIsKnownToBeLost) {
+  const std::string lost = "memory server 1 was lost during the write";
+  EXPECT_TRUE(Explains(Restart(), Failed(Call::kWrite, 101, Code::kMaybeApplied, lost)));
+  EXPECT_FALSE(Explains(Restart(), Failed(Call::kWrite, 110, Code::kMaybeApplied, lost)));
+}
+
+TEST(Faults, TheTableCountsByFaultAndError) {
+  const std::vector<Fault> faults = {Restart()};
+  const std::vector<FailedCall> failures = {
+      Failed(Call::kGet, 100, Code::kNodeUnreachable, "memory server 1 cannot be reached"),
+      Failed(Call::kGet, 100, Code::kNodeUnreachable, "memory server 1 cannot be reached"),
+      Failed(Call::kScan, 100, Code::kCorruption, "a checksum"),
+  };
+  FaultTable table;
+  table.Judge(faults, failures);
+  EXPECT_EQ(table.unexplained(), 1u);
+  EXPECT_THAT(table.examples(), testing::ElementsAre(testing::HasSubstr("Corruption: a checksum")));
+  EXPECT_THAT(table.ToString(), testing::HasSubstr("2 x NodeUnreachable of get"));
+  EXPECT_THAT(table.ToString(), testing::HasSubstr("UNEXPLAINED"));
+}
+
+}  // namespace
+}  // namespace gossamer::stress
