@@ -10,15 +10,16 @@ namespace gossamer {
 namespace {
 
 using Fault = std::pair<std::string_view, bool SimFaults::*>;
-constexpr std::array<Fault, 9> kFaults = {{{"tear", &SimFaults::tear},
-                                           {"delay", &SimFaults::delay},
-                                           {"reorder", &SimFaults::reorder},
-                                           {"write_back", &SimFaults::write_back},
-                                           {"break", &SimFaults::break_queue_pairs},
-                                           {"partition", &SimFaults::partition},
-                                           {"cut", &SimFaults::cut},
-                                           {"kill", &SimFaults::kill},
-                                           {"pause", &SimFaults::pause}}};
+constexpr std::array<Fault, 10> kFaults = {{{"tear", &SimFaults::tear},
+                                            {"delay", &SimFaults::delay},
+                                            {"reorder", &SimFaults::reorder},
+                                            {"write_back", &SimFaults::write_back},
+                                            {"break", &SimFaults::break_queue_pairs},
+                                            {"partition", &SimFaults::partition},
+                                            {"calls", &SimFaults::lose_calls},
+                                            {"cut", &SimFaults::cut},
+                                            {"kill", &SimFaults::kill},
+                                            {"pause", &SimFaults::pause}}};
 
 const sim::SimEndpoint& Ours(const Endpoint& endpoint) {
   return static_cast<const sim::SimEndpoint&>(endpoint);
@@ -44,7 +45,7 @@ Result<SimFaults> ParseSimFaults(std::string_view list) {
     return MakeError(Code::kInvalidArgument,
                      "fault '" + std::string(name) +
                          "': give none, all, or some of tear, delay, reorder, write_back, break, "
-                         "partition, cut, kill and pause with commas between them");
+                         "partition, calls, cut, kill and pause with commas between them");
   }
   return faults;
 }

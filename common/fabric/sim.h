@@ -65,6 +65,9 @@ struct SimFaults {
   // above, and `Attach` and `Reconnect` fail with NodeUnreachable until the link is up again. Soon after, it may be down
   // once more. What the memory server sees of it is silence: a lease may run out.
   bool partition = false;
+  // Control calls are lost, on their way or with their answers, while the queue pair lives: they end as kUnknown after
+  // `SimOptions::connection_timeout` (E7).
+  bool lose_calls = false;
   // Clients die between two WRITEs of one batch: the first took effect, and of what comes behind it nothing ever does,
   // here or on the client's other queue pairs. The driver asks `TakeCut` who it was.
   bool cut = false;
@@ -73,8 +76,8 @@ struct SimFaults {
   bool pause = false;
 };
 
-// "none", "all", or some of tear, delay, reorder, write_back, break, partition, cut, kill, pause with
-// commas between them.
+// "none", "all", or some of tear, delay, reorder, write_back, break, partition, calls, cut, kill, pause
+// with commas between them.
 Result<SimFaults> ParseSimFaults(std::string_view list);
 std::string SimFaultsText(const SimFaults& faults);  // as it is parsed
 
@@ -88,6 +91,7 @@ struct SimOptions {
   uint32_t verbs_per_break = 1000;
   uint32_t verbs_per_partition = 1000;
   uint32_t most_partitions = 16;
+  uint32_t calls_per_loss = 20;
   uint32_t writes_per_cut = 8;  // of those with another one before them in their batch
   uint32_t most_cuts = 4;
   uint32_t verbs_per_long_delay = 16;
@@ -112,6 +116,7 @@ struct SimCounters {
   uint64_t events = 0;
   uint64_t verbs = 0;               // that took effect
   uint64_t calls = 0;               // that a memory server answered
+  uint64_t lost_calls = 0;          // while their queue pair went on
   uint64_t torn_reads = 0;          // that took their bytes at more than one time
   uint64_t torn_writes = 0;         // likewise
   uint64_t overtaken = 0;           // verbs that began before an earlier one of their queue pair

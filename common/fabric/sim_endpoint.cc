@@ -268,6 +268,11 @@ void SimEndpoint::Meets(SimFault::Kind kind, uint64_t server_number) {
       {kind, client_.uuid, id_, server_number, owner != nullptr, network_.Now()});
 }
 
+void SimEndpoint::MissesAnswer(uint64_t server_number, Nanoseconds until) {
+  network_.fault_log.Add({SimFault::Kind::kCall, client_.uuid, id_, server_number, owner != nullptr,
+                          network_.Now(), Clock::time_point(std::chrono::nanoseconds(until))});
+}
+
 void SimEndpoint::LearnOfBreak(ServerId server) {
   Notice* const notice = std::exchange(slots_[ToInteger(server)].notice, nullptr);
   if (notice == nullptr) return;

@@ -45,6 +45,8 @@ class SimEndpoint final : public Endpoint {
   void QueuePairBroke(const QueuePair& queue_pair, Ended& ended, Nanoseconds notice);
   // Something keeps it from that memory server until it has a new queue pair.
   void Meets(SimFault::Kind kind, uint64_t server_number);
+  // A call there is not answered until then.
+  void MissesAnswer(uint64_t server_number, Nanoseconds until);
   // Its memory server has forgotten it.
   void QueuePairGone(const QueuePair& queue_pair);
 

@@ -15,6 +15,7 @@ namespace gossamer {
 struct SimFault {
   enum class Kind : uint8_t {
     kBreak,     // the queue pair broke, and nothing kept its client from replacing it
+    kCall,      // a control call was lost; the queue pair went on
     kLinkDown,  // the link was down
     kFenced,    // the memory server destroyed the queue pair: the lease had ended
     kServer,    // the memory server stopped

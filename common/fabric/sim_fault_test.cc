@@ -66,6 +66,44 @@ TEST(SimFaultTest, ALinkThatIsDownIsMetAndSoIsEveryConnectionThatFails) {
   }
 }
 
+// Of a call that is lost, only the caller learns: verbs and other calls go on over the same queue pair (E7).
+TEST(SimFaultTest, ACallThatIsLostEndsUnknownWhileItsQueuePairGoesOn) {
+  constexpr int kCalls = 400;
+  SimOptions options = SimCluster::Options(3, "calls");
+  options.calls_per_loss = 4;
+  options.connection_timeout = 2ms;
+  SimCluster cluster(options, 1);
+  uint64_t lost = 0;
+  const auto body = [&](SimClient& client) -> Task<void> {
+    for (int i = 0; i < kCalls; ++i) {
+      ControlCall call;
+      call.server = kServer;
+      call.request_bytes = 1;
+      const auto start = client.scheduler().Now();
+      co_await client.endpoint().Execute(call);
+      if (call.status != VerbStatus::kSuccess) {
+        ++lost;
+        EXPECT_EQ(call.status, VerbStatus::kUnknown);
+        EXPECT_GE(client.scheduler().Now() - start, options.connection_timeout);
+      }
+      EXPECT_EQ(co_await client.Fill(0, 64, 1), VerbStatus::kSuccess);
+    }
+  };
+  cluster.Spawn(0, body(cluster.client(0)));
+  cluster.Run();
+  const SimCounters& counters = cluster.network().counters();
+  EXPECT_GT(lost, uint64_t{kCalls} / 8);
+  EXPECT_EQ(counters.lost_calls, lost);
+  EXPECT_LT(counters.calls, uint64_t{kCalls}) << "some did not arrive";
+  EXPECT_GT(counters.calls, uint64_t{kCalls} - lost) << "of others, only the answer was lost";
+  const std::vector<SimFault>& faults = cluster.network().faults_met();
+  ASSERT_EQ(faults.size(), lost);
+  for (const SimFault& fault : faults) {
+    EXPECT_EQ(fault.kind, Kind::kCall);
+    EXPECT_GE(fault.until - fault.from, options.connection_timeout);
+  }
+}
+
 TEST(SimFaultTest, AServerThatStopsIsMet) {
   SimCluster cluster(1, "none", 1);
   cluster.memory().Stop();

@@ -13,7 +13,7 @@ namespace gossamer::sim {
 namespace {
 
 // Streams of the seed, one for each purpose.
-enum Stream : uint64_t { kDriver = 1, kDelays, kTears, kLosses, kPartitions };
+enum Stream : uint64_t { kDriver = 1, kDelays, kTears, kLosses, kPartitions, kCalls };
 
 constexpr Nanoseconds kIdleForEver = 3'600'000'000'000;  // an hour
 
@@ -25,6 +25,7 @@ Network::Network(const SimOptions& options)
       tear_random(options.seed, kTears),
       loss_random(options.seed, kLosses),
       partition_random(options.seed, kPartitions),
+      call_random(options.seed, kCalls),
       options_(options) {}
 
 Nanoseconds Network::FlightTime() {
@@ -188,6 +189,14 @@ std::optional<uint64_t> Network::TakeCut() {
   const uint64_t uuid = cut_.back();
   cut_.pop_back();
   return uuid;
+}
+
+CallLoss Network::DrawCallLoss() {
+  if (!options_.faults.lose_calls || !OneIn(call_random, options_.calls_per_loss)) {
+    return CallLoss::kNone;
+  }
+  ++counters.lost_calls;
+  return call_random.Below(2) == 0 ? CallLoss::kRequest : CallLoss::kAnswer;
 }
 
 bool Network::DrawsPartition(uint32_t one_in) {

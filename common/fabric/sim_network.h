@@ -52,6 +52,9 @@ struct Notice final : Event {
   IntrusiveQueue<ControlCall> calls;
 };
 
+// What of a control call is lost while its queue pair goes on.
+enum class CallLoss : uint8_t { kNone, kRequest, kAnswer };
+
 class Network {
  public:
   using Clock = Endpoint::Clock;
@@ -76,6 +79,8 @@ class Network {
   // It has, and this is the client.
   void Cut(const Client& client);
   std::optional<uint64_t> TakeCut();
+
+  CallLoss DrawCallLoss();
 
   // Whether the `partition` fault strikes now, where it does in one of so many cases.
   bool DrawsPartition(uint32_t one_in);
@@ -130,6 +135,7 @@ class Network {
   Random tear_random;
   Random loss_random;
   Random partition_random;
+  Random call_random;
 
   SimCounters counters;
   FaultLog fault_log;

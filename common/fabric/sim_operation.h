@@ -82,6 +82,7 @@ struct CallInFlight final : Event {
   ControlCall* call = nullptr;                      // null once nobody waits for it
   std::array<std::byte, kMaxControlBytes> bytes{};  // the request; then the reply
   uint32_t size = 0;
+  bool is_lost = false;  // it, or its answer
 };
 
 }  // namespace gossamer::sim

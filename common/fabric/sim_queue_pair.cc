@@ -102,6 +102,7 @@ void QueuePair::Post(ControlCall& call) {
   in_flight.kind = EventKind::kCallArrives;
   in_flight.queue_pair = this;
   in_flight.call = &call;
+  in_flight.is_lost = false;
   in_flight.size = std::min<uint32_t>(call.request_bytes, kMaxControlBytes);
   std::memcpy(in_flight.bytes.data(), call.request.data(), in_flight.size);
   call.status = VerbStatus::kPending;
@@ -118,13 +119,20 @@ void QueuePair::Arrive(CallInFlight& call) {
     return network_.events.Arm(call, std::max(network_.now(), server_.stopped_until()));
   }
   if (BreaksNow()) return;  // and it arrives late, or never
-  const Nanoseconds departure = server_.Handle(call, client_.uuid);
+  const CallLoss loss = network_.DrawCallLoss();
+  const Nanoseconds departure =
+      loss == CallLoss::kRequest ? network_.now() : server_.Handle(call, client_.uuid);
   if (call.call == nullptr) {
     calls_.Pop();
     network_.calls.Give(call);
     return;
   }
-  last_reply_ = std::max(last_reply_, departure + network_.FlightTime() + network_.ExtraDelay());
+  call.is_lost = loss != CallLoss::kNone;
+  const Nanoseconds reply = call.is_lost
+                                ? network_.now() + network_.options().connection_timeout.count()
+                                : departure + network_.FlightTime() + network_.ExtraDelay();
+  last_reply_ = std::max(last_reply_, reply);
+  if (call.is_lost) endpoint_->MissesAnswer(network_.NumberOf(server_), last_reply_);
   call.kind = EventKind::kCallDelivers;
   network_.events.Arm(call, last_reply_);
 }
@@ -138,9 +146,13 @@ bool QueuePair::IsBehindAnother(const CallInFlight& call) const {
 void QueuePair::Deliver(CallInFlight& call) {
   if (BreaksNow()) return;  // its answer is lost
   calls_.Pop();
-  std::memcpy(call.call->reply.data(), call.bytes.data(), call.size);
-  call.call->reply_bytes = call.size;
-  call.call->status = VerbStatus::kSuccess;
+  if (call.is_lost) {
+    call.call->status = VerbStatus::kUnknown;
+  } else {
+    std::memcpy(call.call->reply.data(), call.bytes.data(), call.size);
+    call.call->reply_bytes = call.size;
+    call.call->status = VerbStatus::kSuccess;
+  }
   endpoint_->Complete(*call.call);
   network_.calls.Give(call);
 }

@@ -16,7 +16,7 @@ namespace {
 TEST(SimFaultsTest, ListsAreParsed) {
   EXPECT_EQ(SimFaultsText(ParseSimFaults("none").value()), "none");
   EXPECT_EQ(SimFaultsText(ParseSimFaults("all").value()),
-            "tear,delay,reorder,write_back,break,partition,cut,kill,pause");
+            "tear,delay,reorder,write_back,break,partition,calls,cut,kill,pause");
   EXPECT_EQ(SimFaultsText(ParseSimFaults("pause,tear").value()), "tear,pause");
   for (const char* bad : {"", "tears", "tear,", ",tear", "tear;kill", "none,tear"}) {
     EXPECT_FALSE(ParseSimFaults(bad)) << bad;

@@ -22,6 +22,7 @@ constexpr std::array kNetworkFields = {
     &SimCounters::events,
     &SimCounters::verbs,
     &SimCounters::calls,
+    &SimCounters::lost_calls,
     &SimCounters::torn_reads,
     &SimCounters::torn_writes,
     &SimCounters::overtaken,
@@ -86,6 +87,7 @@ std::string Summary(const RunCounts& counts, double seconds) {
          HumanQuantity(network.broken_queue_pairs, "break") + ", " +
          HumanQuantity(network.partitions, "partition") + " (" +
          HumanQuantity(network.failed_connects, "connection") + " failed), " +
+         HumanQuantity(network.lost_calls, "lost call") + ", " +
          HumanQuantity(network.late_packets, "late packet") + ", " +
          HumanQuantity(network.killed_clients, "kill") + " (" + HumanCount(network.cuts) +
          " between two WRITEs), " + HumanQuantity(network.fenced_clients, "fence") + "\n";

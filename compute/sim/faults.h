@@ -24,11 +24,12 @@ enum class Fault : uint8_t {
   kReopen,     // living clients close sessions, or the store, and open them again
   kRestart,    // memory servers die, and others may come to their addresses
   kStall,      // memory servers stop for a while, or go slow
+  kCalls,      // control calls are lost while their queue pair lives
 };
-inline constexpr size_t kFaults = 13;
+inline constexpr size_t kFaults = 14;
 inline constexpr std::array<std::string_view, kFaults> kFaultNames = {
     "tear", "delay", "reorder", "write_back", "break",   "partition", "cut",
-    "kill", "pause", "exhaust", "reopen",     "restart", "stall"};
+    "kill", "pause", "exhaust", "reopen",     "restart", "stall",     "calls"};
 
 // A set of faults. Thread-safety: none.
 class FaultSet {

@@ -457,6 +457,15 @@ void DrawReopens(const RunOptions& options, Plan& plan) {
   plan.reopen_percent = OneOf(random, {10u, 50u, 100u});
 }
 
+// In one run of five. From a stream of its own, as above.
+void DrawLostCalls(Plan& plan) {
+  constexpr uint64_t kCallStream = ~uint64_t{8};
+  Random random(plan.seed, kCallStream);
+  if (!plan.faults.has(Fault::kCalls) || !Chance(random, 20)) return;
+  plan.network.faults.lose_calls = true;
+  plan.network.calls_per_loss = OneOf(random, {5u, 20u, 50u});
+}
+
 // A run whose memory server dies is about little else: one in twelve. From a stream of its own, as above.
 void DrawServerFaults(const RunOptions& options, Plan& plan) {
   constexpr uint64_t kServerStream = ~uint64_t{6};
@@ -552,6 +561,7 @@ Plan DrawPlan(const RunOptions& options, uint64_t seed) {
   if (DrawPartitions(options, plan)) drawn = kPartitionProfile;
   DrawReopens(options, plan);
   DrawServerFaults(options, plan);
+  DrawLostCalls(plan);
   const Profile* profile =
       options.profile == kAnyProfile ? &kProfiles[drawn] : FindProfile(options.profile);
   plan.profile = profile->name;

@@ -23,7 +23,7 @@ bool IsLoss(Code code) {
 bool ExplainsLoss(std::span<const SimFault> faults, const FailedOperation& operation,
                   SimFault::Clock::time_point now, Code code) {
   if (!IsLoss(code)) return false;
-  uint64_t breaks = 0;
+  uint64_t losses = 0;
   for (const SimFault& fault : faults) {
     // An endpoint of the store is not polled by itself, so that its faults may never end. A connection that it tried
     // in vain is at one moment: orphaned locks are settled over it.
@@ -35,10 +35,12 @@ bool ExplainsLoss(std::span<const SimFault> faults, const FailedOperation& opera
     const bool is_met =
         counts && fault.client_uuid == operation.client_uuid && fault.Overlaps(since, now);
     if (!is_met) continue;
-    if (fault.kind != SimFault::Kind::kBreak) return true;
-    if (is_own) ++breaks;
+    const bool is_done_again =
+        fault.kind == SimFault::Kind::kBreak || fault.kind == SimFault::Kind::kCall;
+    if (!is_done_again) return true;
+    if (is_own) ++losses;
   }
-  return code == Code::kNodeUnreachable && breaks > kRetriesOfAnOperation;
+  return code == Code::kNodeUnreachable && losses > kRetriesOfAnOperation;
 }
 
 void Verdict::Wrong(std::string sentence) {

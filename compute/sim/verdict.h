@@ -21,7 +21,7 @@ struct FailedOperation {
 
 // Whether one of `faults` explains that an operation, which ended at `now`, lost a memory server.
 //
-// A queue pair that merely breaks is replaced, and what was posted on it is settled: the caller does not notice
+// A call that is lost is made again, and a queue pair that merely breaks is replaced, and what was posted on it is settled: the caller does not notice
 // (PROTOCOL.md, "Errors"), unless an operation that has written nothing has met that so often that it gives up. Of what
 // lasts, another session's loss counts, too: it may have done this operation along with its own, or hold the lock.
 bool ExplainsLoss(std::span<const SimFault> faults, const FailedOperation& operation,

@@ -63,7 +63,9 @@ TEST(VerdictTest, WhereASessionAskedForAQueuePairInVainItsOperationsFailForAWhil
   EXPECT_FALSE(Explains({other}, Code::kNodeUnreachable));
 }
 
-TEST(VerdictTest, ACallerDoesNotNoticeThatAQueuePairBreaks) {
+TEST(VerdictTest, ACallerDoesNotNoticeThatAQueuePairBreaksOrACallIsLost) {
+  EXPECT_FALSE(Explains({FaultOf(Kind::kCall, 50us, 150us)}, Code::kNodeUnreachable));
+  EXPECT_FALSE(Explains({FaultOf(Kind::kCall, 50us, 150us)}, Code::kMaybeApplied));
   const SimFault one = FaultOf(Kind::kBreak, 50us, 150us);
   for (const Code code : {Code::kNodeUnreachable, Code::kFenced, Code::kMaybeApplied}) {
     EXPECT_FALSE(Explains({one}, code));
