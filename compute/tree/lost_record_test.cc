@@ -96,5 +96,26 @@ TEST_F(LostRecordTest, AServerThatCannotBeLearntIsUnreachable) {
   }
 }
 
+// Its server puts itself back soon, and races here with the gets.
+TEST_F(LostRecordTest, AServerThatARestoredRecordLacksIsNotSaidToHaveLeft) {
+  const auto early = Open();
+  const auto session = early->NewSession().value();
+  AddServer();
+  const auto late = Open();
+  const auto writer = late->NewSession().value();
+  for (uint64_t i = 0; i < kKeys; ++i) ASSERT_TRUE(writer->Put(NumberKey(i), "value"));
+
+  StoreRecord record = FindStore(*bootstrap_, {}).value();
+  record.servers.pop_back();
+  record.restored = 1;
+  Overwrite(EncodeStoreRecord(record));
+  for (uint64_t i = 0; i < kKeys; ++i) {
+    const auto got = session->Get(NumberKey(i));
+    if (got) continue;
+    ASSERT_EQ(got.error().code, Code::kNodeUnreachable) << got.error().ToString();
+    ASSERT_THAT(got.error().message, HasSubstr("lost and put back"));
+  }
+}
+
 }  // namespace
 }  // namespace gossamer

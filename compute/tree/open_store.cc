@@ -182,6 +182,15 @@ Status OpenStore::FindAndAdd(ServerId server) {
                      name + " cannot be found: another store has the name '" + record_.store +
                          "' now. Open the store again, to have that one");
   }
+  // A record that was lost and put back may lack it for a while.
+  if (member == nullptr && record.restored != 0) {
+    return MakeError(Code::kNodeUnreachable,
+                     name +
+                         " is not in the store's record, which was lost and put back: it adds "
+                         "itself within " +
+                         std::to_string(bootstrap_->republish_wait().count()) +
+                         " ms, or has left the store");
+  }
   if (member == nullptr && ToInteger(server) < record.next_server) return HasLeft(server);
   if (member == nullptr) return unknown;
   return AddServer(record, *member);
