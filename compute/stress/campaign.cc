@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "common/human.h"
+#include "compute/stress/connection_losses.h"
 #include "compute/stress/judge.h"
 
 namespace gossamer::stress {
@@ -23,13 +24,14 @@ int64_t NowNs() { return std::chrono::steady_clock::now().time_since_epoch().cou
 }  // namespace
 
 Campaign::Campaign(const StressOptions& options, const std::string& directory, Cluster& cluster,
-                   RunBoard& board, Findings& findings)
+                   RunBoard& board, FailureLog failures, Findings& findings)
     : options_(options),
       directory_(directory),
       cluster_(cluster),
       board_(board),
       findings_(findings),
-      random_(options.seed, ~uint64_t{1}) {
+      random_(options.seed, ~uint64_t{1}),
+      disturbances_(options, cluster, board, std::move(failures), faults_, findings) {
   open_.bootstrap = cluster.bootstrap();
   open_.fabric = options.fabric;
   open_.device = options.device;
@@ -61,7 +63,7 @@ Status Campaign::Run(const std::vector<std::string>& client_command) {
   store_ = std::move(first);
   Clients clients(options_, directory_, cluster_.bootstrap(), client_command);
   for (;;) {
-    KillShare(clients);
+    BOOST_OUTCOME_TRYV(Disturb(clients));
     if (restarts_ >= options_.restarts || is_late()) break;
     const bool has_other = options_.servers > 1 && restarts_ + 2 <= options_.restarts;
     if (has_other && random_.Below(2) == 0) {
@@ -76,60 +78,53 @@ Status Campaign::Run(const std::vector<std::string>& client_command) {
   board_.stop = true;
   clients.Judge(findings_);
   const std::chrono::duration<double> seconds = Clock::now() - began_;
+  disturbances_.Judge(findings_);
   JudgeReports(options_, board_, seconds.count(), findings_);
   JudgeEra(*store_, options_, directory_, era_, true, findings_);
   if (restarts_ < options_.restarts) findings_.Wrong("there was no time for all restarts");
+  for (uint32_t client = 0; client < options_.lives(); ++client) {
+    ReadLosses(LossesPath(directory_, client), client, faults_);
+  }
   JudgeFailures(options_, directory_, faults_, findings_);
   return Ok();
 }
 
-void Campaign::Disturb(Clients& clients, bool only_at_work) {
-  std::this_thread::sleep_for(
-      std::chrono::microseconds(random_.Below(uint64_t{options_.kill_ms} * 1000)));
-  clients.Poll();
-  if (clients.kills() < options_.kills && !clients.is_used_up())
-    clients.KillOne(board_, only_at_work);
-}
-
-void Campaign::KillShare(Clients& clients) {
+Status Campaign::Disturb(Clients& clients) {
   const Clock::time_point start = Clock::now();
-  const uint64_t before = clients.kills();
-  const uint64_t share =
-      uint64_t{options_.kills} * (restarts_ + 1) / (uint64_t{options_.restarts} + 1);
-  // An era without kills lasts for some time, too.
+  // An era with few disturbances lasts for some time, too.
   const std::chrono::milliseconds least(10 * options_.kill_ms);
+  disturbances_.BeginPart(restarts_ + 1, uint64_t{options_.restarts} + 1);
   while (!is_late() && !clients.is_used_up()) {
     const bool is_old = Clock::now() - start >= least && clients.SurvivorsWork(board_);
-    if (clients.kills() >= share && is_old) break;
-    board_.progress_permille = static_cast<uint32_t>(std::min<uint64_t>(
-        1000, 1000 * (clients.kills() - before + 1) / (std::max(share, before) - before + 1)));
-    if (clients.kills() < share) {
-      Disturb(clients, false);
-    } else {
-      clients.Poll();
-      std::this_thread::sleep_for(kLook);
-    }
+    if (!disturbances_.has_more(clients) && is_old) break;
+    board_.progress_permille = disturbances_.permille(clients);
+    BOOST_OUTCOME_TRYV(disturbances_.Next(clients));
   }
+  return Ok();
 }
 
 // Half of the clients may die meanwhile: those that come instead find another store, and wait for its era.
-void Campaign::Witness(Clients& clients) {
+Status Campaign::Witness(Clients& clients) {
   const Clock::time_point until = Clock::now() + std::chrono::milliseconds(options_.witness_ms);
   const uint32_t most_kills = clients.kills() + options_.clients / 2;
   while (Clock::now() < until) {
     if (clients.kills() < most_kills) {
-      Disturb(clients, true);
+      BOOST_OUTCOME_TRYV(disturbances_.NextMild(clients));
     } else {
       clients.Poll();
       std::this_thread::sleep_for(kLook);
     }
   }
+  return Ok();
 }
 
 Status Campaign::RestartOther(Clients& clients, uint32_t place) {
   ++restarts_;
   const int end = SomeEnd();
-  Fault fault{FaultKind::kRestart, place, NowNs()};
+  Fault fault;
+  fault.kind = FaultKind::kRestart;
+  fault.server = place;
+  fault.from = NowNs();
   fault.until = history::kNever;
   faults_.push_back(fault);
   BOOST_OUTCOME_TRYV(cluster_.End(place, end));
@@ -146,8 +141,7 @@ Status Campaign::RestartOther(Clients& clients, uint32_t place) {
     BOOST_OUTCOME_TRYV(StartStranger(place));
   }
   faults_.back().back = NowNs();
-  Witness(clients);
-  return Ok();
+  return Witness(clients);
 }
 
 Status Campaign::StartStranger(uint32_t place) {
@@ -172,7 +166,10 @@ void Campaign::CheckUntouched(Store& store, const std::string& name) {
 
 Status Campaign::RestartRoot(Clients& clients) {
   ++restarts_;
-  Fault fault{FaultKind::kRestart, 0, NowNs()};
+  Fault fault;
+  fault.kind = FaultKind::kRestart;
+  fault.server = 0;
+  fault.from = NowNs();
   fault.until = history::kNever;
   faults_.push_back(fault);
   BOOST_OUTCOME_TRYV(cluster_.End(0, SomeEnd()));
@@ -181,7 +178,7 @@ Status Campaign::RestartRoot(Clients& clients) {
   BOOST_OUTCOME_TRYV(cluster_.StartServer(0));
   faults_.back().back = NowNs();
   BOOST_OUTCOME_TRY(next, BeginStore(era_ + 1));
-  Witness(clients);
+  BOOST_OUTCOME_TRYV(Witness(clients));
   CheckUntouched(*next, "the store at the address of the one before");
   if (stranger_ != nullptr) CheckUntouched(*stranger_, "a stranger's store");
   stranger_ = nullptr;
@@ -194,6 +191,10 @@ Status Campaign::RestartRoot(Clients& clients) {
   ++era_;
   store_ = std::move(next);
   // What is left of the store before serves nobody any more. Clients work while others join.
+  if (disturbances_.has_guest()) {
+    BOOST_OUTCOME_TRYV(cluster_.End(cluster_.guest_place(), SomeEnd()));
+    disturbances_.GuestHasLeft();
+  }
   for (uint32_t place = 1; place < options_.servers; ++place) {
     BOOST_OUTCOME_TRYV(cluster_.End(place, SomeEnd()));
     BOOST_OUTCOME_TRYV(cluster_.StartServer(place));

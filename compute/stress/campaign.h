@@ -1,4 +1,4 @@
-// A stress run that lasts as long as its faults: clients are killed, and memory servers start anew.
+// A stress run that lasts as long as its faults: clients are killed, memcached forgets, memory servers start anew.
 //
 // It goes by eras. An era has one store. It ends when memory server 0 starts anew, and the store with it: its clients go
 // on for a while with what is left, which may answer rightly or not at all, while the next era's store is already there
@@ -15,6 +15,8 @@
 #include "compute/stress/client.h"
 #include "compute/stress/clients.h"
 #include "compute/stress/cluster.h"
+#include "compute/stress/disturbances.h"
+#include "compute/stress/failed_call.h"
 #include "compute/stress/faults.h"
 #include "compute/stress/findings.h"
 #include "gossamer/store.h"
@@ -24,7 +26,7 @@ namespace gossamer::stress {
 class Campaign {
  public:
   Campaign(const StressOptions& options, const std::string& directory, Cluster& cluster,
-           RunBoard& board, Findings& findings);
+           RunBoard& board, FailureLog failures, Findings& findings);
 
   // Fails where the run cannot go on; what is wrong with the store goes to the findings.
   Status Run(const std::vector<std::string>& client_command);
@@ -34,13 +36,12 @@ class Campaign {
 
   // Opens and fills the store of an era, and lets clients know of it.
   Result<std::unique_ptr<Store>> BeginStore(uint32_t era);
-  // Kills until the era has had its share.
-  void KillShare(Clients& clients);
-  // A pause, then a kill if there are any left.
-  void Disturb(Clients& clients, bool only_at_work);
+  // Until the era has had its share of disturbances.
+  Status Disturb(Clients& clients);
   Status RestartRoot(Clients& clients);
   Status RestartOther(Clients& clients, uint32_t place);
-  void Witness(Clients& clients);
+  // Clients go on with what is left of their store.
+  Status Witness(Clients& clients);
   // A memory server of another store where one of this store was; filled.
   Status StartStranger(uint32_t place);
   // Nobody has written to it but this program.
@@ -60,6 +61,7 @@ class Campaign {
   std::unique_ptr<Store> store_;     // of this era
   std::unique_ptr<Store> stranger_;  // of this era
   std::vector<Fault> faults_;
+  Disturbances disturbances_;
   uint32_t era_ = 0;
   uint32_t restarts_ = 0;
 };

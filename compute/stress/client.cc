@@ -5,7 +5,10 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <mutex>
 #include <thread>
+
+#include "compute/stress/connection_losses.h"
 
 namespace gossamer::stress {
 
@@ -34,8 +37,12 @@ std::string FailurePath(const std::string& directory, uint32_t client) {
   return directory + "/failures-" + std::to_string(client);
 }
 
-Status RunThreads(const StressOptions& options, uint32_t client, uint32_t era, Store& store,
-                  const std::string& directory, RunBoard& board) {
+std::string LossesPath(const std::string& directory, uint32_t client) {
+  return directory + "/losses-" + std::to_string(client);
+}
+
+Status RunThreads(const StressOptions& options, uint32_t client, uint32_t era,
+                  const NextStore& next_store, const std::string& directory, RunBoard& board) {
   const uint64_t workers = uint64_t{options.clients} * options.threads;
   BOOST_OUTCOME_TRY(failures, FailureLog::Open(FailurePath(directory, client)));
   std::vector<std::thread> threads;
@@ -49,7 +56,7 @@ Status RunThreads(const StressOptions& options, uint32_t client, uint32_t era, S
       results[i] = [&]() -> Status {
         BOOST_OUTCOME_TRY(history, HistoryWriter::Create(HistoryPath(directory, era, writer)));
         Worker worker(options, writer, era, {history, failures, board.clients[client]}, board);
-        BOOST_OUTCOME_TRYV(worker.Run(store, operations));
+        BOOST_OUTCOME_TRYV(worker.Run(next_store, operations));
         return history.Close();
       }();
     });
@@ -101,8 +108,7 @@ class Opener {
  private:
   Status Failed(Call call, int64_t start, const Error& error) {
     ++report_.failures;
-    const uint32_t writer = client_ * options_.threads;
-    BOOST_OUTCOME_TRYV(failures_.Append(MakeFailedCall(call, writer, start, NowNs(), error)));
+    BOOST_OUTCOME_TRYV(failures_.Append(MakeFailedCall(call, client_, start, NowNs(), error)));
     std::this_thread::sleep_for(kTryAgain);
     return Ok();
   }
@@ -126,6 +132,41 @@ class Opener {
   ClientReport& report_;
 };
 
+// The store that the threads of a client have open, or those: one that is open stays so until the last session ends.
+class Stores {
+ public:
+  Stores(const StressOptions& options, const OpenOptions& open, uint32_t client, uint32_t era,
+         Opener& opener)
+      : is_reopening_(options.reopen),
+        open_(open),
+        era_(era),
+        opener_(opener),
+        random_(options.seed, ~uint64_t{client} << 16 | era) {}
+
+  // Every eighth session begins with a store of its own, which those that begin later have, too.
+  Result<std::shared_ptr<Store>> Next() {
+    {
+      const std::lock_guard lock(mutex_);
+      const bool anew = current_ == nullptr || (is_reopening_ && random_.Below(8) == 0);
+      if (!anew) return current_;
+    }
+    BOOST_OUTCOME_TRY(opened, opener_.Open(open_, era_));
+    const std::shared_ptr<Store> store = std::move(opened);
+    const std::lock_guard lock(mutex_);
+    if (store != nullptr) current_ = store;
+    return store;
+  }
+
+ private:
+  const bool is_reopening_;
+  const OpenOptions& open_;
+  const uint32_t era_;
+  Opener& opener_;
+  std::mutex mutex_;
+  Random random_;
+  std::shared_ptr<Store> current_;
+};
+
 }  // namespace
 
 Status RunClient(const StressOptions& options, uint32_t client, const std::string& bootstrap,
@@ -139,13 +180,19 @@ Status RunClient(const StressOptions& options, uint32_t client, const std::strin
   open.cache_bytes = options.cache_bytes;
   open.lock_timeout_ms = options.lock_timeout_ms;
   ClientReport& report = board->clients[client];
+  std::unique_ptr<ConnectionLosses> losses;
+  if (options.loss_ms != 0) {
+    BOOST_OUTCOME_TRY(started, ConnectionLosses::Start(options.loss_ms, options.seed + client,
+                                                       LossesPath(directory, client)));
+    losses = std::move(started);
+  }
   Opener opener(options, client, *board, failures, report);
   do {
     const uint32_t era = board->era;
     report.era = era;
-    BOOST_OUTCOME_TRY(store, opener.Open(open, era));
-    if (store == nullptr) continue;
-    BOOST_OUTCOME_TRYV(RunThreads(options, client, era, *store, directory, *board));
+    Stores stores(options, open, client, era, opener);
+    BOOST_OUTCOME_TRYV(
+        RunThreads(options, client, era, [&] { return stores.Next(); }, directory, *board));
   } while (options.is_campaign() && !board->stop);
   return Ok();
 }

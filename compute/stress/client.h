@@ -28,11 +28,12 @@ class SharedBoard {
 // Of one thread in one era.
 std::string HistoryPath(const std::string& directory, uint32_t era, uint32_t writer);
 // Of one client.
+std::string LossesPath(const std::string& directory, uint32_t client);
 std::string FailurePath(const std::string& directory, uint32_t client);
 
 // Runs the threads of client number `client` and returns when all have ended.
-Status RunThreads(const StressOptions& options, uint32_t client, uint32_t era, Store& store,
-                  const std::string& directory, RunBoard& board);
+Status RunThreads(const StressOptions& options, uint32_t client, uint32_t era,
+                  const NextStore& next_store, const std::string& directory, RunBoard& board);
 
 // One client process of `RunCluster`. It opens the store of each era anew.
 Status RunClient(const StressOptions& options, uint32_t client, const std::string& bootstrap,

@@ -1,6 +1,7 @@
 #include "compute/stress/cluster.h"
 
 #include <csignal>
+#include <thread>
 
 namespace gossamer::stress {
 
@@ -69,9 +70,20 @@ Status Cluster::End(uint32_t place, int signal) {
                                                server->standard_error());
 }
 
+void Cluster::Signal(uint32_t place, int signal) const {
+  if (servers_[place] != nullptr) servers_[place]->Signal(signal);
+}
+
+bool Cluster::RestartMemcached(std::chrono::milliseconds absence) {
+  memcached_->Kill();
+  std::this_thread::sleep_for(absence);
+  memcached_->Restart();
+  return memcached_->running();
+}
+
 Status Cluster::Stop() {
   Status status = Ok();
-  for (uint32_t place = options_.servers; place-- > 0;) {
+  for (uint32_t place = guest_place() + 1; place-- > 0;) {
     Status ended = End(place, SIGTERM);
     if (!ended && status) status = std::move(ended);
   }

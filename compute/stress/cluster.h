@@ -2,6 +2,7 @@
 // memcached of their own. All of them end with this object, and also when this process is killed.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,12 +29,19 @@ class Cluster {
   // Starts one where none is, as a server of the store of that name, and returns once it is ready. Where it refuses to
   // start: InvalidArgument, with what it says.
   Status StartServer(uint32_t place, const std::string& store = "default");
+  // The place of one more server than the run has.
+  uint32_t guest_place() const { return options_.servers; }
+  void Signal(uint32_t place, int signal) const;
+  // Requires: a memcached of the cluster's own. False if it does not answer.
+  bool Flush() const { return memcached_->FlushAll(); }
+  // It is gone for so long, and forgets.
+  bool RestartMemcached(std::chrono::milliseconds absence);
   // Ends all, the first one last. Fails if one does not end well.
   Status Stop();
 
  private:
   Cluster(const StressOptions& options, const std::string& directory)
-      : options_(options), directory_(directory), servers_(options.servers) {}
+      : options_(options), directory_(directory), servers_(options.servers + 1) {}
 
   const StressOptions& options_;
   const std::string directory_;

@@ -36,12 +36,12 @@ std::optional<uint32_t> FailedCall::server() const {
   return std::nullopt;
 }
 
-FailedCall MakeFailedCall(Call call, uint32_t writer, int64_t start, int64_t end,
+FailedCall MakeFailedCall(Call call, uint32_t client, int64_t start, int64_t end,
                           const Error& error) {
   FailedCall failed;
   failed.start = start;
   failed.end = end;
-  failed.writer = writer;
+  failed.client = client;
   failed.code = error.code;
   failed.call = call;
   failed.text_bytes = static_cast<uint16_t>(std::min(error.message.size(), FailedCall::kMostText));
@@ -50,7 +50,7 @@ FailedCall MakeFailedCall(Call call, uint32_t writer, int64_t start, int64_t end
 }
 
 std::string ToString(const FailedCall& failed) {
-  return std::string(CallName(failed.call)) + " of writer " + std::to_string(failed.writer) +
+  return std::string(CallName(failed.call)) + " of client " + std::to_string(failed.client) +
          ", after " + HumanDuration(static_cast<double>(failed.end - failed.start) * 1e-9) + ": " +
          std::string(CodeName(failed.code)) + ": " + std::string(failed.message());
 }

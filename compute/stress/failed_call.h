@@ -22,7 +22,7 @@ struct FailedCall {
 
   int64_t start = 0;  // of the clock that all processes of a machine share, in nanoseconds
   int64_t end = 0;
-  uint32_t writer = 0;
+  uint32_t client = 0;
   Code code = Code::kNotFound;
   Call call = Call::kGet;
   uint16_t text_bytes = 0;
@@ -34,9 +34,9 @@ struct FailedCall {
 };
 static_assert(sizeof(FailedCall) == 512 && std::is_trivially_copyable_v<FailedCall>);
 
-FailedCall MakeFailedCall(Call call, uint32_t writer, int64_t start, int64_t end,
+FailedCall MakeFailedCall(Call call, uint32_t client, int64_t start, int64_t end,
                           const Error& error);
-// "scan of writer 3, 12.1 ms: NodeUnreachable: ..."
+// "scan of client 3, 12.1 ms: NodeUnreachable: ..."
 std::string ToString(const FailedCall& failed);
 
 // The log of one client. Thread-safety: all of it.

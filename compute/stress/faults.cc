@@ -43,11 +43,44 @@ bool ExplainsRestart(const Fault& fault, const FailedCall& failed) {
   }
 }
 
+// A server that is stopped answers no calls, and nothing else changes: no write gets lost.
+bool ExplainsStop(const FailedCall& failed) { return failed.code == Code::kNodeUnreachable; }
+
+// Who needs the record is told that it was lost. Memory servers that joined late may have to put themselves back.
+bool ExplainsFlush(const FailedCall& failed) {
+  const bool says_so = Has(failed, "the record was lost") || Has(failed, "lost and put back") ||
+                       Has(failed, "not by the store's record");
+  const Code expected = failed.call == Call::kOpen ? Code::kNotFound : Code::kNodeUnreachable;
+  return failed.code == expected && says_so;
+}
+
+bool ExplainsMemcachedRestart(const FailedCall& failed) {
+  const bool is_away = failed.code == Code::kNodeUnreachable && Has(failed, "memcached");
+  return is_away || ExplainsFlush(failed);
+}
+
+// A connection that breaks is replaced, and the caller notices nothing (PROTOCOL.md, "Errors"). But one that breaks while it is
+// made is out of reach, and with the last one of a store its lease ends, and what was posted under it stays open.
+bool ExplainsLoss(const FailedCall& failed) {
+  const bool connects =
+      failed.call == Call::kOpen || failed.call == Call::kNewSession || failed.call == Call::kStat;
+  const bool was_connecting = Has(failed, "ends while it is connected to");
+  switch (failed.code) {
+    case Code::kNodeUnreachable: return connects || was_connecting;
+    case Code::kMaybeApplied: return was_connecting || Has(failed, "ended the lease");
+    default: return false;
+  }
+}
+
 }  // namespace
 
 std::string_view FaultName(FaultKind kind) {
   switch (kind) {
     case FaultKind::kRestart: return "restart of a memory server";
+    case FaultKind::kStop: return "stop of a memory server for a while";
+    case FaultKind::kFlush: return "flush of memcached";
+    case FaultKind::kMemcachedRestart: return "restart of memcached";
+    case FaultKind::kLoss: return "loss of a connection";
   }
   return "fault";
 }
@@ -56,8 +89,13 @@ bool Explains(const Fault& fault, const FailedCall& failed) {
   if (failed.end < fault.from || failed.start > fault.until) return false;
   const std::optional<uint32_t> server = failed.server();
   if (server && fault.server && *server != *fault.server) return false;
+  if (fault.client && *fault.client != failed.client) return false;
   switch (fault.kind) {
     case FaultKind::kRestart: return ExplainsRestart(fault, failed);
+    case FaultKind::kStop: return ExplainsStop(failed);
+    case FaultKind::kFlush: return ExplainsFlush(failed);
+    case FaultKind::kMemcachedRestart: return ExplainsMemcachedRestart(failed);
+    case FaultKind::kLoss: return ExplainsLoss(failed);
   }
   return false;
 }

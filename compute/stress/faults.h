@@ -17,13 +17,20 @@
 
 namespace gossamer::stress {
 
-enum class FaultKind : uint8_t { kRestart };
+enum class FaultKind : uint8_t {
+  kRestart,           // of a memory server
+  kStop,              // a memory server stops, and goes on later
+  kFlush,             // of memcached
+  kMemcachedRestart,  // likewise empty
+  kLoss,              // of one connection of a client
+};
 
 std::string_view FaultName(FaultKind kind);
 
 struct Fault {
   FaultKind kind = FaultKind::kRestart;
   std::optional<uint32_t> server;  // its id in the store of that era
+  std::optional<uint32_t> client;  // whose connection was lost
   // In nanoseconds of the clock that all processes share. A process is there up to some time from `from` to `gone`; another
   // has taken its place at `back`; nothing of it is to be noticed after `until`.
   int64_t from = 0;

@@ -63,6 +63,45 @@ TEST(Faults, NothingIsPostedToAServerThatIsKnownToBeLost) {
   EXPECT_FALSE(Explains(Restart(), Failed(Call::kWrite, 110, Code::kMaybeApplied, lost)));
 }
 
+Fault While(FaultKind kind) {
+  Fault fault;
+  fault.kind = kind;
+  fault.from = 100 * kSecond;
+  fault.until = 105 * kSecond;
+  return fault;
+}
+
+TEST(Faults, AServerThatIsStoppedLosesNoWrite) {
+  EXPECT_TRUE(Explains(While(FaultKind::kStop), Failed(Call::kGet, 101, Code::kNodeUnreachable,
+                                                       "memory server 1 cannot be reached")));
+  EXPECT_FALSE(Explains(While(FaultKind::kStop), Failed(Call::kWrite, 101, Code::kMaybeApplied,
+                                                        "memory server 1 was lost")));
+}
+
+TEST(Faults, ALostRecordIsSaidToBeLost) {
+  const Fault flush = While(FaultKind::kFlush);
+  EXPECT_TRUE(Explains(flush, Failed(Call::kOpen, 101, Code::kNotFound,
+                                     "there is no store (if one runs, the record was lost)")));
+  EXPECT_FALSE(Explains(flush, Failed(Call::kGet, 101, Code::kNotFound, "the record was lost")))
+      << "a key that is there";
+  EXPECT_FALSE(Explains(
+      flush, Failed(Call::kOpen, 101, Code::kNodeUnreachable, "memcached does not answer")));
+  EXPECT_TRUE(
+      Explains(While(FaultKind::kMemcachedRestart),
+               Failed(Call::kOpen, 101, Code::kNodeUnreachable, "memcached does not answer")));
+}
+
+TEST(Faults, ALostConnectionConcernsNobodyButWhatIsConnecting) {
+  Fault loss = While(FaultKind::kLoss);
+  loss.client = 7;
+  const std::string lost = "memory server 1 cannot be reached (peer lost)";
+  EXPECT_TRUE(Explains(loss, Failed(Call::kOpen, 101, Code::kNodeUnreachable, lost)));
+  EXPECT_FALSE(Explains(loss, Failed(Call::kGet, 101, Code::kNodeUnreachable, lost)));
+  EXPECT_FALSE(Explains(loss, Failed(Call::kWrite, 101, Code::kMaybeApplied, lost)));
+  loss.client = 8;
+  EXPECT_FALSE(Explains(loss, Failed(Call::kOpen, 101, Code::kNodeUnreachable, lost)));
+}
+
 TEST(Faults, TheTableCountsByFaultAndError) {
   const std::vector<Fault> faults = {Restart()};
   const std::vector<FailedCall> failures = {

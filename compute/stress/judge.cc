@@ -136,7 +136,7 @@ void JudgeReports(const StressOptions& options, const RunBoard& board, double ru
 void JudgeFailures(const StressOptions& options, const std::string& directory,
                    std::span<const Fault> faults, Findings& findings) {
   std::vector<FailedCall> failures;
-  for (uint32_t client = 0; client < options.lives(); ++client) {
+  for (uint32_t client = 0; client <= options.lives(); ++client) {
     findings.Require(ReadFailures(FailurePath(directory, client), failures), "errors");
   }
   FaultTable table;
@@ -177,7 +177,7 @@ void JudgeEra(Store& store, const StressOptions& options, const std::string& dir
             << " checked: " << HumanQuantity(history.problem_count, "key") << " wrong, "
             << HumanCount(history.undecided_keys) << " undecided\n";
   if (is_whole) CheckTree(store, present.value() + options.keys().stable_keys(), findings);
-  std::cout << "            in " << HumanDuration(SecondsSince(start)) << "\n";
+  std::cout << "            in " << HumanDuration(SecondsSince(start)) << "\n" << std::flush;
 }
 
 }  // namespace gossamer::stress

@@ -45,6 +45,14 @@ DEFINE_uint32(
     restarts, 0,
     "end (SIGKILL or SIGTERM) memory servers and start others at their addresses, so often "
     "in all; clients go on with what is left of their store, and then open the next one");
+DEFINE_uint32(flushes, 0,
+              "with --bootstrap=memcached: flush it, or kill it and start it again, so often");
+DEFINE_uint32(stops, 0, "stop random memory servers (SIGSTOP) for a while, so often");
+DEFINE_uint32(stop_ms, 3000, "with --stops: at most so long");
+DEFINE_bool(reopen, false, "clients close sessions and stores, and open them again");
+DEFINE_uint32(loss_ms, 0,
+              "shm: each client loses a connection to a memory server, again and again: longest "
+              "time from one to the next; 0: none");
 DEFINE_uint32(witness_ms, 3000, "with --restarts: how long they go on");
 DEFINE_string(
     chunk_bytes, "",
@@ -96,6 +104,11 @@ Result<StressOptions> OptionsFromFlags() {
   options.kill_ms = FLAGS_kill_ms;
   options.restarts = FLAGS_restarts;
   options.witness_ms = FLAGS_witness_ms;
+  options.flushes = FLAGS_flushes;
+  options.stops = FLAGS_stops;
+  options.stop_ms = FLAGS_stop_ms;
+  options.reopen = FLAGS_reopen;
+  options.loss_ms = FLAGS_loss_ms;
   options.chunk_bytes = FLAGS_chunk_bytes;
   options.lease_ms = FLAGS_lease_ms;
   options.seed = FLAGS_seed;
@@ -118,8 +131,14 @@ Result<StressOptions> OptionsFromFlags() {
   }
   if (options.is_campaign() && (FLAGS_local || options.kill_ms == 0 || options.pause_ms != 0)) {
     return MakeError(Code::kInvalidArgument,
-                     "--kills and --restarts need processes (not --local), --kill_ms of at least "
-                     "1, and no --pause_ms");
+                     "--kills, --restarts, --flushes, --stops and --loss_ms need processes (not "
+                     "--local), --kill_ms of at least 1, and no --pause_ms");
+  }
+  if (options.flushes != 0 && options.bootstrap != "memcached") {
+    return MakeError(Code::kInvalidArgument, "--flushes needs --bootstrap=memcached");
+  }
+  if (options.loss_ms != 0 && options.fabric != "shm") {
+    return MakeError(Code::kInvalidArgument, "--loss_ms needs --fabric=shm");
   }
   if (options.restarts > RunBoard::kMaxEras - 3) {
     return MakeError(Code::kInvalidArgument,

@@ -65,12 +65,20 @@ struct StressOptions {
   // another era (campaign.h).
   uint32_t restarts = 0;
   uint32_t witness_ms = 3000;  // how long clients go on with what a restart left of their store
-  // Then each thread waits between operations until the era ends: histories would grow while the parent judges others.
-  uint64_t full_speed_operations = 100'000;
+  uint32_t flushes = 0;        // memcached forgets: it is flushed, or dies and comes again
+  uint32_t stops = 0;          // a memory server stops (SIGSTOP) and goes on later
+  uint32_t stop_ms = 3000;     // at most; longer than a lease
+  bool reopen = false;         // clients close sessions and stores, and open them again
+  uint32_t loss_ms =
+      0;  // longest time from one connection that a client loses to the next; 0: none
+  // Then each thread waits between operations until the era ends, where faults wait for each other: histories would
+  // grow meanwhile.
+  uint64_t full_speed_operations = 40'000;
   uint64_t seed = 1;
 
   // The run's length is that of its faults, not that of its operations.
-  bool is_campaign() const { return kills + restarts != 0; }
+  bool is_paced() const { return restarts + flushes + stops + loss_ms != 0; }
+  bool is_campaign() const { return kills + restarts + flushes + stops != 0 || loss_ms != 0; }
 
   // Every life of a client is a client of its own. As many may end before they have done anything.
   uint32_t lives() const { return clients + 2 * kills; }

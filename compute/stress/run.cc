@@ -92,7 +92,10 @@ void PrintPlan(const StressOptions& options, const std::string& where) {
             << "run         ";
   if (options.is_campaign()) {
     std::cout << HumanQuantity(options.kills, "kill") << ", "
-              << HumanQuantity(options.restarts, "restart");
+              << HumanQuantity(options.restarts, "restart") << ", "
+              << HumanQuantity(options.flushes, "flush", "flushes") << ", "
+              << HumanQuantity(options.stops, "stop") << (options.reopen ? ", reopening" : "")
+              << (options.loss_ms == 0 ? "" : ", losing connections");
   } else {
     std::cout << HumanQuantity(options.operations, "operation");
   }
@@ -115,7 +118,9 @@ bool RunCluster(const StressOptions& options, const std::vector<std::string>& cl
     BOOST_OUTCOME_TRY(board, SharedBoard::Open(directory.path()));
     BOOST_OUTCOME_TRY(cluster, Cluster::Start(options, directory.path()));
     if (options.is_campaign()) {
-      Campaign campaign(options, directory.path(), *cluster, *board, findings);
+      // This process has a log behind those of the clients.
+      BOOST_OUTCOME_TRY(failures, FailureLog::Open(FailurePath(directory.path(), options.lives())));
+      Campaign campaign(options, directory.path(), *cluster, *board, std::move(failures), findings);
       BOOST_OUTCOME_TRYV(campaign.Run(client_command));
     } else {
       BOOST_OUTCOME_TRYV(
@@ -138,7 +143,8 @@ bool RunLocal(const StressOptions& options) {
     local.parameters = options.parameters;
     local.cache_bytes = options.cache_bytes;
     local.lock_timeout_ms = options.lock_timeout_ms;
-    BOOST_OUTCOME_TRY(store, Store::OpenLocal(local));
+    BOOST_OUTCOME_TRY(opened, Store::OpenLocal(local));
+    const std::shared_ptr<Store> store = std::move(opened);
     BOOST_OUTCOME_TRYV(Preload(*store, options, 0));
     const Clock::time_point start = Clock::now();
     std::atomic<uint32_t> running = options.clients;
@@ -147,7 +153,8 @@ bool RunLocal(const StressOptions& options) {
     clients.reserve(options.clients);
     for (uint32_t client = 0; client < options.clients; ++client) {
       clients.emplace_back([&, client] {
-        results[client] = RunThreads(options, client, 0, *store, directory.path(), shared);
+        results[client] =
+            RunThreads(options, client, 0, [&] { return store; }, directory.path(), shared);
         --running;
       });
     }

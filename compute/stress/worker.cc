@@ -11,6 +11,8 @@ namespace {
 
 constexpr uint64_t kMaxToldViolations = 5;
 constexpr std::chrono::milliseconds kRest{1};
+// Operations of a session, where sessions close and open.
+constexpr uint64_t kMostOfASession = 4000;
 
 int64_t NowNs() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
@@ -39,6 +41,7 @@ Worker::Worker(const StressOptions& options, uint32_t writer, uint32_t era, cons
       failures_(logs.failures),
       report_(logs.report),
       board_(board),
+      reopening_(options.seed, ~uint64_t{writer} << 8 | era),
       sequence_(FirstSequence(era)) {}
 
 bool Worker::is_over() const {
@@ -46,11 +49,15 @@ bool Worker::is_over() const {
          board_.era.load(std::memory_order_relaxed) != era_;
 }
 
-Status Worker::Run(Store& store, uint64_t operations) {
+Status Worker::Run(const NextStore& next_store, uint64_t operations) {
   operations_ = options_.is_campaign() ? std::numeric_limits<uint64_t>::max() : operations;
   while (begun_ < operations_ && !is_over()) {
+    BOOST_OUTCOME_TRY(store, next_store());
+    if (store == nullptr) continue;
+    session_ends_at_ =
+        options_.reopen ? begun_ + 1 + reopening_.Below(kMostOfASession) : operations_;
     const int64_t start = NowNs();
-    Result<std::unique_ptr<Session>> opened = store.NewSession();
+    Result<std::unique_ptr<Session>> opened = store->NewSession();
     if (opened) {
       RunSession(*opened.value());
     } else if (options_.is_campaign()) {
@@ -77,7 +84,7 @@ void Worker::RunSession(Session& session) {
 
 Task<void> Worker::Loop(Session& session, uint64_t stream) {
   Random random(options_.seed, stream);
-  while (begun_ < operations_ && !is_over()) {
+  while (begun_ < std::min(operations_, session_ends_at_) && !is_over()) {
     ++begun_;
     const uint64_t dice = random.Below(100);
     if (dice < 2) {
@@ -92,7 +99,7 @@ Task<void> Worker::Loop(Session& session, uint64_t stream) {
       co_await Write(session, random, PickForWrite(random));
     }
     report_.operations.fetch_add(1, std::memory_order_relaxed);
-    const bool is_enough = options_.restarts != 0 && begun_ > options_.full_speed_operations;
+    const bool is_enough = options_.is_paced() && begun_ > options_.full_speed_operations;
     if (is_enough) std::this_thread::sleep_for(kRest);
   }
 }
@@ -172,7 +179,8 @@ void Worker::Failed(Call call, int64_t start, int64_t end, const Error& error) {
     return;
   }
   ++report_.failures;
-  const Status logged = failures_.Append(MakeFailedCall(call, writer_, start, end, error));
+  const Status logged =
+      failures_.Append(MakeFailedCall(call, writer_ / options_.threads, start, end, error));
   if (!logged) Violation(logged.error().ToString());
   // What is out of reach is refused at once, and would be asked for as often as a processor can.
   std::this_thread::sleep_for(kRest);

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -55,6 +56,9 @@ struct Logs {
   ClientReport& report;
 };
 
+// The store for a thread's next session; another one than before if the client opens it anew. None: the era is over.
+using NextStore = std::function<Result<std::shared_ptr<Store>>()>;
+
 class Worker {
  public:
   // `writer` is this thread's number in the whole run.
@@ -62,7 +66,7 @@ class Worker {
          const RunBoard& board);
 
   // Until `operations` are done, the era or the run; in a campaign until one of the latter two.
-  Status Run(Store& store, uint64_t operations);
+  Status Run(const NextStore& next_store, uint64_t operations);
 
  private:
   void RunSession(Session& session);
@@ -93,6 +97,8 @@ class Worker {
   const RunBoard& board_;
   uint64_t operations_ = 0;  // to do in all
   uint64_t begun_ = 0;
+  uint64_t session_ends_at_ = 0;  // when so many are begun
+  Random reopening_;
   uint32_t sequence_;
   std::vector<Event> scanned_;           // what the scan at hand says of each key
   std::vector<uint32_t> being_written_;  // keys, as often as there are writes of them under way
