@@ -462,6 +462,24 @@ TEST_P(FabricConformance, AnotherIncarnationIsNodeUnreachable) {
       << connected.error().message;
 }
 
+TEST_P(FabricConformance, APathBelowTheLeastMtuIsRefused) {  // rule W2
+  const uint32_t path_mtu = TestClient(*NewPort()).endpoint().limits().path_mtu;
+  const auto port = NewPort();
+  port->RequirePathMtu(path_mtu);
+  EXPECT_TRUE(port->Connect(ServerId{1}, address()));
+  const auto endpoint = port->NewEndpoint().value();
+  EXPECT_TRUE(endpoint->IsAttached(ServerId{1}));
+  port->RequirePathMtu(path_mtu + 1);
+  const Status connected = port->Connect(ServerId{2}, address());
+  ASSERT_FALSE(connected);
+  EXPECT_EQ(connected.error().code, Code::kUnsupported) << connected.error().ToString();
+  const auto other = port->NewEndpoint().value();
+  EXPECT_FALSE(other->IsAttached(ServerId{1}));
+  const Status attached = other->Attach(ServerId{1});
+  ASSERT_FALSE(attached);
+  EXPECT_EQ(attached.error().code, Code::kUnsupported) << attached.error().ToString();
+}
+
 TEST_P(FabricConformance, PollWithNothingPostedDoesNothing) {
   const auto port = NewPort();
   TestClient client(*port);

@@ -245,7 +245,8 @@ struct ComputePortOptions {
   int gid_index = -1;     // verbs: -1: discovered
   uint32_t path_mtu = 0;  // verbs: bytes; 0: what the port has active
   uint32_t connection_timeout_ms = 2000;  // bound after which a lost peer is an error
-  // A queue pair whose path has less is refused with Unsupported (rule W2). Bytes; 0: any will do.
+  // A queue pair whose path has less is refused with Unsupported (rule W2), each time that one is made. Bytes; 0: any
+  // will do.
   uint32_t least_path_mtu = 0;
   uint64_t client_uuid = 0;       // names this compute server in its connections; not 0
   SimNetwork* network = nullptr;  // sim: outlives the port
@@ -263,10 +264,14 @@ Status CheckPathMtu(const ComputePortOptions& options, uint32_t path_mtu,
 class ComputePort {
  public:
   virtual ~ComputePort() = default;
+  // Sets `ComputePortOptions::least_path_mtu`, for what `Connect` and `NewEndpoint` make from then on: for a caller that
+  // does not know it when the port is opened. While no other thread uses the port.
+  virtual void RequirePathMtu(uint32_t bytes) = 0;
   // Makes `server` reachable at `address` (as `MemoryPort::address` printed it). From here on all
   // queue pairs to `server` are to this `incarnation`, or, given 0, to the one that answers now: what
   // is started anew at the same address is another server (rule U6), and has none of what this one
-  // held. NodeUnreachable if nobody answers there, or another incarnation does.
+  // held. NodeUnreachable if nobody answers there, or another incarnation does; Unsupported if the path has too small an
+  // MTU.
   virtual Status Connect(ServerId server, const std::string& address, uint64_t incarnation = 0) = 0;
   // A new endpoint, with a queue pair to each connected server that can be reached: blocks for up to
   // the connection timeout where one is silent. Outlived by the port.

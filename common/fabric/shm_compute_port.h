@@ -31,6 +31,7 @@ class ShmComputePort final : public ComputePort {
  public:
   static Result<std::unique_ptr<ComputePort>> Open(const ComputePortOptions& options);
 
+  void RequirePathMtu(uint32_t bytes) override { options_.least_path_mtu = bytes; }
   Status Connect(ServerId server, const std::string& address, uint64_t incarnation) override;
   Result<std::unique_ptr<Endpoint>> NewEndpoint() override;
 
@@ -54,7 +55,7 @@ class ShmComputePort final : public ComputePort {
   Result<std::shared_ptr<SharedMemory>> FindOrMap(ServerId server, const Welcome& welcome,
                                                   const std::vector<UniqueFd>& fds);
 
-  const ComputePortOptions options_;
+  ComputePortOptions options_;
   std::mutex mutex_;
   std::unordered_map<ServerId, Server> servers_;
 };

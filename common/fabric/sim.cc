@@ -96,6 +96,11 @@ void SimNetwork::SlowServer(const std::string& address, Clock::time_point until,
   server->SlowUntil(until.time_since_epoch().count(), longest.count());
 }
 
+void SimNetwork::SetPathMtu(const std::string& address, uint32_t bytes) {
+  sim::Server* const server = network_->FindServer(address);
+  if (server != nullptr) server->SetPathMtu(bytes);
+}
+
 std::span<std::byte> SimNetwork::Memory(const std::string& address) {
   sim::Server* const server = network_->FindServer(address);
   return server == nullptr ? std::span<std::byte>() : server->space(Space::kRegion);

@@ -190,6 +190,10 @@ class SimNetwork {
   // server.
   std::span<std::byte> Memory(const std::string& address);
 
+  // The path to the memory server at `address` is another one from now on: queue pairs that are made have this MTU, in
+  // bytes.
+  void SetPathMtu(const std::string& address, uint32_t bytes);
+
   // Has `tell` hear of every verb as it is posted and as it takes effect, and of every loss; in the order of time. A
   // line each, without the time. For people who look at one run: it is slow.
   void SetTeller(std::function<void(const std::string&)> tell);

@@ -175,7 +175,8 @@ Status SimEndpoint::Open(Slot& slot, ServerId server) {
                      "sim:" + std::to_string(peer.number) + ": " + std::string(kStartedAnew));
   }
   BOOST_OUTCOME_TRYV(
-      CheckPathMtu(port_.options(), limits_.path_mtu, "sim:" + std::to_string(peer.number)));
+      CheckPathMtu(port_.options(), found->path_mtu(), "sim:" + std::to_string(peer.number)));
+  limits_.path_mtu = std::min(limits_.path_mtu, found->path_mtu());
   slot.server_number = peer.number;
   slot.queue_pair = &found->OpenQueuePair(*this, client_);
   slot.is_opened = true;

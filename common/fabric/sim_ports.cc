@@ -75,6 +75,7 @@ Status SimComputePort::Connect(ServerId server, const std::string& address, uint
   if (is_another && !IsBroken(Mutant::kU6)) {
     return MakeError(Code::kNodeUnreachable, address + ": " + std::string(kStartedAnew));
   }
+  BOOST_OUTCOME_TRYV(CheckPathMtu(options_, found->path_mtu(), address));
   servers_[ToInteger(server)] = {number, found->incarnation()};
   return Ok();
 }

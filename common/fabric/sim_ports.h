@@ -7,6 +7,7 @@
 
 #include "common/fabric/fabric.h"
 #include "common/fabric/sim_network.h"
+#include "common/fabric/sim_server.h"
 
 namespace gossamer::sim {
 
@@ -23,7 +24,7 @@ class SimMemoryPort final : public MemoryPort {
   std::span<std::byte> region() override { return server_->space(Space::kRegion); }
   std::string address() const override;
   LockTablePlacement lock_table_placement() const override;
-  uint32_t path_mtu() const override { return network_.options().path_mtu; }
+  uint32_t path_mtu() const override { return server_->path_mtu(); }
   std::string memory_description() const override { return "simulated"; }
 
  private:
@@ -38,6 +39,7 @@ class SimComputePort final : public ComputePort {
   SimComputePort(Network& network, const ComputePortOptions& options)
       : network_(network), options_(options), client_(network.FindClient(options.client_uuid)) {}
 
+  void RequirePathMtu(uint32_t bytes) override { options_.least_path_mtu = bytes; }
   Status Connect(ServerId server, const std::string& address, uint64_t incarnation) override;
   Result<std::unique_ptr<Endpoint>> NewEndpoint() override;
 
@@ -51,7 +53,7 @@ class SimComputePort final : public ComputePort {
 
  private:
   Network& network_;
-  const ComputePortOptions options_;
+  ComputePortOptions options_;
   Client& client_;
   std::map<uint64_t, Peer> servers_;  // by id
 };

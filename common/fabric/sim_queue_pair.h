@@ -41,8 +41,14 @@ struct Ended {
 
 class QueuePair {
  public:
-  QueuePair(Network& network, Server& server, SimEndpoint& endpoint, Client& client, uint64_t id)
-      : network_(network), server_(server), endpoint_(&endpoint), client_(client), id_(id) {}
+  QueuePair(Network& network, Server& server, SimEndpoint& endpoint, Client& client, uint64_t id,
+            uint32_t path_mtu)
+      : network_(network),
+        server_(server),
+        endpoint_(&endpoint),
+        client_(client),
+        id_(id),
+        path_mtu_(path_mtu) {}
   QueuePair(const QueuePair&) = delete;
   QueuePair& operator=(const QueuePair&) = delete;
   ~QueuePair();
@@ -130,6 +136,7 @@ class QueuePair {
   SimEndpoint* endpoint_;
   Client& client_;
   const uint64_t id_;
+  const uint32_t path_mtu_;
   // Verbs that have arrived and not ended, in the order posted.
   Operation* first_operation_ = nullptr;
   Operation* last_operation_ = nullptr;

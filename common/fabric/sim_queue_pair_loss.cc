@@ -237,7 +237,7 @@ void QueuePair::ChooseSurvivors(Late late) {
     operation.verb = nullptr;
     const bool is_active = operation.state == Operation::State::kActive;
     const bool holds_word = operation.state == Operation::State::kHoldsWord;
-    const bool is_packet = operation.length <= network_.options().path_mtu;  // D1
+    const bool is_packet = operation.length <= path_mtu_;  // D1
     if (operation.opcode == Opcode::kRead ||
         !survivors.Keeps(operation, (is_active && is_packet) || holds_word)) {
       Drop(operation);
@@ -265,7 +265,7 @@ void QueuePair::Drop(Operation& operation) {
   if (is_told()) Tell("is dropped", operation);
   if (operation.state == Operation::State::kActive) {
     server_.active.Drop(operation);
-  } else if (operation.opcode == Opcode::kWrite && operation.length > network_.options().path_mtu) {
+  } else if (operation.opcode == Opcode::kWrite && operation.length > path_mtu_) {
     // Some of its packets may have been there.
     operation.remote = server_.space(operation.space).data() + operation.offset;
     Advance(operation, network_.loss_random);
@@ -299,7 +299,7 @@ void QueuePair::Settle() {
     Operation& operation = *first_operation_;
     const bool is_active = operation.state == Operation::State::kActive;
     const bool holds_word = operation.state == Operation::State::kHoldsWord;
-    const bool is_packet = operation.length <= network_.options().path_mtu;
+    const bool is_packet = operation.length <= path_mtu_;
     // Another atomic has read the word that this one would change: too late for it.
     const bool too_late =
         operation.is_atomic() && !holds_word && server_.AtomicSlot(operation) > network_.now();

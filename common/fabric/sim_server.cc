@@ -22,6 +22,7 @@ Server::Server(Network& network, const MemoryPortOptions& options)
       region_bytes_(options.region_bytes),
       lock_table_bytes_(options.lock_table_bytes),
       on_chip_locks_(options.on_chip_locks),
+      path_mtu_(network.options().path_mtu),
       atomic_slots_(size_t{2} * network.costs().atomic_slots),
       tick_(network.server_events.Take()),
       gone_(network.server_events.Take()) {
@@ -66,8 +67,8 @@ void Server::Stop() {
 
 QueuePair& Server::OpenQueuePair(SimEndpoint& endpoint, Client& client) {
   ReportGone();
-  queue_pairs_.push_back(
-      std::make_unique<QueuePair>(network_, *this, endpoint, client, next_queue_pair_++));
+  queue_pairs_.push_back(std::make_unique<QueuePair>(network_, *this, endpoint, client,
+                                                     next_queue_pair_++, path_mtu_));
   return *queue_pairs_.back();
 }
 

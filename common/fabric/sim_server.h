@@ -66,6 +66,9 @@ class Server {
   void Fence(uint64_t client_uuid);
   bool serving() const { return handler_ != nullptr; }
   uint64_t incarnation() const { return incarnation_; }
+  // Of the queue pairs that are opened from now on.
+  void SetPathMtu(uint32_t bytes) { path_mtu_ = bytes; }
+  uint32_t path_mtu() const { return path_mtu_; }
 
   QueuePair& OpenQueuePair(SimEndpoint& endpoint, Client& client);
   // Lands or drops what is left of a broken queue pair, and forgets it. `replaced`: its client has not
@@ -110,6 +113,7 @@ class Server {
   const uint64_t region_bytes_;
   const uint64_t lock_table_bytes_;
   const bool on_chip_locks_;
+  uint32_t path_mtu_;
   shm::Mapping region_;
   shm::Mapping lock_table_;
   ControlHandler* handler_ = nullptr;

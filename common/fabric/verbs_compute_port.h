@@ -29,11 +29,12 @@ class VerbsComputePort final : public ComputePort {
   explicit VerbsComputePort(const ComputePortOptions& options)
       : options_(options), peers_(std::make_shared<Peers>()) {}
 
+  void RequirePathMtu(uint32_t bytes) override { options_.least_path_mtu = bytes; }
   Status Connect(ServerId server, const std::string& address, uint64_t incarnation) override;
   Result<std::unique_ptr<Endpoint>> NewEndpoint() override;
 
  private:
-  const ComputePortOptions options_;
+  ComputePortOptions options_;
   const std::shared_ptr<Peers> peers_;
   std::mutex mutex_;
   std::shared_ptr<Device> device_;  // null until the first server is found, or an endpoint wanted

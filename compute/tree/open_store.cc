@@ -61,9 +61,6 @@ Result<std::unique_ptr<Store>> OpenStore::Open(const OpenOptions& options) {
     return MakeError(Code::kInvalidArgument, "store '" + options.store + "' runs on --fabric=" +
                                                  record.fabric + ", not on " + options.fabric);
   }
-  // Anew, now that it is known how large a node is.
-  port_options.least_path_mtu = record.parameters.node_bytes;
-  BOOST_OUTCOME_TRYV(store->OpenPort(fabric, port_options));
   store->bootstrap_ = std::move(bootstrap);
   BOOST_OUTCOME_TRYV(store->Connect(record, TreeOptionsOf(options)));
   return std::unique_ptr<Store>(std::move(store));
@@ -92,9 +89,11 @@ Result<std::unique_ptr<Store>> OpenStore::OpenLocal(const LocalOptions& options)
 
 Result<std::unique_ptr<OpenStore>> OpenStore::OpenOn(std::unique_ptr<ComputePort> port,
                                                      const StoreRecord& record,
-                                                     const TreeOptions& options) {
+                                                     const TreeOptions& options,
+                                                     std::unique_ptr<Bootstrap> bootstrap) {
   std::unique_ptr<OpenStore> store(new OpenStore());
   store->port_ = std::move(port);
+  store->bootstrap_ = std::move(bootstrap);
   BOOST_OUTCOME_TRYV(store->Connect(record, options));
   return store;
 }
@@ -109,6 +108,7 @@ Status OpenStore::OpenPort(FabricKind fabric, ComputePortOptions options) {
 
 Status OpenStore::Connect(const StoreRecord& record, const TreeOptions& options) {
   record_ = record;
+  port_->RequirePathMtu(record.parameters.node_bytes);  // rule W2
   shared_ = std::make_unique<TreeShared>(record.parameters, options);
   const auto on_registered = [this](ServerId server, const Registration& registration) {
     shared_->allocator.Registered(server, registration);

@@ -25,10 +25,11 @@ class OpenStore final : public Store {
  public:
   static Result<std::unique_ptr<Store>> Open(const OpenOptions& options);
   static Result<std::unique_ptr<Store>> OpenLocal(const LocalOptions& options);
-  // The store of `record`, without a bootstrap: in a network of the caller's.
+  // The store of `record`, in a network of the caller's. `bootstrap`, if there is one, names servers that join later.
   static Result<std::unique_ptr<OpenStore>> OpenOn(std::unique_ptr<ComputePort> port,
                                                    const StoreRecord& record,
-                                                   const TreeOptions& options);
+                                                   const TreeOptions& options,
+                                                   std::unique_ptr<Bootstrap> bootstrap = nullptr);
   ~OpenStore() override;
 
   // Of a store that was opened by `OpenOn`: its leases are renewed only where this runs.
