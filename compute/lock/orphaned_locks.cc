@@ -1,9 +1,9 @@
 #include "compute/lock/orphaned_locks.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "common/mutants.h"
+#include "compute/lock/rest_after_try.h"
 
 namespace gossamer {
 namespace {
@@ -96,7 +96,7 @@ Task<void> OrphanedLocks::Settle(ServerId server) {
   const Clock::duration took = scheduler_->Now() - began;
   link.is_busy = false;
   link.try_at = is_reached ? Clock::time_point{}
-                           : scheduler_->Now() + std::max<Clock::duration>(kTryAgain, 4 * took);
+                           : scheduler_->Now() + RestAfterTry<Clock::duration>(took, kTryAgain);
   if (is_reached) co_return;
   const std::lock_guard guard(news_mutex_);
   ++failures_[server];

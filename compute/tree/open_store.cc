@@ -8,6 +8,7 @@
 
 #include "common/fabric/server_probe.h"
 #include "common/random_id.h"
+#include "compute/lock/rest_after_try.h"
 #include "compute/tree/check.h"
 #include "compute/tree/control_client.h"
 #include "compute/tree/open_session.h"
@@ -16,10 +17,6 @@
 namespace gossamer {
 
 namespace {
-
-// A server that could not be reached is tried again after so many times as long as the last try took, as that blocks
-// the session.
-constexpr int kRestPerTry = 4;
 
 template <typename Options>
 TreeOptions TreeOptionsOf(const Options& options) {
@@ -136,7 +133,6 @@ Status OpenStore::Connect(const StoreRecord& record, const TreeOptions& options)
   }
   shared_->orphans.SettleOver(*control_, on_registered);
   shared_->orphans.OnFirst([this] {
-    const std::lock_guard lock(learn_mutex_);
     const Status started = StartKeeper();
     if (!started) LOG(WARNING) << "no thread to settle locks: " << started.error().ToString();
   });
@@ -146,7 +142,7 @@ Status OpenStore::Connect(const StoreRecord& record, const TreeOptions& options)
 void OpenStore::NoteUnreachable(ServerId server, const Error& why,
                                 Endpoint::Clock::time_point began) {
   const Endpoint::Clock::time_point now = control_->Now();
-  unreachable_.insert_or_assign(server, Unreachable{why, now + kRestPerTry * (now - began)});
+  unreachable_.insert_or_assign(server, Unreachable{why, now + RestAfterTry(now - began)});
 }
 
 Status OpenStore::LearnServer(ServerId server) {
@@ -229,19 +225,18 @@ Status OpenStore::AddServer(const StoreRecord& record, const MemberRecord& membe
   info.region_bytes = header.region_bytes;
   info.lock_table_bytes = header.lock_table_bytes;
   info.chunk_bytes = header.chunk_bytes;
+  // First: where nobody could renew the lease, the server stays unknown, and is tried again when it is needed.
+  if (info.lease_ms != 0) {
+    BOOST_OUTCOME_TRYV(StartKeeper(LeaseKeeper::MaxConnectionMs(info.lease_ms)));
+  }
   shared_->servers.Add(info);
   shared_->allocator.Registered(info.id, registered);
-  return KeepLease(info);
-}
-
-Status OpenStore::KeepLease(const ServerInfo& server) {
-  if (server.lease_ms == 0) return Ok();
-  BOOST_OUTCOME_TRYV(StartKeeper(LeaseKeeper::MaxConnectionMs(server.lease_ms)));
   keeper_->Wake();
   return Ok();
 }
 
 Status OpenStore::StartKeeper(uint32_t most_connection_ms) {
+  const std::lock_guard lock(keeper_mutex_);
   if (keeper_runs_ || !port_options_) return Ok();
   auto [fabric, options] = *port_options_;
   options.connection_timeout_ms = std::min(options.connection_timeout_ms, most_connection_ms);

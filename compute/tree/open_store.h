@@ -45,8 +45,6 @@ class OpenStore final : public Store {
 
  private:
   OpenStore() = default;
-  // Has the keeper keep the lease with `server`, when that expires.
-  Status KeepLease(const ServerInfo& server);
   // The way to the fabric. Unsupported where this machine has none.
   Status OpenPort(FabricKind fabric, ComputePortOptions options);
   // Connects to the servers of `record`, registers with each, and checks that each is what the record says. But for
@@ -54,7 +52,7 @@ class OpenStore final : public Store {
   Status Connect(const StoreRecord& record, const TreeOptions& options);
   // Over control_. The error of one that cannot be reached is NodeUnreachable.
   Status AddServer(const StoreRecord& record, const MemberRecord& member);
-  // Called with learn_mutex_ held.
+  // Unless it runs. Waits for no LearnServer.
   Status StartKeeper(uint32_t most_connection_ms = std::numeric_limits<uint32_t>::max());
   void NoteUnreachable(ServerId server, const Error& why, Endpoint::Clock::time_point began);
   std::string WhyUnreachable(ServerId server, const Error& error);
@@ -81,7 +79,8 @@ class OpenStore final : public Store {
   std::unique_ptr<Endpoint>
       control_;  // keeps the registration alive; orphaned locks are settled over it
   std::unique_ptr<LeaseKeeper> keeper_;
-  bool keeper_runs_ = false;
+  std::mutex keeper_mutex_;
+  bool keeper_runs_ = false;  // guarded by keeper_mutex_
 };
 
 }  // namespace gossamer
