@@ -3,6 +3,7 @@
 #include <cstring>
 #include <thread>
 
+#include "common/fabric/poll.h"
 #include "common/fabric/shm.h"
 #include "common/fabric/sim.h"
 #include "common/fabric/verbs.h"
@@ -102,15 +103,11 @@ Status CheckPathMtu(const ComputePortOptions& options, uint32_t path_mtu,
                        "store with a smaller --node_bytes");
 }
 
-namespace {
-
 void PollUntilComplete(Endpoint& endpoint, const Completion& completion) {
   while (completion.remaining != 0) {
     if (endpoint.Poll() == 0) std::this_thread::yield();
   }
 }
-
-}  // namespace
 
 Status Endpoint::Reconnect(ServerId server) {
   QueuePairRequest request;

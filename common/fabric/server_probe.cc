@@ -1,7 +1,6 @@
 #include "common/fabric/server_probe.h"
 
-#include <thread>
-
+#include "common/fabric/poll.h"
 #include "common/random_id.h"
 
 namespace gossamer {
@@ -28,9 +27,7 @@ Result<RegionHeader> ReadRegionHeader(Endpoint& endpoint, ServerId server) {
   Completion completion{1, std::noop_coroutine()};
   batch.completion = &completion;
   endpoint.Post(batch);
-  while (completion.remaining != 0) {  // 1 round trip; the fabric bounds it
-    if (endpoint.Poll() == 0) std::this_thread::yield();
-  }
+  PollUntilComplete(endpoint, completion);  // 1 RT
   if (batch.status() != VerbStatus::kSuccess) {
     return MakeError(Code::kNodeUnreachable,
                      "server " + std::to_string(ToInteger(server)) +

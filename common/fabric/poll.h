@@ -1,0 +1,11 @@
+// For callers without coroutines.
+#pragma once
+
+#include "common/fabric/fabric.h"
+
+namespace gossamer {
+
+// Polls until what was posted with `completion` has ended, which the fabric bounds.
+void PollUntilComplete(Endpoint& endpoint, const Completion& completion);
+
+}  // namespace gossamer
