@@ -6,8 +6,7 @@
 #include <thread>
 
 #include "common/bootstrap/membership.h"
-#include "common/bootstrap/test_support.h"
-#include "common/embedded_memory.h"
+#include "compute/tree/testing/bootstrapped_store.h"
 #include "compute/tree/testing/test_cluster.h"
 
 namespace gossamer {
@@ -17,25 +16,11 @@ using ::testing::HasSubstr;
 
 constexpr uint64_t kKeys = 5000;
 
-class LostRecordTest : public ::testing::Test {
+class LostRecordTest : public BootstrappedStore {
  protected:
-  LostRecordTest() : bootstrap_(OpenBootstrap("dir:" + directory_.path()).value()) { AddServer(); }
+  LostRecordTest() { AddServer(); }
 
-  void AddServer() {
-    EmbeddedMemoryOptions options;
-    options.memory_bytes = uint64_t{16} << 20;
-    options.bootstrap = bootstrap_.get();
-    auto memory = StartEmbeddedMemory(options);
-    ASSERT_TRUE(memory) << memory.error().ToString();
-    memory_.push_back(std::move(memory.value()));
-  }
-  std::unique_ptr<Store> Open() {
-    OpenOptions options;
-    options.bootstrap = bootstrap_->url();
-    auto store = Store::Open(options);
-    EXPECT_TRUE(store) << store.error().ToString();
-    return std::move(store.value());
-  }
+  void AddServer() { memory_.push_back(StartMemory()); }
   // Which the servers put back: one what it knows, and each itself.
   void AwaitRecordOf(size_t servers) {
     Result<StoreRecord> found = FindStore(*bootstrap_, {});
@@ -51,8 +36,6 @@ class LostRecordTest : public ::testing::Test {
     } while (!bootstrap_->CompareAndSwap("default", now, text).value());
   }
 
-  const testing::TemporaryDirectory directory_;
-  std::unique_ptr<Bootstrap> bootstrap_;
   std::vector<std::unique_ptr<EmbeddedMemory>> memory_;
 };
 

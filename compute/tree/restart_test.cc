@@ -3,10 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
-#include "common/bootstrap/bootstrap.h"
-#include "common/embedded_memory.h"
+#include "compute/tree/testing/bootstrapped_store.h"
 #include "compute/tree/testing/test_cluster.h"
 
 namespace gossamer {
@@ -16,57 +13,21 @@ using ::testing::HasSubstr;
 
 constexpr uint64_t kKeys = 200;
 
-class RestartTest : public testing::Test {
+class RestartTest : public BootstrappedStore {
  protected:
-  RestartTest() {
-    std::string name = testing::TempDir() + "gossamer-restart-XXXXXX";
-    EXPECT_NE(mkdtemp(name.data()), nullptr);
-    directory_ = name;
-    bootstrap_ = OpenBootstrap("dir:" + name).value();
-    Start();
-  }
-  ~RestartTest() override {
-    memory_.reset();
-    std::error_code ignored;
-    std::filesystem::remove_all(directory_, ignored);
-  }
+  RestartTest() { Start(); }
 
   // Always at the same address.
-  void Start() {
-    EmbeddedMemoryOptions options;
-    options.memory_bytes = uint64_t{16} << 20;
-    options.bootstrap = bootstrap_.get();
-    options.listen = directory_ + "/memory.sock";
-    auto memory = StartEmbeddedMemory(options);
-    ASSERT_TRUE(memory) << memory.error().ToString();
-    memory_ = std::move(memory.value());
-  }
-  std::unique_ptr<EmbeddedMemory> StartSecond() const {
-    EmbeddedMemoryOptions options;
-    options.memory_bytes = uint64_t{16} << 20;
-    options.bootstrap = bootstrap_.get();
-    auto memory = StartEmbeddedMemory(options);
-    EXPECT_TRUE(memory) << memory.error().ToString();
-    return std::move(memory.value());
-  }
+  void Start() { memory_ = StartMemory(directory_.path() + "/memory.sock"); }
   void Restart() {
     memory_.reset();
     Start();
-  }
-  std::unique_ptr<Store> Open() {
-    OpenOptions options;
-    options.bootstrap = bootstrap_->url();
-    auto store = Store::Open(options);
-    EXPECT_TRUE(store) << store.error().ToString();
-    return std::move(store.value());
   }
   static void Fill(Store& store, const std::string& value) {
     const auto session = store.NewSession().value();
     for (uint64_t i = 0; i < kKeys; ++i) ASSERT_TRUE(session->Put(NumberKey(i), value));
   }
 
-  std::string directory_;
-  std::unique_ptr<Bootstrap> bootstrap_;
   std::unique_ptr<EmbeddedMemory> memory_;
 };
 
@@ -92,13 +53,13 @@ TEST_F(RestartTest, AnOpenStoreStaysWithTheServerThatItWasOpenedOn) {
 
   const CheckReport report = after->Check({}).value();
   EXPECT_EQ(report.keys, kKeys);
-  EXPECT_THAT(report.problems, testing::IsEmpty());
+  EXPECT_THAT(report.problems, ::testing::IsEmpty());
   EXPECT_EQ(after->NewSession().value()->Get(NumberKey(7)).value(), "after");
 }
 
 // A record that names a server which is gone: what the other one holds is served.
 TEST_F(RestartTest, AStoreOpensWithoutAServerThatIsGone) {
-  auto second = StartSecond();
+  auto second = StartMemory();
   {
     const std::unique_ptr<Store> store = Open();
     const auto session = store->NewSession().value();
@@ -131,7 +92,7 @@ TEST_F(RestartTest, AStoreOpensWithoutAServerThatIsGone) {
 
 // A server that was stopped takes itself out of the record, and the tree still names it.
 TEST_F(RestartTest, ALaterClientIsToldThatAServerHasLeft) {
-  auto second = StartSecond();
+  auto second = StartMemory();
   std::unique_ptr<Store> store = Open();
   {
     const auto session = store->NewSession().value();
