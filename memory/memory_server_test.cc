@@ -270,7 +270,7 @@ TEST(StartUpLitmus, OverVerbsAFailedServerComesBackAtItsAddress) {
 
 // ---- Limits that are looked at before anybody can find the server
 
-// Rule W2. It is looked at by whoever makes a store, not by its first client only.
+// Rule W2. The server that makes a store checks it, not its first client only.
 TEST(MemoryServer, NodesThatExceedThePathMtuAreRefused) {
   const TemporaryDirectory directory;
   const auto bootstrap = OpenBootstrap("dir:" + directory.path()).value();

@@ -175,7 +175,7 @@ TEST(FaultyBootstrap, OvertakesACall) {
   EXPECT_EQ(bootstrap.Get("s").value(), "quicker");
 }
 
-// A lost file is told from a store that never was: by those that live.
+// A lost file is told from a store that never was: by the servers that live.
 TEST(DirectoryBootstrap, KnowsWhetherMembersLive) {
   const TemporaryDirectory directory;
   const auto bootstrap = OpenBootstrap("dir:" + directory.path()).value();

@@ -131,7 +131,7 @@ Status WaitUntil(const JoinOptions& options, milliseconds patience, Done look) {
   return Ok();
 }
 
-// The record once those that live have said what they know: an absent one may have been lost, and
+// The record once the living servers have said what they know: an absent one may have been lost, and
 // one that was put back may lack members. The rules of both are in member.h.
 Result<RecordSnapshot> ReadSettledRecord(Bootstrap& bootstrap, const JoinOptions& options) {
   BOOST_OUTCOME_TRY(seen, ReadRecord(bootstrap, options.store));

@@ -41,7 +41,7 @@ struct FabricCase {
   std::string faults = "none";  // sim
 };
 
-// Those that GOSSAMER_TEST_FABRIC asks for.
+// The cases that GOSSAMER_TEST_FABRIC asks for.
 std::vector<FabricCase> FabricCases();
 // Of these, where threads and processes can be: not in a simulated network, which sim_test.cc has
 // the same tests for.

@@ -373,7 +373,7 @@ TEST_P(ThreadedConformance, TornReadsMixOnlyWrittenBytes) {
   std::printf("%u of %u READs torn\n", torn, rounds);
 }
 
-// Whoever reads it: here two queue pairs take turns.
+// By any reader: here two queue pairs take turns.
 TEST_P(ThreadedConformance, AByteThatWasReadNewIsNotReadOldLater) {
   constexpr uint32_t kBytes = 1024;
   const uint32_t rounds = GetParam().kind == FabricKind::kShm ? 100 : 4;

@@ -52,7 +52,7 @@ class Scheduler {
   bool RunOnce() {
     bool progress = endpoint_.Poll() != 0;
     if (!woken_.empty()) TakeWoken();
-    // Those that are ready by now; a coroutine that calls synchronously gets here again meanwhile.
+    // What is ready by now; a coroutine that calls synchronously gets here again meanwhile.
     for (size_t count = ready_.size(); count != 0 && !ready_.empty(); --count) {
       ready_.PopFront().resume();
       progress = true;

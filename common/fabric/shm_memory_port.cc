@@ -301,7 +301,7 @@ void ShmMemoryPort::DismissLateNewcomers(Clock::time_point now) {
 
 void ShmMemoryPort::Accept() {
   while (true) {
-    // Those that say nothing keep nobody out.
+    // A client that says nothing keeps nobody out.
     if (newcomers_.size() == kMostNewcomers) Dismiss(*newcomers_.FirstUpTo(Clock::now()));
     UniqueFd socket = listener_.Accept();
     if (!socket) {

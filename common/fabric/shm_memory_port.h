@@ -104,7 +104,7 @@ class ShmMemoryPort final : public MemoryPort {
   void Destroy(ConnectionId id);
   void BeginFences();
   void BeginFence(uint64_t client_uuid);
-  // Ends those whose queue pairs have all settled.
+  // Ends the fences whose queue pairs have all settled.
   void EndFences();
   // Whether no verb of a closed queue pair can land any more; finishes the WRITE of a dead client.
   bool HasSettled(Connection& connection);

@@ -6,7 +6,7 @@
 //   line 3.. client -> server   journal: payload, one path MTU
 //
 // The journal makes a WRITE of at most one path MTU whole in the face of death: the client writes
-// it down, sets `valid`, applies it, clears `valid`. Whoever dies in between has not yet posted
+// it down, sets `valid`, applies it, clears `valid`. A client that dies in between has not yet posted
 // anything that comes later on this queue pair (an unlock, for one), so that the server can apply
 // it again. What orders the steps is program order alone: a killed thread has executed a prefix of
 // its instructions.

@@ -1,4 +1,4 @@
-// A memory server that does not answer costs those who ask it for a queue pair no time that they have for others.
+// A thread that asks a silent memory server for a queue pair loses no time for other servers.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Where memory servers listen: paths that are taken, stale, unusable, and those that the dead leave behind.
+// Where memory servers listen: paths that are taken, stale or unusable, and what dead servers leave behind.
 #include "common/fabric/shm_socket_files.h"
 
 #include <gtest/gtest.h>

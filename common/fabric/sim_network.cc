@@ -52,7 +52,7 @@ Nanoseconds Network::NoticeTime() {
 }
 
 bool Network::RunOne() {
-  // Whoever polls on with nothing but clocks ticking waits for what will never come.
+  // A caller that polls on with nothing but clocks ticking waits for what will never come.
   if (events.has_foreground()) {
     idle_since_ = now_;
   } else if (now_ - idle_since_ > kIdleForEver) {

@@ -28,7 +28,7 @@ class WakeList {
     Sleeper* next = nullptr;
   };
 
-  // `sleeper` lives until its coroutine goes on. What was done before is seen by whoever takes it.
+  // `sleeper` lives until its coroutine goes on. What was done before is seen by the thread that takes it.
   void Wake(Sleeper& sleeper) {
     Sleeper* before = newest_.load(std::memory_order_relaxed);
     do {

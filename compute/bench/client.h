@@ -46,7 +46,7 @@ class Client {
   // The same with MultiGet and MultiPut.
   void WorkInBatches();
 
-  // Operations finished, for whoever shows progress from another thread.
+  // Operations finished, for a thread that shows progress.
   uint64_t finished() const { return finished_.load(std::memory_order_relaxed); }
 
   // Valid when the work is done: operations, scanned keys, latency and errors.

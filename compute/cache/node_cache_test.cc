@@ -187,7 +187,7 @@ TEST(NodeCacheTest, TheRootGoesForNobody) {
   EXPECT_EQ(cache.Find(reader, SearchGoal::Covering(KeyOf(15)), 0)->node, NodeAt(2));
 }
 
-// Also for those who look while others insert.
+// Also for threads that look while others insert.
 TEST(NodeCacheTest, NeverHoldsMoreThanItsBound) {
   constexpr uint64_t kNodes = 64;
   constexpr size_t kWriters = 2;

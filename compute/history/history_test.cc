@@ -1,4 +1,4 @@
-// The checkers on histories that a correct store can give, and on those that it cannot: they must bite.
+// The checkers on histories that a correct store can give, and on impossible ones: they must bite.
 #include "compute/history/history.h"
 
 #include <gmock/gmock.h>

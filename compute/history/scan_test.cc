@@ -1,4 +1,4 @@
-// Scans that a correct store can return, and those that it cannot.
+// Scans that a correct store can return, and scans that it cannot.
 #include "compute/history/scan.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// LeaseStatus: which leases, of those that lock words name, are known to have ended.
+// LeaseStatus: which leases that lock words name are known to have ended.
 //
 // Who finds a lock taken for long asks the memory server whether the holder's lease is in force. Once it is not, its
 // holder is fenced, and every lock word with that lease may be taken from it (rule L6): its owner no longer unlocks,

@@ -43,7 +43,7 @@ struct LockPlace {
   friend bool operator==(const LockPlace&, const LockPlace&) = default;
 };
 
-// A remote lock that was acquired and not released yet: from exactly `word`, whoever releases it (rule L1).
+// A remote lock that was acquired and not released yet: from exactly `word`, by any holder (rule L1).
 struct HeldLock {
   LockWord word;  // free: none is held
   uint32_t handovers = 0;
@@ -53,7 +53,7 @@ struct HeldLock {
 
 class LockTable {
  public:
-  // What a waiter wants done to a node. Whoever has the turn may do it.
+  // What a waiter wants done to a node. The holder of the turn may do it.
   struct Wish {
     RemotePtr node;
   };

@@ -3,7 +3,7 @@
 // Level by level from the root down: along the sibling chain of each level, comparing it with the downlinks of the
 // level above; then the locks and the extents. Meaningful while nobody writes.
 //
-// Locks whose holders' leases have ended guard nothing, and whoever needs one takes it over: the checker releases
+// Locks whose holders' leases have ended guard nothing, and an operation that needs one takes it over: the checker releases
 // those it finds, and counts them apart. A lock of a lease in force is a problem where nobody writes.
 #pragma once
 

@@ -63,7 +63,7 @@ TEST_P(InsertCostTest, ALoadTakesTwoRoundTripsForEachInsert) {
 TEST_P(InsertCostTest, EachInsertIntoAGroupThatWasSeenTakesTwo) {
   ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
   ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));
-  // What the load has left behind is known, and so it is to whoever has scanned it.
+  // What the load has left behind is known, and so it is to a session that has scanned it.
   for (const bool is_known_by_scan : {false, true}) {
     if (is_known_by_scan) {
       session_.reset();

@@ -1,5 +1,5 @@
 // Nobody starves for a lock while others get it. Coroutines of one compute server have it first come first served.
-// Between compute servers each release leaves it free for a round trip, and whoever has waited long tries once in a
+// Between compute servers each release leaves it free for a round trip, and a waiter that has waited long tries once in a
 // round trip. In an ideal simulated network: a seed gives the same run again.
 #include <gtest/gtest.h>
 

@@ -48,7 +48,7 @@ class OpenStore final : public Store {
   // The way to the fabric. Unsupported where this machine has none.
   Status OpenPort(FabricKind fabric, ComputePortOptions options);
   // Connects to the servers of `record`, registers with each, and checks that each is what the record says. But for
-  // server 0, those that cannot be reached are left out, and tried again when something of theirs is asked for.
+  // server 0, servers that cannot be reached are left out, and tried again when something of theirs is needed.
   Status Connect(const StoreRecord& record, const TreeOptions& options);
   // Over control_. The error of one that cannot be reached is NodeUnreachable.
   Status AddServer(const StoreRecord& record, const MemberRecord& member);
@@ -56,7 +56,7 @@ class OpenStore final : public Store {
   Status StartKeeper(uint32_t most_connection_ms = std::numeric_limits<uint32_t>::max());
   void NoteUnreachable(ServerId server, const Error& why, Endpoint::Clock::time_point began);
   std::string WhyUnreachable(ServerId server, const Error& error);
-  // Those of the record, and those that joined later, as far as they are known.
+  // The servers of the record, and the later ones, as far as they are known.
   std::vector<MemberRecord> Members() const;
   // Finds `server`, which joined later, through the bootstrap, and connects to it.
   Status LearnServer(ServerId server);

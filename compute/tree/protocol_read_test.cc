@@ -120,7 +120,7 @@ TEST_F(ProtocolTest, ADamagedInternalNodeIsCorruptionWithThePlace) {  // R5
   ExpectCleanCheck();
 }
 
-// Whoever turns from the parent's lock to the parent's bytes must not wait for himself.
+// An operation that turns from the parent's lock to the parent's bytes must not wait for himself.
 TEST_F(ProtocolTest, ADamagedParentStopsNoSplit) {  // R5, W6
   ASSERT_NO_FATAL_FAILURE(Open({256, 8, 8}));
   ASSERT_NO_FATAL_FAILURE(Load(100));

@@ -14,12 +14,12 @@ namespace {
 constexpr uint32_t kRepairPatience = 3;
 // So often a lock is found taken before its holder may be dead.
 constexpr uint32_t kTriesBeforeAsking = 8;
-// Pauses between tries at a lock, in round trips: doubled from 1 up to this, so that those who come together part; and
-// 1 once it was found taken so often, so that whoever has waited long comes in the round trip for which each release
+// Pauses between tries at a lock, in round trips: doubled from 1 up to this, so that waiters that come together part; and
+// 1 once it was found taken so often, so that a waiter that has waited long comes in the round trip for which a release
 // leaves the lock free.
 constexpr uint64_t kLongestPause = 4;
 constexpr uint32_t kPatientTries = 8;
-// A lock that is found with the same word so often in a row stays with somebody who does nothing: milliseconds. From
+// A lock that is found with the same word so often in a row has a holder that does nothing: milliseconds. From
 // then on pauses grow, doubled after each kTriesPerDoubling, so that waiting takes little of the processor. Where others
 // have the lock in turn, its word changes.
 constexpr uint32_t kTriesBeforeRest = 4096;
@@ -210,7 +210,7 @@ uint64_t Tree::LongestPauseNs(const NodeLock& lock) const {
 Task<Status> Tree::BackOff(const Operation& operation, NodeLock& lock) {
   ++counters_.locks.remote_retries;
   const uint32_t tries = ++lock.tries;
-  // A read that hopped waits for its repair, but never for a lock: whoever hops next tries again.
+  // A read that hopped waits for its repair, but never for a lock: the next hop tries again.
   const bool gives_up = operation.is_repair && tries > kRepairPatience;
   const bool is_late = HasWaitedLong(lock);
   if (is_late) co_return co_await Late(lock);
@@ -227,7 +227,7 @@ Task<Status> Tree::BackOff(const Operation& operation, NodeLock& lock) {
     if (lock.holder_is_dead) co_return Ok();
   }
   if (!shared_.options.techniques.hierarchical_locks) co_return Ok();  // The naive design spins.
-  // Between half and all of it, so that those who wait do not come back together.
+  // Between half and all of it, so that waiters do not come back together.
   const uint64_t most = LongestPauseNs(lock);
   co_await scheduler_.SleepFor(std::chrono::nanoseconds(most / 2 + Random(most / 2)));
   co_return Ok();
@@ -293,7 +293,7 @@ Status Tree::CheckReleased(uint64_t found, const NodeLock& lock, const HeldLock&
                                       std::to_string(found) + ")");
 }
 
-// 1 RT. One queue pair: WRITE before WRITE before atomic (O1, O2), so that whoever has the lock next, and every
+// 1 RT. One queue pair: WRITE before WRITE before atomic (O1, O2), so that the next holder of the lock, and every
 // reader, sees the batch's WRITEs in their order (rule W1). A WRITE is at most one MTU (rule W2). What did not succeed
 // may have been applied; that goes for kFlushed too, when what failed before it on the queue pair was another
 // operation's verb and ended as kUnknown (E3).

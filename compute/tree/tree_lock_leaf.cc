@@ -47,7 +47,7 @@ Task<Result<bool>> Tree::LockLeaf(Operation& operation, LeafWrite& write, bool m
       lock.turn = shared_.locks.TryTake(lock.place, scheduler_);
       if (!lock.turn) {
         if (alongside != nullptr) {
-          // Whoever does this write along with another's needs its block to be there.
+          // An operation that does this write along with its own needs its block to be there.
           co_await Execute(operation, *alongside);
           if (alongside->status() != VerbStatus::kSuccess) {
             operation.needs_other_memory = true;

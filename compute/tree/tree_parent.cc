@@ -349,7 +349,7 @@ Task<Result<bool>> Tree::RaiseRoot(Operation& operation, RootWord old_root, cons
   co_return true;
 }
 
-// Whoever hops over a sibling sees to it that the sibling has its downlink, in the background and one at a time.
+// A hop over a sibling sees to it that the sibling has its downlink, in the background and one at a time.
 void Tree::ScheduleRepair(RemotePtr left, uint32_t level) {
   if (repairs_ != 0) return;
   ++repairs_;
@@ -382,7 +382,7 @@ Task<Status> Tree::RepairIn(Operation& operation, RemotePtr left, uint32_t level
     sibling = node.value().sibling;
   }
   if (high.infinite || sibling.is_null()) co_return Ok();
-  // A look without the lock: usually whoever split the node has linked it by now.
+  // A look without the lock: usually the client that split the node has linked it by now.
   const RootWord root = shared_.cache.root();
   if (root.level() > level) {
     const Result<Step> path = co_await Descend(operation, SearchGoal::Covering(high.key), level);

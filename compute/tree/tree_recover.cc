@@ -297,7 +297,7 @@ Task<Result<bool>> Tree::Settle(Operation& operation, NodeLock& lock, const Held
     if (applied.value()) {
       if (and_then == AndThen::kKeep) co_return true;
       const Status unlocked = co_await Unlock(operation, lock, word_at);
-      static_cast<void>(unlocked);  // The write stands, whoever has the lock.
+      static_cast<void>(unlocked);  // The write stands, with or without the lock.
       co_return true;
     }
     if (and_then == AndThen::kUnlock) lock.held = {};

@@ -95,11 +95,11 @@ Task<Status> Tree::SplitLeaf(Operation& operation, LockedLeaf& locked, LeafWrite
   }
   LearnRewritten(locked.path.parent, locked.path.low, leaf, anew.image(node_bytes, 0));
   LearnRewritten(locked.path.parent, *separator, sibling, anew.image(node_bytes, 1));
-  // Before a turn at the parent is waited for (rule W5). Half of those who wait belong to the sibling now.
+  // Before a turn at the parent is waited for (rule W5). Half of the waiters belong to the sibling now.
   locked.lock.turn.Disband();
 
   // The split stands. A parent entry that cannot be made now (no memory, a lock that stays taken) is made by
-  // whoever hops over the sibling (rule W6), so that the write has succeeded all the same.
+  // the next hop over the sibling (rule W6), so that the write has succeeded all the same.
   const Status linked =
       co_await InsertIntoParent(operation, 1, *separator, sibling, std::move(parent));
   static_cast<void>(linked);

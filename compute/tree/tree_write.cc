@@ -199,7 +199,7 @@ LockTable::WaiterList Tree::GrantWishes(LockedLeaf& locked) {
   return granted;
 }
 
-// 1 RT. The home groups come before the overflow group, so that whoever sees an entry there finds the flag that leads
+// 1 RT. The home groups come before the overflow group, so that a reader that sees an entry there finds the flag that leads
 // to it (rule W1). What was combined is written together: each unit once.
 Task<Status> Tree::CommitUnits(Operation& operation, LockedLeaf& locked, AndThen and_then) {
   if (!shared_.options.techniques.two_level_versions) {

@@ -1,4 +1,4 @@
-// How often a lock is tried that stays with somebody who does nothing: a process that was stopped, whose lease is in
+// How often a lock is tried whose holder does nothing: a process that was stopped, whose lease is in
 // force. In a simulated network, so that tries are counted and no time is measured.
 #include <gtest/gtest.h>
 
