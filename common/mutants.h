@@ -35,6 +35,7 @@ enum class Mutant : uint8_t {
   kW1Sibling,   // the leaf is written before its sibling, on one server
   kW1Remote,    // the leaf is posted before a remote sibling is acknowledged
   kW2,          // structure becomes visible by two WRITEs
+  kW2Mtu,       // a memory server is used to which a node is more than one packet
   kW3,          // a combined operation moves a key to another unit
   // Locks
   kL1,       // a lock is released by a WRITE
@@ -73,6 +74,7 @@ inline constexpr std::array kMutantNames = {
     MutantName{Mutant::kW1Sibling, "W1-sibling"},
     MutantName{Mutant::kW1Remote, "W1-remote"},
     MutantName{Mutant::kW2, "W2"},
+    MutantName{Mutant::kW2Mtu, "W2-mtu"},
     MutantName{Mutant::kW3, "W3"},
     MutantName{Mutant::kL1, "L1"},
     MutantName{Mutant::kL2, "L2"},

@@ -50,13 +50,21 @@ Status Client::Open() {
   ComputePortOptions port_options;
   port_options.client_uuid = uuid();
   port_options.network = &scene_.network;
+  port_options.least_path_mtu = scene_.plan.parameters.node_bytes;
   BOOST_OUTCOME_TRY(port, OpenComputePort(FabricKind::kSim, port_options));
   TreeOptions tree;
   tree.cache_bytes = plan_.cache_bytes;
   tree.lock_timeout_ms = scene_.plan.lock_timeout_ms;
   tree.techniques = plan_.techniques;
   tree.seed = SplitMix64::Mix(scene_.plan.seed ^ (uuid() << 32)) | 1;
-  BOOST_OUTCOME_TRY(store, OpenStore::OpenOn(std::move(port), scene_.record, tree));
+  StoreRecord record = scene_.record;
+  std::shared_ptr<Bootstrap> bootstrap;
+  if (scene_.membership != nullptr) {
+    BOOST_OUTCOME_TRY(found, scene_.membership->Find());
+    record = std::move(found);
+    bootstrap = scene_.membership->bootstrap();
+  }
+  BOOST_OUTCOME_TRY(store, OpenStore::OpenOn(std::move(port), record, tree, std::move(bootstrap)));
   store_ = std::move(store);
   for (uint32_t i = 0; i < plan_.sessions; ++i) {
     BOOST_OUTCOME_TRY(session, NewSession());

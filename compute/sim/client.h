@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/fabric/sim.h"
+#include "compute/sim/membership.h"
 #include "compute/sim/plan.h"
 #include "compute/sim/recorder.h"
 #include "compute/sim/verdict.h"
@@ -25,6 +26,7 @@ struct Scene {
   const Plan& plan;
   SimNetwork& network;
   const StoreRecord& record;
+  Membership* membership;  // none: the record is fixed
   Recorder& recorder;
   Workload& workload;
   Verdict& verdict;

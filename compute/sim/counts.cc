@@ -8,14 +8,23 @@ namespace gossamer::simulator {
 namespace {
 
 constexpr std::array kRunFields = {
-    &RunCounts::runs,           &RunCounts::operations,
-    &RunCounts::steps,          &RunCounts::unknown,
-    &RunCounts::history_events, &RunCounts::undecided_keys,
-    &RunCounts::refused,        &RunCounts::lives,
-    &RunCounts::levels,         &RunCounts::keys,
-    &RunCounts::leaves,         &RunCounts::missing_downlinks,
-    &RunCounts::dead_servers,   &RunCounts::swept_bytes,
-    &RunCounts::virtual_ns,     &RunCounts::locks_of_the_dead,
+    &RunCounts::runs,
+    &RunCounts::operations,
+    &RunCounts::steps,
+    &RunCounts::unknown,
+    &RunCounts::history_events,
+    &RunCounts::undecided_keys,
+    &RunCounts::refused,
+    &RunCounts::lives,
+    &RunCounts::levels,
+    &RunCounts::keys,
+    &RunCounts::leaves,
+    &RunCounts::missing_downlinks,
+    &RunCounts::joined_servers,
+    &RunCounts::dead_servers,
+    &RunCounts::swept_bytes,
+    &RunCounts::virtual_ns,
+    &RunCounts::locks_of_the_dead,
 };
 
 constexpr std::array kNetworkFields = {
@@ -88,6 +97,7 @@ std::string Summary(const RunCounts& counts, double seconds) {
          HumanQuantity(network.partitions, "partition") + " (" +
          HumanQuantity(network.failed_connects, "connection") + " failed), " +
          HumanQuantity(network.lost_calls, "lost call") + ", " +
+         HumanQuantity(counts.joined_servers, "memory server") + " joined, " +
          HumanQuantity(network.late_packets, "late packet") + ", " +
          HumanQuantity(network.killed_clients, "kill") + " (" + HumanCount(network.cuts) +
          " between two WRITEs), " + HumanQuantity(network.fenced_clients, "fence") + "\n";

@@ -24,6 +24,7 @@ struct RunCounts {
   uint64_t missing_downlinks = 0;
   uint64_t locks_of_the_dead = 0;  // that nobody had wanted
   uint64_t dead_servers = 0;
+  uint64_t joined_servers = 0;
   uint64_t swept_bytes = 0;  // that nobody had used and nobody may use any more
   uint64_t virtual_ns = 0;
   Counters counters;  // of all clients

@@ -25,11 +25,13 @@ enum class Fault : uint8_t {
   kRestart,    // memory servers die, and others may come to their addresses
   kStall,      // memory servers stop for a while, or go slow
   kCalls,      // control calls are lost while their queue pair lives
+  kJoin,       // memory servers join later, some behind an MTU that is too low
+  kRecord,     // the store's record is lost, overwritten, read late
 };
-inline constexpr size_t kFaults = 14;
+inline constexpr size_t kFaults = 16;
 inline constexpr std::array<std::string_view, kFaults> kFaultNames = {
-    "tear", "delay", "reorder", "write_back", "break",   "partition", "cut",
-    "kill", "pause", "exhaust", "reopen",     "restart", "stall",     "calls"};
+    "tear",  "delay",   "reorder", "write_back", "break", "partition", "cut",  "kill",
+    "pause", "exhaust", "reopen",  "restart",    "stall", "calls",     "join", "record"};
 
 // A set of faults. Thread-safety: none.
 class FaultSet {

@@ -37,7 +37,7 @@ DEFINE_uint32(operations, 500, "operations of all clients together, in each run"
 DEFINE_string(
     faults, "all",
     "none, all, or some of tear, delay, reorder, write_back, break, partition, cut, kill, pause, "
-    "exhaust, reopen, restart, stall, calls");
+    "exhaust, reopen, restart, stall, calls, join, record");
 DEFINE_string(profile, "any",
               "what the runs are about; any: drawn from the seed; list: tell what there is");
 DEFINE_string(techniques, "drawn",

@@ -319,6 +319,14 @@ void Restarted(Random& random, Plan& plan) {
   Weigh(plan, {30, 3, 20, 20, 15, 12});
 }
 
+// Memory servers that join while leaves split, and clients that open the store again and again: those that were there
+// before find new servers by the pointers to them.
+void Joined(Random& random, Plan& plan) {
+  FewKeysManySplits(random, plan);
+  if (plan.faults.has(Fault::kKill)) plan.kills = Between(random, 4, 12);
+  plan.network.observes_death = std::chrono::microseconds(100);
+}
+
 // Memory servers whose processes stop, for less or more than a lease, or which are slow, while clients need them.
 void Stalled(Random& random, Plan& plan) {
   FewKeysManySplits(random, plan);
@@ -347,6 +355,7 @@ constexpr Profile kProfiles[] = {
     {"reopened", "few keys, and sessions that close while memory servers are out of reach",
      Reopened},
     {"restarted", "memory servers that die, and others in their places", Restarted},
+    {"joined", "memory servers that join later, and clients that come again", Joined},
     {"late_blocks", "values in blocks whose WRITEs land late, and sessions that want memory",
      LateBlocks},
     {"stalled", "memory servers that stop for a while, or go slow", Stalled},
@@ -457,6 +466,20 @@ void DrawReopens(const RunOptions& options, Plan& plan) {
   plan.reopen_percent = OneOf(random, {10u, 50u, 100u});
 }
 
+// In one run of six, of those in which no memory server dies. From a stream of its own, as above.
+void DrawMembership(const RunOptions& options, Plan& plan) {
+  constexpr uint64_t kMembershipStream = ~uint64_t{9};
+  Random random(plan.seed, kMembershipStream);
+  const bool is_drawn = Chance(random, options.profile == "joined" ? 95 : 17);
+  if (!is_drawn || plan.deaths != 0) return;
+  const uint32_t joins = OneOf(random, {0u, 1u, 1u, 3u});
+  const uint32_t record_faults = OneOf(random, {0u, 1u, 4u, 16u});
+  if (plan.faults.has(Fault::kJoin)) plan.joins = joins;
+  if (plan.faults.has(Fault::kRecord)) plan.record_faults = record_faults;
+  plan.low_mtu_percent = OneOf(random, {0u, 0u, 0u, 50u});
+  plan.look_us = OneOf(random, {20u, 200u, 2000u});
+}
+
 // In one run of five. From a stream of its own, as above.
 void DrawLostCalls(Plan& plan) {
   constexpr uint64_t kCallStream = ~uint64_t{8};
@@ -562,6 +585,7 @@ Plan DrawPlan(const RunOptions& options, uint64_t seed) {
   DrawReopens(options, plan);
   DrawServerFaults(options, plan);
   DrawLostCalls(plan);
+  DrawMembership(options, plan);
   const Profile* profile =
       options.profile == kAnyProfile ? &kProfiles[drawn] : FindProfile(options.profile);
   plan.profile = profile->name;
@@ -597,6 +621,11 @@ std::string ServerFaultsText(const Plan& plan) {
   if (plan.stalls != 0) {
     text += ", " + std::to_string(plan.stalls) + " stalls of up to " +
             std::to_string(plan.longest_stall_ms) + " ms";
+  }
+  if (plan.has_record()) {
+    text += ", " + std::to_string(plan.joins) + " memory servers join, " +
+            std::to_string(plan.record_faults) + " faults of a record that is looked at each " +
+            std::to_string(plan.look_us) + " us";
   }
   return text;
 }

@@ -104,6 +104,14 @@ struct Plan {
   // How often one stops or goes slow, and for how long at most.
   uint32_t stalls = 0;
   uint32_t longest_stall_ms = 0;
+  // How often another memory server joins, how many in a hundred of them behind too low an MTU, and how often something
+  // happens to the store's record. Memory servers look at it each `look_us`.
+  uint32_t joins = 0;
+  uint32_t low_mtu_percent = 0;
+  uint32_t record_faults = 0;
+  uint32_t look_us = 0;
+  // Whether there is a record that clients open the store by.
+  bool has_record() const { return joins + record_faults != 0; }
 };
 
 struct Profile {

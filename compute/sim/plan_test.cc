@@ -20,7 +20,7 @@ TEST(FaultsTest, ReadsWhatItWrites) {
   }
   EXPECT_EQ(ParseFaults("delay,tear").value(), ParseFaults("tear,delay").value());
   EXPECT_EQ(ParseFaults("tear,delay,reorder,write_back,break,partition,cut,kill,pause,exhaust,"
-                        "reopen,restart,stall,calls")
+                        "reopen,restart,stall,calls,join,record")
                 .value(),
             FaultSet::All());
 }
@@ -136,7 +136,7 @@ TEST(PlanTest, PartitionsAreInOneRunOfFourAndChangeNoOther) {
   RunOptions without;
   without.faults = ParseFaults(
                        "tear,delay,reorder,write_back,break,cut,kill,pause,exhaust,reopen,"
-                       "restart,stall,calls")
+                       "restart,stall,calls,join,record")
                        .value();
   RunOptions about;
   about.profile = "out_of_reach";

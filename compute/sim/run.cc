@@ -22,7 +22,7 @@ constexpr uint32_t kMostLives = 4000;
 
 // Something that a client will do, or that will be done to it.
 struct Blow {
-  enum class Kind : uint8_t { kKill, kPause, kLeave, kDeath, kSuccession, kStall };
+  enum class Kind : uint8_t { kKill, kPause, kLeave, kDeath, kSuccession, kStall, kJoin, kRecord };
 
   uint64_t at_operation = 0;  // when so many have begun, and
   uint64_t steps_later = 0;   // so many steps behind that
@@ -38,7 +38,9 @@ class Run {
         workload_(plan),
         verdict_(plan, network_),
         random_(plan.seed, kDriverStream),
-        scene_{plan_, network_, record_, recorder_, workload_, verdict_} {
+        membership_(plan_, network_, recorder_, verdict_, memory_),
+        scene_{plan_,     network_,  record_, plan.has_record() ? &membership_ : nullptr,
+               recorder_, workload_, verdict_} {
     if (trace == nullptr) return;
     network_.SetTeller([this](const std::string& what) { recorder_.Tell(what); });
   }
@@ -91,6 +93,7 @@ class Run {
     options.network = &network_;
     BOOST_OUTCOME_TRY(memory, StartSimulatedMemory(options, plan_.servers, record_));
     memory_ = std::move(memory);
+    if (scene_.membership != nullptr) membership_.Publish(record_);
     for (const ClientPlan& client : plan_.clients) clients_.push_back(NewClient(client));
     for (const auto& client : clients_) {
       BOOST_OUTCOME_TRYV(client->Open());
@@ -136,6 +139,8 @@ class Run {
     draw(plan_.reopens, Blow::Kind::kLeave);
     draw(plan_.deaths, Blow::Kind::kDeath);
     draw(plan_.stalls, Blow::Kind::kStall);
+    draw(plan_.joins, Blow::Kind::kJoin);
+    draw(plan_.record_faults, Blow::Kind::kRecord);
     std::stable_sort(blows_.begin(), blows_.end(), [](const Blow& a, const Blow& b) {
       return a.at_operation > b.at_operation;  // the next one last
     });
@@ -188,6 +193,10 @@ class Run {
       case Blow::Kind::kDeath: EndServer(); return true;
       case Blow::Kind::kSuccession: StartSuccessor(); return true;
       case Blow::Kind::kStall: StallServer(); return true;
+      case Blow::Kind::kRecord: membership_.Disturb(random_); return true;
+      case Blow::Kind::kJoin:
+        membership_.Join(memory_options_, random_.Below(100) < plan_.low_mtu_percent);
+        return true;
       default: return false;
     }
   }
@@ -260,6 +269,14 @@ class Run {
       if (workload_.begun() == plan_.operations) continue;
       client = NewClient(plan);
       const Status opened = OpenAnew(client);
+      if (membership_.has_low_mtu()) {
+        // A node would not be one packet on the way there (rule W2).
+        if (opened || opened.error().code != Code::kUnsupported) {
+          verdict_.Wrong("a client opens a store, where the MTU is too low for its nodes");
+        }
+        client.reset();
+        continue;
+      }
       if (!opened && result_.counts.dead_servers != 0) {
         // Not all of the store is there any more.
         client.reset();
@@ -313,6 +330,7 @@ class Run {
   void Drain() {
     constexpr std::chrono::seconds kUntilEverybodyHasTriedAgain{1};
     network_.SetFaults({});
+    if (scene_.membership != nullptr) membership_.EndFaults();
     auto until = network_.Now() + 2 * plan_.network.latest_packet +
                  2 * std::chrono::milliseconds(plan_.lease_ms);
     if (plan_.network.faults.partition) until += kUntilEverybodyHasTriedAgain;
@@ -348,6 +366,7 @@ class Run {
       endpoint.Poll();
     }
     sweeper_.Look();
+    if (scene_.membership != nullptr) membership_.Look();
     ++result_.counts.steps;
   }
 
@@ -364,6 +383,7 @@ class Run {
       if (client != nullptr) Bury(client);
     }
     counts.runs = 1;
+    counts.joined_servers = membership_.joined();
     counts.operations = recorder_.ended();
     counts.lives = next_client_ - 1;
     counts.refused = verdict_.explained();
@@ -384,6 +404,8 @@ class Run {
   Workload workload_;
   Verdict verdict_;
   Random random_;
+  std::vector<std::unique_ptr<EmbeddedMemory>> memory_;  // null: it died
+  Membership membership_;
   Scene scene_;
   RunResult result_;
   bool is_stuck_ = false;
@@ -391,7 +413,6 @@ class Run {
   const Endpoint::Clock::time_point start_ = network_.Now();
   std::vector<Blow> blows_;
   EmbeddedMemoryOptions memory_options_;
-  std::vector<std::unique_ptr<EmbeddedMemory>> memory_;  // null: it died
   Sweeper sweeper_{network_, memory_, plan_.parameters};
   std::vector<std::unique_ptr<Successor>> successors_;
   std::vector<std::string> without_successor_;    // addresses

@@ -157,10 +157,8 @@ std::optional<Sweeper::Granules> Sweeper::FindReached() {
   for (const auto& server : memory_) regions.push_back(network_.Memory(server->address()));
   ReachedMemory reached(std::move(regions), parameters_);
   if (!reached.Walk()) return std::nullopt;
-  if (swept_.empty()) {
-    for (const std::vector<bool>& granules : reached.granules()) {
-      swept_.emplace_back(granules.size());
-    }
+  while (swept_.size() < memory_.size()) {
+    swept_.emplace_back(reached.granules()[swept_.size()].size());
   }
   return std::move(reached.granules());
 }

@@ -53,7 +53,8 @@ void Verdict::Judge(const FailedOperation& operation, const Error& error) {
   const bool is_explained =
       error.code == Code::kExhausted
           ? plan_.faults.has(Fault::kExhaust)
-          : ExplainsLoss(network_.faults_met(), operation, network_.Now(), error.code);
+          : ExplainsLoss(network_.faults_met(), operation, network_.Now(), error.code) ||
+                (error.code == Code::kNodeUnreachable && RecordExplains(operation.since));
   if (!is_explained) {
     return Wrong(operation.name + ": " + error.ToString() + ", and it met no fault");
   }

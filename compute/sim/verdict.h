@@ -1,6 +1,7 @@
 // What is wrong with a run, and which errors its faults explain.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -38,6 +39,13 @@ class Verdict {
   bool ExplainsOpening(uint64_t client_uuid, Endpoint::Clock::time_point since,
                        const Error& error) const;
 
+  // From now on the store's record may not name all memory servers, or not be read; or it is in order again.
+  void RecordIsLost() { is_record_lost_ = true; }
+  void RecordIsBack() {
+    is_record_lost_ = false;
+    record_back_at_ = network_.Now();
+  }
+
   // Whether clients may die or lose their leases, and leave locks behind that nobody has asked for since.
   bool may_die() const;
   // Errors that a fault explained.
@@ -47,11 +55,18 @@ class Verdict {
   const std::vector<std::string>& problems() const { return problems_; }
 
  private:
+  // Whether an operation that began at `since` may have looked in vain for a memory server that it met in the tree.
+  bool RecordExplains(Endpoint::Clock::time_point since) const {
+    return is_record_lost_ || (record_back_at_ && *record_back_at_ >= since);
+  }
+
   const Plan& plan_;
   const SimNetwork& network_;
   uint64_t explained_ = 0;
   uint64_t lost_ = 0;
   std::vector<std::string> problems_;
+  bool is_record_lost_ = false;
+  std::optional<Endpoint::Clock::time_point> record_back_at_;
 };
 
 }  // namespace gossamer::simulator

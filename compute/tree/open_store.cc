@@ -18,6 +18,9 @@ namespace gossamer {
 
 namespace {
 
+// How often a server is connected to whose queue pair breaks again before the server is known.
+constexpr int kMostTriesToAdd = 4;
+
 template <typename Options>
 TreeOptions TreeOptionsOf(const Options& options) {
   TreeOptions tree;
@@ -87,7 +90,7 @@ Result<std::unique_ptr<Store>> OpenStore::OpenLocal(const LocalOptions& options)
 Result<std::unique_ptr<OpenStore>> OpenStore::OpenOn(std::unique_ptr<ComputePort> port,
                                                      const StoreRecord& record,
                                                      const TreeOptions& options,
-                                                     std::unique_ptr<Bootstrap> bootstrap) {
+                                                     std::shared_ptr<Bootstrap> bootstrap) {
   std::unique_ptr<OpenStore> store(new OpenStore());
   store->port_ = std::move(port);
   store->bootstrap_ = std::move(bootstrap);
@@ -193,15 +196,26 @@ Status OpenStore::FindAndAdd(ServerId server) {
 }
 
 Status OpenStore::AddServer(const StoreRecord& record, const MemberRecord& member) {
+  for (int tries = 1;; ++tries) {
+    Status connected = port_->Connect(member.server, member.address, member.incarnation);
+    // There may be a queue pair, of a try before, that has broken.
+    if (connected) connected = control_->Reconnect(member.server);
+    if (!connected && connected.error().code == Code::kNodeUnreachable) {
+      return CannotBeReached(member.server, member.address, connected.error().message);
+    }
+    BOOST_OUTCOME_TRYV(std::move(connected));
+    const Endpoint::Clock::time_point asked_at = control_->Now();
+    Status added = AddConnected(record, member);
+    const bool is_lost = !added && (added.error().code == Code::kNodeUnreachable ||
+                                    added.error().code == Code::kFenced);
+    const bool is_silent = control_->Now() - asked_at >= kSilentRegistration;
+    if (!is_lost || is_silent || tries == kMostTriesToAdd) return added;
+  }
+}
+
+Status OpenStore::AddConnected(const StoreRecord& record, const MemberRecord& member) {
   const std::string name =
       "memory server " + std::to_string(ToInteger(member.server)) + " at " + member.address + " ";
-  Status connected = port_->Connect(member.server, member.address, member.incarnation);
-  // There may be a queue pair, of a try before, that has broken.
-  if (connected) connected = control_->Reconnect(member.server);
-  if (!connected && connected.error().code == Code::kNodeUnreachable) {
-    return CannotBeReached(member.server, member.address, connected.error().message);
-  }
-  BOOST_OUTCOME_TRYV(std::move(connected));
   Endpoint& endpoint = *control_;
   BOOST_OUTCOME_TRY(header, ReadRegionHeader(endpoint, member.server));
   const bool is_recorded = record.store_id == 0 || (header.store_id == record.store_id &&

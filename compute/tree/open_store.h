@@ -29,7 +29,7 @@ class OpenStore final : public Store {
   static Result<std::unique_ptr<OpenStore>> OpenOn(std::unique_ptr<ComputePort> port,
                                                    const StoreRecord& record,
                                                    const TreeOptions& options,
-                                                   std::unique_ptr<Bootstrap> bootstrap = nullptr);
+                                                   std::shared_ptr<Bootstrap> bootstrap = nullptr);
   ~OpenStore() override;
 
   // Of a store that was opened by `OpenOn`: its leases are renewed only where this runs.
@@ -52,6 +52,8 @@ class OpenStore final : public Store {
   Status Connect(const StoreRecord& record, const TreeOptions& options);
   // Over control_. The error of one that cannot be reached is NodeUnreachable.
   Status AddServer(const StoreRecord& record, const MemberRecord& member);
+  // Once, over the queue pair that control_ has to it.
+  Status AddConnected(const StoreRecord& record, const MemberRecord& member);
   // Unless it runs. Waits for no LearnServer.
   Status StartKeeper(uint32_t most_connection_ms = std::numeric_limits<uint32_t>::max());
   void NoteUnreachable(ServerId server, const Error& why, Endpoint::Clock::time_point began);
@@ -63,7 +65,7 @@ class OpenStore final : public Store {
   Status FindAndAdd(ServerId server);
 
   std::unique_ptr<EmbeddedMemory> memory_;  // of a local store; dies last
-  std::unique_ptr<Bootstrap> bootstrap_;    // none of a local store
+  std::shared_ptr<Bootstrap> bootstrap_;    // none of a local store
   std::mutex learn_mutex_;                  // guards what LearnServer changes: record_, control_
   StoreRecord record_;
   // Servers that are not known as they could not be reached: not asked again until then. Guarded by learn_mutex_.
