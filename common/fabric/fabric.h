@@ -270,8 +270,8 @@ class ComputePort {
   // Makes `server` reachable at `address` (as `MemoryPort::address` printed it). From here on all
   // queue pairs to `server` are to this `incarnation`, or, given 0, to the one that answers now: what
   // is started anew at the same address is another server (rule U6), and has none of what this one
-  // held. NodeUnreachable if nobody answers there, or another incarnation does; Unsupported if the path has too small an
-  // MTU.
+  // held. NodeUnreachable if nobody answers there, or another incarnation does; Unsupported if the MTU of the path is known
+  // by then, and too small.
   virtual Status Connect(ServerId server, const std::string& address, uint64_t incarnation = 0) = 0;
   // A new endpoint, with a queue pair to each connected server that can be reached: blocks for up to
   // the connection timeout where one is silent. Outlived by the port.
