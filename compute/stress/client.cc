@@ -88,7 +88,7 @@ class Opener {
     while (!board_.stop && board_.era == era) {
       const int64_t start = NowNs();
       Result<std::unique_ptr<Store>> store = Store::Open(open);
-      ++report_.stores;
+      if (store) ++report_.stores;
       if (!options_.is_campaign()) return store;
       if (!store) {
         BOOST_OUTCOME_TRYV(Failed(Call::kOpen, start, store.error()));

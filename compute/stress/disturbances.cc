@@ -16,6 +16,8 @@ using Clock = std::chrono::steady_clock;
 // docs/bootstrap.md: how soon a record that was lost in memcached is back; and what a busy machine adds.
 constexpr std::chrono::nanoseconds kRecordIsBack = std::chrono::seconds(3);
 constexpr std::chrono::nanoseconds kBusyMachine = std::chrono::seconds(2);
+// How long a store leaves out a memory server that was silent for a time-out of 2 s when it was opened.
+constexpr std::chrono::nanoseconds kStoreAsksAgain = std::chrono::seconds(8);
 constexpr std::chrono::milliseconds kTryAgain{20};
 constexpr uint64_t kLongestAbsenceMs = 500;
 // A memory server that joins while the record is lost may be told to start again.
@@ -191,7 +193,7 @@ void Disturbances::StopServer(Clients& clients) {
   }
   cluster_.Signal(*fault.server, SIGCONT);
   fault.back = NowNs();
-  fault.until = fault.back + kBusyMachine.count();
+  fault.until = fault.back + (kStoreAsksAgain + kBusyMachine).count();
   faults_.push_back(fault);
 }
 

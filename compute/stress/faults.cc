@@ -43,8 +43,13 @@ bool ExplainsRestart(const Fault& fault, const FailedCall& failed) {
   }
 }
 
-// A server that is stopped answers no calls, and nothing else changes: no write gets lost.
-bool ExplainsStop(const FailedCall& failed) { return failed.code == Code::kNodeUnreachable; }
+// A server that is stopped answers no calls, and nothing else changes: no write gets lost. A store that was opened meanwhile
+// without it waits before it asks again, four times as long as the server was silent (OpenStore::LearnServer).
+bool ExplainsStop(const Fault& fault, const FailedCall& failed) {
+  const bool is_soon = failed.start < fault.back + kAskAgainNs;
+  return failed.code == Code::kNodeUnreachable &&
+         (is_soon || Has(failed, "does not answer within"));
+}
 
 // Who needs the record is told that it was lost. Memory servers that joined late may have to put themselves back.
 bool ExplainsFlush(const FailedCall& failed) {
@@ -64,7 +69,8 @@ bool ExplainsMemcachedRestart(const FailedCall& failed) {
 bool ExplainsLoss(const FailedCall& failed) {
   const bool connects =
       failed.call == Call::kOpen || failed.call == Call::kNewSession || failed.call == Call::kStat;
-  const bool was_connecting = Has(failed, "ends while it is connected to");
+  const bool was_connecting =
+      Has(failed, "ends while it is connected to") || Has(failed, "did not answer: peer lost");
   switch (failed.code) {
     case Code::kNodeUnreachable: return connects || was_connecting;
     case Code::kMaybeApplied: return was_connecting || Has(failed, "ended the lease");
@@ -92,7 +98,7 @@ bool Explains(const Fault& fault, const FailedCall& failed) {
   if (fault.client && *fault.client != failed.client) return false;
   switch (fault.kind) {
     case FaultKind::kRestart: return ExplainsRestart(fault, failed);
-    case FaultKind::kStop: return ExplainsStop(failed);
+    case FaultKind::kStop: return ExplainsStop(fault, failed);
     case FaultKind::kFlush: return ExplainsFlush(failed);
     case FaultKind::kMemcachedRestart: return ExplainsMemcachedRestart(failed);
     case FaultKind::kLoss: return ExplainsLoss(failed);

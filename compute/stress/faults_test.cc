@@ -71,11 +71,22 @@ Fault While(FaultKind kind) {
   return fault;
 }
 
+TEST(Faults, AServerThatIsStoppedIsLeftOutForAWhile) {
+  Fault stop = While(FaultKind::kStop);
+  stop.back = 101 * kSecond;
+  EXPECT_FALSE(Explains(stop, Failed(Call::kGet, 104, Code::kNodeUnreachable,
+                                     "memory server 1 cannot be reached (peer lost)")));
+  EXPECT_TRUE(Explains(stop, Failed(Call::kGet, 104, Code::kNodeUnreachable,
+                                    "memory server 1 does not answer within 2000 ms")));
+}
+
 TEST(Faults, AServerThatIsStoppedLosesNoWrite) {
-  EXPECT_TRUE(Explains(While(FaultKind::kStop), Failed(Call::kGet, 101, Code::kNodeUnreachable,
-                                                       "memory server 1 cannot be reached")));
-  EXPECT_FALSE(Explains(While(FaultKind::kStop), Failed(Call::kWrite, 101, Code::kMaybeApplied,
-                                                        "memory server 1 was lost")));
+  Fault stop = While(FaultKind::kStop);
+  stop.back = 101 * kSecond;
+  EXPECT_TRUE(Explains(
+      stop, Failed(Call::kGet, 101, Code::kNodeUnreachable, "memory server 1 cannot be reached")));
+  EXPECT_FALSE(
+      Explains(stop, Failed(Call::kWrite, 101, Code::kMaybeApplied, "memory server 1 was lost")));
 }
 
 TEST(Faults, ALostRecordIsSaidToBeLost) {

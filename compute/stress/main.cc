@@ -74,8 +74,33 @@ constexpr ProgramInfo kProgram{
     "the\n"
     "same keys, logs what every operation saw and when, and checks that one map could have done "
     "all\n"
-    "of it; then checks the tree. Exit status 0 if nothing is wrong, else 1.\n",
+    "of it; then checks the tree. With faults (--kills and others) each error must be explained "
+    "by one.\n"
+    "Exit status 0 if nothing is wrong, else 1.\n",
     __FILE__};
+
+Status CheckFaults(const StressOptions& options) {
+  const bool has_faults = options.is_campaign() || options.reopen;
+  if (has_faults && (FLAGS_local || options.pause_ms != 0)) {
+    return MakeError(Code::kInvalidArgument,
+                     "--kills, --restarts, --flushes, --stops, --reopen and --loss_ms need "
+                     "processes (not --local), and no --pause_ms");
+  }
+  if (options.kill_ms == 0 || options.stop_ms == 0) {
+    return MakeError(Code::kInvalidArgument, "--kill_ms and --stop_ms: give at least 1");
+  }
+  if (options.flushes != 0 && options.bootstrap != "memcached") {
+    return MakeError(Code::kInvalidArgument, "--flushes needs --bootstrap=memcached");
+  }
+  if (options.loss_ms != 0 && options.fabric != "shm") {
+    return MakeError(Code::kInvalidArgument, "--loss_ms needs --fabric=shm");
+  }
+  if (options.restarts > RunBoard::kMaxEras - 3) {
+    return MakeError(Code::kInvalidArgument,
+                     "--restarts: at most " + std::to_string(RunBoard::kMaxEras - 3));
+  }
+  return Ok();
+}
 
 Result<StressOptions> OptionsFromFlags() {
   StressOptions options;
@@ -129,21 +154,7 @@ Result<StressOptions> OptionsFromFlags() {
                      "at most 2048 clients, those that replace others included, 4094 threads of "
                      "all of them, and 524288 hot keys");
   }
-  if (options.is_campaign() && (FLAGS_local || options.kill_ms == 0 || options.pause_ms != 0)) {
-    return MakeError(Code::kInvalidArgument,
-                     "--kills, --restarts, --flushes, --stops and --loss_ms need processes (not "
-                     "--local), --kill_ms of at least 1, and no --pause_ms");
-  }
-  if (options.flushes != 0 && options.bootstrap != "memcached") {
-    return MakeError(Code::kInvalidArgument, "--flushes needs --bootstrap=memcached");
-  }
-  if (options.loss_ms != 0 && options.fabric != "shm") {
-    return MakeError(Code::kInvalidArgument, "--loss_ms needs --fabric=shm");
-  }
-  if (options.restarts > RunBoard::kMaxEras - 3) {
-    return MakeError(Code::kInvalidArgument,
-                     "--restarts: at most " + std::to_string(RunBoard::kMaxEras - 3));
-  }
+  BOOST_OUTCOME_TRYV(CheckFaults(options));
   if (FLAGS_max_key_bytes < 8 || FLAGS_max_key_bytes > kMaxKeyBytes) {
     return MakeError(Code::kInvalidArgument, "--max_key_bytes: give 8 to 32");
   }

@@ -144,7 +144,7 @@ bool RunLocal(const StressOptions& options) {
     local.cache_bytes = options.cache_bytes;
     local.lock_timeout_ms = options.lock_timeout_ms;
     BOOST_OUTCOME_TRY(opened, Store::OpenLocal(local));
-    const std::shared_ptr<Store> store = std::move(opened);
+    std::shared_ptr<Store> store = std::move(opened);
     BOOST_OUTCOME_TRYV(Preload(*store, options, 0));
     const Clock::time_point start = Clock::now();
     std::atomic<uint32_t> running = options.clients;
@@ -153,8 +153,9 @@ bool RunLocal(const StressOptions& options) {
     clients.reserve(options.clients);
     for (uint32_t client = 0; client < options.clients; ++client) {
       clients.emplace_back([&, client] {
-        results[client] =
-            RunThreads(options, client, 0, [&] { return store; }, directory.path(), shared);
+        results[client] = RunThreads(
+            options, client, 0, [&store] { return std::shared_ptr<Store>(store); },
+            directory.path(), shared);
         --running;
       });
     }
