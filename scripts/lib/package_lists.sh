@@ -14,7 +14,7 @@ readonly kRunPackages=(memcached ibverbs-providers wamerican)
 
 # To build and run the tests.
 readonly kTestPackages=(
-  libgtest-dev libgmock-dev python3 clang-19)
+  libgtest-dev libgmock-dev python3 clang-19 libclang-rt-19-dev)
 
 # For scripts/check.
 readonly kCheckPackages=(clang-format-19 clang-tidy-19 shellcheck)
