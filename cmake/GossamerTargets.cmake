@@ -68,9 +68,12 @@ if(GOSSAMER_SANITIZE)
   target_compile_options(gossamer_options INTERFACE -fsanitize=${GOSSAMER_SANITIZE}
                          -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(gossamer_options INTERFACE -fsanitize=${GOSSAMER_SANITIZE})
-  if(GOSSAMER_SANITIZE MATCHES "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # g++ does not instrument fences; the code that uses them does not rely on the tool seeing them.
-    target_compile_options(gossamer_options INTERFACE -Wno-tsan)
+  if(GOSSAMER_SANITIZE MATCHES "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    # Some tests have an operator new of their own, which the tool's, linked statically, would be defined beside.
+    execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=libclang_rt.tsan-${CMAKE_SYSTEM_PROCESSOR}.so
+                    OUTPUT_VARIABLE runtime OUTPUT_STRIP_TRAILING_WHITESPACE)
+    cmake_path(GET runtime PARENT_PATH runtime)
+    target_link_options(gossamer_options INTERFACE -shared-libsan -Wl,-rpath=${runtime})
   endif()
 endif()
 
