@@ -146,7 +146,8 @@ class AllocationTest : public testing::Test {
 
 TEST_F(AllocationTest, TheCounterCounts) {
   const uint64_t before = allocations;
-  void* const memory = operator new(100);  // called by name: compilers leave out what they make of `new`
+  // Called by name: compilers leave out what they make of `new`.
+  void* const memory = operator new(100);
   EXPECT_EQ(allocations, before + 1);
   operator delete(memory);
 }
