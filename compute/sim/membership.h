@@ -2,8 +2,8 @@
 //
 // The rules are the product's (common/bootstrap/member.h, membership.h): each memory server is a Member, which looks each
 // `Plan::look_us` of virtual time; a server that joins does so by JoinStore; clients find the store by FindStore. The
-// bootstrap is in memory, and its record is lost, overwritten by that of a dead store, read late, or not to be had. Two looks of
-// all members later it must name all of them. Thread-safety: none.
+// bootstrap is in memory, and its record is lost, overwritten by that of a dead store, read late, or not to be had. Once it can
+// be read again, two looks of all members later it must name all of them. Thread-safety: none.
 #pragma once
 
 #include <memory>
@@ -74,7 +74,7 @@ class Membership {
   SimNetwork::Clock::time_point next_look_;
   // There is something to see at the next look.
   bool is_changed_ = false;
-  // The record may not be what members know; and how often they have looked meanwhile.
+  // The record may not be what members know; and how often they have looked at it meanwhile.
   bool is_disturbed_ = false;
   uint32_t looks_since_ = 0;
   uint64_t joined_ = 0;

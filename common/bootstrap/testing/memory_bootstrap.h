@@ -54,6 +54,11 @@ class MemoryBootstrap final : public Bootstrap {
     const std::lock_guard guard(mutex_);
     entries_[store].stale_reads = reads;
   }
+  // Whether the next Get of it fails or is late.
+  bool IsReadWrongly(const std::string& store) {
+    const std::lock_guard guard(mutex_);
+    return failures_[Call::kGet].times > 0 || entries_[store].stale_reads > 0;
+  }
   // The next `times` calls of this kind are NodeUnreachable.
   void Fail(Call call, uint32_t times, Failure failure = Failure::kBefore) {
     const std::lock_guard guard(mutex_);
