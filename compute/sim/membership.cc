@@ -9,7 +9,7 @@ namespace {
 constexpr uint32_t kLooksUntilMended = 2;
 constexpr uint32_t kLowMtu = 128;           // below each size of nodes
 constexpr uint64_t kOfTheDead = 1'000'000;  // store and incarnation; no server of a run has it
-const char* const kStore = "sim";
+constexpr const char* kStore = "sim";
 
 // Of a store whose memory servers are all dead.
 std::string DeadRecord(const StoreParameters& parameters) {
