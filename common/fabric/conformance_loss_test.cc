@@ -71,6 +71,17 @@ TEST_P(Loss, AKilledMemoryServerIsAnErrorAndNoHang) {
   EXPECT_EQ(client.Fill(0, 8, std::byte{1}), VerbStatus::kFlushed);
 }
 
+// Over shm its memory is still there.
+TEST_P(Loss, AServerThatIsDeadAnswersNothing) {
+  if (!server_in_other_process()) GTEST_SKIP() << "the memory server is this process";
+  const auto port = NewPort();
+  TestClient client(*port);
+  ASSERT_EQ(client.Fill(0, 8, std::byte{1}), VerbStatus::kSuccess);
+  server_process().Kill();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  for (int i = 0; i < 10; ++i) EXPECT_NE(client.Fill(0, 8, std::byte{2}), VerbStatus::kSuccess);
+}
+
 TEST_P(Loss, CallsToAKilledMemoryServerEnd) {
   if (!server_in_other_process()) GTEST_SKIP() << "the memory server is this process";
   const auto port = NewPort();

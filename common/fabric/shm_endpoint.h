@@ -5,8 +5,8 @@
 // Between the two the caches work on the misses of every operation in flight at once.
 //
 // Hot path: Post(Batch&), Poll, ClientQueuePair::Perform. No allocation, no logging, no lock, no
-// system call and no virtual call for a verb; one system call for each queue pair in kPollsPerCheck
-// polls looks whether the server lives. Thread-safety: none; belongs to its thread.
+// system call and no virtual call for a verb. The first poll in each tick of the kernel's timer (1 to
+// 10 ms) looks with one system call for each queue pair whether the server lives. Thread-safety: none; belongs to its thread.
 #pragma once
 
 #include <memory>
@@ -48,8 +48,6 @@ class ShmEndpoint final : public Endpoint {
     void UnregisterSlab(uint32_t) override {}
   };
 
-  static constexpr uint32_t kPollsPerCheck = 256;
-
   ClientQueuePair* Find(ServerId server) const {
     const size_t index = ToInteger(server);
     return index < queue_pairs_.size() ? queue_pairs_[index].get() : nullptr;
@@ -87,7 +85,7 @@ class ShmEndpoint final : public Endpoint {
   IntrusiveQueue<QueuePairRequest> completing_requests_;
   uint32_t requests_outstanding_ = 0;
   uint32_t calls_outstanding_ = 0;
-  uint32_t polls_ = 0;
+  uint64_t last_check_ = 0;  // CoarseTime
 };
 
 }  // namespace gossamer::shm
