@@ -103,9 +103,11 @@ Status CheckPathMtu(const ComputePortOptions& options, uint32_t path_mtu,
                        "store with a smaller --node_bytes");
 }
 
+void Endpoint::Yield() { std::this_thread::yield(); }
+
 void PollUntilComplete(Endpoint& endpoint, const Completion& completion) {
   while (completion.remaining != 0) {
-    if (endpoint.Poll() == 0) std::this_thread::yield();
+    if (endpoint.Poll() == 0) endpoint.Yield();
   }
 }
 

@@ -204,6 +204,8 @@ class Endpoint {
   // Whether nothing posted here is outstanding, so that nothing comes of polling before something else is posted, and
   // this endpoint's thread may sleep. False where time passes only in `Poll`.
   virtual bool IsIdle() const { return false; }
+  // Lets other threads have the processor, as nothing comes of polling for a while.
+  virtual void Yield();
 
   // Whether there is, or was, a queue pair to `server`: it may be broken.
   virtual bool IsAttached(ServerId server) const = 0;

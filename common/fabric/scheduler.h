@@ -13,7 +13,6 @@
 #include <cstdint>
 #include <optional>
 #include <queue>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -67,7 +66,7 @@ class Scheduler {
       }
     }
     idle_rounds_ = progress ? 0 : idle_rounds_ + 1;
-    if (idle_rounds_ > kIdleRounds) std::this_thread::yield();
+    if (idle_rounds_ > kIdleRounds) endpoint_.Yield();
     return progress;
   }
 
