@@ -18,8 +18,8 @@
 
 namespace gossamer {
 
-// Where and when something was allocated: `registrations` counts the leases that this compute server had been given, by
-// any memory server, until then.
+// Where something was allocated, and how many leases this compute server had been given, by any memory server, when that
+// server was asked for what showed last that the lease there was in force.
 struct AllocationStamp {
   ServerId server{0};
   uint64_t registrations = 0;
@@ -34,7 +34,7 @@ class LinkedMemory {
     oldest_ = std::min(oldest_, stamp.registrations);
   }
   bool IsEmpty() const { return oldest_ == kNever; }
-  // When the first of it was allocated.
+  // The least of the stamps.
   uint64_t oldest() const { return oldest_; }
   // Whether predicate(number) is true of a server that some of it lies on.
   template <typename Predicate>

@@ -34,7 +34,7 @@ Task<Result<Allocated<RemotePtr>>> RemoteAllocator::AllocateNode(Scheduler& sche
   {
     const std::lock_guard lock(mutex_);
     const auto node = std::ranges::find_if(returned_nodes_, [&](RemotePtr returned) {
-      return !IsDown(returned.server(), scheduler.Now());
+      return !IsDown(returned.server(), scheduler.Now()) && IsConfirmed(returned.server());
     });
     if (node != returned_nodes_.end()) {
       const RemotePtr taken = *node;
@@ -77,6 +77,7 @@ std::optional<BlockPtr> RemoteAllocator::TakeFreed(uint32_t bytes, Clock::time_p
   for (auto block = freed.begin(); block != freed.end(); ++block) {
     if (after_grace && block->reusable_at > now) break;  // They stand in the order freed.
     if (after_grace && IsDown(block->pointer.server(), now)) continue;
+    if (!IsConfirmed(block->pointer.server())) continue;
     const BlockPtr taken = block->pointer.NextGeneration();
     freed.erase(block);
     return taken;
@@ -171,7 +172,8 @@ RemoteAllocator::Candidates RemoteAllocator::FindCandidates(std::optional<Server
   Candidates candidates;
   for (const ServerInfo* server : servers) {
     const PerServer::Refused& refused = state_[server->id].refused[wanted.kind];
-    if (refused.until > now && wanted.bytes >= refused.bytes) continue;
+    const bool is_full = refused.until > now && wanted.bytes >= refused.bytes;
+    if (is_full && IsConfirmed(server->id)) continue;
     (IsDown(server->id, now) ? candidates.down : candidates.up).push_back(server->id);
   }
   placement_.Sort(candidates.up, wanted.kind, wanted.bytes, near);
@@ -180,6 +182,7 @@ RemoteAllocator::Candidates RemoteAllocator::FindCandidates(std::optional<Server
 
 std::optional<RemoteAllocator::Piece> RemoteAllocator::Cut(ServerId server, const Wanted& wanted) {
   const std::lock_guard lock(mutex_);
+  if (!IsConfirmed(server)) return std::nullopt;
   PerServer& state = state_[server];
   const bool is_node = wanted.kind == control::ExtentKind::kNodes;
   const uint64_t alignment = is_node ? node_bytes_ : kBlockAlignment;
@@ -243,7 +246,7 @@ Task<Result<RemoteAllocator::Piece>> RemoteAllocator::AllocateOn(Scheduler& sche
       co_await scheduler.SleepFor(kRefillWait);
       continue;
     }
-    BOOST_OUTCOME_CO_TRYV(co_await Refill(scheduler, server, wanted, wire));
+    BOOST_OUTCOME_CO_TRYV(co_await ConfirmOrRefill(scheduler, server, wanted, wire));
   }
 }
 
@@ -256,8 +259,34 @@ bool RemoteAllocator::StartRefill(ServerId server, Clock::time_point now) {
   return true;
 }
 
+Task<Status> RemoteAllocator::ConfirmOrRefill(Scheduler& scheduler, ServerId server, Wanted wanted,
+                                              WireCounts& wire) {
+  uint64_t asked_at = 0;
+  bool needs_memory = false;
+  {
+    const std::lock_guard lock(mutex_);
+    asked_at = registrations_;
+    needs_memory = IsConfirmed(server) || state_[server].granted.empty();
+  }
+  if (needs_memory) co_return co_await Refill(scheduler, server, wanted, asked_at, wire);
+  ++wire.sends;
+  ++wire.round_trips;
+  const Result<Registration> registered = co_await RegisterOver(scheduler.endpoint(), server);
+  const std::lock_guard lock(mutex_);
+  state_[server].refilling_until = {};
+  if (!registered) co_return registered.error();
+  ForgetOlder(server, registered.value().lease);
+  Confirm(server, registered.value().lease, asked_at);
+  co_return Ok();
+}
+
+void RemoteAllocator::Confirm(ServerId server, const Lease& lease, uint64_t asked_at) {
+  PerServer& state = state_[server];
+  if (lease == state.lease) state.confirmed = std::max(state.confirmed, asked_at);
+}
+
 Task<Status> RemoteAllocator::Refill(Scheduler& scheduler, ServerId server, Wanted wanted,
-                                     WireCounts& wire) {
+                                     uint64_t asked_at, WireCounts& wire) {
   control::AllocateRequest request;
   request.bytes = wanted.bytes;
   request.kind = wanted.kind;
@@ -285,6 +314,7 @@ Task<Status> RemoteAllocator::Refill(Scheduler& scheduler, ServerId server, Want
   if (lease != state.lease) {
     co_return MakeError(Code::kFenced, "it ended this compute server's lease meanwhile");
   }
+  Confirm(server, lease, asked_at);
   placement_.Learn(server, reply.usage, info->chunk_bytes);
   placement_.Granted(server, wanted.kind, reply.bytes);
   std::vector<Extent>& extents = state.of(wanted.kind);

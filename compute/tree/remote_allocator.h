@@ -7,7 +7,8 @@
 //
 // An extent belongs to the lease under which it was granted. With a new lease all that was granted under the one before
 // is forgotten (rule U4), used or not: a sweeper takes it. So is memory that others were granted: a block that is freed
-// here is used again only if this compute server carved it, under its present lease.
+// here is used again only if this compute server carved it, under its present lease. What is at hand from one server is
+// not used after a new lease with another one until the server has confirmed that its own is still in force: 1 RT.
 //
 // A server that cannot be reached is left out for a while, longer each time, unless no other server has memory.
 //
@@ -47,7 +48,7 @@ class RemoteAllocator {
       : servers_(servers), node_bytes_(node_bytes), placement_(seed, node_bytes) {}
 
   // A node on `near`'s server, unless `Placement` says that another is better, or that one has no memory or is out of
-  // reach. 0 RT; 1 RT for each server that is asked for more memory. Counts control messages in `wire`. `lost` is set to
+  // reach. 0 RT; 1 RT for each server that is asked for more memory, or about its lease. Counts control messages in `wire`. `lost` is set to
   // a server whose queue pair, or lease, failed, though another one may have served. Errors: Exhausted when all servers
   // are full; NodeUnreachable or Fenced when one that is not was lost.
   Task<Result<Allocated<RemotePtr>>> AllocateNode(Scheduler& scheduler, ServerId near,
@@ -61,9 +62,9 @@ class RemoteAllocator {
   // Takes back a block that no entry refers to any more.
   void FreeBlock(const BlockRef& block, Clock::time_point now);
 
-  // Whether a batch that makes `memory` reachable from a node on server `from` may be posted (rule U4): no lease has
-  // been replaced, with the servers that it lies on nor with `from`, since it was allocated. To be asked in the step
-  // that posts, with nothing awaited in between. Lock-free.
+  // Whether a batch that makes `memory` reachable from a node on server `from` may be posted (rule U4): the lease with
+  // `from` was there when the servers that it lies on last confirmed theirs, and none of these has been replaced since.
+  // To be asked in the step that posts, with nothing awaited in between. Lock-free.
   bool MayLink(const LinkedMemory& memory, ServerId from) const;
 
   // This compute server has registered with `server`, which is in reach: said when the store is opened, by each session
@@ -86,7 +87,8 @@ class RemoteAllocator {
     uint64_t end = 0;
   };
   struct PerServer {
-    std::optional<Lease> lease;            // nothing: not heard of yet
+    std::optional<Lease> lease;  // nothing: not heard of yet
+    uint64_t confirmed = 0;  // registrations_ when it was asked for what showed that lease in force
     std::map<uint64_t, uint64_t> granted;  // under this lease: end of each extent, by its offset
     std::vector<Extent> nodes;             // the newest last
     std::vector<Extent>
@@ -129,7 +131,9 @@ class RemoteAllocator {
   Candidates FindCandidates(std::optional<ServerId> near, const Wanted& wanted,
                             Clock::time_point now);
   // With mutex_ held.
-  AllocationStamp StampAt(ServerId server) const { return {server, registrations_}; }
+  AllocationStamp StampAt(ServerId server) { return {server, state_[server].confirmed}; }
+  // Whether memory at hand there may be used: no lease with any server is newer than what is known of this one's.
+  bool IsConfirmed(ServerId server) { return state_[server].confirmed == registrations_; }
   bool IsDown(ServerId server, Clock::time_point now) { return state_[server].down_until > now; }
   bool IsOurs(ServerId server, uint64_t offset) const;
   void Forget(ServerId server, const Lease& lease);
@@ -143,7 +147,14 @@ class RemoteAllocator {
   Task<Result<Piece>> AllocateOn(Scheduler& scheduler, ServerId server, Wanted wanted,
                                  bool although_down, WireCounts& wire);
   bool StartRefill(ServerId server, Clock::time_point now);
-  Task<Status> Refill(Scheduler& scheduler, ServerId server, Wanted wanted, WireCounts& wire);
+  // Has the server confirm its lease, if there is memory at hand that needs it, or give more.
+  Task<Status> ConfirmOrRefill(Scheduler& scheduler, ServerId server, Wanted wanted,
+                               WireCounts& wire);
+  // `asked_at`: registrations_ just before.
+  Task<Status> Refill(Scheduler& scheduler, ServerId server, Wanted wanted, uint64_t asked_at,
+                      WireCounts& wire);
+  // The server has shown that `lease` was in force after `asked_at`.
+  void Confirm(ServerId server, const Lease& lease, uint64_t asked_at);
 
   const Servers& servers_;
   const uint32_t node_bytes_;

@@ -159,6 +159,34 @@ TEST_F(RemoteAllocatorTest, WhatWasAllocatedUnderAnEndedLeaseMayNotBeLinked) {
   EXPECT_FALSE(MayLink(node.stamp(), kFirst));
 }
 
+// Both servers have fenced the old registration, and only of the first is that known: a sweeper may take what the second
+// one gave.
+TEST_F(RemoteAllocatorTest, WithANewLeaseElsewhereMemoryOfAnEndedOneIsForgotten) {
+  const RemotePtr old = Node(kSecond);
+  ASSERT_EQ(old.server(), kSecond);
+  const BlockPtr freed = Block();
+  FreeLongAgo(freed);
+  for (const ServerId id : {kSecond, kFirst}) EndLease(id);
+  Register(kFirst);
+  const Allocated<RemotePtr> node = Allocate(kSecond).value();
+  ASSERT_EQ(node.pointer().server(), kSecond);
+  EXPECT_GE(node.pointer().offset(), old.offset() + FakeLeaseServer::kExtentBytes);
+  EXPECT_TRUE(MayLink(node.stamp(), kFirst));
+  for (int i = 0; i < 10; ++i) EXPECT_NE(Block(), freed.NextGeneration());
+}
+
+TEST_F(RemoteAllocatorTest, WithANewLeaseElsewhereMemoryIsConfirmedOnceAndUsedOn) {
+  const RemotePtr old = Node(kSecond);
+  EndLease(kFirst);
+  Register(kFirst);
+  const uint64_t sends = wire_.sends;
+  const Allocated<RemotePtr> node = Allocate(kSecond).value();
+  EXPECT_EQ(node.pointer().offset(), old.offset() + kNodeBytes);
+  EXPECT_TRUE(MayLink(node.stamp(), kFirst));
+  EXPECT_EQ(Node(kSecond).offset(), old.offset() + 2 * kNodeBytes);
+  EXPECT_EQ(wire_.sends, sends + 1);
+}
+
 TEST_F(RemoteAllocatorTest, AnExtentThatTellsOfANewLeaseIsUsedAndTheOldOnesForgotten) {
   allocator_.Lost(kSecond, scheduler_->Now());  // All nodes go to the first.
   const Allocated<RemotePtr> old = Allocate().value();
