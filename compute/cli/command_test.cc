@@ -274,6 +274,9 @@ TEST_F(CommandTest, CheckReportsProblems) {
   EXPECT_EQ(Run({"check"}), 0);
   EXPECT_THAT(out_, StartsWith("store default: no problem found\n"));
   EXPECT_THAT(out_, HasSubstr("100"));
+  // Memory server 1 has no nodes, or has left the store.
+  EXPECT_THAT(out_, HasSubstr("nodes on server 0"));
+  EXPECT_THAT(out_, HasSubstr("nodes on server 2"));
   state().problems = {"leaf 0:4096 has its keys out of order"};
   EXPECT_EQ(Run({"check"}), 1);
   EXPECT_THAT(out_, StartsWith("store default: 1 problem found\n"));
@@ -293,6 +296,7 @@ TEST_F(CommandTest, CheckReportsProblems) {
   EXPECT_EQ(Run({"check"}), 1);
   EXPECT_EQ(OutJson()["ok"], false);
   EXPECT_EQ(OutJson()["keys"], 100);
+  EXPECT_EQ(OutJson()["nodes_per_server"][1], Json({{"server_id", 2}, {"nodes", 3}}));
 }
 
 TEST_F(CommandTest, StatIsATableAndJson) {

@@ -68,9 +68,8 @@ void WriteCheckText(const Context& context, const CheckReport& report) {
   WriteRow(out, "values in leaves", HumanBytes(report.inline_value_bytes));
   WriteRow(out, "values in blocks", HumanBytes(report.block_value_bytes),
            report.blocks == 0 ? "" : HumanQuantity(report.blocks, "block"));
-  for (size_t server = 0; server < report.nodes_per_server.size(); ++server) {
-    WriteRow(out, "nodes on server " + std::to_string(server),
-             HumanCount(report.nodes_per_server[server]));
+  for (const auto& [server, nodes] : report.nodes_per_server) {
+    WriteRow(out, "nodes on server " + std::to_string(server), HumanCount(nodes));
   }
   WriteRow(out, "locks held", HumanCount(report.locks_held));
   if (report.locks_of_the_dead != 0) {
@@ -87,6 +86,10 @@ void WriteCheckText(const Context& context, const CheckReport& report) {
 }
 
 Json CheckJson(const Context& context, const CheckReport& report) {
+  Json nodes_per_server = Json::array();
+  for (const auto& [server, nodes] : report.nodes_per_server) {
+    nodes_per_server.push_back({{"server_id", server}, {"nodes", nodes}});
+  }
   return {{"store", context.store_name},
           {"ok", report.problem_count == 0},
           {"keys", report.keys},
@@ -103,7 +106,7 @@ Json CheckJson(const Context& context, const CheckReport& report) {
           {"missing_downlinks", report.missing_downlinks},
           {"locks_held", report.locks_held},
           {"locks_of_the_dead", report.locks_of_the_dead},
-          {"nodes_per_server", report.nodes_per_server},
+          {"nodes_per_server", nodes_per_server},
           {"problem_count", report.problem_count},
           {"problems", report.problems}};
 }

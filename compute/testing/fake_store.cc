@@ -255,7 +255,7 @@ Result<CheckReport> FakeStore::Check(const std::function<void(uint64_t leaves)>&
   report.leaves = report.keys / 35 + 1;
   report.levels = 3;
   report.internal_nodes = 3;
-  report.nodes_per_server = {report.leaves, 3};
+  report.nodes_per_server = {{0, report.leaves}, {2, 3}};
   report.leaf_bytes_per_key = 29.25;
   report.locks_held = state_.locks_held;
   report.problems = state_.problems;

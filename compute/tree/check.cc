@@ -40,7 +40,6 @@ void TreeChecker::Problem(RemotePtr pointer, const std::string& what) {
 Result<CheckReport> TreeChecker::Run() {
   BOOST_OUTCOME_TRY(root, scheduler_.Run(tree_.ReadRoot()));
   report_.levels = root.level() + 1;
-  report_.nodes_per_server.assign(shared_.servers.All().size(), 0);
   std::vector<Downlink> expected = {{Key(), root.pointer()}};
   for (uint32_t level = root.level(); level > 0; --level) {
     std::vector<Downlink> downlinks;
@@ -50,6 +49,9 @@ Result<CheckReport> TreeChecker::Run() {
   }
   if (!expected.empty()) {
     BOOST_OUTCOME_TRYV(scheduler_.Run(WalkLeaves(expected)));
+  }
+  for (const ServerInfo* server : shared_.servers.All()) {
+    report_.nodes_per_server.try_emplace(ToInteger(server->id), 0);
   }
   BOOST_OUTCOME_TRYV(scheduler_.Run(CheckLocks()));
   BOOST_OUTCOME_TRYV(scheduler_.Run(CheckExtents()));
@@ -220,12 +222,7 @@ Task<Status> TreeChecker::CheckLeaf(RemotePtr pointer, const LeafView& leaf, Key
 }
 
 void TreeChecker::Use(ServerId server, uint64_t offset, uint64_t bytes, control::ExtentKind kind) {
-  if (kind == control::ExtentKind::kNodes) {
-    const auto servers = shared_.servers.All();
-    for (size_t i = 0; i < servers.size(); ++i) {
-      if (servers[i]->id == server) ++report_.nodes_per_server[i];
-    }
-  }
+  if (kind == control::ExtentKind::kNodes) ++report_.nodes_per_server[ToInteger(server)];
   const RemotePtr pointer(server, offset & ~(kNodeAlignment - 1), 0);
   std::map<uint64_t, Used>& used = used_[server];
   const auto behind = used.lower_bound(offset);

@@ -152,7 +152,7 @@ TEST_F(ProtocolTest, NodesSpreadOverServers) {
   const CheckReport report = cluster_->Check();
   ASSERT_EQ(report.nodes_per_server.size(), 3u);
   const uint64_t nodes = report.leaves + report.internal_nodes;
-  for (const uint64_t here : report.nodes_per_server) EXPECT_GE(here, nodes / 5);
+  for (const auto& [server, here] : report.nodes_per_server) EXPECT_GE(here, nodes / 5) << server;
 }
 
 // Stopped between any two verbs of splits over two servers, no leaf points to a sibling that is not there.

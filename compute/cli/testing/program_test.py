@@ -134,7 +134,8 @@ class GoodInput(ProgramTest):
         self.assertRegex(self.gossamer("stat").out, rb"store default .* on fabric shm")
         report = self.check()
         self.assertEqual(report["keys"], 20_000)
-        self.assertTrue(all(nodes > 0 for nodes in report["nodes_per_server"]), report)
+        self.assertEqual([server["server_id"] for server in report["nodes_per_server"]], [0, 1])
+        self.assertTrue(all(server["nodes"] > 0 for server in report["nodes_per_server"]), report)
         self.assertRegex(self.gossamer("check").out, rb"^store default: no problem found\n")
 
     def test_memcached(self):

@@ -25,6 +25,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -123,7 +124,7 @@ struct CheckReport {
   uint64_t missing_downlinks = 0;  // nodes reached only by a sibling pointer: legal, if slow
   uint64_t locks_held = 0;         // by compute servers that live
   uint64_t locks_of_the_dead = 0;  // left by compute servers that are gone; released by this check
-  std::vector<uint64_t> nodes_per_server;
+  std::map<uint32_t, uint64_t> nodes_per_server;  // by server id, of all servers that are known
   std::vector<std::string> problems;  // each a sentence with pointer and numbers; at most 100
   uint64_t problem_count = 0;
 
