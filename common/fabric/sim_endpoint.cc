@@ -275,6 +275,12 @@ void SimEndpoint::MissesAnswer(uint64_t server_number, Nanoseconds until) {
                           network_.Now(), Clock::time_point(std::chrono::nanoseconds(until))});
 }
 
+void SimEndpoint::Waits(uint64_t server_number, Nanoseconds until) {
+  network_.fault_log.Add({SimFault::Kind::kStopped, client_.uuid, id_, server_number,
+                          owner != nullptr, network_.Now(),
+                          Clock::time_point(std::chrono::nanoseconds(until))});
+}
+
 void SimEndpoint::LearnOfBreak(ServerId server) {
   Notice* const notice = std::exchange(slots_[ToInteger(server)].notice, nullptr);
   if (notice == nullptr) return;

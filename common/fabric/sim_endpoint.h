@@ -49,6 +49,8 @@ class SimEndpoint final : public Endpoint {
   void Meets(SimFault::Kind kind, uint64_t server_number);
   // A call there is not answered until then.
   void MissesAnswer(uint64_t server_number, Nanoseconds until);
+  // A call there waits, as the server has stopped until then.
+  void Waits(uint64_t server_number, Nanoseconds until);
   // Its memory server has forgotten it.
   void QueuePairGone(const QueuePair& queue_pair);
 

@@ -18,7 +18,8 @@ struct SimFault {
     kCall,      // a control call was lost; the queue pair went on
     kLinkDown,  // the link was down
     kFenced,    // the memory server destroyed the queue pair: the lease had ended
-    kServer,    // the memory server stopped
+    kServer,    // the memory server ended
+    kStopped,   // a control call waited for the memory server, which had stopped
   };
   using Clock = Endpoint::Clock;
 

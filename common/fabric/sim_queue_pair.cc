@@ -115,9 +115,12 @@ void QueuePair::Post(ControlCall& call) {
 
 void QueuePair::Arrive(CallInFlight& call) {
   // One before it may have been put off until the same time after this one was.
-  if (server_.stopped_until() > network_.now() || IsBehindAnother(call)) {
-    return network_.events.Arm(call, std::max(network_.now(), server_.stopped_until()));
+  const Nanoseconds stopped_until = server_.stopped_until();
+  if (stopped_until > network_.now()) {
+    if (call.call != nullptr) endpoint_->Waits(network_.NumberOf(server_), stopped_until);
+    return network_.events.Arm(call, stopped_until);
   }
+  if (IsBehindAnother(call)) return network_.events.Arm(call, network_.now());
   if (BreaksNow()) return;  // and it arrives late, or never
   const CallLoss loss = network_.DrawCallLoss();
   const Nanoseconds departure =

@@ -11,11 +11,23 @@ using namespace std::chrono_literals;
 
 // After so many losses an operation that has written nothing does not start again (PROTOCOL.md, "Settling").
 constexpr uint64_t kRetriesOfAnOperation = 16;
-// A session that has asked for a queue pair in vain fails what it is given for so long (PROTOCOL.md, "Settling").
+// What has looked for a memory server in vain fails what needs it for so long: a session (PROTOCOL.md, "Settling"), and a
+// store, which leaves the server out for four times as long as it looked. Servers stop for up to 400 ms.
 constexpr std::chrono::milliseconds kNotTriedAgain{500};
+constexpr std::chrono::milliseconds kLeftOut{2000};
 
 bool IsLoss(Code code) {
   return code == Code::kNodeUnreachable || code == Code::kFenced || code == Code::kMaybeApplied;
+}
+
+// For how long after its end this fault may keep an operation of that session from the memory server.
+std::chrono::milliseconds Remembered(const SimFault& fault, uint64_t endpoint_id) {
+  const bool is_moment = fault.from == fault.until;
+  const bool is_waited_for = fault.kind == SimFault::Kind::kStopped;
+  const bool is_lost_call = fault.kind == SimFault::Kind::kCall;
+  if (!fault.has_owner && (is_moment || is_waited_for || is_lost_call)) return kLeftOut;
+  if (fault.endpoint_id == endpoint_id && (is_moment || is_waited_for)) return kNotTriedAgain;
+  return {};
 }
 
 }  // namespace
@@ -24,22 +36,30 @@ bool ExplainsLoss(std::span<const SimFault> faults, const FailedOperation& opera
                   SimFault::Clock::time_point now, Code code) {
   if (!IsLoss(code)) return false;
   uint64_t losses = 0;
+  bool has_waited = false;
+  bool has_lost = false;
   for (const SimFault& fault : faults) {
-    // An endpoint of the store is not polled by itself, so that its faults may never end. A connection that it tried
-    // in vain is at one moment: orphaned locks are settled over it.
-    const bool is_moment = fault.from == fault.until;
-    const bool counts = fault.has_owner || is_moment;
     const bool is_own = fault.endpoint_id == operation.endpoint_id;
-    const bool is_remembered = is_moment && is_own && code == Code::kNodeUnreachable;
-    const auto since = operation.since - (is_remembered ? kNotTriedAgain : 0ms);
-    const bool is_met =
-        counts && fault.client_uuid == operation.client_uuid && fault.Overlaps(since, now);
-    if (!is_met) continue;
-    const bool is_done_again =
-        fault.kind == SimFault::Kind::kBreak || fault.kind == SimFault::Kind::kCall;
-    if (!is_done_again) return true;
-    if (is_own) ++losses;
+    auto since = operation.since;
+    if (code == Code::kNodeUnreachable) since -= Remembered(fault, operation.endpoint_id);
+    if (fault.client_uuid != operation.client_uuid || !fault.Overlaps(since, now)) continue;
+    const bool concerns_session = is_own || !fault.has_owner;
+    switch (fault.kind) {
+      case SimFault::Kind::kBreak:
+      case SimFault::Kind::kCall:
+        has_lost = has_lost || concerns_session;
+        if (is_own) ++losses;
+        break;
+      case SimFault::Kind::kStopped: has_waited = has_waited || concerns_session; break;
+      case SimFault::Kind::kLinkDown:
+      case SimFault::Kind::kFenced:
+      case SimFault::Kind::kServer:
+        // An endpoint of the store is not polled by itself, so that its faults may never end. A connection that it
+        // tried in vain is at one moment: servers are added, and orphaned locks settled, over it.
+        if (fault.has_owner || fault.from == fault.until) return true;
+    }
   }
+  if (has_waited && has_lost) return true;
   return code == Code::kNodeUnreachable && losses > kRetriesOfAnOperation;
 }
 

@@ -22,9 +22,10 @@ struct FailedOperation {
 
 // Whether one of `faults` explains that an operation, which ended at `now`, lost a memory server.
 //
-// A call that is lost is made again, and a queue pair that merely breaks is replaced, and what was posted on it is settled: the caller does not notice
-// (PROTOCOL.md, "Errors"), unless an operation that has written nothing has met that so often that it gives up. Of what
-// lasts, another session's loss counts, too: it may have done this operation along with its own, or hold the lock.
+// A call that is lost is made again, and a queue pair that merely breaks is replaced, and what was posted on it is settled:
+// the caller does not notice (PROTOCOL.md, "Errors"), unless an operation that has written nothing has met that so often
+// that it gives up, or the memory server stops as well, and is taken for one that does not answer. Of what lasts, another
+// session's loss counts, too: it may have done this operation along with its own, or hold the lock.
 bool ExplainsLoss(std::span<const SimFault> faults, const FailedOperation& operation,
                   SimFault::Clock::time_point now, Code code);
 

@@ -79,5 +79,33 @@ TEST(VerdictTest, ACallerDoesNotNoticeThatAQueuePairBreaksOrACallIsLost) {
   EXPECT_FALSE(Explains(std::vector(17, other), Code::kNodeUnreachable));
 }
 
+TEST(VerdictTest, AStopExplainsALossOnlyWithWhatWasLostMeanwhile) {
+  const SimFault stopped = FaultOf(Kind::kStopped, 50us, 150us);
+  for (const Code code : {Code::kNodeUnreachable, Code::kMaybeApplied}) {
+    EXPECT_FALSE(Explains({stopped}, code));
+    for (const Kind kind : {Kind::kBreak, Kind::kCall}) {
+      EXPECT_TRUE(Explains({stopped, FaultOf(kind, 120us, 900us)}, code));
+      SimFault others = FaultOf(kind, 120us, 900us);
+      others.endpoint_id = kEndpoint + 1;
+      EXPECT_FALSE(Explains({stopped, others}, code));
+    }
+  }
+}
+
+TEST(VerdictTest, AMemoryServerThatAStoreSoughtInVainIsLeftOutForAWhile) {
+  const auto ended_before = [](Kind kind, std::chrono::nanoseconds by) {
+    SimFault fault = FaultOf(kind, 100us - by, 100us - by);
+    fault.has_owner = false;
+    fault.endpoint_id = kEndpoint + 1;
+    return fault;
+  };
+  EXPECT_TRUE(Explains({ended_before(Kind::kLinkDown, 1999ms)}, Code::kNodeUnreachable));
+  EXPECT_FALSE(Explains({ended_before(Kind::kLinkDown, 2001ms)}, Code::kNodeUnreachable));
+  EXPECT_FALSE(Explains({ended_before(Kind::kLinkDown, 1us)}, Code::kMaybeApplied));
+  const SimFault lost_call = ended_before(Kind::kCall, 1ms);
+  EXPECT_FALSE(Explains({lost_call}, Code::kNodeUnreachable)) << "it is made again";
+  EXPECT_TRUE(Explains({ended_before(Kind::kStopped, 1ms), lost_call}, Code::kNodeUnreachable));
+}
+
 }  // namespace
 }  // namespace gossamer::simulator
