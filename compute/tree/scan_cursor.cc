@@ -100,13 +100,15 @@ Task<void> TreeCursor::FetchPage() {
   leaves_ = std::min(leaves_ * 2, kMaxLeaves);
 }
 
-// What is missing ends where the scan does.
+// What is missing ends where the scan does: the leaf that is read goes on behind that, and so may a gap.
 Task<Status> TreeCursor::FetchSalvaged() {
   const Status status = co_await session_.tree().SalvageLeaf(position_, page_, salvage_);
-  if (to_ && position_.from.view() >= *to_) position_.done = true;
-  if (to_ && !salvage_.missing.empty()) {
-    std::optional<std::string>& last = salvage_.missing.back().to;
-    if (!last || *last > *to_) last = *to_;
+  if (!to_) co_return status;
+  if (position_.from.view() >= *to_) position_.done = true;
+  std::vector<MissingKeys>& missing = salvage_.missing;
+  while (!missing.empty() && missing.back().from >= *to_) missing.pop_back();
+  if (!missing.empty() && (!missing.back().to || *missing.back().to > *to_)) {
+    missing.back().to = *to_;
   }
   co_return status;
 }
