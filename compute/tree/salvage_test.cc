@@ -85,5 +85,18 @@ TEST_F(SalvageTest, NothingIsMissingBehindTheEndOfTheScan) {
   EXPECT_EQ(found.missing[0].to, lost[0].key + '\0');
 }
 
+// Blocks of a leaf are read together.
+TEST_F(SalvageTest, ADamagedValueHidesNoOther) {
+  ASSERT_NO_FATAL_FAILURE(FillOneLeaf());
+  const KeyAndBlock damaged = KeysWithBlocksElsewhere()[1];
+  client_.Write(kOther, damaged.block.offset(), std::vector<std::byte>(64, std::byte{0xff}));
+  const Found found = Scan();
+  ASSERT_TRUE(found.status) << found.status.error().ToString();
+  EXPECT_EQ(found.keys.size(), kKeys - 1);
+  ASSERT_EQ(found.missing.size(), 1u);
+  EXPECT_EQ(found.missing[0].from, damaged.key);
+  EXPECT_EQ(found.missing[0].why.code, Code::kCorruption) << found.missing[0].why.ToString();
+}
+
 }  // namespace
 }  // namespace gossamer

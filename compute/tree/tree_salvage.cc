@@ -100,18 +100,27 @@ Task<Result<Tree::ReachedLeaf>> Tree::ReachLeaf(Operation& operation, KeyView fr
   co_return reached;
 }
 
-// A value that cannot be reached: its key is missing.
+// A value that cannot be reached, or is damaged: its key is missing.
 Task<Status> Tree::SalvageBlocks(Operation& operation, ScanPage& page, Salvage& salvage) {
-  std::map<ServerId, std::vector<std::pair<size_t, BlockRef>>> by_server;
+  using Blocks = std::vector<std::pair<size_t, BlockRef>>;
+  std::map<ServerId, Blocks> by_server;
   for (const auto& block : page.blocks) by_server[block.second.ptr().server()].push_back(block);
   std::map<size_t, std::optional<Error>> dropped;  // entries, and why: nothing if they were deleted
-  for (auto& [server, blocks] : by_server) {
-    page.blocks = blocks;
-    const Result<bool> filled = co_await SalvageRead(operation, server, salvage,
-                                                     [&] { return FillBlocksOf(operation, page); });
+  const auto fill = [&](ServerId server, Blocks blocks) -> Task<Result<bool>> {
+    page.blocks = std::move(blocks);
+    Result<bool> filled = co_await SalvageRead(operation, server, salvage,
+                                               [&] { return FillBlocksOf(operation, page); });
     for (const size_t index : page.gone) dropped[index] = std::nullopt;
-    if (filled) continue;
-    for (const auto& block : blocks) dropped[block.first] = filled.error();
+    co_return std::move(filled);
+  };
+  for (const auto& [server, blocks] : by_server) {
+    const Result<bool> together = co_await fill(server, blocks);
+    if (together) continue;
+    // Perhaps one of them is damaged. Of a server that is lost, nothing more is asked.
+    for (const auto& block : blocks) {
+      const Result<bool> alone = co_await fill(server, Blocks(1, block));
+      if (!alone) dropped[block.first] = alone.error();
+    }
   }
   for (const auto& [index, why] : dropped) {
     const std::string& key = page.entries[index].key;
