@@ -98,5 +98,24 @@ TEST_F(SalvageTest, ADamagedValueHidesNoOther) {
   EXPECT_EQ(found.missing[0].why.code, Code::kCorruption) << found.missing[0].why.ToString();
 }
 
+// A root that says that it ends in the middle, and has no sibling.
+TEST_F(SalvageTest, AnInternalNodeThatEndsEarlyIsNamed) {
+  constexpr uint64_t kMany = 200;
+  const std::unique_ptr<OpenSession> session = client_.NewSession();
+  for (uint64_t i = 0; i < kMany; ++i) ASSERT_TRUE(session->Put(NumberKey(i), "12345678"));
+  const RemotePtr at = client_.Root().pointer();
+  InternalNode root = client_.Internal(at);
+  root.high = HighFence::At(NumberKey(kMany / 2));
+  std::vector<std::byte> image(Options().parameters.node_bytes);
+  ASSERT_TRUE(EncodeInternal(image, at, root));
+  client_.Write(at.server(), at.offset(), image);
+  const Found found = Scan();
+  ASSERT_TRUE(found.status) << found.status.error().ToString();
+  ASSERT_EQ(found.missing.size(), 1u);
+  EXPECT_EQ(found.missing[0].why.code, Code::kCorruption);
+  EXPECT_THAT(found.missing[0].why.message,
+              testing::HasSubstr("offset " + std::to_string(at.offset())));
+}
+
 }  // namespace
 }  // namespace gossamer

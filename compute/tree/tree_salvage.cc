@@ -72,10 +72,12 @@ Task<Result<Tree::ReachedLeaf>> Tree::ReachLeaf(Operation& operation, KeyView fr
     }
     const InternalNode& node = read.value();
     if (!node.high.Admits(from)) {
+      if (node.sibling.is_null()) {
+        reached.why = CorruptNode(at, "an internal node that ends early");
+        co_return reached;
+      }
       at = node.sibling;
-      if (!at.is_null()) continue;
-      reached.why = CorruptNode(at, "an internal node that ends early");
-      co_return reached;
+      continue;
     }
     // Neighbours on one lost server are stepped over together.
     size_t child = node.ChildIndex(from);
