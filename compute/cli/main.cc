@@ -153,7 +153,7 @@ class Shell {
   int RunLine(const std::vector<std::string>& words) {
     const gflags::FlagSaver saver;
     const ParsedFlags parsed = ParseFlagWords(Program(), words);
-    if (parsed.exit_status) return *parsed.exit_status;
+    if (parsed.exit_status) return FinishOutput(Program(), *parsed.exit_status);
     if (parsed.arguments.empty()) return UsageError(Program(), "there are flags, but no command");
     if (parsed.arguments.front() == "help") {
       return FinishOutput(Program(), Help(parsed.arguments));

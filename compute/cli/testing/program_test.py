@@ -8,6 +8,7 @@ import json
 import os
 import random
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -123,6 +124,19 @@ class GoodInput(ProgramTest):
         outcome = self.gossamer(stdin=b"get absent\nnonsense\nget a --json\nload -\n", status=1)
         self.assertEqual(outcome.out, b'{"key":"a","value":"b c"}\n')
         self.assertEqual(len(outcome.err.splitlines()), 3, outcome)
+
+    def test_each_line_of_a_pipe_is_answered_before_the_next_is_read(self):
+        self.bench.memory()
+        prompt = self.bench.start()
+        for line, answer in ((b"put a b", b"stored"), (b"get a", b"b"), (b"help", b"gossamer"),
+                             (b"--version", b"gossamer"), (b"get --help", b"gossamer")):
+            with self.subTest(line=line):
+                prompt.stdin.write(line + b"\n")
+                prompt.stdin.flush()
+                ready, _, _ = select.select([prompt.stdout], [], [], PATIENCE_SECONDS / 10)
+                self.assertTrue(ready, "no answer")
+                self.assertTrue(os.read(prompt.stdout.fileno(), 1 << 16).startswith(answer))
+        prompt.communicate(timeout=PATIENCE_SECONDS)
 
     def test_stat_and_check_show_all_servers(self):
         self.bench.memory()
