@@ -8,6 +8,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
+#include <cstring>
 #include <deque>
 #include <span>
 #include <string>
@@ -78,6 +81,46 @@ TEST_F(ShmFabric, AClientThatSpeaksNonsenseIsCutOff) {
     }
     EXPECT_EQ(last, Transfer::kLost);
   }
+}
+
+// Its hello may be shorter or longer than this version's.
+TEST_F(ShmFabric, AClientOfAnotherVersionIsToldSo) {
+  const auto memory = StartMemory(SmallMemory());
+  for (const size_t bytes : {sizeof(Hello) - 8, sizeof(Hello), sizeof(Hello) + 8}) {
+    const HandMadeClient client(memory->address());
+    std::vector<std::byte> hello(bytes);
+    const uint32_t magic = kMagic - 1;
+    std::memcpy(hello.data(), &magic, sizeof magic);
+    ASSERT_EQ(SendMessage(client.socket(), hello, {}, true), Transfer::kDone);
+    Welcome welcome;
+    size_t received = 0;
+    const auto into = std::as_writable_bytes(std::span(&welcome, 1));
+    ASSERT_EQ(ReceiveMessage(client.socket(), into, &received, nullptr, true), Transfer::kDone)
+        << "no answer to " << bytes << " bytes";
+    EXPECT_EQ(welcome.accepted, 0u);
+    EXPECT_STREQ(welcome.reason.data(), "another version of the shm fabric");
+  }
+}
+
+// A server of another version may close the connection without a word.
+TEST_F(ShmFabric, AServerThatClosesTheConnectionMayBeOfAnotherVersion) {
+  const std::string path = Path("closes.sock");
+  ListeningSocket server = ListeningSocket::Bind(path).value();
+  ASSERT_TRUE(server.Listen());
+  std::atomic<bool> ends = false;
+  std::thread closes([&] {
+    while (!ends) {
+      if (!server.Accept()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  });
+  ComputePortOptions options;
+  options.client_uuid = 5;
+  const Status connected = OpenComputePort(options).value()->Connect(ServerId{0}, path);
+  ends = true;
+  closes.join();
+  ASSERT_FALSE(connected);
+  EXPECT_NE(connected.error().message.find("version"), std::string::npos)
+      << connected.error().message;
 }
 
 TEST_F(ShmFabric, WhoConnectsAndSaysNothingIsCutOffAndAnIdleQueuePairIsNot) {

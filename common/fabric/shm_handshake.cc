@@ -59,7 +59,8 @@ Result<bool> Handshake::Step() {
   }
   if (received == Transfer::kLost) {
     return MakeError(Code::kNodeUnreachable,
-                     "memory server at " + address_ + " ends while it is connected to");
+                     "memory server at " + address_ +
+                         " ends while it is connected to, or is of another version");
   }
   if (bytes != sizeof welcome_ || welcome_.magic != kMagic) {
     return MakeError(Code::kInvalidArgument, "no memory server of this version at " + address_);

@@ -347,8 +347,11 @@ bool ShmMemoryPort::Receive(ConnectionId id, Connection& connection) {
       if (!Answer(connection, call, bytes)) return false;
     } else {
       Hello hello;
-      if (bytes != sizeof hello || connection.awaits_fence) return false;
-      std::memcpy(static_cast<void*>(&hello), &call, sizeof hello);
+      if (bytes < sizeof hello.magic || connection.awaits_fence) return false;
+      std::memcpy(static_cast<void*>(&hello), &call, std::min(bytes, sizeof hello));
+      // One of another version, which may have another length, is told that it is.
+      if (hello.magic != kMagic) return Admit(id, connection, hello);
+      if (bytes != sizeof hello) return false;
       const auto fencing = fencing_.find(hello.client_uuid);
       if (fencing != fencing_.end() && hello.kind == HelloKind::kQueuePair) {
         connection.awaits_fence = true;
