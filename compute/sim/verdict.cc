@@ -36,6 +36,7 @@ bool ExplainsLoss(std::span<const SimFault> faults, const FailedOperation& opera
                   SimFault::Clock::time_point now, Code code) {
   if (!IsLoss(code)) return false;
   uint64_t losses = 0;
+  bool has_own_loss = false;
   bool has_waited = false;
   bool has_lost = false;
   for (const SimFault& fault : faults) {
@@ -48,7 +49,9 @@ bool ExplainsLoss(std::span<const SimFault> faults, const FailedOperation& opera
       case SimFault::Kind::kBreak:
       case SimFault::Kind::kCall:
         has_lost = has_lost || concerns_session;
-        if (is_own) ++losses;
+        // Another session's, too: what it lost, the allocator passes over for this one.
+        has_own_loss = has_own_loss || is_own;
+        ++losses;
         break;
       case SimFault::Kind::kStopped: has_waited = has_waited || concerns_session; break;
       case SimFault::Kind::kLinkDown:
@@ -60,7 +63,7 @@ bool ExplainsLoss(std::span<const SimFault> faults, const FailedOperation& opera
     }
   }
   if (has_waited && has_lost) return true;
-  return code == Code::kNodeUnreachable && losses > kRetriesOfAnOperation;
+  return code == Code::kNodeUnreachable && has_own_loss && losses > kRetriesOfAnOperation;
 }
 
 void Verdict::Wrong(std::string sentence) {

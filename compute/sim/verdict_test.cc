@@ -77,6 +77,9 @@ TEST(VerdictTest, ACallerDoesNotNoticeThatAQueuePairBreaksOrACallIsLost) {
   SimFault other = one;
   other.endpoint_id = kEndpoint + 1;
   EXPECT_FALSE(Explains(std::vector(17, other), Code::kNodeUnreachable));
+  std::vector<SimFault> of_two_sessions(16, other);
+  of_two_sessions.push_back(one);
+  EXPECT_TRUE(Explains(of_two_sessions, Code::kNodeUnreachable));
 }
 
 TEST(VerdictTest, AStopExplainsALossOnlyWithWhatWasLostMeanwhile) {
