@@ -50,9 +50,7 @@ Result<CheckReport> TreeChecker::Run() {
   if (!expected.empty()) {
     BOOST_OUTCOME_TRYV(scheduler_.Run(WalkLeaves(expected)));
   }
-  for (const ServerInfo* server : shared_.servers.All()) {
-    report_.nodes_per_server.try_emplace(ToInteger(server->id), 0);
-  }
+  BOOST_OUTCOME_TRYV(AttachAll());
   BOOST_OUTCOME_TRYV(scheduler_.Run(CheckLocks()));
   BOOST_OUTCOME_TRYV(scheduler_.Run(CheckExtents()));
   if (report_.keys != 0) {
@@ -61,6 +59,17 @@ Result<CheckReport> TreeChecker::Run() {
         static_cast<double>(report_.keys);
   }
   return report_;
+}
+
+// Servers may have become known on the way: to this walk, which has queue pairs to them, or to other threads.
+Status TreeChecker::AttachAll() {
+  servers_ = shared_.servers.All();
+  for (const ServerInfo* server : servers_) {
+    report_.nodes_per_server.try_emplace(ToInteger(server->id), 0);
+    const Status attached = scheduler_.endpoint().Attach(server->id);
+    if (!attached) return CannotBeReached(server->id, server->address, attached.error().message);
+  }
+  return Ok();
 }
 
 void TreeChecker::Match(const std::vector<Downlink>& expected, size_t& next, RemotePtr pointer,
@@ -240,7 +249,7 @@ Task<Status> TreeChecker::CheckLocks() {
   Endpoint& endpoint = scheduler_.endpoint();
   Result<BufferLease> buffer = endpoint.buffers().Allocate(kLockBytesPerRead);
   if (!buffer) co_return buffer.error();
-  for (const ServerInfo* server : shared_.servers.All()) {
+  for (const ServerInfo* server : servers_) {
     for (uint64_t at = 0; at < server->lock_table_bytes; at += kLockBytesPerRead) {
       const auto bytes =
           static_cast<uint32_t>(std::min(kLockBytesPerRead, server->lock_table_bytes - at));
@@ -302,7 +311,7 @@ Task<Result<bool>> TreeChecker::ReleaseForTheDead(ServerId server, uint64_t slot
 
 // Everything in use lies in memory that was handed out for its kind.
 Task<Status> TreeChecker::CheckExtents() {
-  for (const ServerInfo* server : shared_.servers.All()) {
+  for (const ServerInfo* server : servers_) {
     std::vector<control::Extent> extents;
     control::ListExtentsRequest request;
     for (;;) {

@@ -48,6 +48,8 @@ class TreeChecker {
   Task<Status> CheckLeaf(RemotePtr pointer, const LeafView& leaf, KeyView low);
   // Takes the next node of a chain out of `expected`; counts it as missing a downlink when it is not there.
   void Match(const std::vector<Downlink>& expected, size_t& next, RemotePtr pointer, KeyView low);
+  // Gives `servers_` its value, and the endpoint a queue pair to each of them. Blocks like Endpoint::Attach.
+  Status AttachAll();
   Task<Status> CheckLocks();
   // Asks the server whether the lease of a lock word is in force, once for each lease.
   Task<Result<bool>> HasEnded(ServerId server, Lease lease);
@@ -67,6 +69,7 @@ class TreeChecker {
   Tree tree_;
   std::function<void(uint64_t)> progress_;
   CheckReport report_;
+  std::vector<const ServerInfo*> servers_;  // as they are known behind the walk
   std::map<ServerId, std::map<uint64_t, Used>> used_;
   std::map<std::tuple<ServerId, ComputeId, uint32_t>, bool> has_ended_;
 };

@@ -40,6 +40,12 @@ class CheckTest : public BootstrappedStore {
   std::vector<std::unique_ptr<EmbeddedMemory>> memory_;
 };
 
+TEST_F(CheckTest, OfAStoreThatWasOpenedBeforeServersJoined) {
+  const auto early = Open();
+  ASSERT_NO_FATAL_FAILURE(Grow());
+  ExpectWhole(early->Check({}));
+}
+
 // Another thread of the process meets the servers at the same time: it has connected the port to them, so that the
 // endpoint of Check has queue pairs to servers which the store does not know.
 TEST_F(CheckTest, WhileAnotherThreadMeetsTheServers) {
@@ -56,6 +62,19 @@ TEST_F(CheckTest, WhileAnotherThreadMeetsTheServers) {
     ASSERT_TRUE(port.Connect(member.server, member.address, member.incarnation));
   }
   ExpectWhole(early->Check({}));
+}
+
+// A session of the store meets them behind the walk: the endpoint of Check has no queue pairs to them.
+TEST_F(CheckTest, WhileASessionMeetsTheServers) {
+  const auto early = Open();
+  const auto session = early->NewSession().value();
+  const auto checked = early->Check([&](uint64_t) {
+    ASSERT_NO_FATAL_FAILURE(Grow());
+    for (uint64_t i = 0; i < kKeys; ++i) ASSERT_TRUE(session->Get(NumberKey(i)));
+  });
+  ASSERT_TRUE(checked) << checked.error().ToString();
+  EXPECT_EQ(checked.value().problem_count, 0u);
+  EXPECT_EQ(checked.value().nodes_per_server.size(), kServers);
 }
 
 }  // namespace

@@ -77,7 +77,8 @@ class Tree {
   Task<Status> SalvageLeaf(ScanPosition& position, std::vector<ScannedEntry>& entries,
                            Salvage& salvage);
 
-  // Whole-node reads, for `check` and repair. Bounded rereads, then under the lock (rule R5).
+  // Reads by pointer, for `check`: of whole nodes, and of blocks. A lost queue pair is replaced, and a server that the
+  // store has not met yet is connected to. Bounded rereads, then under the lock (rule R5).
   Task<Result<InternalNode>> ReadInternal(RemotePtr pointer);
   // The bytes of a leaf of which LeafView::Parse is known to succeed.
   Task<Result<std::vector<std::byte>>> ReadLeaf(RemotePtr pointer);
@@ -207,6 +208,9 @@ class Tree {
   Task<Status> Register(Operation& operation, ServerId server);
   // Whether the operation, which wrote nothing and failed with `error`, is to be done again. If not, `error` says why.
   Task<bool> ShouldRetry(Operation& operation, Error& error);
+  // What `read`, which writes nothing, returns at last.
+  template <typename Read>
+  auto Retried(Operation& operation, Read read) -> decltype(read());
   const Lease& LeaseWith(ServerId server) const { return links_[ToInteger(server)].lease; }
   // Memory of any server; a server that was lost is noted in `operation`.
   Task<Result<Allocated<RemotePtr>>> AllocateNode(Operation& operation, ServerId near);
@@ -524,5 +528,16 @@ class Tree {
   uint64_t round_trip_ns_ = 1000;  // about what a contended try at a lock takes
   size_t repairs_ = 0;
 };
+
+template <typename Read>
+auto Tree::Retried(Operation& operation, Read read) -> decltype(read()) {
+  for (;;) {
+    auto result = co_await read();
+    if (result) co_return std::move(result);
+    Error error = result.error();
+    const bool again = co_await ShouldRetry(operation, error);
+    if (!again) co_return error;
+  }
+}
 
 }  // namespace gossamer

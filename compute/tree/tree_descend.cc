@@ -14,7 +14,7 @@ constexpr uint32_t kMaxDescents = 4;
 
 Task<Result<RootWord>> Tree::ReadRoot() {
   Operation operation;
-  const Result<RootWord> root = co_await ReadRoot(operation);
+  const Result<RootWord> root = co_await Retried(operation, [&] { return ReadRoot(operation); });
   co_return root;
 }
 
@@ -109,7 +109,8 @@ void Tree::ForgetPath(const Step& path) {
 
 Task<Result<InternalNode>> Tree::ReadInternal(RemotePtr pointer) {
   Operation operation;
-  Result<InternalNode> node = co_await ReadInternal(operation, pointer);
+  Result<InternalNode> node =
+      co_await Retried(operation, [&] { return ReadInternal(operation, pointer); });
   co_return node;
 }
 
@@ -149,7 +150,8 @@ Task<Result<InternalNode>> Tree::ReadInternal(Operation& operation, RemotePtr po
 
 Task<Result<std::vector<std::byte>>> Tree::ReadLeaf(RemotePtr pointer) {
   Operation operation;
-  const Result<BufferLease> read = co_await ReadLeafInto(operation, pointer);
+  const Result<BufferLease> read =
+      co_await Retried(operation, [&] { return ReadLeafInto(operation, pointer); });
   if (!read) co_return read.error();
   const std::byte* data = read.value().data();
   co_return std::vector<std::byte>(data, data + shared_.parameters.node_bytes);

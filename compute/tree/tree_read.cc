@@ -209,7 +209,8 @@ std::optional<TrailerView> Tree::ParseTrailer(std::span<const std::byte> bytes,
 
 Task<Result<std::optional<std::string>>> Tree::ReadBlock(BlockRef block) {
   Operation operation;
-  Result<std::optional<std::string>> value = co_await ReadBlock(operation, block);
+  Result<std::optional<std::string>> value =
+      co_await Retried(operation, [&] { return ReadBlock(operation, block); });
   co_return value;
 }
 

@@ -146,15 +146,10 @@ auto Tree::SalvageRead(Operation& operation, ServerId server, Salvage& salvage, 
   if (const auto lost = salvage.lost.find(server); lost != salvage.lost.end()) {
     co_return lost->second;
   }
-  for (;;) {
-    auto result = co_await read();
-    if (result) co_return std::move(result);
-    Error error = result.error();
-    const bool again = co_await ShouldRetry(operation, error);
-    if (again) continue;
-    if (error.code == Code::kNodeUnreachable) salvage.lost.emplace(server, error);
-    co_return error;
-  }
+  auto result = co_await Retried(operation, read);
+  const bool is_lost = !result && result.error().code == Code::kNodeUnreachable;
+  if (is_lost) salvage.lost.emplace(server, result.error());
+  co_return std::move(result);
 }
 
 void Salvage::Add(KeyView from, const HighFence& end, const Error& why) {
