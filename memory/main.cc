@@ -47,8 +47,9 @@ DEFINE_uint32(lease_ms, gossamer::kDefaultLeaseMs,
               "verbs: a client of which nothing is heard for so long is disconnected, and others "
               "may take its locks; at least 100, 0: never (shm: a client's death is seen at once)");
 DEFINE_string(create, "auto",
-              "auto: where no store is found, wait some seconds whether its record was lost and "
-              "comes back, then create one; new: create one at once, refuse to join one that "
+              "auto: where no store is found, or a lost one, wait some seconds whether the record "
+              "of one that lives comes back, then create one; new: create one at once, refuse to "
+              "join one that "
               "lives; join: never create one, wait 15 s for one to join");
 DEFINE_bool(replace_store, false,
             "create a new store even if server 0 of the recorded one is silent and may still run");

@@ -19,7 +19,11 @@
 //
 // Where a bootstrap lost the record and a memory server put it back, a line "restored=" with 16 hex
 // digits, drawn anew, stands behind next_server until the next server joins: members of which that
-// server did not know may be missing until they have added themselves.
+// server did not know may be missing until they have added themselves. A memory server that means to
+// create a store in the place of one that is lost draws that line anew before.
+//
+// A record without servers is no store: it is a note by a memory server that means to create one, and
+// waits whether a lost record comes back.
 #pragma once
 
 #include <charconv>

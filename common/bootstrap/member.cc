@@ -49,7 +49,7 @@ Look Member::LookAfterRecord() {
                   (unreadable ? "; this server puts its own back once it is gone" : "")};
     }
     const RecordSnapshot& now = seen.value();
-    const std::optional<Look> look = !now.record ? PutBack()
+    const std::optional<Look> look = !now.record ? PutBack(now.text)
                                      : now.record->store_id == known_.store_id
                                          ? Merge(*now.text, *now.record)
                                          : MeetOther(*now.text, *now.record);
@@ -68,10 +68,10 @@ std::optional<Look> Member::Publish(const std::optional<std::string>& expected, 
   return done;
 }
 
-std::optional<Look> Member::PutBack() {
+std::optional<Look> Member::PutBack(const std::optional<std::string>& note) {
   StoreRecord record = known_;
   record.restored = RandomId();
-  return Publish(std::nullopt, std::move(record),
+  return Publish(note, std::move(record),
                  {Finding::kPutBack,
                   "the record of " + Named(known_.store, bootstrap_) +
                       " was gone although this store lives: put back (was memcached flushed or "

@@ -6,8 +6,8 @@
 //
 //   it finds                                          it does
 //   its own entry in its store's record               nothing
-//   no record                                         puts back what it remembers, with a new
-//                                                     `restored`
+//   no record, or the note of a server that asks      puts back what it remembers, with a new
+//   for one (membership.h)                            `restored`
 //   its store's record without its entry, or with a   adds itself, raises next_server; all other
 //   smaller next_server than it remembers             entries stay
 //   its store's record with another server under      changes nothing: says that this server's data
@@ -19,8 +19,8 @@
 //
 // Every change is a compare-and-swap with what was just read: an outdated look changes nothing.
 // A member that does not remember another one (which joined since its last look) may put back a
-// record without it. That one adds itself at its own next look, before anybody can get its id: a
-// server that joins waits Bootstrap::republish_wait() first where a record is absent or `restored`.
+// record without it. That one adds itself at its own next look, before another server can get its
+// id: a server that joins lets a `restored` record stand for Bootstrap::republish_wait() first.
 // A member that leaves while there is no record puts back what it remembers without itself, so that
 // no other member does it with it.
 //
@@ -69,7 +69,7 @@ class Member {
   // These return nothing when the record changed meanwhile: look again.
   std::optional<Look> Publish(const std::optional<std::string>& expected, StoreRecord record,
                               Look done);
-  std::optional<Look> PutBack();
+  std::optional<Look> PutBack(const std::optional<std::string>& note);
   std::optional<Look> Merge(const std::string& text, const StoreRecord& record);
   std::optional<Look> MeetOther(const std::string& text, const StoreRecord& other);
   void JudgeOther(const std::string& text, const StoreRecord& other);

@@ -4,9 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <map>
-
-#include "common/bootstrap/testing/memory_bootstrap.h"
+#include "common/bootstrap/member_test_support.h"
 
 namespace gossamer {
 namespace {
@@ -14,46 +12,9 @@ namespace {
 using std::chrono::milliseconds;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using testing::MemberTest;
 using testing::MemoryBootstrap;
 using Call = MemoryBootstrap::Call;
-
-class MemberTest : public ::testing::Test {
- protected:
-  // Each server lives unless `states_` says otherwise of its incarnation.
-  LivenessProbe Probe() {
-    return [this](const StoreRecord&, const MemberRecord& member) {
-      ++probes_;
-      const auto found = states_.find(member.incarnation);
-      return found == states_.end() ? Liveness::kAlive : found->second;
-    };
-  }
-  Result<Joined> Join(CreateMode create = CreateMode::kAuto) {
-    JoinOptions options;
-    options.store = "s";
-    options.fabric = "shm";
-    options.create = create;
-    return JoinStore(bootstrap_, options, Probe(),
-                     [](const MemberIdentity& identity) -> Result<std::string> {
-                       return "address-" + std::to_string(ToInteger(identity.server));
-                     });
-  }
-  Member MemberOf(const Joined& joined) { return Member(bootstrap_, joined, Probe()); }
-  std::optional<StoreRecord> Record() {
-    const auto text = bootstrap_.Get("s").value();
-    std::string problem;
-    return text ? ParseStoreRecord(*text, problem) : std::nullopt;
-  }
-  std::vector<int> Servers() {
-    std::vector<int> servers;
-    const StoreRecord record = Record().value();
-    for (const MemberRecord& member : record.servers) servers.push_back(ToInteger(member.server));
-    return servers;
-  }
-
-  MemoryBootstrap bootstrap_;
-  std::map<uint64_t, Liveness> states_;
-  int probes_ = 0;
-};
 
 TEST_F(MemberTest, ALookAtARecordInPlaceIsOneRead) {
   const Joined joined = Join().value();
@@ -202,7 +163,7 @@ TEST_F(MemberTest, AnotherStoreIsAskedAtEachTenthLook) {
   ASSERT_TRUE(Join(CreateMode::kNew));
   probes_ = 0;
   for (int i = 0; i < 30; ++i) EXPECT_EQ(zero.LookAfterRecord().finding, Finding::kOtherStore);
-  EXPECT_EQ(probes_, 3);
+  EXPECT_EQ(probes_.load(), 3);
 }
 
 TEST_F(MemberTest, AStoreThatLostItsRootMakesWay) {

@@ -21,6 +21,8 @@ constexpr milliseconds kJoinPatience{60'000};
 // For the first server of a store, which may itself wait for a lost record.
 constexpr milliseconds kStoreToJoinPatience{15'000};
 constexpr milliseconds kPollInterval{50};
+// A join ends after so many times the time that a text has to stand.
+constexpr int kMostWaits = 20;
 
 template <typename Value>
 Error Differs(const StoreRecord& record, const char* flag, const Value& theirs, const Value& ours) {
@@ -105,54 +107,92 @@ void LogLostStore(const StoreRecord& record, const LivenessProbe& probe,
   }
 }
 
-// How long a server waits for a record that it does not find.
-Result<milliseconds> AbsencePatience(Bootstrap& bootstrap, const JoinOptions& options) {
-  if (options.create == CreateMode::kNew) return milliseconds(0);
-  if (options.create == CreateMode::kJoin) return options.patience.value_or(kStoreToJoinPatience);
-  BOOST_OUTCOME_TRY(may_have_members, bootstrap.MayHaveMembers(options.store));
-  if (!may_have_members) return milliseconds(0);
-  BOOST_OUTCOME_TRYV(bootstrap.Announce(options.store));  // Nobody waits to be refused.
+// Until members that live have looked at a record, and have changed it where it lacks something.
+milliseconds TimeOfMembers(const Bootstrap& bootstrap, const JoinOptions& options) {
   return options.patience.value_or(bootstrap.republish_wait());
 }
 
-// Waits for `patience`, or until a look returns true.
-template <typename Done>
-Status WaitUntil(const JoinOptions& options, milliseconds patience, Done look) {
-  const auto deadline = steady_clock::now() + patience;
-  while (steady_clock::now() < deadline) {
+// Members were not asked yet about another text. See the rule in membership.h.
+bool AsksMembers(const RecordSnapshot& seen) {
+  return seen.text && (!seen.record || seen.record->restored != 0);
+}
+
+// How long `seen` must have stood, unchanged, before a server that joins acts on it.
+milliseconds TimeToStand(const RecordSnapshot& seen, const JoinOptions& options,
+                         const Bootstrap& bootstrap) {
+  if (!seen.record && options.create == CreateMode::kNew) return milliseconds(0);
+  if (!seen.record && options.create == CreateMode::kJoin)
+    return options.patience.value_or(kStoreToJoinPatience);
+  return AsksMembers(seen) ? TimeOfMembers(bootstrap, options) : milliseconds(0);
+}
+
+void LogWait(const RecordSnapshot& seen, milliseconds time, const JoinOptions& options,
+             const Bootstrap& bootstrap) {
+  const std::string name = Named(options.store, bootstrap);
+  if (seen.record) {
+    LOG(INFO) << "the record of " << name
+              << " was lost and put back, or its store is lost: waiting " << time.count()
+              << " ms for members that it may lack";
+  } else {
+    LOG(INFO) << "there is no record of " << name << ": waiting " << time.count()
+              << " ms, as servers that live put a lost one back";
+  }
+}
+
+Error KeepsBeingLost(milliseconds time, const JoinOptions& options, const Bootstrap& bootstrap) {
+  return MakeError(
+      Code::kContended,
+      "the record of " + Named(options.store, bootstrap) + " has not stood for " +
+          std::to_string(time.count()) + " ms in " + std::to_string(kMostWaits * time.count()) +
+          " ms, as it is lost again and again (is memcached flushed or restarted all "
+          "the time, or does it lack memory?): mend that, then start this server again");
+}
+
+// A text that has stood for its time: all members that live have seen it, and had nothing to add.
+// It must be this text that a join replaces. Adds to `waited`. Errors: Contended when none stands for
+// long enough, or when it was stopped.
+Result<RecordSnapshot> ReadSettledRecord(Bootstrap& bootstrap, const JoinOptions& options,
+                                         milliseconds& waited) {
+  BOOST_OUTCOME_TRY(seen, ReadRecord(bootstrap, options.store));
+  auto since = steady_clock::now();
+  bool is_logged = false;
+  while (true) {
+    const milliseconds time = TimeToStand(seen, options, bootstrap);
+    if (steady_clock::now() - since >= time) return seen;
+    if (waited >= kMostWaits * time) return KeepsBeingLost(time, options, bootstrap);
+    if (!is_logged) LogWait(seen, time, options, bootstrap);
     if (options.is_to_stop && options.is_to_stop()) {
       return MakeError(Code::kContended,
                        "stopped while it waited for the record of store '" + options.store + "'");
     }
     std::this_thread::sleep_for(kPollInterval);
-    BOOST_OUTCOME_TRY(done, look());
-    if (done) break;
+    waited += kPollInterval;
+    BOOST_OUTCOME_TRY(again, ReadRecord(bootstrap, options.store));
+    is_logged = again.record.has_value() == seen.record.has_value();
+    if (again.text == seen.text) continue;
+    seen = std::move(again);
+    since = steady_clock::now();
   }
-  return Ok();
 }
 
-// The record once the living servers have said what they know: an absent one may have been lost, and
-// one that was put back may lack members. The rules of both are in member.h.
-Result<RecordSnapshot> ReadSettledRecord(Bootstrap& bootstrap, const JoinOptions& options) {
-  BOOST_OUTCOME_TRY(seen, ReadRecord(bootstrap, options.store));
-  if (!seen.record) {
-    BOOST_OUTCOME_TRY(patience, AbsencePatience(bootstrap, options));
-    if (patience.count() > 0) {
-      LOG(INFO) << "there is no record of " << Named(options.store, bootstrap) << ": waiting "
-                << patience.count() << " ms, as servers that live put a lost one back";
-    }
-    BOOST_OUTCOME_TRYV(WaitUntil(options, patience, [&]() -> Result<bool> {
-      BOOST_OUTCOME_TRY(again, ReadRecord(bootstrap, options.store));
-      seen = std::move(again);
-      return seen.record.has_value();
-    }));
-  }
-  if (!seen.record || seen.record->restored == 0) return seen;
-  const milliseconds settle = options.patience.value_or(bootstrap.republish_wait());
-  LOG(INFO) << "the record of " << Named(options.store, bootstrap) << " was lost and put back: "
-            << "waiting " << settle.count() << " ms for members that it may lack";
-  BOOST_OUTCOME_TRYV(WaitUntil(options, settle, []() -> Result<bool> { return false; }));
-  return ReadRecord(bootstrap, options.store);
+// Whether a server that would create a store has to ask first.
+Result<bool> MustAskMembers(Bootstrap& bootstrap, const RecordSnapshot& seen,
+                            const JoinOptions& options) {
+  if (options.create != CreateMode::kAuto || AsksMembers(seen)) return false;
+  if (TimeOfMembers(bootstrap, options).count() == 0) return false;
+  return bootstrap.MayHaveMembers(options.store);
+}
+
+// Puts a text there that no one else writes, and that each member of a store that lives replaces:
+// a note for no record, or the record of the lost store with another `restored`. Where another
+// change came first, nothing is asked.
+Status AskMembers(Bootstrap& bootstrap, const RecordSnapshot& seen, const JoinOptions& options) {
+  StoreRecord question = seen.record.value_or(
+      StoreRecord{options.store, RandomId(), options.fabric, options.parameters, 0, {}});
+  question.restored = RandomId();
+  BOOST_OUTCOME_TRYV(
+      bootstrap.CompareAndSwap(options.store, seen.text, EncodeStoreRecord(question)));
+  return Ok();
 }
 
 // The refusal of --create=join.
@@ -195,15 +235,23 @@ Result<Joined> JoinStore(Bootstrap& bootstrap, const JoinOptions& options,
   std::unique_ptr<JoinLock> lock;
   RecordSnapshot before;
   Verdict verdict = Verdict::kAbsent;
+  milliseconds waited{0};
   // Servers are asked before the lock is taken, as dead ones may outlast the lock.
   for (int attempt = 0; lock == nullptr; ++attempt) {
     if (attempt == kMaxSwapAttempts) {
       return MakeError(Code::kContended,
                        Named(options.store, bootstrap) + " keeps changing; try again");
     }
-    BOOST_OUTCOME_TRY(judged, ReadSettledRecord(bootstrap, options));
+    BOOST_OUTCOME_TRY(judged, ReadSettledRecord(bootstrap, options, waited));
     BOOST_OUTCOME_TRY(judgement, Judge(judged.record, options, probe, bootstrap));
     BOOST_OUTCOME_TRYV(CheckMayCreate(judgement, options, bootstrap));
+    if (judgement != Verdict::kWhole) {
+      BOOST_OUTCOME_TRY(must_ask, MustAskMembers(bootstrap, judged, options));
+      if (must_ask) {
+        BOOST_OUTCOME_TRYV(AskMembers(bootstrap, judged, options));
+        continue;
+      }
+    }
     BOOST_OUTCOME_TRY(locked, bootstrap.LockForJoin(options.store, kJoinPatience));
     BOOST_OUTCOME_TRY(now, ReadRecord(bootstrap, options.store));
     if (now.text != judged.text) continue;

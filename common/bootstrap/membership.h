@@ -2,9 +2,10 @@
 //
 // A memory server joins in this order, alone among those that join the same store
 // (Bootstrap::LockForJoin): read the record, decide the server id, initialise the region and start
-// serving (`BringUp`), publish by compare-and-swap. Nothing is written before the server answers,
-// so one that dies on the way leaves nothing behind; and should the lock have passed to another
-// meanwhile (a process that was stopped for long), the compare-and-swap fails and so does the join.
+// serving (`BringUp`), publish by compare-and-swap. No server is named before it answers,
+// so one that dies on the way leaves at most a note behind (below); and should the lock have passed
+// to another meanwhile (a process that was stopped for long), the compare-and-swap fails and so does
+// the join.
 //
 // The DRAM of a memory server dies with it. So a record is judged by its servers:
 //   - server 0, which holds the root, is dead or has left: the store is lost. A memory server that
@@ -14,9 +15,20 @@
 //     refused, as the store may live; `JoinOptions::replace_store` (--replace_store) overrules.
 //     Nobody is advised to overrule where the process of server 0 is known to run.
 //   - another server is dead: refused, as some keys are lost for good and joining would hide that.
-// No record: there is no store, or a bootstrap lost its record. A server that joins asks before it
-// creates: it waits as long as members that live take to put a record back (member.h), unless the
-// bootstrap knows that none lives (Bootstrap::MayHaveMembers). CreateMode lets people decide.
+//
+// A bootstrap may lose the record of a store that lives, at any time and more than once. So a server
+// creates a store, or takes an id, only in the place of a text
+//   - that was never lost: a record without `restored` of a store that lives; or
+//   - that has stood unchanged for Bootstrap::republish_wait(). All members that live have looked
+//     meanwhile, and would have changed it (member.h). A record with `restored` is such a text.
+// Where there is no record, or that of a lost store, the server itself puts such a text there: a
+// note, which is a record without servers and with `restored`, or the record of the lost store with
+// `restored` drawn anew. Each of these texts has its own `restored`, and none comes back. So what
+// stands at the end of the wait has stood all the time, and a loss of any kind, up to the
+// compare-and-swap that publishes, is noticed: a wait starts anew, or the publication fails. A join
+// that never sees a text stand for its time ends with Contended.
+// Nobody is asked where people decide (CreateMode::kNew), or where the bootstrap knows that no
+// member lives (Bootstrap::MayHaveMembers).
 //
 // A server that stops cleanly takes itself out of the record; the last one removes the record.
 // Server ids are never used again in a store, and a store gives kMaxMemoryServers of them. A server
@@ -63,7 +75,7 @@ struct JoinOptions {
   StoreParameters parameters;
   bool replace_store = false;  // Treat a server 0 that does not answer as dead.
   CreateMode create = CreateMode::kAuto;
-  // Instead of Bootstrap::republish_wait(), or of the time that kJoin waits.
+  // Instead of Bootstrap::republish_wait(), or of the time that kJoin waits. 0: waits for nobody.
   std::optional<std::chrono::milliseconds> patience;
   // Asked while it waits for a record; true ends that with Contended.
   std::function<bool()> is_to_stop = {};
@@ -87,8 +99,10 @@ struct Joined {
 
 // Errors: InvalidArgument when the store exists with other parameters or on another fabric (names
 // the first that differs, and both values); NodeUnreachable for a bootstrap or a store that is not
-// whole, or is none that kJoin may join (NotFound: there is none); Exhausted for a store that has given all its server ids; Contended when another server came first although the lock was held; InvalidArgument for
-// an address that a record cannot hold; and whatever `bring_up` returns.
+// whole, or is none that kJoin may join (NotFound: there is none); Exhausted for a store that has given all its
+// server ids; Contended when the record was changed or lost while this server started, or is lost
+// again and again; InvalidArgument for an address that a record cannot hold; and whatever `bring_up`
+// returns.
 Result<Joined> JoinStore(Bootstrap& bootstrap, const JoinOptions& options,
                          const LivenessProbe& probe, const BringUp& bring_up);
 

@@ -23,7 +23,7 @@ Result<RecordSnapshot> ReadRecord(Bootstrap& bootstrap, const std::string& store
   BOOST_OUTCOME_TRY(text, bootstrap.Get(store));
   if (text) {
     BOOST_OUTCOME_TRY(record, Parse(*text, store, bootstrap));
-    snapshot.record = std::move(record);
+    if (!record.servers.empty()) snapshot.record = std::move(record);
   }
   snapshot.text = std::move(text);
   return snapshot;

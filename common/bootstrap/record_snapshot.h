@@ -13,7 +13,8 @@ namespace gossamer {
 // Attempts at a compare-and-swap before the record "keeps changing".
 inline constexpr int kMaxSwapAttempts = 64;
 
-// A record and the text it came from, for compare-and-swap. Both or neither.
+// A record and the text it came from, for compare-and-swap. A text without a record is the note of a
+// memory server that asks whether the record was lost (membership.h): there is none.
 struct RecordSnapshot {
   std::optional<std::string> text;
   std::optional<StoreRecord> record;
