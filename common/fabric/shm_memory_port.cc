@@ -15,6 +15,8 @@
 #include <cstring>
 #include <new>
 
+#include "common/start_thread.h"
+
 namespace gossamer::shm {
 namespace {
 
@@ -114,7 +116,8 @@ Status ShmMemoryPort::Start(ControlHandler& handler, uint64_t incarnation) {
   handler_ = &handler;
   spare_ = SpareDescriptor();
   incarnation_ = incarnation;
-  thread_ = std::thread([this] { Serve(); });
+  BOOST_OUTCOME_TRY(thread, StartThread("serve clients", [this] { Serve(); }));
+  thread_ = std::move(thread);
   return Ok();
 }
 

@@ -10,6 +10,8 @@
 #include <cstring>
 #include <utility>
 
+#include "common/start_thread.h"
+
 namespace gossamer::verbs {
 namespace {
 
@@ -41,7 +43,8 @@ Status ControlService::Start(ControlHandler& handler) {
   if (rdma_listen(listener_, kBacklog) != 0) {
     return ErrnoError(Code::kInvalidArgument, "listening for connections");
   }
-  thread_ = std::thread([this] { Run(); });
+  BOOST_OUTCOME_TRY(thread, StartThread("serve clients", [this] { Run(); }));
+  thread_ = std::move(thread);
   return Ok();
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "common/start_thread.h"
 #include "compute/tree/control_client.h"
 #include "compute/tree/registration.h"
 
@@ -26,9 +27,10 @@ std::chrono::milliseconds Interval(const ServerInfo& server) {
 
 Status LeaseKeeper::Start(std::unique_ptr<ComputePort> port) {
   BOOST_OUTCOME_TRY(endpoint, port->NewEndpoint());
+  endpoint_ = std::move(endpoint);  // before the port of the one before, of a start that failed
   port_ = std::move(port);
-  endpoint_ = std::move(endpoint);
-  thread_ = std::thread([this] { Run(); });
+  BOOST_OUTCOME_TRY(thread, StartThread("renew leases and settle locks", [this] { Run(); }));
+  thread_ = std::move(thread);
   return Ok();
 }
 

@@ -49,6 +49,7 @@ class LeaseKeeper {
   LeaseKeeper& operator=(const LeaseKeeper&) = delete;
 
   // Renews from a thread of its own. `port` carries the client uuid of the sessions; it need not be connected yet.
+  // Unsupported where the machine gives no thread: may be tried again.
   Status Start(std::unique_ptr<ComputePort> port);
   // Ends the thread, or has `Keep` end.
   void Stop();

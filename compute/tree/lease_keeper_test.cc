@@ -1,6 +1,7 @@
 #include "compute/tree/lease_keeper.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <thread>
 #include <vector>
@@ -140,6 +141,38 @@ TEST(Registration, TellsTheLeaseOfTheQueuePair) {
   EXPECT_EQ(broken.error().code, Code::kNodeUnreachable);
   ASSERT_TRUE(endpoint->Reconnect(ServerId{0}));
   EXPECT_EQ(scheduler.Run(RegisterOver(*endpoint, ServerId{0})).value().lease.incarnation, 2u);
+}
+
+// The machine gives no thread while this lives: their stacks would not fit into its address space.
+class NoThreads {
+ public:
+  NoThreads() {
+    pthread_getattr_default_np(&before_);
+    pthread_attr_t huge;
+    pthread_attr_init(&huge);
+    pthread_attr_setstacksize(&huge, size_t{1} << 46);
+    EXPECT_EQ(pthread_setattr_default_np(&huge), 0);
+    pthread_attr_destroy(&huge);
+  }
+  ~NoThreads() { pthread_setattr_default_np(&before_); }
+
+ private:
+  pthread_attr_t before_;
+};
+
+TEST(LeaseKeeperWithoutAThread, IsAnErrorAndCanStartLater) {
+  FakeLeaseServer server(10);
+  Servers servers;
+  servers.Add(Info(0, server, 10));
+  LeaseKeeper keeper(servers);
+  {
+    const NoThreads none;
+    const Status started = keeper.Start(NewPort(servers));
+    ASSERT_FALSE(started);
+    EXPECT_EQ(started.error().code, Code::kUnsupported) << started.error().ToString();
+  }
+  ASSERT_TRUE(keeper.Start(NewPort(servers)));
+  while (server.renewals() < 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 }  // namespace

@@ -137,7 +137,9 @@ Status OpenStore::Connect(const StoreRecord& record, const TreeOptions& options)
   shared_->orphans.SettleOver(*control_, on_registered);
   shared_->orphans.OnFirst([this] {
     const Status started = StartKeeper();
-    if (!started) LOG(WARNING) << "no thread to settle locks: " << started.error().ToString();
+    if (!started)
+      LOG(WARNING) << "locks are settled only where sessions are polled: "
+                   << started.error().ToString();
   });
   return Ok();
 }
