@@ -19,6 +19,12 @@ OpenSession::OpenSession(TreeShared& shared, std::unique_ptr<Endpoint> endpoint)
       scheduler_(*endpoint_),
       tree_(shared, scheduler_) {}
 
+// A session may be the last: where a lease ends with its last queue pair, the store's own keeps it from here on.
+OpenSession::~OpenSession() {
+  scheduler_.RunUntil(0);
+  if (shared_.tend_store_links) shared_.tend_store_links();
+}
+
 Result<std::string> OpenSession::Get(std::string_view key) { return RunToEnd(AsyncGet(key)); }
 
 Status OpenSession::Put(std::string_view key, std::string_view value) {

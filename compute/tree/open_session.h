@@ -14,7 +14,7 @@ class OpenSession final : public Session {
  public:
   OpenSession(TreeShared& shared, std::unique_ptr<Endpoint> endpoint);
   // Waits for what was spawned: a coroutine that was left in the middle could hold a lock.
-  ~OpenSession() override { scheduler_.RunUntil(0); }
+  ~OpenSession() override;
 
   Result<std::string> Get(std::string_view key) override;
   Status Put(std::string_view key, std::string_view value) override;

@@ -135,6 +135,7 @@ Status OpenStore::Connect(const StoreRecord& record, const TreeOptions& options)
     NoteUnreachable(member.server, added.error(), began);
   }
   shared_->orphans.SettleOver(*control_, on_registered);
+  shared_->tend_store_links = [this] { TendLinks(); };
   shared_->orphans.OnFirst([this] {
     const Status started = StartKeeper();
     if (!started)
@@ -262,6 +263,36 @@ Status OpenStore::StartKeeper(uint32_t most_connection_ms) {
   return Ok();
 }
 
+void OpenStore::TendLinks() {
+  const auto pause = shared_->orphans.Pause();
+  Scheduler scheduler(*control_);
+  for (const ServerInfo* server : shared_->servers.All()) {
+    // A lease that expires is renewed over the keeper's queue pair.
+    if (server->lease_ms == 0) scheduler.Spawn(TendLink(*server));
+  }
+  scheduler.RunUntil(0);
+}
+
+Task<void> OpenStore::TendLink(const ServerInfo& server) {
+  using Clock = Endpoint::Clock;
+  const Clock::time_point began = control_->Now();
+  if (began < link_try_at_[server.id]) co_return;
+  const Result<BufferLease> word_at = control_->buffers().Allocate(BufferPool::kMinBytes);
+  if (!word_at) co_return;  // Exhausted: the next session asks again.
+  InlineBatch<1> batch(server.id);
+  batch.Add(Verb::Read(0, sizeof(uint64_t), word_at.value().address()));
+  co_await control_->Execute(batch);  // 1 RT; it tells a queue pair that has broken
+  if (batch.status() == VerbStatus::kSuccess) co_return;
+  const Result<Registration> registered = co_await ReplaceAndRegister(*control_, server.id);
+  if (registered) {
+    shared_->allocator.Registered(server.id, registered.value());
+    co_return;
+  }
+  const Clock::duration took = control_->Now() - began;
+  link_try_at_[server.id] =
+      control_->Now() + RestAfterTry<Clock::duration>(took, OrphanedLocks::kTryAgain);
+}
+
 OpenStore::~OpenStore() {
   if (control_ == nullptr || shared_ == nullptr) return;
   keeper_->Stop();
@@ -272,6 +303,7 @@ OpenStore::~OpenStore() {
 }
 
 Result<std::unique_ptr<Session>> OpenStore::NewSession() {
+  TendLinks();
   BOOST_OUTCOME_TRY(endpoint, port_->NewEndpoint());
   return std::unique_ptr<Session>(std::make_unique<OpenSession>(*shared_, std::move(endpoint)));
 }

@@ -56,6 +56,10 @@ class OpenStore final : public Store {
   Status AddConnected(const StoreRecord& record, const MemberRecord& member);
   // Unless it runs. Waits for no LearnServer.
   Status StartKeeper(uint32_t most_connection_ms = std::numeric_limits<uint32_t>::max());
+  // Replaces queue pairs of control_ that were lost, to servers where the lease ends with the last queue pair: it must not
+  // end with a session. 1 RT where none was lost. Blocks for up to the connection time-out where a server is silent.
+  void TendLinks();
+  Task<void> TendLink(const ServerInfo& server);
   void NoteUnreachable(ServerId server, const Error& why, Endpoint::Clock::time_point began);
   std::string WhyUnreachable(ServerId server, const Error& error);
   // The servers of the record, and the later ones, as far as they are known.
@@ -74,6 +78,8 @@ class OpenStore final : public Store {
     Endpoint::Clock::time_point until;
   };
   std::map<ServerId, Unreachable> unreachable_;
+  // When control_ may be reconnected to a server after that has failed. Guarded by the pause of the orphans.
+  std::map<ServerId, Endpoint::Clock::time_point> link_try_at_;
   // How port_ was opened, if it was not the caller's: the keeper needs another.
   std::optional<std::pair<FabricKind, ComputePortOptions>> port_options_;
   std::unique_ptr<ComputePort> port_;

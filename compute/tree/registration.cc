@@ -17,4 +17,13 @@ Task<Result<Registration>> RegisterOver(Endpoint& endpoint, ServerId server) {
       reply.value().usage};
 }
 
+Task<Result<Registration>> ReplaceAndRegister(Endpoint& endpoint, ServerId server) {
+  QueuePairRequest request;
+  request.server = server;
+  co_await endpoint.Execute(request);
+  if (!request.status) co_return request.status.error();
+  Result<Registration> registered = co_await RegisterOver(endpoint, server);
+  co_return registered;
+}
+
 }  // namespace gossamer

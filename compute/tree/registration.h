@@ -33,4 +33,8 @@ struct Registration {
 // or the queue pair is broken; Fenced while the lease before is being ended, and the queue pair with it: reconnect.
 Task<Result<Registration>> RegisterOver(Endpoint& endpoint, ServerId server);
 
+// A new queue pair to `server` in the place of the endpoint's, and a registration over it. 2 RT; ends within the
+// connection time-out and that of a control message. Errors: as of either.
+Task<Result<Registration>> ReplaceAndRegister(Endpoint& endpoint, ServerId server);
+
 }  // namespace gossamer

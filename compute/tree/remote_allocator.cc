@@ -343,16 +343,33 @@ Task<void> RemoteAllocator::ReleaseAll(Scheduler& scheduler) {
       }
     }
   }
-  for (const auto& [server, extents] : unused) {
-    for (const Extent& extent : extents) {
-      control::ReleaseRequest request;
-      request.offset = extent.next;
-      request.bytes = extent.end - extent.next;
-      const Result<control::ReleaseReply> reply =
-          co_await CallControl<control::ReleaseReply>(scheduler.endpoint(), server, request);
-      // A refusal concerns one extent: of a lease that has ended. Of what does not answer, nothing more is expected.
-      if (!reply && reply.error().code == Code::kNodeUnreachable) break;
+  for (auto& [server, extents] : unused) {
+    scheduler.Spawn(Release(scheduler, server, std::move(extents)));
+  }
+  co_return;
+}
+
+// 1 RT for each extent.
+Task<void> RemoteAllocator::Release(Scheduler& scheduler, ServerId server,
+                                    std::vector<Extent> extents) {
+  Endpoint& endpoint = scheduler.endpoint();
+  bool may_reconnect = true;
+  for (auto extent = extents.begin(); extent != extents.end();) {
+    control::ReleaseRequest request;
+    request.offset = extent->next;
+    request.bytes = extent->end - extent->next;
+    const Clock::time_point asked_at = scheduler.Now();
+    const Result<control::ReleaseReply> reply =
+        co_await CallControl<control::ReleaseReply>(endpoint, server, request);
+    if (reply || reply.error().code != Code::kNodeUnreachable) {
+      ++extent;  // A refusal concerns one extent: of a lease that has ended.
+      continue;
     }
+    // The queue pair may have been lost long ago. Of what does not answer, nothing more is expected.
+    const bool is_silent = scheduler.Now() - asked_at >= kSilentRegistration;
+    if (is_silent || !std::exchange(may_reconnect, false)) co_return;
+    const Result<Registration> registered = co_await ReplaceAndRegister(endpoint, server);
+    if (!registered) co_return;
   }
 }
 

@@ -78,7 +78,8 @@ class RemoteAllocator {
   // `server` cannot be reached.
   void Lost(ServerId server, Clock::time_point now);
 
-  // Gives never-used memory back to all servers that can be reached; best effort.
+  // Starts to give never-used memory back to all servers that can be reached, at the same time; best effort. A queue pair
+  // that has been lost is replaced once. Ends when no task of `scheduler` runs any more.
   Task<void> ReleaseAll(Scheduler& scheduler);
 
  private:
@@ -151,6 +152,7 @@ class RemoteAllocator {
   Task<Status> ConfirmOrRefill(Scheduler& scheduler, ServerId server, Wanted wanted,
                                WireCounts& wire);
   // `asked_at`: registrations_ just before.
+  static Task<void> Release(Scheduler& scheduler, ServerId server, std::vector<Extent> extents);
   Task<Status> Refill(Scheduler& scheduler, ServerId server, Wanted wanted, uint64_t asked_at,
                       WireCounts& wire);
   // The server has shown that `lease` was in force after `asked_at`.

@@ -302,5 +302,18 @@ TEST_F(RemoteAllocatorTest, ADeadServerKeepsNoOtherFromGettingItsMemoryBack) {
   EXPECT_EQ(second_.releases(), 1);
 }
 
+TEST_F(RemoteAllocatorTest, AnEndpointThatLostItsQueuePairGivesMemoryBack) {
+  Node(kFirst);
+  Node(kSecond);
+  first_.port().Fence(kUuid);
+  while (first_.gone() == 0) std::this_thread::yield();
+  const int before = first_.registrations();
+  scheduler_->Spawn(allocator_.ReleaseAll(*scheduler_));
+  scheduler_->RunUntil(0);
+  EXPECT_EQ(first_.registrations(), before + 1) << "over the new queue pair";
+  EXPECT_EQ(first_.releases(), 1);
+  EXPECT_EQ(second_.releases(), 1);
+}
+
 }  // namespace
 }  // namespace gossamer

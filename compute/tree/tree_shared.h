@@ -52,6 +52,9 @@ struct TreeShared {
   // Makes a memory server known that joined after the store was opened. May block for up to the connection
   // time-out. Called by any session's thread.
   std::function<Status(ServerId)> learn_server;
+  // Replaces what the store's own endpoint has lost. Called by a session before it closes its endpoint; empty where the
+  // store has none.
+  std::function<void()> tend_store_links;
 };
 
 }  // namespace gossamer
