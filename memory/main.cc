@@ -53,6 +53,10 @@ DEFINE_string(create, "auto",
               "lives; join: never create one, wait 15 s for one to join");
 DEFINE_bool(replace_store, false,
             "create a new store even if server 0 of the recorded one is silent and may still run");
+DEFINE_bool(
+    forget_dead, false,
+    "join a store of which a server other than server 0 is dead, and take that server out of "
+    "the record: the keys it held are lost");
 DEFINE_int32(ready_fd, -1, "write READY to this file descriptor once clients can connect");
 
 namespace gossamer {
@@ -128,6 +132,7 @@ Result<MemoryServerOptions> OptionsFromFlags() {
   options.litmus = FLAGS_litmus;
   options.lease_ms = FLAGS_lease_ms;
   options.replace_store = FLAGS_replace_store;
+  options.forget_dead = FLAGS_forget_dead;
   options.create = create;
   return CompleteOptions(std::move(options));
 }

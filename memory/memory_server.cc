@@ -137,6 +137,7 @@ Status MemoryServer::Join() {
   options.fabric = fabric;
   options.parameters = options_.parameters;
   options.replace_store = options_.replace_store;
+  options.forget_dead = options_.forget_dead;
   options.create = options_.create;
   options.is_to_stop = options_.is_to_stop;
   BOOST_OUTCOME_TRY(

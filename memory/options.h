@@ -42,6 +42,7 @@ struct MemoryServerOptions {
   bool in_process_only = false;   // shm: for clients of this process alone
   SimNetwork* network = nullptr;  // sim: as in MemoryPortOptions
   bool replace_store = false;     // as in JoinOptions
+  bool forget_dead = false;       // likewise
   CreateMode create = CreateMode::kAuto;
   bool litmus = true;          // verbs: test at start-up whether the device orders
   LitmusRunner litmus_runner;  // for tests: runs in its place, on every fabric

@@ -251,6 +251,36 @@ TEST_F(MemberTest, AMemberThatLeavesWithoutARecordIsForgotten) {
   EXPECT_EQ(bootstrap_.Get("s").value(), std::nullopt);
 }
 
+// Server 0 has not looked since server 1 left, and puts it back: a dead one, like one that was killed
+// with its keys. No server could join any more.
+TEST_F(MemberTest, ADeadMemberThatComesBackWithTheRecordCanBeForgotten) {
+  Member zero = MemberOf(Join().value());
+  const Joined second = Join().value();
+  Member one = MemberOf(second);
+  EXPECT_EQ(zero.LookAfterRecord().finding, Finding::kInPlace);
+  ASSERT_TRUE(one.Leave());
+  states_[second.identity.incarnation] = Liveness::kDead;
+  bootstrap_.LoseAll();
+  EXPECT_EQ(zero.LookAfterRecord().finding, Finding::kPutBack);
+  EXPECT_EQ(Servers(), (std::vector<int>{0, 1}));
+
+  const auto refused = Join();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kNodeUnreachable);
+  EXPECT_THAT(refused.error().message,
+              AllOf(HasSubstr("server 1 (host "), HasSubstr("is dead; the keys it held are lost"),
+                    HasSubstr("start this server with --forget_dead")));
+  const auto joined = Join(CreateMode::kAuto, /*forget_dead=*/true);
+  ASSERT_TRUE(joined) << joined.error().ToString();
+  EXPECT_EQ(joined.value().identity.server, ServerId{2});
+  EXPECT_EQ(Servers(), (std::vector<int>{0, 2}));
+  EXPECT_EQ(zero.LookAfterRecord().finding, Finding::kInPlace);
+  bootstrap_.LoseAll();
+  EXPECT_EQ(zero.LookAfterRecord().finding, Finding::kPutBack);
+  EXPECT_EQ(Servers(), (std::vector<int>{0, 2}));
+  EXPECT_TRUE(Join());
+}
+
 // The server is in the record, and would be a dead one there if it gave up.
 TEST_F(MemberTest, APublicationWhoseAnswerIsLostCounts) {
   bootstrap_.Fail(Call::kCompareAndSwap, 1, MemoryBootstrap::Failure::kAfter);

@@ -24,11 +24,12 @@ class MemberTest : public ::testing::Test {
       return found == states_.end() ? Liveness::kAlive : found->second;
     };
   }
-  Result<Joined> Join(CreateMode create = CreateMode::kAuto) {
+  Result<Joined> Join(CreateMode create = CreateMode::kAuto, bool forget_dead = false) {
     JoinOptions options;
     options.store = "s";
     options.fabric = "shm";
     options.create = create;
+    options.forget_dead = forget_dead;
     return JoinStore(bootstrap_, options, Probe(),
                      [](const MemberIdentity& identity) -> Result<std::string> {
                        return "address-" + std::to_string(ToInteger(identity.server));

@@ -53,16 +53,21 @@ Status Agree(const StoreRecord& record, const JoinOptions& options) {
 
 enum class Verdict : uint8_t { kAbsent, kLost, kWhole };
 
+struct Judgement {
+  Verdict verdict = Verdict::kAbsent;
+  std::vector<ServerId> forgotten = {};  // dead, and to be taken out of the record
+};
+
 // What is known of the recorded store, by asking its servers. See the table in membership.h.
-Result<Verdict> Judge(const std::optional<StoreRecord>& record, const JoinOptions& options,
-                      const LivenessProbe& probe, const Bootstrap& bootstrap) {
-  if (!record) return Verdict::kAbsent;
+Result<Judgement> Judge(const std::optional<StoreRecord>& record, const JoinOptions& options,
+                        const LivenessProbe& probe, const Bootstrap& bootstrap) {
+  if (!record) return Judgement{Verdict::kAbsent};
   const MemberRecord* root = record->Find(ServerId{0});
-  if (root == nullptr) return Verdict::kLost;
+  if (root == nullptr) return Judgement{Verdict::kLost};
   const Liveness root_liveness = probe(*record, *root);
-  if (root_liveness == Liveness::kDead) return Verdict::kLost;
+  if (root_liveness == Liveness::kDead) return Judgement{Verdict::kLost};
   if (root_liveness != Liveness::kAlive) {
-    if (options.replace_store) return Verdict::kLost;
+    if (options.replace_store) return Judgement{Verdict::kLost};
     Error error = ServerUnreachable(*record, *root, root_liveness, bootstrap);
     error.message +=
         root_liveness == Liveness::kUnreachable
@@ -78,20 +83,34 @@ Result<Verdict> Judge(const std::optional<StoreRecord>& record, const JoinOption
                          ": leave out --create=new to join it, or give another --store");
   }
   BOOST_OUTCOME_TRY(Agree(*record, options));
+  Judgement judgement{Verdict::kWhole};
   for (const MemberRecord& member : record->servers) {
     if (member.server == ServerId{0}) continue;
     const Liveness liveness = probe(*record, member);
-    if (liveness == Liveness::kDead) {
+    if (liveness == Liveness::kDead && options.forget_dead) {
+      judgement.forgotten.push_back(member.server);
+    } else if (liveness == Liveness::kDead) {
       Error error = ServerUnreachable(*record, member, liveness, bootstrap);
       error.message +=
-          "; the keys it held are lost: stop the other servers of the store and start them anew";
+          "; the keys it held are lost: save the others with gossamer dump --salvage, stop the "
+          "other servers of the store and start them anew. If they may go, or if it held none "
+          "(it was stopped, and a lost record came back with it), start this server with "
+          "--forget_dead, which takes it out of the record";
       return error;
-    }
-    if (liveness != Liveness::kAlive) {
+    } else if (liveness != Liveness::kAlive) {
       LOG(WARNING) << ServerUnreachable(*record, member, liveness, bootstrap).message;
     }
   }
-  return Verdict::kWhole;
+  return judgement;
+}
+
+void Forget(StoreRecord& record, const std::vector<ServerId>& servers) {
+  for (const ServerId server : servers) {
+    LOG(WARNING) << Describe(*record.Find(server))
+                 << " is dead: taking it out of the record; the keys it held are lost";
+    std::erase_if(record.servers,
+                  [&](const MemberRecord& member) { return member.server == server; });
+  }
 }
 
 void LogLostStore(const StoreRecord& record, const LivenessProbe& probe,
@@ -234,7 +253,7 @@ Result<Joined> JoinStore(Bootstrap& bootstrap, const JoinOptions& options,
   BOOST_OUTCOME_TRY(CheckStoreName(options.store));
   std::unique_ptr<JoinLock> lock;
   RecordSnapshot before;
-  Verdict verdict = Verdict::kAbsent;
+  Judgement judgement;
   milliseconds waited{0};
   // Servers are asked before the lock is taken, as dead ones may outlast the lock.
   for (int attempt = 0; lock == nullptr; ++attempt) {
@@ -243,9 +262,9 @@ Result<Joined> JoinStore(Bootstrap& bootstrap, const JoinOptions& options,
                        Named(options.store, bootstrap) + " keeps changing; try again");
     }
     BOOST_OUTCOME_TRY(judged, ReadSettledRecord(bootstrap, options, waited));
-    BOOST_OUTCOME_TRY(judgement, Judge(judged.record, options, probe, bootstrap));
-    BOOST_OUTCOME_TRYV(CheckMayCreate(judgement, options, bootstrap));
-    if (judgement != Verdict::kWhole) {
+    BOOST_OUTCOME_TRY(found, Judge(judged.record, options, probe, bootstrap));
+    BOOST_OUTCOME_TRYV(CheckMayCreate(found.verdict, options, bootstrap));
+    if (found.verdict != Verdict::kWhole) {
       BOOST_OUTCOME_TRY(must_ask, MustAskMembers(bootstrap, judged, options));
       if (must_ask) {
         BOOST_OUTCOME_TRYV(AskMembers(bootstrap, judged, options));
@@ -255,7 +274,7 @@ Result<Joined> JoinStore(Bootstrap& bootstrap, const JoinOptions& options,
     BOOST_OUTCOME_TRY(locked, bootstrap.LockForJoin(options.store, kJoinPatience));
     BOOST_OUTCOME_TRY(now, ReadRecord(bootstrap, options.store));
     if (now.text != judged.text) continue;
-    verdict = judgement;
+    judgement = std::move(found);
     before = std::move(now);
     lock = std::move(locked);
   }
@@ -263,8 +282,9 @@ Result<Joined> JoinStore(Bootstrap& bootstrap, const JoinOptions& options,
   Joined joined;
   joined.identity.incarnation = RandomId();
   StoreRecord& record = joined.record;
-  if (verdict == Verdict::kWhole) {
+  if (judgement.verdict == Verdict::kWhole) {
     record = *before.record;
+    Forget(record, judgement.forgotten);
     record.restored = 0;
     if (record.next_server >= kMaxMemoryServers) {
       return MakeError(
@@ -275,7 +295,7 @@ Result<Joined> JoinStore(Bootstrap& bootstrap, const JoinOptions& options,
               "and load the file into a store that is started anew");
     }
   } else {
-    if (verdict == Verdict::kLost) LogLostStore(*before.record, probe, bootstrap);
+    if (judgement.verdict == Verdict::kLost) LogLostStore(*before.record, probe, bootstrap);
     record = {options.store, RandomId(), options.fabric, options.parameters, 0, {}};
     joined.identity.creates_store = true;
   }

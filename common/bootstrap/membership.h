@@ -14,7 +14,8 @@
 //   - server 0 neither answers nor is known to be dead (another machine that cannot be reached):
 //     refused, as the store may live; `JoinOptions::replace_store` (--replace_store) overrules.
 //     Nobody is advised to overrule where the process of server 0 is known to run.
-//   - another server is dead: refused, as some keys are lost for good and joining would hide that.
+//   - another server is dead: refused, as some keys are lost for good and joining would hide that;
+//     `JoinOptions::forget_dead` (--forget_dead) overrules, and takes it out of the record.
 //
 // A bootstrap may lose the record of a store that lives, at any time and more than once. So a server
 // creates a store, or takes an id, only in the place of a text
@@ -32,7 +33,9 @@
 //
 // A server that stops cleanly takes itself out of the record; the last one removes the record.
 // Server ids are never used again in a store, and a store gives kMaxMemoryServers of them. A server
-// that fails before it publishes uses up none.
+// that fails before it publishes uses up none. A record that is lost before a member has seen that
+// another one left may be put back with that one, which is then a dead server: nothing tells it from
+// one that was killed with its keys. People do (JoinOptions::forget_dead).
 #pragma once
 
 #include <chrono>
@@ -74,6 +77,7 @@ struct JoinOptions {
   std::string fabric;  // "shm" or "verbs"
   StoreParameters parameters;
   bool replace_store = false;  // Treat a server 0 that does not answer as dead.
+  bool forget_dead = false;    // Take other servers out of the record that are dead.
   CreateMode create = CreateMode::kAuto;
   // Instead of Bootstrap::republish_wait(), or of the time that kJoin waits. 0: waits for nobody.
   std::optional<std::chrono::milliseconds> patience;

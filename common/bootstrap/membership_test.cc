@@ -184,7 +184,8 @@ TEST_P(MembershipTest, DeadOtherServerRefusesNewOnes) {
   states_[1] = Liveness::kDead;
   EXPECT_THAT(
       RefusedJoin(Code::kNodeUnreachable),
-      AllOf(HasSubstr("server 1 (host "), HasSubstr("is dead"), HasSubstr("start them anew")));
+      AllOf(HasSubstr("server 1 (host "), HasSubstr("is dead"), HasSubstr("start them anew"),
+            HasSubstr("dump --salvage"), HasSubstr("--forget_dead")));
   states_[1] = Liveness::kSilent;
   EXPECT_TRUE(Join());
 }
