@@ -141,6 +141,7 @@ Status OpenStore::Connect(const StoreRecord& record, const TreeOptions& options)
     if (!started)
       LOG(WARNING) << "locks are settled only where sessions are polled: "
                    << started.error().ToString();
+    keeper_->Wake();  // It may run already, and rest.
   });
   return Ok();
 }
