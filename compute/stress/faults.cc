@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "common/fabric/fabric.h"
 #include "common/human.h"
 
 namespace gossamer::stress {
@@ -24,7 +23,7 @@ bool IsOfALostLock(const FailedCall& failed) { return Has(failed, "may hold a lo
 
 // Of the store that a client has open, or has just opened: whatever is not there any more, and why.
 bool SaysWhatHappened(const FailedCall& failed) {
-  return Has(failed, kStartedAnew) || Has(failed, "has left the store") ||
+  return Has(failed, "has been started anew") || Has(failed, "has left the store") ||
          Has(failed, "another store has the name");
 }
 

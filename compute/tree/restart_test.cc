@@ -9,7 +9,9 @@
 namespace gossamer {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr uint64_t kKeys = 200;
 
@@ -47,7 +49,9 @@ TEST_F(RestartTest, AnOpenStoreStaysWithTheServerThatItWasOpenedOn) {
     ASSERT_FALSE(got) << "read from another store";
     EXPECT_EQ(got.error().code, Code::kNodeUnreachable) << got.error().ToString();
   }
-  EXPECT_THAT(session->Get(NumberKey(0)).error().message, HasSubstr("started anew"));
+  EXPECT_THAT(session->Get(NumberKey(0)).error().message,
+              AllOf(HasSubstr("started anew"), HasSubstr("open the store again"),
+                    Not(HasSubstr("is served")), Not(HasSubstr("--salvage"))));
   const auto late = before->NewSession().value();
   EXPECT_EQ(late->Put(NumberKey(0), "likewise").error().code, Code::kNodeUnreachable);
 
@@ -88,6 +92,41 @@ TEST_F(RestartTest, AStoreOpensWithoutAServerThatIsGone) {
   ASSERT_EQ(stat.servers.size(), 2u);
   EXPECT_EQ(stat.servers[0].unreachable, "");
   EXPECT_THAT(stat.servers[1].unreachable, HasSubstr("memory server 1"));
+}
+
+// Without the root nothing is served, and nothing can be salvaged.
+TEST_F(RestartTest, NobodyIsToldToSalvageWithoutServer0) {
+  const std::unique_ptr<Store> store = Open();
+  const auto session = store->NewSession().value();
+  ASSERT_TRUE(session->Put("key", "value"));
+  memory_.reset();
+  EXPECT_THAT(session->Get("key").error().message,
+              AllOf(HasSubstr("memory server 0"), HasSubstr("root"), Not(HasSubstr("is served")),
+                    Not(HasSubstr("--salvage"))));
+}
+
+// An open store goes on without it, and opening it again does not bring back what it held.
+TEST_F(RestartTest, AnotherServerThatIsStartedAnewIsNotWaitedFor) {
+  const std::string address = directory_.path() + "/second.sock";
+  auto second = StartMemory(address);
+  const std::unique_ptr<Store> store = Open();
+  const auto session = store->NewSession().value();
+  for (uint64_t i = 0; i < kKeys; ++i) {
+    ASSERT_TRUE(session->Put(NumberKey(i), std::string(200, 'v')));
+  }
+  second.reset();
+  second = StartMemory(address);
+  uint64_t lost = 0;
+  for (uint64_t i = 0; i < kKeys; ++i) {
+    const Result<std::string> value = session->Get(NumberKey(i));
+    if (value) continue;
+    ++lost;
+    ASSERT_THAT(value.error().message,
+                AllOf(HasSubstr("memory server 1"), HasSubstr("started anew"),
+                      HasSubstr("dump --salvage"), Not(HasSubstr("open the store again")),
+                      Not(HasSubstr("if this one is gone for good"))));
+  }
+  EXPECT_GT(lost, 0u);
 }
 
 // A server that was stopped takes itself out of the record, and the tree still names it.

@@ -28,22 +28,12 @@ struct ServerInfo {
   uint64_t chunk_bytes = 0;
 };
 
-// The one sentence for a memory server that cannot be reached, and why.
-inline Error CannotBeReached(ServerId server, std::string_view address, std::string_view why) {
-  return MakeError(Code::kNodeUnreachable,
-                   "memory server " + std::to_string(ToInteger(server)) + " at " +
-                       std::string(address) + " cannot be reached (" + std::string(why) +
-                       "); what other servers hold is served: if this one is gone for good, "
-                       "`gossamer dump --salvage` writes what is left");
-}
+// The one sentence for a memory server that cannot be reached, and why. The remedy is another for server 0, which holds the
+// root, and where `why` says that the server has been started anew.
+Error CannotBeReached(ServerId server, std::string_view address, std::string_view why);
 
 // The one for a memory server that was stopped, and has taken itself out of the store's record.
-inline Error HasLeft(ServerId server) {
-  return MakeError(Code::kNodeUnreachable,
-                   "memory server " + std::to_string(ToInteger(server)) +
-                       " has left the store, and what it held is gone; what other servers hold is "
-                       "served: `gossamer dump --salvage` writes what is left");
-}
+Error HasLeft(ServerId server);
 
 // Thread-safety: lookups need no lock; servers are added, never removed.
 class Servers {
