@@ -157,6 +157,20 @@ TEST_F(LossForAWhileTest, NothingIsPostedUnderALockWhileTheSessionRegisters) {
   EXPECT_EQ(cluster_.Check().locks_held, 0u);
 }
 
+TEST_F(LossForAWhileTest, AServerThatRegistersNobodyIsNamedOnce) {
+  FaultPlan plan;
+  plan.can_reconnect = true;
+  const std::unique_ptr<OpenSession> session = client_.NewSession(plan);
+  ASSERT_TRUE(session->Put(key_, "12345678"));
+  plan.calls = FaultPlan::Calls::kFail;
+  plan.break_at = plan.verbs + 1;
+  const std::string said = session->Get(key_).error().message;
+  const std::string address = client_.shared().servers.Find(ServerId{0})->address;
+  EXPECT_EQ(said.find("memory server 0 at " + address + " cannot be reached (64 registrations"), 0u)
+      << said;
+  EXPECT_EQ(said.find("cannot be reached"), said.rfind("cannot be reached")) << said;
+}
+
 TEST_F(LossForAWhileTest, WhenALockIsHandedOver) {
   ASSERT_TRUE(client_.NewSession()->Put(key_, "12345678"));
   FaultPlan plan_one;

@@ -157,5 +157,24 @@ TEST_F(OtherMemoryTest, OpenClientsAllocateOnTheServersThatLive) {
   }
 }
 
+// One server has no memory left, and the other is out of reach: both are said.
+TEST_F(OtherMemoryTest, WhereAllOthersAreFullEachSaysWhy) {
+  TestCluster cluster(Options());
+  TestClient client(cluster, {10'000, uint64_t{1} << 20});
+  const std::unique_ptr<OpenSession> session = client.NewSession();
+  ASSERT_TRUE(session->Put(NumberKey(0), "12345678"));
+  cluster.Kill(kOther);
+  const std::string value(uint64_t{100} << 10, 'v');
+  Status put = Ok();
+  for (uint64_t i = 0; put && i < 1000; ++i) put = session->Put(NumberKey(i), value);
+  ASSERT_FALSE(put);
+  EXPECT_EQ(put.error().code, Code::kNodeUnreachable);
+  const std::string& said = put.error().message;
+  EXPECT_EQ(said.find("memory server 1 at "), 0u) << said;
+  EXPECT_NE(said.find("no remote memory for "), std::string::npos) << said;
+  EXPECT_NE(said.find("; memory server 0: "), std::string::npos) << said;
+  EXPECT_EQ(said.find("delete data"), std::string::npos) << said;
+}
+
 }  // namespace
 }  // namespace gossamer

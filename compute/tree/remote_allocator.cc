@@ -16,7 +16,7 @@ constexpr std::chrono::milliseconds kFullRetry{500};
 // One found out of reach is left out for so long at first, and at most.
 constexpr std::chrono::milliseconds kDownRetry{500};
 constexpr std::chrono::milliseconds kLongestDownRetry{16'000};
-// How often who waits for another's extent looks, and when it asks by itself (the other may not be driven).
+// Poll interval of a coroutine that waits for another's refill, and the time after which it asks itself.
 constexpr std::chrono::microseconds kRefillWait{5};
 constexpr std::chrono::milliseconds kRefillBound{200};
 // Of the extents at hand, so many are tried before a new one is asked for.
@@ -225,8 +225,11 @@ Task<Result<RemoteAllocator::Piece>> RemoteAllocator::Allocate(Scheduler& schedu
     const std::optional<Piece> piece = Cut(server->id, wanted);
     if (piece) co_return *piece;
   }
-  co_return MakeError(code, "no remote memory for " + std::to_string(wanted.bytes) +
-                                " bytes: delete data, or start another memory server" + reasons);
+  // Where one is lost, more memory may be there already.
+  const std::string_view remedy =
+      code == Code::kExhausted ? ": delete data, or start another memory server" : "";
+  co_return MakeError(code, "no remote memory for " + std::to_string(wanted.bytes) + " bytes" +
+                                std::string(remedy) + reasons);
 }
 
 Task<Result<RemoteAllocator::Piece>> RemoteAllocator::AllocateOn(Scheduler& scheduler,

@@ -6,7 +6,7 @@
 // back to the servers when the store is closed.
 //
 // An extent belongs to the lease under which it was granted. With a new lease all that was granted under the one before
-// is forgotten (rule U4), used or not: a sweeper takes it. So is memory that others were granted: a block that is freed
+// is forgotten (rule U4), used or not: nothing takes it back yet. So is memory that others were granted: a block freed
 // here is used again only if this compute server carved it, under its present lease. What is at hand from one server is
 // not used after a new lease with another one until the server has confirmed that its own is still in force: 1 RT.
 //

@@ -125,6 +125,8 @@ class Tree {
     uint64_t lost_at = 0;
     // What failed concerns only the memory that was allocated: other memory may do, wherever that is.
     bool needs_other_memory = false;
+    // What failed is that no server gave memory, of which one was lost.
+    bool lacks_memory = false;
     // A server that was passed over as it gave no memory, and posted_at then.
     std::optional<ServerId> passed_over;
     uint64_t passed_over_at = 0;
@@ -302,8 +304,8 @@ class Tree {
   // -- reading (tree_read.cc)
   Task<Result<std::string>> GetIn(Operation& operation, KeyView key);
   Task<Result<std::string>> GetUnderLock(Operation& operation, KeyView key);
-  // The leaf right of `path.node`, for `key`; the cached path is dropped. One READ of group and trailer (rule R3).
   std::optional<TrailerView> ParseTrailer(std::span<const std::byte> bytes, RemotePtr leaf) const;
+  // The leaf right of `path.node`, for `key`; the cached path is dropped. One READ of group and trailer (rule R3).
   Task<Result<bool>> HopRight(Operation& operation, KeyView key, uint32_t unit, Step& path,
                               const BufferLease& buffers);
   Task<Result<std::optional<std::string>>> ReadBlock(Operation& operation, BlockRef block);
@@ -332,7 +334,6 @@ class Tree {
   bool HasWaitedLong(NodeLock& lock) const;
   // Contended: says who has the lock, which its memory server is asked about. 1 RT, 1 SEND.
   Task<Error> Late(const NodeLock& lock);
-  // Somebody of this compute server does not know what became of the lock. If it is this session, it tries again.
   // After TryLock said false. Contended when that has lasted too long.
   Task<Status> BackOff(const Operation& operation, NodeLock& lock);
   void LearnRoundTrip(std::chrono::nanoseconds took);

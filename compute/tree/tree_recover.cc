@@ -28,16 +28,19 @@ constexpr std::chrono::microseconds kLookLatest{1000};
 // A server that could not be reached is not tried again for so long: operations on it fail at once meanwhile.
 constexpr std::chrono::milliseconds kTryAgain{500};
 
-Error Gone(ServerId server) {
-  return MakeError(Code::kNodeUnreachable,
-                   "memory server " + std::to_string(ToInteger(server)) + " cannot be reached");
+Error Unreached(const Servers& servers, ServerId server, std::string_view why) {
+  const ServerInfo* info = servers.Find(server);
+  return CannotBeReached(server, info == nullptr ? "an unknown address" : info->address, why);
 }
 
 }  // namespace
 
 Task<Status> Tree::Recover(Operation& operation, ServerId server) {
   NoteLoss(operation, server);
-  if (++operation.losses > kMaxLosses) co_return Gone(server);
+  if (++operation.losses > kMaxLosses) {
+    co_return Unreached(shared_.servers, server,
+                        "one operation lost " + std::to_string(kMaxLosses) + " queue pairs to it");
+  }
   Link& link = links_[ToInteger(server)];
   co_await AwaitIdle(link);
   const bool is_done = link.recovered_at > operation.posted_at && link.lease.incarnation != 0;
@@ -45,9 +48,8 @@ Task<Status> Tree::Recover(Operation& operation, ServerId server) {
   if (link.is_down && scheduler_.Now() - link.failed_at < kTryAgain) co_return link.why;
   link.is_busy = true;
   Status replaced = co_await ReplaceQueuePair(server);
-  const ServerInfo* info = shared_.servers.Find(server);
-  if (!replaced && info != nullptr && replaced.error().code == Code::kNodeUnreachable) {
-    replaced = CannotBeReached(server, info->address, replaced.error().message);
+  if (!replaced && replaced.error().code == Code::kNodeUnreachable) {
+    replaced = Unreached(shared_.servers, server, replaced.error().message);
   }
   link.is_busy = false;
   link.is_down = !replaced;
@@ -68,6 +70,7 @@ Task<void> Tree::AwaitIdle(const Link& link) {
 Task<Status> Tree::ReplaceQueuePair(ServerId server) {
   Link& link = links_[ToInteger(server)];
   uint32_t silences = 0;
+  std::string why;
   for (uint32_t attempt = 0; attempt < kMaxRegistrations; ++attempt) {
     // First: what other coroutines post on the next queue pair is not of this lease (rule L4).
     link.lease = {};
@@ -90,9 +93,11 @@ Task<Status> Tree::ReplaceQueuePair(ServerId server) {
     if ((code != Code::kFenced && code != Code::kNodeUnreachable) || silences == kMostSilences) {
       co_return registered.error();
     }
+    why = registered.error().message;
     co_await Pause(attempt + 1);
   }
-  co_return Gone(server);
+  co_return MakeError(Code::kNodeUnreachable, std::to_string(kMaxRegistrations) +
+                                                  " registrations failed, the last one as: " + why);
 }
 
 Task<Status> Tree::Register(Operation& operation, ServerId server) {
@@ -121,6 +126,7 @@ Task<bool> Tree::ShouldRetry(Operation& operation, Error& error) {
   const bool is_loss = error.code == Code::kNodeUnreachable || error.code == Code::kFenced;
   const std::optional<ServerId> lost = std::exchange(operation.lost, std::nullopt);
   const bool needs_other_memory = std::exchange(operation.needs_other_memory, false);
+  const bool lacks_memory = std::exchange(operation.lacks_memory, false);
   if (!is_loss || (!lost && !needs_other_memory) || ++operation.retries > kMaxRetries)
     co_return false;
   if (!lost) co_return true;
@@ -128,8 +134,10 @@ Task<bool> Tree::ShouldRetry(Operation& operation, Error& error) {
   const Status recovered = co_await Recover(operation, *lost);
   // The allocator passes over what is out of reach.
   if (!recovered && needs_other_memory && shared_.allocator.HasOther(*lost)) co_return true;
-  // Why the server cannot be reached tells more than that a verb to it was lost.
-  if (!recovered) error = recovered.error();
+  // Why the server cannot be reached tells more than that a verb to it was lost; but why no other had memory, too, is
+  // said behind it.
+  if (!recovered && lacks_memory) error.message = recovered.error().message + "; " + error.message;
+  if (!recovered && !lacks_memory) error = recovered.error();
   co_return recovered.has_value();
 }
 
@@ -169,6 +177,7 @@ Task<Result<Allocated<BlockPtr>>> Tree::AllocateBlock(Operation& operation, uint
 
 void Tree::NotePassedOver(Operation& operation, std::optional<ServerId> lost, bool has_memory) {
   if (!lost) return;
+  operation.lacks_memory = !has_memory;
   if (!has_memory) return NoteLoss(operation, *lost);
   operation.passed_over = lost;
   operation.passed_over_at = operation.posted_at;
