@@ -193,8 +193,10 @@ Task<Error> Tree::Late(const NodeLock& lock) {
   if (!is_own) holder = co_await DescribeHolder(scheduler_, server, lease);
   co_return MakeError(Code::kContended,
                       "the lock of server " + std::to_string(ToInteger(server)) + " offset " +
-                          std::to_string(lock.node.offset()) + " stayed with " + holder + " for " +
-                          std::to_string(shared_.options.lock_timeout_ms) + " ms");
+                          std::to_string(lock.node.offset()) + " could not be taken for " +
+                          std::to_string(shared_.options.lock_timeout_ms) +
+                          " ms, and was last held by " + holder +
+                          ": try again, and if it is the same one, see whether it is stopped");
 }
 
 uint64_t Tree::LongestPauseNs(const NodeLock& lock) const {

@@ -226,17 +226,24 @@ Task<Status> Tree::AwaitSettled(const Operation& operation, NodeLock& lock) {
   if (link.is_down && scheduler_.Now() - link.failed_at < kTryAgain) co_return link.why;
   const uint64_t failures = orphans.CountFailures(server);
   orphans.TryAgain(server);
+  bool is_late = false;
   for (auto look = kLookFirst;; look = std::min(2 * look, kLookLatest)) {
     orphans.Tend();
     if (!shared_.locks.IsClosed(lock.place)) co_return Ok();
-    const bool is_late = HasWaitedLong(lock);
+    is_late = HasWaitedLong(lock);
     if (operation.is_repair || is_late || orphans.CountFailures(server) != failures) break;
     co_await scheduler_.SleepFor(look);
   }
-  co_return MakeError(Code::kNodeUnreachable,
-                      "memory server " + std::to_string(ToInteger(server)) +
-                          " was lost by an operation that may hold a lock there, and cannot be "
-                          "reached to find out");
+  if (!is_late) {
+    co_return Unreached(shared_.servers, server,
+                        "it was lost by an operation that may hold a lock there");
+  }
+  co_return MakeError(
+      Code::kNodeUnreachable,
+      "memory server " + std::to_string(ToInteger(server)) +
+          " was lost by an operation that may hold a lock there, and what became of it is not "
+          "known yet, " +
+          std::to_string(shared_.options.lock_timeout_ms) + " ms later: try again");
 }
 
 // Once the old queue pair is destroyed, nothing of the first try can land on what the next one wrote.
