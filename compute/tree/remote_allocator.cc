@@ -24,16 +24,21 @@ constexpr size_t kExtentsTried = 8;
 // Memory goes back in multiples of this, so that it is aligned for whatever it serves next.
 constexpr uint64_t kReleaseGrain = 4096;
 
+constexpr ServerId kServerOfRoot{0};
+
 std::string NameOf(ServerId server) { return "memory server " + std::to_string(ToInteger(server)); }
 
 }  // namespace
 
 Task<Result<Allocated<RemotePtr>>> RemoteAllocator::AllocateNode(Scheduler& scheduler,
-                                                                 ServerId near, WireCounts& wire,
+                                                                 ServerId near, NodeKind kind,
+                                                                 WireCounts& wire,
                                                                  std::optional<ServerId>& lost) {
+  const bool is_internal = kind == NodeKind::kInternal;
   {
     const std::lock_guard lock(mutex_);
     const auto node = std::ranges::find_if(returned_nodes_, [&](RemotePtr returned) {
+      if (is_internal && returned.server() != kServerOfRoot) return false;
       return !IsDown(returned.server(), scheduler.Now()) && IsConfirmed(returned.server());
     });
     if (node != returned_nodes_.end()) {
@@ -42,7 +47,7 @@ Task<Result<Allocated<RemotePtr>>> RemoteAllocator::AllocateNode(Scheduler& sche
       co_return Allocated<RemotePtr>(*this, taken, node_bytes_, StampAt(taken.server()));
     }
   }
-  const Wanted wanted{control::ExtentKind::kNodes, node_bytes_};
+  const Wanted wanted{control::ExtentKind::kNodes, node_bytes_, is_internal};
   const Result<Piece> piece = co_await Allocate(scheduler, near, wanted, wire, lost);
   if (!piece) co_return piece.error();
   const RemotePtr node(piece.value().server, piece.value().offset, 0);
@@ -177,6 +182,9 @@ RemoteAllocator::Candidates RemoteAllocator::FindCandidates(std::optional<Server
     (IsDown(server->id, now) ? candidates.down : candidates.up).push_back(server->id);
   }
   placement_.Sort(candidates.up, wanted.kind, wanted.bytes, near);
+  if (wanted.is_internal) {
+    std::ranges::stable_partition(candidates.up, [](ServerId id) { return id == kServerOfRoot; });
+  }
   return candidates;
 }
 

@@ -39,6 +39,10 @@
 
 namespace gossamer {
 
+// Internal nodes are few, and lead to everything: on server 0, whose loss is that of the store anyway, no other server takes
+// them along when it dies.
+enum class NodeKind : uint8_t { kLeaf, kInternal };
+
 class RemoteAllocator {
  public:
   using Clock = Scheduler::Clock;
@@ -47,12 +51,13 @@ class RemoteAllocator {
   RemoteAllocator(const Servers& servers, uint32_t node_bytes, uint64_t seed)
       : servers_(servers), node_bytes_(node_bytes), placement_(seed, node_bytes) {}
 
-  // A node on `near`'s server, unless `Placement` says that another is better, or that one has no memory or is out of
-  // reach. 0 RT; 1 RT for each server that is asked for more memory, or about its lease. Counts control messages in `wire`. `lost` is set to
+  // A leaf on `near`'s server, unless `Placement` says that another is better, or that one has no memory or is out of
+  // reach; an internal node on server 0, unless that has none. 0 RT; 1 RT for each server that is asked for more memory, or about its lease. Counts control messages in `wire`. `lost` is set to
   // a server whose queue pair, or lease, failed, though another one may have served. Errors: Exhausted when all servers
   // are full; NodeUnreachable or Fenced when one that is not was lost.
   Task<Result<Allocated<RemotePtr>>> AllocateNode(Scheduler& scheduler, ServerId near,
-                                                  WireCounts& wire, std::optional<ServerId>& lost);
+                                                  NodeKind kind, WireCounts& wire,
+                                                  std::optional<ServerId>& lost);
   // A block for a value of `length` bytes; otherwise the same.
   Task<Result<Allocated<BlockPtr>>> AllocateBlock(Scheduler& scheduler, uint32_t length,
                                                   WireCounts& wire, std::optional<ServerId>& lost);
@@ -117,6 +122,7 @@ class RemoteAllocator {
   struct Wanted {
     control::ExtentKind kind;
     uint64_t bytes;
+    bool is_internal = false;  // a node for which server 0 comes first
   };
   struct Piece {
     ServerId server{0};

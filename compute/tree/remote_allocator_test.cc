@@ -52,9 +52,9 @@ class RemoteAllocatorTest : public ::testing::Test {
     while (Server(id).gone() == before) std::this_thread::yield();
     ASSERT_TRUE(endpoint_->Reconnect(id));
   }
-  Result<Allocated<RemotePtr>> Allocate(ServerId near = kFirst) {
+  Result<Allocated<RemotePtr>> Allocate(ServerId near = kFirst, NodeKind kind = NodeKind::kLeaf) {
     lost_.reset();
-    return scheduler_->Run(allocator_.AllocateNode(*scheduler_, near, wire_, lost_));
+    return scheduler_->Run(allocator_.AllocateNode(*scheduler_, near, kind, wire_, lost_));
   }
   // A node that may be reachable.
   RemotePtr Node(ServerId near = kFirst) {
@@ -209,6 +209,17 @@ TEST_F(RemoteAllocatorTest, GoesBackByItselfUntilSomethingIsPosted) {
   const RemotePtr first = Allocate().value().pointer();
   EXPECT_EQ(Node(), first);
   EXPECT_NE(Node(), first);
+}
+
+TEST_F(RemoteAllocatorTest, InternalNodesAreOnServer0WhateverLeavesTake) {
+  std::set<ServerId> of_leaves;
+  for (int i = 0; i < 1000; ++i) {
+    of_leaves.insert(Node(kFirst).server());
+    const Allocated<RemotePtr> internal = Allocate(kSecond, NodeKind::kInternal).value();
+    ASSERT_EQ(internal.pointer().server(), kFirst);
+    allocator_.GiveBack(Node(kSecond), kNodeBytes);
+  }
+  EXPECT_EQ(of_leaves.size(), 2) << "the first server is the fuller one by then";
 }
 
 TEST_F(RemoteAllocatorTest, WhereOneServerIsLostAnotherServes) {

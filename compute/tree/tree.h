@@ -215,7 +215,8 @@ class Tree {
   auto Retried(Operation& operation, Read read) -> decltype(read());
   const Lease& LeaseWith(ServerId server) const { return links_[ToInteger(server)].lease; }
   // Memory of any server; a server that was lost is noted in `operation`.
-  Task<Result<Allocated<RemotePtr>>> AllocateNode(Operation& operation, ServerId near);
+  Task<Result<Allocated<RemotePtr>>> AllocateNode(Operation& operation, ServerId near,
+                                                  NodeKind kind);
   Task<Result<Allocated<BlockPtr>>> AllocateBlock(Operation& operation, uint32_t length);
   static void NotePassedOver(Operation& operation, std::optional<ServerId> lost, bool has_memory);
   template <typename Pointer, typename Allocate>

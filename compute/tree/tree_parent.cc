@@ -81,7 +81,8 @@ Task<Status> Tree::InsertIntoParent(Operation& operation, uint32_t level, Key se
     Allocated<RemotePtr> right_memory;
     RemotePtr right_pointer;
     if (EncodedBytes(node) > shared_.parameters.node_bytes) {
-      Result<Allocated<RemotePtr>> allocated = co_await AllocateNode(operation, pointer.server());
+      Result<Allocated<RemotePtr>> allocated =
+          co_await AllocateNode(operation, pointer.server(), NodeKind::kInternal);
       if (!allocated) {
         BOOST_OUTCOME_CO_TRYV(co_await Unlock(operation, parent));
         co_return allocated.error();
@@ -294,7 +295,8 @@ Task<Result<bool>> Tree::RaiseRoot(Operation& operation, RootWord old_root, cons
   if (!lease) co_return lease.error();
   // The queue pair that the CAS goes out on is one of the lease in force when the node was allocated (rule U4).
   BOOST_OUTCOME_CO_TRYV(co_await Register(operation, ServerId{0}));
-  Result<Allocated<RemotePtr>> allocated = co_await AllocateNode(operation, ServerId{0});
+  Result<Allocated<RemotePtr>> allocated =
+      co_await AllocateNode(operation, ServerId{0}, NodeKind::kInternal);
   if (!allocated) co_return allocated.error();
   allocated.value().Posted();
   LinkedMemory links;

@@ -161,10 +161,11 @@ Task<Result<Allocated<Pointer>>> Tree::AllocateInReach(Operation& operation, All
   }
 }
 
-Task<Result<Allocated<RemotePtr>>> Tree::AllocateNode(Operation& operation, ServerId near) {
+Task<Result<Allocated<RemotePtr>>> Tree::AllocateNode(Operation& operation, ServerId near,
+                                                      NodeKind kind) {
   return AllocateInReach<RemotePtr>(
-      operation, [this, &operation, near](std::optional<ServerId>& lost) {
-        return shared_.allocator.AllocateNode(scheduler_, near, operation.wire, lost);
+      operation, [this, &operation, near, kind](std::optional<ServerId>& lost) {
+        return shared_.allocator.AllocateNode(scheduler_, near, kind, operation.wire, lost);
       });
 }
 

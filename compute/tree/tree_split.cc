@@ -72,7 +72,8 @@ Task<Status> Tree::SplitLeaf(Operation& operation, LockedLeaf& locked, LeafWrite
                              Rearrangement& anew, bool& done) {
   const uint32_t node_bytes = shared_.geometry.node_bytes();
   const RemotePtr leaf = locked.leaf();
-  Result<Allocated<RemotePtr>> allocated = co_await AllocateNode(operation, leaf.server());
+  Result<Allocated<RemotePtr>> allocated =
+      co_await AllocateNode(operation, leaf.server(), NodeKind::kLeaf);
   if (!allocated) co_return co_await UnlockAfter(operation, locked, allocated.error());
   const RemotePtr sibling = allocated.value().pointer();
   anew.rewrite.sibling = sibling;
