@@ -81,12 +81,13 @@ std::optional<Look> Member::PutBack(const std::optional<std::string>& note) {
 std::optional<Look> Member::Merge(const std::string& text, const StoreRecord& record) {
   const MemberRecord* entry = record.Find(self_.server);
   if (entry != nullptr && entry->incarnation != self_.incarnation) {
-    return Look{Finding::kIdTaken,
-                "the record of " + Named(known_.store, bootstrap_) + " has another server, " +
-                    ProcessOf(*entry) + ", under the id " +
-                    std::to_string(ToInteger(self_.server)) +
-                    " of this one: clients do not find the data of this server any more, and the "
-                    "record stays as it is. Stop all servers of the store and load it anew"};
+    return Look{
+        Finding::kIdTaken,
+        "the record of " + Named(known_.store, bootstrap_) + " has another server, " +
+            ProcessOf(*entry) + ", under the id " + std::to_string(ToInteger(self_.server)) +
+            " of this one: clients do not find the data of this server any more, and the "
+            "record stays as it is. Save what is found with gossamer dump --salvage, then stop all "
+            "servers of the store, start them anew and load the file"};
   }
   if (entry != nullptr && record.next_server >= known_.next_server) {
     known_ = record;

@@ -200,8 +200,9 @@ TEST_F(MemberTest, AnIdThatAnotherServerHasIsNotTakenBack) {
   ASSERT_EQ(thief.identity.server, ServerId{1});
   const Look look = one.LookAfterRecord();
   EXPECT_EQ(look.finding, Finding::kIdTaken);
-  EXPECT_THAT(look.sentence, AllOf(HasSubstr("under the id 1 of this one"),
-                                   HasSubstr("Stop all servers of the store")));
+  EXPECT_THAT(look.sentence,
+              AllOf(HasSubstr("under the id 1 of this one"),
+                    HasSubstr("dump --salvage, then stop all servers of the store")));
   EXPECT_EQ(Record(), thief.record);
 }
 
