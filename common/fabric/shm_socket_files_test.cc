@@ -129,9 +129,9 @@ TEST_F(DeadSockets, AServerThatStartsClearsThem) {
 }
 
 TEST_F(DeadSockets, NothingElseIsCleared) {
-  const std::string chosen = KilledServer(Path("gossamer-mine.sock"));
+  KilledServer(Path("gossamer-mine.sock"));
   std::ofstream(Path("gossamer-1.sock")) << "no socket";
-  std::ofstream(Path("gossamer-1.sock.lock"));
+  std::ofstream(Path("gossamer-1.sock.lock")) << "no lock";
   ::mkfifo(Path("gossamer-2.sock.lock").c_str(), 0600);
   std::filesystem::create_symlink(Path("gossamer-1.sock"), Path("gossamer-3.sock.lock"));
   const auto living = OpenMemoryPort(SmallMemory()).value();

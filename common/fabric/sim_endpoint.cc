@@ -174,7 +174,7 @@ Status SimEndpoint::Open(Slot& slot, ServerId server) {
     return MakeError(Code::kNodeUnreachable,
                      "sim:" + std::to_string(peer.number) + ": " + std::string(kStartedAnew));
   }
-  const Status fits =
+  Status fits =
       CheckPathMtu(port_.options(), found->path_mtu(), "sim:" + std::to_string(peer.number));
   if (!fits && !IsBroken(Mutant::kW2Mtu)) return fits;
   limits_.path_mtu = std::min(limits_.path_mtu, found->path_mtu());

@@ -75,7 +75,7 @@ Status SimComputePort::Connect(ServerId server, const std::string& address, uint
   if (is_another && !IsBroken(Mutant::kU6)) {
     return MakeError(Code::kNodeUnreachable, address + ": " + std::string(kStartedAnew));
   }
-  const Status fits = CheckPathMtu(options_, found->path_mtu(), address);
+  Status fits = CheckPathMtu(options_, found->path_mtu(), address);
   if (!fits && !IsBroken(Mutant::kW2Mtu)) return fits;
   servers_[ToInteger(server)] = {number, found->incarnation()};
   return Ok();

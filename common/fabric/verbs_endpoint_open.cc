@@ -114,7 +114,7 @@ Result<bool> VerbsEndpoint::Advance(Opening& opening) {
     if (queue_pair.state == QueuePairState::kBreaking || opening.retry.pauses()) return false;
     BOOST_OUTCOME_TRYV(Begin(opening, queue_pair));
   }
-  const Result<bool> done = AdvanceAttempt(opening, queue_pair);
+  Result<bool> done = AdvanceAttempt(opening, queue_pair);
   if (done) return done;
   if (std::exchange(opening.is_connecting, false)) {
     // The server may have accepted without our hearing of it. Its end of this attempt goes when

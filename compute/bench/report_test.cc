@@ -124,7 +124,9 @@ void AddPaths(const Json& json, const std::string& parent, std::set<std::string>
     } else if (parent.ends_with("errors")) {
       name = "CODE";
     }
-    const std::string path = parent.empty() ? name : parent + "." + name;
+    std::string path = parent;
+    if (!path.empty()) path += '.';
+    path += name;
     if (value.is_object()) {
       AddPaths(value, path, paths);
     } else {

@@ -55,7 +55,8 @@ std::optional<std::string> Successor::FindChange() {
   const std::string name = "the store at the address of a memory server that died ";
   const Result<CheckReport> report = store_->Check({});
   if (!report) return name + "cannot be checked: " + report.error().ToString();
-  for (const std::string& problem : report.value().problems) return name + "is damaged: " + problem;
+  const std::vector<std::string>& problems = report.value().problems;
+  if (!problems.empty()) return name + "is damaged: " + problems.front();
   if (report.value().keys != keys_) {
     return name + "has " + HumanQuantity(report.value().keys, "key") + ", not " +
            std::to_string(keys_);
