@@ -36,8 +36,8 @@ class LeaseTable {
   explicit LeaseTable(uint32_t most_incarnations = kMaxIncarnation)
       : most_incarnations_(most_incarnations) {}
 
-  // The lease in force, or a new one, of `process`, which people are told. Exhausted when all ids are in use, Fenced while the compute
-  // server is being fenced.
+  // The lease in force, or a new one. `process` appears in messages only. Exhausted when all ids are in use, Fenced while
+  // the compute server is being fenced.
   Result<Lease> Register(uint64_t client_uuid, Time now = {},
                          const control::ProcessName& process = {});
   // Renews the lease and returns it. Fenced when there is none, or the compute server is being

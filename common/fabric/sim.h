@@ -59,10 +59,10 @@ struct SimFaults {
   // under a lock that only atomics take: a WRITE in between is lost, also to a CAS that fails (A2).
   bool write_back = false;
   // Queue pairs break at any verb. What was on its way lands in part, and late: at any time until
-  // `Reconnect` has returned or the client is fenced (rule U1).
+  // a `QueuePairRequest` has ended or the client is fenced (rule U1).
   bool break_queue_pairs = false;
   // Links are down for a while, of one endpoint or of a whole client, to one memory server or to all: queue pairs break as
-  // above, and `Attach` and `Reconnect` fail with NodeUnreachable until the link is up again. Soon after, it may be down
+  // above, and each `QueuePairRequest` fails with NodeUnreachable until the link is up again. Soon after, it may be down
   // once more. What the memory server sees of it is silence: a lease may run out.
   bool partition = false;
   // Control calls are lost, on their way or with their answers, while the queue pair lives: they end as kUnknown after
@@ -104,7 +104,7 @@ struct SimOptions {
   std::chrono::nanoseconds latest_notice = std::chrono::milliseconds(1);
   // How long a link is down at most.
   std::chrono::nanoseconds longest_partition = std::chrono::milliseconds(10);
-  // For how long `Attach` and `Reconnect` try while it is.
+  // For how long a `QueuePairRequest` tries while it is.
   std::chrono::nanoseconds connection_timeout = std::chrono::milliseconds(1);
   // Memory servers see the death of a client by themselves, as in shm, after some time up to this;
   // 0: they do not, and its lease runs out.
@@ -127,7 +127,7 @@ struct SimCounters {
   uint64_t late_packets = 0;        // verbs that took effect after their queue pair had broken
   uint64_t dropped_packets = 0;     // verbs that never did
   uint64_t partitions = 0;          // links that were down
-  uint64_t failed_connects = 0;     // `Attach` and `Reconnect` while one was
+  uint64_t failed_connects = 0;     // `QueuePairRequest`s while one was
   uint64_t unheard_farewells = 0;   // queue pairs whose endpoint was destroyed while they were lost
   uint64_t killed_clients = 0;
   uint64_t cuts = 0;  // of these: clients that died between two WRITEs

@@ -12,11 +12,11 @@
 // Places, the slots of the memory servers' lock tables, are hashed to a fixed number of queues: strangers that share
 // one merely wait for each other, and get no remote lock from each other.
 //
-// A place whose lock may be held, though nobody knows (rule U5), is closed: nobody gets a turn there, others of its
-// queue are not concerned.
+// A place is closed while it is unknown whether its lock is held (rule U5). No coroutine gets a turn there; other places
+// of the queue are unaffected.
 //
 // Thread-safety: all threads. A coroutine goes on in its own thread, when its scheduler comes to it: a session with
-// operations under way must be polled. Cost: no allocation; a spin lock, held for a few pointer writes.
+// operations under way must be polled. Cost: a spin lock, held for a few pointer writes; it allocates only to close a place.
 #pragma once
 
 #include <algorithm>

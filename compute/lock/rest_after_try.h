@@ -6,7 +6,7 @@
 
 namespace gossamer {
 
-// Four times as long as the try took that failed, so that what blocks others is seldom tried; and `least`.
+// Returns the larger of `least` and four times the duration of the failed try, so that what blocks others is seldom tried.
 template <typename Duration>
 constexpr Duration RestAfterTry(Duration took, Duration least = Duration{0}) {
   return std::max(least, 4 * took);

@@ -18,7 +18,7 @@ namespace gossamer {
 
 namespace {
 
-// How often a server is connected to whose queue pair breaks again before the server is known.
+// Most tries to register with a server whose queue pair keeps breaking.
 constexpr int kMostTriesToAdd = 4;
 
 template <typename Options>

@@ -35,7 +35,7 @@ class OpenStore final : public Store {
   // Of a store that was opened by `OpenOn`: its leases are renewed only where this runs.
   Task<void> KeepLeases(Scheduler& scheduler) { return keeper_->Keep(scheduler); }
   void StopKeepingLeases() { keeper_->Stop(); }
-  // That sessions have at locks: none while nothing goes on, and none is out of reach of a lock of its own.
+  // Turns held, plus closed places; 0 when nothing runs and no lock is orphaned.
   size_t CountTurns() { return shared_->locks.CountTurns(); }
 
   Result<std::unique_ptr<Session>> NewSession() override;
@@ -54,7 +54,7 @@ class OpenStore final : public Store {
   Status AddServer(const StoreRecord& record, const MemberRecord& member);
   // Once, over the queue pair that control_ has to it.
   Status AddConnected(const StoreRecord& record, const MemberRecord& member);
-  // Unless it runs. Waits for no LearnServer.
+  // Starts the keeper's thread if it does not run. Takes no lock that LearnServer holds.
   Status StartKeeper(uint32_t most_connection_ms = std::numeric_limits<uint32_t>::max());
   // Replaces queue pairs of control_ that were lost, to servers where the lease ends with the last queue pair: it must not
   // end with a session. 1 RT where none was lost. Blocks for up to the connection time-out where a server is silent.

@@ -1,8 +1,8 @@
 // Placement: which memory server the next node or value block of a compute server goes to.
 //
 // Two rules, for nodes and for blocks each by itself:
-//   - What this compute server allocates spreads over the servers in proportion to the memory that is free there. A
-//     server is the less preferred, the more of the kind was cut there for each byte that is free.
+//   - What this compute server allocates spreads over the servers in proportion to the memory that is free there.
+//     The server with the fewest bytes cut per free byte comes first.
 //   - A server comes last that would have to grant one more extent of the kind, and has clearly more of them than its
 //     share of the store's: many compute servers, each with an extent or two, would otherwise begin on the same server.
 // A node is best placed beside the node that leads to it, as a split then costs a round trip less: that server comes

@@ -23,10 +23,10 @@ enum class Code : uint8_t {
   kExhausted,        // No memory left on any memory server; nothing was done. Add some, or delete.
   kContended,        // A lock stayed taken for longer than the bound; nothing was done. Try again.
   kNodeUnreachable,  // A memory server (or the bootstrap) cannot be reached. Nothing was written.
-  kFenced,        // This compute server lost its lease; open the store again. Nothing was written.
-  kCorruption,    // Remote bytes fail their checks for good. The message has the pointer.
-  kMaybeApplied,  // A write whose acknowledgement was lost: read to find out.
-  kUnsupported,   // This machine or build cannot do it; the message says what is missing.
+  kFenced,           // This compute server lost its lease. Nothing was written. Try again.
+  kCorruption,       // Remote bytes fail their checks for good. The message has the pointer.
+  kMaybeApplied,     // A write whose acknowledgement was lost: read to find out.
+  kUnsupported,      // This machine or build cannot do it; the message says what is missing.
 };
 
 constexpr std::string_view CodeName(Code code) {

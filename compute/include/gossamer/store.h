@@ -17,9 +17,9 @@
 // Errors (status.h): each call says which codes are its own. Besides, every call may return
 // InvalidArgument (key or value too long; nothing was done), Contended (a lock stayed taken for
 // longer than `lock_timeout_ms`; nothing was done), NodeUnreachable (a memory server is gone;
-// nothing was written), Corruption, and every write MaybeApplied (the connection broke while it was
-// under way: read to find out) and Exhausted (no remote memory; the store stays valid and
-// readable).
+// nothing was written), Fenced (a lease of this process ended meanwhile; nothing was written: try
+// again), Corruption, and every write MaybeApplied (the connection broke while it was under way:
+// read to find out) and Exhausted (no remote memory; the store stays valid and readable).
 #pragma once
 
 #include <cstdint>
@@ -140,8 +140,8 @@ class Session;
 class Store {
  public:
   // Opens an existing store through its bootstrap. NotFound if there is none of that name;
-  // NodeUnreachable if the bootstrap or a memory server does not answer (the record may be of a
-  // dead server; the message says); Unsupported if this machine has no such fabric.
+  // NodeUnreachable if the bootstrap or server 0, which has the root, does not answer (the record
+  // may be of a dead server; the message says); Unsupported if this machine has no such fabric.
   static Result<std::unique_ptr<Store>> Open(const OpenOptions& options);
   // A new store in this process, with a memory server of its own; gone when the Store is.
   static Result<std::unique_ptr<Store>> OpenLocal(const LocalOptions& options);
