@@ -276,8 +276,11 @@ class ComputePort {
   // by then, and too small.
   virtual Status Connect(ServerId server, const std::string& address, uint64_t incarnation = 0) = 0;
   // A new endpoint, with a queue pair to each connected server that can be reached: blocks for up to
-  // the connection timeout where one is silent. Outlived by the port.
+  // the connection timeout where one is silent. Outlived by the port. verbs: where the options name no device, this
+  // takes the one that the first connected server is reached by; without any, the machine's first.
   virtual Result<std::unique_ptr<Endpoint>> NewEndpoint() = 0;
+  // verbs: the name of the RDMA device, once it is known. Else empty.
+  virtual std::string device() { return {}; }
 };
 
 // Answers control messages on the memory server. Called by the port's control thread, one at a

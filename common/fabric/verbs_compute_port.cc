@@ -55,4 +55,9 @@ Result<std::unique_ptr<Endpoint>> VerbsComputePort::NewEndpoint() {
   return std::unique_ptr<Endpoint>(std::move(endpoint));
 }
 
+std::string VerbsComputePort::device() {
+  const std::lock_guard lock(mutex_);
+  return device_ == nullptr ? std::string() : device_->name();
+}
+
 }  // namespace gossamer::verbs

@@ -32,6 +32,7 @@ class VerbsComputePort final : public ComputePort {
   void RequirePathMtu(uint32_t bytes) override { options_.least_path_mtu = bytes; }
   Status Connect(ServerId server, const std::string& address, uint64_t incarnation) override;
   Result<std::unique_ptr<Endpoint>> NewEndpoint() override;
+  std::string device() override;
 
  private:
   ComputePortOptions options_;

@@ -115,9 +115,15 @@ Status OpenStore::Connect(const StoreRecord& record, const TreeOptions& options)
   };
   keeper_ = std::make_unique<LeaseKeeper>(shared_->servers, on_registered, &shared_->orphans);
   shared_->learn_server = [this](ServerId server) { return LearnServer(server); };
-  BOOST_OUTCOME_TRY(control, port_->NewEndpoint());
-  control_ = std::move(control);
+  // First: its address says which device control_ is of.
+  const MemberRecord* const root = record.Find(ServerId{0});
+  if (root == nullptr) {
+    return MakeError(Code::kNodeUnreachable,
+                     "memory server 0, which has the tree's root, is not in the store's record");
+  }
+  BOOST_OUTCOME_TRYV(AddServer(record, *root));
   for (const MemberRecord& member : record.servers) {
+    if (member.server == root->server) continue;
     if (ToInteger(member.server) >= Servers::kMaxServers) {
       return MakeError(Code::kUnsupported, "a store with memory server " +
                                                std::to_string(ToInteger(member.server)) +
@@ -127,11 +133,9 @@ Status OpenStore::Connect(const StoreRecord& record, const TreeOptions& options)
     const Endpoint::Clock::time_point began = control_->Now();
     const Status added = AddServer(record, member);
     if (added) continue;
-    // Without the root nothing is found. What other servers hold can be served without this one, which the bootstrap
-    // names if it comes again.
+    // What other servers hold can be served without this one, which the bootstrap names if it comes again.
     const bool is_out_of_reach = added.error().code == Code::kNodeUnreachable;
-    const bool can_wait = member.server != ServerId{0} && bootstrap_ != nullptr;
-    if (!can_wait || !is_out_of_reach) return added;
+    if (bootstrap_ == nullptr || !is_out_of_reach) return added;
     NoteUnreachable(member.server, added.error(), began);
   }
   shared_->orphans.SettleOver(*control_, on_registered);
@@ -202,8 +206,7 @@ Status OpenStore::FindAndAdd(ServerId server) {
 Status OpenStore::AddServer(const StoreRecord& record, const MemberRecord& member) {
   for (int tries = 1;; ++tries) {
     Status connected = port_->Connect(member.server, member.address, member.incarnation);
-    // There may be a queue pair, of a try before, that has broken.
-    if (connected) connected = control_->Reconnect(member.server);
+    if (connected) connected = ConnectControl(member.server);
     if (!connected && connected.error().code == Code::kNodeUnreachable) {
       return CannotBeReached(member.server, member.address, connected.error().message);
     }
@@ -215,6 +218,16 @@ Status OpenStore::AddServer(const StoreRecord& record, const MemberRecord& membe
     const bool is_silent = control_->Now() - asked_at >= kSilentRegistration;
     if (!is_lost || is_silent || tries == kMostTriesToAdd) return added;
   }
+}
+
+Status OpenStore::ConnectControl(ServerId server) {
+  if (control_ == nullptr) {
+    BOOST_OUTCOME_TRY(control, port_->NewEndpoint());
+    control_ = std::move(control);
+    return control_->Attach(server);
+  }
+  // There may be a queue pair, of a try before, that has broken.
+  return control_->Reconnect(server);
 }
 
 Status OpenStore::AddConnected(const StoreRecord& record, const MemberRecord& member) {
@@ -258,6 +271,7 @@ Status OpenStore::StartKeeper(uint32_t most_connection_ms) {
   if (keeper_runs_ || !port_options_) return Ok();
   auto [fabric, options] = *port_options_;
   options.connection_timeout_ms = std::min(options.connection_timeout_ms, most_connection_ms);
+  options.device = port_->device();  // which a port without connections could not choose
   BOOST_OUTCOME_TRY(port, OpenComputePort(fabric, options));
   BOOST_OUTCOME_TRYV(keeper_->Start(std::move(port)));
   keeper_runs_ = true;

@@ -52,6 +52,8 @@ class OpenStore final : public Store {
   Status Connect(const StoreRecord& record, const TreeOptions& options);
   // Over control_. The error of one that cannot be reached is NodeUnreachable.
   Status AddServer(const StoreRecord& record, const MemberRecord& member);
+  // Makes control_ if there is none, on the device that the port's first server is reached by.
+  Status ConnectControl(ServerId server);
   // Once, over the queue pair that control_ has to it.
   Status AddConnected(const StoreRecord& record, const MemberRecord& member);
   // Starts the keeper's thread if it does not run. Takes no lock that LearnServer holds.

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/bootstrap/membership.h"
+#include "common/random_id.h"
+#include "compute/tree/open_store.h"
 #include "compute/tree/testing/bootstrapped_store.h"
 #include "compute/tree/testing/test_cluster.h"
 
@@ -153,6 +156,36 @@ TEST_F(RestartTest, ALaterClientIsToldThatAServerHasLeft) {
   }
   EXPECT_GT(lost, 0u);
   EXPECT_LT(lost, 10 * kKeys);
+}
+
+// A port over verbs that was given no device: it knows one from the first server that it connects to.
+class PortWithoutDevice final : public ComputePort {
+ public:
+  explicit PortWithoutDevice(std::unique_ptr<ComputePort> port) : port_(std::move(port)) {}
+  void RequirePathMtu(uint32_t bytes) override { port_->RequirePathMtu(bytes); }
+  Status Connect(ServerId server, const std::string& address, uint64_t incarnation) override {
+    BOOST_OUTCOME_TRYV(port_->Connect(server, address, incarnation));
+    has_device_ = true;
+    return Ok();
+  }
+  Result<std::unique_ptr<Endpoint>> NewEndpoint() override {
+    if (!has_device_) return MakeError(Code::kUnsupported, "which device reaches the servers?");
+    return port_->NewEndpoint();
+  }
+
+ private:
+  const std::unique_ptr<ComputePort> port_;
+  bool has_device_ = false;
+};
+
+TEST_F(RestartTest, AStoreOpensOnTheDeviceThatReachesItsFirstServer) {
+  ComputePortOptions options;
+  options.client_uuid = RandomId();
+  auto port = OpenComputePort(FabricKind::kShm, options).value();
+  const auto opened = OpenStore::OpenOn(std::make_unique<PortWithoutDevice>(std::move(port)),
+                                        FindStore(*bootstrap_, {}).value(), {});
+  ASSERT_TRUE(opened) << opened.error().ToString();
+  ASSERT_NO_FATAL_FAILURE(Fill(*opened.value(), "value"));
 }
 
 }  // namespace
