@@ -33,8 +33,9 @@ class LeaseKeeper {
  public:
   using Clock = Scheduler::Clock;
   // Longest time to wait for a connection: while a server is connected to for the first time, no other lease is
-  // renewed.
-  static constexpr uint32_t MaxConnectionMs(uint32_t lease_ms) { return lease_ms / 2; }
+  // renewed. That may take this time twice (Connect, Attach), and another lease be due by then for a quarter of its
+  // length.
+  static constexpr uint32_t MaxConnectionMs(uint32_t lease_ms) { return lease_ms / 4; }
 
   // Told of each registration, from the keeper's thread: what was allocated under the lease before is abandoned, though
   // no session may have noticed (rule U4).
