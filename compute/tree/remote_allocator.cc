@@ -90,15 +90,20 @@ std::optional<BlockPtr> RemoteAllocator::TakeFreed(uint32_t bytes, Clock::time_p
   return std::nullopt;
 }
 
-void RemoteAllocator::GiveBack(RemotePtr node, uint32_t /*bytes*/) {
+void RemoteAllocator::GiveBack(RemotePtr node, uint32_t /*bytes*/, const AllocationStamp& stamp) {
   const std::lock_guard lock(mutex_);
-  if (IsOurs(node.server(), node.offset())) returned_nodes_.push_back(node);
+  if (IsOfPresentLease(stamp)) returned_nodes_.push_back(node);
 }
 
-void RemoteAllocator::GiveBack(BlockPtr block, uint32_t bytes) {
+void RemoteAllocator::GiveBack(BlockPtr block, uint32_t bytes, const AllocationStamp& stamp) {
   const std::lock_guard lock(mutex_);
   // No reader can look at it: it need not wait.
-  if (IsOurs(block.server(), block.offset())) freed_blocks_[bytes].push_front({block, {}});
+  if (IsOfPresentLease(stamp)) freed_blocks_[bytes].push_front({block, {}});
+}
+
+// Its place does not tell: a sweeper may have given that to others, or to this compute server anew.
+bool RemoteAllocator::IsOfPresentLease(const AllocationStamp& stamp) const {
+  return IsBroken(Mutant::kU4) || since_[ToInteger(stamp.server)] <= stamp.registrations;
 }
 
 void RemoteAllocator::FreeBlock(const BlockRef& block, Clock::time_point now) {

@@ -62,8 +62,8 @@ class RemoteAllocator {
   Task<Result<Allocated<BlockPtr>>> AllocateBlock(Scheduler& scheduler, uint32_t length,
                                                   WireCounts& wire, std::optional<ServerId>& lost);
   // Takes back what was never reachable, and which no WRITE is on its way to; `bytes` as allocated.
-  void GiveBack(RemotePtr node, uint32_t bytes);
-  void GiveBack(BlockPtr block, uint32_t bytes);
+  void GiveBack(RemotePtr node, uint32_t bytes, const AllocationStamp& stamp);
+  void GiveBack(BlockPtr block, uint32_t bytes, const AllocationStamp& stamp);
   // Takes back a block that no entry refers to any more.
   void FreeBlock(const BlockRef& block, Clock::time_point now);
 
@@ -143,6 +143,7 @@ class RemoteAllocator {
   bool IsConfirmed(ServerId server) { return state_[server].confirmed == registrations_; }
   bool IsDown(ServerId server, Clock::time_point now) { return state_[server].down_until > now; }
   bool IsOurs(ServerId server, uint64_t offset) const;
+  bool IsOfPresentLease(const AllocationStamp& stamp) const;
   void Forget(ServerId server, const Lease& lease);
   void ForgetOlder(ServerId server, const Lease& lease);
   std::optional<BlockPtr> TakeFreed(uint32_t bytes, Clock::time_point now, bool after_grace);
@@ -178,7 +179,7 @@ class RemoteAllocator {
 
 template <typename Pointer>
 void Allocated<Pointer>::GiveBack() {
-  if (allocator_ != nullptr) std::exchange(allocator_, nullptr)->GiveBack(pointer_, bytes_);
+  if (allocator_ != nullptr) std::exchange(allocator_, nullptr)->GiveBack(pointer_, bytes_, stamp_);
 }
 
 }  // namespace gossamer

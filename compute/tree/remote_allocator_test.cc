@@ -92,7 +92,7 @@ class RemoteAllocatorTest : public ::testing::Test {
 
 TEST_F(RemoteAllocatorTest, ANewLeaseForgetsTheMemoryOfTheOldOne) {
   const RemotePtr node = Node();
-  allocator_.GiveBack(Node(), kNodeBytes);
+  Allocate().value().GiveBack();
   std::set<BlockPtr> freed;
   for (int i = 0; i < 4; ++i) freed.insert(Block());
   for (const BlockPtr block : freed) FreeLongAgo(block);
@@ -107,14 +107,19 @@ TEST_F(RemoteAllocatorTest, ANewLeaseForgetsTheMemoryOfTheOldOne) {
 }
 
 TEST_F(RemoteAllocatorTest, ANodeOfAnOldLeaseIsNotTakenBack) {
-  const RemotePtr old = Node();
+  Allocated<RemotePtr> old = Allocate().value();
+  const AllocationStamp old_stamp = old.stamp();
   EndLease(kFirst);
   Register(kFirst);
-  const RemotePtr fresh = Node();
-  allocator_.GiveBack(old, kNodeBytes);
-  EXPECT_NE(Node(), old);
-  allocator_.GiveBack(fresh, kNodeBytes);
-  EXPECT_EQ(Node(), fresh);
+  Allocated<RemotePtr> fresh = Allocate().value();
+  old.GiveBack();
+  EXPECT_NE(Node(), old.pointer());
+  fresh.GiveBack();
+  EXPECT_EQ(Node(), fresh.pointer());
+  // Its memory was swept meanwhile, and granted to this compute server anew.
+  const RemotePtr swept = Node();
+  Allocated<RemotePtr>(allocator_, swept, kNodeBytes, old_stamp).GiveBack();
+  EXPECT_NE(Node(), swept);
 }
 
 TEST_F(RemoteAllocatorTest, TheSameLeaseOrAnOlderOneForgetsNothing) {
@@ -217,7 +222,7 @@ TEST_F(RemoteAllocatorTest, InternalNodesAreOnServer0WhateverLeavesTake) {
     of_leaves.insert(Node(kFirst).server());
     const Allocated<RemotePtr> internal = Allocate(kSecond, NodeKind::kInternal).value();
     ASSERT_EQ(internal.pointer().server(), kFirst);
-    allocator_.GiveBack(Node(kSecond), kNodeBytes);
+    Allocate(kSecond).value().GiveBack();
   }
   EXPECT_EQ(of_leaves.size(), 2) << "the first server is the fuller one by then";
 }
