@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <set>
 #include <thread>
 
@@ -26,7 +27,7 @@ class JoinWaitTest : public MemberTest {
  protected:
   // At read number `number` of the server that joins `what` happens, and `later` kUntilNextLook
   // after that, as members look at their own time.
-  void AtRead(int number, std::function<void()> what, std::function<void()> later) {
+  void AtRead(int number, const std::function<void()>& what, const std::function<void()>& later) {
     bootstrap_.set_republish_wait(kRepublishWait);
     bootstrap_.set_before([this, number, what, later](Call call, const std::string&) {
       if (is_within_ || call != Call::kGet) return;
