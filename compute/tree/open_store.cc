@@ -18,8 +18,8 @@ namespace gossamer {
 
 namespace {
 
-// Most tries to register with a server whose queue pair keeps breaking.
-constexpr int kMostTriesToAdd = 4;
+// Most tries to register with a server whose queue pair keeps breaking: as many as an operation makes.
+constexpr int kMostTriesToAdd = 17;
 
 template <typename Options>
 TreeOptions TreeOptionsOf(const Options& options) {
