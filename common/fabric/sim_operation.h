@@ -66,6 +66,7 @@ struct Operation final : Event {
   std::byte* remote = nullptr;
   size_t active_index = 0;
   uint32_t mixes_left = 0;
+  bool holds_word = false;  // an atomic: reads the word, and writes it back at ends_at
   bool is_split = false;
   bool is_clean = false;       // a WRITE that whoever READs sees done or not done, never torn
   uint32_t late_first = 0;     // of its bytes, those that mostly take effect at its end: from this

@@ -95,6 +95,7 @@ void QueuePair::QueueAtomic(Operation& operation) {
   const bool on_chip = operation.space == Space::kLockTable && server_.on_chip_locks();
   Nanoseconds hold = on_chip ? costs.on_chip_atomic_ns : costs.dram_atomic_ns;
   const bool write_back = network_.options().faults.write_back;
+  operation.holds_word = write_back;
   if (write_back) hold += Spread(network_.tear_random);
   Nanoseconds& slot_free_at = server_.AtomicSlot(operation);
   const Nanoseconds starts_at =
@@ -115,7 +116,8 @@ void QueuePair::Run(Operation& operation) {
       return operation.is_atomic() ? QueueAtomic(operation) : Start(operation);
     case Operation::State::kQueued:
       ReadWord(operation);
-      if (!network_.options().faults.write_back) {
+      // As was planned with the others of this word: the run may have switched faults on or off meanwhile.
+      if (!operation.holds_word) {
         WriteWord(operation);
         return Finish(operation);
       }

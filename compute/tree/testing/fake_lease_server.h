@@ -148,6 +148,8 @@ class ClockedEndpoint final : public Endpoint {
   void Post(Batch& batch) override { endpoint_->Post(batch); }
   void Post(ControlCall& call) override { endpoint_->Post(call); }
   size_t Poll() override { return endpoint_->Poll(); }
+  // Time goes by hand, so idle rounds are no wait: beside busy processes each yield may take milliseconds.
+  void Yield() override {}
   void Post(QueuePairRequest& request) override { endpoint_->Post(request); }
   uint64_t BrokenQueuePairId(ServerId server) const override {
     return endpoint_->BrokenQueuePairId(server);
