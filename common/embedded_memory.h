@@ -16,7 +16,7 @@
 namespace gossamer {
 
 class Bootstrap;
-class SimNetwork;
+class SimulatedNetwork;
 
 // What a memory server may have, if the size of its chunks is chosen from that: a header and one chunk at least.
 inline constexpr uint64_t kLeastMemoryBytes = kHeapOffset + (256 << 10);
@@ -41,7 +41,7 @@ struct EmbeddedMemoryOptions {
   // without, it is the server that `identity` says, of a store that nobody else finds. Outlives the server.
   Bootstrap* bootstrap = nullptr;
   // With one, the server lives in this simulated network, which outlives it, instead of in shm.
-  SimNetwork* network = nullptr;
+  SimulatedNetwork* network = nullptr;
   EmbeddedIdentity identity;
 };
 

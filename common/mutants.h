@@ -5,7 +5,7 @@
 // In everything that ships, `IsBroken` is a constant and leaves no code behind. With GOSSAMER_MUTANTS defined, which
 // only build/test/gossamer-sim-mutants and the libraries compiled for it are, it asks a variable that `--mutant=`
 // sets. All code that is linked together must agree on the definition, so `IsBroken` stands only in sources, never in
-// headers: the sources that include this file are compiled a second time for that program (compute/sim/CMakeLists.txt).
+// headers: the sources that include this file are compiled a second time for that program (compute/verify/sim/CMakeLists.txt).
 //
 // Names are those of docs/testing.md and of the rules that they break.
 #pragma once

@@ -7,6 +7,7 @@
 #include <string>
 #include <thread>
 
+#include "common/fabric/open/open_port.h"
 #include "common/random_id.h"
 #include "memory/control_service.h"
 #include "proto/region.h"

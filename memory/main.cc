@@ -9,8 +9,8 @@
 #include "common/bootstrap/bootstrap.h"
 #include "common/program/flags_main.h"
 #include "common/program/ready.h"
-#include "common/program/size_text.h"
 #include "common/program/standard_streams.h"
+#include "common/text/size_text.h"
 #include "memory/memory_server.h"
 
 DEFINE_string(memory, "", "DRAM to serve, such as 64MiB or 1GiB");

@@ -6,7 +6,7 @@
 #include <optional>
 #include <sstream>
 
-#include "common/human.h"
+#include "common/text/human.h"
 #include "memory/available_memory.h"
 #include "memory/control_group.h"
 

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "common/bootstrap/test_support.h"
-#include "common/fabric/shm_memory.h"
+#include "common/fabric/shm/memory.h"
 #include "common/testing/child_process.h"
 #include "memory/control_group.h"
 #include "memory/promised_memory.h"

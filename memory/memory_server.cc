@@ -5,11 +5,12 @@
 #include <chrono>
 #include <optional>
 
-#include "common/fabric/server_probe.h"
-#include "common/human.h"
+#include "common/bootstrap/server_probe.h"
+#include "common/fabric/open/open_port.h"
 #include "common/process.h"
-#include "common/progress.h"
 #include "common/random_id.h"
+#include "common/text/human.h"
+#include "common/text/progress.h"
 #include "memory/promised_memory.h"
 #include "memory/region_header.h"
 #include "memory/touch_memory.h"

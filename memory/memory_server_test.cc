@@ -11,10 +11,11 @@
 #include <thread>
 #include <vector>
 
+#include "common/bootstrap/server_probe.h"
 #include "common/bootstrap/test_support.h"
 #include "common/embedded_memory.h"
-#include "common/fabric/server_probe.h"
-#include "common/fabric/sim.h"
+#include "common/fabric/open/open_port.h"
+#include "common/fabric/sim/sim.h"
 #include "common/process.h"
 #include "common/random_id.h"
 #include "memory/promised_memory.h"

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "common/bootstrap/bootstrap.h"
-#include "common/human.h"
+#include "common/text/human.h"
 #include "memory/chunk_allocator.h"
 #include "proto/leaf_geometry.h"
 

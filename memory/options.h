@@ -39,10 +39,10 @@ struct MemoryServerOptions {
   // verbs: a client of which nothing is heard for so long is fenced, and its locks may be taken by
   // others; 0: never.
   uint32_t lease_ms = kDefaultLeaseMs;
-  bool in_process_only = false;   // shm: for clients of this process alone
-  SimNetwork* network = nullptr;  // sim: as in MemoryPortOptions
-  bool replace_store = false;     // as in JoinOptions
-  bool forget_dead = false;       // likewise
+  bool in_process_only = false;         // shm: for clients of this process alone
+  SimulatedNetwork* network = nullptr;  // sim: as in MemoryPortOptions
+  bool replace_store = false;           // as in JoinOptions
+  bool forget_dead = false;             // likewise
   CreateMode create = CreateMode::kAuto;
   bool litmus = true;          // verbs: test at start-up whether the device orders
   LitmusRunner litmus_runner;  // for tests: runs in its place, on every fabric

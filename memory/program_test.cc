@@ -9,8 +9,9 @@
 #include <fstream>
 
 #include "common/bootstrap/membership.h"
+#include "common/bootstrap/server_probe.h"
 #include "common/bootstrap/test_support.h"
-#include "common/fabric/server_probe.h"
+#include "common/fabric/open/open_port.h"
 
 namespace gossamer {
 namespace {

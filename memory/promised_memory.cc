@@ -13,7 +13,7 @@
 #include <string>
 #include <utility>
 
-#include "common/fabric/shm_memory.h"
+#include "common/fabric/shm/memory.h"
 
 namespace gossamer {
 namespace {

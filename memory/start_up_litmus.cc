@@ -1,5 +1,6 @@
 #include "memory/start_up_litmus.h"
 
+#include "common/fabric/open/open_port.h"
 #include "common/random_id.h"
 #include "proto/region.h"
 

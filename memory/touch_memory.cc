@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "common/human.h"
+#include "common/text/human.h"
 
 namespace gossamer {
 namespace {

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "common/fabric/shm_handles.h"
+#include "common/fabric/shm/handles.h"
 
 namespace gossamer {
 namespace {

@@ -58,7 +58,7 @@ enum class Liveness : uint8_t {
 };
 
 // Whether the server that `member` describes still serves the store. FabricProbe
-// (common/fabric/server_probe.h) asks it.
+// (common/bootstrap/server_probe.h) asks it.
 using LivenessProbe =
     std::function<Liveness(const StoreRecord& record, const MemberRecord& member)>;
 

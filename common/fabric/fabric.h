@@ -40,7 +40,7 @@
 
 namespace gossamer {
 
-class SimNetwork;
+class SimulatedNetwork;
 
 enum class FabricKind : uint8_t { kShm, kVerbs, kSim };
 
@@ -250,8 +250,8 @@ struct ComputePortOptions {
   // A queue pair whose path has less is refused with Unsupported (rule W2), each time that one is made. Bytes; 0: any
   // will do.
   uint32_t least_path_mtu = 0;
-  uint64_t client_uuid = 0;       // names this compute server in its connections; not 0
-  SimNetwork* network = nullptr;  // sim: outlives the port
+  uint64_t client_uuid = 0;             // names this compute server in its connections; not 0
+  SimulatedNetwork* network = nullptr;  // sim: outlives the port
 };
 
 // What NodeUnreachable says of an address where another incarnation answers than was connected to.
@@ -319,7 +319,7 @@ struct MemoryPortOptions {
   // that of opening the port. Empty: the machine gives pages when they are first used (verbs: when
   // they are registered). The simulator does not call it.
   std::function<Status(std::span<std::byte>)> touch = {};
-  SimNetwork* network = nullptr;  // sim: outlives the port
+  SimulatedNetwork* network = nullptr;  // sim: outlives the port
 };
 
 // A memory server's side of a fabric: the memory (zeroed) and the control service. Clients can
@@ -352,10 +352,16 @@ class MemoryPort {
   virtual std::string memory_description() const = 0;
 };
 
-Result<std::unique_ptr<MemoryPort>> OpenMemoryPort(FabricKind kind,
-                                                   const MemoryPortOptions& options);
-Result<std::unique_ptr<ComputePort>> OpenComputePort(FabricKind kind,
-                                                     const ComputePortOptions& options);
+// What opens the ports of FabricKind::kSim: the simulator's network (sim/sim.h), which no shipped program links.
+class SimulatedNetwork {
+ public:
+  virtual Result<std::unique_ptr<MemoryPort>> OpenMemoryPort(const MemoryPortOptions& options) = 0;
+  virtual Result<std::unique_ptr<ComputePort>> OpenComputePort(
+      const ComputePortOptions& options) = 0;
+
+ protected:
+  ~SimulatedNetwork() = default;
+};
 
 // ---- Awaiting
 

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/fabric/open/open_port.h"
 #include "common/random_id.h"
 
 namespace gossamer {

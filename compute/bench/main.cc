@@ -8,10 +8,10 @@
 #include <string_view>
 #include <vector>
 
-#include "common/human.h"
 #include "common/program/flags_main.h"
 #include "common/program/output_file.h"
 #include "common/program/stop.h"
+#include "common/text/human.h"
 #include "compute/bench/plan.h"
 #include "compute/bench/report.h"
 

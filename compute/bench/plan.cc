@@ -3,9 +3,8 @@
 #include <array>
 
 #include "common/embedded_memory.h"
-#include "common/huge_pages.h"
-#include "common/human.h"
-#include "common/program/size_text.h"
+#include "common/text/human.h"
+#include "common/text/size_text.h"
 #include "compute/bench/keys.h"
 #include "proto/leaf_geometry.h"
 #include "proto/value_block.h"
@@ -128,8 +127,8 @@ uint64_t MemoryFor(uint64_t records, uint32_t key_bytes, uint32_t value_bytes) {
   // A block that is replaced waits a second before it is used again.
   const uint64_t blocks = is_block ? records * BlockBytes(value_bytes) * 2 : 0;
   constexpr uint64_t kAtLeast = uint64_t{128} << 20;
-  return (kAtLeast + nodes + nodes / 10 + blocks + kHugePageBytes - 1) / kHugePageBytes *
-         kHugePageBytes;
+  constexpr uint64_t kPageBytes = uint64_t{2} << 20;  // memory servers have large pages
+  return (kAtLeast + nodes + nodes / 10 + blocks + kPageBytes - 1) / kPageBytes * kPageBytes;
 }
 
 Status CheckMayWrite(Store& store, const Plan& plan) {

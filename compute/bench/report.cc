@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "common/human.h"
 #include "common/program/version.h"
-#include "common/text_table.h"
+#include "common/text/human.h"
+#include "common/text/text_table.h"
 
 namespace gossamer::bench {
 namespace {

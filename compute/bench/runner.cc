@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "common/progress.h"
+#include "common/text/progress.h"
 #include "compute/bench/client.h"
 
 namespace gossamer::bench {

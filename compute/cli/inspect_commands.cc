@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "common/human.h"
 #include "common/program/flags_main.h"
-#include "common/progress.h"
-#include "common/text_table.h"
+#include "common/text/human.h"
+#include "common/text/progress.h"
+#include "common/text/text_table.h"
 #include "compute/cli/command.h"
 #include "compute/cli/report.h"
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/progress.h"
+#include "common/text/progress.h"
 #include "compute/cli/load_line.h"
 #include "compute/cli/load_worker.h"
 #include "proto/key.h"

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <string>
 
-#include "common/human.h"
 #include "common/program/flags_main.h"
+#include "common/text/human.h"
 #include "compute/cli/command.h"
 #include "compute/cli/report.h"
 

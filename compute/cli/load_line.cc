@@ -1,6 +1,6 @@
 #include "compute/cli/load_line.h"
 
-#include "common/human.h"
+#include "common/text/human.h"
 #include "compute/cli/escape.h"
 
 namespace gossamer::cli {

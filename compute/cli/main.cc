@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "common/program/flags_main.h"
-#include "common/program/size_text.h"
 #include "common/program/stop.h"
+#include "common/text/size_text.h"
 #include "compute/cli/command.h"
 #include "compute/cli/help.h"
 #include "compute/cli/repl.h"

@@ -4,10 +4,10 @@
 #include <string>
 #include <utility>
 
-#include "common/human.h"
 #include "common/program/flags_main.h"
 #include "common/program/standard_streams.h"
-#include "common/progress.h"
+#include "common/text/human.h"
+#include "common/text/progress.h"
 #include "compute/cli/command.h"
 #include "compute/cli/escape.h"
 #include "compute/cli/report.h"

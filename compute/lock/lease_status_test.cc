@@ -5,7 +5,8 @@
 #include <thread>
 #include <vector>
 
-#include "compute/tree/testing/fake_lease_server.h"
+#include "common/fabric/open/open_port.h"
+#include "compute/session/testing/fake_lease_server.h"
 
 namespace gossamer {
 namespace {

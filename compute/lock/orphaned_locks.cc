@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "common/mutants.h"
-#include "compute/lock/rest_after_try.h"
+#include "compute/session/rest_after_try.h"
 
 namespace gossamer {
 namespace {

@@ -25,7 +25,7 @@
 
 #include "common/fabric/scheduler.h"
 #include "compute/lock/lock_table.h"
-#include "compute/tree/registration.h"
+#include "compute/session/registration.h"
 #include "proto/lock_word.h"
 
 namespace gossamer {

@@ -4,8 +4,8 @@
 #include <bit>
 
 #include "common/mutants.h"
+#include "compute/node/unit_buffers.h"
 #include "compute/tree/leaf_edit.h"
-#include "compute/tree/unit_buffers.h"
 
 namespace gossamer {
 

@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "common/status.h"
+#include "compute/allocation/allocated.h"
 #include "compute/lock/lock_table.h"
-#include "compute/tree/allocated.h"
 #include "gossamer/counters.h"
 #include "proto/leaf.h"
 

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "common/mutants.h"
+#include "compute/node/unit_buffers.h"
 #include "compute/tree/tree.h"
-#include "compute/tree/unit_buffers.h"
 
 namespace gossamer {
 Task<Result<std::string>> Tree::Get(KeyView key) {

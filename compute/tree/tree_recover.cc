@@ -9,7 +9,7 @@
 #include <string>
 
 #include "common/mutants.h"
-#include "compute/tree/registration.h"
+#include "compute/session/registration.h"
 #include "compute/tree/tree.h"
 
 namespace gossamer {

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "common/program/flags_main.h"
-#include "common/program/size_text.h"
-#include "common/progress.h"
 #include "common/random.h"
+#include "common/text/progress.h"
+#include "common/text/size_text.h"
 #include "compute/bench/baselines/baseline.h"
 #include "compute/bench/keys.h"
 

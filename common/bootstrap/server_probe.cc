@@ -1,0 +1,56 @@
+#include "common/bootstrap/server_probe.h"
+
+#include "common/fabric/open/open_port.h"
+#include "common/fabric/poll.h"
+#include "common/random_id.h"
+
+namespace gossamer {
+namespace {
+
+Result<RegionHeader> AskHeader(const StoreRecord& record, const MemberRecord& member,
+                               uint32_t timeout_ms) {
+  BOOST_OUTCOME_TRY(kind, ParseFabricKind(record.fabric));
+  ComputePortOptions options;
+  options.connection_timeout_ms = timeout_ms;
+  options.client_uuid = RandomId();
+  BOOST_OUTCOME_TRY(port, OpenComputePort(kind, options));
+  BOOST_OUTCOME_TRY(port->Connect(member.server, member.address));
+  BOOST_OUTCOME_TRY(endpoint, port->NewEndpoint());
+  return ReadRegionHeader(*endpoint, member.server);
+}
+
+}  // namespace
+
+Result<RegionHeader> ReadRegionHeader(Endpoint& endpoint, ServerId server) {
+  BOOST_OUTCOME_TRY(buffer, endpoint.buffers().Allocate(sizeof(RegionHeader)));
+  InlineBatch<1> batch(server);
+  batch.Add(Verb::Read(0, sizeof(RegionHeader), buffer.address()));
+  Completion completion{1, std::noop_coroutine()};
+  batch.completion = &completion;
+  endpoint.Post(batch);
+  PollUntilComplete(endpoint, completion);  // 1 RT
+  if (batch.status() != VerbStatus::kSuccess) {
+    return MakeError(Code::kNodeUnreachable,
+                     "server " + std::to_string(ToInteger(server)) +
+                         " did not answer: " + std::string(VerbStatusName(batch.status())));
+  }
+  const RegionReading reading = ParseRegionHeader({buffer.data(), sizeof(RegionHeader)});
+  if (reading.accepted()) return reading.header;
+  return MakeError(Code::kCorruption,
+                   "server " + std::to_string(ToInteger(server)) + ": " + reading.Problem());
+}
+
+LivenessProbe FabricProbe(uint32_t timeout_ms) {
+  return [timeout_ms](const StoreRecord& record, const MemberRecord& member) {
+    const Result<RegionHeader> header = AskHeader(record, member, timeout_ms);
+    if (!header) return JudgeSilence(record, member);
+    const bool same = header.value().store_id == record.store_id &&
+                      header.value().incarnation == member.incarnation &&
+                      header.value().server_id == ToInteger(member.server);
+    if (same) return Liveness::kAlive;
+    const Liveness process = JudgeSilence(record, member);
+    return process == Liveness::kUnreachable ? process : Liveness::kDead;
+  };
+}
+
+}  // namespace gossamer

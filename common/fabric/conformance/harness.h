@@ -1,0 +1,173 @@
+// What the conformance suite stands on: a memory server of the fabric under test, clients that wait
+// for their verbs, and processes to kill.
+//
+// GOSSAMER_TEST_FABRIC (shm, the default, verbs or sim) names the fabric and GOSSAMER_TEST_LISTEN where
+// its memory servers listen (verbs: ADDRESS:0). Each test runs once for every place where the
+// memory server can be.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/fabric/fabric.h"
+#include "common/fabric/sim/sim.h"
+#include "common/testing/seed.h"
+
+namespace gossamer::test {
+
+inline constexpr uint64_t kRegionBytes = uint64_t{8} << 20;
+inline constexpr uint64_t kLockTableBytes = uint64_t{64} << 10;
+inline constexpr ServerId kServer{0};
+// No test of ours takes as long: whatever does hangs.
+inline constexpr std::chrono::seconds kHang{120};
+
+struct FabricCase {
+  enum class Place : uint8_t { kInProcessOnly, kInProcess, kOtherProcess };
+  FabricKind kind = FabricKind::kShm;
+  Place place = Place::kInProcess;
+  std::string listen;
+  std::string faults = "none";  // sim
+};
+
+// The cases that GOSSAMER_TEST_FABRIC asks for.
+std::vector<FabricCase> FabricCases();
+// Of these, where threads and processes can be: not in a simulated network, which sim_test.cc has
+// the same tests for.
+std::vector<FabricCase> ThreadedFabricCases();
+std::string FabricCaseName(const testing::TestParamInfo<FabricCase>& info);
+void PrintTo(const FabricCase& fabric, std::ostream* out);  // for GoogleTest
+
+// Echoes, tells clients who they are, counts who is gone, and fences whom it is asked to.
+class TestControlHandler final : public ControlHandler {
+ public:
+  static constexpr std::byte kEcho{'e'};  // reply: the request
+  static constexpr std::byte kWho{'w'};   // reply: 8 bytes, uuid of the caller
+  // Followed by 8 bytes, a uuid; reply: 8 bytes, ClientGone calls for it.
+  static constexpr std::byte kGone{'g'};
+  // Followed by 8 bytes, a uuid; reply: likewise. That compute server is fenced at the next tick.
+  static constexpr std::byte kFence{'f'};
+
+  uint32_t Handle(uint64_t client_uuid, std::span<const std::byte> request,
+                  std::span<std::byte, kMaxControlBytes> reply) override;
+  void ClientGone(uint64_t client_uuid) override;
+  std::vector<uint64_t> Tick(Endpoint::Clock::time_point now) override;
+
+ private:
+  std::mutex mutex_;
+  std::map<uint64_t, uint64_t> gone_;
+  std::vector<uint64_t> to_fence_;
+};
+
+// A process that runs fabric_test_peer; killed at the end, if it still runs.
+class PeerProcess {
+ public:
+  explicit PeerProcess(const std::vector<std::string>& arguments);
+  PeerProcess(const PeerProcess&) = delete;
+  PeerProcess& operator=(const PeerProcess&) = delete;
+  ~PeerProcess();
+
+  // The next line it prints, without the newline; empty when it has ended.
+  std::string ReadLine();
+  void Signal(int signal) const;
+  // SIGKILL, and waits until it is dead.
+  void Kill();
+  // 'R' running, 'S' sleeping, 'T' stopped ...
+  char State() const;
+
+ private:
+  pid_t pid_ = -1;
+  int input_ = -1;
+  std::FILE* output_ = nullptr;
+};
+
+// Polls `endpoint` until `done()`. Ends the program, with `what`, after kHang.
+template <typename Done>
+void PollUntil(Endpoint& endpoint, const char* what, Done done) {
+  const auto deadline = std::chrono::steady_clock::now() + kHang;
+  for (uint64_t polls = 1; !done(); ++polls) {
+    endpoint.Poll();
+    if (polls % 4096 == 0 && std::chrono::steady_clock::now() > deadline) {
+      std::fprintf(stderr, "hang: %s\n", what);
+      std::abort();
+    }
+  }
+}
+
+// Posts all, waits for all: one round trip.
+void ExecuteAll(Endpoint& endpoint, std::span<Batch* const> batches);
+VerbStatus Execute(Endpoint& endpoint, Batch& batch);
+VerbStatus Execute(Endpoint& endpoint, ControlCall& call);
+
+// One endpoint, with verbs that wait.
+class TestClient {
+ public:
+  explicit TestClient(ComputePort& port);
+
+  Endpoint& endpoint() { return *endpoint_; }
+  BufferLease Buffer(size_t bytes);
+
+  VerbStatus Read(uint64_t offset, std::span<std::byte> into, Space space = Space::kRegion);
+  VerbStatus Write(uint64_t offset, std::span<const std::byte> from, Space space = Space::kRegion);
+  VerbStatus Fill(uint64_t offset, uint32_t bytes, std::byte value);
+  // Atomics that are expected to succeed as verbs; return the value before.
+  uint64_t CompareSwap(Space space, uint64_t offset, uint64_t compare, uint64_t swap);
+  uint64_t FetchAdd(Space space, uint64_t offset, uint64_t addend);
+  uint64_t Gone(uint64_t client_uuid);
+  void Fence(uint64_t client_uuid);
+
+ private:
+  // Sends a message of `type` about a compute server; returns the word of the reply.
+  uint64_t Ask(std::byte type, uint64_t client_uuid);
+
+  std::unique_ptr<Endpoint> endpoint_;
+  BufferLease scratch_;
+};
+
+// A value with a check, so that a torn one is told from a whole one.
+struct Stamp {
+  uint64_t value = 0;
+  uint64_t check = 0;
+
+  static Stamp Of(uint64_t value);
+  static std::optional<uint64_t> Parse(const std::byte* bytes);  // empty: torn
+  void Store(std::byte* bytes) const;
+};
+
+class FabricConformance : public testing::TestWithParam<FabricCase> {
+ protected:
+  void SetUp() override;
+  void TearDown() override;
+
+  const std::string& address() const { return address_; }
+  bool server_in_other_process() const { return server_process_ != nullptr; }
+  MemoryPort& memory_port() { return *memory_port_; }
+  PeerProcess& server_process() { return *server_process_; }
+  TestControlHandler& handler() { return handler_; }
+
+  SimNetwork& network() { return *network_; }
+  static uint64_t NewUuid();
+  std::unique_ptr<ComputePort> NewPort(uint64_t uuid = NewUuid());
+  // Arguments of a peer that connects to this server.
+  std::vector<std::string> PeerArguments(const std::string& mode, uint64_t uuid) const;
+
+ private:
+  std::unique_ptr<SimNetwork> network_;  // sim
+  TestControlHandler handler_;
+  std::unique_ptr<MemoryPort> memory_port_;
+  std::unique_ptr<PeerProcess> server_process_;
+  std::string address_;
+};
+
+}  // namespace gossamer::test

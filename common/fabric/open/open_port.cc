@@ -1,0 +1,52 @@
+#include "common/fabric/open/open_port.h"
+
+#include <string>
+
+#include "common/fabric/shm/shm.h"
+#include "common/fabric/verbs/verbs.h"
+
+namespace gossamer {
+namespace {
+
+constexpr uint32_t kMaxTimeoutMs = 3'600'000;  // in milliseconds, far from the end of an int
+
+// Without a bound, a lost peer would be waited for in vain.
+Status CheckTimeout(uint32_t timeout_ms) {
+  if (timeout_ms != 0 && timeout_ms <= kMaxTimeoutMs) return Ok();
+  return MakeError(Code::kInvalidArgument, "connection timeout of " + std::to_string(timeout_ms) +
+                                               " ms: give 1 to " + std::to_string(kMaxTimeoutMs));
+}
+
+Error NoNetwork() {
+  return MakeError(Code::kInvalidArgument, "the simulated fabric needs a network");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<MemoryPort>> OpenMemoryPort(FabricKind kind,
+                                                   const MemoryPortOptions& options) {
+  BOOST_OUTCOME_TRYV(CheckTimeout(options.connection_timeout_ms));
+  switch (kind) {
+    case FabricKind::kShm: return shm::OpenMemoryPort(options);
+    case FabricKind::kVerbs: return verbs::OpenMemoryPort(options);
+    case FabricKind::kSim:
+      if (options.network == nullptr) return NoNetwork();
+      return options.network->OpenMemoryPort(options);
+  }
+  return MakeError(Code::kInvalidArgument, "no such fabric");
+}
+
+Result<std::unique_ptr<ComputePort>> OpenComputePort(FabricKind kind,
+                                                     const ComputePortOptions& options) {
+  BOOST_OUTCOME_TRYV(CheckTimeout(options.connection_timeout_ms));
+  switch (kind) {
+    case FabricKind::kShm: return shm::OpenComputePort(options);
+    case FabricKind::kVerbs: return verbs::OpenComputePort(options);
+    case FabricKind::kSim:
+      if (options.network == nullptr) return NoNetwork();
+      return options.network->OpenComputePort(options);
+  }
+  return MakeError(Code::kInvalidArgument, "no such fabric");
+}
+
+}  // namespace gossamer

@@ -1,0 +1,18 @@
+// Opens the ports of a fabric that is chosen when the program runs.
+#pragma once
+
+#include <memory>
+
+#include "common/fabric/fabric.h"
+#include "common/status.h"
+
+namespace gossamer {
+
+// Errors: InvalidArgument for a time-out that is not 1 ms to 1 hour, and for FabricKind::kSim without a network; else as
+// of the fabric.
+Result<std::unique_ptr<MemoryPort>> OpenMemoryPort(FabricKind kind,
+                                                   const MemoryPortOptions& options);
+Result<std::unique_ptr<ComputePort>> OpenComputePort(FabricKind kind,
+                                                     const ComputePortOptions& options);
+
+}  // namespace gossamer

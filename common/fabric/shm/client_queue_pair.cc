@@ -1,0 +1,184 @@
+#include "common/fabric/shm/client_queue_pair.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "common/fabric/shm/shared_copy.h"
+
+namespace gossamer::shm {
+namespace {
+
+// Longer transfers stream: the hardware prefetcher follows them once they have begun.
+constexpr uint32_t kMaxPrefetchBytes = 1024;
+
+}  // namespace
+
+ClientQueuePair::ClientQueuePair(QueuePairGrant grant, uint32_t timeout_ms)
+    : grant_(std::move(grant)),
+      page_(*reinterpret_cast<QueuePairPage*>(grant_.page.data())),
+      views_{grant_.memory->view(Space::kRegion), grant_.memory->view(Space::kLockTable)},
+      journalled_(!grant_.in_process),  // the server does not outlive such a client
+      timeout_(timeout_ms) {}
+
+void ClientQueuePair::PrefetchFor(Batch& batch) const {
+  for (const Verb& verb : batch.verbs()) {
+    // Not yet checked: an address, not a pointer.
+    const uintptr_t remote =
+        reinterpret_cast<uintptr_t>(views_[static_cast<size_t>(verb.space)].data) +
+        verb.remote_offset;
+    const uintptr_t bytes = std::min(verb.length, kMaxPrefetchBytes);
+    if (verb.opcode == Opcode::kRead) {
+      Prefetch<false>(remote, bytes);
+    } else {
+      Prefetch<true>(remote, bytes);
+    }
+  }
+}
+
+void ClientQueuePair::Enter() {
+  page_.busy.store(1);  // seq_cst, as the load below: see QueuePairPage
+  if (page_.closed.load() != 0 && state_ == State::kWorking) state_ = State::kLost;
+}
+
+void ClientQueuePair::Perform(Batch& batch) {
+  if (state_ != State::kWorking) {
+    const VerbStatus status = state_ == State::kLost ? VerbStatus::kUnknown : VerbStatus::kFlushed;
+    state_ = State::kBroken;
+    for (Verb& verb : batch.verbs()) verb.status = status;
+    return;
+  }
+  for (Verb& verb : batch.verbs()) {
+    if (state_ == State::kWorking) [[likely]] {
+      verb.status = Apply(verb);
+      if (verb.status != VerbStatus::kSuccess) [[unlikely]]
+        state_ = State::kBroken;
+    } else {
+      verb.status = VerbStatus::kFlushed;
+    }
+  }
+}
+
+VerbStatus ClientQueuePair::Apply(const Verb& verb) {
+  const SpaceView& view = views_[static_cast<size_t>(verb.space)];
+  if (!view.Contains(verb.remote_offset, verb.length)) return VerbStatus::kRemoteAccess;
+  std::byte* const remote = view.data + verb.remote_offset;
+  if (verb.is_atomic()) {
+    if (verb.length != sizeof(uint64_t) || verb.remote_offset % sizeof(uint64_t) != 0) {
+      return VerbStatus::kRemoteAccess;
+    }
+    const std::atomic_ref<uint64_t> word(*reinterpret_cast<uint64_t*>(remote));
+    uint64_t old_value = verb.compare;
+    if (verb.opcode == Opcode::kFetchAdd) {
+      old_value = word.fetch_add(verb.swap_or_add, std::memory_order_acq_rel);
+    } else {
+      word.compare_exchange_strong(old_value, verb.swap_or_add, std::memory_order_acq_rel);
+    }
+    std::memcpy(verb.local.data, &old_value, sizeof old_value);
+    return VerbStatus::kSuccess;
+  }
+  if (verb.length == 0) return VerbStatus::kSuccess;
+  if (verb.opcode == Opcode::kRead) {
+    SharedCopy(verb.local.data, remote, verb.length);
+    return VerbStatus::kSuccess;
+  }
+  // The READs before are loads, this is stores: acquire orders them.
+  if (verb.fence) std::atomic_thread_fence(std::memory_order_acquire);
+  if (journalled_ && verb.length <= kPathMtu) {
+    JournalledWrite(page_.journal, view, verb.space, verb.remote_offset, verb.length,
+                    verb.local.data);
+  } else {
+    SharedCopy(remote, verb.local.data, verb.length);
+  }
+  // WRITE before WRITE; an atomic has release order of its own.
+  std::atomic_thread_fence(std::memory_order_release);
+  return VerbStatus::kSuccess;
+}
+
+void ClientQueuePair::Post(ControlCall& call) {
+  call.status = VerbStatus::kPending;
+  unsent_.Push(call);
+  SendCalls();
+}
+
+void ClientQueuePair::SendCalls() {
+  while (state_ == State::kWorking && !unsent_.empty() &&
+         next_sequence_ - replies_received_ < kMaxCallsInFlight) {
+    const ControlCall& request = unsent_.front();
+    Call call;
+    call.sequence = next_sequence_;
+    call.bytes = std::min<uint32_t>(request.request_bytes, kMaxControlBytes);
+    std::memcpy(call.payload.data(), request.request.data(), call.bytes);
+    const auto message = std::as_bytes(std::span(&call, 1)).first(kCallHeaderBytes + call.bytes);
+    switch (SendMessage(grant_.socket, message, {}, false)) {
+      case Transfer::kWouldBlock: return;
+      case Transfer::kLost: state_ = State::kLost; return;
+      case Transfer::kDone: break;
+    }
+    sent_at_[next_sequence_ % kMaxCallsInFlight] = Clock::now();
+    ++next_sequence_;
+    sent_.Push(unsent_.Pop());
+  }
+}
+
+void ClientQueuePair::PollCalls(bool check_peer, IntrusiveQueue<ControlCall>& ended) {
+  if (state_ == State::kWorking &&
+      (check_peer || page_.replies_sent.load(std::memory_order_acquire) != replies_received_)) {
+    ReceiveReplies(ended);
+    if (check_peer) EndOverdueCalls(ended);
+    SendCalls();
+  }
+  if (state_ != State::kWorking) {
+    while (!sent_.empty()) {
+      sent_.front().status = VerbStatus::kUnknown;
+      ended.Push(sent_.Pop());
+    }
+    while (!unsent_.empty()) {
+      unsent_.front().status = VerbStatus::kFlushed;
+      ended.Push(unsent_.Pop());
+    }
+  }
+}
+
+void ClientQueuePair::ReceiveReplies(IntrusiveQueue<ControlCall>& ended) {
+  for (;;) {
+    Call reply;
+    size_t bytes = 0;
+    switch (ReceiveMessage(grant_.socket, std::as_writable_bytes(std::span(&reply, 1)), &bytes,
+                           nullptr, false)) {
+      case Transfer::kWouldBlock: return;
+      case Transfer::kLost: state_ = State::kLost; return;
+      case Transfer::kDone: break;
+    }
+    if (bytes < kCallHeaderBytes || reply.bytes > kMaxControlBytes ||
+        bytes != kCallHeaderBytes + reply.bytes || reply.sequence != replies_received_) {
+      state_ = State::kLost;  // not the server it was
+      return;
+    }
+    ++replies_received_;
+    if (reply.sequence != first_sequence_ || sent_.empty()) continue;  // given up already
+    ++first_sequence_;
+    ControlCall& call = sent_.Pop();
+    std::memcpy(call.reply.data(), reply.payload.data(), reply.bytes);
+    call.reply_bytes = reply.bytes;
+    call.status = VerbStatus::kSuccess;
+    ended.Push(call);
+  }
+}
+
+void ClientQueuePair::EndOverdueCalls(IntrusiveQueue<ControlCall>& ended) {
+  if (!has_calls()) return;
+  const Clock::time_point now = Clock::now();
+  while (!sent_.empty() && now - sent_at_[first_sequence_ % kMaxCallsInFlight] > timeout_) {
+    ++first_sequence_;
+    sent_.front().status = VerbStatus::kUnknown;
+    ended.Push(sent_.Pop());
+  }
+}
+
+void ClientQueuePair::Break(IntrusiveQueue<ControlCall>& ended) {
+  state_ = State::kBroken;
+  PollCalls(false, ended);
+}
+
+}  // namespace gossamer::shm

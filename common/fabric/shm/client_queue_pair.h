@@ -1,0 +1,72 @@
+// The client's side of one shm queue pair: performs verbs on the server's memory, carries control
+// calls.
+//
+// States: working; lost (the server is gone and no batch has ended as kUnknown yet); broken (all
+// that follows is flushed, until the endpoint replaces the queue pair). Thread-safety: none;
+// belongs to its endpoint.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+
+#include "common/fabric/fabric.h"
+#include "common/fabric/intrusive_queue.h"
+#include "common/fabric/shm/compute_port.h"
+#include "common/fabric/shm/queue_pair.h"
+
+namespace gossamer::shm {
+
+class ClientQueuePair {
+ public:
+  ClientQueuePair(QueuePairGrant grant, uint32_t timeout_ms);
+  ClientQueuePair(const ClientQueuePair&) = delete;
+  ClientQueuePair& operator=(const ClientQueuePair&) = delete;
+
+  const QueuePairGrant& grant() const { return grant_; }
+
+  // Starts fetching what `batch` will touch.
+  void PrefetchFor(Batch& batch) const;
+  // Before and after a run of `Perform`s.
+  void Enter();
+  void Leave() { page_.busy.store(0, std::memory_order_release); }
+  bool entered = false;
+  ClientQueuePair* next_entered = nullptr;
+  // Performs the verbs of `batch` in order and gives each its status.
+  void Perform(Batch& batch);
+
+  // Sends `call` when there is room for it. Not on a broken queue pair.
+  void Post(ControlCall& call);
+  // Moves calls that have ended to `ended`. `check_peer`: look whether the server lives and whether
+  // calls are overdue.
+  void PollCalls(bool check_peer, IntrusiveQueue<ControlCall>& ended);
+  // Ends every call; no batch is performed any more.
+  void Break(IntrusiveQueue<ControlCall>& ended);
+  bool has_calls() const { return !sent_.empty() || !unsent_.empty(); }
+  bool working() const { return state_ == State::kWorking; }
+
+ private:
+  enum class State : uint8_t { kWorking, kLost, kBroken };
+  using Clock = std::chrono::steady_clock;
+
+  VerbStatus Apply(const Verb& verb);
+  void SendCalls();
+  void ReceiveReplies(IntrusiveQueue<ControlCall>& ended);
+  void EndOverdueCalls(IntrusiveQueue<ControlCall>& ended);
+
+  QueuePairGrant grant_;
+  QueuePairPage& page_;
+  std::array<SpaceView, 2> views_;
+  const bool journalled_;
+  State state_ = State::kWorking;
+
+  const std::chrono::milliseconds timeout_;
+  IntrusiveQueue<ControlCall> unsent_;
+  IntrusiveQueue<ControlCall> sent_;
+  uint32_t first_sequence_ = 0;  // of the head of sent_
+  uint32_t next_sequence_ = 0;
+  uint32_t replies_received_ = 0;                             // also of calls that were given up
+  std::array<Clock::time_point, kMaxCallsInFlight> sent_at_;  // by sequence
+};
+
+}  // namespace gossamer::shm

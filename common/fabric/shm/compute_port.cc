@@ -1,0 +1,110 @@
+#include "common/fabric/shm/compute_port.h"
+
+#include <algorithm>
+
+#include "common/fabric/shm/endpoint.h"
+#include "common/fabric/shm/queue_pair.h"
+
+namespace gossamer::shm {
+Result<std::unique_ptr<ComputePort>> ShmComputePort::Open(const ComputePortOptions& options) {
+  if (options.client_uuid == 0) {
+    return MakeError(Code::kInvalidArgument, "client uuid 0: give this compute server a name");
+  }
+  return std::unique_ptr<ComputePort>(new ShmComputePort(options));
+}
+
+Status ShmComputePort::Connect(ServerId server, const std::string& address, uint64_t incarnation) {
+  Hello hello;
+  hello.kind = HelloKind::kProbe;
+  hello.client_uuid = options_.client_uuid;
+  hello.incarnation = incarnation;
+  Handshake handshake(address, hello, options_.connection_timeout_ms);
+  for (;;) {
+    BOOST_OUTCOME_TRY(done, handshake.Step());
+    if (done) break;
+    handshake.Wait();
+  }
+  BOOST_OUTCOME_TRY(probe, Accept(server, handshake));
+  const std::lock_guard guard(mutex_);
+  servers_[server] = {address, probe.incarnation, probe.memory};
+  return Ok();
+}
+
+Result<std::unique_ptr<Endpoint>> ShmComputePort::NewEndpoint() {
+  std::vector<ServerId> servers;
+  {
+    const std::lock_guard guard(mutex_);
+    for (const auto& [server, unused] : servers_) servers.push_back(server);
+  }
+  std::ranges::sort(servers);
+  auto endpoint = std::make_unique<ShmEndpoint>(*this);
+  endpoint->AttachAll(servers);
+  return endpoint;
+}
+
+Result<Handshake> ShmComputePort::StartHandshake(ServerId server, uint64_t old_queue_pair,
+                                                 uint64_t other_queue_pair) {
+  Hello hello;
+  hello.kind = HelloKind::kQueuePair;
+  hello.client_uuid = options_.client_uuid;
+  hello.old_queue_pair = old_queue_pair;
+  hello.other_queue_pair = other_queue_pair;
+  const std::lock_guard guard(mutex_);
+  const auto found = servers_.find(server);
+  if (found == servers_.end()) {
+    return MakeError(Code::kInvalidArgument,
+                     "memory server " + std::to_string(ToInteger(server)) + " is not connected");
+  }
+  hello.incarnation = found->second.incarnation;
+  return Handshake(found->second.address, hello, options_.connection_timeout_ms);
+}
+
+Result<QueuePairGrant> ShmComputePort::Accept(ServerId server, Handshake& handshake) {
+  const Welcome& welcome = handshake.welcome();
+  const std::string& address = handshake.address();
+  const std::vector<UniqueFd>& fds = handshake.descriptors();
+  BOOST_OUTCOME_TRYV(CheckPathMtu(options_, kPathMtu, address));
+  QueuePairGrant grant;
+  grant.socket = handshake.TakeSocket();
+  const size_t memory_fds = welcome.in_process != 0 ? 0 : 2;
+  const size_t page_fds = handshake.hello().kind == HelloKind::kQueuePair ? 1 : 0;
+  if (fds.size() != memory_fds + page_fds) {
+    return MakeError(Code::kExhausted,
+                     "connecting to " + address + ": this process has " + NoDescriptorText());
+  }
+  grant.in_process = welcome.in_process != 0;
+  grant.incarnation = welcome.incarnation;
+  grant.queue_pair = welcome.queue_pair;
+  BOOST_OUTCOME_TRY(memory, FindOrMap(server, welcome, fds));
+  grant.memory = std::move(memory);
+  if (page_fds != 0) {
+    BOOST_OUTCOME_TRY(page, Mapping::OfFile(fds.back()));
+    grant.page = std::move(page);
+    if (grant.page.bytes() < kQueuePairPageBytes) {
+      return MakeError(Code::kInvalidArgument, "queue pair page too small");
+    }
+  }
+  return grant;
+}
+
+Result<std::shared_ptr<SharedMemory>> ShmComputePort::FindOrMap(ServerId server,
+                                                                const Welcome& welcome,
+                                                                const std::vector<UniqueFd>& fds) {
+  if (welcome.in_process != 0) {
+    std::shared_ptr<SharedMemory> memory = SharedMemory::FindInProcess(welcome.token);
+    if (memory == nullptr) return MakeError(Code::kNodeUnreachable, "memory server has just ended");
+    return memory;
+  }
+  const std::lock_guard guard(mutex_);
+  const auto found = servers_.find(server);
+  if (found != servers_.end()) {
+    std::shared_ptr<SharedMemory> memory = found->second.memory.lock();
+    if (memory != nullptr && memory->token() == welcome.token) return memory;
+  }
+  BOOST_OUTCOME_TRY(memory, SharedMemory::Open(welcome.token, fds[0], welcome.region_bytes, fds[1],
+                                               welcome.lock_table_bytes));
+  if (found != servers_.end()) found->second.memory = memory;
+  return std::move(memory);
+}
+
+}  // namespace gossamer::shm

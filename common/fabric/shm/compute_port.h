@@ -1,0 +1,63 @@
+// The compute server's side of the shm fabric: which servers there are, and their memory, mapped
+// once.
+//
+// Thread-safety: thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+#include "common/fabric/fabric.h"
+#include "common/fabric/shm/handshake.h"
+#include "common/fabric/shm/memory.h"
+#include "common/fabric/shm/socket.h"
+
+namespace gossamer::shm {
+
+// A queue pair as its server granted it.
+struct QueuePairGrant {
+  UniqueFd socket;
+  Mapping page;
+  std::shared_ptr<SharedMemory> memory;
+  uint64_t incarnation = 0;
+  uint64_t queue_pair = 0;
+  bool in_process = false;
+};
+
+class ShmComputePort final : public ComputePort {
+ public:
+  static Result<std::unique_ptr<ComputePort>> Open(const ComputePortOptions& options);
+
+  void RequirePathMtu(uint32_t bytes) override { options_.least_path_mtu = bytes; }
+  Status Connect(ServerId server, const std::string& address, uint64_t incarnation) override;
+  Result<std::unique_ptr<Endpoint>> NewEndpoint() override;
+
+  // Asks for a queue pair; the server destroys two others first, if they are not 0. InvalidArgument for a server that was not connected to.
+  Result<Handshake> StartHandshake(ServerId server, uint64_t old_queue_pair,
+                                   uint64_t other_queue_pair);
+  // What came of a handshake that the server has accepted.
+  Result<QueuePairGrant> Accept(ServerId server, Handshake& handshake);
+  uint32_t connection_timeout_ms() const { return options_.connection_timeout_ms; }
+
+ private:
+  struct Server {
+    std::string address;
+    uint64_t incarnation = 0;
+    std::weak_ptr<SharedMemory> memory;
+  };
+
+  explicit ShmComputePort(const ComputePortOptions& options) : options_(options) {}
+
+  // The memory behind `welcome`: shared with other endpoints where they have it already.
+  Result<std::shared_ptr<SharedMemory>> FindOrMap(ServerId server, const Welcome& welcome,
+                                                  const std::vector<UniqueFd>& fds);
+
+  ComputePortOptions options_;
+  std::mutex mutex_;
+  std::unordered_map<ServerId, Server> servers_;
+};
+
+}  // namespace gossamer::shm

@@ -1,0 +1,84 @@
+#include "common/fabric/shm/handles.h"
+
+#include <fcntl.h>
+#include <linux/memfd.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <system_error>
+
+#include "common/fabric/huge_pages.h"
+
+namespace gossamer::shm {
+
+std::string ErrnoText(const std::string& what) {
+  return what + ": " + std::system_category().message(errno);
+}
+
+bool LacksDescriptors() { return errno == EMFILE || errno == ENFILE; }
+
+std::string NoDescriptorText() {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  return "no file descriptor left (ulimit -n is " + std::to_string(limit.rlim_cur) + ")";
+}
+
+UniqueFd::~UniqueFd() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Mapping::~Mapping() {
+  if (data_ != nullptr) ::munmap(data_, bytes_);
+}
+
+Result<Mapping> Mapping::OfFile(const UniqueFd& file) {
+  struct stat status{};
+  if (::fstat(file.get(), &status) != 0) {
+    return MakeError(Code::kUnsupported, ErrnoText("size of shared memory"));
+  }
+  const auto bytes = static_cast<size_t>(status.st_size);
+  void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  if (data == MAP_FAILED) {
+    return MakeError(Code::kExhausted,
+                     ErrnoText("mapping " + std::to_string(bytes) + " bytes of shared memory"));
+  }
+  return Mapping(static_cast<std::byte*>(data), bytes);
+}
+
+Result<Mapping> Mapping::Anonymous(size_t bytes) {
+  const size_t slack = bytes >= kHugePageBytes ? kHugePageBytes : 0;
+  void* data =
+      ::mmap(nullptr, bytes + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) {
+    return MakeError(Code::kExhausted, ErrnoText("mapping " + std::to_string(bytes) + " bytes"));
+  }
+  auto* start = static_cast<std::byte*>(data);
+  if (slack != 0) {
+    const size_t head =
+        (kHugePageBytes - reinterpret_cast<uintptr_t>(start) % kHugePageBytes) % kHugePageBytes;
+    if (head != 0) ::munmap(start, head);
+    if (head != slack) ::munmap(start + head + bytes, slack - head);
+    start += head;
+  }
+  return Mapping(start, bytes);
+}
+
+Result<UniqueFd> CreateMemfd(const char* name, size_t bytes, bool huge_pages) {
+  const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING |
+                         (huge_pages ? unsigned{MFD_HUGETLB} | unsigned{MFD_HUGE_2MB} : 0U);
+  UniqueFd file(::memfd_create(name, flags));
+  if (!file && LacksDescriptors()) return MakeError(Code::kExhausted, NoDescriptorText());
+  if (!file) return MakeError(Code::kUnsupported, ErrnoText("memfd_create"));
+  if (::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0 ||
+      ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    return MakeError(Code::kExhausted,
+                     ErrnoText("shared memory of " + std::to_string(bytes) + " bytes"));
+  }
+  return file;
+}
+
+}  // namespace gossamer::shm

@@ -1,0 +1,175 @@
+#include "common/fabric/shm/memory.h"
+
+#include <sys/mman.h>
+
+#include <bit>
+#include <fstream>
+#include <mutex>
+#include <unordered_map>
+
+#include "common/fabric/huge_pages.h"
+#include "common/random_id.h"
+
+namespace gossamer::shm {
+namespace {
+
+constexpr uint64_t kPageBytes = 4096;
+
+uint64_t RoundUp(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+// Memory servers of this process: the only state the fabric keeps outside its objects, because a
+// client that finds itself on the server's side of a socket has no other way to the server's
+// object.
+class InProcessTable {
+ public:
+  static InProcessTable& Instance() {
+    static InProcessTable table;
+    return table;
+  }
+
+  void Add(const std::shared_ptr<SharedMemory>& memory) {
+    const std::lock_guard guard(mutex_);
+    std::erase_if(memories_, [](const auto& entry) { return entry.second.expired(); });
+    memories_[memory->token()] = memory;
+  }
+
+  std::shared_ptr<SharedMemory> Find(uint64_t token) {
+    const std::lock_guard guard(mutex_);
+    const auto found = memories_.find(token);
+    return found == memories_.end() ? nullptr : found->second.lock();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<uint64_t, std::weak_ptr<SharedMemory>> memories_;
+};
+
+// Whether the kernel backs such memory with 2 MB pages when asked, as "always [madvise] never"
+// says.
+bool TransparentHugePages(const char* file) {
+  std::ifstream input(std::string("/sys/kernel/mm/transparent_hugepage/") + file);
+  std::string line;
+  std::getline(input, line);
+  return !line.empty() && line.find("[never]") == std::string::npos &&
+         line.find("[deny]") == std::string::npos;
+}
+
+struct Pages {
+  Mapping mapping;
+  UniqueFd file;
+  std::string description;
+};
+
+Result<Pages> AnonymousPages(uint64_t bytes, bool huge) {
+  Pages pages;
+  BOOST_OUTCOME_TRY(mapping, Mapping::Anonymous(RoundUp(bytes, kPageBytes)));
+  pages.mapping = std::move(mapping);
+  pages.description = "4 KB pages";
+  if (!huge) return pages;
+  if (!TransparentHugePages("enabled")) {
+    pages.description += " (no huge pages: transparent_hugepage/enabled is never)";
+  } else if (bytes < kHugePageBytes) {
+    pages.description += " (less than one huge page)";
+  } else {
+    ::madvise(pages.mapping.data(), pages.mapping.bytes(), MADV_HUGEPAGE);
+    pages.description = "2 MB pages (transparent)";
+  }
+  return pages;
+}
+
+Result<Pages> NamedPages(const char* name, uint64_t bytes, bool huge) {
+  Pages pages;
+  if (huge && bytes >= kHugePageBytes) {
+    // Mapping reserves the pages, so that what succeeds here cannot run out later.
+    Result<UniqueFd> file = CreateMemfd(name, RoundUp(bytes, kHugePageBytes), true);
+    if (file) {
+      Result<Mapping> mapping = Mapping::OfFile(file.value());
+      if (mapping) {
+        pages.mapping = std::move(mapping).value();
+        pages.file = std::move(file).value();
+        pages.description = "2 MB pages";
+        return pages;
+      }
+    }
+  }
+  BOOST_OUTCOME_TRY(file, CreateMemfd(name, RoundUp(bytes, kPageBytes), false));
+  BOOST_OUTCOME_TRY(mapping, Mapping::OfFile(file));
+  pages.file = std::move(file);
+  pages.mapping = std::move(mapping);
+  pages.description = "4 KB pages";
+  if (!huge) return pages;
+  if (bytes < kHugePageBytes) {
+    pages.description += " (less than one huge page)";
+  } else if (TransparentHugePages("shmem_enabled")) {
+    ::madvise(pages.mapping.data(), pages.mapping.bytes(), MADV_HUGEPAGE);
+    pages.description = "2 MB pages (transparent)";
+  } else {
+    pages.description +=
+        " (no huge pages: vm.nr_hugepages has too few, transparent_hugepage/shmem_enabled is "
+        "never)";
+  }
+  return pages;
+}
+
+Result<Pages> NewPages(const char* name, uint64_t bytes, const MemoryPortOptions& options) {
+  BOOST_OUTCOME_TRY(pages, options.in_process_only ? AnonymousPages(bytes, options.huge_pages)
+                                                   : NamedPages(name, bytes, options.huge_pages));
+  if (options.touch) {
+    BOOST_OUTCOME_TRYV(options.touch({pages.mapping.data(), bytes}));
+  }
+  return std::move(pages);
+}
+
+}  // namespace
+
+Result<std::shared_ptr<SharedMemory>> SharedMemory::Create(const MemoryPortOptions& options) {
+  if (options.region_bytes == 0 || options.region_bytes % kPageBytes != 0) {
+    return MakeError(Code::kInvalidArgument, "a region of " + std::to_string(options.region_bytes) +
+                                                 " bytes: give a multiple of 4096");
+  }
+  if (!std::has_single_bit(options.lock_table_bytes) || options.lock_table_bytes < 8) {
+    return MakeError(Code::kInvalidArgument, "a lock table of " +
+                                                 std::to_string(options.lock_table_bytes) +
+                                                 " bytes: give a power of two, at least 8");
+  }
+  BOOST_OUTCOME_TRY(region, NewPages(kRegionFileName, options.region_bytes, options));
+  BOOST_OUTCOME_TRY(lock_table, NewPages("gossamer-lock-table", options.lock_table_bytes, options));
+  std::shared_ptr<SharedMemory> memory(new SharedMemory);
+  memory->token_ = RandomId();
+  memory->views_ = {SpaceView{region.mapping.data(), options.region_bytes},
+                    SpaceView{lock_table.mapping.data(), options.lock_table_bytes}};
+  memory->region_ = std::move(region.mapping);
+  memory->lock_table_ = std::move(lock_table.mapping);
+  memory->region_file_ = std::move(region.file);
+  memory->lock_table_file_ = std::move(lock_table.file);
+  memory->description_ = std::move(region.description);
+  InProcessTable::Instance().Add(memory);
+  return memory;
+}
+
+Result<std::shared_ptr<SharedMemory>> SharedMemory::Open(uint64_t token, const UniqueFd& region,
+                                                         uint64_t region_bytes,
+                                                         const UniqueFd& lock_table,
+                                                         uint64_t lock_table_bytes) {
+  std::shared_ptr<SharedMemory> memory(new SharedMemory);
+  memory->token_ = token;
+  BOOST_OUTCOME_TRY(region_mapping, Mapping::OfFile(region));
+  BOOST_OUTCOME_TRY(lock_table_mapping, Mapping::OfFile(lock_table));
+  memory->region_ = std::move(region_mapping);
+  memory->lock_table_ = std::move(lock_table_mapping);
+  if (memory->region_.bytes() < region_bytes || memory->lock_table_.bytes() < lock_table_bytes) {
+    return MakeError(Code::kNodeUnreachable, "shared memory is smaller than its server says");
+  }
+  if (TransparentHugePages("shmem_enabled")) {
+    ::madvise(memory->region_.data(), memory->region_.bytes(), MADV_HUGEPAGE);
+  }
+  memory->views_ = {SpaceView{memory->region_.data(), region_bytes},
+                    SpaceView{memory->lock_table_.data(), lock_table_bytes}};
+  return memory;
+}
+
+std::shared_ptr<SharedMemory> SharedMemory::FindInProcess(uint64_t token) {
+  return InProcessTable::Instance().Find(token);
+}
+
+}  // namespace gossamer::shm

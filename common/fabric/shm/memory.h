@@ -1,0 +1,67 @@
+// SharedMemory: the region and lock table of one memory server, as its process or a client's sees
+// them.
+//
+// The server creates it; a client in another process maps the same memfds; a client in the server's
+// own process shares the server's object, so that sanitizers see one address for one word and
+// memory without a name can be used. Thread-safety: immutable after construction; the bytes are
+// reached as shared_copy.h says.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "common/fabric/fabric.h"
+#include "common/fabric/shm/handles.h"
+
+namespace gossamer::shm {
+
+// How the region's file in memory is called, as /proc/PID/fd shows it behind "memfd:".
+inline constexpr char kRegionFileName[] = "gossamer-region";
+
+// What the offsets of one space reach.
+struct SpaceView {
+  std::byte* data = nullptr;
+  uint64_t bytes = 0;
+
+  bool Contains(uint64_t offset, uint64_t length) const {
+    return offset <= bytes && length <= bytes - offset;
+  }
+};
+
+class SharedMemory {
+ public:
+  // Exhausted when the machine has not that much memory.
+  static Result<std::shared_ptr<SharedMemory>> Create(const MemoryPortOptions& options);
+  // Maps what a server in another process sent.
+  static Result<std::shared_ptr<SharedMemory>> Open(uint64_t token, const UniqueFd& region,
+                                                    uint64_t region_bytes,
+                                                    const UniqueFd& lock_table,
+                                                    uint64_t lock_table_bytes);
+  // Memory that `Create` made in this process and that still lives; null if there is none.
+  static std::shared_ptr<SharedMemory> FindInProcess(uint64_t token);
+
+  // Names this memory among all that ever were: a server that restarts has another.
+  uint64_t token() const { return token_; }
+  const SpaceView& view(Space space) const { return views_[static_cast<size_t>(space)]; }
+  // No file descriptors: memory without a name.
+  bool in_process_only() const { return !region_file_; }
+  int region_fd() const { return region_file_.get(); }
+  int lock_table_fd() const { return lock_table_file_.get(); }
+  const std::string& description() const { return description_; }
+
+ private:
+  SharedMemory() = default;
+
+  uint64_t token_ = 0;
+  Mapping region_;
+  Mapping lock_table_;
+  UniqueFd region_file_;
+  UniqueFd lock_table_file_;
+  std::array<SpaceView, 2> views_;
+  std::string description_;
+};
+
+}  // namespace gossamer::shm

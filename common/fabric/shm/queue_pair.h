@@ -1,0 +1,85 @@
+// QueuePairPage: what a client and a memory server share of one queue pair, in a memfd of its own.
+//
+//   line 0   server -> client   closed, replies_sent
+//   line 1   client -> server   busy
+//   line 2   client -> server   journal: valid, space, length, offset
+//   line 3.. client -> server   journal: payload, one path MTU
+//
+// The journal makes a WRITE of at most one path MTU whole in the face of death: the client writes
+// it down, sets `valid`, applies it, clears `valid`. A client that dies in between has not yet posted
+// anything that comes later on this queue pair (an unlock, for one), so that the server can apply
+// it again. What orders the steps is program order alone: a killed thread has executed a prefix of
+// its instructions.
+//
+// `busy` and `closed` are a Dekker pair: a client is busy while it performs verbs, and performs
+// none when it finds the queue pair closed after having become busy; a server that closes waits
+// until it is not busy. After that no verb of this queue pair can land.
+//
+// The server takes the page for untrusted: it bounds-checks what it finds there.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "common/fabric/fabric.h"
+#include "common/fabric/shm/memory.h"
+#include "common/fabric/shm/shared_copy.h"
+
+namespace gossamer::shm {
+
+inline constexpr uint32_t kPathMtu = 4096;  // bytes
+
+struct WriteJournal {
+  std::atomic<uint32_t> valid;
+  uint32_t space;
+  uint32_t length;
+  uint32_t reserved;
+  uint64_t offset;
+  alignas(64) std::array<std::byte, kPathMtu> payload;
+};
+
+struct QueuePairPage {
+  std::atomic<uint32_t> closed;
+  std::atomic<uint32_t> replies_sent;
+  alignas(64) std::atomic<uint32_t> busy;
+  alignas(64) WriteJournal journal;
+};
+
+static_assert(std::atomic<uint32_t>::is_always_lock_free);
+static_assert(offsetof(QueuePairPage, busy) == 64);
+static_assert(offsetof(QueuePairPage, journal) == 128);
+static_assert(offsetof(WriteJournal, payload) == 64);
+
+inline constexpr size_t kQueuePairPageBytes = 8192;
+static_assert(sizeof(QueuePairPage) <= kQueuePairPageBytes);
+
+// Client: writes `length` (1 .. kPathMtu) bytes to `space` so that death leaves all or nothing.
+inline void JournalledWrite(WriteJournal& journal, const SpaceView& view, Space space,
+                            uint64_t offset, uint32_t length, const std::byte* from) {
+  SharedCopy(journal.payload.data(), from, length);
+  journal.space = static_cast<uint32_t>(space);
+  journal.length = length;
+  journal.offset = offset;
+  journal.valid.store(1, std::memory_order_release);
+  SharedCopy(view.data + offset, from, length);
+  journal.valid.store(0, std::memory_order_release);
+}
+
+// Server, of a client that is dead: finishes the WRITE it stopped in. Returns whether there was
+// one.
+inline bool FinishWrite(const WriteJournal& journal, const SharedMemory& memory) {
+  if (journal.valid.load(std::memory_order_acquire) != 1) return false;
+  const uint32_t space = journal.space;
+  const uint32_t length = journal.length;
+  const uint64_t offset = journal.offset;
+  if (space > 1 || length == 0 || length > kPathMtu) return false;
+  const SpaceView& view = memory.view(static_cast<Space>(space));
+  if (!view.Contains(offset, length)) return false;
+  SharedCopy(view.data + offset, journal.payload.data(), length);
+  std::atomic_thread_fence(std::memory_order_release);
+  return true;
+}
+
+}  // namespace gossamer::shm

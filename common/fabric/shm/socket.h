@@ -1,0 +1,101 @@
+// The control side of the shm fabric: Unix SOCK_SEQPACKET sockets and the messages on them.
+//
+// A connection is one queue pair. The client opens it with a Hello; the server answers with a
+// Welcome, which carries file descriptors (queue pair page, region, lock table) for a client in
+// another process, the first alone for one in its own. After that the client sends Calls and gets
+// as many back, in order. All descriptors are close-on-exec and no write raises SIGPIPE.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/fabric/fabric.h"
+#include "common/fabric/shm/handles.h"
+
+namespace gossamer::shm {
+
+inline constexpr uint32_t kMagic = 0x67736d32;  // "gsm2": changes with these messages or the page
+
+enum class HelloKind : uint32_t { kProbe, kQueuePair };
+
+struct Hello {
+  uint32_t magic = kMagic;
+  HelloKind kind = HelloKind::kProbe;  // kProbe: map the memory only
+  uint64_t client_uuid = 0;
+  uint64_t incarnation = 0;  // of the server that the client means; 0: whichever is there
+  // Of this client, destroyed before this one is opened, or 0: the one that it replaces, and another.
+  uint64_t old_queue_pair = 0;
+  uint64_t other_queue_pair = 0;
+};
+
+struct Welcome {
+  uint32_t magic = kMagic;
+  uint32_t accepted = 0;
+  uint32_t in_process = 0;
+  uint32_t code = 0;  // of the error, when not accepted: a Code
+  uint64_t incarnation = 0;
+  uint64_t token = 0;  // of the server's memory
+  uint64_t queue_pair = 0;
+  uint64_t region_bytes = 0;
+  uint64_t lock_table_bytes = 0;
+  std::array<char, 128> reason{};
+};
+
+struct Call {
+  uint32_t sequence = 0;
+  uint32_t bytes = 0;
+  std::array<std::byte, kMaxControlBytes> payload;
+};
+inline constexpr size_t kCallHeaderBytes = offsetof(Call, payload);
+
+// Calls sent and not answered on one queue pair; far fewer than a socket buffer holds.
+inline constexpr uint32_t kMaxCallsInFlight = 32;
+
+enum class Transfer : uint8_t { kDone, kWouldBlock, kLost };
+
+// Sends one message whole or not at all; does not block when `wait` is false.
+Transfer SendMessage(const UniqueFd& socket, std::span<const std::byte> message,
+                     std::span<const int> fds, bool wait);
+// Receives one message; `bytes` gets its length. Longer messages are cut. Descriptors beyond
+// `fds->size()` are closed; without `fds`, all.
+Transfer ReceiveMessage(const UniqueFd& socket, std::span<std::byte> message, size_t* bytes,
+                        std::vector<UniqueFd>* fds, bool wait);
+
+// A connected socket; none when as many wait there as the listener's queue holds. Does not block.
+// NodeUnreachable if nobody listens.
+Result<UniqueFd> ConnectSocket(const std::string& path);
+
+// A path that this process listens on. A lock file beside it tells a live owner from a stale path.
+class ListeningSocket {
+ public:
+  // Binds; nobody can connect before `Listen`. Empty path: a fresh one, after clearing what dead
+  // servers left beside it. InvalidArgument when a live server owns the path, or it is unusable.
+  static Result<ListeningSocket> Bind(const std::string& path);
+  ListeningSocket(ListeningSocket&&) noexcept = default;
+  ListeningSocket& operator=(ListeningSocket&&) = delete;
+  ~ListeningSocket();
+
+  Status Listen();
+  // Nobody can connect any more; those who were not yet accepted are refused.
+  void Close();
+  // The peer at the head of the queue; empty when there is none (EAGAIN), or it cannot be had
+  // (errno).
+  UniqueFd Accept();
+  const std::string& path() const { return path_; }
+  int fd() const { return socket_.get(); }
+
+ private:
+  ListeningSocket() = default;
+  // With the lock of that path.
+  static Result<ListeningSocket> BindLocked(const std::string& path, UniqueFd lock_file);
+
+  UniqueFd lock_file_;
+  UniqueFd socket_;
+  std::string path_;
+};
+
+}  // namespace gossamer::shm

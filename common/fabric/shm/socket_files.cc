@@ -1,0 +1,111 @@
+#include "common/fabric/shm/socket_files.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "common/random_id.h"
+
+namespace gossamer::shm {
+namespace {
+
+constexpr std::string_view kPrefix = "gossamer-";
+constexpr std::string_view kLockSuffix = ".sock.lock";
+
+// A lock file that belongs to a fresh path: gossamer-ID.sock.lock, or with PID-NUMBER for ID, as
+// earlier versions had it. Paths that people chose are theirs to remove.
+bool IsFreshLockName(std::string_view name) {
+  if (!name.starts_with(kPrefix) || !name.ends_with(kLockSuffix) ||
+      name.size() <= kPrefix.size() + kLockSuffix.size()) {
+    return false;
+  }
+  name.remove_prefix(kPrefix.size());
+  name.remove_suffix(kLockSuffix.size());
+  const auto is_id_character = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || c == '-';
+  };
+  return std::ranges::all_of(name, is_id_character);
+}
+
+bool IsSameFile(const struct stat& a, const struct stat& b) {
+  return a.st_ino == b.st_ino && a.st_dev == b.st_dev;
+}
+
+// A regular file of this user that nobody has locked, and that still has its name: its lock, else
+// empty.
+UniqueFd LockOfDeadServer(int directory, const char* name) {
+  UniqueFd file(::openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  struct stat opened{};
+  struct stat named{};
+  if (!file || ::fstat(file.get(), &opened) != 0 || !S_ISREG(opened.st_mode) ||
+      opened.st_uid != ::geteuid() || ::flock(file.get(), LOCK_EX | LOCK_NB) != 0 ||
+      ::fstatat(directory, name, &named, AT_SYMLINK_NOFOLLOW) != 0 || !IsSameFile(opened, named)) {
+    return {};
+  }
+  return file;
+}
+
+bool RemoveSocket(int directory, const std::string& name) {
+  struct stat info{};
+  if (::fstatat(directory, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) return errno == ENOENT;
+  return S_ISSOCK(info.st_mode) && ::unlinkat(directory, name.c_str(), 0) == 0;
+}
+
+}  // namespace
+
+std::string RuntimeDirectory() {
+  const char* directory = std::getenv("XDG_RUNTIME_DIR");
+  return directory != nullptr && directory[0] == '/' ? directory : "/tmp";
+}
+
+std::string FreshSocketPath() {
+  std::string digits(16, '0');
+  uint64_t id = RandomId();
+  for (size_t i = digits.size(); i-- > 0; id >>= 4) digits[i] = "0123456789abcdef"[id & 15];
+  return RuntimeDirectory() + "/" + std::string(kPrefix) + digits + ".sock";
+}
+
+UniqueFd TakeLockFile(const std::string& path) {
+  for (;;) {
+    UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!file || ::flock(file.get(), LOCK_EX | LOCK_NB) != 0) return {};
+    // The last owner may have removed the file that was opened: then the lock is on nothing.
+    struct stat opened{};
+    struct stat named{};
+    if (::fstat(file.get(), &opened) == 0 && ::stat(path.c_str(), &named) == 0 &&
+        IsSameFile(opened, named)) {
+      return file;
+    }
+  }
+}
+
+size_t ClearDeadSockets(const std::string& directory) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> stream(::opendir(directory.c_str()), ::closedir);
+  if (stream == nullptr) return 0;
+  std::vector<std::string> lock_names;
+  while (const dirent* entry = ::readdir(stream.get())) {
+    if (IsFreshLockName(entry->d_name)) lock_names.emplace_back(entry->d_name);
+  }
+  const int at = ::dirfd(stream.get());
+  size_t cleared = 0;
+  for (const std::string& lock_name : lock_names) {
+    const UniqueFd lock = LockOfDeadServer(at, lock_name.c_str());
+    if (!lock) continue;
+    const std::string socket_name = lock_name.substr(0, lock_name.size() - strlen(".lock"));
+    // The lock file last: without it, the socket could be anyone's.
+    if (RemoveSocket(at, socket_name) && ::unlinkat(at, lock_name.c_str(), 0) == 0) ++cleared;
+  }
+  return cleared;
+}
+
+}  // namespace gossamer::shm

@@ -1,0 +1,273 @@
+#include "common/fabric/sim/network.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "common/fabric/sim/chance.h"
+#include "common/fabric/sim/endpoint.h"
+#include "common/fabric/sim/queue_pair.h"
+
+namespace gossamer::sim {
+namespace {
+
+// Streams of the seed, one for each purpose.
+enum Stream : uint64_t { kDriver = 1, kDelays, kTears, kLosses, kPartitions, kCalls };
+
+constexpr Nanoseconds kIdleForEver = 3'600'000'000'000;  // an hour
+
+}  // namespace
+
+Network::Network(const SimOptions& options)
+    : driver_random(options.seed, kDriver),
+      delay_random(options.seed, kDelays),
+      tear_random(options.seed, kTears),
+      loss_random(options.seed, kLosses),
+      partition_random(options.seed, kPartitions),
+      call_random(options.seed, kCalls),
+      options_(options) {}
+
+Nanoseconds Network::FlightTime() {
+  // On different queue pairs, packets overtake each other.
+  return costs().one_way_ns + (options_.faults.reorder ? UpTo(delay_random, 400) : 0);
+}
+
+Nanoseconds Network::ExtraDelay() {
+  if (!options_.faults.delay || !OneIn(delay_random, options_.verbs_per_long_delay)) return 0;
+  ++counters.long_delays;
+  return LogUpTo(delay_random, options_.longest_delay.count());
+}
+
+Nanoseconds Network::LongSight() {
+  if (!options_.faults.delay || !OneIn(delay_random, options_.writes_per_long_sight)) return 0;
+  const Nanoseconds most = options_.longest_delay.count();
+  return OneIn(delay_random, 2) ? UpTo(delay_random, most) : LogUpTo(delay_random, most);
+}
+
+Nanoseconds Network::LateTime() { return LogUpTo(loss_random, options_.latest_packet.count()); }
+
+Nanoseconds Network::NoticeTime() {
+  return loss_random.Below(4) == 0 ? 0 : LogUpTo(loss_random, options_.latest_notice.count());
+}
+
+bool Network::RunOne() {
+  // A caller that polls on with nothing but clocks ticking waits for what will never come.
+  if (events.has_foreground()) {
+    idle_since_ = now_;
+  } else if (now_ - idle_since_ > kIdleForEver) {
+    LOG(FATAL) << "a simulated endpoint is polled for ever: nothing is left that could happen";
+  }
+  Event* const event = events.Pop(now_);
+  if (event == nullptr) return false;
+  ++counters.events;
+  Trace(static_cast<uint64_t>(now_) ^ static_cast<uint64_t>(event->kind) << 56);
+  Execute(*event);
+  return true;
+}
+
+void Network::Execute(Event& event) {
+  switch (event.kind) {
+    case EventKind::kTransitLeaves: {
+      return static_cast<Transit&>(event).queue_pair->Leave();
+    }
+    case EventKind::kTransitArrives: {
+      auto& transit = static_cast<Transit&>(event);
+      return transit.queue_pair->Arrive(transit);
+    }
+    case EventKind::kTransitDelivers: {
+      auto& transit = static_cast<Transit&>(event);
+      return transit.queue_pair->Deliver(transit);
+    }
+    case EventKind::kOperation: {
+      auto& operation = static_cast<Operation&>(event);
+      return operation.queue_pair->Run(operation);
+    }
+    case EventKind::kCallArrives: {
+      auto& call = static_cast<CallInFlight&>(event);
+      return call.queue_pair->Arrive(call);
+    }
+    case EventKind::kCallDelivers: {
+      auto& call = static_cast<CallInFlight&>(event);
+      return call.queue_pair->Deliver(call);
+    }
+    case EventKind::kWake: {
+      auto& wake = static_cast<Wake&>(event);
+      SimEndpoint* const endpoint = endpoints_[wake.endpoint_id];
+      wakes_.Give(wake);
+      if (endpoint == nullptr) return;
+      endpoint->resuming = false;
+      endpoint->Awake();
+      return MakeRunnable(*endpoint);
+    }
+    case EventKind::kClient: {
+      for (Server* server : servers_) {
+        if (server != nullptr) server->Fence(static_cast<Client&>(event).uuid);
+      }
+      return;
+    }
+    case EventKind::kServer: {
+      auto& server_event = static_cast<ServerEvent&>(event);
+      return server_event.is_tick ? server_event.server->Tick() : server_event.server->ReportGone();
+    }
+    case EventKind::kFarewell: {
+      QueuePair& queue_pair = *static_cast<Farewell&>(event).queue_pair;
+      return queue_pair.server().CloseQueuePair(queue_pair, false);
+    }
+    case EventKind::kNotice: {
+      auto& notice = static_cast<Notice&>(event);
+      return endpoints_[notice.endpoint_id]->LearnOfBreak(notice.server);
+    }
+  }
+}
+
+SimEndpoint* Network::RunUntilRunnable() {
+  for (;;) {
+    while (next_runnable_ != runnable_.size()) {
+      SimEndpoint* const endpoint = runnable_[next_runnable_++];
+      if (endpoint == nullptr) continue;  // gone
+      endpoint->queued = false;
+      if (!endpoint->HasWork()) continue;
+      if (endpoint->free_at() <= now_) return endpoint;
+      MakeRunnable(*endpoint);
+    }
+    runnable_.clear();
+    next_runnable_ = 0;
+    if (!events.has_foreground() || !RunOne()) return nullptr;
+  }
+}
+
+void Network::TakeOut(SimEndpoint& endpoint) {
+  if (!std::exchange(endpoint.queued, false)) return;
+  std::ranges::replace(runnable_, &endpoint, nullptr);
+}
+
+void Network::MakeRunnable(SimEndpoint& endpoint) {
+  if (endpoint.queued || endpoint.resuming) return;
+  if (endpoint.free_at() > now_) {
+    endpoint.resuming = true;
+    return WakeAt(endpoint, endpoint.free_at());
+  }
+  endpoint.queued = true;
+  runnable_.push_back(&endpoint);
+}
+
+void Network::WakeAt(SimEndpoint& endpoint, Nanoseconds due) {
+  Wake& wake = wakes_.Take();
+  wake.endpoint_id = endpoint.id();
+  events.Arm(wake, due);
+}
+
+void Network::KillClient(uint64_t client_uuid) {
+  Client& client = FindClient(client_uuid);
+  if (client.dead) return;
+  client.dead = true;
+  client.paused_until = 0;
+  ++counters.killed_clients;
+  if (tell) tell("client " + std::to_string(client_uuid) + " is killed");
+  if (options_.observes_death.count() != 0) {
+    events.Arm(client, now_ + 1 + UpTo(loss_random, options_.observes_death.count()));
+  }
+  for (SimEndpoint* endpoint : endpoints_) {
+    if (endpoint != nullptr && &endpoint->client() == &client) endpoint->BreakAll();
+  }
+}
+
+bool Network::DrawsCut() {
+  return options_.faults.cut && counters.cuts < options_.most_cuts &&
+         OneIn(loss_random, options_.writes_per_cut);
+}
+
+void Network::Cut(const Client& client) {
+  ++counters.cuts;
+  cut_.push_back(client.uuid);
+  KillClient(client.uuid);
+}
+
+std::optional<uint64_t> Network::TakeCut() {
+  if (cut_.empty()) return std::nullopt;
+  const uint64_t uuid = cut_.back();
+  cut_.pop_back();
+  return uuid;
+}
+
+CallLoss Network::DrawCallLoss() {
+  if (!options_.faults.lose_calls || !OneIn(call_random, options_.calls_per_loss)) {
+    return CallLoss::kNone;
+  }
+  ++counters.lost_calls;
+  return call_random.Below(2) == 0 ? CallLoss::kRequest : CallLoss::kAnswer;
+}
+
+bool Network::DrawsPartition(uint32_t one_in) {
+  return options_.faults.partition && counters.partitions < options_.most_partitions &&
+         OneIn(partition_random, one_in);
+}
+
+void Network::Partition(const SimEndpoint& endpoint, uint64_t server_number) {
+  std::erase_if(outages_, [this](const Outage& outage) { return outage.until <= now_; });
+  Outage outage;
+  outage.client_uuid = endpoint.client().uuid;
+  const uint64_t scope = partition_random.Below(4);
+  if (scope < 2) outage.endpoint_id = endpoint.id();
+  if (scope < 3) outage.server_number = server_number;
+  const Nanoseconds longest = options_.longest_partition.count();
+  outage.until = now_ + std::min(longest, LogUpTo(partition_random, longest));
+  outages_.push_back(outage);
+  ++counters.partitions;
+  if (tell) {
+    tell("client " + std::to_string(outage.client_uuid) + " " + ToString(outage, now_));
+  }
+  for (SimEndpoint* each : endpoints_) {
+    if (each != nullptr && outage.Concerns(each->client().uuid, each->id()))
+      each->LoseLinks(outage);
+  }
+}
+
+Nanoseconds Network::DownUntil(uint64_t client_uuid, uint64_t endpoint_id,
+                               uint64_t server_number) const {
+  Nanoseconds until = 0;
+  for (const Outage& outage : outages_) {
+    const bool is_this = outage.Concerns(client_uuid, endpoint_id) && outage.IsTo(server_number);
+    if (is_this) until = std::max(until, outage.until);
+  }
+  return until;
+}
+
+void Network::PauseClient(uint64_t client_uuid, Nanoseconds until) {
+  Client& client = FindClient(client_uuid);
+  if (!client.dead) client.paused_until = std::max(client.paused_until, until);
+}
+
+uint64_t Network::AddServer(Server& server) {
+  servers_.push_back(&server);
+  return servers_.size() - 1;
+}
+
+bool Network::AddServerAt(Server& server, uint64_t number) {
+  if (number >= servers_.size() || servers_[number] != nullptr) return false;
+  servers_[number] = &server;
+  return true;
+}
+
+uint64_t Network::NumberOf(const Server& server) const {
+  return static_cast<uint64_t>(std::ranges::find(servers_, &server) - servers_.begin());
+}
+
+Client& Network::FindClient(uint64_t client_uuid) {
+  return clients_.try_emplace(client_uuid, client_uuid).first->second;
+}
+
+uint64_t Network::AddEndpoint(SimEndpoint& endpoint) {
+  endpoints_.push_back(&endpoint);
+  return endpoints_.size() - 1;
+}
+
+void Network::RemoveEndpoint(SimEndpoint& endpoint) {
+  endpoints_[endpoint.id()] = nullptr;
+  if (endpoint.queued)
+    std::ranges::replace(runnable_, &endpoint, static_cast<SimEndpoint*>(nullptr));
+  endpoint.queued = true;  // never again
+}
+
+}  // namespace gossamer::sim

@@ -1,0 +1,165 @@
+// The inside of SimNetwork: clock, events, who there is, and where chance comes from.
+//
+// Thread-safety: none.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/fabric/intrusive_queue.h"
+#include "common/fabric/sim/events.h"
+#include "common/fabric/sim/fault.h"
+#include "common/fabric/sim/operation.h"
+#include "common/fabric/sim/outage.h"
+#include "common/fabric/sim/queue_pair.h"
+#include "common/fabric/sim/server.h"
+#include "common/fabric/sim/sim.h"
+#include "common/random.h"
+
+namespace gossamer::sim {
+
+class SimEndpoint;
+
+// A compute server.
+struct Client final : Event {
+  explicit Client(uint64_t client_uuid) : Event(EventKind::kClient), uuid(client_uuid) {}
+
+  const uint64_t uuid;
+  bool dead = false;
+  Nanoseconds paused_until = 0;
+  NicQueue nic;
+};
+
+// A `WakeAt` that is not due yet.
+struct Wake final : Event {
+  Wake() : Event(EventKind::kWake) {}
+
+  uint64_t endpoint_id = 0;
+};
+
+// An endpoint learns that a queue pair broke, and gets what it had posted there.
+struct Notice final : Event {
+  Notice() : Event(EventKind::kNotice) {}
+
+  uint64_t endpoint_id = 0;
+  ServerId server{0};
+  IntrusiveQueue<Batch> batches;
+  IntrusiveQueue<ControlCall> calls;
+};
+
+// What of a control call is lost while its queue pair goes on.
+enum class CallLoss : uint8_t { kNone, kRequest, kAnswer };
+
+class Network {
+ public:
+  using Clock = Endpoint::Clock;
+
+  explicit Network(const SimOptions& options);
+
+  const SimOptions& options() const { return options_; }
+  void SetFaults(const SimFaults& faults) {
+    options_.faults = faults;
+    if (!faults.partition) outages_.clear();
+  }
+  const SimCosts& costs() const { return options_.costs; }
+  Nanoseconds now() const { return now_; }
+  Clock::time_point Now() const { return Clock::time_point(std::chrono::nanoseconds(now_)); }
+
+  bool RunOne();
+  SimEndpoint* RunUntilRunnable();
+  void KillClient(uint64_t client_uuid);
+  void PauseClient(uint64_t client_uuid, Nanoseconds until);
+  // Whether the `cut` fault kills a client now that is between two WRITEs.
+  bool DrawsCut();
+  // It has, and this is the client.
+  void Cut(const Client& client);
+  std::optional<uint64_t> TakeCut();
+
+  CallLoss DrawCallLoss();
+
+  // Whether the `partition` fault strikes now, where it does in one of so many cases.
+  bool DrawsPartition(uint32_t one_in);
+  // It does, at that link and maybe at more.
+  void Partition(const SimEndpoint& endpoint, uint64_t server_number);
+  // Until when that link is down; not later than now: it is up.
+  Nanoseconds DownUntil(uint64_t client_uuid, uint64_t endpoint_id, uint64_t server_number) const;
+
+  // Memory servers, by the number in their address.
+  uint64_t AddServer(Server& server);
+  // At the number of one that was removed. False: it is not free.
+  bool AddServerAt(Server& server, uint64_t number);
+  void RemoveServer(uint64_t number) { servers_[number] = nullptr; }
+  uint64_t NumberOf(const Server& server) const;
+  Server* FindServer(uint64_t number) {
+    return number < servers_.size() ? servers_[number] : nullptr;
+  }
+
+  // Null for an address at which there is none.
+  Server* FindServer(const std::string& address);
+
+  Client& FindClient(uint64_t client_uuid);
+  // Returns its id, which names it for ever.
+  uint64_t AddEndpoint(SimEndpoint& endpoint);
+  void RemoveEndpoint(SimEndpoint& endpoint);
+  // It has something to report.
+  void MakeRunnable(SimEndpoint& endpoint);
+  // It has not any more.
+  void TakeOut(SimEndpoint& endpoint);
+  void WakeAt(SimEndpoint& endpoint, Nanoseconds due);
+
+  EventQueue events;
+  Pool<Transit> transits;
+  Pool<Operation> operations;
+  Pool<CallInFlight> calls;
+  Pool<Notice> notices;
+  Pool<Farewell> farewells;
+  Pool<ServerEvent> server_events;
+
+  // From one NIC to another.
+  Nanoseconds FlightTime();
+  // What the `delay` fault adds to a verb, an answer or a message.
+  Nanoseconds ExtraDelay();
+  // What it adds to the time for which a clean WRITE (sim_tear.h) is seen in part.
+  Nanoseconds LongSight();
+  // After which a packet of a broken queue pair takes effect.
+  Nanoseconds LateTime();
+  // After which a client learns that a queue pair is broken.
+  Nanoseconds NoticeTime();
+  Random driver_random;
+  Random delay_random;
+  Random tear_random;
+  Random loss_random;
+  Random partition_random;
+  Random call_random;
+
+  SimCounters counters;
+  FaultLog fault_log;
+  // Makes `what` part of the trace.
+  void Trace(uint64_t what) { trace_hash_ = SplitMix64::Mix(trace_hash_ + what) + what; }
+  uint64_t trace_hash() const { return trace_hash_; }
+  // Who hears what happens, if anybody does; see SimNetwork::SetTeller.
+  std::function<void(const std::string&)> tell;
+
+ private:
+  void Execute(Event& event);
+
+  SimOptions options_;
+  Nanoseconds now_ = 1'000'000'000;
+  Nanoseconds idle_since_ = now_;
+  uint64_t trace_hash_ = 0;
+  std::vector<Server*> servers_;
+  std::vector<SimEndpoint*> endpoints_;  // by id; null: gone
+  std::map<uint64_t, Client> clients_;   // by uuid
+  std::vector<SimEndpoint*> runnable_;   // a queue: from `next_runnable_` on
+  size_t next_runnable_ = 0;
+  std::vector<Outage> outages_;  // and some that are over
+  std::vector<uint64_t> cut_;    // clients of which nobody has been told yet
+  Pool<Wake> wakes_;
+};
+
+}  // namespace gossamer::sim

@@ -1,0 +1,89 @@
+// What is on its way in a simulated network: verbs, the batches they came in, and control calls.
+//
+// All of them come from the network's pools. A verb belongs to its queue pair until it has taken
+// effect or was dropped; a batch or call, until its completion was handed to the endpoint.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "common/fabric/fabric.h"
+#include "common/fabric/sim/events.h"
+
+namespace gossamer::sim {
+
+class QueuePair;
+
+// A batch between `Post` and completion.
+struct Transit final : Event {
+  Transit() : Event(EventKind::kTransitArrives) {}
+
+  QueuePair* queue_pair = nullptr;
+  Transit* next = nullptr;  // posted behind it
+  Batch* batch = nullptr;
+  Nanoseconds leaves_at = 0;  // when its thread has come to post it
+  uint32_t valid_verbs = 0;   // those before the first that the server refuses
+  uint32_t unfinished = 0;    // of the valid ones
+  bool refused = false;       // has a verb that breaks the queue pair
+};
+
+// A verb that has arrived at its memory server.
+struct Operation final : Event {
+  Operation() : Event(EventKind::kOperation) {}
+
+  bool is_atomic() const { return opcode == Opcode::kCompareSwap || opcode == Opcode::kFetchAdd; }
+
+  enum class State : uint8_t {
+    kWaiting,    // for what is ordered before it
+    kOnItsWay,   // its time is set
+    kQueued,     // an atomic, behind others of its slot
+    kActive,     // a READ or WRITE that takes effect bit by bit
+    kHoldsWord,  // an atomic that has read its word and will write it
+  };
+
+  QueuePair* queue_pair = nullptr;
+  Operation* next = nullptr;  // on its queue pair, in the order posted
+  Operation* previous = nullptr;
+  Transit* transit = nullptr;  // null once nobody waits for it
+  Verb* verb = nullptr;        // likewise
+  State state = State::kWaiting;
+  Opcode opcode = Opcode::kRead;
+  Space space = Space::kRegion;
+  bool fence = false;
+  uint32_t length = 0;
+  uint64_t offset = 0;
+  uint64_t compare = 0;
+  uint64_t swap_or_add = 0;
+  std::byte* local = nullptr;      // null: a READ or atomic whose result nobody waits for
+  Nanoseconds ready_at = 0;        // when the memory server's NIC has taken it in
+  Nanoseconds ends_at = 0;         // of an active one, or one that holds its word
+  uint64_t old_value = 0;          // of one that holds its word
+  std::vector<std::byte> payload;  // of a WRITE whose client does not wait any more
+
+  // For sim_tear.h.
+  std::byte* remote = nullptr;
+  size_t active_index = 0;
+  uint32_t mixes_left = 0;
+  bool holds_word = false;  // an atomic: reads the word, and writes it back at ends_at
+  bool is_split = false;
+  bool is_clean = false;       // a WRITE that whoever READs sees done or not done, never torn
+  uint32_t late_first = 0;     // of its bytes, those that mostly take effect at its end: from this
+  uint32_t late_last = 0;      // up to this
+  std::vector<uint64_t> done;  // once it is split: a bit for each byte
+};
+
+// A control call and its answer.
+struct CallInFlight final : Event {
+  CallInFlight() : Event(EventKind::kCallArrives) {}
+
+  QueuePair* queue_pair = nullptr;
+  CallInFlight* next = nullptr;
+  ControlCall* call = nullptr;                      // null once nobody waits for it
+  std::array<std::byte, kMaxControlBytes> bytes{};  // the request; then the reply
+  uint32_t size = 0;
+  bool is_lost = false;  // it, or its answer
+};
+
+}  // namespace gossamer::sim

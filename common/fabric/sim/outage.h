@@ -1,0 +1,38 @@
+// Links of a simulated network that are down for a while.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "common/fabric/sim/events.h"
+
+namespace gossamer::sim {
+
+// Between a client, or one endpoint of it, and a memory server, or all of them.
+struct Outage {
+  static constexpr uint64_t kAll = ~uint64_t{0};
+
+  uint64_t client_uuid = 0;
+  uint64_t endpoint_id = kAll;
+  uint64_t server_number = kAll;
+  Nanoseconds until = 0;
+
+  bool Concerns(uint64_t client, uint64_t endpoint) const {
+    return client_uuid == client && (endpoint_id == kAll || endpoint_id == endpoint);
+  }
+  bool IsTo(uint64_t server) const { return server_number == kAll || server_number == server; }
+};
+
+// For people, without the client.
+inline std::string ToString(const Outage& outage, Nanoseconds now) {
+  return (outage.endpoint_id == Outage::kAll
+              ? std::string()
+              : "by its endpoint " + std::to_string(outage.endpoint_id) + " ") +
+         "cannot reach " +
+         (outage.server_number == Outage::kAll
+              ? "any memory server"
+              : "memory server sim:" + std::to_string(outage.server_number)) +
+         " for " + std::to_string((outage.until - now) / 1000) + " us";
+}
+
+}  // namespace gossamer::sim

@@ -1,0 +1,124 @@
+#include "common/fabric/sim/ports.h"
+
+#include <charconv>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "common/fabric/sim/endpoint.h"
+#include "common/fabric/sim/sim.h"
+#include "common/mutants.h"
+
+namespace gossamer::sim {
+namespace {
+
+constexpr std::string_view kScheme = "sim:";
+
+std::optional<uint64_t> NumberIn(std::string_view address) {
+  uint64_t number = 0;
+  if (!address.starts_with(kScheme)) return std::nullopt;
+  const char* const end = address.data() + address.size();
+  const auto read = std::from_chars(address.data() + kScheme.size(), end, number);
+  if (read.ptr != end || read.ec != std::errc()) return std::nullopt;
+  return number;
+}
+
+}  // namespace
+
+Server* Network::FindServer(const std::string& address) {
+  const std::optional<uint64_t> number = NumberIn(address);
+  return number ? FindServer(*number) : nullptr;
+}
+
+SimMemoryPort::SimMemoryPort(Network& network, std::unique_ptr<Server> server, uint64_t number)
+    : network_(network), server_(std::move(server)), number_(number) {}
+
+SimMemoryPort::~SimMemoryPort() {
+  Stop();
+  network_.RemoveServer(number_);
+}
+
+Status SimMemoryPort::Start(ControlHandler& handler, uint64_t incarnation) {
+  if (started_) return MakeError(Code::kInvalidArgument, "memory port started twice");
+  started_ = true;
+  server_->Start(handler, incarnation);
+  return Ok();
+}
+
+std::string SimMemoryPort::address() const {
+  return std::string(kScheme) + std::to_string(number_);
+}
+
+LockTablePlacement SimMemoryPort::lock_table_placement() const {
+  return server_->on_chip_locks() ? LockTablePlacement::kDeviceMemory : LockTablePlacement::kDram;
+}
+
+Status SimComputePort::Connect(ServerId server, const std::string& address, uint64_t incarnation) {
+  const std::optional<uint64_t> named = NumberIn(address);
+  const uint64_t number = named.value_or(0);
+  const Server* const found = named ? network_.FindServer(number) : nullptr;
+  if (client_.dead || found == nullptr || !found->serving()) {
+    network_.fault_log.Add({SimFault::Kind::kServer, client_.uuid, Outage::kAll, number, false,
+                            network_.Now(), network_.Now()});
+    return MakeError(Code::kNodeUnreachable, "no simulated memory server at " + address);
+  }
+  if (network_.DownUntil(client_.uuid, Outage::kAll, number) > network_.now()) {
+    network_.fault_log.Add({SimFault::Kind::kLinkDown, client_.uuid, Outage::kAll, number, false,
+                            network_.Now(), network_.Now()});
+    return MakeError(Code::kNodeUnreachable, "memory server at " + address + " does not answer");
+  }
+  const bool is_another = incarnation != 0 && incarnation != found->incarnation();
+  if (is_another && !IsBroken(Mutant::kU6)) {
+    return MakeError(Code::kNodeUnreachable, address + ": " + std::string(kStartedAnew));
+  }
+  Status fits = CheckPathMtu(options_, found->path_mtu(), address);
+  if (!fits && !IsBroken(Mutant::kW2Mtu)) return fits;
+  servers_[ToInteger(server)] = {number, found->incarnation()};
+  return Ok();
+}
+
+Result<SimComputePort::Peer> SimComputePort::PeerOf(ServerId server) const {
+  const auto found = servers_.find(ToInteger(server));
+  if (found != servers_.end()) return found->second;
+  return MakeError(Code::kInvalidArgument,
+                   "memory server " + std::to_string(ToInteger(server)) + " is not connected");
+}
+
+Result<std::unique_ptr<Endpoint>> SimComputePort::NewEndpoint() {
+  auto endpoint = std::make_unique<SimEndpoint>(*this, network_, client_);
+  std::vector<ServerId> servers;
+  for (const auto& [server, unused] : servers_) servers.push_back(static_cast<ServerId>(server));
+  endpoint->AttachAll(servers);
+  return endpoint;
+}
+
+}  // namespace gossamer::sim
+
+namespace gossamer {
+
+Result<std::unique_ptr<MemoryPort>> SimNetwork::OpenMemoryPort(const MemoryPortOptions& options) {
+  BOOST_OUTCOME_TRY(server, sim::Server::Open(*network_, options));
+  if (options.listen.empty()) {
+    const uint64_t number = network_->AddServer(*server);
+    return std::unique_ptr<MemoryPort>(
+        std::make_unique<sim::SimMemoryPort>(*network_, std::move(server), number));
+  }
+  const std::optional<uint64_t> number = sim::NumberIn(options.listen);
+  if (!number || !network_->AddServerAt(*server, *number)) {
+    return MakeError(Code::kInvalidArgument,
+                     "a simulated memory server cannot listen at " + options.listen +
+                         ": give the address of one that is gone, as sim:0");
+  }
+  return std::unique_ptr<MemoryPort>(
+      std::make_unique<sim::SimMemoryPort>(*network_, std::move(server), *number));
+}
+
+Result<std::unique_ptr<ComputePort>> SimNetwork::OpenComputePort(
+    const ComputePortOptions& options) {
+  if (options.client_uuid == 0) {
+    return MakeError(Code::kInvalidArgument, "client uuid 0: give this compute server a name");
+  }
+  return std::unique_ptr<ComputePort>(std::make_unique<sim::SimComputePort>(*network_, options));
+}
+
+}  // namespace gossamer

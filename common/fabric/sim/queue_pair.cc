@@ -1,0 +1,163 @@
+// The way there and back: batches and calls between the endpoint and the memory server.
+#include "common/fabric/sim/queue_pair.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "common/fabric/sim/endpoint.h"
+#include "common/fabric/sim/network.h"
+
+namespace gossamer::sim {
+
+void QueuePair::Post(Batch& batch) {
+  Transit& transit = network_.transits.Take();
+  transit.queue_pair = this;
+  transit.batch = &batch;
+  transit.leaves_at = endpoint_->posts_at();
+  transit.valid_verbs = 0;
+  transit.refused = false;
+  for (Verb& verb : batch.verbs()) {
+    verb.status = VerbStatus::kPending;
+    if (refused_) {
+      verb.status = VerbStatus::kFlushed;
+    } else if (!server_.Accepts(verb)) {
+      verb.status = VerbStatus::kRemoteAccess;
+      transit.refused = refused_ = true;
+    } else {
+      ++transit.valid_verbs;
+    }
+  }
+  transit.unfinished = transit.valid_verbs;
+  if (is_told()) TellPosted(batch);
+  unsent_.Push(transit);
+  SendMore();
+}
+
+void QueuePair::SendMore() {
+  while (!unsent_.empty()) {
+    Transit& transit = unsent_.front();
+    const uint32_t after = verbs_in_flight_ + transit.valid_verbs;
+    if (verbs_in_flight_ != 0 && after > network_.options().max_outstanding_verbs) return;
+    if (transit.leaves_at > network_.now()) {
+      transit.kind = EventKind::kTransitLeaves;
+      return network_.events.Arm(transit, transit.leaves_at);
+    }
+    unsent_.Pop();
+    verbs_in_flight_ = after;
+    in_flight_.Push(transit);
+    if (next_to_answer_ == nullptr) next_to_answer_ = &transit;
+    Nanoseconds departure = network_.now();
+    for (const Verb& verb : transit.batch->verbs().first(transit.valid_verbs)) {
+      const uint32_t bytes = verb.opcode == Opcode::kWrite ? verb.length : 0;
+      departure = client_.nic.Serve(network_.costs(), network_.now(), bytes);
+    }
+    // Requests arrive in order; what overtakes does so at the memory server.
+    last_arrival_ = std::max(last_arrival_, departure + network_.FlightTime());
+    transit.kind = EventKind::kTransitArrives;
+    network_.events.Arm(transit, last_arrival_);
+  }
+}
+
+void QueuePair::Arrive(Transit& transit) {
+  for (Verb& verb : transit.batch->verbs().first(transit.valid_verbs)) AddOperation(transit, verb);
+  if (BreaksNow()) return;
+  if (transit.unfinished == 0) AnswerFinished();
+  StartEligible();
+}
+
+void QueuePair::AnswerFinished() {
+  // One that has not arrived yet waits for that event.
+  while (next_to_answer_ != nullptr && next_to_answer_->unfinished == 0 &&
+         next_to_answer_->armed == 0) {
+    Transit& transit = *next_to_answer_;
+    next_to_answer_ = transit.next;
+    uint64_t bytes = 0;
+    for (const Verb& verb : transit.batch->verbs().first(transit.valid_verbs)) {
+      if (verb.opcode == Opcode::kRead) bytes += verb.length;
+    }
+    const Nanoseconds departure = server_.answers.Serve(network_.costs(), network_.now(), bytes);
+    last_answer_ =
+        std::max(last_answer_, departure + network_.FlightTime() + network_.ExtraDelay());
+    transit.kind = EventKind::kTransitDelivers;
+    network_.events.Arm(transit, last_answer_);
+  }
+}
+
+void QueuePair::Deliver(Transit& transit) {
+  if (BreaksNow()) return;  // its answer is lost
+  in_flight_.Pop();
+  verbs_in_flight_ -= transit.valid_verbs;
+  endpoint_->Complete(*transit.batch);
+  const bool refused = transit.refused;
+  network_.transits.Give(transit);
+  if (refused) {
+    BreakRefused();
+  } else {
+    SendMore();
+  }
+}
+
+void QueuePair::Post(ControlCall& call) {
+  CallInFlight& in_flight = network_.calls.Take();
+  in_flight.kind = EventKind::kCallArrives;
+  in_flight.queue_pair = this;
+  in_flight.call = &call;
+  in_flight.is_lost = false;
+  in_flight.size = std::min<uint32_t>(call.request_bytes, kMaxControlBytes);
+  std::memcpy(in_flight.bytes.data(), call.request.data(), in_flight.size);
+  call.status = VerbStatus::kPending;
+  calls_.Push(in_flight);
+  const Nanoseconds departure = client_.nic.Serve(network_.costs(), network_.now(), in_flight.size);
+  last_call_arrival_ = std::max(last_call_arrival_, departure + network_.FlightTime() +
+                                                        network_.ExtraDelay() + server_.Slowness());
+  network_.events.Arm(in_flight, last_call_arrival_);
+}
+
+void QueuePair::Arrive(CallInFlight& call) {
+  // One before it may have been put off until the same time after this one was.
+  const Nanoseconds stopped_until = server_.stopped_until();
+  if (stopped_until > network_.now()) {
+    if (call.call != nullptr) endpoint_->Waits(network_.NumberOf(server_), stopped_until);
+    return network_.events.Arm(call, stopped_until);
+  }
+  if (IsBehindAnother(call)) return network_.events.Arm(call, network_.now());
+  if (BreaksNow()) return;  // and it arrives late, or never
+  const CallLoss loss = network_.DrawCallLoss();
+  const Nanoseconds departure =
+      loss == CallLoss::kRequest ? network_.now() : server_.Handle(call, client_.uuid);
+  if (call.call == nullptr) {
+    calls_.Pop();
+    network_.calls.Give(call);
+    return;
+  }
+  call.is_lost = loss != CallLoss::kNone;
+  const Nanoseconds reply = call.is_lost
+                                ? network_.now() + network_.options().connection_timeout.count()
+                                : departure + network_.FlightTime() + network_.ExtraDelay();
+  last_reply_ = std::max(last_reply_, reply);
+  if (call.is_lost) endpoint_->MissesAnswer(network_.NumberOf(server_), last_reply_);
+  call.kind = EventKind::kCallDelivers;
+  network_.events.Arm(call, last_reply_);
+}
+
+bool QueuePair::IsBehindAnother(const CallInFlight& call) const {
+  const CallInFlight* first = &calls_.front();
+  while (first->kind != EventKind::kCallArrives) first = first->next;
+  return first != &call;
+}
+
+void QueuePair::Deliver(CallInFlight& call) {
+  if (BreaksNow()) return;  // its answer is lost
+  calls_.Pop();
+  if (call.is_lost) {
+    call.call->status = VerbStatus::kUnknown;
+  } else {
+    std::memcpy(call.call->reply.data(), call.bytes.data(), call.size);
+    call.call->reply_bytes = call.size;
+    call.call->status = VerbStatus::kSuccess;
+  }
+  endpoint_->Complete(*call.call);
+  network_.calls.Give(call);
+}
+
+}  // namespace gossamer::sim

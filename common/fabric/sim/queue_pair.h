@@ -1,0 +1,161 @@
+// A queue pair of a simulated network: brings verbs to a memory server and their answers back.
+//
+// The ordered pairs of CONTRACT.md hold because a verb sets out only when those of its queue pair
+// that are ordered before it have ended; what else there is between two verbs is left to chance
+// when the network reorders, and is kept in order when it does not.
+//
+// A broken queue pair goes on at its memory server until that destroys it: what survived the break,
+// a set closed under the ordered pairs, takes effect late. Nobody hears of it. Thread-safety: none.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "common/fabric/fabric.h"
+#include "common/fabric/intrusive_queue.h"
+#include "common/fabric/sim/fault.h"
+#include "common/fabric/sim/operation.h"
+
+namespace gossamer::sim {
+
+class Network;
+class Server;
+class SimEndpoint;
+struct Client;
+
+class QueuePair;
+
+// The memory server will hear that the endpoint of a queue pair is gone.
+struct Farewell final : Event {
+  Farewell() : Event(EventKind::kFarewell) {}
+
+  QueuePair* queue_pair = nullptr;
+};
+
+// What was posted to a queue pair that broke, with its statuses.
+struct Ended {
+  IntrusiveQueue<Batch> batches;
+  IntrusiveQueue<ControlCall> calls;
+  bool owes_unknown = false;  // no verb was in flight: the next one ends as kUnknown
+};
+
+class QueuePair {
+ public:
+  QueuePair(Network& network, Server& server, SimEndpoint& endpoint, Client& client, uint64_t id,
+            uint32_t path_mtu)
+      : network_(network),
+        server_(server),
+        endpoint_(&endpoint),
+        client_(client),
+        id_(id),
+        path_mtu_(path_mtu) {}
+  QueuePair(const QueuePair&) = delete;
+  QueuePair& operator=(const QueuePair&) = delete;
+  ~QueuePair();
+
+  Server& server() { return server_; }
+  Client& client() { return client_; }
+  uint64_t id() const { return id_; }            // among those of its server
+  SimEndpoint* endpoint() { return endpoint_; }  // null once that is gone
+  void ForgetEndpoint() { endpoint_ = nullptr; }
+  // Its link has just been down, and soon may be once more.
+  void SetShaky() { shaky_for_ = kShakyFor; }
+
+  void Post(Batch& batch);
+  void Post(ControlCall& call);
+
+  // Of what has not taken effect when it breaks: some of it does, or nothing that has not begun.
+  enum class Late : uint8_t { kSome, kNothing };
+  // Breaks it. Its endpoint learns of it, and of what ended with it, after `notice`.
+  void Break(Nanoseconds notice, Late late = Late::kSome);
+  // The same for a cause that its endpoint has met then.
+  void Break(Nanoseconds notice, SimFault::Kind cause);
+  // Breaks it for an endpoint that is being destroyed: nothing is reported, and no batch touched.
+  void Abandon();
+  // The same where its memory server cannot hear of it, or what was lost on the way has not landed yet: some of that may
+  // still land (rules U1, U5), until the memory server destroys the queue pair at `settles_at`.
+  void AbandonUnheard(Nanoseconds settles_at);
+  bool is_broken() const { return broken_; }
+  // Of a broken one: lands now, or drops, what is still on its way.
+  void Settle();
+
+  // Events.
+  void Leave() { SendMore(); }
+  void Arrive(Transit& transit);
+  void Deliver(Transit& transit);
+  void Run(Operation& operation);
+  void Arrive(CallInFlight& call);
+  void Deliver(CallInFlight& call);
+
+ private:
+  // sim_queue_pair.cc
+  void SendMore();
+  void AnswerFinished();
+  // Whether a call that was posted before `call`, which arrives, has not been handled yet.
+  bool IsBehindAnother(const CallInFlight& call) const;
+
+  // sim_queue_pair_story.cc: for who listens.
+  void Tell(std::string_view what) const;
+  void Tell(std::string_view what, const Operation& operation) const;
+  void TellPosted(const Batch& batch) const;
+  bool is_told() const;
+
+  // sim_queue_pair_verbs.cc
+  void AddOperation(Transit& transit, Verb& verb);
+  void StartEligible();
+  void SetOut(Operation& operation);
+  void QueueAtomic(Operation& operation);
+  void Start(Operation& operation);
+  void ArmActive(Operation& operation);
+  void ReadWord(Operation& operation);
+  void WriteWord(Operation& operation);
+  void Finish(Operation& operation);
+  void Remove(Operation& operation);
+  // No earlier than what is ordered before it, where nothing overtakes.
+  Nanoseconds InOrder(Nanoseconds at) const;
+
+  // sim_queue_pair_loss.cc
+  bool BreaksNow();
+  bool LosesLinkNow();
+  // Whether its client dies before `operation` takes effect, a WRITE behind others of its batch.
+  bool IsCutBefore(const Operation& operation);
+  // Whether any ends as kUnknown.
+  bool SetStatusesOfBroken();
+  void BreakRefused();
+  void EndTransits(IntrusiveQueue<Batch>& ended);
+  // `may_arrive`: those that have not may still.
+  void EndCalls(IntrusiveQueue<ControlCall>& ended, bool may_arrive);
+  void ForgetCalls();
+  // Keeps a closed set of what has not taken effect, with copies of what it carries.
+  void ChooseSurvivors(Late late);
+  void Drop(Operation& operation);
+  void LandNow(Operation& operation);
+
+  Network& network_;
+  Server& server_;
+  SimEndpoint* endpoint_;
+  Client& client_;
+  const uint64_t id_;
+  const uint32_t path_mtu_;
+  // Verbs that have arrived and not ended, in the order posted.
+  Operation* first_operation_ = nullptr;
+  Operation* last_operation_ = nullptr;
+  IntrusiveQueue<Transit> in_flight_;
+  IntrusiveQueue<Transit> unsent_;
+  IntrusiveQueue<CallInFlight> calls_;
+  Transit* next_to_answer_ = nullptr;
+  uint32_t verbs_in_flight_ = 0;
+  bool broken_ = false;
+  // Events through which the link is down again much more often than else.
+  static constexpr uint32_t kShakyFor = 24;
+  uint32_t shaky_for_ = 0;
+  Farewell* farewell_ = nullptr;
+  bool refused_ = false;  // a verb was posted that the server will refuse
+  Nanoseconds last_arrival_ = 0;
+  Nanoseconds last_effect_ = 0;
+  Nanoseconds last_answer_ = 0;
+  Nanoseconds last_call_arrival_ = 0;
+  Nanoseconds last_reply_ = 0;
+};
+
+}  // namespace gossamer::sim

@@ -1,0 +1,319 @@
+// How a queue pair ends: what its client is told, and what of it still lands.
+#include <algorithm>
+
+#include "common/fabric/sim/chance.h"
+#include "common/fabric/sim/endpoint.h"
+#include "common/fabric/sim/network.h"
+#include "common/fabric/sim/queue_pair.h"
+
+namespace gossamer::sim {
+namespace {
+
+// Which of the verbs that nobody waits for any more take effect: a set closed under the ordered
+// pairs, chosen as the verbs are passed in the order posted. READs have no effect and are not asked
+// about.
+class ClosedSet {
+ public:
+  explicit ClosedSet(Random& random, bool is_empty = false)
+      : random_(random), mode_(is_empty ? 0 : random.Below(4)) {}
+
+  // Whether the next one does. `must`: some of it has already; `cannot`: it is too late.
+  bool Keeps(const Operation& operation, bool must, bool cannot = false) {
+    const bool is_write = operation.opcode == Opcode::kWrite;
+    const bool may = is_write ? !dropped_write_ && !(operation.fence && dropped_atomic_)  // O1, O5
+                              : !dropped_write_ && !dropped_atomic_;                      // O2, O4
+    if (may && !cannot && (must || Likes())) return true;
+    (is_write ? dropped_write_ : dropped_atomic_) = true;
+    return false;
+  }
+
+ private:
+  bool Likes() {
+    if (mode_ < 2) return mode_ == 1;  // all or nothing
+    return random_.Below(4) != 0;
+  }
+
+  Random& random_;
+  const uint64_t mode_;
+  bool dropped_write_ = false;
+  bool dropped_atomic_ = false;
+};
+
+template <typename Visit>
+void ForEach(const IntrusiveQueue<Transit>& queue, Visit visit) {
+  if (queue.empty()) return;
+  for (Transit* transit = &queue.front(); transit != nullptr; transit = transit->next) {
+    for (Verb& verb : transit->batch->verbs()) visit(verb);
+  }
+}
+
+}  // namespace
+
+bool QueuePair::BreaksNow() {
+  const SimOptions& options = network_.options();
+  if (broken_) return false;
+  if (!options.faults.break_queue_pairs || !OneIn(network_.loss_random, options.verbs_per_break)) {
+    return LosesLinkNow();
+  }
+  ++network_.counters.broken_queue_pairs;
+  Break(network_.NoticeTime(), SimFault::Kind::kBreak);
+  return true;
+}
+
+bool QueuePair::LosesLinkNow() {
+  constexpr uint32_t kEventsPerLossWhileShaky = 12;
+  const bool is_shaky = shaky_for_ != 0;
+  if (is_shaky) --shaky_for_;
+  if (!network_.DrawsPartition(is_shaky ? kEventsPerLossWhileShaky
+                                        : network_.options().verbs_per_partition)) {
+    return false;
+  }
+  network_.Partition(*endpoint_, network_.NumberOf(server_));
+  return true;
+}
+
+// The one before it has ended (O1), or it would not be on its way.
+bool QueuePair::IsCutBefore(const Operation& operation) {
+  const bool may = !broken_ && operation.opcode == Opcode::kWrite &&
+                   operation.state == Operation::State::kOnItsWay && operation.transit != nullptr;
+  if (!may) return false;
+  const Verb& first = operation.transit->batch->verbs().front();
+  if (&first == operation.verb || first.opcode != Opcode::kWrite || !network_.DrawsCut()) {
+    return false;
+  }
+  Break(0, Late::kNothing);
+  network_.Cut(client_);
+  return true;
+}
+
+void QueuePair::Break(Nanoseconds notice, SimFault::Kind cause) {
+  if (endpoint_ != nullptr) endpoint_->Meets(cause, network_.NumberOf(server_));
+  Break(notice);
+}
+
+void QueuePair::Break(Nanoseconds notice, Late late) {
+  if (broken_) return;
+  broken_ = true;
+  if (is_told()) Tell("breaks");
+  const bool told = SetStatusesOfBroken();
+  ChooseSurvivors(late);
+  Ended ended;
+  ended.owes_unknown = !told;
+  EndTransits(ended.batches);
+  EndCalls(ended.calls, true);
+  endpoint_->QueuePairBroke(*this, ended, notice);
+  StartEligible();
+}
+
+void QueuePair::BreakRefused() {
+  broken_ = true;
+  Ended ended;
+  EndTransits(ended.batches);
+  EndCalls(ended.calls, false);
+  endpoint_->QueuePairBroke(*this, ended, 0);
+}
+
+void QueuePair::Abandon() {
+  if (broken_) return;
+  broken_ = true;
+  while (!in_flight_.empty()) {
+    network_.events.Disarm(in_flight_.front());
+    network_.transits.Give(in_flight_.Pop());
+  }
+  while (!unsent_.empty()) {
+    network_.events.Disarm(unsent_.front());
+    network_.transits.Give(unsent_.Pop());
+  }
+  next_to_answer_ = nullptr;
+}
+
+void QueuePair::AbandonUnheard(Nanoseconds settles_at) {
+  if (!broken_) {
+    // Copies what is on its way, out of memory that is about to go.
+    ChooseSurvivors(Late::kSome);
+    Abandon();
+    ForgetCalls();
+  }
+  endpoint_ = nullptr;
+  if (is_told()) Tell("has lost its endpoint, and its memory server does not know");
+  farewell_ = &network_.farewells.Take();
+  farewell_->queue_pair = this;
+  network_.events.Arm(*farewell_, settles_at);
+  StartEligible();
+}
+
+// What was sent arrives, or not; nobody waits for an answer.
+void QueuePair::ForgetCalls() {
+  IntrusiveQueue<CallInFlight> late;
+  while (!calls_.empty()) {
+    CallInFlight& call = calls_.Pop();
+    call.call = nullptr;
+    if (call.kind == EventKind::kCallArrives) {
+      late.Push(call);
+    } else {
+      network_.events.Disarm(call);
+      network_.calls.Give(call);
+    }
+  }
+  calls_ = late;
+}
+
+QueuePair::~QueuePair() {
+  if (farewell_ == nullptr) return;
+  network_.events.Disarm(*farewell_);
+  network_.farewells.Give(*farewell_);
+}
+
+bool QueuePair::SetStatusesOfBroken() {
+  Random& random = network_.loss_random;
+  uint64_t succeeded = 0;  // those at the front
+  bool only_succeeded = true;
+  const auto count = [&](const Verb& verb) {
+    only_succeeded = only_succeeded && verb.status == VerbStatus::kSuccess;
+    if (only_succeeded) ++succeeded;
+  };
+  ForEach(in_flight_, count);
+  // Answers of the last of these may be lost, too.
+  const uint64_t heard_of = random.Below(2) == 0 ? succeeded : random.Below(succeeded + 1);
+  uint64_t index = 0;
+  bool told = false;
+  bool flushed = false;
+  const auto end = [&](Verb& verb) {
+    if (index++ < heard_of) return;
+    flushed = flushed || (told && random.Below(2) == 0);
+    told = true;
+    verb.status = flushed ? VerbStatus::kFlushed : VerbStatus::kUnknown;
+    // What was being received is anything.
+    if (verb.opcode != Opcode::kWrite && verb.length != 0) {
+      verb.local.data[random.Below(verb.length)] ^= std::byte{0xff};
+    }
+  };
+  ForEach(in_flight_, end);
+  ForEach(unsent_, end);
+  return told;
+}
+
+void QueuePair::EndTransits(IntrusiveQueue<Batch>& ended) {
+  for (IntrusiveQueue<Transit>* queue : {&in_flight_, &unsent_}) {
+    while (!queue->empty()) {
+      Transit& transit = queue->Pop();
+      network_.events.Disarm(transit);
+      ended.Push(*transit.batch);
+      network_.transits.Give(transit);
+    }
+  }
+  next_to_answer_ = nullptr;
+  verbs_in_flight_ = 0;
+}
+
+void QueuePair::EndCalls(IntrusiveQueue<ControlCall>& ended, bool may_arrive) {
+  IntrusiveQueue<CallInFlight> late;
+  while (!calls_.empty()) {
+    CallInFlight& call = calls_.Pop();
+    network_.events.Disarm(call);
+    call.call->status = VerbStatus::kUnknown;
+    ended.Push(*call.call);
+    call.call = nullptr;
+    may_arrive =
+        may_arrive && call.kind == EventKind::kCallArrives && network_.loss_random.Below(2) == 0;
+    if (may_arrive) {
+      late.Push(call);
+      last_call_arrival_ = std::max(last_call_arrival_, network_.now() + network_.LateTime());
+      network_.events.Arm(call, last_call_arrival_);
+    } else {
+      network_.calls.Give(call);
+    }
+  }
+  calls_ = late;
+}
+
+void QueuePair::ChooseSurvivors(Late late) {
+  ClosedSet survivors(network_.loss_random, late == Late::kNothing);
+  Operation* next = nullptr;
+  for (Operation* each = first_operation_; each != nullptr; each = next) {
+    next = each->next;
+    Operation& operation = *each;
+    operation.transit = nullptr;
+    operation.verb = nullptr;
+    const bool is_active = operation.state == Operation::State::kActive;
+    const bool holds_word = operation.state == Operation::State::kHoldsWord;
+    const bool is_packet = operation.length <= path_mtu_;  // D1
+    if (operation.opcode == Opcode::kRead ||
+        !survivors.Keeps(operation, (is_active && is_packet) || holds_word)) {
+      Drop(operation);
+      continue;
+    }
+    if (operation.opcode == Opcode::kWrite) {
+      operation.payload.assign(operation.local, operation.local + operation.length);
+      operation.local = operation.payload.data();
+    } else {
+      operation.local = nullptr;
+    }
+    if (is_active || holds_word) {
+      if (operation.armed == 0) {
+        network_.events.Arm(operation, std::max(network_.now(), operation.ends_at));
+      }
+    } else {
+      operation.state = Operation::State::kWaiting;
+      network_.events.Disarm(operation);
+    }
+  }
+}
+
+void QueuePair::Drop(Operation& operation) {
+  if (operation.opcode != Opcode::kRead) ++network_.counters.dropped_packets;
+  if (is_told()) Tell("is dropped", operation);
+  if (operation.state == Operation::State::kActive) {
+    server_.active.Drop(operation);
+  } else if (operation.opcode == Opcode::kWrite && operation.length > path_mtu_) {
+    // Some of its packets may have been there.
+    operation.remote = server_.space(operation.space).data() + operation.offset;
+    Advance(operation, network_.loss_random);
+  }
+  Remove(operation);
+}
+
+void QueuePair::LandNow(Operation& operation) {
+  ++network_.counters.verbs;
+  ++network_.counters.late_packets;
+  switch (operation.state) {
+    case Operation::State::kActive: server_.active.Finish(operation); break;
+    case Operation::State::kHoldsWord: WriteWord(operation); break;
+    default:
+      if (operation.is_atomic()) {
+        operation.local = nullptr;
+        ReadWord(operation);
+        WriteWord(operation);
+      } else {
+        server_.Apply(operation);
+      }
+  }
+  if (is_told()) Tell("lands as its queue pair is destroyed", operation);
+  Remove(operation);
+}
+
+void QueuePair::Settle() {
+  if (is_told()) Tell("is destroyed");
+  ClosedSet landing(network_.loss_random);
+  while (first_operation_ != nullptr) {
+    Operation& operation = *first_operation_;
+    const bool is_active = operation.state == Operation::State::kActive;
+    const bool holds_word = operation.state == Operation::State::kHoldsWord;
+    const bool is_packet = operation.length <= path_mtu_;
+    // Another atomic has read the word that this one would change: too late for it.
+    const bool too_late =
+        operation.is_atomic() && !holds_word && server_.AtomicSlot(operation) > network_.now();
+    if (operation.opcode == Opcode::kRead ||
+        !landing.Keeps(operation, (is_active && is_packet) || holds_word, too_late)) {
+      Drop(operation);
+    } else {
+      LandNow(operation);
+    }
+  }
+  while (!calls_.empty()) {
+    network_.events.Disarm(calls_.front());
+    network_.calls.Give(calls_.Pop());
+  }
+}
+
+}  // namespace gossamer::sim

@@ -1,0 +1,59 @@
+// What happens on a queue pair, in words: for people who look at one run.
+#include <array>
+#include <charconv>
+#include <string>
+
+#include "common/fabric/sim/endpoint.h"
+#include "common/fabric/sim/network.h"
+#include "common/fabric/sim/queue_pair.h"
+
+namespace gossamer::sim {
+namespace {
+
+std::string Hex(uint64_t value) {
+  std::array<char, 16> text;
+  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value, 16).ptr};
+}
+
+// "CAS locks+8 0 to 1000001000040", "WRITE region+4096 108 bytes".
+template <typename Described>
+std::string TextOf(const Described& verb, uint64_t offset) {
+  const std::string where =
+      (verb.space == Space::kRegion ? " region+" : " locks+") + std::to_string(offset);
+  switch (verb.opcode) {
+    case Opcode::kRead: return "READ" + where + " " + std::to_string(verb.length) + " bytes";
+    case Opcode::kWrite:
+      return "WRITE" + where + " " + std::to_string(verb.length) + " bytes" +
+             (verb.fence ? ", fenced" : "");
+    case Opcode::kCompareSwap:
+      return "CAS" + where + " " + Hex(verb.compare) + " to " + Hex(verb.swap_or_add);
+    case Opcode::kFetchAdd: return "fetch-add" + where + " " + Hex(verb.swap_or_add);
+  }
+  return {};
+}
+
+}  // namespace
+
+bool QueuePair::is_told() const { return static_cast<bool>(network_.tell); }
+
+void QueuePair::Tell(std::string_view what) const {
+  network_.tell("client " + std::to_string(client_.uuid) +
+                (endpoint_ == nullptr ? "" : " endpoint " + std::to_string(endpoint_->id())) +
+                " server " + std::to_string(network_.NumberOf(server_)) + ": " + std::string(what));
+}
+
+void QueuePair::Tell(std::string_view what, const Operation& operation) const {
+  std::string text = TextOf(operation, operation.offset) + " " + std::string(what);
+  const bool has_read = operation.is_atomic() && operation.state != Operation::State::kWaiting &&
+                        operation.state != Operation::State::kOnItsWay;
+  if (has_read) text += ", was " + Hex(operation.old_value);
+  Tell(text);
+}
+
+void QueuePair::TellPosted(const Batch& batch) const {
+  std::string text = "posts";
+  for (const Verb& verb : batch.verbs()) text += " [" + TextOf(verb, verb.remote_offset) + "]";
+  Tell(text);
+}
+
+}  // namespace gossamer::sim

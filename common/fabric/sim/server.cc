@@ -1,0 +1,164 @@
+#include "common/fabric/sim/server.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "common/fabric/sim/chance.h"
+#include "common/fabric/sim/endpoint.h"
+#include "common/fabric/sim/network.h"
+#include "common/fabric/sim/queue_pair.h"
+
+namespace gossamer::sim {
+namespace {
+
+constexpr Nanoseconds kTick = std::chrono::nanoseconds(kTickInterval).count();
+
+}  // namespace
+
+Server::Server(Network& network, const MemoryPortOptions& options)
+    : network_(network),
+      region_bytes_(options.region_bytes),
+      lock_table_bytes_(options.lock_table_bytes),
+      on_chip_locks_(options.on_chip_locks),
+      path_mtu_(network.options().path_mtu),
+      atomic_slots_(size_t{2} * network.costs().atomic_slots),
+      tick_(network.server_events.Take()),
+      gone_(network.server_events.Take()) {
+  tick_.server = gone_.server = this;
+  tick_.is_tick = true;
+  gone_.is_tick = false;
+}
+
+Result<std::unique_ptr<Server>> Server::Open(Network& network, const MemoryPortOptions& options) {
+  std::unique_ptr<Server> server(new Server(network, options));
+  BOOST_OUTCOME_TRY(region, MapMemory(options.region_bytes, false));
+  server->region_ = std::move(region);
+  BOOST_OUTCOME_TRY(lock_table, MapMemory(options.lock_table_bytes, false));
+  server->lock_table_ = std::move(lock_table);
+  return server;
+}
+
+Server::~Server() {
+  Stop();
+  network_.server_events.Give(tick_);
+  network_.server_events.Give(gone_);
+}
+
+void Server::Start(ControlHandler& handler, uint64_t incarnation) {
+  incarnation_ = incarnation;
+  handler_ = &handler;
+  network_.events.Arm(tick_, network_.now() + kTick);
+}
+
+void Server::Stop() {
+  handler_ = nullptr;
+  gone_clients_.clear();
+  network_.events.Disarm(tick_);
+  network_.events.Disarm(gone_);
+  for (const std::unique_ptr<QueuePair>& queue_pair : queue_pairs_) {
+    queue_pair->Break(network_.NoticeTime(), SimFault::Kind::kServer);
+    queue_pair->Settle();
+    if (queue_pair->endpoint() != nullptr) queue_pair->endpoint()->QueuePairGone(*queue_pair);
+  }
+  queue_pairs_.clear();
+}
+
+QueuePair& Server::OpenQueuePair(SimEndpoint& endpoint, Client& client) {
+  ReportGone();
+  queue_pairs_.push_back(std::make_unique<QueuePair>(network_, *this, endpoint, client,
+                                                     next_queue_pair_++, path_mtu_));
+  return *queue_pairs_.back();
+}
+
+void Server::CloseQueuePair(QueuePair& queue_pair, bool replaced) {
+  queue_pair.Settle();
+  const uint64_t uuid = queue_pair.client().uuid;
+  std::erase_if(queue_pairs_, [&](const auto& each) { return each.get() == &queue_pair; });
+  const bool is_last = std::ranges::none_of(
+      queue_pairs_, [&](const auto& each) { return each->client().uuid == uuid; });
+  if (is_last && !replaced) GoneSoon(uuid);
+}
+
+void Server::CloseQueuePair(const Client& client, uint64_t id) {
+  const auto found = std::ranges::find_if(queue_pairs_, [&](const auto& each) {
+    return each->id() == id && &each->client() == &client;
+  });
+  if (found == queue_pairs_.end()) return;
+  QueuePair& queue_pair = **found;
+  queue_pair.Break(network_.NoticeTime());
+  if (queue_pair.endpoint() != nullptr) queue_pair.endpoint()->QueuePairGone(queue_pair);
+  CloseQueuePair(queue_pair, true);
+}
+
+void Server::Fence(uint64_t client_uuid) {
+  const auto is_fenced = [&](const auto& each) { return each->client().uuid == client_uuid; };
+  if (std::ranges::none_of(queue_pairs_, is_fenced)) return;
+  ++network_.counters.fenced_clients;
+  for (const std::unique_ptr<QueuePair>& queue_pair : queue_pairs_) {
+    if (!is_fenced(queue_pair)) continue;
+    queue_pair->Break(network_.NoticeTime(), SimFault::Kind::kFenced);
+    queue_pair->Settle();
+    if (queue_pair->endpoint() != nullptr) queue_pair->endpoint()->QueuePairGone(*queue_pair);
+  }
+  std::erase_if(queue_pairs_, is_fenced);
+  GoneSoon(client_uuid);
+}
+
+void Server::GoneSoon(uint64_t client_uuid) {
+  if (!serving()) return;
+  gone_clients_.push_back(client_uuid);
+  network_.events.Arm(gone_, network_.now());
+}
+
+void Server::ReportGone() {
+  if (gone_clients_.empty()) return;
+  network_.events.Disarm(gone_);
+  for (const uint64_t uuid : std::exchange(gone_clients_, {})) handler_->ClientGone(uuid);
+}
+
+Nanoseconds Server::Slowness() {
+  return network_.now() < slow_until_ ? UpTo(network_.delay_random, slowness_) : 0;
+}
+
+void Server::Tick() {
+  if (stopped_until_ > network_.now()) return network_.events.Arm(tick_, stopped_until_);
+  network_.events.Arm(tick_, network_.now() + kTick);
+  for (const uint64_t uuid : handler_->Tick(network_.Now())) Fence(uuid);
+}
+
+bool Server::Accepts(const Verb& verb) {
+  const uint64_t bytes = space(verb.space).size();
+  if (verb.remote_offset > bytes || verb.length > bytes - verb.remote_offset) return false;
+  return !verb.is_atomic() ||
+         (verb.length == sizeof(uint64_t) && verb.remote_offset % sizeof(uint64_t) == 0);
+}
+
+void Server::Apply(Operation& operation) {
+  std::byte* const remote = space(operation.space).data() + operation.offset;
+  if (operation.length == 0 || operation.local == nullptr) return;
+  if (operation.opcode == Opcode::kRead) {
+    std::memcpy(operation.local, remote, operation.length);
+  } else {
+    std::memcpy(remote, operation.local, operation.length);
+  }
+}
+
+Nanoseconds& Server::AtomicSlot(const Operation& operation) {
+  const uint64_t slots = network_.costs().atomic_slots;
+  const uint64_t slot = operation.offset / sizeof(uint64_t) % slots;
+  return atomic_slots_[slot + (operation.space == Space::kLockTable ? slots : 0)];
+}
+
+Nanoseconds Server::Handle(CallInFlight& call, uint64_t client_uuid) {
+  ReportGone();
+  const std::array<std::byte, kMaxControlBytes> request = call.bytes;
+  call.size = handler_->Handle(client_uuid, std::span(request).first(call.size),
+                               std::span<std::byte, kMaxControlBytes>(call.bytes));
+  ++network_.counters.calls;
+  control_free_at_ = std::max(control_free_at_, network_.now()) + network_.costs().control_call_ns;
+  return control_free_at_;
+}
+
+}  // namespace gossamer::sim

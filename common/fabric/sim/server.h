@@ -1,0 +1,133 @@
+// A memory server of a simulated network: its memory, its NIC, its control service and the queue
+// pairs that lead to it.
+//
+// Memory is changed by verbs only, when their events come. Thread-safety: none.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/fabric/huge_pages.h"
+#include "common/fabric/sim/costs.h"
+#include "common/fabric/sim/operation.h"
+#include "common/fabric/sim/tear.h"
+
+namespace gossamer::sim {
+
+class Network;
+class QueuePair;
+class Server;
+class SimEndpoint;
+struct Client;
+
+// One direction of a NIC: serves messages one after the other.
+class NicQueue {
+ public:
+  // When a message with `bytes` of payload that comes at `now` is through.
+  Nanoseconds Serve(const SimCosts& costs, Nanoseconds now, uint64_t bytes) {
+    const auto for_bytes = static_cast<Nanoseconds>(bytes * 1000 / costs.wire_bytes_per_us);
+    free_at_ = std::max(now, free_at_) + std::max<Nanoseconds>(costs.nic_message_ns, for_bytes);
+    return free_at_;
+  }
+
+ private:
+  Nanoseconds free_at_ = 0;
+};
+
+// A memory server's control thread looks at its clock, or hears who has gone.
+struct ServerEvent final : Event {
+  ServerEvent() : Event(EventKind::kServer) { background = true; }
+
+  Server* server = nullptr;
+  bool is_tick = false;
+};
+
+class Server {
+ public:
+  static Result<std::unique_ptr<Server>> Open(Network& network, const MemoryPortOptions& options);
+  ~Server();
+
+  Network& network() { return network_; }
+  std::span<std::byte> space(Space space) {
+    return space == Space::kRegion ? std::span(region_.data(), region_bytes_)
+                                   : std::span(lock_table_.data(), lock_table_bytes_);
+  }
+  bool on_chip_locks() const { return on_chip_locks_; }
+
+  void Start(ControlHandler& handler, uint64_t incarnation);
+  // Breaks all queue pairs; nothing lands afterwards.
+  void Stop();
+  // Destroys the queue pairs of a client: what they have on its way lands now or never. `ClientGone`
+  // follows, as an event, if it had any.
+  void Fence(uint64_t client_uuid);
+  bool serving() const { return handler_ != nullptr; }
+  uint64_t incarnation() const { return incarnation_; }
+  // Of the queue pairs that are opened from now on.
+  void SetPathMtu(uint32_t bytes) { path_mtu_ = bytes; }
+  uint32_t path_mtu() const { return path_mtu_; }
+
+  QueuePair& OpenQueuePair(SimEndpoint& endpoint, Client& client);
+  // Lands or drops what is left of a broken queue pair, and forgets it. `replaced`: its client has not
+  // gone, even if that was its last one.
+  void CloseQueuePair(QueuePair& queue_pair, bool replaced);
+  // That of `client` with this id, if there is one, as if it were replaced; its endpoint is told.
+  void CloseQueuePair(const Client& client, uint64_t id);
+
+  // Its process is stopped until then; verbs go on.
+  void StopUntil(Nanoseconds until) { stopped_until_ = std::max(stopped_until_, until); }
+  Nanoseconds stopped_until() const { return stopped_until_; }
+  // Each verb and call takes up to `longest` longer until then.
+  void SlowUntil(Nanoseconds until, Nanoseconds longest) {
+    slow_until_ = until;
+    slowness_ = longest;
+  }
+  // By how much one takes longer now.
+  Nanoseconds Slowness();
+  // What the control thread does besides calls.
+  void Tick();
+  // Tells the handler who has gone, before anything new begins in its name.
+  void ReportGone();
+
+  // Whether the server would perform this verb.
+  bool Accepts(const Verb& verb);
+  // Performs a READ or WRITE at once.
+  void Apply(Operation& operation);
+  ActiveVerbs active;
+  // Answers; returns when the answer leaves.
+  Nanoseconds Handle(CallInFlight& call, uint64_t client_uuid);
+
+  NicQueue requests;
+  NicQueue answers;
+  // When the atomics of an address that run before have ended.
+  Nanoseconds& AtomicSlot(const Operation& operation);
+
+ private:
+  Server(Network& network, const MemoryPortOptions& options);
+  void GoneSoon(uint64_t client_uuid);
+
+  Network& network_;
+  const uint64_t region_bytes_;
+  const uint64_t lock_table_bytes_;
+  const bool on_chip_locks_;
+  uint32_t path_mtu_;
+  MemoryMapping region_;
+  MemoryMapping lock_table_;
+  ControlHandler* handler_ = nullptr;
+  uint64_t incarnation_ = 0;
+  std::vector<std::unique_ptr<QueuePair>> queue_pairs_;  // in the order opened
+  uint64_t next_queue_pair_ = 1;
+  std::vector<Nanoseconds> atomic_slots_;  // those of the lock table behind those of the region
+  Nanoseconds control_free_at_ = 0;
+  Nanoseconds stopped_until_ = 0;
+  Nanoseconds slow_until_ = 0;
+  Nanoseconds slowness_ = 0;
+  ServerEvent& tick_;
+  ServerEvent& gone_;
+  std::vector<uint64_t> gone_clients_;
+};
+
+}  // namespace gossamer::sim

@@ -1,0 +1,63 @@
+#include "common/fabric/verbs/compute_port.h"
+
+#include <vector>
+
+namespace gossamer::verbs {
+
+Result<Peer> Peers::FindPeer(ServerId server) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = peers_.find(server);
+  if (found == peers_.end()) {
+    return MakeError(Code::kInvalidArgument,
+                     "not connected to memory server " + std::to_string(ToInteger(server)));
+  }
+  return found->second;
+}
+
+void Peers::Put(ServerId server, Peer peer) {
+  const std::lock_guard lock(mutex_);
+  peers_.insert_or_assign(server, std::move(peer));
+}
+
+std::map<ServerId, Peer> Peers::All() const {
+  const std::lock_guard lock(mutex_);
+  return peers_;
+}
+
+Status VerbsComputePort::Connect(ServerId server, const std::string& address,
+                                 uint64_t incarnation) {
+  BOOST_OUTCOME_TRY(to, ParseSocketAddress(address));
+  const std::lock_guard lock(mutex_);
+  if (device_ == nullptr && !options_.device.empty()) {
+    BOOST_OUTCOME_TRY(device, Device::Find(options_.device));
+    device_ = std::move(device);
+  }
+  BOOST_OUTCOME_TRY(peer, ProbePeer(to, incarnation, device_, options_));
+  device_ = peer.device;
+  peers_->Put(server, std::move(peer));
+  return Ok();
+}
+
+Result<std::unique_ptr<Endpoint>> VerbsComputePort::NewEndpoint() {
+  std::shared_ptr<Device> device;
+  {
+    const std::lock_guard lock(mutex_);
+    if (device_ == nullptr) {
+      BOOST_OUTCOME_TRY(found, Device::Find(options_.device));
+      device_ = std::move(found);
+    }
+    device = device_;
+  }
+  BOOST_OUTCOME_TRY(endpoint, VerbsEndpoint::Open(std::move(device), peers_, options_));
+  std::vector<ServerId> servers;
+  for (const auto& [server, peer] : peers_->All()) servers.push_back(server);
+  endpoint->AttachAll(servers);
+  return std::unique_ptr<Endpoint>(std::move(endpoint));
+}
+
+std::string VerbsComputePort::device() {
+  const std::lock_guard lock(mutex_);
+  return device_ == nullptr ? std::string() : device_->name();
+}
+
+}  // namespace gossamer::verbs

@@ -1,0 +1,44 @@
+// A compute server's side of the verbs fabric: where its memory servers are, and the device that
+// reaches them all.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "common/fabric/fabric.h"
+#include "common/fabric/verbs/endpoint.h"
+
+namespace gossamer::verbs {
+
+// Thread-safe; endpoints share it with their port.
+class Peers final : public PeerDirectory {
+ public:
+  Result<Peer> FindPeer(ServerId server) const override;
+  void Put(ServerId server, Peer peer);
+  std::map<ServerId, Peer> All() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<ServerId, Peer> peers_;
+};
+
+class VerbsComputePort final : public ComputePort {
+ public:
+  explicit VerbsComputePort(const ComputePortOptions& options)
+      : options_(options), peers_(std::make_shared<Peers>()) {}
+
+  void RequirePathMtu(uint32_t bytes) override { options_.least_path_mtu = bytes; }
+  Status Connect(ServerId server, const std::string& address, uint64_t incarnation) override;
+  Result<std::unique_ptr<Endpoint>> NewEndpoint() override;
+  std::string device() override;
+
+ private:
+  ComputePortOptions options_;
+  const std::shared_ptr<Peers> peers_;
+  std::mutex mutex_;
+  std::shared_ptr<Device> device_;  // null until the first server is found, or an endpoint wanted
+};
+
+}  // namespace gossamer::verbs

@@ -1,0 +1,337 @@
+#include "common/fabric/verbs/connect.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+namespace gossamer::verbs {
+namespace {
+
+// Reasons of the InfiniBand connection manager for a reject (IBTA 12.6.7.2).
+constexpr int kInvalidServiceId = 8;
+constexpr int kStaleConnection = 10;
+constexpr int kConsumerReject = 28;
+
+// How long `Await` waits for an event before it looks at the clock.
+constexpr int kWaitMs = 10;
+
+// The address of this machine that belongs to entry `gid_index`, to be the source of connections.
+Result<SocketAddress> AddressOfGid(const Device& device, int gid_index, sa_family_t family) {
+  ibv_gid gid{};
+  if (ibv_query_gid(device.verbs(), 1, gid_index, &gid) != 0) {
+    return MakeError(Code::kInvalidArgument,
+                     device.name() + " has no gid with index " + std::to_string(gid_index));
+  }
+  SocketAddress address;
+  if (family == AF_INET) {
+    auto* inet = reinterpret_cast<sockaddr_in*>(&address.storage);
+    inet->sin_family = AF_INET;
+    std::memcpy(&inet->sin_addr, gid.raw + 12, 4);
+  } else {
+    auto* inet = reinterpret_cast<sockaddr_in6*>(&address.storage);
+    inet->sin6_family = AF_INET6;
+    std::memcpy(&inet->sin6_addr, gid.raw, 16);
+  }
+  return address;
+}
+
+}  // namespace
+
+Connection::~Connection() {
+  if (id != nullptr && path_mtu != 0) rdma_disconnect(id.get());
+  id.reset();
+}
+
+void Connection::Break() {
+  if (id == nullptr || id->qp == nullptr) return;
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_ERR;
+  ibv_modify_qp(id->qp, &attributes, IBV_QP_STATE);
+}
+
+bool Connection::PeerIsGone() {
+  if (channel == nullptr) return true;
+  rdma_cm_event* event = nullptr;
+  if (rdma_get_cm_event(channel.get(), &event) != 0) return false;
+  rdma_ack_cm_event(event);
+  return true;  // After establishment, every event is an end.
+}
+
+bool RetryWhileStale::Again(const Error& error) {
+  if (error.code != Code::kContended || Clock::now() >= deadline_) return false;
+  // Probes that met once would meet again after the same time.
+  next_try_ = Clock::now() + std::chrono::microseconds(500 + random_() % 10'000);
+  return true;
+}
+
+// ---- One attempt
+
+int ConnectAttempt::left_ms() const {
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline_ - Clock::now());
+  return static_cast<int>(std::max<int64_t>(left.count(), 0));
+}
+
+Error ConnectAttempt::Unreachable(const std::string& why) const {
+  return MakeError(Code::kNodeUnreachable, address_.ToString() + ": " + why);
+}
+
+Error ConnectAttempt::Unexpected(const Event& event) const {
+  std::string why = rdma_event_str(event.type);
+  if (event.status < 0) why += ": " + ErrnoText(-event.status);
+  return Unreachable(why);
+}
+
+Result<ConnectAttempt> ConnectAttempt::Begin(const SocketAddress& address, const Device* device,
+                                             const ComputePortOptions& options,
+                                             Clock::time_point deadline) {
+  ConnectAttempt attempt(address, device, options, deadline);
+  BOOST_OUTCOME_TRYV(attempt.ResolveAddress());
+  return attempt;
+}
+
+Status ConnectAttempt::ResolveAddress() {
+  connection_.channel.reset(rdma_create_event_channel());
+  if (!connection_.channel) {
+    return ErrnoError(Code::kUnsupported, "opening the RDMA connection manager");
+  }
+  channel_ = connection_.channel.get();
+  BOOST_OUTCOME_TRYV(SetNonBlocking(channel_->fd));
+  rdma_cm_id* id = nullptr;
+  if (rdma_create_id(channel_, &id, nullptr, RDMA_PS_TCP) != 0) {
+    return ErrnoError(Code::kExhausted, "making an RDMA communication identifier");
+  }
+  connection_.id.reset(id);
+
+  SocketAddress to = address_;
+  SocketAddress from;
+  const bool choose_source = options_->gid_index >= 0 && device_ != nullptr;
+  if (choose_source) {
+    BOOST_OUTCOME_TRY(address, AddressOfGid(*device_, options_->gid_index, to.storage.ss_family));
+    from = address;
+  }
+  if (rdma_resolve_addr(id, choose_source ? from.get() : nullptr, to.get(), left_ms()) != 0) {
+    return Unreachable("no RDMA device reaches it (" + ErrnoText(errno) + ")");
+  }
+  return Ok();
+}
+
+// The device is known now: whether it is the right one.
+Status ConnectAttempt::ResolveRoute() {
+  rdma_cm_id* const id = connection_.id.get();
+  if (id->verbs == nullptr) return Unreachable("no RDMA device reaches it");
+  const std::string name = ibv_get_device_name(id->verbs->device);
+  if (!options_->device.empty() && options_->device != name) {
+    return MakeError(Code::kInvalidArgument, address_.ToString() + " is reached by device " + name +
+                                                 ", not by " + options_->device);
+  }
+  if (device_ != nullptr && device_->verbs() != id->verbs) {
+    return MakeError(Code::kUnsupported,
+                     address_.ToString() + " is reached by device " + name +
+                         ", other memory servers by " + device_->name() +
+                         ": all memory servers of a compute server share one device");
+  }
+  uint8_t ack_timeout = AckTimeoutExponent(options_->connection_timeout_ms, kRetryCount);
+  if (rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &ack_timeout,
+                      sizeof ack_timeout) != 0) {
+    return ErrnoError(Code::kUnsupported, "setting the ACK timeout of a connection");
+  }
+  if (rdma_resolve_route(id, left_ms()) != 0) {
+    return Unreachable("no RDMA route (" + ErrnoText(errno) + ")");
+  }
+  return Ok();
+}
+
+// False: there is none yet.
+Result<bool> ConnectAttempt::NextEvent(Event& event) {
+  rdma_cm_event* raw = nullptr;
+  if (rdma_get_cm_event(channel_, &raw) != 0) {
+    if (errno != EINTR && errno != EAGAIN) {
+      return ErrnoError(Code::kNodeUnreachable, "waiting for " + address_.ToString());
+    }
+    if (Clock::now() < deadline_) return false;
+    return Unreachable("no answer within " + std::to_string(options_->connection_timeout_ms) +
+                       " ms");
+  }
+  event = {raw->event, raw->status, {}, 0};
+  const rdma_conn_param& param = raw->param.conn;
+  if (param.private_data != nullptr) {
+    event.private_bytes = std::min<size_t>(param.private_data_len, event.private_data.size());
+    std::memcpy(event.private_data.data(), param.private_data, event.private_bytes);
+  }
+  rdma_ack_cm_event(raw);
+  return true;
+}
+
+Result<bool> ConnectAttempt::Step() {
+  while (stage_ != Stage::kResolved && stage_ != Stage::kAnswered) {
+    Event event;
+    BOOST_OUTCOME_TRY(has_come, NextEvent(event));
+    if (!has_come) return false;
+    if (stage_ == Stage::kAddress) {
+      if (event.type != RDMA_CM_EVENT_ADDR_RESOLVED) return Unexpected(event);
+      BOOST_OUTCOME_TRYV(ResolveRoute());
+      stage_ = Stage::kRoute;
+    } else if (stage_ == Stage::kRoute) {
+      if (event.type != RDMA_CM_EVENT_ROUTE_RESOLVED) return Unexpected(event);
+      stage_ = Stage::kResolved;
+    } else {
+      answer_ = event;
+      stage_ = Stage::kAnswered;
+    }
+  }
+  return true;
+}
+
+Status ConnectAttempt::Await() {
+  while (true) {
+    BOOST_OUTCOME_TRY(done, Step());
+    if (done) return Ok();
+    pollfd waiting{channel_->fd, POLLIN, 0};
+    poll(&waiting, 1, kWaitMs);
+  }
+}
+
+Result<Connection> ConnectAttempt::MakeQueuePair(const Peer& peer, ibv_cq* queue) {
+  const QueuePairSize& size = peer.device->queue_pair_size();
+  ibv_qp_init_attr wanted{};
+  wanted.qp_type = IBV_QPT_RC;
+  wanted.send_cq = wanted.recv_cq = queue;
+  wanted.cap = {SendDepth(size.verbs), kControlDepth, 1, 1, size.inline_bytes};
+  if (rdma_create_qp(connection_.id.get(), peer.device->protection_domain(), &wanted) != 0) {
+    return ErrnoError(Code::kExhausted, "making a queue pair on " + peer.device->name());
+  }
+  return TakeConnection();
+}
+
+Status ConnectAttempt::Send(const Connection& connection, const ConnectRequest& request) {
+  rdma_conn_param param{};
+  param.private_data = &request;
+  param.private_data_len = sizeof request;
+  param.initiator_depth = device_ == nullptr ? 1 : device_->initiator_depth();
+  param.responder_resources = 0;  // The server reads nothing of ours.
+  param.retry_count = kRetryCount;
+  param.rnr_retry_count = kRnrRetryCount;
+  if (rdma_connect(connection.id.get(), &param) != 0) {
+    return Unreachable("connecting (" + ErrnoText(errno) + ")");
+  }
+  stage_ = Stage::kAsked;
+  return Ok();
+}
+
+// ---- The answer
+
+std::optional<ServerInfo> ConnectAttempt::ReadServerInfo(const Event& event) {
+  ServerInfo info;
+  if (event.private_bytes < sizeof info) return std::nullopt;
+  std::memcpy(&info, event.private_data.data(), sizeof info);
+  if (info.magic != kProtocolMagic) return std::nullopt;
+  return info;
+}
+
+Error ConnectAttempt::Rejected() const {
+  const std::optional<ServerInfo> info = ReadServerInfo(answer_);
+  if (!info || answer_.status != kConsumerReject) {
+    if (answer_.status == kInvalidServiceId) return Unreachable("nobody listens there");
+    if (answer_.status == kStaleConnection) {
+      return MakeError(Code::kContended,
+                       address_.ToString() + ": taken for a connection that has not ended yet");
+    }
+    return Unreachable("connection rejected, reason " + std::to_string(answer_.status));
+  }
+  switch (info->reason) {
+    case RejectReason::kProtocol:
+      return MakeError(Code::kUnsupported,
+                       address_.ToString() + " speaks version " + std::to_string(info->version) +
+                           " of the protocol, this program " + std::to_string(kProtocolVersion));
+    case RejectReason::kOtherIncarnation: return Unreachable(std::string(kStartedAnew));
+    case RejectReason::kResources:
+      return MakeError(Code::kExhausted,
+                       address_.ToString() + " has no resources for another queue pair");
+    case RejectReason::kNone: break;
+  }
+  return Unreachable("connection rejected");
+}
+
+Result<ServerInfo> ConnectAttempt::Probed() const {
+  if (answer_.type != RDMA_CM_EVENT_REJECTED) return Unexpected(answer_);
+  const std::optional<ServerInfo> info = ReadServerInfo(answer_);
+  if (!info || info->reason != RejectReason::kNone) return Rejected();
+  return *info;
+}
+
+Status ConnectAttempt::Established(Connection& connection) const {
+  if (answer_.type == RDMA_CM_EVENT_REJECTED) return Rejected();
+  if (answer_.type != RDMA_CM_EVENT_ESTABLISHED) return Unexpected(answer_);
+  const std::optional<ServerInfo> info = ReadServerInfo(answer_);
+  if (!info) return Unreachable("what answers there is no memory server");
+  connection.server = *info;
+  return CheckPath(connection);
+}
+
+Status ConnectAttempt::CheckPath(Connection& connection) const {
+  ibv_qp_attr attributes{};
+  ibv_qp_init_attr initial{};
+  const int error =
+      ibv_query_qp(connection.id->qp, &attributes, IBV_QP_PATH_MTU | IBV_QP_AV, &initial);
+  if (error != 0) {
+    return MakeError(Code::kUnsupported, "asking a queue pair for its MTU: " + ErrnoText(error));
+  }
+  connection.path_mtu = MtuBytes(attributes.path_mtu);
+  const ComputePortOptions& options = *options_;
+  BOOST_OUTCOME_TRYV(CheckPathMtu(options, connection.path_mtu, address_.ToString()));
+  if (options.path_mtu != 0 && options.path_mtu != connection.path_mtu) {
+    return MakeError(Code::kInvalidArgument, "the path to " + address_.ToString() +
+                                                 " has an MTU of " +
+                                                 std::to_string(connection.path_mtu) +
+                                                 " bytes, not " + std::to_string(options.path_mtu) +
+                                                 ": set the MTU of the network interface");
+  }
+  if (options.gid_index >= 0 && attributes.ah_attr.is_global != 0 &&
+      attributes.ah_attr.grh.sgid_index != options.gid_index) {
+    return MakeError(Code::kInvalidArgument, "the connection manager uses gid index " +
+                                                 std::to_string(attributes.ah_attr.grh.sgid_index) +
+                                                 " to reach " + address_.ToString() + ", not " +
+                                                 std::to_string(options.gid_index));
+  }
+  return Ok();
+}
+
+// ---- Asking who is there
+
+namespace {
+
+Result<Peer> ProbeOnce(const SocketAddress& address, uint64_t incarnation,
+                       std::shared_ptr<Device> device, const ComputePortOptions& options,
+                       RetryWhileStale::Clock::time_point deadline) {
+  BOOST_OUTCOME_TRY(attempt, ConnectAttempt::Begin(address, device.get(), options, deadline));
+  BOOST_OUTCOME_TRYV(attempt.Await());
+  if (device == nullptr) {
+    BOOST_OUTCOME_TRY(opened, Device::Open(attempt.verbs()));
+    device = std::move(opened);
+  }
+  ConnectRequest request;
+  request.client_uuid = options.client_uuid;
+  request.incarnation = incarnation;
+  const Connection connection = attempt.TakeConnection();
+  BOOST_OUTCOME_TRYV(attempt.Send(connection, request));
+  BOOST_OUTCOME_TRYV(attempt.Await());
+  BOOST_OUTCOME_TRY(info, attempt.Probed());
+  return Peer{address, std::move(device), info.incarnation};
+}
+
+}  // namespace
+
+Result<Peer> ProbePeer(const SocketAddress& address, uint64_t incarnation,
+                       const std::shared_ptr<Device>& device, const ComputePortOptions& options) {
+  RetryWhileStale retry(options);
+  while (true) {
+    Result<Peer> peer = ProbeOnce(address, incarnation, device, options, retry.deadline());
+    if (peer || !retry.Again(peer.error())) return peer;
+    std::this_thread::sleep_until(retry.next_try());
+  }
+}
+
+}  // namespace gossamer::verbs

@@ -1,0 +1,144 @@
+// Connecting a compute server to a memory server: the client's half of the connection manager's
+// exchange, step by step, with one deadline for all steps.
+//
+// Thread-safety: none; a connection belongs to one thread. Only `Await` and `ProbePeer` block, for
+// at most the connection timeout.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+
+#include "common/fabric/fabric.h"
+#include "common/fabric/verbs/address.h"
+#include "common/fabric/verbs/device.h"
+#include "common/fabric/verbs/resources.h"
+#include "common/fabric/verbs/wire.h"
+
+namespace gossamer::verbs {
+
+// The client's end of a connection. Destroying it tells the server.
+struct Connection {
+  EventChannel channel;
+  ConnectionId id;
+  ServerInfo server;
+  uint32_t path_mtu = 0;  // bytes; 0: not connected yet
+
+  Connection() = default;
+  Connection(Connection&&) = default;
+  Connection& operator=(Connection&& other) noexcept {
+    // The identifier first: it needs its channel.
+    id = std::move(other.id);
+    channel = std::move(other.channel);
+    server = other.server;
+    path_mtu = other.path_mtu;
+    return *this;
+  }
+  ~Connection();
+
+  // Moves the queue pair to its error state, so that all its work ends.
+  void Break();
+  // Whether the peer has gone, as far as the connection manager has heard. Does not block.
+  bool PeerIsGone();
+};
+
+// The connection manager of the server tells connections apart by their queue pair's number, and
+// refuses one whose number it still knows (Contended): of a client that has just died, or, as
+// probes have none and say 0, of another probe of this machine at the same moment. The answer is to
+// try anew a little later.
+class RetryWhileStale {
+ public:
+  using Clock = std::chrono::steady_clock;
+  explicit RetryWhileStale(const ComputePortOptions& options)
+      : deadline_(Clock::now() + std::chrono::milliseconds(options.connection_timeout_ms)) {}
+  // Whether to try again after `error`, at `next_try`.
+  bool Again(const Error& error);
+  Clock::time_point next_try() const { return next_try_; }
+  bool pauses() const { return Clock::now() < next_try_; }
+  Clock::time_point deadline() const { return deadline_; }
+
+ private:
+  Clock::time_point deadline_;
+  Clock::time_point next_try_{};
+  std::minstd_rand random_{std::random_device{}()};
+};
+
+// What a compute port found at an address.
+struct Peer {
+  SocketAddress address;
+  std::shared_ptr<Device> device;  // that reaches it
+  uint64_t incarnation = 0;
+};
+
+// Asks whether `incarnation` (0: whichever) is at `address`, over `device` if there is one yet.
+// NodeUnreachable when nobody answers or another incarnation does, InvalidArgument when the device
+// that reaches the address is not the one asked for.
+Result<Peer> ProbePeer(const SocketAddress& address, uint64_t incarnation,
+                       const std::shared_ptr<Device>& device, const ComputePortOptions& options);
+
+// One try: find the device and the route; then, with a queue pair, ask the server.
+class ConnectAttempt {
+ public:
+  using Clock = std::chrono::steady_clock;
+  // `device`: the one that must reach the address, if there is one yet. `options` outlive the attempt.
+  static Result<ConnectAttempt> Begin(const SocketAddress& address, const Device* device,
+                                      const ComputePortOptions& options,
+                                      Clock::time_point deadline);
+
+  // Goes as far as it can without waiting. True: the route is found, and `Send` comes next; after
+  // `Send`: the server has answered.
+  Result<bool> Step();
+  // Blocks until `Step` returns true.
+  Status Await();
+
+  // The identifier, once the route is found, with a queue pair whose completions go to `queue`.
+  // Receives can be posted to it.
+  Result<Connection> MakeQueuePair(const Peer& peer, ibv_cq* queue);
+  // The same without a queue pair: to ask only who is there.
+  Connection TakeConnection() { return std::move(connection_); }
+  Status Send(const Connection& connection, const ConnectRequest& request);
+
+  // What the answer says: the server has destroyed the connection that was to be replaced, and
+  // accepted this one. Contended: see RetryWhileStale.
+  Status Established(Connection& connection) const;
+  // What it says to a probe.
+  Result<ServerInfo> Probed() const;
+  ibv_context* verbs() const { return connection_.id->verbs; }
+
+ private:
+  enum class Stage : uint8_t { kAddress, kRoute, kResolved, kAsked, kAnswered };
+  struct Event {
+    rdma_cm_event_type type{};
+    int status = 0;
+    std::array<std::byte, 256> private_data{};
+    size_t private_bytes = 0;
+  };
+
+  ConnectAttempt(const SocketAddress& address, const Device* device,
+                 const ComputePortOptions& options, Clock::time_point deadline)
+      : address_(address), device_(device), options_(&options), deadline_(deadline) {}
+  Status ResolveAddress();
+  Status ResolveRoute();
+  Result<bool> NextEvent(Event& event);
+  int left_ms() const;
+  static std::optional<ServerInfo> ReadServerInfo(const Event& event);
+  Error Unreachable(const std::string& why) const;
+  Error Unexpected(const Event& event) const;
+  Error Rejected() const;
+  Status CheckPath(Connection& connection) const;
+
+  SocketAddress address_;
+  const Device* device_;
+  const ComputePortOptions* options_;
+  Clock::time_point deadline_;
+  Stage stage_ = Stage::kAddress;
+  Connection connection_;                  // until it is taken
+  rdma_event_channel* channel_ = nullptr;  // its
+  Event answer_;
+};
+
+}  // namespace gossamer::verbs

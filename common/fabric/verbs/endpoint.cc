@@ -1,0 +1,231 @@
+#include "common/fabric/verbs/endpoint.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <span>
+#include <string>
+
+#include "common/fabric/verbs/wire.h"
+
+namespace gossamer::verbs {
+namespace {
+
+// A batch that moves more than this signals on its way, so that it is seen to make progress.
+constexpr uint64_t kBytesPerSignal = uint64_t{256} << 10;
+
+ibv_wr_opcode ToOpcode(const Verb& verb) {
+  // Zero bytes go as a WRITE: some devices look up the key for a READ of nothing.
+  if (verb.length == 0) return IBV_WR_RDMA_WRITE;
+  switch (verb.opcode) {
+    case Opcode::kRead: return IBV_WR_RDMA_READ;
+    case Opcode::kWrite: return IBV_WR_RDMA_WRITE;
+    case Opcode::kCompareSwap: return IBV_WR_ATOMIC_CMP_AND_SWP;
+    case Opcode::kFetchAdd: return IBV_WR_ATOMIC_FETCH_AND_ADD;
+  }
+  return IBV_WR_RDMA_READ;
+}
+
+uint64_t AddressNumber(const std::byte* data) { return reinterpret_cast<uintptr_t>(data); }
+
+}  // namespace
+
+Result<std::unique_ptr<VerbsEndpoint>> VerbsEndpoint::Open(
+    std::shared_ptr<Device> device, std::shared_ptr<const PeerDirectory> peers,
+    const ComputePortOptions& options) {
+  std::unique_ptr<VerbsEndpoint> endpoint(
+      new VerbsEndpoint(std::move(device), std::move(peers), options));
+  BOOST_OUTCOME_TRYV(endpoint->Prepare());
+  return endpoint;
+}
+
+VerbsEndpoint::VerbsEndpoint(std::shared_ptr<Device> device,
+                             std::shared_ptr<const PeerDirectory> peers,
+                             const ComputePortOptions& options)
+    : device_(std::move(device)), peers_(std::move(peers)), options_(options), buffers_(*this) {}
+
+VerbsEndpoint::~VerbsEndpoint() = default;
+
+Status VerbsEndpoint::Prepare() {
+  const QueuePairSize& size = device_->queue_pair_size();
+  limits_ = {device_->active_mtu(), size.verbs, size.verbs, size.inline_bytes};
+  requests_.resize(size.verbs);
+  pieces_.resize(size.verbs);
+  for (uint32_t i = 0; i < size.verbs; ++i) {
+    requests_[i] = {};
+    requests_[i].sg_list = &pieces_[i];
+    requests_[i].next = i + 1 < size.verbs ? &requests_[i + 1] : nullptr;
+  }
+  return MakeRoom(1);
+}
+
+// ---- Memory
+
+Result<uint32_t> VerbsEndpoint::RegisterSlab(std::byte* data, size_t bytes) {
+  BOOST_OUTCOME_TRY(region, device_->Register(data, bytes, IBV_ACCESS_LOCAL_WRITE));
+  const uint32_t key = region->lkey;
+  slabs_.push_back(std::move(region));
+  return key;
+}
+
+void VerbsEndpoint::UnregisterSlab(uint32_t key) {
+  std::erase_if(slabs_, [key](const MemoryRegion& slab) { return slab->lkey == key; });
+}
+
+// ---- Posting
+
+void VerbsEndpoint::Post(Batch& batch) {
+  for (Verb& verb : batch.verbs()) verb.status = VerbStatus::kPending;
+  QueuePair* queue_pair = Find(batch.server());
+  if (queue_pair == nullptr || queue_pair->state != QueuePairState::kConnected) {
+    Finish(batch, VerbStatus::kFlushed);
+    return;
+  }
+  if (batch.empty()) {
+    Finish(batch, VerbStatus::kSuccess);
+    return;
+  }
+  const auto verbs = static_cast<uint32_t>(batch.verbs().size());
+  if (verbs > limits_.max_batch_verbs) {
+    std::fprintf(stderr, "a batch of %u verbs exceeds Limits::max_batch_verbs (%u)\n", verbs,
+                 limits_.max_batch_verbs);
+    std::abort();
+  }
+  if (!queue_pair->waiting.empty() || queue_pair->free_verbs < queue_pair->PieceOf(verbs)) {
+    queue_pair->waiting.Push(batch);
+    return;
+  }
+  Submit(*queue_pair, batch);
+}
+
+void VerbsEndpoint::Submit(QueuePair& queue_pair, Batch& batch, uint32_t first_verb) {
+  const std::span<Verb> left = batch.verbs().subspan(first_verb);
+  const std::span<Verb> verbs = left.first(queue_pair.PieceOf(left.size()));
+  const size_t last = verbs.size() - 1;
+  const uint64_t id_base = queue_pair.work_id_base();
+  uint64_t unsignalled_bytes = 0;
+  for (size_t i = 0; i <= last; ++i) {
+    const Verb& verb = verbs[i];
+    const RemoteMemory& memory = queue_pair.memory[static_cast<size_t>(verb.space)];
+    ibv_send_wr& request = requests_[i];
+    pieces_[i] = {AddressNumber(verb.local.data), verb.length, verb.local.key};
+    request.wr_id = id_base | queue_pair.next_sequence++;
+    request.opcode = ToOpcode(verb);
+    request.num_sge = verb.length == 0 ? 0 : 1;
+    unsigned flags = verb.fence ? IBV_SEND_FENCE : 0;
+    unsignalled_bytes += verb.length;
+    if (i == last || unsignalled_bytes > kBytesPerSignal) {
+      flags |= IBV_SEND_SIGNALED;
+      unsignalled_bytes = 0;
+    }
+    if (verb.is_atomic()) {
+      // Some drivers refuse a misaligned atomic, and the rest of the batch, already here. Out of
+      // bounds it fails in its turn, on every device.
+      const bool aligned = verb.remote_offset % 8 == 0;
+      request.wr.atomic.remote_addr =
+          memory.address + (aligned ? verb.remote_offset : memory.bytes);
+      request.wr.atomic.rkey = memory.key;
+      const bool compare = verb.opcode == Opcode::kCompareSwap;
+      request.wr.atomic.compare_add = compare ? verb.compare : verb.swap_or_add;
+      request.wr.atomic.swap = compare ? verb.swap_or_add : 0;
+    } else {
+      request.wr.rdma.remote_addr = memory.address + verb.remote_offset;
+      request.wr.rdma.rkey = memory.key;
+      if (verb.opcode == Opcode::kWrite && verb.length != 0 &&
+          verb.length <= limits_.max_inline_bytes) {
+        flags |= IBV_SEND_INLINE;
+      }
+    }
+    request.send_flags = flags;
+  }
+  const auto count = static_cast<uint32_t>(verbs.size());
+  queue_pair.free_verbs -= count;
+  queue_pair.in_flight.Push({Posted::Kind::kBatch, count, &batch, first_verb});
+  ++doorbells_;
+
+  ibv_send_wr* const rest = requests_[last].next;
+  requests_[last].next = nullptr;
+  ibv_send_wr* refused = nullptr;
+  const int error = ibv_post_send(queue_pair.connection.id->qp, requests_.data(), &refused);
+  requests_[last].next = rest;
+  // The accounts exclude a full queue: the queue pair is of no use any more. What was posted is
+  // flushed, the rest ends when `Collapse` clears up.
+  if (error != 0) Break(queue_pair);
+}
+
+void VerbsEndpoint::Post(ControlCall& call) {
+  call.status = VerbStatus::kPending;
+  call.reply_bytes = 0;
+  QueuePair* queue_pair = Find(call.server);
+  if (queue_pair == nullptr || queue_pair->state != QueuePairState::kConnected ||
+      call.request_bytes > kMaxControlBytes) {
+    Finish(call, VerbStatus::kFlushed);
+    return;
+  }
+  queue_pair->calls_waiting.Push(call);
+  PostWaiting(*queue_pair);
+}
+
+void VerbsEndpoint::Submit(QueuePair& queue_pair, ControlCall& call) {
+  const ControlHeader header{queue_pair.next_request++, call.request_bytes};
+  const uint32_t slot = header.sequence % kControlDepth;
+  const LocalAddress message = queue_pair.slots.address(slot * kControlSlotBytes);
+  std::memcpy(message.data, &header, sizeof header);
+  std::memcpy(message.data + sizeof header, call.request.data(), call.request_bytes);
+  ibv_sge piece{AddressNumber(message.data),
+                static_cast<uint32_t>(sizeof header + call.request_bytes), message.key};
+  ibv_send_wr request{};
+  request.wr_id = queue_pair.work_id_base() | queue_pair.next_sequence++;
+  request.sg_list = &piece;
+  request.num_sge = 1;
+  request.opcode = IBV_WR_SEND;
+  request.send_flags = IBV_SEND_SIGNALED;
+  --queue_pair.free_sends;
+  --queue_pair.free_replies;
+  queue_pair.calls_sent.Push(call);
+  queue_pair.in_flight.Push({Posted::Kind::kCall, 1, nullptr, 0});
+  ibv_send_wr* refused = nullptr;
+  if (ibv_post_send(queue_pair.connection.id->qp, &request, &refused) != 0) Break(queue_pair);
+}
+
+void VerbsEndpoint::Nudge(QueuePair& queue_pair) {
+  if (queue_pair.free_nudges == 0) return;
+  --queue_pair.free_nudges;
+  ibv_send_wr request{};
+  request.wr_id = queue_pair.work_id_base() | queue_pair.next_sequence++;
+  request.opcode = IBV_WR_RDMA_WRITE;
+  request.send_flags = IBV_SEND_SIGNALED;
+  request.wr.rdma.remote_addr = queue_pair.memory[0].address;
+  request.wr.rdma.rkey = queue_pair.memory[0].key;
+  queue_pair.in_flight.Push({Posted::Kind::kNudge, 1, nullptr, 0});
+  ibv_send_wr* refused = nullptr;
+  if (ibv_post_send(queue_pair.connection.id->qp, &request, &refused) != 0) Break(queue_pair);
+}
+
+void VerbsEndpoint::PostReceive(QueuePair& queue_pair, uint32_t slot) {
+  const LocalAddress message = queue_pair.slots.address((kControlDepth + slot) * kControlSlotBytes);
+  ibv_sge piece{AddressNumber(message.data), kControlSlotBytes, message.key};
+  ibv_recv_wr request{};
+  request.wr_id = queue_pair.work_id_base() | WorkId::kReplyBit | slot;
+  request.sg_list = &piece;
+  request.num_sge = 1;
+  ibv_recv_wr* refused = nullptr;
+  if (ibv_post_recv(queue_pair.connection.id->qp, &request, &refused) != 0 &&
+      queue_pair.state == QueuePairState::kConnected) {
+    Break(queue_pair);
+  }
+}
+
+void VerbsEndpoint::PostWaiting(QueuePair& queue_pair) {
+  while (!queue_pair.waiting.empty() &&
+         queue_pair.PieceOf(queue_pair.waiting.front().verbs().size()) <= queue_pair.free_verbs) {
+    Submit(queue_pair, queue_pair.waiting.Pop());
+  }
+  while (!queue_pair.calls_waiting.empty() && queue_pair.free_sends > 0 &&
+         queue_pair.free_replies > 0) {
+    Submit(queue_pair, queue_pair.calls_waiting.Pop());
+  }
+}
+
+}  // namespace gossamer::verbs

@@ -1,0 +1,137 @@
+// A thread's queue pairs and completion queue: the data path of the verbs fabric.
+//
+// Hot path: `Post` of a batch writes its work requests into arrays made at the start and rings one
+// doorbell; `Poll` asks the completion queue once, posts what found no room before, and resumes. No
+// allocation, lock or virtual call per verb. Every 32nd `Poll` looks at the clock, for lost peers.
+//
+// Thread-safety: none; an endpoint belongs to one thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "common/fabric/fabric.h"
+#include "common/fabric/verbs/connect.h"
+#include "common/fabric/verbs/device.h"
+#include "common/fabric/verbs/queue_pair.h"
+
+namespace gossamer::verbs {
+
+// Where the servers are, as the compute port knows.
+class PeerDirectory {
+ public:
+  virtual ~PeerDirectory() = default;
+  // InvalidArgument for a server that the port was not connected to. Thread-safe.
+  virtual Result<Peer> FindPeer(ServerId server) const = 0;
+};
+
+class VerbsEndpoint final : public Endpoint, private SlabRegistrar {
+ public:
+  static Result<std::unique_ptr<VerbsEndpoint>> Open(std::shared_ptr<Device> device,
+                                                     std::shared_ptr<const PeerDirectory> peers,
+                                                     const ComputePortOptions& options);
+  ~VerbsEndpoint() override;
+
+  void Post(Batch& batch) override;
+  void Post(ControlCall& call) override;
+  void Post(QueuePairRequest& request) override;
+  size_t Poll() override;
+  bool IsIdle() const override;
+  bool IsAttached(ServerId server) const override {
+    const QueuePair* queue_pair = Find(server);
+    return queue_pair != nullptr && queue_pair->was_connected;
+  }
+  uint64_t BrokenQueuePairId(ServerId server) const override;
+  const Limits& limits() const override { return limits_; }
+  BufferPool& buffers() override { return buffers_; }
+
+  // How often one-sided verbs were posted: once for each batch, unless a server wants less at a
+  // time.
+  uint64_t doorbells() const { return doorbells_; }
+
+ private:
+  VerbsEndpoint(std::shared_ptr<Device> device, std::shared_ptr<const PeerDirectory> peers,
+                const ComputePortOptions& options);
+  Status Prepare();
+
+  Result<uint32_t> RegisterSlab(std::byte* data, size_t bytes) override;
+  void UnregisterSlab(uint32_t key) override;
+
+  QueuePair* Find(ServerId server) const {
+    const uint16_t index = ToInteger(server);
+    return index < queue_pairs_.size() ? queue_pairs_[index].get() : nullptr;
+  }
+
+  // Posting.
+  void Submit(QueuePair& queue_pair, Batch& batch, uint32_t first_verb = 0);
+  void Submit(QueuePair& queue_pair, ControlCall& call);
+  void Nudge(QueuePair& queue_pair);
+  void PostReceive(QueuePair& queue_pair, uint32_t slot);
+  void PostWaiting(QueuePair& queue_pair);
+
+  // Completing.
+  size_t PollQueue();
+  void OnCompletion(const ibv_wc& completion);
+  void OnSent(QueuePair& queue_pair, uint32_t sequence);
+  void OnSendFailure(QueuePair& queue_pair, uint32_t sequence, ibv_wc_status status);
+  void OnReply(QueuePair& queue_pair, const ibv_wc& completion);
+  void CompleteFirst(QueuePair& queue_pair);
+  void Finish(Batch& batch, VerbStatus pending_become);
+  void Finish(ControlCall& call, VerbStatus status);
+  size_t Resume();
+
+  // Failing.
+  void Break(QueuePair& queue_pair);
+  void EndBreaking(QueuePair& queue_pair);
+  void Collapse(QueuePair& queue_pair);
+  void CheckPeers();
+  void CheckPeer(QueuePair& queue_pair, Watch::Clock::time_point now);
+
+  // Opening: see verbs_endpoint_open.cc.
+  struct Opening {
+    Opening(QueuePairRequest& wanted, const ComputePortOptions& options)
+        : request(&wanted), retry(options) {}
+
+    QueuePairRequest* request;
+    RetryWhileStale retry;
+    std::optional<ConnectAttempt>
+        attempt;          // none: the present queue pair has not ended, or a pause
+    Connection replaced;  // while its successor asks to replace it
+    bool is_connecting = false;
+  };
+  Status MakeRoom(uint32_t queue_pairs);
+  Result<QueuePair*> MakeQueuePair(ServerId server);
+  size_t PollOpenings();
+  Result<bool> Advance(Opening& opening);
+  Result<bool> AdvanceAttempt(Opening& opening, QueuePair& queue_pair);
+  Status Begin(Opening& opening, const QueuePair& queue_pair);
+  Status AskToConnect(Opening& opening, QueuePair& queue_pair);
+  Status Install(QueuePair& queue_pair);
+  void End(QueuePairRequest& request, Status status);
+
+  const std::shared_ptr<Device> device_;
+  const std::shared_ptr<const PeerDirectory> peers_;
+  const ComputePortOptions options_;
+  Limits limits_;
+  std::vector<MemoryRegion> slabs_;
+  BufferPool buffers_;  // after what its slabs are registered with
+  CompletionQueue queue_;
+  std::vector<std::unique_ptr<QueuePair>> queue_pairs_;  // by server; null: not attached
+  uint32_t attached_ = 0;
+
+  std::vector<ibv_send_wr> requests_;  // each linked to the next
+  std::vector<ibv_sge> pieces_;
+  IntrusiveQueue<Batch> finished_;
+  IntrusiveQueue<ControlCall> finished_calls_;
+  IntrusiveQueue<Batch> completing_;  // those that a poll has begun to complete
+  IntrusiveQueue<ControlCall> completing_calls_;
+  std::vector<std::unique_ptr<Opening>> openings_;
+  IntrusiveQueue<QueuePairRequest> ended_requests_;
+  IntrusiveQueue<QueuePairRequest> completing_requests_;
+  uint32_t polls_ = 0;
+  uint64_t doorbells_ = 0;
+};
+
+}  // namespace gossamer::verbs

@@ -1,0 +1,190 @@
+// How an endpoint of the verbs fabric opens queue pairs: step by step, in `Poll`, without blocking.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "common/fabric/verbs/endpoint.h"
+#include "common/fabric/verbs/wire.h"
+
+namespace gossamer::verbs {
+namespace {
+
+constexpr uint32_t kFirstQueuePairs = 4;  // that the completion queue has room for at the start
+
+uint32_t CompletionsOf(uint32_t verbs) {
+  // One per work request; the replies' receives count twice, as those of the queue pair before may
+  // still be in the queue. An attempt that fails has none: see `Install`.
+  return SendDepth(verbs) + 2 * kControlDepth;
+}
+
+}  // namespace
+
+// The completion queue must hold a completion of every work request at once, as when all fail.
+Status VerbsEndpoint::MakeRoom(uint32_t queue_pairs) {
+  const uint32_t each = CompletionsOf(limits_.max_outstanding_verbs);
+  const auto most = static_cast<uint32_t>(std::max(device_->attributes().max_cqe, 1));
+  const uint32_t needed = queue_pairs * each;
+  if (needed > most) {
+    return MakeError(Code::kExhausted, "completion queues of " + device_->name() + " hold " +
+                                           std::to_string(most) + " entries, enough for " +
+                                           std::to_string(most / each) + " memory servers");
+  }
+  if (queue_ == nullptr) {
+    const auto entries = static_cast<int>(std::min(most, kFirstQueuePairs * each));
+    queue_.reset(ibv_create_cq(device_->verbs(), entries, nullptr, nullptr, 0));
+    if (queue_ == nullptr) {
+      return ErrnoError(Code::kExhausted, "making a completion queue on " + device_->name());
+    }
+  } else if (static_cast<uint32_t>(queue_->cqe) < needed) {
+    const int error = ibv_resize_cq(queue_.get(), static_cast<int>(std::min(most, 2 * needed)));
+    if (error != 0) {
+      return MakeError(Code::kExhausted, "enlarging a completion queue: " + ErrnoText(error));
+    }
+  }
+  return Ok();
+}
+
+Result<QueuePair*> VerbsEndpoint::MakeQueuePair(ServerId server) {
+  BOOST_OUTCOME_TRYV(MakeRoom(attached_ + 1));
+  auto queue_pair = std::make_unique<QueuePair>(server, limits_.max_outstanding_verbs);
+  BOOST_OUTCOME_TRY(slots, buffers_.Allocate(2 * kControlDepth * kControlSlotBytes));
+  queue_pair->slots = std::move(slots);
+  const uint16_t index = ToInteger(server);
+  if (queue_pairs_.size() <= index) queue_pairs_.resize(index + size_t{1});
+  queue_pairs_[index] = std::move(queue_pair);
+  ++attached_;
+  return queue_pairs_[index].get();
+}
+
+uint64_t VerbsEndpoint::BrokenQueuePairId(ServerId server) const {
+  const QueuePair* queue_pair = Find(server);
+  if (queue_pair == nullptr || queue_pair->state == QueuePairState::kConnected) return 0;
+  for (const auto& opening : openings_) {
+    if (opening->request->server == server && opening->is_connecting) {
+      return opening->replaced.server.connection_id;
+    }
+  }
+  return queue_pair->connection.server.connection_id;
+}
+
+void VerbsEndpoint::Post(QueuePairRequest& request) {
+  const auto is_same = [&](const auto& opening) {
+    return opening->request->server == request.server;
+  };
+  if (std::ranges::any_of(openings_, is_same)) {
+    return End(request, MakeError(Code::kInvalidArgument, "a queue pair is asked for already"));
+  }
+  const Result<Peer> peer = peers_->FindPeer(request.server);
+  if (!peer) return End(request, peer.error());
+  if (peer.value().device.get() != device_.get()) {
+    return End(request,
+               MakeError(Code::kInvalidArgument, "the endpoint was made for another device"));
+  }
+  QueuePair* queue_pair = Find(request.server);
+  if (queue_pair == nullptr) {
+    const Result<QueuePair*> made = MakeQueuePair(request.server);
+    if (!made) return End(request, made.error());
+    queue_pair = made.value();
+  }
+  if (queue_pair->state == QueuePairState::kConnected) Break(*queue_pair);
+  openings_.push_back(std::make_unique<Opening>(request, options_));
+}
+
+void VerbsEndpoint::End(QueuePairRequest& request, Status status) {
+  request.status = std::move(status);
+  ended_requests_.Push(request);
+}
+
+size_t VerbsEndpoint::PollOpenings() {
+  std::erase_if(openings_, [this](const std::unique_ptr<Opening>& opening) {
+    const Result<bool> done = Advance(*opening);
+    if (done && !done.value()) return false;
+    End(*opening->request, done ? Status(Ok()) : Status(done.error()));
+    return true;
+  });
+  completing_requests_.Append(ended_requests_.TakeAll());
+  return CompleteAll(completing_requests_);
+}
+
+// True: the queue pair works.
+Result<bool> VerbsEndpoint::Advance(Opening& opening) {
+  QueuePair& queue_pair = *Find(opening.request->server);
+  if (!opening.attempt) {
+    // What is posted on the present one must have come back; `CheckPeers` bounds that.
+    if (queue_pair.state == QueuePairState::kBreaking || opening.retry.pauses()) return false;
+    BOOST_OUTCOME_TRYV(Begin(opening, queue_pair));
+  }
+  Result<bool> done = AdvanceAttempt(opening, queue_pair);
+  if (done) return done;
+  if (std::exchange(opening.is_connecting, false)) {
+    // The server may have accepted without our hearing of it. Its end of this attempt goes when
+    // ours does; the one to be replaced is named again next time.
+    std::swap(queue_pair.connection, opening.replaced);
+    opening.replaced = {};
+  }
+  opening.attempt.reset();
+  if (!opening.retry.Again(done.error())) return done;
+  return false;
+}
+
+Status VerbsEndpoint::Begin(Opening& opening, const QueuePair& queue_pair) {
+  // Nothing is left in the completion queue of the attempt before, or of the present queue pair.
+  Collapse(*Find(queue_pair.server));
+  BOOST_OUTCOME_TRY(peer, peers_->FindPeer(queue_pair.server));
+  BOOST_OUTCOME_TRY(attempt, ConnectAttempt::Begin(peer.address, device_.get(), options_,
+                                                   opening.retry.deadline()));
+  opening.attempt.emplace(std::move(attempt));
+  return Ok();
+}
+
+Result<bool> VerbsEndpoint::AdvanceAttempt(Opening& opening, QueuePair& queue_pair) {
+  BOOST_OUTCOME_TRY(done, opening.attempt->Step());
+  if (!done) return false;
+  if (!opening.is_connecting) {
+    BOOST_OUTCOME_TRYV(AskToConnect(opening, queue_pair));
+    return false;
+  }
+  BOOST_OUTCOME_TRYV(opening.attempt->Established(queue_pair.connection));
+  BOOST_OUTCOME_TRYV(Install(queue_pair));
+  return true;
+}
+
+// The server destroys the old one first (rule U1); our end of it stays until then, lest its goodbye
+// overtake the request to replace it.
+Status VerbsEndpoint::AskToConnect(Opening& opening, QueuePair& queue_pair) {
+  BOOST_OUTCOME_TRY(peer, peers_->FindPeer(queue_pair.server));
+  BOOST_OUTCOME_TRY(connection, opening.attempt->MakeQueuePair(peer, queue_.get()));
+  opening.replaced = std::exchange(queue_pair.connection, std::move(connection));
+  opening.is_connecting = true;
+  ++queue_pair.epoch;
+  ConnectRequest request;
+  request.kind = RequestKind::kAttach;
+  request.client_uuid = options_.client_uuid;
+  request.incarnation = peer.incarnation;
+  request.replaces = opening.replaced.server.connection_id;
+  request.also_destroys = opening.request->also_destroys;
+  return opening.attempt->Send(queue_pair.connection, request);
+}
+
+Status VerbsEndpoint::Install(QueuePair& queue_pair) {
+  const ServerInfo& info = queue_pair.connection.server;
+  queue_pair.memory[static_cast<size_t>(Space::kRegion)] = info.region;
+  queue_pair.memory[static_cast<size_t>(Space::kLockTable)] = info.lock_table;
+  queue_pair.free_sends = queue_pair.free_replies = kControlDepth;
+  queue_pair.next_request = queue_pair.next_reply = 0;
+  queue_pair.first_sequence = queue_pair.next_sequence = 0;
+  const uint32_t most = limits_.max_outstanding_verbs;
+  queue_pair.window = info.verbs_at_once == 0 ? most : std::min(info.verbs_at_once, most);
+  queue_pair.free_verbs = queue_pair.window;
+  queue_pair.failure_seen = false;
+  queue_pair.verbs_watch = queue_pair.calls_watch = {};
+  queue_pair.state = QueuePairState::kConnected;
+  queue_pair.was_connected = true;
+  // Not sooner: the server sends nothing before it is asked, and a device may flush the receives of
+  // each attempt that fails to the completion queue, which has room for one connection's only.
+  for (uint32_t slot = 0; slot < kControlDepth; ++slot) PostReceive(queue_pair, slot);
+  limits_.path_mtu = std::min(limits_.path_mtu, queue_pair.connection.path_mtu);
+  return Ok();
+}
+
+}  // namespace gossamer::verbs

@@ -1,0 +1,143 @@
+#include "common/fabric/verbs/memory_port.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace gossamer::verbs {
+namespace {
+
+constexpr int kRemoteRights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
+                              IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+
+RemoteMemory Describe(const ibv_mr& region, uint64_t address, uint64_t bytes) {
+  return {address, bytes, region.rkey, 0};
+}
+
+// Says why binding to `address` failed.
+Error BindError(const SocketAddress& address, int error) {
+  const std::string text = address.ToString();
+  switch (error) {
+    case EADDRINUSE: return MakeError(Code::kInvalidArgument, "port in use: " + text);
+    case EADDRNOTAVAIL:
+      return MakeError(Code::kInvalidArgument, text + " is no address of this machine");
+    case ENODEV: return MakeError(Code::kInvalidArgument, text + " is not on an RDMA device");
+    case EACCES: return MakeError(Code::kInvalidArgument, "no permission to listen on " + text);
+    default:
+      return MakeError(Code::kInvalidArgument, "listening on " + text + ": " + ErrnoText(error));
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<VerbsMemoryPort>> VerbsMemoryPort::Open(const MemoryPortOptions& options) {
+  std::unique_ptr<VerbsMemoryPort> port(new VerbsMemoryPort(options));
+  BOOST_OUTCOME_TRYV(port->Bind());
+  BOOST_OUTCOME_TRYV(port->MapRegion());
+  BOOST_OUTCOME_TRYV(port->MapLockTable());
+  port->info_.verbs_at_once = options.one_verb_at_a_time ? 1 : 0;
+  return port;
+}
+
+// The address names the device: the one whose interface has it.
+Status VerbsMemoryPort::Bind() {
+  BOOST_OUTCOME_TRY(address, ParseSocketAddress(options_.listen));
+  address_ = address;
+  if (address_.is_wildcard()) {
+    return MakeError(Code::kInvalidArgument,
+                     address_.ToString() + " names no RDMA device: give the address of one");
+  }
+  channel_.reset(rdma_create_event_channel());
+  if (channel_ == nullptr) {
+    return ErrnoError(Code::kUnsupported, "opening the RDMA connection manager");
+  }
+  rdma_cm_id* id = nullptr;
+  if (rdma_create_id(channel_.get(), &id, nullptr, RDMA_PS_TCP) != 0) {
+    return ErrnoError(Code::kExhausted, "making an RDMA communication identifier");
+  }
+  listener_.reset(id);
+  if (rdma_bind_addr(id, address_.get()) != 0) return BindError(address_, errno);
+  if (id->verbs == nullptr) return BindError(address_, ENODEV);
+  address_.set_port(ntohs(rdma_get_src_port(id)));
+  BOOST_OUTCOME_TRY(device, Device::Open(id->verbs));
+  device_ = std::move(device);
+  BOOST_OUTCOME_TRY(path_mtu, device_->ActiveMtu(id->port_num));
+  path_mtu_ = path_mtu;
+  if (!options_.device.empty() && options_.device != device_->name()) {
+    return MakeError(Code::kInvalidArgument, address_.ToString() + " is on device " +
+                                                 device_->name() + ", not on " + options_.device);
+  }
+  if (!device_->has_atomics()) {
+    return MakeError(Code::kUnsupported,
+                     device_->name() + " has no remote atomics, which the locks are made of");
+  }
+  return Ok();
+}
+
+Status VerbsMemoryPort::MapRegion() {
+  BOOST_OUTCOME_TRY(mapping, MapMemory(options_.region_bytes, options_.huge_pages));
+  region_ = std::move(mapping);
+  if (options_.touch) {
+    BOOST_OUTCOME_TRYV(options_.touch(region_.span()));
+  }
+  BOOST_OUTCOME_TRY(registered, device_->Register(region_.data(), region_.bytes(), kRemoteRights));
+  registered_region_ = std::move(registered);
+  info_.region =
+      Describe(*registered_region_, reinterpret_cast<uintptr_t>(region_.data()), region_.bytes());
+  return Ok();
+}
+
+Status VerbsMemoryPort::MapLockTable() {
+  if (options_.on_chip_locks && MapDeviceLockTable()) return Ok();
+  BOOST_OUTCOME_TRY(mapping, MapMemory(options_.lock_table_bytes, options_.huge_pages));
+  lock_table_ = std::move(mapping);
+  if (options_.touch) {
+    BOOST_OUTCOME_TRYV(options_.touch(lock_table_.span()));
+  }
+  BOOST_OUTCOME_TRY(registered,
+                    device_->Register(lock_table_.data(), lock_table_.bytes(), kRemoteRights));
+  registered_lock_table_ = std::move(registered);
+  info_.lock_table = Describe(*registered_lock_table_,
+                              reinterpret_cast<uintptr_t>(lock_table_.data()), lock_table_.bytes());
+  return Ok();
+}
+
+// False where the device has no memory, or not enough: the lock table then is in DRAM.
+bool VerbsMemoryPort::MapDeviceLockTable() {
+  const uint64_t bytes = options_.lock_table_bytes;
+  if (device_->device_memory_bytes() < bytes) return false;
+  ibv_alloc_dm_attr wanted{};
+  wanted.length = bytes;
+  wanted.log_align_req = 3;
+  DeviceMemory memory(ibv_alloc_dm(device_->verbs(), &wanted));
+  if (memory == nullptr) return false;
+  const std::vector<std::byte> zeros(std::min<uint64_t>(bytes, 4096));
+  for (uint64_t offset = 0; offset < bytes; offset += zeros.size()) {
+    if (ibv_memcpy_to_dm(memory.get(), offset, zeros.data(), zeros.size()) != 0) return false;
+  }
+  MemoryRegion registered(ibv_reg_dm_mr(device_->protection_domain(), memory.get(), 0, bytes,
+                                        kRemoteRights | IBV_ACCESS_ZERO_BASED));
+  if (registered == nullptr) return false;
+  info_.lock_table = Describe(*registered, 0, bytes);
+  lock_device_memory_ = std::move(memory);
+  registered_lock_table_ = std::move(registered);
+  return true;
+}
+
+Status VerbsMemoryPort::Start(ControlHandler& handler, uint64_t incarnation) {
+  info_.incarnation = incarnation;
+  control_ = std::make_unique<ControlService>(*device_, channel_.get(), listener_.get(), info_,
+                                              options_.connection_timeout_ms);
+  return control_->Start(handler);
+}
+
+void VerbsMemoryPort::Fence(uint64_t client_uuid) {
+  if (control_ != nullptr) control_->Fence(client_uuid);
+}
+
+// The listener goes too: nobody connects to a server that does not answer.
+void VerbsMemoryPort::Stop() {
+  control_.reset();
+  listener_.reset();
+}
+
+}  // namespace gossamer::verbs

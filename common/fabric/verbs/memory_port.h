@@ -1,0 +1,61 @@
+// A memory server's side of the verbs fabric: the region and the lock table, registered with the
+// device, and the control service.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "common/fabric/fabric.h"
+#include "common/fabric/huge_pages.h"
+#include "common/fabric/verbs/address.h"
+#include "common/fabric/verbs/control.h"
+#include "common/fabric/verbs/device.h"
+#include "common/fabric/verbs/resources.h"
+#include "common/fabric/verbs/wire.h"
+
+namespace gossamer::verbs {
+
+class VerbsMemoryPort final : public MemoryPort {
+ public:
+  static Result<std::unique_ptr<VerbsMemoryPort>> Open(const MemoryPortOptions& options);
+  ~VerbsMemoryPort() override { Stop(); }
+
+  Status Start(ControlHandler& handler, uint64_t incarnation) override;
+  // No-op before `Start` and after `Stop`: there is no queue pair.
+  void Fence(uint64_t client_uuid) override;
+  // A process's end is heard of; that of its machine or of the network is only guessed.
+  bool observes_death() const override { return false; }
+  void Stop() override;
+  std::span<std::byte> region() override { return region_.span(); }
+  std::string address() const override { return address_.ToString(); }
+  LockTablePlacement lock_table_placement() const override {
+    return lock_device_memory_ != nullptr ? LockTablePlacement::kDeviceMemory
+                                          : LockTablePlacement::kDram;
+  }
+  uint32_t path_mtu() const override { return path_mtu_; }
+  std::string memory_description() const override { return region_.description(); }
+
+ private:
+  explicit VerbsMemoryPort(const MemoryPortOptions& options) : options_(options) {}
+  Status Bind();
+  Status MapRegion();
+  Status MapLockTable();
+  bool MapDeviceLockTable();
+
+  const MemoryPortOptions options_;
+  SocketAddress address_;
+  EventChannel channel_;
+  ConnectionId listener_;
+  std::shared_ptr<Device> device_;
+  uint32_t path_mtu_ = 0;  // of the device's port that has the address
+  ServerInfo info_;
+
+  MemoryMapping region_;
+  MemoryRegion registered_region_;
+  MemoryMapping lock_table_;         // in DRAM, or
+  DeviceMemory lock_device_memory_;  // on the device
+  MemoryRegion registered_lock_table_;
+  std::unique_ptr<ControlService> control_;
+};
+
+}  // namespace gossamer::verbs

@@ -1,0 +1,145 @@
+// What an endpoint keeps about its queue pair to one memory server: exact accounts of the send
+// queue, of control messages, and of what waits for room.
+//
+// States: connected -> breaking (a verb failed, or the peer is lost: the queue pair is in its error
+// state and what was posted is being flushed) -> broken (nothing is left; `Reconnect` starts anew).
+//
+// Invariants: entries of `in_flight` are in the order posted, and each one's last work request is
+// signalled, so that completions come in this order too; the sum of their verbs and `free_verbs` is
+// `window`. A batch of more verbs than that (where the server wants one verb at a time) is posted
+// in pieces, each when the one before has completed; nothing comes between them.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "common/fabric/fabric.h"
+#include "common/fabric/intrusive_queue.h"
+#include "common/fabric/verbs/connect.h"
+
+namespace gossamer::verbs {
+
+struct QueuePair;
+
+// What a work request is called: whose it is, and which.
+//   63    48 47    33 32      31                               0
+//   | server | epoch | reply? | sequence, or slot of the reply |
+struct WorkId {
+  static constexpr uint64_t kReplyBit = uint64_t{1} << 32;
+  static constexpr uint16_t kEpochMask = 0x7fff;
+
+  uint64_t bits = 0;
+
+  static uint64_t Base(ServerId server, uint16_t epoch) {
+    return uint64_t{ToInteger(server)} << 48 | uint64_t{static_cast<uint16_t>(epoch & kEpochMask)}
+                                                   << 33;
+  }
+  ServerId server() const { return static_cast<ServerId>(bits >> 48); }
+  bool is_reply() const { return (bits & kReplyBit) != 0; }
+  uint32_t number() const { return static_cast<uint32_t>(bits); }
+  // False: of a queue pair before this one.
+  bool IsOf(const QueuePair& queue_pair) const;
+};
+
+// One doorbell's worth of work requests.
+struct Posted {
+  enum class Kind : uint8_t { kBatch, kCall, kNudge };
+  Kind kind = Kind::kBatch;
+  uint32_t requests = 0;
+  Batch* batch = nullptr;
+  uint32_t first_verb = 0;  // of the batch, that these requests are
+};
+
+// A ring of fixed size.
+class PostedRing {
+ public:
+  explicit PostedRing(uint32_t capacity) : entries_(capacity) {}
+  bool empty() const { return size_ == 0; }
+  const Posted& front() const { return entries_[head_]; }
+  void Push(const Posted& posted) {
+    uint32_t at = head_ + size_++;
+    if (at >= entries_.size()) at -= static_cast<uint32_t>(entries_.size());
+    entries_[at] = posted;
+  }
+  void Pop() {
+    if (++head_ == entries_.size()) head_ = 0;
+    --size_;
+  }
+
+ private:
+  std::vector<Posted> entries_;
+  uint32_t head_ = 0;
+  uint32_t size_ = 0;
+};
+
+// Whether something that should go on does: `Check` is told of the count of steps done so far.
+class Watch {
+ public:
+  using Clock = std::chrono::steady_clock;
+  // Time since the last step, or since the first check after there was something to do.
+  Clock::duration Check(bool busy, uint64_t steps, Clock::time_point now) {
+    if (!busy || !was_busy_ || steps != steps_) since_ = now;
+    was_busy_ = busy;
+    steps_ = steps;
+    return now - since_;
+  }
+
+ private:
+  bool was_busy_ = false;
+  uint64_t steps_ = 0;
+  Clock::time_point since_;
+};
+
+enum class QueuePairState : uint8_t { kConnected, kBreaking, kBroken };
+
+struct QueuePair {
+  QueuePair(ServerId id, uint32_t verbs)
+      : server(id), in_flight(SendDepth(verbs)), window(verbs), free_verbs(verbs) {}
+
+  // Verbs that are posted with one doorbell when `verbs` are left of a batch.
+  uint32_t PieceOf(size_t verbs) const {
+    return static_cast<uint32_t>(std::min<size_t>(verbs, window));
+  }
+
+  uint64_t work_id_base() const { return WorkId::Base(server, epoch); }
+
+  ServerId server;
+  QueuePairState state = QueuePairState::kBroken;
+  bool was_connected = false;
+  bool failure_seen = false;  // Statuses of everything that completes from now on: flushed.
+  uint16_t epoch = 0;         // Told apart by it: completions of the queue pairs before this one.
+  Connection connection;
+  RemoteMemory memory[2];  // by Space
+
+  PostedRing in_flight;
+  uint32_t window;  // verbs posted and not completed, at most
+  uint32_t free_verbs;
+  uint32_t free_nudges = kNudges;
+  uint32_t next_sequence = 0;   // of the next work request
+  uint32_t first_sequence = 0;  // of the first one of in_flight.front()
+  IntrusiveQueue<Batch> waiting;
+
+  // Control messages. Requests go out in slots 0 … kControlDepth - 1 of `slots`, replies come into
+  // the next kControlDepth.
+  BufferLease slots;
+  uint32_t free_sends = kControlDepth;
+  uint32_t free_replies = kControlDepth;
+  uint32_t next_request = 0;
+  uint32_t next_reply = 0;
+  IntrusiveQueue<ControlCall> calls_waiting;
+  IntrusiveQueue<ControlCall> calls_sent;
+
+  uint64_t steps = 0;  // completions of one-sided verbs, and of SENDs
+  Watch verbs_watch;
+  Watch calls_watch;
+  Watch breaking_watch;
+  Watch::Clock::time_point peer_checked;
+};
+
+inline bool WorkId::IsOf(const QueuePair& queue_pair) const {
+  return ((bits >> 33) & kEpochMask) == (queue_pair.epoch & kEpochMask);
+}
+
+}  // namespace gossamer::verbs

@@ -1,0 +1,68 @@
+// What of the verbs fabric needs no device: addresses, layouts on the wire, time-outs.
+#include "common/fabric/verbs/wire.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "common/fabric/verbs/address.h"
+#include "common/fabric/verbs/resources.h"
+
+namespace gossamer::verbs {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(VerbsAddress, ReadsAndWrites) {
+  const std::map<std::string, std::string> cases = {
+      {"192.0.2.1:7000", "192.0.2.1:7000"},
+      {"127.0.0.1:0", "127.0.0.1:0"},
+      {"[2001:db8::1]:65535", "[2001:db8::1]:65535"},
+  };
+  for (const auto& [text, expected] : cases) {
+    const Result<SocketAddress> address = ParseSocketAddress(text);
+    ASSERT_TRUE(address) << text << ": " << address.error().ToString();
+    EXPECT_EQ(address.value().ToString(), expected);
+  }
+  EXPECT_TRUE(ParseSocketAddress("0.0.0.0:1").value().is_wildcard());
+  EXPECT_TRUE(ParseSocketAddress("[::]:1").value().is_wildcard());
+}
+
+TEST(VerbsAddress, SaysWhatIsWrong) {
+  for (const char* text : {"", "192.0.2.1", "192.0.2.1:", "192.0.2.1:65536", "192.0.2.1:x", ":7000",
+                           "2001:db8::1:7000", "[2001:db8::1]"}) {
+    const Result<SocketAddress> address = ParseSocketAddress(text);
+    ASSERT_FALSE(address) << text;
+    EXPECT_EQ(address.error().code, Code::kInvalidArgument) << text;
+    EXPECT_THAT(address.error().message, HasSubstr("write ADDRESS:PORT"));
+  }
+}
+
+TEST(VerbsWire, GoldenBytes) {
+  ConnectRequest request;
+  request.kind = RequestKind::kAttach;
+  request.client_uuid = 0x1122334455667788;
+  request.incarnation = 2;
+  request.replaces = 3;
+  request.also_destroys = 4;
+  const unsigned char expected[] = {0x47, 0x4f, 0x53, 0x52, 4,    0,    1,    0,  //
+                                    0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 2, 0, 0,
+                                    0,    0,    0,    0,    0,    3,    0,    0,    0, 0, 0,
+                                    0,    0,    4,    0,    0,    0,    0,    0,    0, 0};
+  static_assert(sizeof expected == sizeof request);
+  EXPECT_EQ(std::memcmp(&request, expected, sizeof expected), 0);
+}
+
+TEST(VerbsTimeout, RetriesEndWithinHalfTheBound) {
+  for (const uint32_t timeout_ms : {100u, 500u, 2000u, 10000u}) {
+    const uint8_t exponent = AckTimeoutExponent(timeout_ms, kRetryCount);
+    const double total_ms =
+        4.096e-3 * static_cast<double>(uint64_t{1} << exponent) * (kRetryCount + 1);
+    EXPECT_LE(total_ms, timeout_ms / 2.0);
+    EXPECT_GT(total_ms, timeout_ms / 4.0 - 1);
+  }
+}
+
+}  // namespace
+}  // namespace gossamer::verbs

@@ -1,0 +1,81 @@
+#include "common/text/human.h"
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+namespace gossamer {
+namespace {
+
+// Three significant digits: "1.00", "12.3", "340". Rounding may carry ("9.995" gives "10.0").
+std::string ThreeDigits(double value) {
+  return FixedDecimals(value, value < 9.995 ? 2 : value < 99.95 ? 1 : 0);
+}
+
+std::string TwoParts(uint64_t large, const char* large_unit, uint64_t small,
+                     const char* small_unit) {
+  std::array<char, 64> text;
+  std::snprintf(text.data(), text.size(), "%llu %s %02llu %s",
+                static_cast<unsigned long long>(large), large_unit,
+                static_cast<unsigned long long>(small), small_unit);
+  return text.data();
+}
+
+}  // namespace
+
+std::string HumanBytes(uint64_t bytes) {
+  if (bytes < 1024) return std::to_string(bytes) + " B";
+  constexpr std::array<const char*, 6> kUnits = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  double value = static_cast<double>(bytes) / 1024;
+  size_t unit = 0;
+  while (value >= 1023.5 && unit + 1 < kUnits.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  return ThreeDigits(value) + " " + kUnits[unit];
+}
+
+std::string FixedDecimals(double value, int decimals) {
+  // The largest double has 309 digits before the point.
+  std::array<char, 400> text;
+  std::snprintf(text.data(), text.size(), "%.*f", decimals, value);
+  return text.data();
+}
+
+std::string HumanCount(uint64_t count) {
+  std::string text = std::to_string(count);
+  for (size_t end = text.size(); end > 3; end -= 3) text.insert(end - 3, ",");
+  return text;
+}
+
+std::string HumanRate(double per_second, const std::string& unit) {
+  const std::string tail = unit.empty() ? "/s" : " " + unit + "/s";
+  if (!std::isfinite(per_second) || per_second < 0) return "?" + tail;
+  if (per_second < 999.5) return ThreeDigits(per_second) + tail;
+  constexpr std::array<const char*, 3> kScales = {" k", " M", " G"};
+  double value = per_second / 1000;
+  size_t scale = 0;
+  while (value >= 999.5 && scale + 1 < kScales.size()) {
+    value /= 1000;
+    ++scale;
+  }
+  return ThreeDigits(value) + kScales[scale] + tail;
+}
+
+std::string HumanDuration(double seconds) {
+  if (!std::isfinite(seconds) || seconds < 0) return "?";
+  if (seconds < 999.5e-9) return ThreeDigits(seconds * 1e9) + " ns";
+  if (seconds < 999.5e-6) return ThreeDigits(seconds * 1e6) + " µs";
+  if (seconds < 999.5e-3) return ThreeDigits(seconds * 1e3) + " ms";
+  if (seconds < 99.95) return ThreeDigits(seconds) + " s";
+  const auto whole = static_cast<uint64_t>(std::llround(seconds));
+  if (whole < 3600) return TwoParts(whole / 60, "min", whole % 60, "s");
+  return TwoParts(whole / 3600, "h", whole % 3600 / 60, "min");
+}
+
+std::string HumanQuantity(uint64_t count, const std::string& unit, const std::string& plural) {
+  if (count == 1) return "1 " + unit;
+  return HumanCount(count) + " " + (plural.empty() ? unit + "s" : plural);
+}
+
+}  // namespace gossamer

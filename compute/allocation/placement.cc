@@ -1,0 +1,78 @@
+#include "compute/allocation/placement.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace gossamer {
+namespace {
+
+// "Clearly fuller": so many nodes, and this fraction, more than the best server.
+constexpr uint64_t kSlackNodes = 8;
+constexpr uint64_t kSlackFraction = 8;
+// "Clearly more extents": so many chunks, and this fraction, more than the share.
+constexpr uint64_t kSlackChunks = 2;
+constexpr double kOverfull = 1.0 + 1.0 / kSlackFraction;
+
+}  // namespace
+
+void Placement::Learn(ServerId server, const control::Usage& usage, uint64_t chunk_bytes) {
+  servers_[server].usage = usage;
+  servers_[server].chunk_bytes = chunk_bytes;
+}
+
+void Placement::Cut(ServerId server, control::ExtentKind kind, uint64_t taken) {
+  Server& at = servers_[server];
+  at.cut_bytes[IndexOf(kind)] += taken;
+  uint64_t& at_hand = at.at_hand[IndexOf(kind)];
+  at_hand -= std::min(at_hand, taken);
+}
+
+void Placement::Sort(std::vector<ServerId>& servers, control::ExtentKind kind, uint64_t bytes,
+                     std::optional<ServerId> near) {
+  // Memory that the kind has, for each byte that it could have.
+  double used = 0;
+  double room = 0;
+  for (const ServerId id : servers) {
+    const Server& server = servers_[id];
+    const auto of_kind = static_cast<double>(UsedBytes(server, kind));
+    used += of_kind;
+    room += of_kind + static_cast<double>(server.usage.free_bytes);
+  }
+  const Wanted wanted{kind, bytes, room > 0 ? used / room : 0};
+  std::ranges::sort(servers, {}, [&](ServerId id) { return RankOf(id, wanted); });
+
+  const auto at = near ? std::ranges::find(servers, *near) : servers.end();
+  if (at == servers.end() || RankOf(*near, wanted).is_overfull) return;
+  const size_t index = IndexOf(kind);
+  const Server& best = servers_[servers.front()];
+  const Server& here = servers_[*near];
+  const auto best_bytes = static_cast<double>(best.cut_bytes[index]);
+  const double share = best.room() > 0 ? best_bytes * here.room() / best.room() : 0;
+  const double slack = best_bytes / kSlackFraction + double{kSlackNodes} * node_bytes_;
+  if (static_cast<double>(here.cut_bytes[index]) <= share + slack) {
+    std::rotate(servers.begin(), at, at + 1);
+  }
+}
+
+Placement::Rank Placement::RankOf(ServerId id, const Wanted& wanted) const {
+  const Server& server = servers_.at(id);
+  const size_t index = IndexOf(wanted.kind);
+  const auto used = static_cast<double>(UsedBytes(server, wanted.kind));
+  const double share = wanted.used_per_room * (used + static_cast<double>(server.usage.free_bytes));
+  const auto slack = static_cast<double>(kSlackChunks * server.chunk_bytes);
+  const bool needs_extent = server.at_hand[index] < wanted.bytes;
+  const auto cut = static_cast<double>(server.cut_bytes[index]);
+  return {needs_extent && used > share * kOverfull + slack,
+          server.room() > 0 ? cut / server.room() : std::numeric_limits<double>::infinity(),
+          ChanceOf(id)};
+}
+
+// splitmix64 (Steele et al. '14).
+uint64_t Placement::ChanceOf(ServerId id) const {
+  uint64_t mixed = seed_ + (ToInteger(id) + uint64_t{1}) * 0x9e3779b97f4a7c15;
+  mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9;
+  mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111eb;
+  return mixed ^ mixed >> 31;
+}
+
+}  // namespace gossamer

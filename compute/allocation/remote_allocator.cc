@@ -1,0 +1,392 @@
+#include "compute/allocation/remote_allocator.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "common/mutants.h"
+#include "compute/session/control_client.h"
+
+namespace gossamer {
+namespace {
+
+// A server found full is asked again after this long: others may have given memory back.
+constexpr std::chrono::milliseconds kFullRetry{500};
+// One found out of reach is left out for so long at first, and at most.
+constexpr std::chrono::milliseconds kDownRetry{500};
+constexpr std::chrono::milliseconds kLongestDownRetry{16'000};
+// Poll interval of a coroutine that waits for another's refill, and the time after which it asks itself.
+constexpr std::chrono::microseconds kRefillWait{5};
+constexpr std::chrono::milliseconds kRefillBound{200};
+// Of the extents at hand, so many are tried before a new one is asked for.
+constexpr size_t kExtentsTried = 8;
+// Memory goes back in multiples of this, so that it is aligned for whatever it serves next.
+constexpr uint64_t kReleaseGrain = 4096;
+
+constexpr ServerId kServerOfRoot{0};
+
+std::string NameOf(ServerId server) { return "memory server " + std::to_string(ToInteger(server)); }
+
+}  // namespace
+
+Task<Result<Allocated<RemotePtr>>> RemoteAllocator::AllocateNode(Scheduler& scheduler,
+                                                                 ServerId near, NodeKind kind,
+                                                                 WireCounts& wire,
+                                                                 std::optional<ServerId>& lost) {
+  const bool is_internal = kind == NodeKind::kInternal;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto node = std::ranges::find_if(returned_nodes_, [&](RemotePtr returned) {
+      if (is_internal && returned.server() != kServerOfRoot) return false;
+      return !IsDown(returned.server(), scheduler.Now()) && IsConfirmed(returned.server());
+    });
+    if (node != returned_nodes_.end()) {
+      const RemotePtr taken = *node;
+      returned_nodes_.erase(node);
+      co_return Allocated<RemotePtr>(*this, taken, node_bytes_, StampAt(taken.server()));
+    }
+  }
+  const Wanted wanted{control::ExtentKind::kNodes, node_bytes_, is_internal};
+  const Result<Piece> piece = co_await Allocate(scheduler, near, wanted, wire, lost);
+  if (!piece) co_return piece.error();
+  const RemotePtr node(piece.value().server, piece.value().offset, 0);
+  co_return Allocated<RemotePtr>(*this, node, node_bytes_, piece.value().stamp);
+}
+
+Task<Result<Allocated<BlockPtr>>> RemoteAllocator::AllocateBlock(Scheduler& scheduler,
+                                                                 uint32_t length, WireCounts& wire,
+                                                                 std::optional<ServerId>& lost) {
+  const uint32_t bytes = BlockBytes(length);
+  {
+    const std::lock_guard lock(mutex_);
+    const std::optional<BlockPtr> block = TakeFreed(bytes, scheduler.Now(), true);
+    if (block) co_return Allocated<BlockPtr>(*this, *block, bytes, StampAt(block->server()));
+  }
+  const Wanted wanted{control::ExtentKind::kBlocks, bytes};
+  const Result<Piece> piece = co_await Allocate(scheduler, std::nullopt, wanted, wire, lost);
+  if (piece) {
+    const BlockPtr block(piece.value().server, piece.value().offset, 0);
+    co_return Allocated<BlockPtr>(*this, block, bytes, piece.value().stamp);
+  }
+  // Better memory that a late reader may still look at (it will notice) than none.
+  const std::lock_guard lock(mutex_);
+  const std::optional<BlockPtr> block = TakeFreed(bytes, scheduler.Now(), false);
+  if (!block) co_return piece.error();
+  co_return Allocated<BlockPtr>(*this, *block, bytes, StampAt(block->server()));
+}
+
+std::optional<BlockPtr> RemoteAllocator::TakeFreed(uint32_t bytes, Clock::time_point now,
+                                                   bool after_grace) {
+  std::deque<FreedBlock>& freed = freed_blocks_[bytes];
+  for (auto block = freed.begin(); block != freed.end(); ++block) {
+    if (after_grace && block->reusable_at > now) break;  // They stand in the order freed.
+    if (after_grace && IsDown(block->pointer.server(), now)) continue;
+    if (!IsConfirmed(block->pointer.server())) continue;
+    const BlockPtr taken = block->pointer.NextGeneration();
+    freed.erase(block);
+    return taken;
+  }
+  return std::nullopt;
+}
+
+void RemoteAllocator::GiveBack(RemotePtr node, uint32_t /*bytes*/, const AllocationStamp& stamp) {
+  const std::lock_guard lock(mutex_);
+  if (IsOfPresentLease(stamp)) returned_nodes_.push_back(node);
+}
+
+void RemoteAllocator::GiveBack(BlockPtr block, uint32_t bytes, const AllocationStamp& stamp) {
+  const std::lock_guard lock(mutex_);
+  // No reader can look at it: it need not wait.
+  if (IsOfPresentLease(stamp)) freed_blocks_[bytes].push_front({block, {}});
+}
+
+// Its place does not tell: a sweeper may have given that to others, or to this compute server anew.
+bool RemoteAllocator::IsOfPresentLease(const AllocationStamp& stamp) const {
+  return IsBroken(Mutant::kU4) || since_[ToInteger(stamp.server)] <= stamp.registrations;
+}
+
+void RemoteAllocator::FreeBlock(const BlockRef& block, Clock::time_point now) {
+  const BlockPtr pointer = block.ptr();
+  const std::lock_guard lock(mutex_);
+  if (!IsOurs(pointer.server(), pointer.offset())) return;
+  freed_blocks_[BlockBytes(block.length)].push_back({pointer, now + kGrace});
+}
+
+// Carved by this compute server, under its present lease.
+bool RemoteAllocator::IsOurs(ServerId server, uint64_t offset) const {
+  if (IsBroken(Mutant::kU4)) return true;
+  const auto state = state_.find(server);
+  if (state == state_.end()) return false;
+  const std::map<uint64_t, uint64_t>& granted = state->second.granted;
+  const auto behind = granted.upper_bound(offset);
+  return behind != granted.begin() && std::prev(behind)->second > offset;
+}
+
+bool RemoteAllocator::MayLink(const LinkedMemory& memory, ServerId from) const {
+  if (memory.IsEmpty() || IsBroken(Mutant::kU4)) return true;
+  const auto is_since = [&](size_t server) {
+    return since_[server].load(std::memory_order_acquire) > memory.oldest();
+  };
+  return !is_since(ToInteger(from)) && !memory.IsOnAny(is_since);
+}
+
+void RemoteAllocator::Registered(ServerId server, const Registration& registration) {
+  const ServerInfo* info = servers_.Find(server);
+  const std::lock_guard lock(mutex_);
+  ForgetOlder(server, registration.lease);
+  PerServer& state = state_[server];
+  state.down_until = {};
+  state.down_for = {};
+  if (info != nullptr) placement_.Learn(server, registration.usage, info->chunk_bytes);
+}
+
+// Unless another session has heard of a newer lease meanwhile.
+void RemoteAllocator::ForgetOlder(ServerId server, const Lease& lease) {
+  const std::optional<Lease>& known = state_[server].lease;
+  const bool is_old =
+      known && (lease == *known || (lease.compute == known->compute && IsOlder(lease, *known)));
+  if (!is_old) Forget(server, lease);
+}
+
+void RemoteAllocator::Forget(ServerId server, const Lease& lease) {
+  PerServer& state = state_[server];
+  if (IsBroken(Mutant::kU4)) {
+    state.lease = lease;
+    return;
+  }
+  state = {};
+  state.lease = lease;
+  since_[ToInteger(server)].store(++registrations_, std::memory_order_release);
+  placement_.Lost(server);
+  std::erase_if(returned_nodes_, [server](RemotePtr node) { return node.server() == server; });
+  for (auto& [bytes, freed] : freed_blocks_) {
+    std::erase_if(freed,
+                  [server](const FreedBlock& block) { return block.pointer.server() == server; });
+  }
+}
+
+void RemoteAllocator::Lost(ServerId server, Clock::time_point now) {
+  const std::lock_guard lock(mutex_);
+  PerServer& state = state_[server];
+  if (state.down_until > now) return;  // Several sessions find it out at the same time.
+  state.down_for = std::clamp(2 * state.down_for, kDownRetry, kLongestDownRetry);
+  state.down_until = now + state.down_for;
+}
+
+RemoteAllocator::Candidates RemoteAllocator::FindCandidates(std::optional<ServerId> near,
+                                                            const Wanted& wanted,
+                                                            Clock::time_point now) {
+  const std::vector<const ServerInfo*> servers = servers_.All();
+  const std::lock_guard lock(mutex_);
+  Candidates candidates;
+  for (const ServerInfo* server : servers) {
+    const PerServer::Refused& refused = state_[server->id].refused[wanted.kind];
+    const bool is_full = refused.until > now && wanted.bytes >= refused.bytes;
+    if (is_full && IsConfirmed(server->id)) continue;
+    (IsDown(server->id, now) ? candidates.down : candidates.up).push_back(server->id);
+  }
+  placement_.Sort(candidates.up, wanted.kind, wanted.bytes, near);
+  if (wanted.is_internal) {
+    std::ranges::stable_partition(candidates.up, [](ServerId id) { return id == kServerOfRoot; });
+  }
+  return candidates;
+}
+
+std::optional<RemoteAllocator::Piece> RemoteAllocator::Cut(ServerId server, const Wanted& wanted) {
+  const std::lock_guard lock(mutex_);
+  if (!IsConfirmed(server)) return std::nullopt;
+  PerServer& state = state_[server];
+  const bool is_node = wanted.kind == control::ExtentKind::kNodes;
+  const uint64_t alignment = is_node ? node_bytes_ : kBlockAlignment;
+  std::vector<Extent>& extents = state.of(wanted.kind);
+  const size_t oldest = extents.size() - std::min(extents.size(), kExtentsTried);
+  for (size_t i = extents.size(); i-- > oldest;) {
+    Extent& extent = extents[i];
+    const uint64_t offset = (extent.next + alignment - 1) / alignment * alignment;
+    if (offset + wanted.bytes > extent.end) continue;
+    placement_.Cut(server, wanted.kind, offset + wanted.bytes - extent.next);
+    extent.next = offset + wanted.bytes;
+    return Piece{server, offset, StampAt(server)};
+  }
+  return std::nullopt;
+}
+
+Task<Result<RemoteAllocator::Piece>> RemoteAllocator::Allocate(Scheduler& scheduler,
+                                                               std::optional<ServerId> near,
+                                                               Wanted wanted, WireCounts& wire,
+                                                               std::optional<ServerId>& lost) {
+  std::string reasons;
+  Code code = Code::kExhausted;
+  const Candidates candidates = FindCandidates(near, wanted, scheduler.Now());
+  for (const bool is_down : {false, true}) {
+    for (const ServerId server : is_down ? candidates.down : candidates.up) {
+      const Result<Piece> piece = co_await AllocateOn(scheduler, server, wanted, is_down, wire);
+      if (piece) co_return piece;
+      const Error& error = piece.error();
+      reasons += "; " + NameOf(server) + ": " + error.message;
+      if (error.code == Code::kExhausted) continue;
+      code = error.code;
+      // One that has ended the lease is in reach, and gives memory again once this session has registered.
+      if (code != Code::kFenced) Lost(server, scheduler.Now());
+      if (!lost) lost = server;
+    }
+  }
+  // Servers that are full now may have filled our extents just before: at another coroutine's request, while this
+  // one's was refused.
+  for (const ServerInfo* server : servers_.All()) {
+    const std::optional<Piece> piece = Cut(server->id, wanted);
+    if (piece) co_return *piece;
+  }
+  // Where one is lost, more memory may be there already.
+  const std::string_view remedy =
+      code == Code::kExhausted ? ": delete data, or start another memory server" : "";
+  co_return MakeError(code, "no remote memory for " + std::to_string(wanted.bytes) + " bytes" +
+                                std::string(remedy) + reasons);
+}
+
+Task<Result<RemoteAllocator::Piece>> RemoteAllocator::AllocateOn(Scheduler& scheduler,
+                                                                 ServerId server, Wanted wanted,
+                                                                 bool although_down,
+                                                                 WireCounts& wire) {
+  for (;;) {
+    const std::optional<Piece> piece = Cut(server, wanted);
+    if (piece) co_return *piece;
+    if (!although_down) {
+      const std::lock_guard lock(mutex_);
+      if (IsDown(server, scheduler.Now())) {
+        co_return MakeError(Code::kNodeUnreachable, "it was lost by another operation");
+      }
+    }
+    if (!StartRefill(server, scheduler.Now())) {
+      co_await scheduler.SleepFor(kRefillWait);
+      continue;
+    }
+    BOOST_OUTCOME_CO_TRYV(co_await ConfirmOrRefill(scheduler, server, wanted, wire));
+  }
+}
+
+// One at a time asks a server for more: many coroutines run out together, and each extent is large.
+bool RemoteAllocator::StartRefill(ServerId server, Clock::time_point now) {
+  const std::lock_guard lock(mutex_);
+  PerServer& state = state_[server];
+  if (now < state.refilling_until) return false;
+  state.refilling_until = now + kRefillBound;
+  return true;
+}
+
+Task<Status> RemoteAllocator::ConfirmOrRefill(Scheduler& scheduler, ServerId server, Wanted wanted,
+                                              WireCounts& wire) {
+  uint64_t asked_at = 0;
+  bool needs_memory = false;
+  {
+    const std::lock_guard lock(mutex_);
+    asked_at = registrations_;
+    needs_memory = IsConfirmed(server) || state_[server].granted.empty();
+  }
+  if (needs_memory) co_return co_await Refill(scheduler, server, wanted, asked_at, wire);
+  ++wire.sends;
+  ++wire.round_trips;
+  const Result<Registration> registered = co_await RegisterOver(scheduler.endpoint(), server);
+  const std::lock_guard lock(mutex_);
+  state_[server].refilling_until = {};
+  if (!registered) co_return registered.error();
+  ForgetOlder(server, registered.value().lease);
+  Confirm(server, registered.value().lease, asked_at);
+  co_return Ok();
+}
+
+void RemoteAllocator::Confirm(ServerId server, const Lease& lease, uint64_t asked_at) {
+  PerServer& state = state_[server];
+  if (lease == state.lease) state.confirmed = std::max(state.confirmed, asked_at);
+}
+
+Task<Status> RemoteAllocator::Refill(Scheduler& scheduler, ServerId server, Wanted wanted,
+                                     uint64_t asked_at, WireCounts& wire) {
+  control::AllocateRequest request;
+  request.bytes = wanted.bytes;
+  request.kind = wanted.kind;
+  ++wire.sends;
+  ++wire.round_trips;
+  const Result<control::AllocateReply> answer =
+      co_await CallControl<control::AllocateReply>(scheduler.endpoint(), server, request);
+  const ServerInfo* info = servers_.Find(server);
+  const std::lock_guard lock(mutex_);
+  if (!answer) {
+    PerServer& state = state_[server];
+    state.refilling_until = {};
+    if (answer.error().code == Code::kExhausted) {
+      state.refused[wanted.kind] = {scheduler.Now() + kFullRetry, wanted.bytes};
+    }
+    co_return answer.error();
+  }
+  const control::AllocateReply& reply = answer.value();
+  // The lease may have changed since the request was sent, and the reply be the first to tell; or the extent belongs to
+  // one that has ended, and is abandoned with it.
+  const Lease lease{static_cast<ComputeId>(reply.compute_id), reply.incarnation};
+  ForgetOlder(server, lease);
+  PerServer& state = state_[server];
+  state.refilling_until = {};
+  if (lease != state.lease) {
+    co_return MakeError(Code::kFenced, "it ended this compute server's lease meanwhile");
+  }
+  Confirm(server, lease, asked_at);
+  placement_.Learn(server, reply.usage, info->chunk_bytes);
+  placement_.Granted(server, wanted.kind, reply.bytes);
+  std::vector<Extent>& extents = state.of(wanted.kind);
+  const Extent fresh{reply.offset, reply.offset + reply.bytes};
+  state.granted[fresh.next] = fresh.end;
+  if (!extents.empty() && extents.back().end == fresh.next) {
+    extents.back().end = fresh.end;  // The server found room right behind.
+  } else {
+    extents.push_back(fresh);
+  }
+  co_return Ok();
+}
+
+Task<void> RemoteAllocator::ReleaseAll(Scheduler& scheduler) {
+  std::map<ServerId, std::vector<Extent>> unused;
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto& [server, state] : state_) {
+      const bool is_down = IsDown(server, scheduler.Now());
+      for (std::vector<Extent>* extents : {&state.nodes, &state.blocks}) {
+        for (const Extent& extent : *extents) {
+          const uint64_t from = (extent.next + kReleaseGrain - 1) / kReleaseGrain * kReleaseGrain;
+          if (from < extent.end && !is_down) unused[server].push_back({from, extent.end});
+        }
+        extents->clear();
+      }
+    }
+  }
+  for (auto& [server, extents] : unused) {
+    scheduler.Spawn(Release(scheduler, server, std::move(extents)));
+  }
+  co_return;
+}
+
+// 1 RT for each extent.
+Task<void> RemoteAllocator::Release(Scheduler& scheduler, ServerId server,
+                                    std::vector<Extent> extents) {
+  Endpoint& endpoint = scheduler.endpoint();
+  bool may_reconnect = true;
+  for (auto extent = extents.begin(); extent != extents.end();) {
+    control::ReleaseRequest request;
+    request.offset = extent->next;
+    request.bytes = extent->end - extent->next;
+    const Clock::time_point asked_at = scheduler.Now();
+    const Result<control::ReleaseReply> reply =
+        co_await CallControl<control::ReleaseReply>(endpoint, server, request);
+    if (reply || reply.error().code != Code::kNodeUnreachable) {
+      ++extent;  // A refusal concerns one extent: of a lease that has ended.
+      continue;
+    }
+    // The queue pair may have been lost long ago. Of what does not answer, nothing more is expected.
+    const bool is_silent = scheduler.Now() - asked_at >= kSilentRegistration;
+    if (is_silent || !std::exchange(may_reconnect, false)) co_return;
+    const Result<Registration> registered = co_await ReplaceAndRegister(endpoint, server);
+    if (!registered) co_return;
+  }
+}
+
+}  // namespace gossamer

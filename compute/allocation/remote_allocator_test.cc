@@ -1,0 +1,336 @@
+// What the allocator does with memory of ended leases and of others (rule U4), and with servers that are full, or lost;
+// the rest of it is tested with the tree.
+#include "compute/allocation/remote_allocator.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "common/fabric/open/open_port.h"
+#include "compute/session/testing/fake_lease_server.h"
+
+namespace gossamer {
+namespace {
+
+constexpr uint64_t kUuid = 77;
+constexpr uint32_t kNodeBytes = 1024;
+constexpr uint32_t kBlockLength = 100;
+constexpr ServerId kFirst{0};
+constexpr ServerId kSecond{1};
+
+class RemoteAllocatorTest : public ::testing::Test {
+ protected:
+  RemoteAllocatorTest() {
+    ComputePortOptions options;
+    options.client_uuid = kUuid;
+    options.connection_timeout_ms = 200;
+    port_ = OpenComputePort(FabricKind::kShm, options).value();
+    for (const ServerId id : {kFirst, kSecond}) {
+      ServerInfo info;
+      info.id = id;
+      info.address = Server(id).port().address();
+      info.chunk_bytes = FakeLeaseServer::kExtentBytes;
+      servers_.Add(info);
+      EXPECT_TRUE(port_->Connect(id, info.address));
+    }
+    endpoint_ = port_->NewEndpoint().value();
+    scheduler_ = std::make_unique<Scheduler>(*endpoint_);
+    for (const ServerId id : {kFirst, kSecond}) Register(id);
+  }
+  FakeLeaseServer& Server(ServerId id) { return id == kFirst ? first_ : second_; }
+  void Register(ServerId id) {
+    const auto registered = scheduler_->Run(RegisterOver(*endpoint_, id));
+    ASSERT_TRUE(registered) << registered.error().ToString();
+    allocator_.Registered(id, registered.value());
+  }
+  // Has the server end the lease, and this session connect anew. The next lease begins with the next message.
+  void EndLease(ServerId id) {
+    const int before = Server(id).gone();
+    Server(id).port().Fence(kUuid);
+    while (Server(id).gone() == before) std::this_thread::yield();
+    ASSERT_TRUE(endpoint_->Reconnect(id));
+  }
+  Result<Allocated<RemotePtr>> Allocate(ServerId near = kFirst, NodeKind kind = NodeKind::kLeaf) {
+    lost_.reset();
+    return scheduler_->Run(allocator_.AllocateNode(*scheduler_, near, kind, wire_, lost_));
+  }
+  // A node that may be reachable.
+  RemotePtr Node(ServerId near = kFirst) {
+    Allocated<RemotePtr> node = Allocate(near).value();
+    node.Posted();
+    return node.pointer();
+  }
+  BlockPtr Block() {
+    lost_.reset();
+    Allocated<BlockPtr> block =
+        scheduler_->Run(allocator_.AllocateBlock(*scheduler_, kBlockLength, wire_, lost_)).value();
+    block.Posted();
+    return block.pointer();
+  }
+  void FreeLongAgo(BlockPtr block) {
+    allocator_.FreeBlock({block.word(), kBlockLength, 0},
+                         scheduler_->Now() - std::chrono::hours(1));
+  }
+  bool MayLink(const AllocationStamp& stamp, ServerId from) {
+    LinkedMemory memory;
+    memory.Add(stamp);
+    return allocator_.MayLink(memory, from);
+  }
+
+  FakeLeaseServer first_{0};
+  FakeLeaseServer second_{0};
+  Servers servers_;
+  std::unique_ptr<ComputePort> port_;
+  std::unique_ptr<Endpoint> endpoint_;
+  std::unique_ptr<Scheduler> scheduler_;
+  RemoteAllocator allocator_{servers_, kNodeBytes, 1};
+  WireCounts wire_;
+  std::optional<ServerId> lost_;
+};
+
+TEST_F(RemoteAllocatorTest, ANewLeaseForgetsTheMemoryOfTheOldOne) {
+  const RemotePtr node = Node();
+  Allocate().value().GiveBack();
+  std::set<BlockPtr> freed;
+  for (int i = 0; i < 4; ++i) freed.insert(Block());
+  for (const BlockPtr block : freed) FreeLongAgo(block);
+  for (const ServerId id : {kFirst, kSecond}) {
+    EndLease(id);
+    Register(id);
+  }
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_GE(Node().offset(), node.offset() + FakeLeaseServer::kExtentBytes);
+    EXPECT_FALSE(freed.contains(Block()));
+  }
+}
+
+TEST_F(RemoteAllocatorTest, ANodeOfAnOldLeaseIsNotTakenBack) {
+  Allocated<RemotePtr> old = Allocate().value();
+  const AllocationStamp old_stamp = old.stamp();
+  EndLease(kFirst);
+  Register(kFirst);
+  Allocated<RemotePtr> fresh = Allocate().value();
+  old.GiveBack();
+  EXPECT_NE(Node(), old.pointer());
+  fresh.GiveBack();
+  EXPECT_EQ(Node(), fresh.pointer());
+  // Its memory was swept meanwhile, and granted to this compute server anew.
+  const RemotePtr swept = Node();
+  Allocated<RemotePtr>(allocator_, swept, kNodeBytes, old_stamp).GiveBack();
+  EXPECT_NE(Node(), swept);
+}
+
+TEST_F(RemoteAllocatorTest, TheSameLeaseOrAnOlderOneForgetsNothing) {
+  const Registration first = scheduler_->Run(RegisterOver(*endpoint_, kFirst)).value();
+  EndLease(kFirst);
+  Register(kFirst);
+  const Allocated<RemotePtr> node = Allocate().value();
+  Register(kFirst);
+  allocator_.Registered(kFirst, first);
+  EXPECT_TRUE(MayLink(node.stamp(), kFirst));
+}
+
+TEST_F(RemoteAllocatorTest, ABlockOfAnotherComputeServerIsLeftToASweeper) {
+  const BlockPtr own = Block();
+  const BlockPtr others(own.server(), own.offset() + 8 * FakeLeaseServer::kExtentBytes, 0);
+  FreeLongAgo(others);
+  EXPECT_NE(Block(), others.NextGeneration());
+  FreeLongAgo(own);
+  EXPECT_EQ(Block(), own.NextGeneration());
+}
+
+TEST_F(RemoteAllocatorTest, ABlockOfAnOldLeaseIsLeftToASweeper) {
+  const BlockPtr old = Block();
+  EndLease(old.server());
+  Register(old.server());
+  FreeLongAgo(old);
+  for (int i = 0; i < 10; ++i) EXPECT_NE(Block(), old.NextGeneration());
+}
+
+TEST_F(RemoteAllocatorTest, WhatWasAllocatedUnderAnEndedLeaseMayNotBeLinked) {
+  const Allocated<RemotePtr> node = Allocate(kFirst).value();
+  EXPECT_TRUE(MayLink(node.stamp(), kFirst));
+  EXPECT_TRUE(MayLink(node.stamp(), kSecond));
+  // A server that ends the lease has all others end theirs before it sweeps: a new one there says that it may have.
+  EndLease(kSecond);
+  Register(kSecond);
+  EXPECT_TRUE(MayLink(node.stamp(), kFirst));
+  EXPECT_FALSE(MayLink(node.stamp(), kSecond));
+  EXPECT_TRUE(MayLink(Allocate(kFirst).value().stamp(), kSecond));
+  EndLease(kFirst);
+  Register(kFirst);
+  EXPECT_FALSE(MayLink(node.stamp(), kFirst));
+}
+
+// Both servers have fenced the old registration, and only of the first is that known: a sweeper may take what the second
+// one gave.
+TEST_F(RemoteAllocatorTest, WithANewLeaseElsewhereMemoryOfAnEndedOneIsForgotten) {
+  const RemotePtr old = Node(kSecond);
+  ASSERT_EQ(old.server(), kSecond);
+  const BlockPtr freed = Block();
+  FreeLongAgo(freed);
+  for (const ServerId id : {kSecond, kFirst}) EndLease(id);
+  Register(kFirst);
+  const Allocated<RemotePtr> node = Allocate(kSecond).value();
+  ASSERT_EQ(node.pointer().server(), kSecond);
+  EXPECT_GE(node.pointer().offset(), old.offset() + FakeLeaseServer::kExtentBytes);
+  EXPECT_TRUE(MayLink(node.stamp(), kFirst));
+  for (int i = 0; i < 10; ++i) EXPECT_NE(Block(), freed.NextGeneration());
+}
+
+TEST_F(RemoteAllocatorTest, WithANewLeaseElsewhereMemoryIsConfirmedOnceAndUsedOn) {
+  const RemotePtr old = Node(kSecond);
+  EndLease(kFirst);
+  Register(kFirst);
+  const uint64_t sends = wire_.sends;
+  const Allocated<RemotePtr> node = Allocate(kSecond).value();
+  EXPECT_EQ(node.pointer().offset(), old.offset() + kNodeBytes);
+  EXPECT_TRUE(MayLink(node.stamp(), kFirst));
+  EXPECT_EQ(Node(kSecond).offset(), old.offset() + 2 * kNodeBytes);
+  EXPECT_EQ(wire_.sends, sends + 1);
+}
+
+TEST_F(RemoteAllocatorTest, AnExtentThatTellsOfANewLeaseIsUsedAndTheOldOnesForgotten) {
+  allocator_.Lost(kSecond, scheduler_->Now());  // All nodes go to the first.
+  const Allocated<RemotePtr> old = Allocate().value();
+  while (Node().offset() % FakeLeaseServer::kExtentBytes !=
+         (kHeapOffset - kNodeBytes) % FakeLeaseServer::kExtentBytes) {
+  }
+  const int asked = first_.allocations();
+  // Another session of this compute server has registered, and said nothing yet.
+  EndLease(kFirst);
+  const Allocated<RemotePtr> node = Allocate().value();
+  EXPECT_EQ(first_.allocations(), asked + 1);
+  EXPECT_FALSE(MayLink(old.stamp(), kFirst));
+  EXPECT_TRUE(MayLink(node.stamp(), kFirst));
+  Register(kFirst);
+  EXPECT_TRUE(MayLink(node.stamp(), kFirst));
+  EXPECT_EQ(Node().offset(), node.pointer().offset() + kNodeBytes);
+}
+
+TEST_F(RemoteAllocatorTest, GoesBackByItselfUntilSomethingIsPosted) {
+  const RemotePtr first = Allocate().value().pointer();
+  EXPECT_EQ(Node(), first);
+  EXPECT_NE(Node(), first);
+}
+
+TEST_F(RemoteAllocatorTest, InternalNodesAreOnServer0WhateverLeavesTake) {
+  std::set<ServerId> of_leaves;
+  for (int i = 0; i < 1000; ++i) {
+    of_leaves.insert(Node(kFirst).server());
+    const Allocated<RemotePtr> internal = Allocate(kSecond, NodeKind::kInternal).value();
+    ASSERT_EQ(internal.pointer().server(), kFirst);
+    Allocate(kSecond).value().GiveBack();
+  }
+  EXPECT_EQ(of_leaves.size(), 2) << "the first server is the fuller one by then";
+}
+
+TEST_F(RemoteAllocatorTest, WhereOneServerIsLostAnotherServes) {
+  second_.port().Stop();
+  const Allocated<RemotePtr> node = Allocate(kSecond).value();
+  EXPECT_EQ(node.pointer().server(), kFirst);
+  EXPECT_EQ(lost_, kSecond);
+  // It is left out for a while.
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(Node(kSecond).server(), kFirst);
+    EXPECT_FALSE(lost_);
+    EXPECT_EQ(Block().server(), kFirst);
+  }
+}
+
+TEST_F(RemoteAllocatorTest, AServerWithoutAQueuePairIsPassedOver) {
+  // It joined after the session began.
+  ComputePortOptions options;
+  options.client_uuid = kUuid;
+  const auto port = OpenComputePort(FabricKind::kShm, options).value();
+  ASSERT_TRUE(port->Connect(kFirst, first_.port().address()));
+  scheduler_.reset();
+  endpoint_ = port->NewEndpoint().value();
+  scheduler_ = std::make_unique<Scheduler>(*endpoint_);
+  EXPECT_EQ(Node(kSecond).server(), kFirst);
+  EXPECT_EQ(lost_, kSecond) << "it needs a queue pair";
+  scheduler_.reset();
+  endpoint_.reset();  // before its port
+}
+
+TEST_F(RemoteAllocatorTest, AServerThatWasLostServesAgainOnceItIsRegisteredWith) {
+  allocator_.Lost(kSecond, scheduler_->Now());
+  EXPECT_EQ(Node(kSecond).server(), kFirst);
+  Register(kSecond);
+  EXPECT_EQ(Node(kSecond).server(), kSecond);
+}
+
+TEST_F(RemoteAllocatorTest, AServerIsLeftOutLongerEachTimeItIsLost) {
+  const auto lose = [this](std::chrono::milliseconds after) {
+    allocator_.Lost(kSecond, scheduler_->Now() - after);
+    return Node(kSecond).server() == kFirst;
+  };
+  EXPECT_TRUE(lose(std::chrono::milliseconds(0)));
+  Register(kSecond);
+  // 500 ms, however often it is said meanwhile; then a second.
+  EXPECT_FALSE(lose(std::chrono::milliseconds(2000)));
+  EXPECT_FALSE(lose(std::chrono::milliseconds(1700)));
+  EXPECT_FALSE(lose(std::chrono::milliseconds(1400)));
+  EXPECT_TRUE(lose(std::chrono::milliseconds(300)));
+}
+
+TEST_F(RemoteAllocatorTest, AServerThatWasLostIsAskedWhereNoOtherHasMemory) {
+  first_.Refuse(true, false);
+  allocator_.Lost(kSecond, scheduler_->Now());
+  EXPECT_EQ(Node(kFirst).server(), kSecond);
+}
+
+TEST_F(RemoteAllocatorTest, TheErrorNamesEachServer) {
+  first_.Refuse(true, false);
+  second_.port().Stop();
+  const auto node = Allocate();
+  ASSERT_FALSE(node);
+  EXPECT_EQ(node.error().code, Code::kNodeUnreachable);
+  EXPECT_EQ(lost_, kSecond);
+  EXPECT_NE(node.error().message.find("memory server 0"), std::string::npos)
+      << node.error().message;
+  EXPECT_NE(node.error().message.find("memory server 1"), std::string::npos)
+      << node.error().message;
+  second_.Refuse(true, false);
+}
+
+TEST_F(RemoteAllocatorTest, EachServerGetsItsUnusedMemoryBack) {
+  Node(kFirst);
+  Node(kSecond);
+  for (int i = 0; i < 2; ++i) Block();
+  ASSERT_EQ(first_.allocations(), 2);
+  ASSERT_EQ(second_.allocations(), 2);
+  first_.Refuse(false, true);
+  scheduler_->Spawn(allocator_.ReleaseAll(*scheduler_));
+  scheduler_->RunUntil(0);
+  EXPECT_EQ(first_.releases(), 2);
+  EXPECT_EQ(second_.releases(), 2);
+}
+
+TEST_F(RemoteAllocatorTest, ADeadServerKeepsNoOtherFromGettingItsMemoryBack) {
+  Node(kFirst);
+  Node(kSecond);
+  first_.port().Stop();
+  scheduler_->Spawn(allocator_.ReleaseAll(*scheduler_));
+  scheduler_->RunUntil(0);
+  EXPECT_EQ(second_.releases(), 1);
+}
+
+TEST_F(RemoteAllocatorTest, AnEndpointThatLostItsQueuePairGivesMemoryBack) {
+  Node(kFirst);
+  Node(kSecond);
+  first_.port().Fence(kUuid);
+  while (first_.gone() == 0) std::this_thread::yield();
+  const int before = first_.registrations();
+  scheduler_->Spawn(allocator_.ReleaseAll(*scheduler_));
+  scheduler_->RunUntil(0);
+  EXPECT_EQ(first_.registrations(), before + 1) << "over the new queue pair";
+  EXPECT_EQ(first_.releases(), 1);
+  EXPECT_EQ(second_.releases(), 1);
+}
+
+}  // namespace
+}  // namespace gossamer

@@ -1,0 +1,29 @@
+#include "compute/session/registration.h"
+
+#include "common/process_name.h"
+#include "compute/session/control_client.h"
+
+namespace gossamer {
+
+Task<Result<Registration>> RegisterOver(Endpoint& endpoint, ServerId server) {
+  control::RegisterRequest request;
+  request.process = OwnProcessName();
+  const Result<control::RegisterReply> reply =
+      co_await CallControl<control::RegisterReply>(endpoint, server, request);
+  if (!reply) co_return reply.error();
+  co_return Registration{
+      {static_cast<ComputeId>(reply.value().compute_id), reply.value().incarnation},
+      reply.value().lease_ms,
+      reply.value().usage};
+}
+
+Task<Result<Registration>> ReplaceAndRegister(Endpoint& endpoint, ServerId server) {
+  QueuePairRequest request;
+  request.server = server;
+  co_await endpoint.Execute(request);
+  if (!request.status) co_return request.status.error();
+  Result<Registration> registered = co_await RegisterOver(endpoint, server);
+  co_return registered;
+}
+
+}  // namespace gossamer

@@ -1,0 +1,38 @@
+#include "compute/session/servers.h"
+
+#include "common/fabric/fabric.h"
+
+namespace gossamer {
+namespace {
+
+constexpr std::string_view kOthersAreServed =
+    "; what other servers hold is served: `gossamer dump --salvage` writes what is left";
+
+}  // namespace
+
+Error CannotBeReached(ServerId server, std::string_view address, std::string_view why) {
+  const bool has_root = server == ServerId{0};
+  const bool is_another = why.find(kStartedAnew) != std::string_view::npos;
+  std::string text =
+      "memory server " + std::to_string(ToInteger(server)) + " at " + std::string(address);
+  if (is_another) {
+    text += has_root ? ": " + std::string(kStartedAnew)
+                     : " has been started anew, and what it held is gone" +
+                           std::string(kOthersAreServed);
+    return MakeError(Code::kNodeUnreachable, std::move(text));
+  }
+  text += " cannot be reached (" + std::string(why) + ")";
+  text += has_root ? "; it holds the root, without which nothing of the store is found: if it is "
+                     "gone for good, load the data into a new store"
+                   : "; what other servers hold is served: if this one is gone for good, "
+                     "`gossamer dump --salvage` writes what is left";
+  return MakeError(Code::kNodeUnreachable, std::move(text));
+}
+
+Error HasLeft(ServerId server) {
+  return MakeError(Code::kNodeUnreachable, "memory server " + std::to_string(ToInteger(server)) +
+                                               " has left the store, and what it held is gone" +
+                                               std::string(kOthersAreServed));
+}
+
+}  // namespace gossamer

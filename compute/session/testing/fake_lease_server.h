@@ -1,0 +1,168 @@
+// FakeLeaseServer: a memory server over shm whose control service knows leases and grants memory, and counts what it is
+// asked. Its clients have one lease between them.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <utility>
+
+#include "common/fabric/fabric.h"
+#include "common/fabric/open/open_port.h"
+#include "common/random_id.h"
+#include "proto/control.h"
+#include "proto/region.h"
+
+namespace gossamer {
+
+class FakeLeaseServer final : public ControlHandler {
+ public:
+  static constexpr uint64_t kExtentBytes = 64 << 10;
+
+  explicit FakeLeaseServer(uint32_t lease_ms) : lease_ms_(lease_ms) {
+    MemoryPortOptions options;
+    options.region_bytes = 65536;
+    options.lock_table_bytes = 4096;
+    port_ = OpenMemoryPort(FabricKind::kShm, options).value();
+    const Status started = port_->Start(*this, RandomId());
+    if (!started) std::abort();
+  }
+  ~FakeLeaseServer() override { port_.reset(); }
+
+  MemoryPort& port() { return *port_; }
+
+  int registrations() const { return Locked(registrations_); }
+  int renewals() const { return Locked(renewals_); }
+  int queries() const { return Locked(queries_); }
+  int gone() const { return Locked(gone_); }
+  int allocations() const { return Locked(allocations_); }  // asked for, granted or not
+  int releases() const { return Locked(releases_); }
+  // Says at each answer from now on that so much of it is used.
+  void SetUsage(const control::Usage& usage) {
+    const std::lock_guard guard(mutex_);
+    usage_ = usage;
+  }
+  // Has no memory left; takes none back.
+  void Refuse(bool allocations, bool releases) {
+    const std::lock_guard guard(mutex_);
+    refuses_allocations_ = allocations;
+    refuses_releases_ = releases;
+  }
+  void Allow(bool in_force) {
+    const std::lock_guard guard(mutex_);
+    in_force_ = in_force;
+  }
+
+  uint32_t Handle(uint64_t, std::span<const std::byte> request,
+                  std::span<std::byte, kMaxControlBytes> reply) override {
+    const std::lock_guard guard(mutex_);
+    control::Header header{};
+    std::memcpy(&header, request.data(), std::min(request.size(), sizeof header));
+    switch (header.type) {
+      case control::Type::kRegister: {
+        ++registrations_;
+        control::RegisterReply message;
+        message.compute_id = 7;
+        message.incarnation = static_cast<uint32_t>(1 + gone_);
+        message.lease_ms = lease_ms_;
+        message.usage = usage_;
+        return Write(message, reply);
+      }
+      case control::Type::kAllocate: {
+        ++allocations_;
+        if (refuses_allocations_) return Refusal(Code::kExhausted, reply);
+        control::AllocateReply message;
+        message.offset = kHeapOffset + static_cast<uint64_t>(granted_++) * kExtentBytes;
+        message.bytes = kExtentBytes;
+        message.compute_id = 7;
+        message.incarnation = static_cast<uint32_t>(1 + gone_);
+        message.usage = usage_;
+        return Write(message, reply);
+      }
+      case control::Type::kRelease:
+        ++releases_;
+        if (refuses_releases_) return Refusal(Code::kInvalidArgument, reply);
+        return Write(control::ReleaseReply{}, reply);
+      case control::Type::kRenew: {
+        ++renewals_;
+        control::RenewReply message;
+        message.lease_ms = lease_ms_;
+        message.compute_servers = 1;
+        return Write(message, reply);
+      }
+      case control::Type::kLeaseQuery: {
+        ++queries_;
+        control::LeaseQueryReply message;
+        message.in_force = in_force_ ? 1 : 0;
+        return Write(message, reply);
+      }
+      default: return Write(control::ErrorReply{}, reply);
+    }
+  }
+  void ClientGone(uint64_t) override {
+    const std::lock_guard guard(mutex_);
+    ++gone_;
+  }
+
+ private:
+  template <typename Message>
+  static uint32_t Write(const Message& message, std::span<std::byte, kMaxControlBytes> reply) {
+    std::memcpy(reply.data(), &message, sizeof message);
+    return sizeof message;
+  }
+  static uint32_t Refusal(Code code, std::span<std::byte, kMaxControlBytes> reply) {
+    control::ErrorReply message;
+    message.code = static_cast<uint8_t>(code);
+    return Write(message, reply);
+  }
+  int Locked(const int& count) const {
+    const std::lock_guard guard(mutex_);
+    return count;
+  }
+
+  const uint32_t lease_ms_;
+  mutable std::mutex mutex_;
+  bool in_force_ = true;
+  int registrations_ = 0;
+  int renewals_ = 0;
+  int queries_ = 0;
+  int allocations_ = 0;
+  int granted_ = 0;
+  int releases_ = 0;
+  bool refuses_allocations_ = false;
+  bool refuses_releases_ = false;
+  control::Usage usage_{uint64_t{1} << 30, uint64_t{1} << 30, 0, 0};
+  int gone_ = 0;
+  std::unique_ptr<MemoryPort> port_;
+};
+
+// An endpoint whose clock goes by hand.
+class ClockedEndpoint final : public Endpoint {
+ public:
+  explicit ClockedEndpoint(std::unique_ptr<Endpoint> endpoint) : endpoint_(std::move(endpoint)) {}
+
+  void Pass(Clock::duration time) { now_ += time; }
+
+  void Post(Batch& batch) override { endpoint_->Post(batch); }
+  void Post(ControlCall& call) override { endpoint_->Post(call); }
+  size_t Poll() override { return endpoint_->Poll(); }
+  // Time goes by hand, so idle rounds are no wait: beside busy processes each yield may take milliseconds.
+  void Yield() override {}
+  void Post(QueuePairRequest& request) override { endpoint_->Post(request); }
+  uint64_t BrokenQueuePairId(ServerId server) const override {
+    return endpoint_->BrokenQueuePairId(server);
+  }
+  bool IsAttached(ServerId server) const override { return endpoint_->IsAttached(server); }
+  Clock::time_point Now() const override { return now_; }
+  const Limits& limits() const override { return endpoint_->limits(); }
+  BufferPool& buffers() override { return endpoint_->buffers(); }
+
+ private:
+  std::unique_ptr<Endpoint> endpoint_;
+  Clock::time_point now_{std::chrono::hours(1)};
+};
+
+}  // namespace gossamer

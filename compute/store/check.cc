@@ -1,0 +1,352 @@
+#include "compute/store/check.h"
+
+#include <algorithm>
+#include <string>
+
+#include "compute/session/control_client.h"
+
+namespace gossamer {
+namespace {
+
+constexpr size_t kMaxProblems = 100;
+constexpr uint64_t kProgressEvery = 4096;
+constexpr uint64_t kLockBytesPerRead = 4096;
+
+std::string Quoted(KeyView key) {
+  std::string text = "'";
+  for (const char c : key) {
+    constexpr char kHex[] = "0123456789abcdef";
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte < 0x7f && c != '\\') {
+      text += c;
+    } else {
+      text += "\\x";
+      text += kHex[byte >> 4];
+      text += kHex[byte & 15];
+    }
+  }
+  return text + "'";
+}
+
+}  // namespace
+
+void TreeChecker::Problem(RemotePtr pointer, const std::string& what) {
+  ++report_.problem_count;
+  if (report_.problems.size() >= kMaxProblems) return;
+  report_.problems.push_back("server " + std::to_string(ToInteger(pointer.server())) + " offset " +
+                             std::to_string(pointer.offset()) + ": " + what);
+}
+
+Result<CheckReport> TreeChecker::Run() {
+  BOOST_OUTCOME_TRY(root, scheduler_.Run(tree_.ReadRoot()));
+  report_.levels = root.level() + 1;
+  std::vector<Downlink> expected = {{Key(), root.pointer()}};
+  for (uint32_t level = root.level(); level > 0; --level) {
+    std::vector<Downlink> downlinks;
+    BOOST_OUTCOME_TRYV(scheduler_.Run(WalkInternal(level, expected, downlinks)));
+    expected = std::move(downlinks);
+    if (expected.empty()) break;
+  }
+  if (!expected.empty()) {
+    BOOST_OUTCOME_TRYV(scheduler_.Run(WalkLeaves(expected)));
+  }
+  BOOST_OUTCOME_TRYV(AttachAll());
+  BOOST_OUTCOME_TRYV(scheduler_.Run(CheckLocks()));
+  BOOST_OUTCOME_TRYV(scheduler_.Run(CheckExtents()));
+  if (report_.keys != 0) {
+    report_.leaf_bytes_per_key =
+        static_cast<double>(report_.leaves * shared_.parameters.node_bytes) /
+        static_cast<double>(report_.keys);
+  }
+  return report_;
+}
+
+// Servers may have become known on the way: to this walk, which has queue pairs to them, or to other threads.
+Status TreeChecker::AttachAll() {
+  servers_ = shared_.servers.All();
+  for (const ServerInfo* server : servers_) {
+    report_.nodes_per_server.try_emplace(ToInteger(server->id), 0);
+    const Status attached = scheduler_.endpoint().Attach(server->id);
+    if (!attached) return CannotBeReached(server->id, server->address, attached.error().message);
+  }
+  return Ok();
+}
+
+void TreeChecker::Match(const std::vector<Downlink>& expected, size_t& next, RemotePtr pointer,
+                        KeyView low) {
+  if (next < expected.size() && expected[next].pointer == pointer) {
+    if (expected[next].low != Key(low)) {
+      Problem(pointer, "its parent says low fence " + Quoted(expected[next].low) +
+                           ", its left neighbour ends at " + Quoted(low));
+    }
+    ++next;
+  } else {
+    ++report_.missing_downlinks;
+  }
+}
+
+Task<Status> TreeChecker::WalkInternal(uint32_t level, const std::vector<Downlink>& expected,
+                                       std::vector<Downlink>& downlinks) {
+  RemotePtr pointer = expected.front().pointer;
+  Key low;
+  size_t next = 0;
+  while (!pointer.is_null()) {
+    Match(expected, next, pointer, low);
+    const Result<InternalNode> read = co_await tree_.ReadInternal(pointer);
+    if (!read && read.error().code != Code::kCorruption) co_return read.error();
+    if (!read) {
+      Problem(pointer, "internal node: " + read.error().message);
+      break;
+    }
+    const InternalNode& node = read.value();
+    ++report_.internal_nodes;
+    Use(pointer.server(), pointer.offset(), shared_.parameters.node_bytes,
+        control::ExtentKind::kNodes);
+    if (node.level != level) {
+      Problem(pointer, "level " + std::to_string(node.level) + " in the chain of level " +
+                           std::to_string(level));
+      break;
+    }
+    if (node.low() != low.view()) {
+      Problem(pointer,
+              "low fence " + Quoted(node.low()) + ", left neighbour ends at " + Quoted(low));
+    }
+    for (size_t i = 0; i < node.children.size(); ++i) {
+      if (i != 0 && node.children[i].separator.view() <= node.children[i - 1].separator.view()) {
+        Problem(pointer, "separators out of order at " + Quoted(node.children[i].separator));
+      }
+      if (!node.high.Admits(node.children[i].separator)) {
+        Problem(pointer,
+                "separator " + Quoted(node.children[i].separator) + " is not below the high fence");
+      }
+      downlinks.push_back({node.children[i].separator, node.children[i].pointer});
+    }
+    if (node.high.infinite != node.sibling.is_null()) {
+      Problem(pointer, node.high.infinite ? "an infinite high fence with a sibling"
+                                          : "a finite high fence without a sibling");
+      break;
+    }
+    low = node.high.key;
+    pointer = node.sibling;
+  }
+  if (next != expected.size()) {
+    Problem(expected[next].pointer,
+            "a downlink at level " + std::to_string(level + 1) + " that the sibling chain misses");
+  }
+  co_return Ok();
+}
+
+Task<Status> TreeChecker::WalkLeaves(const std::vector<Downlink>& expected) {
+  RemotePtr pointer = expected.front().pointer;
+  Key low;
+  size_t next = 0;
+  while (!pointer.is_null()) {
+    Match(expected, next, pointer, low);
+    const Result<std::vector<std::byte>> image = co_await tree_.ReadLeaf(pointer);
+    if (!image && image.error().code != Code::kCorruption) co_return image.error();
+    if (!image) {
+      Problem(pointer, "leaf: " + image.error().message);
+      break;
+    }
+    const std::optional<LeafView> leaf = LeafView::Parse(image.value(), pointer, shared_.geometry);
+    ++report_.leaves;
+    if (progress_ && report_.leaves % kProgressEvery == 0) progress_(report_.leaves);
+    Use(pointer.server(), pointer.offset(), shared_.parameters.node_bytes,
+        control::ExtentKind::kNodes);
+    const Status checked = co_await CheckLeaf(pointer, *leaf, low);
+    if (!checked) co_return checked;
+    const HighFence high = leaf->high();
+    const RemotePtr sibling = leaf->trailer().sibling();
+    if (high.infinite != sibling.is_null()) {
+      Problem(pointer, high.infinite ? "an infinite high fence with a sibling"
+                                     : "a finite high fence without a sibling");
+      break;
+    }
+    low = high.key;
+    pointer = sibling;
+  }
+  if (next != expected.size()) {
+    Problem(expected[next].pointer, "a downlink at level 1 that the chain of leaves misses");
+  }
+  if (progress_) progress_(report_.leaves);
+  co_return Ok();
+}
+
+Task<Status> TreeChecker::CheckLeaf(RemotePtr pointer, const LeafView& leaf, KeyView low) {
+  if (!leaf.trailer().low().Matches(low)) {
+    Problem(pointer, "a low fence other than where its left neighbour ends, " + Quoted(low));
+  }
+  std::set<std::string> seen;
+  std::vector<BlockRef> blocks;
+  const HighFence high = leaf.high();
+  for (uint32_t number = 0; number < leaf.unit_count(); ++number) {
+    const GroupView& unit = leaf.unit(number);
+    const bool is_overflow = number + 1 == leaf.unit_count();
+    if (unit.high() != high) Problem(pointer, "units with different high fences");
+    unit.ForEach([&](const Entry& entry) {
+      ++report_.keys;
+      report_.key_bytes += entry.key.size();
+      if (entry.is_block) {
+        blocks.push_back(entry.block());
+      } else {
+        report_.inline_value_bytes += entry.stored.size();
+        if (entry.stored.size() > shared_.parameters.inline_value_bytes) {
+          Problem(pointer, "an inline value of " + std::to_string(entry.stored.size()) + " bytes");
+        }
+      }
+      if (entry.key < low || !high.Admits(entry.key)) {
+        Problem(pointer, "key " + Quoted(entry.key) + " outside of the fences");
+      }
+      if (!seen.emplace(entry.key).second) {
+        Problem(pointer, "key " + Quoted(entry.key) + " twice");
+      }
+      const uint32_t home = shared_.geometry.GroupOf(KeyHash(entry.key));
+      if (is_overflow) {
+        ++report_.overflow_keys;
+        if (!leaf.unit(home).overflowed()) {
+          Problem(pointer, "key " + Quoted(entry.key) +
+                               " in the overflow group, which its home group does not say");
+        }
+      } else if (home != number) {
+        Problem(pointer, "key " + Quoted(entry.key) + " in group " + std::to_string(number) +
+                             ", its home is " + std::to_string(home));
+      }
+    });
+  }
+  for (const BlockRef& block : blocks) {
+    const Result<std::optional<std::string>> value = co_await tree_.ReadBlock(block);
+    if (!value && value.error().code != Code::kCorruption) co_return value.error();
+    if (!value || !value.value()) {
+      Problem(pointer, "an entry whose value block at server " +
+                           std::to_string(ToInteger(block.ptr().server())) + " offset " +
+                           std::to_string(block.ptr().offset()) + " fails its checksum");
+      continue;
+    }
+    ++report_.blocks;
+    report_.block_value_bytes += block.length;
+    Use(block.ptr().server(), block.ptr().offset(), BlockBytes(block.length),
+        control::ExtentKind::kBlocks);
+  }
+  co_return Ok();
+}
+
+void TreeChecker::Use(ServerId server, uint64_t offset, uint64_t bytes, control::ExtentKind kind) {
+  if (kind == control::ExtentKind::kNodes) ++report_.nodes_per_server[ToInteger(server)];
+  const RemotePtr pointer(server, offset & ~(kNodeAlignment - 1), 0);
+  std::map<uint64_t, Used>& used = used_[server];
+  const auto behind = used.lower_bound(offset);
+  if (behind != used.end() && behind->first < offset + bytes) {
+    Problem(pointer, "memory in use twice");
+  }
+  if (behind != used.begin()) {
+    const auto before = std::prev(behind);
+    if (before->first + before->second.bytes > offset) Problem(pointer, "memory in use twice");
+  }
+  used[offset] = {bytes, kind};
+}
+
+Task<Status> TreeChecker::CheckLocks() {
+  Endpoint& endpoint = scheduler_.endpoint();
+  Result<BufferLease> buffer = endpoint.buffers().Allocate(kLockBytesPerRead);
+  if (!buffer) co_return buffer.error();
+  for (const ServerInfo* server : servers_) {
+    for (uint64_t at = 0; at < server->lock_table_bytes; at += kLockBytesPerRead) {
+      const auto bytes =
+          static_cast<uint32_t>(std::min(kLockBytesPerRead, server->lock_table_bytes - at));
+      InlineBatch<1> batch(server->id);
+      batch.Add(Verb::Read(at, bytes, buffer.value().address(), Space::kLockTable));
+      co_await endpoint.Execute(batch);
+      if (batch.status() != VerbStatus::kSuccess) {
+        co_return MakeError(Code::kNodeUnreachable, "the lock table cannot be read");
+      }
+      for (uint32_t word = 0; word < bytes; word += sizeof(uint64_t)) {
+        uint64_t value;
+        std::memcpy(&value, buffer.value().data() + word, sizeof value);
+        if (value == 0) continue;
+        const LockWord lock = LockWord::FromWord(value);
+        const Result<bool> ended = co_await HasEnded(server->id, lock.lease());
+        if (!ended) co_return ended.error();
+        if (ended.value()) {
+          const Result<bool> released = co_await ReleaseForTheDead(server->id, at + word, lock);
+          if (!released) co_return released.error();
+          report_.locks_of_the_dead += released.value() ? 1 : 0;
+          continue;
+        }
+        ++report_.locks_held;
+        const std::string holder = co_await DescribeHolder(scheduler_, server->id, lock.lease());
+        Problem(RemotePtr(server->id, uint64_t{lock.node()} * kNodeAlignment, 0),
+                "lock slot " + std::to_string((at + word) / sizeof(uint64_t)) + " is held by " +
+                    holder +
+                    ", whose lease is in force: stop its clients first, or wait, and check again");
+      }
+    }
+  }
+  co_return Ok();
+}
+
+Task<Result<bool>> TreeChecker::HasEnded(ServerId server, Lease lease) {
+  const auto key = std::tuple(server, lease.compute, lease.incarnation);
+  if (const auto known = has_ended_.find(key); known != has_ended_.end()) co_return known->second;
+  control::LeaseQueryRequest query;
+  query.compute_id = static_cast<uint16_t>(lease.compute);
+  query.incarnation = lease.incarnation;
+  const Result<control::LeaseQueryReply> reply =
+      co_await CallControl<control::LeaseQueryReply>(scheduler_.endpoint(), server, query);
+  if (!reply) co_return reply.error();
+  has_ended_[key] = reply.value().in_force == 0;
+  co_return reply.value().in_force == 0;
+}
+
+Task<Result<bool>> TreeChecker::ReleaseForTheDead(ServerId server, uint64_t slot, LockWord word) {
+  Result<BufferLease> old_word = scheduler_.endpoint().buffers().Allocate(sizeof(uint64_t));
+  if (!old_word) co_return old_word.error();
+  InlineBatch<1> batch(server);
+  batch.Add(Verb::CompareSwap(Space::kLockTable, slot, word.word(), 0, old_word.value().address()));
+  co_await scheduler_.endpoint().Execute(batch);
+  if (batch.status() != VerbStatus::kSuccess) {
+    co_return MakeError(Code::kNodeUnreachable, "a lock of the dead cannot be released");
+  }
+  co_return batch.verbs()[0].old_value() == word.word();
+}
+
+// Everything in use lies in memory that was handed out for its kind.
+Task<Status> TreeChecker::CheckExtents() {
+  for (const ServerInfo* server : servers_) {
+    std::vector<control::Extent> extents;
+    control::ListExtentsRequest request;
+    for (;;) {
+      const Result<control::ListExtentsReply> reply =
+          co_await CallControl<control::ListExtentsReply>(scheduler_.endpoint(), server->id,
+                                                          request);
+      if (!reply) co_return reply.error();
+      for (uint32_t i = 0; i < reply.value().count; ++i) {
+        const control::Extent& extent = reply.value().extents[i];
+        // Neighbours of one kind are one: a client may cut across their border.
+        if (!extents.empty() && extents.back().kind == extent.kind &&
+            extents.back().offset + extents.back().bytes == extent.offset) {
+          extents.back().bytes += extent.bytes;
+        } else {
+          extents.push_back(extent);
+        }
+        request.from_offset = extent.offset + extent.bytes;
+      }
+      if (reply.value().more == 0 || reply.value().count == 0) break;
+    }
+    for (const auto& [offset, used] : used_[server->id]) {
+      const RemotePtr pointer(server->id, offset & ~(kNodeAlignment - 1), 0);
+      if (offset == kFirstLeafOffset) continue;  // The first root leaf, made with the store.
+      const auto behind = std::upper_bound(
+          extents.begin(), extents.end(), offset,
+          [](uint64_t at, const control::Extent& extent) { return at < extent.offset; });
+      if (behind == extents.begin() ||
+          offset + used.bytes > std::prev(behind)->offset + std::prev(behind)->bytes) {
+        Problem(pointer, "in use, but never handed out");
+      } else if (std::prev(behind)->kind != used.kind) {
+        Problem(pointer, "in an extent of the other kind");
+      }
+    }
+  }
+  co_return Ok();
+}
+
+}  // namespace gossamer

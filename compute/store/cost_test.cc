@@ -1,0 +1,258 @@
+// What gets, writes and scans cost, counted exactly: round trips, verbs and bytes of design section 5, on every fabric.
+#include <algorithm>
+
+#include "compute/store/testing/cost_fixture.h"
+#include "proto/value_block.h"
+
+namespace gossamer {
+namespace {
+
+class CostTest : public CostFixture, public testing::WithParamInterface<TestFabric> {
+ protected:
+  CostTest() : CostFixture(GetParam()) {}
+
+  // One operation that reads so many units and writes one.
+  static WireCounts CostOfWrite(uint64_t units_read) {
+    return {.operations = 1,
+            .round_trips = 2,
+            .reads = units_read,
+            .writes = 1,
+            .cas = 2,
+            .bytes_read = units_read * kUnitBytes,
+            .bytes_written = kUnitBytes};
+  }
+  // Deletes a key; whether its home group has never overflowed, and has room for it now. So it is when the key was
+  // found in the home group, and when its absence is known without a look at the overflow group.
+  bool DeleteFromHomeThatNeverOverflowed(const std::string& key) {
+    const WireCounts erase =
+        CostOf(OperationClass::kDelete, [&] { EXPECT_TRUE(session_->Delete(key)); });
+    const WireCounts get = CostOf(OperationClass::kRead, [&] { EXPECT_FALSE(session_->Get(key)); });
+    return erase.reads == 1 && get.reads == 1;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, CostTest, testing::ValuesIn(TestFabrics()), NameOfFabric);
+
+TEST_P(CostTest, GetReadsOneGroupInOneRoundTrip) {
+  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
+  ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));
+  ASSERT_NO_FATAL_FAILURE(WarmUp());
+  size_t one_group = 0;
+  for (const std::string& key : keys_) {
+    const WireCounts cost = CostOfGet(*session_, key);
+    // The overflow group goes along where a hint says that the key may be there.
+    ASSERT_LE(cost.reads, 2u);
+    ASSERT_EQ(Text(cost), Text({.operations = 1,
+                                .round_trips = 1,
+                                .reads = cost.reads,
+                                .bytes_read = cost.reads * kUnitBytes}));
+    one_group += cost.reads == 1 ? 1 : 0;
+  }
+  EXPECT_GE(one_group * 100, keys_.size() * 85);
+}
+
+TEST_P(CostTest, AnotherSessionLearnsTheHintsAsItReads) {
+  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
+  ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));
+  for (const std::string& key : keys_) ASSERT_TRUE(session_->Get(key));
+  const WireCounts cost = CostOf(OperationClass::kRead, [&] {
+    for (const std::string& key : keys_) ASSERT_TRUE(session_->Get(key));
+  });
+  EXPECT_EQ(cost.round_trips, cost.operations);
+}
+
+TEST_P(CostTest, ValueBlocksTakeOneMoreOfGetsAndNoneOfUpdates) {
+  constexpr uint32_t kLength = 1000;
+  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
+  ASSERT_NO_FATAL_FAILURE(LoadRandom(5'000));
+  for (const std::string& key : keys_) {
+    ASSERT_TRUE(session_->Put(key, std::string(kLength, 'a')));
+  }
+  ASSERT_NO_FATAL_FAILURE(WarmUp());
+  for (const std::string& key : keys_) {
+    const WireCounts get = CostOfGet(*session_, key);
+    const uint64_t groups = get.reads - 1;
+    ASSERT_GE(groups, 1u);
+    ASSERT_LE(groups, 2u);
+    ASSERT_EQ(Text(get), Text({.operations = 1,
+                               .round_trips = 2,
+                               .reads = groups + 1,
+                               .bytes_read = groups * kUnitBytes + BlockReadBytes(kLength)}));
+    const WireCounts update = CostOfUpdate(*session_, key, std::string(kLength, 'b'));
+    ASSERT_LE(update.reads, 2u);
+    // Now and then, memory is asked for.
+    ASSERT_LE(update.sends, 1u);
+    ASSERT_EQ(Text(update), Text({.operations = 1,
+                                  .round_trips = 2 + update.sends,
+                                  .reads = update.reads,
+                                  .writes = 2,
+                                  .cas = 2,
+                                  .sends = update.sends,
+                                  .bytes_read = update.reads * kUnitBytes,
+                                  .bytes_written = kUnitBytes + BlockReadBytes(kLength)}));
+  }
+}
+
+TEST_P(CostTest, WritesTakeTwoRoundTrips) {
+  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
+  ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));
+  ASSERT_NO_FATAL_FAILURE(WarmUp());
+  size_t at_home = 0;
+  for (size_t i = 0; i < Scaled(2000); ++i) {
+    const std::string& key = keys_[i];
+    const WireCounts update = CostOfUpdate(*session_, key);
+    ASSERT_LE(update.reads, 2u);
+    ASSERT_EQ(Text(update), Text(CostOfWrite(update.reads)));
+    const WireCounts erase =
+        CostOf(OperationClass::kDelete, [&] { ASSERT_TRUE(session_->Delete(key)); });
+    ASSERT_EQ(Text(erase), Text(CostOfWrite(update.reads)));
+    const WireCounts get = CostOf(OperationClass::kRead, [&] { ASSERT_FALSE(session_->Get(key)); });
+    const WireCounts insert =
+        CostOf(OperationClass::kInsert, [&] { ASSERT_TRUE(session_->Insert(key, "ABCDEFGH")); });
+    // With a home group that has been full before, the key could be in the overflow group as well; and if there was no
+    // room in that, the leaf is read whole, as an insert may have to split it.
+    const bool whole = insert.bytes_read == kLeafBytes;
+    WireCounts expected = CostOfWrite(whole ? 1 : get.reads);
+    if (whole) expected.bytes_read = kLeafBytes;
+    ASSERT_EQ(Text(insert), Text(expected));
+    at_home += get.reads == 1 ? 1 : 0;
+  }
+  EXPECT_GE(at_home, Scaled(1000));
+}
+
+TEST_P(CostTest, ASessionRegistersBeforeItsFirstLock) {
+  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
+  ASSERT_NO_FATAL_FAILURE(LoadRandom(1'000));
+  const std::unique_ptr<Session> session = std::move(store_->NewSession().value());
+  ASSERT_NO_FATAL_FAILURE(WarmUp(*session));
+  const WireCounts first = CostOfUpdate(*session, keys_[0]);
+  WireCounts expected = CostOfWrite(first.reads);
+  ++expected.round_trips;
+  ++expected.sends;
+  EXPECT_EQ(Text(first), Text(expected));
+  EXPECT_EQ(Text(CostOfUpdate(*session, keys_[0])), Text(CostOfWrite(first.reads)));
+}
+
+// An insert of a key that is just being deleted cannot go along with the delete (rule W3): it gets the lock, and the
+// leaf's bytes with it.
+TEST_P(CostTest, AWriteWithALockHandedOverTakesOneRoundTrip) {
+  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
+  ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));
+  ASSERT_NO_FATAL_FAILURE(WarmUp());
+  size_t handed_over = 0;
+  for (size_t i = 0; i < Scaled(2000); ++i) {
+    const std::string& key = keys_[i];
+    const bool needs_one_group = DeleteFromHomeThatNeverOverflowed(key);
+    ASSERT_TRUE(session_->Insert(key, "12345678"));
+    if (!needs_one_group) continue;
+    const LockCounts locks = session_->counters().locks;
+    WireCounts erase;
+    const WireCounts insert = CostOf(OperationClass::kInsert, [&] {
+      erase = CostOf(OperationClass::kDelete, [&] {
+        session_->Spawn([](Session& session, const std::string& k) -> Task<void> {
+          EXPECT_TRUE(co_await session.AsyncDelete(k));
+        }(*session_, key));
+        session_->Spawn([](Session& session, const std::string& k) -> Task<void> {
+          EXPECT_TRUE(co_await session.AsyncInsert(k, "ABCDEFGH"));
+        }(*session_, key));
+        session_->WaitAll();
+      });
+    });
+    // The key fills its home group, and may be taken for one that has overflowed.
+    ASSERT_LE(erase.reads, 2u);
+    WireCounts expected = CostOfWrite(erase.reads);
+    expected.cas = 1;
+    ASSERT_EQ(Text(erase), Text(expected));
+    ASSERT_EQ(Text(insert), Text({.operations = 1,
+                                  .round_trips = 1,
+                                  .writes = 1,
+                                  .cas = 1,
+                                  .bytes_written = kUnitBytes}));
+    ASSERT_EQ(session_->counters().locks.handed_over, locks.handed_over + 1);
+    ASSERT_EQ(session_->counters().locks.acquired, locks.acquired + 1);
+    ++handed_over;
+  }
+  EXPECT_GE(handed_over, Scaled(1000));
+}
+
+TEST_P(CostTest, WritesThatWaitForOneLeafAreWrittenTogether) {
+  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
+  ASSERT_NO_FATAL_FAILURE(LoadRandom(1'000));
+  ASSERT_NO_FATAL_FAILURE(WarmUp());
+  const std::string& key = keys_.front();
+  constexpr size_t kWriters = 40;
+  const uint64_t combined = session_->counters().locks.combined;
+  const WireCounts cost = CostOf(OperationClass::kUpdate, [&] {
+    for (size_t i = 0; i < kWriters; ++i) {
+      session_->Spawn([](Session& session, const std::string& k) -> Task<void> {
+        EXPECT_TRUE(co_await session.AsyncUpdate(k, "abcdefgh"));
+      }(*session_, key));
+    }
+    session_->WaitAll();
+  });
+  // All of them cost what one does: each of the others nothing.
+  WireCounts expected = CostOfWrite(cost.reads);
+  expected.operations = kWriters;
+  EXPECT_LE(cost.reads, 2u);
+  EXPECT_EQ(Text(cost), Text(expected));
+  EXPECT_EQ(session_->counters().locks.combined, combined + kWriters - 1);
+}
+
+TEST_P(CostTest, ScanTakesOneRoundTripFor32Leaves) {
+  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
+  ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));
+  ASSERT_NO_FATAL_FAILURE(WarmUp());
+  const Result<CheckReport> report = store_->Check({});
+  ASSERT_TRUE(report) << report.error().ToString();
+  // Without a limit, the first pages are smaller: of 4, 8 and 16 leaves.
+  uint64_t pages = 0;
+  for (uint64_t leaves = 0, page = 4; leaves < report.value().leaves; ++pages) {
+    leaves += page;
+    page = std::min<uint64_t>(2 * page, 32);
+  }
+  for (const bool reverse : {false, true}) {
+    ScanOptions options;
+    options.reverse = reverse;
+    const WireCounts cost = CostOf(OperationClass::kScan, [&] {
+      const std::unique_ptr<ScanCursor> cursor = session_->Scan(options);
+      size_t count = 0;
+      while (cursor->Next()) ++count;
+      ASSERT_EQ(count, keys_.size());
+    });
+    EXPECT_EQ(Text(cost), Text({.operations = 1,
+                                .round_trips = pages,
+                                .reads = report.value().leaves,
+                                .bytes_read = report.value().leaves * kLeafBytes}));
+  }
+}
+
+TEST_P(CostTest, ScanOfAHundredTakesAtMostTwoRoundTrips) {
+  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
+  ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));
+  ASSERT_NO_FATAL_FAILURE(WarmUp());
+  std::sort(keys_.begin(), keys_.end());
+  uint64_t round_trips = 0;
+  const size_t scans = Scaled(200);
+  for (size_t i = 0; i < scans; ++i) {
+    ScanOptions options;
+    const size_t from = random_() % (keys_.size() - 100);
+    options.from = keys_[from];
+    options.limit = 100;
+    const WireCounts cost = CostOf(OperationClass::kScan, [&] {
+      const std::unique_ptr<ScanCursor> cursor = session_->Scan(options);
+      for (size_t k = 0; k < 100; ++k) {
+        ASSERT_TRUE(cursor->Next());
+        ASSERT_EQ(cursor->key(), keys_[from + k]);
+      }
+      ASSERT_FALSE(cursor->Next());
+    });
+    ASSERT_EQ(cost.operations, 1u);
+    ASSERT_LE(cost.round_trips, 2u);
+    ASSERT_EQ(cost.bytes_read, cost.reads * kLeafBytes);
+    round_trips += cost.round_trips;
+  }
+  EXPECT_LE(round_trips, scans * 11 / 10);
+}
+
+}  // namespace
+}  // namespace gossamer

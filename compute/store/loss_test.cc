@@ -1,0 +1,233 @@
+// The connection is lost at every verb of every kind of write: whatever was acknowledged is there, whatever was refused
+// is not, and only MaybeApplied leaves it open (lines E2, E3 of CONTRACT.md).
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "compute/store/testing/test_cluster.h"
+
+namespace gossamer {
+namespace {
+
+constexpr uint64_t kAll = FaultPlan::kNever;
+
+struct Write {
+  WriteMode mode;
+  std::string key;
+  std::string value;
+};
+
+// What a session does when the connection breaks: its writes are in flight together.
+struct Scenario {
+  std::string name;
+  size_t servers;
+  uint64_t loaded;  // keys 0, 10, 20, ...
+  std::vector<Write> writes;
+  uint64_t splits = 0;  // at least, of these writes
+  uint64_t split_writes =
+      0;  // not 0: the next key in turn is put as well, and is one whose split takes so many WRITEs
+
+  friend void PrintTo(const Scenario& scenario, std::ostream* out) { *out << scenario.name; }
+};
+
+using Model = std::map<std::string, std::string>;
+
+std::string LoadedValue(uint64_t number) {
+  return number % 3 == 0 ? std::string(100, static_cast<char>('a' + number % 26)) : "12345678";
+}
+
+class LossTest : public testing::TestWithParam<Scenario> {
+ protected:
+  // The state of a key before the write, and after it.
+  static std::optional<std::string> After(const Write& write,
+                                          const std::optional<std::string>& before) {
+    if (write.mode == WriteMode::kDelete) return std::nullopt;
+    if (write.mode == WriteMode::kInsert && before) return before;
+    if (write.mode == WriteMode::kUpdate && !before) return before;
+    return write.value;
+  }
+
+  static ClusterOptions Options() {
+    ClusterOptions options;
+    options.parameters = {256, 8, 8};
+    options.servers = GetParam().servers;
+    options.memory_bytes = uint64_t{2} << 20;
+    options.chunk_bytes = uint64_t{64} << 10;
+    return options;
+  }
+
+  // Sees how many keys must be there for the next one to split as the scenario wants, and adds that one to the writes.
+  void SetUp() override {
+    writes_ = GetParam().writes;
+    loaded_ = GetParam().loaded;
+    if (GetParam().split_writes == 0) return;
+    TestCluster cluster(Options());
+    TestClient client(cluster);
+    const std::unique_ptr<OpenSession> session = client.NewSession();
+    for (loaded_ = 0; loaded_ < 2000; ++loaded_) {
+      const WireCounts before = session->counters().of(OperationClass::kInsertSplit);
+      ASSERT_TRUE(session->Put(NumberKey(10 * loaded_), LoadedValue(loaded_)));
+      const WireCounts after = session->counters().of(OperationClass::kInsertSplit);
+      const bool splits = after.operations != before.operations &&
+                          after.writes - before.writes == GetParam().split_writes;
+      if (splits && loaded_ >= GetParam().loaded) break;
+    }
+    ASSERT_LT(loaded_, 2000u);
+    writes_.push_back({WriteMode::kPut, NumberKey(10 * loaded_), LoadedValue(loaded_)});
+  }
+
+  // One run with the connection lost at verb `break_at`. False: the writes had ended before.
+  bool LoseAt(uint64_t break_at, uint64_t applied, VerbStatus behind, bool can_reconnect) {
+    TestCluster cluster(Options());
+    Model model;
+    TestClient client(cluster, {2, uint64_t{1} << 20});
+    {
+      const std::unique_ptr<OpenSession> loader = client.NewSession();
+      for (uint64_t i = 0; i < loaded_; ++i) {
+        model[NumberKey(10 * i)] = LoadedValue(i);
+        EXPECT_TRUE(loader->Put(NumberKey(10 * i), LoadedValue(i)));
+      }
+    }
+    FaultPlan plan;
+    plan.break_at = break_at;
+    plan.applied = applied;
+    plan.behind = behind;
+    plan.can_reconnect = can_reconnect;
+    std::vector<std::optional<Status>> results(writes_.size());
+    {
+      const std::unique_ptr<OpenSession> session = client.NewSession(plan);
+      for (size_t i = 0; i < results.size(); ++i) {
+        const auto run = [](OpenSession& on, const Write& write,
+                            std::optional<Status>& result) -> Task<void> {
+          result = co_await on.tree().Write(write.mode, write.key, write.value);
+        };
+        session->Spawn(run(*session, writes_[i], results[i]));
+      }
+      session->WaitAll();
+      splits_ = session->counters().of(OperationClass::kInsertSplit).operations;
+    }
+    EXPECT_EQ(plan.forbidden_writes, 0u);
+
+    // Another session of the same compute server: it has the same memory to give out.
+    const std::unique_ptr<OpenSession> witness = client.NewSession();
+    for (size_t i = 0; i < results.size(); ++i) {
+      const Write& write = writes_[i];
+      const auto found = model.find(write.key);
+      const std::optional<std::string> before =
+          found == model.end() ? std::nullopt : std::optional<std::string>(found->second);
+      const std::optional<std::string> after = After(write, before);
+      const Result<std::string> now = witness->Get(write.key);
+      EXPECT_TRUE(now || now.error().code == Code::kNotFound) << now.error().ToString();
+      const std::optional<std::string> is =
+          now ? std::optional<std::string>(now.value()) : std::nullopt;
+      if (*results[i]) {
+        EXPECT_EQ(is, after) << "acknowledged, and not there";
+      } else if (can_reconnect) {
+        // With the lock word to tell, nothing stays open (rule U2).
+        EXPECT_EQ(results[i]->error().code, Code::kAlreadyExists) << results[i]->error().ToString();
+        EXPECT_EQ(after, before);
+      } else if (results[i]->error().code == Code::kMaybeApplied) {
+        EXPECT_TRUE(is == before || is == after);
+      } else {
+        // Contended: the lock stayed with another of these writes.
+        const Code code = results[i]->error().code;
+        EXPECT_TRUE(code == Code::kNodeUnreachable || code == Code::kContended ||
+                    (after == before && code == Code::kAlreadyExists));
+        EXPECT_EQ(is, before) << "refused, and there: " << results[i]->error().ToString();
+      }
+      model.erase(write.key);
+      if (is) model[write.key] = *is;
+    }
+    // Memory is given out again, early too: what entries refer to must not be.
+    for (uint64_t i = 0; i < 4; ++i) {
+      const std::string key = NumberKey(1'000'000 + i);
+      for (int again = 0; again < 2; ++again) {
+        const Status put = witness->Put(key, std::string(100, static_cast<char>('A' + i)));
+        if (put) model[key] = std::string(100, static_cast<char>('A' + i));
+      }
+    }
+    for (const auto& [key, value] : model) {
+      const Result<std::string> now = witness->Get(key);
+      EXPECT_TRUE(now) << now.error().ToString();
+      if (now) {
+        EXPECT_EQ(now.value(), value);
+      }
+    }
+    CheckReport report = cluster.Check();
+    EXPECT_EQ(report.problem_count, report.locks_held) << testing::PrintToString(report.problems);
+    if (can_reconnect) {
+      EXPECT_EQ(report.locks_held, 0u);
+    }
+    EXPECT_EQ(report.keys, model.size());
+    return plan.broke;
+  }
+
+  void LoseAtEveryVerb(bool can_reconnect) {
+    size_t runs = 0;
+    for (const uint64_t applied : {uint64_t{0}, uint64_t{1}, uint64_t{2}, uint64_t{3}, kAll}) {
+      for (const VerbStatus behind : {VerbStatus::kFlushed, VerbStatus::kUnknown}) {
+        if (behind == VerbStatus::kUnknown && applied != 1) continue;
+        for (uint64_t verb = 1;; ++verb, ++runs) {
+          SCOPED_TRACE("lost at verb " + std::to_string(verb) + ", applied " +
+                       std::to_string(applied) + ", behind it " +
+                       std::string(VerbStatusName(behind)));
+          const bool broke = LoseAt(verb, applied, behind, can_reconnect);
+          if (HasFailure() || !broke) break;
+        }
+        if (HasFailure()) return;
+        EXPECT_GE(splits_, GetParam().splits) << "when nothing was lost";
+      }
+    }
+    RecordProperty("runs", std::to_string(runs));
+  }
+
+  std::vector<Write> writes_;
+  uint64_t loaded_ = 0;
+  uint64_t splits_ = 0;  // of the last run
+};
+
+class LossForGoodTest : public LossTest {};
+class LossAndRecoveryTest : public LossTest {};
+
+Write Put(uint64_t key, const std::string& value) {
+  return {WriteMode::kPut, NumberKey(key), value};
+}
+
+// `count` new keys from each of `numbers` on: more than one leaf takes.
+std::vector<Write> PutBetween(const std::vector<uint64_t>& numbers, uint64_t count) {
+  std::vector<Write> writes;
+  for (const uint64_t number : numbers) {
+    for (uint64_t i = 0; i < count; ++i) writes.push_back(Put(number + i, "12345678"));
+  }
+  return writes;
+}
+
+auto Scenarios() {
+  return testing::Values(
+      Scenario{"Update", 1, 4, {Put(10, "abcdefgh")}},
+      Scenario{"Insert", 1, 4, {Put(15, "abcdefgh")}},
+      Scenario{"Delete", 1, 4, {{WriteMode::kDelete, NumberKey(10), ""}}},
+      Scenario{"InsertOfAKeyThatIsThere", 1, 4, {{WriteMode::kInsert, NumberKey(10), "x"}}},
+      Scenario{"UpdateWithABlock", 1, 4, {Put(10, std::string(100, 'z'))}},
+      Scenario{"UpdateOfABlock", 1, 4, {Put(0, std::string(100, 'z'))}},
+      Scenario{"UpdateWithABlockElsewhere", 2, 4, {Put(10, std::string(100, 'z'))}},
+      Scenario{"RaiseTheRoot", 1, 0, {}, 1, 3}, Scenario{"SplitOfALeaf", 1, 30, {}, 1, 3},
+      Scenario{"RaiseTheRootOverInternalNodes", 1, 0, {}, 1, 5},
+      Scenario{"SplitOfAnInternalNode", 1, 100, {}, 1, 5},
+      Scenario{"SplitsOverServers", 2, 120, {}, 1, 3},
+      Scenario{"SplitWithABlockBeside", 1, 20, {Put(10, std::string(100, 'z'))}, 1, 3},
+      Scenario{"SplitsTogether", 1, 40, PutBetween({41}, 6), 1},
+      Scenario{
+          "TwoTogether", 1, 20, {Put(10, std::string(100, 'y')), Put(150, std::string(100, 'z'))}});
+}
+
+std::string NameOf(const testing::TestParamInfo<Scenario>& scenario) { return scenario.param.name; }
+
+TEST_P(LossForGoodTest, AtEveryVerb) { LoseAtEveryVerb(false); }
+TEST_P(LossAndRecoveryTest, AtEveryVerb) { LoseAtEveryVerb(true); }
+
+INSTANTIATE_TEST_SUITE_P(Writes, LossForGoodTest, Scenarios(), NameOf);
+INSTANTIATE_TEST_SUITE_P(Writes, LossAndRecoveryTest, Scenarios(), NameOf);
+
+}  // namespace
+}  // namespace gossamer

@@ -1,0 +1,94 @@
+#include "compute/store/open_session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "compute/store/scan_cursor.h"
+
+namespace gossamer {
+namespace {
+
+// Operations of one MultiGet, MultiPut or MultiDelete in flight at a time.
+constexpr size_t kWindow = 64;
+
+}  // namespace
+
+OpenSession::OpenSession(TreeShared& shared, std::unique_ptr<Endpoint> endpoint)
+    : shared_(shared),
+      endpoint_(std::move(endpoint)),
+      scheduler_(*endpoint_),
+      tree_(shared, scheduler_) {}
+
+// A session may be the last: where a lease ends with its last queue pair, the store's own keeps it from here on.
+OpenSession::~OpenSession() {
+  scheduler_.RunUntil(0);
+  if (shared_.tend_store_links) shared_.tend_store_links();
+}
+
+Result<std::string> OpenSession::Get(std::string_view key) { return RunToEnd(AsyncGet(key)); }
+
+Status OpenSession::Put(std::string_view key, std::string_view value) {
+  return RunToEnd(AsyncPut(key, value));
+}
+
+Status OpenSession::Insert(std::string_view key, std::string_view value) {
+  return RunToEnd(AsyncInsert(key, value));
+}
+
+Status OpenSession::Update(std::string_view key, std::string_view value) {
+  return RunToEnd(AsyncUpdate(key, value));
+}
+
+Status OpenSession::Delete(std::string_view key) { return RunToEnd(AsyncDelete(key)); }
+
+template <typename T, typename Make>
+std::vector<T> OpenSession::RunMany(size_t count, const T& placeholder, Make make) {
+  std::vector<T> results(count, placeholder);
+  size_t next = 0;
+  size_t workers = 0;
+  const auto worker = [&]() -> Task<void> {
+    while (next < count) {
+      const size_t mine = next++;
+      results[mine] = co_await make(mine);
+    }
+    --workers;
+  };
+  for (workers = 0; workers < std::min(count, kWindow);) {
+    ++workers;
+    scheduler_.Spawn(worker());
+  }
+  scheduler_.RunWhile([&] { return workers != 0 || tree_.background() != 0; });
+  return results;
+}
+
+std::vector<Result<std::string>> OpenSession::MultiGet(std::span<const std::string_view> keys) {
+  return RunMany<Result<std::string>>(keys.size(), std::string(),
+                                      [&](size_t i) { return AsyncGet(keys[i]); });
+}
+
+std::vector<Status> OpenSession::MultiPut(std::span<const KeyValue> pairs) {
+  return RunMany<Status>(pairs.size(), Ok(),
+                         [&](size_t i) { return AsyncPut(pairs[i].key, pairs[i].value); });
+}
+
+std::vector<Status> OpenSession::MultiDelete(std::span<const std::string_view> keys) {
+  return RunMany<Status>(keys.size(), Ok(), [&](size_t i) { return AsyncDelete(keys[i]); });
+}
+
+std::unique_ptr<ScanCursor> OpenSession::Scan(const ScanOptions& options) {
+  return std::make_unique<TreeCursor>(*this, options);
+}
+
+size_t OpenSession::Poll() {
+  scheduler_.RunOnce();
+  if (!shared_.orphans.empty()) shared_.orphans.Tend();
+  return scheduler_.running();
+}
+
+Counters OpenSession::counters() const {
+  Counters counters = tree_.counters();
+  counters.cache.bytes = shared_.cache.bytes();
+  return counters;
+}
+
+}  // namespace gossamer

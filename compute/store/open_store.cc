@@ -1,0 +1,384 @@
+#include "compute/store/open_store.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "common/bootstrap/server_probe.h"
+#include "common/fabric/open/open_port.h"
+#include "common/random_id.h"
+#include "compute/session/control_client.h"
+#include "compute/session/registration.h"
+#include "compute/session/rest_after_try.h"
+#include "compute/store/check.h"
+#include "compute/store/open_session.h"
+
+namespace gossamer {
+
+namespace {
+
+// Most tries to register with a server whose queue pair keeps breaking: as many as an operation makes.
+constexpr int kMostTriesToAdd = 17;
+
+template <typename Options>
+TreeOptions TreeOptionsOf(const Options& options) {
+  TreeOptions tree;
+  tree.cache_bytes = options.cache_bytes;
+  tree.lock_timeout_ms = options.lock_timeout_ms;
+  tree.techniques = options.techniques;
+  return tree;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Store>> Store::Open(const OpenOptions& options) {
+  return OpenStore::Open(options);
+}
+
+Result<std::unique_ptr<Store>> Store::OpenLocal(const LocalOptions& options) {
+  return OpenStore::OpenLocal(options);
+}
+
+Result<std::unique_ptr<Store>> OpenStore::Open(const OpenOptions& options) {
+  BOOST_OUTCOME_TRY(fabric, ParseFabricKind(options.fabric));
+  BOOST_OUTCOME_TRY(bootstrap, OpenBootstrap(options.bootstrap));
+  ComputePortOptions port_options;
+  port_options.device = options.device;
+  port_options.connection_timeout_ms = options.connection_timeout_ms;
+  std::unique_ptr<OpenStore> store(new OpenStore());
+  // First: without the fabric, every server would seem silent.
+  BOOST_OUTCOME_TRYV(store->OpenPort(fabric, port_options));
+  FindOptions find;
+  find.store = options.store;
+  // Without the root nothing is found; the others are asked when they are connected to.
+  find.probe = [probe = FabricProbe(options.connection_timeout_ms)](const StoreRecord& record,
+                                                                    const MemberRecord& member) {
+    return member.server == ServerId{0} ? probe(record, member) : Liveness::kAlive;
+  };
+  BOOST_OUTCOME_TRY(record, FindStore(*bootstrap, find));
+  if (record.fabric != FabricKindName(fabric)) {
+    return MakeError(Code::kInvalidArgument, "store '" + options.store + "' runs on --fabric=" +
+                                                 record.fabric + ", not on " + options.fabric);
+  }
+  store->bootstrap_ = std::move(bootstrap);
+  BOOST_OUTCOME_TRYV(store->Connect(record, TreeOptionsOf(options)));
+  return std::unique_ptr<Store>(std::move(store));
+}
+
+Result<std::unique_ptr<Store>> OpenStore::OpenLocal(const LocalOptions& options) {
+  EmbeddedMemoryOptions memory_options;
+  memory_options.memory_bytes = options.memory_bytes;
+  memory_options.parameters = options.parameters;
+  memory_options.chunk_bytes = options.chunk_bytes;
+  memory_options.on_chip_locks = options.on_chip_locks;
+  std::unique_ptr<OpenStore> store(new OpenStore());
+  BOOST_OUTCOME_TRY(memory, StartEmbeddedMemory(memory_options));
+  store->memory_ = std::move(memory);
+  StoreRecord record;
+  record.store = "local";
+  record.fabric = FabricKindName(FabricKind::kShm);
+  record.parameters = options.parameters;
+  record.next_server = 1;
+  record.servers.resize(1);
+  record.servers[0].address = store->memory_->address();
+  BOOST_OUTCOME_TRYV(store->OpenPort(FabricKind::kShm, {}));
+  BOOST_OUTCOME_TRYV(store->Connect(record, TreeOptionsOf(options)));
+  return std::unique_ptr<Store>(std::move(store));
+}
+
+Result<std::unique_ptr<OpenStore>> OpenStore::OpenOn(std::unique_ptr<ComputePort> port,
+                                                     const StoreRecord& record,
+                                                     const TreeOptions& options,
+                                                     std::shared_ptr<Bootstrap> bootstrap) {
+  std::unique_ptr<OpenStore> store(new OpenStore());
+  store->port_ = std::move(port);
+  store->bootstrap_ = std::move(bootstrap);
+  BOOST_OUTCOME_TRYV(store->Connect(record, options));
+  return store;
+}
+
+Status OpenStore::OpenPort(FabricKind fabric, ComputePortOptions options) {
+  options.client_uuid = RandomId();
+  BOOST_OUTCOME_TRY(port, OpenComputePort(fabric, options));
+  port_ = std::move(port);
+  port_options_.emplace(fabric, options);
+  return Ok();
+}
+
+Status OpenStore::Connect(const StoreRecord& record, const TreeOptions& options) {
+  record_ = record;
+  port_->RequirePathMtu(record.parameters.node_bytes);  // rule W2
+  shared_ = std::make_unique<TreeShared>(record.parameters, options);
+  const auto on_registered = [this](ServerId server, const Registration& registration) {
+    shared_->allocator.Registered(server, registration);
+  };
+  keeper_ = std::make_unique<LeaseKeeper>(shared_->servers, on_registered, &shared_->orphans);
+  shared_->learn_server = [this](ServerId server) { return LearnServer(server); };
+  // First: its address says which device control_ is of.
+  const MemberRecord* const root = record.Find(ServerId{0});
+  if (root == nullptr) {
+    return MakeError(Code::kNodeUnreachable,
+                     "memory server 0, which has the tree's root, is not in the store's record");
+  }
+  BOOST_OUTCOME_TRYV(AddServer(record, *root));
+  for (const MemberRecord& member : record.servers) {
+    if (member.server == root->server) continue;
+    if (ToInteger(member.server) >= Servers::kMaxServers) {
+      return MakeError(Code::kUnsupported, "a store with memory server " +
+                                               std::to_string(ToInteger(member.server)) +
+                                               ": this build knows server ids up to " +
+                                               std::to_string(Servers::kMaxServers - 1));
+    }
+    const Endpoint::Clock::time_point began = control_->Now();
+    const Status added = AddServer(record, member);
+    if (added) continue;
+    // What other servers hold can be served without this one, which the bootstrap names if it comes again.
+    const bool is_out_of_reach = added.error().code == Code::kNodeUnreachable;
+    if (bootstrap_ == nullptr || !is_out_of_reach) return added;
+    NoteUnreachable(member.server, added.error(), began);
+  }
+  shared_->orphans.SettleOver(*control_, on_registered);
+  shared_->tend_store_links = [this] { TendLinks(); };
+  shared_->orphans.OnFirst([this] {
+    const Status started = StartKeeper();
+    if (!started)
+      LOG(WARNING) << "locks are settled only where sessions are polled: "
+                   << started.error().ToString();
+    keeper_->Wake();  // It may run already, and rest.
+  });
+  return Ok();
+}
+
+void OpenStore::NoteUnreachable(ServerId server, const Error& why,
+                                Endpoint::Clock::time_point began) {
+  const Endpoint::Clock::time_point now = control_->Now();
+  unreachable_.insert_or_assign(server, Unreachable{why, now + RestAfterTry(now - began)});
+}
+
+Status OpenStore::LearnServer(ServerId server) {
+  const std::lock_guard lock(learn_mutex_);
+  if (shared_->servers.Find(server) != nullptr) return Ok();  // Another session was quicker.
+  const auto pause = shared_->orphans.Pause();
+  const Endpoint::Clock::time_point began = control_->Now();
+  const auto known = unreachable_.find(server);
+  if (known != unreachable_.end() && began < known->second.until) return known->second.why;
+  const Status learnt = FindAndAdd(server);
+  if (learnt) {
+    unreachable_.erase(server);
+  } else {
+    NoteUnreachable(server, learnt.error(), began);
+  }
+  return learnt;
+}
+
+Status OpenStore::FindAndAdd(ServerId server) {
+  const std::string name = "memory server " + std::to_string(ToInteger(server));
+  const Error unknown = MakeError(Code::kNodeUnreachable,
+                                  name + " is named by the tree, but not by the store's record");
+  if (bootstrap_ == nullptr) return unknown;
+  FindOptions find;
+  find.store = record_.store;
+  const Result<StoreRecord> found = FindStore(*bootstrap_, find);
+  // NotFound would say of a key that there is none; it is the record that was lost.
+  if (!found) return MakeError(Code::kNodeUnreachable, found.error().message);
+  const StoreRecord& record = found.value();
+  const MemberRecord* member = record.Find(server);
+  if (record.store_id != record_.store_id) {
+    return MakeError(Code::kNodeUnreachable,
+                     name + " cannot be found: another store has the name '" + record_.store +
+                         "' now. Open the store again, to have that one");
+  }
+  // A record that was lost and put back may lack it for a while.
+  if (member == nullptr && record.restored != 0) {
+    return MakeError(Code::kNodeUnreachable,
+                     name +
+                         " is not in the store's record, which was lost and put back: it adds "
+                         "itself within " +
+                         std::to_string(bootstrap_->republish_wait().count()) +
+                         " ms, or has left the store");
+  }
+  if (member == nullptr && ToInteger(server) < record.next_server) return HasLeft(server);
+  if (member == nullptr) return unknown;
+  return AddServer(record, *member);
+}
+
+Status OpenStore::AddServer(const StoreRecord& record, const MemberRecord& member) {
+  for (int tries = 1;; ++tries) {
+    Status connected = port_->Connect(member.server, member.address, member.incarnation);
+    if (connected) connected = ConnectControl(member.server);
+    if (!connected && connected.error().code == Code::kNodeUnreachable) {
+      return CannotBeReached(member.server, member.address, connected.error().message);
+    }
+    BOOST_OUTCOME_TRYV(std::move(connected));
+    const Endpoint::Clock::time_point asked_at = control_->Now();
+    Status added = AddConnected(record, member);
+    const bool is_lost = !added && (added.error().code == Code::kNodeUnreachable ||
+                                    added.error().code == Code::kFenced);
+    const bool is_silent = control_->Now() - asked_at >= kSilentRegistration;
+    if (!is_lost || is_silent || tries == kMostTriesToAdd) return added;
+  }
+}
+
+Status OpenStore::ConnectControl(ServerId server) {
+  if (control_ == nullptr) {
+    BOOST_OUTCOME_TRY(control, port_->NewEndpoint());
+    control_ = std::move(control);
+    return control_->Attach(server);
+  }
+  // There may be a queue pair, of a try before, that has broken.
+  return control_->Reconnect(server);
+}
+
+Status OpenStore::AddConnected(const StoreRecord& record, const MemberRecord& member) {
+  const std::string name =
+      "memory server " + std::to_string(ToInteger(member.server)) + " at " + member.address + " ";
+  Endpoint& endpoint = *control_;
+  BOOST_OUTCOME_TRY(header, ReadRegionHeader(endpoint, member.server));
+  const bool is_recorded = record.store_id == 0 || (header.store_id == record.store_id &&
+                                                    header.incarnation == member.incarnation);
+  if (!is_recorded || header.server_id != ToInteger(member.server)) {
+    return MakeError(Code::kNodeUnreachable,
+                     name + "is not the recorded one: that one is gone, and its data with it");
+  }
+  if (header.parameters != record.parameters) {
+    return MakeError(Code::kCorruption, name + "has other store parameters than the record says");
+  }
+  if (record_.store_id == 0) record_.store_id = header.store_id;
+  Scheduler scheduler(endpoint);
+  BOOST_OUTCOME_TRY(registered, scheduler.Run(RegisterOver(endpoint, member.server)));
+  ServerInfo info;
+  info.id = member.server;
+  info.address = member.address;
+  info.incarnation = header.incarnation;
+  info.lease = registered.lease;
+  info.lease_ms = registered.lease_ms;
+  info.region_bytes = header.region_bytes;
+  info.lock_table_bytes = header.lock_table_bytes;
+  info.chunk_bytes = header.chunk_bytes;
+  // First: where nobody could renew the lease, the server stays unknown, and is tried again when it is needed.
+  if (info.lease_ms != 0) {
+    BOOST_OUTCOME_TRYV(StartKeeper(LeaseKeeper::MaxConnectionMs(info.lease_ms)));
+  }
+  shared_->servers.Add(info);
+  shared_->allocator.Registered(info.id, registered);
+  keeper_->Wake();
+  return Ok();
+}
+
+Status OpenStore::StartKeeper(uint32_t most_connection_ms) {
+  const std::lock_guard lock(keeper_mutex_);
+  if (keeper_runs_ || !port_options_) return Ok();
+  auto [fabric, options] = *port_options_;
+  options.connection_timeout_ms = std::min(options.connection_timeout_ms, most_connection_ms);
+  options.device = port_->device();  // which a port without connections could not choose
+  BOOST_OUTCOME_TRY(port, OpenComputePort(fabric, options));
+  BOOST_OUTCOME_TRYV(keeper_->Start(std::move(port)));
+  keeper_runs_ = true;
+  return Ok();
+}
+
+void OpenStore::TendLinks() {
+  const auto pause = shared_->orphans.Pause();
+  Scheduler scheduler(*control_);
+  for (const ServerInfo* server : shared_->servers.All()) {
+    // A lease that expires is renewed over the keeper's queue pair.
+    if (server->lease_ms == 0) scheduler.Spawn(TendLink(*server));
+  }
+  scheduler.RunUntil(0);
+}
+
+Task<void> OpenStore::TendLink(const ServerInfo& server) {
+  using Clock = Endpoint::Clock;
+  const Clock::time_point began = control_->Now();
+  if (began < link_try_at_[server.id]) co_return;
+  const Result<BufferLease> word_at = control_->buffers().Allocate(BufferPool::kMinBytes);
+  if (!word_at) co_return;  // Exhausted: the next session asks again.
+  InlineBatch<1> batch(server.id);
+  batch.Add(Verb::Read(0, sizeof(uint64_t), word_at.value().address()));
+  co_await control_->Execute(batch);  // 1 RT; it tells a queue pair that has broken
+  if (batch.status() == VerbStatus::kSuccess) co_return;
+  const Result<Registration> registered = co_await ReplaceAndRegister(*control_, server.id);
+  if (registered) {
+    shared_->allocator.Registered(server.id, registered.value());
+    co_return;
+  }
+  const Clock::duration took = control_->Now() - began;
+  link_try_at_[server.id] =
+      control_->Now() + RestAfterTry<Clock::duration>(took, OrphanedLocks::kTryAgain);
+}
+
+OpenStore::~OpenStore() {
+  if (control_ == nullptr || shared_ == nullptr) return;
+  keeper_->Stop();
+  shared_->orphans.Stop();
+  Scheduler scheduler(*control_);
+  scheduler.Spawn(shared_->allocator.ReleaseAll(scheduler));
+  scheduler.RunUntil(0);
+}
+
+Result<std::unique_ptr<Session>> OpenStore::NewSession() {
+  TendLinks();
+  BOOST_OUTCOME_TRY(endpoint, port_->NewEndpoint());
+  return std::unique_ptr<Session>(std::make_unique<OpenSession>(*shared_, std::move(endpoint)));
+}
+
+std::vector<MemberRecord> OpenStore::Members() const {
+  std::vector<MemberRecord> members = record_.servers;
+  for (const ServerInfo* server : shared_->servers.All()) {
+    if (record_.Find(server->id) != nullptr) continue;
+    members.push_back({server->id, server->incarnation, "", "", server->address});
+  }
+  return members;
+}
+
+std::string OpenStore::WhyUnreachable(ServerId server, const Error& error) {
+  const std::lock_guard lock(learn_mutex_);
+  const auto known = unreachable_.find(server);
+  return known == unreachable_.end() ? error.message : known->second.why.message;
+}
+
+Result<StoreStat> OpenStore::Stat() {
+  BOOST_OUTCOME_TRY(endpoint, port_->NewEndpoint());
+  Scheduler scheduler(*endpoint);
+  StoreStat stat;
+  stat.store = record_.store;
+  stat.store_id = record_.store_id;
+  stat.fabric = record_.fabric;
+  stat.parameters = record_.parameters;
+  for (const MemberRecord& member : Members()) {
+    ServerStat one;
+    one.server_id = ToInteger(member.server);
+    one.address = member.address;
+    const Result<control::StatReply> reply = scheduler.Run(
+        CallControl<control::StatReply>(*endpoint, member.server, control::StatRequest{}));
+    if (!reply && reply.error().code != Code::kNodeUnreachable) return reply.error();
+    if (!reply) {
+      one.unreachable = WhyUnreachable(member.server, reply.error());
+      stat.servers.push_back(std::move(one));
+      continue;
+    }
+    one.heap_bytes = reply.value().usage.heap_bytes;
+    one.free_bytes = reply.value().usage.free_bytes;
+    one.node_extent_bytes = reply.value().usage.node_bytes;
+    one.block_extent_bytes = reply.value().usage.block_bytes;
+    one.compute_servers = reply.value().compute_servers;
+    one.locks_on_chip = reply.value().lock_table_on_chip != 0;
+    stat.servers.push_back(std::move(one));
+  }
+  Tree tree(*shared_, scheduler);
+  const Result<RootWord> root = scheduler.Run(tree.ReadRoot());
+  if (!root) return root.error();
+  stat.levels = root.value().level() + 1;
+  return stat;
+}
+
+Result<CheckReport> OpenStore::Check(const std::function<void(uint64_t)>& progress) {
+  BOOST_OUTCOME_TRY(endpoint, port_->NewEndpoint());
+  Scheduler scheduler(*endpoint);
+  TreeChecker checker(*shared_, scheduler, progress);
+  return checker.Run();
+}
+
+}  // namespace gossamer

@@ -1,0 +1,180 @@
+// The memory that a write was given is of no use any more: its server is gone, or has ended the lease (rule U4). The
+// write gets other memory, and the caller does not notice.
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compute/store/testing/test_cluster.h"
+
+namespace gossamer {
+namespace {
+
+constexpr ServerId kOther{1};
+
+class OtherMemoryTest : public testing::Test {
+ protected:
+  static ClusterOptions Options() {
+    ClusterOptions options;
+    options.parameters = {256, 8, 8};
+    options.servers = 2;
+    options.memory_bytes = uint64_t{4} << 20;
+    options.chunk_bytes = uint64_t{64} << 10;
+    return options;
+  }
+  // What lies on the other server, of all that entries and siblings lead to from leaf to leaf.
+  struct Elsewhere {
+    std::vector<RemotePtr> leaves;
+    size_t blocks = 0;
+  };
+  static Elsewhere FindElsewhere(TestClient& client) {
+    Elsewhere elsewhere;
+    for (RemotePtr node = client.LeafOf(NumberKey(0)); !node.is_null();) {
+      if (node.server() == kOther) elsewhere.leaves.push_back(node);
+      const std::vector<std::byte> bytes = client.LeafBytes(node);
+      const LeafGeometry& geometry = client.shared().geometry;
+      const std::optional<LeafView> leaf = LeafView::Parse(bytes, node, geometry);
+      EXPECT_TRUE(leaf);
+      if (!leaf) break;
+      for (uint32_t unit = 0; unit < geometry.units(); ++unit) {
+        leaf->unit(unit).ForEach([&elsewhere](const Entry& entry) {
+          if (entry.is_block && entry.block().ptr().server() == kOther) ++elsewhere.blocks;
+        });
+      }
+      node = leaf->trailer().sibling();
+    }
+    return elsewhere;
+  }
+  // As if another session of this compute server had found that the other server gave it a new lease.
+  static void EndLease(TestClient& client) {
+    const Lease lease = client.LeaseWith(kOther);
+    client.shared().allocator.Registered(kOther, {{lease.compute, lease.incarnation + 1}, 0, {}});
+  }
+  // Puts, with `verbs` verbs executed when the other server's lease turns out to have ended. Returns how many were.
+  static uint64_t PutMeanwhile(TestClient& client, const std::string& key, const std::string& value,
+                               uint64_t verbs) {
+    FaultPlan plan;
+    const std::unique_ptr<OpenSession> session = client.NewSession(plan);
+    const StepGuard guard(plan);
+    plan.allowed_verbs = verbs;
+    std::optional<Status> put;
+    const auto run = [&]() -> Task<void> { put = co_await session->AsyncPut(key, value); };
+    session->Spawn(run());
+    for (int poll = 0; poll < 100'000 && !put && !plan.holds_back; ++poll) session->Poll();
+    EndLease(client);
+    plan.allowed_verbs = FaultPlan::kNever;
+    session->WaitAll();
+    EXPECT_TRUE(put && *put) << put->error().ToString();
+    return plan.verbs;
+  }
+};
+
+TEST_F(OtherMemoryTest, ABlockOfAnEndedLeaseIsNotLinked) {
+  const std::string value(100, 'v');
+  // Blocks go to both servers in turn: one of the two that are put so would be on the other.
+  for (uint64_t before = 0; before < 2; ++before) {
+    TestCluster cluster(Options());
+    TestClient client(cluster);
+    const std::unique_ptr<OpenSession> session = client.NewSession();
+    for (uint64_t i = 0; i < before; ++i) ASSERT_TRUE(session->Put(NumberKey(i), value));
+    const size_t elsewhere = FindElsewhere(client).blocks;
+    PutMeanwhile(client, NumberKey(before), value, 0);
+    EXPECT_EQ(FindElsewhere(client).blocks, elsewhere);
+    EXPECT_EQ(session->Get(NumberKey(before)).value(), value);
+    EXPECT_EQ(cluster.Check().problem_count, 0u);
+  }
+}
+
+// Key after key, until the sibling of a split lies on the other server. That key is then put once more for each verb,
+// into another store like this one.
+TEST_F(OtherMemoryTest, ASiblingOfAnEndedLeaseIsNotLinked) {
+  uint64_t loaded = 0;
+  {
+    TestCluster cluster(Options());
+    TestClient client(cluster);
+    const std::unique_ptr<OpenSession> session = client.NewSession();
+    while (loaded < 2000 && FindElsewhere(client).leaves.empty()) {
+      ASSERT_TRUE(session->Put(NumberKey(loaded++), "12345678"));
+    }
+    ASSERT_LT(loaded, 2000u);
+  }
+  // From how many verbs on the sibling is linked all the same, as the WRITE that does it had been posted.
+  std::optional<uint64_t> linked_from;
+  uint64_t verbs = 0;
+  for (uint64_t executed = 0; executed == 0 || executed < verbs; ++executed) {
+    TestCluster cluster(Options());
+    TestClient client(cluster);
+    {
+      const std::unique_ptr<OpenSession> session = client.NewSession();
+      for (uint64_t i = 0; i + 1 < loaded; ++i) {
+        ASSERT_TRUE(session->Put(NumberKey(i), "12345678"));
+      }
+    }
+    verbs = PutMeanwhile(client, NumberKey(loaded - 1), "12345678", executed);
+    const bool is_linked = !FindElsewhere(client).leaves.empty();
+    if (is_linked && !linked_from) linked_from = executed;
+    EXPECT_EQ(is_linked, linked_from.has_value()) << executed << " of " << verbs;
+    EXPECT_EQ(cluster.Check().problem_count, 0u);
+    EXPECT_EQ(client.NewSession()->Get(NumberKey(loaded - 1)).value(), "12345678");
+  }
+  ASSERT_TRUE(linked_from);
+  // It and what comes behind it: WRITE leaf, unlock; WRITE parent, unlock.
+  EXPECT_EQ(*linked_from + 4, verbs);
+}
+
+TEST_F(OtherMemoryTest, OpenClientsAllocateOnTheServersThatLive) {
+  TestCluster cluster(Options());
+  TestClient client(cluster, {10'000, uint64_t{1} << 20});
+  const std::unique_ptr<OpenSession> session = client.NewSession();
+  // Few enough for all leaves to be on the first server, while blocks have gone to both.
+  constexpr uint64_t kLoaded = 20;
+  for (uint64_t i = 0; i < kLoaded; ++i) {
+    ASSERT_TRUE(session->Put(NumberKey(i), std::string(100, 'v')));
+  }
+  ASSERT_TRUE(FindElsewhere(client).leaves.empty());
+  ASSERT_GT(FindElsewhere(client).blocks, 0u);
+  cluster.Kill(kOther);
+  // Until the session notices, what it writes there is lost with the server, as what was there before.
+  const auto can_read_all = [&] {
+    for (uint64_t i = 0; i < kLoaded; ++i) {
+      if (!session->Get(NumberKey(i))) return false;
+    }
+    return true;
+  };
+  while (can_read_all()) {
+  }
+  constexpr uint64_t kInserts = 3'000;
+  uint64_t failed = 0;
+  for (uint64_t i = 0; i < kInserts; ++i) {
+    const std::string value(i % 2 == 0 ? 100 : 8, 'w');
+    const Status put = session->Put(NumberKey(kLoaded + i), value);
+    if (!put && failed++ < 3) ADD_FAILURE() << i << ": " << put.error().ToString();
+  }
+  EXPECT_EQ(failed, 0u) << "of " << kInserts;
+  for (uint64_t i = 0; i < kInserts; ++i) {
+    ASSERT_TRUE(session->Get(NumberKey(kLoaded + i)));
+  }
+}
+
+// One server has no memory left, and the other is out of reach: both are said.
+TEST_F(OtherMemoryTest, WhereAllOthersAreFullEachSaysWhy) {
+  TestCluster cluster(Options());
+  TestClient client(cluster, {10'000, uint64_t{1} << 20});
+  const std::unique_ptr<OpenSession> session = client.NewSession();
+  ASSERT_TRUE(session->Put(NumberKey(0), "12345678"));
+  cluster.Kill(kOther);
+  const std::string value(uint64_t{100} << 10, 'v');
+  Status put = Ok();
+  for (uint64_t i = 0; put && i < 1000; ++i) put = session->Put(NumberKey(i), value);
+  ASSERT_FALSE(put);
+  EXPECT_EQ(put.error().code, Code::kNodeUnreachable);
+  const std::string& said = put.error().message;
+  EXPECT_EQ(said.find("memory server 1 at "), 0u) << said;
+  EXPECT_NE(said.find("no remote memory for "), std::string::npos) << said;
+  EXPECT_NE(said.find("; memory server 0: "), std::string::npos) << said;
+  EXPECT_EQ(said.find("delete data"), std::string::npos) << said;
+}
+
+}  // namespace
+}  // namespace gossamer

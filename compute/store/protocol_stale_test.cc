@@ -1,0 +1,214 @@
+// The rules of PROTOCOL.md about caches that have become stale, and downlinks that are missing. Costs are counted exactly.
+#include <gtest/gtest.h>
+
+#include "compute/store/testing/protocol_fixture.h"
+
+namespace gossamer {
+namespace {
+
+class StaleTest : public ProtocolTest {
+ protected:
+  // Has `session_` put keys just below that of `number`, so that this moves right when its leaf splits. False if it
+  // stays where it is.
+  bool MovesToAnotherLeaf(uint64_t number) {
+    const RemotePtr leaf = client_->LeafOf(NumberKey(number));
+    for (uint64_t i = 1; i < 10; ++i) {
+      for (uint64_t j = 0; j < 10; ++j) {
+        const std::string key = NumberKey(number - 10 * j - i);
+        const Status status = session_->Put(key, "12345678");
+        EXPECT_TRUE(status) << status.error().ToString();
+        model_[key] = "12345678";
+      }
+      if (client_->LeafOf(NumberKey(number)) != leaf) return true;
+    }
+    return false;
+  }
+};
+
+TEST_F(StaleTest, AGetThroughAStalePathCostsTwoRoundTripsMore) {  // W7
+  ASSERT_NO_FATAL_FAILURE(Open({1024, 8, 8}));
+  ASSERT_NO_FATAL_FAILURE(Load(400));
+  TestClient other(*cluster_);
+  const std::unique_ptr<OpenSession> stale = other.NewSession();
+  ASSERT_NO_FATAL_FAILURE(ExpectSame(*stale));
+  size_t moved = 0;
+  for (uint64_t at = 500; at < 3500; at += 1000) {
+    if (!MovesToAnotherLeaf(at)) continue;
+    ++moved;
+    const WireCounts get =
+        CostOf(*stale, OperationClass::kRead, [&] { ASSERT_TRUE(stale->Get(NumberKey(at))); });
+    EXPECT_LE(get.round_trips, 3u + 1u);  // and one where the key has overflowed
+    EXPECT_EQ(get.cas + get.writes, 0u);
+    const WireCounts again =
+        CostOf(*stale, OperationClass::kRead, [&] { ASSERT_TRUE(stale->Get(NumberKey(at))); });
+    EXPECT_LE(again.round_trips, 2u);
+  }
+  EXPECT_GE(moved, 1u);
+  ExpectCleanCheck();
+}
+
+TEST_F(StaleTest, AWriteThroughAStalePathCostsTwoRoundTripsMore) {  // W7
+  ASSERT_NO_FATAL_FAILURE(Open({1024, 8, 8}));
+  ASSERT_NO_FATAL_FAILURE(Load(400));
+  TestClient other(*cluster_);
+  const std::unique_ptr<OpenSession> stale = other.NewSession();
+  ASSERT_NO_FATAL_FAILURE(ExpectSame(*stale));
+  size_t moved = 0;
+  for (uint64_t at = 500; at < 3500; at += 1000) {
+    if (!MovesToAnotherLeaf(at)) continue;
+    ++moved;
+    // CAS + READ; READ trailer + unlock; CAS + READ; WRITE + unlock.
+    const WireCounts update = CostOf(*stale, OperationClass::kUpdate, [&] {
+      ASSERT_TRUE(stale->Update(NumberKey(at), "abcdefgh"));
+    });
+    model_[NumberKey(at)] = "abcdefgh";
+    EXPECT_EQ(update.cas, 4u);
+    EXPECT_LE(update.round_trips, 4u + 1u);
+    const WireCounts again = CostOf(*stale, OperationClass::kUpdate,
+                                    [&] { ASSERT_TRUE(stale->Update(NumberKey(at), "abcdefgh")); });
+    EXPECT_EQ(again.cas, 2u);
+  }
+  EXPECT_GE(moved, 1u);
+  ASSERT_NO_FATAL_FAILURE(ExpectSame(*stale));
+  ExpectCleanCheck();
+}
+
+// A session that saw the store empty, and then nothing while others filled it.
+TEST_F(StaleTest, AStaleRootCostsADescentNotAWalk) {  // R7
+  for (const bool reverse : {false, true}) {
+    model_.clear();
+    ASSERT_NO_FATAL_FAILURE(Open({256, 8, 8}));
+    TestClient other(*cluster_);
+    const std::unique_ptr<OpenSession> stale[] = {other.NewSession()};
+    TestClient third(*cluster_);
+    const std::unique_ptr<OpenSession> writer = third.NewSession();
+    TestClient fourth(*cluster_);
+    const std::unique_ptr<OpenSession> scanner = fourth.NewSession();
+    for (Session* session :
+         {static_cast<Session*>(stale[0].get()), static_cast<Session*>(writer.get()),
+          static_cast<Session*>(scanner.get())}) {
+      ASSERT_EQ(session->Get(NumberKey(5)).error().code, Code::kNotFound);
+    }
+    ASSERT_NO_FATAL_FAILURE(Load(3000));
+    const uint32_t levels = client_->Root().level();
+    ASSERT_GE(levels, 3u);
+    const WireCounts get = CostOf(*stale[0], OperationClass::kRead,
+                                  [&] { ASSERT_TRUE(stale[0]->Get(NumberKey(10 * 2500))); });
+    EXPECT_LE(get.round_trips, 4 + levels);
+    const WireCounts put = CostOf(*writer, OperationClass::kUpdate,
+                                  [&] { ASSERT_TRUE(writer->Update(NumberKey(10 * 2500), "x")); });
+    model_[NumberKey(10 * 2500)] = "x";
+    EXPECT_LE(put.sends, 1u);  // A session registers before its first lock.
+    EXPECT_LE(put.round_trips, 6 + levels + put.sends);
+    ScanOptions options;
+    options.from = NumberKey(10 * 2500);
+    options.reverse = reverse;
+    options.limit = 10;
+    const WireCounts scan = CostOf(*scanner, OperationClass::kScan, [&] {
+      const std::unique_ptr<ScanCursor> cursor = scanner->Scan(options);
+      while (cursor->Next()) {
+      }
+      ASSERT_TRUE(cursor->status());
+    });
+    EXPECT_LE(scan.round_trips, 10 + levels);
+    ASSERT_NO_FATAL_FAILURE(ExpectSame(*scanner));
+  }
+}
+
+// The leaf of a cached path has split many times since.
+TEST_F(StaleTest, APathFarBehindCostsADescentNotAWalk) {  // W7
+  ASSERT_NO_FATAL_FAILURE(Open({256, 8, 8}));
+  ASSERT_TRUE(session_->Put(NumberKey(1), "a"));
+  for (uint64_t i = 0; i < 60; ++i) ASSERT_TRUE(session_->Put(NumberKey(1'000'000 + i), "b"));
+  TestClient other(*cluster_);
+  const std::unique_ptr<OpenSession> stale = other.NewSession();
+  TestClient third(*cluster_);
+  const std::unique_ptr<OpenSession> scanner = third.NewSession();
+  for (OpenSession* session : {stale.get(), scanner.get()}) {
+    const std::unique_ptr<ScanCursor> cursor = session->Scan({});
+    while (cursor->Next()) {
+    }
+  }
+  for (uint64_t i = 2; i < 3000; ++i) ASSERT_TRUE(session_->Put(NumberKey(i), "c"));
+  const uint32_t levels = client_->Root().level();
+  const WireCounts get =
+      CostOf(*stale, OperationClass::kRead, [&] { ASSERT_TRUE(stale->Get(NumberKey(2500))); });
+  EXPECT_LE(get.round_trips, 7 + levels);
+  ScanOptions options;
+  options.to = NumberKey(2501);
+  options.reverse = true;
+  options.limit = 5;
+  std::vector<std::string> found;
+  const WireCounts scan = CostOf(*scanner, OperationClass::kScan, [&] {
+    const std::unique_ptr<ScanCursor> cursor = scanner->Scan(options);
+    while (cursor->Next()) found.emplace_back(cursor->key());
+  });
+  EXPECT_LE(scan.round_trips, 12 + levels);
+  ASSERT_EQ(found.size(), 5u);
+  for (uint64_t i = 0; i < 5; ++i) EXPECT_EQ(found[i], NumberKey(2500 - i));
+}
+
+// A split whose client died before it told the parent: the level above is rewritten without the downlink.
+TEST_F(StaleTest, AMissingDownlinkIsMadeByWhoeverHops) {  // W6, W4
+  ASSERT_NO_FATAL_FAILURE(Open({256, 8, 8}));
+  ASSERT_NO_FATAL_FAILURE(Load(400));
+  RemotePtr pointer = client_->Root().pointer();
+  ASSERT_GE(client_->Root().level(), 2u);
+  for (uint32_t level = client_->Root().level(); level > 1; --level) {
+    pointer = client_->Internal(pointer).children[0].pointer;
+  }
+  const InternalNode whole = client_->Internal(pointer);
+  ASSERT_GE(whole.children.size(), 3u);
+  InternalNode without = whole;
+  without.version = Next(whole.version);
+  without.children.erase(without.children.begin() + 1);
+  std::vector<std::byte> image(256);
+  ASSERT_TRUE(EncodeInternal(image, pointer, without));
+  client_->Write(pointer.server(), pointer.offset(), image);
+  EXPECT_EQ(cluster_->Check().missing_downlinks, 1u);
+  EXPECT_EQ(cluster_->Check().problem_count, 0u);
+
+  TestClient other(*cluster_);
+  const std::unique_ptr<OpenSession> hopper = other.NewSession();
+  const std::string key(whole.children[1].separator.view());
+  const auto found = model_.lower_bound(key);
+  const Result<std::string> got = hopper->Get(found->first);
+  ASSERT_TRUE(got) << got.error().ToString();
+  EXPECT_EQ(got.value(), found->second);
+  const InternalNode now = client_->Internal(pointer);
+  ASSERT_EQ(now.children.size(), whole.children.size());
+  EXPECT_EQ(now.children[1].pointer, whole.children[1].pointer);
+  EXPECT_EQ(now.children[1].separator, whole.children[1].separator);
+  ExpectCleanCheck();
+  const WireCounts again =
+      CostOf(*hopper, OperationClass::kRead, [&] { ASSERT_TRUE(hopper->Get(found->first)); });
+  EXPECT_LE(again.round_trips, 2u);
+}
+
+// A repair is for speed only: a lock left on the parent must not hold up the read that hopped.
+TEST_F(StaleTest, AReadDoesNotWaitForTheLockOfItsRepair) {  // W6
+  ASSERT_NO_FATAL_FAILURE(Open({256, 8, 8}));
+  ASSERT_NO_FATAL_FAILURE(Load(400));
+  RemotePtr pointer = client_->Root().pointer();
+  for (uint32_t level = client_->Root().level(); level > 1; --level) {
+    pointer = client_->Internal(pointer).children[0].pointer;
+  }
+  InternalNode without = client_->Internal(pointer);
+  const std::string key(without.children[1].separator.view());
+  without.version = Next(without.version);
+  without.children.erase(without.children.begin() + 1);
+  std::vector<std::byte> image(256);
+  ASSERT_TRUE(EncodeInternal(image, pointer, without));
+  client_->Write(pointer.server(), pointer.offset(), image);
+  const LockWord word({ComputeId{77}, 1}, pointer);
+  ASSERT_EQ(client_->CompareSwap(pointer.server(), client_->LockSlot(pointer), 0, word.word()), 0u);
+
+  TestClient patient(*cluster_, {600'000, uint64_t{1} << 20});
+  const std::unique_ptr<OpenSession> reader = patient.NewSession();
+  const auto found = model_.lower_bound(key);
+  EXPECT_EQ(reader->Get(found->first).value(), found->second);
+  EXPECT_LE(reader->counters().locks.remote_retries, 10u);
+}
+
+}  // namespace
+}  // namespace gossamer

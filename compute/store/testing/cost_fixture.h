@@ -1,0 +1,87 @@
+// CostFixture: a store, and what one operation on it costs.
+//
+// The store runs in this process, over shared memory or in an ideal simulated network; or, with
+// GOSSAMER_TEST_BOOTSTRAP, it is one that runs already, empty, with the parameters of kEightByteStore and as many memory
+// servers as the test asks for, called as the test, and reached over GOSSAMER_TEST_FABRIC. As that may be slow, a tenth
+// of the keys do there.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "common/fabric/sim/sim.h"
+#include "common/testing/seed.h"
+#include "compute/store/testing/test_cluster.h"
+#include "gossamer/store.h"
+
+namespace gossamer {
+
+inline constexpr StoreParameters kEightByteStore = {1024, 8, 8};
+inline constexpr uint32_t kUnitBytes = 164;
+inline constexpr uint32_t kLeafBytes = 1024;
+
+enum class TestFabric : uint8_t { kShm, kSim, kRunning };
+
+// Those on which a test of this process can count.
+std::vector<TestFabric> TestFabrics();
+std::string NameOfFabric(const testing::TestParamInfo<TestFabric>& fabric);
+
+// One line, for comparing.
+std::string Text(const WireCounts& counts);
+
+class CostFixture : public testing::Test {
+ protected:
+  explicit CostFixture(TestFabric fabric) : fabric_(fabric) {}
+
+  size_t Scaled(size_t count) const { return fabric_ == TestFabric::kRunning ? count / 10 : count; }
+  void Open(const StoreParameters& parameters, size_t servers = 1);
+  // Another compute server's.
+  std::unique_ptr<Store> OpenAnother();
+
+  static std::string EightBytes(uint64_t number) { return NumberKey(number); }
+  void LoadRandom(size_t count);
+  // Reads everything once, so that the cache and its overflow hints know every leaf.
+  static void WarmUp(Session& session);
+  void WarmUp() { WarmUp(*session_); }
+
+  // What one call of `operate` adds to the counters of `kind`.
+  template <typename Operate>
+  static WireCounts CostOf(Session& session, OperationClass kind, Operate&& operate) {
+    const WireCounts before = session.counters().of(kind);
+    operate();
+    return Since(before, session.counters().of(kind));
+  }
+  template <typename Operate>
+  WireCounts CostOf(OperationClass kind, Operate&& operate) {
+    return CostOf(*session_, kind, operate);
+  }
+  // Of operations that succeed.
+  static WireCounts CostOfGet(Session& session, const std::string& key);
+  static WireCounts CostOfUpdate(Session& session, const std::string& key,
+                                 const std::string& value = "abcdefgh");
+
+  // The way to a key, read from the memory servers, which no counter sees.
+  struct Path {
+    uint32_t level = 0;  // of the root
+    RemotePtr parent;
+    RemotePtr leaf;
+  };
+  Path PathTo(const std::string& key);
+  RemotePtr SiblingOf(RemotePtr leaf);
+  // Whether two nodes' locks share a queue of this compute server, so that a split cannot take both at once.
+  bool ShareTurns(RemotePtr a, RemotePtr b);
+
+  std::mt19937_64 random_{TestSeed()};
+  std::vector<std::string> keys_;
+  const TestFabric fabric_;
+  std::unique_ptr<SimNetwork> network_;
+  std::unique_ptr<TestCluster> cluster_;
+  std::unique_ptr<Store> store_;
+  std::unique_ptr<Session> session_;
+};
+
+}  // namespace gossamer

@@ -1,0 +1,78 @@
+// The keys and values of a stress run. Everything follows from a few numbers that all its processes know, so that
+// every byte read can be checked without asking anybody.
+//
+// Keys are numbered in their order. Every fourth is stable: written before the run, and then left alone, so that
+// every scan must see all of them. The others are hot. A value names its key, its writer and its place among the
+// writer's values; its length and its bytes follow from that name.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "compute/verify/history/history.h"
+
+namespace gossamer::history {
+
+class KeySpace {
+ public:
+  static constexpr uint32_t kStableEvery = 4;
+
+  KeySpace(uint32_t hot_keys, uint32_t max_key_bytes)
+      : hot_keys_(hot_keys), max_key_bytes_(max_key_bytes) {}
+
+  uint32_t hot_keys() const { return hot_keys_; }
+  uint32_t size() const {
+    return HotKey(hot_keys_ - 1) / kStableEvery * kStableEvery + kStableEvery;
+  }
+  static bool IsStable(uint32_t key) { return key % kStableEvery == kStableEvery - 1; }
+  // The number of the i-th hot key.
+  static uint32_t HotKey(uint32_t i) {
+    return i / (kStableEvery - 1) * kStableEvery + i % (kStableEvery - 1);
+  }
+  uint32_t stable_keys() const { return size() / kStableEvery; }
+  // Hot keys are fewer than the places for them when their number is no multiple of three.
+  bool IsUsed(uint32_t key) const { return IsStable(key) || key <= HotKey(hot_keys_ - 1); }
+
+  // 4 bytes that keep the order, and up to max_key_bytes - 4 more.
+  std::string Text(uint32_t key) const;
+  // The key that has this text, if any has.
+  std::optional<uint32_t> Number(std::string_view text) const;
+
+ private:
+  uint32_t hot_keys_;
+  uint32_t max_key_bytes_;
+};
+
+// A value's name: key 20 bits, writer 12, sequence 32.
+inline constexpr uint32_t kMaxKeys = 1 << 20;
+inline constexpr uint32_t kMaxWriters = 1 << 12;
+// Who writes the stable keys.
+inline constexpr uint32_t kPreloader = kMaxWriters - 1;
+
+// `sequence` from 1.
+constexpr ValueId MakeValueId(uint32_t key, uint32_t writer, uint32_t sequence) {
+  return uint64_t{key} << 44 | uint64_t{writer} << 32 | sequence;
+}
+constexpr uint32_t KeyOf(ValueId id) { return static_cast<uint32_t>(id >> 44); }
+
+class ValueSpace {
+ public:
+  // Of each hundred values, so many are of 17 to `longest` bytes; of the others a quarter is of 9 to 16, and the rest
+  // of 8.
+  explicit ValueSpace(uint32_t long_percent, uint32_t longest = 2000)
+      : long_percent_(long_percent), longest_(longest) {}
+
+  std::string Bytes(ValueId id) const;
+  // The value's name, if every byte is as it was written.
+  std::optional<ValueId> Id(std::string_view bytes) const;
+
+ private:
+  size_t Length(ValueId id) const;
+
+  uint32_t long_percent_;
+  uint32_t longest_;
+};
+
+}  // namespace gossamer::history

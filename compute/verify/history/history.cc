@@ -1,0 +1,246 @@
+#include "compute/verify/history/history.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+
+namespace gossamer::history {
+namespace {
+
+constexpr size_t kMaxProblems = 10;
+constexpr size_t kWindowBytes = 1 << 20;
+constexpr int64_t kBeforeAll = std::numeric_limits<int64_t>::min();
+
+// An event that changes the key, and the end of the first one that came wholly behind it: from then on nobody may
+// read it any more.
+struct Change {
+  const Event* event;  // null: the absence at the beginning
+  int64_t start;
+  int64_t superseded = kNever;
+  ValueId value = kAbsent;
+};
+
+bool Changes(const Event& event) {
+  return event.kind != OperationKind::kGet && event.kind != OperationKind::kScan &&
+         event.outcome != Outcome::kRefused;
+}
+
+std::vector<Change> FindChanges(std::span<const Event> events) {
+  std::vector<const Event*> by_start;
+  for (const Event& event : events) {
+    if (Changes(event)) by_start.push_back(&event);
+  }
+  std::sort(by_start.begin(), by_start.end(),
+            [](const Event* a, const Event* b) { return a->start < b->start; });
+  // first_end[i]: the earliest end among the changes from i on.
+  std::vector<int64_t> first_end(by_start.size() + 1, kNever);
+  for (size_t i = by_start.size(); i-- > 0;) {
+    first_end[i] = std::min(first_end[i + 1], by_start[i]->end);
+  }
+  std::vector<Change> changes = {{nullptr, kBeforeAll, first_end[0], kAbsent}};
+  for (const Event* event : by_start) {
+    const auto behind =
+        std::upper_bound(by_start.begin(), by_start.end(), event->end,
+                         [](int64_t end, const Event* other) { return end < other->start; });
+    changes.push_back({event, event->start,
+                       first_end[static_cast<size_t>(behind - by_start.begin())],
+                       event->kind == OperationKind::kDelete ? kAbsent : event->value});
+  }
+  return changes;
+}
+
+// Of some changes: the longest that any which began by a moment may be read.
+class Readable {
+ public:
+  // In order of start.
+  void Add(const Change& change) {
+    const int64_t until = until_.empty() ? kBeforeAll : until_.back();
+    starts_.push_back(change.start);
+    until_.push_back(std::max(until, change.superseded));
+  }
+  bool CanBeReadBy(const Event& event) const {
+    const auto later = std::upper_bound(starts_.begin(), starts_.end(), event.end);
+    if (later == starts_.begin()) return false;
+    return until_[static_cast<size_t>(later - starts_.begin()) - 1] >= event.start;
+  }
+
+ private:
+  std::vector<int64_t> starts_;
+  std::vector<int64_t> until_;
+};
+
+std::string Wrong(const Event& read, const std::string& what) {
+  return "key " + std::to_string(read.key) + ": " + ToString(read) + ": " + what;
+}
+
+}  // namespace
+
+std::string ToString(const Event& event) {
+  constexpr const char* kKinds[] = {"get", "scan", "put", "insert", "update", "delete"};
+  constexpr const char* kOutcomes[] = {"", " refused", " unknown"};
+  std::string text = "client " + std::to_string(event.client) + " " +
+                     kKinds[static_cast<size_t>(event.kind)] +
+                     kOutcomes[static_cast<size_t>(event.outcome)];
+  if (event.outcome != Outcome::kRefused && event.kind != OperationKind::kDelete) {
+    text += event.value == kAbsent ? " absent" : " #" + std::to_string(event.value);
+  }
+  text += " [" + std::to_string(event.start) + ", ";
+  text += event.end == kNever ? "-" : std::to_string(event.end);
+  return text + "]";
+}
+
+std::optional<std::string> CheckOrder(std::span<const Event> events) {
+  const std::vector<Change> changes = FindChanges(events);
+  Readable absence;
+  Readable presence;
+  std::vector<const Change*> by_value;
+  for (const Change& change : changes) {
+    (change.value == kAbsent ? absence : presence).Add(change);
+    if (change.value != kAbsent) by_value.push_back(&change);
+  }
+  std::sort(by_value.begin(), by_value.end(),
+            [](const Change* a, const Change* b) { return a->value < b->value; });
+
+  for (const Event& event : events) {
+    if (event.outcome == Outcome::kUnknown || event.kind == OperationKind::kPut) continue;
+    const bool is_read = event.kind == OperationKind::kGet || event.kind == OperationKind::kScan;
+    const bool refused = event.outcome == Outcome::kRefused;
+    if (is_read && event.value != kAbsent) {
+      const auto written = std::lower_bound(
+          by_value.begin(), by_value.end(), event.value,
+          [](const Change* change, ValueId value) { return change->value < value; });
+      if (written == by_value.end() || (*written)->value != event.value) {
+        return Wrong(event, "nobody wrote that value for this key");
+      }
+      if ((*written)->start > event.end) {
+        return Wrong(event, "read before it was written by " + ToString(*(*written)->event));
+      }
+      if ((*written)->superseded < event.start) {
+        return Wrong(
+            event, "superseded before the read began; written by " + ToString(*(*written)->event));
+      }
+      continue;
+    }
+    // What else an operation says about the key: that it was there, or not. An update that was done says that
+    // something was there, which may have been what it wrote itself, so it says nothing here.
+    const bool saw_absence = is_read || (event.kind == OperationKind::kInsert) != refused;
+    if (saw_absence && !absence.CanBeReadBy(event)) {
+      return Wrong(event, "the key was there all the time");
+    }
+    const bool saw_presence = !saw_absence && !(event.kind == OperationKind::kUpdate && !refused);
+    if (saw_presence && !presence.CanBeReadBy(event)) {
+      return Wrong(event, "the key was absent all the time");
+    }
+  }
+  return std::nullopt;
+}
+
+HistoryReport CheckHistory(std::vector<Event>& events) {
+  std::sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
+    return a.key != b.key ? a.key < b.key : a.start < b.start;
+  });
+  HistoryReport report;
+  report.events = events.size();
+  for (size_t from = 0; from < events.size();) {
+    size_t to = from;
+    while (to < events.size() && events[to].key == events[from].key) ++to;
+    const std::span<const Event> one(events.data() + from, to - from);
+    from = to;
+    ++report.keys;
+    std::optional<std::string> problem = CheckOrder(one);
+    if (!problem) {
+      Linearizability result = CheckLinearizable(one);
+      if (!result.decided) ++report.undecided_keys;
+      problem = std::move(result.problem);
+    }
+    if (!problem) continue;
+    ++report.problem_count;
+    if (report.problems.size() < kMaxProblems) report.problems.push_back(std::move(*problem));
+  }
+  return report;
+}
+
+Result<HistoryWriter> HistoryWriter::Create(const std::string& path) {
+  const int file = open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (file < 0) {
+    return MakeError(Code::kInvalidArgument,
+                     "cannot write " + path + ": " + std::string(std::strerror(errno)));
+  }
+  return HistoryWriter(file);
+}
+
+HistoryWriter::~HistoryWriter() {
+  for (Event* window : windows_) munmap(window, kWindowBytes);
+  if (file_ >= 0) close(file_);
+}
+
+// Windows stay mapped: writes that have begun may end in any of them.
+Event& HistoryWriter::Next() {
+  if (failed_) return nowhere_;
+  if (windows_.empty() || used_ == kWindowBytes / sizeof(Event)) {
+    const auto at = static_cast<off_t>(windows_.size() * kWindowBytes);
+    void* mapped = MAP_FAILED;
+    // Room on the disk now, or a signal later.
+    if (posix_fallocate(file_, at, kWindowBytes) == 0) {
+      mapped = mmap(nullptr, kWindowBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_, at);
+    }
+    failed_ = mapped == MAP_FAILED;
+    if (failed_) return nowhere_;
+    windows_.push_back(static_cast<Event*>(mapped));
+    used_ = 0;
+  }
+  return windows_.back()[used_++];
+}
+
+void HistoryWriter::Append(const Event& event) { Begin(event); }
+
+// An event is there once its end is not 0, which is written last: a killed process has executed a prefix of its
+// instructions.
+Event& HistoryWriter::Begin(Event event) {
+  Event& slot = Next();
+  const int64_t end = std::exchange(event.end, 0);
+  slot = event;
+  std::atomic_ref(slot.end).store(end, std::memory_order_release);
+  return slot;
+}
+
+// Until the outcome is known, the end says nothing.
+void HistoryWriter::End(Event& begun, int64_t end, Outcome outcome) {
+  begun.end = end;
+  std::atomic_ref(begun.outcome).store(outcome, std::memory_order_release);
+}
+
+void HistoryWriter::Withdraw(Event& begun) {
+  std::atomic_ref(begun.end).store(0, std::memory_order_release);
+}
+
+Status HistoryWriter::Close() {
+  if (!failed_) return Ok();
+  return MakeError(Code::kExhausted, "a log of operations could not be written");
+}
+
+Status ReadHistory(const std::string& path, std::vector<Event>& events) {
+  std::FILE* file = std::fopen(path.c_str(), "rbe");
+  if (file == nullptr) return MakeError(Code::kNotFound, "no log of operations at " + path);
+  constexpr size_t kAtOnce = 1 << 14;
+  std::vector<Event> some(kAtOnce);
+  while (const size_t got = std::fread(some.data(), sizeof(Event), kAtOnce, file)) {
+    for (Event& event : std::span(some).first(got)) {
+      if (event.end == 0) continue;
+      if (event.outcome == Outcome::kUnknown) event.end = kNever;
+      if (event.outcome == Outcome::kRefused) event.value = kAbsent;
+      events.push_back(event);
+    }
+  }
+  std::fclose(file);
+  return Ok();
+}
+
+}  // namespace gossamer::history

@@ -1,0 +1,317 @@
+// Linearizability of one key: Wing & Gong '93, in the just-in-time form of Lowe '17.
+//
+// Calls and returns are taken in the order of time. A configuration is one way in which things may stand: the key's
+// value, and which of the open operations have taken effect already. An operation that returns must have taken effect
+// in every configuration that survives; one that has not yet takes effect now, behind any others that are open. No
+// configuration left: no order explains the results.
+//
+// Three things keep configurations few. What changes nothing (gets, refused writes) takes effect as soon as its result
+// is right: that never rules anything out, so that only open writes multiply configurations. Of two configurations that
+// differ in such operations alone, the one in which more of them are done counts. And a write of unknown outcome need
+// not happen, ever: of two that differ in such writes alone, the one in which fewer are done counts. So a run may have
+// any number of unknown writes, which stay open to the end.
+#include <algorithm>
+#include <array>
+#include <unordered_map>
+#include <vector>
+
+#include "compute/verify/history/history.h"
+
+namespace gossamer::history {
+namespace {
+
+// Configurations at one moment, where nothing else helped: more than 16 writes that overlap, say.
+constexpr size_t kMaxConfigurations = 300'000;
+
+// A set of slots.
+template <size_t kWords>
+struct Slots {
+  static constexpr size_t kCount = kWords * 64;
+
+  std::array<uint64_t, kWords> words{};
+
+  static Slots Of(size_t slot) {
+    Slots one;
+    one.words[slot / 64] = uint64_t{1} << slot % 64;
+    return one;
+  }
+  bool has(size_t slot) const { return (words[slot / 64] >> slot % 64 & 1) != 0; }
+  bool Includes(const Slots& other) const { return other.Less(*this) == Slots(); }
+  Slots And(const Slots& other) const {
+    Slots both;
+    for (size_t i = 0; i < kWords; ++i) both.words[i] = words[i] & other.words[i];
+    return both;
+  }
+  Slots Or(const Slots& other) const {
+    Slots either;
+    for (size_t i = 0; i < kWords; ++i) either.words[i] = words[i] | other.words[i];
+    return either;
+  }
+  Slots Less(const Slots& other) const {
+    Slots rest;
+    for (size_t i = 0; i < kWords; ++i) rest.words[i] = words[i] & ~other.words[i];
+    return rest;
+  }
+  // The lowest slot that is not in it; kCount if all are.
+  size_t FirstFree() const {
+    for (size_t i = 0; i < kWords; ++i) {
+      if (~words[i] != 0) return i * 64 + static_cast<size_t>(__builtin_ctzll(~words[i]));
+    }
+    return kCount;
+  }
+  template <typename Visit>
+  void ForEach(Visit visit) const {
+    for (size_t i = 0; i < kWords; ++i) {
+      for (uint64_t left = words[i]; left != 0; left &= left - 1) {
+        visit(i * 64 + static_cast<size_t>(__builtin_ctzll(left)));
+      }
+    }
+  }
+  friend bool operator==(const Slots&, const Slots&) = default;
+};
+
+template <size_t kWords>
+struct Configuration {
+  ValueId value = kAbsent;
+  Slots<kWords> done;  // the open operations that have taken effect
+  friend bool operator==(const Configuration&, const Configuration&) = default;
+};
+
+template <size_t kWords>
+struct HashConfiguration {
+  size_t operator()(const Configuration<kWords>& configuration) const {
+    uint64_t x = configuration.value;
+    for (const uint64_t word : configuration.done.words) {
+      x = x * 0x9e3779b97f4a7c15 + word;
+      x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+      x ^= x >> 31;
+    }
+    return x;
+  }
+};
+
+bool IsWrite(const Event& event) {
+  return event.kind != OperationKind::kGet && event.kind != OperationKind::kScan &&
+         event.outcome != Outcome::kRefused;
+}
+
+// Whether the operation, taking effect on `value`, would have had its result.
+bool Fits(const Event& event, ValueId value) {
+  switch (event.kind) {
+    case OperationKind::kGet:
+    case OperationKind::kScan: return value == event.value;
+    case OperationKind::kPut: return true;
+    case OperationKind::kInsert: return (value == kAbsent) == (event.outcome != Outcome::kRefused);
+    case OperationKind::kUpdate:
+    case OperationKind::kDelete: return (value != kAbsent) == (event.outcome != Outcome::kRefused);
+  }
+  return false;
+}
+
+struct Moment {
+  int64_t time;
+  bool is_return;
+  const Event* event;
+};
+
+std::vector<Moment> InOrder(std::span<const Event> events) {
+  std::vector<Moment> moments;
+  for (const Event& event : events) {
+    moments.push_back({event.start, false, &event});
+    if (event.outcome != Outcome::kUnknown) moments.push_back({event.end, true, &event});
+  }
+  // At the same nanosecond: calls first, so that the two overlap.
+  std::sort(moments.begin(), moments.end(), [](const Moment& a, const Moment& b) {
+    return a.time != b.time ? a.time < b.time : a.is_return < b.is_return;
+  });
+  return moments;
+}
+
+size_t MostOpen(std::span<const Moment> moments) {
+  size_t open = 0;
+  size_t most = 0;
+  for (const Moment& moment : moments) {
+    open += moment.is_return ? size_t{0} - 1 : 1;
+    most = std::max(most, open);
+  }
+  return most;
+}
+
+// Which open operations are of what kind.
+template <size_t kWords>
+struct OpenKinds {
+  Slots<kWords> all;
+  Slots<kWords> idle;     // change nothing
+  Slots<kWords> unknown;  // writes that need not happen
+};
+
+// Configurations, less those that another one of them makes needless.
+template <size_t kWords>
+class Configurations {
+ public:
+  using One = Configuration<kWords>;
+
+  explicit Configurations(const OpenKinds<kWords>& open) : open_(open) {}
+
+  // False: one that is there already makes it needless.
+  bool Add(const One& one) {
+    const Slots<kWords> optional = open_.idle.Or(open_.unknown);
+    std::vector<One>& alike = alike_[{one.value, one.done.Less(optional)}];
+    for (const One& other : alike) {
+      if (Covers(other, one)) return false;
+    }
+    std::erase_if(alike, [&](const One& other) { return Covers(one, other); });
+    alike.push_back(one);
+    ++added_;
+    return true;
+  }
+  // All that were ever added.
+  size_t added() const { return added_; }
+  template <typename Visit>
+  void ForEach(Visit visit) const {
+    for (const auto& [key, alike] : alike_) {
+      for (const One& one : alike) visit(one);
+    }
+  }
+
+ private:
+  // Of two with the same value and the same writes that must happen: whatever explains the rest from `b` on does so
+  // from `a` on.
+  bool Covers(const One& a, const One& b) const {
+    return b.done.And(open_.unknown).Includes(a.done.And(open_.unknown)) &&
+           a.done.And(open_.idle).Includes(b.done.And(open_.idle));
+  }
+
+  const OpenKinds<kWords> open_;
+  std::unordered_map<One, std::vector<One>, HashConfiguration<kWords>> alike_;
+  size_t added_ = 0;
+};
+
+// For histories of which no more than kWords * 64 operations are open at a time.
+template <size_t kWords>
+class Checker {
+ public:
+  explicit Checker(std::span<const Event> events) : events_(events) {}
+
+  Linearizability Run(std::span<const Moment> moments) {
+    now_ = {One{}};
+    for (const Moment& moment : moments) {
+      if (!moment.is_return) {
+        Open(moment.event);
+        continue;
+      }
+      const size_t slot = SlotOf(moment.event);
+      const std::vector<One> before = now_;
+      if (!Return(slot)) return {false, std::nullopt};
+      if (now_.empty()) return {true, Explain(*moment.event, before)};
+      Close(slot);
+    }
+    return {};
+  }
+
+ private:
+  using Set = Slots<kWords>;
+  using One = Configuration<kWords>;
+
+  void Open(const Event* event) {
+    const size_t slot = open_.all.FirstFree();
+    slots_[slot] = event;
+    open_.all = open_.all.Or(Set::Of(slot));
+    if (!IsWrite(*event)) open_.idle = open_.idle.Or(Set::Of(slot));
+    if (event->outcome == Outcome::kUnknown) open_.unknown = open_.unknown.Or(Set::Of(slot));
+  }
+
+  void Close(size_t slot) {
+    open_.all = open_.all.Less(Set::Of(slot));
+    open_.idle = open_.idle.Less(Set::Of(slot));
+  }
+
+  size_t SlotOf(const Event* event) const {
+    size_t found = Set::kCount;
+    open_.all.ForEach([&](size_t slot) { found = slots_[slot] == event ? slot : found; });
+    return found;
+  }
+
+  // Lets everything that changes nothing take effect.
+  One Settle(One one) const {
+    open_.idle.Less(one.done).ForEach([&](size_t slot) {
+      if (Fits(*slots_[slot], one.value)) one.done = one.done.Or(Set::Of(slot));
+    });
+    return one;
+  }
+
+  // Those in which `slot` has taken effect; it is free in them. False: too many to look at.
+  bool Return(size_t slot) {
+    const Set returns = Set::Of(slot);
+    Configurations<kWords> after(open_);
+    Configurations<kWords> seen(open_);
+    std::vector<One> left;
+    for (const One& one : now_) {
+      const One settled = Settle(one);
+      if (seen.Add(settled)) left.push_back(settled);
+    }
+    const Set writes = open_.all.Less(open_.idle);
+    // First come, first served: so that of unknown writes few have happened in those that are looked at first.
+    for (size_t next = 0; next < left.size(); ++next) {
+      const One at = left[next];
+      if (at.done.has(slot)) {
+        after.Add({at.value, at.done.Less(returns)});
+        continue;
+      }
+      writes.Less(at.done).ForEach([&](size_t other) {
+        const Event& event = *slots_[other];
+        if (!Fits(event, at.value)) return;
+        const One changed = Settle({event.kind == OperationKind::kDelete ? kAbsent : event.value,
+                                    at.done.Or(Set::Of(other))});
+        if (seen.Add(changed)) left.push_back(changed);
+      });
+      if (seen.added() > kMaxConfigurations) return false;
+    }
+    now_.clear();
+    after.ForEach([&](const One& one) { now_.push_back(one); });
+    return true;
+  }
+
+  std::string Explain(const Event& event, const std::vector<One>& before) const {
+    std::string text = "key " + std::to_string(event.key) +
+                       ": no order of the operations explains " + ToString(event) +
+                       "\n  the key may then have been:";
+    for (const One& one : before) {
+      text += one.value == kAbsent ? " absent" : " #" + std::to_string(one.value);
+    }
+    text += "\n  open:";
+    open_.all.ForEach([&](size_t slot) {
+      if (slots_[slot] != &event) text += "\n    " + ToString(*slots_[slot]);
+    });
+    // Those that ended last before it.
+    std::vector<const Event*> past;
+    for (const Event& other : events_) {
+      if (other.end < event.end && &other != &event) past.push_back(&other);
+    }
+    std::sort(past.begin(), past.end(),
+              [](const Event* a, const Event* b) { return a->end > b->end; });
+    constexpr size_t kShown = 12;
+    if (past.size() > kShown) past.resize(kShown);
+    text += "\n  before:";
+    for (const Event* other : past) text += "\n    " + ToString(*other);
+    return text;
+  }
+
+  std::span<const Event> events_;
+  std::array<const Event*, Set::kCount> slots_{};
+  OpenKinds<kWords> open_;
+  std::vector<One> now_;
+};
+
+}  // namespace
+
+Linearizability CheckLinearizable(std::span<const Event> events) {
+  const std::vector<Moment> moments = InOrder(events);
+  const size_t most = MostOpen(moments);
+  if (most <= Slots<1>::kCount) return Checker<1>(events).Run(moments);
+  if (most <= Slots<4>::kCount) return Checker<4>(events).Run(moments);
+  if (most <= Slots<32>::kCount) return Checker<32>(events).Run(moments);
+  return {false, std::nullopt};
+}
+
+}  // namespace gossamer::history

@@ -1,0 +1,56 @@
+#include "compute/verify/sim/audit.h"
+
+#include "common/text/human.h"
+
+namespace gossamer::simulator {
+namespace {
+
+// Who lives holds nothing, as all is quiet; who died may have left a lock that nobody has wanted since.
+void JudgeTree(const Scene& scene, const CheckReport& report, uint64_t present) {
+  for (const std::string& problem : report.problems) scene.verdict.Wrong("check: " + problem);
+  if (report.locks_of_the_dead != 0 && !scene.verdict.may_die()) {
+    scene.verdict.Wrong("check: " + HumanQuantity(report.locks_of_the_dead, "lock") +
+                        " left of the dead, where nobody died");
+  }
+  if (report.keys != present) {
+    scene.verdict.Wrong("check counts " + std::to_string(report.keys) + " keys, gets find " +
+                        std::to_string(present));
+  }
+}
+
+Status LookAround(Scene& scene, uint32_t number, RunCounts& counts) {
+  constexpr uint64_t kCacheBytes = 1 << 20;
+  Client auditor(scene, number, {1, 1, kCacheBytes, {}, 0});
+  BOOST_OUTCOME_TRYV(auditor.Open());
+  const uint64_t present = auditor.ReadAll();
+  BOOST_OUTCOME_TRY(report, auditor.store().Check({}));
+  JudgeTree(scene, report, present);
+  counts.levels += report.levels;
+  counts.keys += report.keys;
+  counts.leaves += report.leaves;
+  counts.missing_downlinks += report.missing_downlinks;
+  counts.locks_of_the_dead += report.locks_of_the_dead;
+  return Ok();
+}
+
+}  // namespace
+
+void Audit(Scene& scene, uint32_t number, RunCounts& counts) {
+  const Status looked = LookAround(scene, number, counts);
+  if (!looked) scene.verdict.Wrong("the last check fails: " + looked.error().ToString());
+  AuditHistory(scene, counts);
+}
+
+void AuditHistory(Scene& scene, RunCounts& counts) {
+  const history::HistoryReport history = CheckHistory(scene.recorder.events());
+  for (const std::string& problem : history.problems) scene.verdict.Wrong(problem);
+  // A run that nobody can judge has not passed.
+  if (history.undecided_keys != 0) {
+    scene.verdict.Wrong(HumanQuantity(history.undecided_keys, "key") +
+                        " with a history too tangled to decide");
+  }
+  counts.history_events += history.events;
+  counts.undecided_keys += history.undecided_keys;
+}
+
+}  // namespace gossamer::simulator

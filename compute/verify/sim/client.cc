@@ -1,0 +1,361 @@
+#include "compute/verify/sim/client.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "common/fabric/open/open_port.h"
+#include "compute/verify/sim/counts.h"
+
+namespace gossamer::simulator {
+namespace {
+
+using history::kAbsent;
+using history::OperationKind;
+using history::Outcome;
+using history::ValueId;
+
+// Streams of the seed: one for each client, counted downwards.
+constexpr uint64_t kRestStream = ~uint64_t{1000};
+
+std::string Shown(std::string_view bytes) {
+  constexpr size_t kShown = 24;
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (const char c : bytes.substr(0, kShown)) {
+    text += kDigits[static_cast<unsigned char>(c) >> 4];
+    text += kDigits[static_cast<unsigned char>(c) & 15];
+  }
+  return text + (bytes.size() > kShown ? "…" : "") + " (" + std::to_string(bytes.size()) +
+         " bytes)";
+}
+
+// Whether that error is an answer: of an insert of what is there, of an update or a delete of what is not.
+bool IsRefusal(OperationKind kind, Code code) {
+  if (kind == OperationKind::kInsert) return code == Code::kAlreadyExists;
+  return kind != OperationKind::kPut && code == Code::kNotFound;
+}
+
+}  // namespace
+
+Client::Client(Scene& scene, uint32_t number, const ClientPlan& plan)
+    : scene_(scene),
+      number_(number),
+      plan_(plan),
+      rest_random_(scene.plan.seed, kRestStream - number) {}
+
+Client::~Client() {
+  if (keeper_ != nullptr) StopKeeping();
+}
+
+Status Client::Open() {
+  ComputePortOptions port_options;
+  port_options.client_uuid = uuid();
+  port_options.network = &scene_.network;
+  port_options.least_path_mtu = scene_.plan.parameters.node_bytes;
+  BOOST_OUTCOME_TRY(port, OpenComputePort(FabricKind::kSim, port_options));
+  TreeOptions tree;
+  tree.cache_bytes = plan_.cache_bytes;
+  tree.lock_timeout_ms = scene_.plan.lock_timeout_ms;
+  tree.techniques = plan_.techniques;
+  tree.seed = SplitMix64::Mix(scene_.plan.seed ^ (uuid() << 32)) | 1;
+  StoreRecord record = scene_.record;
+  std::shared_ptr<Bootstrap> bootstrap;
+  if (scene_.membership != nullptr) {
+    BOOST_OUTCOME_TRY(found, scene_.membership->Find());
+    record = std::move(found);
+    bootstrap = scene_.membership->bootstrap();
+  }
+  BOOST_OUTCOME_TRY(store, OpenStore::OpenOn(std::move(port), record, tree, std::move(bootstrap)));
+  store_ = std::move(store);
+  for (uint32_t i = 0; i < plan_.sessions; ++i) {
+    BOOST_OUTCOME_TRY(session, NewSession());
+    sessions_.push_back(std::move(session));
+  }
+  is_closing_.assign(plan_.sessions, false);
+  BOOST_OUTCOME_TRY(keeper, NewSession());
+  keeper_ = std::move(keeper);
+  keeper_->Spawn(store_->KeepLeases(keeper_->tree().scheduler()));
+  return Ok();
+}
+
+Result<std::unique_ptr<OpenSession>> Client::NewSession() {
+  BOOST_OUTCOME_TRY(session, store_->NewSession());
+  std::unique_ptr<OpenSession> open(static_cast<OpenSession*>(session.release()));
+  scene_.network.SetOwner(open->tree().scheduler().endpoint(), open.get());
+  return open;
+}
+
+void Client::Start() {
+  for (uint32_t i = 0; i < plan_.sessions; ++i) StartSession(i);
+}
+
+void Client::StartSession(uint32_t number) {
+  for (uint32_t i = 0; i < plan_.coroutines; ++i) {
+    const uint32_t lane = scene_.recorder.AddLane(number_, number, i);
+    sessions_[number]->Spawn(Loop(number, lane, i < plan_.readers));
+  }
+}
+
+void Client::Leave(Random& random) {
+  const uint64_t dice = random.Below(plan_.sessions * 5);
+  if (dice < plan_.sessions * 4) {
+    is_closing_[dice % plan_.sessions] = true;
+  } else {
+    scene_.recorder.Note("client " + std::to_string(number_) + " closes the store");
+    is_lost_ = true;
+    StopKeeping();
+  }
+}
+
+void Client::Renew() {
+  if (is_dead_ || is_lost_) return;
+  for (uint32_t i = 0; i < sessions_.size() && !is_dead_; ++i) {
+    if (is_closing_[i]) RenewSession(i);
+  }
+}
+
+void Client::RenewSession(uint32_t number) {
+  constexpr std::chrono::microseconds kTryAgain{200};
+  std::unique_ptr<OpenSession>& session = sessions_[number];
+  const std::string name =
+      "client " + std::to_string(number_) + " session " + std::to_string(number);
+  if (session != nullptr) {
+    if (session->tree().scheduler().running() != 0) return;
+    scene_.recorder.Note(name + " is closed");
+    closed_ += session->counters();
+    session.reset();
+  }
+  const auto since = scene_.network.Now();
+  if (since < open_again_at_) return;
+  Result<std::unique_ptr<OpenSession>> opened = NewSession();
+  if (opened) {
+    scene_.recorder.Note(name + " is open again");
+    session = std::move(opened.value());
+    is_closing_[number] = false;
+    if (!is_dead_) StartSession(number);
+    return;
+  }
+  if (!scene_.verdict.ExplainsOpening(uuid(), since, opened.error())) {
+    scene_.verdict.Wrong(name + " cannot be opened: " + opened.error().ToString());
+  }
+  if (opened.error().code != Code::kNodeUnreachable) is_lost_ = true;
+  open_again_at_ = scene_.network.Now() + kTryAgain;
+  keeper_->tree().scheduler().endpoint().WakeAt(open_again_at_);
+}
+
+uint32_t Client::NumberOf(const OpenSession& session) const {
+  const auto is_it = [&session](const auto& one) { return one.get() == &session; };
+  return static_cast<uint32_t>(std::ranges::find_if(sessions_, is_it) - sessions_.begin());
+}
+
+bool Client::is_idle() const {
+  for (const auto& session : sessions_) {
+    if (session == nullptr) {
+      if (!is_dead_ && !is_lost_) return false;  // It is being opened anew.
+    } else if (session->tree().scheduler().running() != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool Client::is_over() const {
+  return is_idle() && (keeper_ == nullptr || keeper_->tree().scheduler().running() == 0);
+}
+
+void Client::Kill() {
+  is_dead_ = true;
+  scene_.recorder.Note("client " + std::to_string(number_) + " is killed");
+  scene_.recorder.Kill(number_);
+  scene_.network.KillClient(uuid());
+  StopKeeping();
+}
+
+void Client::StopKeeping() { store_->StopKeepingLeases(); }
+
+Counters Client::counters() const {
+  Counters sum = closed_;
+  for (const auto& session : sessions_) {
+    if (session != nullptr) sum += session->counters();
+  }
+  return sum;
+}
+
+Task<void> Client::Loop(uint32_t number, uint32_t lane, bool only_gets) {
+  OpenSession& session = *sessions_[number];
+  const uint64_t longest_nap_ns = uint64_t{scene_.plan.work.longest_nap_us} * 1000;
+  Random random(scene_.plan.seed, lane);
+  while (!is_dead_ && !is_lost_ && !is_closing_[number] && scene_.workload.Take()) {
+    if (random.Below(100) < scene_.plan.work.nap_percent) {
+      co_await session.tree().scheduler().SleepFor(
+          std::chrono::nanoseconds(random.Below(longest_nap_ns)));
+      if (is_dead_) co_return;
+    }
+    co_await Do(
+        session, lane,
+        only_gets ? scene_.workload.DrawGet(random) : scene_.workload.Draw(random, number_));
+  }
+}
+
+Task<void> Client::Do(OpenSession& session, uint32_t lane, Operation operation) {
+  switch (operation.kind) {
+    case OperationKind::kGet: return Get(session, lane, operation.key);
+    case OperationKind::kScan: return Scan(session, lane, operation);
+    default: return Write(session, lane, operation);
+  }
+}
+
+ValueId Client::Verify(uint32_t key, std::string_view value) {
+  const std::optional<ValueId> id = scene_.workload.values().Id(value);
+  if (id && history::KeyOf(*id) == key) return *id;
+  scene_.verdict.Wrong("key " + std::to_string(key) + " has a value " +
+                       (id ? "of key " + std::to_string(history::KeyOf(*id))
+                           : "that nobody wrote: " + Shown(value)));
+  return kAbsent;
+}
+
+// From 1 us to 1 s: a session that could not reach a memory server does not try again for half of that.
+Task<void> Client::Failed(OpenSession& session, uint32_t lane, uint32_t key, Error error) {
+  constexpr uint64_t kDoublings = 20;
+  if (is_dead_) co_return;
+  scene_.verdict.Judge({"client " + std::to_string(number_) + " lane " + std::to_string(lane) +
+                            " key " + std::to_string(key),
+                        uuid(), scene_.network.IdOf(session.tree().scheduler().endpoint()),
+                        scene_.recorder.lanes()[lane].since},
+                       error);
+  const bool is_loss = error.code == Code::kFenced || error.code == Code::kNodeUnreachable ||
+                       error.code == Code::kMaybeApplied;
+  if (is_loss && scene_.plan.clients_stay) {
+    if (rest_random_.Below(100) < scene_.plan.reopen_percent) {
+      is_closing_[NumberOf(session)] = true;
+      co_return;
+    }
+    const std::chrono::microseconds rest(uint64_t{1} << rest_random_.Below(kDoublings + 1));
+    co_await session.tree().scheduler().SleepFor(rest);
+  } else if (is_loss) {
+    is_lost_ = true;
+    StopKeeping();
+  }
+}
+
+Task<void> Client::Get(OpenSession& session, uint32_t lane, uint32_t key) {
+  const std::string text = scene_.workload.keys().Text(key);
+  scene_.recorder.Begin(lane, OperationKind::kGet, key, kAbsent);
+  const Result<std::string> value = co_await session.AsyncGet(text);
+  if (value) {
+    const ValueId id = is_dead_ ? kAbsent : Verify(key, value.value());
+    scene_.recorder.End(lane, Outcome::kDone, id);
+  } else if (value.error().code == Code::kNotFound) {
+    scene_.recorder.End(lane, Outcome::kDone, kAbsent);
+  } else {
+    scene_.recorder.EndWithoutEffect(lane, value.error());
+    co_await Failed(session, lane, key, value.error());
+  }
+}
+
+Task<void> Client::Write(OpenSession& session, uint32_t lane, Operation operation) {
+  const std::string text = scene_.workload.keys().Text(operation.key);
+  const bool is_delete = operation.kind == OperationKind::kDelete;
+  const std::string value =
+      is_delete ? std::string() : scene_.workload.values().Bytes(operation.value);
+  scene_.recorder.Begin(lane, operation.kind, operation.key, operation.value);
+  Status status = Ok();
+  switch (operation.kind) {
+    case OperationKind::kPut: status = co_await session.AsyncPut(text, value); break;
+    case OperationKind::kInsert: status = co_await session.AsyncInsert(text, value); break;
+    case OperationKind::kUpdate: status = co_await session.AsyncUpdate(text, value); break;
+    default: status = co_await session.AsyncDelete(text); break;
+  }
+  scene_.workload.WriteEnded(operation.key);
+  if (status) {
+    scene_.recorder.End(lane, Outcome::kDone, operation.value);
+  } else if (IsRefusal(operation.kind, status.error().code)) {
+    scene_.recorder.End(lane, Outcome::kRefused, kAbsent);
+  } else if (status.error().code == Code::kMaybeApplied) {
+    scene_.recorder.End(lane, Outcome::kUnknown, operation.value);
+    co_await Failed(session, lane, operation.key, status.error());
+  } else {
+    scene_.recorder.EndWithoutEffect(lane, status.error());
+    co_await Failed(session, lane, operation.key, status.error());
+  }
+}
+
+Task<void> Client::Scan(OpenSession& session, uint32_t lane, Operation operation) {
+  const history::KeySpace& keys = scene_.workload.keys();
+  history::Scan scan;
+  scan.first = operation.key;
+  scan.last = operation.last;
+  scan.limit = operation.limit;
+  scan.reverse = operation.reverse;
+  ScanOptions options;
+  options.limit = operation.limit;
+  options.reverse = operation.reverse;
+  if (scan.first != 0) options.from = keys.Text(scan.first);
+  if (scan.last < scene_.plan.work.keys()) options.to = keys.Text(scan.last);
+  scene_.recorder.Begin(lane, OperationKind::kScan, scan.first, kAbsent);
+  const std::unique_ptr<ScanCursor> cursor = session.Scan(options);
+  while (co_await cursor->AsyncNext()) {
+    if (is_dead_) break;
+    const std::optional<uint32_t> key = keys.Number(cursor->key());
+    if (!key) {
+      scene_.verdict.Wrong("a scan returns a key that nobody wrote: " + Shown(cursor->key()));
+      scan.broken = true;
+      break;
+    }
+    const ValueId id = Verify(*key, cursor->value());
+    scan.rows.push_back({*key, id, scene_.recorder.Row(lane, *key, id)});
+  }
+  const Status status = cursor->status();
+  if (!status) scan.broken = true;
+  const std::optional<std::string> problem = scene_.recorder.EndScan(lane, scan);
+  if (problem) scene_.verdict.Wrong(*problem);
+  if (!status) co_await Failed(session, lane, scan.first, status.error());
+}
+
+void Client::Prefill(Random& random) {
+  const uint32_t lane = scene_.recorder.AddLane(number_, 0, plan_.coroutines);
+  OpenSession& session = *sessions_.front();
+  for (uint32_t key = 0; key < scene_.plan.work.keys() && !is_lost_; ++key) {
+    if (random.Below(100) >= scene_.plan.work.prefill_percent) continue;
+    Put(session, lane, key);
+  }
+}
+
+void Client::PutByEachSession() {
+  constexpr uint32_t kMostKeys = 4;
+  const uint32_t keys = scene_.plan.work.keys();
+  for (uint32_t i = 0; i < plan_.sessions; ++i) {
+    const uint32_t lane = scene_.recorder.AddLane(number_, i, plan_.coroutines);
+    for (uint32_t j = 0; j < std::min(keys, kMostKeys); ++j) {
+      Put(*sessions_[i], lane, keys / std::min(keys, kMostKeys) * j);
+    }
+  }
+}
+
+size_t Client::CountTurns() { return store_->CountTurns(); }
+
+void Client::Put(OpenSession& session, uint32_t lane, uint32_t key) {
+  Operation put;
+  put.kind = OperationKind::kPut;
+  put.key = key;
+  put.value = scene_.workload.NewValue(key, number_);
+  scene_.workload.WriteBegins(key);
+  session.Spawn(Write(session, lane, put));
+  session.WaitAll();
+}
+
+uint64_t Client::ReadAll() {
+  const uint32_t lane = scene_.recorder.AddLane(number_, 0, plan_.coroutines);
+  OpenSession& session = *sessions_.front();
+  const size_t before = scene_.recorder.events().size();
+  for (uint32_t key = 0; key < scene_.plan.work.keys() && !is_lost_; ++key) {
+    session.Spawn(Get(session, lane, key));
+    session.WaitAll();
+  }
+  uint64_t present = 0;
+  const std::vector<history::Event>& events = scene_.recorder.events();
+  for (size_t i = before; i < events.size(); ++i) present += events[i].value != kAbsent ? 1 : 0;
+  return present;
+}
+
+}  // namespace gossamer::simulator

@@ -1,0 +1,195 @@
+#include "compute/verify/sim/membership.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace gossamer::simulator {
+namespace {
+
+constexpr uint32_t kLooksUntilMended = 2;
+constexpr uint32_t kLowMtu = 128;           // below each size of nodes
+constexpr uint64_t kOfTheDead = 1'000'000;  // store and incarnation; no server of a run has it
+constexpr const char* kStore = "sim";
+
+// Of a store whose memory servers are all dead.
+std::string DeadRecord(const StoreParameters& parameters) {
+  StoreRecord record;
+  record.store = kStore;
+  record.store_id = kOfTheDead;
+  record.fabric = FabricKindName(FabricKind::kSim);
+  record.parameters = parameters;
+  record.next_server = 1;
+  record.servers.push_back({ServerId{0}, kOfTheDead, "sim", "sim", "sim:99"});
+  return EncodeStoreRecord(record);
+}
+
+}  // namespace
+
+Membership::Membership(const Plan& plan, SimNetwork& network, Recorder& recorder, Verdict& verdict,
+                       Memory& memory)
+    : plan_(plan),
+      network_(network),
+      recorder_(recorder),
+      verdict_(verdict),
+      memory_(memory),
+      next_look_(network.Now()) {}
+
+void Membership::Publish(const StoreRecord& record) {
+  bootstrap_->Overwrite(kStore, EncodeStoreRecord(record));
+  const auto probe = [this](const StoreRecord& of, const MemberRecord& member) {
+    return Ask(of, member);
+  };
+  for (const MemberRecord& member : record.servers) {
+    incarnations_.push_back(member.incarnation);
+    const Joined joined{{record.store_id, member.incarnation, member.server, false}, record};
+    members_.push_back(std::make_unique<Member>(*bootstrap_, joined, probe));
+  }
+}
+
+Liveness Membership::Ask(const StoreRecord& /*record*/, const MemberRecord& member) const {
+  const size_t index = ToInteger(member.server);
+  const bool is_there = index < memory_.size() && memory_[index] != nullptr &&
+                        incarnations_[index] == member.incarnation;
+  return is_there ? Liveness::kAlive : Liveness::kDead;
+}
+
+Result<StoreRecord> Membership::Find() {
+  constexpr int kTries = 8;
+  FindOptions find;
+  find.store = kStore;
+  find.probe = [this](const StoreRecord& record, const MemberRecord& member) {
+    return Ask(record, member);
+  };
+  Result<StoreRecord> found = FindStore(*bootstrap_, find);
+  for (int i = 0; !found && i < kTries; ++i) {
+    LookNow();
+    found = FindStore(*bootstrap_, find);
+  }
+  return found;
+}
+
+void Membership::Look() {
+  // A look that finds the record as it was changes nothing.
+  if (network_.Now() < next_look_ || (!is_changed_ && joining_.empty())) return;
+  is_changed_ = false;
+  next_look_ = network_.Now() + std::chrono::microseconds(plan_.look_us);
+  LookNow();
+  std::erase_if(joining_, [this](const Joining& joining) { return TryJoin(joining); });
+}
+
+void Membership::LookNow() {
+  // What the bootstrap hides, no look can mend.
+  const bool sees_record = !bootstrap_->IsReadWrongly(kStore);
+  for (const auto& member : members_) member->LookAfterRecord();
+  if (!is_disturbed_) return;
+  if (NamesAll()) {
+    verdict_.RecordIsBack();
+    is_disturbed_ = false;
+    return;
+  }
+  is_changed_ = true;
+  if (sees_record && ++looks_since_ > kLooksUntilMended) {
+    verdict_.Wrong("the record of the store does not name all memory servers after " +
+                   std::to_string(looks_since_) + " looks of each");
+  }
+}
+
+bool Membership::NamesAll() const {
+  const Result<std::optional<std::string>> text = bootstrap_->Get(kStore);
+  if (!text || !text.value()) return false;
+  std::string problem;
+  const std::optional<StoreRecord> record = ParseStoreRecord(*text.value(), problem);
+  return record && record->servers.size() == members_.size() &&
+         std::ranges::all_of(record->servers, [this](const MemberRecord& member) {
+           return ToInteger(member.server) < incarnations_.size() &&
+                  incarnations_[ToInteger(member.server)] == member.incarnation;
+         });
+}
+
+void Membership::Disturb(Random& random) {
+  using Call = testing::MemoryBootstrap::Call;
+  using Failure = testing::MemoryBootstrap::Failure;
+  const auto times = static_cast<uint32_t>(1 + random.Below(3));
+  std::string what;
+  switch (random.Below(6)) {
+    case 0:
+      bootstrap_->Lose(kStore);
+      what = "is lost";
+      break;
+    case 1:
+      bootstrap_->LoseAll();
+      what = "is lost with all others";
+      break;
+    case 2:
+      bootstrap_->Overwrite(kStore, DeadRecord(plan_.parameters));
+      what = "is overwritten by that of a dead store";
+      break;
+    case 3:
+      bootstrap_->ServeStale(kStore, times);
+      what = "is read late";
+      break;
+    case 4:
+      bootstrap_->Fail(Call::kGet, times);
+      what = "cannot be read";
+      break;
+    default:
+      bootstrap_->Fail(Call::kCompareAndSwap, times, Failure::kAfter);
+      what = "is changed without an answer";
+  }
+  recorder_.Note("the record of the store " + what);
+  verdict_.RecordIsLost();
+  is_changed_ = true;
+  is_disturbed_ = true;
+  looks_since_ = 0;
+}
+
+bool Membership::TryJoin(const Joining& joining) {
+  if (is_disturbed_) return false;
+  JoinOptions options;
+  options.store = kStore;
+  options.fabric = FabricKindName(FabricKind::kSim);
+  options.parameters = plan_.parameters;
+  options.create = CreateMode::kJoin;
+  options.patience = std::chrono::milliseconds(0);
+  std::unique_ptr<EmbeddedMemory> server;
+  const auto probe = [this](const StoreRecord& of, const MemberRecord& member) {
+    return Ask(of, member);
+  };
+  const auto bring_up = [&](const MemberIdentity& identity) -> Result<std::string> {
+    EmbeddedMemoryOptions memory = joining.options;
+    memory.identity = {identity.server, identity.store_id, identity.incarnation};
+    BOOST_OUTCOME_TRY(started, StartEmbeddedMemory(memory));
+    server = std::move(started);
+    return server->address();
+  };
+  const Result<Joined> joined = JoinStore(*bootstrap_, options, probe, bring_up);
+  if (!joined) return false;
+  const MemberIdentity& identity = joined.value().identity;
+  if (ToInteger(identity.server) != memory_.size()) {
+    verdict_.Wrong("a memory server joined as " + std::to_string(ToInteger(identity.server)) +
+                   ", beside " + std::to_string(memory_.size()) + " others");
+  }
+  if (joining.has_low_mtu) {
+    network_.SetPathMtu(server->address(), kLowMtu);
+    low_mtu_.push_back(server->address());
+  }
+  recorder_.Note("memory server " + std::to_string(ToInteger(identity.server)) + " joins at " +
+                 server->address() + (joining.has_low_mtu ? ", behind a low MTU" : ""));
+  memory_.push_back(std::move(server));
+  incarnations_.push_back(identity.incarnation);
+  members_.push_back(std::make_unique<Member>(*bootstrap_, joined.value(), probe));
+  ++joined_;
+  is_changed_ = true;
+  return true;
+}
+
+void Membership::EndFaults() {
+  joining_.clear();
+  for (const std::string& address : low_mtu_) {
+    network_.SetPathMtu(address, network_.options().path_mtu);
+  }
+  low_mtu_.clear();
+  while (is_disturbed_ && looks_since_ <= kLooksUntilMended) LookNow();
+}
+
+}  // namespace gossamer::simulator

@@ -1,0 +1,179 @@
+// Plans: a seed always draws the same one, and all that are drawn make sense.
+#include "compute/verify/sim/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "common/testing/seed.h"
+#include "compute/verify/sim/workload.h"
+#include "proto/leaf_geometry.h"
+
+namespace gossamer::simulator {
+namespace {
+
+TEST(FaultsTest, ReadsWhatItWrites) {
+  for (const char* text : {"none", "all", "tear", "tear,delay", "break,kill,exhaust"}) {
+    const Result<FaultSet> faults = ParseFaults(text);
+    ASSERT_TRUE(faults) << text;
+    EXPECT_EQ(ToString(faults.value()), text);
+  }
+  EXPECT_EQ(ParseFaults("delay,tear").value(), ParseFaults("tear,delay").value());
+  EXPECT_EQ(ParseFaults("tear,delay,reorder,write_back,break,partition,cut,kill,pause,exhaust,"
+                        "reopen,restart,stall,calls,join,record")
+                .value(),
+            FaultSet::All());
+}
+
+TEST(FaultsTest, NamesWhatIsNoFault) {
+  for (const char* text : {"", "tears", "tear,", ",tear", "tear delay", "none,tear"}) {
+    const Result<FaultSet> faults = ParseFaults(text);
+    ASSERT_FALSE(faults) << text;
+    EXPECT_EQ(faults.error().code, Code::kInvalidArgument);
+    EXPECT_NE(faults.error().message.find("write_back"), std::string::npos);
+  }
+}
+
+TEST(TechniquesTest, ReadsWhatItWrites) {
+  for (const char* text : {"drawn", "none", "all", "combine_commands", "two_level_versions",
+                           "hierarchical_locks,on_chip_locks"}) {
+    const Result<std::optional<TechniqueSet>> techniques = ParseTechniques(text);
+    ASSERT_TRUE(techniques) << text;
+    EXPECT_EQ(ToString(techniques.value()), text);
+  }
+  EXPECT_FALSE(ParseTechniques("combining"));
+}
+
+TEST(PlanTest, TechniquesAreMostlyAllAndElseDrawnAndChangeNothingElse) {
+  const uint64_t seed = TestSeed();
+  constexpr uint64_t kPlans = 400;
+  uint64_t everything = 0;
+  uint64_t mixed = 0;
+  std::set<uint32_t> seen;
+  RunOptions fixed;
+  fixed.techniques = TechniquesOf(0b0101);
+  for (uint64_t i = 0; i < kPlans; ++i) {
+    const Plan plan = DrawPlan({}, seed + i);
+    std::set<uint32_t> of_clients;
+    for (const ClientPlan& client : plan.clients) {
+      const Techniques& has = client.techniques;
+      of_clients.insert((has.combine_commands ? 1u : 0u) | (has.hierarchical_locks ? 2u : 0u) |
+                        (has.two_level_versions ? 4u : 0u) | (plan.on_chip_locks ? 8u : 0u));
+    }
+    if (of_clients.size() > 1) ++mixed;
+    if (of_clients == std::set<uint32_t>{15}) ++everything;
+    seen.merge(of_clients);
+    const Plan other = DrawPlan(fixed, seed + i);
+    EXPECT_FALSE(other.on_chip_locks);
+    EXPECT_FALSE(other.clients.back().techniques.hierarchical_locks);
+    EXPECT_TRUE(other.clients.back().techniques.two_level_versions);
+    EXPECT_EQ(other.memory_bytes, plan.memory_bytes);
+    EXPECT_EQ(other.work.weights, plan.work.weights);
+  }
+  EXPECT_GT(everything, kPlans / 2);
+  EXPECT_GT(mixed, kPlans / 10);
+  EXPECT_EQ(seen.size(), 16u);
+}
+
+TEST(PlanTest, ASeedDrawsTheSamePlan) {
+  const uint64_t seed = TestSeed();
+  std::set<std::string> plans;
+  for (uint64_t i = 0; i < 100; ++i) {
+    const std::string plan = ToString(DrawPlan({}, seed + i));
+    EXPECT_EQ(ToString(DrawPlan({}, seed + i)), plan);
+    plans.insert(plan);
+  }
+  EXPECT_GT(plans.size(), 95u);
+}
+
+TEST(PlanTest, EveryPlanMakesSense) {
+  const uint64_t seed = TestSeed();
+  std::vector<std::string> names = {"any"};
+  for (const Profile& profile : Profiles()) names.emplace_back(profile.name);
+  for (const std::string& name : names) {
+    for (uint64_t i = 0; i < 200; ++i) {
+      RunOptions options;
+      options.profile = name;
+      options.keys = 1 + static_cast<uint32_t>(i);
+      ASSERT_TRUE(Validate(options));
+      const Plan plan = DrawPlan(options, seed + i);
+      SCOPED_TRACE("seed " + std::to_string(seed + i) + " " + ToString(plan));
+      EXPECT_TRUE(IsStorable(plan.parameters));
+      EXPECT_EQ(plan.memory_bytes % 4096, 0u);
+      EXPECT_GE(plan.memory_bytes, kHeapOffset + plan.chunk_bytes);
+      EXPECT_GE(plan.work.hot_keys, 1u);
+      EXPECT_LE(plan.work.hot_keys, options.keys);
+      EXPECT_LT(plan.work.keys(), history::kMaxKeys);
+      EXPECT_GE(plan.work.longest_value, 17u);
+      // Sessions of one client may do for a run that is about closing them.
+      EXPECT_GE(plan.clients.size() + plan.clients[0].sessions, 3u);
+      EXPECT_LE(plan.clients.size(), options.clients);
+      Workload workload(plan);
+      Random random(seed, i);
+      for (int draw = 0; draw < 200; ++draw) {
+        const Operation operation = workload.Draw(random, 1);
+        EXPECT_LT(operation.key, plan.work.keys());
+        EXPECT_LE(operation.last, plan.work.keys());
+      }
+    }
+  }
+}
+
+TEST(PlanTest, WithoutFaultsTheNetworkIsIdeal) {
+  RunOptions options;
+  options.faults = FaultSet();
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    const Plan plan = DrawPlan(options, seed);
+    EXPECT_EQ(SimFaultsText(plan.network.faults), "none");
+    EXPECT_EQ(plan.kills + plan.pauses, 0u);
+  }
+}
+
+// What a seed without them means was found out, and written down, before there were any.
+TEST(PlanTest, PartitionsAreInOneRunOfFourAndChangeNoOther) {
+  constexpr uint64_t kPlans = 400;
+  const uint64_t seed = TestSeed();
+  RunOptions without;
+  without.faults = ParseFaults(
+                       "tear,delay,reorder,write_back,break,cut,kill,pause,exhaust,reopen,"
+                       "restart,stall,calls,join,record")
+                       .value();
+  RunOptions about;
+  about.profile = "out_of_reach";
+  uint64_t partitioned = 0;
+  uint64_t about_it = 0;
+  for (uint64_t i = 0; i < kPlans; ++i) {
+    const Plan plan = DrawPlan({}, seed + i);
+    Plan other = DrawPlan(without, seed + i);
+    EXPECT_FALSE(other.network.faults.partition);
+    if (plan.network.faults.partition) {
+      ++partitioned;
+    } else {
+      other.faults = plan.faults;
+      EXPECT_EQ(ToString(plan), ToString(other));
+    }
+    about_it += DrawPlan(about, seed + i).network.faults.partition ? 1 : 0;
+  }
+  EXPECT_GT(partitioned, kPlans / 8);
+  EXPECT_LT(partitioned, kPlans / 2);
+  EXPECT_GT(about_it, kPlans * 3 / 4);
+}
+
+TEST(PlanTest, RefusesWhatMakesNoRun) {
+  const auto refused = [](auto change) {
+    RunOptions options;
+    change(options);
+    const Status status = Validate(options);
+    return !status && status.error().code == Code::kInvalidArgument;
+  };
+  EXPECT_FALSE(refused([](RunOptions&) {}));
+  EXPECT_TRUE(refused([](RunOptions& options) { options.clients = 0; }));
+  EXPECT_TRUE(refused([](RunOptions& options) { options.servers = 0; }));
+  EXPECT_TRUE(refused([](RunOptions& options) { options.keys = 0; }));
+  EXPECT_TRUE(refused([](RunOptions& options) { options.operations = 0; }));
+  EXPECT_TRUE(refused([](RunOptions& options) { options.clients = 100'000; }));
+  EXPECT_TRUE(refused([](RunOptions& options) { options.profile = "mix"; }));
+}
+
+}  // namespace
+}  // namespace gossamer::simulator

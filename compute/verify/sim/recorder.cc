@@ -1,0 +1,149 @@
+#include "compute/verify/sim/recorder.h"
+
+#include <algorithm>
+#include <ostream>
+
+namespace gossamer::simulator {
+namespace {
+
+using history::Event;
+using history::kNever;
+using history::OperationKind;
+using history::Outcome;
+
+bool IsWrite(const Event& event) {
+  return event.kind != OperationKind::kGet && event.kind != OperationKind::kScan;
+}
+
+// What is under way.
+std::string Doing(const Event& event) {
+  constexpr const char* kKinds[] = {"get", "scan", "put", "insert", "update", "delete"};
+  std::string text = kKinds[static_cast<size_t>(event.kind)];
+  if (event.value != history::kAbsent) text += " #" + std::to_string(event.value);
+  return text + " [" + std::to_string(event.start) + ", -]";
+}
+
+}  // namespace
+
+std::string TimeText(Endpoint::Clock::time_point time) {
+  const auto ns =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+  std::string fraction = std::to_string(ns % 1'000'000'000);
+  fraction.insert(0, 9 - fraction.size(), '0');
+  return std::to_string(ns / 1'000'000'000) + "." + fraction + " s";
+}
+
+uint32_t Recorder::AddLane(uint32_t client, uint32_t session, uint32_t coroutine) {
+  Lane lane;
+  lane.client = client;
+  lane.session = session;
+  lane.coroutine = coroutine;
+  lanes_.push_back(lane);
+  return static_cast<uint32_t>(lanes_.size() - 1);
+}
+
+void Recorder::Fold(uint64_t word) { hash_ = SplitMix64::Mix(hash_ * 31 + word); }
+
+std::string Recorder::Name(const Lane& lane) const {
+  return std::to_string(lane.client) + "." + std::to_string(lane.session) + "." +
+         std::to_string(lane.coroutine) + " key " + std::to_string(lane.event.key) + " ";
+}
+
+void Recorder::Print(const std::string& text) {
+  *trace_ << TimeText(network_.Now()) << "  " << text << '\n';
+}
+
+void Recorder::Note(const std::string& text) {
+  for (const char c : text) Fold(static_cast<unsigned char>(c));
+  if (trace_ != nullptr) Print(text);
+}
+
+void Recorder::Begin(uint32_t lane, OperationKind kind, uint32_t key, history::ValueId value) {
+  Lane& at = lanes_[lane];
+  at.is_busy = true;
+  at.since = network_.Now();
+  at.event = {value, Tick(),           kNever, key, static_cast<uint16_t>(at.client),
+              kind,  Outcome::kUnknown};
+  Fold(lane);
+  Fold(uint64_t{key} << 8 | static_cast<uint64_t>(kind));
+  Fold(static_cast<uint64_t>(at.since.time_since_epoch().count()));
+  if (trace_ != nullptr) Print("begin " + Name(at) + Doing(at.event));
+}
+
+void Recorder::End(uint32_t lane, Outcome outcome, history::ValueId value) {
+  Lane& at = lanes_[lane];
+  at.is_busy = false;
+  if (at.is_dead) return;
+  at.event.outcome = outcome;
+  at.event.value = value;
+  at.event.end = outcome == Outcome::kUnknown ? kNever : Tick();
+  events_.push_back(at.event);
+  ++ended_;
+  Fold(lane);
+  Fold(value);
+  Fold(static_cast<uint64_t>(network_.Now().time_since_epoch().count()));
+  if (trace_ != nullptr) Print("end   " + Name(at) + ToString(at.event));
+}
+
+void Recorder::EndWithoutEffect(uint32_t lane, const Error& error) {
+  Lane& at = lanes_[lane];
+  at.is_busy = false;
+  if (at.is_dead) return;
+  ++ended_;
+  Fold(lane);
+  Fold(static_cast<uint64_t>(error.code));
+  if (trace_ != nullptr) Print("fail  " + Name(at) + Doing(at.event) + ": " + error.ToString());
+}
+
+int64_t Recorder::Row(uint32_t lane, uint32_t key, history::ValueId value) {
+  const Lane& at = lanes_[lane];
+  if (at.is_dead) return now_;
+  Fold(key);
+  Fold(value);
+  if (trace_ != nullptr) {
+    Print("row   " + Name(at) + "returns key " + std::to_string(key) + " #" +
+          std::to_string(value));
+  }
+  return Tick();
+}
+
+std::optional<std::string> Recorder::EndScan(uint32_t lane, history::Scan& scan) {
+  Lane& at = lanes_[lane];
+  at.is_busy = false;
+  if (at.is_dead) return std::nullopt;
+  scan.client = static_cast<uint16_t>(at.client);
+  scan.start = at.event.start;
+  scan.end = Tick();
+  ++ended_;
+  Fold(lane);
+  Fold(scan.rows.size());
+  if (trace_ != nullptr) Print("end   " + Name(at) + ToString(at.event));
+  return ExpandScan(scan, events_);
+}
+
+void Recorder::Kill(uint32_t client) {
+  for (Lane& lane : lanes_) {
+    if (lane.client != client || lane.is_dead) continue;
+    lane.is_dead = true;
+    if (lane.is_busy && IsWrite(lane.event)) events_.push_back(lane.event);
+  }
+}
+
+std::string Recorder::UnderWay() const {
+  std::vector<const Lane*> busy;
+  for (const Lane& lane : lanes_) {
+    if (lane.is_busy) busy.push_back(&lane);
+  }
+  std::stable_sort(busy.begin(), busy.end(),
+                   [](const Lane* a, const Lane* b) { return a->since < b->since; });
+  constexpr size_t kTold = 12;
+  std::string text = std::to_string(busy.size()) + " operations under way:";
+  if (busy.size() > kTold) busy.resize(kTold);
+  for (const Lane* lane : busy) {
+    text += "\n  since " + TimeText(lane->since) + (lane->is_dead ? " (killed) " : " ") +
+            Name(*lane) + Doing(lane->event);
+  }
+  return text;
+}
+
+}  // namespace gossamer::simulator

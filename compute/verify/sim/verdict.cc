@@ -1,0 +1,103 @@
+#include "compute/verify/sim/verdict.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace gossamer::simulator {
+namespace {
+
+using namespace std::chrono_literals;
+
+// After so many losses an operation that has written nothing does not start again (PROTOCOL.md, "Settling").
+constexpr uint64_t kRetriesOfAnOperation = 16;
+// What has looked for a memory server in vain fails what needs it for so long: a session (PROTOCOL.md, "Settling"), and a
+// store, which leaves the server out for four times as long as it looked. Servers stop for up to 400 ms.
+constexpr std::chrono::milliseconds kNotTriedAgain{500};
+constexpr std::chrono::milliseconds kLeftOut{2000};
+
+bool IsLoss(Code code) {
+  return code == Code::kNodeUnreachable || code == Code::kFenced || code == Code::kMaybeApplied;
+}
+
+// For how long after its end this fault may keep an operation of that session from the memory server.
+std::chrono::milliseconds Remembered(const SimFault& fault, uint64_t endpoint_id) {
+  const bool is_moment = fault.from == fault.until;
+  const bool is_waited_for = fault.kind == SimFault::Kind::kStopped;
+  const bool is_lost_call = fault.kind == SimFault::Kind::kCall;
+  if (!fault.has_owner && (is_moment || is_waited_for || is_lost_call)) return kLeftOut;
+  if (fault.endpoint_id == endpoint_id && (is_moment || is_waited_for)) return kNotTriedAgain;
+  return {};
+}
+
+}  // namespace
+
+bool ExplainsLoss(std::span<const SimFault> faults, const FailedOperation& operation,
+                  SimFault::Clock::time_point now, Code code) {
+  if (!IsLoss(code)) return false;
+  uint64_t losses = 0;
+  bool has_own_loss = false;
+  bool has_waited = false;
+  bool has_lost = false;
+  for (const SimFault& fault : faults) {
+    const bool is_own = fault.endpoint_id == operation.endpoint_id;
+    auto since = operation.since;
+    if (code == Code::kNodeUnreachable) since -= Remembered(fault, operation.endpoint_id);
+    if (fault.client_uuid != operation.client_uuid || !fault.Overlaps(since, now)) continue;
+    const bool concerns_session = is_own || !fault.has_owner;
+    switch (fault.kind) {
+      case SimFault::Kind::kBreak:
+      case SimFault::Kind::kCall:
+        has_lost = has_lost || concerns_session;
+        // Another session's, too: what it lost, the allocator passes over for this one.
+        has_own_loss = has_own_loss || is_own;
+        ++losses;
+        break;
+      case SimFault::Kind::kStopped: has_waited = has_waited || concerns_session; break;
+      case SimFault::Kind::kLinkDown:
+      case SimFault::Kind::kFenced:
+      case SimFault::Kind::kServer:
+        // An endpoint of the store is not polled by itself, so that its faults may never end. A connection that it
+        // tried in vain is at one moment: servers are added, and orphaned locks settled, over it.
+        if (fault.has_owner || fault.from == fault.until) return true;
+    }
+  }
+  if (has_waited && has_lost) return true;
+  return code == Code::kNodeUnreachable && has_own_loss && losses > kRetriesOfAnOperation;
+}
+
+void Verdict::Wrong(std::string sentence) {
+  constexpr size_t kKept = 5;
+  if (problems_.size() < kKept) problems_.push_back(std::move(sentence));
+}
+
+void Verdict::Judge(const FailedOperation& operation, const Error& error) {
+  // Contended is never explained: locks are taken from the dead, and nobody stops for as long as others wait.
+  const bool is_explained =
+      error.code == Code::kExhausted
+          ? plan_.faults.has(Fault::kExhaust)
+          : ExplainsLoss(network_.faults_met(), operation, network_.Now(), error.code) ||
+                (error.code == Code::kNodeUnreachable && RecordExplains(operation.since));
+  if (!is_explained) {
+    return Wrong(operation.name + ": " + error.ToString() + ", and it met no fault");
+  }
+  ++explained_;
+  if (error.code != Code::kExhausted) ++lost_;
+}
+
+// Nobody tries again for whom a connection breaks that it is just making.
+bool Verdict::ExplainsOpening(uint64_t client_uuid, Endpoint::Clock::time_point since,
+                              const Error& error) const {
+  return IsLoss(error.code) &&
+         std::ranges::any_of(network_.faults_met(), [&](const SimFault& fault) {
+           return fault.client_uuid == client_uuid && fault.Overlaps(since, network_.Now());
+         });
+}
+
+bool Verdict::may_die() const {
+  const FaultSet& faults = plan_.faults;
+  return faults.has(Fault::kKill) || faults.has(Fault::kCut) || faults.has(Fault::kPause) ||
+         faults.has(Fault::kBreak) || faults.has(Fault::kPartition);
+}
+
+}  // namespace gossamer::simulator

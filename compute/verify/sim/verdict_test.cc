@@ -1,0 +1,114 @@
+// Verdicts: an error is explained by a fault that its operation met, and by no other.
+#include "compute/verify/sim/verdict.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <vector>
+
+namespace gossamer::simulator {
+namespace {
+
+using namespace std::chrono_literals;
+using Kind = SimFault::Kind;
+using Time = SimFault::Clock::time_point;
+
+constexpr uint64_t kClient = 3;
+constexpr uint64_t kEndpoint = 7;
+
+Time At(std::chrono::nanoseconds time) { return Time(time); }
+
+SimFault FaultOf(Kind kind, std::chrono::nanoseconds from, std::chrono::nanoseconds until) {
+  return {kind, kClient, kEndpoint, 0, true, At(from), At(until)};
+}
+
+// Of an operation from 100 us to 200 us.
+bool Explains(const std::vector<SimFault>& faults, Code code) {
+  return ExplainsLoss(faults, {"an operation", kClient, kEndpoint, At(100us)}, At(200us), code);
+}
+
+TEST(VerdictTest, ALossExplainsTheErrorsOfTheOperationsThatMetIt) {
+  for (const Kind kind : {Kind::kLinkDown, Kind::kFenced, Kind::kServer}) {
+    for (const Code code : {Code::kNodeUnreachable, Code::kFenced, Code::kMaybeApplied}) {
+      EXPECT_TRUE(Explains({FaultOf(kind, 50us, 150us)}, code));
+      EXPECT_TRUE(Explains({FaultOf(kind, 150us, 900us)}, code));
+      EXPECT_FALSE(Explains({FaultOf(kind, 50us, 99us)}, code)) << "over before it began";
+      EXPECT_FALSE(Explains({FaultOf(kind, 201us, 300us)}, code)) << "begun after it had ended";
+      EXPECT_FALSE(Explains({}, code));
+    }
+    EXPECT_FALSE(Explains({FaultOf(kind, 50us, 150us)}, Code::kContended));
+    EXPECT_FALSE(Explains({FaultOf(kind, 50us, 150us)}, Code::kCorruption));
+  }
+}
+
+TEST(VerdictTest, AnotherClientsLossExplainsNothing) {
+  SimFault fault = FaultOf(Kind::kLinkDown, 50us, 150us);
+  fault.client_uuid = kClient + 1;
+  EXPECT_FALSE(Explains({fault}, Code::kNodeUnreachable));
+  // Nor that of an endpoint that no operation uses.
+  fault.client_uuid = kClient;
+  fault.has_owner = false;
+  EXPECT_FALSE(Explains({fault}, Code::kNodeUnreachable));
+}
+
+TEST(VerdictTest, WhereASessionAskedForAQueuePairInVainItsOperationsFailForAWhile) {
+  const auto ended_before = [](std::chrono::nanoseconds by) {
+    return FaultOf(Kind::kLinkDown, 100us - by, 100us - by);
+  };
+  EXPECT_TRUE(Explains({ended_before(499ms)}, Code::kNodeUnreachable));
+  EXPECT_FALSE(Explains({ended_before(501ms)}, Code::kNodeUnreachable));
+  EXPECT_FALSE(Explains({ended_before(1us)}, Code::kMaybeApplied)) << "it posts nothing";
+  SimFault other = ended_before(1us);
+  other.endpoint_id = kEndpoint + 1;
+  EXPECT_FALSE(Explains({other}, Code::kNodeUnreachable));
+}
+
+TEST(VerdictTest, ACallerDoesNotNoticeThatAQueuePairBreaksOrACallIsLost) {
+  EXPECT_FALSE(Explains({FaultOf(Kind::kCall, 50us, 150us)}, Code::kNodeUnreachable));
+  EXPECT_FALSE(Explains({FaultOf(Kind::kCall, 50us, 150us)}, Code::kMaybeApplied));
+  const SimFault one = FaultOf(Kind::kBreak, 50us, 150us);
+  for (const Code code : {Code::kNodeUnreachable, Code::kFenced, Code::kMaybeApplied}) {
+    EXPECT_FALSE(Explains({one}, code));
+  }
+  // An operation that has written nothing starts again 16 times.
+  EXPECT_FALSE(Explains(std::vector(16, one), Code::kNodeUnreachable));
+  EXPECT_TRUE(Explains(std::vector(17, one), Code::kNodeUnreachable));
+  EXPECT_FALSE(Explains(std::vector(17, one), Code::kMaybeApplied));
+  SimFault other = one;
+  other.endpoint_id = kEndpoint + 1;
+  EXPECT_FALSE(Explains(std::vector(17, other), Code::kNodeUnreachable));
+  std::vector<SimFault> of_two_sessions(16, other);
+  of_two_sessions.push_back(one);
+  EXPECT_TRUE(Explains(of_two_sessions, Code::kNodeUnreachable));
+}
+
+TEST(VerdictTest, AStopExplainsALossOnlyWithWhatWasLostMeanwhile) {
+  const SimFault stopped = FaultOf(Kind::kStopped, 50us, 150us);
+  for (const Code code : {Code::kNodeUnreachable, Code::kMaybeApplied}) {
+    EXPECT_FALSE(Explains({stopped}, code));
+    for (const Kind kind : {Kind::kBreak, Kind::kCall}) {
+      EXPECT_TRUE(Explains({stopped, FaultOf(kind, 120us, 900us)}, code));
+      SimFault others = FaultOf(kind, 120us, 900us);
+      others.endpoint_id = kEndpoint + 1;
+      EXPECT_FALSE(Explains({stopped, others}, code));
+    }
+  }
+}
+
+TEST(VerdictTest, AMemoryServerThatAStoreSoughtInVainIsLeftOutForAWhile) {
+  const auto ended_before = [](Kind kind, std::chrono::nanoseconds by) {
+    SimFault fault = FaultOf(kind, 100us - by, 100us - by);
+    fault.has_owner = false;
+    fault.endpoint_id = kEndpoint + 1;
+    return fault;
+  };
+  EXPECT_TRUE(Explains({ended_before(Kind::kLinkDown, 1999ms)}, Code::kNodeUnreachable));
+  EXPECT_FALSE(Explains({ended_before(Kind::kLinkDown, 2001ms)}, Code::kNodeUnreachable));
+  EXPECT_FALSE(Explains({ended_before(Kind::kLinkDown, 1us)}, Code::kMaybeApplied));
+  const SimFault lost_call = ended_before(Kind::kCall, 1ms);
+  EXPECT_FALSE(Explains({lost_call}, Code::kNodeUnreachable)) << "it is made again";
+  EXPECT_TRUE(Explains({ended_before(Kind::kStopped, 1ms), lost_call}, Code::kNodeUnreachable));
+}
+
+}  // namespace
+}  // namespace gossamer::simulator

@@ -1,0 +1,107 @@
+#include "compute/verify/sim/workload.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace gossamer::simulator {
+
+using history::OperationKind;
+
+Workload::Workload(const Plan& plan)
+    : work_(plan.work),
+      operations_(plan.operations),
+      keys_(plan.work.keys(), plan.parameters.max_key_bytes),
+      values_(plan.work.long_percent, plan.work.longest_value),
+      being_written_(plan.work.keys()) {}
+
+bool Workload::Take() {
+  if (begun_ == operations_) return false;
+  ++begun_;
+  return true;
+}
+
+history::ValueId Workload::NewValue(uint32_t key, uint32_t client) {
+  return history::MakeValueId(key, client, ++sequence_);
+}
+
+OperationKind Workload::DrawKind(Random& random) const {
+  const uint32_t all = std::accumulate(work_.weights.begin(), work_.weights.end(), 0u);
+  uint64_t dice = random.Below(all);
+  size_t kind = 0;
+  while (dice >= work_.weights[kind]) dice -= work_.weights[kind++];
+  return static_cast<OperationKind>(kind);
+}
+
+uint32_t Workload::DrawHot(Random& random) const {
+  const uint32_t all = work_.hot_keys;
+  switch (work_.skew) {
+    case Skew::kUniform: break;
+    case Skew::kZipf: {
+      const double unit = random.Unit();
+      return static_cast<uint32_t>(unit * unit * unit * all);
+    }
+    case Skew::kOneLeaf: {
+      constexpr uint32_t kNeighbours = 4;
+      if (random.Below(10) < 3) break;
+      return std::min(all - 1, all / 3 + static_cast<uint32_t>(random.Below(kNeighbours)));
+    }
+    case Skew::kAscend: {
+      constexpr uint32_t kWindow = 6;
+      const uint64_t first = uint64_t{all} * begun_ / (operations_ + 1);
+      return static_cast<uint32_t>(std::min<uint64_t>(all - 1, first + random.Below(kWindow)));
+    }
+  }
+  return static_cast<uint32_t>(random.Below(all));
+}
+
+uint32_t Workload::DrawKey(Random& random, bool is_write) const {
+  // Reads go where the fight is.
+  const uint32_t filler_percent = is_write ? work_.filler_percent : work_.filler_percent / 4;
+  const uint32_t hot = DrawHot(random) * (work_.fillers + 1);
+  if (work_.fillers == 0 || random.Below(100) >= filler_percent) return hot;
+  // In the neighbourhood of a hot key, so that its leaf splits; or anywhere.
+  if (random.Below(100) < work_.far_percent) {
+    return static_cast<uint32_t>(random.Below(work_.keys()));
+  }
+  const uint64_t reach = std::min<uint32_t>(work_.fillers, 24);
+  const uint64_t key = hot + random.Below(2 * reach + 1);
+  return static_cast<uint32_t>(std::min<uint64_t>(std::max(key, reach) - reach, work_.keys() - 1));
+}
+
+Operation Workload::DrawScan(Random& random) const {
+  Operation scan;
+  scan.kind = OperationKind::kScan;
+  scan.reverse = random.Below(2) == 0;
+  const uint32_t keys = work_.keys();
+  const bool everything = random.Below(4) == 0;
+  const auto length = static_cast<uint32_t>(random.Below(work_.scan_keys) + 1);
+  scan.key = everything ? 0 : DrawKey(random, false);
+  scan.last = everything ? keys : std::min(keys, scan.key + length);
+  scan.limit = random.Below(3) == 0 ? random.Below(work_.scan_keys) + 1
+                                    : std::numeric_limits<uint64_t>::max();
+  return scan;
+}
+
+Operation Workload::DrawGet(Random& random) const {
+  Operation drawn;
+  drawn.key = DrawKey(random, false);
+  return drawn;
+}
+
+Operation Workload::Draw(Random& random, uint32_t client) {
+  Operation drawn;
+  drawn.kind = DrawKind(random);
+  if (drawn.kind == OperationKind::kScan) return DrawScan(random);
+  drawn.key = DrawKey(random, drawn.kind != OperationKind::kGet);
+  if (drawn.kind == OperationKind::kGet) return drawn;
+  // Whether a history is possible is the harder to tell the more writes of one key overlap.
+  if (being_written_[drawn.key] >= work_.writers_at_once) {
+    drawn.kind = OperationKind::kGet;
+    return drawn;
+  }
+  ++being_written_[drawn.key];
+  if (drawn.kind != OperationKind::kDelete) drawn.value = NewValue(drawn.key, client);
+  return drawn;
+}
+
+}  // namespace gossamer::simulator

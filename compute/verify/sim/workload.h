@@ -1,0 +1,57 @@
+// The operations of a run: how many are left, and what the next one is.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "common/random.h"
+#include "compute/verify/history/data.h"
+#include "compute/verify/sim/plan.h"
+#include "gossamer/store.h"
+
+namespace gossamer::simulator {
+
+struct Operation {
+  history::OperationKind kind = history::OperationKind::kGet;
+  uint32_t key = 0;                           // of a scan: the first, or lowest, of its range
+  history::ValueId value = history::kAbsent;  // what a write writes
+  uint32_t last = 0;                          // scan: the first key beyond its range
+  uint64_t limit = 0;                         // scan
+  bool reverse = false;                       // scan
+};
+
+class Workload {
+ public:
+  explicit Workload(const Plan& plan);
+
+  const history::KeySpace& keys() const { return keys_; }
+  const history::ValueSpace& values() const { return values_; }
+  uint64_t begun() const { return begun_; }
+  // Whether one more operation may begin: it has then.
+  bool Take();
+  // `client` writes it.
+  Operation Draw(Random& random, uint32_t client);
+  Operation DrawGet(Random& random) const;
+  // A value of that key that nobody has written yet.
+  history::ValueId NewValue(uint32_t key, uint32_t client);
+  // A write begins that was not drawn.
+  void WriteBegins(uint32_t key) { ++being_written_[key]; }
+  // A write has ended.
+  void WriteEnded(uint32_t key) { --being_written_[key]; }
+
+ private:
+  history::OperationKind DrawKind(Random& random) const;
+  uint32_t DrawHot(Random& random) const;
+  uint32_t DrawKey(Random& random, bool is_write) const;
+  Operation DrawScan(Random& random) const;
+
+  const WorkPlan work_;
+  const uint64_t operations_;
+  const history::KeySpace keys_;
+  const history::ValueSpace values_;
+  uint64_t begun_ = 0;
+  uint32_t sequence_ = 0;
+  std::vector<uint32_t> being_written_;  // by key: writes under way
+};
+
+}  // namespace gossamer::simulator

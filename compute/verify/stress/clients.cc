@@ -1,0 +1,107 @@
+#include "compute/verify/stress/clients.h"
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <iostream>
+#include <thread>
+
+#include "common/text/human.h"
+#include "compute/verify/stress/cluster.h"
+
+namespace gossamer::stress {
+namespace {
+
+// How long clients have to end once they were told to.
+constexpr std::chrono::seconds kPatience{60};
+
+}  // namespace
+
+uint64_t OperationsDone(const RunBoard& board) {
+  uint64_t done = 0;
+  for (const ClientReport& client : board.clients) done += client.operations;
+  return done;
+}
+
+Clients::Clients(const StressOptions& options, const std::string& directory,
+                 const std::string& bootstrap, const std::vector<std::string>& command)
+    : options_(options), random_(options.seed, ~uint64_t{0}), command_(command) {
+  command_.push_back("--client_bootstrap=" + bootstrap);
+  command_.push_back("--client_directory=" + directory);
+  for (uint32_t i = 0; i < options.clients; ++i) processes_.push_back(NewClient());
+}
+
+Clients::Client Clients::NewClient() {
+  const uint32_t number = next_number_++;
+  std::vector<std::string> arguments = command_;
+  arguments.push_back("--client=" + std::to_string(number));
+  return {number, std::make_unique<testing::ChildProcess>(BoundToParent(std::move(arguments)))};
+}
+
+size_t Clients::Poll() {
+  size_t running = 0;
+  for (const Client& client : processes_) running += client->Poll(0) ? 1 : 0;
+  return running;
+}
+
+void Clients::KillOne(const RunBoard& board, bool only_at_work) {
+  Client& client = processes_[random_.Below(processes_.size())];
+  if (!client->Poll(0)) return;  // It has ended by itself, which will be told.
+  // On a busy machine most would die before they have come to work, and prove little.
+  const bool may_be_early = !only_at_work && 2 * killed_early_ <= kills_;
+  if (!may_be_early && board.clients[client.number].operations == 0) return;
+  client->Signal(SIGKILL);
+  client->Wait();
+  // What it said before is said.
+  std::cout << client->standard_output() << client->standard_error();
+  const bool at_work = board.clients[client.number].operations != 0;
+  ++(at_work ? kills_ : killed_early_);
+  client = NewClient();
+}
+
+void Clients::PauseOne() {
+  const Client& client = processes_[random_.Below(processes_.size())];
+  if (client->Poll(0)) {
+    client->Signal(SIGSTOP);
+    ++pauses_;
+    std::this_thread::sleep_for(
+        std::chrono::microseconds(random_.Below(uint64_t{options_.pause_ms} * 1000)));
+    client->Signal(SIGCONT);
+  }
+  std::this_thread::sleep_for(
+      std::chrono::microseconds(random_.Below(uint64_t{options_.pause_ms} * 2000)));
+}
+
+bool Clients::SurvivorsWork(const RunBoard& board) const {
+  constexpr uint64_t kEnough = 200;
+  return std::ranges::all_of(processes_, [&](const Client& client) {
+    return board.clients[client.number].operations >= kEnough;
+  });
+}
+
+bool Clients::HaveReached(uint32_t era, const RunBoard& board) const {
+  return std::ranges::all_of(
+      processes_, [&](const Client& client) { return board.clients[client.number].era >= era; });
+}
+
+void Clients::Judge(Findings& findings) {
+  for (size_t i = 0; i < processes_.size(); ++i) {
+    const int status = processes_[i]->Wait(kPatience);
+    std::cout << processes_[i]->standard_output() << processes_[i]->standard_error();
+    if (status != 0) {
+      findings.Wrong("client " + std::to_string(i) + " ended with status " +
+                     std::to_string(status));
+    }
+  }
+  if (pauses_ != 0) {
+    std::cout << "pauses      " << HumanQuantity(pauses_, "time")
+              << " a client was stopped, for at most " << options_.pause_ms << " ms\n";
+  }
+  if (options_.kills == 0) return;
+  std::cout << "kills       " << kills_ << " of " << options_.kills << " clients at work, and "
+            << killed_early_ << " that had not done anything yet\n";
+  if (kills_ < options_.kills)
+    findings.Wrong("there was no time for all kills, or too few clients came to work");
+}
+
+}  // namespace gossamer::stress

@@ -1,0 +1,89 @@
+// What a stress run is made of.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "compute/verify/history/data.h"
+#include "proto/region.h"
+
+namespace gossamer::stress {
+
+using history::Event;
+using history::HistoryReport;
+using history::HistoryWriter;
+using history::kAbsent;
+using history::KeySpace;
+using history::kMaxKeys;
+using history::kNever;
+using history::kPreloader;
+using history::MakeValueId;
+using history::OperationKind;
+using history::Outcome;
+using history::ValueId;
+using history::ValueSpace;
+
+// The values of one era are another's in no era: the sequence numbers of values begin with the era.
+constexpr uint32_t FirstSequence(uint32_t era) { return era << 24; }
+constexpr uint32_t EraOf(ValueId id) { return static_cast<uint32_t>(id) >> 24; }
+// What stable keys have.
+constexpr ValueId StableValue(uint32_t key, uint32_t era) {
+  return MakeValueId(key, kPreloader, FirstSequence(era) + 1);
+}
+
+struct StressOptions {
+  // The cluster. Without servers: one process, with a memory server of its own.
+  uint32_t servers = 2;
+  uint32_t clients = 4;     // processes
+  uint32_t threads = 2;     // of each client
+  uint32_t coroutines = 8;  // of each thread
+  std::string fabric = "shm";
+  std::string bootstrap =
+      "dir";             // "dir", "memcached": made for the run; else where a store is found
+  std::string listen;    // verbs: address of the memory servers
+  uint16_t port = 7471;  // verbs: of the first memory server; the next has the next
+  std::string device;
+  std::string memory = "512MiB";  // of each server
+  std::string memory_program;
+  StoreParameters parameters;
+  uint64_t cache_bytes = uint64_t{64} << 20;
+  uint32_t lock_timeout_ms = 60'000;
+  std::string chunk_bytes;  // empty: the memory server's default
+  std::string lease_ms;     // likewise
+
+  // The work.
+  uint64_t operations = 3'000'000;  // of all clients together
+  uint32_t hot_keys = 10'000;
+  uint32_t long_percent = 10;  // values in blocks
+  // After that, clients stop; and the run fails if they have not done all.
+  uint32_t max_seconds = 240;
+  uint32_t pause_ms = 0;  // longest time for which the run stops clients; 0: it does not
+  // Of random clients at random moments, others in their place; 0: none. Those who had not done anything yet do not count.
+  uint32_t kills = 0;
+  uint32_t kill_ms = 400;  // longest time from one fault to the next
+  // Of memory servers, at the address where they were. What one held is gone, so that each restart of server 0 begins
+  // another era (campaign.h).
+  uint32_t restarts = 0;
+  uint32_t witness_ms = 3000;  // how long clients go on with what a restart left of their store
+  uint32_t flushes = 0;        // memcached forgets: it is flushed, or dies and comes again
+  uint32_t stops = 0;          // a memory server stops (SIGSTOP) and goes on later
+  uint32_t stop_ms = 3000;     // at most; longer than a lease
+  bool reopen = false;         // clients close sessions and stores, and open them again
+  uint32_t loss_ms =
+      0;  // longest time from one connection that a client loses to the next; 0: none
+  // Then each thread waits between operations until the era ends, where faults wait for each other: histories would
+  // grow meanwhile.
+  uint64_t full_speed_operations = 40'000;
+  uint64_t seed = 1;
+
+  // The run's length is that of its faults, not that of its operations.
+  bool is_paced() const { return restarts + flushes + stops + loss_ms != 0; }
+  bool is_campaign() const { return kills + restarts + flushes + stops != 0 || loss_ms != 0; }
+
+  // Every life of a client is a client of its own. As many may end before they have done anything.
+  uint32_t lives() const { return clients + 2 * kills; }
+  KeySpace keys() const { return {hot_keys, parameters.max_key_bytes}; }
+  ValueSpace values() const { return ValueSpace(long_percent); }
+};
+
+}  // namespace gossamer::stress

@@ -1,0 +1,316 @@
+#include "compute/verify/stress/worker.h"
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <limits>
+#include <thread>
+
+namespace gossamer::stress {
+namespace {
+
+constexpr uint64_t kMaxToldViolations = 5;
+constexpr std::chrono::milliseconds kRest{1};
+// Operations of a session, where sessions close and open.
+constexpr uint64_t kMostOfASession = 4000;
+
+int64_t NowNs() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+
+std::string Hex(std::string_view bytes) {
+  constexpr size_t kShown = 48;
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (const char c : bytes.substr(0, kShown)) {
+    text += kDigits[static_cast<unsigned char>(c) >> 4];
+    text += kDigits[static_cast<unsigned char>(c) & 15];
+  }
+  return text + (bytes.size() > kShown ? "…" : "") + " (" + std::to_string(bytes.size()) +
+         " bytes)";
+}
+
+}  // namespace
+
+Worker::Worker(const StressOptions& options, uint32_t writer, uint32_t era, const Logs& logs,
+               const RunBoard& board)
+    : options_(options),
+      keys_(options.keys()),
+      values_(options.values()),
+      writer_(writer),
+      era_(era),
+      history_(logs.history),
+      failures_(logs.failures),
+      report_(logs.report),
+      board_(board),
+      reopening_(options.seed, ~uint64_t{writer} << 8 | era),
+      sequence_(FirstSequence(era)) {}
+
+bool Worker::is_over() const {
+  return board_.stop.load(std::memory_order_relaxed) ||
+         board_.era.load(std::memory_order_relaxed) != era_;
+}
+
+Status Worker::Run(const NextStore& next_store, uint64_t operations) {
+  operations_ = options_.is_campaign() ? std::numeric_limits<uint64_t>::max() : operations;
+  while (begun_ < operations_ && !is_over()) {
+    BOOST_OUTCOME_TRY(store, next_store());
+    if (store == nullptr) continue;
+    session_ends_at_ =
+        options_.reopen ? begun_ + 1 + reopening_.Below(kMostOfASession) : operations_;
+    const int64_t start = NowNs();
+    Result<std::unique_ptr<Session>> opened = store->NewSession();
+    if (opened) {
+      RunSession(*opened.value());
+    } else if (options_.is_campaign()) {
+      Failed(Call::kNewSession, start, NowNs(), opened.error());
+    } else {
+      return opened.error();
+    }
+  }
+  return Ok();
+}
+
+void Worker::RunSession(Session& session) {
+  ++report_.sessions;
+  for (uint32_t i = 0; i < options_.coroutines; ++i) {
+    session.Spawn(Loop(session, uint64_t{writer_} * options_.coroutines + i));
+  }
+  session.WaitAll();
+  const Counters counters = session.counters();
+  report_.splits += counters.of(OperationClass::kInsertSplit).operations;
+  report_.rereads += counters.rereads;
+  report_.lock_retries += counters.locks.remote_retries;
+  report_.stale_paths += counters.cache.stale;
+}
+
+Task<void> Worker::Loop(Session& session, uint64_t stream) {
+  Random random(options_.seed, stream);
+  while (begun_ < std::min(operations_, session_ends_at_) && !is_over()) {
+    ++begun_;
+    const uint64_t dice = random.Below(100);
+    if (dice < 2) {
+      co_await Scan(session, random);
+    } else if (dice < 8) {
+      const uint64_t stable = random.Below(keys_.stable_keys());
+      co_await Read(session, static_cast<uint32_t>(stable) * KeySpace::kStableEvery +
+                                 KeySpace::kStableEvery - 1);
+    } else if (dice < 45) {
+      co_await Read(session, PickHot(random));
+    } else {
+      co_await Write(session, random, PickForWrite(random));
+    }
+    report_.operations.fetch_add(1, std::memory_order_relaxed);
+    const bool is_enough = options_.is_paced() && begun_ > options_.full_speed_operations;
+    if (is_enough) std::this_thread::sleep_for(kRest);
+  }
+}
+
+// More and more keys as the run goes on, so that leaves split all the time. One in eight operations goes to one of 64
+// keys here and there, and one in eight to one of 32 neighbours: keys that are fought for, and a leaf that is.
+uint32_t Worker::PickHot(Random& random) const {
+  const uint64_t all = keys_.hot_keys();
+  const uint64_t kind = random.Below(8);
+  if (kind == 0) {
+    const uint64_t first = all / 3;
+    return KeySpace::HotKey(
+        static_cast<uint32_t>(first + random.Below(std::min<uint64_t>(32, all - first))));
+  }
+  uint64_t open = std::min<uint64_t>(64, all);
+  if (kind != 1) {
+    // Nobody knows how many operations a campaign has; its faults tell how far it is.
+    const bool is_campaign = options_.is_campaign();
+    const uint64_t done =
+        is_campaign ? board_.progress_permille.load(std::memory_order_relaxed) : begun_;
+    const uint64_t total = is_campaign ? 1000 : operations_;
+    open = std::min(all, all / 10 + 1 + all * done / (total - total / 4 + 1));
+  }
+  // A prime spreads them over the range.
+  constexpr uint64_t kStride = 2'654'435'761;
+  return KeySpace::HotKey(static_cast<uint32_t>(random.Below(open) * kStride % all));
+}
+
+// Whether a history is possible is the harder to tell the more writes of one key overlap: when a key stays locked
+// for long, not all coroutines may gather there.
+uint32_t Worker::PickForWrite(Random& random) const {
+  constexpr auto kMostAtOnce = 2;
+  for (;;) {
+    const uint32_t key = PickHot(random);
+    if (std::count(being_written_.begin(), being_written_.end(), key) < kMostAtOnce) return key;
+  }
+}
+
+ValueId Worker::Verify(uint32_t key, std::string_view value) {
+  const std::optional<ValueId> id = values_.Id(value);
+  if (!id) {
+    Violation("key " + std::to_string(key) + " has a value that nobody wrote: " + Hex(value));
+    return kAbsent;
+  }
+  if (history::KeyOf(*id) != key) {
+    Violation("key " + std::to_string(key) + " has a value of key " +
+              std::to_string(history::KeyOf(*id)));
+    return kAbsent;
+  }
+  if (EraOf(*id) != era_) {
+    Violation("key " + std::to_string(key) + " has a value of the store of era " +
+              std::to_string(EraOf(*id)) + ", in that of era " + std::to_string(era_));
+    return kAbsent;
+  }
+  if (KeySpace::IsStable(key) && *id != StableValue(key, era_)) {
+    Violation("stable key " + std::to_string(key) + " has another value than the first");
+  }
+  return *id;
+}
+
+void Worker::See(uint32_t key, ValueId value, int64_t start_ns, int64_t end_ns) {
+  if (KeySpace::IsStable(key)) return;
+  history_.Append({value, start_ns, end_ns, key, static_cast<uint16_t>(writer_),
+                   OperationKind::kGet, Outcome::kDone});
+}
+
+void Worker::Ended(int64_t start_ns, int64_t end_ns) {
+  int64_t longest = report_.longest_ns.load(std::memory_order_relaxed);
+  while (end_ns - start_ns > longest &&
+         !report_.longest_ns.compare_exchange_weak(longest, end_ns - start_ns)) {
+  }
+}
+
+void Worker::Failed(Call call, int64_t start, int64_t end, const Error& error) {
+  if (error.code == Code::kContended) {
+    ++report_.contended;
+    return;
+  }
+  ++report_.failures;
+  const Status logged =
+      failures_.Append(MakeFailedCall(call, writer_ / options_.threads, start, end, error));
+  if (!logged) Violation(logged.error().ToString());
+  // What is out of reach is refused at once, and would be asked for as often as a processor can.
+  std::this_thread::sleep_for(kRest);
+}
+
+void Worker::Violation(const std::string& what) {
+  if (report_.violations++ < kMaxToldViolations) {
+    std::cerr << "writer " + std::to_string(writer_) + ": " + what + "\n" << std::flush;
+  }
+}
+
+Task<void> Worker::Read(Session& session, uint32_t key) {
+  const std::string text = keys_.Text(key);
+  const int64_t start = NowNs();
+  const Result<std::string> value = co_await session.AsyncGet(text);
+  const int64_t end = NowNs();
+  Ended(start, end);
+  if (value) {
+    const ValueId id = Verify(key, value.value());
+    if (id != kAbsent) See(key, id, start, end);
+  } else if (value.error().code == Code::kNotFound) {
+    if (KeySpace::IsStable(key)) Violation("stable key " + std::to_string(key) + " is absent");
+    See(key, kAbsent, start, end);
+  } else {
+    Failed(Call::kGet, start, end, value.error());
+  }
+}
+
+Task<void> Worker::Write(Session& session, Random& random, uint32_t key) {
+  const std::string text = keys_.Text(key);
+  const uint64_t dice = random.Below(55);
+  Event event;
+  event.key = key;
+  event.client = static_cast<uint16_t>(writer_);
+  event.kind = dice < 20   ? OperationKind::kPut
+               : dice < 30 ? OperationKind::kInsert
+               : dice < 40 ? OperationKind::kUpdate
+                           : OperationKind::kDelete;
+  const bool is_delete = event.kind == OperationKind::kDelete;
+  const ValueId id = is_delete ? kAbsent : MakeValueId(key, writer_, ++sequence_);
+  const std::string value = is_delete ? std::string() : values_.Bytes(id);
+  event.value = id;
+  event.outcome = Outcome::kUnknown;
+  event.end = kNever;
+  event.start = NowNs();
+  Event& logged = history_.Begin(event);
+  being_written_.push_back(key);
+  Status status = Ok();
+  switch (event.kind) {
+    case OperationKind::kPut: status = co_await session.AsyncPut(text, value); break;
+    case OperationKind::kInsert: status = co_await session.AsyncInsert(text, value); break;
+    case OperationKind::kUpdate: status = co_await session.AsyncUpdate(text, value); break;
+    default: status = co_await session.AsyncDelete(text); break;
+  }
+  const int64_t end = NowNs();
+  being_written_.erase(std::find(being_written_.begin(), being_written_.end(), key));
+  Ended(event.start, end);
+  if (status) co_return HistoryWriter::End(logged, end, Outcome::kDone);
+  const Code code = status.error().code;
+  const bool refused = event.kind == OperationKind::kInsert
+                           ? code == Code::kAlreadyExists
+                           : event.kind != OperationKind::kPut && code == Code::kNotFound;
+  if (refused) co_return HistoryWriter::End(logged, end, Outcome::kRefused);
+  // A read of what did nothing is wrong: the value is not in the history.
+  if (code != Code::kMaybeApplied) HistoryWriter::Withdraw(logged);
+  Failed(Call::kWrite, event.start, end, status.error());
+}
+
+Task<void> Worker::Scan(Session& session, Random& random) {
+  // Keys from `first` on, up to and without `last`.
+  uint32_t first = static_cast<uint32_t>(random.Below(keys_.size()));
+  uint32_t last = std::min(keys_.size(), first + static_cast<uint32_t>(random.Below(60)));
+  ScanOptions scan;
+  scan.reverse = random.Below(2) == 0;
+  const std::string text = keys_.Text(first);
+  if (random.Below(16) == 0) {
+    // All keys that share all but the last of the bytes that order them.
+    constexpr uint32_t kGroup = 256;
+    scan.prefix = text.substr(0, 3);
+    first = first / kGroup * kGroup;
+    last = std::min(keys_.size(), first + kGroup);
+  } else {
+    scan.from = text;
+    scan.to = last < keys_.size() ? keys_.Text(last) : std::string(5, '\xff');
+  }
+  if (random.Below(4) == 0) scan.limit = random.Below(40);
+
+  history::Scan record;
+  record.first = first;
+  record.last = last;
+  record.limit = scan.limit;
+  record.reverse = scan.reverse;
+  record.client = static_cast<uint16_t>(writer_);
+  record.start = NowNs();
+  const std::unique_ptr<ScanCursor> cursor = session.Scan(scan);
+  while (co_await cursor->AsyncNext()) {
+    const int64_t now = NowNs();
+    const std::optional<uint32_t> key = keys_.Number(cursor->key());
+    if (!key) {
+      Violation("a scan returns a key that nobody wrote: " + Hex(cursor->key()));
+      co_return;
+    }
+    const ValueId id = Verify(*key, cursor->value());
+    if (id == kAbsent) co_return;
+    record.rows.push_back({*key, id, now});
+  }
+  record.end = NowNs();
+  Ended(record.start, record.end);
+  report_.scanned_keys.fetch_add(record.rows.size(), std::memory_order_relaxed);
+  if (!cursor->status()) {
+    record.broken = true;
+    Failed(Call::kScan, record.start, record.end, cursor->status().error());
+  }
+  See(record);
+}
+
+void Worker::See(const history::Scan& scan) {
+  scanned_.clear();
+  const std::optional<std::string> problem = ExpandScan(scan, scanned_);
+  if (problem) return Violation(*problem);
+  for (const Event& event : scanned_) {
+    if (KeySpace::IsStable(event.key)) {
+      if (event.value == kAbsent) {
+        Violation(std::string(scan.reverse ? "a reverse" : "a") + " scan misses stable key " +
+                  std::to_string(event.key));
+      }
+    } else if (keys_.IsUsed(event.key)) {
+      history_.Append(event);
+    }
+  }
+}
+
+}  // namespace gossamer::stress
