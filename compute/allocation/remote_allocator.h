@@ -75,11 +75,6 @@ class RemoteAllocator {
   // This compute server has registered with `server`, which is in reach: said when the store is opened, by each session
   // that registers, and by the lease keeper. If that is a new lease, all memory of those before is forgotten.
   void Registered(ServerId server, const Registration& registration);
-  // Whether there are servers besides `server`.
-  bool HasOther(ServerId server) const {
-    return std::ranges::any_of(servers_.All(),
-                               [server](const ServerInfo* info) { return info->id != server; });
-  }
   // `server` cannot be reached.
   void Lost(ServerId server, Clock::time_point now);
 

@@ -38,6 +38,8 @@ class NodeCache {
     RemotePtr parent;   // the cached node that named it; null: the root word did
     uint64_t hint = 0;  // LeafHint of `node`, if it is a leaf with a cached parent
     Key low;            // the low fence that the parent states for it
+
+    bool has_cached_parent() const { return !parent.is_null(); }
   };
 
   // One leaf of a run of neighbours.

@@ -29,6 +29,13 @@ Error CannotBeReached(ServerId server, std::string_view address, std::string_vie
   return MakeError(Code::kNodeUnreachable, std::move(text));
 }
 
+Error CorruptNode(RemotePtr pointer, std::string_view what) {
+  return MakeError(Code::kCorruption, std::string(what) + ": server " +
+                                          std::to_string(ToInteger(pointer.server())) + " offset " +
+                                          std::to_string(pointer.offset()) + " generation " +
+                                          std::to_string(pointer.generation()));
+}
+
 Error HasLeft(ServerId server) {
   return MakeError(Code::kNodeUnreachable, "memory server " + std::to_string(ToInteger(server)) +
                                                " has left the store, and what it held is gone" +

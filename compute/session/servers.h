@@ -1,6 +1,7 @@
 // The memory servers of an open store, as this compute server knows them.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <memory>
@@ -32,6 +33,9 @@ struct ServerInfo {
 // root, and where `why` says that the server has been started anew.
 Error CannotBeReached(ServerId server, std::string_view address, std::string_view why);
 
+// Corruption: `what` is at `pointer`.
+Error CorruptNode(RemotePtr pointer, std::string_view what);
+
 // The one for a memory server that was stopped, and has taken itself out of the store's record.
 Error HasLeft(ServerId server);
 
@@ -52,6 +56,10 @@ class Servers {
     std::vector<const ServerInfo*> all;
     for (const auto& info : owned_) all.push_back(info.get());
     return all;
+  }
+  // Whether servers besides `id` are known.
+  bool HasOther(ServerId id) const {
+    return std::ranges::any_of(All(), [id](const ServerInfo* info) { return info->id != id; });
   }
   void Add(ServerInfo info) {
     const std::lock_guard lock(mutex_);

@@ -23,7 +23,7 @@ namespace gossamer {
 
 class TreeChecker {
  public:
-  TreeChecker(TreeShared& shared, Scheduler& scheduler,
+  TreeChecker(StoreState& shared, Scheduler& scheduler,
               std::function<void(uint64_t leaves)> progress)
       : shared_(shared),
         scheduler_(scheduler),
@@ -64,7 +64,7 @@ class TreeChecker {
     control::ExtentKind kind;
   };
 
-  TreeShared& shared_;
+  StoreState& shared_;
   Scheduler& scheduler_;
   Tree tree_;
   std::function<void(uint64_t)> progress_;

@@ -13,7 +13,7 @@ constexpr size_t kWindow = 64;
 
 }  // namespace
 
-OpenSession::OpenSession(TreeShared& shared, std::unique_ptr<Endpoint> endpoint)
+OpenSession::OpenSession(StoreState& shared, std::unique_ptr<Endpoint> endpoint)
     : shared_(shared),
       endpoint_(std::move(endpoint)),
       scheduler_(*endpoint_),

@@ -12,7 +12,7 @@ namespace gossamer {
 
 class OpenSession final : public Session {
  public:
-  OpenSession(TreeShared& shared, std::unique_ptr<Endpoint> endpoint);
+  OpenSession(StoreState& shared, std::unique_ptr<Endpoint> endpoint);
   // Waits for what was spawned: a coroutine that was left in the middle could hold a lock.
   ~OpenSession() override;
 
@@ -60,7 +60,7 @@ class OpenSession final : public Session {
   template <typename T, typename Make>
   std::vector<T> RunMany(size_t count, const T& placeholder, Make make);
 
-  TreeShared& shared_;
+  StoreState& shared_;
   std::unique_ptr<Endpoint> endpoint_;
   Scheduler scheduler_;
   mutable Tree tree_;

@@ -85,7 +85,7 @@ class OpenStore final : public Store {
   // How port_ was opened, if it was not the caller's: the keeper needs another.
   std::optional<std::pair<FabricKind, ComputePortOptions>> port_options_;
   std::unique_ptr<ComputePort> port_;
-  std::unique_ptr<TreeShared> shared_;
+  std::unique_ptr<StoreState> shared_;
   std::unique_ptr<Endpoint>
       control_;  // keeps the registration alive; orphaned locks are settled over it
   std::unique_ptr<LeaseKeeper> keeper_;

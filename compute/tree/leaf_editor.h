@@ -19,8 +19,6 @@
 #include <vector>
 
 #include "common/status.h"
-#include "compute/allocation/allocated.h"
-#include "compute/lock/lock_table.h"
 #include "gossamer/counters.h"
 #include "proto/leaf.h"
 
@@ -28,20 +26,13 @@ namespace gossamer {
 
 enum class WriteMode : uint8_t { kPut, kInsert, kUpdate, kDelete };
 
-// One write as it waits for a lock, is applied, and what came of it.
-struct LeafWrite : LockTable::Wish {
+// One write, and what came of it.
+struct LeafWrite {
   WriteMode mode = WriteMode::kPut;
   uint64_t hash = 0;    // KeyHash of the key
   uint32_t unit = 0;    // the key's home group in this store's leaves
   Entry entry;          // of a delete, the key alone
   bool is_new = false;  // The key is probably not there yet.
-  // The writer's own image of the leaf: where units go that are handed over with the lock.
-  std::byte* image = nullptr;
-  uint32_t known_units = 0;    // bits of those that were
-  bool knows_trailer = false;  // likewise
-
-  // Of the block that the entry refers to.
-  std::optional<AllocationStamp> block;
 
   // What came of it, once it has been applied and the leaf was written.
   OperationClass kind = OperationClass::kUpdate;

@@ -86,7 +86,7 @@ TestClient::TestClient(const TestCluster& cluster, const ClientOptions& options)
   tree_options.cache_bytes = options.cache_bytes;
   tree_options.lock_timeout_ms = options.lock_timeout_ms;
   tree_options.techniques = options.techniques;
-  shared_ = std::make_unique<TreeShared>(record.parameters, tree_options);
+  shared_ = std::make_unique<StoreState>(record.parameters, tree_options);
   for (const MemberRecord& member : record.servers) {
     EXPECT_TRUE(port_->Connect(member.server, member.address));
   }

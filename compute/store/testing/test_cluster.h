@@ -62,7 +62,7 @@ class TestClient {
   TestClient(const TestCluster& cluster, const ClientOptions& options = {});
   ~TestClient();
 
-  TreeShared& shared() { return *shared_; }
+  StoreState& shared() { return *shared_; }
   // A session whose endpoint follows `plan`.
   std::unique_ptr<OpenSession> NewSession(FaultPlan& plan);
   // What becomes of the store's own endpoint, over which orphaned locks are settled.
@@ -91,7 +91,7 @@ class TestClient {
   FaultPlan settler_plan_;
   std::unique_ptr<ComputePort> port_;
   std::unique_ptr<Endpoint> settler_;
-  std::unique_ptr<TreeShared> shared_;
+  std::unique_ptr<StoreState> shared_;
   std::unique_ptr<Endpoint> endpoint_;
 };
 

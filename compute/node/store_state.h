@@ -1,6 +1,6 @@
-// What the sessions of a compute server share of a store: its cache of internal nodes, its queues for locks, its memory.
+// StoreState: what the sessions of a compute server share of a store.
 //
-// Thread-safety: all of it may be used by any session's thread; `parameters`, `geometry` and `options` do not change.
+// Thread-safety: thread-safe; `parameters`, `geometry` and `options` do not change.
 #pragma once
 
 #include <atomic>
@@ -28,9 +28,8 @@ struct TreeOptions {
   Techniques techniques{};
 };
 
-// What all sessions of a store share.
-struct TreeShared {
-  TreeShared(const StoreParameters& store_parameters, const TreeOptions& tree_options)
+struct StoreState {
+  StoreState(const StoreParameters& store_parameters, const TreeOptions& tree_options)
       : parameters(store_parameters),
         geometry(store_parameters.node_bytes),
         options(tree_options),
@@ -41,16 +40,16 @@ struct TreeShared {
   const StoreParameters parameters;
   const LeafGeometry geometry;
   const TreeOptions options;
-  std::atomic<uint64_t> seeds;        // each tree takes one
-  std::atomic<uint32_t> tickets = 0;  // of locks, without hierarchical locks
+  std::atomic<uint64_t> seeds;        // each session takes one
+  std::atomic<uint32_t> tickets = 0;  // of lock words, without hierarchical locks
   Servers servers;
   NodeCache cache;
   LockTable locks;
   OrphanedLocks orphans;  // behind the table of which they close places
   LeaseStatus leases;
   RemoteAllocator allocator;
-  // Makes a memory server known that joined after the store was opened. May block for up to the connection
-  // time-out. Called by any session's thread.
+  // Makes a memory server known that joined after the store was opened. May block for up to the connection time-out.
+  // Called by any session's thread.
   std::function<Status(ServerId)> learn_server;
   // Replaces what the store's own endpoint has lost. Called by a session before it closes its endpoint; empty where the
   // store has none.

@@ -1,42 +1,38 @@
-// Salvage: a scan of a store of which parts cannot be reached. It reads one leaf after the other, each by a fresh path
-// from the root, and steps over what it cannot read: to the next separator that stands in a node which can be read.
-//
-// Nobody else's progress depends on it, and it is run rarely: it makes no use of the cache. What it emits is what a scan
-// would have emitted of the same leaves.
-#include <map>
-#include <utility>
+#include "compute/tree/salvage.h"
 
-#include "compute/tree/tree.h"
+#include <optional>
+#include <utility>
 
 namespace gossamer {
 
-Task<Status> Tree::SalvageLeaf(ScanPosition& position, std::vector<ScannedEntry>& entries,
-                               Salvage& salvage) {
-  Operation operation;
-  ScanPage page{entries, {}, Trust::kCache, false, {}};
-  Status status = co_await SalvageRange(operation, position, page, salvage);
-  if (status) status = co_await SalvageBlocks(operation, page, salvage);
-  counters_.of(OperationClass::kScan) += operation.wire;
+Task<Status> Salvager::SalvageLeaf(ScanPosition& position, std::vector<ScannedEntry>& entries,
+                                   Salvage& salvage) {
+  Op op;
+  ScanPage page(entries);
+  Status status = co_await SalvageRange(op, position, page, salvage);
+  if (status) status = co_await SalvageBlocks(op, page, salvage);
+  context_.counters.of(OperationClass::kScan) += op.wire;
   co_return status;
 }
 
-Task<Status> Tree::SalvageRange(Operation& operation, ScanPosition& position, ScanPage& page,
-                                Salvage& salvage) {
-  const Result<ReachedLeaf> reached = co_await ReachLeaf(operation, position.from.view(), salvage);
+Task<Status> Salvager::SalvageRange(Op& op, ScanPosition& position, ScanPage& page,
+                                    Salvage& salvage) {
+  const Result<ReachedLeaf> reached = co_await ReachLeaf(op, position.from.view(), salvage);
   if (!reached) co_return reached.error();
   RemotePtr at = reached.value().leaf;
   Error why = reached.value().why;
   // The leaf, then the siblings that split off it, up to the one that covers the position.
   while (!at.is_null()) {
-    const Result<BufferLease> image = co_await SalvageRead(
-        operation, at.server(), salvage, [&] { return ReadLeafInto(operation, at); });
+    const Result<BufferLease> image = co_await ReadUnlessLost(
+        op, at.server(), salvage, [&] { return context_.nodes.ReadLeaf(op, at); });
     if (!image) {
       why = image.error();
       break;
     }
-    const std::span<const std::byte> bytes(image.value().data(), shared_.parameters.node_bytes);
-    const std::optional<LeafView> leaf = LeafView::Parse(bytes, at, shared_.geometry);
-    Emit(*leaf, position, page);
+    const std::span<const std::byte> bytes(image.value().data(),
+                                           context_.store.parameters.node_bytes);
+    const std::optional<LeafView> leaf = LeafView::Parse(bytes, at, context_.geometry());
+    page.Add(*leaf, position);
     const HighFence high = leaf->high();
     position.done = high.infinite;
     if (high.infinite) co_return Ok();
@@ -55,17 +51,15 @@ Task<Status> Tree::SalvageRange(Operation& operation, ScanPosition& position, Sc
   co_return Ok();
 }
 
-// 1 RT for the root word and for each level.
-Task<Result<Tree::ReachedLeaf>> Tree::ReachLeaf(Operation& operation, KeyView from,
-                                                Salvage& salvage) {
-  const Result<RootWord> root =
-      co_await SalvageRead(operation, ServerId{0}, salvage, [&] { return ReadRoot(operation); });
+Task<Result<Salvager::ReachedLeaf>> Salvager::ReachLeaf(Op& op, KeyView from, Salvage& salvage) {
+  const Result<RootWord> root = co_await ReadUnlessLost(
+      op, ServerId{0}, salvage, [&] { return context_.nodes.ReadRoot(op); });
   if (!root) co_return root.error();
   RemotePtr at = root.value().pointer();
   ReachedLeaf reached;
   for (uint32_t level = root.value().level(); level > 0;) {
-    const Result<InternalNode> read = co_await SalvageRead(
-        operation, at.server(), salvage, [&] { return ReadInternal(operation, at); });
+    const Result<InternalNode> read = co_await ReadUnlessLost(
+        op, at.server(), salvage, [&] { return context_.nodes.ReadInternal(op, at); });
     if (!read) {
       reached.why = read.error();
       co_return reached;
@@ -102,16 +96,15 @@ Task<Result<Tree::ReachedLeaf>> Tree::ReachLeaf(Operation& operation, KeyView fr
   co_return reached;
 }
 
-// A value that cannot be reached, or is damaged: its key is missing.
-Task<Status> Tree::SalvageBlocks(Operation& operation, ScanPage& page, Salvage& salvage) {
+Task<Status> Salvager::SalvageBlocks(Op& op, ScanPage& page, Salvage& salvage) {
   using Blocks = std::vector<std::pair<size_t, BlockRef>>;
   std::map<ServerId, Blocks> by_server;
   for (const auto& block : page.blocks) by_server[block.second.ptr().server()].push_back(block);
   std::map<size_t, std::optional<Error>> dropped;  // entries, and why: nothing if they were deleted
   const auto fill = [&](ServerId server, Blocks blocks) -> Task<Result<bool>> {
     page.blocks = std::move(blocks);
-    Result<bool> filled = co_await SalvageRead(operation, server, salvage,
-                                               [&] { return FillBlocksOf(operation, page); });
+    Result<bool> filled =
+        co_await ReadUnlessLost(op, server, salvage, [&] { return FillBlocksOf(op, page); });
     for (const size_t index : page.gone) dropped[index] = std::nullopt;
     co_return std::move(filled);
   };
@@ -134,19 +127,18 @@ Task<Status> Tree::SalvageBlocks(Operation& operation, ScanPage& page, Salvage& 
   co_return Ok();
 }
 
-Task<Result<bool>> Tree::FillBlocksOf(Operation& operation, ScanPage& page) {
-  BOOST_OUTCOME_CO_TRYV(co_await FillBlocks(operation, page));
+Task<Result<bool>> Salvager::FillBlocksOf(Op& op, ScanPage& page) {
+  BOOST_OUTCOME_CO_TRYV(co_await scanner_.FillBlocks(op, page));
   co_return true;
 }
 
-// Once a server is lost, it is not asked again: each time might cost a connection's time-out.
 template <typename Read>
-auto Tree::SalvageRead(Operation& operation, ServerId server, Salvage& salvage, Read read)
+auto Salvager::ReadUnlessLost(Op& op, ServerId server, Salvage& salvage, Read read)
     -> decltype(read()) {
   if (const auto lost = salvage.lost.find(server); lost != salvage.lost.end()) {
     co_return lost->second;
   }
-  auto result = co_await Retried(operation, read);
+  auto result = co_await context_.links.Retry(op, read);
   const bool is_lost = !result && result.error().code == Code::kNodeUnreachable;
   if (is_lost) salvage.lost.emplace(server, result.error());
   co_return std::move(result);

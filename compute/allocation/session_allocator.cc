@@ -1,0 +1,63 @@
+#include "compute/allocation/session_allocator.h"
+
+#include <bitset>
+#include <utility>
+
+namespace gossamer {
+namespace {
+
+void NotePassedOver(Op& op, std::optional<ServerId> lost, bool has_memory) {
+  if (!lost) return;
+  op.lacks_memory = !has_memory;
+  if (!has_memory) return op.NoteLoss(*lost);
+  op.passed_over = lost;
+  op.passed_over_at = op.posted_at;
+}
+
+}  // namespace
+
+// Memory that this session cannot reach is of no use to it, even if other sessions can.
+template <typename Pointer, typename Allocate>
+Task<Result<Allocated<Pointer>>> SessionAllocator::AllocateInReach(Op& op, Allocate allocate) {
+  std::bitset<Servers::kMaxServers> out_of_reach;
+  for (;;) {
+    links_.StartPosting(op);
+    std::optional<ServerId> lost;
+    Result<Allocated<Pointer>> allocated = co_await allocate(lost);
+    NotePassedOver(op, lost, allocated.has_value());
+    if (!allocated) co_return allocated.error();
+    const ServerId server = allocated.value().pointer().server();
+    const Error* why = links_.WhyDown(server);
+    if (why == nullptr) co_return std::move(allocated.value());
+    if (out_of_reach[ToInteger(server)]) co_return *why;
+    out_of_reach.set(ToInteger(server));
+    allocator_.Lost(server, links_.scheduler().Now());
+  }
+}
+
+Task<Result<Allocated<RemotePtr>>> SessionAllocator::AllocateNode(Op& op, ServerId near,
+                                                                  NodeKind kind) {
+  return AllocateInReach<RemotePtr>(op, [this, &op, near, kind](std::optional<ServerId>& lost) {
+    return allocator_.AllocateNode(links_.scheduler(), near, kind, op.wire, lost);
+  });
+}
+
+Task<Result<Allocated<BlockPtr>>> SessionAllocator::AllocateBlock(Op& op, uint32_t length) {
+  return AllocateInReach<BlockPtr>(op, [this, &op, length](std::optional<ServerId>& lost) {
+    return allocator_.AllocateBlock(links_.scheduler(), length, op.wire, lost);
+  });
+}
+
+void SessionAllocator::TendPassedOver(Op& op) {
+  const std::optional<ServerId> server = std::exchange(op.passed_over, std::nullopt);
+  if (server) links_.scheduler().Spawn(ReplacePassedOver(*server, op.passed_over_at));
+}
+
+Task<void> SessionAllocator::ReplacePassedOver(ServerId server, uint64_t lost_at) {
+  Op op;
+  op.posted_at = lost_at;
+  const Status replaced = co_await links_.Replace(op, server);
+  static_cast<void>(replaced);  // A failure leaves the server out for longer.
+}
+
+}  // namespace gossamer

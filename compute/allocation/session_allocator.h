@@ -1,0 +1,41 @@
+// SessionAllocator: memory for the nodes and blocks of one session, from servers that this session can reach.
+//
+// Thread-safety: none; one for each session.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "common/status.h"
+#include "common/task.h"
+#include "compute/allocation/remote_allocator.h"
+#include "compute/session/links.h"
+#include "compute/session/op.h"
+
+namespace gossamer {
+
+class SessionAllocator {
+ public:
+  SessionAllocator(Links& links, RemoteAllocator& allocator)
+      : links_(links), allocator_(allocator) {}
+
+  // As in RemoteAllocator. A server that was lost is noted in `op`.
+  Task<Result<Allocated<RemotePtr>>> AllocateNode(Op& op, ServerId near, NodeKind kind);
+  Task<Result<Allocated<BlockPtr>>> AllocateBlock(Op& op, uint32_t length);
+  void FreeBlock(const BlockRef& block) { allocator_.FreeBlock(block, links_.scheduler().Now()); }
+  bool MayLink(const LinkedMemory& memory, ServerId from) const {
+    return allocator_.MayLink(memory, from);
+  }
+  // Replaces the queue pair of a server that gave no memory, in the background. Called once `op` holds no lock.
+  void TendPassedOver(Op& op);
+
+ private:
+  template <typename Pointer, typename Allocate>
+  Task<Result<Allocated<Pointer>>> AllocateInReach(Op& op, Allocate allocate);
+  Task<void> ReplacePassedOver(ServerId server, uint64_t lost_at);
+
+  Links& links_;
+  RemoteAllocator& allocator_;
+};
+
+}  // namespace gossamer

@@ -1,0 +1,90 @@
+// SessionCache: the shared cache of internal nodes, as one session uses and counts it.
+//
+// Thread-safety: none; one for each session. Cost: that of NodeCache.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "compute/cache/node_cache.h"
+#include "compute/cache/search_goal.h"
+#include "gossamer/counters.h"
+#include "proto/internal_node.h"
+
+namespace gossamer {
+
+class SessionCache {
+ public:
+  using Step = NodeCache::Step;
+
+  SessionCache(NodeCache& cache, CacheCounts& counts)
+      : cache_(cache), reader_(cache.epochs()), counts_(counts) {}
+
+  CacheCounts& counts() { return counts_; }
+  RootWord root() const { return cache_.root(); }
+  void SetRoot(RootWord root) { cache_.SetRoot(root); }
+
+  // As in NodeCache.
+  std::optional<Step> Find(const SearchGoal& goal, uint32_t level) {
+    return cache_.Find(reader_, goal, level);
+  }
+  Step FindFrom(const Step& from, const SearchGoal& goal, uint32_t level) {
+    return cache_.FindFrom(reader_, from, goal, level);
+  }
+  size_t CollectRight(KeyView key, size_t limit, std::vector<NodeCache::LeafRef>& leaves) {
+    return cache_.CollectRight(reader_, key, limit, leaves);
+  }
+  size_t CollectLeft(const HighFence& bound, size_t limit,
+                     std::vector<NodeCache::LeafRef>& leaves) {
+    return cache_.CollectLeft(reader_, bound, limit, leaves);
+  }
+
+  // The step to the leaf for `key`; nothing if a node of the path is not cached.
+  std::optional<Step> FindLeaf(KeyView key) {
+    const std::optional<Step> step = Find(SearchGoal::Covering(key), 0);
+    const bool found = step && step->level == 0;
+    ++(found ? counts_.hits : counts_.misses);
+    return found ? step : std::nullopt;
+  }
+
+  void Insert(RemotePtr pointer, const InternalNode& node) {
+    counts_.evictions += cache_.Insert(pointer, node);
+  }
+  void InsertSplit(RemotePtr left_pointer, const InternalNode& left, RemotePtr right_pointer,
+                   const InternalNode& right) {
+    counts_.evictions += cache_.InsertSplit(left_pointer, left, right_pointer, right);
+  }
+  void InsertChild(RemotePtr parent, const Key& separator, RemotePtr leaf) {
+    counts_.evictions += cache_.InsertChild(parent, separator, leaf);
+  }
+  void Invalidate(RemotePtr pointer) { cache_.Invalidate(pointer); }
+  // The path was wrong: the node that named `path.node` is read again next time. Without a cached parent that was the
+  // root word.
+  void ForgetPath(const Step& path) {
+    if (path.has_cached_parent()) cache_.Invalidate(path.parent);
+    cache_.Invalidate(path.node);
+  }
+
+  // Corrects the hint of the leaf at `path` by what was seen of it: `known` are bits of units, unit_at(number) is a
+  // GroupView of each.
+  template <typename UnitAt>
+  void LearnHint(const Step& path, const LeafGeometry& geometry, uint32_t known, UnitAt&& unit_at) {
+    if (!path.has_cached_parent()) return;
+    const HintPatch patch = PatchOf(geometry, known, unit_at);
+    if (patch.AppliedTo(path.hint) == path.hint) return;
+    cache_.PatchHint(reader_, path.parent, path.low.view(), path.node, patch);
+  }
+  // Replaces the hint of `leaf`, which has `key`, under `parent`.
+  void ReplaceHint(RemotePtr parent, KeyView key, RemotePtr leaf, uint64_t hint) {
+    cache_.ReplaceHint(reader_, parent, key, leaf, hint);
+  }
+
+ private:
+  NodeCache& cache_;
+  NodeCache::Reader reader_;
+  CacheCounts& counts_;
+};
+
+}  // namespace gossamer

@@ -1,0 +1,193 @@
+// RemoteLock after a loss: what became of the verbs about a lock.
+//
+// Nothing is decided before the memory server has confirmed that the old queue pair is destroyed: until then late packets
+// may land (rule U1). Then the lock word tells (rule U2), as long as this compute server's lease is the same. The turn is
+// kept meanwhile, so that our word is that of the operation that asks. (Without hierarchical locks each word has a
+// ticket, for the same reason.)
+#include <algorithm>
+#include <string>
+
+#include "common/mutants.h"
+#include "compute/lock/remote_lock.h"
+#include "proto/internal_node.h"
+#include "proto/leaf.h"
+
+namespace gossamer {
+namespace {
+
+// A coroutine that waits for a place to open looks after kLookFirst, then after twice as long each time, up to
+// kLookLatest.
+constexpr std::chrono::microseconds kLookFirst{10};
+constexpr std::chrono::microseconds kLookLatest{1000};
+
+}  // namespace
+
+void RemoteLock::Orphan(HeldLock held) {
+  const uint64_t carrier = locks_->links.scheduler().endpoint().BrokenQueuePairId(server());
+  OrphanedLocks::Orphan orphan{place_, held, carrier, {}};
+  if (turn_ && !IsBroken(Mutant::kU5Turn)) orphan.closed = turn_.Close(place_);
+  turn_.GiveUp();
+  held_ = {};
+  links_ = {};
+  holder_ = {};
+  holder_is_dead_ = false;
+  tries_ = unchanged_tries_ = 0;
+  waits_since_ = {};
+  locks_->orphans.Add(std::move(orphan));
+}
+
+Task<Status> RemoteLock::AwaitSettled() {
+  OrphanedLocks& orphans = locks_->orphans;
+  Links& links = locks_->links;
+  if (const Error* why = links.WhyDown(server())) co_return *why;
+  const uint64_t failures = orphans.CountFailures(server());
+  orphans.TryAgain(server());
+  bool is_late = false;
+  for (auto look = kLookFirst;; look = std::min(2 * look, kLookLatest)) {
+    orphans.Tend();
+    if (!locks_->table.IsClosed(place_)) co_return Ok();
+    is_late = HasWaitedLong();
+    if (op_->is_repair || is_late || orphans.CountFailures(server()) != failures) break;
+    co_await links.scheduler().SleepFor(look);
+  }
+  if (!is_late) {
+    co_return links.CannotReach(server(), "it was lost by an operation that may hold a lock there");
+  }
+  co_return MakeError(
+      Code::kNodeUnreachable,
+      "memory server " + std::to_string(ToInteger(server())) +
+          " was lost by an operation that may hold a lock there, and what became of it is not "
+          "known yet, " +
+          std::to_string(locks_->timeout_ms) + " ms later: try again");
+}
+
+Task<Result<uint64_t>> RemoteLock::ReadWord(LocalAddress word_at) {
+  Links& links = locks_->links;
+  for (;;) {
+    InlineBatch<1> batch(server());
+    batch.Add(Verb::FetchAdd(Space::kLockTable, place_.slot, 0, word_at));
+    co_await links.Execute(*op_, batch);
+    if (batch.status() == VerbStatus::kSuccess) co_return batch.verbs()[0].old_value();
+    BOOST_OUTCOME_CO_TRYV(co_await links.Replace(*op_, server()));
+  }
+}
+
+Task<Result<uint64_t>> RemoteLock::FindWord(HeldLock held, LocalAddress word_at) {
+  Links& links = locks_->links;
+  Status reached = co_await links.Replace(*op_, server());
+  Result<uint64_t> found = uint64_t{0};
+  if (reached) {
+    found = co_await ReadWord(word_at);
+    if (!found) reached = found.error();
+  }
+  if (reached) reached = co_await links.Register(*op_, server());
+  if (reached) co_return found;
+  Orphan(held);
+  co_return reached.error();
+}
+
+Task<Status> RemoteLock::FindOutTaken(LockWord word) {
+  const Result<uint64_t> found = co_await FindWord({word, 0}, taken_word_);
+  if (!found) co_return found.error();
+  if (found.value() == word.word() && word.lease() == locks_->links.LeaseWith(server())) {
+    held_ = {word, 0};
+    ++locks_->counts.acquired;
+  }
+  co_return Ok();
+}
+
+Task<Status> RemoteLock::SettleCommit(const Batch& batch, std::optional<NewVersion> changed) {
+  InlineBatch<kMaxWrites + 1> again(server());
+  for (const Verb& verb : batch.verbs().first(pending_.verbs)) again.Add(verb);
+  for (;;) {
+    const Result<Outcome> outcome = co_await FindOutApplied(changed);
+    if (!outcome) co_return outcome.error();
+    if (outcome.value() == Outcome::kApplied) co_return Ok();
+    Status may_post = co_await EnterEpoch();
+    if (may_post) {
+      may_post = CheckLinks();
+      if (!may_post) {
+        const Status released = co_await Release();
+        static_cast<void>(released);  // The error of the commit is told.
+      }
+    }
+    if (!may_post) {
+      // What was posted before, when it was allowed, may have become reachable.
+      may_post.error().code = Code::kMaybeApplied;
+      co_return may_post;
+    }
+    if (pending_.after == After::kRelease) held_ = {};
+    co_await ExecuteInOrder(again, pending_.held.word.lease());
+    if (again.status() == VerbStatus::kSuccess) co_return Conclude(again);
+  }
+}
+
+Task<Result<RemoteLock::Outcome>> RemoteLock::FindOutApplied(
+    const std::optional<NewVersion>& changed) {
+  const HeldLock held = pending_.held;
+  const bool is_released = pending_.after == After::kRelease;
+  const auto unknown = [&](const std::string& why) {
+    return MakeError(Code::kMaybeApplied, "memory server " + std::to_string(ToInteger(server())) +
+                                              " was lost during the write: read to find out (" +
+                                              why + ")");
+  };
+  const Result<uint64_t> found = co_await FindWord(held, released_word_);
+  if (!found) co_return unknown(found.error().ToString());
+  // Another lease: the lock may have been taken from us before the batch, or behind it.
+  const Status same = co_await EnterEpoch(held);
+  if (!same) co_return unknown(same.error().ToString());
+  held_ = held;
+  if (IsBroken(Mutant::kU2)) co_return Outcome::kNotApplied;
+  if (found.value() != held.word.word()) {
+    held_ = {};
+    // Nobody else could release it, and the release came last.
+    if (is_released) co_return Outcome::kApplied;
+    co_return unknown("the lock word is another's");
+  }
+  if (!changed) co_return Outcome::kNotApplied;
+  // The new node is reachable once its WRITE was applied, and the one beside it may have been changed since.
+  const Result<bool> applied = co_await HasVersion(*changed);
+  if (applied && !applied.value()) co_return Outcome::kNotApplied;
+  if (!applied || is_released) {
+    const Status released = co_await Release();
+    static_cast<void>(released);  // The write stands, or stays unknown, with or without the lock.
+  }
+  if (!applied) co_return unknown(applied.error().ToString());
+  co_return Outcome::kApplied;
+}
+
+Task<Result<bool>> RemoteLock::HasVersion(const NewVersion& changed) {
+  const uint32_t bytes = locks_->geometry.node_bytes();
+  const RemotePtr node = changed.node;
+  Result<BufferLease> buffer = locks_->links.Buffer(bytes);
+  if (!buffer) co_return buffer.error();
+  InlineBatch<1> batch(node.server());
+  batch.Add(Verb::Read(node.offset(), bytes, buffer.value().address()));
+  BOOST_OUTCOME_CO_TRYV(co_await Read(batch));
+  const std::span<const std::byte> image(buffer.value().data(), bytes);
+  if (changed.level == 0) {
+    const std::optional<LeafView> leaf = LeafView::Parse(image, node, locks_->geometry);
+    if (leaf) co_return leaf->version() == changed.version;
+  } else {
+    const std::optional<InternalNode> internal = DecodeInternal(image, node);
+    if (internal) co_return internal->version == changed.version;
+  }
+  co_return CorruptNode(node, "a node that fails its checks under its lock");
+}
+
+Task<Status> RemoteLock::SettleRelease(HeldLock held) {
+  for (;;) {
+    const Result<uint64_t> found = co_await FindWord(held, released_word_);
+    if (!found) co_return found.error();
+    BOOST_OUTCOME_CO_TRYV(co_await EnterEpoch(held));
+    if (found.value() != held.word.word()) co_return Ok();
+    InlineBatch<1> batch(server());
+    batch.Add(ReleaseVerb(held));
+    co_await locks_->links.Execute(*op_, batch);
+    if (batch.status() == VerbStatus::kSuccess) {
+      co_return CheckReleased(batch.verbs()[0].old_value(), held);
+    }
+  }
+}
+
+}  // namespace gossamer

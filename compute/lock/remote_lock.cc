@@ -1,0 +1,453 @@
+#include "compute/lock/remote_lock.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <string>
+
+#include "common/mutants.h"
+
+namespace gossamer {
+namespace {
+
+// A repair gives up after so many tries.
+constexpr uint32_t kRepairPatience = 3;
+// After so many tries, the holder may be dead: its memory server is asked.
+constexpr uint32_t kTriesBeforeAsking = 8;
+// Back off 1, 2, 4 round trips. After kPatientTries retry every round trip: each release leaves the lock free for one.
+constexpr uint64_t kLongestPause = 4;
+constexpr uint32_t kPatientTries = 8;
+// A lock that has the same word in so many tries in a row (milliseconds) has a holder that does nothing. From then on
+// pauses double after every kTriesPerDoubling, so that waiting takes little of the processor.
+constexpr uint32_t kTriesBeforeRest = 4096;
+constexpr uint32_t kTriesPerDoubling = 64;
+constexpr uint64_t kLongestRestNs = 500'000;
+// The time between a check of the epoch and the post, with rule L4 broken that way.
+constexpr std::chrono::microseconds kEarly{100};
+// Bounds of the round trip that is learnt.
+constexpr uint64_t kShortestRoundTripNs = 500;
+constexpr uint64_t kLongestRoundTripNs = 200'000;
+
+}  // namespace
+
+Error EndedLeaseOfMemory() {
+  return MakeError(Code::kFenced,
+                   "a memory server has ended the lease under which memory was "
+                   "allocated for this write");
+}
+
+RemoteLock::RemoteLock(RemoteLock&& other) noexcept
+    : locks_(other.locks_),
+      op_(other.op_),
+      node_(other.node_),
+      place_(other.place_),
+      taken_word_(other.taken_word_),
+      released_word_(other.released_word_),
+      turn_(std::move(other.turn_)),
+      held_(std::exchange(other.held_, {})),
+      pending_(other.pending_),
+      links_(other.links_),
+      holder_(other.holder_),
+      holder_is_dead_(other.holder_is_dead_),
+      tries_(other.tries_),
+      unchanged_tries_(other.unchanged_tries_),
+      waits_since_(other.waits_since_) {}
+
+RemoteLock& RemoteLock::operator=(RemoteLock&& other) noexcept {
+  if (this != &other) {
+    this->~RemoteLock();
+    new (this) RemoteLock(std::move(other));
+  }
+  return *this;
+}
+
+RemoteLock::~RemoteLock() {
+  CHECK(!held_) << "a lock of server " << ToInteger(place_.server) << ", slot " << place_.slot
+                << ", is dropped while it is held";
+}
+
+Status RemoteLock::AimAt(RemotePtr node) {
+  Links& links = locks_->links;
+  BOOST_OUTCOME_TRYV(links.ConnectFor(node, locks_->geometry.node_bytes()));
+  const ServerInfo* server = links.servers().Find(node.server());
+  node_ = node;
+  const LockPlace place{node.server(), LockSlotOffset(node, server->lock_table_bytes)};
+  if (place_ != place) holder_is_dead_ = false;  // That was said of another lock.
+  place_ = place;
+  return Ok();
+}
+
+bool RemoteLock::HasTurn() const {
+  return !locks_->techniques.hierarchical_locks || locks_->table.IsAt(turn_, place_);
+}
+
+bool RemoteLock::TryTakeTurn() {
+  if (!locks_->techniques.hierarchical_locks) return true;
+  turn_.GiveUp();
+  turn_ = locks_->table.TryTake(place_, locks_->links.scheduler());
+  return static_cast<bool>(turn_);
+}
+
+Task<LockTable::Answer> RemoteLock::TakeTurn(LockTable::Wish* wish) {
+  if (!locks_->techniques.hierarchical_locks) co_return LockTable::Answer::kTurn;
+  HasWaitedLong();  // It begins to wait.
+  LockTable::Waiter waiter;
+  waiter.scheduler = &locks_->links.scheduler();
+  waiter.place = place_;
+  waiter.wish = wish;
+  co_await locks_->table.Wait(waiter, turn_);
+  held_ = waiter.held;
+  if (held_) ++locks_->counts.handed_over;
+  co_return waiter.answer;
+}
+
+// With hierarchical locks this compute server has one turn at the lock, so that its own word is that of the coroutine
+// with the turn. Without, several coroutines may contend: each tells its own word by a ticket (rule U2).
+LockWord RemoteLock::NewWord() const {
+  Lease lease = locks_->links.LeaseWith(server());
+  if (IsBroken(Mutant::kL2)) lease.incarnation = 1;
+  const LockWord word(lease, node_);
+  if (locks_->techniques.hierarchical_locks) return word;
+  constexpr uint64_t kTicket = (uint64_t{1} << 24) - 1;
+  const uint64_t ticket = locks_->tickets.fetch_add(1, std::memory_order_relaxed) & kTicket;
+  return LockWord::FromWord((word.word() & ~kTicket) | ticket);
+}
+
+Task<Status> RemoteLock::AdoptHandedOver() {
+  Links& links = locks_->links;
+  BOOST_OUTCOME_CO_TRYV(co_await links.Register(*op_, server()));
+  if (!held_ || held_.word.lease() == links.LeaseWith(server())) co_return Ok();
+  if (!IsOlder(held_.word.lease(), links.LeaseWith(server()))) {
+    // This session's queue pair is one of an earlier lease, which it has not noticed.
+    links.StartPosting(*op_);
+    BOOST_OUTCOME_CO_TRYV(co_await links.Replace(*op_, server()));
+    if (held_.word.lease() == links.LeaseWith(server())) co_return Ok();
+  }
+  const HeldLock void_now = std::exchange(held_, {});
+  co_return CheckEpoch(void_now);
+}
+
+RemoteLock::Taking RemoteLock::AddTaking(Batch& batch, std::span<const Verb> reads) {
+  const Taking taking{NewWord(), holder_is_dead_ ? holder_.word() : 0, batch.verbs().size()};
+  batch.Add(Verb::CompareSwap(Space::kLockTable, place_.slot, taking.expected, taking.word.word(),
+                              taken_word_));
+  // Atomic before READ (O3): with the lock taken, what comes back is current.
+  for (const Verb& read : reads) batch.Add(read);
+  return taking;
+}
+
+bool RemoteLock::Note(const Taking& taking, const Batch& batch) {
+  const Verb& cas = batch.verbs()[taking.verb];
+  if (cas.status != VerbStatus::kSuccess) return false;
+  holder_is_dead_ = false;
+  if (cas.old_value() == taking.expected) {
+    held_ = {taking.word, 0};
+    ++locks_->counts.acquired;
+  } else {
+    const LockWord holder = LockWord::FromWord(cas.old_value());
+    unchanged_tries_ = holder == holder_ ? unchanged_tries_ + 1 : 0;
+    holder_ = holder;
+  }
+  return true;
+}
+
+Task<Status> RemoteLock::Resolve(const Taking& taking, const Batch& batch) {
+  if (Note(taking, batch)) co_return Ok();
+  co_return co_await FindOutTaken(taking.word);
+}
+
+Task<Result<RemoteLock::Attempt>> RemoteLock::Try(std::span<const Verb> reads, Batch* alongside) {
+  Links& links = locks_->links;
+  for (;;) {
+    const Status own = co_await AdoptHandedOver();
+    if (!own) {
+      if (held_) Orphan(held_);
+      co_return own.error();
+    }
+    const bool takes = !held_;
+    const Scheduler::Clock::time_point start =
+        tries_ != 0 ? links.scheduler().Now() : Scheduler::Clock::time_point();
+    InlineBatch<kMaxReads + 1> batch(server());
+    const bool reads_nothing = IsBroken(Mutant::kR4) && takes && tries_ != 0;
+    if (reads_nothing) reads = {};
+    Taking taking{};
+    if (takes) {
+      taking = AddTaking(batch, reads);
+    } else {
+      for (const Verb& read : reads) batch.Add(read);
+    }
+    if (locks_->techniques.combine_commands) {
+      Batch* const batches[] = {alongside, &batch};
+      if (alongside != nullptr || !batch.empty()) co_await links.ExecuteAll(*op_, batches);
+    } else {
+      if (alongside != nullptr) co_await ExecuteInOrder(*alongside, {});
+      co_await ExecuteInOrder(batch, {});
+    }
+    const bool is_unknown = takes && !Note(taking, batch);
+    if (takes && !is_unknown && tries_ != 0) LearnRoundTrip(links.scheduler().Now() - start);
+    if (alongside != nullptr && alongside->status() != VerbStatus::kSuccess) {
+      // The caller's WRITE is not there. Do not go on, and do not leave the lock behind.
+      const Error error = Links::Unreachable(*op_, *alongside);
+      const uint64_t posted_at = op_->posted_at;
+      if (is_unknown) {
+        BOOST_OUTCOME_CO_TRYV(co_await FindOutTaken(taking.word));
+      }
+      if (held_) {
+        BOOST_OUTCOME_CO_TRYV(co_await Release());
+      }
+      op_->lost = alongside->server();
+      op_->lost_at = posted_at;
+      op_->needs_other_memory = true;
+      co_return error;
+    }
+    alongside = nullptr;
+    if (batch.status() == VerbStatus::kSuccess) {
+      co_return is_held() ? Attempt::kTaken : Attempt::kRefused;
+    }
+    if (is_unknown) {
+      BOOST_OUTCOME_CO_TRYV(co_await FindOutTaken(taking.word));
+    } else {
+      const Status replaced = co_await links.Replace(*op_, server());
+      if (!replaced) {
+        if (held_) Orphan(held_);
+        co_return replaced.error();
+      }
+      if (!held_) co_return Attempt::kRefused;
+    }
+  }
+}
+
+void RemoteLock::LearnRoundTrip(std::chrono::nanoseconds took) {
+  const auto seen = static_cast<uint64_t>(took.count());
+  const uint64_t bounded = std::clamp(seen, kShortestRoundTripNs, kLongestRoundTripNs);
+  locks_->round_trip_ns += bounded / 8;
+  locks_->round_trip_ns -= locks_->round_trip_ns / 8;
+}
+
+bool RemoteLock::HasWaitedLong() {
+  const Scheduler::Clock::time_point now = locks_->links.scheduler().Now();
+  if (waits_since_ == Scheduler::Clock::time_point()) waits_since_ = now;
+  return now - waits_since_ > std::chrono::milliseconds(locks_->timeout_ms);
+}
+
+Task<Error> RemoteLock::Late() const {
+  const Lease lease = holder_.lease();
+  const bool is_own = holder_.word() == 0 || lease == locks_->links.LeaseWith(node_.server());
+  std::string holder = "other operations of this compute server";
+  if (!is_own) {
+    holder = co_await DescribeHolder(locks_->links.scheduler(), node_.server(), lease);
+  }
+  co_return MakeError(Code::kContended,
+                      "the lock of server " + std::to_string(ToInteger(node_.server())) +
+                          " offset " + std::to_string(node_.offset()) + " could not be taken for " +
+                          std::to_string(locks_->timeout_ms) + " ms, and was last held by " +
+                          holder +
+                          ": try again, and if it is the same one, see whether it is stopped");
+}
+
+uint64_t RemoteLock::LongestPauseNs() const {
+  const uint64_t round_trip_ns = locks_->round_trip_ns;
+  if (tries_ <= kPatientTries) {
+    return round_trip_ns * std::min(uint64_t{1} << (tries_ - 1), kLongestPause);
+  }
+  if (unchanged_tries_ <= kTriesBeforeRest) return round_trip_ns;
+  constexpr uint32_t kMostDoublings = 10;  // of the shortest round trip, to as long as a rest
+  const uint32_t doublings = (unchanged_tries_ - kTriesBeforeRest) / kTriesPerDoubling;
+  return std::min(round_trip_ns << std::min(doublings, kMostDoublings), kLongestRestNs);
+}
+
+Task<Status> RemoteLock::BackOff() {
+  ++locks_->counts.remote_retries;
+  ++tries_;
+  const bool is_late = HasWaitedLong();
+  if (is_late) co_return co_await Late();
+  // The next hop over the sibling repairs again.
+  if (op_->is_repair && tries_ > kRepairPatience) co_return MakeError(Code::kContended);
+  // A dead compute server's lock is taken from it, once its memory server has fenced it (rule L6).
+  if (IsBroken(Mutant::kL6) && tries_ >= kTriesBeforeAsking) {
+    holder_is_dead_ = true;
+    co_return Ok();
+  }
+  Scheduler& scheduler = locks_->links.scheduler();
+  if (tries_ >= kTriesBeforeAsking) {
+    const Result<bool> has_ended =
+        co_await locks_->leases.AskWhetherEnded(scheduler, server(), holder_.lease());
+    holder_is_dead_ = has_ended && has_ended.value();
+    if (holder_is_dead_) co_return Ok();
+  }
+  if (!locks_->techniques.hierarchical_locks) co_return Ok();  // The naive design spins.
+  co_await scheduler.SleepFor(locks_->pauses.AtMost(LongestPauseNs()));
+  co_return Ok();
+}
+
+Status RemoteLock::CheckEpoch(const HeldLock& held) const {
+  if (IsBroken(Mutant::kL2) || IsBroken(Mutant::kL4)) return Ok();
+  if (held.word.lease() == locks_->links.LeaseWith(server())) return Ok();
+  op_->NoteLoss(server());
+  return MakeError(Code::kFenced, "memory server " + std::to_string(ToInteger(server())) +
+                                      " has ended the lease under which a lock was held");
+}
+
+bool RemoteLock::MayLink() const { return locks_->allocator.MayLink(links_, server()); }
+
+Status RemoteLock::CheckLinks() {
+  if (MayLink()) return Ok();
+  op_->needs_other_memory = true;
+  return EndedLeaseOfMemory();
+}
+
+Task<Status> RemoteLock::EnterEpoch(HeldLock held) {
+  Links& links = locks_->links;
+  if (links.LeaseWith(server()).incarnation == 0) {
+    const Status registered = co_await links.Register(*op_, server());
+    if (!registered) {
+      if (held) Orphan(held);
+      co_return registered;
+    }
+  }
+  const Status same = CheckEpoch(held);
+  if (!same) held_ = {};
+  if (IsBroken(Mutant::kL4Early)) co_await links.scheduler().SleepFor(kEarly);
+  co_return same;
+}
+
+Task<Status> RemoteLock::Read(Batch& reads) {
+  Links& links = locks_->links;
+  for (;;) {
+    if (links.LeaseWith(server()).incarnation == 0) {
+      BOOST_OUTCOME_CO_TRYV(co_await links.Register(*op_, server()));
+    }
+    BOOST_OUTCOME_CO_TRYV(CheckEpoch(held_));
+    co_await links.Execute(*op_, reads);
+    if (reads.status() == VerbStatus::kSuccess) co_return Ok();
+    BOOST_OUTCOME_CO_TRYV(co_await links.Replace(*op_, reads.server()));
+  }
+}
+
+// By CAS, from the exact word (rule L1).
+Verb RemoteLock::ReleaseVerb(const HeldLock& held) const {
+  if (IsBroken(Mutant::kL1)) {
+    std::fill_n(released_word_.data, sizeof(uint64_t), std::byte{0});
+    return Verb::Write(place_.slot, sizeof(uint64_t), released_word_, Space::kLockTable);
+  }
+  return Verb::CompareSwap(Space::kLockTable, place_.slot, held.word.word(), 0, released_word_);
+}
+
+// Fenced: another's word was found.
+Status RemoteLock::CheckReleased(uint64_t found, const HeldLock& held) const {
+  if (IsBroken(Mutant::kL1)) return Ok();
+  if (found == held.word.word()) return Ok();
+  return MakeError(Code::kFenced, "memory server " + std::to_string(ToInteger(server())) +
+                                      " has given this compute server's lock to another (" +
+                                      std::to_string(found) + ")");
+}
+
+// The success of the release is also what makes "absent" and "exists" count (rule L5).
+Task<Status> RemoteLock::Release() {
+  BOOST_OUTCOME_CO_TRYV(co_await EnterEpoch());
+  const HeldLock held = std::exchange(held_, {});
+  InlineBatch<1> batch(server());
+  batch.Add(ReleaseVerb(held));
+  co_await locks_->links.Execute(*op_, batch);
+  if (batch.status() != VerbStatus::kSuccess) co_return co_await SettleRelease(held);
+  co_return CheckReleased(batch.verbs()[0].old_value(), held);
+}
+
+// The READ may take effect behind the release (N2).
+Task<Result<bool>> RemoteLock::ReleaseAndRead(const Verb& read) {
+  BOOST_OUTCOME_CO_TRYV(co_await EnterEpoch());
+  const HeldLock held = std::exchange(held_, {});
+  InlineBatch<2> batch(server());
+  batch.Add(read);
+  batch.Add(ReleaseVerb(held));
+  co_await ExecuteInOrder(batch, held.word.lease());
+  if (batch.status() != VerbStatus::kSuccess) {
+    BOOST_OUTCOME_CO_TRYV(co_await SettleRelease(held));
+    co_return false;
+  }
+  BOOST_OUTCOME_CO_TRYV(CheckReleased(batch.verbs().back().old_value(), held));
+  co_return true;
+}
+
+Task<void> RemoteLock::ExecuteInOrder(Batch& batch, std::optional<Lease> epoch) {
+  Links& links = locks_->links;
+  if (locks_->techniques.combine_commands) {
+    co_await links.Execute(*op_, batch);
+    co_return;
+  }
+  for (Verb& verb : batch.verbs()) verb.status = VerbStatus::kPending;
+  for (Verb& verb : batch.verbs()) {
+    InlineBatch<1> single(batch.server());
+    single.Add(verb);
+    const bool may_post = !epoch || (*epoch == links.LeaseWith(batch.server()) && MayLink());
+    if (!may_post) {
+      verb.status = VerbStatus::kFlushed;
+      co_return;
+    }
+    co_await links.Execute(*op_, single);
+    verb.status = single.status();
+    if (verb.status != VerbStatus::kSuccess) co_return;
+    // Nothing is read under a lock that could not be taken.
+    const bool lost = verb.opcode == Opcode::kCompareSwap && verb.old_value() != verb.compare;
+    if (lost) {
+      for (Verb& skipped : batch.verbs()) skipped.status = VerbStatus::kSuccess;
+      co_return;
+    }
+  }
+}
+
+void RemoteLock::AddRelease(Batch& batch) {
+  batch.Add(ReleaseVerb(held_));
+  pending_ = {std::exchange(held_, {}), batch.verbs().size(), After::kRelease};
+}
+
+// One queue pair: WRITE before WRITE before atomic (O1, O2), so that the next holder of the lock, and every reader, sees
+// the batch's WRITEs in their order (rule W1). A WRITE is at most one MTU (rule W2). A verb that did not succeed may have
+// been applied, even one that ended as kFlushed: the verb that failed before it may be another operation's, and may have
+// ended as kUnknown (E3).
+Task<Status> RemoteLock::Commit(Batch& batch, After after,
+                                const std::optional<NewVersion>& changed) {
+  BOOST_OUTCOME_CO_TRYV(co_await EnterEpoch());
+  const Status may_link = CheckLinks();
+  if (!may_link) {
+    BOOST_OUTCOME_CO_TRYV(co_await Release());
+    co_return may_link;
+  }
+  if (after == After::kRelease) {
+    AddRelease(batch);
+  } else {
+    pending_ = {held_, batch.verbs().size(), After::kKeep};
+  }
+  co_await ExecuteInOrder(batch, pending_.held.word.lease());
+  if (batch.status() == VerbStatus::kSuccess) co_return Conclude(batch);
+  co_return co_await SettleCommit(batch, changed);
+}
+
+Task<Status> RemoteLock::Resolve(const Batch& batch, const std::optional<NewVersion>& changed) {
+  const bool is_known =
+      std::ranges::all_of(batch.verbs().first(pending_.verbs),
+                          [](const Verb& verb) { return verb.status == VerbStatus::kSuccess; });
+  if (is_known) co_return Conclude(batch);
+  co_return co_await SettleCommit(batch, changed);
+}
+
+Status RemoteLock::Conclude(const Batch& batch) const {
+  if (pending_.after == After::kKeep) return Ok();
+  // Another's word: the WRITEs were made while the lock was somebody else's.
+  Status released = CheckReleased(batch.verbs()[pending_.verbs - 1].old_value(), pending_.held);
+  if (!released) released.error().code = Code::kMaybeApplied;
+  return released;
+}
+
+LockTable::Waiter* RemoteLock::NextWaiter() {
+  const bool may = turn_ && held_.handovers < locks_->techniques.max_handovers;
+  return may ? turn_.NextAt(place_) : nullptr;
+}
+
+void RemoteLock::HandOver(LockTable::Waiter& next) {
+  HeldLock held = std::exchange(held_, {});
+  ++held.handovers;
+  turn_.HandOver(next, held);
+}
+
+}  // namespace gossamer

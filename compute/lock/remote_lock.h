@@ -1,0 +1,250 @@
+// RemoteLock: the lock of one tree node, from the wait for it to its release.
+//
+// The lock of a node is a word in the lock table of the node's memory server; nodes that hash to the same word share it.
+// A lock is taken in two steps:
+//
+//   1. Its *turn* at the compute server's LockTable, first come first served: of all coroutines of all sessions here, one
+//      contends remotely (hierarchical locks; without them, all do).
+//   2. CAS of the word from 0 to (lease, node). The READs of what the lock guards are posted behind the CAS, in the same
+//      batch. If the CAS fails, what they returned is discarded (rule R4).
+//
+// A lock that is *held* ends in one of four ways:
+//
+//   Release   CAS from exactly the word taken to 0 (rules L1, L2).
+//   Commit    WRITEs and then the same CAS, in one batch: WRITE before WRITE before atomic (O1, O2), so that the next
+//             holder and every reader sees the WRITEs in their order.
+//   HandOver  Commit keeps the word, and the next coroutine in the LockTable's queue gets turn and lock (rule L3).
+//   orphaned  The memory server is out of reach: the lock goes to OrphanedLocks, which settles it later (rule U5).
+//
+// A verb may end without saying whether it took effect. Then the turn is kept, so that no other coroutine here mistakes
+// this lock's word for its own; the queue pair is destroyed and replaced (rule U1), and the word tells what happened
+// (rule U2): if our word is gone, the release took effect, and all that was posted before it.
+//
+// A lock belongs to the lease under which it was taken, its epoch (rule L4). What is posted under the lock goes out on
+// queue pairs of that lease only. Once the lease has ended, the lock is void: the memory server may give it to others,
+// and nothing posted under it can land any more.
+//
+// No coroutine waits for a turn or a lock while it holds another lock: no deadlock.
+//
+// A lock that is held and destroyed would lock its node until the compute server's lease ends: the destructor aborts.
+//
+// Memory order: what the lock guards is remote. It is read behind the CAS on one queue pair (O3) and written before the
+// releasing CAS (O2); local memory is ordered by the coroutine, and by LockTable where a lock is handed over.
+//
+// Sources: Sherman (SIGMOD'22, 4.2 to 4.4): hierarchical on-chip locks, command combining.
+//
+// Thread-safety: none; a lock belongs to its operation. Cost: no allocation.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "common/fabric/scheduler.h"
+#include "common/status.h"
+#include "common/task.h"
+#include "compute/allocation/allocated.h"
+#include "compute/lock/lock_table.h"
+#include "compute/lock/remote_locks.h"
+#include "compute/session/links.h"
+#include "proto/group.h"
+#include "proto/lock_word.h"
+#include "proto/remote_ptr.h"
+
+namespace gossamer {
+
+// Fenced: what was allocated for a write must not become reachable any more (rule U4).
+Error EndedLeaseOfMemory();
+
+class [[nodiscard]] RemoteLock {
+ public:
+  // READs that go out behind the CAS, at most.
+  static constexpr uint32_t kMaxReads = 3;
+  // WRITEs of one commit, at most.
+  static constexpr uint32_t kMaxWrites = 8;
+
+  // What becomes of the lock behind a commit's WRITEs.
+  enum class After : uint8_t { kRelease, kKeep };
+
+  // The version that a commit gives a node where it changes the tree's structure. The commit is recognised by it.
+  struct NewVersion {
+    RemotePtr node;
+    uint32_t level = 0;
+    NodeVersion version{0};
+  };
+
+  enum class Attempt : uint8_t { kTaken, kRefused };
+
+  // A CAS that takes the lock, in a batch.
+  struct Taking {
+    LockWord word;      // that it writes
+    uint64_t expected;  // that it replaces
+    size_t verb;        // its place in the batch
+  };
+
+  // `locks` and `op` outlive the lock.
+  RemoteLock(RemoteLocks& locks, Op& op) : locks_(&locks), op_(&op) {}
+  RemoteLock(RemoteLock&& other) noexcept;
+  RemoteLock& operator=(RemoteLock&& other) noexcept;
+  ~RemoteLock();
+
+  // -- which lock
+
+  // Makes this the lock of `node`. Requires: not held. Errors: as Links::ConnectFor.
+  Status AimAt(RemotePtr node);
+  RemotePtr node() const { return node_; }
+  const LockPlace& place() const { return place_; }
+  ServerId server() const { return place_.server; }
+  // Where the atomics that take and release the lock put the old word: memory that is allocated before the lock is taken,
+  // so that no failed allocation leaves a lock behind.
+  void UseWords(LocalAddress taken, LocalAddress released) {
+    taken_word_ = taken;
+    released_word_ = released;
+  }
+
+  // -- the turn
+
+  // Whether this has the turn at the lock it aims at; always, without hierarchical locks.
+  bool HasTurn() const;
+  // Takes the turn if nobody has it. Returns HasTurn().
+  bool TryTakeTurn();
+  // Waits for the turn. With kTurn, the remote lock may have come along: is_held().
+  Task<LockTable::Answer> TakeTurn(LockTable::Wish* wish);
+  void GiveUpTurn() { turn_.GiveUp(); }
+  LockTable::Turn& turn() { return turn_; }
+  // Returns after the place, which is closed, may be open again. Errors: NodeUnreachable if that is not in sight.
+  Task<Status> AwaitSettled();
+
+  // -- taking. Requires: HasTurn().
+
+  // Takes the lock, unless it is held, and READs `reads` under it. `alongside`, a batch of the caller's or null, is posted
+  // at the same time. Returns kRefused if another compute server has the lock: nothing that was read counts. Errors: the lock is not held; if `alongside` failed, op.needs_other_memory is set. 1 RT.
+  Task<Result<Attempt>> Try(std::span<const Verb> reads, Batch* alongside = nullptr);
+  // After Try returned kRefused: pauses, and learns whether the holder's lease has ended. Errors: Contended after the lock
+  // time-out, and for a repair after a few tries.
+  Task<Status> BackOff();
+  // Whether the lock time-out has passed since the first call. Called whenever the operation starts to wait.
+  bool HasWaitedLong();
+  // Contended, naming the holder: its memory server is asked. 1 RT, 1 SEND.
+  Task<Error> Late() const;
+  // Whether the word that was found is of a lease that has ended: the next try takes the lock from it (rule L6).
+  bool holder_is_dead() const { return holder_is_dead_; }
+
+  // Try in steps, for a caller that posts the CAS and the READs behind it in a batch with other verbs.
+  Taking AddTaking(Batch& batch, std::span<const Verb> reads);
+  // Once `batch` has ended. is_held() tells whether the lock is held. Errors: that cannot be found out; it is orphaned.
+  Task<Status> Resolve(const Taking& taking, const Batch& batch);
+
+  // -- under the lock
+
+  bool is_held() const { return static_cast<bool>(held_); }
+  HeldLock held() const { return held_; }
+  // For the mutant of rule L3, which holds a lock that it has handed over.
+  void Adopt(HeldLock held) { held_ = held; }
+  // What the next commit makes reachable (rule U4).
+  LinkedMemory& links() { return links_; }
+  // Executes READs of what the lock guards, again after losses. Errors: Fenced: the lock is void; NodeUnreachable. The
+  // lock stays held: the caller releases it.
+  Task<Status> Read(Batch& reads);
+
+  // -- ends. Requires: is_held().
+
+  // 1 RT. Errors: Fenced: the lock was void, and what was read under it may be out of date (rule L5); NodeUnreachable: the
+  // lock is orphaned.
+  Task<Status> Release();
+  // Executes the WRITEs of `batch`, in their order, and the release behind them. 1 RT. `batch` has room for one verb
+  // more. `changed`: see NewVersion. Errors: MaybeApplied; with all others nothing was written. With After::kKeep the lock
+  // stays held after success.
+  Task<Status> Commit(Batch& batch, After after, const std::optional<NewVersion>& changed = {});
+  // Release and READs in one batch, to leave a node and learn where to go. 1 RT. Returns whether the READs count.
+  Task<Result<bool>> ReleaseAndRead(const Verb& read);
+  // The waiter that may get the lock without its release; null: none waits, or others' turn has come.
+  LockTable::Waiter* NextWaiter();
+  // `next` gets the turn and the lock. Requires: what was written has been acknowledged (rule L3).
+  void HandOver(LockTable::Waiter& next);
+
+  // Commit in steps, for a caller that posts other verbs behind the release in the same batch: EnterEpoch, MayLink and
+  // AddRelease with nothing awaited in between, then Resolve once the batch has ended.
+  // Errors: Fenced: the lock is void; NodeUnreachable: it is orphaned.
+  Task<Status> EnterEpoch() { return EnterEpoch(held_); }
+  // Whether what links() names may become reachable from a node on the lock's server now (rule U4).
+  bool MayLink() const;
+  // Adds the release to `batch`, which has the WRITEs.
+  void AddRelease(Batch& batch);
+  Task<Status> Resolve(const Batch& batch, const std::optional<NewVersion>& changed);
+
+ private:
+  enum class Outcome : uint8_t { kApplied, kNotApplied };
+  // A commit on its way.
+  struct Pending {
+    HeldLock held;
+    size_t verbs = 0;  // of the batch: the WRITEs, and the release if there is one
+    After after = After::kRelease;
+  };
+
+  // The word that this compute server would write now.
+  LockWord NewWord() const;
+  Verb ReleaseVerb(const HeldLock& held) const;
+  Status CheckReleased(uint64_t found, const HeldLock& held) const;
+  // Fenced if `held` belongs to another lease than the present queue pair (rule L4). Asked in the step that posts, with
+  // that lease known.
+  Status CheckEpoch(const HeldLock& held) const;
+  // A lock that came with the turn must be one of the lease of the present queue pair. Errors: Fenced: it is void (rule
+  // L5).
+  Task<Status> AdoptHandedOver();
+  // Takes note of what the CAS of `taking` found. Returns false if that is unknown.
+  bool Note(const Taking& taking, const Batch& batch);
+  void LearnRoundTrip(std::chrono::nanoseconds took);
+  uint64_t LongestPauseNs() const;
+  // Fenced, noted in the operation, unless MayLink().
+  Status CheckLinks();
+  // For a lock that is, or was a moment ago, held as `held`.
+  Task<Status> EnterEpoch(HeldLock held);
+  // Executes `batch` in the order of its verbs: in 1 RT or, without command combining, each verb in 1 RT. With `epoch`,
+  // a verb is then posted only while rules L4 and U4 hold.
+  Task<void> ExecuteInOrder(Batch& batch, std::optional<Lease> epoch);
+  // What a commit that was applied returns.
+  Status Conclude(const Batch& batch) const;
+  // Goes on with a commit that ended in an unknown way until it is applied, or may not be posted again.
+  Task<Status> SettleCommit(const Batch& batch, std::optional<NewVersion> changed);
+
+  // -- recovery (lock_recovery.cc)
+
+  // The queue pair is lost and not replaced: the store takes care of the lock, which may be held as `held`.
+  void Orphan(HeldLock held);
+  // The lock word, after the queue pair has been replaced and the lease of the new one is known. Errors: out of reach; the
+  // lock is orphaned.
+  Task<Result<uint64_t>> FindWord(HeldLock held, LocalAddress word_at);
+  Task<Result<uint64_t>> ReadWord(LocalAddress word_at);
+  // After a CAS that would have written `word` ended in an unknown way.
+  Task<Status> FindOutTaken(LockWord word);
+  // Whether the pending commit, which ended in an unknown way, was applied. Not applied: the lock is held. Errors:
+  // MaybeApplied; the lock is not held.
+  Task<Result<Outcome>> FindOutApplied(const std::optional<NewVersion>& changed);
+  // Whether the node has this version. Requires: is_held(). 1 RT.
+  Task<Result<bool>> HasVersion(const NewVersion& changed);
+  // After a release of `held` ended in an unknown way. Errors: Fenced; NodeUnreachable: orphaned.
+  Task<Status> SettleRelease(HeldLock held);
+
+  RemoteLocks* locks_;
+  Op* op_;
+  RemotePtr node_;
+  LockPlace place_;
+  LocalAddress taken_word_;
+  LocalAddress released_word_;
+  LockTable::Turn turn_;  // none without hierarchical locks
+  HeldLock held_;
+  Pending pending_;
+  LinkedMemory links_;
+
+  // While another has the lock: its word, and how that went on.
+  LockWord holder_;
+  bool holder_is_dead_ = false;
+  uint32_t tries_ = 0;
+  uint32_t unchanged_tries_ = 0;  // in a row that found the same word
+  Scheduler::Clock::time_point waits_since_;
+};
+
+}  // namespace gossamer

@@ -1,0 +1,37 @@
+// RemoteLocks: what the locks of a session have in common.
+//
+// Thread-safety: none; what several sessions share (table, orphans, leases, tickets) is thread-safe by itself.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "compute/allocation/remote_allocator.h"
+#include "compute/lock/lease_status.h"
+#include "compute/lock/lock_table.h"
+#include "compute/lock/orphaned_locks.h"
+#include "compute/session/links.h"
+#include "compute/session/pauses.h"
+#include "gossamer/counters.h"
+#include "gossamer/techniques.h"
+#include "proto/leaf_geometry.h"
+
+namespace gossamer {
+
+struct RemoteLocks {
+  Links& links;
+  Pauses& pauses;
+  LockTable& table;
+  OrphanedLocks& orphans;
+  LeaseStatus& leases;
+  const RemoteAllocator& allocator;
+  std::atomic<uint32_t>& tickets;  // of lock words, without hierarchical locks
+  const LeafGeometry& geometry;
+  const Techniques& techniques;
+  uint32_t timeout_ms;
+  LockCounts& counts;
+
+  uint64_t round_trip_ns = 1000;  // moving average of contended tries
+};
+
+}  // namespace gossamer

@@ -1,0 +1,107 @@
+#include "compute/node/node_reader.h"
+
+#include <optional>
+#include <span>
+
+#include "common/mutants.h"
+#include "compute/node/parse_trailer.h"
+
+namespace gossamer {
+
+Task<Result<RootWord>> NodeReader::ReadRoot(Op& op) {
+  Result<BufferLease> buffer = links_.Buffer(BufferPool::kMinBytes);
+  if (!buffer) co_return buffer.error();
+  InlineBatch<1> batch(ServerId{0});
+  batch.Add(Verb::FetchAdd(Space::kRegion, kRootWordOffset, 0, buffer.value().address()));
+  co_await links_.Execute(op, batch);
+  if (batch.status() != VerbStatus::kSuccess) co_return Links::Unreachable(op, batch);
+  const RootWord root = RootWord::FromWord(batch.verbs()[0].old_value());
+  cache_.SetRoot(root);
+  co_return root;
+}
+
+template <typename Accept>
+Task<Status> NodeReader::ReadNode(Op& op, RemotePtr pointer, LocalAddress into, Accept accept) {
+  const uint32_t bytes = store_.parameters.node_bytes;
+  BOOST_OUTCOME_CO_TRYV(links_.ConnectFor(pointer, bytes));
+  for (uint32_t reread = 0; reread <= kMaxRereads; ++reread) {
+    if (reread == kMaxRereads) {
+      BOOST_OUTCOME_CO_TRYV(co_await ReadUnderLock(op, pointer, into));
+    } else {
+      InlineBatch<1> batch(pointer.server());
+      batch.Add(Verb::Read(pointer.offset(), bytes, into));
+      co_await links_.Execute(op, batch);
+      if (batch.status() != VerbStatus::kSuccess) co_return Links::Unreachable(op, batch);
+    }
+    if (accept(std::span<const std::byte>(into.data, bytes))) co_return Ok();
+    ++rereads_;
+    co_await pauses_.After(reread);
+  }
+  co_return CorruptNode(pointer, "a node that fails its checksums under its lock");
+}
+
+Task<Result<InternalNode>> NodeReader::ReadInternal(Op& op, RemotePtr pointer) {
+  Result<BufferLease> buffer = links_.Buffer(store_.parameters.node_bytes);
+  if (!buffer) co_return buffer.error();
+  std::optional<InternalNode> node;
+  const auto decode = [&node, pointer](std::span<const std::byte> image) {
+    node = DecodeInternal(image, pointer);
+    return node.has_value();
+  };
+  BOOST_OUTCOME_CO_TRYV(co_await ReadNode(op, pointer, buffer.value().address(), decode));
+  co_return std::move(*node);
+}
+
+Task<Result<BufferLease>> NodeReader::ReadLeaf(Op& op, RemotePtr pointer) {
+  Result<BufferLease> buffer = links_.Buffer(store_.parameters.node_bytes);
+  if (!buffer) co_return buffer.error();
+  const auto is_whole = [this, pointer](std::span<const std::byte> image) {
+    return LeafView::Parse(image, pointer, store_.geometry).has_value();
+  };
+  BOOST_OUTCOME_CO_TRYV(co_await ReadNode(op, pointer, buffer.value().address(), is_whole));
+  co_return std::move(buffer.value());
+}
+
+Task<Result<NodeReader::LeafEnd>> NodeReader::ReadLeafEnd(Op& op, RemotePtr pointer) {
+  Result<BufferLease> buffer = links_.Buffer(store_.parameters.node_bytes);
+  if (!buffer) co_return buffer.error();
+  LeafEnd end;
+  const auto find_end = [&](std::span<const std::byte> image) {
+    const LeafGeometry& geometry = store_.geometry;
+    if (!IsBroken(Mutant::kR3Kept) && !LeafView::Parse(image, pointer, geometry)) return false;
+    const auto group = GroupView::Parse(image.first(geometry.unit_bytes()), pointer, 0);
+    const auto trailer = ParseTrailer(image.subspan(geometry.trailer_offset()), pointer, geometry);
+    if (!group || !trailer || group->version() != trailer->version()) return false;
+    end = {group->high(), trailer->sibling()};
+    return true;
+  };
+  BOOST_OUTCOME_CO_TRYV(co_await ReadNode(op, pointer, buffer.value().address(), find_end));
+  co_return end;
+}
+
+// 2 RT. Nobody writes the node while its lock is held: what is read is whole, if the node is this node still. The
+// caller has no turn.
+Task<Status> NodeReader::ReadUnderLock(Op& op, RemotePtr pointer, LocalAddress into) {
+  Result<BufferLease> word = links_.Buffer(BufferPool::kMinBytes);
+  if (!word) co_return word.error();
+  RemoteLock lock(locks_, op);
+  lock.UseWords(word.value().address(), word.value().address());
+  BOOST_OUTCOME_CO_TRYV(lock.AimAt(pointer));
+  for (;;) {
+    const LockTable::Answer answer = co_await lock.TakeTurn(nullptr);
+    if (answer == LockTable::Answer::kTurn) break;
+    if (answer == LockTable::Answer::kClosed) {
+      BOOST_OUTCOME_CO_TRYV(co_await lock.AwaitSettled());
+    }
+  }
+  const Verb read = Verb::Read(pointer.offset(), store_.parameters.node_bytes, into);
+  for (;;) {
+    const Result<RemoteLock::Attempt> tried = co_await lock.Try({&read, 1});
+    if (!tried) co_return tried.error();
+    if (tried.value() == RemoteLock::Attempt::kTaken) break;
+    BOOST_OUTCOME_CO_TRYV(co_await lock.BackOff());
+  }
+  co_return co_await lock.Release();
+}
+
+}  // namespace gossamer

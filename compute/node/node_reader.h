@@ -1,0 +1,67 @@
+// NodeReader: READs of whole nodes, and of the root word.
+//
+// A READ may return a mixture of old and new bytes (A3). Whatever fails its checks is read again; after kMaxRereads it is
+// read under its lock, when nobody writes it (rule R5).
+//
+// Thread-safety: none; one for each session. Cost: 1 RT, and 1 RT more for each reread.
+#pragma once
+
+#include <cstdint>
+
+#include "common/status.h"
+#include "common/task.h"
+#include "compute/cache/session_cache.h"
+#include "compute/lock/remote_lock.h"
+#include "compute/node/store_state.h"
+#include "compute/session/links.h"
+#include "proto/internal_node.h"
+#include "proto/leaf.h"
+
+namespace gossamer {
+
+// A node that is torn in so many READs in a row is read under its lock.
+inline constexpr uint32_t kMaxRereads = 24;
+
+class NodeReader {
+ public:
+  // `rereads` counts READs that were repeated.
+  NodeReader(const StoreState& store, Links& links, Pauses& pauses, RemoteLocks& locks,
+             SessionCache& cache, uint64_t& rereads)
+      : store_(store),
+        links_(links),
+        pauses_(pauses),
+        locks_(locks),
+        cache_(cache),
+        rereads_(rereads) {}
+
+  // All return, beside what each says: NodeUnreachable, with the loss noted in `op`; Exhausted without a buffer;
+  // Corruption for a pointer that leads nowhere, or to a node that fails its checks under its lock.
+
+  // The root word, which the cache keeps. By fetch-add of 0: the word is changed by atomics (rule R7). 1 RT.
+  Task<Result<RootWord>> ReadRoot(Op& op);
+  Task<Result<InternalNode>> ReadInternal(Op& op, RemotePtr pointer);
+  // Returns the leaf's bytes, of which LeafView::Parse succeeds.
+  Task<Result<BufferLease>> ReadLeaf(Op& op, RemotePtr pointer);
+  // Where a leaf ends, and the node behind it.
+  struct LeafEnd {
+    HighFence high;
+    RemotePtr sibling;
+  };
+  // Of a leaf of which all units agree: what is returned may be kept (rule R3).
+  Task<Result<LeafEnd>> ReadLeafEnd(Op& op, RemotePtr pointer);
+
+ private:
+  // READs a node into `into` until accept(bytes) returns true.
+  template <typename Accept>
+  Task<Status> ReadNode(Op& op, RemotePtr pointer, LocalAddress into, Accept accept);
+  Task<Status> ReadUnderLock(Op& op, RemotePtr pointer, LocalAddress into);
+
+  const StoreState& store_;
+  Links& links_;
+  Pauses& pauses_;
+  RemoteLocks& locks_;
+  SessionCache& cache_;
+  uint64_t& rereads_;
+};
+
+}  // namespace gossamer

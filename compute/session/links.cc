@@ -1,0 +1,189 @@
+#include "compute/session/links.h"
+
+#include <algorithm>
+#include <string>
+
+namespace gossamer {
+namespace {
+
+// How often one operation starts again after the loss of a queue pair. Under a lock it goes on longer: what it has
+// posted must be settled.
+constexpr uint32_t kMaxRetries = 16;
+constexpr uint32_t kMaxLosses = 10'000;
+// How often a lease may end while it is registered.
+constexpr uint32_t kMaxRegistrations = 64;
+// A coroutine that waits for another to replace the queue pair looks after kLookFirst, then after twice as long each
+// time, up to kLookLatest.
+constexpr std::chrono::microseconds kLookFirst{10};
+constexpr std::chrono::microseconds kLookLatest{1000};
+// A server that is down is not tried again for so long.
+constexpr std::chrono::milliseconds kTryAgain{500};
+
+}  // namespace
+
+Links::Links(Scheduler& scheduler, Pauses& pauses, const Servers& servers, Hooks hooks)
+    : scheduler_(scheduler), pauses_(pauses), servers_(servers), hooks_(std::move(hooks)) {}
+
+void Links::Account(Op& op, const Batch& batch) {
+  for (const Verb& verb : batch.verbs()) {
+    switch (verb.opcode) {
+      case Opcode::kRead:
+        ++op.wire.reads;
+        op.wire.bytes_read += verb.length;
+        break;
+      case Opcode::kWrite:
+        ++op.wire.writes;
+        op.wire.bytes_written += verb.length;
+        break;
+      case Opcode::kCompareSwap:
+      case Opcode::kFetchAdd: ++op.wire.cas; break;
+    }
+  }
+}
+
+Error Links::Unreachable(Op& op, const Batch& batch) {
+  op.NoteLoss(batch.server());
+  return MakeError(Code::kNodeUnreachable,
+                   "memory server " + std::to_string(ToInteger(batch.server())) +
+                       " cannot be reached (" + std::string(VerbStatusName(batch.status())) + ")");
+}
+
+Task<Status> Links::WriteUnseen(Op& op, ServerId server, const Verb& write) {
+  for (;;) {
+    InlineBatch<1> batch(server);
+    batch.Add(write);
+    co_await Execute(op, batch);
+    if (batch.status() == VerbStatus::kSuccess) co_return Ok();
+    BOOST_OUTCOME_CO_TRYV(co_await Replace(op, server));
+  }
+}
+
+Status Links::ConnectFor(RemotePtr pointer, uint64_t bytes) {
+  if (ToInteger(pointer.server()) >= Servers::kMaxServers) {
+    return CorruptNode(pointer, "a pointer to a memory server that cannot be");
+  }
+  const ServerInfo* server = servers_.Find(pointer.server());
+  if (server == nullptr) {
+    BOOST_OUTCOME_TRYV(hooks_.learn_server(pointer.server()));
+    server = servers_.Find(pointer.server());
+  }
+  if (pointer.offset() < kFirstLeafOffset || pointer.offset() + bytes > server->region_bytes) {
+    return CorruptNode(pointer, "a pointer outside the memory server's region");
+  }
+  return Ok();
+}
+
+const Error* Links::WhyDown(ServerId server) const {
+  const Link& link = links_[ToInteger(server)];
+  return link.is_down && scheduler_.Now() - link.failed_at < kTryAgain ? &link.why : nullptr;
+}
+
+Error Links::CannotReach(ServerId server, std::string_view why) const {
+  const ServerInfo* info = servers_.Find(server);
+  return CannotBeReached(server, info == nullptr ? "an unknown address" : info->address, why);
+}
+
+Task<Status> Links::Replace(Op& op, ServerId server) {
+  op.NoteLoss(server);
+  if (++op.losses > kMaxLosses) {
+    co_return CannotReach(
+        server, "one operation lost " + std::to_string(kMaxLosses) + " queue pairs to it");
+  }
+  Link& link = links_[ToInteger(server)];
+  co_await AwaitIdle(link);
+  const bool is_done = link.replaced_at > op.posted_at && link.lease.incarnation != 0;
+  if (is_done) co_return Ok();  // by another coroutine
+  if (const Error* why = WhyDown(server)) co_return *why;
+  link.is_busy = true;
+  Status replaced = co_await ReplaceQueuePair(server);
+  if (!replaced && replaced.error().code == Code::kNodeUnreachable) {
+    replaced = CannotReach(server, replaced.error().message);
+  }
+  link.is_busy = false;
+  link.is_down = !replaced;
+  if (!replaced) {
+    hooks_.lost(server, scheduler_.Now());
+    link.failed_at = scheduler_.Now();
+    link.why = replaced.error();
+  }
+  co_return replaced;
+}
+
+Task<void> Links::AwaitIdle(const Link& link) {
+  for (auto look = kLookFirst; link.is_busy; look = std::min(2 * look, kLookLatest)) {
+    co_await scheduler_.SleepFor(look);
+  }
+}
+
+Task<Status> Links::ReplaceQueuePair(ServerId server) {
+  Link& link = links_[ToInteger(server)];
+  uint32_t silences = 0;
+  std::string why;
+  for (uint32_t attempt = 0; attempt < kMaxRegistrations; ++attempt) {
+    // First: what other coroutines post on the next queue pair is not of this lease (rule L4).
+    link.lease = {};
+    QueuePairRequest request;
+    request.server = server;
+    co_await scheduler_.endpoint().Execute(request);
+    BOOST_OUTCOME_CO_TRYV(std::move(request.status));
+    const Clock::time_point asked_at = scheduler_.Now();
+    link.replaced_at = ++replaced_;
+    const Result<Registration> registered = co_await RegisterOver(scheduler_.endpoint(), server);
+    if (registered) {
+      link.lease = registered.value().lease;
+      hooks_.registered(server, registered.value());
+      co_return Ok();
+    }
+    // Fenced: the lease before is just being ended. Unreachable: this queue pair is lost as well.
+    const Code code = registered.error().code;
+    silences = scheduler_.Now() - asked_at < kSilentRegistration ? 0 : silences + 1;
+    if ((code != Code::kFenced && code != Code::kNodeUnreachable) || silences == kMostSilences) {
+      co_return registered.error();
+    }
+    why = registered.error().message;
+    co_await pauses_.After(attempt + 1);
+  }
+  co_return MakeError(Code::kNodeUnreachable, std::to_string(kMaxRegistrations) +
+                                                  " registrations failed, the last one as: " + why);
+}
+
+Task<Status> Links::Register(Op& op, ServerId server) {
+  Link& link = links_[ToInteger(server)];
+  co_await AwaitIdle(link);
+  if (link.is_down) {
+    StartPosting(op);
+    co_return co_await Replace(op, server);
+  }
+  if (link.lease.incarnation != 0) co_return Ok();
+  link.is_busy = true;
+  ++op.wire.sends;
+  StartRoundTrip(op);
+  const Result<Registration> registered = co_await RegisterOver(scheduler_.endpoint(), server);
+  if (registered) {
+    link.lease = registered.value().lease;
+    hooks_.registered(server, registered.value());
+  }
+  link.is_busy = false;
+  if (registered) co_return Ok();
+  co_return co_await Replace(op, server);
+}
+
+Task<bool> Links::RecoverFrom(Op& op, Error& error) {
+  const bool is_loss = error.code == Code::kNodeUnreachable || error.code == Code::kFenced;
+  const std::optional<ServerId> lost = std::exchange(op.lost, std::nullopt);
+  const bool needs_other_memory = std::exchange(op.needs_other_memory, false);
+  const bool lacks_memory = std::exchange(op.lacks_memory, false);
+  if (!is_loss || (!lost && !needs_other_memory) || ++op.retries > kMaxRetries) co_return false;
+  if (!lost) co_return true;
+  op.posted_at = op.lost_at;
+  const Status replaced = co_await Replace(op, *lost);
+  // The allocator passes over what is out of reach.
+  if (!replaced && needs_other_memory && servers_.HasOther(*lost)) co_return true;
+  // Why the server cannot be reached says more than that a verb to it was lost. If no other server had memory either,
+  // that is said as well.
+  if (!replaced && lacks_memory) error.message = replaced.error().message + "; " + error.message;
+  if (!replaced && !lacks_memory) error = replaced.error();
+  co_return replaced.has_value();
+}
+
+}  // namespace gossamer

@@ -1,0 +1,206 @@
+#include "compute/tree/get.h"
+
+#include <algorithm>
+
+#include "common/mutants.h"
+#include "compute/node/parse_trailer.h"
+#include "compute/node/unit_buffers.h"
+
+namespace gossamer {
+
+struct Getter::Units {
+  Units(const LeafGeometry& leaf_geometry, uint64_t key_hash, bool reads_groups)
+      : geometry(leaf_geometry),
+        hash(key_hash),
+        home(geometry.GroupOf(hash)),
+        by_groups(reads_groups),
+        home_at(by_groups ? UnitBuffers::kHome : geometry.unit_offset(home)),
+        overflow_at(by_groups ? UnitBuffers::kOverflow
+                              : geometry.unit_offset(geometry.overflow_unit())) {}
+
+  size_t buffer_bytes() const {
+    return by_groups ? UnitBuffers::kBytes
+                     : std::max<size_t>(UnitBuffers::kBytes, geometry.node_bytes());
+  }
+  std::span<std::byte> bytes_at(size_t at) const {
+    return {buffers.data() + at, geometry.unit_bytes()};
+  }
+  Verb ReadUnit(RemotePtr leaf, uint32_t number, size_t at) const {
+    return Verb::Read(leaf.offset() + geometry.unit_offset(number), geometry.unit_bytes(),
+                      buffers.address(at));
+  }
+  Verb ReadOverflow(RemotePtr leaf) const {
+    return ReadUnit(leaf, geometry.overflow_unit(), overflow_at);
+  }
+  void AddReads(Batch& batch, RemotePtr leaf, bool wants_overflow) const {
+    if (!by_groups) {
+      batch.Add(Verb::Read(leaf.offset(), geometry.node_bytes(), buffers.address()));
+      return;
+    }
+    batch.Add(ReadUnit(leaf, home, home_at));
+    if (wants_overflow) batch.Add(ReadOverflow(leaf));
+  }
+
+  const LeafGeometry& geometry;
+  uint64_t hash;
+  uint32_t home;
+  bool by_groups;  // without two-level versions the leaf is one unit: all of it is read
+  size_t home_at;
+  size_t overflow_at;
+  BufferLease buffers;
+};
+
+Task<Result<std::string>> Getter::Get(Op& op, KeyView key) {
+  const Status valid = context_.CheckKey(key);
+  if (!valid) co_return valid.error();
+  const LeafGeometry& geometry = context_.geometry();
+  Links& links = context_.links;
+  Units units(geometry, KeyHash(key), context_.techniques().two_level_versions);
+  Result<BufferLease> lease = links.Buffer(units.buffer_bytes());
+  if (!lease) co_return lease.error();
+  units.buffers = std::move(lease.value());
+  NodeCache::Step path;
+  bool has_path = false;
+  bool is_afresh = false;
+  for (uint32_t reread = 0; reread <= kMaxRereads;) {
+    if (!has_path) {
+      const Result<NodeCache::Step> found = co_await context_.descent.ToLeaf(op, key);
+      if (!found) co_return found.error();
+      path = found.value();
+    }
+    const RemotePtr leaf = path.node;
+    const Status in_bounds = links.ConnectFor(leaf, geometry.node_bytes());
+    if (!in_bounds) co_return in_bounds.error();
+    const bool wants_overflow =
+        !units.by_groups || LeafHint(path.hint).MayHaveOverflowed(units.hash, units.home);
+    InlineBatch<2> batch(leaf.server());
+    units.AddReads(batch, leaf, wants_overflow);
+    co_await links.Execute(op, batch);
+    if (batch.status() != VerbStatus::kSuccess) co_return Links::Unreachable(op, batch);
+
+    if (IsBroken(Mutant::kR1)) internal::Seal(units.bytes_at(units.home_at), leaf, units.home);
+    const std::optional<GroupView> home =
+        GroupView::Parse(units.bytes_at(units.home_at), leaf, units.home);
+    if (home && !home->Admits(key)) {
+      const Result<Hop> hop = co_await LeaveStaleLeaf(op, key, units, path, is_afresh);
+      if (!hop) co_return hop.error();
+      has_path = hop.value() == Hop::kMoved;
+      if (!has_path) ++reread;
+      continue;
+    }
+    std::optional<Entry> entry;
+    std::optional<GroupView> overflow;
+    bool is_whole = home.has_value();
+    if (is_whole) entry = home->Find(key);
+    if (is_whole && !entry && home->overflowed()) {
+      if (!wants_overflow) {
+        batch.Reset(leaf.server());
+        batch.Add(units.ReadOverflow(leaf));
+        co_await links.Execute(op, batch);
+        if (batch.status() != VerbStatus::kSuccess) co_return Links::Unreachable(op, batch);
+      }
+      overflow =
+          GroupView::Parse(units.bytes_at(units.overflow_at), leaf, geometry.overflow_unit());
+      // Rule R2.
+      is_whole = overflow && (overflow->version() == home->version() || IsBroken(Mutant::kR2));
+      if (is_whole) entry = overflow->Find(key);
+    }
+    if (is_whole) {
+      const uint32_t known = 1u << units.home | (overflow ? 1u << geometry.overflow_unit() : 0);
+      context_.cache.LearnHint(path, geometry, known, [&](uint32_t number) -> const GroupView& {
+        return number == units.home ? *home : *overflow;
+      });
+      if (!entry) co_return MakeError(Code::kNotFound);
+      if (!entry->is_block) co_return std::string(entry->stored);
+      Result<std::optional<std::string>> value = co_await context_.blocks.Read(op, entry->block());
+      if (!value) co_return value.error();
+      if (value.value()) co_return std::move(*value.value());
+      // The entry has changed since: read it again.
+    }
+    ++context_.counters.rereads;
+    ++reread;
+    co_await context_.pauses.After(reread);
+  }
+  co_return co_await GetUnderLock(op, key);
+}
+
+Task<Result<Getter::Hop>> Getter::LeaveStaleLeaf(Op& op, KeyView key, const Units& units,
+                                                 NodeCache::Step& path, bool& is_afresh) {
+  if (path.has_cached_parent() || is_afresh) co_return co_await HopRight(op, key, units, path);
+  is_afresh = true;
+  ++context_.counters.cache.stale;
+  const Result<NodeCache::Step> found =
+      co_await context_.descent.To(op, SearchGoal::Covering(key), 0, Descent::Trust::kNothing);
+  if (!found) co_return found.error();
+  path = found.value();
+  co_return Hop::kMoved;
+}
+
+// 1 RT: group and trailer of one version (rule R3).
+Task<Result<Getter::Hop>> Getter::HopRight(Op& op, KeyView key, const Units& units,
+                                           NodeCache::Step& path) {
+  const LeafGeometry& geometry = context_.geometry();
+  const RemotePtr leaf = path.node;
+  InlineBatch<2> batch(leaf.server());
+  batch.Add(units.ReadUnit(leaf, units.home, UnitBuffers::kHome));
+  batch.Add(Verb::Read(leaf.offset() + geometry.trailer_offset(), kTrailerBytes,
+                       units.buffers.address(UnitBuffers::kTrailer)));
+  co_await context_.links.Execute(op, batch);
+  if (batch.status() != VerbStatus::kSuccess) co_return Links::Unreachable(op, batch);
+  const std::optional<GroupView> home =
+      GroupView::Parse(units.bytes_at(UnitBuffers::kHome), leaf, units.home);
+  const std::optional<TrailerView> trailer =
+      ParseTrailer({units.buffers.data() + UnitBuffers::kTrailer, kTrailerBytes}, leaf, geometry);
+  const bool is_one = home && trailer && home->version() == trailer->version();
+  if (!home || !trailer || !(is_one || IsBroken(Mutant::kR3Trailer)) || home->Admits(key) ||
+      trailer->sibling().is_null()) {
+    co_return Hop::kUndecided;
+  }
+  ++context_.counters.cache.stale;
+  context_.cache.ForgetPath(path);
+  context_.missing.Note(leaf, 0);
+  path = NodeCache::Step{trailer->sibling(), 0, RemotePtr(), 0, home->high().key};
+  co_return Hop::kMoved;
+}
+
+// 2 RT. Nobody writes the leaf while its lock is held.
+Task<Result<std::string>> Getter::GetUnderLock(Op& op, KeyView key) {
+  LeafWish sought;  // Nothing is written: it only says what to look for.
+  sought.write.entry.key = key;
+  sought.write.hash = KeyHash(key);
+  sought.write.unit = context_.geometry().GroupOf(sought.write.hash);
+  LockedLeaf locked(context_.locks, op);
+  const Result<LeafLocker::Outcome> outcome =
+      co_await leaves_.Lock(op, sought, false, nullptr, locked);
+  if (!outcome) co_return outcome.error();
+  Result<std::string> value = MakeError(Code::kNotFound);
+  LeafEditor::Found found = locked.editor->Find(key, sought.write.unit);
+  if (found.unread) {
+    const Status read = co_await leaves_.ReadOverflow(locked);
+    if (!read) {
+      value = read.error();
+    } else {
+      found = locked.editor->Find(key, sought.write.unit);
+    }
+  }
+  if (found.entry && !found.entry->is_block) value = std::string(found.entry->stored);
+  if (found.entry && found.entry->is_block) {
+    Result<std::optional<std::string>> block =
+        co_await context_.blocks.Read(op, found.entry->block());
+    if (!block) {
+      value = block.error();
+    } else if (block.value()) {
+      value = std::move(*block.value());
+    } else {
+      const BlockPtr at = found.entry->block().ptr();
+      value = CorruptNode(locked.leaf(), "a value block at server " +
+                                             std::to_string(ToInteger(at.server())) + " offset " +
+                                             std::to_string(at.offset()) +
+                                             " that fails its checksum, of a key in the leaf");
+    }
+  }
+  BOOST_OUTCOME_CO_TRYV(co_await locked.lock.Release());
+  co_return value;
+}
+
+}  // namespace gossamer

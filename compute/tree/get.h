@@ -1,0 +1,42 @@
+// Getter: the value of a key. One READ of one group, in the usual case.
+//
+// Thread-safety: none; one for each session.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "common/status.h"
+#include "common/task.h"
+#include "compute/tree/locked_leaf.h"
+#include "compute/tree/tree_context.h"
+
+namespace gossamer {
+
+class Getter {
+ public:
+  Getter(TreeContext& context, LeafLocker& leaves) : context_(context), leaves_(leaves) {}
+
+  // Returns the value of `key`. Errors: NotFound; InvalidArgument; NodeUnreachable, with the loss noted in `op`;
+  // Corruption. 1 RT: the home group, and the overflow group if the hint tells. 2 RT for a key in the overflow group
+  // without the hint; 1 RT more for a value block; 2 RT more for a stale path (rule W7).
+  Task<Result<std::string>> Get(Op& op, KeyView key);
+
+ private:
+  // Where in the leaf the key is, and where in the buffers the units are that are read.
+  struct Units;
+  enum class Hop : uint8_t { kMoved, kUndecided };
+
+  // Moves `path` to the leaf that has `key`, which is right of it. Undecided: group and trailer do not agree (yet).
+  Task<Result<Hop>> LeaveStaleLeaf(Op& op, KeyView key, const Units& units, NodeCache::Step& path,
+                                   bool& is_afresh);
+  Task<Result<Hop>> HopRight(Op& op, KeyView key, const Units& units, NodeCache::Step& path);
+  Task<Result<std::string>> GetUnderLock(Op& op, KeyView key);
+
+  TreeContext& context_;
+  LeafLocker& leaves_;
+};
+
+}  // namespace gossamer

@@ -1,0 +1,244 @@
+#include "compute/tree/leaf_split.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "common/mutants.h"
+
+namespace gossamer {
+namespace {
+
+template <typename T>
+Task<Result<T>> Fail(LockedLeaf& locked, Error error) {
+  const Status ended = co_await LeafLocker::ReleaseAfter(locked, std::move(error));
+  co_return ended.error();
+}
+
+}  // namespace
+
+LeafSplitter::Rearrangement LeafSplitter::Rearrange(const LockedLeaf& locked, LeafWrite& write) {
+  const Entry& entry = write.entry;
+  Rearrangement anew;
+  anew.rewrite = {locked.leaf(),         RemotePtr(),
+                  locked.path.low,       Next(locked.unit(0).version()),
+                  locked.unit(0).high(), locked.trailer->sibling()};
+  locked.editor->AppendTo(anew.before);
+  anew.after = anew.before;
+  std::erase_if(anew.after, [&](const Entry& old) {
+    const bool is_replaced = old.key == entry.key;
+    if (is_replaced && old.is_block) write.replaced = old.block();
+    return is_replaced;
+  });
+  if (write.mode == WriteMode::kPut) {
+    const bool is_there = anew.after.size() < anew.before.size();
+    write.kind = is_there ? OperationClass::kUpdate : OperationClass::kInsert;
+  }
+  anew.after.push_back(entry);
+  return anew;
+}
+
+Task<Result<Edited>> LeafSplitter::Rewrite(Op& op, LockedLeaf& locked, LeafWrite& write) {
+  const uint32_t node_bytes = context_.geometry().node_bytes();
+  const RemotePtr leaf = locked.leaf();
+  Result<BufferLease> images = context_.links.Buffer(2 * size_t{node_bytes});
+  if (!images) co_return co_await Fail<Edited>(locked, images.error());
+  if (!locked.trailer) {
+    const Status read = co_await leaves_.ReadRest(locked);
+    if (!read) co_return co_await Fail<Edited>(locked, read.error());
+  }
+  if (!locked.trailer->low().Matches(locked.path.low)) {
+    co_return co_await Fail<Edited>(
+        locked, CorruptNode(leaf, "a leaf that does not start where its parent says"));
+  }
+  Rearrangement anew = Rearrange(locked, write);
+  anew.images = std::move(images.value());
+
+  // Deletes, or a shorter entry elsewhere, may have made room that only a new arrangement can use.
+  const LeafContent content{anew.rewrite.version, anew.rewrite.low, anew.rewrite.high,
+                            anew.rewrite.old_sibling, anew.after};
+  if (!EncodeLeaf(anew.image(node_bytes, 0), leaf, context_.geometry(), content)) {
+    co_return co_await Split(op, locked, write, anew);
+  }
+  InlineBatch<2> batch(leaf.server());
+  batch.Add(Verb::Write(leaf.offset(), node_bytes, anew.images.address()));
+  BOOST_OUTCOME_CO_TRYV(co_await locked.lock.Commit(batch, RemoteLock::After::kRelease));
+  LearnRewritten(locked.path.parent, write.entry.key, leaf, anew.image(node_bytes, 0));
+  co_return Edited::kDone;
+}
+
+// RT 3: WRITE sibling, WRITE leaf, release, and the lock of the parent with all that it needs (+1 RT when the sibling is
+// on another server). RT 4: WRITE the parent, release.
+Task<Result<Edited>> LeafSplitter::Split(Op& op, LockedLeaf& locked, LeafWrite& write,
+                                         Rearrangement& anew) {
+  const uint32_t node_bytes = context_.geometry().node_bytes();
+  const RemotePtr leaf = locked.leaf();
+  Result<Allocated<RemotePtr>> allocated =
+      co_await context_.memory.AllocateNode(op, leaf.server(), NodeKind::kLeaf);
+  if (!allocated) co_return co_await Fail<Edited>(locked, allocated.error());
+  const RemotePtr sibling = allocated.value().pointer();
+  anew.rewrite.sibling = sibling;
+  Edited edited = Edited::kDone;
+  const std::optional<Key> separator = EncodeHalves(write, anew, edited);
+  if (!separator) {
+    co_return co_await Fail<Edited>(locked, CorruptNode(leaf, "a leaf that cannot be split"));
+  }
+  if (op.kind == OperationClass::kInsert || write.kind == OperationClass::kInsert) {
+    op.kind = OperationClass::kInsertSplit;
+  }
+  locked.lock.links().Add(allocated.value().stamp());
+  allocated.value().Posted();
+  LockedParent parent(context_.locks, op);
+  const Halves halves{sibling,
+                      anew.images.address(),
+                      anew.images.address(node_bytes),
+                      {leaf, 0, anew.rewrite.version}};
+  BOOST_OUTCOME_CO_TRYV(co_await CommitSplit(op, locked, halves, parent));
+  const RemotePtr parent_node = locked.path.parent;
+  if (!parent_node.is_null()) context_.cache.InsertChild(parent_node, *separator, sibling);
+  LearnRewritten(parent_node, locked.path.low, leaf, anew.image(node_bytes, 0));
+  LearnRewritten(parent_node, *separator, sibling, anew.image(node_bytes, 1));
+  // Before a turn at the parent is waited for (rule W5). Half of the waiters belong to the sibling now.
+  locked.lock.turn().Disband();
+
+  // The split stands. A parent entry that cannot be made now (no memory, a lock that stays taken) is made by
+  // the next hop over the sibling (rule W6), so that the write has succeeded all the same.
+  const Status linked = co_await parents_.Insert(op, 1, *separator, sibling, std::move(parent));
+  static_cast<void>(linked);
+  co_return edited;
+}
+
+std::optional<Key> LeafSplitter::EncodeHalves(LeafWrite& write, const Rearrangement& anew,
+                                              Edited& edited) const {
+  const LeafGeometry& geometry = context_.geometry();
+  const std::span<std::byte> left = anew.image(geometry.node_bytes(), 0);
+  const std::span<std::byte> right = anew.image(geometry.node_bytes(), 1);
+  const auto greater = static_cast<size_t>(std::ranges::count_if(
+      anew.before, [&](const Entry& old) { return old.key > write.entry.key; }));
+  // At the right edge of the tree, what is new goes alone, with the few that overtook it: ascending loads, also
+  // those with many operations in flight, fill leaves.
+  const bool at_edge = anew.rewrite.high.infinite && greater <= anew.after.size() / kEdgeFraction;
+  std::optional<Key> separator =
+      EncodeSplit(anew.rewrite, geometry, anew.after, at_edge ? greater + 1 : 0, left, right);
+  if (separator) return separator;
+  // Longest fences and fragments may leave no room for the entry in either half; without it there is.
+  write.replaced.reset();
+  edited = Edited::kSplitOnly;
+  if (anew.before.size() < 2) return std::nullopt;
+  return EncodeSplit(anew.rewrite, geometry, anew.before, 0, left, right);
+}
+
+void LeafSplitter::LearnRewritten(RemotePtr parent, KeyView key, RemotePtr leaf,
+                                  std::span<const std::byte> image) {
+  if (parent.is_null()) return;
+  const std::optional<LeafView> view = LeafView::Parse(image, leaf, context_.geometry());
+  if (!view) return;
+  context_.cache.ReplaceHint(parent, key, leaf, HintOf(*view, context_.geometry()));
+}
+
+// The parent's lock may be tried in the round trip that commits the leaf, if the parent is known, and its turn can be
+// had without waiting (rule W5). The two locks are not held one for the other: the CASes may take effect in either
+// order, and if the parent's fails, it is waited for with the leaf unlocked.
+Task<bool> LeafSplitter::CanFuse(Op& op, const LockedLeaf& locked, LockedParent& parent) {
+  const NodeCache::Step& path = locked.path;
+  if (!context_.techniques().combine_commands || !path.has_cached_parent()) co_return false;
+  if (!parent.lock.AimAt(path.parent) || !parents_.AllocateBuffers(parent)) co_return false;
+  if (parent.lock.place() == locked.lock.place()) co_return false;
+  const Status registered = co_await context_.links.Register(op, parent.lock.server());
+  if (!registered) co_return false;
+  co_return parent.lock.TryTakeTurn();
+}
+
+// 1 RT: one queue pair, WRITE before WRITE before atomic before atomic before READ (O1-O4).
+Task<Status> LeafSplitter::CommitSplit(Op& op, LockedLeaf& locked, const Halves& halves,
+                                       LockedParent& parent) {
+  const RemotePtr leaf = locked.leaf();
+  if (halves.sibling.server() != leaf.server()) {
+    co_return co_await CommitBehindSibling(op, locked, halves, parent);
+  }
+  const uint32_t bytes = context_.store.parameters.node_bytes;
+  RemoteLock& lock = locked.lock;
+  InlineBatch<7> batch(leaf.server());
+  const Verb write_leaf = Verb::Write(leaf.offset(), bytes, halves.left);
+  if (IsBroken(Mutant::kW1Sibling)) batch.Add(write_leaf);
+  batch.Add(Verb::Write(halves.sibling.offset(), bytes, halves.right));
+  if (IsBroken(Mutant::kW2)) batch.Add(Verb::Write(leaf.offset(), bytes / 2, halves.left));
+  batch.Add(write_leaf);
+  bool fused = co_await CanFuse(op, locked, parent);
+  if (fused) {
+    BOOST_OUTCOME_CO_TRYV(co_await lock.EnterEpoch());
+    // Meanwhile another coroutine may have lost the parent's server.
+    fused = context_.links.LeaseWith(parent.lock.server()).incarnation != 0 && lock.MayLink();
+  }
+  if (!fused) {
+    parent = LockedParent(context_.locks, op);
+    co_return co_await lock.Commit(batch, RemoteLock::After::kRelease, halves.changed);
+  }
+  lock.AddRelease(batch);
+  InlineBatch<3> elsewhere(parent.lock.server());
+  Batch& lookup = elsewhere.server() == leaf.server() ? static_cast<Batch&>(batch) : elsewhere;
+  std::array<Verb, 2> reads;
+  const uint32_t read_count = parents_.AddReads(parent, 1, halves.sibling, reads);
+  const RemoteLock::Taking taking = parent.lock.AddTaking(lookup, {reads.data(), read_count});
+  Batch* const batches[] = {&batch, &elsewhere};
+  co_await context_.links.ExecuteAll(op, batches);
+
+  // The leaf first: its turn is kept while it is found out what became of the commit (rule U2).
+  const Status committed = co_await lock.Resolve(batch, halves.changed);
+  // Then the parent's lock, whose turn is kept likewise.
+  const Status found = co_await parent.lock.Resolve(taking, lookup);
+  static_cast<void>(found);  // A memory server that is gone.
+  parent.is_tried = lookup.status() == VerbStatus::kSuccess;
+  if (parent.lock.is_held() && (!committed || !parent.is_tried)) {
+    const Status released = co_await parent.lock.Release();
+    if (committed && !released) parent = LockedParent(context_.locks, op);
+  }
+  co_return committed;
+}
+
+// 2 RT with a sibling on another server. Queue pairs are unordered: the WRITE of the sibling is acknowledged before the
+// leaf is posted (rule W1); at the same time the parent's lock is tried, and the parent read. An operation that has the
+// parent's lock before anybody can know the sibling need not ask whether that is still there (rule W4).
+Task<Status> LeafSplitter::CommitBehindSibling(Op& op, LockedLeaf& locked, const Halves& halves,
+                                               LockedParent& parent) {
+  const RemotePtr leaf = locked.leaf();
+  const ServerId server = halves.sibling.server();
+  const uint32_t bytes = context_.store.parameters.node_bytes;
+  const Verb write_sibling = Verb::Write(halves.sibling.offset(), bytes, halves.right);
+  const Verb write_leaf = Verb::Write(leaf.offset(), bytes, halves.left);
+  if (IsBroken(Mutant::kW1Remote)) {
+    const Status early = co_await context_.links.WriteUnseen(op, leaf.server(), write_leaf);
+    static_cast<void>(early);
+  }
+  bool is_written = false;
+  const bool fused = co_await CanFuse(op, locked, parent);
+  if (fused) {
+    InlineBatch<1> alone(server);
+    alone.Add(write_sibling);
+    const Verb read = parents_.ReadParent(parent);
+    const Result<RemoteLock::Attempt> tried = co_await parent.lock.Try({&read, 1}, &alone);
+    is_written = tried.has_value();
+    parent.is_tried = is_written;
+    parent.is_before_child = is_written && tried.value() == RemoteLock::Attempt::kTaken;
+  }
+  if (!is_written) {
+    // Or it is not known whether it was.
+    parent = LockedParent(context_.locks, op);
+    const Status written = co_await context_.links.WriteUnseen(op, server, write_sibling);
+    if (!written) {
+      op.needs_other_memory = true;
+      co_return co_await LeafLocker::ReleaseAfter(locked, written.error());
+    }
+  }
+  InlineBatch<2> batch(leaf.server());
+  batch.Add(write_leaf);
+  const Status committed =
+      co_await locked.lock.Commit(batch, RemoteLock::After::kRelease, halves.changed);
+  if (!committed && parent.lock.is_held()) {
+    const Status released = co_await parent.lock.Release();
+    static_cast<void>(released);  // The leaf's error is told.
+  }
+  co_return committed;
+}
+
+}  // namespace gossamer

@@ -1,0 +1,296 @@
+#include "compute/tree/locked_leaf.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <utility>
+
+#include "compute/node/parse_trailer.h"
+
+namespace gossamer {
+namespace {
+
+// A leaf that fails its checks under its lock so many times, each after a fresh descent, is corrupt (rule R5).
+constexpr uint32_t kMaxFailures = 4;
+// Likewise a leaf of which group and trailer do not agree so many times in a row.
+constexpr uint32_t kMaxDisagreements = 16;
+
+}  // namespace
+
+Task<Result<LeafLocker::Outcome>> LeafLocker::Lock(Op& op, LeafWish& wish, bool may_be_granted,
+                                                   Batch* alongside, LockedLeaf& locked) {
+  const LeafGeometry& geometry = context_.geometry();
+  const KeyView key = wish.write.entry.key;
+  Result<BufferLease> buffers = context_.links.Buffer(LockedBuffers::Bytes(geometry.node_bytes()));
+  if (!buffers) co_return buffers.error();
+  locked.buffers = std::move(buffers.value());
+  locked.lock.UseWords(locked.buffers.address(LockedBuffers::kLockWord),
+                       locked.buffers.address(LockedBuffers::kUnlockWord));
+  wish.image = locked.image().data;
+  Search search;
+
+  for (;;) {  // With no lock held.
+    if (!search.has_path) {
+      BOOST_OUTCOME_CO_TRYV(co_await FindPath(op, key, locked));
+      search.has_path = true;
+    }
+    BOOST_OUTCOME_CO_TRYV(locked.lock.AimAt(locked.leaf()));
+    wish.known_units = 0;
+    wish.knows_trailer = false;
+    if (!locked.lock.HasTurn() && !locked.lock.TryTakeTurn()) {
+      const Result<Turn> turn = co_await TakeTurn(op, wish, may_be_granted, alongside, locked);
+      if (!turn) co_return turn.error();
+      if (turn.value() == Turn::kDoneByAnother) co_return Outcome::kDoneByAnother;
+      if (turn.value() == Turn::kLookUp) search.has_path = false;
+      if (turn.value() != Turn::kMine) continue;
+    }
+    locked.trailer.reset();
+    locked.editor.emplace(std::span(wish.image, geometry.node_bytes()), locked.leaf(), geometry);
+    if (locked.lock.is_held() && wish.known_units != 0) {
+      locked.editor->AcceptHandedOver(wish.known_units);
+      if (wish.knows_trailer) AcceptTrailer(locked);
+    }
+
+    std::array<Verb, RemoteLock::kMaxReads> reads;
+    const uint32_t wanted = WantedUnits(locked, wish.write);
+    const size_t read_count = AddReads(locked, wanted, reads);
+    const Result<RemoteLock::Attempt> tried =
+        co_await locked.lock.Try({reads.data(), read_count}, std::exchange(alongside, nullptr));
+    if (!tried) co_return tried.error();
+    if (tried.value() == RemoteLock::Attempt::kRefused) {
+      BOOST_OUTCOME_CO_TRYV(co_await locked.lock.BackOff());
+      // The leaf may have split meanwhile. A dead compute server's lock is taken right here: the way anew may lead over
+      // another leaf and its lock, time and again.
+      search.has_path = locked.lock.holder_is_dead();
+      continue;
+    }
+
+    const bool is_valid = Accept(locked, wanted);
+    if (is_valid && locked.unit(wish.write.unit).Admits(key)) co_return Outcome::kLocked;
+    BOOST_OUTCOME_CO_TRYV(co_await LeaveStaleLeaf(op, locked, wish.write, is_valid, search));
+  }
+}
+
+Task<Status> LeafLocker::FindPath(Op& op, KeyView key, LockedLeaf& locked) const {
+  const std::optional<NodeCache::Step> cached = context_.cache.FindLeaf(key);
+  if (cached) {
+    locked.path = *cached;
+    co_return Ok();
+  }
+  locked.lock.GiveUpTurn();  // A descent may have to take locks.
+  const Result<NodeCache::Step> path =
+      co_await context_.descent.To(op, SearchGoal::Covering(key), 0);
+  if (!path) co_return path.error();
+  locked.path = path.value();
+  co_return Ok();
+}
+
+Task<Result<LeafLocker::Turn>> LeafLocker::TakeTurn(Op& op, LeafWish& wish, bool may_be_granted,
+                                                    Batch*& alongside, LockedLeaf& locked) const {
+  if (alongside != nullptr) {
+    // An operation that does this write along with its own needs its block to be there.
+    co_await context_.links.Execute(op, *alongside);
+    if (alongside->status() != VerbStatus::kSuccess) {
+      op.needs_other_memory = true;
+      co_return Links::Unreachable(op, *alongside);
+    }
+    alongside = nullptr;
+  }
+  wish.node = locked.leaf();
+  const LockTable::Answer answer = co_await locked.lock.TakeTurn(may_be_granted ? &wish : nullptr);
+  if (answer == LockTable::Answer::kDone) co_return Turn::kDoneByAnother;
+  if (answer == LockTable::Answer::kLookUp) co_return Turn::kLookUp;
+  if (answer == LockTable::Answer::kClosed) {
+    BOOST_OUTCOME_CO_TRYV(co_await locked.lock.AwaitSettled());
+    co_return Turn::kTryAgain;
+  }
+  const bool is_late = !locked.lock.is_held() && locked.lock.HasWaitedLong();
+  if (is_late) co_return co_await locked.lock.Late();
+  co_return Turn::kMine;
+}
+
+// The units that `write` and the wishes of the waiters need, less what is known, as bits. The bit behind the units stands
+// for the trailer, and for reading the leaf whole: where too many units would be read, or the leaf is full and will have
+// to be split.
+uint32_t LeafLocker::WantedUnits(LockedLeaf& locked, const LeafWrite& write) const {
+  const LeafGeometry& geometry = context_.geometry();
+  const uint32_t all = (2u << geometry.units()) - 1;
+  if (!context_.techniques().two_level_versions) return locked.trailer ? 0 : all;
+  const LeafHint hint(locked.path.hint);
+  const auto concerns_overflow = [&](const LeafWrite& one) {
+    if (!locked.editor->knows(one.unit)) {
+      return one.is_new ? hint.IsTight(one.unit) : hint.MayHaveOverflowed(one.hash, one.unit);
+    }
+    const GroupView& home = locked.unit(one.unit);
+    return !home.Find(one.entry.key) &&
+           (home.overflowed() || (one.is_new && !home.HasRoomForAnother(geometry.unit_bytes())));
+  };
+  if (write.is_new && hint.IsFull(write.unit) && concerns_overflow(write)) {
+    return locked.trailer ? 0 : all;
+  }
+  uint32_t wanted = 0;
+  const auto want = [&](const LeafWrite& one) {
+    wanted |= 1u << one.unit;
+    if (concerns_overflow(one)) wanted |= 1u << geometry.overflow_unit();
+  };
+  want(write);
+  if (locked.lock.turn()) {
+    locked.lock.turn().ForEachWish(
+        locked.leaf(), [&want](const LockTable::Wish& wish) { want(LeafWish::From(wish).write); });
+  }
+  const uint32_t unknown = wanted & ~locked.editor->known();
+  return std::popcount(unknown) > static_cast<int>(RemoteLock::kMaxReads) ? all : unknown;
+}
+
+size_t LeafLocker::AddReads(const LockedLeaf& locked, uint32_t wanted,
+                            std::span<Verb, RemoteLock::kMaxReads> reads) const {
+  const LeafGeometry& geometry = context_.geometry();
+  const bool reads_all = (wanted >> geometry.units() & 1) != 0;
+  if (reads_all) {
+    reads[0] = Verb::Read(locked.leaf().offset(), geometry.node_bytes(), locked.image());
+    return 1;
+  }
+  size_t count = 0;
+  for (uint32_t rest = wanted; rest != 0; rest &= rest - 1) {
+    reads[count++] = ReadUnitVerb(locked, static_cast<uint32_t>(std::countr_zero(rest)));
+  }
+  return count;
+}
+
+bool LeafLocker::Accept(LockedLeaf& locked, uint32_t wanted) const {
+  const LeafGeometry& geometry = context_.geometry();
+  bool is_valid = true;
+  for (uint32_t rest = wanted & ~(1u << geometry.units()); rest != 0; rest &= rest - 1) {
+    is_valid = locked.editor->Accept(static_cast<uint32_t>(std::countr_zero(rest))) && is_valid;
+  }
+  const bool reads_all = (wanted >> geometry.units() & 1) != 0;
+  return is_valid && (!reads_all || AcceptTrailer(locked));
+}
+
+Task<Status> LeafLocker::LeaveStaleLeaf(Op& op, LockedLeaf& locked, const LeafWrite& write,
+                                        bool is_valid, Search& search) const {
+  const KeyView key = write.entry.key;
+  const RemotePtr leaf = locked.leaf();
+  if (!is_valid && ++search.failures == kMaxFailures) {
+    co_return co_await ReleaseAfter(
+        locked, CorruptNode(leaf, "a leaf that fails its checksums under its lock"));
+  }
+  const NodeCache::Step stale = locked.path;
+  if (is_valid) ++context_.counters.cache.stale;
+  RemotePtr sibling;
+  const bool is_too_far = is_valid && !stale.has_cached_parent() && !search.is_afresh;
+  if (is_valid && !is_too_far) {
+    // The leaf has split: what is right of its high fence is in its sibling.
+    const Key low = locked.unit(write.unit).high().key;
+    const Result<RemotePtr> read = co_await ReleaseForSibling(locked, write.unit);
+    if (!read) co_return read.error();
+    sibling = read.value();
+    locked.path = NodeCache::Step{sibling, 0, RemotePtr(), 0, low};
+  } else {
+    BOOST_OUTCOME_CO_TRYV(co_await locked.lock.Release());
+    locked.path = {};
+  }
+  locked.lock.GiveUpTurn();
+  context_.cache.ForgetPath(stale);
+  if (is_too_far) {
+    search.is_afresh = true;
+    const Result<NodeCache::Step> path =
+        co_await context_.descent.To(op, SearchGoal::Covering(key), 0, Descent::Trust::kNothing);
+    if (!path) co_return path.error();
+    locked.path = path.value();
+  } else if (!sibling.is_null()) {
+    context_.missing.Note(leaf, 0);
+  } else {
+    // Not this leaf any more, or corrupt: the parent, read again, tells (rule R5).
+    const Result<RootWord> root = co_await context_.nodes.ReadRoot(op);
+    if (!root) co_return root.error();
+  }
+  search.has_path = !locked.path.node.is_null();
+  // Another split, or a loss, may come between the READs of group and trailer; but not every time.
+  search.disagreements = is_valid && !search.has_path ? search.disagreements + 1 : 0;
+  if (search.disagreements == kMaxDisagreements) {
+    co_return CorruptNode(leaf, "a leaf whose group and trailer do not agree");
+  }
+  co_return Ok();
+}
+
+// 1 RT. The READ may take effect behind the release (N2): the equal version tells that the sibling is still that of the
+// group (rule R3). Null when trailer and group do not agree.
+Task<Result<RemotePtr>> LeafLocker::ReleaseForSibling(LockedLeaf& locked, uint32_t unit) const {
+  const LeafGeometry& geometry = context_.geometry();
+  const RemotePtr leaf = locked.leaf();
+  const NodeVersion version = locked.unit(unit).version();
+  const LocalAddress into = locked.image(geometry.trailer_offset());
+  const Result<bool> is_read = co_await locked.lock.ReleaseAndRead(
+      Verb::Read(leaf.offset() + geometry.trailer_offset(), kTrailerBytes, into));
+  if (!is_read) co_return is_read.error();
+  if (!is_read.value()) co_return RemotePtr();
+  const std::optional<TrailerView> trailer =
+      ParseTrailer({into.data, kTrailerBytes}, leaf, geometry);
+  if (!trailer || trailer->version() != version) co_return RemotePtr();
+  co_return trailer->sibling();
+}
+
+Verb LeafLocker::ReadUnitVerb(const LockedLeaf& locked, uint32_t number) const {
+  const uint32_t at = context_.geometry().unit_offset(number);
+  return Verb::Read(locked.leaf().offset() + at, context_.geometry().unit_bytes(),
+                    locked.image(at));
+}
+
+// Of the bytes in the image. False if they do not fit what is known.
+bool LeafLocker::AcceptTrailer(LockedLeaf& locked) const {
+  const LeafGeometry& geometry = context_.geometry();
+  const std::byte* at = locked.image(geometry.trailer_offset()).data;
+  locked.trailer = ParseTrailer({at, kTrailerBytes}, locked.leaf(), geometry);
+  const uint32_t known = static_cast<uint32_t>(std::countr_zero(locked.editor->known()));
+  if (locked.trailer && locked.trailer->version() != locked.unit(known).version()) {
+    locked.trailer.reset();
+  }
+  return locked.trailer.has_value();
+}
+
+Task<Status> LeafLocker::ReadOverflow(LockedLeaf& locked) const {
+  const uint32_t overflow = context_.geometry().overflow_unit();
+  InlineBatch<1> batch(locked.leaf().server());
+  batch.Add(ReadUnitVerb(locked, overflow));
+  BOOST_OUTCOME_CO_TRYV(co_await locked.lock.Read(batch));
+  if (locked.editor->Accept(overflow)) co_return Ok();
+  co_return CorruptNode(locked.leaf(), "an overflow group that fails its checksum under the lock");
+}
+
+Task<Status> LeafLocker::ReadRest(LockedLeaf& locked) const {
+  const LeafGeometry& geometry = context_.geometry();
+  const RemotePtr leaf = locked.leaf();
+  InlineBatch<1> batch(leaf.server());
+  batch.Add(Verb::Read(leaf.offset(), geometry.node_bytes(), locked.image()));
+  BOOST_OUTCOME_CO_TRYV(co_await locked.lock.Read(batch));
+  const uint32_t all = (2u << geometry.units()) - 1;
+  if (Accept(locked, all)) co_return Ok();
+  co_return CorruptNode(leaf, "a leaf that fails its checks under its lock");
+}
+
+Task<Status> LeafLocker::ReleaseAfter(LockedLeaf& locked, Error error) {
+  BOOST_OUTCOME_CO_TRYV(co_await locked.lock.Release());
+  co_return error;
+}
+
+void LeafLocker::HandOver(LockedLeaf& locked, LockTable::Waiter& next) const {
+  if (next.wish != nullptr && next.wish->node == locked.leaf()) {
+    LeafWish& wish = LeafWish::From(*next.wish);
+    const LeafGeometry& geometry = context_.geometry();
+    wish.known_units = locked.editor->known();
+    for (uint32_t rest = wish.known_units; rest != 0; rest &= rest - 1) {
+      const uint32_t unit = static_cast<uint32_t>(std::countr_zero(rest));
+      const std::span<const std::byte> bytes = locked.editor->bytes(unit);
+      std::copy(bytes.begin(), bytes.end(), wish.image + geometry.unit_offset(unit));
+    }
+    wish.knows_trailer = locked.trailer.has_value();
+    if (wish.knows_trailer) {
+      const std::byte* trailer = locked.image(geometry.trailer_offset()).data;
+      std::copy(trailer, trailer + kTrailerBytes, wish.image + geometry.trailer_offset());
+    }
+  }
+  locked.lock.HandOver(next);
+}
+
+}  // namespace gossamer

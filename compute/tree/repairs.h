@@ -1,0 +1,36 @@
+// Repairs: makes downlinks that hops found missing, in the background and one at a time (rule W6).
+//
+// A repair that fails leaves the tree as it was; the next hop tries again.
+//
+// Thread-safety: none; one for each session.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/status.h"
+#include "common/task.h"
+#include "compute/tree/parent_link.h"
+#include "compute/tree/tree_context.h"
+
+namespace gossamer {
+
+class Repairs {
+ public:
+  Repairs(TreeContext& context, ParentLinker& parents);
+
+  // Repairs that run now.
+  size_t running() const { return running_; }
+
+ private:
+  void Start(RemotePtr left, uint32_t level);
+  Task<void> Run(RemotePtr left, uint32_t level);
+  // 2 RT when there is nothing to do: the node whole (rule R3: a parent entry is kept), then its parent.
+  Task<Status> Repair(Op& op, RemotePtr left, uint32_t level);
+
+  TreeContext& context_;
+  ParentLinker& parents_;
+  size_t running_ = 0;
+};
+
+}  // namespace gossamer

@@ -1,0 +1,74 @@
+#include "compute/tree/tree.h"
+
+namespace gossamer {
+namespace {
+
+OperationClass ClassOf(WriteMode mode) {
+  switch (mode) {
+    case WriteMode::kDelete: return OperationClass::kDelete;
+    case WriteMode::kInsert: return OperationClass::kInsert;
+    case WriteMode::kPut:
+    case WriteMode::kUpdate: break;
+  }
+  return OperationClass::kUpdate;
+}
+
+}  // namespace
+
+Task<Result<std::string>> Tree::Get(KeyView key) {
+  Op op;
+  Result<std::string> value = co_await getter_.Get(op, key);
+  while (!value) {
+    const bool again = co_await context_.links.RecoverFrom(op, value.error());
+    if (!again) break;
+    value = co_await getter_.Get(op, key);
+  }
+  context_.Finish(op, OperationClass::kRead, value ? nullptr : &value.error());
+  co_return value;
+}
+
+Task<Status> Tree::Write(WriteMode mode, KeyView key, std::string_view value) {
+  Op op;
+  op.kind = ClassOf(mode);
+  Status status = co_await writer_.Write(op, mode, key, value);
+  while (!status) {
+    const bool again = co_await context_.links.RecoverFrom(op, status.error());
+    if (!again) break;
+    status = co_await writer_.Write(op, mode, key, value);
+  }
+  context_.memory.TendPassedOver(op);
+  context_.Finish(op, op.kind, status ? nullptr : &status.error());
+  co_return status;
+}
+
+Task<Result<RootWord>> Tree::ReadRoot() {
+  Op op;
+  const Result<RootWord> root =
+      co_await context_.links.Retry(op, [&] { return context_.nodes.ReadRoot(op); });
+  co_return root;
+}
+
+Task<Result<InternalNode>> Tree::ReadInternal(RemotePtr pointer) {
+  Op op;
+  Result<InternalNode> node =
+      co_await context_.links.Retry(op, [&] { return context_.nodes.ReadInternal(op, pointer); });
+  co_return node;
+}
+
+Task<Result<std::vector<std::byte>>> Tree::ReadLeaf(RemotePtr pointer) {
+  Op op;
+  const Result<BufferLease> read =
+      co_await context_.links.Retry(op, [&] { return context_.nodes.ReadLeaf(op, pointer); });
+  if (!read) co_return read.error();
+  const std::byte* data = read.value().data();
+  co_return std::vector<std::byte>(data, data + context_.store.parameters.node_bytes);
+}
+
+Task<Result<std::optional<std::string>>> Tree::ReadBlock(BlockRef block) {
+  Op op;
+  Result<std::optional<std::string>> value =
+      co_await context_.links.Retry(op, [&] { return context_.blocks.Read(op, block); });
+  co_return value;
+}
+
+}  // namespace gossamer

@@ -1,0 +1,51 @@
+#include "compute/tree/tree_context.h"
+
+namespace gossamer {
+
+TreeContext::TreeContext(StoreState& store_state, Scheduler& scheduler)
+    : store(store_state),
+      pauses(scheduler, store.seeds.fetch_add(2, std::memory_order_relaxed) | 1),
+      links(scheduler, pauses, store.servers,
+            {[this](ServerId server, const Registration& registration) {
+               // A new lease: memory that was granted under the one before is not ours any more (rule U4).
+               store.allocator.Registered(server, registration);
+             },
+             [this](ServerId server, Links::Clock::time_point now) {
+               store.allocator.Lost(server, now);
+             },
+             [this](ServerId server) { return store.learn_server(server); }}),
+      cache(store.cache, counters.cache),
+      memory(links, store.allocator),
+      locks{links,
+            pauses,
+            store.locks,
+            store.orphans,
+            store.leases,
+            store.allocator,
+            store.tickets,
+            store.geometry,
+            store.options.techniques,
+            store.options.lock_timeout_ms,
+            counters.locks},
+      nodes(store, links, pauses, locks, cache, counters.rereads),
+      blocks(links),
+      descent(nodes, cache, missing) {}
+
+Status TreeContext::CheckKey(KeyView key) const {
+  if (key.size() > store.parameters.max_key_bytes) {
+    return MakeError(Code::kInvalidArgument, "a key of " + std::to_string(key.size()) +
+                                                 " bytes: this store takes at most " +
+                                                 std::to_string(store.parameters.max_key_bytes));
+  }
+  return Ok();
+}
+
+void TreeContext::Finish(const Op& op, OperationClass kind, const Error* error) {
+  WireCounts& total = counters.of(kind);
+  total += op.wire;
+  const bool answered =
+      error == nullptr || error->code == Code::kNotFound || error->code == Code::kAlreadyExists;
+  if (answered) ++total.operations;
+}
+
+}  // namespace gossamer

@@ -1,0 +1,48 @@
+// TreeContext: what the parts of a session's tree stand on.
+//
+// Each part keeps a reference to it, and to the parts below; docs/architecture.md draws them.
+#pragma once
+
+#include <string>
+
+#include "common/status.h"
+#include "compute/allocation/session_allocator.h"
+#include "compute/cache/session_cache.h"
+#include "compute/lock/remote_locks.h"
+#include "compute/node/block_reader.h"
+#include "compute/node/descent.h"
+#include "compute/node/missing_downlinks.h"
+#include "compute/node/node_reader.h"
+#include "compute/node/store_state.h"
+#include "compute/session/links.h"
+#include "compute/session/pauses.h"
+#include "gossamer/counters.h"
+
+namespace gossamer {
+
+struct TreeContext {
+  TreeContext(StoreState& store_state, Scheduler& scheduler);
+  TreeContext(const TreeContext&) = delete;
+  TreeContext& operator=(const TreeContext&) = delete;
+
+  const LeafGeometry& geometry() const { return store.geometry; }
+  const Techniques& techniques() const { return store.options.techniques; }
+  // InvalidArgument for a key that the store cannot hold.
+  Status CheckKey(KeyView key) const;
+  // Adds the verbs of `op` to the counters. An operation that failed is not counted as one.
+  void Finish(const Op& op, OperationClass kind, const Error* error);
+
+  StoreState& store;
+  Counters counters;
+  Pauses pauses;
+  Links links;
+  SessionCache cache;
+  SessionAllocator memory;
+  RemoteLocks locks;
+  NodeReader nodes;
+  BlockReader blocks;
+  MissingDownlinks missing;
+  Descent descent;
+};
+
+}  // namespace gossamer
