@@ -33,13 +33,13 @@ Result<BufferLease> BufferPool::Allocate(size_t bytes) {
   const LocalAddress address = unused_;
   unused_ = unused_ + size;
   unused_bytes_ -= size;
-  // Room to come back without allocating.
+  // Reserve now, so that Free does not allocate.
   free.reserve(free.capacity() == 0 ? kSlabBytes / size : free.capacity());
   return BufferLease(this, address, size_class);
 }
 
 Status BufferPool::AddSlab() {
-  // The rest of the old slab serves smaller sizes; alignment makes it a sum of powers of two.
+  // Hand the rest of the old slab to the smaller sizes; alignment makes it a sum of powers of two.
   while (unused_bytes_ >= kMinBytes) {
     const auto size_class = static_cast<uint8_t>(std::bit_width(unused_bytes_) - 1);
     const size_t size = size_t{1} << size_class;

@@ -1,11 +1,10 @@
-// BufferPool: registered local memory, from which verbs read and into which they write.
+// BufferPool: registered local memory that verbs read from and write into.
 //
-// A NIC reaches only memory that was registered with it, and registration costs microseconds to
-// milliseconds; so the pool registers whole slabs and hands out move-only leases of power-of-two
-// sizes from them. A freed lease goes to the free list of its size: the steady state neither
-// allocates nor registers. Contents are undefined.
+// A NIC reaches only registered memory, and registration costs microseconds to milliseconds. So the pool
+// registers whole slabs and hands out move-only leases of power-of-two sizes. A freed lease goes to the
+// free list of its size: the steady state neither allocates nor registers. Contents are undefined.
 //
-// Thread-safety: none; a pool belongs to one endpoint, and its leases die before it.
+// Thread-safety: none; a pool belongs to one endpoint and outlives its leases.
 #pragma once
 
 #include <array>
@@ -19,7 +18,7 @@
 
 namespace gossamer {
 
-// A place in registered memory: the address and the key of the registration it lies in.
+// A place in registered memory: its address and the key of its registration.
 struct LocalAddress {
   std::byte* data = nullptr;
   uint32_t key = 0;
@@ -27,11 +26,11 @@ struct LocalAddress {
   LocalAddress operator+(size_t bytes) const { return {data + bytes, key}; }
 };
 
-// Registers slabs with a fabric; what it returned is released when the pool dies.
+// Registers slabs with a fabric. The pool unregisters them when it is destroyed.
 class SlabRegistrar {
  public:
   virtual ~SlabRegistrar() = default;
-  // Returns the local key of the slab. Exhausted when the device or the memlock limit refuses.
+  // Returns: the local key of the slab. Errors: Exhausted when the device or the memlock limit refuses.
   virtual Result<uint32_t> RegisterSlab(std::byte* data, size_t bytes) = 0;
   virtual void UnregisterSlab(uint32_t key) = 0;
 };
@@ -80,8 +79,7 @@ class BufferPool {
   BufferPool& operator=(const BufferPool&) = delete;
   ~BufferPool();
 
-  // A lease of at least `bytes` (at most kMaxBytes). Exhausted when no more memory can be
-  // registered.
+  // A lease of at least `bytes` (at most kMaxBytes). Errors: Exhausted when no more memory can be registered.
   Result<BufferLease> Allocate(size_t bytes);
 
  private:

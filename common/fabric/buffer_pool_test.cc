@@ -12,7 +12,7 @@
 namespace gossamer {
 namespace {
 
-// Knows what is registered; refuses after `limit` slabs.
+// Counts registrations; refuses after `limit` slabs.
 class CountingRegistrar final : public SlabRegistrar {
  public:
   explicit CountingRegistrar(size_t limit = 1000) : limit_(limit) {}
@@ -94,7 +94,7 @@ TEST(BufferPool, FreedLeasesAreUsedAgainWithoutRegistering) {
 TEST(BufferPool, TheRestOfASlabIsNotLost) {
   CountingRegistrar registrar(2);
   BufferPool pool(registrar);
-  // Leaves half of the first slab when the second is taken for a large one.
+  // Leaves half of the first slab unused when the large lease takes the second.
   std::vector<BufferLease> leases;
   leases.push_back(pool.Allocate(size_t{1} << 20).value());
   leases.push_back(pool.Allocate(BufferPool::kSlabBytes).value());
@@ -120,7 +120,7 @@ TEST(BufferPool, MovingALeaseMovesItsOwnership) {
   BufferLease first = pool.Allocate(64).value();
   std::byte* const data = first.data();
   BufferLease second = std::move(first);
-  EXPECT_FALSE(first);  // NOLINT(bugprone-use-after-move): that is what is tested
+  EXPECT_FALSE(first);  // NOLINT(bugprone-use-after-move): under test
   EXPECT_EQ(second.data(), data);
   second = BufferLease();
   EXPECT_EQ(pool.Allocate(64).value().data(), data) << "the buffer was not given back";

@@ -35,7 +35,7 @@ Result<MemoryMapping> MapMemory(size_t bytes, bool huge_pages) {
                                            " bytes: " + std::generic_category().message(errno));
   }
   MemoryMapping mapping(start, bytes, bytes, "4 KB pages (no huge pages: " + why + ")");
-  // The kernel then gives huge pages of its own accord when they are touched.
+  // Asks the kernel for huge pages on first touch.
   if (huge_pages) madvise(start, bytes, MADV_HUGEPAGE);
   return mapping;
 }

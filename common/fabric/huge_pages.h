@@ -1,5 +1,5 @@
-// Private, zeroed memory in 2 MB pages where the machine has any, else in 4 KB pages that the
-// kernel is asked to merge. Pages of 2 MB are reserved by mapping them; none is touched.
+// Private, zeroed memory in 2 MB pages if the machine has any, else in 4 KB pages that the kernel
+// is asked to merge. Mapping reserves 2 MB pages and touches none.
 //
 // Thread-safety: a mapping is a plain owner. Cost: a few system calls.
 #pragma once
@@ -47,7 +47,7 @@ class MemoryMapping {
   std::string description_;
 };
 
-// Exhausted when the machine has not got `bytes` of memory.
+// Errors: Exhausted when the machine lacks `bytes` of memory.
 Result<MemoryMapping> MapMemory(size_t bytes, bool huge_pages);
 
 }  // namespace gossamer

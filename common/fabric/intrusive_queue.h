@@ -1,7 +1,7 @@
-// A first-in-first-out queue through the `next` pointers of its items, and what fabrics do with it.
+// A FIFO queue through the `next` pointers of its items, and its use by fabrics.
 //
-// Invariant: an item stands in at most one queue, and outlives its stay there. Thread-safety: none.
-// Cost: nothing is allocated.
+// Invariant: an item is in at most one queue, and outlives its stay there.
+// Thread-safety: none. Cost: no allocation.
 #pragma once
 
 #include <cstddef>
@@ -36,13 +36,14 @@ class IntrusiveQueue {
 
  private:
   T* first_ = nullptr;
-  T* last_ = nullptr;  // of a queue that is not empty
+  T* last_ = nullptr;  // valid if the queue is not empty
 };
 
-// Completes all batches or calls in `completing`, which have their statuses, and returns how many there were. Resumed
-// coroutines may post again, and may end the lives of what they waited for: nothing is touched after its waiter ran.
-// One that polls again (a synchronous call) goes on with what is left in `completing`, a member of the endpoint; so what
-// ends at once, on a broken queue pair, is not put there but by the next poll.
+// Completes all batches or calls in `completing`, whose statuses are set. Returns: their number.
+// Resumed coroutines may post again and may destroy what they waited for: an item is not touched
+// after its waiter ran. A coroutine that polls recursively (a synchronous call) continues with the
+// rest of `completing`, a member of the endpoint. So items that end at once, on a broken queue
+// pair, are put there only by the next poll.
 template <typename Posted>
 size_t CompleteAll(IntrusiveQueue<Posted>& completing) {
   size_t count = 0;

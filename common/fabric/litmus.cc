@@ -9,19 +9,18 @@
 namespace gossamer {
 namespace {
 
-// One side of a round: one batch of two verbs, or two batches, the second posted when the first has
-// completed.
+// One side of a round: one batch of two verbs, or two batches, the second posted after the first has completed.
 class Side {
  public:
   Side(Endpoint& endpoint, ServerId server, BufferLease buffer)
       : buffer_(std::move(buffer)), endpoint_(endpoint), batches_{Steps{server}, Steps{server}} {}
 
-  // Where the data and the atomic's old value lie locally.
+  // Local buffers of the data and of the atomic's old value.
   std::byte* data() { return buffer_.data(); }
   LocalAddress data_address() const { return buffer_.address(); }
   LocalAddress word_address() const { return buffer_.address(kLitmusBytes); }
 
-  // `together`: in one batch, in this order; else the second waits for the first.
+  // `together`: post both in one batch, in this order; else the second waits for the first.
   void Start(const Verb& first, const Verb& second, bool together) {
     for (Steps& batch : batches_) batch.Reset(batch.server());
     batches_[0].Add(first);
@@ -31,7 +30,7 @@ class Side {
     PostNext();
   }
 
-  // Returns whether this side still has something to wait for.
+  // Returns: whether this side still waits for something.
   bool Advance() {
     if (completion_.remaining != 0) endpoint_.Poll();
     if (completion_.remaining != 0) return true;
@@ -103,14 +102,13 @@ class Litmus {
     return Ok();
   }
 
-  // One round of `pair`; the side whose verbs it is about has them `together` in one batch.
+  // One round of `pair`; the side under test has its verbs `together` in one batch.
   Status Round(bool writer_together, bool reader_together, LitmusReport::Pair& pair) {
     const uint64_t next = word_ + 1;
     FillWords(writer_.data(), next);
     writer_.Start(Verb::Write(scratch_.data_offset, kLitmusBytes, writer_.data_address()),
                   Add(writer_, 1), writer_together);
-    // The reader starts sooner or later within the time that the writer takes, so that over the
-    // rounds it strikes at every point of it.
+    // Vary the reader's start over the writer's duration, so that over the rounds it strikes at every point of it.
     const uint64_t delay = pair.rounds % (last_polls_ + 2);
     uint64_t polls = 0;
     bool reader_started = false;
@@ -131,7 +129,7 @@ class Litmus {
     BOOST_OUTCOME_TRYV(Check(reader_));
     word_ = next;
     ++pair.rounds;
-    // The reader saw the atomic of this round: then it saw the WRITE of this round, whole.
+    // The reader saw the atomic of this round, so it must have seen all of this round's WRITE.
     if (reader_.old_value() == next) {
       ++pair.decisive;
       if (!AllWordsAre(reader_.data(), next)) ++pair.failures;
@@ -163,7 +161,7 @@ class Litmus {
   const LitmusScratch scratch_;
   uint64_t start_ = 0;
   uint64_t word_ = 0;
-  uint64_t last_polls_ = 0;  // that the writer's last round took
+  uint64_t last_polls_ = 0;  // polls that the writer's last round took
 };
 
 std::string PairText(const char* name, const LitmusReport::Pair& pair) {

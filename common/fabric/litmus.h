@@ -1,15 +1,15 @@
-// The start-up litmus test: does this device order what the protocol relies on?
+// The start-up litmus test: does this device keep the orders that the protocol relies on?
 //
-// Two pairs of CONTRACT.md are worth distrusting on real hardware, because their two halves go to
-// different memories by different paths:
-//   - atomic before READ: what is read behind the CAS that took a lock is not older than the lock;
-//   - WRITE before atomic: who sees a lock released sees what was written under it, also when the
-//     lock lies in device memory and the data in host DRAM.
-// Each round lets two queue pairs race: one side keeps its two verbs in one batch, the other waits
-// between its own, so that a failure is that of one pair. A device that passes is not proven right;
-// one that fails is proven wrong, and the store falls back.
+// Two ordered pairs of CONTRACT.md may fail on real hardware, because their halves reach different
+// memories by different paths:
+//   - atomic before READ (O3): a READ behind the CAS that took a lock is not older than the lock;
+//   - WRITE before atomic (O2): a client that sees a lock released sees what was written under it,
+//     also with the lock in device memory and the data in host DRAM.
+// In each round two queue pairs race. The side under test posts its two verbs in one batch, the
+// other waits between its verbs, so that a failure is attributed to one pair. Passing proves
+// nothing; failing proves the device wrong, and the store falls back.
 //
-// Cost: about four round trips for each of `LitmusOptions::rounds`, and no more time than the limit.
+// Cost: about four round trips for each of `LitmusOptions::rounds`, bounded by the time limit.
 // Thread-safety: both endpoints belong to the calling thread and have nothing else in flight.
 #pragma once
 
@@ -21,7 +21,7 @@
 
 namespace gossamer {
 
-// Memory that nobody else uses meanwhile. The bytes are left undefined, the word as it was.
+// Memory for the test alone. The test leaves the bytes undefined and restores the word.
 struct LitmusScratch {
   uint64_t data_offset = 0;  // in the region: kLitmusBytes bytes
   uint64_t word_offset = 0;  // in `word_space`: 8 aligned bytes
@@ -30,15 +30,15 @@ struct LitmusScratch {
 inline constexpr uint32_t kLitmusBytes = 1024;  // at most a path MTU, many cache lines
 
 struct LitmusOptions {
-  uint32_t rounds = 1000;  // of each pair, at most
+  uint32_t rounds = 1000;  // per pair, at most
   std::chrono::milliseconds time_limit{60'000};
 };
 
 struct LitmusReport {
   struct Pair {
-    uint64_t rounds = 0;    // run
-    uint64_t decisive = 0;  // in which the reader saw the atomic, so that it must see the data
-    uint64_t failures = 0;  // in which it did not
+    uint64_t rounds = 0;    // completed
+    uint64_t decisive = 0;  // the reader saw the atomic, so it must see the data
+    uint64_t failures = 0;  // decisive rounds in which it did not
   };
   Pair atomic_before_read;
   Pair write_before_atomic;
@@ -50,8 +50,8 @@ struct LitmusReport {
   std::string ToString() const;
 };
 
-// `writer` and `reader` are different endpoints of this thread, both attached to `server`.
-// NodeUnreachable when a verb fails; InvalidArgument when the path MTU is below kLitmusBytes.
+// Requires: `writer` and `reader` are different endpoints of this thread, both attached to `server`.
+// Errors: NodeUnreachable when a verb fails; InvalidArgument when the path MTU is below kLitmusBytes.
 Result<LitmusReport> RunLitmus(Endpoint& writer, Endpoint& reader, ServerId server,
                                const LitmusScratch& scratch, const LitmusOptions& options = {});
 

@@ -5,7 +5,7 @@
 
 namespace gossamer {
 
-// Polls until what was posted with `completion` has ended, which the fabric bounds.
+// Polls until what was posted with `completion` has ended. The fabric bounds the wait.
 void PollUntilComplete(Endpoint& endpoint, const Completion& completion);
 
 }  // namespace gossamer

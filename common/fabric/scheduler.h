@@ -1,11 +1,12 @@
 // Scheduler: runs the coroutines of one thread over one endpoint.
 //
-// Invariant: every spawned task is resumed only from here, by `Endpoint::Poll` or by its timer, so
-// that tasks of one scheduler never run at the same time. Cost: spawning takes a frame from the
-// pool; nothing else allocates in the steady state. `RunOnce` never blocks; what runs until something has
-// happened (`Run`, `RunUntil`, `RunWhile`) takes all of the processor for as long as things usually take, and
-// then sleeps until the next timer is due or another thread wakes a task.
-// Thread-safety: none, but for `Wake`; it belongs to its thread.
+// Invariant: only this class, through `Endpoint::Poll` or its timers, resumes a spawned task. So
+// tasks of one scheduler never run concurrently.
+// `RunOnce` never blocks. `Run`, `RunUntil` and `RunWhile` spin for as long as events usually take,
+// then sleep until the next timer is due or another thread wakes a task.
+//
+// Cost: spawning takes a frame from the pool; nothing else allocates in the steady state.
+// Thread-safety: `Wake` may be called by any thread, everything else by the owning thread only.
 #pragma once
 
 #include <chrono>
@@ -27,7 +28,7 @@ class Scheduler {
  public:
   using Clock = Endpoint::Clock;
 
-  // A coroutine of this scheduler that another thread may wake: once, until it has run.
+  // A coroutine of this scheduler that another thread may wake, once per suspension.
   using Sleeper = WakeList::Sleeper;
 
   explicit Scheduler(Endpoint& endpoint) : endpoint_(endpoint) {}
@@ -39,19 +40,19 @@ class Scheduler {
   // Tasks spawned and not yet ended.
   size_t running() const { return running_; }
 
-  // Starts `task`; it runs until it first waits, then goes on in `RunOnce`.
+  // Starts `task`. It runs until it first waits, then continues in `RunOnce`.
   void Spawn(Task<void> task) {
     ++running_;
     Drive(std::move(task));
   }
 
-  // One round of completions and timers. Returns whether anything happened. After many rounds in
-  // which nothing did, each lets other threads have the processor: where there are fewer of them
-  // than threads that poll, what is waited for may need it (SoftRoCE, or the holder of a lock).
+  // One round of completions and timers. Returns: whether anything happened. After many idle
+  // rounds, each round yields the processor: with fewer processors than polling threads, the
+  // awaited event may need it (SoftRoCE, or the holder of a lock).
   bool RunOnce() {
     bool progress = endpoint_.Poll() != 0;
     if (!woken_.empty()) TakeWoken();
-    // What is ready by now; a coroutine that calls synchronously gets here again meanwhile.
+    // Only what is ready by now. A synchronous call in a coroutine may re-enter here meanwhile.
     for (size_t count = ready_.size(); count != 0 && !ready_.empty(); --count) {
       ready_.PopFront().resume();
       progress = true;
@@ -70,7 +71,7 @@ class Scheduler {
     return progress;
   }
 
-  // Runs as long as goes_on() is true, which only this scheduler's tasks change.
+  // Runs as long as goes_on() is true. Only this scheduler's tasks may change it.
   template <typename Condition>
   void RunWhile(Condition goes_on) {
     while (goes_on()) {
@@ -83,7 +84,7 @@ class Scheduler {
     RunWhile([this, limit] { return running_ > limit; });
   }
 
-  // Runs `task` to its end, along with whatever else was spawned, and returns its value.
+  // Runs `task` to its end together with all other spawned tasks. Returns: its value.
   template <typename T>
   T Run(Task<T> task) {
     std::optional<T> value;
@@ -98,15 +99,15 @@ class Scheduler {
     ready_.PushBack(waiter);
     endpoint_.WakeAt(Clock::time_point::min());
   }
-  // The same, called by another thread. What was done before it is seen by the coroutine. `sleeper` lives until its
-  // coroutine goes on.
+  // Likewise, from another thread. The coroutine sees what was done before the call. Requires:
+  // `sleeper` lives until its coroutine continues.
   void Wake(Sleeper& sleeper) {
-    // First: once the coroutine knows, this scheduler and its endpoint may come to their end.
+    // WakeAt first: once the coroutine is woken, this scheduler and its endpoint may be destroyed.
     endpoint_.WakeAt(Clock::time_point::min());
     woken_.Wake(sleeper);
   }
 
-  // co_await scheduler.SleepFor(50us): lets others run meanwhile.
+  // co_await scheduler.SleepFor(50us): other tasks run meanwhile.
   auto SleepFor(std::chrono::nanoseconds duration) {
     struct Awaiter {
       Scheduler& scheduler;
@@ -125,10 +126,10 @@ class Scheduler {
  private:
   // Some microseconds: longer than a round trip on hardware.
   static constexpr uint32_t kIdleRounds = 256;
-  // A millisecond or two: longer than another thread usually has the lock that a task waits for. To be woken takes
-  // tens of microseconds.
+  // A millisecond or two: longer than another thread usually holds the lock that a task waits for.
+  // Waking a thread takes tens of microseconds.
   static constexpr uint32_t kIdleRoundsWithoutTimer = 4096;
-  // A timer that is due sooner is waited for awake: the machine may be late by a fourth of this.
+  // Spin for timers that are due sooner: the machine may wake us late by a fourth of this.
   static constexpr std::chrono::microseconds kShortestSleep{200};
 
   struct Timer {
@@ -143,7 +144,7 @@ class Scheduler {
     }
   }
 
-  // After a round in which nothing happened.
+  // Call after a round in which nothing happened.
   void SleepIfIdle() {
     if (idle_rounds_ <= kIdleRounds || !endpoint_.IsIdle()) return;
     if (timers_.empty()) {

@@ -44,7 +44,7 @@ class SchedulerTest : public testing::Test {
 
   Endpoint& endpoint() { return *endpoint_; }
 
-  // Adds `addend` to the counter, `times` times, a round trip each. Returns the last value before.
+  // Adds `addend` to the counter `times` times, one round trip each. Returns the last old value.
   Task<uint64_t> Count(uint64_t addend, int times) {
     const BufferLease buffer = endpoint_->buffers().Allocate(8).value();
     InlineBatch<1> batch;
@@ -141,7 +141,7 @@ TEST_F(SchedulerTest, NothingToDoIsNoProgress) {
   EXPECT_FALSE(scheduler.RunOnce());
 }
 
-// Counts how often it is polled. Nothing is posted on it.
+// Counts its polls. The test posts nothing on it.
 class CountingEndpoint final : public Endpoint {
  public:
   explicit CountingEndpoint(Endpoint& below) : below_(below) {}
@@ -167,7 +167,7 @@ class CountingEndpoint final : public Endpoint {
   Endpoint& below_;
 };
 
-// What it polls before it sleeps, and some more: a machine may wake it without a reason.
+// Polls before sleeping, with a margin: a machine may wake the thread spuriously.
 constexpr uint64_t kPollsBeforeSleep = 10'000;
 
 TEST_F(SchedulerTest, SleepsUntilATimerIsDue) {
@@ -181,7 +181,7 @@ TEST_F(SchedulerTest, SleepsUntilATimerIsDue) {
   EXPECT_LE(counting.polls, kPollsBeforeSleep);
 }
 
-// Without a timer: for as long as it takes.
+// Without a timer: sleeps without limit.
 TEST_F(SchedulerTest, SleepsUntilAnotherThreadWakesATask) {
   CountingEndpoint counting(endpoint());
   Scheduler scheduler(counting);

@@ -1,11 +1,13 @@
-// WakeList: the coroutines of one thread that other threads have woken, and where this thread sleeps until there is one.
+// WakeList: the coroutines of one thread that other threads have woken, and the place where this
+// thread sleeps until there is one.
 //
-// Invariant: `newest_` is null, the list of those woken, or, while the thread sleeps and nobody has been woken, its own
-// mark. A `Wake` that replaces the mark calls the thread, and no other does, so that a `Wake` costs one CAS where the
-// thread is awake. A thread that was woken in between waits for that call: once it has gone on, no `Wake` of a coroutine
-// that it has taken touches this list any more, which may come to its end.
+// Invariant: `newest_` is null, or the list of woken coroutines, or, while the thread sleeps and
+// the list is empty, the mark `asleep_`. Only the `Wake` that replaces the mark notifies the
+// thread, so `Wake` costs one CAS while the thread is awake. A thread whose sleep ends in between
+// waits for that notification. So once the thread has continued, no `Wake` of a coroutine it has
+// taken touches this list, and the list may be destroyed.
 //
-// Thread-safety: `Wake` is for all threads, the rest for the thread that the coroutines belong to.
+// Thread-safety: any thread may call `Wake`; the rest is for the thread that owns the coroutines.
 #pragma once
 
 #include <atomic>
@@ -22,13 +24,14 @@ class WakeList {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // A coroutine that another thread may wake: once, until it has run.
+  // A coroutine that another thread may wake, once per suspension.
   struct Sleeper {
     std::coroutine_handle<> coroutine;
     Sleeper* next = nullptr;
   };
 
-  // `sleeper` lives until its coroutine goes on. What was done before is seen by the thread that takes it.
+  // The thread that takes `sleeper` sees what was done before this call. Requires: `sleeper` lives
+  // until its coroutine continues.
   void Wake(Sleeper& sleeper) {
     Sleeper* before = newest_.load(std::memory_order_relaxed);
     do {
@@ -43,7 +46,7 @@ class WakeList {
 
   bool empty() const { return newest_.load(std::memory_order_relaxed) == nullptr; }
 
-  // Empties the list: the first of those woken, in the order in which they were.
+  // Empties the list. Returns: the first woken sleeper, linked in the order of waking.
   Sleeper* TakeAll() {
     Sleeper* newest_first = newest_.exchange(nullptr, std::memory_order_acquire);
     Sleeper* in_order = nullptr;
@@ -54,7 +57,7 @@ class WakeList {
     return in_order;
   }
 
-  // Blocks until the list is not empty, or until then.
+  // Blocks until the list is not empty or `until` has passed.
   void Sleep(std::optional<Clock::time_point> until) {
     Sleeper* mark = nullptr;
     if (!newest_.compare_exchange_strong(mark, &asleep_, std::memory_order_relaxed)) return;
@@ -66,7 +69,7 @@ class WakeList {
       call_.wait(lock, is_called);
     }
     mark = &asleep_;
-    // Replaced, and not called yet: it will be.
+    // A `Wake` has replaced the mark and will notify: wait for it.
     const bool is_late =
         !is_called_ && !newest_.compare_exchange_strong(mark, nullptr, std::memory_order_relaxed);
     if (is_late) call_.wait(lock, is_called);

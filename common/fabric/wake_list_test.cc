@@ -40,8 +40,8 @@ TEST(WakeListTest, SleepsUntilThenWhereNobodyWakes) {
   EXPECT_EQ(list.TakeAll(), &sleeper);
 }
 
-// A wake is never lost, whenever it comes, and does not touch a list whose coroutine has been taken: it is destroyed
-// at once. For ThreadSanitizer and AddressSanitizer, too.
+// A wake is never lost, and does not touch the list after its coroutine was taken: the list is
+// destroyed at once. Also for ThreadSanitizer and AddressSanitizer.
 TEST(WakeListTest, EndsAsSoonAsItsCoroutineWasTaken) {
   constexpr size_t kRounds = 2000;
   std::vector<WakeList::Sleeper> sleepers(kRounds);
