@@ -9,7 +9,7 @@
 namespace gossamer::shm {
 namespace {
 
-// Longer transfers stream: the hardware prefetcher follows them once they have begun.
+// The hardware prefetcher follows longer transfers once they have begun.
 constexpr uint32_t kMaxPrefetchBytes = 1024;
 
 }  // namespace
@@ -23,7 +23,7 @@ ClientQueuePair::ClientQueuePair(QueuePairGrant grant, uint32_t timeout_ms)
 
 void ClientQueuePair::PrefetchFor(Batch& batch) const {
   for (const Verb& verb : batch.verbs()) {
-    // Not yet checked: an address, not a pointer.
+    // Unchecked, so an address and not a pointer.
     const uintptr_t remote =
         reinterpret_cast<uintptr_t>(views_[static_cast<size_t>(verb.space)].data) +
         verb.remote_offset;
@@ -82,7 +82,7 @@ VerbStatus ClientQueuePair::Apply(const Verb& verb) {
     SharedCopy(verb.local.data, remote, verb.length);
     return VerbStatus::kSuccess;
   }
-  // The READs before are loads, this is stores: acquire orders them.
+  // Acquire orders the READs before (loads) with this WRITE (stores).
   if (verb.fence) std::atomic_thread_fence(std::memory_order_acquire);
   if (journalled_ && verb.length <= kPathMtu) {
     JournalledWrite(page_.journal, view, verb.space, verb.remote_offset, verb.length,
@@ -90,7 +90,7 @@ VerbStatus ClientQueuePair::Apply(const Verb& verb) {
   } else {
     SharedCopy(remote, verb.local.data, verb.length);
   }
-  // WRITE before WRITE; an atomic has release order of its own.
+  // WRITE before WRITE. An atomic has release order of its own.
   std::atomic_thread_fence(std::memory_order_release);
   return VerbStatus::kSuccess;
 }
@@ -152,11 +152,11 @@ void ClientQueuePair::ReceiveReplies(IntrusiveQueue<ControlCall>& ended) {
     }
     if (bytes < kCallHeaderBytes || reply.bytes > kMaxControlBytes ||
         bytes != kCallHeaderBytes + reply.bytes || reply.sequence != replies_received_) {
-      state_ = State::kLost;  // not the server it was
+      state_ = State::kLost;  // another server, or a broken one
       return;
     }
     ++replies_received_;
-    if (reply.sequence != first_sequence_ || sent_.empty()) continue;  // given up already
+    if (reply.sequence != first_sequence_ || sent_.empty()) continue;  // abandoned
     ++first_sequence_;
     ControlCall& call = sent_.Pop();
     std::memcpy(call.reply.data(), reply.payload.data(), reply.bytes);

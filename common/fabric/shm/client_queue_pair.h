@@ -1,9 +1,8 @@
-// The client's side of one shm queue pair: performs verbs on the server's memory, carries control
-// calls.
+// The client's side of one shm queue pair: performs verbs on the server's memory, carries control calls.
 //
-// States: working; lost (the server is gone and no batch has ended as kUnknown yet); broken (all
-// that follows is flushed, until the endpoint replaces the queue pair). Thread-safety: none;
-// belongs to its endpoint.
+// States: working; lost (the server is gone, and no batch has ended as kUnknown yet); broken (all
+// later batches are flushed until the endpoint replaces the queue pair).
+// Thread-safety: none; belongs to its endpoint.
 #pragma once
 
 #include <array>
@@ -25,22 +24,21 @@ class ClientQueuePair {
 
   const QueuePairGrant& grant() const { return grant_; }
 
-  // Starts fetching what `batch` will touch.
+  // Starts to fetch the memory that `batch` will touch.
   void PrefetchFor(Batch& batch) const;
-  // Before and after a run of `Perform`s.
+  // Bracket a run of `Perform`s.
   void Enter();
   void Leave() { page_.busy.store(0, std::memory_order_release); }
   bool entered = false;
   ClientQueuePair* next_entered = nullptr;
-  // Performs the verbs of `batch` in order and gives each its status.
+  // Performs the verbs of `batch` in order and sets each status.
   void Perform(Batch& batch);
 
-  // Sends `call` when there is room for it. Not on a broken queue pair.
+  // Sends `call` when there is room for it. Requires: the queue pair is not broken.
   void Post(ControlCall& call);
-  // Moves calls that have ended to `ended`. `check_peer`: look whether the server lives and whether
-  // calls are overdue.
+  // Moves ended calls to `ended`. `check_peer`: also check whether the server lives and whether calls are overdue.
   void PollCalls(bool check_peer, IntrusiveQueue<ControlCall>& ended);
-  // Ends every call; no batch is performed any more.
+  // Ends every call. No batch is performed any more.
   void Break(IntrusiveQueue<ControlCall>& ended);
   bool has_calls() const { return !sent_.empty() || !unsent_.empty(); }
   bool working() const { return state_ == State::kWorking; }
@@ -65,7 +63,7 @@ class ClientQueuePair {
   IntrusiveQueue<ControlCall> sent_;
   uint32_t first_sequence_ = 0;  // of the head of sent_
   uint32_t next_sequence_ = 0;
-  uint32_t replies_received_ = 0;                             // also of calls that were given up
+  uint32_t replies_received_ = 0;  // including replies to abandoned calls
   std::array<Clock::time_point, kMaxCallsInFlight> sent_at_;  // by sequence
 };
 

@@ -1,5 +1,4 @@
-// Clients that are not as the fabric makes them: they speak nonsense, say nothing, stay in the middle of their verbs, or
-// leave no descriptors.
+// Clients that misbehave: they send nonsense, say nothing, stay in the middle of their verbs, or exhaust descriptors.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -38,14 +37,14 @@ class HandMadeClient {
     pollfd event{socket_.get(), 0, 0};
     return ::poll(&event, 1, within_ms) == 1 && (event.revents & POLLHUP) != 0;
   }
-  // Asks for a queue pair.
+  // Requests a queue pair.
   void SayHello(uint64_t uuid) {
     Hello hello;
     hello.kind = HelloKind::kQueuePair;
     hello.client_uuid = uuid;
     EXPECT_EQ(SendMessage(socket_, std::as_bytes(std::span(&hello, 1)), {}, true), Transfer::kDone);
   }
-  // Whether it has got one; `wait`: for the answer.
+  // Whether it was granted; `wait`: block for the answer.
   bool IsWelcome(bool wait) {
     Welcome message;
     size_t bytes = 0;
@@ -55,7 +54,7 @@ class HandMadeClient {
     mapping_ = Mapping::OfFile(descriptors_.back()).value();
     return true;
   }
-  // Of its queue pair.
+  // The page of its queue pair.
   QueuePairPage& page() { return *reinterpret_cast<QueuePairPage*>(mapping_.data()); }
 
  private:
@@ -102,7 +101,7 @@ TEST_F(ShmFabric, AClientOfAnotherVersionIsToldSo) {
   }
 }
 
-// A server of another version may close the connection without a word.
+// A server of another version may close the connection without an answer.
 TEST_F(ShmFabric, AServerThatClosesTheConnectionMayBeOfAnotherVersion) {
   const std::string path = Path("closes.sock");
   ListeningSocket server = ListeningSocket::Bind(path).value();
@@ -141,7 +140,7 @@ TEST_F(ShmFabric, WhoConnectsAndSaysNothingIsCutOffAndAnIdleQueuePairIsNot) {
   EXPECT_EQ(batch.status(), VerbStatus::kSuccess);
 }
 
-// Longer than the connection time-out lets them.
+// They stay longer than the connection time-out allows.
 TEST_F(ShmFabric, ManyWhoSayNothingKeepNobodyOut) {
   MemoryPortOptions options = SmallMemory(Path("quiet.sock"));
   options.connection_timeout_ms = 1'000'000;
@@ -157,7 +156,7 @@ TEST_F(ShmFabric, ManyWhoSayNothingKeepNobodyOut) {
   EXPECT_TRUE(compute->NewEndpoint().value()->IsAttached(ServerId{0}));
 }
 
-// A client that is in the middle of its verbs for as long as the test likes.
+// The client stays in the middle of its verbs as long as the test needs.
 TEST_F(ShmFabric, AFenceWaitsForVerbsUnderWayAndSoDoesWhoConnectsMeanwhile) {
   const auto memory = StartMemory(SmallMemory(Path("fence.sock")));
   HandMadeClient old(memory->address());
@@ -199,7 +198,7 @@ TEST_F(ShmFabric, ServesOnWithoutFileDescriptorsAndTakesClientsInAgainLater) {
   const auto memory = StartMemory(SmallMemory(Path("full.sock")));
   const auto compute = Connect(memory->address());
   const auto endpoint = compute->NewEndpoint().value();
-  // A descriptor for the client's end of a connection, and none for the server's.
+  // One descriptor, for the client's end of a connection, and none for the server's.
   const UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   rlimit limit{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);

@@ -1,5 +1,4 @@
-// The compute server's side of the shm fabric: which servers there are, and their memory, mapped
-// once.
+// The compute server's side of the shm fabric: the connected servers and their memory, mapped once.
 //
 // Thread-safety: thread-safe.
 #pragma once
@@ -35,10 +34,11 @@ class ShmComputePort final : public ComputePort {
   Status Connect(ServerId server, const std::string& address, uint64_t incarnation) override;
   Result<std::unique_ptr<Endpoint>> NewEndpoint() override;
 
-  // Asks for a queue pair; the server destroys two others first, if they are not 0. InvalidArgument for a server that was not connected to.
+  // Requests a queue pair. The server first destroys the two given ones, if not 0. Errors:
+  // InvalidArgument for a server that the port is not connected to.
   Result<Handshake> StartHandshake(ServerId server, uint64_t old_queue_pair,
                                    uint64_t other_queue_pair);
-  // What came of a handshake that the server has accepted.
+  // The result of a handshake that the server has accepted.
   Result<QueuePairGrant> Accept(ServerId server, Handshake& handshake);
   uint32_t connection_timeout_ms() const { return options_.connection_timeout_ms; }
 
@@ -51,7 +51,7 @@ class ShmComputePort final : public ComputePort {
 
   explicit ShmComputePort(const ComputePortOptions& options) : options_(options) {}
 
-  // The memory behind `welcome`: shared with other endpoints where they have it already.
+  // The memory behind `welcome`, shared with other endpoints that have mapped it.
   Result<std::shared_ptr<SharedMemory>> FindOrMap(ServerId server, const Welcome& welcome,
                                                   const std::vector<UniqueFd>& fds);
 

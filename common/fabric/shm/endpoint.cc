@@ -12,7 +12,7 @@ void SetStatus(Batch& batch, VerbStatus status) {
   for (Verb& verb : batch.verbs()) verb.status = status;
 }
 
-// Nanoseconds; grows at the kernel's timer ticks, every 1 to 10 ms. Reading it is no system call.
+// Nanoseconds, advancing at the kernel's timer ticks, every 1 to 10 ms. Reading it takes no system call.
 uint64_t CoarseTime() {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
@@ -41,13 +41,13 @@ size_t ShmEndpoint::Poll() {
   if (IsIdle()) return 0;
   const uint64_t now = CoarseTime();
   const bool check_peer = std::exchange(last_check_, now) != now;
-  // First, so that a lost server is known before verbs are performed on what it leaves behind.
+  // First, so that no verb is performed on the memory of a server known to be lost.
   size_t completed = 0;
   if (calls_outstanding_ != 0 || check_peer) completed += PollCalls(check_peer);
   completing_.Append(flushed_.TakeAll());
   completed += CompleteAll(completing_);
   if (requests_outstanding_ != 0) completed += PollOpenings();
-  // Taken after the resumptions above, so that what they post joins the end, in order.
+  // After the resumptions above, so that what they post comes last, in order.
   const IntrusiveQueue<Batch> batches = posted_.TakeAll();
   Perform(batches);
   completing_.Append(batches);
@@ -98,7 +98,7 @@ void ShmEndpoint::Post(QueuePairRequest& request) {
   }
   ClientQueuePair* const old = Find(request.server);
   if (old != nullptr) {
-    // From here on nothing is posted on the old one, whether or not there will be a new one.
+    // From here on nothing is posted on the old queue pair, whether or not a new one follows.
     old->Break(ended_calls_);
     FlushPosted(request.server);
   }
@@ -122,7 +122,7 @@ size_t ShmEndpoint::PollOpenings() {
       return true;
     }
     Result<QueuePairGrant> grant = port_.Accept(opening.request->server, opening.handshake);
-    // What was posted while there was no working queue pair is flushed (E5).
+    // Flush what was posted without a working queue pair (E5).
     FlushPosted(opening.request->server);
     if (grant) Install(opening.request->server, std::move(grant.value()));
     End(*opening.request, grant ? Status(Ok()) : Status(grant.error()));

@@ -1,12 +1,13 @@
 // The endpoint of the shm fabric: performs verbs itself, as the NIC would.
 //
-// `Post` appends a batch to the endpoint's queue and starts fetching the remote lines it will
-// touch; `Poll` performs the verbs of all batches posted before it, in order, then completes them.
-// Between the two the caches work on the misses of every operation in flight at once.
+// `Post` appends a batch to the endpoint's queue and prefetches the remote lines that it will
+// touch. `Poll` performs the verbs of all batches posted before it, in order, then completes them.
+// In between, the caches work on the misses of all operations in flight.
 //
-// Hot path: Post(Batch&), Poll, ClientQueuePair::Perform. No allocation, no logging, no lock, no
-// system call and no virtual call for a verb. The first poll in each tick of the kernel's timer (1 to
-// 10 ms) looks with one system call for each queue pair whether the server lives. Thread-safety: none; belongs to its thread.
+// Hot path: Post(Batch&), Poll, ClientQueuePair::Perform. No allocation, logging, lock, system call
+// or virtual call per verb. The first poll in each tick of the kernel's timer (1 to 10 ms) checks
+// with one system call per queue pair whether the server lives.
+// Thread-safety: none; belongs to its thread.
 #pragma once
 
 #include <memory>
@@ -64,7 +65,7 @@ class ShmEndpoint final : public Endpoint {
   void Install(ServerId server, QueuePairGrant grant);
   // Ends `request` in the next Poll.
   void End(QueuePairRequest& request, Status status);
-  // Completes as kFlushed, in the next Poll, what was posted to `server` so far.
+  // Completes as kFlushed, in the next Poll, what has been posted to `server`.
   void FlushPosted(ServerId server);
 
   ShmComputePort& port_;
@@ -76,9 +77,9 @@ class ShmEndpoint final : public Endpoint {
                  .max_inline_bytes = 0};
   std::vector<std::unique_ptr<ClientQueuePair>> queue_pairs_;  // by server id
   IntrusiveQueue<Batch> posted_;
-  IntrusiveQueue<Batch> flushed_;            // have their statuses, wait to be completed
+  IntrusiveQueue<Batch> flushed_;            // statuses are set; wait for completion
   IntrusiveQueue<ControlCall> ended_calls_;  // likewise
-  IntrusiveQueue<Batch> completing_;         // those that a poll has begun to complete
+  IntrusiveQueue<Batch> completing_;         // being completed by a poll
   IntrusiveQueue<ControlCall> completing_calls_;
   std::vector<Opening> openings_;
   IntrusiveQueue<QueuePairRequest> ended_requests_;

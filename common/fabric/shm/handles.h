@@ -1,4 +1,4 @@
-// What the shm fabric owns of the operating system: file descriptors and mappings.
+// The operating-system resources of the shm fabric: file descriptors and mappings.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace gossamer::shm {
 // "WHAT: the text of errno"
 std::string ErrnoText(const std::string& what);
 
-// Whether errno says that this process, or the machine, has no file descriptor left.
+// Whether errno says that this process or the machine has no file descriptor left.
 bool LacksDescriptors();
 // "no file descriptor left (ulimit -n is 1024)"
 std::string NoDescriptorText();
@@ -36,7 +36,7 @@ class UniqueFd {
   int fd_ = -1;
 };
 
-// Mapped pages, unmapped at the end.
+// Owns mapped pages until destroyed.
 class Mapping {
  public:
   Mapping() = default;
@@ -49,9 +49,9 @@ class Mapping {
   }
   ~Mapping();
 
-  // The whole of a memfd, shared.
+  // Maps the whole of a memfd, shared.
   static Result<Mapping> OfFile(const UniqueFd& file);
-  // `bytes` of zeroed private memory, aligned to 2 MB when it has that much.
+  // `bytes` of zeroed private memory; aligned to 2 MB if it is that large.
   static Result<Mapping> Anonymous(size_t bytes);
 
   std::byte* data() const { return data_; }
@@ -64,8 +64,7 @@ class Mapping {
   size_t bytes_ = 0;
 };
 
-// A zeroed memfd whose size can no longer change, so that no process can pull pages away from
-// another.
+// A zeroed memfd of sealed size, so that no process can remove pages from another.
 Result<UniqueFd> CreateMemfd(const char* name, size_t bytes, bool huge_pages);
 
 }  // namespace gossamer::shm

@@ -30,7 +30,7 @@ Result<bool> Handshake::Connect() {
   BOOST_OUTCOME_TRY(socket, ConnectSocket(address_));
   if (!socket) return false;
   socket_ = std::move(socket);
-  // A server that has refused already does not take the hello; what it said is there all the same.
+  // A server that has already refused does not take the hello; its answer arrives all the same.
   SendMessage(socket_, std::as_bytes(std::span(&hello_, 1)), {}, false);
   return true;
 }
@@ -39,7 +39,7 @@ Transfer Handshake::ReceiveWelcome(size_t* bytes) {
   const auto message = std::as_writable_bytes(std::span(&welcome_, 1));
   errno = 0;
   const Transfer received = ReceiveMessage(socket_, message, bytes, &descriptors_, false);
-  // A server that refuses before it has read the hello resets the connection.
+  // A server that refuses before it has read the hello resets the connection; its answer can still be read.
   if (received != Transfer::kLost || errno != ECONNRESET) return received;
   return ReceiveMessage(socket_, message, bytes, &descriptors_, false);
 }

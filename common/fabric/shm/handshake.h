@@ -1,6 +1,6 @@
-// How a client and a memory server of the shm fabric begin: one Hello, one Welcome, and file descriptors with it.
+// The handshake between a client and a memory server of the shm fabric: one Hello, one Welcome with file descriptors.
 //
-// Nothing here blocks but `Wait`: a server that is stopped costs its clients no time that they have for others.
+// Only `Wait` blocks: a stopped server costs its clients no time that they need for other servers.
 // Thread-safety: none.
 #pragma once
 
@@ -16,13 +16,13 @@ namespace gossamer::shm {
 
 class Handshake {
  public:
-  // Starts to connect. It ends within `timeout_ms`.
+  // Starts to connect. The handshake ends within `timeout_ms`.
   Handshake(std::string address, const Hello& hello, uint32_t timeout_ms);
 
-  // Goes as far as it can. True: the server has accepted, and what it sent is there. NodeUnreachable when nobody
-  // listens or the time is over; otherwise the server's own error.
+  // Proceeds as far as possible without blocking. Returns true when the server has accepted and its message has
+  // arrived. Errors: NodeUnreachable when no server listens or the time is over; otherwise the server's own error.
   Result<bool> Step();
-  // Blocks until there may be something to do, for some milliseconds at most.
+  // Blocks until there may be progress, for some milliseconds at most.
   void Wait() const;
 
   const Hello& hello() const { return hello_; }
@@ -34,7 +34,7 @@ class Handshake {
  private:
   using Clock = std::chrono::steady_clock;
 
-  // False: the server's queue is full.
+  // Returns false if the server's queue is full.
   Result<bool> Connect();
   Transfer ReceiveWelcome(size_t* bytes);
 

@@ -1,4 +1,4 @@
-// The journal of a queue pair: what a client that died was in the middle of.
+// The journal of a queue pair: the WRITE that a dead client was in the middle of.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ class Journal : public testing::Test {
     page_ = std::make_unique<QueuePairPage>();
     page_->journal.payload.fill(std::byte{7});
   }
-  // What a client leaves that dies between `valid` and its last byte.
+  // The journal of a client that dies between `valid` and its last byte.
   void LeaveBehind(uint32_t space, uint64_t offset, uint32_t length) {
     page_->journal.space = space;
     page_->journal.offset = offset;

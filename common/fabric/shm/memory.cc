@@ -17,9 +17,8 @@ constexpr uint64_t kPageBytes = 4096;
 
 uint64_t RoundUp(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-// Memory servers of this process: the only state the fabric keeps outside its objects, because a
-// client that finds itself on the server's side of a socket has no other way to the server's
-// object.
+// The memory servers of this process. The fabric's only state outside its objects: a client in the
+// server's own process has no other way to the server's object.
 class InProcessTable {
  public:
   static InProcessTable& Instance() {
@@ -44,8 +43,7 @@ class InProcessTable {
   std::unordered_map<uint64_t, std::weak_ptr<SharedMemory>> memories_;
 };
 
-// Whether the kernel backs such memory with 2 MB pages when asked, as "always [madvise] never"
-// says.
+// Whether the kernel can back such memory with 2 MB pages. The file reads "always [madvise] never".
 bool TransparentHugePages(const char* file) {
   std::ifstream input(std::string("/sys/kernel/mm/transparent_hugepage/") + file);
   std::string line;
@@ -80,7 +78,7 @@ Result<Pages> AnonymousPages(uint64_t bytes, bool huge) {
 Result<Pages> NamedPages(const char* name, uint64_t bytes, bool huge) {
   Pages pages;
   if (huge && bytes >= kHugePageBytes) {
-    // Mapping reserves the pages, so that what succeeds here cannot run out later.
+    // Mapping reserves the pages, so that they cannot run out later.
     Result<UniqueFd> file = CreateMemfd(name, RoundUp(bytes, kHugePageBytes), true);
     if (file) {
       Result<Mapping> mapping = Mapping::OfFile(file.value());

@@ -1,10 +1,8 @@
-// SharedMemory: the region and lock table of one memory server, as its process or a client's sees
-// them.
+// SharedMemory: the region and lock table of one memory server, as seen by its process or a client's.
 //
-// The server creates it; a client in another process maps the same memfds; a client in the server's
-// own process shares the server's object, so that sanitizers see one address for one word and
-// memory without a name can be used. Thread-safety: immutable after construction; the bytes are
-// reached as shared_copy.h says.
+// The server creates it. A client in another process maps the same memfds. A client in the server's own process
+// shares the server's object, so that sanitizers see one address per word, and nameless memory can be used.
+// Thread-safety: immutable after construction; access the bytes as shared_copy.h says.
 #pragma once
 
 #include <array>
@@ -18,10 +16,10 @@
 
 namespace gossamer::shm {
 
-// How the region's file in memory is called, as /proc/PID/fd shows it behind "memfd:".
+// The name of the region's memfd, shown as "memfd:NAME" in /proc/PID/fd.
 inline constexpr char kRegionFileName[] = "gossamer-region";
 
-// What the offsets of one space reach.
+// The memory that the offsets of one space reach.
 struct SpaceView {
   std::byte* data = nullptr;
   uint64_t bytes = 0;
@@ -33,20 +31,20 @@ struct SpaceView {
 
 class SharedMemory {
  public:
-  // Exhausted when the machine has not that much memory.
+  // Errors: Exhausted when the machine lacks that much memory.
   static Result<std::shared_ptr<SharedMemory>> Create(const MemoryPortOptions& options);
-  // Maps what a server in another process sent.
+  // Maps the memory that a server in another process sent.
   static Result<std::shared_ptr<SharedMemory>> Open(uint64_t token, const UniqueFd& region,
                                                     uint64_t region_bytes,
                                                     const UniqueFd& lock_table,
                                                     uint64_t lock_table_bytes);
-  // Memory that `Create` made in this process and that still lives; null if there is none.
+  // Returns live memory that `Create` made in this process; null if there is none.
   static std::shared_ptr<SharedMemory> FindInProcess(uint64_t token);
 
-  // Names this memory among all that ever were: a server that restarts has another.
+  // Unique among all memory that ever was: a restarted server has another token.
   uint64_t token() const { return token_; }
   const SpaceView& view(Space space) const { return views_[static_cast<size_t>(space)]; }
-  // No file descriptors: memory without a name.
+  // True for memory without a name and file descriptors.
   bool in_process_only() const { return !region_file_; }
   int region_fd() const { return region_file_.get(); }
   int lock_table_fd() const { return lock_table_file_.get(); }

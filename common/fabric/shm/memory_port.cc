@@ -20,15 +20,15 @@
 namespace gossamer::shm {
 namespace {
 
-// What an epoll event is about: a connection's socket, its process, or one of these.
+// Tags of epoll events: a connection's socket, its process, or one of these.
 constexpr uint64_t kListenerTag = 0;
 constexpr uint64_t kWakeTag = 1;
 constexpr uint64_t SocketTag(uint64_t id) { return id << 1; }
 constexpr uint64_t ProcessTag(uint64_t id) { return id << 1 | 1; }
 
-constexpr int kMessagesPerTurn = 64;  // of one connection, before others have theirs
+constexpr int kMessagesPerTurn = 64;  // of one connection, before the next connection's turn
 constexpr size_t kMostNewcomers = 128;
-// How often it is looked whether a fenced client has ended what it was doing.
+// How often to check whether a fenced client has left its verbs.
 constexpr std::chrono::milliseconds kFenceInterval{1};
 
 // The process at the other end.
@@ -43,8 +43,7 @@ UniqueFd PeerProcess(const UniqueFd& socket, pid_t pid) {
 #if defined(SO_PEERPIDFD)
   constexpr int kPeerPidFd = SO_PEERPIDFD;
 #else
-  constexpr int kPeerPidFd =
-      77;  // since Linux 6.5: exact even when the process has ended meanwhile
+  constexpr int kPeerPidFd = 77;  // since Linux 6.5: exact even if the process has ended meanwhile
 #endif
   int fd = -1;
   socklen_t bytes = sizeof fd;
@@ -68,7 +67,7 @@ Welcome Refusal(const Error& error) {
   return welcome;
 }
 
-// The server lives, and others are served: for this client it is out of reach.
+// The server lives and serves others, but this client cannot reach it.
 Error NoDescriptorHere() {
   return MakeError(Code::kNodeUnreachable, "the memory server has " + NoDescriptorText() +
                                                "; start it with a higher limit");
@@ -128,7 +127,7 @@ void ShmMemoryPort::Stop() {
   Wake();
   thread_.join();
   listener_.Close();
-  // All at once, then each in turn: waiting for one does not let the others go on.
+  // Close all first, then wait for each: one wait must not let the other queue pairs continue.
   for (auto& [id, connection] : connections_) {
     if (connection.is_queue_pair()) connection.page()->closed.store(1);
   }
@@ -143,7 +142,7 @@ void ShmMemoryPort::Stop() {
 
 void ShmMemoryPort::Wake() {
   const uint64_t one = 1;
-  // An eventfd takes 8 bytes or fails on a broken invariant only; the thread would not end then.
+  // An eventfd write fails only on a broken invariant, and the thread would then never end.
   if (::write(wake_event_.get(), &one, sizeof one) != sizeof one) std::abort();
 }
 
@@ -184,7 +183,7 @@ void ShmMemoryPort::Serve() {
         Accept();
         continue;
       }
-      // An event of this round may be about a connection that an earlier one destroyed.
+      // An earlier event of this round may have destroyed the connection.
       const ConnectionId id = tag >> 1;
       const auto found = connections_.find(id);
       if (found == connections_.end()) continue;
@@ -204,7 +203,7 @@ void ShmMemoryPort::Tick() {
   for (const uint64_t client_uuid : handler_->Tick(now)) BeginFence(client_uuid);
 }
 
-// Fences may be asked for by any thread, the control thread in the midst of a call included.
+// Any thread may fence, even the control thread in the middle of a call.
 void ShmMemoryPort::Fence(uint64_t client_uuid) {
   {
     const std::lock_guard guard(fence_mutex_);
@@ -215,7 +214,7 @@ void ShmMemoryPort::Fence(uint64_t client_uuid) {
 
 void ShmMemoryPort::BeginFences() {
   uint64_t wakes;
-  // Nothing to read is nothing new.
+  // An empty read means no new wakes.
   static_cast<void>(!::read(wake_event_.get(), &wakes, sizeof wakes));
   std::vector<uint64_t> clients;
   {
@@ -235,7 +234,7 @@ void ShmMemoryPort::BeginFence(uint64_t client_uuid) {
       continue;
     }
     connection.page()->closed.store(1);
-    // The client hears of it at once, and is answered no more; that it hangs up is still heard.
+    // The client learns of the fence at once and gets no more answers. Its hang-up is still seen.
     ::shutdown(connection.socket.get(), SHUT_WR);
     Unwatch(connection.socket.get());
     if (connection.process && !connection.in_process) Unwatch(connection.process.get());
@@ -291,7 +290,7 @@ void ShmMemoryPort::PauseAccepting() {
   accepts_ = false;
 }
 
-// What has come from it is read first: it may have waited while this thread did something else.
+// Reads what has arrived first: it may have waited while this thread did something else.
 void ShmMemoryPort::Dismiss(ConnectionId id) {
   const auto found = connections_.find(id);
   if (!Receive(id, found->second) || newcomers_.contains(id)) Destroy(id);
@@ -304,12 +303,12 @@ void ShmMemoryPort::DismissLateNewcomers(Clock::time_point now) {
 
 void ShmMemoryPort::Accept() {
   while (true) {
-    // A client that says nothing keeps nobody out.
+    // Silent clients keep no other client out.
     if (newcomers_.size() == kMostNewcomers) Dismiss(*newcomers_.FirstUpTo(Clock::now()));
     UniqueFd socket = listener_.Accept();
     if (!socket) {
       if (LacksDescriptors() && RefuseNext()) continue;
-      // Who cannot be taken in now stays in the queue, and would be announced again and again.
+      // A client that cannot be accepted now stays in the queue, and epoll would report it again and again.
       if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) PauseAccepting();
       return;
     }
@@ -318,7 +317,7 @@ void ShmMemoryPort::Accept() {
     const pid_t pid = PeerPid(socket);
     connection.in_process = pid == ::getpid();
     connection.process = PeerProcess(socket, pid);
-    // Whose death could not be observed is not taken in.
+    // Do not admit a client whose death cannot be observed.
     if (!connection.process && LacksDescriptors()) {
       Refuse(socket);
       continue;
@@ -326,7 +325,7 @@ void ShmMemoryPort::Accept() {
     lacks_descriptors_ = false;
     connection.socket = std::move(socket);
     if (!Watch(connection.socket.get(), SocketTag(id))) continue;
-    // Its own process needs no watching: nobody would be left to watch.
+    // The server's own process needs no watching: it cannot outlive itself.
     if (connection.process && !connection.in_process &&
         !Watch(connection.process.get(), ProcessTag(id))) {
       continue;
@@ -352,7 +351,7 @@ bool ShmMemoryPort::Receive(ConnectionId id, Connection& connection) {
       Hello hello;
       if (bytes < sizeof hello.magic || connection.awaits_fence) return false;
       std::memcpy(static_cast<void*>(&hello), &call, std::min(bytes, sizeof hello));
-      // One of another version, which may have another length, is told that it is.
+      // Tell a client of another version, whose hello may have another length.
       if (hello.magic != kMagic) return Admit(id, connection, hello);
       if (bytes != sizeof hello) return false;
       const auto fencing = fencing_.find(hello.client_uuid);
@@ -379,7 +378,7 @@ bool ShmMemoryPort::Answer(Connection& connection, const Call& call, size_t byte
                                  std::span<const std::byte>(call.payload).first(call.bytes),
                                  std::span<std::byte, kMaxControlBytes>(reply.payload));
   const auto message = std::as_bytes(std::span(&reply, 1)).first(kCallHeaderBytes + reply.bytes);
-  // Never full while the client keeps to kMaxCallsInFlight; one that does not is cut off.
+  // Never full while the client respects kMaxCallsInFlight; others are cut off.
   if (SendMessage(connection.socket, message, {}, false) != Transfer::kDone) return false;
   connection.page()->replies_sent.fetch_add(1, std::memory_order_release);
   return true;
@@ -413,7 +412,7 @@ bool ShmMemoryPort::Admit(ConnectionId id, Connection& connection, const Hello& 
     admitted = MakeQueuePair(connection, hello, page_file);
   }
   if (admitted) {
-    // The new queue pair counts already, so that replacing the last one is no ClientGone.
+    // The new queue pair already counts, so that replacing the last one causes no ClientGone.
     DestroyOld(id, hello.client_uuid, hello.old_queue_pair);
     DestroyOld(id, hello.client_uuid, hello.other_queue_pair);
   }
@@ -450,7 +449,7 @@ void ShmMemoryPort::Destroy(ConnectionId id) {
   connections_.erase(found);
   newcomers_.Remove(id);
   if (!connection.is_queue_pair()) return;
-  // Its process is dead, or has let go of the socket and performs nothing here any more.
+  // The process is dead, or has closed the socket and performs nothing here any more.
   connection.page()->closed.store(1);
   FinishWrite(connection.page()->journal, *memory_);
   const auto count = queue_pairs_.find(connection.client_uuid);

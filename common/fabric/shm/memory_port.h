@@ -1,20 +1,20 @@
 // The memory server's side of the shm fabric.
 //
 // One control thread waits in epoll for connections, calls, and the end of clients. Each connection
-// is a queue pair. It ends when its socket hangs up or its process does (a pidfd tells, so that a
-// socket inherited by a child keeps no dead client alive, and a stopped process is not taken for a
-// dead one): then the WRITE the client died in, if any, is finished, and when it was the client's
-// last queue pair the handler hears `ClientGone`.
+// is a queue pair. It ends when its socket hangs up or its process ends. A pidfd reports the end of
+// the process, so a socket inherited by a child does not keep a dead client alive, and a stopped
+// process does not count as dead. The port then finishes the WRITE that the client died in, if any;
+// after the client's last queue pair it calls `ClientGone`.
 //
-// A client that is fenced may be in the midst of performing verbs, and may be stopped there for any
-// time. Its queue pairs are closed and set aside; the control thread looks after them at every turn
-// and serves others meanwhile. What connects in the fenced client's name until then waits for its
-// welcome, so that no queue pair is of two lives of a client.
+// A fenced client may be performing verbs, and may be stopped there for any time. Its queue pairs
+// are closed and set aside; the control thread checks them every turn and serves other clients
+// meanwhile. Until they settle, new connections in the fenced client's name wait for their welcome,
+// so that no queue pair belongs to two lives of a client.
 //
-// Who connects has the connection time-out to say hello. A queue pair may be idle for ever.
+// A newcomer must say hello within the connection time-out. A queue pair may be idle for ever.
 //
-// Thread-safety: `Start`, `Stop` and the destructor belong to one thread; `Fence` to any; the rest
-// is constant.
+// Thread-safety: `Start`, `Stop` and the destructor belong to one thread; any thread may call
+// `Fence`; the rest is constant.
 #pragma once
 
 #include <atomic>
@@ -52,14 +52,14 @@ class ShmMemoryPort final : public MemoryPort {
   std::string memory_description() const override { return memory_->description(); }
 
  private:
-  // A socket, and the queue pair behind it once it has said hello.
+  // A socket, and after its hello the queue pair behind it.
   struct Connection {
     UniqueFd socket;
-    UniqueFd process;  // pidfd; empty where the kernel cannot name the peer
+    UniqueFd process;  // pidfd; empty if the kernel cannot name the peer
     Mapping page_mapping;
     uint64_t client_uuid = 0;
     bool in_process = false;
-    bool awaits_fence = false;  // has said hello while its client was being fenced
+    bool awaits_fence = false;  // said hello while its client was being fenced
 
     QueuePairPage* page() { return reinterpret_cast<QueuePairPage*>(page_mapping.data()); }
     bool is_queue_pair() const { return page_mapping.data() != nullptr; }
@@ -67,7 +67,7 @@ class ShmMemoryPort final : public MemoryPort {
   using ConnectionId = uint64_t;
   using Clock = Endpoint::Clock;
 
-  // A client that is being fenced: what it still may perform verbs on, and who waits.
+  // A client being fenced: its closed queue pairs that may not have settled, and its connections that wait.
   struct Fencing {
     std::vector<Connection> closing;
     std::vector<std::pair<ConnectionId, Hello>> waiting;
@@ -79,7 +79,7 @@ class ShmMemoryPort final : public MemoryPort {
 
   bool Watch(int fd, uint64_t tag);
   void Unwatch(int fd);
-  // Makes the control thread look what there is to do.
+  // Makes the control thread check for work.
   void Wake();
   void Serve();
   int MillisecondsToNextTurn() const;
@@ -88,27 +88,26 @@ class ShmMemoryPort final : public MemoryPort {
   // Ends the connection, unless it says hello now.
   void Dismiss(ConnectionId id);
   void DismissLateNewcomers(Clock::time_point now);
-  // Tells who is next in the queue that there is no file descriptor for it. False if there is no
-  // way to.
+  // Tells the next client in the queue that there is no file descriptor for it. Returns false if that is impossible.
   bool RefuseNext();
   void Refuse(const UniqueFd& socket);
-  // Until the next tick.
+  // Pauses until the next tick.
   void PauseAccepting();
-  // Answers what has arrived. Returns whether the connection goes on.
+  // Answers what has arrived. Returns whether to keep the connection.
   bool Receive(ConnectionId id, Connection& connection);
   bool Answer(Connection& connection, const Call& call, size_t bytes);
   bool Admit(ConnectionId id, Connection& connection, const Hello& hello);
   Status MakeQueuePair(Connection& connection, const Hello& hello, UniqueFd& page_file);
-  // Of `client_uuid`, which asks for `by`; unless there is none of that name.
+  // Destroys queue pair `id` of `client_uuid` on request of connection `by`. Ignores an unknown id.
   void DestroyOld(ConnectionId by, uint64_t client_uuid, ConnectionId id);
   void Destroy(ConnectionId id);
   void BeginFences();
   void BeginFence(uint64_t client_uuid);
   // Ends the fences whose queue pairs have all settled.
   void EndFences();
-  // Whether no verb of a closed queue pair can land any more; finishes the WRITE of a dead client.
+  // Whether no verb of a closed queue pair can land any more. Finishes the WRITE of a dead client.
   bool HasSettled(Connection& connection);
-  // Waits for that.
+  // Blocks until HasSettled.
   void Quiesce(Connection& connection);
 
   const MemoryPortOptions options_;
@@ -124,7 +123,7 @@ class ShmMemoryPort final : public MemoryPort {
   std::mutex fence_mutex_;
   std::vector<uint64_t> to_fence_;  // client uuids; guarded by fence_mutex_
 
-  // The control thread's own.
+  // Used by the control thread only.
   std::unordered_map<ConnectionId, Connection> connections_;
   Newcomers newcomers_;
   std::unordered_map<uint64_t, uint32_t> queue_pairs_;  // by client uuid
@@ -132,8 +131,8 @@ class ShmMemoryPort final : public MemoryPort {
   ConnectionId next_id_ = 1;
   Clock::time_point next_tick_{};
   bool accepts_ = true;
-  bool lacks_descriptors_ = false;  // as far as the last who came shows
-  UniqueFd spare_;                  // given up to tell a client that there is none for it
+  bool lacks_descriptors_ = false;  // as of the last newcomer
+  UniqueFd spare_;  // released temporarily to tell a client that there is none for it
 };
 
 }  // namespace gossamer::shm

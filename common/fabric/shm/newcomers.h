@@ -1,8 +1,7 @@
-// Connections to a memory server that are no queue pairs yet, in the order in which they came. They
-// may be so for a bounded time, and so many at a time: a peer that connects and says nothing holds
-// two file descriptors of the server's.
+// Connections to a memory server that are no queue pairs yet, in order of arrival. Their time and
+// number are bounded: a peer that connects and says nothing holds two of the server's file descriptors.
 //
-// Thread-safety: none; of the control thread. Cost: O(log n).
+// Thread-safety: none; for the control thread. Cost: O(log n).
 #pragma once
 
 #include <cstddef>
@@ -18,12 +17,12 @@ class Newcomers {
  public:
   using Clock = Endpoint::Clock;
 
-  // Ids grow.
+  // Requires: ids grow.
   void Add(uint64_t id, Clock::time_point now) { came_.emplace_hint(came_.end(), id, now); }
   void Remove(uint64_t id) { came_.erase(id); }
   bool contains(uint64_t id) const { return came_.contains(id); }
   size_t size() const { return came_.size(); }
-  // Who came first, if that was at or before `time`.
+  // The first arrival, if it came at or before `time`.
   std::optional<uint64_t> FirstUpTo(Clock::time_point time) const {
     if (came_.empty() || came_.begin()->second > time) return std::nullopt;
     return came_.begin()->first;

@@ -1,21 +1,20 @@
-// QueuePairPage: what a client and a memory server share of one queue pair, in a memfd of its own.
+// QueuePairPage: the memory that a client and a memory server share for one queue pair, in a memfd of its own.
 //
 //   line 0   server -> client   closed, replies_sent
 //   line 1   client -> server   busy
 //   line 2   client -> server   journal: valid, space, length, offset
 //   line 3.. client -> server   journal: payload, one path MTU
 //
-// The journal makes a WRITE of at most one path MTU whole in the face of death: the client writes
-// it down, sets `valid`, applies it, clears `valid`. A client that dies in between has not yet posted
-// anything that comes later on this queue pair (an unlock, for one), so that the server can apply
-// it again. What orders the steps is program order alone: a killed thread has executed a prefix of
-// its instructions.
+// The journal makes a WRITE of at most one path MTU atomic with respect to death. The client records
+// the WRITE, sets `valid`, applies it, and clears `valid`. If the client dies in between, it has posted
+// nothing later on this queue pair (an unlock, for one), so the server can apply the WRITE again.
+// Program order alone orders the steps: a killed thread has executed a prefix of its instructions.
 //
-// `busy` and `closed` are a Dekker pair: a client is busy while it performs verbs, and performs
-// none when it finds the queue pair closed after having become busy; a server that closes waits
-// until it is not busy. After that no verb of this queue pair can land.
+// `busy` and `closed` are a Dekker pair. A client sets `busy` before it performs verbs, then
+// performs none if it finds `closed` set. A server sets `closed`, then waits until `busy` is clear.
+// After that no verb of this queue pair can land.
 //
-// The server takes the page for untrusted: it bounds-checks what it finds there.
+// The server does not trust the page: it bounds-checks what it finds there.
 #pragma once
 
 #include <array>
@@ -67,8 +66,7 @@ inline void JournalledWrite(WriteJournal& journal, const SpaceView& view, Space 
   journal.valid.store(0, std::memory_order_release);
 }
 
-// Server, of a client that is dead: finishes the WRITE it stopped in. Returns whether there was
-// one.
+// Server, for a dead client: finishes the WRITE that it died in. Returns whether there was one.
 inline bool FinishWrite(const WriteJournal& journal, const SharedMemory& memory) {
   if (journal.valid.load(std::memory_order_acquire) != 1) return false;
   const uint32_t space = journal.space;

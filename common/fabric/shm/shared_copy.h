@@ -1,10 +1,9 @@
-// SharedCopy: the one place where the shm fabric touches memory that others may be changing.
+// SharedCopy: the only place where the shm fabric touches memory that others may change concurrently.
 //
-// A NIC copies while others copy: a READ may return any byte-wise mixture of what concurrent WRITEs
-// leave, and callers validate what they read. Here the same race happens between CPUs; it is
-// intended, and confined to this function. Under ThreadSanitizer the copy is neither instrumented
-// nor intercepted, so that every race the tool reports is one of ours; ordering is seen by it
-// through the atomics.
+// As with a NIC, a READ may return any byte-wise mixture of what concurrent WRITEs leave, and
+// callers validate what they read. Here the same race happens between CPUs; it is intended, and
+// confined to this function. ThreadSanitizer neither instruments nor intercepts the copy, so every
+// race that it reports is a bug; it sees the ordering through the atomics.
 #pragma once
 
 #include <cstddef>
@@ -25,9 +24,8 @@ inline constexpr bool kThreadSanitizer = false;
 inline constexpr bool kThreadSanitizer = false;
 #endif
 
-// What the compiler may not move memory accesses across. A process killed between two instructions
-// has done all of the earlier one and none of the later, so that this alone orders what it leaves
-// behind.
+// The compiler does not move memory accesses across this barrier. It alone orders what a killed process leaves
+// behind: a process killed between two instructions has done all of the earlier one and none of the later.
 inline void CompilerBarrier() { asm volatile("" ::: "memory"); }
 
 // Copies `bytes` (not 0) bytes, in any order, each byte once or more often.
@@ -50,15 +48,14 @@ inline void SharedCopy(std::byte* to, const std::byte* from, size_t bytes) {
 
 inline constexpr uintptr_t kCacheLineBytes = 64;
 
-// Starts fetching the lines of [address, address + bytes), for reading or for writing. Any address
-// is harmless.
+// Prefetches the lines of [address, address + bytes) for reading or for writing. Any address is harmless.
 template <bool kForWriting>
 inline void Prefetch(uintptr_t address, uintptr_t bytes) {
   const uintptr_t end = address + bytes;
   for (uintptr_t line = address & ~(kCacheLineBytes - 1); line < end; line += kCacheLineBytes) {
 #if defined(__x86_64__)
-    // The builtin falls back to a prefetch for reading unless the target has the instruction for
-    // certain; processors that lack it take it as a no-op.
+    // The builtin falls back to a prefetch for reading unless the target surely has the
+    // instruction. Processors that lack it execute it as a no-op.
     if constexpr (kForWriting) {
       asm volatile("prefetchw (%0)" : : "r"(line));
     } else {

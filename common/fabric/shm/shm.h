@@ -1,4 +1,4 @@
-// The shared-memory fabric: see fabric.h for the contract and CONTRACT.md for what it guarantees.
+// The shared-memory fabric. fabric.h is its interface, CONTRACT.md lists its guarantees.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// What the conformance suite cannot see of the shm fabric: limits, descriptions, servers that end or are started anew.
+// shm behaviour that the conformance suite cannot see: limits, descriptions, servers that end or restart.
 #include "common/fabric/shm/shm.h"
 
 #include <gmock/gmock.h>
@@ -56,7 +56,7 @@ TEST_F(ShmFabric, ARestartedServerIsAnotherOne) {
   EXPECT_EQ(reconnected.error().code, Code::kNodeUnreachable);
   EXPECT_THAT(reconnected.error().message, ::testing::HasSubstr("started anew"));
   EXPECT_FALSE(compute->NewEndpoint().value()->IsAttached(ServerId{0}));
-  // It is another server, which may be connected to as such.
+  // A restarted server can be connected to as another server.
   ASSERT_TRUE(compute->Connect(ServerId{1}, path));
 }
 

@@ -14,7 +14,7 @@ namespace {
 constexpr ServerId kSilent{0};
 constexpr ServerId kOther{1};
 
-// Stands still in its Tick for as long as it is told to.
+// Blocks in its Tick as long as it is told to.
 class StuckHandler final : public ControlHandler {
  public:
   uint32_t Handle(uint64_t, std::span<const std::byte>,

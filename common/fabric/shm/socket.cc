@@ -32,7 +32,7 @@ Result<sockaddr_un> SocketAddress(const std::string& path) {
   return address;
 }
 
-// InvalidArgument when a live server has the path, or it is unusable.
+// Errors: InvalidArgument when a live server has the path, or it is unusable.
 Result<UniqueFd> LockPath(const std::string& path) {
   BOOST_OUTCOME_TRYV(SocketAddress(path));
   UniqueFd lock = TakeLockFile(path + ".lock");
@@ -52,7 +52,7 @@ Transfer TransferError() {
 
 Transfer SendMessage(const UniqueFd& socket, std::span<const std::byte> message,
                      std::span<const int> fds, bool wait) {
-  // sendmsg does not write what it is given.
+  // sendmsg does not write through this pointer.
   iovec part{const_cast<std::byte*>(message.data()), message.size()};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxFds * sizeof(int))> control{};
   msghdr header{};
@@ -127,7 +127,7 @@ Result<ListeningSocket> ListeningSocket::Bind(const std::string& path) {
   ClearDeadSockets(RuntimeDirectory());
   std::string fresh = FreshSocketPath();
   Result<UniqueFd> lock = LockPath(fresh);
-  // Another server that clears may hold the new lock file for a moment, and then removes it.
+  // Another server that clears may hold the new lock file for a moment, and then remove it.
   for (int retries = kFreshRetries; !lock && retries > 0; --retries) {
     fresh = FreshSocketPath();
     lock = LockPath(fresh);
@@ -149,7 +149,7 @@ Result<ListeningSocket> ListeningSocket::BindLocked(const std::string& path, Uni
   }
   listener.path_ = path;
   listener.socket_ = NewSocket();
-  // Who may connect may read and write the whole store: the user alone.
+  // A client that can connect can read and write the whole store: allow this user only.
   if (!listener.socket_ || ::fchmod(listener.socket_.get(), 0600) != 0 ||
       ::bind(listener.socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) !=
           0) {

@@ -1,9 +1,9 @@
-// The control side of the shm fabric: Unix SOCK_SEQPACKET sockets and the messages on them.
+// The control side of the shm fabric: Unix SOCK_SEQPACKET sockets and their messages.
 //
-// A connection is one queue pair. The client opens it with a Hello; the server answers with a
-// Welcome, which carries file descriptors (queue pair page, region, lock table) for a client in
-// another process, the first alone for one in its own. After that the client sends Calls and gets
-// as many back, in order. All descriptors are close-on-exec and no write raises SIGPIPE.
+// A connection is one queue pair. The client opens it with a Hello. The server answers with a
+// Welcome that carries file descriptors: queue pair page, region and lock table for a client in
+// another process, the page alone for one in its own. After that the client sends Calls and gets as
+// many back, in order. All descriptors are close-on-exec, and no write raises SIGPIPE.
 #pragma once
 
 #include <array>
@@ -26,8 +26,8 @@ struct Hello {
   uint32_t magic = kMagic;
   HelloKind kind = HelloKind::kProbe;  // kProbe: map the memory only
   uint64_t client_uuid = 0;
-  uint64_t incarnation = 0;  // of the server that the client means; 0: whichever is there
-  // Of this client, destroyed before this one is opened, or 0: the one that it replaces, and another.
+  uint64_t incarnation = 0;  // the server's, as the client expects it; 0: any
+  // Queue pairs of this client to destroy before this one is opened, or 0: the replaced one, and another.
   uint64_t old_queue_pair = 0;
   uint64_t other_queue_pair = 0;
 };
@@ -36,7 +36,7 @@ struct Welcome {
   uint32_t magic = kMagic;
   uint32_t accepted = 0;
   uint32_t in_process = 0;
-  uint32_t code = 0;  // of the error, when not accepted: a Code
+  uint32_t code = 0;  // the error Code, if not accepted
   uint64_t incarnation = 0;
   uint64_t token = 0;  // of the server's memory
   uint64_t queue_pair = 0;
@@ -57,40 +57,39 @@ inline constexpr uint32_t kMaxCallsInFlight = 32;
 
 enum class Transfer : uint8_t { kDone, kWouldBlock, kLost };
 
-// Sends one message whole or not at all; does not block when `wait` is false.
+// Sends one message whole or not at all. Does not block if `wait` is false.
 Transfer SendMessage(const UniqueFd& socket, std::span<const std::byte> message,
                      std::span<const int> fds, bool wait);
-// Receives one message; `bytes` gets its length. Longer messages are cut. Descriptors beyond
-// `fds->size()` are closed; without `fds`, all.
+// Receives one message and sets `bytes` to its length. Truncates longer messages. Closes
+// descriptors beyond `fds->size()`; without `fds`, all.
 Transfer ReceiveMessage(const UniqueFd& socket, std::span<std::byte> message, size_t* bytes,
                         std::vector<UniqueFd>* fds, bool wait);
 
-// A connected socket; none when as many wait there as the listener's queue holds. Does not block.
-// NodeUnreachable if nobody listens.
+// Returns a connected socket, or none if the listener's queue is full. Does not block. Errors:
+// NodeUnreachable if no server listens.
 Result<UniqueFd> ConnectSocket(const std::string& path);
 
-// A path that this process listens on. A lock file beside it tells a live owner from a stale path.
+// A path that this process listens on. A lock file beside it distinguishes a live owner from a stale path.
 class ListeningSocket {
  public:
-  // Binds; nobody can connect before `Listen`. Empty path: a fresh one, after clearing what dead
-  // servers left beside it. InvalidArgument when a live server owns the path, or it is unusable.
+  // Binds; clients can connect only after `Listen`. Empty path: a fresh one, after removing what dead
+  // servers left beside it. Errors: InvalidArgument when a live server owns the path, or it is unusable.
   static Result<ListeningSocket> Bind(const std::string& path);
   ListeningSocket(ListeningSocket&&) noexcept = default;
   ListeningSocket& operator=(ListeningSocket&&) = delete;
   ~ListeningSocket();
 
   Status Listen();
-  // Nobody can connect any more; those who were not yet accepted are refused.
+  // Refuses new connections and those not yet accepted.
   void Close();
-  // The peer at the head of the queue; empty when there is none (EAGAIN), or it cannot be had
-  // (errno).
+  // The peer at the head of the queue; empty if there is none (EAGAIN) or on error (errno).
   UniqueFd Accept();
   const std::string& path() const { return path_; }
   int fd() const { return socket_.get(); }
 
  private:
   ListeningSocket() = default;
-  // With the lock of that path.
+  // Takes over the lock of `path`.
   static Result<ListeningSocket> BindLocked(const std::string& path, UniqueFd lock_file);
 
   UniqueFd lock_file_;

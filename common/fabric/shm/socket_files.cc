@@ -22,8 +22,8 @@ namespace {
 constexpr std::string_view kPrefix = "gossamer-";
 constexpr std::string_view kLockSuffix = ".sock.lock";
 
-// A lock file that belongs to a fresh path: gossamer-ID.sock.lock, or with PID-NUMBER for ID, as
-// earlier versions had it. Paths that people chose are theirs to remove.
+// The lock file of a fresh path: gossamer-ID.sock.lock, or with PID-NUMBER for ID, as earlier
+// versions had it. Other paths were chosen by users, who remove them.
 bool IsFreshLockName(std::string_view name) {
   if (!name.starts_with(kPrefix) || !name.ends_with(kLockSuffix) ||
       name.size() <= kPrefix.size() + kLockSuffix.size()) {
@@ -41,8 +41,7 @@ bool IsSameFile(const struct stat& a, const struct stat& b) {
   return a.st_ino == b.st_ino && a.st_dev == b.st_dev;
 }
 
-// A regular file of this user that nobody has locked, and that still has its name: its lock, else
-// empty.
+// Returns the lock of a regular file of this user that no process has locked and that still has its name; else empty.
 UniqueFd LockOfDeadServer(int directory, const char* name) {
   UniqueFd file(::openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat opened{};
@@ -79,7 +78,7 @@ UniqueFd TakeLockFile(const std::string& path) {
   for (;;) {
     UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!file || ::flock(file.get(), LOCK_EX | LOCK_NB) != 0) return {};
-    // The last owner may have removed the file that was opened: then the lock is on nothing.
+    // The last owner may have removed the opened file; the lock would then protect nothing.
     struct stat opened{};
     struct stat named{};
     if (::fstat(file.get(), &opened) == 0 && ::stat(path.c_str(), &named) == 0 &&
@@ -102,7 +101,7 @@ size_t ClearDeadSockets(const std::string& directory) {
     const UniqueFd lock = LockOfDeadServer(at, lock_name.c_str());
     if (!lock) continue;
     const std::string socket_name = lock_name.substr(0, lock_name.size() - strlen(".lock"));
-    // The lock file last: without it, the socket could be anyone's.
+    // The lock file last: without it, the socket's owner would be unknown.
     if (RemoveSocket(at, socket_name) && ::unlinkat(at, lock_name.c_str(), 0) == 0) ++cleared;
   }
   return cleared;

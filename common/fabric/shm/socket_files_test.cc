@@ -1,4 +1,4 @@
-// Where memory servers listen: paths that are taken, stale or unusable, and what dead servers leave behind.
+// Where memory servers listen: paths that are taken, stale or unusable, and the leftovers of dead servers.
 #include "common/fabric/shm/socket_files.h"
 
 #include <gtest/gtest.h>
@@ -94,7 +94,7 @@ class DeadSockets : public ShmFabric {
     ::unsetenv("XDG_RUNTIME_DIR");
     ShmFabric::TearDown();
   }
-  // Starts a server at a fresh path, or at `listen`, and kills it: its address.
+  // Starts a server at a fresh path or at `listen`, and kills it. Returns its address.
   static std::string KilledServer(const std::string& listen = {}) {
     int fds[2];
     EXPECT_EQ(::pipe(fds), 0);
@@ -142,7 +142,7 @@ TEST_F(DeadSockets, NothingElseIsCleared) {
   EXPECT_EQ(ClearDeadSockets(Path("nowhere")), 0u);
 }
 
-// Servers that start, stop and clear at once: each can be reached as long as it lives.
+// Servers that start, stop and clear concurrently: each can be reached as long as it lives.
 TEST_F(DeadSockets, ClearingAtOnceHurtsNoLivingServer) {
   for (int i = 0; i < 8; ++i) KilledServer();
   std::vector<std::thread> threads;

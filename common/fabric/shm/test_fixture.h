@@ -1,4 +1,4 @@
-// ShmFabric: what tests of the shm fabric stand on.
+// ShmFabric: the fixture of the shm fabric's tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 
 namespace gossamer::shm {
 
-// Answers nothing, and counts.
+// Sends empty replies, and counts.
 class EmptyHandler final : public ControlHandler {
  public:
   uint32_t Handle(uint64_t, std::span<const std::byte>,
@@ -54,13 +54,13 @@ class ShmFabric : public testing::Test {
   void TearDown() override { std::filesystem::remove_all(directory_); }
   std::string Path(const std::string& name) const { return directory_ / name; }
 
-  // A memory server that runs.
+  // A running memory server.
   std::unique_ptr<MemoryPort> StartMemory(const MemoryPortOptions& options) {
     auto memory = OpenMemoryPort(options).value();
     EXPECT_TRUE(memory->Start(handler_, RandomId()));
     return memory;
   }
-  // Of compute server 5, connected to `address`.
+  // Compute server 5, connected to `address`.
   static std::unique_ptr<ComputePort> Connect(const std::string& address) {
     ComputePortOptions options;
     options.client_uuid = 5;
