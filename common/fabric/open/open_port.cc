@@ -8,9 +8,9 @@
 namespace gossamer {
 namespace {
 
-constexpr uint32_t kMaxTimeoutMs = 3'600'000;  // in milliseconds, far from the end of an int
+constexpr uint32_t kMaxTimeoutMs = 3'600'000;  // far from the largest int
 
-// Without a bound, a lost peer would be waited for in vain.
+// Without a bound, waiting for a lost peer would never end.
 Status CheckTimeout(uint32_t timeout_ms) {
   if (timeout_ms != 0 && timeout_ms <= kMaxTimeoutMs) return Ok();
   return MakeError(Code::kInvalidArgument, "connection timeout of " + std::to_string(timeout_ms) +

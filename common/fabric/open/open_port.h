@@ -1,4 +1,4 @@
-// Opens the ports of a fabric that is chosen when the program runs.
+// Opens the ports of a fabric that is chosen at run time.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,8 @@
 
 namespace gossamer {
 
-// Errors: InvalidArgument for a time-out that is not 1 ms to 1 hour, and for FabricKind::kSim without a network; else as
-// of the fabric.
+// Errors: InvalidArgument for a time-out outside 1 ms to 1 hour, and for FabricKind::kSim without a
+// network; else as of the fabric.
 Result<std::unique_ptr<MemoryPort>> OpenMemoryPort(FabricKind kind,
                                                    const MemoryPortOptions& options);
 Result<std::unique_ptr<ComputePort>> OpenComputePort(FabricKind kind,

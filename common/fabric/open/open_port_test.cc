@@ -18,7 +18,7 @@ ComputePortOptions OneClient() {
   return options;
 }
 
-// 0 would be no bound at all for sockets, and the greatest ones none for poll.
+// Sockets would take 0 as no bound, and poll the greatest values.
 TEST(OpenPort, ATimeoutIsABound) {
   for (const uint32_t timeout_ms : {0u, ~0u}) {
     MemoryPortOptions memory = SmallMemory();

@@ -1,4 +1,4 @@
-// ADDRESS:PORT as users write it, and as sockets want it.
+// ADDRESS:PORT as users write it and as sockets need it.
 #pragma once
 
 #include <sys/socket.h>
@@ -24,8 +24,8 @@ struct SocketAddress {
   std::string ToString() const;
 };
 
-// Reads ADDRESS:PORT, where ADDRESS is a name, an IPv4 address, or an IPv6 address in [brackets].
-// InvalidArgument says what is wrong with it.
+// Parses ADDRESS:PORT, where ADDRESS is a name, an IPv4 address, or an IPv6 address in [brackets].
+// Errors: InvalidArgument with the reason.
 Result<SocketAddress> ParseSocketAddress(std::string_view text);
 
 }  // namespace gossamer::verbs

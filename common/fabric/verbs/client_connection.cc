@@ -10,10 +10,10 @@ namespace {
 constexpr uint64_t kReplySent = kControlDepth;
 constexpr uint64_t kLifeSign = kControlDepth + 1;
 
-// Each brings at most as many requests as a client may have on their way.
+// Each poll brings at most as many requests as a client may have in flight.
 constexpr int kPollsPerTurn = 2;
 
-// A client whose queue pair broke has this many asks to replace it.
+// A client whose queue pair broke has this many life-sign periods to replace it.
 constexpr uint32_t kBrokenAsks = 4;
 
 }  // namespace
@@ -130,7 +130,7 @@ bool ClientConnection::Answer(ControlHandler& handler, uint32_t slot, uint32_t b
   header.bytes = handler.Handle(client_uuid_, {request + sizeof header, header.bytes}, room);
   std::memcpy(reply.bytes, &header, sizeof header);
 
-  // The request's slot is free again before the client hears of the reply and sends another.
+  // Free the request's slot before the client sees the reply and sends another request.
   if (!PostReceive(slot)) return false;
   ibv_sge piece{reinterpret_cast<uintptr_t>(reply.bytes),
                 static_cast<uint32_t>(sizeof header + header.bytes), messages_region_->lkey};

@@ -1,8 +1,7 @@
 // The memory server's end of one connection: its queue pair, and the buffers of control messages.
 //
-// Each connection has a completion queue of its own, on the completion channel of the control
-// thread: it is exactly as large as its queue pair needs, and nothing of a destroyed connection is
-// left in it.
+// Each connection has its own completion queue on the completion channel of the control thread:
+// exactly as large as its queue pair needs, and destroyed with the connection and all its completions.
 //
 // Thread-safety: none; connections belong to the control thread.
 #pragma once
@@ -22,33 +21,30 @@ namespace gossamer::verbs {
 
 class ClientConnection {
  public:
-  // Takes over `id`, of a connect request, unless it fails; makes its queue pair, with receives
-  // posted.
+  // Makes the queue pair of connect request `id`, with receives posted. Takes over `id` unless it fails.
   static Result<std::unique_ptr<ClientConnection>> Open(const Device& device, ConnectionId& id,
                                                         ibv_comp_channel* channel,
                                                         uint64_t client_uuid,
                                                         uint64_t connection_id);
-  // The queue pair is destroyed: no verb of the client lands through it any more.
+  // Destroys the queue pair: no verb of the client lands through it any more.
   ~ClientConnection();
 
   uint64_t client_uuid() const { return client_uuid_; }
   uint64_t connection_id() const { return connection_id_; }
   rdma_cm_id* id() const { return id_.get(); }
 
-  // The client has the connection too: sign of life may be asked of it.
+  // The client has the connection, too: from now on it may be asked for a sign of life.
   void OnEstablished() { established_ = true; }
-  // Asks the client's device for a sign of life, by a WRITE of nothing: a client whose machine is
-  // gone says no goodbye. A process that is merely stopped is answered for by its device.
+  // Requests a sign of life from the client's device by a WRITE of length 0, because a client whose
+  // machine is gone sends no disconnect. The device also answers for a process that is merely stopped.
   void AskForLife();
-  // No sign of life came in the time of all retries, or the queue pair broke some time ago and was
-  // not replaced.
+  // True if no sign of life came within all retries, or the queue pair broke some time ago and was not replaced.
   bool lost() const { return lost_; }
 
-  // Answers requests that have come, but only so many that others have their turn. Returns whether
-  // more may have come: the completion channel names this connection for what comes later only.
+  // Answers requests that have arrived, up to a limit so that other connections get their turn. Returns
+  // whether more may have arrived: the completion channel reports this connection only for later ones.
   bool Serve(ControlHandler& handler);
-  // Asks for one event when something comes; what has come already is served by the caller
-  // afterwards.
+  // Requests one event for the next arrival. The caller then serves what has already arrived.
   void Arm();
 
  private:
@@ -67,7 +63,7 @@ class ClientConnection {
     uint32_t bytes;
   };
 
-  // In the order of their making: the queue pair goes before its completion queue and its buffers.
+  // In order of construction: the queue pair is destroyed before its completion queue and buffers.
   std::array<Message, 2 * kControlDepth> messages_{};  // requests, then replies
   MemoryRegion messages_region_;
   CompletionQueue queue_;
@@ -77,10 +73,10 @@ class ClientConnection {
   uint32_t free_replies_ = kControlDepth;
   uint32_t next_reply_ = 0;
   bool established_ = false;
-  bool asked_for_life_ = false;  // and no answer yet
-  uint32_t times_broken_ = 0;    // how often the queue pair was found in its error state
+  bool asked_for_life_ = false;  // not answered yet
+  uint32_t times_broken_ = 0;    // times the queue pair was found in its error state
   bool lost_ = false;
-  std::deque<Request> requests_;  // that wait for a free reply
+  std::deque<Request> requests_;  // waiting for a free reply
 };
 
 }  // namespace gossamer::verbs

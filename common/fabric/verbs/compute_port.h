@@ -1,5 +1,4 @@
-// A compute server's side of the verbs fabric: where its memory servers are, and the device that
-// reaches them all.
+// A compute server's side of the verbs fabric: its memory servers, and the device that reaches them all.
 #pragma once
 
 #include <map>
@@ -12,7 +11,7 @@
 
 namespace gossamer::verbs {
 
-// Thread-safe; endpoints share it with their port.
+// Shared by the port and its endpoints. Thread-safety: thread-safe.
 class Peers final : public PeerDirectory {
  public:
   Result<Peer> FindPeer(ServerId server) const override;
@@ -38,7 +37,8 @@ class VerbsComputePort final : public ComputePort {
   ComputePortOptions options_;
   const std::shared_ptr<Peers> peers_;
   std::mutex mutex_;
-  std::shared_ptr<Device> device_;  // null until the first server is found, or an endpoint wanted
+  std::shared_ptr<Device> device_;  // null until the first server is found or an endpoint is
+                                    // requested
 };
 
 }  // namespace gossamer::verbs

@@ -10,15 +10,15 @@
 namespace gossamer::verbs {
 namespace {
 
-// Reasons of the InfiniBand connection manager for a reject (IBTA 12.6.7.2).
+// Reject reasons of the InfiniBand connection manager (IBTA 12.6.7.2).
 constexpr int kInvalidServiceId = 8;
 constexpr int kStaleConnection = 10;
 constexpr int kConsumerReject = 28;
 
-// How long `Await` waits for an event before it looks at the clock.
+// How long `Await` waits for an event before it reads the clock.
 constexpr int kWaitMs = 10;
 
-// The address of this machine that belongs to entry `gid_index`, to be the source of connections.
+// This machine's address of entry `gid_index`, as the source of connections.
 Result<SocketAddress> AddressOfGid(const Device& device, int gid_index, sa_family_t family) {
   ibv_gid gid{};
   if (ibv_query_gid(device.verbs(), 1, gid_index, &gid) != 0) {
@@ -62,7 +62,7 @@ bool Connection::PeerIsGone() {
 
 bool RetryWhileStale::Again(const Error& error) {
   if (error.code != Code::kContended || Clock::now() >= deadline_) return false;
-  // Probes that met once would meet again after the same time.
+  // Randomised: probes that collided once would collide again after equal pauses.
   next_try_ = Clock::now() + std::chrono::microseconds(500 + random_() % 10'000);
   return true;
 }
@@ -118,7 +118,7 @@ Status ConnectAttempt::ResolveAddress() {
   return Ok();
 }
 
-// The device is known now: whether it is the right one.
+// The device is known now: check that it is the right one.
 Status ConnectAttempt::ResolveRoute() {
   rdma_cm_id* const id = connection_.id.get();
   if (id->verbs == nullptr) return Unreachable("no RDMA device reaches it");
@@ -144,7 +144,7 @@ Status ConnectAttempt::ResolveRoute() {
   return Ok();
 }
 
-// False: there is none yet.
+// Returns false if there is no event yet.
 Result<bool> ConnectAttempt::NextEvent(Event& event) {
   rdma_cm_event* raw = nullptr;
   if (rdma_get_cm_event(channel_, &raw) != 0) {

@@ -1,4 +1,4 @@
-// Connecting a compute server to a memory server: the client's half of the connection manager's
+// Connects a compute server to a memory server: the client's half of the connection manager's
 // exchange, step by step, with one deadline for all steps.
 //
 // Thread-safety: none; a connection belongs to one thread. Only `Await` and `ProbePeer` block, for
@@ -21,7 +21,7 @@
 
 namespace gossamer::verbs {
 
-// The client's end of a connection. Destroying it tells the server.
+// The client's end of a connection. Destroying it notifies the server.
 struct Connection {
   EventChannel channel;
   ConnectionId id;
@@ -42,14 +42,13 @@ struct Connection {
 
   // Moves the queue pair to its error state, so that all its work ends.
   void Break();
-  // Whether the peer has gone, as far as the connection manager has heard. Does not block.
+  // Whether the connection manager has reported that the peer is gone. Does not block.
   bool PeerIsGone();
 };
 
-// The connection manager of the server tells connections apart by their queue pair's number, and
-// refuses one whose number it still knows (Contended): of a client that has just died, or, as
-// probes have none and say 0, of another probe of this machine at the same moment. The answer is to
-// try anew a little later.
+// The server's connection manager identifies connections by their queue pair's number, and refuses
+// a number that it still knows (Contended): that of a client that has just died, or, as all probes
+// have number 0, of another concurrent probe of this machine. Retry a little later.
 class RetryWhileStale {
  public:
   using Clock = std::chrono::steady_clock;
@@ -70,42 +69,42 @@ class RetryWhileStale {
 // What a compute port found at an address.
 struct Peer {
   SocketAddress address;
-  std::shared_ptr<Device> device;  // that reaches it
+  std::shared_ptr<Device> device;  // reaches the address
   uint64_t incarnation = 0;
 };
 
-// Asks whether `incarnation` (0: whichever) is at `address`, over `device` if there is one yet.
-// NodeUnreachable when nobody answers or another incarnation does, InvalidArgument when the device
-// that reaches the address is not the one asked for.
+// Checks whether `incarnation` (0: any) is at `address`, over `device` if not null. Errors:
+// NodeUnreachable when no server or another incarnation answers; InvalidArgument when the device
+// that reaches the address is not the requested one.
 Result<Peer> ProbePeer(const SocketAddress& address, uint64_t incarnation,
                        const std::shared_ptr<Device>& device, const ComputePortOptions& options);
 
-// One try: find the device and the route; then, with a queue pair, ask the server.
+// One try: find the device and the route; then connect to the server, with a queue pair.
 class ConnectAttempt {
  public:
   using Clock = std::chrono::steady_clock;
-  // `device`: the one that must reach the address, if there is one yet. `options` outlive the attempt.
+  // `device`: the one that must reach the address; may be null. Requires: `options` outlive the attempt.
   static Result<ConnectAttempt> Begin(const SocketAddress& address, const Device* device,
                                       const ComputePortOptions& options,
                                       Clock::time_point deadline);
 
-  // Goes as far as it can without waiting. True: the route is found, and `Send` comes next; after
-  // `Send`: the server has answered.
+  // Proceeds as far as possible without waiting. Returns true when the route is found and `Send`
+  // comes next; after `Send`, when the server has answered.
   Result<bool> Step();
   // Blocks until `Step` returns true.
   Status Await();
 
-  // The identifier, once the route is found, with a queue pair whose completions go to `queue`.
+  // After the route is found: the identifier with a queue pair whose completions go to `queue`.
   // Receives can be posted to it.
   Result<Connection> MakeQueuePair(const Peer& peer, ibv_cq* queue);
-  // The same without a queue pair: to ask only who is there.
+  // The same without a queue pair, for probes.
   Connection TakeConnection() { return std::move(connection_); }
   Status Send(const Connection& connection, const ConnectRequest& request);
 
-  // What the answer says: the server has destroyed the connection that was to be replaced, and
-  // accepted this one. Contended: see RetryWhileStale.
+  // Evaluates the answer. Ok: the server has destroyed the connection to be replaced, and accepted
+  // this one. Errors: Contended: see RetryWhileStale.
   Status Established(Connection& connection) const;
-  // What it says to a probe.
+  // Evaluates the answer to a probe.
   Result<ServerInfo> Probed() const;
   ibv_context* verbs() const { return connection_.id->verbs; }
 
@@ -137,7 +136,7 @@ class ConnectAttempt {
   Clock::time_point deadline_;
   Stage stage_ = Stage::kAddress;
   Connection connection_;                  // until it is taken
-  rdma_event_channel* channel_ = nullptr;  // its
+  rdma_event_channel* channel_ = nullptr;  // of connection_
   Event answer_;
 };
 

@@ -16,7 +16,7 @@ namespace gossamer::verbs {
 namespace {
 
 constexpr int kBacklog = 256;
-constexpr int kEventsPerTurn = 64;  // of one kind, before others are looked at
+constexpr int kEventsPerTurn = 64;  // of one kind, before the other kinds' turn
 
 }  // namespace
 
@@ -60,7 +60,7 @@ void ControlService::Stop() {
 
 void ControlService::Wake() { eventfd_write(wake_fd_, 1); }
 
-// Fences may be asked for by any thread, the control thread in the midst of a call included.
+// Any thread may fence, even the control thread in the middle of a call.
 void ControlService::Fence(uint64_t client_uuid) {
   {
     const std::lock_guard guard(fence_mutex_);
@@ -131,7 +131,7 @@ void ControlService::OnCompletionEvents() {
   }
 }
 
-// Each once: a client whose requests keep coming has an event for them at once.
+// Each connection once: a client whose requests keep coming gets an event for them at once.
 void ControlService::ServeReady() {
   for (ClientConnection* connection : std::exchange(ready_, {})) {
     if (connection->Serve(*handler_)) ready_.insert(connection);
@@ -147,8 +147,8 @@ void ControlService::AskForLife() {
   }
 }
 
-// Nothing follows from them here (the connection manager reports lost connections), but they pile
-// up in the kernel unless they are read.
+// The server ignores these events (the connection manager reports lost connections), but unread
+// ones pile up in the kernel.
 void ControlService::OnDeviceEvents() {
   ibv_async_event event{};
   for (int i = 0; i < kEventsPerTurn; ++i) {

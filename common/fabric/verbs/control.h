@@ -1,12 +1,13 @@
 // The memory server's control thread: accepts and ends connections, and answers control messages.
 //
-// Invariants: a compute server is gone (`ControlHandler::ClientGone`) once, when its last queue
-// pair has been destroyed; a connection that replaces another is accepted after that one's queue
-// pair has been destroyed (rule U1); a client that leaves without a goodbye is gone within the
-// connection time-out; however fast one client sends, others and leases have their turn.
+// Invariants:
+//   - `ControlHandler::ClientGone` is called once per compute server, when its last queue pair has been destroyed.
+//   - A connection that replaces another is accepted after the old queue pair has been destroyed (rule U1).
+//   - A client that vanishes without a disconnect is gone within the connection time-out.
+//   - However fast one client sends, other clients and leases get their turn.
 //
-// Thread-safety: `Start` and `Stop` belong to one thread, `Fence` to any; everything else happens
-// on the control thread. One-sided verbs pass it by.
+// Thread-safety: `Start` and `Stop` belong to one thread; any thread may call `Fence`; the control
+// thread does everything else. One-sided verbs bypass it.
 #pragma once
 
 #include <atomic>
@@ -29,7 +30,7 @@ namespace gossamer::verbs {
 
 class ControlService {
  public:
-  // `listener` is bound, and its events come on `channel`; both outlive the service.
+  // Requires: `listener` is bound, its events arrive on `channel`, and both outlive the service.
   ControlService(const Device& device, rdma_event_channel* channel, rdma_cm_id* listener,
                  const ServerInfo& info, uint32_t connection_timeout_ms);
   ~ControlService() { Stop(); }
@@ -55,7 +56,7 @@ class ControlService {
   void ServeReady();
   void OnDeviceEvents();
   void AskForLife();
-  // That of a compute server; unless there is none of that name.
+  // Destroys connection `connection_id` of a compute server. Ignores an unknown id.
   void DropOld(uint64_t client_uuid, uint64_t connection_id);
   void Drop(ClientConnection* connection);
   void Count(uint64_t client_uuid, int change);
@@ -69,10 +70,10 @@ class ControlService {
   int wake_fd_ = -1;
   ControlHandler* handler_ = nullptr;
   std::map<ClientConnection*, std::unique_ptr<ClientConnection>> connections_;
-  std::set<ClientConnection*> ready_;  // from which requests may have come
+  std::set<ClientConnection*> ready_;  // may have unread requests
   Clock::time_point next_ask_;
   Clock::time_point next_tick_;
-  std::map<uint64_t, int> queue_pairs_;  // of each compute server
+  std::map<uint64_t, int> queue_pairs_;  // by compute server
   uint64_t next_connection_id_ = 1;
   std::atomic<bool> stopping_ = false;
   std::mutex fence_mutex_;

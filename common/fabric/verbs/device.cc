@@ -9,7 +9,7 @@
 namespace gossamer::verbs {
 namespace {
 
-// Wishes, cut down to what the device has. Deeper queues than a thread's coroutines fill, and
+// Upper bounds, reduced to what the device has. Queues deeper than a thread's coroutines fill, and
 // inline WRITEs longer than a leaf's group, gain nothing.
 constexpr uint32_t kWantedVerbs = 512;
 constexpr uint32_t kLeastVerbs = 64;
@@ -99,8 +99,8 @@ Result<uint32_t> Device::ActiveMtu(uint8_t port) const {
   return MtuBytes(attributes.active_mtu);
 }
 
-// Devices do not say how many bytes go inline, nor how deep a queue may be with them: ask for a
-// queue pair, with less and less.
+// Devices do not report their inline bytes, nor the queue depth with them: request queue pairs of
+// decreasing size until one succeeds.
 Status Device::MeasureQueuePair() {
   CompletionQueue queue(ibv_create_cq(verbs_, 1, nullptr, nullptr, 0));
   if (!queue) return ErrnoError(Code::kExhausted, "completion queue on " + name());
@@ -116,7 +116,7 @@ Status Device::MeasureQueuePair() {
       queue_pair_size_ = {verbs, inline_bytes};
       return Ok();
     }
-    // First without the last half of the inline bytes, then with half as many verbs.
+    // First halve the inline bytes down to none, then halve the verbs.
     if (inline_bytes > 0) {
       inline_bytes = inline_bytes > 32 ? inline_bytes / 2 : 0;
     } else {

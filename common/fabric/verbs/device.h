@@ -1,6 +1,6 @@
-// An RDMA device: which there are, what they can do, and memory registered with one.
+// An RDMA device: enumeration, capabilities, and memory registration.
 //
-// Thread-safety: const after `Open`; the calls of libibverbs below are thread-safe.
+// Thread-safety: const after `Open`; the libibverbs calls below are thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -14,29 +14,29 @@
 
 namespace gossamer::verbs {
 
-// How large a queue pair of ours can be on a device.
+// The largest size of our queue pairs on a device.
 struct QueuePairSize {
   uint32_t verbs = 0;         // one-sided verbs posted and not completed
   uint32_t inline_bytes = 0;  // of a WRITE whose bytes travel with the doorbell
 };
 
-// Work requests of nothing, posted where the device seems to have gone to sleep: the two halves of
-// a queue pair of SoftRoCE (Linux 6.1, drivers/infiniband/sw/rxe) tell each other "waiting for a
-// fence" without synchronisation. A wake-up so lost would be made up for by the next doorbell only.
+// Empty work requests, posted when the device seems to have lost a wake-up: the two halves of a
+// queue pair of SoftRoCE (Linux 6.1, drivers/infiniband/sw/rxe) exchange "waiting for a fence"
+// without synchronisation. Otherwise only the next doorbell would make up for the lost wake-up.
 inline constexpr uint32_t kNudges = 8;
 
-// How deep a send queue is that takes so many one-sided verbs.
+// The depth of a send queue for so many one-sided verbs.
 constexpr uint32_t SendDepth(uint32_t verbs) { return verbs + kControlDepth + kNudges; }
 
-// Unsupported, with what to do about it, when this machine has no RDMA device; InvalidArgument when
-// it has none called `name` (empty: any will do).
+// Errors: Unsupported, with the remedy, when this machine has no RDMA device; InvalidArgument when
+// it has none named `name` (empty: any).
 Status CheckDevices(std::string_view name);
 
 class Device {
  public:
-  // The device that `verbs`, of some communication identifier, is a context of.
+  // The device of context `verbs`, which belongs to some communication identifier.
   static Result<std::shared_ptr<Device>> Open(ibv_context* verbs);
-  // The device called `name`; empty: the first.
+  // The device named `name`; empty: the first.
   static Result<std::shared_ptr<Device>> Find(std::string_view name);
 
   ~Device();
@@ -50,15 +50,15 @@ class Device {
   uint64_t device_memory_bytes() const { return attributes_.max_dm_size; }
   bool has_atomics() const { return attributes().atomic_cap != IBV_ATOMIC_NONE; }
   const QueuePairSize& queue_pair_size() const { return queue_pair_size_; }
-  // READs and atomics that one queue pair may have under way, as asker and as answerer.
+  // READs and atomics that one queue pair may have in flight, as requester and as responder.
   uint8_t initiator_depth() const;
   uint8_t responder_resources() const;
   // In bytes, of the first port that is up.
   uint32_t active_mtu() const { return active_mtu_; }
-  // In bytes, of one port. Unsupported when it is down.
+  // In bytes, of one port. Errors: Unsupported when it is down.
   Result<uint32_t> ActiveMtu(uint8_t port) const;
 
-  // Registers memory with rights `access` (IBV_ACCESS_…). Exhausted names the memlock limit.
+  // Registers memory with rights `access` (IBV_ACCESS_…). Errors: Exhausted, naming the memlock limit.
   Result<MemoryRegion> Register(void* data, size_t bytes, int access) const;
 
  private:
@@ -67,7 +67,7 @@ class Device {
   Status Measure();
   Status MeasureQueuePair();
 
-  ibv_context** list_;  // keeps the context open, which identifiers come and go with
+  ibv_context** list_;  // keeps the context open while identifiers come and go
   ibv_context* verbs_;
   ProtectionDomain protection_domain_;
   ibv_device_attr_ex attributes_{};

@@ -12,11 +12,11 @@
 namespace gossamer::verbs {
 namespace {
 
-// A batch that moves more than this signals on its way, so that it is seen to make progress.
+// A batch that moves more than this signals in between, to show progress.
 constexpr uint64_t kBytesPerSignal = uint64_t{256} << 10;
 
 ibv_wr_opcode ToOpcode(const Verb& verb) {
-  // Zero bytes go as a WRITE: some devices look up the key for a READ of nothing.
+  // Length 0 goes as a WRITE: some devices look up the key for a READ of length 0.
   if (verb.length == 0) return IBV_WR_RDMA_WRITE;
   switch (verb.opcode) {
     case Opcode::kRead: return IBV_WR_RDMA_READ;
@@ -120,8 +120,8 @@ void VerbsEndpoint::Submit(QueuePair& queue_pair, Batch& batch, uint32_t first_v
       unsignalled_bytes = 0;
     }
     if (verb.is_atomic()) {
-      // Some drivers refuse a misaligned atomic, and the rest of the batch, already here. Out of
-      // bounds it fails in its turn, on every device.
+      // Some drivers refuse a misaligned atomic and the rest of the batch on posting. Out of
+      // bounds, it fails in order on every device.
       const bool aligned = verb.remote_offset % 8 == 0;
       request.wr.atomic.remote_addr =
           memory.address + (aligned ? verb.remote_offset : memory.bytes);
@@ -149,8 +149,8 @@ void VerbsEndpoint::Submit(QueuePair& queue_pair, Batch& batch, uint32_t first_v
   ibv_send_wr* refused = nullptr;
   const int error = ibv_post_send(queue_pair.connection.id->qp, requests_.data(), &refused);
   requests_[last].next = rest;
-  // The accounts exclude a full queue: the queue pair is of no use any more. What was posted is
-  // flushed, the rest ends when `Collapse` clears up.
+  // The accounts exclude a full queue, so the queue pair is unusable. What was posted is flushed;
+  // `Collapse` ends the rest.
   if (error != 0) Break(queue_pair);
 }
 

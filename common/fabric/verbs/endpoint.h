@@ -1,8 +1,8 @@
 // A thread's queue pairs and completion queue: the data path of the verbs fabric.
 //
-// Hot path: `Post` of a batch writes its work requests into arrays made at the start and rings one
-// doorbell; `Poll` asks the completion queue once, posts what found no room before, and resumes. No
-// allocation, lock or virtual call per verb. Every 32nd `Poll` looks at the clock, for lost peers.
+// Hot path: `Post` of a batch writes work requests into preallocated arrays and rings one doorbell.
+// `Poll` polls the completion queue once, posts what found no room before, and resumes coroutines. No
+// allocation, lock or virtual call per verb. Every 32nd `Poll` reads the clock, to detect lost peers.
 //
 // Thread-safety: none; an endpoint belongs to one thread.
 #pragma once
@@ -19,11 +19,11 @@
 
 namespace gossamer::verbs {
 
-// Where the servers are, as the compute port knows.
+// The addresses of the servers, from the compute port.
 class PeerDirectory {
  public:
   virtual ~PeerDirectory() = default;
-  // InvalidArgument for a server that the port was not connected to. Thread-safe.
+  // Errors: InvalidArgument for a server that the port is not connected to. Thread-safety: thread-safe.
   virtual Result<Peer> FindPeer(ServerId server) const = 0;
 };
 
@@ -47,8 +47,7 @@ class VerbsEndpoint final : public Endpoint, private SlabRegistrar {
   const Limits& limits() const override { return limits_; }
   BufferPool& buffers() override { return buffers_; }
 
-  // How often one-sided verbs were posted: once for each batch, unless a server wants less at a
-  // time.
+  // Doorbells rung for one-sided verbs: one per batch, unless a server wants smaller pieces.
   uint64_t doorbells() const { return doorbells_; }
 
  private:
@@ -89,7 +88,7 @@ class VerbsEndpoint final : public Endpoint, private SlabRegistrar {
   void CheckPeers();
   void CheckPeer(QueuePair& queue_pair, Watch::Clock::time_point now);
 
-  // Opening: see verbs_endpoint_open.cc.
+  // Opening: see endpoint_open.cc.
   struct Opening {
     Opening(QueuePairRequest& wanted, const ComputePortOptions& options)
         : request(&wanted), retry(options) {}
@@ -98,7 +97,7 @@ class VerbsEndpoint final : public Endpoint, private SlabRegistrar {
     RetryWhileStale retry;
     std::optional<ConnectAttempt>
         attempt;          // none: the present queue pair has not ended, or a pause
-    Connection replaced;  // while its successor asks to replace it
+    Connection replaced;  // while its successor requests the replacement
     bool is_connecting = false;
   };
   Status MakeRoom(uint32_t queue_pairs);
@@ -116,7 +115,7 @@ class VerbsEndpoint final : public Endpoint, private SlabRegistrar {
   const ComputePortOptions options_;
   Limits limits_;
   std::vector<MemoryRegion> slabs_;
-  BufferPool buffers_;  // after what its slabs are registered with
+  BufferPool buffers_;  // after the registrar of its slabs
   CompletionQueue queue_;
   std::vector<std::unique_ptr<QueuePair>> queue_pairs_;  // by server; null: not attached
   uint32_t attached_ = 0;
@@ -125,7 +124,7 @@ class VerbsEndpoint final : public Endpoint, private SlabRegistrar {
   std::vector<ibv_sge> pieces_;
   IntrusiveQueue<Batch> finished_;
   IntrusiveQueue<ControlCall> finished_calls_;
-  IntrusiveQueue<Batch> completing_;  // those that a poll has begun to complete
+  IntrusiveQueue<Batch> completing_;  // being completed by a poll
   IntrusiveQueue<ControlCall> completing_calls_;
   std::vector<std::unique_ptr<Opening>> openings_;
   IntrusiveQueue<QueuePairRequest> ended_requests_;

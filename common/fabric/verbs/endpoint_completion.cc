@@ -58,7 +58,7 @@ size_t VerbsEndpoint::PollQueue() {
 void VerbsEndpoint::OnCompletion(const ibv_wc& completion) {
   const WorkId id{completion.wr_id};
   QueuePair* queue_pair = Find(id.server());
-  // Of a queue pair before a reconnect, or of an attempt to connect that failed.
+  // From a queue pair before a reconnect, or from a failed attempt to connect.
   if (queue_pair == nullptr || !id.IsOf(*queue_pair)) return;
   if (id.is_reply()) {
     OnReply(*queue_pair, completion);
@@ -81,14 +81,13 @@ void VerbsEndpoint::OnCompletion(const ibv_wc& completion) {
 // Everything posted up to `sequence` has succeeded.
 void VerbsEndpoint::OnSent(QueuePair& queue_pair, uint32_t sequence) {
   while (!queue_pair.in_flight.empty()) {
-    const uint32_t done =
-        sequence - queue_pair.first_sequence + 1;  // of the first entry and behind it
+    const uint32_t done = sequence - queue_pair.first_sequence + 1;  // counted from the first entry
     if (done < queue_pair.in_flight.front().requests || done > (uint32_t{1} << 31)) return;
     CompleteFirst(queue_pair);
   }
 }
 
-// What was posted before the first failure has succeeded; what comes after it is flushed.
+// What was posted before the first failure has succeeded; what was posted after it is flushed.
 void VerbsEndpoint::OnSendFailure(QueuePair& queue_pair, uint32_t sequence, ibv_wc_status status) {
   OnSent(queue_pair, sequence - 1);
   if (queue_pair.in_flight.empty()) return;
@@ -164,8 +163,7 @@ void VerbsEndpoint::Finish(ControlCall& call, VerbStatus status) {
   finished_calls_.Push(call);
 }
 
-// Both are taken before anything is resumed: what coroutines finish at once (on a broken queue
-// pair) is for the next `Poll`.
+// Takes both before it resumes anything: what coroutines end at once (on a broken queue pair) is for the next `Poll`.
 size_t VerbsEndpoint::Resume() {
   completing_.Append(finished_.TakeAll());
   completing_calls_.Append(finished_calls_.TakeAll());
@@ -175,7 +173,7 @@ size_t VerbsEndpoint::Resume() {
 
 // ---- Failing
 
-// Ends what is posted with an error, and what waits without having been posted.
+// Ends posted work with an error, and flushes what waits without having been posted.
 void VerbsEndpoint::Break(QueuePair& queue_pair) {
   queue_pair.connection.Break();
   queue_pair.state =
@@ -187,7 +185,7 @@ void VerbsEndpoint::Break(QueuePair& queue_pair) {
   }
 }
 
-// Completes what is left without completions of the device, which no longer knows of it.
+// Completes the rest without completions of the device, which no longer knows the queue pair.
 void VerbsEndpoint::EndBreaking(QueuePair& queue_pair) {
   while (!queue_pair.in_flight.empty()) {
     const Posted& first = queue_pair.in_flight.front();
@@ -200,8 +198,7 @@ void VerbsEndpoint::EndBreaking(QueuePair& queue_pair) {
   queue_pair.state = QueuePairState::kBroken;
 }
 
-// For a device that does not flush: once the queue pair is destroyed, it touches our buffers no
-// more.
+// For a device that does not flush: once the queue pair is destroyed, the device does not touch our buffers.
 void VerbsEndpoint::Collapse(QueuePair& queue_pair) {
   if (queue_pair.connection.id != nullptr && queue_pair.connection.id->qp != nullptr) {
     rdma_destroy_qp(queue_pair.connection.id.get());
@@ -218,7 +215,7 @@ void VerbsEndpoint::CheckPeers() {
   }
 }
 
-// Three quarters of the time-out for something to happen, an eighth for the flush.
+// Allows three quarters of the time-out for progress, an eighth for the flush.
 void VerbsEndpoint::CheckPeer(QueuePair& queue_pair, Watch::Clock::time_point now) {
   const std::chrono::milliseconds timeout(options_.connection_timeout_ms);
   const bool breaking = queue_pair.state == QueuePairState::kBreaking;

@@ -9,17 +9,17 @@
 namespace gossamer::verbs {
 namespace {
 
-constexpr uint32_t kFirstQueuePairs = 4;  // that the completion queue has room for at the start
+constexpr uint32_t kFirstQueuePairs = 4;  // initial room in the completion queue
 
 uint32_t CompletionsOf(uint32_t verbs) {
-  // One per work request; the replies' receives count twice, as those of the queue pair before may
-  // still be in the queue. An attempt that fails has none: see `Install`.
+  // One per work request. The replies' receives count twice, because those of the previous queue
+  // pair may still be in the queue. A failed attempt has none: see `Install`.
   return SendDepth(verbs) + 2 * kControlDepth;
 }
 
 }  // namespace
 
-// The completion queue must hold a completion of every work request at once, as when all fail.
+// The completion queue must hold a completion of every work request at once, in case all fail.
 Status VerbsEndpoint::MakeRoom(uint32_t queue_pairs) {
   const uint32_t each = CompletionsOf(limits_.max_outstanding_verbs);
   const auto most = static_cast<uint32_t>(std::max(device_->attributes().max_cqe, 1));
@@ -106,19 +106,19 @@ size_t VerbsEndpoint::PollOpenings() {
   return CompleteAll(completing_requests_);
 }
 
-// True: the queue pair works.
+// Returns true if the queue pair works.
 Result<bool> VerbsEndpoint::Advance(Opening& opening) {
   QueuePair& queue_pair = *Find(opening.request->server);
   if (!opening.attempt) {
-    // What is posted on the present one must have come back; `CheckPeers` bounds that.
+    // What is posted on the present queue pair must complete first; `CheckPeers` bounds the wait.
     if (queue_pair.state == QueuePairState::kBreaking || opening.retry.pauses()) return false;
     BOOST_OUTCOME_TRYV(Begin(opening, queue_pair));
   }
   Result<bool> done = AdvanceAttempt(opening, queue_pair);
   if (done) return done;
   if (std::exchange(opening.is_connecting, false)) {
-    // The server may have accepted without our hearing of it. Its end of this attempt goes when
-    // ours does; the one to be replaced is named again next time.
+    // The server may have accepted, and its answer was lost. Its end of this attempt ends with
+    // ours; the next attempt names the queue pair to be replaced again.
     std::swap(queue_pair.connection, opening.replaced);
     opening.replaced = {};
   }
@@ -128,7 +128,7 @@ Result<bool> VerbsEndpoint::Advance(Opening& opening) {
 }
 
 Status VerbsEndpoint::Begin(Opening& opening, const QueuePair& queue_pair) {
-  // Nothing is left in the completion queue of the attempt before, or of the present queue pair.
+  // Clears the completion queue of the previous attempt or of the present queue pair.
   Collapse(*Find(queue_pair.server));
   BOOST_OUTCOME_TRY(peer, peers_->FindPeer(queue_pair.server));
   BOOST_OUTCOME_TRY(attempt, ConnectAttempt::Begin(peer.address, device_.get(), options_,
@@ -149,8 +149,8 @@ Result<bool> VerbsEndpoint::AdvanceAttempt(Opening& opening, QueuePair& queue_pa
   return true;
 }
 
-// The server destroys the old one first (rule U1); our end of it stays until then, lest its goodbye
-// overtake the request to replace it.
+// The server destroys the old queue pair first (rule U1). Our end of it stays until then, so that
+// its disconnect cannot overtake the request to replace it.
 Status VerbsEndpoint::AskToConnect(Opening& opening, QueuePair& queue_pair) {
   BOOST_OUTCOME_TRY(peer, peers_->FindPeer(queue_pair.server));
   BOOST_OUTCOME_TRY(connection, opening.attempt->MakeQueuePair(peer, queue_.get()));
@@ -180,8 +180,8 @@ Status VerbsEndpoint::Install(QueuePair& queue_pair) {
   queue_pair.verbs_watch = queue_pair.calls_watch = {};
   queue_pair.state = QueuePairState::kConnected;
   queue_pair.was_connected = true;
-  // Not sooner: the server sends nothing before it is asked, and a device may flush the receives of
-  // each attempt that fails to the completion queue, which has room for one connection's only.
+  // Not sooner: the server sends nothing before it is asked, and a device may flush each failed
+  // attempt's receives to the completion queue, which has room for one connection's only.
   for (uint32_t slot = 0; slot < kControlDepth; ++slot) PostReceive(queue_pair, slot);
   limits_.path_mtu = std::min(limits_.path_mtu, queue_pair.connection.path_mtu);
   return Ok();

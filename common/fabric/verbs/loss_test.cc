@@ -1,4 +1,4 @@
-// The verbs fabric when memory servers and compute servers come and go, or were never there.
+// The verbs fabric when memory servers and compute servers start, end, or never existed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -47,7 +47,7 @@ TEST_F(VerbsTest, AClientIsGoneOnceWithItsLastQueuePair) {
   EXPECT_EQ(handler_.gone(kUuid), 1);
 }
 
-// A stopped server breaks what it is asked, within the bound; a new one in its place is another.
+// A stopped server fails what it is asked, within the bound; a new server in its place is another one.
 TEST_F(VerbsTest, AStoppedServerIsLost) {
   memory_->Stop();
   InlineBatch<2> batch(kServer);
@@ -80,7 +80,7 @@ TEST_F(VerbsTest, ACallToAStoppedServerIsLost) {
   EXPECT_EQ(call.status, VerbStatus::kUnknown);
 }
 
-// A client that is killed in the middle of its WRITEs is gone, and none of them lands any more.
+// A client killed in the middle of its WRITEs is gone, and none of them lands any more.
 TEST_F(VerbsTest, AKilledClientIsGone) {
   int ready[2];
   ASSERT_EQ(pipe(ready), 0);
@@ -135,7 +135,7 @@ TEST(VerbsChild, DISABLED_WritesUntilKilled) {
   }
 }
 
-// A client whose machine vanished: its queue pair answers no more, and it says no goodbye.
+// A client whose machine vanished: its queue pair does not answer, and it sends no disconnect.
 TEST_F(VerbsTest, ASilentClientIsGone) {
   const ComputePortOptions options = Client(55);
   const Peer peer =
@@ -153,7 +153,7 @@ TEST_F(VerbsTest, ASilentClientIsGone) {
   ASSERT_TRUE(attempt.Send(connection, request));
   ASSERT_TRUE(attempt.Await());
   ASSERT_TRUE(attempt.Established(connection));
-  usleep(1'500'000);  // asked for life once, and answered
+  usleep(1'500'000);  // asked once for a sign of life, and answered
   EXPECT_EQ(handler_.gone(55), 0);
   connection.Break();
   EXPECT_TRUE(handler_.WaitUntilGone(55));

@@ -13,7 +13,7 @@ RemoteMemory Describe(const ibv_mr& region, uint64_t address, uint64_t bytes) {
   return {address, bytes, region.rkey, 0};
 }
 
-// Says why binding to `address` failed.
+// The reason why binding to `address` failed.
 Error BindError(const SocketAddress& address, int error) {
   const std::string text = address.ToString();
   switch (error) {
@@ -38,7 +38,7 @@ Result<std::unique_ptr<VerbsMemoryPort>> VerbsMemoryPort::Open(const MemoryPortO
   return port;
 }
 
-// The address names the device: the one whose interface has it.
+// The address selects the device: the one whose interface has it.
 Status VerbsMemoryPort::Bind() {
   BOOST_OUTCOME_TRY(address, ParseSocketAddress(options_.listen));
   address_ = address;
@@ -101,7 +101,7 @@ Status VerbsMemoryPort::MapLockTable() {
   return Ok();
 }
 
-// False where the device has no memory, or not enough: the lock table then is in DRAM.
+// Returns false if the device lacks memory; the lock table then is in DRAM.
 bool VerbsMemoryPort::MapDeviceLockTable() {
   const uint64_t bytes = options_.lock_table_bytes;
   if (device_->device_memory_bytes() < bytes) return false;
@@ -134,7 +134,7 @@ void VerbsMemoryPort::Fence(uint64_t client_uuid) {
   if (control_ != nullptr) control_->Fence(client_uuid);
 }
 
-// The listener goes too: nobody connects to a server that does not answer.
+// Closes the listener, too: no client should connect to a server that does not answer.
 void VerbsMemoryPort::Stop() {
   control_.reset();
   listener_.reset();

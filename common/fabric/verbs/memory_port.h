@@ -21,9 +21,9 @@ class VerbsMemoryPort final : public MemoryPort {
   ~VerbsMemoryPort() override { Stop(); }
 
   Status Start(ControlHandler& handler, uint64_t incarnation) override;
-  // No-op before `Start` and after `Stop`: there is no queue pair.
+  // No-op before `Start` and after `Stop`: there is no queue pair then.
   void Fence(uint64_t client_uuid) override;
-  // A process's end is heard of; that of its machine or of the network is only guessed.
+  // The port is told of the end of a process; it only guesses the end of a machine or of the network.
   bool observes_death() const override { return false; }
   void Stop() override;
   std::span<std::byte> region() override { return region_.span(); }

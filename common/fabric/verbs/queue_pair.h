@@ -1,13 +1,13 @@
-// What an endpoint keeps about its queue pair to one memory server: exact accounts of the send
-// queue, of control messages, and of what waits for room.
+// An endpoint's state of its queue pair to one memory server: exact accounts of the send queue, of
+// control messages, and of what waits for room.
 //
-// States: connected -> breaking (a verb failed, or the peer is lost: the queue pair is in its error
-// state and what was posted is being flushed) -> broken (nothing is left; `Reconnect` starts anew).
+// States: connected -> breaking (a verb failed or the peer is lost: the queue pair is in its error
+// state, and what was posted is being flushed) -> broken (nothing is left; `Reconnect` starts again).
 //
-// Invariants: entries of `in_flight` are in the order posted, and each one's last work request is
-// signalled, so that completions come in this order too; the sum of their verbs and `free_verbs` is
-// `window`. A batch of more verbs than that (where the server wants one verb at a time) is posted
-// in pieces, each when the one before has completed; nothing comes between them.
+// Invariants: entries of `in_flight` are in posted order, and each entry's last work request is
+// signalled, so completions come in this order, too. The sum of the entries' verbs and `free_verbs`
+// is `window`. A batch of more than `window` verbs (if the server wants one verb at a time) is
+// posted in pieces, each after the previous one has completed, with nothing in between.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ namespace gossamer::verbs {
 
 struct QueuePair;
 
-// What a work request is called: whose it is, and which.
+// A work request id: its queue pair and its number.
 //   63    48 47    33 32      31                               0
 //   | server | epoch | reply? | sequence, or slot of the reply |
 struct WorkId {
@@ -39,7 +39,7 @@ struct WorkId {
   ServerId server() const { return static_cast<ServerId>(bits >> 48); }
   bool is_reply() const { return (bits & kReplyBit) != 0; }
   uint32_t number() const { return static_cast<uint32_t>(bits); }
-  // False: of a queue pair before this one.
+  // False if the completion belongs to an earlier queue pair.
   bool IsOf(const QueuePair& queue_pair) const;
 };
 
@@ -49,7 +49,7 @@ struct Posted {
   Kind kind = Kind::kBatch;
   uint32_t requests = 0;
   Batch* batch = nullptr;
-  uint32_t first_verb = 0;  // of the batch, that these requests are
+  uint32_t first_verb = 0;  // of the batch; these requests start there
 };
 
 // A ring of fixed size.
@@ -74,11 +74,11 @@ class PostedRing {
   uint32_t size_ = 0;
 };
 
-// Whether something that should go on does: `Check` is told of the count of steps done so far.
+// Detects a lack of progress. `Check` gets the number of steps done so far.
 class Watch {
  public:
   using Clock = std::chrono::steady_clock;
-  // Time since the last step, or since the first check after there was something to do.
+  // Time since the last step, or since the first check after work appeared.
   Clock::duration Check(bool busy, uint64_t steps, Clock::time_point now) {
     if (!busy || !was_busy_ || steps != steps_) since_ = now;
     was_busy_ = busy;
@@ -98,7 +98,7 @@ struct QueuePair {
   QueuePair(ServerId id, uint32_t verbs)
       : server(id), in_flight(SendDepth(verbs)), window(verbs), free_verbs(verbs) {}
 
-  // Verbs that are posted with one doorbell when `verbs` are left of a batch.
+  // Verbs to post with one doorbell when `verbs` are left of a batch.
   uint32_t PieceOf(size_t verbs) const {
     return static_cast<uint32_t>(std::min<size_t>(verbs, window));
   }
@@ -108,21 +108,20 @@ struct QueuePair {
   ServerId server;
   QueuePairState state = QueuePairState::kBroken;
   bool was_connected = false;
-  bool failure_seen = false;  // Statuses of everything that completes from now on: flushed.
-  uint16_t epoch = 0;         // Told apart by it: completions of the queue pairs before this one.
+  bool failure_seen = false;  // Everything that completes from now on is flushed.
+  uint16_t epoch = 0;         // Distinguishes completions of earlier queue pairs.
   Connection connection;
   RemoteMemory memory[2];  // by Space
 
   PostedRing in_flight;
-  uint32_t window;  // verbs posted and not completed, at most
+  uint32_t window;  // maximum of verbs posted and not completed
   uint32_t free_verbs;
   uint32_t free_nudges = kNudges;
   uint32_t next_sequence = 0;   // of the next work request
   uint32_t first_sequence = 0;  // of the first one of in_flight.front()
   IntrusiveQueue<Batch> waiting;
 
-  // Control messages. Requests go out in slots 0 … kControlDepth - 1 of `slots`, replies come into
-  // the next kControlDepth.
+  // Control messages. Requests use slots 0 … kControlDepth - 1 of `slots`, replies the next kControlDepth.
   BufferLease slots;
   uint32_t free_sends = kControlDepth;
   uint32_t free_replies = kControlDepth;
@@ -131,7 +130,7 @@ struct QueuePair {
   IntrusiveQueue<ControlCall> calls_waiting;
   IntrusiveQueue<ControlCall> calls_sent;
 
-  uint64_t steps = 0;  // completions of one-sided verbs, and of SENDs
+  uint64_t steps = 0;  // completions of one-sided verbs and of SENDs
   Watch verbs_watch;
   Watch calls_watch;
   Watch breaking_watch;

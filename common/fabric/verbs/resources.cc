@@ -14,7 +14,7 @@ Status SetNonBlocking(int fd) {
 
 uint8_t AckTimeoutExponent(uint32_t timeout_ms, uint32_t retries) {
   const double bound_us = timeout_ms * 1000.0 / 2 / (retries + 1);
-  uint8_t exponent = 8;  // 1 ms; shorter ones take a busy peer for a dead one
+  uint8_t exponent = 8;  // 1 ms; a shorter timeout takes a busy peer for a dead one
   while (exponent < 31 && 4.096 * static_cast<double>(uint64_t{2} << exponent) <= bound_us) {
     ++exponent;
   }

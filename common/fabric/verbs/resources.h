@@ -1,4 +1,4 @@
-// Owners of the objects of libibverbs and librdmacm, and what their errors mean.
+// Owners of libibverbs and librdmacm objects, and the meaning of their errors.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -38,8 +38,8 @@ struct FreeEventChannel {
 };
 using EventChannel = std::unique_ptr<rdma_event_channel, FreeEventChannel>;
 
-// Owns a communication identifier and the queue pair made on it. The events of the identifier must
-// be acknowledged, and its event channel alive, when it is destroyed.
+// Owns a communication identifier and its queue pair. Requires: when it is destroyed, the
+// identifier's events are acknowledged and its event channel is alive.
 struct FreeConnectionId {
   void operator()(rdma_cm_id* id) const {
     if (id->qp != nullptr) rdma_destroy_qp(id);
@@ -59,8 +59,8 @@ inline Error ErrnoError(Code code, std::string_view what) {
 // Makes reading events from `fd` fail with EAGAIN instead of waiting.
 Status SetNonBlocking(int fd);
 
-// Longest local ACK timeout (4.096 µs × 2^result) with which `retries` repetitions end, whatever
-// the device adds, within half of `timeout_ms`.
+// The longest local ACK timeout (4.096 µs × 2^result) with which `retries` retries end within half
+// of `timeout_ms`, whatever the device adds.
 uint8_t AckTimeoutExponent(uint32_t timeout_ms, uint32_t retries);
 
 // 7 would never give up on SoftRoCE.

@@ -1,4 +1,4 @@
-// VerbsTest: a memory server on an RDMA device, and a client of it, in the test's process. Skips where there is no device.
+// VerbsTest: a memory server on an RDMA device and its client, both in the test's process. Skips without a device.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ inline MemoryPortOptions MemoryOptions() {
   return options;
 }
 
-// Echoes backwards; remembers who is gone.
+// Replies with the request reversed; records which clients are gone.
 class Backwards final : public ControlHandler {
  public:
   uint32_t Handle(uint64_t client_uuid, std::span<const std::byte> request,
@@ -78,7 +78,7 @@ class Backwards final : public ControlHandler {
   std::map<uint64_t, int> gone_;
 };
 
-// A memory server, and a client of it, in this process.
+// A memory server and its client in this process.
 class VerbsTest : public ::testing::Test {
  protected:
   void SetUp() override {

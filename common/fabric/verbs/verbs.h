@@ -1,5 +1,4 @@
-// The RDMA fabric (hardware and SoftRoCE): see fabric.h for the contract and CONTRACT.md for what
-// it guarantees.
+// The RDMA fabric (hardware and SoftRoCE). fabric.h is its interface, CONTRACT.md lists its guarantees.
 #pragma once
 
 #include <memory>

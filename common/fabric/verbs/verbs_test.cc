@@ -1,6 +1,6 @@
-// The verbs fabric by itself, where there is an RDMA device (scripts/soft_roce run): batches, calls, many threads and
-// many servers. What all fabrics have in common is in conformance_test.cc, what needs no device in verbs_wire_test.cc,
-// what happens when servers and clients come and go in verbs_loss_test.cc.
+// Tests of the verbs fabric alone, on an RDMA device (scripts/soft_roce run): batches, calls, many
+// threads and servers. conformance_test.cc covers what all fabrics share, wire_test.cc what needs
+// no device, loss_test.cc the start and end of servers and clients.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -161,11 +161,11 @@ TEST_F(VerbsTest, AnswersControlCallsInOrder) {
   EXPECT_EQ(handler_.last_client, kUuid);
 }
 
-// Leases are kept by ticks: a client whose next calls have come whenever the last are answered must
-// not keep the server's thread for itself.
+// Ticks keep leases. A client whose next calls have arrived whenever the last are answered must not
+// monopolise the server's thread.
 TEST_F(VerbsTest, AClientThatCallsAllTheTimeLeavesOthersTheirTurn) {
   constexpr int kCalls = 500, kCallsPerTurn = 16;
-  handler_.delay_ms = 2;  // A turn of so many calls takes longer than the time between two ticks.
+  handler_.delay_ms = 2;  // A turn of so many calls takes longer than the tick interval.
   Scheduler scheduler(*endpoint_);
   auto call = [](Endpoint& endpoint) -> Task<void> {
     ControlCall control;
@@ -216,7 +216,7 @@ TEST_F(VerbsTest, MisalignedAtomicsAreRefused) {
   EXPECT_EQ(batch.status(), VerbStatus::kRemoteAccess);
 }
 
-// The connection manager takes probes that meet for one and the same.
+// The connection manager takes concurrent probes for the same one.
 TEST_F(VerbsTest, ManyComputePortsConnectAtOnce) {
   constexpr int kThreads = 6, kRounds = 10;
   std::mutex mutex;

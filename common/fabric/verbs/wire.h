@@ -1,5 +1,5 @@
-// What the two ends of a verbs connection tell each other: the private data of the connection
-// manager's messages, and the header of a control message.
+// The messages between the two ends of a verbs connection: the connection manager's private data,
+// and the header of a control message.
 //
 //   client                                   memory server
 //     | -- connect request: ConnectRequest -->  |
@@ -8,7 +8,7 @@
 //     | <-- SEND: ControlHeader, reply -------- |   in the order of the requests
 //
 // The connection manager pads private data with zeros, and carries 56 bytes in a request, 196 in an
-// accept and 148 in a reject. Integers are little-endian, as they are in remote memory.
+// accept and 148 in a reject. Integers are little-endian, as in remote memory.
 #pragma once
 
 #include <bit>
@@ -25,8 +25,8 @@ inline constexpr uint32_t kProtocolMagic = 0x52534f47;  // "GOSR"
 inline constexpr uint16_t kProtocolVersion = 4;
 
 enum class RequestKind : uint16_t {
-  kProbe = 0,   // Answered by a reject with kNone: is anybody there, and who?
-  kAttach = 1,  // Asks for a queue pair.
+  kProbe = 0,   // Answered by a reject with kNone: which server is here, if any?
+  kAttach = 1,  // Requests a queue pair.
 };
 
 struct ConnectRequest {
@@ -34,8 +34,8 @@ struct ConnectRequest {
   uint16_t version = kProtocolVersion;
   RequestKind kind = RequestKind::kProbe;
   uint64_t client_uuid = 0;
-  uint64_t incarnation = 0;  // Of the memory server that the client means; 0: whichever is there.
-  // Connections of this client that are destroyed before this one is accepted; 0: none.
+  uint64_t incarnation = 0;  // Of the expected memory server; 0: any.
+  // Connections of this client to destroy before this one is accepted; 0: none.
   uint64_t replaces = 0;
   uint64_t also_destroys = 0;
 };
@@ -46,8 +46,8 @@ static_assert(sizeof(ConnectRequest) <= 56, "private data of a connect request")
 
 enum class RejectReason : uint16_t {
   kNone = 0,
-  kProtocol = 1,          // Magic or version are not the server's.
-  kOtherIncarnation = 2,  // Not the memory server that the client means: it was started anew.
+  kProtocol = 1,          // Magic or version differ from the server's.
+  kOtherIncarnation = 2,  // Not the expected memory server: it was restarted.
   kResources = 3,         // The server's device has no queue pair left.
 };
 
@@ -64,10 +64,10 @@ struct ServerInfo {
   uint16_t version = kProtocolVersion;
   RejectReason reason = RejectReason::kNone;
   uint64_t incarnation = 0;
-  uint64_t connection_id = 0;  // This connection's name in a later `replaces`.
+  uint64_t connection_id = 0;  // Identifies this connection in a later `replaces`.
   RemoteMemory region;
   RemoteMemory lock_table;
-  uint32_t verbs_at_once = 0;  // that a queue pair may have under way; 0: as many as it holds
+  uint32_t verbs_at_once = 0;  // maximum that a queue pair may have in flight; 0: its depth
   uint32_t unused = 0;
 };
 static_assert(sizeof(ServerInfo) == 80);
@@ -76,12 +76,12 @@ static_assert(sizeof(ServerInfo) <= 148, "private data of a reject");
 
 struct ControlHeader {
   uint32_t sequence = 0;  // counts the requests of a connection; a reply repeats its request's
-  uint32_t bytes = 0;     // that follow
+  uint32_t bytes = 0;     // bytes that follow
 };
 static_assert(sizeof(ControlHeader) == 8);
 
-// Control messages that one connection may have on their way: each end keeps this many receives
-// posted, so that a message never finds the other end unprepared.
+// Control messages that one connection may have in flight. Each end keeps this many receives
+// posted, so a message always finds one.
 inline constexpr uint32_t kControlDepth = 8;
 inline constexpr size_t kControlSlotBytes = 320;  // a message, in whole cache lines
 static_assert(sizeof(ControlHeader) + kMaxControlBytes <= kControlSlotBytes);

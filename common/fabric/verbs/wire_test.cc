@@ -1,4 +1,4 @@
-// What of the verbs fabric needs no device: addresses, layouts on the wire, time-outs.
+// The parts of the verbs fabric that need no device: addresses, wire layouts, time-outs.
 #include "common/fabric/verbs/wire.h"
 
 #include <gmock/gmock.h>
