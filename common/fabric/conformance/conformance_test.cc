@@ -1,6 +1,5 @@
-// The conformance suite: what CONTRACT.md promises, run over a fabric. Here the verbs one at a time
-// and their errors; conformance_order_test.cc has the ordered pairs, conformance_loss_test.cc what
-// death leaves.
+// The conformance suite runs the lines of CONTRACT.md over a fabric. This file tests single verbs
+// and their errors, order_test.cc the ordered pairs, loss_test.cc the effects of death.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -17,7 +16,7 @@ INSTANTIATE_TEST_SUITE_P(Fabrics, FabricConformance, testing::ValuesIn(FabricCas
 
 namespace {
 
-// What needs threads.
+// Tests that need threads.
 class ThreadedConformance : public FabricConformance {};
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ThreadedConformance);
 INSTANTIATE_TEST_SUITE_P(Fabrics, ThreadedConformance, testing::ValuesIn(ThreadedFabricCases()),
@@ -84,8 +83,8 @@ TEST_P(FabricConformance, CompareSwapReplacesOnlyWhatItExpects) {
   const auto port = NewPort();
   TestClient client(*port);
   for (const Space space : {Space::kRegion, Space::kLockTable}) {
-    EXPECT_EQ(client.CompareSwap(space, 8, 0, 11), 0U);   // success: returns what it expected
-    EXPECT_EQ(client.CompareSwap(space, 8, 0, 12), 11U);  // failure: returns what is there
+    EXPECT_EQ(client.CompareSwap(space, 8, 0, 11), 0U);   // success: returns the expected value
+    EXPECT_EQ(client.CompareSwap(space, 8, 0, 12), 11U);  // failure: returns the present value
     EXPECT_EQ(client.FetchAdd(space, 8, 0), 11U);
     EXPECT_EQ(client.CompareSwap(space, 8, 11, ~uint64_t{0}), 11U);
     EXPECT_EQ(client.FetchAdd(space, 8, 2), ~uint64_t{0});  // wraps
@@ -138,7 +137,7 @@ TEST_P(FabricConformance, ZeroLengthMovesNothingAndSucceeds) {
   EXPECT_EQ(Execute(client.endpoint(), batch), VerbStatus::kSuccess);
 }
 
-// Runs `bad` between two WRITEs of one batch and checks that the queue pair breaks as it should.
+// Runs `bad` between two WRITEs of one batch, and checks that the queue pair breaks as specified.
 void ExpectBreaks(ComputePort& port, const Verb& bad, const char* what) {
   SCOPED_TRACE(what);
   TestClient client(port);
@@ -153,7 +152,7 @@ void ExpectBreaks(ComputePort& port, const Verb& bad, const char* what) {
   EXPECT_EQ(batch.verbs()[0].status, VerbStatus::kSuccess);
   EXPECT_EQ(batch.verbs()[1].status, VerbStatus::kRemoteAccess);
   EXPECT_EQ(batch.verbs()[2].status, VerbStatus::kFlushed);
-  // Whatever follows is flushed, calls too, until the queue pair is replaced.
+  // Verbs and calls are flushed until the queue pair is replaced.
   std::byte byte{};
   EXPECT_EQ(client.Read(64, {&byte, 1}), VerbStatus::kFlushed);
   ControlCall call;
@@ -253,7 +252,7 @@ TEST_P(FabricConformance, UnattachedServersFlush) {
 TEST_P(FabricConformance, AttachReachesAServerConnectedLater) {
   const auto port = NewPort();
   TestClient client(*port);
-  constexpr ServerId kOther{3};  // the same memory under another name
+  constexpr ServerId kOther{3};  // the same memory under another id
   ASSERT_TRUE(port->Connect(kOther, address()));
   ASSERT_TRUE(client.endpoint().Attach(kOther));
   const BufferLease buffer = client.Buffer(64);
@@ -285,7 +284,7 @@ TEST_P(FabricConformance, MoreOutstandingThanTheQueuePairHoldsStillCompletesInOr
   }
 }
 
-// A coroutine that calls synchronously polls from inside a poll; what it needs may have ended in that same one.
+// A coroutine that calls synchronously polls from inside a poll. What it waits for may have ended in that same poll.
 TEST_P(FabricConformance, WhoIsResumedMayPollForWhatOthersAreResumedBy) {
   const auto port = NewPort();
   TestClient client(*port);
@@ -311,7 +310,7 @@ TEST_P(FabricConformance, WhoIsResumedMayPollForWhatOthersAreResumedBy) {
 
 TEST_P(ThreadedConformance, CountersSumExactlyOverEndpointsAndThreads) {
   constexpr uint64_t kThreads = 4;
-  constexpr uint64_t kEndpoints = 3;  // of each thread
+  constexpr uint64_t kEndpoints = 3;  // per thread
   const uint64_t rounds = GetParam().kind == FabricKind::kShm ? 2000 : 100;
   const auto port = NewPort();
   std::vector<std::thread> threads;
@@ -373,7 +372,7 @@ TEST_P(ThreadedConformance, TornReadsMixOnlyWrittenBytes) {
   std::printf("%u of %u READs torn\n", torn, rounds);
 }
 
-// By any reader: here two queue pairs take turns.
+// Holds for any reader: here two queue pairs take turns.
 TEST_P(ThreadedConformance, AByteThatWasReadNewIsNotReadOldLater) {
   constexpr uint32_t kBytes = 1024;
   const uint32_t rounds = GetParam().kind == FabricKind::kShm ? 100 : 4;
@@ -470,7 +469,7 @@ TEST_P(FabricConformance, APathBelowTheLeastMtuIsRefused) {  // rule W2
   const auto endpoint = port->NewEndpoint().value();
   EXPECT_TRUE(endpoint->IsAttached(ServerId{1}));
   port->RequirePathMtu(path_mtu + 1);
-  // Over verbs, a path is known only with its queue pair.
+  // Verbs learns the path only with a queue pair.
   const Status connected = port->Connect(ServerId{2}, address());
   EXPECT_EQ(connected.has_value(), GetParam().kind == FabricKind::kVerbs);
   EXPECT_TRUE(connected || connected.error().code == Code::kUnsupported);

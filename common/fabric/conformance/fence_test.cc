@@ -1,4 +1,4 @@
-// What CONTRACT.md says of fences: a compute server that is cut off while it lives.
+// Fences in CONTRACT.md: a compute server is cut off while it lives.
 #include <signal.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 class Fence : public FabricConformance {
  protected:
-  // Posts, several at a time, WRITEs of what is new each time, until one fails.
+  // Posts several WRITEs of new bytes at a time, until one fails.
   static void WriteUntilAVerbFails(TestClient& client) {
     constexpr size_t kInFlight = 16;
     std::vector<BufferLease> buffers;
@@ -31,7 +31,7 @@ class Fence : public FabricConformance {
       for (BufferLease& buffer : buffers) {
         std::memset(buffer.data(), static_cast<int>(round & 0xff), 56);
       }
-      ExecuteAll(client.endpoint(), pointers);  // ends the program if it hangs
+      ExecuteAll(client.endpoint(), pointers);  // aborts the program if it hangs
       size_t failed = 0;
       for (const auto& batch : batches) {
         const VerbStatus status = batch->status();
@@ -54,7 +54,7 @@ class Fence : public FabricConformance {
     }
   }
 
-  // The first of `bytes` of both spaces.
+  // The first `bytes` bytes of both spaces.
   static std::vector<std::byte> Snapshot(TestClient& observer, size_t bytes) {
     std::vector<std::byte> snapshot(2 * bytes);
     EXPECT_EQ(observer.Read(0, std::span(snapshot).first(bytes)), VerbStatus::kSuccess);
@@ -66,7 +66,7 @@ class Fence : public FabricConformance {
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, Fence, testing::ValuesIn(FabricCases()), FabricCaseName);
 
-// What needs threads or processes.
+// Tests that need threads or processes.
 class ThreadedFence : public Fence {};
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ThreadedFence);
 INSTANTIATE_TEST_SUITE_P(Fabrics, ThreadedFence, testing::ValuesIn(ThreadedFabricCases()),
@@ -133,7 +133,7 @@ TEST_P(Fence, WhoWasFencedMayConnectAnew) {
   EXPECT_EQ(observer.Gone(uuid), 2U);
 }
 
-// E5: until the request has ended there is no queue pair that works, however quick the server is.
+// E5: no queue pair works until the request has ended, however fast the server is.
 TEST_P(Fence, WhatIsPostedWhileAQueuePairIsAskedForIsFlushed) {
   enum class Before : uint8_t { kWorking, kBroken, kFenced };
   const auto port = NewPort();
@@ -157,7 +157,7 @@ TEST_P(Fence, WhatIsPostedWhileAQueuePairIsAskedForIsFlushed) {
     request.server = kServer;
     request.completion = &requested;
     client.endpoint().Post(request);
-    // One between any two polls.
+    // One batch between any two polls.
     const BufferLease buffer = client.Buffer(64);
     std::memset(buffer.data(), 0xee, 32);
     std::vector<std::unique_ptr<InlineBatch<2>>> batches;
@@ -192,7 +192,7 @@ TEST_P(Fence, WhoIsNotThereIsNotFenced) {
   const TestClient client(*other);
   observer.Fence(stranger);
   observer.Fence(uuid);
-  observer.Fence(uuid);  // twice in one go
+  observer.Fence(uuid);  // twice in a row
   WaitUntilGone(observer, uuid);
   EXPECT_EQ(observer.Gone(uuid), 1U);
   EXPECT_EQ(observer.Gone(stranger), 0U);
@@ -221,7 +221,7 @@ TEST_P(ThreadedFence, WhileItsTargetConnectsAgainAndAgain) {
     const auto fenced_port = NewPort(uuid);
     std::unique_ptr<Endpoint> kept;
     while (!done) {
-      // Each may be broken at any point of its making.
+      // The fence may break each endpoint at any point of its construction.
       auto endpoint = fenced_port->NewEndpoint();
       if (!endpoint) continue;
       const BufferLease buffer = endpoint.value()->buffers().Allocate(8).value();
@@ -235,7 +235,7 @@ TEST_P(ThreadedFence, WhileItsTargetConnectsAgainAndAgain) {
   for (int i = 0; i < fences; ++i) {
     const uint64_t gone = observer.Gone(uuid);
     observer.Fence(uuid);
-    // Unless it was not there just then.
+    // No ClientGone if the client had no queue pair at that moment.
     for (int tries = 0; tries < 100 && observer.Gone(uuid) == gone; ++tries) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
@@ -247,8 +247,8 @@ TEST_P(ThreadedFence, WhileItsTargetConnectsAgainAndAgain) {
   EXPECT_GT(observer.Gone(uuid), 0U);
 }
 
-// Wherever it was stopped: the memory server serves others, and what the client wakes up to do
-// afterwards does not land.
+// Wherever the client was stopped, the memory server serves others, and what the client does after
+// it wakes up does not land.
 TEST_P(ThreadedFence, OfAStoppedClientHoldsNobodyUp) {
   if (GetParam().place == FabricCase::Place::kInProcessOnly) {
     GTEST_SKIP() << "this server has no clients in other processes";

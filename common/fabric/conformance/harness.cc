@@ -49,7 +49,7 @@ std::vector<FabricCase> FabricCases() {
   const std::string name = Environment("GOSSAMER_TEST_FABRIC", "shm");
   using Place = FabricCase::Place;
   if (name == FabricKindName(FabricKind::kSim)) {
-    // Ideal, and as bad as it gets without losing a queue pair.
+    // Without faults, and with all faults that break no queue pair.
     return {{FabricKind::kSim, Place::kInProcessOnly, ""},
             {FabricKind::kSim, Place::kInProcessOnly, "", "tear,delay,reorder,write_back"}};
   }
@@ -294,7 +294,7 @@ void FabricConformance::SetUp() {
 
 void FabricConformance::TearDown() {
   if (server_process_ == nullptr || GetParam().kind != FabricKind::kShm) return;
-  // A server that was killed leaves its socket behind.
+  // A killed server leaves its socket behind.
   server_process_->Kill();
   std::filesystem::remove(address_);
   std::filesystem::remove(address_ + ".lock");

@@ -1,9 +1,8 @@
-// What the conformance suite stands on: a memory server of the fabric under test, clients that wait
+// The harness of the conformance suite: a memory server of the fabric under test, clients that wait
 // for their verbs, and processes to kill.
 //
-// GOSSAMER_TEST_FABRIC (shm, the default, verbs or sim) names the fabric and GOSSAMER_TEST_LISTEN where
-// its memory servers listen (verbs: ADDRESS:0). Each test runs once for every place where the
-// memory server can be.
+// GOSSAMER_TEST_FABRIC (shm, the default, verbs or sim) selects the fabric, GOSSAMER_TEST_LISTEN the address where
+// its memory servers listen (verbs: ADDRESS:0). Each test runs once for every place where the memory server can be.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -30,7 +29,7 @@ namespace gossamer::test {
 inline constexpr uint64_t kRegionBytes = uint64_t{8} << 20;
 inline constexpr uint64_t kLockTableBytes = uint64_t{64} << 10;
 inline constexpr ServerId kServer{0};
-// No test of ours takes as long: whatever does hangs.
+// Longer than any test takes: a test that reaches it hangs.
 inline constexpr std::chrono::seconds kHang{120};
 
 struct FabricCase {
@@ -41,22 +40,21 @@ struct FabricCase {
   std::string faults = "none";  // sim
 };
 
-// The cases that GOSSAMER_TEST_FABRIC asks for.
+// The cases that GOSSAMER_TEST_FABRIC selects.
 std::vector<FabricCase> FabricCases();
-// Of these, where threads and processes can be: not in a simulated network, which sim_test.cc has
-// the same tests for.
+// The cases with threads and processes: all but the simulated network, for which sim_test.cc has the same tests.
 std::vector<FabricCase> ThreadedFabricCases();
 std::string FabricCaseName(const testing::TestParamInfo<FabricCase>& info);
 void PrintTo(const FabricCase& fabric, std::ostream* out);  // for GoogleTest
 
-// Echoes, tells clients who they are, counts who is gone, and fences whom it is asked to.
+// Echoes, tells clients their uuid, counts ClientGone calls, and fences on request.
 class TestControlHandler final : public ControlHandler {
  public:
   static constexpr std::byte kEcho{'e'};  // reply: the request
   static constexpr std::byte kWho{'w'};   // reply: 8 bytes, uuid of the caller
-  // Followed by 8 bytes, a uuid; reply: 8 bytes, ClientGone calls for it.
+  // Request: followed by 8 bytes, a uuid. Reply: 8 bytes, ClientGone calls for it.
   static constexpr std::byte kGone{'g'};
-  // Followed by 8 bytes, a uuid; reply: likewise. That compute server is fenced at the next tick.
+  // Request and reply as kGone. Fences that compute server at the next tick.
   static constexpr std::byte kFence{'f'};
 
   uint32_t Handle(uint64_t client_uuid, std::span<const std::byte> request,
@@ -70,7 +68,7 @@ class TestControlHandler final : public ControlHandler {
   std::vector<uint64_t> to_fence_;
 };
 
-// A process that runs fabric_test_peer; killed at the end, if it still runs.
+// A process that runs fabric_test_peer; killed on destruction if it still runs.
 class PeerProcess {
  public:
   explicit PeerProcess(const std::vector<std::string>& arguments);
@@ -78,7 +76,7 @@ class PeerProcess {
   PeerProcess& operator=(const PeerProcess&) = delete;
   ~PeerProcess();
 
-  // The next line it prints, without the newline; empty when it has ended.
+  // The next line of its output, without the newline; empty when the process has ended.
   std::string ReadLine();
   void Signal(int signal) const;
   // SIGKILL, and waits until it is dead.
@@ -92,7 +90,7 @@ class PeerProcess {
   std::FILE* output_ = nullptr;
 };
 
-// Polls `endpoint` until `done()`. Ends the program, with `what`, after kHang.
+// Polls `endpoint` until `done()`. Aborts the program, with `what`, after kHang.
 template <typename Done>
 void PollUntil(Endpoint& endpoint, const char* what, Done done) {
   const auto deadline = std::chrono::steady_clock::now() + kHang;
@@ -110,7 +108,7 @@ void ExecuteAll(Endpoint& endpoint, std::span<Batch* const> batches);
 VerbStatus Execute(Endpoint& endpoint, Batch& batch);
 VerbStatus Execute(Endpoint& endpoint, ControlCall& call);
 
-// One endpoint, with verbs that wait.
+// One endpoint, with blocking verbs.
 class TestClient {
  public:
   explicit TestClient(ComputePort& port);
@@ -121,21 +119,21 @@ class TestClient {
   VerbStatus Read(uint64_t offset, std::span<std::byte> into, Space space = Space::kRegion);
   VerbStatus Write(uint64_t offset, std::span<const std::byte> from, Space space = Space::kRegion);
   VerbStatus Fill(uint64_t offset, uint32_t bytes, std::byte value);
-  // Atomics that are expected to succeed as verbs; return the value before.
+  // Atomics that must succeed as verbs. Return the old value.
   uint64_t CompareSwap(Space space, uint64_t offset, uint64_t compare, uint64_t swap);
   uint64_t FetchAdd(Space space, uint64_t offset, uint64_t addend);
   uint64_t Gone(uint64_t client_uuid);
   void Fence(uint64_t client_uuid);
 
  private:
-  // Sends a message of `type` about a compute server; returns the word of the reply.
+  // Sends a message of `type` about a compute server. Returns the word of the reply.
   uint64_t Ask(std::byte type, uint64_t client_uuid);
 
   std::unique_ptr<Endpoint> endpoint_;
   BufferLease scratch_;
 };
 
-// A value with a check, so that a torn one is told from a whole one.
+// A value with a check, to distinguish a torn stamp from a whole one.
 struct Stamp {
   uint64_t value = 0;
   uint64_t check = 0;

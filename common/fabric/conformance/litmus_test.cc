@@ -1,4 +1,4 @@
-// The litmus test passes on every fabric of ours, and notices a fabric that does not order.
+// The litmus test passes on all our fabrics, and detects a fabric that does not order.
 #include "common/fabric/litmus.h"
 
 #include <cstdio>
@@ -43,8 +43,7 @@ TEST_P(LitmusTest, AFailingVerbIsNodeUnreachable) {
   EXPECT_EQ(report.error().code, Code::kNodeUnreachable);
 }
 
-// A device that does not order: performs the verbs of each batch backwards, and takes its time
-// between them.
+// A device that does not order: performs the verbs of each batch backwards, with pauses in between.
 class BackwardEndpoint final : public Endpoint {
  public:
   explicit BackwardEndpoint(Endpoint& inner) : inner_(inner) {}
@@ -76,7 +75,7 @@ class BackwardEndpoint final : public Endpoint {
     if (left_ == 0) --std::exchange(posted_, nullptr)->completion->remaining;
   }
 
-  // The helper, not the member of the same name.
+  // Calls the helper, not the member of the same name.
   static VerbStatus Execute(Endpoint& endpoint, Batch& batch) {
     return test::Execute(endpoint, batch);
   }

@@ -1,4 +1,4 @@
-// What CONTRACT.md says of death: of a memory server, and of clients.
+// Death in CONTRACT.md: of a memory server, and of clients.
 #include <signal.h>
 
 #include <algorithm>
@@ -13,8 +13,7 @@ namespace {
 
 class Loss : public FabricConformance {
  protected:
-  // Keeps batches and a call in flight until one fails; then everything must have failed, and in
-  // time.
+  // Keeps batches and a call in flight until one fails. Then all must have failed in time.
   void ExpectLossIsNoticed(TestClient& client) {
     constexpr size_t kInFlight = 32;
     std::vector<BufferLease> buffers;
@@ -29,7 +28,7 @@ class Loss : public FabricConformance {
     }
     size_t failed = 0;
     while (failed == 0) {
-      ExecuteAll(client.endpoint(), pointers);  // ends the program if it hangs
+      ExecuteAll(client.endpoint(), pointers);  // aborts the program if it hangs
       for (const auto& batch : batches) failed += batch->status() != VerbStatus::kSuccess ? 1 : 0;
     }
     bool first = true;
@@ -41,7 +40,7 @@ class Loss : public FabricConformance {
       first = false;
       for (const Verb& verb : batch->verbs()) EXPECT_NE(verb.status, VerbStatus::kPending);
     }
-    // From now on, all is flushed.
+    // From now on everything is flushed.
     std::byte byte{};
     EXPECT_EQ(client.Read(0, {&byte, 1}), VerbStatus::kFlushed);
     ControlCall call;
@@ -71,7 +70,7 @@ TEST_P(Loss, AKilledMemoryServerIsAnErrorAndNoHang) {
   EXPECT_EQ(client.Fill(0, 8, std::byte{1}), VerbStatus::kFlushed);
 }
 
-// Over shm its memory is still there.
+// Over shm the dead server's memory is still mapped.
 TEST_P(Loss, AServerThatIsDeadAnswersNothing) {
   if (!server_in_other_process()) GTEST_SKIP() << "the memory server is this process";
   const auto port = NewPort();

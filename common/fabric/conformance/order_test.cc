@@ -1,5 +1,5 @@
-// The ordered pairs of CONTRACT.md, each as a stress: one side posts the pair, the other, on a
-// queue pair of its own, waits for each of its verbs and looks for the second without the first.
+// A stress test for each ordered pair of CONTRACT.md. One side posts the pair. The other side, on
+// its own queue pair, waits for each of its verbs and looks for the second without the first.
 #include <array>
 #include <atomic>
 #include <cstring>
@@ -32,8 +32,7 @@ class OrderedPairs : public FabricConformance {
     return shm::kThreadSanitizer ? 10000 : 50000;  // the tool makes them 20 times as slow
   }
 
-  // Runs `post(client, i)` for i = 1 .. rounds() in one thread and `look(client)` in another
-  // meanwhile.
+  // Runs `post(client, i)` for i = 1 .. rounds() in one thread, and `look(client)` concurrently in another.
   template <typename Post, typename Look>
   void Race(Post post, Look look) {
     const auto port = NewPort();
@@ -202,7 +201,7 @@ TEST_P(OrderedPairs, ReadThenFencedWriteOfTheSameBytes) {
   }
 }
 
-// Load buffering: the other side answers only to what the fenced WRITE shows it.
+// Load buffering: the other side answers only what the fenced WRITE shows it.
 TEST_P(OrderedPairs, ReadThenFencedWrite) {
   std::atomic<bool> done{false};
   const auto port = NewPort();

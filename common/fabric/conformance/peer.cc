@@ -1,11 +1,11 @@
-// fabric_test_peer: the other process of the conformance suite, made to be killed.
+// fabric_test_peer: the other process of the conformance suite, to be killed.
 //
 //   fabric_test_peer server KIND LISTEN        a memory server; prints its address
 //   fabric_test_peer writer KIND ADDRESS UUID  WRITEs kill blocks for ever; prints "writing" once
 //                                              it has begun
 //   fabric_test_peer idler KIND ADDRESS UUID   connects and does nothing; prints "idle"
 //
-// It ends with its standard input or with its parent.
+// It ends when its standard input or its parent ends.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -55,7 +55,7 @@ int Serve(FabricKind kind, const std::string& listen) {
   const uint32_t path_mtu = client.endpoint().limits().path_mtu;
   std::vector<BufferLease> buffers;
   for (uint32_t i = 0; i < kKillBlocks; ++i) buffers.push_back(client.Buffer(kKillBlockStride));
-  // Goes on from what an earlier writer left, so that old and new always differ.
+  // Continue from an earlier writer's value, so that old and new always differ.
   std::byte value{};
   client.Read(KillBlockOffset(0), {&value, 1});
   for (uint32_t round = static_cast<uint32_t>(value) + 1;; ++round) {

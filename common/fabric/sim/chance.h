@@ -1,4 +1,4 @@
-// How the simulated network chooses: the distributions that its faults are drawn from.
+// The distributions that the simulated network draws its faults from.
 #pragma once
 
 #include <bit>
@@ -12,12 +12,12 @@ namespace gossamer::sim {
 // True in one of `count` cases; never for 0.
 inline bool OneIn(Random& random, uint64_t count) { return count != 0 && random.Below(count) == 0; }
 
-// Up to and including `most`.
+// Uniform up to and including `most`.
 inline Nanoseconds UpTo(Random& random, Nanoseconds most) {
   return static_cast<Nanoseconds>(random.Below(static_cast<uint64_t>(most) + 1));
 }
 
-// From 1 us to about `most`, each doubling as likely as the next: mostly little, seldom much.
+// From 1 us to about `most`, each doubling equally likely: mostly short, rarely long.
 inline Nanoseconds LogUpTo(Random& random, Nanoseconds most) {
   constexpr Nanoseconds kLeast = 1'000;
   if (most <= kLeast) return most;
@@ -27,7 +27,7 @@ inline Nanoseconds LogUpTo(Random& random, Nanoseconds most) {
   return scale + UpTo(random, scale) / 2;
 }
 
-// By how much one verb comes later than another: mostly less than a round trip, at times several.
+// The delay of one verb behind another: mostly less than a round trip, sometimes several.
 inline Nanoseconds Spread(Random& random) {
   switch (random.Below(8)) {
     case 0: return UpTo(random, 12'000);
@@ -38,7 +38,7 @@ inline Nanoseconds Spread(Random& random) {
   }
 }
 
-// How long a verb takes effect that could do so at once: long enough to meet others.
+// The duration of a verb that could take effect at once: long enough to overlap others.
 inline Nanoseconds Duration(Random& random) {
   switch (random.Below(4)) {
     case 0: return UpTo(random, 250);

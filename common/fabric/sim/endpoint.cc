@@ -20,7 +20,7 @@ SimEndpoint::SimEndpoint(SimComputePort& port, Network& network, Client& client)
               .max_inline_bytes = 0} {}
 
 SimEndpoint::~SimEndpoint() {
-  // First: nothing is reported here any more.
+  // First, so that nothing is reported here any more.
   network_.RemoveEndpoint(*this);
   for (Slot& slot : slots_) {
     if (slot.notice != nullptr) {
@@ -35,7 +35,7 @@ SimEndpoint::~SimEndpoint() {
       slot.queue_pair->ForgetEndpoint();
       continue;
     }
-    // A memory server hears of it at once, unless the way there is lost.
+    // The memory server learns of it at once, unless the path is lost.
     const Nanoseconds down_until = network_.DownUntil(client_.uuid, id_, slot.server_number);
     if (slot.queue_pair->is_broken() || down_until > network_.now()) {
       ++network_.counters.unheard_farewells;
@@ -68,7 +68,7 @@ void SimEndpoint::PostInVain(Posted& posted, ServerId server) {
   const size_t index = ToInteger(server);
   Notice* const notice = index < slots_.size() ? slots_[index].notice : nullptr;
   if (notice == nullptr) return Complete(posted);
-  // Behind what was posted before, which has not come back yet.
+  // Behind earlier posts, which have not come back yet.
   if constexpr (std::is_same_v<Posted, Batch>) {
     notice->batches.Push(posted);
   } else {
@@ -103,16 +103,16 @@ size_t SimEndpoint::Report(IntrusiveQueue<Posted>& completing) {
 size_t SimEndpoint::Poll() {
   if (!HasWork()) network_.RunOne();
   if (!HasWork()) return 0;
-  // A thread that is at work, or a process that is stopped, does not look, however long it takes.
+  // A busy thread or a stopped process does not poll, however long that takes.
   if (free_at() > network_.now()) {
-    // Until then, and not to whatever may be the next event.
+    // Wake then, and not at the next event, whatever it is.
     network_.WakeAt(*this, free_at());
     while (free_at() > network_.now() && network_.RunOne()) {
     }
   }
   awake_ = false;
   busy_until_ = network_.now();
-  // Who was merely woken has work to do, too.
+  // A wake without completions costs time, too.
   if (!HasEnded() && network_.costs().posts_take_cpu) {
     posts_at_ = posts_at() + network_.costs().completion_cpu_ns;
   }
@@ -124,13 +124,13 @@ size_t SimEndpoint::Poll() {
   // Calls before batches, as in shm.
   const size_t calls = Report(completing_calls_);
   const size_t completed = calls + Report(completing_);
-  // To open a queue pair takes no time.
+  // Opening a queue pair takes no time.
   const size_t requests = ReportRequests();
   if (completed != 0 || requests == 0) {
     busy_until_ += static_cast<Nanoseconds>(std::max<size_t>(completed, 1)) *
                    network_.costs().completion_cpu_ns;
   }
-  // A blocking caller has polled this endpoint, though its turn has not come.
+  // A blocking caller has polled this endpoint out of turn.
   if (requests != 0 && !HasWork()) network_.TakeOut(*this);
   return completed + requests;
 }
@@ -229,11 +229,11 @@ void SimEndpoint::TryOpen(Slot& slot) {
                MakeError(Code::kNodeUnreachable,
                          "memory server at sim:" + std::to_string(number) + " does not answer"));
   }
-  // The old one stays broken, and at its memory server, until that is heard from.
+  // The broken queue pair stays at its memory server until that hears from the client, as now.
   if (slot.queue_pair != nullptr && !client_.dead) {
     QueuePair& old = *std::exchange(slot.queue_pair, nullptr);
     if (IsBroken(Mutant::kU1)) {
-      old.ForgetEndpoint();  // Nobody waits until it is destroyed.
+      old.ForgetEndpoint();  // Does not wait for its destruction.
     } else {
       old.server().CloseQueuePair(old, true);
     }
@@ -291,7 +291,7 @@ void SimEndpoint::LearnOfBreak(ServerId server) {
 }
 
 void SimEndpoint::BreakAll() {
-  resuming = false;  // not when its pause would have ended, but now
+  resuming = false;  // now, not when its pause would have ended
   for (size_t index = 0; index < slots_.size(); ++index) {
     Slot& slot = slots_[index];
     if (slot.working || slot.is_opened) slot.queue_pair->Break(0);

@@ -1,7 +1,8 @@
-// The endpoint of the simulated fabric: hands batches to queue pairs and completions to coroutines.
+// The endpoint of the simulated fabric: passes batches to queue pairs and completions to coroutines.
 //
-// `Poll` with nothing to report executes one event of the network, so that code that polls until it
-// has what it waits for works in virtual time as in real time. Thread-safety: none.
+// `Poll` with nothing to report executes one event of the network, so that code that polls in a
+// loop works in virtual time as in real time.
+// Thread-safety: none.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +27,7 @@ class SimEndpoint final : public Endpoint {
   void Post(ControlCall& call) override;
   void Post(QueuePairRequest& request) override;
   size_t Poll() override;
-  // All that is waited for happens in Poll: on a busy machine a system call here takes longer than the run itself.
+  // Everything happens in Poll. On a busy machine a system call here would take longer than the run itself.
   void Yield() override {}
   bool IsAttached(ServerId server) const override {
     return ToInteger(server) < slots_.size() && slots_[ToInteger(server)].server_number != kNone;
@@ -40,41 +41,41 @@ class SimEndpoint final : public Endpoint {
   const Limits& limits() const override { return limits_; }
   BufferPool& buffers() override { return buffers_; }
 
-  // For queue pairs: it has come to its end, with its statuses.
+  // For queue pairs: the item has ended, with its statuses.
   void Complete(Batch& batch);
   void Complete(ControlCall& call);
-  // Nothing more is posted on it. What ended with it completes after `notice`.
+  // The queue pair takes no more posts. What ended with it completes after `notice`.
   void QueuePairBroke(const QueuePair& queue_pair, Ended& ended, Nanoseconds notice);
-  // Something keeps it from that memory server until it has a new queue pair.
+  // Logs a fault that cuts this endpoint off from that memory server until it has a new queue pair.
   void Meets(SimFault::Kind kind, uint64_t server_number);
-  // A call there is not answered until then.
+  // Logs a call there without an answer until `until`.
   void MissesAnswer(uint64_t server_number, Nanoseconds until);
-  // A call there waits, as the server has stopped until then.
+  // Logs a call there that waits for a server stopped until `until`.
   void Waits(uint64_t server_number, Nanoseconds until);
-  // Its memory server has forgotten it.
+  // The memory server has destroyed the queue pair.
   void QueuePairGone(const QueuePair& queue_pair);
 
   // For the network.
   void LearnOfBreak(ServerId server);
-  // Its process is gone.
+  // The client's process is gone.
   void BreakAll();
-  // Those that `outage` concerns are down.
+  // Breaks the queue pairs on links that `outage` takes down.
   void LoseLinks(const Outage& outage);
   Client& client() { return client_; }
   const Client& client() const { return client_; }
   uint64_t id() const { return id_; }
   bool HasWork() const { return awake_ || HasEnded(); }
   void Awake() { awake_ = true; }
-  // From when on its thread has time, and its process is not stopped.
+  // When its thread has time and its process is not stopped.
   Nanoseconds free_at() const { return std::max(busy_until_, client_.paused_until); }
-  // When what its thread posts now leaves: once it has done the work of the completions before.
+  // When a post of its thread leaves: after the thread's work for earlier completions.
   Nanoseconds posts_at() const { return std::max(network_.now(), posts_at_); }
-  bool queued = false;    // stands among the runnable ones
-  bool resuming = false;  // is woken when its thread has time
+  bool queued = false;    // in the network's queue of runnable endpoints
+  bool resuming = false;  // a wake is armed for when its thread has time
   void* owner = nullptr;
 
  private:
-  // Whether anything waits for being reported.
+  // Whether anything waits to be reported.
   bool HasEnded() const {
     return !ended_batches_.empty() || !ended_calls_.empty() || !completing_.empty() ||
            !completing_calls_.empty() || !ended_requests_.empty() || !completing_requests_.empty();
@@ -97,16 +98,16 @@ class SimEndpoint final : public Endpoint {
     bool was_down = false;                // since it was opened
     bool owes_unknown = false;            // the next verb posted ends as kUnknown
     Notice* notice = nullptr;             // broken, but this endpoint does not know yet
-    QueuePairRequest* request = nullptr;  // for a queue pair to take its place
+    QueuePairRequest* request = nullptr;  // for the replacement
     Nanoseconds give_up = 0;              // until then the request waits for the link
-    Nanoseconds look_at = 0;              // when a wake is due that looks at the link again
+    Nanoseconds look_at = 0;              // when a due wake will check the link again
   };
 
-  // Completes all of `completing`, each once the thread has come to it, and returns how many.
+  // Completes all of `completing`, each when the thread reaches it. Returns their number.
   template <typename Posted>
   size_t Report(IntrusiveQueue<Posted>& completing);
   size_t ReportRequests();
-  // Ends what is posted where no queue pair works.
+  // Ends what is posted without a working queue pair.
   template <typename Posted>
   void PostInVain(Posted& posted, ServerId server);
 
@@ -116,7 +117,7 @@ class SimEndpoint final : public Endpoint {
     return slots_[index].queue_pair;
   }
   Status Open(Slot& slot, ServerId server);
-  // Ends the request of `slot` if the link is up, or was down for too long.
+  // Ends the request of `slot` if the link is up, or has been down for too long.
   void TryOpen(Slot& slot);
   void End(QueuePairRequest& request, Status status);
 
@@ -130,7 +131,7 @@ class SimEndpoint final : public Endpoint {
   std::vector<Slot> slots_;  // by server id
   IntrusiveQueue<Batch> ended_batches_;
   IntrusiveQueue<ControlCall> ended_calls_;
-  IntrusiveQueue<Batch> completing_;  // those that a poll has begun to complete
+  IntrusiveQueue<Batch> completing_;  // being completed by a poll
   IntrusiveQueue<ControlCall> completing_calls_;
   uint32_t openings_ = 0;  // slots with a request
   IntrusiveQueue<QueuePairRequest> ended_requests_;

@@ -1,10 +1,9 @@
-// The events of a simulated network: what happens when.
+// The events of a simulated network and their times.
 //
-// Each object that something will happen to derives from `Event` and waits for one thing at a time.
-// A binary heap orders them by time, and those of one time by the order in which they were armed,
-// so that a run is the same wherever its objects lie. An entry whose object was armed anew, or
-// disarmed, is passed over: objects come from pools that never give memory back, so that what a
-// stale entry names can still be asked. Thread-safety: none. Cost: the heap allocates while it grows.
+// Each object with a future event derives from `Event` and waits for one thing at a time. A binary heap orders events
+// by time, then by the order of arming, so that a run does not depend on addresses. `Pop` skips an entry whose object
+// was armed again or disarmed; pools never return memory, so the object of a stale entry stays readable.
+// Thread-safety: none. Cost: the heap allocates while it grows.
 #pragma once
 
 #include <cstddef>
@@ -17,31 +16,31 @@ namespace gossamer::sim {
 using Nanoseconds = int64_t;  // of virtual time
 
 enum class EventKind : uint8_t {
-  kTransitArrives,   // a batch at the memory server
-  kTransitDelivers,  // its answer at the endpoint
-  kOperation,        // a verb begins, goes on or ends
+  kTransitArrives,   // a batch arrives at the memory server
+  kTransitDelivers,  // its answer arrives at the endpoint
+  kOperation,        // a verb begins, continues or ends
   kCallArrives,
   kCallDelivers,
   kWake,           // of an endpoint
   kNotice,         // an endpoint learns that a queue pair is broken
   kClient,         // memory servers observe a death
-  kServer,         // a memory server's control thread looks at its clock
-  kFarewell,       // a memory server hears that the endpoint of a queue pair is gone
-  kTransitLeaves,  // the thread that posts a batch has come to it
+  kServer,         // a memory server's control thread reads its clock
+  kFarewell,       // a memory server learns that the endpoint of a queue pair is gone
+  kTransitLeaves,  // the posting thread gets to a batch
 };
 
 struct Event {
   explicit Event(EventKind event_kind) : kind(event_kind) {}
 
   EventKind kind;
-  // Makes nothing happen that anybody waits for: does not keep the network running.
+  // True if no client waits for its effect: it does not keep the network running.
   bool background = false;
-  uint64_t armed = 0;  // its entry's sequence number; 0: waits for nothing
+  uint64_t armed = 0;  // its entry's sequence number; 0: not armed
 };
 
 class EventQueue {
  public:
-  // `event` happens at `at`, and not when it was going to before.
+  // Moves `event` to time `at`.
   void Arm(Event& event, Nanoseconds at) {
     Disarm(event);
     event.armed = ++sequence_;
@@ -54,7 +53,7 @@ class EventQueue {
     event.armed = 0;
     if (!event.background) --foreground_;
   }
-  // The next one and, in `at`, its time; null when there is none.
+  // Returns the next event and sets `at` to its time; null if there is none.
   Event* Pop(Nanoseconds& at) {
     while (!heap_.empty()) {
       const Entry top = heap_.front();
@@ -107,7 +106,7 @@ class EventQueue {
   uint64_t foreground_ = 0;
 };
 
-// Objects that are used again; their memory, and that of their members, stays until the pool dies.
+// Recycles objects. Their memory, and that of their members, stays until the pool dies.
 template <typename T>
 class Pool {
  public:

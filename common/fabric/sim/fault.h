@@ -1,5 +1,5 @@
-// What kept a client of a simulated network from a memory server, and when: for tests that explain an error by the
-// fault which its operation met.
+// The log of the faults that kept a client of a simulated network from a memory server: tests
+// explain an error by a fault that its operation met.
 //
 // Thread-safety: none.
 #pragma once
@@ -11,15 +11,15 @@
 
 namespace gossamer {
 
-// A queue pair, or the link below it, was lost for a time.
+// A queue pair or its link, lost for a time.
 struct SimFault {
   enum class Kind : uint8_t {
-    kBreak,     // the queue pair broke, and nothing kept its client from replacing it
-    kCall,      // a control call was lost; the queue pair went on
+    kBreak,     // the queue pair broke, and its client could replace it
+    kCall,      // a control call was lost; the queue pair stayed usable
     kLinkDown,  // the link was down
     kFenced,    // the memory server destroyed the queue pair: the lease had ended
     kServer,    // the memory server ended
-    kStopped,   // a control call waited for the memory server, which had stopped
+    kStopped,   // a control call waited for the stopped memory server
   };
   using Clock = Endpoint::Clock;
 
@@ -27,9 +27,9 @@ struct SimFault {
   uint64_t client_uuid = 0;
   uint64_t endpoint_id = 0;
   uint64_t server_number = 0;
-  bool has_owner = false;  // the endpoint: its driver looks after it
+  bool has_owner = false;  // the endpoint has a driver's pointer (SimNetwork::SetOwner)
   Clock::time_point from{};
-  // When the queue pair had been replaced, or its endpoint was gone.
+  // When the queue pair was replaced, or its endpoint was gone.
   Clock::time_point until = Clock::time_point::max();
 
   bool Overlaps(Clock::time_point begin, Clock::time_point end) const {
@@ -59,8 +59,8 @@ class FaultLog {
   const std::vector<SimFault>& faults() const { return faults_; }
 
  private:
-  std::vector<SimFault> faults_;  // by their beginnings
-  std::vector<size_t> open_;      // of them, those that have not ended
+  std::vector<SimFault> faults_;  // in order of `from`
+  std::vector<size_t> open_;      // indices of those that have not ended
 };
 
 }  // namespace sim

@@ -1,4 +1,4 @@
-// What a simulated network says about the faults that endpoints met.
+// The fault log of a simulated network.
 #include <gtest/gtest.h>
 
 #include "common/fabric/sim/test_cluster.h"
@@ -9,7 +9,7 @@ namespace {
 using namespace std::chrono_literals;
 using Kind = SimFault::Kind;
 
-// Writes until that fails, and then replaces the queue pair.
+// Writes until that fails, then replaces the queue pair.
 Task<void> WriteUntilLost(SimClient& client) {
   for (VerbStatus status = VerbStatus::kSuccess; status == VerbStatus::kSuccess;) {
     status = co_await client.Fill(0, 64, 1);
@@ -66,7 +66,7 @@ TEST(SimFaultTest, ALinkThatIsDownIsMetAndSoIsEveryConnectionThatFails) {
   }
 }
 
-// Of a call that is lost, only the caller learns: verbs and other calls go on over the same queue pair (E7).
+// Only the caller of a lost call learns of the loss: verbs and other calls on the same queue pair still work (E7).
 TEST(SimFaultTest, ACallThatIsLostEndsUnknownWhileItsQueuePairGoesOn) {
   constexpr int kCalls = 400;
   SimOptions options = SimCluster::Options(3, "calls");

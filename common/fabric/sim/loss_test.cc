@@ -1,4 +1,4 @@
-// What breaks in a simulated network: queue pairs, clients, memory servers; what still lands then.
+// Breakage in a simulated network: queue pairs, clients, memory servers; and what still lands.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ SimOptions BreakOften(uint64_t seed, std::string_view faults, uint32_t verbs_per
   return options;
 }
 
-// Rule U1: what one client never heard of lands after what another was told that it did later.
+// Rule U1: what one client never heard of may land after a later change that another client was told of.
 TEST(SimLoss, LatePacketsLandAfterWhatOthersDidLater) {
   uint64_t late = 0;
   for (uint64_t seed = 1; seed <= 300; ++seed) {
@@ -68,7 +68,7 @@ TEST(SimLoss, NothingLandsAfterReconnect) {
   }
 }
 
-// E2, E3; and that a set closed under O1 and O2 takes effect.
+// E2, E3, and that a set closed under O1 and O2 takes effect.
 TEST(SimLoss, StatusesAndEffectsOfABrokenBatchFitTogether) {
   uint64_t applied_and_unknown = 0;
   uint64_t lost = 0;
@@ -112,7 +112,7 @@ TEST(SimLoss, StatusesAndEffectsOfABrokenBatchFitTogether) {
         if (applied) ++(flushed ? applied_and_flushed : applied_and_unknown);
         if (!applied) ++lost;
       }
-      // From then on, all is flushed.
+      // From then on everything is flushed.
       EXPECT_EQ(co_await client.Fill(0, 1, 9), VerbStatus::kFlushed);
       ControlCall call;
       call.server = kServer;
@@ -228,7 +228,7 @@ TEST(SimLoss, AKilledClientIsGoneOnceAndOnlyWhenSomebodyNotices) {
   }
 }
 
-// Its batches are not touched any more, and may be gone with it.
+// Its batches are not touched any more, and may be destroyed with it.
 TEST(SimLoss, AnEndpointMayGoWithVerbsInFlight) {
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     SimCluster cluster(BreakOften(seed, "tear,delay,reorder,write_back,break", 50), 1);
@@ -273,7 +273,7 @@ TEST(SimLoss, APausedClientDoesNotRunButItsVerbsGoOn) {
   };
   cluster.Spawn(0, body(cluster.client(0)));
   network.PauseClient(1, start + 1ms);
-  network.PauseClient(1, start + 500us);  // not earlier than it was told
+  network.PauseClient(1, start + 500us);  // does not shorten the pause
   while (network.Now() < start + 100us) network.RunOne();
   EXPECT_EQ(cluster.region()[0], std::byte{7});
   EXPECT_EQ(network.RunUntilRunnable(), &cluster.client(0).endpoint());
@@ -286,7 +286,7 @@ TEST(SimLoss, APausedClientDoesNotRunButItsVerbsGoOn) {
   EXPECT_GE(network.Now() - start, 3ms);
 }
 
-// Its coroutines unwind: whatever came for it while it did not run.
+// Its coroutines unwind, whatever arrived for it while it did not run.
 TEST(SimLoss, AClientMayBeKilledWhileItIsPaused) {
   SimCluster cluster(1, "none", 1);
   SimNetwork& network = cluster.network();
@@ -313,7 +313,7 @@ TEST(SimLoss, AStoppedMemoryServerIsAnErrorAndNothingLandsAfterwards) {
       co_await client.scheduler().SleepFor(20us);
       cluster.memory().Stop();
       before.assign(cluster.region(), cluster.region() + 4 * kBlock);
-      // It had nothing in flight: the first that it posts is the first that is affected (E3).
+      // It had nothing in flight, so its first post is the first affected verb (E3).
       EXPECT_EQ(co_await client.Fill(0, 8, 1), VerbStatus::kUnknown);
       EXPECT_EQ(co_await client.Fill(0, 8, 1), VerbStatus::kFlushed);
     };

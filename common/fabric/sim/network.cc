@@ -12,7 +12,7 @@
 namespace gossamer::sim {
 namespace {
 
-// Streams of the seed, one for each purpose.
+// Random streams of the seed, one for each purpose.
 enum Stream : uint64_t { kDriver = 1, kDelays, kTears, kLosses, kPartitions, kCalls };
 
 constexpr Nanoseconds kIdleForEver = 3'600'000'000'000;  // an hour
@@ -29,7 +29,7 @@ Network::Network(const SimOptions& options)
       options_(options) {}
 
 Nanoseconds Network::FlightTime() {
-  // On different queue pairs, packets overtake each other.
+  // Packets on different queue pairs overtake each other.
   return costs().one_way_ns + (options_.faults.reorder ? UpTo(delay_random, 400) : 0);
 }
 
@@ -52,7 +52,7 @@ Nanoseconds Network::NoticeTime() {
 }
 
 bool Network::RunOne() {
-  // A caller that polls on with nothing but clocks ticking waits for what will never come.
+  // A caller that polls while only clocks tick waits in vain.
   if (events.has_foreground()) {
     idle_since_ = now_;
   } else if (now_ - idle_since_ > kIdleForEver) {
@@ -125,7 +125,7 @@ SimEndpoint* Network::RunUntilRunnable() {
   for (;;) {
     while (next_runnable_ != runnable_.size()) {
       SimEndpoint* const endpoint = runnable_[next_runnable_++];
-      if (endpoint == nullptr) continue;  // gone
+      if (endpoint == nullptr) continue;  // destroyed
       endpoint->queued = false;
       if (!endpoint->HasWork()) continue;
       if (endpoint->free_at() <= now_) return endpoint;
@@ -267,7 +267,7 @@ void Network::RemoveEndpoint(SimEndpoint& endpoint) {
   endpoints_[endpoint.id()] = nullptr;
   if (endpoint.queued)
     std::ranges::replace(runnable_, &endpoint, static_cast<SimEndpoint*>(nullptr));
-  endpoint.queued = true;  // never again
+  endpoint.queued = true;  // for ever
 }
 
 }  // namespace gossamer::sim

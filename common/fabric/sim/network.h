@@ -1,4 +1,4 @@
-// The inside of SimNetwork: clock, events, who there is, and where chance comes from.
+// The inside of SimNetwork: clock, events, clients, servers, endpoints, and random streams.
 //
 // Thread-safety: none.
 #pragma once
@@ -42,7 +42,7 @@ struct Wake final : Event {
   uint64_t endpoint_id = 0;
 };
 
-// An endpoint learns that a queue pair broke, and gets what it had posted there.
+// An endpoint learns that a queue pair broke, and gets back what it had posted there.
 struct Notice final : Event {
   Notice() : Event(EventKind::kNotice) {}
 
@@ -52,7 +52,7 @@ struct Notice final : Event {
   IntrusiveQueue<ControlCall> calls;
 };
 
-// What of a control call is lost while its queue pair goes on.
+// The part of a control call that is lost while its queue pair stays usable.
 enum class CallLoss : uint8_t { kNone, kRequest, kAnswer };
 
 class Network {
@@ -74,24 +74,24 @@ class Network {
   SimEndpoint* RunUntilRunnable();
   void KillClient(uint64_t client_uuid);
   void PauseClient(uint64_t client_uuid, Nanoseconds until);
-  // Whether the `cut` fault kills a client now that is between two WRITEs.
+  // Whether the `cut` fault kills, between two WRITEs, the client now at that point.
   bool DrawsCut();
-  // It has, and this is the client.
+  // The `cut` fault kills `client`.
   void Cut(const Client& client);
   std::optional<uint64_t> TakeCut();
 
   CallLoss DrawCallLoss();
 
-  // Whether the `partition` fault strikes now, where it does in one of so many cases.
+  // Whether the `partition` fault strikes now, with probability 1 / `one_in`.
   bool DrawsPartition(uint32_t one_in);
-  // It does, at that link and maybe at more.
+  // Takes that link down, and perhaps more.
   void Partition(const SimEndpoint& endpoint, uint64_t server_number);
-  // Until when that link is down; not later than now: it is up.
+  // When that link comes up; not later than now: it is up.
   Nanoseconds DownUntil(uint64_t client_uuid, uint64_t endpoint_id, uint64_t server_number) const;
 
   // Memory servers, by the number in their address.
   uint64_t AddServer(Server& server);
-  // At the number of one that was removed. False: it is not free.
+  // Reuses the number of a removed server. Returns false if it is not free.
   bool AddServerAt(Server& server, uint64_t number);
   void RemoveServer(uint64_t number) { servers_[number] = nullptr; }
   uint64_t NumberOf(const Server& server) const;
@@ -99,16 +99,16 @@ class Network {
     return number < servers_.size() ? servers_[number] : nullptr;
   }
 
-  // Null for an address at which there is none.
+  // Null if there is no server at `address`.
   Server* FindServer(const std::string& address);
 
   Client& FindClient(uint64_t client_uuid);
-  // Returns its id, which names it for ever.
+  // Returns its id, which is never reused.
   uint64_t AddEndpoint(SimEndpoint& endpoint);
   void RemoveEndpoint(SimEndpoint& endpoint);
-  // It has something to report.
+  // The endpoint has something to report.
   void MakeRunnable(SimEndpoint& endpoint);
-  // It has not any more.
+  // The endpoint has nothing to report any more.
   void TakeOut(SimEndpoint& endpoint);
   void WakeAt(SimEndpoint& endpoint, Nanoseconds due);
 
@@ -120,15 +120,15 @@ class Network {
   Pool<Farewell> farewells;
   Pool<ServerEvent> server_events;
 
-  // From one NIC to another.
+  // The flight time from one NIC to another.
   Nanoseconds FlightTime();
-  // What the `delay` fault adds to a verb, an answer or a message.
+  // The extra time of a verb, answer or message under the `delay` fault.
   Nanoseconds ExtraDelay();
-  // What it adds to the time for which a clean WRITE (sim_tear.h) is seen in part.
+  // Its extra time for a clean WRITE (tear.h), which READs see in part meanwhile.
   Nanoseconds LongSight();
-  // After which a packet of a broken queue pair takes effect.
+  // The time until a packet of a broken queue pair takes effect.
   Nanoseconds LateTime();
-  // After which a client learns that a queue pair is broken.
+  // The time until a client learns that a queue pair is broken.
   Nanoseconds NoticeTime();
   Random driver_random;
   Random delay_random;
@@ -139,10 +139,10 @@ class Network {
 
   SimCounters counters;
   FaultLog fault_log;
-  // Makes `what` part of the trace.
+  // Mixes `what` into the trace hash.
   void Trace(uint64_t what) { trace_hash_ = SplitMix64::Mix(trace_hash_ + what) + what; }
   uint64_t trace_hash() const { return trace_hash_; }
-  // Who hears what happens, if anybody does; see SimNetwork::SetTeller.
+  // The listener of SimNetwork::SetTeller; may be empty.
   std::function<void(const std::string&)> tell;
 
  private:
@@ -157,8 +157,8 @@ class Network {
   std::map<uint64_t, Client> clients_;   // by uuid
   std::vector<SimEndpoint*> runnable_;   // a queue: from `next_runnable_` on
   size_t next_runnable_ = 0;
-  std::vector<Outage> outages_;  // and some that are over
-  std::vector<uint64_t> cut_;    // clients of which nobody has been told yet
+  std::vector<Outage> outages_;  // includes some that are over
+  std::vector<uint64_t> cut_;    // clients not yet returned by TakeCut
   Pool<Wake> wakes_;
 };
 

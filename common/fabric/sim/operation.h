@@ -1,7 +1,7 @@
-// What is on its way in a simulated network: verbs, the batches they came in, and control calls.
+// What is in flight in a simulated network: verbs, their batches, and control calls.
 //
-// All of them come from the network's pools. A verb belongs to its queue pair until it has taken
-// effect or was dropped; a batch or call, until its completion was handed to the endpoint.
+// All objects come from the network's pools. A verb belongs to its queue pair until it has taken
+// effect or was dropped; a batch or call, until the endpoint has its completion.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ struct Transit final : Event {
   QueuePair* queue_pair = nullptr;
   Transit* next = nullptr;  // posted behind it
   Batch* batch = nullptr;
-  Nanoseconds leaves_at = 0;  // when its thread has come to post it
+  Nanoseconds leaves_at = 0;  // when its thread gets to posting it
   uint32_t valid_verbs = 0;   // those before the first that the server refuses
   uint32_t unfinished = 0;    // of the valid ones
   bool refused = false;       // has a verb that breaks the queue pair
@@ -36,17 +36,17 @@ struct Operation final : Event {
   bool is_atomic() const { return opcode == Opcode::kCompareSwap || opcode == Opcode::kFetchAdd; }
 
   enum class State : uint8_t {
-    kWaiting,    // for what is ordered before it
+    kWaiting,    // for verbs ordered before it
     kOnItsWay,   // its time is set
     kQueued,     // an atomic, behind others of its slot
-    kActive,     // a READ or WRITE that takes effect bit by bit
+    kActive,     // a READ or WRITE that takes effect in parts
     kHoldsWord,  // an atomic that has read its word and will write it
   };
 
   QueuePair* queue_pair = nullptr;
   Operation* next = nullptr;  // on its queue pair, in the order posted
   Operation* previous = nullptr;
-  Transit* transit = nullptr;  // null once nobody waits for it
+  Transit* transit = nullptr;  // null once no batch waits for it
   Verb* verb = nullptr;        // likewise
   State state = State::kWaiting;
   Opcode opcode = Opcode::kRead;
@@ -56,21 +56,22 @@ struct Operation final : Event {
   uint64_t offset = 0;
   uint64_t compare = 0;
   uint64_t swap_or_add = 0;
-  std::byte* local = nullptr;      // null: a READ or atomic whose result nobody waits for
-  Nanoseconds ready_at = 0;        // when the memory server's NIC has taken it in
+  std::byte* local = nullptr;      // null: a READ or atomic whose result is not needed any more
+  Nanoseconds ready_at = 0;        // when the memory server's NIC has received it
   Nanoseconds ends_at = 0;         // of an active one, or one that holds its word
   uint64_t old_value = 0;          // of one that holds its word
   std::vector<std::byte> payload;  // of a WRITE whose client does not wait any more
 
-  // For sim_tear.h.
+  // For tear.h.
   std::byte* remote = nullptr;
   size_t active_index = 0;
   uint32_t mixes_left = 0;
   bool holds_word = false;  // an atomic: reads the word, and writes it back at ends_at
   bool is_split = false;
-  bool is_clean = false;       // a WRITE that whoever READs sees done or not done, never torn
-  uint32_t late_first = 0;     // of its bytes, those that mostly take effect at its end: from this
-  uint32_t late_last = 0;      // up to this
+  bool is_clean = false;       // a WRITE that each READ sees done or not done, never torn
+  uint32_t late_first = 0;     // the late interval, which mostly takes effect at the end: from this
+                               // byte
+  uint32_t late_last = 0;      // up to and excluding this byte
   std::vector<uint64_t> done;  // once it is split: a bit for each byte
 };
 
@@ -80,10 +81,10 @@ struct CallInFlight final : Event {
 
   QueuePair* queue_pair = nullptr;
   CallInFlight* next = nullptr;
-  ControlCall* call = nullptr;                      // null once nobody waits for it
+  ControlCall* call = nullptr;                      // null once no caller waits for it
   std::array<std::byte, kMaxControlBytes> bytes{};  // the request; then the reply
   uint32_t size = 0;
-  bool is_lost = false;  // it, or its answer
+  bool is_lost = false;  // the request or its answer is lost
 };
 
 }  // namespace gossamer::sim

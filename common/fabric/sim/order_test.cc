@@ -1,5 +1,5 @@
-// The ordered pairs of CONTRACT.md in a simulated network that does its worst, and that what is
-// not ordered there really is not: one side posts the pair again and again, the other looks.
+// The ordered pairs of CONTRACT.md in a simulated network with all faults, and proof that unordered
+// pairs really are unordered. One side posts the pair repeatedly, the other observes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ Verb WriteStamp(uint64_t offset, uint64_t value, const BufferLease& buffer, size
   return Verb::Write(offset, sizeof(Stamp), buffer.address(at));
 }
 
-// Reads a stamp, again and again until it is whole.
+// Reads a stamp until it is whole.
 Task<uint64_t> ReadStamp(SimClient& client, uint64_t offset) {
   for (;;) {
     co_await client.Do(Verb::Read(offset, sizeof(Stamp), {}));
@@ -44,7 +44,7 @@ Task<uint64_t> ReadWord(SimClient& client) {
   co_return value;
 }
 
-// `post(client, i)` for i = 1 .. kRounds against `look(client, outcome)` meanwhile, for many seeds.
+// Runs `post(client, i)` for i = 1 .. kRounds against a concurrent `look(client, outcome)`, for many seeds.
 template <typename Post, typename Look>
 Outcome Race(Post post, Look look, std::string_view faults = "tear,delay,reorder,write_back") {
   Outcome outcome;
@@ -91,7 +91,7 @@ TEST(SimOrder, WriteThenWrite) {
   EXPECT_EQ(outcome.seen_out_of_order, 0U);
 }
 
-// Also what merely one byte shows of the second.
+// Also when a single byte of the second WRITE is visible.
 TEST(SimOrder, WriteThenWriteByteForByte) {
   const Outcome outcome = Race(
       [](SimClient& client, uint64_t i) -> Task<void> {
@@ -129,7 +129,7 @@ TEST(SimOrder, WriteThenAtomic) {
   EXPECT_EQ(outcome.seen_out_of_order, 0U);
 }
 
-// The reader's verbs in one batch: with `kWord` read first by an atomic, or by a READ.
+// The reader's verbs in one batch: an atomic or a READ reads `kWord` first.
 Outcome RaceOfReader(bool by_atomic, bool second_is_atomic = false) {
   return Race(
       [](SimClient& client, uint64_t i) -> Task<void> {
@@ -143,7 +143,7 @@ Outcome RaceOfReader(bool by_atomic, bool second_is_atomic = false) {
       [=](SimClient& client, Outcome& seen) -> Task<void> {
         const BufferLease buffer = client.Buffer(64);
         InlineBatch<2> batch(kServer);
-        // The region's word is counted up after the other.
+        // The writer increments the region's word after the other.
         batch.Add(by_atomic ? Verb::FetchAdd(Space::kRegion, kWord, 0, buffer.address())
                             : Verb::Read(kWord, 8, buffer.address()));
         batch.Add(second_is_atomic ? Verb::FetchAdd(Space::kLockTable, kWord, 0, buffer.address(32))

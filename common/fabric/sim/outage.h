@@ -8,7 +8,7 @@
 
 namespace gossamer::sim {
 
-// Between a client, or one endpoint of it, and a memory server, or all of them.
+// Between a client, or one endpoint of it, and one memory server or all.
 struct Outage {
   static constexpr uint64_t kAll = ~uint64_t{0};
 
@@ -23,7 +23,7 @@ struct Outage {
   bool IsTo(uint64_t server) const { return server_number == kAll || server_number == server; }
 };
 
-// For people, without the client.
+// For diagnostics, without the client.
 inline std::string ToString(const Outage& outage, Nanoseconds now) {
   return (outage.endpoint_id == Outage::kAll
               ? std::string()

@@ -24,7 +24,7 @@ SimOptions PartitionOften(uint64_t seed, std::string_view faults = "partition") 
   return options;
 }
 
-// Until the link is up.
+// Retries until the link is up.
 Task<void> ReconnectAtLast(SimClient& client) {
   while (!client.endpoint().Reconnect(kServer)) co_await client.scheduler().SleepFor(10us);
 }
@@ -35,7 +35,7 @@ struct Seen {
   std::vector<Endpoint::Clock::duration> without;  // how long each time
 };
 
-// A client that goes on until no link has been down for long.
+// A client that continues until no link has been down for long.
 Seen WriteThrough(const SimOptions& options) {
   SimCluster cluster(options, 1);
   Seen seen;
@@ -76,7 +76,7 @@ TEST(SimPartition, TheSameSeedIsTheSameRun) {
   EXPECT_NE(first.hash, WriteThrough(PartitionOften(8)).hash);
 }
 
-// Whoever gives a connection time enough does not hear of it.
+// A client with a long connection time-out does not notice the outage.
 TEST(SimPartition, ReconnectTriesForAsLongAsAConnectionMayTake) {
   SimOptions options = PartitionOften(3);
   options.connection_timeout = kLongest;
@@ -89,7 +89,7 @@ TEST(SimPartition, ReconnectTriesForAsLongAsAConnectionMayTake) {
   EXPECT_LE(impatient.counters.failed_connects, 100 * impatient.counters.partitions);
 }
 
-// What is on its way lands late, or never; and not behind a `Reconnect` that succeeds, though behind those that fail.
+// What is in flight lands late or never: possibly after a `Reconnect` that fails, never after one that succeeds.
 TEST(SimPartition, WhatWasOnItsWayLandsUntilReconnectSucceeds) {
   uint64_t landed_behind_failure = 0;
   for (uint64_t seed = 1; seed <= 300; ++seed) {
@@ -116,7 +116,7 @@ TEST(SimPartition, WhatWasOnItsWayLandsUntilReconnectSucceeds) {
   EXPECT_GT(landed_behind_failure, 10U);
 }
 
-// Of one client, two endpoints that have queue pairs to two memory servers each.
+// Two endpoints of one client, each with queue pairs to two memory servers.
 class TwoEndpoints {
  public:
   explicit TwoEndpoints(SimCluster& cluster) : network_(cluster.network()) {
@@ -134,7 +134,7 @@ class TwoEndpoints {
     for (auto& endpoint : endpoints_) endpoint = port_->NewEndpoint().value();
   }
 
-  // READs by the first until it has lost a link. A bit for each link that is down then.
+  // READs on the first endpoint until it has lost a link. Returns a bit for each link that is down then.
   uint32_t LoseLink() {
     const BufferLease buffer = endpoints_[0]->buffers().Allocate(64).value();
     VerbStatus status = VerbStatus::kSuccess;
@@ -155,7 +155,7 @@ class TwoEndpoints {
     }
     return down;
   }
-  // All links are up.
+  // Whether all links are up again.
   bool Heals() {
     network_.SetFaults({});
     return endpoints_[0]->Reconnect(ServerId{0}) && endpoints_[0]->Reconnect(ServerId{1}) &&
@@ -180,7 +180,7 @@ TEST(SimPartition, ItIsOneEndpointsOrAClientsToOneMemoryServerOrToAll) {
     TwoEndpoints client(cluster);
     ++seen[client.LoseLink()];
     EXPECT_TRUE(client.Heals());
-    // Nobody else has noticed anything.
+    // No other client has noticed.
     EXPECT_EQ(cluster.client(0).scheduler().Run(cluster.client(0).Fill(0, 64, 1)),
               VerbStatus::kSuccess);
   }

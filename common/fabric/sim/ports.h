@@ -1,4 +1,4 @@
-// The two ports of the simulated fabric. Thread-safety: none, unlike those of the other fabrics.
+// The two ports of the simulated fabric. Thread-safety: none, unlike the ports of the other fabrics.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@
 
 namespace gossamer::sim {
 
-// Addresses read "sim:NUMBER".
+// Its address is "sim:NUMBER".
 class SimMemoryPort final : public MemoryPort {
  public:
   SimMemoryPort(Network& network, std::unique_ptr<Server> server, uint64_t number);
@@ -43,7 +43,7 @@ class SimComputePort final : public ComputePort {
   Status Connect(ServerId server, const std::string& address, uint64_t incarnation) override;
   Result<std::unique_ptr<Endpoint>> NewEndpoint() override;
 
-  // What a connected server is known by.
+  // Identifies a connected server.
   struct Peer {
     uint64_t number = 0;  // in its address
     uint64_t incarnation = 0;

@@ -1,4 +1,4 @@
-// The way there and back: batches and calls between the endpoint and the memory server.
+// Transport: batches and calls between the endpoint and the memory server.
 #include "common/fabric/sim/queue_pair.h"
 
 #include <algorithm>
@@ -51,7 +51,7 @@ void QueuePair::SendMore() {
       const uint32_t bytes = verb.opcode == Opcode::kWrite ? verb.length : 0;
       departure = client_.nic.Serve(network_.costs(), network_.now(), bytes);
     }
-    // Requests arrive in order; what overtakes does so at the memory server.
+    // Requests arrive in order. Overtaking happens at the memory server.
     last_arrival_ = std::max(last_arrival_, departure + network_.FlightTime());
     transit.kind = EventKind::kTransitArrives;
     network_.events.Arm(transit, last_arrival_);
@@ -66,7 +66,7 @@ void QueuePair::Arrive(Transit& transit) {
 }
 
 void QueuePair::AnswerFinished() {
-  // One that has not arrived yet waits for that event.
+  // A transit that is armed has not arrived yet: its event continues here.
   while (next_to_answer_ != nullptr && next_to_answer_->unfinished == 0 &&
          next_to_answer_->armed == 0) {
     Transit& transit = *next_to_answer_;
@@ -114,14 +114,14 @@ void QueuePair::Post(ControlCall& call) {
 }
 
 void QueuePair::Arrive(CallInFlight& call) {
-  // One before it may have been put off until the same time after this one was.
+  // An earlier call may have been postponed to the same time after this one was.
   const Nanoseconds stopped_until = server_.stopped_until();
   if (stopped_until > network_.now()) {
     if (call.call != nullptr) endpoint_->Waits(network_.NumberOf(server_), stopped_until);
     return network_.events.Arm(call, stopped_until);
   }
   if (IsBehindAnother(call)) return network_.events.Arm(call, network_.now());
-  if (BreaksNow()) return;  // and it arrives late, or never
+  if (BreaksNow()) return;  // the call arrives late, or never
   const CallLoss loss = network_.DrawCallLoss();
   const Nanoseconds departure =
       loss == CallLoss::kRequest ? network_.now() : server_.Handle(call, client_.uuid);

@@ -1,11 +1,11 @@
-// A queue pair of a simulated network: brings verbs to a memory server and their answers back.
+// A queue pair of a simulated network: carries verbs to a memory server and their answers back.
 //
-// The ordered pairs of CONTRACT.md hold because a verb sets out only when those of its queue pair
-// that are ordered before it have ended; what else there is between two verbs is left to chance
-// when the network reorders, and is kept in order when it does not.
+// A verb sets out only when the verbs of its queue pair that are ordered before it (CONTRACT.md) have ended.
+// Other pairs of verbs take effect in random order if the network reorders, in posted order if it does not.
 //
-// A broken queue pair goes on at its memory server until that destroys it: what survived the break,
-// a set closed under the ordered pairs, takes effect late. Nobody hears of it. Thread-safety: none.
+// A broken queue pair stays active at its memory server until the server destroys it. The verbs that
+// survive the break, a set closed under the ordered pairs, take effect late and unacknowledged.
+// Thread-safety: none.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct Client;
 
 class QueuePair;
 
-// The memory server will hear that the endpoint of a queue pair is gone.
+// The memory server will learn that the endpoint of a queue pair is gone.
 struct Farewell final : Event {
   Farewell() : Event(EventKind::kFarewell) {}
 
@@ -55,28 +55,28 @@ class QueuePair {
 
   Server& server() { return server_; }
   Client& client() { return client_; }
-  uint64_t id() const { return id_; }            // among those of its server
-  SimEndpoint* endpoint() { return endpoint_; }  // null once that is gone
+  uint64_t id() const { return id_; }            // unique within its server
+  SimEndpoint* endpoint() { return endpoint_; }  // null once the endpoint is gone
   void ForgetEndpoint() { endpoint_ = nullptr; }
-  // Its link has just been down, and soon may be once more.
+  // Its link has just been down, and may soon be down again.
   void SetShaky() { shaky_for_ = kShakyFor; }
 
   void Post(Batch& batch);
   void Post(ControlCall& call);
 
-  // Of what has not taken effect when it breaks: some of it does, or nothing that has not begun.
+  // Which verbs without effect at the break survive: some, or only those that have begun.
   enum class Late : uint8_t { kSome, kNothing };
-  // Breaks it. Its endpoint learns of it, and of what ended with it, after `notice`.
+  // Breaks it. Its endpoint learns of the break, and of what ended with it, after `notice`.
   void Break(Nanoseconds notice, Late late = Late::kSome);
-  // The same for a cause that its endpoint has met then.
+  // Likewise, and logs `cause` as a fault of its endpoint.
   void Break(Nanoseconds notice, SimFault::Kind cause);
-  // Breaks it for an endpoint that is being destroyed: nothing is reported, and no batch touched.
+  // Breaks it for an endpoint that is being destroyed: reports nothing and touches no batch.
   void Abandon();
-  // The same where its memory server cannot hear of it, or what was lost on the way has not landed yet: some of that may
-  // still land (rules U1, U5), until the memory server destroys the queue pair at `settles_at`.
+  // Likewise, when the memory server cannot learn of it, or lost packets have not landed yet. Some of
+  // these may still land (rules U1, U5) until the memory server destroys the queue pair at `settles_at`.
   void AbandonUnheard(Nanoseconds settles_at);
   bool is_broken() const { return broken_; }
-  // Of a broken one: lands now, or drops, what is still on its way.
+  // Of a broken one: lands or drops now what is still in flight.
   void Settle();
 
   // Events.
@@ -88,19 +88,19 @@ class QueuePair {
   void Deliver(CallInFlight& call);
 
  private:
-  // sim_queue_pair.cc
+  // In queue_pair.cc.
   void SendMore();
   void AnswerFinished();
-  // Whether a call that was posted before `call`, which arrives, has not been handled yet.
+  // Whether an earlier call than `call`, which arrives, has not been handled yet.
   bool IsBehindAnother(const CallInFlight& call) const;
 
-  // sim_queue_pair_story.cc: for who listens.
+  // In queue_pair_story.cc: for a listener.
   void Tell(std::string_view what) const;
   void Tell(std::string_view what, const Operation& operation) const;
   void TellPosted(const Batch& batch) const;
   bool is_told() const;
 
-  // sim_queue_pair_verbs.cc
+  // In queue_pair_verbs.cc.
   void AddOperation(Transit& transit, Verb& verb);
   void StartEligible();
   void SetOut(Operation& operation);
@@ -111,22 +111,22 @@ class QueuePair {
   void WriteWord(Operation& operation);
   void Finish(Operation& operation);
   void Remove(Operation& operation);
-  // No earlier than what is ordered before it, where nothing overtakes.
+  // At least the end of what is ordered before it, if nothing overtakes.
   Nanoseconds InOrder(Nanoseconds at) const;
 
-  // sim_queue_pair_loss.cc
+  // In queue_pair_loss.cc.
   bool BreaksNow();
   bool LosesLinkNow();
   // Whether its client dies before `operation` takes effect, a WRITE behind others of its batch.
   bool IsCutBefore(const Operation& operation);
-  // Whether any ends as kUnknown.
+  // Returns whether any verb ends as kUnknown.
   bool SetStatusesOfBroken();
   void BreakRefused();
   void EndTransits(IntrusiveQueue<Batch>& ended);
-  // `may_arrive`: those that have not may still.
+  // `may_arrive`: requests in flight may still arrive.
   void EndCalls(IntrusiveQueue<ControlCall>& ended, bool may_arrive);
   void ForgetCalls();
-  // Keeps a closed set of what has not taken effect, with copies of what it carries.
+  // Keeps a closed set of the verbs without effect, with copies of their payloads.
   void ChooseSurvivors(Late late);
   void Drop(Operation& operation);
   void LandNow(Operation& operation);
@@ -137,7 +137,7 @@ class QueuePair {
   Client& client_;
   const uint64_t id_;
   const uint32_t path_mtu_;
-  // Verbs that have arrived and not ended, in the order posted.
+  // Verbs that have arrived and not ended, in posted order.
   Operation* first_operation_ = nullptr;
   Operation* last_operation_ = nullptr;
   IntrusiveQueue<Transit> in_flight_;
@@ -146,7 +146,7 @@ class QueuePair {
   Transit* next_to_answer_ = nullptr;
   uint32_t verbs_in_flight_ = 0;
   bool broken_ = false;
-  // Events through which the link is down again much more often than else.
+  // The number of events during which the link goes down much more often than usual.
   static constexpr uint32_t kShakyFor = 24;
   uint32_t shaky_for_ = 0;
   Farewell* farewell_ = nullptr;

@@ -1,4 +1,4 @@
-// How a queue pair ends: what its client is told, and what of it still lands.
+// The end of a queue pair: what its client is told, and what still lands.
 #include <algorithm>
 
 #include "common/fabric/sim/chance.h"
@@ -9,15 +9,14 @@
 namespace gossamer::sim {
 namespace {
 
-// Which of the verbs that nobody waits for any more take effect: a set closed under the ordered
-// pairs, chosen as the verbs are passed in the order posted. READs have no effect and are not asked
-// about.
+// Chooses which of the abandoned verbs take effect: a set closed under the ordered pairs, decided
+// verb by verb in posted order. READs have no effect and are not passed in.
 class ClosedSet {
  public:
   explicit ClosedSet(Random& random, bool is_empty = false)
       : random_(random), mode_(is_empty ? 0 : random.Below(4)) {}
 
-  // Whether the next one does. `must`: some of it has already; `cannot`: it is too late.
+  // Whether the next verb takes effect. `must`: part of it already has; `cannot`: it is too late.
   bool Keeps(const Operation& operation, bool must, bool cannot = false) {
     const bool is_write = operation.opcode == Opcode::kWrite;
     const bool may = is_write ? !dropped_write_ && !(operation.fence && dropped_atomic_)  // O1, O5
@@ -72,7 +71,7 @@ bool QueuePair::LosesLinkNow() {
   return true;
 }
 
-// The one before it has ended (O1), or it would not be on its way.
+// The WRITE before it has ended (O1), or it would not be in flight.
 bool QueuePair::IsCutBefore(const Operation& operation) {
   const bool may = !broken_ && operation.opcode == Opcode::kWrite &&
                    operation.state == Operation::State::kOnItsWay && operation.transit != nullptr;
@@ -129,7 +128,7 @@ void QueuePair::Abandon() {
 
 void QueuePair::AbandonUnheard(Nanoseconds settles_at) {
   if (!broken_) {
-    // Copies what is on its way, out of memory that is about to go.
+    // Copies what is in flight out of memory that is about to be freed.
     ChooseSurvivors(Late::kSome);
     Abandon();
     ForgetCalls();
@@ -142,7 +141,7 @@ void QueuePair::AbandonUnheard(Nanoseconds settles_at) {
   StartEligible();
 }
 
-// What was sent arrives, or not; nobody waits for an answer.
+// Sent calls may still arrive; their answers are not needed.
 void QueuePair::ForgetCalls() {
   IntrusiveQueue<CallInFlight> late;
   while (!calls_.empty()) {
@@ -183,7 +182,7 @@ bool QueuePair::SetStatusesOfBroken() {
     flushed = flushed || (told && random.Below(2) == 0);
     told = true;
     verb.status = flushed ? VerbStatus::kFlushed : VerbStatus::kUnknown;
-    // What was being received is anything.
+    // A buffer that was being filled has undefined bytes.
     if (verb.opcode != Opcode::kWrite && verb.length != 0) {
       verb.local.data[random.Below(verb.length)] ^= std::byte{0xff};
     }
@@ -266,7 +265,7 @@ void QueuePair::Drop(Operation& operation) {
   if (operation.state == Operation::State::kActive) {
     server_.active.Drop(operation);
   } else if (operation.opcode == Opcode::kWrite && operation.length > path_mtu_) {
-    // Some of its packets may have been there.
+    // Some of its packets may have landed.
     operation.remote = server_.space(operation.space).data() + operation.offset;
     Advance(operation, network_.loss_random);
   }
@@ -300,7 +299,7 @@ void QueuePair::Settle() {
     const bool is_active = operation.state == Operation::State::kActive;
     const bool holds_word = operation.state == Operation::State::kHoldsWord;
     const bool is_packet = operation.length <= path_mtu_;
-    // Another atomic has read the word that this one would change: too late for it.
+    // Too late: another atomic has already read the word.
     const bool too_late =
         operation.is_atomic() && !holds_word && server_.AtomicSlot(operation) > network_.now();
     if (operation.opcode == Opcode::kRead ||

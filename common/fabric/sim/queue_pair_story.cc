@@ -1,4 +1,4 @@
-// What happens on a queue pair, in words: for people who look at one run.
+// Describes what happens on a queue pair, for debugging one run.
 #include <array>
 #include <charconv>
 #include <string>

@@ -1,4 +1,4 @@
-// Verbs at their memory server: in which order they set out, and how they take effect.
+// Verbs at their memory server: the order in which they set out, and how they take effect.
 #include <algorithm>
 #include <cstring>
 
@@ -34,7 +34,7 @@ void QueuePair::AddOperation(Transit& transit, Verb& verb) {
 
 void QueuePair::StartEligible() {
   const SimFaults& faults = network_.options().faults;
-  // Verbs with durations, or delays: each waits for the one before.
+  // Verbs have durations or delays: each waits for the one before.
   const bool one_by_one =
       !faults.reorder && (faults.tear || faults.delay || faults.write_back || broken_);
   bool write_before = false;
@@ -62,7 +62,7 @@ Nanoseconds QueuePair::InOrder(Nanoseconds at) const {
   return network_.options().faults.reorder ? at : std::max(at, last_effect_);
 }
 
-// The times of verbs that never split and never hold a word are known now: one event each.
+// A verb that is never split and never holds a word needs one event: its time is known now.
 void QueuePair::SetOut(Operation& operation) {
   const SimCosts& costs = network_.costs();
   const SimFaults& faults = network_.options().faults;
@@ -75,7 +75,7 @@ void QueuePair::SetOut(Operation& operation) {
   }
   if (operation.is_atomic()) {
     operation.state = Operation::State::kOnItsWay;
-    // Others may come before it meanwhile.
+    // Other atomics may come before it meanwhile.
     if (at > network_.now() && (broken_ || faults.reorder || faults.delay)) {
       network_.events.Arm(operation, InOrder(at));
     } else {
@@ -101,7 +101,7 @@ void QueuePair::QueueAtomic(Operation& operation) {
   const Nanoseconds starts_at =
       InOrder(std::max({operation.ready_at, network_.now(), slot_free_at}));
   operation.ends_at = starts_at + hold;
-  // Behind it also when the next one's event was armed before.
+  // Also behind it if the next one's event was armed earlier.
   slot_free_at = operation.ends_at + (write_back ? 1 : 0);
   last_effect_ = std::max(operation.ends_at, last_effect_);
   operation.state = Operation::State::kQueued;
@@ -116,7 +116,7 @@ void QueuePair::Run(Operation& operation) {
       return operation.is_atomic() ? QueueAtomic(operation) : Start(operation);
     case Operation::State::kQueued:
       ReadWord(operation);
-      // As was planned with the others of this word: the run may have switched faults on or off meanwhile.
+      // As planned with the other atomics of this word: the run may have switched faults meanwhile.
       if (!operation.holds_word) {
         WriteWord(operation);
         return Finish(operation);

@@ -1,7 +1,6 @@
-// A memory server of a simulated network: its memory, its NIC, its control service and the queue
-// pairs that lead to it.
+// A memory server of a simulated network: its memory, NIC, control service and queue pairs.
 //
-// Memory is changed by verbs only, when their events come. Thread-safety: none.
+// Only verbs change the memory, at their events. Thread-safety: none.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +26,7 @@ struct Client;
 // One direction of a NIC: serves messages one after the other.
 class NicQueue {
  public:
-  // When a message with `bytes` of payload that comes at `now` is through.
+  // When a message with `bytes` of payload that arrives at `now` has passed.
   Nanoseconds Serve(const SimCosts& costs, Nanoseconds now, uint64_t bytes) {
     const auto for_bytes = static_cast<Nanoseconds>(bytes * 1000 / costs.wire_bytes_per_us);
     free_at_ = std::max(now, free_at_) + std::max<Nanoseconds>(costs.nic_message_ns, for_bytes);
@@ -38,7 +37,7 @@ class NicQueue {
   Nanoseconds free_at_ = 0;
 };
 
-// A memory server's control thread looks at its clock, or hears who has gone.
+// A memory server's control thread reads its clock, or learns which clients are gone.
 struct ServerEvent final : Event {
   ServerEvent() : Event(EventKind::kServer) { background = true; }
 
@@ -61,23 +60,23 @@ class Server {
   void Start(ControlHandler& handler, uint64_t incarnation);
   // Breaks all queue pairs; nothing lands afterwards.
   void Stop();
-  // Destroys the queue pairs of a client: what they have on its way lands now or never. `ClientGone`
-  // follows, as an event, if it had any.
+  // Destroys the queue pairs of a client: what they have in flight lands now or never. A later
+  // event calls `ClientGone` if there were any.
   void Fence(uint64_t client_uuid);
   bool serving() const { return handler_ != nullptr; }
   uint64_t incarnation() const { return incarnation_; }
-  // Of the queue pairs that are opened from now on.
+  // For queue pairs that are opened from now on.
   void SetPathMtu(uint32_t bytes) { path_mtu_ = bytes; }
   uint32_t path_mtu() const { return path_mtu_; }
 
   QueuePair& OpenQueuePair(SimEndpoint& endpoint, Client& client);
-  // Lands or drops what is left of a broken queue pair, and forgets it. `replaced`: its client has not
-  // gone, even if that was its last one.
+  // Lands or drops what is left of a broken queue pair, and destroys it. `replaced`: the client is
+  // not gone, even if this was its last queue pair.
   void CloseQueuePair(QueuePair& queue_pair, bool replaced);
-  // That of `client` with this id, if there is one, as if it were replaced; its endpoint is told.
+  // Likewise for queue pair `id` of `client`, if it exists, as if replaced; tells its endpoint.
   void CloseQueuePair(const Client& client, uint64_t id);
 
-  // Its process is stopped until then; verbs go on.
+  // Stops its process until then; verbs still work.
   void StopUntil(Nanoseconds until) { stopped_until_ = std::max(stopped_until_, until); }
   Nanoseconds stopped_until() const { return stopped_until_; }
   // Each verb and call takes up to `longest` longer until then.
@@ -85,11 +84,11 @@ class Server {
     slow_until_ = until;
     slowness_ = longest;
   }
-  // By how much one takes longer now.
+  // The extra time of one verb or call now.
   Nanoseconds Slowness();
-  // What the control thread does besides calls.
+  // The control thread's work besides calls.
   void Tick();
-  // Tells the handler who has gone, before anything new begins in its name.
+  // Calls `ClientGone` for clients that are gone, before anything new begins in their names.
   void ReportGone();
 
   // Whether the server would perform this verb.
@@ -97,12 +96,12 @@ class Server {
   // Performs a READ or WRITE at once.
   void Apply(Operation& operation);
   ActiveVerbs active;
-  // Answers; returns when the answer leaves.
+  // Answers `call`. Returns when the answer leaves.
   Nanoseconds Handle(CallInFlight& call, uint64_t client_uuid);
 
   NicQueue requests;
   NicQueue answers;
-  // When the atomics of an address that run before have ended.
+  // When the earlier atomics of this address's slot have ended.
   Nanoseconds& AtomicSlot(const Operation& operation);
 
  private:
@@ -120,7 +119,7 @@ class Server {
   uint64_t incarnation_ = 0;
   std::vector<std::unique_ptr<QueuePair>> queue_pairs_;  // in the order opened
   uint64_t next_queue_pair_ = 1;
-  std::vector<Nanoseconds> atomic_slots_;  // those of the lock table behind those of the region
+  std::vector<Nanoseconds> atomic_slots_;  // the region's, then the lock table's
   Nanoseconds control_free_at_ = 0;
   Nanoseconds stopped_until_ = 0;
   Nanoseconds slow_until_ = 0;

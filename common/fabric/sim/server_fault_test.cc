@@ -1,4 +1,5 @@
-// Memory servers of a simulated network that stop, go slow, and come back, and endpoints that go while they are lost.
+// Memory servers of a simulated network that stop, slow down and return, and endpoints that are
+// destroyed while the servers are lost.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -53,7 +54,7 @@ Task<void> StopLater(SimCluster& cluster, std::chrono::microseconds after,
   cluster.network().StopServer(cluster.memory().address(), cluster.network().Now() + pause);
 }
 
-// The second call arrives when the server is stopped already for as long as the first has to wait in the end.
+// When the second call arrives, the server's stop already lasts as long as the first call finally waits.
 TEST(SimServerFaultTest, AServerStoppedForLongerAnswersCallsInTheirOrder) {
   SimCluster cluster(1, "none", 1);
   cluster.network().StopServer(cluster.memory().address(), cluster.network().Now() + 1ms);
@@ -76,7 +77,7 @@ TEST(SimServerFaultTest, ASlowServerTakesLongerForAWhile) {
   EXPECT_LE(written - start, 11ms);
 }
 
-// What a session left on a broken queue pair may land after it is gone.
+// What a session left on a broken queue pair may land after the session is gone.
 TEST(SimServerFaultTest, DestroyingAnEndpointThatLostItsQueuePairSettlesNothing) {
   uint64_t later = 0;
   for (uint64_t seed = 1; seed <= 200; ++seed) {

@@ -1,4 +1,4 @@
-// The simulated network: what it does beside what the conformance suite asks of every fabric.
+// Behaviour of the simulated network beyond the conformance suite.
 #include "common/fabric/sim/sim.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ TEST(SimFaultsTest, ListsAreParsed) {
   }
 }
 
-// Some of everything, on a few bytes, by clients that mend what breaks.
+// A mix of all operations on a few bytes, by clients that repair what breaks.
 Task<void> Wander(SimNetwork& network, SimClient& client, uint64_t salt, int batches) {
   Random random(salt);
   const BufferLease buffer = client.Buffer(4096);
@@ -116,7 +116,7 @@ TEST(SimNetworkTest, EachFaultHappensAndNoOther) {
   EXPECT_EQ(WanderAll(SimCluster::Options(1, "kill")).counters.killed_clients, 1U);
 }
 
-// A3: whole stamps of 64 bytes are told from mixtures of two; equal ends alone do not tell.
+// A3: distinguishes whole 64-byte stamps from mixtures of two; equal ends alone do not prove a whole stamp.
 TEST(SimNetworkTest, TornReadsMixOnlyWrittenBytes) {
   uint64_t torn = 0;
   uint64_t torn_with_equal_ends = 0;
@@ -151,7 +151,7 @@ TEST(SimNetworkTest, TornReadsMixOnlyWrittenBytes) {
   EXPECT_GT(torn_with_equal_ends, 10U);
 }
 
-// Parts that READs see whole, of which one is new and another still old for long: what a checksum does not tell.
+// READs see parts whole, one new while another stays old for long: a checksum does not detect it.
 TEST(SimNetworkTest, SomeWritesAreSeenPartByPart) {
   constexpr uint32_t kPart = 100;
   uint64_t torn = 0;
@@ -210,7 +210,7 @@ TEST(SimNetworkTest, AByteThatWasReadNewIsNotReadOldLater) {
   }
 }
 
-// A1, also where atomics write back late.
+// A1, also when atomics write back late.
 TEST(SimNetworkTest, CountersSumExactly) {
   for (uint64_t seed = 1; seed <= 30; ++seed) {
     SimCluster cluster(seed, "tear,delay,reorder,write_back", 6);
@@ -235,8 +235,7 @@ TEST(SimNetworkTest, CountersSumExactly) {
   }
 }
 
-// Why a lock is released by CAS (rule L1): of two locks that are released, one by WRITE, that one
-// may stay held by nobody.
+// Why a CAS releases a lock (rule L1): a lock released by a WRITE may stay held without a holder.
 TEST(SimNetworkTest, AWriteToALockWordIsLostToAFailingCas) {
   for (const bool by_write : {false, true}) {
     uint64_t stuck = 0;
@@ -272,7 +271,7 @@ TEST(SimNetworkTest, AWriteToALockWordIsLostToAFailingCas) {
   }
 }
 
-// What sim_costs.h makes of one client, and of many that want one word.
+// The times that costs.h gives one client, and many clients that want one word.
 TEST(SimNetworkTest, TimesFollowFromTheCosts) {
   const SimCosts costs;
   SimCluster cluster(1, "none", 1);
@@ -305,7 +304,7 @@ TEST(SimNetworkTest, TimesFollowFromTheCosts) {
   EXPECT_LT(contended(true), costs.dram_atomic_ns / 8.0);
 }
 
-// Where that is asked for, a thread's work delays what it posts, and each completion costs it anew.
+// With that option, a thread's work delays its posts, and each completion costs time again.
 TEST(SimNetworkTest, WhatAThreadPostsLeavesWhenItHasTime) {
   SimOptions options = SimCluster::Options(1, "none");
   options.costs = MeasuredSimCosts();
@@ -320,7 +319,7 @@ TEST(SimNetworkTest, WhatAThreadPostsLeavesWhenItHasTime) {
   cluster.Run();
   const auto one = 2 * int64_t{costs.one_way_ns} + 3 * int64_t{costs.nic_message_ns} +
                    costs.pcie_read_ns + costs.completion_cpu_ns;
-  // The first is posted at once, by a thread that has nothing else to do.
+  // An idle thread posts the first at once.
   EXPECT_EQ((cluster.network().Now() - start).count(), kReads * one - costs.completion_cpu_ns);
 }
 
@@ -342,7 +341,7 @@ TEST(SimNetworkTest, AThreadCompletesNoMoreThanItsCoreAllows) {
               SimCosts().completion_cpu_ns, SimCosts().completion_cpu_ns / 5.0);
 }
 
-// A blocking call passes the time that its own thread needs, not that up to whatever else will happen.
+// A blocking call takes only the time that its own thread needs, and does not run up to a later event.
 TEST(SimNetworkTest, BlockingCallsDoNotJumpToLaterEvents) {
   using namespace std::chrono_literals;
   SimCluster cluster(1, "none", 2);

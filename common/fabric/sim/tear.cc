@@ -28,7 +28,7 @@ void Move(Operation& operation, uint32_t at, uint32_t bytes) {
   }
 }
 
-// Lets the bytes of `mask`, in the `word`th 64 of the verb, take effect, unless they have.
+// Lets those bytes of `mask`, in the verb's `word`th 64 bytes, take effect that have not yet.
 void MoveWord(Operation& operation, uint32_t word, uint64_t mask) {
   uint64_t& done = operation.done[word];
   uint64_t left = mask & ~done;
@@ -41,7 +41,7 @@ void MoveWord(Operation& operation, uint32_t word, uint64_t mask) {
   }
 }
 
-// The bytes [first, last) as far as they lie in the `word`th 64.
+// The mask of the bytes [first, last) within the `word`th 64 bytes.
 uint64_t RangeMask(uint32_t word, uint32_t first, uint32_t last) {
   const uint32_t base = word * kWordBits;
   const uint32_t from = std::clamp(first, base, base + kWordBits) - base;
@@ -50,7 +50,7 @@ uint64_t RangeMask(uint32_t word, uint32_t first, uint32_t last) {
   return (~uint64_t{0} >> (kWordBits - (to - from))) << from;
 }
 
-// Each byte of 8 all ones or all zeros, by a toss for each.
+// Each of the 8 bytes is randomly all ones or all zeros.
 uint64_t RandomBytes(Random& random) { return (random.Next() & 0x0101010101010101) * 0xff; }
 
 void Split(Operation& operation) {
@@ -82,7 +82,7 @@ void Advance(Operation& operation, Random& random) {
     case 6: part = Part::kFewBytes; break;
     case 7: part = Part::kWords; break;
     case 8: part = Part::kLines; break;
-    default: first = 0; break;  // all that is left
+    default: first = 0; break;  // the rest
   }
   for (uint32_t word = 0; word < words; ++word) {
     uint64_t mask = 0;
@@ -100,7 +100,7 @@ void Advance(Operation& operation, Random& random) {
 
 namespace {
 
-// Lets the bytes of a verb that lie in the range of memory take effect, of those that have not.
+// Lets the verb's bytes within the given memory range take effect, except those that already have.
 void AdvanceWithin(Operation& operation, uint64_t offset, uint64_t length) {
   const uint64_t end = operation.offset + operation.length;
   const auto first =
@@ -113,7 +113,7 @@ void AdvanceWithin(Operation& operation, uint64_t offset, uint64_t length) {
   }
 }
 
-// The READ has the first words of what it shares with the WRITE as they are afterwards, and the rest as it was.
+// Of the bytes shared with the WRITE, the READ gets the first words new and the rest old.
 void MeetAtSeam(Operation& read, Operation& write, Random& random) {
   constexpr uint64_t kWord = sizeof(uint64_t);
   const uint64_t from = std::max(read.offset, write.offset);
@@ -122,7 +122,7 @@ void MeetAtSeam(Operation& read, Operation& write, Random& random) {
   AdvanceWithin(read, write.offset, write.length);
 }
 
-// A READ and a clean WRITE meet.
+// A READ overlaps a clean WRITE.
 void MeetCleanly(Operation& read, Operation& write, uint32_t reads_per_seam, Random& random) {
   constexpr uint64_t kMeetingsPerAdvance = 2;
   constexpr uint64_t kMeetingsPerLateAdvance = 64;
@@ -163,7 +163,7 @@ void ActiveVerbs::Mix(Operation& operation, uint32_t reads_per_seam, Random& ran
     if (other->opcode == Opcode::kRead) MeetCleanly(*other, operation, reads_per_seam, random);
   }
   if (is_clean) return;
-  // Either side first.
+  // In random order.
   const bool late = random.Below(2) == 0;
   if (!late) Advance(operation, random);
   for (Operation* other : active_) {

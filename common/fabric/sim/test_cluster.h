@@ -1,4 +1,4 @@
-// A simulated network with one memory server and clients made of coroutines, for tests.
+// A simulated network with one memory server and coroutine clients, for tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ class SimClient {
   Scheduler& scheduler() { return scheduler_; }
   BufferLease Buffer(size_t bytes) { return endpoint_->buffers().Allocate(bytes).value(); }
 
-  // One verb, and its status. Results of READs and atomics are in `scratch`.
+  // Executes one verb. Returns its status. `scratch` holds the results of READs and atomics.
   Task<VerbStatus> Do(Verb verb) {
     InlineBatch<1> batch(kServer);
     verb.local = scratch_.address();
@@ -102,7 +102,7 @@ class SimCluster {
   void Spawn(size_t client, Task<void> task) {
     clients_[client]->scheduler().Spawn(std::move(task));
   }
-  // Until nothing is left to happen.
+  // Runs until no event is left.
   void Run() {
     while (Endpoint* endpoint = network_.RunUntilRunnable()) {
       static_cast<SimClient*>(network_.Owner(*endpoint))->scheduler().RunOnce();
