@@ -74,7 +74,7 @@ class Network {
   SimEndpoint* RunUntilRunnable();
   void KillClient(uint64_t client_uuid);
   void PauseClient(uint64_t client_uuid, Nanoseconds until);
-  // Whether the `cut` fault kills, between two WRITEs, the client now at that point.
+  // Whether the `cut` fault now kills a client that is between two WRITEs.
   bool DrawsCut();
   // The `cut` fault kills `client`.
   void Cut(const Client& client);
@@ -124,7 +124,7 @@ class Network {
   Nanoseconds FlightTime();
   // The extra time of a verb, answer or message under the `delay` fault.
   Nanoseconds ExtraDelay();
-  // Its extra time for a clean WRITE (tear.h), which READs see in part meanwhile.
+  // The extra time of a clean WRITE (tear.h) under the `delay` fault: READs see it in part for longer.
   Nanoseconds LongSight();
   // The time until a packet of a broken queue pair takes effect.
   Nanoseconds LateTime();
