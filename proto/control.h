@@ -1,8 +1,7 @@
-// Messages of the control service: how a compute server registers with a memory server and gets
-// memory.
+// Messages of the control service: a compute server registers with a memory server and gets memory.
 //
-// A request is one struct that starts with a ControlHeader; the reply is the struct paired with it,
-// or an ErrorReply. Both are sent as they stand in memory, at most 256 B, little-endian.
+// A request is one struct that starts with a Header. The reply is the paired struct or an
+// ErrorReply. Both are sent as they are in memory, at most 256 B, little-endian.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +31,7 @@ struct Header {
   uint32_t reserved = 0;
 };
 
-// How much memory a server has, and what for. Clients place what they allocate by it.
+// A server's memory and its use. Clients decide by it where to allocate.
 struct Usage {
   uint64_t heap_bytes = 0;
   uint64_t free_bytes = 0;
@@ -40,7 +39,7 @@ struct Usage {
   uint64_t block_bytes = 0;
 };
 
-// The process of a compute server, for people to find it: nothing depends on it.
+// The process of a compute server, for diagnostics only.
 struct ProcessName {
   static constexpr size_t kMaxHostBytes = 59;
   uint32_t process_id = 0;  // 0: not known
@@ -48,7 +47,7 @@ struct ProcessName {
   char host[kMaxHostBytes] = {};
 };
 
-// Any request may be answered by this.
+// A possible reply to any request.
 struct ErrorReply {
   Header header{Type::kError};
   uint8_t code = 0;  // gossamer::Code
@@ -56,10 +55,9 @@ struct ErrorReply {
   char message[238] = {};
 };
 
-// Registers the compute server that sends it (its uuid is known from the connection). Sent again by
-// the same compute server, it is answered with the same lease while that is in force, with a new
-// one afterwards (rule L2), and with Fenced while the old one is being ended. A queue pair belongs
-// to the lease that was answered over it, and ends with it.
+// Registers the sending compute server (the connection knows its uuid). If the same compute server registers
+// again, it gets the same lease while that is in force, Fenced while the old lease is being ended, and then
+// a new one (rule L2). A queue pair belongs to the lease of the reply that it carried, and ends with it.
 struct RegisterRequest {
   Header header{Type::kRegister};
   ProcessName process;
@@ -74,7 +72,7 @@ struct RegisterReply {
   Usage usage;
 };
 
-// Renews the sender's lease, as any request does. Fenced when there is none.
+// Renews the sender's lease, as any request does. Errors: Fenced when there is none.
 struct RenewRequest {
   Header header{Type::kRenew};
 };
@@ -84,9 +82,9 @@ struct RenewReply {
   uint32_t compute_servers = 0;  // registered now
 };
 
-// Asks whether a lease, such as a lock word names, is in force. 0 means that it has ended, for good,
-// and that its holder is fenced: none of its verbs lands any more, and its locks may be taken (rule
-// L6). A lease that was never given out is not in force.
+// Asks whether a lease, for example that of a lock word, is in force. 0: it has ended for good and
+// its holder is fenced: none of the holder's verbs lands any more, and its locks may be taken (rule
+// L6). A lease that was never granted is not in force.
 struct LeaseQueryRequest {
   Header header{Type::kLeaseQuery};
   uint16_t compute_id = 0;
@@ -97,15 +95,15 @@ struct LeaseQueryReply {
   Header header{Type::kLeaseQuery};
   uint32_t in_force = 0;  // 0 or 1
   uint32_t reserved = 0;
-  ProcessName holder;  // as it registered; nobody when the lease is not in force
+  ProcessName holder;  // as it registered; empty when the lease is not in force
 };
 
-// What an extent holds; a client asks for one kind at a time.
+// The contents of an extent; a client requests one kind at a time.
 enum class ExtentKind : uint8_t { kNodes = 1, kBlocks = 2 };
 
-// Asks for at least `bytes` of zeroed memory; the server answers with whole chunks, or with the
-// unused rest that another client gave back. Exhausted when there is none. What is granted belongs
-// to the lease that the reply names, and to none that follows it (rule U4).
+// Requests at least `bytes` of zeroed memory. The server grants whole chunks, or the unused rest
+// that another client gave back. Errors: Exhausted when there is none. The memory belongs to the
+// lease that the reply names, and to no later one (rule U4).
 struct AllocateRequest {
   Header header{Type::kAllocate};
   uint64_t bytes = 0;
@@ -143,7 +141,7 @@ struct StatReply {
   uint32_t lock_table_on_chip = 0;
 };
 
-// Lists what is handed out, in order of offset, for `check`.
+// Lists the extents that are handed out, in order of offset, for `check`.
 struct ListExtentsRequest {
   Header header{Type::kListExtents};
   uint64_t from_offset = 0;

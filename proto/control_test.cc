@@ -1,4 +1,4 @@
-// Control messages are sent as they stand in memory: golden bytes hold that still.
+// Control messages are sent as they are in memory: golden bytes pin their layout.
 #include "proto/control.h"
 
 #include "proto/test_support.h"

@@ -1,6 +1,6 @@
 // CRC32C (Castagnoli), seeded: the checksum of every unit in remote memory.
 //
-// Source: RFC 3720 appendix B.4 for the polynomial; the SSE4.2 and ARMv8 CRC instructions compute
+// Source: RFC 3720 appendix B.4 for the polynomial. The SSE4.2 and ARMv8 CRC instructions compute
 // it in hardware. `Crc32c(seed, bytes)` chains: Crc32c(Crc32c(s, a), b) == Crc32c(s, a+b).
 #pragma once
 
@@ -71,8 +71,7 @@ inline uint32_t Crc32c(uint32_t seed, std::span<const std::byte> bytes) {
   return ~crc;
 }
 
-// The seed of a unit's checksum: the pointer with its generation, and the number of the unit (rule
-// R1).
+// The seed of a unit's checksum, from the pointer with its generation and the unit's number (rule R1).
 inline uint32_t UnitSeed(uint64_t pointer_word, uint32_t unit) {
   return internal::Crc32cWord(internal::Crc32cWord(0x47534d52u, pointer_word), unit);
 }

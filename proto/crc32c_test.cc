@@ -1,5 +1,5 @@
-// Built twice: with the CRC instructions of the processor, and (crc32c_table_test) without them, so
-// that the same constants hold both to the same function.
+// Built twice: with the processor's CRC instructions, and without them (crc32c_table_test), so that
+// the same constants pin both to the same function.
 #include "proto/crc32c.h"
 
 #include <algorithm>

@@ -1,11 +1,11 @@
 // Groups: the units of a leaf that are read and written, and the view that accepts or rejects them.
 //
-// A group's checksum proves that the bytes are those of one write to this group of this leaf in this use of its memory
-// (rule R1), and its high fence that a key belongs here. The node version, equal in all units of a leaf, ties units
-// together (rule R2). LAYOUT.md draws the bytes.
+// A group's checksum proves that its bytes are those of one write to this group of this leaf in
+// this use of its memory (rule R1). Its high fence proves that a key belongs here. The node
+// version, equal in all units of a leaf, ties units together (rule R2). LAYOUT.md draws the bytes.
 //
-// Bytes from remote memory become values only through `GroupView::Parse`: nothing means "reread". What it accepts needs
-// no further check. A view points into the bytes that it was parsed from.
+// Bytes from remote memory become values only through `GroupView::Parse`; nullopt means "reread".
+// Accepted bytes need no further check. A view points into the bytes that it was parsed from.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@
 
 namespace gossamer {
 
-// Incremented by every structural change of a node; equal in all its units.
+// Each structural change of a node increments it; equal in all units of the node.
 enum class NodeVersion : uint32_t {};
 
 constexpr NodeVersion Next(NodeVersion version) {
@@ -49,7 +49,7 @@ struct Entry {
 
 namespace internal {
 
-inline constexpr uint8_t kVariable = 0xff;   // in a header: each entry states it
+inline constexpr uint8_t kVariable = 0xff;   // in a header: each entry states its own
 inline constexpr uint8_t kBlockCode = 0xfe;  // in place of a value's length: a BlockRef
 static_assert(kMaxKeyBytes < kVariable && kMaxInlineValueBytes < kBlockCode);
 
@@ -69,7 +69,7 @@ constexpr uint32_t StoredBytes(uint8_t value_code) {
 }  // namespace internal
 
 struct GroupHeader {
-  uint32_t checksum;  // of all that follows in the unit, seeded by UnitSeed
+  uint32_t checksum;  // of everything behind it in the unit, seeded by UnitSeed
   uint32_t version;
   uint8_t count;
   uint8_t flags;       // bits 0..5: bytes of the high fence, 63: infinite; bit 7: overflowed
@@ -78,7 +78,7 @@ struct GroupHeader {
 };
 static_assert(sizeof(GroupHeader) == kGroupHeaderBytes && offsetof(GroupHeader, count) == 8);
 
-// How many bytes a group of given entries takes: fed one entry after the other.
+// Computes the encoded size of a group from its entries, added one by one.
 class GroupSizer {
  public:
   explicit GroupSizer(const HighFence& high)
@@ -120,8 +120,7 @@ class GroupView {
   // Reached only by 1-byte keys with empty values in the largest units.
   static constexpr uint32_t kMaxEntries = 128;
 
-  // Accepts `unit` (unit_bytes, whatever they hold) as unit number `number` of the leaf at `leaf`,
-  // or rejects it: reread.
+  // Accepts `unit` (unit_bytes of any content) as unit `number` of the leaf at `leaf`, or rejects it: reread.
   static std::optional<GroupView> Parse(std::span<const std::byte> unit, RemotePtr leaf,
                                         uint32_t number) {
     GroupView view;
@@ -138,7 +137,7 @@ class GroupView {
 
   NodeVersion version() const { return static_cast<NodeVersion>(header_.version); }
   uint32_t count() const { return header_.count; }
-  // Entries of this home group were put into the overflow group.
+  // Whether entries of this home group are in the overflow group.
   bool overflowed() const { return (header_.flags & kOverflowed) != 0; }
   HighFence high() const { return infinite() ? HighFence{} : HighFence::At(fence()); }
   // Whether `key` lies below the leaf's high fence.
@@ -169,7 +168,7 @@ class GroupView {
     return found;
   }
 
-  // Whether one more entry of the mean length of those in it fits into the unit, of `unit_bytes`.
+  // Whether one more entry of mean length fits into the unit of `unit_bytes`.
   bool HasRoomForAnother(uint32_t unit_bytes) const {
     const uint32_t count = header_.count;
     if (count == 0) return true;
@@ -183,7 +182,7 @@ class GroupView {
     return count < kMaxEntries && end + mean <= unit_bytes;
   }
 
-  // Calls visit(entry) for each entry, in the order stored.
+  // Calls visit(entry) for each entry, in stored order.
   template <typename Visit>
   void ForEach(Visit&& visit) const {
     uint32_t at = entries_at_;
@@ -217,9 +216,8 @@ class GroupView {
     return entry;
   }
 
-  // The lengths stay inside the unit, and no value is longer than values are. A checksum that
-  // matches makes this true of anything that a correct client wrote; it keeps views safe from one
-  // that was not.
+  // Whether the lengths stay inside the unit and no value exceeds the limit. A matching checksum
+  // implies this for a correct client's bytes; the check keeps views safe from other bytes.
   bool EntriesFit(uint32_t unit_bytes) const {
     if (fence_bytes() > kMaxKeyBytes || header_.count > kMaxEntries) return false;
     if (header_.key_bytes != internal::kVariable && header_.value_code != internal::kVariable) {
@@ -246,8 +244,8 @@ class GroupView {
   uint32_t entries_at_ = 0;
 };
 
-// Writes a whole unit (its size is that of `out`), unused bytes zero. Returns false, and writes
-// nothing, if the entries do not fit. Entries must not point into `out`.
+// Writes a whole unit of out.size() bytes, padded with zeros. Returns false, and writes nothing, if
+// the entries do not fit. Requires: entries do not point into `out`.
 inline bool EncodeGroup(std::span<std::byte> out, RemotePtr leaf, uint32_t number,
                         NodeVersion version, bool overflowed, const HighFence& high,
                         std::span<const Entry> entries) {
@@ -291,8 +289,8 @@ inline void Seal(std::span<std::byte> unit, RemotePtr leaf, uint32_t number) {
 
 }  // namespace internal
 
-// Overwrites what `unit` stores for a key by as many other bytes. `old` was found in a view of `unit`,
-// and `fresh` has its length and kind. Cheaper than to encode the unit anew.
+// Overwrites the stored bytes of a key in `unit`. Cheaper than encoding the unit again. Requires:
+// `old` was found in a view of `unit`; `fresh` has its length and kind.
 inline void OverwriteStored(std::span<std::byte> unit, RemotePtr leaf, uint32_t number,
                             const Entry& old, const Entry& fresh) {
   assert(old.stored.size() == fresh.stored.size() && old.is_block == fresh.is_block);
@@ -301,8 +299,8 @@ inline void OverwriteStored(std::span<std::byte> unit, RemotePtr leaf, uint32_t 
   internal::Seal(unit, leaf, number);
 }
 
-// Adds an entry behind those of `unit`, of which `view` is a view, if all have the same lengths and there is room: as
-// EncodeGroup would, and cheaper. False, and nothing is written, otherwise.
+// Appends an entry to `unit`, parsed as `view`, if all entries have the same lengths and there is
+// room. The result equals EncodeGroup's, but is cheaper. Otherwise returns false and writes nothing.
 inline bool AppendInPlace(std::span<std::byte> unit, RemotePtr leaf, uint32_t number,
                           const GroupView& view, const Entry& entry) {
   GroupHeader header = view.header_;

@@ -52,7 +52,7 @@ TEST(Group, GoldenBytesOfTheMixedForms) {
 
 class GroupTest : public test::SeededTest {
  protected:
-  // As many entries of a random shape as the unit takes.
+  // As many random entries as the unit takes.
   Content FillRandomly(const UnitImage& unit) {
     const Shape shape = Shape::Any(random, {1024, kMaxKeyBytes, kMaxInlineValueBytes});
     Content content;
@@ -104,7 +104,7 @@ TEST_F(GroupTest, EverythingComesBack) {
   }
 }
 
-// What is changed in place has the bytes of what is encoded anew.
+// A change in place gives the same bytes as encoding again.
 TEST_F(GroupTest, ChangesInPlaceAreEncodings) {
   size_t appended = 0;
   size_t overwritten = 0;
@@ -112,7 +112,7 @@ TEST_F(GroupTest, ChangesInPlaceAreEncodings) {
     const UnitImage unit = RandomUnit();
     Content content = FillRandomly(unit);
     if (content.size() < 2) continue;
-    // The last key goes, and comes back.
+    // Remove the last key, then append it again.
     const auto [last_key, last_stored] = *content.rbegin();
     content.erase(last_key);
     Bytes image = unit.Encode(content);
@@ -128,7 +128,7 @@ TEST_F(GroupTest, ChangesInPlaceAreEncodings) {
     auto& [key, stored] = *content.begin();
     const std::optional<Entry> old = unit.Parse(image)->Find(key);
     ASSERT_TRUE(old.has_value());
-    // As many other bytes; a block stays a block, as its length is looked at.
+    // Other bytes of the same number. A block stays unchanged, because Parse checks its length.
     if (!stored.is_block) stored.bytes = random.String(static_cast<uint32_t>(stored.bytes.size()));
     OverwriteStored(image, unit.leaf, unit.number, *old, {key, stored.bytes, stored.is_block});
     ++overwritten;
@@ -154,8 +154,8 @@ TEST_F(GroupTest, SizerTellsExactlyWhatFits) {
   }
 }
 
-// The last byte of the last entry is the last byte of the sizer's count: checked by an entry whose
-// bytes are all 0xff, which padding never is.
+// The sizer's count ends at the last byte of the last entry. The test uses an entry of 0xff bytes,
+// which padding never is.
 TEST_F(GroupTest, SizerCountsTheBytesInUse) {
   for (int i = 0; i < 1000; ++i) {
     const UnitImage unit = RandomUnit();
@@ -281,8 +281,7 @@ TEST_F(GroupTest, MixturesOfTwoWritesAreRejected) {
 
 // ---- Hostile bytes under a valid checksum
 
-// Whoever can write to the region can also compute checksums. What a view accepts must be in
-// bounds.
+// A malicious client can compute checksums, too. What a view accepts must be in bounds.
 void ExpectInBounds(const GroupView& view, std::span<const std::byte> unit) {
   const auto* begin = reinterpret_cast<const char*>(unit.data());
   const char* end = begin + unit.size();
@@ -308,7 +307,7 @@ TEST_F(GroupTest, HostileHeadersAreRejectedOrInBounds) {
   const UnitImage unit;
   int accepted = 0;
   for (int i = 0; i < 200000; ++i) {
-    // On the heap at its exact size, so that the address sanitizer sees every byte out of bounds.
+    // On the heap at its exact size, so that the address sanitizer detects every out-of-bounds access.
     Bytes image(random.OneIn(2) ? 164 : 108);
     const std::string noise = random.String(static_cast<uint32_t>(image.size()));
     std::memcpy(image.data(), noise.data(), noise.size());
@@ -322,7 +321,7 @@ TEST_F(GroupTest, HostileHeadersAreRejectedOrInBounds) {
       ExpectInBounds(*view, image);
     }
   }
-  EXPECT_GT(accepted, 1000);  // else this test says nothing
+  EXPECT_GT(accepted, 1000);  // else this test proves nothing
 }
 
 TEST_F(GroupTest, HostileLengthsOfEntriesAreRejectedOrInBounds) {
@@ -339,7 +338,7 @@ TEST_F(GroupTest, HostileLengthsOfEntriesAreRejectedOrInBounds) {
   }
 }
 
-// A client allocates for a value what its reference says.
+// A client allocates as much for a value as its reference says.
 TEST(Group, RejectsReferencesToValuesLongerThanThereAre) {
   const UnitImage unit;
   Content content{{"a", StoredBlock(64, kMaxValueBytes + 1, 0)}};

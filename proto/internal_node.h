@@ -1,8 +1,7 @@
 // Internal nodes: sorted separators and child pointers, read whole and written whole.
 //
-// One checksum covers the node. Child i covers [separator i, separator i+1); separator 0 is the low
-// fence and is stored once, as that. Separators are stored at their true length; if all have the
-// same, the header states it. LAYOUT.md draws the bytes.
+// One checksum covers the node. Child i covers [separator i, separator i+1); separator 0 is the low fence, stored once.
+// Separators have their true length; if all lengths are equal, only the header states it. LAYOUT.md draws the bytes.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +21,7 @@
 namespace gossamer {
 
 struct InternalHeader {
-  uint32_t checksum;  // of all that follows in the node, seeded by UnitSeed
+  uint32_t checksum;  // of everything behind it in the node, seeded by UnitSeed
   uint32_t version;
   uint64_t sibling;
   uint16_t count;  // children, at least 1
@@ -30,13 +29,13 @@ struct InternalHeader {
   uint8_t flags;   // bit 0: the high fence is infinite
   uint8_t low_bytes;
   uint8_t high_bytes;
-  uint8_t separator_bytes;  // of every separator, or 0xff: each states it
+  uint8_t separator_bytes;  // of every separator, or 0xff: each states its own
   uint8_t reserved;
 };
 static_assert(sizeof(InternalHeader) == 24 && std::is_trivially_copyable_v<InternalHeader>);
 static_assert(offsetof(InternalHeader, count) == 16 && offsetof(InternalHeader, low_bytes) == 20);
 
-// An internal node, decoded.
+// A decoded internal node.
 struct InternalNode {
   struct Child {
     Key separator;  // the low fence of the child
@@ -50,21 +49,21 @@ struct InternalNode {
   std::vector<Child> children;  // at least one, in order of separator
 
   KeyView low() const { return children.front().separator; }
-  // The child whose range has `key` (low() <= key).
+  // The child whose range contains `key`. Requires: low() <= key.
   size_t ChildIndex(KeyView key) const {
     const auto above =
         std::upper_bound(children.begin() + 1, children.end(), key,
                          [](KeyView k, const Child& child) { return k < child.separator.view(); });
     return static_cast<size_t>(above - children.begin()) - 1;
   }
-  // The last child whose range starts below `bound` (low() < bound).
+  // The last child whose range starts below `bound`. Requires: low() < bound.
   size_t ChildIndexBelow(KeyView bound) const {
     const size_t index = ChildIndex(bound);
     return index != 0 && children[index].separator.view() == bound ? index - 1 : index;
   }
 };
 
-// The bytes that `node` takes when encoded.
+// The encoded size of `node` in bytes.
 inline uint32_t EncodedBytes(const InternalNode& node, uint8_t* separator_bytes = nullptr) {
   size_t bytes = sizeof(InternalHeader) + node.low().size() +
                  (node.high.infinite ? 0 : node.high.key.size()) + 8 * node.children.size();
@@ -81,7 +80,7 @@ inline uint32_t EncodedBytes(const InternalNode& node, uint8_t* separator_bytes 
   return static_cast<uint32_t>(bytes);
 }
 
-// Writes the whole node to `out` (node_bytes), unused bytes zero. Returns false, and writes
+// Writes the whole node to `out` (node_bytes), padded with zeros. Returns false, and writes
 // nothing, if it does not fit: split it.
 inline bool EncodeInternal(std::span<std::byte> out, RemotePtr self, const InternalNode& node) {
   InternalHeader header{};

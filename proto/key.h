@@ -1,8 +1,7 @@
 // Keys, fences and separators: byte strings in memcmp order.
 //
-// A key is any byte string of at most 32 B; 64-bit integers sort right as big-endian. The empty
-// string is the least key, so it also serves as the low fence of the leftmost node; the high fence
-// of the rightmost node is infinite.
+// A key is any byte string of at most 32 B; 64-bit integers sort correctly as big-endian. The empty string is
+// the least key, and so the low fence of the leftmost node. The high fence of the rightmost node is infinite.
 #pragma once
 
 #include <algorithm>
@@ -15,16 +14,16 @@
 
 namespace gossamer {
 
-// std::string_view compares as unsigned bytes, shorter first among equals: memcmp order.
+// std::string_view compares unsigned bytes, a prefix before its extensions: memcmp order.
 using KeyView = std::string_view;
 
 // A key with its own storage.
 class Key {
  public:
   Key() = default;
-  // `key` is at most kMaxKeyBytes long.
+  // Requires: `key` has at most kMaxKeyBytes.
   explicit Key(KeyView key) : size_(static_cast<uint8_t>(key.size())) {
-    key.copy(bytes_.data(), key.size());  // unlike memcpy, takes a view of nothing
+    key.copy(bytes_.data(), key.size());  // unlike memcpy, accepts an empty view
   }
 
   KeyView view() const { return {bytes_.data(), size_}; }
@@ -38,7 +37,7 @@ class Key {
   uint8_t size_ = 0;
 };
 
-// The exclusive upper end of a node's range; by default there is none.
+// The exclusive upper end of a node's range; infinite by default.
 struct HighFence {
   Key key;
   bool infinite = true;
@@ -52,7 +51,7 @@ struct HighFence {
   }
 };
 
-// The shortest s with left < s <= right: what a separator needs to distinguish (left < right).
+// Returns the shortest s with left < s <= right. Requires: left < right.
 inline KeyView Separator(KeyView left, KeyView right) {
   const size_t limit = std::min(left.size(), right.size());
   size_t common = 0;
@@ -71,8 +70,8 @@ inline uint64_t KeyPrefix(KeyView key) {
   return __builtin_bswap64(word);
 }
 
-// A stable 64-bit hash: part of the format, as it places keys in groups. Words are folded by the
-// finaliser of MurmurHash3 (public domain), which is a bijection, so 8-byte keys never collide.
+// A stable 64-bit hash. Part of the format, because it places keys in groups. Each word is folded
+// by the finaliser of MurmurHash3 (public domain), a bijection, so 8-byte keys never collide.
 inline uint64_t KeyHash(KeyView key) {
   uint64_t hash = 0x9e3779b97f4a7c15u ^ key.size();
   const char* at = key.data();

@@ -20,7 +20,7 @@ TEST(Key, HoldsAnyBytes) {
   EXPECT_EQ(Key().view(), "");
 }
 
-// An empty view need not point anywhere; memcpy may not be told so, not even for 0 bytes.
+// An empty view may have a null pointer, which memcpy forbids even for 0 bytes.
 TEST(Key, TakesAViewOfNothing) {
   EXPECT_EQ(Key(KeyView()), Key(""));
   EXPECT_EQ(KeyPrefix(KeyView()), 0u);
@@ -56,8 +56,7 @@ class KeyTest : public test::SeededTest {
   }
 };
 
-// Whether some string of `size` bytes s has left < s <= right: the greatest candidate is a prefix
-// of right.
+// Whether a string s of `size` bytes exists with left < s <= right. The greatest candidate is a prefix of right.
 bool SeparatorOfSizeExists(KeyView left, KeyView right, size_t size) {
   return left < right.substr(0, size);
 }

@@ -1,8 +1,7 @@
-// Leaves: groups of entries, an overflow group and a trailer (rule R2 ties them together). LAYOUT.md draws the bytes.
+// Leaves: groups of entries, an overflow group and a trailer, tied together by rule R2. LAYOUT.md draws the bytes.
 //
-// Bytes from remote memory become values only through `GroupView::Parse`, `TrailerView::Parse` and
-// `LeafView::Parse`: nothing means "reread". What they accept needs no further check. Views point
-// into the bytes that they were parsed from.
+// Bytes from remote memory become values only through `GroupView::Parse`, `TrailerView::Parse` and `LeafView::Parse`;
+// nullopt means "reread". Accepted bytes need no further check. Views point into the bytes that they were parsed from.
 #pragma once
 
 #include <array>
@@ -24,9 +23,8 @@
 
 namespace gossamer {
 
-// The low fence as the trailer holds it: literally up to 22 B, beyond that as its first 18 bytes
-// and the CRC32C of the whole. Nobody needs the fence from here (the path or the left neighbour
-// tells it); it is compared with what is expected (rule W4, scans, `check`).
+// The low fence as the trailer holds it: up to 22 B literally, longer ones as the first 18 bytes and the CRC32C of the
+// whole. Readers know the fence from the path or the left neighbour, and only compare it (rule W4, scans, `check`).
 struct LowFenceMark {
   static constexpr uint32_t kBytes = 22;
 
@@ -62,7 +60,7 @@ static_assert(offsetof(Trailer, low) == 17 && sizeof(Trailer) == kTrailerBytes);
 
 class TrailerView {
  public:
-  // `bytes` are the last kTrailerBytes of the leaf at `leaf`.
+  // Requires: `bytes` are the last kTrailerBytes of the leaf at `leaf`.
   static std::optional<TrailerView> Parse(std::span<const std::byte> bytes, RemotePtr leaf,
                                           const LeafGeometry& geometry) {
     TrailerView view;
@@ -117,9 +115,8 @@ class LeafView {
     for (uint32_t unit = 0; unit < unit_count_; ++unit) total += units_[unit]->count();
     return total;
   }
-  // Appends all entries, unit by unit, those of the overflow group last. An entry may come twice
-  // when one was deleted in one unit and inserted in another while the leaf was read: whoever emits
-  // them drops the second (rule R6).
+  // Appends all entries, unit by unit, those of the overflow group last. An entry may appear twice if it was
+  // deleted in one unit and inserted in another during the read: the caller must drop the second (rule R6).
   void AppendTo(std::vector<Entry>& entries) const {
     for (uint32_t unit = 0; unit < unit_count_; ++unit) {
       units_[unit]->ForEach([&](const Entry& entry) { entries.push_back(entry); });
@@ -134,7 +131,7 @@ class LeafView {
   TrailerView trailer_;
 };
 
-// What a leaf is written from.
+// The contents to encode as a leaf.
 struct LeafContent {
   NodeVersion version{0};
   KeyView low;
@@ -143,12 +140,12 @@ struct LeafContent {
   std::span<const Entry> entries;  // distinct keys within the fences, in any order
 };
 
-// Writes a whole leaf to `out` (node_bytes): each entry, in the order given, into its home group,
-// or into the overflow group when that is full. Returns false, and writes nothing, if the entries
-// do not fit. Entries must not point into `out`.
+// Writes a whole leaf to `out` (node_bytes). Places each entry, in the given order, into its home
+// group, or into the overflow group when that is full. Returns false, and writes nothing, if the
+// entries do not fit. Requires: entries do not point into `out`.
 //
-// Part of a leaf's entries always fits again under a high fence no longer than before, if they come
-// in the order of LeafView::AppendTo. In another order, entries of different lengths may not: a
+// Any part of a leaf's entries fits again under a high fence no longer than before, if passed in
+// the order of LeafView::AppendTo. In another order, entries of different lengths may not fit, so a
 // split passes them in that order (LAYOUT.md, "Why a split always leaves room").
 bool EncodeLeaf(std::span<std::byte> out, RemotePtr leaf, const LeafGeometry& geometry,
                 const LeafContent& content);
@@ -196,8 +193,8 @@ inline bool EncodeLeaf(std::span<std::byte> out, RemotePtr leaf, const LeafGeome
   return true;
 }
 
-// Writes the first, empty leaf of a store and the root word that points to it into server 0's
-// region, before any client can see it.
+// Writes a store's first, empty leaf and the root word that points to it into server 0's region.
+// Requires: no client can see the region yet.
 inline void WriteFirstRoot(std::span<std::byte> region, const StoreParameters& parameters) {
   const RemotePtr leaf(ServerId{0}, kFirstLeafOffset, 0);
   const LeafGeometry geometry(parameters.node_bytes);

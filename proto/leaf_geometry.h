@@ -1,11 +1,11 @@
-// Where the units of a leaf lie.
+// The positions of the units in a leaf.
 //
 //   +---------+---------+-----+---------+----------+---------+
 //   | group 0 | group 1 | ... | group g-1 | overflow | trailer |
 //   +---------+---------+-----+---------+----------+---------+
 //
 // Units (groups and overflow group) are all of one size, near 164 B: what 9 entries of 16 B with an
-// 8-byte fence need. 1024 B give 5 groups, one overflow group and a 40-byte trailer.
+// 8-byte fence need. 1024 B hold 5 groups, one overflow group and a 40-byte trailer.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class LeafGeometry {
  public:
   constexpr explicit LeafGeometry(uint32_t node_bytes)
       : node_bytes_(node_bytes), units_((node_bytes - kTrailerBytes) / kIdealUnitBytes) {
-    // Small nodes waste less with one unit more, each a little smaller than the ideal.
+    // Small nodes waste less with one more unit, each slightly smaller than the ideal.
     if ((node_bytes - kTrailerBytes) / units_ > kIdealUnitBytes * 5 / 4) ++units_;
     unit_bytes_ = (node_bytes - kTrailerBytes) / units_ / 4 * 4;
   }
@@ -52,9 +52,8 @@ static_assert(LeafGeometry(1024).overflow_unit() * 164 + 164 ==
 static_assert(LeafGeometry(kMinNodeBytes).units() == 2 && LeafGeometry(512).units() == 3);
 static_assert(LeafGeometry(kMaxNodeBytes).units() <= kMaxUnits);
 
-// Every unit can hold one entry of the greatest size beside the longest fence; with the overflow
-// group a leaf so takes at least two keys, whatever they are, and a split always leaves room (see
-// LAYOUT.md).
+// Accepts parameters with which every unit can hold one entry of the greatest size beside the longest fence.
+// Then a leaf, with its overflow group, holds any two keys, and a split always leaves room (LAYOUT.md).
 constexpr bool IsStorable(const StoreParameters& p) {
   if (p.node_bytes < kMinNodeBytes || p.node_bytes > kMaxNodeBytes ||
       (p.node_bytes & (p.node_bytes - 1)) != 0 || p.max_key_bytes == 0 ||

@@ -1,5 +1,4 @@
-// That a split always leaves room: the argument of LAYOUT.md, "Why a split always leaves room",
-// step by step.
+// Tests LAYOUT.md, "Why a split always leaves room", step by step.
 #include <algorithm>
 #include <set>
 
@@ -33,8 +32,8 @@ TEST_F(LeafTest, AnyTwoEntriesFit) {
   }
 }
 
-// What is left of a leaf when entries are taken out fits again, if the entries come in the order of
-// LeafView::AppendTo: those of the home groups before those of the overflow group.
+// After a removal of entries the rest fits again, if passed in the order of LeafView::AppendTo:
+// those of the home groups before those of the overflow group.
 TEST_F(LeafTest, PartsOfALeafFitInTheOrderOfItsUnits) {
   for (int i = 0; i < 500; ++i) {
     const StoreParameters p = RandomParameters();
@@ -45,7 +44,7 @@ TEST_F(LeafTest, PartsOfALeafFitInTheOrderOfItsUnits) {
       std::swap(shuffled[j - 1], shuffled[random.Below(static_cast<uint32_t>(j))]);
     }
     const auto image = leaf.TryEncode(shuffled);
-    if (!image) continue;  // in this order it does not fit: nothing to take entries out of
+    if (!image) continue;  // does not fit in this order: nothing to remove entries from
     std::vector<Entry> entries;
     const auto view = leaf.Parse(*image);
     view->AppendTo(entries);
@@ -96,7 +95,7 @@ std::optional<Halves> Split(const LeafImage& leaf, const Bytes& image) {
   return std::nullopt;
 }
 
-// Inserts an entry into a full leaf: splits until it fits. Returns the number of splits, or -1.
+// Inserts an entry into a full leaf by splitting until it fits. Returns the number of splits, or -1.
 int SplitUntilItFits(LeafImage leaf, Bytes image, const std::string& key,
                      const test::Stored& value) {
   for (int splits = 0;; ++splits) {
@@ -154,7 +153,7 @@ TEST_F(LeafTest, LeavesOfAnyEntriesSplitUntilTheNewEntryFits) {
     leaf.high = random.OneIn(2) ? HighFence() : HighFence::At(random.String(p.max_key_bytes));
     const Shape shape = Shape::Any(random, p);
     const Content content = Fill(leaf, shape);
-    // The worst that can come: an entry of greatest size.
+    // The worst case: an entry of the greatest size.
     std::string key = random.String(p.max_key_bytes);
     if (content.contains(key)) continue;
     const auto image = leaf.TryEncode(EntriesOf(content));

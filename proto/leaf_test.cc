@@ -1,4 +1,4 @@
-// Trailers and whole leaves: their bytes, how a leaf places its entries, what is rejected.
+// Trailers and whole leaves: their bytes, the placement of entries, rejection.
 #include <algorithm>
 #include <set>
 
@@ -244,8 +244,7 @@ TEST_F(LeafTest, RejectsAnotherPlace) {
   }
 }
 
-// Each unit of a mixture is the old one, the new one or rejected; a leaf is accepted only if all
-// units agree (rule R2).
+// Each unit of a mixture is the old one, the new one or rejected. A leaf is accepted only if all units agree (rule R2).
 TEST_F(LeafTest, MixturesAcrossASplitAreOneOfTheTwo) {
   for (int i = 0; i < 5; ++i) {
     LeafImage leaf = RandomLeaf(512);
@@ -267,7 +266,7 @@ TEST_F(LeafTest, MixturesAcrossASplitAreOneOfTheTwo) {
   }
 }
 
-// Without a structural change the units are independent: a leaf may show some old and some new.
+// Without a structural change the units are independent: a leaf may have some old and some new.
 TEST_F(LeafTest, MixturesAcrossUpdatesAreOneOfTheTwoPerUnit) {
   for (int i = 0; i < 5; ++i) {
     const LeafImage leaf = RandomLeaf(512);
@@ -286,7 +285,7 @@ TEST_F(LeafTest, MixturesAcrossUpdatesAreOneOfTheTwoPerUnit) {
   }
 }
 
-// Whole old units among whole new ones are each valid, and together rejected.
+// Whole old and new units are each valid, and rejected together.
 TEST_F(LeafTest, WholeUnitsOfTwoVersionsAreRejectedTogether) {
   LeafImage leaf = RandomLeaf(1024);
   const Bytes before = *leaf.TryEncode({});

@@ -1,4 +1,4 @@
-// Entries that own their bytes, random ones among them, and images of units and leaves.
+// Entries that own their bytes, random entries, and images of units and leaves.
 #pragma once
 
 #include <map>
@@ -46,7 +46,7 @@ inline Content ContentOf(const GroupView& group) {
   return ContentOf(entries);
 }
 
-// How the keys and values of one random leaf look.
+// The form of the keys and values of one random leaf.
 struct Shape {
   uint32_t min_key = 0;
   uint32_t max_key = kMaxKeyBytes;
@@ -107,7 +107,7 @@ struct UnitImage {
 inline constexpr RemotePtr kLeaf(ServerId{3}, 0x12300, 7);
 inline constexpr RemotePtr kSibling(ServerId{3}, 0x45600, 1);
 
-// What a whole leaf is written from and read as.
+// The input and output of a whole leaf's encoding.
 struct LeafImage {
   uint32_t node_bytes = 1024;
   RemotePtr leaf = kLeaf;
@@ -158,7 +158,7 @@ class LeafTest : public SeededTest {
     leaf.sibling = RemotePtr::FromWord(random.Word());
     return leaf;
   }
-  // Entries in random order, as many as went in one by one.
+  // As many random entries as fit, inserted one by one.
   Content Fill(const LeafImage& leaf, const Shape& shape) {
     Content content;
     for (int failures = 0; failures < 4;) {
@@ -174,7 +174,7 @@ class LeafTest : public SeededTest {
   }
 };
 
-// Makes the checksum of a unit right again after its bytes were changed.
+// Updates the checksum of a unit after its bytes were changed.
 inline void SealUnit(std::span<std::byte> unit, RemotePtr leaf, uint32_t number) {
   const uint32_t checksum = Crc32c(UnitSeed(leaf.word(), number), unit.subspan(sizeof(uint32_t)));
   std::memcpy(unit.data(), &checksum, sizeof checksum);

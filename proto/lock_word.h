@@ -1,13 +1,13 @@
-// The lock word: who holds the lock of a slot in a memory server's lock table.
+// The lock word: the holder of a slot in a memory server's lock table.
 //
 //   63                48 47                  24 23                   0
 //   +-------------------+----------------------+---------------------+
 //   | compute server 16 | lease incarnation 24 | node (offset) 24    |
 //   +-------------------+----------------------+---------------------+
 //
-// 0 is free. Taken by CAS from 0, released by CAS from the exact word that was taken (rule L1). The
-// incarnation is that of the compute server's lease with this memory server (rule L2). The node
-// field, the low 24 bits of offset / kNodeAlignment, informs people; nothing depends on it.
+// 0 is free. A CAS from 0 takes the lock; a CAS from exactly the taken word releases it (rule L1).
+// The incarnation is that of the compute server's lease with this memory server (rule L2). The node
+// field, the low 24 bits of offset / kNodeAlignment, is for diagnostics only.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace gossamer {
 
-// Names a compute server to one memory server; 0 is nobody.
+// Identifies a compute server to one memory server; 0: none.
 enum class ComputeId : uint16_t {};
 
 // A compute server's lease with one memory server, new at every registration.
@@ -27,8 +27,8 @@ struct Lease {
   friend bool operator==(const Lease&, const Lease&) = default;
 };
 
-// Whether `lease`, of the same compute server, was given out before `other`: incarnations are
-// counted in 24 bits, and come again after the last.
+// Whether `lease` was granted before `other`, of the same compute server. Incarnations are 24-bit
+// counters that wrap around.
 constexpr bool IsOlder(Lease lease, Lease other) {
   return (lease.incarnation - other.incarnation) % (1u << 24) >= 1u << 23;
 }
@@ -60,11 +60,10 @@ class LockWord {
   uint64_t word_ = 0;
 };
 
-// The byte offset in the lock table of the slot that guards `node`. `lock_table_bytes` is a power
-// of two, from 8 B to 32 GiB. Part of the format: clients that disagreed would not exclude each
-// other. Multiplied twice, as nodes lie in regular steps: with one multiplication a chunk's nodes
-// crowded into a tenth of a large table. The highest bits of the product, the best mixed, choose
-// the slot.
+// The byte offset of the slot that guards `node` in the lock table. Requires: `lock_table_bytes` is a
+// power of two, from 8 B to 32 GiB. Part of the format: clients that disagree would not exclude each
+// other. Nodes lie at regular distances, so the hash multiplies twice: one multiplication put a chunk's
+// nodes into a tenth of a large table. The highest, best mixed bits of the product choose the slot.
 constexpr uint64_t LockSlotOffset(RemotePtr node, uint64_t lock_table_bytes) {
   uint64_t hash = (node.offset() / kNodeAlignment) * 0x9e3779b97f4a7c15u;
   hash = (hash ^ hash >> 32) * 0x9e3779b97f4a7c15u;

@@ -1,4 +1,4 @@
-// Remote pointers, the root word and the lock word: all of them single 64-bit words.
+// Remote pointers, the root word and the lock word: single 64-bit words.
 #include <algorithm>
 
 #include "proto/lock_word.h"
@@ -72,12 +72,12 @@ TEST(LockWord, PartsComeBackAndStayInTheirFields) {
   EXPECT_EQ(word.word(), ~uint64_t{0});
   EXPECT_EQ(word.lease(), (Lease{ComputeId{0xffff}, 0xffffff}));
   EXPECT_EQ(word.node(), 0xffffffu);
-  // An incarnation that grew over 24 bits does not reach the compute server's id.
+  // An incarnation that exceeds 24 bits does not change the compute server's id.
   EXPECT_EQ(LockWord({ComputeId{1}, 0x1000002}, kNode).lease(), (Lease{ComputeId{1}, 2}));
   EXPECT_FALSE(LockWord({ComputeId{1}, 0}, RemotePtr()).is_free());
 }
 
-// Clients that disagreed on the slot of a node would not exclude each other: part of the format.
+// Part of the format: clients that disagree on a node's slot would not exclude each other.
 TEST(LockSlot, GoldenOffsets) {
   const auto slot = [](uint64_t offset, uint64_t table) {
     return LockSlotOffset(RemotePtr(ServerId{1}, offset, 9), table);
@@ -102,7 +102,7 @@ TEST_F(PointerTest, LockSlotsAreAlignedAndInBounds) {
 }
 
 // As many neighbouring nodes as there are slots: a random hash would use 63 % of the slots, the
-// fullest with about 8 nodes. Nodes that share a slot contend for nothing.
+// fullest with about 8 nodes. Nodes that share a slot contend without need.
 TEST(LockSlot, NeighbouringNodesSpreadOverTheTable) {
   for (uint64_t table_bytes = 512; table_bytes <= 1 << 21; table_bytes *= 2) {
     for (uint64_t node_bytes = 256; node_bytes <= 4096; node_bytes *= 2) {

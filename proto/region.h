@@ -1,8 +1,7 @@
 // The region header, at offset 0 of every memory server's region, and the superblock.
 //
-// The header is written once, before clients can connect, and checked by each of them. The
-// superblock (server 0 only) has a page line of its own, as its root word is changed by atomics and
-// by nothing else.
+// The memory server writes the header once, before clients can connect; each client checks it. The
+// superblock (server 0 only) has a page line of its own, because only atomics change its root word.
 #pragma once
 
 #include <cstddef>
@@ -47,10 +46,9 @@ inline uint32_t HeaderChecksum(RegionHeader header) {
 // Offset of the 8-byte root word in server 0's region.
 inline constexpr uint64_t kRootWordOffset = 2048;
 // A memory server tests its device here before clients find it (kLitmusBytes of
-// common/fabric/litmus.h); nothing else is ever stored here, and nobody reads it.
+// common/fabric/litmus.h). Nothing else is stored or read here.
 inline constexpr uint64_t kLitmusOffset = 3072;
-// Server 0 keeps the first root leaf here, one node in a page of its own; elsewhere the page is
-// unused.
+// Server 0 keeps the first root leaf here, one node in its own page. Other servers do not use the page.
 inline constexpr uint64_t kFirstLeafOffset = 4096;
 // Extents are handed out from here on.
 inline constexpr uint64_t kHeapOffset = 8192;
@@ -61,23 +59,22 @@ static_assert(kFirstLeafOffset + kMaxNodeBytes <= kHeapOffset);
 enum class RegionVerdict : uint8_t {
   kAccepted,
   kNotGossamer,  // too short, or without the magic word
-  kOtherFormat,  // of another format version: `header.format_version` names it, all else is void
+  kOtherFormat,  // another format version: only `header.format_version` is valid
   kBadChecksum,  // damaged, or torn
-  kUnusable,     // whole, but with sizes that this build cannot work with
+  kUnusable,     // whole, but with sizes that this build cannot use
 };
 
-// What a client learns from the first bytes of a region.
+// The result of parsing the first bytes of a region.
 struct RegionReading {
   RegionVerdict verdict = RegionVerdict::kNotGossamer;
-  RegionHeader header{};  // to be used only when accepted
+  RegionHeader header{};  // valid only when accepted
 
   bool accepted() const { return verdict == RegionVerdict::kAccepted; }
-  // Why it was not accepted, to be put behind the name of the memory server.
+  // The reason for the rejection, to follow the name of the memory server.
   std::string Problem() const;
 };
 
-// Whether the sizes in `header` are such that every offset a client computes from them lies in the
-// region.
+// Whether all offsets that a client computes from the sizes in `header` lie in the region.
 constexpr bool IsUsable(const RegionHeader& header) {
   return IsStorable(header.parameters) && header.region_bytes >= kHeapOffset &&
          header.region_bytes <= kMaxOffset + 1 && header.lock_table_bytes >= sizeof(uint64_t) &&
@@ -86,9 +83,8 @@ constexpr bool IsUsable(const RegionHeader& header) {
          header.chunk_bytes >= header.parameters.node_bytes;
 }
 
-// Reads the header from the first bytes of a region; those behind it do not matter. The order of
-// the questions gives the clearest answer: magic word and format version lie where they lie in
-// every format.
+// Parses the header from the first bytes of a region and ignores those behind it. Checks magic word and
+// format version first, because all formats have them at the same offsets: this gives the clearest answer.
 inline RegionReading ParseRegionHeader(std::span<const std::byte> bytes) {
   RegionReading reading;
   if (bytes.size() < sizeof(RegionHeader)) return reading;

@@ -77,7 +77,7 @@ TEST(ParseRegionHeader, RejectsMemoryThatNobodyWrote) {
 
 TEST(ParseRegionHeader, NamesAnotherFormat) {
   RegionHeader header = Header();
-  header.format_version = 7;  // whose checksum may lie anywhere
+  header.format_version = 7;  // its checksum may lie anywhere
   const RegionReading reading = ParseRegionHeader(Image(header));
   EXPECT_EQ(reading.verdict, RegionVerdict::kOtherFormat);
   EXPECT_EQ(reading.Problem(), "region of format version 7; this build speaks version 1");
@@ -109,8 +109,8 @@ TEST(ParseRegionHeader, RejectsSizesThatItCannotUse) {
 
 class RegionTest : public test::SeededTest {};
 
-// A header is written before anyone can connect; should a server be replaced under a client after
-// all, the client gets one header or the other.
+// A header is written before clients can connect. If a server is replaced under a client all the
+// same, the client gets one header or the other.
 TEST_F(RegionTest, MixturesOfTwoHeadersAreRejected) {
   RegionHeader other = Header();
   other.store_id = 99;

@@ -1,14 +1,13 @@
-// Remote pointers and server ids: how remote memory is named.
+// Remote pointers and server ids: the names of remote memory.
 //
 //   63            48 47                                     8 7          0
 //   +---------------+----------------------------------------+------------+
 //   | server id 16  | offset / 256, 40 bits                  | generation |
 //   +---------------+----------------------------------------+------------+
 //
-// A pointer to a node has 8 bits of generation, as nodes are aligned to 256 B; a pointer to a value
-// block has 6, as blocks are aligned to 64 B. The generation changes each time the memory is used
-// again, and is part of every checksum: a stale pointer never validates. The all-zero word is null:
-// offset 0 holds the region header, never a node.
+// A pointer to a node has 8 bits of generation, because nodes are aligned to 256 B; a pointer to a value block has 6,
+// because blocks are aligned to 64 B. The generation changes each time the memory is used again and is part of every
+// checksum: a stale pointer never validates. The all-zero word is null: offset 0 holds the region header, never a node.
 #pragma once
 
 #include <compare>
@@ -24,7 +23,7 @@ inline constexpr uint64_t kNodeAlignment = 256;
 inline constexpr uint64_t kBlockAlignment = 64;
 inline constexpr uint64_t kMaxOffset = (uint64_t{1} << 43) - 1;  // A root word has 43 bits for it.
 
-// A pointer to memory aligned to `kAlignment` bytes, whose low bits are the generation.
+// A pointer to memory aligned to `kAlignment` bytes; its low bits are the generation.
 template <uint64_t kAlignment>
 class AlignedPtr {
  public:
@@ -44,7 +43,7 @@ class AlignedPtr {
   constexpr ServerId server() const { return static_cast<ServerId>(word_ >> 48); }
   constexpr uint64_t offset() const { return word_ & kOffsetMask & ~(kAlignment - 1); }
   constexpr uint8_t generation() const { return static_cast<uint8_t>(word_ & (kAlignment - 1)); }
-  // The pointer under which this memory is used next.
+  // The pointer for the next use of this memory.
   constexpr AlignedPtr NextGeneration() const {
     return AlignedPtr(server(), offset(), static_cast<uint8_t>((generation() + 1) % kAlignment));
   }

@@ -1,4 +1,4 @@
-// What is fixed when a store is created, a public header under the path that the project's own sources include it by.
+// Forwards to the public header, under the path that the project's own sources include.
 #pragma once
 
 #include "gossamer/store_parameters.h"  // IWYU pragma: export

@@ -1,5 +1,4 @@
-// The store record: what the bootstrap keeps about a store, so that clients and memory servers find
-// it.
+// The store record: the bootstrap's entry for a store, by which clients and memory servers find it.
 //
 //   gossamer-store 1
 //   store=default
@@ -13,17 +12,16 @@
 //   server=1 incarnation=77c4… host=bee process=91d0…/4026531836/640/1207 address=10.0.0.2:7471
 //
 // A record has exactly one text: lines in this order, each ended by '\n', servers by rising id,
-// decimal numbers without leading zeros, 16 hex digits in lower case. Whatever else is rejected.
-// Server ids are never used twice in the life of a store, as remote pointers hold them:
-// `next_server` only grows.
+// decimal numbers without leading zeros, 16 lower-case hex digits. Any other text is rejected. A
+// store never reuses a server id, because remote pointers contain it: `next_server` only grows.
 //
-// Where a bootstrap lost the record and a memory server put it back, a line "restored=" with 16 hex
-// digits, drawn anew, stands behind next_server until the next server joins: members of which that
-// server did not know may be missing until they have added themselves. A memory server that means to
-// create a store in the place of one that is lost draws that line anew before.
+// When a memory server restores a record that the bootstrap lost, it adds a line "restored=" with 16
+// random hex digits after next_server. The line stays until the next server joins. Until then, members
+// that the restoring server did not know may be missing until they have added themselves. A memory
+// server that intends to create a store in place of a lost one first draws new digits for that line.
 //
-// A record without servers is no store: it is a note by a memory server that means to create one, and
-// waits whether a lost record comes back.
+// A record without servers is not a store: it is the note of a memory server that intends to create
+// one and waits for a lost record to come back.
 #pragma once
 
 #include <charconv>
@@ -41,8 +39,8 @@ namespace gossamer {
 
 inline constexpr std::string_view kStoreRecordFirstLine = "gossamer-store 1";
 inline constexpr size_t kMaxStoreNameBytes = 64;
-inline constexpr size_t kMaxTokenBytes = 255;  // host, process, address
-// Server ids that a store can give, 0 to 255, in its whole life. Clients keep a table of all of them.
+inline constexpr size_t kMaxTokenBytes = 255;  // of host, process, address
+// A store can assign server ids 0 to 255 in its whole life. Clients keep a table of all of them.
 inline constexpr size_t kMaxMemoryServers = 256;
 static_assert(kMaxMemoryServers - 1 <= UINT16_MAX, "a remote pointer has 16 bits for the id");
 inline constexpr size_t kMaxStoreRecordBytes = 896 << 10;  // memcached keeps items of up to 1 MiB
@@ -51,8 +49,9 @@ inline constexpr size_t kMaxStoreRecordBytes = 896 << 10;  // memcached keeps it
 struct MemberRecord {
   ServerId server{0};
   uint64_t incarnation = 0;  // of its region; another one at the same address is another server
-  std::string host;          // for people
-  std::string process;       // common/process.h: tells, on the same machine, whether it still runs
+  std::string host;          // for diagnostics
+  std::string process;       // common/process.h: tells, on the same machine, whether the process
+                             // still runs
   std::string address;       // for ComputePort::Connect
 
   friend bool operator==(const MemberRecord&, const MemberRecord&) = default;
@@ -65,7 +64,7 @@ struct StoreRecord {
   StoreParameters parameters;
   uint16_t next_server = 0;
   std::vector<MemberRecord> servers;  // by rising id
-  uint64_t restored = 0;              // 0: there is no such line
+  uint64_t restored = 0;              // 0: no such line
 
   const MemberRecord* Find(ServerId server) const {
     for (const MemberRecord& member : servers) {
@@ -105,7 +104,7 @@ inline std::string Hex16(uint64_t value) {
   return text;
 }
 
-// Takes the text apart from the front; remembers the first thing that was wrong.
+// Parses the text from the front; keeps the first error.
 class RecordReader {
  public:
   explicit RecordReader(std::string_view text) : rest_(text) {}
@@ -173,7 +172,7 @@ class RecordReader {
 
 }  // namespace internal
 
-// The record must be valid: what ParseStoreRecord would accept.
+// Requires: `record` is valid, so that ParseStoreRecord would accept it.
 inline std::string EncodeStoreRecord(const StoreRecord& record) {
   std::string text(kStoreRecordFirstLine);
   text += "\nstore=" + record.store;
@@ -194,8 +193,8 @@ inline std::string EncodeStoreRecord(const StoreRecord& record) {
   return text;
 }
 
-// nullopt, and in `problem` a phrase such as `line 3: "zz" is not 16 hex digits`, when `text` is
-// not a store record.
+// Returns nullopt when `text` is not a store record, and sets `problem` to a phrase such as `line
+// 3: "zz" is not 16 hex digits`.
 inline std::optional<StoreRecord> ParseStoreRecord(std::string_view text, std::string& problem) {
   if (text.size() > kMaxStoreRecordBytes) {
     problem = std::to_string(text.size()) + " bytes are more than a store record can have";

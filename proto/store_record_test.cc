@@ -95,7 +95,7 @@ TEST(StoreRecord, EveryTruncationIsRejectedOrHasFewerServers) {
   }
 }
 
-// Whatever is accepted is the one text of what was read from it.
+// Every accepted text is the one encoding of its record.
 TEST(StoreRecord, MutationsAreRejectedOrMeanWhatTheySay) {
   const uint64_t seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));

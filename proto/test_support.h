@@ -1,7 +1,7 @@
-// What the tests of stored structures share: hex, seeded random data, and ways to damage an image.
+// Shared by the tests of stored structures: hex, seeded random data, and ways to damage an image.
 //
-// The seed is fixed, so that a run repeats; GOSSAMER_TEST_SEED tries another one. Every random test
-// names it on failure (SeededTest).
+// The seed is fixed, so that runs repeat; GOSSAMER_TEST_SEED sets another one. Every random test
+// names its seed on failure (SeededTest).
 #pragma once
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ inline std::string ToHex(std::span<const std::byte> bytes) {
   return hex;
 }
 
-// The hex of `bytes` up to the last byte that is not zero: golden strings state no padding.
+// The hex of `bytes` up to the last non-zero byte: golden strings contain no padding.
 inline std::string ToHexTrimmed(std::span<const std::byte> bytes) {
   while (!bytes.empty() && bytes.back() == std::byte{0}) bytes = bytes.first(bytes.size() - 1);
   return ToHex(bytes);
@@ -63,7 +63,7 @@ class Random {
   // In [low, high].
   uint32_t Between(uint32_t low, uint32_t high) { return low + Below(high - low + 1); }
   bool OneIn(uint32_t n) { return Below(n) == 0; }
-  // Any bytes, with many NULs and repeated bytes among them.
+  // Any bytes, with many NULs and repeated bytes.
   std::string String(uint32_t length) {
     std::string text(length, '\0');
     for (char& c : text) c = OneIn(2) ? static_cast<char>(Below(3)) : static_cast<char>(Below(256));
@@ -94,9 +94,8 @@ void ForEachBitFlip(Bytes image, Check&& check) {
   }
 }
 
-// Calls check(mixture) for what a READ may see while `before` is overwritten by `after`: cut at
-// every byte, from either end; then `subsets` mixtures of single bytes, of runs, and of 8- and
-// 64-byte pieces.
+// Calls check(mixture) for what a READ may see while `after` overwrites `before`: cuts at every byte,
+// from either end; then `subsets` mixtures of single bytes, of runs, and of 8- and 64-byte pieces.
 template <typename Check>
 void ForEachMixture(const Bytes& before, const Bytes& after, Random& random, int subsets,
                     Check&& check) {

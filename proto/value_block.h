@@ -1,8 +1,8 @@
 // Value blocks: values longer than `inline_value_bytes`, outside the leaves.
 //
-// A block is {crc32c, length, value}; the CRC is seeded with the pointer and its generation, and
+// A block is {crc32c, length, value}. The CRC is seeded with the pointer and its generation, and
 // covers length and value. The leaf entry holds pointer, length and the same CRC, so a reader
-// accepts a block only if it is the one that the entry meant, whole.
+// accepts only the very block that the entry refers to, whole.
 #pragma once
 
 #include <bit>
@@ -36,13 +36,12 @@ struct BlockRef {
 };
 static_assert(sizeof(BlockRef) == 16 && std::is_trivially_copyable_v<BlockRef>);
 
-// Bytes to READ for the value of `length`, at most kMaxValueBytes.
+// Bytes to READ for a value of `length`, at most kMaxValueBytes.
 constexpr uint32_t BlockReadBytes(uint32_t length) {
   return static_cast<uint32_t>(sizeof(BlockHeader)) + length;
 }
 
-// The size class of a block for a value of `length`: four steps between powers of two, multiples of
-// 64.
+// The size class of a block for a value of `length`: multiples of 64, four steps between powers of two.
 constexpr uint32_t BlockBytes(uint32_t length) {
   const uint32_t needed = BlockReadBytes(length);
   if (needed <= 4 * kBlockAlignment) {
@@ -54,7 +53,7 @@ constexpr uint32_t BlockBytes(uint32_t length) {
 static_assert(BlockBytes(0) == 64 && BlockBytes(57) == 128 && BlockBytes(300) == 320 &&
               BlockBytes(kMaxValueBytes) == (5u << 20) / 4);
 
-// Writes the block for `value` to `out` (BlockReadBytes bytes) and returns what the entry stores.
+// Writes the block for `value` to `out` (BlockReadBytes bytes). Returns what the entry stores.
 inline BlockRef EncodeBlock(BlockPtr pointer, std::string_view value, std::byte* out) {
   const auto length = static_cast<uint32_t>(value.size());
   std::memcpy(out + offsetof(BlockHeader, length), &length, sizeof length);
@@ -66,8 +65,8 @@ inline BlockRef EncodeBlock(BlockPtr pointer, std::string_view value, std::byte*
   return {pointer.word(), length, checksum};
 }
 
-// The value in `bytes` (BlockReadBytes(ref.length) of them), or nothing if they are not the block
-// that `ref` means: torn, or used again. The caller reads the entry again then.
+// Returns the value in `bytes` (BlockReadBytes(ref.length) of them), or nullopt if they are not the
+// block that `ref` refers to: torn, or memory used again. The caller then reads the entry again.
 inline std::optional<std::string_view> DecodeBlock(const BlockRef& ref,
                                                    std::span<const std::byte> bytes) {
   BlockHeader header;

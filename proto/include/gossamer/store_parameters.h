@@ -1,11 +1,11 @@
-// What is fixed when a store is created, and the limits of this build.
+// The parameters fixed when a store is created, and the limits of this build.
 #pragma once
 
 #include <cstdint>
 
 namespace gossamer {
 
-// Every client and every later memory server must agree with these.
+// Every client and every later memory server must use the same.
 struct StoreParameters {
   uint32_t node_bytes = 1024;        // a power of two, 256..4096, at most the path MTU
   uint16_t max_key_bytes = 32;       // 1..32
