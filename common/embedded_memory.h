@@ -1,5 +1,5 @@
-// A memory server inside this process: the seam through which a compute server gets one without
-// knowing the memory server's code. Implemented by `memory/`.
+// A memory server inside this process, for a compute server that does not know the memory server's
+// code. `memory/` implements it.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,11 @@ namespace gossamer {
 class Bootstrap;
 class SimulatedNetwork;
 
-// What a memory server may have, if the size of its chunks is chosen from that: a header and one chunk at least.
+// The limits of a memory server's memory if the chunk size is chosen from it: at least a header and one chunk.
 inline constexpr uint64_t kLeastMemoryBytes = kHeapOffset + (256 << 10);
 inline constexpr uint64_t kMostMemoryBytes = kMaxOffset + 1;
 
-// Which memory server of which store.
+// The store and the place in it of a memory server.
 struct EmbeddedIdentity {
   ServerId id{0};
   uint64_t store_id = 0;     // 0: a new one
@@ -34,13 +34,13 @@ struct EmbeddedMemoryOptions {
   StoreParameters parameters;
   uint64_t chunk_bytes = 0;       // 0: chosen from memory_bytes, as `gossamer-memory` does
   uint64_t lock_table_bytes = 0;  // 0: the default of `gossamer-memory`
-  uint32_t lease_ms = 0;          // likewise; of clients whose death is not seen otherwise
-  bool on_chip_locks = true;      // in device memory, where there is any
+  uint32_t lease_ms = 0;          // likewise; for clients whose death cannot be observed
+  bool on_chip_locks = true;      // in device memory, if there is any
   std::string listen;             // path of its socket; empty: a new one
-  // With one, the server joins the bootstrap's store "default", for clients in this process;
-  // without, it is the server that `identity` says, of a store that nobody else finds. Outlives the server.
+  // If set, the server joins the bootstrap's store "default", for clients in this process. If null,
+  // it is the server in `identity`, of a store that no other process finds. Outlives the server.
   Bootstrap* bootstrap = nullptr;
-  // With one, the server lives in this simulated network, which outlives it, instead of in shm.
+  // If set, the server lives in this simulated network instead of in shm. Outlives the server.
   SimulatedNetwork* network = nullptr;
   EmbeddedIdentity identity;
 };
@@ -49,7 +49,7 @@ struct EmbeddedMemoryOptions {
 class EmbeddedMemory {
  public:
   virtual ~EmbeddedMemory() = default;
-  // Where a ComputePort of its fabric in this process reaches it.
+  // The address for a ComputePort of its fabric in this process.
   virtual std::string address() const = 0;
   // "2 MB pages", or why not.
   virtual std::string memory_description() const = 0;
@@ -58,8 +58,8 @@ class EmbeddedMemory {
 
 Result<std::unique_ptr<EmbeddedMemory>> StartEmbeddedMemory(const EmbeddedMemoryOptions& options);
 
-// All memory servers of a store in `each.network`, of which no bootstrap knows: so many, alike but for their numbers.
-// Completes `record`, of which `store` and `store_id` are given.
+// Starts all memory servers of a store in `each.network`, without a bootstrap: `servers` of them,
+// alike but for their numbers. Completes `record`, whose `store` and `store_id` are given.
 Result<std::vector<std::unique_ptr<EmbeddedMemory>>> StartSimulatedMemory(
     EmbeddedMemoryOptions each, uint32_t servers, StoreRecord& record);
 

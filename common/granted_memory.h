@@ -1,4 +1,4 @@
-// What a memory server has handed out, and which leases are in force: as much as a sweeper has to know (rule U4).
+// What a memory server has handed out, and the leases in force: the input of a sweeper (rule U4).
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ struct GrantedExtent {
   uint64_t offset = 0;
   uint64_t bytes = 0;
   uint64_t client_uuid = 0;  // of the compute server that it was granted to
-  Lease lease;               // under which it was
+  Lease lease;               // that it was granted under
 };
 
 struct LeaseInForce {

@@ -1,12 +1,12 @@
 // Histogram: counts of latencies, or of any 64-bit numbers, in log-linear buckets.
 //
-// Invariant (relative error): a value lies in a bucket whose width is at most 1/64 of its lowest
-// value, and values below 128 have buckets of their own. A percentile so is exact below 128 and at
-// most 1.6 % too high above; it never exceeds `max`, which is exact, as are count, sum and min.
+// Invariant (relative error): a bucket's width is at most 1/64 of its lowest value, and values
+// below 128 have buckets of their own. So a percentile is exact below 128 and at most 1.6 % too
+// high above. It never exceeds `max`, which is exact, as are count, sum and min.
 //
-// The idea is HdrHistogram's; this one has a fixed range (all of 64 bits), so that any two merge,
-// and recording is a shift and an increment (about 1 ns). 30 KiB each. Allocates when made, never
-// after. Thread-safety: none; one for each thread, merged at the end.
+// The idea is HdrHistogram's. This one has a fixed range (all of 64 bits), so that any two merge, and
+// recording is a shift and an increment (about 1 ns). 30 KiB each, allocated only on construction.
+// Thread-safety: none; use one for each thread, and merge at the end.
 #pragma once
 
 #include <bit>
@@ -40,7 +40,7 @@ class Histogram {
   // within the error above. `percent` in [0, 100].
   uint64_t Percentile(double percent) const;
 
-  // Values in [128, 2^64) have an exponent and the 6 bits below their highest one.
+  // The bucket of a value in [128, 2^64) is its exponent and the 6 bits below its highest one.
   static constexpr uint32_t kSubBucketBits = 6;
   static constexpr uint32_t kSubBuckets = 1u << kSubBucketBits;
   static constexpr uint32_t kBuckets = (64 - kSubBucketBits + 1) * kSubBuckets;

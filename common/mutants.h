@@ -1,13 +1,14 @@
-// Mutants: rules of the protocol that a test can switch off, one at a time, to see that the simulator notices.
+// Mutants: rules of the protocol that a test can break, one at a time, to prove that the simulator notices.
 //
 //   if (IsBroken(Mutant::kR4) || holder == 0) …
 //
-// In everything that ships, `IsBroken` is a constant and leaves no code behind. With GOSSAMER_MUTANTS defined, which
-// only build/test/gossamer-sim-mutants and the libraries compiled for it are, it asks a variable that `--mutant=`
-// sets. All code that is linked together must agree on the definition, so `IsBroken` stands only in sources, never in
-// headers: the sources that include this file are compiled a second time for that program (compute/verify/sim/CMakeLists.txt).
+// In everything that ships, `IsBroken` is a constant and leaves no code behind. With
+// GOSSAMER_MUTANTS it reads a variable that `--mutant=` sets; only build/test/gossamer-sim-mutants
+// and the libraries compiled for it define GOSSAMER_MUTANTS. All linked code must agree on the
+// definition, so only sources use `IsBroken`, never headers: the sources that include this file are
+// compiled a second time for that program (compute/verify/sim/CMakeLists.txt).
 //
-// Names are those of docs/testing.md and of the rules that they break.
+// docs/testing.md uses these names, which are those of the broken rules.
 #pragma once
 
 #include <array>
@@ -22,7 +23,7 @@ enum class Mutant : uint8_t {
   kNone,
   // Reading
   kR1,            // a unit is accepted without its checksum
-  kR1Generation,  // a value block is accepted whole, of whatever generation
+  kR1Generation,  // a value block is accepted whole, of any generation
   kR1Trailer,     // a trailer is accepted without its checksum
   kR2,            // units of different node versions are used together
   kR3Trailer,     // a hop for a key takes the trailer alone
@@ -35,7 +36,7 @@ enum class Mutant : uint8_t {
   kW1Sibling,   // the leaf is written before its sibling, on one server
   kW1Remote,    // the leaf is posted before a remote sibling is acknowledged
   kW2,          // structure becomes visible by two WRITEs
-  kW2Mtu,       // a memory server is used to which a node is more than one packet
+  kW2Mtu,       // a memory server is used though a node exceeds one packet there
   kW3,          // a combined operation moves a key to another unit
   // Locks
   kL1,       // a lock is released by a WRITE
@@ -49,10 +50,10 @@ enum class Mutant : uint8_t {
   kU1,       // decided before the queue pair is known to be destroyed
   kU1Block,  // a value block is used again although its WRITE may still land
   kU2,       // a put of unknown status is repeated blindly
-  kU4,       // memory that was granted under a lease that has ended is used on
+  kU4,       // memory granted under an ended lease is still used
   kU5,       // an orphan is settled though the queue pair that carried it may not be destroyed
-  kU5Turn,   // the turn at a lock is not kept while its state is not known
-  kU6,       // a connection is taken for one to the memory server that was there before
+  kU5Turn,   // the turn at a lock is not kept while its state is unknown
+  kU6,       // a connection to a restarted memory server is taken for one to the old server
 };
 
 struct MutantName {
@@ -92,13 +93,13 @@ inline constexpr std::array kMutantNames = {
     MutantName{Mutant::kU6, "U6"},
 };
 
-// Rules of nodes that are used again, or merged: as there are none yet, nothing would break.
+// Rules for reused or merged nodes. There are none yet, so a mutant would break nothing.
 inline constexpr std::array<std::string_view, 2> kRulesWithoutMutant = {"R5", "W4"};
 
 #ifdef GOSSAMER_MUTANTS
 
 namespace mutants {
-// The rule that is broken in this process. Set before any store is opened.
+// The broken rule in this process. Set before any store is opened.
 inline Mutant broken_rule = Mutant::kNone;
 }  // namespace mutants
 

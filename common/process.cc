@@ -39,10 +39,10 @@ std::vector<std::string_view> Split(std::string_view text, char separator) {
   }
 }
 
-// The clock tick at which `pid` started; empty when it does not run (any more).
+// The clock tick at which `pid` started; empty if it does not run.
 std::string StartTick(std::string_view pid) {
   const std::string line = ReadFile("/proc/" + std::string(pid) + "/stat");
-  const size_t name_end = line.rfind(") ");  // The name may hold anything.
+  const size_t name_end = line.rfind(") ");  // The name may contain anything.
   if (name_end == std::string::npos) return {};
   const auto fields = Split(std::string_view(line).substr(name_end + 2), ' ');
   constexpr size_t kState = 0;

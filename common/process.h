@@ -1,8 +1,7 @@
-// Names a process so that others on the same machine can tell whether it still runs.
+// Identifies a process, so that others on the same machine can tell whether it still runs.
 //
 // "BOOT/PIDNS/PID/START": the first 16 digits of the machine's boot id, the inode of the pid
-// namespace, the pid, and the clock tick at which the process started. A pid that was used again
-// has another start.
+// namespace, the pid, and the clock tick at which the process started. A reused pid has another start.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +13,14 @@ namespace gossamer {
 enum class ProcessState : uint8_t {
   kRunning,
   kGone,
-  kOtherBoot,  // Another machine, or this one before it was started anew.
-  kUnknown,    // Another pid namespace, or an identity that says nothing.
+  kOtherBoot,  // Another machine, or this one before a reboot.
+  kUnknown,    // Another pid namespace, or an identity without information.
 };
 
-// Of the calling process; "-" where /proc does not say.
+// The calling process's; "-" if /proc does not tell.
 std::string OwnProcessIdentity();
 ProcessState LookUpProcess(std::string_view identity);
-// The pid in an identity, "?" where it has none.
+// The pid in an identity, "?" if it has none.
 std::string ProcessIdOf(std::string_view identity);
 
 std::string HostName();  // a word without blanks

@@ -1,4 +1,4 @@
-// Who a compute server is, in messages to people: process and host.
+// The name of a compute server in messages to people: process and host.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace gossamer {
 
-// Of the calling process and this host.
+// The calling process and this host.
 control::ProcessName OwnProcessName();
 
-// "process 4711 on host ant", or "a process that did not say its name". Bytes that do not print are
-// shown as '?': the name came from another machine.
+// "process 4711 on host ant", or "a process that did not say its name". Shows unprintable bytes as
+// '?', because the name came from another machine.
 std::string Describe(const control::ProcessName& process);
 
 }  // namespace gossamer

@@ -1,7 +1,7 @@
 // Small fast random numbers for benchmarks and tests. Not for secrets.
 //
-// The sequence of a seed never changes, so that a run repeats from its seed. Thread-safety: none;
-// one generator for each thread.
+// The sequence of a seed never changes, so that a run repeats from its seed.
+// Thread-safety: none; use one generator for each thread.
 #pragma once
 
 #include <array>
@@ -10,8 +10,7 @@
 
 namespace gossamer {
 
-// SplitMix64 (Steele, Lea, Flood '14): a counter and a mixer. Good for seeding and for hashing
-// numbers.
+// SplitMix64 (Steele, Lea, Flood '14): a counter and a mixer. Good for seeding and for hashing numbers.
 class SplitMix64 {
  public:
   constexpr explicit SplitMix64(uint64_t seed) : state_(seed) {}
@@ -28,7 +27,7 @@ class SplitMix64 {
   uint64_t state_;
 };
 
-// xoshiro256** (Blackman, Vigna '18): period 2^256 - 1, about 1 ns a number. `stream` gives
+// xoshiro256** (Blackman, Vigna '18): period 2^256 - 1, about 1 ns a number. `stream` selects
 // independent sequences of one seed, one for each thread.
 class Random {
  public:
@@ -51,8 +50,7 @@ class Random {
     return result;
   }
 
-  // Uniform in [0, bound), for bound > 0: Lemire's multiplication. Its bias is at most
-  // bound / 2^64.
+  // Uniform in [0, bound), for bound > 0: Lemire's multiplication. Its bias is at most bound / 2^64.
   constexpr uint64_t Below(uint64_t bound) {
     __extension__ using Wide = unsigned __int128;
     return static_cast<uint64_t>((Wide{Next()} * bound) >> 64);
@@ -61,7 +59,7 @@ class Random {
   // Uniform in [0, 1), in steps of 2^-53.
   constexpr double Unit() { return static_cast<double>(Next() >> 11) * 0x1p-53; }
 
-  // What the standard library asks of a generator.
+  // The standard library's requirements of a generator.
   static constexpr uint64_t min() { return 0; }
   static constexpr uint64_t max() { return ~uint64_t{0}; }
   constexpr uint64_t operator()() { return Next(); }

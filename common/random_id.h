@@ -1,4 +1,4 @@
-// Ids that differ from all others ever drawn: of stores, memory servers and their clients.
+// Globally unique ids of stores, memory servers and their clients.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace gossamer {
 
-// 64 random bits from the operating system, never 0. About 1 µs; thread-safe.
+// 64 random bits from the operating system, never 0. Cost: about 1 µs. Thread-safety: thread-safe.
 inline uint64_t RandomId() {
   std::random_device random;
   uint64_t id = 0;

@@ -1,7 +1,8 @@
-// RingQueue: first in, first out, in memory that it keeps.
+// RingQueue: a FIFO queue in memory that it keeps.
 //
-// Unlike std::deque, which takes and gives back blocks as it moves through memory, this allocates only when it holds
-// more than ever before: twice as much then. Thread-safety: none.
+// Unlike std::deque, which allocates and frees blocks as it moves through memory, this allocates
+// only when it holds more than ever before, and then doubles.
+// Thread-safety: none.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +24,7 @@ class RingQueue {
     if (size_ == slots_.size()) Grow();
     slots_[Slot(size_++)] = item;
   }
-  // The queue is not empty.
+  // Requires: the queue is not empty.
   T PopFront() {
     const T item = slots_[first_];
     first_ = Slot(1);
@@ -34,7 +35,7 @@ class RingQueue {
  private:
   static constexpr size_t kFirstSlots = 16;
 
-  // Of the item that stands `place` places behind the first. The number of slots is a power of two.
+  // The slot of the item `place` places behind the first. The number of slots is a power of two.
   size_t Slot(size_t place) const { return (first_ + place) & (slots_.size() - 1); }
   void Grow() {
     std::vector<T> larger(slots_.empty() ? kFirstSlots : 2 * slots_.size());

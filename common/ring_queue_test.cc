@@ -17,7 +17,7 @@ TEST(RingQueueTest, IsEmptyAtFirst) {
   EXPECT_EQ(queue.size(), 0U);
 }
 
-// It wraps round at every place, and grows at every place.
+// Wraps around and grows at every position.
 TEST(RingQueueTest, GivesWhatADequeGives) {
   std::mt19937_64 random(TestSeed());
   for (int run = 0; run < 200; ++run) {

@@ -1,4 +1,4 @@
-// Starts threads where an exception may not pass: through coroutines, whose callers expect a Result.
+// Starts threads without exceptions: coroutines, whose callers expect a Result, must not throw.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace gossamer {
 
-// A thread that runs `body`. Unsupported where this machine gives none; `purpose` completes the sentence "... gives no
-// thread to renew leases".
+// A thread that runs `body`. `purpose` completes the sentence "... gives no thread to renew
+// leases". Errors: Unsupported if this machine cannot start one.
 template <typename Body>
 Result<std::thread> StartThread(const std::string& purpose, Body body) {
   try {

@@ -1,4 +1,4 @@
-// Status codes, errors and results, a public header under the path that the project's own sources include it by.
+// Forwards to the public header, under the path that the project's own sources include.
 #pragma once
 
 #include "gossamer/status.h"  // IWYU pragma: export

@@ -21,8 +21,8 @@ std::atomic<uint64_t> releases{0};
 
 }  // namespace
 
-// Counts every allocation and release of this program. Not inlined, as g++ takes a `new` that it does not
-// see and a `free` that it does for a mismatch.
+// Counts every allocation and release of this program. Not inlined: g++ reports a mismatch if it
+// sees only the `free` and not the `new`.
 [[gnu::noinline]] void* operator new(size_t bytes) {
   allocations.fetch_add(1, std::memory_order_relaxed);
   void* memory = std::malloc(bytes);
@@ -38,7 +38,7 @@ std::atomic<uint64_t> releases{0};
 namespace gossamer {
 namespace {
 
-// Where tasks wait until the test resumes them.
+// Tasks wait here until the test resumes them.
 class Gate {
  public:
   auto Wait() {
@@ -213,7 +213,7 @@ struct AtExit {
   std::function<void()> work;
 };
 
-// What `Allocate` and `Free` take from the heap and return to it, of one frame.
+// The heap operations of one `Allocate` and `Free` of a frame.
 struct FrameCost {
   uint64_t allocations = 0;
   uint64_t releases = 0;
@@ -226,13 +226,14 @@ FrameCost CostOfAFrame() {
   return {allocations - before.allocations, releases - before.releases};
 }
 
-// As in the destructor of a store that a thread-local, or a static, variable holds.
+// As in the destructor of a store held by a thread-local or static variable.
 TEST(FramePool, FramesOfAnEndingThreadAreNoneOfTheFreedPool) {
   FrameCost first;
   FrameCost pooled;
   FrameCost at_exit;
   std::thread([&] {
-    static thread_local AtExit late;  // made before the pool's lists, so destroyed after them
+    static thread_local AtExit late;  // constructed before the pool's lists, so destroyed after
+                                      // them
     late.work = [&] { at_exit = CostOfAFrame(); };
     first = CostOfAFrame();
     pooled = CostOfAFrame();

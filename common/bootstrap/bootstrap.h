@@ -1,13 +1,12 @@
 // Bootstrap: the small shared place where memory servers and clients find each other.
 //
-// It keeps one text per store and changes it by compare-and-swap, and it keeps memory servers that
-// join a store at the same time apart. Two implementations: memcached (many machines) and a
-// directory (one machine). What the text says is not known here: see proto/store_record.h and
-// membership.h.
+// It keeps one text per store, changes it by compare-and-swap, and serialises memory servers that
+// join a store. There are two implementations: memcached (many machines) and a directory (one
+// machine). The bootstrap does not interpret the text: see proto/store_record.h and membership.h.
 //
-// Cost: every call asks the outside world, in about 0.1 ms; nothing is cached. Errors:
-// NodeUnreachable with a sentence that names the place and says what to do. Thread-safety: all
-// calls from any thread.
+// Cost: every call asks the outside world, in about 0.1 ms; nothing is cached.
+// Errors: NodeUnreachable with a sentence that names the place and the remedy.
+// Thread-safety: all calls from any thread.
 #pragma once
 
 #include <chrono>
@@ -20,8 +19,8 @@
 
 namespace gossamer {
 
-// Held while a memory server joins a store; released on destruction, and by itself when the process
-// dies: at once in a directory, after Bootstrap::kJoinLockSeconds in memcached.
+// Held while a memory server joins a store. Released on destruction, and when the process dies: at
+// once in a directory, after Bootstrap::kJoinLockSeconds in memcached.
 class JoinLock {
  public:
   virtual ~JoinLock() = default;
@@ -36,46 +35,44 @@ class Presence {
 class Bootstrap {
  public:
   static constexpr int kJoinLockSeconds = 20;
-  // How often a member looks after the record of its store; see member.h.
+  // How often a member checks the record of its store; see member.h.
   static constexpr std::chrono::milliseconds kLookInterval{500};
 
   virtual ~Bootstrap() = default;
 
-  // The store's text, nullopt when there is none. InvalidArgument for a name that is none.
+  // The store's text, nullopt when there is none. Errors: InvalidArgument for an invalid store name.
   virtual Result<std::optional<std::string>> Get(const std::string& store) = 0;
-  // Atomically puts `desired` in the place of `expected`; nullopt is absence. False when the text
-  // is another one than `expected`; nothing was changed then.
+  // Atomically replaces `expected` by `desired`; nullopt means absence. Returns false, and changes
+  // nothing, when the text differs from `expected`.
   virtual Result<bool> CompareAndSwap(const std::string& store,
                                       const std::optional<std::string>& expected,
                                       const std::optional<std::string>& desired) = 0;
-  // Waits until nobody else joins `store`. Contended after `patience`.
+  // Waits until no other server joins `store`. Errors: Contended after `patience`.
   virtual Result<std::unique_ptr<JoinLock>> LockForJoin(const std::string& store,
                                                         std::chrono::milliseconds patience) = 0;
 
   // A text may be lost while the members of its store live: memcached forgets, files are removed.
   //
-  // As long as the result is held and its process lives, MayHaveMembers is true here. A directory
-  // that was removed forgets it, too, so a member announces itself again with each look.
+  // MayHaveMembers is true here as long as the result is held and its process lives. A removed
+  // directory forgets the announcement, too, so a member announces itself again with each look.
   virtual Result<std::unique_ptr<Presence>> Announce(const std::string& store) = 0;
-  // False: no member of `store` lives here, so that an absent text means that there is no store.
+  // False: no member of `store` lives here, so an absent text means that there is no store.
   virtual Result<bool> MayHaveMembers(const std::string& store) = 0;
-  // Within which members that live have noticed a loss: longer than kLookInterval and a call that
-  // is not answered.
+  // The time within which live members have noticed a loss: longer than kLookInterval and an unanswered call.
   virtual std::chrono::milliseconds republish_wait() const = 0;
 
   // As in --bootstrap=URL.
   virtual std::string url() const = 0;
 };
 
-// "memcached://HOST[:PORT]", "dir:PATH", or "" for DefaultBootstrapUrl(). Does not contact
-// memcached, and makes no directory. InvalidArgument for any other URL; NodeUnreachable for a
-// directory that cannot be used.
+// Opens "memcached://HOST[:PORT]", "dir:PATH", or, for "", DefaultBootstrapUrl(). Does not contact memcached, and
+// creates no directory. Errors: InvalidArgument for any other URL; NodeUnreachable for a directory that cannot be used.
 Result<std::unique_ptr<Bootstrap>> OpenBootstrap(const std::string& url);
 
 // "dir:" and a directory of this user: $XDG_RUNTIME_DIR/gossamer, else /tmp/gossamer-UID.
 std::string DefaultBootstrapUrl();
 
-// InvalidArgument with the rule, unless `store` is a store's name.
+// Errors: InvalidArgument with the rule, unless `store` is a valid store name.
 Status CheckStoreName(const std::string& store);
 
 }  // namespace gossamer

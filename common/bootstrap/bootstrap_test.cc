@@ -143,7 +143,7 @@ TEST(FaultyBootstrap, FlushFreesTheJoinLockForAnother) {
   bootstrap.LoseAll();
   const auto second = bootstrap.LockForJoin("s", milliseconds(0));
   ASSERT_TRUE(second);
-  first.reset();  // A lock of the time before the flush frees nothing.
+  first.reset();  // A lock from before the flush frees nothing.
   EXPECT_EQ(bootstrap.LockForJoin("s", milliseconds(0)).error().code, Code::kContended);
 }
 
@@ -175,7 +175,7 @@ TEST(FaultyBootstrap, OvertakesACall) {
   EXPECT_EQ(bootstrap.Get("s").value(), "quicker");
 }
 
-// A lost file is told from a store that never was: by the servers that live.
+// The live servers distinguish a lost file from a store that never existed.
 TEST(DirectoryBootstrap, KnowsWhetherMembersLive) {
   const TemporaryDirectory directory;
   const auto bootstrap = OpenBootstrap("dir:" + directory.path()).value();
@@ -247,7 +247,7 @@ TEST(DirectoryBootstrap, SaysWhenItCannotWrite) {
               AllOf(HasSubstr(directory.path()), HasSubstr("may write to")));
 }
 
-// A server that lives puts its record back.
+// A live server puts its record back.
 TEST(DirectoryBootstrap, MakesItsDirectoryAgain) {
   const TemporaryDirectory directory;
   const auto bootstrap = OpenBootstrap("dir:" + directory.path()).value();
@@ -311,7 +311,7 @@ TEST(DirectoryBootstrap, DefaultIsNoLink) {
   EXPECT_EQ(open.error().code, Code::kNodeUnreachable);
   EXPECT_THAT(open.error().message, HasSubstr(name + " is a symbolic link"));
   EXPECT_TRUE(std::filesystem::is_empty(private_one.path()));
-  // A directory that is asked for by name may be a link.
+  // A directory that the user names may be a link.
   EXPECT_TRUE(OpenBootstrap("dir:" + name).value()->CompareAndSwap("s", {}, "text").value());
 }
 

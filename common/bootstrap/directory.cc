@@ -60,8 +60,8 @@ Error Unusable(const std::string& directory, const std::string& what, int error)
   return MakeError(Code::kNodeUnreachable, std::move(text));
 }
 
-// Where the files are. Each operation opens the directory and works relative to what it opened, so
-// that nobody swaps it meanwhile; and a directory that was removed and made again is found.
+// The directory of the files. Each operation opens the directory and works relative to the opened one,
+// so that it cannot be swapped meanwhile, and a directory that was removed and recreated is found.
 class Place {
  public:
   Place(std::string path, bool must_be_private)
@@ -69,9 +69,9 @@ class Place {
 
   const std::string& path() const { return path_; }
 
-  // nullopt where there is none.
+  // nullopt if there is none.
   Result<std::optional<Descriptor>> Open() const {
-    // What is no directory gets a sentence of its own: open() has several errors for it.
+    // A sentence of its own for a path that is no directory: open() has several errors for it.
     struct stat named{};
     const int found = must_be_private_ ? lstat(path_.c_str(), &named) : stat(path_.c_str(), &named);
     if (found != 0 && errno == ENOENT) return std::optional<Descriptor>();
@@ -88,7 +88,7 @@ class Place {
   Result<Descriptor> OpenOrMake() const {
     BOOST_OUTCOME_TRY(present, Open());
     if (present) return *std::move(present);
-    std::error_code ignored;  // mkdir says what is wrong.
+    std::error_code ignored;  // mkdir reports the error.
     std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), ignored);
     if (mkdir(path_.c_str(), 0700) != 0 && errno != EEXIST) return Unusable(path_, "make", errno);
     BOOST_OUTCOME_TRY(made, Open());
@@ -136,7 +136,7 @@ class DirectoryBootstrap final : public Bootstrap {
     BOOST_OUTCOME_TRY(CheckStoreName(store));
     if (!desired) {
       BOOST_OUTCOME_TRY(present, place_.Open());
-      if (!present) return !expected;  // Nothing is made to remove something from it.
+      if (!present) return !expected;  // Create nothing only to remove something from it.
     }
     BOOST_OUTCOME_TRY(directory, place_.OpenOrMake());
     BOOST_OUTCOME_TRY(lock, Lock(directory, store + ".lock", kChangePatience));
@@ -164,7 +164,7 @@ class DirectoryBootstrap final : public Bootstrap {
   Result<std::unique_ptr<Presence>> Announce(const std::string& store) override {
     BOOST_OUTCOME_TRY(CheckStoreName(store));
     BOOST_OUTCOME_TRY(directory, place_.OpenOrMake());
-    // Only MayHaveMembers of another process is in the way, for a moment.
+    // Only another process's MayHaveMembers can be in the way, for a moment.
     BOOST_OUTCOME_TRYV(Flock(directory, LOCK_SH, "", kChangePatience));
     return std::unique_ptr<Presence>(std::make_unique<DirectoryLock>(std::move(directory)));
   }
@@ -172,7 +172,7 @@ class DirectoryBootstrap final : public Bootstrap {
   Result<bool> MayHaveMembers(const std::string& store) override {
     BOOST_OUTCOME_TRY(CheckStoreName(store));
     BOOST_OUTCOME_TRY(directory, place_.Open());
-    // A directory that was removed cannot be told from one that never was.
+    // A removed directory cannot be distinguished from one that never existed.
     if (!directory) return true;
     return flock(directory->get(), LOCK_EX | LOCK_NB) != 0;
   }
@@ -197,7 +197,7 @@ class DirectoryBootstrap final : public Bootstrap {
     return MakeError(Code::kNodeUnreachable, std::move(text));
   }
 
-  // flock polls, as a blocking one could not be bounded.
+  // Polls flock, because a blocking flock could not be bounded.
   Result<Descriptor> Lock(const Descriptor& directory, const std::string& file,
                           milliseconds patience) {
     Descriptor lock(
@@ -242,7 +242,7 @@ class DirectoryBootstrap final : public Bootstrap {
     return std::optional<std::string>(std::move(text));
   }
 
-  // Under the lock, so that one name for the temporary file is enough.
+  // Requires: the lock is held, so one name for the temporary file is enough.
   Status Write(const Descriptor& directory, const std::string& store, const std::string& text) {
     const std::string temporary = store + ".new";
     const Descriptor out(openat(directory.get(), temporary.c_str(),
@@ -271,7 +271,7 @@ Result<std::unique_ptr<Bootstrap>> OpenDirectory(const std::string& path, bool m
   std::error_code error;
   const std::filesystem::path absolute = std::filesystem::absolute(path, error);
   const Place place(error ? path : absolute.lexically_normal().string(), must_be_private);
-  BOOST_OUTCOME_TRYV(place.Open());  // Says early what cannot work.
+  BOOST_OUTCOME_TRYV(place.Open());  // Reports errors early.
   return std::unique_ptr<Bootstrap>(std::make_unique<DirectoryBootstrap>(place));
 }
 

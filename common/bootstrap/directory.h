@@ -1,15 +1,13 @@
 // Bootstrap in a directory of one machine: the text of store S is the file S.store.
 //
 // A change holds flock on S.lock, writes a temporary file, syncs it and renames it: readers see the
-// old text or the new one, whole, also after a crash. Joining holds flock on S.join, which the
-// kernel releases with the process. The directory and its files are for their owner only.
+// old or the new text, whole, also after a crash. A join holds flock on S.join, which the kernel
+// releases with the process. The directory and its files are for their owner only.
 //
-// Members hold a shared flock on the directory itself, which the loss of any file in it leaves in
-// force. Two stores of one directory share it, so that a store may seem to have members that belong
-// to the other one.
+// Members hold a shared flock on the directory itself, which survives the loss of any file in it. All
+// stores of one directory share this lock, so a store may seem to have members that belong to another.
 //
-// A change or a join makes the directory where there is none. Reading does not: no directory is no
-// store.
+// A change or a join creates a missing directory. A read does not: no directory means no store.
 #pragma once
 
 #include <memory>
@@ -19,8 +17,8 @@
 
 namespace gossamer {
 
-// `must_be_private`: refuses a symbolic link, and a directory that belongs to somebody else or that
-// others may enter or change, as a predictable name under /tmp calls for.
+// `must_be_private`: refuses a symbolic link, and a directory that belongs to another user or that
+// others may enter or change, because a name under /tmp is predictable.
 Result<std::unique_ptr<Bootstrap>> OpenDirectory(const std::string& path, bool must_be_private);
 
 }  // namespace gossamer

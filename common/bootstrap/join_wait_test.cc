@@ -1,5 +1,5 @@
-// What a server that joins does while the bootstrap forgets: it creates a store, or takes an id, only
-// by a text that all members that live have had their time to change.
+// Joining while the bootstrap forgets: a server creates a store, or takes an id, only in place of a
+// text that all live members had time to change.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,8 +25,8 @@ constexpr milliseconds kUntilNextLook{100};
 
 class JoinWaitTest : public MemberTest {
  protected:
-  // At read number `number` of the server that joins `what` happens, and `later` kUntilNextLook
-  // after that, as members look at their own time.
+  // At the joining server's read number `number` calls `what`, and kUntilNextLook later calls
+  // `later`, because members look at their own times.
   void AtRead(int number, const std::function<void()>& what, const std::function<void()>& later) {
     bootstrap_.set_republish_wait(kRepublishWait);
     bootstrap_.set_before([this, number, what, later](Call call, const std::string&) {
@@ -46,7 +46,7 @@ class JoinWaitTest : public MemberTest {
     bootstrap_.LoseAll();
     EXPECT_EQ(member.LookAfterRecord().finding, Finding::kPutBack);
   }
-  // Of a store whose server 0 is dead.
+  // The record of a store whose server 0 is dead.
   std::string DeadRecord() {
     constexpr uint64_t kDead = 7;
     states_[kDead] = Liveness::kDead;
@@ -59,7 +59,7 @@ class JoinWaitTest : public MemberTest {
   std::optional<steady_clock::time_point> later_at_;
 };
 
-// A flush made a second, empty store: the server had waited once, and took what it read then.
+// Regression: a flush made a second, empty store, because the server had waited once and took what it read then.
 TEST_F(JoinWaitTest, ARecordLostAgainIsWaitedForAgain) {
   const Joined first = Join().value();
   Member zero = MemberOf(first);
@@ -72,7 +72,7 @@ TEST_F(JoinWaitTest, ARecordLostAgainIsWaitedForAgain) {
   EXPECT_EQ(zero.LookAfterRecord().finding, Finding::kInPlace);
 }
 
-// It was put back without server 1, which had joined a moment ago and adds itself at its next look.
+// The record was put back without server 1, which had just joined and adds itself at its next look.
 TEST_F(JoinWaitTest, ARecordPutBackAgainIsWaitedForAnew) {
   Member zero = MemberOf(Join().value());
   LoseAndPutBack(zero);
@@ -92,8 +92,8 @@ TEST_F(JoinWaitTest, ARecordPutBackAgainIsWaitedForAnew) {
   EXPECT_EQ(one->LookAfterRecord().finding, Finding::kInPlace);
 }
 
-// Between two reads of the server that waits the record was there, and is gone again: what it reads
-// is the same, but for the note that it had left.
+// Between two reads of the waiting server the record was there and is gone again. Both reads are
+// equal, except for the note that the server had left.
 TEST_F(JoinWaitTest, ALossBetweenTwoReadsIsNoticed) {
   const Joined first = Join().value();
   Member zero = MemberOf(first);
@@ -112,7 +112,7 @@ TEST_F(JoinWaitTest, ALossBetweenTwoReadsIsNoticed) {
   EXPECT_EQ(joined.value().identity.server, ServerId{1});
 }
 
-// From the end of the wait to the compare-and-swap that publishes.
+// A loss between the end of the wait and the publishing compare-and-swap.
 TEST_F(JoinWaitTest, ALossAfterTheWaitIsNoticed) {
   const Joined first = Join().value();
   Member zero = MemberOf(first);
@@ -140,8 +140,8 @@ TEST_F(JoinWaitTest, ALossAfterTheWaitIsNoticed) {
   EXPECT_EQ(Record(), std::nullopt);
 }
 
-// A store that lost its name to another one takes it back once that is dead; its members ask at
-// each tenth look only. They are faster where a server that joins has asked.
+// A store that lost its name to another one takes it back once the other is dead. Its members probe
+// only at each tenth look, but sooner if a joining server has asked.
 TEST_F(JoinWaitTest, AStoreThatLivesComesBeforeANewOne) {
   const Joined first = Join().value();
   Member zero = MemberOf(first);
@@ -165,7 +165,7 @@ TEST_F(JoinWaitTest, ALostStoreIsReplacedOnceNobodyObjects) {
   EXPECT_EQ(Record(), joined.value().record);
 }
 
-// The note of a server that died while it waited is no store, and in nobody's way.
+// The note of a server that died while it waited is no store, and hinders no other server.
 TEST_F(JoinWaitTest, ANoteIsNoStore) {
   bootstrap_.set_republish_wait(kRepublishWait);
   JoinOptions options;

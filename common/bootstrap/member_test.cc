@@ -1,4 +1,4 @@
-// What members do when a bootstrap loses their record, or another store takes their name.
+// Members whose record the bootstrap loses, or whose name another store takes.
 #include "common/bootstrap/member.h"
 
 #include <gmock/gmock.h>
@@ -42,8 +42,7 @@ TEST_F(MemberTest, ALostRecordIsPutBack) {
   EXPECT_EQ(member.LookAfterRecord().finding, Finding::kInPlace);
 }
 
-// Server 1 has not looked since server 2 joined. Nothing is lost by that: neither server 0, nor
-// server 2, nor its id.
+// Server 1 has not looked since server 2 joined. Nothing is lost by that: neither server 0, nor server 2, nor its id.
 TEST_F(MemberTest, PartialKnowledgeIsCompletedByTheOthers) {
   Member zero = MemberOf(Join().value());
   Member one = MemberOf(Join().value());
@@ -61,7 +60,7 @@ TEST_F(MemberTest, PartialKnowledgeIsCompletedByTheOthers) {
   EXPECT_EQ(Record()->restored, 0u);
 }
 
-// An id that was given stays given, also when its server left before the loss.
+// An assigned id stays assigned, even if its server left before the loss.
 TEST_F(MemberTest, NextServerIsNeverLowered) {
   Member zero = MemberOf(Join().value());
   Member one = MemberOf(Join().value());
@@ -91,7 +90,7 @@ TEST_F(MemberTest, AJoiningServerWaitsForMembersThatARestoredRecordLacks) {
   EXPECT_EQ(Join().value().identity.server, ServerId{3});
 }
 
-// memcached was flushed a moment ago: the store lives, its member has not looked yet.
+// memcached was just flushed: the store lives, and its member has not looked yet.
 TEST_F(MemberTest, AJoiningServerAsksBeforeItCreates) {
   const Joined first = Join().value();
   Member zero = MemberOf(first);
@@ -138,7 +137,7 @@ TEST_F(MemberTest, AStoreThatLivesIsNotOverwritten) {
                                      HasSubstr("stop the memory servers of the one")));
     EXPECT_EQ(Record(), other.record);
   }
-  // The other one ends: the name is free for the store that lives.
+  // The other one ends: the name is free for the live store.
   states_[other.identity.incarnation] = Liveness::kDead;
   Look look;
   for (int i = 0; i < 20 && look.finding != Finding::kTookBack; ++i) look = zero.LookAfterRecord();
@@ -180,7 +179,7 @@ TEST_F(MemberTest, AStoreThatLostItsRootMakesWay) {
   EXPECT_EQ(Record(), other.record);
 }
 
-// It may live: neither is its store called lost, nor is the other one's record replaced.
+// The root may live: the store is not called lost, and the other store's record is not replaced.
 TEST_F(MemberTest, AStoreWhoseRootIsSilentIsNotCalledLost) {
   const Joined root = Join().value();
   Member one = MemberOf(Join().value());
@@ -228,7 +227,7 @@ TEST_F(MemberTest, ABootstrapThatDoesNotAnswerIsAskedAgain) {
   EXPECT_EQ(zero.LookAfterRecord().finding, Finding::kInPlace);
 }
 
-// A read that comes late shows what is no more: no change rests on it.
+// A stale read shows a past text: no change rests on it.
 TEST_F(MemberTest, ALateReadChangesNothing) {
   Member zero = MemberOf(Join().value());  // Before that, there was no record.
   const auto before = Record();
@@ -237,7 +236,7 @@ TEST_F(MemberTest, ALateReadChangesNothing) {
   EXPECT_EQ(Record(), before);
 }
 
-// Otherwise another member would put it back, dead for all that join later.
+// Otherwise another member would put it back, and later joiners would find it dead.
 TEST_F(MemberTest, AMemberThatLeavesWithoutARecordIsForgotten) {
   Member zero = MemberOf(Join().value());
   Member one = MemberOf(Join().value());
@@ -252,8 +251,8 @@ TEST_F(MemberTest, AMemberThatLeavesWithoutARecordIsForgotten) {
   EXPECT_EQ(bootstrap_.Get("s").value(), std::nullopt);
 }
 
-// Server 0 has not looked since server 1 left, and puts it back: a dead one, like one that was killed
-// with its keys. No server could join any more.
+// Server 0 has not looked since server 1 left, and puts it back: a dead server, like one that was
+// killed with its keys. No server could join any more.
 TEST_F(MemberTest, ADeadMemberThatComesBackWithTheRecordCanBeForgotten) {
   Member zero = MemberOf(Join().value());
   const Joined second = Join().value();

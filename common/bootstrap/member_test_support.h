@@ -1,4 +1,4 @@
-// For tests of members and of servers that join: store "s" at a bootstrap in memory.
+// For tests of members and of joining servers: store "s" at a bootstrap in memory.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace gossamer::testing {
 
 class MemberTest : public ::testing::Test {
  protected:
-  // Each server lives unless `states_` says otherwise of its incarnation.
+  // Each server lives unless `states_` has another state for its incarnation.
   LivenessProbe Probe() {
     return [this](const StoreRecord&, const MemberRecord& member) {
       ++probes_;

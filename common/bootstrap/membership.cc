@@ -21,7 +21,7 @@ constexpr milliseconds kJoinPatience{60'000};
 // For the first server of a store, which may itself wait for a lost record.
 constexpr milliseconds kStoreToJoinPatience{15'000};
 constexpr milliseconds kPollInterval{50};
-// A join ends after so many times the time that a text has to stand.
+// A join ends after this many times the time that a text must stand.
 constexpr int kMostWaits = 20;
 
 template <typename Value>
@@ -55,10 +55,10 @@ enum class Verdict : uint8_t { kAbsent, kLost, kWhole };
 
 struct Judgement {
   Verdict verdict = Verdict::kAbsent;
-  std::vector<ServerId> forgotten = {};  // dead, and to be taken out of the record
+  std::vector<ServerId> forgotten = {};  // dead, to be taken out of the record
 };
 
-// What is known of the recorded store, by asking its servers. See the table in membership.h.
+// Judges the recorded store by asking its servers. See the list in membership.h.
 Result<Judgement> Judge(const std::optional<StoreRecord>& record, const JoinOptions& options,
                         const LivenessProbe& probe, const Bootstrap& bootstrap) {
   if (!record) return Judgement{Verdict::kAbsent};
@@ -126,17 +126,18 @@ void LogLostStore(const StoreRecord& record, const LivenessProbe& probe,
   }
 }
 
-// Until members that live have looked at a record, and have changed it where it lacks something.
+// The time after which live members have looked at a record, and have changed it if it lacks something.
 milliseconds TimeOfMembers(const Bootstrap& bootstrap, const JoinOptions& options) {
   return options.patience.value_or(bootstrap.republish_wait());
 }
 
-// Members were not asked yet about another text. See the rule in membership.h.
+// Whether `seen` is a question to the members. About any other text they were not asked yet; see
+// the rule in membership.h.
 bool AsksMembers(const RecordSnapshot& seen) {
   return seen.text && (!seen.record || seen.record->restored != 0);
 }
 
-// How long `seen` must have stood, unchanged, before a server that joins acts on it.
+// How long `seen` must have stood unchanged before a joining server acts on it.
 milliseconds TimeToStand(const RecordSnapshot& seen, const JoinOptions& options,
                          const Bootstrap& bootstrap) {
   if (!seen.record && options.create == CreateMode::kNew) return milliseconds(0);
@@ -167,9 +168,9 @@ Error KeepsBeingLost(milliseconds time, const JoinOptions& options, const Bootst
           "the time, or does it lack memory?): mend that, then start this server again");
 }
 
-// A text that has stood for its time: all members that live have seen it, and had nothing to add.
-// It must be this text that a join replaces. Adds to `waited`. Errors: Contended when none stands for
-// long enough, or when it was stopped.
+// Returns a text that has stood for its time: all live members have seen it, and had nothing to
+// add. The join must replace exactly this text. Adds to `waited`. Errors: Contended when no text
+// stands long enough, or when the wait was stopped.
 Result<RecordSnapshot> ReadSettledRecord(Bootstrap& bootstrap, const JoinOptions& options,
                                          milliseconds& waited) {
   BOOST_OUTCOME_TRY(seen, ReadRecord(bootstrap, options.store));
@@ -194,7 +195,7 @@ Result<RecordSnapshot> ReadSettledRecord(Bootstrap& bootstrap, const JoinOptions
   }
 }
 
-// Whether a server that would create a store has to ask first.
+// Whether a server that would create a store must ask first.
 Result<bool> MustAskMembers(Bootstrap& bootstrap, const RecordSnapshot& seen,
                             const JoinOptions& options) {
   if (options.create != CreateMode::kAuto || AsksMembers(seen)) return false;
@@ -202,9 +203,8 @@ Result<bool> MustAskMembers(Bootstrap& bootstrap, const RecordSnapshot& seen,
   return bootstrap.MayHaveMembers(options.store);
 }
 
-// Puts a text there that no one else writes, and that each member of a store that lives replaces:
-// a note for no record, or the record of the lost store with another `restored`. Where another
-// change came first, nothing is asked.
+// Writes a text that is unique and that each member of a live store replaces: a note if there is no record,
+// or the record of the lost store with another `restored`. Writes nothing if another change came first.
 Status AskMembers(Bootstrap& bootstrap, const RecordSnapshot& seen, const JoinOptions& options) {
   StoreRecord question = seen.record.value_or(
       StoreRecord{options.store, RandomId(), options.fabric, options.parameters, 0, {}});
@@ -227,7 +227,7 @@ Status CheckMayCreate(Verdict verdict, const JoinOptions& options, const Bootstr
                    name + " is lost with its server 0, and --create=join creates none" + remedy);
 }
 
-// A change of which the answer was lost may have been made.
+// A change whose answer was lost may have been made.
 Result<bool> PublishJoin(Bootstrap& bootstrap, const std::optional<std::string>& before,
                          const StoreRecord& record) {
   const std::string text = EncodeStoreRecord(record);
@@ -255,7 +255,7 @@ Result<Joined> JoinStore(Bootstrap& bootstrap, const JoinOptions& options,
   RecordSnapshot before;
   Judgement judgement;
   milliseconds waited{0};
-  // Servers are asked before the lock is taken, as dead ones may outlast the lock.
+  // Ask servers before taking the lock, because waiting for dead ones may outlast the lock.
   for (int attempt = 0; lock == nullptr; ++attempt) {
     if (attempt == kMaxSwapAttempts) {
       return MakeError(Code::kContended,

@@ -141,7 +141,7 @@ TEST_P(MembershipTest, StoreDiesWithServerZero) {
   EXPECT_EQ(joined.value().identity.server, ServerId{0});
   EXPECT_NE(joined.value().identity.store_id, old.value().identity.store_id);
   EXPECT_EQ(Find().value().servers.size(), 1u);
-  // A server of the lost store leaves the new one alone.
+  // A server of the lost store leaves the new record unchanged.
   ASSERT_TRUE(Leave(old.value()));
   EXPECT_EQ(Find().value(), joined.value().record);
 }
@@ -158,7 +158,7 @@ TEST_P(MembershipTest, SilentServerZeroIsNotReplacedUnasked) {
   EXPECT_TRUE(joined.value().identity.creates_store);
 }
 
-// Its process is known to run: to replace the store would orphan living data.
+// Its process is known to run: replacing the store would orphan live data.
 TEST_P(MembershipTest, LivingServerZeroThatCannotBeReachedIsNamed) {
   ASSERT_TRUE(Join());
   states_[0] = Liveness::kUnreachable;
@@ -211,7 +211,7 @@ TEST_P(MembershipTest, LastServerRemovesTheRecord) {
   EXPECT_TRUE(Leave(anew.value()));
 }
 
-// Clients know so many ids: one server more locked every new client out.
+// Clients know only so many ids: one more server would lock every new client out.
 TEST_P(MembershipTest, NoMoreServersThanClientsKnow) {
   StoreRecord record = Join().value().record;
   record.next_server = kMaxMemoryServers - 1;
@@ -220,7 +220,7 @@ TEST_P(MembershipTest, NoMoreServersThanClientsKnow) {
   ASSERT_FALSE(Join(Options(), [](const MemberIdentity&) -> Result<std::string> {
     return MakeError(Code::kExhausted, "no memory");
   }));
-  const auto last = Join();  // The one that failed used up no id.
+  const auto last = Join();  // The failed one used up no id.
   ASSERT_TRUE(last) << last.error().ToString();
   EXPECT_EQ(last.value().identity.server, ServerId{kMaxMemoryServers - 1});
   ASSERT_TRUE(Leave(last.value()));
@@ -268,7 +268,7 @@ TEST_P(MembershipTest, FailedBringUpLeavesNothing) {
   EXPECT_TRUE(Join().value().identity.creates_store);
 }
 
-// A path may hold any bytes, the record may not: nobody could read it any more.
+// A path may contain any bytes, a record may not: nothing could parse it any more.
 TEST_P(MembershipTest, AddressThatDoesNotFitTheRecordIsRefused) {
   for (const std::string& address : {std::string("/tmp/\xc3\xa9.sock"), std::string("a b"),
                                      std::string(), std::string(256, 'x')}) {
@@ -282,7 +282,7 @@ TEST_P(MembershipTest, AddressThatDoesNotFitTheRecordIsRefused) {
   EXPECT_TRUE(Join());
 }
 
-// The lock passed to another while this server was stopped: the compare-and-swap tells.
+// The lock passed to another server while this one was stopped: the compare-and-swap detects it.
 TEST_P(MembershipTest, LateServerDoesNotOverwrite) {
   const auto joined = Join(Options(), [this](const MemberIdentity& identity) {
     StoreRecord other{"s", 77, "shm", {}, 1, {{ServerId{0}, 1, "h", "-", "elsewhere"}}};
@@ -317,8 +317,7 @@ TEST_P(MembershipTest, ThreadsThatRaceMakeOneStore) {
   EXPECT_EQ(creators, 1);
 }
 
-// A process that is killed between its region's start and the publication leaves no trace in the
-// record.
+// A process killed between its region's start and the publication leaves no trace in the record.
 TEST(DirectoryMembership, ServerKilledBeforePublishingIsForgotten) {
   const testing::TemporaryDirectory directory;
   const std::string url = "dir:" + directory.path();

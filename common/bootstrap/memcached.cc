@@ -50,7 +50,7 @@ class Connection {
     item.text.assign(memcached_result_value(result), memcached_result_length(result));
     item.cas = memcached_result_cas(result);
     memcached_result_free(result);
-    // Take in the end of the answer.
+    // Read the answer to its end.
     while ((result = memcached_fetch_result(connection_, nullptr, &status)) != nullptr) {
       memcached_result_free(result);
     }
@@ -76,7 +76,7 @@ class Connection {
   memcached_st* connection_;
 };
 
-// Somebody else's change came first.
+// Whether another client's change came first.
 bool IsLost(memcached_return_t status) {
   return status == MEMCACHED_NOTSTORED || status == MEMCACHED_DATA_EXISTS ||
          status == MEMCACHED_NOTFOUND;
@@ -85,7 +85,7 @@ bool IsLost(memcached_return_t status) {
 std::string RecordKey(const std::string& store) { return "gossamer/store/" + store; }
 std::string JoinKey(const std::string& store) { return "gossamer/join/" + store; }
 
-// A memcached, asked for texts of which the empty one is absence.
+// A memcached of texts; the empty text means absence.
 class Items {
  public:
   Items(std::string host, uint16_t port) : host_(std::move(host)), port_(port) {}
@@ -98,7 +98,7 @@ class Items {
     if (status != MEMCACHED_SUCCESS) return Unreachable(connection, status);
     return std::move(item.text);
   }
-  // Asked again when an empty item expires between the two steps.
+  // Retries when an empty item expires between the two steps.
   Result<bool> Swap(const std::string& key, const std::string& expected, const std::string& desired,
                     time_t expiry) const {
     if (desired.size() > kMaxStoreRecordBytes) {
@@ -146,8 +146,7 @@ class ItemLock final : public JoinLock {
  public:
   ItemLock(Items items, std::string key, std::string token)
       : items_(std::move(items)), key_(std::move(key)), token_(std::move(token)) {}
-  // Where that fails, or the lock has passed to another meanwhile, nothing is left to do: it
-  // expires.
+  // Ignores failure, and a lock that has passed to another server meanwhile: the item expires.
   ~ItemLock() override { (void)items_.Swap(key_, token_, "", kAbsenceSeconds); }
 
  private:
@@ -191,7 +190,7 @@ class MemcachedBootstrap final : public Bootstrap {
     }
   }
 
-  // An item that says so would be lost with the record.
+  // Does nothing: an item for it would be lost with the record.
   Result<std::unique_ptr<Presence>> Announce(const std::string& store) override {
     BOOST_OUTCOME_TRY(CheckStoreName(store));
     return std::make_unique<Presence>();

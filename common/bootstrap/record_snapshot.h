@@ -1,4 +1,4 @@
-// Inside of common/bootstrap: a store's record as it was read, and how sentences name things.
+// Internal to common/bootstrap: a store's record as it was read, and the wording of messages.
 #pragma once
 
 #include <optional>
@@ -13,14 +13,14 @@ namespace gossamer {
 // Attempts at a compare-and-swap before the record "keeps changing".
 inline constexpr int kMaxSwapAttempts = 64;
 
-// A record and the text it came from, for compare-and-swap. A text without a record is the note of a
-// memory server that asks whether the record was lost (membership.h): there is none.
+// A record and its text, for compare-and-swap. A text without a record is the note of a memory
+// server that asks whether the record was lost (membership.h).
 struct RecordSnapshot {
   std::optional<std::string> text;
   std::optional<StoreRecord> record;
 };
 
-// Errors: those of Bootstrap::Get; Corruption for a text that is no record of this store.
+// Errors: those of Bootstrap::Get; Corruption for a text that is not a record of this store.
 Result<RecordSnapshot> ReadRecord(Bootstrap& bootstrap, const std::string& store);
 
 // "server 0 (host ant, address 10.0.0.1:7471)"

@@ -1,5 +1,4 @@
-// Asks a memory server over its fabric whether it is the recorded one: connects and READs its
-// region header.
+// Checks over its fabric whether a memory server is the recorded one: connects and READs its region header.
 #pragma once
 
 #include "common/bootstrap/membership.h"
@@ -9,15 +8,15 @@
 
 namespace gossamer {
 
-// READs and checks the header of an attached server; one round trip. Polls `endpoint` until it has
-// come, so nothing else may be in flight there. NodeUnreachable when it does not come, Corruption
-// when it is none, or one that this build cannot use.
+// READs and checks the header of an attached server in one round trip. Polls `endpoint` until the
+// READ has ended. Requires: nothing else is in flight there. Errors: NodeUnreachable when the READ
+// fails, Corruption when the bytes are no header or one that this build cannot use.
 Result<RegionHeader> ReadRegionHeader(Endpoint& endpoint, ServerId server);
 
-// A probe that asks each server in a connection of its own, for at most `timeout_ms`. A header with
-// another store, incarnation or id is death, unless the process of the recorded server is known to
-// run: then its address leads to another one. A server without a header that this build can read is
-// judged by its process, like one that does not answer: another version may serve a live store.
+// A probe that uses a connection per server, for at most `timeout_ms`. A header with another store,
+// incarnation or id means death, unless the process of the recorded server is known to run: then
+// its address leads to another server. A server without a header that this build can read is judged
+// by its process, like one that does not answer: another version may serve a live store.
 LivenessProbe FabricProbe(uint32_t timeout_ms = 2000);
 
 }  // namespace gossamer

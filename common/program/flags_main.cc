@@ -22,13 +22,12 @@ using FlagInfo = gflags::CommandLineFlagInfo;
 
 constexpr int kMaxFlagFileDepth = 8;
 
-// gflags keeps the file name without what precedes the last common root, so it is compared by its
-// end.
+// gflags keeps only the end of the file name, behind the last common root.
 bool IsOwn(const ProgramInfo& program, const FlagInfo& flag) {
   return !flag.filename.empty() && program.source.ends_with(flag.filename);
 }
 
-// glog's flags, of what gflags knows beside the program's own.
+// glog's flags, among those that are not the program's own.
 bool IsLogging(const FlagInfo& flag) {
   return flag.filename.ends_with("logging.cc") || flag.filename.ends_with("vlog_is_on.cc");
 }
@@ -56,7 +55,7 @@ size_t EditDistance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-// A value as a person writes it: gflags prints 0.99 as 0.98999999999999999.
+// Short form of a value: gflags prints 0.99 as 0.98999999999999999.
 std::string Shown(const FlagInfo& flag, const std::string& value) {
   if (flag.type != "double") return value;
   double number = 0;
@@ -82,7 +81,7 @@ class Parser {
   bool help() const { return help_; }
   bool version() const { return version_; }
 
-  // `values_may_follow`: "--flag value" as two words; not in flag files.
+  // `values_may_follow`: accept "--flag value" as two words; not in flag files.
   void Parse(std::span<const std::string> words, bool values_may_follow) {
     for (size_t i = 0; i < words.size() && problem_.empty(); ++i) {
       const std::string& word = words[i];
@@ -145,7 +144,7 @@ class Parser {
 
   std::string Suggestion(const std::string& name) const {
     const FlagInfo* best = nullptr;
-    size_t best_distance = 3;  // More than two slips make another word.
+    size_t best_distance = 3;  // A word at more than two edits is another word.
     for (const FlagInfo& flag : flags_) {
       const size_t distance = EditDistance(name, flag.name);
       if (IsOwn(program_, flag) && distance < best_distance) {

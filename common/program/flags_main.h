@@ -1,16 +1,14 @@
-// What `main` of every program does with its flags, so that all of them behave alike:
+// Flag handling in `main`, alike in every program:
 //
-//   - `--flag=value`, `--flag value`, `--switch`, `--noswitch`, one dash or two; `--flagfile=FILE`
-//     has one such flag in each line, and comments behind '#'; `--` ends the flags; flags and other
-//     arguments may be mixed;
-//   - a flag that is unknown, or has a value that does not fit, is one sentence on stderr and exit
-//     status 2;
+//   - `--flag=value`, `--flag value`, `--switch`, `--noswitch`, one dash or two; `--flagfile=FILE` with one
+//     such flag per line, and comments behind '#'; `--` ends the flags; flags and other arguments may be mixed;
+//   - an unknown flag or an unsuitable value is one sentence on stderr and exit status 2;
 //   - `--help` prints the program's summary and its own flags only, `--version` the version;
-//   - glog logs to stderr; its flags (--v, --minloglevel, …) are accepted, though not shown;
-//   - standard input, output and error that are closed stay so for what the program opens;
-//   - output that cannot be written (a full disk) is one sentence on stderr, and no success.
+//   - glog logs to stderr; its flags (--v, --minloglevel, …) are accepted, but not shown;
+//   - the program's own files never get the descriptors of closed standard streams;
+//   - output that cannot be written (a full disk) is one sentence on stderr, and a failure.
 //
-// Flags are defined and read in `main.cc` only: DEFINE_string(…) at its top, and ParseFlags as in
+// Only `main.cc` defines and reads flags: DEFINE_string(…) at its top, and ParseFlags as in
 //
 //   constexpr ProgramInfo kProgram{"gossamer-memory", "Usage: gossamer-memory …\n", __FILE__};
 //   int Main(int argc, char** argv) {
@@ -35,37 +33,36 @@ inline constexpr int kExitUsage = 2;
 
 struct ProgramInfo {
   std::string_view name;
-  std::string_view summary;  // what --help begins with: usage and purpose, ended by '\n'
+  std::string_view summary;  // first part of --help: usage and purpose, ended by '\n'
   std::string_view source;   // __FILE__ of main.cc: flags defined there are the program's own
 };
 
 struct ParsedFlags {
-  std::optional<int> exit_status;      // set: the program is to end with it, all is said
-  std::vector<std::string> arguments;  // what is no flag, without the program's name
+  std::optional<int> exit_status;  // if set, the program must end with it and print nothing more
+  std::vector<std::string> arguments;  // words that are no flags, without the program's name
   std::vector<std::string> given;      // names of the flags that were set
 };
 
-// All that `main` does: opens the standard descriptors that are closed (standard_streams.h), calls
+// The whole of `main`: opens the standard descriptors that are closed (standard_streams.h), calls
 // `body`, and finishes its output. Returns the exit status.
 int RunProgram(const ProgramInfo& program, int argc, char** argv,
                int (*body)(int argc, char** argv));
 
-// Call once, before threads are started. Sets the flags and starts glog.
+// Sets the flags and starts glog. Requires: called once, before threads are started.
 ParsedFlags ParseFlags(const ProgramInfo& program, int argc, char** argv);
 
-// The same for words from elsewhere, such as a line typed at a prompt; may be called again and
-// again. Flags that were set stay set: a gflags::FlagSaver around it undoes them. `where` stands
-// before what is wrong: "FILE line 3: ".
+// Likewise for words from elsewhere, such as a line typed at a prompt; may be called repeatedly. Flags stay
+// set; a gflags::FlagSaver around the call undoes that. `where` precedes the error message: "FILE line 3: ".
 ParsedFlags ParseFlagWords(const ProgramInfo& program, std::span<const std::string> words,
                            std::string_view where = {});
 
-// "NAME: SENTENCE" and where to find help, on stderr. Returns kExitUsage.
+// "NAME: SENTENCE" and a hint at the help, on stderr. Returns kExitUsage.
 int UsageError(const ProgramInfo& program, std::string_view sentence);
 // "NAME: SENTENCE" on stderr. Returns kExitFailure.
 int Failure(const ProgramInfo& program, std::string_view sentence);
 
-// Flushes std::cout. Returns `exit_status`; where not all output was taken (a full disk), that is
-// said on stderr, and success becomes kExitFailure.
+// Flushes std::cout. Returns `exit_status`. If some output could not be written (a full disk), says
+// so on stderr and turns success into kExitFailure.
 int FinishOutput(const ProgramInfo& program, int exit_status);
 
 // The program's own flags and their values, by name; for a record of how a program was run.

@@ -22,7 +22,7 @@ Status CheckWritable(const std::string& path) {
   struct stat found = {};
   if (stat(path.c_str(), &found) == 0) {
     if (S_ISDIR(found.st_mode)) return CannotWrite(path, EISDIR);
-    // Not by opening it: whoever reads a pipe would take the close for the end.
+    // Do not open it: the reader of a pipe would take the close for the end.
     if (access(path.c_str(), W_OK) != 0) return CannotWrite(path, errno);
     return Ok();
   }
@@ -40,7 +40,7 @@ Status WriteFile(const std::string& path, std::string_view text) {
   buffer.sputn(text.data(), static_cast<std::streamsize>(text.size()));
   buffer.pubsync();
   const int error = buffer.TakeError();
-  // Some file systems find out at the end only that they have no room.
+  // Some file systems detect only on close that they are full.
   if (close(file) != 0 && error == 0) return CannotWrite(path, errno);
   return error == 0 ? Ok() : CannotWrite(path, error);
 }

@@ -1,6 +1,6 @@
-// Files that a program writes when its work is done: whether it may is worth knowing before.
+// Files that a program writes when its work is done, and an early check that it may.
 //
-// Thread-safety: none is needed. Cost: a few system calls.
+// Thread-safety: thread-safe. Cost: a few system calls.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@
 
 namespace gossamer {
 
-// InvalidArgument, "cannot write PATH: why", if a file cannot be opened there for writing. Leaves what is there as it is,
-// and nothing where nothing is.
+// Checks that a file can be opened at `path` for writing. Leaves an existing file unchanged and
+// creates none. Errors: InvalidArgument, "cannot write PATH: why".
 Status CheckWritable(const std::string& path);
 
-// Replaces what is at `path` by `text`. InvalidArgument, "cannot write PATH: why", if that fails.
+// Replaces the file at `path` by `text`. Errors: InvalidArgument, "cannot write PATH: why".
 Status WriteFile(const std::string& path, std::string_view text);
 
 }  // namespace gossamer

@@ -32,7 +32,7 @@ void NotifyServiceManager(const std::string& state) {
   if (path == nullptr || path[0] == '\0' || std::strlen(path) >= sizeof address.sun_path) return;
   const size_t length = std::strlen(path);
   std::memcpy(address.sun_path, path, length);
-  if (path[0] == '@') address.sun_path[0] = '\0';  // A name without a file.
+  if (path[0] == '@') address.sun_path[0] = '\0';  // An abstract name, without a file.
   const int socket_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length);
   if (sendto(socket_fd, state.data(), state.size(), MSG_NOSIGNAL,

@@ -20,7 +20,7 @@ std::string WhyFailed(int error) { return error == EBADF ? "it is closed" : std:
 Status OpenStandardDescriptors() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(fd, F_GETFD) != -1 || errno != EBADF) continue;
-    // The lowest descriptor that is free is this one.
+    // open() takes the lowest free descriptor: this one.
     const int opened = open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
     if (opened < 0) {
       return MakeError(Code::kInvalidArgument,

@@ -1,5 +1,4 @@
-// The standard streams of a program: open before anything else is, and an output that keeps why a
-// write failed.
+// The standard streams of a program: open before any other file, and an output that keeps the reason of a failed write.
 //
 // A program may be started with standard input, output or error closed. The next file that it opens
 // would then get that descriptor: a read of "standard input" would wait on a pipe of the program's
@@ -16,22 +15,22 @@
 
 namespace gossamer {
 
-// Opens /dev/null in the place of each of the descriptors 0 to 2 that is closed: for writing in the
-// place of standard input, for reading in the place of the others, so that to use it fails with
-// EBADF. Call before anything opens a file. InvalidArgument where /dev/null cannot be opened.
+// Opens /dev/null in place of each closed descriptor from 0 to 2: for writing in place of standard
+// input, for reading in place of the others, so that using it fails with EBADF. Errors:
+// InvalidArgument if /dev/null cannot be opened. Requires: called before anything opens a file.
 Status OpenStandardDescriptors();
 
-// Why a read or write of a standard stream failed: "it is closed" for EBADF.
+// The reason why a read or write of a standard stream failed: "it is closed" for EBADF.
 std::string WhyFailed(int error);
 
-// Writes to a descriptor, in blocks, and keeps the errno of the first write that failed; from then
-// on nothing is written until that error is taken. Waits where the descriptor does not block.
+// Writes to a descriptor in blocks, and keeps the errno of the first failed write; writes nothing
+// more until that error is taken. Waits if the descriptor is non-blocking.
 // Thread-safety: none.
 class OutputBuffer : public std::streambuf {
  public:
   explicit OutputBuffer(int fd);
 
-  // Of the first write that failed, or 0; what is written later is tried again.
+  // Returns the errno of the first failed write, or 0. Later writes are tried again.
   int TakeError() { return std::exchange(error_, 0); }
 
  protected:
@@ -40,7 +39,7 @@ class OutputBuffer : public std::streambuf {
   int sync() override;
 
  private:
-  // Whether all of it was written.
+  // Returns whether all bytes were written.
   bool Write(const char* bytes, size_t count);
   bool Flush();
 
@@ -49,9 +48,8 @@ class OutputBuffer : public std::streambuf {
   std::vector<char> buffer_;
 };
 
-// Flushes `out`. InvalidArgument, "cannot write to standard output: why", where it did not take all
-// that was written to it since the last call; the reason is known where `out` writes to an
-// OutputBuffer.
+// Flushes `out`. Errors: InvalidArgument, "cannot write to standard output: why", if `out` did not take
+// all that was written to it since the last call. The reason is known if `out` writes to an OutputBuffer.
 Status FlushOutput(std::ostream& out);
 
 }  // namespace gossamer

@@ -9,7 +9,7 @@
 namespace gossamer {
 namespace {
 
-// A signal handler takes no argument, so this is the one place where it finds its Stop.
+// The Stop of the signal handler, which takes no argument.
 std::atomic<Stop*> handler_target = nullptr;
 
 void OnSignal(int signal) {
@@ -38,7 +38,7 @@ Stop::~Stop() {
 void Stop::Raise(int signal) {
   signal_.store(signal, std::memory_order_relaxed);
   const char byte = 0;
-  // Fails only when the pipe is full, and then it is readable already.
+  // Fails only when the pipe is full, and then it is already readable.
   [[maybe_unused]] const ssize_t written = write(pipe_[1], &byte, 1);
 }
 

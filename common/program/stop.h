@@ -1,7 +1,7 @@
-// Ctrl-C and SIGTERM, turned into something that loops can look at and reads can wait on.
+// Turns Ctrl-C and SIGTERM into a flag for loops and a descriptor for blocking reads.
 //
-// Thread-safety: `Raise` may be called from a signal handler, all else by any thread. Cost: looking
-// is one relaxed load; a Stop owns a pipe.
+// Thread-safety: `Raise` may be called from a signal handler, everything else by any thread.
+// Cost: a check is one relaxed load; a Stop owns a pipe.
 #pragma once
 
 #include <atomic>
@@ -18,15 +18,15 @@ class Stop {
   Stop& operator=(const Stop&) = delete;
 
   void Raise(int signal);
-  // Forgets a request: for a REPL, whose next command starts afresh.
+  // Forgets a request: for a REPL, before the next command.
   void Reset();
 
   bool raised() const { return signal() != 0; }
-  // Which signal asked, or 0.
+  // The signal that requested the stop, or 0.
   int signal() const { return signal_.load(std::memory_order_relaxed); }
   // Becomes readable when a stop is requested: for poll(2).
   int fd() const { return pipe_[0]; }
-  // What a shell expects of a program that a signal ended: 130 for Ctrl-C.
+  // The exit status that a shell expects after a signal: 130 for Ctrl-C.
   int exit_code() const { return 128 + signal(); }
 
  private:
@@ -34,8 +34,8 @@ class Stop {
   int pipe_[2] = {-1, -1};
 };
 
-// While it lives, SIGINT and SIGTERM raise `stop`. A second one ends the program at once, so that a
-// person is never locked in. At most one exists at a time.
+// While it lives, SIGINT and SIGTERM raise `stop`. A second signal ends the program at once, so
+// that it cannot hang. At most one exists at a time.
 class StopOnSignals {
  public:
   explicit StopOnSignals(Stop& stop);

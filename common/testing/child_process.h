@@ -1,5 +1,4 @@
-// For tests: a program started with arguments, its output, and its end by pid. Killed on
-// destruction.
+// For tests: a program started with arguments, its output, and its end by pid. Killed on destruction.
 #pragma once
 
 #include <fcntl.h>
@@ -18,7 +17,7 @@ class ChildProcess {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `arguments[0]` is the program. `environment` adds NAME=VALUE to that of the test.
+  // `arguments[0]` is the program. `environment` adds NAME=VALUE to the test's own.
   explicit ChildProcess(const std::vector<std::string>& arguments,
                         const std::vector<std::string>& environment = {}) {
     int out[2];
@@ -60,8 +59,7 @@ class ChildProcess {
     if (pid_ > 0) kill(pid_, signal);
   }
 
-  // Reads until standard output holds `text`. False when the program ends, or `patience` does,
-  // before.
+  // Reads until standard output contains `text`. Returns false when the program or `patience` ends before.
   bool WaitForOutput(const std::string& text,
                      std::chrono::seconds patience = std::chrono::seconds(60)) {
     const auto deadline = Clock::now() + patience;
@@ -71,8 +69,7 @@ class ChildProcess {
     return true;
   }
 
-  // Takes what the program has written, waiting for it for so long. False when both streams have
-  // ended.
+  // Takes what the program has written, waiting up to `timeout_ms`. Returns false when both streams have ended.
   bool Poll(int timeout_ms) {
     pollfd streams[2] = {{out_open_ ? out_ : -1, POLLIN, 0}, {err_open_ ? err_ : -1, POLLIN, 0}};
     poll(streams, 2, timeout_ms);
@@ -81,13 +78,13 @@ class ChildProcess {
     return out_open_ || err_open_;
   }
 
-  // Reads to the end and waits. The exit status; minus the signal's number when one ended it; -1000
-  // when it still ran after `patience` and was killed.
+  // Reads to the end and waits. Returns the exit status; minus the signal's number if a signal
+  // ended the program; -1000 if it still ran after `patience` and was killed.
   int Wait(std::chrono::seconds patience = std::chrono::seconds(60)) {
     const auto deadline = Clock::now() + patience;
     bool late = false;
     while (!late && Poll(100)) late = Clock::now() >= deadline;
-    // A child of its own may hold the streams open for longer: they are not waited for.
+    // Do not wait longer for the streams: a child of its own may hold them open.
     if (late) Signal(SIGKILL);
     int status = 0;
     if (pid_ > 0) waitpid(pid_, &status, 0);

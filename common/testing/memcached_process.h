@@ -1,4 +1,4 @@
-// For tests: a memcached of their own on 127.0.0.1 and a port that was free.
+// For tests: a memcached of their own on 127.0.0.1 and a free port.
 #pragma once
 
 #include <arpa/inet.h>
@@ -23,7 +23,7 @@ inline sockaddr_in Loopback(uint16_t port) {
   return address;
 }
 
-// Free a moment ago.
+// A port that was free a moment ago.
 inline uint16_t FreePort() {
   const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address = Loopback(0);
@@ -44,12 +44,12 @@ class MemcachedProcess {
   bool running() const { return process_ != nullptr; }
   std::string url() const { return "memcached://127.0.0.1:" + std::to_string(port_); }
   void Kill() { process_ = nullptr; }
-  // Forgets all, as one that was restarted: at the same port.
+  // Restarts at the same port, without its items.
   void Restart() {
     process_ = nullptr;
     Launch();
   }
-  // All items are gone.
+  // Removes all items. Returns whether that worked.
   bool FlushAll() const {
     const int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     const sockaddr_in address = Loopback(port_);
@@ -65,7 +65,7 @@ class MemcachedProcess {
   void Signal(int signal) const { process_->Signal(signal); }
 
  private:
-  // Again with another port when somebody took the first.
+  // Tries another port if another process took the first.
   void Start() {
     for (int attempt = 0; attempt < 5 && process_ == nullptr; ++attempt) {
       port_ = FreePort();

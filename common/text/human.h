@@ -1,7 +1,6 @@
-// Numbers as a person reads them: sizes, counts, rates and durations, for summaries and progress
-// lines.
+// Human-readable sizes, counts, rates and durations, for summaries and progress lines.
 //
-// Programs that parse output use JSON; nothing here needs to be read back.
+// Not for parsing: programs that parse output use JSON.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +11,7 @@ namespace gossamer {
 // "512 B", "1.5 KiB", "24.0 MiB", "1.00 GiB": three digits, powers of 1024.
 std::string HumanBytes(uint64_t bytes);
 
-// With so many digits behind the point: "12.30".
+// With `decimals` digits behind the point: "12.30".
 std::string FixedDecimals(double value, int decimals);
 
 // "1,234,567"

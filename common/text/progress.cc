@@ -47,7 +47,7 @@ void Progress::Update(uint64_t done) {
     options_.write(line + "\n");
   }
   next_ = now + (is_terminal_ ? options_.terminal_interval : options_.line_interval);
-  // On a terminal the rate is one of the last second at least, else it flickers.
+  // On a terminal, take the rate over at least a second, else it flickers.
   if (!is_terminal_ || now - last_time_ >= 1) {
     last_time_ = now;
     last_done_ = done;

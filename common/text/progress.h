@@ -1,15 +1,15 @@
-// A progress line on stderr for work that takes long; silent for work that does not.
+// A progress line on stderr for long work; silent for short work.
 //
 //   Progress progress({.verb = "loading", .unit = "lines", .total = records});
 //   for (...) progress.Update(++done);
 //   progress.Finish();
 //
-// Nothing is written in the first second. After that a terminal sees one line that changes in
-// place, at most ten times a second; a pipe or a file gets a whole line every few seconds. `Finish`
-// (also called by the destructor) takes the changing line away again: the summary is the caller's.
+// Writes nothing in the first second. After that a terminal gets one line that changes in place, at
+// most ten times a second; a pipe or a file gets a whole line every few seconds. `Finish` (also
+// called by the destructor) removes the changing line: the caller prints the summary.
 //
-// Thread-safety: none, one thread updates. Cost: `Update` looks at the clock on every call (about
-// 25 ns); inside a hot loop call it every so many items.
+// Thread-safety: none; one thread updates.
+// Cost: `Update` reads the clock on every call (about 25 ns); in a hot loop call it only every so many items.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct ProgressOptions {
   double terminal_interval = 0.1;  // seconds between changes of the line on a terminal
   double line_interval = 3;        // seconds between lines elsewhere
 
-  // Seams for tests; empty: monotonic clock, stderr, whether stderr is a terminal.
+  // Replaceable by tests; empty: monotonic clock, stderr, whether stderr is a terminal.
   std::function<double()> seconds = {};
   std::function<void(std::string_view)> write = {};
   std::function<bool()> is_terminal = {};
@@ -41,9 +41,9 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // `done` of the total are done. Shows it if it is time to.
+  // Records that `done` of the total are done, and shows it when due.
   void Update(uint64_t done);
-  // Takes the changing line away. Later calls do nothing.
+  // Removes the changing line. Later calls do nothing.
   void Finish();
 
   double elapsed_seconds() const;
@@ -57,7 +57,7 @@ class Progress {
   bool finished_ = false;
   double start_ = 0;
   double next_ = 0;
-  // What the rate is taken from: the last lines, not the whole run, so that a stall shows.
+  // The start of the rate's interval: the last lines, not the whole run, so that a stall shows.
   double last_time_ = 0;
   uint64_t last_done_ = 0;
 };

@@ -30,7 +30,7 @@ bool SameLetters(std::string_view a, std::string_view b) {
   return true;
 }
 
-// 0 when it is none.
+// Returns 0 for an unknown suffix.
 uint64_t UnitBytes(std::string_view suffix) {
   if (suffix.empty()) return 1;
   for (const Unit& unit : kUnits) {

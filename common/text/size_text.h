@@ -1,6 +1,5 @@
-// Sizes as people write them: "64MiB", "1GiB", "4096". Powers of 1024 with the suffixes B, KiB,
-// MiB, GiB, TiB (or K, M, G, T, in any case); a fraction is allowed where it makes whole bytes
-// ("1.5GiB").
+// Sizes as users write them: "64MiB", "1GiB", "4096". Powers of 1024 with the suffixes B, KiB, MiB,
+// GiB, TiB (or K, M, G, T, in any case); a fraction is allowed if it gives whole bytes ("1.5GiB").
 #pragma once
 
 #include <cstdint>
@@ -10,7 +9,7 @@
 
 namespace gossamer {
 
-// InvalidArgument: "'12XB' is not a size: write 4096, 64MiB or 1.5GiB".
+// Errors: InvalidArgument: "'12XB' is not a size: write 4096, 64MiB or 1.5GiB".
 Result<uint64_t> ParseSize(std::string_view text);
 
 }  // namespace gossamer

@@ -1,4 +1,4 @@
-// Tables for people: rows of text in columns as wide as their widest cell.
+// Tables for terminals: rows of text in columns as wide as their widest cell.
 #pragma once
 
 #include <cstddef>
@@ -9,13 +9,13 @@
 
 namespace gossamer {
 
-// Columns of a terminal that `text`, UTF-8, takes; "µs": 2.
+// Terminal columns of the UTF-8 `text`; "µs": 2.
 size_t ShownWidth(std::string_view text);
 
 using TextRows = std::vector<std::vector<std::string>>;
 
-// Lines, each indented by two spaces and ended by a newline; a row may be shorter than others. The columns in
-// `left_columns`, numbered from 0, are aligned to the left, the others to the right.
+// Lines, each indented by two spaces and ended by a newline; rows may have different lengths. The
+// columns in `left_columns`, numbered from 0, are left-aligned, the others right-aligned.
 std::string TextTable(const TextRows& rows, std::initializer_list<size_t> left_columns = {0});
 
 }  // namespace gossamer

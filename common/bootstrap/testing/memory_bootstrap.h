@@ -1,12 +1,11 @@
 // A bootstrap in memory with faults, for tests and for the simulator.
 //
-// The faults are those of the outside world: a text is lost (memcached flushed, restarted or
-// evicting; a file removed), overwritten by somebody else, read late, or the bootstrap does not
-// answer, with the change made or not. Tests cause them between calls, or in the middle of another
-// component's work by `set_before`.
+// The faults are those of the outside world: a text is lost (memcached flushed, restarted or evicting; a file
+// removed), overwritten by another program, or read late; or the bootstrap does not answer, with the change
+// made or not. Tests cause them between calls, or with `set_before` in the middle of another component's work.
 //
-// Thread-safety: all calls from any thread. It neither sleeps nor starts threads; LockForJoin waits
-// only while another thread holds the lock, so that one thread alone runs through in no time.
+// Thread-safety: all calls from any thread. It neither sleeps nor starts threads. LockForJoin waits
+// only while another thread holds the lock, so a single thread never waits.
 #pragma once
 
 #include <condition_variable>
@@ -31,14 +30,14 @@ class MemoryBootstrap final : public Bootstrap {
     kAfter,   // the change is made and its answer is lost
   };
 
-  // The text is gone, as after an eviction.
+  // Removes the text, as an eviction does.
   void Lose(const std::string& store) { Overwrite(store, std::nullopt); }
-  // Another program writes in between; nullopt removes.
+  // Writes as another program would; nullopt removes the text.
   void Overwrite(const std::string& store, const Text& text) {
     const std::lock_guard guard(mutex_);
     Set(store, text);
   }
-  // All texts and locks are gone, as after memcached's flush_all.
+  // Removes all texts and locks, as memcached's flush_all does.
   void LoseAll() {
     const std::lock_guard guard(mutex_);
     for (auto& [store, entry] : entries_) {
@@ -48,13 +47,13 @@ class MemoryBootstrap final : public Bootstrap {
     }
     unlocked_.notify_all();
   }
-  // The next `reads` calls of Get return the text that the last change replaced.
-  // CompareAndSwap still compares with the present one.
+  // The next `reads` calls of Get return the text that the last change replaced. CompareAndSwap
+  // still compares with the present text.
   void ServeStale(const std::string& store, uint32_t reads) {
     const std::lock_guard guard(mutex_);
     entries_[store].stale_reads = reads;
   }
-  // Whether the next Get of it fails or is late.
+  // Whether the next Get of `store` fails or is stale.
   bool IsReadWrongly(const std::string& store) {
     const std::lock_guard guard(mutex_);
     return failures_[Call::kGet].times > 0 || entries_[store].stale_reads > 0;
@@ -64,8 +63,7 @@ class MemoryBootstrap final : public Bootstrap {
     const std::lock_guard guard(mutex_);
     failures_[call] = {times, failure};
   }
-  // Called at the start of each call, which it may overtake with the faults above. Set before
-  // other threads call.
+  // Called at the start of each call; it may cause the faults above first. Requires: set before other threads call.
   void set_before(std::function<void(Call, const std::string& store)> before) {
     before_ = std::move(before);
   }
@@ -118,7 +116,7 @@ class MemoryBootstrap final : public Bootstrap {
     return true;
   }
   std::chrono::milliseconds republish_wait() const override { return republish_wait_; }
-  // 0 unless set: a test in one thread, and virtual time, cannot wait for members.
+  // 0 unless set: a single-threaded test, or virtual time, cannot wait for members.
   void set_republish_wait(std::chrono::milliseconds wait) { republish_wait_ = wait; }
 
   std::string url() const override { return "memory:"; }

@@ -1,9 +1,8 @@
 // Status codes, errors and results: how every fallible function of Gossamer reports.
 //
-// `Result<T>` holds a T or an `Error`. Codes are sorted by what the caller can do about them, not
-// by where they arose; the message carries the numbers. No exceptions cross the data path, and an
-// error is logged once, where its cause is known. An `Error` without a message allocates nothing,
-// so that NotFound costs a get no more than a hit does.
+// `Result<T>` holds a T or an `Error`. Codes are sorted by what the caller can do about them, not by origin; the
+// message carries the numbers. No exceptions cross the data path. An error is logged once, where its cause is
+// known. An `Error` without a message allocates nothing, so that NotFound costs a get no more than a hit does.
 #pragma once
 
 #include <boost/outcome/basic_result.hpp>
@@ -17,11 +16,11 @@
 namespace gossamer {
 
 enum class Code : uint8_t {
-  kNotFound,         // The key (or the thing named) does not exist.
-  kAlreadyExists,    // Insert of a key that is there.
+  kNotFound,         // The key (or the named thing) does not exist.
+  kAlreadyExists,    // Insert of an existing key.
   kInvalidArgument,  // The caller's mistake; nothing was done.
-  kExhausted,        // No memory left on any memory server; nothing was done. Add some, or delete.
-  kContended,        // A lock stayed taken for longer than the bound; nothing was done. Try again.
+  kExhausted,  // No memory left on any memory server; nothing was done. Add memory, or delete.
+  kContended,  // A lock stayed taken for longer than the bound; nothing was done. Try again.
   kNodeUnreachable,  // A memory server (or the bootstrap) cannot be reached. Nothing was written.
   kFenced,           // This compute server lost its lease. Nothing was written. Try again.
   kCorruption,       // Remote bytes fail their checks for good. The message has the pointer.
@@ -49,7 +48,7 @@ struct [[nodiscard]] Error {
   Code code;
   std::string message;
 
-  // "Exhausted: 2 servers, 0 of 64 chunks free"; the bare code name where there is no message.
+  // "Exhausted: 2 servers, 0 of 64 chunks free"; only the code name if there is no message.
   std::string ToString() const {
     std::string text(CodeName(code));
     if (!message.empty()) {
@@ -62,7 +61,7 @@ struct [[nodiscard]] Error {
 
 namespace outcome = boost::outcome_v2;
 
-// Taking the value of a failed result (or the error of a good one) ends the program.
+// Taking the value of a failed result (or the error of a successful one) ends the program.
 template <typename T>
 using Result = outcome::basic_result<T, Error, outcome::policy::terminate>;
 using Status = Result<void>;

@@ -1,13 +1,13 @@
-// Task<T>: a lazily started coroutine, and the pool its frames come from.
+// Task<T>: a lazily started coroutine, and the pool of its frames.
 //
 // A task starts when it is awaited (or spawned on a scheduler) and runs on one thread from start to
-// end. A child that finishes without suspending returns straight into its parent: the stack is
-// never deeper than the nesting of awaits, whatever the compiler makes of symmetric transfer (which
-// it does not do without optimisation or under sanitizers). A task that suspended resumes its
-// parent when it ends.
+// end. A child that finishes without suspending returns directly to its parent, so the stack is never
+// deeper than the nesting of awaits, whether or not the compiler does symmetric transfer (it does not
+// without optimisation or under sanitizers). A task that suspended resumes its parent when it ends.
 //
-// Cost: frames come from thread-local free lists, one for each 64 B of size below 16 KiB; the steady
-// state allocates nothing. Thread-safety: none; a task belongs to the thread that runs it.
+// Cost: frames come from thread-local free lists, one for each 64 B of size below 16 KiB; the
+// steady state allocates nothing.
+// Thread-safety: none; a task belongs to the thread that runs it.
 #pragma once
 
 #include <array>
@@ -24,11 +24,11 @@ namespace gossamer {
 
 // Thread-local free lists of coroutine frames.
 //
-// Coroutines also run in destructors of static and thread-local objects, such as that of an open
-// store, and those may come after the destructors of this thread's other thread-local objects. So
-// the lists have no destructor: they can be used for as long as the thread lives. A thread frees its
-// pooled frames among the destructors of its thread-local objects; from then on frames come from
-// operator new and return to operator delete.
+// Coroutines also run in destructors of static and thread-local objects, such as an open store,
+// perhaps after the destructors of this thread's other thread-local objects. So the lists have no
+// destructor and stay usable as long as the thread lives. A thread frees its pooled frames during
+// the destruction of its thread-local objects; from then on frames come from operator new and
+// return to operator delete.
 class FramePool {
  public:
   static void* Allocate(size_t bytes) {
@@ -66,7 +66,7 @@ class FramePool {
     Phase phase;
   };
   static_assert(std::is_trivially_destructible_v<Lists>);
-  // Frees what is pooled when the thread's thread-local objects are destroyed.
+  // Frees the pooled frames when the thread's thread-local objects are destroyed.
   struct AtThreadExit {
     AtThreadExit() { lists_.phase = Phase::kInUse; }
     AtThreadExit(const AtThreadExit&) = delete;
@@ -80,7 +80,7 @@ class FramePool {
   };
 
   static size_t SizeClass(size_t bytes) { return (bytes + kGrain - 1) / kGrain; }
-  // With the first frame that a thread frees. False: the thread's pool has ended.
+  // Called when a thread frees its first frame. Returns false if the thread's pool has ended.
   [[gnu::noinline]] static bool StartToUse() {
     if (lists_.phase == Phase::kEnded) return false;
     static thread_local AtThreadExit at_thread_exit;
@@ -108,7 +108,7 @@ class PromiseBase {
     template <typename Promise>
     void await_suspend(std::coroutine_handle<Promise> self) noexcept {
       PromiseBase& promise = self.promise();
-      // Still inside the parent's await_suspend: the parent goes on when that returns.
+      // Still inside the parent's await_suspend, whose return continues the parent.
       if (promise.starting_) return;
       if (promise.continuation_) promise.continuation_.resume();
     }
@@ -204,7 +204,7 @@ inline Task<void> Promise<void>::get_return_object() {
   return Task<void>(std::coroutine_handle<Promise<void>>::from_promise(*this));
 }
 
-// A coroutine that nobody awaits: starts at once and frees itself at its end.
+// A coroutine without an awaiter: starts at once and frees itself at its end.
 struct Detached {
   struct promise_type {
     static void* operator new(size_t bytes) { return FramePool::Allocate(bytes); }
