@@ -45,7 +45,7 @@ enum class Mutant : uint8_t {
   kL4,       // a batch under a lock of an old epoch is posted
   kL4Early,  // the epoch is checked some time before the post
   kL5,       // a result that wrote nothing counts at once
-  kL6,       // a lock is taken from an owner who is not fenced
+  kL6,       // a lock is taken from an owner that is not fenced
   // Unknown status
   kU1,       // decided before the queue pair is known to be destroyed
   kU1Block,  // a value block is used again although its WRITE may still land

@@ -1,6 +1,6 @@
 // Files that a program writes when its work is done, and an early check that it may.
 //
-// Thread-safety: thread-safe. Cost: a few system calls.
+// Thread-safety: no shared state. Cost: a few system calls.
 #pragma once
 
 #include <string>

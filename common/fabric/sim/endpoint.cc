@@ -105,7 +105,7 @@ size_t SimEndpoint::Poll() {
   if (!HasWork()) return 0;
   // A busy thread or a stopped process does not poll, however long that takes.
   if (free_at() > network_.now()) {
-    // Wake then, and not at the next event, whatever it is.
+    // Wake at that time, not at the next event.
     network_.WakeAt(*this, free_at());
     while (free_at() > network_.now() && network_.RunOne()) {
     }

@@ -299,7 +299,7 @@ Status ConnectAttempt::CheckPath(Connection& connection) const {
   return Ok();
 }
 
-// ---- Asking who is there
+// ---- Probing
 
 namespace {
 
