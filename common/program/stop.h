@@ -34,8 +34,8 @@ class Stop {
   int pipe_[2] = {-1, -1};
 };
 
-// While it lives, SIGINT and SIGTERM raise `stop`. A second signal ends the program at once, so
-// that it cannot hang. At most one exists at a time.
+// While it lives, SIGINT and SIGTERM raise `stop`. A second signal ends the program at once, so that the user
+// is never locked in. At most one exists at a time.
 class StopOnSignals {
  public:
   explicit StopOnSignals(Stop& stop);
