@@ -22,7 +22,7 @@ class SimulatedNetwork;
 inline constexpr uint64_t kLeastMemoryBytes = kHeapOffset + (256 << 10);
 inline constexpr uint64_t kMostMemoryBytes = kMaxOffset + 1;
 
-// The store and the place in it of a memory server.
+// Identifies a memory server and its store.
 struct EmbeddedIdentity {
   ServerId id{0};
   uint64_t store_id = 0;     // 0: a new one
@@ -37,10 +37,10 @@ struct EmbeddedMemoryOptions {
   uint32_t lease_ms = 0;          // likewise; for clients whose death cannot be observed
   bool on_chip_locks = true;      // in device memory, if there is any
   std::string listen;             // path of its socket; empty: a new one
-  // If set, the server joins the bootstrap's store "default", for clients in this process. If null,
-  // it is the server in `identity`, of a store that no other process finds. Outlives the server.
+  // If set, the server joins the bootstrap's store "default", for clients in this process. If null, it is
+  // the server in `identity`, of a store that no other process finds. The bootstrap outlives the server.
   Bootstrap* bootstrap = nullptr;
-  // If set, the server lives in this simulated network instead of in shm. Outlives the server.
+  // If set, the server lives in this simulated network instead of in shm. The network outlives the server.
   SimulatedNetwork* network = nullptr;
   EmbeddedIdentity identity;
 };

@@ -232,8 +232,7 @@ TEST(FramePool, FramesOfAnEndingThreadAreNoneOfTheFreedPool) {
   FrameCost pooled;
   FrameCost at_exit;
   std::thread([&] {
-    static thread_local AtExit late;  // constructed before the pool's lists, so destroyed after
-                                      // them
+    static thread_local AtExit late;  // made before the pool's lists, so destroyed after them
     late.work = [&] { at_exit = CostOfAFrame(); };
     first = CostOfAFrame();
     pooled = CostOfAFrame();

@@ -50,8 +50,7 @@ struct MemberRecord {
   ServerId server{0};
   uint64_t incarnation = 0;  // of its region; another one at the same address is another server
   std::string host;          // for diagnostics
-  std::string process;       // common/process.h: tells, on the same machine, whether the process
-                             // still runs
+  std::string process;       // common/process.h: tells on its own machine whether it still runs
   std::string address;       // for ComputePort::Connect
 
   friend bool operator==(const MemberRecord&, const MemberRecord&) = default;
@@ -193,8 +192,8 @@ inline std::string EncodeStoreRecord(const StoreRecord& record) {
   return text;
 }
 
-// Returns nullopt when `text` is not a store record, and sets `problem` to a phrase such as `line
-// 3: "zz" is not 16 hex digits`.
+// Returns nullopt when `text` is not a store record, and sets `problem` to a phrase such as
+// `line 3: "zz" is not 16 hex digits`.
 inline std::optional<StoreRecord> ParseStoreRecord(std::string_view text, std::string& problem) {
   if (text.size() > kMaxStoreRecordBytes) {
     problem = std::to_string(text.size()) + " bytes are more than a store record can have";

@@ -59,10 +59,11 @@ enum class VerbStatus : uint8_t {
 
 std::string_view VerbStatusName(VerbStatus status);
 
-// One one-sided operation. `local` lies in a buffer of the posting endpoint, overlaps no other verb in
-// flight, and stays untouched until the batch completes. `length` is in bytes. An atomic has length 8
-// and a remote offset that is a multiple of 8; it stores the old value at `local` (8-byte aligned). A
-// verb of length 0 moves nothing and succeeds at any offset inside the space or at its end.
+// One one-sided operation. `local` lies in a buffer of the posting endpoint, is disjoint from that
+// of every other verb in flight, and stays untouched until the batch completes. `length` is in
+// bytes. An atomic has length 8 and a remote offset that is a multiple of 8; it stores the old
+// value at `local` (8-byte aligned). A verb of length 0 moves nothing and succeeds at any offset
+// inside the space or at its end.
 struct Verb {
   Opcode opcode = Opcode::kRead;
   Space space = Space::kRegion;

@@ -69,8 +69,7 @@ struct Operation final : Event {
   bool holds_word = false;  // an atomic: reads the word, and writes it back at ends_at
   bool is_split = false;
   bool is_clean = false;       // a WRITE that each READ sees done or not done, never torn
-  uint32_t late_first = 0;     // the late interval, which mostly takes effect at the end: from this
-                               // byte
+  uint32_t late_first = 0;     // late interval, mostly applied at the end: from this byte
   uint32_t late_last = 0;      // up to and excluding this byte
   std::vector<uint64_t> done;  // once it is split: a bit for each byte
 };

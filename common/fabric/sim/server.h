@@ -76,10 +76,10 @@ class Server {
   // Likewise for queue pair `id` of `client`, if it exists, as if replaced; tells its endpoint.
   void CloseQueuePair(const Client& client, uint64_t id);
 
-  // Stops its process until then; verbs still work.
+  // Stops its process until `until`; verbs still work.
   void StopUntil(Nanoseconds until) { stopped_until_ = std::max(stopped_until_, until); }
   Nanoseconds stopped_until() const { return stopped_until_; }
-  // Each verb and call takes up to `longest` longer until then.
+  // Each verb and call takes up to `longest` longer until `until`.
   void SlowUntil(Nanoseconds until, Nanoseconds longest) {
     slow_until_ = until;
     slowness_ = longest;

@@ -94,8 +94,7 @@ struct SimOptions {
   uint32_t writes_per_cut = 8;  // of WRITEs behind another one in their batch
   uint32_t most_cuts = 4;
   uint32_t verbs_per_long_delay = 16;
-  uint32_t writes_per_long_sight = 4;  // of clean WRITEs (tear.h): those that READs see in part for
-                                       // longer
+  uint32_t writes_per_long_sight = 4;  // of clean WRITEs (tear.h): those seen in part for longer
   uint32_t reads_per_seam = 0;  // of READs that meet a clean WRITE: those with a seam (tear.h)
   std::chrono::nanoseconds longest_delay = std::chrono::milliseconds(1);
   // The latest landing of a packet of a broken queue pair that is neither replaced nor fenced.
@@ -155,8 +154,8 @@ class SimNetwork final : public SimulatedNetwork {
   Clock::time_point Now() const;
 
   // Executes events until an endpoint has something to report, or a `WakeAt` of it is due. Returns
-  // the endpoint, in the order in which they became runnable; the caller then polls it
-  // (`Scheduler::RunOnce`). Null if nothing is left that could make an endpoint runnable.
+  // that endpoint for the caller to poll (`Scheduler::RunOnce`); endpoints come in the order in
+  // which they became runnable. Null if nothing is left that could make an endpoint runnable.
   Endpoint* RunUntilRunnable();
   // Executes the next event. Returns false if there is none.
   bool RunOne();

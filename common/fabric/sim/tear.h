@@ -7,10 +7,10 @@
 // other is not split: no reader could tell.
 //
 // Half of the WRITEs, at random, are clean instead. A READ that meets a clean WRITE sees all of its own bytes as
-// before, or all as after, in which case the WRITE takes effect in exactly those bytes. A randomly torn unit
+// before, or all as after; in the latter case the WRITE takes effect in exactly those bytes. A randomly torn unit
 // fails its checksum; units of a node that were read whole, some old and some new, are what a reader may accept.
-// One interval of a clean WRITE is late, with all that the same READ covers: it mostly stays old to the WRITE's end.
-// A clean WRITE may last longer than others, so that readers have time to act on what they saw of the rest.
+// One interval of a clean WRITE is late: a READ that touches it mostly sees all of its own bytes old, to the end of
+// the WRITE. A clean WRITE may last longer than others, so that readers have time to act on what they saw of the rest.
 // With `SimOptions::reads_per_seam`, a few of the READs that meet a clean WRITE have a seam: their
 // first words are new, the rest is old. Units read whole beside such a READ may then be accepted,
 // and only a checksum tells that its bytes do not belong together.

@@ -42,7 +42,7 @@ class ClientConnection {
   bool lost() const { return lost_; }
 
   // Answers requests that have arrived, up to a limit so that other connections get their turn. Returns
-  // whether more may have arrived: the completion channel reports this connection only for later ones.
+  // whether more may have arrived: the completion channel reports this connection only for later arrivals.
   bool Serve(ControlHandler& handler);
   // Requests one event for the next arrival. The caller then serves what has already arrived.
   void Arm();

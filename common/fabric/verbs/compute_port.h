@@ -37,8 +37,7 @@ class VerbsComputePort final : public ComputePort {
   ComputePortOptions options_;
   const std::shared_ptr<Peers> peers_;
   std::mutex mutex_;
-  std::shared_ptr<Device> device_;  // null until the first server is found or an endpoint is
-                                    // requested
+  std::shared_ptr<Device> device_;  // null until a server is found or an endpoint requested
 };
 
 }  // namespace gossamer::verbs
