@@ -267,7 +267,7 @@ void Network::RemoveEndpoint(SimEndpoint& endpoint) {
   endpoints_[endpoint.id()] = nullptr;
   if (endpoint.queued)
     std::ranges::replace(runnable_, &endpoint, static_cast<SimEndpoint*>(nullptr));
-  endpoint.queued = true;  // for ever
+  endpoint.queued = true;  // never queued again
 }
 
 }  // namespace gossamer::sim

@@ -71,7 +71,7 @@ bool QueuePair::LosesLinkNow() {
   return true;
 }
 
-// The WRITE before it has ended (O1), or it would not be in flight.
+// The WRITE before it has ended (O1), or this one would not have set out.
 bool QueuePair::IsCutBefore(const Operation& operation) {
   const bool may = !broken_ && operation.opcode == Opcode::kWrite &&
                    operation.state == Operation::State::kOnItsWay && operation.transit != nullptr;

@@ -149,8 +149,8 @@ void VerbsEndpoint::Submit(QueuePair& queue_pair, Batch& batch, uint32_t first_v
   ibv_send_wr* refused = nullptr;
   const int error = ibv_post_send(queue_pair.connection.id->qp, requests_.data(), &refused);
   requests_[last].next = rest;
-  // The accounts exclude a full queue, so the queue pair is unusable. What was posted is flushed;
-  // `Collapse` ends the rest.
+  // By our accounts the queue is never full, so an error means that the queue pair is unusable.
+  // What was posted is flushed; `Collapse` ends the rest.
   if (error != 0) Break(queue_pair);
 }
 
