@@ -117,7 +117,11 @@ Task<Status> RemoteLock::SettleCommit(const Batch& batch, std::optional<NewVersi
       co_return may_post;
     }
     if (pending_.after == After::kRelease) held_ = {};
-    co_await ExecuteInOrder(again, pending_.held.word.lease());
+    if (locks_->techniques.combine_commands) {
+      co_await locks_->links.Execute(*op_, again);
+    } else {
+      co_await ExecuteOneByOne(again, pending_.held.word.lease());
+    }
     if (again.status() == VerbStatus::kSuccess) co_return Conclude(again);
   }
 }

@@ -159,10 +159,12 @@ Task<Status> RemoteLock::Resolve(const Taking& taking, const Batch& batch) {
 Task<Result<RemoteLock::Attempt>> RemoteLock::Try(std::span<const Verb> reads, Batch* alongside) {
   Links& links = locks_->links;
   for (;;) {
-    const Status own = co_await AdoptHandedOver();
-    if (!own) {
-      if (held_) Orphan(held_);
-      co_return own.error();
+    if (!links.IsRegistered(server()) || !IsInEpoch()) {
+      const Status own = co_await AdoptHandedOver();
+      if (!own) {
+        if (held_) Orphan(held_);
+        co_return own.error();
+      }
     }
     const bool takes = !held_;
     const Scheduler::Clock::time_point start =
@@ -180,8 +182,8 @@ Task<Result<RemoteLock::Attempt>> RemoteLock::Try(std::span<const Verb> reads, B
       Batch* const batches[] = {alongside, &batch};
       if (alongside != nullptr || !batch.empty()) co_await links.ExecuteAll(*op_, batches);
     } else {
-      if (alongside != nullptr) co_await ExecuteInOrder(*alongside, {});
-      co_await ExecuteInOrder(batch, {});
+      if (alongside != nullptr) co_await ExecuteOneByOne(*alongside, {});
+      co_await ExecuteOneByOne(batch, {});
     }
     const bool is_unknown = takes && !Note(taking, batch);
     if (takes && !is_unknown && tries_ != 0) LearnRoundTrip(links.scheduler().Now() - start);
@@ -344,7 +346,9 @@ Status RemoteLock::CheckReleased(uint64_t found, const HeldLock& held) const {
 
 // The success of the release is also what makes "absent" and "exists" count (rule L5).
 Task<Status> RemoteLock::Release() {
-  BOOST_OUTCOME_CO_TRYV(co_await EnterEpoch());
+  if (IsBroken(Mutant::kL4Early) || !IsInEpoch()) {
+    BOOST_OUTCOME_CO_TRYV(co_await EnterEpoch());
+  }
   const HeldLock held = std::exchange(held_, {});
   InlineBatch<1> batch(server());
   batch.Add(ReleaseVerb(held));
@@ -360,7 +364,11 @@ Task<Result<bool>> RemoteLock::ReleaseAndRead(const Verb& read) {
   InlineBatch<2> batch(server());
   batch.Add(read);
   batch.Add(ReleaseVerb(held));
-  co_await ExecuteInOrder(batch, held.word.lease());
+  if (locks_->techniques.combine_commands) {
+    co_await locks_->links.Execute(*op_, batch);
+  } else {
+    co_await ExecuteOneByOne(batch, held.word.lease());
+  }
   if (batch.status() != VerbStatus::kSuccess) {
     BOOST_OUTCOME_CO_TRYV(co_await SettleRelease(held));
     co_return false;
@@ -369,12 +377,8 @@ Task<Result<bool>> RemoteLock::ReleaseAndRead(const Verb& read) {
   co_return true;
 }
 
-Task<void> RemoteLock::ExecuteInOrder(Batch& batch, std::optional<Lease> epoch) {
+Task<void> RemoteLock::ExecuteOneByOne(Batch& batch, std::optional<Lease> epoch) {
   Links& links = locks_->links;
-  if (locks_->techniques.combine_commands) {
-    co_await links.Execute(*op_, batch);
-    co_return;
-  }
   for (Verb& verb : batch.verbs()) verb.status = VerbStatus::kPending;
   for (Verb& verb : batch.verbs()) {
     InlineBatch<1> single(batch.server());
@@ -407,7 +411,9 @@ void RemoteLock::AddRelease(Batch& batch) {
 // ended as kUnknown (E3).
 Task<Status> RemoteLock::Commit(Batch& batch, After after,
                                 const std::optional<NewVersion>& changed) {
-  BOOST_OUTCOME_CO_TRYV(co_await EnterEpoch());
+  if (IsBroken(Mutant::kL4Early) || !IsInEpoch()) {
+    BOOST_OUTCOME_CO_TRYV(co_await EnterEpoch());
+  }
   const Status may_link = CheckLinks();
   if (!may_link) {
     BOOST_OUTCOME_CO_TRYV(co_await Release());
@@ -418,7 +424,11 @@ Task<Status> RemoteLock::Commit(Batch& batch, After after,
   } else {
     pending_ = {held_, batch.verbs().size(), After::kKeep};
   }
-  co_await ExecuteInOrder(batch, pending_.held.word.lease());
+  if (locks_->techniques.combine_commands) {
+    co_await locks_->links.Execute(*op_, batch);
+  } else {
+    co_await ExecuteOneByOne(batch, pending_.held.word.lease());
+  }
   if (batch.status() == VerbStatus::kSuccess) co_return Conclude(batch);
   co_return co_await SettleCommit(batch, changed);
 }

@@ -191,6 +191,11 @@ class [[nodiscard]] RemoteLock {
   // Fenced if `held` belongs to another lease than the present queue pair (rule L4). Asked in the step that posts, with
   // that lease known.
   Status CheckEpoch(const HeldLock& held) const;
+  // Whether the lease of the present queue pair is known and, if the lock is held, the lock's epoch.
+  bool IsInEpoch() const {
+    const Lease& lease = locks_->links.LeaseWith(server());
+    return lease.incarnation != 0 && (!held_ || held_.word.lease() == lease);
+  }
   // A lock that came with the turn must be one of the lease of the present queue pair. Errors: Fenced: it is void (rule
   // L5).
   Task<Status> AdoptHandedOver();
@@ -202,9 +207,9 @@ class [[nodiscard]] RemoteLock {
   Status CheckLinks();
   // For a lock that is, or was a moment ago, held as `held`.
   Task<Status> EnterEpoch(HeldLock held);
-  // Executes `batch` in the order of its verbs: in 1 RT or, without command combining, each verb in 1 RT. With `epoch`,
-  // a verb is then posted only while rules L4 and U4 hold.
-  Task<void> ExecuteInOrder(Batch& batch, std::optional<Lease> epoch);
+  // Without command combining: the verbs of `batch` in their order, each in 1 RT. With `epoch`, a verb is posted only
+  // while rules L4 and U4 hold.
+  Task<void> ExecuteOneByOne(Batch& batch, std::optional<Lease> epoch);
   // What a commit that was applied returns.
   Status Conclude(const Batch& batch) const;
   // Goes on with a commit that ended in an unknown way until it is applied, or may not be posted again.

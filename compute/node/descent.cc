@@ -12,13 +12,6 @@ NodeCache::Step StepToRoot(RootWord root) {
 
 }  // namespace
 
-Task<Result<Descent::Step>> Descent::ToLeaf(Op& op, KeyView key) {
-  const std::optional<Step> cached = cache_.FindLeaf(key);
-  if (cached) co_return *cached;
-  const Result<Step> found = co_await To(op, SearchGoal::Covering(key), 0);
-  co_return found;
-}
-
 Task<Result<Descent::Step>> Descent::To(Op& op, SearchGoal goal, uint32_t level, Trust trust) {
   for (uint32_t attempt = 0; attempt < kMaxDescents; ++attempt) {
     std::optional<Step> start;

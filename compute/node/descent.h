@@ -16,7 +16,6 @@
 #include "compute/node/missing_downlinks.h"
 #include "compute/node/node_reader.h"
 #include "compute/session/op.h"
-#include "proto/key.h"
 
 namespace gossamer {
 
@@ -33,8 +32,6 @@ class Descent {
   // shrunk since). If the tree is lower than `level`, returns the step to the root, with its level. Errors: as NodeReader;
   // Corruption if an internal node stays unreadable.
   Task<Result<Step>> To(Op& op, SearchGoal goal, uint32_t level, Trust trust = Trust::kCache);
-  // To(Covering(key), 0), without verbs if all of the path is cached.
-  Task<Result<Step>> ToLeaf(Op& op, KeyView key);
 
  private:
   NodeReader& nodes_;

@@ -80,6 +80,11 @@ class Links {
 
   // The lease of the present queue pair. Incarnation 0: not registered yet.
   const Lease& LeaseWith(ServerId server) const { return links_[ToInteger(server)].lease; }
+  // Whether `Register` would return at once.
+  bool IsRegistered(ServerId server) const {
+    const Link& link = links_[ToInteger(server)];
+    return link.lease.incarnation != 0 && !link.is_busy && !link.is_down;
+  }
   // Makes sure that LeaseWith(server) is known.
   Task<Status> Register(Op& op, ServerId server);
   // Makes sure that the queue pair to `server`, on which something of `op` has failed, is destroyed and replaced.

@@ -64,9 +64,14 @@ Task<Result<std::string>> Getter::Get(Op& op, KeyView key) {
   bool is_afresh = false;
   for (uint32_t reread = 0; reread <= kMaxRereads;) {
     if (!has_path) {
-      const Result<NodeCache::Step> found = co_await context_.descent.ToLeaf(op, key);
-      if (!found) co_return found.error();
-      path = found.value();
+      const std::optional<NodeCache::Step> cached = context_.cache.FindLeaf(key);
+      if (cached) path = *cached;
+      if (!cached) {
+        const Result<NodeCache::Step> found =
+            co_await context_.descent.To(op, SearchGoal::Covering(key), 0);
+        if (!found) co_return found.error();
+        path = found.value();
+      }
     }
     const RemotePtr leaf = path.node;
     const Status in_bounds = links.ConnectFor(leaf, geometry.node_bytes());

@@ -31,7 +31,15 @@ Task<Result<LeafLocker::Outcome>> LeafLocker::Lock(Op& op, LeafWish& wish, bool 
 
   for (;;) {  // With no lock held.
     if (!search.has_path) {
-      BOOST_OUTCOME_CO_TRYV(co_await FindPath(op, key, locked));
+      const std::optional<NodeCache::Step> cached = context_.cache.FindLeaf(key);
+      if (cached) locked.path = *cached;
+      if (!cached) {
+        locked.lock.GiveUpTurn();  // A descent may have to take locks.
+        const Result<NodeCache::Step> path =
+            co_await context_.descent.To(op, SearchGoal::Covering(key), 0);
+        if (!path) co_return path.error();
+        locked.path = path.value();
+      }
       search.has_path = true;
     }
     BOOST_OUTCOME_CO_TRYV(locked.lock.AimAt(locked.leaf()));
@@ -69,20 +77,6 @@ Task<Result<LeafLocker::Outcome>> LeafLocker::Lock(Op& op, LeafWish& wish, bool 
     if (is_valid && locked.unit(wish.write.unit).Admits(key)) co_return Outcome::kLocked;
     BOOST_OUTCOME_CO_TRYV(co_await LeaveStaleLeaf(op, locked, wish.write, is_valid, search));
   }
-}
-
-Task<Status> LeafLocker::FindPath(Op& op, KeyView key, LockedLeaf& locked) const {
-  const std::optional<NodeCache::Step> cached = context_.cache.FindLeaf(key);
-  if (cached) {
-    locked.path = *cached;
-    co_return Ok();
-  }
-  locked.lock.GiveUpTurn();  // A descent may have to take locks.
-  const Result<NodeCache::Step> path =
-      co_await context_.descent.To(op, SearchGoal::Covering(key), 0);
-  if (!path) co_return path.error();
-  locked.path = path.value();
-  co_return Ok();
 }
 
 Task<Result<LeafLocker::Turn>> LeafLocker::TakeTurn(Op& op, LeafWish& wish, bool may_be_granted,

@@ -83,7 +83,6 @@ class LeafLocker {
   };
   enum class Turn : uint8_t { kMine, kTryAgain, kLookUp, kDoneByAnother };
 
-  Task<Status> FindPath(Op& op, KeyView key, LockedLeaf& locked) const;
   Task<Result<Turn>> TakeTurn(Op& op, LeafWish& wish, bool may_be_granted, Batch*& alongside,
                               LockedLeaf& locked) const;
   uint32_t WantedUnits(LockedLeaf& locked, const LeafWrite& write) const;
