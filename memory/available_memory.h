@@ -1,4 +1,4 @@
-// How much memory this machine can still give, as /proc/meminfo says.
+// How much memory this machine can still give, from /proc/meminfo.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,14 @@
 namespace gossamer {
 
 struct MachineMemory {
-  uint64_t available = 0;   // bytes that can be had without swapping; 0: `meminfo` does not say
-  uint64_t huge_pages = 0;  // bytes set aside as 2 MB pages that nobody has or has reserved
-  // What may be promised to processes where vm.overcommit_memory is 2, and what is.
+  uint64_t available = 0;   // bytes available without swapping; 0: `meminfo` does not say
+  uint64_t huge_pages = 0;  // bytes in 2 MB pages set aside, neither used nor reserved
+  // Limit and use of promised memory, enforced where vm.overcommit_memory is 2.
   uint64_t commit_limit = 0;
   uint64_t committed = 0;
 
-  // That one mapping can have. Pages set aside are not among what the kernel calls available, and
-  // the other way round: with `may_be_huge`, the larger of the two.
+  // Bytes that one mapping can get. The kernel's "available" excludes the huge pages set aside, so
+  // with `may_be_huge` this is the larger of the two.
   uint64_t Room(bool may_be_huge) const;
 };
 

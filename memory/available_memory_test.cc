@@ -36,12 +36,12 @@ TEST(AvailableMemory, SaysWhatMayBePromised) {
   EXPECT_EQ(memory.committed, uint64_t{10'000'000} << 10);
 }
 
-// A machine that keeps most of its memory in 2 MB pages for the store has little else.
+// A machine that sets most of its memory aside as 2 MB pages for the store has little other memory.
 TEST(AvailableMemory, CountsPagesThatWereSetAside) {
   EXPECT_EQ(Available(kMeminfo, true), uint64_t{40} << 30);
 }
 
-// Free pages that a mapping has reserved are not free for another.
+// Free pages reserved by one mapping are not free for another.
 TEST(AvailableMemory, PagesThatAreReservedAreNotFree) {
   const std::string text(kMeminfo);
   EXPECT_EQ(Available(text + "HugePages_Rsvd: 10240\n", true), uint64_t{20} << 30);

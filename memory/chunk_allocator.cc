@@ -69,7 +69,7 @@ Status ChunkAllocator::Release(uint64_t offset, uint64_t bytes, Lease owner) {
   return Ok();
 }
 
-// First fit of `count` free chunks side by side.
+// First fit of `count` adjacent free chunks.
 uint64_t ChunkAllocator::FindChunks(uint64_t count) const {
   uint64_t run = 0;
   for (uint64_t chunk = first_free_; chunk < chunk_is_free_.size(); ++chunk) {
@@ -89,7 +89,7 @@ void ChunkAllocator::FreeRange(uint64_t offset, uint64_t bytes) {
   }
 }
 
-// Joins the part with the rests beside it in its chunk.
+// Merges the range with adjacent rests in its chunk.
 void ChunkAllocator::FreeWithinChunk(uint64_t chunk, uint64_t offset, uint64_t bytes) {
   const auto next = rests_.lower_bound(offset);
   if (next != rests_.end() && next->first == offset + bytes && next->first < ChunkEnd(chunk)) {

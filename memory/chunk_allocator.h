@@ -1,15 +1,16 @@
-// Which part of a memory server's heap belongs to whom.
+// Which part of a memory server's heap belongs to which lease.
 //
 // The heap, [heap_offset, region_bytes), is a grid of whole chunks, and a rest behind the last.
-// Memory is handed out as extents and stays with its owner until given back: the server does not
-// know what clients store in it. An extent is
-//   - a rest: what a client gave back unused, or the rest behind the grid, whole, when it is large
-//     enough: the first one that fits. Rests go first, so that they do not lie about;
-//   - else whole chunks side by side, the first that are free.
-// What is handed out has never been used: it is zero. A rest that fills its chunk is a free chunk
-// again.
+// Memory is handed out as extents. An extent stays with its owner until the owner gives it back:
+// the server does not know what clients store in it. An extent is
+//   - the first rest that is large enough, as a whole. A rest is what a client gave back unused,
+//     or the
+// end of the heap behind the grid. Rests go first, so that they do not lie idle;
+//   - otherwise the first free run of adjacent whole chunks.
+// Memory handed out was never used: it is zero. A rest that fills its chunk becomes a free chunk.
 //
-// Invariant: extents and free memory cover the heap exactly, without overlap. Thread-safety: none.
+// Invariant: extents and free memory cover the heap exactly, without overlap.
+// Thread-safety: none.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +36,8 @@ class ChunkAllocator {
   // Offsets and sizes of extents are multiples of this.
   static constexpr uint64_t kGrain = kNodeAlignment;
 
-  // `heap_offset` is a multiple of kGrain, `chunk_bytes` a power of two of at least that; what does
-  // not make a whole grain at the end of the region is left out.
+  // Requires: `heap_offset` is a multiple of kGrain; `chunk_bytes` is a power of two and at least
+  // kGrain. An incomplete grain at the end of the region is left out.
   ChunkAllocator(uint64_t heap_offset, uint64_t region_bytes, uint64_t chunk_bytes);
 
   uint64_t heap_bytes() const { return heap_bytes_; }
@@ -44,15 +45,16 @@ class ChunkAllocator {
   uint64_t chunk_bytes() const { return chunk_bytes_; }
   control::Usage usage() const { return {heap_bytes_, free_bytes_, node_bytes_, block_bytes_}; }
 
-  // An extent of at least `bytes`. InvalidArgument for 0 bytes; Exhausted, with the numbers, when
-  // no free memory of that size lies side by side.
+  // Returns an extent of at least `bytes`.
+  // Errors: InvalidArgument for 0 bytes. Exhausted, with the numbers, if no contiguous free memory
+  // of that size is left.
   Result<Extent> Allocate(uint64_t bytes, Lease owner, control::ExtentKind kind);
 
   // Takes back [offset, offset + bytes), the never-used end of an extent of `owner`.
-  // InvalidArgument when it is none.
+  // Errors: InvalidArgument if it is not that.
   Status Release(uint64_t offset, uint64_t bytes, Lease owner);
 
-  // By offset.
+  // Keyed by offset.
   const std::map<uint64_t, Extent>& extents() const { return extents_; }
 
  private:
@@ -76,7 +78,7 @@ class ChunkAllocator {
   uint64_t block_bytes_ = 0;
   std::vector<bool> chunk_is_free_;     // whole chunks of the grid
   uint64_t first_free_ = 0;             // no chunk before it is free
-  std::map<uint64_t, uint64_t> rests_;  // bytes by offset: free, each within a chunk and smaller
+  std::map<uint64_t, uint64_t> rests_;  // free bytes by offset, each smaller than its chunk
   std::map<uint64_t, Extent> extents_;
 };
 

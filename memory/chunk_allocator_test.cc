@@ -17,7 +17,7 @@ constexpr uint64_t kChunk = 64 << 10;
 constexpr Lease kAnt{ComputeId{1}, 1};
 constexpr Lease kBee{ComputeId{2}, 1};
 
-// Every byte of the heap is in one extent or free, and the sums say so.
+// Every byte of the heap is in one extent or free, and the sums agree.
 void ExpectConserved(const ChunkAllocator& allocator, uint64_t region_bytes) {
   uint64_t used = 0;
   uint64_t end = kHeapOffset;
@@ -161,7 +161,7 @@ TEST(ChunkAllocator, RandomSequencesConserveTheHeap) {
       const ChunkAllocator::Extent extent = allocator.extents().begin()->second;
       ASSERT_TRUE(allocator.Release(extent.offset, extent.bytes, extent.owner));
     }
-    // Nothing is left in pieces: all of the grid can be had at once.
+    // No fragments are left: the whole grid can be allocated at once.
     const uint64_t grid = allocator.heap_bytes() / chunk * chunk;
     ASSERT_TRUE(grid == 0 || allocator.Allocate(grid, kAnt, ExtentKind::kNodes));
   }

@@ -9,7 +9,7 @@
 namespace gossamer {
 namespace {
 
-// How a version of control groups names its files.
+// File names of one version of control groups.
 struct FileNames {
   std::vector<const char*> limits;
   const char* used;
@@ -29,11 +29,11 @@ const FileNames& Version2() {
   return names;
 }
 
-// Where a hierarchy with the memory controller is mounted, and which part of it.
+// Where a hierarchy with the memory controller is mounted, and which part of it is visible.
 struct Mount {
   bool is_version_2 = false;
-  std::string root;   // of the hierarchy, that the mount shows
-  std::string point;  // where
+  std::string root;   // the part of the hierarchy that the mount shows
+  std::string point;  // mount point
 };
 
 bool HasWord(std::string_view list, std::string_view word) {
@@ -64,8 +64,8 @@ std::vector<Mount> ReadMounts(std::istream& mountinfo) {
   return mounts;
 }
 
-// The path of this process in the hierarchy of version 2, or in that of version 1 which has the
-// memory controller. A line reads "NUMBER:CONTROLLERS:PATH"; version 2 has no controllers there.
+// The path of this process in the hierarchy of version 2, or in the version 1 hierarchy that has
+// the memory controller. A line reads "NUMBER:CONTROLLERS:PATH"; in version 2 CONTROLLERS is empty.
 std::optional<std::string> ReadPath(std::istream& cgroup, bool version_2) {
   for (std::string line; std::getline(cgroup, line);) {
     const size_t first = line.find(':');
@@ -79,8 +79,8 @@ std::optional<std::string> ReadPath(std::istream& cgroup, bool version_2) {
   return std::nullopt;
 }
 
-// `path` as seen below the mount. A group outside of what the mount shows (that of a container seen
-// from within) is taken for the mount's own.
+// `path` relative to the mount. A group outside the mounted part, such as that of a container seen
+// from within, counts as the mount's own group.
 std::string BelowMount(const std::string& path, const Mount& mount) {
   if (path.find("/..") != std::string::npos) return {};
   if (mount.root == "/") return path == "/" ? "" : path;
@@ -88,7 +88,7 @@ std::string BelowMount(const std::string& path, const Mount& mount) {
   return path.substr(mount.root.size());
 }
 
-// "max" and what cannot be read are no number.
+// Returns nullopt for "max" and for anything unreadable.
 std::optional<uint64_t> ReadNumber(const std::string& file) {
   std::ifstream input(file);
   uint64_t number = 0;

@@ -15,7 +15,7 @@ namespace {
 
 using Reply = std::span<std::byte, kMaxControlBytes>;
 
-// A gap between two ticks counts for at most this part of a lease.
+// A gap between two ticks counts for at most 1/8 of a lease.
 constexpr int kGapsPerLease = 8;
 
 static_assert(kMaxControlBytes >= control::kMaxMessageBytes);
@@ -36,7 +36,7 @@ uint32_t AnswerError(const Error& error, Reply reply) {
   return Answer(message, reply);
 }
 
-// nullopt when `request` has another size.
+// Returns nullopt if `request` has another size.
 template <typename Message>
 std::optional<Message> Decode(std::span<const std::byte> request) {
   Message message;
@@ -70,7 +70,7 @@ uint32_t ControlService::Handle(uint64_t client_uuid, std::span<const std::byte>
         reply);
   }
   const std::lock_guard guard(mutex_);
-  // Whatever is asked is a sign of life; who has no lease is told where one is needed.
+  // Every request renews the lease. A request that needs a lease reports that there is none.
   const Result<Lease> lease = leases_.Renew(client_uuid, time_);
   switch (header.type) {
     case control::Type::kRegister:

@@ -1,14 +1,15 @@
 // The control service: answers the messages of proto/control.h, on the port's control thread.
 //
-// Requests are bytes from the network: each is checked for size, type, version and values before
-// anything is done, and whatever does not pass is answered by an ErrorReply. Memory is given to
-// registered compute servers only, and belongs to the lease under which it was asked for: one that
-// registers again has abandoned what it had before (rule U4).
+// Requests are bytes from the network. The service checks size, type, version and values before it
+// acts, and answers an invalid request with an ErrorReply. Only registered compute servers get
+// memory. It belongs to the lease under which it was requested: a compute server that registers
+// again has abandoned its earlier memory (rule U4).
 //
-// Where the fabric does not observe death, leases expire: a compute server of which no message came
-// for `lease` is fenced. Only time in which this server was at work counts: `Tick` tells it, and a
-// gap between two of them, in which messages may have waited, counts for little. Thread-safety: all
-// calls from any thread.
+// Leases expire where the fabric does not observe death: a compute server that sends no message for
+// `lease` is fenced. Only time in which this server runs counts. `Tick` measures it; a long gap
+// between two ticks, in which messages may have waited, counts for little.
+//
+// Thread-safety: all calls from any thread.
 #pragma once
 
 #include <chrono>
@@ -26,7 +27,7 @@ namespace gossamer {
 
 class ControlService final : public ControlHandler {
  public:
-  // `lease`: leases that are not renewed within this expire; 0: they do not.
+  // `lease`: a lease not renewed within this time expires; 0: leases do not expire.
   ControlService(ChunkAllocator allocator, LockTablePlacement lock_table,
                  std::chrono::milliseconds lease = {});
 
@@ -42,7 +43,7 @@ class ControlService final : public ControlHandler {
   using Reply = std::span<std::byte, kMaxControlBytes>;
 
   uint32_t Register(uint64_t client_uuid, const control::RegisterRequest& request, Reply reply);
-  // `lease` is the sender's, or why it has none.
+  // `lease`: the sender's lease, or the reason why it has none.
   uint32_t Renew(const Result<Lease>& lease, Reply reply) const;
   uint32_t QueryLease(const control::LeaseQueryRequest& request, Reply reply) const;
   uint32_t Allocate(const Result<Lease>& lease, const control::AllocateRequest& request,
@@ -56,7 +57,7 @@ class ControlService final : public ControlHandler {
   LeaseTable leases_;
   const LockTablePlacement lock_table_;
   const std::chrono::milliseconds lease_;
-  LeaseTable::Time time_{};  // that counts for leases
+  LeaseTable::Time time_{};  // time that counts for leases
   std::optional<Endpoint::Clock::time_point> last_tick_;
 };
 

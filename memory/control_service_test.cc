@@ -172,7 +172,7 @@ TEST_F(ControlServiceTest, ALeaseInForceNamesTheProcessThatRegistered) {
   EXPECT_EQ(Ask<control::LeaseQueryReply>(kBee, Query(1, 2)).holder.process_id, 4712u);
 }
 
-// Names come from other machines: whatever they hold, they are shown as one short word.
+// Names come from other machines: any bytes are shown as one short word.
 TEST(ProcessNameTest, ShowsBytesThatDoNotPrintAsSuch) {
   EXPECT_EQ(Describe({}), "a process that did not say its name");
   EXPECT_EQ(Describe({1, 4, {'a', '\n', '\x1b', '\xff'}}), "process 1 on host a???");
@@ -186,7 +186,7 @@ TEST(ProcessNameTest, ShowsBytesThatDoNotPrintAsSuch) {
 class ExpiringLeaseTest : public ControlServiceTest {
  protected:
   static constexpr std::chrono::milliseconds kLease{2000};
-  // Ticks for `duration`; returns who was to be fenced.
+  // Ticks for `duration`; returns the clients to fence.
   std::vector<uint64_t> Pass(std::chrono::milliseconds duration) {
     std::vector<uint64_t> fenced;
     for (const auto end = now_ + duration; now_ < end;) {
@@ -208,7 +208,8 @@ TEST_F(ExpiringLeaseTest, WhoIsSilentIsFencedAndComesAgainUnderANewLease) {
   EXPECT_EQ(Pass(kTickInterval), std::vector<uint64_t>{kAnt});
   EXPECT_TRUE(Pass(kLease).empty()) << "once";
 
-  // Its queue pairs are being destroyed: others may not have its locks, itself may do nothing.
+  // The client's queue pairs are being destroyed: others must not take its locks yet, and it may do
+  // nothing itself.
   EXPECT_EQ(Ask<control::LeaseQueryReply>(kBee, Query(1, 1)).in_force, 1u);
   EXPECT_EQ(Refusal(kAnt, control::RenewRequest{}).code, Code::kFenced);
   EXPECT_EQ(Refusal(kAnt, control::RegisterRequest{}).code, Code::kFenced);
@@ -237,7 +238,7 @@ TEST_F(ExpiringLeaseTest, AnyMessageRenews) {
   EXPECT_EQ(Pass(kLease / 2), std::vector<uint64_t>{kBee});
 }
 
-// What its clients sent meanwhile is still unread.
+// Messages that clients sent during the pause are still unread.
 TEST_F(ExpiringLeaseTest, TimeInWhichTheServerDidNotRunIsNotHeldAgainstItsClients) {
   Ask<control::RegisterReply>(kAnt, control::RegisterRequest{});
   EXPECT_TRUE(Pass(kLease / 2).empty());
@@ -289,7 +290,7 @@ TEST_F(ControlServiceTest, RefusesWhatItDoesNotSpeak) {
               HasSubstr("kind 3"));
 }
 
-// Any bytes get a well-formed answer, and memory stays accounted for.
+// Any bytes get a well-formed answer, and the accounting of memory stays correct.
 TEST_F(ControlServiceTest, HostileBytes) {
   const uint64_t seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));

@@ -1,4 +1,4 @@
-// Leases over a real fabric: a registration ends with its queue pairs, and its queue pairs with it.
+// Leases over a real fabric: a registration ends when its queue pairs end, and fencing ends them.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr ServerId kServer{0};
 
-// One endpoint of a compute server of its own.
+// A compute server with one endpoint.
 class Client {
  public:
   Client(FabricKind fabric, const std::string& address) {
@@ -32,7 +32,7 @@ class Client {
   uint64_t uuid() const { return uuid_; }
   Endpoint& endpoint() { return *endpoint_; }
 
-  // Empty: the queue pair is broken, or the answer an error.
+  // Returns nullopt if the queue pair is broken or the answer is an error.
   template <typename Reply, typename Request>
   std::optional<Reply> Ask(const Request& request) {
     ControlCall call;

@@ -78,7 +78,7 @@ std::optional<Lease> LeaseTable::Find(uint64_t client_uuid) const {
 }
 
 bool LeaseTable::IsInForce(Lease lease) const {
-  const size_t index = static_cast<size_t>(lease.compute) - 1;  // Of nobody, 0: out of range.
+  const size_t index = static_cast<size_t>(lease.compute) - 1;  // An unheld id, 0, is out of range.
   return index < entries_.size() && entries_[index].in_force &&
          entries_[index].incarnation == lease.incarnation;
 }
@@ -104,7 +104,7 @@ control::ProcessName LeaseTable::ProcessOf(Lease lease) const {
 
 Lease LeaseTable::Begin(size_t index, Time now, const control::ProcessName& process) {
   Entry& entry = entries_[index];
-  ++entry.incarnation;  // 0 is never one
+  ++entry.incarnation;  // incarnation 0 is never used
   entry.in_force = true;
   entry.is_being_fenced = false;
   entry.renewed_at = now;

@@ -1,13 +1,18 @@
-// Which compute servers are registered with this memory server, and under which lease.
+// Which compute servers are registered with this memory server, and under which leases.
 //
-// A lease begins with a registration and ends with ClientGone, when no verb of that compute server
-// can land any more. One that is not renewed in time expires: then its compute server is fenced,
-// which takes a moment, and the lease is in force until that is done (rule L6), but of no use to
-// its compute server any more. Invariant: no (compute id, incarnation) is given out twice, so that
-// a lock word (rule L2) and the owner of an extent (rule U4) name one registration for good: an id
-// whose incarnations are used up is never given out again. A compute server that comes again keeps
-// its id where it can; ids of those that are gone serve others once all 65535 have been used.
-// Memory: bounded by the ids, however often compute servers come and go. Thread-safety: none.
+// A lease begins with a registration. It ends with ClientGone, when no verb of that compute server
+// can land any more. A lease that is not renewed in time expires: its compute server is then
+// fenced, which takes a moment. Until that is done the lease is in force (rule L6), but its holder
+// cannot use it.
+//
+// A compute server that registers again keeps its id if possible. Once all 65535 ids have been
+// used, ids of departed compute servers are reused.
+//
+// Invariant: no (compute id, incarnation) is given out twice, so that a lock word (rule L2) and the
+// owner of an extent (rule U4) name one registration for ever. An id without incarnations left is
+// never given out again.
+// Memory: bounded by the number of ids, however often compute servers come and go.
+// Thread-safety: none.
 #pragma once
 
 #include <chrono>
@@ -29,42 +34,42 @@ class LeaseTable {
   static constexpr size_t kMaxComputeServers = 65535;
   static constexpr uint32_t kMaxIncarnation = (1u << 24) - 1;
 
-  // Since an arbitrary moment; counted by the caller.
+  // Since an arbitrary moment; the caller counts it.
   using Time = std::chrono::nanoseconds;
 
-  // Each id has the incarnations from 1 to `most_incarnations`.
+  // Each id has the incarnations 1 to `most_incarnations`.
   explicit LeaseTable(uint32_t most_incarnations = kMaxIncarnation)
       : most_incarnations_(most_incarnations) {}
 
-  // The lease in force, or a new one. `process` appears in messages only. Exhausted when all ids are in use, Fenced while
-  // the compute server is being fenced.
+  // Returns the lease in force, or a new one. `process` appears in messages only.
+  // Errors: Exhausted if all ids are in use; Fenced while the compute server is being fenced.
   Result<Lease> Register(uint64_t client_uuid, Time now = {},
                          const control::ProcessName& process = {});
-  // Renews the lease and returns it. Fenced when there is none, or the compute server is being
-  // fenced.
+  // Renews the lease and returns it.
+  // Errors: Fenced if there is no lease or the compute server is being fenced.
   Result<Lease> Renew(uint64_t client_uuid, Time now);
-  // Takes note that the compute servers whose leases were last renewed at or before `time` are
-  // being fenced. Returns those that were not before.
+  // Marks compute servers whose leases were last renewed at or before `time` as being fenced.
+  // Returns the newly marked ones.
   std::vector<uint64_t> ExpireUpTo(Time time);
   // Ends the lease, if there is one, and returns it.
   std::optional<Lease> End(uint64_t client_uuid);
   std::optional<Lease> Find(uint64_t client_uuid) const;
-  // Whether `lease` is in force: false means that its holder is fenced (rule L6).
+  // Whether `lease` is in force. False: its holder is fenced (rule L6).
   bool IsInForce(Lease lease) const;
 
   std::vector<LeaseInForce> InForce() const;
-  // The compute server that has, or was the last to have, the id of `lease`.
+  // The compute server that has the id of `lease`, or had it last.
   uint64_t ClientOf(Lease lease) const;
 
   size_t registered() const { return registered_; }
-  // Who registered with a lease that is in force; else nobody.
+  // The process that registered `lease`, if the lease is in force; otherwise an empty name.
   control::ProcessName ProcessOf(Lease lease) const;
 
-  // Ids of compute servers that are gone, which may serve others.
+  // The number of ids of departed compute servers, which can be reused.
   size_t gone() const { return gone_.size(); }
 
  private:
-  // Of compute id i + 1.
+  // State of compute id i + 1.
   struct Entry {
     uint64_t client_uuid = 0;
     uint32_t incarnation = 0;
@@ -85,7 +90,7 @@ class LeaseTable {
   std::vector<Entry> entries_;
   // The last compute server of each entry that is in force or in gone_.
   std::unordered_map<uint64_t, size_t> by_uuid_;
-  std::list<size_t> gone_;  // entries that are not in force and not used up, in the order they went
+  std::list<size_t> gone_;  // entries not in force and not used up, in order of departure
   size_t registered_ = 0;
 };
 

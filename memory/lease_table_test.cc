@@ -75,7 +75,7 @@ TEST(LeaseTable, IdsOfThoseGoneServeOthersWhenAllAreUsed) {
   EXPECT_EQ(leases.Register(1 << 20).error().code, Code::kExhausted);
   const Lease gone = *leases.End(5);
   ASSERT_TRUE(leases.End(6));
-  ASSERT_TRUE(leases.Register(5));  // Comes again, and is not to be given away.
+  ASSERT_TRUE(leases.Register(5));  // registers again: its id must not be reused
   const Lease other = leases.Register(1 << 20).value();
   EXPECT_EQ(other, (Lease{ComputeId{6}, 2}));
   EXPECT_EQ(leases.Find(5), (Lease{gone.compute, 2}));
@@ -93,7 +93,7 @@ TEST(LeaseTable, WhoComesAndGoesForeverTakesNoMoreMemory) {
   }
 }
 
-// Rule L2 when the 24 bits of an incarnation end.
+// Rule L2 when the 24 bits of an incarnation are used up.
 TEST(LeaseTable, AnIdWhoseIncarnationsAreUsedUpIsNotGivenOutAgain) {
   LeaseTable leases(3);
   for (uint32_t incarnation = 1; incarnation <= 3; ++incarnation) {

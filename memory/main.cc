@@ -1,4 +1,4 @@
-// gossamer-memory: a memory server as a program of its own.
+// gossamer-memory: a memory server as a program.
 #include <gflags/gflags.h>
 #include <glog/logging.h>
 
@@ -95,7 +95,7 @@ sigset_t StopSignals() {
   return signals;
 }
 
-// The signals are blocked, and wait for their sigwait.
+// The signals are blocked and stay pending until sigwait.
 bool IsToStop() {
   sigset_t pending;
   sigemptyset(&pending);
@@ -141,7 +141,7 @@ int Serve(const MemoryServerOptions& options, Bootstrap& bootstrap) {
   const auto server = MemoryServer::Start(options, &bootstrap);
   if (!server) return Failure(kProgram, server.error().message);
   std::cout << "gossamer-memory ready: " << server.value()->Description() << '\n';
-  // Clients find the server all the same.
+  // Clients can find the server even if the line cannot be printed.
   if (const Status said = FlushOutput(std::cout); !said) {
     LOG(WARNING) << "ready, but " << said.error().message;
   }
@@ -167,10 +167,11 @@ int Main(int argc, char** argv) {
     return UsageError(kProgram,
                       "'" + parsed.arguments[0] + "' is no flag; there are no other arguments");
   }
-  // Before any thread starts, so that all threads inherit it and only sigwait receives them.
+  // Block before any thread starts: all threads inherit the mask, and only sigwait receives the
+  // signals.
   const sigset_t signals = StopSignals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  // A log that nobody reads, or that exceeds ulimit -f, is no reason to end.
+  // A log that cannot be written (closed pipe, ulimit -f) must not end the server.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
 

@@ -1,9 +1,9 @@
-// Looks after the record of a memory server's store as long as the server lives: a thread that lets
-// a Member (common/bootstrap/member.h, which has the rules) look each Bootstrap::kLookInterval, and
-// that logs what it finds.
+// Maintains the record of a memory server's store while the server lives. A thread lets a Member
+// look at the record every Bootstrap::kLookInterval and logs what it finds.
+// common/bootstrap/member.h has the rules.
 //
-// Each kind of finding is logged when it is new or says something else than the last one of its
-// kind, and at most once in kLooksPerReport looks (a minute) otherwise.
+// A finding is logged if its kind is new or its text differs from the last one of its kind.
+// Otherwise its kind is logged at most once in kLooksPerReport looks (a minute).
 #pragma once
 
 #include <condition_variable>
@@ -16,7 +16,7 @@
 
 namespace gossamer {
 
-// What of all looks goes to the log.
+// Decides which findings are logged.
 class LookReport {
  public:
   static constexpr uint64_t kLooksPerReport = 120;
@@ -33,16 +33,16 @@ class LookReport {
   std::map<Finding, Reported> reported_;
 };
 
-// Thread-safety: the methods belong to one thread.
+// Thread-safety: one thread calls the methods.
 class MembershipKeeper {
  public:
-  // Starts looking. `bootstrap` outlives it.
+  // Starts the thread. `bootstrap` must outlive this object.
   MembershipKeeper(Bootstrap& bootstrap, const Joined& joined, LivenessProbe probe);
   MembershipKeeper(const MembershipKeeper&) = delete;
   MembershipKeeper& operator=(const MembershipKeeper&) = delete;
   ~MembershipKeeper() { Stop(); }
 
-  // Ends looking, once a look under way has ended, and takes the server out of the record. Once.
+  // Stops looking, after the look under way, and takes the server out of the record. Call once.
   Status Leave();
 
  private:

@@ -13,9 +13,9 @@
 namespace gossamer {
 namespace {
 
-// Threads, the program and its libraries, messages of clients.
+// Threads, the program with its libraries, client messages.
 constexpr uint64_t kRestOfProcess = uint64_t{16} << 20;
-// Stacks and heaps of threads take address space that they do not touch.
+// Thread stacks and heaps take address space without touching it.
 constexpr uint64_t kAddressesOfThreads = uint64_t{64} << 20;
 constexpr uint64_t kBytesPerPageTableByte = 512;
 constexpr int kIpcLockBit = 14;  // CAP_IPC_LOCK: no limit on locked memory
@@ -32,8 +32,8 @@ class Rooms {
   void Add(uint64_t bytes, const std::string& of_whom, const std::string& remedy) {
     if (bytes < smallest_.bytes) smallest_ = {bytes, of_whom, remedy};
   }
-  // Errors: there is less than `wanted` and `extra` together; the latter is named where that makes
-  // the difference.
+  // Errors: less than `wanted` plus `extra` is left. The message names `extra` only if `wanted`
+  // alone fits.
   Status Check(uint64_t wanted, uint64_t extra) const {
     if (wanted + extra <= smallest_.bytes) return Ok();
     const std::string rest = wanted > smallest_.bytes
@@ -95,7 +95,7 @@ std::optional<uint64_t> ReadProcessLimit(const std::string& root, const std::str
   return std::nullopt;
 }
 
-// What stands behind "NAME:" in /proc/self/status.
+// The value after "NAME:" in /proc/self/status.
 std::string ReadProcessStatus(const std::string& root, const std::string& name) {
   std::ifstream status(root + "/proc/self/status");
   for (std::string line; std::getline(status, line);) {
@@ -121,8 +121,8 @@ bool MayLockWithoutLimit(const std::string& root) {
 struct ProcessLimit {
   const char* name;     // in /proc/self/limits
   const char* ulimit;   // how a shell sets it
-  const char* used;     // in /proc/self/status; empty: nothing counts against it
-  uint64_t beside = 0;  // what else has to have room
+  const char* used;     // in /proc/self/status; empty: nothing counts against the limit
+  uint64_t beside = 0;  // room that other uses need
 };
 
 Status CheckProcessLimit(const ProcessLimit& limit, uint64_t bytes, const std::string& root) {
@@ -176,7 +176,7 @@ Status CheckRoomLeft(const MemoryWish& wish, const std::string& root) {
   Rooms rooms;
   AddMachine(machine, wish, rooms);
   AddControlGroups(root, rooms);
-  // What is not shared was promised in full when it was mapped.
+  // Private memory was promised in full when it was mapped.
   if (wish.is_shared) AddOvercommit(machine, root, rooms);
   return rooms.Check(wish.bytes, 0);
 }

@@ -1,10 +1,10 @@
-// Whether there is room for a memory server's memory, by every limit that would otherwise end the
-// process at some later touch of it: what the machine has, what control groups allow, what may be
-// promised (vm.overcommit_memory=2), and the limits of the process (ulimit). /dev/shm is none of
-// them: shared memory here has no file system.
+// Whether a memory server's memory fits every limit that could otherwise kill the process when it
+// touches memory later: the machine's memory, control groups, promised memory
+// (vm.overcommit_memory=2), and process limits (ulimit). The size of /dev/shm does not matter:
+// shared memory here is not in a file system.
 //
-// Errors: Exhausted, with a sentence that says what is too small, by how much, and what to do. What
-// the machine does not say is no limit. `root` stands before /proc and /sys: for tests.
+// Errors: Exhausted. The message says what is too small, by how much, and what to do. A limit that
+// cannot be read is no limit. `root` prefixes /proc and /sys: for tests.
 #pragma once
 
 #include <cstdint>
@@ -16,21 +16,20 @@ namespace gossamer {
 
 struct MemoryWish {
   uint64_t bytes = 0;
-  bool is_shared = false;    // a file in memory, else memory of this process alone
-  bool is_locked = false;    // as what is registered with an RDMA device
-  bool may_be_huge = false;  // may come from the pages that the machine has set aside
-  uint64_t promised = 0;     // to others, by PromisedBytes
+  bool is_shared = false;    // a memory file; otherwise private memory
+  bool is_locked = false;    // memory registered with an RDMA device is locked
+  bool may_be_huge = false;  // may use the huge pages that the machine has set aside
+  uint64_t promised = 0;     // bytes promised to others, from PromisedBytes
 };
 
-// Whether the pages that were set aside suffice: what is mapped then is reserved, and counts against
-// nothing else.
+// Whether the huge pages set aside suffice. Mapping reserves them, and they count against no other
+// limit.
 bool FitsHugePages(const MemoryWish& wish, const std::string& root = {});
 
-// Before anything is mapped. Beside the wish itself, there has to be room for page tables and the
-// rest of the process.
+// Checks before memory is mapped. Page tables and the rest of the process must fit too.
 Status CheckRoom(const MemoryWish& wish, const std::string& root = {});
 
-// While mapped memory is being touched: `wish.bytes` are what is left to be touched.
+// Checks while mapped memory is touched. `wish.bytes`: bytes left to touch.
 Status CheckRoomLeft(const MemoryWish& wish, const std::string& root = {});
 
 }  // namespace gossamer

@@ -1,4 +1,4 @@
-// Machines that do not have the memory, made of files that say so.
+// Machines that are short of memory, imitated by files in place of /proc and /sys.
 #include "memory/memory_room.h"
 
 #include <gmock/gmock.h>
@@ -46,7 +46,7 @@ class MemoryRoom : public ::testing::Test {
   }
   std::string root() const { return directory_.path(); }
   static MemoryWish Shared(uint64_t bytes) { return {.bytes = bytes, .is_shared = true}; }
-  // Empty: there is room.
+  // Empty: there is enough room.
   std::string Refusal(const MemoryWish& wish) const {
     const Status status = CheckRoom(wish, root());
     if (status) return {};
@@ -57,7 +57,7 @@ class MemoryRoom : public ::testing::Test {
     const Status status = CheckRoomLeft(wish, root());
     return status ? std::string() : status.error().message;
   }
-  // Version 2, as in a container: the process's group is the mount's own.
+  // Version 2, as in a container: the process's group is the root of the mount.
   void BeInContainer(const std::string& limits_file, const std::string& limit) const {
     Write("/proc/self/cgroup", "0::/\n");
     Write("/proc/self/mountinfo",
@@ -103,7 +103,7 @@ TEST_F(MemoryRoom, PagesThatWereSetAsideCountAgainstNothingElse) {
 }
 
 TEST_F(MemoryRoom, OfAContainer) {
-  // 1 GiB of the 1.5 GiB in use is page cache, which is taken back.
+  // 1 GiB of the 1.5 GiB in use is page cache, which the kernel can reclaim.
   BeInContainer("memory.max", "2147483648\n");
   EXPECT_EQ(Refusal(Shared(kGiB)), "");
   EXPECT_EQ(Refusal(Shared(2 * kGiB)),
@@ -129,7 +129,7 @@ TEST_F(MemoryRoom, OfTheControlGroupsAbove) {
                         "process may have (/sys/fs/cgroup/system.slice/memory.max)"));
 }
 
-// Both versions at once; the container's part of the hierarchy is mounted as if it were all.
+// Both versions at once. The container's part of the hierarchy is mounted as if it were all of it.
 TEST_F(MemoryRoom, OfControlGroupsOfVersion1) {
   Write("/proc/self/cgroup", "4:memory,other:/docker/abc/inner\n1:cpu:/else\n0::/\n");
   Write("/proc/self/mountinfo",
@@ -158,7 +158,7 @@ TEST_F(MemoryRoom, WhereTheMachinePromisesNoMoreThanItHas) {
             "this machine promises to processes (vm.overcommit_memory=2); give less, or raise "
             "vm.overcommit_ratio or vm.overcommit_kbytes");
   EXPECT_THAT(RefusalOfWhatIsLeft(Shared(20 * kGiB)), HasSubstr("vm.overcommit_memory=2"));
-  // What belongs to this process alone was promised when it was mapped.
+  // Private memory was promised when it was mapped.
   EXPECT_EQ(RefusalOfWhatIsLeft({.bytes = 20 * kGiB}), "");
 }
 
@@ -197,7 +197,7 @@ TEST(PromisedMemory, IsWhatIsNotTouchedOfAMemoryServersFile) {
   EXPECT_EQ(PromisedBytesOf(::getpid()), kBytes / 4 * 3);
 }
 
-// Of two that are short of memory together, the one that began later gives up: a child began later.
+// If two servers together are short of memory, the one that started later gives up: here the child.
 TEST(PromisedMemory, OnlyTheOlderOnesPromisesAreSeenWhileMemoryIsTouched) {
   constexpr uint64_t kBytes = 64 * kMiB;
   const auto file = shm::CreateMemfd(shm::kRegionFileName, kBytes, false).value();

@@ -18,7 +18,7 @@
 namespace gossamer {
 namespace {
 
-// How often limits are looked at while memory is being touched, which takes a GB or so.
+// How often limits are checked while memory is touched; about a GB is touched in that time.
 constexpr std::chrono::milliseconds kLookInterval{100};
 
 }  // namespace
@@ -32,13 +32,13 @@ Result<std::unique_ptr<MemoryServer>> MemoryServer::Start(const MemoryServerOpti
   return server;
 }
 
-// Memory is mapped before the store is joined, as that takes a second for each few GiB.
+// Maps memory before joining the store, because mapping takes a second for each few GiB.
 Status MemoryServer::Open() {
   const bool is_found_by_others = options_.fabric == FabricKind::kShm && !options_.in_process_only;
   const MemoryWish wish =
       Wish(options_.memory_bytes + options_.lock_table_bytes,
            is_found_by_others || options_.touch ? PromisedBytes(Promisers::kAll) : 0);
-  // The simulator starts many, all small.
+  // Exempt: the simulator starts many small servers.
   if (options_.fabric != FabricKind::kSim) {
     BOOST_OUTCOME_TRYV(CheckRoom(wish));
   }
@@ -52,7 +52,7 @@ Status MemoryServer::Open() {
   port.huge_pages = options_.huge_pages;
   port.in_process_only = options_.in_process_only;
   if (options_.touch) {
-    // What is mapped from pages that were set aside has them for sure.
+    // Memory mapped from pages set aside is sure to have them.
     const bool is_reserved = FitsHugePages(wish);
     port.touch = [this, is_reserved](std::span<std::byte> memory) {
       return Touch(memory, is_reserved);
@@ -69,7 +69,7 @@ MemoryWish MemoryServer::Wish(uint64_t bytes, uint64_t promised) const {
   return {.bytes = bytes,
           .is_shared = is_shm && !options_.in_process_only,
           .is_locked = options_.fabric == FabricKind::kVerbs,
-          // Memory without a name gets no pages that were set aside.
+          // Anonymous memory gets no huge pages set aside.
           .may_be_huge = options_.huge_pages && !(is_shm && options_.in_process_only),
           .promised = promised};
 }

@@ -1,11 +1,12 @@
-// A memory server: a region of DRAM with a lock table, its control service, and its place in a
+// A memory server: a region of DRAM with a lock table, its control service, and its membership in a
 // store.
 //
-// `Start` brings everything up and returns when clients can find and reach it; the destructor
-// leaves the store and takes everything down. Works alike as a program of its own (main.cc) and
-// inside a compute server's process, there usually without a bootstrap: then it is server 0 of a
-// store that nobody else finds. Thread-safety: `Stop` and the destructor belong to one thread; the
-// rest is constant.
+// `Start` returns when clients can find and reach the server. The destructor leaves the store and
+// takes everything down. A server runs as a program (main.cc), or inside a compute server's
+// process. There it usually has no bootstrap: it is server 0 of a store that only this process
+// knows.
+//
+// Thread-safety: one thread calls `Stop` and the destructor; the rest is constant.
 #pragma once
 
 #include <memory>
@@ -25,8 +26,9 @@ namespace gossamer {
 
 class MemoryServer {
  public:
-  // `bootstrap`, if any, outlives the server. Errors: InvalidArgument, Exhausted (not that much
-  // memory), Unsupported (no such device), and those of JoinStore; nothing is left behind then.
+  // `bootstrap`, if any, must outlive the server.
+  // Errors: InvalidArgument, Exhausted (not enough memory), Unsupported (no such device), and those
+  // of JoinStore. Nothing is left behind after an error.
   static Result<std::unique_ptr<MemoryServer>> Start(const MemoryServerOptions& options,
                                                      Bootstrap* bootstrap);
 
@@ -34,12 +36,12 @@ class MemoryServer {
   MemoryServer& operator=(const MemoryServer&) = delete;
   ~MemoryServer();
 
-  // Takes the server out of its store's record, then disconnects its clients. The error is that of
-  // leaving; the server is down in any case. Done once; the destructor does it where nobody did.
+  // Takes the server out of its store's record, then disconnects its clients. The server is down
+  // even after an error, which is that of leaving. The destructor calls it if it was not called.
   Status Stop();
 
   const MemberIdentity& identity() const { return joined_.identity; }
-  // The store as of this server's joining; how clients in this process find it without a bootstrap.
+  // The store when this server joined it. Clients in this process use it instead of a bootstrap.
   const StoreRecord& record() const { return joined_.record; }
   std::string address() const { return port_->address(); }
   std::string memory_description() const { return port_->memory_description(); }
@@ -56,28 +58,29 @@ class MemoryServer {
         use_{.on_chip_locks = options_.on_chip_locks} {}
 
   Status Open();
-  // What is asked of the machine; `bytes` are what is left to be touched.
+  // The memory to request. `bytes`: those left to touch.
   MemoryWish Wish(uint64_t bytes, uint64_t promised) const;
   // `is_reserved`: the machine has set its pages aside for it.
   Status Touch(std::span<std::byte> memory, bool is_reserved) const;
-  // Whether a node is one packet (rule W2). A client looks at its own end.
+  // Whether a node fits one packet (rule W2) at this end. A client checks its own end.
   Status CheckPathMtu() const;
   Status Join();
-  // Between the reservation of this server's place and its publication: see membership.h.
+  // Runs between the reservation of this server's place and its publication: see membership.h.
   Result<std::string> BringUp(const MemberIdentity& identity);
   Status Serve(const MemberIdentity& identity);
-  // After which leases expire; 0: they do not, as the fabric sees clients die.
+  // Time after which leases expire; 0: never, because the fabric observes death.
   uint32_t lease_ms() const { return port_->observes_death() ? 0 : options_.lease_ms; }
-  // Whether the device orders verbs: true, too, where that cannot be tested. False: `use_` is
-  // another now, and the server is to be opened again. Unsupported when nothing is left to try.
+  // Returns whether the device orders verbs; true also if that cannot be tested. False: `use_` has
+  // changed and the server must be opened again.
+  // Errors: Unsupported if nothing is left to try.
   Result<bool> TestDevice();
 
   const MemoryServerOptions options_;
   Bootstrap* const bootstrap_;
   Joined joined_;
-  std::unique_ptr<MembershipKeeper> membership_;  // as long as it is a member of a store
+  std::unique_ptr<MembershipKeeper> membership_;  // while the server is a member of a store
   DeviceUse use_;
-  std::string litmus_;  // what came of it, for people; empty: there is nothing to say
+  std::string litmus_;  // result of the litmus test for people; empty: nothing to report
   std::unique_ptr<ControlService> service_;  // outlives the port, which calls it
   std::unique_ptr<MemoryPort> port_;
 };

@@ -159,7 +159,7 @@ struct DeafHandler final : ControlHandler {
   void ClientGone(uint64_t) override {}
 };
 
-// A store of another version lives, and must not be taken for a dead one's place.
+// A server with another format version is alive; its place must not be taken as a dead server's.
 TEST(MemoryServer, ServerOfAnotherFormatIsNotDeath) {
   MemoryPortOptions options;
   options.region_bytes = 1 << 20;
@@ -187,7 +187,7 @@ TEST(StartUpLitmus, FallsBackToWhatCostsLess) {
   const DeviceUse one_verb{false, true};
   EXPECT_EQ(FallBack(device_memory, LockTablePlacement::kDeviceMemory), dram);
   EXPECT_EQ(FallBack(dram, LockTablePlacement::kDram), one_verb);
-  // Wished for, but the device has none.
+  // Requested, but the device has no memory of its own.
   EXPECT_EQ(FallBack(device_memory, LockTablePlacement::kDram), (DeviceUse{true, true}));
   EXPECT_EQ(FallBack(one_verb, LockTablePlacement::kDram), std::nullopt);
 }
@@ -247,7 +247,7 @@ TEST(StartUpLitmus, ATestThatCannotRunIsNoReasonToStop) {
   EXPECT_THAT(server.value()->Description(), HasSubstr("(litmus test impossible)"));
 }
 
-// On a device that does order, of which a test says that it does not.
+// The device does order verbs; the test pretends that it does not.
 TEST(StartUpLitmus, OverVerbsAFailedServerComesBackAtItsAddress) {
   const char* address = std::getenv("SOFT_ROCE_ADDRESS");
   if (address == nullptr) GTEST_SKIP() << "no RDMA device";
@@ -269,9 +269,9 @@ TEST(StartUpLitmus, OverVerbsAFailedServerComesBackAtItsAddress) {
   EXPECT_TRUE(ReadRegionHeader(*client.endpoint, ServerId{0}));
 }
 
-// ---- Limits that are looked at before anybody can find the server
+// ---- Limits that are checked before clients can find the server
 
-// Rule W2. The server that makes a store checks it, not its first client only.
+// Rule W2. The server that creates a store checks it, not only the first client.
 TEST(MemoryServer, NodesThatExceedThePathMtuAreRefused) {
   const TemporaryDirectory directory;
   const auto bootstrap = OpenBootstrap("dir:" + directory.path()).value();

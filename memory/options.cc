@@ -43,7 +43,7 @@ Status CheckParameters(const StoreParameters& p) {
   return Ok();
 }
 
-// ADDRESS:PORT, as a network fabric has it.
+// ADDRESS:PORT, as on a network fabric.
 bool IsNetworkAddress(std::string_view listen) {
   const size_t colon = listen.rfind(':');
   return listen.find('/') == std::string_view::npos && colon != std::string_view::npos &&
@@ -51,7 +51,7 @@ bool IsNetworkAddress(std::string_view listen) {
          listen.find_first_not_of("0123456789", colon + 1) == std::string_view::npos;
 }
 
-// The store's record names the path, and is read by programs that run in other directories.
+// The store's record names the path, and programs in other directories read the record.
 Result<std::string> AbsoluteSocketPath(const std::string& listen) {
   if (IsNetworkAddress(listen)) {
     return MakeError(Code::kInvalidArgument,

@@ -1,4 +1,4 @@
-// What a memory server is started with, and whether that makes sense.
+// Options of a memory server, and their validation.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 namespace gossamer {
 
 inline constexpr uint64_t kDefaultLockTableBytes = 256 << 10;
-// Clients renew four times as often. Longer than a busy machine keeps a thread from its processor.
+// Clients renew four times as often. Longer than a busy machine deschedules a thread.
 inline constexpr uint32_t kDefaultLeaseMs = 2000;
 inline constexpr uint32_t kMinLeaseMs = 100;
 
@@ -30,29 +30,28 @@ struct MemoryServerOptions {
   std::string listen;         // as in MemoryPortOptions
   std::string device;
   bool huge_pages = true;
-  // Have all memory from the machine at start, or fail; else page by page when it is first used.
-  // Says on stderr how far it is when that takes long. The simulator's memory is not touched.
+  // Get all memory from the machine at start, or fail. Otherwise each page at its first use.
+  // Reports progress on stderr if it takes long. The simulator's memory is not touched.
   bool touch = false;
-  // Asked now and then meanwhile, by any thread; true ends the start with an error.
+  // Called now and then during the start, by any thread; true ends the start with an error.
   std::function<bool()> is_to_stop = {};
   bool on_chip_locks = true;
-  // verbs: a client of which nothing is heard for so long is fenced, and its locks may be taken by
-  // others; 0: never.
+  // verbs: a client that is silent for so long is fenced, and others may take its locks; 0: never.
   uint32_t lease_ms = kDefaultLeaseMs;
   bool in_process_only = false;         // shm: for clients of this process alone
   SimulatedNetwork* network = nullptr;  // sim: as in MemoryPortOptions
   bool replace_store = false;           // as in JoinOptions
-  bool forget_dead = false;             // likewise
+  bool forget_dead = false;             // as in JoinOptions
   CreateMode create = CreateMode::kAuto;
   bool litmus = true;          // verbs: test at start-up whether the device orders
-  LitmusRunner litmus_runner;  // for tests: runs in its place, on every fabric
+  LitmusRunner litmus_runner;  // for tests: replaces the test, on every fabric
 };
 
 // memory_bytes / 64 rounded down to a power of two, within 256 KiB and 32 MiB.
 uint64_t DefaultChunkBytes(uint64_t memory_bytes);
 
-// The options with the defaults filled in, sizes rounded and paths made absolute. InvalidArgument, with a sentence that
-// names the flag and says what to give instead, when they make no memory server.
+// Fills in defaults, rounds sizes and makes paths absolute.
+// Errors: InvalidArgument; the message names the flag and says what to give instead.
 Result<MemoryServerOptions> CompleteOptions(MemoryServerOptions options);
 
 }  // namespace gossamer

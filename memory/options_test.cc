@@ -34,7 +34,7 @@ TEST(Options, ChunksFollowTheMemory) {
   EXPECT_EQ(DefaultChunkBytes(uint64_t{1} << 40), uint64_t{32} << 20);
 }
 
-// Others find the socket by the store's record, from any directory.
+// Clients in any directory find the socket by the path in the store's record.
 TEST(Options, SocketPathsBecomeAbsolute) {
   const std::filesystem::path here = std::filesystem::current_path();
   const std::vector<std::pair<std::string, std::string>> cases = {

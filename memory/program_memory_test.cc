@@ -1,4 +1,5 @@
-// gossamer-memory where memory is short: it says so before it is ready, and is not killed later.
+// gossamer-memory with too little memory: it reports that before it is ready, and is not killed
+// later.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -25,7 +26,7 @@ constexpr uint64_t kMiB = uint64_t{1} << 20;
 
 class ProgramMemory : public ::testing::Test {
  protected:
-  // A server that a shell starts, after `preparation`.
+  // A server started by a shell after `preparation`.
   std::unique_ptr<ChildProcess> LaunchAfter(const std::string& preparation,
                                             const Arguments& more) const {
     Arguments arguments = {"sh", "-c", preparation + " && exec \"$0\" \"$@\"",
@@ -45,7 +46,7 @@ TEST_F(ProgramMemory, ALimitOfTheProcessIsTold) {
                                               HasSubstr("ulimit -f lets this process have")));
 }
 
-// A group of this test's own below the one that it runs in, with a limit.
+// A control group below that of this test, with a limit.
 class ControlGroup {
  public:
   explicit ControlGroup(uint64_t limit_bytes) {
@@ -65,7 +66,7 @@ class ControlGroup {
     if (!directory_.empty()) std::filesystem::remove(directory_, stays);
   }
 
-  // Empty where no group can be made.
+  // Empty if no group can be created.
   const std::string& directory() const { return directory_; }
 
  private:
@@ -100,7 +101,7 @@ TEST_F(ProgramMemory, AControlGroupsLimitIsTold) {
   EXPECT_EQ(smaller->Wait(), 0) << smaller->standard_error();
 }
 
-// A full disk, as far as a program can see: its log cannot be written.
+// Imitates a full disk: the log cannot be written.
 TEST_F(ProgramMemory, AFullDiskForTheLogIsNoReasonToEnd) {
   const auto server = LaunchAfter("exec 2>/dev/full", {"--memory=4MiB"});
   ASSERT_TRUE(server->WaitForOutput("ready"));

@@ -20,7 +20,7 @@ namespace {
 
 using std::filesystem::directory_iterator;
 
-// Processes in the order in which they started.
+// Orders processes by start.
 using Age = std::pair<uint64_t, pid_t>;
 
 // Field 22 of /proc/PID/stat; field 2, the name in parentheses, may contain anything.
@@ -36,13 +36,13 @@ Age AgeOf(pid_t pid) {
   return {start, pid};
 }
 
-// Of one open file that is a memory server's. Inodes say which were counted already: a process may
-// have the file twice, or have handed it on.
+// Untouched bytes of one open file, if it belongs to a memory server. `counted`: inodes counted so
+// far. A process may have the file open twice, or have passed it on.
 uint64_t Untouched(const std::string& file, std::set<ino_t>& counted) {
   struct statfs system{};
   struct stat status{};
   if (::statfs(file.c_str(), &system) != 0 || ::stat(file.c_str(), &status) != 0) return 0;
-  // Pages that were set aside are not among what is available.
+  // The kernel does not count huge pages set aside as available.
   if (system.f_type == HUGETLBFS_MAGIC || !counted.insert(status.st_ino).second) return 0;
   const auto bytes = static_cast<uint64_t>(status.st_size);
   const uint64_t touched = static_cast<uint64_t>(status.st_blocks) * 512;

@@ -1,7 +1,7 @@
-// Memory that memory servers on this machine have promised to clients and not touched yet: the
-// kernel still counts it as available, and each of two servers could take all of it for its own.
+// Memory that memory servers on this machine promised to clients but have not touched. The kernel
+// still counts it as available, so that two servers could both count on it.
 //
-// Cost: looks at every open file of every process that this user may see; some milliseconds.
+// Cost: some milliseconds. It looks at every open file of every process visible to this user.
 #pragma once
 
 #include <sys/types.h>
@@ -11,15 +11,15 @@
 namespace gossamer {
 
 enum class Promisers : uint8_t {
-  kAll,    // this process, too
-  kOlder,  // processes that started before this one: of two that are short, the younger gives up
+  kAll,    // including this process
+  kOlder,  // processes that started before this one: if two are short, the younger gives up
 };
 
-// Of one process.
+// Bytes promised by one process.
 uint64_t PromisedBytesOf(pid_t process);
 
-// Shared memory only (--fabric=shm), in pages that were not set aside. Servers of other users and
-// containers are not seen.
+// Counts shared memory (--fabric=shm) outside the huge pages set aside. Servers of other users and
+// containers are not visible.
 uint64_t PromisedBytes(Promisers whose);
 
 }  // namespace gossamer

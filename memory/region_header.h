@@ -16,8 +16,8 @@ struct RegionLayout {
   StoreParameters parameters;
 };
 
-// Writes the header, and on server 0 the first root. `region` is zero so far, and at least
-// kHeapOffset long.
+// Writes the header, and on server 0 the first root.
+// Requires: `region` is zero and at least kHeapOffset long.
 void InitialiseRegion(std::span<std::byte> region, const RegionLayout& layout,
                       const MemberIdentity& identity);
 

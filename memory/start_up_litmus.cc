@@ -7,7 +7,7 @@
 namespace gossamer {
 namespace {
 
-constexpr ServerId kSelf{0};  // as the client of the test calls the server
+constexpr ServerId kSelf{0};  // the server's id for the test's client
 constexpr LitmusOptions kBounds{.rounds = 1000, .time_limit = std::chrono::seconds(1)};
 
 static_assert(kLitmusOffset + kLitmusBytes <= kFirstLeafOffset);

@@ -1,9 +1,8 @@
-// The litmus test of common/fabric/litmus.h as a memory server runs it: against itself, over its
-// real device, before anybody can find it; and what it does when the device fails.
+// The litmus test of common/fabric/litmus.h, run by a memory server against itself over its real
+// device before clients can find it, and the fallbacks if the device fails it.
 //
-// Fallbacks, the cheaper first, each followed by another test: the lock table in DRAM, so that both
-// halves of each pair lie in one memory; then one verb at a time on each queue pair, which needs no
-// order.
+// Fallbacks, cheapest first, each tested again: 1. the lock table in DRAM, so that both halves of
+// each pair lie in one memory; 2. one verb at a time on each queue pair, which needs no ordering.
 #pragma once
 
 #include <functional>
@@ -20,9 +19,9 @@ namespace gossamer {
 // Tests the memory server at `address`.
 using LitmusRunner = std::function<Result<LitmusReport>(const std::string& address)>;
 
-// Runs the test in at most a second, with two queue pairs of this process. It writes in the part of
-// the region that is set aside for it, and leaves the lock table as it was. Errors are those of
-// connecting and of RunLitmus.
+// Runs the test for at most a second, with two queue pairs of this process. It writes to the part
+// of the region reserved for it, and leaves the lock table unchanged.
+// Errors: those of connecting and of RunLitmus.
 LitmusRunner LitmusOverFabric(FabricKind fabric, const std::string& device);
 
 // How a memory server uses its device.
@@ -33,11 +32,11 @@ struct DeviceUse {
   bool operator==(const DeviceUse&) const = default;
 };
 
-// What to try when the test has failed with `use` and the lock table where `locks` says. Empty:
-// nothing is left.
+// What to try after the test failed with `use` and the lock table placed as `locks`. Empty: nothing
+// is left to try.
 std::optional<DeviceUse> FallBack(DeviceUse use, LockTablePlacement locks);
 
-// What it means to use the device so, after a failed test.
+// What this use of the device means for people, after a failed test.
 std::string_view FallbackText(const DeviceUse& use);
 
 }  // namespace gossamer

@@ -19,16 +19,16 @@ namespace gossamer {
 namespace {
 
 constexpr size_t kPageBytes = 4096;
-constexpr unsigned kMostThreads = 8;  // zeroing is bound by memory, not by processors
+constexpr unsigned kMostThreads = 8;  // zeroing is limited by memory bandwidth, not by processors
 
-// For kernels before 5.14. Adding nothing is a write.
+// For kernels before 5.14. Adding 0 is a write.
 void WriteEachPage(std::span<std::byte> slice) {
   for (size_t at = 0; at < slice.size(); at += kPageBytes) {
     std::atomic_ref(*reinterpret_cast<unsigned char*>(&slice[at])).fetch_add(0);
   }
 }
 
-// 0, or an errno.
+// Returns 0 or an errno.
 int Populate(std::span<std::byte> slice) {
   while (::madvise(slice.data(), slice.size(), MADV_POPULATE_WRITE) != 0) {
     if (errno == EINTR) continue;
@@ -72,7 +72,7 @@ class Toucher {
     while (TouchOne()) continue;
   }
 
-  // False when nothing is left, or something failed.
+  // Returns false if nothing is left or an error occurred.
   bool TouchOne() {
     const std::span<std::byte> slice = Take();
     if (slice.empty()) return false;
@@ -100,7 +100,7 @@ class Toucher {
     return slice;
   }
 
-  // EFAULT stands for what would have been a bus error.
+  // EFAULT: the access would have been a bus error.
   Error Refused(int error) const {
     const std::string why = error == EFAULT
                                 ? "this machine or a control group has no page left of the kind"
@@ -120,7 +120,7 @@ class Toucher {
   const TouchOptions& options_;
   std::atomic<uint64_t> done_ = 0;
   std::mutex mutex_;
-  // Guarded by mutex_ while helpers run.
+  // Guarded by mutex_ while helper threads run.
   size_t taken_ = 0;
   std::optional<Error> error_;
 };

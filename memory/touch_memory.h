@@ -1,11 +1,11 @@
-// Has the machine give every page of fresh memory now, so that none is missing later: a page that
-// cannot be had when it is first used ends the process, in the middle of its clients' work.
+// Makes the machine provide every page of fresh memory now. A page that is missing at its first use
+// ends the process in the middle of its clients' work.
 //
-// Memory is touched slice by slice, by several threads. Before each slice the caller says whether to
-// go on, so that a shortage is an error here.
+// Several threads touch memory slice by slice. Before each slice the caller decides whether to go
+// on, so that a shortage becomes an error here.
 //
-// Thread-safety: nobody else uses the memory meanwhile; its bytes stay as they are. Cost: zeroing
-// it, about 2 GB/s a thread.
+// Thread-safety: no other thread may use the memory meanwhile. Its bytes stay as they are.
+// Cost: zeroing the memory, about 2 GB/s for each thread.
 #pragma once
 
 #include <cstddef>
@@ -19,15 +19,15 @@ namespace gossamer {
 
 struct TouchOptions {
   size_t slice_bytes = size_t{64} << 20;
-  unsigned threads = 0;  // at most; 0: as many as the machine has processors, up to 8
-  // Before a slice is touched, with the bytes of it and of all that nobody has begun: an error ends
-  // the touching. By one thread at a time.
+  unsigned threads = 0;  // at most; 0: one for each processor, up to 8
+  // Called before a slice is touched, by one thread at a time. `left`: the bytes of this slice and
+  // all slices not yet begun. An error ends the touching.
   std::function<Status(uint64_t left)> may_go_on = {};
-  // Of the calling thread, with the bytes that have been touched.
+  // Called by the calling thread. `done`: bytes touched so far.
   std::function<void(uint64_t done)> progress = {};
 };
 
-// Errors: that of `may_go_on`; Exhausted when the kernel refuses pages.
+// Errors: those of `may_go_on`; Exhausted if the kernel refuses pages.
 Status TouchMemory(std::span<std::byte> memory, const TouchOptions& options);
 
 }  // namespace gossamer

@@ -61,7 +61,7 @@ TEST(TouchMemory, EndsWhereItMayNotGoOn) {
   EXPECT_EQ(TouchedPages(mapping), 2 * kMiB / 4096);
 }
 
-// What would be a bus error at the first use: pages behind the end of a file.
+// Pages behind the end of a file: a bus error at their first use.
 TEST(TouchMemory, PagesThatCannotBeHadAreASentence) {
   const auto file = shm::CreateMemfd("touch-test", 4 * kMiB, false).value();
   void* data = ::mmap(nullptr, 8 * kMiB, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);

@@ -1,4 +1,4 @@
-// What operations cost, counted exactly: round trips, verbs and bytes.
+// Exact cost of operations: round trips, verbs and bytes.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 
 namespace gossamer {
 
-// What an operation turned out to be. A Put counts as update or insert, by what it found.
+// How an operation is classified after it ran. A Put is an update or an insert, by what it found.
 enum class OperationClass : uint8_t { kRead, kUpdate, kInsert, kInsertSplit, kDelete, kScan };
 inline constexpr size_t kOperationClasses = 6;
 
@@ -18,8 +18,8 @@ constexpr std::string_view OperationClassName(OperationClass operation) {
   return kNames[static_cast<size_t>(operation)];
 }
 
-// Verbs that went out on the wire. `round_trips` are those on the critical path: one for each
-// post-and-wait, however many batches it posted.
+// Verbs sent on the wire. `round_trips` counts the critical path: one for each post-and-wait,
+// however many batches it posted.
 struct WireCounts {
   uint64_t operations = 0;
   uint64_t round_trips = 0;
@@ -55,14 +55,13 @@ struct WireCounts {
 };
 
 struct CacheCounts {
-  uint64_t bytes =
-      0;  // held now by the cache of the compute server, which all its sessions share: a level, no count
-  uint64_t hits = 0;  // lookups that needed no READ of an internal node
+  uint64_t bytes = 0;  // Gauge: bytes that the shared cache of the compute server holds now.
+  uint64_t hits = 0;   // lookups that needed no READ of an internal node
   uint64_t misses = 0;
   uint64_t stale = 0;      // operations that a stale entry sent to the wrong leaf
-  uint64_t evictions = 0;  // nodes that went to make room for what this session read
+  uint64_t evictions = 0;  // nodes evicted to make room for what this session read
 
-  // All but `bytes`, which stays.
+  // All but `bytes`, which is a gauge.
   CacheCounts& operator+=(const CacheCounts& other) {
     hits += other.hits;
     misses += other.misses;
@@ -82,7 +81,7 @@ struct CacheCounts {
 struct LockCounts {
   uint64_t acquired = 0;
   uint64_t handed_over = 0;
-  uint64_t combined = 0;  // writes that another operation's write did along with its own
+  uint64_t combined = 0;  // writes done together with another operation's write
   uint64_t remote_retries = 0;
 
   LockCounts& operator+=(const LockCounts& other) {
@@ -101,12 +100,12 @@ struct LockCounts {
   }
 };
 
-// Counted since the session was made; those of several sessions can be added up.
+// Counts since the session was created. Counters of several sessions can be added.
 struct Counters {
   std::array<WireCounts, kOperationClasses> wire{};
   CacheCounts cache;
   LockCounts locks;
-  uint64_t rereads = 0;  // units read again because they were torn or changed meanwhile
+  uint64_t rereads = 0;  // units read again because they were torn or had changed
 
   WireCounts& of(OperationClass operation) { return wire[static_cast<size_t>(operation)]; }
   const WireCounts& of(OperationClass operation) const {
@@ -128,7 +127,7 @@ struct Counters {
   }
 };
 
-// What came between two snapshots.
+// The counts between two snapshots.
 template <typename Counts>
 Counts Since(const Counts& before, Counts now) {
   return now -= before;

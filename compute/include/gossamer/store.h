@@ -6,20 +6,23 @@
 //   session.value()->Put("key", "value");
 //   gossamer::Result<std::string> value = session.value()->Get("key");
 //
-// Keys are byte strings of at most `StoreParameters::max_key_bytes` in memcmp order (64-bit
-// integers: encode them big-endian); values are byte strings of at most 1 MiB. Any bytes are
-// allowed in both.
+// Keys are byte strings of at most `StoreParameters::max_key_bytes`, in memcmp order (encode 64-bit
+// integers big-endian). Values are byte strings of at most 1 MiB. Both may contain any bytes.
 //
-// Thread-safety: a Store may be used by all threads; a Session, its cursors and its tasks by one
-// thread at a time. Operations of all sessions, processes and machines on one key are linearizable;
-// a scan returns, for each key, a value that the key had at some time during the scan.
+// Thread-safety: all threads may use a Store. One thread at a time may use a Session with its
+// cursors and tasks. Operations of all sessions, processes and machines on one key are
+// linearizable. A scan returns, for each key, a value that the key had at some time during the
+// scan.
 //
-// Errors (status.h): each call says which codes are its own. Besides, every call may return
-// InvalidArgument (key or value too long; nothing was done), Contended (a lock stayed taken for
-// longer than `lock_timeout_ms`; nothing was done), NodeUnreachable (a memory server is gone;
-// nothing was written), Fenced (a lease of this process ended meanwhile; nothing was written: try
-// again), Corruption, and every write MaybeApplied (the connection broke while it was under way:
-// read to find out) and Exhausted (no remote memory; the store stays valid and readable).
+// Errors (status.h): each call documents its own. In addition, every call may return:
+//   - InvalidArgument: key or value too long; nothing was done.
+//   - Contended: a lock stayed taken for longer than `lock_timeout_ms`; nothing was done.
+//   - NodeUnreachable: a memory server is gone; nothing was written.
+//   - Fenced: a lease of this process ended; nothing was written; try again.
+//   - Corruption.
+// Every write may also return:
+//   - MaybeApplied: the connection broke during the write; read to find out.
+//   - Exhausted: no remote memory; the store stays valid and readable.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +45,7 @@
 namespace gossamer {
 
 struct OpenOptions {
-  // "memcached://HOST:PORT", "dir:PATH", or empty: this user's default directory
+  // "memcached://HOST:PORT", "dir:PATH", or empty: the user's default directory
   std::string bootstrap;
   std::string store = "default";
   std::string fabric = "shm";  // or "verbs"
@@ -57,7 +60,7 @@ struct LocalOptions {
   uint64_t memory_bytes = uint64_t{1} << 30;
   StoreParameters parameters;
   uint64_t chunk_bytes = 0;   // 0: chosen from memory_bytes
-  bool on_chip_locks = true;  // the lock table in device memory, where there is any
+  bool on_chip_locks = true;  // the lock table in device memory, if there is any
   uint64_t cache_bytes = uint64_t{256} << 20;
   uint32_t lock_timeout_ms = 10'000;
   Techniques techniques{};
@@ -68,21 +71,21 @@ struct KeyValue {
   std::string value;
 };
 
-// What a scan covers: keys in [from, to), or those that start with `prefix`; at most `limit` of
-// them, ascending, or descending with `reverse`.
+// Keys in [from, to), or keys that start with `prefix`: at most `limit`, ascending, or descending
+// with `reverse`.
 struct ScanOptions {
   std::string from;
   std::optional<std::string> to;
   std::string prefix;
   uint64_t limit = std::numeric_limits<uint64_t>::max();
   bool reverse = false;
-  // Ascending scans only: what cannot be reached or read is stepped over, and is in
-  // `ScanCursor::missing`. Slower: a leaf at a time.
+  // Skip what cannot be reached or read, and list it in `ScanCursor::missing`. Ascending scans
+  // only. Slower: one leaf at a time.
   bool salvage = false;
 };
 
-// Keys that a scan with `salvage` stepped over, of which some may have been there: those in
-// [from, to), or from `from` on.
+// A range that a scan with `salvage` skipped: [from, to), or everything from `from` on. The store
+// may hold keys in it.
 struct MissingKeys {
   std::string from;
   std::optional<std::string> to;
@@ -98,7 +101,7 @@ struct ServerStat {
   uint64_t block_extent_bytes = 0;  // handed out for value blocks
   uint32_t compute_servers = 0;
   bool locks_on_chip = false;
-  std::string unreachable;  // why it cannot be reached: nothing but id and address is known then
+  std::string unreachable;  // why it cannot be reached; then only id and address are known
 };
 
 struct StoreStat {
@@ -121,11 +124,11 @@ struct CheckReport {
   uint64_t block_value_bytes = 0;
   uint64_t overflow_keys = 0;
   uint32_t levels = 0;
-  uint64_t missing_downlinks = 0;  // nodes reached only by a sibling pointer: legal, if slow
-  uint64_t locks_held = 0;         // by compute servers that live
-  uint64_t locks_of_the_dead = 0;  // left by compute servers that are gone; released by this check
-  std::map<uint32_t, uint64_t> nodes_per_server;  // by server id, of all servers that are known
-  std::vector<std::string> problems;  // each a sentence with pointer and numbers; at most 100
+  uint64_t missing_downlinks = 0;  // nodes reached only through a sibling pointer: legal, but slow
+  uint64_t locks_held = 0;         // by live compute servers
+  uint64_t locks_of_the_dead = 0;  // left by dead compute servers; this check released them
+  std::map<uint32_t, uint64_t> nodes_per_server;  // by server id, for all known servers
+  std::vector<std::string> problems;  // at most 100, each a sentence with pointer and numbers
   uint64_t problem_count = 0;
 
   double keys_per_leaf() const {
@@ -139,47 +142,47 @@ class Session;
 
 class Store {
  public:
-  // Opens an existing store through its bootstrap. NotFound if there is none of that name;
-  // NodeUnreachable if the bootstrap or server 0, which has the root, does not answer (the record
-  // may be of a dead server; the message says); Unsupported if this machine has no such fabric.
+  // Opens an existing store through its bootstrap.
+  // Errors: NotFound if there is no store of that name. NodeUnreachable if the bootstrap or server
+  // 0, which holds the root, does not answer (the message says if the record may be of a dead
+  // server). Unsupported if this machine has no such fabric.
   static Result<std::unique_ptr<Store>> Open(const OpenOptions& options);
-  // A new store in this process, with a memory server of its own; gone when the Store is.
+  // Creates a store in this process, with its own memory server. Both end with the Store.
   static Result<std::unique_ptr<Store>> OpenLocal(const LocalOptions& options);
 
   virtual ~Store() = default;
 
-  // A session for one thread; outlived by the store.
+  // Returns a session for one thread. The store must outlive it.
   virtual Result<std::unique_ptr<Session>> NewSession() = 0;
 
   virtual const StoreParameters& parameters() const = 0;
   virtual Result<StoreStat> Stat() = 0;
   // Walks the whole tree and verifies every invariant: fences, order, sibling chain, checksums,
-  // reachability, no lock left, allocation. Meaningful while nobody writes. `progress` is called
-  // now and then with the number of leaves done.
+  // reachability, no lock left, allocation. Meaningful only while no client writes. Calls
+  // `progress` now and then with the number of leaves done.
   virtual Result<CheckReport> Check(const std::function<void(uint64_t leaves)>& progress) = 0;
 };
 
-// A cursor over a range. Sees each key exactly once, in order, whatever splits meanwhile.
+// A cursor over a range. Sees each key exactly once, in order, even if nodes split meanwhile.
 class ScanCursor {
  public:
   virtual ~ScanCursor() = default;
-  // Advances to the next key. False at the end, and on an error: see `status`.
+  // Advances to the next key. Returns false at the end and on an error: see `status`.
   virtual bool Next() = 0;
-  // The same as a coroutine.
+  // `Next` as a coroutine.
   virtual Task<bool> AsyncNext() = 0;
-  // Valid after a `Next` that returned true, until the next one.
+  // Valid from a `Next` that returned true until the next call.
   virtual std::string_view key() const = 0;
   virtual std::string_view value() const = 0;
   virtual const Status& status() const = 0;
-  // With `salvage`: what was stepped over so far, in order.
+  // With `salvage`: the ranges skipped so far, in order.
   virtual std::span<const MissingKeys> missing() const { return {}; }
 };
 
 // One thread's use of a store.
 //
-// The synchronous calls run the session's coroutines until their own is done, so that operations
-// spawned earlier go on meanwhile. The asynchronous form is meant for many operations in flight on
-// one thread:
+// A synchronous call runs the session's coroutines until its own is done: operations spawned
+// earlier progress meanwhile. The asynchronous form keeps many operations in flight on one thread:
 //
 //   session.Spawn([](gossamer::Session& s) -> gossamer::Task<void> {
 //     gossamer::Result<std::string> value = co_await s.AsyncGet("key");
@@ -200,23 +203,22 @@ class Session {
   virtual Status Update(std::string_view key, std::string_view value) = 0;
   // NotFound if the key is absent.
   virtual Status Delete(std::string_view key) = 0;
-  // Results in the order of the keys; operations overlap, at most 64 at a time.
+  // Results in the order of the keys. At most 64 operations overlap.
   virtual std::vector<Result<std::string>> MultiGet(std::span<const std::string_view> keys) = 0;
   virtual std::vector<Status> MultiPut(std::span<const KeyValue> pairs) = 0;
   virtual std::vector<Status> MultiDelete(std::span<const std::string_view> keys) = 0;
   virtual std::unique_ptr<ScanCursor> Scan(const ScanOptions& options) = 0;
 
-  // The same as coroutines. What `key` and `value` point to must live until the task has ended.
+  // The same as coroutines. The bytes of `key` and `value` must live until the task ends.
   virtual Task<Result<std::string>> AsyncGet(std::string_view key) = 0;
   virtual Task<Status> AsyncPut(std::string_view key, std::string_view value) = 0;
   virtual Task<Status> AsyncInsert(std::string_view key, std::string_view value) = 0;
   virtual Task<Status> AsyncUpdate(std::string_view key, std::string_view value) = 0;
   virtual Task<Status> AsyncDelete(std::string_view key) = 0;
 
-  // Starts a task; it runs whenever the session is driven: by `Poll`, `WaitAll` or a synchronous
-  // call.
+  // Starts a task. It runs while the session is driven: by `Poll`, `WaitAll` or a synchronous call.
   virtual void Spawn(Task<void> task) = 0;
-  // One step of everything that was spawned; does not block. Returns the number of tasks left.
+  // Runs one step of every spawned task without blocking. Returns the number of tasks left.
   virtual size_t Poll() = 0;
   virtual void WaitAll() = 0;
 
