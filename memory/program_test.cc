@@ -1,4 +1,4 @@
-// Runs gossamer-memory as its users do: processes, signals, exit codes, sentences.
+// Runs gossamer-memory as users do: processes, signals, exit codes, messages.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -39,7 +39,7 @@ class ProgramTest : public testing::BothBootstraps {
         << server->standard_error();
     return server;
   }
-  // Without waiting whether a lost record comes back.
+  // Does not wait for a lost record to come back.
   std::unique_ptr<ChildProcess> LaunchFirst() const { return LaunchAndWait({"--create=new"}); }
   Result<StoreRecord> Find(LivenessProbe probe = nullptr) const {
     FindOptions options;
@@ -47,7 +47,7 @@ class ProgramTest : public testing::BothBootstraps {
     options.probe = std::move(probe);
     return FindStore(*bootstrap_, options);
   }
-  // As soon as it is there again; waits for it as long as the test may last.
+  // Waits, as long as the test may last, until the record is back.
   StoreRecord FindAgain() const {
     FindOptions options;
     options.store = "s";
@@ -130,8 +130,8 @@ TEST_P(ProgramTest, StoppedServerIsNotReplaced) {
   EXPECT_TRUE(Find(FabricProbe()));
 }
 
-// memcached was flushed, a file was removed: the store lives, and a second, empty one would be a
-// second truth.
+// memcached was flushed or a file was removed, but the store lives. A second, empty store would
+// contradict the first.
 TEST_P(ProgramTest, LostRecordMakesNoSecondStore) {
   const auto first = LaunchFirst();
   const auto second = LaunchAndWait();
@@ -240,14 +240,14 @@ TEST(ProgramBootstrap, MemcachedThatWasRestartedLearnsTheStoreAgain) {
   EXPECT_THAT(server.standard_error(), HasSubstr("was gone although this store lives: put back"));
 }
 
-// With the directory went the knowledge that somebody lives.
+// Removing the directory also removed the evidence that a server lives.
 TEST(ProgramBootstrap, DirectoryThatWasRemovedComesBack) {
   const TemporaryDirectory directory;
   const std::string path = directory.path() + "/stores";
   const Arguments start = {Program(), "--memory=4MiB", "--bootstrap=dir:" + path};
   ChildProcess server(start);
   ASSERT_TRUE(server.WaitForOutput("ready")) << server.standard_error();
-  // In one step: the server may be writing into it.
+  // An atomic rename: the server may be writing into the directory.
   std::filesystem::rename(path, directory.path() + "/gone");
   ChildProcess second(start);
   EXPECT_TRUE(second.WaitForOutput("ready: store default server 1")) << second.standard_error();
@@ -261,7 +261,7 @@ TEST(ProgramReady, IsToldToDescriptorAndServiceManager) {
   address.sun_family = AF_UNIX;
   path.copy(address.sun_path, sizeof address.sun_path - 1);
   ASSERT_EQ(bind(manager, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-  // The descriptor is standard output, so that both lines are seen in their order.
+  // The descriptor is standard output, so that the order of both lines is visible.
   ChildProcess server(
       {Program(), "--memory=4MiB", "--bootstrap=dir:" + directory.path(), "--ready_fd=1"},
       {"NOTIFY_SOCKET=" + path});
@@ -285,8 +285,8 @@ TEST(ProgramListen, AddressInUseIsTold) {
   EXPECT_THAT(second.standard_error(), HasSubstr("give another address"));
 }
 
-// The record names the socket: a relative path led nowhere from another directory, and the next
-// server advised to replace the living store.
+// The record names the socket. A relative path would lead nowhere from another directory, and the
+// next server would advise replacing the living store.
 TEST(ProgramListen, RelativePathIsFoundFromAnotherDirectory) {
   const TemporaryDirectory directory;
   const std::string bootstrap = "--bootstrap=dir:" + directory.path();
@@ -300,7 +300,8 @@ TEST(ProgramListen, RelativePathIsFoundFromAnotherDirectory) {
   EXPECT_TRUE(second.WaitForOutput("ready: store default server 1")) << second.standard_error();
 }
 
-// Another process's shortage. Each limit runs out at another step of making a connection.
+// The server process lacks file descriptors. Each limit is reached at another step of making a
+// connection.
 TEST(ProgramListen, AServerWithoutFileDescriptorsIsTold) {
   const TemporaryDirectory directory;
   for (const char* limit : {"24", "25", "26"}) {
@@ -325,7 +326,7 @@ TEST(ProgramListen, AServerWithoutFileDescriptorsIsTold) {
                 HasSubstr("the memory server has no file descriptor left (ulimit -n is " +
                           std::string(limit) + ")"));
     endpoints.clear();
-    // The server hears a little later that these are gone.
+    // The server learns only later that these endpoints are gone.
     const auto endpoint = port->NewEndpoint().value();
     for (int i = 0; !(attached = endpoint->Attach(ServerId{0})) && i < 1000; ++i) usleep(10'000);
     EXPECT_TRUE(attached) << attached.error().ToString();

@@ -1,8 +1,8 @@
-// Memory that was allocated and that nothing leads to yet: what may become of it (rule U4).
+// Memory that was allocated but is not reachable yet, and what may be done with it (rule U4).
 //
-// A node or a block that was allocated under a lease that has ended since must not become reachable: a sweeper may have
-// given its memory to others. So each piece carries a stamp, and the batch that makes it reachable is posted only if
-// RemoteAllocator::MayLink still says so in the same step.
+// Memory allocated under a lease that has ended must not become reachable: a sweeper may have given
+// it to others. So each piece carries a stamp. The batch that makes it reachable is posted only if
+// RemoteAllocator::MayLink still permits it in the same step.
 #pragma once
 
 #include <algorithm>
@@ -18,14 +18,15 @@
 
 namespace gossamer {
 
-// Where something was allocated, and how many leases this compute server had been given, by any memory server, when that
-// server was asked for what showed last that the lease there was in force.
+// Where memory was allocated, and the allocator's count of leases then. `registrations`: the leases
+// that all memory servers together had given this compute server before it sent the request that
+// last confirmed the lease with `server`.
 struct AllocationStamp {
   ServerId server{0};
   uint64_t registrations = 0;
 };
 
-// What one batch makes reachable.
+// The memory that one batch makes reachable.
 class LinkedMemory {
  public:
   void Add(const AllocationStamp& stamp) {
@@ -34,9 +35,9 @@ class LinkedMemory {
     oldest_ = std::min(oldest_, stamp.registrations);
   }
   bool IsEmpty() const { return oldest_ == kNever; }
-  // The least of the stamps.
+  // The smallest `registrations` of the stamps.
   uint64_t oldest() const { return oldest_; }
-  // Whether predicate(number) is true of a server that some of it lies on.
+  // Whether predicate(number) holds for a server that holds some of the memory.
   template <typename Predicate>
   bool IsOnAny(Predicate&& predicate) const {
     for (size_t word = 0; word < servers_.size(); ++word) {
@@ -58,9 +59,9 @@ class LinkedMemory {
 
 class RemoteAllocator;
 
-// A node (RemotePtr) or a block (BlockPtr) that was allocated. It goes back by itself as long as nothing was posted to
-// it; afterwards only by `GiveBack`, as a WRITE may be on its way (E3), or something may lead to it. What does neither
-// go back nor become reachable is left to a sweeper.
+// An allocated node (RemotePtr) or block (BlockPtr). The destructor gives it back unless verbs were
+// posted for it. Afterwards only `GiveBack` does: a WRITE may be in flight (E3), or it may be
+// reachable. Memory that is neither given back nor made reachable is left to a sweeper.
 template <typename Pointer>
 class [[nodiscard]] Allocated {
  public:
@@ -90,9 +91,9 @@ class [[nodiscard]] Allocated {
 
   Pointer pointer() const { return pointer_; }
   const AllocationStamp& stamp() const { return stamp_; }
-  // From here on, verbs that write to it, or make it reachable, may be on their way.
+  // Call before posting verbs that write to the memory or make it reachable.
   void Posted() { is_posted_ = true; }
-  // Requires: no verb that writes to it is on its way, and nothing leads to it.
+  // Requires: no verb that writes to the memory is in flight, and nothing refers to it.
   void GiveBack();
 
  private:

@@ -6,10 +6,10 @@
 namespace gossamer {
 namespace {
 
-// "Clearly fuller": so many nodes, and this fraction, more than the best server.
+// "Clearly fuller" than the best server: by at least so many nodes, and by this fraction.
 constexpr uint64_t kSlackNodes = 8;
 constexpr uint64_t kSlackFraction = 8;
-// "Clearly more extents": so many chunks, and this fraction, more than the share.
+// "Clearly more extents" than the share: by at least so many chunks, and by this fraction.
 constexpr uint64_t kSlackChunks = 2;
 constexpr double kOverfull = 1.0 + 1.0 / kSlackFraction;
 
@@ -29,7 +29,7 @@ void Placement::Cut(ServerId server, control::ExtentKind kind, uint64_t taken) {
 
 void Placement::Sort(std::vector<ServerId>& servers, control::ExtentKind kind, uint64_t bytes,
                      std::optional<ServerId> near) {
-  // Memory that the kind has, for each byte that it could have.
+  // Memory used by the kind, for each byte that it could use.
   double used = 0;
   double room = 0;
   for (const ServerId id : servers) {

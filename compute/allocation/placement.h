@@ -1,14 +1,21 @@
-// Placement: which memory server the next node or value block of a compute server goes to.
+// Placement: which memory server holds the next node or value block of a compute server.
 //
-// Two rules, for nodes and for blocks each by itself:
-//   - What this compute server allocates spreads over the servers in proportion to the memory that is free there.
-//     The server with the fewest bytes cut per free byte comes first.
-//   - A server comes last that would have to grant one more extent of the kind, and has clearly more of them than its
-//     share of the store's: many compute servers, each with an extent or two, would otherwise begin on the same server.
-// A node is best placed beside the node that leads to it, as a split then costs a round trip less: that server comes
-// first, unless it is clearly fuller than the server that would. Between equals chance decides, by the seed.
+// Two rules, applied to nodes and to blocks separately:
+//   - Allocations spread over the servers in proportion to their free memory. The server with the
+//     fewest
+// bytes cut per free byte comes first.
+//   - A server comes last if it would have to grant one more extent of the kind and already has
+//     clearly
+// more of them than its share of the store's. Otherwise many compute servers with an extent or two
+// each would all begin on the same server.
 //
-// How full a server is comes with each of its replies, and may be old. Thread-safety: none.
+// A node is best placed on the server of the node that leads to it: a split then saves a round
+// trip. That server comes first unless it is clearly fuller than the best one. Ties are broken by
+// chance, from the seed.
+//
+// Usage arrives with each reply of a server and may be old.
+//
+// Thread-safety: none.
 #pragma once
 
 #include <array>
@@ -26,18 +33,18 @@ class Placement {
  public:
   Placement(uint64_t seed, uint32_t node_bytes) : seed_(seed), node_bytes_(node_bytes) {}
 
-  // `server` says how its memory is used, and hands out memory in multiples of `chunk_bytes`.
+  // `usage`: as reported by `server`, which grants memory in multiples of `chunk_bytes`.
   void Learn(ServerId server, const control::Usage& usage, uint64_t chunk_bytes);
-  // This compute server has got `bytes` more there; `taken` of what it had were cut off for a piece of `kind`; it has
-  // lost what it had.
+  // `Granted`: this compute server got `bytes` more on `server`. `Cut`: `taken` of its bytes there
+  // were cut off for a piece of `kind`. `Lost`: it lost all of them.
   void Granted(ServerId server, control::ExtentKind kind, uint64_t bytes) {
     servers_[server].at_hand[IndexOf(kind)] += bytes;
   }
   void Cut(ServerId server, control::ExtentKind kind, uint64_t taken);
   void Lost(ServerId server) { servers_[server].at_hand = {}; }
 
-  // Sorts `servers`, best first, for a piece of `bytes`. `near`, if it is among them: the server of the node that will
-  // lead to this one.
+  // Sorts `servers`, best first, for a piece of `bytes`. `near`: the server of the node that will
+  // lead to the piece; ignored if not in `servers`.
   void Sort(std::vector<ServerId>& servers, control::ExtentKind kind, uint64_t bytes,
             std::optional<ServerId> near);
 
@@ -45,11 +52,11 @@ class Placement {
   struct Server {
     control::Usage usage;
     uint64_t chunk_bytes = 0;
-    // Of each kind, granted to this compute server and not cut yet; and cut by it.
+    // For each kind: bytes granted to this compute server and not yet cut; bytes it has cut.
     std::array<uint64_t, 2> at_hand{};
     std::array<uint64_t, 2> cut_bytes{};
 
-    // What can still be allocated there.
+    // Bytes that this compute server can still allocate there.
     double room() const { return static_cast<double>(usage.free_bytes + at_hand[0] + at_hand[1]); }
   };
   struct Rank {
@@ -68,7 +75,7 @@ class Placement {
   struct Wanted {
     control::ExtentKind kind;
     uint64_t bytes;
-    double used_per_room;  // of the kind, over all servers
+    double used_per_room;  // bytes of the kind in use per byte of room, over all servers
   };
   Rank RankOf(ServerId id, const Wanted& wanted) const;
   uint64_t ChanceOf(ServerId id) const;

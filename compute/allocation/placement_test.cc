@@ -1,4 +1,5 @@
-// Where nodes and value blocks go: each kind in proportion to the memory that servers have, by exact counts.
+// Placement of nodes and value blocks: each kind in proportion to the servers' memory, by exact
+// counts.
 #include "compute/allocation/placement.h"
 
 #include <gtest/gtest.h>
@@ -19,10 +20,10 @@ namespace {
 constexpr auto kNodes = control::ExtentKind::kNodes;
 constexpr auto kBlocks = control::ExtentKind::kBlocks;
 constexpr uint64_t kMiB = uint64_t{1} << 20;
-// Of a kind, no server holds more or less than its share of it by this.
+// Most that a server's part of a kind may differ from its share, as a fraction.
 constexpr double kTolerance = 0.10;
 
-// -- The rule by itself.
+// -- The rule alone.
 
 class PlacementTest : public ::testing::Test {
  protected:
@@ -99,7 +100,7 @@ struct Load {
 
 class LoadPlacementTest : public ::testing::TestWithParam<Load> {
  protected:
-  // Random keys with values of 200 bytes, from each client in turn.
+  // Puts random keys with 200-byte values, from each client in turn.
   void Fill(uint64_t records) {
     ClusterOptions options;
     options.parameters = {1024, 8, 8};
@@ -118,7 +119,7 @@ class LoadPlacementTest : public ::testing::TestWithParam<Load> {
       ASSERT_TRUE(put) << put.error().ToString();
     }
   }
-  // Counts the nodes below `node`, and the blocks that their entries refer to.
+  // Counts the nodes below `node` and the blocks that their entries refer to.
   void Count(RemotePtr node, uint32_t level) {
     ++nodes_[ToInteger(node.server())];
     if (level > 0) {
@@ -158,7 +159,7 @@ class LoadPlacementTest : public ::testing::TestWithParam<Load> {
 };
 
 TEST_P(LoadPlacementTest, NodesAndBlocksEachFollowTheSizesOfTheServers) {
-  // Enough for the few nodes that each client puts beside the first leaf to be few.
+  // Enough records that the nodes each client places beside the first leaf are a small part.
   ASSERT_NO_FATAL_FAILURE(Fill(50'000));
   const RootWord root = clients_[0]->Root();
   ASSERT_NO_FATAL_FAILURE(Count(root.pointer(), root.level()));

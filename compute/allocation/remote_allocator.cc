@@ -11,17 +11,18 @@
 namespace gossamer {
 namespace {
 
-// A server found full is asked again after this long: others may have given memory back.
+// A full server is asked again after this long: others may have given memory back.
 constexpr std::chrono::milliseconds kFullRetry{500};
-// One found out of reach is left out for so long at first, and at most.
+// An unreachable server is left out for so long at first, and at most.
 constexpr std::chrono::milliseconds kDownRetry{500};
 constexpr std::chrono::milliseconds kLongestDownRetry{16'000};
-// Poll interval of a coroutine that waits for another's refill, and the time after which it asks itself.
+// Poll interval of a coroutine that waits for another's refill, and the time after which it asks
+// itself.
 constexpr std::chrono::microseconds kRefillWait{5};
 constexpr std::chrono::milliseconds kRefillBound{200};
-// Of the extents at hand, so many are tried before a new one is asked for.
+// Try at most so many of the newest extents before asking for a new one.
 constexpr size_t kExtentsTried = 8;
-// Memory goes back in multiples of this, so that it is aligned for whatever it serves next.
+// Memory goes back in multiples of this, so that it is aligned for any use.
 constexpr uint64_t kReleaseGrain = 4096;
 
 constexpr ServerId kServerOfRoot{0};
@@ -69,7 +70,7 @@ Task<Result<Allocated<BlockPtr>>> RemoteAllocator::AllocateBlock(Scheduler& sche
     const BlockPtr block(piece.value().server, piece.value().offset, 0);
     co_return Allocated<BlockPtr>(*this, block, bytes, piece.value().stamp);
   }
-  // Better memory that a late reader may still look at (it will notice) than none.
+  // As a last resort reuse memory within its grace: a late reader notices the change.
   const std::lock_guard lock(mutex_);
   const std::optional<BlockPtr> block = TakeFreed(bytes, scheduler.Now(), false);
   if (!block) co_return piece.error();
@@ -80,7 +81,7 @@ std::optional<BlockPtr> RemoteAllocator::TakeFreed(uint32_t bytes, Clock::time_p
                                                    bool after_grace) {
   std::deque<FreedBlock>& freed = freed_blocks_[bytes];
   for (auto block = freed.begin(); block != freed.end(); ++block) {
-    if (after_grace && block->reusable_at > now) break;  // They stand in the order freed.
+    if (after_grace && block->reusable_at > now) break;  // in the order freed
     if (after_grace && IsDown(block->pointer.server(), now)) continue;
     if (!IsConfirmed(block->pointer.server())) continue;
     const BlockPtr taken = block->pointer.NextGeneration();
@@ -97,11 +98,11 @@ void RemoteAllocator::GiveBack(RemotePtr node, uint32_t /*bytes*/, const Allocat
 
 void RemoteAllocator::GiveBack(BlockPtr block, uint32_t bytes, const AllocationStamp& stamp) {
   const std::lock_guard lock(mutex_);
-  // No reader can look at it: it need not wait.
+  // No reader can have seen the block: it need not wait.
   if (IsOfPresentLease(stamp)) freed_blocks_[bytes].push_front({block, {}});
 }
 
-// Its place does not tell: a sweeper may have given that to others, or to this compute server anew.
+// The stamp decides, not the address: a sweeper may have granted that to others, or to us again.
 bool RemoteAllocator::IsOfPresentLease(const AllocationStamp& stamp) const {
   return IsBroken(Mutant::kU4) || since_[ToInteger(stamp.server)] <= stamp.registrations;
 }
@@ -113,7 +114,7 @@ void RemoteAllocator::FreeBlock(const BlockRef& block, Clock::time_point now) {
   freed_blocks_[BlockBytes(block.length)].push_back({pointer, now + kGrace});
 }
 
-// Carved by this compute server, under its present lease.
+// Whether this compute server carved it under its present lease.
 bool RemoteAllocator::IsOurs(ServerId server, uint64_t offset) const {
   if (IsBroken(Mutant::kU4)) return true;
   const auto state = state_.find(server);
@@ -141,7 +142,7 @@ void RemoteAllocator::Registered(ServerId server, const Registration& registrati
   if (info != nullptr) placement_.Learn(server, registration.usage, info->chunk_bytes);
 }
 
-// Unless another session has heard of a newer lease meanwhile.
+// Does nothing if another session has already learned of a newer lease.
 void RemoteAllocator::ForgetOlder(ServerId server, const Lease& lease) {
   const std::optional<Lease>& known = state_[server].lease;
   const bool is_old =
@@ -169,7 +170,7 @@ void RemoteAllocator::Forget(ServerId server, const Lease& lease) {
 void RemoteAllocator::Lost(ServerId server, Clock::time_point now) {
   const std::lock_guard lock(mutex_);
   PerServer& state = state_[server];
-  if (state.down_until > now) return;  // Several sessions find it out at the same time.
+  if (state.down_until > now) return;  // several sessions may report the same loss
   state.down_for = std::clamp(2 * state.down_for, kDownRetry, kLongestDownRetry);
   state.down_until = now + state.down_for;
 }
@@ -227,18 +228,19 @@ Task<Result<RemoteAllocator::Piece>> RemoteAllocator::Allocate(Scheduler& schedu
       reasons += "; " + NameOf(server) + ": " + error.message;
       if (error.code == Code::kExhausted) continue;
       code = error.code;
-      // One that has ended the lease is in reach, and gives memory again once this session has registered.
+      // A server that has ended the lease is reachable. It grants memory once this session has
+      // registered.
       if (code != Code::kFenced) Lost(server, scheduler.Now());
       if (!lost) lost = server;
     }
   }
-  // Servers that are full now may have filled our extents just before: at another coroutine's request, while this
-  // one's was refused.
+  // A full server may have just filled our extents: it granted another coroutine's request and
+  // refused this one's.
   for (const ServerInfo* server : servers_.All()) {
     const std::optional<Piece> piece = Cut(server->id, wanted);
     if (piece) co_return *piece;
   }
-  // Where one is lost, more memory may be there already.
+  // If a server was lost, the store may have enough memory already.
   const std::string_view remedy =
       code == Code::kExhausted ? ": delete data, or start another memory server" : "";
   co_return MakeError(code, "no remote memory for " + std::to_string(wanted.bytes) + " bytes" +
@@ -266,7 +268,7 @@ Task<Result<RemoteAllocator::Piece>> RemoteAllocator::AllocateOn(Scheduler& sche
   }
 }
 
-// One at a time asks a server for more: many coroutines run out together, and each extent is large.
+// One coroutine at a time asks a server: many run out together, and each extent is large.
 bool RemoteAllocator::StartRefill(ServerId server, Clock::time_point now) {
   const std::lock_guard lock(mutex_);
   PerServer& state = state_[server];
@@ -321,8 +323,8 @@ Task<Status> RemoteAllocator::Refill(Scheduler& scheduler, ServerId server, Want
     co_return answer.error();
   }
   const control::AllocateReply& reply = answer.value();
-  // The lease may have changed since the request was sent, and the reply be the first to tell; or the extent belongs to
-  // one that has ended, and is abandoned with it.
+  // This reply may be the first news of a lease newer than the request. Or the extent belongs to a
+  // lease that has ended, and is abandoned with it.
   const Lease lease{static_cast<ComputeId>(reply.compute_id), reply.incarnation};
   ForgetOlder(server, lease);
   PerServer& state = state_[server];
@@ -337,7 +339,7 @@ Task<Status> RemoteAllocator::Refill(Scheduler& scheduler, ServerId server, Want
   const Extent fresh{reply.offset, reply.offset + reply.bytes};
   state.granted[fresh.next] = fresh.end;
   if (!extents.empty() && extents.back().end == fresh.next) {
-    extents.back().end = fresh.end;  // The server found room right behind.
+    extents.back().end = fresh.end;  // the server found adjacent room
   } else {
     extents.push_back(fresh);
   }
@@ -365,7 +367,7 @@ Task<void> RemoteAllocator::ReleaseAll(Scheduler& scheduler) {
   co_return;
 }
 
-// 1 RT for each extent.
+// Cost: 1 RT for each extent.
 Task<void> RemoteAllocator::Release(Scheduler& scheduler, ServerId server,
                                     std::vector<Extent> extents) {
   Endpoint& endpoint = scheduler.endpoint();
@@ -378,10 +380,10 @@ Task<void> RemoteAllocator::Release(Scheduler& scheduler, ServerId server,
     const Result<control::ReleaseReply> reply =
         co_await CallControl<control::ReleaseReply>(endpoint, server, request);
     if (reply || reply.error().code != Code::kNodeUnreachable) {
-      ++extent;  // A refusal concerns one extent: of a lease that has ended.
+      ++extent;  // the refusal concerns this extent only: its lease has ended
       continue;
     }
-    // The queue pair may have been lost long ago. Of what does not answer, nothing more is expected.
+    // The queue pair may have been lost long ago. A silent server is not tried again.
     const bool is_silent = scheduler.Now() - asked_at >= kSilentRegistration;
     if (is_silent || !std::exchange(may_reconnect, false)) co_return;
     const Result<Registration> registered = co_await ReplaceAndRegister(endpoint, server);

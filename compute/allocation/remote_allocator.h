@@ -1,18 +1,20 @@
-// RemoteAllocator: where a compute server carves nodes and value blocks from.
+// RemoteAllocator: carves a compute server's nodes and value blocks from remote memory.
 //
-// Memory servers hand out extents by RPC; nodes and blocks are carved from them here, so that the usual allocation
-// costs no round trip. A freed block waits `kGrace` before its memory is used again, under a new generation: a
-// reader that still holds the old pointer rejects what it finds, grace or not. Never-used rests go
-// back to the servers when the store is closed.
+// Memory servers grant extents by RPC. Nodes and blocks are carved from them here, so that most
+// allocations cost no round trip. A freed block waits `kGrace` before its memory is used again,
+// under a new generation. A reader that still has the old pointer rejects the new content, even
+// without the grace. Never-used rests go back to the servers when the store is closed.
 //
-// An extent belongs to the lease under which it was granted. With a new lease all that was granted under the one before
-// is forgotten (rule U4), used or not: nothing takes it back yet. So is memory that others were granted: a block freed
-// here is used again only if this compute server carved it, under its present lease. What is at hand from one server is
-// not used after a new lease with another one until the server has confirmed that its own is still in force: 1 RT.
+// An extent belongs to the lease under which it was granted. A new lease makes the allocator forget
+// everything granted under the old one, used or not (rule U4); nothing reclaims it yet. It reuses a
+// freed block only if this compute server carved it under its present lease: others' memory is
+// never reused here. After a new lease with one server, unused memory of another server is not used
+// until that server confirms that its own lease is still in force: 1 RT.
 //
-// A server that cannot be reached is left out for a while, longer each time, unless no other server has memory.
+// An unreachable server is left out for a while, longer each time, unless no other server has
+// memory.
 //
-// Thread-safety: shared by the sessions of a store; a mutex is held for pointer arithmetic only.
+// Thread-safety: the sessions of a store share it. A mutex is held for pointer arithmetic only.
 #pragma once
 
 #include <algorithm>
@@ -39,8 +41,8 @@
 
 namespace gossamer {
 
-// Internal nodes are few, and lead to everything: on server 0, whose loss is that of the store anyway, no other server takes
-// them along when it dies.
+// Internal nodes are few, and all paths need them. They are placed on server 0, whose loss is the
+// loss of the store anyway, so that the death of another server does not lose them.
 enum class NodeKind : uint8_t { kLeaf, kInternal };
 
 class RemoteAllocator {
@@ -51,35 +53,39 @@ class RemoteAllocator {
   RemoteAllocator(const Servers& servers, uint32_t node_bytes, uint64_t seed)
       : servers_(servers), node_bytes_(node_bytes), placement_(seed, node_bytes) {}
 
-  // A leaf on `near`'s server, unless `Placement` says that another is better, or that one has no memory or is out of
-  // reach; an internal node on server 0, unless that has none. 0 RT; 1 RT for each server that is asked for more memory, or about its lease. Counts control messages in `wire`. `lost` is set to
-  // a server whose queue pair, or lease, failed, though another one may have served. Errors: Exhausted when all servers
-  // are full; NodeUnreachable or Fenced when one that is not was lost.
+  // Allocates a leaf on `near`'s server, unless `Placement` prefers another, or that one is full or
+  // unreachable. Allocates an internal node on server 0 unless that has no memory. Counts control
+  // messages in `wire`. Sets `lost` to a server whose queue pair or lease failed, even if another
+  // one served.
+  // Errors: Exhausted if all servers are full; NodeUnreachable or Fenced if one was lost that is
+  // not.
+  // Cost: 0 RT; 1 RT for each server asked for more memory or about its lease.
   Task<Result<Allocated<RemotePtr>>> AllocateNode(Scheduler& scheduler, ServerId near,
                                                   NodeKind kind, WireCounts& wire,
                                                   std::optional<ServerId>& lost);
-  // A block for a value of `length` bytes; otherwise the same.
+  // The same for a block that holds a value of `length` bytes.
   Task<Result<Allocated<BlockPtr>>> AllocateBlock(Scheduler& scheduler, uint32_t length,
                                                   WireCounts& wire, std::optional<ServerId>& lost);
-  // Takes back what was never reachable, and which no WRITE is on its way to; `bytes` as allocated.
+  // Takes back memory that was never reachable and has no WRITE in flight. `bytes`: as allocated.
   void GiveBack(RemotePtr node, uint32_t bytes, const AllocationStamp& stamp);
   void GiveBack(BlockPtr block, uint32_t bytes, const AllocationStamp& stamp);
   // Takes back a block that no entry refers to any more.
   void FreeBlock(const BlockRef& block, Clock::time_point now);
 
-  // Whether a batch that makes `memory` reachable from a node on server `from` may be posted (rule U4): the lease with
-  // `from` was there when the servers that it lies on last confirmed theirs, and none of these has been replaced since.
-  // To be asked in the step that posts, with nothing awaited in between. Lock-free.
+  // Whether a batch may be posted that makes `memory` reachable from a node on server `from` (rule
+  // U4). True if the lease with `from` existed when the servers that hold `memory` last confirmed
+  // their leases, and none of those leases was replaced since. Call it in the step that posts,
+  // without a co_await in between. Lock-free.
   bool MayLink(const LinkedMemory& memory, ServerId from) const;
 
-  // This compute server has registered with `server`, which is in reach: said when the store is opened, by each session
-  // that registers, and by the lease keeper. If that is a new lease, all memory of those before is forgotten.
+  // Call after registering with a reachable `server`: at open, for each session that registers, and
+  // from the lease keeper. A new lease makes all memory of the server's earlier leases forgotten.
   void Registered(ServerId server, const Registration& registration);
-  // `server` cannot be reached.
+  // Call when `server` cannot be reached.
   void Lost(ServerId server, Clock::time_point now);
 
-  // Starts to give never-used memory back to all servers that can be reached, at the same time; best effort. A queue pair
-  // that has been lost is replaced once. Ends when no task of `scheduler` runs any more.
+  // Starts to give never-used memory back to all reachable servers in parallel, best effort.
+  // Replaces a lost queue pair once. Done when no task of `scheduler` runs any more.
   Task<void> ReleaseAll(Scheduler& scheduler);
 
  private:
@@ -88,22 +94,23 @@ class RemoteAllocator {
     uint64_t end = 0;
   };
   struct PerServer {
-    std::optional<Lease> lease;  // nothing: not heard of yet
-    uint64_t confirmed = 0;  // registrations_ when it was asked for what showed that lease in force
-    std::map<uint64_t, uint64_t> granted;  // under this lease: end of each extent, by its offset
-    std::vector<Extent> nodes;             // the newest last
-    std::vector<Extent>
-        blocks;  // likewise; older ones have rests that were too small for some block
-    // While one asks the server for more, others wait for what it gets, until this time at most.
+    std::optional<Lease> lease;  // nullopt: not known yet
+    uint64_t confirmed =
+        0;  // registrations_ when the request that last confirmed that lease was sent
+    std::map<uint64_t, uint64_t>
+        granted;                 // under this lease: the end of each extent, by its offset
+    std::vector<Extent> nodes;   // newest last
+    std::vector<Extent> blocks;  // newest last; older ones may have rests too small for some blocks
+    // While one coroutine asks the server for more, others wait for the result, until then at most.
     Clock::time_point refilling_until{};
-    // Left out until then, when it was out of reach; and for how long the next time.
+    // An unreachable server is left out until then; `down_for` is the duration of that pause.
     Clock::time_point down_until{};
     std::chrono::milliseconds down_for{};
 
     std::vector<Extent>& of(control::ExtentKind kind) {
       return kind == control::ExtentKind::kNodes ? nodes : blocks;
     }
-    // A request for this many bytes of a kind, or more, has been refused: not asked again until then.
+    // The server refused a request of this kind and size: ask for no such size or more until then.
     struct Refused {
       Clock::time_point until{};
       uint64_t bytes = 0;
@@ -117,7 +124,7 @@ class RemoteAllocator {
   struct Wanted {
     control::ExtentKind kind;
     uint64_t bytes;
-    bool is_internal = false;  // a node for which server 0 comes first
+    bool is_internal = false;  // a node that prefers server 0
   };
   struct Piece {
     ServerId server{0};
@@ -125,16 +132,17 @@ class RemoteAllocator {
     AllocationStamp stamp;
   };
 
-  // The servers to try, best first, without those that are full; behind them those that are down.
+  // The servers to try, best first, without full ones. Those in `down` are tried last.
   struct Candidates {
     std::vector<ServerId> up;
     std::vector<ServerId> down;
   };
   Candidates FindCandidates(std::optional<ServerId> near, const Wanted& wanted,
                             Clock::time_point now);
-  // With mutex_ held.
+  // The following need mutex_.
   AllocationStamp StampAt(ServerId server) { return {server, state_[server].confirmed}; }
-  // Whether memory at hand there may be used: no lease with any server is newer than what is known of this one's.
+  // Whether memory granted there may be used: no lease with any server is newer than its
+  // confirmation.
   bool IsConfirmed(ServerId server) { return state_[server].confirmed == registrations_; }
   bool IsDown(ServerId server, Clock::time_point now) { return state_[server].down_until > now; }
   bool IsOurs(ServerId server, uint64_t offset) const;
@@ -143,18 +151,18 @@ class RemoteAllocator {
   void ForgetOlder(ServerId server, const Lease& lease);
   std::optional<BlockPtr> TakeFreed(uint32_t bytes, Clock::time_point now, bool after_grace);
 
-  // Cuts from what is at hand on `server`.
+  // Cuts a piece from the extents granted on `server`.
   std::optional<Piece> Cut(ServerId server, const Wanted& wanted);
   Task<Result<Piece>> Allocate(Scheduler& scheduler, std::optional<ServerId> near, Wanted wanted,
                                WireCounts& wire, std::optional<ServerId>& lost);
   Task<Result<Piece>> AllocateOn(Scheduler& scheduler, ServerId server, Wanted wanted,
                                  bool although_down, WireCounts& wire);
   bool StartRefill(ServerId server, Clock::time_point now);
-  // Has the server confirm its lease, if there is memory at hand that needs it, or give more.
+  // Asks the server to confirm its lease if granted memory needs that, or else for more memory.
   Task<Status> ConfirmOrRefill(Scheduler& scheduler, ServerId server, Wanted wanted,
                                WireCounts& wire);
-  // `asked_at`: registrations_ just before.
   static Task<void> Release(Scheduler& scheduler, ServerId server, std::vector<Extent> extents);
+  // `asked_at`: registrations_ just before the request.
   Task<Status> Refill(Scheduler& scheduler, ServerId server, Wanted wanted, uint64_t asked_at,
                       WireCounts& wire);
   // The server has shown that `lease` was in force after `asked_at`.
@@ -167,7 +175,8 @@ class RemoteAllocator {
   Placement placement_;
   std::vector<RemotePtr> returned_nodes_;
   std::map<uint32_t, std::deque<FreedBlock>> freed_blocks_;  // by size
-  // Leases that came after others, counted over all servers; and what the count became with each server's present one.
+  // How many new leases all servers together gave. since_: that count after each server's present
+  // lease.
   uint64_t registrations_ = 0;
   std::array<std::atomic<uint64_t>, Servers::kMaxServers> since_{};
 };

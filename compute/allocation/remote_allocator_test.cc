@@ -1,5 +1,5 @@
-// What the allocator does with memory of ended leases and of others (rule U4), and with servers that are full, or lost;
-// the rest of it is tested with the tree.
+// The allocator with memory of ended leases and of others (rule U4), and with full or lost servers.
+// The tree's tests cover the rest.
 #include "compute/allocation/remote_allocator.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,8 @@ class RemoteAllocatorTest : public ::testing::Test {
     ASSERT_TRUE(registered) << registered.error().ToString();
     allocator_.Registered(id, registered.value());
   }
-  // Has the server end the lease, and this session connect anew. The next lease begins with the next message.
+  // The server ends the lease, and this session reconnects. The next lease begins with the next
+  // message.
   void EndLease(ServerId id) {
     const int before = Server(id).gone();
     Server(id).port().Fence(kUuid);
@@ -57,7 +58,7 @@ class RemoteAllocatorTest : public ::testing::Test {
     lost_.reset();
     return scheduler_->Run(allocator_.AllocateNode(*scheduler_, near, kind, wire_, lost_));
   }
-  // A node that may be reachable.
+  // Allocates a node that may be reachable.
   RemotePtr Node(ServerId near = kFirst) {
     Allocated<RemotePtr> node = Allocate(near).value();
     node.Posted();
@@ -117,7 +118,7 @@ TEST_F(RemoteAllocatorTest, ANodeOfAnOldLeaseIsNotTakenBack) {
   EXPECT_NE(Node(), old.pointer());
   fresh.GiveBack();
   EXPECT_EQ(Node(), fresh.pointer());
-  // Its memory was swept meanwhile, and granted to this compute server anew.
+  // The node's memory was swept and granted to this compute server again.
   const RemotePtr swept = Node();
   Allocated<RemotePtr>(allocator_, swept, kNodeBytes, old_stamp).GiveBack();
   EXPECT_NE(Node(), swept);
@@ -154,7 +155,8 @@ TEST_F(RemoteAllocatorTest, WhatWasAllocatedUnderAnEndedLeaseMayNotBeLinked) {
   const Allocated<RemotePtr> node = Allocate(kFirst).value();
   EXPECT_TRUE(MayLink(node.stamp(), kFirst));
   EXPECT_TRUE(MayLink(node.stamp(), kSecond));
-  // A server that ends the lease has all others end theirs before it sweeps: a new one there says that it may have.
+  // A server that ends a lease has all others end theirs before it sweeps: a new lease there means
+  // that it may have swept.
   EndLease(kSecond);
   Register(kSecond);
   EXPECT_TRUE(MayLink(node.stamp(), kFirst));
@@ -165,8 +167,8 @@ TEST_F(RemoteAllocatorTest, WhatWasAllocatedUnderAnEndedLeaseMayNotBeLinked) {
   EXPECT_FALSE(MayLink(node.stamp(), kFirst));
 }
 
-// Both servers have fenced the old registration, and only of the first is that known: a sweeper may take what the second
-// one gave.
+// Both servers have fenced the old registration, but only the first one's fence is known here. A
+// sweeper may take memory that the second granted.
 TEST_F(RemoteAllocatorTest, WithANewLeaseElsewhereMemoryOfAnEndedOneIsForgotten) {
   const RemotePtr old = Node(kSecond);
   ASSERT_EQ(old.server(), kSecond);
@@ -194,13 +196,13 @@ TEST_F(RemoteAllocatorTest, WithANewLeaseElsewhereMemoryIsConfirmedOnceAndUsedOn
 }
 
 TEST_F(RemoteAllocatorTest, AnExtentThatTellsOfANewLeaseIsUsedAndTheOldOnesForgotten) {
-  allocator_.Lost(kSecond, scheduler_->Now());  // All nodes go to the first.
+  allocator_.Lost(kSecond, scheduler_->Now());  // all nodes go to the first
   const Allocated<RemotePtr> old = Allocate().value();
   while (Node().offset() % FakeLeaseServer::kExtentBytes !=
          (kHeapOffset - kNodeBytes) % FakeLeaseServer::kExtentBytes) {
   }
   const int asked = first_.allocations();
-  // Another session of this compute server has registered, and said nothing yet.
+  // Another session of this compute server has registered but has not reported it yet.
   EndLease(kFirst);
   const Allocated<RemotePtr> node = Allocate().value();
   EXPECT_EQ(first_.allocations(), asked + 1);
@@ -233,7 +235,7 @@ TEST_F(RemoteAllocatorTest, WhereOneServerIsLostAnotherServes) {
   const Allocated<RemotePtr> node = Allocate(kSecond).value();
   EXPECT_EQ(node.pointer().server(), kFirst);
   EXPECT_EQ(lost_, kSecond);
-  // It is left out for a while.
+  // The server is left out for a while.
   for (int i = 0; i < 10; ++i) {
     EXPECT_EQ(Node(kSecond).server(), kFirst);
     EXPECT_FALSE(lost_);
@@ -242,7 +244,7 @@ TEST_F(RemoteAllocatorTest, WhereOneServerIsLostAnotherServes) {
 }
 
 TEST_F(RemoteAllocatorTest, AServerWithoutAQueuePairIsPassedOver) {
-  // It joined after the session began.
+  // The server joined after the session began.
   ComputePortOptions options;
   options.client_uuid = kUuid;
   const auto port = OpenComputePort(FabricKind::kShm, options).value();
@@ -270,7 +272,7 @@ TEST_F(RemoteAllocatorTest, AServerIsLeftOutLongerEachTimeItIsLost) {
   };
   EXPECT_TRUE(lose(std::chrono::milliseconds(0)));
   Register(kSecond);
-  // 500 ms, however often it is said meanwhile; then a second.
+  // The first pause is 500 ms, even if the loss is reported again during it; the second is 1 s.
   EXPECT_FALSE(lose(std::chrono::milliseconds(2000)));
   EXPECT_FALSE(lose(std::chrono::milliseconds(1700)));
   EXPECT_FALSE(lose(std::chrono::milliseconds(1400)));

@@ -45,7 +45,7 @@ void CachedNode::Free(void* node) {
 uint32_t CachedNode::CountNotAbove(KeyView key) const {
   const uint64_t prefix = KeyPrefix(key);
   const uint64_t* first = prefixes();
-  // A binary search without branches: its outcomes are a coin's, which no predictor guesses.
+  // Branch-free binary search: its comparisons are random, and no predictor guesses them.
   const uint64_t* base = first;
   for (uint32_t length = count_; length > 1; length -= length / 2) {
     base = base[length / 2 - 1] <= prefix ? base + length / 2 : base;

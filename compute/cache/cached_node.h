@@ -1,8 +1,8 @@
-// CachedNode: an internal node as the cache keeps it, made for searching.
+// CachedNode: an internal node in the cache, laid out for searching.
 //
-// Immutable once made, but for the hints and the chances. One allocation:
+// Immutable except for the hints, `chances` and links. One allocation:
 //   CachedNode | prefixes[count] | children[count] | hints[count] (level 1) | ends[count] | separators
-// The search compares 8-byte prefixes and looks at whole separators only where those are equal.
+// The search compares 8-byte prefixes and looks at whole separators only if the prefixes are equal.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@ namespace gossamer {
 
 class CachedNode {
  public:
-  // Freed by `Free`.
+  // Release with `Free`.
   static CachedNode* Make(RemotePtr pointer, const InternalNode& node);
   static void Free(void* node);
 
@@ -32,24 +32,24 @@ class CachedNode {
   const HighFence& high() const { return high_; }
   size_t bytes() const { return bytes_; }
 
-  // The child whose range has `key` (covered).
+  // The child whose range contains `key`. Requires: the node's range contains `key`.
   uint32_t ChildIndex(KeyView key) const;
-  // The last child whose range starts below `bound` (low() < bound).
+  // The last child whose range starts below `bound`. Requires: low() < bound.
   uint32_t ChildIndexBelow(KeyView bound) const;
   KeyView separator(uint32_t i) const {
     const uint32_t start = i == 0 ? 0 : ends()[i - 1];
     return {separators() + start, ends()[i] - start};
   }
   RemotePtr child(uint32_t i) const { return RemotePtr::FromWord(children()[i]); }
-  // The LeafHint of a leaf (level 1 only).
+  // The LeafHint of child `i`. Requires: level 1.
   std::atomic<uint64_t>& hint(uint32_t i) const { return hints()[i]; }
 
-  // For the cache: how often the hand still passes the node by, and the chain of its bucket.
+  // For the cache: how often the clock hand still passes this node, and the bucket's chain.
   mutable std::atomic<uint32_t> chances{0};
   std::atomic<CachedNode*> next{nullptr};
-  // Not to be searched any more; it only keeps the hints until the node comes back.
+  // A forgotten node is not searched. It keeps the hints until the node is inserted again.
   std::atomic<bool> is_forgotten{false};
-  // Neighbours in the ring of all nodes; under the mutex of the cache.
+  // Neighbours in the ring of all nodes; under the cache's mutex.
   CachedNode* clock_before = nullptr;
   CachedNode* clock_behind = nullptr;
 

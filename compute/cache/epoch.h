@@ -1,8 +1,11 @@
-// Epoch-based reclamation: readers without locks, memory freed when nobody can still see it.
+// Epoch-based reclamation: lock-free readers; memory is freed when no reader can still see it.
 //
-// A reader announces the global epoch while it looks (`EpochReader::Guard`); what a writer unlinks is freed once
-// every reader has been seen idle or in a later epoch. Source: Fraser, "Practical lock-freedom" (2004).
-// Thread-safety: a reader belongs to one thread; `Retire` and `Collect` are called under the owner's lock.
+// A reader announces the global epoch while it reads (`EpochReader::Guard`). An unlinked object is
+// freed once every reader was seen idle or in a later epoch. Source: Fraser, "Practical
+// lock-freedom" (2004).
+//
+// Thread-safety: a reader belongs to one thread. `Retire` and `Collect` are called under the
+// owner's lock.
 #pragma once
 
 #include <atomic>
@@ -23,7 +26,8 @@ class EpochReader {
   EpochReader(const EpochReader&) = delete;
   EpochReader& operator=(const EpochReader&) = delete;
 
-  // Pointers read inside a guard's life stay valid until its end. Not nested, not held across a wait.
+  // Pointers read during a guard's life stay valid until it ends. Guards must not nest or span a
+  // wait.
   class Guard {
    public:
     explicit Guard(EpochReader& reader);
@@ -48,7 +52,7 @@ class EpochDomain {
     for (Retired& retired : retired_) retired.free(retired.object);
   }
 
-  // Frees `object` with `free` when no reader can see it any more.
+  // Frees `object` with `free` once no reader can see it.
   void Retire(void* object, void (*free)(void*)) {
     retired_.push_back({epoch_.fetch_add(1, std::memory_order_seq_cst), object, free});
     if (retired_.size() >= kCollectAt) Collect();

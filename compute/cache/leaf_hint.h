@@ -1,13 +1,15 @@
-// LeafHint: what a compute server remembers of a leaf, in one word beside the cached pointer to it.
+// LeafHint: one word beside the cached pointer to a leaf, with what this compute server knows of
+// it.
 //
-//   bits 0..6   for each home group (its number mod 7), whether it is *tight*: flagged as overflowed, or without room
-//               for one more entry like those that it has
+//   bits 0..6   for each home group (its number mod 7), whether it is *tight*: flagged as
+//               overflowed, or without room for one more entry like those it has
 //   bit  7      whether the overflow group has no such room
-//   bits 8..63  a filter (of one hash) of the keys in the overflow group
+//   bits 8..63  a filter (one hash) of the keys in the overflow group
 //
-// It only chooses what is read along with an operation's first batch. The filter serves those who look for a key that
-// is there; as it cannot prove that a key is not, who inserts goes by the home group's bit. A hint that is wrong, as
-// others write too, costs bytes or a round trip, never an answer. Whoever sees a unit puts the hint right.
+// A hint only chooses what an operation reads with its first batch. Operations on an existing key
+// use the filter. The filter cannot prove that a key is absent, so an insert uses the home group's
+// bit. Other clients write too, so a hint may be wrong: that costs bytes or a round trip, never a
+// wrong answer. An operation that reads a unit corrects the hint.
 #pragma once
 
 #include <bit>
@@ -26,40 +28,41 @@ class LeafHint {
   static constexpr uint64_t kFilter = ~uint64_t{0} << kFilterAt;
 
   static constexpr uint64_t GroupBit(uint32_t group) { return uint64_t{1} << group % kGroupBits; }
-  // By the half of the hash that does not choose the home group.
+  // Uses the half of the hash that does not choose the home group.
   static constexpr uint64_t FilterBit(uint64_t key_hash) {
     return uint64_t{1} << (kFilterAt + ((key_hash >> 32) * (64 - kFilterAt) >> 32));
   }
 
   explicit constexpr LeafHint(uint64_t word) : word_(word) {}
 
-  // Whether a key of this home group, if it is not in there, may be in the overflow group. No key is there whose home
-  // group is not flagged.
+  // Whether a key of this home group may be in the overflow group if it is not in its home group. A
+  // key is there only if its home group is flagged.
   bool MayHaveOverflowed(uint64_t key_hash, uint32_t group) const {
     return (word_ & FilterBit(key_hash)) != 0 && IsTight(group);
   }
-  // Whether a new key of this home group concerns the overflow group.
+  // Whether inserting a key of this home group involves the overflow group.
   bool IsTight(uint32_t group) const { return (word_ & GroupBit(group)) != 0; }
-  // Whether a new key of this home group has no room in the leaf.
+  // Whether the leaf has no room for a new key of this home group.
   bool IsFull(uint32_t group) const { return IsTight(group) && (word_ & kOverflowBit) != 0; }
 
  private:
   uint64_t word_;
 };
 
-// What is known of some of a hint's bits.
+// Known values for some of a hint's bits.
 struct HintPatch {
-  uint64_t mask = 0;  // the bits known
+  uint64_t mask = 0;  // which bits are known
   uint64_t bits = 0;
 
   uint64_t AppliedTo(uint64_t word) const { return (word & ~mask) | bits; }
 };
 
-// What the units in `known` (bits of unit numbers) say; unit_at(number) is a GroupView of each.
+// The bits known from the units in `known` (a bit set of unit numbers). unit_at(number) is a
+// GroupView.
 template <typename UnitAt>
 HintPatch PatchOf(const LeafGeometry& geometry, uint32_t known, UnitAt&& unit_at) {
   const uint32_t overflow = geometry.overflow_unit();
-  // Where several groups share a bit, one of them alone cannot clear it.
+  // If several groups share a bit, one group alone cannot clear it.
   const bool may_clear = geometry.groups() <= LeafHint::kGroupBits ||
                          std::popcount(known) == static_cast<int>(geometry.units());
   HintPatch patch;
@@ -83,7 +86,7 @@ HintPatch PatchOf(const LeafGeometry& geometry, uint32_t known, UnitAt&& unit_at
   return patch;
 }
 
-// All of it.
+// The whole hint.
 inline uint64_t HintOf(const LeafView& leaf, const LeafGeometry& geometry) {
   const uint32_t all = (uint32_t{1} << geometry.units()) - 1;
   return PatchOf(geometry, all,

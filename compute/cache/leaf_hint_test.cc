@@ -13,7 +13,7 @@ namespace {
 
 constexpr RemotePtr kLeaf(ServerId{3}, 0x12300, 7);
 
-// A leaf of random 8-byte keys, as many as fit but `room`; its units are views of `image`.
+// A leaf filled with random 8-byte keys except for `room`. Its units are views of `image`.
 struct Leaf {
   Leaf(uint32_t node_bytes, uint64_t stream, size_t room)
       : geometry(node_bytes), image(node_bytes) {
@@ -79,7 +79,7 @@ TEST(LeafHintTest, IsPutTogetherFromWhatIsSeen) {
     const Leaf empty(node_bytes, 2, 1000);
     const uint32_t overflow = full.geometry.overflow_unit();
     uint64_t hint = 0;
-    // The overflow group tells of the groups whose keys it has.
+    // The overflow group gives the bits of the groups whose keys it holds.
     hint = full.Patch(1u << overflow).AppliedTo(hint);
     for (const std::string& key : full.keys) {
       const uint64_t hash = KeyHash(key);

@@ -8,10 +8,10 @@
 namespace gossamer {
 namespace {
 
-// A node of 1 KB takes about this much here; one bucket for each.
+// A 1 KB node takes about this many bytes here; one bucket for each.
 constexpr uint64_t kBytesPerBucket = 1024;
 constexpr uint64_t kMinBuckets = 64;
-// Of a node: the levels of a tree of this size are fewer.
+// Most chances of a node: more than a tree has levels.
 constexpr size_t kMostChances = 8;
 
 bool IsNewer(NodeVersion a, NodeVersion b) {
@@ -34,8 +34,8 @@ std::atomic<CachedNode*>& NodeCache::Bucket(RemotePtr pointer) const {
   return buckets_[(hash >> 32) & bucket_mask_];
 }
 
-// Sequentially consistent, with the stores of Link and Unlink: a reader that the epochs took for idle when
-// a node was retired must not find that node afterwards. On x86-64 such a load costs nothing.
+// Sequentially consistent, as the stores of Link and Unlink are: a reader that looked idle when a
+// node was retired must not find that node afterwards. On x86-64 such a load costs nothing extra.
 const CachedNode* NodeCache::LookupAny(RemotePtr pointer) const {
   const CachedNode* node = Bucket(pointer).load(std::memory_order_seq_cst);
   while (node != nullptr && node->pointer() != pointer) {
@@ -61,7 +61,7 @@ NodeCache::Step NodeCache::FindFrom(Reader& reader, const Step& from, const Sear
   uint32_t index = 0;
   while (step.level > level) {
     const CachedNode* node = Lookup(step.node);
-    // A range that has shrunk since the parent was read: read the node again.
+    // The range has shrunk since the parent was read: read the node again.
     if (node == nullptr || goal.IsBefore(node->low()) || goal.IsBeyond(node->high())) break;
     index = goal.Choose(*node, node->count());
     step.node = node->child(index);
@@ -206,7 +206,7 @@ uint32_t NodeCache::InsertChild(RemotePtr parent, const Key& separator, RemotePt
 
 void NodeCache::KeepHints(const CachedNode& old, const CachedNode& fresh) {
   if (fresh.level() != 1) return;
-  // Both are sorted by separator, and children only ever move right: one pass finds those that stay.
+  // Both are sorted by separator, and children only move right: one pass finds those that stay.
   for (uint32_t i = 0, j = 0; i < fresh.count() && j < old.count(); ++j) {
     while (i < fresh.count() && fresh.separator(i) < old.separator(j)) ++i;
     if (i < fresh.count() && fresh.child(i) == old.child(j)) {
@@ -220,7 +220,7 @@ uint32_t NodeCache::Put(CachedNode* fresh) {
   const bool stays = root != nullptr && fresh->pointer() != root->pointer() &&
                      !root->is_forgotten.load(std::memory_order_relaxed);
   const bool fits = fresh->bytes() + (stays ? root->bytes() : 0) <= max_bytes_;
-  // What is there of the node counts as well, and may be among what goes.
+  // The cached version of the node counts as well, and may itself be evicted.
   const uint32_t evictions =
       fits ? EvictDownTo(max_bytes_ - fresh->bytes(), stays ? root : nullptr) : 0;
   auto* old = const_cast<CachedNode*>(LookupAny(fresh->pointer()));
@@ -259,7 +259,7 @@ void NodeCache::Link(CachedNode* node) {
   bytes_.fetch_add(node->bytes(), std::memory_order_relaxed);
 }
 
-// Readers that stand on the node go on along its `next`, which stays as it is.
+// Readers that stand on the node follow its `next`, which does not change.
 void NodeCache::Unlink(CachedNode* node) {
   std::atomic<CachedNode*>* link = &Bucket(node->pointer());
   while (link->load(std::memory_order_relaxed) != node) {
@@ -276,7 +276,7 @@ void NodeCache::Unlink(CachedNode* node) {
 
 uint32_t NodeCache::EvictDownTo(uint64_t max_bytes, const CachedNode* kept) {
   uint32_t evictions = 0;
-  // However fast readers give new ones.
+  // Bounds the rounds, however fast readers renew chances.
   size_t chances = count_ * kMostChances;
   while (bytes() > max_bytes) {
     CachedNode* node = hand_;

@@ -1,12 +1,15 @@
-// NodeCache: the internal nodes that a compute server remembers, and the root word.
+// NodeCache: the internal nodes and the root word that a compute server caches.
 //
-// Answers "which leaf, with which hint, for this key" without a lock on the read side and without a round
-// trip when every node of the path is there. A stale answer is harmless: fences in the leaf tell (design
-// section 4); whoever finds one calls `Invalidate`: the node is not found any more, but the hints in it wait for the
-// node to come back, as long as there is room. Bounded in bytes at every moment, as room is made before a node comes in;
-// evicts by second chance. (Nodes taken out while a reader may still look at them, some 64 at most, are not counted.)
+// A lookup finds the leaf for a key, with its hint, without a lock, and without a round trip if
+// every node of the path is cached. A stale answer is harmless: the fences in the leaf reveal it.
+// The operation that finds a stale node calls `Invalidate`. Lookups then no longer find the node,
+// but its hints are kept for its return while there is room.
 //
-// Thread-safety: all threads of a compute server share it; each has a `Reader`. Lookups never block and allocate
+// The cache evicts by second chance. It never exceeds its bound in bytes: it makes room before a
+// node enters. Nodes removed while readers may still see them (about 64 at most) are not counted.
+//
+// Thread-safety: shared by all threads of a compute server; each has a `Reader`. Lookups never
+// block and allocate nothing. Changes hold a mutex for a few pointer writes.
 // nothing; changes take a mutex for the time of a few pointer writes.
 #pragma once
 
@@ -33,23 +36,24 @@ class NodeCache {
 
   // Where a descent got to without a round trip.
   struct Step {
-    RemotePtr node;  // the node sought, if level is the level sought; else the first one not cached
+    RemotePtr
+        node;  // the node sought if `level` is the level sought; else the first node not cached
     uint32_t level = 0;
-    RemotePtr parent;   // the cached node that named it; null: the root word did
+    RemotePtr parent;   // the cached node with the pointer to `node`; null: the root word
     uint64_t hint = 0;  // LeafHint of `node`, if it is a leaf with a cached parent
-    Key low;            // the low fence that the parent states for it
+    Key low;            // the low fence of `node` according to its parent
 
     bool has_cached_parent() const { return !parent.is_null(); }
   };
 
-  // One leaf of a run of neighbours.
+  // One of several neighbouring leaves.
   struct LeafRef {
     RemotePtr leaf;
     RemotePtr parent;
     Key low;
   };
 
-  // Holds at most `max_bytes` of nodes; none larger than that.
+  // Holds at most `max_bytes` of nodes. A larger node is not cached.
   explicit NodeCache(uint64_t max_bytes);
   ~NodeCache();
   NodeCache(const NodeCache&) = delete;
@@ -60,31 +64,32 @@ class NodeCache {
   RootWord root() const { return RootWord::FromWord(root_.load(std::memory_order_acquire)); }
   void SetRoot(RootWord root) { root_.store(root.word(), std::memory_order_release); }
 
-  // Descends from the root to `level`. Nothing when the root word is unknown.
+  // Descends from the root to `level`. Returns nullopt if the root word is unknown.
   std::optional<Step> Find(Reader& reader, const SearchGoal& goal, uint32_t level) const;
   // Descends from `from`, as far as nodes are cached.
   Step FindFrom(Reader& reader, const Step& from, const SearchGoal& goal, uint32_t level) const;
-  // Appends up to `limit` neighbouring leaves as far as their parents are cached: the one for `key` first, then
-  // those right of it. Returns how many.
+  // Appends up to `limit` neighbouring leaves whose parents are cached: first the leaf for `key`,
+  // then those to its right. Returns their number.
   size_t CollectRight(Reader& reader, KeyView key, size_t limit,
                       std::vector<LeafRef>& leaves) const;
-  // The last leaf that starts below `bound` first, then those left of it.
+  // The same to the left, from the last leaf that starts below `bound`.
   size_t CollectLeft(Reader& reader, const HighFence& bound, size_t limit,
                      std::vector<LeafRef>& leaves) const;
 
-  // These three return how many other nodes went for it.
-  // Remembers `node` as read or written whole at `pointer`, unless a newer version is there. Hints of children
-  // that stay are kept.
+  // `Insert`, `InsertSplit` and `InsertChild` return how many other nodes they evicted. Caches
+  // `node`, read or written whole at `pointer`, unless a newer version is cached. Children that
+  // stay keep their hints.
   uint32_t Insert(RemotePtr pointer, const InternalNode& node);
-  // The same of both halves of a node that has been split: hints go with the children.
+  // Caches both halves of a split node. Hints move with the children.
   uint32_t InsertSplit(RemotePtr left_pointer, const InternalNode& left, RemotePtr right_pointer,
                        const InternalNode& right);
-  // Adds a leaf that this compute server has split off to what is remembered of `parent`, ahead of the parent itself:
-  // no own operation takes the way over the left neighbour meanwhile.
+  // Adds a leaf that this compute server has split off to the cached `parent`, before the parent
+  // itself is updated. Meanwhile this compute server's operations need not go through the left
+  // neighbour.
   uint32_t InsertChild(RemotePtr parent, const Key& separator, RemotePtr leaf);
-  // Forgets the node, but for the hints in it; nothing happens if it is not there.
+  // Forgets the node, except for its hints. Does nothing if the node is not cached.
   void Invalidate(RemotePtr pointer);
-  // Changes the hint of the leaf `leaf`, which has `key`, under `parent`.
+  // Changes the hint of `leaf`, which contains `key`, in `parent`.
   void PatchHint(Reader& reader, RemotePtr parent, KeyView key, RemotePtr leaf,
                  const HintPatch& patch);
   void ReplaceHint(Reader& reader, RemotePtr parent, KeyView key, RemotePtr leaf, uint64_t hint) {
@@ -95,22 +100,23 @@ class NodeCache {
 
  private:
   const CachedNode* Lookup(RemotePtr pointer) const;
-  // Also one that was forgotten.
+  // Also finds a forgotten node.
   const CachedNode* LookupAny(RemotePtr pointer) const;
-  // Looks up the node at level 1 for `goal`, calls visit(node) inside a guard. False if it is not cached.
+  // Calls visit(node) in a guard, with the level 1 node for `goal`. Returns false if it is not
+  // cached.
   template <typename Visit>
   bool VisitParent(Reader& reader, const SearchGoal& goal, Visit&& visit) const;
   std::atomic<uint64_t>* FindHint(RemotePtr parent, KeyView key, RemotePtr leaf) const;
   std::atomic<CachedNode*>& Bucket(RemotePtr pointer) const;
   // Under mutex_:
-  // Whether what is remembered of the node of `fresh`, and may be null, is newer.
+  // Whether `old`, which may be null, is newer than `fresh`, a version of the same node.
   static bool IsOlder(const CachedNode& fresh, const CachedNode* old);
-  // Puts `fresh` in, in the place of what is there of the same node.
+  // Adds `fresh`, and removes the cached version of the same node.
   uint32_t Put(CachedNode* fresh);
   static void KeepHints(const CachedNode& old, const CachedNode& fresh);
   void Link(CachedNode* node);
   void Unlink(CachedNode* node);
-  // Returns how many nodes it took; `kept`, which may be null, is not among them.
+  // Returns the number of evicted nodes. Never evicts `kept`, which may be null.
   uint32_t EvictDownTo(uint64_t max_bytes, const CachedNode* kept);
 
   const uint64_t max_bytes_;
@@ -121,9 +127,10 @@ class NodeCache {
 
   std::mutex mutex_;
   EpochDomain epochs_;
-  // All nodes stand in a ring, round which the hand goes (GCLOCK, Smith '78). A new one comes just before the hand: it
-  // has a whole round to be used in. One that is used gets as many chances as its level: without those above it, a node
-  // cannot be found. The root goes for nobody, so that a cache which holds but that is of use.
+  // All nodes form a ring that the clock hand walks (GCLOCK, Smith '78). A new node enters just
+  // before the hand, and so has a whole round to be used. A used node gets as many chances as its
+  // level, because nodes below it cannot be found without it. The root is never evicted for another
+  // node.
   CachedNode* hand_ = nullptr;
   size_t count_ = 0;
 };

@@ -21,7 +21,7 @@ std::string KeyOf(uint64_t number) {
 RemotePtr NodeAt(uint64_t number) { return RemotePtr(ServerId{0}, number * kNodeBytes, 0); }
 RemotePtr LeafAt(uint64_t number) { return RemotePtr(ServerId{1}, number * kNodeBytes, 0); }
 
-// A parent of the leaves for [from, to), a key each.
+// A parent of the leaves for [from, to), one key each.
 InternalNode ParentOf(uint64_t from, uint64_t to, uint32_t version = 1) {
   InternalNode node;
   node.version = NodeVersion{version};
@@ -74,7 +74,7 @@ TEST(NodeCacheTest, WhatIsForgottenLeavesItsHints) {
   EXPECT_EQ(cache.CollectRight(reader, KeyOf(12), 10, leaves), 0u);
   cache.Insert(NodeAt(1), ParentOf(10, 20, 5));
   EXPECT_EQ(FindLeaf(cache, reader, 12)->hint, 7u);
-  // It counts, and makes room like any other.
+  // A forgotten node counts towards the bound and is evicted like any other.
   cache.Invalidate(NodeAt(1));
   cache.Insert(NodeAt(2), ParentOf(20, 30));
   EXPECT_EQ(cache.bytes(), 2 * BytesOf(ParentOf(10, 20)));
@@ -121,7 +121,7 @@ TEST(NodeCacheTest, APatchChangesTheBitsThatItKnows) {
   cache.PatchHint(reader, NodeAt(1), KeyOf(12), LeafAt(12), {0xff, 0x35});
   cache.PatchHint(reader, NodeAt(1), KeyOf(12), LeafAt(12), {0xf00, 0xf00});
   cache.PatchHint(reader, NodeAt(1), KeyOf(12), LeafAt(12), {0xf, 0xa});
-  cache.PatchHint(reader, NodeAt(1), KeyOf(12), LeafAt(13), {0xf, 0xf});  // another leaf by now
+  cache.PatchHint(reader, NodeAt(1), KeyOf(12), LeafAt(13), {0xf, 0xf});  // another leaf now
   EXPECT_EQ(FindLeaf(cache, reader, 12)->hint, 0xf3au);
 }
 
@@ -130,7 +130,7 @@ TEST(NodeCacheTest, ALeafSplitOffIsFoundAtOnce) {
   NodeCache::Reader reader(cache.epochs());
   cache.SetRoot(RootWord(NodeAt(1), 1));
   InternalNode node = ParentOf(10, 20);
-  node.children.erase(node.children.begin() + 5);  // 14's range goes up to 16.
+  node.children.erase(node.children.begin() + 5);  // 14's range now ends at 16
   cache.Insert(NodeAt(1), node);
   EXPECT_EQ(FindLeaf(cache, reader, 15)->node, LeafAt(14));
   cache.ReplaceHint(reader, NodeAt(1), KeyOf(16), LeafAt(16), 3);
@@ -187,7 +187,7 @@ TEST(NodeCacheTest, TheRootGoesForNobody) {
   EXPECT_EQ(cache.Find(reader, SearchGoal::Covering(KeyOf(15)), 0)->node, NodeAt(2));
 }
 
-// Also for threads that look while others insert.
+// Holds also for threads that look up nodes while others insert.
 TEST(NodeCacheTest, NeverHoldsMoreThanItsBound) {
   constexpr uint64_t kNodes = 64;
   constexpr size_t kWriters = 2;

@@ -8,8 +8,8 @@
 
 namespace gossamer {
 
-// Either the node whose range has a key, or the last node that starts below a bound (of a reverse scan), where
-// the bound may be infinite. Points into the caller's key.
+// Either the node whose range contains a key, or the last node that starts below a bound, which may
+// be infinite (for reverse scans). Points into the caller's key.
 class SearchGoal {
  public:
   static SearchGoal Covering(KeyView key) { return SearchGoal(key, false, false); }
@@ -17,17 +17,19 @@ class SearchGoal {
     return SearchGoal(bound.key.view(), true, bound.infinite);
   }
 
-  // Whether what is sought starts at or behind a node's high fence, so that its sibling must be asked.
+  // Whether the goal starts at or behind a node's high fence: then its right sibling must be
+  // followed.
   bool IsBeyond(const HighFence& high) const {
     if (!below_) return !high.Admits(key_);
     return !high.infinite && (infinite_ || key_ > high.key.view());
   }
-  // Whether what is sought starts before a node's low fence.
+  // Whether the goal starts before a node's low fence.
   bool IsBefore(KeyView low) const {
     if (!below_) return key_ < low;
     return !infinite_ && key_ <= low;
   }
-  // The child to follow in a node that is neither: `Node` has ChildIndex, ChildIndexBelow and a count.
+  // The child to follow in a node if the goal is neither beyond nor before it. `Node` has
+  // ChildIndex and ChildIndexBelow.
   template <typename Node>
   uint32_t Choose(const Node& node, size_t count) const {
     if (!below_) return static_cast<uint32_t>(node.ChildIndex(key_));

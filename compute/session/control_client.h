@@ -11,8 +11,9 @@
 
 namespace gossamer {
 
-// Sends `request` to `server` and waits for its reply. 1 round trip, 1 SEND. NodeUnreachable when the server does
-// not answer; otherwise the error that the server answered with.
+// Sends `request` to `server` and waits for its reply.
+// Errors: NodeUnreachable if the server does not answer; otherwise the error in its reply.
+// Cost: 1 RT, 1 SEND.
 template <typename Reply, typename Request>
 Task<Result<Reply>> CallControl(Endpoint& endpoint, ServerId server, Request request) {
   ControlCall call;

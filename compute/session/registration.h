@@ -1,10 +1,11 @@
-// Registering with a memory server: how this compute server gets its lease there.
+// Registering with a memory server: how this compute server gets its lease.
 //
-// A queue pair belongs to the lease that a registration over that same queue pair returned: the memory server
-// destroys it before the lease ends, and gives out the next lease only afterwards. That lease is the epoch of rule
-// L4: what is locked under one lease is posted on queue pairs of that lease, or fails with Fenced. So each session
-// registers over its own queue pair, when it attaches and after each reconnect; while the lease is in force, all of
-// a compute server's sessions are answered with the same.
+// A queue pair belongs to the lease that a registration over it returned. The memory server
+// destroys the queue pair before the lease ends, and grants the next lease only afterwards. That
+// lease is the epoch of rule L4: verbs for locks taken under a lease are posted on queue pairs of
+// that lease, or fail with Fenced. So each session registers over its own queue pair, when it
+// attaches and after each reconnect. All sessions of a compute server get the same lease while it
+// is in force.
 #pragma once
 
 #include <chrono>
@@ -18,23 +19,27 @@
 
 namespace gossamer {
 
-// A server that so often in a row does not answer a registration for so long is out of reach: it accepts connections,
-// but does not serve. (That a queue pair is lost is known sooner. But this process may have been stopped meanwhile.)
+// A server counts as unreachable after this many registrations in a row without an answer, each for
+// this long: it accepts connections but does not serve. One silence is not enough, because this
+// process may have been stopped meanwhile. (A lost queue pair is noticed sooner.)
 inline constexpr std::chrono::milliseconds kSilentRegistration{100};
 inline constexpr uint32_t kMostSilences = 2;
 
 struct Registration {
   Lease lease;
-  uint32_t lease_ms = 0;  // it ends unless it is renewed within this; 0: it does not
+  uint32_t lease_ms = 0;  // the lease ends if not renewed within this time; 0: never
   control::Usage usage;   // of the memory server
 };
 
-// Registers over the endpoint's queue pair to `server`. 1 RT, 1 SEND. NodeUnreachable when the server does not answer
-// or the queue pair is broken; Fenced while the lease before is being ended, and the queue pair with it: reconnect.
+// Registers over the endpoint's queue pair to `server`.
+// Errors: NodeUnreachable if the server does not answer or the queue pair is broken. Fenced while
+// the previous lease is being ended, and the queue pair with it: reconnect.
+// Cost: 1 RT, 1 SEND.
 Task<Result<Registration>> RegisterOver(Endpoint& endpoint, ServerId server);
 
-// A new queue pair to `server` in the place of the endpoint's, and a registration over it. 2 RT; ends within the
-// connection time-out and that of a control message. Errors: as of either.
+// Replaces the endpoint's queue pair to `server` and registers over the new one.
+// Errors: those of connecting and of RegisterOver.
+// Cost: 2 RT, at most the connection timeout plus that of a control message.
 Task<Result<Registration>> ReplaceAndRegister(Endpoint& endpoint, ServerId server);
 
 }  // namespace gossamer

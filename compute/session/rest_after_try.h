@@ -1,4 +1,4 @@
-// How long something rests that could not be reached.
+// How long to pause after a failed attempt to reach something.
 #pragma once
 
 #include <algorithm>
@@ -6,7 +6,8 @@
 
 namespace gossamer {
 
-// Returns the larger of `least` and four times the duration of the failed try, so that what blocks others is seldom tried.
+// Returns the larger of `least` and four times the duration of the failed try, so that tries, which
+// block others, are rare.
 template <typename Duration>
 constexpr Duration RestAfterTry(Duration took, Duration least = Duration{0}) {
   return std::max(least, 4 * took);

@@ -21,36 +21,36 @@ namespace gossamer {
 struct ServerInfo {
   ServerId id{0};
   std::string address;
-  uint64_t incarnation = 0;  // what connections to it are made to (rule U6)
-  Lease lease;               // of this compute server with that memory server
-  uint32_t lease_ms = 0;     // how long a lease is in force without being renewed; 0: for good
+  uint64_t incarnation = 0;  // the incarnation that connections are made to (rule U6)
+  Lease lease;               // this compute server's lease with that memory server
+  uint32_t lease_ms = 0;     // a lease not renewed within this time ends; 0: it never ends
   uint64_t region_bytes = 0;
   uint64_t lock_table_bytes = 0;
   uint64_t chunk_bytes = 0;
 };
 
-// The one sentence for a memory server that cannot be reached, and why. The remedy is another for server 0, which holds the
-// root, and where `why` says that the server has been started anew.
+// The error for an unreachable memory server, with the reason. The remedy is another one for server
+// 0, which holds the root, and if `why` says that the server was restarted.
 Error CannotBeReached(ServerId server, std::string_view address, std::string_view why);
 
-// Corruption: `what` is at `pointer`.
+// A Corruption error: `what` is at `pointer`.
 Error CorruptNode(RemotePtr pointer, std::string_view what);
 
-// The one for a memory server that was stopped, and has taken itself out of the store's record.
+// The error for a memory server that was stopped and left the store's record.
 Error HasLeft(ServerId server);
 
-// Thread-safety: lookups need no lock; servers are added, never removed.
+// Thread-safety: lookups are lock-free; servers are added, never removed.
 class Servers {
  public:
-  // Every id that a store can give has its place.
+  // A slot for every id that a store can assign.
   static constexpr size_t kMaxServers = kMaxMemoryServers;
 
-  // Null for a server that is not known (yet).
+  // Null if the server is not known (yet).
   const ServerInfo* Find(ServerId id) const {
     return ToInteger(id) < kMaxServers ? by_id_[ToInteger(id)].load(std::memory_order_acquire)
                                        : nullptr;
   }
-  // All of them, in the order added.
+  // All servers, in the order added.
   std::vector<const ServerInfo*> All() const {
     const std::lock_guard lock(mutex_);
     std::vector<const ServerInfo*> all;

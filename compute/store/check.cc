@@ -61,7 +61,8 @@ Result<CheckReport> TreeChecker::Run() {
   return report_;
 }
 
-// Servers may have become known on the way: to this walk, which has queue pairs to them, or to other threads.
+// Servers may have become known during the walk: to this walk, which then has queue pairs to them,
+// or to other threads.
 Status TreeChecker::AttachAll() {
   servers_ = shared_.servers.All();
   for (const ServerInfo* server : servers_) {
@@ -309,7 +310,7 @@ Task<Result<bool>> TreeChecker::ReleaseForTheDead(ServerId server, uint64_t slot
   co_return batch.verbs()[0].old_value() == word.word();
 }
 
-// Everything in use lies in memory that was handed out for its kind.
+// All memory in use must lie in extents that were granted for its kind.
 Task<Status> TreeChecker::CheckExtents() {
   for (const ServerInfo* server : servers_) {
     std::vector<control::Extent> extents;
@@ -321,7 +322,7 @@ Task<Status> TreeChecker::CheckExtents() {
       if (!reply) co_return reply.error();
       for (uint32_t i = 0; i < reply.value().count; ++i) {
         const control::Extent& extent = reply.value().extents[i];
-        // Neighbours of one kind are one: a client may cut across their border.
+        // Merge adjacent extents of one kind: a client may cut across their border.
         if (!extents.empty() && extents.back().kind == extent.kind &&
             extents.back().offset + extents.back().bytes == extent.offset) {
           extents.back().bytes += extent.bytes;
@@ -334,7 +335,7 @@ Task<Status> TreeChecker::CheckExtents() {
     }
     for (const auto& [offset, used] : used_[server->id]) {
       const RemotePtr pointer(server->id, offset & ~(kNodeAlignment - 1), 0);
-      if (offset == kFirstLeafOffset) continue;  // The first root leaf, made with the store.
+      if (offset == kFirstLeafOffset) continue;  // the first root leaf, made with the store
       const auto behind = std::upper_bound(
           extents.begin(), extents.end(), offset,
           [](uint64_t at, const control::Extent& extent) { return at < extent.offset; });

@@ -14,9 +14,9 @@ namespace gossamer {
 namespace {
 
 constexpr uint32_t kRenewalsPerLease = 4;
-// How often the thread looks for an answer that it waits for.
+// Poll interval of the thread while an answer is outstanding.
 constexpr std::chrono::milliseconds kPollInterval{1};
-// Without anything due: for `Keep`, which nobody wakes.
+// Longest pause when nothing is due, because `Wake` does not wake `Keep`.
 constexpr std::chrono::milliseconds kLookInterval{100};
 
 std::chrono::milliseconds Interval(const ServerInfo& server) {
@@ -27,7 +27,8 @@ std::chrono::milliseconds Interval(const ServerInfo& server) {
 
 Status LeaseKeeper::Start(std::unique_ptr<ComputePort> port) {
   BOOST_OUTCOME_TRY(endpoint, port->NewEndpoint());
-  endpoint_ = std::move(endpoint);  // before the port of the one before, of a start that failed
+  endpoint_ = std::move(
+      endpoint);  // first, because a failed start may have left an endpoint of the old port
   port_ = std::move(port);
   BOOST_OUTCOME_TRY(thread, StartThread("renew leases and settle locks", [this] { Run(); }));
   thread_ = std::move(thread);
@@ -84,7 +85,8 @@ LeaseKeeper::Clock::time_point LeaseKeeper::RenewDue(Scheduler& scheduler) {
     const Clock::time_point now = scheduler.Now();
     if (kept.due <= now && !kept.is_asking) {
       if (!kept.is_connected && !scheduler.endpoint().IsAttached(server->id)) {
-        // The one that has waited longest, when nobody waits for an answer: to connect blocks.
+        // Connecting blocks: connect to the server due longest, and only when no answer is
+        // outstanding.
         if (lost == nullptr || kept.due < kept_[lost->id].due) lost = server;
         continue;
       }
@@ -123,7 +125,7 @@ Task<void> LeaseKeeper::Renew(Scheduler& scheduler, const ServerInfo& server, Ke
     renewed = std::move(request.status);
   }
   if (!renewed) {
-    // Nothing to ask over.
+    // No connection to renew over.
   } else if (kept.is_registered) {
     const Result<control::RenewReply> reply = co_await CallControl<control::RenewReply>(
         scheduler.endpoint(), server.id, control::RenewRequest{});
@@ -147,7 +149,7 @@ Task<void> LeaseKeeper::Renew(Scheduler& scheduler, const ServerInfo& server, Ke
     kept.has_failed = false;
     co_return;
   }
-  // At once, if what has failed is not the reconnection itself.
+  // Reconnect at once, unless the reconnection itself failed.
   if (std::exchange(kept.is_connected, false)) kept.due = scheduler.Now();
   Failed(server, kept, renewed.error());
 }

@@ -1,12 +1,13 @@
-// LeaseKeeper: keeps this compute server's leases in force, where they expire.
+// LeaseKeeper: keeps this compute server's leases in force if they expire.
 //
-// Each lease is renewed four times in its length. After a failure the keeper reconnects and registers anew: where the
-// lease has ended meanwhile, sessions do the same as soon as they notice, and need what they get kept in force, too.
-// A failure is logged once, until renewals succeed again.
+// It renews each lease four times in its length. After a failure it reconnects and registers again.
+// If the lease has ended meanwhile, sessions register again too, and their lease must also be
+// renewed. A failure is logged once until renewals succeed again.
 //
-// It renews from a thread of its own, over an own endpoint: a session's thread may be away for any time, in the
-// caller's code. In the simulator, where time is virtual, it is a coroutine of some scheduler. Thread-safety: `Start`
-// and `Stop` belong to one thread; `Wake` to any.
+// The keeper has its own thread and endpoint, because a session's thread may stay in the caller's
+// code for any time. In the simulator, where time is virtual, it is a coroutine of a scheduler.
+//
+// Thread-safety: one thread calls `Start` and `Stop`; any thread may call `Wake`.
 #pragma once
 
 #include <atomic>
@@ -32,16 +33,16 @@ namespace gossamer {
 class LeaseKeeper {
  public:
   using Clock = Scheduler::Clock;
-  // Longest time to wait for a connection: while a server is connected to for the first time, no other lease is
-  // renewed. That may take this time twice (Connect, Attach), and another lease be due by then for a quarter of its
-  // length.
+  // Longest time to wait for a connection. During a first connection no other lease is renewed. It
+  // may take this time twice (Connect, Attach) while another lease is already due for a quarter of
+  // its length.
   static constexpr uint32_t MaxConnectionMs(uint32_t lease_ms) { return lease_ms / 4; }
 
-  // Told of each registration, from the keeper's thread: what was allocated under the lease before is abandoned, though
-  // no session may have noticed (rule U4).
+  // Called after each registration, from the keeper's thread. Memory allocated under an earlier
+  // lease is abandoned, even if no session has noticed the new lease (rule U4).
   using OnRegistered = std::function<void(ServerId, const Registration&)>;
 
-  // Tends `orphans`, if it is not null, too: the sessions may all be closed, or not be polled.
+  // Also tends `orphans`, if not null: all sessions may be closed or not polled.
   explicit LeaseKeeper(const Servers& servers, OnRegistered on_registered = {},
                        OrphanedLocks* orphans = nullptr)
       : servers_(servers), on_registered_(std::move(on_registered)), orphans_(orphans) {}
@@ -49,16 +50,16 @@ class LeaseKeeper {
   LeaseKeeper(const LeaseKeeper&) = delete;
   LeaseKeeper& operator=(const LeaseKeeper&) = delete;
 
-  // Renews from a thread of its own. `port` carries the client uuid of the sessions; it need not be connected yet.
-  // Unsupported where the machine gives no thread: may be tried again.
+  // Renews from a thread. `port` has the client uuid of the sessions and need not be connected.
+  // Errors: Unsupported if the machine gives no thread; may be tried again.
   Status Start(std::unique_ptr<ComputePort> port);
-  // Ends the thread, or has `Keep` end.
+  // Ends the thread, or makes `Keep` end.
   void Stop();
-  // There is another server in `servers`, or an orphan.
+  // Call after a server was added to `servers` or a lock was orphaned.
   void Wake();
 
-  // Renews over the scheduler's endpoint, to whose servers the port is connected, until `Stop`. Ends when it would
-  // renew next.
+  // Renews over the scheduler's endpoint until `Stop`; ends at the next renewal after it. Requires:
+  // the endpoint's port is connected to the servers.
   Task<void> Keep(Scheduler& scheduler);
 
  private:
@@ -72,7 +73,8 @@ class LeaseKeeper {
 
   bool HasOrphans() const { return orphans_ != nullptr && !orphans_->empty(); }
   void Run();
-  // Starts what is due; returns when something will be. Blocks for at most one first connection.
+  // Starts the renewals that are due. Returns when the next is due. Blocks for at most one first
+  // connection.
   Clock::time_point RenewDue(Scheduler& scheduler);
   void Connect(Endpoint& endpoint, const ServerInfo& server, Kept& kept);
   Task<void> Renew(Scheduler& scheduler, const ServerInfo& server, Kept& kept);
@@ -81,7 +83,7 @@ class LeaseKeeper {
   const Servers& servers_;
   const OnRegistered on_registered_;
   OrphanedLocks* const orphans_;
-  std::unique_ptr<ComputePort> port_;  // of the thread
+  std::unique_ptr<ComputePort> port_;  // the thread's
   std::unique_ptr<Endpoint> endpoint_;
   std::map<ServerId, Kept> kept_;
   size_t asking_ = 0;  // renewals under way

@@ -8,7 +8,7 @@
 namespace gossamer {
 namespace {
 
-// Operations of one MultiGet, MultiPut or MultiDelete in flight at a time.
+// Most operations of one MultiGet, MultiPut or MultiDelete in flight.
 constexpr size_t kWindow = 64;
 
 }  // namespace
@@ -19,7 +19,8 @@ OpenSession::OpenSession(StoreState& shared, std::unique_ptr<Endpoint> endpoint)
       scheduler_(*endpoint_),
       tree_(shared, scheduler_) {}
 
-// A session may be the last: where a lease ends with its last queue pair, the store's own keeps it from here on.
+// This may be the last session. Where a lease ends with its last queue pair, the store's own queue
+// pair keeps it from here on.
 OpenSession::~OpenSession() {
   scheduler_.RunUntil(0);
   if (shared_.tend_store_links) shared_.tend_store_links();

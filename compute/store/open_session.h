@@ -13,7 +13,7 @@ namespace gossamer {
 class OpenSession final : public Session {
  public:
   OpenSession(StoreState& shared, std::unique_ptr<Endpoint> endpoint);
-  // Waits for what was spawned: a coroutine that was left in the middle could hold a lock.
+  // Waits for spawned tasks: an abandoned coroutine could hold a lock.
   ~OpenSession() override;
 
   Result<std::string> Get(std::string_view key) override;
@@ -46,7 +46,8 @@ class OpenSession final : public Session {
   Counters counters() const override;
 
   Tree& tree() { return tree_; }
-  // Runs a task, and whatever repairs it left behind: nobody may keep a lock while the caller goes away.
+  // Runs a task and the repairs it leaves behind: no lock may stay held while the caller is
+  // elsewhere.
   template <typename T>
   T RunToEnd(Task<T> task) {
     if (!shared_.orphans.empty()) shared_.orphans.Tend();
@@ -56,7 +57,7 @@ class OpenSession final : public Session {
   }
 
  private:
-  // Runs make(i) for i in [0, count), so many at a time, and collects the results in order.
+  // Runs make(i) for i in [0, count), a limited number at a time. Returns the results in order.
   template <typename T, typename Make>
   std::vector<T> RunMany(size_t count, const T& placeholder, Make make);
 

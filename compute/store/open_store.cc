@@ -19,7 +19,8 @@ namespace gossamer {
 
 namespace {
 
-// Most tries to register with a server whose queue pair keeps breaking: as many as an operation makes.
+// Most attempts to register with a server whose queue pairs keep breaking: as many as for an
+// operation.
 constexpr int kMostTriesToAdd = 17;
 
 template <typename Options>
@@ -48,11 +49,12 @@ Result<std::unique_ptr<Store>> OpenStore::Open(const OpenOptions& options) {
   port_options.device = options.device;
   port_options.connection_timeout_ms = options.connection_timeout_ms;
   std::unique_ptr<OpenStore> store(new OpenStore());
-  // First: without the fabric, every server would seem silent.
+  // First, because without the fabric every server would seem silent.
   BOOST_OUTCOME_TRYV(store->OpenPort(fabric, port_options));
   FindOptions find;
   find.store = options.store;
-  // Without the root nothing is found; the others are asked when they are connected to.
+  // Probe only the server with the root, which every operation needs. Others are probed on
+  // connecting.
   find.probe = [probe = FabricProbe(options.connection_timeout_ms)](const StoreRecord& record,
                                                                     const MemberRecord& member) {
     return member.server == ServerId{0} ? probe(record, member) : Liveness::kAlive;
@@ -116,7 +118,7 @@ Status OpenStore::Connect(const StoreRecord& record, const TreeOptions& options)
   };
   keeper_ = std::make_unique<LeaseKeeper>(shared_->servers, on_registered, &shared_->orphans);
   shared_->learn_server = [this](ServerId server) { return LearnServer(server); };
-  // First: its address says which device control_ is of.
+  // First, because its address decides which device control_ uses.
   const MemberRecord* const root = record.Find(ServerId{0});
   if (root == nullptr) {
     return MakeError(Code::kNodeUnreachable,
@@ -134,7 +136,8 @@ Status OpenStore::Connect(const StoreRecord& record, const TreeOptions& options)
     const Endpoint::Clock::time_point began = control_->Now();
     const Status added = AddServer(record, member);
     if (added) continue;
-    // What other servers hold can be served without this one, which the bootstrap names if it comes again.
+    // Other servers' data can be served without this server. The bootstrap names it if it comes
+    // back.
     const bool is_out_of_reach = added.error().code == Code::kNodeUnreachable;
     if (bootstrap_ == nullptr || !is_out_of_reach) return added;
     NoteUnreachable(member.server, added.error(), began);
@@ -146,7 +149,7 @@ Status OpenStore::Connect(const StoreRecord& record, const TreeOptions& options)
     if (!started)
       LOG(WARNING) << "locks are settled only where sessions are polled: "
                    << started.error().ToString();
-    keeper_->Wake();  // It may run already, and rest.
+    keeper_->Wake();  // the thread may be running and asleep
   });
   return Ok();
 }
@@ -159,7 +162,7 @@ void OpenStore::NoteUnreachable(ServerId server, const Error& why,
 
 Status OpenStore::LearnServer(ServerId server) {
   const std::lock_guard lock(learn_mutex_);
-  if (shared_->servers.Find(server) != nullptr) return Ok();  // Another session was quicker.
+  if (shared_->servers.Find(server) != nullptr) return Ok();  // another session was quicker
   const auto pause = shared_->orphans.Pause();
   const Endpoint::Clock::time_point began = control_->Now();
   const auto known = unreachable_.find(server);
@@ -181,7 +184,7 @@ Status OpenStore::FindAndAdd(ServerId server) {
   FindOptions find;
   find.store = record_.store;
   const Result<StoreRecord> found = FindStore(*bootstrap_, find);
-  // NotFound would say of a key that there is none; it is the record that was lost.
+  // Not NotFound: for a key that would mean that it is absent, but here the record was lost.
   if (!found) return MakeError(Code::kNodeUnreachable, found.error().message);
   const StoreRecord& record = found.value();
   const MemberRecord* member = record.Find(server);
@@ -190,7 +193,7 @@ Status OpenStore::FindAndAdd(ServerId server) {
                      name + " cannot be found: another store has the name '" + record_.store +
                          "' now. Open the store again, to have that one");
   }
-  // A record that was lost and put back may lack it for a while.
+  // A record that was lost and put back may lack the server for a while.
   if (member == nullptr && record.restored != 0) {
     return MakeError(Code::kNodeUnreachable,
                      name +
@@ -227,7 +230,7 @@ Status OpenStore::ConnectControl(ServerId server) {
     control_ = std::move(control);
     return control_->Attach(server);
   }
-  // There may be a queue pair, of a try before, that has broken.
+  // The queue pair of an earlier attempt may have broken.
   return control_->Reconnect(server);
 }
 
@@ -257,7 +260,8 @@ Status OpenStore::AddConnected(const StoreRecord& record, const MemberRecord& me
   info.region_bytes = header.region_bytes;
   info.lock_table_bytes = header.lock_table_bytes;
   info.chunk_bytes = header.chunk_bytes;
-  // First: where nobody could renew the lease, the server stays unknown, and is tried again when it is needed.
+  // First: if no thread can renew the lease, the server stays unknown, and is tried again when
+  // needed.
   if (info.lease_ms != 0) {
     BOOST_OUTCOME_TRYV(StartKeeper(LeaseKeeper::MaxConnectionMs(info.lease_ms)));
   }
@@ -272,7 +276,7 @@ Status OpenStore::StartKeeper(uint32_t most_connection_ms) {
   if (keeper_runs_ || !port_options_) return Ok();
   auto [fabric, options] = *port_options_;
   options.connection_timeout_ms = std::min(options.connection_timeout_ms, most_connection_ms);
-  options.device = port_->device();  // which a port without connections could not choose
+  options.device = port_->device();  // a port without connections cannot choose it
   BOOST_OUTCOME_TRY(port, OpenComputePort(fabric, options));
   BOOST_OUTCOME_TRYV(keeper_->Start(std::move(port)));
   keeper_runs_ = true;
@@ -294,10 +298,10 @@ Task<void> OpenStore::TendLink(const ServerInfo& server) {
   const Clock::time_point began = control_->Now();
   if (began < link_try_at_[server.id]) co_return;
   const Result<BufferLease> word_at = control_->buffers().Allocate(BufferPool::kMinBytes);
-  if (!word_at) co_return;  // Exhausted: the next session asks again.
+  if (!word_at) co_return;  // Exhausted: the next session tries again
   InlineBatch<1> batch(server.id);
   batch.Add(Verb::Read(0, sizeof(uint64_t), word_at.value().address()));
-  co_await control_->Execute(batch);  // 1 RT; it tells a queue pair that has broken
+  co_await control_->Execute(batch);  // 1 RT; reveals a broken queue pair
   if (batch.status() == VerbStatus::kSuccess) co_return;
   const Result<Registration> registered = co_await ReplaceAndRegister(*control_, server.id);
   if (registered) {

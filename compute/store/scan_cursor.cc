@@ -7,11 +7,11 @@ namespace {
 
 constexpr size_t kMaxLeaves = 32;
 constexpr size_t kFirstLeaves = 4;
-// A leaf holds about this many keys at least, unless they are long: what the first page of a limited scan is
-// sized by.
+// A leaf holds at least about this many keys, unless they are long. Sizes the first page of a
+// limited scan.
 constexpr uint64_t kKeysPerLeaf = 25;
 
-// The least key above all that start with `prefix`; nothing if there is none.
+// The least key above all keys that start with `prefix`; nullopt if there is none.
 std::optional<std::string> PrefixEnd(std::string prefix) {
   while (!prefix.empty() && prefix.back() == '\xff') prefix.pop_back();
   if (prefix.empty()) return std::nullopt;
@@ -38,7 +38,8 @@ TreeCursor::TreeCursor(OpenSession& session, const ScanOptions& options)
   leaves_ = left_ < kMaxLeaves * kKeysPerLeaf ? left_ / kKeysPerLeaf + 2 : kFirstLeaves;
   leaves_ = std::min(leaves_, kMaxLeaves);
   position_.reverse = options.reverse;
-  // A bound longer than any key: start at its first bytes, and end behind all that start with those.
+  // A bound may be longer than any key: start at its first bytes, and end behind all keys with
+  // them.
   position_.from = Key(std::string_view(from_).substr(0, kMaxKeyBytes));
   std::optional<std::string> below = to_;
   if (to_ && to_->size() > kMaxKeyBytes) below = PrefixEnd(to_->substr(0, kMaxKeyBytes));
@@ -77,7 +78,7 @@ std::optional<bool> TreeCursor::Step() {
     const std::string_view key = page_[at_].key;
     ended_ = left_ == 0 || IsPastEnd(key);
     if (ended_) return false;
-    // Only next to a bound longer than any key can an entry lie outside of it.
+    // An entry can be outside of the bounds only beside a bound longer than any key.
     if (position_.reverse ? to_ && key >= *to_ : key < from_) continue;
     --left_;
     return true;
@@ -100,7 +101,7 @@ Task<void> TreeCursor::FetchPage() {
   leaves_ = std::min(leaves_ * 2, kMaxLeaves);
 }
 
-// What is missing ends where the scan does: the leaf that is read goes on behind that, and so may a gap.
+// Clips missing ranges at the scan's end: the leaf read, and so a gap, may extend beyond it.
 Task<Status> TreeCursor::FetchSalvaged() {
   const Status status = co_await session_.tree().SalvageLeaf(position_, page_, salvage_);
   if (!to_) co_return status;

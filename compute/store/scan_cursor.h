@@ -1,4 +1,4 @@
-// TreeCursor: a scan, page by page.
+// TreeCursor: a scan that reads page by page.
 #pragma once
 
 #include <span>
@@ -22,7 +22,7 @@ class TreeCursor final : public ScanCursor {
   std::span<const MissingKeys> missing() const override { return salvage_.missing; }
 
  private:
-  // Advances within the page. Nothing: the page is used up.
+  // Advances within the page. Returns nullopt at the page's end.
   std::optional<bool> Step();
   Task<void> FetchPage();
   Task<Status> FetchSalvaged();
@@ -38,7 +38,7 @@ class TreeCursor final : public ScanCursor {
   bool started_ = false;
   bool fetched_ = false;
   bool ended_ = false;
-  size_t leaves_;  // to read for the next page
+  size_t leaves_;  // leaves to read for the next page
   Status status_ = Ok();
   const bool salvages_;
   Salvage salvage_;

@@ -1,5 +1,5 @@
-// FakeLeaseServer: a memory server over shm whose control service knows leases and grants memory, and counts what it is
-// asked. Its clients have one lease between them.
+// FakeLeaseServer: a memory server over shm. Its control service manages leases, grants memory, and
+// counts requests. All its clients share one lease.
 #pragma once
 
 #include <cstdint>
@@ -38,14 +38,14 @@ class FakeLeaseServer final : public ControlHandler {
   int renewals() const { return Locked(renewals_); }
   int queries() const { return Locked(queries_); }
   int gone() const { return Locked(gone_); }
-  int allocations() const { return Locked(allocations_); }  // asked for, granted or not
+  int allocations() const { return Locked(allocations_); }  // requested, granted or not
   int releases() const { return Locked(releases_); }
-  // Says at each answer from now on that so much of it is used.
+  // All later replies report this usage.
   void SetUsage(const control::Usage& usage) {
     const std::lock_guard guard(mutex_);
     usage_ = usage;
   }
-  // Has no memory left; takes none back.
+  // From now on refuses these requests.
   void Refuse(bool allocations, bool releases) {
     const std::lock_guard guard(mutex_);
     refuses_allocations_ = allocations;
@@ -139,7 +139,7 @@ class FakeLeaseServer final : public ControlHandler {
   std::unique_ptr<MemoryPort> port_;
 };
 
-// An endpoint whose clock goes by hand.
+// An endpoint with a manual clock.
 class ClockedEndpoint final : public Endpoint {
  public:
   explicit ClockedEndpoint(std::unique_ptr<Endpoint> endpoint) : endpoint_(std::move(endpoint)) {}
@@ -149,7 +149,7 @@ class ClockedEndpoint final : public Endpoint {
   void Post(Batch& batch) override { endpoint_->Post(batch); }
   void Post(ControlCall& call) override { endpoint_->Post(call); }
   size_t Poll() override { return endpoint_->Poll(); }
-  // Time goes by hand, so idle rounds are no wait: beside busy processes each yield may take milliseconds.
+  // The clock is manual, so waiting is useless: on a busy machine each yield may take milliseconds.
   void Yield() override {}
   void Post(QueuePairRequest& request) override { endpoint_->Post(request); }
   uint64_t BrokenQueuePairId(ServerId server) const override {
