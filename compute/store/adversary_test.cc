@@ -1,6 +1,7 @@
-// Random schedules: compute servers whose verbs are delayed, interleaved and torn as the contract allows, on one thread,
-// so that a seed gives nearly the same run again. Each key has one writer; whatever a read or a scan returns must be a
-// state that the key had meanwhile, and not older than what an earlier read returned.
+// Random schedules. The verbs of several compute servers are delayed, interleaved and torn as the
+// contract allows. All run on one thread, so that a seed nearly repeats a run. Each key has one
+// writer. A read or scan must return a state that the key had during it, and none older than an
+// earlier read returned.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,7 +33,7 @@ struct Shape {
 struct History {
   std::vector<bool> present = {false};
   size_t acknowledged = 0;  // the last state that has certainly begun
-  size_t seen = 0;          // likewise, by a read
+  size_t seen = 0;          // the last state that a read has returned
 
   size_t oldest() const { return std::max(acknowledged, seen); }
   size_t newest() const { return present.size() - 1; }
@@ -41,7 +42,7 @@ struct History {
 class AdversaryTest : public testing::TestWithParam<std::tuple<Shape, Techniques>> {
  protected:
   static constexpr size_t kClients = 3;
-  static constexpr size_t kTasks = 5;  // of each kind at each client
+  static constexpr size_t kTasks = 5;  // of each kind, at each client
   static constexpr int kSteps = 120;
 
   static const Shape& shape() { return std::get<Shape>(GetParam()); }
@@ -53,7 +54,7 @@ class AdversaryTest : public testing::TestWithParam<std::tuple<Shape, Techniques
     value.resize(value.size() + random_() % shape().longest_value, 'v');
     return value;
   }
-  // kNoState for what no writer has put.
+  // kNoState: a value that no writer has put.
   static constexpr size_t kNoState = std::numeric_limits<size_t>::max();
   static size_t StateOf(std::string_view value) {
     size_t state = kNoState;
@@ -102,7 +103,7 @@ class AdversaryTest : public testing::TestWithParam<std::tuple<Shape, Techniques
             }
             break;
           default:
-            // Must fail, and change nothing.
+            // Must fail and change nothing.
             if (was_present) {
               status = co_await session.AsyncInsert(key, "x");
             } else {
@@ -162,7 +163,7 @@ class AdversaryTest : public testing::TestWithParam<std::tuple<Shape, Techniques
         const std::string key = KeyOf(index);
         if (key < options.from) continue;
         const auto at = found.find(key);
-        // A scan is not one moment: what it saw early may be older than what others have read since.
+        // A scan is not atomic: an early result may be older than what others have read since.
         ExpectPossible(index, at == found.end() ? std::nullopt : std::optional<size_t>(at->second),
                        oldest[index]);
       }
@@ -189,7 +190,7 @@ TEST_P(AdversaryTest, NothingIsLostDoubledOrOutOfOrder) {
     plans[i].random.seed(random_());
     plans[i].tear = 0.2;
     plans[i].max_delay = 6;
-    // The last has all techniques, whatever the others do without: they share the store.
+    // The last client has all techniques, whatever the others lack: they share the store.
     const bool is_last = i + 1 == kClients;
     const Techniques techniques = is_last ? Techniques() : std::get<Techniques>(GetParam());
     clients.push_back(std::make_unique<TestClient>(

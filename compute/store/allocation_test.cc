@@ -1,8 +1,8 @@
-// Gets and updates allocate nothing in the steady state: a whole program's operator new, replaced, counts.
+// Gets and updates allocate nothing in the steady state. A replaced global operator new counts.
 //
-// Counted is the thread of the session. (The memory server's, in the same process, is on no operation's path.) Values
-// are short enough for std::string to keep them in itself: to hand over a longer one takes an allocation, whoever
-// makes it.
+// Only the session's thread is counted. (The memory server's thread, in the same process, is not
+// part of any operation.) Values are short enough for std::string's inline buffer, because
+// returning a longer value allocates in any case.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -21,7 +21,7 @@ thread_local uint64_t releases = 0;
 
 }  // namespace
 
-// Not inlined, as g++ takes a `new` that it does not see and a `free` that it does for a mismatch.
+// Not inlined: g++ would report a mismatch between a `new` it does not see and a `free` it does.
 [[gnu::noinline]] void* operator new(size_t bytes) {
   ++allocations;
   void* memory = std::malloc(bytes);
@@ -53,7 +53,7 @@ namespace {
 constexpr size_t kKeys = 20'000;
 constexpr size_t kOperations = 10'000;
 constexpr size_t kInFlight = 32;
-// More than those counted, so that no pool is too small by chance.
+// More than while counting, so that no pool is too small by chance.
 constexpr size_t kInWarmUp = 2 * kInFlight;
 
 class AllocationTest : public testing::Test {
@@ -74,7 +74,7 @@ class AllocationTest : public testing::Test {
       ASSERT_TRUE(session_->Put(key, "12345678"));
       keys_.push_back(std::move(key));
     }
-    // The cache learns of each leaf what has overflowed.
+    // The cache learns what has overflowed in each leaf.
     for (const std::string& key : keys_) {
       ASSERT_TRUE(session_->Get(key));
       ASSERT_TRUE(session_->Update(key, "12345678"));
@@ -94,7 +94,7 @@ class AllocationTest : public testing::Test {
     const Status status = co_await session_->AsyncUpdate(key, "abcdefgh");
     failures_ += status ? 0 : 1;
   }
-  // As many at a time, all of the time.
+  // Keeps `in_flight` operations running all the time.
   template <typename Operate>
   void RunTogether(size_t operations, size_t in_flight, Operate operate) {
     for (size_t started = 0, running = 0; started < operations; running = session_->Poll()) {
@@ -108,7 +108,7 @@ class AllocationTest : public testing::Test {
   void RunOneByOne(Operate operate) {
     for (size_t i = 0; i < kOperations; ++i) operate();
   }
-  // What `work` allocates and releases when it is done for the second time.
+  // Expects that `work` neither allocates nor releases memory the second time.
   template <typename Work>
   void ExpectNothingAllocated(Work work) {
     failures_ = 0;
@@ -123,7 +123,7 @@ class AllocationTest : public testing::Test {
   }
   template <typename Operate>
   void ExpectNoneTogether(Operate operate) {
-    // All that can stand at one place of an operation at the same time.
+    // Fills every queue of an operation to the most it can hold at once.
     RunTogether(kInWarmUp, kInWarmUp, [this] { return UpdateOne(keys_[0]); });
     for (size_t i = 0; i < 10; ++i) {
       RunTogether(kInWarmUp, kInWarmUp, [this] { return UpdateOne(keys_[random_() % kKeys]); });
@@ -146,7 +146,7 @@ class AllocationTest : public testing::Test {
 
 TEST_F(AllocationTest, TheCounterCounts) {
   const uint64_t before = allocations;
-  // Called by name: compilers leave out what they make of `new`.
+  // Called by name, because compilers may remove a `new` expression.
   void* const memory = operator new(100);
   EXPECT_EQ(allocations, before + 1);
   operator delete(memory);
@@ -167,7 +167,7 @@ TEST_F(AllocationTest, NoGetOfManyInFlightAllocates) {
 TEST_F(AllocationTest, NoUpdateOfManyInFlightAllocates) {
   const LockCounts before = session_->counters().locks;
   ExpectNoneTogether([this] { return UpdateOne(AnyKey()); });
-  // Those that wait for each other are among them.
+  // Some operations did wait for each other.
   EXPECT_GT(session_->counters().locks.combined, before.combined);
 }
 

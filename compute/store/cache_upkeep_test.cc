@@ -1,4 +1,5 @@
-// What the cache of internal nodes is worth at each size, and what stale entries cost before they are repaired.
+// The value of the internal-node cache at each size, and the cost of stale entries until their
+// repair.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 namespace gossamer {
 namespace {
 
-// Small nodes: many internal ones, on four levels.
+// Small nodes: many internal nodes, on four levels.
 constexpr StoreParameters kSmallNodes = {256, 8, 8};
 constexpr uint64_t kKeys = 40'000;
 constexpr uint64_t kGets = 10'000;
@@ -48,16 +49,16 @@ class CacheUpkeepTest : public testing::Test {
     for (uint64_t i = 0; i < count; ++i) ASSERT_TRUE(session.Get(KeyOf(i)));
   }
   uint32_t Levels() { return cluster_.OpenStore()->Stat().value().levels; }
-  // What the cache holds when it holds every internal node.
+  // Bytes of the cache when it holds every internal node.
   uint64_t BytesOfAll() {
     const Client client = Open(kAmple);
     GetAll(*client.session, kKeys);
     return client.session->counters().cache.bytes;
   }
-  // The hit rate of gets, of keys that draw() names, with a cache of so many bytes.
+  // The hit rate of gets of the keys that draw() returns, with a cache of so many bytes.
   template <typename Draw>
   double HitRate(uint64_t cache_bytes, Draw&& draw);
-  // That of every size from none to all of `all` bytes, in equal steps.
+  // The hit rates of sizes from nothing to `all` bytes, in equal steps.
   template <typename Draw>
   std::vector<double> HitRates(uint64_t all, Draw&& draw) {
     std::vector<double> rates;
@@ -65,8 +66,9 @@ class CacheUpkeepTest : public testing::Test {
     return rates;
   }
 
-  // From nothing to all, never less of a larger cache but for chance, and no step much more than its share. Chance is
-  // that of two rates from kGets draws each: a standard deviation of 0.007 at most, between them.
+  // The rate grows from 0 to 1. A larger cache is never worse except by chance, and no step gains
+  // much more than its share. Chance: two rates of kGets draws each differ by a standard deviation
+  // of at most 0.007.
   static void ExpectEvenGrowth(const std::vector<double>& rates, double extra) {
     const double share = 1.0 / kSizes;
     EXPECT_EQ(rates.front(), 0.0);
@@ -93,7 +95,7 @@ double CacheUpkeepTest::HitRate(uint64_t cache_bytes, Draw&& draw) {
     EXPECT_TRUE(session.Get(KeyOf(draw())));
     const Counters now = session.counters();
     EXPECT_LE(now.cache.bytes, cache_bytes);
-    // The root word, each internal node once, the group and the overflow group: however small the cache.
+    // However small the cache: root word, each internal node once, group and overflow group.
     EXPECT_LE(now.of(OperationClass::kRead).round_trips,
               last.of(OperationClass::kRead).round_trips + 1 + (levels - 1) + 2);
     if (HasFailure()) break;
@@ -111,7 +113,7 @@ TEST_F(CacheUpkeepTest, HitRateOfUniformGetsGrowsWithTheCacheEvenly) {
   const uint64_t all = BytesOfAll();
   const std::vector<double> rates = HitRates(all, [&] { return random_.Below(kKeys); });
   ExpectEvenGrowth(rates, 0.05);
-  // Little is lost to what is above the leaves' parents, and to the order of eviction.
+  // Little is lost to nodes above the leaves' parents and to the order of eviction.
   for (size_t i = 0; i <= kSizes; ++i) {
     EXPECT_GE(rates[i] + 0.08, static_cast<double>(i) / kSizes) << testing::PrintToString(rates);
   }
@@ -123,14 +125,14 @@ TEST_F(CacheUpkeepTest, HitRateOfSkewedGetsGrowsWithTheCacheAndIsBetter) {
   const bench::ScrambledZipfian zipfian(0.99);
   const std::vector<double> skewed = HitRates(all, [&] { return zipfian.Draw(random_, kKeys); });
   ExpectEvenGrowth(skewed, 0.06);
-  // What is used often stays.
+  // Frequently used nodes stay.
   for (const size_t i : {kSizes / 4, kSizes / 2, 3 * kSizes / 4}) {
     EXPECT_GT(skewed[i], HitRate(all * i / kSizes, [&] { return random_.Below(kKeys); }));
   }
 }
 
-// One that holds little more than the root, too, costs no more than none; nor than a smaller one, but for a little where
-// what is read next takes the place of a node that was worth more.
+// A cache that holds little more than the root costs no more than none. It costs no more than a
+// smaller one either, except a little where the next node read replaces a more valuable one.
 TEST_F(CacheUpkeepTest, RoundTripsNeverGrowWithTheCache) {
   ASSERT_NO_FATAL_FAILURE(Insert(*Open(kAmple).session, 0, kKeys));
   ASSERT_GE(Levels(), 3u);
@@ -194,22 +196,23 @@ TEST_F(CacheUpkeepTest, SplitsOfOthersArePaidForOnce) {
     for (uint64_t i = 0; i < kKeys; ++i) {
       const uint64_t stale = session.counters().cache.stale;
       const uint64_t cost = cost_of_get(i);
-      // A refresh is bounded, however far behind the path is (PROTOCOL.md, W7).
+      // The cost of a refresh is bounded, however far behind the path is (PROTOCOL.md, W7).
       ASSERT_LE(cost, 7 + levels);
       extra += cost - 1;
       if (session.counters().cache.stale == stale) continue;
       ++stale_gets;
-      // Repaired: at most the overflow group, of which no hint tells yet; and what a small cache has evicted again.
+      // Repaired: at most the overflow group, which no hint mentions yet, and nodes that a small
+      // cache has evicted again.
       ASSERT_LE(cost_of_get(i), is_ample ? 2 : 2 + levels);
     }
-    // A small cache has read most of them again by itself.
+    // A small cache has already read most of them again.
     EXPECT_GE(stale_gets, is_ample ? 100u : 1u);
-    // One repair brings all that is new below one parent.
+    // One repair fetches all new leaves below one parent.
     EXPECT_LE(stale_gets, new_leaves / 2);
     if (is_ample) {
       EXPECT_LE(extra, new_leaves);
     }
-    // The second time, nothing is stale; the third time, all hints are there, too.
+    // Nothing is stale in the second round; all hints are known in the third.
     const CacheCounts once = session.counters().cache;
     ASSERT_NO_FATAL_FAILURE(GetAll(session, kKeys));
     EXPECT_EQ(session.counters().cache.stale, once.stale);

@@ -1,4 +1,4 @@
-// Check of a store that does not know all of its memory servers yet: they joined after it was opened.
+// Check of a store that does not know all of its memory servers: they joined after it was opened.
 #include <gtest/gtest.h>
 
 #include "common/bootstrap/membership.h"
@@ -47,8 +47,8 @@ TEST_F(CheckTest, OfAStoreThatWasOpenedBeforeServersJoined) {
   ExpectWhole(early->Check({}));
 }
 
-// Another thread of the process meets the servers at the same time: it has connected the port to them, so that the
-// endpoint of Check has queue pairs to servers which the store does not know.
+// Another thread of the process meets the servers at the same time. It has connected the port to
+// them, so Check's endpoint has queue pairs to servers that the store does not know.
 TEST_F(CheckTest, WhileAnotherThreadMeetsTheServers) {
   const StoreRecord record = FindStore(*bootstrap_, {}).value();
   ComputePortOptions options;
@@ -65,7 +65,7 @@ TEST_F(CheckTest, WhileAnotherThreadMeetsTheServers) {
   ExpectWhole(early->Check({}));
 }
 
-// A session of the store meets them behind the walk: the endpoint of Check has no queue pairs to them.
+// A session meets the servers after the walk: Check's endpoint has no queue pairs to them.
 TEST_F(CheckTest, WhileASessionMeetsTheServers) {
   const auto early = Open();
   const auto session = early->NewSession().value();

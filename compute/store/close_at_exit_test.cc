@@ -1,5 +1,5 @@
-// A store that a static or thread-local variable holds is closed after the thread's own thread-local objects are gone.
-// Under AddressSanitizer, this fails at whatever is used after its end.
+// A store in a static or thread-local variable is closed after other thread-local objects of the
+// thread are destroyed. Under AddressSanitizer this test fails on any use after destruction.
 #include <gtest/gtest.h>
 
 #include <string>

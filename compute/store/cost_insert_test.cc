@@ -1,4 +1,5 @@
-// What inserts cost as groups fill, overflow and are emptied: two round trips, as the hints tell what else to read.
+// Cost of inserts as groups fill, overflow and are emptied: two round trips, because hints say what
+// else to read.
 #include <array>
 
 #include "compute/store/testing/cost_fixture.h"
@@ -10,12 +11,13 @@ class InsertCostTest : public CostFixture, public testing::WithParamInterface<Te
  protected:
   InsertCostTest() : CostFixture(GetParam()) {}
 
-  // One insert that read its home group; the overflow group, too; or the leaf, which it may have arranged anew.
+  // One insert that read its home group, also the overflow group, or the whole leaf, which it may
+  // have rearranged.
   static void ExpectTwoRoundTrips(const WireCounts& cost) {
     const bool whole = cost.bytes_read == kLeafBytes;
     const bool rewritten = whole && cost.bytes_written == kLeafBytes;
     ASSERT_LE(cost.reads, whole ? 1u : 2u);
-    // With the first that overflows, the flag is written as well.
+    // The first key that overflows also writes the flag.
     ASSERT_LE(cost.writes, 2u);
     ASSERT_EQ(Text(cost),
               Text({.operations = 1,
@@ -32,7 +34,7 @@ class InsertCostTest : public CostFixture, public testing::WithParamInterface<Te
   WireCounts CostOfPut(const std::string& key, OperationClass kind) {
     return CostOf(kind, [&] { EXPECT_TRUE(session_->Put(key, "ABCDEFGH")); });
   }
-  // What `inserts` of these keys cost that split nothing, on average.
+  // The average cost of `inserts` inserts that split nothing.
   template <typename Insert>
   void ExpectAverage(size_t inserts, double bytes, Insert&& insert) {
     const WireCounts cost = CostOf(OperationClass::kInsert, [&] {
@@ -55,7 +57,7 @@ TEST_P(InsertCostTest, ALoadTakesTwoRoundTripsForEachInsert) {
   const auto put = [&](const std::string& key) { ASSERT_TRUE(session_->Put(key, "12345678")); };
   ExpectAverage(Scaled(50'000), 230, [&](size_t) { insert(EightBytes(random_())); });
   ExpectAverage(Scaled(50'000), 230, [&](size_t) { put(EightBytes(random_())); });
-  // Behind all others: the first of their leaves has some of the keys above.
+  // Above all other keys: the first of their leaves holds some of the keys above.
   ExpectAverage(Scaled(50'000), 240,
                 [&](size_t i) { insert(EightBytes(~uint64_t{0} - 50'000 + i)); });
 }
@@ -63,7 +65,7 @@ TEST_P(InsertCostTest, ALoadTakesTwoRoundTripsForEachInsert) {
 TEST_P(InsertCostTest, EachInsertIntoAGroupThatWasSeenTakesTwo) {
   ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
   ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));
-  // What the load has left behind is known, and so it is to a session that has scanned it.
+  // What the load left behind is known to its session, and also to a session that has scanned it.
   for (const bool is_known_by_scan : {false, true}) {
     if (is_known_by_scan) {
       session_.reset();
@@ -105,7 +107,7 @@ TEST_P(InsertCostTest, AGroupFilledByOthersIsFoundOutOnce) {
     if (cost.operations == 0 || cost.round_trips == 2) continue;
     const CacheCounts now = session_->counters().cache;
     if (now.stale != before.stale || now.misses != before.misses) continue;
-    // The home group, and the leaf.
+    // Reads the home group, then the leaf.
     ASSERT_EQ(cost.round_trips, 3u);
     ASSERT_EQ(cost.bytes_read, kUnitBytes + kLeafBytes);
     ++found_out;
@@ -128,7 +130,7 @@ TEST_P(InsertCostTest, PutsOfKeysThatAreThereReadNoMoreThanUpdates) {
     ASSERT_EQ(update.round_trips, 2u);
     ASSERT_EQ(Text(CostOfPut(key, OperationClass::kUpdate)), Text(update));
   }
-  // After one that was new, all are taken for new: they cost bytes, and no round trip.
+  // After one new key, all keys are assumed new for a while: that costs bytes, but no round trip.
   ASSERT_TRUE(session_->Put(EightBytes(random_()), "12345678"));
   const WireCounts costs = CostOf(OperationClass::kUpdate, [&] {
     for (size_t i = 0; i < kUntilItIsNoticed; ++i) ASSERT_TRUE(session_->Put(keys_[i], "12345678"));
@@ -142,7 +144,8 @@ TEST_P(InsertCostTest, WhatIsNotThereIsNotLookedForInMoreRoundTripsThanItTakes) 
   for (size_t i = 0; i < Scaled(2'000); ++i) {
     const std::string key = EightBytes(random_());
     const WireCounts get = CostOf(OperationClass::kRead, [&] { ASSERT_FALSE(session_->Get(key)); });
-    // A flagged group's overflow group is read along where the filter says so, else afterwards.
+    // The overflow group of a flagged group is read along if the filter asks for it, otherwise
+    // afterwards.
     ASSERT_LE(get.reads, 2u);
     ASSERT_LE(get.round_trips, get.reads);
     const WireCounts erase =

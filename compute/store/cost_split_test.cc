@@ -1,4 +1,4 @@
-// What splits cost, and what those pay who come to a leaf that has split: counted exactly, on every fabric.
+// Cost of splits, and of operations that come to a split leaf: counted exactly, on every fabric.
 #include <array>
 #include <functional>
 #include <set>
@@ -15,15 +15,16 @@ class SplitCostTest : public CostFixture, public testing::WithParamInterface<Tes
  protected:
   SplitCostTest() : CostFixture(GetParam()) {}
 
-  // Inserts `count` random keys through `session`; only those whose path `concerns` it. Of those that
-  // split their leaf alone, counts how many had the sibling on another server than the leaf (1), the parent on another
-  // than the sibling (2), both (3), or neither (0); and how many did not know that the leaf was full (4).
+  // Inserts `count` random keys through `session`, only those whose path `concerns` accepts. Counts
+  // the splits of a leaf alone: with the sibling on another server than the leaf (1), the parent on
+  // another than the sibling (2), both (3), or neither (0), and those that did not know the leaf
+  // was full (4).
   void InsertAndExpectSplits(
       Session& session, size_t count, std::array<size_t, 5>& splits,
       const std::function<bool(const Path&)>& concerns = [](const Path&) { return true; });
 
-  // Has `session_` split the leaf of `key` by keys just below, until the key is in another one. False if it cannot get
-  // there, as it is the first of its leaf.
+  // Makes `session_` split the leaf of `key` by keys just below it, until `key` is in another leaf.
+  // Returns false if `key` cannot move, because it is the first of its leaf.
   bool MovesToAnotherLeaf(const std::string& key) {
     const RemotePtr leaf = PathTo(key).leaf;
     uint64_t number = 0;
@@ -36,8 +37,8 @@ class SplitCostTest : public CostFixture, public testing::WithParamInterface<Tes
     }
     return true;
   }
-  // Calls visit(key, parent_split) for keys that have moved to the home group of another leaf, which `other`, whose
-  // cache was warm, has not noticed. `parent_split` says whether they have moved to another parent as well.
+  // Calls visit(key, parent_split) for keys that moved to the home group of another leaf unnoticed
+  // by `other`, whose cache was warm. `parent_split`: whether they moved to another parent as well.
   template <typename Visit>
   void ForEachMovedKey(Session& other, Visit&& visit);
 };
@@ -65,13 +66,13 @@ void SplitCostTest::InsertAndExpectSplits(Session& session, size_t count,
     ++splits[(sibling_elsewhere ? 1 : 0) + (parent_elsewhere ? 2 : 0)];
     // CAS + READ leaf; WRITEs + unlock, CAS + READ parent; WRITE + unlock.
     uint64_t round_trips = 3;
-    // A sibling elsewhere is there before its leaf points to it (rule W1).
+    // A sibling on another server is written before its leaf points to it (rule W1).
     if (sibling_elsewhere) ++round_trips;
     // Two locks of one local queue are taken one after the other (rule W5).
     const bool one_by_one = ShareTurns(path.leaf, path.parent);
     if (one_by_one) ++round_trips;
-    // The sibling is read behind the parent's CAS, which no order between queue pairs says; but not if that came before
-    // the sibling could be known (rule W4).
+    // The sibling is read after the parent's CAS; between queue pairs only a round trip gives that
+    // order. It is not read if the CAS came before the sibling could be known (rule W4).
     const bool reads_sibling = !sibling_elsewhere || one_by_one;
     if (parent_elsewhere && reads_sibling) ++round_trips;
     const uint64_t units = cost.reads - (reads_sibling ? 3 : 2);
@@ -81,7 +82,7 @@ void SplitCostTest::InsertAndExpectSplits(Session& session, size_t count,
       ++splits[4];
     }
     ASSERT_LE(units, 2u);
-    // Now and then, memory is asked for; what is sent beside that is a registration, one with each server.
+    // Sends: now and then a request for memory, and a registration, one for each server.
     if (cost.sends > 1) registrations += cost.sends - 1;
     ASSERT_LE(registrations, kMostServers);
     ASSERT_EQ(Text(cost), Text({.operations = 1,
@@ -137,7 +138,7 @@ TEST_P(SplitCostTest, SplitOfALeafThatOthersFilledTakesFour) {
   for (const std::string& key : keys_) parents.insert(PathTo(key).parent);
   ASSERT_NO_FATAL_FAILURE(LoadRandom(10'000));
   std::array<size_t, 5> splits{};
-  // Those under parents that have split since would pay for a stale one, too.
+  // A leaf under a parent that has split since would add the cost of a stale parent.
   ASSERT_NO_FATAL_FAILURE(
       InsertAndExpectSplits(*other, Scaled(20'000), splits,
                             [&](const Path& path) { return parents.contains(path.parent); }));
@@ -146,11 +147,12 @@ TEST_P(SplitCostTest, SplitOfALeafThatOthersFilledTakesFour) {
 
 TEST_P(SplitCostTest, SplitOverTwoServersTakesOneMoreForEachHop) {
   ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore, 2));
-  // The first leaf has no parent that its hint could stand beside, nor have its halves at first.
+  // The first leaf, and at first its halves, have no parent to keep a hint beside.
   ASSERT_NO_FATAL_FAILURE(LoadRandom(5'000));
   std::array<size_t, 5> splits{};
   ASSERT_NO_FATAL_FAILURE(InsertAndExpectSplits(*session_, Scaled(20'000), splits));
-  // A compute server that only splits leaves of one server has siblings on the other, to balance what it takes.
+  // A compute server that splits only leaves of one server puts siblings on the other, to balance
+  // its memory.
   session_.reset();
   store_ = OpenAnother();
   session_ = std::move(store_->NewSession().value());
@@ -172,14 +174,14 @@ TEST_P(SplitCostTest, AGetThroughAStaleEntryTakesTwoMoreOnce) {
   ForEachMovedKey(*other, [&](const std::string& key, bool parent_split) {
     // READ group; READ group and trailer; READ group of the sibling.
     const WireCounts stale = CostOfGet(*other, key);
-    const uint64_t units = stale.reads - 1;  // and perhaps the overflow group with the first
+    const uint64_t units = stale.reads - 1;  // perhaps with the overflow group in the first
     ASSERT_GE(units, 3u);
     ASSERT_LE(units, 4u);
     ASSERT_EQ(Text(stale), Text({.operations = 1,
                                  .round_trips = 3,
                                  .reads = units + 1,
                                  .bytes_read = units * kUnitBytes + kTrailerBytes}));
-    // One level is repaired at a time: behind a stale parent lies a stale grandparent.
+    // One level is repaired at a time: behind a stale parent is a stale grandparent.
     if (parent_split) CostOfGet(*other, key);
     ASSERT_EQ(Text(CostOfGet(*other, key)),
               Text({.operations = 1, .round_trips = 1, .reads = 1, .bytes_read = kUnitBytes}));

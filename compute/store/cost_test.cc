@@ -1,4 +1,4 @@
-// What gets, writes and scans cost, counted exactly: round trips, verbs and bytes of design section 5, on every fabric.
+// Exact cost of gets, writes and scans on every fabric: round trips, verbs and bytes.
 #include <algorithm>
 
 #include "compute/store/testing/cost_fixture.h"
@@ -11,7 +11,7 @@ class CostTest : public CostFixture, public testing::WithParamInterface<TestFabr
  protected:
   CostTest() : CostFixture(GetParam()) {}
 
-  // One operation that reads so many units and writes one.
+  // An operation that reads so many units and writes one.
   static WireCounts CostOfWrite(uint64_t units_read) {
     return {.operations = 1,
             .round_trips = 2,
@@ -21,8 +21,8 @@ class CostTest : public CostFixture, public testing::WithParamInterface<TestFabr
             .bytes_read = units_read * kUnitBytes,
             .bytes_written = kUnitBytes};
   }
-  // Deletes a key; whether its home group has never overflowed, and has room for it now. So it is when the key was
-  // found in the home group, and when its absence is known without a look at the overflow group.
+  // Deletes a key. Returns whether its home group has never overflowed and has room now. That is so
+  // if the key was in its home group and its absence is known without reading the overflow group.
   bool DeleteFromHomeThatNeverOverflowed(const std::string& key) {
     const WireCounts erase =
         CostOf(OperationClass::kDelete, [&] { EXPECT_TRUE(session_->Delete(key)); });
@@ -40,7 +40,7 @@ TEST_P(CostTest, GetReadsOneGroupInOneRoundTrip) {
   size_t one_group = 0;
   for (const std::string& key : keys_) {
     const WireCounts cost = CostOfGet(*session_, key);
-    // The overflow group goes along where a hint says that the key may be there.
+    // The overflow group is read along if a hint says that the key may be there.
     ASSERT_LE(cost.reads, 2u);
     ASSERT_EQ(Text(cost), Text({.operations = 1,
                                 .round_trips = 1,
@@ -80,7 +80,7 @@ TEST_P(CostTest, ValueBlocksTakeOneMoreOfGetsAndNoneOfUpdates) {
                                .bytes_read = groups * kUnitBytes + BlockReadBytes(kLength)}));
     const WireCounts update = CostOfUpdate(*session_, key, std::string(kLength, 'b'));
     ASSERT_LE(update.reads, 2u);
-    // Now and then, memory is asked for.
+    // Now and then, a request for memory.
     ASSERT_LE(update.sends, 1u);
     ASSERT_EQ(Text(update), Text({.operations = 1,
                                   .round_trips = 2 + update.sends,
@@ -109,8 +109,8 @@ TEST_P(CostTest, WritesTakeTwoRoundTrips) {
     const WireCounts get = CostOf(OperationClass::kRead, [&] { ASSERT_FALSE(session_->Get(key)); });
     const WireCounts insert =
         CostOf(OperationClass::kInsert, [&] { ASSERT_TRUE(session_->Insert(key, "ABCDEFGH")); });
-    // With a home group that has been full before, the key could be in the overflow group as well; and if there was no
-    // room in that, the leaf is read whole, as an insert may have to split it.
+    // If the home group was full before, the key may also be in the overflow group. If that was
+    // full too, the leaf is read whole, because an insert may have to split it.
     const bool whole = insert.bytes_read == kLeafBytes;
     WireCounts expected = CostOfWrite(whole ? 1 : get.reads);
     if (whole) expected.bytes_read = kLeafBytes;
@@ -133,8 +133,8 @@ TEST_P(CostTest, ASessionRegistersBeforeItsFirstLock) {
   EXPECT_EQ(Text(CostOfUpdate(*session, keys_[0])), Text(CostOfWrite(first.reads)));
 }
 
-// An insert of a key that is just being deleted cannot go along with the delete (rule W3): it gets the lock, and the
-// leaf's bytes with it.
+// An insert of a key that is being deleted cannot be combined with the delete (rule W3). It gets
+// the lock, and with it the leaf's bytes.
 TEST_P(CostTest, AWriteWithALockHandedOverTakesOneRoundTrip) {
   ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
   ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));
@@ -158,7 +158,7 @@ TEST_P(CostTest, AWriteWithALockHandedOverTakesOneRoundTrip) {
         session_->WaitAll();
       });
     });
-    // The key fills its home group, and may be taken for one that has overflowed.
+    // The key fills its home group, so the group may seem to have overflowed.
     ASSERT_LE(erase.reads, 2u);
     WireCounts expected = CostOfWrite(erase.reads);
     expected.cas = 1;
@@ -190,7 +190,7 @@ TEST_P(CostTest, WritesThatWaitForOneLeafAreWrittenTogether) {
     }
     session_->WaitAll();
   });
-  // All of them cost what one does: each of the others nothing.
+  // All writes together cost as much as one: the others cost nothing.
   WireCounts expected = CostOfWrite(cost.reads);
   expected.operations = kWriters;
   EXPECT_LE(cost.reads, 2u);
@@ -204,7 +204,7 @@ TEST_P(CostTest, ScanTakesOneRoundTripFor32Leaves) {
   ASSERT_NO_FATAL_FAILURE(WarmUp());
   const Result<CheckReport> report = store_->Check({});
   ASSERT_TRUE(report) << report.error().ToString();
-  // Without a limit, the first pages are smaller: of 4, 8 and 16 leaves.
+  // Without a limit the first pages are smaller: 4, 8 and 16 leaves.
   uint64_t pages = 0;
   for (uint64_t leaves = 0, page = 4; leaves < report.value().leaves; ++pages) {
     leaves += page;

@@ -1,4 +1,5 @@
-// Memory runs out: the error says what to do, the tree stays whole and readable, and what needs no memory goes on.
+// Memory runs out: the error says what to do, the tree stays valid and readable, and operations
+// that need no memory succeed.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -32,7 +33,7 @@ class ExhaustionTest : public testing::TestWithParam<Shape> {
     session_ = client_->NewSession();
   }
   std::string Value(char c) const { return std::string(GetParam().value_bytes, c); }
-  // Puts random keys until one does not go.
+  // Puts random keys until a put fails.
   Status Fill() {
     for (;;) {
       const std::string key = NumberKey(random_());
@@ -80,7 +81,7 @@ TEST_P(ExhaustionTest, AFullStoreStaysWholeAndUsable) {
       << put.error().message;
   ASSERT_NO_FATAL_FAILURE(ExpectSame());
 
-  // What is there can be overwritten; a block needs another block first, and there is none.
+  // Existing keys can be overwritten, unless the value needs a block: no block is left for it.
   const bool has_blocks = GetParam().value_bytes > GetParam().parameters.inline_value_bytes;
   for (auto& [key, value] : model_) {
     const std::string fresh = has_blocks ? "b" : Value('b');
@@ -91,7 +92,7 @@ TEST_P(ExhaustionTest, AFullStoreStaysWholeAndUsable) {
   }
   ASSERT_NO_FATAL_FAILURE(ExpectSame());
 
-  // A delete makes room in its leaf, and of its block.
+  // A delete makes room in its leaf, and frees its block.
   size_t replaced = 0;
   while (replaced < 20) {
     const auto victim = model_.begin();
@@ -108,7 +109,7 @@ TEST_P(ExhaustionTest, AFullStoreStaysWholeAndUsable) {
   ASSERT_NO_FATAL_FAILURE(ExpectSame());
 }
 
-// Overwriting for ever takes no more memory than what waits for its grace period.
+// Endless overwriting takes no more memory than the blocks in their grace period.
 TEST_P(ExhaustionTest, OverwritesGiveBlocksBack) {
   ASSERT_NO_FATAL_FAILURE(Open(uint64_t{512} << 10));
   for (uint64_t i = 0; i < 20; ++i) ASSERT_TRUE(session_->Put(NumberKey(i), Value('a')));
@@ -132,7 +133,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Shape{"BlocksOnServers", {1024, 8, 8}, 2, 300}),
     [](const testing::TestParamInfo<Shape>& shape) { return shape.param.name; });
 
-// A value that no server could hold must not make nodes look exhausted.
+// A value too large for any server must not make nodes seem exhausted.
 TEST(BlockTest, AValueTooLargeForWhatIsLeftStopsNothingElse) {
   ClusterOptions options;
   options.memory_bytes = uint64_t{512} << 10;
@@ -153,7 +154,8 @@ TEST(BlockTest, AValueTooLargeForWhatIsLeftStopsNothingElse) {
   }
 }
 
-// The WRITE of a block ends as unknown, and lands late: in memory that must not have been given out again (E3, U1).
+// The WRITE of a block ends as unknown and lands late. The memory must not have been given out
+// again (E3, U1).
 TEST(BlockTest, ABlockWhoseWriteIsUnknownIsNotUsedAgain) {
   ClusterOptions options;
   options.memory_bytes = uint64_t{128} << 10;
@@ -168,16 +170,16 @@ TEST(BlockTest, ABlockWhoseWriteIsUnknownIsNotUsedAgain) {
     plan.break_at = verb;
     {
       const std::unique_ptr<OpenSession> session = client.NewSession(plan);
-      // Right of all others: their leaf's lock does not stay behind.
+      // Above all other keys, so that the leaf's lock does not stay behind.
       const Status put = session->Put("other", std::string(1000, 'w'));
       ASSERT_FALSE(put);
     }
-    // Every block there is, so that what was freed is taken at once.
+    // Takes every block, so that freed blocks are taken at once.
     uint64_t count = 0;
     while (count < 150 && healthy->Put(NumberKey(count), value)) ++count;
     ASSERT_GE(count, 50u);
     for (uint64_t i = 0; i < 150 && count < 150; ++i) {
-      // All blocks are out; each of these takes one that has just been freed.
+      // All blocks are taken; each of these puts takes one just freed.
       ASSERT_TRUE(healthy->Put(NumberKey(i % count), "12345678"));
       ASSERT_TRUE(healthy->Put(NumberKey(i % count), value));
     }

@@ -1,6 +1,7 @@
-// Nobody starves for a lock while others get it. Coroutines of one compute server have it first come first served.
-// Between compute servers each release leaves it free for a round trip, and a waiter that has waited long tries once in a
-// round trip. In an ideal simulated network: a seed gives the same run again.
+// No operation starves for a lock while others get it. Coroutines of one compute server get it
+// first come, first served. Between compute servers each release leaves the lock free for one round
+// trip, and a waiter that has waited long retries every round trip. The network is ideal and
+// simulated: a seed repeats a run.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,19 +24,20 @@ struct Contest {
   std::string name;
   size_t compute_servers;
   uint64_t keys;
-  uint64_t lock_table_bytes;  // of one slot: all leaves have one lock; 0: the default
-  // How many updates another coroutine may complete while one waits for one.
+  uint64_t lock_table_bytes;  // one slot: all leaves share a lock; 0: the default
+  // Most updates that another coroutine may complete while one waits.
   uint64_t most_bypasses;
 
   friend void PrintTo(const Contest& contest, std::ostream* out) { *out << contest.name; }
 };
 
-// As many as a strict order of compute servers would allow: each has the lock for 5 updates in a row (4 handovers).
+// As many as strict turns between compute servers would allow: each holds the lock for 5 updates in
+// a row (4 handovers).
 constexpr uint64_t InTurn(size_t compute_servers) { return 5 * (compute_servers - 1); }
 
 class FairnessTest : public testing::TestWithParam<Contest> {
  protected:
-  static constexpr std::chrono::milliseconds kFor{10};  // of virtual time
+  static constexpr std::chrono::milliseconds kFor{10};  // virtual time
 
   struct ComputeServer {
     std::unique_ptr<Store> store;
@@ -52,7 +54,7 @@ class FairnessTest : public testing::TestWithParam<Contest> {
     return opened;
   }
 
-  // Updates one key after the other; sees who completes how many meanwhile.
+  // Updates one key after another. Records how many updates others complete meanwhile.
   Task<void> Update(Session& session, size_t self) {
     for (uint64_t key = self % GetParam().keys; network_.Now() < ends_at_;
          key = (key + 1) % GetParam().keys) {

@@ -1,4 +1,4 @@
-// What leaves hold: keys a leaf, bytes a key. The same on every fabric.
+// Keys per leaf and bytes per key. The same on every fabric.
 #include <algorithm>
 #include <fstream>
 

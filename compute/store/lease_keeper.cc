@@ -27,8 +27,7 @@ std::chrono::milliseconds Interval(const ServerInfo& server) {
 
 Status LeaseKeeper::Start(std::unique_ptr<ComputePort> port) {
   BOOST_OUTCOME_TRY(endpoint, port->NewEndpoint());
-  endpoint_ = std::move(
-      endpoint);  // first, because a failed start may have left an endpoint of the old port
+  endpoint_ = std::move(endpoint);  // after a failed start: before its port
   port_ = std::move(port);
   BOOST_OUTCOME_TRY(thread, StartThread("renew leases and settle locks", [this] { Run(); }));
   thread_ = std::move(thread);

@@ -51,7 +51,7 @@ class LeaseKeeperTest : public ::testing::Test {
     Pass(kQuarter);
     scheduler_->RunUntil(0);
   }
-  // As many small steps as it takes for what is due to have been asked and answered.
+  // Passes time in steps so small that every due request is sent and answered.
   void Pass(std::chrono::milliseconds time) {
     for (const auto until = endpoint_->Now() + time; endpoint_->Now() < until;) {
       endpoint_->Pass(std::chrono::milliseconds(1));
@@ -96,7 +96,7 @@ TEST_F(LeaseKeeperTest, RegistersAnewAfterAFence) {
   EXPECT_EQ(first_.registrations(), 2);
   EXPECT_GE(first_.renewals(), 6);
   EXPECT_EQ(second_.registrations(), 1);
-  // What was allocated under the first lease is abandoned, though no session may have noticed (rule U4).
+  // Memory of the first lease is abandoned, even though no session may have noticed (rule U4).
   EXPECT_EQ(told_, (std::vector<Lease>{{ComputeId{7}, 1}, {ComputeId{7}, 2}}));
 }
 
@@ -147,7 +147,7 @@ TEST(Registration, TellsTheLeaseOfTheQueuePair) {
   EXPECT_EQ(scheduler.Run(RegisterOver(*endpoint, ServerId{0})).value().lease.incarnation, 2u);
 }
 
-// The machine gives no thread while this lives: their stacks would not fit into its address space.
+// While this lives, the machine gives no thread: its stack would not fit into the address space.
 class NoThreads {
  public:
   NoThreads() {

@@ -1,5 +1,5 @@
-// A memory server cannot be reached for a while, in the middle of what a session does, and then it can: no lock stays
-// behind, no queue stays closed, and nothing piles up meanwhile.
+// A memory server becomes unreachable during a session's operation, and then reachable again: no
+// lock stays behind, no queue stays closed, and nothing accumulates meanwhile.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -23,7 +23,7 @@ class LossForAWhileTest : public testing::Test {
     options.parameters = {256, 8, 8};
     return options;
   }
-  // A session does not try in vain all the time: until it tries again.
+  // Retries, because a session pauses between attempts to reach the server.
   static Status PutAtLast(OpenSession& session, const std::string& key) {
     constexpr int kMaxTries = 1000;
     Status put = session.Put(key, "ABCDEFGH");
@@ -41,7 +41,8 @@ class LossForAWhileTest : public testing::Test {
     EXPECT_TRUE(of_another) << of_another.error().ToString();
     EXPECT_EQ(cluster_.Check().locks_held, 0u);
   }
-  // A session whose CAS at the lock of `key_` was applied, and then its server lost; null if it was not so.
+  // A session whose CAS at the lock of `key_` was applied before its server was lost; null if that
+  // failed.
   std::unique_ptr<OpenSession> SessionWithALostLock(FaultPlan& plan) {
     if (!client_.NewSession()->Put(key_, "12345678")) return nullptr;
     plan.break_at = 1;
@@ -57,7 +58,8 @@ class LossForAWhileTest : public testing::Test {
     const Result<std::string> value = co_await session.tree().Get(key);
     result = value ? Status(Ok()) : Status(value.error());
   }
-  // Puts key after key, from key 1 on, until one splits its leaf: its lock is held, and the call for memory waits.
+  // Puts keys from 1 on until one splits its leaf: the leaf's lock is then held and the request for
+  // memory waits.
   static void PutUntilMemoryIsAskedFor(OpenSession& session, FaultPlan& plan,
                                        std::optional<Status>& put, std::string* key = nullptr) {
     ASSERT_TRUE(session.Put(NumberKey(1), "12345678"));
@@ -99,8 +101,8 @@ TEST_F(LossForAWhileTest, AtAnyVerbOfAWrite) {
   }
 }
 
-// A split asks for memory under its leaf's lock. Meanwhile another coroutine replaces the queue pair, and loses the
-// server before this session's lease is known again.
+// A split asks for memory under its leaf's lock. Meanwhile another coroutine replaces the queue
+// pair, and loses the server before this session's lease is known again.
 TEST_F(LossForAWhileTest, UnderALockAndWithTheLeaseUnknown) {
   FaultPlan plan;
   plan.can_reconnect = true;
@@ -125,8 +127,8 @@ TEST_F(LossForAWhileTest, UnderALockAndWithTheLeaseUnknown) {
   ExpectNoLockLeft(*session, key);
 }
 
-// Rule L4: between the new queue pair and the registration over it, the lease is not known. A coroutine that holds a lock
-// posts nothing under the lease of before, which may have ended.
+// Rule L4: the lease is unknown between a new queue pair and the registration over it. A coroutine
+// that holds a lock posts nothing under the earlier lease, which may have ended.
 TEST_F(LossForAWhileTest, NothingIsPostedUnderALockWhileTheSessionRegisters) {
   FaultPlan plan;
   plan.can_reconnect = true;
@@ -183,7 +185,7 @@ TEST_F(LossForAWhileTest, WhenALockIsHandedOver) {
   const std::unique_ptr<OpenSession> two = client_.NewSession(plan_two);
   std::optional<Status> first;
   std::optional<Status> second;
-  // Not combined: what is deleted may have to come back in another unit.
+  // Not combined: the deleted key may have to come back in another unit.
   one->Spawn(Write(*one, WriteMode::kDelete, key_, first));
   ASSERT_NO_FATAL_FAILURE(PollUntil(*one, [&] { return plan_one.holds_back; }));
   two->Spawn(Write(*two, WriteMode::kPut, key_, second));
@@ -200,7 +202,7 @@ TEST_F(LossForAWhileTest, WhenALockIsHandedOver) {
   ExpectNoLockLeft(*two, key_);
 }
 
-// A write that comes for a lock while it is being released waits for that.
+// A write that needs a lock waits while the lock is being released.
 TEST_F(LossForAWhileTest, WhileALockIsReleased) {
   client_.settler_plan().allowed_verbs = 0;
   FaultPlan plan;
@@ -219,7 +221,7 @@ TEST_F(LossForAWhileTest, WhileALockIsReleased) {
   EXPECT_TRUE(client_.shared().orphans.empty());
 }
 
-// No operation has to ask for anything there.
+// No operation on that server is needed.
 TEST_F(LossForAWhileTest, ASessionThatIsPolledFindsTheServerAgain) {
   client_.settler_plan().reconnects_left = 0;
   FaultPlan plan;
@@ -239,7 +241,7 @@ TEST_F(LossForAWhileTest, ASessionThatIsPolledFindsTheServerAgain) {
   EXPECT_TRUE(of_the_same) << of_the_same.error().ToString();
 }
 
-// Rule U5: what a session does not know when it closes is the store's.
+// Rule U5: when a session closes, the store takes over locks in an unknown state.
 TEST_F(LossForAWhileTest, AClosedSessionLeavesItsLockToTheStore) {
   FaultPlan plan;
   std::unique_ptr<OpenSession> session = SessionWithALostLock(plan);
@@ -252,13 +254,13 @@ TEST_F(LossForAWhileTest, AClosedSessionLeavesItsLockToTheStore) {
   EXPECT_EQ(client_.shared().locks.CountTurns(), 0u);
 }
 
-// Session 1 closes while its WRITE may still land. Session 2 loses the CAS at the same lock, and finds there the word of
-// session 1, which is the one that it would have written itself.
+// Session 1 closes while its WRITE may still land. Session 2 loses the CAS at the same lock, and
+// finds session 1's word, which equals the one it would have written itself.
 TEST_F(LossForAWhileTest, ALatePacketOfAClosedSessionOverwritesNothing) {
   ASSERT_TRUE(client_.NewSession()->Put(key_, "12345678"));
   client_.settler_plan().reconnects_left = 0;
   FaultPlan plan_one;
-  plan_one.break_at = 3;  // behind CAS and READ
+  plan_one.break_at = 3;  // after CAS and READ
   std::unique_ptr<OpenSession> one = client_.NewSession(plan_one);
   EXPECT_EQ(one->Put(key_, "of one..").error().code, Code::kMaybeApplied);
   ASSERT_EQ(plan_one.late_writes.size(), 1u);
@@ -296,7 +298,7 @@ TEST_F(LossForAWhileTest, TheLeaseKeeperSettlesWhatNoSessionDoes) {
   keeper.Stop();
 }
 
-// Places that share a local queue have nothing else in common.
+// Places that share a local queue are otherwise independent.
 TEST_F(LossForAWhileTest, AClosedPlaceConcernsNoOther) {
   LockTable& locks = client_.shared().locks;
   const std::unique_ptr<OpenSession> session = client_.NewSession();
@@ -317,7 +319,7 @@ TEST_F(LossForAWhileTest, AClosedPlaceConcernsNoOther) {
   EXPECT_EQ(locks.CountTurns(), 0u);
 }
 
-// Nothing is posted to a server that is known to be out of reach.
+// Nothing is posted to a server known to be unreachable.
 TEST_F(LossForAWhileTest, NothingPilesUp) {
   for (const Techniques& techniques : AllTechniques()) {
     SCOPED_TRACE(NameOf(techniques));

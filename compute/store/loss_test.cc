@@ -1,5 +1,5 @@
-// The connection is lost at every verb of every kind of write: whatever was acknowledged is there, whatever was refused
-// is not, and only MaybeApplied leaves it open (lines E2, E3 of CONTRACT.md).
+// The connection is lost at every verb of every kind of write. Acknowledged writes are there,
+// refused ones are not, and only MaybeApplied leaves it open (lines E2, E3 of CONTRACT.md).
 #include <gtest/gtest.h>
 
 #include <map>
@@ -17,15 +17,14 @@ struct Write {
   std::string value;
 };
 
-// What a session does when the connection breaks: its writes are in flight together.
+// The writes in flight together when the connection breaks.
 struct Scenario {
   std::string name;
   size_t servers;
   uint64_t loaded;  // keys 0, 10, 20, ...
   std::vector<Write> writes;
-  uint64_t splits = 0;  // at least, of these writes
-  uint64_t split_writes =
-      0;  // not 0: the next key in turn is put as well, and is one whose split takes so many WRITEs
+  uint64_t splits = 0;        // least number of splits among these writes
+  uint64_t split_writes = 0;  // not 0: also puts the next key, one whose split takes so many WRITEs
 
   friend void PrintTo(const Scenario& scenario, std::ostream* out) { *out << scenario.name; }
 };
@@ -38,7 +37,7 @@ std::string LoadedValue(uint64_t number) {
 
 class LossTest : public testing::TestWithParam<Scenario> {
  protected:
-  // The state of a key before the write, and after it.
+  // The state of a key after a write, from the state before it.
   static std::optional<std::string> After(const Write& write,
                                           const std::optional<std::string>& before) {
     if (write.mode == WriteMode::kDelete) return std::nullopt;
@@ -56,7 +55,8 @@ class LossTest : public testing::TestWithParam<Scenario> {
     return options;
   }
 
-  // Sees how many keys must be there for the next one to split as the scenario wants, and adds that one to the writes.
+  // Finds how many keys must be loaded so that the next one splits as the scenario wants, and adds
+  // that one to the writes.
   void SetUp() override {
     writes_ = GetParam().writes;
     loaded_ = GetParam().loaded;
@@ -76,7 +76,8 @@ class LossTest : public testing::TestWithParam<Scenario> {
     writes_.push_back({WriteMode::kPut, NumberKey(10 * loaded_), LoadedValue(loaded_)});
   }
 
-  // One run with the connection lost at verb `break_at`. False: the writes had ended before.
+  // One run with the connection lost at verb `break_at`. Returns false if the writes ended before
+  // it.
   bool LoseAt(uint64_t break_at, uint64_t applied, VerbStatus behind, bool can_reconnect) {
     TestCluster cluster(Options());
     Model model;
@@ -108,7 +109,7 @@ class LossTest : public testing::TestWithParam<Scenario> {
     }
     EXPECT_EQ(plan.forbidden_writes, 0u);
 
-    // Another session of the same compute server: it has the same memory to give out.
+    // Another session of the same compute server allocates from the same memory.
     const std::unique_ptr<OpenSession> witness = client.NewSession();
     for (size_t i = 0; i < results.size(); ++i) {
       const Write& write = writes_[i];
@@ -123,13 +124,13 @@ class LossTest : public testing::TestWithParam<Scenario> {
       if (*results[i]) {
         EXPECT_EQ(is, after) << "acknowledged, and not there";
       } else if (can_reconnect) {
-        // With the lock word to tell, nothing stays open (rule U2).
+        // The lock word tells, so nothing stays open (rule U2).
         EXPECT_EQ(results[i]->error().code, Code::kAlreadyExists) << results[i]->error().ToString();
         EXPECT_EQ(after, before);
       } else if (results[i]->error().code == Code::kMaybeApplied) {
         EXPECT_TRUE(is == before || is == after);
       } else {
-        // Contended: the lock stayed with another of these writes.
+        // Contended: another of these writes kept the lock.
         const Code code = results[i]->error().code;
         EXPECT_TRUE(code == Code::kNodeUnreachable || code == Code::kContended ||
                     (after == before && code == Code::kAlreadyExists));
@@ -138,7 +139,7 @@ class LossTest : public testing::TestWithParam<Scenario> {
       model.erase(write.key);
       if (is) model[write.key] = *is;
     }
-    // Memory is given out again, early too: what entries refer to must not be.
+    // Memory is reused, early too. Memory that entries refer to must not be.
     for (uint64_t i = 0; i < 4; ++i) {
       const std::string key = NumberKey(1'000'000 + i);
       for (int again = 0; again < 2; ++again) {
@@ -183,7 +184,7 @@ class LossTest : public testing::TestWithParam<Scenario> {
 
   std::vector<Write> writes_;
   uint64_t loaded_ = 0;
-  uint64_t splits_ = 0;  // of the last run
+  uint64_t splits_ = 0;  // in the last run
 };
 
 class LossForGoodTest : public LossTest {};
@@ -193,7 +194,7 @@ Write Put(uint64_t key, const std::string& value) {
   return {WriteMode::kPut, NumberKey(key), value};
 }
 
-// `count` new keys from each of `numbers` on: more than one leaf takes.
+// `count` new keys from each of `numbers` on: more than one leaf holds.
 std::vector<Write> PutBetween(const std::vector<uint64_t>& numbers, uint64_t count) {
   std::vector<Write> writes;
   for (const uint64_t number : numbers) {

@@ -1,5 +1,5 @@
-// The record of a store is lost while it is open: operations go on, and what needs the record says that it is the
-// record which is missing, never a key.
+// The record of a store is lost while the store is open. Operations go on. An operation that needs
+// the record reports that the record is missing, never a key.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ class LostRecordTest : public BootstrappedStore {
   LostRecordTest() { AddServer(); }
 
   void AddServer() { memory_.push_back(StartMemory()); }
-  // Which the servers put back: one what it knows, and each itself.
+  // The servers put the record back: one what it knows, then each adds itself.
   void AwaitRecordOf(size_t servers) {
     Result<StoreRecord> found = FindStore(*bootstrap_, {});
     while (!found || found.value().servers.size() < servers) {
@@ -51,8 +51,8 @@ TEST_F(LostRecordTest, OpenStoresGoOn) {
   EXPECT_EQ(Open()->NewSession().value()->Get("key").value(), "2");
 }
 
-// The store was opened before server 1 joined. A text that is no record stays until it is removed, so that nothing
-// races here.
+// The store was opened before server 1 joined. A text that is no record stays until it is removed,
+// so that nothing races here.
 TEST_F(LostRecordTest, AServerThatCannotBeLearntIsUnreachable) {
   const auto early = Open();
   const auto session = early->NewSession().value();
@@ -79,7 +79,7 @@ TEST_F(LostRecordTest, AServerThatCannotBeLearntIsUnreachable) {
   }
 }
 
-// Its server puts itself back soon, and races here with the gets.
+// Its server puts itself back soon, which races with the gets here.
 TEST_F(LostRecordTest, AServerThatARestoredRecordLacksIsNotSaidToHaveLeft) {
   const auto early = Open();
   const auto session = early->NewSession().value();

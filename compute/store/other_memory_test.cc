@@ -1,5 +1,5 @@
-// The memory that a write was given is of no use any more: its server is gone, or has ended the lease (rule U4). The
-// write gets other memory, and the caller does not notice.
+// The memory granted to a write becomes useless: its server is gone or has ended the lease (rule
+// U4). The write gets other memory, and the caller does not notice.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -23,7 +23,7 @@ class OtherMemoryTest : public testing::Test {
     options.chunk_bytes = uint64_t{64} << 10;
     return options;
   }
-  // What lies on the other server, of all that entries and siblings lead to from leaf to leaf.
+  // What the entries and siblings of the leaves refer to on the other server.
   struct Elsewhere {
     std::vector<RemotePtr> leaves;
     size_t blocks = 0;
@@ -46,12 +46,13 @@ class OtherMemoryTest : public testing::Test {
     }
     return elsewhere;
   }
-  // As if another session of this compute server had found that the other server gave it a new lease.
+  // Acts as if another session of this compute server had got a new lease from the other server.
   static void EndLease(TestClient& client) {
     const Lease lease = client.LeaseWith(kOther);
     client.shared().allocator.Registered(kOther, {{lease.compute, lease.incarnation + 1}, 0, {}});
   }
-  // Puts, with `verbs` verbs executed when the other server's lease turns out to have ended. Returns how many were.
+  // Puts a key. After `verbs` verbs the other server's lease turns out to have ended. Returns the
+  // number of verbs executed.
   static uint64_t PutMeanwhile(TestClient& client, const std::string& key, const std::string& value,
                                uint64_t verbs) {
     FaultPlan plan;
@@ -72,7 +73,7 @@ class OtherMemoryTest : public testing::Test {
 
 TEST_F(OtherMemoryTest, ABlockOfAnEndedLeaseIsNotLinked) {
   const std::string value(100, 'v');
-  // Blocks go to both servers in turn: one of the two that are put so would be on the other.
+  // Blocks alternate between the servers: one of two such puts would use the other server.
   for (uint64_t before = 0; before < 2; ++before) {
     TestCluster cluster(Options());
     TestClient client(cluster);
@@ -86,8 +87,8 @@ TEST_F(OtherMemoryTest, ABlockOfAnEndedLeaseIsNotLinked) {
   }
 }
 
-// Key after key, until the sibling of a split lies on the other server. That key is then put once more for each verb,
-// into another store like this one.
+// Puts keys until the sibling of a split lies on the other server. Then repeats that put once for
+// each verb, in another store with the same content.
 TEST_F(OtherMemoryTest, ASiblingOfAnEndedLeaseIsNotLinked) {
   uint64_t loaded = 0;
   {
@@ -99,7 +100,8 @@ TEST_F(OtherMemoryTest, ASiblingOfAnEndedLeaseIsNotLinked) {
     }
     ASSERT_LT(loaded, 2000u);
   }
-  // From how many verbs on the sibling is linked all the same, as the WRITE that does it had been posted.
+  // Number of verbs from which on the sibling is linked, because the WRITE that links it was
+  // posted.
   std::optional<uint64_t> linked_from;
   uint64_t verbs = 0;
   for (uint64_t executed = 0; executed == 0 || executed < verbs; ++executed) {
@@ -119,7 +121,7 @@ TEST_F(OtherMemoryTest, ASiblingOfAnEndedLeaseIsNotLinked) {
     EXPECT_EQ(client.NewSession()->Get(NumberKey(loaded - 1)).value(), "12345678");
   }
   ASSERT_TRUE(linked_from);
-  // It and what comes behind it: WRITE leaf, unlock; WRITE parent, unlock.
+  // That WRITE and the verbs behind it: WRITE leaf, unlock; WRITE parent, unlock.
   EXPECT_EQ(*linked_from + 4, verbs);
 }
 
@@ -127,7 +129,7 @@ TEST_F(OtherMemoryTest, OpenClientsAllocateOnTheServersThatLive) {
   TestCluster cluster(Options());
   TestClient client(cluster, {10'000, uint64_t{1} << 20});
   const std::unique_ptr<OpenSession> session = client.NewSession();
-  // Few enough for all leaves to be on the first server, while blocks have gone to both.
+  // Few enough that all leaves are on the first server, while blocks are on both.
   constexpr uint64_t kLoaded = 20;
   for (uint64_t i = 0; i < kLoaded; ++i) {
     ASSERT_TRUE(session->Put(NumberKey(i), std::string(100, 'v')));
@@ -135,7 +137,8 @@ TEST_F(OtherMemoryTest, OpenClientsAllocateOnTheServersThatLive) {
   ASSERT_TRUE(FindElsewhere(client).leaves.empty());
   ASSERT_GT(FindElsewhere(client).blocks, 0u);
   cluster.Kill(kOther);
-  // Until the session notices, what it writes there is lost with the server, as what was there before.
+  // Until the session notices, its writes to that server are lost with it, as its earlier content
+  // is.
   const auto can_read_all = [&] {
     for (uint64_t i = 0; i < kLoaded; ++i) {
       if (!session->Get(NumberKey(i))) return false;
@@ -157,7 +160,7 @@ TEST_F(OtherMemoryTest, OpenClientsAllocateOnTheServersThatLive) {
   }
 }
 
-// One server has no memory left, and the other is out of reach: both are said.
+// One server has no memory left and the other is unreachable: the error reports both.
 TEST_F(OtherMemoryTest, WhereAllOthersAreFullEachSaysWhy) {
   TestCluster cluster(Options());
   TestClient client(cluster, {10'000, uint64_t{1} << 20});

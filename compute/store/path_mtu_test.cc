@@ -1,5 +1,6 @@
-// Rule W2 where a path carries less in one packet than a node has: nothing is written over it, whenever it turns up, as
-// a client that died would leave a torn node. In a simulated network, whose paths change.
+// Rule W2 on a path whose packets are smaller than a node: nothing is written over it, whenever the
+// path appears, because a client that died would leave a torn node. Uses a simulated network whose
+// paths change.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +29,7 @@ class PathMtuTest : public ::testing::Test {
   static SimOptions NetworkOptions() {
     SimOptions options;
     options.seed = TestSeed();
-    options.verbs_per_break = 4;  // once they break
+    options.verbs_per_break = 4;  // after breaks are switched on
     return options;
   }
   static ClusterOptions Options(SimNetwork& network) {

@@ -1,5 +1,5 @@
-// The rules of PROTOCOL.md about locks: left behind, shared, waited for; and about a leaf and its sibling on different
-// servers.
+// The rules of PROTOCOL.md about locks that are left behind, shared or waited for, and about a leaf
+// and its sibling on different servers.
 #include <gtest/gtest.h>
 
 #include "common/process_name.h"
@@ -60,7 +60,7 @@ TEST_F(ProtocolTest, CheckReleasesLocksOfTheDead) {  // L6
     ASSERT_EQ(mortal.CompareSwap(leaf.server(), slot, 0, left.word()), 0u);
     EXPECT_EQ(cluster_->Check().locks_held, 1u) << "while it lives";
   }
-  // Its end is noticed a moment later.
+  // The server notices the end a moment later.
   CheckReport report = cluster_->Check();
   while (report.locks_held != 0) report = cluster_->Check();
   EXPECT_EQ(report.locks_of_the_dead, 1u);
@@ -88,7 +88,7 @@ TEST_F(ProtocolTest, ALockOfTheDeadIsTakenFromThem) {  // L6
   ExpectCleanCheck();
 }
 
-// All nodes share one lock: nobody may want a second one while holding it.
+// All nodes share one lock: an operation that holds it must not wait for a second one.
 TEST_F(ProtocolTest, OneLockForTheWholeTree) {  // W5
   ClusterOptions options;
   options.parameters = {256, 8, 8};
@@ -108,7 +108,8 @@ TEST_F(ProtocolTest, OneLockForTheWholeTree) {  // W5
   ExpectCleanCheck();
 }
 
-// A turn at a lock, kept while its node is looked for anew, must not be waited for by the same operation.
+// An operation keeps its turn at a lock while it searches for the node again. It must not wait for
+// it.
 TEST_F(ProtocolTest, NobodyWaitsForHisOwnTurn) {  // W5
   ClusterOptions options;
   options.parameters = {256, 8, 8};
@@ -125,11 +126,11 @@ TEST_F(ProtocolTest, NobodyWaitsForHisOwnTurn) {  // W5
   std::optional<Status> put;
   const std::string key = NumberKey(100);
   const auto run = [&]() -> Task<void> { put = co_await writer->AsyncPut(key, "12345678"); };
-  do {  // Again if this thread was kept from the processor until the put gave up.
+  do {  // again if this thread was descheduled until the put gave up
     put.reset();
     plan.verbs = 0;
     writer->Spawn(run());
-    while (!put && plan.verbs < 8) writer->Poll();  // Root word, root, CAS and READ, again.
+    while (!put && plan.verbs < 8) writer->Poll();  // root word, root, CAS and READ, again
   } while (put);
   Flip(root.server(), root.offset() + 100);
   const auto start = std::chrono::steady_clock::now();
@@ -155,7 +156,7 @@ TEST_F(ProtocolTest, NodesSpreadOverServers) {
   for (const auto& [server, here] : report.nodes_per_server) EXPECT_GE(here, nodes / 5) << server;
 }
 
-// Stopped between any two verbs of splits over two servers, no leaf points to a sibling that is not there.
+// Between any two verbs of splits over two servers, no leaf points to a sibling that is not there.
 TEST_F(ProtocolTest, ASiblingElsewhereIsWrittenBeforeItsLeaf) {  // W1
   ASSERT_NO_FATAL_FAILURE(Open({256, 8, 8}, 2));
   ASSERT_NO_FATAL_FAILURE(Load(60));

@@ -1,4 +1,4 @@
-// The rules of PROTOCOL.md about reading: torn and damaged memory, scans while leaves split.
+// The rules of PROTOCOL.md about reads: torn and damaged memory, and scans while leaves split.
 #include <gtest/gtest.h>
 
 #include "compute/store/testing/protocol_fixture.h"
@@ -29,12 +29,13 @@ TEST_F(ProtocolTest, TornReadsAreReadAgain) {  // R1, R2
   }
   ASSERT_NO_FATAL_FAILURE(ExpectSame(*reader));
   EXPECT_GT(plan.scrambled, 300u);
-  // Some torn READs are discarded with another of the same batch; none is taken.
+  // Some torn READs are discarded with another one of the same batch. None is accepted.
   EXPECT_GT(reader->counters().rereads, 200u);
   EXPECT_LE(reader->counters().rereads, plan.scrambled);
 }
 
-// Damages one byte of a unit; the key in it fails with Corruption that says where, the keys beside it do not.
+// Damages one byte of a unit. Its key fails with Corruption and the location; other keys do not
+// fail.
 TEST_F(ProtocolTest, DamageIsCorruptionWithThePlace) {  // R5
   ASSERT_NO_FATAL_FAILURE(Open({1024, 8, 8}));
   ASSERT_NO_FATAL_FAILURE(Load(400));
@@ -113,14 +114,14 @@ TEST_F(ProtocolTest, ADamagedInternalNodeIsCorruptionWithThePlace) {  // R5
               std::string::npos)
         << got.error().message;
     EXPECT_EQ(fresh->Put(key, "new").error().code, Code::kCorruption);
-    if (key > NumberKey(50)) break;  // each takes some 0.1 s
+    if (key > NumberKey(50)) break;  // each takes about 0.1 s
   }
   Flip(node.server(), node.offset() + 100);
   ASSERT_NO_FATAL_FAILURE(ExpectSame(*fresh));
   ExpectCleanCheck();
 }
 
-// An operation that turns from the parent's lock to the parent's bytes must not wait for himself.
+// An operation that goes from the parent's lock to the parent's bytes must not wait for itself.
 TEST_F(ProtocolTest, ADamagedParentStopsNoSplit) {  // R5, W6
   ASSERT_NO_FATAL_FAILURE(Open({256, 8, 8}));
   ASSERT_NO_FATAL_FAILURE(Load(100));
@@ -167,7 +168,7 @@ TEST_F(ProtocolTest, ADamagedValueBlockIsCorruptionWithThePlace) {
               std::string::npos)
         << got.error().message;
   }
-  // It can be replaced.
+  // The value can be replaced.
   ASSERT_TRUE(session_->Put(key, "12345678"));
   model_[key] = "12345678";
   ASSERT_NO_FATAL_FAILURE(ExpectSame(*session_));
@@ -205,7 +206,7 @@ TEST_F(ProtocolTest, ScansSeeEachKeyOnceWhileLeavesSplit) {  // R3, R6
       while (!ended) {
         for (int i = 0; i < 100; ++i) scanner->Poll();
         if (ended) break;
-        // The scan stands between two verbs: leaves split under it.
+        // The scan is between two verbs: leaves split under it.
         for (uint64_t i = 0; i < 24; ++i, ++fresh) {
           ASSERT_TRUE(session_->Put(NumberKey(10 * (7 * fresh % 120) + 1 + fresh % 8), "12345678"));
         }

@@ -1,4 +1,4 @@
-// The rules of PROTOCOL.md about caches that have become stale, and downlinks that are missing. Costs are counted exactly.
+// The rules of PROTOCOL.md about stale caches and missing downlinks. Costs are counted exactly.
 #include <gtest/gtest.h>
 
 #include "compute/store/testing/protocol_fixture.h"
@@ -8,8 +8,8 @@ namespace {
 
 class StaleTest : public ProtocolTest {
  protected:
-  // Has `session_` put keys just below that of `number`, so that this moves right when its leaf splits. False if it
-  // stays where it is.
+  // Makes `session_` put keys just below that of `number`, so that it moves right when its leaf
+  // splits. Returns false if it stays.
   bool MovesToAnotherLeaf(uint64_t number) {
     const RemotePtr leaf = client_->LeafOf(NumberKey(number));
     for (uint64_t i = 1; i < 10; ++i) {
@@ -37,7 +37,7 @@ TEST_F(StaleTest, AGetThroughAStalePathCostsTwoRoundTripsMore) {  // W7
     ++moved;
     const WireCounts get =
         CostOf(*stale, OperationClass::kRead, [&] { ASSERT_TRUE(stale->Get(NumberKey(at))); });
-    EXPECT_LE(get.round_trips, 3u + 1u);  // and one where the key has overflowed
+    EXPECT_LE(get.round_trips, 3u + 1u);  // and one if the key has overflowed
     EXPECT_EQ(get.cas + get.writes, 0u);
     const WireCounts again =
         CostOf(*stale, OperationClass::kRead, [&] { ASSERT_TRUE(stale->Get(NumberKey(at))); });
@@ -73,7 +73,7 @@ TEST_F(StaleTest, AWriteThroughAStalePathCostsTwoRoundTripsMore) {  // W7
   ExpectCleanCheck();
 }
 
-// A session that saw the store empty, and then nothing while others filled it.
+// A session that saw the empty store, and nothing while others filled it.
 TEST_F(StaleTest, AStaleRootCostsADescentNotAWalk) {  // R7
   for (const bool reverse : {false, true}) {
     model_.clear();
@@ -98,7 +98,7 @@ TEST_F(StaleTest, AStaleRootCostsADescentNotAWalk) {  // R7
     const WireCounts put = CostOf(*writer, OperationClass::kUpdate,
                                   [&] { ASSERT_TRUE(writer->Update(NumberKey(10 * 2500), "x")); });
     model_[NumberKey(10 * 2500)] = "x";
-    EXPECT_LE(put.sends, 1u);  // A session registers before its first lock.
+    EXPECT_LE(put.sends, 1u);  // a session registers before its first lock
     EXPECT_LE(put.round_trips, 6 + levels + put.sends);
     ScanOptions options;
     options.from = NumberKey(10 * 2500);
@@ -148,7 +148,8 @@ TEST_F(StaleTest, APathFarBehindCostsADescentNotAWalk) {  // W7
   for (uint64_t i = 0; i < 5; ++i) EXPECT_EQ(found[i], NumberKey(2500 - i));
 }
 
-// A split whose client died before it told the parent: the level above is rewritten without the downlink.
+// A client died after a split and before it told the parent: the level above is rewritten without
+// the downlink.
 TEST_F(StaleTest, AMissingDownlinkIsMadeByWhoeverHops) {  // W6, W4
   ASSERT_NO_FATAL_FAILURE(Open({256, 8, 8}));
   ASSERT_NO_FATAL_FAILURE(Load(400));
@@ -185,7 +186,7 @@ TEST_F(StaleTest, AMissingDownlinkIsMadeByWhoeverHops) {  // W6, W4
   EXPECT_LE(again.round_trips, 2u);
 }
 
-// A repair is for speed only: a lock left on the parent must not hold up the read that hopped.
+// A repair only improves speed: a lock left on the parent must not delay the read that hopped.
 TEST_F(StaleTest, AReadDoesNotWaitForTheLockOfItsRepair) {  // W6
   ASSERT_NO_FATAL_FAILURE(Open({256, 8, 8}));
   ASSERT_NO_FATAL_FAILURE(Load(400));

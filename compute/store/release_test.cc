@@ -1,4 +1,5 @@
-// What a store takes of its memory servers, and gives back when it is closed, although its connections were lost once.
+// The memory that a store takes from its servers, and gives back on closing even after its
+// connections were lost once.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -22,7 +23,8 @@ bool HasPath(int fd, NameOf name_of) {
   return name.sun_family == AF_UNIX && bytes > sizeof(sa_family_t) && name.sun_path[0] != 0;
 }
 
-// The ends of connections, by descriptor: those of clients, whose peer has a path, and those of memory servers.
+// Ends of connections, by descriptor: those of clients, whose peer has a path, and those of memory
+// servers.
 struct Ends {
   std::set<int> clients;
   size_t servers = 0;
@@ -41,7 +43,7 @@ Ends Connections() {
   return ends;
 }
 
-// Until the memory servers know, which close their ends.
+// Waits until the memory servers notice and close their ends.
 void Lose(const std::set<int>& clients) {
   const size_t before = Connections().servers;
   for (const int fd : clients) EXPECT_EQ(shutdown(fd, SHUT_RDWR), 0);
@@ -55,7 +57,7 @@ class ReleaseTest : public BootstrappedStore {
   enum class Lost : uint8_t { kNothing, kAllBeforeTheSession, kTheStoresOwn };
 
   uint64_t FreeBytes() { return Open()->Stat().value().servers[0].free_bytes; }
-  // Of a client that opens sessions, one after the other, each of which writes a value to a block, and closes.
+  // A client opens sessions in turn; each writes a value to a block and closes.
   void Live(Lost lost) {
     const auto store = Open();
     const std::set<int> own = Connections().clients;
@@ -77,7 +79,7 @@ class ReleaseTest : public BootstrappedStore {
 };
 
 TEST_F(ReleaseTest, ConnectionsThatWereLostOnceCostNoMemory) {
-  Live(Lost::kNothing);  // The first one makes more than those behind it.
+  Live(Lost::kNothing);  // the first client takes more than later ones
   const uint64_t taken = BytesTaken(Lost::kNothing);
   EXPECT_EQ(BytesTaken(Lost::kAllBeforeTheSession), taken);
   EXPECT_EQ(BytesTaken(Lost::kTheStoresOwn), taken);

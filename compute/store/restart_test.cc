@@ -1,5 +1,5 @@
-// A memory server that is started anew at the address of the one before is another server (rule U6): a store that was
-// opened on the one before neither reads from it nor writes to it.
+// A memory server restarted at its predecessor's address is another server (rule U6): a store
+// opened on the predecessor neither reads from it nor writes to it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ class RestartTest : public BootstrappedStore {
  protected:
   RestartTest() { Start(); }
 
-  // Always at the same address.
+  // Always uses the same address.
   void Start() { memory_ = StartMemory(directory_.path() + "/memory.sock"); }
   void Restart() {
     memory_.reset();
@@ -65,7 +65,7 @@ TEST_F(RestartTest, AnOpenStoreStaysWithTheServerThatItWasOpenedOn) {
   EXPECT_EQ(after->NewSession().value()->Get(NumberKey(7)).value(), "after");
 }
 
-// A record that names a server which is gone: what the other one holds is served.
+// The record names a server that is gone: the other server's data is served.
 TEST_F(RestartTest, AStoreOpensWithoutAServerThatIsGone) {
   auto second = StartMemory();
   {
@@ -98,7 +98,7 @@ TEST_F(RestartTest, AStoreOpensWithoutAServerThatIsGone) {
   EXPECT_THAT(stat.servers[1].unreachable, HasSubstr("memory server 1"));
 }
 
-// Without the root nothing is served, and nothing can be salvaged.
+// Without the root nothing is served and nothing can be salvaged.
 TEST_F(RestartTest, NobodyIsToldToSalvageWithoutServer0) {
   const std::unique_ptr<Store> store = Open();
   const auto session = store->NewSession().value();
@@ -109,7 +109,7 @@ TEST_F(RestartTest, NobodyIsToldToSalvageWithoutServer0) {
                     Not(HasSubstr("--salvage"))));
 }
 
-// An open store goes on without it, and opening it again does not bring back what it held.
+// An open store goes on without the server. Opening it again does not bring its data back.
 TEST_F(RestartTest, AnotherServerThatIsStartedAnewIsNotWaitedFor) {
   const std::string address = directory_.path() + "/second.sock";
   auto second = StartMemory(address);
@@ -133,7 +133,7 @@ TEST_F(RestartTest, AnotherServerThatIsStartedAnewIsNotWaitedFor) {
   EXPECT_GT(lost, 0u);
 }
 
-// A server that was stopped takes itself out of the record, and the tree still names it.
+// A stopped server takes itself out of the record, but the tree still names it.
 TEST_F(RestartTest, ALaterClientIsToldThatAServerHasLeft) {
   auto second = StartMemory();
   std::unique_ptr<Store> store = Open();
@@ -159,7 +159,7 @@ TEST_F(RestartTest, ALaterClientIsToldThatAServerHasLeft) {
   EXPECT_LT(lost, 10 * kKeys);
 }
 
-// A port over verbs that was given no device: it knows one from the first server that it connects to.
+// A port over verbs without a given device: it learns one from the first server it connects to.
 class PortWithoutDevice final : public ComputePort {
  public:
   explicit PortWithoutDevice(std::unique_ptr<ComputePort> port) : port_(std::move(port)) {}

@@ -1,4 +1,5 @@
-// A scan of a store of which parts cannot be reached, or are damaged: it sees everything else, and says what is missing.
+// A scan of a store with unreachable or damaged parts sees everything else and reports what is
+// missing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +24,7 @@ class SalvageTest : public testing::Test {
     options.chunk_bytes = uint64_t{64} << 10;
     return options;
   }
-  // One leaf, whose values are blocks on both servers.
+  // One leaf whose values are blocks on both servers.
   void FillOneLeaf() {
     const std::unique_ptr<OpenSession> session = client_.NewSession();
     for (uint64_t i = 0; i < kKeys; ++i) {
@@ -98,7 +99,7 @@ TEST_F(SalvageTest, ADamagedValueHidesNoOther) {
   EXPECT_EQ(found.missing[0].why.code, Code::kCorruption) << found.missing[0].why.ToString();
 }
 
-// A root that says that it ends in the middle, and has no sibling.
+// A root that ends in the middle of the key space and has no sibling.
 TEST_F(SalvageTest, AnInternalNodeThatEndsEarlyIsNamed) {
   constexpr uint64_t kMany = 200;
   const std::unique_ptr<OpenSession> session = client_.NewSession();

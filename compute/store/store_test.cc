@@ -1,4 +1,5 @@
-// The store against a model: every operation, on stores of several shapes, by one session and then by another.
+// The store against a model: every operation, on stores of several shapes, by one session and then
+// by another.
 #include "gossamer/store.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +44,7 @@ class StoreTest : public testing::TestWithParam<Shape> {
     return std::move(session.value());
   }
 
-  // Few distinct short keys, so that they come again, and long ones that share long prefixes.
+  // Few distinct short keys, which repeat, and long ones that share long prefixes.
   std::string RandomKey() {
     const size_t longest = GetParam().parameters.max_key_bytes;
     std::string key(random_() % 4 == 0 ? longest - random_() % 3 : random_() % (longest + 1), 'k');

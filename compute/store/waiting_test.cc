@@ -1,5 +1,5 @@
-// How often a lock is tried whose holder does nothing: a process that was stopped, whose lease is in
-// force. In a simulated network, so that tries are counted and no time is measured.
+// How often a lock is tried whose holder is stopped but has a lease in force. The network is
+// simulated: tries are counted, and no time is measured.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -19,7 +19,7 @@ constexpr ServerId kServer{0};
 TEST(WaitingTest, ALockThatStaysTakenIsTriedSeldom) {
   SimNetwork network({.seed = TestSeed()});
   ClusterOptions options;
-  options.lock_table_bytes = sizeof(uint64_t);  // one slot: all nodes have one lock
+  options.lock_table_bytes = sizeof(uint64_t);  // one slot: all nodes share a lock
   options.network = &network;
   TestCluster cluster(options);
   const auto store = cluster.OpenStore(1000);
@@ -49,7 +49,7 @@ TEST(WaitingTest, ALockThatStaysTakenIsTriedSeldom) {
   const Status put = session->Put("key", "another value");
   ASSERT_FALSE(put);
   EXPECT_EQ(put.error().code, Code::kContended) << put.error().ToString();
-  // In a second: some thousands at once, then each 250 to 500 us.
+  // In one second: some thousands at first, then one every 250 to 500 us.
   const uint64_t tries = session->counters().locks.remote_retries - before.locks.remote_retries;
   EXPECT_LE(tries, 10'000u);
   EXPECT_GE(tries, 5'000u);

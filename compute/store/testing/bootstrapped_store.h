@@ -1,5 +1,5 @@
-// BootstrappedStore: memory servers in this process that meet in a directory of the test's, and stores that are opened
-// there as a program opens them.
+// BootstrappedStore: memory servers in this process that meet in a directory of the test, and
+// stores opened on them as a program opens them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace gossamer {
 
 class BootstrappedStore : public ::testing::Test {
  protected:
-  // Listens at `listen`; empty: at a path of its own.
+  // Listens at `listen`, or at a new path if that is empty.
   std::unique_ptr<EmbeddedMemory> StartMemory(const std::string& listen = {}) {
     EmbeddedMemoryOptions options;
     options.memory_bytes = uint64_t{16} << 20;

@@ -1,5 +1,6 @@
-// Opens a store that is closed by the destructor of a variable: `static`, `function_static`, `thread_local`, or
-// `thread` for a thread_local of another thread. Exits with 1 when something fails.
+// Opens a store that the destructor of a variable closes. The variable is `static`,
+// `function_static`, `thread_local`, or `thread` for a thread_local of another thread. Exits with 1
+// on a failure.
 #include <iostream>
 #include <memory>
 #include <string>
@@ -24,7 +25,7 @@ Opened& FunctionStatic() {
   return opened;
 }
 
-// Leaves frames in this thread's pool.
+// Leaves coroutine frames in this thread's pool.
 bool OpenInto(Opened& opened) {
   LocalOptions options;
   options.memory_bytes = uint64_t{16} << 20;

@@ -11,7 +11,7 @@ namespace {
 
 const char* RunningStore() { return std::getenv("GOSSAMER_TEST_BOOTSTRAP"); }
 
-// "GetsAreQuick" of the test "GetsAreQuick/Running".
+// "GetsAreQuick" for the test "GetsAreQuick/Running".
 std::string NameOfTest() {
   const std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
   return name.substr(0, name.find('/'));
@@ -60,7 +60,7 @@ void CostFixture::Open(const StoreParameters& parameters, size_t servers) {
   if (fabric_ == TestFabric::kSim) {
     SimOptions options;
     options.seed = TestSeed();
-    // Nobody renews leases here.
+    // No leases are renewed here.
     options.observes_death = std::chrono::milliseconds(1);
     network_ = std::make_unique<SimNetwork>(options);
   }

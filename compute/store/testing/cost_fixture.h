@@ -1,9 +1,9 @@
-// CostFixture: a store, and what one operation on it costs.
+// CostFixture: a store, and the cost of single operations on it.
 //
-// The store runs in this process, over shared memory or in an ideal simulated network; or, with
-// GOSSAMER_TEST_BOOTSTRAP, it is one that runs already, empty, with the parameters of kEightByteStore and as many memory
-// servers as the test asks for, called as the test, and reached over GOSSAMER_TEST_FABRIC. As that may be slow, a tenth
-// of the keys do there.
+// The store runs in this process, over shared memory or in an ideal simulated network. With
+// GOSSAMER_TEST_BOOTSTRAP it is a running store, reached over GOSSAMER_TEST_FABRIC. That store must
+// be empty, with the test's name, the parameters of kEightByteStore, and the number of memory
+// servers that the test asks for. As it may be slow, tests use a tenth of the keys there.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,11 +26,11 @@ inline constexpr uint32_t kLeafBytes = 1024;
 
 enum class TestFabric : uint8_t { kShm, kSim, kRunning };
 
-// Those on which a test of this process can count.
+// The fabrics available to a test of this process.
 std::vector<TestFabric> TestFabrics();
 std::string NameOfFabric(const testing::TestParamInfo<TestFabric>& fabric);
 
-// One line, for comparing.
+// One line, for comparisons.
 std::string Text(const WireCounts& counts);
 
 class CostFixture : public testing::Test {
@@ -39,7 +39,7 @@ class CostFixture : public testing::Test {
 
   size_t Scaled(size_t count) const { return fabric_ == TestFabric::kRunning ? count / 10 : count; }
   void Open(const StoreParameters& parameters, size_t servers = 1);
-  // Another compute server's.
+  // Opens the store as another compute server.
   std::unique_ptr<Store> OpenAnother();
 
   static std::string EightBytes(uint64_t number) { return NumberKey(number); }
@@ -59,12 +59,12 @@ class CostFixture : public testing::Test {
   WireCounts CostOf(OperationClass kind, Operate&& operate) {
     return CostOf(*session_, kind, operate);
   }
-  // Of operations that succeed.
+  // Cost of an operation that succeeds.
   static WireCounts CostOfGet(Session& session, const std::string& key);
   static WireCounts CostOfUpdate(Session& session, const std::string& key,
                                  const std::string& value = "abcdefgh");
 
-  // The way to a key, read from the memory servers, which no counter sees.
+  // The path to a key, read from the memory servers without being counted.
   struct Path {
     uint32_t level = 0;  // of the root
     RemotePtr parent;
@@ -72,7 +72,8 @@ class CostFixture : public testing::Test {
   };
   Path PathTo(const std::string& key);
   RemotePtr SiblingOf(RemotePtr leaf);
-  // Whether two nodes' locks share a queue of this compute server, so that a split cannot take both at once.
+  // Whether the nodes' locks share a queue of this compute server, so that a split cannot take both
+  // at once.
   bool ShareTurns(RemotePtr a, RemotePtr b);
 
   std::mt19937_64 random_{TestSeed()};

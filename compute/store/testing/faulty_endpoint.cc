@@ -41,7 +41,7 @@ void FaultyEndpoint::Watch(const Verb& verb) {
 }
 
 size_t FaultyEndpoint::Poll() {
-  // In order on each server; a verb that waits holds up those behind it.
+  // In order on each server: a verb that waits holds up the ones behind it.
   std::set<ServerId> held;
   plan_.holds_back = false;
   for (const std::unique_ptr<Flight>& flight : flights_) {
@@ -88,7 +88,7 @@ void FaultyEndpoint::Post(QueuePairRequest& request) {
   ended_requests_.push_back(&request);
 }
 
-// What was applied of the old queue pair has ended when this returns (rule U1).
+// When this returns, the applied verbs of the old queue pair have ended (rule U1).
 Status FaultyEndpoint::Replace(ServerId server) {
   const bool is_lost = broken_.contains(server) && !plan_.can_reconnect;
   if (is_lost || plan_.reconnects_left == 0) {
@@ -106,7 +106,7 @@ Status FaultyEndpoint::Replace(ServerId server) {
   return Ok();
 }
 
-// False: a verb of the flight has not started yet.
+// Returns false if a verb of the flight has not started yet.
 bool FaultyEndpoint::TryStart(Flight& flight) {
   for (const std::unique_ptr<Single>& single : flight.singles) {
     if (single->posted || single->lost != VerbStatus::kPending) continue;
@@ -126,7 +126,7 @@ bool FaultyEndpoint::TryStart(Flight& flight) {
 void FaultyEndpoint::Start(Single& single, ServerId server) {
   ++plan_.verbs;
   if (plan_.verbs == plan_.break_at) {
-    // All that is on its way to this server is lost, applied or not.
+    // Everything in flight to this server is lost, applied or not.
     plan_.broke = true;
     broken_.insert(server);
     uint64_t applied = plan_.applied;
@@ -158,7 +158,7 @@ void FaultyEndpoint::Start(Single& single, ServerId server) {
   below_->Post(single.batch);
 }
 
-// False: not all of the flight has ended.
+// Returns false if not all of the flight has ended.
 bool FaultyEndpoint::TryFinish(Flight& flight) {
   std::uniform_real_distribution<double> chance(0, 1);
   for (const std::unique_ptr<Single>& single : flight.singles) {
@@ -202,7 +202,7 @@ bool FaultyEndpoint::TryFinish(Flight& flight) {
     verb.status = single.lost == VerbStatus::kPending ? done.status : single.lost;
     if (verb.opcode != Opcode::kRead || verb.status != VerbStatus::kSuccess) continue;
     if (single.torn) {
-      // Runs of bytes from the one and from the other reading, as a NIC would leave them, or single bytes.
+      // Takes runs of bytes or single bytes from either of the two reads, as a NIC might.
       const uint64_t run = uint64_t{1} << plan_.random() % 8;
       bool late = plan_.random() % 2 == 0;
       for (uint32_t at = 0; at < verb.length; ++at) {

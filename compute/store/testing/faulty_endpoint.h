@@ -1,10 +1,11 @@
-// FaultyEndpoint: an endpoint that does its worst within what CONTRACT.md allows.
+// FaultyEndpoint: an endpoint that does the worst that CONTRACT.md allows.
 //
-// It hands each verb of a batch to the endpoint below by itself and in order, so that others get between any two
-// verbs, and then, as its `FaultPlan` says, delays verbs, tears READs, loses the connection, or waits at a step.
-// It also watches: a WRITE to a lock word or to the root word is counted as a breach of lines A2 and rules L1, R7.
+// It passes each verb of a batch to the endpoint below separately and in order, so that other
+// clients act between any two verbs. As its `FaultPlan` says, it delays verbs, tears READs, loses
+// the connection, or waits at a step. It also counts a WRITE to a lock word or to the root word as
+// a breach of line A2 and rules L1, R7.
 //
-// Thread-safety: none, as any endpoint; the plan may be changed between polls.
+// Thread-safety: none, as for any endpoint. The plan may be changed between polls.
 #pragma once
 
 #include <cstdint>
@@ -25,38 +26,41 @@ struct FaultPlan {
 
   std::mt19937_64 random;
 
-  // A READ takes some time; each of its bytes is as it was at the beginning or at the end (A3, N2).
+  // Probability that a READ is torn: each byte is as at its beginning or as at its end (A3, N2).
   double tear = 0;
-  // A READ returns bytes that no checksum accepts. Only for those who hold no lock: nobody writes under theirs.
+  // Probability that a READ returns bytes that no checksum accepts. Only for sessions that hold no
+  // lock: memory under a session's own lock does not change.
   double scramble = 0;
-  // Each verb starts up to so many polls after the one before it.
+  // Each verb starts up to so many polls after the previous one.
   uint32_t max_delay = 0;
 
-  // Verbs numbered above this wait until it is raised: a step.
+  // Verbs numbered above this wait until it is raised. Raising it is a step.
   uint64_t allowed_verbs = kNever;
 
-  // The verb of this number, counted from 1, ends as kUnknown, those behind it on its queue pair as `behind`, and
-  // all later posts as kFlushed (E3). Of the verbs from `break_at` on, the first `applied` take effect.
+  // The verb of this number, counted from 1, ends as kUnknown. Verbs behind it on its queue pair
+  // end as `behind`, and all later posts as kFlushed (E3). The first `applied` verbs from
+  // `break_at` on take effect.
   uint64_t break_at = kNever;
   uint64_t applied = 0;
   VerbStatus behind = VerbStatus::kFlushed;
-  // Whether the server can be reached again after that; and how often at most, after that or without it.
+  // Whether the server can be reconnected after that, and how many reconnections can succeed in
+  // all.
   bool can_reconnect = false;
   uint64_t reconnects_left = kNever;
 
-  // What becomes of control messages: they pass, end as kFlushed, or wait until they pass.
+  // Control messages pass, end as kFlushed, or wait until they may pass.
   enum class Calls : uint8_t { kPass, kFail, kWait };
   Calls calls = Calls::kPass;
   std::vector<ControlCall*> waiting_calls;
 
-  // What happened.
+  // Results.
   uint64_t verbs = 0;
   uint64_t torn = 0;
   uint64_t scrambled = 0;
   uint64_t forbidden_writes = 0;
   bool broke = false;
   bool holds_back = false;  // a verb waits for `allowed_verbs`
-  // WRITEs that were lost and have not taken effect: they may still land (U1).
+  // Lost WRITEs that have not taken effect: they may still land (U1).
   struct LateWrite {
     ServerId server;
     uint64_t offset;
@@ -65,7 +69,8 @@ struct FaultPlan {
   std::vector<LateWrite> late_writes;
 };
 
-// Lets everything go when it goes: declared behind a session that steps, so that the session can end.
+// Lifts the step limit at its end. Declare it after a session that steps, so that the session can
+// end.
 class StepGuard {
  public:
   explicit StepGuard(FaultPlan& plan) : plan_(plan) {}
@@ -79,7 +84,7 @@ class StepGuard {
 
 class FaultyEndpoint final : public Endpoint {
  public:
-  // `plan` outlives the endpoint.
+  // `plan` must outlive the endpoint.
   FaultyEndpoint(std::unique_ptr<Endpoint> below, FaultPlan& plan)
       : below_(std::move(below)), plan_(plan) {}
 
@@ -96,15 +101,15 @@ class FaultyEndpoint final : public Endpoint {
   BufferPool& buffers() override { return below_->buffers(); }
 
  private:
-  // One verb on its way.
+  // One verb in flight.
   struct Single {
     InlineBatch<1> batch;
     Completion done;
     uint32_t delay = 0;
     bool posted = false;
-    // What it ends as when the connection was lost: kPending if it was not.
+    // The status after the connection was lost; kPending if it was not lost.
     VerbStatus lost = VerbStatus::kPending;
-    // The second reading of a torn READ.
+    // The second read of a torn READ.
     bool torn = false;
     BufferLease late_bytes;
     InlineBatch<1> late;

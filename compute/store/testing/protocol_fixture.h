@@ -1,4 +1,5 @@
-// ProtocolTest: a store whose remote memory a test may read, damage and lock behind its back, and what it should have.
+// ProtocolTest: a store with a model of its content. A test may read, damage and lock its remote
+// memory directly.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,7 +26,7 @@ class ProtocolTest : public testing::Test {
     OpenCluster(options);
   }
   void OpenCluster(const ClusterOptions& options) {
-    session_.reset();  // before what it stands on
+    session_.reset();  // before the objects it uses
     client_.reset();
     cluster_ = std::make_unique<TestCluster>(options);
     client_ = std::make_unique<TestClient>(*cluster_);
@@ -61,7 +62,7 @@ class ProtocolTest : public testing::Test {
     EXPECT_EQ(report.keys, model_.size());
     EXPECT_EQ(report.missing_downlinks, 0u);
   }
-  // What one operation of `session` costs, repairs apart.
+  // Cost of one operation of `session`, without repairs.
   template <typename Operate>
   static WireCounts CostOf(Session& session, OperationClass kind, Operate&& operate) {
     const WireCounts before = session.counters().of(kind);

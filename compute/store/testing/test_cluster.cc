@@ -15,7 +15,7 @@
 namespace gossamer {
 namespace {
 
-// Tests cannot go on without what this unwraps.
+// Unwraps a result that tests cannot do without.
 template <typename T>
 T Need(Result<T> result) {
   EXPECT_TRUE(result) << result.error().ToString();

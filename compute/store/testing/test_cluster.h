@@ -1,5 +1,5 @@
-// TestCluster and TestClient: a store of several memory servers in this process, over shared memory or in a simulated
-// network, and compute servers on it whose sessions run over faulty endpoints.
+// TestCluster and TestClient: a store of several memory servers in this process, over shared memory
+// or in a simulated network, and compute servers whose sessions run over faulty endpoints.
 #pragma once
 
 #include <filesystem>
@@ -21,10 +21,10 @@ struct ClusterOptions {
   StoreParameters parameters;
   size_t servers = 1;
   uint64_t memory_bytes = uint64_t{16} << 20;
-  std::vector<uint64_t> memory_bytes_of;  // of the first servers, where it is not `memory_bytes`
+  std::vector<uint64_t> memory_bytes_of;  // of the first servers, instead of `memory_bytes`
   uint64_t chunk_bytes = uint64_t{256} << 10;
   uint64_t lock_table_bytes = 0;  // 0: the default
-  SimNetwork* network = nullptr;  // outlives the cluster; null: shared memory
+  SimNetwork* network = nullptr;  // must outlive the cluster; null: shared memory
 };
 
 class TestCluster {
@@ -33,17 +33,17 @@ class TestCluster {
   ~TestCluster();
 
   const StoreRecord& record() const { return record_; }
-  // As a program would open it: another compute server.
+  // Opens the store as a program would: as another compute server.
   std::unique_ptr<Store> OpenStore(uint32_t lock_timeout_ms = 10'000,
                                    uint64_t cache_bytes = uint64_t{16} << 20);
-  // Ends a memory server, as if its process had died.
+  // Ends a memory server as if its process had died.
   void Kill(ServerId server) { memory_[ToInteger(server)].reset(); }
-  // Walks the tree; its locks, too.
+  // Checks the tree and its locks.
   CheckReport Check();
 
  private:
   SimNetwork* const network_;
-  // Over shared memory:
+  // With shared memory only:
   std::filesystem::path directory_;
   std::unique_ptr<Bootstrap> bootstrap_;
   std::vector<std::unique_ptr<EmbeddedMemory>> memory_;
@@ -56,7 +56,7 @@ struct ClientOptions {
   Techniques techniques{};
 };
 
-// A compute server over shared memory: a lease and a cache of its own.
+// A compute server over shared memory, with its own lease and cache.
 class TestClient {
  public:
   TestClient(const TestCluster& cluster, const ClientOptions& options = {});
@@ -65,12 +65,12 @@ class TestClient {
   StoreState& shared() { return *shared_; }
   // A session whose endpoint follows `plan`.
   std::unique_ptr<OpenSession> NewSession(FaultPlan& plan);
-  // What becomes of the store's own endpoint, over which orphaned locks are settled.
+  // Faults of the store's own endpoint, over which orphaned locks are settled.
   FaultPlan& settler_plan() { return settler_plan_; }
   // A session over a plain endpoint.
   std::unique_ptr<OpenSession> NewSession();
 
-  // Raw remote memory: for tests that damage it.
+  // Raw access to remote memory, for tests that damage it.
   std::vector<std::byte> Read(ServerId server, uint64_t offset, uint32_t bytes,
                               Space space = Space::kRegion);
   void Write(ServerId server, uint64_t offset, std::span<const std::byte> bytes);
@@ -79,7 +79,7 @@ class TestClient {
                        Space space = Space::kLockTable);
   RootWord Root();
   InternalNode Internal(RemotePtr pointer);
-  // The leaf whose range has `key`, found by walking, and its bytes.
+  // The leaf whose range contains `key`, found by walking, and its bytes.
   RemotePtr LeafOf(KeyView key);
   std::vector<std::byte> LeafBytes(RemotePtr leaf);
   uint64_t LockSlot(RemotePtr node);
@@ -95,7 +95,8 @@ class TestClient {
   std::unique_ptr<Endpoint> endpoint_;
 };
 
-// Every combination of techniques, each named by a letter for what is on: C, H, V ("none" for the naive design).
+// All combinations of techniques. Letters name those that are on: C, H, V ("none": the naive
+// design).
 std::vector<Techniques> AllTechniques();
 std::string NameOf(const Techniques& techniques);
 
