@@ -95,11 +95,9 @@ class RemoteAllocator {
   };
   struct PerServer {
     std::optional<Lease> lease;  // nullopt: not known yet
-    uint64_t confirmed =
-        0;  // registrations_ when the request that last confirmed that lease was sent
-    std::map<uint64_t, uint64_t>
-        granted;                 // under this lease: the end of each extent, by its offset
-    std::vector<Extent> nodes;   // newest last
+    uint64_t confirmed = 0;      // registrations_ before the request that last confirmed it
+    std::map<uint64_t, uint64_t> granted;  // under this lease: each extent's end, by offset
+    std::vector<Extent> nodes;             // newest last
     std::vector<Extent> blocks;  // newest last; older ones may have rests too small for some blocks
     // While one coroutine asks the server for more, others wait for the result, until then at most.
     Clock::time_point refilling_until{};

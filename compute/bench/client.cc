@@ -61,7 +61,7 @@ bool Client::Check(const Status& status) {
   return false;
 }
 
-// Whatever is read was acknowledged before: an absent key is an error here.
+// Every id read was acknowledged before: an absent key is an error.
 bool Client::Check(const Result<std::string>& value) {
   if (value) return true;
   Fail(value.error());
@@ -79,8 +79,7 @@ ScanOptions Client::ScanFrom(const Operation& operation, KeyBuffer& buffer) cons
   return options;
 }
 
-// The key from which a scan starts is there, so that a scan without keys is as wrong as a failed
-// one.
+// The first key of a scan exists, so a scan without keys is as wrong as a failed one.
 bool Client::FinishScan(const ScanCursor& cursor, uint64_t keys) {
   if (!Check(cursor.status())) return false;
   if (keys == 0) {
@@ -149,7 +148,7 @@ Task<void> Client::Work() {
   }
 }
 
-// One batch, taken apart by what the session can do at once.
+// One batch, split by the session calls that run it.
 struct Client::Batch {
   explicit Batch(uint32_t size) : operations(size), buffers(size), pairs(size) {
     gets.reserve(size);
@@ -159,9 +158,9 @@ struct Client::Batch {
 
   std::vector<Operation> operations;
   std::vector<KeyBuffer> buffers;
-  size_t count = 0;                    // of operations
-  std::vector<std::string_view> gets;  // reads, first halves of read-modify-writes
-  std::vector<size_t> get_operations;  // beside `gets`: indices of `operations`
+  size_t count = 0;                    // number of operations
+  std::vector<std::string_view> gets;  // reads and first halves of read-modify-writes
+  std::vector<size_t> get_operations;  // for each of `gets`: its index in `operations`
   std::vector<KeyValue> pairs;         // the first put_operations.size() are puts
   std::vector<size_t> put_operations;
   Clock::time_point gets_started;

@@ -1,9 +1,9 @@
-// One thread of a benchmark: takes operations from its stream, does them on its session, keeps
-// score.
+// One thread of a benchmark: takes operations from its stream, runs them on its session, and
+// records the results.
 //
-// Hot path: per operation one reading of the clock, no lock, no allocation and no virtual call but
-// those of the session (long values and keys of a scan or a batch reuse their strings). The caller
-// spawns `Work` as often as operations are to be in flight, or calls `WorkInBatches`.
+// Hot path, per operation: one clock reading; no lock, allocation or virtual call except the
+// session's (long values, and keys of a scan or batch, reuse their strings). The caller spawns
+// `Work` once for each operation to keep in flight, or calls `WorkInBatches`.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@
 
 namespace gossamer::bench {
 
-// What the threads of a phase share.
+// State shared by the threads of a phase.
 struct PhaseState {
   const RunnerOptions& options;
   RecordIds& ids;
@@ -25,8 +25,8 @@ struct PhaseState {
   std::atomic<bool> gave_up{false};
 };
 
-// The operations that a client is to do: `count` of them, from the workload, or (loading) inserts
-// of the records from `first_id` on.
+// The operations assigned to a client: `count` operations of the workload, or, while loading,
+// inserts of the records from `first_id` on.
 struct Share {
   uint32_t thread = 0;
   uint64_t count = 0;
@@ -38,18 +38,18 @@ class Client {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `session` and `phase` outlive the client.
+  // `session` and `phase` must outlive the client.
   Client(Session& session, PhaseState& phase, const Share& share);
 
-  // Does operations, one after the other, until none is left or the phase is stopped.
+  // Runs operations in sequence until none is left or the phase is stopped.
   Task<void> Work();
   // The same with MultiGet and MultiPut.
   void WorkInBatches();
 
-  // Operations finished, for a thread that shows progress.
+  // Operations finished, for the thread that shows progress.
   uint64_t finished() const { return finished_.load(std::memory_order_relaxed); }
 
-  // Valid when the work is done: operations, scanned keys, latency and errors.
+  // Operations, scanned keys, latencies and errors. Valid when the work is done.
   const PhaseResult& result() const { return result_; }
 
  private:
@@ -80,7 +80,7 @@ class Client {
   std::optional<OperationStream> stream_;  // of the run phase
   uint64_t failures_in_a_row_ = 0;
   PhaseResult result_;
-  alignas(64) std::atomic<uint64_t> finished_{0};  // a line of its own: others read it
+  alignas(64) std::atomic<uint64_t> finished_{0};  // own cache line: another thread reads it
 };
 
 }  // namespace gossamer::bench

@@ -1,15 +1,18 @@
 // The keys and values of benchmark records.
 //
-// A record has an id: 0, 1, 2, ... in the order of insertion. Its key is made from the *mixed* id,
-// so that ids in order are keys in random order, as YCSB's hashed inserts are; mixing is a
-// bijection, so that no two records share a key.
+// A record has an id: 0, 1, 2, ... in insertion order. Its key is made from the *mixed* id, so that
+// consecutive ids have keys in random order, as with YCSB's hashed inserts. Mixing is a bijection:
+// no two records share a key.
 //
 //   key_bytes 4..8    the mixed id of 8 * key_bytes bits, big-endian
 //   key_bytes 9..32   "user" and the mixed id in decimal, padded with zeros on the left: 19 digits
 //                     hold 63 bits; fewer digits hold floor(digits * log2(10)) bits
 //
-// A value is a stream of pseudo-random bytes from the record's id and the seed: the same record has
-// the same value in every run with that seed. Thread-safety: immutable. Nothing here allocates.
+// A value is a stream of pseudo-random bytes from the record's id and the seed: a record has the
+// same value in every run with that seed.
+//
+// Thread-safety: immutable.
+// Cost: nothing here allocates.
 #pragma once
 
 #include <algorithm>
@@ -27,8 +30,7 @@ namespace gossamer::bench {
 inline constexpr uint32_t kMinBenchKeyBytes = 4;
 inline constexpr uint32_t kMaxBenchKeyBytes = 32;
 
-// A bijection of the numbers of `bits` bits: shifts and odd multipliers, each of which can be
-// undone.
+// A bijection on numbers of `bits` bits: shifts and odd multipliers, each of which is invertible.
 constexpr uint64_t MixBits(uint64_t id, uint32_t bits) {
   const uint64_t mask = bits == 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
   const uint32_t half = (bits + 1) / 2;
@@ -44,18 +46,18 @@ using KeyBuffer = std::array<char, kMaxBenchKeyBytes>;
 
 class KeyCodec {
  public:
-  // kMinBenchKeyBytes <= key_bytes <= kMaxBenchKeyBytes
+  // Requires: kMinBenchKeyBytes <= key_bytes <= kMaxBenchKeyBytes.
   constexpr explicit KeyCodec(uint32_t key_bytes)
       : key_bytes_(key_bytes), bits_(key_bytes <= 8 ? key_bytes * 8 : DecimalBits(key_bytes - 4)) {}
 
   uint32_t key_bytes() const { return key_bytes_; }
-  // Ids below 2^bits have keys of their own.
+  // Ids below 2^bits have distinct keys.
   uint32_t bits() const { return bits_; }
   bool HasKeysFor(uint64_t records) const {
     return bits_ == 64 || records <= (uint64_t{1} << bits_);
   }
 
-  // The key of a record, in `buffer`.
+  // Writes a record's key to `buffer`.
   std::string_view Encode(uint64_t id, KeyBuffer& buffer) const {
     uint64_t mixed = MixBits(id, bits_);
     if (key_bytes_ <= 8) {

@@ -1,4 +1,4 @@
-// gossamer-bench: measures a store with the workloads of YCSB.
+// gossamer-bench: measures a store with the YCSB workloads.
 
 #include <gflags/gflags.h>
 
@@ -97,7 +97,7 @@ FlagValues ReadFlags(const std::vector<std::string>& given) {
           .on_chip_locks = FLAGS_on_chip_locks};
 }
 
-// Flags take no optional value: a bare --local is written --local=auto.
+// Flags take no optional value: spells a bare --local out as --local=auto.
 std::vector<char*> WithLocalSpelledOut(int argc, char** argv) {
   static char spelled_out[] = "--local=auto";
   std::vector<char*> words(argv, argv + argc);
@@ -110,7 +110,7 @@ std::vector<char*> WithLocalSpelledOut(int argc, char** argv) {
   return words;
 }
 
-// A flag that the chosen store makes senseless, or none.
+// Returns a flag that makes no sense with the chosen store, or "".
 std::string UnwantedFlag(const std::vector<std::string>& given) {
   for (const std::string& name : given) {
     if (name == "bootstrap" || name == "store" || name == "fabric" || name == "device") return name;
@@ -138,7 +138,7 @@ std::string Describe(const Plan& plan) {
   return text;
 }
 
-// The phases in their order, until one is stopped. The error is one that ended all early.
+// Runs the phases in order until one is stopped. Returns an error that ended the run early.
 Status RunPhases(Store& store, const Plan& plan, BenchReport& report) {
   if (plan.load) {
     Result<PhaseResult> load = LoadRecords(store, plan.runner);
@@ -174,7 +174,7 @@ int WriteReport(const BenchReport& report) {
   const bool json_to_stdout = FLAGS_json == "-";
   (json_to_stdout ? std::cerr : std::cout) << ToText(report) << std::flush;
   if (FLAGS_json.empty()) return kExitSuccess;
-  // A path among the flags may be any bytes; JSON has UTF-8 only.
+  // A path in a flag may be any bytes; JSON allows only UTF-8.
   constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
   const std::string text = ToJson(report).dump(2, ' ', false, kReplace) + "\n";
   if (json_to_stdout) {

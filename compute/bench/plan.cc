@@ -17,7 +17,7 @@ constexpr uint64_t kMaxCoroutines = 65'536;
 constexpr uint64_t kMaxBatch = 65'536;
 constexpr uint64_t kMaxRecords = uint64_t{1} << 40;
 constexpr uint64_t kMaxOperations = uint64_t{1} << 50;
-constexpr uint64_t kMaxInserts = uint64_t{1} << 33;  // RecordIds keeps a bit for each
+constexpr uint64_t kMaxInserts = uint64_t{1} << 33;  // RecordIds keeps one bit for each
 
 Error Wrong(const std::string& sentence) { return MakeError(Code::kInvalidArgument, sentence); }
 
@@ -80,7 +80,7 @@ Status PlanWorkload(const FlagValues& flags, RunnerOptions& runner) {
   return Ok();
 }
 
-// The most records that there may be at the end.
+// The most records that can exist at the end.
 uint64_t FinalRecords(const RunnerOptions& runner, bool run) {
   return runner.records + (run && runner.workload.has_inserts() ? runner.operations : 0);
 }
@@ -91,7 +91,7 @@ LocalOptions PlanLocal(const RunnerOptions& runner, bool run) {
   if (runner.value_bytes <= kMaxInlineValueBytes) {
     local.parameters.inline_value_bytes = static_cast<uint16_t>(runner.value_bytes);
   }
-  // A twentieth of the operations are inserts; a tenth is surely enough.
+  // A twentieth of the operations are inserts; a tenth is certainly enough.
   const uint64_t inserted = (FinalRecords(runner, run) - runner.records) / 10;
   local.memory_bytes = MemoryFor(runner.records + inserted, runner.key_bytes, runner.value_bytes);
   return local;
@@ -121,13 +121,13 @@ uint64_t MemoryFor(uint64_t records, uint32_t key_bytes, uint32_t value_bytes) {
   const uint64_t entry_bytes = key_bytes + (is_block ? sizeof(BlockRef) : value_bytes);
   const uint64_t unit_entries =
       (geometry.unit_bytes() - kGroupHeaderBytes - key_bytes) / entry_bytes;
-  // Random inserts leave leaves about two thirds full; half is counted, and a tenth for the rest.
+  // Random inserts fill leaves to about two thirds. Assume half, plus a tenth for everything else.
   const uint64_t leaf_entries = std::max<uint64_t>(unit_entries * geometry.units() / 2, 1);
   const uint64_t nodes = records / leaf_entries * defaults.node_bytes;
-  // A block that is replaced waits a second before it is used again.
+  // A replaced block waits a second before it is reused.
   const uint64_t blocks = is_block ? records * BlockBytes(value_bytes) * 2 : 0;
   constexpr uint64_t kAtLeast = uint64_t{128} << 20;
-  constexpr uint64_t kPageBytes = uint64_t{2} << 20;  // memory servers have large pages
+  constexpr uint64_t kPageBytes = uint64_t{2} << 20;  // memory servers use large pages
   return (kAtLeast + nodes + nodes / 10 + blocks + kPageBytes - 1) / kPageBytes * kPageBytes;
 }
 

@@ -1,5 +1,4 @@
-// From flags to what the bench will do: checks every value, so that a wrong one is a sentence
-// before anything is started.
+// Turns flags into a plan for the bench. Checks every value before anything is started.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +10,7 @@
 
 namespace gossamer::bench {
 
-// The values of the flags as they were given.
+// The values of the flags as given.
 struct FlagValues {
   std::string workload = "c";
   std::string phase = "both";
@@ -27,7 +26,7 @@ struct FlagValues {
   uint64_t seed = 42;
   std::string json;  // empty: none; "-": stdout
   bool warm_up = true;
-  std::string local;  // empty: a running store; "auto", or a size
+  std::string local;  // empty: a running store; otherwise "auto" or a size
 
   bool store_is_named = false;  // --store or --bootstrap was given
   std::string bootstrap;
@@ -44,20 +43,21 @@ struct Plan {
   bool load = false;
   bool run = false;
   bool warm_up = false;
-  bool may_meet_others_keys = false;  // the store was named, or is the bench's own
-  std::optional<LocalOptions> local;  // else `open`
+  bool may_meet_others_keys = false;  // the store was named by flags, or belongs to the bench
+  std::optional<LocalOptions> local;  // if unset, use `open`
   OpenOptions open;
 };
 
-// InvalidArgument: a sentence that names the flag and says what fits.
+// Errors: InvalidArgument; the message names the flag and says what is allowed.
 Result<Plan> MakePlan(const FlagValues& flags);
 
-// A plan that writes to a store that was not named may write to an empty store only: InvalidArgument,
-// with what to do, where it has keys. Other plans do not look at the store. Other errors are those of
-// opening a session and of its scan.
+// A plan that writes to a store that was not named requires an empty one. Other plans need no
+// check.
+// Errors: InvalidArgument, with what to do, if the store has keys; those of opening a session and
+// of its scan.
 Status CheckMayWrite(Store& store, const Plan& plan);
 
-// Memory that a store needs for `records` records in random order, with room to spare.
+// Memory that a store needs for `records` records in random order, with a reserve.
 uint64_t MemoryFor(uint64_t records, uint32_t key_bytes, uint32_t value_bytes);
 
 }  // namespace gossamer::bench

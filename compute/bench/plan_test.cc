@@ -50,7 +50,8 @@ TEST(PlanTest, ALocalStoreFitsItsRecords) {
       EXPECT_GE(local.memory_bytes, 1'000 * (key_bytes + value_bytes));
     }
   }
-  // Ten million small records: enough at the 29 B a key of random inserts, and not many times that.
+  // Ten million small records: enough for the 29 B per key of random inserts, but not many times
+  // that.
   EXPECT_GT(MemoryFor(10'000'000, 8, 8), 29u * 10'000'000 * 5 / 4);
   EXPECT_LT(MemoryFor(10'000'000, 8, 8), 29u * 10'000'000 * 3);
 }

@@ -1,5 +1,4 @@
-// Runs gossamer-bench as its users do: flags, exit codes, signals, and all workloads on a real
-// store.
+// Runs gossamer-bench as users do: flags, exit codes, signals, and all workloads on a real store.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,7 +35,7 @@ Outcome RunBench(const Arguments& flags) {
   return {status, bench.standard_output(), bench.standard_error()};
 }
 
-// What a local run without errors prints as JSON.
+// The JSON that a local run without errors prints.
 Json Measure(Arguments flags) {
   flags.insert(flags.end(), {"--local", "--json=-"});
   const Outcome outcome = RunBench(flags);
@@ -123,12 +122,12 @@ TEST_P(WorkloadOnStoreTest, DoesAllItsOperations) {
                 wire.at("insert_split").at("operations").get<uint64_t>(),
             measured("insert"));
   EXPECT_EQ(wire.at("delete").at("operations"), 0);
-  // Every operation is there; a read-modify-write is two on the wire.
+  // All operations are counted; a read-modify-write is two on the wire.
   const uint64_t whole = GetParam() == "f" ? measured("read_modify_write") : 0;
   EXPECT_EQ(Total(wire, "operations"), 100'000 + whole);
 }
 
-// The claim of the design: a get costs one READ of one group, but for the few keys in overflow
+// The design's claim: a get costs one READ of one group, except for the few keys in overflow
 // groups.
 TEST(BenchProgramTest, UniformGetsCostOneSmallRead) {
   const Json json = Measure(

@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The classes that the contract always has; others appear when they happened.
+// The classes that the contract always reports; others only if they occurred.
 constexpr bool IsAlwaysReported(LatencyClass latency_class) {
   return latency_class != LatencyClass::kReadModifyWrite;
 }

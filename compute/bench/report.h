@@ -1,8 +1,8 @@
-// What a benchmark prints: a summary for people, and the JSON that programs read.
+// Output of a benchmark: a summary for people, and JSON for programs.
 //
-// docs/bench.md says what each number means. The JSON is an outside contract (schema 1): keys may be
-// added, none is taken away or changes its meaning. Both phases are always there, with zeros for one
-// that did not run.
+// docs/bench.md defines each number. The JSON is an external contract (schema 1): keys may be
+// added, but none is removed or changes its meaning. Both phases are always present, with zeros for
+// a phase that did not run.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -15,7 +15,7 @@
 namespace gossamer::bench {
 
 struct BenchReport {
-  nlohmann::ordered_json config;  // every flag in force
+  nlohmann::ordered_json config;  // all flags
   Provenance provenance;
   RunnerOptions options;
   std::string store_description;  // "in-process store of 1.00 GiB"
@@ -26,12 +26,13 @@ struct BenchReport {
   PhaseResult run;
 };
 
-// Count, mean, percentiles and maximum of latencies in nanoseconds; all but the count in microseconds.
+// Count, mean, percentiles and maximum of latencies in nanoseconds. All but the count are output in
+// microseconds.
 nlohmann::ordered_json LatencyJson(const Histogram& histogram);
 
 nlohmann::ordered_json ToJson(const BenchReport& report);
 
-// Several lines, each ended.
+// Several lines, each with a newline.
 std::string ToText(const BenchReport& report);
 
 }  // namespace gossamer::bench

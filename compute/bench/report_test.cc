@@ -42,7 +42,7 @@ std::vector<std::string> Keys(const Json& json) {
 constexpr const char* kWireFields[] = {"operations", "round_trips", "reads",      "writes",
                                        "cas",        "sends",       "bytes_read", "bytes_written"};
 
-// The outside contract: every key of schema 1, in whatever workload.
+// The external contract: every key of schema 1, in any workload.
 void ExpectSchema(const Json& json) {
   EXPECT_EQ(json.at("schema"), 1);
   EXPECT_TRUE(json.at("config").is_object());
@@ -110,7 +110,7 @@ TEST(JsonTest, ErrorsAreCountedByName) {
 
 // ---- docs/bench.md
 
-// Adds the paths of all values in `json`; names that depend on flags and on what happened stand there as
+// Adds the paths of all values in `json`. Names that depend on flags or events are replaced by
 // their kind: config.FLAG, run.errors.CODE.
 void AddPaths(const Json& json, const std::string& parent, std::set<std::string>& paths) {
   for (const auto& [key, value] : json.items()) {
@@ -135,7 +135,7 @@ void AddPaths(const Json& json, const std::string& parent, std::set<std::string>
   }
 }
 
-// The fields in the first column of the table of the JSON.
+// The fields in the first column of the JSON table.
 std::set<std::string> DocumentedFields() {
   std::ifstream file(GOSSAMER_BENCH_DOCUMENT);
   std::set<std::string> fields;

@@ -33,19 +33,19 @@ ProgressOptions ProgressOf(const char* verb, const char* unit, uint64_t total,
   return progress;
 }
 
-// Processor time that the calling thread has had.
+// Processor time used by the calling thread.
 double ThreadCpuSeconds() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-// One thread of a phase and what it leaves behind.
+// One thread of a phase and its results.
 struct Worker {
   Share share;
-  std::unique_ptr<Session> session;  // made and used by `thread` alone
+  std::unique_ptr<Session> session;  // created and used by `thread` only
   std::unique_ptr<Client> client;    // valid once the thread is ready
-  std::optional<Error> error;        // no session
+  std::optional<Error> error;        // why there is no session
   Counters before;
   Counters after;
   Clock::time_point end;
@@ -119,7 +119,7 @@ class Phase {
     finished_.notify_one();
   }
 
-  // Shows progress until all threads have finished. Returns whether it was asked to stop.
+  // Shows progress until all threads have finished. Returns whether a stop was requested.
   bool Watch() {
     Progress progress(loading_ ? ProgressOf("loading", "records", total_, options_)
                                : ProgressOf("running", "operations", total_, options_));

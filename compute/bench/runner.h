@@ -1,14 +1,14 @@
 // Runs the phases of a benchmark against a store and measures them.
 //
-// Each thread has a session, a stream of operations and statistics of its own; nothing is shared in
-// the hot loop but the ids of inserted records (an atomic) and the request to stop (read only).
-// With batch 1, `coroutines` coroutines a thread each keep one operation in flight; with batch > 1
-// a thread hands that many operations at a time to MultiGet and MultiPut instead.
+// Each thread has its own session, operation stream and statistics. The hot loop shares only the
+// ids of inserted records (an atomic) and the request to stop (read only). With batch 1,
+// `coroutines` coroutines on each thread keep one operation in flight each. With batch > 1, a
+// thread passes that many operations at a time to MultiGet and MultiPut.
 //
-// Latency runs from just before an operation's key is chosen to its completion, by the steady
-// clock: one reading an operation, as the end of one is the start of the coroutine's next (23 ns on
-// a 2.6 GHz Zen 5 guest; `rdtsc` would take 11). With a batch, each operation is given the time of
-// its batch.
+// Latency lasts from just before an operation's key is chosen until its completion, on the steady
+// clock. That takes one reading for each operation, because its end is the start of the coroutine's
+// next one (23 ns on a 2.6 GHz Zen 5 guest; `rdtsc` would take 11 ns). With a batch, each operation
+// gets the time of its batch.
 #pragma once
 
 #include <array>
@@ -22,8 +22,7 @@
 
 namespace gossamer::bench {
 
-// Reads and updates include the two halves of a read-modify-write, which is also measured as a
-// whole.
+// Reads and updates include both halves of a read-modify-write, which is also measured as a whole.
 enum class LatencyClass : uint8_t { kRead, kUpdate, kInsert, kScan, kDelete, kReadModifyWrite };
 inline constexpr size_t kLatencyClasses = 6;
 std::string_view LatencyClassName(LatencyClass latency_class);
@@ -40,12 +39,12 @@ struct RunnerOptions {
   uint32_t value_bytes = 8;
   uint64_t seed = 0;
   bool show_progress = true;
-  std::function<bool()> should_stop;  // asked some times a second, on the calling thread
+  std::function<bool()> should_stop;  // called some times a second, on the calling thread
 };
 
 inline constexpr size_t kCodes = static_cast<size_t>(Code::kUnsupported) + 1;
 
-// Failed operations by code, with the first message of each.
+// Failed operations by code, with the first message for each.
 struct ErrorCounts {
   std::array<uint64_t, kCodes> counts{};
   std::array<std::string, kCodes> messages;
@@ -56,14 +55,14 @@ struct ErrorCounts {
 };
 
 struct PhaseResult {
-  uint64_t operations = 0;  // that succeeded; a read-modify-write is one, a scan is one
+  uint64_t operations = 0;  // successful ones; a read-modify-write or a scan counts as one
   uint64_t scanned_keys = 0;
   double seconds = 0;
-  double cpu_seconds = 0;  // of the client threads: what others on the machine do not change
-  std::array<Histogram, kLatencyClasses> latency_ns;  // of those that succeeded
-  Counters counters;                                  // of this phase alone
+  double cpu_seconds = 0;  // of the client threads; independent of other load on the machine
+  std::array<Histogram, kLatencyClasses> latency_ns;  // of successful operations
+  Counters counters;                                  // of this phase only
   ErrorCounts errors;
-  bool interrupted = false;  // `should_stop` said so before the end
+  bool interrupted = false;  // `should_stop` returned true before the end
   bool gave_up = false;      // a thread saw kFailuresToGiveUp failures in a row
 
   double operations_per_second() const {
@@ -80,14 +79,13 @@ struct WarmUpResult {
   bool interrupted = false;
 };
 
-// A store that answers nothing but errors would be asked for hours.
+// A store that only returns errors would otherwise be called for hours.
 inline constexpr uint64_t kFailuresToGiveUp = 1'000;
 
-// Puts the records 0 .. records-1. Fails only if a session cannot be had; operations that fail are
-// counted.
+// Puts the records 0 .. records-1. Failed operations are counted.
+// Errors: those of opening a session.
 Result<PhaseResult> LoadRecords(Store& store, const RunnerOptions& options);
-// Scans the whole store once, so that the cache and its hints are those of a client that runs for
-// long.
+// Scans the whole store once, so that the cache and its hints are as in a long-running client.
 Result<WarmUpResult> WarmUp(Store& store, const RunnerOptions& options);
 // Runs the workload on the records that `LoadRecords` put.
 Result<PhaseResult> RunWorkload(Store& store, const RunnerOptions& options);

@@ -72,7 +72,7 @@ TEST(RunTest, EveryWorkloadDoesItsOperationsWithoutError) {
         EXPECT_EQ(result.operations, 5'000u);
         EXPECT_EQ(result.errors.total(), 0u);
         const uint64_t whole = Count(result, LatencyClass::kReadModifyWrite);
-        // Both halves of a read-modify-write are measured, and it is one operation.
+        // Both halves of a read-modify-write are measured, but it is one operation.
         EXPECT_EQ(Count(result, LatencyClass::kRead) + Count(result, LatencyClass::kUpdate) +
                       Count(result, LatencyClass::kInsert) + Count(result, LatencyClass::kScan) -
                       whole,
@@ -137,7 +137,7 @@ TEST(RunTest, AnAbsentRecordIsAnError) {
   FakeStore store;
   RunnerOptions options = Options("c", 50, 0);
   ASSERT_TRUE(LoadRecords(store, options));
-  options.records = 100;  // half of which nobody loaded
+  options.records = 100;  // half of them were not loaded
   options.operations = 900;
   options.workload.distribution = Distribution::kUniform;
   const PhaseResult result = RunWorkload(store, options).value();

@@ -63,9 +63,9 @@ bool RecordIds::IsDone(uint64_t id) const {
   return insert < max_inserts_ && ((done_[insert / 64].load() >> (insert % 64)) & 1) != 0;
 }
 
-// Sequentially consistent throughout: of two threads that acknowledge neighbouring ids, the one
-// that comes second must see the bit of the first or be seen by it, else `acknowledged_` would stop
-// between them.
+// Sequentially consistent throughout. When two threads acknowledge neighbouring ids, the later must
+// see the earlier's bit, or the earlier the later's. Otherwise `acknowledged_` would stop between
+// them.
 void RecordIds::Acknowledge(uint64_t id) {
   const uint64_t insert = id - loaded_;
   done_[insert / 64].fetch_or(uint64_t{1} << (insert % 64));
@@ -86,8 +86,8 @@ OperationStream::OperationStream(const Workload& workload, double theta, uint64_
       zipfian_(theta, workload.ranks),
       latest_(theta) {}
 
-// The popular records stay the same while others are inserted: draws are from all ids that the run
-// may come to have, and those that are not there yet are drawn again, as YCSB does.
+// The popular records stay the same while others are inserted. As in YCSB, ids are drawn from all
+// ids that the run may create, and those that do not exist yet are drawn again.
 uint64_t OperationStream::ZipfianId(uint64_t records) {
   constexpr int kDraws = 64;
   for (int draw = 0; draw < kDraws; ++draw) {

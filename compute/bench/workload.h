@@ -1,4 +1,4 @@
-// What a benchmark does: the core workloads of YCSB (Cooper et al., SoCC'10).
+// The core workloads of YCSB (Cooper et al., SoCC'10).
 //
 //   workload   mix                                   distribution   for example
 //   a          50 % read, 50 % update                zipfian        session store
@@ -8,8 +8,8 @@
 //   e          95 % scan,  5 % insert                zipfian        threads (1 to 100 keys a scan)
 //   f          50 % read, 50 % read-modify-write     zipfian        user records
 //
-// A `Workload` is the immutable description; an `OperationStream` is one thread's sequence drawn
-// from it, the same for the same seed and thread. Hot path: `Next` neither allocates nor locks.
+// A `Workload` is the immutable description. An `OperationStream` is one thread's sequence drawn
+// from it: the same for the same seed and thread. Hot path: `Next` neither allocates nor locks.
 #pragma once
 
 #include <array>
@@ -29,30 +29,30 @@ inline constexpr size_t kBenchOperations = 5;
 
 enum class Distribution : uint8_t { kUniform, kZipfian, kLatest };
 
-// Empty for an unknown name.
+// nullopt for an unknown name.
 std::optional<Distribution> ParseDistribution(std::string_view name);
 std::string_view DistributionName(Distribution distribution);
 
 struct Workload {
   char name = 'c';
-  std::array<uint32_t, kBenchOperations> percent{};  // by BenchOperation; together 100
+  std::array<uint32_t, kBenchOperations> percent{};  // indexed by BenchOperation; sum 100
   Distribution distribution = Distribution::kZipfian;
-  // kZipfian draws from so many, and hashes them onto the records.
+  // kZipfian draws from this many ranks and hashes them onto the records.
   uint64_t ranks = ScrambledZipfian::kRanks;
   uint32_t max_scan_length = 100;
 
   bool has_inserts() const { return percent[static_cast<size_t>(BenchOperation::kInsert)] != 0; }
 };
 
-// Empty for anything but "a" to "f".
+// nullopt for anything but "a" to "f".
 std::optional<Workload> FindWorkload(std::string_view name);
 
-// The ids that exist, shared by all threads. Records are inserted in the order of ids but finish in
-// any order; reads choose among those below `acknowledged`, all of which are there: an absent key
-// is an error, never an accident of timing. (An insert that failed holds `acknowledged` back.)
+// The existing ids, shared by all threads. Records are inserted in id order but finish in any
+// order. Reads choose among the ids below `acknowledged`, all of which exist: an absent key is an
+// error, never an accident of timing. (A failed insert holds `acknowledged` back.)
 class RecordIds {
  public:
-  // `loaded` ids exist (at least one); at most `max_inserts` will be added.
+  // `loaded` ids exist (at least one); at most `max_inserts` are added.
   RecordIds(uint64_t loaded, uint64_t max_inserts);
 
   uint64_t loaded() const { return loaded_; }
@@ -70,7 +70,7 @@ class RecordIds {
   const uint64_t max_inserts_;
   std::atomic<uint64_t> next_;
   std::atomic<uint64_t> acknowledged_;
-  std::unique_ptr<std::atomic<uint64_t>[]> done_;  // a bit for each insert
+  std::unique_ptr<std::atomic<uint64_t>[]> done_;  // one bit for each insert
 };
 
 struct Operation {
@@ -81,7 +81,7 @@ struct Operation {
 
 class OperationStream {
  public:
-  // `ids` outlives the stream.
+  // `ids` must outlive the stream.
   OperationStream(const Workload& workload, double theta, uint64_t seed, uint32_t thread,
                   RecordIds& ids);
 
@@ -93,7 +93,7 @@ class OperationStream {
 
   const Workload workload_;
   RecordIds& ids_;
-  const uint64_t expected_ids_;  // ids at the end of the run, and as many again as it inserts
+  const uint64_t expected_ids_;  // ids at the end of the run, plus as many again as the run inserts
   Random random_;
   ScrambledZipfian zipfian_;
   Latest latest_;

@@ -27,7 +27,7 @@ TEST(KeyCodecTest, MixingIsABijection) {
   }
 }
 
-// Undoes MixBits step by step, which proves that it is a bijection at widths too great to
+// Inverts MixBits step by step, which proves that it is a bijection at widths too large to
 // enumerate.
 uint64_t Unmix(uint64_t mixed, uint32_t bits) {
   const uint64_t mask = bits == 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
@@ -77,8 +77,8 @@ TEST(KeyCodecTest, TellsWhenIdsRunOut) {
   EXPECT_TRUE(KeyCodec(32).HasKeysFor(uint64_t{1} << 63));
 }
 
-// Loads are in random order: of a run of ids, each next key is as often below as above the one
-// before.
+// Loads are in random order: the next key of a run of ids is as often below the previous one as
+// above.
 TEST(KeyCodecTest, KeysAreInRandomOrder) {
   for (const uint32_t key_bytes : {4u, 8u, 12u, 24u, 32u}) {
     const KeyCodec codec(key_bytes);
@@ -253,7 +253,7 @@ TEST(ZipfianTest, PopularRanksHaveTheirShare) {
     EXPECT_NEAR(static_cast<double>(counts[0]) / kDraws, share_of_first, tolerance(share_of_first));
     EXPECT_NEAR(static_cast<double>(counts[1]) / kDraws, share_of_second,
                 tolerance(share_of_second));
-    // The continuous formula is an approximation: over ranges of ranks it is within some per cent.
+    // The continuous formula is an approximation: over ranges of ranks it is within a few per cent.
     for (const uint64_t below : {10u, 100u, 500u}) {
       uint64_t drawn = 0;
       for (uint64_t rank = 0; rank < below; ++rank) drawn += counts[rank];
@@ -282,7 +282,8 @@ TEST(ScrambledZipfianTest, HasTheSkewOfYcsbSpreadOverAllRecords) {
   const uint64_t most = *std::max_element(counts.begin(), counts.end());
   EXPECT_EQ(counts[FnvHash(0) % kRecords], most);
   EXPECT_NEAR(static_cast<double>(most) / kDraws, 1 / 26.469, 0.003);
-  // The tenths of the records share what the popular ones leave: none is empty, none has most.
+  // The tenths of the records share the accesses that the popular ones leave: none is empty, none
+  // has most.
   for (uint64_t tenth = 0; tenth < 10; ++tenth) {
     uint64_t drawn = 0;
     for (uint64_t id = tenth * kRecords / 10; id < (tenth + 1) * kRecords / 10; ++id) {
@@ -322,7 +323,7 @@ TEST(UniformTest, DrawsAllRecordsAlike) {
   }
 }
 
-// A run that inserts far more than was loaded still ends and draws only what is there.
+// A run that inserts far more than was loaded still ends, and draws only existing ids.
 TEST(WorkloadTest, ManyInsertsIntoOneRecord) {
   RecordIds ids(1, kDraws);
   OperationStream stream(*FindWorkload("e"), 0.99, 42, 0, ids);

@@ -1,14 +1,15 @@
-// The distributions of YCSB: which record an operation touches.
+// The distributions of YCSB: which record an operation uses.
 //
 // `Zipfian` is the generator of Gray et al. ("Quickly generating billion-record synthetic
-// databases", SIGMOD'94): rank r of n is drawn with probability 1 / (r + 1)^theta / zeta(n),
-// approximately (the two first ranks exactly, the rest by a continuous formula). `ScrambledZipfian`
-// spreads the popular ranks over all records by the hash and the constants of YCSB: unless told
-// otherwise, ranks come from 10^10, whatever the number of records, so that the skew is the one known
-// from YCSB (the most popular record has 3.8 % of the accesses at theta 0.99). `Latest` favours the record
+// databases", SIGMOD'94). It draws rank r of n with probability 1 / (r + 1)^theta / zeta(n),
+// approximately: the first two ranks exactly, the rest by a continuous formula. `ScrambledZipfian`
+// spreads the popular ranks over all records with the hash and constants of YCSB. By default it
+// draws from 10^10 ranks, whatever the number of records, so that the skew is that of YCSB (at
+// theta 0.99 the most popular record gets 3.8 % of the accesses). `Latest` favours the record
 // inserted last.
 //
-// Cost: one `pow` a draw. Thread-safety: immutable but for `Latest`, which belongs to a thread.
+// Thread-safety: immutable, except `Latest`, which belongs to one thread.
+// Cost: one `pow` for each draw.
 #pragma once
 
 #include <algorithm>
@@ -19,8 +20,10 @@
 
 namespace gossamer::bench {
 
-// The sum of 1 / i^theta for i in [1, n]: its first terms, the rest by the Euler-Maclaurin formula,
-// whose error here is below 1e-12. Costs some thousand `pow` at most. 0 <= theta < 1.
+// The sum of 1 / i^theta for i in [1, n]: its first terms exactly, the rest by the Euler-Maclaurin
+// formula, whose error here is below 1e-12.
+// Requires: 0 <= theta < 1.
+// Cost: some thousand `pow` at most.
 inline double Zeta(uint64_t n, double theta) {
   constexpr uint64_t kExactTerms = 2'000;
   const uint64_t exact = std::min(n, kExactTerms);
@@ -39,7 +42,7 @@ inline double Zeta(uint64_t n, double theta) {
 
 class Zipfian {
  public:
-  // `items` > 0 and 0 < theta < 1.
+  // Requires: `items` > 0 and 0 < theta < 1.
   Zipfian(uint64_t items, double theta)
       : items_(items),
         zeta_(Zeta(items, theta)),
@@ -51,7 +54,7 @@ class Zipfian {
                              (1 - zeta_of_two / zeta_);
   }
 
-  // A rank in [0, items); 0 is the most popular.
+  // A rank in [0, items). Rank 0 is the most popular.
   uint64_t Draw(Random& random) const {
     const double unit = random.Unit();
     const double scaled = unit * zeta_;
@@ -67,11 +70,11 @@ class Zipfian {
   uint64_t items_;
   double zeta_;
   double alpha_;
-  double second_rank_;  // of `unit * zeta`: below it lies rank 1
+  double second_rank_;  // of `unit * zeta`: rank 1 lies below it
   double eta_;
 };
 
-// FNV-1a over the eight bytes of a number, as YCSB scrambles ranks.
+// FNV-1a over the eight bytes of a number: YCSB's scrambling of ranks.
 constexpr uint64_t FnvHash(uint64_t value) {
   uint64_t hash = 0xcbf29ce484222325;
   for (int i = 0; i < 8; ++i) {
@@ -87,7 +90,7 @@ class ScrambledZipfian {
 
   explicit ScrambledZipfian(double theta, uint64_t ranks = kRanks) : ranks_(ranks, theta) {}
 
-  // A record in [0, records), records > 0.
+  // A record in [0, records). Requires: records > 0.
   uint64_t Draw(Random& random, uint64_t records) const {
     return FnvHash(ranks_.Draw(random)) % records;
   }
@@ -96,13 +99,13 @@ class ScrambledZipfian {
   Zipfian ranks_;
 };
 
-// Recency is distributed as ranks are. The distribution is fitted anew whenever the number of
-// records has grown by 1/1024 of itself, so that draws between inserts cost no more than others.
+// Recency is distributed as ranks are. The distribution is refitted when the number of records has
+// grown by 1/1024, so that a draw between inserts costs no more than others.
 class Latest {
  public:
   explicit Latest(double theta) : theta_(theta), ages_(1, theta) {}
 
-  // A record in [0, records), records > 0; records - 1 is the most popular.
+  // A record in [0, records); records - 1 is the most popular. Requires: records > 0.
   uint64_t Draw(Random& random, uint64_t records) {
     if (records < ages_.items() || records > ages_.items() + ages_.items() / 1024) {
       ages_ = Zipfian(records, theta_);

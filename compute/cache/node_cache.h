@@ -36,8 +36,7 @@ class NodeCache {
 
   // Where a descent got to without a round trip.
   struct Step {
-    RemotePtr
-        node;  // the node sought if `level` is the level sought; else the first node not cached
+    RemotePtr node;  // the node sought if `level` is; else the first node not cached
     uint32_t level = 0;
     RemotePtr parent;   // the cached node with the pointer to `node`; null: the root word
     uint64_t hint = 0;  // LeafHint of `node`, if it is a leaf with a cached parent

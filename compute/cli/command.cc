@@ -107,7 +107,7 @@ bool Contains(const std::vector<std::string_view>& names, std::string_view name)
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// Whether the flag belongs to some command rather than to all.
+// Whether the flag belongs to a command rather than to all.
 bool IsCommandFlag(std::string_view name) {
   return std::any_of(Table().begin(), Table().end(),
                      [&](const Command& command) { return Contains(command.flags, name); });

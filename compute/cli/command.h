@@ -1,9 +1,10 @@
-// The commands of `gossamer`: what each takes, does and says. Written against Store and Session
-// only, with options as plain structs, so that tests run them on a store in memory and main.cc on a
-// real one.
+// The commands of `gossamer`: their arguments, actions and output. They use only Store and Session,
+// and options as plain structs, so that tests run them on a store in memory and main.cc on a real
+// one.
 //
-// A command writes its result to `out` and everything else to `err`; with `json` the result is
-// JSON, and so is the error of a command that fails (which `err` has as a sentence all the same).
+// A command writes its result to `out` and everything else to `err`. With `json` the result is
+// JSON. A failed command then also writes its error to `out` as JSON, besides the sentence on
+// `err`.
 #pragma once
 
 #include <cstddef>
@@ -23,10 +24,10 @@ namespace gossamer::cli {
 struct CommandOptions {
   bool json = false;
   bool escaped = false;    // keys and values on the command line, and the value `get` prints
-  std::string value_file;  // put: where the value is, instead of an argument
-  ScanOptions scan;        // its strings as given: still escaped with `escaped`
+  std::string value_file;  // put: the file with the value, instead of an argument
+  ScanOptions scan;        // strings as given: with `escaped` still escaped
   bool keys_only = false;
-  bool salvage = false;  // dump: step over what cannot be reached
+  bool salvage = false;  // dump: skip what cannot be reached
   LoadOptions load;
   bool show_progress = true;
 };
@@ -40,7 +41,7 @@ struct Context {
   std::ostream& out;
   std::ostream& err;
   const Stop& stop;
-  bool commands_on_stdin = false;  // a REPL: standard input is taken
+  bool commands_on_stdin = false;  // a REPL reads commands from standard input
 };
 
 struct Command {
@@ -50,20 +51,20 @@ struct Command {
   std::string_view details;    // for `help COMMAND`
   size_t min_arguments = 0;
   size_t max_arguments = 0;
-  std::vector<std::string_view> flags = {};  // that it takes besides the global ones
-  bool stops_cleanly = false;                // looks at `Context::stop`
+  std::vector<std::string_view> flags = {};  // besides the global flags
+  bool stops_cleanly = false;                // obeys `Context::stop`
   int (*run)(const Context& context) = nullptr;
 };
 
 std::span<const Command> Commands();
 
-// The command that `words` name, if the number of arguments and the flags given (names, as parsed)
-// fit it. InvalidArgument with a sentence for the person, otherwise. `help` is not among the
-// commands.
+// Returns the command that `words` name. `help` is not among the commands.
+// Errors: InvalidArgument, with a sentence for the user, if no command has that name, or the number
+// of arguments or the given flags (names as parsed) do not fit it.
 Result<const Command*> FindCommand(const std::vector<std::string>& words,
                                    const std::vector<std::string>& flags_given);
 
-// One for each command: see the file it is in.
+// One function for each command, in the file of that command.
 int RunPut(const Context& context);
 int RunGet(const Context& context);
 int RunDelete(const Context& context);

@@ -1,4 +1,4 @@
-// Each command on a store in memory: what it prints, where, and its exit status.
+// Each command on a store in memory: its output, the stream of each part, and its exit status.
 #include "compute/cli/command.h"
 
 #include <gmock/gmock.h>
@@ -32,7 +32,7 @@ class CommandTest : public ::testing::Test {
   }
   ~CommandTest() override { std::remove(path_.c_str()); }
 
-  // Runs a command; `out_` and `err_` have what it wrote.
+  // Runs a command. `out_` and `err_` then hold its output.
   int Run(std::vector<std::string> words) {
     out_.clear();
     err_.clear();

@@ -26,12 +26,12 @@ int HexValue(char digit) {
 
 bool IsPlain(uint8_t byte) { return byte >= 0x20 && byte < 0x7f && byte != '\\'; }
 
-// U+0080 to U+009F: well-formed UTF-8, but a terminal may obey them.
+// U+0080 to U+009F: well-formed UTF-8, but a terminal may obey it.
 bool IsC1Control(std::string_view sequence) {
   return sequence.size() == 2 && sequence[0] == '\xc2' && static_cast<uint8_t>(sequence[1]) < 0xa0;
 }
 
-// Appends the one unit at `bytes[at]` and returns its length.
+// Appends the unit at `bytes[at]` and returns its length.
 size_t AppendUnit(std::string_view bytes, size_t at, std::string& text) {
   const char byte = bytes[at];
   switch (byte) {

@@ -2,12 +2,12 @@
 //
 //   \t  TAB        \n  newline        \\  backslash        \xHH  the byte with these two hex digits
 //
-// `load` reads them, `dump` and `scan` write them, `--escaped` asks for them on the command line.
-// Writing leaves printable ASCII and well-formed UTF-8 as they are and escapes all else (controls,
-// C1 controls, bytes that are no UTF-8), so that a line is safe to look at. Reading is strict about
-// escapes and takes every other byte as it stands.
+// `load` reads them, `dump` and `scan` write them, `--escaped` enables them on the command line.
+// Writing escapes everything but printable ASCII and well-formed UTF-8 (controls, C1 controls,
+// bytes that are not UTF-8), so that a line is safe to display. Reading rejects malformed escapes
+// and takes all other bytes literally.
 //
-// Invariant: reading what was written gives the same bytes, whatever they are.
+// Invariant: reading what was written gives the same bytes.
 #pragma once
 
 #include <cstddef>
@@ -20,16 +20,16 @@ namespace gossamer::cli {
 // Appends `bytes` to `text`, escaped.
 void AppendEscaped(std::string_view bytes, std::string& text);
 std::string Escaped(std::string_view bytes);
-// The same in quotes and cut to a few dozen bytes: for messages.
+// The same in quotes and cut to a few dozen bytes, for messages.
 std::string Quoted(std::string_view bytes);
 
-// An escape that cannot be read.
+// An invalid escape.
 struct EscapeError {
   size_t offset = 0;    // of the backslash
-  std::string message;  // a sentence without its end: what is wrong and what to do
+  std::string message;  // what is wrong and what to do: a sentence without its full stop
 };
 
-// Appends what `text` stands for to `bytes`. On an error `bytes` has what came before it.
+// Appends the bytes that `text` encodes. After an error `bytes` has those before it.
 std::optional<EscapeError> AppendUnescaped(std::string_view text, std::string& bytes);
 
 }  // namespace gossamer::cli

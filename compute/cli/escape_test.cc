@@ -37,7 +37,7 @@ TEST(Escape, AnyBytesRoundTrip) {
   std::mt19937_64 random(TestSeed());
   for (int round = 0; round < 20'000; ++round) {
     std::string bytes(random() % 40, '\0');
-    // Half of them near the borders of the rules, where escapes and UTF-8 go wrong.
+    // Half of the bytes are near the borders of the rules, where escapes and UTF-8 go wrong.
     constexpr std::string_view kTricky = "\\xnt\t\n\r09afAF\xc2\x80\x9f\xa0\xe0\xed\xf4\xff";
     for (char& byte : bytes) {
       byte = round % 2 == 0 ? static_cast<char>(random()) : kTricky[random() % kTricky.size()];

@@ -9,10 +9,10 @@
 
 namespace gossamer::cli {
 
-// What the program is for and its commands; ends where the list of flags may follow.
+// The program's purpose and its commands; ends where a list of flags may follow.
 std::string HelpOverview();
 
-// One command. `describe_flag` tells what a flag is for.
+// Help for one command. `describe_flag` returns the description of a flag.
 std::string HelpCommand(const Command& command,
                         const std::function<std::string(std::string_view flag)>& describe_flag);
 

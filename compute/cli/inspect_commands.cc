@@ -1,4 +1,4 @@
-// check and stat: what the tree and its memory servers look like.
+// check and stat: the state of the tree and its memory servers.
 #include <algorithm>
 #include <cstdio>
 #include <string>
@@ -34,7 +34,7 @@ std::string PlainProblems(const CheckReport& report) {
   if (report.problem_count == 0) return "no problem found";
   std::string problems = HumanQuantity(report.problem_count, "problem") + " found";
   if (report.locks_held == 0) return problems;
-  // Who writes holds locks, and changes what is being walked: none of it need be damage.
+  // A writing client holds locks and changes the tree during the walk: neither need be damage.
   const std::string locks = HumanQuantity(report.locks_held, "lock") + " held";
   return (report.problem_count == report.locks_held
               ? "no problem found but " + locks + " by clients that live"

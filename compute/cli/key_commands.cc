@@ -16,7 +16,7 @@ int UsageFailure(const Context& context, const std::string& sentence) {
   return kExitUsage;
 }
 
-// A file's content; of one that is longer than any value, just enough to be refused.
+// A file's content. Of a file longer than any value, reads just enough for it to be refused.
 Result<std::string> ReadWhole(const std::string& name) {
   Result<InputFile> file = InputFile::Open(name);
   if (!file) return file.error();

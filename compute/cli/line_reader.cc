@@ -29,7 +29,7 @@ LineReader::Next LineReader::Advance() {
       const auto end = static_cast<size_t>(static_cast<const char*>(newline) - buffer_.data());
       return Finish(end, true);
     }
-    if (end_ - begin_ > max_line_bytes_) {  // pass over it, in bounded memory
+    if (end_ - begin_ > max_line_bytes_) {  // drop the line, in bounded memory
       too_long_ = true;
       begin_ = end_;
     }

@@ -1,6 +1,7 @@
-// Lines of a file or a pipe, with their numbers, in bounded memory.
+// Lines of a file or a pipe, with line numbers, in bounded memory.
 //
-// Thread-safety: none. Cost: one copy of the input into a buffer; a line is a view of it.
+// Thread-safety: none.
+// Cost: one copy of the input into a buffer. A line is a view of the buffer.
 #pragma once
 
 #include <sys/types.h>
@@ -18,24 +19,24 @@ namespace gossamer::cli {
 class LineReader {
  public:
   enum class Next : uint8_t {
-    kLine,     // `line` and `number` tell
-    kTooLong,  // line `number` is longer than `max_line_bytes`: passed over, not kept
+    kLine,     // see `line` and `number`
+    kTooLong,  // line `number` is longer than `max_line_bytes` and was dropped
     kEnd,
     kStopped,  // a stop was requested while waiting for input
     kFailed,   // the read failed: see `error`
   };
 
-  // Reads from `fd`, which stays the caller's. `stop` may be null.
+  // Reads from `fd` but does not own it. `stop` may be null.
   LineReader(int fd, size_t max_line_bytes, const Stop* stop = nullptr);
 
   Next Advance();
 
-  // Of the last line: valid until the next call. `line` excludes the newline.
+  // The last line, valid until the next call. `line` excludes the newline.
   std::string_view line() const { return line_; }
   uint64_t number() const { return number_; }
-  // Whether the last line ended in a newline: only the last one of a file may not.
+  // Whether the last line ended in a newline. Only the last line of a file may lack it.
   bool terminated() const { return terminated_; }
-  // Whether another whole line is here already, so that `Advance` need not wait for input.
+  // Whether another whole line is buffered, so that `Advance` need not wait for input.
   bool has_line() const;
   uint64_t bytes_read() const { return bytes_read_; }
   const std::string& error() const { return error_; }
@@ -43,7 +44,7 @@ class LineReader {
  private:
   enum class Fill : uint8_t { kData, kEnd, kStopped, kFailed };
   Fill FillBuffer();
-  // Drops what is consumed and makes room for a block.
+  // Drops consumed bytes and makes room for a block.
   void MakeRoom();
   Next Finish(size_t end, bool terminated);
 
@@ -51,8 +52,8 @@ class LineReader {
   size_t max_line_bytes_;
   const Stop* stop_;
   std::string buffer_;
-  size_t begin_ = 0;  // of what was not yet returned
-  size_t end_ = 0;    // of what was read
+  size_t begin_ = 0;  // start of what was not yet returned
+  size_t end_ = 0;    // end of what was read
   bool too_long_ = false;
   std::string_view line_;
   uint64_t number_ = 0;
@@ -61,11 +62,12 @@ class LineReader {
   std::string error_;
 };
 
-// Reads at most `bytes` bytes, and waits for some where the descriptor does not block. 0 at the end;
-// -1 with errno set, which is never EINTR or EAGAIN, where it fails.
+// Reads at most `bytes` bytes. Waits for input, also on a non-blocking descriptor.
+// Returns: 0 at the end; -1 on failure, with errno set, never to EINTR or EAGAIN.
 ssize_t ReadSome(int fd, char* buffer, size_t bytes);
 
-// Opens FILE, or stdin for "-". NotFound or InvalidArgument with a sentence if that fails.
+// Opens a file, or standard input for "-".
+// Errors: NotFound or InvalidArgument, with a sentence.
 class InputFile {
  public:
   static Result<InputFile> Open(const std::string& name);
@@ -74,9 +76,9 @@ class InputFile {
   ~InputFile();
 
   int fd() const { return fd_; }
-  // As a person calls it: the path, or "standard input".
+  // For messages: the path, or "standard input".
   const std::string& name() const { return name_; }
-  // Of a regular file; else 0.
+  // Size of a regular file; otherwise 0.
   uint64_t size() const { return size_; }
 
  private:

@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kBatchLines = 512;
 constexpr size_t kBatchBytes = 256 << 10;
 
-// One load: the reading side and its workers.
+// One load: the reading thread and its workers.
 class Loader {
  public:
   Loader(Store& store, const InputFile& file, const LoadOptions& options, const Stop& stop,
@@ -56,10 +56,10 @@ class Loader {
     return Ok();
   }
 
-  // Whether to go on.
+  // Returns whether to go on.
   bool ReadLine() {
     if (shared_.Halted()) return false;
-    // What waits in batches must not wait for a silent pipe.
+    // Pending lines must not wait for a silent pipe.
     if (!reader_.has_line()) FlushAll();
     switch (reader_.Advance()) {
       case LineReader::Next::kEnd: at_end_ = true; return false;
@@ -81,7 +81,7 @@ class Loader {
   }
 
   bool AddLine() {
-    // Decoded into a scratch string first, as only then the key tells the worker.
+    // Decode into a scratch string, because the key decides which worker gets the line.
     scratch_.clear();
     const Result<LoadBatch::Line> decoded =
         DecodeLine(reader_.line(), store_.parameters(), scratch_);
@@ -168,7 +168,7 @@ class Loader {
   std::string scratch_;
   Progress progress_;
   bool at_end_ = false;
-  std::optional<uint64_t> bad_line_;  // that ended the load
+  std::optional<uint64_t> bad_line_;  // the bad line that ended the load
   LoadReport report_;
 };
 

@@ -1,4 +1,4 @@
-// load: see load.h for what it does; here is what it says.
+// load: its output. load.h describes what it does.
 #include <algorithm>
 #include <string>
 
@@ -56,7 +56,7 @@ std::string Where(const std::string& file, uint64_t line) {
   return line == 0 ? file : file + " line " + std::to_string(line);
 }
 
-// Why the load ended early, what is stored, and how to go on.
+// Says why the load ended early, what is stored, and how to go on.
 void SayWhereToGoOn(const Context& context, const std::string& file, const LoadReport& report) {
   if (report.error) {
     context.err << "gossamer: " << Where(file, report.error->line) << ": "

@@ -1,5 +1,5 @@
-// One line of a load file: `key<TAB>value`, or a lone key, which has an empty value. The first TAB
-// separates; a further one belongs to the value.
+// One line of a load file: `key<TAB>value`, or a key alone, with an empty value. The first TAB
+// separates; further ones belong to the value.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace gossamer::cli {
 
-// Lines on their way to a worker: their keys and values, decoded, one after the other in `bytes`.
+// Lines on their way to a worker. `bytes` holds their decoded keys and values in sequence.
 struct LoadBatch {
   struct Line {
     uint64_t number = 0;
@@ -34,9 +34,10 @@ struct LoadBatch {
   }
 };
 
-// Decodes `text` into `bytes` (key, then value) and returns where they are, without number and
-// hash. InvalidArgument, `bytes` as before, on a bad escape or where a limit of the store is
-// exceeded.
+// Decodes `text`, appends key and value to `bytes`, and returns their location. Does not set number
+// and hash.
+// Errors: InvalidArgument for a bad escape or if a limit of the store is exceeded. `bytes` is then
+// unchanged.
 Result<LoadBatch::Line> DecodeLine(std::string_view text, const StoreParameters& parameters,
                                    std::string& bytes);
 

@@ -56,7 +56,8 @@ bool LoadWorker::QueueEmpty() {
 void LoadWorker::Run() {
   while (const BatchPtr batch = Pop()) {
     PutAll(batch);
-    // Nothing stays in flight while waiting for input: nobody would drive it.
+    // Puts in flight progress only while the session is driven: finish them before waiting for
+    // input.
     if (QueueEmpty()) session_->WaitAll();
   }
   session_->WaitAll();
@@ -70,7 +71,7 @@ void LoadWorker::PutAll(const BatchPtr& batch) {
   for (const LoadBatch::Line& line : batch->lines) {
     while (keys_in_flight_.size() >= in_flight_ || InFlight(line.key_hash)) session_->Poll();
     if (shared_.Halted()) {
-      NotLoaded(line.number);  // and so are all after it
+      NotLoaded(line.number);  // and so are all later lines
       return;
     }
     keys_in_flight_.push_back(line.key_hash);

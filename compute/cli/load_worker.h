@@ -1,7 +1,7 @@
 // A worker of `load`: one thread, one session, many puts in flight.
 //
-// Thread-safety: `Push`, `Close` and `loaded` by the reading thread; the worker runs itself.
-// `report` after `Join`.
+// Thread-safety: the reading thread calls `Push`, `Close` and `loaded`. `report` is valid after
+// `Join`.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@
 
 namespace gossamer::cli {
 
-// What all workers look at. Once `halted`, no further put is started anywhere.
+// State shared by all workers. Once `halted`, no worker starts another put.
 struct LoadShared {
   const Stop& stop;
   std::atomic<bool> halted = false;
@@ -37,8 +37,8 @@ class LoadWorker {
   struct Report {
     uint64_t inserted = 0;
     uint64_t overwritten = 0;
-    uint64_t first_not_loaded = kNoLine;  // the lowest line it was given and did not store
-    std::optional<LoadError> error;       // the one with the lowest line
+    uint64_t first_not_loaded = kNoLine;  // the lowest line that it received and did not store
+    std::optional<LoadError> error;       // the error with the lowest line
   };
 
   LoadWorker(std::unique_ptr<Session> session, uint32_t in_flight, LoadShared& shared);
@@ -46,9 +46,9 @@ class LoadWorker {
   LoadWorker(const LoadWorker&) = delete;
   LoadWorker& operator=(const LoadWorker&) = delete;
 
-  // Waits while the worker has enough to do.
+  // Waits while the worker's queue is full.
   void Push(std::unique_ptr<LoadBatch> batch);
-  // No more batches come.
+  // No more batches follow.
   void Close();
   void Join();
 
@@ -59,7 +59,7 @@ class LoadWorker {
   using BatchPtr = std::shared_ptr<const LoadBatch>;
 
   void Run();
-  // The next batch; null when no more come.
+  // The next batch; null after the last.
   BatchPtr Pop();
   bool QueueEmpty();
   void PutAll(const BatchPtr& batch);
@@ -78,7 +78,7 @@ class LoadWorker {
   bool closed_ = false;
 
   std::atomic<uint64_t> loaded_ = 0;
-  std::vector<uint64_t> keys_in_flight_;  // hashes, at most in_flight_: searched line by line
+  std::vector<uint64_t> keys_in_flight_;  // hashes, at most in_flight_; searched linearly
   Report report_;
   std::thread thread_;
 };

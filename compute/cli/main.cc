@@ -1,4 +1,4 @@
-// gossamer: the store from the command line. Flags are read here and nowhere else.
+// gossamer: the store from the command line. Only this file reads flags.
 #include <gflags/gflags.h>
 
 #include <iostream>
@@ -56,7 +56,7 @@ const ProgramInfo& Program() {
 
 std::string DescribeFlag(std::string_view flag) {
   std::string text = gflags::GetCommandLineFlagInfoOrDie(std::string(flag).c_str()).description;
-  const size_t command = text.find(": ");  // "scan: first key": the command is known here
+  const size_t command = text.find(": ");  // drop a command prefix, as in "scan: first key"
   if (command != std::string::npos && command < text.find(' ')) text.erase(0, command + 2);
   return text;
 }
@@ -126,7 +126,7 @@ int Help(const std::vector<std::string>& words) {
   return kExitSuccess;
 }
 
-// A store that is open, and what runs commands on it.
+// An open store, and the code that runs commands on it.
 class Shell {
  public:
   static Result<std::unique_ptr<Shell>> Open(const OpenOptions& options, Stop& stop) {
@@ -149,7 +149,7 @@ class Shell {
     return FinishOutput(Program(), command.run(context));
   }
 
-  // A line typed at the prompt, flags and all; they hold for this line only.
+  // Runs a line typed at the prompt. Its flags hold for this line only.
   int RunLine(const std::vector<std::string>& words) {
     const gflags::FlagSaver saver;
     const ParsedFlags parsed = ParseFlagWords(Program(), words);
@@ -187,7 +187,7 @@ int Main(int argc, char** argv) {
   const bool prompt = words.empty();
   if (!prompt && words.front() == "help") return Help(words);
 
-  // Every mistake of the person is found before anything is opened.
+  // Find every mistake of the user before opening anything.
   const Command* command = nullptr;
   if (!prompt) {
     const Result<const Command*> found = FindCommand(words, parsed.given);

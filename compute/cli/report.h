@@ -1,8 +1,7 @@
-// How commands say things: sentences on stderr, JSON on stdout.
+// Output of commands: sentences on stderr, JSON on stdout.
 //
-// Bytes in JSON: a key or value that is UTF-8 stands in its member as it is. One that is not stands
-// there with the escapes of escape.h, and a member of the same name with "_encoding" appended says
-// "escaped":
+// Bytes in JSON: a key or value that is UTF-8 is stored as it is. Any other is stored with the
+// escapes of escape.h, and a member of the same name with "_encoding" appended says "escaped":
 //
 //   {"key":"\\xff","key_encoding":"escaped","value":"plain"}
 #pragma once
@@ -17,29 +16,30 @@
 
 namespace gossamer::cli {
 
-// Members in the order they were added.
+// Members in insertion order.
 using Json = nlohmann::ordered_json;
 
-// Adds member `name`, and its encoding where it needs one.
+// Adds member `name`, and its "_encoding" member if needed.
 void AddBytes(Json& object, const std::string& name, std::string_view bytes);
 
 // {"code":"NotFound","message":"…"}
 Json ErrorJson(const Error& error);
 
-// What a person is told: the message; for an error without one, a sentence for its code.
+// The text for the user: the error's message, or a sentence for its code if it has none.
 std::string Sentence(const Error& error);
 
-// "gossamer: SENTENCE" on `err`; with `json` also {"error":{…}} on `out`. Returns exit status 1.
+// Prints "gossamer: SENTENCE" to `err`; with `json` also {"error":{…}} to `out`. Returns exit
+// status 1.
 int Fail(std::ostream& out, std::ostream& err, bool json, const Error& error);
 int Fail(const Context& context, const Error& error);
 
-// The same for a key: an absent one is named.
+// `Fail` for a key: the sentence for an absent key names it.
 int FailOnKey(const Context& context, std::string_view key, const Error& error);
 
 // One line of JSON.
 void WriteJson(std::ostream& out, const Json& object);
 
-// What an argument or flag stands for: itself, or its escapes read with `escaped`.
+// The value of an argument or flag: with `escaped` its escapes are read.
 Result<std::string> ReadArgument(const std::string& text, bool escaped);
 
 }  // namespace gossamer::cli

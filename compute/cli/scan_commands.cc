@@ -1,4 +1,4 @@
-// scan and dump: keys and values in order, as lines that load reads or as JSON.
+// scan and dump: keys and values in order, as lines for load or as JSON.
 #include <memory>
 #include <span>
 #include <string>
@@ -18,13 +18,13 @@ namespace {
 constexpr size_t kFlushBytes = 64 << 10;
 constexpr uint64_t kProgressKeys = 256;
 
-// Gathers lines and writes them in blocks.
+// Collects lines and writes them in blocks.
 class LineWriter {
  public:
   LineWriter(std::ostream& out, bool json, bool keys_only)
       : out_(out), json_(json), keys_only_(keys_only) {}
 
-  // Whether the output still takes anything.
+  // Returns whether the output still accepts data.
   bool Add(std::string_view key, std::string_view value) {
     if (json_) {
       Json object;
@@ -61,7 +61,7 @@ class LineWriter {
 
 struct Outcome {
   int exit_status = kExitSuccess;
-  bool is_salvaged = false;  // all that could be reached was written, and something could not be
+  bool is_salvaged = false;  // everything reachable was written, and something was unreachable
   uint64_t keys = 0;
   uint64_t bytes = 0;
 };
@@ -71,8 +71,8 @@ std::string Described(const MissingKeys& keys) {
   return "keys from " + Quoted(keys.from) + (keys.to ? " up to " + Quoted(*keys.to) : " on");
 }
 
-// A line for each range on stderr, with the reason where that is another than in the line before; with `json` also an
-// object a line on stdout.
+// Prints a line for each range to stderr, with the reason if it differs from that of the previous
+// line. With `json` also prints one object per line to stdout.
 void SayMissing(const Context& context, std::span<const MissingKeys> missing) {
   std::string reason;
   for (const MissingKeys& keys : missing) {

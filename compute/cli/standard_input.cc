@@ -31,9 +31,9 @@ class TerminalLines : public LineSource {
     history(history_, &event, H_SETUNIQUE, 1);
     el_set(editor_, EL_PROMPT, Prompt);
     el_set(editor_, EL_EDITOR, "emacs");
-    el_set(editor_, EL_SIGNAL, 0);  // signals are Stop's
+    el_set(editor_, EL_SIGNAL, 0);  // Stop handles signals
     el_set(editor_, EL_HIST, history, history_);
-    el_source(editor_, nullptr);  // the person's own ~/.editrc
+    el_source(editor_, nullptr);  // the user's own ~/.editrc
   }
   ~TerminalLines() override {
     history_end(history_);
@@ -61,7 +61,7 @@ class TerminalLines : public LineSource {
  private:
   std::optional<std::string> AfterNoLine() {
     std::fputc('\n', stdout);
-    if (stop_.signal() != SIGINT) return std::nullopt;  // the end, or SIGTERM
+    if (stop_.signal() != SIGINT) return std::nullopt;  // end of input, or SIGTERM
     stop_.Reset();
     el_reset(editor_);
     return "";

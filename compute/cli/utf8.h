@@ -1,4 +1,4 @@
-// UTF-8, just enough to tell text from bytes.
+// The part of UTF-8 needed to tell text from other bytes.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 namespace gossamer::cli {
 
-// The length of the well-formed UTF-8 sequence at `text[at]` (1 to 4), or 0 if there is none: no
-// overlong forms, no surrogates, nothing above U+10FFFF.
+// The length (1 to 4) of the well-formed UTF-8 sequence at `text[at]`, or 0 if there is none.
+// Overlong forms, surrogates and values above U+10FFFF are not well-formed.
 constexpr size_t Utf8Length(std::string_view text, size_t at) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[at + i]); };
   const uint8_t first = byte(0);

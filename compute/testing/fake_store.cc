@@ -86,7 +86,7 @@ class FakeSession final : public Session {
     ++running_;
     Drive(std::move(task));
   }
-  // Lets one of those go on that wait.
+  // Lets one waiting operation go on.
   size_t Poll() override {
     if (waiting_.empty()) return running_;
     {
@@ -168,7 +168,7 @@ class FakeSession final : public Session {
   std::set<std::string> writing_;
 };
 
-// What there was when it was opened. Fails half-way where everything fails.
+// A cursor over a snapshot of the store at its opening. If everything fails, it fails half-way.
 class FakeCursor final : public ScanCursor {
  public:
   FakeCursor(FakeSession& session, const ScanOptions& options) : session_(session) {

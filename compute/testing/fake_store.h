@@ -1,8 +1,10 @@
-// FakeStore: a store in a std::map, for tests of what is written against `Store` and `Session`.
+// FakeStore: a store in a std::map, for tests of code that uses `Store` and `Session`.
 //
-// Exact and quick, with failures on request. Asynchronous operations end after a random number of polls, in another
-// order than they began: whoever relies on an order must wait. Each operation counts as one round trip and one READ or
-// WRITE of kBytes, and as a hit of the cache. Thread-safety: as in store.h; what tests set is set before.
+// Exact and quick, with failures on request. Asynchronous operations end after a random number of
+// polls and in random order, so that code which relies on an order must wait. Each operation counts
+// as one round trip, one READ or WRITE of kBytes, and one cache hit.
+//
+// Thread-safety: as in store.h. Tests set options before they start threads.
 #pragma once
 
 #include <atomic>
@@ -27,20 +29,20 @@ class FakeStore : public Store {
 
   struct State {
     StoreParameters parameters;
-    uint64_t seed = 1;  // of the next session; guarded by `mutex` once there are any
-    uint64_t max_keys = std::numeric_limits<uint64_t>::max();  // then Exhausted
-    std::optional<Error> fail_with;                            // all but sessions fail
-    uint64_t fail_interval = 0;  // not 0: only every so-manieth operation of a session does
+    uint64_t seed = 1;  // of the next session; guarded by `mutex` once there is a session
+    uint64_t max_keys = std::numeric_limits<uint64_t>::max();  // further keys are Exhausted
+    std::optional<Error> fail_with;  // everything except opening sessions fails
+    uint64_t fail_interval = 0;      // not 0: only every n-th operation of a session fails
     bool refuse_sessions = false;
-    std::vector<std::string> problems;  // what Check finds
-    uint64_t locks_held = 0;            // likewise
-    std::vector<MissingKeys> missing;   // of every scan with `salvage`
+    std::vector<std::string> problems;  // what Check reports
+    uint64_t locks_held = 0;            // what Check reports
+    std::vector<MissingKeys> missing;   // reported by every scan with `salvage`
     std::function<void(uint64_t puts)> after_put;
 
-    std::mutex mutex;  // guards the rest
+    std::mutex mutex;  // guards the members below
     Map map;
     uint64_t puts = 0;
-    size_t most_in_flight = 0;  // of any session
+    size_t most_in_flight = 0;  // in any session
     std::atomic<bool> overlapping_writes =
         false;  // two puts of one key were in flight in a session
   };
@@ -48,7 +50,7 @@ class FakeStore : public Store {
 
   Result<std::unique_ptr<Session>> NewSession() override;
   const StoreParameters& parameters() const override { return state_.parameters; }
-  // Of two memory servers, made up.
+  // For two invented memory servers.
   Result<StoreStat> Stat() override;
   Result<CheckReport> Check(const std::function<void(uint64_t leaves)>& progress) override;
 
