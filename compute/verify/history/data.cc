@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kOrderBytes = 4;
 
-// `length` bytes that follow from `seed`.
+// Appends `length` bytes that follow from `seed`.
 void AppendBytes(uint64_t seed, size_t length, std::string& to) {
   SplitMix64 source(seed);
   while (length != 0) {
@@ -27,7 +27,7 @@ void AppendBytes(uint64_t seed, size_t length, std::string& to) {
 std::string KeySpace::Text(uint32_t key) const {
   std::string text;
   for (int shift = 24; shift >= 0; shift -= 8) text.push_back(static_cast<char>(key >> shift));
-  // Keys of 8 bytes are all as long; longer ones are as long as they please.
+  // If max_key_bytes is 8 or less, all keys have that length. Otherwise lengths vary.
   constexpr size_t kShortKey = 8;
   size_t more = max_key_bytes_ - kOrderBytes;
   if (max_key_bytes_ > kShortKey) more = SplitMix64::Mix(key + 1) % (more + 1);

@@ -1,9 +1,10 @@
-// The keys and values of a stress run. Everything follows from a few numbers that all its processes know, so that
-// every byte read can be checked without asking anybody.
+// The keys and values of a stress run. They follow from a few numbers known to all its processes,
+// so that each process can check every byte it reads by itself.
 //
-// Keys are numbered in their order. Every fourth is stable: written before the run, and then left alone, so that
-// every scan must see all of them. The others are hot. A value names its key, its writer and its place among the
-// writer's values; its length and its bytes follow from that name.
+// Keys are numbered in their order. Every fourth key is stable: written before the run and then
+// left alone, so that a scan must see all stable keys. The others are hot. A value's name states
+// its key, its writer and its place among the writer's values. Its length and bytes follow from the
+// name.
 #pragma once
 
 #include <cstdint>
@@ -32,12 +33,12 @@ class KeySpace {
     return i / (kStableEvery - 1) * kStableEvery + i % (kStableEvery - 1);
   }
   uint32_t stable_keys() const { return size() / kStableEvery; }
-  // Hot keys are fewer than the places for them when their number is no multiple of three.
+  // Some places of hot keys are unused if the number of hot keys is no multiple of three.
   bool IsUsed(uint32_t key) const { return IsStable(key) || key <= HotKey(hot_keys_ - 1); }
 
-  // 4 bytes that keep the order, and up to max_key_bytes - 4 more.
+  // 4 bytes in key order, and up to max_key_bytes - 4 more.
   std::string Text(uint32_t key) const;
-  // The key that has this text, if any has.
+  // The key with this text, if any.
   std::optional<uint32_t> Number(std::string_view text) const;
 
  private:
@@ -48,10 +49,10 @@ class KeySpace {
 // A value's name: key 20 bits, writer 12, sequence 32.
 inline constexpr uint32_t kMaxKeys = 1 << 20;
 inline constexpr uint32_t kMaxWriters = 1 << 12;
-// Who writes the stable keys.
+// The writer of the stable keys.
 inline constexpr uint32_t kPreloader = kMaxWriters - 1;
 
-// `sequence` from 1.
+// Requires: `sequence` >= 1.
 constexpr ValueId MakeValueId(uint32_t key, uint32_t writer, uint32_t sequence) {
   return uint64_t{key} << 44 | uint64_t{writer} << 32 | sequence;
 }
@@ -59,13 +60,13 @@ constexpr uint32_t KeyOf(ValueId id) { return static_cast<uint32_t>(id >> 44); }
 
 class ValueSpace {
  public:
-  // Of each hundred values, so many are of 17 to `longest` bytes; of the others a quarter is of 9 to 16, and the rest
-  // of 8.
+  // `long_percent` of the values have 17 to `longest` bytes. Of the others, a quarter have 9 to 16
+  // bytes, and the rest 8.
   explicit ValueSpace(uint32_t long_percent, uint32_t longest = 2000)
       : long_percent_(long_percent), longest_(longest) {}
 
   std::string Bytes(ValueId id) const;
-  // The value's name, if every byte is as it was written.
+  // The value's name if every byte is as written.
   std::optional<ValueId> Id(std::string_view bytes) const;
 
  private:

@@ -1,4 +1,4 @@
-// Keys keep their order and values their name; whatever is not exactly as it was written is recognised.
+// Keys keep their order, values their name, and any change to their bytes is detected.
 #include "compute/verify/history/data.h"
 
 #include <gtest/gtest.h>

@@ -18,8 +18,8 @@ constexpr size_t kMaxProblems = 10;
 constexpr size_t kWindowBytes = 1 << 20;
 constexpr int64_t kBeforeAll = std::numeric_limits<int64_t>::min();
 
-// An event that changes the key, and the end of the first one that came wholly behind it: from then on nobody may
-// read it any more.
+// An event that changes the key. `superseded`: the earliest end among changes that began after this
+// one ended. No read that begins later may return its value.
 struct Change {
   const Event* event;  // null: the absence at the beginning
   int64_t start;
@@ -56,10 +56,10 @@ std::vector<Change> FindChanges(std::span<const Event> events) {
   return changes;
 }
 
-// Of some changes: the longest that any which began by a moment may be read.
+// For a set of changes: how long any that began by a given moment may be read.
 class Readable {
  public:
-  // In order of start.
+  // Requires: changes are added in order of start.
   void Add(const Change& change) {
     const int64_t until = until_.empty() ? kBeforeAll : until_.back();
     starts_.push_back(change.start);
@@ -128,8 +128,8 @@ std::optional<std::string> CheckOrder(std::span<const Event> events) {
       }
       continue;
     }
-    // What else an operation says about the key: that it was there, or not. An update that was done says that
-    // something was there, which may have been what it wrote itself, so it says nothing here.
+    // Other operations say whether the key existed. A successful update says that something
+    // existed. That may be the update's own value in `presence`, so it is not evaluated here.
     const bool saw_absence = is_read || (event.kind == OperationKind::kInsert) != refused;
     if (saw_absence && !absence.CanBeReadBy(event)) {
       return Wrong(event, "the key was there all the time");
@@ -181,13 +181,13 @@ HistoryWriter::~HistoryWriter() {
   if (file_ >= 0) close(file_);
 }
 
-// Windows stay mapped: writes that have begun may end in any of them.
+// Windows stay mapped: writes in any of them may still end.
 Event& HistoryWriter::Next() {
   if (failed_) return nowhere_;
   if (windows_.empty() || used_ == kWindowBytes / sizeof(Event)) {
     const auto at = static_cast<off_t>(windows_.size() * kWindowBytes);
     void* mapped = MAP_FAILED;
-    // Room on the disk now, or a signal later.
+    // Allocate disk space now: a shortage later would be a signal.
     if (posix_fallocate(file_, at, kWindowBytes) == 0) {
       mapped = mmap(nullptr, kWindowBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_, at);
     }
@@ -201,8 +201,8 @@ Event& HistoryWriter::Next() {
 
 void HistoryWriter::Append(const Event& event) { Begin(event); }
 
-// An event is there once its end is not 0, which is written last: a killed process has executed a prefix of its
-// instructions.
+// An event exists once its end is not 0. The end is written last: a killed process has executed a
+// prefix of its instructions.
 Event& HistoryWriter::Begin(Event event) {
   Event& slot = Next();
   const int64_t end = std::exchange(event.end, 0);
@@ -211,7 +211,7 @@ Event& HistoryWriter::Begin(Event event) {
   return slot;
 }
 
-// Until the outcome is known, the end says nothing.
+// The end is meaningless until the outcome is known.
 void HistoryWriter::End(Event& begun, int64_t end, Outcome outcome) {
   begun.end = end;
   std::atomic_ref(begun.outcome).store(outcome, std::memory_order_release);

@@ -1,18 +1,20 @@
-// What many clients saw of one store, and whether a store may behave like that.
+// What many clients saw of one store, and whether a correct store can behave like that.
 //
-// Every client logs each of its operations with the times at which it was called and at which it returned, all of one
-// clock (the nanoseconds of one machine, or the steps of a simulation). Every value is written once, so that a read
-// names the write it saw. The keys of a store are independent: each key's history is checked alone, in two ways.
+// Every client logs each operation with the times of its call and its return, all on one clock (the
+// nanoseconds of one machine, or the steps of a simulation). Every value is written once, so that a
+// read identifies the write it saw. The keys of a store are independent: each key's history is
+// checked alone, in two ways.
 //
-//   CheckOrder          What Gossamer promises of a get, stated directly: it returns what was written for that key
-//                       before the get ended, and not superseded before the get began. n log n; its findings are
-//                       easy to read.
-//   CheckLinearizable   The whole promise: there is one order of all operations, each between its call and its
-//                       return, in which a map of one thread would have given the same results. Wing & Gong '93 with
-//                       the just-in-time order of Lowe '17: exponential in the number of writes of known outcome that
-//                       overlap at one key, up to quadratic in everything else that is open at a time.
+//   CheckOrder          Gossamer's promise for a get, stated directly: it returns a value written for
+//                       that key before the get ended, and not superseded before the get began.
+//                       n log n; its findings are easy to read.
+//   CheckLinearizable   The whole promise: there is one order of all operations, each between its
+//                       call and its return, in which a single-threaded map would have given the
+//                       same results. Wing & Gong '93 with the just-in-time order of Lowe '17:
+//                       exponential in the number of overlapping writes of known outcome at one
+//                       key, up to quadratic in all other operations open at a time.
 //
-// Absence is a value too: that before the first write, and that after each delete.
+// Absence is a value too: one before the first write, and one after each delete.
 #pragma once
 
 #include <cstdint>
@@ -32,18 +34,18 @@ enum class OperationKind : uint8_t { kGet, kScan, kPut, kInsert, kUpdate, kDelet
 
 enum class Outcome : uint8_t {
   kDone,
-  kRefused,  // an insert of what is there; an update or a delete of what is not
+  kRefused,  // an insert of an existing key; an update or a delete of an absent key
   kUnknown,  // a write that may happen at any time after its start, or never; its end is kNever
 };
 
-// Never written, and 0 for "not there".
+// A value's identity. 0 is never written and means "absent".
 using ValueId = uint64_t;
 inline constexpr ValueId kAbsent = 0;
 inline constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
 struct Event {
-  ValueId value = kAbsent;  // what a get or scan saw, what a put, insert or update wrote
-  int64_t start = 0;        // of a clock that all clients share
+  ValueId value = kAbsent;  // the value that a get or scan saw, or a put, insert or update wrote
+  int64_t start = 0;        // on a clock that all clients share
   int64_t end = 0;
   uint32_t key = 0;
   uint16_t client = 0;
@@ -54,8 +56,10 @@ static_assert(sizeof(Event) == 32 && std::is_trivially_copyable_v<Event>);
 
 std::string ToString(const Event& event);
 
-// A log of events in a file, 32 bytes each. The file is mapped: whatever was written before the process was killed is
-// in it. Thread-safety: none.
+// A log of events in a file, 32 bytes each. The file is mapped, so it keeps everything written
+// before the process is killed.
+//
+// Thread-safety: none.
 class HistoryWriter {
  public:
   static Result<HistoryWriter> Create(const std::string& path);
@@ -69,13 +73,14 @@ class HistoryWriter {
 
   void Append(const Event& event);
 
-  // A write that is about to begin: unknown, should the process end before `End`. Stays where it is.
+  // Logs a write that is about to begin. It counts as unknown if the process ends before `End`. The
+  // event's address stays valid.
   Event& Begin(Event event);
   static void End(Event& begun, int64_t end, Outcome outcome);
-  // It did nothing, for certain: it was never in the log.
+  // The write certainly did nothing: removes it from the log.
   static void Withdraw(Event& begun);
 
-  // The error of any Append or Begin since.
+  // Returns the error of any earlier Append or Begin.
   Status Close();
 
  private:
@@ -85,8 +90,8 @@ class HistoryWriter {
   int file_;
   std::vector<Event*> windows_;
   size_t used_ = 0;      // events of the last window
-  bool failed_ = false;  // no room for another window
-  Event nowhere_;        // where events go then
+  bool failed_ = false;  // no space for another window
+  Event nowhere_;        // receives events after a failure
 };
 
 Status ReadHistory(const std::string& path, std::vector<Event>& events);
@@ -96,10 +101,10 @@ struct HistoryReport {
   uint64_t events = 0;
   uint64_t problem_count = 0;
   uint64_t undecided_keys = 0;        // too many overlapping writes for CheckLinearizable
-  std::vector<std::string> problems;  // the first of them, with the events that show it
+  std::vector<std::string> problems;  // the first ones, with the events that show them
 };
 
-// One key's events, in any order. The sentence that says what is wrong; nothing if nothing is.
+// Checks one key's events, in any order. Returns a sentence that says what is wrong, or nullopt.
 std::optional<std::string> CheckOrder(std::span<const Event> events);
 
 struct Linearizability {
@@ -108,7 +113,7 @@ struct Linearizability {
 };
 Linearizability CheckLinearizable(std::span<const Event> events);
 
-// Both checks on every key. Sorts `events`.
+// Runs both checks on every key. Sorts `events`.
 HistoryReport CheckHistory(std::vector<Event>& events);
 
 }  // namespace gossamer::history

@@ -1,4 +1,5 @@
-// The checkers on histories that a correct store can give, and on impossible ones: they must bite.
+// The checkers on possible histories, which they must accept, and impossible ones, which they must
+// reject.
 #include "compute/verify/history/history.h"
 
 #include <gmock/gmock.h>
@@ -64,7 +65,7 @@ void ExpectBad(const std::vector<Event>& events, const std::string& sentence) {
   EXPECT_TRUE(CheckLinearizable(events).problem.has_value());
 }
 
-// Wrong in a way that only the complete check sees.
+// Wrong in a way that only the complete check finds.
 void ExpectNotLinearizable(const std::vector<Event>& events) {
   EXPECT_EQ(CheckOrder(events), std::nullopt);
   const Linearizability result = CheckLinearizable(events);
@@ -84,7 +85,7 @@ TEST(HistoryTest, AcceptsEitherValueWhileTheyOverlap) {
   ExpectGood({Put(1, 1, 2), Put(2, 10, 20), Get(1, 11, 12), Get(2, 13, 14), Get(2, 21, 22)});
   ExpectGood({Put(1, 1, 2), Put(2, 10, 20), Get(2, 11, 12), Get(2, 13, 14)});
   ExpectGood({Put(1, 1, 2), Delete(10, 20), Get(1, 11, 12), Get(kAbsent, 13, 14)});
-  // Two writes overlap: readers afterwards may see either, but all the same one.
+  // Two writes overlap: later readers may see either one, but all the same one.
   ExpectGood({Put(1, 1, 10), Put(2, 2, 9), Get(1, 11, 12), Get(1, 13, 14)});
   ExpectGood({Put(1, 1, 10), Put(2, 2, 9), Get(2, 11, 12), Get(2, 13, 14)});
 }
@@ -132,11 +133,11 @@ TEST(HistoryTest, BitesOnAnUpdateOfNothing) {
 }
 
 TEST(HistoryTest, BitesWhenReadersDisagreeOnTheOrder) {
-  // New, then old again, while the write is under way.
+  // The new value, then the old one again, during the write.
   ExpectNotLinearizable({Put(1, 1, 2), Put(2, 10, 20), Get(2, 11, 12), Get(1, 13, 14)});
   // Two overlapping writes, and both values afterwards.
   ExpectNotLinearizable({Put(1, 1, 10), Put(2, 2, 9), Get(1, 11, 12), Get(2, 13, 14)});
-  // Present, absent, present again, of one write and one delete.
+  // Present, absent, present again, after one write and one delete.
   ExpectNotLinearizable({Put(1, 1, 2), Delete(10, 20), Get(kAbsent, 11, 12), Get(1, 13, 14)});
 }
 
@@ -165,7 +166,7 @@ TEST(HistoryTest, SaysWhenThereAreTooManyWays) {
   EXPECT_EQ(CheckHistory(one_key).undecided_keys, 1u);
 }
 
-// Clients that die leave writes of which nobody knows; they stay open to the end.
+// Clients that die leave writes of unknown outcome, which stay open to the end.
 TEST(HistoryTest, DecidesHistoriesOfManyUnknownWrites) {
   constexpr int kUnknown = 150;
   std::vector<Event> events = {Put(1000, 1, 2)};
@@ -193,8 +194,9 @@ TEST(HistoryTest, DecidesHistoriesOfManyReadersAtOnce) {
   ExpectNotLinearizable(events);
 }
 
-// Histories of a real map, by many clients whose operations overlap: accepted. The same with one result changed to
-// another that occurs elsewhere: whatever the complete check rejects is told, and it rejects most of them (some are possible: a value that was there just before).
+// Histories of a real map with overlapping operations of many clients are accepted. With one result
+// replaced by one from elsewhere, the complete check rejects most of them. (Some are possible: the
+// value may have been there just before.) Whatever it rejects, it explains.
 class RandomHistory {
  public:
   explicit RandomHistory(uint64_t seed) : random_(seed) {
@@ -203,7 +205,7 @@ class RandomHistory {
     std::vector<int64_t> free_at(kClients, 0);
     int64_t now = 10;
     for (int i = 0; i < kOperations; ++i) {
-      // It takes effect now; it began at some time before, after its client's last, and ends later.
+      // Takes effect now. It began earlier, after its client's last operation, and ends later.
       const size_t client = random_.Below(kClients);
       now += static_cast<int64_t>(random_.Below(10)) + 1;
       const int64_t earliest = free_at[client];
@@ -272,7 +274,7 @@ TEST(HistoryTest, BitesOnMostHistoriesWithOneWrongRead) {
     one.value = other == one.value ? one.value + 1 : other;
     const bool bad = CheckLinearizable(events).problem.has_value();
     found += bad ? 1 : 0;
-    // Whatever breaks the simple rules has no order either.
+    // A history that breaks the simple rules has no order either.
     if (CheckOrder(events)) {
       EXPECT_TRUE(bad) << "seed " << seed + i;
     }
@@ -280,7 +282,7 @@ TEST(HistoryTest, BitesOnMostHistoriesWithOneWrongRead) {
   EXPECT_GT(found, static_cast<int>(kRuns * 2 / 3));
 }
 
-// All orders of a few operations, tried one by one.
+// Tries all orders of a few operations.
 bool HasOrder(std::vector<Event> events) {
   std::sort(events.begin(), events.end(),
             [](const Event& a, const Event& b) { return a.client < b.client; });
@@ -292,7 +294,7 @@ bool HasOrder(std::vector<Event> events) {
       latest_start = std::max(latest_start, event.start);
       const bool refused = event.outcome == Outcome::kRefused;
       const bool is_absent = value == kAbsent;
-      // None comes behind one that was called after its return.
+      // No operation may come after one that was called after its return.
       possible = possible && event.end >= latest_start;
       switch (event.kind) {
         case OperationKind::kGet:
@@ -316,7 +318,7 @@ bool HasOrder(std::vector<Event> events) {
   return false;
 }
 
-// Unknown writes happen, or not.
+// Tries each unknown write as done and as never done.
 bool HasOrderOfSome(const std::vector<Event>& events) {
   const auto unknown = std::find_if(events.begin(), events.end(), [](const Event& event) {
     return event.outcome == Outcome::kUnknown;
@@ -360,7 +362,7 @@ TEST(HistoryTest, AgreesWithAllOrdersTriedOneByOne) {
     possible += expected ? 1 : 0;
     ASSERT_EQ(!CheckLinearizable(events).problem.has_value(), expected)
         << "run " << run << ": " << testing::PrintToString(events.size()) << " events";
-    // The simple rules never refuse what is possible.
+    // The simple rules never reject a possible history.
     if (expected) {
       ASSERT_EQ(CheckOrder(events), std::nullopt);
     }
@@ -398,7 +400,7 @@ TEST(HistoryTest, LogsReadBack) {
   EXPECT_EQ(ReadHistory(path, events).error().code, Code::kNotFound);
 }
 
-// A process that logs and is killed: what it had begun is unknown, what it had ended stands.
+// A process that logs is killed: operations it had begun are unknown, those that ended stand.
 TEST(HistoryTest, ALogSurvivesItsWriter) {
   const std::string path =
       (std::filesystem::temp_directory_path() / ("history-kill-test-" + std::to_string(TestSeed())))

@@ -1,14 +1,20 @@
 // Linearizability of one key: Wing & Gong '93, in the just-in-time form of Lowe '17.
 //
-// Calls and returns are taken in the order of time. A configuration is one way in which things may stand: the key's
-// value, and which of the open operations have taken effect already. An operation that returns must have taken effect
-// in every configuration that survives; one that has not yet takes effect now, behind any others that are open. No
-// configuration left: no order explains the results.
+// Calls and returns are processed in time order. A configuration is a possible state: the key's
+// value, and the set of open operations that have taken effect. An operation that returns must have
+// taken effect in every surviving configuration. Where it has not, it takes effect now, possibly
+// after other open ones. If no configuration is left, no order explains the results.
 //
-// Three things keep configurations few. What changes nothing (gets, refused writes) takes effect as soon as its result
-// is right: that never rules anything out, so that only open writes multiply configurations. Of two configurations that
-// differ in such operations alone, the one in which more of them are done counts. And a write of unknown outcome need
-// not happen, ever: of two that differ in such writes alone, the one in which fewer are done counts. So a run may have
+// Three rules limit the number of configurations:
+//   - An operation that changes nothing (a get, a refused write) takes effect as soon as its
+//     result is
+// right. That never rules anything out, so only open writes multiply configurations.
+//   - Of two configurations that differ only in such operations, the one with more of them done
+//     is kept.
+//   - A write of unknown outcome need never happen. Of two configurations that differ only in
+//     such
+// writes, the one with fewer of them done is kept. So a run may have any number of unknown writes,
+// which stay open to the end.
 // any number of unknown writes, which stay open to the end.
 #include <algorithm>
 #include <array>
@@ -20,7 +26,8 @@
 namespace gossamer::history {
 namespace {
 
-// Configurations at one moment, where nothing else helped: more than 16 writes that overlap, say.
+// Most configurations at one moment, if the rules do not suffice: more than 16 overlapping writes,
+// say.
 constexpr size_t kMaxConfigurations = 300'000;
 
 // A set of slots.
@@ -52,7 +59,7 @@ struct Slots {
     for (size_t i = 0; i < kWords; ++i) rest.words[i] = words[i] & ~other.words[i];
     return rest;
   }
-  // The lowest slot that is not in it; kCount if all are.
+  // The lowest slot not in the set; kCount if all are in it.
   size_t FirstFree() const {
     for (size_t i = 0; i < kWords; ++i) {
       if (~words[i] != 0) return i * 64 + static_cast<size_t>(__builtin_ctzll(~words[i]));
@@ -95,7 +102,7 @@ bool IsWrite(const Event& event) {
          event.outcome != Outcome::kRefused;
 }
 
-// Whether the operation, taking effect on `value`, would have had its result.
+// Whether the operation would have had its result if it took effect on `value`.
 bool Fits(const Event& event, ValueId value) {
   switch (event.kind) {
     case OperationKind::kGet:
@@ -120,7 +127,7 @@ std::vector<Moment> InOrder(std::span<const Event> events) {
     moments.push_back({event.start, false, &event});
     if (event.outcome != Outcome::kUnknown) moments.push_back({event.end, true, &event});
   }
-  // At the same nanosecond: calls first, so that the two overlap.
+  // At equal times calls come first, so that the two operations overlap.
   std::sort(moments.begin(), moments.end(), [](const Moment& a, const Moment& b) {
     return a.time != b.time ? a.time < b.time : a.is_return < b.is_return;
   });
@@ -137,7 +144,7 @@ size_t MostOpen(std::span<const Moment> moments) {
   return most;
 }
 
-// Which open operations are of what kind.
+// The open operations of each kind.
 template <size_t kWords>
 struct OpenKinds {
   Slots<kWords> all;
@@ -145,7 +152,7 @@ struct OpenKinds {
   Slots<kWords> unknown;  // writes that need not happen
 };
 
-// Configurations, less those that another one of them makes needless.
+// A set of configurations without those that another one covers.
 template <size_t kWords>
 class Configurations {
  public:
@@ -153,7 +160,7 @@ class Configurations {
 
   explicit Configurations(const OpenKinds<kWords>& open) : open_(open) {}
 
-  // False: one that is there already makes it needless.
+  // Returns false if an existing configuration covers `one`.
   bool Add(const One& one) {
     const Slots<kWords> optional = open_.idle.Or(open_.unknown);
     std::vector<One>& alike = alike_[{one.value, one.done.Less(optional)}];
@@ -165,7 +172,7 @@ class Configurations {
     ++added_;
     return true;
   }
-  // All that were ever added.
+  // The number of configurations ever added.
   size_t added() const { return added_; }
   template <typename Visit>
   void ForEach(Visit visit) const {
@@ -175,8 +182,9 @@ class Configurations {
   }
 
  private:
-  // Of two with the same value and the same writes that must happen: whatever explains the rest from `b` on does so
-  // from `a` on.
+  // Whether `a` covers `b`: whatever explains the rest of the history from `b` also explains it
+  // from `a`. Requires: both have the same value, and the same writes done among those that must
+  // happen.
   bool Covers(const One& a, const One& b) const {
     return b.done.And(open_.unknown).Includes(a.done.And(open_.unknown)) &&
            a.done.And(open_.idle).Includes(b.done.And(open_.idle));
@@ -187,7 +195,7 @@ class Configurations {
   size_t added_ = 0;
 };
 
-// For histories of which no more than kWords * 64 operations are open at a time.
+// For histories with at most kWords * 64 operations open at a time.
 template <size_t kWords>
 class Checker {
  public:
@@ -232,7 +240,7 @@ class Checker {
     return found;
   }
 
-  // Lets everything that changes nothing take effect.
+  // Lets every operation that changes nothing take effect if its result fits.
   One Settle(One one) const {
     open_.idle.Less(one.done).ForEach([&](size_t slot) {
       if (Fits(*slots_[slot], one.value)) one.done = one.done.Or(Set::Of(slot));
@@ -240,7 +248,8 @@ class Checker {
     return one;
   }
 
-  // Those in which `slot` has taken effect; it is free in them. False: too many to look at.
+  // Keeps the configurations in which `slot` has taken effect, and frees the slot in them. Returns
+  // false if there are too many to examine.
   bool Return(size_t slot) {
     const Set returns = Set::Of(slot);
     Configurations<kWords> after(open_);
@@ -251,7 +260,7 @@ class Checker {
       if (seen.Add(settled)) left.push_back(settled);
     }
     const Set writes = open_.all.Less(open_.idle);
-    // First come, first served: so that of unknown writes few have happened in those that are looked at first.
+    // First in, first out: configurations with few unknown writes done are examined first.
     for (size_t next = 0; next < left.size(); ++next) {
       const One at = left[next];
       if (at.done.has(slot)) {
@@ -283,7 +292,7 @@ class Checker {
     open_.all.ForEach([&](size_t slot) {
       if (slots_[slot] != &event) text += "\n    " + ToString(*slots_[slot]);
     });
-    // Those that ended last before it.
+    // The operations that ended last before it.
     std::vector<const Event*> past;
     for (const Event& other : events_) {
       if (other.end < event.end && &other != &event) past.push_back(&other);

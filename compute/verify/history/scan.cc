@@ -39,7 +39,7 @@ std::optional<std::string> ExpandScan(const Scan& scan, std::vector<Event>& even
     events.push_back(
         {value, scan.start, time, key, scan.client, OperationKind::kScan, Outcome::kDone});
   };
-  // The keys still to come: [first, last) shrinks from its one or its other end.
+  // The keys still to come, [first, last). The range shrinks from one end, by the scan's direction.
   uint32_t first = scan.first;
   uint32_t last = std::max(scan.first, scan.last);
   const auto skip_to = [&](uint32_t bound, int64_t time) {

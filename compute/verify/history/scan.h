@@ -1,10 +1,11 @@
-// What a scan returned, turned into what it says of each key.
+// What a scan's result says about each key.
 //
-// A scan is no moment: what it says of a key holds at some moment between its start and the return of that key, or of
-// the first key beyond. So each key that it returned is a read of that value, and each key that it passed over a read
-// of absence, and the history of every key decides whether these are possible: a key that was there throughout may not
-// be missing (completeness), a key or a value that was never there meanwhile may not be returned (no phantom). Order,
-// range and limit are the scan's own and judged here.
+// A scan is not atomic. What it says about a key holds at some moment between its start and the
+// return of that key or of the first key beyond it. So each returned key is a read of that value,
+// and each skipped key a read of absence. The history of every key decides whether these reads are
+// possible: a key present throughout may not be missing (completeness), and a key or value that was
+// never present meanwhile may not be returned (no phantom). Order, range and limit concern the scan
+// alone and are judged here.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +20,11 @@ namespace gossamer::history {
 struct ScanRow {
   uint32_t key = 0;
   ValueId value = kAbsent;
-  int64_t time = 0;  // at which it was returned
+  int64_t time = 0;  // when the row was returned
 };
 
 struct Scan {
-  // The keys asked for: [first, last). All numbers between are keys of the store.
+  // The requested keys: [first, last). Every number in between is a key of the store.
   uint32_t first = 0;
   uint32_t last = 0;
   uint64_t limit = std::numeric_limits<uint64_t>::max();
@@ -31,13 +32,13 @@ struct Scan {
   uint16_t client = 0;
   int64_t start = 0;
   int64_t end = 0;
-  // It failed, or its client died: it says nothing of the keys behind the last one that it returned.
+  // The scan failed or its client died: it says nothing about keys behind the last one returned.
   bool broken = false;
   std::vector<ScanRow> rows;  // in the order returned
 };
 
-// The sentence that says what is wrong with the scan by itself: out of order, twice, out of range, more than its
-// limit. If nothing is, appends one kScan event for each key of which it says something.
+// Returns a sentence if the scan by itself is wrong: out of order, a key twice, out of range, above
+// its limit. Otherwise appends one kScan event for each key that it says something about.
 std::optional<std::string> ExpandScan(const Scan& scan, std::vector<Event>& events);
 
 }  // namespace gossamer::history

@@ -19,7 +19,7 @@ Event Delete(uint32_t key, int64_t start, int64_t end) {
   return {kAbsent, start, end, key, 0, OperationKind::kDelete, Outcome::kDone};
 }
 
-// Of keys 0 to 9, begun at 100; a row each 10 later; ended at 200.
+// A scan of keys 0 to 9, begun at 100, with a row every 10 from 110 on, ended at 200.
 Scan ScanOf(const std::vector<std::pair<uint32_t, ValueId>>& rows, bool reverse = false) {
   Scan scan;
   scan.last = 10;
@@ -32,7 +32,7 @@ Scan ScanOf(const std::vector<std::pair<uint32_t, ValueId>>& rows, bool reverse 
   return scan;
 }
 
-// What is wrong with the scan, by itself or together with what others did.
+// Problems of the scan, by itself or together with other events.
 std::vector<std::string> Problems(const Scan& scan, std::vector<Event> events) {
   const std::optional<std::string> problem = ExpandScan(scan, events);
   if (problem) return {*problem};
@@ -67,7 +67,7 @@ TEST(ScanTest, SaysSomethingOfEveryKeyOfItsRange) {
       EXPECT_EQ(events[key].value, key == 2 ? 20u : key == 5 ? 50u : kAbsent);
       EXPECT_EQ(events[key].start, 100);
     }
-    // What was passed over was so when the next key came, and not later.
+    // A skipped key was absent by the time the next key was returned, not later.
     EXPECT_EQ(events[3].end, 120);
     EXPECT_EQ(events[reverse ? 9 : 0].end, 110);
     EXPECT_EQ(events[reverse ? 0 : 9].end, 200);
@@ -87,10 +87,10 @@ TEST(ScanTest, BitesOnAMissingKey) {
               HasSubstr("there all the time"));
   EXPECT_THAT(OnlyProblem(ScanOf({{8, 80}, {2, 20}}, true), ThreeKeys()),
               HasSubstr("there all the time"));
-  // The last one, behind all that was returned.
+  // The last key, behind all returned ones.
   EXPECT_THAT(OnlyProblem(ScanOf({{2, 20}, {5, 50}}), ThreeKeys()),
               HasSubstr("there all the time"));
-  // Deleted only when the scan was past it.
+  // Deleted only after the scan was past it.
   std::vector<Event> events = ThreeKeys();
   events.push_back(Delete(2, 160, 170));
   EXPECT_THAT(OnlyProblem(ScanOf({{5, 50}, {8, 80}}), events), HasSubstr("there all the time"));
@@ -122,7 +122,7 @@ TEST(ScanTest, BitesOnDuplicatesAndDisorder) {
               HasSubstr("out of order"));
   EXPECT_THAT(OnlyProblem(ScanOf({{2, 20}, {5, 50}, {8, 80}}, true), ThreeKeys()),
               HasSubstr("out of order"));
-  // Twice, with others between.
+  // Twice, with others in between.
   EXPECT_THAT(OnlyProblem(ScanOf({{2, 20}, {5, 50}, {2, 20}}), ThreeKeys()),
               HasSubstr("out of order"));
 }
@@ -147,7 +147,7 @@ TEST(ScanTest, ALimitOrAFailureLeavesTheRestOpen) {
   EXPECT_THAT(OnlyProblem(scan, ThreeKeys()), HasSubstr("there all the time"));
   scan.broken = true;
   EXPECT_THAT(Problems(scan, ThreeKeys()), IsEmpty());
-  // But not what lies before the last key.
+  // But it does speak for keys before the last returned one.
   scan = ScanOf({{5, 50}});
   scan.broken = true;
   EXPECT_THAT(OnlyProblem(scan, ThreeKeys()), HasSubstr("there all the time"));

@@ -12,11 +12,11 @@
 namespace gossamer::stress {
 namespace {
 
-// How long clients may take to close one store and to open the next.
+// How long clients may take to close one store and open the next.
 constexpr std::chrono::seconds kPatience{60};
 constexpr std::chrono::milliseconds kLook{20};
 constexpr uint64_t kLongestAbsenceMs = 300;
-// Of values that no era has.
+// The era of values that belong to no era.
 constexpr uint32_t kStranger = RunBoard::kMaxEras - 1;
 
 int64_t NowNs() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
@@ -91,7 +91,7 @@ Status Campaign::Run(const std::vector<std::string>& client_command) {
 
 Status Campaign::Disturb(Clients& clients) {
   const Clock::time_point start = Clock::now();
-  // An era with few disturbances lasts for some time, too.
+  // An era with few disturbances must last for some time too.
   const std::chrono::milliseconds least(10 * options_.kill_ms);
   disturbances_.BeginPart(restarts_ + 1, uint64_t{options_.restarts} + 1);
   while (!is_late() && !clients.is_used_up()) {
@@ -103,7 +103,8 @@ Status Campaign::Disturb(Clients& clients) {
   return Ok();
 }
 
-// Half of the clients may die meanwhile: those that come instead find another store, and wait for its era.
+// Half of the clients may be killed meanwhile. Their replacements find another store and wait for
+// its era.
 Status Campaign::Witness(Clients& clients) {
   const Clock::time_point until = Clock::now() + std::chrono::milliseconds(options_.witness_ms);
   const uint32_t most_kills = clients.kills() + options_.clients / 2;
@@ -130,8 +131,8 @@ Status Campaign::RestartOther(Clients& clients, uint32_t place) {
   BOOST_OUTCOME_TRYV(cluster_.End(place, end));
   faults_.back().gone = NowNs();
   std::this_thread::sleep_for(std::chrono::milliseconds(random_.Below(kLongestAbsenceMs)));
-  // One that stopped has left the store, so that another may join. One that was killed stands in the record, and all
-  // refuse to join.
+  // A stopped server has left the store, so another may join. A killed server is still in the
+  // record, and all servers refuse to join.
   const Status joined = cluster_.StartServer(place);
   if (end == SIGTERM) {
     BOOST_OUTCOME_TRYV(joined);
@@ -190,7 +191,7 @@ Status Campaign::RestartRoot(Clients& clients) {
   JudgeEra(*store_, options_, directory_, era_, false, findings_);
   ++era_;
   store_ = std::move(next);
-  // What is left of the store before serves nobody any more. Clients work while others join.
+  // No client uses the rest of the previous store any more. Clients work while others join.
   if (disturbances_.has_guest()) {
     BOOST_OUTCOME_TRYV(cluster_.End(cluster_.guest_place(), SomeEnd()));
     disturbances_.GuestHasLeft();

@@ -1,9 +1,11 @@
-// A stress run that lasts as long as its faults: clients are killed, memcached forgets, memory servers start anew.
+// A stress run whose length is that of its faults: clients are killed, memcached forgets, memory
+// servers restart.
 //
-// It goes by eras. An era has one store. It ends when memory server 0 starts anew, and the store with it: its clients go
-// on for a while with what is left, which may answer rightly or not at all, while the next era's store is already there
-// at the same address, full of other values. Then they close the one and open the other. Each era has a history of its
-// own. Other memory servers start anew at most once in an era, before server 0.
+// It proceeds in eras. An era has one store and one history. It ends when memory server 0 restarts,
+// which ends the store. Clients then go on for a while with the rest of their store, which may
+// answer correctly or not at all. The next era's store already exists at the same address, with
+// other values. Then the clients close the old store and open the new one. Each other memory server
+// restarts at most once in an era, before server 0.
 #pragma once
 
 #include <chrono>
@@ -28,23 +30,23 @@ class Campaign {
   Campaign(const StressOptions& options, const std::string& directory, Cluster& cluster,
            RunBoard& board, FailureLog failures, Findings& findings);
 
-  // Fails where the run cannot go on; what is wrong with the store goes to the findings.
+  // Errors: those that prevent the run from going on. Faults of the store are reported as findings.
   Status Run(const std::vector<std::string>& client_command);
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  // Opens and fills the store of an era, and lets clients know of it.
+  // Opens and fills the store of an era, and announces it to clients.
   Result<std::unique_ptr<Store>> BeginStore(uint32_t era);
-  // Until the era has had its share of disturbances.
+  // Runs until the era has had its share of disturbances.
   Status Disturb(Clients& clients);
   Status RestartRoot(Clients& clients);
   Status RestartOther(Clients& clients, uint32_t place);
-  // Clients go on with what is left of their store.
+  // Lets clients go on with the rest of their store.
   Status Witness(Clients& clients);
-  // A memory server of another store where one of this store was; filled.
+  // Starts and fills a memory server of another store in the place of one of this store.
   Status StartStranger(uint32_t place);
-  // Nobody has written to it but this program.
+  // Checks that only this program has written to the store.
   void CheckUntouched(Store& store, const std::string& name);
   Status AwaitEra(Clients& clients);
   int SomeEnd();

@@ -18,7 +18,7 @@ Result<SharedBoard> SharedBoard::Open(const std::string& directory) {
   if (file < 0 || ftruncate(file, sizeof(RunBoard)) != 0) {
     return MakeError(Code::kInvalidArgument, "cannot write " + path);
   }
-  // A file of zeros is a board on which nothing has happened.
+  // A file of zeros is a valid empty board.
   void* mapped = mmap(nullptr, sizeof(RunBoard), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   close(file);
   if (mapped == MAP_FAILED) return MakeError(Code::kExhausted, "cannot map " + path);
@@ -71,19 +71,19 @@ Status RunThreads(const StressOptions& options, uint32_t client, uint32_t era,
 namespace {
 
 constexpr std::chrono::milliseconds kTryAgain{20};
-// How long another store than the era's may be found before the next era is announced.
+// How long a store other than the era's may be found before the next era is announced.
 constexpr std::chrono::seconds kAnnouncement{20};
 
 int64_t NowNs() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
-// Opens the store of an era, again and again until the era is over.
+// Opens the store of an era, and retries until the era is over.
 class Opener {
  public:
   Opener(const StressOptions& options, uint32_t client, const RunBoard& board, FailureLog& failures,
          ClientReport& report)
       : options_(options), client_(client), board_(board), failures_(failures), report_(report) {}
 
-  // None: the era is over.
+  // Returns null if the era is over.
   Result<std::unique_ptr<Store>> Open(const OpenOptions& open, uint32_t era) {
     while (!board_.stop && board_.era == era) {
       const int64_t start = NowNs();
@@ -113,7 +113,8 @@ class Opener {
     return Ok();
   }
 
-  // The store that takes the place of this era's is there before its era begins. Any third one is wrong.
+  // The next era's store exists before its era begins, so it may be found. Any third store is an
+  // error.
   Result<bool> IsOf(uint32_t era, uint64_t store_id) {
     if (store_id == board_.store_of[era]) return true;
     const auto deadline = std::chrono::steady_clock::now() + kAnnouncement;
@@ -132,7 +133,7 @@ class Opener {
   ClientReport& report_;
 };
 
-// The store that the threads of a client have open, or those: one that is open stays so until the last session ends.
+// The stores that a client's threads have open. A store stays open until its last session ends.
 class Stores {
  public:
   Stores(const StressOptions& options, const OpenOptions& open, uint32_t client, uint32_t era,
@@ -143,7 +144,7 @@ class Stores {
         opener_(opener),
         random_(options.seed, ~uint64_t{client} << 16 | era) {}
 
-  // Every eighth session begins with a store of its own, which those that begin later have, too.
+  // When reopening, every eighth session opens the store anew; later sessions share that store.
   Result<std::shared_ptr<Store>> Next() {
     {
       const std::lock_guard lock(mutex_);

@@ -1,4 +1,5 @@
-// One client of a stress run: its threads, the logs they leave in the run's directory, and what it tells meanwhile.
+// One client of a stress run: its threads, the logs they leave in the run's directory, and what it
+// reports meanwhile.
 #pragma once
 
 #include <string>
@@ -10,7 +11,7 @@ namespace gossamer::stress {
 // Owns the mapping.
 class SharedBoard {
  public:
-  // Creates the file if there is none.
+  // Creates the file if it does not exist.
   static Result<SharedBoard> Open(const std::string& directory);
   SharedBoard(SharedBoard&& other) noexcept : board_(std::exchange(other.board_, nullptr)) {}
   SharedBoard& operator=(SharedBoard&&) = delete;
@@ -25,17 +26,17 @@ class SharedBoard {
   RunBoard* board_;
 };
 
-// Of one thread in one era.
+// Log of one thread in one era.
 std::string HistoryPath(const std::string& directory, uint32_t era, uint32_t writer);
-// Of one client.
+// Logs of one client.
 std::string LossesPath(const std::string& directory, uint32_t client);
 std::string FailurePath(const std::string& directory, uint32_t client);
 
-// Runs the threads of client number `client` and returns when all have ended.
+// Runs the threads of client number `client`. Returns when all have ended.
 Status RunThreads(const StressOptions& options, uint32_t client, uint32_t era,
                   const NextStore& next_store, const std::string& directory, RunBoard& board);
 
-// One client process of `RunCluster`. It opens the store of each era anew.
+// One client process of `RunCluster`. It opens the store of each era.
 Status RunClient(const StressOptions& options, uint32_t client, const std::string& bootstrap,
                  const std::string& directory);
 

@@ -12,7 +12,7 @@
 namespace gossamer::stress {
 namespace {
 
-// How long clients have to end once they were told to.
+// How long clients may take to end after they were told to.
 constexpr std::chrono::seconds kPatience{60};
 
 }  // namespace
@@ -46,13 +46,13 @@ size_t Clients::Poll() {
 
 void Clients::KillOne(const RunBoard& board, bool only_at_work) {
   Client& client = processes_[random_.Below(processes_.size())];
-  if (!client->Poll(0)) return;  // It has ended by itself, which will be told.
-  // On a busy machine most would die before they have come to work, and prove little.
+  if (!client->Poll(0)) return;  // it ended by itself, which is reported later
+  // On a busy machine most clients would die before doing any work, which would prove little.
   const bool may_be_early = !only_at_work && 2 * killed_early_ <= kills_;
   if (!may_be_early && board.clients[client.number].operations == 0) return;
   client->Signal(SIGKILL);
   client->Wait();
-  // What it said before is said.
+  // Print what it has written so far.
   std::cout << client->standard_output() << client->standard_error();
   const bool at_work = board.clients[client.number].operations != 0;
   ++(at_work ? kills_ : killed_early_);

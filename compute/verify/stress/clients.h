@@ -17,27 +17,29 @@ uint64_t OperationsDone(const RunBoard& board);
 
 class Clients {
  public:
-  // Starts them. `command` is the program with its flags, to which those of one client are added.
+  // Starts the clients. `command` is the program with its flags; flags for each client are added.
   Clients(const StressOptions& options, const std::string& directory, const std::string& bootstrap,
           const std::vector<std::string>& command);
 
-  // Takes what they have written. Returns how many run.
+  // Reads the clients' output. Returns how many run.
   size_t Poll();
-  // Kills a random one wherever it is, and starts another. With `only_at_work`, one that has done something, or none.
+  // Kills a random client at any point and starts another. With `only_at_work`, does so only if the
+  // client has done something.
   void KillOne(const RunBoard& board, bool only_at_work = false);
-  // Stops a random one wherever it is, and lets it go on a moment later. Half as long as the time between them.
+  // Stops a random client at any point and resumes it a moment later. On average a stop lasts half
+  // as long as the time between stops.
   void PauseOne();
 
-  // Of those that had done something.
+  // Kills of clients that had done something.
   uint32_t kills() const { return kills_; }
-  // No more may be killed, as there are numbers for no more.
+  // No client may be killed any more, because no client number is left.
   bool is_used_up() const { return next_number_ == options_.lives(); }
-  // Those that were started last have come so far as to show that they can.
+  // Whether the clients started last have done enough to show that they work.
   bool SurvivorsWork(const RunBoard& board) const;
-  // All have closed their stores of the eras before this one.
+  // Whether all clients have closed their stores of earlier eras.
   bool HaveReached(uint32_t era, const RunBoard& board) const;
 
-  // Waits for their ends.
+  // Waits for the clients to end.
   void Judge(Findings& findings);
 
  private:

@@ -1,5 +1,5 @@
-// The memory servers of a stress run: gossamer-memory processes that find each other in a directory or through a
-// memcached of their own. All of them end with this object, and also when this process is killed.
+// The memory servers of a stress run: gossamer-memory processes that find each other in a directory
+// or through their own memcached. They end with this object, and also when this process is killed.
 #pragma once
 
 #include <chrono>
@@ -16,27 +16,29 @@ namespace gossamer::stress {
 
 class Cluster {
  public:
-  // Returns once all servers are ready. `directory` is the run's own.
+  // Returns once all servers are ready. `directory` belongs to the run.
   static Result<std::unique_ptr<Cluster>> Start(const StressOptions& options,
                                                 const std::string& directory);
 
-  // Where clients find the store.
+  // The bootstrap where clients find the store.
   const std::string& bootstrap() const { return bootstrap_; }
 
-  // Memory servers by their place, which has the same address whichever process is there.
-  // Ends one, and returns when it has. Fails if it does not end as that signal should end it.
+  // Memory servers are identified by place. A place keeps its address for successive processes.
+  // Ends a server, and returns when it has ended. Fails if it does not end as that signal should
+  // end it.
   Status End(uint32_t place, int signal);
-  // Starts one where none is, as a server of the store of that name, and returns once it is ready. Where it refuses to
-  // start: InvalidArgument, with what it says.
+  // Starts a server of store `store` in an empty place. Returns once it is ready.
+  // Errors: InvalidArgument, with the server's message, if it refuses to start.
   Status StartServer(uint32_t place, const std::string& store = "default");
-  // The place of one more server than the run has.
+  // The place for one server more than the run has.
   uint32_t guest_place() const { return options_.servers; }
   void Signal(uint32_t place, int signal) const;
-  // Requires: a memcached of the cluster's own. False if it does not answer.
+  // Returns false if memcached does not answer.
+  // Requires: the cluster has its own memcached.
   bool Flush() const { return memcached_->FlushAll(); }
-  // It is gone for so long, and forgets.
+  // Ends memcached, and starts it again, empty, after `absence`.
   bool RestartMemcached(std::chrono::milliseconds absence);
-  // Ends all, the first one last. Fails if one does not end well.
+  // Ends all servers, the first one last. Fails if one does not end well.
   Status Stop();
 
  private:
@@ -50,7 +52,7 @@ class Cluster {
   std::vector<std::unique_ptr<testing::ChildProcess>> servers_;
 };
 
-// The program, such that it is killed when this thread ends.
+// The program with its arguments, arranged to be killed when this thread ends.
 std::vector<std::string> BoundToParent(std::vector<std::string> arguments);
 
 }  // namespace gossamer::stress

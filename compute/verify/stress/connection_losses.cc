@@ -20,7 +20,8 @@ constexpr int64_t kUntilReplacedNs = 4'000'000'000;
 
 int64_t NowNs() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
-// Sockets of this process by the path of the memory server at their other end. Those that have ended are left out.
+// Sockets of this process, by the path of the memory server at their other end. Sockets that have
+// ended are left out.
 std::map<std::string, std::vector<int>> FindConnections() {
   std::map<std::string, std::vector<int>> connections;
   std::error_code ignored;

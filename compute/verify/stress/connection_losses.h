@@ -1,9 +1,11 @@
-// Connections to memory servers that a client loses while its process and the servers live, on shm: a thread of the client
-// shuts down one of its own sockets at random moments. The memory server destroys the queue pair, as it does when a network
-// fails; sessions find it broken in the middle of what they do, and some close at once.
+// Losses of a client's connections to memory servers while its process and the servers live, on
+// shm. A thread of the client shuts down one of its own sockets at random moments. The memory
+// server then destroys the queue pair, as it does after a network failure. Sessions find it broken
+// in the middle of an operation, and some close at once.
 //
-// Another connection to the same memory server is left: with the last one, the client's lease would end. Where a client
-// has several stores open, that may be a connection of another of them.
+// Another connection to the same memory server stays, because the client's lease would end with the
+// last one. If a client has several stores open, the connection that stays may belong to another
+// store.
 #pragma once
 
 #include <atomic>
@@ -20,7 +22,8 @@ namespace gossamer::stress {
 
 class ConnectionLosses {
  public:
-  // Until the end of this object one is lost at least every `longest_ms`. The moments are written to the file.
+  // Starts losing connections, at least one every `longest_ms`, until the object ends. Writes the
+  // moments to the file.
   static Result<std::unique_ptr<ConnectionLosses>> Start(uint32_t longest_ms, uint64_t seed,
                                                          const std::string& path);
   ~ConnectionLosses();
@@ -34,7 +37,7 @@ class ConnectionLosses {
   std::thread thread_;
 };
 
-// Adds those of a client. None if there is no such file.
+// Adds the losses of a client. Adds nothing if there is no such file.
 void ReadLosses(const std::string& path, uint32_t client, std::vector<Fault>& faults);
 
 }  // namespace gossamer::stress

@@ -13,14 +13,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// docs/bootstrap.md: how soon a record that was lost in memcached is back; and what a busy machine adds.
+// docs/bootstrap.md: how soon a record lost in memcached is back; plus an allowance for a busy
+// machine.
 constexpr std::chrono::nanoseconds kRecordIsBack = std::chrono::seconds(3);
 constexpr std::chrono::nanoseconds kBusyMachine = std::chrono::seconds(2);
-// How long a store leaves out a memory server that was silent for a time-out of 2 s when it was opened.
+// How long a store leaves out a memory server that was silent at open, for a timeout of 2 s.
 constexpr std::chrono::nanoseconds kStoreAsksAgain = std::chrono::seconds(8);
 constexpr std::chrono::milliseconds kTryAgain{20};
 constexpr uint64_t kLongestAbsenceMs = 500;
-// A memory server that joins while the record is lost may be told to start again.
+// A memory server that joins while the record is lost may be asked to start again.
 constexpr int kMostStarts = 5;
 
 int64_t NowNs() { return Clock::now().time_since_epoch().count(); }
@@ -126,9 +127,9 @@ Status Disturbances::LoseRecord(Clients& clients, bool may_add_server) {
     faults_[index].until = NowNs() + (kRecordIsBack + kBusyMachine).count();
   }
   const size_t index = faults_.size() - 1;
-  // A client that comes now does not find the record.
+  // A new client does not find the record.
   if (kills_.left() != 0 && !clients.is_used_up()) clients.KillOne(board_, true);
-  // One that starts waits for the record by itself.
+  // A server that starts waits for the record by itself.
   const bool adds_server = may_add_server && !has_guest_ && random_.Below(3) == 0;
   if (adds_server) {
     BOOST_OUTCOME_TRYV(AddGuest());
@@ -184,7 +185,7 @@ void Disturbances::StopServer(Clients& clients) {
   fault.from = NowNs();
   cluster_.Signal(*fault.server, SIGSTOP);
   const auto until = Clock::now() + std::chrono::milliseconds(1 + random_.Below(options_.stop_ms));
-  // A client that comes now finds a server that does not answer, or holds a lock of one that died.
+  // A new client finds a server that does not answer, or holds a lock of one that died.
   CountKills(clients);
   if (kills_.left() != 0 && !clients.is_used_up()) clients.KillOne(board_, true);
   while (Clock::now() < until) {

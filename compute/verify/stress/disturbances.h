@@ -1,5 +1,5 @@
-// What a campaign does to processes while a store lives: clients are killed, memory servers stop for a while, and
-// memcached forgets. None of it costs data.
+// What a campaign does to processes while a store lives: it kills clients, stops memory servers for
+// a while, and makes memcached forget. None of it costs data.
 #pragma once
 
 #include <chrono>
@@ -19,20 +19,22 @@ namespace gossamer::stress {
 
 class Disturbances {
  public:
-  // Adds what it does to `faults`. `failures` gets the errors of this process.
+  // Records what it does in `faults`. `failures` receives the errors of this process.
   Disturbances(const StressOptions& options, Cluster& cluster, const RunBoard& board,
                FailureLog failures, std::vector<Fault>& faults, Findings& findings);
 
-  // Until the next call, at most so many of the run's disturbances as are due after `part` of `parts` of it.
+  // Until the next call, performs at most the disturbances that are due after `part` of `parts` of
+  // the run.
   void BeginPart(uint64_t part, uint64_t parts);
   bool has_more(const Clients& clients) const;
   // How much of the part has been done.
   uint32_t permille(const Clients& clients) const;
-  // Waits for a random time and does one of those that are left, if any.
+  // Waits for a random time, then performs one of the remaining disturbances, if any.
   Status Next(Clients& clients);
-  // The same, but does not stop memory servers, starts none, and kills clients that have done something.
+  // The same, but stops and starts no memory servers, and kills only clients that have done
+  // something.
   Status NextMild(Clients& clients);
-  // memcached forgets, if that is to happen and is left. What was open goes on.
+  // Makes memcached forget, if such a disturbance remains. Open stores go on.
   void Flush();
 
   bool has_guest() const { return has_guest_; }
@@ -52,8 +54,8 @@ class Disturbances {
   void Pause();
   void CountKills(const Clients& clients);
   Status LoseRecord(Clients& clients, bool may_add_server);
-  // Opens the store, which is to be the one that was open before, as soon as it is found, and notes how
-  // long that was after `since`.
+  // Opens the store as soon as it is found, which must be the store that was open before. Records
+  // how long after `since` that was.
   void AwaitRecord(size_t fault, std::optional<int64_t> since);
   Status AddGuest();
   void StopServer(Clients& clients);

@@ -67,7 +67,7 @@ FailureLog::~FailureLog() {
   if (file_ >= 0) close(file_);
 }
 
-// One call of write(2) on a file that is appended to: whole records, in any order of threads.
+// One write(2) to a file opened for appending: records stay whole, in any order of threads.
 Status FailureLog::Append(const FailedCall& failed) {
   if (write(file_, &failed, sizeof failed) == sizeof failed) return Ok();
   return MakeError(Code::kExhausted, "no room for the log of errors");

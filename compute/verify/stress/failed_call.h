@@ -1,4 +1,4 @@
-// Calls of clients that ended with an error: logged where they happened, judged by the parent.
+// Failed calls of clients: logged where they happened, judged by the parent.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@ enum class Call : uint8_t { kOpen, kNewSession, kStat, kGet, kScan, kWrite };
 
 std::string_view CallName(Call call);
 
-// As it stands in the log: 512 bytes, the same in each process of a run.
+// A log record: 512 bytes, the same in every process of a run.
 struct FailedCall {
   static constexpr size_t kMostText = 484;
 
-  int64_t start = 0;  // of the clock that all processes of a machine share, in nanoseconds
+  int64_t start = 0;  // in nanoseconds of the clock that all processes of the machine share
   int64_t end = 0;
   uint32_t client = 0;
   Code code = Code::kNotFound;
@@ -39,7 +39,8 @@ FailedCall MakeFailedCall(Call call, uint32_t client, int64_t start, int64_t end
 // "scan of client 3, 12.1 ms: NodeUnreachable: ..."
 std::string ToString(const FailedCall& failed);
 
-// The log of one client. Thread-safety: all of it.
+// The log of one client.
+// Thread-safety: all methods.
 class FailureLog {
  public:
   static Result<FailureLog> Open(const std::string& path);
@@ -47,7 +48,7 @@ class FailureLog {
   FailureLog& operator=(FailureLog&&) = delete;
   ~FailureLog();
 
-  // Stays even if the process is killed at once.
+  // The record survives even if the process is killed at once.
   Status Append(const FailedCall& failed);
 
  private:
@@ -56,7 +57,7 @@ class FailureLog {
   int file_;
 };
 
-// Adds what the log holds. Nothing if there is none.
+// Adds the records of the log, if it exists.
 Status ReadFailures(const std::string& path, std::vector<FailedCall>& failures);
 
 }  // namespace gossamer::stress

@@ -8,20 +8,20 @@ namespace gossamer::stress {
 namespace {
 
 constexpr size_t kMaxExamples = 10;
-// A client notices within the time-out of connections, of 2 s, that a server has died (D5). In shm its memory is there up
-// to then, and what is written there may be seen by other clients.
+// A client notices within the connection timeout of 2 s that a server has died (D5). On shm the
+// server's memory exists until then, and other clients may see what is written there.
 constexpr int64_t kNoticeNs = 4'000'000'000;
-// A session asks a lost server again after 500 ms, and then knows that there is another in its place.
+// A session asks a lost server again after 500 ms, and then learns that another took its place.
 constexpr int64_t kAskAgainNs = 2'000'000'000;
 
 bool Has(const FailedCall& failed, std::string_view text) {
   return failed.message().find(text) != std::string_view::npos;
 }
 
-// A lock of which nobody can find out any more who has it.
+// The holder of the lock cannot be determined any more.
 bool IsOfALostLock(const FailedCall& failed) { return Has(failed, "may hold a lock there"); }
 
-// Of the store that a client has open, or has just opened: whatever is not there any more, and why.
+// The client's open store, or one just opened, reports what is gone and why.
 bool SaysWhatHappened(const FailedCall& failed) {
   return Has(failed, "has been started anew") || Has(failed, "has left the store") ||
          Has(failed, "another store has the name");
@@ -32,25 +32,27 @@ bool ExplainsRestart(const Fault& fault, const FailedCall& failed) {
     case Code::kMaybeApplied:
       return failed.call == Call::kWrite && failed.start < fault.gone + kNoticeNs;
     case Code::kNodeUnreachable:
-      // Stores are opened by what the record says.
+      // A store is opened by its record, which may name a server that is gone.
       return failed.call == Call::kOpen || fault.back == 0 ||
              failed.start < fault.back + kAskAgainNs || SaysWhatHappened(failed) ||
              IsOfALostLock(failed);
-    // The last server of a store takes the record along.
+    // The last server to leave a store removes the record.
     case Code::kNotFound: return failed.call == Call::kOpen;
     default: return false;
   }
 }
 
-// A server that is stopped answers no calls, and nothing else changes: no write gets lost. A store that was opened meanwhile
-// without it waits before it asks again, four times as long as the server was silent (OpenStore::LearnServer).
+// A stopped server answers no calls; nothing else changes, and no write is lost. A store opened without
+// it meanwhile waits four times as long as the server was silent before it asks again
+// (OpenStore::LearnServer).
 bool ExplainsStop(const Fault& fault, const FailedCall& failed) {
   const bool is_soon = failed.start < fault.back + kAskAgainNs;
   return failed.code == Code::kNodeUnreachable &&
          (is_soon || Has(failed, "does not answer within"));
 }
 
-// Who needs the record is told that it was lost. Memory servers that joined late may have to put themselves back.
+// Calls that need the record report that it was lost. Memory servers that joined late may have to put
+// themselves back.
 bool ExplainsFlush(const FailedCall& failed) {
   const bool says_so = Has(failed, "the record was lost") || Has(failed, "lost and put back") ||
                        Has(failed, "not by the store's record");
@@ -63,8 +65,9 @@ bool ExplainsMemcachedRestart(const FailedCall& failed) {
   return is_away || ExplainsFlush(failed);
 }
 
-// A connection that breaks is replaced, and the caller notices nothing (PROTOCOL.md, "Errors"). But one that breaks while it is
-// made is out of reach, and with the last one of a store its lease ends, and what was posted under it stays open.
+// A broken connection is replaced, and the caller notices nothing (PROTOCOL.md, "Errors"). But if it
+// breaks while it is made, the server counts as unreachable. If it was the store's last connection to
+// the server, the lease ends, and the outcome of verbs posted under it is unknown.
 bool ExplainsLoss(const FailedCall& failed) {
   const bool connects =
       failed.call == Call::kOpen || failed.call == Call::kNewSession || failed.call == Call::kStat;

@@ -1,8 +1,8 @@
-// What a stress run does to processes, and which errors of clients that explains.
+// What a stress run does to processes, and which errors of clients it explains.
 //
-// An error counts as explained by a fault only if the fault can have that effect on that call, if their times overlap,
-// and if the error names no other memory server than the fault's. A client that is killed explains nothing: others take
-// its locks and notice nothing.
+// A fault explains an error only if it can have that effect on that call, their times overlap, and
+// the error names no other memory server than the fault's. A killed client explains nothing: others
+// take its locks and notice nothing.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ namespace gossamer::stress {
 
 enum class FaultKind : uint8_t {
   kRestart,           // of a memory server
-  kStop,              // a memory server stops, and goes on later
+  kStop,              // a memory server stops and resumes later
   kFlush,             // of memcached
-  kMemcachedRestart,  // likewise empty
+  kMemcachedRestart,  // memcached comes back empty
   kLoss,              // of one connection of a client
 };
 
@@ -30,9 +30,9 @@ std::string_view FaultName(FaultKind kind);
 struct Fault {
   FaultKind kind = FaultKind::kRestart;
   std::optional<uint32_t> server;  // its id in the store of that era
-  std::optional<uint32_t> client;  // whose connection was lost
-  // In nanoseconds of the clock that all processes share. A process is there up to some time from `from` to `gone`; another
-  // has taken its place at `back`; nothing of it is to be noticed after `until`.
+  std::optional<uint32_t> client;  // the client whose connection was lost
+  // In nanoseconds of the clock that all processes share. The process ended at some time in [from,
+  // gone]. Another took its place at `back`. The fault has no effect after `until`.
   int64_t from = 0;
   int64_t gone = 0;
   int64_t back = 0;
@@ -41,21 +41,21 @@ struct Fault {
 
 bool Explains(const Fault& fault, const FailedCall& failed);
 
-// What the faults of a run have led to.
+// The effects of a run's faults.
 class FaultTable {
  public:
-  // Of `failures`, each is the effect of one of `faults`, or is unexplained.
+  // Assigns each of `failures` to one of `faults`, or to none.
   void Judge(std::span<const Fault> faults, std::span<const FailedCall> failures);
 
   uint64_t unexplained() const { return unexplained_; }
-  // The first of them, as sentences.
+  // The first unexplained failures, as sentences.
   const std::vector<std::string>& examples() const { return examples_; }
   // One line for each kind of fault and of error.
   std::string ToString() const;
 
  private:
   struct Row {
-    std::optional<FaultKind> fault;  // none: unexplained
+    std::optional<FaultKind> fault;  // nullopt: unexplained
     Code code;
     bool says_what_happened;
     Call call;

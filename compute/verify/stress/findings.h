@@ -1,4 +1,4 @@
-// What is wrong with a stress run, told as soon as it is known.
+// What is wrong with a stress run, printed as soon as it is known.
 #pragma once
 
 #include <iostream>

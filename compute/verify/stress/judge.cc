@@ -17,8 +17,8 @@ double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Nobody writes any more: one get of each hot key closes its history. Returns how many are there. What is out of reach
-// is left out where that may be.
+// No client writes any more: one get of each hot key closes its history. Returns how many keys
+// exist. Skips unreachable keys unless `is_whole`.
 Result<uint64_t> ReadAll(Store& store, const StressOptions& options, bool is_whole,
                          std::vector<Event>& events) {
   const KeySpace keys = options.keys();
@@ -126,7 +126,8 @@ void JudgeReports(const StressOptions& options, const RunBoard& board, double ru
     findings.Wrong("only " + HumanCount(operations) + " of " + HumanCount(options.operations) +
                    " operations were done");
   }
-  // A client that is stopped keeps its locks; others may give up only if that is for longer than they wait.
+  // A stopped client keeps its locks. Others may give up only if it is stopped longer than they
+  // wait.
   if (contended != 0 && options.pause_ms < options.lock_timeout_ms) {
     findings.Wrong(HumanQuantity(contended, "operation") + " found a lock that stayed taken for " +
                    std::to_string(options.lock_timeout_ms) + " ms");
@@ -156,7 +157,7 @@ void JudgeEra(Store& store, const StressOptions& options, const std::string& dir
   std::vector<Event> events;
   for (uint32_t writer = 0; writer < options.lives() * options.threads; ++writer) {
     const Status read = ReadHistory(HistoryPath(directory, era, writer), events);
-    // A client that did not work in this era has none.
+    // A client that did not work in this era has no history.
     if (!read && options.is_campaign() && read.error().code == Code::kNotFound) continue;
     findings.Require(read, "history");
   }
@@ -168,7 +169,7 @@ void JudgeEra(Store& store, const StressOptions& options, const std::string& dir
     findings.Wrong(HumanQuantity(history.problem_count, "key") + " of " + HumanCount(history.keys) +
                    " with an impossible history");
   }
-  // A key that could not be decided is no proof of anything; there are hardly ever any.
+  // An undecided key proves nothing; there are hardly any.
   if (history.undecided_keys > history.keys / 100) {
     findings.Wrong(HumanQuantity(history.undecided_keys, "key") + " could not be decided");
   }

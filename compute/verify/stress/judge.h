@@ -1,4 +1,4 @@
-// The judgement of a stress run: logs, last reads and the tree.
+// The judgement of a stress run: logs, final reads and the tree.
 #pragma once
 
 #include <span>
@@ -15,16 +15,17 @@ namespace gossamer::stress {
 // Writes the stable keys of an era.
 Status Preload(Store& store, const StressOptions& options, uint32_t era);
 
-// What the clients of all eras have told.
+// Evaluates what the clients of all eras reported.
 void JudgeReports(const StressOptions& options, const RunBoard& board, double run_seconds,
                   Findings& findings);
 
-// The errors of all clients, and which of `faults` explains them.
+// Evaluates the errors of all clients, and which of `faults` explains them.
 void JudgeFailures(const StressOptions& options, const std::string& directory,
                    std::span<const Fault> faults, Findings& findings);
 
-// The histories of one era, whose clients have ended it, closed by one get of each hot key. `is_whole`: no memory
-// server of its store was lost. Then all can be read, and the tree is checked; else a get may find a key out of reach.
+// Judges the histories of one era after its clients have ended it. One get of each hot key closes
+// them. `is_whole`: no memory server of the store was lost, so that all keys must be readable and
+// the tree is checked. Otherwise a get may find a key unreachable.
 void JudgeEra(Store& store, const StressOptions& options, const std::string& directory,
               uint32_t era, bool is_whole, Findings& findings);
 

@@ -1,4 +1,4 @@
-// store_stress: many clients on few keys, and proof that each saw a store.
+// store_stress: many clients on few keys, and a check that what they saw is linearizable.
 #include <gflags/gflags.h>
 #include <glog/logging.h>
 

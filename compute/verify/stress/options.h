@@ -1,4 +1,4 @@
-// What a stress run is made of.
+// The options of a stress run.
 #pragma once
 
 #include <cstdint>
@@ -23,16 +23,16 @@ using history::Outcome;
 using history::ValueId;
 using history::ValueSpace;
 
-// The values of one era are another's in no era: the sequence numbers of values begin with the era.
+// Eras share no values: sequence numbers of values begin with the era.
 constexpr uint32_t FirstSequence(uint32_t era) { return era << 24; }
 constexpr uint32_t EraOf(ValueId id) { return static_cast<uint32_t>(id) >> 24; }
-// What stable keys have.
+// The value of a stable key.
 constexpr ValueId StableValue(uint32_t key, uint32_t era) {
   return MakeValueId(key, kPreloader, FirstSequence(era) + 1);
 }
 
 struct StressOptions {
-  // The cluster. Without servers: one process, with a memory server of its own.
+  // The cluster. Without servers: one process with its own memory server.
   uint32_t servers = 2;
   uint32_t clients = 4;     // processes
   uint32_t threads = 2;     // of each client
@@ -41,7 +41,7 @@ struct StressOptions {
   std::string bootstrap =
       "dir";             // "dir", "memcached": made for the run; else where a store is found
   std::string listen;    // verbs: address of the memory servers
-  uint16_t port = 7471;  // verbs: of the first memory server; the next has the next
+  uint16_t port = 7471;  // verbs: of the first memory server; each next server uses the next port
   std::string device;
   std::string memory = "512MiB";  // of each server
   std::string memory_program;
@@ -49,38 +49,39 @@ struct StressOptions {
   uint64_t cache_bytes = uint64_t{64} << 20;
   uint32_t lock_timeout_ms = 60'000;
   std::string chunk_bytes;  // empty: the memory server's default
-  std::string lease_ms;     // likewise
+  std::string lease_ms;     // empty: the memory server's default
 
   // The work.
   uint64_t operations = 3'000'000;  // of all clients together
   uint32_t hot_keys = 10'000;
   uint32_t long_percent = 10;  // values in blocks
-  // After that, clients stop; and the run fails if they have not done all.
+  // Then clients stop, and the run fails if they have not done all operations.
   uint32_t max_seconds = 240;
-  uint32_t pause_ms = 0;  // longest time for which the run stops clients; 0: it does not
-  // Of random clients at random moments, others in their place; 0: none. Those who had not done anything yet do not count.
+  uint32_t pause_ms = 0;  // longest time for which the run stops a client; 0: never
+  // Kills of random clients at random moments; others replace them. Only kills of clients that had
+  // done something count.
   uint32_t kills = 0;
-  uint32_t kill_ms = 400;  // longest time from one fault to the next
-  // Of memory servers, at the address where they were. What one held is gone, so that each restart of server 0 begins
-  // another era (campaign.h).
+  uint32_t kill_ms = 400;  // longest time between faults
+  // Restarts of memory servers at the same address. A server's data is lost, so that each restart
+  // of server 0 begins another era (campaign.h).
   uint32_t restarts = 0;
-  uint32_t witness_ms = 3000;  // how long clients go on with what a restart left of their store
-  uint32_t flushes = 0;        // memcached forgets: it is flushed, or dies and comes again
-  uint32_t stops = 0;          // a memory server stops (SIGSTOP) and goes on later
+  uint32_t witness_ms = 3000;  // how long clients go on with the rest of a store after a restart
+  uint32_t flushes = 0;        // memcached forgets: it is flushed, or dies and returns
+  uint32_t stops = 0;          // a memory server stops (SIGSTOP) and resumes later
   uint32_t stop_ms = 3000;     // at most; longer than a lease
   bool reopen = false;         // clients close sessions and stores, and open them again
-  uint32_t loss_ms =
-      0;  // longest time from one connection that a client loses to the next; 0: none
-  // Then each thread waits between operations until the era ends, where faults wait for each other: histories would
-  // grow meanwhile.
+  uint32_t loss_ms = 0;        // longest time between a client's lost connections; 0: none
+  // After this many operations in an era, a thread pauses between operations if the run is paced.
+  // Otherwise histories would grow while faults wait for each other.
   uint64_t full_speed_operations = 40'000;
   uint64_t seed = 1;
 
-  // The run's length is that of its faults, not that of its operations.
+  // The run lasts as long as its faults, not its operations.
   bool is_paced() const { return restarts + flushes + stops + loss_ms != 0; }
   bool is_campaign() const { return kills + restarts + flushes + stops != 0 || loss_ms != 0; }
 
-  // Every life of a client is a client of its own. As many may end before they have done anything.
+  // Every life of a client is a separate client. As many as the kills may end before doing
+  // anything.
   uint32_t lives() const { return clients + 2 * kills; }
   KeySpace keys() const { return {hot_keys, parameters.max_key_bytes}; }
   ValueSpace values() const { return ValueSpace(long_percent); }

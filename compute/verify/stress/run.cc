@@ -20,14 +20,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How long clients have to end once they were told to, and how long the last things may take.
+// How long clients may take to end after they were told to, and the final steps to finish.
 constexpr std::chrono::seconds kPatience{60};
 
 double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// The run's own directory: logs, the board, the bootstrap. Taken away at the end.
+// The run's own directory: logs, the board, the bootstrap. Removed at the end.
 class RunDirectory {
  public:
   RunDirectory() {
@@ -46,7 +46,7 @@ class RunDirectory {
   std::string path_;
 };
 
-// Until all clients have done their operations and ended, or been told to and not done so.
+// Waits until all clients have done their operations and ended, or failed to end in time.
 void AwaitClients(const StressOptions& options, Clients& clients, RunBoard& board) {
   const Clock::time_point start = Clock::now();
   Progress progress({.verb = "stressing", .unit = "operations", .total = options.operations});
@@ -118,7 +118,7 @@ bool RunCluster(const StressOptions& options, const std::vector<std::string>& cl
     BOOST_OUTCOME_TRY(board, SharedBoard::Open(directory.path()));
     BOOST_OUTCOME_TRY(cluster, Cluster::Start(options, directory.path()));
     if (options.is_campaign()) {
-      // This process has a log behind those of the clients.
+      // This process's log follows those of the clients.
       BOOST_OUTCOME_TRY(failures, FailureLog::Open(FailurePath(directory.path(), options.lives())));
       Campaign campaign(options, directory.path(), *cluster, *board, std::move(failures), findings);
       BOOST_OUTCOME_TRYV(campaign.Run(client_command));

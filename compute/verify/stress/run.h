@@ -11,11 +11,11 @@
 
 namespace gossamer::stress {
 
-// Starts the cluster and the clients, waits, checks and prints. `client_command` is the program with its flags, to which
-// those of one client are added. True: nothing was wrong.
+// Starts the cluster and the clients, waits, checks and prints. `client_command` is the program
+// with its flags; flags for each client are added. Returns true if nothing was wrong.
 bool RunCluster(const StressOptions& options, const std::vector<std::string>& client_command);
 
-// The same within this process: a local store, and its clients' threads.
+// The same in this process: a local store and the clients' threads.
 bool RunLocal(const StressOptions& options);
 
 }  // namespace gossamer::stress

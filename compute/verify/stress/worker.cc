@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint64_t kMaxToldViolations = 5;
 constexpr std::chrono::milliseconds kRest{1};
-// Operations of a session, where sessions close and open.
+// Most operations of a session, if sessions are reopened.
 constexpr uint64_t kMostOfASession = 4000;
 
 int64_t NowNs() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
@@ -104,8 +104,9 @@ Task<void> Worker::Loop(Session& session, uint64_t stream) {
   }
 }
 
-// More and more keys as the run goes on, so that leaves split all the time. One in eight operations goes to one of 64
-// keys here and there, and one in eight to one of 32 neighbours: keys that are fought for, and a leaf that is.
+// Uses more and more keys as the run goes on, so that leaves split all the time. One in eight
+// operations goes to one of 64 scattered keys, and one in eight to one of 32 neighbours: contended
+// keys, and a contended leaf.
 uint32_t Worker::PickHot(Random& random) const {
   const uint64_t all = keys_.hot_keys();
   const uint64_t kind = random.Below(8);
@@ -116,7 +117,7 @@ uint32_t Worker::PickHot(Random& random) const {
   }
   uint64_t open = std::min<uint64_t>(64, all);
   if (kind != 1) {
-    // Nobody knows how many operations a campaign has; its faults tell how far it is.
+    // The number of a campaign's operations is unknown: its faults determine its progress.
     const bool is_campaign = options_.is_campaign();
     const uint64_t done =
         is_campaign ? board_.progress_permille.load(std::memory_order_relaxed) : begun_;
@@ -128,8 +129,8 @@ uint32_t Worker::PickHot(Random& random) const {
   return KeySpace::HotKey(static_cast<uint32_t>(random.Below(open) * kStride % all));
 }
 
-// Whether a history is possible is the harder to tell the more writes of one key overlap: when a key stays locked
-// for long, not all coroutines may gather there.
+// A history is harder to check the more writes of one key overlap. If a key stays locked for long,
+// not all coroutines may gather there.
 uint32_t Worker::PickForWrite(Random& random) const {
   constexpr auto kMostAtOnce = 2;
   for (;;) {
@@ -182,7 +183,7 @@ void Worker::Failed(Call call, int64_t start, int64_t end, const Error& error) {
   const Status logged =
       failures_.Append(MakeFailedCall(call, writer_ / options_.threads, start, end, error));
   if (!logged) Violation(logged.error().ToString());
-  // What is out of reach is refused at once, and would be asked for as often as a processor can.
+  // Unreachable servers are refused at once: a pause keeps the thread from retrying at full speed.
   std::this_thread::sleep_for(kRest);
 }
 
@@ -244,20 +245,20 @@ Task<void> Worker::Write(Session& session, Random& random, uint32_t key) {
                            ? code == Code::kAlreadyExists
                            : event.kind != OperationKind::kPut && code == Code::kNotFound;
   if (refused) co_return HistoryWriter::End(logged, end, Outcome::kRefused);
-  // A read of what did nothing is wrong: the value is not in the history.
+  // A withdrawn write certainly did nothing: reading its value is then an error.
   if (code != Code::kMaybeApplied) HistoryWriter::Withdraw(logged);
   Failed(Call::kWrite, event.start, end, status.error());
 }
 
 Task<void> Worker::Scan(Session& session, Random& random) {
-  // Keys from `first` on, up to and without `last`.
+  // Keys from `first` up to, but excluding, `last`.
   uint32_t first = static_cast<uint32_t>(random.Below(keys_.size()));
   uint32_t last = std::min(keys_.size(), first + static_cast<uint32_t>(random.Below(60)));
   ScanOptions scan;
   scan.reverse = random.Below(2) == 0;
   const std::string text = keys_.Text(first);
   if (random.Below(16) == 0) {
-    // All keys that share all but the last of the bytes that order them.
+    // All keys that agree in all order bytes but the last.
     constexpr uint32_t kGroup = 256;
     scan.prefix = text.substr(0, 3);
     first = first / kGroup * kGroup;

@@ -1,7 +1,9 @@
-// One thread of a stress run: many coroutines over one session, each doing one operation after another.
+// One thread of a stress run: many coroutines over one session, each running operations in
+// sequence.
 //
-// What can be judged at once is judged here: that values are whole and of their key, that scans are sorted and have
-// all stable keys of their range. What needs the other clients' operations goes to the history.
+// The worker checks what it can at once: values are whole and belong to their key; scans are sorted
+// and have all stable keys of their range. Checks that need other clients' operations use the
+// history.
 #pragma once
 
 #include <atomic>
@@ -20,43 +22,44 @@
 
 namespace gossamer::stress {
 
-// What a client tells while it runs, in memory that it shares with the parent.
+// What a client reports while it runs, in memory shared with the parent.
 struct alignas(64) ClientReport {
   std::atomic<uint64_t> operations;
   std::atomic<uint64_t> contended;   // refused with Contended: nothing was done
-  std::atomic<uint64_t> violations;  // told on stderr
-  std::atomic<uint64_t> failures;    // other errors, which stand in the client's log
+  std::atomic<uint64_t> violations;  // printed to stderr
+  std::atomic<uint64_t> failures;    // other errors, recorded in the client's log
   std::atomic<uint64_t> stores;      // opened
-  std::atomic<uint64_t> sessions;    // likewise
+  std::atomic<uint64_t> sessions;    // opened
   std::atomic<uint64_t> scanned_keys;
   std::atomic<uint64_t> splits;
   std::atomic<uint64_t> rereads;
   std::atomic<uint64_t> lock_retries;
   std::atomic<uint64_t> stale_paths;
   std::atomic<int64_t> longest_ns;  // of all operations
-  std::atomic<uint32_t> era;        // the client has closed its stores of all eras before this one
+  std::atomic<uint32_t> era;        // the client has closed its stores of all earlier eras
 };
 
-// What parent and clients share: a file in the run's directory, mapped.
+// State shared by parent and clients: a mapped file in the run's directory.
 struct RunBoard {
-  // One for each life of a client, where they are killed.
+  // One for each life of a client, if clients are killed.
   static constexpr uint32_t kMaxClients = 2048;
   static constexpr uint32_t kMaxEras = 256;
-  std::atomic<bool> stop;                    // clients end what they do and begin no more
-  std::atomic<uint32_t> era;                 // clients end what they do in eras before
+  std::atomic<bool> stop;                    // clients finish their operations and begin no more
+  std::atomic<uint32_t> era;                 // clients finish their operations in earlier eras
   std::atomic<uint32_t> progress_permille;   // of a campaign's era
   std::atomic<uint64_t> store_of[kMaxEras];  // each era's store id; 0: not known yet
   ClientReport clients[kMaxClients];
 };
 
-// Where a thread leaves what it saw.
+// Where a thread records what it saw.
 struct Logs {
   HistoryWriter& history;
   FailureLog& failures;
   ClientReport& report;
 };
 
-// The store for a thread's next session; another one than before if the client opens it anew. None: the era is over.
+// Returns the store for a thread's next session: another store object if the client reopens it,
+// null if the era is over.
 using NextStore = std::function<Result<std::shared_ptr<Store>>()>;
 
 class Worker {
@@ -65,7 +68,8 @@ class Worker {
   Worker(const StressOptions& options, uint32_t writer, uint32_t era, const Logs& logs,
          const RunBoard& board);
 
-  // Until `operations` are done, the era or the run; in a campaign until one of the latter two.
+  // Runs until `operations` are done or the era or the run ends; in a campaign until one of the
+  // latter two.
   Status Run(const NextStore& next_store, uint64_t operations);
 
  private:
@@ -76,9 +80,10 @@ class Worker {
   Task<void> Scan(Session& session, Random& random);
   uint32_t PickHot(Random& random) const;
   uint32_t PickForWrite(Random& random) const;
-  // The value's name, once it is found to be one of this key. Absent: it is not, which has been told.
+  // The value's name if it is a value of this key. Otherwise absent, and the violation has been
+  // reported.
   ValueId Verify(uint32_t key, std::string_view value);
-  // Of a get.
+  // For a get.
   void See(uint32_t key, ValueId value, int64_t start_ns, int64_t end_ns);
   void See(const history::Scan& scan);
   void Ended(int64_t start_ns, int64_t end_ns);
@@ -97,11 +102,11 @@ class Worker {
   const RunBoard& board_;
   uint64_t operations_ = 0;  // to do in all
   uint64_t begun_ = 0;
-  uint64_t session_ends_at_ = 0;  // when so many are begun
+  uint64_t session_ends_at_ = 0;  // the session ends when so many have begun
   Random reopening_;
   uint32_t sequence_;
-  std::vector<Event> scanned_;           // what the scan at hand says of each key
-  std::vector<uint32_t> being_written_;  // keys, as often as there are writes of them under way
+  std::vector<Event> scanned_;           // what the current scan says about each key
+  std::vector<uint32_t> being_written_;  // keys, once for each write in progress
 };
 
 }  // namespace gossamer::stress
