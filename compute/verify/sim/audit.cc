@@ -5,7 +5,8 @@
 namespace gossamer::simulator {
 namespace {
 
-// Who lives holds nothing, as all is quiet; who died may have left a lock that nobody has wanted since.
+// No operation runs, so live clients hold no locks. A dead client may have left a lock that no
+// client has needed since.
 void JudgeTree(const Scene& scene, const CheckReport& report, uint64_t present) {
   for (const std::string& problem : report.problems) scene.verdict.Wrong("check: " + problem);
   if (report.locks_of_the_dead != 0 && !scene.verdict.may_die()) {
@@ -44,7 +45,7 @@ void Audit(Scene& scene, uint32_t number, RunCounts& counts) {
 void AuditHistory(Scene& scene, RunCounts& counts) {
   const history::HistoryReport history = CheckHistory(scene.recorder.events());
   for (const std::string& problem : history.problems) scene.verdict.Wrong(problem);
-  // A run that nobody can judge has not passed.
+  // A run that cannot be decided has not passed.
   if (history.undecided_keys != 0) {
     scene.verdict.Wrong(HumanQuantity(history.undecided_keys, "key") +
                         " with a history too tangled to decide");

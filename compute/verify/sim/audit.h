@@ -1,4 +1,4 @@
-// The end of a run: whatever the clients did, the store that they leave behind is whole.
+// The end of a run: whatever the clients did, the store they leave behind must be valid.
 #pragma once
 
 #include "compute/verify/sim/client.h"
@@ -6,11 +6,11 @@
 
 namespace gossamer::simulator {
 
-// A client of its own, of that number, reads every key into the history and walks the tree; then the history is
-// checked. All others are idle, the leases of the dead have ended, and the network has no faults any more. What is
-// wrong goes to the scene's verdict.
+// Client `number`, which belongs to the audit, reads every key into the history and walks the tree.
+// Then the history is checked. Findings go to the scene's verdict.
+// Requires: all other clients are idle, the leases of the dead have ended, and faults are off.
 void Audit(Scene& scene, uint32_t number, RunCounts& counts);
-// The history alone, of a run at whose end there is no whole tree.
+// Checks only the history, of a run that leaves no complete tree.
 void AuditHistory(Scene& scene, RunCounts& counts);
 
 }  // namespace gossamer::simulator

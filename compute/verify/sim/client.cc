@@ -29,7 +29,8 @@ std::string Shown(std::string_view bytes) {
          " bytes)";
 }
 
-// Whether that error is an answer: of an insert of what is there, of an update or a delete of what is not.
+// Whether the error is an answer: an insert of an existing key, an update or delete of an absent
+// key.
 bool IsRefusal(OperationKind kind, Code code) {
   if (kind == OperationKind::kInsert) return code == Code::kAlreadyExists;
   return kind != OperationKind::kPut && code == Code::kNotFound;
@@ -151,7 +152,7 @@ uint32_t Client::NumberOf(const OpenSession& session) const {
 bool Client::is_idle() const {
   for (const auto& session : sessions_) {
     if (session == nullptr) {
-      if (!is_dead_ && !is_lost_) return false;  // It is being opened anew.
+      if (!is_dead_ && !is_lost_) return false;  // it is being reopened
     } else if (session->tree().scheduler().running() != 0) {
       return false;
     }
@@ -214,7 +215,8 @@ ValueId Client::Verify(uint32_t key, std::string_view value) {
   return kAbsent;
 }
 
-// From 1 us to 1 s: a session that could not reach a memory server does not try again for half of that.
+// Pauses from 1 us to 1 s. A session that could not reach a memory server does not try again for
+// half a second.
 Task<void> Client::Failed(OpenSession& session, uint32_t lane, uint32_t key, Error error) {
   constexpr uint64_t kDoublings = 20;
   if (is_dead_) co_return;

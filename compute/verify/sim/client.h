@@ -1,8 +1,9 @@
-// One simulated compute server: a store that it has open, and sessions whose coroutines do one operation after another.
+// One simulated compute server: an open store, and sessions whose coroutines run operations in
+// sequence.
 //
-// It lives from `Open` to its death, its loss of the connection, or the end of the run; a client that comes again is
-// another one, with another number. Whatever it sees goes to the recorder; what is wrong at first sight, to the
-// verdict.
+// It lives from `Open` until it dies, loses its connection, or the run ends. Its replacement is
+// another client with another number. The recorder gets what it sees, and the verdict what is wrong
+// at first sight.
 #pragma once
 
 #include <memory>
@@ -21,12 +22,12 @@
 
 namespace gossamer::simulator {
 
-// What the clients of a run share.
+// State shared by the clients of a run.
 struct Scene {
   const Plan& plan;
   SimNetwork& network;
   const StoreRecord& record;
-  Membership* membership;  // none: the record is fixed
+  Membership* membership;  // null: the record is fixed
   Recorder& recorder;
   Workload& workload;
   Verdict& verdict;
@@ -34,43 +35,43 @@ struct Scene {
 
 class Client {
  public:
-  // `number` is its own in the whole run.
+  // `number` is unique in the whole run.
   Client(Scene& scene, uint32_t number, const ClientPlan& plan);
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
   ~Client();
 
-  // Opens the store and its sessions. Blocks: time passes.
+  // Opens the store and its sessions. Blocks: virtual time passes.
   Status Open();
-  // Starts its coroutines; they end when the workload does.
+  // Starts the coroutines. They end when the workload ends.
   void Start();
-  // One of its sessions, or the store, ends as soon as what it has begun is done.
+  // Closes one of its sessions, or the store, as soon as operations under way are done.
   void Leave(Random& random);
-  // Opens those of its sessions anew that have ended. Blocks.
+  // Reopens its closed sessions. Blocks.
   void Renew();
-  // Puts each key with the plan's chance. Blocks.
+  // Puts each key with the plan's probability. Blocks.
   void Prefill(Random& random);
-  // Each session puts some keys. Blocks.
+  // Lets each session put some keys. Blocks.
   void PutByEachSession();
-  // Of all sessions, at locks.
+  // Turns of all its sessions at locks.
   size_t CountTurns();
-  // Gets each key once, which closes its history; returns how many are there. Blocks.
+  // Gets each key once, which closes its history. Returns how many keys exist. Blocks.
   uint64_t ReadAll();
 
   uint32_t number() const { return number_; }
   uint64_t uuid() const { return number_; }
   const ClientPlan& plan() const { return plan_; }
   OpenStore& store() { return *store_; }
-  // None of its operations is under way, nor a repair of the tree.
+  // Whether no operation and no repair of the tree is under way.
   bool is_idle() const;
-  // Nothing of it is left to run, its leases' keeper included: it may be destroyed.
+  // Whether it may be destroyed: nothing is left to run, not even the keeper of its leases.
   bool is_over() const;
   bool is_dead() const { return is_dead_; }
-  // Its connection or its lease is gone, or it closes the store: it does nothing any more, and has to be opened again.
+  // Its connection or lease is gone, or it closes the store: it does nothing until it is reopened.
   bool is_lost() const { return is_lost_; }
-  // SIGKILL, as it were.
+  // As by SIGKILL.
   void Kill();
-  // It will do nothing any more: its leases are not renewed.
+  // The client will do nothing any more: stops renewing its leases.
   void StopKeeping();
   // Of all its sessions.
   Counters counters() const;
@@ -86,9 +87,9 @@ class Client {
   Task<void> Get(OpenSession& session, uint32_t lane, uint32_t key);
   Task<void> Write(OpenSession& session, uint32_t lane, Operation operation);
   Task<void> Scan(OpenSession& session, uint32_t lane, Operation operation);
-  // The value's name, once it is found to be one of this key; else absent, and that is told.
+  // The value's name if it is a value of this key. Otherwise absent, and the verdict is told.
   history::ValueId Verify(uint32_t key, std::string_view value);
-  // Judges it; if the client stays, the coroutine rests for a while before it goes on.
+  // Judges the error. If the client stays, the coroutine pauses before it goes on.
   Task<void> Failed(OpenSession& session, uint32_t lane, uint32_t key, Error error);
   uint32_t NumberOf(const OpenSession& session) const;
 
@@ -100,10 +101,10 @@ class Client {
   bool is_lost_ = false;
   std::unique_ptr<OpenStore> store_;
   std::vector<std::unique_ptr<OpenSession>>
-      sessions_;                  // end before the store; null: to be opened anew
+      sessions_;                  // destroyed before the store; null: to be reopened
   std::vector<bool> is_closing_;  // by session
   Endpoint::Clock::time_point open_again_at_;
-  Counters closed_;                      // of sessions that have ended
+  Counters closed_;                      // of closed sessions
   std::unique_ptr<OpenSession> keeper_;  // renews the leases
 };
 

@@ -1,4 +1,4 @@
-// gossamer-sim: the store in a simulated network that does its worst, and proof that every answer was right.
+// gossamer-sim: the store in a simulated network that does its worst, and checks of every answer.
 
 #include <gflags/gflags.h>
 
@@ -125,7 +125,7 @@ Status ChooseMutant() {
 #endif
 }
 
-// The flags of one kind that were given to a run of the other kind, which does not look at them, make no sense.
+// Rejects flags of runs given to a measurement, and the reverse: they would be ignored.
 Status CheckGiven(const std::vector<std::string>& given, bool measures) {
   constexpr std::array<std::string_view, 8> kOfMeasurements = {
       "threads", "coroutines",     "records",      "theta",
@@ -171,7 +171,7 @@ Result<Runs> RunsFromFlags() {
   return runs;
 }
 
-// The command that repeats the run of this seed alone; `path` is what this program was called by.
+// The command that repeats the run of this seed alone. `path`: how this program was called.
 std::string CommandOf(const std::string& path, const RunOptions& options, uint64_t seed) {
   std::string command = path;
 #ifdef GOSSAMER_MUTANTS
@@ -194,7 +194,7 @@ struct Total {
   uint64_t failed = 0;
 };
 
-// What is wrong with a run that fails is told.
+// Reports what is wrong if the run fails.
 void RunSeed(const Runs& runs, uint64_t seed, Total& total) {
   const Plan plan = DrawPlan(runs.options, seed);
   const RunResult result = RunPlan(plan, runs.trace ? &std::cout : nullptr);
@@ -236,7 +236,7 @@ int RunSeeds(const Runs& runs, const std::string& path, const Stop& stop) {
   return stop.raised() ? stop.exit_code() : status;
 }
 
-// The flags of one line, beside those that this program was given; else the status to end with.
+// The runs by the flags of one line and the program's own flags; or an exit status.
 std::variant<Runs, int> RunsOfLine(const std::vector<std::string>& words,
                                    const std::string& where) {
   const gflags::FlagSaver saver;
@@ -257,7 +257,7 @@ std::variant<Runs, int> RunsOfLine(const std::vector<std::string>& words,
   return runs.value();
 }
 
-// Each line has flags, and behind '#' why. Nothing runs before all lines are understood.
+// Each line has flags and, behind '#', a reason. Nothing runs before all lines are parsed.
 int RunRegressions(const std::string& file_path, const std::string& path) {
   std::ifstream file(file_path);
   if (!file || std::filesystem::is_directory(file_path)) {
@@ -298,7 +298,7 @@ MeasureOptions MeasureOptionsFromFlags(const std::vector<std::string>& given) {
   return options;
 }
 
-// Stopped, it tells what it has measured until then.
+// If stopped, reports what was measured so far.
 int RunMeasurements(const std::vector<PlannedMeasurement>& plan, const Stop& stop) {
   std::vector<Measurement> measurements;
   Progress progress({.verb = "measuring", .unit = "designs", .total = plan.size()});
@@ -321,7 +321,7 @@ int RunMeasurements(const std::vector<PlannedMeasurement>& plan, const Stop& sto
   return stop.raised() ? stop.exit_code() : kExitSuccess;
 }
 
-// What some parts vary, or have figures of their own for.
+// Rejects a flag whose value the measurement varies or fixes.
 Status CheckVaried(const std::vector<std::string>& given) {
   constexpr std::array<std::array<std::string_view, 2>, 6> kOwn = {{{"large", "clients"},
                                                                     {"large", "threads"},
@@ -356,7 +356,7 @@ int MeasureByFlags(const std::vector<std::string>& given) {
 }
 
 int Main(int argc, char** argv) {
-  // Servers and clients of a simulation warn of what is the order of the day there.
+  // In a simulation, warnings of servers and clients are routine.
   gflags::SetCommandLineOptionWithMode("minloglevel", "2", gflags::SET_FLAGS_DEFAULT);
   const ParsedFlags parsed = ParseFlags(kProgram, argc, argv);
   if (parsed.exit_status) return *parsed.exit_status;

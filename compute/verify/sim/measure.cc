@@ -40,7 +40,7 @@ constexpr std::array<MeasuredDesign, 8> kOneByOne = {{
     {"no hierarchical locks", {true, false, true}, true},
     {"no two-level versions", {true, true, false}, true},
 }};
-// Beside each other, where something else varies.
+// The two designs compared when another option varies.
 constexpr MeasuredDesign kNaive = kLadder.front();
 constexpr MeasuredDesign kAllTechniques = {"all techniques", {}, true};
 
@@ -98,7 +98,7 @@ class Bench {
   struct ComputeServer {
     std::unique_ptr<OpenStore> store;
     std::vector<std::unique_ptr<OpenSession>>
-        sessions;  // one for each thread; end before the store
+        sessions;  // one for each thread; destroyed before the store
   };
 
   static SimOptions NetworkOptions(const MeasureOptions& options) {
@@ -111,7 +111,7 @@ class Bench {
 
   Status StartMemory() {
     constexpr uint64_t kBytesOfARecord =
-        64;  // about 30 at 35 records a leaf; and room for uneven shares
+        64;  // about 30 at 35 records a leaf, and room for uneven shares
     constexpr uint64_t kSpareBytes = 64 << 20;
     record_.store = "measured";
     record_.store_id = 1;
@@ -147,8 +147,8 @@ class Bench {
     return server;
   }
 
-  // In random order, so that leaves are as full as they are in the long run; by a compute server of its own with all
-  // techniques, whatever is measured.
+  // Puts records in random order, so that leaves are as full as in the long run. A separate compute
+  // server with all techniques loads, whatever is measured.
   Status Load() {
     constexpr uint64_t kAtATime = 1024;
     BOOST_OUTCOME_TRY(loader, OpenComputeServer(options_.compute_servers + 1, {}, 1));
@@ -168,7 +168,7 @@ class Bench {
     return Ok();
   }
 
-  // The cache of a compute server that has run for long.
+  // Fills the cache as in a long-running compute server.
   static Status WarmUp(OpenSession& session) {
     const std::unique_ptr<ScanCursor> cursor = session.Scan({});
     while (cursor->Next()) {
@@ -219,7 +219,7 @@ class Bench {
     }
   }
 
-  // Ends what is under way.
+  // Finishes the operations under way.
   void Finish() {
     is_over_ = true;
     const auto is_idle = [this] {
@@ -234,7 +234,7 @@ class Bench {
     }
   }
 
-  // False: nothing is left that could happen.
+  // Returns false if no event is left.
   bool Step() {
     Endpoint* const endpoint = network_.RunUntilRunnable();
     if (endpoint == nullptr) return false;
@@ -266,7 +266,7 @@ class Bench {
   bool is_measuring_ = false;
   bool is_over_ = false;
   std::vector<std::unique_ptr<EmbeddedMemory>> memory_;
-  std::vector<ComputeServer> compute_;  // end before the memory
+  std::vector<ComputeServer> compute_;  // destroyed before the memory
 };
 
 template <typename Value>

@@ -1,12 +1,15 @@
-// Measures what the techniques of the write path are worth (design section 6; Sherman, SIGMOD'22): the store, memory
-// servers and compute servers, in an ideal simulated network, under skewed reads and updates.
+// Measures the benefit of the write path's techniques (Sherman, SIGMOD'22): the store, memory
+// servers and compute servers in an ideal simulated network, under skewed reads and updates.
 //
-// A closed loop in virtual time: every thread does one operation after the other, or as many at a time as it has
-// coroutines. The time is that of MeasuredSimCosts (common/fabric/sim/costs.h): verbs, wires, atomics, and a processor
-// time for each completion. What is counted is what ends between two moments of virtual time, so that a slow design
-// takes no longer to measure than a fast one. The same options give the same figures on any machine.
+// A closed loop in virtual time: each coroutine of every thread runs operations in sequence. Times
+// are those of MeasuredSimCosts (common/fabric/sim/costs.h): verbs, wires, atomics, and processor
+// time for each completion. Only operations that end in a fixed window of virtual time count, so
+// that a slow design takes no longer to measure than a fast one. The same options give the same
+// figures on any machine.
 //
-// Cost: about a second for each million records, which are loaded anew for each measurement, and one for each 10 M
+// Thread-safety: none; a measurement belongs to the calling thread.
+// Cost: about a second for each million records, which each measurement loads again, and a second
+// for each 10 M events of the network.
 // events of the network. Thread-safety: none; a measurement belongs to the thread that calls.
 #pragma once
 
@@ -31,8 +34,8 @@ struct MeasuredDesign {
   bool on_chip_locks = true;
 };
 
-// From the naive design on, each with one technique more than the one before; the last has all. The order is that of
-// Sherman's evaluation.
+// The designs from the naive one on, each with one more technique than the previous, in the order
+// of Sherman's evaluation. The last has all.
 std::span<const MeasuredDesign> DesignLadder();
 
 struct MeasureOptions {
@@ -40,48 +43,54 @@ struct MeasureOptions {
   uint32_t memory_servers = 2;
   uint32_t compute_servers = 4;
   uint32_t threads = 16;    // of each compute server
-  uint32_t coroutines = 1;  // of each thread: operations under way at a time
+  uint32_t coroutines = 1;  // of each thread: operations in flight
   uint64_t records = 1'000'000;
   double theta = 0.99;  // of YCSB's scrambled zipfian distribution
   uint64_t ranks =
-      bench::ScrambledZipfian::kRanks;  // that it draws from, and hashes onto the records
+      bench::ScrambledZipfian::kRanks;  // ranks that it draws from, and hashes onto the records
   uint32_t update_percent = 50;         // the rest are reads
-  uint32_t milliseconds = 20;  // of virtual time, and as much before, to come to a steady state
+  uint32_t milliseconds = 20;           // of virtual time; a warm-up of equal length comes first
 };
 
-// InvalidArgument, with a sentence that names the flag, for numbers that make no measurement.
+// Errors: InvalidArgument, naming the flag, for values that make no measurement.
 Status Validate(const MeasureOptions& options);
 
-// What one design did under one load.
+// Results of one design under one load.
 struct Measurement {
   MeasureOptions options;
   MeasuredDesign design;
-  Histogram read_ns;    // latencies; from the choice of the key to the end
-  Histogram update_ns;  // likewise
+  Histogram read_ns;    // latencies, from the choice of the key to the end
+  Histogram update_ns;  // latencies, from the choice of the key to the end
   Counters counters;    // of all sessions
-  uint64_t events = 0;  // of the network, from its beginning
+  uint64_t events = 0;  // of the network, since its start
 
   double seconds() const { return options.milliseconds / 1000.0; }
   double reads_per_second() const { return static_cast<double>(read_ns.count()) / seconds(); }
   double updates_per_second() const { return static_cast<double>(update_ns.count()) / seconds(); }
   double operations_per_second() const { return reads_per_second() + updates_per_second(); }
-  // Of a count, for each update that ended.
+  // `count` for each update that ended.
   double PerUpdate(uint64_t count) const;
 };
 
-// The error of the first operation that fails, which none should. The options must be valid.
+// Errors: that of the first failed operation; none should fail.
+// Requires: valid options.
 Result<Measurement> Measure(const MeasureOptions& options, const MeasuredDesign& design);
 
 struct PlannedMeasurement {
-  std::string_view part;  // of what is measured: techniques, one_by_one, ...
+  std::string_view part;  // of the measurements: techniques, one_by_one, ...
   MeasureOptions options;
   MeasuredDesign design;
 };
 
-// What is measured by the name `what`: techniques (the ladder), large (likewise, with 8 compute servers of 22 threads,
-// as in Sherman's evaluation), ranks (the ladder with as many zipfian ranks as records), one_by_one (each technique
-// alone, and all but each), threads, coroutines or theta (the naive design and all techniques, for some values of that
-// option), or all of these. InvalidArgument for another name.
+// The measurements called `what`:
+//   - techniques: the ladder;
+//   - large: the ladder with 8 compute servers of 22 threads, as in Sherman's evaluation;
+//   - ranks: the ladder with as many zipfian ranks as records;
+//   - one_by_one: each technique alone, and all but each;
+//   - threads, coroutines, theta: the naive design and all techniques for some values of that
+//     option;
+//   - all: all of these.
+// Errors: InvalidArgument for another name.
 Result<std::vector<PlannedMeasurement>> PlanMeasurements(std::string_view what,
                                                          const MeasureOptions& options);
 

@@ -1,4 +1,4 @@
-// What measurements come to: a table for people, and JSON for scripts/plot.
+// Reports of measurements: a table for people, and JSON for scripts/plot.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,11 +9,12 @@
 
 namespace gossamer::simulator {
 
-// A line each, with the ratio to the naive design that was measured last before it.
+// One line each, with the ratio to the latest preceding measurement of the naive design.
 std::string ReportText(std::span<const Measurement> measurements);
 
-// {"schema":1, "costs":{of the network}, "rows":[one for each measurement]}: of the first of what was planned. Rates
-// are per second of virtual time, latencies in microseconds; counts are totals of the measured time.
+// {"schema":1, "costs":{of the network}, "rows":[one for each measurement]}. `measurements` are
+// those of the first entries of `plan`. Rates are per second of virtual time, latencies in
+// microseconds, and counts are totals of the measured time.
 nlohmann::ordered_json ReportJson(std::span<const PlannedMeasurement> plan,
                                   std::span<const Measurement> measurements);
 

@@ -1,5 +1,6 @@
-// Measurements of the designs: the same from the same seed, costs as they should be where nobody contends, and the
-// shape that the techniques are there for where many do. Time is virtual, so that figures are exact on any machine.
+// Measurements of the designs: the same from the same seed, with the expected costs without
+// contention, and the expected effect of the techniques with contention. Time is virtual, so
+// figures are exact on any machine.
 #include "compute/verify/sim/measure.h"
 
 #include <gmock/gmock.h>
@@ -58,12 +59,13 @@ TEST(MeasureTest, WithoutContentionUpdatesCostTheirRoundTripsAndTheirTime) {
   EXPECT_EQ(naive.PerUpdate(naive.counters.of(OperationClass::kUpdate).round_trips), 4);
   EXPECT_EQ(naive.counters.locks.remote_retries, 0u);
   EXPECT_EQ(naive.read_ns.count(), 0u);
-  // CAS and READ of a group; WRITE of it and CAS. One more where an entry has overflowed and no hint told.
+  // CAS and READ of a group; WRITE of it and CAS. One more if an entry overflowed and no hint said
+  // so.
   const Measurement all = Need(options, AllTechniques());
   const double round_trips = all.PerUpdate(all.counters.of(OperationClass::kUpdate).round_trips);
   EXPECT_GE(round_trips, 2);
   EXPECT_LE(round_trips, 2.1);
-  // One at a time: all of the time is that of updates.
+  // One operation at a time: updates take all of the time.
   EXPECT_NEAR(all.update_ns.Mean() * all.updates_per_second(), 1e9, 2e7);
 }
 
@@ -76,7 +78,7 @@ TEST(MeasureTest, UpdatesAreTheShareThatWasAskedFor) {
   EXPECT_NEAR(updates / (updates + static_cast<double>(measured.read_ns.count())), 0.2, 0.02);
 }
 
-// Much less is asserted than docs/performance.md tells of more records and a longer time.
+// Asserts much less than docs/performance.md reports for more records and a longer time.
 TEST(MeasureTest, SkewedUpdatesAreSlowWithoutTheTechniquesAndFastWithThem) {
   MeasureOptions options = SmallOptions();
   options.records = 20'000;
@@ -90,7 +92,7 @@ TEST(MeasureTest, SkewedUpdatesAreSlowWithoutTheTechniquesAndFastWithThem) {
   EXPECT_GT(times_naive(hierarchical), 2.5);
   EXPECT_GT(times_naive(all), 5);
   EXPECT_LT(all.update_ns.Percentile(99) * 10, naive.update_ns.Percentile(99));
-  // Those of one compute server do not contend with each other.
+  // Operations of one compute server do not contend with each other.
   EXPECT_GT(naive.PerUpdate(naive.counters.locks.remote_retries), 1);
   EXPECT_LT(all.PerUpdate(all.counters.locks.remote_retries), 0.2);
   EXPECT_GT(all.counters.locks.handed_over + all.counters.locks.combined, 0u);

@@ -7,11 +7,11 @@ namespace gossamer::simulator {
 namespace {
 
 constexpr uint32_t kLooksUntilMended = 2;
-constexpr uint32_t kLowMtu = 128;           // below each size of nodes
-constexpr uint64_t kOfTheDead = 1'000'000;  // store and incarnation; no server of a run has it
+constexpr uint32_t kLowMtu = 128;           // below every node size
+constexpr uint64_t kOfTheDead = 1'000'000;  // store and incarnation; unused by the servers of a run
 constexpr const char* kStore = "sim";
 
-// Of a store whose memory servers are all dead.
+// The record of a store whose memory servers are all dead.
 std::string DeadRecord(const StoreParameters& parameters) {
   StoreRecord record;
   record.store = kStore;
@@ -69,7 +69,7 @@ Result<StoreRecord> Membership::Find() {
 }
 
 void Membership::Look() {
-  // A look that finds the record as it was changes nothing.
+  // A look that finds an unchanged record changes nothing.
   if (network_.Now() < next_look_ || (!is_changed_ && joining_.empty())) return;
   is_changed_ = false;
   next_look_ = network_.Now() + std::chrono::microseconds(plan_.look_us);
@@ -78,7 +78,7 @@ void Membership::Look() {
 }
 
 void Membership::LookNow() {
-  // What the bootstrap hides, no look can mend.
+  // A look cannot repair what the bootstrap hides.
   const bool sees_record = !bootstrap_->IsReadWrongly(kStore);
   for (const auto& member : members_) member->LookAfterRecord();
   if (!is_disturbed_) return;

@@ -1,9 +1,12 @@
-// The store's record in a run: memory servers that look after it, others that join, and what goes wrong with it.
+// The store's record in a run: memory servers that maintain it, others that join, and its faults.
 //
-// The rules are the product's (common/bootstrap/member.h, membership.h): each memory server is a Member, which looks each
-// `Plan::look_us` of virtual time; a server that joins does so by JoinStore; clients find the store by FindStore. The
-// bootstrap is in memory, and its record is lost, overwritten by that of a dead store, read late, or not to be had. Once it can
-// be read again, two looks of all members later it must name all of them. Thread-safety: none.
+// The rules are the product's (common/bootstrap/member.h, membership.h). Each memory server is a
+// Member, which looks at the record every `Plan::look_us` of virtual time. Servers join by
+// JoinStore, and clients find the store by FindStore. The bootstrap is in memory. Its record is
+// lost, overwritten by that of a dead store, read late, or unavailable. Once it can be read again,
+// it must name all members after each of them has looked twice.
+//
+// Thread-safety: none.
 #pragma once
 
 #include <memory>
@@ -23,28 +26,29 @@ namespace gossamer::simulator {
 
 class Membership {
  public:
-  using Memory = std::vector<std::unique_ptr<EmbeddedMemory>>;  // by server id; null: it died
+  using Memory = std::vector<std::unique_ptr<EmbeddedMemory>>;  // by server id; null: dead
 
   Membership(const Plan& plan, SimNetwork& network, Recorder& recorder, Verdict& verdict,
              Memory& memory);
 
-  // The memory servers of `record` are there.
+  // Publishes `record`. Its memory servers exist.
   void Publish(const StoreRecord& record);
   std::shared_ptr<Bootstrap> bootstrap() const { return bootstrap_; }
-  // As a client does that opens the store: while there is no record, members put it back.
+  // Finds the store as a client that opens it does. While there is no record, members put it back.
   Result<StoreRecord> Find();
 
-  // After a step of the run: what is due.
+  // Call after each step of the run. Does what is due.
   void Look();
-  // Something happens to the record.
+  // Applies a fault to the record.
   void Disturb(Random& random);
-  // Another memory server wants to join, as soon as the record is in order, alike but for its number and maybe its MTU.
+  // Adds a memory server that joins once the record is intact. It differs only in its number and
+  // possibly its MTU.
   void Join(const EmbeddedMemoryOptions& options, bool has_low_mtu) {
     joining_.push_back({options, has_low_mtu});
   }
-  // Whether the way to some member is too narrow for a node: no client may open the store.
+  // Whether the MTU to some member is too low for a node: then no client may open the store.
   bool has_low_mtu() const { return !low_mtu_.empty(); }
-  // The network is mended, and the record, too.
+  // Call when the network has no more faults. Ends those of the record too.
   void EndFaults();
   uint64_t joined() const { return joined_; }
 
@@ -57,7 +61,7 @@ class Membership {
   void LookNow();
   Liveness Ask(const StoreRecord& record, const MemberRecord& member) const;
   bool NamesAll() const;
-  // False: not now.
+  // Returns false if it cannot join now.
   bool TryJoin(const Joining& joining);
 
   const Plan& plan_;
@@ -72,9 +76,9 @@ class Membership {
   std::vector<Joining> joining_;
   std::vector<std::string> low_mtu_;  // addresses
   SimNetwork::Clock::time_point next_look_;
-  // There is something to see at the next look.
+  // The next look may see something new.
   bool is_changed_ = false;
-  // The record may not be what members know; and how often they have looked at it meanwhile.
+  // The record may differ from what members know; and how often they have looked at it since.
   bool is_disturbed_ = false;
   uint32_t looks_since_ = 0;
   uint64_t joined_ = 0;

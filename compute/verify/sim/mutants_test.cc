@@ -1,4 +1,5 @@
-// Mutants: each broken rule is noticed where mutants.txt says, and the same run with all rules kept is right.
+// Mutants: each broken rule is noticed where mutants.txt says, and the same run with all rules kept
+// passes.
 #include "common/mutants.h"
 
 #include <gmock/gmock.h>
@@ -36,7 +37,7 @@ Outcome RunMutant(const std::string& mutant, const Words& flags) {
   return {status, sim.standard_output(), sim.standard_error()};
 }
 
-// The lines of the table, without comments: a mutant and flags.
+// The lines of the table without comments: a mutant and flags.
 std::vector<Words> Table() {
   std::ifstream file(GOSSAMER_SIM_MUTANTS_TABLE);
   EXPECT_TRUE(file) << GOSSAMER_SIM_MUTANTS_TABLE;
@@ -78,7 +79,7 @@ TEST(MutantsTest, EachIsCaughtAndOnlyIt) {
     EXPECT_TRUE(found) << outcome.output;
     if (!found) continue;
     EXPECT_EQ(match[1], row[0]);
-    // Later flags win.
+    // Later flags override earlier ones.
     flags.push_back("--seed=" + match[2].str());
     flags.emplace_back("--seeds=1");
     const Outcome right = RunMutant("none", flags);

@@ -1,4 +1,4 @@
-// Sets of named things, as flags give them: "none", "all", or names with commas between.
+// Sets of named things as flag values: "none", "all", or a comma-separated list.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 
 namespace gossamer::simulator {
 
-// Bit i stands for names[i]. InvalidArgument names the word that is none of them; `flag` and `what` (as "fault") are for
-// its sentence.
+// Bit i stands for names[i]. The message uses `flag` and `what` (such as "fault").
+// Errors: InvalidArgument, naming the word that is not one of `names`.
 Result<uint32_t> ParseNames(std::string_view text, std::span<const std::string_view> names,
                             std::string_view flag, std::string_view what);
-// What ParseNames reads as that set.
+// The text that ParseNames reads as `set`.
 std::string NamesOf(uint32_t set, std::span<const std::string_view> names);
 
 }  // namespace gossamer::simulator

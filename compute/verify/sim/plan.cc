@@ -6,7 +6,8 @@
 namespace gossamer::simulator {
 namespace {
 
-// Beside the bits of values' names: a run's keys, fillers included, and its clients' sessions.
+// Also limited by the bits of values' names: a run's keys, fillers included, and its clients'
+// sessions.
 constexpr uint32_t kMaxHotKeys = 4096;
 constexpr uint32_t kMaxClients = 256;
 constexpr uint32_t kMaxServers = 64;
@@ -38,7 +39,8 @@ void AtMostClients(Plan& plan, uint32_t clients) {
   plan.clients.resize(std::min<size_t>(plan.clients.size(), clients));
 }
 
-// Nodes of 256 bytes fill with a dozen keys: splits all the time, right beside the keys that everybody reads.
+// Nodes of 256 bytes fill with a dozen keys: constant splits, right beside the keys that all
+// clients read.
 void FewKeysManySplits(Random& random, Plan& plan) {
   plan.parameters.node_bytes = 256;
   SetFillers(plan.work, Between(random, 2, 8), Between(random, 150, 400));
@@ -48,15 +50,15 @@ void FewKeysManySplits(Random& random, Plan& plan) {
   Weigh(plan, {30, 2, 10, 45, 8, 5});
 }
 
-// Everybody wants the same lock.
+// All clients need the same lock.
 void HotKey(Random& random, Plan& plan) {
   SetFillers(plan.work, Between(random, 1, 3), 0);
   plan.work.prefill_percent = 50;
   Weigh(plan, {30, 1, 15, 12, 30, 12});
 }
 
-// Few keys, come and gone, of few clients that stop again and again, many times for longer than their leases last: what
-// they hold, have read under a lock, or were handed over with it, is old when they go on.
+// Few keys, which come and go. Few clients, which stop often, many times for longer than their
+// leases. When they go on, their locks, and data read or handed over under a lock, are outdated.
 void LongPauses(Random& random, Plan& plan) {
   SetFillers(plan.work, Between(random, 3, 5), 0);
   plan.work.filler_percent = 0;
@@ -65,9 +67,10 @@ void LongPauses(Random& random, Plan& plan) {
   plan.work.nap_percent = OneOf(random, {0u, 0u, 0u, 10u});
   plan.work.scan_keys = plan.work.keys();
   plan.work.skew = Skew::kUniform;
-  // Whoever may not write gets instead, and all operations would be over before the first lease is.
+  // A coroutine that may not write gets instead. All operations would be over before the first
+  // lease ends.
   plan.work.writers_at_once = 8;
-  // Each that holds a lock, or waits for it, is a large part of all; yet in its client somebody else goes on, too.
+  // Each lock holder or waiter is a large part of all coroutines, yet others in its client go on.
   AtMostClients(plan, Between(random, 2, 4));
   for (ClientPlan& client : plan.clients) {
     client.sessions = Between(random, 2, 3);
@@ -76,12 +79,12 @@ void LongPauses(Random& random, Plan& plan) {
   if (plan.faults.has(Fault::kPause)) {
     plan.pauses = Between(random, 24, 48);
     plan.longest_pause_ms = 400;
-    plan.network.observes_death = {};  // Or there are no leases.
+    plan.network.observes_death = {};  // otherwise there are no leases
   }
   Weigh(plan, {Between(random, 20, 40), 1, 2, 30, Between(random, 5, 20), Between(random, 30, 50)});
 }
 
-// All locks of a server are one: parent and leaf, and leaves of strangers.
+// All locks of a server are one: parent and leaf share it, and unrelated leaves too.
 void OneSlot(Random& random, Plan& plan) {
   plan.lock_table_bytes = sizeof(uint64_t);
   plan.parameters.node_bytes = 256;
@@ -97,7 +100,7 @@ void Scans(Random& random, Plan& plan) {
   Weigh(plan, {5, 20, 15, 35, 5, 20});
 }
 
-// Long keys make internal nodes of few children; small caches make everybody walk down from the root.
+// Long keys make internal nodes with few children; small caches make clients descend from the root.
 void DeepTree(Random& random, Plan& plan) {
   plan.parameters = {256, 32, 16};
   SetFillers(plan.work, Between(random, 8, 32), Between(random, 250, 500));
@@ -116,7 +119,7 @@ void Blocks(Random& random, Plan& plan) {
   Weigh(plan, {40, 4, 25, 8, 15, 8});
 }
 
-// Caches that hold everything, and a tree that grows away from under them.
+// Caches that hold everything, and a tree that outgrows them.
 void StaleCaches(Random& random, Plan& plan) {
   plan.parameters.node_bytes = 256;
   SetFillers(plan.work, Between(random, 4, 16), Between(random, 200, 400));
@@ -127,19 +130,19 @@ void StaleCaches(Random& random, Plan& plan) {
   Weigh(plan, {40, 4, 8, 40, 4, 4});
 }
 
-// Of runs whose nodes are seen in part, one in three. From a stream of its own: the others are the runs that their seeds
-// meant before.
+// One in three of the runs whose nodes are seen in part. Drawn from a separate stream, so that
+// other seeds keep their runs.
 void DrawSeams(Plan& plan) {
   constexpr uint64_t kSeamStream = ~uint64_t{7};
   Random random(plan.seed, kSeamStream);
   if (random.Below(3) == 1) plan.network.reads_per_seam = OneOf(random, {1u, 2u, 4u});
 }
 
-// Leaves of several groups that split right where everybody reads and writes, again and again: so that what is seen of
-// a split in one group is acted upon while it is not to be seen in another.
+// Leaves of several groups that often split where all clients read and write. Clients then act upon
+// a split seen in one group while it is not visible in another.
 void SeenInPart(Random& random, Plan& plan) {
   plan.parameters = {512, OneOf<uint16_t>(random, {16, 32}), 16};
-  // With the parent elsewhere, whoever splits has its lock long before the leaf is written.
+  // With the parent elsewhere, a split has the parent's lock long before the leaf is written.
   plan.servers = 1;
   SetFillers(plan.work, Between(random, 40, 64), Between(random, 160, 320));
   plan.work.filler_percent = Between(random, 30, 60);
@@ -149,7 +152,7 @@ void SeenInPart(Random& random, Plan& plan) {
   plan.work.nap_percent = 0;
   plan.work.skew = Skew::kAscend;
   for (ClientPlan& client : plan.clients) {
-    // Writers soon wait for the lock of the leaf that is being split.
+    // Writers soon wait for the lock of the splitting leaf.
     client = {Between(random, 1, 3), Between(random, 3, 5), 1 << 20, client.techniques,
               Between(random, 1, 2)};
   }
@@ -162,7 +165,7 @@ void SeenInPart(Random& random, Plan& plan) {
   Weigh(plan, {10, 2, 6, 40, 40, 2});
 }
 
-// At most so many keys, most of them there, all wanted alike, and scanned together.
+// At most `keys` keys, most of them present, all equally popular, and scanned together.
 void KeysOfOneLeaf(Random& random, Plan& plan, uint32_t keys) {
   SetFillers(plan.work, keys, 0);
   plan.work.filler_percent = 0;
@@ -172,8 +175,9 @@ void KeysOfOneLeaf(Random& random, Plan& plan, uint32_t keys) {
   plan.work.scan_keys = plan.work.keys();
 }
 
-// Keys for about one leaf, which come and go: their entries find now their home full, now the overflow group, and what
-// is deleted and inserted meets in one combined write. Many clients die on the way.
+// Keys for about one leaf, which come and go. Their entries find now the home group full, now the
+// overflow group, and deletes and inserts of one key meet in a combined write. Many clients die
+// meanwhile.
 void FullLeaf(Random& random, Plan& plan) {
   plan.parameters = {OneOf<uint32_t>(random, {256, 512}), 8, 8};
   const bool is_small = plan.parameters.node_bytes == 256;
@@ -183,7 +187,8 @@ void FullLeaf(Random& random, Plan& plan) {
   Weigh(plan, {8, 12, 5, 35, 5, 35});
 }
 
-// One leaf whose keys come and go, and so move between its groups under one version, while it is read whole.
+// One leaf whose keys come and go, and so move between groups under one version, while it is read
+// whole.
 void ScannedLeaf(Random& random, Plan& plan) {
   plan.parameters = {256, 8, 8};
   KeysOfOneLeaf(random, plan, Between(random, 8, 12));
@@ -194,13 +199,14 @@ void ScannedLeaf(Random& random, Plan& plan) {
     client.sessions = 3;
     client.coroutines = Between(random, 1, 4);
   }
-  // Others delete a key and insert it again while one READ takes effect.
+  // Other clients delete and reinsert a key while one READ takes effect.
   plan.network.verbs_per_long_delay = OneOf(random, {4u, 8u, 16u});
   plan.network.longest_delay = std::chrono::milliseconds(1);
   Weigh(plan, {0, 40, 0, 20, 0, Between(random, 10, 20)});
 }
 
-// A tree that grows from one leaf to many levels, by clients that raise its root at the same time.
+// A tree that grows from one leaf to many levels, with clients that raise its root at the same
+// time.
 void YoungTree(Random& random, Plan& plan) {
   plan.parameters = {256, 32, 16};
   SetFillers(plan.work, Between(random, 16, 64), Between(random, 250, 600));
@@ -216,7 +222,7 @@ void YoungTree(Random& random, Plan& plan) {
   Weigh(plan, {12, 0, 5, 60, 0, 0});
 }
 
-// Servers with little memory: leaves split into siblings elsewhere, by clients that die meanwhile.
+// Servers with little memory: siblings land on other servers, and clients die during splits.
 void FarSiblings(Random& random, Plan& plan) {
   plan.parameters.node_bytes = 256;
   SetFillers(plan.work, Between(random, 8, 32), Between(random, 300, 600));
@@ -232,7 +238,8 @@ void FarSiblings(Random& random, Plan& plan) {
   Weigh(plan, {30, 2, 10, 45, 8, 5});
 }
 
-// Blocks of nearly one length, in memory that is full: what is freed is used again at once, under the next generation.
+// Blocks of nearly one length in full memory: a freed block is reused at once, under the next
+// generation.
 void BlocksAgain(Random& random, Plan& plan) {
   plan.servers = 1;
   SetFillers(plan.work, Between(random, 4, 16), 0);
@@ -247,7 +254,8 @@ void BlocksAgain(Random& random, Plan& plan) {
   Weigh(plan, {40, 10, 5, 5, 35, 5});
 }
 
-// Few keys and many writes, for long: whoever has lost a memory server finds it again, with locks of his own there.
+// Few keys and many writes, for long. A client that lost a memory server finds it again, with its
+// own locks there.
 void OutOfReach(Random& random, Plan& plan) {
   plan.parameters.node_bytes = OneOf<uint32_t>(random, {256, 256, 512});
   SetFillers(plan.work, Between(random, 1, 8), OneOf(random, {0u, 0u, 40u, 120u}));
@@ -261,7 +269,7 @@ void OutOfReach(Random& random, Plan& plan) {
   Weigh(plan, {10, 2, 20, 25, 20, 20});
 }
 
-// Links that are down often and not for long, of clients that stay and live.
+// Links that are often down, but briefly. Clients stay and live.
 void ShortPartitions(Random& random, Plan& plan) {
   plan.clients_stay = true;
   plan.kills = 0;
@@ -273,8 +281,8 @@ void ShortPartitions(Random& random, Plan& plan) {
   plan.network.observes_death = std::chrono::microseconds(100);
 }
 
-// Sessions that close while a memory server is out of their reach, and leave locks and packets behind, while others of
-// the same client, and of others, want the same keys.
+// Sessions that close while a memory server is unreachable, and leave locks and packets behind.
+// Other sessions, of the same and other clients, use the same keys.
 void Reopened(Random& random, Plan& plan) {
   OutOfReach(random, plan);
   SetFillers(plan.work, Between(random, 1, 3), 0);
@@ -290,15 +298,15 @@ void Reopened(Random& random, Plan& plan) {
   Weigh(plan, {20, 1, 30, 15, 30, 5});
 }
 
-// Sessions that lose the memory server while the WRITE of a value block is on its way, beside others of the same client
-// that want memory for such a block.
+// Sessions that lose the memory server while the WRITE of a value block is in flight, beside
+// sessions of the same client that need memory for such blocks.
 void LateBlocks(Random& random, Plan& plan) {
   BlocksAgain(random, plan);
   SetFillers(plan.work, Between(random, 8, 24), 0);
   plan.work.scan_keys = plan.work.keys();
   plan.work.writers_at_once = 8;
   ShortPartitions(random, plan);
-  // What the other compute server wrote is not used again.
+  // Blocks of another compute server are not reused here.
   AtMostClients(plan, Between(random, 1, 2));
   for (ClientPlan& client : plan.clients) {
     client.sessions = Between(random, 4, 6);
@@ -307,8 +315,8 @@ void LateBlocks(Random& random, Plan& plan) {
   Weigh(plan, {20, 2, 10, 5, 50, 5});
 }
 
-// Memory servers die in the middle of the run, and others come to their addresses: most of what was there is gone, and
-// clients that stay may not take the new ones for the old.
+// Memory servers die during the run, and others take their addresses. Most data is gone, and
+// clients that stay must not take the new servers for the old.
 void Restarted(Random& random, Plan& plan) {
   plan.parameters.node_bytes = 256;
   SetFillers(plan.work, Between(random, 2, 16), Between(random, 0, 100));
@@ -319,15 +327,15 @@ void Restarted(Random& random, Plan& plan) {
   Weigh(plan, {30, 3, 20, 20, 15, 12});
 }
 
-// Memory servers that join while leaves split, and clients that open the store again and again: those that were there
-// before find new servers by the pointers to them.
+// Memory servers join while leaves split, and clients reopen the store repeatedly. Earlier clients
+// find new servers by the pointers to them.
 void Joined(Random& random, Plan& plan) {
   FewKeysManySplits(random, plan);
   if (plan.faults.has(Fault::kKill)) plan.kills = Between(random, 4, 12);
   plan.network.observes_death = std::chrono::microseconds(100);
 }
 
-// Memory servers whose processes stop, for less or more than a lease, or which are slow, while clients need them.
+// Memory servers that stop, for less or more than a lease, or are slow, while clients need them.
 void Stalled(Random& random, Plan& plan) {
   FewKeysManySplits(random, plan);
   plan.network.observes_death = {};
@@ -360,7 +368,7 @@ constexpr Profile kProfiles[] = {
      LateBlocks},
     {"stalled", "memory servers that stop for a while, or go slow", Stalled},
 };
-// Those that a seed draws; behind them those that came later, and the last one, which comes with its fault.
+// The profiles that a seed draws; then later additions, and last the one that comes with its fault.
 constexpr size_t kLaterProfiles = 4;
 constexpr size_t kDrawnProfiles = 11;
 constexpr size_t kPartitionProfile = kDrawnProfiles + kLaterProfiles;
@@ -377,7 +385,7 @@ const Profile* FindProfile(std::string_view name) {
 void DrawWork(Random& random, Plan& plan) {
   WorkPlan& work = plan.work;
   std::copy(std::begin(kMixedWeights), std::end(kMixedWeights), work.weights.begin());
-  if (Chance(random, 30)) {  // a mix of any kind, with each operation in it
+  if (Chance(random, 30)) {  // any mix, with each operation in it
     for (uint32_t& weight : work.weights) weight = Between(random, 1, 30);
   }
   work.skew =
@@ -392,8 +400,9 @@ void DrawWork(Random& random, Plan& plan) {
   work.writers_at_once = Between(random, 2, 5);
 }
 
-// All techniques in three runs of five. In the others everybody has the same, or each client its own. From a stream of
-// their own, so that a seed means the same run, but for these, whatever the flag says.
+// All techniques in three runs of five. In the others all clients have the same, or each its own.
+// Drawn from a separate stream: apart from techniques, a seed means the same run whatever the flag
+// says.
 void SetTechniques(const std::optional<TechniqueSet>& fixed, Plan& plan) {
   constexpr uint64_t kTechniqueStream = ~uint64_t{2};
   constexpr uint64_t kSets = 1 << kTechniqueNames.size();
@@ -408,7 +417,8 @@ void SetTechniques(const std::optional<TechniqueSet>& fixed, Plan& plan) {
   }
 }
 
-// A fault that is asked for is there in most runs, and missing in some, so that others are seen without it.
+// A requested fault is present in most runs and missing in some, so that others are seen without
+// it.
 void DrawNetwork(Random& random, Plan& plan) {
   using std::chrono::microseconds;
   const auto has = [&](Fault fault) { return plan.faults.has(fault) && Chance(random, 85); };
@@ -425,11 +435,12 @@ void DrawNetwork(Random& random, Plan& plan) {
   network.verbs_per_break = OneOf(random, {300u, 1000u, 3000u});
   network.verbs_per_long_delay = OneOf(random, {4u, 16u, 64u});
   network.longest_delay = OneOf(random, {microseconds(10), microseconds(50), microseconds(1000)});
-  // Where nobody sees a death, others poll the locks of the dead until their leases end: long runs.
+  // Where deaths are not observed, clients poll the locks of the dead until their leases end: long
+  // runs.
   network.observes_death = microseconds(OneOf(random, {0, 100, 100, 100, 100, 100}));
 }
 
-// In one run of seven. From a stream of its own: all others are the runs that their seeds meant before.
+// In one run of seven. From a separate stream, so that other seeds keep their runs.
 std::optional<size_t> DrawLaterProfile(uint64_t seed) {
   constexpr uint64_t kLaterStream = ~uint64_t{4};
   Random random(seed, kLaterStream);
@@ -437,8 +448,9 @@ std::optional<size_t> DrawLaterProfile(uint64_t seed) {
   return kDrawnProfiles + random.Below(kLaterProfiles);
 }
 
-// In one run of four, or in nearly all of a profile that is about it. From a stream of its own: a seed without it
-// means the run that it did before there was this fault. True: the run may be about that alone.
+// In one run of four, or in nearly all runs of a profile about it. From a separate stream: a seed
+// without this fault keeps the run it had before the fault existed. Returns true if the run may be
+// about partitions alone.
 bool DrawPartitions(const RunOptions& options, Plan& plan) {
   using std::chrono::microseconds;
   constexpr uint64_t kPartitionStream = ~uint64_t{3};
@@ -456,7 +468,7 @@ bool DrawPartitions(const RunOptions& options, Plan& plan) {
   return Chance(random, 30);
 }
 
-// In one run of three. From a stream of its own, as above.
+// In one run of three. From a separate stream, as above.
 void DrawReopens(const RunOptions& options, Plan& plan) {
   constexpr uint64_t kReopenStream = ~uint64_t{5};
   Random random(plan.seed, kReopenStream);
@@ -466,7 +478,7 @@ void DrawReopens(const RunOptions& options, Plan& plan) {
   plan.reopen_percent = OneOf(random, {10u, 50u, 100u});
 }
 
-// In one run of six, of those in which no memory server dies. From a stream of its own, as above.
+// In one run of six in which no memory server dies. From a separate stream, as above.
 void DrawMembership(const RunOptions& options, Plan& plan) {
   constexpr uint64_t kMembershipStream = ~uint64_t{9};
   Random random(plan.seed, kMembershipStream);
@@ -480,7 +492,7 @@ void DrawMembership(const RunOptions& options, Plan& plan) {
   plan.look_us = OneOf(random, {20u, 200u, 2000u});
 }
 
-// In one run of five. From a stream of its own, as above.
+// In one run of five. From a separate stream, as above.
 void DrawLostCalls(Plan& plan) {
   constexpr uint64_t kCallStream = ~uint64_t{8};
   Random random(plan.seed, kCallStream);
@@ -489,7 +501,8 @@ void DrawLostCalls(Plan& plan) {
   plan.network.calls_per_loss = OneOf(random, {5u, 20u, 50u});
 }
 
-// A run whose memory server dies is about little else: one in twelve. From a stream of its own, as above.
+// A memory server dies in one run of twelve, which tests little else. From a separate stream, as
+// above.
 void DrawServerFaults(const RunOptions& options, Plan& plan) {
   constexpr uint64_t kServerStream = ~uint64_t{6};
   Random random(plan.seed, kServerStream);
@@ -506,7 +519,7 @@ void DrawServerFaults(const RunOptions& options, Plan& plan) {
   }
 }
 
-// Room for everything that a run may write, and a little more; or for too little.
+// Memory for everything that a run may write and a little more, or too little.
 void DrawMemory(Random& random, Plan& plan) {
   const WorkPlan& work = plan.work;
   plan.chunk_bytes = OneOf<uint64_t>(random, {4096, 16 << 10, 64 << 10});
@@ -576,9 +589,9 @@ Plan DrawPlan(const RunOptions& options, uint64_t seed) {
   plan.pauses = times(Fault::kPause);
   plan.lease_ms = 100;
   plan.longest_pause_ms = OneOf(random, {1u, 60u, 250u});
-  // Far longer than any lease: whatever is Contended was left locked.
+  // Far longer than any lease: Contended means that a lock was left behind.
   plan.lock_timeout_ms = 10'000;
-  // Every other run is about nothing in particular.
+  // Every other run has no profile.
   size_t drawn = Chance(random, 50) ? 0 : random.Below(kDrawnProfiles);
   drawn = DrawLaterProfile(seed).value_or(drawn);
   if (DrawPartitions(options, plan)) drawn = kPartitionProfile;

@@ -1,8 +1,8 @@
-// The plan of one run: everything that it is made of, drawn from its seed and from what the caller fixes.
+// The plan of one run: all its parameters, drawn from its seed and from what the caller fixes.
 //
-// A seed stands for a whole configuration, not for an order of events alone: sizes of nodes, caches and lock tables,
-// numbers of sessions and coroutines, the mix of operations, how bad the network is. A profile narrows what is drawn
-// to schedules in which some rule of the protocol matters.
+// A seed determines a whole configuration, not only an order of events: sizes of nodes, caches and
+// lock tables, numbers of sessions and coroutines, the mix of operations, how bad the network is. A
+// profile narrows the draw to schedules in which some rule of the protocol matters.
 #pragma once
 
 #include <array>
@@ -23,50 +23,50 @@
 
 namespace gossamer::simulator {
 
-// What the caller fixes, by flags.
+// What the caller fixes by flags.
 struct RunOptions {
   uint32_t clients = 8;
   uint32_t servers = 2;
   uint32_t keys = 64;         // hot ones
   uint32_t operations = 500;  // of all clients together
   FaultSet faults = FaultSet::All();
-  std::string profile = "any";             // of a name in Profiles(), or any
-  std::optional<TechniqueSet> techniques;  // of everybody; none: drawn
+  std::string profile = "any";             // a name in Profiles(), or "any"
+  std::optional<TechniqueSet> techniques;  // of all clients and servers; nullopt: drawn
 };
 
-// Which keys operations go to.
+// Which keys operations use.
 enum class Skew : uint8_t {
   kUniform,
-  kZipf,     // few keys get most
+  kZipf,     // few keys get most operations
   kOneLeaf,  // mostly one of a few neighbours
   kAscend,   // a window that moves up over the keys
 };
 
 // One compute server.
 struct ClientPlan {
-  uint32_t sessions = 1;    // each what a thread would have
+  uint32_t sessions = 1;    // each as for one thread
   uint32_t coroutines = 1;  // of each session
   uint64_t cache_bytes = 0;
   Techniques techniques{};
   uint32_t readers = 0;  // of the coroutines of each session: they only get
 };
 
-// What the operations are.
+// The operations of a run.
 struct WorkPlan {
   static constexpr size_t kKinds = 6;
   std::array<uint32_t, kKinds> weights{};  // by history::OperationKind
   Skew skew = Skew::kUniform;
   uint32_t hot_keys = 64;
   uint32_t fillers = 0;          // keys between two hot ones: they make leaves split
-  uint32_t filler_percent = 0;   // of the writes that go to one of those
-  uint32_t far_percent = 50;     // of these: which go anywhere, and not near a hot key
-  uint32_t prefill_percent = 0;  // of all keys: put before the run
-  uint32_t long_percent = 0;     // of values: longer than 16 bytes, so in blocks
+  uint32_t filler_percent = 0;   // of writes: those that go to fillers
+  uint32_t far_percent = 50;     // of these: those that go anywhere, not near a hot key
+  uint32_t prefill_percent = 0;  // of all keys: those put before the run
+  uint32_t long_percent = 0;     // of values: those longer than 16 bytes, which need blocks
   uint32_t longest_value = 17;
-  uint32_t nap_percent = 0;  // of operations: before which a coroutine sleeps a little
+  uint32_t nap_percent = 0;  // of operations: those before which a coroutine sleeps briefly
   uint32_t longest_nap_us = 30;
   uint32_t scan_keys = 1;        // longest range of a scan
-  uint32_t writers_at_once = 4;  // writes of one key under way
+  uint32_t writers_at_once = 4;  // most writes of one key in flight
 
   uint32_t keys() const { return hot_keys * (fillers + 1); }
 };
@@ -88,43 +88,43 @@ struct Plan {
   std::vector<ClientPlan> clients;
   WorkPlan work;
   SimOptions network;  // how bad it is
-  uint32_t kills = 0;  // how often a client dies, and how often one stops
+  uint32_t kills = 0;  // how often a client dies; `pauses`: how often one stops
   uint32_t pauses = 0;
   uint32_t longest_pause_ms = 0;
-  // Clients go on after they have lost a memory server; else others come in their place.
+  // Clients go on after losing a memory server. Otherwise others replace them.
   bool clients_stay = false;
-  // How often a client closes a session, or the store, at any time, and opens it again; and of the losses of those that
-  // stay, how many in a hundred are followed by that.
+  // How often a client closes a session or the store, at any time, and reopens it; and the
+  // percentage of losses of clients that stay after which that happens.
   uint32_t reopens = 0;
   uint32_t reopen_percent = 0;
-  // How often a memory server dies for good, with all that it has, and how many in a hundred of them are followed by
-  // another one, of another store, at the same address. Clients stay.
+  // How often a memory server dies with all its data, and the percentage of deaths after which a
+  // server of another store takes its address. Clients stay.
   uint32_t deaths = 0;
   uint32_t successor_percent = 0;
-  // How often one stops or goes slow, and for how long at most.
+  // How often a memory server stops or becomes slow, and for how long at most.
   uint32_t stalls = 0;
   uint32_t longest_stall_ms = 0;
-  // How often another memory server joins, how many in a hundred of them behind too low an MTU, and how often something
-  // happens to the store's record. Memory servers look at it each `look_us`.
+  // How often a memory server joins, the percentage of joins behind too low an MTU, and how often a
+  // fault hits the store's record. Memory servers look at the record every `look_us`.
   uint32_t joins = 0;
   uint32_t low_mtu_percent = 0;
   uint32_t record_faults = 0;
   uint32_t look_us = 0;
-  // Whether there is a record that clients open the store by.
+  // Whether clients open the store through a record.
   bool has_record() const { return joins + record_faults != 0; }
 };
 
 struct Profile {
   std::string_view name;
   std::string_view what;
-  void (*narrow)(Random& random, Plan& plan);  // called when everything else is drawn
+  void (*narrow)(Random& random, Plan& plan);  // called after everything else is drawn
 };
 
 std::span<const Profile> Profiles();
 
-// InvalidArgument for a profile that is none, and for numbers that make no run.
+// Errors: InvalidArgument for an unknown profile and for numbers that make no run.
 Status Validate(const RunOptions& options);
-// The options must be valid.
+// Requires: valid options.
 Plan DrawPlan(const RunOptions& options, uint64_t seed);
 // One line for people.
 std::string ToString(const Plan& plan);

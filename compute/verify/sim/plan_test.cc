@@ -1,4 +1,4 @@
-// Plans: a seed always draws the same one, and all that are drawn make sense.
+// Plans: a seed always draws the same plan, and all drawn plans are valid.
 #include "compute/verify/sim/plan.h"
 
 #include <gtest/gtest.h>
@@ -105,7 +105,7 @@ TEST(PlanTest, EveryPlanMakesSense) {
       EXPECT_LE(plan.work.hot_keys, options.keys);
       EXPECT_LT(plan.work.keys(), history::kMaxKeys);
       EXPECT_GE(plan.work.longest_value, 17u);
-      // Sessions of one client may do for a run that is about closing them.
+      // A run about closing sessions may have several sessions of one client instead of clients.
       EXPECT_GE(plan.clients.size() + plan.clients[0].sessions, 3u);
       EXPECT_LE(plan.clients.size(), options.clients);
       Workload workload(plan);
@@ -129,7 +129,7 @@ TEST(PlanTest, WithoutFaultsTheNetworkIsIdeal) {
   }
 }
 
-// What a seed without them means was found out, and written down, before there were any.
+// Seeds without partitions keep the meaning recorded before partitions existed.
 TEST(PlanTest, PartitionsAreInOneRunOfFourAndChangeNoOther) {
   constexpr uint64_t kPlans = 400;
   const uint64_t seed = TestSeed();

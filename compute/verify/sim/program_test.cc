@@ -1,4 +1,4 @@
-// gossamer-sim as its users run it: flags, exit codes, and the same run in another process.
+// gossamer-sim as users run it: flags, exit codes, and the same run in another process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -114,7 +114,7 @@ TEST(SimProgramTest, AFileThatCannotBeWrittenIsToldBeforeAnythingIsMeasured) {
   EXPECT_EQ(outcome.status, 1);
   EXPECT_EQ(outcome.output, "");
   EXPECT_THAT(outcome.errors, HasSubstr("--json: cannot write /nowhere/figures.json: No such"));
-  // What stood there stays until there are figures.
+  // The file keeps its content until there are figures.
   const std::string path = ::testing::TempDir() + "sim-json-" + std::to_string(TestSeed());
   std::ofstream(path) << "older";
   EXPECT_EQ(RunSim({"--measure=speed", "--json=" + path}).status, 2);

@@ -15,7 +15,7 @@ bool IsWrite(const Event& event) {
   return event.kind != OperationKind::kGet && event.kind != OperationKind::kScan;
 }
 
-// What is under way.
+// The operation under way.
 std::string Doing(const Event& event) {
   constexpr const char* kKinds[] = {"get", "scan", "put", "insert", "update", "delete"};
   std::string text = kKinds[static_cast<size_t>(event.kind)];

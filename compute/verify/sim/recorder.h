@@ -1,10 +1,10 @@
-// The recorder of a run: what every coroutine of every client does, when, and what comes of it.
+// The recorder of a run: what every coroutine of every client does, when, and with what result.
 //
-// Its clock counts: each begin and each end of an operation is one step, so that the order is exact where many of
-// them share one instant of virtual time. A client that is killed leaves its operations open: a write of which nobody
-// knows (history::Outcome::kUnknown), a read that never returned.
+// Its clock counts steps: each begin and each end of an operation is one, so that the order is
+// exact even at one instant of virtual time. The operations of a killed client stay open: a write
+// of unknown outcome (history::Outcome::kUnknown), or a read that never returned.
 //
-// Also folds everything into a hash: two runs that differ in anything differ in it.
+// The recorder also folds everything into a hash. Runs that differ in anything differ in the hash.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +20,14 @@ namespace gossamer::simulator {
 
 class Recorder {
  public:
-  // A coroutine's place: which client's which session's which coroutine it is, and what it does at the moment.
+  // One coroutine of one session of one client, and its current operation.
   struct Lane {
     uint32_t client = 0;
     uint32_t session = 0;
     uint32_t coroutine = 0;
     bool is_busy = false;
     bool is_dead = false;  // its client was killed
-    history::Event event;  // what is under way
+    history::Event event;  // the operation under way
     Endpoint::Clock::time_point since;
   };
 
@@ -35,31 +35,32 @@ class Recorder {
   explicit Recorder(const SimNetwork& network, std::ostream* trace)
       : network_(network), trace_(trace) {}
 
-  // The lane's number. `client` counts lives: one that comes again after its death is another.
+  // Returns the lane's number. `client` counts lives: a client's replacement has another number.
   uint32_t AddLane(uint32_t client, uint32_t session, uint32_t coroutine);
   const std::vector<Lane>& lanes() const { return lanes_; }
 
-  // An operation begins. `value` is what a write writes.
+  // An operation begins. `value`: what a write writes.
   void Begin(uint32_t lane, history::OperationKind kind, uint32_t key, history::ValueId value);
-  // It ends, and goes into the history. `value` is what a get saw. Nothing happens if the lane is dead.
+  // The operation ends and enters the history. `value`: what a get saw. No effect if the lane is
+  // dead.
   void End(uint32_t lane, history::Outcome outcome, history::ValueId value);
-  // It ends, and has done nothing; whoever sees its value is wrong.
+  // The operation ends without effect. A read of its value is then an error.
   void EndWithoutEffect(uint32_t lane, const Error& error);
-  // A scan returned a row: the time of it.
+  // A scan returned a row. Returns the row's time.
   int64_t Row(uint32_t lane, uint32_t key, history::ValueId value);
-  // A scan ends; `scan` has its rows and what was asked for. The sentence that says what is wrong with it.
+  // A scan ends. `scan` has its rows and its request. Returns a sentence if the scan is wrong.
   std::optional<std::string> EndScan(uint32_t lane, history::Scan& scan);
-  // The client's operations stay as they are, forever.
+  // The client's operations stay open for ever.
   void Kill(uint32_t client);
-  // A line of the trace, which the run depends on.
+  // A line of the trace that enters the hash.
   void Note(const std::string& text);
-  // A line of the trace, of somebody else's.
+  // A line of the trace from elsewhere, which does not enter the hash.
   void Tell(const std::string& text) { Print(text); }
 
   std::vector<history::Event>& events() { return events_; }
   uint64_t ended() const { return ended_; }
   uint64_t hash() const { return hash_; }
-  // How much is under way, and the oldest of it, a line for each.
+  // The number of operations under way, and a line for each of the oldest.
   std::string UnderWay() const;
 
  private:

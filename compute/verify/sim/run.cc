@@ -14,18 +14,18 @@
 namespace gossamer::simulator {
 namespace {
 
-// A run stands still when no operation ends through so many steps, or for so long.
+// A run makes no progress if no operation ends in so many steps, or for so long.
 constexpr uint64_t kMostStepsWithoutEnd = 10'000'000;
 constexpr std::chrono::seconds kLongestWithoutEnd{60};
-// Lives are named in values, by 12 bits.
+// Values name lives by 12 bits.
 constexpr uint32_t kMostLives = 4000;
 
-// Something that a client will do, or that will be done to it.
+// An event that hits a client or a server.
 struct Blow {
   enum class Kind : uint8_t { kKill, kPause, kLeave, kDeath, kSuccession, kStall, kJoin, kRecord };
 
   uint64_t at_operation = 0;  // when so many have begun, and
-  uint64_t steps_later = 0;   // so many steps behind that
+  uint64_t steps_later = 0;   // so many steps after that
   Kind kind = Kind::kKill;
 };
 
@@ -45,7 +45,8 @@ class Run {
     network_.SetTeller([this](const std::string& what) { recorder_.Tell(what); });
   }
 
-  // A session waits for its coroutines when it ends: of a run that stands still, it would wait forever.
+  // A session waits for its coroutines when it ends. In a run without progress it would wait for
+  // ever.
   bool is_stuck() const { return is_stuck_; }
 
   RunResult Do() {
@@ -68,7 +69,7 @@ class Run {
           CheckWhoStayed();
           Audit(scene_, next_client_++, result_.counts);
         } else {
-          // What was acknowledged may be gone, but only with the memory server that had it.
+          // Acknowledged data may be gone, but only with the memory server that held it.
           AuditHistory(scene_, result_.counts);
         }
       }
@@ -106,7 +107,7 @@ class Run {
     return std::make_unique<Client>(scene_, next_client_++, plan);
   }
 
-  // Opens it, and where its connection breaks meanwhile, another one in its place.
+  // Opens the client. If its connection breaks meanwhile, opens a replacement.
   Status OpenAnew(std::unique_ptr<Client>& client) {
     while (true) {
       const auto since = network_.Now();
@@ -121,7 +122,7 @@ class Run {
     }
   }
 
-  // Its counts stay.
+  // Keeps the client's counts.
   void Bury(const std::unique_ptr<Client>& client) {
     result_.counts.counters += client->counters();
   }
@@ -146,7 +147,7 @@ class Run {
     });
   }
 
-  // Those that the network killed: before anything of them runs.
+  // Kills the clients that the network cut, before any of their coroutines runs.
   void NoteCuts() {
     while (const std::optional<uint64_t> uuid = network_.TakeCut()) {
       for (const auto& client : clients_) {
@@ -187,7 +188,7 @@ class Run {
     }
   }
 
-  // False: the blow is for a client.
+  // Returns false if the blow is for a client.
   bool StrikeServer(Blow::Kind kind) {
     switch (kind) {
       case Blow::Kind::kDeath: EndServer(); return true;
@@ -220,7 +221,7 @@ class Run {
     blows_.push_back({workload_.begun(), steps, Blow::Kind::kSuccession});
   }
 
-  // Nothing is wrong with its own network.
+  // The successor's own network has no faults.
   void StartSuccessor() {
     const std::string address = without_successor_.back();
     without_successor_.pop_back();
@@ -255,8 +256,8 @@ class Run {
     }
   }
 
-  // Clients that are gone, once nothing of them is left: they are closed, and others come in their place while there is
-  // work.
+  // Closes clients that are gone once nothing of them is left, and replaces them while there is
+  // work. Returns false after a finding that ends the run.
   bool Replace() {
     for (auto& client : clients_) {
       if (client == nullptr) continue;
@@ -270,7 +271,7 @@ class Run {
       client = NewClient(plan);
       const Status opened = OpenAnew(client);
       if (membership_.has_low_mtu()) {
-        // A node would not be one packet on the way there (rule W2).
+        // The path's MTU is too low for a node in one packet (rule W2).
         if (opened || opened.error().code != Code::kUnsupported) {
           verdict_.Wrong("a client opens a store, where the MTU is too low for its nodes");
         }
@@ -278,7 +279,7 @@ class Run {
         continue;
       }
       if (!opened && result_.counts.dead_servers != 0) {
-        // Not all of the store is there any more.
+        // Part of the store is gone.
         client.reset();
         continue;
       }
@@ -298,7 +299,8 @@ class Run {
     });
   }
 
-  // Until every coroutine of every client has ended. False: it stands still, or went wrong for good.
+  // Runs until every coroutine of every client has ended. Returns false if the run makes no
+  // progress or cannot go on.
   bool DriveToEnd() {
     uint64_t ended = recorder_.ended();
     uint64_t steps_at_end = 0;
@@ -325,8 +327,8 @@ class Run {
     }
   }
 
-  // What broken connections still had on their way lands, and the leases of the dead end; whoever lost a memory server
-  // finds it again. Nothing else happens any more.
+  // Lets late packets of broken connections land and the leases of the dead end. Clients that lost
+  // a memory server find it again. Nothing else happens any more.
   void Drain() {
     constexpr std::chrono::seconds kUntilEverybodyHasTriedAgain{1};
     network_.SetFaults({});
@@ -344,7 +346,8 @@ class Run {
     }
   }
 
-  // Who lives and has been out of reach can write again, at once, and nobody waits for a lock.
+  // Live clients that were out of reach must be able to write again at once, and no operation may
+  // wait for a lock.
   void CheckWhoStayed() {
     if (!plan_.network.faults.partition) return;
     for (const auto& client : clients_) {
@@ -404,19 +407,19 @@ class Run {
   Workload workload_;
   Verdict verdict_;
   Random random_;
-  std::vector<std::unique_ptr<EmbeddedMemory>> memory_;  // null: it died
+  std::vector<std::unique_ptr<EmbeddedMemory>> memory_;  // null: the server died
   Membership membership_;
   Scene scene_;
   RunResult result_;
   bool is_stuck_ = false;
-  uint32_t next_client_ = 1;  // a client uuid, too
+  uint32_t next_client_ = 1;  // also a client uuid
   const Endpoint::Clock::time_point start_ = network_.Now();
   std::vector<Blow> blows_;
   EmbeddedMemoryOptions memory_options_;
   Sweeper sweeper_{network_, memory_, plan_.parameters};
   std::vector<std::unique_ptr<Successor>> successors_;
   std::vector<std::string> without_successor_;    // addresses
-  std::vector<std::unique_ptr<Client>> clients_;  // end before the memory
+  std::vector<std::unique_ptr<Client>> clients_;  // destroyed before the memory
 };
 
 }  // namespace
@@ -424,7 +427,7 @@ class Run {
 RunResult RunPlan(const Plan& plan, std::ostream* trace) {
   auto run = std::make_unique<Run>(plan, trace);
   RunResult result = run->Do();
-  // Left as it is, to the end of the process: a failure, so that there will not be many.
+  // Deliberately leaked until the process ends: this is a failure, so there are few of them.
   [[maybe_unused]] const Run* left = run->is_stuck() ? run.release() : nullptr;
   return result;
 }

@@ -1,4 +1,4 @@
-// Runs: they repeat exactly, they find nothing wrong with the store, and they do what they are for.
+// Runs: they repeat exactly, find no fault in the store, and do what they are for.
 #include "compute/verify/sim/run.h"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ TEST(RunTest, FindsNothingWrongWithTheStore) {
   }
 }
 
-// A run in which nothing is at stake finds nothing, ever.
+// A run in which too little happens can find nothing.
 TEST(RunTest, MuchHappens) {
   const uint64_t seed = TestSeed();
   RunCounts sum;

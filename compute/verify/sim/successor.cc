@@ -6,7 +6,7 @@
 namespace gossamer::simulator {
 namespace {
 
-// Far from what stores and clients of runs are called.
+// Far from the numbers of a run's stores and clients.
 constexpr uint64_t kFirstIncarnation = 1'000'000;
 constexpr uint64_t kFirstClient = uint64_t{1} << 40;
 constexpr std::string_view kValue = "foreign";

@@ -31,7 +31,7 @@ class ReachedMemory {
     for (size_t i = 0; i < regions_.size(); ++i) granules_[i].resize(regions_[i].size() / kGranule);
   }
 
-  // False: some node is just being written, or damaged.
+  // Returns false if a node is being written or is damaged.
   bool Walk() {
     uint64_t word = 0;
     std::memcpy(&word, regions_[0].data() + kRootWordOffset, sizeof word);
@@ -99,9 +99,9 @@ class ReachedMemory {
   const StoreParameters& parameters_;
   const LeafGeometry geometry_;
   std::vector<std::vector<bool>> granules_;
-  std::vector<std::pair<RemotePtr, uint32_t>> wanted_;  // nodes, and their levels
+  std::vector<std::pair<RemotePtr, uint32_t>> wanted_;  // nodes with their levels
   std::vector<Entry> entries_;
-  bool is_within_ = true;  // all that was met lies in the servers' memory
+  bool is_within_ = true;  // everything found lies in the servers' memory
 };
 
 }  // namespace

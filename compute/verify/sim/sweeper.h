@@ -1,12 +1,16 @@
-// A sweeper, as an oracle: what a compute server abandoned belongs to somebody else (rule U4).
+// A sweeper as an oracle: memory that a compute server abandoned belongs to others (rule U4).
 //
-// Once a lease has ended with its memory server, and with all others whatever lease that compute server had with them
-// then, nothing of it can be on its way any more. What was granted under that lease and what the tree does not lead to at
-// that moment is swept: it is overwritten, at once and again at the end of the run, as it would be by its next
-// owner. A compute server that goes on to use it shows a tree that is damaged.
+// Once a lease has ended with its memory server, and so have all leases that its compute server had
+// with other servers at that time, no verb of it can be in flight. Memory granted under that lease
+// and not reachable from the tree at that moment is swept. The sweeper overwrites it at once and
+// again at the end of the run, as its next owner would. If the compute server still uses it, the
+// tree is damaged.
 //
-// No real sweeper: it looks into all memory at one moment. Cost: a look at what was granted every few hundred steps of
-// the run; a walk of the tree for each lease that ends. Thread-safety: none.
+// This is no real sweeper: it reads all memory at one moment.
+//
+// Thread-safety: none.
+// Cost: a look at the granted memory every few hundred steps of the run; a walk of the tree for
+// each lease that ends.
 #pragma once
 
 #include <cstdint>
@@ -26,24 +30,26 @@ namespace gossamer::simulator {
 
 class Sweeper {
  public:
-  // `memory`, by server id; null: the server has died, and nothing is swept any more. All outlive the sweeper.
+  // `memory`: by server id; null: the server has died, and nothing is swept any more. All arguments
+  // must outlive the sweeper.
   Sweeper(SimNetwork& network, const std::vector<std::unique_ptr<EmbeddedMemory>>& memory,
           const StoreParameters& parameters)
       : network_(network), memory_(memory), parameters_(parameters) {}
 
-  // After a step of the run: now and then, looks for leases that have ended, and sweeps what can be.
+  // Call after each step of the run. Now and then looks for ended leases, and sweeps what it can.
   void Look();
-  // At the end of the run, when nothing is under way: overwrites all that was swept. Returns how many bytes that are.
+  // Call at the end of the run, when nothing is under way. Overwrites all swept memory again.
+  // Returns its size in bytes.
   uint64_t Overwrite();
 
  private:
-  // A lease, by server and compute id with incarnation.
+  // A lease: server, and compute id with incarnation.
   using LeaseKey = std::pair<size_t, uint64_t>;
-  // Granules of 64 bytes, as value blocks are aligned, of each server.
+  // For each server, its granules of 64 bytes, the alignment of value blocks.
   using Granules = std::vector<std::vector<bool>>;
 
   void LookNow();
-  // Which memory the tree leads to; nothing if some node is just being written.
+  // The memory reachable from the tree; nullopt if a node is being written.
   std::optional<Granules> FindReached();
   void Sweep(size_t server, const GrantedExtent& extent, const Granules& reached);
 
@@ -52,7 +58,7 @@ class Sweeper {
   const StoreParameters& parameters_;
   uint64_t steps_ = 0;
   SimNetwork::Clock::time_point looked_at_{};
-  // Leases that have ended, and the leases that must end before they are swept.
+  // Ended leases, and for each the leases that must end before it is swept.
   std::map<LeaseKey, std::set<LeaseKey>> ended_;
   std::set<LeaseKey> swept_leases_;
   Granules swept_;

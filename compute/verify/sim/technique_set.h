@@ -1,4 +1,4 @@
-// Which techniques the clients and memory servers of a run have: `--techniques=drawn|all|none|LIST`.
+// The techniques of a run's clients and memory servers: `--techniques=drawn|all|none|LIST`.
 #pragma once
 
 #include <array>
@@ -22,9 +22,9 @@ inline constexpr std::array<std::string_view, 4> kTechniqueNames = {
     "combine_commands", "hierarchical_locks", "two_level_versions", "on_chip_locks"};
 
 TechniqueSet TechniquesOf(uint32_t bits);
-// "drawn" is nothing; or as ParseNames.
+// Returns nullopt for "drawn"; otherwise as ParseNames.
 Result<std::optional<TechniqueSet>> ParseTechniques(std::string_view text);
-// What ParseTechniques reads as that.
+// The text that ParseTechniques reads as `techniques`.
 std::string ToString(const std::optional<TechniqueSet>& techniques);
 
 }  // namespace gossamer::simulator

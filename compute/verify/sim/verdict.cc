@@ -9,10 +9,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// After so many losses an operation that has written nothing does not start again (PROTOCOL.md, "Settling").
+// An operation that has written nothing does not restart after so many losses (PROTOCOL.md,
+// "Settling").
 constexpr uint64_t kRetriesOfAnOperation = 16;
-// What has looked for a memory server in vain fails what needs it for so long: a session (PROTOCOL.md, "Settling"), and a
-// store, which leaves the server out for four times as long as it looked. Servers stop for up to 400 ms.
+// After failing to find a memory server, these fail operations that need it for so long: a session
+// (PROTOCOL.md, "Settling"), and a store, which leaves the server out for four times as long as it
+// looked. Servers stop for up to 400 ms.
 constexpr std::chrono::milliseconds kNotTriedAgain{500};
 constexpr std::chrono::milliseconds kLeftOut{2000};
 
@@ -20,7 +22,8 @@ bool IsLoss(Code code) {
   return code == Code::kNodeUnreachable || code == Code::kFenced || code == Code::kMaybeApplied;
 }
 
-// For how long after its end this fault may keep an operation of that session from the memory server.
+// For how long after its end this fault may keep an operation of that session from the memory
+// server.
 std::chrono::milliseconds Remembered(const SimFault& fault, uint64_t endpoint_id) {
   const bool is_moment = fault.from == fault.until;
   const bool is_waited_for = fault.kind == SimFault::Kind::kStopped;
@@ -49,7 +52,8 @@ bool ExplainsLoss(std::span<const SimFault> faults, const FailedOperation& opera
       case SimFault::Kind::kBreak:
       case SimFault::Kind::kCall:
         has_lost = has_lost || concerns_session;
-        // Another session's, too: what it lost, the allocator passes over for this one.
+        // Losses of other sessions count too: the allocator skips a server they lost for this one
+        // as well.
         has_own_loss = has_own_loss || is_own;
         ++losses;
         break;
@@ -57,8 +61,9 @@ bool ExplainsLoss(std::span<const SimFault> faults, const FailedOperation& opera
       case SimFault::Kind::kLinkDown:
       case SimFault::Kind::kFenced:
       case SimFault::Kind::kServer:
-        // An endpoint of the store is not polled by itself, so that its faults may never end. A connection that it
-        // tried in vain is at one moment: servers are added, and orphaned locks settled, over it.
+        // A store's endpoint is not polled on its own, so its faults may never end. A failed
+        // attempt to connect is momentary: servers are added and orphaned locks settled over that
+        // endpoint.
         if (fault.has_owner || fault.from == fault.until) return true;
     }
   }
@@ -72,7 +77,8 @@ void Verdict::Wrong(std::string sentence) {
 }
 
 void Verdict::Judge(const FailedOperation& operation, const Error& error) {
-  // Contended is never explained: locks are taken from the dead, and nobody stops for as long as others wait.
+  // Contended is never explained: locks of the dead are taken over, and stops are shorter than
+  // waits.
   const bool is_explained =
       error.code == Code::kExhausted
           ? plan_.faults.has(Fault::kExhaust)
@@ -85,7 +91,7 @@ void Verdict::Judge(const FailedOperation& operation, const Error& error) {
   if (error.code != Code::kExhausted) ++lost_;
 }
 
-// Nobody tries again for whom a connection breaks that it is just making.
+// A connection that breaks while it is made is not retried for the caller.
 bool Verdict::ExplainsOpening(uint64_t client_uuid, Endpoint::Clock::time_point since,
                               const Error& error) const {
   return IsLoss(error.code) &&

@@ -12,7 +12,7 @@
 
 namespace gossamer::simulator {
 
-// An operation of a client that ended with an error now.
+// A client's operation that has just ended with an error.
 struct FailedOperation {
   std::string name;  // for people
   uint64_t client_uuid = 0;
@@ -22,10 +22,11 @@ struct FailedOperation {
 
 // Whether one of `faults` explains that an operation, which ended at `now`, lost a memory server.
 //
-// A call that is lost is made again, and a queue pair that merely breaks is replaced, and what was posted on it is settled:
-// the caller does not notice (PROTOCOL.md, "Errors"), unless an operation that has written nothing has met that so often
-// that it gives up, or the memory server stops as well, and is taken for one that does not answer. Of what lasts, another
-// session's loss counts, too: it may have done this operation along with its own, or hold the lock.
+// The caller does not notice a lost call, which is repeated, or a broken queue pair, which is
+// replaced and its verbs settled (PROTOCOL.md, "Errors"). There are two exceptions. An operation
+// that has written nothing gives up after too many losses. A memory server may also stop, and so
+// seem not to answer. Of lasting faults, those of another session count as well: it may have done
+// this operation along with its own, or hold the lock.
 bool ExplainsLoss(std::span<const SimFault> faults, const FailedOperation& operation,
                   SimFault::Clock::time_point now, Code code);
 
@@ -34,29 +35,31 @@ class Verdict {
   Verdict(const Plan& plan, const SimNetwork& network) : plan_(plan), network_(network) {}
 
   void Wrong(std::string sentence);
-  // An operation ended with `error`: wrong, unless it met a fault that can have that effect.
+  // An operation ended with `error`. That is wrong unless the operation met a fault that explains
+  // it.
   void Judge(const FailedOperation& operation, const Error& error);
   // Whether a client that began to open the store at `since` may fail with `error` now.
   bool ExplainsOpening(uint64_t client_uuid, Endpoint::Clock::time_point since,
                        const Error& error) const;
 
-  // From now on the store's record may not name all memory servers, or not be read; or it is in order again.
+  // From now on the store's record may be unreadable or incomplete; or it is intact again.
   void RecordIsLost() { is_record_lost_ = true; }
   void RecordIsBack() {
     is_record_lost_ = false;
     record_back_at_ = network_.Now();
   }
 
-  // Whether clients may die or lose their leases, and leave locks behind that nobody has asked for since.
+  // Whether clients may die or lose their leases, and leave locks that no client has needed since.
   bool may_die() const;
-  // Errors that a fault explained.
+  // Errors explained by a fault.
   uint64_t explained() const { return explained_; }
-  // Of these, those of operations that lost a memory server, or their lease.
+  // Those of them that lost a memory server or a lease.
   uint64_t lost() const { return lost_; }
   const std::vector<std::string>& problems() const { return problems_; }
 
  private:
-  // Whether an operation that began at `since` may have looked in vain for a memory server that it met in the tree.
+  // Whether an operation that began at `since` may have failed to find a memory server named by the
+  // tree.
   bool RecordExplains(Endpoint::Clock::time_point since) const {
     return is_record_lost_ || (record_back_at_ && *record_back_at_ >= since);
   }

@@ -22,7 +22,7 @@ SimFault FaultOf(Kind kind, std::chrono::nanoseconds from, std::chrono::nanoseco
   return {kind, kClient, kEndpoint, 0, true, At(from), At(until)};
 }
 
-// Of an operation from 100 us to 200 us.
+// An operation from 100 us to 200 us.
 bool Explains(const std::vector<SimFault>& faults, Code code) {
   return ExplainsLoss(faults, {"an operation", kClient, kEndpoint, At(100us)}, At(200us), code);
 }
@@ -45,7 +45,7 @@ TEST(VerdictTest, AnotherClientsLossExplainsNothing) {
   SimFault fault = FaultOf(Kind::kLinkDown, 50us, 150us);
   fault.client_uuid = kClient + 1;
   EXPECT_FALSE(Explains({fault}, Code::kNodeUnreachable));
-  // Nor that of an endpoint that no operation uses.
+  // Nor does the loss of an endpoint that no operation uses.
   fault.client_uuid = kClient;
   fault.has_owner = false;
   EXPECT_FALSE(Explains({fault}, Code::kNodeUnreachable));
@@ -70,7 +70,7 @@ TEST(VerdictTest, ACallerDoesNotNoticeThatAQueuePairBreaksOrACallIsLost) {
   for (const Code code : {Code::kNodeUnreachable, Code::kFenced, Code::kMaybeApplied}) {
     EXPECT_FALSE(Explains({one}, code));
   }
-  // An operation that has written nothing starts again 16 times.
+  // An operation that has written nothing restarts 16 times.
   EXPECT_FALSE(Explains(std::vector(16, one), Code::kNodeUnreachable));
   EXPECT_TRUE(Explains(std::vector(17, one), Code::kNodeUnreachable));
   EXPECT_FALSE(Explains(std::vector(17, one), Code::kMaybeApplied));

@@ -55,11 +55,11 @@ uint32_t Workload::DrawHot(Random& random) const {
 }
 
 uint32_t Workload::DrawKey(Random& random, bool is_write) const {
-  // Reads go where the fight is.
+  // Reads concentrate on the contended keys.
   const uint32_t filler_percent = is_write ? work_.filler_percent : work_.filler_percent / 4;
   const uint32_t hot = DrawHot(random) * (work_.fillers + 1);
   if (work_.fillers == 0 || random.Below(100) >= filler_percent) return hot;
-  // In the neighbourhood of a hot key, so that its leaf splits; or anywhere.
+  // Near a hot key, so that its leaf splits; or anywhere.
   if (random.Below(100) < work_.far_percent) {
     return static_cast<uint32_t>(random.Below(work_.keys()));
   }
@@ -94,7 +94,7 @@ Operation Workload::Draw(Random& random, uint32_t client) {
   if (drawn.kind == OperationKind::kScan) return DrawScan(random);
   drawn.key = DrawKey(random, drawn.kind != OperationKind::kGet);
   if (drawn.kind == OperationKind::kGet) return drawn;
-  // Whether a history is possible is the harder to tell the more writes of one key overlap.
+  // A history is harder to check the more writes of one key overlap.
   if (being_written_[drawn.key] >= work_.writers_at_once) {
     drawn.kind = OperationKind::kGet;
     return drawn;

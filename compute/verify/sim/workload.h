@@ -1,4 +1,4 @@
-// The operations of a run: how many are left, and what the next one is.
+// The operations of a run: how many are left, and the next one.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace gossamer::simulator {
 
 struct Operation {
   history::OperationKind kind = history::OperationKind::kGet;
-  uint32_t key = 0;                           // of a scan: the first, or lowest, of its range
+  uint32_t key = 0;                           // of a scan: the lowest of its range
   history::ValueId value = history::kAbsent;  // what a write writes
   uint32_t last = 0;                          // scan: the first key beyond its range
   uint64_t limit = 0;                         // scan
@@ -27,14 +27,14 @@ class Workload {
   const history::KeySpace& keys() const { return keys_; }
   const history::ValueSpace& values() const { return values_; }
   uint64_t begun() const { return begun_; }
-  // Whether one more operation may begin: it has then.
+  // Claims one more operation. Returns false if none is left.
   bool Take();
-  // `client` writes it.
+  // `client` will run the operation.
   Operation Draw(Random& random, uint32_t client);
   Operation DrawGet(Random& random) const;
-  // A value of that key that nobody has written yet.
+  // A value of that key that was never written.
   history::ValueId NewValue(uint32_t key, uint32_t client);
-  // A write begins that was not drawn.
+  // A write that was not drawn begins.
   void WriteBegins(uint32_t key) { ++being_written_[key]; }
   // A write has ended.
   void WriteEnded(uint32_t key) { --being_written_[key]; }
@@ -51,7 +51,7 @@ class Workload {
   const history::ValueSpace values_;
   uint64_t begun_ = 0;
   uint32_t sequence_ = 0;
-  std::vector<uint32_t> being_written_;  // by key: writes under way
+  std::vector<uint32_t> being_written_;  // by key: writes in flight
 };
 
 }  // namespace gossamer::simulator
