@@ -243,7 +243,7 @@ class BadInput(ProgramTest):
                                               f"gossamer load --from_line={line + 1} {path} "
                                               r"\(--on_error=skip passes over every bad line\)\n")
                 self.assertEqual(self.dump(), b"a\t1\nb\t2\nkept\tvalue\n")
-                # What is advised works, and loads what stands behind.
+                # The advised command works, and loads the lines after the bad one.
                 self.gossamer("load", f"--from_line={line + 1}", path)
                 self.bench.run("delete", "e")
                 self.gossamer("delete", "a")
@@ -280,7 +280,7 @@ class Trouble(ProgramTest):
         self.gossamer("get", "key0000001")
         self.gossamer("put", "key0000001", "new")
         self.gossamer("delete", "key0000002")
-        # With more memory, the load goes on where it ended.
+        # With more memory, the load resumes where it ended.
         self.bench.memory("64MiB")
         self.gossamer("load", f"--from_line={resume}", path)
         self.assertEqual(self.check()["keys"], count - 1)
@@ -324,7 +324,7 @@ class Trouble(ProgramTest):
         self.assertTrue(set(dumped) <= {*lines, b"opened\tyes\n"})
         self.assertGreater(len(dumped), 1000)
         self.assertLess(len(dumped), len(lines) - 1000)
-        # Each key is either there or in what is said to be missing, never in both.
+        # Each key is either returned or in a missing range, never both.
         there = {line.split(b"\t")[0] for line in dumped}
         alone = {key for key, _, _ in missing if key}
         ranges = sorted((low, high) for key, low, high in missing if not key)
@@ -356,7 +356,7 @@ class Trouble(ProgramTest):
 
 class BenchOnAStoreThatRuns(ProgramTest):
     def gossamer_bench(self, *flags):
-        """Without --bootstrap: the one by default, which is this test's."""
+        """Without --bootstrap: the default directory, which this test sets."""
         done = subprocess.run([f"{BIN_DIR}/gossamer-bench", "--records=100", "--operations=100", *flags],
                               capture_output=True, timeout=PATIENCE_SECONDS, check=False,
                               env={**os.environ, "XDG_RUNTIME_DIR": self.bench.directory})
@@ -373,7 +373,7 @@ class BenchOnAStoreThatRuns(ProgramTest):
                 self.assertRegex(outcome.err, "^gossamer-bench: the store 'default' has keys, .*--store=default.*--local")
                 self.assertEqual(outcome.out, b"")
         self.assertEqual(self.dump(), b"kept\tvalue\n")
-        # Reading alone is no harm.
+        # Reading is harmless.
         self.assertRegex(self.gossamer_bench("--phase=run").err, "fewer than --records=100")
         self.assertEqual(self.gossamer_bench("--store=default").status, 0)
         self.assertEqual(self.check()["keys"], 101)
@@ -387,10 +387,10 @@ class BenchOnAStoreThatRuns(ProgramTest):
 
 
 class Streams(ProgramTest):
-    """Standard streams that are closed, or that take nothing."""
+    """Standard streams that are closed or accept no data."""
 
     def shell(self, command, *words):
-        """Runs `command`, in which "$@" stands for the words, in a shell."""
+        """Runs `command` in a shell, with the words as "$@"."""
         done = subprocess.run(["sh", "-c", command, "sh", *words], stdin=subprocess.DEVNULL, capture_output=True,
                               timeout=PATIENCE_SECONDS, check=False)
         return Outcome(done.returncode, done.stdout, done.stderr)
@@ -453,7 +453,7 @@ class Streams(ProgramTest):
                      for program in ("gossamer-memory", "gossamer-bench", "gossamer-sim")]
         commands += [local, [*local, "--json=-"], [f"{BIN_DIR}/gossamer-sim", "--operations=10"],
                      [f"{BIN_DIR}/gossamer-sim", "--profile=list"]]
-        # The build for ThreadSanitizer has no simulator, which has no threads.
+        # The ThreadSanitizer build omits the simulator, which has one thread.
         commands = [words for words in commands if os.path.exists(words[0])]
         for words in commands:
             with self.subTest(words=words):

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 
-# Far more than anything takes, also under sanitizers: a test that gets there has found a hang.
+# Far longer than any step takes, even under sanitizers: reaching it means a hang.
 PATIENCE_SECONDS = 120
 
 
@@ -21,7 +21,7 @@ def free_port():
 
 
 class Outcome:
-    """What a program that ended left."""
+    """The results of a program that has ended."""
 
     def __init__(self, status, out, err):
         self.status = status
@@ -33,7 +33,7 @@ class Outcome:
 
 
 class MemoryServer:
-    """A gossamer-memory process, ready to be used."""
+    """A gossamer-memory process that is ready."""
 
     def __init__(self, bin_dir, bootstrap, memory="64MiB", *flags):
         read_fd, write_fd = os.pipe()
@@ -79,13 +79,13 @@ class Memcached:
 
 
 class Bench:
-    """A directory of its own, a bootstrap in it, and what was started there; a context manager."""
+    """Context manager: a directory with a bootstrap, and the programs started there."""
 
     def __init__(self, bin_dir):
         self.bin_dir = bin_dir
         self.directory = tempfile.mkdtemp(prefix="gossamer-cli-")
         self.bootstrap = f"dir:{self.directory}/bootstrap"
-        # With a directory, a memory server knows that no other lives, and need not wait for one.
+        # With a directory, a memory server knows that no other lives, and does not wait.
         os.mkdir(f"{self.directory}/bootstrap")
         self.started = []
 
@@ -128,6 +128,6 @@ class Bench:
 
 
 def escaped(data):
-    """As `dump` writes it, or more cautiously: everything but printable ASCII as \\xHH."""
+    """Escapes as `dump` does, or more: everything but printable ASCII becomes \\xHH."""
     plain = re.compile(rb"[ -\[\]-~]")
     return b"".join(bytes([b]) if plain.match(bytes([b])) else b"\\x%02x" % b for b in data)
