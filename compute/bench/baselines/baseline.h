@@ -1,8 +1,10 @@
-// Other stores under the same load, for a yardstick: puts of records in random order, then gets of
-// uniformly random ones, by one thread that may have `in_flight` operations under way.
+// Other stores under the same load, for comparison: puts of records in random order, then gets of
+// uniformly random ones, by one thread with `in_flight` operations in flight.
 //
-// Each store is used as its authors advise for speed without durability, as Gossamer's memory is
-// not durable either. Thread-safety: none; one thread.
+// Each store is used as its authors advise for speed without durability: Gossamer's memory is not
+// durable either.
+//
+// Thread-safety: none; one thread.
 #pragma once
 
 #include <cstdint>
@@ -24,29 +26,29 @@ class Baseline {
  public:
   virtual ~Baseline() = default;
   virtual std::string version() const = 0;
-  // How it was used, for the table: "pipelined over a unix socket".
+  // How the store is used, for the table: "pipelined over a unix socket".
   virtual std::string description() const = 0;
-  // Puts and gets may still be under way when these return, until the next call or `Finish`. What
-  // the views point to must live as long.
+  // Puts and gets may still be in flight after these return, until the next call or `Finish`. The
+  // bytes of the views must live as long.
   virtual Status Put(std::span<const Pair> pairs) = 0;
   virtual Status Get(std::span<const std::string_view> keys) = 0;
-  // Waits for all.
+  // Waits for all operations.
   virtual Status Finish() = 0;
-  // Processor time that the store and this program have had so far, in whichever process.
+  // Processor time used so far by the store and this program, in all their processes.
   virtual Result<double> CpuSeconds() = 0;
-  // Values that gets have found so far, all of the expected length.
+  // Values found by gets so far, all of the expected length.
   virtual uint64_t found() const = 0;
 };
 
 // Processor time of this process.
 double OwnCpuSeconds();
 
-// A running redis-server at a unix socket. Two halves of `in_flight` are pipelined, so that client
+// A running redis-server at a unix socket. `in_flight` is pipelined in two halves, so that client
 // and server work at the same time.
 Result<std::unique_ptr<Baseline>> OpenRedis(const std::string& socket, size_t value_bytes);
 
-// An LMDB environment in `directory` (a RAM file system, to leave the disk out), without fsync.
-// Each call of Put is a transaction, each call of Get a snapshot.
+// An LMDB environment without fsync in `directory` (a RAM file system, to exclude the disk). Each
+// call of Put is a transaction, and each call of Get a snapshot.
 Result<std::unique_ptr<Baseline>> OpenLmdb(const std::string& directory, uint64_t map_bytes,
                                            size_t value_bytes);
 

@@ -11,7 +11,7 @@ Error Failed(const char* what, int code) {
 }
 
 MDB_val ValueOf(std::string_view text) {
-  // LMDB does not write through it.
+  // LMDB does not write through the pointer.
   return {text.size(), const_cast<char*>(text.data())};
 }
 
@@ -73,7 +73,7 @@ class Lmdb : public Baseline {
                           ? mdb_txn_begin(environment_, nullptr, MDB_RDONLY, &reader_)
                           : mdb_txn_renew(reader_);
     if (begun != 0) return Failed("begin to read", begun);
-    std::string copy;  // as the other stores hand out a copy
+    std::string copy;  // the other stores return a copy too
     for (const std::string_view text : keys) {
       MDB_val key = ValueOf(text);
       MDB_val value;

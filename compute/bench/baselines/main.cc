@@ -51,7 +51,7 @@ constexpr ProgramInfo kProgram{
     "thread, and\nprints the figures as JSON.\n",
     __FILE__};
 
-// Keys and values that stay in place while operations on them are under way: a ring of two groups.
+// Keys and values that stay in place while operations use them: a ring of two groups.
 class Records {
  public:
   Records(const KeyCodec& codec, size_t group, size_t value_bytes, uint64_t seed)
@@ -92,7 +92,7 @@ class Records {
   std::vector<std::string_view> names_;
 };
 
-// Does `total` operations, `group` at a time, and says how long they took.
+// Runs `total` operations, `group` at a time, and reports their time.
 Result<Json> Measure(const char* verb, uint64_t total, size_t group, Baseline& baseline,
                      const std::function<Status(uint64_t first, uint64_t past)>& do_group) {
   constexpr uint64_t kLookEvery = 8192;
@@ -127,7 +127,7 @@ Result<std::unique_ptr<Baseline>> Open(uint64_t map_bytes) {
 }
 
 Result<Json> Run(Baseline& baseline) {
-  // Redis has two groups under way.
+  // Redis has two groups in flight.
   const size_t group =
       FLAGS_engine == "redis" ? std::max<uint64_t>(FLAGS_in_flight / 2, 1) : FLAGS_in_flight;
   Records records(KeyCodec(static_cast<uint32_t>(FLAGS_key_bytes)), group, FLAGS_value_bytes,

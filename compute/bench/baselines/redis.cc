@@ -48,7 +48,7 @@ class Redis : public Baseline {
     }
     return Ok();
   }
-  // Call after `Finish`.
+  // Requires: `Finish` was called.
   Result<double> CpuSeconds() override {
     double total = OwnCpuSeconds();
     for (const char* field : {"used_cpu_user", "used_cpu_sys"}) {
@@ -60,7 +60,7 @@ class Redis : public Baseline {
   uint64_t found() const override { return found_; }
 
  private:
-  // A field of what the server says of itself.
+  // A field of the server's INFO reply.
   Result<std::string> Info(const char* section, const std::string& field) {
     if (redisAppendCommand(context_.get(), "INFO %s", section) != REDIS_OK) return Broken();
     BOOST_OUTCOME_TRY(reply, NextReply());
@@ -92,7 +92,7 @@ class Redis : public Baseline {
     return Ok();
   }
 
-  // The server works on these commands while the replies to those before are read.
+  // Sends these commands and reads older replies while the server works on them.
   Status SendAndReadOlder(size_t commands) {
     int all_sent = 0;
     while (all_sent == 0) {
@@ -125,7 +125,7 @@ class Redis : public Baseline {
   std::unique_ptr<redisContext, FreeContext> context_;
   const size_t value_bytes_;
   std::string version_;
-  std::deque<size_t> unanswered_;  // commands of each call whose replies are not read yet
+  std::deque<size_t> unanswered_;  // for each call, its commands with unread replies
   uint64_t found_ = 0;
 };
 
