@@ -3,9 +3,8 @@
 // The heap, [heap_offset, region_bytes), is a grid of whole chunks, and a rest behind the last.
 // Memory is handed out as extents. An extent stays with its owner until the owner gives it back:
 // the server does not know what clients store in it. An extent is
-//   - the first rest that is large enough, as a whole. A rest is what a client gave back unused,
-//     or the
-// end of the heap behind the grid. Rests go first, so that they do not lie idle;
+//   - the first rest that is large enough, as a whole. A rest is what a client gave back unused, or
+//     the end of the heap behind the grid. Rests go first, so that they do not lie idle;
 //   - otherwise the first free run of adjacent whole chunks.
 // Memory handed out was never used: it is zero. A rest that fills its chunk becomes a free chunk.
 //

@@ -6,10 +6,10 @@
 namespace gossamer {
 namespace {
 
-// "Clearly fuller" than the best server: by at least so many nodes, and by this fraction.
+// "Clearly fuller" than the best server: by more than so many nodes plus this fraction.
 constexpr uint64_t kSlackNodes = 8;
 constexpr uint64_t kSlackFraction = 8;
-// "Clearly more extents" than the share: by at least so many chunks, and by this fraction.
+// "Clearly more extents" than the share: by more than so many chunks plus this fraction.
 constexpr uint64_t kSlackChunks = 2;
 constexpr double kOverfull = 1.0 + 1.0 / kSlackFraction;
 

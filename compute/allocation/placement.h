@@ -2,12 +2,10 @@
 //
 // Two rules, applied to nodes and to blocks separately:
 //   - Allocations spread over the servers in proportion to their free memory. The server with the
-//     fewest
-// bytes cut per free byte comes first.
+//     fewest bytes cut per free byte comes first.
 //   - A server comes last if it would have to grant one more extent of the kind and already has
-//     clearly
-// more of them than its share of the store's. Otherwise many compute servers with an extent or two
-// each would all begin on the same server.
+//     clearly more of them than its share of the store's. Otherwise many compute servers with an
+//     extent or two each would all begin on the same server.
 //
 // A node is best placed on the server of the node that leads to it: a split then saves a round
 // trip. That server comes first unless it is clearly fuller than the best one. Ties are broken by

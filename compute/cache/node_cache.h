@@ -10,7 +10,6 @@
 //
 // Thread-safety: shared by all threads of a compute server; each has a `Reader`. Lookups never
 // block and allocate nothing. Changes hold a mutex for a few pointer writes.
-// nothing; changes take a mutex for the time of a few pointer writes.
 #pragma once
 
 #include <atomic>

@@ -6,16 +6,13 @@
 // after other open ones. If no configuration is left, no order explains the results.
 //
 // Three rules limit the number of configurations:
-//   - An operation that changes nothing (a get, a refused write) takes effect as soon as its
-//     result is
-// right. That never rules anything out, so only open writes multiply configurations.
-//   - Of two configurations that differ only in such operations, the one with more of them done
-//     is kept.
-//   - A write of unknown outcome need never happen. Of two configurations that differ only in
-//     such
-// writes, the one with fewer of them done is kept. So a run may have any number of unknown writes,
-// which stay open to the end.
-// any number of unknown writes, which stay open to the end.
+//   - An operation that changes nothing (a get, a refused write) takes effect as soon as its result
+//     is right. That never rules anything out, so only open writes multiply configurations.
+//   - Of two configurations that differ only in such operations, the one with more of them done is
+//     kept.
+//   - A write of unknown outcome need never happen. Of two configurations that differ only in such
+//     writes, the one with fewer of them done is kept.
+// So a run may have any number of unknown writes, which stay open to the end.
 #include <algorithm>
 #include <array>
 #include <unordered_map>

@@ -10,7 +10,6 @@
 // Thread-safety: none; a measurement belongs to the calling thread.
 // Cost: about a second for each million records, which each measurement loads again, and a second
 // for each 10 M events of the network.
-// events of the network. Thread-safety: none; a measurement belongs to the thread that calls.
 #pragma once
 
 #include <cstdint>
