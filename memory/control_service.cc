@@ -15,7 +15,7 @@ namespace {
 
 using Reply = std::span<std::byte, kMaxControlBytes>;
 
-// A gap between two ticks counts for at most 1/8 of a lease.
+// A gap between two ticks counts for at most 1/kGapsPerLease of a lease.
 constexpr int kGapsPerLease = 8;
 
 static_assert(kMaxControlBytes >= control::kMaxMessageBytes);

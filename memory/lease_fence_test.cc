@@ -1,4 +1,4 @@
-// Leases over a real fabric: a registration ends when its queue pairs end, and fencing ends them.
+// Leases over a real fabric: a registration and its queue pairs end together.
 #include <gtest/gtest.h>
 
 #include <chrono>

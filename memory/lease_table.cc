@@ -78,7 +78,7 @@ std::optional<Lease> LeaseTable::Find(uint64_t client_uuid) const {
 }
 
 bool LeaseTable::IsInForce(Lease lease) const {
-  const size_t index = static_cast<size_t>(lease.compute) - 1;  // An unheld id, 0, is out of range.
+  const size_t index = static_cast<size_t>(lease.compute) - 1;  // no holder, 0: out of range
   return index < entries_.size() && entries_[index].in_force &&
          entries_[index].incarnation == lease.incarnation;
 }

@@ -159,7 +159,7 @@ struct DeafHandler final : ControlHandler {
   void ClientGone(uint64_t) override {}
 };
 
-// A server with another format version is alive; its place must not be taken as a dead server's.
+// A server with another format version is alive: it must not count as dead.
 TEST(MemoryServer, ServerOfAnotherFormatIsNotDeath) {
   MemoryPortOptions options;
   options.region_bytes = 1 << 20;

@@ -74,9 +74,10 @@ class NodeCache {
   size_t CollectLeft(Reader& reader, const HighFence& bound, size_t limit,
                      std::vector<LeafRef>& leaves) const;
 
-  // `Insert`, `InsertSplit` and `InsertChild` return how many other nodes they evicted. Caches
-  // `node`, read or written whole at `pointer`, unless a newer version is cached. Children that
-  // stay keep their hints.
+  // `Insert`, `InsertSplit` and `InsertChild` return how many other nodes they evicted.
+  //
+  // Caches `node`, read or written whole at `pointer`, unless a newer version is cached. Children
+  // that stay keep their hints.
   uint32_t Insert(RemotePtr pointer, const InternalNode& node);
   // Caches both halves of a split node. Hints move with the children.
   uint32_t InsertSplit(RemotePtr left_pointer, const InternalNode& left, RemotePtr right_pointer,

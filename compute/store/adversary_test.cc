@@ -33,7 +33,7 @@ struct Shape {
 struct History {
   std::vector<bool> present = {false};
   size_t acknowledged = 0;  // the last state that has certainly begun
-  size_t seen = 0;          // the last state that a read has returned
+  size_t seen = 0;          // the last state that a read has shown to have begun
 
   size_t oldest() const { return std::max(acknowledged, seen); }
   size_t newest() const { return present.size() - 1; }

@@ -123,7 +123,7 @@ class AllocationTest : public testing::Test {
   }
   template <typename Operate>
   void ExpectNoneTogether(Operate operate) {
-    // Fills every queue of an operation to the most it can hold at once.
+    // Brings all operations to the same place at once, so that every pool grows to its largest size.
     RunTogether(kInWarmUp, kInWarmUp, [this] { return UpdateOne(keys_[0]); });
     for (size_t i = 0; i < 10; ++i) {
       RunTogether(kInWarmUp, kInWarmUp, [this] { return UpdateOne(keys_[random_() % kKeys]); });

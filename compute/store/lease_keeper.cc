@@ -27,7 +27,7 @@ std::chrono::milliseconds Interval(const ServerInfo& server) {
 
 Status LeaseKeeper::Start(std::unique_ptr<ComputePort> port) {
   BOOST_OUTCOME_TRY(endpoint, port->NewEndpoint());
-  endpoint_ = std::move(endpoint);  // after a failed start: before its port
+  endpoint_ = std::move(endpoint);  // destroys a failed start's endpoint before its port
   port_ = std::move(port);
   BOOST_OUTCOME_TRY(thread, StartThread("renew leases and settle locks", [this] { Run(); }));
   thread_ = std::move(thread);
@@ -84,8 +84,8 @@ LeaseKeeper::Clock::time_point LeaseKeeper::RenewDue(Scheduler& scheduler) {
     const Clock::time_point now = scheduler.Now();
     if (kept.due <= now && !kept.is_asking) {
       if (!kept.is_connected && !scheduler.endpoint().IsAttached(server->id)) {
-        // Connecting blocks: connect to the server due longest, and only when no answer is
-        // outstanding.
+        // Connecting blocks: connect only to the server that has been due longest, and only when no
+        // answer is outstanding.
         if (lost == nullptr || kept.due < kept_[lost->id].due) lost = server;
         continue;
       }

@@ -1,4 +1,4 @@
-// LeaseKeeper: keeps this compute server's leases in force if they expire.
+// LeaseKeeper: keeps this compute server's leases in force, where leases expire.
 //
 // It renews each lease four times in its length. After a failure it reconnects and registers again.
 // If the lease has ended meanwhile, sessions register again too, and their lease must also be

@@ -26,7 +26,7 @@ struct FaultPlan {
 
   std::mt19937_64 random;
 
-  // Probability that a READ is torn: each byte is as at its beginning or as at its end (A3, N2).
+  // Probability that a READ is torn: each byte is from the READ's beginning or its end (A3, N2).
   double tear = 0;
   // Probability that a READ returns bytes that no checksum accepts. Only for sessions that hold no
   // lock: memory under a session's own lock does not change.

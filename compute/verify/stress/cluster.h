@@ -24,6 +24,7 @@ class Cluster {
   const std::string& bootstrap() const { return bootstrap_; }
 
   // Memory servers are identified by place. A place keeps its address for successive processes.
+  //
   // Ends a server, and returns when it has ended. Fails if it does not end as that signal should
   // end it.
   Status End(uint32_t place, int signal);
