@@ -67,7 +67,7 @@ TEST(ScanTest, SaysSomethingOfEveryKeyOfItsRange) {
       EXPECT_EQ(events[key].value, key == 2 ? 20u : key == 5 ? 50u : kAbsent);
       EXPECT_EQ(events[key].start, 100);
     }
-    // A skipped key was absent by the time the next key was returned, not later.
+    // The read of a skipped key ends when the next key was returned.
     EXPECT_EQ(events[3].end, 120);
     EXPECT_EQ(events[reverse ? 9 : 0].end, 110);
     EXPECT_EQ(events[reverse ? 0 : 9].end, 200);
