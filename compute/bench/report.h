@@ -15,7 +15,7 @@
 namespace gossamer::bench {
 
 struct BenchReport {
-  nlohmann::ordered_json config;  // all flags
+  nlohmann::ordered_json config;  // every flag with its effective value
   Provenance provenance;
   RunnerOptions options;
   std::string store_description;  // "in-process store of 1.00 GiB"
