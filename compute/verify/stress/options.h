@@ -59,7 +59,7 @@ struct StressOptions {
   uint32_t max_seconds = 240;
   uint32_t pause_ms = 0;  // longest time for which the run stops a client; 0: never
   // Kills of random clients at random moments; others replace them. Only kills of clients that had
-  // done something count.
+  // done something count. 0: none.
   uint32_t kills = 0;
   uint32_t kill_ms = 400;  // longest time between faults
   // Restarts of memory servers at the same address. A server's data is lost, so that each restart
