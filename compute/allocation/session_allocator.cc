@@ -16,7 +16,7 @@ void NotePassedOver(Op& op, std::optional<ServerId> lost, bool has_memory) {
 
 }  // namespace
 
-// Memory that this session cannot reach is of no use to it, even if other sessions can.
+// Skips memory on servers that this session cannot reach, even if other sessions can.
 template <typename Pointer, typename Allocate>
 Task<Result<Allocated<Pointer>>> SessionAllocator::AllocateInReach(Op& op, Allocate allocate) {
   std::bitset<Servers::kMaxServers> out_of_reach;
@@ -57,7 +57,7 @@ Task<void> SessionAllocator::ReplacePassedOver(ServerId server, uint64_t lost_at
   Op op;
   op.posted_at = lost_at;
   const Status replaced = co_await links_.Replace(op, server);
-  static_cast<void>(replaced);  // A failure leaves the server out for longer.
+  static_cast<void>(replaced);  // a failure leaves the server out for longer
 }
 
 }  // namespace gossamer

@@ -1,4 +1,4 @@
-// SessionAllocator: memory for the nodes and blocks of one session, from servers that this session can reach.
+// SessionAllocator: allocates a session's nodes and blocks on servers that this session can reach.
 //
 // Thread-safety: none; one for each session.
 #pragma once
@@ -19,14 +19,15 @@ class SessionAllocator {
   SessionAllocator(Links& links, RemoteAllocator& allocator)
       : links_(links), allocator_(allocator) {}
 
-  // As in RemoteAllocator. A server that was lost is noted in `op`.
+  // As in RemoteAllocator. Notes a lost server in `op`.
   Task<Result<Allocated<RemotePtr>>> AllocateNode(Op& op, ServerId near, NodeKind kind);
   Task<Result<Allocated<BlockPtr>>> AllocateBlock(Op& op, uint32_t length);
   void FreeBlock(const BlockRef& block) { allocator_.FreeBlock(block, links_.scheduler().Now()); }
   bool MayLink(const LinkedMemory& memory, ServerId from) const {
     return allocator_.MayLink(memory, from);
   }
-  // Replaces the queue pair of a server that gave no memory, in the background. Called once `op` holds no lock.
+  // Replaces, in the background, the queue pair to a server that gave no memory. Requires: `op`
+  // holds no lock.
   void TendPassedOver(Op& op);
 
  private:

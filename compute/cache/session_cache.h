@@ -1,6 +1,8 @@
-// SessionCache: the shared cache of internal nodes, as one session uses and counts it.
+// SessionCache: one session's view of the shared cache of internal nodes, with the session's
+// counters.
 //
-// Thread-safety: none; one for each session. Cost: that of NodeCache.
+// Thread-safety: none; one for each session.
+// Cost: that of NodeCache.
 #pragma once
 
 #include <cstddef>
@@ -41,7 +43,7 @@ class SessionCache {
     return cache_.CollectLeft(reader_, bound, limit, leaves);
   }
 
-  // The step to the leaf for `key`; nothing if a node of the path is not cached.
+  // The step to the leaf for `key`; nullopt if a node of the path is not cached.
   std::optional<Step> FindLeaf(KeyView key) {
     const std::optional<Step> step = Find(SearchGoal::Covering(key), 0);
     const bool found = step && step->level == 0;
@@ -60,15 +62,15 @@ class SessionCache {
     counts_.evictions += cache_.InsertChild(parent, separator, leaf);
   }
   void Invalidate(RemotePtr pointer) { cache_.Invalidate(pointer); }
-  // The path was wrong: the node that named `path.node` is read again next time. Without a cached parent that was the
-  // root word.
+  // The path was wrong: the node with the pointer to `path.node` is read again next time. Without a
+  // cached parent that is the root word.
   void ForgetPath(const Step& path) {
     if (path.has_cached_parent()) cache_.Invalidate(path.parent);
     cache_.Invalidate(path.node);
   }
 
-  // Corrects the hint of the leaf at `path` by what was seen of it: `known` are bits of units, unit_at(number) is a
-  // GroupView of each.
+  // Corrects the hint of the leaf at `path` by the units read. `known`: a bit set of unit numbers;
+  // unit_at(number) is a GroupView.
   template <typename UnitAt>
   void LearnHint(const Step& path, const LeafGeometry& geometry, uint32_t known, UnitAt&& unit_at) {
     if (!path.has_cached_parent()) return;
@@ -76,7 +78,7 @@ class SessionCache {
     if (patch.AppliedTo(path.hint) == path.hint) return;
     cache_.PatchHint(reader_, path.parent, path.low.view(), path.node, patch);
   }
-  // Replaces the hint of `leaf`, which has `key`, under `parent`.
+  // Replaces the hint of `leaf`, which contains `key`, in `parent`.
   void ReplaceHint(RemotePtr parent, KeyView key, RemotePtr leaf, uint64_t hint) {
     cache_.ReplaceHint(reader_, parent, key, leaf, hint);
   }

@@ -6,17 +6,17 @@
 namespace gossamer {
 namespace {
 
-// How often one operation starts again after the loss of a queue pair. Under a lock it goes on longer: what it has
-// posted must be settled.
+// Most restarts of an operation after losing a queue pair. Under a lock the operation goes on
+// longer, because what it posted must be settled.
 constexpr uint32_t kMaxRetries = 16;
 constexpr uint32_t kMaxLosses = 10'000;
-// How often a lease may end while it is registered.
+// Most times that a lease may end during its registration.
 constexpr uint32_t kMaxRegistrations = 64;
-// A coroutine that waits for another to replace the queue pair looks after kLookFirst, then after twice as long each
-// time, up to kLookLatest.
+// A coroutine that waits for another one to replace the queue pair checks after kLookFirst, then
+// after twice as long each time, up to kLookLatest.
 constexpr std::chrono::microseconds kLookFirst{10};
 constexpr std::chrono::microseconds kLookLatest{1000};
-// A server that is down is not tried again for so long.
+// A server that is down is not tried again for this long.
 constexpr std::chrono::milliseconds kTryAgain{500};
 
 }  // namespace
@@ -120,7 +120,8 @@ Task<Status> Links::ReplaceQueuePair(ServerId server) {
   uint32_t silences = 0;
   std::string why;
   for (uint32_t attempt = 0; attempt < kMaxRegistrations; ++attempt) {
-    // First: what other coroutines post on the next queue pair is not of this lease (rule L4).
+    // First, because other coroutines' verbs on the next queue pair do not belong to this lease
+    // (rule L4).
     link.lease = {};
     QueuePairRequest request;
     request.server = server;
@@ -134,7 +135,8 @@ Task<Status> Links::ReplaceQueuePair(ServerId server) {
       hooks_.registered(server, registered.value());
       co_return Ok();
     }
-    // Fenced: the lease before is just being ended. Unreachable: this queue pair is lost as well.
+    // Fenced: the previous lease is still being ended. Unreachable: this queue pair is lost as
+    // well.
     const Code code = registered.error().code;
     silences = scheduler_.Now() - asked_at < kSilentRegistration ? 0 : silences + 1;
     if ((code != Code::kFenced && code != Code::kNodeUnreachable) || silences == kMostSilences) {
@@ -177,10 +179,10 @@ Task<bool> Links::RecoverFrom(Op& op, Error& error) {
   if (!lost) co_return true;
   op.posted_at = op.lost_at;
   const Status replaced = co_await Replace(op, *lost);
-  // The allocator passes over what is out of reach.
+  // The allocator skips unreachable servers.
   if (!replaced && needs_other_memory && servers_.HasOther(*lost)) co_return true;
-  // Why the server cannot be reached says more than that a verb to it was lost. If no other server had memory either,
-  // that is said as well.
+  // The reason why the server is unreachable says more than the lost verb. If no other server had
+  // memory either, the error reports that as well.
   if (!replaced && lacks_memory) error.message = replaced.error().message + "; " + error.message;
   if (!replaced && !lacks_memory) error = replaced.error();
   co_return replaced.has_value();

@@ -1,12 +1,15 @@
-// Links: a session's queue pairs to the memory servers, the leases that they belong to, and what is done about losses.
+// Links: a session's queue pairs to the memory servers, their leases, and recovery from losses.
 //
-// All verbs of a session go out here, and are counted in the operation that posts them. When a verb fails, its queue
-// pair is broken. `Replace` has the memory server destroy it before the next one is made: until then late packets may
-// still land (rule U1). A new queue pair belongs to the lease that its registration returned (rule L4).
+// All verbs of a session are posted here and counted in their operation. When a verb fails, its
+// queue pair is broken. `Replace` makes the memory server destroy it before a new one is made:
+// until then late packets may still land (rule U1). A new queue pair belongs to the lease that its
+// registration returned (rule L4).
 //
-// A server that could not be reached is *down*: operations on it fail at once for kTryAgain, then one tries again.
+// An unreachable server is *down*: operations on it fail at once for kTryAgain, then one tries
+// again.
 //
-// Thread-safety: none; one for each session. Cost: `Execute` adds counters, and no coroutine, to Endpoint::Execute.
+// Thread-safety: none; one for each session.
+// Cost: `Execute` adds only counters to Endpoint::Execute, and no coroutine.
 #pragma once
 
 #include <array>
@@ -33,13 +36,14 @@ class Links {
  public:
   using Clock = Scheduler::Clock;
 
-  // What the owner of a session is told.
+  // Callbacks to the owner of a session.
   struct Hooks {
     // This session has registered with a server.
     std::function<void(ServerId, const Registration&)> registered;
     // A server cannot be reached.
     std::function<void(ServerId, Clock::time_point)> lost;
-    // Makes a server known that joined after the store was opened. May block for up to the connection time-out.
+    // Makes a server known that joined after the store was opened. May block for up to the
+    // connection timeout.
     std::function<Status(ServerId)> learn_server;
   };
 
@@ -56,7 +60,7 @@ class Links {
     StartRoundTrip(op);
     return scheduler_.endpoint().Execute(batch);
   }
-  // Several batches, of which some may be null, in 1 RT.
+  // Executes several batches, some of which may be null, in 1 RT.
   auto ExecuteAll(Op& op, std::span<Batch* const> batches) {
     for (const Batch* batch : batches) {
       if (batch != nullptr) Account(op, *batch);
@@ -64,16 +68,17 @@ class Links {
     StartRoundTrip(op);
     return scheduler_.endpoint().ExecuteAll(batches);
   }
-  // Notes that a verb posted from now on would go out on the present queue pairs.
+  // Records that verbs posted from now on use the present queue pairs.
   void StartPosting(Op& op) const { op.posted_at = replaced_; }
-  // The error of a batch that failed and wrote nothing that matters; the loss is noted in `op`.
+  // The error of a failed batch that wrote nothing that matters. Notes the loss in `op`.
   static Error Unreachable(Op& op, const Batch& batch);
-  // Executes the WRITE of memory that nothing leads to yet, until it has succeeded: once the old queue pair is
-  // destroyed, the first try cannot land on what the next one wrote.
+  // Repeats the WRITE of memory that nothing refers to yet until it succeeds. The old queue pair is
+  // destroyed before each retry, so that an earlier try cannot land on a later write.
   Task<Status> WriteUnseen(Op& op, ServerId server, const Verb& write);
 
-  // Makes sure that `pointer` is inside the memory of a known server. The first pointer to a server that joined later
-  // makes that server known. Errors: Corruption; NodeUnreachable.
+  // Makes sure that `pointer` is inside the memory of a known server. A pointer to a server that
+  // joined later makes that server known.
+  // Errors: Corruption; NodeUnreachable.
   Status ConnectFor(RemotePtr pointer, uint64_t bytes);
 
   // -- losses
@@ -85,24 +90,27 @@ class Links {
     const Link& link = links_[ToInteger(server)];
     return link.lease.incarnation != 0 && !link.is_busy && !link.is_down;
   }
-  // Makes sure that LeaseWith(server) is known.
+  // Registers with `server` unless LeaseWith(server) is known.
   Task<Status> Register(Op& op, ServerId server);
-  // Makes sure that the queue pair to `server`, on which something of `op` has failed, is destroyed and replaced.
-  // Errors: NodeUnreachable if that cannot be done, or `op` has lost too many.
+  // Makes sure that the queue pair to `server`, on which a verb of `op` failed, is destroyed and
+  // replaced.
+  // Errors: NodeUnreachable if that fails or `op` has lost too many.
   Task<Status> Replace(Op& op, ServerId server);
-  // Why `server` is down, and will not be tried yet; null if it may be tried.
+  // Why `server` is down and not to be tried yet; null if it may be tried.
   const Error* WhyDown(ServerId server) const;
-  // `server` cannot be reached, in one wording.
+  // The error for an unreachable `server`.
   Error CannotReach(ServerId server, std::string_view why) const;
 
-  // After `op` failed with `error` and wrote nothing: replaces the queue pair that it lost. Returns whether the operation
-  // may start again; if not, `error` says why.
+  // After `op` failed with `error` and wrote nothing: replaces the queue pair that it lost. Returns
+  // whether the operation may start again. If not, `error` says why.
   Task<bool> RecoverFrom(Op& op, Error& error);
-  // The result of `read`, which writes nothing, after as many new starts as losses allow.
+  // Runs `read`, which writes nothing, and restarts it as often as losses allow. Returns its
+  // result.
   template <typename Read>
   auto Retry(Op& op, Read read) -> decltype(read());
 
-  // An endpoint's buffer of `bytes`. Exhausted: there is none.
+  // A buffer of `bytes` from the endpoint.
+  // Errors: Exhausted if there is none.
   Result<BufferLease> Buffer(size_t bytes) {
     return scheduler_.endpoint().buffers().Allocate(bytes);
   }
@@ -114,7 +122,7 @@ class Links {
     bool is_busy = false;      // being replaced, or registered
     bool is_down = false;      // could not be replaced
     Clock::time_point failed_at{};
-    Error why{Code::kNodeUnreachable, {}};  // is_down
+    Error why{Code::kNodeUnreachable, {}};  // why it is down
   };
 
   static void Account(Op& op, const Batch& batch);
@@ -123,7 +131,7 @@ class Links {
     ++op.wire.round_trips;
   }
   Task<Status> ReplaceQueuePair(ServerId server);
-  // Until no other coroutine replaces the queue pair, or registers over it.
+  // Waits until no other coroutine replaces the queue pair or registers over it.
   Task<void> AwaitIdle(const Link& link);
 
   Scheduler& scheduler_;
@@ -131,7 +139,7 @@ class Links {
   const Servers& servers_;
   Hooks hooks_;
   std::array<Link, Servers::kMaxServers> links_{};
-  uint64_t replaced_ = 0;  // queue pairs
+  uint64_t replaced_ = 0;  // number of queue pairs replaced
 };
 
 template <typename Read>

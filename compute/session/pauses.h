@@ -1,6 +1,7 @@
-// Pauses: random waiting times of a session, so that operations which collided once do not collide again.
+// Pauses: random pauses of a session, so that operations that collided do not collide again.
 //
-// Thread-safety: none; one for each session. Cost: a pause is a timer of the scheduler.
+// Thread-safety: none; one for each session.
+// Cost: a pause is a timer of the scheduler.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +15,7 @@ namespace gossamer {
 
 class Pauses {
  public:
-  // `seed` is not 0.
+  // Requires: `seed` != 0.
   Pauses(Scheduler& scheduler, uint64_t seed) : scheduler_(scheduler), state_(seed) {}
 
   // xorshift64 (Marsaglia '03). Returns a number below `below`.

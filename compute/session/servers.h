@@ -29,8 +29,8 @@ struct ServerInfo {
   uint64_t chunk_bytes = 0;
 };
 
-// The error for an unreachable memory server, with the reason. The remedy is another one for server
-// 0, which holds the root, and if `why` says that the server was restarted.
+// The error for an unreachable memory server, with the reason. Its remedy differs for server 0,
+// which holds the root, and if `why` says that the server was restarted.
 Error CannotBeReached(ServerId server, std::string_view address, std::string_view why);
 
 // A Corruption error: `what` is at `pointer`.
