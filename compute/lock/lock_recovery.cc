@@ -26,7 +26,7 @@ void RemoteLock::Orphan(HeldLock held) {
   const uint64_t carrier = locks_->links.scheduler().endpoint().BrokenQueuePairId(server());
   OrphanedLocks::Orphan orphan{place_, held, carrier, {}};
   if (turn_ && !IsBroken(Mutant::kU5Turn)) orphan.closed = turn_.Close(place_);
-  turn_.GiveUp();
+  turn_ = {};
   held_ = {};
   links_ = {};
   holder_ = {};
