@@ -31,6 +31,7 @@
 #include <vector>
 
 #include "common/fabric/buffer_pool.h"
+#include "common/fabric/verb_table.h"
 #include "common/status.h"
 #include "proto/remote_ptr.h"
 
@@ -43,8 +44,6 @@ enum class FabricKind : uint8_t { kShm, kVerbs, kSim };
 // "shm" or "verbs". Programs never select the simulator by name: its callers create its network (sim.h).
 Result<FabricKind> ParseFabricKind(std::string_view name);
 std::string_view FabricKindName(FabricKind kind);
-
-enum class Opcode : uint8_t { kRead, kWrite, kCompareSwap, kFetchAdd };
 
 // The memory of a memory server that an offset counts from.
 enum class Space : uint8_t { kRegion, kLockTable };
@@ -84,7 +83,9 @@ struct Verb {
                           LocalAddress old_value);
   static Verb FetchAdd(Space space, uint64_t offset, uint64_t addend, LocalAddress old_value);
 
-  bool is_atomic() const { return opcode == Opcode::kCompareSwap || opcode == Opcode::kFetchAdd; }
+  bool is_read() const { return TraitsOf(opcode).verb_class == VerbClass::kRead; }
+  bool is_write() const { return TraitsOf(opcode).verb_class == VerbClass::kWrite; }
+  bool is_atomic() const { return TraitsOf(opcode).verb_class == VerbClass::kAtomic; }
   // Requires: a completed atomic. Returns: the value before it.
   uint64_t old_value() const;
 };
@@ -219,6 +220,9 @@ class Endpoint {
   // Announces that this endpoint's thread has work other than a completion at `due`, or at once if `due`
   // is past. Only the simulator needs it: its time does not pass by itself. Thread-safety: any thread.
   virtual void WakeAt(Clock::time_point /*due*/) {}
+
+  // The endpoint of the fabric, below all decorators.
+  virtual Endpoint& undecorated() { return *this; }
 
   virtual const Limits& limits() const = 0;
   // The source of local buffers for verbs.

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "common/mutants.h"
+#include "compute/rules/rules.h"
 #include "compute/session/control_client.h"
 
 namespace gossamer {
@@ -104,7 +104,7 @@ void RemoteAllocator::GiveBack(BlockPtr block, uint32_t bytes, const AllocationS
 
 // The stamp decides, not the address: a sweeper may have granted that to others, or to us again.
 bool RemoteAllocator::IsOfPresentLease(const AllocationStamp& stamp) const {
-  return IsBroken(Mutant::kU4) || since_[ToInteger(stamp.server)] <= stamp.registrations;
+  return rules::IsGranted(since_[ToInteger(stamp.server)], stamp.registrations);
 }
 
 void RemoteAllocator::FreeBlock(const BlockRef& block, Clock::time_point now) {
@@ -116,7 +116,7 @@ void RemoteAllocator::FreeBlock(const BlockRef& block, Clock::time_point now) {
 
 // Whether this compute server carved it under its present lease.
 bool RemoteAllocator::IsOurs(ServerId server, uint64_t offset) const {
-  if (IsBroken(Mutant::kU4)) return true;
+  if (!rules::ForgetsOldGrants()) return true;
   const auto state = state_.find(server);
   if (state == state_.end()) return false;
   const std::map<uint64_t, uint64_t>& granted = state->second.granted;
@@ -125,11 +125,11 @@ bool RemoteAllocator::IsOurs(ServerId server, uint64_t offset) const {
 }
 
 bool RemoteAllocator::MayLink(const LinkedMemory& memory, ServerId from) const {
-  if (memory.IsEmpty() || IsBroken(Mutant::kU4)) return true;
-  const auto is_since = [&](size_t server) {
-    return since_[server].load(std::memory_order_acquire) > memory.oldest();
+  if (memory.IsEmpty()) return true;
+  const auto is_lost = [&](size_t server) {
+    return !rules::IsGranted(since_[server].load(std::memory_order_acquire), memory.oldest());
   };
-  return !is_since(ToInteger(from)) && !memory.IsOnAny(is_since);
+  return !is_lost(ToInteger(from)) && !memory.IsOnAny(is_lost);
 }
 
 void RemoteAllocator::Registered(ServerId server, const Registration& registration) {
@@ -152,7 +152,7 @@ void RemoteAllocator::ForgetOlder(ServerId server, const Lease& lease) {
 
 void RemoteAllocator::Forget(ServerId server, const Lease& lease) {
   PerServer& state = state_[server];
-  if (IsBroken(Mutant::kU4)) {
+  if (!rules::ForgetsOldGrants()) {
     state.lease = lease;
     return;
   }

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <string>
 
-#include "common/mutants.h"
 #include "compute/lock/remote_lock.h"
+#include "compute/rules/rules.h"
 #include "proto/internal_node.h"
 #include "proto/leaf.h"
 
@@ -25,7 +25,7 @@ constexpr std::chrono::microseconds kLookLatest{1000};
 void RemoteLock::Orphan(HeldLock held) {
   const uint64_t carrier = locks_->links.scheduler().endpoint().BrokenQueuePairId(server());
   OrphanedLocks::Orphan orphan{place_, held, carrier, {}};
-  if (turn_ && !IsBroken(Mutant::kU5Turn)) orphan.closed = turn_.Close(place_);
+  if (turn_ && rules::KeepsTurn()) orphan.closed = turn_.Close(place_);
   turn_ = {};
   held_ = {};
   links_ = {};
@@ -141,7 +141,7 @@ Task<Result<RemoteLock::Outcome>> RemoteLock::FindOutApplied(
   const Status same = co_await EnterEpoch(held);
   if (!same) co_return unknown(same.error().ToString());
   held_ = held;
-  if (IsBroken(Mutant::kU2)) co_return Outcome::kNotApplied;
+  if (!rules::DecidesByLockWord()) co_return Outcome::kNotApplied;
   if (found.value() != held.word.word()) {
     held_ = {};
     // Nobody else could release it, and the release came last.

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "common/mutants.h"
+#include "compute/rules/rules.h"
 #include "compute/session/rest_after_try.h"
 
 namespace gossamer {
@@ -109,7 +109,7 @@ Task<OrphanedLocks::Outcome> OrphanedLocks::SettleOne(Orphan& orphan) {
   const ServerId server = orphan.place.server;
   QueuePairRequest request;
   request.server = server;
-  if (!IsBroken(Mutant::kU5)) request.also_destroys = orphan.carrier;
+  request.also_destroys = rules::CarrierToDestroy(orphan.carrier);
   co_await endpoint.Execute(request);  // 1 RT
   if (!request.status) co_return Outcome::kOutOfReach;
   const Clock::time_point asked_at = scheduler_->Now();

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string>
 
-#include "common/mutants.h"
+#include "compute/rules/rules.h"
 
 namespace gossamer {
 namespace {
@@ -22,8 +22,6 @@ constexpr uint32_t kPatientTries = 8;
 constexpr uint32_t kTriesBeforeRest = 4096;
 constexpr uint32_t kTriesPerDoubling = 64;
 constexpr uint64_t kLongestRestNs = 500'000;
-// The time between a check of the epoch and the post, with rule L4 broken that way.
-constexpr std::chrono::microseconds kEarly{100};
 // Bounds of the round trip that is learnt.
 constexpr uint64_t kShortestRoundTripNs = 500;
 constexpr uint64_t kLongestRoundTripNs = 200'000;
@@ -104,9 +102,7 @@ Task<LockTable::Answer> RemoteLock::TakeTurn(LockTable::Wish* wish) {
 // With hierarchical locks this compute server has one turn at the lock, so that its own word is that of the coroutine
 // with the turn. Without, several coroutines may contend: each tells its own word by a ticket (rule U2).
 LockWord RemoteLock::NewWord() const {
-  Lease lease = locks_->links.LeaseWith(server());
-  if (IsBroken(Mutant::kL2)) lease.incarnation = 1;
-  const LockWord word(lease, node_);
+  const LockWord word = rules::WordFor(locks_->links.LeaseWith(server()), node_);
   if (locks_->techniques.hierarchical_locks) return word;
   constexpr uint64_t kTicket = (uint64_t{1} << 24) - 1;
   const uint64_t ticket = locks_->tickets.fetch_add(1, std::memory_order_relaxed) & kTicket;
@@ -170,8 +166,7 @@ Task<Result<RemoteLock::Attempt>> RemoteLock::Try(std::span<const Verb> reads, B
     const Scheduler::Clock::time_point start =
         tries_ != 0 ? links.scheduler().Now() : Scheduler::Clock::time_point();
     InlineBatch<kMaxReads + 1> batch(server());
-    const bool reads_nothing = IsBroken(Mutant::kR4) && takes && tries_ != 0;
-    if (reads_nothing) reads = {};
+    if (takes && !rules::ReadsWithTry(tries_)) reads = {};
     Taking taking{};
     if (takes) {
       taking = AddTaking(batch, reads);
@@ -265,16 +260,12 @@ Task<Status> RemoteLock::BackOff() {
   if (is_late) co_return co_await Late();
   // The next hop over the sibling repairs again.
   if (op_->is_repair && tries_ > kRepairPatience) co_return MakeError(Code::kContended);
-  // A dead compute server's lock is taken from it, once its memory server has fenced it (rule L6).
-  if (IsBroken(Mutant::kL6) && tries_ >= kTriesBeforeAsking) {
-    holder_is_dead_ = true;
-    co_return Ok();
-  }
   Scheduler& scheduler = locks_->links.scheduler();
   if (tries_ >= kTriesBeforeAsking) {
     const Result<bool> has_ended =
         co_await locks_->leases.AskWhetherEnded(scheduler, server(), holder_.lease());
-    holder_is_dead_ = has_ended && has_ended.value();
+    // A dead compute server's lock is taken from it, once its memory server has fenced it.
+    holder_is_dead_ = rules::MayTakeFrom(has_ended && has_ended.value());
     if (holder_is_dead_) co_return Ok();
   }
   if (!locks_->techniques.hierarchical_locks) co_return Ok();  // The naive design spins.
@@ -283,8 +274,7 @@ Task<Status> RemoteLock::BackOff() {
 }
 
 Status RemoteLock::CheckEpoch(const HeldLock& held) const {
-  if (IsBroken(Mutant::kL2) || IsBroken(Mutant::kL4)) return Ok();
-  if (held.word.lease() == locks_->links.LeaseWith(server())) return Ok();
+  if (rules::IsOfEpoch(held.word, locks_->links.LeaseWith(server()))) return Ok();
   op_->NoteLoss(server());
   return MakeError(Code::kFenced, "memory server " + std::to_string(ToInteger(server())) +
                                       " has ended the lease under which a lock was held");
@@ -309,7 +299,6 @@ Task<Status> RemoteLock::EnterEpoch(HeldLock held) {
   }
   const Status same = CheckEpoch(held);
   if (!same) held_ = {};
-  if (IsBroken(Mutant::kL4Early)) co_await links.scheduler().SleepFor(kEarly);
   co_return same;
 }
 
@@ -328,16 +317,11 @@ Task<Status> RemoteLock::Read(Batch& reads) {
 
 // By CAS, from the exact word (rule L1).
 Verb RemoteLock::ReleaseVerb(const HeldLock& held) const {
-  if (IsBroken(Mutant::kL1)) {
-    std::fill_n(released_word_.data, sizeof(uint64_t), std::byte{0});
-    return Verb::Write(place_.slot, sizeof(uint64_t), released_word_, Space::kLockTable);
-  }
   return Verb::CompareSwap(Space::kLockTable, place_.slot, held.word.word(), 0, released_word_);
 }
 
 // Fenced: another's word was found.
 Status RemoteLock::CheckReleased(uint64_t found, const HeldLock& held) const {
-  if (IsBroken(Mutant::kL1)) return Ok();
   if (found == held.word.word()) return Ok();
   return MakeError(Code::kFenced, "memory server " + std::to_string(ToInteger(server())) +
                                       " has given this compute server's lock to another (" +
@@ -346,7 +330,7 @@ Status RemoteLock::CheckReleased(uint64_t found, const HeldLock& held) const {
 
 // The success of the release is also what makes "absent" and "exists" count (rule L5).
 Task<Status> RemoteLock::Release() {
-  if (IsBroken(Mutant::kL4Early) || !IsInEpoch()) {
+  if (!IsInEpoch()) {
     BOOST_OUTCOME_CO_TRYV(co_await EnterEpoch());
   }
   const HeldLock held = std::exchange(held_, {});
@@ -411,7 +395,7 @@ void RemoteLock::AddRelease(Batch& batch) {
 // ended as kUnknown (E3).
 Task<Status> RemoteLock::Commit(Batch& batch, After after,
                                 const std::optional<NewVersion>& changed) {
-  if (IsBroken(Mutant::kL4Early) || !IsInEpoch()) {
+  if (!IsInEpoch()) {
     BOOST_OUTCOME_CO_TRYV(co_await EnterEpoch());
   }
   const Status may_link = CheckLinks();

@@ -1,8 +1,6 @@
 #include "compute/node/block_reader.h"
 
-#include <cstring>
-
-#include "common/mutants.h"
+#include "compute/rules/rules.h"
 
 namespace gossamer {
 
@@ -14,16 +12,7 @@ Status BlockReader::ConnectFor(BlockRef block) {
 
 std::optional<std::string_view> BlockReader::ValueIn(const BlockRef& block,
                                                      std::span<const std::byte> bytes) {
-  if (!IsBroken(Mutant::kR1Generation)) return DecodeBlock(block, bytes);
-  // As if neither the seed nor the entry told generations apart.
-  BlockRef any = block;
-  std::memcpy(&any.checksum, bytes.data(), sizeof any.checksum);
-  std::optional<std::string_view> value;
-  do {
-    any.pointer = any.ptr().NextGeneration().word();
-    value = DecodeBlock(any, bytes);
-  } while (!value && any.pointer != block.pointer);
-  return value;
+  return rules::ParseBlock(block, bytes);
 }
 
 Task<Result<std::optional<std::string>>> BlockReader::Read(Op& op, BlockRef block) {

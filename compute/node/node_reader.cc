@@ -3,8 +3,7 @@
 #include <optional>
 #include <span>
 
-#include "common/mutants.h"
-#include "compute/node/parse_trailer.h"
+#include "compute/rules/rules.h"
 
 namespace gossamer {
 
@@ -68,9 +67,10 @@ Task<Result<NodeReader::LeafEnd>> NodeReader::ReadLeafEnd(Op& op, RemotePtr poin
   LeafEnd end;
   const auto find_end = [&](std::span<const std::byte> image) {
     const LeafGeometry& geometry = store_.geometry;
-    if (!IsBroken(Mutant::kR3Kept) && !LeafView::Parse(image, pointer, geometry)) return false;
+    if (!rules::MayKeep(image, pointer, geometry)) return false;
     const auto group = GroupView::Parse(image.first(geometry.unit_bytes()), pointer, 0);
-    const auto trailer = ParseTrailer(image.subspan(geometry.trailer_offset()), pointer, geometry);
+    const auto trailer =
+        rules::ParseTrailer(image.subspan(geometry.trailer_offset()), pointer, geometry);
     if (!group || !trailer || group->version() != trailer->version()) return false;
     end = {group->high(), trailer->sibling()};
     return true;

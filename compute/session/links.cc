@@ -26,17 +26,16 @@ Links::Links(Scheduler& scheduler, Pauses& pauses, const Servers& servers, Hooks
 
 void Links::Account(Op& op, const Batch& batch) {
   for (const Verb& verb : batch.verbs()) {
-    switch (verb.opcode) {
-      case Opcode::kRead:
+    switch (TraitsOf(verb.opcode).verb_class) {
+      case VerbClass::kRead:
         ++op.wire.reads;
         op.wire.bytes_read += verb.length;
         break;
-      case Opcode::kWrite:
+      case VerbClass::kWrite:
         ++op.wire.writes;
         op.wire.bytes_written += verb.length;
         break;
-      case Opcode::kCompareSwap:
-      case Opcode::kFetchAdd: ++op.wire.cas; break;
+      case VerbClass::kAtomic: ++op.wire.cas; break;
     }
   }
 }

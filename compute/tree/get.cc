@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
-#include "common/mutants.h"
-#include "compute/node/parse_trailer.h"
 #include "compute/node/unit_buffers.h"
+#include "compute/rules/rules.h"
 
 namespace gossamer {
 
@@ -83,9 +82,8 @@ Task<Result<std::string>> Getter::Get(Op& op, KeyView key) {
     co_await links.Execute(op, batch);
     if (batch.status() != VerbStatus::kSuccess) co_return Links::Unreachable(op, batch);
 
-    if (IsBroken(Mutant::kR1)) internal::Seal(units.bytes_at(units.home_at), leaf, units.home);
     const std::optional<GroupView> home =
-        GroupView::Parse(units.bytes_at(units.home_at), leaf, units.home);
+        rules::ParseUnit(units.bytes_at(units.home_at), leaf, units.home);
     if (home && !home->Admits(key)) {
       const Result<Hop> hop = co_await LeaveStaleLeaf(op, key, units, path, is_afresh);
       if (!hop) co_return hop.error();
@@ -106,8 +104,7 @@ Task<Result<std::string>> Getter::Get(Op& op, KeyView key) {
       }
       overflow =
           GroupView::Parse(units.bytes_at(units.overflow_at), leaf, geometry.overflow_unit());
-      // Rule R2.
-      is_whole = overflow && (overflow->version() == home->version() || IsBroken(Mutant::kR2));
+      is_whole = overflow && rules::OfOneVersion(*home, *overflow);
       if (is_whole) entry = overflow->Find(key);
     }
     if (is_whole) {
@@ -154,10 +151,9 @@ Task<Result<Getter::Hop>> Getter::HopRight(Op& op, KeyView key, const Units& uni
   if (batch.status() != VerbStatus::kSuccess) co_return Links::Unreachable(op, batch);
   const std::optional<GroupView> home =
       GroupView::Parse(units.bytes_at(UnitBuffers::kHome), leaf, units.home);
-  const std::optional<TrailerView> trailer =
-      ParseTrailer({units.buffers.data() + UnitBuffers::kTrailer, kTrailerBytes}, leaf, geometry);
-  const bool is_one = home && trailer && home->version() == trailer->version();
-  if (!home || !trailer || !(is_one || IsBroken(Mutant::kR3Trailer)) || home->Admits(key) ||
+  const std::optional<TrailerView> trailer = rules::ParseTrailer(
+      {units.buffers.data() + UnitBuffers::kTrailer, kTrailerBytes}, leaf, geometry);
+  if (!home || !trailer || !rules::OfOneVersion(*home, *trailer) || home->Admits(key) ||
       trailer->sibling().is_null()) {
     co_return Hop::kUndecided;
   }

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <bit>
 
-#include "common/mutants.h"
 #include "compute/node/unit_buffers.h"
+#include "compute/rules/rules.h"
 #include "compute/tree/leaf_edit.h"
 
 namespace gossamer {
@@ -70,7 +70,7 @@ LeafEditor::Applied LeafEditor::Apply(LeafWrite& write) {
   } else {
     const auto removed = removed_.begin() + static_cast<ptrdiff_t>(removed_count_);
     const bool was_removed = std::find(removed_.begin(), removed, write.hash) != removed;
-    if (was_removed && !IsBroken(Mutant::kW3)) return Applied::kLater;
+    if (!rules::MayAdd(was_removed)) return Applied::kLater;
     const bool overflowed = Unit(write.unit).overflowed();
     if (!Add(write.unit, overflowed, write.entry)) {
       if (!knows(overflow)) return Applied::kUnread;

@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "common/mutants.h"
+#include "compute/rules/rules.h"
 
 namespace gossamer {
 namespace {
@@ -158,12 +158,9 @@ Task<Status> LeafSplitter::CommitSplit(Op& op, LockedLeaf& locked, const Halves&
   }
   const uint32_t bytes = context_.store.parameters.node_bytes;
   RemoteLock& lock = locked.lock;
-  InlineBatch<7> batch(leaf.server());
-  const Verb write_leaf = Verb::Write(leaf.offset(), bytes, halves.left);
-  if (IsBroken(Mutant::kW1Sibling)) batch.Add(write_leaf);
+  InlineBatch<6> batch(leaf.server());
   batch.Add(Verb::Write(halves.sibling.offset(), bytes, halves.right));
-  if (IsBroken(Mutant::kW2)) batch.Add(Verb::Write(leaf.offset(), bytes / 2, halves.left));
-  batch.Add(write_leaf);
+  batch.Add(Verb::Write(leaf.offset(), bytes, halves.left));
   bool fused = co_await CanFuse(op, locked, parent);
   if (fused) {
     BOOST_OUTCOME_CO_TRYV(co_await lock.EnterEpoch());
@@ -206,7 +203,7 @@ Task<Status> LeafSplitter::CommitBehindSibling(Op& op, LockedLeaf& locked, const
   const uint32_t bytes = context_.store.parameters.node_bytes;
   const Verb write_sibling = Verb::Write(halves.sibling.offset(), bytes, halves.right);
   const Verb write_leaf = Verb::Write(leaf.offset(), bytes, halves.left);
-  if (IsBroken(Mutant::kW1Remote)) {
+  if (!rules::AwaitsSibling()) {
     const Status early = co_await context_.links.WriteUnseen(op, leaf.server(), write_leaf);
     static_cast<void>(early);
   }

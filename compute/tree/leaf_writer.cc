@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/mutants.h"
+#include "compute/rules/rules.h"
 
 namespace gossamer {
 namespace {
@@ -25,10 +25,7 @@ struct LeafWriter::Block {
   // Called when the write has not happened, and not after MaybeApplied and Fenced: an entry may refer to the block then.
   // The block must not be used again while its own WRITE is perhaps on its way (E3): that would land in the next value.
   void GiveBack() {
-    const VerbStatus written = batch.status();
-    const bool is_at_rest = written == VerbStatus::kSuccess || written == VerbStatus::kPending ||
-                            written == VerbStatus::kRemoteAccess || IsBroken(Mutant::kU1Block);
-    if (is_at_rest) memory.GiveBack();
+    if (rules::MayReuse(batch.status())) memory.GiveBack();
   }
 
   BlockRef ref{};
@@ -139,7 +136,7 @@ Task<Result<Edited>> LeafWriter::Edit(Op& op, LockedLeaf& locked, LeafWish& wish
   const bool wrote = editor.changed() != 0;
   LockTable::Waiter* next = wrote ? locked.lock.NextWaiter() : nullptr;
   Status status = Ok();
-  if (next != nullptr && IsBroken(Mutant::kL3)) {
+  if (next != nullptr && !rules::HandsOverAfterCommit()) {
     const HeldLock held = locked.lock.held();
     leaves_.HandOver(locked, *std::exchange(next, nullptr));
     locked.lock.Adopt(held);
@@ -149,9 +146,8 @@ Task<Result<Edited>> LeafWriter::Edit(Op& op, LockedLeaf& locked, LeafWish& wish
     status = co_await CommitUnits(
         locked, next != nullptr ? RemoteLock::After::kKeep : RemoteLock::After::kRelease);
   } else {
-    // What was read counts once the release has succeeded (rule L5).
-    status = co_await locked.lock.Release();
-    if (IsBroken(Mutant::kL5)) status = Ok();
+    const Status released = co_await locked.lock.Release();
+    status = rules::AnswerAfter(released);
   }
   AnswerWishes(locked, granted, status);
   if (status && next != nullptr) leaves_.HandOver(locked, *next);
@@ -211,11 +207,8 @@ Task<Status> LeafWriter::CommitUnits(LockedLeaf& locked, RemoteLock::After after
   const LeafGeometry& geometry = context_.geometry();
   const RemotePtr leaf = locked.leaf();
   InlineBatch<RemoteLock::kMaxWrites + 1> batch(leaf.server());
-  for (uint32_t rest = locked.editor->changed(); rest != 0;) {
-    const uint32_t unit = IsBroken(Mutant::kW1Overflow)
-                              ? 31 - static_cast<uint32_t>(std::countl_zero(rest))
-                              : static_cast<uint32_t>(std::countr_zero(rest));
-    rest &= ~(1u << unit);
+  for (uint32_t rest = locked.editor->changed(); rest != 0; rest &= rest - 1) {
+    const auto unit = static_cast<uint32_t>(std::countr_zero(rest));
     const uint32_t at = geometry.unit_offset(unit);
     batch.Add(Verb::Write(leaf.offset() + at, geometry.unit_bytes(), locked.image(at)));
   }

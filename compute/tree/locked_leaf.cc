@@ -5,7 +5,7 @@
 #include <bit>
 #include <utility>
 
-#include "compute/node/parse_trailer.h"
+#include "compute/rules/rules.h"
 
 namespace gossamer {
 namespace {
@@ -220,7 +220,7 @@ Task<Result<RemotePtr>> LeafLocker::ReleaseForSibling(LockedLeaf& locked, uint32
   if (!is_read) co_return is_read.error();
   if (!is_read.value()) co_return RemotePtr();
   const std::optional<TrailerView> trailer =
-      ParseTrailer({into.data, kTrailerBytes}, leaf, geometry);
+      rules::ParseTrailer({into.data, kTrailerBytes}, leaf, geometry);
   if (!trailer || trailer->version() != version) co_return RemotePtr();
   co_return trailer->sibling();
 }
@@ -235,7 +235,7 @@ Verb LeafLocker::ReadUnitVerb(const LockedLeaf& locked, uint32_t number) const {
 bool LeafLocker::AcceptTrailer(LockedLeaf& locked) const {
   const LeafGeometry& geometry = context_.geometry();
   const std::byte* at = locked.image(geometry.trailer_offset()).data;
-  locked.trailer = ParseTrailer({at, kTrailerBytes}, locked.leaf(), geometry);
+  locked.trailer = rules::ParseTrailer({at, kTrailerBytes}, locked.leaf(), geometry);
   const uint32_t known = static_cast<uint32_t>(std::countr_zero(locked.editor->known()));
   if (locked.trailer && locked.trailer->version() != locked.unit(known).version()) {
     locked.trailer.reset();

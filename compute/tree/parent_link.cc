@@ -1,12 +1,10 @@
 #include "compute/tree/parent_link.h"
 
 #include <array>
-#include <cstring>
 #include <utility>
 #include <vector>
 
-#include "common/mutants.h"
-#include "compute/node/parse_trailer.h"
+#include "compute/rules/rules.h"
 
 namespace gossamer {
 namespace {
@@ -123,7 +121,7 @@ bool ParentLinker::ChildMatches(const LockedParent& parent, uint32_t level, cons
   const std::byte* image = parent.buffers.data() + LockedBuffers::kImage + bytes;
   if (level == 1) {
     const std::optional<TrailerView> trailer =
-        ParseTrailer({image, kTrailerBytes}, child, context_.geometry());
+        rules::ParseTrailer({image, kTrailerBytes}, child, context_.geometry());
     return trailer && trailer->low().Matches(separator);
   }
   const std::optional<InternalNode> node = DecodeInternal({image, bytes}, child);
@@ -350,17 +348,10 @@ Task<Result<std::optional<RootWord>>> ParentLinker::SwapRoot(Op& op, RootWord ol
                                                              RootWord new_root,
                                                              LocalAddress word_at) {
   InlineBatch<1> batch(ServerId{0});
-  if (IsBroken(Mutant::kR7)) {
-    const uint64_t word = new_root.word();
-    std::memcpy(word_at.data, &word, sizeof word);
-    batch.Add(Verb::Write(kRootWordOffset, sizeof word, word_at));
-  } else {
-    batch.Add(Verb::CompareSwap(Space::kRegion, kRootWordOffset, old_root.word(), new_root.word(),
-                                word_at));
-  }
+  batch.Add(Verb::CompareSwap(Space::kRegion, kRootWordOffset, old_root.word(), new_root.word(),
+                              word_at));
   co_await context_.links.Execute(op, batch);
   if (batch.status() == VerbStatus::kSuccess) {
-    if (IsBroken(Mutant::kR7)) co_return std::optional(old_root);
     co_return std::optional(RootWord::FromWord(batch.verbs()[0].old_value()));
   }
   BOOST_OUTCOME_CO_TRYV(co_await context_.links.Replace(op, ServerId{0}));

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "common/mutants.h"
+#include "compute/rules/rules.h"
 
 namespace gossamer {
 namespace {
@@ -54,11 +54,7 @@ void ScanPage::Add(const LeafView& leaf, const ScanPosition& position) {
   // Of two that were seen of one key, either was there during the scan.
   std::sort(sorted.begin(), sorted.end(),
             [](const Entry& a, const Entry& b) { return a.key < b.key; });
-  if (!IsBroken(Mutant::kR6)) {
-    sorted.erase(std::unique(sorted.begin(), sorted.end(),
-                             [](const Entry& a, const Entry& b) { return a.key == b.key; }),
-                 sorted.end());
-  }
+  sorted.erase(std::unique(sorted.begin(), sorted.end(), rules::IsSeenTwice), sorted.end());
   if (position.reverse) std::reverse(sorted.begin(), sorted.end());
   for (const Entry& entry : sorted) {
     const bool inside =

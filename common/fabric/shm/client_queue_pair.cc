@@ -28,7 +28,7 @@ void ClientQueuePair::PrefetchFor(Batch& batch) const {
         reinterpret_cast<uintptr_t>(views_[static_cast<size_t>(verb.space)].data) +
         verb.remote_offset;
     const uintptr_t bytes = std::min(verb.length, kMaxPrefetchBytes);
-    if (verb.opcode == Opcode::kRead) {
+    if (verb.is_read()) {
       Prefetch<false>(remote, bytes);
     } else {
       Prefetch<true>(remote, bytes);
@@ -68,17 +68,20 @@ VerbStatus ClientQueuePair::Apply(const Verb& verb) {
       return VerbStatus::kRemoteAccess;
     }
     const std::atomic_ref<uint64_t> word(*reinterpret_cast<uint64_t*>(remote));
-    uint64_t old_value = verb.compare;
-    if (verb.opcode == Opcode::kFetchAdd) {
-      old_value = word.fetch_add(verb.swap_or_add, std::memory_order_acq_rel);
-    } else {
-      word.compare_exchange_strong(old_value, verb.swap_or_add, std::memory_order_acq_rel);
+    const VerbTraits& traits = TraitsOf(verb.opcode);
+    uint64_t old_value =
+        traits.is_conditional ? verb.compare : word.load(std::memory_order_relaxed);
+    for (;;) {
+      const uint64_t new_value = traits.new_word(old_value, verb.compare, verb.swap_or_add);
+      const bool is_done =
+          word.compare_exchange_strong(old_value, new_value, std::memory_order_acq_rel);
+      if (is_done || traits.is_conditional) break;
     }
     std::memcpy(verb.local.data, &old_value, sizeof old_value);
     return VerbStatus::kSuccess;
   }
   if (verb.length == 0) return VerbStatus::kSuccess;
-  if (verb.opcode == Opcode::kRead) {
+  if (verb.is_read()) {
     SharedCopy(verb.local.data, remote, verb.length);
     return VerbStatus::kSuccess;
   }

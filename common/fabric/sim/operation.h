@@ -33,7 +33,9 @@ struct Transit final : Event {
 struct Operation final : Event {
   Operation() : Event(EventKind::kOperation) {}
 
-  bool is_atomic() const { return opcode == Opcode::kCompareSwap || opcode == Opcode::kFetchAdd; }
+  bool is_read() const { return TraitsOf(opcode).verb_class == VerbClass::kRead; }
+  bool is_write() const { return TraitsOf(opcode).verb_class == VerbClass::kWrite; }
+  bool is_atomic() const { return TraitsOf(opcode).verb_class == VerbClass::kAtomic; }
 
   enum class State : uint8_t {
     kWaiting,    // for verbs ordered before it

@@ -48,7 +48,7 @@ void QueuePair::SendMore() {
     if (next_to_answer_ == nullptr) next_to_answer_ = &transit;
     Nanoseconds departure = network_.now();
     for (const Verb& verb : transit.batch->verbs().first(transit.valid_verbs)) {
-      const uint32_t bytes = verb.opcode == Opcode::kWrite ? verb.length : 0;
+      const uint32_t bytes = verb.is_write() ? verb.length : 0;
       departure = client_.nic.Serve(network_.costs(), network_.now(), bytes);
     }
     // Requests arrive in order. Overtaking happens at the memory server.
@@ -73,7 +73,7 @@ void QueuePair::AnswerFinished() {
     next_to_answer_ = transit.next;
     uint64_t bytes = 0;
     for (const Verb& verb : transit.batch->verbs().first(transit.valid_verbs)) {
-      if (verb.opcode == Opcode::kRead) bytes += verb.length;
+      if (verb.is_read()) bytes += verb.length;
     }
     const Nanoseconds departure = server_.answers.Serve(network_.costs(), network_.now(), bytes);
     last_answer_ =

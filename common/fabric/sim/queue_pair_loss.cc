@@ -18,7 +18,7 @@ class ClosedSet {
 
   // Whether the next verb takes effect. `must`: part of it already has; `cannot`: it is too late.
   bool Keeps(const Operation& operation, bool must, bool cannot = false) {
-    const bool is_write = operation.opcode == Opcode::kWrite;
+    const bool is_write = operation.is_write();
     const bool may = is_write ? !dropped_write_ && !(operation.fence && dropped_atomic_)  // O1, O5
                               : !dropped_write_ && !dropped_atomic_;                      // O2, O4
     if (may && !cannot && (must || Likes())) return true;
@@ -73,11 +73,11 @@ bool QueuePair::LosesLinkNow() {
 
 // The WRITE before it has ended (O1), or this one would not have set out.
 bool QueuePair::IsCutBefore(const Operation& operation) {
-  const bool may = !broken_ && operation.opcode == Opcode::kWrite &&
+  const bool may = !broken_ && operation.is_write() &&
                    operation.state == Operation::State::kOnItsWay && operation.transit != nullptr;
   if (!may) return false;
   const Verb& first = operation.transit->batch->verbs().front();
-  if (&first == operation.verb || first.opcode != Opcode::kWrite || !network_.DrawsCut()) {
+  if (&first == operation.verb || !first.is_write() || !network_.DrawsCut()) {
     return false;
   }
   Break(0, Late::kNothing);
@@ -183,7 +183,7 @@ bool QueuePair::SetStatusesOfBroken() {
     told = true;
     verb.status = flushed ? VerbStatus::kFlushed : VerbStatus::kUnknown;
     // A buffer that was being filled has undefined bytes.
-    if (verb.opcode != Opcode::kWrite && verb.length != 0) {
+    if (!verb.is_write() && verb.length != 0) {
       verb.local.data[random.Below(verb.length)] ^= std::byte{0xff};
     }
   };
@@ -237,12 +237,12 @@ void QueuePair::ChooseSurvivors(Late late) {
     const bool is_active = operation.state == Operation::State::kActive;
     const bool holds_word = operation.state == Operation::State::kHoldsWord;
     const bool is_packet = operation.length <= path_mtu_;  // D1
-    if (operation.opcode == Opcode::kRead ||
+    if (operation.is_read() ||
         !survivors.Keeps(operation, (is_active && is_packet) || holds_word)) {
       Drop(operation);
       continue;
     }
-    if (operation.opcode == Opcode::kWrite) {
+    if (operation.is_write()) {
       operation.payload.assign(operation.local, operation.local + operation.length);
       operation.local = operation.payload.data();
     } else {
@@ -260,11 +260,11 @@ void QueuePair::ChooseSurvivors(Late late) {
 }
 
 void QueuePair::Drop(Operation& operation) {
-  if (operation.opcode != Opcode::kRead) ++network_.counters.dropped_packets;
+  if (!operation.is_read()) ++network_.counters.dropped_packets;
   if (is_told()) Tell("is dropped", operation);
   if (operation.state == Operation::State::kActive) {
     server_.active.Drop(operation);
-  } else if (operation.opcode == Opcode::kWrite && operation.length > path_mtu_) {
+  } else if (operation.is_write() && operation.length > path_mtu_) {
     // Some of its packets may have landed.
     operation.remote = server_.space(operation.space).data() + operation.offset;
     Advance(operation, network_.loss_random);
@@ -302,7 +302,7 @@ void QueuePair::Settle() {
     // Too late: another atomic has already read the word.
     const bool too_late =
         operation.is_atomic() && !holds_word && server_.AtomicSlot(operation) > network_.now();
-    if (operation.opcode == Opcode::kRead ||
+    if (operation.is_read() ||
         !landing.Keeps(operation, (is_active && is_packet) || holds_word, too_late)) {
       Drop(operation);
     } else {

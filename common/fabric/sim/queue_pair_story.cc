@@ -18,18 +18,15 @@ std::string Hex(uint64_t value) {
 // "CAS locks+8 0 to 1000001000040", "WRITE region+4096 108 bytes".
 template <typename Described>
 std::string TextOf(const Described& verb, uint64_t offset) {
-  const std::string where =
-      (verb.space == Space::kRegion ? " region+" : " locks+") + std::to_string(offset);
-  switch (verb.opcode) {
-    case Opcode::kRead: return "READ" + where + " " + std::to_string(verb.length) + " bytes";
-    case Opcode::kWrite:
-      return "WRITE" + where + " " + std::to_string(verb.length) + " bytes" +
-             (verb.fence ? ", fenced" : "");
-    case Opcode::kCompareSwap:
-      return "CAS" + where + " " + Hex(verb.compare) + " to " + Hex(verb.swap_or_add);
-    case Opcode::kFetchAdd: return "fetch-add" + where + " " + Hex(verb.swap_or_add);
+  const VerbTraits& traits = TraitsOf(verb.opcode);
+  std::string text = std::string(traits.name) +
+                     (verb.space == Space::kRegion ? " region+" : " locks+") +
+                     std::to_string(offset) + " ";
+  if (traits.verb_class != VerbClass::kAtomic) {
+    return text + std::to_string(verb.length) + " bytes" + (verb.fence ? ", fenced" : "");
   }
-  return {};
+  if (traits.is_conditional) text += Hex(verb.compare) + " to ";
+  return text + Hex(verb.swap_or_add);
 }
 
 }  // namespace

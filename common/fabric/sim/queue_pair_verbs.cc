@@ -24,8 +24,8 @@ void QueuePair::AddOperation(Transit& transit, Verb& verb) {
   operation.local = verb.local.data;
   operation.is_split = false;
   operation.is_clean = false;
-  operation.ready_at = server_.requests.Serve(network_.costs(), network_.now(),
-                                              verb.opcode == Opcode::kWrite ? verb.length : 0);
+  operation.ready_at =
+      server_.requests.Serve(network_.costs(), network_.now(), verb.is_write() ? verb.length : 0);
   operation.next = nullptr;
   operation.previous = last_operation_;
   (last_operation_ == nullptr ? first_operation_ : last_operation_->next) = &operation;
@@ -41,8 +41,8 @@ void QueuePair::StartEligible() {
   bool atomic_before = false;
   bool read_before = false;
   for (Operation* operation = first_operation_; operation != nullptr; operation = operation->next) {
-    const bool is_read = operation->opcode == Opcode::kRead;
-    const bool is_write = operation->opcode == Opcode::kWrite;
+    const bool is_read = operation->is_read();
+    const bool is_write = operation->is_write();
     if (operation->state == Operation::State::kWaiting) {
       const bool blocked = (write_before && !is_read) ||                            // O1, O2
                            (atomic_before && !is_write) ||                          // O3, O4
@@ -85,7 +85,7 @@ void QueuePair::SetOut(Operation& operation) {
     return;
   }
   operation.state = Operation::State::kOnItsWay;
-  at = InOrder(at + (operation.opcode == Opcode::kRead ? costs.pcie_read_ns : costs.pcie_write_ns));
+  at = InOrder(at + (operation.is_read() ? costs.pcie_read_ns : costs.pcie_write_ns));
   last_effect_ = std::max(at, last_effect_);
   network_.events.Arm(operation, at);
 }
@@ -131,8 +131,7 @@ void QueuePair::Run(Operation& operation) {
         return ArmActive(operation);
       }
       if (operation.is_split) {
-        ++(operation.opcode == Opcode::kRead ? network_.counters.torn_reads
-                                             : network_.counters.torn_writes);
+        ++(operation.is_read() ? network_.counters.torn_reads : network_.counters.torn_writes);
       }
       server_.active.Finish(operation);
       return Finish(operation);
@@ -178,12 +177,11 @@ void QueuePair::WriteWord(Operation& operation) {
   std::byte* const word = server_.space(operation.space).data() + operation.offset;
   uint64_t before;
   std::memcpy(&before, word, sizeof before);
-  uint64_t after = operation.old_value + operation.swap_or_add;
-  if (operation.opcode == Opcode::kCompareSwap) {
-    const bool succeeds = operation.old_value == operation.compare;
-    after = succeeds ? operation.swap_or_add : operation.old_value;
-    if (!succeeds) ++network_.counters.written_back;
-  }
+  const VerbTraits& traits = TraitsOf(operation.opcode);
+  const uint64_t after =
+      traits.new_word(operation.old_value, operation.compare, operation.swap_or_add);
+  const bool is_refused = traits.is_conditional && operation.old_value != operation.compare;
+  if (is_refused) ++network_.counters.written_back;
   if (before != operation.old_value) ++network_.counters.lost_to_write_back;
   std::memcpy(word, &after, sizeof after);
 }

@@ -138,7 +138,7 @@ bool Server::Accepts(const Verb& verb) {
 void Server::Apply(Operation& operation) {
   std::byte* const remote = space(operation.space).data() + operation.offset;
   if (operation.length == 0 || operation.local == nullptr) return;
-  if (operation.opcode == Opcode::kRead) {
+  if (operation.is_read()) {
     std::memcpy(operation.local, remote, operation.length);
   } else {
     std::memcpy(remote, operation.local, operation.length);

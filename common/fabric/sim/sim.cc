@@ -21,8 +21,8 @@ constexpr std::array<Fault, 10> kFaults = {{{"tear", &SimFaults::tear},
                                             {"kill", &SimFaults::kill},
                                             {"pause", &SimFaults::pause}}};
 
-const sim::SimEndpoint& Ours(const Endpoint& endpoint) {
-  return static_cast<const sim::SimEndpoint&>(endpoint);
+sim::SimEndpoint& Ours(Endpoint& endpoint) {
+  return static_cast<sim::SimEndpoint&>(endpoint.undecorated());
 }
 
 }  // namespace
@@ -68,12 +68,10 @@ SimNetwork::Clock::time_point SimNetwork::Now() const { return network_->Now(); 
 Endpoint* SimNetwork::RunUntilRunnable() { return network_->RunUntilRunnable(); }
 bool SimNetwork::RunOne() { return network_->RunOne(); }
 
-void SimNetwork::SetOwner(Endpoint& endpoint, void* owner) {
-  static_cast<sim::SimEndpoint&>(endpoint).owner = owner;
-}
-void* SimNetwork::Owner(const Endpoint& endpoint) const { return Ours(endpoint).owner; }
+void SimNetwork::SetOwner(Endpoint& endpoint, void* owner) { Ours(endpoint).owner = owner; }
+void* SimNetwork::Owner(Endpoint& endpoint) const { return Ours(endpoint).owner; }
 
-uint64_t SimNetwork::IdOf(const Endpoint& endpoint) const { return Ours(endpoint).id(); }
+uint64_t SimNetwork::IdOf(Endpoint& endpoint) const { return Ours(endpoint).id(); }
 
 void SimNetwork::KillClient(uint64_t client_uuid) { network_->KillClient(client_uuid); }
 std::optional<uint64_t> SimNetwork::TakeCut() { return network_->TakeCut(); }

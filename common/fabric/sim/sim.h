@@ -162,9 +162,9 @@ class SimNetwork final : public SimulatedNetwork {
 
   // A pointer of the driver's for each endpoint; null until set.
   void SetOwner(Endpoint& endpoint, void* owner);
-  void* Owner(const Endpoint& endpoint) const;
+  void* Owner(Endpoint& endpoint) const;
   // The endpoint's id in SimFault.
-  uint64_t IdOf(const Endpoint& endpoint) const;
+  uint64_t IdOf(Endpoint& endpoint) const;
 
   // Ends the process of this client. Of what it has posted, a set closed under the ordered pairs
   // lands (D1, D2), at any time until the memory server fences it. Its own verbs end as kUnknown or

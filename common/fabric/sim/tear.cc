@@ -16,12 +16,12 @@ bool Overlap(const Operation& a, const Operation& b) {
 }
 
 bool Conflict(const Operation& a, const Operation& b) {
-  return &a != &b && (a.opcode == Opcode::kWrite || b.opcode == Opcode::kWrite) && Overlap(a, b);
+  return &a != &b && (a.is_write() || b.is_write()) && Overlap(a, b);
 }
 
 void Move(Operation& operation, uint32_t at, uint32_t bytes) {
   if (operation.local == nullptr) return;
-  if (operation.opcode == Opcode::kRead) {
+  if (operation.is_read()) {
     std::memcpy(operation.local + at, operation.remote + at, bytes);
   } else {
     std::memcpy(operation.remote + at, operation.local + at, bytes);
@@ -140,7 +140,7 @@ void MeetCleanly(Operation& read, Operation& write, uint32_t reads_per_seam, Ran
 void ActiveVerbs::Start(Operation& operation, std::byte* remote, Random& random) {
   operation.remote = remote;
   operation.is_split = false;
-  operation.is_clean = operation.opcode == Opcode::kWrite && OneIn(random, 2);
+  operation.is_clean = operation.is_write() && OneIn(random, 2);
   if (operation.is_clean) {
     operation.late_first = static_cast<uint32_t>(random.Below(operation.length));
     operation.late_last =
@@ -159,8 +159,8 @@ void ActiveVerbs::Mix(Operation& operation, uint32_t reads_per_seam, Random& ran
   for (Operation* other : active_) {
     if (!Conflict(operation, *other) || !(operation.is_clean || other->is_clean)) continue;
     is_clean = true;
-    if (operation.opcode == Opcode::kRead) MeetCleanly(operation, *other, reads_per_seam, random);
-    if (other->opcode == Opcode::kRead) MeetCleanly(*other, operation, reads_per_seam, random);
+    if (operation.is_read()) MeetCleanly(operation, *other, reads_per_seam, random);
+    if (other->is_read()) MeetCleanly(*other, operation, reads_per_seam, random);
   }
   if (is_clean) return;
   // In random order.
@@ -174,9 +174,8 @@ void ActiveVerbs::Mix(Operation& operation, uint32_t reads_per_seam, Random& ran
 
 void ActiveVerbs::MixReads(Space space, uint64_t offset, Random& random) {
   for (Operation* other : active_) {
-    if (other->opcode == Opcode::kRead && other->space == space &&
-        other->offset < offset + sizeof(uint64_t) && offset < other->offset + other->length &&
-        random.Below(2) == 0) {
+    if (other->is_read() && other->space == space && other->offset < offset + sizeof(uint64_t) &&
+        offset < other->offset + other->length && random.Below(2) == 0) {
       Advance(*other, random);
     }
   }

@@ -15,14 +15,19 @@ namespace {
 // A batch that moves more than this signals in between, to show progress.
 constexpr uint64_t kBytesPerSignal = uint64_t{256} << 10;
 
-ibv_wr_opcode ToOpcode(const Verb& verb) {
-  // Length 0 goes as a WRITE: some devices look up the key for a READ of length 0.
-  if (verb.length == 0) return IBV_WR_RDMA_WRITE;
+// Returns the device's opcode and fills in the operands of an atomic. A new verb needs its case here.
+ibv_wr_opcode FillVerb(const Verb& verb, ibv_send_wr& request) {
   switch (verb.opcode) {
     case Opcode::kRead: return IBV_WR_RDMA_READ;
     case Opcode::kWrite: return IBV_WR_RDMA_WRITE;
-    case Opcode::kCompareSwap: return IBV_WR_ATOMIC_CMP_AND_SWP;
-    case Opcode::kFetchAdd: return IBV_WR_ATOMIC_FETCH_AND_ADD;
+    case Opcode::kCompareSwap:
+      request.wr.atomic.compare_add = verb.compare;
+      request.wr.atomic.swap = verb.swap_or_add;
+      return IBV_WR_ATOMIC_CMP_AND_SWP;
+    case Opcode::kFetchAdd:
+      request.wr.atomic.compare_add = verb.swap_or_add;
+      request.wr.atomic.swap = 0;
+      return IBV_WR_ATOMIC_FETCH_AND_ADD;
   }
   return IBV_WR_RDMA_READ;
 }
@@ -111,7 +116,8 @@ void VerbsEndpoint::Submit(QueuePair& queue_pair, Batch& batch, uint32_t first_v
     ibv_send_wr& request = requests_[i];
     pieces_[i] = {AddressNumber(verb.local.data), verb.length, verb.local.key};
     request.wr_id = id_base | queue_pair.next_sequence++;
-    request.opcode = ToOpcode(verb);
+    // Length 0 goes as a WRITE: some devices look up the key for a READ of length 0.
+    request.opcode = verb.length == 0 ? IBV_WR_RDMA_WRITE : FillVerb(verb, request);
     request.num_sge = verb.length == 0 ? 0 : 1;
     unsigned flags = verb.fence ? IBV_SEND_FENCE : 0;
     unsignalled_bytes += verb.length;
@@ -126,14 +132,10 @@ void VerbsEndpoint::Submit(QueuePair& queue_pair, Batch& batch, uint32_t first_v
       request.wr.atomic.remote_addr =
           memory.address + (aligned ? verb.remote_offset : memory.bytes);
       request.wr.atomic.rkey = memory.key;
-      const bool compare = verb.opcode == Opcode::kCompareSwap;
-      request.wr.atomic.compare_add = compare ? verb.compare : verb.swap_or_add;
-      request.wr.atomic.swap = compare ? verb.swap_or_add : 0;
     } else {
       request.wr.rdma.remote_addr = memory.address + verb.remote_offset;
       request.wr.rdma.rkey = memory.key;
-      if (verb.opcode == Opcode::kWrite && verb.length != 0 &&
-          verb.length <= limits_.max_inline_bytes) {
+      if (verb.is_write() && verb.length != 0 && verb.length <= limits_.max_inline_bytes) {
         flags |= IBV_SEND_INLINE;
       }
     }

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "common/fabric/open/open_port.h"
+#include "compute/verify/sim/broken_rule_port.h"
 #include "compute/verify/sim/counts.h"
 
 namespace gossamer::simulator {
@@ -66,7 +67,8 @@ Status Client::Open() {
     record = std::move(found);
     bootstrap = scene_.membership->bootstrap();
   }
-  BOOST_OUTCOME_TRY(store, OpenStore::OpenOn(std::move(port), record, tree, std::move(bootstrap)));
+  BOOST_OUTCOME_TRY(store, OpenStore::OpenOn(sim::WithBrokenRule(std::move(port)), record, tree,
+                                             std::move(bootstrap)));
   store_ = std::move(store);
   for (uint32_t i = 0; i < plan_.sessions; ++i) {
     BOOST_OUTCOME_TRY(session, NewSession());

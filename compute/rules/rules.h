@@ -1,0 +1,146 @@
+// The rules of the protocol that a client's code decides about, each as a function that says what the rule asks for.
+//
+// The code of the tree asks these functions, and no other file outside the simulator knows that a rule can be broken:
+// gossamer-sim-mutants breaks one at a time (common/mutants.h), to show that the simulator notices. In all that ships,
+// each function is just its rule. Rules that only decide which verbs are posted, and in which order, have no function
+// here: compute/verify/sim/broken_rule_port.h breaks them. PROTOCOL.md states and argues all rules.
+//
+// Only sources include this file: those that do are compiled a second time for that program.
+//
+// Thread-safety: thread-safe. Cost: inline; that of the rule.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "common/fabric/fabric.h"
+#include "common/mutants.h"
+#include "common/status.h"
+#include "proto/leaf.h"
+#include "proto/lock_word.h"
+#include "proto/remote_ptr.h"
+#include "proto/value_block.h"
+
+namespace gossamer::rules {
+
+// -- Reading
+
+// R1: bytes that were read count only if their checksum fits them, their place and their generation. Returns nothing
+// otherwise.
+inline std::optional<GroupView> ParseUnit(std::span<std::byte> bytes, RemotePtr leaf,
+                                          uint32_t unit) {
+  if (IsBroken(Mutant::kR1)) internal::Seal(bytes, leaf, unit);
+  return GroupView::Parse(bytes, leaf, unit);
+}
+// R1, of a trailer.
+inline std::optional<TrailerView> ParseTrailer(std::span<const std::byte> bytes, RemotePtr leaf,
+                                               const LeafGeometry& geometry) {
+  if (!IsBroken(Mutant::kR1Trailer)) return TrailerView::Parse(bytes, leaf, geometry);
+  std::array<std::byte, kTrailerBytes> sealed;
+  std::copy_n(bytes.begin(), kTrailerBytes, sealed.begin());
+  const uint32_t checksum =
+      Crc32c(UnitSeed(leaf.word(), geometry.units()), std::span(sealed).subspan(sizeof(uint32_t)));
+  std::memcpy(sealed.data(), &checksum, sizeof checksum);
+  return TrailerView::Parse(sealed, leaf, geometry);
+}
+// R1, of a value block.
+inline std::optional<std::string_view> ParseBlock(const BlockRef& block,
+                                                  std::span<const std::byte> bytes) {
+  if (!IsBroken(Mutant::kR1Generation)) return DecodeBlock(block, bytes);
+  // As if neither the seed nor the entry told generations apart.
+  BlockRef any = block;
+  std::memcpy(&any.checksum, bytes.data(), sizeof any.checksum);
+  std::optional<std::string_view> value;
+  do {
+    any.pointer = any.ptr().NextGeneration().word();
+    value = DecodeBlock(any, bytes);
+  } while (!value && any.pointer != block.pointer);
+  return value;
+}
+
+// R2: units are used together only if they are of one version of the node.
+inline bool OfOneVersion(const GroupView& home, const GroupView& overflow) {
+  return home.version() == overflow.version() || IsBroken(Mutant::kR2);
+}
+
+// R3: a sibling pointer is followed only from a fence of the same version of the node.
+inline bool OfOneVersion(const GroupView& home, const TrailerView& trailer) {
+  return home.version() == trailer.version() || IsBroken(Mutant::kR3Trailer);
+}
+// R3: what is kept of a leaf comes from a leaf of which all units agree.
+inline bool MayKeep(std::span<const std::byte> image, RemotePtr leaf,
+                    const LeafGeometry& geometry) {
+  return IsBroken(Mutant::kR3Kept) || LeafView::Parse(image, leaf, geometry).has_value();
+}
+
+// R4: READs count only if they were posted with, and behind, the CAS that took the lock. So each try posts them.
+inline bool ReadsWithTry(uint32_t tries) { return tries == 0 || !IsBroken(Mutant::kR4); }
+
+// R6: a scan returns a key that it saw twice once.
+inline bool IsSeenTwice(const Entry& a, const Entry& b) {
+  return a.key == b.key && !IsBroken(Mutant::kR6);
+}
+
+// -- Writing
+
+// W1: on different servers, the node that makes another reachable is posted after that other is acknowledged.
+inline bool AwaitsSibling() { return !IsBroken(Mutant::kW1Remote); }
+
+// W3: a key that was removed, and not written yet, is not added again: it might move to another unit.
+inline bool MayAdd(bool was_removed) { return !was_removed || IsBroken(Mutant::kW3); }
+
+// -- Locks
+
+// L2: a lock word names the lease under which it is written; no lease's name is given twice.
+inline LockWord WordFor(Lease lease, RemotePtr node) {
+  if (IsBroken(Mutant::kL2)) lease.incarnation = 1;
+  return LockWord(lease, node);
+}
+
+// L3: a lock is handed over after the holder's WRITE has completed.
+inline bool HandsOverAfterCommit() { return !IsBroken(Mutant::kL3); }
+
+// L4: what is posted under a lock goes out on queue pairs of the lease under which the lock was taken.
+inline bool IsOfEpoch(LockWord held, Lease lease) {
+  return held.lease() == lease || IsBroken(Mutant::kL4) || IsBroken(Mutant::kL2);
+}
+
+// L5: an answer that was read under a lock counts only if the lock's release succeeded.
+inline Status AnswerAfter(const Status& released) {
+  return IsBroken(Mutant::kL5) ? Status(Ok()) : released;
+}
+
+// L6: a lock may be taken from its holder only after the holder's lease has ended.
+inline bool MayTakeFrom(bool lease_has_ended) { return lease_has_ended || IsBroken(Mutant::kL6); }
+
+// -- Unknown status
+
+// U1: memory is used again only if no WRITE to it may still land.
+inline bool MayReuse(VerbStatus written) {
+  return written == VerbStatus::kSuccess || written == VerbStatus::kPending ||
+         written == VerbStatus::kRemoteAccess || IsBroken(Mutant::kU1Block);
+}
+
+// U2: a commit of unknown status is repeated only if the lock word shows that it was not applied.
+inline bool DecidesByLockWord() { return !IsBroken(Mutant::kU2); }
+
+// U4: memory that was granted under a lease which has ended is not used, nor made reachable. `since`: which of all
+// registrations gave the present lease; `confirmed`: how many there were when memory was last known to be ours.
+inline bool IsGranted(uint64_t since, uint64_t confirmed) {
+  return since <= confirmed || IsBroken(Mutant::kU4);
+}
+// U4: a new lease forgets what was granted under the one before.
+inline bool ForgetsOldGrants() { return !IsBroken(Mutant::kU4); }
+
+// U5: a lock of unknown state is settled only after the queue pair that carried its last verb is destroyed.
+inline uint64_t CarrierToDestroy(uint64_t carrier) { return IsBroken(Mutant::kU5) ? 0 : carrier; }
+// U5: until then no coroutine of this compute server gets a turn at it.
+inline bool KeepsTurn() { return !IsBroken(Mutant::kU5Turn); }
+
+}  // namespace gossamer::rules

@@ -1,0 +1,188 @@
+#include "compute/verify/sim/broken_rule_port.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <deque>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/mutants.h"
+#include "common/task.h"
+#include "compute/node/unit_buffers.h"
+#include "proto/region.h"
+
+namespace gossamer::sim {
+namespace {
+
+// Verbs of one batch under a lock: WRITEs, the release, and a parent's lock with its READs.
+constexpr uint32_t kMaxVerbs = 16;
+// Between the check of an epoch and the post.
+constexpr std::chrono::microseconds kEarly{100};
+
+bool IsRelease(const Verb& verb) {
+  return verb.opcode == Opcode::kCompareSwap && verb.space == Space::kLockTable &&
+         verb.swap_or_add == 0;
+}
+
+bool IsNewRoot(const Verb& verb) {
+  return verb.opcode == Opcode::kCompareSwap && verb.space == Space::kRegion &&
+         verb.remote_offset == kRootWordOffset;
+}
+
+// How many WRITEs `batch` begins with.
+size_t CountWrites(const Batch& batch) {
+  const auto is_write = [](const Verb& verb) { return verb.opcode == Opcode::kWrite; };
+  const std::span<const Verb> verbs = batch.verbs();
+  return static_cast<size_t>(std::ranges::find_if_not(verbs, is_write) - verbs.begin());
+}
+
+// A batch as it is posted instead of the caller's.
+struct Altered {
+  explicit Altered(ServerId server) : batch(server) {}
+
+  // Verb `original` of the caller's batch, or what stands for it.
+  void Add(const Verb& verb, size_t original) {
+    at[original] = batch.verbs().size();
+    batch.Add(verb);
+  }
+  void AddInOrder(std::span<const Verb> verbs, size_t first) {
+    for (size_t i = first; i < verbs.size(); ++i) Add(verbs[i], i);
+  }
+
+  InlineBatch<kMaxVerbs> batch;
+  std::array<size_t, kMaxVerbs> at{};
+};
+
+// Writes `value` with a WRITE of the word that the CAS `verb` is about, from where that puts what it finds.
+Verb WriteInstead(const Verb& verb, uint64_t value) {
+  std::memcpy(verb.local.data, &value, sizeof value);
+  return Verb::Write(verb.remote_offset, sizeof value, verb.local, verb.space);
+}
+
+void AlterSplit(std::span<const Verb> verbs, Altered& altered) {
+  const Verb& sibling = verbs[0];
+  const Verb& old_node = verbs[1];
+  if (IsBroken(Mutant::kW1Sibling)) altered.batch.Add(old_node);
+  altered.Add(sibling, 0);
+  if (IsBroken(Mutant::kW2)) {
+    altered.batch.Add(Verb::Write(old_node.remote_offset, old_node.length / 2, old_node.local));
+  }
+  altered.AddInOrder(verbs, 1);
+}
+
+// False: the batch breaks no rule as it is, nor does another in its place.
+bool Alter(const Batch& batch, Altered& altered) {
+  const std::span<const Verb> verbs = batch.verbs();
+  const size_t writes = CountWrites(batch);
+  const bool are_units = writes >= 2 && verbs[0].length <= UnitBuffers::kUnitSlot;
+  if (IsBroken(Mutant::kW1Overflow) && are_units) {
+    for (size_t i = writes; i-- > 0;) altered.Add(verbs[i], i);
+    altered.AddInOrder(verbs, writes);
+    return true;
+  }
+  const bool is_split = writes == 2 && !are_units;
+  if ((IsBroken(Mutant::kW1Sibling) || IsBroken(Mutant::kW2)) && is_split) {
+    AlterSplit(verbs, altered);
+    return true;
+  }
+  const bool writes_word = (IsBroken(Mutant::kL1) && std::ranges::any_of(verbs, IsRelease)) ||
+                           (IsBroken(Mutant::kR7) && std::ranges::any_of(verbs, IsNewRoot));
+  if (!writes_word) return false;
+  for (size_t i = 0; i < verbs.size(); ++i) {
+    const bool is_word = IsBroken(Mutant::kL1) ? IsRelease(verbs[i]) : IsNewRoot(verbs[i]);
+    altered.Add(is_word ? WriteInstead(verbs[i], verbs[i].swap_or_add) : verbs[i], i);
+  }
+  return true;
+}
+
+class BrokenRuleEndpoint final : public Endpoint {
+ public:
+  explicit BrokenRuleEndpoint(std::unique_ptr<Endpoint> below) : below_(std::move(below)) {}
+
+  void Post(Batch& batch) override {
+    if (IsBroken(Mutant::kL4Early) && std::ranges::any_of(batch.verbs(), IsRelease)) {
+      delayed_.emplace_back(Now() + kEarly, &batch);
+      below_->WakeAt(delayed_.back().first);
+      return;
+    }
+    auto altered = std::make_unique<Altered>(batch.server());
+    if (Alter(batch, *altered)) {
+      PostInstead(batch, std::move(altered));
+    } else {
+      below_->Post(batch);
+    }
+  }
+  void Post(ControlCall& call) override { below_->Post(call); }
+  void Post(QueuePairRequest& request) override { below_->Post(request); }
+  size_t Poll() override {
+    while (!delayed_.empty() && delayed_.front().first <= Now()) {
+      below_->Post(*delayed_.front().second);
+      delayed_.pop_front();
+    }
+    return below_->Poll();
+  }
+  void Yield() override { below_->Yield(); }
+  bool IsAttached(ServerId server) const override { return below_->IsAttached(server); }
+  uint64_t BrokenQueuePairId(ServerId server) const override {
+    return below_->BrokenQueuePairId(server);
+  }
+  Clock::time_point Now() const override { return below_->Now(); }
+  void WakeAt(Clock::time_point due) override { below_->WakeAt(due); }
+  const Limits& limits() const override { return below_->limits(); }
+  BufferPool& buffers() override { return below_->buffers(); }
+  Endpoint& undecorated() override { return below_->undecorated(); }
+
+ private:
+  internal::Detached PostInstead(Batch& batch, std::unique_ptr<Altered> altered) {
+    co_await below_->Execute(altered->batch);
+    for (size_t i = 0; i < batch.verbs().size(); ++i) {
+      Verb& verb = batch.verbs()[i];
+      const Verb& posted = altered->batch.verbs()[altered->at[i]];
+      verb.status = posted.status;
+      // As if the CAS had found what it was to replace.
+      const bool was_word = verb.is_atomic() && !posted.is_atomic();
+      if (was_word) std::memcpy(verb.local.data, &verb.compare, sizeof verb.compare);
+    }
+    Completion* const completion = batch.completion;
+    if (completion != nullptr && --completion->remaining == 0 && completion->waiter) {
+      completion->waiter.resume();
+    }
+  }
+
+  std::unique_ptr<Endpoint> below_;
+  std::deque<std::pair<Clock::time_point, Batch*>> delayed_;
+};
+
+class BrokenRulePort final : public ComputePort {
+ public:
+  explicit BrokenRulePort(std::unique_ptr<ComputePort> below) : below_(std::move(below)) {}
+
+  void RequirePathMtu(uint32_t bytes) override { below_->RequirePathMtu(bytes); }
+  Status Connect(ServerId server, const std::string& address, uint64_t incarnation) override {
+    return below_->Connect(server, address, incarnation);
+  }
+  Result<std::unique_ptr<Endpoint>> NewEndpoint() override {
+    BOOST_OUTCOME_TRY(endpoint, below_->NewEndpoint());
+    return std::unique_ptr<Endpoint>(std::make_unique<BrokenRuleEndpoint>(std::move(endpoint)));
+  }
+  std::string device() override { return below_->device(); }
+
+ private:
+  std::unique_ptr<ComputePort> below_;
+};
+
+bool BreaksVerbs() {
+  return IsBroken(Mutant::kL1) || IsBroken(Mutant::kL4Early) || IsBroken(Mutant::kR7) ||
+         IsBroken(Mutant::kW1Overflow) || IsBroken(Mutant::kW1Sibling) || IsBroken(Mutant::kW2);
+}
+
+}  // namespace
+
+std::unique_ptr<ComputePort> WithBrokenRule(std::unique_ptr<ComputePort> port) {
+  if (!BreaksVerbs()) return port;
+  return std::make_unique<BrokenRulePort>(std::move(port));
+}
+
+}  // namespace gossamer::sim
