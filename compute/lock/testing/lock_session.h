@@ -1,0 +1,78 @@
+// LockSession: the parts of a session that a RemoteLock stands on, over a ScriptedEndpoint.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "compute/allocation/remote_allocator.h"
+#include "compute/lock/remote_lock.h"
+#include "compute/session/testing/scripted_endpoint.h"
+#include "proto/region.h"
+
+namespace gossamer {
+
+inline constexpr uint32_t kNodeBytes = 512;
+inline constexpr uint64_t kRegionBytes = 1 << 16;
+inline constexpr uint64_t kLockBytes = 4096;
+
+// What sessions of one compute server share.
+struct LockSharing {
+  LockSharing() {
+    for (uint16_t id = 0; id < 2; ++id) {
+      ServerInfo info;
+      info.id = ServerId{id};
+      info.region_bytes = kRegionBytes;
+      info.lock_table_bytes = kLockBytes;
+      servers.Add(info);
+    }
+  }
+
+  Servers servers;
+  LockTable table;
+  OrphanedLocks orphans;
+  LeaseStatus leases;
+  RemoteAllocator allocator{servers, kNodeBytes, 1};
+  std::atomic<uint32_t> tickets = 0;
+  LeafGeometry geometry{kNodeBytes};
+  Techniques techniques;
+};
+
+struct LockSession {
+  explicit LockSession(LockSharing& sharing) : shared(sharing) {}
+
+  template <typename T>
+  T Run(Task<T> task) {
+    return scheduler.Run(std::move(task));
+  }
+  // A lock with words of its own, aimed at `node`.
+  RemoteLock LockOf(RemotePtr node, Op& op) {
+    RemoteLock lock(locks, op);
+    lock.UseWords(words.address(), words.address(8));
+    if (!lock.AimAt(node) || !lock.TryTakeTurn()) std::abort();
+    return lock;
+  }
+
+  LockSharing& shared;
+  ScriptedEndpoint endpoint{2, kRegionBytes, kLockBytes};
+  Scheduler scheduler{endpoint};
+  Pauses pauses{scheduler, 1};
+  LockCounts counts;
+  Links links{scheduler, pauses, shared.servers,
+              {[](ServerId, const Registration&) {}, [](ServerId, Links::Clock::time_point) {},
+               [](ServerId) { return Status(MakeError(Code::kNodeUnreachable, "none")); }}};
+  RemoteLocks locks{links,
+                    pauses,
+                    shared.table,
+                    shared.orphans,
+                    shared.leases,
+                    shared.allocator,
+                    shared.tickets,
+                    shared.geometry,
+                    shared.techniques,
+                    10'000,
+                    counts};
+  BufferLease words = links.Buffer(64).value();
+  BufferLease image = links.Buffer(kNodeBytes).value();
+};
+
+}  // namespace gossamer
