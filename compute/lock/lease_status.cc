@@ -9,9 +9,10 @@
 namespace gossamer {
 namespace {
 
-// Who asks may never come to hear the answer: its thread may leave its coroutines alone.
+// Other callers do not ask for this long. Bounded, because the asking session may not be polled any
+// more.
 constexpr std::chrono::milliseconds kAnswerBound{200};
-// Leases that are asked about are those of compute servers that live and hold locks: few.
+// Few leases are asked about: those of live compute servers that hold locks.
 constexpr size_t kMaxAsked = 4096;
 
 }  // namespace

@@ -1,9 +1,9 @@
-// RemoteLock after a loss: what became of the verbs about a lock.
+// RemoteLock after a loss: finds out whether verbs about a lock took effect.
 //
-// Nothing is decided before the memory server has confirmed that the old queue pair is destroyed: until then late packets
-// may land (rule U1). Then the lock word tells (rule U2), as long as this compute server's lease is the same. The turn is
-// kept meanwhile, so that our word is that of the operation that asks. (Without hierarchical locks each word has a
-// ticket, for the same reason.)
+// Nothing is decided before the memory server has confirmed that the old queue pair is destroyed:
+// until then late packets may land (rule U1). Then the lock word tells (rule U2), as long as this
+// compute server's lease is the same. The turn is kept meanwhile, so that our word is that of the
+// operation that asks. (Without hierarchical locks each word has a ticket, for the same reason.)
 #include <algorithm>
 #include <string>
 
@@ -15,8 +15,8 @@
 namespace gossamer {
 namespace {
 
-// A coroutine that waits for a place to open looks after kLookFirst, then after twice as long each time, up to
-// kLookLatest.
+// A coroutine that waits for a place to open checks after kLookFirst, then after twice as long each
+// time, up to kLookLatest.
 constexpr std::chrono::microseconds kLookFirst{10};
 constexpr std::chrono::microseconds kLookLatest{1000};
 
@@ -108,7 +108,7 @@ Task<Status> RemoteLock::SettleCommit(const Batch& batch, std::optional<NewVersi
       may_post = CheckLinks();
       if (!may_post) {
         const Status released = co_await Release();
-        static_cast<void>(released);  // The error of the commit is told.
+        static_cast<void>(released);  // The commit's error is returned.
       }
     }
     if (!may_post) {
@@ -137,14 +137,14 @@ Task<Result<RemoteLock::Outcome>> RemoteLock::FindOutApplied(
   };
   const Result<uint64_t> found = co_await FindWord(held, released_word_);
   if (!found) co_return unknown(found.error().ToString());
-  // Another lease: the lock may have been taken from us before the batch, or behind it.
+  // With another lease, the lock may have been taken from us before the batch or behind it.
   const Status same = co_await EnterEpoch(held);
   if (!same) co_return unknown(same.error().ToString());
   held_ = held;
   if (!rules::DecidesByLockWord()) co_return Outcome::kNotApplied;
   if (found.value() != held.word.word()) {
     held_ = {};
-    // Nobody else could release it, and the release came last.
+    // No other operation could release it, and the release came last.
     if (is_released) co_return Outcome::kApplied;
     co_return unknown("the lock word is another's");
   }

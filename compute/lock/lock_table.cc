@@ -7,7 +7,7 @@ namespace {
 
 using Waiter = LockTable::Waiter;
 
-// The waiter's coroutine may run, and the waiter be gone, as soon as its own thread knows.
+// Once woken, the waiter's coroutine may run in its own thread and destroy the waiter.
 void WakeFrom(const Scheduler* here, Waiter& waiter) {
   Scheduler* const scheduler = waiter.scheduler;
   if (scheduler == here) {

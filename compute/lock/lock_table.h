@@ -1,22 +1,24 @@
-// LockTable: the local half of a compute server's hierarchical locks (design section 6; Sherman, SIGMOD'22, 4.3).
+// LockTable: the local half of a compute server's hierarchical locks (Sherman, SIGMOD'22, 4.3).
 //
-// All coroutines of all threads that want one remote lock queue here, first come first served: only the one whose turn
-// it is contends remotely. Whoever has the turn
-//   - gives it up, having released the remote lock, or never had it;
-//   - hands it over with the remote lock still held, after its own WRITE has completed (rule L3), so that the next
-//     posts no CAS;
-//   - or takes waiters out of the queue, and does what they wish along with its own work.
-// Nobody waits for a turn while having one, and who holds a remote lock waits for nobody: no deadlock. How often in a
-// row a remote lock is handed over, so that other compute servers get it too, is for those to bound who hand it over.
+// All coroutines of all threads that want one remote lock queue here, first come first served. Only
+// the one with the *turn* contends remotely. It may
+//   - take waiters out of the queue and do what they wish along with its own work;
+//   - hand the turn over with the remote lock still held, after its own WRITE has completed (rule
+//     L3), so that the next coroutine posts no CAS;
+//   - give the turn up, after it released the remote lock or never had it.
+// No coroutine waits for a turn while it has one, and no holder of a remote lock waits: no
+// deadlock. Callers bound how often in a row they hand a remote lock over, so that other compute
+// servers get it too.
 //
-// Places, the slots of the memory servers' lock tables, are hashed to a fixed number of queues: strangers that share
-// one merely wait for each other, and get no remote lock from each other.
+// Places, the slots of the memory servers' lock tables, are hashed to a fixed number of queues.
+// Places that share a queue only wait for each other: no remote lock passes between them.
 //
-// A place is closed while it is unknown whether its lock is held (rule U5). No coroutine gets a turn there; other places
-// of the queue are unaffected.
+// A place is closed while it is unknown whether its lock is held (rule U5). No coroutine gets a
+// turn there; other places of the queue are unaffected.
 //
-// Thread-safety: all threads. A coroutine goes on in its own thread, when its scheduler comes to it: a session with
-// operations under way must be polled. Cost: a spin lock, held for a few pointer writes; it allocates only to close a place.
+// Thread-safety: thread-safe. A coroutine continues in its own thread, when its scheduler resumes
+// it: a session with operations under way must be polled.
+// Cost: a spin lock, held for a few pointer writes. Only closing a place allocates.
 #pragma once
 
 #include <algorithm>
@@ -43,7 +45,7 @@ struct LockPlace {
   friend bool operator==(const LockPlace&, const LockPlace&) = default;
 };
 
-// A remote lock that was acquired and not released yet: from exactly `word`, by any holder (rule L1).
+// A remote lock that is held. Any holder releases it from exactly `word` (rule L1).
 struct HeldLock {
   LockWord word;  // free: none is held
   uint32_t handovers = 0;
@@ -59,10 +61,10 @@ class LockTable {
   };
 
   enum class Answer : uint8_t {
-    kTurn,    // It is the waiter's turn; `held` is the remote lock that came with it.
-    kLookUp,  // The queue was ended: the node has split; find it anew.
-    kDone,    // The wish was granted by somebody else.
-    kClosed,  // Nobody gets a turn at this place for now: what became of the lock is not known.
+    kTurn,    // the waiter has the turn; `held` is the remote lock that came with it
+    kLookUp,  // look the node up again: it may have split
+    kDone,    // another holder of the turn did what was wished
+    kClosed,  // the place is closed
   };
 
   struct Waiter : Scheduler::Sleeper {
@@ -74,7 +76,7 @@ class LockTable {
     Waiter* behind = nullptr;
   };
 
-  // First in, first out. Waiters link themselves: a list owns nothing.
+  // First in, first out. An intrusive list: it owns nothing.
   class WaiterList {
    public:
     Waiter* first() const { return first_; }
@@ -88,13 +90,13 @@ class LockTable {
       if (first != nullptr) first_ = first->behind;
       return first;
     }
-    // Puts all of `others`, of which there are some and which is not used after that, ahead of these.
+    // Puts `others` ahead of these. Requires: `others` is not empty, and not used afterwards.
     void Prepend(const WaiterList& others) {
       others.last_->behind = first_;
       if (first_ == nullptr) last_ = others.last_;
       first_ = others.first_;
     }
-    // Moves those in front for which match(waiter) is true to the end of `into`, at most `limit` of them.
+    // Moves waiters from the front to the end of `into` while match(waiter) holds, at most `limit`.
     template <typename Match>
     void TakeFront(Match&& match, size_t limit, WaiterList& into) {
       while (limit-- != 0 && first_ != nullptr && match(*first_)) into.PushBack(*PopFront());
@@ -109,7 +111,7 @@ class LockTable {
 
    private:
     Waiter* first_ = nullptr;
-    Waiter* last_ = nullptr;  // valid while there is a first
+    Waiter* last_ = nullptr;  // valid unless first_ is null
   };
 
  private:
@@ -126,7 +128,7 @@ class LockTable {
   class Guard {
    public:
     explicit Guard(Queue& queue) : queue_(queue) {
-      // Its holder may have lost the processor.
+      // The holder may have been preempted.
       while (queue_.busy.exchange(true, std::memory_order_acquire)) std::this_thread::yield();
     }
     Guard(const Guard&) = delete;
@@ -138,7 +140,7 @@ class LockTable {
   };
 
  public:
-  // A place at which nobody gets a turn while this lives.
+  // Keeps a place closed while it lives.
   class [[nodiscard]] ClosedPlace {
    public:
     ClosedPlace() = default;
@@ -159,7 +161,7 @@ class LockTable {
     LockPlace place_;
   };
 
-  // Until it is given up, handed over or destroyed.
+  // A turn, until it is given up, handed over or destroyed.
   class Turn {
    public:
     Turn() = default;
@@ -173,21 +175,22 @@ class LockTable {
     ~Turn() { GiveUp(); }
     explicit operator bool() const { return queue_ != nullptr; }
 
-    // The first in the queue gets it.
+    // The first waiter gets the turn.
     void GiveUp();
-    // Ends the queue: all who wait go on, in their order, and look up where they belong.
+    // Ends the turn and the queue: all waiters, in order, get kLookUp.
     void Disband();
-    // Ends the turn, which is one at `place`: all who wait for that place, and all who come while the result lives,
-    // are told that it is closed. Others in the queue are not concerned. Allocates.
+    // Ends the turn. All waiters for `place`, present and future, get kClosed while the result
+    // lives. Other waiters of the queue are unaffected. Allocates.
+    // Requires: this is a turn at `place`.
     ClosedPlace Close(const LockPlace& place);
 
-    // The first who waits for `place`, or null. It waits until this turn ends: nobody else takes it out.
+    // Returns the first waiter for `place`, or null. It stays in the queue until this turn ends.
     Waiter* NextAt(const LockPlace& place);
-    // `next`, found by NextAt, gets the turn and the remote lock `held`.
+    // Gives the turn and the remote lock `held` to `next`, which NextAt returned.
     void HandOver(Waiter& next, const HeldLock& held);
 
-    // Takes those out of the queue who wish something for `node`, at most `limit`; not those behind somebody who wants
-    // something else, which would otherwise never get its turn.
+    // Takes waiters with a wish for `node` from the front of the queue, at most `limit`. Stops at
+    // the first other waiter, which would otherwise never get its turn.
     WaiterList TakeWishes(RemotePtr node, size_t limit) {
       WaiterList taken;
       const Guard guard(*queue_);
@@ -198,7 +201,7 @@ class LockTable {
           limit, taken);
       return taken;
     }
-    // Calls visit(wish) for what those in the queue wish for `node`.
+    // Calls visit(wish) for each wish for `node` in the queue.
     template <typename Visit>
     void ForEachWish(RemotePtr node, Visit&& visit) {
       const Guard guard(*queue_);
@@ -206,9 +209,9 @@ class LockTable {
         if (waiter->wish != nullptr && waiter->wish->node == node) visit(*waiter->wish);
       }
     }
-    // Puts waiters that were taken back to the head of the queue.
+    // Puts taken waiters back at the head of the queue.
     void PutBack(const WaiterList& waiters);
-    // Lets one that was taken go on.
+    // Resumes a taken waiter.
     void Resume(Waiter& waiter, Answer answer) const;
 
    private:
@@ -219,8 +222,9 @@ class LockTable {
     Queue* queue_ = nullptr;
   };
 
-  // co_await table.Wait(waiter): until waiter.answer is there; with kTurn, `turn` is the caller's. Scheduler, place
-  // and wish are set by the caller. `waiter` and what its wish refers to may be used by other threads meanwhile.
+  // co_await table.Wait(waiter, turn): waits for waiter.answer. With kTurn, `turn` is the caller's.
+  // The caller sets scheduler, place and wish. Other threads may use `waiter` and what its wish
+  // refers to meanwhile.
   auto Wait(Waiter& waiter, Turn& turn) {
     struct Awaiter {
       Queue& queue;
@@ -245,16 +249,16 @@ class LockTable {
     };
     return Awaiter{QueueOf(waiter.place), waiter, turn};
   }
-  // The turn at `place`, if nobody has it and it is not closed.
+  // Returns the turn at `place`; an empty one if it is taken or the place is closed.
   Turn TryTake(const LockPlace& place, Scheduler& scheduler);
-  // Turns that somebody has, and closed places: none while nothing goes on, for tests. Takes long.
+  // For tests: the number of turns taken and places closed, 0 while nothing runs. Slow.
   size_t CountTurns();
   bool IsClosed(const LockPlace& place) {
     Queue& queue = QueueOf(place);
     const Guard guard(queue);
     return queue.IsClosed(place);
   }
-  // Whether `turn` is one at `place`. A turn at a place that shares its queue is none where `place` is closed.
+  // Whether `turn` is a turn at `place`. It is one at every open place of its queue.
   bool IsAt(const Turn& turn, const LockPlace& place) {
     return turn.queue_ == &QueueOf(place) && !IsClosed(place);
   }

@@ -8,7 +8,7 @@
 namespace gossamer {
 namespace {
 
-// In a row, of the queue pair over which locks are settled.
+// Most losses in a row of the queue pair over which locks are settled.
 constexpr uint32_t kMostLosses = 64;
 
 }  // namespace
@@ -102,8 +102,8 @@ Task<void> OrphanedLocks::Settle(ServerId server) {
   ++failures_[server];
 }
 
-// Each try begins with a new queue pair, so that a release that ended in an unknown way cannot land later, on a lock
-// that this compute server has taken anew with the same word.
+// Each try begins with a new queue pair, so that an earlier release of unknown status cannot land
+// on a lock that this compute server has taken again with the same word.
 Task<OrphanedLocks::Outcome> OrphanedLocks::SettleOne(Orphan& orphan) {
   Endpoint& endpoint = scheduler_->endpoint();
   const ServerId server = orphan.place.server;
@@ -117,7 +117,7 @@ Task<OrphanedLocks::Outcome> OrphanedLocks::SettleOne(Orphan& orphan) {
   const bool is_silent = scheduler_->Now() - asked_at >= kSilentRegistration;
   if (!registered) co_return is_silent ? Outcome::kSilent : Outcome::kLostAgain;
   if (on_registered_) on_registered_(server, registered.value());
-  // A lease that has ended: others may have the lock, or take it from the dead.
+  // The lease has ended: others may have the lock, or may take it (rule L6).
   if (orphan.held.word.lease() != registered.value().lease) co_return Outcome::kSettled;
   const Result<BufferLease> word_at = endpoint.buffers().Allocate(BufferPool::kMinBytes);
   if (!word_at) co_return Outcome::kOutOfReach;  // Exhausted: later.

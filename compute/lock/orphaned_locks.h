@@ -1,16 +1,19 @@
-// OrphanedLocks: the locks of a store of which it is not known whether they are held, and what becomes of them (rule U5).
+// OrphanedLocks: settles locks of a store when it is unknown whether they are held (rule U5).
 //
-// A session that cannot find out what became of a verb which takes, holds or releases a lock, as the memory server is
-// out of reach, gives the lock to the store: the session may close, or may never be polled again. Until the lock is
-// settled no operation of this compute server gets a turn at it: it would take the lock's word for its own (rule U2).
+// A verb that takes, holds or releases a lock may end unknown while the memory server is out of
+// reach. The session then gives the lock to the store, because the session may close or may never
+// be polled again. Until the lock is settled, no operation of this compute server gets a turn at
+// it: the operation would take the lock's word for its own (rule U2).
 //
-// To settle it: the memory server destroys the queue pair that carried the verb, whichever session's that was, so that
-// nothing of it lands any more (rule U1); then the lock is released by CAS from its own word, if this compute server's
-// lease is still the one in that word. If it is not, the lock is void. Both go over one endpoint, which no session
-// has. A server that cannot be reached is tried again after kTryAgain, or four times as long as the last try took.
+// To settle a lock, the memory server destroys the queue pair that carried the verb, of whichever
+// session, so that nothing of it lands any more (rule U1). If the lease in the lock's word is still
+// this compute server's, the lock is released by CAS from that word. Otherwise the lock is void.
+// Both steps go over one endpoint that no session uses. An unreachable server is tried again after
+// kTryAgain, or four times as long as the last try took.
 //
-// Thread-safety: thread-safe. `Tend` is called by sessions that are polled, by coroutines that wait for a place, and by
-// the lease keeper: one of them at a time has an effect. Cost: `empty` is one load.
+// Thread-safety: thread-safe. Polled sessions, coroutines that wait for a place, and the lease
+// keeper call `Tend`; one thread at a time does the work.
+// Cost: `empty` is one load.
 #pragma once
 
 #include <atomic>
@@ -41,32 +44,32 @@ class OrphanedLocks {
     uint64_t carrier = 0;  // the queue pair that carried the last verb about it
     LockTable::ClosedPlace closed;
   };
-  // Is told of each registration.
+  // Called for each registration.
   using OnRegistered = std::function<void(ServerId, const Registration&)>;
 
   OrphanedLocks() = default;
   OrphanedLocks(const OrphanedLocks&) = delete;
   OrphanedLocks& operator=(const OrphanedLocks&) = delete;
 
-  // From here on only this object uses `endpoint`, except under `Pause`. The endpoint lives until `Stop`. Its port is that
-  // of the sessions.
+  // Requires: only this object uses `endpoint` from now on, except under `Pause`. The endpoint
+  // lives until `Stop`, and its port is that of the sessions.
   void SettleOver(Endpoint& endpoint, OnRegistered on_registered);
-  // Ends what is under way; nothing is settled any more, and the places are open again.
+  // Ends tasks under way, stops settling, and opens the places.
   void Stop();
-  // Called when the first orphan comes, by the thread that brings it.
+  // `on_first` is called when the first orphan is added, by the thread that adds it.
   void OnFirst(std::function<void()> on_first) { on_first_ = std::move(on_first); }
 
-  // No other thread settles anything while the result lives, so that the caller may use the endpoint. Its polls resume
-  // what is under way: settling must take no lock that a caller of this holds.
+  // While the result lives, no other thread settles, and the caller may use the endpoint. The
+  // caller's polls resume tasks under way: settling must take no lock that a caller holds.
   [[nodiscard]] std::unique_lock<std::mutex> Pause() { return std::unique_lock(mutex_); }
 
   void Add(Orphan orphan);
   bool empty() const { return count_.load(std::memory_order_acquire) == 0; }
-  // Goes on settling, without blocking; returns at once when another thread does.
+  // Continues settling without blocking. Returns at once if another thread does.
   void Tend();
-  // The next try to settle what is at `server` is due now.
+  // Makes the next try for `server` due now.
   void TryAgain(ServerId server);
-  // Tries that have failed, in all.
+  // Number of failed tries for `server`.
   uint64_t CountFailures(ServerId server);
 
  private:
@@ -87,7 +90,7 @@ class OrphanedLocks {
   std::list<Orphan> orphans_;
   std::map<ServerId, Link> links_;
 
-  std::mutex news_mutex_;  // guards what sessions bring while the scheduler runs
+  std::mutex news_mutex_;  // guards what sessions add while the scheduler runs
   std::list<Orphan> news_;
   std::set<ServerId> wanted_;
   std::map<ServerId, uint64_t> failures_;

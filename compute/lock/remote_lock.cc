@@ -12,13 +12,14 @@ namespace {
 
 // A repair gives up after so many tries.
 constexpr uint32_t kRepairPatience = 3;
-// After so many tries, the holder may be dead: its memory server is asked.
+// After this many tries, ask the memory server whether the holder's lease has ended.
 constexpr uint32_t kTriesBeforeAsking = 8;
 // Back off 1, 2, 4 round trips. After kPatientTries retry every round trip: each release leaves the lock free for one.
 constexpr uint64_t kLongestPause = 4;
 constexpr uint32_t kPatientTries = 8;
-// A lock that has the same word in so many tries in a row (milliseconds) has a holder that does nothing. From then on
-// pauses double after every kTriesPerDoubling, so that waiting takes little of the processor.
+// A lock with the same word in this many tries in a row (milliseconds) has a holder that does
+// nothing. From then on pauses double every kTriesPerDoubling tries, so that waiting takes little
+// of the processor.
 constexpr uint32_t kTriesBeforeRest = 4096;
 constexpr uint32_t kTriesPerDoubling = 64;
 constexpr uint64_t kLongestRestNs = 500'000;
@@ -70,7 +71,7 @@ Status RemoteLock::AimAt(RemotePtr node) {
   const ServerInfo* server = links.servers().Find(node.server());
   node_ = node;
   const LockPlace place{node.server(), LockSlotOffset(node, server->lock_table_bytes)};
-  if (place_ != place) holder_is_dead_ = false;  // That was said of another lock.
+  if (place_ != place) holder_is_dead_ = false;  // It concerned another lock.
   place_ = place;
   return Ok();
 }
@@ -88,7 +89,7 @@ bool RemoteLock::TryTakeTurn() {
 
 Task<LockTable::Answer> RemoteLock::TakeTurn(LockTable::Wish* wish) {
   if (!locks_->techniques.hierarchical_locks) co_return LockTable::Answer::kTurn;
-  HasWaitedLong();  // It begins to wait.
+  HasWaitedLong();  // starts the lock timeout
   LockTable::Waiter waiter;
   waiter.scheduler = &locks_->links.scheduler();
   waiter.place = place_;
@@ -183,7 +184,7 @@ Task<Result<RemoteLock::Attempt>> RemoteLock::Try(std::span<const Verb> reads, B
     const bool is_unknown = takes && !Note(taking, batch);
     if (takes && !is_unknown && tries_ != 0) LearnRoundTrip(links.scheduler().Now() - start);
     if (alongside != nullptr && alongside->status() != VerbStatus::kSuccess) {
-      // The caller's WRITE is not there. Do not go on, and do not leave the lock behind.
+      // The caller's WRITE failed: do not go on, and do not leave the lock behind.
       const Error error = Links::Unreachable(*op_, *alongside);
       const uint64_t posted_at = op_->posted_at;
       if (is_unknown) {

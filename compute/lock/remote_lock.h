@@ -114,27 +114,35 @@ class [[nodiscard]] RemoteLock {
   Task<LockTable::Answer> TakeTurn(LockTable::Wish* wish);
   void GiveUpTurn() { turn_.GiveUp(); }
   LockTable::Turn& turn() { return turn_; }
-  // Returns after the place, which is closed, may be open again. Errors: NodeUnreachable if that is not in sight.
+  // Waits until the closed place may be open again.
+  // Errors: NodeUnreachable if settling fails or takes too long.
   Task<Status> AwaitSettled();
 
   // -- taking. Requires: HasTurn().
 
-  // Takes the lock, unless it is held, and READs `reads` under it. `alongside`, a batch of the caller's or null, is posted
-  // at the same time. Returns kRefused if another compute server has the lock: nothing that was read counts. Errors: the lock is not held; if `alongside` failed, op.needs_other_memory is set. 1 RT.
+  // Takes the lock, unless it is held, and READs `reads` under it. `alongside`, a batch of the
+  // caller's or null, is posted at the same time.
+  // Returns: kRefused if another compute server has the lock; nothing that was read counts.
+  // Errors: the lock is not held. If `alongside` failed, op.needs_other_memory is set.
+  // Cost: 1 RT.
   Task<Result<Attempt>> Try(std::span<const Verb> reads, Batch* alongside = nullptr);
-  // After Try returned kRefused: pauses, and learns whether the holder's lease has ended. Errors: Contended after the lock
-  // time-out, and for a repair after a few tries.
+  // After Try returned kRefused: pauses, and learns whether the holder's lease has ended.
+  // Errors: Contended after the lock timeout, and for a repair after a few tries.
   Task<Status> BackOff();
-  // Whether the lock time-out has passed since the first call. Called whenever the operation starts to wait.
+  // Whether the lock timeout has passed since the first call. Call it when the operation starts to
+  // wait.
   bool HasWaitedLong();
-  // Contended, naming the holder: its memory server is asked. 1 RT, 1 SEND.
+  // Returns Contended, naming the holder, about which the memory server is asked.
+  // Cost: 1 RT, 1 SEND.
   Task<Error> Late() const;
-  // Whether the word that was found is of a lease that has ended: the next try takes the lock from it (rule L6).
+  // Whether the lease in the word that was found has ended: the next try takes the lock from it
+  // (rule L6).
   bool holder_is_dead() const { return holder_is_dead_; }
 
   // Try in steps, for a caller that posts the CAS and the READs behind it in a batch with other verbs.
   Taking AddTaking(Batch& batch, std::span<const Verb> reads);
-  // Once `batch` has ended. is_held() tells whether the lock is held. Errors: that cannot be found out; it is orphaned.
+  // Call once `batch` has ended. Then is_held() tells whether the lock is held.
+  // Errors: that is unknown; the lock is orphaned.
   Task<Status> Resolve(const Taking& taking, const Batch& batch);
 
   // -- under the lock
@@ -145,28 +153,36 @@ class [[nodiscard]] RemoteLock {
   void Adopt(HeldLock held) { held_ = held; }
   // What the next commit makes reachable (rule U4).
   LinkedMemory& links() { return links_; }
-  // Executes READs of what the lock guards, again after losses. Errors: Fenced: the lock is void; NodeUnreachable. The
-  // lock stays held: the caller releases it.
+  // Executes READs of what the lock guards, again after losses. The lock stays held, also after
+  // errors: the caller releases it.
+  // Errors: Fenced: the lock is void; NodeUnreachable.
   Task<Status> Read(Batch& reads);
 
   // -- ends. Requires: is_held().
 
-  // 1 RT. Errors: Fenced: the lock was void, and what was read under it may be out of date (rule L5); NodeUnreachable: the
-  // lock is orphaned.
+  // Errors: Fenced: the lock was void, and what was read under it may be out of date (rule L5);
+  // NodeUnreachable: the lock is orphaned.
+  // Cost: 1 RT.
   Task<Status> Release();
-  // Executes the WRITEs of `batch`, in their order, and the release behind them. 1 RT. `batch` has room for one verb
-  // more. `changed`: see NewVersion. Errors: MaybeApplied; with all others nothing was written. With After::kKeep the lock
-  // stays held after success.
+  // Executes the WRITEs of `batch`, in their order, and the release behind them. With After::kKeep
+  // the lock stays held after success. `changed`: see NewVersion.
+  // Requires: `batch` has room for one more verb.
+  // Errors: MaybeApplied; after any other error nothing was written.
+  // Cost: 1 RT.
   Task<Status> Commit(Batch& batch, After after, const std::optional<NewVersion>& changed = {});
-  // Release and READs in one batch, to leave a node and learn where to go. 1 RT. Returns whether the READs count.
+  // Executes `read` and the release in one batch, to leave a node and learn where to go.
+  // Returns: whether `read` counts.
+  // Cost: 1 RT.
   Task<Result<bool>> ReleaseAndRead(const Verb& read);
-  // The waiter that may get the lock without its release; null: none waits, or others' turn has come.
+  // Returns the waiter to hand the lock over to. Null if none waits, or if it is the turn of other
+  // compute servers.
   LockTable::Waiter* NextWaiter();
   // `next` gets the turn and the lock. Requires: what was written has been acknowledged (rule L3).
   void HandOver(LockTable::Waiter& next);
 
-  // Commit in steps, for a caller that posts other verbs behind the release in the same batch: EnterEpoch, MayLink and
-  // AddRelease with nothing awaited in between, then Resolve once the batch has ended.
+  // Commit in steps, for a caller that posts other verbs behind the release in the same batch:
+  // EnterEpoch, MayLink and AddRelease with nothing awaited in between, then Resolve once the batch
+  // has ended.
   // Errors: Fenced: the lock is void; NodeUnreachable: it is orphaned.
   Task<Status> EnterEpoch() { return EnterEpoch(held_); }
   // Whether what links() names may become reachable from a node on the lock's server now (rule U4).
@@ -188,24 +204,24 @@ class [[nodiscard]] RemoteLock {
   LockWord NewWord() const;
   Verb ReleaseVerb(const HeldLock& held) const;
   Status CheckReleased(uint64_t found, const HeldLock& held) const;
-  // Fenced if `held` belongs to another lease than the present queue pair (rule L4). Asked in the step that posts, with
-  // that lease known.
+  // Returns Fenced if `held` belongs to another lease than the present queue pair (rule L4). Called
+  // in the step that posts, with that lease known.
   Status CheckEpoch(const HeldLock& held) const;
   // Whether the lease of the present queue pair is known and, if the lock is held, the lock's epoch.
   bool IsInEpoch() const {
     const Lease& lease = locks_->links.LeaseWith(server());
     return lease.incarnation != 0 && (!held_ || held_.word.lease() == lease);
   }
-  // A lock that came with the turn must be one of the lease of the present queue pair. Errors: Fenced: it is void (rule
-  // L5).
+  // Makes sure that a lock that came with the turn is of the present queue pair's lease.
+  // Errors: Fenced: it is void (rule L5).
   Task<Status> AdoptHandedOver();
-  // Takes note of what the CAS of `taking` found. Returns false if that is unknown.
+  // Notes what the CAS of `taking` found. Returns false if that is unknown.
   bool Note(const Taking& taking, const Batch& batch);
   void LearnRoundTrip(std::chrono::nanoseconds took);
   uint64_t LongestPauseNs() const;
-  // Fenced, noted in the operation, unless MayLink().
+  // Returns Fenced, noted in the operation, unless MayLink().
   Status CheckLinks();
-  // For a lock that is, or was a moment ago, held as `held`.
+  // For a lock that is held as `held`, or was until its release was posted.
   Task<Status> EnterEpoch(HeldLock held);
   // Without command combining: the verbs of `batch` in their order, each in 1 RT. With `epoch`, a verb is posted only
   // while rules L4 and U4 hold.
@@ -217,20 +233,25 @@ class [[nodiscard]] RemoteLock {
 
   // -- recovery (lock_recovery.cc)
 
-  // The queue pair is lost and not replaced: the store takes care of the lock, which may be held as `held`.
+  // Gives the lock, which may be held as `held`, to the store: its queue pair is lost and not
+  // replaced.
   void Orphan(HeldLock held);
-  // The lock word, after the queue pair has been replaced and the lease of the new one is known. Errors: out of reach; the
-  // lock is orphaned.
+  // Returns the lock word, after the queue pair was replaced and its new lease is known.
+  // Errors: the server is out of reach; the lock is orphaned.
   Task<Result<uint64_t>> FindWord(HeldLock held, LocalAddress word_at);
   Task<Result<uint64_t>> ReadWord(LocalAddress word_at);
   // After a CAS that would have written `word` ended in an unknown way.
   Task<Status> FindOutTaken(LockWord word);
-  // Whether the pending commit, which ended in an unknown way, was applied. Not applied: the lock is held. Errors:
-  // MaybeApplied; the lock is not held.
+  // Whether the pending commit, which ended in an unknown way, was applied. If not, the lock is
+  // held.
+  // Errors: MaybeApplied; the lock is not held.
   Task<Result<Outcome>> FindOutApplied(const std::optional<NewVersion>& changed);
-  // Whether the node has this version. Requires: is_held(). 1 RT.
+  // Whether the node has this version.
+  // Requires: is_held().
+  // Cost: 1 RT.
   Task<Result<bool>> HasVersion(const NewVersion& changed);
-  // After a release of `held` ended in an unknown way. Errors: Fenced; NodeUnreachable: orphaned.
+  // After a release of `held` ended in an unknown way.
+  // Errors: Fenced; NodeUnreachable: the lock is orphaned.
   Task<Status> SettleRelease(HeldLock held);
 
   RemoteLocks* locks_;
@@ -244,7 +265,7 @@ class [[nodiscard]] RemoteLock {
   Pending pending_;
   LinkedMemory links_;
 
-  // While another has the lock: its word, and how that went on.
+  // While another compute server has the lock: its word, and the tries so far.
   LockWord holder_;
   bool holder_is_dead_ = false;
   uint32_t tries_ = 0;
