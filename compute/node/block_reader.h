@@ -1,4 +1,4 @@
-// BlockReader: READs of value blocks.
+// BlockReader: READs value blocks.
 //
 // Thread-safety: none; one for each session.
 #pragma once
@@ -20,12 +20,15 @@ class BlockReader {
  public:
   explicit BlockReader(Links& links) : links_(links) {}
 
-  // Returns the value; nothing if the block is not the one that `block` names: it was replaced since. 1 RT. Errors:
-  // NodeUnreachable, with the loss noted in `op`; Corruption for a pointer that leads nowhere; Exhausted without a buffer.
+  // Returns the value; nullopt if the block was replaced since `block` was read.
+  // Errors: NodeUnreachable, with the loss noted in `op`; Corruption for a pointer that leads
+  // nowhere; Exhausted without a buffer.
+  // Cost: 1 RT.
   Task<Result<std::optional<std::string>>> Read(Op& op, BlockRef block);
-  // Makes sure that the block is inside the memory of a known server. Errors: as Links::ConnectFor.
+  // Makes sure that the block is inside the memory of a known server.
+  // Errors: as Links::ConnectFor.
   Status ConnectFor(BlockRef block);
-  // The value in `bytes`, which were read where `block` says; nothing if they are not of that block (rule R1).
+  // Returns the value in `bytes`, read at `block`; nullopt if they are not of that block (rule R1).
   static std::optional<std::string_view> ValueIn(const BlockRef& block,
                                                  std::span<const std::byte> bytes);
 

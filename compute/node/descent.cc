@@ -3,7 +3,8 @@
 namespace gossamer {
 namespace {
 
-// A node that stays unreadable through so many fresh descents, each ending under its lock, is corrupt (rule R5).
+// A node that stays unreadable through this many fresh descents, each ending under its lock, is
+// corrupt (rule R5).
 constexpr uint32_t kMaxDescents = 4;
 
 NodeCache::Step StepToRoot(RootWord root) {
@@ -61,7 +62,7 @@ Task<Result<Descent::Step>> Descent::To(Op& op, SearchGoal goal, uint32_t level,
     if (attempt + 1 == kMaxDescents)
       co_return CorruptNode(step.node, "an unreadable internal node");
   }
-  co_return MakeError(Code::kCorruption);  // Not reached: the last attempt returns.
+  co_return MakeError(Code::kCorruption);  // not reached: the last attempt returns
 }
 
 }  // namespace gossamer

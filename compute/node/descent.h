@@ -1,10 +1,13 @@
-// Descent: from the root word down to a node, through the cache and by READs of whole internal nodes.
+// Descent: finds a node from the root word down, through the cache and by READs of whole internal
+// nodes.
 //
-// A cached path may be out of date: the fences of the node that it leads to tell. Then the node has split, and what is
-// sought is right of it: one hop to the sibling is cheap. But the root word may be stale by any number of splits (rule R7),
-// so that a path without a cached parent may be many hops too far left: such a path is not hopped from, but found afresh.
+// The fences of a node reveal that the cached path to it is stale: the node has split, and the goal
+// is right of it. One hop to the sibling is cheap. But a root word may be stale by any number of
+// splits (rule R7), and a path without a cached parent may end many hops too far left. Such a path
+// is found afresh instead.
 //
-// Thread-safety: none; one for each session. Cost: 1 RT for each node that is not cached.
+// Thread-safety: none; one for each session.
+// Cost: 1 RT for each node that is not cached.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +25,16 @@ namespace gossamer {
 class Descent {
  public:
   using Step = NodeCache::Step;
-  // kNothing: from the root word down by READs alone, where the cache is far behind the tree.
+  // kNothing: from the root word down by READs alone, because the cache is far behind the tree.
   enum class Trust : uint8_t { kCache, kNothing };
 
   Descent(NodeReader& nodes, SessionCache& cache, const MissingDownlinks& missing)
       : nodes_(nodes), cache_(cache), missing_(missing) {}
 
-  // Returns the step to the node at `level` for `goal`: its range, as its parent states it, has the goal (it may have
-  // shrunk since). If the tree is lower than `level`, returns the step to the root, with its level. Errors: as NodeReader;
-  // Corruption if an internal node stays unreadable.
+  // Returns the step to the node at `level` whose range, according to its parent, contains `goal`.
+  // (The range may have shrunk since.) If the tree is lower than `level`, returns the step to the
+  // root, with its level.
+  // Errors: as NodeReader; Corruption if an internal node stays unreadable.
   Task<Result<Step>> To(Op& op, SearchGoal goal, uint32_t level, Trust trust = Trust::kCache);
 
  private:

@@ -1,4 +1,4 @@
-// MissingDownlinks: where a hop to a sibling notes that the parent may have no downlink to that sibling yet (rule W6).
+// MissingDownlinks: a hop to a sibling notes here that the parent may lack its downlink (rule W6).
 //
 // Thread-safety: none; one for each session.
 #pragma once
@@ -15,9 +15,9 @@ class MissingDownlinks {
  public:
   using OnNote = std::function<void(RemotePtr left, uint32_t level)>;
 
-  // `on_note` is called for each note from now on.
+  // Calls `on_note` for each note from now on.
   void Listen(OnNote on_note) { on_note_ = std::move(on_note); }
-  // The sibling of `left`, at `level`, was reached over `left`.
+  // A hop led from `left`, at `level`, to its sibling.
   void Note(RemotePtr left, uint32_t level) const {
     if (on_note_) on_note_(left, level);
   }

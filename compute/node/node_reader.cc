@@ -79,8 +79,9 @@ Task<Result<NodeReader::LeafEnd>> NodeReader::ReadLeafEnd(Op& op, RemotePtr poin
   co_return end;
 }
 
-// 2 RT. Nobody writes the node while its lock is held: what is read is whole, if the node is this node still. The
-// caller has no turn.
+// No client writes the node while its lock is held: the bytes are whole, if it is still this node.
+// Requires: the caller has no turn.
+// Cost: 2 RT.
 Task<Status> NodeReader::ReadUnderLock(Op& op, RemotePtr pointer, LocalAddress into) {
   Result<BufferLease> word = links_.Buffer(BufferPool::kMinBytes);
   if (!word) co_return word.error();

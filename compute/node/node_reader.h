@@ -1,9 +1,10 @@
-// NodeReader: READs of whole nodes, and of the root word.
+// NodeReader: READs whole nodes and the root word.
 //
-// A READ may return a mixture of old and new bytes (A3). Whatever fails its checks is read again; after kMaxRereads it is
-// read under its lock, when nobody writes it (rule R5).
+// A READ may return a mixture of old and new bytes (A3). A node that fails its checks is read
+// again; after kMaxRereads it is read under its lock, when no client writes it (rule R5).
 //
-// Thread-safety: none; one for each session. Cost: 1 RT, and 1 RT more for each reread.
+// Thread-safety: none; one for each session.
+// Cost: 1 RT, and 1 RT more for each reread.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@
 
 namespace gossamer {
 
-// A node that is torn in so many READs in a row is read under its lock.
+// A node that is torn in this many READs in a row is read under its lock.
 inline constexpr uint32_t kMaxRereads = 24;
 
 class NodeReader {
@@ -34,20 +35,22 @@ class NodeReader {
         cache_(cache),
         rereads_(rereads) {}
 
-  // All return, beside what each says: NodeUnreachable, with the loss noted in `op`; Exhausted without a buffer;
+  // Errors of all: NodeUnreachable, with the loss noted in `op`; Exhausted without a buffer;
   // Corruption for a pointer that leads nowhere, or to a node that fails its checks under its lock.
 
-  // The root word, which the cache keeps. By fetch-add of 0: the word is changed by atomics (rule R7). 1 RT.
+  // Reads the root word and caches it. By fetch-add of 0, because atomics change the word (rule
+  // R7).
+  // Cost: 1 RT.
   Task<Result<RootWord>> ReadRoot(Op& op);
   Task<Result<InternalNode>> ReadInternal(Op& op, RemotePtr pointer);
-  // Returns the leaf's bytes, of which LeafView::Parse succeeds.
+  // Returns the leaf's bytes, which LeafView::Parse accepts.
   Task<Result<BufferLease>> ReadLeaf(Op& op, RemotePtr pointer);
   // Where a leaf ends, and the node behind it.
   struct LeafEnd {
     HighFence high;
     RemotePtr sibling;
   };
-  // Of a leaf of which all units agree: what is returned may be kept (rule R3).
+  // Reads the leaf until all units agree, so that the result may be kept (rule R3).
   Task<Result<LeafEnd>> ReadLeafEnd(Op& op, RemotePtr pointer);
 
  private:

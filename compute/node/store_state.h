@@ -1,4 +1,4 @@
-// StoreState: what the sessions of a compute server share of a store.
+// StoreState: what the sessions of a store share in a compute server.
 //
 // Thread-safety: thread-safe; `parameters`, `geometry` and `options` do not change.
 #pragma once
@@ -24,7 +24,7 @@ namespace gossamer {
 struct TreeOptions {
   uint64_t cache_bytes = uint64_t{256} << 20;
   uint32_t lock_timeout_ms = 10'000;
-  uint64_t seed = 0;  // of all random choices; 0: another one each time
+  uint64_t seed = 0;  // for all random choices; 0: a new one each time
   Techniques techniques{};
 };
 
@@ -45,14 +45,14 @@ struct StoreState {
   Servers servers;
   NodeCache cache;
   LockTable locks;
-  OrphanedLocks orphans;  // behind the table of which they close places
+  OrphanedLocks orphans;  // declared after `locks`, whose places they close
   LeaseStatus leases;
   RemoteAllocator allocator;
-  // Makes a memory server known that joined after the store was opened. May block for up to the connection time-out.
-  // Called by any session's thread.
+  // Makes a memory server known that joined after the store was opened. May block for up to the
+  // connection timeout. Any session's thread calls it.
   std::function<Status(ServerId)> learn_server;
-  // Replaces what the store's own endpoint has lost. Called by a session before it closes its endpoint; empty where the
-  // store has none.
+  // Replaces lost queue pairs of the store's own endpoint. A session calls it before it closes its
+  // endpoint. Empty if the store has no such endpoint.
   std::function<void()> tend_store_links;
 };
 

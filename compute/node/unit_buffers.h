@@ -1,4 +1,4 @@
-// Where the bytes of one operation on a leaf lie in its buffer lease, each verb with a place of its own.
+// Layouts of an operation's buffer lease. Each verb has its own place.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace gossamer {
 
-// Of a get: the units that it reads.
+// For a get: the units that it reads.
 struct UnitBuffers {
   static constexpr size_t kUnitSlot = 192;  // a unit, rounded up to cache lines
   static constexpr size_t kHome = 0;
@@ -23,7 +23,7 @@ static_assert(LeafGeometry(256).unit_bytes() <= UnitBuffers::kUnitSlot &&
               LeafGeometry(4096).unit_bytes() <= UnitBuffers::kUnitSlot);
 static_assert(kTrailerBytes <= 64);
 
-// Of whoever takes a node's lock: what its atomics find, and the node.
+// For a locked node: the words that its atomics find, and the node.
 struct LockedBuffers {
   static constexpr size_t kLockWord = 0;
   static constexpr size_t kUnlockWord = 8;
