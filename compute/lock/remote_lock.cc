@@ -10,7 +10,7 @@
 namespace gossamer {
 namespace {
 
-// A repair gives up after so many tries.
+// A repair gives up after this many tries.
 constexpr uint32_t kRepairPatience = 3;
 // After this many tries, ask the memory server whether the holder's lease has ended.
 constexpr uint32_t kTriesBeforeAsking = 8;
@@ -390,10 +390,10 @@ void RemoteLock::AddRelease(Batch& batch) {
   pending_ = {std::exchange(held_, {}), batch.verbs().size(), After::kRelease};
 }
 
-// One queue pair: WRITE before WRITE before atomic (O1, O2), so that the next holder of the lock, and every reader, sees
-// the batch's WRITEs in their order (rule W1). A WRITE is at most one MTU (rule W2). A verb that did not succeed may have
-// been applied, even one that ended as kFlushed: the verb that failed before it may be another operation's, and may have
-// ended as kUnknown (E3).
+// One queue pair: WRITE before WRITE before atomic (O1, O2), so that the next holder of the lock,
+// and every reader, sees the batch's WRITEs in their order (rule W1). A WRITE is at most one MTU
+// (rule W2). A verb that did not succeed may have been applied, even one that ended as kFlushed:
+// the verb that failed before it may be another operation's, and may have ended as kUnknown (E3).
 Task<Status> RemoteLock::Commit(Batch& batch, After after,
                                 const std::optional<NewVersion>& changed) {
   if (!IsInEpoch()) {
@@ -428,7 +428,7 @@ Task<Status> RemoteLock::Resolve(const Batch& batch, const std::optional<NewVers
 
 Status RemoteLock::Conclude(const Batch& batch) const {
   if (pending_.after == After::kKeep) return Ok();
-  // Another's word: the WRITEs were made while the lock was somebody else's.
+  // With another's word, the WRITEs were made while the lock was another's.
   Status released = CheckReleased(batch.verbs()[pending_.verbs - 1].old_value(), pending_.held);
   if (!released) released.error().code = Code::kMaybeApplied;
   return released;

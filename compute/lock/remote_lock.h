@@ -1,7 +1,7 @@
 // RemoteLock: the lock of one tree node, from the wait for it to its release.
 //
-// The lock of a node is a word in the lock table of the node's memory server; nodes that hash to the same word share it.
-// A lock is taken in two steps:
+// The lock of a node is a word in the lock table of the node's memory server; nodes that hash to
+// the same word share it. A lock is taken in two steps:
 //
 //   1. Its *turn* at the compute server's LockTable, first come first served: of all coroutines of all sessions here, one
 //      contends remotely (hierarchical locks; without them, all do).
@@ -97,8 +97,8 @@ class [[nodiscard]] RemoteLock {
   RemotePtr node() const { return node_; }
   const LockPlace& place() const { return place_; }
   ServerId server() const { return place_.server; }
-  // Where the atomics that take and release the lock put the old word: memory that is allocated before the lock is taken,
-  // so that no failed allocation leaves a lock behind.
+  // Where the atomics that take and release the lock put the old word: memory that is allocated
+  // before the lock is taken, so that no failed allocation leaves a lock behind.
   void UseWords(LocalAddress taken, LocalAddress released) {
     taken_word_ = taken;
     released_word_ = released;
@@ -108,7 +108,7 @@ class [[nodiscard]] RemoteLock {
 
   // Whether this has the turn at the lock it aims at; always, without hierarchical locks.
   bool HasTurn() const;
-  // Takes the turn if nobody has it. Returns HasTurn().
+  // Takes the turn if it is free. Returns HasTurn().
   bool TryTakeTurn();
   // Waits for the turn. With kTurn, the remote lock may have come along: is_held().
   Task<LockTable::Answer> TakeTurn(LockTable::Wish* wish);

@@ -43,7 +43,7 @@ struct Getter::Units {
   const LeafGeometry& geometry;
   uint64_t hash;
   uint32_t home;
-  bool by_groups;  // without two-level versions the leaf is one unit: all of it is read
+  bool by_groups;  // without two-level versions the leaf is one unit, and read whole
   size_t home_at;
   size_t overflow_at;
   BufferLease buffers;
@@ -138,7 +138,7 @@ Task<Result<Getter::Hop>> Getter::LeaveStaleLeaf(Op& op, KeyView key, const Unit
   co_return Hop::kMoved;
 }
 
-// 1 RT: group and trailer of one version (rule R3).
+// Needs group and trailer of one version (rule R3). Cost: 1 RT.
 Task<Result<Getter::Hop>> Getter::HopRight(Op& op, KeyView key, const Units& units,
                                            NodeCache::Step& path) {
   const LeafGeometry& geometry = context_.geometry();
@@ -164,9 +164,9 @@ Task<Result<Getter::Hop>> Getter::HopRight(Op& op, KeyView key, const Units& uni
   co_return Hop::kMoved;
 }
 
-// 2 RT. Nobody writes the leaf while its lock is held.
+// No client writes the leaf while its lock is held. Cost: 2 RT.
 Task<Result<std::string>> Getter::GetUnderLock(Op& op, KeyView key) {
-  LeafWish sought;  // Nothing is written: it only says what to look for.
+  LeafWish sought;  // Writes nothing: names the key.
   sought.write.entry.key = key;
   sought.write.hash = KeyHash(key);
   sought.write.unit = context_.geometry().GroupOf(sought.write.hash);

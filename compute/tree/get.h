@@ -1,4 +1,4 @@
-// Getter: the value of a key. One READ of one group, in the usual case.
+// Getter: gets the value of a key. Usually by one READ of one group.
 //
 // Thread-safety: none; one for each session.
 #pragma once
@@ -19,17 +19,20 @@ class Getter {
  public:
   Getter(TreeContext& context, LeafLocker& leaves) : context_(context), leaves_(leaves) {}
 
-  // Returns the value of `key`. Errors: NotFound; InvalidArgument; NodeUnreachable, with the loss noted in `op`;
-  // Corruption. 1 RT: the home group, and the overflow group if the hint tells. 2 RT for a key in the overflow group
-  // without the hint; 1 RT more for a value block; 2 RT more for a stale path (rule W7).
+  // Returns the value of `key`.
+  // Errors: NotFound; InvalidArgument; NodeUnreachable, with the loss noted in `op`; Corruption.
+  // Cost: 1 RT for the home group, and the overflow group if the hint says so. 1 RT more for a key
+  // in the overflow group without a hint, 1 RT more for a value block, 2 RT more for a stale path
+  // (rule W7).
   Task<Result<std::string>> Get(Op& op, KeyView key);
 
  private:
-  // Where in the leaf the key is, and where in the buffers the units are that are read.
+  // Where the key is in the leaf, and where in the buffers its units are read to.
   struct Units;
   enum class Hop : uint8_t { kMoved, kUndecided };
 
-  // Moves `path` to the leaf that has `key`, which is right of it. Undecided: group and trailer do not agree (yet).
+  // The key is right of the leaf of `path`: moves `path` toward it, by a hop or a fresh descent.
+  // Undecided: group and trailer do not agree (yet).
   Task<Result<Hop>> LeaveStaleLeaf(Op& op, KeyView key, const Units& units, NodeCache::Step& path,
                                    bool& is_afresh);
   Task<Result<Hop>> HopRight(Op& op, KeyView key, const Units& units, NodeCache::Step& path);

@@ -7,7 +7,7 @@ namespace gossamer {
 
 namespace {
 
-// Most units hold few entries, and a list for the most that there can be takes time to make.
+// Most units hold few entries, and an array for the maximum takes time to construct.
 constexpr uint32_t kFew = 16;
 
 template <size_t kCapacity>

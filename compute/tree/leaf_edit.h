@@ -1,4 +1,4 @@
-// Edits of a leaf's bytes: what a writer computes between its READ and its WRITE. No verbs here.
+// Edits a leaf's bytes between a writer's READ and its WRITE. No verbs.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,13 @@
 
 namespace gossamer {
 
-// Writes to `out` the unit `view` with `key` removed and, if given, `entry` added in its place (at the end if the
-// key was not there). False if it does not fit. `overflowed` is the flag to set.
+// Writes to `out` the unit `view` with `key` removed and, if given, `entry` added in its place (at
+// the end if the key was not there). `overflowed` is the new flag. Returns false if the result does
+// not fit.
 bool RewriteUnit(std::span<std::byte> out, RemotePtr leaf, uint32_t number, const GroupView& view,
                  bool overflowed, KeyView key, const std::optional<Entry>& entry);
 
-// What a rewritten leaf is made of.
+// The parts of a rewritten leaf.
 struct LeafRewrite {
   RemotePtr leaf;
   RemotePtr sibling;  // of the split; unused when the leaf is rewritten in place
@@ -26,9 +27,10 @@ struct LeafRewrite {
   RemotePtr old_sibling;
 };
 
-// Encodes the split of `entries` (at least 2, in the order of LeafView::AppendTo, a new one last) nearest the middle
-// for which both halves fit. With `right_count`, nearest to a right half of so many entries instead, from there
-// towards the middle. Returns the separator; nothing if none fits.
+// Splits `entries` as near the middle as both halves fit, and encodes the halves. With
+// `right_count` != 0, tries a right half of that many entries first, then on toward the middle.
+// Requires: at least 2 entries, in the order of LeafView::AppendTo, a new one last.
+// Returns: the separator; nullopt if no split fits.
 std::optional<Key> EncodeSplit(const LeafRewrite& rewrite, const LeafGeometry& geometry,
                                std::span<const Entry> entries, size_t right_count,
                                std::span<std::byte> left, std::span<std::byte> right);

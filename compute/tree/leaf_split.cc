@@ -54,7 +54,8 @@ Task<Result<Edited>> LeafSplitter::Rewrite(Op& op, LockedLeaf& locked, LeafWrite
   Rearrangement anew = Rearrange(locked, write);
   anew.images = std::move(images.value());
 
-  // Deletes, or a shorter entry elsewhere, may have made room that only a new arrangement can use.
+  // Deletes or shorter entries may have made room in other units, which only a new arrangement can
+  // use.
   const LeafContent content{anew.rewrite.version, anew.rewrite.low, anew.rewrite.high,
                             anew.rewrite.old_sibling, anew.after};
   if (!EncodeLeaf(anew.image(node_bytes, 0), leaf, context_.geometry(), content)) {
@@ -67,8 +68,8 @@ Task<Result<Edited>> LeafSplitter::Rewrite(Op& op, LockedLeaf& locked, LeafWrite
   co_return Edited::kDone;
 }
 
-// RT 3: WRITE sibling, WRITE leaf, release, and the lock of the parent with all that it needs (+1 RT when the sibling is
-// on another server). RT 4: WRITE the parent, release.
+// 1 RT: WRITE sibling, WRITE leaf, release, and the parent's lock and READs (1 RT more if the
+// sibling is on another server). 1 RT: WRITE the parent, release.
 Task<Result<Edited>> LeafSplitter::Split(Op& op, LockedLeaf& locked, LeafWrite& write,
                                          Rearrangement& anew) {
   const uint32_t node_bytes = context_.geometry().node_bytes();
@@ -98,11 +99,12 @@ Task<Result<Edited>> LeafSplitter::Split(Op& op, LockedLeaf& locked, LeafWrite& 
   if (!parent_node.is_null()) context_.cache.InsertChild(parent_node, *separator, sibling);
   LearnRewritten(parent_node, locked.path.low, leaf, anew.image(node_bytes, 0));
   LearnRewritten(parent_node, *separator, sibling, anew.image(node_bytes, 1));
-  // Before a turn at the parent is waited for (rule W5). Half of the waiters belong to the sibling now.
+  // Before waiting for a turn at the parent (rule W5). Half of the waiters belong to the sibling
+  // now.
   locked.lock.turn().Disband();
 
-  // The split stands. A parent entry that cannot be made now (no memory, a lock that stays taken) is made by
-  // the next hop over the sibling (rule W6), so that the write has succeeded all the same.
+  // The split stands, and the write has succeeded. If the downlink cannot be made now (no memory, a
+  // lock that stays taken), the next hop to the sibling makes it (rule W6).
   const Status linked = co_await parents_.Insert(op, 1, *separator, sibling, std::move(parent));
   static_cast<void>(linked);
   co_return edited;
@@ -115,13 +117,14 @@ std::optional<Key> LeafSplitter::EncodeHalves(LeafWrite& write, const Rearrangem
   const std::span<std::byte> right = anew.image(geometry.node_bytes(), 1);
   const auto greater = static_cast<size_t>(std::ranges::count_if(
       anew.before, [&](const Entry& old) { return old.key > write.entry.key; }));
-  // At the right edge of the tree, what is new goes alone, with the few that overtook it: ascending loads, also
-  // those with many operations in flight, fill leaves.
+  // At the right edge of the tree, the new entry goes right, with only the few that overtook it:
+  // ascending loads, also with many operations in flight, fill leaves.
   const bool at_edge = anew.rewrite.high.infinite && greater <= anew.after.size() / kEdgeFraction;
   std::optional<Key> separator =
       EncodeSplit(anew.rewrite, geometry, anew.after, at_edge ? greater + 1 : 0, left, right);
   if (separator) return separator;
-  // Longest fences and fragments may leave no room for the entry in either half; without it there is.
+  // Long fences and fragmentation may leave no room for the entry in either half. Without it, both
+  // fit.
   write.replaced.reset();
   edited = Edited::kSplitOnly;
   if (anew.before.size() < 2) return std::nullopt;
@@ -136,9 +139,9 @@ void LeafSplitter::LearnRewritten(RemotePtr parent, KeyView key, RemotePtr leaf,
   context_.cache.ReplaceHint(parent, key, leaf, HintOf(*view, context_.geometry()));
 }
 
-// The parent's lock may be tried in the round trip that commits the leaf, if the parent is known, and its turn can be
-// had without waiting (rule W5). The two locks are not held one for the other: the CASes may take effect in either
-// order, and if the parent's fails, it is waited for with the leaf unlocked.
+// The parent's lock may be tried in the round trip that commits the leaf, if the parent is known
+// and its turn is free (rule W5). The two CASes may take effect in either order. If the parent's
+// fails, the operation waits for it with the leaf unlocked.
 Task<bool> LeafSplitter::CanFuse(Op& op, const LockedLeaf& locked, LockedParent& parent) {
   const NodeCache::Step& path = locked.path;
   if (!context_.techniques().combine_commands || !path.has_cached_parent()) co_return false;
@@ -149,7 +152,7 @@ Task<bool> LeafSplitter::CanFuse(Op& op, const LockedLeaf& locked, LockedParent&
   co_return parent.lock.TryTakeTurn();
 }
 
-// 1 RT: one queue pair, WRITE before WRITE before atomic before atomic before READ (O1-O4).
+// One queue pair: WRITE before WRITE before atomic before atomic before READ (O1-O4). Cost: 1 RT.
 Task<Status> LeafSplitter::CommitSplit(Op& op, LockedLeaf& locked, const Halves& halves,
                                        LockedParent& parent) {
   const RemotePtr leaf = locked.leaf();
@@ -180,11 +183,11 @@ Task<Status> LeafSplitter::CommitSplit(Op& op, LockedLeaf& locked, const Halves&
   Batch* const batches[] = {&batch, &elsewhere};
   co_await context_.links.ExecuteAll(op, batches);
 
-  // The leaf first: its turn is kept while it is found out what became of the commit (rule U2).
+  // The leaf first: its turn is kept until the commit's result is known (rule U2).
   const Status committed = co_await lock.Resolve(batch, halves.changed);
-  // Then the parent's lock, whose turn is kept likewise.
+  // Then the parent's lock, likewise.
   const Status found = co_await parent.lock.Resolve(taking, lookup);
-  static_cast<void>(found);  // A memory server that is gone.
+  static_cast<void>(found);  // its memory server is gone
   parent.is_tried = lookup.status() == VerbStatus::kSuccess;
   if (parent.lock.is_held() && (!committed || !parent.is_tried)) {
     const Status released = co_await parent.lock.Release();
@@ -193,9 +196,11 @@ Task<Status> LeafSplitter::CommitSplit(Op& op, LockedLeaf& locked, const Halves&
   co_return committed;
 }
 
-// 2 RT with a sibling on another server. Queue pairs are unordered: the WRITE of the sibling is acknowledged before the
-// leaf is posted (rule W1); at the same time the parent's lock is tried, and the parent read. An operation that has the
-// parent's lock before anybody can know the sibling need not ask whether that is still there (rule W4).
+// Queue pairs are unordered (N3): the WRITE of a sibling on another server is acknowledged before
+// the leaf is posted (rule W1). With it, the parent's lock is tried, and the parent read. If the
+// lock is taken before any other operation can know the sibling, the sibling need not be checked
+// (rule W4).
+// Cost: 2 RT.
 Task<Status> LeafSplitter::CommitBehindSibling(Op& op, LockedLeaf& locked, const Halves& halves,
                                                LockedParent& parent) {
   const RemotePtr leaf = locked.leaf();
@@ -219,7 +224,7 @@ Task<Status> LeafSplitter::CommitBehindSibling(Op& op, LockedLeaf& locked, const
     parent.is_before_child = is_written && tried.value() == RemoteLock::Attempt::kTaken;
   }
   if (!is_written) {
-    // Or it is not known whether it was.
+    // Also if it is unknown whether the sibling was written.
     parent = LockedParent(context_.locks, op);
     const Status written = co_await context_.links.WriteUnseen(op, server, write_sibling);
     if (!written) {
@@ -233,7 +238,7 @@ Task<Status> LeafSplitter::CommitBehindSibling(Op& op, LockedLeaf& locked, const
       co_await locked.lock.Commit(batch, RemoteLock::After::kRelease, halves.changed);
   if (!committed && parent.lock.is_held()) {
     const Status released = co_await parent.lock.Release();
-    static_cast<void>(released);  // The leaf's error is told.
+    static_cast<void>(released);  // the leaf's error is returned
   }
   co_return committed;
 }

@@ -1,7 +1,8 @@
-// LeafSplitter: arranges a leaf anew that has no room, in place or as two leaves.
+// LeafSplitter: rearranges a leaf that has no room, in place or as two leaves.
 //
-// A split writes the sibling where nothing leads to it yet, then the leaf with one WRITE of at most one MTU, which is what
-// makes the sibling reachable (rules W1, W2); then the parent gets a downlink (rule W6).
+// A split writes the sibling, to which nothing leads yet. Then one WRITE of at most one MTU
+// rewrites the leaf and makes the sibling reachable (rules W1, W2). Then the parent gets a downlink
+// (rule W6).
 //
 // Thread-safety: none; one for each session.
 #pragma once
@@ -20,7 +21,7 @@
 
 namespace gossamer {
 
-// kSplitOnly: the leaf was split without the write, which is to be tried again.
+// kSplitOnly: the leaf was split without the write, which must be tried again.
 enum class Edited : uint8_t { kDone, kSplitOnly };
 
 class LeafSplitter {
@@ -28,26 +29,28 @@ class LeafSplitter {
   LeafSplitter(TreeContext& context, const LeafLocker& leaves, ParentLinker& parents)
       : context_(context), leaves_(leaves), parents_(parents) {}
 
-  // Rewrites the locked leaf with `write` done: in place if it then fits, else by a split. Ends the lock in any case.
-  // RT 2: READ the leaf whole, unless that was done along with the lock, as the leaf was known to be full. RT 3: WRITE the
-  // leaf, or split it. Errors: as LeafWriter::Write.
+  // Rewrites the locked leaf with `write` applied: in place if it fits, else by a split. Always
+  // ends the lock.
+  // Errors: as LeafWriter::Write.
+  // Cost: 1 RT to READ the leaf whole, unless that was done with the lock because the leaf was
+  // known to be full; then 1 RT to WRITE it in place, 2 RT or more for a split.
   Task<Result<Edited>> Rewrite(Op& op, LockedLeaf& locked, LeafWrite& write);
 
  private:
   using NewVersion = RemoteLock::NewVersion;
 
-  // A leaf that is to be arranged anew.
+  // A leaf to rearrange.
   struct Rearrangement {
     LeafRewrite rewrite;
     std::vector<Entry> before;
     std::vector<Entry> after;  // the write's own entry last
-    BufferLease images;        // of the leaf and, behind it, a sibling
+    BufferLease images;        // of the leaf, then of a sibling
 
     std::span<std::byte> image(uint32_t node_bytes, uint32_t number) const {
       return {images.data() + size_t{number} * node_bytes, node_bytes};
     }
   };
-  // The two halves of a split, as they are to be written.
+  // The encoded halves of a split.
   struct Halves {
     RemotePtr sibling;
     LocalAddress left;
@@ -57,16 +60,17 @@ class LeafSplitter {
 
   static Rearrangement Rearrange(const LockedLeaf& locked, LeafWrite& write);
   Task<Result<Edited>> Split(Op& op, LockedLeaf& locked, LeafWrite& write, Rearrangement& anew);
-  // Encodes both halves and returns the separator; nothing: the leaf cannot be split. `edited` says whether the write's
-  // own entry is in one of them.
+  // Encodes both halves. Sets `edited` to kSplitOnly if neither has the write's own entry.
+  // Returns: the separator; nullopt if the leaf cannot be split.
   std::optional<Key> EncodeHalves(LeafWrite& write, const Rearrangement& anew,
                                   Edited& edited) const;
   Task<Status> CommitSplit(Op& op, LockedLeaf& locked, const Halves& halves, LockedParent& parent);
   Task<Status> CommitBehindSibling(Op& op, LockedLeaf& locked, const Halves& halves,
                                    LockedParent& parent);
-  // Prepares `parent` for its lock to be tried with the commit of `locked`. False if that is not possible.
+  // Prepares `parent`, so that its lock can be tried with the commit of `locked`. Returns false if
+  // that is not possible.
   Task<bool> CanFuse(Op& op, const LockedLeaf& locked, LockedParent& parent);
-  // Corrects the hint of a leaf, which has `key`, by what was written.
+  // Sets the hint of `leaf`, whose range has `key`, from the bytes written.
   void LearnRewritten(RemotePtr parent, KeyView key, RemotePtr leaf,
                       std::span<const std::byte> image);
 

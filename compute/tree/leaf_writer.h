@@ -1,4 +1,4 @@
-// LeafWriter: puts, inserts, updates and deletes. CAS and READ, then WRITE and release.
+// LeafWriter: puts, inserts, updates and deletes: CAS and READ, then WRITE and release.
 //
 // Thread-safety: none; one for each session.
 #pragma once
@@ -19,21 +19,23 @@ class LeafWriter {
   LeafWriter(TreeContext& context, LeafLocker& leaves, LeafSplitter& splitter)
       : context_(context), leaves_(leaves), splitter_(splitter) {}
 
-  // kDelete ignores `value`. 2 RT; 1 RT with a lock that was handed over; none if another's write does it. A value block
-  // costs none of them: its WRITE goes out with the CAS, and is acknowledged before the entry is written. A key that
-  // overflows (or may have) costs 1 RT more if no hint told: another compute server has filled its home group. Errors:
-  // NotFound, AlreadyExists; InvalidArgument; Contended; MaybeApplied; NodeUnreachable and Fenced, with what was lost noted
-  // in `op`; Exhausted; Corruption.
+  // kDelete ignores `value`.
+  // Errors: NotFound, AlreadyExists; InvalidArgument; Contended; MaybeApplied; NodeUnreachable and
+  // Fenced, with the loss noted in `op`; Exhausted; Corruption.
+  // Cost: 2 RT; 1 RT with a lock that was handed over; 0 RT if another operation does the write. 1
+  // RT more for a key that may be in the overflow group, or has to go there, if no hint told:
+  // another compute server has filled its home group. A value block adds no RT: its WRITE goes out
+  // with the CAS, and is acknowledged before the entry is written.
   Task<Status> Write(Op& op, WriteMode mode, KeyView key, std::string_view value);
 
  private:
-  // A put is taken for an insert if one of the session's last so many puts was one.
+  // A put is taken for an insert if one of the session's last kPutsRemembered puts was one.
   static constexpr uint32_t kPutsRemembered = 32;
 
   struct Block;
 
   Task<Status> PrepareBlock(Op& op, std::string_view value, Block& block, LeafWish& wish) const;
-  // Does the write of `wish`, and what waiters wish for the leaf. Ends the lock in any case.
+  // Does the write of `wish` and the waiters' wishes for the leaf. Always ends the lock.
   Task<Result<Edited>> Edit(Op& op, LockedLeaf& locked, LeafWish& wish);
   LockTable::WaiterList GrantWishes(LockedLeaf& locked) const;
   void AnswerWishes(LockedLeaf& locked, LockTable::WaiterList& granted, const Status& status) const;

@@ -10,9 +10,10 @@
 namespace gossamer {
 namespace {
 
-// A leaf that fails its checks under its lock so many times, each after a fresh descent, is corrupt (rule R5).
+// A leaf that fails its checks under its lock this many times, each after a fresh descent, is
+// corrupt (rule R5).
 constexpr uint32_t kMaxFailures = 4;
-// Likewise a leaf of which group and trailer do not agree so many times in a row.
+// Likewise a leaf whose group and trailer do not agree this many times in a row.
 constexpr uint32_t kMaxDisagreements = 16;
 
 }  // namespace
@@ -29,7 +30,7 @@ Task<Result<LeafLocker::Outcome>> LeafLocker::Lock(Op& op, LeafWish& wish, bool 
   wish.image = locked.image().data;
   Search search;
 
-  for (;;) {  // With no lock held.
+  for (;;) {  // no lock is held here
     if (!search.has_path) {
       const std::optional<NodeCache::Step> cached = context_.cache.FindLeaf(key);
       if (cached) locked.path = *cached;
@@ -67,8 +68,9 @@ Task<Result<LeafLocker::Outcome>> LeafLocker::Lock(Op& op, LeafWish& wish, bool 
     if (!tried) co_return tried.error();
     if (tried.value() == RemoteLock::Attempt::kRefused) {
       BOOST_OUTCOME_CO_TRYV(co_await locked.lock.BackOff());
-      // The leaf may have split meanwhile. A dead compute server's lock is taken right here: the way anew may lead over
-      // another leaf and its lock, time and again.
+      // The leaf may have split meanwhile, so look the path up again. But take a dead compute
+      // server's lock right here: a new path may lead to another leaf and its lock, again and
+      // again.
       search.has_path = locked.lock.holder_is_dead();
       continue;
     }
@@ -82,7 +84,7 @@ Task<Result<LeafLocker::Outcome>> LeafLocker::Lock(Op& op, LeafWish& wish, bool 
 Task<Result<LeafLocker::Turn>> LeafLocker::TakeTurn(Op& op, LeafWish& wish, bool may_be_granted,
                                                     Batch*& alongside, LockedLeaf& locked) const {
   if (alongside != nullptr) {
-    // An operation that does this write along with its own needs its block to be there.
+    // An operation that does this write along with its own needs the block to be written.
     co_await context_.links.Execute(op, *alongside);
     if (alongside->status() != VerbStatus::kSuccess) {
       op.needs_other_memory = true;
@@ -103,9 +105,9 @@ Task<Result<LeafLocker::Turn>> LeafLocker::TakeTurn(Op& op, LeafWish& wish, bool
   co_return Turn::kMine;
 }
 
-// The units that `write` and the wishes of the waiters need, less what is known, as bits. The bit behind the units stands
-// for the trailer, and for reading the leaf whole: where too many units would be read, or the leaf is full and will have
-// to be split.
+// Returns the bit set of unknown units that `write` and the waiters' wishes need. The bit behind
+// the units stands for the trailer: the leaf is read whole, because too many units would be read,
+// or because the leaf is full and has to be split.
 uint32_t LeafLocker::WantedUnits(LockedLeaf& locked, const LeafWrite& write) const {
   const LeafGeometry& geometry = context_.geometry();
   const uint32_t all = (2u << geometry.units()) - 1;
@@ -174,7 +176,7 @@ Task<Status> LeafLocker::LeaveStaleLeaf(Op& op, LockedLeaf& locked, const LeafWr
   RemotePtr sibling;
   const bool is_too_far = is_valid && !stale.has_cached_parent() && !search.is_afresh;
   if (is_valid && !is_too_far) {
-    // The leaf has split: what is right of its high fence is in its sibling.
+    // The leaf has split: keys at or above its high fence are right of it.
     const Key low = locked.unit(write.unit).high().key;
     const Result<RemotePtr> read = co_await ReleaseForSibling(locked, write.unit);
     if (!read) co_return read.error();
@@ -195,12 +197,12 @@ Task<Status> LeafLocker::LeaveStaleLeaf(Op& op, LockedLeaf& locked, const LeafWr
   } else if (!sibling.is_null()) {
     context_.missing.Note(leaf, 0);
   } else {
-    // Not this leaf any more, or corrupt: the parent, read again, tells (rule R5).
+    // The node is another one now, or corrupt: the parent, read again, decides (rule R5).
     const Result<RootWord> root = co_await context_.nodes.ReadRoot(op);
     if (!root) co_return root.error();
   }
   search.has_path = !locked.path.node.is_null();
-  // Another split, or a loss, may come between the READs of group and trailer; but not every time.
+  // Another split or a loss may come between the READs of group and trailer, but not every time.
   search.disagreements = is_valid && !search.has_path ? search.disagreements + 1 : 0;
   if (search.disagreements == kMaxDisagreements) {
     co_return CorruptNode(leaf, "a leaf whose group and trailer do not agree");
@@ -208,8 +210,9 @@ Task<Status> LeafLocker::LeaveStaleLeaf(Op& op, LockedLeaf& locked, const LeafWr
   co_return Ok();
 }
 
-// 1 RT. The READ may take effect behind the release (N2): the equal version tells that the sibling is still that of the
-// group (rule R3). Null when trailer and group do not agree.
+// The READ may take effect behind the release (N2): the equal version proves that the sibling is
+// still that of the group (rule R3). Returns null if trailer and group do not agree.
+// Cost: 1 RT.
 Task<Result<RemotePtr>> LeafLocker::ReleaseForSibling(LockedLeaf& locked, uint32_t unit) const {
   const LeafGeometry& geometry = context_.geometry();
   const RemotePtr leaf = locked.leaf();
@@ -231,7 +234,8 @@ Verb LeafLocker::ReadUnitVerb(const LockedLeaf& locked, uint32_t number) const {
                     locked.image(at));
 }
 
-// Of the bytes in the image. False if they do not fit what is known.
+// Checks the trailer in the image. Returns false if it is not valid or not of the known units'
+// version.
 bool LeafLocker::AcceptTrailer(LockedLeaf& locked) const {
   const LeafGeometry& geometry = context_.geometry();
   const std::byte* at = locked.image(geometry.trailer_offset()).data;

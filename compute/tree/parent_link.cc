@@ -9,12 +9,13 @@
 namespace gossamer {
 namespace {
 
-// A separator whose node cannot be found after so many hops and fresh descents.
+// Most hops and fresh descents to find the node of a separator.
 constexpr uint32_t kMaxMoves = 1000;
-// A parent that fails its checks under its lock after so many fresh descents is corrupt (rule R5).
+// A parent that fails its checks under its lock after this many fresh descents is corrupt (rule
+// R5).
 constexpr uint32_t kMaxFailures = 4;
 
-// Cuts `node`, which does not fit into `node_bytes`, in two: what is returned goes to the right of it. In the
+// Splits `node`, which does not fit into `node_bytes`, and returns the right half. Splits in the
 // middle by bytes; with `at_end`, as far right as the left half fits with its new fence.
 InternalNode SplitInternal(InternalNode& node, RemotePtr right_pointer, bool at_end,
                            uint32_t node_bytes) {
@@ -141,7 +142,7 @@ Task<Result<RemotePtr>> ParentLinker::FindParent(Op& op, uint32_t level, const K
   const SearchGoal goal = SearchGoal::Covering(separator);
   const std::optional<NodeCache::Step> cached = context_.cache.Find(goal, level);
   if (cached && cached->level == level) co_return cached->node;
-  parent.lock.GiveUpTurn();  // A descent may have to take locks.
+  parent.lock.GiveUpTurn();  // a descent may have to take locks
   const Result<NodeCache::Step> found = co_await context_.descent.To(op, goal, level);
   if (!found) co_return found.error();
   co_return found.value().node;
@@ -151,7 +152,7 @@ Task<Result<ParentLinker::Tried>> ParentLinker::Try(Op& op, uint32_t level, Remo
                                                     LockedParent& parent) {
   RemoteLock& lock = parent.lock;
   if (!lock.HasTurn() && !lock.TryTakeTurn()) {
-    // Nobody waits for a repair; the next hop tries again.
+    // A repair does not wait; the next hop tries again.
     if (op.is_repair) co_return MakeError(Code::kContended);
     const LockTable::Answer answer = co_await lock.TakeTurn(nullptr);
     if (answer == LockTable::Answer::kLookUp) co_return Tried::kLookAgain;
@@ -170,7 +171,8 @@ Task<Result<ParentLinker::Tried>> ParentLinker::Try(Op& op, uint32_t level, Remo
 Task<Status> ParentLinker::CheckChild(Op& op, uint32_t level, const Key& separator, RemotePtr child,
                                       LockedParent& parent) {
   if (!parent.is_before_child && child.server() != parent.lock.server()) {
-    // Behind the lock's CAS: from here on the child can only go with this parent's lock (rule W4).
+    // Behind the lock's CAS: from now on the child can vanish only under this parent's lock (rule
+    // W4).
     InlineBatch<1> remote(child.server());
     remote.Add(ReadChild(parent, level, child));
     co_await context_.links.Execute(op, remote);
@@ -221,7 +223,8 @@ Task<Status> ParentLinker::Lock(Op& op, uint32_t level, const Key& separator, Re
       parent.node = std::move(*node);
       co_return Ok();
     }
-    // Split since it was cached: go right, one lock at a time. Unreadable: descend again (rule R5).
+    // If the parent has split since it was cached, go right, one lock at a time. If it is
+    // unreadable, descend again (rule R5).
     BOOST_OUTCOME_CO_TRYV(co_await lock.Release());
     sibling = RemotePtr();
     if (starts_before) {
@@ -254,7 +257,7 @@ Task<Status> ParentLinker::Split(Op& op, LockedParent& parent, size_t index, Rig
   allocated.value().Posted();
   right.pointer = allocated.value().pointer();
   parent.lock.links().Add(allocated.value().stamp());
-  // At the right edge of the tree, behind a new maximum: ascending loads fill nodes.
+  // At the right edge of the tree, so that ascending loads fill nodes.
   const size_t above = node.children.size() - index - 2;
   const bool at_end = node.high.infinite && above <= node.children.size() / kEdgeFraction;
   right.node = SplitInternal(node, right.pointer, at_end, context_.store.parameters.node_bytes);
@@ -287,7 +290,8 @@ Task<Status> ParentLinker::Write(Op& op, LockedParent& parent, const RightHalf& 
     }
   }
   batch.Add(Verb::Write(pointer.offset(), bytes, left_at));
-  // A child put in can be put in again; children cut off belong to others from then on.
+  // A child can be put in again. Children that were moved to the right half may be changed there
+  // from now on.
   std::optional<RemoteLock::NewVersion> changed;
   if (right.node) changed = {pointer, parent.node.level, parent.node.version};
   LockTable::Waiter* next = lock.NextWaiter();
@@ -303,7 +307,7 @@ Task<Result<ParentLinker::Raised>> ParentLinker::RaiseRoot(Op& op, RootWord old_
   const uint32_t bytes = context_.store.parameters.node_bytes;
   Result<BufferLease> lease = context_.links.Buffer(bytes + BufferPool::kMinBytes);
   if (!lease) co_return lease.error();
-  // The queue pair that the CAS goes out on is one of the lease in force when the node was allocated (rule U4).
+  // The CAS goes out on a queue pair of the lease in force when the node was allocated (rule U4).
   BOOST_OUTCOME_CO_TRYV(co_await context_.links.Register(op, ServerId{0}));
   Result<Allocated<RemotePtr>> allocated =
       co_await context_.memory.AllocateNode(op, ServerId{0}, NodeKind::kInternal);
@@ -332,7 +336,7 @@ Task<Result<ParentLinker::Raised>> ParentLinker::RaiseRoot(Op& op, RootWord old_
   const Result<std::optional<RootWord>> found =
       co_await SwapRoot(op, old_root, new_root, lease.value().address(bytes));
   if (!found) co_return found.error();
-  // Unknown: this one may have been the root in between, so that the node stays.
+  // Unknown: the new node may have been the root in between, so it stays.
   if (!found.value()) co_return Raised::kByAnother;
   if (*found.value() != old_root) {
     allocated.value().GiveBack();

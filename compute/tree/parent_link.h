@@ -1,7 +1,8 @@
-// ParentLinker: downlinks for nodes that a split made reachable, splits of internal nodes, and new roots.
+// ParentLinker: adds downlinks to nodes that a split made reachable, splits internal nodes, and
+// makes new roots.
 //
-// None of this is needed for correctness (rule W6): until a downlink exists, the left neighbour's sibling pointer leads to
-// the node.
+// Correctness needs none of this (rule W6): until a downlink exists, the left neighbour's sibling
+// pointer leads to the node.
 //
 // Thread-safety: none; one for each session.
 #pragma once
@@ -20,7 +21,7 @@
 
 namespace gossamer {
 
-// What is put behind all but this fraction of the last node is taken for part of an ascending load.
+// A new entry behind all but this fraction of the last node counts as part of an ascending load.
 inline constexpr size_t kEdgeFraction = 8;
 
 // A parent under its lock.
@@ -28,11 +29,11 @@ struct LockedParent {
   LockedParent(RemoteLocks& locks, Op& op) : lock(locks, op) {}
 
   RemoteLock lock;
-  BufferLease buffers;  // laid out as LockedBuffers of two nodes: the parent, and its child
+  BufferLease buffers;  // laid out as LockedBuffers of two nodes: the parent and its child
   InternalNode node;
   // The child still exists, with the separator as low fence (rule W4).
   bool child_is_there = false;
-  // The lock was tried, and everything read, along with the leaf's commit or before it.
+  // The lock was tried, with all READs, along with the leaf's commit or before it.
   bool is_tried = false;
   // The lock was taken before any other operation could know the child.
   bool is_before_child = false;
@@ -42,49 +43,53 @@ class ParentLinker {
  public:
   explicit ParentLinker(TreeContext& context) : context_(context) {}
 
-  // Adds the downlink {separator, child} at `level`, if it is missing. `parent` may have been tried already. 2 RT for each
-  // level that changes; 1 RT for the first, if its lock was tried already and could be had.
+  // Adds the downlink {separator, child} at `level`, if it is missing. The lock of `parent` may
+  // have been tried already.
+  // Cost: 2 RT for each level that changes; 1 RT for the first one if its lock was taken already.
   Task<Status> Insert(Op& op, uint32_t level, Key separator, RemotePtr child, LockedParent parent);
 
   // For a caller that tries the parent's lock along with its own commit.
   Status AllocateBuffers(LockedParent& parent);
   Verb ReadParent(const LockedParent& parent) const;
-  // The READs behind the parent's CAS: the parent and, if it is on the same server, the child's low fence. Returns how
-  // many.
+  // The READs behind the parent's CAS: the parent and, on the same server, the child's low fence.
+  // Returns their number.
   uint32_t AddReads(const LockedParent& parent, uint32_t level, RemotePtr child,
                     std::span<Verb, 2> reads) const;
 
  private:
   enum class Raised : uint8_t { kByUs, kByAnother };
   enum class Tried : uint8_t { kTried, kLookAgain };
-  // The right half of a parent that was full, if it was.
+  // The right half of a parent, if that was full.
   struct RightHalf {
     std::optional<InternalNode> node;
     RemotePtr pointer;
   };
 
-  // Locks the parent of `child` at `level` and reads it. 1 RT, plus 1 RT for each hop, and 1 RT when parent and child are
-  // on different servers. No RT if the lock was taken before the child was known.
+  // Locks the parent of `child` at `level` and reads it.
+  // Cost: 1 RT, 1 RT more for each hop, and 1 RT more if parent and child are on different servers.
+  // 0 RT if the lock was taken before the child was known.
   Task<Status> Lock(Op& op, uint32_t level, const Key& separator, RemotePtr child,
                     LockedParent& parent);
   Task<Result<RemotePtr>> FindParent(Op& op, uint32_t level, const Key& separator,
                                      LockedParent& parent);
   Task<Result<Tried>> Try(Op& op, uint32_t level, RemotePtr child, LockedParent& parent);
-  // Finds out whether the child of the locked parent is still there.
+  // Checks whether the child of the locked parent still exists.
   Task<Status> CheckChild(Op& op, uint32_t level, const Key& separator, RemotePtr child,
                           LockedParent& parent);
   Verb ReadChild(const LockedParent& parent, uint32_t level, RemotePtr child) const;
   bool ChildMatches(const LockedParent& parent, uint32_t level, const Key& separator,
                     RemotePtr child) const;
-  // Moves the right half of the children, of which `index` was followed by a new one, to a new node. Ends the lock on
-  // errors.
+  // Moves the right half of the children to a new node. The new child is behind `index`. Ends the
+  // lock on errors.
   Task<Status> Split(Op& op, LockedParent& parent, size_t index, RightHalf& right);
-  // 1 RT; 2 RT with the right half on another server (rules W1, W2).
+  // Writes the parent and its right half (rules W1, W2). Cost: 1 RT; 2 RT with the right half on
+  // another server.
   Task<Status> Write(Op& op, LockedParent& parent, const RightHalf& right);
 
-  // Makes a root above `old_root`: WRITE, acknowledged, then CAS of the root word (rule R7). 2 RT.
+  // Makes a root above `old_root`: WRITE, acknowledged, then CAS of the root word (rule R7). Cost:
+  // 2 RT.
   Task<Result<Raised>> RaiseRoot(Op& op, RootWord old_root, const Key& separator, RemotePtr child);
-  // Returns the root word that the CAS found, or would have found; nothing: it cannot be known.
+  // Returns the root word that the CAS found, or would have found; nullopt if that is unknown.
   Task<Result<std::optional<RootWord>>> SwapRoot(Op& op, RootWord old_root, RootWord new_root,
                                                  LocalAddress word_at);
 

@@ -38,7 +38,7 @@ Task<Status> Repairs::Repair(Op& op, RemotePtr left, uint32_t level) {
     sibling = node.value().sibling;
   }
   if (high.infinite || sibling.is_null()) co_return Ok();
-  // A look without the lock: usually the client that split the node has linked it by now.
+  // Looks without the lock first: usually the client that split the node has linked it by now.
   const RootWord root = context_.cache.root();
   if (root.level() > level) {
     const Result<NodeCache::Step> path =

@@ -19,13 +19,14 @@ class Repairs {
  public:
   Repairs(TreeContext& context, ParentLinker& parents);
 
-  // Repairs that run now.
+  // Number of repairs that run.
   size_t running() const { return running_; }
 
  private:
   void Start(RemotePtr left, uint32_t level);
   Task<void> Run(RemotePtr left, uint32_t level);
-  // 2 RT when there is nothing to do: the node whole (rule R3: a parent entry is kept), then its parent.
+  // Reads the node whole (rule R3: a downlink is kept), then its parent.
+  // Cost: 2 RT if there is nothing to do.
   Task<Status> Repair(Op& op, RemotePtr left, uint32_t level);
 
   TreeContext& context_;

@@ -73,7 +73,7 @@ Task<Result<Salvager::ReachedLeaf>> Salvager::ReachLeaf(Op& op, KeyView from, Sa
       at = node.sibling;
       continue;
     }
-    // Neighbours on one lost server are stepped over together.
+    // Step over neighbours on one lost server together.
     size_t child = node.ChildIndex(from);
     at = node.children[child].pointer;
     const auto lost = salvage.lost.find(at.server());
@@ -100,7 +100,7 @@ Task<Status> Salvager::SalvageBlocks(Op& op, ScanPage& page, Salvage& salvage) {
   using Blocks = std::vector<std::pair<size_t, BlockRef>>;
   std::map<ServerId, Blocks> by_server;
   for (const auto& block : page.blocks) by_server[block.second.ptr().server()].push_back(block);
-  std::map<size_t, std::optional<Error>> dropped;  // entries, and why: nothing if they were deleted
+  std::map<size_t, std::optional<Error>> dropped;  // entries, and why; nullopt if they were deleted
   const auto fill = [&](ServerId server, Blocks blocks) -> Task<Result<bool>> {
     page.blocks = std::move(blocks);
     Result<bool> filled =
@@ -111,7 +111,7 @@ Task<Status> Salvager::SalvageBlocks(Op& op, ScanPage& page, Salvage& salvage) {
   for (const auto& [server, blocks] : by_server) {
     const Result<bool> together = co_await fill(server, blocks);
     if (together) continue;
-    // Perhaps one of them is damaged. Of a server that is lost, nothing more is asked.
+    // One of them may be damaged: read each alone. (A lost server is not asked again.)
     for (const auto& block : blocks) {
       const Result<bool> alone = co_await fill(server, Blocks(1, block));
       if (!alone) dropped[block.first] = alone.error();

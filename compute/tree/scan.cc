@@ -9,9 +9,9 @@ namespace gossamer {
 namespace {
 
 constexpr size_t kMaxLeaves = 32;
-// A path that leads to the wrong leaves so many times is corrupt.
+// A path that leads to wrong leaves this many times is corrupt.
 constexpr uint32_t kMaxAttempts = 8;
-// Value blocks in flight at a time: their number, and their bytes in one buffer.
+// Most value blocks in flight, and most bytes of them in one buffer.
 constexpr size_t kMaxBlocks = 32;
 constexpr size_t kMaxBlockBytes = BufferPool::kMaxBytes;
 
@@ -51,7 +51,7 @@ class BatchesByServer {
 void ScanPage::Add(const LeafView& leaf, const ScanPosition& position) {
   std::vector<Entry> sorted;
   leaf.AppendTo(sorted);
-  // Of two that were seen of one key, either was there during the scan.
+  // If one key was seen twice, either entry was there during the scan.
   std::sort(sorted.begin(), sorted.end(),
             [](const Entry& a, const Entry& b) { return a.key < b.key; });
   sorted.erase(std::unique(sorted.begin(), sorted.end(), rules::IsSeenTwice), sorted.end());
@@ -92,10 +92,10 @@ Task<Status> Scanner::ScanLeaves(ScanPosition& position, size_t leaves,
     if (status) break;
     const bool again = co_await context_.links.RecoverFrom(op, status.error());
     if (again) {
-      attempt = 0;  // A queue pair was lost; how often, is counted there.
+      attempt = 0;  // RecoverFrom counts losses
       continue;
     }
-    // Corruption may be a stale path; it has been dropped. What was emitted so far stands.
+    // Corruption may come from a stale path, which has been dropped. Entries emitted so far stand.
     if (status.error().code != Code::kCorruption) break;
     const Result<RootWord> root = co_await context_.nodes.ReadRoot(op);
     if (!root) {
@@ -166,7 +166,7 @@ Task<Status> Scanner::ScanRight(Op& op, ScanPosition& position, size_t leaves, S
   for (size_t i = 0; i < refs.size(); ++i) {
     NodeCache::LeafRef ref = refs[i];
     std::span<const std::byte> image(run.value().images.data() + i * bytes, bytes);
-    // This leaf, then the siblings that split off it, up to the next one that the parent knows.
+    // This leaf, then the siblings that split off it, up to the next leaf that the parent knows.
     for (;;) {
       const Result<BufferLease> taken = co_await TakeLeaf(op, ref, image);
       if (!taken) co_return taken.error();
@@ -193,7 +193,8 @@ Task<Status> Scanner::ScanRight(Op& op, ScanPosition& position, size_t leaves, S
   co_return Ok();
 }
 
-// The mirror image: each leaf that the parent knows, with the siblings that split off it, from right to left.
+// Mirrors ScanRight: each leaf that the parent knows, with the siblings that split off it, from
+// right to left.
 Task<Status> Scanner::ScanLeft(Op& op, ScanPosition& position, size_t leaves, ScanPage& page) {
   const Result<LeafRun> run = co_await ReadRun(op, position, leaves, page.trust);
   if (!run) co_return run.error();

@@ -1,15 +1,18 @@
-// Tree: the B-link tree of a store, as one session works on it.
+// Tree: one session's access to the B-link tree of a store.
 //
-// A client of the layouts in proto/: every operation is a coroutine that posts batches of one-sided verbs and validates
-// what comes back. PROTOCOL.md argues each step; docs/architecture.md says which part does what. Costs in round trips
-// (RT), for 8-byte keys and values with a warm cache and no contention:
+// Every operation is a coroutine that posts batches of one-sided verbs and validates what they
+// return. proto/ has the layouts. PROTOCOL.md argues each step; docs/architecture.md says which
+// part does what.
 //
-//   get 1 RT | update, insert, delete 2 RT, with a lock handed over 1 RT | insert that splits 3 RT, 4 RT if the leaf was
-//   not known to be full | scan 1 RT per 32 leaves
+// Sources: Lehman & Yao '81 (B-link), Sherman (SIGMOD'22; lock tables, command combining, two-level
+// versions).
 //
-// Sources: Lehman & Yao '81 (B-link), Sherman (SIGMOD'22; lock tables, command combining, two-level versions).
-//
-// Thread-safety: a Tree belongs to its session's thread; what sessions share is in StoreState.
+// Thread-safety: none; a Tree belongs to its session's thread. StoreState has what sessions share.
+// Cost, for 8-byte keys and values with a warm cache and no contention:
+//   - get: 1 RT
+//   - update, insert, delete: 2 RT; with a lock handed over 1 RT
+//   - insert that splits: 3 RT; 4 RT if the leaf was not known to be full
+//   - scan: 1 RT for each 32 leaves
 #pragma once
 
 #include <cstddef>
@@ -47,17 +50,18 @@ class Tree {
     return salvager_.SalvageLeaf(position, entries, salvage);
   }
 
-  // Reads by pointer, for `check`: as NodeReader and BlockReader, with lost queue pairs replaced.
+  // Reads by pointer, for `check`. As NodeReader and BlockReader, but with lost queue pairs
+  // replaced.
   Task<Result<RootWord>> ReadRoot();
   Task<Result<InternalNode>> ReadInternal(RemotePtr pointer);
-  // The bytes of a leaf of which LeafView::Parse succeeds.
+  // Returns the leaf's bytes, which LeafView::Parse accepts.
   Task<Result<std::vector<std::byte>>> ReadLeaf(RemotePtr pointer);
   Task<Result<std::optional<std::string>>> ReadBlock(BlockRef block);
 
   Counters& counters() { return context_.counters; }
   const StoreState& shared() const { return context_.store; }
   Scheduler& scheduler() { return context_.links.scheduler(); }
-  // Tasks that this tree started by itself (repairs) and that still run.
+  // Number of background tasks (repairs) that run.
   size_t background() const { return repairs_.running(); }
 
  private:

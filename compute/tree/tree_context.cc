@@ -7,7 +7,7 @@ TreeContext::TreeContext(StoreState& store_state, Scheduler& scheduler)
       pauses(scheduler, store.seeds.fetch_add(2, std::memory_order_relaxed) | 1),
       links(scheduler, pauses, store.servers,
             {[this](ServerId server, const Registration& registration) {
-               // A new lease: memory that was granted under the one before is not ours any more (rule U4).
+               // After a new lease, memory granted under the one before is not used (rule U4).
                store.allocator.Registered(server, registration);
              },
              [this](ServerId server, Links::Clock::time_point now) {

@@ -1,6 +1,6 @@
-// TreeContext: what the parts of a session's tree stand on.
+// TreeContext: what the parts of a session's tree share.
 //
-// Each part keeps a reference to it, and to the parts below; docs/architecture.md draws them.
+// Each part keeps a reference to it, and to the parts below it; docs/architecture.md draws them.
 #pragma once
 
 #include <string>
@@ -27,9 +27,10 @@ struct TreeContext {
 
   const LeafGeometry& geometry() const { return store.geometry; }
   const Techniques& techniques() const { return store.options.techniques; }
-  // InvalidArgument for a key that the store cannot hold.
+  // Errors: InvalidArgument for a key that the store cannot hold.
   Status CheckKey(KeyView key) const;
-  // Adds the verbs of `op` to the counters. An operation that failed is not counted as one.
+  // Adds the verbs of `op` to the counters. NotFound and AlreadyExists count as an operation, other
+  // errors do not.
   void Finish(const Op& op, OperationClass kind, const Error* error);
 
   StoreState& store;
