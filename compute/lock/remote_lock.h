@@ -3,10 +3,10 @@
 // The lock of a node is a word in the lock table of the node's memory server; nodes that hash to
 // the same word share it. A lock is taken in two steps:
 //
-//   1. Its *turn* at the compute server's LockTable, first come first served: of all coroutines of all sessions here, one
-//      contends remotely (hierarchical locks; without them, all do).
-//   2. CAS of the word from 0 to (lease, node). The READs of what the lock guards are posted behind the CAS, in the same
-//      batch. If the CAS fails, what they returned is discarded (rule R4).
+//   1. Its *turn* at the compute server's LockTable, first come first served: of all coroutines of
+//      all sessions here, one contends remotely (hierarchical locks; without them, all do).
+//   2. CAS of the word from 0 to (lease, node). The READs of what the lock guards are posted behind
+//      the CAS, in the same batch. If the CAS fails, their results are discarded (rule R4).
 //
 // A lock that is *held* ends in one of four ways:
 //
