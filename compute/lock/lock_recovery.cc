@@ -28,7 +28,7 @@ void RemoteLock::Orphan(HeldLock held) {
   if (turn_ && rules::KeepsTurn()) orphan.closed = turn_.Close(place_);
   turn_ = {};
   held_ = {};
-  links_ = {};
+  linked_ = {};
   holder_ = {};
   holder_is_dead_ = false;
   tries_ = unchanged_tries_ = 0;

@@ -45,7 +45,7 @@ RemoteLock::RemoteLock(RemoteLock&& other) noexcept
       turn_(std::move(other.turn_)),
       held_(std::exchange(other.held_, {})),
       pending_(other.pending_),
-      links_(other.links_),
+      linked_(other.linked_),
       holder_(other.holder_),
       holder_is_dead_(other.holder_is_dead_),
       tries_(other.tries_),
@@ -148,7 +148,7 @@ bool RemoteLock::Note(const Taking& taking, const Batch& batch) {
   return true;
 }
 
-Task<Status> RemoteLock::Resolve(const Taking& taking, const Batch& batch) {
+Task<Status> RemoteLock::FinishTaking(const Taking& taking, const Batch& batch) {
   if (Note(taking, batch)) co_return Ok();
   co_return co_await FindOutTaken(taking.word);
 }
@@ -228,7 +228,7 @@ bool RemoteLock::HasWaitedLong() {
   return now - waits_since_ > std::chrono::milliseconds(locks_->timeout_ms);
 }
 
-Task<Error> RemoteLock::Late() const {
+Task<Error> RemoteLock::ContendedError() const {
   const Lease lease = holder_.lease();
   const bool is_own = holder_.word() == 0 || lease == locks_->links.LeaseWith(node_.server());
   std::string holder = "other operations of this compute server";
@@ -258,7 +258,7 @@ Task<Status> RemoteLock::BackOff() {
   ++locks_->counts.remote_retries;
   ++tries_;
   const bool is_late = HasWaitedLong();
-  if (is_late) co_return co_await Late();
+  if (is_late) co_return co_await ContendedError();
   // The next hop over the sibling repairs again.
   if (op_->is_repair && tries_ > kRepairPatience) co_return MakeError(Code::kContended);
   Scheduler& scheduler = locks_->links.scheduler();
@@ -281,7 +281,7 @@ Status RemoteLock::CheckEpoch(const HeldLock& held) const {
                                       " has ended the lease under which a lock was held");
 }
 
-bool RemoteLock::MayLink() const { return locks_->allocator.MayLink(links_, server()); }
+bool RemoteLock::MayLink() const { return locks_->allocator.MayLink(linked_, server()); }
 
 Status RemoteLock::CheckLinks() {
   if (MayLink()) return Ok();
@@ -418,7 +418,8 @@ Task<Status> RemoteLock::Commit(Batch& batch, After after,
   co_return co_await SettleCommit(batch, changed);
 }
 
-Task<Status> RemoteLock::Resolve(const Batch& batch, const std::optional<NewVersion>& changed) {
+Task<Status> RemoteLock::FinishCommit(const Batch& batch,
+                                      const std::optional<NewVersion>& changed) {
   const bool is_known =
       std::ranges::all_of(batch.verbs().first(pending_.verbs),
                           [](const Verb& verb) { return verb.status == VerbStatus::kSuccess; });

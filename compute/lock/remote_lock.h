@@ -134,7 +134,7 @@ class [[nodiscard]] RemoteLock {
   bool HasWaitedLong();
   // Returns Contended, naming the holder, about which the memory server is asked.
   // Cost: 1 RT, 1 SEND.
-  Task<Error> Late() const;
+  Task<Error> ContendedError() const;
   // Whether the lease in the word that was found has ended: the next try takes the lock from it
   // (rule L6).
   bool holder_is_dead() const { return holder_is_dead_; }
@@ -143,7 +143,7 @@ class [[nodiscard]] RemoteLock {
   Taking AddTaking(Batch& batch, std::span<const Verb> reads);
   // Call once `batch` has ended. Then is_held() tells whether the lock is held.
   // Errors: that is unknown; the lock is orphaned.
-  Task<Status> Resolve(const Taking& taking, const Batch& batch);
+  Task<Status> FinishTaking(const Taking& taking, const Batch& batch);
 
   // -- under the lock
 
@@ -152,7 +152,7 @@ class [[nodiscard]] RemoteLock {
   // For the mutant of rule L3, which holds a lock that it has handed over.
   void Adopt(HeldLock held) { held_ = held; }
   // What the next commit makes reachable (rule U4).
-  LinkedMemory& links() { return links_; }
+  LinkedMemory& linked() { return linked_; }
   // Executes READs of what the lock guards, again after losses. The lock stays held, also after
   // errors: the caller releases it.
   // Errors: Fenced: the lock is void; NodeUnreachable.
@@ -181,15 +181,15 @@ class [[nodiscard]] RemoteLock {
   void HandOver(LockTable::Waiter& next);
 
   // Commit in steps, for a caller that posts other verbs behind the release in the same batch:
-  // EnterEpoch, MayLink and AddRelease with nothing awaited in between, then Resolve once the batch
+  // EnterEpoch, MayLink and AddRelease with nothing awaited in between, then FinishCommit once the batch
   // has ended.
   // Errors: Fenced: the lock is void; NodeUnreachable: it is orphaned.
   Task<Status> EnterEpoch() { return EnterEpoch(held_); }
-  // Whether what links() names may become reachable from a node on the lock's server now (rule U4).
+  // Whether what linked() names may become reachable from a node on the lock's server now (rule U4).
   bool MayLink() const;
   // Adds the release to `batch`, which has the WRITEs.
   void AddRelease(Batch& batch);
-  Task<Status> Resolve(const Batch& batch, const std::optional<NewVersion>& changed);
+  Task<Status> FinishCommit(const Batch& batch, const std::optional<NewVersion>& changed);
 
  private:
   enum class Outcome : uint8_t { kApplied, kNotApplied };
@@ -263,7 +263,7 @@ class [[nodiscard]] RemoteLock {
   LockTable::Turn turn_;  // none without hierarchical locks
   HeldLock held_;
   Pending pending_;
-  LinkedMemory links_;
+  LinkedMemory linked_;
 
   // While another compute server has the lock: its word, and the tries so far.
   LockWord holder_;

@@ -59,14 +59,14 @@ class RemoteLockTest : public ::testing::Test {
 
 TEST_F(RemoteLockTest, ReadsBehindItsCasInOneRoundTrip) {
   RemoteLock lock = session_.LockOf(kNode, op_);
-  ASSERT_EQ(session_.Run(session_.links.Register(op_, kServer)), Status(Ok()));
+  ASSERT_TRUE(session_.Run(session_.links.Register(op_, kServer)));
   op_.wire = {};
   const Verb read = ReadNode();
   EXPECT_EQ(session_.Run(lock.Try({&read, 1})).value(), Attempt::kTaken);
   EXPECT_THAT(Verbs(), ElementsAre("CAS", "READ"));
   EXPECT_EQ(op_.wire.round_trips, 1U);
   EXPECT_EQ(WordOf(lock), lock.held().word.word());
-  EXPECT_EQ(session_.Run(lock.Release()), Status(Ok()));
+  EXPECT_TRUE(session_.Run(lock.Release()));
   EXPECT_EQ(op_.wire.round_trips, 2U);
   EXPECT_EQ(WordOf(lock), 0U);
 }
@@ -86,19 +86,19 @@ TEST_F(RemoteLockTest, IsTakenFromAHolderWhoseLeaseHasEnded) {
     if (session_.Run(lock.Try({})).value() == Attempt::kTaken) break;
     // In force for a while: it is not taken from the living.
     if (tries == 50) session_.endpoint.ended_incarnations.insert(4);
-    ASSERT_EQ(session_.Run(lock.BackOff()), Status(Ok()));
+    ASSERT_TRUE(session_.Run(lock.BackOff()));
     EXPECT_EQ(lock.holder_is_dead() && tries < 50, false);
     session_.endpoint.Pass(LeaseStatus::kAskInterval);
   }
   ASSERT_TRUE(lock.is_held());
-  EXPECT_EQ(session_.Run(lock.Release()), Status(Ok()));
+  EXPECT_TRUE(session_.Run(lock.Release()));
 }
 
 TEST_F(RemoteLockTest, GivesUpAfterTheTimeOut) {
   RemoteLock lock = session_.LockOf(kNode, op_);
   session_.endpoint.SetLockWord(kServer, lock.place().slot, kOthers.word());
   EXPECT_EQ(session_.Run(lock.Try({})).value(), Attempt::kRefused);
-  EXPECT_EQ(session_.Run(lock.BackOff()), Status(Ok()));
+  EXPECT_TRUE(session_.Run(lock.BackOff()));
   session_.endpoint.Pass(std::chrono::seconds(11));
   const Status late = session_.Run(lock.BackOff());
   ASSERT_FALSE(late);
@@ -109,7 +109,7 @@ TEST_F(RemoteLockTest, CommitsAndReleasesInOneBatch) {
   RemoteLock lock = session_.LockOf(kNode, op_);
   Take(lock);
   op_.wire = {};
-  EXPECT_EQ(CommitOneWrite(lock), Status(Ok()));
+  EXPECT_TRUE(CommitOneWrite(lock));
   EXPECT_THAT(Verbs(), ElementsAre("WRITE", "CAS"));
   EXPECT_EQ(op_.wire.round_trips, 1U);
   EXPECT_EQ(WordOf(lock), 0U);
@@ -121,7 +121,7 @@ TEST_F(RemoteLockTest, WithoutCombiningEachVerbIsARoundTrip) {
   RemoteLock lock = session_.LockOf(kNode, op_);
   Take(lock);
   op_.wire = {};
-  EXPECT_EQ(CommitOneWrite(lock), Status(Ok()));
+  EXPECT_TRUE(CommitOneWrite(lock));
   EXPECT_EQ(op_.wire.round_trips, 2U);
   // Nothing is read under a lock that could not be taken.
   session_.endpoint.SetLockWord(kServer, lock.place().slot, kOthers.word());
@@ -140,7 +140,7 @@ TEST_F(RemoteLockTest, FindsOutThatALostCasTookIt) {
     EXPECT_EQ(session_.Run(lock.Try({})).value(), Attempt::kTaken);
     EXPECT_EQ(session_.endpoint.replaced, replaced + 1) << "rule U1";
     EXPECT_EQ(WordOf(lock), lock.held().word.word());
-    EXPECT_EQ(session_.Run(lock.Release()), Status(Ok()));
+    EXPECT_TRUE(session_.Run(lock.Release()));
   }
 }
 
@@ -162,7 +162,7 @@ TEST_F(RemoteLockTest, ARepeatedCommitIsAppliedOnce) {
     RemoteLock lock = session_.LockOf(kNode, op);
     Take(lock);
     At(one.verb, one.fate);
-    EXPECT_EQ(CommitOneWrite(lock), Status(Ok()));
+    EXPECT_TRUE(CommitOneWrite(lock));
     EXPECT_EQ(Verbs(), one.verbs);
     EXPECT_EQ(WordOf(lock), 0U);
   }
@@ -222,7 +222,7 @@ TEST_F(RemoteLockTest, IsHandedOverWithItsWord) {
   }(second, answer));
   LockTable::Waiter* next = first.NextWaiter();
   ASSERT_NE(next, nullptr);
-  EXPECT_EQ(CommitOneWrite(first, After::kKeep), Status(Ok()));
+  EXPECT_TRUE(CommitOneWrite(first, After::kKeep));
   EXPECT_THAT(Verbs(), ElementsAre("WRITE"));
   first.HandOver(*next);
   EXPECT_FALSE(first.is_held());
@@ -232,7 +232,7 @@ TEST_F(RemoteLockTest, IsHandedOverWithItsWord) {
   session_.endpoint.posted.clear();
   EXPECT_EQ(session_.Run(second.Try({})).value(), Attempt::kTaken);
   EXPECT_THAT(Verbs(), ElementsAre()) << "no CAS";
-  EXPECT_EQ(session_.Run(second.Release()), Status(Ok()));
+  EXPECT_TRUE(session_.Run(second.Release()));
 }
 
 // Another session, which has registered anew, gets a lock of the lease before.

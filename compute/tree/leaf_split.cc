@@ -87,7 +87,7 @@ Task<Result<Edited>> LeafSplitter::Split(Op& op, LockedLeaf& locked, LeafWrite& 
   if (op.kind == OperationClass::kInsert || write.kind == OperationClass::kInsert) {
     op.kind = OperationClass::kInsertSplit;
   }
-  locked.lock.links().Add(allocated.value().stamp());
+  locked.lock.linked().Add(allocated.value().stamp());
   allocated.value().Posted();
   LockedParent parent(context_.locks, op);
   const Halves halves{sibling,
@@ -142,7 +142,7 @@ void LeafSplitter::LearnRewritten(RemotePtr parent, KeyView key, RemotePtr leaf,
 // The parent's lock may be tried in the round trip that commits the leaf, if the parent is known
 // and its turn is free (rule W5). The two CASes may take effect in either order. If the parent's
 // fails, the operation waits for it with the leaf unlocked.
-Task<bool> LeafSplitter::CanFuse(Op& op, const LockedLeaf& locked, LockedParent& parent) {
+Task<bool> LeafSplitter::TryPrepareParent(Op& op, const LockedLeaf& locked, LockedParent& parent) {
   const NodeCache::Step& path = locked.path;
   if (!context_.techniques().combine_commands || !path.has_cached_parent()) co_return false;
   if (!parent.lock.AimAt(path.parent) || !parents_.AllocateBuffers(parent)) co_return false;
@@ -164,7 +164,7 @@ Task<Status> LeafSplitter::CommitSplit(Op& op, LockedLeaf& locked, const Halves&
   InlineBatch<6> batch(leaf.server());
   batch.Add(Verb::Write(halves.sibling.offset(), bytes, halves.right));
   batch.Add(Verb::Write(leaf.offset(), bytes, halves.left));
-  bool fused = co_await CanFuse(op, locked, parent);
+  bool fused = co_await TryPrepareParent(op, locked, parent);
   if (fused) {
     BOOST_OUTCOME_CO_TRYV(co_await lock.EnterEpoch());
     // Meanwhile another coroutine may have lost the parent's server.
@@ -184,9 +184,9 @@ Task<Status> LeafSplitter::CommitSplit(Op& op, LockedLeaf& locked, const Halves&
   co_await context_.links.ExecuteAll(op, batches);
 
   // The leaf first: its turn is kept until the commit's result is known (rule U2).
-  const Status committed = co_await lock.Resolve(batch, halves.changed);
+  const Status committed = co_await lock.FinishCommit(batch, halves.changed);
   // Then the parent's lock, likewise.
-  const Status found = co_await parent.lock.Resolve(taking, lookup);
+  const Status found = co_await parent.lock.FinishTaking(taking, lookup);
   static_cast<void>(found);  // its memory server is gone
   parent.is_tried = lookup.status() == VerbStatus::kSuccess;
   if (parent.lock.is_held() && (!committed || !parent.is_tried)) {
@@ -213,7 +213,7 @@ Task<Status> LeafSplitter::CommitBehindSibling(Op& op, LockedLeaf& locked, const
     static_cast<void>(early);
   }
   bool is_written = false;
-  const bool fused = co_await CanFuse(op, locked, parent);
+  const bool fused = co_await TryPrepareParent(op, locked, parent);
   if (fused) {
     InlineBatch<1> alone(server);
     alone.Add(write_sibling);

@@ -69,7 +69,7 @@ class LeafSplitter {
                                    LockedParent& parent);
   // Prepares `parent`, so that its lock can be tried with the commit of `locked`. Returns false if
   // that is not possible.
-  Task<bool> CanFuse(Op& op, const LockedLeaf& locked, LockedParent& parent);
+  Task<bool> TryPrepareParent(Op& op, const LockedLeaf& locked, LockedParent& parent);
   // Sets the hint of `leaf`, whose range has `key`, from the bytes written.
   void LearnRewritten(RemotePtr parent, KeyView key, RemotePtr leaf,
                       std::span<const std::byte> image);

@@ -106,7 +106,7 @@ Task<Status> LeafWriter::Write(Op& op, WriteMode mode, KeyView key, std::string_
 Task<Result<Edited>> LeafWriter::Edit(Op& op, LockedLeaf& locked, LeafWish& wish) {
   LeafEditor& editor = *locked.editor;
   LeafWrite& write = wish.write;
-  if (wish.block) locked.lock.links().Add(*wish.block);
+  if (wish.block) locked.lock.linked().Add(*wish.block);
   LeafEditor::Applied applied = editor.Apply(write);
   if (applied == LeafEditor::Applied::kUnread) {
     // An insert may have to split the leaf, and then needs all of it. That no hint told means that nothing is known of
@@ -167,7 +167,7 @@ LockTable::WaiterList LeafWriter::GrantWishes(LockedLeaf& locked) const {
   LockTable::WaiterList wishes = turn.TakeWishes(locked.leaf(), kMaxGranted);
   while (LockTable::Waiter* waiter = wishes.first()) {
     LeafWish& wish = LeafWish::From(*waiter->wish);
-    LinkedMemory links = locked.lock.links();
+    LinkedMemory links = locked.lock.linked();
     if (wish.block) links.Add(*wish.block);
     // It changes two units at most.
     const bool can =
@@ -176,7 +176,7 @@ LockTable::WaiterList LeafWriter::GrantWishes(LockedLeaf& locked) const {
         context_.memory.MayLink(links, locked.leaf().server());
     const auto applied = can ? editor.Apply(wish.write) : LeafEditor::Applied::kLater;
     if (applied != LeafEditor::Applied::kChanged && applied != LeafEditor::Applied::kRefused) break;
-    locked.lock.links() = links;
+    locked.lock.linked() = links;
     granted.PushBack(*wishes.PopFront());
   }
   turn.PutBack(wishes);

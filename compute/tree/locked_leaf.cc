@@ -101,7 +101,7 @@ Task<Result<LeafLocker::Turn>> LeafLocker::TakeTurn(Op& op, LeafWish& wish, bool
     co_return Turn::kTryAgain;
   }
   const bool is_late = !locked.lock.is_held() && locked.lock.HasWaitedLong();
-  if (is_late) co_return co_await locked.lock.Late();
+  if (is_late) co_return co_await locked.lock.ContendedError();
   co_return Turn::kMine;
 }
 

@@ -256,7 +256,7 @@ Task<Status> ParentLinker::Split(Op& op, LockedParent& parent, size_t index, Rig
   }
   allocated.value().Posted();
   right.pointer = allocated.value().pointer();
-  parent.lock.links().Add(allocated.value().stamp());
+  parent.lock.linked().Add(allocated.value().stamp());
   // At the right edge of the tree, so that ascending loads fill nodes.
   const size_t above = node.children.size() - index - 2;
   const bool at_end = node.high.infinite && above <= node.children.size() / kEdgeFraction;

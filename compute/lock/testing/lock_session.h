@@ -57,20 +57,15 @@ struct LockSession {
   Scheduler scheduler{endpoint};
   Pauses pauses{scheduler, 1};
   LockCounts counts;
-  Links links{scheduler, pauses, shared.servers,
+  Links links{scheduler,
+              pauses,
+              shared.servers,
               {[](ServerId, const Registration&) {}, [](ServerId, Links::Clock::time_point) {},
                [](ServerId) { return Status(MakeError(Code::kNodeUnreachable, "none")); }}};
-  RemoteLocks locks{links,
-                    pauses,
-                    shared.table,
-                    shared.orphans,
-                    shared.leases,
-                    shared.allocator,
-                    shared.tickets,
-                    shared.geometry,
-                    shared.techniques,
-                    10'000,
-                    counts};
+  RemoteLocks locks{links,          pauses,          shared.table,
+                    shared.orphans, shared.leases,   shared.allocator,
+                    shared.tickets, shared.geometry, shared.techniques,
+                    10'000,         counts};
   BufferLease words = links.Buffer(64).value();
   BufferLease image = links.Buffer(kNodeBytes).value();
 };

@@ -44,7 +44,8 @@ class ScriptedEndpoint final : public Endpoint, SlabRegistrar {
   ScriptedEndpoint(size_t servers, size_t region_bytes, size_t lock_bytes)
       : regions_(servers, std::vector<std::byte>(region_bytes)),
         locks_(servers, std::vector<std::byte>(lock_bytes)) {
-    for (size_t i = 0; i < servers; ++i) lease[ServerId(static_cast<uint16_t>(i))] = {ComputeId{7}, 1};
+    for (size_t i = 0; i < servers; ++i)
+      lease[ServerId(static_cast<uint16_t>(i))] = {ComputeId{7}, 1};
   }
 
   std::span<std::byte> region(ServerId server) { return regions_[ToInteger(server)]; }
@@ -120,8 +121,8 @@ class ScriptedEndpoint final : public Endpoint, SlabRegistrar {
     return VerbStatus::kUnknown;
   }
   void Apply(ServerId server, const Verb& verb) {
-    std::vector<std::byte>& memory = verb.space == Space::kRegion ? regions_[ToInteger(server)]
-                                                                  : locks_[ToInteger(server)];
+    std::vector<std::byte>& memory =
+        verb.space == Space::kRegion ? regions_[ToInteger(server)] : locks_[ToInteger(server)];
     if (verb.remote_offset + verb.length > memory.size()) std::abort();
     std::byte* const remote = &memory[verb.remote_offset];
     if (verb.is_read()) std::memcpy(verb.local.data, remote, verb.length);
@@ -146,7 +147,7 @@ class ScriptedEndpoint final : public Endpoint, SlabRegistrar {
     std::memcpy(&header, call.request.data(), sizeof header);
     if (header.type == control::Type::kRegister) {
       control::RegisterReply reply;
-      reply.compute_id = ToInteger(lease[call.server].compute);
+      reply.compute_id = static_cast<uint16_t>(lease[call.server].compute);
       reply.incarnation = lease[call.server].incarnation;
       Write(reply, call);
     } else if (header.type == control::Type::kLeaseQuery) {

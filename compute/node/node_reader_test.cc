@@ -1,0 +1,175 @@
+#include "compute/node/node_reader.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "compute/lock/testing/lock_session.h"
+#include "compute/node/descent.h"
+
+namespace gossamer {
+namespace {
+
+using Fate = ScriptedEndpoint::Fate;
+
+constexpr ServerId kServer{0};
+
+StoreParameters Parameters() {
+  StoreParameters parameters;
+  parameters.node_bytes = kNodeBytes;
+  return parameters;
+}
+
+// A tree in a byte array: a root over two leaves, of which the right one splits later.
+class NodeReaderTest : public ::testing::Test {
+ protected:
+  NodeReaderTest() {
+    WriteLeaf(left_, NodeVersion{1}, {}, HighFence::At("m"), right_);
+    WriteLeaf(right_, NodeVersion{1}, "m", HighFence{}, RemotePtr());
+    WriteInternal(root_, 1, {{Key(), left_}, {Key("m"), right_}});
+    SetRoot(RootWord(root_, 1));
+  }
+  void WriteLeaf(RemotePtr at, NodeVersion version, KeyView low, const HighFence& high,
+                 RemotePtr sibling) {
+    const LeafContent content{version, low, high, sibling, {}};
+    EXPECT_TRUE(EncodeLeaf(Image(at), at, store_.geometry, content));
+  }
+  void WriteInternal(RemotePtr at, uint8_t level, std::vector<InternalNode::Child> children) {
+    InternalNode node;
+    node.version = NodeVersion{1};
+    node.level = level;
+    node.children = std::move(children);
+    EXPECT_TRUE(EncodeInternal(Image(at), at, node));
+  }
+  void SetRoot(RootWord root) {
+    const uint64_t word = root.word();
+    std::memcpy(&session_.endpoint.region(kServer)[kRootWordOffset], &word, sizeof word);
+  }
+  std::span<std::byte> Image(RemotePtr at) {
+    return session_.endpoint.region(kServer).subspan(at.offset(), kNodeBytes);
+  }
+  // The next `count` READs of whole nodes are torn.
+  void Tear(int count) {
+    session_.endpoint.decide = [this, count](ServerId, const Verb& verb) mutable {
+      if (!verb.is_read() || verb.length != kNodeBytes) return Fate::kApplied;
+      std::byte& byte = session_.endpoint.region(kServer)[verb.remote_offset + 40];
+      const bool is_torn = count-- > 0;
+      if (is_torn != is_torn_) byte ^= std::byte{1};
+      is_torn_ = is_torn;
+      return Fate::kApplied;
+    };
+  }
+
+  const RemotePtr root_{kServer, 4096, 0};
+  const RemotePtr left_{kServer, 8192, 0};
+  const RemotePtr right_{kServer, 12288, 0};
+  const RemotePtr third_{kServer, 16384, 0};
+  bool is_torn_ = false;
+  LockSharing sharing_;
+  LockSession session_{sharing_};
+  StoreState store_{Parameters(), {}};
+  CacheCounts counts_;
+  SessionCache cache_{store_.cache, counts_};
+  uint64_t rereads_ = 0;
+  NodeReader nodes_{store_, session_.links, session_.pauses, session_.locks, cache_, rereads_};
+  MissingDownlinks missing_;
+  Descent descent_{nodes_, cache_, missing_};
+  Op op_;
+};
+
+TEST_F(NodeReaderTest, RereadsWhatIsTorn) {
+  Tear(3);
+  ASSERT_TRUE(session_.Run(nodes_.ReadLeaf(op_, left_)));
+  EXPECT_EQ(rereads_, 3U);
+  EXPECT_EQ(op_.wire.reads, 4U);
+  EXPECT_EQ(op_.wire.cas, 0U) << "no lock";
+}
+
+TEST_F(NodeReaderTest, ReadsWhatStaysTornUnderItsLock) {
+  Tear(kMaxRereads);
+  ASSERT_TRUE(session_.Run(nodes_.ReadInternal(op_, root_)));
+  EXPECT_EQ(op_.wire.cas, 2U) << "taken and released";
+  EXPECT_EQ(sharing_.table.CountTurns(), 0U);
+}
+
+TEST_F(NodeReaderTest, WhatFailsUnderItsLockIsCorrupt) {
+  Tear(1'000'000);
+  const Result<InternalNode> node = session_.Run(nodes_.ReadInternal(op_, root_));
+  ASSERT_FALSE(node);
+  EXPECT_EQ(node.error().code, Code::kCorruption);
+}
+
+TEST_F(NodeReaderTest, APointerOutsideTheRegionIsCorrupt) {
+  const RemotePtr outside(kServer, kRegionBytes - kNodeBytes / 2, 0);
+  const Result<BufferLease> leaf = session_.Run(nodes_.ReadLeaf(op_, outside));
+  ASSERT_FALSE(leaf);
+  EXPECT_EQ(leaf.error().code, Code::kCorruption);
+  EXPECT_EQ(op_.wire.reads, 0U);
+}
+
+TEST_F(NodeReaderTest, ALossIsNotedAndNotRepeated) {
+  session_.endpoint.decide = [](ServerId, const Verb&) { return Fate::kLost; };
+  const Result<BufferLease> leaf = session_.Run(nodes_.ReadLeaf(op_, left_));
+  ASSERT_FALSE(leaf);
+  EXPECT_EQ(leaf.error().code, Code::kNodeUnreachable);
+  EXPECT_EQ(op_.lost, kServer);
+  EXPECT_EQ(session_.endpoint.replaced, 0U);
+}
+
+TEST_F(NodeReaderTest, ADescentReadsEachLevelOnceAndThenTheCacheKnows) {
+  const Result<NodeCache::Step> cold = session_.Run(descent_.To(op_, SearchGoal::Covering("x"), 0));
+  ASSERT_TRUE(cold);
+  EXPECT_EQ(cold.value().node, right_);
+  EXPECT_EQ(op_.wire.round_trips, 2U) << "root word, root";
+  Op warm;
+  EXPECT_EQ(session_.Run(descent_.To(warm, SearchGoal::Covering("a"), 0)).value().node, left_);
+  EXPECT_EQ(warm.wire.round_trips, 0U);
+}
+
+// Another root has come between: READs of the old one end at a high fence.
+TEST_F(NodeReaderTest, AStaleRootIsFoundAfreshAndNotHoppedFrom) {
+  ASSERT_TRUE(session_.Run(descent_.To(op_, SearchGoal::Covering("a"), 1)));
+  cache_.Invalidate(root_);
+  InternalNode half;
+  half.version = NodeVersion{2};
+  half.level = 1;
+  half.children = {{Key(), left_}};
+  half.high = HighFence::At("m");
+  half.sibling = third_;
+  ASSERT_TRUE(EncodeInternal(Image(root_), root_, half));
+  WriteInternal(third_, 1, {{Key("m"), right_}});
+  const RemotePtr new_root(kServer, 20480, 0);
+  WriteInternal(new_root, 2, {{Key(), root_}, {Key("m"), third_}});
+  SetRoot(RootWord(new_root, 2));
+  int notes = 0;
+  missing_.Listen([&notes](RemotePtr, uint32_t) { ++notes; });
+  const Result<NodeCache::Step> step = session_.Run(descent_.To(op_, SearchGoal::Covering("x"), 0));
+  ASSERT_TRUE(step);
+  EXPECT_EQ(step.value().node, right_);
+  EXPECT_EQ(step.value().parent, third_);
+  EXPECT_EQ(notes, 0);
+}
+
+TEST_F(NodeReaderTest, AHopNotesTheDownlinkThatMayBeMissing) {
+  InternalNode half;
+  half.version = NodeVersion{2};
+  half.level = 1;
+  half.children = {{Key(), left_}};
+  half.high = HighFence::At("m");
+  half.sibling = third_;
+  ASSERT_TRUE(EncodeInternal(Image(root_), root_, half));
+  WriteInternal(third_, 1, {{Key("m"), right_}});
+  const RemotePtr new_root(kServer, 20480, 0);
+  WriteInternal(new_root, 2, {{Key(), root_}});
+  SetRoot(RootWord(new_root, 2));
+  std::vector<std::pair<RemotePtr, uint32_t>> notes;
+  missing_.Listen([&notes](RemotePtr left, uint32_t level) { notes.emplace_back(left, level); });
+  const Result<NodeCache::Step> step = session_.Run(descent_.To(op_, SearchGoal::Covering("x"), 0));
+  ASSERT_TRUE(step);
+  EXPECT_EQ(step.value().node, right_);
+  ASSERT_EQ(notes.size(), 1U);
+  EXPECT_EQ(notes[0], std::pair(root_, uint32_t{1}));
+}
+
+}  // namespace
+}  // namespace gossamer

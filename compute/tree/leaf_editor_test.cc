@@ -1,0 +1,179 @@
+#include "compute/tree/leaf_editor.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/random.h"
+#include "common/testing/seed.h"
+#include "compute/tree/leaf_edit.h"
+
+namespace gossamer {
+namespace {
+
+using Applied = LeafEditor::Applied;
+
+const RemotePtr kLeaf(ServerId{0}, 8192, 0);
+constexpr uint32_t kNodeBytes = 512;
+
+// A leaf in local memory, all of it known.
+class LeafEditorTest : public ::testing::Test {
+ protected:
+  LeafEditorTest() {
+    const LeafContent empty{NodeVersion{1}, {}, HighFence{}, RemotePtr(), {}};
+    EXPECT_TRUE(EncodeLeaf(image_, kLeaf, geometry_, empty));
+    for (uint32_t unit = 0; unit < geometry_.units(); ++unit) EXPECT_TRUE(editor_.Accept(unit));
+  }
+  Applied Apply(WriteMode mode, const std::string& key, const std::string& value = {}) {
+    last_ = LeafWrite();
+    last_.mode = mode;
+    last_.hash = KeyHash(key);
+    last_.unit = geometry_.GroupOf(last_.hash);
+    last_.entry = {key, value, false};
+    return editor_.Apply(last_);
+  }
+  // What a reader of the image finds.
+  std::map<std::string, std::string> Content() const {
+    const std::optional<LeafView> leaf = LeafView::Parse(image_, kLeaf, geometry_);
+    EXPECT_TRUE(leaf);
+    std::vector<Entry> entries;
+    if (leaf) leaf->AppendTo(entries);
+    std::map<std::string, std::string> content;
+    for (const Entry& entry : entries) {
+      EXPECT_TRUE(content.emplace(entry.key, entry.stored).second) << "a key in two units";
+    }
+    return content;
+  }
+  static std::string Key(uint64_t number) { return "key" + std::to_string(number); }
+
+  const LeafGeometry geometry_{kNodeBytes};
+  std::vector<std::byte> image_ = std::vector<std::byte>(kNodeBytes);
+  LeafEditor editor_{image_, kLeaf, geometry_};
+  LeafWrite last_;
+};
+
+TEST_F(LeafEditorTest, EachModeSaysWhatItFound) {
+  EXPECT_EQ(Apply(WriteMode::kUpdate, "a", "1"), Applied::kRefused);
+  EXPECT_EQ(last_.status.error().code, Code::kNotFound);
+  EXPECT_EQ(Apply(WriteMode::kDelete, "a"), Applied::kRefused);
+  EXPECT_EQ(editor_.changed(), 0U) << "nothing to write";
+  EXPECT_EQ(Apply(WriteMode::kInsert, "a", "1"), Applied::kChanged);
+  EXPECT_EQ(Apply(WriteMode::kInsert, "a", "2"), Applied::kRefused);
+  EXPECT_EQ(last_.status.error().code, Code::kAlreadyExists);
+  EXPECT_EQ(Apply(WriteMode::kPut, "a", "3"), Applied::kChanged);
+  EXPECT_EQ(last_.kind, OperationClass::kUpdate);
+  EXPECT_EQ(Apply(WriteMode::kPut, "b", "longer"), Applied::kChanged);
+  EXPECT_EQ(last_.kind, OperationClass::kInsert);
+  EXPECT_EQ(Content(), (std::map<std::string, std::string>{{"a", "3"}, {"b", "longer"}}));
+}
+
+// Rule W3: readers of single units must not see the key nowhere, or twice.
+TEST_F(LeafEditorTest, AKeyThatWasRemovedComesBackAfterTheWriteOnly) {
+  EXPECT_EQ(Apply(WriteMode::kInsert, "a", "1"), Applied::kChanged);
+  EXPECT_EQ(Apply(WriteMode::kDelete, "a"), Applied::kChanged);
+  EXPECT_EQ(Apply(WriteMode::kInsert, "a", "2"), Applied::kLater);
+  EXPECT_TRUE(Content().empty());
+  editor_.Written();
+  EXPECT_EQ(Apply(WriteMode::kInsert, "a", "2"), Applied::kChanged);
+}
+
+TEST_F(LeafEditorTest, WithoutTheOverflowGroupItAsksForIt) {
+  LeafEditor part(image_, kLeaf, geometry_);
+  LeafWrite write;
+  write.hash = KeyHash("a");
+  write.unit = geometry_.GroupOf(write.hash);
+  ASSERT_TRUE(part.Accept(write.unit));
+  std::string key;
+  Applied applied = Applied::kChanged;
+  for (uint64_t number = 0; applied == Applied::kChanged; ++number) {
+    key = Key(number);
+    if (geometry_.GroupOf(KeyHash(key)) != write.unit) continue;
+    write.hash = KeyHash(key);
+    write.entry = {key, "value", false};
+    applied = part.Apply(write);
+  }
+  EXPECT_EQ(applied, Applied::kUnread);
+  ASSERT_TRUE(part.Accept(geometry_.overflow_unit()));
+  EXPECT_EQ(part.Apply(write), Applied::kChanged);
+  EXPECT_TRUE(part.Unit(write.unit).overflowed());
+  EXPECT_EQ(part.Find(key, write.unit).unit, geometry_.overflow_unit());
+}
+
+TEST_F(LeafEditorTest, UnitsOfAnotherVersionAreRefused) {
+  std::vector<std::byte> newer(kNodeBytes);
+  const LeafContent content{NodeVersion{2}, {}, HighFence{}, RemotePtr(), {}};
+  ASSERT_TRUE(EncodeLeaf(newer, kLeaf, geometry_, content));
+  const uint32_t at = geometry_.unit_offset(1);
+  std::copy_n(newer.begin() + at, geometry_.unit_bytes(), image_.begin() + at);
+  EXPECT_FALSE(editor_.Accept(1));
+  EXPECT_FALSE(editor_.knows(1));
+}
+
+TEST_F(LeafEditorTest, DoesWhatAMapDoes) {
+  Random random(TestSeed());
+  std::map<std::string, std::string> model;
+  for (int i = 0; i < 20'000; ++i) {
+    const std::string key = Key(random.Below(20));
+    const std::string value(random.Below(9), 'v');
+    const bool is_there = model.count(key) != 0;
+    const auto mode = static_cast<WriteMode>(random.Below(4));
+    switch (Apply(mode, key, value)) {
+      case Applied::kChanged:
+        if (mode == WriteMode::kDelete) model.erase(key);
+        if (mode != WriteMode::kDelete) model[key] = value;
+        break;
+      case Applied::kRefused: EXPECT_EQ(is_there, mode == WriteMode::kInsert); break;
+      case Applied::kNoRoom: EXPECT_NE(mode, WriteMode::kDelete); break;
+      case Applied::kLater: editor_.Written(); break;
+      case Applied::kUnread: FAIL() << "all units are known";
+    }
+    if (i % 64 == 0) {
+      ASSERT_EQ(Content(), model);
+    }
+  }
+}
+
+// Both halves of a split together have what the leaf had, each within its fences.
+TEST(EncodeSplit, DividesTheEntriesAtTheSeparator) {
+  Random random(TestSeed());
+  const LeafGeometry geometry(kNodeBytes);
+  const RemotePtr sibling(ServerId{0}, 12288, 0);
+  for (int round = 0; round < 200; ++round) {
+    std::map<std::string, std::string> content;
+    for (uint64_t i = 2 + random.Below(16); i != 0; --i) {
+      content[std::to_string(random.Below(1000))] = std::string(random.Below(9), 'v');
+    }
+    if (content.size() < 2) continue;
+    std::vector<Entry> entries;
+    for (const auto& [key, value] : content) entries.push_back({key, value, false});
+    const LeafRewrite rewrite{kLeaf, sibling, {}, NodeVersion{2}, HighFence{}, RemotePtr()};
+    std::vector<std::byte> left(kNodeBytes);
+    std::vector<std::byte> right(kNodeBytes);
+    const std::optional<gossamer::Key> separator =
+        EncodeSplit(rewrite, geometry, entries, 0, left, right);
+    ASSERT_TRUE(separator);
+    const std::optional<LeafView> low = LeafView::Parse(left, kLeaf, geometry);
+    const std::optional<LeafView> high = LeafView::Parse(right, sibling, geometry);
+    ASSERT_TRUE(low && high);
+    EXPECT_EQ(low->trailer().sibling(), sibling);
+    EXPECT_EQ(low->high().key.view(), separator->view());
+    EXPECT_TRUE(high->trailer().low().Matches(*separator));
+    EXPECT_TRUE(high->high().infinite);
+    std::map<std::string, std::string> found;
+    for (const LeafView* half : {&*low, &*high}) {
+      std::vector<Entry> part;
+      half->AppendTo(part);
+      EXPECT_FALSE(part.empty());
+      for (const Entry& entry : part) {
+        EXPECT_EQ(entry.key < separator->view(), half == &*low);
+        EXPECT_TRUE(found.emplace(entry.key, entry.stored).second);
+      }
+    }
+    EXPECT_EQ(found, content);
+  }
+}
+
+}  // namespace
+}  // namespace gossamer
