@@ -21,8 +21,8 @@
 // (rule U2): if our word is gone, the release took effect, and all that was posted before it.
 //
 // A lock belongs to the lease under which it was taken, its epoch (rule L4). What is posted under the lock goes out on
-// queue pairs of that lease only. Once the lease has ended, the lock is void: the memory server may give it to others,
-// and nothing posted under it can land any more.
+// queue pairs of that lease only. Once the lease has ended, the lock is void: other compute servers may take it, and
+// nothing posted under it can land any more.
 //
 // No coroutine waits for a turn or a lock while it holds another lock: no deadlock.
 //
@@ -30,6 +30,17 @@
 //
 // Memory order: what the lock guards is remote. It is read behind the CAS on one queue pair (O3) and written before the
 // releasing CAS (O2); local memory is ordered by the coroutine, and by LockTable where a lock is handed over.
+//
+// Example: read a node under its lock, change it, and write it back.
+//
+//   RemoteLock lock(locks, op);
+//   lock.UseWords(taken_word, released_word);
+//   TRY(lock.AimAt(node));
+//   if (!lock.TryTakeTurn()) answer = co_await lock.TakeTurn(nullptr);  // kLookUp, kClosed: begin anew
+//   while (TRY(co_await lock.Try({&read_node, 1})) == Attempt::kRefused) TRY(co_await lock.BackOff());
+//   // The image is current, and stays so while the lock is held.
+//   batch.Add(write_node);
+//   co_return co_await lock.Commit(batch, After::kRelease);
 //
 // Sources: Sherman (SIGMOD'22, 4.2 to 4.4): hierarchical on-chip locks, command combining.
 //
