@@ -1,7 +1,8 @@
 // The one-sided verbs, one row each: all that fabrics and accounts know of a verb by its opcode.
 //
 // A new verb is a row here, a factory in struct Verb (fabric.h), a case in verbs/endpoint.cc (its ibv opcode and
-// operands) and a line of CONTRACT.md. The compiler refuses an opcode without a row, or without that case.
+// operands) and a line of CONTRACT.md. The compiler refuses an opcode without that case, and a table of another size than
+// kOpcodes.
 #pragma once
 
 #include <array>
@@ -23,7 +24,7 @@ struct VerbTraits {
   VerbClass verb_class;
   // kAtomic: the word that replaces `old`. `compare` and `operand` are Verb::compare and Verb::swap_or_add.
   uint64_t (*new_word)(uint64_t old, uint64_t compare, uint64_t operand) = nullptr;
-  // kAtomic: whether it may leave the word as it was, because `compare` is not there.
+  // kAtomic: replaces the word only if the word is equal to `compare`.
   bool is_conditional = false;
 };
 
