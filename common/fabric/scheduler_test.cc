@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/fabric/endpoint_decorator.h"
 #include "common/fabric/open/open_port.h"
 #include "common/random_id.h"
 
@@ -142,29 +143,20 @@ TEST_F(SchedulerTest, NothingToDoIsNoProgress) {
 }
 
 // Counts its polls. The test posts nothing on it.
-class CountingEndpoint final : public Endpoint {
+class CountingEndpoint final : public EndpointDecorator {
  public:
-  explicit CountingEndpoint(Endpoint& below) : below_(below) {}
+  explicit CountingEndpoint(Endpoint& below) : EndpointDecorator(below), watched_(below) {}
 
-  void Post(Batch& batch) override { below_.Post(batch); }
-  void Post(ControlCall& call) override { below_.Post(call); }
-  void Post(QueuePairRequest& request) override { below_.Post(request); }
   size_t Poll() override {
     ++polls;
-    return below_.Poll();
+    return EndpointDecorator::Poll();
   }
-  bool IsIdle() const override { return below_.IsIdle(); }
-  bool IsAttached(ServerId server) const override { return below_.IsAttached(server); }
-  uint64_t BrokenQueuePairId(ServerId server) const override {
-    return below_.BrokenQueuePairId(server);
-  }
-  const Limits& limits() const override { return below_.limits(); }
-  BufferPool& buffers() override { return below_.buffers(); }
+  bool IsIdle() const override { return watched_.IsIdle(); }
 
   uint64_t polls = 0;
 
  private:
-  Endpoint& below_;
+  const Endpoint& watched_;
 };
 
 // Polls before sleeping, with a margin: a machine may wake the thread spuriously.

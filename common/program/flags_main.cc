@@ -27,7 +27,7 @@ bool IsOwn(const ProgramInfo& program, const FlagInfo& flag) {
   return !flag.filename.empty() && program.source.ends_with(flag.filename);
 }
 
-// glog's flags, among those that are not the program's own.
+// glog's flags, which are not the program's own.
 bool IsLogging(const FlagInfo& flag) {
   return flag.filename.ends_with("logging.cc") || flag.filename.ends_with("vlog_is_on.cc");
 }

@@ -48,6 +48,14 @@ Task<Result<Allocated<BlockPtr>>> SessionAllocator::AllocateBlock(Op& op, uint32
   });
 }
 
+Status SessionAllocator::CheckLinks(Op& op, const LinkedMemory& memory, ServerId from) const {
+  if (MayLink(memory, from)) return Ok();
+  op.needs_other_memory = true;
+  return MakeError(Code::kFenced,
+                   "a memory server has ended the lease under which memory was "
+                   "allocated for this write");
+}
+
 void SessionAllocator::TendPassedOver(Op& op) {
   const std::optional<ServerId> server = std::exchange(op.passed_over, std::nullopt);
   if (server) links_.scheduler().Spawn(ReplacePassedOver(*server, op.passed_over_at));

@@ -26,6 +26,8 @@ class SessionAllocator {
   bool MayLink(const LinkedMemory& memory, ServerId from) const {
     return allocator_.MayLink(memory, from);
   }
+  // Returns Fenced, noted in `op`, unless MayLink(memory, from).
+  Status CheckLinks(Op& op, const LinkedMemory& memory, ServerId from) const;
   // Replaces, in the background, the queue pair to a server that gave no memory. Requires: `op`
   // holds no lock.
   void TendPassedOver(Op& op);

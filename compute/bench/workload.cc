@@ -87,7 +87,7 @@ OperationStream::OperationStream(const Workload& workload, double theta, uint64_
       latest_(theta) {}
 
 // The popular records stay the same while others are inserted. As in YCSB, ids are drawn from all
-// ids that the run may create, and those that do not exist yet are drawn again.
+// ids that the run may create, and an id that does not exist yet is drawn again.
 uint64_t OperationStream::ZipfianId(uint64_t records) {
   constexpr int kDraws = 64;
   for (int draw = 0; draw < kDraws; ++draw) {

@@ -206,7 +206,7 @@ uint32_t NodeCache::InsertChild(RemotePtr parent, const Key& separator, RemotePt
 
 void NodeCache::KeepHints(const CachedNode& old, const CachedNode& fresh) {
   if (fresh.level() != 1) return;
-  // Both are sorted by separator, and children only move right: one pass finds those that stay.
+  // Both are sorted by separator, and children only move right: one pass finds the children that stay.
   for (uint32_t i = 0, j = 0; i < fresh.count() && j < old.count(); ++j) {
     while (i < fresh.count() && fresh.separator(i) < old.separator(j)) ++i;
     if (i < fresh.count() && fresh.child(i) == old.child(j)) {

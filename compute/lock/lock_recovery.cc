@@ -13,15 +13,6 @@
 #include "proto/leaf.h"
 
 namespace gossamer {
-namespace {
-
-// A coroutine that waits for a place to open checks after kLookFirst, then after twice as long each
-// time, up to kLookLatest.
-constexpr std::chrono::microseconds kLookFirst{10};
-constexpr std::chrono::microseconds kLookLatest{1000};
-
-}  // namespace
-
 void RemoteLock::Orphan(HeldLock held) {
   const uint64_t carrier = locks_->links.scheduler().endpoint().BrokenQueuePairId(server());
   OrphanedLocks::Orphan orphan{place_, held, carrier, {}};
@@ -43,12 +34,12 @@ Task<Status> RemoteLock::AwaitSettled() {
   const uint64_t failures = orphans.CountFailures(server());
   orphans.TryAgain(server());
   bool is_late = false;
-  for (auto look = kLookFirst;; look = std::min(2 * look, kLookLatest)) {
+  for (LookInterval look;;) {
     orphans.Tend();
     if (!locks_->table.IsClosed(place_)) co_return Ok();
     is_late = HasWaitedLong();
     if (op_->is_repair || is_late || orphans.CountFailures(server()) != failures) break;
-    co_await links.scheduler().SleepFor(look);
+    co_await links.scheduler().SleepFor(look.Next());
   }
   if (!is_late) {
     co_return links.CannotReach(server(), "it was lost by an operation that may hold a lock there");
@@ -117,11 +108,7 @@ Task<Status> RemoteLock::SettleCommit(const Batch& batch, std::optional<NewVersi
       co_return may_post;
     }
     if (pending_.after == After::kRelease) held_ = {};
-    if (locks_->techniques.combine_commands) {
-      co_await locks_->links.Execute(*op_, again);
-    } else {
-      co_await ExecuteOneByOne(again, pending_.held.word.lease());
-    }
+    co_await ExecuteInOrder(again, pending_.held.word.lease());
     if (again.status() == VerbStatus::kSuccess) co_return Conclude(again);
   }
 }

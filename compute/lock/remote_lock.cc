@@ -29,12 +29,6 @@ constexpr uint64_t kLongestRoundTripNs = 200'000;
 
 }  // namespace
 
-Error EndedLeaseOfMemory() {
-  return MakeError(Code::kFenced,
-                   "a memory server has ended the lease under which memory was "
-                   "allocated for this write");
-}
-
 RemoteLock::RemoteLock(RemoteLock&& other) noexcept
     : locks_(other.locks_),
       op_(other.op_),
@@ -281,13 +275,9 @@ Status RemoteLock::CheckEpoch(const HeldLock& held) const {
                                       " has ended the lease under which a lock was held");
 }
 
-bool RemoteLock::MayLink() const { return locks_->allocator.MayLink(linked_, server()); }
+bool RemoteLock::MayLink() const { return locks_->memory.MayLink(linked_, server()); }
 
-Status RemoteLock::CheckLinks() {
-  if (MayLink()) return Ok();
-  op_->needs_other_memory = true;
-  return EndedLeaseOfMemory();
-}
+Status RemoteLock::CheckLinks() { return locks_->memory.CheckLinks(*op_, linked_, server()); }
 
 Task<Status> RemoteLock::EnterEpoch(HeldLock held) {
   Links& links = locks_->links;
@@ -349,17 +339,21 @@ Task<Result<bool>> RemoteLock::ReleaseAndRead(const Verb& read) {
   InlineBatch<2> batch(server());
   batch.Add(read);
   batch.Add(ReleaseVerb(held));
-  if (locks_->techniques.combine_commands) {
-    co_await locks_->links.Execute(*op_, batch);
-  } else {
-    co_await ExecuteOneByOne(batch, held.word.lease());
-  }
+  co_await ExecuteInOrder(batch, held.word.lease());
   if (batch.status() != VerbStatus::kSuccess) {
     BOOST_OUTCOME_CO_TRYV(co_await SettleRelease(held));
     co_return false;
   }
   BOOST_OUTCOME_CO_TRYV(CheckReleased(batch.verbs().back().old_value(), held));
   co_return true;
+}
+
+Task<void> RemoteLock::ExecuteInOrder(Batch& batch, Lease epoch) {
+  if (locks_->techniques.combine_commands) {
+    co_await locks_->links.Execute(*op_, batch);
+  } else {
+    co_await ExecuteOneByOne(batch, epoch);
+  }
 }
 
 Task<void> RemoteLock::ExecuteOneByOne(Batch& batch, std::optional<Lease> epoch) {

@@ -66,9 +66,6 @@
 
 namespace gossamer {
 
-// Fenced: what was allocated for a write must not become reachable any more (rule U4).
-Error EndedLeaseOfMemory();
-
 class [[nodiscard]] RemoteLock {
  public:
   // READs that go out behind the CAS, at most.
@@ -234,6 +231,8 @@ class [[nodiscard]] RemoteLock {
   Status CheckLinks();
   // For a lock that is held as `held`, or was until its release was posted.
   Task<Status> EnterEpoch(HeldLock held);
+  // Executes the verbs of `batch`, of a commit or release under `epoch`, in their order.
+  Task<void> ExecuteInOrder(Batch& batch, Lease epoch);
   // Without command combining: the verbs of `batch` in their order, each in 1 RT. With `epoch`, a verb is posted only
   // while rules L4 and U4 hold.
   Task<void> ExecuteOneByOne(Batch& batch, std::optional<Lease> epoch);

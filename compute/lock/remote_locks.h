@@ -6,7 +6,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "compute/allocation/remote_allocator.h"
+#include "compute/allocation/session_allocator.h"
 #include "compute/lock/lease_status.h"
 #include "compute/lock/lock_table.h"
 #include "compute/lock/orphaned_locks.h"
@@ -24,7 +24,7 @@ struct RemoteLocks {
   LockTable& table;
   OrphanedLocks& orphans;
   LeaseStatus& leases;
-  const RemoteAllocator& allocator;
+  const SessionAllocator& memory;
   std::atomic<uint32_t>& tickets;  // of lock words, without hierarchical locks
   const LeafGeometry& geometry;
   const Techniques& techniques;

@@ -22,6 +22,8 @@ namespace gossamer {
 
 // A node that is torn in this many READs in a row is read under its lock.
 inline constexpr uint32_t kMaxRereads = 24;
+// A node that fails its checks under its lock this many times in one operation is corrupt (rule R5).
+inline constexpr uint32_t kMaxFailures = 4;
 
 class NodeReader {
  public:

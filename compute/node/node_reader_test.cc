@@ -41,6 +41,17 @@ class NodeReaderTest : public ::testing::Test {
     node.children = std::move(children);
     EXPECT_TRUE(EncodeInternal(Image(at), at, node));
   }
+  // The root gives its right half to third_.
+  void SplitRoot() {
+    InternalNode half;
+    half.version = NodeVersion{2};
+    half.level = 1;
+    half.children = {{Key(), left_}};
+    half.high = HighFence::At("m");
+    half.sibling = third_;
+    ASSERT_TRUE(EncodeInternal(Image(root_), root_, half));
+    WriteInternal(third_, 1, {{Key("m"), right_}});
+  }
   void SetRoot(RootWord root) {
     const uint64_t word = root.word();
     std::memcpy(&session_.endpoint.region(kServer)[kRootWordOffset], &word, sizeof word);
@@ -64,6 +75,7 @@ class NodeReaderTest : public ::testing::Test {
   const RemotePtr left_{kServer, 8192, 0};
   const RemotePtr right_{kServer, 12288, 0};
   const RemotePtr third_{kServer, 16384, 0};
+  const RemotePtr new_root_{kServer, 20480, 0};
   bool is_torn_ = false;
   LockSharing sharing_;
   LockSession session_{sharing_};
@@ -130,17 +142,9 @@ TEST_F(NodeReaderTest, ADescentReadsEachLevelOnceAndThenTheCacheKnows) {
 TEST_F(NodeReaderTest, AStaleRootIsFoundAfreshAndNotHoppedFrom) {
   ASSERT_TRUE(session_.Run(descent_.To(op_, SearchGoal::Covering("a"), 1)));
   cache_.Invalidate(root_);
-  InternalNode half;
-  half.version = NodeVersion{2};
-  half.level = 1;
-  half.children = {{Key(), left_}};
-  half.high = HighFence::At("m");
-  half.sibling = third_;
-  ASSERT_TRUE(EncodeInternal(Image(root_), root_, half));
-  WriteInternal(third_, 1, {{Key("m"), right_}});
-  const RemotePtr new_root(kServer, 20480, 0);
-  WriteInternal(new_root, 2, {{Key(), root_}, {Key("m"), third_}});
-  SetRoot(RootWord(new_root, 2));
+  SplitRoot();
+  WriteInternal(new_root_, 2, {{Key(), root_}, {Key("m"), third_}});
+  SetRoot(RootWord(new_root_, 2));
   int notes = 0;
   missing_.Listen([&notes](RemotePtr, uint32_t) { ++notes; });
   const Result<NodeCache::Step> step = session_.Run(descent_.To(op_, SearchGoal::Covering("x"), 0));
@@ -151,17 +155,9 @@ TEST_F(NodeReaderTest, AStaleRootIsFoundAfreshAndNotHoppedFrom) {
 }
 
 TEST_F(NodeReaderTest, AHopNotesTheDownlinkThatMayBeMissing) {
-  InternalNode half;
-  half.version = NodeVersion{2};
-  half.level = 1;
-  half.children = {{Key(), left_}};
-  half.high = HighFence::At("m");
-  half.sibling = third_;
-  ASSERT_TRUE(EncodeInternal(Image(root_), root_, half));
-  WriteInternal(third_, 1, {{Key("m"), right_}});
-  const RemotePtr new_root(kServer, 20480, 0);
-  WriteInternal(new_root, 2, {{Key(), root_}});
-  SetRoot(RootWord(new_root, 2));
+  SplitRoot();
+  WriteInternal(new_root_, 2, {{Key(), root_}});
+  SetRoot(RootWord(new_root_, 2));
   std::vector<std::pair<RemotePtr, uint32_t>> notes;
   missing_.Listen([&notes](RemotePtr left, uint32_t level) { notes.emplace_back(left, level); });
   const Result<NodeCache::Step> step = session_.Run(descent_.To(op_, SearchGoal::Covering("x"), 0));

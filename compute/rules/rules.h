@@ -5,7 +5,7 @@
 // each function is just its rule. Rules that only decide which verbs are posted, and in which order, have no function
 // here: compute/verify/sim/broken_rule_port.h breaks them. PROTOCOL.md states and argues all rules.
 //
-// Only sources include this file: those that do are compiled a second time for that program.
+// Only sources include this file, because each such source is compiled a second time for that program.
 //
 // Thread-safety: thread-safe. Cost: inline; that of the rule.
 #pragma once

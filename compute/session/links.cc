@@ -12,10 +12,6 @@ constexpr uint32_t kMaxRetries = 16;
 constexpr uint32_t kMaxLosses = 10'000;
 // Most times that a lease may end during its registration.
 constexpr uint32_t kMaxRegistrations = 64;
-// A coroutine that waits for another one to replace the queue pair checks after kLookFirst, then
-// after twice as long each time, up to kLookLatest.
-constexpr std::chrono::microseconds kLookFirst{10};
-constexpr std::chrono::microseconds kLookLatest{1000};
 // A server that is down is not tried again for this long.
 constexpr std::chrono::milliseconds kTryAgain{500};
 
@@ -109,8 +105,8 @@ Task<Status> Links::Replace(Op& op, ServerId server) {
 }
 
 Task<void> Links::AwaitIdle(const Link& link) {
-  for (auto look = kLookFirst; link.is_busy; look = std::min(2 * look, kLookLatest)) {
-    co_await scheduler_.SleepFor(look);
+  for (LookInterval look; link.is_busy;) {
+    co_await scheduler_.SleepFor(look.Next());
   }
 }
 

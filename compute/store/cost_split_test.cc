@@ -17,7 +17,7 @@ class SplitCostTest : public CostFixture, public testing::WithParamInterface<Tes
 
   // Inserts `count` random keys through `session`, only those whose path `concerns` accepts. Counts
   // the splits of a leaf alone: with the sibling on another server than the leaf (1), the parent on
-  // another than the sibling (2), both (3), or neither (0), and those that did not know the leaf
+  // another than the sibling (2), both (3), or neither (0), and splits that did not know the leaf
   // was full (4).
   void InsertAndExpectSplits(
       Session& session, size_t count, std::array<size_t, 5>& splits,

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "common/bootstrap/membership.h"
+#include "common/fabric/endpoint_decorator.h"
 #include "common/fabric/open/open_port.h"
 #include "common/random_id.h"
 #include "compute/store/open_store.h"
@@ -160,22 +161,21 @@ TEST_F(RestartTest, ALaterClientIsToldThatAServerHasLeft) {
 }
 
 // A port over verbs without a given device: it learns one from the first server it connects to.
-class PortWithoutDevice final : public ComputePort {
+class PortWithoutDevice final : public ComputePortDecorator {
  public:
-  explicit PortWithoutDevice(std::unique_ptr<ComputePort> port) : port_(std::move(port)) {}
-  void RequirePathMtu(uint32_t bytes) override { port_->RequirePathMtu(bytes); }
+  explicit PortWithoutDevice(std::unique_ptr<ComputePort> port)
+      : ComputePortDecorator(std::move(port)) {}
   Status Connect(ServerId server, const std::string& address, uint64_t incarnation) override {
-    BOOST_OUTCOME_TRYV(port_->Connect(server, address, incarnation));
+    BOOST_OUTCOME_TRYV(ComputePortDecorator::Connect(server, address, incarnation));
     has_device_ = true;
     return Ok();
   }
   Result<std::unique_ptr<Endpoint>> NewEndpoint() override {
     if (!has_device_) return MakeError(Code::kUnsupported, "which device reaches the servers?");
-    return port_->NewEndpoint();
+    return ComputePortDecorator::NewEndpoint();
   }
 
  private:
-  const std::unique_ptr<ComputePort> port_;
   bool has_device_ = false;
 };
 

@@ -9,8 +9,7 @@
 namespace gossamer {
 namespace {
 
-template <typename T>
-Task<Result<T>> Fail(LockedLeaf& locked, Error error) {
+Task<Result<Edited>> Fail(LockedLeaf& locked, Error error) {
   const Status ended = co_await LeafLocker::ReleaseAfter(locked, std::move(error));
   co_return ended.error();
 }
@@ -42,14 +41,14 @@ Task<Result<Edited>> LeafSplitter::Rewrite(Op& op, LockedLeaf& locked, LeafWrite
   const uint32_t node_bytes = context_.geometry().node_bytes();
   const RemotePtr leaf = locked.leaf();
   Result<BufferLease> images = context_.links.Buffer(2 * size_t{node_bytes});
-  if (!images) co_return co_await Fail<Edited>(locked, images.error());
+  if (!images) co_return co_await Fail(locked, images.error());
   if (!locked.trailer) {
     const Status read = co_await leaves_.ReadRest(locked);
-    if (!read) co_return co_await Fail<Edited>(locked, read.error());
+    if (!read) co_return co_await Fail(locked, read.error());
   }
   if (!locked.trailer->low().Matches(locked.path.low)) {
-    co_return co_await Fail<Edited>(
-        locked, CorruptNode(leaf, "a leaf that does not start where its parent says"));
+    co_return co_await Fail(locked,
+                            CorruptNode(leaf, "a leaf that does not start where its parent says"));
   }
   Rearrangement anew = Rearrange(locked, write);
   anew.images = std::move(images.value());
@@ -76,13 +75,13 @@ Task<Result<Edited>> LeafSplitter::Split(Op& op, LockedLeaf& locked, LeafWrite& 
   const RemotePtr leaf = locked.leaf();
   Result<Allocated<RemotePtr>> allocated =
       co_await context_.memory.AllocateNode(op, leaf.server(), NodeKind::kLeaf);
-  if (!allocated) co_return co_await Fail<Edited>(locked, allocated.error());
+  if (!allocated) co_return co_await Fail(locked, allocated.error());
   const RemotePtr sibling = allocated.value().pointer();
   anew.rewrite.sibling = sibling;
   Edited edited = Edited::kDone;
   const std::optional<Key> separator = EncodeHalves(write, anew, edited);
   if (!separator) {
-    co_return co_await Fail<Edited>(locked, CorruptNode(leaf, "a leaf that cannot be split"));
+    co_return co_await Fail(locked, CorruptNode(leaf, "a leaf that cannot be split"));
   }
   if (op.kind == OperationClass::kInsert || write.kind == OperationClass::kInsert) {
     op.kind = OperationClass::kInsertSplit;

@@ -10,10 +10,7 @@
 namespace gossamer {
 namespace {
 
-// A leaf that fails its checks under its lock this many times, each after a fresh descent, is
-// corrupt (rule R5).
-constexpr uint32_t kMaxFailures = 4;
-// Likewise a leaf whose group and trailer do not agree this many times in a row.
+// A leaf whose group and trailer do not agree this many times in a row is corrupt.
 constexpr uint32_t kMaxDisagreements = 16;
 
 }  // namespace

@@ -11,9 +11,6 @@ namespace {
 
 // Most hops and fresh descents to find the node of a separator.
 constexpr uint32_t kMaxMoves = 1000;
-// A parent that fails its checks under its lock after this many fresh descents is corrupt (rule
-// R5).
-constexpr uint32_t kMaxFailures = 4;
 
 // Splits `node`, which does not fit into `node_bytes`, and returns the right half. Splits in the
 // middle by bytes; with `at_end`, as far right as the left half fits with its new fence.
@@ -328,10 +325,7 @@ Task<Result<ParentLinker::Raised>> ParentLinker::RaiseRoot(Op& op, RootWord old_
     co_await context_.links.Execute(op, batch);
     if (batch.status() != VerbStatus::kSuccess) co_return Links::Unreachable(op, batch);
   }
-  if (!context_.memory.MayLink(links, ServerId{0})) {
-    op.needs_other_memory = true;
-    co_return EndedLeaseOfMemory();
-  }
+  BOOST_OUTCOME_CO_TRYV(context_.memory.CheckLinks(op, links, ServerId{0}));
   const RootWord new_root(pointer, level);
   const Result<std::optional<RootWord>> found =
       co_await SwapRoot(op, old_root, new_root, lease.value().address(bytes));

@@ -21,7 +21,7 @@ TreeContext::TreeContext(StoreState& store_state, Scheduler& scheduler)
             store.locks,
             store.orphans,
             store.leases,
-            store.allocator,
+            memory,
             store.tickets,
             store.geometry,
             store.options.techniques,

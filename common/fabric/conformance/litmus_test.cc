@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/fabric/conformance/harness.h"
+#include "common/fabric/endpoint_decorator.h"
 
 namespace gossamer::test {
 namespace {
@@ -44,10 +45,11 @@ TEST_P(LitmusTest, AFailingVerbIsNodeUnreachable) {
 }
 
 // A device that does not order: performs the verbs of each batch backwards, with pauses in between.
-class BackwardEndpoint final : public Endpoint {
+class BackwardEndpoint final : public EndpointDecorator {
  public:
-  explicit BackwardEndpoint(Endpoint& inner) : inner_(inner) {}
+  explicit BackwardEndpoint(Endpoint& inner) : EndpointDecorator(inner) {}
 
+  using EndpointDecorator::Post;
   void Post(Batch& batch) override {
     posted_ = &batch;
     left_ = batch.verbs().size();
@@ -57,21 +59,13 @@ class BackwardEndpoint final : public Endpoint {
     if (posted_ != nullptr && ++polls_ % 4 == 0) PerformOne();
     return 0;
   }
-  void Post(ControlCall& call) override { inner_.Post(call); }
-  void Post(QueuePairRequest& request) override { inner_.Post(request); }
-  uint64_t BrokenQueuePairId(ServerId server) const override {
-    return inner_.BrokenQueuePairId(server);
-  }
-  bool IsAttached(ServerId server) const override { return inner_.IsAttached(server); }
-  const Limits& limits() const override { return inner_.limits(); }
-  BufferPool& buffers() override { return inner_.buffers(); }
 
  private:
   void PerformOne() {
     Verb& verb = posted_->verbs()[--left_];
     InlineBatch<1> single(posted_->server());
     single.Add(verb);
-    verb.status = Execute(inner_, single);
+    verb.status = Execute(below(), single);
     if (left_ == 0) --std::exchange(posted_, nullptr)->completion->remaining;
   }
 
@@ -80,7 +74,6 @@ class BackwardEndpoint final : public Endpoint {
     return test::Execute(endpoint, batch);
   }
 
-  Endpoint& inner_;
   Batch* posted_ = nullptr;
   size_t left_ = 0;
   uint64_t polls_ = 0;

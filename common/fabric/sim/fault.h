@@ -60,7 +60,7 @@ class FaultLog {
 
  private:
   std::vector<SimFault> faults_;  // in order of `from`
-  std::vector<size_t> open_;      // indices of those that have not ended
+  std::vector<size_t> open_;      // indices of faults that have not ended
 };
 
 }  // namespace sim

@@ -64,7 +64,7 @@ class QueuePair {
   void Post(Batch& batch);
   void Post(ControlCall& call);
 
-  // Which verbs without effect at the break survive: some, or only those that have begun.
+  // Which verbs without effect at the break survive: some, or only verbs that have begun.
   enum class Late : uint8_t { kSome, kNothing };
   // Breaks it. Its endpoint learns of the break, and of what ended with it, after `notice`.
   void Break(Nanoseconds notice, Late late = Late::kSome);

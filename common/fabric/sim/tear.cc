@@ -100,7 +100,7 @@ void Advance(Operation& operation, Random& random) {
 
 namespace {
 
-// Lets the verb's bytes within the given memory range take effect, except those that already have.
+// Lets the verb's bytes within the given memory range take effect, except bytes that already have.
 void AdvanceWithin(Operation& operation, uint64_t offset, uint64_t length) {
   const uint64_t end = operation.offset + operation.length;
   const auto first =

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "compute/allocation/remote_allocator.h"
+#include "compute/allocation/session_allocator.h"
 #include "compute/lock/remote_lock.h"
 #include "compute/session/testing/scripted_endpoint.h"
 #include "proto/region.h"
@@ -62,10 +62,10 @@ struct LockSession {
               shared.servers,
               {[](ServerId, const Registration&) {}, [](ServerId, Links::Clock::time_point) {},
                [](ServerId) { return Status(MakeError(Code::kNodeUnreachable, "none")); }}};
-  RemoteLocks locks{links,          pauses,          shared.table,
-                    shared.orphans, shared.leases,   shared.allocator,
-                    shared.tickets, shared.geometry, shared.techniques,
-                    10'000,         counts};
+  SessionAllocator memory{links, shared.allocator};
+  RemoteLocks locks{links,  pauses,         shared.table,    shared.orphans,    shared.leases,
+                    memory, shared.tickets, shared.geometry, shared.techniques, 10'000,
+                    counts};
   BufferLease words = links.Buffer(64).value();
   BufferLease image = links.Buffer(kNodeBytes).value();
 };

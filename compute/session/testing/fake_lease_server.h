@@ -10,6 +10,7 @@
 #include <span>
 #include <utility>
 
+#include "common/fabric/endpoint_decorator.h"
 #include "common/fabric/fabric.h"
 #include "common/fabric/open/open_port.h"
 #include "common/random_id.h"
@@ -140,28 +141,18 @@ class FakeLeaseServer final : public ControlHandler {
 };
 
 // An endpoint with a manual clock.
-class ClockedEndpoint final : public Endpoint {
+class ClockedEndpoint final : public EndpointDecorator {
  public:
-  explicit ClockedEndpoint(std::unique_ptr<Endpoint> endpoint) : endpoint_(std::move(endpoint)) {}
+  explicit ClockedEndpoint(std::unique_ptr<Endpoint> endpoint)
+      : EndpointDecorator(std::move(endpoint)) {}
 
   void Pass(Clock::duration time) { now_ += time; }
 
-  void Post(Batch& batch) override { endpoint_->Post(batch); }
-  void Post(ControlCall& call) override { endpoint_->Post(call); }
-  size_t Poll() override { return endpoint_->Poll(); }
   // The clock is manual, so waiting is useless: on a busy machine each yield may take milliseconds.
   void Yield() override {}
-  void Post(QueuePairRequest& request) override { endpoint_->Post(request); }
-  uint64_t BrokenQueuePairId(ServerId server) const override {
-    return endpoint_->BrokenQueuePairId(server);
-  }
-  bool IsAttached(ServerId server) const override { return endpoint_->IsAttached(server); }
   Clock::time_point Now() const override { return now_; }
-  const Limits& limits() const override { return endpoint_->limits(); }
-  BufferPool& buffers() override { return endpoint_->buffers(); }
 
  private:
-  std::unique_ptr<Endpoint> endpoint_;
   Clock::time_point now_{std::chrono::hours(1)};
 };
 

@@ -26,7 +26,7 @@ void FaultyEndpoint::Post(Batch& batch) {
 
 void FaultyEndpoint::Post(ControlCall& call) {
   switch (plan_.calls) {
-    case FaultPlan::Calls::kPass: return below_->Post(call);
+    case FaultPlan::Calls::kPass: return below().Post(call);
     case FaultPlan::Calls::kFail:
       call.status = VerbStatus::kFlushed;
       return lost_calls_.push_back(&call);
@@ -49,9 +49,9 @@ size_t FaultyEndpoint::Poll() {
     if (!held.contains(server) && !TryStart(*flight)) held.insert(server);
   }
   if (plan_.calls == FaultPlan::Calls::kPass) {
-    for (ControlCall* call : std::exchange(plan_.waiting_calls, {})) below_->Post(*call);
+    for (ControlCall* call : std::exchange(plan_.waiting_calls, {})) below().Post(*call);
   }
-  size_t completed = below_->Poll();
+  size_t completed = below().Poll();
   const auto complete = [&](const auto& ended) {
     for (const auto* one : ended) {
       if (--one->completion->remaining == 0) one->completion->waiter.resume();
@@ -82,9 +82,9 @@ size_t FaultyEndpoint::Poll() {
 }
 
 void FaultyEndpoint::Post(QueuePairRequest& request) {
-  if (!below_->IsAttached(request.server)) return below_->Post(request);
+  if (!below().IsAttached(request.server)) return below().Post(request);
   request.status = Replace(request.server);
-  if (request.status) return below_->Post(request);
+  if (request.status) return below().Post(request);
   ended_requests_.push_back(&request);
 }
 
@@ -98,7 +98,7 @@ Status FaultyEndpoint::Replace(ServerId server) {
     return single->posted && single->done.remaining != 0;
   };
   for (const std::unique_ptr<Flight>& flight : flights_) {
-    while (std::ranges::any_of(flight->singles, on_its_way)) below_->Poll();
+    while (std::ranges::any_of(flight->singles, on_its_way)) below().Poll();
   }
   if (plan_.reconnects_left != FaultPlan::kNever) --plan_.reconnects_left;
   broken_.erase(server);
@@ -147,7 +147,7 @@ void FaultyEndpoint::Start(Single& single, ServerId server) {
         other->posted = true;
         other->done = {1, std::noop_coroutine()};
         other->batch.completion = &other->done;
-        below_->Post(other->batch);
+        below().Post(other->batch);
       }
     }
     return;
@@ -155,7 +155,7 @@ void FaultyEndpoint::Start(Single& single, ServerId server) {
   single.posted = true;
   single.done = {1, std::noop_coroutine()};
   single.batch.completion = &single.done;
-  below_->Post(single.batch);
+  below().Post(single.batch);
 }
 
 // Returns false if not all of the flight has ended.
@@ -169,7 +169,7 @@ bool FaultyEndpoint::TryFinish(Flight& flight) {
                          single->lost == VerbStatus::kPending &&
                          verb.status == VerbStatus::kSuccess;
     if (is_read && !single->torn && plan_.tear > 0 && chance(plan_.random) < plan_.tear) {
-      Result<BufferLease> lease = below_->buffers().Allocate(verb.length);
+      Result<BufferLease> lease = below().buffers().Allocate(verb.length);
       if (lease) {
         single->torn = true;
         single->late_bytes = std::move(lease.value());
@@ -190,7 +190,7 @@ bool FaultyEndpoint::TryFinish(Flight& flight) {
       single->late_done = {1, std::noop_coroutine()};
       single->late.completion = &single->late_done;
       single->late_posted = true;
-      below_->Post(single->late);
+      below().Post(single->late);
     }
     if (single->torn && single->late_done.remaining != 0) return false;
   }

@@ -17,6 +17,7 @@
 #include <set>
 #include <vector>
 
+#include "common/fabric/endpoint_decorator.h"
 #include "common/fabric/fabric.h"
 
 namespace gossamer {
@@ -82,23 +83,17 @@ class StepGuard {
   FaultPlan& plan_;
 };
 
-class FaultyEndpoint final : public Endpoint {
+class FaultyEndpoint final : public EndpointDecorator {
  public:
   // `plan` must outlive the endpoint.
   FaultyEndpoint(std::unique_ptr<Endpoint> below, FaultPlan& plan)
-      : below_(std::move(below)), plan_(plan) {}
+      : EndpointDecorator(std::move(below)), plan_(plan) {}
 
   void Post(Batch& batch) override;
   void Post(ControlCall& call) override;
   size_t Poll() override;
 
   void Post(QueuePairRequest& request) override;
-  uint64_t BrokenQueuePairId(ServerId server) const override {
-    return below_->BrokenQueuePairId(server);
-  }
-  bool IsAttached(ServerId server) const override { return below_->IsAttached(server); }
-  const Limits& limits() const override { return below_->limits(); }
-  BufferPool& buffers() override { return below_->buffers(); }
 
  private:
   // One verb in flight.
@@ -127,7 +122,6 @@ class FaultyEndpoint final : public Endpoint {
   void Watch(const Verb& verb);
   Status Replace(ServerId server);
 
-  std::unique_ptr<Endpoint> below_;
   FaultPlan& plan_;
   std::deque<std::unique_ptr<Flight>> flights_;
   std::set<ServerId> broken_;

@@ -95,7 +95,7 @@ class TestClient {
   std::unique_ptr<Endpoint> endpoint_;
 };
 
-// All combinations of techniques. Letters name those that are on: C, H, V ("none": the naive
+// All combinations of techniques. Letters name the techniques that are on: C, H, V ("none": the naive
 // design).
 std::vector<Techniques> AllTechniques();
 std::string NameOf(const Techniques& techniques);

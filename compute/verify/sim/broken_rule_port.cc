@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/fabric/endpoint_decorator.h"
 #include "common/mutants.h"
 #include "common/task.h"
 #include "compute/node/unit_buffers.h"
@@ -97,46 +98,36 @@ bool Alter(const Batch& batch, Altered& altered) {
   return true;
 }
 
-class BrokenRuleEndpoint final : public Endpoint {
+class BrokenRuleEndpoint final : public EndpointDecorator {
  public:
-  explicit BrokenRuleEndpoint(std::unique_ptr<Endpoint> below) : below_(std::move(below)) {}
+  explicit BrokenRuleEndpoint(std::unique_ptr<Endpoint> below)
+      : EndpointDecorator(std::move(below)) {}
 
+  using EndpointDecorator::Post;
   void Post(Batch& batch) override {
     if (IsBroken(Mutant::kL4Early) && std::ranges::any_of(batch.verbs(), IsRelease)) {
       delayed_.emplace_back(Now() + kEarly, &batch);
-      below_->WakeAt(delayed_.back().first);
+      below().WakeAt(delayed_.back().first);
       return;
     }
     auto altered = std::make_unique<Altered>(batch.server());
     if (Alter(batch, *altered)) {
       PostInstead(batch, std::move(altered));
     } else {
-      below_->Post(batch);
+      below().Post(batch);
     }
   }
-  void Post(ControlCall& call) override { below_->Post(call); }
-  void Post(QueuePairRequest& request) override { below_->Post(request); }
   size_t Poll() override {
     while (!delayed_.empty() && delayed_.front().first <= Now()) {
-      below_->Post(*delayed_.front().second);
+      below().Post(*delayed_.front().second);
       delayed_.pop_front();
     }
-    return below_->Poll();
+    return below().Poll();
   }
-  void Yield() override { below_->Yield(); }
-  bool IsAttached(ServerId server) const override { return below_->IsAttached(server); }
-  uint64_t BrokenQueuePairId(ServerId server) const override {
-    return below_->BrokenQueuePairId(server);
-  }
-  Clock::time_point Now() const override { return below_->Now(); }
-  void WakeAt(Clock::time_point due) override { below_->WakeAt(due); }
-  const Limits& limits() const override { return below_->limits(); }
-  BufferPool& buffers() override { return below_->buffers(); }
-  Endpoint& undecorated() override { return below_->undecorated(); }
 
  private:
   internal::Detached PostInstead(Batch& batch, std::unique_ptr<Altered> altered) {
-    co_await below_->Execute(altered->batch);
+    co_await below().Execute(altered->batch);
     for (size_t i = 0; i < batch.verbs().size(); ++i) {
       Verb& verb = batch.verbs()[i];
       const Verb& posted = altered->batch.verbs()[altered->at[i]];
@@ -151,26 +142,18 @@ class BrokenRuleEndpoint final : public Endpoint {
     }
   }
 
-  std::unique_ptr<Endpoint> below_;
   std::deque<std::pair<Clock::time_point, Batch*>> delayed_;
 };
 
-class BrokenRulePort final : public ComputePort {
+class BrokenRulePort final : public ComputePortDecorator {
  public:
-  explicit BrokenRulePort(std::unique_ptr<ComputePort> below) : below_(std::move(below)) {}
+  explicit BrokenRulePort(std::unique_ptr<ComputePort> below)
+      : ComputePortDecorator(std::move(below)) {}
 
-  void RequirePathMtu(uint32_t bytes) override { below_->RequirePathMtu(bytes); }
-  Status Connect(ServerId server, const std::string& address, uint64_t incarnation) override {
-    return below_->Connect(server, address, incarnation);
-  }
   Result<std::unique_ptr<Endpoint>> NewEndpoint() override {
-    BOOST_OUTCOME_TRY(endpoint, below_->NewEndpoint());
+    BOOST_OUTCOME_TRY(endpoint, ComputePortDecorator::NewEndpoint());
     return std::unique_ptr<Endpoint>(std::make_unique<BrokenRuleEndpoint>(std::move(endpoint)));
   }
-  std::string device() override { return below_->device(); }
-
- private:
-  std::unique_ptr<ComputePort> below_;
 };
 
 bool BreaksVerbs() {

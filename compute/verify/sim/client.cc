@@ -17,18 +17,8 @@ using history::ValueId;
 
 // Streams of the seed: one for each client, counted downwards.
 constexpr uint64_t kRestStream = ~uint64_t{1000};
-
-std::string Shown(std::string_view bytes) {
-  constexpr size_t kShown = 24;
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (const char c : bytes.substr(0, kShown)) {
-    text += kDigits[static_cast<unsigned char>(c) >> 4];
-    text += kDigits[static_cast<unsigned char>(c) & 15];
-  }
-  return text + (bytes.size() > kShown ? "…" : "") + " (" + std::to_string(bytes.size()) +
-         " bytes)";
-}
+// Bytes of a wrong key or value that a message shows.
+constexpr size_t kShownBytes = 24;
 
 // Whether the error is an answer: an insert of an existing key, an update or delete of an absent
 // key.
@@ -213,7 +203,7 @@ ValueId Client::Verify(uint32_t key, std::string_view value) {
   if (id && history::KeyOf(*id) == key) return *id;
   scene_.verdict.Wrong("key " + std::to_string(key) + " has a value " +
                        (id ? "of key " + std::to_string(history::KeyOf(*id))
-                           : "that nobody wrote: " + Shown(value)));
+                           : "that nobody wrote: " + history::HexText(value, kShownBytes)));
   return kAbsent;
 }
 
@@ -302,7 +292,8 @@ Task<void> Client::Scan(OpenSession& session, uint32_t lane, Operation operation
     if (is_dead_) break;
     const std::optional<uint32_t> key = keys.Number(cursor->key());
     if (!key) {
-      scene_.verdict.Wrong("a scan returns a key that nobody wrote: " + Shown(cursor->key()));
+      scene_.verdict.Wrong("a scan returns a key that nobody wrote: " +
+                           history::HexText(cursor->key(), kShownBytes));
       scan.broken = true;
       break;
     }

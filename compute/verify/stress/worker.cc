@@ -13,20 +13,10 @@ constexpr uint64_t kMaxToldViolations = 5;
 constexpr std::chrono::milliseconds kRest{1};
 // Most operations of a session, if sessions are reopened.
 constexpr uint64_t kMostOfASession = 4000;
+// Bytes of a wrong key or value that a message shows.
+constexpr size_t kShownBytes = 48;
 
 int64_t NowNs() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
-
-std::string Hex(std::string_view bytes) {
-  constexpr size_t kShown = 48;
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (const char c : bytes.substr(0, kShown)) {
-    text += kDigits[static_cast<unsigned char>(c) >> 4];
-    text += kDigits[static_cast<unsigned char>(c) & 15];
-  }
-  return text + (bytes.size() > kShown ? "…" : "") + " (" + std::to_string(bytes.size()) +
-         " bytes)";
-}
 
 }  // namespace
 
@@ -142,7 +132,8 @@ uint32_t Worker::PickForWrite(Random& random) const {
 ValueId Worker::Verify(uint32_t key, std::string_view value) {
   const std::optional<ValueId> id = values_.Id(value);
   if (!id) {
-    Violation("key " + std::to_string(key) + " has a value that nobody wrote: " + Hex(value));
+    Violation("key " + std::to_string(key) +
+              " has a value that nobody wrote: " + history::HexText(value, kShownBytes));
     return kAbsent;
   }
   if (history::KeyOf(*id) != key) {
@@ -281,7 +272,8 @@ Task<void> Worker::Scan(Session& session, Random& random) {
     const int64_t now = NowNs();
     const std::optional<uint32_t> key = keys_.Number(cursor->key());
     if (!key) {
-      Violation("a scan returns a key that nobody wrote: " + Hex(cursor->key()));
+      Violation("a scan returns a key that nobody wrote: " +
+                history::HexText(cursor->key(), kShownBytes));
       co_return;
     }
     const ValueId id = Verify(*key, cursor->value());
