@@ -17,7 +17,8 @@
 #include <optional>
 #include <vector>
 
-#include "common/fabric/fabric.h"
+#include "common/fabric/endpoint.h"
+#include "common/fabric/memory_port.h"
 #include "common/granted_memory.h"
 #include "memory/chunk_allocator.h"
 #include "memory/lease_table.h"

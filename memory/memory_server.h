@@ -15,7 +15,8 @@
 
 #include "common/bootstrap/bootstrap.h"
 #include "common/bootstrap/membership.h"
-#include "common/fabric/fabric.h"
+#include "common/fabric/compute_port.h"
+#include "common/fabric/memory_port.h"
 #include "common/status.h"
 #include "memory/control_service.h"
 #include "memory/membership_keeper.h"

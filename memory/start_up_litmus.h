@@ -12,6 +12,7 @@
 
 #include "common/fabric/fabric.h"
 #include "common/fabric/litmus.h"
+#include "common/fabric/memory_port.h"
 #include "common/status.h"
 
 namespace gossamer {

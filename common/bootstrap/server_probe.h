@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/bootstrap/membership.h"
-#include "common/fabric/fabric.h"
+#include "common/fabric/endpoint.h"
 #include "common/status.h"
 #include "proto/region.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "common/fabric/fabric.h"
+#include "common/fabric/compute_port.h"
 
 namespace gossamer {
 

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "common/fabric/fabric.h"
+#include "common/fabric/work_request.h"
 
 namespace gossamer {
 

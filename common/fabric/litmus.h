@@ -17,7 +17,7 @@
 #include <cstdint>
 #include <string>
 
-#include "common/fabric/fabric.h"
+#include "common/fabric/endpoint.h"
 
 namespace gossamer {
 

@@ -1,7 +1,7 @@
 // For callers without coroutines.
 #pragma once
 
-#include "common/fabric/fabric.h"
+#include "common/fabric/endpoint.h"
 
 namespace gossamer {
 

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/fabric/fabric.h"
+#include "common/fabric/endpoint.h"
 #include "common/fabric/wake_list.h"
 #include "common/ring_queue.h"
 #include "common/task.h"

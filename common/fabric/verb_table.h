@@ -1,6 +1,6 @@
 // The one-sided verbs, one row each: all that fabrics and accounts know of a verb by its opcode.
 //
-// A new verb is a row here, a factory in struct Verb (fabric.h), a case in verbs/endpoint.cc (its ibv opcode and
+// A new verb is a row here, a factory in struct Verb (verb.h), a case in verbs/endpoint.cc (its ibv opcode and
 // operands) and a line of CONTRACT.md. The compiler refuses an opcode without that case, and a table of another size than
 // kOpcodes.
 #pragma once

@@ -19,7 +19,7 @@
 #include <span>
 #include <string_view>
 
-#include "common/fabric/fabric.h"
+#include "common/fabric/verb.h"
 #include "common/mutants.h"
 #include "common/status.h"
 #include "proto/leaf.h"

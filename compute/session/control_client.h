@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string>
 
-#include "common/fabric/fabric.h"
+#include "common/fabric/endpoint.h"
 #include "common/status.h"
 #include "common/task.h"
 #include "proto/control.h"

@@ -11,7 +11,7 @@
 #include <chrono>
 #include <cstdint>
 
-#include "common/fabric/fabric.h"
+#include "common/fabric/endpoint.h"
 #include "common/status.h"
 #include "common/task.h"
 #include "proto/control.h"

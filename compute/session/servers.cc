@@ -1,6 +1,6 @@
 #include "compute/session/servers.h"
 
-#include "common/fabric/fabric.h"
+#include "common/fabric/compute_port.h"
 
 namespace gossamer {
 namespace {

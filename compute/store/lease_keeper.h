@@ -21,6 +21,7 @@
 #include <thread>
 #include <utility>
 
+#include "common/fabric/compute_port.h"
 #include "common/fabric/scheduler.h"
 #include "common/status.h"
 #include "common/task.h"

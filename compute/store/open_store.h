@@ -13,6 +13,7 @@
 
 #include "common/bootstrap/membership.h"
 #include "common/embedded_memory.h"
+#include "common/fabric/compute_port.h"
 #include "common/fabric/fabric.h"
 #include "compute/store/lease_keeper.h"
 #include "compute/tree/tree.h"

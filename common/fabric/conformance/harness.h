@@ -20,7 +20,9 @@
 #include <string>
 #include <vector>
 
+#include "common/fabric/compute_port.h"
 #include "common/fabric/fabric.h"
+#include "common/fabric/memory_port.h"
 #include "common/fabric/sim/sim.h"
 #include "common/testing/seed.h"
 

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "common/fabric/shm/shm.h"
+#include "common/fabric/simulated_network.h"
 #include "common/fabric/verbs/verbs.h"
 
 namespace gossamer {

@@ -3,7 +3,9 @@
 
 #include <memory>
 
+#include "common/fabric/compute_port.h"
 #include "common/fabric/fabric.h"
+#include "common/fabric/memory_port.h"
 #include "common/status.h"
 
 namespace gossamer {

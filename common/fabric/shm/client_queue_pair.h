@@ -9,10 +9,10 @@
 #include <chrono>
 #include <cstdint>
 
-#include "common/fabric/fabric.h"
 #include "common/fabric/intrusive_queue.h"
 #include "common/fabric/shm/compute_port.h"
 #include "common/fabric/shm/queue_pair.h"
+#include "common/fabric/work_request.h"
 
 namespace gossamer::shm {
 

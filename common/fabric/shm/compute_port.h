@@ -9,7 +9,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "common/fabric/fabric.h"
+#include "common/fabric/compute_port.h"
 #include "common/fabric/shm/handshake.h"
 #include "common/fabric/shm/memory.h"
 #include "common/fabric/shm/socket.h"

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "common/fabric/buffer_pool.h"
-#include "common/fabric/fabric.h"
+#include "common/fabric/endpoint.h"
 #include "common/fabric/shm/client_queue_pair.h"
 #include "common/fabric/shm/compute_port.h"
 #include "common/fabric/shm/handshake.h"

@@ -11,7 +11,7 @@
 #include <memory>
 #include <string>
 
-#include "common/fabric/fabric.h"
+#include "common/fabric/memory_port.h"
 #include "common/fabric/shm/handles.h"
 
 namespace gossamer::shm {

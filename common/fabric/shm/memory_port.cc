@@ -15,6 +15,7 @@
 #include <cstring>
 #include <new>
 
+#include "common/fabric/compute_port.h"
 #include "common/start_thread.h"
 
 namespace gossamer::shm {

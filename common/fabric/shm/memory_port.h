@@ -27,7 +27,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "common/fabric/fabric.h"
+#include "common/fabric/endpoint.h"
+#include "common/fabric/memory_port.h"
 #include "common/fabric/shm/handles.h"
 #include "common/fabric/shm/memory.h"
 #include "common/fabric/shm/newcomers.h"

@@ -9,7 +9,7 @@
 #include <map>
 #include <optional>
 
-#include "common/fabric/fabric.h"
+#include "common/fabric/endpoint.h"
 
 namespace gossamer::shm {
 

@@ -22,9 +22,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "common/fabric/fabric.h"
 #include "common/fabric/shm/memory.h"
 #include "common/fabric/shm/shared_copy.h"
+#include "common/fabric/verb.h"
 
 namespace gossamer::shm {
 

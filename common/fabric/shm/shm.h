@@ -1,9 +1,10 @@
-// The shared-memory fabric. fabric.h is its interface, CONTRACT.md lists its guarantees.
+// The shared-memory fabric. common/fabric/ has its interface (fabric.h), CONTRACT.md lists its guarantees.
 #pragma once
 
 #include <memory>
 
-#include "common/fabric/fabric.h"
+#include "common/fabric/compute_port.h"
+#include "common/fabric/memory_port.h"
 
 namespace gossamer::shm {
 

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "common/fabric/fabric.h"
 #include "common/fabric/shm/handles.h"
+#include "common/fabric/work_request.h"
 
 namespace gossamer::shm {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/fabric/buffer_pool.h"
-#include "common/fabric/fabric.h"
+#include "common/fabric/endpoint.h"
 #include "common/fabric/intrusive_queue.h"
 #include "common/fabric/sim/network.h"
 #include "common/fabric/sim/queue_pair.h"

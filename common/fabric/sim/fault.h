@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/fabric/fabric.h"
+#include "common/fabric/endpoint.h"
 
 namespace gossamer {
 

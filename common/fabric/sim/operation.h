@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/fabric/fabric.h"
 #include "common/fabric/sim/events.h"
+#include "common/fabric/work_request.h"
 
 namespace gossamer::sim {
 

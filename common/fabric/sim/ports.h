@@ -5,7 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "common/fabric/fabric.h"
+#include "common/fabric/compute_port.h"
+#include "common/fabric/memory_port.h"
 #include "common/fabric/sim/network.h"
 #include "common/fabric/sim/server.h"
 

@@ -11,10 +11,10 @@
 #include <cstdint>
 #include <string_view>
 
-#include "common/fabric/fabric.h"
 #include "common/fabric/intrusive_queue.h"
 #include "common/fabric/sim/fault.h"
 #include "common/fabric/sim/operation.h"
+#include "common/fabric/work_request.h"
 
 namespace gossamer::sim {
 

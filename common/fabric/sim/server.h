@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/fabric/huge_pages.h"
+#include "common/fabric/memory_port.h"
 #include "common/fabric/sim/costs.h"
 #include "common/fabric/sim/operation.h"
 #include "common/fabric/sim/tear.h"

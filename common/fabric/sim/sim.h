@@ -34,9 +34,11 @@
 #include <string_view>
 #include <vector>
 
-#include "common/fabric/fabric.h"
+#include "common/fabric/compute_port.h"
+#include "common/fabric/memory_port.h"
 #include "common/fabric/sim/costs.h"
 #include "common/fabric/sim/fault.h"
+#include "common/fabric/simulated_network.h"
 #include "common/random.h"
 #include "common/status.h"
 

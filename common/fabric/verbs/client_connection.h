@@ -12,7 +12,7 @@
 #include <deque>
 #include <memory>
 
-#include "common/fabric/fabric.h"
+#include "common/fabric/memory_port.h"
 #include "common/fabric/verbs/device.h"
 #include "common/fabric/verbs/resources.h"
 #include "common/fabric/verbs/wire.h"

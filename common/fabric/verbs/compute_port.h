@@ -6,7 +6,7 @@
 #include <mutex>
 #include <string>
 
-#include "common/fabric/fabric.h"
+#include "common/fabric/compute_port.h"
 #include "common/fabric/verbs/endpoint.h"
 
 namespace gossamer::verbs {

@@ -13,7 +13,7 @@
 #include <random>
 #include <string>
 
-#include "common/fabric/fabric.h"
+#include "common/fabric/compute_port.h"
 #include "common/fabric/verbs/address.h"
 #include "common/fabric/verbs/device.h"
 #include "common/fabric/verbs/resources.h"

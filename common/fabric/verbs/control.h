@@ -20,7 +20,8 @@
 #include <thread>
 #include <vector>
 
-#include "common/fabric/fabric.h"
+#include "common/fabric/endpoint.h"
+#include "common/fabric/memory_port.h"
 #include "common/fabric/verbs/client_connection.h"
 #include "common/fabric/verbs/device.h"
 #include "common/fabric/verbs/resources.h"

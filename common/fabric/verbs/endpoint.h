@@ -12,7 +12,7 @@
 #include <optional>
 #include <vector>
 
-#include "common/fabric/fabric.h"
+#include "common/fabric/compute_port.h"
 #include "common/fabric/verbs/connect.h"
 #include "common/fabric/verbs/device.h"
 #include "common/fabric/verbs/queue_pair.h"

@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "common/fabric/fabric.h"
 #include "common/fabric/huge_pages.h"
+#include "common/fabric/memory_port.h"
 #include "common/fabric/verbs/address.h"
 #include "common/fabric/verbs/control.h"
 #include "common/fabric/verbs/device.h"

@@ -15,9 +15,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/fabric/fabric.h"
 #include "common/fabric/intrusive_queue.h"
 #include "common/fabric/verbs/connect.h"
+#include "common/fabric/work_request.h"
 
 namespace gossamer::verbs {
 

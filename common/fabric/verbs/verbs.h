@@ -1,9 +1,10 @@
-// The RDMA fabric (hardware and SoftRoCE). fabric.h is its interface, CONTRACT.md lists its guarantees.
+// The RDMA fabric (hardware and SoftRoCE). common/fabric/ has its interface (fabric.h), CONTRACT.md lists its guarantees.
 #pragma once
 
 #include <memory>
 
-#include "common/fabric/fabric.h"
+#include "common/fabric/compute_port.h"
+#include "common/fabric/memory_port.h"
 
 namespace gossamer::verbs {
 

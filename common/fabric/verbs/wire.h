@@ -15,7 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "common/fabric/fabric.h"
+#include "common/fabric/work_request.h"
 
 namespace gossamer::verbs {
 

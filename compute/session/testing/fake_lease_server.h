@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "common/fabric/endpoint_decorator.h"
-#include "common/fabric/fabric.h"
+#include "common/fabric/memory_port.h"
 #include "common/fabric/open/open_port.h"
 #include "common/random_id.h"
 #include "proto/control.h"

@@ -22,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/fabric/fabric.h"
+#include "common/fabric/endpoint.h"
 #include "common/fabric/intrusive_queue.h"
 #include "proto/control.h"
 #include "proto/lock_word.h"

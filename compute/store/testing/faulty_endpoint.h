@@ -17,8 +17,8 @@
 #include <set>
 #include <vector>
 
+#include "common/fabric/endpoint.h"
 #include "common/fabric/endpoint_decorator.h"
-#include "common/fabric/fabric.h"
 
 namespace gossamer {
 

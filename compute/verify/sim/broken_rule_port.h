@@ -11,7 +11,7 @@
 
 #include <memory>
 
-#include "common/fabric/fabric.h"
+#include "common/fabric/compute_port.h"
 
 namespace gossamer::sim {
 

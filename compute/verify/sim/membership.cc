@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "common/fabric/fabric.h"
+
 namespace gossamer::simulator {
 namespace {
 

@@ -1,0 +1,86 @@
+// A memory server's side of a fabric: the memory that clients reach with verbs, and the control service.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/fabric/work_request.h"
+#include "common/status.h"
+
+namespace gossamer {
+
+class SimulatedNetwork;
+
+// Answers control messages on the memory server. The port's control thread makes all calls, one at a time.
+class ControlHandler {
+ public:
+  virtual ~ControlHandler() = default;
+  // `client_uuid` names the compute server that sent `request`. Writes the reply. Returns: its bytes.
+  virtual uint32_t Handle(uint64_t client_uuid, std::span<const std::byte> request,
+                          std::span<std::byte, kMaxControlBytes> reply) = 0;
+  // The last queue pair of a compute server is destroyed: the client closed it, died (and its
+  // WRITEs are finished), or was fenced. None of its verbs can land any more.
+  virtual void ClientGone(uint64_t client_uuid) = 0;
+  // Called about every kTickInterval, by the same thread. Returns: the compute servers to fence:
+  // `MemoryPort::Fence` follows for each.
+  virtual std::vector<uint64_t> Tick(std::chrono::steady_clock::time_point /*now*/) { return {}; }
+};
+
+inline constexpr std::chrono::milliseconds kTickInterval{10};
+
+enum class LockTablePlacement : uint8_t { kDeviceMemory, kDram };
+
+struct MemoryPortOptions {
+  uint64_t region_bytes = 0;      // a multiple of 4096
+  uint64_t lock_table_bytes = 0;  // a power of two
+  std::string listen;         // verbs: ADDRESS:PORT; shm: path of a Unix socket, empty: a fresh one
+  std::string device;         // verbs
+  bool on_chip_locks = true;  // lock table in device memory if there is any
+  // verbs: clients wait for each verb before they post the next, for a device that does not order.
+  bool one_verb_at_a_time = false;
+  bool huge_pages = true;        // 2 MB pages if there are any
+  bool in_process_only = false;  // shm: clients live in this process, so the memory needs no name
+  uint32_t connection_timeout_ms = 2000;
+  // Called with the region, and with a lock table in DRAM, as soon as each is mapped. Its error
+  // fails the opening of the port. Empty: pages are allocated on first use (verbs: when they are
+  // registered). The simulator does not call it.
+  std::function<Status(std::span<std::byte>)> touch = {};
+  SimulatedNetwork* network = nullptr;  // sim: outlives the port
+};
+
+// A memory server's side of a fabric: the zeroed memory and the control service. Clients can
+// connect from `Start` on; the destructor disconnects them.
+class MemoryPort {
+ public:
+  virtual ~MemoryPort() = default;
+  // `incarnation`, not 0, names this server among all that ever were (CONTRACT.md, E8).
+  virtual Status Start(ControlHandler& handler, uint64_t incarnation) = 0;
+  // Destroys every queue pair of a compute server, including one whose connection is being made.
+  // Returns at once. `ControlHandler::ClientGone` follows when nothing of that compute server can
+  // land any more (not called if it had no queue pair). Its verbs in flight end as kUnknown or
+  // kFlushed. It may connect and register again afterwards. Thread-safety: any thread.
+  virtual void Fence(uint64_t client_uuid) = 0;
+  // Whether the port always notices the end of a compute server's process and then calls
+  // `ClientGone`. If not, registrations are leases that expire.
+  virtual bool observes_death() const = 0;
+  // Ends the control service and breaks all queue pairs. The memory stays mapped until destruction.
+  virtual void Stop() = 0;
+
+  // The memory server's own view, for initialisation before `Start` and reading after `Stop`.
+  virtual std::span<std::byte> region() = 0;
+  // Input of `ComputePort::Connect`; one line without blanks.
+  virtual std::string address() const = 0;
+  virtual LockTablePlacement lock_table_placement() const = 0;
+  // Bytes that one packet carries at most through this server's end of the network, whatever the clients' ends carry.
+  virtual uint32_t path_mtu() const = 0;
+  // For the start-up report: "2 MB pages" or "4 KB pages (no huge pages: …)".
+  virtual std::string memory_description() const = 0;
+};
+
+}  // namespace gossamer

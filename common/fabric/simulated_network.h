@@ -1,0 +1,23 @@
+// What opens simulated ports. The simulator implements it, so that no shipped program links the simulator.
+#pragma once
+
+#include <memory>
+
+#include "common/fabric/compute_port.h"
+#include "common/fabric/memory_port.h"
+#include "common/status.h"
+
+namespace gossamer {
+
+// Opens the ports of FabricKind::kSim: the simulator's network (sim/sim.h), which no shipped program links.
+class SimulatedNetwork {
+ public:
+  virtual Result<std::unique_ptr<MemoryPort>> OpenMemoryPort(const MemoryPortOptions& options) = 0;
+  virtual Result<std::unique_ptr<ComputePort>> OpenComputePort(
+      const ComputePortOptions& options) = 0;
+
+ protected:
+  ~SimulatedNetwork() = default;
+};
+
+}  // namespace gossamer

@@ -1,0 +1,57 @@
+// One one-sided verb: what it does to which memory, and how it ended. verb_table.h has a row for each opcode.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "common/fabric/buffer_pool.h"
+#include "common/fabric/verb_table.h"
+
+namespace gossamer {
+
+// The memory of a memory server that an offset counts from.
+enum class Space : uint8_t { kRegion, kLockTable };
+
+enum class VerbStatus : uint8_t {
+  kPending,
+  kSuccess,
+  kRemoteAccess,  // Out of bounds, misaligned atomic, wrong key: not applied.
+  kFlushed,  // Behind a failed verb on its queue pair: not applied if that one was kRemoteAccess.
+  kUnknown,  // Peer lost: applied, not applied, or still in flight.
+};
+
+std::string_view VerbStatusName(VerbStatus status);
+
+// One one-sided operation. `local` lies in a buffer of the posting endpoint, is disjoint from that
+// of every other verb in flight, and stays untouched until the batch completes. `length` is in
+// bytes. An atomic has length 8 and a remote offset that is a multiple of 8; it stores the old
+// value at `local` (8-byte aligned). A verb of length 0 moves nothing and succeeds at any offset
+// inside the space or at its end.
+struct Verb {
+  Opcode opcode = Opcode::kRead;
+  Space space = Space::kRegion;
+  // Starts only after the READs and atomics before it on this queue pair have ended.
+  bool fence = false;
+  VerbStatus status = VerbStatus::kPending;
+  uint32_t length = 0;
+  uint64_t remote_offset = 0;
+  LocalAddress local;
+  uint64_t compare = 0;      // CAS only
+  uint64_t swap_or_add = 0;  // CAS: new value; fetch-add: addend
+
+  static Verb Read(uint64_t offset, uint32_t length, LocalAddress into,
+                   Space space = Space::kRegion);
+  static Verb Write(uint64_t offset, uint32_t length, LocalAddress from,
+                    Space space = Space::kRegion);
+  static Verb CompareSwap(Space space, uint64_t offset, uint64_t compare, uint64_t swap,
+                          LocalAddress old_value);
+  static Verb FetchAdd(Space space, uint64_t offset, uint64_t addend, LocalAddress old_value);
+
+  bool is_read() const { return TraitsOf(opcode).verb_class == VerbClass::kRead; }
+  bool is_write() const { return TraitsOf(opcode).verb_class == VerbClass::kWrite; }
+  bool is_atomic() const { return TraitsOf(opcode).verb_class == VerbClass::kAtomic; }
+  // Requires: a completed atomic. Returns: the value before it.
+  uint64_t old_value() const;
+};
+
+}  // namespace gossamer

@@ -1,0 +1,99 @@
+// What a caller posts on an endpoint: a batch of verbs, a control call, or a request for a queue pair.
+//
+// A work request belongs to its caller and lives until its completion has counted it. It allocates nothing.
+//
+// Thread-safety: none; a work request belongs to the thread of its endpoint.
+#pragma once
+
+#include <array>
+#include <coroutine>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "common/fabric/verb.h"
+#include "common/status.h"
+#include "proto/remote_ptr.h"
+
+namespace gossamer {
+
+// Counts down, and resumes its coroutine at zero.
+struct Completion {
+  uint32_t remaining = 0;
+  std::coroutine_handle<> waiter;
+};
+
+// An ordered list of verbs for one memory server, posted with one doorbell. `InlineBatch<N>` holds
+// the storage. The list, its verbs and its completion live until the batch has completed.
+class Batch {
+ public:
+  Batch(const Batch&) = delete;
+  Batch& operator=(const Batch&) = delete;
+
+  ServerId server() const { return server_; }
+  std::span<Verb> verbs() { return {verbs_, size_}; }
+  std::span<const Verb> verbs() const { return {verbs_, size_}; }
+  bool empty() const { return size_ == 0; }
+  bool full() const { return size_ == capacity_; }
+  // Requires: !full().
+  Verb& Add(const Verb& verb) { return verbs_[size_++] = verb; }
+  // Empties the batch, and addresses it to `server`.
+  void Reset(ServerId server) {
+    server_ = server;
+    size_ = 0;
+  }
+  // kSuccess if every verb succeeded, else the status of the first that did not.
+  VerbStatus status() const;
+
+  // For fabrics: the completion to count down, and a link for the fabric's own queues.
+  Completion* completion = nullptr;
+  Batch* next = nullptr;
+
+ protected:
+  Batch(ServerId server, Verb* verbs, uint32_t capacity)
+      : verbs_(verbs), capacity_(capacity), server_(server) {}
+
+ private:
+  Verb* verbs_;
+  uint32_t size_ = 0;
+  uint32_t capacity_;
+  ServerId server_;
+};
+
+template <uint32_t kCapacity>
+class InlineBatch final : public Batch {
+ public:
+  explicit InlineBatch(ServerId server = ServerId{0}) : Batch(server, storage_, kCapacity) {}
+
+ private:
+  Verb storage_[kCapacity];
+};
+
+inline constexpr size_t kMaxControlBytes = 256;
+
+// One request to a memory server's control service, and its reply.
+struct ControlCall {
+  ServerId server{0};
+  std::array<std::byte, kMaxControlBytes> request{};
+  uint32_t request_bytes = 0;
+  std::array<std::byte, kMaxControlBytes> reply{};
+  uint32_t reply_bytes = 0;
+  VerbStatus status = VerbStatus::kPending;
+
+  Completion* completion = nullptr;
+  ControlCall* next = nullptr;
+};
+
+// Requests a queue pair to a memory server: a first one, or a replacement. Once the request succeeds,
+// nothing posted on the replaced queue pair can land (rule U1). At most one per server at a time.
+struct QueuePairRequest {
+  ServerId server{0};
+  // The `BrokenQueuePairId` of another queue pair of this compute server, on any endpoint, to destroy as well. 0: none.
+  uint64_t also_destroys = 0;
+  Status status = Ok();
+
+  Completion* completion = nullptr;
+  QueuePairRequest* next = nullptr;
+};
+
+}  // namespace gossamer
