@@ -26,6 +26,7 @@
 #include "compute/verify/sim/measure.h"
 #include "compute/verify/sim/measure_report.h"
 #include "compute/verify/sim/plan.h"
+#include "compute/verify/sim/profiles.h"
 #include "compute/verify/sim/run.h"
 
 DEFINE_uint64(seed, 1, "the first run's seed: everything follows from it");

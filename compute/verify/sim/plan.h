@@ -8,7 +8,6 @@
 #include <array>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -113,14 +112,6 @@ struct Plan {
   // Whether clients open the store through a record.
   bool has_record() const { return joins + record_faults != 0; }
 };
-
-struct Profile {
-  std::string_view name;
-  std::string_view what;
-  void (*narrow)(Random& random, Plan& plan);  // called after everything else is drawn
-};
-
-std::span<const Profile> Profiles();
 
 // Errors: InvalidArgument for an unknown profile and for numbers that make no run.
 Status Validate(const RunOptions& options);

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "common/testing/seed.h"
+#include "compute/verify/sim/profiles.h"
 #include "compute/verify/sim/workload.h"
 #include "proto/leaf_geometry.h"
 

@@ -7,8 +7,9 @@
 #include "common/embedded_memory.h"
 #include "common/text/human.h"
 #include "compute/verify/sim/audit.h"
+#include "compute/verify/sim/blow_schedule.h"
 #include "compute/verify/sim/client.h"
-#include "compute/verify/sim/successor.h"
+#include "compute/verify/sim/server_blows.h"
 #include "compute/verify/sim/sweeper.h"
 
 namespace gossamer::simulator {
@@ -19,15 +20,6 @@ constexpr uint64_t kMostStepsWithoutEnd = 10'000'000;
 constexpr std::chrono::seconds kLongestWithoutEnd{60};
 // Values name lives by 12 bits.
 constexpr uint32_t kMostLives = 4000;
-
-// An event that hits a client or a server.
-struct Blow {
-  enum class Kind : uint8_t { kKill, kPause, kLeave, kDeath, kSuccession, kStall, kJoin, kRecord };
-
-  uint64_t at_operation = 0;  // when so many have begun, and
-  uint64_t steps_later = 0;   // so many steps after that
-  Kind kind = Kind::kKill;
-};
 
 class Run {
  public:
@@ -57,14 +49,12 @@ class Run {
     if (!ready) {
       verdict_.Wrong("the store cannot be set up: " + ready.error().ToString());
     } else {
-      DrawBlows();
+      blows_.Draw(plan_, random_);
       for (const auto& client : clients_) client->Start();
       if (DriveToEnd()) {
         Drain();
-        for (const auto& successor : successors_) {
-          if (auto change = successor->FindChange()) verdict_.Wrong(std::move(*change));
-        }
-        if (result_.counts.dead_servers == 0) {
+        server_blows_.CheckSuccessors();
+        if (server_blows_.dead_servers() == 0) {
           result_.counts.swept_bytes = sweeper_.Overwrite();
           CheckWhoStayed();
           Audit(scene_, next_client_++, result_.counts);
@@ -127,26 +117,6 @@ class Run {
     result_.counts.counters += client->counters();
   }
 
-  void DrawBlows() {
-    constexpr uint64_t kStepsOfAnOperation = 40;
-    const auto draw = [&](uint32_t count, Blow::Kind kind) {
-      for (uint32_t i = 0; i < count; ++i) {
-        const uint64_t at = random_.Below(plan_.operations);
-        blows_.push_back({at, random_.Below(kStepsOfAnOperation), kind});
-      }
-    };
-    draw(plan_.kills, Blow::Kind::kKill);
-    draw(plan_.pauses, Blow::Kind::kPause);
-    draw(plan_.reopens, Blow::Kind::kLeave);
-    draw(plan_.deaths, Blow::Kind::kDeath);
-    draw(plan_.stalls, Blow::Kind::kStall);
-    draw(plan_.joins, Blow::Kind::kJoin);
-    draw(plan_.record_faults, Blow::Kind::kRecord);
-    std::stable_sort(blows_.begin(), blows_.end(), [](const Blow& a, const Blow& b) {
-      return a.at_operation > b.at_operation;  // the next one last
-    });
-  }
-
   // Kills the clients that the network cut, before any of their coroutines runs.
   void NoteCuts() {
     while (const std::optional<uint64_t> uuid = network_.TakeCut()) {
@@ -157,15 +127,9 @@ class Run {
   }
 
   void Strike() {
-    while (!blows_.empty() && workload_.begun() >= blows_.back().at_operation) {
-      if (blows_.back().steps_later != 0) {
-        --blows_.back().steps_later;
-        return;
-      }
-      const Blow::Kind kind = blows_.back().kind;
+    while (const std::optional<Blow::Kind> kind = blows_.Take(workload_.begun())) {
+      if (server_blows_.Strike(*kind)) continue;
       const bool kills = kind == Blow::Kind::kKill;
-      blows_.pop_back();
-      if (StrikeServer(kind)) continue;
       std::vector<Client*> living;
       for (const auto& client : clients_) {
         if (client != nullptr && !client->is_dead() && !client->is_lost()) {
@@ -185,74 +149,6 @@ class Run {
                        std::to_string(pause.count()) + " us");
         network_.PauseClient(victim.uuid(), network_.Now() + pause);
       }
-    }
-  }
-
-  // Returns false if the blow is for a client.
-  bool StrikeServer(Blow::Kind kind) {
-    switch (kind) {
-      case Blow::Kind::kDeath: EndServer(); return true;
-      case Blow::Kind::kSuccession: StartSuccessor(); return true;
-      case Blow::Kind::kStall: StallServer(); return true;
-      case Blow::Kind::kRecord: membership_.Disturb(random_); return true;
-      case Blow::Kind::kJoin:
-        membership_.Join(memory_options_, random_.Below(100) < plan_.low_mtu_percent);
-        return true;
-      default: return false;
-    }
-  }
-
-  EmbeddedMemory* PickServer(size_t& number) {
-    number = random_.Below(memory_.size());
-    return memory_[number].get();
-  }
-
-  void EndServer() {
-    constexpr uint64_t kMostStepsWithout = 4000;
-    size_t number = 0;
-    EmbeddedMemory* const server = PickServer(number);
-    if (server == nullptr) return;
-    recorder_.Note("memory server " + std::to_string(number) + " dies");
-    without_successor_.push_back(server->address());
-    memory_[number].reset();
-    ++result_.counts.dead_servers;
-    if (random_.Below(100) >= plan_.successor_percent) return;
-    const uint64_t steps = random_.Below(2) == 0 ? 0 : random_.Below(kMostStepsWithout);
-    blows_.push_back({workload_.begun(), steps, Blow::Kind::kSuccession});
-  }
-
-  // The successor's own network has no faults.
-  void StartSuccessor() {
-    const std::string address = without_successor_.back();
-    without_successor_.pop_back();
-    const SimFaults faults = network_.options().faults;
-    network_.SetFaults({});
-    const auto number = static_cast<uint32_t>(successors_.size());
-    auto successor = Successor::Start(memory_options_, address, number, plan_.work.keys(),
-                                      [this](uint32_t key) { return workload_.keys().Text(key); });
-    network_.SetFaults(faults);
-    if (!successor) {
-      return verdict_.Wrong("no memory server can be started at " + address + ": " +
-                            successor.error().ToString());
-    }
-    recorder_.Note("a memory server of another store is at " + address);
-    successors_.push_back(std::move(successor.value()));
-  }
-
-  void StallServer() {
-    constexpr std::chrono::microseconds kSlowest{200};
-    size_t number = 0;
-    EmbeddedMemory* const server = PickServer(number);
-    if (server == nullptr) return;
-    const auto until = network_.Now() +
-                       std::chrono::microseconds(1 + random_.Below(plan_.longest_stall_ms * 1000));
-    const bool stops = random_.Below(2) == 0;
-    recorder_.Note("memory server " + std::to_string(number) + (stops ? " stops" : " is slow") +
-                   " until " + TimeText(until));
-    if (stops) {
-      network_.StopServer(server->address(), until);
-    } else {
-      network_.SlowServer(server->address(), until, kSlowest);
     }
   }
 
@@ -278,7 +174,7 @@ class Run {
         client.reset();
         continue;
       }
-      if (!opened && result_.counts.dead_servers != 0) {
+      if (!opened && server_blows_.dead_servers() != 0) {
         // Part of the store is gone.
         client.reset();
         continue;
@@ -386,6 +282,7 @@ class Run {
       if (client != nullptr) Bury(client);
     }
     counts.runs = 1;
+    counts.dead_servers = server_blows_.dead_servers();
     counts.joined_servers = membership_.joined();
     counts.operations = recorder_.ended();
     counts.lives = next_client_ - 1;
@@ -414,11 +311,10 @@ class Run {
   bool is_stuck_ = false;
   uint32_t next_client_ = 1;  // also a client uuid
   const Endpoint::Clock::time_point start_ = network_.Now();
-  std::vector<Blow> blows_;
+  BlowSchedule blows_;
   EmbeddedMemoryOptions memory_options_;
   Sweeper sweeper_{network_, memory_, plan_.parameters};
-  std::vector<std::unique_ptr<Successor>> successors_;
-  std::vector<std::string> without_successor_;    // addresses
+  ServerBlows server_blows_{scene_, memory_options_, memory_, membership_, random_, blows_};
   std::vector<std::unique_ptr<Client>> clients_;  // destroyed before the memory
 };
 

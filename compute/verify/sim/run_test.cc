@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "common/testing/seed.h"
+#include "compute/verify/sim/profiles.h"
 
 namespace gossamer::simulator {
 namespace {
