@@ -1,12 +1,8 @@
 #include "common/fabric/shm/memory_port.h"
 
-#include <fcntl.h>
-#include <glog/logging.h>
-#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +12,7 @@
 #include <new>
 
 #include "common/fabric/compute_port.h"
+#include "common/fabric/shm/peer.h"
 #include "common/start_thread.h"
 
 namespace gossamer::shm {
@@ -31,53 +28,6 @@ constexpr int kMessagesPerTurn = 64;  // of one connection, before the next conn
 constexpr size_t kMostNewcomers = 128;
 // How often to check whether a fenced client has left its verbs.
 constexpr std::chrono::milliseconds kFenceInterval{1};
-
-// The process at the other end.
-pid_t PeerPid(const UniqueFd& socket) {
-  ucred credentials{};
-  socklen_t bytes = sizeof credentials;
-  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &bytes) != 0) return 0;
-  return credentials.pid;
-}
-
-UniqueFd PeerProcess(const UniqueFd& socket, pid_t pid) {
-#if defined(SO_PEERPIDFD)
-  constexpr int kPeerPidFd = SO_PEERPIDFD;
-#else
-  constexpr int kPeerPidFd = 77;  // since Linux 6.5: exact even if the process has ended meanwhile
-#endif
-  int fd = -1;
-  socklen_t bytes = sizeof fd;
-  if (::getsockopt(socket.get(), SOL_SOCKET, kPeerPidFd, &fd, &bytes) == 0) return UniqueFd(fd);
-  if (pid <= 0) return {};
-  return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));  // close-on-exec by itself
-}
-
-bool ProcessEnded(const UniqueFd& process) {
-  if (!process) return false;
-  pollfd event{process.get(), POLLIN, 0};
-  return ::poll(&event, 1, 0) == 1;
-}
-
-UniqueFd SpareDescriptor() { return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
-
-Welcome Refusal(const Error& error) {
-  Welcome welcome;
-  welcome.code = static_cast<uint32_t>(error.code);
-  error.message.copy(welcome.reason.data(), welcome.reason.size() - 1);
-  return welcome;
-}
-
-// The server lives and serves others, but this client cannot reach it.
-Error NoDescriptorHere() {
-  return MakeError(Code::kNodeUnreachable, "the memory server has " + NoDescriptorText() +
-                                               "; start it with a higher limit");
-}
-
-bool HungUp(const UniqueFd& socket) {
-  pollfd event{socket.get(), 0, 0};
-  return ::poll(&event, 1, 0) == 1 && (event.revents & POLLHUP) != 0;
-}
 
 }  // namespace
 
@@ -114,7 +64,7 @@ Status ShmMemoryPort::Start(ControlHandler& handler, uint64_t incarnation) {
   }
   BOOST_OUTCOME_TRYV(listener_.Listen());
   handler_ = &handler;
-  spare_ = SpareDescriptor();
+  shortage_.HoldSpare();
   incarnation_ = incarnation;
   BOOST_OUTCOME_TRY(thread, StartThread("serve clients", [this] { Serve(); }));
   thread_ = std::move(thread);
@@ -199,7 +149,7 @@ void ShmMemoryPort::Tick() {
   const Clock::time_point now = Clock::now();
   next_tick_ = now + kTickInterval;
   if (!accepts_) accepts_ = Watch(listener_.fd(), kListenerTag);
-  if (!spare_) spare_ = SpareDescriptor();
+  shortage_.HoldSpare();
   DismissLateNewcomers(now);
   for (const uint64_t client_uuid : handler_->Tick(now)) BeginFence(client_uuid);
 }
@@ -264,29 +214,8 @@ void ShmMemoryPort::EndFences() {
   }
 }
 
-void ShmMemoryPort::Refuse(const UniqueFd& socket) {
-  const Welcome refusal = Refusal(NoDescriptorHere());
-  SendMessage(socket, std::as_bytes(std::span(&refusal, 1)), {}, false);
-  if (!lacks_descriptors_) LOG(WARNING) << "clients cannot connect: " << NoDescriptorText();
-  lacks_descriptors_ = true;
-}
-
-bool ShmMemoryPort::RefuseNext() {
-  if (!spare_) return false;
-  spare_ = UniqueFd();
-  bool refused = false;
-  {
-    const UniqueFd socket = listener_.Accept();
-    refused = static_cast<bool>(socket);
-    if (refused) Refuse(socket);
-  }
-  spare_ = SpareDescriptor();
-  return refused;
-}
-
 void ShmMemoryPort::PauseAccepting() {
-  if (!lacks_descriptors_) LOG(WARNING) << ErrnoText("clients cannot connect") << "; trying again";
-  lacks_descriptors_ = true;
+  shortage_.NoteCannotAccept();
   Unwatch(listener_.fd());
   accepts_ = false;
 }
@@ -308,7 +237,7 @@ void ShmMemoryPort::Accept() {
     if (newcomers_.size() == kMostNewcomers) Dismiss(*newcomers_.FirstUpTo(Clock::now()));
     UniqueFd socket = listener_.Accept();
     if (!socket) {
-      if (LacksDescriptors() && RefuseNext()) continue;
+      if (LacksDescriptors() && shortage_.RefuseNext(listener_)) continue;
       // A client that cannot be accepted now stays in the queue, and epoll would report it again and again.
       if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) PauseAccepting();
       return;
@@ -320,10 +249,10 @@ void ShmMemoryPort::Accept() {
     connection.process = PeerProcess(socket, pid);
     // Do not admit a client whose death cannot be observed.
     if (!connection.process && LacksDescriptors()) {
-      Refuse(socket);
+      shortage_.Refuse(socket);
       continue;
     }
-    lacks_descriptors_ = false;
+    shortage_.NoteAccepted();
     connection.socket = std::move(socket);
     if (!Watch(connection.socket.get(), SocketTag(id))) continue;
     // The server's own process needs no watching: it cannot outlive itself.

@@ -33,6 +33,7 @@
 #include "common/fabric/shm/memory.h"
 #include "common/fabric/shm/newcomers.h"
 #include "common/fabric/shm/queue_pair.h"
+#include "common/fabric/shm/refusal.h"
 #include "common/fabric/shm/socket.h"
 
 namespace gossamer::shm {
@@ -89,10 +90,7 @@ class ShmMemoryPort final : public MemoryPort {
   // Ends the connection, unless it says hello now.
   void Dismiss(ConnectionId id);
   void DismissLateNewcomers(Clock::time_point now);
-  // Tells the next client in the queue that there is no file descriptor for it. Returns false if that is impossible.
-  bool RefuseNext();
-  void Refuse(const UniqueFd& socket);
-  // Pauses until the next tick.
+  // Pauses until the next tick, for the reason in errno.
   void PauseAccepting();
   // Answers what has arrived. Returns whether to keep the connection.
   bool Receive(ConnectionId id, Connection& connection);
@@ -132,8 +130,7 @@ class ShmMemoryPort final : public MemoryPort {
   ConnectionId next_id_ = 1;
   Clock::time_point next_tick_{};
   bool accepts_ = true;
-  bool lacks_descriptors_ = false;  // as of the last newcomer
-  UniqueFd spare_;  // released temporarily to tell a client that there is none for it
+  DescriptorShortage shortage_;
 };
 
 }  // namespace gossamer::shm
