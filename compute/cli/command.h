@@ -64,14 +64,14 @@ std::span<const Command> Commands();
 Result<const Command*> FindCommand(const std::vector<std::string>& words,
                                    const std::vector<std::string>& flags_given);
 
-// One function for each command, in the file of that command.
-int RunPut(const Context& context);
-int RunGet(const Context& context);
-int RunDelete(const Context& context);
-int RunScan(const Context& context);
-int RunDump(const Context& context);
-int RunLoad(const Context& context);
-int RunCheck(const Context& context);
-int RunStat(const Context& context);
+// Each command, from the file of its function.
+Command PutCommand();
+Command GetCommand();
+Command DeleteCommand();
+Command ScanCommand();
+Command LoadCommand();
+Command DumpCommand();
+Command CheckCommand();
+Command StatCommand();
 
 }  // namespace gossamer::cli

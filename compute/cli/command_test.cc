@@ -213,7 +213,7 @@ TEST_F(CommandTest, OutputThatTakesNothingIsAFailure) {
   out.setstate(std::ios::badbit);
   std::ostringstream err;
   const std::vector<std::string> arguments;
-  EXPECT_EQ(RunScan({store_, *session_, name_, options_, arguments, out, err, stop_}), 1);
+  EXPECT_EQ(ScanCommand().run({store_, *session_, name_, options_, arguments, out, err, stop_}), 1);
   EXPECT_EQ(err.str(), "gossamer: cannot write to standard output\n");
 }
 

@@ -171,8 +171,6 @@ Json StatJson(const StoreStat& stat) {
           {"servers", servers}};
 }
 
-}  // namespace
-
 int RunCheck(const Context& context) {
   Progress progress(
       {.verb = "checking", .unit = "leaves", .enabled = context.options.show_progress});
@@ -197,6 +195,27 @@ int RunStat(const Context& context) {
     WriteStatText(context, stat.value());
   }
   return kExitSuccess;
+}
+
+}  // namespace
+
+Command CheckCommand() {
+  return {
+      .name = "check",
+      .arguments = "",
+      .summary = "walk the whole tree and verify every invariant",
+      .details =
+          "Meaningful while nobody writes: who writes holds locks, which it counts as problems.\n"
+          "Exit status 1 if there is a problem.\n",
+      .run = RunCheck};
+}
+
+Command StatCommand() {
+  return {.name = "stat",
+          .arguments = "",
+          .summary = "show the store's parameters and its memory servers",
+          .details = "",
+          .run = RunStat};
 }
 
 }  // namespace gossamer::cli

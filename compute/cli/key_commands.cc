@@ -49,8 +49,6 @@ void SayDone(const Context& context, std::string_view key, const char* what) {
   WriteJson(context.out, object);
 }
 
-}  // namespace
-
 int RunPut(const Context& context) {
   const std::string& file = context.options.value_file;
   const bool from_file = !file.empty();
@@ -98,6 +96,50 @@ int RunDelete(const Context& context) {
   if (!status) return FailOnKey(context, key.value(), status.error());
   SayDone(context, key.value(), "deleted");
   return kExitSuccess;
+}
+
+}  // namespace
+
+Command PutCommand() {
+  return {
+      .name = "put",
+      .arguments = "KEY VALUE",
+      .summary = "insert or overwrite a key",
+      .details =
+          "Keys and values are taken as the bytes they are; with --escaped, \\t \\n \\\\ and "
+          "\\xHH\n"
+          "stand for bytes that a shell cannot pass. With --value_file=FILE (or - for standard\n"
+          "input) the value is the whole content of a file, and VALUE is left out.\n"
+          "A key or value that begins with '-' goes behind '--': gossamer put -- -1 minus\n",
+      .min_arguments = 1,
+      .max_arguments = 2,
+      .flags = {"escaped", "value_file"},
+      .run = RunPut};
+}
+
+Command GetCommand() {
+  return {.name = "get",
+          .arguments = "KEY",
+          .summary = "print the value of a key",
+          .details =
+              "Prints the value as it is, followed by a newline; with --escaped, on one line "
+              "whatever\n"
+              "it holds. Exit status 1 if the key is absent.\n",
+          .min_arguments = 1,
+          .max_arguments = 1,
+          .flags = {"escaped"},
+          .run = RunGet};
+}
+
+Command DeleteCommand() {
+  return {.name = "delete",
+          .arguments = "KEY",
+          .summary = "remove a key",
+          .details = "Exit status 1 if the key is absent.\n",
+          .min_arguments = 1,
+          .max_arguments = 1,
+          .flags = {"escaped"},
+          .run = RunDelete};
 }
 
 }  // namespace gossamer::cli

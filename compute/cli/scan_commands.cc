@@ -135,8 +135,6 @@ Result<ScanOptions> ReadRange(const CommandOptions& options) {
   return range;
 }
 
-}  // namespace
-
 int RunScan(const Context& context) {
   const Result<ScanOptions> range = ReadRange(context.options);
   if (!range) {
@@ -159,6 +157,38 @@ int RunDump(const Context& context) {
                 << (is_whole ? "\n" : "; what is missing is said above\n");
   }
   return outcome.exit_status;
+}
+
+}  // namespace
+
+Command ScanCommand() {
+  return {.name = "scan",
+          .arguments = "",
+          .summary = "list keys and values in order",
+          .details =
+              "Prints key<TAB>value lines, escaped as `dump` does, of the keys from --from "
+              "(inclusive)\n"
+              "to --to (exclusive), or those that begin with --prefix. With --json, an object "
+              "a line.\n",
+          .flags = {"escaped", "from", "to", "prefix", "limit", "reverse", "keys_only"},
+          .stops_cleanly = true,
+          .run = RunScan};
+}
+
+Command DumpCommand() {
+  return {
+      .name = "dump",
+      .arguments = "",
+      .summary = "print the whole store in the form that load reads",
+      .details =
+          "Prints key<TAB>value lines in the order of the keys; any bytes survive dump and load.\n"
+          "With --json, an object a line.\n"
+          "Where a part of the store cannot be reached, --salvage writes the rest, says which "
+          "keys are\n"
+          "missing and why, and exits with 1.\n",
+      .flags = {"salvage"},
+      .stops_cleanly = true,
+      .run = RunDump};
 }
 
 }  // namespace gossamer::cli
