@@ -76,84 +76,101 @@ class LossTest : public testing::TestWithParam<Scenario> {
     writes_.push_back({WriteMode::kPut, NumberKey(10 * loaded_), LoadedValue(loaded_)});
   }
 
+  using Results = std::vector<std::optional<Status>>;
+
+  void Load(TestClient& client, Model& model) const {
+    const std::unique_ptr<OpenSession> loader = client.NewSession();
+    for (uint64_t i = 0; i < loaded_; ++i) {
+      model[NumberKey(10 * i)] = LoadedValue(i);
+      EXPECT_TRUE(loader->Put(NumberKey(10 * i), LoadedValue(i)));
+    }
+  }
+
+  // Starts all writes together, and waits for them.
+  Results DoWrites(TestClient& client, FaultPlan& plan) {
+    Results results(writes_.size());
+    const std::unique_ptr<OpenSession> session = client.NewSession(plan);
+    for (size_t i = 0; i < results.size(); ++i) {
+      const auto run = [](OpenSession& on, const Write& write,
+                          std::optional<Status>& result) -> Task<void> {
+        result = co_await on.tree().Write(write.mode, write.key, write.value);
+      };
+      session->Spawn(run(*session, writes_[i], results[i]));
+    }
+    session->WaitAll();
+    splits_ = session->counters().of(OperationClass::kInsertSplit).operations;
+    return results;
+  }
+
+  // Checks what `write` left, given its result. The model then has what is there.
+  static void CheckWrite(const Write& write, const Status& result, bool can_reconnect,
+                         OpenSession& witness, Model& model) {
+    const auto found = model.find(write.key);
+    const std::optional<std::string> before =
+        found == model.end() ? std::nullopt : std::optional<std::string>(found->second);
+    const std::optional<std::string> after = After(write, before);
+    const Result<std::string> now = witness.Get(write.key);
+    EXPECT_TRUE(now || now.error().code == Code::kNotFound) << now.error().ToString();
+    const std::optional<std::string> is =
+        now ? std::optional<std::string>(now.value()) : std::nullopt;
+    if (result) {
+      EXPECT_EQ(is, after) << "acknowledged, and not there";
+    } else if (can_reconnect) {
+      // The lock word tells, so nothing stays open (rule U2).
+      EXPECT_EQ(result.error().code, Code::kAlreadyExists) << result.error().ToString();
+      EXPECT_EQ(after, before);
+    } else if (result.error().code == Code::kMaybeApplied) {
+      EXPECT_TRUE(is == before || is == after);
+    } else {
+      // Contended: another of these writes kept the lock.
+      const Code code = result.error().code;
+      EXPECT_TRUE(code == Code::kNodeUnreachable || code == Code::kContended ||
+                  (after == before && code == Code::kAlreadyExists));
+      EXPECT_EQ(is, before) << "refused, and there: " << result.error().ToString();
+    }
+    model.erase(write.key);
+    if (is) model[write.key] = *is;
+  }
+
+  // Memory is reused, early too. Memory that entries refer to must not be.
+  static void ReuseMemory(OpenSession& witness, Model& model) {
+    for (uint64_t i = 0; i < 4; ++i) {
+      const std::string key = NumberKey(1'000'000 + i);
+      for (int again = 0; again < 2; ++again) {
+        const Status put = witness.Put(key, std::string(100, static_cast<char>('A' + i)));
+        if (put) model[key] = std::string(100, static_cast<char>('A' + i));
+      }
+    }
+    for (const auto& [key, value] : model) {
+      const Result<std::string> now = witness.Get(key);
+      EXPECT_TRUE(now) << now.error().ToString();
+      if (now) {
+        EXPECT_EQ(now.value(), value);
+      }
+    }
+  }
+
   // One run with the connection lost at verb `break_at`. Returns false if the writes ended before
   // it.
   bool LoseAt(uint64_t break_at, uint64_t applied, VerbStatus behind, bool can_reconnect) {
     TestCluster cluster(Options());
     Model model;
     TestClient client(cluster, {2, uint64_t{1} << 20});
-    {
-      const std::unique_ptr<OpenSession> loader = client.NewSession();
-      for (uint64_t i = 0; i < loaded_; ++i) {
-        model[NumberKey(10 * i)] = LoadedValue(i);
-        EXPECT_TRUE(loader->Put(NumberKey(10 * i), LoadedValue(i)));
-      }
-    }
+    Load(client, model);
     FaultPlan plan;
     plan.break_at = break_at;
     plan.applied = applied;
     plan.behind = behind;
     plan.can_reconnect = can_reconnect;
-    std::vector<std::optional<Status>> results(writes_.size());
-    {
-      const std::unique_ptr<OpenSession> session = client.NewSession(plan);
-      for (size_t i = 0; i < results.size(); ++i) {
-        const auto run = [](OpenSession& on, const Write& write,
-                            std::optional<Status>& result) -> Task<void> {
-          result = co_await on.tree().Write(write.mode, write.key, write.value);
-        };
-        session->Spawn(run(*session, writes_[i], results[i]));
-      }
-      session->WaitAll();
-      splits_ = session->counters().of(OperationClass::kInsertSplit).operations;
-    }
+    const Results results = DoWrites(client, plan);
     EXPECT_EQ(plan.forbidden_writes, 0u);
 
     // Another session of the same compute server allocates from the same memory.
     const std::unique_ptr<OpenSession> witness = client.NewSession();
     for (size_t i = 0; i < results.size(); ++i) {
-      const Write& write = writes_[i];
-      const auto found = model.find(write.key);
-      const std::optional<std::string> before =
-          found == model.end() ? std::nullopt : std::optional<std::string>(found->second);
-      const std::optional<std::string> after = After(write, before);
-      const Result<std::string> now = witness->Get(write.key);
-      EXPECT_TRUE(now || now.error().code == Code::kNotFound) << now.error().ToString();
-      const std::optional<std::string> is =
-          now ? std::optional<std::string>(now.value()) : std::nullopt;
-      if (*results[i]) {
-        EXPECT_EQ(is, after) << "acknowledged, and not there";
-      } else if (can_reconnect) {
-        // The lock word tells, so nothing stays open (rule U2).
-        EXPECT_EQ(results[i]->error().code, Code::kAlreadyExists) << results[i]->error().ToString();
-        EXPECT_EQ(after, before);
-      } else if (results[i]->error().code == Code::kMaybeApplied) {
-        EXPECT_TRUE(is == before || is == after);
-      } else {
-        // Contended: another of these writes kept the lock.
-        const Code code = results[i]->error().code;
-        EXPECT_TRUE(code == Code::kNodeUnreachable || code == Code::kContended ||
-                    (after == before && code == Code::kAlreadyExists));
-        EXPECT_EQ(is, before) << "refused, and there: " << results[i]->error().ToString();
-      }
-      model.erase(write.key);
-      if (is) model[write.key] = *is;
+      CheckWrite(writes_[i], *results[i], can_reconnect, *witness, model);
     }
-    // Memory is reused, early too. Memory that entries refer to must not be.
-    for (uint64_t i = 0; i < 4; ++i) {
-      const std::string key = NumberKey(1'000'000 + i);
-      for (int again = 0; again < 2; ++again) {
-        const Status put = witness->Put(key, std::string(100, static_cast<char>('A' + i)));
-        if (put) model[key] = std::string(100, static_cast<char>('A' + i));
-      }
-    }
-    for (const auto& [key, value] : model) {
-      const Result<std::string> now = witness->Get(key);
-      EXPECT_TRUE(now) << now.error().ToString();
-      if (now) {
-        EXPECT_EQ(now.value(), value);
-      }
-    }
+    ReuseMemory(*witness, model);
     CheckReport report = cluster.Check();
     EXPECT_EQ(report.problem_count, report.locks_held) << testing::PrintToString(report.problems);
     if (can_reconnect) {
