@@ -32,8 +32,6 @@ ibv_wr_opcode FillVerb(const Verb& verb, ibv_send_wr& request) {
   return IBV_WR_RDMA_READ;
 }
 
-uint64_t AddressNumber(const std::byte* data) { return reinterpret_cast<uintptr_t>(data); }
-
 }  // namespace
 
 Result<std::unique_ptr<VerbsEndpoint>> VerbsEndpoint::Open(
@@ -41,18 +39,18 @@ Result<std::unique_ptr<VerbsEndpoint>> VerbsEndpoint::Open(
     const ComputePortOptions& options) {
   std::unique_ptr<VerbsEndpoint> endpoint(
       new VerbsEndpoint(std::move(device), std::move(peers), options));
-  BOOST_OUTCOME_TRYV(endpoint->Prepare());
+  BOOST_OUTCOME_TRYV(endpoint->MakeRoom(1));
   return endpoint;
 }
 
 VerbsEndpoint::VerbsEndpoint(std::shared_ptr<Device> device,
                              std::shared_ptr<const PeerDirectory> peers,
                              const ComputePortOptions& options)
-    : device_(std::move(device)), peers_(std::move(peers)), options_(options), buffers_(*this) {}
-
-VerbsEndpoint::~VerbsEndpoint() = default;
-
-Status VerbsEndpoint::Prepare() {
+    : device_(std::move(device)),
+      peers_(std::move(peers)),
+      options_(options),
+      slabs_(device_),
+      buffers_(slabs_) {
   const QueuePairSize& size = device_->queue_pair_size();
   limits_ = {device_->active_mtu(), size.verbs, size.verbs, size.inline_bytes};
   requests_.resize(size.verbs);
@@ -62,21 +60,9 @@ Status VerbsEndpoint::Prepare() {
     requests_[i].sg_list = &pieces_[i];
     requests_[i].next = i + 1 < size.verbs ? &requests_[i + 1] : nullptr;
   }
-  return MakeRoom(1);
 }
 
-// ---- Memory
-
-Result<uint32_t> VerbsEndpoint::RegisterSlab(std::byte* data, size_t bytes) {
-  BOOST_OUTCOME_TRY(region, device_->Register(data, bytes, IBV_ACCESS_LOCAL_WRITE));
-  const uint32_t key = region->lkey;
-  slabs_.push_back(std::move(region));
-  return key;
-}
-
-void VerbsEndpoint::UnregisterSlab(uint32_t key) {
-  std::erase_if(slabs_, [key](const MemoryRegion& slab) { return slab->lkey == key; });
-}
+VerbsEndpoint::~VerbsEndpoint() = default;
 
 // ---- Posting
 
@@ -169,56 +155,6 @@ void VerbsEndpoint::Post(ControlCall& call) {
   PostWaiting(*queue_pair);
 }
 
-void VerbsEndpoint::Submit(QueuePair& queue_pair, ControlCall& call) {
-  const ControlHeader header{queue_pair.next_request++, call.request_bytes};
-  const uint32_t slot = header.sequence % kControlDepth;
-  const LocalAddress message = queue_pair.slots.address(slot * kControlSlotBytes);
-  std::memcpy(message.data, &header, sizeof header);
-  std::memcpy(message.data + sizeof header, call.request.data(), call.request_bytes);
-  ibv_sge piece{AddressNumber(message.data),
-                static_cast<uint32_t>(sizeof header + call.request_bytes), message.key};
-  ibv_send_wr request{};
-  request.wr_id = queue_pair.work_id_base() | queue_pair.next_sequence++;
-  request.sg_list = &piece;
-  request.num_sge = 1;
-  request.opcode = IBV_WR_SEND;
-  request.send_flags = IBV_SEND_SIGNALED;
-  --queue_pair.free_sends;
-  --queue_pair.free_replies;
-  queue_pair.calls_sent.Push(call);
-  queue_pair.in_flight.Push({Posted::Kind::kCall, 1, nullptr, 0});
-  ibv_send_wr* refused = nullptr;
-  if (ibv_post_send(queue_pair.connection.id->qp, &request, &refused) != 0) Break(queue_pair);
-}
-
-void VerbsEndpoint::Nudge(QueuePair& queue_pair) {
-  if (queue_pair.free_nudges == 0) return;
-  --queue_pair.free_nudges;
-  ibv_send_wr request{};
-  request.wr_id = queue_pair.work_id_base() | queue_pair.next_sequence++;
-  request.opcode = IBV_WR_RDMA_WRITE;
-  request.send_flags = IBV_SEND_SIGNALED;
-  request.wr.rdma.remote_addr = queue_pair.memory[0].address;
-  request.wr.rdma.rkey = queue_pair.memory[0].key;
-  queue_pair.in_flight.Push({Posted::Kind::kNudge, 1, nullptr, 0});
-  ibv_send_wr* refused = nullptr;
-  if (ibv_post_send(queue_pair.connection.id->qp, &request, &refused) != 0) Break(queue_pair);
-}
-
-void VerbsEndpoint::PostReceive(QueuePair& queue_pair, uint32_t slot) {
-  const LocalAddress message = queue_pair.slots.address((kControlDepth + slot) * kControlSlotBytes);
-  ibv_sge piece{AddressNumber(message.data), kControlSlotBytes, message.key};
-  ibv_recv_wr request{};
-  request.wr_id = queue_pair.work_id_base() | WorkId::kReplyBit | slot;
-  request.sg_list = &piece;
-  request.num_sge = 1;
-  ibv_recv_wr* refused = nullptr;
-  if (ibv_post_recv(queue_pair.connection.id->qp, &request, &refused) != 0 &&
-      queue_pair.state == QueuePairState::kConnected) {
-    Break(queue_pair);
-  }
-}
-
 void VerbsEndpoint::PostWaiting(QueuePair& queue_pair) {
   while (!queue_pair.waiting.empty() &&
          queue_pair.PieceOf(queue_pair.waiting.front().verbs().size()) <= queue_pair.free_verbs) {
@@ -226,7 +162,7 @@ void VerbsEndpoint::PostWaiting(QueuePair& queue_pair) {
   }
   while (!queue_pair.calls_waiting.empty() && queue_pair.free_sends > 0 &&
          queue_pair.free_replies > 0) {
-    Submit(queue_pair, queue_pair.calls_waiting.Pop());
+    if (!queue_pair.PostCall(queue_pair.calls_waiting.Pop())) Break(queue_pair);
   }
 }
 

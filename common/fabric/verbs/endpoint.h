@@ -9,13 +9,14 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "common/fabric/compute_port.h"
 #include "common/fabric/verbs/connect.h"
 #include "common/fabric/verbs/device.h"
+#include "common/fabric/verbs/opening.h"
 #include "common/fabric/verbs/queue_pair.h"
+#include "common/fabric/verbs/slabs.h"
 
 namespace gossamer::verbs {
 
@@ -27,7 +28,7 @@ class PeerDirectory {
   virtual Result<Peer> FindPeer(ServerId server) const = 0;
 };
 
-class VerbsEndpoint final : public Endpoint, private SlabRegistrar {
+class VerbsEndpoint final : public Endpoint {
  public:
   static Result<std::unique_ptr<VerbsEndpoint>> Open(std::shared_ptr<Device> device,
                                                      std::shared_ptr<const PeerDirectory> peers,
@@ -53,10 +54,6 @@ class VerbsEndpoint final : public Endpoint, private SlabRegistrar {
  private:
   VerbsEndpoint(std::shared_ptr<Device> device, std::shared_ptr<const PeerDirectory> peers,
                 const ComputePortOptions& options);
-  Status Prepare();
-
-  Result<uint32_t> RegisterSlab(std::byte* data, size_t bytes) override;
-  void UnregisterSlab(uint32_t key) override;
 
   QueuePair* Find(ServerId server) const {
     const uint16_t index = ToInteger(server);
@@ -65,9 +62,6 @@ class VerbsEndpoint final : public Endpoint, private SlabRegistrar {
 
   // Posting.
   void Submit(QueuePair& queue_pair, Batch& batch, uint32_t first_verb = 0);
-  void Submit(QueuePair& queue_pair, ControlCall& call);
-  void Nudge(QueuePair& queue_pair);
-  void PostReceive(QueuePair& queue_pair, uint32_t slot);
   void PostWaiting(QueuePair& queue_pair);
 
   // Completing.
@@ -89,24 +83,11 @@ class VerbsEndpoint final : public Endpoint, private SlabRegistrar {
   void CheckPeer(QueuePair& queue_pair, Watch::Clock::time_point now);
 
   // Opening: see endpoint_open.cc.
-  struct Opening {
-    Opening(QueuePairRequest& wanted, const ComputePortOptions& options)
-        : request(&wanted), retry(options) {}
-
-    QueuePairRequest* request;
-    RetryWhileStale retry;
-    std::optional<ConnectAttempt>
-        attempt;          // none: the present queue pair has not ended, or a pause
-    Connection replaced;  // while its successor requests the replacement
-    bool is_connecting = false;
-  };
   Status MakeRoom(uint32_t queue_pairs);
   Result<QueuePair*> MakeQueuePair(ServerId server);
   size_t PollOpenings();
   Result<bool> Advance(Opening& opening);
   Result<bool> AdvanceAttempt(Opening& opening, QueuePair& queue_pair);
-  Status Begin(Opening& opening, const QueuePair& queue_pair);
-  Status AskToConnect(Opening& opening, QueuePair& queue_pair);
   Status Install(QueuePair& queue_pair);
   void End(QueuePairRequest& request, Status status);
 
@@ -114,8 +95,8 @@ class VerbsEndpoint final : public Endpoint, private SlabRegistrar {
   const std::shared_ptr<const PeerDirectory> peers_;
   const ComputePortOptions options_;
   Limits limits_;
-  std::vector<MemoryRegion> slabs_;
-  BufferPool buffers_;  // after the registrar of its slabs
+  Slabs slabs_;
+  BufferPool buffers_;  // after its slabs
   CompletionQueue queue_;
   std::vector<std::unique_ptr<QueuePair>> queue_pairs_;  // by server; null: not attached
   uint32_t attached_ = 0;

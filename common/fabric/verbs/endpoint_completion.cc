@@ -147,7 +147,9 @@ void VerbsEndpoint::OnReply(QueuePair& queue_pair, const ibv_wc& completion) {
   std::memcpy(call.reply.data(), message + sizeof header, header.bytes);
   call.reply_bytes = header.bytes;
   Finish(call, VerbStatus::kSuccess);
-  PostReceive(queue_pair, slot);
+  if (!queue_pair.PostReceive(slot) && queue_pair.state == QueuePairState::kConnected) {
+    Break(queue_pair);
+  }
   if (queue_pair.state == QueuePairState::kConnected) PostWaiting(queue_pair);
 }
 
@@ -234,7 +236,7 @@ void VerbsEndpoint::CheckPeer(QueuePair& queue_pair, Watch::Clock::time_point no
   if (gone) {
     Break(queue_pair);
   } else if (now == queue_pair.peer_checked && !queue_pair.in_flight.empty()) {
-    Nudge(queue_pair);
+    if (!queue_pair.PostNudge()) Break(queue_pair);
   }
 }
 

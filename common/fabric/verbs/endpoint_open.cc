@@ -112,58 +112,29 @@ Result<bool> VerbsEndpoint::Advance(Opening& opening) {
   if (!opening.attempt) {
     // What is posted on the present queue pair must complete first; `CheckPeers` bounds the wait.
     if (queue_pair.state == QueuePairState::kBreaking || opening.retry.pauses()) return false;
-    BOOST_OUTCOME_TRYV(Begin(opening, queue_pair));
+    // Clears the completion queue of the previous attempt or of the present queue pair.
+    Collapse(queue_pair);
+    BOOST_OUTCOME_TRY(peer, peers_->FindPeer(queue_pair.server));
+    BOOST_OUTCOME_TRYV(opening.Begin(peer, *device_, options_));
   }
   Result<bool> done = AdvanceAttempt(opening, queue_pair);
   if (done) return done;
-  if (std::exchange(opening.is_connecting, false)) {
-    // The server may have accepted, and its answer was lost. Its end of this attempt ends with
-    // ours; the next attempt names the queue pair to be replaced again.
-    std::swap(queue_pair.connection, opening.replaced);
-    opening.replaced = {};
-  }
-  opening.attempt.reset();
+  opening.GiveUpAttempt(queue_pair);
   if (!opening.retry.Again(done.error())) return done;
   return false;
-}
-
-Status VerbsEndpoint::Begin(Opening& opening, const QueuePair& queue_pair) {
-  // Clears the completion queue of the previous attempt or of the present queue pair.
-  Collapse(*Find(queue_pair.server));
-  BOOST_OUTCOME_TRY(peer, peers_->FindPeer(queue_pair.server));
-  BOOST_OUTCOME_TRY(attempt, ConnectAttempt::Begin(peer.address, device_.get(), options_,
-                                                   opening.retry.deadline()));
-  opening.attempt.emplace(std::move(attempt));
-  return Ok();
 }
 
 Result<bool> VerbsEndpoint::AdvanceAttempt(Opening& opening, QueuePair& queue_pair) {
   BOOST_OUTCOME_TRY(done, opening.attempt->Step());
   if (!done) return false;
   if (!opening.is_connecting) {
-    BOOST_OUTCOME_TRYV(AskToConnect(opening, queue_pair));
+    BOOST_OUTCOME_TRY(peer, peers_->FindPeer(queue_pair.server));
+    BOOST_OUTCOME_TRYV(opening.AskToConnect(peer, queue_.get(), options_.client_uuid, queue_pair));
     return false;
   }
   BOOST_OUTCOME_TRYV(opening.attempt->Established(queue_pair.connection));
   BOOST_OUTCOME_TRYV(Install(queue_pair));
   return true;
-}
-
-// The server destroys the old queue pair first (rule U1). Our end of it stays until then, so that
-// its disconnect cannot overtake the request to replace it.
-Status VerbsEndpoint::AskToConnect(Opening& opening, QueuePair& queue_pair) {
-  BOOST_OUTCOME_TRY(peer, peers_->FindPeer(queue_pair.server));
-  BOOST_OUTCOME_TRY(connection, opening.attempt->MakeQueuePair(peer, queue_.get()));
-  opening.replaced = std::exchange(queue_pair.connection, std::move(connection));
-  opening.is_connecting = true;
-  ++queue_pair.epoch;
-  ConnectRequest request;
-  request.kind = RequestKind::kAttach;
-  request.client_uuid = options_.client_uuid;
-  request.incarnation = peer.incarnation;
-  request.replaces = opening.replaced.server.connection_id;
-  request.also_destroys = opening.request->also_destroys;
-  return opening.attempt->Send(queue_pair.connection, request);
 }
 
 Status VerbsEndpoint::Install(QueuePair& queue_pair) {
@@ -182,7 +153,11 @@ Status VerbsEndpoint::Install(QueuePair& queue_pair) {
   queue_pair.was_connected = true;
   // Not sooner: the server sends nothing before it is asked, and a device may flush each failed
   // attempt's receives to the completion queue, which has room for one connection's only.
-  for (uint32_t slot = 0; slot < kControlDepth; ++slot) PostReceive(queue_pair, slot);
+  for (uint32_t slot = 0; slot < kControlDepth; ++slot) {
+    if (!queue_pair.PostReceive(slot) && queue_pair.state == QueuePairState::kConnected) {
+      Break(queue_pair);
+    }
+  }
   limits_.path_mtu = std::min(limits_.path_mtu, queue_pair.connection.path_mtu);
   return Ok();
 }

@@ -23,6 +23,9 @@ namespace gossamer::verbs {
 
 struct QueuePair;
 
+// An address as work requests have it.
+inline uint64_t AddressNumber(const std::byte* data) { return reinterpret_cast<uintptr_t>(data); }
+
 // A work request id: its queue pair and its number.
 //   63    48 47    33 32      31                               0
 //   | server | epoch | reply? | sequence, or slot of the reply |
@@ -104,6 +107,14 @@ struct QueuePair {
   }
 
   uint64_t work_id_base() const { return WorkId::Base(server, epoch); }
+
+  // Each posts one work request. Returns: false if the device refuses, which means that the queue pair is unusable.
+  // Requires: a free send and a free reply.
+  bool PostCall(ControlCall& call);
+  // A WRITE of length 0, which shows whether the peer lives. Posts nothing if too many are in flight.
+  bool PostNudge();
+  // `slot`: of a reply.
+  bool PostReceive(uint32_t slot);
 
   ServerId server;
   QueuePairState state = QueuePairState::kBroken;
