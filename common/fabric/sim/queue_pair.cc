@@ -28,7 +28,7 @@ void QueuePair::Post(Batch& batch) {
     }
   }
   transit.unfinished = transit.valid_verbs;
-  if (is_told()) TellPosted(batch);
+  if (story_.is_told()) story_.TellPosted(batch);
   unsent_.Push(transit);
   SendMore();
 }

@@ -9,11 +9,11 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 
 #include "common/fabric/intrusive_queue.h"
 #include "common/fabric/sim/fault.h"
 #include "common/fabric/sim/operation.h"
+#include "common/fabric/sim/queue_pair_story.h"
 #include "common/fabric/work_request.h"
 
 namespace gossamer::sim {
@@ -48,7 +48,8 @@ class QueuePair {
         endpoint_(&endpoint),
         client_(client),
         id_(id),
-        path_mtu_(path_mtu) {}
+        path_mtu_(path_mtu),
+        story_(network, *this) {}
   QueuePair(const QueuePair&) = delete;
   QueuePair& operator=(const QueuePair&) = delete;
   ~QueuePair();
@@ -94,12 +95,6 @@ class QueuePair {
   // Whether an earlier call than `call`, which arrives, has not been handled yet.
   bool IsBehindAnother(const CallInFlight& call) const;
 
-  // In queue_pair_story.cc: for a listener.
-  void Tell(std::string_view what) const;
-  void Tell(std::string_view what, const Operation& operation) const;
-  void TellPosted(const Batch& batch) const;
-  bool is_told() const;
-
   // In queue_pair_verbs.cc.
   void AddOperation(Transit& transit, Verb& verb);
   void StartEligible();
@@ -137,6 +132,7 @@ class QueuePair {
   Client& client_;
   const uint64_t id_;
   const uint32_t path_mtu_;
+  const QueuePairStory story_;
   // Verbs that have arrived and not ended, in posted order.
   Operation* first_operation_ = nullptr;
   Operation* last_operation_ = nullptr;

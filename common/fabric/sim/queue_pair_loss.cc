@@ -93,7 +93,7 @@ void QueuePair::Break(Nanoseconds notice, SimFault::Kind cause) {
 void QueuePair::Break(Nanoseconds notice, Late late) {
   if (broken_) return;
   broken_ = true;
-  if (is_told()) Tell("breaks");
+  if (story_.is_told()) story_.Tell("breaks");
   const bool told = SetStatusesOfBroken();
   ChooseSurvivors(late);
   Ended ended;
@@ -134,7 +134,7 @@ void QueuePair::AbandonUnheard(Nanoseconds settles_at) {
     ForgetCalls();
   }
   endpoint_ = nullptr;
-  if (is_told()) Tell("has lost its endpoint, and its memory server does not know");
+  if (story_.is_told()) story_.Tell("has lost its endpoint, and its memory server does not know");
   farewell_ = &network_.farewells.Take();
   farewell_->queue_pair = this;
   network_.events.Arm(*farewell_, settles_at);
@@ -261,7 +261,7 @@ void QueuePair::ChooseSurvivors(Late late) {
 
 void QueuePair::Drop(Operation& operation) {
   if (!operation.is_read()) ++network_.counters.dropped_packets;
-  if (is_told()) Tell("is dropped", operation);
+  if (story_.is_told()) story_.Tell("is dropped", operation);
   if (operation.state == Operation::State::kActive) {
     server_.active.Drop(operation);
   } else if (operation.is_write() && operation.length > path_mtu_) {
@@ -287,12 +287,12 @@ void QueuePair::LandNow(Operation& operation) {
         server_.Apply(operation);
       }
   }
-  if (is_told()) Tell("lands as its queue pair is destroyed", operation);
+  if (story_.is_told()) story_.Tell("lands as its queue pair is destroyed", operation);
   Remove(operation);
 }
 
 void QueuePair::Settle() {
-  if (is_told()) Tell("is destroyed");
+  if (story_.is_told()) story_.Tell("is destroyed");
   ClosedSet landing(network_.loss_random);
   while (first_operation_ != nullptr) {
     Operation& operation = *first_operation_;

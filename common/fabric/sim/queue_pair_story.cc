@@ -1,10 +1,12 @@
-// Describes what happens on a queue pair, for debugging one run.
+#include "common/fabric/sim/queue_pair_story.h"
+
 #include <array>
 #include <charconv>
 #include <string>
 
 #include "common/fabric/sim/endpoint.h"
 #include "common/fabric/sim/network.h"
+#include "common/fabric/sim/operation.h"
 #include "common/fabric/sim/queue_pair.h"
 
 namespace gossamer::sim {
@@ -31,15 +33,17 @@ std::string TextOf(const Described& verb, uint64_t offset) {
 
 }  // namespace
 
-bool QueuePair::is_told() const { return static_cast<bool>(network_.tell); }
+bool QueuePairStory::is_told() const { return static_cast<bool>(network_.tell); }
 
-void QueuePair::Tell(std::string_view what) const {
-  network_.tell("client " + std::to_string(client_.uuid) +
-                (endpoint_ == nullptr ? "" : " endpoint " + std::to_string(endpoint_->id())) +
-                " server " + std::to_string(network_.NumberOf(server_)) + ": " + std::string(what));
+void QueuePairStory::Tell(std::string_view what) const {
+  const SimEndpoint* const endpoint = queue_pair_.endpoint();
+  network_.tell("client " + std::to_string(queue_pair_.client().uuid) +
+                (endpoint == nullptr ? "" : " endpoint " + std::to_string(endpoint->id())) +
+                " server " + std::to_string(network_.NumberOf(queue_pair_.server())) + ": " +
+                std::string(what));
 }
 
-void QueuePair::Tell(std::string_view what, const Operation& operation) const {
+void QueuePairStory::Tell(std::string_view what, const Operation& operation) const {
   std::string text = TextOf(operation, operation.offset) + " " + std::string(what);
   const bool has_read = operation.is_atomic() && operation.state != Operation::State::kWaiting &&
                         operation.state != Operation::State::kOnItsWay;
@@ -47,7 +51,7 @@ void QueuePair::Tell(std::string_view what, const Operation& operation) const {
   Tell(text);
 }
 
-void QueuePair::TellPosted(const Batch& batch) const {
+void QueuePairStory::TellPosted(const Batch& batch) const {
   std::string text = "posts";
   for (const Verb& verb : batch.verbs()) text += " [" + TextOf(verb, verb.remote_offset) + "]";
   Tell(text);

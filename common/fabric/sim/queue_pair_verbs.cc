@@ -144,7 +144,7 @@ void QueuePair::Start(Operation& operation) {
     return Finish(operation);
   }
   operation.state = Operation::State::kActive;
-  if (is_told()) Tell("begins", operation);
+  if (story_.is_told()) story_.Tell("begins", operation);
   operation.ends_at = network_.now() + Duration(network_.tear_random) + network_.ExtraDelay();
   server_.active.Start(operation, server_.space(operation.space).data() + operation.offset,
                        network_.tear_random);
@@ -167,7 +167,7 @@ void QueuePair::ReadWord(Operation& operation) {
   if (operation.local != nullptr) {
     std::memcpy(operation.local, &operation.old_value, sizeof operation.old_value);
   }
-  if (is_told()) Tell("reads its word", operation);
+  if (story_.is_told()) story_.Tell("reads its word", operation);
 }
 
 void QueuePair::WriteWord(Operation& operation) {
@@ -191,7 +191,7 @@ void QueuePair::Finish(Operation& operation) {
   if (broken_) ++network_.counters.late_packets;
   if (operation.previous != nullptr) ++network_.counters.overtaken;
   network_.Trace(operation.offset);
-  if (is_told()) Tell(broken_ ? "ends, late" : "ends", operation);
+  if (story_.is_told()) story_.Tell(broken_ ? "ends, late" : "ends", operation);
   Transit* const transit = operation.transit;
   if (transit != nullptr) operation.verb->status = VerbStatus::kSuccess;
   Remove(operation);
