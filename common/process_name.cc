@@ -1,5 +1,6 @@
 #include "common/process_name.h"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,7 +24,7 @@ std::string Describe(const control::ProcessName& process) {
   const size_t bytes = std::min<size_t>(process.host_bytes, control::ProcessName::kMaxHostBytes);
   std::string host(process.host, bytes);
   std::ranges::replace_if(host, [](char c) { return c <= ' ' || c > '~'; }, '?');
-  return "process " + std::to_string(process.process_id) + " on host " + host;
+  return fmt::format("process {} on host {}", process.process_id, host);
 }
 
 }  // namespace gossamer

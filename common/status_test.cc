@@ -1,5 +1,6 @@
 #include "common/status.h"
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -27,7 +28,7 @@ TEST(Status, AnErrorReadsAsCodeAndMessage) {
 
 Result<int> Half(int number) {
   if (number % 2 != 0) {
-    return MakeError(Code::kInvalidArgument, std::to_string(number) + " is odd");
+    return MakeError(Code::kInvalidArgument, fmt::format("{} is odd", number));
   }
   return number / 2;
 }

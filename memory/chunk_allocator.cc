@@ -1,5 +1,7 @@
 #include "memory/chunk_allocator.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <iterator>
 #include <string>
@@ -49,9 +51,8 @@ Result<ChunkAllocator::Extent> ChunkAllocator::Allocate(uint64_t bytes, Lease ow
 
 Status ChunkAllocator::Release(uint64_t offset, uint64_t bytes, Lease owner) {
   const auto refuse = [&](const char* why) {
-    return MakeError(Code::kInvalidArgument, "cannot take back " + std::to_string(bytes) +
-                                                 " bytes at offset " + std::to_string(offset) +
-                                                 ": " + why);
+    return MakeError(Code::kInvalidArgument,
+                     fmt::format("cannot take back {} bytes at offset {}: {}", bytes, offset, why));
   };
   if (bytes == 0 || offset % kGrain != 0 || bytes % kGrain != 0)
     return refuse("not a multiple of 256");
@@ -119,12 +120,11 @@ uint64_t ChunkAllocator::ChunkEnd(uint64_t chunk) const {
 
 Error ChunkAllocator::NoMemory(uint64_t bytes) const {
   const auto free_chunks = std::count(chunk_is_free_.begin(), chunk_is_free_.end(), true);
-  return MakeError(
-      Code::kExhausted,
-      std::to_string(bytes) + " bytes asked for; " + std::to_string(free_chunks) + " of " +
-          std::to_string(chunk_is_free_.size()) + " chunks of " + std::to_string(chunk_bytes_) +
-          " bytes and " + std::to_string(rests_.size()) + " smaller rests are free, " +
-          std::to_string(free_bytes_) + " of " + std::to_string(heap_bytes_) + " bytes in all");
+  return MakeError(Code::kExhausted,
+                   fmt::format("{} bytes asked for; {} of {} chunks of {} bytes and {} smaller "
+                               "rests are free, {} of {} bytes in all",
+                               bytes, free_chunks, chunk_is_free_.size(), chunk_bytes_,
+                               rests_.size(), free_bytes_, heap_bytes_));
 }
 
 }  // namespace gossamer

@@ -1,5 +1,6 @@
 #include "memory/chunk_allocator.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -128,7 +129,7 @@ TEST(ChunkAllocator, TakesBackOnlyEndsOfOnesOwn) {
 
 TEST(ChunkAllocator, RandomSequencesConserveTheHeap) {
   const uint64_t seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
+  SCOPED_TRACE(fmt::format("seed {}", seed));
   std::mt19937_64 random(seed);
   for (int round = 0; round < 60; ++round) {
     const uint64_t chunk = uint64_t{4096} << random() % 4;

@@ -1,5 +1,6 @@
 #include "memory/control_service.h"
 
+#include <fmt/core.h>
 #include <glog/logging.h>
 
 #include <algorithm>
@@ -48,7 +49,7 @@ std::optional<Message> Decode(std::span<const std::byte> request) {
 Error WrongSize(std::span<const std::byte> request) {
   return MakeError(
       Code::kInvalidArgument,
-      "a control message of " + std::to_string(request.size()) + " bytes is none of its type");
+      fmt::format("a control message of {} bytes is none of its type", request.size()));
 }
 
 }  // namespace
@@ -64,9 +65,9 @@ uint32_t ControlService::Handle(uint64_t client_uuid, std::span<const std::byte>
   std::memcpy(&header, request.data(), sizeof header);
   if (header.version != control::kProtocolVersion) {
     return AnswerError(
-        MakeError(Code::kUnsupported, "control protocol version " + std::to_string(header.version) +
-                                          " was sent, this memory server speaks " +
-                                          std::to_string(control::kProtocolVersion)),
+        MakeError(Code::kUnsupported,
+                  fmt::format("control protocol version {} was sent, this memory server speaks {}",
+                              header.version, control::kProtocolVersion)),
         reply);
   }
   const std::lock_guard guard(mutex_);
@@ -106,9 +107,8 @@ uint32_t ControlService::Handle(uint64_t client_uuid, std::span<const std::byte>
     case control::Type::kError:
     default:
       return AnswerError(
-          MakeError(Code::kInvalidArgument, "control message type " +
-                                                std::to_string(static_cast<uint16_t>(header.type)) +
-                                                " is none"),
+          MakeError(Code::kInvalidArgument, fmt::format("control message type {} is none",
+                                                        static_cast<uint16_t>(header.type))),
           reply);
   }
   return AnswerError(WrongSize(request), reply);
@@ -184,7 +184,7 @@ uint32_t ControlService::Allocate(const Result<Lease>& lease,
   if (request.kind != control::ExtentKind::kNodes && request.kind != control::ExtentKind::kBlocks) {
     return AnswerError(
         MakeError(Code::kInvalidArgument,
-                  "extent kind " + std::to_string(static_cast<uint8_t>(request.kind)) + " is none"),
+                  fmt::format("extent kind {} is none", static_cast<uint8_t>(request.kind))),
         reply);
   }
   const auto extent = allocator_.Allocate(request.bytes, lease.value(), request.kind);

@@ -1,5 +1,6 @@
 #include "memory/control_service.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -293,7 +294,7 @@ TEST_F(ControlServiceTest, RefusesWhatItDoesNotSpeak) {
 // Any bytes get a well-formed answer, and the accounting of memory stays correct.
 TEST_F(ControlServiceTest, HostileBytes) {
   const uint64_t seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
+  SCOPED_TRACE(fmt::format("seed {}", seed));
   std::mt19937_64 random(seed);
   for (int i = 0; i < 50000; ++i) {
     std::vector<std::byte> request(random() % 4 == 0 ? random() % 300 : 8 * (random() % 10));

@@ -1,5 +1,7 @@
 #include "memory/lease_table.h"
 
+#include <fmt/core.h>
+
 #include <string>
 
 namespace gossamer {
@@ -17,9 +19,9 @@ Result<Lease> LeaseTable::Register(uint64_t client_uuid, Time now,
     entries_.push_back({.client_uuid = client_uuid});
   } else {
     if (gone_.empty()) {
-      return MakeError(Code::kExhausted, "of " + std::to_string(kMaxComputeServers) +
-                                             " ids for compute servers none is free: " +
-                                             std::to_string(registered_) + " are registered");
+      return MakeError(Code::kExhausted,
+                       fmt::format("of {} ids for compute servers none is free: {} are registered",
+                                   kMaxComputeServers, registered_));
     }
     index = gone_.front();
     gone_.pop_front();

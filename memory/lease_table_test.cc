@@ -1,5 +1,6 @@
 #include "memory/lease_table.h"
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -109,7 +110,7 @@ TEST(LeaseTable, AnIdWhoseIncarnationsAreUsedUpIsNotGivenOutAgain) {
 
 TEST(LeaseTable, NoLeaseIsGivenTwice) {
   const uint64_t seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
+  SCOPED_TRACE(fmt::format("seed {}", seed));
   std::mt19937_64 random(seed);
   LeaseTable leases;
   std::set<std::pair<uint16_t, uint32_t>> given;

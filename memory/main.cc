@@ -1,4 +1,5 @@
 // gossamer-memory: a memory server as a program.
+#include <fmt/core.h>
 #include <gflags/gflags.h>
 #include <glog/logging.h>
 
@@ -83,8 +84,8 @@ Result<uint64_t> SizeFlag(const char* name, const std::string& text) {
 
 Result<uint16_t> ShortFlag(const char* name, uint32_t value, uint32_t most) {
   if (value <= most) return static_cast<uint16_t>(value);
-  return MakeError(Code::kInvalidArgument, "--" + std::string(name) + "=" + std::to_string(value) +
-                                               ": give at most " + std::to_string(most));
+  return MakeError(Code::kInvalidArgument,
+                   fmt::format("--{}={}: give at most {}", name, value, most));
 }
 
 sigset_t StopSignals() {

@@ -1,5 +1,6 @@
 #include "memory/memory_server.h"
 
+#include <fmt/core.h>
 #include <glog/logging.h>
 
 #include <chrono>
@@ -105,14 +106,12 @@ Status MemoryServer::CheckPathMtu() const {
   const uint32_t node_bytes = options_.parameters.node_bytes;
   const uint32_t path_mtu = port_->path_mtu();
   if (node_bytes <= path_mtu) return Ok();
-  return MakeError(Code::kInvalidArgument,
-                   "--node_bytes=" + std::to_string(node_bytes) + ": the path MTU at " +
-                       port_->address() + " is " + std::to_string(path_mtu) +
-                       " bytes, and a node must be written in one packet; create the store with "
-                       "--node_bytes=" +
-                       std::to_string(path_mtu) +
-                       " or less, or raise the MTU of the network interface (an Ethernet MTU of "
-                       "1500 gives 1024, 4200 gives 4096)");
+  return MakeError(
+      Code::kInvalidArgument,
+      fmt::format("--node_bytes={}: the path MTU at {} is {} bytes, and a node must be written in "
+                  "one packet; create the store with --node_bytes={} or less, or raise the MTU of "
+                  "the network interface (an Ethernet MTU of 1500 gives 1024, 4200 gives 4096)",
+                  node_bytes, port_->address(), path_mtu, path_mtu));
 }
 
 Status MemoryServer::Join() {
@@ -226,13 +225,13 @@ Status MemoryServer::Stop() {
 
 std::string MemoryServer::Description() const {
   const bool on_chip = port_->lock_table_placement() == LockTablePlacement::kDeviceMemory;
-  return "store " + options_.store + " server " + std::to_string(ToInteger(identity().server)) +
-         " fabric " + std::string(FabricKindName(options_.fabric)) + " address " + address() +
-         " region " + HumanBytes(options_.memory_bytes) + " (" + memory_description() +
-         ") chunks " + HumanBytes(options_.chunk_bytes) + " locks " +
-         (on_chip ? "on-chip " : "DRAM ") + HumanBytes(options_.lock_table_bytes) +
-         (litmus_.empty() ? "" : " (" + litmus_ + ")") +
-         (lease_ms() == 0 ? "" : " leases " + std::to_string(lease_ms()) + " ms");
+  return fmt::format(
+      "store {} server {} fabric {} address {} region {} ({}) chunks {} locks {}{}{}{}",
+      options_.store, ToInteger(identity().server), FabricKindName(options_.fabric), address(),
+      HumanBytes(options_.memory_bytes), memory_description(), HumanBytes(options_.chunk_bytes),
+      on_chip ? "on-chip " : "DRAM ", HumanBytes(options_.lock_table_bytes),
+      litmus_.empty() ? "" : " (" + litmus_ + ")",
+      lease_ms() == 0 ? "" : fmt::format(" leases {} ms", lease_ms()));
 }
 
 }  // namespace gossamer

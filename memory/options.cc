@@ -1,5 +1,7 @@
 #include "memory/options.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <bit>
 #include <filesystem>
@@ -18,7 +20,7 @@ constexpr uint64_t kMinChunkBytes = 4096;
 constexpr uint64_t kMaxLockTableBytes = uint64_t{1} << 35;
 
 Error Bad(const std::string& flag, uint64_t value, const std::string& why) {
-  return MakeError(Code::kInvalidArgument, "--" + flag + "=" + std::to_string(value) + ": " + why);
+  return MakeError(Code::kInvalidArgument, fmt::format("--{}={}: {}", flag, value, why));
 }
 
 Status CheckParameters(const StoreParameters& p) {
@@ -34,11 +36,11 @@ Status CheckParameters(const StoreParameters& p) {
                "give 0 to 64; longer values are stored outside the nodes");
   }
   if (!IsStorable(p)) {
-    return Bad("node_bytes", p.node_bytes,
-               "nodes of this size cannot hold keys of " + std::to_string(p.max_key_bytes) +
-                   " bytes with values of " + std::to_string(p.inline_value_bytes) +
-                   " bytes; give larger --node_bytes, or smaller "
-                   "--inline_value_bytes or --max_key_bytes");
+    return Bad(
+        "node_bytes", p.node_bytes,
+        fmt::format("nodes of this size cannot hold keys of {} bytes with values of {} bytes; give "
+                    "larger --node_bytes, or smaller --inline_value_bytes or --max_key_bytes",
+                    p.max_key_bytes, p.inline_value_bytes));
   }
   return Ok();
 }

@@ -1,5 +1,6 @@
 // gossamer-memory with too little memory: it reports that before it is ready, and is not killed
 // later.
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -71,7 +72,7 @@ class ControlGroup {
 
  private:
   void Make(const std::string& parent, const std::string& file, uint64_t limit_bytes) {
-    const std::string directory = parent + "/gossamer-test-" + std::to_string(::getpid());
+    const std::string directory = fmt::format("{}/gossamer-test-{}", parent, ::getpid());
     std::error_code error;
     if (!std::filesystem::create_directory(directory, error) || error) return;
     std::ofstream limit(directory + "/" + file);

@@ -1,4 +1,5 @@
 // Runs gossamer-memory as users do: processes, signals, exit codes, messages.
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -122,10 +123,9 @@ TEST_P(ProgramTest, StoppedServerIsNotReplaced) {
   server->Signal(SIGSTOP);
   const auto second = Launch();
   EXPECT_EQ(second->Wait(), 1);
-  EXPECT_THAT(
-      second->standard_error(),
-      AllOf(HasSubstr("lives as process " + std::to_string(server->pid()) + " on this host"),
-            Not(HasSubstr("--replace_store"))));
+  EXPECT_THAT(second->standard_error(),
+              AllOf(HasSubstr(fmt::format("lives as process {} on this host", server->pid())),
+                    Not(HasSubstr("--replace_store"))));
   server->Signal(SIGCONT);
   EXPECT_TRUE(Find(FabricProbe()));
 }

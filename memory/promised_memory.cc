@@ -1,5 +1,6 @@
 #include "memory/promised_memory.h"
 
+#include <fmt/core.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -25,7 +26,7 @@ using Age = std::pair<uint64_t, pid_t>;
 
 // Field 22 of /proc/PID/stat; field 2, the name in parentheses, may contain anything.
 Age AgeOf(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
   std::string line;
   std::getline(file, line);
   std::istringstream fields(line.substr(std::min(line.rfind(')') + 1, line.size())));
@@ -66,7 +67,7 @@ uint64_t PromisedBy(const std::string& process, std::set<ino_t>& counted) {
 
 uint64_t PromisedBytesOf(pid_t process) {
   std::set<ino_t> counted;
-  return PromisedBy("/proc/" + std::to_string(process), counted);
+  return PromisedBy(fmt::format("/proc/{}", process), counted);
 }
 
 uint64_t PromisedBytes(Promisers whose) {

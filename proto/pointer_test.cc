@@ -1,4 +1,6 @@
 // Remote pointers, the root word and the lock word: single 64-bit words.
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "proto/lock_word.h"
@@ -112,8 +114,7 @@ TEST(LockSlot, NeighbouringNodesSpreadOverTheTable) {
         ++nodes_of_slot[LockSlotOffset(node, table_bytes) / 8];
       }
       const auto unused = std::ranges::count(nodes_of_slot, 0u);
-      const auto where =
-          "table " + std::to_string(table_bytes) + " nodes " + std::to_string(node_bytes);
+      const auto where = fmt::format("table {} nodes {}", table_bytes, node_bytes);
       EXPECT_LE(unused, table_bytes / 8 * 0.45) << where;
       EXPECT_LE(std::ranges::max(nodes_of_slot), 12u) << where;
     }

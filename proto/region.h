@@ -4,6 +4,8 @@
 // superblock (server 0 only) has a page line of its own, because only atomics change its root word.
 #pragma once
 
+#include <fmt/core.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -108,17 +110,16 @@ inline std::string RegionReading::Problem() const {
     case RegionVerdict::kAccepted: return "";
     case RegionVerdict::kNotGossamer: return "not a Gossamer region";
     case RegionVerdict::kOtherFormat:
-      return "region of format version " + std::to_string(header.format_version) +
-             "; this build speaks version " + std::to_string(kFormatVersion);
+      return fmt::format("region of format version {}; this build speaks version {}",
+                         header.format_version, kFormatVersion);
     case RegionVerdict::kBadChecksum: return "region header does not match its checksum";
     case RegionVerdict::kUnusable:
-      return "region header with sizes that this build cannot use: node_bytes " +
-             std::to_string(header.parameters.node_bytes) + ", max_key_bytes " +
-             std::to_string(header.parameters.max_key_bytes) + ", inline_value_bytes " +
-             std::to_string(header.parameters.inline_value_bytes) + ", region_bytes " +
-             std::to_string(header.region_bytes) + ", lock_table_bytes " +
-             std::to_string(header.lock_table_bytes) + ", chunk_bytes " +
-             std::to_string(header.chunk_bytes);
+      return fmt::format(
+          "region header with sizes that this build cannot use: node_bytes {}, max_key_bytes {}, "
+          "inline_value_bytes {}, region_bytes {}, lock_table_bytes {}, chunk_bytes {}",
+          header.parameters.node_bytes, header.parameters.max_key_bytes,
+          header.parameters.inline_value_bytes, header.region_bytes, header.lock_table_bytes,
+          header.chunk_bytes);
   }
   return "region header of an unknown kind";
 }

@@ -24,6 +24,8 @@
 // one and waits for a lost record to come back.
 #pragma once
 
+#include <fmt/core.h>
+
 #include <charconv>
 #include <cstdint>
 #include <optional>
@@ -97,11 +99,7 @@ constexpr bool IsValidToken(std::string_view token) {
 
 namespace internal {
 
-inline std::string Hex16(uint64_t value) {
-  std::string text(16, '0');
-  for (size_t i = 16; i-- > 0; value >>= 4) text[i] = "0123456789abcdef"[value & 15];
-  return text;
-}
+inline std::string Hex16(uint64_t value) { return fmt::format("{:016x}", value); }
 
 // Parses the text from the front; keeps the first error.
 class RecordReader {
@@ -147,8 +145,8 @@ class RecordReader {
     }
     return value;
   }
-  void Fail(std::string problem) {
-    if (problem_.empty()) problem_ = "line " + std::to_string(line_) + ": " + std::move(problem);
+  void Fail(std::string_view problem) {
+    if (problem_.empty()) problem_ = fmt::format("line {}: {}", line_, problem);
     rest_ = {};
   }
   void EndLine() {
@@ -174,20 +172,16 @@ class RecordReader {
 // Requires: `record` is valid, so that ParseStoreRecord would accept it.
 inline std::string EncodeStoreRecord(const StoreRecord& record) {
   std::string text(kStoreRecordFirstLine);
-  text += "\nstore=" + record.store;
-  text += "\nstore_id=" + internal::Hex16(record.store_id);
-  text += "\nfabric=" + record.fabric;
-  text += "\nnode_bytes=" + std::to_string(record.parameters.node_bytes);
-  text += "\nmax_key_bytes=" + std::to_string(record.parameters.max_key_bytes);
-  text += "\ninline_value_bytes=" + std::to_string(record.parameters.inline_value_bytes);
-  text += "\nnext_server=" + std::to_string(record.next_server) + "\n";
-  if (record.restored != 0) text += "restored=" + internal::Hex16(record.restored) + "\n";
+  text += fmt::format(
+      "\nstore={}\nstore_id={:016x}\nfabric={}\nnode_bytes={}\nmax_key_bytes={}\n"
+      "inline_value_bytes={}\nnext_server={}\n",
+      record.store, record.store_id, record.fabric, record.parameters.node_bytes,
+      record.parameters.max_key_bytes, record.parameters.inline_value_bytes, record.next_server);
+  if (record.restored != 0) text += fmt::format("restored={:016x}\n", record.restored);
   for (const MemberRecord& member : record.servers) {
-    text += "server=" + std::to_string(ToInteger(member.server));
-    text += " incarnation=" + internal::Hex16(member.incarnation);
-    text += " host=" + member.host;
-    text += " process=" + member.process;
-    text += " address=" + member.address + "\n";
+    text += fmt::format("server={} incarnation={:016x} host={} process={} address={}\n",
+                        ToInteger(member.server), member.incarnation, member.host, member.process,
+                        member.address);
   }
   return text;
 }
@@ -196,7 +190,7 @@ inline std::string EncodeStoreRecord(const StoreRecord& record) {
 // `line 3: "zz" is not 16 hex digits`.
 inline std::optional<StoreRecord> ParseStoreRecord(std::string_view text, std::string& problem) {
   if (text.size() > kMaxStoreRecordBytes) {
-    problem = std::to_string(text.size()) + " bytes are more than a store record can have";
+    problem = fmt::format("{} bytes are more than a store record can have", text.size());
     return std::nullopt;
   }
   StoreRecord record;
@@ -227,8 +221,8 @@ inline std::optional<StoreRecord> ParseStoreRecord(std::string_view text, std::s
   reader.Expect("next_server=");
   record.next_server = reader.Decimal<uint16_t>();
   if (record.next_server > kMaxMemoryServers) {
-    reader.Fail("next_server is " + std::to_string(record.next_server) +
-                ", a store has server ids below " + std::to_string(kMaxMemoryServers));
+    reader.Fail(fmt::format("next_server is {}, a store has server ids below {}",
+                            record.next_server, kMaxMemoryServers));
   }
   reader.EndLine();
   if (reader.NextIs("restored=")) {
@@ -250,8 +244,7 @@ inline std::optional<StoreRecord> ParseStoreRecord(std::string_view text, std::s
     reader.Expect(" address=");
     member.address = reader.Token();
     if (!record.servers.empty() && member.server <= record.servers.back().server) {
-      reader.Fail("server " + std::to_string(ToInteger(member.server)) +
-                  " is out of order or twice");
+      reader.Fail(fmt::format("server {} is out of order or twice", ToInteger(member.server)));
     }
     if (ToInteger(member.server) >= record.next_server)
       reader.Fail("a server's id is not below next_server");

@@ -1,5 +1,6 @@
 #include "proto/store_record.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -98,7 +99,7 @@ TEST(StoreRecord, EveryTruncationIsRejectedOrHasFewerServers) {
 // Every accepted text is the one encoding of its record.
 TEST(StoreRecord, MutationsAreRejectedOrMeanWhatTheySay) {
   const uint64_t seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
+  SCOPED_TRACE(fmt::format("seed {}", seed));
   std::mt19937_64 random(seed);
   for (int i = 0; i < 20000; ++i) {
     std::string text(kGolden);

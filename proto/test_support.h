@@ -4,6 +4,7 @@
 // names its seed on failure (SeededTest).
 #pragma once
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -80,7 +81,7 @@ class SeededTest : public ::testing::Test {
 
  private:
   ::testing::ScopedTrace trace_{__FILE__, __LINE__,
-                                "repeat with GOSSAMER_TEST_SEED=" + std::to_string(Seed())};
+                                fmt::format("repeat with GOSSAMER_TEST_SEED={}", Seed())};
 };
 
 // Calls check(image, bit) for each single-bit error.

@@ -1,5 +1,6 @@
 #include "common/bootstrap/bootstrap.h"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <charconv>
@@ -58,7 +59,7 @@ Result<std::unique_ptr<Bootstrap>> OpenBootstrap(const std::string& url) {
 std::string DefaultBootstrapUrl() {
   const char* runtime = std::getenv("XDG_RUNTIME_DIR");
   if (runtime != nullptr && runtime[0] == '/') return "dir:" + std::string(runtime) + "/gossamer";
-  return "dir:/tmp/gossamer-" + std::to_string(geteuid());
+  return fmt::format("dir:/tmp/gossamer-{}", geteuid());
 }
 
 Status CheckStoreName(const std::string& store) {

@@ -1,5 +1,6 @@
 #include "common/bootstrap/bootstrap.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -290,7 +291,7 @@ TEST(DirectoryBootstrap, DefaultIsPrivate) {
   EXPECT_THAT(open.error().message, HasSubstr("open to others"));
   EXPECT_THAT(before->Get("s").error().message, HasSubstr("open to others"));
   unsetenv("XDG_RUNTIME_DIR");
-  EXPECT_EQ(DefaultBootstrapUrl(), "dir:/tmp/gossamer-" + std::to_string(geteuid()));
+  EXPECT_EQ(DefaultBootstrapUrl(), fmt::format("dir:/tmp/gossamer-{}", geteuid()));
 }
 
 // Another user of a shared /tmp may point the name of the default directory anywhere.

@@ -1,6 +1,7 @@
 #include "common/bootstrap/directory.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -55,7 +56,7 @@ Error Unusable(const std::string& directory, const std::string& what, int error)
   std::string text = "cannot " + what + " the bootstrap directory " + directory + ": " +
                      std::strerror(error) + "; give --bootstrap=dir:PATH with ";
   text += error == EACCES || error == EPERM || error == EROFS
-              ? "a directory that user " + std::to_string(geteuid()) + " may write to"
+              ? fmt::format("a directory that user {} may write to", geteuid())
               : std::string("another one");
   return MakeError(Code::kNodeUnreachable, std::move(text));
 }
@@ -187,8 +188,8 @@ class DirectoryBootstrap final : public Bootstrap {
     std::string text = std::string("cannot ") + verb + " " + place_.path() + "/" + file + ": " +
                        std::strerror(error);
     if (error == EACCES || error == EPERM || error == EROFS) {
-      text += "; give --bootstrap=dir:PATH with a directory that user " +
-              std::to_string(geteuid()) + " may write to";
+      text += fmt::format("; give --bootstrap=dir:PATH with a directory that user {} may write to",
+                          geteuid());
     } else if (error == ENOENT) {
       text += "; the bootstrap directory was removed meanwhile, try again";
     } else if (error == ENOSPC || error == EDQUOT) {
@@ -213,9 +214,9 @@ class DirectoryBootstrap final : public Bootstrap {
     while (flock(file.get(), operation | LOCK_NB) != 0) {
       if (errno != EWOULDBLOCK && errno != EINTR) return Problem("lock", name);
       if (steady_clock::now() >= deadline) {
-        return MakeError(Code::kContended, "another process has held " + place_.path() + "/" +
-                                               name + " for " + std::to_string(patience.count()) +
-                                               " ms; try again");
+        return MakeError(Code::kContended,
+                         fmt::format("another process has held {}/{} for {} ms; try again",
+                                     place_.path(), name, patience.count()));
       }
       std::this_thread::sleep_for(kPollInterval);
     }

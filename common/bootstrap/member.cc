@@ -1,5 +1,7 @@
 #include "common/bootstrap/member.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -83,11 +85,11 @@ std::optional<Look> Member::Merge(const std::string& text, const StoreRecord& re
   if (entry != nullptr && entry->incarnation != self_.incarnation) {
     return Look{
         Finding::kIdTaken,
-        "the record of " + Named(known_.store, bootstrap_) + " has another server, " +
-            ProcessOf(*entry) + ", under the id " + std::to_string(ToInteger(self_.server)) +
-            " of this one: clients do not find the data of this server any more, and the "
-            "record stays as it is. Save what is found with gossamer dump --salvage, then stop all "
-            "servers of the store, start them anew and load the file"};
+        fmt::format("the record of {} has another server, {}, under the id {} of this one: clients "
+                    "do not find the data of this server any more, and the record stays as it is. "
+                    "Save what is found with gossamer dump --salvage, then stop all servers of the "
+                    "store, start them anew and load the file",
+                    Named(known_.store, bootstrap_), ProcessOf(*entry), ToInteger(self_.server))};
   }
   if (entry != nullptr && record.next_server >= known_.next_server) {
     known_ = record;

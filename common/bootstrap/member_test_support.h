@@ -1,6 +1,7 @@
 // For tests of members and of joining servers: store "s" at a bootstrap in memory.
 #pragma once
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -32,7 +33,7 @@ class MemberTest : public ::testing::Test {
     options.forget_dead = forget_dead;
     return JoinStore(bootstrap_, options, Probe(),
                      [](const MemberIdentity& identity) -> Result<std::string> {
-                       return "address-" + std::to_string(ToInteger(identity.server));
+                       return fmt::format("address-{}", ToInteger(identity.server));
                      });
   }
   Member MemberOf(const Joined& joined) { return Member(bootstrap_, joined, Probe()); }

@@ -1,5 +1,6 @@
 #include "common/bootstrap/membership.h"
 
+#include <fmt/core.h>
 #include <glog/logging.h>
 
 #include <algorithm>
@@ -162,10 +163,10 @@ void LogWait(const RecordSnapshot& seen, milliseconds time, const JoinOptions& o
 Error KeepsBeingLost(milliseconds time, const JoinOptions& options, const Bootstrap& bootstrap) {
   return MakeError(
       Code::kContended,
-      "the record of " + Named(options.store, bootstrap) + " has not stood for " +
-          std::to_string(time.count()) + " ms in " + std::to_string(kMostWaits * time.count()) +
-          " ms, as it is lost again and again (is memcached flushed or restarted all "
-          "the time, or does it lack memory?): mend that, then start this server again");
+      fmt::format("the record of {} has not stood for {} ms in {} ms, as it is lost again and "
+                  "again (is memcached flushed or restarted all the time, or does it lack "
+                  "memory?): mend that, then start this server again",
+                  Named(options.store, bootstrap), time.count(), kMostWaits * time.count()));
 }
 
 // Returns a text that has stood for its time: all live members have seen it, and had nothing to
@@ -289,10 +290,11 @@ Result<Joined> JoinStore(Bootstrap& bootstrap, const JoinOptions& options,
     if (record.next_server >= kMaxMemoryServers) {
       return MakeError(
           Code::kExhausted,
-          Named(options.store, bootstrap) + " has had " + std::to_string(kMaxMemoryServers) +
-              " memory servers, which is the most: a store never gives the id of a server again, "
-              "as pointers hold it. Write its data to a file (gossamer dump), stop its servers, "
-              "and load the file into a store that is started anew");
+          fmt::format(
+              "{} has had {} memory servers, which is the most: a store never gives the id of a "
+              "server again, as pointers hold it. Write its data to a file (gossamer dump), stop "
+              "its servers, and load the file into a store that is started anew",
+              Named(options.store, bootstrap), kMaxMemoryServers));
     }
   } else {
     if (judgement.verdict == Verdict::kLost) LogLostStore(*before.record, probe, bootstrap);
@@ -305,9 +307,9 @@ Result<Joined> JoinStore(Bootstrap& bootstrap, const JoinOptions& options,
   BOOST_OUTCOME_TRY(address, bring_up(joined.identity));
   if (!IsValidToken(address)) {
     return MakeError(Code::kInvalidArgument,
-                     "address '" + address +
-                         "' does not fit the record of a store: give --listen= one of at most " +
-                         std::to_string(kMaxTokenBytes) + " ASCII characters, without blanks");
+                     fmt::format("address '{}' does not fit the record of a store: give --listen= "
+                                 "one of at most {} ASCII characters, without blanks",
+                                 address, kMaxTokenBytes));
   }
   record.servers.push_back({joined.identity.server, joined.identity.incarnation, HostName(),
                             OwnProcessIdentity(), address});
@@ -344,12 +346,13 @@ Result<StoreRecord> FindStore(Bootstrap& bootstrap, const FindOptions& options) 
     if (steady_clock::now() >= deadline) break;
     std::this_thread::sleep_for(kPollInterval);
   }
-  return MakeError(Code::kNotFound,
-                   "there is no " + Named(options.store, bootstrap) +
-                       "; start a memory server: gossamer-memory --memory=1GiB --store=" +
-                       options.store + " --bootstrap=" + bootstrap.url() +
-                       " (if one runs, the record was lost, and it puts it back within " +
-                       std::to_string(bootstrap.republish_wait().count()) + " ms)");
+  return MakeError(
+      Code::kNotFound,
+      fmt::format(
+          "there is no {}; start a memory server: gossamer-memory --memory=1GiB --store={} "
+          "--bootstrap={} (if one runs, the record was lost, and it puts it back within {} ms)",
+          Named(options.store, bootstrap), options.store, bootstrap.url(),
+          bootstrap.republish_wait().count()));
 }
 
 Error ServerUnreachable(const StoreRecord& record, const MemberRecord& member, Liveness liveness,

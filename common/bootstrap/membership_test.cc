@@ -1,5 +1,6 @@
 #include "common/bootstrap/membership.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -29,7 +30,7 @@ JoinOptions Options() {
 }
 
 Result<std::string> Address(const MemberIdentity& identity) {
-  return "address-" + std::to_string(ToInteger(identity.server));
+  return fmt::format("address-{}", ToInteger(identity.server));
 }
 
 class MembershipTest : public testing::BothBootstraps {
@@ -46,7 +47,7 @@ class MembershipTest : public testing::BothBootstraps {
   std::string RefusedJoin(Code code, const JoinOptions& options = Options()) {
     const auto joined = Join(options);
     if (joined)
-      return "joined as server " + std::to_string(ToInteger(joined.value().identity.server));
+      return fmt::format("joined as server {}", ToInteger(joined.value().identity.server));
     EXPECT_EQ(joined.error().code, code);
     return joined.error().message;
   }
@@ -163,7 +164,7 @@ TEST_P(MembershipTest, LivingServerZeroThatCannotBeReachedIsNamed) {
   ASSERT_TRUE(Join());
   states_[0] = Liveness::kUnreachable;
   EXPECT_THAT(RefusedJoin(Code::kNodeUnreachable),
-              AllOf(HasSubstr("lives as process " + std::to_string(getpid()) + " on this host"),
+              AllOf(HasSubstr(fmt::format("lives as process {} on this host", getpid())),
                     HasSubstr("does not answer at its address"), HasSubstr("address-0"),
                     Not(HasSubstr("--replace_store"))));
   JoinOptions options = Options();

@@ -1,5 +1,6 @@
 #include "common/bootstrap/memcached.h"
 
+#include <fmt/core.h>
 #include <libmemcached/memcached.h>
 
 #include <thread>
@@ -102,8 +103,9 @@ class Items {
   Result<bool> Swap(const std::string& key, const std::string& expected, const std::string& desired,
                     time_t expiry) const {
     if (desired.size() > kMaxStoreRecordBytes) {
-      return MakeError(Code::kInvalidArgument, "a record of " + std::to_string(desired.size()) +
-                                                   " bytes is too long for memcached");
+      return MakeError(
+          Code::kInvalidArgument,
+          fmt::format("a record of {} bytes is too long for memcached", desired.size()));
     }
     Connection connection(host_, port_);
     memcached_return_t status = MEMCACHED_NOTFOUND;
@@ -126,16 +128,16 @@ class Items {
 
   std::string url() const {
     const bool ipv6 = host_.find(':') != std::string::npos;
-    return "memcached://" + (ipv6 ? "[" + host_ + "]" : host_) + ":" + std::to_string(port_);
+    return fmt::format("memcached://{}:{}", ipv6 ? "[" + host_ + "]" : host_, port_);
   }
 
  private:
   Error Unreachable(const Connection& connection, memcached_return_t status) const {
     return MakeError(
         Code::kNodeUnreachable,
-        "memcached at host " + host_ + " port " + std::to_string(port_) + " does not answer (" +
-            connection.Explain(status) +
-            "); start it there, or give --bootstrap=memcached://HOST:PORT of one that runs");
+        fmt::format("memcached at host {} port {} does not answer ({}); start it there, or give "
+                    "--bootstrap=memcached://HOST:PORT of one that runs",
+                    host_, port_, connection.Explain(status)));
   }
 
   std::string host_;
@@ -182,9 +184,10 @@ class MemcachedBootstrap final : public Bootstrap {
       if (locked)
         return std::unique_ptr<JoinLock>(std::make_unique<ItemLock>(items_, JoinKey(store), token));
       if (steady_clock::now() >= deadline) {
-        return MakeError(Code::kContended, "other memory servers have been joining store '" +
-                                               store + "' for " + std::to_string(patience.count()) +
-                                               " ms; try again");
+        return MakeError(
+            Code::kContended,
+            fmt::format("other memory servers have been joining store '{}' for {} ms; try again",
+                        store, patience.count()));
       }
       std::this_thread::sleep_for(kPollInterval);
     }

@@ -1,5 +1,7 @@
 #include "common/bootstrap/record_snapshot.h"
 
+#include <fmt/core.h>
+
 namespace gossamer {
 namespace {
 
@@ -30,8 +32,8 @@ Result<RecordSnapshot> ReadRecord(Bootstrap& bootstrap, const std::string& store
 }
 
 std::string Describe(const MemberRecord& member) {
-  return "server " + std::to_string(ToInteger(member.server)) + " (host " + member.host +
-         ", address " + member.address + ")";
+  return fmt::format("server {} (host {}, address {})", ToInteger(member.server), member.host,
+                     member.address);
 }
 
 std::string Named(const std::string& store, const Bootstrap& bootstrap) {

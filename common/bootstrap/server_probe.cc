@@ -1,5 +1,7 @@
 #include "common/bootstrap/server_probe.h"
 
+#include <fmt/core.h>
+
 #include "common/fabric/open/open_port.h"
 #include "common/fabric/poll.h"
 #include "common/random_id.h"
@@ -31,13 +33,13 @@ Result<RegionHeader> ReadRegionHeader(Endpoint& endpoint, ServerId server) {
   PollUntilComplete(endpoint, completion);  // 1 RT
   if (batch.status() != VerbStatus::kSuccess) {
     return MakeError(Code::kNodeUnreachable,
-                     "server " + std::to_string(ToInteger(server)) +
-                         " did not answer: " + std::string(VerbStatusName(batch.status())));
+                     fmt::format("server {} did not answer: {}", ToInteger(server),
+                                 VerbStatusName(batch.status())));
   }
   const RegionReading reading = ParseRegionHeader({buffer.data(), sizeof(RegionHeader)});
   if (reading.accepted()) return reading.header;
   return MakeError(Code::kCorruption,
-                   "server " + std::to_string(ToInteger(server)) + ": " + reading.Problem());
+                   fmt::format("server {}: {}", ToInteger(server), reading.Problem()));
 }
 
 LivenessProbe FabricProbe(uint32_t timeout_ms) {

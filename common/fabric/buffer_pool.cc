@@ -1,5 +1,7 @@
 #include "common/fabric/buffer_pool.h"
 
+#include <fmt/core.h>
+
 #include <bit>
 #include <cstdlib>
 #include <string>
@@ -15,8 +17,8 @@ BufferPool::~BufferPool() {
 
 Result<BufferLease> BufferPool::Allocate(size_t bytes) {
   if (bytes > kMaxBytes) {
-    return MakeError(Code::kInvalidArgument, "a buffer of " + std::to_string(bytes) +
-                                                 " bytes: at most " + std::to_string(kMaxBytes));
+    return MakeError(Code::kInvalidArgument,
+                     fmt::format("a buffer of {} bytes: at most {}", bytes, kMaxBytes));
   }
   const auto size_class =
       static_cast<uint8_t>(bytes <= kMinBytes ? kMinClass : std::bit_width(bytes - 1));

@@ -31,6 +31,9 @@ struct ComputePortOptions {
 inline constexpr std::string_view kStartedAnew =
     "this memory server has been started anew, and what it held is gone: open the store again";
 
+// The error of a port that is not connected to the memory server.
+Error NotConnected(ServerId server);
+
 // Errors: Unsupported if `path_mtu`, that of the path to `address`, is below what the options require.
 Status CheckPathMtu(const ComputePortOptions& options, uint32_t path_mtu,
                     const std::string& address);

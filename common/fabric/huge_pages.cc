@@ -1,5 +1,6 @@
 #include "common/fabric/huge_pages.h"
 
+#include <fmt/core.h>
 #include <sys/mman.h>
 
 #include <cerrno>
@@ -27,12 +28,12 @@ Result<MemoryMapping> MapMemory(size_t bytes, bool huge_pages) {
     if (std::byte* data = Map(rounded, MAP_HUGETLB)) {
       return MemoryMapping(data, bytes, rounded, "2 MB pages");
     }
-    why = "vm.nr_hugepages gives fewer than " + std::to_string(rounded / kHugePageBytes);
+    why = fmt::format("vm.nr_hugepages gives fewer than {}", rounded / kHugePageBytes);
   }
   std::byte* start = Map(bytes, 0);
   if (start == nullptr) {
-    return MakeError(Code::kExhausted, "mapping " + std::to_string(bytes) +
-                                           " bytes: " + std::generic_category().message(errno));
+    return MakeError(Code::kExhausted, fmt::format("mapping {} bytes: {}", bytes,
+                                                   std::generic_category().message(errno)));
   }
   MemoryMapping mapping(start, bytes, bytes, "4 KB pages (no huge pages: " + why + ")");
   // Asks the kernel for huge pages on first touch.

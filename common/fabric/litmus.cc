@@ -1,5 +1,7 @@
 #include "common/fabric/litmus.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <coroutine>
@@ -165,8 +167,8 @@ class Litmus {
 };
 
 std::string PairText(const char* name, const LitmusReport::Pair& pair) {
-  return std::string(name) + ": " + std::to_string(pair.failures) + " of " +
-         std::to_string(pair.rounds) + " failed (" + std::to_string(pair.decisive) + " decisive)";
+  return fmt::format("{}: {} of {} failed ({} decisive)", name, pair.failures, pair.rounds,
+                     pair.decisive);
 }
 
 }  // namespace
@@ -179,9 +181,8 @@ std::string LitmusReport::ToString() const {
 Result<LitmusReport> RunLitmus(Endpoint& writer, Endpoint& reader, ServerId server,
                                const LitmusScratch& scratch, const LitmusOptions& options) {
   if (writer.limits().path_mtu < kLitmusBytes) {
-    return MakeError(Code::kInvalidArgument, "litmus test: path MTU " +
-                                                 std::to_string(writer.limits().path_mtu) +
-                                                 " is below " + std::to_string(kLitmusBytes));
+    return MakeError(Code::kInvalidArgument, fmt::format("litmus test: path MTU {} is below {}",
+                                                         writer.limits().path_mtu, kLitmusBytes));
   }
   BOOST_OUTCOME_TRY(writer_buffer, writer.buffers().Allocate(size_t{2} * kLitmusBytes));
   BOOST_OUTCOME_TRY(reader_buffer, reader.buffers().Allocate(size_t{2} * kLitmusBytes));

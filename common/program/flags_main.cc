@@ -1,5 +1,6 @@
 #include "common/program/flags_main.h"
 
+#include <fmt/core.h>
 #include <gflags/gflags.h>
 #include <glog/logging.h>
 #include <unistd.h>
@@ -183,7 +184,7 @@ class Parser {
       } else {
         Parse(std::span(&flag, 1), false);
       }
-      if (!problem_.empty()) problem_ = path + " line " + std::to_string(number) + ": " + problem_;
+      if (!problem_.empty()) problem_ = fmt::format("{} line {}: {}", path, number, problem_);
     }
     --depth_;
   }

@@ -1,5 +1,6 @@
 #include "common/program/ready.h"
 
+#include <fmt/core.h>
 #include <glog/logging.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -17,9 +18,10 @@ Status WriteReady(int ready_fd) {
   constexpr char kText[] = "READY\n";
   constexpr auto kBytes = static_cast<ssize_t>(sizeof kText - 1);
   if (write(ready_fd, kText, kBytes) != kBytes) {
-    return MakeError(Code::kInvalidArgument,
-                     "cannot write to --ready_fd=" + std::to_string(ready_fd) + ": " +
-                         std::strerror(errno) + "; give a descriptor that is open");
+    return MakeError(
+        Code::kInvalidArgument,
+        fmt::format("cannot write to --ready_fd={}: {}; give a descriptor that is open", ready_fd,
+                    std::strerror(errno)));
   }
   if (ready_fd > STDERR_FILENO) close(ready_fd);
   return Ok();

@@ -1,6 +1,7 @@
 #include "common/program/standard_streams.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -24,8 +25,8 @@ Status OpenStandardDescriptors() {
     const int opened = open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
     if (opened < 0) {
       return MakeError(Code::kInvalidArgument,
-                       "descriptor " + std::to_string(fd) +
-                           " is closed, and /dev/null cannot be opened: " + std::strerror(errno));
+                       fmt::format("descriptor {} is closed, and /dev/null cannot be opened: {}",
+                                   fd, std::strerror(errno)));
     }
   }
   return Ok();

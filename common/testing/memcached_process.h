@@ -2,6 +2,7 @@
 #pragma once
 
 #include <arpa/inet.h>
+#include <fmt/core.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -42,7 +43,7 @@ class MemcachedProcess {
   MemcachedProcess() { Start(); }
 
   bool running() const { return process_ != nullptr; }
-  std::string url() const { return "memcached://127.0.0.1:" + std::to_string(port_); }
+  std::string url() const { return fmt::format("memcached://127.0.0.1:{}", port_); }
   void Kill() { process_ = nullptr; }
   // Restarts at the same port, without its items.
   void Restart() {

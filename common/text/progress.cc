@@ -1,5 +1,6 @@
 #include "common/text/progress.h"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -66,7 +67,7 @@ std::string Progress::Line(uint64_t done, double now) const {
   line += " " + options_.unit;
   if (options_.total > 0) {
     const double part = static_cast<double>(done) / static_cast<double>(options_.total);
-    line += " (" + std::to_string(static_cast<int>(part * 100)) + " %)";
+    line += fmt::format(" ({} %)", static_cast<int>(part * 100));
   }
   const double span = now - last_time_;
   if (span > 0 && done >= last_done_) {

@@ -1,6 +1,7 @@
 #include "common/fabric/conformance/harness.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -166,7 +167,7 @@ void PeerProcess::Kill() {
 }
 
 char PeerProcess::State() const {
-  std::ifstream stat("/proc/" + std::to_string(pid_) + "/stat");
+  std::ifstream stat(fmt::format("/proc/{}/stat", pid_));
   std::string pid;
   std::string name;
   char state = '?';

@@ -1,5 +1,7 @@
 #include "common/fabric/open/open_port.h"
 
+#include <fmt/core.h>
+
 #include <string>
 
 #include "common/fabric/shm/shm.h"
@@ -14,8 +16,8 @@ constexpr uint32_t kMaxTimeoutMs = 3'600'000;  // far from the largest int
 // Without a bound, waiting for a lost peer would never end.
 Status CheckTimeout(uint32_t timeout_ms) {
   if (timeout_ms != 0 && timeout_ms <= kMaxTimeoutMs) return Ok();
-  return MakeError(Code::kInvalidArgument, "connection timeout of " + std::to_string(timeout_ms) +
-                                               " ms: give 1 to " + std::to_string(kMaxTimeoutMs));
+  return MakeError(Code::kInvalidArgument, fmt::format("connection timeout of {} ms: give 1 to {}",
+                                                       timeout_ms, kMaxTimeoutMs));
 }
 
 Error NoNetwork() {

@@ -52,8 +52,7 @@ Result<Handshake> ShmComputePort::StartHandshake(ServerId server, uint64_t old_q
   const std::lock_guard guard(mutex_);
   const auto found = servers_.find(server);
   if (found == servers_.end()) {
-    return MakeError(Code::kInvalidArgument,
-                     "memory server " + std::to_string(ToInteger(server)) + " is not connected");
+    return NotConnected(server);
   }
   hello.incarnation = found->second.incarnation;
   return Handshake(found->second.address, hello, options_.connection_timeout_ms);

@@ -1,6 +1,7 @@
 #include "common/fabric/shm/handles.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <linux/memfd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -24,7 +25,7 @@ bool LacksDescriptors() { return errno == EMFILE || errno == ENFILE; }
 std::string NoDescriptorText() {
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
-  return "no file descriptor left (ulimit -n is " + std::to_string(limit.rlim_cur) + ")";
+  return fmt::format("no file descriptor left (ulimit -n is {})", limit.rlim_cur);
 }
 
 UniqueFd::~UniqueFd() {
@@ -44,7 +45,7 @@ Result<Mapping> Mapping::OfFile(const UniqueFd& file) {
   void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
   if (data == MAP_FAILED) {
     return MakeError(Code::kExhausted,
-                     ErrnoText("mapping " + std::to_string(bytes) + " bytes of shared memory"));
+                     ErrnoText(fmt::format("mapping {} bytes of shared memory", bytes)));
   }
   return Mapping(static_cast<std::byte*>(data), bytes);
 }
@@ -54,7 +55,7 @@ Result<Mapping> Mapping::Anonymous(size_t bytes) {
   void* data =
       ::mmap(nullptr, bytes + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) {
-    return MakeError(Code::kExhausted, ErrnoText("mapping " + std::to_string(bytes) + " bytes"));
+    return MakeError(Code::kExhausted, ErrnoText(fmt::format("mapping {} bytes", bytes)));
   }
   auto* start = static_cast<std::byte*>(data);
   if (slack != 0) {
@@ -75,8 +76,7 @@ Result<UniqueFd> CreateMemfd(const char* name, size_t bytes, bool huge_pages) {
   if (!file) return MakeError(Code::kUnsupported, ErrnoText("memfd_create"));
   if (::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0 ||
       ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
-    return MakeError(Code::kExhausted,
-                     ErrnoText("shared memory of " + std::to_string(bytes) + " bytes"));
+    return MakeError(Code::kExhausted, ErrnoText(fmt::format("shared memory of {} bytes", bytes)));
   }
   return file;
 }

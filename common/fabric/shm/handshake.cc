@@ -1,5 +1,6 @@
 #include "common/fabric/shm/handshake.h"
 
+#include <fmt/core.h>
 #include <poll.h>
 
 #include <cerrno>
@@ -53,9 +54,9 @@ Result<bool> Handshake::Step() {
   if (socket_) received = ReceiveWelcome(&bytes);
   if (received == Transfer::kWouldBlock && Clock::now() < deadline_) return false;
   if (received == Transfer::kWouldBlock) {
-    return MakeError(Code::kNodeUnreachable, "memory server at " + address_ +
-                                                 " does not answer within " +
-                                                 std::to_string(timeout_.count()) + " ms");
+    return MakeError(Code::kNodeUnreachable,
+                     fmt::format("memory server at {} does not answer within {} ms", address_,
+                                 timeout_.count()));
   }
   if (received == Transfer::kLost) {
     return MakeError(Code::kNodeUnreachable,

@@ -1,5 +1,6 @@
 #include "common/fabric/shm/memory.h"
 
+#include <fmt/core.h>
 #include <sys/mman.h>
 
 #include <bit>
@@ -122,13 +123,14 @@ Result<Pages> NewPages(const char* name, uint64_t bytes, const MemoryPortOptions
 
 Result<std::shared_ptr<SharedMemory>> SharedMemory::Create(const MemoryPortOptions& options) {
   if (options.region_bytes == 0 || options.region_bytes % kPageBytes != 0) {
-    return MakeError(Code::kInvalidArgument, "a region of " + std::to_string(options.region_bytes) +
-                                                 " bytes: give a multiple of 4096");
+    return MakeError(
+        Code::kInvalidArgument,
+        fmt::format("a region of {} bytes: give a multiple of 4096", options.region_bytes));
   }
   if (!std::has_single_bit(options.lock_table_bytes) || options.lock_table_bytes < 8) {
-    return MakeError(Code::kInvalidArgument, "a lock table of " +
-                                                 std::to_string(options.lock_table_bytes) +
-                                                 " bytes: give a power of two, at least 8");
+    return MakeError(Code::kInvalidArgument,
+                     fmt::format("a lock table of {} bytes: give a power of two, at least 8",
+                                 options.lock_table_bytes));
   }
   BOOST_OUTCOME_TRY(region, NewPages(kRegionFileName, options.region_bytes, options));
   BOOST_OUTCOME_TRY(lock_table, NewPages("gossamer-lock-table", options.lock_table_bytes, options));

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -68,10 +69,7 @@ std::string RuntimeDirectory() {
 }
 
 std::string FreshSocketPath() {
-  std::string digits(16, '0');
-  uint64_t id = RandomId();
-  for (size_t i = digits.size(); i-- > 0; id >>= 4) digits[i] = "0123456789abcdef"[id & 15];
-  return RuntimeDirectory() + "/" + std::string(kPrefix) + digits + ".sock";
+  return fmt::format("{}/{}{:016x}.sock", RuntimeDirectory(), kPrefix, RandomId());
 }
 
 UniqueFd TakeLockFile(const std::string& path) {

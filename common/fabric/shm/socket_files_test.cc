@@ -1,6 +1,7 @@
 // Where memory servers listen: paths that are taken, stale or unusable, and the leftovers of dead servers.
 #include "common/fabric/shm/socket_files.h"
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -81,7 +82,7 @@ TEST_F(ShmFabric, FreshPathsDiffer) {
 TEST_F(ShmFabric, FreshPathsDoNotDependOnTheProcessId) {
   const std::string name = std::filesystem::path(FreshSocketPath()).filename();
   EXPECT_EQ(name.size(), std::string("gossamer-0123456789abcdef.sock").size());
-  EXPECT_EQ(name.find("gossamer-" + std::to_string(::getpid()) + "-"), std::string::npos);
+  EXPECT_EQ(name.find(fmt::format("gossamer-{}-", ::getpid())), std::string::npos);
 }
 
 class DeadSockets : public ShmFabric {

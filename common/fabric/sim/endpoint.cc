@@ -1,5 +1,7 @@
 #include "common/fabric/sim/endpoint.h"
 
+#include <fmt/core.h>
+
 #include <type_traits>
 #include <utility>
 
@@ -167,15 +169,14 @@ Status SimEndpoint::Open(Slot& slot, ServerId server) {
   }
   if (client_.dead || is_gone) {
     return MakeError(Code::kNodeUnreachable,
-                     "memory server at sim:" + std::to_string(peer.number) +
-                         (client_.dead ? ": this client is dead" : " is gone"));
+                     fmt::format("memory server at sim:{}{}", peer.number,
+                                 client_.dead ? ": this client is dead" : " is gone"));
   }
   if (is_another && !IsBroken(Mutant::kU6)) {
-    return MakeError(Code::kNodeUnreachable,
-                     "sim:" + std::to_string(peer.number) + ": " + std::string(kStartedAnew));
+    return MakeError(Code::kNodeUnreachable, fmt::format("sim:{}: {}", peer.number, kStartedAnew));
   }
   Status fits =
-      CheckPathMtu(port_.options(), found->path_mtu(), "sim:" + std::to_string(peer.number));
+      CheckPathMtu(port_.options(), found->path_mtu(), fmt::format("sim:{}", peer.number));
   if (!fits && !IsBroken(Mutant::kW2Mtu)) return fits;
   limits_.path_mtu = std::min(limits_.path_mtu, found->path_mtu());
   slot.server_number = peer.number;
@@ -225,9 +226,8 @@ void SimEndpoint::TryOpen(Slot& slot) {
     ++network_.counters.failed_connects;
     network_.fault_log.Add({SimFault::Kind::kLinkDown, client_.uuid, id_, number, owner != nullptr,
                             network_.Now(), network_.Now()});
-    return End(request,
-               MakeError(Code::kNodeUnreachable,
-                         "memory server at sim:" + std::to_string(number) + " does not answer"));
+    return End(request, MakeError(Code::kNodeUnreachable,
+                                  fmt::format("memory server at sim:{} does not answer", number)));
   }
   // The broken queue pair stays at its memory server until that hears from the client, as now.
   if (slot.queue_pair != nullptr && !client_.dead) {

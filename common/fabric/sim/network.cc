@@ -1,5 +1,6 @@
 #include "common/fabric/sim/network.h"
 
+#include <fmt/core.h>
 #include <glog/logging.h>
 
 #include <algorithm>
@@ -164,7 +165,7 @@ void Network::KillClient(uint64_t client_uuid) {
   client.dead = true;
   client.paused_until = 0;
   ++counters.killed_clients;
-  if (tell) tell("client " + std::to_string(client_uuid) + " is killed");
+  if (tell) tell(fmt::format("client {} is killed", client_uuid));
   if (options_.observes_death.count() != 0) {
     events.Arm(client, now_ + 1 + UpTo(loss_random, options_.observes_death.count()));
   }
@@ -216,7 +217,7 @@ void Network::Partition(const SimEndpoint& endpoint, uint64_t server_number) {
   outages_.push_back(outage);
   ++counters.partitions;
   if (tell) {
-    tell("client " + std::to_string(outage.client_uuid) + " " + ToString(outage, now_));
+    tell(fmt::format("client {} {}", outage.client_uuid, ToString(outage, now_)));
   }
   for (SimEndpoint* each : endpoints_) {
     if (each != nullptr && outage.Concerns(each->client().uuid, each->id()))

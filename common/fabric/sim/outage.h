@@ -1,6 +1,8 @@
 // Links of a simulated network that are down for a while.
 #pragma once
 
+#include <fmt/core.h>
+
 #include <cstdint>
 #include <string>
 
@@ -25,14 +27,14 @@ struct Outage {
 
 // For diagnostics, without the client.
 inline std::string ToString(const Outage& outage, Nanoseconds now) {
-  return (outage.endpoint_id == Outage::kAll
-              ? std::string()
-              : "by its endpoint " + std::to_string(outage.endpoint_id) + " ") +
-         "cannot reach " +
-         (outage.server_number == Outage::kAll
-              ? "any memory server"
-              : "memory server sim:" + std::to_string(outage.server_number)) +
-         " for " + std::to_string((outage.until - now) / 1000) + " us";
+  return fmt::format("{}cannot reach {} for {} us",
+                     outage.endpoint_id == Outage::kAll
+                         ? std::string()
+                         : fmt::format("by its endpoint {} ", outage.endpoint_id),
+                     outage.server_number == Outage::kAll
+                         ? "any memory server"
+                         : fmt::format("memory server sim:{}", outage.server_number),
+                     (outage.until - now) / 1000);
 }
 
 }  // namespace gossamer::sim

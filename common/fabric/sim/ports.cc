@@ -1,5 +1,7 @@
 #include "common/fabric/sim/ports.h"
 
+#include <fmt/core.h>
+
 #include <charconv>
 #include <optional>
 #include <string_view>
@@ -45,9 +47,7 @@ Status SimMemoryPort::Start(ControlHandler& handler, uint64_t incarnation) {
   return Ok();
 }
 
-std::string SimMemoryPort::address() const {
-  return std::string(kScheme) + std::to_string(number_);
-}
+std::string SimMemoryPort::address() const { return fmt::format("{}{}", kScheme, number_); }
 
 LockTablePlacement SimMemoryPort::lock_table_placement() const {
   return server_->on_chip_locks() ? LockTablePlacement::kDeviceMemory : LockTablePlacement::kDram;
@@ -80,8 +80,7 @@ Status SimComputePort::Connect(ServerId server, const std::string& address, uint
 Result<SimComputePort::Peer> SimComputePort::PeerOf(ServerId server) const {
   const auto found = servers_.find(ToInteger(server));
   if (found != servers_.end()) return found->second;
-  return MakeError(Code::kInvalidArgument,
-                   "memory server " + std::to_string(ToInteger(server)) + " is not connected");
+  return NotConnected(server);
 }
 
 Result<std::unique_ptr<Endpoint>> SimComputePort::NewEndpoint() {

@@ -1,7 +1,7 @@
 #include "common/fabric/sim/queue_pair_story.h"
 
-#include <array>
-#include <charconv>
+#include <fmt/core.h>
+
 #include <string>
 
 #include "common/fabric/sim/endpoint.h"
@@ -12,23 +12,17 @@
 namespace gossamer::sim {
 namespace {
 
-std::string Hex(uint64_t value) {
-  std::array<char, 16> text;
-  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value, 16).ptr};
-}
-
 // "CAS locks+8 0 to 1000001000040", "WRITE region+4096 108 bytes".
 template <typename Described>
 std::string TextOf(const Described& verb, uint64_t offset) {
   const VerbTraits& traits = TraitsOf(verb.opcode);
-  std::string text = std::string(traits.name) +
-                     (verb.space == Space::kRegion ? " region+" : " locks+") +
-                     std::to_string(offset) + " ";
+  const std::string text = fmt::format("{} {}+{}", traits.name,
+                                       verb.space == Space::kRegion ? "region" : "locks", offset);
   if (traits.verb_class != VerbClass::kAtomic) {
-    return text + std::to_string(verb.length) + " bytes" + (verb.fence ? ", fenced" : "");
+    return fmt::format("{} {} bytes{}", text, verb.length, verb.fence ? ", fenced" : "");
   }
-  if (traits.is_conditional) text += Hex(verb.compare) + " to ";
-  return text + Hex(verb.swap_or_add);
+  if (!traits.is_conditional) return fmt::format("{} {:x}", text, verb.swap_or_add);
+  return fmt::format("{} {:x} to {:x}", text, verb.compare, verb.swap_or_add);
 }
 
 }  // namespace
@@ -37,17 +31,16 @@ bool QueuePairStory::is_told() const { return static_cast<bool>(network_.tell); 
 
 void QueuePairStory::Tell(std::string_view what) const {
   const SimEndpoint* const endpoint = queue_pair_.endpoint();
-  network_.tell("client " + std::to_string(queue_pair_.client().uuid) +
-                (endpoint == nullptr ? "" : " endpoint " + std::to_string(endpoint->id())) +
-                " server " + std::to_string(network_.NumberOf(queue_pair_.server())) + ": " +
-                std::string(what));
+  network_.tell(fmt::format("client {}{} server {}: {}", queue_pair_.client().uuid,
+                            endpoint == nullptr ? "" : fmt::format(" endpoint {}", endpoint->id()),
+                            network_.NumberOf(queue_pair_.server()), what));
 }
 
 void QueuePairStory::Tell(std::string_view what, const Operation& operation) const {
-  std::string text = TextOf(operation, operation.offset) + " " + std::string(what);
+  std::string text = fmt::format("{} {}", TextOf(operation, operation.offset), what);
   const bool has_read = operation.is_atomic() && operation.state != Operation::State::kWaiting &&
                         operation.state != Operation::State::kOnItsWay;
-  if (has_read) text += ", was " + Hex(operation.old_value);
+  if (has_read) text += fmt::format(", was {:x}", operation.old_value);
   Tell(text);
 }
 

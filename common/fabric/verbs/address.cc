@@ -1,5 +1,6 @@
 #include "common/fabric/verbs/address.h"
 
+#include <fmt/core.h>
 #include <netdb.h>
 #include <netinet/in.h>
 
@@ -47,7 +48,7 @@ std::string SocketAddress::ToString() const {
     return "an unprintable address";
   }
   const std::string name = host.data();
-  return (storage.ss_family == AF_INET6 ? "[" + name + "]" : name) + ":" + std::to_string(port());
+  return fmt::format("{}:{}", storage.ss_family == AF_INET6 ? "[" + name + "]" : name, port());
 }
 
 Result<SocketAddress> ParseSocketAddress(std::string_view text) {

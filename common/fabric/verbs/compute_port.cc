@@ -1,5 +1,7 @@
 #include "common/fabric/verbs/compute_port.h"
 
+#include <fmt/core.h>
+
 #include <vector>
 
 namespace gossamer::verbs {
@@ -9,7 +11,7 @@ Result<Peer> Peers::FindPeer(ServerId server) const {
   const auto found = peers_.find(server);
   if (found == peers_.end()) {
     return MakeError(Code::kInvalidArgument,
-                     "not connected to memory server " + std::to_string(ToInteger(server)));
+                     fmt::format("not connected to memory server {}", ToInteger(server)));
   }
   return found->second;
 }

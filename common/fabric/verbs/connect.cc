@@ -1,5 +1,6 @@
 #include "common/fabric/verbs/connect.h"
 
+#include <fmt/core.h>
 #include <poll.h>
 
 #include <algorithm>
@@ -23,7 +24,7 @@ Result<SocketAddress> AddressOfGid(const Device& device, int gid_index, sa_famil
   ibv_gid gid{};
   if (ibv_query_gid(device.verbs(), 1, gid_index, &gid) != 0) {
     return MakeError(Code::kInvalidArgument,
-                     device.name() + " has no gid with index " + std::to_string(gid_index));
+                     fmt::format("{} has no gid with index {}", device.name(), gid_index));
   }
   SocketAddress address;
   if (family == AF_INET) {
@@ -152,8 +153,7 @@ Result<bool> ConnectAttempt::NextEvent(Event& event) {
       return ErrnoError(Code::kNodeUnreachable, "waiting for " + address_.ToString());
     }
     if (Clock::now() < deadline_) return false;
-    return Unreachable("no answer within " + std::to_string(options_->connection_timeout_ms) +
-                       " ms");
+    return Unreachable(fmt::format("no answer within {} ms", options_->connection_timeout_ms));
   }
   event = {raw->event, raw->status, {}, 0};
   const rdma_conn_param& param = raw->param.conn;
@@ -239,13 +239,13 @@ Error ConnectAttempt::Rejected() const {
       return MakeError(Code::kContended,
                        address_.ToString() + ": taken for a connection that has not ended yet");
     }
-    return Unreachable("connection rejected, reason " + std::to_string(answer_.status));
+    return Unreachable(fmt::format("connection rejected, reason {}", answer_.status));
   }
   switch (info->reason) {
     case RejectReason::kProtocol:
       return MakeError(Code::kUnsupported,
-                       address_.ToString() + " speaks version " + std::to_string(info->version) +
-                           " of the protocol, this program " + std::to_string(kProtocolVersion));
+                       fmt::format("{} speaks version {} of the protocol, this program {}",
+                                   address_.ToString(), info->version, kProtocolVersion));
     case RejectReason::kOtherIncarnation: return Unreachable(std::string(kStartedAnew));
     case RejectReason::kResources:
       return MakeError(Code::kExhausted,
@@ -283,18 +283,18 @@ Status ConnectAttempt::CheckPath(Connection& connection) const {
   const ComputePortOptions& options = *options_;
   BOOST_OUTCOME_TRYV(CheckPathMtu(options, connection.path_mtu, address_.ToString()));
   if (options.path_mtu != 0 && options.path_mtu != connection.path_mtu) {
-    return MakeError(Code::kInvalidArgument, "the path to " + address_.ToString() +
-                                                 " has an MTU of " +
-                                                 std::to_string(connection.path_mtu) +
-                                                 " bytes, not " + std::to_string(options.path_mtu) +
-                                                 ": set the MTU of the network interface");
+    return MakeError(
+        Code::kInvalidArgument,
+        fmt::format(
+            "the path to {} has an MTU of {} bytes, not {}: set the MTU of the network interface",
+            address_.ToString(), connection.path_mtu, options.path_mtu));
   }
   if (options.gid_index >= 0 && attributes.ah_attr.is_global != 0 &&
       attributes.ah_attr.grh.sgid_index != options.gid_index) {
-    return MakeError(Code::kInvalidArgument, "the connection manager uses gid index " +
-                                                 std::to_string(attributes.ah_attr.grh.sgid_index) +
-                                                 " to reach " + address_.ToString() + ", not " +
-                                                 std::to_string(options.gid_index));
+    return MakeError(
+        Code::kInvalidArgument,
+        fmt::format("the connection manager uses gid index {} to reach {}, not {}",
+                    attributes.ah_attr.grh.sgid_index, address_.ToString(), options.gid_index));
   }
   return Ok();
 }

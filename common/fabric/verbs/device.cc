@@ -1,5 +1,6 @@
 #include "common/fabric/verbs/device.h"
 
+#include <fmt/core.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -21,7 +22,7 @@ constexpr std::string_view kNoDevice =
 std::string MemlockLimit() {
   rlimit limit{};
   getrlimit(RLIMIT_MEMLOCK, &limit);
-  return limit.rlim_cur == RLIM_INFINITY ? "unlimited" : std::to_string(limit.rlim_cur) + " bytes";
+  return limit.rlim_cur == RLIM_INFINITY ? "unlimited" : fmt::format("{} bytes", limit.rlim_cur);
 }
 
 }  // namespace
@@ -93,8 +94,7 @@ Status Device::Measure() {
 Result<uint32_t> Device::ActiveMtu(uint8_t port) const {
   ibv_port_attr attributes{};
   if (ibv_query_port(verbs_, port, &attributes) != 0 || attributes.state != IBV_PORT_ACTIVE) {
-    return MakeError(Code::kUnsupported,
-                     "port " + std::to_string(port) + " of " + name() + " is not up");
+    return MakeError(Code::kUnsupported, fmt::format("port {} of {} is not up", port, name()));
   }
   return MtuBytes(attributes.active_mtu);
 }
@@ -125,7 +125,7 @@ Status Device::MeasureQueuePair() {
     }
   }
   return ErrnoError(Code::kUnsupported,
-                    name() + " has no queue pair of " + std::to_string(kLeastVerbs) + " verbs");
+                    fmt::format("{} has no queue pair of {} verbs", name(), kLeastVerbs));
 }
 
 uint8_t Device::initiator_depth() const {
@@ -141,7 +141,7 @@ Result<MemoryRegion> Device::Register(void* data, size_t bytes, int access) cons
   if (region) return region;
   const int error = errno;
   std::string message =
-      "registering " + std::to_string(bytes) + " bytes with " + name() + ": " + ErrnoText(error);
+      fmt::format("registering {} bytes with {}: {}", bytes, name(), ErrnoText(error));
   if (error == ENOMEM || error == EPERM || error == EAGAIN) {
     message += " (the limit on locked memory is " + MemlockLimit() + ": ulimit -l unlimited)";
   }

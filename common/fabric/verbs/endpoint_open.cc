@@ -1,4 +1,6 @@
 // How an endpoint of the verbs fabric opens queue pairs: step by step, in `Poll`, without blocking.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -25,9 +27,10 @@ Status VerbsEndpoint::MakeRoom(uint32_t queue_pairs) {
   const auto most = static_cast<uint32_t>(std::max(device_->attributes().max_cqe, 1));
   const uint32_t needed = queue_pairs * each;
   if (needed > most) {
-    return MakeError(Code::kExhausted, "completion queues of " + device_->name() + " hold " +
-                                           std::to_string(most) + " entries, enough for " +
-                                           std::to_string(most / each) + " memory servers");
+    return MakeError(
+        Code::kExhausted,
+        fmt::format("completion queues of {} hold {} entries, enough for {} memory servers",
+                    device_->name(), most, most / each));
   }
   if (queue_ == nullptr) {
     const auto entries = static_cast<int>(std::min(most, kFirstQueuePairs * each));
