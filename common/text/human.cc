@@ -1,11 +1,14 @@
 #include "common/text/human.h"
 
+#include <fmt/core.h>
+
 #include <array>
 #include <cmath>
-#include <cstdio>
 
 namespace gossamer {
 namespace {
+
+constexpr std::array<const char*, 6> kUnits = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
 
 // Three significant digits: "1.00", "12.3", "340". Rounding may carry ("9.995" gives "10.0").
 std::string ThreeDigits(double value) {
@@ -14,18 +17,13 @@ std::string ThreeDigits(double value) {
 
 std::string TwoParts(uint64_t large, const char* large_unit, uint64_t small,
                      const char* small_unit) {
-  std::array<char, 64> text;
-  std::snprintf(text.data(), text.size(), "%llu %s %02llu %s",
-                static_cast<unsigned long long>(large), large_unit,
-                static_cast<unsigned long long>(small), small_unit);
-  return text.data();
+  return fmt::format("{} {} {:02} {}", large, large_unit, small, small_unit);
 }
 
 }  // namespace
 
 std::string HumanBytes(uint64_t bytes) {
-  if (bytes < 1024) return std::to_string(bytes) + " B";
-  constexpr std::array<const char*, 6> kUnits = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  if (bytes < 1024) return fmt::format("{} B", bytes);
   double value = static_cast<double>(bytes) / 1024;
   size_t unit = 0;
   while (value >= 1023.5 && unit + 1 < kUnits.size()) {
@@ -35,11 +33,17 @@ std::string HumanBytes(uint64_t bytes) {
   return ThreeDigits(value) + " " + kUnits[unit];
 }
 
+std::string ExactBytes(uint64_t bytes) {
+  size_t units = 0;
+  while (bytes != 0 && bytes % 1024 == 0) {
+    bytes /= 1024;
+    ++units;
+  }
+  return fmt::format("{} {}", bytes, units == 0 ? "B" : kUnits[units - 1]);
+}
+
 std::string FixedDecimals(double value, int decimals) {
-  // The largest double has 309 digits before the point.
-  std::array<char, 400> text;
-  std::snprintf(text.data(), text.size(), "%.*f", decimals, value);
-  return text.data();
+  return fmt::format("{:.{}f}", value, decimals);
 }
 
 std::string HumanCount(uint64_t count) {

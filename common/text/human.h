@@ -11,6 +11,9 @@ namespace gossamer {
 // "512 B", "1.5 KiB", "24.0 MiB", "1.00 GiB": three digits, powers of 1024.
 std::string HumanBytes(uint64_t bytes);
 
+// "1 MiB", "1536 KiB", "1000 B": exactly, in the largest unit that gives a whole number.
+std::string ExactBytes(uint64_t bytes);
+
 // With `decimals` digits behind the point: "12.30".
 std::string FixedDecimals(double value, int decimals);
 

@@ -18,6 +18,14 @@ TEST(Human, Bytes) {
   EXPECT_EQ(HumanBytes(std::numeric_limits<uint64_t>::max()), "16.0 EiB");
 }
 
+TEST(Human, ExactBytes) {
+  EXPECT_EQ(ExactBytes(0), "0 B");
+  EXPECT_EQ(ExactBytes(1000), "1000 B");
+  EXPECT_EQ(ExactBytes(uint64_t{1} << 20), "1 MiB");
+  EXPECT_EQ(ExactBytes((uint64_t{1} << 20) + 1024), "1025 KiB");
+  EXPECT_EQ(ExactBytes(uint64_t{15} << 60), "15 EiB");
+}
+
 TEST(Human, FixedDecimals) {
   EXPECT_EQ(FixedDecimals(12.345, 1), "12.3");
   EXPECT_EQ(FixedDecimals(0.999, 2), "1.00");

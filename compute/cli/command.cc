@@ -1,5 +1,7 @@
 #include "compute/cli/command.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 namespace gossamer::cli {
@@ -43,10 +45,9 @@ Result<const Command*> FindCommand(const std::vector<std::string>& words,
   }
   const size_t arguments = words.size() - 1;
   if (arguments < found->min_arguments || arguments > found->max_arguments) {
-    return MakeError(Code::kInvalidArgument, "`" + words.front() + "` got " +
-                                                 std::to_string(arguments) +
-                                                 (arguments == 1 ? " argument" : " arguments") +
-                                                 "; write: " + Usage(*found));
+    return MakeError(Code::kInvalidArgument,
+                     fmt::format("`{}` got {}{}; write: {}", words.front(), arguments,
+                                 arguments == 1 ? " argument" : " arguments", Usage(*found)));
   }
   for (const std::string& flag : flags_given) {
     if (IsCommandFlag(flag) && !Contains(found->flags, flag)) {

@@ -1,6 +1,7 @@
 // Each command on a store in memory: its output, the stream of each part, and its exit status.
 #include "compute/cli/command.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -55,7 +56,7 @@ class CommandTest : public ::testing::Test {
   void WriteFile(const std::string& text) { std::ofstream(path_, std::ios::binary) << text; }
 
   const std::string path_ =
-      ::testing::TempDir() + "gossamer_command_test_" + std::to_string(getpid());
+      fmt::format("{}gossamer_command_test_{}", ::testing::TempDir(), getpid());
   const std::string name_ = "default";
   FakeStore store_;
   std::unique_ptr<Session> session_;

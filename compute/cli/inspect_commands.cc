@@ -1,6 +1,7 @@
 // check and stat: the state of the tree and its memory servers.
+#include <fmt/core.h>
+
 #include <algorithm>
-#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -14,11 +15,7 @@
 namespace gossamer::cli {
 namespace {
 
-std::string Hex(uint64_t number) {
-  char text[20];
-  std::snprintf(text, sizeof(text), "%016llx", static_cast<unsigned long long>(number));
-  return text;
-}
+std::string Hex(uint64_t number) { return fmt::format("{:016x}", number); }
 
 void WriteRow(std::ostream& out, std::string_view name, std::string_view value,
               std::string_view remark = {}) {
@@ -69,7 +66,7 @@ void WriteCheckText(const Context& context, const CheckReport& report) {
   WriteRow(out, "values in blocks", HumanBytes(report.block_value_bytes),
            report.blocks == 0 ? "" : HumanQuantity(report.blocks, "block"));
   for (const auto& [server, nodes] : report.nodes_per_server) {
-    WriteRow(out, "nodes on server " + std::to_string(server), HumanCount(nodes));
+    WriteRow(out, fmt::format("nodes on server {}", server), HumanCount(nodes));
   }
   WriteRow(out, "locks held", HumanCount(report.locks_held));
   if (report.locks_of_the_dead != 0) {
@@ -117,8 +114,8 @@ void WriteStatText(const Context& context, const StoreStat& stat) {
   out << "store " << stat.store << " (id " << Hex(stat.store_id) << ") on fabric " << stat.fabric
       << ", " << HumanQuantity(stat.levels, "level") << '\n'
       << "nodes of " << parameters.node_bytes << " B; keys up to " << parameters.max_key_bytes
-      << " B; values up to " << parameters.inline_value_bytes
-      << " B in the leaves, up to 1 MiB in blocks\n\n";
+      << " B; values up to " << parameters.inline_value_bytes << " B in the leaves, up to "
+      << ExactBytes(kMaxValueBytes) << " in blocks\n\n";
   std::vector<std::vector<std::string>> rows = {
       {"server", "address", "memory", "nodes", "values", "free", "used", "clients", "locks"}};
   std::string sentences;

@@ -1,10 +1,13 @@
 // put, get, delete: one key at a time.
+#include <fmt/core.h>
+
 #include <cerrno>
 
 #include "common/program/flags_main.h"
 #include "common/program/standard_streams.h"
+#include "common/text/escape.h"
+#include "common/text/human.h"
 #include "compute/cli/command.h"
-#include "compute/cli/escape.h"
 #include "compute/cli/line_reader.h"
 #include "compute/cli/report.h"
 
@@ -33,9 +36,10 @@ Result<std::string> ReadWhole(const std::string& name) {
                        "cannot read " + file.value().name() + ": " + WhyFailed(errno));
     }
   }
-  return MakeError(Code::kInvalidArgument,
-                   file.value().name() + " is longer than " + std::to_string(kMaxValueBytes) +
-                       " B (1 MiB), which is the longest value a store takes");
+  return MakeError(
+      Code::kInvalidArgument,
+      fmt::format("{} is longer than {} B ({}), which is the longest value a store takes",
+                  file.value().name(), kMaxValueBytes, ExactBytes(kMaxValueBytes)));
 }
 
 void SayDone(const Context& context, std::string_view key, const char* what) {

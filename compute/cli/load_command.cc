@@ -1,4 +1,6 @@
 // load: its output. load.h describes what it does.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <string>
 
@@ -53,7 +55,7 @@ std::string Summary(const LoadReport& report) {
 }
 
 std::string Where(const std::string& file, uint64_t line) {
-  return line == 0 ? file : file + " line " + std::to_string(line);
+  return line == 0 ? file : fmt::format("{} line {}", file, line);
 }
 
 // Says why the load ended early, what is stored, and how to go on.

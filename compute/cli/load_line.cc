@@ -1,14 +1,16 @@
 #include "compute/cli/load_line.h"
 
+#include <fmt/core.h>
+
+#include "common/text/escape.h"
 #include "common/text/human.h"
-#include "compute/cli/escape.h"
 
 namespace gossamer::cli {
 namespace {
 
 Error BadEscape(const EscapeError& error, size_t field_at) {
   return MakeError(Code::kInvalidArgument,
-                   "byte " + std::to_string(field_at + error.offset + 1) + ": " + error.message);
+                   fmt::format("byte {}: {}", field_at + error.offset + 1, error.message));
 }
 
 Status Decode(std::string_view text, const StoreParameters& parameters, LoadBatch::Line& line,
@@ -17,9 +19,9 @@ Status Decode(std::string_view text, const StoreParameters& parameters, LoadBatc
   if (const auto error = AppendUnescaped(text.substr(0, tab), bytes)) return BadEscape(*error, 0);
   line.key_bytes = bytes.size() - line.at;
   if (line.key_bytes > parameters.max_key_bytes) {
-    return MakeError(Code::kInvalidArgument, "a key of " + std::to_string(line.key_bytes) +
-                                                 " B is too long: this store takes up to " +
-                                                 std::to_string(parameters.max_key_bytes) + " B");
+    return MakeError(Code::kInvalidArgument,
+                     fmt::format("a key of {} B is too long: this store takes up to {} B",
+                                 line.key_bytes, parameters.max_key_bytes));
   }
   if (tab == std::string_view::npos) return Ok();
   if (const auto error = AppendUnescaped(text.substr(tab + 1), bytes)) {
@@ -27,9 +29,10 @@ Status Decode(std::string_view text, const StoreParameters& parameters, LoadBatc
   }
   line.value_bytes = bytes.size() - line.at - line.key_bytes;
   if (line.value_bytes > kMaxValueBytes) {
-    return MakeError(Code::kInvalidArgument, "a value of " + HumanCount(line.value_bytes) +
-                                                 " B is too long: a store takes up to " +
-                                                 HumanCount(kMaxValueBytes) + " B (1 MiB)");
+    return MakeError(Code::kInvalidArgument,
+                     fmt::format("a value of {} B is too long: a store takes up to {} B ({})",
+                                 HumanCount(line.value_bytes), HumanCount(kMaxValueBytes),
+                                 ExactBytes(kMaxValueBytes)));
   }
   return Ok();
 }

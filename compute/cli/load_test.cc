@@ -1,6 +1,7 @@
 #include "compute/cli/load.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -10,7 +11,7 @@
 #include <random>
 
 #include "common/testing/seed.h"
-#include "compute/cli/escape.h"
+#include "common/text/escape.h"
 #include "compute/testing/fake_store.h"
 
 namespace gossamer::cli {
@@ -36,7 +37,7 @@ class LoadTest : public ::testing::Test {
   }
   FakeStore::State& state() { return store_.state(); }
 
-  const std::string path_ = ::testing::TempDir() + "gossamer_load_test_" + std::to_string(getpid());
+  const std::string path_ = fmt::format("{}gossamer_load_test_{}", ::testing::TempDir(), getpid());
   FakeStore store_;
   Stop stop_;
   LoadOptions options_;
@@ -67,9 +68,9 @@ TEST_F(LoadTest, LaterLineOfAKeyWinsWhateverIsInFlight) {
     std::string text;
     std::map<std::string, std::string, std::less<>> expected;
     for (int line = 0; line < 30'000; ++line) {
-      const std::string key = "key" + std::to_string(random() % (line % 2 == 0 ? 20 : 5000));
+      const std::string key = fmt::format("key{}", random() % (line % 2 == 0 ? 20 : 5000));
       expected[key] = std::to_string(line);
-      text += key + "\t" + std::to_string(line) + "\n";
+      text += fmt::format("{}\t{}\n", key, line);
     }
     const LoadReport report = LoadText(text);
     EXPECT_TRUE(report.complete());
@@ -153,7 +154,7 @@ TEST_F(LoadTest, SkippingGoesOnAndReportsEachLine) {
 TEST_F(LoadTest, FullMemorySaysHowFarItCameAndCanGoOn) {
   state().max_keys = 1000;
   std::string text;
-  for (int line = 1; line <= 5000; ++line) text += "key" + std::to_string(line) + "\n";
+  for (int line = 1; line <= 5000; ++line) text += fmt::format("key{}\n", line);
   LoadReport report = LoadText(text);
   ASSERT_TRUE(report.error.has_value());
   EXPECT_EQ(report.error->error.code, Code::kExhausted);
@@ -161,7 +162,7 @@ TEST_F(LoadTest, FullMemorySaysHowFarItCameAndCanGoOn) {
   ASSERT_TRUE(report.resume_line.has_value());
   EXPECT_LE(*report.resume_line, 1001U);
   for (uint64_t line = 1; line < *report.resume_line; ++line) {
-    EXPECT_TRUE(state().map.contains("key" + std::to_string(line)));
+    EXPECT_TRUE(state().map.contains(fmt::format("key{}", line)));
   }
 
   state().max_keys = 5000;  // memory was added
@@ -177,7 +178,7 @@ TEST_F(LoadTest, StopFinishesWhatIsInFlight) {
     if (puts == 2000) stop_.Raise(SIGINT);
   };
   std::string text;
-  for (int line = 1; line <= 100'000; ++line) text += "key" + std::to_string(line) + "\n";
+  for (int line = 1; line <= 100'000; ++line) text += fmt::format("key{}\n", line);
   const LoadReport report = LoadText(text);
   EXPECT_TRUE(report.stopped);
   EXPECT_FALSE(report.complete());
@@ -186,9 +187,9 @@ TEST_F(LoadTest, StopFinishesWhatIsInFlight) {
   EXPECT_LT(report.loaded, 2000U + 2 * 64 + 1);
   ASSERT_TRUE(report.resume_line.has_value());
   for (uint64_t line = 1; line < *report.resume_line; ++line) {
-    EXPECT_TRUE(state().map.contains("key" + std::to_string(line)));
+    EXPECT_TRUE(state().map.contains(fmt::format("key{}", line)));
   }
-  EXPECT_FALSE(state().map.contains("key" + std::to_string(*report.resume_line)));
+  EXPECT_FALSE(state().map.contains(fmt::format("key{}", *report.resume_line)));
 }
 
 TEST_F(LoadTest, StoreThatFailsAtOnceLosesNoLine) {

@@ -1,4 +1,5 @@
 // gossamer: the store from the command line. Only this file reads flags.
+#include <fmt/core.h>
 #include <gflags/gflags.h>
 
 #include <iostream>
@@ -71,7 +72,7 @@ Result<OpenOptions> OpenOptionsOfFlags() {
   options.lock_timeout_ms = FLAGS_lock_timeout_ms;
   if (FLAGS_connection_timeout_ms < 1 || FLAGS_connection_timeout_ms > kMaxTimeoutMs) {
     return MakeError(Code::kInvalidArgument,
-                     "--connection_timeout_ms must be 1 to " + std::to_string(kMaxTimeoutMs));
+                     fmt::format("--connection_timeout_ms must be 1 to {}", kMaxTimeoutMs));
   }
   if (options.fabric != "shm" && options.fabric != "verbs") {
     return MakeError(Code::kInvalidArgument,
@@ -102,12 +103,11 @@ Result<CommandOptions> CommandOptionsOfFlags() {
   options.load.from_line = FLAGS_from_line;
   options.load.skip_errors = FLAGS_on_error == "skip";
   if (FLAGS_threads < 1 || FLAGS_threads > kMaxThreads) {
-    return MakeError(Code::kInvalidArgument,
-                     "--threads must be 1 to " + std::to_string(kMaxThreads));
+    return MakeError(Code::kInvalidArgument, fmt::format("--threads must be 1 to {}", kMaxThreads));
   }
   if (FLAGS_in_flight < 1 || FLAGS_in_flight > kMaxInFlight) {
     return MakeError(Code::kInvalidArgument,
-                     "--in_flight must be 1 to " + std::to_string(kMaxInFlight));
+                     fmt::format("--in_flight must be 1 to {}", kMaxInFlight));
   }
   if (FLAGS_on_error != "stop" && FLAGS_on_error != "skip") {
     return MakeError(Code::kInvalidArgument, "--on_error is stop or skip, not " + FLAGS_on_error);

@@ -1,5 +1,7 @@
 #include "compute/cli/repl.h"
 
+#include <fmt/core.h>
+
 #include <csignal>
 
 #include "common/program/flags_main.h"
@@ -23,8 +25,8 @@ Result<std::vector<std::string>> SplitWords(std::string_view line) {
     }
     const size_t end = line.find(byte, at + 1);
     if (end == std::string_view::npos) {
-      return MakeError(Code::kInvalidArgument, std::string("the quote ") + byte + " at column " +
-                                                   std::to_string(at + 1) + " is not closed");
+      return MakeError(Code::kInvalidArgument,
+                       fmt::format("the quote {} at column {} is not closed", byte, at + 1));
     }
     words.back() += line.substr(at + 1, end - at - 1);
     at = end;

@@ -1,8 +1,10 @@
 #include "compute/cli/report.h"
 
+#include <fmt/core.h>
+
 #include "common/program/flags_main.h"
-#include "compute/cli/escape.h"
-#include "compute/cli/utf8.h"
+#include "common/text/escape.h"
+#include "common/text/utf8.h"
 
 namespace gossamer::cli {
 
@@ -65,9 +67,8 @@ Result<std::string> ReadArgument(const std::string& text, bool escaped) {
   if (!escaped) return text;
   std::string bytes;
   if (const auto error = AppendUnescaped(text, bytes)) {
-    return MakeError(
-        Code::kInvalidArgument,
-        Quoted(text) + ", byte " + std::to_string(error->offset + 1) + ": " + error->message);
+    return MakeError(Code::kInvalidArgument, fmt::format("{}, byte {}: {}", Quoted(text),
+                                                         error->offset + 1, error->message));
   }
   return bytes;
 }

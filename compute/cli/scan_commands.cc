@@ -6,10 +6,10 @@
 
 #include "common/program/flags_main.h"
 #include "common/program/standard_streams.h"
+#include "common/text/escape.h"
 #include "common/text/human.h"
 #include "common/text/progress.h"
 #include "compute/cli/command.h"
-#include "compute/cli/escape.h"
 #include "compute/cli/report.h"
 
 namespace gossamer::cli {

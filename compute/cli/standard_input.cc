@@ -1,4 +1,5 @@
 // Lines of standard input for the prompt: libedit on a terminal, a plain reader on a pipe.
+#include <fmt/core.h>
 #include <histedit.h>
 #include <unistd.h>
 
@@ -81,7 +82,7 @@ class PipedLines : public LineSource {
     switch (reader_.Advance()) {
       case LineReader::Next::kLine: return std::string(reader_.line());
       case LineReader::Next::kTooLong:
-        error_ = "line " + std::to_string(reader_.number()) + " is too long for a command";
+        error_ = fmt::format("line {} is too long for a command", reader_.number());
         return std::nullopt;
       case LineReader::Next::kFailed:
         error_ = "cannot read standard input: " + reader_.error();

@@ -1,8 +1,11 @@
 #include "compute/store/check.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <string>
 
+#include "common/text/escape.h"
 #include "compute/session/control_client.h"
 
 namespace gossamer {
@@ -12,29 +15,13 @@ constexpr size_t kMaxProblems = 100;
 constexpr uint64_t kProgressEvery = 4096;
 constexpr uint64_t kLockBytesPerRead = 4096;
 
-std::string Quoted(KeyView key) {
-  std::string text = "'";
-  for (const char c : key) {
-    constexpr char kHex[] = "0123456789abcdef";
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 && byte < 0x7f && c != '\\') {
-      text += c;
-    } else {
-      text += "\\x";
-      text += kHex[byte >> 4];
-      text += kHex[byte & 15];
-    }
-  }
-  return text + "'";
-}
-
 }  // namespace
 
 void TreeChecker::Problem(RemotePtr pointer, const std::string& what) {
   ++report_.problem_count;
   if (report_.problems.size() >= kMaxProblems) return;
-  report_.problems.push_back("server " + std::to_string(ToInteger(pointer.server())) + " offset " +
-                             std::to_string(pointer.offset()) + ": " + what);
+  report_.problems.push_back(
+      fmt::format("server {} offset {}: {}", ToInteger(pointer.server()), pointer.offset(), what));
 }
 
 Result<CheckReport> TreeChecker::Run() {
@@ -77,8 +64,9 @@ void TreeChecker::Match(const std::vector<Downlink>& expected, size_t& next, Rem
                         KeyView low) {
   if (next < expected.size() && expected[next].pointer == pointer) {
     if (expected[next].low != Key(low)) {
-      Problem(pointer, "its parent says low fence " + Quoted(expected[next].low) +
-                           ", its left neighbour ends at " + Quoted(low));
+      Problem(pointer,
+              fmt::format("its parent says low fence '{}', its left neighbour ends at '{}'",
+                          Escaped(expected[next].low), Escaped(low)));
     }
     ++next;
   } else {
@@ -104,21 +92,21 @@ Task<Status> TreeChecker::WalkInternal(uint32_t level, const std::vector<Downlin
     Use(pointer.server(), pointer.offset(), shared_.parameters.node_bytes,
         control::ExtentKind::kNodes);
     if (node.level != level) {
-      Problem(pointer, "level " + std::to_string(node.level) + " in the chain of level " +
-                           std::to_string(level));
+      Problem(pointer, fmt::format("level {} in the chain of level {}", node.level, level));
       break;
     }
     if (node.low() != low.view()) {
-      Problem(pointer,
-              "low fence " + Quoted(node.low()) + ", left neighbour ends at " + Quoted(low));
+      Problem(pointer, fmt::format("low fence '{}', left neighbour ends at '{}'",
+                                   Escaped(node.low()), Escaped(low)));
     }
     for (size_t i = 0; i < node.children.size(); ++i) {
       if (i != 0 && node.children[i].separator.view() <= node.children[i - 1].separator.view()) {
-        Problem(pointer, "separators out of order at " + Quoted(node.children[i].separator));
+        Problem(pointer, fmt::format("separators out of order at '{}'",
+                                     Escaped(node.children[i].separator)));
       }
       if (!node.high.Admits(node.children[i].separator)) {
-        Problem(pointer,
-                "separator " + Quoted(node.children[i].separator) + " is not below the high fence");
+        Problem(pointer, fmt::format("separator '{}' is not below the high fence",
+                                     Escaped(node.children[i].separator)));
       }
       downlinks.push_back({node.children[i].separator, node.children[i].pointer});
     }
@@ -132,7 +120,7 @@ Task<Status> TreeChecker::WalkInternal(uint32_t level, const std::vector<Downlin
   }
   if (next != expected.size()) {
     Problem(expected[next].pointer,
-            "a downlink at level " + std::to_string(level + 1) + " that the sibling chain misses");
+            fmt::format("a downlink at level {} that the sibling chain misses", level + 1));
   }
   co_return Ok();
 }
@@ -175,7 +163,8 @@ Task<Status> TreeChecker::WalkLeaves(const std::vector<Downlink>& expected) {
 
 Task<Status> TreeChecker::CheckLeaf(RemotePtr pointer, const LeafView& leaf, KeyView low) {
   if (!leaf.trailer().low().Matches(low)) {
-    Problem(pointer, "a low fence other than where its left neighbour ends, " + Quoted(low));
+    Problem(pointer, fmt::format("a low fence other than where its left neighbour ends, '{}'",
+                                 Escaped(low)));
   }
   std::set<std::string> seen;
   std::vector<BlockRef> blocks;
@@ -192,25 +181,26 @@ Task<Status> TreeChecker::CheckLeaf(RemotePtr pointer, const LeafView& leaf, Key
       } else {
         report_.inline_value_bytes += entry.stored.size();
         if (entry.stored.size() > shared_.parameters.inline_value_bytes) {
-          Problem(pointer, "an inline value of " + std::to_string(entry.stored.size()) + " bytes");
+          Problem(pointer, fmt::format("an inline value of {} bytes", entry.stored.size()));
         }
       }
       if (entry.key < low || !high.Admits(entry.key)) {
-        Problem(pointer, "key " + Quoted(entry.key) + " outside of the fences");
+        Problem(pointer, fmt::format("key '{}' outside of the fences", Escaped(entry.key)));
       }
       if (!seen.emplace(entry.key).second) {
-        Problem(pointer, "key " + Quoted(entry.key) + " twice");
+        Problem(pointer, fmt::format("key '{}' twice", Escaped(entry.key)));
       }
       const uint32_t home = shared_.geometry.GroupOf(KeyHash(entry.key));
       if (is_overflow) {
         ++report_.overflow_keys;
         if (!leaf.unit(home).overflowed()) {
-          Problem(pointer, "key " + Quoted(entry.key) +
-                               " in the overflow group, which its home group does not say");
+          Problem(pointer,
+                  fmt::format("key '{}' in the overflow group, which its home group does not say",
+                              Escaped(entry.key)));
         }
       } else if (home != number) {
-        Problem(pointer, "key " + Quoted(entry.key) + " in group " + std::to_string(number) +
-                             ", its home is " + std::to_string(home));
+        Problem(pointer, fmt::format("key '{}' in group {}, its home is {}", Escaped(entry.key),
+                                     number, home));
       }
     });
   }
@@ -218,9 +208,9 @@ Task<Status> TreeChecker::CheckLeaf(RemotePtr pointer, const LeafView& leaf, Key
     const Result<std::optional<std::string>> value = co_await tree_.ReadBlock(block);
     if (!value && value.error().code != Code::kCorruption) co_return value.error();
     if (!value || !value.value()) {
-      Problem(pointer, "an entry whose value block at server " +
-                           std::to_string(ToInteger(block.ptr().server())) + " offset " +
-                           std::to_string(block.ptr().offset()) + " fails its checksum");
+      Problem(pointer,
+              fmt::format("an entry whose value block at server {} offset {} fails its checksum",
+                          ToInteger(block.ptr().server()), block.ptr().offset()));
       continue;
     }
     ++report_.blocks;
@@ -276,9 +266,9 @@ Task<Status> TreeChecker::CheckLocks() {
         ++report_.locks_held;
         const std::string holder = co_await DescribeHolder(scheduler_, server->id, lock.lease());
         Problem(RemotePtr(server->id, uint64_t{lock.node()} * kNodeAlignment, 0),
-                "lock slot " + std::to_string((at + word) / sizeof(uint64_t)) + " is held by " +
-                    holder +
-                    ", whose lease is in force: stop its clients first, or wait, and check again");
+                fmt::format("lock slot {} is held by {}, whose lease is in force: stop its clients "
+                            "first, or wait, and check again",
+                            (at + word) / sizeof(uint64_t), holder));
       }
     }
   }

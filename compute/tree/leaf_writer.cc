@@ -1,10 +1,13 @@
 #include "compute/tree/leaf_writer.h"
 
+#include <fmt/core.h>
+
 #include <bit>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "common/text/human.h"
 #include "compute/rules/rules.h"
 
 namespace gossamer {
@@ -57,9 +60,9 @@ Task<Status> LeafWriter::PrepareBlock(Op& op, std::string_view value, Block& blo
 Task<Status> LeafWriter::Write(Op& op, WriteMode mode, KeyView key, std::string_view value) {
   BOOST_OUTCOME_CO_TRYV(context_.CheckKey(key));
   if (value.size() > kMaxValueBytes) {
-    co_return MakeError(Code::kInvalidArgument, "a value of " + std::to_string(value.size()) +
-                                                    " bytes: at most " +
-                                                    std::to_string(kMaxValueBytes) + " (1 MiB)");
+    co_return MakeError(Code::kInvalidArgument,
+                        fmt::format("a value of {} bytes: at most {} ({})", value.size(),
+                                    kMaxValueBytes, ExactBytes(kMaxValueBytes)));
   }
   Block block;
   LeafWish wish;

@@ -24,16 +24,6 @@ void AppendBytes(uint64_t seed, size_t length, std::string& to) {
 
 }  // namespace
 
-std::string HexText(std::string_view bytes, size_t shown) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (const char c : bytes.substr(0, shown)) {
-    text += kDigits[static_cast<unsigned char>(c) >> 4];
-    text += kDigits[static_cast<unsigned char>(c) & 15];
-  }
-  return text + (bytes.size() > shown ? "…" : "") + " (" + std::to_string(bytes.size()) + " bytes)";
-}
-
 std::string KeySpace::Text(uint32_t key) const {
   std::string text;
   for (int shift = 24; shift >= 0; shift -= 8) text.push_back(static_cast<char>(key >> shift));

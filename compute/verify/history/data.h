@@ -16,9 +16,6 @@
 
 namespace gossamer::history {
 
-// Returns the first `shown` of `bytes` in hexadecimal digits, and how many there are.
-std::string HexText(std::string_view bytes, size_t shown);
-
 class KeySpace {
  public:
   static constexpr uint32_t kStableEvery = 4;

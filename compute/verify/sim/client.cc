@@ -1,9 +1,12 @@
 #include "compute/verify/sim/client.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <optional>
 
 #include "common/fabric/open/open_port.h"
+#include "common/text/escape.h"
 #include "compute/verify/sim/broken_rule_port.h"
 #include "compute/verify/sim/counts.h"
 
@@ -94,7 +97,7 @@ void Client::Leave(Random& random) {
   if (dice < plan_.sessions * 4) {
     is_closing_[dice % plan_.sessions] = true;
   } else {
-    scene_.recorder.Note("client " + std::to_string(number_) + " closes the store");
+    scene_.recorder.Note(fmt::format("client {} closes the store", number_));
     is_lost_ = true;
     StopKeeping();
   }
@@ -110,8 +113,7 @@ void Client::Renew() {
 void Client::RenewSession(uint32_t number) {
   constexpr std::chrono::microseconds kTryAgain{200};
   std::unique_ptr<OpenSession>& session = sessions_[number];
-  const std::string name =
-      "client " + std::to_string(number_) + " session " + std::to_string(number);
+  const std::string name = fmt::format("client {} session {}", number_, number);
   if (session != nullptr) {
     if (session->tree().scheduler().running() != 0) return;
     scene_.recorder.Note(name + " is closed");
@@ -158,7 +160,7 @@ bool Client::is_over() const {
 
 void Client::Kill() {
   is_dead_ = true;
-  scene_.recorder.Note("client " + std::to_string(number_) + " is killed");
+  scene_.recorder.Note(fmt::format("client {} is killed", number_));
   scene_.recorder.Kill(number_);
   scene_.network.KillClient(uuid());
   StopKeeping();
@@ -201,9 +203,9 @@ Task<void> Client::Do(OpenSession& session, uint32_t lane, Operation operation) 
 ValueId Client::Verify(uint32_t key, std::string_view value) {
   const std::optional<ValueId> id = scene_.workload.values().Id(value);
   if (id && history::KeyOf(*id) == key) return *id;
-  scene_.verdict.Wrong("key " + std::to_string(key) + " has a value " +
-                       (id ? "of key " + std::to_string(history::KeyOf(*id))
-                           : "that nobody wrote: " + history::HexText(value, kShownBytes)));
+  scene_.verdict.Wrong(fmt::format("key {} has a value {}", key,
+                                   id ? fmt::format("of key {}", history::KeyOf(*id))
+                                      : "that nobody wrote: " + HexText(value, kShownBytes)));
   return kAbsent;
 }
 
@@ -212,9 +214,8 @@ ValueId Client::Verify(uint32_t key, std::string_view value) {
 Task<void> Client::Failed(OpenSession& session, uint32_t lane, uint32_t key, Error error) {
   constexpr uint64_t kDoublings = 20;
   if (is_dead_) co_return;
-  scene_.verdict.Judge({"client " + std::to_string(number_) + " lane " + std::to_string(lane) +
-                            " key " + std::to_string(key),
-                        uuid(), scene_.network.IdOf(session.tree().scheduler().endpoint()),
+  scene_.verdict.Judge({fmt::format("client {} lane {} key {}", number_, lane, key), uuid(),
+                        scene_.network.IdOf(session.tree().scheduler().endpoint()),
                         scene_.recorder.lanes()[lane].since},
                        error);
   const bool is_loss = error.code == Code::kFenced || error.code == Code::kNodeUnreachable ||
@@ -293,7 +294,7 @@ Task<void> Client::Scan(OpenSession& session, uint32_t lane, Operation operation
     const std::optional<uint32_t> key = keys.Number(cursor->key());
     if (!key) {
       scene_.verdict.Wrong("a scan returns a key that nobody wrote: " +
-                           history::HexText(cursor->key(), kShownBytes));
+                           HexText(cursor->key(), kShownBytes));
       scan.broken = true;
       break;
     }

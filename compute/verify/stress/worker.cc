@@ -1,10 +1,14 @@
 #include "compute/verify/stress/worker.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <chrono>
 #include <iostream>
 #include <limits>
 #include <thread>
+
+#include "common/text/escape.h"
 
 namespace gossamer::stress {
 namespace {
@@ -132,22 +136,21 @@ uint32_t Worker::PickForWrite(Random& random) const {
 ValueId Worker::Verify(uint32_t key, std::string_view value) {
   const std::optional<ValueId> id = values_.Id(value);
   if (!id) {
-    Violation("key " + std::to_string(key) +
-              " has a value that nobody wrote: " + history::HexText(value, kShownBytes));
+    Violation(
+        fmt::format("key {} has a value that nobody wrote: {}", key, HexText(value, kShownBytes)));
     return kAbsent;
   }
   if (history::KeyOf(*id) != key) {
-    Violation("key " + std::to_string(key) + " has a value of key " +
-              std::to_string(history::KeyOf(*id)));
+    Violation(fmt::format("key {} has a value of key {}", key, history::KeyOf(*id)));
     return kAbsent;
   }
   if (EraOf(*id) != era_) {
-    Violation("key " + std::to_string(key) + " has a value of the store of era " +
-              std::to_string(EraOf(*id)) + ", in that of era " + std::to_string(era_));
+    Violation(fmt::format("key {} has a value of the store of era {}, in that of era {}", key,
+                          EraOf(*id), era_));
     return kAbsent;
   }
   if (KeySpace::IsStable(key) && *id != StableValue(key, era_)) {
-    Violation("stable key " + std::to_string(key) + " has another value than the first");
+    Violation(fmt::format("stable key {} has another value than the first", key));
   }
   return *id;
 }
@@ -180,7 +183,7 @@ void Worker::Failed(Call call, int64_t start, int64_t end, const Error& error) {
 
 void Worker::Violation(const std::string& what) {
   if (report_.violations++ < kMaxToldViolations) {
-    std::cerr << "writer " + std::to_string(writer_) + ": " + what + "\n" << std::flush;
+    std::cerr << fmt::format("writer {}: {}\n", writer_, what) << std::flush;
   }
 }
 
@@ -194,7 +197,7 @@ Task<void> Worker::Read(Session& session, uint32_t key) {
     const ValueId id = Verify(key, value.value());
     if (id != kAbsent) See(key, id, start, end);
   } else if (value.error().code == Code::kNotFound) {
-    if (KeySpace::IsStable(key)) Violation("stable key " + std::to_string(key) + " is absent");
+    if (KeySpace::IsStable(key)) Violation(fmt::format("stable key {} is absent", key));
     See(key, kAbsent, start, end);
   } else {
     Failed(Call::kGet, start, end, value.error());
@@ -272,8 +275,7 @@ Task<void> Worker::Scan(Session& session, Random& random) {
     const int64_t now = NowNs();
     const std::optional<uint32_t> key = keys_.Number(cursor->key());
     if (!key) {
-      Violation("a scan returns a key that nobody wrote: " +
-                history::HexText(cursor->key(), kShownBytes));
+      Violation("a scan returns a key that nobody wrote: " + HexText(cursor->key(), kShownBytes));
       co_return;
     }
     const ValueId id = Verify(*key, cursor->value());
@@ -297,8 +299,8 @@ void Worker::See(const history::Scan& scan) {
   for (const Event& event : scanned_) {
     if (KeySpace::IsStable(event.key)) {
       if (event.value == kAbsent) {
-        Violation(std::string(scan.reverse ? "a reverse" : "a") + " scan misses stable key " +
-                  std::to_string(event.key));
+        Violation(fmt::format("{} scan misses stable key {}", scan.reverse ? "a reverse" : "a",
+                              event.key));
       }
     } else if (keys_.IsUsed(event.key)) {
       history_.Append(event);

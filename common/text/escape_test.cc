@@ -1,13 +1,13 @@
-#include "compute/cli/escape.h"
+#include "common/text/escape.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
 #include "common/testing/seed.h"
-#include "compute/cli/utf8.h"
+#include "common/text/utf8.h"
 
-namespace gossamer::cli {
+namespace gossamer {
 namespace {
 
 using namespace std::string_literals;
@@ -21,6 +21,11 @@ std::string Unescaped(std::string_view text) {
 EscapeError ErrorOf(std::string_view text) {
   std::string bytes;
   return AppendUnescaped(text, bytes).value_or(EscapeError{999, "no error"});
+}
+
+TEST(Escape, HexTextSaysHowManyBytesThereAre) {
+  EXPECT_EQ(HexText("\0\xffz"s, 3), "00ff7a (3 bytes)");
+  EXPECT_EQ(HexText("\0\xffz"s, 2), "00ff… (3 bytes)");
 }
 
 TEST(Escape, WritesWhatAPersonCanRead) {
@@ -85,4 +90,4 @@ TEST(Utf8, RejectsIllFormed) {
 }
 
 }  // namespace
-}  // namespace gossamer::cli
+}  // namespace gossamer

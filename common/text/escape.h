@@ -15,13 +15,17 @@
 #include <string>
 #include <string_view>
 
-namespace gossamer::cli {
+namespace gossamer {
 
 // Appends `bytes` to `text`, escaped.
 void AppendEscaped(std::string_view bytes, std::string& text);
 std::string Escaped(std::string_view bytes);
 // The same in quotes and cut to a few dozen bytes, for messages.
 std::string Quoted(std::string_view bytes);
+
+// Returns the first `shown` of `bytes` in hexadecimal digits, and how many there are: "00ff… (8 bytes)".
+// For bytes that are not text, in messages.
+std::string HexText(std::string_view bytes, size_t shown);
 
 // An invalid escape.
 struct EscapeError {
@@ -32,4 +36,4 @@ struct EscapeError {
 // Appends the bytes that `text` encodes. After an error `bytes` has those before it.
 std::optional<EscapeError> AppendUnescaped(std::string_view text, std::string& bytes);
 
-}  // namespace gossamer::cli
+}  // namespace gossamer

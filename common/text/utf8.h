@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace gossamer::cli {
+namespace gossamer {
 
 // The length (1 to 4) of the well-formed UTF-8 sequence at `text[at]`, or 0 if there is none.
 // Overlong forms, surrogates and values above U+10FFFF are not well-formed.
@@ -44,4 +44,4 @@ constexpr bool IsUtf8(std::string_view text) {
   return true;
 }
 
-}  // namespace gossamer::cli
+}  // namespace gossamer
