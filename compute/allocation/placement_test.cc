@@ -2,6 +2,7 @@
 // counts.
 #include "compute/allocation/placement.h"
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -146,8 +147,7 @@ class LoadPlacementTest : public ::testing::TestWithParam<Load> {
       const double share = counts[i] / count;
       const double ideal = static_cast<double>(sizes[i]) / size;
       EXPECT_NEAR(share, ideal, kTolerance) << kind << " on server " << i << " of " << count;
-      RecordProperty(std::string(kind) + std::to_string(i),
-                     std::to_string(share) + " of " + std::to_string(ideal));
+      RecordProperty(fmt::format("{}{}", kind, i), fmt::format("{:f} of {:f}", share, ideal));
     }
   }
 

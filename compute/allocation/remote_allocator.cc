@@ -1,5 +1,7 @@
 #include "compute/allocation/remote_allocator.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -27,7 +29,7 @@ constexpr uint64_t kReleaseGrain = 4096;
 
 constexpr ServerId kServerOfRoot{0};
 
-std::string NameOf(ServerId server) { return "memory server " + std::to_string(ToInteger(server)); }
+std::string NameOf(ServerId server) { return fmt::format("memory server {}", ToInteger(server)); }
 
 }  // namespace
 
@@ -243,8 +245,8 @@ Task<Result<RemoteAllocator::Piece>> RemoteAllocator::Allocate(Scheduler& schedu
   // If a server was lost, the store may have enough memory already.
   const std::string_view remedy =
       code == Code::kExhausted ? ": delete data, or start another memory server" : "";
-  co_return MakeError(code, "no remote memory for " + std::to_string(wanted.bytes) + " bytes" +
-                                std::string(remedy) + reasons);
+  co_return MakeError(
+      code, fmt::format("no remote memory for {} bytes{}{}", wanted.bytes, remedy, reasons));
 }
 
 Task<Result<RemoteAllocator::Piece>> RemoteAllocator::AllocateOn(Scheduler& scheduler,

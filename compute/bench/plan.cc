@@ -1,5 +1,7 @@
 #include "compute/bench/plan.h"
 
+#include <fmt/core.h>
+
 #include <array>
 
 #include "common/embedded_memory.h"
@@ -23,8 +25,8 @@ Error Wrong(const std::string& sentence) { return MakeError(Code::kInvalidArgume
 
 Status InRange(const char* flag, uint64_t value, uint64_t low, uint64_t high) {
   if (value >= low && value <= high) return Ok();
-  return Wrong("--" + std::string(flag) + "=" + std::to_string(value) + " is not from " +
-               HumanCount(low) + " to " + HumanCount(high));
+  return Wrong(
+      fmt::format("--{}={} is not from {} to {}", flag, value, HumanCount(low), HumanCount(high)));
 }
 
 Status CheckNumbers(const FlagValues& flags) {
@@ -47,7 +49,7 @@ Status CheckNumbers(const FlagValues& flags) {
     BOOST_OUTCOME_TRYV(InRange(range.flag, range.value, range.low, range.high));
   }
   if (!(flags.theta > 0 && flags.theta < 1)) {
-    return Wrong("--theta=" + std::to_string(flags.theta) + " is not between 0 and 1 (exclusive)");
+    return Wrong(fmt::format("--theta={:f} is not between 0 and 1 (exclusive)", flags.theta));
   }
   return Ok();
 }
@@ -160,15 +162,16 @@ Result<Plan> MakePlan(const FlagValues& flags) {
   runner.value_bytes = static_cast<uint32_t>(flags.value_bytes);
   runner.seed = flags.seed;
   if (plan.run && runner.workload.has_inserts() && runner.operations > kMaxInserts) {
-    return Wrong("--operations=" + std::to_string(runner.operations) +
-                 " is too many for a workload that inserts: give at most " +
-                 HumanCount(kMaxInserts));
+    return Wrong(
+        fmt::format("--operations={} is too many for a workload that inserts: give at most {}",
+                    runner.operations, HumanCount(kMaxInserts)));
   }
   const KeyCodec codec(runner.key_bytes);
   if (!codec.HasKeysFor(FinalRecords(runner, plan.run))) {
-    return Wrong("--key_bytes=" + std::to_string(runner.key_bytes) + " has keys for " +
-                 HumanCount(uint64_t{1} << codec.bits()) + " records only, which --records and " +
-                 "the workload's inserts exceed: take longer keys or fewer records");
+    return Wrong(
+        fmt::format("--key_bytes={} has keys for {} records only, which --records and the "
+                    "workload's inserts exceed: take longer keys or fewer records",
+                    runner.key_bytes, HumanCount(uint64_t{1} << codec.bits())));
   }
 
   const Result<uint64_t> cache_bytes = Size("cache_bytes", flags.cache_bytes);

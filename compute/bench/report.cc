@@ -1,5 +1,7 @@
 #include "compute/bench/report.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "common/program/version.h"
@@ -99,10 +101,10 @@ std::string Header(const BenchReport& report) {
   if (options.workload.distribution != Distribution::kUniform) {
     text += " (theta " + FixedDecimals(options.theta, 2) + ")";
   }
-  text += "; " + HumanQuantity(options.records, "record") + " of " +
-          std::to_string(options.key_bytes) + " + " + std::to_string(options.value_bytes) + " B; " +
-          HumanQuantity(options.threads, "thread") + ", ";
-  text += options.batch > 1 ? "batches of " + std::to_string(options.batch)
+  text +=
+      fmt::format("; {} of {} + {} B; {}, ", HumanQuantity(options.records, "record"),
+                  options.key_bytes, options.value_bytes, HumanQuantity(options.threads, "thread"));
+  text += options.batch > 1 ? fmt::format("batches of {}", options.batch)
                             : HumanQuantity(options.coroutines, "coroutine");
   if (options.threads > 1) text += " each";
   text += "\n" + report.store_description + "\n";

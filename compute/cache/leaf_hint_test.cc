@@ -1,5 +1,6 @@
 #include "compute/cache/leaf_hint.h"
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -115,7 +116,7 @@ TEST(LeafHintTest, RoomIsThatForAnEntryOfMeanLength) {
   std::vector<std::byte> unit(164);
   std::vector<std::string> keys;
   std::vector<Entry> entries;
-  for (size_t i = 0; i < 20; ++i) keys.push_back("k" + std::to_string(100 + i));
+  for (size_t i = 0; i < 20; ++i) keys.push_back(fmt::format("k{}", 100 + i));
   for (size_t i = 0; i < 20; ++i) {
     entries.push_back({keys[i], i % 2 == 0 ? std::string_view("abcdefgh") : "", false});
     if (!EncodeGroup(unit, kLeaf, 0, NodeVersion{1}, false, HighFence{}, entries)) break;

@@ -1,5 +1,7 @@
 #include "compute/lock/lease_status.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <chrono>
 
@@ -86,8 +88,8 @@ void LeaseStatus::Remember(Name name) {
 }
 
 Task<std::string> DescribeHolder(Scheduler& scheduler, ServerId server, Lease lease) {
-  std::string text = "compute server " + std::to_string(static_cast<uint16_t>(lease.compute)) +
-                     " (incarnation " + std::to_string(lease.incarnation) + ")";
+  std::string text = fmt::format("compute server {} (incarnation {})",
+                                 static_cast<uint16_t>(lease.compute), lease.incarnation);
   control::LeaseQueryRequest query;
   query.compute_id = static_cast<uint16_t>(lease.compute);
   query.incarnation = lease.incarnation;

@@ -4,6 +4,8 @@
 // until then late packets may land (rule U1). Then the lock word tells (rule U2), as long as this
 // compute server's lease is the same. The turn is kept meanwhile, so that our word is that of the
 // operation that asks. (Without hierarchical locks each word has a ticket, for the same reason.)
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <string>
 
@@ -46,10 +48,9 @@ Task<Status> RemoteLock::AwaitSettled() {
   }
   co_return MakeError(
       Code::kNodeUnreachable,
-      "memory server " + std::to_string(ToInteger(server())) +
-          " was lost by an operation that may hold a lock there, and what became of it is not "
-          "known yet, " +
-          std::to_string(locks_->timeout_ms) + " ms later: try again");
+      fmt::format("memory server {} was lost by an operation that may hold a lock there, and what "
+                  "became of it is not known yet, {} ms later: try again",
+                  ToInteger(server()), locks_->timeout_ms));
 }
 
 Task<Result<uint64_t>> RemoteLock::ReadWord(LocalAddress word_at) {
@@ -118,9 +119,10 @@ Task<Result<RemoteLock::Outcome>> RemoteLock::FindOutApplied(
   const HeldLock held = pending_.held;
   const bool is_released = pending_.after == After::kRelease;
   const auto unknown = [&](const std::string& why) {
-    return MakeError(Code::kMaybeApplied, "memory server " + std::to_string(ToInteger(server())) +
-                                              " was lost during the write: read to find out (" +
-                                              why + ")");
+    return MakeError(
+        Code::kMaybeApplied,
+        fmt::format("memory server {} was lost during the write: read to find out ({})",
+                    ToInteger(server()), why));
   };
   const Result<uint64_t> found = co_await FindWord(held, released_word_);
   if (!found) co_return unknown(found.error().ToString());

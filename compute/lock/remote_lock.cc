@@ -1,5 +1,6 @@
 #include "compute/lock/remote_lock.h"
 
+#include <fmt/core.h>
 #include <glog/logging.h>
 
 #include <algorithm>
@@ -229,12 +230,11 @@ Task<Error> RemoteLock::ContendedError() const {
   if (!is_own) {
     holder = co_await DescribeHolder(locks_->links.scheduler(), node_.server(), lease);
   }
-  co_return MakeError(Code::kContended,
-                      "the lock of server " + std::to_string(ToInteger(node_.server())) +
-                          " offset " + std::to_string(node_.offset()) + " could not be taken for " +
-                          std::to_string(locks_->timeout_ms) + " ms, and was last held by " +
-                          holder +
-                          ": try again, and if it is the same one, see whether it is stopped");
+  co_return MakeError(
+      Code::kContended,
+      fmt::format("the lock of server {} offset {} could not be taken for {} ms, and was last held "
+                  "by {}: try again, and if it is the same one, see whether it is stopped",
+                  ToInteger(node_.server()), node_.offset(), locks_->timeout_ms, holder));
 }
 
 uint64_t RemoteLock::LongestPauseNs() const {
@@ -271,8 +271,9 @@ Task<Status> RemoteLock::BackOff() {
 Status RemoteLock::CheckEpoch(const HeldLock& held) const {
   if (rules::IsOfEpoch(held.word, locks_->links.LeaseWith(server()))) return Ok();
   op_->NoteLoss(server());
-  return MakeError(Code::kFenced, "memory server " + std::to_string(ToInteger(server())) +
-                                      " has ended the lease under which a lock was held");
+  return MakeError(Code::kFenced,
+                   fmt::format("memory server {} has ended the lease under which a lock was held",
+                               ToInteger(server())));
 }
 
 bool RemoteLock::MayLink() const { return locks_->memory.MayLink(linked_, server()); }
@@ -314,9 +315,10 @@ Verb RemoteLock::ReleaseVerb(const HeldLock& held) const {
 // Fenced: another's word was found.
 Status RemoteLock::CheckReleased(uint64_t found, const HeldLock& held) const {
   if (found == held.word.word()) return Ok();
-  return MakeError(Code::kFenced, "memory server " + std::to_string(ToInteger(server())) +
-                                      " has given this compute server's lock to another (" +
-                                      std::to_string(found) + ")");
+  return MakeError(
+      Code::kFenced,
+      fmt::format("memory server {} has given this compute server's lock to another ({})",
+                  ToInteger(server()), found));
 }
 
 // The success of the release is also what makes "absent" and "exists" count (rule L5).

@@ -1,6 +1,8 @@
 // Typed calls to a memory server's control service.
 #pragma once
 
+#include <fmt/core.h>
+
 #include <cstring>
 #include <string>
 
@@ -23,8 +25,8 @@ Task<Result<Reply>> CallControl(Endpoint& endpoint, ServerId server, Request req
   co_await endpoint.Execute(call);
   if (call.status != VerbStatus::kSuccess) {
     co_return MakeError(Code::kNodeUnreachable,
-                        "memory server " + std::to_string(ToInteger(server)) +
-                            " does not answer (" + std::string(VerbStatusName(call.status)) + ")");
+                        fmt::format("memory server {} does not answer ({})", ToInteger(server),
+                                    VerbStatusName(call.status)));
   }
   control::Header header;
   if (call.reply_bytes >= sizeof header) {
@@ -41,9 +43,10 @@ Task<Result<Reply>> CallControl(Endpoint& endpoint, ServerId server, Request req
       co_return reply;
     }
   }
-  co_return MakeError(Code::kCorruption, "memory server " + std::to_string(ToInteger(server)) +
-                                             " answered a control message with " +
-                                             std::to_string(call.reply_bytes) + " unknown bytes");
+  co_return MakeError(
+      Code::kCorruption,
+      fmt::format("memory server {} answered a control message with {} unknown bytes",
+                  ToInteger(server), call.reply_bytes));
 }
 
 }  // namespace gossamer

@@ -1,5 +1,7 @@
 #include "compute/session/links.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <string>
 
@@ -39,8 +41,8 @@ void Links::Account(Op& op, const Batch& batch) {
 Error Links::Unreachable(Op& op, const Batch& batch) {
   op.NoteLoss(batch.server());
   return MakeError(Code::kNodeUnreachable,
-                   "memory server " + std::to_string(ToInteger(batch.server())) +
-                       " cannot be reached (" + std::string(VerbStatusName(batch.status())) + ")");
+                   fmt::format("memory server {} cannot be reached ({})", ToInteger(batch.server()),
+                               VerbStatusName(batch.status())));
 }
 
 Task<Status> Links::WriteUnseen(Op& op, ServerId server, const Verb& write) {
@@ -81,8 +83,8 @@ Error Links::CannotReach(ServerId server, std::string_view why) const {
 Task<Status> Links::Replace(Op& op, ServerId server) {
   op.NoteLoss(server);
   if (++op.losses > kMaxLosses) {
-    co_return CannotReach(
-        server, "one operation lost " + std::to_string(kMaxLosses) + " queue pairs to it");
+    co_return CannotReach(server,
+                          fmt::format("one operation lost {} queue pairs to it", kMaxLosses));
   }
   Link& link = links_[ToInteger(server)];
   co_await AwaitIdle(link);
@@ -140,8 +142,9 @@ Task<Status> Links::ReplaceQueuePair(ServerId server) {
     why = registered.error().message;
     co_await pauses_.After(attempt + 1);
   }
-  co_return MakeError(Code::kNodeUnreachable, std::to_string(kMaxRegistrations) +
-                                                  " registrations failed, the last one as: " + why);
+  co_return MakeError(
+      Code::kNodeUnreachable,
+      fmt::format("{} registrations failed, the last one as: {}", kMaxRegistrations, why));
 }
 
 Task<Status> Links::Register(Op& op, ServerId server) {

@@ -1,5 +1,7 @@
 #include "compute/session/servers.h"
 
+#include <fmt/core.h>
+
 #include "common/fabric/compute_port.h"
 
 namespace gossamer {
@@ -13,8 +15,7 @@ constexpr std::string_view kOthersAreServed =
 Error CannotBeReached(ServerId server, std::string_view address, std::string_view why) {
   const bool has_root = server == ServerId{0};
   const bool is_another = why.find(kStartedAnew) != std::string_view::npos;
-  std::string text =
-      "memory server " + std::to_string(ToInteger(server)) + " at " + std::string(address);
+  std::string text = fmt::format("memory server {} at {}", ToInteger(server), address);
   if (is_another) {
     text += has_root ? ": " + std::string(kStartedAnew)
                      : " has been started anew, and what it held is gone" +
@@ -30,16 +31,15 @@ Error CannotBeReached(ServerId server, std::string_view address, std::string_vie
 }
 
 Error CorruptNode(RemotePtr pointer, std::string_view what) {
-  return MakeError(Code::kCorruption, std::string(what) + ": server " +
-                                          std::to_string(ToInteger(pointer.server())) + " offset " +
-                                          std::to_string(pointer.offset()) + " generation " +
-                                          std::to_string(pointer.generation()));
+  return MakeError(Code::kCorruption, fmt::format("{}: server {} offset {} generation {}", what,
+                                                  ToInteger(pointer.server()), pointer.offset(),
+                                                  pointer.generation()));
 }
 
 Error HasLeft(ServerId server) {
-  return MakeError(Code::kNodeUnreachable, "memory server " + std::to_string(ToInteger(server)) +
-                                               " has left the store, and what it held is gone" +
-                                               std::string(kOthersAreServed));
+  return MakeError(Code::kNodeUnreachable,
+                   fmt::format("memory server {} has left the store, and what it held is gone{}",
+                               ToInteger(server), kOthersAreServed));
 }
 
 }  // namespace gossamer

@@ -2,6 +2,7 @@
 // contract allows. All run on one thread, so that a seed nearly repeats a run. Each key has one
 // writer. A read or scan must return a state that the key had during it, and none older than an
 // earlier read returned.
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -50,7 +51,7 @@ class AdversaryTest : public testing::TestWithParam<std::tuple<Shape, Techniques
   std::string KeyOf(size_t index) const { return NumberKey(index * 0x9e3779b97f4a7c15u); }
 
   std::string ValueOf(size_t state) {
-    std::string value = std::to_string(state) + ":";
+    std::string value = fmt::format("{}:", state);
     value.resize(value.size() + random_() % shape().longest_value, 'v');
     return value;
   }

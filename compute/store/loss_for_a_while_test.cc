@@ -1,5 +1,6 @@
 // A memory server becomes unreachable during a session's operation, and then reachable again: no
 // lock stays behind, no queue stays closed, and nothing accumulates meanwhile.
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -88,7 +89,7 @@ class LossForAWhileTest : public testing::Test {
 TEST_F(LossForAWhileTest, AtAnyVerbOfAWrite) {
   ASSERT_TRUE(client_.NewSession()->Put(key_, "12345678"));
   for (uint64_t verb = 1;; ++verb) {
-    SCOPED_TRACE("lost at verb " + std::to_string(verb));
+    SCOPED_TRACE(fmt::format("lost at verb {}", verb));
     FaultPlan plan;
     plan.break_at = verb;
     const std::unique_ptr<OpenSession> session = client_.NewSession(plan);

@@ -1,5 +1,6 @@
 // The connection is lost at every verb of every kind of write. Acknowledged writes are there,
 // refused ones are not, and only MaybeApplied leaves it open (lines E2, E3 of CONTRACT.md).
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -186,9 +187,8 @@ class LossTest : public testing::TestWithParam<Scenario> {
       for (const VerbStatus behind : {VerbStatus::kFlushed, VerbStatus::kUnknown}) {
         if (behind == VerbStatus::kUnknown && applied != 1) continue;
         for (uint64_t verb = 1;; ++verb, ++runs) {
-          SCOPED_TRACE("lost at verb " + std::to_string(verb) + ", applied " +
-                       std::to_string(applied) + ", behind it " +
-                       std::string(VerbStatusName(behind)));
+          SCOPED_TRACE(fmt::format("lost at verb {}, applied {}, behind it {}", verb, applied,
+                                   VerbStatusName(behind)));
           const bool broke = LoseAt(verb, applied, behind, can_reconnect);
           if (HasFailure() || !broke) break;
         }

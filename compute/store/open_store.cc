@@ -1,5 +1,6 @@
 #include "compute/store/open_store.h"
 
+#include <fmt/core.h>
 #include <glog/logging.h>
 
 #include <algorithm>
@@ -128,10 +129,10 @@ Status OpenStore::Connect(const StoreRecord& record, const TreeOptions& options)
   for (const MemberRecord& member : record.servers) {
     if (member.server == root->server) continue;
     if (ToInteger(member.server) >= Servers::kMaxServers) {
-      return MakeError(Code::kUnsupported, "a store with memory server " +
-                                               std::to_string(ToInteger(member.server)) +
-                                               ": this build knows server ids up to " +
-                                               std::to_string(Servers::kMaxServers - 1));
+      return MakeError(
+          Code::kUnsupported,
+          fmt::format("a store with memory server {}: this build knows server ids up to {}",
+                      ToInteger(member.server), Servers::kMaxServers - 1));
     }
     const Endpoint::Clock::time_point began = control_->Now();
     const Status added = AddServer(record, member);
@@ -177,7 +178,7 @@ Status OpenStore::LearnServer(ServerId server) {
 }
 
 Status OpenStore::FindAndAdd(ServerId server) {
-  const std::string name = "memory server " + std::to_string(ToInteger(server));
+  const std::string name = fmt::format("memory server {}", ToInteger(server));
   const Error unknown = MakeError(Code::kNodeUnreachable,
                                   name + " is named by the tree, but not by the store's record");
   if (bootstrap_ == nullptr) return unknown;
@@ -196,11 +197,9 @@ Status OpenStore::FindAndAdd(ServerId server) {
   // A record that was lost and put back may lack the server for a while.
   if (member == nullptr && record.restored != 0) {
     return MakeError(Code::kNodeUnreachable,
-                     name +
-                         " is not in the store's record, which was lost and put back: it adds "
-                         "itself within " +
-                         std::to_string(bootstrap_->republish_wait().count()) +
-                         " ms, or has left the store");
+                     fmt::format("{} is not in the store's record, which was lost and put back: it "
+                                 "adds itself within {} ms, or has left the store",
+                                 name, bootstrap_->republish_wait().count()));
   }
   if (member == nullptr && ToInteger(server) < record.next_server) return HasLeft(server);
   if (member == nullptr) return unknown;
@@ -236,7 +235,7 @@ Status OpenStore::ConnectControl(ServerId server) {
 
 Status OpenStore::AddConnected(const StoreRecord& record, const MemberRecord& member) {
   const std::string name =
-      "memory server " + std::to_string(ToInteger(member.server)) + " at " + member.address + " ";
+      fmt::format("memory server {} at {} ", ToInteger(member.server), member.address);
   Endpoint& endpoint = *control_;
   BOOST_OUTCOME_TRY(header, ReadRegionHeader(endpoint, member.server));
   const bool is_recorded = record.store_id == 0 || (header.store_id == record.store_id &&

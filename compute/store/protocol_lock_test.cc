@@ -1,5 +1,6 @@
 // The rules of PROTOCOL.md about locks that are left behind, shared or waited for, and about a leaf
 // and its sibling on different servers.
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include "common/process_name.h"
@@ -25,10 +26,10 @@ TEST_F(ProtocolTest, ALockOfOneWhoLivesStopsWritersOnly) {  // L1, L2, L6
         session->Put(key, std::string(100, 'b'))}) {
     ASSERT_FALSE(status);
     EXPECT_EQ(status.error().code, Code::kContended);
-    const std::string holder =
-        "could not be taken for 20 ms, and was last held by compute server " +
-        std::to_string(static_cast<uint16_t>(lease.compute)) + " (incarnation " +
-        std::to_string(lease.incarnation) + "), " + Describe(OwnProcessName()) + ": try again";
+    const std::string holder = fmt::format(
+        "could not be taken for 20 ms, and was last held by compute server {} (incarnation {}), "
+        "{}: try again",
+        static_cast<uint16_t>(lease.compute), lease.incarnation, Describe(OwnProcessName()));
     EXPECT_NE(status.error().message.find(holder), std::string::npos) << status.error().message;
   }
   ASSERT_NO_FATAL_FAILURE(ExpectSame(*session));

@@ -1,4 +1,5 @@
 // The rules of PROTOCOL.md about reads: torn and damaged memory, and scans while leaves split.
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include "compute/store/testing/protocol_fixture.h"
@@ -42,7 +43,7 @@ TEST_F(ProtocolTest, DamageIsCorruptionWithThePlace) {  // R5
   const LeafGeometry& geometry = client_->shared().geometry;
   const std::string key = NumberKey(2000);
   const RemotePtr leaf = client_->LeafOf(key);
-  const std::string place = "offset " + std::to_string(leaf.offset());
+  const std::string place = fmt::format("offset {}", leaf.offset());
   const std::vector<std::byte> image = client_->LeafBytes(leaf);
   const std::optional<LeafView> view = LeafView::Parse(image, leaf, geometry);
   ASSERT_TRUE(view);
@@ -110,8 +111,7 @@ TEST_F(ProtocolTest, ADamagedInternalNodeIsCorruptionWithThePlace) {  // R5
     }
     ASSERT_FALSE(got);
     EXPECT_EQ(got.error().code, Code::kCorruption);
-    EXPECT_NE(got.error().message.find("offset " + std::to_string(node.offset())),
-              std::string::npos)
+    EXPECT_NE(got.error().message.find(fmt::format("offset {}", node.offset())), std::string::npos)
         << got.error().message;
     EXPECT_EQ(fresh->Put(key, "new").error().code, Code::kCorruption);
     if (key > NumberKey(50)) break;  // each takes about 0.1 s
@@ -164,7 +164,7 @@ TEST_F(ProtocolTest, ADamagedValueBlockIsCorruptionWithThePlace) {
     ASSERT_EQ(got.has_value(), k != key);
     if (got) continue;
     EXPECT_EQ(got.error().code, Code::kCorruption);
-    EXPECT_NE(got.error().message.find("offset " + std::to_string(block->ptr().offset())),
+    EXPECT_NE(got.error().message.find(fmt::format("offset {}", block->ptr().offset())),
               std::string::npos)
         << got.error().message;
   }
@@ -178,7 +178,7 @@ TEST_F(ProtocolTest, ADamagedValueBlockIsCorruptionWithThePlace) {
 TEST_F(ProtocolTest, ScansSeeEachKeyOnceWhileLeavesSplit) {  // R3, R6
   for (const bool reverse : {false, true}) {
     for (uint64_t pause = 1; pause <= 60; pause += 3) {
-      SCOPED_TRACE("paused at verb " + std::to_string(pause));
+      SCOPED_TRACE(fmt::format("paused at verb {}", pause));
       model_.clear();
       ASSERT_NO_FATAL_FAILURE(Open({256, 8, 8}));
       ASSERT_NO_FATAL_FAILURE(Load(120));

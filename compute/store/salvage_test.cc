@@ -1,5 +1,6 @@
 // A scan of a store with unreachable or damaged parts sees everything else and reports what is
 // missing.
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -115,7 +116,7 @@ TEST_F(SalvageTest, AnInternalNodeThatEndsEarlyIsNamed) {
   ASSERT_EQ(found.missing.size(), 1u);
   EXPECT_EQ(found.missing[0].why.code, Code::kCorruption);
   EXPECT_THAT(found.missing[0].why.message,
-              testing::HasSubstr("offset " + std::to_string(at.offset())));
+              testing::HasSubstr(fmt::format("offset {}", at.offset())));
 }
 
 }  // namespace

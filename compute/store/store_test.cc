@@ -2,6 +2,7 @@
 // by another.
 #include "gossamer/store.h"
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -228,7 +229,7 @@ TEST(StoreMemoryTest, FullMemoryKeepsEveryBlockReadable) {
   std::vector<std::string> stored;
   Status status = Ok();
   while (status) {
-    std::string key = "key" + std::to_string(stored.size());
+    std::string key = fmt::format("key{}", stored.size());
     status = session.value()->Put(key, std::string(40, 'v') + key);
     if (status) stored.push_back(std::move(key));
   }

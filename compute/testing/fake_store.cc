@@ -1,5 +1,7 @@
 #include "compute/testing/fake_store.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <coroutine>
 #include <random>
@@ -141,7 +143,7 @@ class FakeSession final : public Session {
     const std::lock_guard lock(state_.mutex);
     if (Fails()) return *state_.fail_with;
     if (key.size() > state_.parameters.max_key_bytes) {
-      return MakeError(Code::kInvalidArgument, "key of " + std::to_string(key.size()) + " B");
+      return MakeError(Code::kInvalidArgument, fmt::format("key of {} B", key.size()));
     }
     const bool exists = state_.map.contains(key);
     if (exists && !update) return MakeError(Code::kAlreadyExists);
@@ -235,7 +237,7 @@ Result<StoreStat> FakeStore::Stat() {
   stat.levels = 3;
   for (uint16_t id = 0; id < 2; ++id) {
     stat.servers.push_back({.server_id = id,
-                            .address = "shm:/fake/" + std::to_string(id),
+                            .address = fmt::format("shm:/fake/{}", id),
                             .heap_bytes = uint64_t{1} << 30,
                             .free_bytes = uint64_t{3} << 28,
                             .node_extent_bytes = uint64_t{192} << 20,

@@ -1,5 +1,7 @@
 #include "compute/tree/get.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "compute/node/unit_buffers.h"
@@ -194,10 +196,11 @@ Task<Result<std::string>> Getter::GetUnderLock(Op& op, KeyView key) {
       value = std::move(*block.value());
     } else {
       const BlockPtr at = found.entry->block().ptr();
-      value = CorruptNode(locked.leaf(), "a value block at server " +
-                                             std::to_string(ToInteger(at.server())) + " offset " +
-                                             std::to_string(at.offset()) +
-                                             " that fails its checksum, of a key in the leaf");
+      value = CorruptNode(
+          locked.leaf(),
+          fmt::format(
+              "a value block at server {} offset {} that fails its checksum, of a key in the leaf",
+              ToInteger(at.server()), at.offset()));
     }
   }
   BOOST_OUTCOME_CO_TRYV(co_await locked.lock.Release());

@@ -1,5 +1,6 @@
 #include "compute/tree/leaf_editor.h"
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -46,7 +47,7 @@ class LeafEditorTest : public ::testing::Test {
     }
     return content;
   }
-  static std::string Key(uint64_t number) { return "key" + std::to_string(number); }
+  static std::string Key(uint64_t number) { return fmt::format("key{}", number); }
 
   const LeafGeometry geometry_{kNodeBytes};
   std::vector<std::byte> image_ = std::vector<std::byte>(kNodeBytes);

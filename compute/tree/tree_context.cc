@@ -1,5 +1,7 @@
 #include "compute/tree/tree_context.h"
 
+#include <fmt/core.h>
+
 namespace gossamer {
 
 TreeContext::TreeContext(StoreState& store_state, Scheduler& scheduler)
@@ -33,9 +35,9 @@ TreeContext::TreeContext(StoreState& store_state, Scheduler& scheduler)
 
 Status TreeContext::CheckKey(KeyView key) const {
   if (key.size() > store.parameters.max_key_bytes) {
-    return MakeError(Code::kInvalidArgument, "a key of " + std::to_string(key.size()) +
-                                                 " bytes: this store takes at most " +
-                                                 std::to_string(store.parameters.max_key_bytes));
+    return MakeError(Code::kInvalidArgument,
+                     fmt::format("a key of {} bytes: this store takes at most {}", key.size(),
+                                 store.parameters.max_key_bytes));
   }
   return Ok();
 }

@@ -1,3 +1,4 @@
+#include <fmt/core.h>
 #include <lmdb.h>
 
 #include "compute/bench/baselines/baseline.h"
@@ -46,8 +47,7 @@ class Lmdb : public Baseline {
   }
 
   std::string version() const override {
-    return std::to_string(MDB_VERSION_MAJOR) + "." + std::to_string(MDB_VERSION_MINOR) + "." +
-           std::to_string(MDB_VERSION_PATCH);
+    return fmt::format("{}.{}.{}", MDB_VERSION_MAJOR, MDB_VERSION_MINOR, MDB_VERSION_PATCH);
   }
   std::string description() const override { return "in process, no fsync, writable map"; }
 

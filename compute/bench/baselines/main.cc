@@ -1,6 +1,7 @@
 // gossamer-bench-baselines: Redis or LMDB under the load of gossamer-bench. scripts/compare runs
 // it.
 
+#include <fmt/core.h>
 #include <gflags/gflags.h>
 #include <time.h>
 
@@ -156,9 +157,8 @@ Result<Json> Run(Baseline& baseline) {
   if (!run) return run.error();
   json["run"] = run.value();
   if (baseline.found() != FLAGS_operations) {
-    return MakeError(Code::kNotFound, "only " + std::to_string(baseline.found()) + " of " +
-                                          std::to_string(FLAGS_operations) +
-                                          " gets found a value as put");
+    return MakeError(Code::kNotFound, fmt::format("only {} of {} gets found a value as put",
+                                                  baseline.found(), FLAGS_operations));
   }
   return json;
 }

@@ -1,6 +1,7 @@
 #include "compute/verify/history/history.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -77,7 +78,7 @@ class Readable {
 };
 
 std::string Wrong(const Event& read, const std::string& what) {
-  return "key " + std::to_string(read.key) + ": " + ToString(read) + ": " + what;
+  return fmt::format("key {}: {}: {}", read.key, ToString(read), what);
 }
 
 }  // namespace
@@ -85,15 +86,14 @@ std::string Wrong(const Event& read, const std::string& what) {
 std::string ToString(const Event& event) {
   constexpr const char* kKinds[] = {"get", "scan", "put", "insert", "update", "delete"};
   constexpr const char* kOutcomes[] = {"", " refused", " unknown"};
-  std::string text = "client " + std::to_string(event.client) + " " +
-                     kKinds[static_cast<size_t>(event.kind)] +
-                     kOutcomes[static_cast<size_t>(event.outcome)];
+  std::string text =
+      fmt::format("client {} {}{}", event.client, kKinds[static_cast<size_t>(event.kind)],
+                  kOutcomes[static_cast<size_t>(event.outcome)]);
   if (event.outcome != Outcome::kRefused && event.kind != OperationKind::kDelete) {
-    text += event.value == kAbsent ? " absent" : " #" + std::to_string(event.value);
+    text += event.value == kAbsent ? " absent" : fmt::format(" #{}", event.value);
   }
-  text += " [" + std::to_string(event.start) + ", ";
-  text += event.end == kNever ? "-" : std::to_string(event.end);
-  return text + "]";
+  return fmt::format("{} [{}, {}]", text, event.start,
+                     event.end == kNever ? "-" : std::to_string(event.end));
 }
 
 std::optional<std::string> CheckOrder(std::span<const Event> events) {

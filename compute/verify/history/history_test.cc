@@ -2,6 +2,7 @@
 // reject.
 #include "compute/verify/history/history.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -384,7 +385,7 @@ TEST(HistoryTest, ChecksEachKeyAlone) {
 
 TEST(HistoryTest, LogsReadBack) {
   const std::string path =
-      (std::filesystem::temp_directory_path() / ("history-test-" + std::to_string(TestSeed())))
+      (std::filesystem::temp_directory_path() / fmt::format("history-test-{}", TestSeed()))
           .string();
   Result<HistoryWriter> log = HistoryWriter::Create(path);
   ASSERT_TRUE(log) << log.error().ToString();
@@ -403,7 +404,7 @@ TEST(HistoryTest, LogsReadBack) {
 // A process that logs is killed: operations it had begun are unknown, those that ended stand.
 TEST(HistoryTest, ALogSurvivesItsWriter) {
   const std::string path =
-      (std::filesystem::temp_directory_path() / ("history-kill-test-" + std::to_string(TestSeed())))
+      (std::filesystem::temp_directory_path() / fmt::format("history-kill-test-{}", TestSeed()))
           .string();
   constexpr int kEvents = 100'000;  // more than a window
   const pid_t writer = fork();

@@ -13,6 +13,8 @@
 //   - A write of unknown outcome need never happen. Of two configurations that differ only in such
 //     writes, the one with fewer of them done is kept.
 // So a run may have any number of unknown writes, which stay open to the end.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <unordered_map>
@@ -279,11 +281,11 @@ class Checker {
   }
 
   std::string Explain(const Event& event, const std::vector<One>& before) const {
-    std::string text = "key " + std::to_string(event.key) +
-                       ": no order of the operations explains " + ToString(event) +
-                       "\n  the key may then have been:";
+    std::string text = fmt::format(
+        "key {}: no order of the operations explains {}\n  the key may then have been:", event.key,
+        ToString(event));
     for (const One& one : before) {
-      text += one.value == kAbsent ? " absent" : " #" + std::to_string(one.value);
+      text += one.value == kAbsent ? " absent" : fmt::format(" #{}", one.value);
     }
     text += "\n  open:";
     open_.all.ForEach([&](size_t slot) {

@@ -1,30 +1,31 @@
 #include "compute/verify/history/scan.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 namespace gossamer::history {
 namespace {
 
 std::string Name(const Scan& scan) {
-  return "client " + std::to_string(scan.client) + (scan.reverse ? " reverse" : "") + " scan of [" +
-         std::to_string(scan.first) + ", " + std::to_string(scan.last) + ") [" +
-         std::to_string(scan.start) + ", " + std::to_string(scan.end) + "]";
+  return fmt::format("client {}{} scan of [{}, {}) [{}, {}]", scan.client,
+                     scan.reverse ? " reverse" : "", scan.first, scan.last, scan.start, scan.end);
 }
 
 std::optional<std::string> Judge(const Scan& scan) {
   if (scan.rows.size() > scan.limit) {
-    return Name(scan) + " returns " + std::to_string(scan.rows.size()) + " keys, its limit is " +
-           std::to_string(scan.limit);
+    return fmt::format("{} returns {} keys, its limit is {}", Name(scan), scan.rows.size(),
+                       scan.limit);
   }
   for (size_t i = 0; i < scan.rows.size(); ++i) {
     const uint32_t key = scan.rows[i].key;
-    const std::string returns = Name(scan) + " returns key " + std::to_string(key);
+    const std::string returns = fmt::format("{} returns key {}", Name(scan), key);
     if (key < scan.first || key >= scan.last) return returns + " outside of its range";
     if (i == 0) continue;
     const uint32_t before = scan.rows[i - 1].key;
     if (key == before) return returns + " twice";
     if (scan.reverse ? key > before : key < before) {
-      return returns + " behind key " + std::to_string(before) + ": out of order";
+      return fmt::format("{} behind key {}: out of order", returns, before);
     }
   }
   return std::nullopt;

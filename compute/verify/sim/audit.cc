@@ -1,5 +1,7 @@
 #include "compute/verify/sim/audit.h"
 
+#include <fmt/core.h>
+
 #include "common/text/human.h"
 
 namespace gossamer::simulator {
@@ -14,8 +16,7 @@ void JudgeTree(const Scene& scene, const CheckReport& report, uint64_t present) 
                         " left of the dead, where nobody died");
   }
   if (report.keys != present) {
-    scene.verdict.Wrong("check counts " + std::to_string(report.keys) + " keys, gets find " +
-                        std::to_string(present));
+    scene.verdict.Wrong(fmt::format("check counts {} keys, gets find {}", report.keys, present));
   }
 }
 

@@ -1,5 +1,6 @@
 // gossamer-sim: the store in a simulated network that does its worst, and checks of every answer.
 
+#include <fmt/core.h>
 #include <gflags/gflags.h>
 
 #include <algorithm>
@@ -165,9 +166,9 @@ Result<Runs> RunsFromFlags() {
   if (runs.seeds == 0) return MakeError(Code::kInvalidArgument, "--seeds=0: give 1 or more");
   constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
   if (runs.seeds - 1 > kMost - runs.seed) {
-    return MakeError(Code::kInvalidArgument, "--seed=" + std::to_string(runs.seed) +
-                                                 " --seeds=" + std::to_string(runs.seeds) +
-                                                 ": the last seed is " + std::to_string(kMost));
+    return MakeError(
+        Code::kInvalidArgument,
+        fmt::format("--seed={} --seeds={}: the last seed is {}", runs.seed, runs.seeds, kMost));
   }
   return runs;
 }
@@ -178,13 +179,11 @@ std::string CommandOf(const std::string& path, const RunOptions& options, uint64
 #ifdef GOSSAMER_MUTANTS
   command += " --mutant=" + FLAGS_mutant;
 #endif
-  return command + " --seed=" + std::to_string(seed) +
-         " --clients=" + std::to_string(options.clients) +
-         " --servers=" + std::to_string(options.servers) +
-         " --keys=" + std::to_string(options.keys) +
-         " --operations=" + std::to_string(options.operations) +
-         " --faults=" + ToString(options.faults) + " --profile=" + options.profile +
-         " --techniques=" + ToString(options.techniques);
+  return fmt::format(
+      "{} --seed={} --clients={} --servers={} --keys={} --operations={} --faults={} --profile={} "
+      "--techniques={}",
+      command, seed, options.clients, options.servers, options.keys, options.operations,
+      ToString(options.faults), options.profile, ToString(options.techniques));
 }
 
 // Counts and hash of all runs so far.
@@ -212,13 +211,10 @@ void RunSeed(const Runs& runs, uint64_t seed, Total& total) {
 }
 
 int Conclude(const Total& total, double seconds) {
-  constexpr int kHexDigits = 16;
   std::cout << Summary(total.counts, seconds) << (total.failed == 0 ? "passed" : "FAILED")
             << "      " << HumanQuantity(total.counts.runs, "seed") << ", "
-            << HumanCount(total.failed) << " failed; hash " << std::hex;
-  std::cout.width(kHexDigits);
-  std::cout.fill('0');
-  std::cout << total.hash << std::dec << std::endl;
+            << HumanCount(total.failed) << " failed; hash " << fmt::format("{:016x}", total.hash)
+            << std::endl;
   return total.failed == 0 ? kExitSuccess : kExitFailure;
 }
 
@@ -270,7 +266,7 @@ int RunRegressions(const std::string& file_path, const std::string& path) {
     std::istringstream words(line.substr(0, line.find('#')));
     const std::vector<std::string> flags{std::istream_iterator<std::string>(words), {}};
     if (flags.empty()) continue;
-    const auto runs = RunsOfLine(flags, file_path + " line " + std::to_string(number) + ": ");
+    const auto runs = RunsOfLine(flags, fmt::format("{} line {}: ", file_path, number));
     if (const int* status = std::get_if<int>(&runs)) return *status;
     all.push_back(std::get<Runs>(runs));
   }

@@ -1,5 +1,7 @@
 #include "compute/verify/sim/measure.h"
 
+#include <fmt/core.h>
+
 #include <array>
 #include <chrono>
 #include <memory>
@@ -283,9 +285,8 @@ void Vary(std::vector<PlannedMeasurement>& plan, std::string_view part,
 
 Status CheckRange(std::string_view flag, uint64_t value, uint64_t least, uint64_t most) {
   if (value >= least && value <= most) return Ok();
-  return MakeError(Code::kInvalidArgument, "--" + std::string(flag) + "=" + std::to_string(value) +
-                                               ": give " + std::to_string(least) + " to " +
-                                               std::to_string(most));
+  return MakeError(Code::kInvalidArgument,
+                   fmt::format("--{}={}: give {} to {}", flag, value, least, most));
 }
 
 }  // namespace
@@ -308,8 +309,8 @@ Status Validate(const MeasureOptions& options) {
   BOOST_OUTCOME_TRYV(CheckRange("update_percent", options.update_percent, 0, 100));
   BOOST_OUTCOME_TRYV(CheckRange("milliseconds", options.milliseconds, 1, 10'000));
   if (!(options.theta > 0 && options.theta < 1)) {
-    return MakeError(Code::kInvalidArgument, "--theta=" + std::to_string(options.theta) +
-                                                 ": give a number above 0 and below 1");
+    return MakeError(Code::kInvalidArgument,
+                     fmt::format("--theta={:f}: give a number above 0 and below 1", options.theta));
   }
   return Ok();
 }

@@ -1,5 +1,7 @@
 #include "compute/verify/sim/measure_report.h"
 
+#include <fmt/core.h>
+
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -77,9 +79,8 @@ std::string ReportText(std::span<const Measurement> measurements) {
     const MeasureOptions& options = measurement.options;
     if (naive == nullptr || measurement.design.name == DesignLadder().front().name)
       naive = &measurement;
-    std::string load =
-        std::to_string(options.compute_servers) + " x " + std::to_string(options.threads);
-    if (options.coroutines > 1) load += " x " + std::to_string(options.coroutines);
+    std::string load = fmt::format("{} x {}", options.compute_servers, options.threads);
+    if (options.coroutines > 1) load += fmt::format(" x {}", options.coroutines);
     rows.push_back(
         {std::string(measurement.design.name), load, FixedDecimals(options.theta, 2),
          HumanRate(measurement.operations_per_second()),

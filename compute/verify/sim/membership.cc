@@ -1,5 +1,7 @@
 #include "compute/verify/sim/membership.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <chrono>
 
@@ -91,8 +93,9 @@ void Membership::LookNow() {
   }
   is_changed_ = true;
   if (sees_record && ++looks_since_ > kLooksUntilMended) {
-    verdict_.Wrong("the record of the store does not name all memory servers after " +
-                   std::to_string(looks_since_) + " looks of each");
+    verdict_.Wrong(fmt::format(
+        "the record of the store does not name all memory servers after {} looks of each",
+        looks_since_));
   }
 }
 
@@ -168,15 +171,15 @@ bool Membership::TryJoin(const Joining& joining) {
   if (!joined) return false;
   const MemberIdentity& identity = joined.value().identity;
   if (ToInteger(identity.server) != memory_.size()) {
-    verdict_.Wrong("a memory server joined as " + std::to_string(ToInteger(identity.server)) +
-                   ", beside " + std::to_string(memory_.size()) + " others");
+    verdict_.Wrong(fmt::format("a memory server joined as {}, beside {} others",
+                               ToInteger(identity.server), memory_.size()));
   }
   if (joining.has_low_mtu) {
     network_.SetPathMtu(server->address(), kLowMtu);
     low_mtu_.push_back(server->address());
   }
-  recorder_.Note("memory server " + std::to_string(ToInteger(identity.server)) + " joins at " +
-                 server->address() + (joining.has_low_mtu ? ", behind a low MTU" : ""));
+  recorder_.Note(fmt::format("memory server {} joins at {}{}", ToInteger(identity.server),
+                             server->address(), joining.has_low_mtu ? ", behind a low MTU" : ""));
   memory_.push_back(std::move(server));
   incarnations_.push_back(identity.incarnation);
   members_.push_back(std::make_unique<Member>(*bootstrap_, joined.value(), probe));

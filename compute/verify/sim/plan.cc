@@ -1,5 +1,7 @@
 #include "compute/verify/sim/plan.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <chrono>
 #include <iterator>
@@ -182,8 +184,7 @@ void DrawMemory(Random& random, Plan& plan) {
 Status Validate(const RunOptions& options) {
   const auto within = [](const char* flag, uint32_t value, uint32_t most) -> Status {
     if (value >= 1 && value <= most) return Ok();
-    return MakeError(Code::kInvalidArgument, std::string(flag) + "=" + std::to_string(value) +
-                                                 ": give 1 to " + std::to_string(most));
+    return MakeError(Code::kInvalidArgument, fmt::format("{}={}: give 1 to {}", flag, value, most));
   };
   BOOST_OUTCOME_TRYV(within("--clients", options.clients, kMaxClients));
   BOOST_OUTCOME_TRYV(within("--servers", options.servers, kMaxServers));

@@ -1,6 +1,7 @@
 // Plans: a seed always draws the same plan, and all drawn plans are valid.
 #include "compute/verify/sim/plan.h"
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <set>
@@ -98,7 +99,7 @@ TEST(PlanTest, EveryPlanMakesSense) {
       options.keys = 1 + static_cast<uint32_t>(i);
       ASSERT_TRUE(Validate(options));
       const Plan plan = DrawPlan(options, seed + i);
-      SCOPED_TRACE("seed " + std::to_string(seed + i) + " " + ToString(plan));
+      SCOPED_TRACE(fmt::format("seed {} {}", seed + i, ToString(plan)));
       EXPECT_TRUE(IsStorable(plan.parameters));
       EXPECT_EQ(plan.memory_bytes % 4096, 0u);
       EXPECT_GE(plan.memory_bytes, kHeapOffset + plan.chunk_bytes);

@@ -1,4 +1,6 @@
 // The line for people that describes a plan.
+#include <fmt/core.h>
+
 #include <string>
 
 #include "compute/verify/sim/plan.h"
@@ -9,33 +11,32 @@ namespace {
 std::string PartitionsText(const Plan& plan) {
   const SimOptions& network = plan.network;
   if (!network.faults.partition) return "";
-  const auto us = [](std::chrono::nanoseconds time) { return std::to_string(time.count() / 1000); };
-  return ", up to " + std::to_string(network.most_partitions) + " partitions of up to " +
-         us(network.longest_partition) + " us, connections tried for " +
-         us(network.connection_timeout) + " us by clients that " +
-         (plan.clients_stay ? "stay" : "go");
+  const auto us = [](std::chrono::nanoseconds time) { return time.count() / 1000; };
+  return fmt::format(
+      ", up to {} partitions of up to {} us, connections tried for {} us by clients that {}",
+      network.most_partitions, us(network.longest_partition), us(network.connection_timeout),
+      plan.clients_stay ? "stay" : "go");
 }
 
 std::string ReopensText(const Plan& plan) {
   if (plan.reopens == 0) return "";
-  return ", " + std::to_string(plan.reopens) + " sessions or stores closed and opened, and after " +
-         std::to_string(plan.reopen_percent) + " % of losses";
+  return fmt::format(", {} sessions or stores closed and opened, and after {} % of losses",
+                     plan.reopens, plan.reopen_percent);
 }
 
 std::string ServerFaultsText(const Plan& plan) {
   std::string text;
   if (plan.deaths != 0) {
-    text += ", " + std::to_string(plan.deaths) + " memory servers die, " +
-            std::to_string(plan.successor_percent) + " % with a successor";
+    text += fmt::format(", {} memory servers die, {} % with a successor", plan.deaths,
+                        plan.successor_percent);
   }
   if (plan.stalls != 0) {
-    text += ", " + std::to_string(plan.stalls) + " stalls of up to " +
-            std::to_string(plan.longest_stall_ms) + " ms";
+    text += fmt::format(", {} stalls of up to {} ms", plan.stalls, plan.longest_stall_ms);
   }
   if (plan.has_record()) {
-    text += ", " + std::to_string(plan.joins) + " memory servers join, " +
-            std::to_string(plan.record_faults) + " faults of a record that is looked at each " +
-            std::to_string(plan.look_us) + " us";
+    text +=
+        fmt::format(", {} memory servers join, {} faults of a record that is looked at each {} us",
+                    plan.joins, plan.record_faults, plan.look_us);
   }
   return text;
 }
@@ -53,19 +54,16 @@ std::string ToString(const Plan& plan) {
     sessions += client.sessions;
     coroutines += client.sessions * client.coroutines;
   }
-  const auto number = [](uint64_t value) { return std::to_string(value); };
-  return std::string(plan.profile) + ": " + number(plan.operations) + " operations on " +
-         number(plan.work.hot_keys) + " hot keys and " +
-         number(plan.work.keys() - plan.work.hot_keys) + " others (" +
-         kSkews[static_cast<size_t>(plan.work.skew)] + "), " + number(plan.servers) +
-         " servers of " + number(plan.memory_bytes >> 10) + " KiB with lock tables of " +
-         number(plan.lock_table_bytes) + " B " + (plan.on_chip_locks ? "on chip" : "in DRAM") +
-         ", nodes of " + number(plan.parameters.node_bytes) + " B, keys of up to " +
-         number(plan.parameters.max_key_bytes) + " B; " + number(plan.clients.size()) +
-         " clients with " + number(sessions) + " sessions and " + number(coroutines) +
-         " coroutines, " + number(without) + " of them without some technique; faults " +
-         ToString(plan.faults) + ", " + number(plan.kills) + " kills, " + number(plan.pauses) +
-         " pauses" + PartitionsText(plan) + ReopensText(plan) + ServerFaultsText(plan);
+  return fmt::format(
+      "{}: {} operations on {} hot keys and {} others ({}), {} servers of {} KiB with lock tables "
+      "of {} B {}, nodes of {} B, keys of up to {} B; {} clients with {} sessions and {} "
+      "coroutines, {} of them without some technique; faults {}, {} kills, {} pauses{}{}{}",
+      plan.profile, plan.operations, plan.work.hot_keys, plan.work.keys() - plan.work.hot_keys,
+      kSkews[static_cast<size_t>(plan.work.skew)], plan.servers, plan.memory_bytes >> 10,
+      plan.lock_table_bytes, plan.on_chip_locks ? "on chip" : "in DRAM", plan.parameters.node_bytes,
+      plan.parameters.max_key_bytes, plan.clients.size(), sessions, coroutines, without,
+      ToString(plan.faults), plan.kills, plan.pauses, PartitionsText(plan), ReopensText(plan),
+      ServerFaultsText(plan));
 }
 
 }  // namespace gossamer::simulator

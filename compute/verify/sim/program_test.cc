@@ -1,4 +1,5 @@
 // gossamer-sim as users run it: flags, exit codes, and the same run in another process.
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -85,7 +86,7 @@ TEST(SimProgramTest, HelpAndListOfProfiles) {
 }
 
 TEST(SimProgramTest, TheSameSeedGivesTheSameRunInAnotherProcess) {
-  const Arguments flags = {"--seed=" + std::to_string(TestSeed()), "--seeds=5"};
+  const Arguments flags = {fmt::format("--seed={}", TestSeed()), "--seeds=5"};
   const Outcome first = RunSim(flags);
   const Outcome second = RunSim(flags);
   EXPECT_EQ(first.status, 0) << first.output;
@@ -93,7 +94,7 @@ TEST(SimProgramTest, TheSameSeedGivesTheSameRunInAnotherProcess) {
 }
 
 TEST(SimProgramTest, ATraceTellsWhatHappened) {
-  const Outcome outcome = RunSim({"--seed=" + std::to_string(TestSeed()), "--trace"});
+  const Outcome outcome = RunSim({fmt::format("--seed={}", TestSeed()), "--trace"});
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   EXPECT_THAT(outcome.output, HasSubstr("begin "));
   EXPECT_THAT(outcome.output, HasSubstr("end   "));
@@ -102,7 +103,7 @@ TEST(SimProgramTest, ATraceTellsWhatHappened) {
 TEST(SimProgramTest, MeasuresTheDesigns) {
   const Outcome outcome =
       RunSim({"--measure=techniques", "--records=1000", "--milliseconds=1", "--clients=2",
-              "--threads=2", "--seed=" + std::to_string(TestSeed()), "--json=-"});
+              "--threads=2", fmt::format("--seed={}", TestSeed()), "--json=-"});
   EXPECT_EQ(outcome.status, 0) << outcome.errors;
   EXPECT_THAT(outcome.errors, HasSubstr("+ two-level versions"));  // the table
   EXPECT_THAT(outcome.output, HasSubstr("\"design\": \"naive\""));
@@ -115,7 +116,7 @@ TEST(SimProgramTest, AFileThatCannotBeWrittenIsToldBeforeAnythingIsMeasured) {
   EXPECT_EQ(outcome.output, "");
   EXPECT_THAT(outcome.errors, HasSubstr("--json: cannot write /nowhere/figures.json: No such"));
   // The file keeps its content until there are figures.
-  const std::string path = ::testing::TempDir() + "sim-json-" + std::to_string(TestSeed());
+  const std::string path = fmt::format("{}sim-json-{}", ::testing::TempDir(), TestSeed());
   std::ofstream(path) << "older";
   EXPECT_EQ(RunSim({"--measure=speed", "--json=" + path}).status, 2);
   EXPECT_EQ(RunSim({"--measure=theta", "--records=0", "--json=" + path}).status, 2);
@@ -130,7 +131,7 @@ TEST(SimProgramTest, TheLastSeedIsOne) {
 }
 
 TEST(SimProgramTest, RunsTheLinesOfAFile) {
-  const std::string path = ::testing::TempDir() + "sim-regressions-" + std::to_string(TestSeed());
+  const std::string path = fmt::format("{}sim-regressions-{}", ::testing::TempDir(), TestSeed());
   std::ofstream(path)
       << "# a comment\n\n--seed=3 --operations=50 --faults=tear  # why\n--seed=9 --seeds=2 "
          "--faults=none --clients=2\n";

@@ -1,5 +1,7 @@
 #include "compute/verify/sim/recorder.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <ostream>
 
@@ -19,8 +21,8 @@ bool IsWrite(const Event& event) {
 std::string Doing(const Event& event) {
   constexpr const char* kKinds[] = {"get", "scan", "put", "insert", "update", "delete"};
   std::string text = kKinds[static_cast<size_t>(event.kind)];
-  if (event.value != history::kAbsent) text += " #" + std::to_string(event.value);
-  return text + " [" + std::to_string(event.start) + ", -]";
+  if (event.value != history::kAbsent) text += fmt::format(" #{}", event.value);
+  return fmt::format("{} [{}, -]", text, event.start);
 }
 
 }  // namespace
@@ -28,9 +30,7 @@ std::string Doing(const Event& event) {
 std::string TimeText(Endpoint::Clock::time_point time) {
   const auto ns =
       std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
-  std::string fraction = std::to_string(ns % 1'000'000'000);
-  fraction.insert(0, 9 - fraction.size(), '0');
-  return std::to_string(ns / 1'000'000'000) + "." + fraction + " s";
+  return fmt::format("{}.{:09} s", ns / 1'000'000'000, ns % 1'000'000'000);
 }
 
 uint32_t Recorder::AddLane(uint32_t client, uint32_t session, uint32_t coroutine) {
@@ -45,8 +45,7 @@ uint32_t Recorder::AddLane(uint32_t client, uint32_t session, uint32_t coroutine
 void Recorder::Fold(uint64_t word) { hash_ = SplitMix64::Mix(hash_ * 31 + word); }
 
 std::string Recorder::Name(const Lane& lane) const {
-  return std::to_string(lane.client) + "." + std::to_string(lane.session) + "." +
-         std::to_string(lane.coroutine) + " key " + std::to_string(lane.event.key) + " ";
+  return fmt::format("{}.{}.{} key {} ", lane.client, lane.session, lane.coroutine, lane.event.key);
 }
 
 void Recorder::Print(const std::string& text) {
@@ -101,8 +100,7 @@ int64_t Recorder::Row(uint32_t lane, uint32_t key, history::ValueId value) {
   Fold(key);
   Fold(value);
   if (trace_ != nullptr) {
-    Print("row   " + Name(at) + "returns key " + std::to_string(key) + " #" +
-          std::to_string(value));
+    Print(fmt::format("row   {}returns key {} #{}", Name(at), key, value));
   }
   return Tick();
 }
@@ -137,7 +135,7 @@ std::string Recorder::UnderWay() const {
   std::stable_sort(busy.begin(), busy.end(),
                    [](const Lane* a, const Lane* b) { return a->since < b->since; });
   constexpr size_t kTold = 12;
-  std::string text = std::to_string(busy.size()) + " operations under way:";
+  std::string text = fmt::format("{} operations under way:", busy.size());
   if (busy.size() > kTold) busy.resize(kTold);
   for (const Lane* lane : busy) {
     text += "\n  since " + TimeText(lane->since) + (lane->is_dead ? " (killed) " : " ") +

@@ -1,5 +1,7 @@
 #include "compute/verify/sim/run.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -145,8 +147,7 @@ class Run {
       } else {
         const auto pause =
             std::chrono::microseconds(1 + random_.Below(uint64_t{plan_.longest_pause_ms} * 1000));
-        recorder_.Note("client " + std::to_string(victim.number()) + " stops for " +
-                       std::to_string(pause.count()) + " us");
+        recorder_.Note(fmt::format("client {} stops for {} us", victim.number(), pause.count()));
         network_.PauseClient(victim.uuid(), network_.Now() + pause);
       }
     }
@@ -183,7 +184,7 @@ class Run {
         verdict_.Wrong("a client cannot open the store: " + opened.error().ToString());
         return false;
       }
-      recorder_.Note("client " + std::to_string(client->number()) + " begins");
+      recorder_.Note(fmt::format("client {} begins", client->number()));
       client->Start();
     }
     return true;
@@ -214,11 +215,9 @@ class Run {
         steps_at_end = result_.counts.steps;
         time_at_end = network_.Now();
       } else if (result_.counts.steps - steps_at_end > kMostStepsWithoutEnd) {
-        return StandStill("no operation ends through " + std::to_string(kMostStepsWithoutEnd) +
-                          " steps");
+        return StandStill(fmt::format("no operation ends through {} steps", kMostStepsWithoutEnd));
       } else if (network_.Now() - time_at_end > kLongestWithoutEnd) {
-        return StandStill("no operation ends for " + std::to_string(kLongestWithoutEnd.count()) +
-                          " s");
+        return StandStill(fmt::format("no operation ends for {} s", kLongestWithoutEnd.count()));
       }
     }
   }
@@ -248,7 +247,7 @@ class Run {
     if (!plan_.network.faults.partition) return;
     for (const auto& client : clients_) {
       if (client == nullptr) continue;
-      const std::string name = "at the end, client " + std::to_string(client->number());
+      const std::string name = fmt::format("at the end, client {}", client->number());
       const size_t turns = client->CountTurns();
       if (turns != 0) verdict_.Wrong(name + " has " + HumanQuantity(turns, "turn") + " at locks");
       const uint64_t lost = verdict_.lost();

@@ -1,5 +1,7 @@
 #include "compute/verify/sim/server_blows.h"
 
+#include <fmt/core.h>
+
 #include <chrono>
 #include <utility>
 
@@ -31,7 +33,7 @@ void ServerBlows::End() {
   size_t number = 0;
   EmbeddedMemory* const server = PickServer(number);
   if (server == nullptr) return;
-  scene_.recorder.Note("memory server " + std::to_string(number) + " dies");
+  scene_.recorder.Note(fmt::format("memory server {} dies", number));
   without_successor_.push_back(server->address());
   memory_[number].reset();
   ++dead_servers_;
@@ -68,8 +70,8 @@ void ServerBlows::StopOrSlow() {
   const auto until = network.Now() + std::chrono::microseconds(
                                          1 + random_.Below(scene_.plan.longest_stall_ms * 1000));
   const bool stops = random_.Below(2) == 0;
-  scene_.recorder.Note("memory server " + std::to_string(number) + (stops ? " stops" : " is slow") +
-                       " until " + TimeText(until));
+  scene_.recorder.Note(fmt::format("memory server {}{} until {}", number,
+                                   stops ? " stops" : " is slow", TimeText(until)));
   if (stops) {
     network.StopServer(server->address(), until);
   } else {

@@ -1,5 +1,7 @@
 #include "compute/verify/sim/successor.h"
 
+#include <fmt/core.h>
+
 #include "common/fabric/open/open_port.h"
 #include "common/text/human.h"
 
@@ -59,8 +61,7 @@ std::optional<std::string> Successor::FindChange() {
   const std::vector<std::string>& problems = report.value().problems;
   if (!problems.empty()) return name + "is damaged: " + problems.front();
   if (report.value().keys != keys_) {
-    return name + "has " + HumanQuantity(report.value().keys, "key") + ", not " +
-           std::to_string(keys_);
+    return fmt::format("{}has {}, not {}", name, HumanQuantity(report.value().keys, "key"), keys_);
   }
   const Result<StoreStat> stat = store_->Stat();
   if (!stat) return name + "cannot be asked: " + stat.error().ToString();

@@ -1,5 +1,7 @@
 #include "compute/verify/stress/campaign.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <csignal>
 #include <iostream>
@@ -147,7 +149,7 @@ Status Campaign::RestartOther(Clients& clients, uint32_t place) {
 
 Status Campaign::StartStranger(uint32_t place) {
   OpenOptions open = open_;
-  open.store = "stranger-" + std::to_string(era_);
+  open.store = fmt::format("stranger-{}", era_);
   BOOST_OUTCOME_TRYV(cluster_.StartServer(place, open.store));
   BOOST_OUTCOME_TRY(stranger, Store::Open(open));
   stranger_ = std::move(stranger);

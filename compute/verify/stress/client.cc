@@ -1,6 +1,7 @@
 #include "compute/verify/stress/client.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -30,15 +31,15 @@ SharedBoard::~SharedBoard() {
 }
 
 std::string HistoryPath(const std::string& directory, uint32_t era, uint32_t writer) {
-  return directory + "/history-" + std::to_string(era) + "-" + std::to_string(writer);
+  return fmt::format("{}/history-{}-{}", directory, era, writer);
 }
 
 std::string FailurePath(const std::string& directory, uint32_t client) {
-  return directory + "/failures-" + std::to_string(client);
+  return fmt::format("{}/failures-{}", directory, client);
 }
 
 std::string LossesPath(const std::string& directory, uint32_t client) {
-  return directory + "/losses-" + std::to_string(client);
+  return fmt::format("{}/losses-{}", directory, client);
 }
 
 Status RunThreads(const StressOptions& options, uint32_t client, uint32_t era,
@@ -122,8 +123,9 @@ class Opener {
       if (board_.stop || board_.era != era) return false;
       std::this_thread::sleep_for(kTryAgain);
     }
-    return MakeError(Code::kCorruption, "a store was opened that is neither that of era " +
-                                            std::to_string(era) + " nor of the next");
+    return MakeError(
+        Code::kCorruption,
+        fmt::format("a store was opened that is neither that of era {} nor of the next", era));
   }
 
   const StressOptions& options_;

@@ -1,5 +1,7 @@
 #include "compute/verify/stress/clients.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -34,7 +36,7 @@ Clients::Clients(const StressOptions& options, const std::string& directory,
 Clients::Client Clients::NewClient() {
   const uint32_t number = next_number_++;
   std::vector<std::string> arguments = command_;
-  arguments.push_back("--client=" + std::to_string(number));
+  arguments.push_back(fmt::format("--client={}", number));
   return {number, std::make_unique<testing::ChildProcess>(BoundToParent(std::move(arguments)))};
 }
 
@@ -89,8 +91,7 @@ void Clients::Judge(Findings& findings) {
     const int status = processes_[i]->Wait(kPatience);
     std::cout << processes_[i]->standard_output() << processes_[i]->standard_error();
     if (status != 0) {
-      findings.Wrong("client " + std::to_string(i) + " ended with status " +
-                     std::to_string(status));
+      findings.Wrong(fmt::format("client {} ended with status {}", i, status));
     }
   }
   if (pauses_ != 0) {

@@ -1,5 +1,7 @@
 #include "compute/verify/stress/cluster.h"
 
+#include <fmt/core.h>
+
 #include <csignal>
 #include <thread>
 
@@ -37,17 +39,16 @@ Status Cluster::StartServer(uint32_t place, const std::string& store) {
       "--fabric=" + options_.fabric,
       "--bootstrap=" + bootstrap_,
       "--store=" + store,
-      "--node_bytes=" + std::to_string(parameters.node_bytes),
-      "--max_key_bytes=" + std::to_string(parameters.max_key_bytes),
-      "--inline_value_bytes=" + std::to_string(parameters.inline_value_bytes),
+      fmt::format("--node_bytes={}", parameters.node_bytes),
+      fmt::format("--max_key_bytes={}", parameters.max_key_bytes),
+      fmt::format("--inline_value_bytes={}", parameters.inline_value_bytes),
   };
   if (!options_.chunk_bytes.empty()) arguments.push_back("--chunk_bytes=" + options_.chunk_bytes);
   if (!options_.lease_ms.empty()) arguments.push_back("--lease_ms=" + options_.lease_ms);
   if (!options_.listen.empty()) {
-    arguments.push_back("--listen=" + options_.listen + ":" +
-                        std::to_string(options_.port + place));
+    arguments.push_back(fmt::format("--listen={}:{}", options_.listen, options_.port + place));
   } else if (options_.fabric == "shm") {
-    arguments.push_back("--listen=" + directory_ + "/memory-" + std::to_string(place) + ".sock");
+    arguments.push_back(fmt::format("--listen={}/memory-{}.sock", directory_, place));
   }
   if (!options_.device.empty()) arguments.push_back("--device=" + options_.device);
   auto server = std::make_unique<testing::ChildProcess>(BoundToParent(std::move(arguments)));
@@ -55,8 +56,8 @@ Status Cluster::StartServer(uint32_t place, const std::string& store) {
     servers_[place] = std::move(server);
     return Ok();
   }
-  return MakeError(Code::kInvalidArgument, "memory server " + std::to_string(place) +
-                                               " does not start: " + server->standard_error());
+  return MakeError(Code::kInvalidArgument, fmt::format("memory server {} does not start: {}", place,
+                                                       server->standard_error()));
 }
 
 Status Cluster::End(uint32_t place, int signal) {
@@ -65,9 +66,8 @@ Status Cluster::End(uint32_t place, int signal) {
   server->Signal(signal);
   const int ended = server->Wait();
   if (ended == (signal == SIGKILL ? -SIGKILL : 0)) return Ok();
-  return MakeError(Code::kNodeUnreachable, "a memory server ended with status " +
-                                               std::to_string(ended) + ": " +
-                                               server->standard_error());
+  return MakeError(Code::kNodeUnreachable, fmt::format("a memory server ended with status {}: {}",
+                                                       ended, server->standard_error()));
 }
 
 void Cluster::Signal(uint32_t place, int signal) const {

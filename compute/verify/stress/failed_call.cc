@@ -1,6 +1,7 @@
 #include "compute/verify/stress/failed_call.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -50,9 +51,9 @@ FailedCall MakeFailedCall(Call call, uint32_t client, int64_t start, int64_t end
 }
 
 std::string ToString(const FailedCall& failed) {
-  return std::string(CallName(failed.call)) + " of client " + std::to_string(failed.client) +
-         ", after " + HumanDuration(static_cast<double>(failed.end - failed.start) * 1e-9) + ": " +
-         std::string(CodeName(failed.code)) + ": " + std::string(failed.message());
+  return fmt::format("{} of client {}, after {}: {}: {}", CallName(failed.call), failed.client,
+                     HumanDuration(static_cast<double>(failed.end - failed.start) * 1e-9),
+                     CodeName(failed.code), failed.message());
 }
 
 Result<FailureLog> FailureLog::Open(const std::string& path) {

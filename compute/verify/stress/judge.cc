@@ -1,5 +1,7 @@
 #include "compute/verify/stress/judge.h"
 
+#include <fmt/core.h>
+
 #include <chrono>
 #include <iostream>
 #include <optional>
@@ -129,8 +131,8 @@ void JudgeReports(const StressOptions& options, const RunBoard& board, double ru
   // A stopped client keeps its locks. Others may give up only if it is stopped longer than they
   // wait.
   if (contended != 0 && options.pause_ms < options.lock_timeout_ms) {
-    findings.Wrong(HumanQuantity(contended, "operation") + " found a lock that stayed taken for " +
-                   std::to_string(options.lock_timeout_ms) + " ms");
+    findings.Wrong(fmt::format("{} found a lock that stayed taken for {} ms",
+                               HumanQuantity(contended, "operation"), options.lock_timeout_ms));
   }
 }
 

@@ -1,4 +1,5 @@
 // store_stress: many clients on few keys, and a check that what they saw is linearizable.
+#include <fmt/core.h>
 #include <gflags/gflags.h>
 #include <glog/logging.h>
 
@@ -97,7 +98,7 @@ Status CheckFaults(const StressOptions& options) {
   }
   if (options.restarts > RunBoard::kMaxEras - 3) {
     return MakeError(Code::kInvalidArgument,
-                     "--restarts: at most " + std::to_string(RunBoard::kMaxEras - 3));
+                     fmt::format("--restarts: at most {}", RunBoard::kMaxEras - 3));
   }
   return Ok();
 }
@@ -175,7 +176,7 @@ int Main(int argc, char** argv) {
   if (FLAGS_local) return RunLocal(options.value()) ? kExitSuccess : kExitFailure;
   std::vector<std::string> command = {std::filesystem::read_symlink("/proc/self/exe").string()};
   for (int i = 1; i < argc; ++i) command.emplace_back(argv[i]);
-  command.push_back("--seed=" + std::to_string(FLAGS_seed));
+  command.push_back(fmt::format("--seed={}", FLAGS_seed));
   return RunCluster(options.value(), command) ? kExitSuccess : kExitFailure;
 }
 
