@@ -50,6 +50,8 @@ struct Verb {
   bool is_read() const { return TraitsOf(opcode).verb_class == VerbClass::kRead; }
   bool is_write() const { return TraitsOf(opcode).verb_class == VerbClass::kWrite; }
   bool is_atomic() const { return TraitsOf(opcode).verb_class == VerbClass::kAtomic; }
+  // An atomic that replaces the word only if it is equal to `compare`.
+  bool is_conditional() const { return TraitsOf(opcode).is_conditional; }
   // Requires: a completed atomic. Returns: the value before it.
   uint64_t old_value() const;
 };

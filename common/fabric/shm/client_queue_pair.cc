@@ -63,39 +63,46 @@ VerbStatus ClientQueuePair::Apply(const Verb& verb) {
   const SpaceView& view = views_[static_cast<size_t>(verb.space)];
   if (!view.Contains(verb.remote_offset, verb.length)) return VerbStatus::kRemoteAccess;
   std::byte* const remote = view.data + verb.remote_offset;
-  if (verb.is_atomic()) {
-    if (verb.length != sizeof(uint64_t) || verb.remote_offset % sizeof(uint64_t) != 0) {
-      return VerbStatus::kRemoteAccess;
-    }
-    const std::atomic_ref<uint64_t> word(*reinterpret_cast<uint64_t*>(remote));
-    const VerbTraits& traits = TraitsOf(verb.opcode);
-    uint64_t old_value =
-        traits.is_conditional ? verb.compare : word.load(std::memory_order_relaxed);
-    for (;;) {
-      const uint64_t new_value = traits.new_word(old_value, verb.compare, verb.swap_or_add);
-      const bool is_done =
-          word.compare_exchange_strong(old_value, new_value, std::memory_order_acq_rel);
-      if (is_done || traits.is_conditional) break;
-    }
-    std::memcpy(verb.local.data, &old_value, sizeof old_value);
-    return VerbStatus::kSuccess;
+  switch (TraitsOf(verb.opcode).verb_class) {
+    case VerbClass::kAtomic: return ApplyAtomic(verb, remote);
+    case VerbClass::kRead:
+      if (verb.length != 0) SharedCopy(verb.local.data, remote, verb.length);
+      return VerbStatus::kSuccess;
+    case VerbClass::kWrite:
+      if (verb.length != 0) ApplyWrite(verb, view);
+      return VerbStatus::kSuccess;
   }
-  if (verb.length == 0) return VerbStatus::kSuccess;
-  if (verb.is_read()) {
-    SharedCopy(verb.local.data, remote, verb.length);
-    return VerbStatus::kSuccess;
+  return VerbStatus::kRemoteAccess;
+}
+
+VerbStatus ClientQueuePair::ApplyAtomic(const Verb& verb, std::byte* remote) {
+  if (verb.length != sizeof(uint64_t) || verb.remote_offset % sizeof(uint64_t) != 0) {
+    return VerbStatus::kRemoteAccess;
   }
+  const std::atomic_ref<uint64_t> word(*reinterpret_cast<uint64_t*>(remote));
+  const VerbTraits& traits = TraitsOf(verb.opcode);
+  uint64_t old_value = traits.is_conditional ? verb.compare : word.load(std::memory_order_relaxed);
+  for (;;) {
+    const uint64_t new_value = traits.new_word(old_value, verb.compare, verb.swap_or_add);
+    const bool is_done =
+        word.compare_exchange_strong(old_value, new_value, std::memory_order_acq_rel);
+    if (is_done || traits.is_conditional) break;
+  }
+  std::memcpy(verb.local.data, &old_value, sizeof old_value);
+  return VerbStatus::kSuccess;
+}
+
+void ClientQueuePair::ApplyWrite(const Verb& verb, const SpaceView& view) {
   // Acquire orders the READs before (loads) with this WRITE (stores).
   if (verb.fence) std::atomic_thread_fence(std::memory_order_acquire);
   if (journalled_ && verb.length <= kPathMtu) {
     JournalledWrite(page_.journal, view, verb.space, verb.remote_offset, verb.length,
                     verb.local.data);
   } else {
-    SharedCopy(remote, verb.local.data, verb.length);
+    SharedCopy(view.data + verb.remote_offset, verb.local.data, verb.length);
   }
   // WRITE before WRITE. An atomic has release order of its own.
   std::atomic_thread_fence(std::memory_order_release);
-  return VerbStatus::kSuccess;
 }
 
 void ClientQueuePair::Post(ControlCall& call) {

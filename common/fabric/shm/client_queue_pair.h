@@ -48,6 +48,8 @@ class ClientQueuePair {
   using Clock = std::chrono::steady_clock;
 
   VerbStatus Apply(const Verb& verb);
+  VerbStatus ApplyAtomic(const Verb& verb, std::byte* remote);
+  void ApplyWrite(const Verb& verb, const SpaceView& view);
   void SendCalls();
   void ReceiveReplies(IntrusiveQueue<ControlCall>& ended);
   void EndOverdueCalls(IntrusiveQueue<ControlCall>& ended);

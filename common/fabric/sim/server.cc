@@ -138,10 +138,10 @@ bool Server::Accepts(const Verb& verb) {
 void Server::Apply(Operation& operation) {
   std::byte* const remote = space(operation.space).data() + operation.offset;
   if (operation.length == 0 || operation.local == nullptr) return;
-  if (operation.is_read()) {
-    std::memcpy(operation.local, remote, operation.length);
-  } else {
-    std::memcpy(remote, operation.local, operation.length);
+  switch (TraitsOf(operation.opcode).verb_class) {
+    case VerbClass::kRead: std::memcpy(operation.local, remote, operation.length); return;
+    case VerbClass::kWrite: std::memcpy(remote, operation.local, operation.length); return;
+    case VerbClass::kAtomic: return;  // QueuePair::ReadWord and WriteWord execute it
   }
 }
 

@@ -35,7 +35,7 @@ void FaultyEndpoint::Post(ControlCall& call) {
 }
 
 void FaultyEndpoint::Watch(const Verb& verb) {
-  if (verb.opcode != Opcode::kWrite) return;
+  if (!verb.is_write()) return;
   const bool root_word = verb.space == Space::kRegion && verb.remote_offset < kFirstLeafOffset;
   if (verb.space == Space::kLockTable || root_word) ++plan_.forbidden_writes;
 }
@@ -138,7 +138,7 @@ void FaultyEndpoint::Start(Single& single, ServerId server) {
         other->lost = first ? VerbStatus::kUnknown : plan_.behind;
         first = false;
         const Verb& verb = other->batch.verbs()[0];
-        if (applied == 0 && verb.opcode == Opcode::kWrite) {
+        if (applied == 0 && verb.is_write()) {
           plan_.late_writes.push_back(
               {server, verb.remote_offset, {verb.local.data, verb.local.data + verb.length}});
         }
@@ -165,7 +165,7 @@ bool FaultyEndpoint::TryFinish(Flight& flight) {
     if (!single->posted && single->lost == VerbStatus::kPending) return false;
     if (single->posted && single->done.remaining != 0) return false;
     Verb& verb = single->batch.verbs()[0];
-    const bool is_read = verb.opcode == Opcode::kRead && verb.length != 0 &&
+    const bool is_read = verb.is_read() && verb.length != 0 &&
                          single->lost == VerbStatus::kPending &&
                          verb.status == VerbStatus::kSuccess;
     if (is_read && !single->torn && plan_.tear > 0 && chance(plan_.random) < plan_.tear) {
@@ -200,7 +200,7 @@ bool FaultyEndpoint::TryFinish(Flight& flight) {
     const Verb& done = single.batch.verbs()[0];
     Verb& verb = flight.batch->verbs()[i];
     verb.status = single.lost == VerbStatus::kPending ? done.status : single.lost;
-    if (verb.opcode != Opcode::kRead || verb.status != VerbStatus::kSuccess) continue;
+    if (!verb.is_read() || verb.status != VerbStatus::kSuccess) continue;
     if (single.torn) {
       // Takes runs of bytes or single bytes from either of the two reads, as a NIC might.
       const uint64_t run = uint64_t{1} << plan_.random() % 8;

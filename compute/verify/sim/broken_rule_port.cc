@@ -23,18 +23,17 @@ constexpr uint32_t kMaxVerbs = 16;
 constexpr std::chrono::microseconds kEarly{100};
 
 bool IsRelease(const Verb& verb) {
-  return verb.opcode == Opcode::kCompareSwap && verb.space == Space::kLockTable &&
-         verb.swap_or_add == 0;
+  return verb.is_conditional() && verb.space == Space::kLockTable && verb.swap_or_add == 0;
 }
 
 bool IsNewRoot(const Verb& verb) {
-  return verb.opcode == Opcode::kCompareSwap && verb.space == Space::kRegion &&
+  return verb.is_conditional() && verb.space == Space::kRegion &&
          verb.remote_offset == kRootWordOffset;
 }
 
 // How many WRITEs `batch` begins with.
 size_t CountWrites(const Batch& batch) {
-  const auto is_write = [](const Verb& verb) { return verb.opcode == Opcode::kWrite; };
+  const auto is_write = [](const Verb& verb) { return verb.is_write(); };
   const std::span<const Verb> verbs = batch.verbs();
   return static_cast<size_t>(std::ranges::find_if_not(verbs, is_write) - verbs.begin());
 }
