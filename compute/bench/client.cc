@@ -6,14 +6,14 @@
 namespace gossamer::bench {
 namespace {
 
-uint64_t Nanoseconds(Client::Clock::duration duration) {
+uint64_t Nanoseconds(BenchClient::Clock::duration duration) {
   return static_cast<uint64_t>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count());
 }
 
 }  // namespace
 
-Client::Client(Session& session, PhaseState& phase, const Share& share)
+BenchClient::BenchClient(Session& session, PhaseState& phase, const Share& share)
     : session_(session),
       phase_(phase),
       codec_(phase.options.key_bytes),
@@ -27,26 +27,28 @@ Client::Client(Session& session, PhaseState& phase, const Share& share)
   }
 }
 
-bool Client::Take(Operation& operation) {
+bool BenchClient::Take(DrawnOperation& operation) {
   if (remaining_ == 0 || phase_.stop.load(std::memory_order_relaxed)) return false;
   --remaining_;
-  operation = loading_ ? Operation{BenchOperation::kInsert, 0, next_load_id_++} : stream_->Next();
+  operation =
+      loading_ ? DrawnOperation{BenchOperation::kInsert, 0, next_load_id_++} : stream_->Next();
   return true;
 }
 
-Client::Clock::time_point Client::Lap(LatencyClass latency_class, Clock::time_point start) {
+BenchClient::Clock::time_point BenchClient::Lap(LatencyClass latency_class,
+                                                Clock::time_point start) {
   const Clock::time_point now = Clock::now();
   result_.latency_ns[static_cast<size_t>(latency_class)].Record(Nanoseconds(now - start));
   return now;
 }
 
-void Client::Succeed() {
+void BenchClient::Succeed() {
   ++result_.operations;
   failures_in_a_row_ = 0;
   finished_.store(finished_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
-void Client::Fail(const Error& error) {
+void BenchClient::Fail(const Error& error) {
   result_.errors.Add(error);
   finished_.store(finished_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   if (++failures_in_a_row_ == kFailuresToGiveUp) {
@@ -55,24 +57,24 @@ void Client::Fail(const Error& error) {
   }
 }
 
-bool Client::Check(const Status& status) {
+bool BenchClient::Check(const Status& status) {
   if (status) return true;
   Fail(status.error());
   return false;
 }
 
 // Every id read was acknowledged before: an absent key is an error.
-bool Client::Check(const Result<std::string>& value) {
+bool BenchClient::Check(const Result<std::string>& value) {
   if (value) return true;
   Fail(value.error());
   return false;
 }
 
-void Client::AcknowledgeInsert(uint64_t id) {
+void BenchClient::AcknowledgeInsert(uint64_t id) {
   if (!loading_) phase_.ids.Acknowledge(id);
 }
 
-ScanOptions Client::ScanFrom(const Operation& operation, KeyBuffer& buffer) const {
+ScanOptions BenchClient::ScanFrom(const DrawnOperation& operation, KeyBuffer& buffer) const {
   ScanOptions options;
   options.from = codec_.Encode(operation.id, buffer);
   options.limit = operation.scan_length;
@@ -80,7 +82,7 @@ ScanOptions Client::ScanFrom(const Operation& operation, KeyBuffer& buffer) cons
 }
 
 // The first key of a scan exists, so a scan without keys is as wrong as a failed one.
-bool Client::FinishScan(const ScanCursor& cursor, uint64_t keys) {
+bool BenchClient::FinishScan(const ScanCursor& cursor, uint64_t keys) {
   if (!Check(cursor.status())) return false;
   if (keys == 0) {
     Fail(MakeError(Code::kNotFound, "a scan that starts at an existing key returned no key"));
@@ -90,10 +92,10 @@ bool Client::FinishScan(const ScanCursor& cursor, uint64_t keys) {
   return true;
 }
 
-Task<void> Client::Work() {
+Task<void> BenchClient::Work() {
   KeyBuffer buffer;
   std::string value(value_bytes_, '\0');
-  Operation operation;
+  DrawnOperation operation;
   Clock::time_point now = Clock::now();
   while (Take(operation)) {
     const Clock::time_point start = now;
@@ -149,14 +151,14 @@ Task<void> Client::Work() {
 }
 
 // One batch, split by the session calls that run it.
-struct Client::Batch {
+struct BenchClient::Batch {
   explicit Batch(uint32_t size) : operations(size), buffers(size), pairs(size) {
     gets.reserve(size);
     get_operations.reserve(size);
     put_operations.reserve(size);
   }
 
-  std::vector<Operation> operations;
+  std::vector<DrawnOperation> operations;
   std::vector<KeyBuffer> buffers;
   size_t count = 0;                    // number of operations
   std::vector<std::string_view> gets;  // reads and first halves of read-modify-writes
@@ -166,7 +168,7 @@ struct Client::Batch {
   Clock::time_point gets_started;
 };
 
-void Client::WorkInBatches() {
+void BenchClient::WorkInBatches() {
   Batch batch(phase_.options.batch);
   while (true) {
     Fill(batch);
@@ -177,14 +179,14 @@ void Client::WorkInBatches() {
   }
 }
 
-void Client::Fill(Batch& batch) {
+void BenchClient::Fill(Batch& batch) {
   batch.count = 0;
   batch.gets.clear();
   batch.get_operations.clear();
   batch.put_operations.clear();
   while (batch.count < batch.operations.size()) {
     const size_t index = batch.count;
-    Operation& operation = batch.operations[index];
+    DrawnOperation& operation = batch.operations[index];
     if (!Take(operation)) return;
     ++batch.count;
     const std::string_view key = codec_.Encode(operation.id, batch.buffers[index]);
@@ -201,7 +203,7 @@ void Client::Fill(Batch& batch) {
   }
 }
 
-void Client::DoGets(Batch& batch) {
+void BenchClient::DoGets(Batch& batch) {
   batch.gets_started = Clock::now();
   if (batch.gets.empty()) return;
   const std::vector<Result<std::string>> values = session_.MultiGet(batch.gets);
@@ -218,7 +220,7 @@ void Client::DoGets(Batch& batch) {
   }
 }
 
-void Client::DoPuts(Batch& batch) {
+void BenchClient::DoPuts(Batch& batch) {
   if (batch.put_operations.empty()) return;
   for (size_t i = 0; i < batch.put_operations.size(); ++i) {
     const size_t index = batch.put_operations[i];
@@ -233,7 +235,7 @@ void Client::DoPuts(Batch& batch) {
   const Clock::time_point end = Clock::now();
   for (size_t i = 0; i < statuses.size(); ++i) {
     if (!Check(statuses[i])) continue;
-    const Operation& operation = batch.operations[batch.put_operations[i]];
+    const DrawnOperation& operation = batch.operations[batch.put_operations[i]];
     const bool insert = operation.kind == BenchOperation::kInsert;
     if (insert) AcknowledgeInsert(operation.id);
     result_.latency_ns[static_cast<size_t>(insert ? LatencyClass::kInsert : LatencyClass::kUpdate)]
@@ -246,7 +248,7 @@ void Client::DoPuts(Batch& batch) {
   }
 }
 
-void Client::DoScans(Batch& batch) {
+void BenchClient::DoScans(Batch& batch) {
   for (size_t i = 0; i < batch.count; ++i) {
     if (batch.operations[i].kind != BenchOperation::kScan) continue;
     const Clock::time_point start = Clock::now();

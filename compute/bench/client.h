@@ -34,12 +34,12 @@ struct Share {
   uint64_t first_id = 0;
 };
 
-class Client {
+class BenchClient {
  public:
   using Clock = std::chrono::steady_clock;
 
   // `session` and `phase` must outlive the client.
-  Client(Session& session, PhaseState& phase, const Share& share);
+  BenchClient(Session& session, PhaseState& phase, const Share& share);
 
   // Runs operations in sequence until none is left or the phase is stopped.
   Task<void> Work();
@@ -55,14 +55,14 @@ class Client {
  private:
   struct Batch;
 
-  bool Take(Operation& operation);
+  bool Take(DrawnOperation& operation);
   Clock::time_point Lap(LatencyClass latency_class, Clock::time_point start);
   void Succeed();
   void Fail(const Error& error);
   void AcknowledgeInsert(uint64_t id);
   bool Check(const Status& status);
   bool Check(const Result<std::string>& value);
-  ScanOptions ScanFrom(const Operation& operation, KeyBuffer& buffer) const;
+  ScanOptions ScanFrom(const DrawnOperation& operation, KeyBuffer& buffer) const;
   bool FinishScan(const ScanCursor& cursor, uint64_t keys);
   void Fill(Batch& batch);
   void DoGets(Batch& batch);

@@ -17,7 +17,7 @@
 namespace gossamer::bench {
 namespace {
 
-using Clock = Client::Clock;
+using Clock = BenchClient::Clock;
 
 constexpr std::chrono::milliseconds kWatchInterval{50};
 
@@ -43,9 +43,9 @@ double ThreadCpuSeconds() {
 // One thread of a phase and its results.
 struct Worker {
   Share share;
-  std::unique_ptr<Session> session;  // created and used by `thread` only
-  std::unique_ptr<Client> client;    // valid once the thread is ready
-  std::optional<Error> error;        // why there is no session
+  std::unique_ptr<Session> session;     // created and used by `thread` only
+  std::unique_ptr<BenchClient> client;  // valid once the thread is ready
+  std::optional<Error> error;           // why there is no session
   Counters before;
   Counters after;
   Clock::time_point end;
@@ -92,7 +92,7 @@ class Phase {
     Result<std::unique_ptr<Session>> session = store_.NewSession();
     if (session) {
       worker.session = std::move(session).value();
-      worker.client = std::make_unique<Client>(*worker.session, state_, worker.share);
+      worker.client = std::make_unique<BenchClient>(*worker.session, state_, worker.share);
       worker.before = worker.session->counters();
     } else {
       worker.error = session.error();

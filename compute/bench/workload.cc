@@ -107,8 +107,8 @@ uint64_t OperationStream::ExistingId() {
   return 0;
 }
 
-Operation OperationStream::Next() {
-  Operation operation{};
+DrawnOperation OperationStream::Next() {
+  DrawnOperation operation{};
   uint64_t ticket = random_.Below(100);
   size_t kind = 0;
   while (ticket >= workload_.percent[kind]) ticket -= workload_.percent[kind++];

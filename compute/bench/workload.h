@@ -73,7 +73,7 @@ class RecordIds {
   std::unique_ptr<std::atomic<uint64_t>[]> done_;  // one bit for each insert
 };
 
-struct Operation {
+struct DrawnOperation {
   BenchOperation kind;
   uint32_t scan_length;  // of a scan
   uint64_t id;
@@ -85,7 +85,7 @@ class OperationStream {
   OperationStream(const Workload& workload, double theta, uint64_t seed, uint32_t thread,
                   RecordIds& ids);
 
-  Operation Next();
+  DrawnOperation Next();
 
  private:
   uint64_t ExistingId();

@@ -146,7 +146,7 @@ TEST(WorkloadTest, MixesAndDefaultsAreThoseOfYcsb) {
     OperationStream stream(workload, 0.99, 42, 0, ids);
     std::array<uint64_t, kBenchOperations> counts{};
     for (uint64_t i = 0; i < kDraws; ++i) {
-      const Operation operation = stream.Next();
+      const DrawnOperation operation = stream.Next();
       ++counts[static_cast<size_t>(operation.kind)];
       if (operation.kind == BenchOperation::kInsert) {
         ASSERT_EQ(operation.id, ids.acknowledged());
@@ -168,7 +168,7 @@ TEST(WorkloadTest, ScansAreOfOneToAHundredKeysUniformly) {
   std::map<uint32_t, uint64_t> lengths;
   uint64_t scans = 0;
   for (uint64_t i = 0; i < kDraws; ++i) {
-    const Operation operation = stream.Next();
+    const DrawnOperation operation = stream.Next();
     if (operation.kind != BenchOperation::kScan) continue;
     ++lengths[operation.scan_length];
     ++scans;
@@ -187,8 +187,8 @@ TEST(WorkloadTest, SameSeedAndThreadSameOperations) {
   OperationStream other(*FindWorkload("a"), 0.99, 42, 2, ids);
   uint64_t differences = 0;
   for (int i = 0; i < 1'000; ++i) {
-    const Operation operation = a.Next();
-    const Operation same = b.Next();
+    const DrawnOperation operation = a.Next();
+    const DrawnOperation same = b.Next();
     EXPECT_EQ(operation.id, same.id);
     EXPECT_EQ(operation.kind, same.kind);
     differences += operation.id != other.Next().id;
@@ -328,7 +328,7 @@ TEST(WorkloadTest, ManyInsertsIntoOneRecord) {
   RecordIds ids(1, kDraws);
   OperationStream stream(*FindWorkload("e"), 0.99, 42, 0, ids);
   for (uint64_t i = 0; i < kDraws; ++i) {
-    const Operation operation = stream.Next();
+    const DrawnOperation operation = stream.Next();
     if (operation.kind == BenchOperation::kInsert) {
       ids.Acknowledge(operation.id);
     } else {

@@ -11,7 +11,7 @@
 
 namespace gossamer::sim {
 
-SimEndpoint::SimEndpoint(SimComputePort& port, Network& network, Client& client)
+SimEndpoint::SimEndpoint(SimComputePort& port, Network& network, ClientState& client)
     : port_(port),
       network_(network),
       client_(client),

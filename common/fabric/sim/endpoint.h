@@ -20,7 +20,7 @@ class SimComputePort;
 
 class SimEndpoint final : public Endpoint {
  public:
-  SimEndpoint(SimComputePort& port, Network& network, Client& client);
+  SimEndpoint(SimComputePort& port, Network& network, ClientState& client);
   ~SimEndpoint() override;
 
   void Post(Batch& batch) override;
@@ -61,8 +61,8 @@ class SimEndpoint final : public Endpoint {
   void BreakAll();
   // Breaks the queue pairs on links that `outage` takes down.
   void LoseLinks(const Outage& outage);
-  Client& client() { return client_; }
-  const Client& client() const { return client_; }
+  ClientState& client() { return client_; }
+  const ClientState& client() const { return client_; }
   uint64_t id() const { return id_; }
   bool HasWork() const { return awake_ || HasEnded(); }
   void Awake() { awake_ = true; }
@@ -123,7 +123,7 @@ class SimEndpoint final : public Endpoint {
 
   SimComputePort& port_;
   Network& network_;
-  Client& client_;
+  ClientState& client_;
   uint64_t id_;
   NoRegistrar registrar_;
   BufferPool buffers_{registrar_};

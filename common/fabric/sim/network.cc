@@ -81,7 +81,7 @@ void Network::Execute(Event& event) {
       return transit.queue_pair->Deliver(transit);
     }
     case EventKind::kOperation: {
-      auto& operation = static_cast<Operation&>(event);
+      auto& operation = static_cast<VerbInFlight&>(event);
       return operation.queue_pair->Run(operation);
     }
     case EventKind::kCallArrives: {
@@ -103,7 +103,7 @@ void Network::Execute(Event& event) {
     }
     case EventKind::kClient: {
       for (Server* server : servers_) {
-        if (server != nullptr) server->Fence(static_cast<Client&>(event).uuid);
+        if (server != nullptr) server->Fence(static_cast<ClientState&>(event).uuid);
       }
       return;
     }
@@ -160,7 +160,7 @@ void Network::WakeAt(SimEndpoint& endpoint, Nanoseconds due) {
 }
 
 void Network::KillClient(uint64_t client_uuid) {
-  Client& client = FindClient(client_uuid);
+  ClientState& client = FindClient(client_uuid);
   if (client.dead) return;
   client.dead = true;
   client.paused_until = 0;
@@ -179,7 +179,7 @@ bool Network::DrawsCut() {
          OneIn(loss_random, options_.writes_per_cut);
 }
 
-void Network::Cut(const Client& client) {
+void Network::Cut(const ClientState& client) {
   ++counters.cuts;
   cut_.push_back(client.uuid);
   KillClient(client.uuid);
@@ -236,7 +236,7 @@ Nanoseconds Network::DownUntil(uint64_t client_uuid, uint64_t endpoint_id,
 }
 
 void Network::PauseClient(uint64_t client_uuid, Nanoseconds until) {
-  Client& client = FindClient(client_uuid);
+  ClientState& client = FindClient(client_uuid);
   if (!client.dead) client.paused_until = std::max(client.paused_until, until);
 }
 
@@ -255,7 +255,7 @@ uint64_t Network::NumberOf(const Server& server) const {
   return static_cast<uint64_t>(std::ranges::find(servers_, &server) - servers_.begin());
 }
 
-Client& Network::FindClient(uint64_t client_uuid) {
+ClientState& Network::FindClient(uint64_t client_uuid) {
   return clients_.try_emplace(client_uuid, client_uuid).first->second;
 }
 

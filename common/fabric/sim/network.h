@@ -14,7 +14,7 @@
 #include "common/fabric/intrusive_queue.h"
 #include "common/fabric/sim/events.h"
 #include "common/fabric/sim/fault.h"
-#include "common/fabric/sim/operation.h"
+#include "common/fabric/sim/in_flight.h"
 #include "common/fabric/sim/outage.h"
 #include "common/fabric/sim/queue_pair.h"
 #include "common/fabric/sim/server.h"
@@ -26,8 +26,8 @@ namespace gossamer::sim {
 class SimEndpoint;
 
 // A compute server.
-struct Client final : Event {
-  explicit Client(uint64_t client_uuid) : Event(EventKind::kClient), uuid(client_uuid) {}
+struct ClientState final : Event {
+  explicit ClientState(uint64_t client_uuid) : Event(EventKind::kClient), uuid(client_uuid) {}
 
   const uint64_t uuid;
   bool dead = false;
@@ -77,7 +77,7 @@ class Network {
   // Whether the `cut` fault now kills a client that is between two WRITEs.
   bool DrawsCut();
   // The `cut` fault kills `client`.
-  void Cut(const Client& client);
+  void Cut(const ClientState& client);
   std::optional<uint64_t> TakeCut();
 
   CallLoss DrawCallLoss();
@@ -102,7 +102,7 @@ class Network {
   // Null if there is no server at `address`.
   Server* FindServer(const std::string& address);
 
-  Client& FindClient(uint64_t client_uuid);
+  ClientState& FindClient(uint64_t client_uuid);
   // Returns its id, which is never reused.
   uint64_t AddEndpoint(SimEndpoint& endpoint);
   void RemoveEndpoint(SimEndpoint& endpoint);
@@ -114,7 +114,7 @@ class Network {
 
   EventQueue events;
   Pool<Transit> transits;
-  Pool<Operation> operations;
+  Pool<VerbInFlight> operations;
   Pool<CallInFlight> calls;
   Pool<Notice> notices;
   Pool<Farewell> farewells;
@@ -153,9 +153,9 @@ class Network {
   Nanoseconds idle_since_ = now_;
   uint64_t trace_hash_ = 0;
   std::vector<Server*> servers_;
-  std::vector<SimEndpoint*> endpoints_;  // by id; null: gone
-  std::map<uint64_t, Client> clients_;   // by uuid
-  std::vector<SimEndpoint*> runnable_;   // a queue: from `next_runnable_` on
+  std::vector<SimEndpoint*> endpoints_;      // by id; null: gone
+  std::map<uint64_t, ClientState> clients_;  // by uuid
+  std::vector<SimEndpoint*> runnable_;       // a queue: from `next_runnable_` on
   size_t next_runnable_ = 0;
   std::vector<Outage> outages_;  // includes some that are over
   std::vector<uint64_t> cut_;    // clients not yet returned by TakeCut

@@ -55,7 +55,7 @@ class SimComputePort final : public ComputePort {
  private:
   Network& network_;
   ComputePortOptions options_;
-  Client& client_;
+  ClientState& client_;
   std::map<uint64_t, Peer> servers_;  // by id
 };
 

@@ -12,7 +12,7 @@
 
 #include "common/fabric/intrusive_queue.h"
 #include "common/fabric/sim/fault.h"
-#include "common/fabric/sim/operation.h"
+#include "common/fabric/sim/in_flight.h"
 #include "common/fabric/sim/queue_pair_story.h"
 #include "common/fabric/work_request.h"
 
@@ -21,7 +21,7 @@ namespace gossamer::sim {
 class Network;
 class Server;
 class SimEndpoint;
-struct Client;
+struct ClientState;
 
 class QueuePair;
 
@@ -41,8 +41,8 @@ struct Ended {
 
 class QueuePair {
  public:
-  QueuePair(Network& network, Server& server, SimEndpoint& endpoint, Client& client, uint64_t id,
-            uint32_t path_mtu)
+  QueuePair(Network& network, Server& server, SimEndpoint& endpoint, ClientState& client,
+            uint64_t id, uint32_t path_mtu)
       : network_(network),
         server_(server),
         endpoint_(&endpoint),
@@ -55,7 +55,7 @@ class QueuePair {
   ~QueuePair();
 
   Server& server() { return server_; }
-  Client& client() { return client_; }
+  ClientState& client() { return client_; }
   uint64_t id() const { return id_; }            // unique within its server
   SimEndpoint* endpoint() { return endpoint_; }  // null once the endpoint is gone
   void ForgetEndpoint() { endpoint_ = nullptr; }
@@ -84,7 +84,7 @@ class QueuePair {
   void Leave() { SendMore(); }
   void Arrive(Transit& transit);
   void Deliver(Transit& transit);
-  void Run(Operation& operation);
+  void Run(VerbInFlight& operation);
   void Arrive(CallInFlight& call);
   void Deliver(CallInFlight& call);
 
@@ -98,14 +98,14 @@ class QueuePair {
   // In queue_pair_verbs.cc.
   void AddOperation(Transit& transit, Verb& verb);
   void StartEligible();
-  void SetOut(Operation& operation);
-  void QueueAtomic(Operation& operation);
-  void Start(Operation& operation);
-  void ArmActive(Operation& operation);
-  void ReadWord(Operation& operation);
-  void WriteWord(Operation& operation);
-  void Finish(Operation& operation);
-  void Remove(Operation& operation);
+  void SetOut(VerbInFlight& operation);
+  void QueueAtomic(VerbInFlight& operation);
+  void Start(VerbInFlight& operation);
+  void ArmActive(VerbInFlight& operation);
+  void ReadWord(VerbInFlight& operation);
+  void WriteWord(VerbInFlight& operation);
+  void Finish(VerbInFlight& operation);
+  void Remove(VerbInFlight& operation);
   // At least the end of what is ordered before it, if nothing overtakes.
   Nanoseconds InOrder(Nanoseconds at) const;
 
@@ -113,7 +113,7 @@ class QueuePair {
   bool BreaksNow();
   bool LosesLinkNow();
   // Whether its client dies before `operation` takes effect, a WRITE behind others of its batch.
-  bool IsCutBefore(const Operation& operation);
+  bool IsCutBefore(const VerbInFlight& operation);
   // Returns whether any verb ends as kUnknown.
   bool SetStatusesOfBroken();
   void BreakRefused();
@@ -123,19 +123,19 @@ class QueuePair {
   void ForgetCalls();
   // Keeps a closed set of the verbs without effect, with copies of their payloads.
   void ChooseSurvivors(Late late);
-  void Drop(Operation& operation);
-  void LandNow(Operation& operation);
+  void Drop(VerbInFlight& operation);
+  void LandNow(VerbInFlight& operation);
 
   Network& network_;
   Server& server_;
   SimEndpoint* endpoint_;
-  Client& client_;
+  ClientState& client_;
   const uint64_t id_;
   const uint32_t path_mtu_;
   const QueuePairStory story_;
   // Verbs that have arrived and not ended, in posted order.
-  Operation* first_operation_ = nullptr;
-  Operation* last_operation_ = nullptr;
+  VerbInFlight* first_operation_ = nullptr;
+  VerbInFlight* last_operation_ = nullptr;
   IntrusiveQueue<Transit> in_flight_;
   IntrusiveQueue<Transit> unsent_;
   IntrusiveQueue<CallInFlight> calls_;

@@ -17,7 +17,7 @@ class ClosedSet {
       : random_(random), mode_(is_empty ? 0 : random.Below(4)) {}
 
   // Whether the next verb takes effect. `must`: part of it already has; `cannot`: it is too late.
-  bool Keeps(const Operation& operation, bool must, bool cannot = false) {
+  bool Keeps(const VerbInFlight& operation, bool must, bool cannot = false) {
     const bool is_write = operation.is_write();
     const bool may = is_write ? !dropped_write_ && !(operation.fence && dropped_atomic_)  // O1, O5
                               : !dropped_write_ && !dropped_atomic_;                      // O2, O4
@@ -72,9 +72,10 @@ bool QueuePair::LosesLinkNow() {
 }
 
 // The WRITE before it has ended (O1), or this one would not have set out.
-bool QueuePair::IsCutBefore(const Operation& operation) {
+bool QueuePair::IsCutBefore(const VerbInFlight& operation) {
   const bool may = !broken_ && operation.is_write() &&
-                   operation.state == Operation::State::kOnItsWay && operation.transit != nullptr;
+                   operation.state == VerbInFlight::State::kOnItsWay &&
+                   operation.transit != nullptr;
   if (!may) return false;
   const Verb& first = operation.transit->batch->verbs().front();
   if (&first == operation.verb || !first.is_write() || !network_.DrawsCut()) {
@@ -228,14 +229,14 @@ void QueuePair::EndCalls(IntrusiveQueue<ControlCall>& ended, bool may_arrive) {
 
 void QueuePair::ChooseSurvivors(Late late) {
   ClosedSet survivors(network_.loss_random, late == Late::kNothing);
-  Operation* next = nullptr;
-  for (Operation* each = first_operation_; each != nullptr; each = next) {
+  VerbInFlight* next = nullptr;
+  for (VerbInFlight* each = first_operation_; each != nullptr; each = next) {
     next = each->next;
-    Operation& operation = *each;
+    VerbInFlight& operation = *each;
     operation.transit = nullptr;
     operation.verb = nullptr;
-    const bool is_active = operation.state == Operation::State::kActive;
-    const bool holds_word = operation.state == Operation::State::kHoldsWord;
+    const bool is_active = operation.state == VerbInFlight::State::kActive;
+    const bool holds_word = operation.state == VerbInFlight::State::kHoldsWord;
     const bool is_packet = operation.length <= path_mtu_;  // D1
     if (operation.is_read() ||
         !survivors.Keeps(operation, (is_active && is_packet) || holds_word)) {
@@ -253,16 +254,16 @@ void QueuePair::ChooseSurvivors(Late late) {
         network_.events.Arm(operation, std::max(network_.now(), operation.ends_at));
       }
     } else {
-      operation.state = Operation::State::kWaiting;
+      operation.state = VerbInFlight::State::kWaiting;
       network_.events.Disarm(operation);
     }
   }
 }
 
-void QueuePair::Drop(Operation& operation) {
+void QueuePair::Drop(VerbInFlight& operation) {
   if (!operation.is_read()) ++network_.counters.dropped_packets;
   if (story_.is_told()) story_.Tell("is dropped", operation);
-  if (operation.state == Operation::State::kActive) {
+  if (operation.state == VerbInFlight::State::kActive) {
     server_.active.Drop(operation);
   } else if (operation.is_write() && operation.length > path_mtu_) {
     // Some of its packets may have landed.
@@ -272,12 +273,12 @@ void QueuePair::Drop(Operation& operation) {
   Remove(operation);
 }
 
-void QueuePair::LandNow(Operation& operation) {
+void QueuePair::LandNow(VerbInFlight& operation) {
   ++network_.counters.verbs;
   ++network_.counters.late_packets;
   switch (operation.state) {
-    case Operation::State::kActive: server_.active.Finish(operation); break;
-    case Operation::State::kHoldsWord: WriteWord(operation); break;
+    case VerbInFlight::State::kActive: server_.active.Finish(operation); break;
+    case VerbInFlight::State::kHoldsWord: WriteWord(operation); break;
     default:
       if (operation.is_atomic()) {
         operation.local = nullptr;
@@ -295,9 +296,9 @@ void QueuePair::Settle() {
   if (story_.is_told()) story_.Tell("is destroyed");
   ClosedSet landing(network_.loss_random);
   while (first_operation_ != nullptr) {
-    Operation& operation = *first_operation_;
-    const bool is_active = operation.state == Operation::State::kActive;
-    const bool holds_word = operation.state == Operation::State::kHoldsWord;
+    VerbInFlight& operation = *first_operation_;
+    const bool is_active = operation.state == VerbInFlight::State::kActive;
+    const bool holds_word = operation.state == VerbInFlight::State::kHoldsWord;
     const bool is_packet = operation.length <= path_mtu_;
     // Too late: another atomic has already read the word.
     const bool too_late =

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "common/fabric/sim/endpoint.h"
+#include "common/fabric/sim/in_flight.h"
 #include "common/fabric/sim/network.h"
-#include "common/fabric/sim/operation.h"
 #include "common/fabric/sim/queue_pair.h"
 
 namespace gossamer::sim {
@@ -36,10 +36,10 @@ void QueuePairStory::Tell(std::string_view what) const {
                             network_.NumberOf(queue_pair_.server()), what));
 }
 
-void QueuePairStory::Tell(std::string_view what, const Operation& operation) const {
+void QueuePairStory::Tell(std::string_view what, const VerbInFlight& operation) const {
   std::string text = fmt::format("{} {}", TextOf(operation, operation.offset), what);
-  const bool has_read = operation.is_atomic() && operation.state != Operation::State::kWaiting &&
-                        operation.state != Operation::State::kOnItsWay;
+  const bool has_read = operation.is_atomic() && operation.state != VerbInFlight::State::kWaiting &&
+                        operation.state != VerbInFlight::State::kOnItsWay;
   if (has_read) text += fmt::format(", was {:x}", operation.old_value);
   Tell(text);
 }

@@ -12,7 +12,7 @@ namespace gossamer::sim {
 
 class Network;
 class QueuePair;
-struct Operation;
+struct VerbInFlight;
 
 class QueuePairStory {
  public:
@@ -23,7 +23,7 @@ class QueuePairStory {
   // Whether there is a listener.
   bool is_told() const;
   void Tell(std::string_view what) const;
-  void Tell(std::string_view what, const Operation& operation) const;
+  void Tell(std::string_view what, const VerbInFlight& operation) const;
   void TellPosted(const Batch& batch) const;
 
  private:

@@ -9,11 +9,11 @@
 namespace gossamer::sim {
 
 void QueuePair::AddOperation(Transit& transit, Verb& verb) {
-  Operation& operation = network_.operations.Take();
+  VerbInFlight& operation = network_.operations.Take();
   operation.queue_pair = this;
   operation.transit = &transit;
   operation.verb = &verb;
-  operation.state = Operation::State::kWaiting;
+  operation.state = VerbInFlight::State::kWaiting;
   operation.opcode = verb.opcode;
   operation.space = verb.space;
   operation.fence = verb.fence;
@@ -40,10 +40,11 @@ void QueuePair::StartEligible() {
   bool write_before = false;
   bool atomic_before = false;
   bool read_before = false;
-  for (Operation* operation = first_operation_; operation != nullptr; operation = operation->next) {
+  for (VerbInFlight* operation = first_operation_; operation != nullptr;
+       operation = operation->next) {
     const bool is_read = operation->is_read();
     const bool is_write = operation->is_write();
-    if (operation->state == Operation::State::kWaiting) {
+    if (operation->state == VerbInFlight::State::kWaiting) {
       const bool blocked = (write_before && !is_read) ||                            // O1, O2
                            (atomic_before && !is_write) ||                          // O3, O4
                            (operation->fence && (read_before || atomic_before)) ||  // O5
@@ -63,7 +64,7 @@ Nanoseconds QueuePair::InOrder(Nanoseconds at) const {
 }
 
 // A verb that is never split and never holds a word needs one event: its time is known now.
-void QueuePair::SetOut(Operation& operation) {
+void QueuePair::SetOut(VerbInFlight& operation) {
   const SimCosts& costs = network_.costs();
   const SimFaults& faults = network_.options().faults;
   Nanoseconds at = std::max(operation.ready_at, network_.now());
@@ -74,7 +75,7 @@ void QueuePair::SetOut(Operation& operation) {
     at += network_.ExtraDelay() + server_.Slowness();
   }
   if (operation.is_atomic()) {
-    operation.state = Operation::State::kOnItsWay;
+    operation.state = VerbInFlight::State::kOnItsWay;
     // Other atomics may come before it meanwhile.
     if (at > network_.now() && (broken_ || faults.reorder || faults.delay)) {
       network_.events.Arm(operation, InOrder(at));
@@ -84,13 +85,13 @@ void QueuePair::SetOut(Operation& operation) {
     }
     return;
   }
-  operation.state = Operation::State::kOnItsWay;
+  operation.state = VerbInFlight::State::kOnItsWay;
   at = InOrder(at + (operation.is_read() ? costs.pcie_read_ns : costs.pcie_write_ns));
   last_effect_ = std::max(at, last_effect_);
   network_.events.Arm(operation, at);
 }
 
-void QueuePair::QueueAtomic(Operation& operation) {
+void QueuePair::QueueAtomic(VerbInFlight& operation) {
   const SimCosts& costs = network_.costs();
   const bool on_chip = operation.space == Space::kLockTable && server_.on_chip_locks();
   Nanoseconds hold = on_chip ? costs.on_chip_atomic_ns : costs.dram_atomic_ns;
@@ -104,27 +105,27 @@ void QueuePair::QueueAtomic(Operation& operation) {
   // Also behind it if the next one's event was armed earlier.
   slot_free_at = operation.ends_at + (write_back ? 1 : 0);
   last_effect_ = std::max(operation.ends_at, last_effect_);
-  operation.state = Operation::State::kQueued;
+  operation.state = VerbInFlight::State::kQueued;
   network_.events.Arm(operation, write_back ? starts_at : operation.ends_at);
 }
 
-void QueuePair::Run(Operation& operation) {
+void QueuePair::Run(VerbInFlight& operation) {
   if (BreaksNow() || IsCutBefore(operation)) return;
   switch (operation.state) {
-    case Operation::State::kWaiting: return;
-    case Operation::State::kOnItsWay:
+    case VerbInFlight::State::kWaiting: return;
+    case VerbInFlight::State::kOnItsWay:
       return operation.is_atomic() ? QueueAtomic(operation) : Start(operation);
-    case Operation::State::kQueued:
+    case VerbInFlight::State::kQueued:
       ReadWord(operation);
       // As planned with the other atomics of this word: the run may have switched faults meanwhile.
       if (!operation.holds_word) {
         WriteWord(operation);
         return Finish(operation);
       }
-      operation.state = Operation::State::kHoldsWord;
+      operation.state = VerbInFlight::State::kHoldsWord;
       return network_.events.Arm(operation, operation.ends_at);
-    case Operation::State::kHoldsWord: WriteWord(operation); return Finish(operation);
-    case Operation::State::kActive:
+    case VerbInFlight::State::kHoldsWord: WriteWord(operation); return Finish(operation);
+    case VerbInFlight::State::kActive:
       if (operation.mixes_left != 0) {
         --operation.mixes_left;
         server_.active.Mix(operation, network_.options().reads_per_seam, network_.tear_random);
@@ -138,12 +139,12 @@ void QueuePair::Run(Operation& operation) {
   }
 }
 
-void QueuePair::Start(Operation& operation) {
+void QueuePair::Start(VerbInFlight& operation) {
   if (!network_.options().faults.tear || operation.length <= 1) {
     server_.Apply(operation);
     return Finish(operation);
   }
-  operation.state = Operation::State::kActive;
+  operation.state = VerbInFlight::State::kActive;
   if (story_.is_told()) story_.Tell("begins", operation);
   operation.ends_at = network_.now() + Duration(network_.tear_random) + network_.ExtraDelay();
   server_.active.Start(operation, server_.space(operation.space).data() + operation.offset,
@@ -153,7 +154,7 @@ void QueuePair::Start(Operation& operation) {
   ArmActive(operation);
 }
 
-void QueuePair::ArmActive(Operation& operation) {
+void QueuePair::ArmActive(VerbInFlight& operation) {
   Nanoseconds at = operation.ends_at;
   if (operation.mixes_left != 0) {
     at = network_.now() + UpTo(network_.tear_random, operation.ends_at - network_.now());
@@ -161,7 +162,7 @@ void QueuePair::ArmActive(Operation& operation) {
   network_.events.Arm(operation, at);
 }
 
-void QueuePair::ReadWord(Operation& operation) {
+void QueuePair::ReadWord(VerbInFlight& operation) {
   const std::byte* const word = server_.space(operation.space).data() + operation.offset;
   std::memcpy(&operation.old_value, word, sizeof operation.old_value);
   if (operation.local != nullptr) {
@@ -170,7 +171,7 @@ void QueuePair::ReadWord(Operation& operation) {
   if (story_.is_told()) story_.Tell("reads its word", operation);
 }
 
-void QueuePair::WriteWord(Operation& operation) {
+void QueuePair::WriteWord(VerbInFlight& operation) {
   if (network_.options().faults.tear) {
     server_.active.MixReads(operation.space, operation.offset, network_.tear_random);
   }
@@ -186,7 +187,7 @@ void QueuePair::WriteWord(Operation& operation) {
   std::memcpy(word, &after, sizeof after);
 }
 
-void QueuePair::Finish(Operation& operation) {
+void QueuePair::Finish(VerbInFlight& operation) {
   ++network_.counters.verbs;
   if (broken_) ++network_.counters.late_packets;
   if (operation.previous != nullptr) ++network_.counters.overtaken;
@@ -199,7 +200,7 @@ void QueuePair::Finish(Operation& operation) {
   StartEligible();
 }
 
-void QueuePair::Remove(Operation& operation) {
+void QueuePair::Remove(VerbInFlight& operation) {
   (operation.previous == nullptr ? first_operation_ : operation.previous->next) = operation.next;
   (operation.next == nullptr ? last_operation_ : operation.next->previous) = operation.previous;
   network_.events.Disarm(operation);

@@ -65,7 +65,7 @@ void Server::Stop() {
   queue_pairs_.clear();
 }
 
-QueuePair& Server::OpenQueuePair(SimEndpoint& endpoint, Client& client) {
+QueuePair& Server::OpenQueuePair(SimEndpoint& endpoint, ClientState& client) {
   ReportGone();
   queue_pairs_.push_back(std::make_unique<QueuePair>(network_, *this, endpoint, client,
                                                      next_queue_pair_++, path_mtu_));
@@ -81,7 +81,7 @@ void Server::CloseQueuePair(QueuePair& queue_pair, bool replaced) {
   if (is_last && !replaced) GoneSoon(uuid);
 }
 
-void Server::CloseQueuePair(const Client& client, uint64_t id) {
+void Server::CloseQueuePair(const ClientState& client, uint64_t id) {
   const auto found = std::ranges::find_if(queue_pairs_, [&](const auto& each) {
     return each->id() == id && &each->client() == &client;
   });
@@ -135,7 +135,7 @@ bool Server::Accepts(const Verb& verb) {
          (verb.length == sizeof(uint64_t) && verb.remote_offset % sizeof(uint64_t) == 0);
 }
 
-void Server::Apply(Operation& operation) {
+void Server::Apply(VerbInFlight& operation) {
   std::byte* const remote = space(operation.space).data() + operation.offset;
   if (operation.length == 0 || operation.local == nullptr) return;
   switch (TraitsOf(operation.opcode).verb_class) {
@@ -145,7 +145,7 @@ void Server::Apply(Operation& operation) {
   }
 }
 
-Nanoseconds& Server::AtomicSlot(const Operation& operation) {
+Nanoseconds& Server::AtomicSlot(const VerbInFlight& operation) {
   const uint64_t slots = network_.costs().atomic_slots;
   const uint64_t slot = operation.offset / sizeof(uint64_t) % slots;
   return atomic_slots_[slot + (operation.space == Space::kLockTable ? slots : 0)];

@@ -13,7 +13,7 @@
 #include "common/fabric/huge_pages.h"
 #include "common/fabric/memory_port.h"
 #include "common/fabric/sim/costs.h"
-#include "common/fabric/sim/operation.h"
+#include "common/fabric/sim/in_flight.h"
 #include "common/fabric/sim/tear.h"
 
 namespace gossamer::sim {
@@ -22,7 +22,7 @@ class Network;
 class QueuePair;
 class Server;
 class SimEndpoint;
-struct Client;
+struct ClientState;
 
 // One direction of a NIC: serves messages one after the other.
 class NicQueue {
@@ -70,12 +70,12 @@ class Server {
   void SetPathMtu(uint32_t bytes) { path_mtu_ = bytes; }
   uint32_t path_mtu() const { return path_mtu_; }
 
-  QueuePair& OpenQueuePair(SimEndpoint& endpoint, Client& client);
+  QueuePair& OpenQueuePair(SimEndpoint& endpoint, ClientState& client);
   // Lands or drops what is left of a broken queue pair, and destroys it. `replaced`: the client is
   // not gone, even if this was its last queue pair.
   void CloseQueuePair(QueuePair& queue_pair, bool replaced);
   // Likewise for queue pair `id` of `client`, if it exists, as if replaced; tells its endpoint.
-  void CloseQueuePair(const Client& client, uint64_t id);
+  void CloseQueuePair(const ClientState& client, uint64_t id);
 
   // Stops its process until `until`; verbs still work.
   void StopUntil(Nanoseconds until) { stopped_until_ = std::max(stopped_until_, until); }
@@ -95,7 +95,7 @@ class Server {
   // Whether the server would perform this verb.
   bool Accepts(const Verb& verb);
   // Performs a READ or WRITE at once.
-  void Apply(Operation& operation);
+  void Apply(VerbInFlight& operation);
   ActiveVerbs active;
   // Answers `call`. Returns when the answer leaves.
   Nanoseconds Handle(CallInFlight& call, uint64_t client_uuid);
@@ -103,7 +103,7 @@ class Server {
   NicQueue requests;
   NicQueue answers;
   // When the earlier atomics of this address's slot have ended.
-  Nanoseconds& AtomicSlot(const Operation& operation);
+  Nanoseconds& AtomicSlot(const VerbInFlight& operation);
 
  private:
   Server(Network& network, const MemoryPortOptions& options);

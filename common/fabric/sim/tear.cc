@@ -11,15 +11,15 @@ namespace {
 
 constexpr uint32_t kWordBits = 64;
 
-bool Overlap(const Operation& a, const Operation& b) {
+bool Overlap(const VerbInFlight& a, const VerbInFlight& b) {
   return a.space == b.space && a.offset < b.offset + b.length && b.offset < a.offset + a.length;
 }
 
-bool Conflict(const Operation& a, const Operation& b) {
+bool Conflict(const VerbInFlight& a, const VerbInFlight& b) {
   return &a != &b && (a.is_write() || b.is_write()) && Overlap(a, b);
 }
 
-void Move(Operation& operation, uint32_t at, uint32_t bytes) {
+void Move(VerbInFlight& operation, uint32_t at, uint32_t bytes) {
   if (operation.local == nullptr) return;
   if (operation.is_read()) {
     std::memcpy(operation.local + at, operation.remote + at, bytes);
@@ -29,7 +29,7 @@ void Move(Operation& operation, uint32_t at, uint32_t bytes) {
 }
 
 // Lets those bytes of `mask`, in the verb's `word`th 64 bytes, take effect that have not yet.
-void MoveWord(Operation& operation, uint32_t word, uint64_t mask) {
+void MoveWord(VerbInFlight& operation, uint32_t word, uint64_t mask) {
   uint64_t& done = operation.done[word];
   uint64_t left = mask & ~done;
   done |= mask;
@@ -53,7 +53,7 @@ uint64_t RangeMask(uint32_t word, uint32_t first, uint32_t last) {
 // Each of the 8 bytes is randomly all ones or all zeros.
 uint64_t RandomBytes(Random& random) { return (random.Next() & 0x0101010101010101) * 0xff; }
 
-void Split(Operation& operation) {
+void Split(VerbInFlight& operation) {
   if (operation.is_split) return;
   operation.is_split = true;
   operation.done.assign((operation.length + kWordBits - 1) / kWordBits, 0);
@@ -61,7 +61,7 @@ void Split(Operation& operation) {
 
 }  // namespace
 
-void Advance(Operation& operation, Random& random) {
+void Advance(VerbInFlight& operation, Random& random) {
   const uint32_t length = operation.length;
   Split(operation);
   const auto words = static_cast<uint32_t>(operation.done.size());
@@ -101,7 +101,7 @@ void Advance(Operation& operation, Random& random) {
 namespace {
 
 // Lets the verb's bytes within the given memory range take effect, except bytes that already have.
-void AdvanceWithin(Operation& operation, uint64_t offset, uint64_t length) {
+void AdvanceWithin(VerbInFlight& operation, uint64_t offset, uint64_t length) {
   const uint64_t end = operation.offset + operation.length;
   const auto first =
       static_cast<uint32_t>(std::clamp(offset, operation.offset, end) - operation.offset);
@@ -114,7 +114,7 @@ void AdvanceWithin(Operation& operation, uint64_t offset, uint64_t length) {
 }
 
 // Of the bytes shared with the WRITE, the READ gets the first words new and the rest old.
-void MeetAtSeam(Operation& read, Operation& write, Random& random) {
+void MeetAtSeam(VerbInFlight& read, VerbInFlight& write, Random& random) {
   constexpr uint64_t kWord = sizeof(uint64_t);
   const uint64_t from = std::max(read.offset, write.offset);
   const uint64_t to = std::min(read.offset + read.length, write.offset + write.length);
@@ -123,7 +123,7 @@ void MeetAtSeam(Operation& read, Operation& write, Random& random) {
 }
 
 // A READ overlaps a clean WRITE.
-void MeetCleanly(Operation& read, Operation& write, uint32_t reads_per_seam, Random& random) {
+void MeetCleanly(VerbInFlight& read, VerbInFlight& write, uint32_t reads_per_seam, Random& random) {
   constexpr uint64_t kMeetingsPerAdvance = 2;
   constexpr uint64_t kMeetingsPerLateAdvance = 64;
   if (OneIn(random, reads_per_seam)) return MeetAtSeam(read, write, random);
@@ -137,7 +137,7 @@ void MeetCleanly(Operation& read, Operation& write, uint32_t reads_per_seam, Ran
 
 }  // namespace
 
-void ActiveVerbs::Start(Operation& operation, std::byte* remote, Random& random) {
+void ActiveVerbs::Start(VerbInFlight& operation, std::byte* remote, Random& random) {
   operation.remote = remote;
   operation.is_split = false;
   operation.is_clean = operation.is_write() && OneIn(random, 2);
@@ -148,15 +148,15 @@ void ActiveVerbs::Start(Operation& operation, std::byte* remote, Random& random)
         static_cast<uint32_t>(random.Below(operation.length - operation.late_first));
   }
   const bool meets = std::ranges::any_of(
-      active_, [&](const Operation* other) { return Conflict(operation, *other); });
+      active_, [&](const VerbInFlight* other) { return Conflict(operation, *other); });
   operation.mixes_left = meets ? 1 + static_cast<uint32_t>(random.Below(3)) : 0;
   operation.active_index = active_.size();
   active_.push_back(&operation);
 }
 
-void ActiveVerbs::Mix(Operation& operation, uint32_t reads_per_seam, Random& random) {
+void ActiveVerbs::Mix(VerbInFlight& operation, uint32_t reads_per_seam, Random& random) {
   bool is_clean = operation.is_clean;
-  for (Operation* other : active_) {
+  for (VerbInFlight* other : active_) {
     if (!Conflict(operation, *other) || !(operation.is_clean || other->is_clean)) continue;
     is_clean = true;
     if (operation.is_read()) MeetCleanly(operation, *other, reads_per_seam, random);
@@ -166,14 +166,14 @@ void ActiveVerbs::Mix(Operation& operation, uint32_t reads_per_seam, Random& ran
   // In random order.
   const bool late = random.Below(2) == 0;
   if (!late) Advance(operation, random);
-  for (Operation* other : active_) {
+  for (VerbInFlight* other : active_) {
     if (Conflict(operation, *other) && random.Below(4) != 0) Advance(*other, random);
   }
   if (late) Advance(operation, random);
 }
 
 void ActiveVerbs::MixReads(Space space, uint64_t offset, Random& random) {
-  for (Operation* other : active_) {
+  for (VerbInFlight* other : active_) {
     if (other->is_read() && other->space == space && other->offset < offset + sizeof(uint64_t) &&
         offset < other->offset + other->length && random.Below(2) == 0) {
       Advance(*other, random);
@@ -181,7 +181,7 @@ void ActiveVerbs::MixReads(Space space, uint64_t offset, Random& random) {
   }
 }
 
-void ActiveVerbs::Finish(Operation& operation) {
+void ActiveVerbs::Finish(VerbInFlight& operation) {
   if (!operation.is_split) {
     Move(operation, 0, operation.length);
   } else {
@@ -192,7 +192,7 @@ void ActiveVerbs::Finish(Operation& operation) {
   Drop(operation);
 }
 
-void ActiveVerbs::Drop(Operation& operation) {
+void ActiveVerbs::Drop(VerbInFlight& operation) {
   active_[operation.active_index] = active_.back();
   active_[operation.active_index]->active_index = operation.active_index;
   active_.pop_back();

@@ -21,7 +21,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/fabric/sim/operation.h"
+#include "common/fabric/sim/in_flight.h"
 #include "common/random.h"
 
 namespace gossamer::sim {
@@ -29,21 +29,21 @@ namespace gossamer::sim {
 class ActiveVerbs {
  public:
   // `remote`: the address of its offset. Decides at how many moments `operation` is split.
-  void Start(Operation& operation, std::byte* remote, Random& random);
+  void Start(VerbInFlight& operation, std::byte* remote, Random& random);
   // Performs one such moment. One in `reads_per_seam` of the READs that meet a clean WRITE has a seam; 0: none.
-  void Mix(Operation& operation, uint32_t reads_per_seam, Random& random);
+  void Mix(VerbInFlight& operation, uint32_t reads_per_seam, Random& random);
   // An atomic is about to change 8 bytes: active READs may get their old value, or some of its bytes.
   void MixReads(Space space, uint64_t offset, Random& random);
   // The rest takes effect.
-  void Finish(Operation& operation);
+  void Finish(VerbInFlight& operation);
   // The rest never takes effect.
-  void Drop(Operation& operation);
+  void Drop(VerbInFlight& operation);
 
  private:
-  std::vector<Operation*> active_;
+  std::vector<VerbInFlight*> active_;
 };
 
 // Lets a random part of the rest of a verb take effect.
-void Advance(Operation& operation, Random& random);
+void Advance(VerbInFlight& operation, Random& random);
 
 }  // namespace gossamer::sim

@@ -223,8 +223,8 @@ Status ConnectAttempt::Send(const Connection& connection, const ConnectRequest& 
 
 // ---- The answer
 
-std::optional<ServerInfo> ConnectAttempt::ReadServerInfo(const Event& event) {
-  ServerInfo info;
+std::optional<ConnectReply> ConnectAttempt::ReadReply(const Event& event) {
+  ConnectReply info;
   if (event.private_bytes < sizeof info) return std::nullopt;
   std::memcpy(&info, event.private_data.data(), sizeof info);
   if (info.magic != kProtocolMagic) return std::nullopt;
@@ -232,7 +232,7 @@ std::optional<ServerInfo> ConnectAttempt::ReadServerInfo(const Event& event) {
 }
 
 Error ConnectAttempt::Rejected() const {
-  const std::optional<ServerInfo> info = ReadServerInfo(answer_);
+  const std::optional<ConnectReply> info = ReadReply(answer_);
   if (!info || answer_.status != kConsumerReject) {
     if (answer_.status == kInvalidServiceId) return Unreachable("nobody listens there");
     if (answer_.status == kStaleConnection) {
@@ -255,9 +255,9 @@ Error ConnectAttempt::Rejected() const {
   return Unreachable("connection rejected");
 }
 
-Result<ServerInfo> ConnectAttempt::Probed() const {
+Result<ConnectReply> ConnectAttempt::Probed() const {
   if (answer_.type != RDMA_CM_EVENT_REJECTED) return Unexpected(answer_);
-  const std::optional<ServerInfo> info = ReadServerInfo(answer_);
+  const std::optional<ConnectReply> info = ReadReply(answer_);
   if (!info || info->reason != RejectReason::kNone) return Rejected();
   return *info;
 }
@@ -265,7 +265,7 @@ Result<ServerInfo> ConnectAttempt::Probed() const {
 Status ConnectAttempt::Established(Connection& connection) const {
   if (answer_.type == RDMA_CM_EVENT_REJECTED) return Rejected();
   if (answer_.type != RDMA_CM_EVENT_ESTABLISHED) return Unexpected(answer_);
-  const std::optional<ServerInfo> info = ReadServerInfo(answer_);
+  const std::optional<ConnectReply> info = ReadReply(answer_);
   if (!info) return Unreachable("what answers there is no memory server");
   connection.server = *info;
   return CheckPath(connection);

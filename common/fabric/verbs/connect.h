@@ -25,7 +25,7 @@ namespace gossamer::verbs {
 struct Connection {
   EventChannel channel;
   ConnectionId id;
-  ServerInfo server;
+  ConnectReply server;
   uint32_t path_mtu = 0;  // bytes; 0: not connected yet
 
   Connection() = default;
@@ -105,7 +105,7 @@ class ConnectAttempt {
   // this one. Errors: Contended: see RetryWhileStale.
   Status Established(Connection& connection) const;
   // Evaluates the answer to a probe.
-  Result<ServerInfo> Probed() const;
+  Result<ConnectReply> Probed() const;
   ibv_context* verbs() const { return connection_.id->verbs; }
 
  private:
@@ -124,7 +124,7 @@ class ConnectAttempt {
   Status ResolveRoute();
   Result<bool> NextEvent(Event& event);
   int left_ms() const;
-  static std::optional<ServerInfo> ReadServerInfo(const Event& event);
+  static std::optional<ConnectReply> ReadReply(const Event& event);
   Error Unreachable(const std::string& why) const;
   Error Unexpected(const Event& event) const;
   Error Rejected() const;

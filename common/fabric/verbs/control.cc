@@ -21,7 +21,7 @@ constexpr int kEventsPerTurn = 64;  // of one kind, before the other kinds' turn
 }  // namespace
 
 ControlService::ControlService(const Device& device, rdma_event_channel* channel,
-                               rdma_cm_id* listener, const ServerInfo& info,
+                               rdma_cm_id* listener, const ConnectReply& info,
                                uint32_t connection_timeout_ms)
     : device_(device),
       channel_(channel),
@@ -211,7 +211,7 @@ void ControlService::OnConnectRequest(rdma_cm_id* id, const rdma_conn_param& par
 }
 
 void ControlService::Reject(ConnectionId id, RejectReason reason) {
-  ServerInfo info = info_;
+  ConnectReply info = info_;
   info.reason = reason;
   rdma_reject(id.get(), &info, sizeof info);
 }
@@ -238,7 +238,7 @@ void ControlService::Accept(ConnectionId id, const ConnectRequest& request,
   connections_.emplace(connection, std::move(opened.value()));
   raw->context = connection;
 
-  ServerInfo info = info_;
+  ConnectReply info = info_;
   info.connection_id = connection->connection_id();
   rdma_conn_param reply{};
   reply.private_data = &info;

@@ -33,7 +33,7 @@ class ControlService {
  public:
   // Requires: `listener` is bound, its events arrive on `channel`, and both outlive the service.
   ControlService(const Device& device, rdma_event_channel* channel, rdma_cm_id* listener,
-                 const ServerInfo& info, uint32_t connection_timeout_ms);
+                 const ConnectReply& info, uint32_t connection_timeout_ms);
   ~ControlService() { Stop(); }
 
   Status Start(ControlHandler& handler);
@@ -65,7 +65,7 @@ class ControlService {
   const Device& device_;
   rdma_event_channel* const channel_;
   rdma_cm_id* const listener_;
-  ServerInfo info_;
+  ConnectReply info_;
   const uint32_t connection_timeout_ms_;
   CompletionChannel completion_channel_;
   int wake_fd_ = -1;

@@ -141,7 +141,7 @@ Result<bool> VerbsEndpoint::AdvanceAttempt(Opening& opening, QueuePair& queue_pa
 }
 
 Status VerbsEndpoint::Install(QueuePair& queue_pair) {
-  const ServerInfo& info = queue_pair.connection.server;
+  const ConnectReply& info = queue_pair.connection.server;
   queue_pair.memory[static_cast<size_t>(Space::kRegion)] = info.region;
   queue_pair.memory[static_cast<size_t>(Space::kLockTable)] = info.lock_table;
   queue_pair.free_sends = queue_pair.free_replies = kControlDepth;

@@ -48,7 +48,7 @@ class VerbsMemoryPort final : public MemoryPort {
   ConnectionId listener_;
   std::shared_ptr<Device> device_;
   uint32_t path_mtu_ = 0;  // of the device's port that has the address
-  ServerInfo info_;
+  ConnectReply info_;
 
   MemoryMapping region_;
   MemoryRegion registered_region_;

@@ -2,8 +2,8 @@
 // and the header of a control message.
 //
 //   client                                   memory server
-//     | -- connect request: ConnectRequest -->  |
-//     | <-- accept: ServerInfo ---------------- |   or reject: ServerInfo with a reason
+//     | -- connect request: ConnectRequest ---> |
+//     | <-- accept: ConnectReply -------------- |   or reject: ConnectReply with a reason
 //     | -- SEND: ControlHeader, request ------> |
 //     | <-- SEND: ControlHeader, reply -------- |   in the order of the requests
 //
@@ -59,7 +59,7 @@ struct RemoteMemory {
 };
 static_assert(sizeof(RemoteMemory) == 24);
 
-struct ServerInfo {
+struct ConnectReply {
   uint32_t magic = kProtocolMagic;
   uint16_t version = kProtocolVersion;
   RejectReason reason = RejectReason::kNone;
@@ -70,9 +70,9 @@ struct ServerInfo {
   uint32_t verbs_at_once = 0;  // maximum that a queue pair may have in flight; 0: its depth
   uint32_t unused = 0;
 };
-static_assert(sizeof(ServerInfo) == 80);
-static_assert(offsetof(ServerInfo, region) == 24);
-static_assert(sizeof(ServerInfo) <= 148, "private data of a reject");
+static_assert(sizeof(ConnectReply) == 80);
+static_assert(offsetof(ConnectReply, region) == 24);
+static_assert(sizeof(ConnectReply) <= 148, "private data of a reject");
 
 struct ControlHeader {
   uint32_t sequence = 0;  // counts the requests of a connection; a reply repeats its request's

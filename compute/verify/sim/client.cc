@@ -32,17 +32,17 @@ bool IsRefusal(OperationKind kind, Code code) {
 
 }  // namespace
 
-Client::Client(Scene& scene, uint32_t number, const ClientPlan& plan)
+SimulatedClient::SimulatedClient(Scene& scene, uint32_t number, const ClientPlan& plan)
     : scene_(scene),
       number_(number),
       plan_(plan),
       rest_random_(scene.plan.seed, kRestStream - number) {}
 
-Client::~Client() {
+SimulatedClient::~SimulatedClient() {
   if (keeper_ != nullptr) StopKeeping();
 }
 
-Status Client::Open() {
+Status SimulatedClient::Open() {
   ComputePortOptions port_options;
   port_options.client_uuid = uuid();
   port_options.network = &scene_.network;
@@ -74,25 +74,25 @@ Status Client::Open() {
   return Ok();
 }
 
-Result<std::unique_ptr<OpenSession>> Client::NewSession() {
+Result<std::unique_ptr<OpenSession>> SimulatedClient::NewSession() {
   BOOST_OUTCOME_TRY(session, store_->NewSession());
   std::unique_ptr<OpenSession> open(static_cast<OpenSession*>(session.release()));
   scene_.network.SetOwner(open->tree().scheduler().endpoint(), open.get());
   return open;
 }
 
-void Client::Start() {
+void SimulatedClient::Start() {
   for (uint32_t i = 0; i < plan_.sessions; ++i) StartSession(i);
 }
 
-void Client::StartSession(uint32_t number) {
+void SimulatedClient::StartSession(uint32_t number) {
   for (uint32_t i = 0; i < plan_.coroutines; ++i) {
     const uint32_t lane = scene_.recorder.AddLane(number_, number, i);
     sessions_[number]->Spawn(Loop(number, lane, i < plan_.readers));
   }
 }
 
-void Client::Leave(Random& random) {
+void SimulatedClient::Leave(Random& random) {
   const uint64_t dice = random.Below(plan_.sessions * 5);
   if (dice < plan_.sessions * 4) {
     is_closing_[dice % plan_.sessions] = true;
@@ -103,14 +103,14 @@ void Client::Leave(Random& random) {
   }
 }
 
-void Client::Renew() {
+void SimulatedClient::Renew() {
   if (is_dead_ || is_lost_) return;
   for (uint32_t i = 0; i < sessions_.size() && !is_dead_; ++i) {
     if (is_closing_[i]) RenewSession(i);
   }
 }
 
-void Client::RenewSession(uint32_t number) {
+void SimulatedClient::RenewSession(uint32_t number) {
   constexpr std::chrono::microseconds kTryAgain{200};
   std::unique_ptr<OpenSession>& session = sessions_[number];
   const std::string name = fmt::format("client {} session {}", number_, number);
@@ -138,12 +138,12 @@ void Client::RenewSession(uint32_t number) {
   keeper_->tree().scheduler().endpoint().WakeAt(open_again_at_);
 }
 
-uint32_t Client::NumberOf(const OpenSession& session) const {
+uint32_t SimulatedClient::NumberOf(const OpenSession& session) const {
   const auto is_it = [&session](const auto& one) { return one.get() == &session; };
   return static_cast<uint32_t>(std::ranges::find_if(sessions_, is_it) - sessions_.begin());
 }
 
-bool Client::is_idle() const {
+bool SimulatedClient::is_idle() const {
   for (const auto& session : sessions_) {
     if (session == nullptr) {
       if (!is_dead_ && !is_lost_) return false;  // it is being reopened
@@ -154,11 +154,11 @@ bool Client::is_idle() const {
   return true;
 }
 
-bool Client::is_over() const {
+bool SimulatedClient::is_over() const {
   return is_idle() && (keeper_ == nullptr || keeper_->tree().scheduler().running() == 0);
 }
 
-void Client::Kill() {
+void SimulatedClient::Kill() {
   is_dead_ = true;
   scene_.recorder.Note(fmt::format("client {} is killed", number_));
   scene_.recorder.Kill(number_);
@@ -166,9 +166,9 @@ void Client::Kill() {
   StopKeeping();
 }
 
-void Client::StopKeeping() { store_->StopKeepingLeases(); }
+void SimulatedClient::StopKeeping() { store_->StopKeepingLeases(); }
 
-Counters Client::counters() const {
+Counters SimulatedClient::counters() const {
   Counters sum = closed_;
   for (const auto& session : sessions_) {
     if (session != nullptr) sum += session->counters();
@@ -176,7 +176,7 @@ Counters Client::counters() const {
   return sum;
 }
 
-Task<void> Client::Loop(uint32_t number, uint32_t lane, bool only_gets) {
+Task<void> SimulatedClient::Loop(uint32_t number, uint32_t lane, bool only_gets) {
   OpenSession& session = *sessions_[number];
   const uint64_t longest_nap_ns = uint64_t{scene_.plan.work.longest_nap_us} * 1000;
   Random random(scene_.plan.seed, lane);
@@ -192,7 +192,7 @@ Task<void> Client::Loop(uint32_t number, uint32_t lane, bool only_gets) {
   }
 }
 
-Task<void> Client::Do(OpenSession& session, uint32_t lane, Operation operation) {
+Task<void> SimulatedClient::Do(OpenSession& session, uint32_t lane, PlannedOperation operation) {
   switch (operation.kind) {
     case OperationKind::kGet: return Get(session, lane, operation.key);
     case OperationKind::kScan: return Scan(session, lane, operation);
@@ -200,7 +200,7 @@ Task<void> Client::Do(OpenSession& session, uint32_t lane, Operation operation) 
   }
 }
 
-ValueId Client::Verify(uint32_t key, std::string_view value) {
+ValueId SimulatedClient::Verify(uint32_t key, std::string_view value) {
   const std::optional<ValueId> id = scene_.workload.values().Id(value);
   if (id && history::KeyOf(*id) == key) return *id;
   scene_.verdict.Wrong(fmt::format("key {} has a value {}", key,
@@ -211,7 +211,7 @@ ValueId Client::Verify(uint32_t key, std::string_view value) {
 
 // Pauses from 1 us to 1 s. A session that could not reach a memory server does not try again for
 // half a second.
-Task<void> Client::Failed(OpenSession& session, uint32_t lane, uint32_t key, Error error) {
+Task<void> SimulatedClient::Failed(OpenSession& session, uint32_t lane, uint32_t key, Error error) {
   constexpr uint64_t kDoublings = 20;
   if (is_dead_) co_return;
   scene_.verdict.Judge({fmt::format("client {} lane {} key {}", number_, lane, key), uuid(),
@@ -233,7 +233,7 @@ Task<void> Client::Failed(OpenSession& session, uint32_t lane, uint32_t key, Err
   }
 }
 
-Task<void> Client::Get(OpenSession& session, uint32_t lane, uint32_t key) {
+Task<void> SimulatedClient::Get(OpenSession& session, uint32_t lane, uint32_t key) {
   const std::string text = scene_.workload.keys().Text(key);
   scene_.recorder.Begin(lane, OperationKind::kGet, key, kAbsent);
   const Result<std::string> value = co_await session.AsyncGet(text);
@@ -248,7 +248,7 @@ Task<void> Client::Get(OpenSession& session, uint32_t lane, uint32_t key) {
   }
 }
 
-Task<void> Client::Write(OpenSession& session, uint32_t lane, Operation operation) {
+Task<void> SimulatedClient::Write(OpenSession& session, uint32_t lane, PlannedOperation operation) {
   const std::string text = scene_.workload.keys().Text(operation.key);
   const bool is_delete = operation.kind == OperationKind::kDelete;
   const std::string value =
@@ -275,7 +275,7 @@ Task<void> Client::Write(OpenSession& session, uint32_t lane, Operation operatio
   }
 }
 
-Task<void> Client::Scan(OpenSession& session, uint32_t lane, Operation operation) {
+Task<void> SimulatedClient::Scan(OpenSession& session, uint32_t lane, PlannedOperation operation) {
   const history::KeySpace& keys = scene_.workload.keys();
   history::Scan scan;
   scan.first = operation.key;
@@ -308,7 +308,7 @@ Task<void> Client::Scan(OpenSession& session, uint32_t lane, Operation operation
   if (!status) co_await Failed(session, lane, scan.first, status.error());
 }
 
-void Client::Prefill(Random& random) {
+void SimulatedClient::Prefill(Random& random) {
   const uint32_t lane = scene_.recorder.AddLane(number_, 0, plan_.coroutines);
   OpenSession& session = *sessions_.front();
   for (uint32_t key = 0; key < scene_.plan.work.keys() && !is_lost_; ++key) {
@@ -317,7 +317,7 @@ void Client::Prefill(Random& random) {
   }
 }
 
-void Client::PutByEachSession() {
+void SimulatedClient::PutByEachSession() {
   constexpr uint32_t kMostKeys = 4;
   const uint32_t keys = scene_.plan.work.keys();
   for (uint32_t i = 0; i < plan_.sessions; ++i) {
@@ -328,10 +328,10 @@ void Client::PutByEachSession() {
   }
 }
 
-size_t Client::CountTurns() { return store_->CountTurns(); }
+size_t SimulatedClient::CountTurns() { return store_->CountTurns(); }
 
-void Client::Put(OpenSession& session, uint32_t lane, uint32_t key) {
-  Operation put;
+void SimulatedClient::Put(OpenSession& session, uint32_t lane, uint32_t key) {
+  PlannedOperation put;
   put.kind = OperationKind::kPut;
   put.key = key;
   put.value = scene_.workload.NewValue(key, number_);
@@ -340,7 +340,7 @@ void Client::Put(OpenSession& session, uint32_t lane, uint32_t key) {
   session.WaitAll();
 }
 
-uint64_t Client::ReadAll() {
+uint64_t SimulatedClient::ReadAll() {
   const uint32_t lane = scene_.recorder.AddLane(number_, 0, plan_.coroutines);
   OpenSession& session = *sessions_.front();
   const size_t before = scene_.recorder.events().size();

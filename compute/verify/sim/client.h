@@ -33,13 +33,13 @@ struct Scene {
   Verdict& verdict;
 };
 
-class Client {
+class SimulatedClient {
  public:
   // `number` is unique in the whole run.
-  Client(Scene& scene, uint32_t number, const ClientPlan& plan);
-  Client(const Client&) = delete;
-  Client& operator=(const Client&) = delete;
-  ~Client();
+  SimulatedClient(Scene& scene, uint32_t number, const ClientPlan& plan);
+  SimulatedClient(const SimulatedClient&) = delete;
+  SimulatedClient& operator=(const SimulatedClient&) = delete;
+  ~SimulatedClient();
 
   // Opens the store and its sessions. Blocks: virtual time passes.
   Status Open();
@@ -83,10 +83,10 @@ class Client {
   void StartSession(uint32_t number);
   void RenewSession(uint32_t number);
   Task<void> Loop(uint32_t number, uint32_t lane, bool only_gets);
-  Task<void> Do(OpenSession& session, uint32_t lane, Operation operation);
+  Task<void> Do(OpenSession& session, uint32_t lane, PlannedOperation operation);
   Task<void> Get(OpenSession& session, uint32_t lane, uint32_t key);
-  Task<void> Write(OpenSession& session, uint32_t lane, Operation operation);
-  Task<void> Scan(OpenSession& session, uint32_t lane, Operation operation);
+  Task<void> Write(OpenSession& session, uint32_t lane, PlannedOperation operation);
+  Task<void> Scan(OpenSession& session, uint32_t lane, PlannedOperation operation);
   // The value's name if it is a value of this key. Otherwise absent, and the verdict is told.
   history::ValueId Verify(uint32_t key, std::string_view value);
   // Judges the error. If the client stays, the coroutine pauses before it goes on.

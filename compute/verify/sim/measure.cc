@@ -193,7 +193,7 @@ class Bench {
     bench::KeyBuffer buffer;
     std::array<char, kValueBytes> value{};
     for (uint64_t round = 0; !is_over_; ++round) {
-      const bench::Operation operation = operations.Next();
+      const bench::DrawnOperation operation = operations.Next();
       const std::string_view key = codec_.Encode(operation.id, buffer);
       const Clock::time_point start = network_.Now();
       if (operation.kind == BenchOperation::kRead) {

@@ -113,7 +113,7 @@ TEST(PlanTest, EveryPlanMakesSense) {
       Workload workload(plan);
       Random random(seed, i);
       for (int draw = 0; draw < 200; ++draw) {
-        const Operation operation = workload.Draw(random, 1);
+        const PlannedOperation operation = workload.Draw(random, 1);
         EXPECT_LT(operation.key, plan.work.keys());
         EXPECT_LE(operation.last, plan.work.keys());
       }

@@ -95,12 +95,12 @@ class Run {
     return Ok();
   }
 
-  std::unique_ptr<Client> NewClient(const ClientPlan& plan) {
-    return std::make_unique<Client>(scene_, next_client_++, plan);
+  std::unique_ptr<SimulatedClient> NewClient(const ClientPlan& plan) {
+    return std::make_unique<SimulatedClient>(scene_, next_client_++, plan);
   }
 
   // Opens the client. If its connection breaks meanwhile, opens a replacement.
-  Status OpenAnew(std::unique_ptr<Client>& client) {
+  Status OpenAnew(std::unique_ptr<SimulatedClient>& client) {
     while (true) {
       const auto since = network_.Now();
       const Status opened = client->Open();
@@ -115,7 +115,7 @@ class Run {
   }
 
   // Keeps the client's counts.
-  void Bury(const std::unique_ptr<Client>& client) {
+  void Bury(const std::unique_ptr<SimulatedClient>& client) {
     result_.counts.counters += client->counters();
   }
 
@@ -132,14 +132,14 @@ class Run {
     while (const std::optional<Blow::Kind> kind = blows_.Take(workload_.begun())) {
       if (server_blows_.Strike(*kind)) continue;
       const bool kills = kind == Blow::Kind::kKill;
-      std::vector<Client*> living;
+      std::vector<SimulatedClient*> living;
       for (const auto& client : clients_) {
         if (client != nullptr && !client->is_dead() && !client->is_lost()) {
           living.push_back(client.get());
         }
       }
       if (living.empty() || (kills && living.size() < 2)) continue;
-      Client& victim = *living[random_.Below(living.size())];
+      SimulatedClient& victim = *living[random_.Below(living.size())];
       if (kills) {
         victim.Kill();
       } else if (kind == Blow::Kind::kLeave) {
@@ -314,7 +314,7 @@ class Run {
   EmbeddedMemoryOptions memory_options_;
   Sweeper sweeper_{network_, memory_, plan_.parameters};
   ServerBlows server_blows_{scene_, memory_options_, memory_, membership_, random_, blows_};
-  std::vector<std::unique_ptr<Client>> clients_;  // destroyed before the memory
+  std::vector<std::unique_ptr<SimulatedClient>> clients_;  // destroyed before the memory
 };
 
 }  // namespace

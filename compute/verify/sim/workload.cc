@@ -68,8 +68,8 @@ uint32_t Workload::DrawKey(Random& random, bool is_write) const {
   return static_cast<uint32_t>(std::min<uint64_t>(std::max(key, reach) - reach, work_.keys() - 1));
 }
 
-Operation Workload::DrawScan(Random& random) const {
-  Operation scan;
+PlannedOperation Workload::DrawScan(Random& random) const {
+  PlannedOperation scan;
   scan.kind = OperationKind::kScan;
   scan.reverse = random.Below(2) == 0;
   const uint32_t keys = work_.keys();
@@ -82,14 +82,14 @@ Operation Workload::DrawScan(Random& random) const {
   return scan;
 }
 
-Operation Workload::DrawGet(Random& random) const {
-  Operation drawn;
+PlannedOperation Workload::DrawGet(Random& random) const {
+  PlannedOperation drawn;
   drawn.key = DrawKey(random, false);
   return drawn;
 }
 
-Operation Workload::Draw(Random& random, uint32_t client) {
-  Operation drawn;
+PlannedOperation Workload::Draw(Random& random, uint32_t client) {
+  PlannedOperation drawn;
   drawn.kind = DrawKind(random);
   if (drawn.kind == OperationKind::kScan) return DrawScan(random);
   drawn.key = DrawKey(random, drawn.kind != OperationKind::kGet);

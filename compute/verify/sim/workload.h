@@ -11,7 +11,7 @@
 
 namespace gossamer::simulator {
 
-struct Operation {
+struct PlannedOperation {
   history::OperationKind kind = history::OperationKind::kGet;
   uint32_t key = 0;                           // of a scan: the lowest of its range
   history::ValueId value = history::kAbsent;  // what a write writes
@@ -30,8 +30,8 @@ class Workload {
   // Claims one more operation. Returns false if none is left.
   bool Take();
   // `client` will run the operation.
-  Operation Draw(Random& random, uint32_t client);
-  Operation DrawGet(Random& random) const;
+  PlannedOperation Draw(Random& random, uint32_t client);
+  PlannedOperation DrawGet(Random& random) const;
   // A value of that key that was never written.
   history::ValueId NewValue(uint32_t key, uint32_t client);
   // A write that was not drawn begins.
@@ -43,7 +43,7 @@ class Workload {
   history::OperationKind DrawKind(Random& random) const;
   uint32_t DrawHot(Random& random) const;
   uint32_t DrawKey(Random& random, bool is_write) const;
-  Operation DrawScan(Random& random) const;
+  PlannedOperation DrawScan(Random& random) const;
 
   const WorkPlan work_;
   const uint64_t operations_;

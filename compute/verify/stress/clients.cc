@@ -33,7 +33,7 @@ Clients::Clients(const StressOptions& options, const std::string& directory,
   for (uint32_t i = 0; i < options.clients; ++i) processes_.push_back(NewClient());
 }
 
-Clients::Client Clients::NewClient() {
+Clients::ClientProcess Clients::NewClient() {
   const uint32_t number = next_number_++;
   std::vector<std::string> arguments = command_;
   arguments.push_back(fmt::format("--client={}", number));
@@ -42,12 +42,12 @@ Clients::Client Clients::NewClient() {
 
 size_t Clients::Poll() {
   size_t running = 0;
-  for (const Client& client : processes_) running += client->Poll(0) ? 1 : 0;
+  for (const ClientProcess& client : processes_) running += client->Poll(0) ? 1 : 0;
   return running;
 }
 
 void Clients::KillOne(const RunBoard& board, bool only_at_work) {
-  Client& client = processes_[random_.Below(processes_.size())];
+  ClientProcess& client = processes_[random_.Below(processes_.size())];
   if (!client->Poll(0)) return;  // it ended by itself, which is reported later
   // On a busy machine most clients would die before doing any work, which would prove little.
   const bool may_be_early = !only_at_work && 2 * killed_early_ <= kills_;
@@ -62,7 +62,7 @@ void Clients::KillOne(const RunBoard& board, bool only_at_work) {
 }
 
 void Clients::PauseOne() {
-  const Client& client = processes_[random_.Below(processes_.size())];
+  const ClientProcess& client = processes_[random_.Below(processes_.size())];
   if (client->Poll(0)) {
     client->Signal(SIGSTOP);
     ++pauses_;
@@ -76,14 +76,15 @@ void Clients::PauseOne() {
 
 bool Clients::SurvivorsWork(const RunBoard& board) const {
   constexpr uint64_t kEnough = 200;
-  return std::ranges::all_of(processes_, [&](const Client& client) {
+  return std::ranges::all_of(processes_, [&](const ClientProcess& client) {
     return board.clients[client.number].operations >= kEnough;
   });
 }
 
 bool Clients::HaveReached(uint32_t era, const RunBoard& board) const {
-  return std::ranges::all_of(
-      processes_, [&](const Client& client) { return board.clients[client.number].era >= era; });
+  return std::ranges::all_of(processes_, [&](const ClientProcess& client) {
+    return board.clients[client.number].era >= era;
+  });
 }
 
 void Clients::Judge(Findings& findings) {

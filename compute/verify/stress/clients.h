@@ -43,18 +43,18 @@ class Clients {
   void Judge(Findings& findings);
 
  private:
-  struct Client {
+  struct ClientProcess {
     uint32_t number;
     std::unique_ptr<testing::ChildProcess> process;
     testing::ChildProcess* operator->() const { return process.get(); }
   };
 
-  Client NewClient();
+  ClientProcess NewClient();
 
   const StressOptions& options_;
   Random random_;
   std::vector<std::string> command_;
-  std::vector<Client> processes_;
+  std::vector<ClientProcess> processes_;
   uint32_t next_number_ = 0;
   uint64_t pauses_ = 0;
   uint32_t kills_ = 0;

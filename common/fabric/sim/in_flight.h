@@ -30,8 +30,8 @@ struct Transit final : Event {
 };
 
 // A verb that has arrived at its memory server.
-struct Operation final : Event {
-  Operation() : Event(EventKind::kOperation) {}
+struct VerbInFlight final : Event {
+  VerbInFlight() : Event(EventKind::kOperation) {}
 
   bool is_read() const { return TraitsOf(opcode).verb_class == VerbClass::kRead; }
   bool is_write() const { return TraitsOf(opcode).verb_class == VerbClass::kWrite; }
@@ -46,8 +46,8 @@ struct Operation final : Event {
   };
 
   QueuePair* queue_pair = nullptr;
-  Operation* next = nullptr;  // on its queue pair, in the order posted
-  Operation* previous = nullptr;
+  VerbInFlight* next = nullptr;  // on its queue pair, in the order posted
+  VerbInFlight* previous = nullptr;
   Transit* transit = nullptr;  // null once no batch waits for it
   Verb* verb = nullptr;        // likewise
   State state = State::kWaiting;
