@@ -34,14 +34,11 @@ Json WireJson(const Counters& counters) {
   for (size_t i = 0; i < kOperationClasses; ++i) {
     const auto operation = static_cast<OperationClass>(i);
     const WireCounts& wire = counters.of(operation);
-    json[std::string(OperationClassName(operation))] = {{"operations", wire.operations},
-                                                        {"round_trips", wire.round_trips},
-                                                        {"reads", wire.reads},
-                                                        {"writes", wire.writes},
-                                                        {"cas", wire.cas},
-                                                        {"sends", wire.sends},
-                                                        {"bytes_read", wire.bytes_read},
-                                                        {"bytes_written", wire.bytes_written}};
+    json[std::string(OperationClassName(operation))] = {
+        {"operations", wire.operations}, {"round_trips", wire.round_trips},
+        {"reads", wire.reads},           {"writes", wire.writes},
+        {"cas", wire.atomics},           {"sends", wire.sends},
+        {"bytes_read", wire.bytes_read}, {"bytes_written", wire.bytes_written}};
   }
   return json;
 }
@@ -168,7 +165,7 @@ std::string CostTable(const Counters& counters) {
     };
     rows.push_back({Spaced(OperationClassName(operation)), HumanCount(wire.operations),
                     each(wire.round_trips, 3), each(wire.reads, 3), each(wire.writes, 3),
-                    each(wire.cas, 3), each(wire.bytes_read, 1), each(wire.bytes_written, 1)});
+                    each(wire.atomics, 3), each(wire.bytes_read, 1), each(wire.bytes_written, 1)});
   }
   return rows.size() == 1 ? std::string() : TextTable(rows);
 }

@@ -94,13 +94,13 @@ TEST_F(NodeReaderTest, RereadsWhatIsTorn) {
   ASSERT_TRUE(session_.Run(nodes_.ReadLeaf(op_, left_)));
   EXPECT_EQ(rereads_, 3U);
   EXPECT_EQ(op_.wire.reads, 4U);
-  EXPECT_EQ(op_.wire.cas, 0U) << "no lock";
+  EXPECT_EQ(op_.wire.atomics, 0U) << "no lock";
 }
 
 TEST_F(NodeReaderTest, ReadsWhatStaysTornUnderItsLock) {
   Tear(kMaxRereads);
   ASSERT_TRUE(session_.Run(nodes_.ReadInternal(op_, root_)));
-  EXPECT_EQ(op_.wire.cas, 2U) << "taken and released";
+  EXPECT_EQ(op_.wire.atomics, 2U) << "taken and released";
   EXPECT_EQ(sharing_.table.CountTurns(), 0U);
 }
 

@@ -33,7 +33,7 @@ void Links::Account(Op& op, const Batch& batch) {
         ++op.wire.writes;
         op.wire.bytes_written += verb.length;
         break;
-      case VerbClass::kAtomic: ++op.wire.cas; break;
+      case VerbClass::kAtomic: ++op.wire.atomics; break;
     }
   }
 }

@@ -24,7 +24,7 @@ class InsertCostTest : public CostFixture, public testing::WithParamInterface<Te
                     .round_trips = 2,
                     .reads = cost.reads,
                     .writes = cost.writes,
-                    .cas = 2,
+                    .atomics = 2,
                     .bytes_read = whole ? kLeafBytes : cost.reads * kUnitBytes,
                     .bytes_written = rewritten ? kLeafBytes : cost.writes * kUnitBytes}));
   }
@@ -153,7 +153,7 @@ TEST_P(InsertCostTest, WhatIsNotThereIsNotLookedForInMoreRoundTripsThanItTakes) 
     ASSERT_EQ(Text(erase), Text({.operations = 1,
                                  .round_trips = get.round_trips + 1,
                                  .reads = get.reads,
-                                 .cas = 2,
+                                 .atomics = 2,
                                  .bytes_read = get.bytes_read}));
   }
 }

@@ -89,7 +89,7 @@ void SplitCostTest::InsertAndExpectSplits(Session& session, size_t count,
                                 .round_trips = round_trips + cost.sends,
                                 .reads = cost.reads,
                                 .writes = 3,
-                                .cas = 4,
+                                .atomics = 4,
                                 .sends = cost.sends,
                                 .bytes_read = units * kUnitBytes + 2 * kLeafBytes +
                                               (reads_sibling ? kTrailerBytes : 0),
@@ -204,7 +204,7 @@ TEST_P(SplitCostTest, AWriteThroughAStaleEntryTakesTwoMoreOnce) {
                                  .round_trips = 4,
                                  .reads = units + 1,
                                  .writes = 1,
-                                 .cas = 4,
+                                 .atomics = 4,
                                  .bytes_read = units * kUnitBytes + kTrailerBytes,
                                  .bytes_written = kUnitBytes}));
     if (parent_split) CostOfUpdate(*other, key);
@@ -212,7 +212,7 @@ TEST_P(SplitCostTest, AWriteThroughAStaleEntryTakesTwoMoreOnce) {
                                                      .round_trips = 2,
                                                      .reads = 1,
                                                      .writes = 1,
-                                                     .cas = 2,
+                                                     .atomics = 2,
                                                      .bytes_read = kUnitBytes,
                                                      .bytes_written = kUnitBytes}));
   });

@@ -17,7 +17,7 @@ class CostTest : public CostFixture, public testing::WithParamInterface<TestFabr
             .round_trips = 2,
             .reads = units_read,
             .writes = 1,
-            .cas = 2,
+            .atomics = 2,
             .bytes_read = units_read * kUnitBytes,
             .bytes_written = kUnitBytes};
   }
@@ -86,7 +86,7 @@ TEST_P(CostTest, ValueBlocksTakeOneMoreOfGetsAndNoneOfUpdates) {
                                   .round_trips = 2 + update.sends,
                                   .reads = update.reads,
                                   .writes = 2,
-                                  .cas = 2,
+                                  .atomics = 2,
                                   .sends = update.sends,
                                   .bytes_read = update.reads * kUnitBytes,
                                   .bytes_written = kUnitBytes + BlockReadBytes(kLength)}));
@@ -161,12 +161,12 @@ TEST_P(CostTest, AWriteWithALockHandedOverTakesOneRoundTrip) {
     // The key fills its home group, so the group may seem to have overflowed.
     ASSERT_LE(erase.reads, 2u);
     WireCounts expected = CostOfWrite(erase.reads);
-    expected.cas = 1;
+    expected.atomics = 1;
     ASSERT_EQ(Text(erase), Text(expected));
     ASSERT_EQ(Text(insert), Text({.operations = 1,
                                   .round_trips = 1,
                                   .writes = 1,
-                                  .cas = 1,
+                                  .atomics = 1,
                                   .bytes_written = kUnitBytes}));
     ASSERT_EQ(session_->counters().locks.handed_over, locks.handed_over + 1);
     ASSERT_EQ(session_->counters().locks.acquired, locks.acquired + 1);

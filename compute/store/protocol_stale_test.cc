@@ -38,7 +38,7 @@ TEST_F(StaleTest, AGetThroughAStalePathCostsTwoRoundTripsMore) {  // W7
     const WireCounts get =
         CostOf(*stale, OperationClass::kRead, [&] { ASSERT_TRUE(stale->Get(NumberKey(at))); });
     EXPECT_LE(get.round_trips, 3u + 1u);  // and one if the key has overflowed
-    EXPECT_EQ(get.cas + get.writes, 0u);
+    EXPECT_EQ(get.atomics + get.writes, 0u);
     const WireCounts again =
         CostOf(*stale, OperationClass::kRead, [&] { ASSERT_TRUE(stale->Get(NumberKey(at))); });
     EXPECT_LE(again.round_trips, 2u);
@@ -62,11 +62,11 @@ TEST_F(StaleTest, AWriteThroughAStalePathCostsTwoRoundTripsMore) {  // W7
       ASSERT_TRUE(stale->Update(NumberKey(at), "abcdefgh"));
     });
     model_[NumberKey(at)] = "abcdefgh";
-    EXPECT_EQ(update.cas, 4u);
+    EXPECT_EQ(update.atomics, 4u);
     EXPECT_LE(update.round_trips, 4u + 1u);
     const WireCounts again = CostOf(*stale, OperationClass::kUpdate,
                                     [&] { ASSERT_TRUE(stale->Update(NumberKey(at), "abcdefgh")); });
-    EXPECT_EQ(again.cas, 2u);
+    EXPECT_EQ(again.atomics, 2u);
   }
   EXPECT_GE(moved, 1u);
   ASSERT_NO_FATAL_FAILURE(ExpectSame(*stale));

@@ -181,8 +181,8 @@ TEST(SimLoss, ACutLeavesTheBeginningOfABatchAndItsClientDead) {
       SimCluster cluster(seed, faults, 1);
       cluster.Spawn(0, WriteForEver(cluster.client(0), 4096));
       cluster.Run();
-      EXPECT_EQ(cluster.network().TakeCut(), 1U);
-      EXPECT_EQ(cluster.network().TakeCut(), std::nullopt);
+      EXPECT_EQ(cluster.network().TakeKilledInBatch(), 1U);
+      EXPECT_EQ(cluster.network().TakeKilledInBatch(), std::nullopt);
       EXPECT_EQ(cluster.network().counters().cuts, 1U);
       const auto block = [&](uint64_t i) { return cluster.region()[i * kBlock + i]; };
       EXPECT_GT(block(0), block(3)) << "seed " << seed << ": the last batch was applied whole";

@@ -174,21 +174,21 @@ void Network::KillClient(uint64_t client_uuid) {
   }
 }
 
-bool Network::DrawsCut() {
+bool Network::DrawsDeathInBatch() {
   return options_.faults.cut && counters.cuts < options_.most_cuts &&
          OneIn(loss_random, options_.writes_per_cut);
 }
 
-void Network::Cut(const ClientState& client) {
+void Network::KillInBatch(const ClientState& client) {
   ++counters.cuts;
-  cut_.push_back(client.uuid);
+  killed_in_batch_.push_back(client.uuid);
   KillClient(client.uuid);
 }
 
-std::optional<uint64_t> Network::TakeCut() {
-  if (cut_.empty()) return std::nullopt;
-  const uint64_t uuid = cut_.back();
-  cut_.pop_back();
+std::optional<uint64_t> Network::TakeKilledInBatch() {
+  if (killed_in_batch_.empty()) return std::nullopt;
+  const uint64_t uuid = killed_in_batch_.back();
+  killed_in_batch_.pop_back();
   return uuid;
 }
 

@@ -75,10 +75,10 @@ class Network {
   void KillClient(uint64_t client_uuid);
   void PauseClient(uint64_t client_uuid, Nanoseconds until);
   // Whether the `cut` fault now kills a client that is between two WRITEs.
-  bool DrawsCut();
+  bool DrawsDeathInBatch();
   // The `cut` fault kills `client`.
-  void Cut(const ClientState& client);
-  std::optional<uint64_t> TakeCut();
+  void KillInBatch(const ClientState& client);
+  std::optional<uint64_t> TakeKilledInBatch();
 
   CallLoss DrawCallLoss();
 
@@ -157,8 +157,8 @@ class Network {
   std::map<uint64_t, ClientState> clients_;  // by uuid
   std::vector<SimEndpoint*> runnable_;       // a queue: from `next_runnable_` on
   size_t next_runnable_ = 0;
-  std::vector<Outage> outages_;  // includes some that are over
-  std::vector<uint64_t> cut_;    // clients not yet returned by TakeCut
+  std::vector<Outage> outages_;            // includes some that are over
+  std::vector<uint64_t> killed_in_batch_;  // clients not yet returned by TakeKilledInBatch
   Pool<Wake> wakes_;
 };
 

@@ -113,7 +113,7 @@ class QueuePair {
   bool BreaksNow();
   bool LosesLinkNow();
   // Whether its client dies before `operation` takes effect, a WRITE behind others of its batch.
-  bool IsCutBefore(const VerbInFlight& operation);
+  bool DiesBefore(const VerbInFlight& operation);
   // Returns whether any verb ends as kUnknown.
   bool SetStatusesOfBroken();
   void BreakRefused();

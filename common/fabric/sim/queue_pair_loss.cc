@@ -72,17 +72,17 @@ bool QueuePair::LosesLinkNow() {
 }
 
 // The WRITE before it has ended (O1), or this one would not have set out.
-bool QueuePair::IsCutBefore(const VerbInFlight& operation) {
+bool QueuePair::DiesBefore(const VerbInFlight& operation) {
   const bool may = !broken_ && operation.is_write() &&
                    operation.state == VerbInFlight::State::kOnItsWay &&
                    operation.transit != nullptr;
   if (!may) return false;
   const Verb& first = operation.transit->batch->verbs().front();
-  if (&first == operation.verb || !first.is_write() || !network_.DrawsCut()) {
+  if (&first == operation.verb || !first.is_write() || !network_.DrawsDeathInBatch()) {
     return false;
   }
   Break(0, Late::kNothing);
-  network_.Cut(client_);
+  network_.KillInBatch(client_);
   return true;
 }
 

@@ -110,7 +110,7 @@ void QueuePair::QueueAtomic(VerbInFlight& operation) {
 }
 
 void QueuePair::Run(VerbInFlight& operation) {
-  if (BreaksNow() || IsCutBefore(operation)) return;
+  if (BreaksNow() || DiesBefore(operation)) return;
   switch (operation.state) {
     case VerbInFlight::State::kWaiting: return;
     case VerbInFlight::State::kOnItsWay:

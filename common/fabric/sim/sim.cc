@@ -74,7 +74,7 @@ void* SimNetwork::Owner(Endpoint& endpoint) const { return Ours(endpoint).owner;
 uint64_t SimNetwork::IdOf(Endpoint& endpoint) const { return Ours(endpoint).id(); }
 
 void SimNetwork::KillClient(uint64_t client_uuid) { network_->KillClient(client_uuid); }
-std::optional<uint64_t> SimNetwork::TakeCut() { return network_->TakeCut(); }
+std::optional<uint64_t> SimNetwork::TakeKilledInBatch() { return network_->TakeKilledInBatch(); }
 void SimNetwork::PauseClient(uint64_t client_uuid, Clock::time_point until) {
   network_->PauseClient(client_uuid, until.time_since_epoch().count());
 }

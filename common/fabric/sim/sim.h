@@ -70,7 +70,7 @@ struct SimFaults {
   // `SimOptions::connection_timeout` (E7).
   bool lose_calls = false;
   // A client dies between two WRITEs of one batch: the first took effect; nothing behind it ever
-  // does, here or on the client's other queue pairs. `TakeCut` tells the driver which client.
+  // does, here or on the client's other queue pairs. `TakeKilledInBatch` tells the driver which client.
   bool cut = false;
   // For the driver, which makes the calls below; the network ignores them.
   bool kill = false;
@@ -175,7 +175,7 @@ class SimNetwork final : public SimulatedNetwork {
   void KillClient(uint64_t client_uuid);
   // A client that the `cut` fault has killed since the last call, if any. Call it before polling
   // endpoints, because a dead client is told of its verbs' end.
-  std::optional<uint64_t> TakeCut();
+  std::optional<uint64_t> TakeKilledInBatch();
   // Stops the client's process: its endpoints are not runnable until `until`. Its posted verbs and
   // its lease are not affected.
   void PauseClient(uint64_t client_uuid, Clock::time_point until);

@@ -25,8 +25,8 @@ struct WireCounts {
   uint64_t round_trips = 0;
   uint64_t reads = 0;
   uint64_t writes = 0;
-  uint64_t cas = 0;    // compare-and-swaps and fetch-adds
-  uint64_t sends = 0;  // control messages
+  uint64_t atomics = 0;  // compare-and-swaps and fetch-adds
+  uint64_t sends = 0;    // control messages
   uint64_t bytes_read = 0;
   uint64_t bytes_written = 0;
 
@@ -35,7 +35,7 @@ struct WireCounts {
     round_trips += other.round_trips;
     reads += other.reads;
     writes += other.writes;
-    cas += other.cas;
+    atomics += other.atomics;
     sends += other.sends;
     bytes_read += other.bytes_read;
     bytes_written += other.bytes_written;
@@ -46,7 +46,7 @@ struct WireCounts {
     round_trips -= other.round_trips;
     reads -= other.reads;
     writes -= other.writes;
-    cas -= other.cas;
+    atomics -= other.atomics;
     sends -= other.sends;
     bytes_read -= other.bytes_read;
     bytes_written -= other.bytes_written;
@@ -58,7 +58,8 @@ struct CacheCounts {
   uint64_t bytes = 0;  // Gauge: bytes that the shared cache of the compute server holds now.
   uint64_t hits = 0;   // lookups that needed no READ of an internal node
   uint64_t misses = 0;
-  uint64_t stale = 0;      // operations that a stale entry sent to the wrong leaf
+  uint64_t stale =
+      0;  // times that a stale entry led to the wrong leaf; an operation may count several times
   uint64_t evictions = 0;  // nodes evicted to make room for what this session read
 
   // All but `bytes`, which is a gauge.

@@ -50,7 +50,7 @@ std::string NameOfFabric(const testing::TestParamInfo<TestFabric>& fabric) {
 std::string Text(const WireCounts& counts) {
   std::ostringstream text;
   text << counts.operations << " operations, " << counts.round_trips << " round trips, "
-       << counts.reads << " reads, " << counts.writes << " writes, " << counts.cas << " cas, "
+       << counts.reads << " reads, " << counts.writes << " writes, " << counts.atomics << " cas, "
        << counts.sends << " sends, " << counts.bytes_read << " B read, " << counts.bytes_written
        << " B written";
   return text.str();

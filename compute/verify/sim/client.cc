@@ -98,13 +98,13 @@ void SimulatedClient::Leave(Random& random) {
     is_closing_[dice % plan_.sessions] = true;
   } else {
     scene_.recorder.Note(fmt::format("client {} closes the store", number_));
-    is_lost_ = true;
+    has_left_ = true;
     StopKeeping();
   }
 }
 
 void SimulatedClient::Renew() {
-  if (is_dead_ || is_lost_) return;
+  if (is_dead_ || has_left_) return;
   for (uint32_t i = 0; i < sessions_.size() && !is_dead_; ++i) {
     if (is_closing_[i]) RenewSession(i);
   }
@@ -133,7 +133,7 @@ void SimulatedClient::RenewSession(uint32_t number) {
   if (!scene_.verdict.ExplainsOpening(uuid(), since, opened.error())) {
     scene_.verdict.Wrong(name + " cannot be opened: " + opened.error().ToString());
   }
-  if (opened.error().code != Code::kNodeUnreachable) is_lost_ = true;
+  if (opened.error().code != Code::kNodeUnreachable) has_left_ = true;
   open_again_at_ = scene_.network.Now() + kTryAgain;
   keeper_->tree().scheduler().endpoint().WakeAt(open_again_at_);
 }
@@ -146,7 +146,7 @@ uint32_t SimulatedClient::NumberOf(const OpenSession& session) const {
 bool SimulatedClient::is_idle() const {
   for (const auto& session : sessions_) {
     if (session == nullptr) {
-      if (!is_dead_ && !is_lost_) return false;  // it is being reopened
+      if (!is_dead_ && !has_left_) return false;  // it is being reopened
     } else if (session->tree().scheduler().running() != 0) {
       return false;
     }
@@ -180,7 +180,7 @@ Task<void> SimulatedClient::Loop(uint32_t number, uint32_t lane, bool only_gets)
   OpenSession& session = *sessions_[number];
   const uint64_t longest_nap_ns = uint64_t{scene_.plan.work.longest_nap_us} * 1000;
   Random random(scene_.plan.seed, lane);
-  while (!is_dead_ && !is_lost_ && !is_closing_[number] && scene_.workload.Take()) {
+  while (!is_dead_ && !has_left_ && !is_closing_[number] && scene_.workload.Take()) {
     if (random.Below(100) < scene_.plan.work.nap_percent) {
       co_await session.tree().scheduler().SleepFor(
           std::chrono::nanoseconds(random.Below(longest_nap_ns)));
@@ -228,7 +228,7 @@ Task<void> SimulatedClient::Failed(OpenSession& session, uint32_t lane, uint32_t
     const std::chrono::microseconds rest(uint64_t{1} << rest_random_.Below(kDoublings + 1));
     co_await session.tree().scheduler().SleepFor(rest);
   } else if (is_loss) {
-    is_lost_ = true;
+    has_left_ = true;
     StopKeeping();
   }
 }
@@ -311,7 +311,7 @@ Task<void> SimulatedClient::Scan(OpenSession& session, uint32_t lane, PlannedOpe
 void SimulatedClient::Prefill(Random& random) {
   const uint32_t lane = scene_.recorder.AddLane(number_, 0, plan_.coroutines);
   OpenSession& session = *sessions_.front();
-  for (uint32_t key = 0; key < scene_.plan.work.keys() && !is_lost_; ++key) {
+  for (uint32_t key = 0; key < scene_.plan.work.keys() && !has_left_; ++key) {
     if (random.Below(100) >= scene_.plan.work.prefill_percent) continue;
     Put(session, lane, key);
   }
@@ -344,7 +344,7 @@ uint64_t SimulatedClient::ReadAll() {
   const uint32_t lane = scene_.recorder.AddLane(number_, 0, plan_.coroutines);
   OpenSession& session = *sessions_.front();
   const size_t before = scene_.recorder.events().size();
-  for (uint32_t key = 0; key < scene_.plan.work.keys() && !is_lost_; ++key) {
+  for (uint32_t key = 0; key < scene_.plan.work.keys() && !has_left_; ++key) {
     session.Spawn(Get(session, lane, key));
     session.WaitAll();
   }

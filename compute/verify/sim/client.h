@@ -67,8 +67,8 @@ class SimulatedClient {
   // Whether it may be destroyed: nothing is left to run, not even the keeper of its leases.
   bool is_over() const;
   bool is_dead() const { return is_dead_; }
-  // Its connection or lease is gone, or it closes the store: it does nothing until it is reopened.
-  bool is_lost() const { return is_lost_; }
+  // Its connection or lease is gone, or it closes the store: it begins nothing more, and another client replaces it.
+  bool has_left() const { return has_left_; }
   // As by SIGKILL.
   void Kill();
   // The client will do nothing any more: stops renewing its leases.
@@ -98,7 +98,7 @@ class SimulatedClient {
   const ClientPlan plan_;
   Random rest_random_;
   bool is_dead_ = false;
-  bool is_lost_ = false;
+  bool has_left_ = false;
   std::unique_ptr<OpenStore> store_;
   std::vector<std::unique_ptr<OpenSession>>
       sessions_;                  // destroyed before the store; null: to be reopened

@@ -57,7 +57,7 @@ Json RowJson(std::string_view part, const Measurement& measurement) {
             {"round_trips", updates.round_trips},
             {"reads", updates.reads},
             {"writes", updates.writes},
-            {"cas", updates.cas},
+            {"cas", updates.atomics},
             {"bytes_read", updates.bytes_read},
             {"bytes_written", updates.bytes_written}}},
           {"locks",

@@ -119,9 +119,9 @@ class Run {
     result_.counts.counters += client->counters();
   }
 
-  // Kills the clients that the network cut, before any of their coroutines runs.
-  void NoteCuts() {
-    while (const std::optional<uint64_t> uuid = network_.TakeCut()) {
+  // Kills the clients that the `cut` fault has killed in the network, before any of their coroutines runs.
+  void NoteKilledInBatch() {
+    while (const std::optional<uint64_t> uuid = network_.TakeKilledInBatch()) {
       for (const auto& client : clients_) {
         if (client != nullptr && client->uuid() == *uuid) client->Kill();
       }
@@ -134,7 +134,7 @@ class Run {
       const bool kills = kind == Blow::Kind::kKill;
       std::vector<SimulatedClient*> living;
       for (const auto& client : clients_) {
-        if (client != nullptr && !client->is_dead() && !client->is_lost()) {
+        if (client != nullptr && !client->is_dead() && !client->has_left()) {
           living.push_back(client.get());
         }
       }
@@ -159,7 +159,7 @@ class Run {
     for (auto& client : clients_) {
       if (client == nullptr) continue;
       client->Renew();
-      if (!client->is_dead() && !client->is_lost()) continue;
+      if (!client->is_dead() && !client->has_left()) continue;
       if (!client->is_over()) continue;
       Bury(client);
       const ClientPlan plan = client->plan();
@@ -192,7 +192,7 @@ class Run {
 
   bool IsDone() const {
     return std::all_of(clients_.begin(), clients_.end(), [](const auto& client) {
-      return client == nullptr || (client->is_idle() && !client->is_dead() && !client->is_lost());
+      return client == nullptr || (client->is_idle() && !client->is_dead() && !client->has_left());
     });
   }
 
@@ -207,7 +207,7 @@ class Run {
       if (!Replace()) return false;
       if (IsDone()) return true;
       Endpoint* endpoint = network_.RunUntilRunnable();
-      NoteCuts();
+      NoteKilledInBatch();
       if (endpoint == nullptr) return StandStill("nothing is left that could happen");
       Step(*endpoint);
       if (recorder_.ended() != ended) {
