@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/fabric/endpoint_decorator.h"
+#include "common/fabric/event.h"
 #include "common/fabric/open/open_port.h"
 #include "common/random_id.h"
 
@@ -106,6 +107,26 @@ TEST_F(SchedulerTest, ExecuteAllWaitsForEveryBatchAndSkipsEmptyOnes) {
     co_return first.verbs()[0].old_value() + second.verbs()[0].old_value();
   };
   EXPECT_EQ(scheduler.Run(run()), 1U);
+}
+
+TEST_F(SchedulerTest, AnEventWakesAllItsWaitersInTheirOrder) {
+  Scheduler scheduler(endpoint());
+  Event event;
+  bool is_open = false;
+  std::vector<int> order;
+  const auto wait = [&](int name) -> Task<void> {
+    while (!is_open) co_await event.Wait();
+    order.push_back(name);
+  };
+  for (const int name : {1, 2, 3}) scheduler.Spawn(wait(name));
+  event.NotifyAll(scheduler);  // the condition is false still: they wait again
+  while (scheduler.RunOnce()) {
+  }
+  EXPECT_EQ(scheduler.running(), 3U);
+  is_open = true;
+  event.NotifyAll(scheduler);
+  scheduler.RunUntil(0);
+  EXPECT_EQ(order, (std::vector<int>{1, 2, 3}));
 }
 
 TEST_F(SchedulerTest, SleepersWakeInTheOrderOfTheirTimes) {

@@ -87,7 +87,7 @@ Task<Status> Links::Replace(Op& op, ServerId server) {
                           fmt::format("one operation lost {} queue pairs to it", kMaxLosses));
   }
   Link& link = links_[ToInteger(server)];
-  co_await AwaitIdle(link);
+  while (link.is_busy) co_await link.became_idle.Wait();
   const bool is_done = link.replaced_at > op.posted_at && link.lease.incarnation != 0;
   if (is_done) co_return Ok();  // by another coroutine
   if (const Error* why = WhyDown(server)) co_return *why;
@@ -96,20 +96,14 @@ Task<Status> Links::Replace(Op& op, ServerId server) {
   if (!replaced && replaced.error().code == Code::kNodeUnreachable) {
     replaced = CannotReach(server, replaced.error().message);
   }
-  link.is_busy = false;
   link.is_down = !replaced;
   if (!replaced) {
     hooks_.lost(server, scheduler_.Now());
     link.failed_at = scheduler_.Now();
     link.why = replaced.error();
   }
+  SetIdle(link);
   co_return replaced;
-}
-
-Task<void> Links::AwaitIdle(const Link& link) {
-  for (LookInterval look; link.is_busy;) {
-    co_await scheduler_.SleepFor(look.Next());
-  }
 }
 
 Task<Status> Links::ReplaceQueuePair(ServerId server) {
@@ -149,7 +143,7 @@ Task<Status> Links::ReplaceQueuePair(ServerId server) {
 
 Task<Status> Links::Register(Op& op, ServerId server) {
   Link& link = links_[ToInteger(server)];
-  co_await AwaitIdle(link);
+  while (link.is_busy) co_await link.became_idle.Wait();
   if (link.is_down) {
     StartPosting(op);
     co_return co_await Replace(op, server);
@@ -163,7 +157,7 @@ Task<Status> Links::Register(Op& op, ServerId server) {
     link.lease = registered.value().lease;
     hooks_.registered(server, registered.value());
   }
-  link.is_busy = false;
+  SetIdle(link);
   if (registered) co_return Ok();
   co_return co_await Replace(op, server);
 }

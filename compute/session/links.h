@@ -20,6 +20,7 @@
 #include <string_view>
 #include <utility>
 
+#include "common/fabric/event.h"
 #include "common/fabric/scheduler.h"
 #include "common/status.h"
 #include "common/task.h"
@@ -120,6 +121,7 @@ class Links {
     Lease lease;               // of the present queue pair
     uint64_t replaced_at = 0;  // replaced_ when the present queue pair was made
     bool is_busy = false;      // being replaced, or registered
+    Event became_idle;
     bool is_down = false;      // could not be replaced
     Clock::time_point failed_at{};
     Error why{Code::kNodeUnreachable, {}};  // why it is down
@@ -131,8 +133,10 @@ class Links {
     ++op.wire.round_trips;
   }
   Task<Status> ReplaceQueuePair(ServerId server);
-  // Waits until no other coroutine replaces the queue pair or registers over it.
-  Task<void> AwaitIdle(const Link& link);
+  void SetIdle(Link& link) {
+    link.is_busy = false;
+    link.became_idle.NotifyAll(scheduler_);
+  }
 
   Scheduler& scheduler_;
   Pauses& pauses_;
