@@ -9,11 +9,12 @@
 // Thread-safety: `Wake` may be called by any thread, everything else by the owning thread only.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
+#include <compare>
 #include <coroutine>
 #include <cstdint>
 #include <optional>
-#include <queue>
 #include <utility>
 #include <vector>
 
@@ -59,9 +60,10 @@ class Scheduler {
     }
     if (!timers_.empty()) {
       const Clock::time_point now = endpoint_.Now();
-      while (!timers_.empty() && timers_.top().due <= now) {
-        const std::coroutine_handle<> waiter = timers_.top().waiter;
-        timers_.pop();
+      while (!timers_.empty() && timers_.front().due <= now) {
+        const std::coroutine_handle<> waiter = timers_.front().waiter;
+        std::ranges::pop_heap(timers_);
+        timers_.pop_back();
         waiter.resume();
         progress = true;
       }
@@ -113,14 +115,32 @@ class Scheduler {
       Scheduler& scheduler;
       std::chrono::nanoseconds duration;
       bool await_ready() const noexcept { return false; }
-      void await_suspend(std::coroutine_handle<> waiter) {
-        const Clock::time_point due = scheduler.endpoint_.Now() + duration;
-        scheduler.timers_.push({due, waiter});
-        scheduler.endpoint_.WakeAt(due);
-      }
+      void await_suspend(std::coroutine_handle<> waiter) { scheduler.StartTimer(duration, waiter); }
       void await_resume() const noexcept {}
     };
     return Awaiter{*this, duration};
+  }
+  // co_await scheduler.SleepUntilWoken(sleeper, 200ms): until `Wake(sleeper)`, or for that time.
+  // Returns: whether it was woken. If not, the caller makes sure that no thread calls `Wake` any
+  // more, or awaits SleepUntilWoken(sleeper).
+  auto SleepUntilWoken(Sleeper& sleeper,
+                       std::optional<std::chrono::nanoseconds> at_most = std::nullopt) {
+    struct Awaiter {
+      Scheduler& scheduler;
+      Sleeper& sleeper;
+      std::optional<std::chrono::nanoseconds> at_most;
+      bool await_ready() const noexcept { return false; }
+      void await_suspend(std::coroutine_handle<> waiter) {
+        sleeper.coroutine = waiter;
+        sleeper.is_woken = false;
+        if (at_most) scheduler.StartTimer(*at_most, waiter);
+      }
+      bool await_resume() const {
+        if (sleeper.is_woken && at_most) scheduler.CancelTimer(sleeper.coroutine);
+        return sleeper.is_woken;
+      }
+    };
+    return Awaiter{*this, sleeper, at_most};
   }
 
  private:
@@ -135,11 +155,27 @@ class Scheduler {
   struct Timer {
     Clock::time_point due;
     std::coroutine_handle<> waiter;
-    friend bool operator<(const Timer& a, const Timer& b) { return a.due > b.due; }
+    // The heap's order: a later timer is less.
+    friend std::strong_ordering operator<=>(const Timer& a, const Timer& b) {
+      return b.due <=> a.due;
+    }
+    friend bool operator==(const Timer& a, const Timer& b) { return a.due == b.due; }
   };
+
+  void StartTimer(std::chrono::nanoseconds duration, std::coroutine_handle<> waiter) {
+    const Clock::time_point due = endpoint_.Now() + duration;
+    timers_.push_back({due, waiter});
+    std::ranges::push_heap(timers_);
+    endpoint_.WakeAt(due);
+  }
+  void CancelTimer(std::coroutine_handle<> waiter) {
+    std::erase_if(timers_, [waiter](const Timer& timer) { return timer.waiter == waiter; });
+    std::ranges::make_heap(timers_);
+  }
 
   void TakeWoken() {
     for (Sleeper* woken = woken_.TakeAll(); woken != nullptr; woken = woken->next) {
+      woken->is_woken = true;
       ready_.PushBack(woken->coroutine);
     }
   }
@@ -149,8 +185,8 @@ class Scheduler {
     if (idle_rounds_ <= kIdleRounds || !endpoint_.IsIdle()) return;
     if (timers_.empty()) {
       if (idle_rounds_ > kIdleRoundsWithoutTimer) woken_.Sleep({});
-    } else if (timers_.top().due - endpoint_.Now() >= kShortestSleep) {
-      woken_.Sleep(timers_.top().due);
+    } else if (timers_.front().due - endpoint_.Now() >= kShortestSleep) {
+      woken_.Sleep(timers_.front().due);
     }
   }
 
@@ -168,7 +204,7 @@ class Scheduler {
   Endpoint& endpoint_;
   size_t running_ = 0;
   uint32_t idle_rounds_ = 0;
-  std::priority_queue<Timer> timers_;
+  std::vector<Timer> timers_;  // a heap: the next that is due is first
   RingQueue<std::coroutine_handle<>> ready_;
   WakeList woken_;
 };

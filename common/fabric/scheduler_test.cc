@@ -198,30 +198,42 @@ TEST_F(SchedulerTest, SleepsUntilATimerIsDue) {
 TEST_F(SchedulerTest, SleepsUntilAnotherThreadWakesATask) {
   CountingEndpoint counting(endpoint());
   Scheduler scheduler(counting);
-  struct Wait {
-    Scheduler::Sleeper& sleeper;
-    std::atomic<bool>& waits;
-    bool await_ready() const noexcept { return false; }
-    void await_suspend(std::coroutine_handle<> waiter) {
-      sleeper.coroutine = waiter;
-      waits = true;
-    }
-    void await_resume() const noexcept {}
-  };
   Scheduler::Sleeper sleeper;
   std::atomic<bool> waits = false;
-  const auto wait = [&]() -> Task<int> {
-    co_await Wait{sleeper, waits};
-    co_return 7;
+  const auto wait = [&]() -> Task<bool> {
+    waits = true;
+    co_return co_await scheduler.SleepUntilWoken(sleeper);
   };
   std::thread waker([&] {
     while (!waits) std::this_thread::yield();
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     scheduler.Wake(sleeper);
   });
-  EXPECT_EQ(scheduler.Run(wait()), 7);
+  EXPECT_TRUE(scheduler.Run(wait()));
   waker.join();
   EXPECT_LE(counting.polls, kPollsBeforeSleep);
+}
+
+TEST_F(SchedulerTest, ASleepEndsWithTheWakeOrWithItsTime) {
+  using std::chrono::milliseconds;
+  Scheduler scheduler(endpoint());
+  Scheduler::Sleeper sleeper;
+  std::vector<bool> woken;
+  const auto sleep = [&]() -> Task<void> {
+    woken.push_back(co_await scheduler.SleepUntilWoken(sleeper, milliseconds(20)));
+    // The timer of the first sleep is gone: it would end this one.
+    woken.push_back(co_await scheduler.SleepUntilWoken(sleeper));
+    woken.push_back(co_await scheduler.SleepUntilWoken(sleeper, milliseconds(1)));
+  };
+  const auto wake_twice = [&]() -> Task<void> {
+    scheduler.Wake(sleeper);
+    co_await scheduler.SleepFor(milliseconds(40));
+    scheduler.Wake(sleeper);
+  };
+  scheduler.Spawn(sleep());
+  scheduler.Spawn(wake_twice());
+  scheduler.RunUntil(0);
+  EXPECT_EQ(woken, (std::vector<bool>{true, true, false}));
 }
 
 }  // namespace

@@ -28,6 +28,7 @@ class WakeList {
   struct Sleeper {
     std::coroutine_handle<> coroutine;
     Sleeper* next = nullptr;
+    bool is_woken = false;  // written by the coroutine's own thread
   };
 
   // The thread that takes `sleeper` sees what was done before this call. Requires: `sleeper` lives

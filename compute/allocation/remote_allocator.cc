@@ -18,9 +18,7 @@ constexpr std::chrono::milliseconds kFullRetry{500};
 // An unreachable server is left out for so long at first, and at most.
 constexpr std::chrono::milliseconds kDownRetry{500};
 constexpr std::chrono::milliseconds kLongestDownRetry{16'000};
-// Poll interval of a coroutine that waits for another's refill, and the time after which it asks
-// itself.
-constexpr std::chrono::microseconds kRefillWait{5};
+// A coroutine that waits for another's refill asks itself after this time.
 constexpr std::chrono::milliseconds kRefillBound{200};
 // Try at most so many of the newest extents before asking for a new one.
 constexpr size_t kExtentsTried = 8;
@@ -263,20 +261,49 @@ Task<Result<RemoteAllocator::Piece>> RemoteAllocator::AllocateOn(Scheduler& sche
       }
     }
     if (!StartRefill(server, scheduler.Now())) {
-      co_await scheduler.SleepFor(kRefillWait);
+      co_await AwaitRefill(scheduler, server);
       continue;
     }
-    BOOST_OUTCOME_CO_TRYV(co_await ConfirmOrRefill(scheduler, server, wanted, wire));
+    Status answered = co_await ConfirmOrRefill(scheduler, server, wanted, wire);
+    EndRefill(server);
+    BOOST_OUTCOME_CO_TRYV(std::move(answered));
   }
 }
 
-// One coroutine at a time asks a server: many run out together, and each extent is large.
 bool RemoteAllocator::StartRefill(ServerId server, Clock::time_point now) {
   const std::lock_guard lock(mutex_);
-  PerServer& state = state_[server];
-  if (now < state.refilling_until) return false;
-  state.refilling_until = now + kRefillBound;
+  RefillUnderWay& refill = refills_[server];
+  if (now < refill.until) return false;
+  refill.until = now + kRefillBound;
   return true;
+}
+
+void RemoteAllocator::EndRefill(ServerId server) {
+  const std::lock_guard lock(mutex_);
+  RefillUnderWay& refill = refills_[server];
+  refill.until = {};
+  for (RefillUnderWay::Waiter* waiter : refill.waiters) waiter->scheduler->Wake(*waiter);
+  refill.waiters.clear();
+}
+
+Task<void> RemoteAllocator::AwaitRefill(Scheduler& scheduler, ServerId server) {
+  RefillUnderWay::Waiter waiter;
+  waiter.scheduler = &scheduler;
+  Clock::duration at_most{};
+  {
+    const std::lock_guard lock(mutex_);
+    RefillUnderWay& refill = refills_[server];
+    at_most = refill.until - scheduler.Now();
+    if (at_most <= Clock::duration{}) co_return;
+    refill.waiters.push_back(&waiter);
+  }
+  if (co_await scheduler.SleepUntilWoken(waiter, at_most)) co_return;
+  bool is_forgotten = false;
+  {
+    const std::lock_guard lock(mutex_);
+    is_forgotten = std::erase(refills_[server].waiters, &waiter) != 0;
+  }
+  if (!is_forgotten) co_await scheduler.SleepUntilWoken(waiter);  // the refill has just ended
 }
 
 Task<Status> RemoteAllocator::ConfirmOrRefill(Scheduler& scheduler, ServerId server, Wanted wanted,
@@ -293,7 +320,6 @@ Task<Status> RemoteAllocator::ConfirmOrRefill(Scheduler& scheduler, ServerId ser
   ++wire.round_trips;
   const Result<Registration> registered = co_await RegisterOver(scheduler.endpoint(), server);
   const std::lock_guard lock(mutex_);
-  state_[server].refilling_until = {};
   if (!registered) co_return registered.error();
   ForgetOlder(server, registered.value().lease);
   Confirm(server, registered.value().lease, asked_at);
@@ -318,7 +344,6 @@ Task<Status> RemoteAllocator::Refill(Scheduler& scheduler, ServerId server, Want
   const std::lock_guard lock(mutex_);
   if (!answer) {
     PerServer& state = state_[server];
-    state.refilling_until = {};
     if (answer.error().code == Code::kExhausted) {
       state.refused[wanted.kind] = {scheduler.Now() + kFullRetry, wanted.bytes};
     }
@@ -330,7 +355,6 @@ Task<Status> RemoteAllocator::Refill(Scheduler& scheduler, ServerId server, Want
   const Lease lease{static_cast<ComputeId>(reply.compute_id), reply.incarnation};
   ForgetOlder(server, lease);
   PerServer& state = state_[server];
-  state.refilling_until = {};
   if (lease != state.lease) {
     co_return MakeError(Code::kFenced, "it ended this compute server's lease meanwhile");
   }

@@ -99,8 +99,6 @@ class RemoteAllocator {
     std::map<uint64_t, uint64_t> granted;  // under this lease: each extent's end, by offset
     std::vector<Extent> nodes;             // newest last
     std::vector<Extent> blocks;  // newest last; older ones may have rests too small for some blocks
-    // While one coroutine asks the server for more, others wait for the result, until then at most.
-    Clock::time_point refilling_until{};
     // An unreachable server is left out until then; `down_for` is the duration of that pause.
     Clock::time_point down_until{};
     std::chrono::milliseconds down_for{};
@@ -114,6 +112,15 @@ class RemoteAllocator {
       uint64_t bytes = 0;
     };
     std::map<control::ExtentKind, Refused> refused;
+  };
+  // A server that one coroutine asks for more memory. Others wait for the result, but not beyond
+  // `until`: the session that asks may not be driven.
+  struct RefillUnderWay {
+    struct Waiter : Scheduler::Sleeper {
+      Scheduler* scheduler = nullptr;
+    };
+    Clock::time_point until{};
+    std::vector<Waiter*> waiters;
   };
   struct FreedBlock {
     BlockPtr pointer;
@@ -155,7 +162,12 @@ class RemoteAllocator {
                                WireCounts& wire, std::optional<ServerId>& lost);
   Task<Result<Piece>> AllocateOn(Scheduler& scheduler, ServerId server, Wanted wanted,
                                  bool although_down, WireCounts& wire);
+  // One coroutine at a time asks a server: many run out together, and each extent is large.
+  // Returns: whether the caller is the one. `EndRefill` must follow.
   bool StartRefill(ServerId server, Clock::time_point now);
+  void EndRefill(ServerId server);
+  // Waits for the end of a refill under way.
+  Task<void> AwaitRefill(Scheduler& scheduler, ServerId server);
   // Asks the server to confirm its lease if granted memory needs that, or else for more memory.
   Task<Status> ConfirmOrRefill(Scheduler& scheduler, ServerId server, Wanted wanted,
                                WireCounts& wire);
@@ -170,6 +182,7 @@ class RemoteAllocator {
   const uint32_t node_bytes_;
   mutable std::mutex mutex_;
   std::map<ServerId, PerServer> state_;
+  std::map<ServerId, RefillUnderWay> refills_;
   Placement placement_;
   std::vector<RemotePtr> returned_nodes_;
   std::map<uint32_t, std::deque<FreedBlock>> freed_blocks_;  // by size

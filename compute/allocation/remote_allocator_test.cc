@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
 #include <set>
 #include <thread>
@@ -58,6 +59,13 @@ class RemoteAllocatorTest : public ::testing::Test {
     lost_.reset();
     return scheduler_->Run(allocator_.AllocateNode(*scheduler_, near, kind, wire_, lost_));
   }
+  Task<void> AllocateOver(Scheduler& scheduler) {
+    WireCounts wire;
+    std::optional<ServerId> lost;
+    const auto node =
+        co_await allocator_.AllocateNode(scheduler, kFirst, NodeKind::kLeaf, wire, lost);
+    if (node) ++allocated_;
+  }
   // Allocates a node that may be reachable.
   RemotePtr Node(ServerId near = kFirst) {
     Allocated<RemotePtr> node = Allocate(near).value();
@@ -90,6 +98,7 @@ class RemoteAllocatorTest : public ::testing::Test {
   RemoteAllocator allocator_{servers_, kNodeBytes, 1};
   WireCounts wire_;
   std::optional<ServerId> lost_;
+  std::atomic<int> allocated_ = 0;  // by AllocateOver
 };
 
 TEST_F(RemoteAllocatorTest, ANewLeaseForgetsTheMemoryOfTheOldOne) {
@@ -217,6 +226,37 @@ TEST_F(RemoteAllocatorTest, GoesBackByItselfUntilSomethingIsPosted) {
   const RemotePtr first = Allocate().value().pointer();
   EXPECT_EQ(Node(), first);
   EXPECT_NE(Node(), first);
+}
+
+TEST_F(RemoteAllocatorTest, CoroutinesThatRunOutTogetherAskOnce) {
+  for (int i = 0; i < 8; ++i) scheduler_->Spawn(AllocateOver(*scheduler_));
+  scheduler_->RunUntil(0);
+  EXPECT_EQ(Server(kFirst).allocations(), 1);
+  EXPECT_EQ(allocated_, 8);
+}
+
+TEST_F(RemoteAllocatorTest, ASessionWaitsForTheMemoryThatAnotherThreadsSessionAsksFor) {
+  const std::unique_ptr<Endpoint> other_endpoint = port_->NewEndpoint().value();
+  Scheduler other(*other_endpoint);
+  other.Spawn(AllocateOver(other));  // has asked, and waits for the answer
+  std::thread waits([this] {
+    scheduler_->Spawn(AllocateOver(*scheduler_));
+    scheduler_->RunUntil(0);
+  });
+  other.RunUntil(0);
+  waits.join();
+  EXPECT_EQ(Server(kFirst).allocations(), 1);
+  EXPECT_EQ(allocated_, 2);
+}
+
+TEST_F(RemoteAllocatorTest, ASessionThatIsNotDrivenHoldsUpOthersForAWhileOnly) {
+  const std::unique_ptr<Endpoint> other_endpoint = port_->NewEndpoint().value();
+  Scheduler other(*other_endpoint);
+  other.Spawn(AllocateOver(other));  // has asked, and does not look at the answer
+  EXPECT_TRUE(Allocate());
+  EXPECT_EQ(Server(kFirst).allocations(), 2);
+  other.RunUntil(0);
+  EXPECT_EQ(allocated_, 1);
 }
 
 TEST_F(RemoteAllocatorTest, InternalNodesAreOnServer0WhateverLeavesTake) {

@@ -122,7 +122,7 @@ class Links {
     uint64_t replaced_at = 0;  // replaced_ when the present queue pair was made
     bool is_busy = false;      // being replaced, or registered
     Event became_idle;
-    bool is_down = false;      // could not be replaced
+    bool is_down = false;  // could not be replaced
     Clock::time_point failed_at{};
     Error why{Code::kNodeUnreachable, {}};  // why it is down
   };
