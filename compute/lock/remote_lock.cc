@@ -60,15 +60,12 @@ RemoteLock::~RemoteLock() {
                 << ", is dropped while it is held";
 }
 
-Status RemoteLock::AimAt(RemotePtr node) {
-  Links& links = locks_->links;
-  BOOST_OUTCOME_TRYV(links.ConnectFor(node, locks_->geometry.node_bytes()));
-  const ServerInfo* server = links.servers().Find(node.server());
+void RemoteLock::SetNode(RemotePtr node) {
+  const ServerInfo* server = locks_->links.servers().Find(node.server());
   node_ = node;
   const LockPlace place{node.server(), LockSlotOffset(node, server->lock_table_bytes)};
   if (place_ != place) holder_is_dead_ = false;  // It concerned another lock.
   place_ = place;
-  return Ok();
 }
 
 bool RemoteLock::HasTurn() const {

@@ -35,7 +35,7 @@
 //
 //   RemoteLock lock(locks, op);
 //   lock.UseWords(taken_word, released_word);
-//   TRY(lock.AimAt(node));
+//   TRY(co_await lock.AimAt(node));
 //   if (!lock.TryTakeTurn()) answer = co_await lock.TakeTurn(nullptr);  // kLookUp, kClosed: begin anew
 //   while (TRY(co_await lock.Try({&read_node, 1})) == Attempt::kRefused) TRY(co_await lock.BackOff());
 //   // The image is current, and stays so while the lock is held.
@@ -100,8 +100,25 @@ class [[nodiscard]] RemoteLock {
 
   // -- which lock
 
-  // Makes this the lock of `node`. Requires: not held. Errors: as Links::ConnectFor.
-  Status AimAt(RemotePtr node);
+  // co_await lock.AimAt(node): makes this the lock of `node`. Requires: not held. Errors: as
+  // Links::ConnectFor.
+  class Aiming : public Links::Connecting {
+   public:
+    Aiming(RemoteLock& lock, RemotePtr node)
+        : Connecting(lock.locks_->links, node, lock.locks_->geometry.node_bytes()),
+          lock_(lock),
+          node_(node) {}
+    Status await_resume() const {
+      Status connected = Connecting::await_resume();
+      if (connected) lock_.SetNode(node_);
+      return connected;
+    }
+
+   private:
+    RemoteLock& lock_;
+    RemotePtr node_;
+  };
+  Aiming AimAt(RemotePtr node) { return {*this, node}; }
   RemotePtr node() const { return node_; }
   const LockPlace& place() const { return place_; }
   ServerId server() const { return place_.server; }
@@ -208,6 +225,7 @@ class [[nodiscard]] RemoteLock {
     After after = After::kRelease;
   };
 
+  void SetNode(RemotePtr node);
   // The word that this compute server would write now.
   LockWord NewWord() const;
   Verb ReleaseVerb(const HeldLock& held) const;

@@ -204,7 +204,7 @@ TEST_F(RemoteLockTest, OutOfReachItsPlaceIsClosed) {
   EXPECT_FALSE(sharing_.orphans.empty());
   Op other;
   RemoteLock next(session_.locks, other);
-  ASSERT_TRUE(next.AimAt(kNode));
+  ASSERT_TRUE(session_.Aim(next, kNode));
   EXPECT_FALSE(next.TryTakeTurn());
   sharing_.orphans.Stop();
 }
@@ -215,7 +215,7 @@ TEST_F(RemoteLockTest, IsHandedOverWithItsWord) {
   Op op;
   RemoteLock second(session_.locks, op);
   second.UseWords(session_.words.address(16), session_.words.address(24));
-  ASSERT_TRUE(second.AimAt(kNode));
+  ASSERT_TRUE(session_.Aim(second, kNode));
   LockTable::Answer answer = LockTable::Answer::kClosed;
   session_.scheduler.Spawn([](RemoteLock& lock, LockTable::Answer& out) -> Task<void> {
     out = co_await lock.TakeTurn(nullptr);
@@ -244,7 +244,7 @@ TEST_F(RemoteLockTest, AHandedOverLockOfAnEndedLeaseIsVoid) {
   Op op;
   RemoteLock second(other.locks, op);
   second.UseWords(other.words.address(), other.words.address(8));
-  ASSERT_TRUE(second.AimAt(kNode));
+  ASSERT_TRUE(other.Aim(second, kNode));
   other.scheduler.Spawn([](RemoteLock& lock) -> Task<void> {
     const LockTable::Answer answer = co_await lock.TakeTurn(nullptr);
     EXPECT_EQ(answer, LockTable::Answer::kTurn);

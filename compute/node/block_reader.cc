@@ -4,7 +4,7 @@
 
 namespace gossamer {
 
-Status BlockReader::ConnectFor(BlockRef block) {
+Links::Connecting BlockReader::ConnectFor(BlockRef block) {
   const RemotePtr place(block.ptr().server(), block.ptr().offset() & ~(kNodeAlignment - 1), 0);
   return links_.ConnectFor(place,
                            block.ptr().offset() - place.offset() + BlockReadBytes(block.length));
@@ -17,7 +17,7 @@ std::optional<std::string_view> BlockReader::ValueIn(const BlockRef& block,
 
 Task<Result<std::optional<std::string>>> BlockReader::Read(Op& op, BlockRef block) {
   const uint32_t bytes = BlockReadBytes(block.length);
-  BOOST_OUTCOME_CO_TRYV(ConnectFor(block));
+  BOOST_OUTCOME_CO_TRYV(co_await ConnectFor(block));
   Result<BufferLease> buffer = links_.Buffer(bytes);
   if (!buffer) co_return buffer.error();
   InlineBatch<1> batch(block.ptr().server());

@@ -25,9 +25,8 @@ class BlockReader {
   // nowhere; Exhausted without a buffer.
   // Cost: 1 RT.
   Task<Result<std::optional<std::string>>> Read(Op& op, BlockRef block);
-  // Makes sure that the block is inside the memory of a known server.
-  // Errors: as Links::ConnectFor.
-  Status ConnectFor(BlockRef block);
+  // co_await blocks.ConnectFor(block): Links::ConnectFor for the memory of the block.
+  Links::Connecting ConnectFor(BlockRef block);
   // Returns the value in `bytes`, read at `block`; nullopt if they are not of that block (rule R1).
   static std::optional<std::string_view> ValueIn(const BlockRef& block,
                                                  std::span<const std::byte> bytes);

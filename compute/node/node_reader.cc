@@ -22,7 +22,7 @@ Task<Result<RootWord>> NodeReader::ReadRoot(Op& op) {
 template <typename Accept>
 Task<Status> NodeReader::ReadNode(Op& op, RemotePtr pointer, LocalAddress into, Accept accept) {
   const uint32_t bytes = store_.parameters.node_bytes;
-  BOOST_OUTCOME_CO_TRYV(links_.ConnectFor(pointer, bytes));
+  BOOST_OUTCOME_CO_TRYV(co_await links_.ConnectFor(pointer, bytes));
   for (uint32_t reread = 0; reread <= kMaxRereads; ++reread) {
     if (reread == kMaxRereads) {
       BOOST_OUTCOME_CO_TRYV(co_await ReadUnderLock(op, pointer, into));
@@ -87,7 +87,7 @@ Task<Status> NodeReader::ReadUnderLock(Op& op, RemotePtr pointer, LocalAddress i
   if (!word) co_return word.error();
   RemoteLock lock(locks_, op);
   lock.UseWords(word.value().address(), word.value().address());
-  BOOST_OUTCOME_CO_TRYV(lock.AimAt(pointer));
+  BOOST_OUTCOME_CO_TRYV(co_await lock.AimAt(pointer));
   for (;;) {
     const LockTable::Answer answer = co_await lock.TakeTurn(nullptr);
     if (answer == LockTable::Answer::kTurn) break;

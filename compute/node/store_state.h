@@ -14,6 +14,7 @@
 #include "compute/lock/lease_status.h"
 #include "compute/lock/lock_table.h"
 #include "compute/lock/orphaned_locks.h"
+#include "compute/session/server_search.h"
 #include "compute/session/servers.h"
 #include "gossamer/techniques.h"
 #include "proto/leaf.h"
@@ -48,9 +49,9 @@ struct StoreState {
   OrphanedLocks orphans;  // declared after `locks`, whose places they close
   LeaseStatus leases;
   RemoteAllocator allocator;
-  // Makes a memory server known that joined after the store was opened. May block for up to the
-  // connection timeout. Any session's thread calls it.
-  std::function<Status(ServerId)> learn_server;
+  // Makes a memory server known that joined after the store was opened. Any session's thread calls
+  // it.
+  std::function<SearchState(ServerSearch&)> find_server;
   // Replaces lost queue pairs of the store's own endpoint. A session calls it before it closes its
   // endpoint. Empty if the store has no such endpoint.
   std::function<void()> tend_store_links;

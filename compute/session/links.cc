@@ -55,17 +55,20 @@ Task<Status> Links::WriteUnseen(Op& op, ServerId server, const Verb& write) {
   }
 }
 
-Status Links::ConnectFor(RemotePtr pointer, uint64_t bytes) {
-  if (ToInteger(pointer.server()) >= Servers::kMaxServers) {
-    return CorruptNode(pointer, "a pointer to a memory server that cannot be");
+bool Links::Connecting::await_suspend(std::coroutine_handle<> coroutine) {
+  search_.emplace(links_.scheduler_, pointer_.server());
+  search_->coroutine = coroutine;
+  return links_.hooks_.find_server(*search_) == SearchState::kGoesOn;
+}
+
+Status Links::Connecting::await_resume() const {
+  if (!IsPossible()) {
+    return CorruptNode(pointer_, "a pointer to a memory server that cannot be");
   }
-  const ServerInfo* server = servers_.Find(pointer.server());
-  if (server == nullptr) {
-    BOOST_OUTCOME_TRYV(hooks_.learn_server(pointer.server()));
-    server = servers_.Find(pointer.server());
-  }
-  if (pointer.offset() < kFirstLeafOffset || pointer.offset() + bytes > server->region_bytes) {
-    return CorruptNode(pointer, "a pointer outside the memory server's region");
+  if (search_ && !search_->found) return search_->found.error();
+  const ServerInfo* server = links_.servers_.Find(pointer_.server());
+  if (pointer_.offset() < kFirstLeafOffset || pointer_.offset() + bytes_ > server->region_bytes) {
+    return CorruptNode(pointer_, "a pointer outside the memory server's region");
   }
   return Ok();
 }

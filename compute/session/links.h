@@ -14,8 +14,10 @@
 
 #include <array>
 #include <chrono>
+#include <coroutine>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -27,6 +29,7 @@
 #include "compute/session/op.h"
 #include "compute/session/pauses.h"
 #include "compute/session/registration.h"
+#include "compute/session/server_search.h"
 #include "compute/session/servers.h"
 #include "proto/lock_word.h"
 #include "proto/remote_ptr.h"
@@ -43,9 +46,8 @@ class Links {
     std::function<void(ServerId, const Registration&)> registered;
     // A server cannot be reached.
     std::function<void(ServerId, Clock::time_point)> lost;
-    // Makes a server known that joined after the store was opened. May block for up to the
-    // connection timeout.
-    std::function<Status(ServerId)> learn_server;
+    // Makes a server known that joined after the store was opened.
+    std::function<SearchState(ServerSearch&)> find_server;
   };
 
   Links(Scheduler& scheduler, Pauses& pauses, const Servers& servers, Hooks hooks);
@@ -77,10 +79,29 @@ class Links {
   // destroyed before each retry, so that an earlier try cannot land on a later write.
   Task<Status> WriteUnseen(Op& op, ServerId server, const Verb& write);
 
-  // Makes sure that `pointer` is inside the memory of a known server. A pointer to a server that
-  // joined later makes that server known.
+  // co_await links.ConnectFor(pointer, bytes): makes sure that `pointer` is inside the memory of a
+  // known server. A server that joined later is searched for; other coroutines run meanwhile.
   // Errors: Corruption; NodeUnreachable.
-  Status ConnectFor(RemotePtr pointer, uint64_t bytes);
+  // Cost: none but for a server that is not known.
+  class Connecting {
+   public:
+    Connecting(Links& links, RemotePtr pointer, uint64_t bytes)
+        : links_(links), pointer_(pointer), bytes_(bytes) {}
+    bool await_ready() const {
+      return !IsPossible() || links_.servers_.Find(pointer_.server()) != nullptr;
+    }
+    bool await_suspend(std::coroutine_handle<> coroutine);
+    Status await_resume() const;
+
+   private:
+    bool IsPossible() const { return ToInteger(pointer_.server()) < Servers::kMaxServers; }
+
+    Links& links_;
+    RemotePtr pointer_;
+    uint64_t bytes_;
+    std::optional<ServerSearch> search_;
+  };
+  Connecting ConnectFor(RemotePtr pointer, uint64_t bytes) { return {*this, pointer, bytes}; }
 
   // -- losses
 

@@ -107,6 +107,7 @@ Status OpenStore::OpenPort(FabricKind fabric, ComputePortOptions options) {
   BOOST_OUTCOME_TRY(port, OpenComputePort(fabric, options));
   port_ = std::move(port);
   port_options_.emplace(fabric, options);
+  finder_.UseThread();
   return Ok();
 }
 
@@ -118,7 +119,7 @@ Status OpenStore::Connect(const StoreRecord& record, const TreeOptions& options)
     shared_->allocator.Registered(server, registration);
   };
   keeper_ = std::make_unique<LeaseKeeper>(shared_->servers, on_registered, &shared_->orphans);
-  shared_->learn_server = [this](ServerId server) { return LearnServer(server); };
+  shared_->find_server = [this](ServerSearch& search) { return finder_.Find(search); };
   // First, because its address decides which device control_ uses.
   const MemberRecord* const root = record.Find(ServerId{0});
   if (root == nullptr) {
@@ -163,8 +164,7 @@ void OpenStore::NoteUnreachable(ServerId server, const Error& why,
 
 Status OpenStore::LearnServer(ServerId server) {
   const std::lock_guard lock(learn_mutex_);
-  if (shared_->servers.Find(server) != nullptr) return Ok();  // another session was quicker
-  const auto pause = shared_->orphans.Pause();
+  if (shared_->servers.Find(server) != nullptr) return Ok();  // found for an earlier search
   const Endpoint::Clock::time_point began = control_->Now();
   const auto known = unreachable_.find(server);
   if (known != unreachable_.end() && began < known->second.until) return known->second.why;
@@ -203,6 +203,7 @@ Status OpenStore::FindAndAdd(ServerId server) {
   }
   if (member == nullptr && ToInteger(server) < record.next_server) return HasLeft(server);
   if (member == nullptr) return unknown;
+  const auto pause = shared_->orphans.Pause();
   return AddServer(record, *member);
 }
 
@@ -314,6 +315,7 @@ Task<void> OpenStore::TendLink(const ServerInfo& server) {
 
 OpenStore::~OpenStore() {
   if (control_ == nullptr || shared_ == nullptr) return;
+  finder_.Stop();
   keeper_->Stop();
   shared_->orphans.Stop();
   Scheduler scheduler(*control_);

@@ -16,6 +16,7 @@
 #include "common/fabric/compute_port.h"
 #include "common/fabric/fabric.h"
 #include "compute/store/lease_keeper.h"
+#include "compute/store/server_finder.h"
 #include "compute/tree/tree.h"
 #include "gossamer/store.h"
 
@@ -34,6 +35,8 @@ class OpenStore final : public Store {
                                                    std::shared_ptr<Bootstrap> bootstrap = nullptr);
   ~OpenStore() override;
 
+  // Has a store opened by `OpenOn` find servers in a thread, as others do. Requires: no session yet.
+  void FindServersInThread() { finder_.UseThread(); }
   // Renews the leases of a store opened by `OpenOn`, which has no thread for that.
   Task<void> KeepLeases(Scheduler& scheduler) { return keeper_->Keep(scheduler); }
   void StopKeepingLeases() { keeper_->Stop(); }
@@ -73,7 +76,7 @@ class OpenStore final : public Store {
   std::string WhyUnreachable(ServerId server, const Error& error);
   // The servers of the record and those learned later.
   std::vector<MemberRecord> Members() const;
-  // Finds `server`, which joined later, through the bootstrap, and connects to it.
+  // Finds `server`, which joined later, through the bootstrap, and connects to it. The finder calls it.
   Status LearnServer(ServerId server);
   Status FindAndAdd(ServerId server);
 
@@ -97,6 +100,7 @@ class OpenStore final : public Store {
   std::unique_ptr<LeaseKeeper> keeper_;
   std::mutex keeper_mutex_;
   bool keeper_runs_ = false;  // guarded by keeper_mutex_
+  ServerFinder finder_{[this](ServerId server) { return LearnServer(server); }};
 };
 
 }  // namespace gossamer

@@ -75,7 +75,7 @@ Task<Result<std::string>> Getter::Get(Op& op, KeyView key) {
       }
     }
     const RemotePtr leaf = path.node;
-    const Status in_bounds = links.ConnectFor(leaf, geometry.node_bytes());
+    const Status in_bounds = co_await links.ConnectFor(leaf, geometry.node_bytes());
     if (!in_bounds) co_return in_bounds.error();
     const bool wants_overflow =
         !units.by_groups || LeafHint(path.hint).MayHaveOverflowed(units.hash, units.home);

@@ -144,7 +144,8 @@ void LeafSplitter::LearnRewritten(RemotePtr parent, KeyView key, RemotePtr leaf,
 Task<bool> LeafSplitter::TryPrepareParent(Op& op, const LockedLeaf& locked, LockedParent& parent) {
   const NodeCache::Step& path = locked.path;
   if (!context_.techniques().combine_commands || !path.has_cached_parent()) co_return false;
-  if (!parent.lock.AimAt(path.parent) || !parents_.AllocateBuffers(parent)) co_return false;
+  const Status aimed = co_await parent.lock.AimAt(path.parent);
+  if (!aimed || !parents_.AllocateBuffers(parent)) co_return false;
   if (parent.lock.place() == locked.lock.place()) co_return false;
   const Status registered = co_await context_.links.Register(op, parent.lock.server());
   if (!registered) co_return false;

@@ -40,7 +40,7 @@ Task<Result<LeafLocker::Outcome>> LeafLocker::Lock(Op& op, LeafWish& wish, bool 
       }
       search.has_path = true;
     }
-    BOOST_OUTCOME_CO_TRYV(locked.lock.AimAt(locked.leaf()));
+    BOOST_OUTCOME_CO_TRYV(co_await locked.lock.AimAt(locked.leaf()));
     wish.known_units = 0;
     wish.knows_trailer = false;
     if (!locked.lock.HasTurn() && !locked.lock.TryTakeTurn()) {

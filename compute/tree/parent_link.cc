@@ -186,7 +186,7 @@ Task<Status> ParentLinker::CheckChild(Op& op, uint32_t level, const Key& separat
 Task<Status> ParentLinker::Lock(Op& op, uint32_t level, const Key& separator, RemotePtr child,
                                 LockedParent& parent) {
   const uint32_t bytes = context_.store.parameters.node_bytes;
-  BOOST_OUTCOME_CO_TRYV(context_.links.ConnectFor(child, bytes));
+  BOOST_OUTCOME_CO_TRYV(co_await context_.links.ConnectFor(child, bytes));
   if (!parent.buffers) {
     BOOST_OUTCOME_CO_TRYV(AllocateBuffers(parent));
   }
@@ -202,7 +202,7 @@ Task<Status> ParentLinker::Lock(Op& op, uint32_t level, const Key& separator, Re
         if (!found) co_return found.error();
         pointer = found.value();
       }
-      BOOST_OUTCOME_CO_TRYV(lock.AimAt(pointer));
+      BOOST_OUTCOME_CO_TRYV(co_await lock.AimAt(pointer));
       const Result<Tried> tried = co_await Try(op, level, child, parent);
       if (!tried) co_return tried.error();
       if (tried.value() == Tried::kLookAgain) continue;

@@ -238,7 +238,7 @@ Task<Status> Scanner::ReadLeaves(Op& op, std::span<const NodeCache::LeafRef> ref
   const uint32_t bytes = context_.store.parameters.node_bytes;
   BatchesByServer batches;
   for (size_t i = 0; i < refs.size(); ++i) {
-    const Status valid = context_.links.ConnectFor(refs[i].leaf, bytes);
+    const Status valid = co_await context_.links.ConnectFor(refs[i].leaf, bytes);
     if (!valid) co_return valid.error();
     batches.Add(refs[i].leaf.server(),
                 Verb::Read(refs[i].leaf.offset(), bytes, images.address(i * bytes)));
@@ -297,7 +297,7 @@ Task<Status> Scanner::FillSome(Op& op, ScanPage& page, size_t first, size_t last
   BatchesByServer batches;
   size_t offset = 0;
   for (const auto& [index, block] : blocks) {
-    BOOST_OUTCOME_CO_TRYV(context_.blocks.ConnectFor(block));
+    BOOST_OUTCOME_CO_TRYV(co_await context_.blocks.ConnectFor(block));
     batches.Add(block.ptr().server(), Verb::Read(block.ptr().offset(), BlockReadBytes(block.length),
                                                  buffer.value().address(offset)));
     offset += PaddedBytes(block);

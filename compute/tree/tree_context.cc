@@ -15,7 +15,7 @@ TreeContext::TreeContext(StoreState& store_state, Scheduler& scheduler)
              [this](ServerId server, Links::Clock::time_point now) {
                store.allocator.Lost(server, now);
              },
-             [this](ServerId server) { return store.learn_server(server); }}),
+             [this](ServerSearch& search) { return store.find_server(search); }}),
       cache(store.cache, counters.cache),
       memory(links, store.allocator),
       locks{links,

@@ -48,8 +48,13 @@ struct LockSession {
   RemoteLock LockOf(RemotePtr node, Op& op) {
     RemoteLock lock(locks, op);
     lock.UseWords(words.address(), words.address(8));
-    if (!lock.AimAt(node) || !lock.TryTakeTurn()) std::abort();
+    if (!Aim(lock, node) || !lock.TryTakeTurn()) std::abort();
     return lock;
+  }
+  Status Aim(RemoteLock& lock, RemotePtr node) {
+    return Run([](RemoteLock& aimed, RemotePtr at) -> Task<Status> {
+      co_return co_await aimed.AimAt(at);
+    }(lock, node));
   }
 
   LockSharing& shared;
@@ -61,7 +66,10 @@ struct LockSession {
               pauses,
               shared.servers,
               {[](ServerId, const Registration&) {}, [](ServerId, Links::Clock::time_point) {},
-               [](ServerId) { return Status(MakeError(Code::kNodeUnreachable, "none")); }}};
+               [](ServerSearch& search) {
+                 search.found = MakeError(Code::kNodeUnreachable, "none");
+                 return SearchState::kEnded;
+               }}};
   SessionAllocator memory{links, shared.allocator};
   RemoteLocks locks{links,  pauses,         shared.table,    shared.orphans,    shared.leases,
                     memory, shared.tickets, shared.geometry, shared.techniques, 10'000,

@@ -90,8 +90,10 @@ TestClient::TestClient(const TestCluster& cluster, const ClientOptions& options)
   for (const MemberRecord& member : record.servers) {
     EXPECT_TRUE(port_->Connect(member.server, member.address));
   }
-  shared_->learn_server = [](ServerId) -> Status {
-    return MakeError(Code::kNodeUnreachable, "a test's client knows its servers from the start");
+  shared_->find_server = [](ServerSearch& search) {
+    search.found =
+        MakeError(Code::kNodeUnreachable, "a test's client knows its servers from the start");
+    return SearchState::kEnded;
   };
   endpoint_ = Need(port_->NewEndpoint());
   Scheduler scheduler(*endpoint_);

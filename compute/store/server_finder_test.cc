@@ -1,0 +1,138 @@
+// Servers that join after the store was opened are searched for without holding up a session.
+#include "compute/store/server_finder.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "common/bootstrap/membership.h"
+#include "common/fabric/open/open_port.h"
+#include "common/random_id.h"
+#include "compute/store/open_store.h"
+#include "compute/store/testing/bootstrapped_store.h"
+#include "compute/store/testing/test_cluster.h"
+
+namespace gossamer {
+namespace {
+
+// A bootstrap whose reads can be held up.
+class GatedBootstrap final : public Bootstrap {
+ public:
+  explicit GatedBootstrap(std::unique_ptr<Bootstrap> below) : below_(std::move(below)) {}
+
+  void Close() {
+    const std::lock_guard guard(mutex_);
+    is_open_ = false;
+  }
+  void Open() {
+    const std::lock_guard guard(mutex_);
+    is_open_ = true;
+    opened_.notify_all();
+  }
+  // Reads begun so far.
+  int reads() const { return reads_; }
+
+  Result<std::optional<std::string>> Get(const std::string& store) override {
+    ++reads_;
+    std::unique_lock lock(mutex_);
+    opened_.wait(lock, [this] { return is_open_; });
+    return below_->Get(store);
+  }
+  Result<bool> CompareAndSwap(const std::string& store, const std::optional<std::string>& expected,
+                              const std::optional<std::string>& desired) override {
+    return below_->CompareAndSwap(store, expected, desired);
+  }
+  Result<std::unique_ptr<JoinLock>> LockForJoin(const std::string& store,
+                                                std::chrono::milliseconds patience) override {
+    return below_->LockForJoin(store, patience);
+  }
+  Result<std::unique_ptr<Presence>> Announce(const std::string& store) override {
+    return below_->Announce(store);
+  }
+  Result<bool> MayHaveMembers(const std::string& store) override {
+    return below_->MayHaveMembers(store);
+  }
+  std::chrono::milliseconds republish_wait() const override { return below_->republish_wait(); }
+  std::string url() const override { return below_->url(); }
+
+ private:
+  std::unique_ptr<Bootstrap> below_;
+  std::atomic<int> reads_ = 0;
+  std::mutex mutex_;
+  std::condition_variable opened_;
+  bool is_open_ = true;
+};
+
+class ServerFinderTest : public BootstrappedStore {
+ protected:
+  static constexpr uint64_t kKeys = 5'000;
+
+  // A store that was opened before server 1 joined. Some leaves are there now.
+  void SetUp() override {
+    first_ = StartMemory();
+    ComputePortOptions options;
+    options.client_uuid = RandomId();
+    gate_ = std::make_shared<GatedBootstrap>(OpenBootstrap(bootstrap_->url()).value());
+    store_ = OpenStore::OpenOn(OpenComputePort(FabricKind::kShm, options).value(),
+                               FindStore(*bootstrap_, {}).value(), {}, gate_)
+                 .value();
+    store_->FindServersInThread();
+    second_ = StartMemory();
+    const auto late = Open();
+    const auto writer = late->NewSession().value();
+    for (uint64_t i = 0; i < kKeys; ++i) ASSERT_TRUE(writer->Put(NumberKey(i), "value"));
+  }
+
+  std::unique_ptr<EmbeddedMemory> first_;
+  std::unique_ptr<EmbeddedMemory> second_;
+  std::shared_ptr<GatedBootstrap> gate_;
+  std::unique_ptr<OpenStore> store_;
+};
+
+TEST_F(ServerFinderTest, OnlyOperationsThatNeedTheServerWaitForIt) {
+  const auto session = store_->NewSession().value();
+  gate_->Close();
+  size_t found = 0;
+  std::vector<std::string> keys;
+  for (uint64_t i = 0; i < kKeys; ++i) keys.push_back(NumberKey(i));
+  for (const std::string& key : keys) {
+    session->Spawn([](Session& own, std::string_view sought, size_t& count) -> Task<void> {
+      const Result<std::string> value = co_await own.AsyncGet(sought);
+      EXPECT_TRUE(value) << value.error().ToString();
+      if (value) ++count;
+    }(*session, key, found));
+    session->Poll();
+  }
+  while (found == 0 || gate_->reads() == 0) session->Poll();
+  const size_t found_meanwhile = found;
+  const size_t waiting = session->Poll();
+  EXPECT_GT(found_meanwhile, 0U) << "those of server 0";
+  EXPECT_GT(waiting, 0U) << "those of server 1";
+  gate_->Open();
+  session->WaitAll();
+  EXPECT_EQ(found, kKeys);
+  EXPECT_EQ(gate_->reads(), 1) << "the server was searched for once";
+}
+
+TEST_F(ServerFinderTest, SessionsOfSeveralThreadsWaitForOneSearch) {
+  constexpr int kThreads = 4;
+  gate_->Close();
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([this] {
+      const auto session = store_->NewSession().value();
+      for (uint64_t key = 0; key < kKeys; ++key) EXPECT_TRUE(session->Get(NumberKey(key)));
+    });
+  }
+  while (gate_->reads() == 0) std::this_thread::yield();
+  gate_->Open();
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(gate_->reads(), 1);
+}
+
+}  // namespace
+}  // namespace gossamer
