@@ -17,6 +17,13 @@ constexpr std::chrono::milliseconds kAnswerBound{200};
 // Few leases are asked about: those of live compute servers that hold locks.
 constexpr size_t kMaxAsked = 4096;
 
+Task<Result<control::LeaseQueryReply>> Query(Scheduler& scheduler, ServerId server, Lease lease) {
+  control::LeaseQueryRequest query;
+  query.compute_id = static_cast<uint16_t>(lease.compute);
+  query.incarnation = lease.incarnation;
+  co_return co_await CallControl<control::LeaseQueryReply>(scheduler.endpoint(), server, query);
+}
+
 }  // namespace
 
 LeaseStatus::Name LeaseStatus::NameOf(ServerId server, Lease lease) {
@@ -37,20 +44,13 @@ bool LeaseStatus::HasEnded(ServerId server, Lease lease) const {
       set, [name](const auto& entry) { return entry.load(std::memory_order_relaxed) == name; });
 }
 
-Task<Result<bool>> LeaseStatus::AskWhetherEnded(Scheduler& scheduler, ServerId server,
-                                                Lease lease) {
-  if (HasEnded(server, lease)) co_return true;
+Task<Result<LeaseState>> LeaseStatus::Ask(Scheduler& scheduler, ServerId server, Lease lease) {
+  if (HasEnded(server, lease)) co_return LeaseState::kEnded;
   const Name name = NameOf(server, lease);
-  if (!StartAsking(name, scheduler.Now())) co_return false;
-  control::LeaseQueryRequest query;
-  query.compute_id = static_cast<uint16_t>(lease.compute);
-  query.incarnation = lease.incarnation;
-  const Result<control::LeaseQueryReply> reply =
-      co_await CallControl<control::LeaseQueryReply>(scheduler.endpoint(), server, query);
-  const bool has_ended = reply && reply.value().in_force == 0;
-  EndAsking(name, has_ended, scheduler.Now());
-  if (!reply) co_return reply.error();
-  co_return has_ended;
+  if (!StartAsking(name, scheduler.Now())) co_return LeaseState::kInForce;
+  const Result<LeaseState> state = co_await AskAboutLease(scheduler, server, lease);
+  EndAsking(name, state && state.value() == LeaseState::kEnded, scheduler.Now());
+  co_return state;
 }
 
 bool LeaseStatus::StartAsking(Name name, Clock::time_point now) {
@@ -87,14 +87,16 @@ void LeaseStatus::Remember(Name name) {
   set[0].store(name, std::memory_order_relaxed);
 }
 
+Task<Result<LeaseState>> AskAboutLease(Scheduler& scheduler, ServerId server, Lease lease) {
+  const Result<control::LeaseQueryReply> reply = co_await Query(scheduler, server, lease);
+  if (!reply) co_return reply.error();
+  co_return reply.value().in_force == 0 ? LeaseState::kEnded : LeaseState::kInForce;
+}
+
 Task<std::string> DescribeHolder(Scheduler& scheduler, ServerId server, Lease lease) {
   std::string text = fmt::format("compute server {} (incarnation {})",
                                  static_cast<uint16_t>(lease.compute), lease.incarnation);
-  control::LeaseQueryRequest query;
-  query.compute_id = static_cast<uint16_t>(lease.compute);
-  query.incarnation = lease.incarnation;
-  const Result<control::LeaseQueryReply> reply =
-      co_await CallControl<control::LeaseQueryReply>(scheduler.endpoint(), server, query);
+  const Result<control::LeaseQueryReply> reply = co_await Query(scheduler, server, lease);
   if (reply && reply.value().in_force != 0) text += ", " + Describe(reply.value().holder);
   co_return text;
 }

@@ -29,16 +29,23 @@
 
 namespace gossamer {
 
+enum class LeaseState : uint8_t { kInForce, kEnded };
+
+// Asks `server` about a lease that it granted.
+// Errors: NodeUnreachable.
+// Cost: 1 RT, 1 SEND.
+Task<Result<LeaseState>> AskAboutLease(Scheduler& scheduler, ServerId server, Lease lease);
+
 class LeaseStatus {
  public:
   // Whether `lease`, from a lock word of `server`, is known to have ended.
   bool HasEnded(ServerId server, Lease lease) const;
   // Likewise, but asks the server if that is not known. All threads together ask about one lease
-  // once at a time, about every kAskInterval. False may also mean that another thread has just
+  // once at a time, about every kAskInterval. kInForce may also mean that another thread has just
   // asked: ask again later.
   // Errors: NodeUnreachable if the server does not answer.
   // Cost: 0 or 1 RT, and as many SENDs.
-  Task<Result<bool>> AskWhetherEnded(Scheduler& scheduler, ServerId server, Lease lease);
+  Task<Result<LeaseState>> Ask(Scheduler& scheduler, ServerId server, Lease lease);
 
   static constexpr std::chrono::milliseconds kAskInterval{2};
 

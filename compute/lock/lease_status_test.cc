@@ -1,5 +1,6 @@
 #include "compute/lock/lease_status.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -29,8 +30,8 @@ class LeaseStatusTest : public ::testing::Test {
     port_ = OpenComputePort(FabricKind::kShm, options).value();
     EXPECT_TRUE(port_->Connect(kServer, server_.port().address()));
   }
-  Result<bool> Ask(Thread& thread, Lease lease = kLease) {
-    return thread.scheduler.Run(status_.AskWhetherEnded(thread.scheduler, kServer, lease));
+  Result<LeaseState> Ask(Thread& thread, Lease lease = kLease) {
+    return thread.scheduler.Run(status_.Ask(thread.scheduler, kServer, lease));
   }
 
   FakeLeaseServer server_{0};
@@ -41,16 +42,16 @@ class LeaseStatusTest : public ::testing::Test {
 TEST_F(LeaseStatusTest, RemembersWhatHasEndedAndNothingElse) {
   Thread thread(*port_);
   EXPECT_FALSE(status_.HasEnded(kServer, kLease));
-  EXPECT_FALSE(Ask(thread).value());
+  EXPECT_EQ(Ask(thread).value(), LeaseState::kInForce);
   EXPECT_FALSE(status_.HasEnded(kServer, kLease));
   server_.Allow(false);
   thread.endpoint.Pass(LeaseStatus::kAskInterval);
-  EXPECT_TRUE(Ask(thread).value());
+  EXPECT_EQ(Ask(thread).value(), LeaseState::kEnded);
   EXPECT_TRUE(status_.HasEnded(kServer, kLease));
   EXPECT_FALSE(status_.HasEnded(kServer, {kLease.compute, 6})) << "its next lease";
   EXPECT_FALSE(status_.HasEnded(kServer, {ComputeId{8}, 5}));
   EXPECT_FALSE(status_.HasEnded(ServerId{4}, kLease)) << "of another server";
-  EXPECT_TRUE(Ask(thread).value());
+  EXPECT_EQ(Ask(thread).value(), LeaseState::kEnded);
   EXPECT_EQ(server_.queries(), 2) << "an ended lease is not asked about";
 }
 
@@ -62,36 +63,38 @@ TEST_F(LeaseStatusTest, NothingHasEndedUntilTheServerSaysSo) {
 TEST_F(LeaseStatusTest, AsksNoMoreThanNowAndThen) {
   Thread one(*port_);
   Thread other(*port_);
-  for (int i = 0; i < 100; ++i) EXPECT_FALSE(Ask(i % 2 == 0 ? one : other).value());
+  for (int i = 0; i < 100; ++i)
+    EXPECT_EQ(Ask(i % 2 == 0 ? one : other).value(), LeaseState::kInForce);
   EXPECT_EQ(server_.queries(), 1);
-  EXPECT_FALSE(Ask(one, {ComputeId{9}, 1}).value());
+  EXPECT_EQ(Ask(one, {ComputeId{9}, 1}).value(), LeaseState::kInForce);
   EXPECT_EQ(server_.queries(), 2) << "about another lease";
   for (int i = 0; i < 10; ++i) {
     one.endpoint.Pass(LeaseStatus::kAskInterval);
-    EXPECT_FALSE(Ask(one).value());
-    EXPECT_FALSE(Ask(one).value());
+    EXPECT_EQ(Ask(one).value(), LeaseState::kInForce);
+    EXPECT_EQ(Ask(one).value(), LeaseState::kInForce);
   }
   EXPECT_EQ(server_.queries(), 12);
 }
 
 TEST_F(LeaseStatusTest, OneAtATime) {
   Thread thread(*port_);
-  std::vector<bool> answers;
+  std::vector<LeaseState> answers;
   const auto ask = [&]() -> Task<void> {
-    answers.push_back(
-        (co_await status_.AskWhetherEnded(thread.scheduler, kServer, kLease)).value());
+    answers.push_back((co_await status_.Ask(thread.scheduler, kServer, kLease)).value());
   };
   server_.Allow(false);
   for (int i = 0; i < 3; ++i) thread.scheduler.Spawn(ask());
   thread.scheduler.RunUntil(0);
-  EXPECT_EQ(answers, (std::vector<bool>{false, false, true})) << "those who did not ask first";
+  EXPECT_THAT(answers,
+              testing::ElementsAre(LeaseState::kInForce, LeaseState::kInForce, LeaseState::kEnded))
+      << "the first to ask waits for the server";
   EXPECT_EQ(server_.queries(), 1);
 }
 
 TEST_F(LeaseStatusTest, AServerThatDoesNotAnswerIsAnError) {
   Thread thread(*port_);
   server_.port().Stop();
-  const Result<bool> ended = Ask(thread);
+  const Result<LeaseState> ended = Ask(thread);
   ASSERT_FALSE(ended);
   EXPECT_EQ(ended.error().code, Code::kNodeUnreachable);
   EXPECT_FALSE(status_.HasEnded(kServer, kLease));
@@ -102,7 +105,7 @@ TEST_F(LeaseStatusTest, ManyLeasesPushOutOthersAndNoneIsInvented) {
   server_.Allow(false);
   constexpr uint32_t kMany = 5000;
   for (uint32_t i = 1; i <= kMany; ++i) {
-    EXPECT_TRUE(Ask(thread, {ComputeId{1}, i}).value());
+    EXPECT_EQ(Ask(thread, {ComputeId{1}, i}).value(), LeaseState::kEnded);
     EXPECT_TRUE(status_.HasEnded(kServer, {ComputeId{1}, i}));
     EXPECT_FALSE(status_.HasEnded(kServer, {ComputeId{1}, kMany + i}));
   }
@@ -115,8 +118,9 @@ TEST_F(LeaseStatusTest, ThreadsAskAndLook) {
     threads.emplace_back([this] {
       Thread thread(*port_);
       for (uint32_t i = 1; i <= 300; ++i) {
-        while (!Ask(thread, {ComputeId{1}, i}).value())
+        while (Ask(thread, {ComputeId{1}, i}).value() == LeaseState::kInForce) {
           thread.endpoint.Pass(LeaseStatus::kAskInterval);
+        }
         EXPECT_TRUE(status_.HasEnded(kServer, {ComputeId{1}, i}));
       }
     });

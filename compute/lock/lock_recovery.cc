@@ -15,6 +15,7 @@
 #include "proto/leaf.h"
 
 namespace gossamer {
+
 void RemoteLock::Orphan(HeldLock held) {
   const uint64_t carrier = locks_->links.scheduler().endpoint().BrokenQueuePairId(server());
   OrphanedLocks::Orphan orphan{place_, held, carrier, {}};
@@ -139,31 +140,30 @@ Task<Result<RemoteLock::Outcome>> RemoteLock::FindOutApplied(
   }
   if (!changed) co_return Outcome::kNotApplied;
   // The new node is reachable once its WRITE was applied, and the one beside it may have been changed since.
-  const Result<bool> applied = co_await HasVersion(*changed);
-  if (applied && !applied.value()) co_return Outcome::kNotApplied;
-  if (!applied || is_released) {
+  const Result<NodeVersion> found_version = co_await ReadVersion(changed->node, changed->level);
+  if (found_version && found_version.value() != changed->version) co_return Outcome::kNotApplied;
+  if (!found_version || is_released) {
     const Status released = co_await Release();
     static_cast<void>(released);  // The write stands, or stays unknown, with or without the lock.
   }
-  if (!applied) co_return unknown(applied.error().ToString());
+  if (!found_version) co_return unknown(found_version.error().ToString());
   co_return Outcome::kApplied;
 }
 
-Task<Result<bool>> RemoteLock::HasVersion(const NewVersion& changed) {
+Task<Result<NodeVersion>> RemoteLock::ReadVersion(RemotePtr node, uint32_t level) {
   const uint32_t bytes = locks_->geometry.node_bytes();
-  const RemotePtr node = changed.node;
   Result<BufferLease> buffer = locks_->links.Buffer(bytes);
   if (!buffer) co_return buffer.error();
   InlineBatch<1> batch(node.server());
   batch.Add(Verb::Read(node.offset(), bytes, buffer.value().address()));
   BOOST_OUTCOME_CO_TRYV(co_await Read(batch));
   const std::span<const std::byte> image(buffer.value().data(), bytes);
-  if (changed.level == 0) {
+  if (level == 0) {
     const std::optional<LeafView> leaf = LeafView::Parse(image, node, locks_->geometry);
-    if (leaf) co_return leaf->version() == changed.version;
+    if (leaf) co_return leaf->version();
   } else {
     const std::optional<InternalNode> internal = DecodeInternal(image, node);
-    if (internal) co_return internal->version == changed.version;
+    if (internal) co_return internal->version;
   }
   co_return CorruptNode(node, "a node that fails its checks under its lock");
 }

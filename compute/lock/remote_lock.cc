@@ -9,26 +9,6 @@
 #include "compute/rules/rules.h"
 
 namespace gossamer {
-namespace {
-
-// A repair gives up after this many tries.
-constexpr uint32_t kRepairPatience = 3;
-// After this many tries, ask the memory server whether the holder's lease has ended.
-constexpr uint32_t kTriesBeforeAsking = 8;
-// Back off 1, 2, 4 round trips. After kPatientTries retry every round trip: each release leaves the lock free for one.
-constexpr uint64_t kLongestPause = 4;
-constexpr uint32_t kPatientTries = 8;
-// A lock with the same word in this many tries in a row (milliseconds) has a holder that does
-// nothing. From then on pauses double every kTriesPerDoubling tries, so that waiting takes little
-// of the processor.
-constexpr uint32_t kTriesBeforeRest = 4096;
-constexpr uint32_t kTriesPerDoubling = 64;
-constexpr uint64_t kLongestRestNs = 500'000;
-// Bounds of the round trip that is learnt.
-constexpr uint64_t kShortestRoundTripNs = 500;
-constexpr uint64_t kLongestRoundTripNs = 200'000;
-
-}  // namespace
 
 RemoteLock::RemoteLock(RemoteLock&& other) noexcept
     : locks_(other.locks_),
@@ -207,64 +187,6 @@ Task<Result<RemoteLock::Attempt>> RemoteLock::Try(std::span<const Verb> reads, B
   }
 }
 
-void RemoteLock::LearnRoundTrip(std::chrono::nanoseconds took) {
-  const auto seen = static_cast<uint64_t>(took.count());
-  const uint64_t bounded = std::clamp(seen, kShortestRoundTripNs, kLongestRoundTripNs);
-  locks_->round_trip_ns += bounded / 8;
-  locks_->round_trip_ns -= locks_->round_trip_ns / 8;
-}
-
-bool RemoteLock::HasWaitedLong() {
-  const Scheduler::Clock::time_point now = locks_->links.scheduler().Now();
-  if (waits_since_ == Scheduler::Clock::time_point()) waits_since_ = now;
-  return now - waits_since_ > std::chrono::milliseconds(locks_->timeout_ms);
-}
-
-Task<Error> RemoteLock::ContendedError() const {
-  const Lease lease = holder_.lease();
-  const bool is_own = holder_.word() == 0 || lease == locks_->links.LeaseWith(node_.server());
-  std::string holder = "other operations of this compute server";
-  if (!is_own) {
-    holder = co_await DescribeHolder(locks_->links.scheduler(), node_.server(), lease);
-  }
-  co_return MakeError(
-      Code::kContended,
-      fmt::format("the lock of server {} offset {} could not be taken for {} ms, and was last held "
-                  "by {}: try again, and if it is the same one, see whether it is stopped",
-                  ToInteger(node_.server()), node_.offset(), locks_->timeout_ms, holder));
-}
-
-uint64_t RemoteLock::LongestPauseNs() const {
-  const uint64_t round_trip_ns = locks_->round_trip_ns;
-  if (tries_ <= kPatientTries) {
-    return round_trip_ns * std::min(uint64_t{1} << (tries_ - 1), kLongestPause);
-  }
-  if (unchanged_tries_ <= kTriesBeforeRest) return round_trip_ns;
-  constexpr uint32_t kMostDoublings = 10;  // of the shortest round trip, to as long as a rest
-  const uint32_t doublings = (unchanged_tries_ - kTriesBeforeRest) / kTriesPerDoubling;
-  return std::min(round_trip_ns << std::min(doublings, kMostDoublings), kLongestRestNs);
-}
-
-Task<Status> RemoteLock::BackOff() {
-  ++locks_->counts.remote_retries;
-  ++tries_;
-  const bool is_late = HasWaitedLong();
-  if (is_late) co_return co_await ContendedError();
-  // The next hop over the sibling repairs again.
-  if (op_->is_repair && tries_ > kRepairPatience) co_return MakeError(Code::kContended);
-  Scheduler& scheduler = locks_->links.scheduler();
-  if (tries_ >= kTriesBeforeAsking) {
-    const Result<bool> has_ended =
-        co_await locks_->leases.AskWhetherEnded(scheduler, server(), holder_.lease());
-    // A dead compute server's lock is taken from it, once its memory server has fenced it.
-    holder_is_dead_ = rules::MayTakeFrom(has_ended && has_ended.value());
-    if (holder_is_dead_) co_return Ok();
-  }
-  if (!locks_->techniques.hierarchical_locks) co_return Ok();  // The naive design spins.
-  co_await scheduler.SleepFor(locks_->pauses.AtMost(LongestPauseNs()));
-  co_return Ok();
-}
-
 Status RemoteLock::CheckEpoch(const HeldLock& held) const {
   if (rules::IsOfEpoch(held.word, locks_->links.LeaseWith(server()))) return Ok();
   op_->NoteLoss(server());
@@ -332,7 +254,7 @@ Task<Status> RemoteLock::Release() {
 }
 
 // The READ may take effect behind the release (N2).
-Task<Result<bool>> RemoteLock::ReleaseAndRead(const Verb& read) {
+Task<Result<RemoteLock::ReadState>> RemoteLock::ReleaseAndRead(const Verb& read) {
   BOOST_OUTCOME_CO_TRYV(co_await EnterEpoch());
   const HeldLock held = std::exchange(held_, {});
   InlineBatch<2> batch(server());
@@ -341,10 +263,10 @@ Task<Result<bool>> RemoteLock::ReleaseAndRead(const Verb& read) {
   co_await ExecuteInOrder(batch, held.word.lease());
   if (batch.status() != VerbStatus::kSuccess) {
     BOOST_OUTCOME_CO_TRYV(co_await SettleRelease(held));
-    co_return false;
+    co_return ReadState::kUnknown;
   }
   BOOST_OUTCOME_CO_TRYV(CheckReleased(batch.verbs().back().old_value(), held));
-  co_return true;
+  co_return ReadState::kRead;
 }
 
 Task<void> RemoteLock::ExecuteInOrder(Batch& batch, Lease epoch) {

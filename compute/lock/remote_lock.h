@@ -196,9 +196,10 @@ class [[nodiscard]] RemoteLock {
   // Cost: 1 RT.
   Task<Status> Commit(Batch& batch, After after, const std::optional<NewVersion>& changed = {});
   // Executes `read` and the release in one batch, to leave a node and learn where to go.
-  // Returns: whether `read` counts.
+  // kUnknown: the lock is released, and the bytes read count for nothing.
   // Cost: 1 RT.
-  Task<Result<bool>> ReleaseAndRead(const Verb& read);
+  enum class ReadState : uint8_t { kRead, kUnknown };
+  Task<Result<ReadState>> ReleaseAndRead(const Verb& read);
   // Returns the waiter to hand the lock over to. Null if none waits, or if it is the turn of other
   // compute servers.
   LockTable::Waiter* NextWaiter();
@@ -243,8 +244,6 @@ class [[nodiscard]] RemoteLock {
   Task<Status> AdoptHandedOver();
   // Notes what the CAS of `taking` found. Returns false if that is unknown.
   bool Note(const Taking& taking, const Batch& batch);
-  void LearnRoundTrip(std::chrono::nanoseconds took);
-  uint64_t LongestPauseNs() const;
   // Returns Fenced, noted in the operation, unless MayLink().
   Status CheckLinks();
   // For a lock that is held as `held`, or was until its release was posted.
@@ -259,7 +258,12 @@ class [[nodiscard]] RemoteLock {
   // Goes on with a commit that ended in an unknown way until it is applied, or may not be posted again.
   Task<Status> SettleCommit(const Batch& batch, std::optional<NewVersion> changed);
 
-  // -- recovery (lock_recovery.cc)
+  // -- while the lock is another's (lock_wait.cc)
+
+  void LearnRoundTrip(std::chrono::nanoseconds took);
+  uint64_t LongestPauseNs() const;
+
+  // -- after a loss (lock_recovery.cc)
 
   // Gives the lock, which may be held as `held`, to the store: its queue pair is lost and not
   // replaced.
@@ -274,10 +278,9 @@ class [[nodiscard]] RemoteLock {
   // held.
   // Errors: MaybeApplied; the lock is not held.
   Task<Result<Outcome>> FindOutApplied(const std::optional<NewVersion>& changed);
-  // Whether the node has this version.
   // Requires: is_held().
   // Cost: 1 RT.
-  Task<Result<bool>> HasVersion(const NewVersion& changed);
+  Task<Result<NodeVersion>> ReadVersion(RemotePtr node, uint32_t level);
   // After a release of `held` ended in an unknown way.
   // Errors: Fenced; NodeUnreachable: the lock is orphaned.
   Task<Status> SettleRelease(HeldLock held);

@@ -261,7 +261,7 @@ TEST_F(RemoteLockTest, AHandedOverLockOfAnEndedLeaseIsVoid) {
 TEST_F(RemoteLockTest, ReleasesAndReadsInOneBatch) {
   RemoteLock lock = session_.LockOf(kNode, op_);
   Take(lock);
-  EXPECT_TRUE(session_.Run(lock.ReleaseAndRead(ReadNode())).value());
+  EXPECT_EQ(session_.Run(lock.ReleaseAndRead(ReadNode())).value(), RemoteLock::ReadState::kRead);
   EXPECT_THAT(Verbs(), ElementsAre("READ", "CAS"));
   EXPECT_EQ(WordOf(lock), 0U);
 }

@@ -255,12 +255,10 @@ Task<Status> TreeChecker::CheckLocks() {
         std::memcpy(&value, buffer.value().data() + word, sizeof value);
         if (value == 0) continue;
         const LockWord lock = LockWord::FromWord(value);
-        const Result<bool> ended = co_await HasEnded(server->id, lock.lease());
-        if (!ended) co_return ended.error();
-        if (ended.value()) {
-          const Result<bool> released = co_await ReleaseForTheDead(server->id, at + word, lock);
-          if (!released) co_return released.error();
-          report_.locks_of_the_dead += released.value() ? 1 : 0;
+        const Result<LeaseState> state = co_await StateOf(server->id, lock.lease());
+        if (!state) co_return state.error();
+        if (state.value() == LeaseState::kEnded) {
+          BOOST_OUTCOME_CO_TRYV(co_await ReleaseForTheDead(server->id, at + word, lock));
           continue;
         }
         ++report_.locks_held;
@@ -275,20 +273,17 @@ Task<Status> TreeChecker::CheckLocks() {
   co_return Ok();
 }
 
-Task<Result<bool>> TreeChecker::HasEnded(ServerId server, Lease lease) {
+Task<Result<LeaseState>> TreeChecker::StateOf(ServerId server, Lease lease) {
   const auto key = std::tuple(server, lease.compute, lease.incarnation);
-  if (const auto known = has_ended_.find(key); known != has_ended_.end()) co_return known->second;
-  control::LeaseQueryRequest query;
-  query.compute_id = static_cast<uint16_t>(lease.compute);
-  query.incarnation = lease.incarnation;
-  const Result<control::LeaseQueryReply> reply =
-      co_await CallControl<control::LeaseQueryReply>(scheduler_.endpoint(), server, query);
-  if (!reply) co_return reply.error();
-  has_ended_[key] = reply.value().in_force == 0;
-  co_return reply.value().in_force == 0;
+  if (const auto known = lease_states_.find(key); known != lease_states_.end()) {
+    co_return known->second;
+  }
+  const Result<LeaseState> state = co_await AskAboutLease(scheduler_, server, lease);
+  if (state) lease_states_[key] = state.value();
+  co_return state;
 }
 
-Task<Result<bool>> TreeChecker::ReleaseForTheDead(ServerId server, uint64_t slot, LockWord word) {
+Task<Status> TreeChecker::ReleaseForTheDead(ServerId server, uint64_t slot, LockWord word) {
   Result<BufferLease> old_word = scheduler_.endpoint().buffers().Allocate(sizeof(uint64_t));
   if (!old_word) co_return old_word.error();
   InlineBatch<1> batch(server);
@@ -297,7 +292,8 @@ Task<Result<bool>> TreeChecker::ReleaseForTheDead(ServerId server, uint64_t slot
   if (batch.status() != VerbStatus::kSuccess) {
     co_return MakeError(Code::kNodeUnreachable, "a lock of the dead cannot be released");
   }
-  co_return batch.verbs()[0].old_value() == word.word();
+  if (batch.verbs()[0].old_value() == word.word()) ++report_.locks_of_the_dead;
+  co_return Ok();
 }
 
 // All memory in use must lie in extents that were granted for its kind.

@@ -18,6 +18,7 @@
 #include <tuple>
 #include <vector>
 
+#include "compute/lock/lease_status.h"
 #include "compute/tree/tree.h"
 #include "gossamer/store.h"
 
@@ -54,10 +55,10 @@ class TreeChecker {
   // Sets `servers_`, and attaches the endpoint to each of them. Blocks like Endpoint::Attach.
   Status AttachAll();
   Task<Status> CheckLocks();
-  // Asks `server` whether the lease in a lock word has ended, once for each lease.
-  Task<Result<bool>> HasEnded(ServerId server, Lease lease);
-  // Releases a lock whose holder is dead (rule L6). Returns false if another client has done so.
-  Task<Result<bool>> ReleaseForTheDead(ServerId server, uint64_t slot, LockWord word);
+  // Asks `server` once about each lease in its lock words.
+  Task<Result<LeaseState>> StateOf(ServerId server, Lease lease);
+  // Releases a lock whose holder is dead (rule L6), and counts it unless another client was quicker.
+  Task<Status> ReleaseForTheDead(ServerId server, uint64_t slot, LockWord word);
   Task<Status> CheckExtents();
   // Records that [offset, offset + bytes) is in use as `kind`.
   void Use(ServerId server, uint64_t offset, uint64_t bytes, control::ExtentKind kind);
@@ -74,7 +75,7 @@ class TreeChecker {
   CheckReport report_;
   std::vector<const ServerInfo*> servers_;  // as known after the walk
   std::map<ServerId, std::map<uint64_t, Used>> used_;
-  std::map<std::tuple<ServerId, ComputeId, uint32_t>, bool> has_ended_;
+  std::map<std::tuple<ServerId, ComputeId, uint32_t>, LeaseState> lease_states_;
 };
 
 }  // namespace gossamer

@@ -60,9 +60,9 @@ Task<Result<std::string>> Getter::Get(Op& op, KeyView key) {
   Result<BufferLease> lease = links.Buffer(units.buffer_bytes());
   if (!lease) co_return lease.error();
   units.buffers = std::move(lease.value());
-  NodeCache::Step path;
+  Route route;
+  NodeCache::Step& path = route.path;
   bool has_path = false;
-  bool is_afresh = false;
   for (uint32_t reread = 0; reread <= kMaxRereads;) {
     if (!has_path) {
       const std::optional<NodeCache::Step> cached = context_.cache.FindLeaf(key);
@@ -87,7 +87,7 @@ Task<Result<std::string>> Getter::Get(Op& op, KeyView key) {
     const std::optional<GroupView> home =
         rules::ParseUnit(units.bytes_at(units.home_at), leaf, units.home);
     if (home && !home->Admits(key)) {
-      const Result<Hop> hop = co_await LeaveStaleLeaf(op, key, units, path, is_afresh);
+      const Result<Hop> hop = co_await LeaveStaleLeaf(op, key, units, route);
       if (!hop) co_return hop.error();
       has_path = hop.value() == Hop::kMoved;
       if (!has_path) ++reread;
@@ -129,14 +129,16 @@ Task<Result<std::string>> Getter::Get(Op& op, KeyView key) {
 }
 
 Task<Result<Getter::Hop>> Getter::LeaveStaleLeaf(Op& op, KeyView key, const Units& units,
-                                                 NodeCache::Step& path, bool& is_afresh) {
-  if (path.has_cached_parent() || is_afresh) co_return co_await HopRight(op, key, units, path);
-  is_afresh = true;
+                                                 Route& route) {
+  if (route.path.has_cached_parent() || route.is_afresh) {
+    co_return co_await HopRight(op, key, units, route.path);
+  }
+  route.is_afresh = true;
   ++context_.counters.cache.stale;
   const Result<NodeCache::Step> found =
       co_await context_.descent.To(op, SearchGoal::Covering(key), 0, Descent::Trust::kNothing);
   if (!found) co_return found.error();
-  path = found.value();
+  route.path = found.value();
   co_return Hop::kMoved;
 }
 

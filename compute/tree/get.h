@@ -30,11 +30,14 @@ class Getter {
   // Where the key is in the leaf, and where in the buffers its units are read to.
   struct Units;
   enum class Hop : uint8_t { kMoved, kUndecided };
+  struct Route {
+    NodeCache::Step path;
+    bool is_afresh = false;  // found once without the cache
+  };
 
-  // The key is right of the leaf of `path`: moves `path` toward it, by a hop or a fresh descent.
-  // Undecided: group and trailer do not agree (yet).
-  Task<Result<Hop>> LeaveStaleLeaf(Op& op, KeyView key, const Units& units, NodeCache::Step& path,
-                                   bool& is_afresh);
+  // The key is right of the leaf of `route.path`: moves the path toward it, by a hop or a fresh
+  // descent. Undecided: group and trailer do not agree (yet).
+  Task<Result<Hop>> LeaveStaleLeaf(Op& op, KeyView key, const Units& units, Route& route);
   Task<Result<Hop>> HopRight(Op& op, KeyView key, const Units& units, NodeCache::Step& path);
   Task<Result<std::string>> GetUnderLock(Op& op, KeyView key);
 

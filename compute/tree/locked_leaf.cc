@@ -215,10 +215,10 @@ Task<Result<RemotePtr>> LeafLocker::ReleaseForSibling(LockedLeaf& locked, uint32
   const RemotePtr leaf = locked.leaf();
   const NodeVersion version = locked.unit(unit).version();
   const LocalAddress into = locked.image(geometry.trailer_offset());
-  const Result<bool> is_read = co_await locked.lock.ReleaseAndRead(
+  const Result<RemoteLock::ReadState> read = co_await locked.lock.ReleaseAndRead(
       Verb::Read(leaf.offset() + geometry.trailer_offset(), kTrailerBytes, into));
-  if (!is_read) co_return is_read.error();
-  if (!is_read.value()) co_return RemotePtr();
+  if (!read) co_return read.error();
+  if (read.value() == RemoteLock::ReadState::kUnknown) co_return RemotePtr();
   const std::optional<TrailerView> trailer =
       rules::ParseTrailer({into.data, kTrailerBytes}, leaf, geometry);
   if (!trailer || trailer->version() != version) co_return RemotePtr();

@@ -101,19 +101,19 @@ Task<Status> Salvager::SalvageBlocks(Op& op, ScanPage& page, Salvage& salvage) {
   std::map<ServerId, Blocks> by_server;
   for (const auto& block : page.blocks) by_server[block.second.ptr().server()].push_back(block);
   std::map<size_t, std::optional<Error>> dropped;  // entries, and why; nullopt if they were deleted
-  const auto fill = [&](ServerId server, Blocks blocks) -> Task<Result<bool>> {
+  const auto fill = [&](ServerId server, Blocks blocks) -> Task<Status> {
     page.blocks = std::move(blocks);
-    Result<bool> filled =
-        co_await ReadUnlessLost(op, server, salvage, [&] { return FillBlocksOf(op, page); });
+    Status filled =
+        co_await ReadUnlessLost(op, server, salvage, [&] { return scanner_.FillBlocks(op, page); });
     for (const size_t index : page.gone) dropped[index] = std::nullopt;
     co_return std::move(filled);
   };
   for (const auto& [server, blocks] : by_server) {
-    const Result<bool> together = co_await fill(server, blocks);
+    const Status together = co_await fill(server, blocks);
     if (together) continue;
     // One of them may be damaged: read each alone. (A lost server is not asked again.)
     for (const auto& block : blocks) {
-      const Result<bool> alone = co_await fill(server, Blocks(1, block));
+      const Status alone = co_await fill(server, Blocks(1, block));
       if (!alone) dropped[block.first] = alone.error();
     }
   }
@@ -125,11 +125,6 @@ Task<Status> Salvager::SalvageBlocks(Op& op, ScanPage& page, Salvage& salvage) {
     page.entries.erase(page.entries.begin() + static_cast<ptrdiff_t>(entry->first));
   }
   co_return Ok();
-}
-
-Task<Result<bool>> Salvager::FillBlocksOf(Op& op, ScanPage& page) {
-  BOOST_OUTCOME_CO_TRYV(co_await scanner_.FillBlocks(op, page));
-  co_return true;
 }
 
 template <typename Read>

@@ -52,7 +52,6 @@ class Salvager {
   Task<Result<ReachedLeaf>> ReachLeaf(Op& op, KeyView from, Salvage& salvage);
   // Fills the values of blocks. A key whose value is unreachable or damaged is added to `salvage`.
   Task<Status> SalvageBlocks(Op& op, ScanPage& page, Salvage& salvage);
-  Task<Result<bool>> FillBlocksOf(Op& op, ScanPage& page);
   // Does not ask a lost server again: each time might take a connection timeout.
   template <typename Read>
   auto ReadUnlessLost(Op& op, ServerId server, Salvage& salvage, Read read) -> decltype(read());

@@ -20,8 +20,8 @@ Status ShmComputePort::Connect(ServerId server, const std::string& address, uint
   hello.incarnation = incarnation;
   Handshake handshake(address, hello, options_.connection_timeout_ms);
   for (;;) {
-    BOOST_OUTCOME_TRY(done, handshake.Step());
-    if (done) break;
+    BOOST_OUTCOME_TRY(state, handshake.Step());
+    if (state == ConnectState::kDone) break;
     handshake.Wait();
   }
   BOOST_OUTCOME_TRY(probe, Accept(server, handshake));

@@ -115,10 +115,10 @@ void ShmEndpoint::End(QueuePairRequest& request, Status status) {
 
 size_t ShmEndpoint::PollOpenings() {
   std::erase_if(openings_, [this](Opening& opening) {
-    const Result<bool> done = opening.handshake.Step();
-    if (done && !done.value()) return false;
-    if (!done) {
-      End(*opening.request, done.error());
+    const Result<ConnectState> state = opening.handshake.Step();
+    if (state && state.value() == ConnectState::kUnderWay) return false;
+    if (!state) {
+      End(*opening.request, state.error());
       return true;
     }
     Result<QueuePairGrant> grant = port_.Accept(opening.request->server, opening.handshake);

@@ -27,13 +27,13 @@ Handshake::Handshake(std::string address, const Hello& hello, uint32_t timeout_m
       timeout_(timeout_ms),
       deadline_(Clock::now() + timeout_) {}
 
-Result<bool> Handshake::Connect() {
+Status Handshake::Connect() {
   BOOST_OUTCOME_TRY(socket, ConnectSocket(address_));
-  if (!socket) return false;
+  if (!socket) return Ok();
   socket_ = std::move(socket);
   // A server that has already refused does not take the hello; its answer arrives all the same.
   SendMessage(socket_, std::as_bytes(std::span(&hello_, 1)), {}, false);
-  return true;
+  return Ok();
 }
 
 Transfer Handshake::ReceiveWelcome(size_t* bytes) {
@@ -45,14 +45,16 @@ Transfer Handshake::ReceiveWelcome(size_t* bytes) {
   return ReceiveMessage(socket_, message, bytes, &descriptors_, false);
 }
 
-Result<bool> Handshake::Step() {
+Result<ConnectState> Handshake::Step() {
   size_t bytes = 0;
   Transfer received = Transfer::kWouldBlock;
   if (!socket_) {
     BOOST_OUTCOME_TRYV(Connect());
   }
   if (socket_) received = ReceiveWelcome(&bytes);
-  if (received == Transfer::kWouldBlock && Clock::now() < deadline_) return false;
+  if (received == Transfer::kWouldBlock && Clock::now() < deadline_) {
+    return ConnectState::kUnderWay;
+  }
   if (received == Transfer::kWouldBlock) {
     return MakeError(Code::kNodeUnreachable,
                      fmt::format("memory server at {} does not answer within {} ms", address_,
@@ -67,7 +69,7 @@ Result<bool> Handshake::Step() {
     return MakeError(Code::kInvalidArgument, "no memory server of this version at " + address_);
   }
   if (welcome_.accepted == 0) return Refused(address_, welcome_);
-  return true;
+  return ConnectState::kDone;
 }
 
 void Handshake::Wait() const {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "common/fabric/connect_state.h"
 #include "common/fabric/shm/socket.h"
 #include "common/status.h"
 
@@ -19,9 +20,9 @@ class Handshake {
   // Starts to connect. The handshake ends within `timeout_ms`.
   Handshake(std::string address, const Hello& hello, uint32_t timeout_ms);
 
-  // Proceeds as far as possible without blocking. Returns true when the server has accepted and its message has
+  // Proceeds as far as possible without blocking. kDone: the server has accepted, and its message has
   // arrived. Errors: NodeUnreachable when no server listens or the time is over; otherwise the server's own error.
-  Result<bool> Step();
+  Result<ConnectState> Step();
   // Blocks until there may be progress, for some milliseconds at most.
   void Wait() const;
 
@@ -34,8 +35,8 @@ class Handshake {
  private:
   using Clock = std::chrono::steady_clock;
 
-  // Returns false if the server's queue is full.
-  Result<bool> Connect();
+  // Does nothing if the server's queue is full: `socket_` stays empty.
+  Status Connect();
   Transfer ReceiveWelcome(size_t* bytes);
 
   std::string address_;

@@ -145,31 +145,30 @@ Status ConnectAttempt::ResolveRoute() {
   return Ok();
 }
 
-// Returns false if there is no event yet.
-Result<bool> ConnectAttempt::NextEvent(Event& event) {
+Result<std::optional<ConnectAttempt::Event>> ConnectAttempt::NextEvent() {
   rdma_cm_event* raw = nullptr;
   if (rdma_get_cm_event(channel_, &raw) != 0) {
     if (errno != EINTR && errno != EAGAIN) {
       return ErrnoError(Code::kNodeUnreachable, "waiting for " + address_.ToString());
     }
-    if (Clock::now() < deadline_) return false;
+    if (Clock::now() < deadline_) return std::nullopt;
     return Unreachable(fmt::format("no answer within {} ms", options_->connection_timeout_ms));
   }
-  event = {raw->event, raw->status, {}, 0};
+  Event event{raw->event, raw->status, {}, 0};
   const rdma_conn_param& param = raw->param.conn;
   if (param.private_data != nullptr) {
     event.private_bytes = std::min<size_t>(param.private_data_len, event.private_data.size());
     std::memcpy(event.private_data.data(), param.private_data, event.private_bytes);
   }
   rdma_ack_cm_event(raw);
-  return true;
+  return event;
 }
 
-Result<bool> ConnectAttempt::Step() {
+Result<ConnectState> ConnectAttempt::Step() {
   while (stage_ != Stage::kResolved && stage_ != Stage::kAnswered) {
-    Event event;
-    BOOST_OUTCOME_TRY(has_come, NextEvent(event));
-    if (!has_come) return false;
+    BOOST_OUTCOME_TRY(next, NextEvent());
+    if (!next) return ConnectState::kUnderWay;
+    const Event& event = *next;
     if (stage_ == Stage::kAddress) {
       if (event.type != RDMA_CM_EVENT_ADDR_RESOLVED) return Unexpected(event);
       BOOST_OUTCOME_TRYV(ResolveRoute());
@@ -182,13 +181,13 @@ Result<bool> ConnectAttempt::Step() {
       stage_ = Stage::kAnswered;
     }
   }
-  return true;
+  return ConnectState::kDone;
 }
 
 Status ConnectAttempt::Await() {
   while (true) {
-    BOOST_OUTCOME_TRY(done, Step());
-    if (done) return Ok();
+    BOOST_OUTCOME_TRY(state, Step());
+    if (state == ConnectState::kDone) return Ok();
     pollfd waiting{channel_->fd, POLLIN, 0};
     poll(&waiting, 1, kWaitMs);
   }

@@ -14,6 +14,7 @@
 #include <string>
 
 #include "common/fabric/compute_port.h"
+#include "common/fabric/connect_state.h"
 #include "common/fabric/verbs/address.h"
 #include "common/fabric/verbs/device.h"
 #include "common/fabric/verbs/resources.h"
@@ -88,10 +89,10 @@ class ConnectAttempt {
                                       const ComputePortOptions& options,
                                       Clock::time_point deadline);
 
-  // Proceeds as far as possible without waiting. Returns true when the route is found and `Send`
-  // comes next; after `Send`, when the server has answered.
-  Result<bool> Step();
-  // Blocks until `Step` returns true.
+  // Proceeds as far as possible without waiting. kDone: the route is found, and `Send`
+  // comes next; after `Send`: the server has answered.
+  Result<ConnectState> Step();
+  // Blocks until `Step` returns kDone.
   Status Await();
 
   // After the route is found: the identifier with a queue pair whose completions go to `queue`.
@@ -122,7 +123,8 @@ class ConnectAttempt {
       : address_(address), device_(device), options_(&options), deadline_(deadline) {}
   Status ResolveAddress();
   Status ResolveRoute();
-  Result<bool> NextEvent(Event& event);
+  // Returns nullopt if there is no event yet.
+  Result<std::optional<Event>> NextEvent();
   int left_ms() const;
   static std::optional<ConnectReply> ReadReply(const Event& event);
   Error Unreachable(const std::string& why) const;

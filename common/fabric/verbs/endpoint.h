@@ -86,8 +86,9 @@ class VerbsEndpoint final : public Endpoint {
   Status MakeRoom(uint32_t queue_pairs);
   Result<QueuePair*> MakeQueuePair(ServerId server);
   size_t PollOpenings();
-  Result<bool> Advance(Opening& opening);
-  Result<bool> AdvanceAttempt(Opening& opening, QueuePair& queue_pair);
+  // kDone: the queue pair works.
+  Result<ConnectState> Advance(Opening& opening);
+  Result<ConnectState> AdvanceAttempt(Opening& opening, QueuePair& queue_pair);
   Status Install(QueuePair& queue_pair);
   void End(QueuePairRequest& request, Status status);
 

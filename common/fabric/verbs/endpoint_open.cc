@@ -100,44 +100,45 @@ void VerbsEndpoint::End(QueuePairRequest& request, Status status) {
 
 size_t VerbsEndpoint::PollOpenings() {
   std::erase_if(openings_, [this](const std::unique_ptr<Opening>& opening) {
-    const Result<bool> done = Advance(*opening);
-    if (done && !done.value()) return false;
-    End(*opening->request, done ? Status(Ok()) : Status(done.error()));
+    const Result<ConnectState> state = Advance(*opening);
+    if (state && state.value() == ConnectState::kUnderWay) return false;
+    End(*opening->request, state ? Status(Ok()) : Status(state.error()));
     return true;
   });
   completing_requests_.Append(ended_requests_.TakeAll());
   return CompleteAll(completing_requests_);
 }
 
-// Returns true if the queue pair works.
-Result<bool> VerbsEndpoint::Advance(Opening& opening) {
+Result<ConnectState> VerbsEndpoint::Advance(Opening& opening) {
   QueuePair& queue_pair = *Find(opening.request->server);
   if (!opening.attempt) {
     // What is posted on the present queue pair must complete first; `CheckPeers` bounds the wait.
-    if (queue_pair.state == QueuePairState::kBreaking || opening.retry.pauses()) return false;
+    if (queue_pair.state == QueuePairState::kBreaking || opening.retry.pauses()) {
+      return ConnectState::kUnderWay;
+    }
     // Clears the completion queue of the previous attempt or of the present queue pair.
     Collapse(queue_pair);
     BOOST_OUTCOME_TRY(peer, peers_->FindPeer(queue_pair.server));
     BOOST_OUTCOME_TRYV(opening.Begin(peer, *device_, options_));
   }
-  Result<bool> done = AdvanceAttempt(opening, queue_pair);
-  if (done) return done;
+  Result<ConnectState> state = AdvanceAttempt(opening, queue_pair);
+  if (state) return state;
   opening.GiveUpAttempt(queue_pair);
-  if (!opening.retry.Again(done.error())) return done;
-  return false;
+  if (!opening.retry.Again(state.error())) return state;
+  return ConnectState::kUnderWay;
 }
 
-Result<bool> VerbsEndpoint::AdvanceAttempt(Opening& opening, QueuePair& queue_pair) {
-  BOOST_OUTCOME_TRY(done, opening.attempt->Step());
-  if (!done) return false;
+Result<ConnectState> VerbsEndpoint::AdvanceAttempt(Opening& opening, QueuePair& queue_pair) {
+  BOOST_OUTCOME_TRY(state, opening.attempt->Step());
+  if (state == ConnectState::kUnderWay) return state;
   if (!opening.is_connecting) {
     BOOST_OUTCOME_TRY(peer, peers_->FindPeer(queue_pair.server));
     BOOST_OUTCOME_TRYV(opening.AskToConnect(peer, queue_.get(), options_.client_uuid, queue_pair));
-    return false;
+    return ConnectState::kUnderWay;
   }
   BOOST_OUTCOME_TRYV(opening.attempt->Established(queue_pair.connection));
   BOOST_OUTCOME_TRYV(Install(queue_pair));
-  return true;
+  return ConnectState::kDone;
 }
 
 Status VerbsEndpoint::Install(QueuePair& queue_pair) {
