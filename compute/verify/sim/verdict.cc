@@ -100,6 +100,12 @@ bool Verdict::ExplainsOpening(uint64_t client_uuid, Endpoint::Clock::time_point 
          });
 }
 
+bool Verdict::HasMetFault(uint64_t client_uuid) const {
+  return std::ranges::any_of(network_.faults_met(), [client_uuid](const SimFault& fault) {
+    return fault.client_uuid == client_uuid;
+  });
+}
+
 bool Verdict::may_die() const {
   const FaultSet& faults = plan_.faults;
   return faults.has(Fault::kKill) || faults.has(Fault::kCut) || faults.has(Fault::kPause) ||

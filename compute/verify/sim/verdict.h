@@ -41,6 +41,8 @@ class Verdict {
   // Whether a client that began to open the store at `since` may fail with `error` now.
   bool ExplainsOpening(uint64_t client_uuid, Endpoint::Clock::time_point since,
                        const Error& error) const;
+  // Whether a fault of the network has kept the client from memory servers so far.
+  bool HasMetFault(uint64_t client_uuid) const;
 
   // From now on the store's record may be unreadable or incomplete; or it is intact again.
   void RecordIsLost() { is_record_lost_ = true; }
