@@ -1,6 +1,6 @@
-// A FIFO queue through the `next` pointers of its items, and its use by fabrics.
+// A FIFO queue through a pointer in its items, and its use by fabrics.
 //
-// Invariant: an item is in at most one queue, and outlives its stay there.
+// Invariant: an item is in at most one queue through each of its pointers, and outlives its stay there.
 // Thread-safety: none. Cost: no allocation.
 #pragma once
 
@@ -11,28 +11,47 @@
 
 namespace gossamer {
 
-template <typename T>
+template <typename T, T* T::* Next = &T::next>
 class IntrusiveQueue {
  public:
   bool empty() const { return first_ == nullptr; }
+  // Null if the queue is empty.
+  T* first() const { return first_; }
+  // Requires of `front` and `Pop`: the queue is not empty.
   T& front() const { return *first_; }
   void Push(T& item) {
-    item.next = nullptr;
-    (first_ == nullptr ? first_ : last_->next) = &item;
+    item.*Next = nullptr;
+    (first_ == nullptr ? first_ : last_->*Next) = &item;
     last_ = &item;
   }
   T& Pop() {
     T& item = *first_;
-    first_ = item.next;
+    first_ = item.*Next;
     return item;
   }
   void Append(const IntrusiveQueue& others) {
     if (others.empty()) return;
-    (first_ == nullptr ? first_ : last_->next) = others.first_;
+    (first_ == nullptr ? first_ : last_->*Next) = others.first_;
     last_ = others.last_;
+  }
+  // Puts `others` ahead of these. Requires: `others` is not used afterwards.
+  void Prepend(IntrusiveQueue others) {
+    others.Append(*this);
+    *this = others;
   }
   // Moves everything out.
   IntrusiveQueue TakeAll() { return std::exchange(*this, {}); }
+  // Moves items from the front to the end of `into` while match(item) holds, at most `limit`.
+  template <typename Match>
+  void TakeFront(Match&& match, size_t limit, IntrusiveQueue& into) {
+    while (limit-- != 0 && first_ != nullptr && match(*first_)) into.Push(Pop());
+  }
+  void Remove(const T& item) {
+    for (IntrusiveQueue all = TakeAll(); !all.empty();) {
+      T& one = all.Pop();
+      if (&one != &item) Push(one);
+    }
+  }
 
  private:
   T* first_ = nullptr;

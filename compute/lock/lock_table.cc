@@ -7,6 +7,11 @@ namespace {
 
 using Waiter = LockTable::Waiter;
 
+// Null if the queue is empty.
+Waiter* PopFirst(LockTable::WaiterList& waiters) {
+  return waiters.empty() ? nullptr : &waiters.Pop();
+}
+
 // Once woken, the waiter's coroutine may run in its own thread and destroy the waiter.
 void WakeFrom(const Scheduler* here, Waiter& waiter) {
   Scheduler* const scheduler = waiter.scheduler;
@@ -25,7 +30,7 @@ void LockTable::Turn::GiveUp() {
   Waiter* next = nullptr;
   {
     const Guard guard(*queue);
-    next = queue->waiters.PopFront();
+    next = PopFirst(queue->waiters);
     queue->taken = next != nullptr;
   }
   if (next != nullptr) WakeFrom(scheduler_, *next);
@@ -37,28 +42,27 @@ void LockTable::Turn::Disband() {
   WaiterList sent_away;
   {
     const Guard guard(*queue);
-    std::swap(sent_away, queue->waiters);
+    sent_away = queue->waiters.TakeAll();
     queue->taken = false;
   }
-  while (Waiter* waiter = sent_away.PopFront()) Resume(*waiter, Answer::kLookUp);
+  while (!sent_away.empty()) Resume(sent_away.Pop(), Answer::kLookUp);
 }
 
 LockTable::ClosedPlace LockTable::Turn::Close(const LockPlace& place) {
   Queue* const queue = std::exchange(queue_, nullptr);
-  WaiterList all;
   WaiterList sent_away;
   Waiter* next = nullptr;
   {
     const Guard guard(*queue);
     queue->closed.push_back(place);
-    std::swap(all, queue->waiters);
-    while (Waiter* waiter = all.PopFront()) {
-      (waiter->place == place ? sent_away : queue->waiters).PushBack(*waiter);
+    for (WaiterList all = queue->waiters.TakeAll(); !all.empty();) {
+      Waiter& waiter = all.Pop();
+      (waiter.place == place ? sent_away : queue->waiters).Push(waiter);
     }
-    next = queue->waiters.PopFront();
+    next = PopFirst(queue->waiters);
     queue->taken = next != nullptr;
   }
-  while (Waiter* waiter = sent_away.PopFront()) Resume(*waiter, Answer::kClosed);
+  while (!sent_away.empty()) Resume(sent_away.Pop(), Answer::kClosed);
   if (next != nullptr) WakeFrom(scheduler_, *next);
   return ClosedPlace(queue, place);
 }
@@ -87,7 +91,7 @@ void LockTable::Turn::HandOver(Waiter& next, const HeldLock& held) {
 }
 
 void LockTable::Turn::PutBack(const WaiterList& waiters) {
-  if (waiters.first() == nullptr) return;  // The usual case: without the guard.
+  if (waiters.empty()) return;  // The usual case: without the guard.
   const Guard guard(*queue_);
   queue_->waiters.Prepend(waiters);
 }

@@ -31,6 +31,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/fabric/intrusive_queue.h"
 #include "common/fabric/scheduler.h"
 #include "proto/lock_word.h"
 #include "proto/remote_ptr.h"
@@ -76,43 +77,7 @@ class LockTable {
     Waiter* behind = nullptr;
   };
 
-  // First in, first out. An intrusive list: it owns nothing.
-  class WaiterList {
-   public:
-    Waiter* first() const { return first_; }
-    void PushBack(Waiter& waiter) {
-      waiter.behind = nullptr;
-      (first_ == nullptr ? first_ : last_->behind) = &waiter;
-      last_ = &waiter;
-    }
-    Waiter* PopFront() {
-      Waiter* first = first_;
-      if (first != nullptr) first_ = first->behind;
-      return first;
-    }
-    // Puts `others` ahead of these. Requires: `others` is not empty, and not used afterwards.
-    void Prepend(const WaiterList& others) {
-      others.last_->behind = first_;
-      if (first_ == nullptr) last_ = others.last_;
-      first_ = others.first_;
-    }
-    // Moves waiters from the front to the end of `into` while match(waiter) holds, at most `limit`.
-    template <typename Match>
-    void TakeFront(Match&& match, size_t limit, WaiterList& into) {
-      while (limit-- != 0 && first_ != nullptr && match(*first_)) into.PushBack(*PopFront());
-    }
-    void Remove(const Waiter& waiter) {
-      Waiter* rest = std::exchange(first_, nullptr);
-      while (rest != nullptr) {
-        Waiter* one = std::exchange(rest, rest->behind);
-        if (one != &waiter) PushBack(*one);
-      }
-    }
-
-   private:
-    Waiter* first_ = nullptr;
-    Waiter* last_ = nullptr;  // valid unless first_ is null
-  };
+  using WaiterList = IntrusiveQueue<Waiter, &Waiter::behind>;
 
  private:
   struct alignas(64) Queue {
@@ -240,7 +205,7 @@ class LockTable {
         const bool is_closed = queue.IsClosed(waiter.place);
         if (is_closed) waiter.answer = Answer::kClosed;
         if (is_closed || !std::exchange(queue.taken, true)) return false;
-        queue.waiters.PushBack(waiter);
+        queue.waiters.Push(waiter);
         return true;
       }
       void await_resume() noexcept {

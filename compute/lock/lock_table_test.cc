@@ -95,7 +95,7 @@ TEST_F(LockTableTest, WishesAreTakenUpToTheFirstOfAnotherKind) {
   Wait(5, kPlace, &kNode);
   TakeAnswers();
   LockTable::WaiterList taken = holder.turn.TakeWishes(kNode, 10);
-  EXPECT_EQ(taken.PopFront(), &waiting_[1].waiter);
+  EXPECT_EQ(&taken.Pop(), &waiting_[1].waiter);
   EXPECT_EQ(taken.first(), &waiting_[2].waiter);
   holder.turn.Resume(waiting_[1].waiter, Answer::kDone);
   // What is put back comes first again.

@@ -292,7 +292,7 @@ Task<void> RemoteLock::ExecuteOneByOne(Batch& batch, std::optional<Lease> epoch)
     verb.status = single.status();
     if (verb.status != VerbStatus::kSuccess) co_return;
     // Nothing is read under a lock that could not be taken.
-    const bool lost = TraitsOf(verb.opcode).is_conditional && verb.old_value() != verb.compare;
+    const bool lost = verb.is_conditional() && verb.old_value() != verb.compare;
     if (lost) {
       for (Verb& skipped : batch.verbs()) skipped.status = VerbStatus::kSuccess;
       co_return;

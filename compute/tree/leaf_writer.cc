@@ -180,7 +180,7 @@ LockTable::WaiterList LeafWriter::GrantWishes(LockedLeaf& locked) const {
     const auto applied = can ? editor.Apply(wish.write) : LeafEditor::Applied::kLater;
     if (applied != LeafEditor::Applied::kChanged && applied != LeafEditor::Applied::kRefused) break;
     locked.lock.linked() = links;
-    granted.PushBack(*wishes.PopFront());
+    granted.Push(wishes.Pop());
   }
   turn.PutBack(wishes);
   return granted;
@@ -188,18 +188,19 @@ LockTable::WaiterList LeafWriter::GrantWishes(LockedLeaf& locked) const {
 
 void LeafWriter::AnswerWishes(LockedLeaf& locked, LockTable::WaiterList& granted,
                               const Status& status) const {
-  while (LockTable::Waiter* waiter = granted.PopFront()) {
-    LeafWrite& write = LeafWish::From(*waiter->wish).write;
+  while (!granted.empty()) {
+    LockTable::Waiter& waiter = granted.Pop();
+    LeafWrite& write = LeafWish::From(*waiter.wish).write;
     ++context_.counters.locks.combined;
     // Nothing was written; or not by this one, whose answer does not count then (rule L5).
     const bool is_open = !status && (!write.status || status.error().code != Code::kMaybeApplied);
     if (is_open) {
       write.replaced.reset();
-      locked.lock.turn().Resume(*waiter, LockTable::Answer::kLookUp);
+      locked.lock.turn().Resume(waiter, LockTable::Answer::kLookUp);
       continue;
     }
     if (!status) write.status = status.error();
-    locked.lock.turn().Resume(*waiter, LockTable::Answer::kDone);
+    locked.lock.turn().Resume(waiter, LockTable::Answer::kDone);
   }
 }
 
