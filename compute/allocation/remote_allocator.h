@@ -160,6 +160,9 @@ class RemoteAllocator {
   std::optional<Piece> Cut(ServerId server, const Wanted& wanted);
   Task<Result<Piece>> Allocate(Scheduler& scheduler, std::optional<ServerId> near, Wanted wanted,
                                WireCounts& wire, std::optional<ServerId>& lost);
+
+  // -- what servers are asked for, and given back (grants.cc)
+
   Task<Result<Piece>> AllocateOn(Scheduler& scheduler, ServerId server, Wanted wanted,
                                  bool although_down, WireCounts& wire);
   // One coroutine at a time asks a server: many run out together, and each extent is large.
