@@ -13,7 +13,7 @@ namespace gossamer {
 namespace {
 
 // A repair gives up after this many tries.
-constexpr uint32_t kRepairPatience = 3;
+constexpr uint32_t kRepairTries = 4;
 // After this many tries, ask the memory server whether the holder's lease has ended.
 constexpr uint32_t kTriesBeforeAsking = 8;
 // Back off 1, 2, 4 round trips. After kPatientTries retry every round trip: each release leaves the lock free for one.
@@ -75,7 +75,7 @@ Task<Status> RemoteLock::BackOff() {
   const bool is_late = HasWaitedLong();
   if (is_late) co_return co_await ContendedError();
   // The next hop over the sibling repairs again.
-  if (op_->is_repair && tries_ > kRepairPatience) co_return MakeError(Code::kContended);
+  if (op_->is_repair && tries_ >= kRepairTries) co_return MakeError(Code::kContended);
   Scheduler& scheduler = locks_->links.scheduler();
   if (tries_ >= kTriesBeforeAsking) {
     const Result<LeaseState> state =

@@ -8,7 +8,7 @@
 namespace gossamer {
 namespace {
 
-// Most losses in a row of the queue pair over which locks are settled.
+// Most losses, in one round, of the queue pair over which locks are settled.
 constexpr uint32_t kMostLosses = 64;
 
 }  // namespace

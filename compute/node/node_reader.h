@@ -20,7 +20,7 @@
 
 namespace gossamer {
 
-// A node that is torn in this many READs in a row is read under its lock.
+// A node that is torn in this many READs in a row is read under its lock. (A group that a get reads: in one READ more.)
 inline constexpr uint32_t kMaxRereads = 24;
 // A node that fails its checks under its lock this many times in one operation is corrupt (rule R5).
 inline constexpr uint32_t kMaxFailures = 4;

@@ -91,8 +91,8 @@ class LeafEditor {
   bool Admits(const LeafWrite& write) const { return Unit(write.unit).Admits(write.entry.key); }
   // Applies `write`, whose home group is known.
   Applied Apply(LeafWrite& write);
-  // Call when the changed units are about to be written.
-  void Written() {
+  // Call when the changed units are in the batch that writes them.
+  void ForgetChanges() {
     changed_ = 0;
     removed_count_ = 0;
   }

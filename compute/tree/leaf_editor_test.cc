@@ -76,7 +76,7 @@ TEST_F(LeafEditorTest, AKeyThatWasRemovedComesBackAfterTheWriteOnly) {
   EXPECT_EQ(Apply(WriteMode::kDelete, "a"), Applied::kChanged);
   EXPECT_EQ(Apply(WriteMode::kInsert, "a", "2"), Applied::kLater);
   EXPECT_TRUE(Content().empty());
-  editor_.Written();
+  editor_.ForgetChanges();
   EXPECT_EQ(Apply(WriteMode::kInsert, "a", "2"), Applied::kChanged);
 }
 
@@ -127,7 +127,7 @@ TEST_F(LeafEditorTest, DoesWhatAMapDoes) {
         break;
       case Applied::kRefused: EXPECT_EQ(is_there, mode == WriteMode::kInsert); break;
       case Applied::kNoRoom: EXPECT_NE(mode, WriteMode::kDelete); break;
-      case Applied::kLater: editor_.Written(); break;
+      case Applied::kLater: editor_.ForgetChanges(); break;
       case Applied::kUnread: FAIL() << "all units are known";
     }
     if (i % 64 == 0) {

@@ -216,7 +216,7 @@ Task<Status> LeafWriter::CommitUnits(LockedLeaf& locked, RemoteLock::After after
     const uint32_t at = geometry.unit_offset(unit);
     batch.Add(Verb::Write(leaf.offset() + at, geometry.unit_bytes(), locked.image(at)));
   }
-  locked.editor->Written();
+  locked.editor->ForgetChanges();
   co_return co_await locked.lock.Commit(batch, after);
 }
 
@@ -241,7 +241,7 @@ Task<Status> LeafWriter::CommitWhole(LockedLeaf& locked, RemoteLock::After after
         locked, CorruptNode(leaf, "a leaf that does not fit into itself"));
   }
   std::copy(image.begin(), image.end(), locked.image().data);
-  locked.editor->Written();
+  locked.editor->ForgetChanges();
   InlineBatch<2> batch(leaf.server());
   batch.Add(Verb::Write(leaf.offset(), geometry.node_bytes(), lease.value().address()));
   co_return co_await locked.lock.Commit(batch, after);
