@@ -41,7 +41,7 @@ class NodeCache {
     uint64_t hint = 0;  // LeafHint of `node`, if it is a leaf with a cached parent
     Key low;            // the low fence of `node` according to its parent
 
-    bool has_cached_parent() const { return !parent.is_null(); }
+    bool has_parent() const { return !parent.is_null(); }
   };
 
   // One of several neighbouring leaves.

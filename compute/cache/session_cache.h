@@ -65,7 +65,7 @@ class SessionCache {
   // The path was wrong: the node with the pointer to `path.node` is read again next time. Without a
   // cached parent that is the root word.
   void ForgetPath(const Step& path) {
-    if (path.has_cached_parent()) cache_.Invalidate(path.parent);
+    if (path.has_parent()) cache_.Invalidate(path.parent);
     cache_.Invalidate(path.node);
   }
 
@@ -73,7 +73,7 @@ class SessionCache {
   // unit_at(number) is a GroupView.
   template <typename UnitAt>
   void LearnHint(const Step& path, const LeafGeometry& geometry, uint32_t known, UnitAt&& unit_at) {
-    if (!path.has_cached_parent()) return;
+    if (!path.has_parent()) return;
     const HintPatch patch = PatchOf(geometry, known, unit_at);
     if (patch.AppliedTo(path.hint) == path.hint) return;
     cache_.PatchHint(reader_, path.parent, path.low.view(), path.node, patch);

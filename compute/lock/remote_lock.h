@@ -174,8 +174,6 @@ class [[nodiscard]] RemoteLock {
 
   bool is_held() const { return static_cast<bool>(held_); }
   HeldLock held() const { return held_; }
-  // For the mutant of rule L3, which holds a lock that it has handed over.
-  void Adopt(HeldLock held) { held_ = held; }
   // What the next commit makes reachable (rule U4).
   LinkedMemory& linked() { return linked_; }
   // Executes READs of what the lock guards, again after losses. The lock stays held, also after

@@ -39,7 +39,7 @@ Task<Result<Descent::Step>> Descent::To(Op& op, SearchGoal goal, uint32_t level,
           lost = true;
           break;
         }
-        if (!step.has_cached_parent() && trust == Trust::kCache) {
+        if (!step.has_parent() && trust == Trust::kCache) {
           trust = Trust::kNothing;
           const Result<RootWord> root = co_await nodes_.ReadRoot(op);
           if (!root) co_return root.error();

@@ -89,9 +89,6 @@ inline bool IsSeenTwice(const Entry& a, const Entry& b) {
 
 // -- Writing
 
-// W1: on different servers, the node that makes another reachable is posted after that other is acknowledged.
-inline bool AwaitsSibling() { return !IsBroken(Mutant::kW1Remote); }
-
 // W3: a key that was removed, and not written yet, is not added again: it might move to another unit.
 inline bool MayAdd(bool was_removed) { return !was_removed || IsBroken(Mutant::kW3); }
 
@@ -102,9 +99,6 @@ inline LockWord WordFor(Lease lease, RemotePtr node) {
   if (IsBroken(Mutant::kL2)) lease.incarnation = 1;
   return LockWord(lease, node);
 }
-
-// L3: a lock is handed over after the holder's WRITE has completed.
-inline bool HandsOverAfterCommit() { return !IsBroken(Mutant::kL3); }
 
 // L4: what is posted under a lock goes out on queue pairs of the lease under which the lock was taken.
 inline bool IsOfEpoch(LockWord held, Lease lease) {

@@ -130,7 +130,7 @@ Task<Result<std::string>> Getter::Get(Op& op, KeyView key) {
 
 Task<Result<Getter::Hop>> Getter::LeaveStaleLeaf(Op& op, KeyView key, const Units& units,
                                                  Route& route) {
-  if (route.path.has_cached_parent() || route.is_afresh) {
+  if (route.path.has_parent() || route.is_afresh) {
     co_return co_await HopRight(op, key, units, route.path);
   }
   route.is_afresh = true;
@@ -142,7 +142,7 @@ Task<Result<Getter::Hop>> Getter::LeaveStaleLeaf(Op& op, KeyView key, const Unit
   co_return Hop::kMoved;
 }
 
-// Needs group and trailer of one version (rule R3). Cost: 1 RT.
+// Needs group and trailer of one version (rule R3). Cost: 1 RT; the group of the sibling costs the next.
 Task<Result<Getter::Hop>> Getter::HopRight(Op& op, KeyView key, const Units& units,
                                            NodeCache::Step& path) {
   const LeafGeometry& geometry = context_.geometry();

@@ -22,8 +22,8 @@ class Getter {
   // Returns the value of `key`.
   // Errors: NotFound; InvalidArgument; NodeUnreachable, with the loss noted in `op`; Corruption.
   // Cost: 1 RT for the home group, and the overflow group if the hint says so. 1 RT more for a key
-  // in the overflow group without a hint, 1 RT more for a value block, 2 RT more for a stale path
-  // (rule W7).
+  // in the overflow group without a hint, 1 RT more for a value block. A stale path: 2 RT more if the key is
+  // one hop away, 5 RT and one for each level in all if it is further (rule W7).
   Task<Result<std::string>> Get(Op& op, KeyView key);
 
  private:

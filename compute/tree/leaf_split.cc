@@ -139,11 +139,11 @@ void LeafSplitter::LearnRewritten(RemotePtr parent, KeyView key, RemotePtr leaf,
 }
 
 // The parent's lock may be tried in the round trip that commits the leaf, if the parent is known
-// and its turn is free (rule W5). The two CASes may take effect in either order. If the parent's
+// and its turn is free (rule W5). On two servers, the two CASes may take effect in either order. If the parent's
 // fails, the operation waits for it with the leaf unlocked.
 Task<bool> LeafSplitter::TryPrepareParent(Op& op, const LockedLeaf& locked, LockedParent& parent) {
   const NodeCache::Step& path = locked.path;
-  if (!context_.techniques().combine_commands || !path.has_cached_parent()) co_return false;
+  if (!context_.techniques().combine_commands || !path.has_parent()) co_return false;
   const Status aimed = co_await parent.lock.AimAt(path.parent);
   if (!aimed || !parents_.AllocateBuffers(parent)) co_return false;
   if (parent.lock.place() == locked.lock.place()) co_return false;
@@ -208,10 +208,6 @@ Task<Status> LeafSplitter::CommitBehindSibling(Op& op, LockedLeaf& locked, const
   const uint32_t bytes = context_.store.parameters.node_bytes;
   const Verb write_sibling = Verb::Write(halves.sibling.offset(), bytes, halves.right);
   const Verb write_leaf = Verb::Write(leaf.offset(), bytes, halves.left);
-  if (!rules::AwaitsSibling()) {
-    const Status early = co_await context_.links.WriteUnseen(op, leaf.server(), write_leaf);
-    static_cast<void>(early);
-  }
   bool is_written = false;
   const bool fused = co_await TryPrepareParent(op, locked, parent);
   if (fused) {

@@ -139,13 +139,7 @@ Task<Result<Edited>> LeafWriter::Edit(Op& op, LockedLeaf& locked, LeafWish& wish
   const bool wrote = editor.changed() != 0;
   LockTable::Waiter* next = wrote ? locked.lock.NextWaiter() : nullptr;
   Status status = Ok();
-  if (next != nullptr && !rules::HandsOverAfterCommit()) {
-    const HeldLock held = locked.lock.held();
-    leaves_.HandOver(locked, *std::exchange(next, nullptr));
-    locked.lock.Adopt(held);
-    status = co_await CommitUnits(locked, RemoteLock::After::kKeep);
-    locked.lock.Adopt({});
-  } else if (wrote) {
+  if (wrote) {
     status = co_await CommitUnits(
         locked, next != nullptr ? RemoteLock::After::kKeep : RemoteLock::After::kRelease);
   } else {

@@ -171,8 +171,8 @@ Task<Status> LeafLocker::LeaveStaleLeaf(Op& op, LockedLeaf& locked, const LeafWr
   const NodeCache::Step stale = locked.path;
   if (is_valid) ++context_.counters.cache.stale;
   RemotePtr sibling;
-  const bool is_too_far = is_valid && !stale.has_cached_parent() && !search.is_afresh;
-  if (is_valid && !is_too_far) {
+  const bool must_descend = is_valid && !stale.has_parent() && !search.is_afresh;
+  if (is_valid && !must_descend) {
     // The leaf has split: keys at or above its high fence are right of it.
     const Key low = locked.unit(write.unit).high().key;
     const Result<RemotePtr> read = co_await ReleaseForSibling(locked, write.unit);
@@ -185,7 +185,7 @@ Task<Status> LeafLocker::LeaveStaleLeaf(Op& op, LockedLeaf& locked, const LeafWr
   }
   locked.lock.GiveUpTurn();
   context_.cache.ForgetPath(stale);
-  if (is_too_far) {
+  if (must_descend) {
     search.is_afresh = true;
     const Result<NodeCache::Step> path =
         co_await context_.descent.To(op, SearchGoal::Covering(key), 0, Descent::Trust::kNothing);

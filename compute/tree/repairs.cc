@@ -44,7 +44,7 @@ Task<Status> Repairs::Repair(Op& op, RemotePtr left, uint32_t level) {
     const Result<NodeCache::Step> path =
         co_await context_.descent.To(op, SearchGoal::Covering(high.key), level);
     if (!path) co_return path.error();
-    if (path.value().node == sibling && path.value().has_cached_parent()) co_return Ok();
+    if (path.value().node == sibling && path.value().has_parent()) co_return Ok();
   } else {
     const Result<RootWord> read = co_await context_.nodes.ReadRoot(op);
     if (!read) co_return read.error();

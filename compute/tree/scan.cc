@@ -148,7 +148,7 @@ Result<Scanner::Moved> Scanner::MoveToSibling(const LeafView& leaf, ScanPage& pa
   const RemotePtr sibling = leaf.trailer().sibling();
   if (sibling.is_null()) return CorruptNode(ref.leaf, "a leaf that ends early");
   const NodeCache::Step path{ref.leaf, 0, ref.parent, 0, Key()};
-  if (!path.has_cached_parent() && page.trust == Descent::Trust::kCache) {
+  if (!path.has_parent() && page.trust == Descent::Trust::kCache) {
     page.is_too_far = true;
     return Moved::kTooFar;
   }

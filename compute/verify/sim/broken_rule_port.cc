@@ -12,6 +12,7 @@
 #include "common/mutants.h"
 #include "common/task.h"
 #include "compute/node/unit_buffers.h"
+#include "proto/leaf_geometry.h"
 #include "proto/region.h"
 
 namespace gossamer::sim {
@@ -97,16 +98,57 @@ bool Alter(const Batch& batch, Altered& altered) {
   return true;
 }
 
-class BrokenRuleEndpoint final : public EndpointDecorator {
+// Whether the caller is to take `batch` for done at once.
+bool EndsEarly(const Batch& batch, uint32_t node_bytes) {
+  const std::span<const Verb> verbs = batch.verbs();
+  if (verbs.empty() || CountWrites(batch) != verbs.size()) return false;
+  if (IsBroken(Mutant::kL3)) return verbs[0].length == LeafGeometry(node_bytes).unit_bytes();
+  return IsBroken(Mutant::kW1Remote) && verbs.size() == 1 && verbs[0].length == node_bytes;
+}
+
+// WRITEs whose caller took them for done, with bytes of their own.
+struct Unfinished {
+  explicit Unfinished(const Batch& original) : batch(original.server()) {
+    for (const Verb& verb : original.verbs()) {
+      const std::byte* const from = verb.local.data;
+      bytes.emplace_back(from, from + verb.length);
+      batch.Add(verb).local.data = bytes.back().data();
+    }
+  }
+
+  InlineBatch<kMaxVerbs> batch;
+  std::deque<std::vector<std::byte>> bytes;
+};
+
+void Complete(Batch& batch) {
+  Completion* const completion = batch.completion;
+  if (completion != nullptr && --completion->remaining == 0 && completion->waiter) {
+    completion->waiter.resume();
+  }
+}
+
+// A base, so that it outlives the endpoint that still has its batches.
+struct UnfinishedWrites {
+  std::deque<Unfinished> unfinished;
+};
+
+class BrokenRuleEndpoint final : private UnfinishedWrites, public EndpointDecorator {
  public:
-  explicit BrokenRuleEndpoint(std::unique_ptr<Endpoint> below)
-      : EndpointDecorator(std::move(below)) {}
+  BrokenRuleEndpoint(std::unique_ptr<Endpoint> below, uint32_t node_bytes)
+      : EndpointDecorator(std::move(below)), node_bytes_(node_bytes) {}
 
   using EndpointDecorator::Post;
   void Post(Batch& batch) override {
     if (IsBroken(Mutant::kL4Early) && std::ranges::any_of(batch.verbs(), IsRelease)) {
       delayed_.emplace_back(Now() + kEarly, &batch);
       below().WakeAt(delayed_.back().first);
+      return;
+    }
+    if (EndsEarly(batch, node_bytes_)) {
+      below().Post(unfinished.emplace_back(batch).batch);
+      for (Verb& verb : batch.verbs()) verb.status = VerbStatus::kSuccess;
+      ended_.push_back(&batch);
+      below().WakeAt(Clock::time_point::min());
       return;
     }
     auto altered = std::make_unique<Altered>(batch.server());
@@ -121,7 +163,13 @@ class BrokenRuleEndpoint final : public EndpointDecorator {
       below().Post(*delayed_.front().second);
       delayed_.pop_front();
     }
-    return below().Poll();
+    size_t ended = 0;
+    for (; !ended_.empty(); ++ended) {
+      Batch& batch = *ended_.front();
+      ended_.pop_front();
+      Complete(batch);
+    }
+    return ended + below().Poll();
   }
 
  private:
@@ -135,36 +183,41 @@ class BrokenRuleEndpoint final : public EndpointDecorator {
       const bool was_word = verb.is_atomic() && !posted.is_atomic();
       if (was_word) std::memcpy(verb.local.data, &verb.compare, sizeof verb.compare);
     }
-    Completion* const completion = batch.completion;
-    if (completion != nullptr && --completion->remaining == 0 && completion->waiter) {
-      completion->waiter.resume();
-    }
+    Complete(batch);
   }
 
+  const uint32_t node_bytes_;
   std::deque<std::pair<Clock::time_point, Batch*>> delayed_;
+  std::deque<Batch*> ended_;
 };
 
 class BrokenRulePort final : public ComputePortDecorator {
  public:
-  explicit BrokenRulePort(std::unique_ptr<ComputePort> below)
-      : ComputePortDecorator(std::move(below)) {}
+  BrokenRulePort(std::unique_ptr<ComputePort> below, uint32_t node_bytes)
+      : ComputePortDecorator(std::move(below)), node_bytes_(node_bytes) {}
 
   Result<std::unique_ptr<Endpoint>> NewEndpoint() override {
     BOOST_OUTCOME_TRY(endpoint, ComputePortDecorator::NewEndpoint());
-    return std::unique_ptr<Endpoint>(std::make_unique<BrokenRuleEndpoint>(std::move(endpoint)));
+    return std::unique_ptr<Endpoint>(
+        std::make_unique<BrokenRuleEndpoint>(std::move(endpoint), node_bytes_));
   }
+
+ private:
+  const uint32_t node_bytes_;
 };
 
 bool BreaksVerbs() {
-  return IsBroken(Mutant::kL1) || IsBroken(Mutant::kL4Early) || IsBroken(Mutant::kR7) ||
-         IsBroken(Mutant::kW1Overflow) || IsBroken(Mutant::kW1Sibling) || IsBroken(Mutant::kW2);
+  return IsBroken(Mutant::kL1) || IsBroken(Mutant::kL3) || IsBroken(Mutant::kL4Early) ||
+         IsBroken(Mutant::kR7) || IsBroken(Mutant::kW1Overflow) || IsBroken(Mutant::kW1Remote) ||
+         IsBroken(Mutant::kW1Sibling) || IsBroken(Mutant::kW2);
 }
 
 }  // namespace
 
-std::unique_ptr<ComputePort> WithBrokenRule(std::unique_ptr<ComputePort> port) {
+std::unique_ptr<ComputePort> WithBrokenRule(std::unique_ptr<ComputePort> port,
+                                            uint32_t node_bytes) {
   if (!BreaksVerbs()) return port;
-  return std::make_unique<BrokenRulePort>(std::move(port));
+  return std::make_unique<BrokenRulePort>(std::move(port), node_bytes);
 }
 
 }  // namespace gossamer::sim

@@ -60,8 +60,9 @@ Status SimulatedClient::Open() {
     record = std::move(found);
     bootstrap = scene_.membership->bootstrap();
   }
-  BOOST_OUTCOME_TRY(store, OpenStore::OpenOn(sim::WithBrokenRule(std::move(port)), record, tree,
-                                             std::move(bootstrap)));
+  BOOST_OUTCOME_TRY(
+      store, OpenStore::OpenOn(sim::WithBrokenRule(std::move(port), record.parameters.node_bytes),
+                               record, tree, std::move(bootstrap)));
   store_ = std::move(store);
   for (uint32_t i = 0; i < plan_.sessions; ++i) {
     BOOST_OUTCOME_TRY(session, NewSession());
