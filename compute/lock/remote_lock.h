@@ -100,14 +100,19 @@ class [[nodiscard]] RemoteLock {
 
   // -- which lock
 
-  // co_await lock.AimAt(node): makes this the lock of `node`. Requires: not held. Errors: as
-  // Links::ConnectFor.
+  // co_await lock.AimAt(node): makes this the lock of `node`. Keeps the turn, but not while a server
+  // is searched for. Requires: not held. Errors: as Links::ConnectFor.
   class Aiming : public Links::Connecting {
    public:
     Aiming(RemoteLock& lock, RemotePtr node)
         : Connecting(lock.locks_->links, node, lock.locks_->geometry.node_bytes()),
           lock_(lock),
           node_(node) {}
+    bool await_suspend(std::coroutine_handle<> coroutine) {
+      const bool waits = Connecting::await_suspend(coroutine);
+      if (waits) lock_.GiveUpTurn();  // others of that queue need not wait for the server
+      return waits;
+    }
     Status await_resume() const {
       Status connected = Connecting::await_resume();
       if (connected) lock_.SetNode(node_);

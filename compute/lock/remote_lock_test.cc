@@ -258,6 +258,29 @@ TEST_F(RemoteLockTest, AHandedOverLockOfAnEndedLeaseIsVoid) {
   EXPECT_FALSE(second.is_held());
 }
 
+TEST_F(RemoteLockTest, KeepsNoTurnWhileItWaitsForAServerToBeFound) {
+  RemoteLock lock = session_.LockOf(kNode, op_);
+  ServerSearch* search = nullptr;
+  session_.find_server = [&search](ServerSearch& started) {
+    search = &started;
+    return SearchState::kGoesOn;
+  };
+  Status aimed = Ok();
+  session_.scheduler.Spawn([](RemoteLock& own, Status& result) -> Task<void> {
+    result = co_await own.AimAt(RemotePtr(ServerId{5}, 8192, 0));
+  }(lock, aimed));
+  ASSERT_NE(search, nullptr);
+  Op other_op;
+  RemoteLock other(session_.locks, other_op);
+  ASSERT_TRUE(session_.Aim(other, kNode));
+  EXPECT_TRUE(other.TryTakeTurn()) << "this operation needs no other server";
+  search->found = MakeError(Code::kNodeUnreachable, "none");
+  session_.scheduler.Wake(*search);
+  session_.scheduler.RunUntil(0);
+  EXPECT_FALSE(aimed);
+  EXPECT_FALSE(lock.HasTurn());
+}
+
 TEST_F(RemoteLockTest, ReleasesAndReadsInOneBatch) {
   RemoteLock lock = session_.LockOf(kNode, op_);
   Take(lock);

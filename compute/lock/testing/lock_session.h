@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 
 #include "compute/allocation/session_allocator.h"
 #include "compute/lock/remote_lock.h"
@@ -58,6 +59,10 @@ struct LockSession {
   }
 
   LockSharing& shared;
+  std::function<SearchState(ServerSearch&)> find_server = [](ServerSearch& search) {
+    search.found = MakeError(Code::kNodeUnreachable, "none");
+    return SearchState::kEnded;
+  };
   ScriptedEndpoint endpoint{2, kRegionBytes, kLockBytes};
   Scheduler scheduler{endpoint};
   Pauses pauses{scheduler, 1};
@@ -66,10 +71,7 @@ struct LockSession {
               pauses,
               shared.servers,
               {[](ServerId, const Registration&) {}, [](ServerId, Links::Clock::time_point) {},
-               [](ServerSearch& search) {
-                 search.found = MakeError(Code::kNodeUnreachable, "none");
-                 return SearchState::kEnded;
-               }}};
+               [this](ServerSearch& search) { return find_server(search); }}};
   SessionAllocator memory{links, shared.allocator};
   RemoteLocks locks{links,  pauses,         shared.table,    shared.orphans,    shared.leases,
                     memory, shared.tickets, shared.geometry, shared.techniques, 10'000,
