@@ -203,13 +203,14 @@ Status OpenStore::FindAndAdd(ServerId server) {
   }
   if (member == nullptr && ToInteger(server) < record.next_server) return HasLeft(server);
   if (member == nullptr) return unknown;
-  const auto pause = shared_->orphans.Pause();
   return AddServer(record, *member);
 }
 
 Status OpenStore::AddServer(const StoreRecord& record, const MemberRecord& member) {
   for (int tries = 1;; ++tries) {
+    // A silent server is noticed here. Sessions open and close and locks are settled meanwhile.
     Status connected = port_->Connect(member.server, member.address, member.incarnation);
+    const auto pause = shared_->orphans.Pause();
     if (connected) connected = ConnectControl(member.server);
     if (!connected && connected.error().code == Code::kNodeUnreachable) {
       return CannotBeReached(member.server, member.address, connected.error().message);

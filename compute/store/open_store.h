@@ -57,7 +57,7 @@ class OpenStore final : public Store {
   // Unreachable servers other than server 0 are left out, and tried again when something of theirs
   // is needed.
   Status Connect(const StoreRecord& record, const TreeOptions& options);
-  // Uses control_.
+  // Uses control_, with the orphans paused, once the server has answered.
   // Errors: NodeUnreachable if the server cannot be reached.
   Status AddServer(const StoreRecord& record, const MemberRecord& member);
   // Makes control_, if there is none, on the device that reaches the port's first server.

@@ -4,12 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <thread>
 
 #include "common/bootstrap/membership.h"
+#include "common/fabric/endpoint_decorator.h"
 #include "common/fabric/open/open_port.h"
 #include "common/random_id.h"
 #include "compute/store/open_store.h"
@@ -67,6 +70,37 @@ class GatedBootstrap final : public Bootstrap {
   bool is_open_ = true;
 };
 
+// A port whose connections to servers other than server 0 can be held up, as a silent server does.
+class GatedPort final : public ComputePortDecorator {
+ public:
+  struct Gate {
+    std::mutex mutex;
+    std::condition_variable opened;
+    bool is_open = true;
+    std::atomic<int> connecting = 0;
+
+    void Set(bool open) {
+      const std::lock_guard guard(mutex);
+      is_open = open;
+      opened.notify_all();
+    }
+  };
+  GatedPort(std::unique_ptr<ComputePort> below, Gate& gate)
+      : ComputePortDecorator(std::move(below)), gate_(gate) {}
+
+  Status Connect(ServerId server, const std::string& address, uint64_t incarnation) override {
+    if (server != ServerId{0}) {
+      ++gate_.connecting;
+      std::unique_lock lock(gate_.mutex);
+      gate_.opened.wait(lock, [this] { return gate_.is_open; });
+    }
+    return ComputePortDecorator::Connect(server, address, incarnation);
+  }
+
+ private:
+  Gate& gate_;
+};
+
 class ServerFinderTest : public BootstrappedStore {
  protected:
   static constexpr uint64_t kKeys = 5'000;
@@ -77,9 +111,10 @@ class ServerFinderTest : public BootstrappedStore {
     ComputePortOptions options;
     options.client_uuid = RandomId();
     gate_ = std::make_shared<GatedBootstrap>(OpenBootstrap(bootstrap_->url()).value());
-    store_ = OpenStore::OpenOn(OpenComputePort(FabricKind::kShm, options).value(),
-                               FindStore(*bootstrap_, {}).value(), {}, gate_)
-                 .value();
+    auto port =
+        std::make_unique<GatedPort>(OpenComputePort(FabricKind::kShm, options).value(), port_gate_);
+    store_ =
+        OpenStore::OpenOn(std::move(port), FindStore(*bootstrap_, {}).value(), {}, gate_).value();
     store_->FindServersInThread();
     second_ = StartMemory();
     const auto late = Open();
@@ -90,6 +125,7 @@ class ServerFinderTest : public BootstrappedStore {
   std::unique_ptr<EmbeddedMemory> first_;
   std::unique_ptr<EmbeddedMemory> second_;
   std::shared_ptr<GatedBootstrap> gate_;
+  GatedPort::Gate port_gate_;
   std::unique_ptr<OpenStore> store_;
 };
 
@@ -132,6 +168,19 @@ TEST_F(ServerFinderTest, SessionsOfSeveralThreadsWaitForOneSearch) {
   gate_->Open();
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(gate_->reads(), 1);
+}
+
+TEST_F(ServerFinderTest, SessionsOpenAndCloseWhileTheServerIsSilent) {
+  port_gate_.Set(false);
+  std::thread waits([this] {
+    const auto session = store_->NewSession().value();
+    for (uint64_t key = 0; key < kKeys; ++key) EXPECT_TRUE(session->Get(NumberKey(key)));
+  });
+  while (port_gate_.connecting == 0) std::this_thread::yield();
+  auto others = std::async(std::launch::async, [this] { store_->NewSession().value().reset(); });
+  EXPECT_EQ(others.wait_for(std::chrono::seconds(5)), std::future_status::ready);
+  port_gate_.Set(true);
+  waits.join();
 }
 
 }  // namespace
