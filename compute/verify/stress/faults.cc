@@ -42,13 +42,15 @@ bool ExplainsRestart(const Fault& fault, const FailedCall& failed) {
   }
 }
 
-// A stopped server answers no calls; nothing else changes, and no write is lost. A store opened without
-// it meanwhile waits four times as long as the server was silent before it asks again
+// A stopped server answers no calls; nothing else changes, and no write is lost. But a write whose
+// connection is lost meanwhile cannot be settled without a new one. A store opened without the server
+// meanwhile waits four times as long as the server was silent before it asks again
 // (OpenStore::LearnServer).
 bool ExplainsStop(const Fault& fault, const FailedCall& failed) {
+  const bool was_silent = Has(failed, "does not answer within");
+  if (failed.code == Code::kMaybeApplied) return failed.call == Call::kWrite && was_silent;
   const bool is_soon = failed.start < fault.back + kAskAgainNs;
-  return failed.code == Code::kNodeUnreachable &&
-         (is_soon || Has(failed, "does not answer within"));
+  return failed.code == Code::kNodeUnreachable && (is_soon || was_silent);
 }
 
 // Calls that need the record report that it was lost. Memory servers that joined late may have to put

@@ -87,6 +87,16 @@ TEST(Faults, AServerThatIsStoppedLosesNoWrite) {
       Explains(stop, Failed(Call::kWrite, 101, Code::kMaybeApplied, "memory server 1 was lost")));
 }
 
+// The connection of the write was lost meanwhile.
+TEST(Faults, AWriteIsNotSettledOverAServerThatIsStopped) {
+  Fault stop = While(FaultKind::kStop);
+  stop.back = 103 * kSecond;
+  const std::string silent =
+      "memory server 1 was lost during the write (it does not answer within 2000 ms)";
+  EXPECT_TRUE(Explains(stop, Failed(Call::kWrite, 101, Code::kMaybeApplied, silent)));
+  EXPECT_FALSE(Explains(stop, Failed(Call::kGet, 101, Code::kMaybeApplied, silent)));
+}
+
 TEST(Faults, ALostRecordIsSaidToBeLost) {
   const Fault flush = While(FaultKind::kFlush);
   EXPECT_TRUE(Explains(flush, Failed(Call::kOpen, 101, Code::kNotFound,
