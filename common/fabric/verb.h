@@ -36,7 +36,7 @@ struct Verb {
   uint32_t length = 0;
   uint64_t remote_offset = 0;
   LocalAddress local;
-  uint64_t compare = 0;      // CAS only
+  uint64_t compare = 0;      // of a conditional atomic
   uint64_t swap_or_add = 0;  // CAS: new value; fetch-add: addend
 
   static Verb Read(uint64_t offset, uint32_t length, LocalAddress into,

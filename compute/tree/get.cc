@@ -130,7 +130,9 @@ Task<Result<std::string>> Getter::Get(Op& op, KeyView key) {
 
 Task<Result<Getter::Hop>> Getter::LeaveStaleLeaf(Op& op, KeyView key, const Units& units,
                                                  Route& route) {
-  if (route.path.has_parent() || route.is_afresh) {
+  // A second hop is not taken, unless the tree was just descended without the cache (rule W7).
+  const bool may_hop = route.path.has_parent() || route.is_afresh;
+  if (may_hop) {
     co_return co_await HopRight(op, key, units, route.path);
   }
   route.is_afresh = true;
