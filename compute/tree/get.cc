@@ -144,7 +144,7 @@ Task<Result<Getter::Hop>> Getter::LeaveStaleLeaf(Op& op, KeyView key, const Unit
   co_return Hop::kMoved;
 }
 
-// Needs group and trailer of one version (rule R3). Cost: 1 RT; the group of the sibling costs the next.
+// Needs group and trailer of one version (rule R3). Cost: 1 RT; the caller reads the group of the sibling by another.
 Task<Result<Getter::Hop>> Getter::HopRight(Op& op, KeyView key, const Units& units,
                                            NodeCache::Step& path) {
   const LeafGeometry& geometry = context_.geometry();
