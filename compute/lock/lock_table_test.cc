@@ -14,8 +14,8 @@ using Answer = LockTable::Answer;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-const RemotePtr kNode(ServerId{0}, 8192, 0);
-const RemotePtr kOtherNode(ServerId{0}, 16384, 0);
+constexpr RemotePtr kNode(ServerId{0}, 8192, 0);
+constexpr RemotePtr kOtherNode(ServerId{0}, 16384, 0);
 constexpr LockPlace kPlace{ServerId{0}, 64};
 // Has the queue of kPlace.
 constexpr LockPlace kSharing{ServerId{0}, 64 + 4096 * sizeof(uint64_t)};
