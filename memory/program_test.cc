@@ -1,13 +1,18 @@
 // Runs gossamer-memory as users do: processes, signals, exit codes, messages.
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "common/bootstrap/membership.h"
 #include "common/bootstrap/server_probe.h"
@@ -56,6 +61,24 @@ class ProgramTest : public testing::BothBootstraps {
     const auto record = FindStore(*bootstrap_, options);
     EXPECT_TRUE(record) << record.error().ToString();
     return record ? record.value() : StoreRecord{};
+  }
+  // Stops `server`, but not in the middle of a change of the directory, where it keeps other processes out.
+  void Stop(ChildProcess& server) const {
+    for (;;) {
+      server.Signal(SIGSTOP);
+      siginfo_t stopped{};
+      ASSERT_EQ(waitid(P_PID, static_cast<id_t>(server.pid()), &stopped, WSTOPPED), 0);
+      if (!IsBeingChanged()) return;
+      server.Signal(SIGCONT);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+  bool IsBeingChanged() const {
+    const int lock = open((directory_.path() + "/s.lock").c_str(), O_RDWR | O_CLOEXEC);
+    if (lock < 0) return false;
+    const bool is_free = flock(lock, LOCK_EX | LOCK_NB) == 0;
+    close(lock);
+    return !is_free;
   }
   void LoseRecord() const {
     if (memcached_ != nullptr) {
@@ -120,7 +143,7 @@ TEST_P(ProgramTest, KilledServerIsRecognisedAndReplaced) {
 
 TEST_P(ProgramTest, StoppedServerIsNotReplaced) {
   const auto server = LaunchFirst();
-  server->Signal(SIGSTOP);
+  Stop(*server);
   const auto second = Launch();
   EXPECT_EQ(second->Wait(), 1);
   EXPECT_THAT(second->standard_error(),
@@ -164,7 +187,7 @@ TEST_P(ProgramTest, RecordOfDeadServersStaysLost) {
 TEST_P(ProgramTest, TwoStoresOfOneNameAreToldOf) {
   const auto old = LaunchFirst();
   const StoreRecord before = Find().value();
-  old->Signal(SIGSTOP);  // It cannot put its record back.
+  Stop(*old);  // It cannot put its record back.
   LoseRecord();
   const auto other = LaunchAndWait({"--create=new"});
   EXPECT_NE(Find().value().store_id, before.store_id);
