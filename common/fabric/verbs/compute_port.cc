@@ -29,15 +29,24 @@ std::map<ServerId, Peer> Peers::All() const {
 Status VerbsComputePort::Connect(ServerId server, const std::string& address,
                                  uint64_t incarnation) {
   BOOST_OUTCOME_TRY(to, ParseSocketAddress(address));
-  const std::lock_guard lock(mutex_);
-  if (device_ == nullptr && !options_.device.empty()) {
-    BOOST_OUTCOME_TRY(device, Device::Find(options_.device));
-    device_ = std::move(device);
+  for (;;) {
+    std::shared_ptr<Device> device;
+    {
+      const std::lock_guard lock(mutex_);
+      if (device_ == nullptr && !options_.device.empty()) {
+        BOOST_OUTCOME_TRY(named, Device::Find(options_.device));
+        device_ = std::move(named);
+      }
+      device = device_;
+    }
+    // Without the mutex: a silent server holds up no NewEndpoint.
+    BOOST_OUTCOME_TRY(peer, ProbePeer(to, incarnation, device, options_));
+    const std::lock_guard lock(mutex_);
+    if (device_ != device) continue;  // another thread has chosen the device meanwhile
+    device_ = peer.device;
+    peers_->Put(server, std::move(peer));
+    return Ok();
   }
-  BOOST_OUTCOME_TRY(peer, ProbePeer(to, incarnation, device_, options_));
-  device_ = peer.device;
-  peers_->Put(server, std::move(peer));
-  return Ok();
 }
 
 Result<std::unique_ptr<Endpoint>> VerbsComputePort::NewEndpoint() {
