@@ -7,7 +7,8 @@ readonly kBuildPackages=(
   g++ cmake ninja-build pkg-config ccache mold git ca-certificates
   libibverbs-dev librdmacm-dev libfmt-dev libgflags-dev libgoogle-glog-dev
   libmemcached-dev libsasl2-dev libssl-dev  # its pkg-config file asks for the other two
-  libboost-dev nlohmann-json3-dev libedit-dev)
+  libboost-dev nlohmann-json3-dev libedit-dev
+  libabsl-dev)  # absl::btree_map, for gossamer-lab
 
 # To run them. memcached and the RDMA providers are needed where a store spans machines.
 readonly kRunPackages=(memcached ibverbs-providers wamerican)

@@ -1,0 +1,42 @@
+#include "compute/lab/catalogue.h"
+
+#include <absl/container/btree_map.h>
+
+#include <array>
+#include <map>
+
+#include "compute/lab/check.h"
+#include "compute/lab/locked_map.h"
+
+namespace gossamer::lab {
+namespace {
+
+template <LocalTree Tree>
+constexpr TreeEntry EntryOf(std::string_view name, std::string_view what, uint32_t fanout) {
+  return {.name = name,
+          .what = what,
+          .fanout = fanout,
+          .many_threads = Tree::kManyThreads,
+          .measure = &Measure<Tree>,
+          .check_alone = &CheckAlone<Tree>,
+          .check_contended = &CheckContended<Tree>,
+          .check_mix = &CheckMix<Tree>};
+}
+
+constexpr std::array kTrees = {
+    EntryOf<LockedMap<std::map<Key, Value>>>("std_map", "std::map under a mutex", 0),
+    EntryOf<LockedMap<absl::btree_map<Key, Value>>>("absl_btree", "absl::btree_map under a mutex",
+                                                    0),
+};
+
+}  // namespace
+
+std::span<const TreeEntry> Trees() { return kTrees; }
+
+std::string FullName(const TreeEntry& tree) {
+  std::string name(tree.name);
+  if (tree.fanout != 0) name += ", fanout " + std::to_string(tree.fanout);
+  return name;
+}
+
+}  // namespace gossamer::lab

@@ -1,0 +1,40 @@
+// The trees of the lab.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "common/status.h"
+#include "compute/lab/measure.h"
+#include "compute/lab/steps.h"
+
+namespace gossamer::lab {
+
+struct TreeEntry {
+  std::string_view name;
+  std::string_view what;  // for --list
+  uint32_t fanout;        // children of an inner node, and entries of a leaf; 0: not to be chosen
+  bool many_threads;      // whether threads may share the tree
+  // measure.h and check.h explain these.
+  Result<Measurement> (*measure)(const RunOptions& options);
+  Status (*check_alone)(uint64_t seed);
+  Status (*check_contended)(uint32_t threads, uint64_t seed);
+  Status (*check_mix)(const RunOptions& options);
+};
+
+// Each tree with each fanout, in the order of rows.
+std::span<const TreeEntry> Trees();
+
+// "std_map", "blink, fanout 64"
+std::string FullName(const TreeEntry& tree);
+
+// All checks with 1 to 4 threads, all mixes and distributions, one by one and in batches.
+// Returns: how many runs were compared. Errors: of check.h, with the run's settings.
+Result<uint64_t> CheckTree(const TreeEntry& tree, uint64_t seed);
+
+// Whether a mix reads or scans, so that the distribution of keys matters. Others run as uniform.
+inline bool DependsOnDistribution(const Mix& mix) { return mix.Loaded(1) != 0; }
+
+}  // namespace gossamer::lab

@@ -1,0 +1,225 @@
+// Compares a tree with std::map on small data.
+//
+//   CheckAlone      one thread, all operations at random: each result must be that of the reference
+//   CheckContended  threads insert, replace, read and scan the same few keys
+//   CheckMix        a workload as it is measured; what the tree then holds must be what was inserted
+//
+// Errors of all: Corruption, with the first difference; Unsupported if no thread can be started.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/random.h"
+#include "common/status.h"
+#include "compute/lab/measure.h"
+#include "compute/lab/run_together.h"
+#include "compute/lab/steps.h"
+#include "compute/lab/tree.h"
+
+namespace gossamer::lab {
+
+using Reference = std::map<Key, Value>;
+
+inline Error Difference(const std::string& sentence) {
+  return MakeError(Code::kCorruption, sentence);
+}
+
+// What a scan of the reference gives.
+inline std::vector<Entry> ScanReference(const Reference& reference, Key from, size_t limit) {
+  std::vector<Entry> entries;
+  for (auto it = reference.lower_bound(from); it != reference.end() && entries.size() < limit; ++it)
+    entries.push_back({it->first, it->second});
+  return entries;
+}
+
+template <LocalTree Tree>
+Status CompareScan(const Tree& tree, const Reference& reference, Key from, size_t limit) {
+  std::vector<Entry> found(limit);
+  found.resize(tree.Scan(from, found));
+  const std::vector<Entry> expected = ScanReference(reference, from, limit);
+  if (found == expected) return Ok();
+  const auto [wrong, right] =
+      std::mismatch(found.begin(), found.end(), expected.begin(), expected.end());
+  return Difference("a scan of " + std::to_string(limit) + " keys from " + std::to_string(from) +
+                    " gives " + std::to_string(found.size()) + " entries instead of " +
+                    std::to_string(expected.size()) + ", and differs from entry " +
+                    std::to_string(wrong - found.begin()) + " on");
+}
+
+template <LocalTree Tree>
+Status CompareGets(const Tree& tree, const Reference& reference, std::span<const Key> keys) {
+  std::vector<std::optional<Value>> values(keys.size());
+  GetMany(tree, keys, std::span(values));
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const auto it = reference.find(keys[i]);
+    const std::optional<Value> expected =
+        it == reference.end() ? std::nullopt : std::optional(it->second);
+    if (values[i] != expected || tree.Get(keys[i]) != expected) {
+      return Difference("a get of key " + std::to_string(keys[i]) + " finds " +
+                        (values[i] ? "value " + std::to_string(*values[i]) : "nothing") +
+                        (expected ? " instead of value " + std::to_string(*expected)
+                                  : ", but the key was never inserted"));
+    }
+  }
+  return Ok();
+}
+
+template <LocalTree Tree>
+Status CompareAll(const Tree& tree, const Reference& reference) {
+  BOOST_OUTCOME_TRYV(CompareScan(tree, reference, 0, reference.size() + 1));
+  std::vector<Key> keys;
+  for (const auto& [key, value] : reference) {
+    keys.push_back(key);
+    keys.push_back(key + 1);  // most often absent
+  }
+  return CompareGets(tree, reference, keys);
+}
+
+template <LocalTree Tree>
+Status CheckAlone(uint64_t seed) {
+  constexpr int kSteps = 3'000;
+  constexpr uint64_t kKeys = 2'000;
+  const auto tree = std::make_unique<Tree>();
+  Reference reference;
+  BOOST_OUTCOME_TRYV(CompareScan(*tree, reference, 0, 3));  // while it is empty
+  Random random(seed);
+  // Half of the keys lie close together, half all over; the two ends are among them.
+  const auto draw_key = [&random] {
+    const uint64_t id = random.Below(kKeys);
+    if (id == 0) return std::numeric_limits<Key>::max();
+    return id % 2 == 0 ? Key{id - 2} : KeyOfRecord(id);
+  };
+  for (int step = 0; step < kSteps; ++step) {
+    const uint64_t choice = random.Below(100);
+    if (choice < 60) {
+      const Entry entry{draw_key(), random.Next()};
+      tree->Insert(entry.key, entry.value);
+      reference.insert_or_assign(entry.key, entry.value);
+    } else if (choice < 65) {
+      std::vector<Entry> entries(random.Below(40));
+      for (Entry& entry : entries) entry = {draw_key(), random.Next()};
+      InsertMany(*tree, std::span<const Entry>(entries));
+      for (const Entry& entry : entries) reference.insert_or_assign(entry.key, entry.value);
+    } else if (choice < 85) {
+      std::vector<Key> keys(random.Below(40));
+      std::generate(keys.begin(), keys.end(), draw_key);
+      BOOST_OUTCOME_TRYV(CompareGets(*tree, reference, keys));
+    } else {
+      BOOST_OUTCOME_TRYV(CompareScan(*tree, reference, draw_key(), random.Below(200)));
+    }
+  }
+  return CompareAll(*tree, reference);
+}
+
+// Even keys below kKeys are there from the start; odd ones are inserted meanwhile. A value is its
+// key and a tag, which changes: a value of another key is found out.
+template <LocalTree Tree>
+class ContendedCheck {
+ public:
+  Status Run(uint32_t threads, uint64_t seed) {
+    for (Key key = 0; key < kKeys; key += 2) tree_.Insert(key, key << kTagBits);
+    std::vector<std::string> differences(threads);
+    BOOST_OUTCOME_TRYV(RunTogether(threads, [&](uint32_t thread) {
+      Random random(seed, thread);
+      for (int step = 0; step < kSteps && differences[thread].empty(); ++step) {
+        differences[thread] = Step(random);
+      }
+    }));
+    for (const std::string& difference : differences) {
+      if (!difference.empty()) return Difference(difference);
+    }
+    return Ok();
+  }
+
+ private:
+  static constexpr Key kKeys = 600;
+  static constexpr int kSteps = 2'000;
+  static constexpr uint32_t kTagBits = 16;
+
+  // Returns: what is wrong, or "".
+  std::string Step(Random& random) {
+    const Key key = random.Below(kKeys);
+    const uint64_t choice = random.Below(4);
+    if (choice <= 1) {
+      tree_.Insert(key, (key << kTagBits) | random.Below(uint64_t{1} << kTagBits));
+    } else if (choice == 2) {
+      const std::optional<Value> value = tree_.Get(key);
+      if (!value && key % 2 == 0) return "key " + std::to_string(key) + " is lost";
+      if (value && *value >> kTagBits != key) return "key " + std::to_string(key) + WrongValue();
+    } else {
+      return Scan(key);
+    }
+    return {};
+  }
+
+  std::string Scan(Key from) const {
+    std::array<Entry, 50> found;
+    const size_t count = tree_.Scan(from, found);
+    Key smallest = from;  // that the next entry may have
+    for (const Entry& entry : std::span(found).first(count)) {
+      const Key largest = smallest + smallest % 2;  // even keys are there
+      if (entry.key < smallest || entry.key > largest) {
+        return "a scan from key " + std::to_string(from) + " has key " + std::to_string(entry.key) +
+               " where one from " + std::to_string(smallest) + " to " + std::to_string(largest) +
+               " belongs";
+      }
+      if (entry.value >> kTagBits != entry.key) {
+        return "a scan's key " + std::to_string(entry.key) + WrongValue();
+      }
+      smallest = entry.key + 1;
+    }
+    if (count < found.size() && smallest < kKeys - 1) {
+      return "a scan from key " + std::to_string(from) + " ends before key " +
+             std::to_string(smallest);
+    }
+    return {};
+  }
+
+  static std::string WrongValue() { return " has the value of another key"; }
+
+  Tree tree_;
+};
+
+template <LocalTree Tree>
+Status CheckContended(uint32_t threads, uint64_t seed) {
+  return std::make_unique<ContendedCheck<Tree>>()->Run(threads, seed);
+}
+
+template <LocalTree Tree>
+Status CheckMix(const RunOptions& options) {
+  const auto tree = std::make_unique<Tree>();
+  Load(*tree, options);
+  const std::vector<ThreadSteps> steps = DrawSteps(options);
+  std::vector<uint64_t> wrong(options.threads);
+  BOOST_OUTCOME_TRYV(RunTogether(options.threads, [&](uint32_t thread) {
+    StepRunner<Tree> runner(*tree, options.batch);
+    runner.Run(steps[thread].measured);
+    wrong[thread] = runner.wrong();
+  }));
+  const uint64_t all_wrong = std::accumulate(wrong.begin(), wrong.end(), uint64_t{0});
+  if (all_wrong > 0) {
+    return Difference(std::to_string(all_wrong) + " operations had a wrong result");
+  }
+  Reference reference;
+  for (uint64_t id = 0; id < options.mix.Loaded(options.records); ++id) {
+    reference[KeyOfRecord(id)] = ValueOfKey(KeyOfRecord(id));
+  }
+  for (const ThreadSteps& thread : steps) {
+    for (const Step& step : thread.measured) {
+      if (step.kind == BenchOperation::kInsert) reference[step.key] = ValueOfKey(step.key);
+    }
+  }
+  return CompareAll(*tree, reference);
+}
+
+}  // namespace gossamer::lab

@@ -1,0 +1,61 @@
+#include <string>
+
+#include "compute/lab/catalogue.h"
+
+namespace gossamer::lab {
+namespace {
+
+constexpr uint32_t kMaxThreads = 4;
+constexpr uint64_t kRecords = 600;
+constexpr uint64_t kOperations = 1'500;
+
+std::string Describe(const RunOptions& options) {
+  return std::string(options.mix.name) + ", " +
+         std::string(bench::DistributionName(options.distribution)) + ", threads " +
+         std::to_string(options.threads) + ", batch " + std::to_string(options.batch);
+}
+
+// Counts a check that passed; names the run of one that failed.
+Status Count(const TreeEntry& tree, const std::string& run, Status result, uint64_t& checks) {
+  if (result) {
+    ++checks;
+    return Ok();
+  }
+  return MakeError(result.error().code,
+                   FullName(tree) + " (" + run + "): " + result.error().message);
+}
+
+Status CheckMixes(const TreeEntry& tree, uint32_t threads, uint64_t seed, uint64_t& checks) {
+  for (const Mix& mix : Mixes()) {
+    for (const Distribution distribution : {Distribution::kUniform, Distribution::kZipfian}) {
+      if (distribution != Distribution::kUniform && !DependsOnDistribution(mix)) continue;
+      for (const uint32_t batch : {1u, 16u}) {
+        const RunOptions options{.mix = mix,
+                                 .distribution = distribution,
+                                 .threads = threads,
+                                 .batch = batch,
+                                 .records = kRecords,
+                                 .operations = kOperations,
+                                 .seed = seed};
+        BOOST_OUTCOME_TRYV(Count(tree, Describe(options), tree.check_mix(options), checks));
+      }
+    }
+  }
+  return Ok();
+}
+
+}  // namespace
+
+Result<uint64_t> CheckTree(const TreeEntry& tree, uint64_t seed) {
+  uint64_t checks = 0;
+  const std::string with_seed = ", seed " + std::to_string(seed);
+  BOOST_OUTCOME_TRYV(Count(tree, "alone" + with_seed, tree.check_alone(seed), checks));
+  for (uint32_t threads = 1; threads <= (tree.many_threads ? kMaxThreads : 1); ++threads) {
+    BOOST_OUTCOME_TRYV(Count(tree, "contended, threads " + std::to_string(threads) + with_seed,
+                             tree.check_contended(threads, seed), checks));
+    BOOST_OUTCOME_TRYV(CheckMixes(tree, threads, seed, checks));
+  }
+  return checks;
+}
+
+}  // namespace gossamer::lab

@@ -1,0 +1,206 @@
+// Every tree against std::map, the steps of runs, and the flags of gossamer-lab.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "compute/lab/catalogue.h"
+#include "compute/lab/check.h"
+#include "compute/lab/plan.h"
+#include "compute/lab/report.h"
+
+namespace gossamer::lab {
+namespace {
+
+using ::testing::HasSubstr;
+
+// ---- trees
+
+class TreeTest : public ::testing::TestWithParam<TreeEntry> {};
+
+TEST_P(TreeTest, AloneIsAsStdMap) {
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    const Status status = GetParam().check_alone(seed);
+    ASSERT_TRUE(status) << "seed " << seed << ": " << status.error().message;
+  }
+}
+
+TEST_P(TreeTest, ThreadsOnTheSameKeysLoseAndInventNothing) {
+  for (uint32_t threads = 1; threads <= (GetParam().many_threads ? 4 : 1); ++threads) {
+    const Status status = GetParam().check_contended(threads, threads);
+    ASSERT_TRUE(status) << threads << " threads: " << status.error().message;
+  }
+}
+
+TEST_P(TreeTest, WorkloadsLeaveWhatTheyInserted) {
+  const Result<uint64_t> checks = CheckTree(GetParam(), 7);
+  ASSERT_TRUE(checks) << checks.error().message;
+  // Alone; for each number of threads contended, and 7 mixes and distributions by 2 batches.
+  EXPECT_EQ(checks.value(), 1 + (GetParam().many_threads ? 4 : 1) * 15);
+}
+
+TEST_P(TreeTest, AMeasurementCountsItsOperations) {
+  const RunOptions options{.mix = Mixes()[1], .records = 1'000, .operations = 999, .seed = 3};
+  const Result<Measurement> measured = GetParam().measure(options);
+  ASSERT_TRUE(measured) << measured.error().message;
+  EXPECT_EQ(measured.value().operations, 999);
+  EXPECT_GT(measured.value().seconds, 0);
+}
+
+std::string TestName(const ::testing::TestParamInfo<TreeEntry>& info) {
+  return std::string(info.param.name) +
+         (info.param.fanout == 0 ? "" : "_" + std::to_string(info.param.fanout));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, TreeTest, ::testing::ValuesIn(Trees().begin(), Trees().end()),
+                         TestName);
+
+// ---- the checks find what is wrong
+
+// A map that breaks one rule.
+enum class Fault { kLosesAKey, kKeepsTheFirstValue, kScanSkips, kGetRoundsUp };
+
+template <Fault kFault>
+class FaultyTree {
+ public:
+  static constexpr bool kManyThreads = true;
+
+  void Insert(Key key, Value value) {
+    const std::lock_guard lock(mutex_);
+    if (kFault == Fault::kLosesAKey && map_.size() == 500) return;
+    if (kFault == Fault::kKeepsTheFirstValue) {
+      map_.emplace(key, value);
+    } else {
+      map_[key] = value;
+    }
+  }
+  std::optional<Value> Get(Key key) const {
+    const std::lock_guard lock(mutex_);
+    const auto it = kFault == Fault::kGetRoundsUp ? map_.lower_bound(key) : map_.find(key);
+    return it == map_.end() ? std::nullopt : std::optional(it->second);
+  }
+  size_t Scan(Key from, std::span<Entry> found) const {
+    const std::lock_guard lock(mutex_);
+    size_t count = 0;
+    for (auto it = map_.lower_bound(from); it != map_.end() && count < found.size(); ++it) {
+      found[count++] = {it->first, it->second};
+      if (kFault == Fault::kScanSkips && count == 30 && std::next(it) != map_.end()) ++it;
+    }
+    return count;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  Reference map_;
+};
+
+TEST(CheckTest, FindsALostKey) {
+  EXPECT_FALSE(CheckAlone<FaultyTree<Fault::kLosesAKey>>(1));
+  EXPECT_FALSE(CheckMix<FaultyTree<Fault::kLosesAKey>>(
+      {.mix = Mixes()[0], .threads = 2, .operations = 1'500, .seed = 1}));
+}
+
+TEST(CheckTest, FindsAValueThatWasNotReplaced) {
+  EXPECT_FALSE(CheckAlone<FaultyTree<Fault::kKeepsTheFirstValue>>(1));
+}
+
+TEST(CheckTest, FindsAScanWithAGap) {
+  EXPECT_FALSE(CheckAlone<FaultyTree<Fault::kScanSkips>>(1));
+  EXPECT_FALSE(CheckContended<FaultyTree<Fault::kScanSkips>>(2, 1));
+}
+
+TEST(CheckTest, FindsTheValueOfAnotherKey) {
+  EXPECT_FALSE(CheckAlone<FaultyTree<Fault::kGetRoundsUp>>(1));
+  EXPECT_FALSE(CheckContended<FaultyTree<Fault::kGetRoundsUp>>(2, 1));
+}
+
+// ---- steps
+
+TEST(StepsTest, ReadsFindLoadedKeysAndInsertsAreNew) {
+  for (const Mix& mix : Mixes()) {
+    for (const Distribution distribution : {Distribution::kUniform, Distribution::kZipfian}) {
+      const RunOptions options{.mix = mix,
+                               .distribution = distribution,
+                               .threads = 3,
+                               .records = 500,
+                               .operations = 2'000,
+                               .seed = 5};
+      std::set<Key> loaded;
+      for (uint64_t id = 0; id < mix.Loaded(500); ++id) loaded.insert(KeyOfRecord(id));
+      std::set<Key> inserted;
+      size_t measured = 0;
+      for (const ThreadSteps& thread : DrawSteps(options)) {
+        measured += thread.measured.size();
+        for (const auto* steps : {&thread.warm_up, &thread.measured}) {
+          for (const Step& step : *steps) {
+            if (step.kind == BenchOperation::kInsert) {
+              EXPECT_TRUE(inserted.insert(step.key).second);
+              EXPECT_FALSE(loaded.contains(step.key));
+            } else {
+              EXPECT_TRUE(loaded.contains(step.key));
+            }
+          }
+        }
+      }
+      EXPECT_EQ(measured, 2'000u) << mix.name;
+    }
+  }
+}
+
+// ---- flags
+
+FlagValues Flags() { return {.threads = "1", .batch = "1", .records = 100, .seed = 42}; }
+
+TEST(PlanTest, EveryCombinationRunsOnce) {
+  FlagValues flags = Flags();
+  flags.trees = "std_map";
+  flags.threads = "1,2,2";
+  flags.batch = "1,8";
+  const auto runs = MakeRuns(flags);
+  ASSERT_TRUE(runs) << runs.error().message;
+  EXPECT_EQ(runs.value().size(), 7u * 2 * 2);
+  EXPECT_EQ(runs.value()[0].options.operations, 100u);
+}
+
+TEST(PlanTest, WrongFlagsAreExplained) {
+  const auto sentence = [](FlagValues flags) {
+    const auto runs = MakeRuns(flags);
+    return runs ? "no error" : runs.error().message;
+  };
+  FlagValues flags = Flags();
+  flags.trees = "std_map,oak";
+  EXPECT_THAT(sentence(flags), HasSubstr("--trees=oak is not one of std_map, absl_btree"));
+  flags = Flags();
+  flags.workload = "c";
+  EXPECT_THAT(sentence(flags), HasSubstr("--workload=c is not one of insert_only, read_insert"));
+  flags = Flags();
+  flags.threads = "0";
+  EXPECT_THAT(sentence(flags), HasSubstr("'0' is not from 1 to 256"));
+  flags = Flags();
+  flags.batch = "8,many";
+  EXPECT_THAT(sentence(flags), HasSubstr("--batch=8,many: 'many' is not from 1 to 65536"));
+  flags = Flags();
+  flags.records = 0;
+  EXPECT_THAT(sentence(flags), HasSubstr("--records=0 is not from 1 to"));
+  flags = Flags();
+  flags.theta = 1;
+  EXPECT_THAT(sentence(flags), HasSubstr("is not between 0 and 1"));
+}
+
+TEST(ReportTest, ARowHasTheFieldsOfTheContract) {
+  FlagValues flags = Flags();
+  flags.trees = "std_map";
+  const PlannedRun run = MakeRuns(flags).value().front();
+  const auto json = ToJson({{}, {}, {{run, {1'000, 0.5, 40}}}});
+  EXPECT_EQ(json.at("schema"), 1);
+  const auto& row = json.at("rows").at(0);
+  for (const char* field :
+       {"tree", "fanout", "batch", "prefetch", "threads", "workload", "distribution", "records",
+        "operations", "ops_per_second", "bytes_per_key"}) {
+    EXPECT_TRUE(row.contains(field)) << field;
+  }
+  EXPECT_EQ(row.at("ops_per_second"), 2'000);
+}
+
+}  // namespace
+}  // namespace gossamer::lab

@@ -1,0 +1,175 @@
+#include "compute/lab/plan.h"
+
+#include <algorithm>
+#include <charconv>
+#include <sstream>
+#include <string_view>
+
+namespace gossamer::lab {
+namespace {
+
+constexpr uint32_t kMaxThreads = 256;
+constexpr uint32_t kMaxBatch = 65'536;
+
+std::vector<std::string> SplitList(const std::string& list) {
+  std::vector<std::string> words;
+  std::istringstream stream(list);
+  for (std::string word; std::getline(stream, word, ',');) words.push_back(word);
+  return words;
+}
+
+template <typename T>
+void AddOnce(std::vector<T>& values, const T& value) {
+  if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
+}
+
+Error NotOneOf(const std::string& flag, const std::string& word,
+               const std::vector<std::string>& known) {
+  std::string text = "--" + flag + "=" + word + " is not one of ";
+  for (const std::string& name : known) text += (&name == &known.front() ? "" : ", ") + name;
+  return MakeError(Code::kInvalidArgument, text);
+}
+
+// The words of a list, all of which must be in `known`; all of `known` if the list is empty.
+Result<std::vector<std::string>> ParseNames(const std::string& flag, const std::string& list,
+                                            const std::vector<std::string>& known) {
+  std::vector<std::string> names;
+  for (const std::string& word : SplitList(list)) {
+    if (std::find(known.begin(), known.end(), word) == known.end()) {
+      return NotOneOf(flag, word, known);
+    }
+    AddOnce(names, word);
+  }
+  return names.empty() ? known : names;
+}
+
+Result<std::vector<uint32_t>> ParseNumbers(const std::string& flag, const std::string& list,
+                                           uint32_t max) {
+  std::vector<uint32_t> numbers;
+  for (const std::string& word : SplitList(list)) {
+    uint32_t number = 0;
+    const char* const end = word.data() + word.size();
+    const auto [stop, error] = std::from_chars(word.data(), end, number);
+    if (error != std::errc() || stop != end || number == 0 || number > max) {
+      return MakeError(Code::kInvalidArgument, "--" + flag + "=" + list + ": '" + word +
+                                                   "' is not from 1 to " + std::to_string(max));
+    }
+    AddOnce(numbers, number);
+  }
+  if (numbers.empty()) {
+    return MakeError(Code::kInvalidArgument, "--" + flag + " is empty: give numbers, as in 1,2,4");
+  }
+  return numbers;
+}
+
+// Each name once, in the order of the catalogue.
+std::vector<std::string> TreeNames() {
+  std::vector<std::string> names;
+  for (const TreeEntry& tree : Trees()) AddOnce(names, std::string(tree.name));
+  return names;
+}
+
+std::vector<std::string> Fanouts() {
+  std::vector<std::string> fanouts;
+  for (const TreeEntry& tree : Trees()) {
+    if (tree.fanout != 0) AddOnce(fanouts, std::to_string(tree.fanout));
+  }
+  return fanouts;
+}
+
+Result<std::vector<Mix>> ParseMixes(const std::string& list) {
+  std::vector<std::string> known;
+  for (const Mix& mix : Mixes()) known.emplace_back(mix.name);
+  BOOST_OUTCOME_TRY(names, ParseNames("workload", list, known));
+  std::vector<Mix> mixes;
+  for (const std::string& name : names) {
+    mixes.push_back(*std::find_if(Mixes().begin(), Mixes().end(),
+                                  [&](const Mix& m) { return m.name == name; }));
+  }
+  return mixes;
+}
+
+Result<std::vector<Distribution>> ParseDistributions(const std::string& list) {
+  BOOST_OUTCOME_TRY(names, ParseNames("distribution", list, {"uniform", "zipfian"}));
+  std::vector<Distribution> distributions;
+  for (const std::string& name : names) {
+    distributions.push_back(*bench::ParseDistribution(name));
+  }
+  return distributions;
+}
+
+Status CheckNumbers(const FlagValues& flags) {
+  constexpr uint64_t kMaxRecords = 10'000'000'000;
+  if (flags.records == 0 || flags.records > kMaxRecords) {
+    return MakeError(Code::kInvalidArgument, "--records=" + std::to_string(flags.records) +
+                                                 " is not from 1 to " +
+                                                 std::to_string(kMaxRecords));
+  }
+  if (flags.operations > kMaxRecords) {
+    return MakeError(Code::kInvalidArgument, "--operations=" + std::to_string(flags.operations) +
+                                                 " is more than " + std::to_string(kMaxRecords));
+  }
+  if (!(flags.theta > 0 && flags.theta < 1)) {
+    return MakeError(Code::kInvalidArgument,
+                     "--theta=" + std::to_string(flags.theta) + " is not between 0 and 1");
+  }
+  return Ok();
+}
+
+}  // namespace
+
+Result<std::vector<const TreeEntry*>> ChooseTrees(const FlagValues& flags) {
+  BOOST_OUTCOME_TRY(names, ParseNames("trees", flags.trees, TreeNames()));
+  BOOST_OUTCOME_TRY(fanouts, ParseNames("fanout", flags.fanout, Fanouts()));
+  std::vector<const TreeEntry*> trees;
+  for (const std::string& name : names) {
+    for (const TreeEntry& tree : Trees()) {
+      const bool fits = tree.fanout == 0 || std::find(fanouts.begin(), fanouts.end(),
+                                                      std::to_string(tree.fanout)) != fanouts.end();
+      if (tree.name == name && fits) trees.push_back(&tree);
+    }
+  }
+  return trees;
+}
+
+Result<std::vector<PlannedRun>> MakeRuns(const FlagValues& flags) {
+  BOOST_OUTCOME_TRYV(CheckNumbers(flags));
+  BOOST_OUTCOME_TRY(trees, ChooseTrees(flags));
+  BOOST_OUTCOME_TRY(mixes, ParseMixes(flags.workload));
+  BOOST_OUTCOME_TRY(distributions, ParseDistributions(flags.distribution));
+  BOOST_OUTCOME_TRY(threads, ParseNumbers("threads", flags.threads, kMaxThreads));
+  BOOST_OUTCOME_TRY(batches, ParseNumbers("batch", flags.batch, kMaxBatch));
+
+  std::vector<RunOptions> settings;
+  for (const Mix& mix : mixes) {
+    for (const Distribution distribution : distributions) {
+      if (!DependsOnDistribution(mix) && distribution != distributions.front()) continue;
+      for (const uint32_t thread_count : threads) {
+        for (const uint32_t batch : batches) {
+          settings.push_back(
+              {.mix = mix,
+               .distribution = DependsOnDistribution(mix) ? distribution : Distribution::kUniform,
+               .theta = flags.theta,
+               .threads = thread_count,
+               .batch = batch,
+               .records = flags.records,
+               .operations = flags.operations == 0 ? flags.records : flags.operations,
+               .seed = flags.seed});
+        }
+      }
+    }
+  }
+  std::vector<PlannedRun> runs;
+  for (const RunOptions& options : settings) {
+    for (const TreeEntry* tree : trees) {
+      if (options.threads == 1 || tree->many_threads) runs.push_back({tree, options});
+    }
+  }
+  if (runs.empty()) {
+    return MakeError(Code::kInvalidArgument,
+                     "nothing to run: --trees=" + flags.trees + " runs with --threads=1 only");
+  }
+  return runs;
+}
+
+}  // namespace gossamer::lab

@@ -1,0 +1,41 @@
+// What a call of gossamer-lab asks for: its flags, checked, and the runs that follow from them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/status.h"
+#include "compute/lab/catalogue.h"
+#include "compute/lab/steps.h"
+
+namespace gossamer::lab {
+
+struct FlagValues {
+  std::string trees = {};  // lists are separated by commas; an empty one means all
+  std::string fanout = {};
+  std::string workload = {};
+  std::string distribution = {};
+  std::string threads = "1";
+  std::string batch = "1";
+  uint64_t records = 0;
+  uint64_t operations = 0;  // 0: as many as records
+  double theta = 0.99;
+  uint64_t seed = 0;
+};
+
+struct PlannedRun {
+  const TreeEntry* tree;
+  RunOptions options;
+};
+
+// The trees that --trees and --fanout choose. A tree whose fanout cannot be chosen stays.
+// Errors: InvalidArgument, for --trees and --fanout.
+Result<std::vector<const TreeEntry*>> ChooseTrees(const FlagValues& flags);
+
+// All combinations, the tree varying fastest, so that trees that are compared run one after another.
+// Left out: many threads on a tree for one; distributions of a mix that does not read.
+// Errors: InvalidArgument: "--workload=x is not one of insert_only, …".
+Result<std::vector<PlannedRun>> MakeRuns(const FlagValues& flags);
+
+}  // namespace gossamer::lab
