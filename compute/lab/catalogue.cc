@@ -7,6 +7,7 @@
 
 #include "compute/lab/check.h"
 #include "compute/lab/locked_map.h"
+#include "compute/lab/sequential_tree.h"
 
 namespace gossamer::lab {
 namespace {
@@ -23,10 +24,21 @@ constexpr TreeEntry EntryOf(std::string_view name, std::string_view what, uint32
           .check_mix = &CheckMix<Tree>};
 }
 
+template <template <uint32_t> typename Tree, uint32_t kFanout>
+constexpr TreeEntry WithFanout(std::string_view name, std::string_view what) {
+  return EntryOf<Tree<kFanout>>(name, what, kFanout);
+}
+
+constexpr std::string_view kSequential = "B+tree without locks";
+
 constexpr std::array kTrees = {
     EntryOf<LockedMap<std::map<Key, Value>>>("std_map", "std::map under a mutex", 0),
     EntryOf<LockedMap<absl::btree_map<Key, Value>>>("absl_btree", "absl::btree_map under a mutex",
                                                     0),
+    WithFanout<SequentialTree, 4>("sequential", kSequential),
+    WithFanout<SequentialTree, 16>("sequential", kSequential),
+    WithFanout<SequentialTree, 64>("sequential", kSequential),
+    WithFanout<SequentialTree, 256>("sequential", kSequential),
 };
 
 }  // namespace
