@@ -7,6 +7,7 @@
 
 #include "compute/lab/check.h"
 #include "compute/lab/locked_map.h"
+#include "compute/lab/reader_writer_tree.h"
 #include "compute/lab/sequential_tree.h"
 
 namespace gossamer::lab {
@@ -30,6 +31,7 @@ constexpr TreeEntry WithFanout(std::string_view name, std::string_view what) {
 }
 
 constexpr std::string_view kSequential = "B+tree without locks";
+constexpr std::string_view kReaderWriter = "B+tree, reader-writer locks hand over hand";
 
 constexpr std::array kTrees = {
     EntryOf<LockedMap<std::map<Key, Value>>>("std_map", "std::map under a mutex", 0),
@@ -39,6 +41,10 @@ constexpr std::array kTrees = {
     WithFanout<SequentialTree, 16>("sequential", kSequential),
     WithFanout<SequentialTree, 64>("sequential", kSequential),
     WithFanout<SequentialTree, 256>("sequential", kSequential),
+    WithFanout<ReaderWriterTree, 4>("reader_writer", kReaderWriter),
+    WithFanout<ReaderWriterTree, 16>("reader_writer", kReaderWriter),
+    WithFanout<ReaderWriterTree, 64>("reader_writer", kReaderWriter),
+    WithFanout<ReaderWriterTree, 256>("reader_writer", kReaderWriter),
 };
 
 }  // namespace
