@@ -5,6 +5,7 @@
 #include <array>
 #include <map>
 
+#include "compute/lab/blink_tree.h"
 #include "compute/lab/check.h"
 #include "compute/lab/locked_map.h"
 #include "compute/lab/reader_writer_tree.h"
@@ -32,6 +33,7 @@ constexpr TreeEntry WithFanout(std::string_view name, std::string_view what) {
 
 constexpr std::string_view kSequential = "B+tree without locks";
 constexpr std::string_view kReaderWriter = "B+tree, reader-writer locks hand over hand";
+constexpr std::string_view kBlink = "B-link tree of Lehman and Yao";
 
 constexpr std::array kTrees = {
     EntryOf<LockedMap<std::map<Key, Value>>>("std_map", "std::map under a mutex", 0),
@@ -45,6 +47,10 @@ constexpr std::array kTrees = {
     WithFanout<ReaderWriterTree, 16>("reader_writer", kReaderWriter),
     WithFanout<ReaderWriterTree, 64>("reader_writer", kReaderWriter),
     WithFanout<ReaderWriterTree, 256>("reader_writer", kReaderWriter),
+    WithFanout<BlinkTree, 4>("blink", kBlink),
+    WithFanout<BlinkTree, 16>("blink", kBlink),
+    WithFanout<BlinkTree, 64>("blink", kBlink),
+    WithFanout<BlinkTree, 256>("blink", kBlink),
 };
 
 }  // namespace
