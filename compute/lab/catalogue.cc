@@ -8,6 +8,7 @@
 #include "compute/lab/blink_tree.h"
 #include "compute/lab/check.h"
 #include "compute/lab/locked_map.h"
+#include "compute/lab/olc_tree.h"
 #include "compute/lab/reader_writer_tree.h"
 #include "compute/lab/sequential_tree.h"
 
@@ -34,6 +35,7 @@ constexpr TreeEntry WithFanout(std::string_view name, std::string_view what) {
 constexpr std::string_view kSequential = "B+tree without locks";
 constexpr std::string_view kReaderWriter = "B+tree, reader-writer locks hand over hand";
 constexpr std::string_view kBlink = "B-link tree of Lehman and Yao";
+constexpr std::string_view kOlc = "B+tree with optimistic lock coupling";
 
 constexpr std::array kTrees = {
     EntryOf<LockedMap<std::map<Key, Value>>>("std_map", "std::map under a mutex", 0),
@@ -51,6 +53,10 @@ constexpr std::array kTrees = {
     WithFanout<BlinkTree, 16>("blink", kBlink),
     WithFanout<BlinkTree, 64>("blink", kBlink),
     WithFanout<BlinkTree, 256>("blink", kBlink),
+    WithFanout<OlcTree, 4>("olc", kOlc),
+    WithFanout<OlcTree, 16>("olc", kOlc),
+    WithFanout<OlcTree, 64>("olc", kOlc),
+    WithFanout<OlcTree, 256>("olc", kOlc),
 };
 
 }  // namespace
