@@ -24,6 +24,7 @@ constexpr TreeEntry EntryOf(std::string_view name, std::string_view what, uint32
           .measure = &Measure<Tree>,
           .check_alone = &CheckAlone<Tree>,
           .check_contended = &CheckContended<Tree>,
+          .check_descending = &CheckDescending<Tree>,
           .check_mix = &CheckMix<Tree>};
 }
 

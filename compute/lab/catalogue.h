@@ -21,6 +21,7 @@ struct TreeEntry {
   Result<Measurement> (*measure)(const RunOptions& options);
   Status (*check_alone)(uint64_t seed);
   Status (*check_contended)(uint32_t threads, uint64_t seed);
+  Status (*check_descending)(uint32_t threads, uint64_t seed);
   Status (*check_mix)(const RunOptions& options);
 };
 

@@ -2,6 +2,7 @@
 //
 //   CheckAlone      one thread, all operations at random: each result must be that of the reference
 //   CheckContended  threads insert, replace, read and scan the same few keys
+//   CheckDescending one thread inserts in front of the keys that others read, which moves them
 //   CheckMix        a workload as it is measured; what the tree then holds must be what was inserted
 //
 // Errors of all: Corruption, with the first difference; Unsupported if no thread can be started.
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -122,7 +124,8 @@ Status CheckAlone(uint64_t seed) {
 }
 
 // Even keys below kKeys are there from the start; odd ones are inserted meanwhile. A value is its
-// key and a tag, which changes: a value of another key is found out.
+// key and a tag, which changes: a value of another key is found out. All threads work in a window of
+// keys that moves upwards, so that new keys come, and nodes split, where others read, until the end.
 template <LocalTree Tree>
 class ContendedCheck {
  public:
@@ -132,7 +135,8 @@ class ContendedCheck {
     BOOST_OUTCOME_TRYV(RunTogether(threads, [&](uint32_t thread) {
       Random random(seed, thread);
       for (int step = 0; step < kSteps && differences[thread].empty(); ++step) {
-        differences[thread] = Step(random);
+        const Key window = (kKeys - kWindow) * static_cast<Key>(step) / kSteps;
+        differences[thread] = Step(window + random.Below(kWindow), random);
       }
     }));
     for (const std::string& difference : differences) {
@@ -142,17 +146,17 @@ class ContendedCheck {
   }
 
  private:
-  static constexpr Key kKeys = 600;
-  static constexpr int kSteps = 2'000;
+  static constexpr Key kKeys = 3'000;
+  static constexpr Key kWindow = 100;
+  static constexpr int kSteps = 4'000;
   static constexpr uint32_t kTagBits = 16;
 
   // Returns: what is wrong, or "".
-  std::string Step(Random& random) {
-    const Key key = random.Below(kKeys);
+  std::string Step(Key key, Random& random) {
     const uint64_t choice = random.Below(4);
-    if (choice <= 1) {
+    if (choice == 0) {
       tree_.Insert(key, (key << kTagBits) | random.Below(uint64_t{1} << kTagBits));
-    } else if (choice == 2) {
+    } else if (choice <= 2) {
       const std::optional<Value> value = tree_.Get(key);
       if (!value && key % 2 == 0) return "key " + std::to_string(key) + " is lost";
       if (value && *value >> kTagBits != key) return "key " + std::to_string(key) + WrongValue();
@@ -193,6 +197,35 @@ class ContendedCheck {
 template <LocalTree Tree>
 Status CheckContended(uint32_t threads, uint64_t seed) {
   return std::make_unique<ContendedCheck<Tree>>()->Run(threads, seed);
+}
+
+// Each insert is of a new smallest key, so that all entries of the leftmost leaf move. The others read
+// only keys of which they know that they were inserted. Requires: `threads` is 2 at least.
+template <LocalTree Tree>
+Status CheckDescending(uint32_t threads, uint64_t seed) {
+  constexpr Key kLargest = 10'000;
+  constexpr Key kWindow = 64;
+  const auto tree = std::make_unique<Tree>();
+  tree->Insert(kLargest, ValueOfKey(kLargest));
+  std::atomic<Key> smallest = kLargest;
+  std::vector<uint64_t> wrong(threads);
+  BOOST_OUTCOME_TRYV(RunTogether(threads, [&](uint32_t thread) {
+    if (thread == 0) {
+      for (Key key = kLargest; key-- > 0;) {
+        tree->Insert(key, ValueOfKey(key));
+        smallest.store(key, std::memory_order_release);
+      }
+      return;
+    }
+    Random random(seed, thread);
+    for (Key first = kLargest; first > 0; first = smallest.load(std::memory_order_acquire)) {
+      const Key key = first + random.Below(std::min(kWindow, kLargest - first + 1));
+      if (tree->Get(key) != ValueOfKey(key)) ++wrong[thread];
+    }
+  }));
+  const uint64_t all_wrong = std::accumulate(wrong.begin(), wrong.end(), uint64_t{0});
+  if (all_wrong == 0) return Ok();
+  return Difference(std::to_string(all_wrong) + " gets of keys that were there had a wrong result");
 }
 
 template <LocalTree Tree>

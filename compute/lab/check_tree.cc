@@ -53,6 +53,10 @@ Result<uint64_t> CheckTree(const TreeEntry& tree, uint64_t seed) {
   for (uint32_t threads = 1; threads <= (tree.many_threads ? kMaxThreads : 1); ++threads) {
     BOOST_OUTCOME_TRYV(Count(tree, "contended, threads " + std::to_string(threads) + with_seed,
                              tree.check_contended(threads, seed), checks));
+    if (threads >= 2) {
+      BOOST_OUTCOME_TRYV(Count(tree, "descending, threads " + std::to_string(threads) + with_seed,
+                               tree.check_descending(threads, seed), checks));
+    }
     BOOST_OUTCOME_TRYV(CheckMixes(tree, threads, seed, checks));
   }
   return checks;

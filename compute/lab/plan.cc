@@ -1,5 +1,7 @@
 #include "compute/lab/plan.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <charconv>
 #include <sstream>
@@ -26,7 +28,10 @@ void AddOnce(std::vector<T>& values, const T& value) {
 Error NotOneOf(const std::string& flag, const std::string& word,
                const std::vector<std::string>& known) {
   std::string text = "--" + flag + "=" + word + " is not one of ";
-  for (const std::string& name : known) text += (&name == &known.front() ? "" : ", ") + name;
+  for (const std::string& name : known) {
+    if (&name != &known.front()) text += ", ";
+    text += name;
+  }
   return MakeError(Code::kInvalidArgument, text);
 }
 
@@ -51,8 +56,8 @@ Result<std::vector<uint32_t>> ParseNumbers(const std::string& flag, const std::s
     const char* const end = word.data() + word.size();
     const auto [stop, error] = std::from_chars(word.data(), end, number);
     if (error != std::errc() || stop != end || number == 0 || number > max) {
-      return MakeError(Code::kInvalidArgument, "--" + flag + "=" + list + ": '" + word +
-                                                   "' is not from 1 to " + std::to_string(max));
+      return MakeError(Code::kInvalidArgument,
+                       fmt::format("--{}={}: '{}' is not from 1 to {}", flag, list, word, max));
     }
     AddOnce(numbers, number);
   }
