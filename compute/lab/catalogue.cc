@@ -1,6 +1,7 @@
 #include "compute/lab/catalogue.h"
 
 #include <absl/container/btree_map.h>
+#include <fmt/core.h>
 
 #include <array>
 #include <map>
@@ -65,9 +66,8 @@ constexpr std::array kTrees = {
 std::span<const TreeEntry> Trees() { return kTrees; }
 
 std::string FullName(const TreeEntry& tree) {
-  std::string name(tree.name);
-  if (tree.fanout != 0) name += ", fanout " + std::to_string(tree.fanout);
-  return name;
+  if (tree.fanout == 0) return std::string(tree.name);
+  return fmt::format("{}, fanout {}", tree.name, tree.fanout);
 }
 
 }  // namespace gossamer::lab

@@ -8,6 +8,8 @@
 // Errors of all: Corruption, with the first difference; Unsupported if no thread can be started.
 #pragma once
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -52,10 +54,10 @@ Status CompareScan(const Tree& tree, const Reference& reference, Key from, size_
   if (found == expected) return Ok();
   const auto [wrong, right] =
       std::mismatch(found.begin(), found.end(), expected.begin(), expected.end());
-  return Difference("a scan of " + std::to_string(limit) + " keys from " + std::to_string(from) +
-                    " gives " + std::to_string(found.size()) + " entries instead of " +
-                    std::to_string(expected.size()) + ", and differs from entry " +
-                    std::to_string(wrong - found.begin()) + " on");
+  return Difference(fmt::format(
+      "a scan of {} keys from {} gives {} entries instead of {}, and differs from entry "
+      "{} on",
+      limit, from, found.size(), expected.size(), wrong - found.begin()));
 }
 
 template <LocalTree Tree>
@@ -67,10 +69,10 @@ Status CompareGets(const Tree& tree, const Reference& reference, std::span<const
     const std::optional<Value> expected =
         it == reference.end() ? std::nullopt : std::optional(it->second);
     if (values[i] != expected || tree.Get(keys[i]) != expected) {
-      return Difference("a get of key " + std::to_string(keys[i]) + " finds " +
-                        (values[i] ? "value " + std::to_string(*values[i]) : "nothing") +
-                        (expected ? " instead of value " + std::to_string(*expected)
-                                  : ", but the key was never inserted"));
+      return Difference(fmt::format("a get of key {} finds {}{}", keys[i],
+                                    values[i] ? fmt::format("value {}", *values[i]) : "nothing",
+                                    expected ? fmt::format(" instead of value {}", *expected)
+                                             : ", but the key was never inserted"));
     }
   }
   return Ok();
@@ -158,8 +160,9 @@ class ContendedCheck {
       tree_.Insert(key, (key << kTagBits) | random.Below(uint64_t{1} << kTagBits));
     } else if (choice <= 2) {
       const std::optional<Value> value = tree_.Get(key);
-      if (!value && key % 2 == 0) return "key " + std::to_string(key) + " is lost";
-      if (value && *value >> kTagBits != key) return "key " + std::to_string(key) + WrongValue();
+      if (!value && key % 2 == 0) return fmt::format("key {} is lost", key);
+      if (value && *value >> kTagBits != key)
+        return fmt::format("key {} has the value of another key", key);
     } else {
       return Scan(key);
     }
@@ -173,23 +176,19 @@ class ContendedCheck {
     for (const Entry& entry : std::span(found).first(count)) {
       const Key largest = smallest + smallest % 2;  // even keys are there
       if (entry.key < smallest || entry.key > largest) {
-        return "a scan from key " + std::to_string(from) + " has key " + std::to_string(entry.key) +
-               " where one from " + std::to_string(smallest) + " to " + std::to_string(largest) +
-               " belongs";
+        return fmt::format("a scan from key {} has key {} where one from {} to {} belongs", from,
+                           entry.key, smallest, largest);
       }
       if (entry.value >> kTagBits != entry.key) {
-        return "a scan's key " + std::to_string(entry.key) + WrongValue();
+        return fmt::format("a scan's key {} has the value of another key", entry.key);
       }
       smallest = entry.key + 1;
     }
     if (count < found.size() && smallest < kKeys - 1) {
-      return "a scan from key " + std::to_string(from) + " ends before key " +
-             std::to_string(smallest);
+      return fmt::format("a scan from key {} ends before key {}", from, smallest);
     }
     return {};
   }
-
-  static std::string WrongValue() { return " has the value of another key"; }
 
   Tree tree_;
 };
@@ -225,7 +224,7 @@ Status CheckDescending(uint32_t threads, uint64_t seed) {
   }));
   const uint64_t all_wrong = std::accumulate(wrong.begin(), wrong.end(), uint64_t{0});
   if (all_wrong == 0) return Ok();
-  return Difference(std::to_string(all_wrong) + " gets of keys that were there had a wrong result");
+  return Difference(fmt::format("{} gets of keys that were there had a wrong result", all_wrong));
 }
 
 template <LocalTree Tree>
@@ -241,7 +240,7 @@ Status CheckMix(const RunOptions& options) {
   }));
   const uint64_t all_wrong = std::accumulate(wrong.begin(), wrong.end(), uint64_t{0});
   if (all_wrong > 0) {
-    return Difference(std::to_string(all_wrong) + " operations had a wrong result");
+    return Difference(fmt::format("{} operations had a wrong result", all_wrong));
   }
   Reference reference;
   for (uint64_t id = 0; id < options.mix.Loaded(options.records); ++id) {

@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <string>
 
 #include "compute/lab/catalogue.h"
@@ -10,9 +12,8 @@ constexpr uint64_t kRecords = 600;
 constexpr uint64_t kOperations = 1'500;
 
 std::string Describe(const RunOptions& options) {
-  return std::string(options.mix.name) + ", " +
-         std::string(bench::DistributionName(options.distribution)) + ", threads " +
-         std::to_string(options.threads) + ", batch " + std::to_string(options.batch);
+  return fmt::format("{}, {}, threads {}, batch {}", options.mix.name,
+                     bench::DistributionName(options.distribution), options.threads, options.batch);
 }
 
 // Counts a check that passed; names the run of one that failed.
@@ -22,7 +23,7 @@ Status Count(const TreeEntry& tree, const std::string& run, Status result, uint6
     return Ok();
   }
   return MakeError(result.error().code,
-                   FullName(tree) + " (" + run + "): " + result.error().message);
+                   fmt::format("{} ({}): {}", FullName(tree), run, result.error().message));
 }
 
 Status CheckMixes(const TreeEntry& tree, uint32_t threads, uint64_t seed, uint64_t& checks) {
@@ -48,13 +49,13 @@ Status CheckMixes(const TreeEntry& tree, uint32_t threads, uint64_t seed, uint64
 
 Result<uint64_t> CheckTree(const TreeEntry& tree, uint64_t seed) {
   uint64_t checks = 0;
-  const std::string with_seed = ", seed " + std::to_string(seed);
-  BOOST_OUTCOME_TRYV(Count(tree, "alone" + with_seed, tree.check_alone(seed), checks));
+  BOOST_OUTCOME_TRYV(
+      Count(tree, fmt::format("alone, seed {}", seed), tree.check_alone(seed), checks));
   for (uint32_t threads = 1; threads <= (tree.many_threads ? kMaxThreads : 1); ++threads) {
-    BOOST_OUTCOME_TRYV(Count(tree, "contended, threads " + std::to_string(threads) + with_seed,
+    BOOST_OUTCOME_TRYV(Count(tree, fmt::format("contended, threads {}, seed {}", threads, seed),
                              tree.check_contended(threads, seed), checks));
     if (threads >= 2) {
-      BOOST_OUTCOME_TRYV(Count(tree, "descending, threads " + std::to_string(threads) + with_seed,
+      BOOST_OUTCOME_TRYV(Count(tree, fmt::format("descending, threads {}, seed {}", threads, seed),
                                tree.check_descending(threads, seed), checks));
     }
     BOOST_OUTCOME_TRYV(CheckMixes(tree, threads, seed, checks));

@@ -1,5 +1,6 @@
 // gossamer-lab: compares local trees, all in one process, with the same keys and operations.
 
+#include <fmt/core.h>
 #include <gflags/gflags.h>
 
 #include <iostream>
@@ -110,15 +111,15 @@ int MeasureTrees() {
   if (!runs) return UsageError(kProgram, runs.error().message);
   if (!FLAGS_json.empty() && FLAGS_json != "-") {
     if (const Status writable = CheckWritable(FLAGS_json); !writable) {
-      return UsageError(kProgram, "--json: " + writable.error().message);
+      return UsageError(kProgram, fmt::format("--json: {}", writable.error().message));
     }
   }
   LabReport report{ConfigJson(), bench::ThisProvenance(bench::BuildCommit()), {}};
   for (const PlannedRun& run : runs.value()) {
     const Result<Measurement> measured = run.tree->measure(run.options);
     if (!measured) {
-      return Failure(kProgram, FullName(*run.tree) + ", " + std::string(run.options.mix.name) +
-                                   ": " + measured.error().message);
+      return Failure(kProgram, fmt::format("{}, {}: {}", FullName(*run.tree), run.options.mix.name,
+                                           measured.error().message));
     }
     report.rows.push_back({run, measured.value()});
     std::cerr << report.rows.size() << " of " << runs.value().size() << ": " << FullName(*run.tree)
@@ -132,7 +133,7 @@ int Main(int argc, char** argv) {
   const ParsedFlags parsed = ParseFlags(kProgram, argc, argv);
   if (parsed.exit_status) return *parsed.exit_status;
   if (!parsed.arguments.empty()) {
-    return UsageError(kProgram, "takes flags only; '" + parsed.arguments[0] + "' is none");
+    return UsageError(kProgram, fmt::format("takes flags only; '{}' is none", parsed.arguments[0]));
   }
   if (FLAGS_list) return List();
   return FLAGS_quick ? CheckTrees() : MeasureTrees();

@@ -3,6 +3,7 @@
 // Hot path: the loops of `StepRunner` neither allocate nor call virtual functions.
 #pragma once
 
+#include <fmt/core.h>
 #include <malloc.h>
 
 #include <algorithm>
@@ -156,9 +157,8 @@ Result<Measurement> Measure(const RunOptions& options) {
     all_wrong += wrong[thread];
   }
   if (all_wrong > 0) {
-    return MakeError(Code::kCorruption, std::to_string(all_wrong) + " of " +
-                                            std::to_string(options.operations) +
-                                            " operations had a wrong result");
+    return MakeError(Code::kCorruption, fmt::format("{} of {} operations had a wrong result",
+                                                    all_wrong, options.operations));
   }
   const auto begin = *std::min_element(begins.begin(), begins.end());
   const auto end = *std::max_element(ends.begin(), ends.end());

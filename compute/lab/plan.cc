@@ -1,6 +1,6 @@
 #include "compute/lab/plan.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
@@ -27,12 +27,8 @@ void AddOnce(std::vector<T>& values, const T& value) {
 
 Error NotOneOf(const std::string& flag, const std::string& word,
                const std::vector<std::string>& known) {
-  std::string text = "--" + flag + "=" + word + " is not one of ";
-  for (const std::string& name : known) {
-    if (&name != &known.front()) text += ", ";
-    text += name;
-  }
-  return MakeError(Code::kInvalidArgument, text);
+  return MakeError(Code::kInvalidArgument,
+                   fmt::format("--{}={} is not one of {}", flag, word, fmt::join(known, ", ")));
 }
 
 // The words of a list, all of which must be in `known`; all of `known` if the list is empty.
@@ -62,7 +58,8 @@ Result<std::vector<uint32_t>> ParseNumbers(const std::string& flag, const std::s
     AddOnce(numbers, number);
   }
   if (numbers.empty()) {
-    return MakeError(Code::kInvalidArgument, "--" + flag + " is empty: give numbers, as in 1,2,4");
+    return MakeError(Code::kInvalidArgument,
+                     fmt::format("--{} is empty: give numbers, as in 1,2,4", flag));
   }
   return numbers;
 }
@@ -106,17 +103,16 @@ Result<std::vector<Distribution>> ParseDistributions(const std::string& list) {
 Status CheckNumbers(const FlagValues& flags) {
   constexpr uint64_t kMaxRecords = 10'000'000'000;
   if (flags.records == 0 || flags.records > kMaxRecords) {
-    return MakeError(Code::kInvalidArgument, "--records=" + std::to_string(flags.records) +
-                                                 " is not from 1 to " +
-                                                 std::to_string(kMaxRecords));
+    return MakeError(Code::kInvalidArgument,
+                     fmt::format("--records={} is not from 1 to {}", flags.records, kMaxRecords));
   }
   if (flags.operations > kMaxRecords) {
-    return MakeError(Code::kInvalidArgument, "--operations=" + std::to_string(flags.operations) +
-                                                 " is more than " + std::to_string(kMaxRecords));
+    return MakeError(Code::kInvalidArgument,
+                     fmt::format("--operations={} is more than {}", flags.operations, kMaxRecords));
   }
   if (!(flags.theta > 0 && flags.theta < 1)) {
     return MakeError(Code::kInvalidArgument,
-                     "--theta=" + std::to_string(flags.theta) + " is not between 0 and 1");
+                     fmt::format("--theta={} is not between 0 and 1", flags.theta));
   }
   return Ok();
 }
@@ -171,8 +167,9 @@ Result<std::vector<PlannedRun>> MakeRuns(const FlagValues& flags) {
     }
   }
   if (runs.empty()) {
-    return MakeError(Code::kInvalidArgument,
-                     "nothing to run: --trees=" + flags.trees + " runs with --threads=1 only");
+    return MakeError(
+        Code::kInvalidArgument,
+        fmt::format("nothing to run: --trees={} runs with --threads=1 only", flags.trees));
   }
   return runs;
 }
