@@ -69,9 +69,7 @@ size_t CompleteAll(IntrusiveQueue<Posted>& completing) {
   while (!completing.empty()) {
     Completion* const completion = completing.Pop().completion;
     ++count;
-    if (completion != nullptr && --completion->remaining == 0 && completion->waiter) {
-      completion->waiter.resume();
-    }
+    if (completion != nullptr) completion->CountDown();
   }
   return count;
 }

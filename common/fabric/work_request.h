@@ -17,10 +17,14 @@
 
 namespace gossamer {
 
-// Counts down, and resumes its coroutine at zero.
+// Counts down, and at zero resumes its coroutine, if there is one, which may destroy it.
 struct Completion {
   uint32_t remaining = 0;
   std::coroutine_handle<> waiter;
+
+  void CountDown() {
+    if (--remaining == 0 && waiter) waiter.resume();
+  }
 };
 
 // An ordered list of verbs for one memory server, posted with one doorbell. `InlineBatch<N>` holds

@@ -54,7 +54,7 @@ size_t FaultyEndpoint::Poll() {
   size_t completed = below().Poll();
   const auto complete = [&](const auto& ended) {
     for (const auto* one : ended) {
-      if (--one->completion->remaining == 0) one->completion->waiter.resume();
+      one->completion->CountDown();
       ++completed;
     }
   };
@@ -74,8 +74,7 @@ size_t FaultyEndpoint::Poll() {
   }
   std::erase(flights_, nullptr);
   for (const std::unique_ptr<Flight>& flight : finished) {
-    Completion& completion = *flight->batch->completion;
-    if (--completion.remaining == 0) completion.waiter.resume();
+    flight->batch->completion->CountDown();
     ++completed;
   }
   return completed;

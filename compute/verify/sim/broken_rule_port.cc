@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/fabric/endpoint_decorator.h"
+#include "common/fabric/intrusive_queue.h"
 #include "common/mutants.h"
 #include "common/task.h"
 #include "compute/node/unit_buffers.h"
@@ -120,13 +121,6 @@ struct Unfinished {
   std::deque<std::vector<std::byte>> bytes;
 };
 
-void Complete(Batch& batch) {
-  Completion* const completion = batch.completion;
-  if (completion != nullptr && --completion->remaining == 0 && completion->waiter) {
-    completion->waiter.resume();
-  }
-}
-
 // A base, so that it outlives the endpoint that still has its batches.
 struct UnfinishedWrites {
   std::deque<Unfinished> unfinished;
@@ -147,7 +141,7 @@ class BrokenRuleEndpoint final : private UnfinishedWrites, public EndpointDecora
     if (EndsEarly(batch, node_bytes_)) {
       below().Post(unfinished.emplace_back(batch).batch);
       for (Verb& verb : batch.verbs()) verb.status = VerbStatus::kSuccess;
-      ended_.push_back(&batch);
+      ended_.Push(batch);
       below().WakeAt(Clock::time_point::min());
       return;
     }
@@ -163,12 +157,7 @@ class BrokenRuleEndpoint final : private UnfinishedWrites, public EndpointDecora
       below().Post(*delayed_.front().second);
       delayed_.pop_front();
     }
-    size_t ended = 0;
-    for (; !ended_.empty(); ++ended) {
-      Batch& batch = *ended_.front();
-      ended_.pop_front();
-      Complete(batch);
-    }
+    const size_t ended = CompleteAll(ended_);
     return ended + below().Poll();
   }
 
@@ -183,12 +172,12 @@ class BrokenRuleEndpoint final : private UnfinishedWrites, public EndpointDecora
       const bool was_word = verb.is_atomic() && !posted.is_atomic();
       if (was_word) std::memcpy(verb.local.data, &verb.compare, sizeof verb.compare);
     }
-    Complete(batch);
+    if (batch.completion != nullptr) batch.completion->CountDown();
   }
 
   const uint32_t node_bytes_;
   std::deque<std::pair<Clock::time_point, Batch*>> delayed_;
-  std::deque<Batch*> ended_;
+  IntrusiveQueue<Batch> ended_;
 };
 
 class BrokenRulePort final : public ComputePortDecorator {
