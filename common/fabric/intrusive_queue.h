@@ -17,13 +17,12 @@ class IntrusiveQueue {
   bool empty() const { return first_ == nullptr; }
   // Null if the queue is empty.
   T* first() const { return first_; }
-  // Requires of `front` and `Pop`: the queue is not empty.
-  T& front() const { return *first_; }
   void Push(T& item) {
     item.*Next = nullptr;
     (first_ == nullptr ? first_ : last_->*Next) = &item;
     last_ = &item;
   }
+  // Requires: the queue is not empty.
   T& Pop() {
     T& item = *first_;
     first_ = item.*Next;

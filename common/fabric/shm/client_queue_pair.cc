@@ -114,7 +114,7 @@ void ClientQueuePair::Post(ControlCall& call) {
 void ClientQueuePair::SendCalls() {
   while (state_ == State::kWorking && !unsent_.empty() &&
          next_sequence_ - replies_received_ < kMaxCallsInFlight) {
-    const ControlCall& request = unsent_.front();
+    const ControlCall& request = *unsent_.first();
     Call call;
     call.sequence = next_sequence_;
     call.bytes = std::min<uint32_t>(request.request_bytes, kMaxControlBytes);
@@ -140,11 +140,11 @@ void ClientQueuePair::PollCalls(bool check_peer, IntrusiveQueue<ControlCall>& en
   }
   if (state_ != State::kWorking) {
     while (!sent_.empty()) {
-      sent_.front().status = VerbStatus::kUnknown;
+      sent_.first()->status = VerbStatus::kUnknown;
       ended.Push(sent_.Pop());
     }
     while (!unsent_.empty()) {
-      unsent_.front().status = VerbStatus::kFlushed;
+      unsent_.first()->status = VerbStatus::kFlushed;
       ended.Push(unsent_.Pop());
     }
   }
@@ -181,7 +181,7 @@ void ClientQueuePair::EndOverdueCalls(IntrusiveQueue<ControlCall>& ended) {
   const Clock::time_point now = Clock::now();
   while (!sent_.empty() && now - sent_at_[first_sequence_ % kMaxCallsInFlight] > timeout_) {
     ++first_sequence_;
-    sent_.front().status = VerbStatus::kUnknown;
+    sent_.first()->status = VerbStatus::kUnknown;
     ended.Push(sent_.Pop());
   }
 }

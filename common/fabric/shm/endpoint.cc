@@ -57,7 +57,7 @@ size_t ShmEndpoint::Poll() {
 void ShmEndpoint::Perform(const IntrusiveQueue<Batch>& batches) {
   if (batches.empty()) return;
   ClientQueuePair* entered = nullptr;
-  for (Batch* batch = &batches.front(); batch != nullptr; batch = batch->next) {
+  for (Batch* batch = batches.first(); batch != nullptr; batch = batch->next) {
     ClientQueuePair* const queue_pair = Find(batch->server());
     if (queue_pair == nullptr) {
       SetStatus(*batch, VerbStatus::kFlushed);

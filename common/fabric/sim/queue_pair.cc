@@ -35,7 +35,7 @@ void QueuePair::Post(Batch& batch) {
 
 void QueuePair::SendMore() {
   while (!unsent_.empty()) {
-    Transit& transit = unsent_.front();
+    Transit& transit = *unsent_.first();
     const uint32_t after = verbs_in_flight_ + transit.valid_verbs;
     if (verbs_in_flight_ != 0 && after > network_.options().max_outstanding_verbs) return;
     if (transit.leaves_at > network_.now()) {
@@ -141,7 +141,7 @@ void QueuePair::Arrive(CallInFlight& call) {
 }
 
 bool QueuePair::IsBehindAnother(const CallInFlight& call) const {
-  const CallInFlight* first = &calls_.front();
+  const CallInFlight* first = calls_.first();
   while (first->kind != EventKind::kCallArrives) first = first->next;
   return first != &call;
 }

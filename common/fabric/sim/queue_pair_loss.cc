@@ -41,7 +41,7 @@ class ClosedSet {
 template <typename Visit>
 void ForEach(const IntrusiveQueue<Transit>& queue, Visit visit) {
   if (queue.empty()) return;
-  for (Transit* transit = &queue.front(); transit != nullptr; transit = transit->next) {
+  for (Transit* transit = queue.first(); transit != nullptr; transit = transit->next) {
     for (Verb& verb : transit->batch->verbs()) visit(verb);
   }
 }
@@ -117,11 +117,11 @@ void QueuePair::Abandon() {
   if (broken_) return;
   broken_ = true;
   while (!in_flight_.empty()) {
-    network_.events.Disarm(in_flight_.front());
+    network_.events.Disarm(*in_flight_.first());
     network_.transits.Give(in_flight_.Pop());
   }
   while (!unsent_.empty()) {
-    network_.events.Disarm(unsent_.front());
+    network_.events.Disarm(*unsent_.first());
     network_.transits.Give(unsent_.Pop());
   }
   next_to_answer_ = nullptr;
@@ -311,7 +311,7 @@ void QueuePair::Settle() {
     }
   }
   while (!calls_.empty()) {
-    network_.events.Disarm(calls_.front());
+    network_.events.Disarm(*calls_.first());
     network_.calls.Give(calls_.Pop());
   }
 }

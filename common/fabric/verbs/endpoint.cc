@@ -157,7 +157,7 @@ void VerbsEndpoint::Post(ControlCall& call) {
 
 void VerbsEndpoint::PostWaiting(QueuePair& queue_pair) {
   while (!queue_pair.waiting.empty() &&
-         queue_pair.PieceOf(queue_pair.waiting.front().verbs().size()) <= queue_pair.free_verbs) {
+         queue_pair.PieceOf(queue_pair.waiting.first()->verbs().size()) <= queue_pair.free_verbs) {
     Submit(queue_pair, queue_pair.waiting.Pop());
   }
   while (!queue_pair.calls_waiting.empty() && queue_pair.free_sends > 0 &&
