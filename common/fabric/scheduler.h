@@ -29,8 +29,12 @@ class Scheduler {
  public:
   using Clock = Endpoint::Clock;
 
-  // A coroutine of this scheduler that another thread may wake, once per suspension.
-  using Sleeper = WakeList::Sleeper;
+  // A coroutine of `scheduler` that another thread may wake, once per suspension.
+  struct Sleeper : WakeList::Sleeper {
+    explicit Sleeper(Scheduler& own) : scheduler(own) {}
+
+    Scheduler& scheduler;
+  };
 
   explicit Scheduler(Endpoint& endpoint) : endpoint_(endpoint) {}
   Scheduler(const Scheduler&) = delete;
@@ -101,12 +105,13 @@ class Scheduler {
     ready_.PushBack(waiter);
     endpoint_.WakeAt(Clock::time_point::min());
   }
-  // Likewise, from another thread. The coroutine sees what was done before the call. Requires:
-  // `sleeper` lives until its coroutine continues.
-  void Wake(Sleeper& sleeper) {
-    // WakeAt first: once the coroutine is woken, this scheduler and its endpoint may be destroyed.
-    endpoint_.WakeAt(Clock::time_point::min());
-    woken_.Wake(sleeper);
+  // Likewise in the sleeper's scheduler, from any thread. The coroutine sees what was done before
+  // the call. Requires: `sleeper` lives until its coroutine continues.
+  static void Wake(Sleeper& sleeper) {
+    Scheduler& own = sleeper.scheduler;
+    // WakeAt first: once the coroutine is woken, its scheduler and its endpoint may be destroyed.
+    own.endpoint_.WakeAt(Clock::time_point::min());
+    own.woken_.Wake(sleeper);
   }
 
   // co_await scheduler.SleepFor(50us): other tasks run meanwhile.
@@ -120,27 +125,26 @@ class Scheduler {
     };
     return Awaiter{*this, duration};
   }
-  // co_await scheduler.SleepUntilWoken(sleeper, 200ms): until `Wake(sleeper)`, or for that time.
+  // co_await Scheduler::SleepUntilWoken(sleeper, 200ms): until `Wake(sleeper)`, or for that time.
   // Returns: whether it was woken. If not, the caller makes sure that no thread calls `Wake` any
   // more, or awaits SleepUntilWoken(sleeper).
-  auto SleepUntilWoken(Sleeper& sleeper,
-                       std::optional<std::chrono::nanoseconds> at_most = std::nullopt) {
+  static auto SleepUntilWoken(Sleeper& sleeper,
+                              std::optional<std::chrono::nanoseconds> at_most = std::nullopt) {
     struct Awaiter {
-      Scheduler& scheduler;
       Sleeper& sleeper;
       std::optional<std::chrono::nanoseconds> at_most;
       bool await_ready() const noexcept { return false; }
       void await_suspend(std::coroutine_handle<> waiter) {
         sleeper.coroutine = waiter;
         sleeper.is_woken = false;
-        if (at_most) scheduler.StartTimer(*at_most, waiter);
+        if (at_most) sleeper.scheduler.StartTimer(*at_most, waiter);
       }
       bool await_resume() const {
-        if (sleeper.is_woken && at_most) scheduler.CancelTimer(sleeper.coroutine);
+        if (sleeper.is_woken && at_most) sleeper.scheduler.CancelTimer(sleeper.coroutine);
         return sleeper.is_woken;
       }
     };
-    return Awaiter{*this, sleeper, at_most};
+    return Awaiter{sleeper, at_most};
   }
 
  private:
@@ -174,7 +178,7 @@ class Scheduler {
   }
 
   void TakeWoken() {
-    for (Sleeper* woken = woken_.TakeAll(); woken != nullptr; woken = woken->next) {
+    for (WakeList::Sleeper* woken = woken_.TakeAll(); woken != nullptr; woken = woken->next) {
       woken->is_woken = true;
       ready_.PushBack(woken->coroutine);
     }

@@ -198,16 +198,16 @@ TEST_F(SchedulerTest, SleepsUntilATimerIsDue) {
 TEST_F(SchedulerTest, SleepsUntilAnotherThreadWakesATask) {
   CountingEndpoint counting(endpoint());
   Scheduler scheduler(counting);
-  Scheduler::Sleeper sleeper;
+  Scheduler::Sleeper sleeper(scheduler);
   std::atomic<bool> waits = false;
   const auto wait = [&]() -> Task<bool> {
     waits = true;
-    co_return co_await scheduler.SleepUntilWoken(sleeper);
+    co_return co_await Scheduler::SleepUntilWoken(sleeper);
   };
   std::thread waker([&] {
     while (!waits) std::this_thread::yield();
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    scheduler.Wake(sleeper);
+    Scheduler::Wake(sleeper);
   });
   EXPECT_TRUE(scheduler.Run(wait()));
   waker.join();
@@ -217,18 +217,18 @@ TEST_F(SchedulerTest, SleepsUntilAnotherThreadWakesATask) {
 TEST_F(SchedulerTest, ASleepEndsWithTheWakeOrWithItsTime) {
   using std::chrono::milliseconds;
   Scheduler scheduler(endpoint());
-  Scheduler::Sleeper sleeper;
+  Scheduler::Sleeper sleeper(scheduler);
   std::vector<bool> woken;
   const auto sleep = [&]() -> Task<void> {
-    woken.push_back(co_await scheduler.SleepUntilWoken(sleeper, milliseconds(20)));
+    woken.push_back(co_await Scheduler::SleepUntilWoken(sleeper, milliseconds(20)));
     // The timer of the first sleep is gone: it would end this one.
-    woken.push_back(co_await scheduler.SleepUntilWoken(sleeper));
-    woken.push_back(co_await scheduler.SleepUntilWoken(sleeper, milliseconds(1)));
+    woken.push_back(co_await Scheduler::SleepUntilWoken(sleeper));
+    woken.push_back(co_await Scheduler::SleepUntilWoken(sleeper, milliseconds(1)));
   };
   const auto wake_twice = [&]() -> Task<void> {
-    scheduler.Wake(sleeper);
+    Scheduler::Wake(sleeper);
     co_await scheduler.SleepFor(milliseconds(40));
-    scheduler.Wake(sleeper);
+    Scheduler::Wake(sleeper);
   };
   scheduler.Spawn(sleep());
   scheduler.Spawn(wake_twice());

@@ -53,13 +53,12 @@ void RemoteAllocator::EndRefill(ServerId server) {
   const std::lock_guard lock(mutex_);
   RefillUnderWay& refill = refills_[server];
   refill.until = {};
-  for (RefillUnderWay::Waiter* waiter : refill.waiters) waiter->scheduler->Wake(*waiter);
+  for (Scheduler::Sleeper* waiter : refill.waiters) Scheduler::Wake(*waiter);
   refill.waiters.clear();
 }
 
 Task<void> RemoteAllocator::AwaitRefill(Scheduler& scheduler, ServerId server) {
-  RefillUnderWay::Waiter waiter;
-  waiter.scheduler = &scheduler;
+  Scheduler::Sleeper waiter(scheduler);
   Clock::duration at_most{};
   {
     const std::lock_guard lock(mutex_);
@@ -68,13 +67,13 @@ Task<void> RemoteAllocator::AwaitRefill(Scheduler& scheduler, ServerId server) {
     if (at_most <= Clock::duration{}) co_return;
     refill.waiters.push_back(&waiter);
   }
-  if (co_await scheduler.SleepUntilWoken(waiter, at_most)) co_return;
+  if (co_await Scheduler::SleepUntilWoken(waiter, at_most)) co_return;
   bool is_forgotten = false;
   {
     const std::lock_guard lock(mutex_);
     is_forgotten = std::erase(refills_[server].waiters, &waiter) != 0;
   }
-  if (!is_forgotten) co_await scheduler.SleepUntilWoken(waiter);  // the refill has just ended
+  if (!is_forgotten) co_await Scheduler::SleepUntilWoken(waiter);  // the refill has just ended
 }
 
 Task<Status> RemoteAllocator::ConfirmOrRefill(Scheduler& scheduler, ServerId server, Wanted wanted,

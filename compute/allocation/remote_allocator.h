@@ -116,11 +116,8 @@ class RemoteAllocator {
   // A server that one coroutine asks for more memory. Others wait for the result, but not beyond
   // `until`: the session that asks may not be driven.
   struct RefillUnderWay {
-    struct Waiter : Scheduler::Sleeper {
-      Scheduler* scheduler = nullptr;
-    };
     Clock::time_point until{};
-    std::vector<Waiter*> waiters;
+    std::vector<Scheduler::Sleeper*> waiters;
   };
   struct FreedBlock {
     BlockPtr pointer;

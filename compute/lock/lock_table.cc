@@ -14,11 +14,10 @@ Waiter* PopFirst(LockTable::WaiterList& waiters) {
 
 // Once woken, the waiter's coroutine may run in its own thread and destroy the waiter.
 void WakeFrom(const Scheduler* here, Waiter& waiter) {
-  Scheduler* const scheduler = waiter.scheduler;
-  if (scheduler == here) {
-    scheduler->MakeReady(waiter.coroutine);
+  if (&waiter.scheduler == here) {
+    waiter.scheduler.MakeReady(waiter.coroutine);
   } else {
-    scheduler->Wake(waiter);
+    Scheduler::Wake(waiter);
   }
 }
 

@@ -69,7 +69,8 @@ class LockTable {
   };
 
   struct Waiter : Scheduler::Sleeper {
-    Scheduler* scheduler = nullptr;
+    using Sleeper::Sleeper;
+
     LockPlace place;
     Wish* wish = nullptr;
     Answer answer = Answer::kTurn;
@@ -188,7 +189,7 @@ class LockTable {
   };
 
   // co_await table.Wait(waiter, turn): waits for waiter.answer. With kTurn, `turn` is the caller's.
-  // The caller sets scheduler, place and wish. Other threads may use `waiter` and what its wish
+  // The caller sets place and wish. Other threads may use `waiter` and what its wish
   // refers to meanwhile.
   auto Wait(Waiter& waiter, Turn& turn) {
     struct Awaiter {
@@ -209,7 +210,7 @@ class LockTable {
         return true;
       }
       void await_resume() noexcept {
-        if (waiter.answer == Answer::kTurn) turn = Turn(waiter.scheduler, &queue);
+        if (waiter.answer == Answer::kTurn) turn = Turn(&waiter.scheduler, &queue);
       }
     };
     return Awaiter{QueueOf(waiter.place), waiter, turn};

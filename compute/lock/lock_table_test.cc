@@ -23,14 +23,15 @@ constexpr LockPlace kSharing{ServerId{0}, 64 + 4096 * sizeof(uint64_t)};
 class LockTableTest : public ::testing::Test {
  protected:
   struct Waiting {
+    explicit Waiting(Scheduler& scheduler) : waiter(scheduler) {}
+
     LockTable::Waiter waiter;
     LockTable::Wish wish;
     LockTable::Turn turn;
   };
   // Starts to wait; what comes of it is appended to answers_, with the waiter's number.
   Waiting& Wait(int number, const LockPlace& place, const RemotePtr* node = nullptr) {
-    Waiting& waiting = waiting_.emplace_back();
-    waiting.waiter.scheduler = &scheduler_;
+    Waiting& waiting = waiting_.emplace_back(scheduler_);
     waiting.waiter.place = place;
     if (node != nullptr) {
       waiting.wish.node = *node;

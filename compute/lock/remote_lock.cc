@@ -62,8 +62,7 @@ bool RemoteLock::TryTakeTurn() {
 Task<LockTable::Answer> RemoteLock::TakeTurn(LockTable::Wish* wish) {
   if (!locks_->techniques.hierarchical_locks) co_return LockTable::Answer::kTurn;
   HasWaitedLong();  // starts the lock timeout
-  LockTable::Waiter waiter;
-  waiter.scheduler = &locks_->links.scheduler();
+  LockTable::Waiter waiter(locks_->links.scheduler());
   waiter.place = place_;
   waiter.wish = wish;
   co_await locks_->table.Wait(waiter, turn_);

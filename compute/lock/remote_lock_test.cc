@@ -275,7 +275,7 @@ TEST_F(RemoteLockTest, KeepsNoTurnWhileItWaitsForAServerToBeFound) {
   ASSERT_TRUE(session_.Aim(other, kNode));
   EXPECT_TRUE(other.TryTakeTurn()) << "this operation needs no other server";
   search->found = MakeError(Code::kNodeUnreachable, "none");
-  session_.scheduler.Wake(*search);
+  Scheduler::Wake(*search);
   session_.scheduler.RunUntil(0);
   EXPECT_FALSE(aimed);
   EXPECT_FALSE(lock.HasTurn());

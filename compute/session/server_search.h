@@ -10,10 +10,8 @@
 namespace gossamer {
 
 struct ServerSearch : Scheduler::Sleeper {
-  ServerSearch(Scheduler& own_scheduler, ServerId sought)
-      : scheduler(own_scheduler), server(sought) {}
+  ServerSearch(Scheduler& own, ServerId sought) : Sleeper(own), server(sought) {}
 
-  Scheduler& scheduler;
   const ServerId server;
   Status found = Ok();
 };

@@ -43,7 +43,7 @@ void ServerFinder::Run() {
     searches_.pop_front();
     lock.unlock();
     search.found = find_(search.server);
-    search.scheduler.Wake(search);  // the search may be gone afterwards
+    Scheduler::Wake(search);  // the search may be gone afterwards
     lock.lock();
   }
 }
