@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <compare>
 #include <coroutine>
 #include <cstdint>
 #include <optional>
@@ -66,7 +65,7 @@ class Scheduler {
       const Clock::time_point now = endpoint_.Now();
       while (!timers_.empty() && timers_.front().due <= now) {
         const std::coroutine_handle<> waiter = timers_.front().waiter;
-        std::ranges::pop_heap(timers_);
+        std::pop_heap(timers_.begin(), timers_.end());
         timers_.pop_back();
         waiter.resume();
         progress = true;
@@ -160,21 +159,18 @@ class Scheduler {
     Clock::time_point due;
     std::coroutine_handle<> waiter;
     // The heap's order: a later timer is less.
-    friend std::strong_ordering operator<=>(const Timer& a, const Timer& b) {
-      return b.due <=> a.due;
-    }
-    friend bool operator==(const Timer& a, const Timer& b) { return a.due == b.due; }
+    friend bool operator<(const Timer& a, const Timer& b) { return b.due < a.due; }
   };
 
   void StartTimer(std::chrono::nanoseconds duration, std::coroutine_handle<> waiter) {
     const Clock::time_point due = endpoint_.Now() + duration;
     timers_.push_back({due, waiter});
-    std::ranges::push_heap(timers_);
+    std::push_heap(timers_.begin(), timers_.end());
     endpoint_.WakeAt(due);
   }
   void CancelTimer(std::coroutine_handle<> waiter) {
     std::erase_if(timers_, [waiter](const Timer& timer) { return timer.waiter == waiter; });
-    std::ranges::make_heap(timers_);
+    std::make_heap(timers_.begin(), timers_.end());
   }
 
   void TakeWoken() {
