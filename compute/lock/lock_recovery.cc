@@ -7,7 +7,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <chrono>
 #include <string>
+#include <utility>
 
 #include "compute/lock/remote_lock.h"
 #include "compute/rules/rules.h"
@@ -15,6 +17,19 @@
 #include "proto/leaf.h"
 
 namespace gossamer {
+namespace {
+
+// The time between looks at the orphaned locks: 10 us, then twice as long each time, up to 1 ms.
+class LookInterval {
+ public:
+  std::chrono::microseconds Next() { return std::exchange(next_, std::min(2 * next_, kLatest)); }
+
+ private:
+  static constexpr std::chrono::microseconds kLatest{1000};
+  std::chrono::microseconds next_{10};
+};
+
+}  // namespace
 
 void RemoteLock::Orphan(HeldLock held) {
   const uint64_t carrier = locks_->links.scheduler().endpoint().BrokenQueuePairId(server());

@@ -7,22 +7,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <utility>
 
 #include "common/fabric/scheduler.h"
 #include "common/task.h"
 
 namespace gossamer {
-
-// The time between looks at what another coroutine is doing: 10 us, then twice as long each time, up to 1 ms.
-class LookInterval {
- public:
-  std::chrono::microseconds Next() { return std::exchange(next_, std::min(2 * next_, kLatest)); }
-
- private:
-  static constexpr std::chrono::microseconds kLatest{1000};
-  std::chrono::microseconds next_{10};
-};
 
 class Pauses {
  public:
