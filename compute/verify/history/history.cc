@@ -83,12 +83,15 @@ std::string Wrong(const Event& read, const std::string& what) {
 
 }  // namespace
 
+std::string_view KindName(OperationKind kind) {
+  constexpr std::string_view kNames[] = {"get", "scan", "put", "insert", "update", "delete"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
 std::string ToString(const Event& event) {
-  constexpr const char* kKinds[] = {"get", "scan", "put", "insert", "update", "delete"};
   constexpr const char* kOutcomes[] = {"", " refused", " unknown"};
-  std::string text =
-      fmt::format("client {} {}{}", event.client, kKinds[static_cast<size_t>(event.kind)],
-                  kOutcomes[static_cast<size_t>(event.outcome)]);
+  std::string text = fmt::format("client {} {}{}", event.client, KindName(event.kind),
+                                 kOutcomes[static_cast<size_t>(event.outcome)]);
   if (event.outcome != Outcome::kRefused && event.kind != OperationKind::kDelete) {
     text += event.value == kAbsent ? " absent" : fmt::format(" #{}", event.value);
   }

@@ -22,6 +22,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -31,6 +32,7 @@
 namespace gossamer::history {
 
 enum class OperationKind : uint8_t { kGet, kScan, kPut, kInsert, kUpdate, kDelete };
+std::string_view KindName(OperationKind kind);
 
 enum class Outcome : uint8_t {
   kDone,

@@ -19,8 +19,7 @@ bool IsWrite(const Event& event) {
 
 // The operation under way.
 std::string Doing(const Event& event) {
-  constexpr const char* kKinds[] = {"get", "scan", "put", "insert", "update", "delete"};
-  std::string text = kKinds[static_cast<size_t>(event.kind)];
+  std::string text(history::KindName(event.kind));
   if (event.value != history::kAbsent) text += fmt::format(" #{}", event.value);
   return fmt::format("{} [{}, -]", text, event.start);
 }
