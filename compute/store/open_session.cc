@@ -43,8 +43,8 @@ Status OpenSession::Update(std::string_view key, std::string_view value) {
 Status OpenSession::Delete(std::string_view key) { return RunToEnd(AsyncDelete(key)); }
 
 template <typename T, typename Make>
-std::vector<T> OpenSession::RunMany(size_t count, const T& placeholder, Make make) {
-  std::vector<T> results(count, placeholder);
+std::vector<T> OpenSession::RunMany(size_t count, const T& initial, Make make) {
+  std::vector<T> results(count, initial);
   size_t next = 0;
   size_t workers = 0;
   const auto worker = [&]() -> Task<void> {

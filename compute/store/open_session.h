@@ -59,7 +59,7 @@ class OpenSession final : public Session {
  private:
   // Runs make(i) for i in [0, count), a limited number at a time. Returns the results in order.
   template <typename T, typename Make>
-  std::vector<T> RunMany(size_t count, const T& placeholder, Make make);
+  std::vector<T> RunMany(size_t count, const T& initial, Make make);
 
   StoreState& shared_;
   std::unique_ptr<Endpoint> endpoint_;
