@@ -1,6 +1,6 @@
 // Membership: how memory servers form a store, and how clients find it. Works on any Bootstrap.
 //
-// A memory server joins in this order, alone among those that join the same store
+// A memory server joins in this order, alone among the joiners of the same store
 // (Bootstrap::LockForJoin): read the record, decide the server id, initialise the region and start
 // serving (`BringUp`), publish by compare-and-swap. The record names a server only after it answers,
 // so a server that dies on the way leaves at most a note (below). If the lock passed to another server

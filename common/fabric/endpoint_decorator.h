@@ -1,4 +1,4 @@
-// Decorators of endpoints and compute ports: pass every call on, except those that a derived class overrides.
+// Decorators of endpoints and compute ports: every call is passed on, unless a derived class overrides it.
 //
 // Thread-safety: that of what is decorated.
 #pragma once

@@ -197,14 +197,13 @@ int RunStat(const Context& context) {
 }  // namespace
 
 Command CheckCommand() {
-  return {
-      .name = "check",
-      .arguments = "",
-      .summary = "walk the whole tree and verify every invariant",
-      .details =
-          "Meaningful while nobody writes: who writes holds locks, which it counts as problems.\n"
-          "Exit status 1 if there is a problem.\n",
-      .run = RunCheck};
+  return {.name = "check",
+          .arguments = "",
+          .summary = "walk the whole tree and verify every invariant",
+          .details =
+              "Meaningful while nobody writes: writers hold locks, which it counts as problems.\n"
+              "Exit status 1 if there is a problem.\n",
+          .run = RunCheck};
 }
 
 Command StatCommand() {

@@ -168,8 +168,8 @@ Command ScanCommand() {
           .details =
               "Prints key<TAB>value lines, escaped as `dump` does, of the keys from --from "
               "(inclusive)\n"
-              "to --to (exclusive), or those that begin with --prefix. With --json, an object "
-              "a line.\n",
+              "to --to (exclusive), or of the keys that begin with --prefix.\n"
+              "With --json, an object a line.\n",
           .flags = {"escaped", "from", "to", "prefix", "limit", "reverse", "keys_only"},
           .stops_cleanly = true,
           .run = RunScan};

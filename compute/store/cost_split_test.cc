@@ -15,7 +15,7 @@ class SplitCostTest : public CostFixture, public testing::WithParamInterface<Tes
  protected:
   SplitCostTest() : CostFixture(GetParam()) {}
 
-  // Inserts `count` random keys through `session`, only those whose path `concerns` accepts. Counts
+  // Inserts `count` random keys through `session`. `concerns` accepts the path of each. Counts
   // the splits of a leaf alone: with the sibling on another server than the leaf (1), the parent on
   // another than the sibling (2), both (3), or neither (0), and splits that did not know the leaf
   // was full (4).

@@ -19,7 +19,7 @@ shared_objects() { printf '%s\n' "CCACHE_REMOTE_STORAGE=file:$1|umask=000" CCACH
 
 make_object_cache() {  # DIRECTORY
   mkdir -p "$1"
-  chmod 1777 "$1"  # not all who compile in the roots are root there
+  chmod 1777 "$1"  # not every process that compiles in the roots is root there
 }
 
 # Which archive this machine has Debian itself from: its address, its suite and the file of its keys.
@@ -110,7 +110,7 @@ make_root_with_packages() {  # CACHE KEY
 
 key_of() { sha256sum | cut -c 1-32; }
 
-# make_roots CACHE NAME...: those that are named, of plain and packages.
+# make_roots CACHE NAME...: the named roots, of plain and packages.
 make_roots() {
   local cache=$1 plain_key packages_key
   shift

@@ -1,6 +1,6 @@
 # Which Debian packages are needed for what. To be sourced by bash scripts, beside packages.sh.
 
-# shellcheck shell=bash disable=SC2034  # for those who source this
+# shellcheck shell=bash disable=SC2034  # for the scripts that source this
 
 # To build the programs.
 readonly kBuildPackages=(

@@ -6,7 +6,7 @@
 # without sending it. Between two rxe devices of one network namespace it would not work, as the
 # kernel then routes the packets over `lo`, where no rxe device listens.
 
-# shellcheck disable=SC2034  # for those who source this
+# shellcheck disable=SC2034  # for the scripts that source this
 readonly kSoftRoceAddress=192.0.2.1      # TEST-NET-1: never routed on the Internet
 readonly kSoftRocePeerAddress=192.0.2.2  # the other end, for plain IP peers
 

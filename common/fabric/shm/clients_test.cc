@@ -217,7 +217,7 @@ TEST_F(ShmFabric, ServesOnWithoutFileDescriptorsAndTakesClientsInAgainLater) {
   call.completion = &completion;
   endpoint->Post(call);
   while (completion.remaining != 0) endpoint->Poll();
-  EXPECT_EQ(call.status, VerbStatus::kSuccess) << "who was there before is served";
+  EXPECT_EQ(call.status, VerbStatus::kSuccess) << "an earlier client is served";
   taken.clear();
   ::setrlimit(RLIMIT_NOFILE, &limit);
   EXPECT_TRUE(compute->NewEndpoint().value()->IsAttached(ServerId{0}));

@@ -401,7 +401,7 @@ TEST(HistoryTest, LogsReadBack) {
   EXPECT_EQ(ReadHistory(path, events).error().code, Code::kNotFound);
 }
 
-// A process that logs is killed: operations it had begun are unknown, those that ended stand.
+// A process that logs is killed: the operations it had begun are unknown, the ended ones stand.
 TEST(HistoryTest, ALogSurvivesItsWriter) {
   const std::string path =
       (std::filesystem::temp_directory_path() / fmt::format("history-kill-test-{}", TestSeed()))

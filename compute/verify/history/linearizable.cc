@@ -151,7 +151,7 @@ struct OpenKinds {
   Slots<kWords> unknown;  // writes that need not happen
 };
 
-// A set of configurations without those that another one covers.
+// A set of configurations, none of which covers another.
 template <size_t kWords>
 class Configurations {
  public:
@@ -182,8 +182,8 @@ class Configurations {
 
  private:
   // Whether `a` covers `b`: whatever explains the rest of the history from `b` also explains it
-  // from `a`. Requires: both have the same value, and the same writes done among those that must
-  // happen.
+  // from `a`. Requires: both have the same value, and the same writes done among the writes
+  // that must happen.
   bool Covers(const One& a, const One& b) const {
     return b.done.And(open_.unknown).Includes(a.done.And(open_.unknown)) &&
            a.done.And(open_.idle).Includes(b.done.And(open_.idle));

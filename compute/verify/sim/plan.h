@@ -57,12 +57,12 @@ struct WorkPlan {
   Skew skew = Skew::kUniform;
   uint32_t hot_keys = 64;
   uint32_t fillers = 0;          // keys between two hot ones: they make leaves split
-  uint32_t filler_percent = 0;   // of writes: those that go to fillers
-  uint32_t far_percent = 50;     // of these: those that go anywhere, not near a hot key
-  uint32_t prefill_percent = 0;  // of all keys: those put before the run
-  uint32_t long_percent = 0;     // of values: those longer than 16 bytes, which need blocks
+  uint32_t filler_percent = 0;   // of writes: to fillers
+  uint32_t far_percent = 50;     // of these: anywhere, not near a hot key
+  uint32_t prefill_percent = 0;  // of all keys: put before the run
+  uint32_t long_percent = 0;     // of values: longer than 16 bytes, so that they need blocks
   uint32_t longest_value = 17;
-  uint32_t nap_percent = 0;  // of operations: those before which a coroutine sleeps briefly
+  uint32_t nap_percent = 0;  // of operations: the coroutine sleeps briefly before
   uint32_t longest_nap_us = 30;
   uint32_t scan_keys = 1;        // longest range of a scan
   uint32_t writers_at_once = 4;  // most writes of one key in flight

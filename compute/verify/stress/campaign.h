@@ -30,7 +30,7 @@ class Campaign {
   Campaign(const StressOptions& options, const std::string& directory, Cluster& cluster,
            RunBoard& board, FailureLog failures, Findings& findings);
 
-  // Errors: those that prevent the run from going on. Faults of the store are reported as findings.
+  // Errors: what prevents the run from going on. Faults of the store are reported as findings.
   Status Run(const std::vector<std::string>& client_command);
 
  private:

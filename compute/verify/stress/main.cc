@@ -152,7 +152,7 @@ Result<StressOptions> OptionsFromFlags() {
       uint64_t{options.lives()} * options.threads >= kPreloader ||
       options.hot_keys > kMaxKeys / 2) {
     return MakeError(Code::kInvalidArgument,
-                     "at most 2048 clients, those that replace others included, 4094 threads of "
+                     "at most 2048 clients, replacements included, 4094 threads of "
                      "all of them, and 524288 hot keys");
   }
   BOOST_OUTCOME_TRYV(CheckFaults(options));
