@@ -10,6 +10,7 @@
 #include "compute/lab/check.h"
 #include "compute/lab/locked_map.h"
 #include "compute/lab/olc_tree.h"
+#include "compute/lab/palm_tree.h"
 #include "compute/lab/reader_writer_tree.h"
 #include "compute/lab/sequential_tree.h"
 
@@ -18,15 +19,24 @@ namespace {
 
 template <LocalTree Tree>
 constexpr TreeEntry EntryOf(std::string_view name, std::string_view what, uint32_t fanout) {
-  return {.name = name,
-          .what = what,
-          .fanout = fanout,
-          .many_threads = Tree::kManyThreads,
-          .measure = &Measure<Tree>,
-          .check_alone = &CheckAlone<Tree>,
-          .check_contended = &CheckContended<Tree>,
-          .check_descending = &CheckDescending<Tree>,
-          .check_mix = &CheckMix<Tree>};
+  TreeEntry entry = {.name = name,
+                     .what = what,
+                     .fanout = fanout,
+                     .many_threads = Tree::kManyThreads,
+                     .parallel = ParallelTree<Tree>,
+                     .measure = &Measure<Tree>,
+                     .check_alone = &CheckAlone<Tree>,
+                     .check_mix = &CheckMix<Tree>,
+                     .check_batches = nullptr,
+                     .check_contended = nullptr,
+                     .check_descending = nullptr};
+  if constexpr (ParallelTree<Tree>) {
+    entry.check_batches = &CheckBatches<Tree>;
+  } else {
+    entry.check_contended = &CheckContended<Tree>;
+    entry.check_descending = &CheckDescending<Tree>;
+  }
+  return entry;
 }
 
 template <template <uint32_t> typename Tree, uint32_t kFanout>
@@ -38,6 +48,15 @@ constexpr std::string_view kSequential = "B+tree without locks";
 constexpr std::string_view kReaderWriter = "B+tree, reader-writer locks hand over hand";
 constexpr std::string_view kBlink = "B-link tree of Lehman and Yao";
 constexpr std::string_view kOlc = "B+tree with optimistic lock coupling";
+
+constexpr std::string_view kPalm = "PALM: workers run whole batches without latches";
+constexpr std::string_view kPalmPipelined =
+    "PALM, the next batch's descent beside changes of leaves";
+
+template <uint32_t kFanout>
+using Palm = PalmTree<kFanout, false>;
+template <uint32_t kFanout>
+using PalmPipelined = PalmTree<kFanout, true>;
 
 constexpr std::array kTrees = {
     EntryOf<LockedMap<std::map<Key, Value>>>("std_map", "std::map under a mutex", 0),
@@ -59,6 +78,14 @@ constexpr std::array kTrees = {
     WithFanout<OlcTree, 16>("olc", kOlc),
     WithFanout<OlcTree, 64>("olc", kOlc),
     WithFanout<OlcTree, 256>("olc", kOlc),
+    WithFanout<Palm, 4>("palm", kPalm),
+    WithFanout<Palm, 16>("palm", kPalm),
+    WithFanout<Palm, 64>("palm", kPalm),
+    WithFanout<Palm, 256>("palm", kPalm),
+    WithFanout<PalmPipelined, 4>("palm_pipelined", kPalmPipelined),
+    WithFanout<PalmPipelined, 16>("palm_pipelined", kPalmPipelined),
+    WithFanout<PalmPipelined, 64>("palm_pipelined", kPalmPipelined),
+    WithFanout<PalmPipelined, 256>("palm_pipelined", kPalmPipelined),
 };
 
 }  // namespace

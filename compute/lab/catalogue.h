@@ -17,13 +17,19 @@ struct TreeEntry {
   std::string_view what;  // for --list
   uint32_t fanout;        // children of an inner node, and entries of a leaf; 0: not to be chosen
   bool many_threads;      // whether threads may share the tree
+  bool parallel;          // whether it has workers of its own
   // measure.h and check.h explain these.
   Result<Measurement> (*measure)(const RunOptions& options);
-  Status (*check_alone)(uint64_t seed);
+  Status (*check_alone)(const TreeSettings& settings, uint64_t seed);
+  Status (*check_mix)(const RunOptions& options);
+  Status (*check_batches)(const TreeSettings& settings, uint64_t seed);  // null unless parallel
+  // Null if it is parallel.
   Status (*check_contended)(uint32_t threads, uint64_t seed);
   Status (*check_descending)(uint32_t threads, uint64_t seed);
-  Status (*check_mix)(const RunOptions& options);
 };
+
+// Whether a run may have more than one thread.
+inline bool TakesThreads(const TreeEntry& tree) { return tree.many_threads || tree.parallel; }
 
 // Each tree with each fanout, in the order of rows.
 std::span<const TreeEntry> Trees();
@@ -31,7 +37,7 @@ std::span<const TreeEntry> Trees();
 // "std_map", "blink, fanout 64"
 std::string FullName(const TreeEntry& tree);
 
-// All checks with 1 to 4 threads, all mixes and distributions, one by one and in batches.
+// All checks with 1 to 4 threads or workers, all mixes and distributions, one by one and in batches.
 // Returns: how many runs were compared. Errors: of check.h, with the run's settings.
 Result<uint64_t> CheckTree(const TreeEntry& tree, uint64_t seed);
 

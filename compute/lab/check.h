@@ -1,6 +1,7 @@
 // Compares a tree with std::map on small data.
 //
-//   CheckAlone      one thread, all operations at random: each result must be that of the reference
+//   CheckAlone      one caller, all operations at random: each result must be that of the reference
+//   CheckBatches    trees with workers: long calls of gets and inserts, in batches of many sizes
 //   CheckContended  threads insert, replace, read and scan the same few keys
 //   CheckDescending one thread inserts in front of the keys that others read, which moves them
 //   CheckMix        a workload as it is measured; what the tree then holds must be what was inserted
@@ -61,9 +62,9 @@ Status CompareScan(const Tree& tree, const Reference& reference, Key from, size_
 }
 
 template <LocalTree Tree>
-Status CompareGets(const Tree& tree, const Reference& reference, std::span<const Key> keys) {
+Status CompareGets(Tree& tree, const Reference& reference, std::span<const Key> keys) {
   std::vector<std::optional<Value>> values(keys.size());
-  GetMany(tree, keys, std::span(values));
+  BOOST_OUTCOME_TRYV(FindMany(tree, keys, std::span(values)));
   for (size_t i = 0; i < keys.size(); ++i) {
     const auto it = reference.find(keys[i]);
     const std::optional<Value> expected =
@@ -79,7 +80,7 @@ Status CompareGets(const Tree& tree, const Reference& reference, std::span<const
 }
 
 template <LocalTree Tree>
-Status CompareAll(const Tree& tree, const Reference& reference) {
+Status CompareAll(Tree& tree, const Reference& reference) {
   BOOST_OUTCOME_TRYV(CompareScan(tree, reference, 0, reference.size() + 1));
   std::vector<Key> keys;
   for (const auto& [key, value] : reference) {
@@ -90,10 +91,11 @@ Status CompareAll(const Tree& tree, const Reference& reference) {
 }
 
 template <LocalTree Tree>
-Status CheckAlone(uint64_t seed) {
+Status CheckAlone(const TreeSettings& settings, uint64_t seed) {
   constexpr int kSteps = 3'000;
   constexpr uint64_t kKeys = 2'000;
-  const auto tree = std::make_unique<Tree>();
+  constexpr uint64_t kLongestBatch = 150;
+  const auto tree = MakeTree<Tree>(settings);
   Reference reference;
   BOOST_OUTCOME_TRYV(CompareScan(*tree, reference, 0, 3));  // while it is empty
   Random random(seed);
@@ -110,16 +112,52 @@ Status CheckAlone(uint64_t seed) {
       tree->Insert(entry.key, entry.value);
       reference.insert_or_assign(entry.key, entry.value);
     } else if (choice < 65) {
-      std::vector<Entry> entries(random.Below(40));
+      std::vector<Entry> entries(random.Below(kLongestBatch));
       for (Entry& entry : entries) entry = {draw_key(), random.Next()};
-      InsertMany(*tree, std::span<const Entry>(entries));
+      BOOST_OUTCOME_TRYV(InsertMany(*tree, std::span<const Entry>(entries)));
       for (const Entry& entry : entries) reference.insert_or_assign(entry.key, entry.value);
     } else if (choice < 85) {
-      std::vector<Key> keys(random.Below(40));
+      std::vector<Key> keys(random.Below(kLongestBatch));
       std::generate(keys.begin(), keys.end(), draw_key);
       BOOST_OUTCOME_TRYV(CompareGets(*tree, reference, keys));
     } else {
       BOOST_OUTCOME_TRYV(CompareScan(*tree, reference, draw_key(), random.Below(200)));
+    }
+  }
+  return CompareAll(*tree, reference);
+}
+
+// In one call, a key is either read or inserted, some keys more than once: the order of requests then
+// determines every result. Every other call keeps to a few keys, so that batches share nodes.
+template <ParallelTree Tree>
+Status CheckBatches(const TreeSettings& settings, uint64_t seed) {
+  constexpr int kCalls = 20;
+  constexpr uint64_t kKeys = 4'000;
+  constexpr uint64_t kFewKeys = 60;
+  constexpr std::array<uint32_t, 5> kBatches = {1, 17, 100, 700, 5'000};
+  const auto tree = MakeTree<Tree>(settings);
+  Reference reference;
+  Random random(seed);
+  for (int call = 0; call < kCalls; ++call) {
+    const uint64_t keys = call % 2 == 0 ? kKeys : kFewKeys;
+    std::vector<Request> requests(2'000);
+    for (Request& request : requests) {
+      const Key key = (call % 4 < 2) ? random.Below(keys) : KeyOfRecord(random.Below(keys));
+      const bool is_insert = (key ^ static_cast<uint64_t>(call)) % 2 == 0;
+      request = is_insert ? Request::Insert({key, random.Next()}) : Request::Get(key);
+    }
+    const Reference before = reference;
+    for (const Request& request : requests) {
+      if (request.is_insert) reference.insert_or_assign(request.key, request.value);
+    }
+    BOOST_OUTCOME_TRYV(tree->Execute(requests, kBatches[random.Below(kBatches.size())]));
+    for (const Request& request : requests) {
+      if (request.is_insert) continue;
+      const auto it = before.find(request.key);
+      const auto expected = it == before.end() ? std::nullopt : std::optional(it->second);
+      if (request.Result() != expected) {
+        return Difference(fmt::format("call {} has a wrong result for key {}", call, request.key));
+      }
     }
   }
   return CompareAll(*tree, reference);
@@ -229,19 +267,12 @@ Status CheckDescending(uint32_t threads, uint64_t seed) {
 
 template <LocalTree Tree>
 Status CheckMix(const RunOptions& options) {
-  const auto tree = std::make_unique<Tree>();
-  Load(*tree, options);
-  const std::vector<ThreadSteps> steps = DrawSteps(options);
-  std::vector<uint64_t> wrong(options.threads);
-  BOOST_OUTCOME_TRYV(RunTogether(options.threads, [&](uint32_t thread) {
-    StepRunner<Tree> runner(*tree, options.batch);
-    runner.Run(steps[thread].measured);
-    wrong[thread] = runner.wrong();
-  }));
-  const uint64_t all_wrong = std::accumulate(wrong.begin(), wrong.end(), uint64_t{0});
-  if (all_wrong > 0) {
-    return Difference(fmt::format("{} operations had a wrong result", all_wrong));
-  }
+  const auto tree = MakeTree<Tree>(SettingsFor<Tree>(options));
+  BOOST_OUTCOME_TRYV(Load(*tree, options));
+  const std::vector<ThreadSteps> steps = DrawStepsFor<Tree>(options);
+  BOOST_OUTCOME_TRYV(RunSteps(
+      *tree, options, [&](uint32_t caller) { return std::span(steps[caller].measured); },
+      [](uint32_t /*caller*/, const auto& run) { run(); }));
   Reference reference;
   for (uint64_t id = 0; id < options.mix.Loaded(options.records); ++id) {
     reference[KeyOfRecord(id)] = ValueOfKey(KeyOfRecord(id));

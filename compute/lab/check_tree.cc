@@ -30,7 +30,7 @@ Status CheckMixes(const TreeEntry& tree, uint32_t threads, uint64_t seed, uint64
   for (const Mix& mix : Mixes()) {
     for (const Distribution distribution : {Distribution::kUniform, Distribution::kZipfian}) {
       if (distribution != Distribution::kUniform && !DependsOnDistribution(mix)) continue;
-      for (const uint32_t batch : {1u, 16u}) {
+      for (const uint32_t batch : {1u, 16u, 200u}) {
         const RunOptions options{.mix = mix,
                                  .distribution = distribution,
                                  .threads = threads,
@@ -45,18 +45,31 @@ Status CheckMixes(const TreeEntry& tree, uint32_t threads, uint64_t seed, uint64
   return Ok();
 }
 
+Status CheckAlone(const TreeEntry& tree, uint32_t workers, uint64_t seed, uint64_t& checks) {
+  return Count(tree, fmt::format("alone, workers {}, seed {}", workers, seed),
+               tree.check_alone({.workers = workers}, seed), checks);
+}
+
 }  // namespace
 
 Result<uint64_t> CheckTree(const TreeEntry& tree, uint64_t seed) {
   uint64_t checks = 0;
-  BOOST_OUTCOME_TRYV(
-      Count(tree, fmt::format("alone, seed {}", seed), tree.check_alone(seed), checks));
-  for (uint32_t threads = 1; threads <= (tree.many_threads ? kMaxThreads : 1); ++threads) {
-    BOOST_OUTCOME_TRYV(Count(tree, fmt::format("contended, threads {}, seed {}", threads, seed),
-                             tree.check_contended(threads, seed), checks));
-    if (threads >= 2) {
-      BOOST_OUTCOME_TRYV(Count(tree, fmt::format("descending, threads {}, seed {}", threads, seed),
-                               tree.check_descending(threads, seed), checks));
+  if (!tree.parallel) {
+    BOOST_OUTCOME_TRYV(CheckAlone(tree, 1, seed, checks));
+  }
+  for (uint32_t threads = 1; threads <= (TakesThreads(tree) ? kMaxThreads : 1); ++threads) {
+    if (tree.parallel) {
+      BOOST_OUTCOME_TRYV(CheckAlone(tree, threads, seed, checks));
+      BOOST_OUTCOME_TRYV(Count(tree, fmt::format("batches, workers {}, seed {}", threads, seed),
+                               tree.check_batches({.workers = threads}, seed), checks));
+    } else {
+      BOOST_OUTCOME_TRYV(Count(tree, fmt::format("contended, threads {}, seed {}", threads, seed),
+                               tree.check_contended(threads, seed), checks));
+      if (threads >= 2) {
+        BOOST_OUTCOME_TRYV(Count(tree,
+                                 fmt::format("descending, threads {}, seed {}", threads, seed),
+                                 tree.check_descending(threads, seed), checks));
+      }
     }
     BOOST_OUTCOME_TRYV(CheckMixes(tree, threads, seed, checks));
   }

@@ -20,12 +20,23 @@ class TreeTest : public ::testing::TestWithParam<TreeEntry> {};
 
 TEST_P(TreeTest, AloneIsAsStdMap) {
   for (uint64_t seed = 1; seed <= 5; ++seed) {
-    const Status status = GetParam().check_alone(seed);
+    const TreeSettings settings{.workers = static_cast<uint32_t>(seed % 4) + 1};
+    const Status status = GetParam().check_alone(settings, seed);
+    ASSERT_TRUE(status) << "seed " << seed << ": " << status.error().message;
+  }
+}
+
+TEST_P(TreeTest, BatchesOfManyWorkersAreAsStdMap) {
+  if (!GetParam().parallel) GTEST_SKIP() << "has no workers of its own";
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    const TreeSettings settings{.workers = static_cast<uint32_t>(seed % 4) + 1};
+    const Status status = GetParam().check_batches(settings, seed);
     ASSERT_TRUE(status) << "seed " << seed << ": " << status.error().message;
   }
 }
 
 TEST_P(TreeTest, ThreadsOnTheSameKeysLoseAndInventNothing) {
+  if (GetParam().parallel) GTEST_SKIP() << "is called by one thread";
   for (uint32_t threads = 1; threads <= (GetParam().many_threads ? 4 : 1); ++threads) {
     const Status status = GetParam().check_contended(threads, threads);
     ASSERT_TRUE(status) << threads << " threads: " << status.error().message;
@@ -42,9 +53,11 @@ TEST_P(TreeTest, ReadersFindKeysThatInsertsMove) {
 TEST_P(TreeTest, WorkloadsLeaveWhatTheyInserted) {
   const Result<uint64_t> checks = CheckTree(GetParam(), 7);
   ASSERT_TRUE(checks) << checks.error().message;
-  // Alone; for each number of threads contended, and 7 mixes and distributions by 2 batches; for 2 to 4
-  // threads descending.
-  EXPECT_EQ(checks.value(), GetParam().many_threads ? 1u + 4 * 15 + 3 : 1u + 15);
+  // For each number of threads, 7 mixes and distributions by 3 batches, and contended; for 2 to 4
+  // threads, descending; alone. A parallel tree: alone and batches for each number of workers.
+  constexpr uint64_t kMixes = 7 * 3;
+  const uint64_t sharing = GetParam().many_threads ? 1 + 4 * (kMixes + 1) + 3 : 1 + kMixes + 1;
+  EXPECT_EQ(checks.value(), GetParam().parallel ? 4 * (kMixes + 2) : sharing);
 }
 
 TEST_P(TreeTest, AMeasurementCountsItsOperations) {
@@ -103,22 +116,22 @@ class FaultyTree {
 };
 
 TEST(CheckTest, FindsALostKey) {
-  EXPECT_FALSE(CheckAlone<FaultyTree<Fault::kLosesAKey>>(1));
+  EXPECT_FALSE(CheckAlone<FaultyTree<Fault::kLosesAKey>>({}, 1));
   EXPECT_FALSE(CheckMix<FaultyTree<Fault::kLosesAKey>>(
       {.mix = Mixes()[0], .threads = 2, .operations = 1'500, .seed = 1}));
 }
 
 TEST(CheckTest, FindsAValueThatWasNotReplaced) {
-  EXPECT_FALSE(CheckAlone<FaultyTree<Fault::kKeepsTheFirstValue>>(1));
+  EXPECT_FALSE(CheckAlone<FaultyTree<Fault::kKeepsTheFirstValue>>({}, 1));
 }
 
 TEST(CheckTest, FindsAScanWithAGap) {
-  EXPECT_FALSE(CheckAlone<FaultyTree<Fault::kScanSkips>>(1));
+  EXPECT_FALSE(CheckAlone<FaultyTree<Fault::kScanSkips>>({}, 1));
   EXPECT_FALSE(CheckContended<FaultyTree<Fault::kScanSkips>>(2, 1));
 }
 
 TEST(CheckTest, FindsTheValueOfAnotherKey) {
-  EXPECT_FALSE(CheckAlone<FaultyTree<Fault::kGetRoundsUp>>(1));
+  EXPECT_FALSE(CheckAlone<FaultyTree<Fault::kGetRoundsUp>>({}, 1));
   EXPECT_FALSE(CheckContended<FaultyTree<Fault::kGetRoundsUp>>(2, 1));
 }
 

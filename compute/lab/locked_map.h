@@ -37,7 +37,7 @@ class LockedMap {
     return count;
   }
 
-  void GetMany(std::span<const Key> keys, std::span<std::optional<Value>> values) const {
+  void FindMany(std::span<const Key> keys, std::span<std::optional<Value>> values) const {
     const std::lock_guard lock(mutex_);
     for (size_t i = 0; i < keys.size(); ++i) values[i] = Find(keys[i]);
   }

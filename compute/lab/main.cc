@@ -72,7 +72,7 @@ int List() {
   for (const TreeEntry& tree : Trees()) {
     rows.push_back({std::string(tree.name),
                     tree.fanout == 0 ? "" : "fanout " + std::to_string(tree.fanout),
-                    std::string(tree.what), tree.many_threads ? "" : "one thread"});
+                    std::string(tree.what), TakesThreads(tree) ? "" : "one thread"});
   }
   std::cout << TextTable(rows, {0, 2, 3});
   return kExitSuccess;

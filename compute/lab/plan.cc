@@ -163,7 +163,7 @@ Result<std::vector<PlannedRun>> MakeRuns(const FlagValues& flags) {
   std::vector<PlannedRun> runs;
   for (const RunOptions& options : settings) {
     for (const TreeEntry* tree : trees) {
-      if (options.threads == 1 || tree->many_threads) runs.push_back({tree, options});
+      if (options.threads == 1 || TakesThreads(*tree)) runs.push_back({tree, options});
     }
   }
   if (runs.empty()) {

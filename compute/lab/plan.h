@@ -34,7 +34,7 @@ struct PlannedRun {
 Result<std::vector<const TreeEntry*>> ChooseTrees(const FlagValues& flags);
 
 // All combinations, the tree varying fastest, so that trees that are compared run one after another.
-// Left out: many threads on a tree for one; distributions of a mix that does not read.
+// Left out: many threads on a tree for one thread; distributions of a mix that does not read.
 // Errors: InvalidArgument: "--workload=x is not one of insert_only, …".
 Result<std::vector<PlannedRun>> MakeRuns(const FlagValues& flags);
 

@@ -3,16 +3,24 @@
 // A tree is a type that fulfils `LocalTree`. The lab is compiled for each tree, so that a measured
 // operation has no virtual call. No workload deletes: trees never free a node before they end.
 //
-// Thread-safety: where `kManyThreads` is true, any number of threads may call any of the functions
-// at once, and each call takes effect at one moment between its begin and its end. A scan is no
-// snapshot: it has every key that was there throughout, and may have keys that came meanwhile.
+// Threads come to a tree in one of two ways:
+//   kManyThreads   any number of threads may call any of the functions at once, and each call takes
+//                  effect at one moment between its begin and its end. A scan is no snapshot: it has
+//                  every key that was there throughout, and may have keys that came meanwhile.
+//   ParallelTree   one thread calls, and the tree has workers of its own for the batches of `Execute`.
+// A tree that is neither is used by one thread.
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
+#include <vector>
+
+#include "common/status.h"
 
 namespace gossamer::lab {
 
@@ -26,11 +34,27 @@ struct Entry {
   friend bool operator==(const Entry&, const Entry&) = default;
 };
 
+// A get or an insert in a batch.
+struct Request {
+  Key key;
+  Value value;     // of an insert; the result of a get that found its key
+  bool is_insert;  // else a get
+  bool found;      // result of a get
+
+  static Request Get(Key key) { return {key, 0, false, false}; }
+  static Request Insert(const Entry& entry) { return {entry.key, entry.value, true, false}; }
+
+  std::optional<Value> Result() const { return found ? std::optional(value) : std::nullopt; }
+};
+
+// What a tree may want to know when it is made.
+struct TreeSettings {
+  uint32_t workers = 1;  // of a ParallelTree
+};
+
 template <typename Tree>
 concept LocalTree =
-    std::default_initializable<Tree> &&
     requires(Tree tree, const Tree& unchanged, Key key, Value value, std::span<Entry> found) {
-      // Whether threads may share the tree.
       { Tree::kManyThreads } -> std::convertible_to<bool>;
       // Adds the key, or replaces its value.
       { tree.Insert(key, value) } -> std::same_as<void>;
@@ -41,26 +65,57 @@ concept LocalTree =
       { unchanged.Scan(key, found) } -> std::same_as<size_t>;
     };
 
-// Looks up all `keys`; result i is that of key i. A tree may have a form of its own.
-// Requires: as many `values` as `keys`.
+template <typename Tree>
+concept ParallelTree =
+    LocalTree<Tree> && std::constructible_from<Tree, const TreeSettings&> &&
+    requires(Tree tree, std::span<Request> requests, uint32_t batch) {
+      // Runs the requests in batches of `batch`. Inserts of one key take effect in their order; a get
+      // sees the inserts of earlier calls, and may or may not see those of its own call.
+      // Errors: Unsupported if a worker cannot be started.
+      { tree.Execute(requests, batch) } -> std::same_as<Status>;
+    };
+
 template <LocalTree Tree>
-void GetMany(const Tree& tree, std::span<const Key> keys, std::span<std::optional<Value>> values) {
-  if constexpr (requires { tree.GetMany(keys, values); }) {
-    tree.GetMany(keys, values);
+std::unique_ptr<Tree> MakeTree(const TreeSettings& settings) {
+  if constexpr (ParallelTree<Tree>) {
+    return std::make_unique<Tree>(settings);
   } else {
-    for (size_t i = 0; i < keys.size(); ++i) values[i] = tree.Get(keys[i]);
+    return std::make_unique<Tree>();
   }
 }
 
-// Inserts all `entries`. Of entries with equal keys, the last one counts. A tree may have a form of
-// its own.
+// Looks up all `keys`; result i is that of key i. A tree may have a form of its own.
+// Requires: as many `values` as `keys`. Errors: of Execute.
 template <LocalTree Tree>
-void InsertMany(Tree& tree, std::span<const Entry> entries) {
-  if constexpr (requires { tree.InsertMany(entries); }) {
+Status FindMany(Tree& tree, std::span<const Key> keys, std::span<std::optional<Value>> values) {
+  if constexpr (ParallelTree<Tree>) {
+    std::vector<Request> requests(keys.size());
+    std::transform(keys.begin(), keys.end(), requests.begin(), Request::Get);
+    BOOST_OUTCOME_TRYV(tree.Execute(requests, static_cast<uint32_t>(requests.size())));
+    std::transform(requests.begin(), requests.end(), values.begin(),
+                   [](const Request& request) { return request.Result(); });
+  } else if constexpr (requires { tree.FindMany(keys, values); }) {
+    tree.FindMany(keys, values);
+  } else {
+    for (size_t i = 0; i < keys.size(); ++i) values[i] = tree.Get(keys[i]);
+  }
+  return Ok();
+}
+
+// Inserts all `entries`. Of entries with equal keys, the last one counts. A tree may have a form of
+// its own. Errors: of Execute.
+template <LocalTree Tree>
+Status InsertMany(Tree& tree, std::span<const Entry> entries) {
+  if constexpr (ParallelTree<Tree>) {
+    std::vector<Request> requests(entries.size());
+    std::transform(entries.begin(), entries.end(), requests.begin(), Request::Insert);
+    return tree.Execute(requests, static_cast<uint32_t>(requests.size()));
+  } else if constexpr (requires { tree.InsertMany(entries); }) {
     tree.InsertMany(entries);
   } else {
     for (const Entry& entry : entries) tree.Insert(entry.key, entry.value);
   }
+  return Ok();
 }
 
 }  // namespace gossamer::lab
