@@ -11,6 +11,7 @@
 #include "compute/lab/locked_map.h"
 #include "compute/lab/olc_tree.h"
 #include "compute/lab/palm_tree.h"
+#include "compute/lab/partitioned_tree.h"
 #include "compute/lab/reader_writer_tree.h"
 #include "compute/lab/sequential_tree.h"
 
@@ -24,6 +25,7 @@ constexpr TreeEntry EntryOf(std::string_view name, std::string_view what, uint32
                      .fanout = fanout,
                      .many_threads = Tree::kManyThreads,
                      .parallel = ParallelTree<Tree>,
+                     .partitioned = kIsPartitioned<Tree>,
                      .measure = &Measure<Tree>,
                      .check_alone = &CheckAlone<Tree>,
                      .check_mix = &CheckMix<Tree>,
@@ -58,6 +60,17 @@ using Palm = PalmTree<kFanout, false>;
 template <uint32_t kFanout>
 using PalmPipelined = PalmTree<kFanout, true>;
 
+constexpr std::string_view kPartitioned = "B+trees by tasks; a get asks all of them";
+constexpr std::string_view kBloom = "B+trees by tasks; Bloom filters say which ones a get asks";
+constexpr std::string_view kHashed = "B+trees by tasks; a hash of the key chooses one";
+
+template <uint32_t kFanout>
+using Partitioned = PartitionedTree<kFanout, Placement::kRandom>;
+template <uint32_t kFanout>
+using BloomPartitioned = PartitionedTree<kFanout, Placement::kFilters>;
+template <uint32_t kFanout>
+using HashPartitioned = PartitionedTree<kFanout, Placement::kHash>;
+
 constexpr std::array kTrees = {
     EntryOf<LockedMap<std::map<Key, Value>>>("std_map", "std::map under a mutex", 0),
     EntryOf<LockedMap<absl::btree_map<Key, Value>>>("absl_btree", "absl::btree_map under a mutex",
@@ -86,6 +99,15 @@ constexpr std::array kTrees = {
     WithFanout<PalmPipelined, 16>("palm_pipelined", kPalmPipelined),
     WithFanout<PalmPipelined, 64>("palm_pipelined", kPalmPipelined),
     WithFanout<PalmPipelined, 256>("palm_pipelined", kPalmPipelined),
+    WithFanout<Partitioned, 4>("partitioned", kPartitioned),
+    WithFanout<Partitioned, 64>("partitioned", kPartitioned),
+    WithFanout<Partitioned, 256>("partitioned", kPartitioned),
+    WithFanout<BloomPartitioned, 4>("bloom_partitioned", kBloom),
+    WithFanout<BloomPartitioned, 64>("bloom_partitioned", kBloom),
+    WithFanout<BloomPartitioned, 256>("bloom_partitioned", kBloom),
+    WithFanout<HashPartitioned, 4>("hash_partitioned", kHashed),
+    WithFanout<HashPartitioned, 64>("hash_partitioned", kHashed),
+    WithFanout<HashPartitioned, 256>("hash_partitioned", kHashed),
 };
 
 }  // namespace

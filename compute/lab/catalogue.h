@@ -18,6 +18,7 @@ struct TreeEntry {
   uint32_t fanout;        // children of an inner node, and entries of a leaf; 0: not to be chosen
   bool many_threads;      // whether threads may share the tree
   bool parallel;          // whether it has workers of its own
+  bool partitioned;       // whether it is made of trees, as many as are asked for
   // measure.h and check.h explain these.
   Result<Measurement> (*measure)(const RunOptions& options);
   Status (*check_alone)(const TreeSettings& settings, uint64_t seed);

@@ -10,6 +10,7 @@ namespace {
 constexpr uint32_t kMaxThreads = 4;
 constexpr uint64_t kRecords = 600;
 constexpr uint64_t kOperations = 1'500;
+constexpr uint32_t kPartitions = 3;
 
 std::string Describe(const RunOptions& options) {
   return fmt::format("{}, {}, threads {}, batch {}", options.mix.name,
@@ -30,11 +31,12 @@ Status CheckMixes(const TreeEntry& tree, uint32_t threads, uint64_t seed, uint64
   for (const Mix& mix : Mixes()) {
     for (const Distribution distribution : {Distribution::kUniform, Distribution::kZipfian}) {
       if (distribution != Distribution::kUniform && !DependsOnDistribution(mix)) continue;
-      for (const uint32_t batch : {1u, 16u, 200u}) {
+      for (const uint32_t batch : {1u, tree.parallel ? 200u : 16u}) {
         const RunOptions options{.mix = mix,
                                  .distribution = distribution,
                                  .threads = threads,
                                  .batch = batch,
+                                 .partitions = kPartitions,
                                  .records = kRecords,
                                  .operations = kOperations,
                                  .seed = seed};
@@ -47,7 +49,7 @@ Status CheckMixes(const TreeEntry& tree, uint32_t threads, uint64_t seed, uint64
 
 Status CheckAlone(const TreeEntry& tree, uint32_t workers, uint64_t seed, uint64_t& checks) {
   return Count(tree, fmt::format("alone, workers {}, seed {}", workers, seed),
-               tree.check_alone({.workers = workers}, seed), checks);
+               tree.check_alone({.workers = workers, .partitions = kPartitions}, seed), checks);
 }
 
 }  // namespace
@@ -60,8 +62,9 @@ Result<uint64_t> CheckTree(const TreeEntry& tree, uint64_t seed) {
   for (uint32_t threads = 1; threads <= (TakesThreads(tree) ? kMaxThreads : 1); ++threads) {
     if (tree.parallel) {
       BOOST_OUTCOME_TRYV(CheckAlone(tree, threads, seed, checks));
-      BOOST_OUTCOME_TRYV(Count(tree, fmt::format("batches, workers {}, seed {}", threads, seed),
-                               tree.check_batches({.workers = threads}, seed), checks));
+      BOOST_OUTCOME_TRYV(
+          Count(tree, fmt::format("batches, workers {}, seed {}", threads, seed),
+                tree.check_batches({.workers = threads, .partitions = kPartitions}, seed), checks));
     } else {
       BOOST_OUTCOME_TRYV(Count(tree, fmt::format("contended, threads {}, seed {}", threads, seed),
                                tree.check_contended(threads, seed), checks));

@@ -20,7 +20,7 @@ class TreeTest : public ::testing::TestWithParam<TreeEntry> {};
 
 TEST_P(TreeTest, AloneIsAsStdMap) {
   for (uint64_t seed = 1; seed <= 5; ++seed) {
-    const TreeSettings settings{.workers = static_cast<uint32_t>(seed % 4) + 1};
+    const TreeSettings settings{.workers = static_cast<uint32_t>(seed % 4) + 1, .partitions = 3};
     const Status status = GetParam().check_alone(settings, seed);
     ASSERT_TRUE(status) << "seed " << seed << ": " << status.error().message;
   }
@@ -29,7 +29,7 @@ TEST_P(TreeTest, AloneIsAsStdMap) {
 TEST_P(TreeTest, BatchesOfManyWorkersAreAsStdMap) {
   if (!GetParam().parallel) GTEST_SKIP() << "has no workers of its own";
   for (uint64_t seed = 1; seed <= 8; ++seed) {
-    const TreeSettings settings{.workers = static_cast<uint32_t>(seed % 4) + 1};
+    const TreeSettings settings{.workers = static_cast<uint32_t>(seed % 4) + 1, .partitions = 3};
     const Status status = GetParam().check_batches(settings, seed);
     ASSERT_TRUE(status) << "seed " << seed << ": " << status.error().message;
   }
@@ -53,9 +53,9 @@ TEST_P(TreeTest, ReadersFindKeysThatInsertsMove) {
 TEST_P(TreeTest, WorkloadsLeaveWhatTheyInserted) {
   const Result<uint64_t> checks = CheckTree(GetParam(), 7);
   ASSERT_TRUE(checks) << checks.error().message;
-  // For each number of threads, 7 mixes and distributions by 3 batches, and contended; for 2 to 4
+  // For each number of threads, 7 mixes and distributions by 2 batches, and contended; for 2 to 4
   // threads, descending; alone. A parallel tree: alone and batches for each number of workers.
-  constexpr uint64_t kMixes = 7 * 3;
+  constexpr uint64_t kMixes = 7 * 2;
   const uint64_t sharing = GetParam().many_threads ? 1 + 4 * (kMixes + 1) + 3 : 1 + kMixes + 1;
   EXPECT_EQ(checks.value(), GetParam().parallel ? 4 * (kMixes + 2) : sharing);
 }
@@ -183,6 +183,19 @@ TEST(PlanTest, EveryCombinationRunsOnce) {
   EXPECT_EQ(runs.value()[0].options.operations, 100u);
 }
 
+TEST(PlanTest, PartitionsAreOfTreesThatHaveThem) {
+  FlagValues flags = Flags();
+  flags.trees = "std_map,bloom_partitioned";
+  flags.fanout = "64";
+  flags.workload = "insert_only";
+  flags.partitions = "2,5";
+  const auto runs = MakeRuns(flags);
+  ASSERT_TRUE(runs) << runs.error().message;
+  std::vector<uint32_t> partitions;
+  for (const PlannedRun& run : runs.value()) partitions.push_back(run.options.partitions);
+  EXPECT_EQ(partitions, (std::vector<uint32_t>{0, 2, 5}));
+}
+
 TEST(PlanTest, WrongFlagsAreExplained) {
   const auto sentence = [](const FlagValues& flags) {
     const auto runs = MakeRuns(flags);
@@ -199,7 +212,7 @@ TEST(PlanTest, WrongFlagsAreExplained) {
   EXPECT_THAT(sentence(flags), HasSubstr("'0' is not from 1 to 256"));
   flags = Flags();
   flags.batch = "8,many";
-  EXPECT_THAT(sentence(flags), HasSubstr("--batch=8,many: 'many' is not from 1 to 65536"));
+  EXPECT_THAT(sentence(flags), HasSubstr("--batch=8,many: 'many' is not from 1 to 10000000"));
   flags = Flags();
   flags.records = 0;
   EXPECT_THAT(sentence(flags), HasSubstr("--records=0 is not from 1 to"));
@@ -216,8 +229,8 @@ TEST(ReportTest, ARowHasTheFieldsOfTheContract) {
   EXPECT_EQ(json.at("schema"), 1);
   const auto& row = json.at("rows").at(0);
   for (const char* field :
-       {"tree", "fanout", "batch", "prefetch", "threads", "workload", "distribution", "records",
-        "operations", "ops_per_second", "bytes_per_key"}) {
+       {"tree", "fanout", "partitions", "batch", "prefetch", "threads", "workload", "distribution",
+        "records", "operations", "ops_per_second", "bytes_per_key"}) {
     EXPECT_TRUE(row.contains(field)) << field;
   }
   EXPECT_EQ(row.at("ops_per_second"), 2'000);

@@ -25,6 +25,7 @@ DEFINE_string(workload, "",
 DEFINE_string(distribution, "", "of keys to read: uniform,zipfian; empty: both");
 DEFINE_string(threads, "1", "numbers of threads, separated by commas");
 DEFINE_string(batch, "1", "operations handed to a tree at a time, separated by commas");
+DEFINE_string(partitions, "8", "trees that a partitioned one is made of, separated by commas");
 DEFINE_uint64(records, 1'000'000, "records to load before a run, unless it only inserts");
 DEFINE_uint64(operations, 0, "operations of a run, of all threads; 0: as many as records");
 DEFINE_double(theta, 0.99, "skew of zipfian, between 0 and 1");
@@ -50,6 +51,7 @@ FlagValues ReadFlags() {
           .distribution = FLAGS_distribution,
           .threads = FLAGS_threads,
           .batch = FLAGS_batch,
+          .partitions = FLAGS_partitions,
           .records = FLAGS_records,
           .operations = FLAGS_operations,
           .theta = FLAGS_theta,

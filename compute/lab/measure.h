@@ -27,7 +27,10 @@ uint32_t CallersOf(const RunOptions& options) {
 
 template <LocalTree Tree>
 TreeSettings SettingsFor(const RunOptions& options) {
-  return {.workers = options.threads};
+  // The warm-up inserts another tenth.
+  return {.workers = options.threads,
+          .partitions = std::max(options.partitions, 1u),
+          .expected_keys = options.mix.Loaded(options.records) + options.operations * 11 / 10};
 }
 
 // The steps of all callers.

@@ -11,7 +11,8 @@ namespace gossamer::lab {
 namespace {
 
 constexpr uint32_t kMaxThreads = 256;
-constexpr uint32_t kMaxBatch = 65'536;
+constexpr uint32_t kMaxBatch = 10'000'000;
+constexpr uint32_t kMaxPartitions = 1'024;
 
 std::vector<std::string> SplitList(const std::string& list) {
   std::vector<std::string> words;
@@ -140,6 +141,7 @@ Result<std::vector<PlannedRun>> MakeRuns(const FlagValues& flags) {
   BOOST_OUTCOME_TRY(distributions, ParseDistributions(flags.distribution));
   BOOST_OUTCOME_TRY(threads, ParseNumbers("threads", flags.threads, kMaxThreads));
   BOOST_OUTCOME_TRY(batches, ParseNumbers("batch", flags.batch, kMaxBatch));
+  BOOST_OUTCOME_TRY(partitions, ParseNumbers("partitions", flags.partitions, kMaxPartitions));
 
   std::vector<RunOptions> settings;
   for (const Mix& mix : mixes) {
@@ -163,7 +165,14 @@ Result<std::vector<PlannedRun>> MakeRuns(const FlagValues& flags) {
   std::vector<PlannedRun> runs;
   for (const RunOptions& options : settings) {
     for (const TreeEntry* tree : trees) {
-      if (options.threads == 1 || TakesThreads(*tree)) runs.push_back({tree, options});
+      if (options.threads > 1 && !TakesThreads(*tree)) continue;
+      runs.push_back({tree, options});
+      if (!tree->partitioned) continue;
+      runs.back().options.partitions = partitions.front();
+      for (size_t i = 1; i < partitions.size(); ++i) {
+        runs.push_back(runs.back());
+        runs.back().options.partitions = partitions[i];
+      }
     }
   }
   if (runs.empty()) {

@@ -12,8 +12,10 @@ using Json = nlohmann::ordered_json;
 Json RowJson(const Row& row) {
   const RunOptions& options = row.run.options;
   const uint32_t fanout = row.run.tree->fanout;
+  const uint32_t partitions = options.partitions;
   return {{"tree", row.run.tree->name},
           {"fanout", fanout == 0 ? Json() : Json(fanout)},
+          {"partitions", partitions == 0 ? Json() : Json(partitions)},
           {"batch", options.batch},
           {"prefetch", Json()},  // of trees that can: none does
           {"threads", options.threads},
@@ -48,15 +50,17 @@ Json ToJson(const LabReport& report) {
 }
 
 std::string ToText(const std::vector<Row>& rows) {
-  TextRows table = {{"tree", "workload", "distribution", "fanout", "threads", "batch", "operations",
-                     "throughput", "bytes a key"}};
+  TextRows table = {{"tree", "workload", "distribution", "fanout", "partitions", "threads", "batch",
+                     "operations", "throughput", "bytes a key"}};
   for (const Row& row : rows) {
     const RunOptions& options = row.run.options;
     const uint32_t fanout = row.run.tree->fanout;
     table.push_back({std::string(row.run.tree->name), std::string(options.mix.name),
                      std::string(bench::DistributionName(options.distribution)),
-                     fanout == 0 ? "-" : std::to_string(fanout), std::to_string(options.threads),
-                     std::to_string(options.batch), HumanCount(row.measurement.operations),
+                     fanout == 0 ? "-" : std::to_string(fanout),
+                     options.partitions == 0 ? "-" : std::to_string(options.partitions),
+                     std::to_string(options.threads), std::to_string(options.batch),
+                     HumanCount(row.measurement.operations),
                      HumanRate(row.measurement.operations_per_second()),
                      FixedDecimals(row.measurement.bytes_per_key, 1)});
   }

@@ -20,7 +20,8 @@
 
 namespace gossamer::lab {
 
-template <uint32_t kFanout>
+// `Payload` is what a key has: the trees that are made of this one keep more than a value.
+template <uint32_t kFanout, typename Payload = Value>
 class SequentialTree {
   static_assert(kFanout >= 4, "an inner node that splits leaves a separator in each half");
 
@@ -32,8 +33,15 @@ class SequentialTree {
   SequentialTree& operator=(const SequentialTree&) = delete;
   ~SequentialTree() { Delete(root_); }
 
-  void Insert(Key key, Value value) {
-    const std::optional<Split> split = InsertBelow(root_, key, value);
+  // Adds the key, or replaces what it has.
+  void Insert(Key key, const Payload& payload) {
+    Insert(key, payload, [](Payload& present, const Payload& given) { present = given; });
+  }
+
+  // Adds the key, or calls `replace(what it has, payload)`.
+  template <typename Replace>
+  void Insert(Key key, const Payload& payload, const Replace& replace) {
+    const std::optional<Split> split = InsertBelow(root_, {key, payload}, replace);
     if (!split) return;
     auto* const root = new Inner;
     root->children[0] = root_;
@@ -41,21 +49,21 @@ class SequentialTree {
     root_ = root;
   }
 
-  std::optional<Value> Get(Key key) const {
+  std::optional<Payload> Get(Key key) const {
     const Leaf* const leaf = FindLeaf(key);
     const uint32_t at = leaf->LowerBound(key);
     if (at == leaf->count || leaf->keys[at] != key) return std::nullopt;
-    return leaf->values[at];
+    return leaf->payloads[at];
   }
 
-  size_t Scan(Key from, std::span<Entry> found) const {
+  size_t Scan(Key from, std::span<EntryOf<Payload>> found) const {
     const Leaf* leaf = FindLeaf(from);
     uint32_t at = leaf->LowerBound(from);
     size_t count = 0;
     for (; leaf != nullptr; leaf = leaf->next, at = 0) {
       for (; at < leaf->count; ++at) {
         if (count == found.size()) return count;
-        found[count++] = {leaf->keys[at], leaf->values[at]};
+        found[count++] = {leaf->keys[at], leaf->payloads[at]};
       }
     }
     return count;
@@ -83,13 +91,13 @@ class SequentialTree {
     }
 
     // Requires: the leaf is not full.
-    void Add(uint32_t at, Key key, Value value) {
+    void Add(uint32_t at, const EntryOf<Payload>& entry) {
       Key* const past = keys.data() + this->count;
       std::copy_backward(keys.data() + at, past, past + 1);
-      Value* const past_value = values.data() + this->count;
-      std::copy_backward(values.data() + at, past_value, past_value + 1);
-      keys[at] = key;
-      values[at] = value;
+      Payload* const past_payload = payloads.data() + this->count;
+      std::copy_backward(payloads.data() + at, past_payload, past_payload + 1);
+      keys[at] = entry.key;
+      payloads[at] = entry.value;
       ++this->count;
     }
 
@@ -98,7 +106,7 @@ class SequentialTree {
       const uint32_t kept = this->count / 2;
       right->count = this->count - kept;
       std::copy_n(keys.data() + kept, right->count, right->keys.data());
-      std::copy_n(values.data() + kept, right->count, right->values.data());
+      std::copy_n(payloads.data() + kept, right->count, right->payloads.data());
       this->count = kept;
       right->next = next;
       next = right;
@@ -106,7 +114,7 @@ class SequentialTree {
     }
 
     std::array<Key, kFanout> keys;
-    std::array<Value, kFanout> values;
+    std::array<Payload, kFanout> payloads;
     Leaf* next = nullptr;
   };
 
@@ -159,37 +167,41 @@ class SequentialTree {
   }
 
   // Returns: what the parent of `node` must add, if `node` was split.
-  std::optional<Split> InsertBelow(Node* node, Key key, Value value) {
-    if (node->is_leaf) return InsertInto(AsLeaf(node), key, value);
+  template <typename Replace>
+  std::optional<Split> InsertBelow(Node* node, const EntryOf<Payload>& entry,
+                                   const Replace& replace) {
+    if (node->is_leaf) return InsertInto(AsLeaf(node), entry, replace);
     Inner* inner = AsInner(node);
-    uint32_t at = inner->ChildFor(key);
-    const std::optional<Split> below = InsertBelow(inner->children[at], key, value);
+    uint32_t at = inner->ChildFor(entry.key);
+    const std::optional<Split> below = InsertBelow(inner->children[at], entry, replace);
     if (!below) return std::nullopt;
     std::optional<Split> split;
     if (inner->count == kFanout - 1) {
       split = inner->MoveUpperHalf();
-      if (key >= split->separator) {
+      if (entry.key >= split->separator) {
         inner = AsInner(split->right);
-        at = inner->ChildFor(key);
+        at = inner->ChildFor(entry.key);
       }
     }
     inner->Add(at, *below);
     return split;
   }
 
-  std::optional<Split> InsertInto(Leaf* leaf, Key key, Value value) {
-    uint32_t at = leaf->LowerBound(key);
-    if (at < leaf->count && leaf->keys[at] == key) {
-      leaf->values[at] = value;
+  template <typename Replace>
+  std::optional<Split> InsertInto(Leaf* leaf, const EntryOf<Payload>& entry,
+                                  const Replace& replace) {
+    uint32_t at = leaf->LowerBound(entry.key);
+    if (at < leaf->count && leaf->keys[at] == entry.key) {
+      replace(leaf->payloads[at], entry.value);
       return std::nullopt;
     }
     std::optional<Split> split;
     if (leaf->count == kFanout) {
       split = leaf->MoveUpperHalf();
-      if (key >= split->separator) leaf = AsLeaf(split->right);
-      at = leaf->LowerBound(key);
+      if (entry.key >= split->separator) leaf = AsLeaf(split->right);
+      at = leaf->LowerBound(entry.key);
     }
-    leaf->Add(at, key, value);
+    leaf->Add(at, entry);
     return split;
   }
 

@@ -27,12 +27,14 @@ namespace gossamer::lab {
 using Key = uint64_t;
 using Value = uint64_t;
 
-struct Entry {
+template <typename Payload>
+struct EntryOf {
   Key key;
-  Value value;
+  Payload value;
 
-  friend bool operator==(const Entry&, const Entry&) = default;
+  friend bool operator==(const EntryOf&, const EntryOf&) = default;
 };
+using Entry = EntryOf<Value>;
 
 // A get or an insert in a batch.
 struct Request {
@@ -49,7 +51,9 @@ struct Request {
 
 // What a tree may want to know when it is made.
 struct TreeSettings {
-  uint32_t workers = 1;  // of a ParallelTree
+  uint32_t workers = 1;        // of a ParallelTree
+  uint32_t partitions = 1;     // of a PartitionedTree
+  uint64_t expected_keys = 0;  // at the end; more may come
 };
 
 template <typename Tree>
@@ -74,6 +78,10 @@ concept ParallelTree =
       // Errors: Unsupported if a worker cannot be started.
       { tree.Execute(requests, batch) } -> std::same_as<Status>;
     };
+
+// Whether the tree is made of as many trees as its settings say.
+template <typename Tree>
+inline constexpr bool kIsPartitioned = requires { Tree::kPartitioned; };
 
 template <LocalTree Tree>
 std::unique_ptr<Tree> MakeTree(const TreeSettings& settings) {
