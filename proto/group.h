@@ -193,8 +193,7 @@ class GroupView {
   static constexpr uint8_t kOverflowed = 0x80;
   static constexpr uint8_t kFenceMask = 0x3f;
   static_assert(kMaxKeyBytes < kFenceMask);
-  friend bool EncodeGroup(std::span<std::byte>, RemotePtr, uint32_t, NodeVersion, bool,
-                          const HighFence&, std::span<const Entry>);
+  friend class GroupEncoder;
   friend bool AppendInPlace(std::span<std::byte>, RemotePtr, uint32_t, const GroupView&,
                             const Entry&);
 
@@ -244,6 +243,56 @@ class GroupView {
   uint32_t entries_at_ = 0;
 };
 
+// Writes a unit of out.size() bytes entry by entry, padded with zeros.
+// Requires: `sizer` counts just the entries that will be added, and their bytes fit into `out` with the fence; entries
+// do not point into `out`.
+class GroupEncoder {
+ public:
+  GroupEncoder(std::span<std::byte> out, const HighFence& high, const GroupSizer& sizer)
+      : out_(out), at_(reinterpret_cast<char*>(out.data()) + kGroupHeaderBytes) {
+    header_.count = static_cast<uint8_t>(sizer.count());
+    header_.flags =
+        high.infinite ? GroupView::kFenceMask : static_cast<uint8_t>(high.key.size());
+    header_.key_bytes = sizer.key_bytes();
+    header_.value_code = sizer.value_code();
+    if (!high.infinite) Append(high.key);
+  }
+
+  void Add(const Entry& entry) {
+    if (header_.key_bytes == internal::kVariable) *at_++ = static_cast<char>(entry.key.size());
+    if (header_.value_code == internal::kVariable) {
+      *at_++ = static_cast<char>(internal::ValueCode(entry));
+    }
+    Append(entry.key);
+    Append(entry.stored);
+  }
+
+  // Ends the unit as unit `number` of the leaf at `leaf`.
+  void Seal(RemotePtr leaf, uint32_t number, NodeVersion version, bool overflowed) {
+    header_.version = static_cast<uint32_t>(version);
+    if (overflowed) header_.flags |= GroupView::kOverflowed;
+    auto* const base = reinterpret_cast<char*>(out_.data());
+    std::memset(at_, 0, static_cast<size_t>(base + out_.size() - at_));
+    std::memcpy(base, &header_, sizeof header_);
+    header_.checksum = Crc32c(UnitSeed(leaf.word(), number), out_.subspan(sizeof(uint32_t)));
+    std::memcpy(base, &header_.checksum, sizeof header_.checksum);
+  }
+
+ private:
+  void Append(std::string_view bytes) {
+    if (bytes.size() == sizeof(uint64_t)) {
+      std::memcpy(at_, bytes.data(), sizeof(uint64_t));  // of known size: one store
+    } else {
+      bytes.copy(at_, bytes.size());
+    }
+    at_ += bytes.size();
+  }
+
+  std::span<std::byte> out_;
+  char* at_;
+  GroupHeader header_{};
+};
+
 // Writes a whole unit of out.size() bytes, padded with zeros. Returns false, and writes nothing, if
 // the entries do not fit. Requires: entries do not point into `out`.
 inline bool EncodeGroup(std::span<std::byte> out, RemotePtr leaf, uint32_t number,
@@ -252,31 +301,9 @@ inline bool EncodeGroup(std::span<std::byte> out, RemotePtr leaf, uint32_t numbe
   GroupSizer sizer(high);
   for (const Entry& entry : entries) sizer.Add(entry);
   if (sizer.bytes() > out.size() || sizer.count() > GroupView::kMaxEntries) return false;
-
-  const auto fence_bytes =
-      high.infinite ? GroupView::kFenceMask : static_cast<uint8_t>(high.key.size());
-  GroupHeader header{0,
-                     static_cast<uint32_t>(version),
-                     static_cast<uint8_t>(entries.size()),
-                     static_cast<uint8_t>(fence_bytes | (overflowed ? GroupView::kOverflowed : 0)),
-                     sizer.key_bytes(),
-                     sizer.value_code()};
-  auto* base = reinterpret_cast<char*>(out.data());
-  char* at = base + kGroupHeaderBytes;
-  const auto append = [&at](std::string_view bytes) { at += bytes.copy(at, bytes.size()); };
-  if (!high.infinite) append(high.key);
-  for (const Entry& entry : entries) {
-    if (header.key_bytes == internal::kVariable) *at++ = static_cast<char>(entry.key.size());
-    if (header.value_code == internal::kVariable) {
-      *at++ = static_cast<char>(internal::ValueCode(entry));
-    }
-    append(entry.key);
-    append(entry.stored);
-  }
-  std::memset(at, 0, static_cast<size_t>(base + out.size() - at));
-  std::memcpy(base, &header, sizeof header);
-  header.checksum = Crc32c(UnitSeed(leaf.word(), number), out.subspan(sizeof(uint32_t)));
-  std::memcpy(base, &header.checksum, sizeof header.checksum);
+  GroupEncoder encoder(out, high, sizer);
+  for (const Entry& entry : entries) encoder.Add(entry);
+  encoder.Seal(leaf, number, version, overflowed);
   return true;
 }
 

@@ -150,6 +150,17 @@ struct LeafContent {
 bool EncodeLeaf(std::span<std::byte> out, RemotePtr leaf, const LeafGeometry& geometry,
                 const LeafContent& content);
 
+// Writes the trailer of such a leaf to `out` (kTrailerBytes).
+inline void EncodeTrailer(std::span<std::byte> out, RemotePtr leaf, const LeafGeometry& geometry,
+                          const LeafContent& content) {
+  Trailer trailer{0, static_cast<uint32_t>(content.version), content.sibling.word(), 0,
+                  LowFenceMark::Of(content.low)};
+  std::memcpy(out.data(), &trailer, sizeof trailer);
+  trailer.checksum =
+      Crc32c(UnitSeed(leaf.word(), geometry.units()), out.subspan(sizeof(uint32_t)));
+  std::memcpy(out.data(), &trailer.checksum, sizeof trailer.checksum);
+}
+
 inline bool EncodeLeaf(std::span<std::byte> out, RemotePtr leaf, const LeafGeometry& geometry,
                        const LeafContent& content) {
   struct Unit {
@@ -183,13 +194,7 @@ inline bool EncodeLeaf(std::span<std::byte> out, RemotePtr leaf, const LeafGeome
         content.version, unit.overflowed, content.high, {unit.entries.data(), unit.sizer.count()});
     assert(fits);
   }
-  Trailer trailer{0, static_cast<uint32_t>(content.version), content.sibling.word(), 0,
-                  LowFenceMark::Of(content.low)};
-  const std::span<std::byte> bytes = out.subspan(geometry.trailer_offset(), kTrailerBytes);
-  std::memcpy(bytes.data(), &trailer, sizeof trailer);
-  trailer.checksum =
-      Crc32c(UnitSeed(leaf.word(), geometry.units()), bytes.subspan(sizeof(uint32_t)));
-  std::memcpy(bytes.data(), &trailer.checksum, sizeof trailer.checksum);
+  EncodeTrailer(out.subspan(geometry.trailer_offset(), kTrailerBytes), leaf, geometry, content);
   return true;
 }
 
