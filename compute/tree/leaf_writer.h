@@ -8,6 +8,7 @@
 
 #include "common/status.h"
 #include "common/task.h"
+#include "compute/tree/leaf_commit.h"
 #include "compute/tree/leaf_split.h"
 #include "compute/tree/locked_leaf.h"
 #include "compute/tree/tree_context.h"
@@ -16,8 +17,9 @@ namespace gossamer {
 
 class LeafWriter {
  public:
-  LeafWriter(TreeContext& context, LeafLocker& leaves, LeafSplitter& splitter)
-      : context_(context), leaves_(leaves), splitter_(splitter) {}
+  LeafWriter(TreeContext& context, LeafLocker& leaves, LeafSplitter& splitter,
+             const LeafCommitter& committer)
+      : context_(context), leaves_(leaves), splitter_(splitter), committer_(committer) {}
 
   // kDelete ignores `value`.
   // Errors: NotFound, AlreadyExists; InvalidArgument; Contended; MaybeApplied; NodeUnreachable and
@@ -27,6 +29,8 @@ class LeafWriter {
   // another compute server has filled its home group. A value block adds no RT: its WRITE goes out
   // with the CAS, and is acknowledged before the entry is written.
   Task<Status> Write(Op& op, WriteMode mode, KeyView key, std::string_view value);
+  // The same as an operation of its own: started again after losses, and counted.
+  Task<Status> WriteUntilDone(WriteMode mode, KeyView key, std::string_view value);
 
  private:
   // A put is taken for an insert if one of the session's last kPutsRemembered puts was one.
@@ -37,14 +41,11 @@ class LeafWriter {
   Task<Status> PrepareBlock(Op& op, std::string_view value, Block& block, LeafWish& wish) const;
   // Does the write of `wish` and the waiters' wishes for the leaf. Always ends the lock.
   Task<Result<Edited>> Edit(Op& op, LockedLeaf& locked, LeafWish& wish);
-  LockTable::WaiterList GrantWishes(LockedLeaf& locked) const;
-  void AnswerWishes(LockedLeaf& locked, LockTable::WaiterList& granted, const Status& status) const;
-  Task<Status> CommitUnits(LockedLeaf& locked, RemoteLock::After after) const;
-  Task<Status> CommitWhole(LockedLeaf& locked, RemoteLock::After after) const;
 
   TreeContext& context_;
   LeafLocker& leaves_;
   LeafSplitter& splitter_;
+  const LeafCommitter& committer_;
   uint32_t puts_since_insert_ = 0;
 };
 

@@ -1,19 +1,6 @@
 #include "compute/tree/tree.h"
 
 namespace gossamer {
-namespace {
-
-OperationClass ClassOf(WriteMode mode) {
-  switch (mode) {
-    case WriteMode::kDelete: return OperationClass::kDelete;
-    case WriteMode::kInsert: return OperationClass::kInsert;
-    case WriteMode::kPut:
-    case WriteMode::kUpdate: break;
-  }
-  return OperationClass::kUpdate;
-}
-
-}  // namespace
 
 Task<Result<std::string>> Tree::Get(KeyView key) {
   Op op;
@@ -25,20 +12,6 @@ Task<Result<std::string>> Tree::Get(KeyView key) {
   }
   context_.Finish(op, OperationClass::kRead, value ? nullptr : &value.error());
   co_return value;
-}
-
-Task<Status> Tree::Write(WriteMode mode, KeyView key, std::string_view value) {
-  Op op;
-  op.kind = ClassOf(mode);
-  Status status = co_await writer_.Write(op, mode, key, value);
-  while (!status) {
-    const bool again = co_await context_.links.RecoverFrom(op, status.error());
-    if (!again) break;
-    status = co_await writer_.Write(op, mode, key, value);
-  }
-  context_.memory.TendPassedOver(op);
-  context_.Finish(op, op.kind, status ? nullptr : &status.error());
-  co_return status;
 }
 
 Task<Result<RootWord>> Tree::ReadRoot() {

@@ -1,0 +1,127 @@
+#include "compute/tree/leaf_commit.h"
+
+#include <algorithm>
+#include <bit>
+#include <vector>
+
+#include "compute/rules/rules.h"
+
+namespace gossamer {
+namespace {
+
+// Waiters whose wishes are granted along with one write.
+constexpr size_t kMaxGranted = 64;
+
+}  // namespace
+
+Task<Status> LeafCommitter::Commit(LockedLeaf& locked) const {
+  const LeafEditor& editor = *locked.editor;
+  // What others wish for this leaf goes along.
+  LockTable::WaiterList granted = GrantWishes(locked);
+  context_.cache.LearnHint(
+      locked.path, context_.geometry(), editor.known(),
+      [&editor](uint32_t number) -> const GroupView& { return editor.Unit(number); });
+  const bool wrote = editor.changed() != 0;
+  LockTable::Waiter* next = wrote ? locked.lock.NextWaiter() : nullptr;
+  Status status = Ok();
+  if (wrote) {
+    status = co_await CommitUnits(
+        locked, next != nullptr ? RemoteLock::After::kKeep : RemoteLock::After::kRelease);
+  } else {
+    const Status released = co_await locked.lock.Release();
+    status = rules::AnswerAfter(released);
+  }
+  AnswerWishes(locked, granted, status);
+  if (status && next != nullptr) leaves_.HandOver(locked, *next);
+  co_return status;
+}
+
+// Applies to the leaf what waiters wish for it, and takes them out of the queue: first come, first served, up to the
+// first that cannot be done now. (To do those behind it first would spoil the order of an ascending load, and with it
+// how full its leaves get.)
+LockTable::WaiterList LeafCommitter::GrantWishes(LockedLeaf& locked) const {
+  LockTable::WaiterList granted;
+  LockTable::Turn& turn = locked.lock.turn();
+  if (!turn) return granted;
+  LeafEditor& editor = *locked.editor;
+  LockTable::WaiterList wishes = turn.TakeWishes(locked.leaf(), kMaxGranted);
+  while (LockTable::Waiter* waiter = wishes.first()) {
+    LeafWish& wish = LeafWish::From(*waiter->wish);
+    LinkedMemory links = locked.lock.linked();
+    if (wish.block) links.Add(*wish.block);
+    // It changes two units at most.
+    const bool can =
+        editor.knows(wish.write.unit) && editor.Admits(wish.write) &&
+        std::popcount(editor.changed()) + 2 <= static_cast<int>(RemoteLock::kMaxWrites) &&
+        context_.memory.MayLink(links, locked.leaf().server());
+    const auto applied = can ? editor.Apply(wish.write) : LeafEditor::Applied::kLater;
+    if (applied != LeafEditor::Applied::kChanged && applied != LeafEditor::Applied::kRefused) break;
+    locked.lock.linked() = links;
+    granted.Push(wishes.Pop());
+  }
+  turn.PutBack(wishes);
+  return granted;
+}
+
+void LeafCommitter::AnswerWishes(LockedLeaf& locked, LockTable::WaiterList& granted,
+                              const Status& status) const {
+  while (!granted.empty()) {
+    LockTable::Waiter& waiter = granted.Pop();
+    LeafWrite& write = LeafWish::From(*waiter.wish).write;
+    ++context_.counters.locks.combined;
+    // Nothing was written; or not by this one, whose answer does not count then (rule L5).
+    const bool is_open = !status && (!write.status || status.error().code != Code::kMaybeApplied);
+    if (is_open) {
+      write.replaced.reset();
+      locked.lock.turn().Resume(waiter, LockTable::Answer::kLookUp);
+      continue;
+    }
+    if (!status) write.status = status.error();
+    locked.lock.turn().Resume(waiter, LockTable::Answer::kDone);
+  }
+}
+
+// 1 RT. The home groups come before the overflow group, so that a reader that sees an entry there finds the flag that leads
+// to it (rule W1). What was combined is written together: each unit once.
+Task<Status> LeafCommitter::CommitUnits(LockedLeaf& locked, RemoteLock::After after) const {
+  if (!context_.techniques().two_level_versions) co_return co_await CommitWhole(locked, after);
+  const LeafGeometry& geometry = context_.geometry();
+  const RemotePtr leaf = locked.leaf();
+  InlineBatch<RemoteLock::kMaxWrites + 1> batch(leaf.server());
+  for (uint32_t rest = locked.editor->changed(); rest != 0; rest &= rest - 1) {
+    const auto unit = static_cast<uint32_t>(std::countr_zero(rest));
+    const uint32_t at = geometry.unit_offset(unit);
+    batch.Add(Verb::Write(leaf.offset() + at, geometry.unit_bytes(), locked.image(at)));
+  }
+  locked.editor->ForgetChanges();
+  co_return co_await locked.lock.Commit(batch, after);
+}
+
+// 1 RT. As a leaf of one unit: whatever changed, all of it is arranged anew under a new version, and written.
+Task<Status> LeafCommitter::CommitWhole(LockedLeaf& locked, RemoteLock::After after) const {
+  const LeafGeometry& geometry = context_.geometry();
+  const RemotePtr leaf = locked.leaf();
+  if (!locked.trailer) {
+    co_return co_await LeafLocker::ReleaseAfter(
+        locked, CorruptNode(leaf, "a trailer that fails its checksum"));
+  }
+  Result<BufferLease> lease = context_.links.Buffer(geometry.node_bytes());
+  if (!lease) co_return co_await LeafLocker::ReleaseAfter(locked, lease.error());
+  std::vector<Entry> entries;
+  locked.editor->AppendTo(entries);
+  const LeafContent content{Next(locked.unit(0).version()), locked.path.low, locked.unit(0).high(),
+                            locked.trailer->sibling(), entries};
+  // In the order of the units: each gets what it held, or more.
+  const std::span<std::byte> image(lease.value().data(), geometry.node_bytes());
+  if (!EncodeLeaf(image, leaf, geometry, content)) {
+    co_return co_await LeafLocker::ReleaseAfter(
+        locked, CorruptNode(leaf, "a leaf that does not fit into itself"));
+  }
+  std::copy(image.begin(), image.end(), locked.image().data);
+  locked.editor->ForgetChanges();
+  InlineBatch<2> batch(leaf.server());
+  batch.Add(Verb::Write(leaf.offset(), geometry.node_bytes(), lease.value().address()));
+  co_return co_await locked.lock.Commit(batch, after);
+}
+
+}  // namespace gossamer

@@ -1,0 +1,37 @@
+// LeafCommitter: writes the changed units of a locked leaf, and ends its lock.
+//
+// What waiters wish for the same leaf is done along with the caller's writes (command combining). The next waiter
+// for the slot gets the lock without a release, if it may.
+//
+// Thread-safety: none; one for each session.
+#pragma once
+
+#include "common/status.h"
+#include "common/task.h"
+#include "compute/tree/locked_leaf.h"
+#include "compute/tree/tree_context.h"
+
+namespace gossamer {
+
+class LeafCommitter {
+ public:
+  LeafCommitter(TreeContext& context, const LeafLocker& leaves)
+      : context_(context), leaves_(leaves) {}
+
+  // Writes what the leaf's editor has changed, together with the wishes that can be granted, and ends the lock. If
+  // nothing has changed, it is released, and the caller's answer counts only after success (rule L5).
+  // Errors: as RemoteLock::Commit, or RemoteLock::Release if there was nothing to write.
+  // Cost: 1 RT.
+  Task<Status> Commit(LockedLeaf& locked) const;
+
+ private:
+  LockTable::WaiterList GrantWishes(LockedLeaf& locked) const;
+  void AnswerWishes(LockedLeaf& locked, LockTable::WaiterList& granted, const Status& status) const;
+  Task<Status> CommitUnits(LockedLeaf& locked, RemoteLock::After after) const;
+  Task<Status> CommitWhole(LockedLeaf& locked, RemoteLock::After after) const;
+
+  TreeContext& context_;
+  const LeafLocker& leaves_;
+};
+
+}  // namespace gossamer
