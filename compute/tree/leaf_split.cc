@@ -104,7 +104,8 @@ Task<Result<Edited>> LeafSplitter::Split(Op& op, LockedLeaf& locked, LeafWrite& 
 
   // The split stands, and the write has succeeded. If the downlink cannot be made now (no memory, a
   // lock that stays taken), the next hop to the sibling makes it (rule W6).
-  const Status linked = co_await parents_.Insert(op, 1, *separator, sibling, std::move(parent));
+  const Status linked = co_await parents_.Insert(
+      op, 1, Downlinks(1, InternalNode::Child{*separator, sibling}), std::move(parent));
   static_cast<void>(linked);
   co_return edited;
 }
@@ -138,20 +139,6 @@ void LeafSplitter::LearnRewritten(RemotePtr parent, KeyView key, RemotePtr leaf,
   context_.cache.ReplaceHint(parent, key, leaf, HintOf(*view, context_.geometry()));
 }
 
-// The parent's lock may be tried in the round trip that commits the leaf, if the parent is known
-// and its turn is free (rule W5). On two servers, the two CASes may take effect in either order. If the parent's
-// fails, the operation waits for it with the leaf unlocked.
-Task<bool> LeafSplitter::TryPrepareParent(Op& op, const LockedLeaf& locked, LockedParent& parent) {
-  const NodeCache::Step& path = locked.path;
-  if (!context_.techniques().combine_commands || !path.has_parent()) co_return false;
-  const Status aimed = co_await parent.lock.AimAt(path.parent);
-  if (!aimed || !parents_.AllocateBuffers(parent)) co_return false;
-  if (parent.lock.place() == locked.lock.place()) co_return false;
-  const Status registered = co_await context_.links.Register(op, parent.lock.server());
-  if (!registered) co_return false;
-  co_return parent.lock.TryTakeTurn();
-}
-
 // One queue pair: WRITE before WRITE before atomic before atomic before READ (O1-O4). Cost: 1 RT.
 Task<Status> LeafSplitter::CommitSplit(Op& op, LockedLeaf& locked, const Halves& halves,
                                        LockedParent& parent) {
@@ -164,7 +151,7 @@ Task<Status> LeafSplitter::CommitSplit(Op& op, LockedLeaf& locked, const Halves&
   InlineBatch<6> batch(leaf.server());
   batch.Add(Verb::Write(halves.sibling.offset(), bytes, halves.right));
   batch.Add(Verb::Write(leaf.offset(), bytes, halves.left));
-  bool fused = co_await TryPrepareParent(op, locked, parent);
+  bool fused = co_await parents_.TryPrepare(op, locked.path, locked.lock.place(), parent);
   if (fused) {
     BOOST_OUTCOME_CO_TRYV(co_await lock.EnterEpoch());
     // Meanwhile another coroutine may have lost the parent's server.
@@ -209,7 +196,7 @@ Task<Status> LeafSplitter::CommitBehindSibling(Op& op, LockedLeaf& locked, const
   const Verb write_sibling = Verb::Write(halves.sibling.offset(), bytes, halves.right);
   const Verb write_leaf = Verb::Write(leaf.offset(), bytes, halves.left);
   bool is_written = false;
-  const bool fused = co_await TryPrepareParent(op, locked, parent);
+  const bool fused = co_await parents_.TryPrepare(op, locked.path, locked.lock.place(), parent);
   if (fused) {
     InlineBatch<1> alone(server);
     alone.Add(write_sibling);

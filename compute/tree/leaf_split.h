@@ -67,9 +67,6 @@ class LeafSplitter {
   Task<Status> CommitSplit(Op& op, LockedLeaf& locked, const Halves& halves, LockedParent& parent);
   Task<Status> CommitBehindSibling(Op& op, LockedLeaf& locked, const Halves& halves,
                                    LockedParent& parent);
-  // Prepares `parent`, so that its lock can be tried with the commit of `locked`. Returns false if
-  // that is not possible.
-  Task<bool> TryPrepareParent(Op& op, const LockedLeaf& locked, LockedParent& parent);
   // Sets the hint of `leaf`, whose range has `key`, from the bytes written.
   void LearnRewritten(RemotePtr parent, KeyView key, RemotePtr leaf,
                       std::span<const std::byte> image);

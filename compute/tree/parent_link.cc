@@ -1,10 +1,13 @@
 #include "compute/tree/parent_link.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 #include <vector>
 
 #include "compute/rules/rules.h"
+#include "compute/tree/internal_split.h"
+#include "compute/tree/unseen_nodes.h"
 
 namespace gossamer {
 namespace {
@@ -12,39 +15,12 @@ namespace {
 // Most hops and fresh descents to find the node of a separator.
 constexpr uint32_t kMaxMoves = 1000;
 
-// Splits `node`, which does not fit into `node_bytes`, and returns the right half. Splits in the
-// middle by bytes; with `at_end`, as far right as the left half fits with its new fence.
-InternalNode SplitInternal(InternalNode& node, RemotePtr right_pointer, bool at_end,
-                           uint32_t node_bytes) {
-  const std::vector<InternalNode::Child> children = std::move(node.children);
-  size_t total = 0;
-  for (const InternalNode::Child& child : children) total += child.separator.size() + 9;
-  size_t middle = 1;
-  for (size_t bytes = children[0].separator.size() + 9;
-       middle + 1 < children.size() && (at_end || bytes < total / 2); ++middle) {
-    bytes += children[middle].separator.size() + 9;
-  }
-  InternalNode right;
-  right.version = node.version;
-  right.level = node.level;
-  right.high = node.high;
-  right.sibling = node.sibling;
-  node.sibling = right_pointer;
-  for (;; --middle) {
-    const auto cut = children.begin() + static_cast<ptrdiff_t>(middle);
-    node.children.assign(children.begin(), cut);
-    node.high = HighFence::At(cut->separator);
-    if (EncodedBytes(node) <= node_bytes) {
-      right.children.assign(cut, children.end());
-      return right;
-    }
-  }
-}
-
 }  // namespace
 
-Task<Status> ParentLinker::Insert(Op& op, uint32_t level, Key separator, RemotePtr child,
+Task<Status> ParentLinker::Insert(Op& op, uint32_t level, Downlinks children,
                                   LockedParent parent) {
+  Downlinks above;
+  std::span<const InternalNode::Child> rest(children);
   for (;;) {
     if (!parent.is_tried) {
       RootWord root = context_.cache.root();
@@ -54,40 +30,69 @@ Task<Status> ParentLinker::Insert(Op& op, uint32_t level, Key separator, RemoteP
         root = read.value();
       }
       if (root.level() < level) {
-        const Result<Raised> raised = co_await RaiseRoot(op, root, separator, child);
+        const Result<Raised> raised = co_await RaiseRoot(op, root, rest.front());
         if (!raised) co_return raised.error();
-        if (raised.value() == Raised::kByUs) co_return Ok();
-        continue;
+        if (raised.value() == Raised::kByAnother) continue;
+        rest = rest.subspan(1);
       }
     }
-    BOOST_OUTCOME_CO_TRYV(co_await Lock(op, level, separator, child, parent));
-    const RemotePtr pointer = parent.lock.node();
-    InternalNode& node = parent.node;
-    const size_t index = node.ChildIndex(separator);
-    if (node.children[index].separator == separator || !parent.child_is_there) {
-      // Another operation was quicker, or the child is gone.
-      BOOST_OUTCOME_CO_TRYV(co_await parent.lock.Release());
-      context_.cache.Insert(pointer, node);
-      co_return Ok();
+    if (!rest.empty()) {
+      BOOST_OUTCOME_CO_TRYV(co_await InsertInto(op, level, rest, parent, above));
     }
-    node.version = Next(node.version);
-    node.children.insert(node.children.begin() + static_cast<ptrdiff_t>(index) + 1,
-                         {separator, child});
-    RightHalf right;
-    if (EncodedBytes(node) > context_.store.parameters.node_bytes) {
-      BOOST_OUTCOME_CO_TRYV(co_await Split(op, parent, index, right));
-    }
-    BOOST_OUTCOME_CO_TRYV(co_await Write(op, parent, right));
-    if (!right.node) {
-      context_.cache.Insert(pointer, node);
-      co_return Ok();
-    }
-    context_.cache.InsertSplit(pointer, node, right.pointer, *right.node);
-    child = right.pointer;
-    separator = Key(right.node->low());
-    ++level;
     parent = LockedParent(context_.locks, op);
+    if (!rest.empty()) continue;
+    if (above.empty()) co_return Ok();
+    children = std::exchange(above, {});
+    rest = children;
+    ++level;
   }
+}
+
+Task<Status> ParentLinker::InsertInto(Op& op, uint32_t level,
+                                      std::span<const InternalNode::Child>& children,
+                                      LockedParent& parent, Downlinks& above) {
+  const InternalNode::Child& first = children.front();
+  BOOST_OUTCOME_CO_TRYV(co_await Lock(op, level, first.separator, first.pointer, parent));
+  const RemotePtr pointer = parent.lock.node();
+  InternalNode& node = parent.node;
+  const auto end = std::ranges::find_if_not(
+      children, [&](const auto& child) { return node.high.Admits(child.separator); });
+  Downlinks here(children.begin(), end);
+  children = {end, children.end()};
+  if (!parent.child_is_there) here.erase(here.begin());
+  // Another operation may have been quicker.
+  std::erase_if(here, [&](const InternalNode::Child& child) {
+    return node.children[node.ChildIndex(child.separator)].separator == child.separator;
+  });
+  if (here.size() > 1 || (here.size() == 1 && here[0].pointer != first.pointer)) {
+    BOOST_OUTCOME_CO_TRYV(co_await CheckOthers(op, level, first.pointer, here, parent));
+  }
+  if (here.empty()) {
+    BOOST_OUTCOME_CO_TRYV(co_await parent.lock.Release());
+    context_.cache.Insert(pointer, node);
+    co_return Ok();
+  }
+  node.version = Next(node.version);
+  size_t index = 0;
+  for (const InternalNode::Child& child : here) {
+    index = node.ChildIndex(child.separator);
+    node.children.insert(node.children.begin() + static_cast<ptrdiff_t>(index) + 1, child);
+  }
+  RightNodes right;
+  if (EncodedBytes(node) > context_.store.parameters.node_bytes) {
+    BOOST_OUTCOME_CO_TRYV(co_await Split(op, parent, index, right));
+  }
+  BOOST_OUTCOME_CO_TRYV(co_await Write(op, parent, right));
+  for (const RightNode& one : right) above.push_back({Key(one.node.low()), one.pointer});
+  if (right.empty()) {
+    context_.cache.Insert(pointer, node);
+  } else {
+    for (size_t i = 1; i < right.size(); ++i) {
+      context_.cache.Insert(right[i].pointer, right[i].node);
+    }
+    context_.cache.InsertSplit(pointer, node, right[0].pointer, right[0].node);
+  }
+  co_return Ok();
 }
 
 Status ParentLinker::AllocateBuffers(LockedParent& parent) {
@@ -113,10 +118,9 @@ Verb ParentLinker::ReadChild(const LockedParent& parent, uint32_t level, RemoteP
                     : Verb::Read(child.offset(), bytes, into);
 }
 
-bool ParentLinker::ChildMatches(const LockedParent& parent, uint32_t level, const Key& separator,
+bool ParentLinker::ChildMatches(const std::byte* image, uint32_t level, const Key& separator,
                                 RemotePtr child) const {
   const uint32_t bytes = context_.store.parameters.node_bytes;
-  const std::byte* image = parent.buffers.data() + LockedBuffers::kImage + bytes;
   if (level == 1) {
     const std::optional<TrailerView> trailer =
         rules::ParseTrailer({image, kTrailerBytes}, child, context_.geometry());
@@ -179,7 +183,53 @@ Task<Status> ParentLinker::CheckChild(Op& op, uint32_t level, const Key& separat
       co_return error;
     }
   }
-  parent.child_is_there = parent.is_before_child || ChildMatches(parent, level, separator, child);
+  const uint32_t bytes = context_.store.parameters.node_bytes;
+  const std::byte* image = parent.buffers.data() + LockedBuffers::kImage + bytes;
+  parent.child_is_there = parent.is_before_child || ChildMatches(image, level, separator, child);
+  co_return Ok();
+}
+
+// 1 RT for each server that has some of them, unless no other operation could know them before the lock was taken.
+// Behind the lock's CAS, as in CheckChild (rule W4).
+Task<Status> ParentLinker::CheckOthers(Op& op, uint32_t level, RemotePtr checked,
+                                       Downlinks& children, LockedParent& parent) {
+  if (parent.is_before_child) co_return Ok();
+  const uint32_t bytes =
+      level == 1 ? uint32_t{BufferPool::kMinBytes} : context_.store.parameters.node_bytes;
+  const uint32_t trailer = context_.geometry().trailer_offset();
+  Downlinks found;
+  for (size_t i = 0; i < children.size();) {
+    if (children[i].pointer == checked) {
+      found.push_back(children[i++]);
+      continue;
+    }
+    InlineBatch<UnseenNodes::kNodesPerBatch> batch(children[i].pointer.server());
+    Result<BufferLease> buffer = context_.links.Buffer(UnseenNodes::kNodesPerBatch * bytes);
+    if (!buffer) {
+      BOOST_OUTCOME_CO_TRYV(co_await parent.lock.Release());
+      co_return buffer.error();
+    }
+    const size_t begin = i;
+    for (; i < children.size() && !batch.full(); ++i) {
+      const RemotePtr child = children[i].pointer;
+      if (child == checked || child.server() != batch.server()) break;
+      const LocalAddress into = buffer.value().address((i - begin) * bytes);
+      batch.Add(level == 1 ? Verb::Read(child.offset() + trailer, kTrailerBytes, into)
+                           : Verb::Read(child.offset(), bytes, into));
+    }
+    co_await context_.links.Execute(op, batch);
+    if (batch.status() != VerbStatus::kSuccess) {
+      const Error error = Links::Unreachable(op, batch);
+      BOOST_OUTCOME_CO_TRYV(co_await parent.lock.Release());
+      co_return error;
+    }
+    for (size_t read = begin; read < i; ++read) {
+      const std::byte* image = buffer.value().data() + (read - begin) * bytes;
+      const InternalNode::Child& child = children[read];
+      if (ChildMatches(image, level, child.separator, child.pointer)) found.push_back(child);
+    }
+  }
+  children = std::move(found);
   co_return Ok();
 }
 
@@ -242,55 +292,70 @@ Task<Status> ParentLinker::Lock(Op& op, uint32_t level, const Key& separator, Re
   }
 }
 
-Task<Status> ParentLinker::Split(Op& op, LockedParent& parent, size_t index, RightHalf& right) {
+Task<Status> ParentLinker::Split(Op& op, LockedParent& parent, size_t index, RightNodes& right) {
   const RemotePtr pointer = parent.lock.node();
   InternalNode& node = parent.node;
-  Result<Allocated<RemotePtr>> allocated =
-      co_await context_.memory.AllocateNode(op, pointer.server(), NodeKind::kInternal);
-  if (!allocated) {
-    BOOST_OUTCOME_CO_TRYV(co_await parent.lock.Release());
-    co_return allocated.error();
-  }
-  allocated.value().Posted();
-  right.pointer = allocated.value().pointer();
-  parent.lock.linked().Add(allocated.value().stamp());
   // At the right edge of the tree, so that ascending loads fill nodes.
   const size_t above = node.children.size() - index - 2;
   const bool at_end = node.high.infinite && above <= node.children.size() / kEdgeFraction;
-  right.node = SplitInternal(node, right.pointer, at_end, context_.store.parameters.node_bytes);
+  std::vector<Allocated<RemotePtr>> memory;
+  for (InternalNode& behind : SplitInternal(node, at_end, context_.store.parameters.node_bytes)) {
+    Result<Allocated<RemotePtr>> allocated =
+        co_await context_.memory.AllocateNode(op, pointer.server(), NodeKind::kInternal);
+    if (!allocated) {
+      BOOST_OUTCOME_CO_TRYV(co_await parent.lock.Release());
+      co_return allocated.error();
+    }
+    const RemotePtr at = allocated.value().pointer();
+    memory.push_back(std::move(allocated.value()));
+    (right.empty() ? node : right.back().node).sibling = at;
+    right.push_back({std::move(behind), at});
+  }
+  for (Allocated<RemotePtr>& one : memory) {
+    one.Posted();
+    parent.lock.linked().Add(one.stamp());
+  }
   co_return Ok();
 }
 
-Task<Status> ParentLinker::Write(Op& op, LockedParent& parent, const RightHalf& right) {
+Task<Status> ParentLinker::Write(Op& op, LockedParent& parent, const RightNodes& right) {
   const uint32_t bytes = context_.store.parameters.node_bytes;
   RemoteLock& lock = parent.lock;
   const RemotePtr pointer = lock.node();
   const LocalAddress left_at = parent.buffers.address(LockedBuffers::kImage);
   const LocalAddress right_at = left_at + bytes;
   bool fits = EncodeInternal({left_at.data, bytes}, pointer, parent.node);
-  if (right.node) fits = fits && EncodeInternal({right_at.data, bytes}, right.pointer, *right.node);
+  const bool is_alone = right.size() == 1 && right[0].pointer.server() == pointer.server();
+  UnseenNodes unseen(context_, right.size());
+  Status prepared = Ok();
+  if (is_alone) {
+    fits = fits && EncodeInternal({right_at.data, bytes}, right[0].pointer, right[0].node);
+  } else {
+    for (const RightNode& one : right) {
+      const Result<std::span<std::byte>> image = unseen.Add(one.pointer);
+      if (!image) prepared = image.error();
+      fits = fits && image && EncodeInternal(image.value(), one.pointer, one.node);
+    }
+  }
   if (!fits) {
     BOOST_OUTCOME_CO_TRYV(co_await lock.Release());
-    co_return CorruptNode(pointer, "an internal node whose halves do not fit");
+    if (!prepared) co_return prepared;
+    co_return CorruptNode(pointer, "an internal node whose parts do not fit");
   }
   InlineBatch<3> batch(pointer.server());
-  if (right.node) {
-    const Verb write = Verb::Write(right.pointer.offset(), bytes, right_at);
-    if (right.pointer.server() == pointer.server()) {
-      batch.Add(write);
-    } else {
-      const Status written = co_await context_.links.WriteUnseen(op, right.pointer.server(), write);
-      if (!written) {
-        BOOST_OUTCOME_CO_TRYV(co_await lock.Release());
-        co_return written.error();
-      }
+  if (is_alone) {
+    batch.Add(Verb::Write(right[0].pointer.offset(), bytes, right_at));
+  } else if (!right.empty()) {
+    const Status written = co_await unseen.WriteRest(op);
+    if (!written) {
+      BOOST_OUTCOME_CO_TRYV(co_await lock.Release());
+      co_return written;
     }
   }
   batch.Add(Verb::Write(pointer.offset(), bytes, left_at));
-  // A child can be put in again. Children that were moved to the right half may be changed there
-  // from now on.
+  // A child can be put in again. Children that were moved to the right may be changed there from now on.
   std::optional<RemoteLock::NewVersion> changed;
-  if (right.node) changed = {pointer, parent.node.level, parent.node.version};
+  if (!right.empty()) changed = {pointer, parent.node.level, parent.node.version};
   LockTable::Waiter* next = lock.NextWaiter();
   const Status committed = co_await lock.Commit(
       batch, next != nullptr ? RemoteLock::After::kKeep : RemoteLock::After::kRelease, changed);
@@ -298,65 +363,17 @@ Task<Status> ParentLinker::Write(Op& op, LockedParent& parent, const RightHalf& 
   co_return committed;
 }
 
-Task<Result<ParentLinker::Raised>> ParentLinker::RaiseRoot(Op& op, RootWord old_root,
-                                                           const Key& separator, RemotePtr child) {
-  const uint32_t level = old_root.level() + 1;
-  const uint32_t bytes = context_.store.parameters.node_bytes;
-  Result<BufferLease> lease = context_.links.Buffer(bytes + BufferPool::kMinBytes);
-  if (!lease) co_return lease.error();
-  // The CAS goes out on a queue pair of the lease in force when the node was allocated (rule U4).
-  BOOST_OUTCOME_CO_TRYV(co_await context_.links.Register(op, ServerId{0}));
-  Result<Allocated<RemotePtr>> allocated =
-      co_await context_.memory.AllocateNode(op, ServerId{0}, NodeKind::kInternal);
-  if (!allocated) co_return allocated.error();
-  allocated.value().Posted();
-  LinkedMemory links;
-  links.Add(allocated.value().stamp());
-  const RemotePtr pointer = allocated.value().pointer();
-  // The old root is the leftmost node of its level: it was the only one.
-  InternalNode node;
-  node.version = NodeVersion{1};
-  node.level = static_cast<uint8_t>(level);
-  node.children = {{Key(), old_root.pointer()}, {separator, child}};
-  EncodeInternal({lease.value().data(), bytes}, pointer, node);
-  {
-    InlineBatch<1> batch(pointer.server());
-    batch.Add(Verb::Write(pointer.offset(), bytes, lease.value().address()));
-    co_await context_.links.Execute(op, batch);
-    if (batch.status() != VerbStatus::kSuccess) co_return Links::Unreachable(op, batch);
-  }
-  BOOST_OUTCOME_CO_TRYV(context_.memory.CheckLinks(op, links, ServerId{0}));
-  const RootWord new_root(pointer, level);
-  const Result<std::optional<RootWord>> found =
-      co_await SwapRoot(op, old_root, new_root, lease.value().address(bytes));
-  if (!found) co_return found.error();
-  // Unknown: the new node may have been the root in between, so it stays.
-  if (!found.value()) co_return Raised::kByAnother;
-  if (*found.value() != old_root) {
-    allocated.value().GiveBack();
-    context_.cache.SetRoot(*found.value());
-    co_return Raised::kByAnother;
-  }
-  context_.cache.Insert(pointer, node);
-  context_.cache.SetRoot(new_root);
-  co_return Raised::kByUs;
-}
-
-Task<Result<std::optional<RootWord>>> ParentLinker::SwapRoot(Op& op, RootWord old_root,
-                                                             RootWord new_root,
-                                                             LocalAddress word_at) {
-  InlineBatch<1> batch(ServerId{0});
-  batch.Add(Verb::CompareSwap(Space::kRegion, kRootWordOffset, old_root.word(), new_root.word(),
-                              word_at));
-  co_await context_.links.Execute(op, batch);
-  if (batch.status() == VerbStatus::kSuccess) {
-    co_return std::optional(RootWord::FromWord(batch.verbs()[0].old_value()));
-  }
-  BOOST_OUTCOME_CO_TRYV(co_await context_.links.Replace(op, ServerId{0}));
-  const Result<RootWord> root = co_await context_.nodes.ReadRoot(op);
-  if (!root) co_return root.error();
-  if (root.value() != new_root) co_return std::optional<RootWord>();
-  co_return std::optional(old_root);
+// On two servers, the CASes of leaf and parent may take effect in either order. If the parent's fails, the operation
+// waits for it with the leaf unlocked.
+Task<bool> ParentLinker::TryPrepare(Op& op, const NodeCache::Step& path, const LockPlace& place,
+                                    LockedParent& parent) {
+  if (!context_.techniques().combine_commands || !path.has_parent()) co_return false;
+  const Status aimed = co_await parent.lock.AimAt(path.parent);
+  if (!aimed || !AllocateBuffers(parent)) co_return false;
+  if (parent.lock.place() == place) co_return false;
+  const Status registered = co_await context_.links.Register(op, parent.lock.server());
+  if (!registered) co_return false;
+  co_return parent.lock.TryTakeTurn();
 }
 
 }  // namespace gossamer

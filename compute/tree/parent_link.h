@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "common/status.h"
 #include "common/task.h"
@@ -23,6 +24,9 @@ namespace gossamer {
 
 // A new entry behind all but this fraction of the last node counts as part of an ascending load.
 inline constexpr size_t kEdgeFraction = 8;
+
+// Separators and the nodes that start there.
+using Downlinks = std::vector<InternalNode::Child>;
 
 // A parent under its lock.
 struct LockedParent {
@@ -43,13 +47,20 @@ class ParentLinker {
  public:
   explicit ParentLinker(TreeContext& context) : context_(context) {}
 
-  // Adds the downlink {separator, child} at `level`, if it is missing. The lock of `parent` may
-  // have been tried already.
-  // Cost: 2 RT for each level that changes; 1 RT for the first one if its lock was taken already.
-  Task<Status> Insert(Op& op, uint32_t level, Key separator, RemotePtr child, LockedParent parent);
+  // Adds the downlinks to `children` at `level`, where they are missing. The lock of `parent`, which is that of the
+  // first child, may have been tried already.
+  // Requires: at least one child; their separators ascend.
+  // Cost: 2 RT for each node that changes, at one level after the other; 1 RT for the first one if its lock was taken
+  // already. 1 RT more for a node that gets several children, unless its lock was taken before they were known, and
+  // 1 RT more for one that is split into more than two.
+  Task<Status> Insert(Op& op, uint32_t level, Downlinks children, LockedParent parent);
+
+  // Prepares `parent`, so that its lock can be tried along with the commit of the child at `path`, whose lock is at
+  // `place`. Returns false if that is not possible: the parent is not known, or its turn is taken (rule W5).
+  Task<bool> TryPrepare(Op& op, const NodeCache::Step& path, const LockPlace& place,
+                        LockedParent& parent);
 
   // For a caller that tries the parent's lock along with its own commit.
-  Status AllocateBuffers(LockedParent& parent);
   Verb ReadParent(const LockedParent& parent) const;
   // The READs behind the parent's CAS: the parent and, on the same server, the child's low fence.
   // Returns their number.
@@ -59,11 +70,12 @@ class ParentLinker {
  private:
   enum class Raised : uint8_t { kByUs, kByAnother };
   enum class Tried : uint8_t { kTried, kLookAgain };
-  // The right half of a parent, if that was full.
-  struct RightHalf {
-    std::optional<InternalNode> node;
+  // A node to the right of a parent, which was full.
+  struct RightNode {
+    InternalNode node;
     RemotePtr pointer;
   };
+  using RightNodes = std::vector<RightNode>;
 
   // Locks the parent of `child` at `level` and reads it.
   // Cost: 1 RT, 1 RT more for each hop, and 1 RT more if parent and child are on different servers.
@@ -73,22 +85,29 @@ class ParentLinker {
   Task<Result<RemotePtr>> FindParent(Op& op, uint32_t level, const Key& separator,
                                      LockedParent& parent);
   Task<Result<Tried>> Try(Op& op, uint32_t level, RemotePtr child, LockedParent& parent);
+  Status AllocateBuffers(LockedParent& parent);
+  // Adds the downlinks from `children` on that lie in the locked parent's range, and drops them from `children`. Appends
+  // to `above` what the level above has to learn. Always ends the lock.
+  Task<Status> InsertInto(Op& op, uint32_t level, std::span<const InternalNode::Child>& children,
+                          LockedParent& parent, Downlinks& above);
+  // Drops from `children` those that do not exist. `checked` was checked with the lock. Ends the lock on errors.
+  Task<Status> CheckOthers(Op& op, uint32_t level, RemotePtr checked, Downlinks& children,
+                           LockedParent& parent);
   // Checks whether the child of the locked parent still exists.
   Task<Status> CheckChild(Op& op, uint32_t level, const Key& separator, RemotePtr child,
                           LockedParent& parent);
   Verb ReadChild(const LockedParent& parent, uint32_t level, RemotePtr child) const;
-  bool ChildMatches(const LockedParent& parent, uint32_t level, const Key& separator,
+  bool ChildMatches(const std::byte* image, uint32_t level, const Key& separator,
                     RemotePtr child) const;
-  // Moves the right half of the children to a new node. The new child is behind `index`. Ends the
-  // lock on errors.
-  Task<Status> Split(Op& op, LockedParent& parent, size_t index, RightHalf& right);
-  // Writes the parent and its right half (rules W1, W2). Cost: 1 RT; 2 RT with the right half on
+  // Moves the children that are too many to new nodes. The last new child is behind `index`. Ends the lock on errors.
+  Task<Status> Split(Op& op, LockedParent& parent, size_t index, RightNodes& right);
+  // Writes the parent and the nodes right of it (rules W1, W2). Cost: 1 RT; 2 RT with several such nodes, or one on
   // another server.
-  Task<Status> Write(Op& op, LockedParent& parent, const RightHalf& right);
+  Task<Status> Write(Op& op, LockedParent& parent, const RightNodes& right);
 
   // Makes a root above `old_root`: WRITE, acknowledged, then CAS of the root word (rule R7). Cost:
   // 2 RT.
-  Task<Result<Raised>> RaiseRoot(Op& op, RootWord old_root, const Key& separator, RemotePtr child);
+  Task<Result<Raised>> RaiseRoot(Op& op, RootWord old_root, const InternalNode::Child& child);
   // Returns the root word that the CAS found, or would have found; nullopt if that is unknown.
   Task<Result<std::optional<RootWord>>> SwapRoot(Op& op, RootWord old_root, RootWord new_root,
                                                  LocalAddress word_at);

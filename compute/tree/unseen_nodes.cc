@@ -1,0 +1,67 @@
+#include "compute/tree/unseen_nodes.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace gossamer {
+
+Result<std::span<std::byte>> UnseenNodes::Add(RemotePtr node) {
+  const uint32_t bytes = context_.store.parameters.node_bytes;
+  const bool has_room = !runs_.empty() && runs_.back().batch.server() == node.server() &&
+                        (runs_.back().batch.verbs().size() + 1) * bytes <=
+                            runs_.back().images.capacity() &&
+                        !runs_.back().batch.full();
+  if (!has_room) {
+    const size_t count = std::clamp<size_t>(expected_, 1, kNodesPerBatch);
+    BOOST_OUTCOME_TRY(images, context_.links.Buffer(count * bytes));
+    Run& run = runs_.emplace_back();
+    run.images = std::move(images);
+    run.batch.Reset(node.server());
+  }
+  Run& run = runs_.back();
+  const LocalAddress at = run.images.address(run.batch.verbs().size() * bytes);
+  run.batch.Add(Verb::Write(node.offset(), bytes, at));
+  return std::span<std::byte>(at.data, bytes);
+}
+
+void UnseenNodes::AppendUnwritten(std::vector<Batch*>& batches) {
+  for (Run& run : runs_) {
+    if (run.batch.status() != VerbStatus::kSuccess) batches.push_back(&run.batch);
+  }
+}
+
+bool UnseenNodes::are_written() const {
+  return std::ranges::all_of(
+      runs_, [](const Run& run) { return run.batch.status() == VerbStatus::kSuccess; });
+}
+
+Task<Status> UnseenNodes::WriteRest(Op& op) {
+  Links& links = context_.links;
+  if (!context_.techniques().combine_commands) {
+    for (Run& run : runs_) {
+      for (Verb& verb : run.batch.verbs()) {
+        const Status written = co_await links.WriteUnseen(op, run.batch.server(), verb);
+        op.needs_other_memory = op.needs_other_memory || !written;
+        if (!written) co_return written;
+        verb.status = VerbStatus::kSuccess;
+      }
+    }
+    co_return Ok();
+  }
+  std::vector<Batch*> batches;
+  for (;;) {
+    batches.clear();
+    AppendUnwritten(batches);
+    if (batches.empty()) co_return Ok();
+    co_await links.ExecuteAll(op, batches);
+    for (const Batch* batch : batches) {
+      if (batch->status() == VerbStatus::kSuccess) continue;
+      // The old queue pair is destroyed before each retry (rule U1).
+      const Status replaced = co_await links.Replace(op, batch->server());
+      op.needs_other_memory = op.needs_other_memory || !replaced;
+      if (!replaced) co_return replaced;
+    }
+  }
+}
+
+}  // namespace gossamer
