@@ -251,8 +251,7 @@ class GroupEncoder {
   GroupEncoder(std::span<std::byte> out, const HighFence& high, const GroupSizer& sizer)
       : out_(out), at_(reinterpret_cast<char*>(out.data()) + kGroupHeaderBytes) {
     header_.count = static_cast<uint8_t>(sizer.count());
-    header_.flags =
-        high.infinite ? GroupView::kFenceMask : static_cast<uint8_t>(high.key.size());
+    header_.flags = high.infinite ? GroupView::kFenceMask : static_cast<uint8_t>(high.key.size());
     header_.key_bytes = sizer.key_bytes();
     header_.value_code = sizer.value_code();
     if (!high.infinite) Append(high.key);

@@ -156,8 +156,7 @@ inline void EncodeTrailer(std::span<std::byte> out, RemotePtr leaf, const LeafGe
   Trailer trailer{0, static_cast<uint32_t>(content.version), content.sibling.word(), 0,
                   LowFenceMark::Of(content.low)};
   std::memcpy(out.data(), &trailer, sizeof trailer);
-  trailer.checksum =
-      Crc32c(UnitSeed(leaf.word(), geometry.units()), out.subspan(sizeof(uint32_t)));
+  trailer.checksum = Crc32c(UnitSeed(leaf.word(), geometry.units()), out.subspan(sizeof(uint32_t)));
   std::memcpy(out.data(), &trailer.checksum, sizeof trailer.checksum);
 }
 

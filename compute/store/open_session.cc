@@ -8,7 +8,7 @@
 namespace gossamer {
 namespace {
 
-// Most operations of one MultiGet, MultiPut or MultiDelete in flight.
+// Most operations of one MultiGet in flight.
 constexpr size_t kWindow = 64;
 
 }  // namespace
@@ -68,12 +68,18 @@ std::vector<Result<std::string>> OpenSession::MultiGet(std::span<const std::stri
 }
 
 std::vector<Status> OpenSession::MultiPut(std::span<const KeyValue> pairs) {
-  return RunMany<Status>(pairs.size(), Ok(),
-                         [&](size_t i) { return AsyncPut(pairs[i].key, pairs[i].value); });
+  std::vector<KeyValueView> views;
+  views.reserve(pairs.size());
+  for (const KeyValue& pair : pairs) views.push_back({pair.key, pair.value});
+  std::vector<Status> results(pairs.size(), Ok());
+  MultiPut(views, results);
+  return results;
 }
 
 std::vector<Status> OpenSession::MultiDelete(std::span<const std::string_view> keys) {
-  return RunMany<Status>(keys.size(), Ok(), [&](size_t i) { return AsyncDelete(keys[i]); });
+  std::vector<Status> results(keys.size(), Ok());
+  MultiDelete(keys, results);
+  return results;
 }
 
 std::unique_ptr<ScanCursor> OpenSession::Scan(const ScanOptions& options) {

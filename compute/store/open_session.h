@@ -24,6 +24,12 @@ class OpenSession final : public Session {
   std::vector<Result<std::string>> MultiGet(std::span<const std::string_view> keys) override;
   std::vector<Status> MultiPut(std::span<const KeyValue> pairs) override;
   std::vector<Status> MultiDelete(std::span<const std::string_view> keys) override;
+  void MultiPut(std::span<const KeyValueView> pairs, std::span<Status> results) override {
+    RunToEnd(AsyncMultiPut(pairs, results));
+  }
+  void MultiDelete(std::span<const std::string_view> keys, std::span<Status> results) override {
+    RunToEnd(AsyncMultiDelete(keys, results));
+  }
   std::unique_ptr<ScanCursor> Scan(const ScanOptions& options) override;
 
   Task<Result<std::string>> AsyncGet(std::string_view key) override { return tree_.Get(key); }
@@ -40,6 +46,15 @@ class OpenSession final : public Session {
     return tree_.Write(WriteMode::kDelete, key, {});
   }
 
+  Task<void> AsyncMultiPut(std::span<const KeyValueView> pairs,
+                           std::span<Status> results) override {
+    return tree_.PutMany(pairs, results);
+  }
+  Task<void> AsyncMultiDelete(std::span<const std::string_view> keys,
+                              std::span<Status> results) override {
+    return tree_.DeleteMany(keys, results);
+  }
+
   void Spawn(Task<void> task) override { scheduler_.Spawn(std::move(task)); }
   size_t Poll() override;
   void WaitAll() override { scheduler_.RunUntil(0); }
@@ -54,6 +69,13 @@ class OpenSession final : public Session {
     T value = scheduler_.Run(std::move(task));
     scheduler_.RunWhile([this] { return tree_.background() != 0; });
     return value;
+  }
+  void RunToEnd(Task<void> task) {
+    RunToEnd([](Task<void> inner) -> Task<Status> {
+      co_await inner;
+      co_return Ok();
+    }(std::move(task)))
+        .value();
   }
 
  private:

@@ -59,6 +59,12 @@ class FakeSession final : public Session {
     for (const std::string_view key : keys) statuses.push_back(Delete(key));
     return statuses;
   }
+  void MultiPut(std::span<const KeyValueView> pairs, std::span<Status> results) override {
+    for (size_t i = 0; i < pairs.size(); ++i) results[i] = Put(pairs[i].key, pairs[i].value);
+  }
+  void MultiDelete(std::span<const std::string_view> keys, std::span<Status> results) override {
+    for (size_t i = 0; i < keys.size(); ++i) results[i] = Delete(keys[i]);
+  }
   std::unique_ptr<ScanCursor> Scan(const ScanOptions& options) override;
 
   Task<Result<std::string>> AsyncGet(std::string_view key) override {
@@ -82,6 +88,16 @@ class FakeSession final : public Session {
   Task<Status> AsyncDelete(std::string_view key) override {
     co_await Later();
     co_return Delete(key);
+  }
+  Task<void> AsyncMultiPut(std::span<const KeyValueView> pairs,
+                           std::span<Status> results) override {
+    co_await Later();
+    MultiPut(pairs, results);
+  }
+  Task<void> AsyncMultiDelete(std::span<const std::string_view> keys,
+                              std::span<Status> results) override {
+    co_await Later();
+    MultiDelete(keys, results);
   }
 
   void Spawn(Task<void> task) override {

@@ -18,8 +18,7 @@ InternalNode CutBehind(InternalNode& node, size_t left_bytes, bool at_end, uint3
   const size_t enough = node_bytes + node_bytes / 4;
   size_t middle = 1;
   for (size_t bytes = BytesOf(children[0]);
-       middle + 1 < children.size() && bytes < (at_end ? enough : left_bytes);
-       ++middle) {
+       middle + 1 < children.size() && bytes < (at_end ? enough : left_bytes); ++middle) {
     bytes += BytesOf(children[middle]);
   }
   InternalNode right;

@@ -64,7 +64,7 @@ LockTable::WaiterList LeafCommitter::GrantWishes(LockedLeaf& locked) const {
 }
 
 void LeafCommitter::AnswerWishes(LockedLeaf& locked, LockTable::WaiterList& granted,
-                              const Status& status) const {
+                                 const Status& status) const {
   while (!granted.empty()) {
     LockTable::Waiter& waiter = granted.Pop();
     LeafWrite& write = LeafWish::From(*waiter.wish).write;

@@ -26,6 +26,7 @@ Task<Result<LeafLocker::Outcome>> LeafLocker::Lock(Op& op, LeafWish& wish, bool 
                        locked.buffers.address(LockedBuffers::kUnlockWord));
   wish.image = locked.image().data;
   Search search;
+  search.has_path = !locked.path.node.is_null();
 
   for (;;) {  // no lock is held here
     if (!search.has_path) {
@@ -58,7 +59,7 @@ Task<Result<LeafLocker::Outcome>> LeafLocker::Lock(Op& op, LeafWish& wish, bool 
     }
 
     std::array<Verb, RemoteLock::kMaxReads> reads;
-    const uint32_t wanted = WantedUnits(locked, wish.write);
+    const uint32_t wanted = WantedUnits(locked, wish);
     const size_t read_count = AddReads(locked, wanted, reads);
     const Result<RemoteLock::Attempt> tried =
         co_await locked.lock.Try({reads.data(), read_count}, std::exchange(alongside, nullptr));
@@ -102,13 +103,15 @@ Task<Result<LeafLocker::Turn>> LeafLocker::TakeTurn(Op& op, LeafWish& wish, bool
   co_return Turn::kMine;
 }
 
-// Returns the bit set of unknown units that `write` and the waiters' wishes need. The bit behind
+// Returns the bit set of unknown units that `mine` and the waiters' wishes need. The bit behind
 // the units stands for the trailer: the leaf is read whole, because too many units would be read,
 // or because the leaf is full and has to be split.
-uint32_t LeafLocker::WantedUnits(LockedLeaf& locked, const LeafWrite& write) const {
+uint32_t LeafLocker::WantedUnits(LockedLeaf& locked, const LeafWish& mine) const {
+  const LeafWrite& write = mine.write;
   const LeafGeometry& geometry = context_.geometry();
   const uint32_t all = (2u << geometry.units()) - 1;
-  if (!context_.techniques().two_level_versions) return locked.trailer ? 0 : all;
+  const bool is_whole = mine.is_whole || !context_.techniques().two_level_versions;
+  if (is_whole) return locked.trailer ? 0 : all;
   const LeafHint hint(locked.path.hint);
   const auto concerns_overflow = [&](const LeafWrite& one) {
     if (!locked.editor->knows(one.unit)) {
@@ -127,6 +130,7 @@ uint32_t LeafLocker::WantedUnits(LockedLeaf& locked, const LeafWrite& write) con
     if (concerns_overflow(one)) wanted |= 1u << geometry.overflow_unit();
   };
   want(write);
+  for (const LeafWrite& other : mine.along) want(other);
   if (locked.lock.turn()) {
     locked.lock.turn().ForEachWish(
         locked.leaf(), [&want](const LockTable::Wish& wish) { want(LeafWish::From(wish).write); });
@@ -262,6 +266,13 @@ Task<Status> LeafLocker::ReadRest(LockedLeaf& locked) const {
   const uint32_t all = (2u << geometry.units()) - 1;
   if (Accept(locked, all)) co_return Ok();
   co_return CorruptNode(leaf, "a leaf that fails its checks under its lock");
+}
+
+void LeafLocker::AcceptRewritten(LockedLeaf& locked) const {
+  const LeafGeometry& geometry = context_.geometry();
+  locked.editor.emplace(std::span(locked.image().data, geometry.node_bytes()), locked.leaf(),
+                        geometry);
+  Accept(locked, (2u << geometry.units()) - 1);
 }
 
 Task<Status> LeafLocker::ReleaseAfter(LockedLeaf& locked, Error error) {

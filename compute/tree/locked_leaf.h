@@ -25,6 +25,10 @@ namespace gossamer {
 // write.
 struct LeafWish : LockTable::Wish {
   LeafWrite write;
+  // Further writes of the same operation, whose units are read along.
+  std::span<const LeafWrite> along;
+  // Whether the operation needs the leaf whole.
+  bool is_whole = false;
   // The stamp of the block that the entry refers to.
   std::optional<AllocationStamp> block;
   // The waiter's own image of the leaf. Units handed over with the lock are copied there.
@@ -60,7 +64,7 @@ class LeafLocker {
 
   explicit LeafLocker(TreeContext& context) : context_(context) {}
 
-  // Locks the leaf for `wish`, and reads the write's home group and the units that it is likely to
+  // Locks the leaf for `wish`, which is at `locked.path` if that is set, and reads the write's home group and the units that it is likely to
   // need. If `may_be_granted`, another operation may do the write instead. `alongside`, a batch of
   // the caller's or null, is posted with the first try.
   // Cost: 1 RT for the CAS and the READs behind it; 0 RT for a lock handed over with these units.
@@ -72,6 +76,8 @@ class LeafLocker {
   // Requires: no unit was changed yet.
   // Cost: 1 RT.
   Task<Status> ReadRest(LockedLeaf& locked) const;
+  // Parses the image again, which the holder of the lock has written whole.
+  void AcceptRewritten(LockedLeaf& locked) const;
   // Releases the lock. Returns `error`, or the error of the release.
   static Task<Status> ReleaseAfter(LockedLeaf& locked, Error error);
   // Gives `next` the lock and, if it wants this leaf, the known units.
@@ -89,7 +95,7 @@ class LeafLocker {
 
   Task<Result<Turn>> TakeTurn(Op& op, LeafWish& wish, bool may_be_granted, Batch*& alongside,
                               LockedLeaf& locked) const;
-  uint32_t WantedUnits(LockedLeaf& locked, const LeafWrite& write) const;
+  uint32_t WantedUnits(LockedLeaf& locked, const LeafWish& wish) const;
   // READs `wanted` units. Returns the number of READs.
   size_t AddReads(const LockedLeaf& locked, uint32_t wanted,
                   std::span<Verb, RemoteLock::kMaxReads> reads) const;

@@ -17,8 +17,7 @@ constexpr uint32_t kMaxMoves = 1000;
 
 }  // namespace
 
-Task<Status> ParentLinker::Insert(Op& op, uint32_t level, Downlinks children,
-                                  LockedParent parent) {
+Task<Status> ParentLinker::Insert(Op& op, uint32_t level, Downlinks children, LockedParent parent) {
   Downlinks above;
   std::span<const InternalNode::Child> rest(children);
   for (;;) {

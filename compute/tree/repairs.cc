@@ -50,9 +50,8 @@ Task<Status> Repairs::Repair(Op& op, RemotePtr left, uint32_t level) {
     if (!read) co_return read.error();
   }
   const Status linked =
-      co_await parents_.Insert(op, level + 1,
-                                Downlinks(1, InternalNode::Child{high.key, sibling}),
-                                LockedParent(context_.locks, op));
+      co_await parents_.Insert(op, level + 1, Downlinks(1, InternalNode::Child{high.key, sibling}),
+                               LockedParent(context_.locks, op));
   co_return linked;
 }
 

@@ -21,10 +21,14 @@
 #include <string_view>
 #include <vector>
 
+#include "compute/tree/batch_writer.h"
 #include "compute/tree/get.h"
+#include "compute/tree/group_writer.h"
+#include "compute/tree/leaf_commit.h"
 #include "compute/tree/leaf_split.h"
 #include "compute/tree/leaf_writer.h"
 #include "compute/tree/locked_leaf.h"
+#include "compute/tree/many_way_split.h"
 #include "compute/tree/parent_link.h"
 #include "compute/tree/repairs.h"
 #include "compute/tree/salvage.h"
@@ -39,7 +43,16 @@ class Tree {
 
   Task<Result<std::string>> Get(KeyView key);
   // kDelete ignores `value`.
-  Task<Status> Write(WriteMode mode, KeyView key, std::string_view value);
+  Task<Status> Write(WriteMode mode, KeyView key, std::string_view value) {
+    return writer_.WriteUntilDone(mode, key, value);
+  }
+  // As BatchWriter::Put and Delete.
+  Task<void> PutMany(std::span<const KeyValueView> pairs, std::span<Status> results) {
+    return batches_.Put(pairs, results);
+  }
+  Task<void> DeleteMany(std::span<const std::string_view> keys, std::span<Status> results) {
+    return batches_.Delete(keys, results);
+  }
   // As Scanner::ScanLeaves and Salvager::SalvageLeaf.
   Task<Status> ScanLeaves(ScanPosition& position, size_t leaves,
                           std::vector<ScannedEntry>& entries) {
@@ -70,8 +83,12 @@ class Tree {
   ParentLinker parents_{context_};
   Repairs repairs_{context_, parents_};
   LeafSplitter splitter_{context_, leaves_, parents_};
+  LeafCommitter committer_{context_, leaves_};
   Getter getter_{context_, leaves_};
-  LeafWriter writer_{context_, leaves_, splitter_};
+  LeafWriter writer_{context_, leaves_, splitter_, committer_};
+  ManyWaySplitter many_way_splitter_{context_, parents_};
+  GroupWriter groups_{context_, leaves_, committer_, many_way_splitter_};
+  BatchWriter batches_{context_, writer_, groups_};
   Scanner scanner_{context_, getter_};
   Salvager salvager_{context_, scanner_};
 };

@@ -7,10 +7,10 @@ namespace gossamer {
 
 Result<std::span<std::byte>> UnseenNodes::Add(RemotePtr node) {
   const uint32_t bytes = context_.store.parameters.node_bytes;
-  const bool has_room = !runs_.empty() && runs_.back().batch.server() == node.server() &&
-                        (runs_.back().batch.verbs().size() + 1) * bytes <=
-                            runs_.back().images.capacity() &&
-                        !runs_.back().batch.full();
+  const bool has_room =
+      !runs_.empty() && runs_.back().batch.server() == node.server() &&
+      (runs_.back().batch.verbs().size() + 1) * bytes <= runs_.back().images.capacity() &&
+      !runs_.back().batch.full();
   if (!has_room) {
     const size_t count = std::clamp<size_t>(expected_, 1, kNodesPerBatch);
     BOOST_OUTCOME_TRY(images, context_.links.Buffer(count * bytes));

@@ -71,6 +71,12 @@ struct KeyValue {
   std::string value;
 };
 
+// The same without storage of its own.
+struct KeyValueView {
+  std::string_view key;
+  std::string_view value;
+};
+
 // Keys in [from, to), or keys that start with `prefix`: at most `limit`, ascending, or descending
 // with `reverse`.
 struct ScanOptions {
@@ -205,8 +211,14 @@ class Session {
   virtual Status Delete(std::string_view key) = 0;
   // Results in the order of the keys. At most 64 operations overlap.
   virtual std::vector<Result<std::string>> MultiGet(std::span<const std::string_view> keys) = 0;
+  // Many puts or deletes, each as `Put` or `Delete` would do it, with a result of its own. Of several with one key, the
+  // last one decides. Those that fall into one leaf of the tree are done together, in about two round trips.
   virtual std::vector<Status> MultiPut(std::span<const KeyValue> pairs) = 0;
   virtual std::vector<Status> MultiDelete(std::span<const std::string_view> keys) = 0;
+  // The same with the results in the caller's storage: results[i] is that of pairs[i] or keys[i].
+  // Requires: as many results.
+  virtual void MultiPut(std::span<const KeyValueView> pairs, std::span<Status> results) = 0;
+  virtual void MultiDelete(std::span<const std::string_view> keys, std::span<Status> results) = 0;
   virtual std::unique_ptr<ScanCursor> Scan(const ScanOptions& options) = 0;
 
   // The same as coroutines. The bytes of `key` and `value` must live until the task ends.
@@ -215,6 +227,11 @@ class Session {
   virtual Task<Status> AsyncInsert(std::string_view key, std::string_view value) = 0;
   virtual Task<Status> AsyncUpdate(std::string_view key, std::string_view value) = 0;
   virtual Task<Status> AsyncDelete(std::string_view key) = 0;
+  // The spans, too, must live until the task ends.
+  virtual Task<void> AsyncMultiPut(std::span<const KeyValueView> pairs,
+                                   std::span<Status> results) = 0;
+  virtual Task<void> AsyncMultiDelete(std::span<const std::string_view> keys,
+                                      std::span<Status> results) = 0;
 
   // Starts a task. It runs while the session is driven: by `Poll`, `WaitAll` or a synchronous call.
   virtual void Spawn(Task<void> task) = 0;

@@ -1,0 +1,218 @@
+// MultiPut and MultiDelete: against a model, with every set of techniques, and what they cost.
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "common/testing/seed.h"
+#include "compute/store/testing/cost_fixture.h"
+#include "compute/store/testing/test_cluster.h"
+
+namespace gossamer {
+namespace {
+
+struct Shape {
+  std::string name;
+  StoreParameters parameters;
+  size_t servers;
+  uint64_t cache_bytes;
+  uint64_t keys;
+  size_t longest_value;
+
+  friend void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name; }
+};
+
+// Random batches on one session, compared with a std::map.
+class BatchModelTest : public testing::TestWithParam<std::tuple<Shape, Techniques>> {
+ protected:
+  static const Shape& shape() { return std::get<Shape>(GetParam()); }
+
+  // Eight bytes, or another length if the store takes longer keys.
+  std::string KeyOf(uint64_t number) const {
+    std::string key = NumberKey(number * 0x0101'0101'0101);
+    if (shape().parameters.max_key_bytes > 8 && number % 3 != 0) {
+      key.resize(1 + (number * 7) % shape().parameters.max_key_bytes, 'k');
+    }
+    return key;
+  }
+  // Near each other or anywhere, with repetitions.
+  std::vector<std::string> DrawKeys() {
+    const size_t count = random_() % 8 == 0 ? 400 + random_() % 1200 : 1 + random_() % 90;
+    const uint64_t reach = random_() % 2 == 0 ? shape().keys : 1 + random_() % 60;
+    const uint64_t first = random_() % (shape().keys - reach + 1);
+    const bool ascends = random_() % 4 == 0;
+    std::vector<std::string> keys;
+    for (size_t i = 0; i < count; ++i) {
+      keys.push_back(KeyOf(first + (ascends ? i * reach / count : random_() % reach)));
+    }
+    return keys;
+  }
+
+  void Put() {
+    std::vector<KeyValue> pairs;
+    for (const std::string& key : DrawKeys()) {
+      const size_t bytes = random_() % 3 == 0 ? random_() % (shape().longest_value + 1)
+                                              : shape().parameters.inline_value_bytes;
+      pairs.push_back({key, std::string(bytes, static_cast<char>('a' + random_() % 26))});
+    }
+    const std::vector<Status> results = session_->MultiPut(pairs);
+    ASSERT_EQ(results.size(), pairs.size());
+    for (size_t i = 0; i < pairs.size(); ++i) {
+      ASSERT_TRUE(results[i]) << results[i].error().ToString();
+      model_[pairs[i].key] = pairs[i].value;
+    }
+  }
+  void Delete() {
+    const std::vector<std::string> keys = DrawKeys();
+    const std::vector<std::string_view> views(keys.begin(), keys.end());
+    const std::vector<Status> results = session_->MultiDelete(views);
+    ASSERT_EQ(results.size(), keys.size());
+    for (size_t i = 0; i < keys.size(); ++i) {
+      const bool was_there = model_.erase(keys[i]) != 0;
+      ASSERT_EQ(results[i].has_value(), was_there) << i;
+      if (!was_there) {
+        ASSERT_EQ(results[i].error().code, Code::kNotFound);
+      }
+    }
+  }
+  void ExpectSame() {
+    const std::unique_ptr<ScanCursor> cursor = session_->Scan({});
+    auto expected = model_.begin();
+    for (; cursor->Next(); ++expected) {
+      ASSERT_NE(expected, model_.end());
+      ASSERT_EQ(cursor->key(), expected->first);
+      ASSERT_EQ(cursor->value(), expected->second);
+    }
+    ASSERT_TRUE(cursor->status()) << cursor->status().error().ToString();
+    ASSERT_EQ(expected, model_.end());
+    for (size_t i = 0; i < 50; ++i) {
+      const std::string key = KeyOf(random_() % shape().keys);
+      const Result<std::string> value = session_->Get(key);
+      const auto found = model_.find(key);
+      ASSERT_EQ(value.has_value(), found != model_.end());
+      if (value) {
+        ASSERT_EQ(value.value(), found->second);
+      }
+    }
+  }
+
+  std::mt19937_64 random_{TestSeed()};
+  std::map<std::string, std::string> model_;
+  std::unique_ptr<OpenSession> session_;
+};
+
+TEST_P(BatchModelTest, EachWriteHasTheResultOfASingleOne) {
+  ClusterOptions options;
+  options.parameters = shape().parameters;
+  options.servers = shape().servers;
+  options.memory_bytes = uint64_t{64} << 20;
+  TestCluster cluster(options);
+  TestClient client(cluster, {10'000, shape().cache_bytes, std::get<Techniques>(GetParam())});
+  session_ = client.NewSession();
+  for (int round = 0; round < 150; ++round) {
+    if (random_() % 3 == 0) {
+      ASSERT_NO_FATAL_FAILURE(Delete());
+    } else {
+      ASSERT_NO_FATAL_FAILURE(Put());
+    }
+    if (round % 10 == 9) {
+      ASSERT_NO_FATAL_FAILURE(ExpectSame());
+    }
+  }
+  session_.reset();
+  const CheckReport report = cluster.Check();
+  EXPECT_EQ(report.problem_count, 0u) << testing::PrintToString(report.problems);
+  EXPECT_EQ(report.keys, model_.size());
+  EXPECT_EQ(report.missing_downlinks, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, BatchModelTest,
+    testing::Combine(testing::Values(Shape{"SmallNodes", {256, 8, 8}, 1, 1 << 20, 3000, 8},
+                                     Shape{"Usual", {1024, 8, 8}, 2, 1 << 20, 5000, 8},
+                                     Shape{"LongKeys", {1024, 32, 64}, 1, 1 << 20, 2000, 64},
+                                     Shape{"Blocks", {512, 32, 16}, 2, 1 << 20, 1000, 200},
+                                     Shape{"LargeNodes", {4096, 16, 32}, 3, 1 << 20, 6000, 32},
+                                     Shape{"NoCache", {256, 8, 8}, 1, 0, 600, 12}),
+                     testing::ValuesIn(AllTechniques())),
+    [](const testing::TestParamInfo<std::tuple<Shape, Techniques>>& param) {
+      return std::get<Shape>(param.param).name + "_" + NameOf(std::get<Techniques>(param.param));
+    });
+
+class BatchCostTest : public CostFixture, public testing::WithParamInterface<TestFabric> {
+ protected:
+  BatchCostTest() : CostFixture(GetParam()) {}
+
+  WireCounts CostOfPuts(const std::vector<KeyValueView>& pairs) {
+    const Counters before = session_->counters();
+    std::vector<Status> results(pairs.size(), Ok());
+    session_->MultiPut(pairs, results);
+    for (const Status& result : results) EXPECT_TRUE(result) << result.error().ToString();
+    WireCounts total;
+    for (const WireCounts& one : Since(before, session_->counters()).wire) total += one;
+    return total;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, BatchCostTest, testing::ValuesIn(TestFabrics()), NameOfFabric);
+
+// The keys of one leaf, as `keys` sorted tells.
+std::vector<KeyValueView> WithValue(const std::vector<std::string>& keys, std::string_view value) {
+  std::vector<KeyValueView> pairs;
+  for (const std::string& key : keys) pairs.push_back({key, value});
+  return pairs;
+}
+
+TEST_P(BatchCostTest, WritesOfOneLeafTakeTwoRoundTripsTogether) {
+  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
+  ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));
+  ASSERT_NO_FATAL_FAILURE(WarmUp());
+  std::sort(keys_.begin(), keys_.end());
+  size_t alone = 0;
+  for (size_t i = 0; i + 64 < keys_.size() && alone < 20; i += 997) {
+    const RemotePtr leaf = PathTo(keys_[i]).leaf;
+    std::vector<std::string> keys;
+    for (size_t at = i; at < keys_.size() && PathTo(keys_[at]).leaf == leaf; ++at) {
+      keys.push_back(keys_[at]);
+    }
+    if (keys.size() < 10) continue;
+    while (keys.size() < 64) keys.push_back(keys[random_() % keys.size()]);
+    std::shuffle(keys.begin(), keys.end(), random_);
+    const WireCounts cost = CostOfPuts(WithValue(keys, "abcdefgh"));
+    EXPECT_EQ(Text(cost), Text({.operations = 64,
+                                .round_trips = 2,
+                                .reads = 1,
+                                .writes = 1,
+                                .atomics = 2,
+                                .bytes_read = kLeafBytes,
+                                .bytes_written = kLeafBytes}));
+    ++alone;
+  }
+  EXPECT_GE(alone, 5u);
+}
+
+TEST_P(BatchCostTest, NewKeysOfOneLeafTakeAtMostATenthOfARoundTripEach) {
+  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
+  ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));
+  ASSERT_NO_FATAL_FAILURE(WarmUp());
+  size_t splits = 0;
+  for (size_t i = 0; i < 50; ++i) {
+    // Just above an existing key: so all in its leaf, which they split in three.
+    const std::string& key = keys_[random_() % keys_.size()];
+    uint64_t number = 0;
+    for (const char byte : key) number = number << 8 | static_cast<uint8_t>(byte);
+    std::vector<std::string> keys;
+    for (uint64_t j = 1; j <= 64; ++j) keys.push_back(EightBytes(number + j));
+    std::shuffle(keys.begin(), keys.end(), random_);
+    const WireCounts cost = CostOfPuts(WithValue(keys, "abcdefgh"));
+    EXPECT_EQ(cost.operations, 64u);
+    // A parent that splits as well, or shares its turn with the leaf, and a request for memory cost more.
+    if (cost.round_trips == 4) ++splits;
+    EXPECT_LE(cost.round_trips, 9u + cost.sends);
+  }
+  EXPECT_GE(splits, 35u);
+}
+
+}  // namespace
+}  // namespace gossamer

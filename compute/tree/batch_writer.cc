@@ -1,0 +1,186 @@
+#include "compute/tree/batch_writer.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace gossamer {
+
+bool BatchWriter::IsPlain(const WriteBatch& batch, size_t position) const {
+  const StoreParameters& parameters = context_.store.parameters;
+  return batch.key(position).size() <= parameters.max_key_bytes &&
+         batch.value(position).size() <= parameters.inline_value_bytes;
+}
+
+std::optional<NodeCache::Step> BatchWriter::Find(KeyView key) {
+  const std::optional<NodeCache::Step> step = context_.cache.Find(SearchGoal::Covering(key), 0);
+  return step && step->level == 0 ? step : std::nullopt;
+}
+
+// In a batch with few writes to each leaf, the second lookup is that of the next group. In one with many, their number
+// grows with the logarithm of the group.
+size_t BatchWriter::FindEnd(Run& run, const NodeCache::Step& path, size_t first, size_t limit) {
+  size_t inside = first;
+  size_t outside = limit;
+  for (size_t step = 1; inside + 1 < outside; step *= 2) {
+    const bool is_doubling = outside == limit;
+    const size_t probe =
+        is_doubling ? std::min(inside + step, limit - 1) : inside + (outside - inside) / 2;
+    const std::optional<NodeCache::Step> found = Find(run.batch.key(probe));
+    if (found && found->node == path.node) {
+      inside = probe;
+    } else {
+      outside = probe;
+      run.path_of_next = found;
+    }
+  }
+  return outside;
+}
+
+BatchWriter::Group BatchWriter::NextGroup(Run& run) {
+  const WriteBatch& batch = run.batch;
+  Group group;
+  group.first = run.next;
+  // Writes of one key stay together, in their order.
+  group.end = batch.EndOfKey(group.first);
+  const auto is_plain = [&](size_t first, size_t end) {
+    for (size_t position = first; position < end; ++position) {
+      if (!IsPlain(batch, position)) return false;
+    }
+    return true;
+  };
+  std::optional<NodeCache::Step> path = std::exchange(run.path_of_next, std::nullopt);
+  group.is_plain = is_plain(group.first, group.end);
+  if (group.is_plain) {
+    if (!path) path = Find(batch.key(group.first));
+    ++(path ? context_.cache.counts().hits : context_.cache.counts().misses);
+  }
+  if (group.is_plain && path) {
+    group.path = *path;
+    const size_t end = FindEnd(run, *path, group.first, batch.size());
+    // Up to the first key with a write that is not plain.
+    while (group.end < end) {
+      const size_t next_end = batch.EndOfKey(group.end);
+      if (!is_plain(group.end, next_end)) break;
+      group.end = next_end;
+    }
+    if (group.end != end) run.path_of_next.reset();
+  }
+  run.next = group.end;
+  return group;
+}
+
+std::unique_ptr<BatchWriter::Scratch> BatchWriter::TakeScratch() {
+  if (idle_.empty()) return std::make_unique<Scratch>();
+  std::unique_ptr<Scratch> scratch = std::move(idle_.back());
+  idle_.pop_back();
+  return scratch;
+}
+
+Task<void> BatchWriter::Put(std::span<const KeyValueView> pairs, std::span<Status> results) {
+  std::unique_ptr<Scratch> scratch = TakeScratch();
+  WriteBatch batch(WriteMode::kPut, pairs, results);
+  batch.Sort(scratch->order);
+  std::ranges::fill(results, Status(Ok()));
+  co_await Write(batch);
+  idle_.push_back(std::move(scratch));
+}
+
+Task<void> BatchWriter::Delete(std::span<const std::string_view> keys, std::span<Status> results) {
+  std::unique_ptr<Scratch> scratch = TakeScratch();
+  scratch->pairs.clear();
+  for (const std::string_view key : keys) scratch->pairs.push_back({key, {}});
+  WriteBatch batch(WriteMode::kDelete, scratch->pairs, results);
+  batch.Sort(scratch->order);
+  std::ranges::fill(results, Status(Ok()));
+  co_await Write(batch);
+  idle_.push_back(std::move(scratch));
+}
+
+Task<void> BatchWriter::Write(WriteBatch& batch) {
+  Run run{batch, 0, std::nullopt, 0, {}};
+  while (run.next < batch.size() && run.workers < kWindow) {
+    ++run.workers;
+    context_.links.scheduler().Spawn(Work(run));
+  }
+  while (run.workers != 0) co_await run.ended.Wait();
+}
+
+Task<void> BatchWriter::Work(Run& run) {
+  while (run.next < run.batch.size()) co_await WriteGroup(run.batch, NextGroup(run));
+  --run.workers;
+  run.ended.NotifyAll(context_.links.scheduler());
+}
+
+Task<void> BatchWriter::WriteSingly(WriteBatch& batch, size_t first, size_t end) {
+  for (size_t position = first; position < end; ++position) {
+    const Status status =
+        co_await single_.WriteUntilDone(batch.mode(), batch.key(position), batch.value(position));
+    batch.SetResult(position, status);
+  }
+}
+
+Task<void> BatchWriter::SettleMaybeApplied(WriteBatch& batch, size_t first, size_t end,
+                                           const Status& status) {
+  for (size_t position = first; position < end; ++position) {
+    const bool wrote_nothing = batch.keeps_results() && !batch.result(position);
+    if (wrote_nothing) {
+      co_await WriteSingly(batch, position, position + 1);
+    } else {
+      batch.SetResult(position, status);
+    }
+  }
+}
+
+Task<void> BatchWriter::WriteGroup(WriteBatch& batch, Group group) {
+  if (!group.is_plain) co_return co_await WriteSingly(batch, group.first, group.end);
+  for (size_t first = group.first; first < group.end;) {
+    // The parts of a large group one after the other: of an ascending load, each goes behind the last.
+    const bool is_large = group.end - first > kMostWrites;
+    const size_t most = is_large ? batch.EndOfKey(first + kMostWrites - 1) : group.end;
+    Op op;
+    GroupWriter::Tally tally;
+    size_t end = most;
+    Status status = co_await groups_.Write(op, batch, first, end, group.path, tally);
+    group.path = {};
+    while (!status) {
+      const bool again = co_await context_.links.RecoverFrom(op, status.error());
+      if (!again) break;
+      end = most;
+      tally = {};
+      status = co_await groups_.Write(op, batch, first, end, group.path, tally);
+    }
+    context_.memory.TendPassedOver(op);
+    Finish(op, batch.mode(), tally, status.has_value());
+    const Code code = status ? Code::kNotFound : status.error().code;
+    if (code == Code::kMaybeApplied) {
+      co_await SettleMaybeApplied(batch, first, end, status);
+    } else if (code == Code::kExhausted || code == Code::kCorruption) {
+      // Nothing was written. Some of the writes may need no memory, or no unit that is damaged.
+      co_await WriteSingly(batch, first, end);
+    } else if (!status) {
+      batch.SetResults(first, end, status);
+    }
+    first = end;
+  }
+}
+
+void BatchWriter::Finish(const Op& op, WriteMode mode, const GroupWriter::Tally& tally,
+                         bool has_succeeded) {
+  Counters& counters = context_.counters;
+  OperationClass kind = OperationClass::kUpdate;
+  if (mode == WriteMode::kDelete) {
+    kind = OperationClass::kDelete;
+  } else if (op.kind == OperationClass::kInsertSplit) {
+    kind = OperationClass::kInsertSplit;
+  } else if (tally.inserted != 0) {
+    kind = OperationClass::kInsert;
+  }
+  counters.of(kind) += op.wire;
+  if (!has_succeeded) return;
+  const bool is_split = kind == OperationClass::kInsertSplit;
+  counters.of(OperationClass::kUpdate).operations += tally.updated;
+  counters.of(OperationClass::kDelete).operations += tally.deleted + tally.absent;
+  counters.of(is_split ? kind : OperationClass::kInsert).operations += tally.inserted;
+}
+
+}  // namespace gossamer

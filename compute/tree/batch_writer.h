@@ -1,0 +1,86 @@
+// BatchWriter: the writes of one MultiPut, MultiDelete or LoadSorted, a group for each leaf.
+//
+// The writes are sorted. The cache tells how many of them lie in one leaf; that is a guess, and the leaf's fences under
+// its lock decide (GroupWriter). Groups of one call run together. What is not plain is done write by write: values in
+// blocks, keys that the store cannot hold, and groups for which a split found no memory.
+//
+// Thread-safety: none; one for each session.
+// Cost: no allocation in the steady state but for splits.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "common/fabric/event.h"
+#include "common/status.h"
+#include "common/task.h"
+#include "compute/tree/group_writer.h"
+#include "compute/tree/leaf_writer.h"
+#include "compute/tree/tree_context.h"
+#include "compute/tree/write_batch.h"
+
+namespace gossamer {
+
+class BatchWriter {
+ public:
+  BatchWriter(TreeContext& context, LeafWriter& single, GroupWriter& groups)
+      : context_(context), single_(single), groups_(groups) {}
+
+  // results[i] is that of pairs[i] or keys[i]. The spans live until the task ends.
+  Task<void> Put(std::span<const KeyValueView> pairs, std::span<Status> results);
+  Task<void> Delete(std::span<const std::string_view> keys, std::span<Status> results);
+
+ private:
+  // Most groups in flight.
+  static constexpr size_t kWindow = 64;
+  // Most writes under one lock.
+  static constexpr size_t kMostWrites = 4096;
+
+  // Writes that probably lie in one leaf.
+  struct Group {
+    size_t first = 0;
+    size_t end = 0;
+    bool is_plain = false;
+    NodeCache::Step path;  // without a node if it is not cached
+  };
+  // The groups of a batch, from left to right.
+  struct Run {
+    WriteBatch& batch;
+    size_t next = 0;  // the first write that no group has yet
+    // The path of the write at `next`, if the last group's search came upon it.
+    std::optional<NodeCache::Step> path_of_next;
+    size_t workers = 0;
+    Event ended;
+  };
+
+  // Kept for the next call.
+  struct Scratch {
+    std::vector<WriteBatch::Place> order;
+    std::vector<KeyValueView> pairs;
+  };
+
+  std::unique_ptr<Scratch> TakeScratch();
+  Task<void> Write(WriteBatch& batch);
+  bool IsPlain(const WriteBatch& batch, size_t position) const;
+  Group NextGroup(Run& run);
+  // Finds the end of the writes from `first` on, before `limit`, that the cache leads to the leaf at `path`.
+  size_t FindEnd(Run& run, const NodeCache::Step& path, size_t first, size_t limit);
+  std::optional<NodeCache::Step> Find(KeyView key);
+  Task<void> Work(Run& run);
+  Task<void> WriteGroup(WriteBatch& batch, Group group);
+  // Each write by itself, in order.
+  Task<void> WriteSingly(WriteBatch& batch, size_t first, size_t end);
+  // After the commit of [first, end) ended as MaybeApplied: what wrote nothing is tried again.
+  Task<void> SettleMaybeApplied(WriteBatch& batch, size_t first, size_t end, const Status& status);
+  void Finish(const Op& op, WriteMode mode, const GroupWriter::Tally& tally, bool has_succeeded);
+
+  TreeContext& context_;
+  LeafWriter& single_;
+  GroupWriter& groups_;
+  std::vector<std::unique_ptr<Scratch>> idle_;
+};
+
+}  // namespace gossamer

@@ -1,0 +1,271 @@
+// Per key: no allocation, no verb, no virtual call.
+#include "compute/tree/group_writer.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <utility>
+
+#include "compute/rules/rules.h"
+
+namespace gossamer {
+namespace {
+
+// A put is taken for an insert if one of the session's last so many writes of groups was one.
+constexpr uint32_t kPutsRemembered = 32;
+
+}  // namespace
+
+class GroupWriter::ScratchLease {
+ public:
+  explicit ScratchLease(GroupWriter& owner) : owner_(owner) {
+    if (owner.idle_.empty()) {
+      scratch_ = std::make_unique<Scratch>(owner.context_.geometry());
+    } else {
+      scratch_ = std::move(owner.idle_.back());
+      owner.idle_.pop_back();
+    }
+    scratch_->replaced.clear();
+  }
+  ScratchLease(const ScratchLease&) = delete;
+  ScratchLease& operator=(const ScratchLease&) = delete;
+  ~ScratchLease() { owner_.idle_.push_back(std::move(scratch_)); }
+
+  Scratch& operator*() const { return *scratch_; }
+
+ private:
+  GroupWriter& owner_;
+  std::unique_ptr<Scratch> scratch_;
+};
+
+LeafWrite GroupWriter::MakeWrite(const WriteBatch& batch, size_t position) const {
+  LeafWrite write;
+  write.mode = batch.mode();
+  const KeyView key = batch.key(position);
+  write.hash = KeyHash(key);
+  write.unit = context_.geometry().GroupOf(write.hash);
+  write.entry = {key, batch.value(position), false};
+  write.kind =
+      batch.mode() == WriteMode::kDelete ? OperationClass::kDelete : OperationClass::kUpdate;
+  write.is_new = batch.mode() == WriteMode::kPut && puts_since_insert_ < kPutsRemembered;
+  return write;
+}
+
+Task<Status> GroupWriter::Write(Op& op, WriteBatch& batch, size_t first, size_t& end,
+                                const NodeCache::Step& path, Tally& tally) {
+  const ScratchLease scratch(*this);
+  LeafWish wish;
+  wish.write = MakeWrite(batch, first);
+  std::array<LeafWrite, kFew> along;
+  size_t count = 0;
+  wish.is_whole = end - first > kFew;
+  if (!wish.is_whole) {
+    for (size_t position = first + 1; position < end; ++position) {
+      along[count++] = MakeWrite(batch, position);
+    }
+  }
+  wish.along = {along.data(), count};
+  LockedLeaf locked(context_.locks, op);
+  locked.path = path;
+  // RT 1.
+  const Result<LeafLocker::Outcome> outcome =
+      co_await leaves_.Lock(op, wish, false, nullptr, locked);
+  if (!outcome) co_return outcome.error();
+  // The leaf's fence, and not the path, tells what lies in it.
+  const GroupView& unit = locked.unit(wish.write.unit);
+  if (!unit.Admits(batch.key(end - 1))) {
+    size_t inside = first;
+    while (end - inside > 1) {
+      const size_t middle = inside + (end - inside) / 2;
+      (unit.Admits(batch.key(middle)) ? inside : end) = middle;
+    }
+  }
+  // RT 2.
+  const Status status = co_await Edit(op, locked, batch, first, end, *scratch, tally);
+  if (!status) co_return status;
+  for (const BlockRef& block : (*scratch).replaced) context_.memory.FreeBlock(block);
+  if (batch.mode() == WriteMode::kPut) {
+    const auto puts = static_cast<uint32_t>(std::min<uint64_t>(tally.updated, kPutsRemembered));
+    puts_since_insert_ = tally.inserted != 0 ? 0 : puts_since_insert_ + puts;
+  }
+  co_return Ok();
+}
+
+// 1 RT, and 1 RT more if the leaf has to be read whole first.
+Task<Status> GroupWriter::Edit(Op& op, LockedLeaf& locked, WriteBatch& batch, size_t first,
+                               size_t end, Scratch& scratch, Tally& tally) {
+  const bool is_whole = end - first > kFew || !context_.techniques().two_level_versions;
+  size_t at = is_whole ? first : Apply(locked, batch, first, end, scratch, tally);
+  if (at == end) co_return co_await committer_.Commit(locked);
+  if (!locked.trailer) {
+    // What was applied to the image is lost, and applied again.
+    at = first;
+    scratch.replaced.clear();
+    tally = {};
+    locked.editor->ForgetChanges();
+    const Status read = co_await leaves_.ReadRest(locked);
+    if (!read) co_return co_await LeafLocker::ReleaseAfter(locked, read.error());
+  }
+  co_return co_await Rewrite(op, locked, batch, at, end, scratch, tally);
+}
+
+size_t GroupWriter::Apply(LockedLeaf& locked, WriteBatch& batch, size_t first, size_t end,
+                          Scratch& scratch, Tally& tally) {
+  LeafEditor& editor = *locked.editor;
+  for (size_t position = first; position < end; ++position) {
+    LeafWrite write = MakeWrite(batch, position);
+    if (!editor.knows(write.unit)) return position;
+    const LeafEditor::Applied applied = editor.Apply(write);
+    if (applied == LeafEditor::Applied::kRefused) {
+      ++tally.absent;
+    } else if (applied != LeafEditor::Applied::kChanged) {
+      return position;
+    } else if (batch.mode() == WriteMode::kDelete) {
+      ++tally.deleted;
+    } else {
+      ++(write.kind == OperationClass::kInsert ? tally.inserted : tally.updated);
+    }
+    if (write.replaced) scratch.replaced.push_back(*write.replaced);
+    if (batch.keeps_results()) batch.result(position) = write.status;
+  }
+  return end;
+}
+
+bool GroupWriter::Merge(const LockedLeaf& locked, WriteBatch& batch, size_t first, size_t end,
+                        Scratch& scratch, Tally& tally) const {
+  std::vector<Entry>& old = scratch.old;
+  std::vector<uint32_t>& by_key = scratch.by_key;
+  old.clear();
+  locked.editor->AppendTo(old);
+  by_key.resize(old.size());
+  std::iota(by_key.begin(), by_key.end(), 0u);
+  std::ranges::sort(by_key, {}, [&old](uint32_t index) { return old[index].key; });
+  scratch.is_gone.assign(old.size(), 0);
+  scratch.fresh.clear();
+  const bool is_delete = batch.mode() == WriteMode::kDelete;
+  bool has_changed = false;
+  auto next = by_key.begin();
+  for (size_t position = first; position < end;) {
+    const KeyView key = batch.key(position);
+    while (next != by_key.end() && old[*next].key < key) ++next;
+    const bool is_there = next != by_key.end() && old[*next].key == key;
+    if (is_there && old[*next].is_block) scratch.replaced.push_back(old[*next].block());
+    // Equal keys keep their order: the last one decides what is stored, and each has its own result.
+    const size_t begin = position;
+    do {
+      if (batch.keeps_results()) {
+        const bool is_absent = is_delete && (!is_there || position != begin);
+        batch.result(position) = is_absent ? Status(MakeError(Code::kNotFound)) : Status(Ok());
+      }
+      ++position;
+    } while (position < end && batch.key(position) == key);
+    const uint64_t count = position - begin;
+    if (is_delete) {
+      const uint64_t deleted = is_there ? 1 : 0;
+      tally.deleted += deleted;
+      tally.absent += count - deleted;
+      if (is_there) scratch.is_gone[*next] = 1;
+    } else {
+      const uint64_t inserted = is_there ? 0 : 1;
+      tally.inserted += inserted;
+      tally.updated += count - inserted;
+      const Entry entry{key, batch.value(position - 1), false};
+      if (is_there) {
+        // The key stays where it is in the leaf's image, for those in `by_key` that follow.
+        old[*next] = {old[*next].key, entry.stored, false};
+      } else {
+        scratch.fresh.push_back(entry);
+      }
+    }
+    has_changed = has_changed || is_there || !is_delete;
+  }
+  return has_changed;
+}
+
+void GroupWriter::CollectInUnitOrder(Scratch& scratch) {
+  scratch.merged.clear();
+  for (size_t i = 0; i < scratch.old.size(); ++i) {
+    if (scratch.is_gone[i] == 0) scratch.merged.push_back(scratch.old[i]);
+  }
+  scratch.merged.insert(scratch.merged.end(), scratch.fresh.begin(), scratch.fresh.end());
+}
+
+void GroupWriter::CollectByKey(Scratch& scratch) {
+  scratch.merged.clear();
+  auto fresh = scratch.fresh.begin();
+  for (const uint32_t index : scratch.by_key) {
+    if (scratch.is_gone[index] != 0) continue;
+    const Entry& entry = scratch.old[index];
+    while (fresh != scratch.fresh.end() && fresh->key < entry.key) {
+      scratch.merged.push_back(*fresh++);
+    }
+    scratch.merged.push_back(entry);
+  }
+  scratch.merged.insert(scratch.merged.end(), fresh, scratch.fresh.end());
+}
+
+Task<Status> GroupWriter::Rewrite(Op& op, LockedLeaf& locked, WriteBatch& batch, size_t first,
+                                  size_t end, Scratch& scratch, Tally& tally) {
+  if (!locked.trailer->low().Matches(locked.path.low)) {
+    co_return co_await LeafLocker::ReleaseAfter(
+        locked, CorruptNode(locked.leaf(), "a leaf that does not start where its parent says"));
+  }
+  const bool has_changed = Merge(locked, batch, first, end, scratch, tally);
+  if (!has_changed && locked.editor->changed() == 0) co_return co_await committer_.Commit(locked);
+  size_t bytes = 0;
+  for (const Entry& entry : scratch.old) bytes += LeafPacker::BytesOf(entry);
+  for (const Entry& entry : scratch.fresh) bytes += LeafPacker::BytesOf(entry);
+  const HighFence high = locked.unit(0).high();
+  const bool may_fit = scratch.fresh.empty() || bytes <= scratch.packer.Capacity(0);
+  if (may_fit) {
+    CollectInUnitOrder(scratch);
+    if (scratch.packer.PlaceAll(scratch.merged, high)) {
+      co_return co_await RewriteInPlace(locked, scratch);
+    }
+  }
+  CollectByKey(scratch);
+  co_return co_await splitter_.Split(op, locked, scratch.packer, scratch.merged,
+                                     FillOf(locked, batch, scratch));
+}
+
+// At the right edge of the tree, where new keys come last, leaves get full: ascending loads.
+ManyWaySplitter::Fill GroupWriter::FillOf(const LockedLeaf& locked, const WriteBatch& batch,
+                                          const Scratch& scratch) const {
+  if (batch.fill() != 0) return {batch.fill(), false};
+  const auto greater =
+      static_cast<size_t>(std::ranges::count_if(scratch.old, [&](const Entry& entry) {
+        return !scratch.fresh.empty() && entry.key > scratch.fresh.front().key;
+      }));
+  const bool at_edge =
+      locked.unit(0).high().infinite && greater <= scratch.merged.size() / kEdgeFraction;
+  return at_edge ? ManyWaySplitter::Fill{1, false}
+                 : ManyWaySplitter::Fill{ManyWaySplitter::kUsualFill, true};
+}
+
+// 1 RT.
+Task<Status> GroupWriter::RewriteInPlace(LockedLeaf& locked, Scratch& scratch) {
+  const LeafGeometry& geometry = context_.geometry();
+  const RemotePtr leaf = locked.leaf();
+  Result<BufferLease> lease = context_.links.Buffer(geometry.node_bytes());
+  if (!lease) co_return co_await LeafLocker::ReleaseAfter(locked, lease.error());
+  const std::span<std::byte> image(lease.value().data(), geometry.node_bytes());
+  const LeafContent content{Next(locked.unit(0).version()), locked.path.low, locked.unit(0).high(),
+                            locked.trailer->sibling(), scratch.merged};
+  const uint64_t hint = scratch.packer.Encode(image, leaf, content);
+  InlineBatch<2> batch(leaf.server());
+  batch.Add(Verb::Write(leaf.offset(), geometry.node_bytes(), lease.value().address()));
+  LockTable::Waiter* next = locked.lock.NextWaiter();
+  BOOST_OUTCOME_CO_TRYV(co_await locked.lock.Commit(
+      batch, next != nullptr ? RemoteLock::After::kKeep : RemoteLock::After::kRelease));
+  if (locked.path.has_parent()) {
+    context_.cache.ReplaceHint(locked.path.parent, locked.path.low, leaf, hint);
+  }
+  if (next != nullptr) {
+    std::ranges::copy(image, locked.image().data);
+    leaves_.AcceptRewritten(locked);
+    leaves_.HandOver(locked, *next);
+  }
+  co_return Ok();
+}
+
+}  // namespace gossamer

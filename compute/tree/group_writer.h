@@ -1,0 +1,95 @@
+// GroupWriter: does the writes of a batch that lie in one leaf, under one lock.
+//
+// A few writes change their units in the image, as single writes do. More are merged with all entries of the leaf,
+// which is then written whole under a new version: in place, or as several leaves.
+//
+// Thread-safety: none; one for each session.
+// Cost: no allocation in the steady state but for splits.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "common/status.h"
+#include "common/task.h"
+#include "compute/tree/leaf_commit.h"
+#include "compute/tree/leaf_packer.h"
+#include "compute/tree/locked_leaf.h"
+#include "compute/tree/many_way_split.h"
+#include "compute/tree/tree_context.h"
+#include "compute/tree/write_batch.h"
+
+namespace gossamer {
+
+class GroupWriter {
+ public:
+  // More writes than this read and write the leaf whole. Each of so few changes two units at most.
+  static constexpr size_t kFew = 4;
+  static_assert(2 * kFew <= RemoteLock::kMaxWrites);
+
+  // What a group has done.
+  struct Tally {
+    uint64_t inserted = 0;
+    uint64_t updated = 0;
+    uint64_t deleted = 0;
+    uint64_t absent = 0;  // deletes of absent keys
+  };
+
+  GroupWriter(TreeContext& context, LeafLocker& leaves, const LeafCommitter& committer,
+              ManyWaySplitter& splitter)
+      : context_(context), leaves_(leaves), committer_(committer), splitter_(splitter) {}
+
+  // Does the puts or deletes [first, end) of `batch`, as far as their keys lie in one leaf, and moves `end` back to the
+  // first that does not. `path` leads to the leaf; without a node, it is looked up. Sets the results of the writes:
+  // they count if this returns Ok. After MaybeApplied those that are NotFound have written nothing.
+  // Requires: keys and values that a leaf stores inline.
+  // Errors: as LeafWriter::Write. What has no error to report in `end` is that of all writes up to it.
+  // Cost: 2 RT; 1 RT more if a few writes need more units than the hint told; 4 RT with splits, for one parent.
+  Task<Status> Write(Op& op, WriteBatch& batch, size_t first, size_t& end,
+                     const NodeCache::Step& path, Tally& tally);
+
+ private:
+  // Kept for the next group.
+  struct Scratch {
+    explicit Scratch(const LeafGeometry& geometry) : packer(geometry) {}
+
+    LeafPacker packer;
+    std::vector<Entry> old;        // of the leaf, in the order of its units
+    std::vector<uint32_t> by_key;  // the order of their keys
+    std::vector<uint8_t> is_gone;  // which of them were deleted
+    std::vector<Entry> fresh;      // new keys
+    std::vector<Entry> merged;
+    std::vector<BlockRef> replaced;  // blocks to free once the leaf is written
+  };
+  class ScratchLease;
+
+  LeafWrite MakeWrite(const WriteBatch& batch, size_t position) const;
+  Task<Status> Edit(Op& op, LockedLeaf& locked, WriteBatch& batch, size_t first, size_t end,
+                    Scratch& scratch, Tally& tally);
+  // Applies the writes [first, end) to the leaf's units. Returns the first that cannot be applied like that.
+  size_t Apply(LockedLeaf& locked, WriteBatch& batch, size_t first, size_t end, Scratch& scratch,
+               Tally& tally);
+  // Merges the writes [first, end) with the leaf's entries. Returns whether that changes anything.
+  bool Merge(const LockedLeaf& locked, WriteBatch& batch, size_t first, size_t end,
+             Scratch& scratch, Tally& tally) const;
+  // Fills `merged`.
+  static void CollectInUnitOrder(Scratch& scratch);
+  static void CollectByKey(Scratch& scratch);
+  Task<Status> Rewrite(Op& op, LockedLeaf& locked, WriteBatch& batch, size_t first, size_t end,
+                       Scratch& scratch, Tally& tally);
+  Task<Status> RewriteInPlace(LockedLeaf& locked, Scratch& scratch);
+  ManyWaySplitter::Fill FillOf(const LockedLeaf& locked, const WriteBatch& batch,
+                               const Scratch& scratch) const;
+
+  TreeContext& context_;
+  LeafLocker& leaves_;
+  const LeafCommitter& committer_;
+  ManyWaySplitter& splitter_;
+  std::vector<std::unique_ptr<Scratch>> idle_;
+  uint32_t puts_since_insert_ = 0;
+};
+
+}  // namespace gossamer

@@ -1,0 +1,118 @@
+// Hot path: no allocation, no lock, no virtual call for an entry.
+#include "compute/tree/leaf_packer.h"
+
+#include <algorithm>
+#include <bit>
+#include <optional>
+
+#include "compute/cache/leaf_hint.h"
+
+namespace gossamer {
+namespace {
+
+// The length of Separator(left, right).
+size_t SeparatorBytes(KeyView left, KeyView right) {
+  constexpr size_t kWord = sizeof(uint64_t);
+  if (left.size() >= kWord && right.size() >= kWord) {
+    const uint64_t differing = internal::LoadWord(left) ^ internal::LoadWord(right);
+    if (differing != 0) return static_cast<size_t>(std::countr_zero(differing)) / 8 + 1;
+  }
+  return Separator(left, right).size();
+}
+
+}  // namespace
+
+// fence_bytes(i): of the longest fence that the leaf has if it ends behind entry i.
+template <typename FenceBytes>
+size_t LeafPacker::PlaceFrom(std::span<const Entry> entries, size_t begin, size_t most_bytes,
+                             FenceBytes fence_bytes) {
+  const uint32_t overflow = geometry_.overflow_unit();
+  std::fill_n(units_.begin(), geometry_.units(), Unit());
+  unit_of_.clear();
+  hash_of_.clear();
+  size_t bytes = 0;
+  size_t fence = 0;    // the longest that the leaf may need, wherever it ends
+  size_t fullest = 0;  // bytes of the fullest unit without its fence
+  for (size_t i = begin; i < entries.size(); ++i) {
+    const Entry& entry = entries[i];
+    bytes += BytesOf(entry);
+    if (i != begin && bytes > most_bytes) return i;
+    fence = std::max<size_t>(fence, fence_bytes(i));
+    const size_t limit = geometry_.unit_bytes() - fence;
+    if (fullest > limit) return i;
+    const auto fits = [limit](const GroupSizer& sizer) {
+      return sizer.bytes() <= limit && sizer.count() <= GroupView::kMaxEntries;
+    };
+    const uint64_t hash = KeyHash(entry.key);
+    Unit& home = units_[geometry_.GroupOf(hash)];
+    Unit* unit = &home;
+    GroupSizer larger = unit->sizer;
+    larger.Add(entry);
+    if (!fits(larger)) {
+      unit = &units_[overflow];
+      larger = unit->sizer;
+      larger.Add(entry);
+      if (!fits(larger)) return i;
+      home.overflowed = true;
+    }
+    unit->sizer = larger;
+    fullest = std::max<size_t>(fullest, larger.bytes());
+    unit_of_.push_back(static_cast<uint8_t>(unit - units_.data()));
+    hash_of_.push_back(static_cast<uint32_t>(hash >> 32));
+  }
+  return entries.size();
+}
+
+size_t LeafPacker::Place(std::span<const Entry> entries, size_t begin, size_t most_bytes,
+                         const HighFence& high) {
+  const size_t last_fence = high.infinite ? 0 : high.key.size();
+  return PlaceFrom(entries, begin, most_bytes, [&](size_t i) {
+    return i + 1 == entries.size() ? last_fence
+                                   : SeparatorBytes(entries[i].key, entries[i + 1].key);
+  });
+}
+
+bool LeafPacker::PlaceAll(std::span<const Entry> entries, const HighFence& high) {
+  const size_t fence = high.infinite ? 0 : high.key.size();
+  return PlaceFrom(entries, 0, kNoLimit, [fence](size_t) { return fence; }) == entries.size();
+}
+
+uint64_t LeafPacker::Encode(std::span<std::byte> out, RemotePtr leaf,
+                            const LeafContent& content) const {
+  const uint32_t overflow = geometry_.overflow_unit();
+  const uint32_t unit_count = geometry_.units();
+  std::array<std::optional<GroupEncoder>, kMaxUnits> encoders;
+  for (uint32_t number = 0; number < unit_count; ++number) {
+    encoders[number].emplace(out.subspan(geometry_.unit_offset(number), geometry_.unit_bytes()),
+                             content.high, units_[number].sizer);
+  }
+  HintPatch hint;
+  for (size_t i = 0; i < content.entries.size(); ++i) {
+    const uint32_t number = unit_of_[i];
+    encoders[number]->Add(content.entries[i]);
+    if (number == overflow) hint.bits |= LeafHint::FilterBit(uint64_t{hash_of_[i]} << 32);
+  }
+  const size_t fence = content.high.infinite ? 0 : content.high.key.size();
+  for (uint32_t number = 0; number < unit_count; ++number) {
+    const Unit& unit = units_[number];
+    encoders[number]->Seal(leaf, number, content.version, unit.overflowed);
+    // As GroupView::HasRoomForAnother.
+    const size_t count = unit.sizer.count();
+    const size_t used = unit.sizer.bytes();
+    const bool has_room =
+        count == 0 ||
+        (count < GroupView::kMaxEntries &&
+         used + fence + (used - kGroupHeaderBytes + count - 1) / count <= geometry_.unit_bytes());
+    if (number == overflow) {
+      if (!has_room) hint.bits |= LeafHint::kOverflowBit;
+    } else if (unit.overflowed || !has_room) {
+      hint.bits |= LeafHint::GroupBit(number);
+    }
+  }
+  const uint32_t units_end = geometry_.unit_offset(unit_count);
+  std::memset(out.data() + units_end, 0, geometry_.trailer_offset() - units_end);
+  EncodeTrailer(out.subspan(geometry_.trailer_offset(), kTrailerBytes), leaf, geometry_, content);
+  return hint.bits;
+}
+
+}  // namespace gossamer

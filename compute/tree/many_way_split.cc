@@ -1,0 +1,165 @@
+#include "compute/tree/many_way_split.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "compute/rules/rules.h"
+
+namespace gossamer {
+namespace {
+
+// Each new leaf is added to the cached parent by itself, at the cost of a copy: not more of them than this.
+constexpr size_t kMostCachedAhead = 4;
+// For an estimate of what fits into a leaf.
+constexpr size_t kUsualFenceBytes = 8;
+
+}  // namespace
+
+Task<Status> ManyWaySplitter::Build(Op& op, const LockedLeaf& locked, LeafPacker& packer,
+                                    std::span<const Entry> entries, Plan plan, Chain& chain) {
+  const uint32_t node_bytes = context_.geometry().node_bytes();
+  Result<BufferLease> first = context_.links.Buffer(node_bytes);
+  if (!first) co_return first.error();
+  chain.first = std::move(first.value());
+
+  const HighFence high = locked.unit(0).high();
+  const RemotePtr old_sibling = locked.trailer->sibling();
+  LeafContent content;
+  content.version = Next(locked.unit(0).version());
+  Key low = locked.path.low;
+  std::span<std::byte> image(chain.first.data(), node_bytes);
+  RemotePtr leaf = locked.leaf();
+  for (size_t begin = 0;;) {
+    const size_t even = plan.bytes / std::max<size_t>(plan.leaves, 1) + 1;
+    const size_t end = packer.Place(entries, begin, plan.is_even ? even : plan.room, high);
+    content.low = low;
+    content.entries = entries.subspan(begin, end - begin);
+    std::optional<RemotePtr> next;
+    std::span<std::byte> next_image;
+    if (end != entries.size()) {
+      Result<Allocated<RemotePtr>> allocated =
+          co_await context_.memory.AllocateNode(op, locked.leaf().server(), NodeKind::kLeaf);
+      if (!allocated) co_return allocated.error();
+      next = allocated.value().pointer();
+      chain.memory.push_back(std::move(allocated.value()));
+      const Result<std::span<std::byte>> added = chain.unseen.Add(*next);
+      if (!added) co_return added.error();
+      next_image = added.value();
+    }
+    const Key separator = next ? Key(Separator(entries[end - 1].key, entries[end].key)) : Key();
+    content.high = next ? HighFence::At(separator) : high;
+    content.sibling = next ? *next : old_sibling;
+    const uint64_t hint = packer.Encode(image, leaf, content);
+    if (begin == 0) {
+      chain.first_hint = hint;
+    } else {
+      chain.hints.push_back(hint);
+    }
+    if (!next) co_return Ok();
+    chain.downlinks.push_back({separator, *next});
+    for (const Entry& entry : content.entries) plan.bytes -= LeafPacker::BytesOf(entry);
+    if (plan.leaves > 1) --plan.leaves;
+    begin = end;
+    low = separator;
+    leaf = *next;
+    image = next_image;
+  }
+}
+
+// 1 RT: WRITE the new leaves, and the parent's lock and READ. 1 RT: WRITE the leaf, release. 1 RT: WRITE the parent,
+// release.
+Task<Status> ManyWaySplitter::Split(Op& op, LockedLeaf& locked, LeafPacker& packer,
+                                    std::span<const Entry> entries, Fill fill) {
+  Plan plan;
+  plan.is_even = fill.is_even;
+  plan.room = std::max<size_t>(
+      1, static_cast<size_t>(fill.part * static_cast<double>(packer.Capacity(kUsualFenceBytes))));
+  for (const Entry& entry : entries) plan.bytes += LeafPacker::BytesOf(entry);
+  plan.leaves = std::max<size_t>(2, (plan.bytes + plan.room - 1) / plan.room);
+  Chain chain(context_, plan.leaves);
+  const Status built = co_await Build(op, locked, packer, entries, plan, chain);
+  if (!built) co_return co_await LeafLocker::ReleaseAfter(locked, built.error());
+  op.kind = OperationClass::kInsertSplit;
+  for (Allocated<RemotePtr>& one : chain.memory) {
+    locked.lock.linked().Add(one.stamp());
+    one.Posted();
+  }
+  LockedParent parent(context_.locks, op);
+  const Status written = co_await WriteUnseen(op, locked, chain, parent);
+  if (!written) co_return co_await LeafLocker::ReleaseAfter(locked, written.error());
+
+  const RemotePtr leaf = locked.leaf();
+  InlineBatch<2> batch(leaf.server());
+  batch.Add(Verb::Write(leaf.offset(), context_.geometry().node_bytes(), chain.first.address()));
+  const NodeVersion version = Next(locked.unit(0).version());
+  const Status committed = co_await locked.lock.Commit(batch, RemoteLock::After::kRelease,
+                                                       RemoteLock::NewVersion{leaf, 0, version});
+  if (!committed) {
+    if (parent.lock.is_held()) {
+      const Status released = co_await parent.lock.Release();
+      static_cast<void>(released);  // the leaf's error is returned
+    }
+    co_return committed;
+  }
+  const RemotePtr parent_node = locked.path.parent;
+  if (!parent_node.is_null() && chain.downlinks.size() <= kMostCachedAhead) {
+    for (const InternalNode::Child& child : chain.downlinks) {
+      context_.cache.InsertChild(parent_node, child.separator, child.pointer);
+    }
+  }
+  // Before waiting for a turn at the parent (rule W5). Most waiters belong to other leaves now.
+  locked.lock.turn().Disband();
+
+  // The split stands, and the writes have succeeded. Downlinks that cannot be made now are made by the next hop (rule
+  // W6).
+  const Status linked = co_await parents_.Insert(op, 1, chain.downlinks, std::move(parent));
+  static_cast<void>(linked);
+  Learn(locked, chain);
+  co_return Ok();
+}
+
+// Cost: 1 RT.
+Task<Status> ManyWaySplitter::WriteUnseen(Op& op, const LockedLeaf& locked, Chain& chain,
+                                          LockedParent& parent) {
+  bool fused = co_await parents_.TryPrepare(op, locked.path, locked.lock.place(), parent);
+  // Meanwhile another coroutine may have lost the parent's server.
+  fused = fused && context_.links.LeaseWith(parent.lock.server()).incarnation != 0;
+  if (fused) {
+    std::vector<Batch*> batches;
+    chain.unseen.AppendUnwritten(batches);
+    InlineBatch<2> lookup(parent.lock.server());
+    const Verb read = parents_.ReadParent(parent);
+    const RemoteLock::Taking taking = parent.lock.AddTaking(lookup, {&read, 1});
+    batches.push_back(&lookup);
+    co_await context_.links.ExecuteAll(op, batches);
+    const Status found = co_await parent.lock.FinishTaking(taking, lookup);
+    static_cast<void>(found);  // its memory server is gone
+    parent.is_tried = lookup.status() == VerbStatus::kSuccess;
+    parent.is_before_child = parent.is_tried && parent.lock.is_held();
+  }
+  // Also if it is unknown whether a leaf was written.
+  const bool gives_up = !parent.is_tried || !chain.unseen.are_written();
+  if (gives_up) {
+    if (parent.lock.is_held()) {
+      const Status released = co_await parent.lock.Release();
+      static_cast<void>(released);  // no downlink was made
+    }
+    parent = LockedParent(context_.locks, op);
+  }
+  co_return co_await chain.unseen.WriteRest(op);
+}
+
+void ManyWaySplitter::Learn(const LockedLeaf& locked, const Chain& chain) {
+  const auto learn = [this](KeyView low, RemotePtr leaf, uint64_t hint) {
+    const std::optional<NodeCache::Step> step = context_.cache.Find(SearchGoal::Covering(low), 0);
+    if (!step || step->node != leaf || !step->has_parent()) return;
+    context_.cache.ReplaceHint(step->parent, low, leaf, hint);
+  };
+  learn(locked.path.low, locked.leaf(), chain.first_hint);
+  for (size_t i = 0; i < chain.downlinks.size(); ++i) {
+    learn(chain.downlinks[i].separator, chain.downlinks[i].pointer, chain.hints[i]);
+  }
+}
+
+}  // namespace gossamer

@@ -1,0 +1,73 @@
+// WriteBatch: the writes of one MultiPut, MultiDelete or LoadSorted, in order of their keys.
+//
+// Writes of equal keys keep the caller's order. A position counts in the order of the keys, an index in the caller's.
+//
+// Thread-safety: none. Cost: a sort; no allocation once the scratch vectors have grown.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "common/status.h"
+#include "compute/tree/leaf_editor.h"
+#include "gossamer/store.h"
+#include "proto/key.h"
+
+namespace gossamer {
+
+class WriteBatch {
+ public:
+  // `results`, in the caller's order, get the result of each write; with none, only the first failure is kept.
+  // Requires: the pairs' keys ascend (equal neighbours are allowed), or Sort() follows.
+  WriteBatch(WriteMode mode, std::span<const KeyValueView> pairs, std::span<Status> results)
+      : mode_(mode), pairs_(pairs), results_(results), first_failed_(pairs.size()) {}
+
+  // Sorts by key. `scratch` outlives the batch.
+  struct Place {
+    uint64_t prefix;
+    uint32_t index;
+  };
+  void Sort(std::vector<Place>& scratch);
+  // How full new leaves get that a split makes, as a part of what fits into them; 0: as after a single write's split.
+  void set_fill(double fill) { fill_ = fill; }
+
+  WriteMode mode() const { return mode_; }
+  double fill() const { return fill_; }
+  size_t size() const { return pairs_.size(); }
+  size_t IndexOf(size_t position) const {
+    return order_.empty() ? position : order_[position].index;
+  }
+  KeyView key(size_t position) const { return pairs_[IndexOf(position)].key; }
+  std::string_view value(size_t position) const { return pairs_[IndexOf(position)].value; }
+  // The first position behind `position` with another key.
+  size_t EndOfKey(size_t position) const {
+    size_t end = position + 1;
+    while (end < size() && key(end) == key(position)) ++end;
+    return end;
+  }
+
+  bool keeps_results() const { return !results_.empty(); }
+  // Requires: keeps_results().
+  Status& result(size_t position) { return results_[IndexOf(position)]; }
+  void SetResult(size_t position, const Status& status);
+  // The positions [first, end) all have this result.
+  void SetResults(size_t first, size_t end, const Status& status);
+
+  // The index of the first write that failed, and its error; size() if none did.
+  size_t first_failed() const { return first_failed_; }
+  const Error& first_error() const { return first_error_; }
+
+ private:
+  const WriteMode mode_;
+  const std::span<const KeyValueView> pairs_;
+  const std::span<Status> results_;
+  std::span<const Place> order_;  // empty: the caller's order is that of the keys
+  double fill_ = 0;
+  size_t first_failed_;
+  Error first_error_{Code::kNotFound, {}};
+};
+
+}  // namespace gossamer
