@@ -19,6 +19,7 @@ struct TreeEntry {
   bool many_threads;      // whether threads may share the tree
   bool parallel;          // whether it has workers of its own
   bool partitioned;       // whether it is made of trees, as many as are asked for
+  std::span<const std::string_view> prefetches;  // names of its ways to fetch what a batch needs
   // measure.h and check.h explain these.
   Result<Measurement> (*measure)(const RunOptions& options);
   Status (*check_alone)(const TreeSettings& settings, uint64_t seed);
@@ -27,6 +28,8 @@ struct TreeEntry {
   // Null if it is parallel.
   Status (*check_contended)(uint32_t threads, uint64_t seed);
   Status (*check_descending)(uint32_t threads, uint64_t seed);
+  // Null unless operations take hints. `prefetch` is a place in `prefetches`.
+  Status (*check_hints)(uint32_t threads, uint64_t seed, size_t prefetch);
 };
 
 // Whether a run may have more than one thread.

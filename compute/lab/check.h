@@ -3,6 +3,7 @@
 //   CheckAlone      one caller, all operations at random: each result must be that of the reference
 //   CheckBatches    trees with workers: long calls of gets and inserts, in batches of many sizes
 //   CheckContended  threads insert, replace, read and scan the same few keys
+//   CheckHints      the same in small batches, each operation with the hint that preparing them gave
 //   CheckDescending one thread inserts in front of the keys that others read, which moves them
 //   CheckMix        a workload as it is measured; what the tree then holds must be what was inserted
 //
@@ -169,13 +170,20 @@ Status CheckBatches(const TreeSettings& settings, uint64_t seed) {
 template <LocalTree Tree>
 class ContendedCheck {
  public:
-  Status Run(uint32_t threads, uint64_t seed) {
+  // `prefetch`: how a PreparingTree prepares the keys of eight operations at a time; if not at all, nullopt.
+  Status Run(uint32_t threads, uint64_t seed, std::optional<size_t> prefetch) {
     for (Key key = 0; key < kKeys; key += 2) tree_.Insert(key, key << kTagBits);
     std::vector<std::string> differences(threads);
     BOOST_OUTCOME_TRYV(RunTogether(threads, [&](uint32_t thread) {
       Random random(seed, thread);
       for (int step = 0; step < kSteps && differences[thread].empty(); ++step) {
         const Key window = (kKeys - kWindow) * static_cast<Key>(step) / kSteps;
+        if constexpr (PreparingTree<Tree>) {
+          if (prefetch) {
+            differences[thread] = PreparedSteps(window, random, *prefetch);
+            continue;
+          }
+        }
         differences[thread] = Step(window + random.Below(kWindow), random);
       }
     }));
@@ -191,25 +199,39 @@ class ContendedCheck {
   static constexpr int kSteps = 4'000;
   static constexpr uint32_t kTagBits = 16;
 
-  // Returns: what is wrong, or "".
-  std::string Step(Key key, Random& random) {
-    const uint64_t choice = random.Below(4);
-    if (choice == 0) {
-      tree_.Insert(key, (key << kTagBits) | random.Below(uint64_t{1} << kTagBits));
-    } else if (choice <= 2) {
-      const std::optional<Value> value = tree_.Get(key);
-      if (!value && key % 2 == 0) return fmt::format("key {} is lost", key);
-      if (value && *value >> kTagBits != key)
-        return fmt::format("key {} has the value of another key", key);
-    } else {
-      return Scan(key);
+  std::string PreparedSteps(Key window, Random& random, size_t prefetch) {
+    std::array<Key, 8> keys;
+    for (Key& key : keys) key = window + random.Below(kWindow);
+    std::array<typename Tree::Hint, keys.size()> hints;
+    tree_.Prepare(keys, hints, prefetch);
+    for (size_t i = 0; i < keys.size(); ++i) {
+      const std::string difference = Step(keys[i], random, hints[i]);
+      if (!difference.empty()) return difference;
     }
     return {};
   }
 
-  std::string Scan(Key from) const {
+  // Returns: what is wrong, or "". `hint` is one for the key, or nothing.
+  template <typename... Hint>
+  std::string Step(Key key, Random& random, const Hint&... hint) {
+    const uint64_t choice = random.Below(4);
+    if (choice == 0) {
+      tree_.Insert(key, (key << kTagBits) | random.Below(uint64_t{1} << kTagBits), hint...);
+    } else if (choice <= 2) {
+      const std::optional<Value> value = tree_.Get(key, hint...);
+      if (!value && key % 2 == 0) return fmt::format("key {} is lost", key);
+      if (value && *value >> kTagBits != key)
+        return fmt::format("key {} has the value of another key", key);
+    } else {
+      return Scan(key, hint...);
+    }
+    return {};
+  }
+
+  template <typename... Hint>
+  std::string Scan(Key from, const Hint&... hint) const {
     std::array<Entry, 50> found;
-    const size_t count = tree_.Scan(from, found);
+    const size_t count = tree_.Scan(from, found, hint...);
     Key smallest = from;  // that the next entry may have
     for (const Entry& entry : std::span(found).first(count)) {
       const Key largest = smallest + smallest % 2;  // even keys are there
@@ -233,7 +255,12 @@ class ContendedCheck {
 
 template <LocalTree Tree>
 Status CheckContended(uint32_t threads, uint64_t seed) {
-  return std::make_unique<ContendedCheck<Tree>>()->Run(threads, seed);
+  return std::make_unique<ContendedCheck<Tree>>()->Run(threads, seed, std::nullopt);
+}
+
+template <PreparingTree Tree>
+Status CheckHints(uint32_t threads, uint64_t seed, size_t prefetch) {
+  return std::make_unique<ContendedCheck<Tree>>()->Run(threads, seed, prefetch);
 }
 
 // Each insert is of a new smallest key, so that all entries of the leftmost leaf move. The others read

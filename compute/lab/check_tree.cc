@@ -13,8 +13,9 @@ constexpr uint64_t kOperations = 1'500;
 constexpr uint32_t kPartitions = 3;
 
 std::string Describe(const RunOptions& options) {
-  return fmt::format("{}, {}, threads {}, batch {}", options.mix.name,
-                     bench::DistributionName(options.distribution), options.threads, options.batch);
+  return fmt::format("{}, {}, threads {}, batch {}, prefetch {}", options.mix.name,
+                     bench::DistributionName(options.distribution), options.threads, options.batch,
+                     options.prefetch.empty() ? "off" : options.prefetch);
 }
 
 // Counts a check that passed; names the run of one that failed.
@@ -52,6 +53,27 @@ Status CheckAlone(const TreeEntry& tree, uint32_t workers, uint64_t seed, uint64
                tree.check_alone({.workers = workers, .partitions = kPartitions}, seed), checks);
 }
 
+// Each way to prefetch: on contended keys, and in one mix.
+Status CheckPrefetches(const TreeEntry& tree, uint32_t threads, uint64_t seed, uint64_t& checks) {
+  for (size_t i = 0; i < tree.prefetches.size(); ++i) {
+    if (tree.check_hints != nullptr) {
+      BOOST_OUTCOME_TRYV(Count(
+          tree, fmt::format("hints of {}, threads {}, seed {}", tree.prefetches[i], threads, seed),
+          tree.check_hints(threads, seed, i), checks));
+    }
+    const RunOptions options{.mix = Mixes()[i % Mixes().size()],
+                             .threads = threads,
+                             .batch = 16,
+                             .prefetch = tree.prefetches[i],
+                             .steps_per_call = 50,
+                             .records = kRecords,
+                             .operations = kOperations,
+                             .seed = seed};
+    BOOST_OUTCOME_TRYV(Count(tree, Describe(options), tree.check_mix(options), checks));
+  }
+  return Ok();
+}
+
 }  // namespace
 
 Result<uint64_t> CheckTree(const TreeEntry& tree, uint64_t seed) {
@@ -75,6 +97,7 @@ Result<uint64_t> CheckTree(const TreeEntry& tree, uint64_t seed) {
       }
     }
     BOOST_OUTCOME_TRYV(CheckMixes(tree, threads, seed, checks));
+    BOOST_OUTCOME_TRYV(CheckPrefetches(tree, threads, seed, checks));
   }
   return checks;
 }

@@ -8,6 +8,7 @@
 #include "compute/lab/check.h"
 #include "compute/lab/plan.h"
 #include "compute/lab/report.h"
+#include "compute/lab/sequential_tree.h"
 
 namespace gossamer::lab {
 namespace {
@@ -54,10 +55,12 @@ TEST_P(TreeTest, WorkloadsLeaveWhatTheyInserted) {
   const Result<uint64_t> checks = CheckTree(GetParam(), 7);
   ASSERT_TRUE(checks) << checks.error().message;
   // For each number of threads, 7 mixes and distributions by 2 batches, and contended; for 2 to 4
-  // threads, descending; alone. A parallel tree: alone and batches for each number of workers.
+  // threads, descending; alone; for each number of threads and way to prefetch, hints and a mix.
+  // A parallel tree: alone and batches for each number of workers.
   constexpr uint64_t kMixes = 7 * 2;
   const uint64_t sharing = GetParam().many_threads ? 1 + 4 * (kMixes + 1) + 3 : 1 + kMixes + 1;
-  EXPECT_EQ(checks.value(), GetParam().parallel ? 4 * (kMixes + 2) : sharing);
+  const uint64_t hints = 4 * 2 * GetParam().prefetches.size();
+  EXPECT_EQ(checks.value(), GetParam().parallel ? 4 * (kMixes + 2) : sharing + hints);
 }
 
 TEST_P(TreeTest, AMeasurementCountsItsOperations) {
@@ -75,6 +78,46 @@ std::string TestName(const ::testing::TestParamInfo<TreeEntry>& info) {
 
 INSTANTIATE_TEST_SUITE_P(All, TreeTest, ::testing::ValuesIn(Trees().begin(), Trees().end()),
                          TestName);
+
+// ---- trees with batched lookups of their own
+
+// Counts what it is asked for.
+class CountingTree : public SequentialTree<16> {
+ public:
+  static constexpr std::array<std::string_view, 2> kPrefetches = {"near", "far"};
+
+  void FindMany(std::span<const Key> keys, std::span<std::optional<Value>> values, uint32_t batch,
+                size_t prefetch) const {
+    for (size_t i = 0; i < keys.size(); ++i) values[i] = Get(keys[i]);
+    calls.push_back({keys.size(), batch, prefetch});
+  }
+
+  struct Call {
+    size_t keys;
+    size_t batch;
+    size_t prefetch;
+    friend bool operator==(const Call&, const Call&) = default;
+  };
+  mutable std::vector<Call> calls;
+};
+static_assert(BatchingTree<CountingTree>);
+
+TEST(RunnerTest, ATreeGetsKeysBatchAndPrefetchAsTheOptionsSay) {
+  const RunOptions options{.mix = Mixes()[2],
+                           .batch = 8,
+                           .prefetch = "far",
+                           .steps_per_call = 100,
+                           .records = 300,
+                           .operations = 250,
+                           .seed = 1};
+  CountingTree tree;
+  ASSERT_TRUE(Load(tree, options));
+  StepRunner<CountingTree> runner(tree, options);
+  ASSERT_TRUE(runner.Run(DrawSteps(options)[0].measured));
+  EXPECT_EQ(runner.wrong(), 0u);
+  using Call = CountingTree::Call;
+  EXPECT_EQ(tree.calls, (std::vector<Call>{{100, 8, 1}, {100, 8, 1}, {50, 8, 1}}));
+}
 
 // ---- the checks find what is wrong
 
@@ -181,6 +224,21 @@ TEST(PlanTest, EveryCombinationRunsOnce) {
   ASSERT_TRUE(runs) << runs.error().message;
   EXPECT_EQ(runs.value().size(), 7u * 2 * 2);
   EXPECT_EQ(runs.value()[0].options.operations, 100u);
+}
+
+TEST(PlanTest, WaysToPrefetchAreOfTreesThatHaveThem) {
+  FlagValues flags = Flags();
+  flags.trees = "std_map,olc";
+  flags.fanout = "64";
+  flags.workload = "insert_only";
+  flags.prefetch = "off,whole";
+  const auto runs = MakeRuns(flags);
+  ASSERT_TRUE(runs) << runs.error().message;
+  std::vector<std::string_view> prefetches;
+  for (const PlannedRun& run : runs.value()) prefetches.push_back(run.options.prefetch);
+  EXPECT_EQ(prefetches, (std::vector<std::string_view>{"", "", "whole"}));
+  flags.prefetch = "all";
+  EXPECT_THAT(MakeRuns(flags).error().message, HasSubstr("--prefetch=all is not one of off, none"));
 }
 
 TEST(PlanTest, PartitionsAreOfTreesThatHaveThem) {

@@ -1,10 +1,13 @@
 // gossamer-lab: compares local trees, all in one process, with the same keys and operations.
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <gflags/gflags.h>
 
+#include <algorithm>
 #include <iostream>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "common/program/flags_main.h"
 #include "common/program/output_file.h"
@@ -25,6 +28,12 @@ DEFINE_string(workload, "",
 DEFINE_string(distribution, "", "of keys to read: uniform,zipfian; empty: both");
 DEFINE_string(threads, "1", "numbers of threads, separated by commas");
 DEFINE_string(batch, "1", "operations handed to a tree at a time, separated by commas");
+DEFINE_string(
+    prefetch, "off",
+    "how a batch fetches what it needs, separated by commas (--list names the ways); off: not "
+    "at all; empty: each");
+DEFINE_uint32(steps_per_call, 0,
+              "operations that a tree with batched lookups gets at a time; 0: a batch");
 DEFINE_string(partitions, "8", "trees that a partitioned one is made of, separated by commas");
 DEFINE_uint64(records, 1'000'000, "records to load before a run, unless it only inserts");
 DEFINE_uint64(operations, 0, "operations of a run, of all threads; 0: as many as records");
@@ -51,6 +60,8 @@ FlagValues ReadFlags() {
           .distribution = FLAGS_distribution,
           .threads = FLAGS_threads,
           .batch = FLAGS_batch,
+          .prefetch = FLAGS_prefetch,
+          .steps_per_call = FLAGS_steps_per_call,
           .partitions = FLAGS_partitions,
           .records = FLAGS_records,
           .operations = FLAGS_operations,
@@ -77,6 +88,14 @@ int List() {
                     std::string(tree.what), TakesThreads(tree) ? "" : "one thread"});
   }
   std::cout << TextTable(rows, {0, 2, 3});
+  std::vector<std::string_view> seen;
+  for (const TreeEntry& tree : Trees()) {
+    if (tree.prefetches.empty() || std::find(seen.begin(), seen.end(), tree.name) != seen.end())
+      continue;
+    seen.push_back(tree.name);
+    std::cout << fmt::format("\n--prefetch of {}: {}\n", tree.name,
+                             fmt::join(tree.prefetches, ", "));
+  }
   return kExitSuccess;
 }
 

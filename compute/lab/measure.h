@@ -65,7 +65,7 @@ Status RunSteps(Tree& tree, const RunOptions& options, const StepsOf& steps_of,
   std::vector<Status> results(callers, Ok());
   std::vector<uint64_t> wrong(callers);
   BOOST_OUTCOME_TRYV(RunTogether(callers, [&](uint32_t caller) {
-    StepRunner<Tree> runner(tree, options.batch);
+    StepRunner<Tree> runner(tree, options);
     timed(caller, [&] { results[caller] = runner.Run(steps_of(caller)); });
     wrong[caller] = runner.wrong();
   }));

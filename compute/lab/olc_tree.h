@@ -11,16 +11,7 @@
 //            room. A node is locked by raising its version from the one that was noted: that fails if
 //            another writer came between, and the insert starts again.
 //
-// Memory model (Boehm, "Can Seqlocks Get Along with Programming Language Memory Models?", MSPC 2012):
-//   - What is read optimistically may be written at that moment: it is in relaxed atomics. Such a
-//     value may be torn from its neighbours. It is bounded all the same (a count never exceeds the
-//     arrays), and is used for nothing but reading on until it is validated.
-//   - The version is loaded with acquire before the data. An acquire fence stands between the data and
-//     the load that validates: if any data was of a writer, the version shows that writer.
-//   - A writer's release fence stands between its lock and its data; unlocking is a store with release.
-//   - A new node is filled before its pointer is stored and its parent unlocked. A reader follows the
-//     pointer only if the parent's version was the same before and after: that version was loaded
-//     with acquire from the unlocking store.
+// The memory model is in olc_node.h, the traversal of batches in olc_traversal.h.
 //
 // Nodes are never freed before the tree is, so that no reader needs an epoch.
 //
@@ -35,8 +26,11 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <thread>
+#include <string_view>
+#include <utility>
 
+#include "compute/lab/olc_node.h"
+#include "compute/lab/olc_traversal.h"
 #include "compute/lab/tree.h"
 
 namespace gossamer::lab {
@@ -48,31 +42,64 @@ class OlcTree {
  public:
   static constexpr bool kManyThreads = true;
 
+  // What `Prepare` finds for a key: where an operation on it may begin.
+  using Hint = olc::Request;
+  static constexpr auto kPrefetches = [] {
+    std::array<std::string_view, olc::kStrategies.size()> names;
+    for (size_t i = 0; i < names.size(); ++i) names[i] = olc::kStrategies[i].name;
+    return names;
+  }();
+
   OlcTree() : root_(new Leaf) {}
   OlcTree(const OlcTree&) = delete;
   OlcTree& operator=(const OlcTree&) = delete;
   ~OlcTree() { Delete(root_.load()); }
+
+  // The first phase of a batch: olc_traversal.h. `prefetch` is a place in kPrefetches.
+  // Requires: as many `hints` as `keys`.
+  void Prepare(std::span<const Key> keys, std::span<Hint> hints, size_t prefetch) const {
+    [&]<size_t... kNumber>(std::index_sequence<kNumber...> /*numbers*/) {
+      ((prefetch == kNumber ? olc::Traversal<kFanout, kNumber>::Run(root_, keys, hints) : void()),
+       ...);
+    }(std::make_index_sequence<kPrefetches.size()>());
+  }
 
   void Insert(Key key, Value value) {
     while (!TryInsert(key, value)) {
     }
   }
 
+  // The same with a hint for the key, which may be out of date. So with the others.
+  void Insert(Key key, Value value, const Hint& hint) {
+    if (hint.found) {
+      Leaf* const leaf = AsLeaf(hint.node);
+      if (!leaf->IsFull() && PutIntoLeaf(leaf, hint.version, key, value)) return;
+    }
+    Insert(key, value);
+  }
+
   std::optional<Value> Get(Key key) const {
     for (;;) {
       const std::optional<NotedLeaf> found = FindLeaf(key);
-      if (!found) continue;
-      const Leaf& leaf = *found->leaf;
-      const uint32_t at = leaf.LowerBound(key);
-      const bool present = leaf.Has(at, key);
-      const Value value = present ? leaf.values[at].load(std::memory_order_relaxed) : 0;
-      if (!leaf.version.IsStill(found->version)) continue;
-      return present ? std::optional(value) : std::nullopt;
+      std::optional<Value> value;
+      if (found && GetFrom(*found, key, value)) return value;
     }
   }
 
-  size_t Scan(Key from, std::span<Entry> found) const {
+  std::optional<Value> Get(Key key, const Hint& hint) const {
+    std::optional<Value> value;
+    if (hint.found && GetFrom({AsLeaf(hint.node), hint.version}, key, value)) return value;
+    return Get(key);
+  }
+
+  size_t Scan(Key from, std::span<Entry> found) const { return Scan(from, found, {}); }
+
+  size_t Scan(Key from, std::span<Entry> found, const Hint& hint) const {
     size_t count = 0;
+    if (hint.found && !found.empty() &&
+        ScanLeaves({AsLeaf(hint.node), hint.version}, from, found, count)) {
+      return count;
+    }
     // A leaf that changed while it was read is looked for again, by the first key that is missing.
     while (count < found.size()) {
       const std::optional<NotedLeaf> first = FindLeaf(from);
@@ -83,183 +110,10 @@ class OlcTree {
   }
 
  private:
-  class Version {
-   public:
-    static constexpr uint64_t kLocked = 1;
-
-    // Waits until no writer has the node.
-    uint64_t Note() const {
-      constexpr int kSpins = 64;
-      for (int spin = 0;; ++spin) {
-        const uint64_t version = word_.load(std::memory_order_acquire);
-        if ((version & kLocked) == 0) return version;
-        if (spin >= kSpins) std::this_thread::yield();  // the writer may have lost its processor
-      }
-    }
-
-    // Whether what was read since `noted` is of one moment.
-    bool IsStill(uint64_t noted) const {
-      std::atomic_thread_fence(std::memory_order_acquire);
-      return word_.load(std::memory_order_relaxed) == noted;
-    }
-
-    // Fails if a writer has had the node since `noted`.
-    [[nodiscard]] bool TryLock(uint64_t noted) {
-      if (!word_.compare_exchange_strong(noted, noted | kLocked, std::memory_order_acquire,
-                                         std::memory_order_relaxed)) {
-        return false;
-      }
-      std::atomic_thread_fence(std::memory_order_release);
-      return true;
-    }
-
-    // Requires: this thread has the lock.
-    void Unlock() {
-      word_.store(word_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
-    }
-    // Likewise, if nothing was written: readers need not start again.
-    void UnlockUnchanged() {
-      word_.store(word_.load(std::memory_order_relaxed) - 1, std::memory_order_release);
-    }
-
-   private:
-    std::atomic<uint64_t> word_ = 0;
-  };
-
-  using AtomicKey = std::atomic<Key>;
-
-  struct Node {
-    explicit Node(bool leaf) : is_leaf(leaf) {}
-
-    uint32_t Count() const { return count.load(std::memory_order_relaxed); }
-    void SetCount(uint32_t to) { count.store(to, std::memory_order_relaxed); }
-
-    Version version;
-    const bool is_leaf;
-    std::atomic<uint32_t> count = 0;  // of entries, or of separators
-  };
-
-  // What a split leaves to the parent: the smallest key that belongs to the right half.
-  struct Split {
-    Key separator;
-    Node* right;
-  };
-
-  // Moves values [first, past) of an array by one place to the right.
-  template <typename Atomics>
-  static void MakeRoom(Atomics& values, uint32_t first, uint32_t past) {
-    for (uint32_t i = past; i > first; --i) Copy(values[i - 1], values[i]);
-  }
-
-  template <typename T>
-  static void Copy(const std::atomic<T>& from, std::atomic<T>& to) {
-    to.store(from.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  }
-
-  template <typename T>
-  static void Set(std::atomic<T>& to, T value) {
-    to.store(value, std::memory_order_relaxed);
-  }
-
-  // How many of the first `count` keys, in ascending order, are below `key`; with `kOrEqual`, not
-  // above it. At most `count`, whatever a writer does meanwhile.
-  template <bool kOrEqual, typename Keys>
-  static uint32_t CountBelow(const Keys& keys, uint32_t count, Key key) {
-    uint32_t first = 0;
-    while (count > 0) {
-      const uint32_t half = count / 2;
-      const Key middle = keys[first + half].load(std::memory_order_relaxed);
-      if (kOrEqual ? middle <= key : middle < key) {
-        first += half + 1;
-        count -= half + 1;
-      } else {
-        count = half;
-      }
-    }
-    return first;
-  }
-
-  struct Leaf : Node {
-    Leaf() : Node(true) {}
-
-    uint32_t LowerBound(Key key) const { return CountBelow<false>(keys, this->Count(), key); }
-
-    bool Has(uint32_t at, Key key) const {
-      return at < this->Count() && keys[at].load(std::memory_order_relaxed) == key;
-    }
-
-    bool IsFull() const { return this->Count() == kFanout; }
-
-    // Requires: locked, and not full unless it has the key.
-    void Put(Key key, Value value) {
-      const uint32_t at = LowerBound(key);
-      if (!Has(at, key)) {
-        const uint32_t filled = this->Count();
-        MakeRoom(keys, at, filled);
-        MakeRoom(values, at, filled);
-        Set(keys[at], key);
-        this->SetCount(filled + 1);
-      }
-      Set(values[at], value);
-    }
-
-    Split MoveUpperHalf() {
-      auto* const right = new Leaf;
-      const uint32_t filled = this->Count();
-      const uint32_t kept = filled / 2;
-      for (uint32_t i = kept; i < filled; ++i) {
-        Copy(keys[i], right->keys[i - kept]);
-        Copy(values[i], right->values[i - kept]);
-      }
-      right->SetCount(filled - kept);
-      Copy(next, right->next);
-      this->SetCount(kept);
-      next.store(right, std::memory_order_relaxed);
-      return {right->keys[0].load(std::memory_order_relaxed), right};
-    }
-
-    std::array<AtomicKey, kFanout> keys;
-    std::array<std::atomic<Value>, kFanout> values;
-    std::atomic<Leaf*> next = nullptr;
-  };
-
-  struct Inner : Node {
-    Inner() : Node(false) {}
-
-    // The number of the child that leads to `key`.
-    uint32_t ChildFor(Key key) const { return CountBelow<true>(separators, this->Count(), key); }
-
-    bool IsFull() const { return this->Count() == kFanout - 1; }
-
-    // Adds the right half of a child. Requires: locked, and not full.
-    void Add(const Split& split) {
-      const uint32_t at = ChildFor(split.separator);
-      const uint32_t filled = this->Count();
-      MakeRoom(separators, at, filled);
-      MakeRoom(children, at + 1, filled + 1);
-      Set(separators[at], split.separator);
-      Set(children[at + 1], split.right);
-      this->SetCount(filled + 1);
-    }
-
-    // The separator in the middle moves up.
-    Split MoveUpperHalf() {
-      auto* const right = new Inner;
-      const uint32_t filled = this->Count();
-      const uint32_t kept = filled / 2;
-      for (uint32_t i = kept + 1; i < filled; ++i) {
-        Copy(separators[i], right->separators[i - kept - 1]);
-        Copy(children[i], right->children[i - kept - 1]);
-      }
-      Copy(children[filled], right->children[filled - kept - 1]);
-      right->SetCount(filled - kept - 1);
-      this->SetCount(kept);
-      return {separators[kept].load(std::memory_order_relaxed), right};
-    }
-
-    std::array<AtomicKey, kFanout - 1> separators;
-    std::array<std::atomic<Node*>, kFanout> children;
-  };
+  using Node = olc::Node;
+  using Leaf = olc::Leaf<kFanout>;
+  using Inner = olc::Inner<kFanout>;
+  using Split = olc::Split;
 
   struct NotedLeaf {
     const Leaf* leaf;
@@ -288,6 +142,16 @@ class OlcTree {
       version = child_version;
     }
     return NotedLeaf{AsLeaf(node), version};
+  }
+
+  // Returns: whether `value` is right, as the leaf is still as it was noted.
+  static bool GetFrom(const NotedLeaf& at, Key key, std::optional<Value>& value) {
+    const Leaf& leaf = *at.leaf;
+    const uint32_t place = leaf.LowerBound(key);
+    if (leaf.Has(place, key)) value = leaf.values[place].load(std::memory_order_relaxed);
+    if (leaf.version.IsStill(at.version)) return true;
+    value.reset();
+    return false;
   }
 
   // Appends entries from `from` on to the `count` that are in `found`, leaf by leaf.
@@ -362,7 +226,7 @@ class OlcTree {
       parent->version.Unlock();
     } else {
       auto* const root = new Inner;
-      Set(root->children[0], node);
+      olc::Set(root->children[0], node);
       root->Add(split);
       root_.store(root, std::memory_order_release);
     }

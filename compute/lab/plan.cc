@@ -80,6 +80,30 @@ std::vector<std::string> Fanouts() {
   return fanouts;
 }
 
+// "off" is the empty name, which all trees have.
+Result<std::vector<std::string_view>> ParsePrefetches(const std::string& list) {
+  std::vector<std::string> known = {"off"};
+  for (const TreeEntry& tree : Trees()) {
+    for (const std::string_view name : tree.prefetches) AddOnce(known, std::string(name));
+  }
+  BOOST_OUTCOME_TRY(names, ParseNames("prefetch", list, known));
+  std::vector<std::string_view> prefetches;
+  for (const std::string& name : names) {
+    if (name == "off") prefetches.emplace_back();
+    for (const TreeEntry& tree : Trees()) {
+      for (const std::string_view of_tree : tree.prefetches) {
+        if (of_tree == name) AddOnce(prefetches, of_tree);
+      }
+    }
+  }
+  return prefetches;
+}
+
+bool Has(const TreeEntry& tree, std::string_view prefetch) {
+  return prefetch.empty() || std::find(tree.prefetches.begin(), tree.prefetches.end(), prefetch) !=
+                                 tree.prefetches.end();
+}
+
 Result<std::vector<Mix>> ParseMixes(const std::string& list) {
   std::vector<std::string> known;
   for (const Mix& mix : Mixes()) known.emplace_back(mix.name);
@@ -141,6 +165,7 @@ Result<std::vector<PlannedRun>> MakeRuns(const FlagValues& flags) {
   BOOST_OUTCOME_TRY(distributions, ParseDistributions(flags.distribution));
   BOOST_OUTCOME_TRY(threads, ParseNumbers("threads", flags.threads, kMaxThreads));
   BOOST_OUTCOME_TRY(batches, ParseNumbers("batch", flags.batch, kMaxBatch));
+  BOOST_OUTCOME_TRY(prefetches, ParsePrefetches(flags.prefetch));
   BOOST_OUTCOME_TRY(partitions, ParseNumbers("partitions", flags.partitions, kMaxPartitions));
 
   std::vector<RunOptions> settings;
@@ -155,6 +180,8 @@ Result<std::vector<PlannedRun>> MakeRuns(const FlagValues& flags) {
                .theta = flags.theta,
                .threads = thread_count,
                .batch = batch,
+               .prefetch = {},
+               .steps_per_call = flags.steps_per_call,
                .records = flags.records,
                .operations = flags.operations == 0 ? flags.records : flags.operations,
                .seed = flags.seed});
@@ -166,12 +193,14 @@ Result<std::vector<PlannedRun>> MakeRuns(const FlagValues& flags) {
   for (const RunOptions& options : settings) {
     for (const TreeEntry* tree : trees) {
       if (options.threads > 1 && !TakesThreads(*tree)) continue;
-      runs.push_back({tree, options});
-      if (!tree->partitioned) continue;
-      runs.back().options.partitions = partitions.front();
-      for (size_t i = 1; i < partitions.size(); ++i) {
-        runs.push_back(runs.back());
-        runs.back().options.partitions = partitions[i];
+      for (const std::string_view prefetch : prefetches) {
+        if (!Has(*tree, prefetch)) continue;
+        for (const uint32_t partition_count : partitions) {
+          if (!tree->partitioned && partition_count != partitions.front()) continue;
+          runs.push_back({tree, options});
+          runs.back().options.prefetch = prefetch;
+          runs.back().options.partitions = tree->partitioned ? partition_count : 0;
+        }
       }
     }
   }

@@ -18,6 +18,8 @@ struct FlagValues {
   std::string distribution = {};
   std::string threads = "1";
   std::string batch = "1";
+  std::string prefetch = "off";
+  uint32_t steps_per_call = 0;
   std::string partitions = "8";
   uint64_t records = 0;
   uint64_t operations = 0;  // 0: as many as records
@@ -35,7 +37,7 @@ struct PlannedRun {
 Result<std::vector<const TreeEntry*>> ChooseTrees(const FlagValues& flags);
 
 // All combinations, the tree varying fastest, so that trees that are compared run one after another.
-// Left out: partitions of a tree that has none; many threads on a tree for one thread; distributions of a mix that does not read.
+// Left out: partitions of a tree that has none; ways to prefetch that a tree does not have; many threads on a tree for one thread; distributions of a mix that does not read.
 // Errors: InvalidArgument: "--workload=x is not one of insert_only, …".
 Result<std::vector<PlannedRun>> MakeRuns(const FlagValues& flags);
 

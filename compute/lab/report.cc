@@ -17,7 +17,7 @@ Json RowJson(const Row& row) {
           {"fanout", fanout == 0 ? Json() : Json(fanout)},
           {"partitions", partitions == 0 ? Json() : Json(partitions)},
           {"batch", options.batch},
-          {"prefetch", Json()},  // of trees that can: none does
+          {"prefetch", options.prefetch.empty() ? Json() : Json(options.prefetch)},
           {"threads", options.threads},
           {"workload", options.mix.name},
           {"distribution", bench::DistributionName(options.distribution)},
@@ -51,7 +51,7 @@ Json ToJson(const LabReport& report) {
 
 std::string ToText(const std::vector<Row>& rows) {
   TextRows table = {{"tree", "workload", "distribution", "fanout", "partitions", "threads", "batch",
-                     "operations", "throughput", "bytes a key"}};
+                     "prefetch", "operations", "throughput", "bytes a key"}};
   for (const Row& row : rows) {
     const RunOptions& options = row.run.options;
     const uint32_t fanout = row.run.tree->fanout;
@@ -60,6 +60,7 @@ std::string ToText(const std::vector<Row>& rows) {
                      fanout == 0 ? "-" : std::to_string(fanout),
                      options.partitions == 0 ? "-" : std::to_string(options.partitions),
                      std::to_string(options.threads), std::to_string(options.batch),
+                     options.prefetch.empty() ? "off" : std::string(options.prefetch),
                      HumanCount(row.measurement.operations),
                      HumanRate(row.measurement.operations_per_second()),
                      FixedDecimals(row.measurement.bytes_per_key, 1)});

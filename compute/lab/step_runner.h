@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <type_traits>
+#include <string_view>
 #include <vector>
 
 #include "common/status.h"
@@ -26,10 +26,10 @@ class ResultCheck {
   }
 
   // Scans from a key that is there, for as many entries as the step says.
-  template <typename Tree>
-  void Scan(const Tree& tree, const Step& step) {
+  template <typename Tree, typename... Hint>
+  void Scan(const Tree& tree, const Step& step, const Hint&... hint) {
     const auto found = std::span(found_).first(step.scan_length);
-    const size_t count = tree.Scan(step.key, found);
+    const size_t count = tree.Scan(step.key, found, hint...);
     bool right = count > 0 && found[0].key == step.key;
     for (size_t i = 0; i < count; ++i) {
       right &= found[i].value == ValueOfKey(found[i].key);
@@ -51,22 +51,38 @@ class ResultCheck {
 template <LocalTree Tree>
 class SharingRunner {
  public:
-  // `tree` must outlive the runner. With `batch` 1, each step is one call of the tree. With more,
-  // the reads of so many steps are one FindMany, then their inserts one InsertMany; scans stay alone.
-  SharingRunner(Tree& tree, uint32_t batch) : tree_(tree), batch_(batch), values_(batch) {
-    keys_.reserve(batch);
-    entries_.reserve(batch);
+  // With batch 1 and no prefetch, each step is one call of the tree.
+  //
+  // A PreparingTree gets the keys of each batch first, if the options name a way to prefetch; then each
+  // step is one call, in their order. With others, the reads of a batch are one FindMany, then its inserts
+  // one InsertMany; scans stay alone. `tree` must outlive the runner.
+  SharingRunner(Tree& tree, const RunOptions& options)
+      : tree_(tree),
+        batch_(options.batch),
+        prefetch_(NumberOf(options.prefetch)),
+        per_call_(BatchingTree<Tree> ? std::max(options.steps_per_call, batch_) : batch_),
+        one_by_one_(per_call_ == 1 && !prefetch_),
+        values_(per_call_) {
+    keys_.reserve(per_call_);
+    entries_.reserve(per_call_);
+    if constexpr (PreparingTree<Tree>) hints_.resize(batch_);
   }
 
   // Errors: none.
   Status Run(std::span<const Step> steps) {
-    if (batch_ == 1) {
-      for (const Step& step : steps) RunAlone(step);
+    if (one_by_one_) {
+      for (const Step& step : steps) RunStep(step);
       return Ok();
     }
-    for (size_t first = 0; first < steps.size(); first += batch_) {
-      BOOST_OUTCOME_TRYV(
-          RunBatch(steps.subspan(first, std::min<size_t>(batch_, steps.size() - first))));
+    for (size_t first = 0; first < steps.size(); first += per_call_) {
+      const auto some = steps.subspan(first, std::min<size_t>(per_call_, steps.size() - first));
+      if constexpr (PreparingTree<Tree>) {
+        if (prefetch_) {
+          RunPrepared(some);
+          continue;
+        }
+      }
+      BOOST_OUTCOME_TRYV(RunBatch(some));
     }
     return Ok();
   }
@@ -74,12 +90,29 @@ class SharingRunner {
   uint64_t wrong() const { return check_.wrong(); }
 
  private:
-  void RunAlone(const Step& step) {
+  static std::optional<size_t> NumberOf(std::string_view prefetch) {
+    const auto names = PrefetchesOf<Tree>();
+    const auto found = std::find(names.begin(), names.end(), prefetch);
+    if (found == names.end()) return std::nullopt;
+    return static_cast<size_t>(found - names.begin());
+  }
+
+  // `hint` is one for the step's key, or nothing.
+  template <typename... Hint>
+  void RunStep(const Step& step, const Hint&... hint) {
     switch (step.kind) {
-      case BenchOperation::kRead: check_.Value(step.key, tree_.Get(step.key)); break;
-      case BenchOperation::kScan: check_.Scan(tree_, step); break;
-      default: tree_.Insert(step.key, ValueOfKey(step.key)); break;
+      case BenchOperation::kRead: check_.Value(step.key, tree_.Get(step.key, hint...)); break;
+      case BenchOperation::kScan: check_.Scan(tree_, step, hint...); break;
+      default: tree_.Insert(step.key, ValueOfKey(step.key), hint...); break;
     }
+  }
+
+  void RunPrepared(std::span<const Step> steps) {
+    keys_.clear();
+    for (const Step& step : steps) keys_.push_back(step.key);
+    const auto hints = std::span(hints_).first(steps.size());
+    tree_.Prepare(keys_, hints, *prefetch_);
+    for (size_t i = 0; i < steps.size(); ++i) RunStep(steps[i], hints[i]);
   }
 
   Status RunBatch(std::span<const Step> steps) {
@@ -93,17 +126,32 @@ class SharingRunner {
       }
     }
     const auto values = std::span(values_).first(keys_.size());
-    BOOST_OUTCOME_TRYV(FindMany(tree_, std::span<const Key>(keys_), values));
+    BOOST_OUTCOME_TRYV(
+        FindMany(tree_, std::span<const Key>(keys_), values, batch_, prefetch_.value_or(0)));
     for (size_t i = 0; i < keys_.size(); ++i) check_.Value(keys_[i], values[i]);
     return InsertMany(tree_, std::span<const Entry>(entries_));
   }
 
+  struct NoHint {};
+  template <typename Any>
+  struct HintOf {
+    using Type = NoHint;
+  };
+  template <PreparingTree Any>
+  struct HintOf<Any> {
+    using Type = typename Any::Hint;
+  };
+
   Tree& tree_;
   const uint32_t batch_;
+  const std::optional<size_t> prefetch_;
+  const uint32_t per_call_;
+  const bool one_by_one_;
   ResultCheck check_;
   std::vector<Key> keys_;
   std::vector<std::optional<Value>> values_;
   std::vector<Entry> entries_;
+  std::vector<typename HintOf<Tree>::Type> hints_;
 };
 
 // Runs all steps on a tree with workers of its own.
@@ -112,7 +160,7 @@ class CallingRunner {
  public:
   // The tree gets many batches at a time, so that it may work on more than one. `tree` must outlive
   // the runner.
-  CallingRunner(Tree& tree, uint32_t batch) : tree_(tree), batch_(batch) {}
+  CallingRunner(Tree& tree, const RunOptions& options) : tree_(tree), batch_(options.batch) {}
 
   // A scan waits for the steps before it, and is one call of the tree. Errors: of Execute.
   Status Run(std::span<const Step> steps) {

@@ -39,10 +39,12 @@ struct RunOptions {
   Distribution distribution = Distribution::kUniform;  // of the keys that are read or scanned from
   double theta = 0.99;                                 // skew of kZipfian
   uint32_t threads = 1;
-  uint32_t batch = 1;       // steps that are handed to the tree at a time
-  uint32_t partitions = 0;  // of a tree that is made of trees; 0 for others
-  uint64_t records = 0;     // loaded before the run, unless the mix only inserts
-  uint64_t operations = 0;  // of all threads together
+  uint32_t batch = 1;              // steps that the tree works on at a time
+  std::string_view prefetch = {};  // how a batch fetches its paths; empty: it does not
+  uint32_t steps_per_call = 0;     // that a BatchingTree gets at a time; 0: `batch`
+  uint32_t partitions = 0;         // of a tree that is made of trees; 0 for others
+  uint64_t records = 0;            // loaded before the run, unless the mix only inserts
+  uint64_t operations = 0;         // of all threads together
   uint64_t seed = 0;
 };
 

@@ -18,6 +18,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "common/status.h"
@@ -92,16 +93,53 @@ std::unique_ptr<Tree> MakeTree(const TreeSettings& settings) {
   }
 }
 
-// Looks up all `keys`; result i is that of key i. A tree may have a form of its own.
-// Requires: as many `values` as `keys`. Errors: of Execute.
+// A tree that can fetch the paths of a batch's keys together, before the batch is run one by one.
+// `kPrefetches` has the names of its ways to do so, of which `prefetch` is the place.
+template <typename Tree>
+concept PreparingTree =
+    LocalTree<Tree> &&
+    requires(Tree tree, const Tree& unchanged, Key key, Value value, std::span<const Key> keys,
+             std::span<Entry> found, std::span<typename Tree::Hint> hints, size_t prefetch) {
+      { Tree::kPrefetches[prefetch] } -> std::convertible_to<std::string_view>;
+      { unchanged.Prepare(keys, hints, prefetch) } -> std::same_as<void>;
+      // The operations with the hint of their key: right too if the key has moved since.
+      { tree.Insert(key, value, hints[0]) } -> std::same_as<void>;
+      { unchanged.Get(key, hints[0]) } -> std::same_as<std::optional<Value>>;
+      { unchanged.Scan(key, found, hints[0]) } -> std::same_as<size_t>;
+    };
+
+// A tree whose lookups of many keys take `batch` keys at a time, and fetch as `prefetch` says.
+template <typename Tree>
+concept BatchingTree = LocalTree<Tree> && requires(const Tree& unchanged, std::span<const Key> keys,
+                                                   std::span<std::optional<Value>> values,
+                                                   uint32_t batch, size_t prefetch) {
+  { Tree::kPrefetches[prefetch] } -> std::convertible_to<std::string_view>;
+  { unchanged.FindMany(keys, values, batch, prefetch) } -> std::same_as<void>;
+};
+
+// The names of a tree's ways to prefetch; empty if it has none.
+template <typename Tree>
+constexpr std::span<const std::string_view> PrefetchesOf() {
+  if constexpr (requires { Tree::kPrefetches; }) {
+    return Tree::kPrefetches;
+  } else {
+    return {};
+  }
+}
+
+// Looks up all `keys`; result i is that of key i. A tree may have a form of its own; `batch` and
+// `prefetch` are for a BatchingTree. Requires: as many `values` as `keys`. Errors: of Execute.
 template <LocalTree Tree>
-Status FindMany(Tree& tree, std::span<const Key> keys, std::span<std::optional<Value>> values) {
+Status FindMany(Tree& tree, std::span<const Key> keys, std::span<std::optional<Value>> values,
+                [[maybe_unused]] uint32_t batch = 16, [[maybe_unused]] size_t prefetch = 0) {
   if constexpr (ParallelTree<Tree>) {
     std::vector<Request> requests(keys.size());
     std::transform(keys.begin(), keys.end(), requests.begin(), Request::Get);
     BOOST_OUTCOME_TRYV(tree.Execute(requests, static_cast<uint32_t>(requests.size())));
     std::transform(requests.begin(), requests.end(), values.begin(),
                    [](const Request& request) { return request.Result(); });
+  } else if constexpr (BatchingTree<Tree>) {
+    tree.FindMany(keys, values, batch, prefetch);
   } else if constexpr (requires { tree.FindMany(keys, values); }) {
     tree.FindMany(keys, values);
   } else {
