@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "common/fabric/huge_pages.h"
+#include "common/huge_pages.h"
 
 namespace gossamer {
 

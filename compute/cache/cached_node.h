@@ -1,17 +1,16 @@
-// CachedNode: an internal node in the cache, laid out for searching.
+// CachedNode: an internal node of the tree as the cache keeps it: a SeparatorNode whose payload is
+// the children, of a level 1 node each with its LeafHint, and a tail with what the tree needs to know
+// of it.
 //
-// Immutable except for the hints, `chances` and links. One allocation:
-//   CachedNode | prefixes[count] | children[count] | hints[count] (level 1) | ends[count] | separators
-// The search compares 8-byte prefixes and looks at whole separators only if the prefixes are equal.
+// Thread-safety: immutable, except hints (atomics) and what is marked as the cache's (under its
+// mutex). Readers hold an epoch guard.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <new>
-#include <span>
 
+#include "compute/cache/separator_node.h"
 #include "proto/internal_node.h"
 #include "proto/key.h"
 #include "proto/remote_ptr.h"
@@ -20,62 +19,64 @@ namespace gossamer {
 
 class CachedNode {
  public:
-  // Release with `Free`.
-  static CachedNode* Make(RemotePtr pointer, const InternalNode& node);
-  static void Free(void* node);
+  CachedNode() = default;
+  explicit CachedNode(const SeparatorNode* node) : node_(const_cast<SeparatorNode*>(node)) {}
 
-  RemotePtr pointer() const { return pointer_; }
-  NodeVersion version() const { return version_; }
-  uint32_t level() const { return level_; }
-  uint32_t count() const { return count_; }
-  KeyView low() const { return separator(0); }
-  const HighFence& high() const { return high_; }
-  size_t bytes() const { return bytes_; }
+  // Makes a node that no reader can find yet. `separators`: of `node`, with children and hints.
+  static CachedNode Make(NodeArena& arena, SeparatorList& separators, RemotePtr pointer,
+                         const InternalNode& node);
+  // A copy of `old` with one more child.
+  static CachedNode MakeWithChild(NodeArena& arena, SeparatorList& separators, CachedNode old,
+                                  KeyView separator, RemotePtr child);
 
-  // The child whose range contains `key`. Requires: the node's range contains `key`.
-  uint32_t ChildIndex(KeyView key) const;
-  // The last child whose range starts below `bound`. Requires: low() < bound.
-  uint32_t ChildIndexBelow(KeyView bound) const;
-  KeyView separator(uint32_t i) const {
-    const uint32_t start = i == 0 ? 0 : ends()[i - 1];
-    return {separators() + start, ends()[i] - start};
+  explicit operator bool() const { return node_ != nullptr; }
+  friend bool operator==(const CachedNode&, const CachedNode&) = default;
+  SeparatorNode* node() const { return node_; }
+
+  RemotePtr pointer() const { return RemotePtr::FromWord(tail().pointer); }
+  NodeVersion version() const { return tail().version; }
+  uint32_t level() const { return tail().level; }
+  uint32_t count() const { return node_->count(); }
+  uint32_t bytes() const { return node_->bytes(); }
+  Key low() const { return node_->separator(0); }
+  HighFence high() const {
+    return tail().is_last ? HighFence{} : HighFence::At({high_key(), tail().high_bytes});
   }
-  RemotePtr child(uint32_t i) const { return RemotePtr::FromWord(children()[i]); }
-  // The LeafHint of child `i`. Requires: level 1.
-  std::atomic<uint64_t>& hint(uint32_t i) const { return hints()[i]; }
 
-  // For the cache: how often the clock hand still passes this node, and the bucket's chain.
-  mutable std::atomic<uint32_t> chances{0};
-  std::atomic<CachedNode*> next{nullptr};
-  // A forgotten node is not searched. It keeps the hints until the node is inserted again.
-  std::atomic<bool> is_forgotten{false};
-  // Neighbours in the ring of all nodes; under the cache's mutex.
-  CachedNode* clock_before = nullptr;
-  CachedNode* clock_behind = nullptr;
+  Key separator(uint32_t i) const { return node_->separator(i); }
+  RemotePtr child(uint32_t i) const {
+    return RemotePtr::FromWord(node_->payload(i).load(std::memory_order_relaxed));
+  }
+  // The LeafHint of child `i`. Requires: level 1.
+  std::atomic<uint64_t>& hint(uint32_t i) const { return node_->payload(i, 1); }
+  // As in InternalNode.
+  uint32_t ChildIndex(KeyView key) const { return node_->ChildIndex(key); }
+  uint32_t ChildIndexBelow(KeyView bound) const { return node_->ChildIndexBelow(bound); }
+
+  // The cache's: neighbours in the ring of all nodes, and the measured benefit.
+  struct Upkeep {
+    SeparatorNode* before;
+    SeparatorNode* behind;
+    uint32_t benefit;
+  };
+  Upkeep& upkeep() const { return tail().upkeep; }
 
  private:
-  CachedNode() = default;
+  struct Tail {
+    uint64_t pointer;
+    Upkeep upkeep;
+    NodeVersion version;
+    uint8_t level;
+    bool is_last;  // the high fence is infinite
+    uint16_t high_bytes;
+  };
+  // Behind the tail.
+  char* high_key() const { return reinterpret_cast<char*>(&tail() + 1); }
+  Tail& tail() const { return *reinterpret_cast<Tail*>(node_->tail()); }
+  static CachedNode Make(NodeArena& arena, const SeparatorList& separators, uint64_t pointer,
+                         NodeVersion version, uint32_t level, const HighFence& high);
 
-  const std::byte* tail() const { return reinterpret_cast<const std::byte*>(this + 1); }
-  std::byte* tail() { return reinterpret_cast<std::byte*>(this + 1); }
-  const uint64_t* prefixes() const { return reinterpret_cast<const uint64_t*>(tail()); }
-  const uint64_t* children() const { return prefixes() + count_; }
-  std::atomic<uint64_t>* hints() const {
-    return reinterpret_cast<std::atomic<uint64_t>*>(const_cast<uint64_t*>(children() + count_));
-  }
-  const uint32_t* ends() const {
-    return reinterpret_cast<const uint32_t*>(children() + (level_ == 1 ? 2 : 1) * count_);
-  }
-  const char* separators() const { return reinterpret_cast<const char*>(ends() + count_); }
-  // The number of separators <= key.
-  uint32_t CountNotAbove(KeyView key) const;
-
-  RemotePtr pointer_;
-  HighFence high_;
-  NodeVersion version_{0};
-  uint32_t level_ = 0;
-  uint32_t count_ = 0;
-  uint32_t bytes_ = 0;
+  SeparatorNode* node_ = nullptr;
 };
 
 }  // namespace gossamer

@@ -47,14 +47,17 @@ class EpochReader {
 
 class EpochDomain {
  public:
-  EpochDomain() = default;
+  // Frees retired objects by free(object).
+  explicit EpochDomain(std::function<void(void*)> free) : free_(std::move(free)) {}
   ~EpochDomain() {
-    for (Retired& retired : retired_) retired.free(retired.object);
+    for (const Retired& retired : retired_) free_(retired.object);
   }
+  EpochDomain(const EpochDomain&) = delete;
+  EpochDomain& operator=(const EpochDomain&) = delete;
 
-  // Frees `object` with `free` once no reader can see it.
-  void Retire(void* object, void (*free)(void*)) {
-    retired_.push_back({epoch_.fetch_add(1, std::memory_order_seq_cst), object, free});
+  // Frees `object` once no reader can see it.
+  void Retire(void* object) {
+    retired_.push_back({epoch_.fetch_add(1, std::memory_order_seq_cst), object});
     if (retired_.size() >= kCollectAt) Collect();
   }
 
@@ -65,7 +68,6 @@ class EpochDomain {
   struct Retired {
     uint64_t epoch;
     void* object;
-    void (*free)(void*);
   };
 
   void Collect() {
@@ -77,13 +79,14 @@ class EpochDomain {
         if (announced != 0 && announced < oldest) oldest = announced;
       }
     }
-    std::erase_if(retired_, [oldest](const Retired& retired) {
+    std::erase_if(retired_, [this, oldest](const Retired& retired) {
       if (retired.epoch >= oldest) return false;
-      retired.free(retired.object);
+      free_(retired.object);
       return true;
     });
   }
 
+  const std::function<void(void*)> free_;
   std::atomic<uint64_t> epoch_{1};
   std::mutex readers_mutex_;
   std::vector<EpochReader*> readers_;

@@ -14,13 +14,13 @@ void Count(void* /*object*/) { ++freed; }
 
 // Retires enough objects for a collection.
 void RetireMany(EpochDomain& domain, int count = 64) {
-  for (int i = 0; i < count; ++i) domain.Retire(nullptr, Count);
+  for (int i = 0; i < count; ++i) domain.Retire(nullptr);
 }
 
 TEST(Epoch, WithoutReadersMemoryIsFreedInTheNextCollection) {
   freed = 0;
   {
-    EpochDomain domain;
+    EpochDomain domain(Count);
     RetireMany(domain);
     EXPECT_EQ(freed, 64);
     RetireMany(domain, 3);
@@ -31,9 +31,9 @@ TEST(Epoch, WithoutReadersMemoryIsFreedInTheNextCollection) {
 
 TEST(Epoch, WhatAReaderMayStillSeeStays) {
   freed = 0;
-  EpochDomain domain;
+  EpochDomain domain(Count);
   EpochReader reader(domain);
-  domain.Retire(nullptr, Count);
+  domain.Retire(nullptr);
   {
     const EpochReader::Guard guard(reader);
     RetireMany(domain, 200);
@@ -45,7 +45,7 @@ TEST(Epoch, WhatAReaderMayStillSeeStays) {
 
 TEST(Epoch, AnIdleOrDestroyedReaderHoldsNothingBack) {
   freed = 0;
-  EpochDomain domain;
+  EpochDomain domain(Count);
   EpochReader idle(domain);
   {
     EpochReader gone(domain);

@@ -1,29 +1,41 @@
 // NodeCache: the internal nodes and the root word that a compute server caches.
 //
-// A lookup finds the leaf for a key, with its hint, without a lock, and without a round trip if
-// every node of the path is cached. A stale answer is harmless: the fences in the leaf reveal it.
-// The operation that finds a stale node calls `Invalidate`. Lookups then no longer find the node,
-// but its hints are kept for its return while there is room.
+// A lookup finds the leaf for a key, with its hint, without a lock, and without a round trip if the
+// leaf's parent is cached. A stale answer is harmless: the fences in the leaf reveal it. The
+// operation that finds a stale node calls `Forget`. Lookups then no longer find the node, but its
+// hints are kept for its return while there is room.
 //
-// The cache evicts by second chance. It never exceeds its bound in bytes: it makes room before a
-// node enters. Nodes removed while readers may still see them (about 64 at most) are not counted.
+// The cache does not follow the tree's pointers from node to node. For each level it has an index of
+// its own (SeparatorIndex) from low fences to nodes, so that a lookup searches one index, of some
+// megabytes for 50 M records, and one node. Only if the node of level 1 is missing, the index of
+// level 2 is asked for it, and so on up to the root word. A key range belongs to one node of a level
+// at most: a node that enters displaces others from its range.
+//
+// The cache never exceeds its bound in bytes: it makes room before a node enters. (Nodes removed
+// while readers may still see them, about 64 at most, are not counted.) What goes is what was of
+// least use: see `Reader`.
 //
 // Thread-safety: shared by all threads of a compute server; each has a `Reader`. Lookups never
-// block and allocate nothing. Changes hold a mutex for a few pointer writes.
+// block, allocate nothing and write nothing that another thread reads on its way. Changes hold a
+// mutex.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "compute/cache/cached_node.h"
-#include "compute/cache/epoch.h"
 #include "compute/cache/leaf_hint.h"
+#include "compute/cache/node_memory.h"
 #include "compute/cache/search_goal.h"
-#include "gossamer/counters.h"
+#include "compute/cache/separator_index.h"
+#include "compute/cache/traversal.h"
 #include "proto/key.h"
 #include "proto/remote_ptr.h"
 
@@ -31,17 +43,39 @@ namespace gossamer {
 
 class NodeCache {
  public:
-  using Reader = EpochReader;
+  // A thread's access. Once half the cache is used, each lookup counts a use of the node it found,
+  // in memory that other threads read only to evict. The count is the node's benefit: a use saves
+  // one round trip, whatever the level.
+  class Reader {
+   public:
+    explicit Reader(NodeCache& cache);
+    ~Reader();
+    Reader(const Reader&) = delete;
+    Reader& operator=(const Reader&) = delete;
+
+   private:
+    friend class NodeCache;
+    NodeCache& cache_;
+    EpochReader epoch_;
+    // Since the clock hand last passed; nodes with one slot share a count.
+    std::unique_ptr<std::atomic<uint8_t>[]> uses_;
+  };
 
   // Where a descent got to without a round trip.
   struct Step {
-    RemotePtr node;  // the node sought if `level` is; else the first node not cached
+    RemotePtr node;  // the node sought if `level` is; else the lowest one known above it
     uint32_t level = 0;
     RemotePtr parent;   // the cached node with the pointer to `node`; null: the root word
     uint64_t hint = 0;  // LeafHint of `node`, if it is a leaf with a cached parent
     Key low;            // the low fence of `node` according to its parent
 
     bool has_parent() const { return !parent.is_null(); }
+  };
+
+  // A leaf under a cached parent. Null: its parent is not cached.
+  struct LeafSpot {
+    RemotePtr leaf;
+    uint64_t hint = 0;
   };
 
   // One of several neighbouring leaves.
@@ -51,21 +85,28 @@ class NodeCache {
     Key low;
   };
 
+  // How FindLeaves works through its keys.
+  struct Batching {
+    uint32_t group = 32;  // keys that are traversed together, at most kMaxGroup
+    Prefetch prefetch = Prefetch::kPayload;
+  };
+
   // Holds at most `max_bytes` of nodes. A larger node is not cached.
   explicit NodeCache(uint64_t max_bytes);
   ~NodeCache();
   NodeCache(const NodeCache&) = delete;
   NodeCache& operator=(const NodeCache&) = delete;
 
-  EpochDomain& epochs() { return epochs_; }
-
   RootWord root() const { return RootWord::FromWord(root_.load(std::memory_order_acquire)); }
   void SetRoot(RootWord root) { root_.store(root.word(), std::memory_order_release); }
 
-  // Descends from the root to `level`. Returns nullopt if the root word is unknown.
+  // ---- Lookups
+
+  // Descends to `level`, or as far as nodes are cached. Returns nullopt if the root word is unknown.
   std::optional<Step> Find(Reader& reader, const SearchGoal& goal, uint32_t level) const;
-  // Descends from `from`, as far as nodes are cached.
-  Step FindFrom(Reader& reader, const Step& from, const SearchGoal& goal, uint32_t level) const;
+  // The leaves of many keys, in the order of the keys. One epoch guard for all.
+  void FindLeaves(Reader& reader, std::span<const KeyView> keys, const Batching& batching,
+                  std::span<LeafSpot> spots) const;
   // Appends up to `limit` neighbouring leaves whose parents are cached: first the leaf for `key`,
   // then those to its right. Returns their number.
   size_t CollectRight(Reader& reader, KeyView key, size_t limit,
@@ -73,6 +114,8 @@ class NodeCache {
   // The same to the left, from the last leaf that starts below `bound`.
   size_t CollectLeft(Reader& reader, const HighFence& bound, size_t limit,
                      std::vector<LeafRef>& leaves) const;
+
+  // ---- Changes
 
   // `Insert`, `InsertSplit` and `InsertChild` return how many other nodes they evicted.
   //
@@ -86,51 +129,68 @@ class NodeCache {
   // itself is updated. Meanwhile this compute server's operations need not go through the left
   // neighbour.
   uint32_t InsertChild(RemotePtr parent, const Key& separator, RemotePtr leaf);
-  // Forgets the node, except for its hints. Does nothing if the node is not cached.
-  void Invalidate(RemotePtr pointer);
-  // Changes the hint of `leaf`, which contains `key`, in `parent`.
-  void PatchHint(Reader& reader, RemotePtr parent, KeyView key, RemotePtr leaf,
-                 const HintPatch& patch);
-  void ReplaceHint(Reader& reader, RemotePtr parent, KeyView key, RemotePtr leaf, uint64_t hint) {
-    PatchHint(reader, parent, key, leaf, {~uint64_t{0}, hint});
+  // Forgets the node at `level` whose range contains `key`, except for its hints, if it is the one
+  // at `pointer`.
+  void Forget(uint32_t level, KeyView key, RemotePtr pointer);
+  // Changes the hint of `leaf`, which contains `key`.
+  void PatchHint(Reader& reader, KeyView key, RemotePtr leaf, const HintPatch& patch);
+  void ReplaceHint(Reader& reader, KeyView key, RemotePtr leaf, uint64_t hint) {
+    PatchHint(reader, key, leaf, {~uint64_t{0}, hint});
   }
 
-  uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+  // Of all nodes that lookups can find, the index included.
+  uint64_t bytes() const { return memory_.bytes(); }
 
  private:
-  const CachedNode* Lookup(RemotePtr pointer) const;
-  // Also finds a forgotten node.
-  const CachedNode* LookupAny(RemotePtr pointer) const;
-  // Calls visit(node) in a guard, with the level 1 node for `goal`. Returns false if it is not
-  // cached.
-  template <typename Visit>
-  bool VisitParent(Reader& reader, const SearchGoal& goal, Visit&& visit) const;
-  std::atomic<uint64_t>* FindHint(RemotePtr parent, KeyView key, RemotePtr leaf) const;
-  std::atomic<CachedNode*>& Bucket(RemotePtr pointer) const;
+  // Levels that are cached: 1 to kLevels. A tree of 50 M records has 4.
+  static constexpr uint32_t kLevels = 15;
+  static constexpr uint32_t kMaxBenefit = 8;
+
+  SeparatorIndex& index(uint32_t level) const { return *indexes_[level - 1]; }
+  // Forgotten nodes stand in the index as gaps.
+  static uint64_t WordOf(CachedNode node) { return reinterpret_cast<uint64_t>(node.node()); }
+  static uint64_t ForgottenWordOf(CachedNode node) { return WordOf(node) | SeparatorIndex::kGap; }
+  // The node of a word, forgotten or not; null for a plain gap.
+  static CachedNode NodeOf(uint64_t word);
+  // The node at `level` that covers the goal, not forgotten, or null; and the child to follow.
+  CachedNode Lookup(uint32_t level, const SearchGoal& goal, uint32_t& child) const;
+  void CountUse(Reader& reader, const SeparatorNode* node) const;
+
   // Under mutex_:
-  // Whether `old`, which may be null, is newer than `fresh`, a version of the same node.
-  static bool IsOlder(const CachedNode& fresh, const CachedNode* old);
-  // Adds `fresh`, and removes the cached version of the same node.
-  uint32_t Put(CachedNode* fresh);
-  static void KeepHints(const CachedNode& old, const CachedNode& fresh);
-  void Link(CachedNode* node);
-  void Unlink(CachedNode* node);
-  // Returns the number of evicted nodes. Never evicts `kept`, which may be null.
-  uint32_t EvictDownTo(uint64_t max_bytes, const CachedNode* kept);
+  // Whether `fresh` should not enter, because a newer version of the same node is cached.
+  bool IsOutdated(CachedNode fresh) const;
+  void KeepHints(CachedNode fresh) const;
+  // Lets `fresh` enter if it fits, and displaces what is in its range.
+  uint32_t Put(CachedNode fresh);
+  // Returns false, and changes nothing that lookups can see, if the index would outgrow the bound.
+  bool TryEnter(CachedNode fresh);
+  uint64_t room() const { return max_bytes_ - bytes(); }
+  // Takes the node out of the index, the ring and the count.
+  void Remove(CachedNode node);
+  // Makes gaps of the entries that refer to `node`.
+  void ClearEntries(CachedNode node);
+  void Link(CachedNode node);
+  void Unlink(CachedNode node);
+  // Evicts the node of least benefit, never `kept`. Returns false if there is none.
+  bool EvictOne(CachedNode kept);
+  uint32_t TakeUses(CachedNode node);
+  CachedNode RootNode() const;
 
   const uint64_t max_bytes_;
-  const size_t bucket_mask_;
-  const std::unique_ptr<std::atomic<CachedNode*>[]> buckets_;
+  const uint32_t slot_mask_;
   std::atomic<uint64_t> root_{0};
-  std::atomic<uint64_t> bytes_{0};
+  std::atomic<bool> counts_uses_{false};
 
-  std::mutex mutex_;
-  EpochDomain epochs_;
-  // All nodes form a ring that the clock hand walks (GCLOCK, Smith '78). A new node enters just
-  // before the hand, and so has a whole round to be used. A used node gets as many chances as its
-  // level, because nodes below it cannot be found without it. The root is never evicted for another
-  // node.
-  CachedNode* hand_ = nullptr;
+  mutable std::mutex mutex_;
+  NodeMemory memory_;
+  std::array<std::unique_ptr<SeparatorIndex>, kLevels> indexes_;
+  std::vector<Reader*> readers_;
+  std::vector<uint32_t> free_slots_;  // of use counts
+  SeparatorList scratch_;
+  // All nodes form a ring that a clock hand walks. A new node enters just before the hand, and so has
+  // a whole round to be used. Where the hand passes, a node's benefit is halved and its uses since
+  // are added; a node without benefit goes. The root is never evicted for another node.
+  SeparatorNode* hand_ = nullptr;
   size_t count_ = 0;
 };
 

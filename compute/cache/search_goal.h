@@ -17,6 +17,11 @@ class SearchGoal {
     return SearchGoal(bound.key.view(), true, bound.infinite);
   }
 
+  // What is sought: the node that covers `key`, or, if `is_below`, the last one below `bound`.
+  bool is_below() const { return below_; }
+  const KeyView& key() const { return key_; }
+  HighFence bound() const { return infinite_ ? HighFence{} : HighFence::At(key_); }
+
   // Whether the goal starts at or behind a node's high fence: then its right sibling must be
   // followed.
   bool IsBeyond(const HighFence& high) const {

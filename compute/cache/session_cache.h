@@ -22,7 +22,7 @@ class SessionCache {
   using Step = NodeCache::Step;
 
   SessionCache(NodeCache& cache, CacheCounts& counts)
-      : cache_(cache), reader_(cache.epochs()), counts_(counts) {}
+      : cache_(cache), reader_(cache), counts_(counts) {}
 
   CacheCounts& counts() { return counts_; }
   RootWord root() const { return cache_.root(); }
@@ -32,8 +32,10 @@ class SessionCache {
   std::optional<Step> Find(const SearchGoal& goal, uint32_t level) {
     return cache_.Find(reader_, goal, level);
   }
+  // The step below `from` that cached nodes allow; else `from`.
   Step FindFrom(const Step& from, const SearchGoal& goal, uint32_t level) {
-    return cache_.FindFrom(reader_, from, goal, level);
+    const std::optional<Step> step = cache_.Find(reader_, goal, level);
+    return step && step->has_parent() && step->level < from.level ? *step : from;
   }
   size_t CollectRight(KeyView key, size_t limit, std::vector<NodeCache::LeafRef>& leaves) {
     return cache_.CollectRight(reader_, key, limit, leaves);
@@ -61,12 +63,14 @@ class SessionCache {
   void InsertChild(RemotePtr parent, const Key& separator, RemotePtr leaf) {
     counts_.evictions += cache_.InsertChild(parent, separator, leaf);
   }
-  void Invalidate(RemotePtr pointer) { cache_.Invalidate(pointer); }
+  void Forget(uint32_t level, KeyView key, RemotePtr pointer) {
+    cache_.Forget(level, key, pointer);
+  }
   // The path was wrong: the node with the pointer to `path.node` is read again next time. Without a
   // cached parent that is the root word.
   void ForgetPath(const Step& path) {
-    if (path.has_parent()) cache_.Invalidate(path.parent);
-    cache_.Invalidate(path.node);
+    if (path.has_parent()) cache_.Forget(path.level + 1, path.low, path.parent);
+    cache_.Forget(path.level, path.low, path.node);
   }
 
   // Corrects the hint of the leaf at `path` by the units read. `known`: a bit set of unit numbers;
@@ -76,11 +80,11 @@ class SessionCache {
     if (!path.has_parent()) return;
     const HintPatch patch = PatchOf(geometry, known, unit_at);
     if (patch.AppliedTo(path.hint) == path.hint) return;
-    cache_.PatchHint(reader_, path.parent, path.low.view(), path.node, patch);
+    cache_.PatchHint(reader_, path.low, path.node, patch);
   }
-  // Replaces the hint of `leaf`, which contains `key`, in `parent`.
-  void ReplaceHint(RemotePtr parent, KeyView key, RemotePtr leaf, uint64_t hint) {
-    cache_.ReplaceHint(reader_, parent, key, leaf, hint);
+  // Replaces the hint of `leaf`, which contains `key`.
+  void ReplaceHint(KeyView key, RemotePtr leaf, uint64_t hint) {
+    cache_.ReplaceHint(reader_, key, leaf, hint);
   }
 
  private:

@@ -141,7 +141,7 @@ TEST_F(NodeReaderTest, ADescentReadsEachLevelOnceAndThenTheCacheKnows) {
 // Another root has come between: READs of the old one end at a high fence.
 TEST_F(NodeReaderTest, AStaleRootIsFoundAfreshAndNotHoppedFrom) {
   ASSERT_TRUE(session_.Run(descent_.To(op_, SearchGoal::Covering("a"), 1)));
-  cache_.Invalidate(root_);
+  cache_.Forget(1, KeyView(), root_);
   SplitRoot();
   WriteInternal(new_root_, 2, {{Key(), root_}, {Key("m"), third_}});
   SetRoot(RootWord(new_root_, 2));

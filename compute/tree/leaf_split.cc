@@ -136,7 +136,7 @@ void LeafSplitter::LearnRewritten(RemotePtr parent, KeyView key, RemotePtr leaf,
   if (parent.is_null()) return;
   const std::optional<LeafView> view = LeafView::Parse(image, leaf, context_.geometry());
   if (!view) return;
-  context_.cache.ReplaceHint(parent, key, leaf, HintOf(*view, context_.geometry()));
+  context_.cache.ReplaceHint(key, leaf, HintOf(*view, context_.geometry()));
 }
 
 // One queue pair: WRITE before WRITE before atomic before atomic before READ (O1-O4). Cost: 1 RT.

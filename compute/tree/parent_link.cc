@@ -280,7 +280,7 @@ Task<Status> ParentLinker::Lock(Op& op, uint32_t level, const Key& separator, Re
       if (++failures == kMaxFailures) {
         co_return CorruptNode(lock.node(), "an internal node that fails its checks under its lock");
       }
-      context_.cache.Invalidate(lock.node());
+      context_.cache.Forget(level, separator, lock.node());
       lock.GiveUpTurn();
       const Result<RootWord> root = co_await context_.nodes.ReadRoot(op);
       if (!root) co_return root.error();

@@ -147,7 +147,7 @@ Result<Scanner::Moved> Scanner::MoveToSibling(const LeafView& leaf, ScanPage& pa
                                               NodeCache::LeafRef& ref) {
   const RemotePtr sibling = leaf.trailer().sibling();
   if (sibling.is_null()) return CorruptNode(ref.leaf, "a leaf that ends early");
-  const NodeCache::Step path{ref.leaf, 0, ref.parent, 0, Key()};
+  const NodeCache::Step path{ref.leaf, 0, ref.parent, 0, ref.low};
   if (!path.has_parent() && page.trust == Descent::Trust::kCache) {
     page.is_too_far = true;
     return Moved::kTooFar;
@@ -262,11 +262,11 @@ Task<Result<BufferLease>> Scanner::TakeLeaf(Op& op, const NodeCache::LeafRef& re
                            context_.geometry());
   }
   if (!leaf->trailer().low().Matches(ref.low)) {
-    context_.cache.ForgetPath({ref.leaf, 0, ref.parent, 0, Key()});
+    context_.cache.ForgetPath({ref.leaf, 0, ref.parent, 0, ref.low});
     co_return CorruptNode(ref.leaf, "a leaf whose low fence is not its separator");
   }
   if (!ref.parent.is_null()) {
-    context_.cache.ReplaceHint(ref.parent, ref.low, ref.leaf, HintOf(*leaf, context_.geometry()));
+    context_.cache.ReplaceHint(ref.low, ref.leaf, HintOf(*leaf, context_.geometry()));
   }
   co_return std::move(again.value());
 }

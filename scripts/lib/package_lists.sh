@@ -5,7 +5,7 @@
 # To build the programs.
 readonly kBuildPackages=(
   g++ cmake ninja-build pkg-config ccache mold git ca-certificates
-  libibverbs-dev librdmacm-dev libfmt-dev libgflags-dev libgoogle-glog-dev
+  libibverbs-dev librdmacm-dev libfmt-dev libgflags-dev libhwy-dev libgoogle-glog-dev
   libmemcached-dev libsasl2-dev libssl-dev  # its pkg-config file asks for the other two
   libboost-dev nlohmann-json3-dev libedit-dev
   libabsl-dev)  # absl::btree_map, for gossamer-lab

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <system_error>
 
-#include "common/fabric/huge_pages.h"
+#include "common/huge_pages.h"
 
 namespace gossamer::shm {
 

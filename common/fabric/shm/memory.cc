@@ -8,7 +8,7 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "common/fabric/huge_pages.h"
+#include "common/huge_pages.h"
 #include "common/random_id.h"
 
 namespace gossamer::shm {

@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "common/fabric/huge_pages.h"
 #include "common/fabric/memory_port.h"
 #include "common/fabric/sim/costs.h"
 #include "common/fabric/sim/in_flight.h"
 #include "common/fabric/sim/tear.h"
+#include "common/huge_pages.h"
 
 namespace gossamer::sim {
 

@@ -5,13 +5,13 @@
 #include <memory>
 #include <string>
 
-#include "common/fabric/huge_pages.h"
 #include "common/fabric/memory_port.h"
 #include "common/fabric/verbs/address.h"
 #include "common/fabric/verbs/control.h"
 #include "common/fabric/verbs/device.h"
 #include "common/fabric/verbs/resources.h"
 #include "common/fabric/verbs/wire.h"
+#include "common/huge_pages.h"
 
 namespace gossamer::verbs {
 

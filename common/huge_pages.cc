@@ -1,4 +1,4 @@
-#include "common/fabric/huge_pages.h"
+#include "common/huge_pages.h"
 
 #include <fmt/core.h>
 #include <sys/mman.h>

@@ -1,0 +1,241 @@
+// The write side, under the cache's mutex.
+#include <algorithm>
+#include <utility>
+
+#include "compute/cache/node_cache.h"
+
+namespace gossamer {
+namespace {
+
+bool IsNewer(NodeVersion a, NodeVersion b) {
+  return static_cast<int32_t>(static_cast<uint32_t>(a) - static_cast<uint32_t>(b)) > 0;
+}
+
+// Least bytes of an index: one node with a line of digests and one of payload.
+constexpr uint64_t kLeastIndexBytes = 192;
+
+// More than halve the greatest benefit to nothing.
+constexpr size_t kMostRounds = 5;
+
+}  // namespace
+
+uint32_t NodeCache::Insert(RemotePtr pointer, const InternalNode& node) {
+  if (node.level > kLevels) return 0;
+  const std::lock_guard lock(mutex_);
+  const CachedNode fresh = CachedNode::Make(memory_.arena(), scratch_, pointer, node);
+  if (IsOutdated(fresh)) {
+    memory_.Discard(fresh.node());
+    return 0;
+  }
+  KeepHints(fresh);
+  return Put(fresh);
+}
+
+uint32_t NodeCache::InsertSplit(RemotePtr left_pointer, const InternalNode& left,
+                                RemotePtr right_pointer, const InternalNode& right) {
+  // The right half first: it finds its hints in the whole node.
+  const uint32_t evictions = Insert(right_pointer, right);
+  return evictions + Insert(left_pointer, left);
+}
+
+uint32_t NodeCache::InsertChild(RemotePtr parent, const Key& separator, RemotePtr leaf) {
+  const std::lock_guard lock(mutex_);
+  uint32_t child = 0;
+  const CachedNode old = Lookup(1, SearchGoal::Covering(separator), child);
+  if (!old || old.pointer() != parent || old.separator(child) == separator) return 0;
+  return Put(CachedNode::MakeWithChild(memory_.arena(), scratch_, old, separator, leaf));
+}
+
+void NodeCache::Forget(uint32_t level, KeyView key, RemotePtr pointer) {
+  if (level == 0 || level > kLevels) return;
+  const std::lock_guard lock(mutex_);
+  const CachedNode node = NodeOf(index(level).Covering(key).word);
+  if (!node || node.pointer() != pointer) return;
+  if (level != 1) {
+    Remove(node);
+    return;
+  }
+  SeparatorIndex& nodes = index(1);
+  const HighFence high = node.high();
+  std::optional<SeparatorIndex::Entry> entry = nodes.Covering(node.low());
+  while (entry && high.Admits(entry->separator)) {
+    if (NodeOf(entry->word) == node) nodes.Set(entry->separator, ForgottenWordOf(node), 0);
+    entry = nodes.Above(entry->separator);
+  }
+  node.upkeep().benefit = 0;
+  TakeUses(node);
+}
+
+bool NodeCache::IsOutdated(CachedNode fresh) const {
+  const uint64_t word = index(fresh.level()).Covering(fresh.low()).word;
+  if (SeparatorIndex::IsGap(word)) return false;
+  const CachedNode old = NodeOf(word);
+  return old.pointer() == fresh.pointer() && IsNewer(old.version(), fresh.version());
+}
+
+void NodeCache::KeepHints(CachedNode fresh) const {
+  if (fresh.level() != 1) return;
+  const CachedNode old = NodeOf(index(1).Covering(fresh.low()).word);
+  if (!old) return;
+  // Both are sorted by separator, and children only move right: one pass finds the children that
+  // stay.
+  uint32_t i = 0;
+  for (uint32_t j = 0; i < fresh.count() && j < old.count(); ++j) {
+    const Key separator = old.separator(j);
+    while (i < fresh.count() && fresh.node()->CompareSeparator(i, separator) < 0) ++i;
+    if (i < fresh.count() && fresh.child(i) == old.child(j)) {
+      fresh.hint(i).store(old.hint(j).load(std::memory_order_relaxed), std::memory_order_relaxed);
+    }
+  }
+}
+
+CachedNode NodeCache::RootNode() const {
+  const RootWord root = this->root();
+  if (root.word() == 0 || root.level() == 0 || root.level() > kLevels) return {};
+  const uint64_t word = index(root.level()).Covering(KeyView()).word;
+  if (SeparatorIndex::IsGap(word)) return {};
+  const CachedNode node = NodeOf(word);
+  return node.pointer() == root.pointer() ? node : CachedNode();
+}
+
+uint32_t NodeCache::Put(CachedNode fresh) {
+  CachedNode kept = RootNode();
+  if (kept && kept.pointer() == fresh.pointer()) kept = {};
+  const uint64_t least =
+      fresh.bytes() + kLeastIndexBytes + (kept ? kept.bytes() + kLeastIndexBytes : 0);
+  if (bytes() + fresh.bytes() > max_bytes_ / 2) {
+    counts_uses_.store(true, std::memory_order_relaxed);
+  }
+  uint32_t evictions = 0;
+  while (least <= max_bytes_) {
+    if (TryEnter(fresh)) return evictions;
+    if (!EvictOne(kept)) break;
+    ++evictions;
+  }
+  // There is no room for it, and what it replaces is outdated.
+  const CachedNode old = NodeOf(index(fresh.level()).Covering(fresh.low()).word);
+  if (old && old.pointer() == fresh.pointer()) Remove(old);
+  memory_.Discard(fresh.node());
+  return evictions;
+}
+
+bool NodeCache::TryEnter(CachedNode fresh) {
+  SeparatorIndex& nodes = index(fresh.level());
+  const Key low = fresh.low();
+  const HighFence high = fresh.high();
+  const SeparatorIndex::Entry before = nodes.Covering(low);
+  const CachedNode old = before.separator == low ? NodeOf(before.word) : CachedNode();
+  const uint64_t needed = fresh.bytes() - std::min(fresh.bytes(), old ? old.bytes() : 0);
+  if (needed > room()) return false;
+  const uint64_t room_for_index = room() - needed;
+  const uint64_t bytes_before = bytes();
+  // An end first: what lies behind it is not the fresh node's.
+  if (!high.infinite && !(nodes.Covering(high.key).separator == high.key)) {
+    if (!nodes.Set(high.key, SeparatorIndex::kGap, room_for_index)) return false;
+  }
+  const uint64_t grown = bytes() - std::min(bytes(), bytes_before);
+  if (!nodes.Set(low, WordOf(fresh), room_for_index - grown)) return false;
+  if (old) Unlink(old);
+  Link(fresh);
+  // Whatever else is in the range goes, and where the old node reached further there is a gap now.
+  std::optional<SeparatorIndex::Entry> entry = nodes.Above(low);
+  while (entry && high.Admits(entry->separator)) {
+    const CachedNode displaced = NodeOf(entry->word);
+    nodes.Remove(entry->separator);
+    if (displaced && displaced != fresh && displaced != old &&
+        low.view() < displaced.low().view()) {
+      Remove(displaced);
+    }
+    entry = nodes.Above(entry->separator);
+  }
+  if (old) {
+    ClearEntries(old);
+    memory_.Retire(old.node());
+  }
+  return true;
+}
+
+void NodeCache::Remove(CachedNode node) {
+  Unlink(node);
+  ClearEntries(node);
+  memory_.Retire(node.node());
+}
+
+void NodeCache::ClearEntries(CachedNode node) {
+  SeparatorIndex& nodes = index(node.level());
+  const HighFence high = node.high();
+  std::optional<SeparatorIndex::Entry> entry = nodes.Covering(node.low());
+  while (entry && high.Admits(entry->separator)) {
+    const Key separator = entry->separator;
+    if (NodeOf(entry->word) == node) {
+      nodes.Set(separator, SeparatorIndex::kGap, 0);
+      // Neighbouring gaps are one.
+      if (separator.view().empty() ||
+          nodes.Below(HighFence::At(separator)).word == SeparatorIndex::kGap) {
+        nodes.Remove(separator);
+      }
+    }
+    entry = nodes.Above(separator);
+    if (entry && entry->word == SeparatorIndex::kGap &&
+        nodes.Below(HighFence::At(entry->separator)).word == SeparatorIndex::kGap) {
+      nodes.Remove(entry->separator);
+    }
+  }
+}
+
+// ---- The ring
+
+void NodeCache::Link(CachedNode node) {
+  SeparatorNode* const fresh = node.node();
+  if (free_slots_.empty()) free_slots_.push_back(static_cast<uint32_t>(count_) & slot_mask_);
+  fresh->set_slot(free_slots_.back());
+  free_slots_.pop_back();
+  if (count_++ == 0) {
+    hand_ = node.upkeep().before = node.upkeep().behind = fresh;
+  } else {
+    CachedNode::Upkeep& hand = CachedNode(hand_).upkeep();
+    node.upkeep().behind = hand_;
+    node.upkeep().before = std::exchange(hand.before, fresh);
+    CachedNode(node.upkeep().before).upkeep().behind = fresh;
+  }
+  memory_.Count(node.bytes(), 0);
+}
+
+void NodeCache::Unlink(CachedNode node) {
+  const CachedNode::Upkeep& upkeep = node.upkeep();
+  if (hand_ == node.node()) hand_ = upkeep.behind;
+  CachedNode(upkeep.before).upkeep().behind = upkeep.behind;
+  CachedNode(upkeep.behind).upkeep().before = upkeep.before;
+  if (--count_ == 0) hand_ = nullptr;
+  free_slots_.push_back(node.node()->slot());
+  memory_.Count(0, node.bytes());
+}
+
+uint32_t NodeCache::TakeUses(CachedNode node) {
+  uint32_t uses = 0;
+  const uint32_t slot = node.node()->slot();
+  for (Reader* reader : readers_) {
+    if (reader->uses_[slot].load(std::memory_order_relaxed) == 0) continue;
+    uses += reader->uses_[slot].exchange(0, std::memory_order_relaxed);
+  }
+  return uses;
+}
+
+bool NodeCache::EvictOne(CachedNode kept) {
+  if (count_ == 0 || (kept && count_ == 1)) return false;
+  // However fast readers count uses, this many rounds decide.
+  for (size_t left = count_ * kMostRounds;; left -= left != 0 ? 1 : 0) {
+    const CachedNode node(hand_);
+    hand_ = node.upkeep().behind;
+    if (node == kept) continue;
+    uint32_t& benefit = node.upkeep().benefit;
+    const uint32_t uses = TakeUses(node);
+    if ((benefit == 0 && uses == 0) || left == 0) {
+      Remove(node);
+      return true;
+    }
+    benefit = std::min(benefit / 2 + uses, kMaxBenefit);
+  }
+}
+
+}  // namespace gossamer

@@ -1,0 +1,109 @@
+// SeparatorIndex: an ordered map from separators to words, for one writer and many readers.
+//
+// The map is total: a word holds from its separator up to the next. Where nothing is known the word
+// is kGap. Words with bit 0 set are gaps for a traversal, whatever else they carry.
+//
+// It is a B+tree of SeparatorNodes. Memory model: the separators of a node never change. A writer
+// that adds or removes one makes a new node and swaps one pointer, in the payload of the node above
+// or in `root_`. So a reader that loads the root sees a whole tree: some nodes may be older than
+// others, and then it finds what the map held a moment before. Replaced nodes are retired by epochs
+// (epoch.h); a reader holds a guard while it reads. Nothing is written on the read side, and nothing
+// is tried again. All pointer loads and stores are sequentially consistent: a reader that looked idle
+// when a node was retired must not find that node afterwards. On x86-64 such a load costs nothing
+// extra.
+//
+// The root may be wide, up to kMaxRootCount separators: that saves a level of small nodes.
+//
+// Thread-safety: `root` and what is reached from it are for readers in a guard; the rest is under
+// the owner's lock.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "compute/cache/node_arena.h"
+#include "compute/cache/node_memory.h"
+#include "compute/cache/separator_node.h"
+#include "proto/key.h"
+
+namespace gossamer {
+
+class SeparatorIndex {
+ public:
+  static constexpr uint64_t kGap = 1;
+  static constexpr bool IsGap(uint64_t word) { return (word & kGap) != 0; }
+  // The node that a word of the index points to; for a gap `GapNode`, which has one separator.
+  static const SeparatorNode* NodeAt(uint64_t word) {
+    return IsGap(word) ? gap_node_ : reinterpret_cast<const SeparatorNode*>(word);
+  }
+  static const SeparatorNode* GapNode() { return gap_node_; }
+  static constexpr size_t kMaxCount = 128;       // of a node that is not the root
+  static constexpr size_t kMaxRootCount = 2048;  // of the root
+
+  // A separator with its word.
+  struct Entry {
+    Key separator;
+    uint64_t word = kGap;
+  };
+
+  explicit SeparatorIndex(NodeMemory& memory) : memory_(memory) {}
+  ~SeparatorIndex();
+  SeparatorIndex(const SeparatorIndex&) = delete;
+  SeparatorIndex& operator=(const SeparatorIndex&) = delete;
+
+  // Null as long as the map is one gap.
+  const SeparatorNode* root() const { return root_.load(std::memory_order_seq_cst); }
+
+  // The word that holds at `key`, with the separator from which it holds.
+  Entry Covering(KeyView key) const;
+  // The word that holds just below `bound`. Requires: `bound` is not empty.
+  Entry Below(const HighFence& bound) const;
+  // The first entry above `key`; nullopt if there is none.
+  std::optional<Entry> Above(KeyView key) const;
+
+  // From `separator` on, up to the next separator, `word` holds. Returns false, and changes nothing,
+  // if the nodes would grow by more than `most_bytes`.
+  bool Set(KeyView separator, uint64_t word, uint64_t most_bytes);
+  // What holds below `separator`, an entry, holds at it as well; below the empty one, a gap. Never
+  // makes the nodes grow. (The first separator of a node stays, unless the node goes as a whole.)
+  void Remove(KeyView separator);
+
+ private:
+  struct Frame {
+    SeparatorNode* node;
+    uint32_t index;
+  };
+  // Most levels: 32 entries a node at least after a split.
+  static constexpr size_t kMaxHeight = 8;
+
+  // The way from the root to the entry that covers `key`.
+  struct Path {
+    Frame frames[kMaxHeight];
+    size_t length = 0;
+    Frame& bottom() { return frames[length - 1]; }
+  };
+
+  template <typename Choose>
+  Path Descend(Choose&& choose) const;
+  static Entry EntryAt(const Path& path);
+  // Replaces the nodes of `path` from the bottom up, so that the bottom has the entries of `list_`.
+  bool Replace(const Path& path, uint64_t most_bytes);
+  void MakeParts(const SeparatorList& entries, size_t parts, uint32_t height);
+  static void AppendParts(SeparatorList& above, std::span<SeparatorNode* const> parts);
+  static SeparatorNode* ChildOf(const SeparatorNode* node, uint32_t index);
+  void FreeBelow(SeparatorNode* node);
+
+  static const SeparatorNode* const gap_node_;
+
+  NodeMemory& memory_;
+  std::atomic<SeparatorNode*> root_{nullptr};
+  // Scratch space for making nodes.
+  SeparatorList list_;
+  SeparatorList above_;
+  std::vector<SeparatorNode*> fresh_;
+};
+
+}  // namespace gossamer

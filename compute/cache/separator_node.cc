@@ -1,0 +1,152 @@
+#include "compute/cache/separator_node.h"
+
+#include <bit>
+#include <new>
+
+namespace gossamer {
+namespace {
+
+constexpr size_t kWordBytes = sizeof(uint64_t);
+
+size_t CommonBytes(KeyView a, KeyView b) {
+  const size_t limit = std::min(a.size(), b.size());
+  size_t common = 0;
+  while (common < limit && a[common] == b[common]) ++common;
+  return common;
+}
+
+// The 8 bytes of `key` at `at`, padded with zeros.
+uint64_t WordAt(KeyView key, size_t at) { return KeyPrefix(key.substr(std::min(at, key.size()))); }
+
+constexpr uint32_t LinesFor(size_t count) {
+  return static_cast<uint32_t>((count + SeparatorNode::kDigestsPerLine - 1) /
+                               SeparatorNode::kDigestsPerLine);
+}
+
+}  // namespace
+
+SeparatorNode* SeparatorNode::Make(NodeArena& arena, const SeparatorList& list, size_t begin,
+                                   size_t end, Shape shape) {
+  const auto count = static_cast<uint32_t>(end - begin);
+  const KeyView first = list.separator(begin);
+  const KeyView last = list.separator(end - 1);
+  const size_t prefix = CommonBytes(first, last);  // sorted: all others share it too
+  size_t longest = 0;
+  size_t suffix_bytes = 0;
+  for (size_t i = begin; i < end; ++i) {
+    longest = std::max(longest, list.separator(i).size());
+    suffix_bytes += list.separator(i).size() - prefix;
+  }
+  const uint32_t lines = LinesFor(count);
+  const uint32_t samples = lines > kDividers + 1 ? LinesFor(lines) : 0;
+  const size_t payload_line = 1 + samples + lines;
+  const size_t ends_at =
+      payload_line * NodeArena::kLineBytes + count * shape.payload_words * sizeof(uint64_t);
+  const size_t prefix_at = ends_at + count * sizeof(uint32_t);
+  const size_t tail_at =
+      (prefix_at + prefix + suffix_bytes + kWordBytes - 1) / kWordBytes * kWordBytes;
+  const size_t bytes = NodeArena::Rounded(tail_at + shape.tail_bytes);
+
+  auto* const node = ::new (arena.Allocate(bytes)) SeparatorNode;
+  node->lines_ = static_cast<uint16_t>(bytes / NodeArena::kLineBytes);
+  node->tail_at_ = static_cast<uint32_t>(tail_at);
+  node->count_ = static_cast<uint16_t>(count);
+  node->word_at_ = static_cast<uint16_t>(longest <= kWordBytes ? 0 : prefix);
+  node->prefix_bytes_ = static_cast<uint16_t>(prefix);
+  node->payload_line_ = static_cast<uint16_t>(payload_line);
+  node->sample_lines_ = static_cast<uint8_t>(samples);
+  node->payload_words_ = shape.payload_words;
+  node->height_ = shape.height;
+  node->base_ = WordAt(first, node->word_at_);
+  const uint64_t span = WordAt(last, node->word_at_) - node->base_;
+  while ((span >> node->shift_) > kGreatestDigest) ++node->shift_;
+
+  auto* const digests = const_cast<int32_t*>(node->DigestLine(0));
+  auto* const ends = const_cast<uint32_t*>(node->ends());
+  auto* const prefix_bytes = const_cast<char*>(node->prefix().data());
+  first.copy(prefix_bytes, prefix);
+  char* const suffixes = prefix_bytes + prefix;
+  uint32_t suffix_end = 0;
+  node->is_lossless_ = true;
+  const uint64_t lost = (uint64_t{1} << node->shift_) - 1;
+  for (uint32_t i = 0; i < count; ++i) {
+    const KeyView separator = list.separator(begin + i);
+    const uint64_t difference = WordAt(separator, node->word_at_) - node->base_;
+    digests[i] = static_cast<int32_t>(difference >> node->shift_);
+    // A shorter key has the same digest as a separator that ends in a zero byte, and is below it.
+    if (separator.size() > node->word_at_ + kWordBytes || (difference & lost) != 0 ||
+        (!separator.empty() && separator.back() == 0)) {
+      node->is_lossless_ = false;
+    }
+    for (uint32_t word = 0; word < shape.payload_words; ++word) {
+      ::new (&node->payload(i, word)) std::atomic<uint64_t>(list.payload(begin + i, word));
+    }
+    suffix_end += static_cast<uint32_t>(
+        separator.substr(prefix).copy(suffixes + suffix_end, separator.size()));
+    ends[i] = suffix_end;
+  }
+  std::fill(digests + count, digests + size_t{lines} * kDigestsPerLine, kPadding);
+  std::fill(node->dividers_, node->dividers_ + kDividers, kPadding);
+  if (samples == 0) {
+    for (uint32_t i = 1; i < lines; ++i) node->dividers_[i - 1] = digests[i * kDigestsPerLine];
+  } else {
+    auto* const sampled = const_cast<int32_t*>(node->LineAt(1));
+    std::fill(sampled, sampled + size_t{samples} * kDigestsPerLine, kPadding);
+    for (uint32_t i = 0; i < lines; ++i) sampled[i] = digests[i * kDigestsPerLine];
+  }
+  std::memset(node->tail(), 0, node->tail_bytes());
+  return node;
+}
+
+// The key is at least separator 0, so that it has the prefix or is above all separators.
+int32_t SeparatorNode::DigestBehindPrefix(KeyView key) const {
+  if (!key.starts_with(prefix())) return kGreatestDigest;
+  const uint64_t word = WordAt(key, word_at_);
+  return word < base_ ? 0 : Digest(word);
+}
+
+uint32_t SeparatorNode::ChildIndex(KeyView key) const {
+  const int32_t digest = DigestOf(key, KeyPrefix(key));
+  const int32_t* const digests = DigestLine(0);
+  const auto above = std::upper_bound(digests, digests + count_, digest) - digests;
+  return Confirm(static_cast<uint32_t>(above) - 1, digest, key);
+}
+
+int SeparatorNode::CompareSeparator(uint32_t i, KeyView key) const {
+  const int order = prefix().compare(key.substr(0, prefix_bytes_));
+  return order != 0 ? order : suffix(i).compare(key.substr(prefix_bytes_));
+}
+
+uint32_t SeparatorNode::ResolveTie(uint32_t index, int32_t digest, KeyView key) const {
+  // The digest may also be the greatest because the key is above all separators.
+  if (CompareSeparator(index, key) <= 0) return index;
+  uint32_t above = index;  // the least separator that is known to be above the key
+  uint32_t low = index;
+  while (low != 0 && this->digest(low - 1) == digest) --low;
+  while (low < above) {
+    const uint32_t middle = low + (above - low) / 2;
+    if (CompareSeparator(middle, key) <= 0) {
+      low = middle + 1;
+    } else {
+      above = middle;
+    }
+  }
+  return low == 0 ? 0 : low - 1;
+}
+
+Key SeparatorNode::separator(uint32_t i) const {
+  std::array<char, kMaxKeyBytes> bytes;
+  const size_t prefix_size = prefix().copy(bytes.data(), bytes.size());
+  const size_t size = prefix_size + suffix(i).copy(bytes.data() + prefix_size, suffix(i).size());
+  return Key(KeyView(bytes.data(), size));
+}
+
+void SeparatorNode::AppendTo(SeparatorList& list, uint32_t begin, uint32_t end) const {
+  for (uint32_t i = begin; i < end; ++i) {
+    const uint64_t first = payload(i).load(std::memory_order_relaxed);
+    const uint64_t second = payload_words_ == 2 ? payload(i, 1).load(std::memory_order_relaxed) : 0;
+    list.Append(prefix(), suffix(i), first, second);
+  }
+}
+
+}  // namespace gossamer

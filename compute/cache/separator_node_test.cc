@@ -1,0 +1,196 @@
+#include "compute/cache/separator_node.h"
+
+#include <gtest/gtest.h>
+#include <hwy/highway.h>
+
+#include <map>
+#include <set>
+
+#include "common/random.h"
+#include "common/testing/seed.h"
+#include "compute/cache/separator_index.h"
+#include "compute/cache/traversal.h"
+
+namespace gossamer {
+namespace {
+
+// Keys of several shapes, close enough to each other to make digests tie.
+class SeparatorTest : public testing::TestWithParam<size_t> {
+ protected:
+  std::string Draw() {
+    const auto letters = [this](size_t count, uint64_t kinds, char first) {
+      std::string text;
+      for (size_t i = 0; i < count; ++i) {
+        text.push_back(static_cast<char>(static_cast<uint64_t>(first) + random_.Below(kinds)));
+      }
+      return text;
+    };
+    switch (GetParam()) {
+      case 0: return letters(8, 256, 0);
+      case 1: return letters(random_.Below(9), 3, 0);
+      case 2: return "a long prefix that all " + letters(random_.Below(9), 3, '\0');
+      case 3:
+        return letters(random_.Below(2), 4, 'a') + std::string(random_.Below(16), 'k') +
+               letters(random_.Below(15), 3, '\0');
+      case 4: return letters(4, 256, 0).substr(0, 1 + random_.Below(4));
+      default: {
+        std::string number(8, '\0');
+        number[7] = static_cast<char>(random_.Below(256));
+        number[6] = static_cast<char>(random_.Below(4));
+        return number;
+      }
+    }
+  }
+
+  Random random_{TestSeed()};
+};
+
+INSTANTIATE_TEST_SUITE_P(Shapes, SeparatorTest, testing::Range(size_t{0}, size_t{6}));
+
+TEST_P(SeparatorTest, ASearchFindsTheLastSeparatorThatIsNotAbove) {
+  NodeArena arena;
+  for (int round = 0; round < 300; ++round) {
+    std::set<std::string> separators;
+    const size_t wanted = 1 + random_.Below(round % 10 == 0 ? 400 : 70);
+    for (size_t i = 0; i < 2 * wanted && separators.size() < wanted; ++i) separators.insert(Draw());
+    SeparatorList list;
+    for (const std::string& separator : separators) list.Append(separator, 0);
+    SeparatorNode* const node = SeparatorNode::Make(arena, list, 0, list.size(), {});
+    for (size_t i = 0; i < list.size(); ++i) {
+      ASSERT_EQ(node->separator(static_cast<uint32_t>(i)).view(), list.separator(i));
+    }
+    for (int i = 0; i < 200; ++i) {
+      const std::string key =
+          random_.Below(2) == 0 ? Draw() : std::string(list.separator(random_.Below(list.size())));
+      if (key < *separators.begin()) continue;
+      const auto expected = std::distance(separators.begin(), separators.upper_bound(key)) - 1;
+      ASSERT_EQ(node->ChildIndex(key), expected) << testing::PrintToString(key);
+    }
+    SeparatorNode::Free(arena, node);
+  }
+}
+
+// What a SeparatorIndex should hold: a total map.
+class Model {
+ public:
+  uint64_t Covering(const std::string& key) const {
+    return std::prev(map_.upper_bound(key))->second;
+  }
+  uint64_t Below(const std::string& key) const { return std::prev(map_.lower_bound(key))->second; }
+  void Set(const std::string& key, uint64_t word) { map_[key] = word; }
+  void Remove(const std::string& key) {
+    if (key.empty()) {
+      map_[key] = SeparatorIndex::kGap;
+    } else {
+      map_.erase(key);
+    }
+  }
+  const std::map<std::string, uint64_t>& map() const { return map_; }
+
+ private:
+  std::map<std::string, uint64_t> map_{{"", SeparatorIndex::kGap}};
+};
+
+TEST_P(SeparatorTest, AnIndexIsATotalMap) {
+  for (int round = 0; round < 6; ++round) {
+    NodeMemory memory;
+    SeparatorIndex index(memory);
+    Model model;
+    const uint64_t kinds = round % 2 == 0 ? 3 : 10;
+    for (int i = 0; i < 4000; ++i) {
+      const std::string key = Draw();
+      // Grows for a while, then shrinks.
+      if (random_.Below(kinds) != 0 && i < 3000) {
+        const uint64_t word = random_.Below(4) == 0 ? SeparatorIndex::kGap : 8 * random_.Next();
+        ASSERT_TRUE(index.Set(key, word, uint64_t{1} << 40));
+        model.Set(key, word);
+      } else if (const auto entry = index.Covering(key); entry.separator.size() != 0) {
+        const uint64_t bytes = memory.bytes();
+        const std::string separator(entry.separator.view());
+        index.Remove(separator);
+        ASSERT_LE(memory.bytes(), bytes);
+        // The first separator of a node stays, with what holds below.
+        if (index.Covering(separator).separator == entry.separator) {
+          model.Set(separator, model.Below(separator));
+        } else {
+          model.Remove(separator);
+        }
+      }
+      const std::string probe = Draw();
+      ASSERT_EQ(index.Covering(probe).word, model.Covering(probe)) << i;
+      if (!probe.empty()) {
+        ASSERT_EQ(index.Below(HighFence::At(probe)).word, model.Below(probe)) << i;
+      }
+      ASSERT_EQ(index.Below(HighFence{}).word, model.map().rbegin()->second);
+    }
+  }
+}
+
+// A group's places are those that one key at a time finds, whatever is prefetched and whatever
+// vectors the machine has.
+TEST_P(SeparatorTest, ATraversalFindsWhatASearchFinds) {
+  NodeMemory memory;
+  SeparatorIndex index(memory);
+  std::set<std::string> lows{""};
+  while (lows.size() < 1500) {
+    const std::string low = Draw() + Draw();
+    lows.insert(low.substr(0, kMaxKeyBytes));
+  }
+  std::vector<SeparatorNode*> images;
+  for (auto low = lows.begin(); low != lows.end();) {
+    SeparatorList list;
+    const std::string first = *low;
+    for (size_t count = 1 + random_.Below(20); low != lows.end() && count != 0; --count, ++low) {
+      list.Append(*low, random_.Next(), random_.Next());
+    }
+    images.push_back(SeparatorNode::Make(memory.arena(), list, 0, list.size(), {2, 0, 0}));
+    const bool is_gap = random_.Below(10) == 0;
+    index.Set(first, is_gap ? SeparatorIndex::kGap : reinterpret_cast<uint64_t>(images.back()),
+              uint64_t{1} << 40);
+  }
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    hwy::SetSupportedTargetsForTest(target);
+    for (size_t prefetch = 0; prefetch < std::size(kPrefetchNames); ++prefetch) {
+      std::vector<std::string> keys;
+      for (size_t i = 0; i < kMaxGroup; ++i) keys.push_back((Draw() + Draw()).substr(0, 32));
+      const std::vector<KeyView> views(keys.begin(), keys.end());
+      std::vector<Place> places(keys.size());
+      FindPlaces(index.root(), views, static_cast<Prefetch>(prefetch), places);
+      for (size_t i = 0; i < keys.size(); ++i) {
+        const uint64_t word = index.Covering(keys[i]).word;
+        ASSERT_EQ(places[i].image, SeparatorIndex::NodeAt(word)) << hwy::TargetName(target);
+        ASSERT_EQ(places[i].index, places[i].image->ChildIndex(keys[i]));
+      }
+    }
+  }
+  hwy::SetSupportedTargetsForTest(0);
+  for (SeparatorNode* image : images) SeparatorNode::Free(memory.arena(), image);
+}
+
+// Fails if a node is freed while a reader may still see it: its memory would serve the next nodes.
+TEST(SeparatorIndexTest, AReaderSeesTheNodesOfItsTimeUntouched) {
+  NodeMemory memory;
+  SeparatorIndex index(memory);
+  EpochReader reader(memory.epochs());
+  const auto key_of = [](uint64_t number) {
+    return std::string{static_cast<char>(number >> 8), static_cast<char>(number)};
+  };
+  constexpr uint64_t kMost = uint64_t{1} << 40;
+  for (uint64_t i = 0; i < 500; ++i) index.Set(key_of(2 * i), 8 * i, kMost);
+  {
+    const EpochReader::Guard guard(reader);
+    const SeparatorNode* const old = index.root();
+    std::vector<std::byte> before(old->bytes());
+    std::memcpy(before.data(), old, before.size());
+    for (uint64_t i = 0; i < 500; ++i) index.Set(key_of(2 * i + 1), 8, kMost);
+    ASSERT_NE(index.root(), old);
+    EXPECT_EQ(std::memcmp(before.data(), old, before.size()), 0);
+  }
+  const uint64_t mapped = memory.arena().mapped_bytes();
+  for (uint64_t i = 0; i < 500; ++i) index.Remove(key_of(2 * i + 1));
+  for (uint64_t i = 0; i < 500; ++i) index.Set(key_of(2 * i + 1), 8, kMost);
+  EXPECT_EQ(memory.arena().mapped_bytes(), mapped) << "without a reader, memory is used again";
+}
+
+}  // namespace
+}  // namespace gossamer
