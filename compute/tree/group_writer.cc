@@ -258,7 +258,7 @@ Task<Status> GroupWriter::RewriteInPlace(LockedLeaf& locked, Scratch& scratch) {
   BOOST_OUTCOME_CO_TRYV(co_await locked.lock.Commit(
       batch, next != nullptr ? RemoteLock::After::kKeep : RemoteLock::After::kRelease));
   if (locked.path.has_parent()) {
-    context_.cache.ReplaceHint(locked.path.parent, locked.path.low, leaf, hint);
+    context_.cache.ReplaceHint(locked.path.low, leaf, hint);
   }
   if (next != nullptr) {
     std::ranges::copy(image, locked.image().data);
