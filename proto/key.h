@@ -70,6 +70,17 @@ inline uint64_t KeyPrefix(KeyView key) {
   return __builtin_bswap64(word);
 }
 
+// Whether a and b are equal, without a call for keys of 8 bytes.
+inline bool AreEqual(KeyView a, KeyView b) {
+  constexpr size_t kWord = sizeof(uint64_t);
+  if (a.size() != kWord || b.size() != kWord) return a == b;
+  uint64_t left;
+  uint64_t right;
+  std::memcpy(&left, a.data(), kWord);
+  std::memcpy(&right, b.data(), kWord);
+  return left == right;
+}
+
 // A stable 64-bit hash. Part of the format, because it places keys in groups. Each word is folded
 // by the finaliser of MurmurHash3 (public domain), a bijection, so 8-byte keys never collide.
 inline uint64_t KeyHash(KeyView key) {

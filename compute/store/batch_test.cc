@@ -76,6 +76,19 @@ class BatchModelTest : public testing::TestWithParam<std::tuple<Shape, Technique
       }
     }
   }
+  void LoadSorted() {
+    std::vector<std::string> keys = DrawKeys();
+    std::sort(keys.begin(), keys.end());
+    const std::string value(shape().parameters.inline_value_bytes, static_cast<char>('A' + random_() % 26));
+    std::vector<KeyValueView> pairs;
+    for (const std::string& key : keys) {
+      pairs.push_back({key, value});
+      model_[key] = value;
+    }
+    const SortedLoad load = session_->LoadSorted(pairs, random_() % 2 == 0 ? 1.0 : 0.6);
+    ASSERT_TRUE(load.status) << load.status.error().ToString();
+    ASSERT_EQ(load.loaded, pairs.size());
+  }
   void ExpectSame() {
     const std::unique_ptr<ScanCursor> cursor = session_->Scan({});
     auto expected = model_.begin();
@@ -111,10 +124,11 @@ TEST_P(BatchModelTest, EachWriteHasTheResultOfASingleOne) {
   TestClient client(cluster, {10'000, shape().cache_bytes, std::get<Techniques>(GetParam())});
   session_ = client.NewSession();
   for (int round = 0; round < 150; ++round) {
-    if (random_() % 3 == 0) {
-      ASSERT_NO_FATAL_FAILURE(Delete());
-    } else {
-      ASSERT_NO_FATAL_FAILURE(Put());
+    switch (random_() % 6) {
+      case 0:
+      case 1: ASSERT_NO_FATAL_FAILURE(Delete()); break;
+      case 2: ASSERT_NO_FATAL_FAILURE(LoadSorted()); break;
+      default: ASSERT_NO_FATAL_FAILURE(Put()); break;
     }
     if (round % 10 == 9) {
       ASSERT_NO_FATAL_FAILURE(ExpectSame());
@@ -212,6 +226,96 @@ TEST_P(BatchCostTest, NewKeysOfOneLeafTakeAtMostATenthOfARoundTripEach) {
     EXPECT_LE(cost.round_trips, 9u + cost.sends);
   }
   EXPECT_GE(splits, 35u);
+}
+
+class SortedLoadTest : public CostFixture {
+ protected:
+  SortedLoadTest() : CostFixture(TestFabric::kShm) {}
+
+  // Loads keys first, first + step, ... in chunks.
+  void Load(uint64_t first, uint64_t step, uint64_t count, double fill) {
+    constexpr size_t kChunk = 3000;
+    std::vector<std::string> keys;
+    std::vector<KeyValueView> pairs;
+    for (uint64_t i = 0; i < count; i += kChunk) {
+      keys.clear();
+      pairs.clear();
+      for (uint64_t j = i; j < std::min(count, i + kChunk); ++j) {
+        keys.push_back(EightBytes(first + j * step));
+      }
+      for (const std::string& key : keys) pairs.push_back({key, "12345678"});
+      const SortedLoad load = session_->LoadSorted(pairs, fill);
+      ASSERT_TRUE(load.status) << load.status.error().ToString();
+      ASSERT_EQ(load.loaded, pairs.size());
+    }
+  }
+  CheckReport Check() {
+    const Result<CheckReport> report = store_->Check({});
+    EXPECT_TRUE(report) << report.error().ToString();
+    EXPECT_EQ(report.value().problem_count, 0u) << testing::PrintToString(report.value().problems);
+    EXPECT_EQ(report.value().missing_downlinks, 0u);
+    return report.value();
+  }
+};
+
+// Six units of nine entries each.
+constexpr double kMostKeysOfALeaf = 54;
+
+TEST_F(SortedLoadTest, FillsLeavesToNineTenths) {
+  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore, 2));
+  ASSERT_NO_FATAL_FAILURE(Load(0, 1'000'003, 300'000, 1));
+  const CheckReport report = Check();
+  EXPECT_EQ(report.keys, 300'000u);
+  EXPECT_GE(report.keys_per_leaf(), 0.9 * kMostKeysOfALeaf);
+}
+
+TEST_F(SortedLoadTest, FillsLeavesAsAsked) {
+  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
+  ASSERT_NO_FATAL_FAILURE(Load(0, 1'000'003, 100'000, 0.7));
+  const CheckReport report = Check();
+  EXPECT_GE(report.keys_per_leaf(), 0.65 * kMostKeysOfALeaf);
+  EXPECT_LE(report.keys_per_leaf(), 0.72 * kMostKeysOfALeaf);
+}
+
+TEST_F(SortedLoadTest, LoadsBetweenTheKeysOfAStore) {
+  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
+  ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));
+  ASSERT_NO_FATAL_FAILURE(Load(1, 0x1'0000'0000'0001, 60'000, 0.9));
+  const CheckReport report = Check();
+  EXPECT_EQ(report.keys, 80'000u);
+  for (const std::string& key : keys_) ASSERT_TRUE(session_->Get(key));
+}
+
+TEST_F(SortedLoadTest, TakesOneRoundTripForManyKeys) {
+  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
+  ASSERT_NO_FATAL_FAILURE(Load(0, 3, 200'000, 1));
+  WireCounts total;
+  for (const WireCounts& one : session_->counters().wire) total += one;
+  EXPECT_EQ(total.operations, 200'000u);
+  EXPECT_LE(total.round_trips, 200'000u / 200);
+}
+
+TEST_F(SortedLoadTest, RefusesWhatIsNotSorted) {
+  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
+  const std::vector<KeyValueView> pairs = {{"a", "1"}, {"c", "2"}, {"b", "3"}};
+  const SortedLoad load = session_->LoadSorted(pairs, 1);
+  ASSERT_FALSE(load.status);
+  EXPECT_EQ(load.status.error().code, Code::kInvalidArgument);
+  EXPECT_EQ(load.loaded, 0u);
+  EXPECT_FALSE(session_->Get("a"));
+  EXPECT_FALSE(session_->LoadSorted({}, 0).status);
+  EXPECT_TRUE(session_->LoadSorted({}, 1).status);
+}
+
+TEST_F(SortedLoadTest, SaysWhichKeyItCouldNotStore) {
+  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
+  const std::vector<KeyValueView> pairs = {
+      {"a", "1"}, {"b", "2"}, {"b", "3"}, {"c is too long", "4"}, {"d", "5"}};
+  const SortedLoad load = session_->LoadSorted(pairs, 1);
+  ASSERT_FALSE(load.status);
+  EXPECT_EQ(load.status.error().code, Code::kInvalidArgument);
+  EXPECT_EQ(load.loaded, 3u);
+  EXPECT_EQ(session_->Get("b").value(), "3");
 }
 
 }  // namespace

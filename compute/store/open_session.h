@@ -30,6 +30,9 @@ class OpenSession final : public Session {
   void MultiDelete(std::span<const std::string_view> keys, std::span<Status> results) override {
     RunToEnd(AsyncMultiDelete(keys, results));
   }
+  SortedLoad LoadSorted(std::span<const KeyValueView> pairs, double fill) override {
+    return RunToEnd(AsyncLoadSorted(pairs, fill));
+  }
   std::unique_ptr<ScanCursor> Scan(const ScanOptions& options) override;
 
   Task<Result<std::string>> AsyncGet(std::string_view key) override { return tree_.Get(key); }
@@ -53,6 +56,9 @@ class OpenSession final : public Session {
   Task<void> AsyncMultiDelete(std::span<const std::string_view> keys,
                               std::span<Status> results) override {
     return tree_.DeleteMany(keys, results);
+  }
+  Task<SortedLoad> AsyncLoadSorted(std::span<const KeyValueView> pairs, double fill) override {
+    return tree_.LoadSorted(pairs, fill);
   }
 
   void Spawn(Task<void> task) override { scheduler_.Spawn(std::move(task)); }

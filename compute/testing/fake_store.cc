@@ -65,6 +65,18 @@ class FakeSession final : public Session {
   void MultiDelete(std::span<const std::string_view> keys, std::span<Status> results) override {
     for (size_t i = 0; i < keys.size(); ++i) results[i] = Delete(keys[i]);
   }
+  SortedLoad LoadSorted(std::span<const KeyValueView> pairs, double /*fill*/) override {
+    for (size_t i = 0; i < pairs.size(); ++i) {
+      if (i != 0 && pairs[i].key < pairs[i - 1].key) {
+        return {0, MakeError(Code::kInvalidArgument, "not sorted")};
+      }
+    }
+    for (size_t i = 0; i < pairs.size(); ++i) {
+      Status put = Put(pairs[i].key, pairs[i].value);
+      if (!put) return {i, std::move(put)};
+    }
+    return {pairs.size(), Ok()};
+  }
   std::unique_ptr<ScanCursor> Scan(const ScanOptions& options) override;
 
   Task<Result<std::string>> AsyncGet(std::string_view key) override {
@@ -98,6 +110,10 @@ class FakeSession final : public Session {
                               std::span<Status> results) override {
     co_await Later();
     MultiDelete(keys, results);
+  }
+  Task<SortedLoad> AsyncLoadSorted(std::span<const KeyValueView> pairs, double fill) override {
+    co_await Later();
+    co_return LoadSorted(pairs, fill);
   }
 
   void Spawn(Task<void> task) override {

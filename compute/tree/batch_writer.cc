@@ -1,5 +1,7 @@
 #include "compute/tree/batch_writer.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -42,27 +44,25 @@ BatchWriter::Group BatchWriter::NextGroup(Run& run) {
   group.first = run.next;
   // Writes of one key stay together, in their order.
   group.end = batch.EndOfKey(group.first);
-  const auto is_plain = [&](size_t first, size_t end) {
-    for (size_t position = first; position < end; ++position) {
-      if (!IsPlain(batch, position)) return false;
-    }
-    return true;
-  };
+  group.is_plain = true;
+  for (size_t position = group.first; position < group.end; ++position) {
+    group.is_plain = group.is_plain && IsPlain(batch, position);
+  }
   std::optional<NodeCache::Step> path = std::exchange(run.path_of_next, std::nullopt);
-  group.is_plain = is_plain(group.first, group.end);
   if (group.is_plain) {
     if (!path) path = Find(batch.key(group.first));
     ++(path ? context_.cache.counts().hits : context_.cache.counts().misses);
   }
   if (group.is_plain && path) {
     group.path = *path;
-    const size_t end = FindEnd(run, *path, group.first, batch.size());
+    size_t end = FindEnd(run, *path, group.first, batch.size());
+    // Another thread may have changed the cache between two lookups of one key.
+    while (end < batch.size() && AreEqual(batch.key(end - 1), batch.key(end))) ++end;
     // Up to the first key with a write that is not plain.
-    while (group.end < end) {
-      const size_t next_end = batch.EndOfKey(group.end);
-      if (!is_plain(group.end, next_end)) break;
-      group.end = next_end;
-    }
+    size_t plain_end = group.end;
+    while (plain_end < end && IsPlain(batch, plain_end)) ++plain_end;
+    while (plain_end < end && AreEqual(batch.key(plain_end - 1), batch.key(plain_end))) --plain_end;
+    group.end = plain_end;
     if (group.end != end) run.path_of_next.reset();
   }
   run.next = group.end;
@@ -94,6 +94,27 @@ Task<void> BatchWriter::Delete(std::span<const std::string_view> keys, std::span
   std::ranges::fill(results, Status(Ok()));
   co_await Write(batch);
   idle_.push_back(std::move(scratch));
+}
+
+Task<SortedLoad> BatchWriter::Load(std::span<const KeyValueView> pairs, double fill) {
+  if (!(fill > 0 && fill <= 1)) {
+    co_return SortedLoad{0, MakeError(Code::kInvalidArgument,
+                                      fmt::format("leaves cannot be filled to {}: give a part "
+                                                  "above 0 and at most 1",
+                                                  fill))};
+  }
+  WriteBatch batch(WriteMode::kPut, pairs, {});
+  const size_t unsorted = batch.FindUnsorted();
+  if (unsorted != pairs.size()) {
+    co_return SortedLoad{0, MakeError(Code::kInvalidArgument,
+                                      fmt::format("key {} of a sorted load is less than the one "
+                                                  "before it: sort the keys, or put them",
+                                                  unsorted))};
+  }
+  batch.set_fill(fill);
+  co_await Write(batch);
+  const size_t loaded = batch.first_failed();
+  co_return SortedLoad{loaded, loaded == pairs.size() ? Status(Ok()) : Status(batch.first_error())};
 }
 
 Task<void> BatchWriter::Write(WriteBatch& batch) {

@@ -32,6 +32,8 @@ class BatchWriter {
   // results[i] is that of pairs[i] or keys[i]. The spans live until the task ends.
   Task<void> Put(std::span<const KeyValueView> pairs, std::span<Status> results);
   Task<void> Delete(std::span<const std::string_view> keys, std::span<Status> results);
+  // As Session::LoadSorted.
+  Task<SortedLoad> Load(std::span<const KeyValueView> pairs, double fill);
 
  private:
   // Most groups in flight.

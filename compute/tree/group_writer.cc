@@ -144,6 +144,7 @@ bool GroupWriter::Merge(const LockedLeaf& locked, WriteBatch& batch, size_t firs
   scratch.fresh.clear();
   const bool is_delete = batch.mode() == WriteMode::kDelete;
   bool has_changed = false;
+  scratch.fresh.reserve(end - first);
   auto next = by_key.begin();
   for (size_t position = first; position < end;) {
     const KeyView key = batch.key(position);
@@ -158,7 +159,7 @@ bool GroupWriter::Merge(const LockedLeaf& locked, WriteBatch& batch, size_t firs
         batch.result(position) = is_absent ? Status(MakeError(Code::kNotFound)) : Status(Ok());
       }
       ++position;
-    } while (position < end && batch.key(position) == key);
+    } while (position < end && AreEqual(batch.key(position), key));
     const uint64_t count = position - begin;
     if (is_delete) {
       const uint64_t deleted = is_there ? 1 : 0;
@@ -192,6 +193,7 @@ void GroupWriter::CollectInUnitOrder(Scratch& scratch) {
 
 void GroupWriter::CollectByKey(Scratch& scratch) {
   scratch.merged.clear();
+  scratch.merged.reserve(scratch.old.size() + scratch.fresh.size());
   auto fresh = scratch.fresh.begin();
   for (const uint32_t index : scratch.by_key) {
     if (scratch.is_gone[index] != 0) continue;

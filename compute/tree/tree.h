@@ -53,6 +53,10 @@ class Tree {
   Task<void> DeleteMany(std::span<const std::string_view> keys, std::span<Status> results) {
     return batches_.Delete(keys, results);
   }
+  // As BatchWriter::Load.
+  Task<SortedLoad> LoadSorted(std::span<const KeyValueView> pairs, double fill) {
+    return batches_.Load(pairs, fill);
+  }
   // As Scanner::ScanLeaves and Salvager::SalvageLeaf.
   Task<Status> ScanLeaves(ScanPosition& position, size_t leaves,
                           std::vector<ScannedEntry>& entries) {

@@ -5,13 +5,11 @@
 namespace gossamer {
 
 void WriteBatch::Sort(std::vector<Place>& scratch) {
+  if (FindUnsorted() == pairs_.size()) return;
   scratch.clear();
-  bool is_sorted = true;
   for (size_t i = 0; i < pairs_.size(); ++i) {
     scratch.push_back({KeyPrefix(pairs_[i].key), static_cast<uint32_t>(i)});
-    is_sorted = is_sorted && (i == 0 || pairs_[i - 1].key <= pairs_[i].key);
   }
-  if (is_sorted) return;
   std::ranges::sort(scratch, [this](const Place& a, const Place& b) {
     if (a.prefix != b.prefix) return a.prefix < b.prefix;
     const KeyView left = pairs_[a.index].key;
@@ -20,6 +18,16 @@ void WriteBatch::Sort(std::vector<Place>& scratch) {
     return order != 0 ? order < 0 : a.index < b.index;
   });
   order_ = scratch;
+}
+
+size_t WriteBatch::FindUnsorted() const {
+  uint64_t last = 0;
+  for (size_t i = 0; i < pairs_.size(); ++i) {
+    const uint64_t prefix = KeyPrefix(pairs_[i].key);
+    if (prefix < last || (prefix == last && i != 0 && pairs_[i].key < pairs_[i - 1].key)) return i;
+    last = prefix;
+  }
+  return pairs_.size();
 }
 
 void WriteBatch::SetResult(size_t position, const Status& status) {

@@ -31,6 +31,8 @@ class WriteBatch {
     uint32_t index;
   };
   void Sort(std::vector<Place>& scratch);
+  // The index of the first key that is less than the one before it; size() if none is.
+  size_t FindUnsorted() const;
   // How full new leaves get that a split makes, as a part of what fits into them; 0: as after a single write's split.
   void set_fill(double fill) { fill_ = fill; }
 
@@ -45,7 +47,7 @@ class WriteBatch {
   // The first position behind `position` with another key.
   size_t EndOfKey(size_t position) const {
     size_t end = position + 1;
-    while (end < size() && key(end) == key(position)) ++end;
+    while (end < size() && AreEqual(key(end), key(position))) ++end;
     return end;
   }
 

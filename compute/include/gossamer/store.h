@@ -77,6 +77,12 @@ struct KeyValueView {
   std::string_view value;
 };
 
+// What `LoadSorted` has done.
+struct SortedLoad {
+  size_t loaded = 0;  // the first so many pairs are stored; with an error, some of the others may be
+  Status status = outcome::success();  // the error of the pair behind them
+};
+
 // Keys in [from, to), or keys that start with `prefix`: at most `limit`, ascending, or descending
 // with `reverse`.
 struct ScanOptions {
@@ -219,6 +225,12 @@ class Session {
   // Requires: as many results.
   virtual void MultiPut(std::span<const KeyValueView> pairs, std::span<Status> results) = 0;
   virtual void MultiDelete(std::span<const std::string_view> keys, std::span<Status> results) = 0;
+  // Puts pairs in ascending order of their keys; of several with one key, the last one decides. Where many keys follow
+  // the keys of one leaf, as in an empty store or behind its last key, new leaves are built from them, so that a load
+  // in chunks of thousands of pairs is much quicker than puts. `fill`: how full these leaves get, above 0 and at most
+  // 1. Other operations may run meanwhile.
+  // Errors: as for puts. InvalidArgument, and nothing was done: a key is less than the one before it, or a wrong `fill`.
+  virtual SortedLoad LoadSorted(std::span<const KeyValueView> pairs, double fill) = 0;
   virtual std::unique_ptr<ScanCursor> Scan(const ScanOptions& options) = 0;
 
   // The same as coroutines. The bytes of `key` and `value` must live until the task ends.
@@ -232,6 +244,7 @@ class Session {
                                    std::span<Status> results) = 0;
   virtual Task<void> AsyncMultiDelete(std::span<const std::string_view> keys,
                                       std::span<Status> results) = 0;
+  virtual Task<SortedLoad> AsyncLoadSorted(std::span<const KeyValueView> pairs, double fill) = 0;
 
   // Starts a task. It runs while the session is driven: by `Poll`, `WaitAll` or a synchronous call.
   virtual void Spawn(Task<void> task) = 0;
