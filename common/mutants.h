@@ -35,9 +35,11 @@ enum class Mutant : uint8_t {
   kW1Overflow,  // the overflow group is written before the home group's flag
   kW1Sibling,   // the leaf is written before its sibling, on one server
   kW1Remote,    // the leaf is posted before a remote sibling is acknowledged
+  kW1Chain,     // a leaf is linked before the leaves that it is split into are written
   kW2,          // structure becomes visible by two WRITEs
   kW2Mtu,       // a memory server is used though a node exceeds one packet there
   kW3,          // a combined operation moves a key to another unit
+  kW8,          // a group's new keys are merged behind those of the leaf
   // Locks
   kL1,       // a lock is released by a WRITE
   kL2,       // the lock word's incarnation is no lease's
@@ -74,9 +76,11 @@ inline constexpr std::array kMutantNames = {
     MutantName{Mutant::kW1Overflow, "W1-overflow"},
     MutantName{Mutant::kW1Sibling, "W1-sibling"},
     MutantName{Mutant::kW1Remote, "W1-remote"},
+    MutantName{Mutant::kW1Chain, "W1-chain"},
     MutantName{Mutant::kW2, "W2"},
     MutantName{Mutant::kW2Mtu, "W2-mtu"},
     MutantName{Mutant::kW3, "W3"},
+    MutantName{Mutant::kW8, "W8"},
     MutantName{Mutant::kL1, "L1"},
     MutantName{Mutant::kL2, "L2"},
     MutantName{Mutant::kL3, "L3"},

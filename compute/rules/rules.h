@@ -92,6 +92,11 @@ inline bool IsSeenTwice(const Entry& a, const Entry& b) {
 // W3: a key that was removed, and not written yet, is not added again: it might move to another unit.
 inline bool MayAdd(bool was_removed) { return !was_removed || IsBroken(Mutant::kW3); }
 
+// W8: a group's new keys are merged with those of the leaf in the order of keys, by which leaves are cut.
+inline bool ComesBefore(KeyView fresh, KeyView old) {
+  return fresh < old && !IsBroken(Mutant::kW8);
+}
+
 // -- Locks
 
 // L2: a lock word names the lease under which it is written; no lease's name is given twice.

@@ -79,7 +79,8 @@ class BatchModelTest : public testing::TestWithParam<std::tuple<Shape, Technique
   void LoadSorted() {
     std::vector<std::string> keys = DrawKeys();
     std::sort(keys.begin(), keys.end());
-    const std::string value(shape().parameters.inline_value_bytes, static_cast<char>('A' + random_() % 26));
+    const std::string value(shape().parameters.inline_value_bytes,
+                            static_cast<char>('A' + random_() % 26));
     std::vector<KeyValueView> pairs;
     for (const std::string& key : keys) {
       pairs.push_back({key, value});

@@ -198,7 +198,7 @@ void GroupWriter::CollectByKey(Scratch& scratch) {
   for (const uint32_t index : scratch.by_key) {
     if (scratch.is_gone[index] != 0) continue;
     const Entry& entry = scratch.old[index];
-    while (fresh != scratch.fresh.end() && fresh->key < entry.key) {
+    while (fresh != scratch.fresh.end() && rules::ComesBefore(fresh->key, entry.key)) {
       scratch.merged.push_back(*fresh++);
     }
     scratch.merged.push_back(entry);

@@ -80,13 +80,16 @@ Task<Status> ManyWaySplitter::Split(Op& op, LockedLeaf& locked, LeafPacker& pack
   Chain chain(context_, plan.leaves);
   const Status built = co_await Build(op, locked, packer, entries, plan, chain);
   if (!built) co_return co_await LeafLocker::ReleaseAfter(locked, built.error());
-  op.kind = OperationClass::kInsertSplit;
+  // In this order they may fit into one leaf after all.
+  const bool is_split = !chain.downlinks.empty();
+  if (is_split) op.kind = OperationClass::kInsertSplit;
   for (Allocated<RemotePtr>& one : chain.memory) {
     locked.lock.linked().Add(one.stamp());
     one.Posted();
   }
   LockedParent parent(context_.locks, op);
-  const Status written = co_await WriteUnseen(op, locked, chain, parent);
+  Status written = Ok();
+  if (is_split) written = co_await WriteUnseen(op, locked, chain, parent);
   if (!written) co_return co_await LeafLocker::ReleaseAfter(locked, written.error());
 
   const RemotePtr leaf = locked.leaf();
@@ -113,8 +116,10 @@ Task<Status> ManyWaySplitter::Split(Op& op, LockedLeaf& locked, LeafPacker& pack
 
   // The split stands, and the writes have succeeded. Downlinks that cannot be made now are made by the next hop (rule
   // W6).
-  const Status linked = co_await parents_.Insert(op, 1, chain.downlinks, std::move(parent));
-  static_cast<void>(linked);
+  if (is_split) {
+    const Status linked = co_await parents_.Insert(op, 1, chain.downlinks, std::move(parent));
+    static_cast<void>(linked);
+  }
   Learn(locked, chain);
   co_return Ok();
 }

@@ -35,7 +35,7 @@ class ManyWaySplitter {
   // Rewrites the leaf, which was read whole, so that it and new leaves to its right hold `entries`. `fill`: how full
   // each gets, as a part of what fits; the last one gets the rest. With `is_even`, all get about as much.
   // Always ends the lock.
-  // Requires: the keys ascend and are in the leaf's range; the entries do not fit into one leaf.
+  // Requires: the keys ascend and are in the leaf's range; the entries do not fit into one leaf in the order of its units.
   // Errors: MaybeApplied; after any other error nothing was written.
   // Cost: 2 RT for the leaves, 1 RT for each parent that was locked along with them, and no allocation an entry.
   struct Fill {

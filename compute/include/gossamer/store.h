@@ -79,7 +79,8 @@ struct KeyValueView {
 
 // What `LoadSorted` has done.
 struct SortedLoad {
-  size_t loaded = 0;  // the first so many pairs are stored; with an error, some of the others may be
+  size_t loaded =
+      0;  // the first so many pairs are stored; with an error, some of the others may be
   Status status = outcome::success();  // the error of the pair behind them
 };
 

@@ -21,6 +21,8 @@ namespace {
 
 // Verbs of one batch under a lock: WRITEs, the release, and a parent's lock with its READs.
 constexpr uint32_t kMaxVerbs = 16;
+// WRITEs of one batch that count as done early.
+constexpr uint32_t kMaxEarly = 64;
 // Between the check of an epoch and the post.
 constexpr std::chrono::microseconds kEarly{100};
 
@@ -104,6 +106,7 @@ bool EndsEarly(const Batch& batch, uint32_t node_bytes) {
   const std::span<const Verb> verbs = batch.verbs();
   if (verbs.empty() || CountWrites(batch) != verbs.size()) return false;
   if (IsBroken(Mutant::kL3)) return verbs[0].length == LeafGeometry(node_bytes).unit_bytes();
+  if (IsBroken(Mutant::kW1Chain)) return verbs.size() > 1 && verbs[0].length == node_bytes;
   return IsBroken(Mutant::kW1Remote) && verbs.size() == 1 && verbs[0].length == node_bytes;
 }
 
@@ -117,7 +120,7 @@ struct Unfinished {
     }
   }
 
-  InlineBatch<kMaxVerbs> batch;
+  InlineBatch<kMaxEarly> batch;
   std::deque<std::vector<std::byte>> bytes;
 };
 
@@ -198,7 +201,7 @@ class BrokenRulePort final : public ComputePortDecorator {
 bool BreaksVerbs() {
   return IsBroken(Mutant::kL1) || IsBroken(Mutant::kL3) || IsBroken(Mutant::kL4Early) ||
          IsBroken(Mutant::kR7) || IsBroken(Mutant::kW1Overflow) || IsBroken(Mutant::kW1Remote) ||
-         IsBroken(Mutant::kW1Sibling) || IsBroken(Mutant::kW2);
+         IsBroken(Mutant::kW1Chain) || IsBroken(Mutant::kW1Sibling) || IsBroken(Mutant::kW2);
 }
 
 }  // namespace

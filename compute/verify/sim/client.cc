@@ -187,6 +187,10 @@ Task<void> SimulatedClient::Loop(uint32_t number, uint32_t lane, bool only_gets)
           std::chrono::nanoseconds(random.Below(longest_nap_ns)));
       if (is_dead_) co_return;
     }
+    if (!only_gets && scene_.workload.DrawsBatch(random)) {
+      co_await WriteBatch(session, lane, scene_.workload.DrawBatch(random, number_));
+      continue;
+    }
     co_await Do(
         session, lane,
         only_gets ? scene_.workload.DrawGet(random) : scene_.workload.Draw(random, number_));
@@ -262,18 +266,27 @@ Task<void> SimulatedClient::Write(OpenSession& session, uint32_t lane, PlannedOp
     case OperationKind::kUpdate: status = co_await session.AsyncUpdate(text, value); break;
     default: status = co_await session.AsyncDelete(text); break;
   }
+  const bool has_failed = EndWrite(lane, operation, status);
+  if (has_failed) co_await Failed(session, lane, operation.key, status.error());
+}
+
+bool SimulatedClient::EndWrite(uint32_t lane, const PlannedOperation& operation,
+                               const Status& status) {
   scene_.workload.WriteEnded(operation.key);
   if (status) {
     scene_.recorder.End(lane, Outcome::kDone, operation.value);
-  } else if (IsRefusal(operation.kind, status.error().code)) {
+    return false;
+  }
+  if (IsRefusal(operation.kind, status.error().code)) {
     scene_.recorder.End(lane, Outcome::kRefused, kAbsent);
-  } else if (status.error().code == Code::kMaybeApplied) {
+    return false;
+  }
+  if (status.error().code == Code::kMaybeApplied) {
     scene_.recorder.End(lane, Outcome::kUnknown, operation.value);
-    co_await Failed(session, lane, operation.key, status.error());
   } else {
     scene_.recorder.EndWithoutEffect(lane, status.error());
-    co_await Failed(session, lane, operation.key, status.error());
   }
+  return true;
 }
 
 Task<void> SimulatedClient::Scan(OpenSession& session, uint32_t lane, PlannedOperation operation) {

@@ -6,6 +6,7 @@
 // at first sight.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -86,6 +87,12 @@ class SimulatedClient {
   Task<void> Do(OpenSession& session, uint32_t lane, PlannedOperation operation);
   Task<void> Get(OpenSession& session, uint32_t lane, uint32_t key);
   Task<void> Write(OpenSession& session, uint32_t lane, PlannedOperation operation);
+  // Each write is an operation of its own in the history (client_batch.cc).
+  Task<void> WriteBatch(OpenSession& session, uint32_t lane, PlannedBatch batch);
+  // The lane of the i-th write of a batch that the coroutine of `lane` runs.
+  uint32_t LaneInBatch(uint32_t lane, size_t i);
+  // Returns whether the write failed.
+  bool EndWrite(uint32_t lane, const PlannedOperation& operation, const Status& status);
   Task<void> Scan(OpenSession& session, uint32_t lane, PlannedOperation operation);
   // The value's name if it is a value of this key. Otherwise absent, and the verdict is told.
   history::ValueId Verify(uint32_t key, std::string_view value);
@@ -103,6 +110,7 @@ class SimulatedClient {
   std::vector<std::unique_ptr<OpenSession>>
       sessions_;                  // destroyed before the store; null: to be reopened
   std::vector<bool> is_closing_;  // by session
+  std::map<uint32_t, std::vector<uint32_t>> batch_lanes_;  // by the coroutine's lane
   Endpoint::Clock::time_point open_again_at_;
   Counters closed_;                      // of closed sessions
   std::unique_ptr<OpenSession> keeper_;  // renews the leases

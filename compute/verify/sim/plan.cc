@@ -142,6 +142,16 @@ void DrawLostCalls(Plan& plan) {
   plan.network.calls_per_loss = OneOf(random, {5u, 20u, 50u});
 }
 
+// In one run of four without a fixed profile, and in all of a profile about it. From a separate stream, as above.
+void DrawBatches(const RunOptions& options, Plan& plan) {
+  constexpr uint64_t kBatchStream = ~uint64_t{10};
+  Random random(plan.seed, kBatchStream);
+  const bool is_drawn = options.profile == kAnyProfile && Chance(random, 25);
+  if (!is_drawn && options.profile != "batches") return;
+  plan.work.batch_percent = OneOf(random, {5u, 20u, 60u});
+  plan.work.longest_batch = OneOf(random, {3u, 8u, 24u, 64u});
+}
+
 // A memory server dies in one run of twelve, which tests little else. From a separate stream, as
 // above.
 void DrawServerFaults(const RunOptions& options, Plan& plan) {
@@ -237,6 +247,7 @@ Plan DrawPlan(const RunOptions& options, uint64_t seed) {
   DrawServerFaults(options, plan);
   DrawLostCalls(plan);
   DrawMembership(options, plan);
+  DrawBatches(options, plan);
   const Profile* profile =
       options.profile == kAnyProfile ? &Profiles()[drawn] : FindProfile(options.profile);
   plan.profile = profile->name;

@@ -66,6 +66,8 @@ struct WorkPlan {
   uint32_t longest_nap_us = 30;
   uint32_t scan_keys = 1;        // longest range of a scan
   uint32_t writers_at_once = 4;  // most writes of one key in flight
+  uint32_t batch_percent = 0;    // of operations: a MultiPut, MultiDelete or LoadSorted begins
+  uint32_t longest_batch = 2;    // most writes of one
 
   uint32_t keys() const { return hot_keys * (fillers + 1); }
 };

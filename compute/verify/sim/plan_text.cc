@@ -24,6 +24,12 @@ std::string ReopensText(const Plan& plan) {
                      plan.reopens, plan.reopen_percent);
 }
 
+std::string BatchesText(const Plan& plan) {
+  if (plan.work.batch_percent == 0) return "";
+  return fmt::format(", batches of up to {} writes in {} % of operations", plan.work.longest_batch,
+                     plan.work.batch_percent);
+}
+
 std::string ServerFaultsText(const Plan& plan) {
   std::string text;
   if (plan.deaths != 0) {
@@ -57,13 +63,13 @@ std::string ToString(const Plan& plan) {
   return fmt::format(
       "{}: {} operations on {} hot keys and {} others ({}), {} servers of {} KiB with lock tables "
       "of {} B {}, nodes of {} B, keys of up to {} B; {} clients with {} sessions and {} "
-      "coroutines, {} of them without some technique; faults {}, {} kills, {} pauses{}{}{}",
+      "coroutines, {} of them without some technique; faults {}, {} kills, {} pauses{}{}{}{}",
       plan.profile, plan.operations, plan.work.hot_keys, plan.work.keys() - plan.work.hot_keys,
       kSkews[static_cast<size_t>(plan.work.skew)], plan.servers, plan.memory_bytes >> 10,
       plan.lock_table_bytes, plan.on_chip_locks ? "on chip" : "in DRAM", plan.parameters.node_bytes,
       plan.parameters.max_key_bytes, plan.clients.size(), sessions, coroutines, without,
-      ToString(plan.faults), plan.kills, plan.pauses, PartitionsText(plan), ReopensText(plan),
-      ServerFaultsText(plan));
+      ToString(plan.faults), plan.kills, plan.pauses, BatchesText(plan), PartitionsText(plan),
+      ReopensText(plan), ServerFaultsText(plan));
 }
 
 }  // namespace gossamer::simulator

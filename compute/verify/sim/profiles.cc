@@ -325,6 +325,17 @@ void Stalled(Random& random, Plan& plan) {
   plan.network.observes_death = {};
 }
 
+// Batches of writes, into leaves that they split into many.
+void Batches(Random& random, Plan& plan) {
+  plan.parameters.node_bytes = OneOf<uint32_t>(random, {256, 256, 512});
+  SetFillers(plan.work, Between(random, 4, 32), Between(random, 150, 400));
+  plan.work.filler_percent = Between(random, 40, 80);
+  plan.work.far_percent = OneOf(random, {0u, 50u});
+  plan.work.prefill_percent = Between(random, 0, 40);
+  plan.work.writers_at_once = 6;
+  Weigh(plan, {30, 4, 10, 20, 10, 20});
+}
+
 constexpr Profile kProfiles[] = {
     {"mixed", "anything", nullptr},
     {"few_keys_many_splits", "two to eight hot keys in leaves that split all the time",
@@ -351,6 +362,7 @@ constexpr Profile kProfiles[] = {
     {"late_blocks", "values in blocks whose WRITEs land late, and sessions that want memory",
      LateBlocks},
     {"stalled", "memory servers that stop for a while, or go slow", Stalled},
+    {"batches", "many writes together, and leaves that they split into many", Batches},
 };
 static_assert(kProfiles[kPartitionProfile].name == "out_of_reach");
 

@@ -104,4 +104,38 @@ PlannedOperation Workload::Draw(Random& random, uint32_t client) {
   return drawn;
 }
 
+bool Workload::DrawsBatch(Random& random) const {
+  return work_.batch_percent != 0 && random.Below(100) < work_.batch_percent;
+}
+
+PlannedBatch Workload::DrawBatch(Random& random, uint32_t client) {
+  PlannedBatch batch;
+  const uint64_t dice = random.Below(10);
+  batch.kind = dice < 5   ? PlannedBatch::Kind::kPut
+               : dice < 7 ? PlannedBatch::Kind::kDelete
+                          : PlannedBatch::Kind::kLoad;
+  batch.fill = random.Below(2) == 0 ? 1.0 : 0.5;
+  const uint64_t count = 1 + random.Below(work_.longest_batch);
+  // Neighbours, with some keys more than once, or keys from anywhere.
+  const bool are_neighbours = random.Below(3) != 0;
+  const uint64_t reach = 1 + random.Below(2 * count);
+  const uint32_t first = DrawKey(random, true);
+  for (uint64_t i = 0; i < count; ++i) {
+    PlannedOperation write;
+    write.kind =
+        batch.kind == PlannedBatch::Kind::kDelete ? OperationKind::kDelete : OperationKind::kPut;
+    const uint64_t near = std::min<uint64_t>(first + random.Below(reach), work_.keys() - 1);
+    write.key = are_neighbours ? static_cast<uint32_t>(near) : DrawKey(random, true);
+    if (being_written_[write.key] >= work_.writers_at_once) continue;
+    if (!batch.writes.empty() && !Take()) break;
+    ++being_written_[write.key];
+    if (write.kind == OperationKind::kPut) write.value = NewValue(write.key, client);
+    batch.writes.push_back(write);
+  }
+  if (batch.kind == PlannedBatch::Kind::kLoad) {
+    std::ranges::stable_sort(batch.writes, {}, &PlannedOperation::key);
+  }
+  return batch;
+}
+
 }  // namespace gossamer::simulator

@@ -20,6 +20,14 @@ struct PlannedOperation {
   bool reverse = false;                       // scan
 };
 
+// Writes that one MultiPut, MultiDelete or LoadSorted does together.
+struct PlannedBatch {
+  enum class Kind : uint8_t { kPut, kDelete, kLoad };
+  Kind kind = Kind::kPut;
+  std::vector<PlannedOperation> writes;
+  double fill = 1;  // of a load
+};
+
 class Workload {
  public:
   explicit Workload(const Plan& plan);
@@ -32,6 +40,10 @@ class Workload {
   // `client` will run the operation.
   PlannedOperation Draw(Random& random, uint32_t client);
   PlannedOperation DrawGet(Random& random) const;
+  // Whether a batch begins instead of one operation.
+  bool DrawsBatch(Random& random) const;
+  // Takes further operations for the batch. It may have fewer writes than drawn, or none.
+  PlannedBatch DrawBatch(Random& random, uint32_t client);
   // A value of that key that was never written.
   history::ValueId NewValue(uint32_t key, uint32_t client);
   // A write that was not drawn begins.

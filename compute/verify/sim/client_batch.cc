@@ -1,0 +1,66 @@
+// SimulatedClient: MultiPut, MultiDelete and LoadSorted.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compute/verify/sim/client.h"
+
+namespace gossamer::simulator {
+
+using history::OperationKind;
+
+uint32_t SimulatedClient::LaneInBatch(uint32_t lane, size_t i) {
+  constexpr uint32_t kFirstInBatch = 1000;  // behind the numbers of coroutines
+  std::vector<uint32_t>& lanes = batch_lanes_[lane];
+  while (lanes.size() <= i) {
+    const Recorder::Lane of = scene_.recorder.lanes()[lane];
+    const auto number = static_cast<uint32_t>((of.coroutine + 1) * kFirstInBatch + lanes.size());
+    lanes.push_back(scene_.recorder.AddLane(of.client, of.session, number));
+  }
+  return lanes[i];
+}
+
+Task<void> SimulatedClient::WriteBatch(OpenSession& session, uint32_t lane, PlannedBatch batch) {
+  const size_t count = batch.writes.size();
+  if (count == 0) co_return;
+  std::vector<std::string> keys(count);
+  std::vector<std::string> values(count);
+  std::vector<KeyValueView> pairs;
+  std::vector<std::string_view> views;
+  for (size_t i = 0; i < count; ++i) {
+    const PlannedOperation& write = batch.writes[i];
+    keys[i] = scene_.workload.keys().Text(write.key);
+    if (write.kind == OperationKind::kPut) {
+      values[i] = scene_.workload.values().Bytes(write.value);
+    }
+    pairs.push_back({keys[i], values[i]});
+    views.emplace_back(keys[i]);
+    scene_.recorder.Begin(LaneInBatch(lane, i), write.kind, write.key, write.value);
+  }
+  std::vector<Status> results(count, Ok());
+  switch (batch.kind) {
+    case PlannedBatch::Kind::kPut: co_await session.AsyncMultiPut(pairs, results); break;
+    case PlannedBatch::Kind::kDelete: co_await session.AsyncMultiDelete(views, results); break;
+    case PlannedBatch::Kind::kLoad: {
+      const SortedLoad load = co_await session.AsyncLoadSorted(pairs, batch.fill);
+      for (size_t i = load.loaded; i < count; ++i) {
+        // Of the pairs behind the first that failed, some may be stored.
+        const bool is_first = i == load.loaded;
+        results[i] = is_first ? load.status
+                              : Status(MakeError(Code::kMaybeApplied, load.status.error().message));
+      }
+      break;
+    }
+  }
+  std::optional<size_t> failed;
+  for (size_t i = 0; i < count; ++i) {
+    const bool has_failed = EndWrite(LaneInBatch(lane, i), batch.writes[i], results[i]);
+    if (has_failed && !failed) failed = i;
+  }
+  if (failed) {
+    co_await Failed(session, LaneInBatch(lane, *failed), batch.writes[*failed].key,
+                    results[*failed].error());
+  }
+}
+
+}  // namespace gossamer::simulator
