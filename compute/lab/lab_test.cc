@@ -69,6 +69,7 @@ TEST_P(TreeTest, AMeasurementCountsItsOperations) {
   ASSERT_TRUE(measured) << measured.error().message;
   EXPECT_EQ(measured.value().operations, 999);
   EXPECT_GT(measured.value().seconds, 0);
+  EXPECT_GT(measured.value().processor_seconds, 0);
 }
 
 std::string TestName(const ::testing::TestParamInfo<TreeEntry>& info) {
@@ -283,7 +284,7 @@ TEST(ReportTest, ARowHasTheFieldsOfTheContract) {
   FlagValues flags = Flags();
   flags.trees = "std_map";
   const PlannedRun run = MakeRuns(flags).value().front();
-  const auto json = ToJson({{}, {}, {{run, {1'000, 0.5, 40}}}});
+  const auto json = ToJson({{}, {}, {{run, {1'000, 0.5, 0.4, 40}}}});
   EXPECT_EQ(json.at("schema"), 1);
   const auto& row = json.at("rows").at(0);
   for (const char* field :
@@ -292,6 +293,7 @@ TEST(ReportTest, ARowHasTheFieldsOfTheContract) {
     EXPECT_TRUE(row.contains(field)) << field;
   }
   EXPECT_EQ(row.at("ops_per_second"), 2'000);
+  EXPECT_EQ(row.at("processor_seconds"), 0.4);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 #include <malloc.h>
+#include <time.h>
 
 #include <algorithm>
 #include <chrono>
@@ -81,8 +82,9 @@ Status RunSteps(Tree& tree, const RunOptions& options, const StepsOf& steps_of,
 
 struct Measurement {
   uint64_t operations = 0;
-  double seconds = 0;        // from the first thread's begin to the last one's end
-  double bytes_per_key = 0;  // that the allocator handed out, at the end
+  double seconds = 0;            // from the first thread's begin to the last one's end
+  double processor_seconds = 0;  // that all threads had a processor for
+  double bytes_per_key = 0;      // that the allocator handed out, at the end
 
   double operations_per_second() const {
     return seconds > 0 ? static_cast<double>(operations) / seconds : 0;
@@ -93,6 +95,13 @@ struct Measurement {
 inline double AllocatedBytes() {
   const struct mallinfo2 info = mallinfo2();
   return static_cast<double>(info.uordblks) + static_cast<double>(info.hblkhd);
+}
+
+// Of this process so far.
+inline double ProcessorSeconds() {
+  struct timespec time = {};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
 inline uint64_t CountInserts(std::span<const Step> steps) {
@@ -110,11 +119,13 @@ Result<Measurement> Measure(const RunOptions& options) {
   const auto tree = MakeTree<Tree>(SettingsFor<Tree>(options));
   BOOST_OUTCOME_TRYV(Load(*tree, options));
 
+  double processor_seconds = 0;
   std::vector<Clock::time_point> begins(steps.size());
   std::vector<Clock::time_point> ends(steps.size());
   BOOST_OUTCOME_TRYV(RunSteps(
       *tree, options, [&](uint32_t caller) { return std::span(steps[caller].warm_up); },
       [](uint32_t /*caller*/, const auto& run) { run(); }));
+  processor_seconds -= ProcessorSeconds();
   BOOST_OUTCOME_TRYV(RunSteps(
       *tree, options, [&](uint32_t caller) { return std::span(steps[caller].measured); },
       [&](uint32_t caller, const auto& run) {
@@ -122,6 +133,8 @@ Result<Measurement> Measure(const RunOptions& options) {
         run();
         ends[caller] = Clock::now();
       }));
+
+  processor_seconds += ProcessorSeconds();
 
   uint64_t keys = options.mix.Loaded(options.records);
   for (const ThreadSteps& of_caller : steps) {
@@ -131,7 +144,7 @@ Result<Measurement> Measure(const RunOptions& options) {
   const auto end = *std::max_element(ends.begin(), ends.end());
   const double bytes = std::max(AllocatedBytes() - bytes_before, 0.0);
   return Measurement{options.operations, std::chrono::duration<double>(end - begin).count(),
-                     keys > 0 ? bytes / static_cast<double>(keys) : 0};
+                     processor_seconds, keys > 0 ? bytes / static_cast<double>(keys) : 0};
 }
 
 }  // namespace gossamer::lab

@@ -24,6 +24,7 @@ Json RowJson(const Row& row) {
           {"records", options.records},
           {"operations", row.measurement.operations},
           {"seconds", row.measurement.seconds},
+          {"processor_seconds", row.measurement.processor_seconds},
           {"ops_per_second", row.measurement.operations_per_second()},
           {"bytes_per_key", row.measurement.bytes_per_key}};
 }
