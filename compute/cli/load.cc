@@ -16,6 +16,9 @@ namespace {
 
 constexpr size_t kBatchLines = 512;
 constexpr size_t kBatchBytes = 256 << 10;
+// Of a sorted load, in which a batch is built into leaves.
+constexpr size_t kSortedBatchLines = 8192;
+constexpr size_t kSortedBatchBytes = 1 << 20;
 
 // One load: the reading thread and its workers.
 class Loader {
@@ -46,11 +49,12 @@ class Loader {
 
  private:
   Status StartWorkers() {
-    for (uint32_t i = 0; i < std::max<uint32_t>(options_.threads, 1); ++i) {
+    const uint32_t threads = options_.sorted_fill ? 1 : std::max<uint32_t>(options_.threads, 1);
+    for (uint32_t i = 0; i < threads; ++i) {
       Result<std::unique_ptr<Session>> session = store_.NewSession();
       if (!session) return session.error();
       workers_.push_back(
-          std::make_unique<LoadWorker>(std::move(session).value(), options_.in_flight, shared_));
+          std::make_unique<LoadWorker>(std::move(session).value(), options_, shared_));
       pending_.push_back(std::make_unique<LoadBatch>());
     }
     return Ok();
@@ -88,13 +92,27 @@ class Loader {
     if (!decoded) return Bad(decoded.error());
     LoadBatch::Line line = decoded.value();
     line.number = reader_.number();
-    line.key_hash = KeyHash(std::string_view(scratch_).substr(0, line.key_bytes));
+    const std::string_view key = std::string_view(scratch_).substr(0, line.key_bytes);
+    line.key_hash = KeyHash(key);
+    if (options_.sorted_fill) {
+      if (last_key_ && key < *last_key_) {
+        End(line.number,
+            MakeError(Code::kInvalidArgument,
+                      "its key is less than that of a line before: sort the lines by their keys' "
+                      "bytes, or load them without --sorted"));
+        return false;
+      }
+      last_key_ = key;
+    }
     const size_t worker = line.key_hash % workers_.size();
     LoadBatch& batch = *pending_[worker];
     line.at = batch.bytes.size();
     batch.bytes += scratch_;
     batch.lines.push_back(line);
-    if (batch.lines.size() >= kBatchLines || batch.bytes.size() >= kBatchBytes) Flush(worker);
+    const bool is_sorted = options_.sorted_fill.has_value();
+    const bool is_full = batch.lines.size() >= (is_sorted ? kSortedBatchLines : kBatchLines) ||
+                         batch.bytes.size() >= (is_sorted ? kSortedBatchBytes : kBatchBytes);
+    if (is_full) Flush(worker);
     return true;
   }
 
@@ -166,6 +184,7 @@ class Loader {
   std::vector<std::unique_ptr<LoadWorker>> workers_;
   std::vector<std::unique_ptr<LoadBatch>> pending_;  // one for each worker
   std::string scratch_;
+  std::optional<std::string> last_key_;  // of a sorted load
   Progress progress_;
   bool at_end_ = false;
   std::optional<uint64_t> bad_line_;  // the bad line that ended the load

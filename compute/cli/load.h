@@ -5,6 +5,9 @@
 // worker never has two puts of one key in flight, and starts them in the order of the lines: if a
 // key comes twice, the later line wins.
 //
+// Lines whose keys ascend may be loaded as such, by one worker: leaves are then built full (Session::LoadSorted). A line
+// that does not ascend ends the load; all lines before it are stored.
+//
 // The report says how many lines were stored and from which line to go on. All lines before
 // `resume_line` are stored, except a bad line that ended the load: then `resume_line` is the next
 // one. Some later lines may be stored, because puts overlap. Loading them again is harmless, since
@@ -24,9 +27,10 @@ namespace gossamer::cli {
 
 struct LoadOptions {
   uint32_t threads = 1;
-  uint32_t in_flight = 64;   // most puts in flight, for each thread
-  uint64_t from_line = 1;    // skip earlier lines
-  bool skip_errors = false;  // report and skip a bad line; otherwise it ends the load
+  uint32_t in_flight = 64;            // most puts in flight, for each thread
+  uint64_t from_line = 1;             // skip earlier lines
+  std::optional<double> sorted_fill;  // keys ascend: how full leaves get, above 0 and at most 1
+  bool skip_errors = false;           // report and skip a bad line; otherwise it ends the load
   bool show_progress = true;
 };
 

@@ -120,28 +120,33 @@ int RunLoad(const Context& context) {
 }  // namespace
 
 Command LoadCommand() {
-  return {.name = "load",
-          .arguments = "FILE",
-          .summary = "put the lines of a file (- is standard input)",
-          .details =
-              "Lines are key<TAB>value; a lone key has an empty value, and so an empty line is "
-              "the empty\n"
-              "key. \\t \\n \\\\ \\xHH are escapes, every other byte (a carriage return too) "
-              "stands for itself.\n"
-              "The later line of a key wins. A bad line ends the load (--on_error=stop: the "
-              "lines before it\n"
-              "are stored, exit status 1) or is reported and passed over (--on_error=skip, "
-              "exit status 1 at\n"
-              "the end). Ctrl-C finishes what is in flight and exits with 130. Whatever ends a "
-              "load, it says\n"
-              "how many lines are stored and from which line to go on, which is the one behind "
-              "a bad line:\n"
-              "--from_line=N.\n",
-          .min_arguments = 1,
-          .max_arguments = 1,
-          .flags = {"threads", "in_flight", "from_line", "on_error"},
-          .stops_cleanly = true,
-          .run = RunLoad};
+  return {
+      .name = "load",
+      .arguments = "FILE",
+      .summary = "put the lines of a file (- is standard input)",
+      .details =
+          "Lines are key<TAB>value; a lone key has an empty value, and so an empty line is "
+          "the empty\n"
+          "key. \\t \\n \\\\ \\xHH are escapes, every other byte (a carriage return too) "
+          "stands for itself.\n"
+          "The later line of a key wins. A bad line ends the load (--on_error=stop: the "
+          "lines before it\n"
+          "are stored, exit status 1) or is reported and passed over (--on_error=skip, "
+          "exit status 1 at\n"
+          "the end). Ctrl-C finishes what is in flight and exits with 130. Whatever ends a "
+          "load, it says\n"
+          "how many lines are stored and from which line to go on, which is the one behind "
+          "a bad line:\n"
+          "--from_line=N.\n"
+          "--sorted: the keys ascend (LC_ALL=C sort). Leaves are built full, or to --fill, much "
+          "quicker than\n"
+          "by puts. A line whose key is less than the one before ends the load; the lines "
+          "before it are stored.\n",
+      .min_arguments = 1,
+      .max_arguments = 1,
+      .flags = {"threads", "in_flight", "from_line", "on_error", "sorted", "fill"},
+      .stops_cleanly = true,
+      .run = RunLoad};
 }
 
 }  // namespace gossamer::cli

@@ -59,6 +59,42 @@ TEST_F(LoadTest, LinesOfEveryKind) {
                           Pair("empty value", ""), Pair("lone", ""), Pair("q\t\0"s, "\n")));
 }
 
+TEST_F(LoadTest, SortedLinesAreLoadedInOrder) {
+  options_.sorted_fill = 0.9;
+  options_.threads = 3;
+  std::string text;
+  for (int line = 0; line < 30'000; ++line) text += fmt::format("key{:06}\t{}\n", line / 2, line);
+  const LoadReport report = LoadText(text);
+  EXPECT_TRUE(report.complete());
+  EXPECT_EQ(report.loaded, 30'000U);
+  EXPECT_EQ(state().map.size(), 15'000U);
+  EXPECT_EQ(state().map.find("key000007")->second, "15") << "the later line of a key wins";
+}
+
+TEST_F(LoadTest, ALineThatIsNotSortedEndsASortedLoadBehindAllLinesBeforeIt) {
+  options_.sorted_fill = 1;
+  options_.skip_errors = true;  // it is no bad line
+  const LoadReport report = LoadText("a\t1\nb\t2\nd\t3\nc\t4\ne\t5\n");
+  EXPECT_FALSE(report.complete());
+  EXPECT_EQ(report.loaded, 3U);
+  ASSERT_TRUE(report.error.has_value());
+  EXPECT_EQ(report.error->line, 4U);
+  EXPECT_EQ(report.error->error.code, Code::kInvalidArgument);
+  EXPECT_THAT(report.error->error.message, HasSubstr("less than that of a line before"));
+  EXPECT_EQ(report.resume_line, 4U);
+  EXPECT_THAT(state().map, ElementsAre(Pair("a", "1"), Pair("b", "2"), Pair("d", "3")));
+}
+
+TEST_F(LoadTest, AFailedSortedLoadTellsWhereToGoOn) {
+  options_.sorted_fill = 1;
+  state().max_keys = 2;
+  const LoadReport report = LoadText("a\t1\nb\t2\nc\t3\nd\t4\n");
+  EXPECT_FALSE(report.complete());
+  EXPECT_EQ(report.loaded, 2U);
+  EXPECT_EQ(report.error->line, 3U);
+  EXPECT_EQ(report.resume_line, 3U);
+}
+
 TEST_F(LoadTest, LaterLineOfAKeyWinsWhateverIsInFlight) {
   std::mt19937_64 random(TestSeed());
   for (const uint32_t threads : {1U, 3U}) {

@@ -10,8 +10,12 @@ constexpr size_t kQueuedBatches = 8;
 
 }  // namespace
 
-LoadWorker::LoadWorker(std::unique_ptr<Session> session, uint32_t in_flight, LoadShared& shared)
-    : session_(std::move(session)), in_flight_(std::max<uint32_t>(in_flight, 1)), shared_(shared) {
+LoadWorker::LoadWorker(std::unique_ptr<Session> session, const LoadOptions& options,
+                       LoadShared& shared)
+    : session_(std::move(session)),
+      in_flight_(std::max<uint32_t>(options.in_flight, 1)),
+      sorted_fill_(options.sorted_fill),
+      shared_(shared) {
   keys_in_flight_.reserve(in_flight_);
   thread_ = std::thread([this] { Run(); });
 }
@@ -55,6 +59,10 @@ bool LoadWorker::QueueEmpty() {
 
 void LoadWorker::Run() {
   while (const BatchPtr batch = Pop()) {
+    if (sorted_fill_) {
+      LoadAll(*batch);
+      continue;
+    }
     PutAll(batch);
     // Puts in flight progress only while the session is driven: finish them before waiting for
     // input.
@@ -86,11 +94,25 @@ Task<void> LoadWorker::PutLine(BatchPtr batch, const LoadBatch::Line& line) {
     loaded_.store(loaded_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     co_return;
   }
-  shared_.halted.store(true, std::memory_order_relaxed);
-  NotLoaded(line.number);
-  if (!report_.error || line.number < report_.error->line) {
-    report_.error = LoadError{line.number, status.error()};
+  Failed(line.number, status.error());
+}
+
+void LoadWorker::LoadAll(const LoadBatch& batch) {
+  if (batch.lines.empty()) return;
+  if (shared_.Halted()) return NotLoaded(batch.lines.front().number);
+  pairs_.clear();
+  for (const LoadBatch::Line& line : batch.lines) {
+    pairs_.push_back({batch.key(line), batch.value(line)});
   }
+  const SortedLoad load = session_->LoadSorted(pairs_, *sorted_fill_);
+  loaded_.store(loaded_.load(std::memory_order_relaxed) + load.loaded, std::memory_order_relaxed);
+  if (!load.status) Failed(batch.lines[load.loaded].number, load.status.error());
+}
+
+void LoadWorker::Failed(uint64_t line, const Error& error) {
+  shared_.halted.store(true, std::memory_order_relaxed);
+  NotLoaded(line);
+  if (!report_.error || line < report_.error->line) report_.error = LoadError{line, error};
 }
 
 bool LoadWorker::InFlight(uint64_t key_hash) const {

@@ -41,7 +41,7 @@ class LoadWorker {
     std::optional<LoadError> error;       // the error with the lowest line
   };
 
-  LoadWorker(std::unique_ptr<Session> session, uint32_t in_flight, LoadShared& shared);
+  LoadWorker(std::unique_ptr<Session> session, const LoadOptions& options, LoadShared& shared);
   ~LoadWorker();
   LoadWorker(const LoadWorker&) = delete;
   LoadWorker& operator=(const LoadWorker&) = delete;
@@ -63,6 +63,10 @@ class LoadWorker {
   BatchPtr Pop();
   bool QueueEmpty();
   void PutAll(const BatchPtr& batch);
+  // Of a sorted load.
+  void LoadAll(const LoadBatch& batch);
+  // The line and all behind it are not stored.
+  void Failed(uint64_t line, const Error& error);
   Task<void> PutLine(BatchPtr batch, const LoadBatch::Line& line);
   bool InFlight(uint64_t key_hash) const;
   void Leave(uint64_t key_hash);
@@ -70,6 +74,7 @@ class LoadWorker {
 
   std::unique_ptr<Session> session_;
   const uint32_t in_flight_;
+  const std::optional<double> sorted_fill_;
   LoadShared& shared_;
 
   std::mutex mutex_;
@@ -78,6 +83,7 @@ class LoadWorker {
   bool closed_ = false;
 
   std::atomic<uint64_t> loaded_ = 0;
+  std::vector<KeyValueView> pairs_;       // of a sorted load
   std::vector<uint64_t> keys_in_flight_;  // hashes, at most in_flight_; searched linearly
   Report report_;
   std::thread thread_;

@@ -40,6 +40,8 @@ DEFINE_bool(keys_only, false, "scan: leave out the values");
 DEFINE_uint32(threads, 1, "load: threads that put");
 DEFINE_uint32(in_flight, 64, "load: puts under way at a time, for each thread");
 DEFINE_uint64(from_line, 1, "load: begin at this line of the file");
+DEFINE_bool(sorted, false, "load: the keys ascend: build full leaves");
+DEFINE_double(fill, 1.0, "load --sorted: how full leaves get, above 0 and at most 1");
 DEFINE_string(on_error, "stop", "load: stop at a bad line, or skip it");
 
 namespace gossamer::cli {
@@ -102,12 +104,16 @@ Result<CommandOptions> CommandOptionsOfFlags() {
   options.load.in_flight = FLAGS_in_flight;
   options.load.from_line = FLAGS_from_line;
   options.load.skip_errors = FLAGS_on_error == "skip";
+  if (FLAGS_sorted) options.load.sorted_fill = FLAGS_fill;
   if (FLAGS_threads < 1 || FLAGS_threads > kMaxThreads) {
     return MakeError(Code::kInvalidArgument, fmt::format("--threads must be 1 to {}", kMaxThreads));
   }
   if (FLAGS_in_flight < 1 || FLAGS_in_flight > kMaxInFlight) {
     return MakeError(Code::kInvalidArgument,
                      fmt::format("--in_flight must be 1 to {}", kMaxInFlight));
+  }
+  if (!(FLAGS_fill > 0 && FLAGS_fill <= 1)) {
+    return MakeError(Code::kInvalidArgument, "--fill must be above 0 and at most 1");
   }
   if (FLAGS_on_error != "stop" && FLAGS_on_error != "skip") {
     return MakeError(Code::kInvalidArgument, "--on_error is stop or skip, not " + FLAGS_on_error);
