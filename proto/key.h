@@ -70,6 +70,22 @@ inline uint64_t KeyPrefix(KeyView key) {
   return __builtin_bswap64(word);
 }
 
+// A key with its KeyPrefix: compares without a call where the first 8 bytes decide.
+struct PrefixedKey {
+  uint64_t prefix;
+  KeyView key;
+
+  explicit PrefixedKey(KeyView view) : prefix(KeyPrefix(view)), key(view) {}
+
+  friend bool operator<(const PrefixedKey& a, const PrefixedKey& b) {
+    if (a.prefix != b.prefix) return a.prefix < b.prefix;
+    constexpr size_t kWord = sizeof(uint64_t);
+    // Of equal prefixes of short keys, the padding tells nothing: a prefix comes before its extensions.
+    if (a.key.size() <= kWord && b.key.size() <= kWord) return a.key.size() < b.key.size();
+    return a.key < b.key;
+  }
+};
+
 // Whether a and b are equal, without a call for keys of 8 bytes.
 inline bool AreEqual(KeyView a, KeyView b) {
   constexpr size_t kWord = sizeof(uint64_t);

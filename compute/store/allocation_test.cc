@@ -5,6 +5,7 @@
 // returning a longer value allocates in any case.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <new>
 #include <random>
@@ -143,6 +144,49 @@ class AllocationTest : public testing::Test {
   std::unique_ptr<Store> store_;
   std::unique_ptr<Session> session_;
 };
+
+TEST_F(AllocationTest, BatchesOfPutsAllocateNothing) {
+  std::vector<KeyValueView> pairs;
+  std::vector<Status> results;
+  const auto prepare = [&](size_t count) {
+    pairs.resize(count);
+    results.resize(count, outcome::success());
+  };
+  // Some keys five times, so that their leaves are rewritten.
+  const auto put = [&](size_t repeated) {
+    for (size_t done = 0; done < kOperations; done += pairs.size()) {
+      for (size_t i = 0; i < pairs.size(); ++i) {
+        pairs[i] = {i % 5 == 0 || i > repeated ? keys_[random_() % kKeys] : pairs[i - 1].key,
+                    "abcdefgh"};
+      }
+      session_->MultiPut(pairs, results);
+      for (const Status& result : results) failures_ += result ? 0 : 1;
+    }
+  };
+  // More of each kind than while counting, so that no pool is too small by chance.
+  prepare(256);
+  put(0);
+  put(256);
+  prepare(64);
+  put(20);
+  ExpectNothingAllocated([&] { put(20); });
+}
+
+TEST_F(AllocationTest, BatchesForFewLeavesAllocateNothing) {
+  std::sort(keys_.begin(), keys_.end());
+  std::vector<KeyValueView> pairs(200);
+  std::vector<Status> results(pairs.size(), outcome::success());
+  const auto put = [&] {
+    for (size_t first = 0; first + pairs.size() < keys_.size(); first += 1000) {
+      for (size_t i = 0; i < pairs.size(); ++i) pairs[i] = {keys_[first + i], "abcdefgh"};
+      session_->MultiPut(pairs, results);
+      for (const Status& result : results) failures_ += result ? 0 : 1;
+    }
+  };
+  put();
+  put();
+  ExpectNothingAllocated(put);
+}
 
 TEST_F(AllocationTest, TheCounterCounts) {
   const uint64_t before = allocations;

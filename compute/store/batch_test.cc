@@ -155,6 +155,66 @@ INSTANTIATE_TEST_SUITE_P(
       return std::get<Shape>(param.param).name + "_" + NameOf(std::get<Techniques>(param.param));
     });
 
+// A client dies before each verb of a batch in turn, that one and those behind it lost or not. Others find a valid tree,
+// in which each write is there or not, as its result says.
+class BatchCrashTest : public testing::TestWithParam<size_t> {
+ protected:
+  static constexpr uint64_t kLoaded = 40;
+
+  // Returns whether the batch ran to its end before verb `verb`.
+  bool Crash(uint64_t verb, uint64_t applied) {
+    ClusterOptions options;
+    options.parameters = {256, 8, 8};
+    options.servers = GetParam();
+    options.memory_bytes = uint64_t{4} << 20;
+    options.chunk_bytes = uint64_t{64} << 10;
+    TestCluster cluster(options);
+    TestClient witness(cluster);
+    const std::unique_ptr<OpenSession> reader = witness.NewSession();
+    for (uint64_t i = 0; i < kLoaded; ++i) EXPECT_TRUE(reader->Put(NumberKey(1000 * i), "old"));
+    std::vector<std::string> keys;
+    for (uint64_t i = 0; i < 90; ++i) keys.push_back(NumberKey(1000 * (i % 3) + i));
+    std::vector<KeyValueView> pairs;
+    for (const std::string& key : keys) pairs.push_back({key, "new"});
+    std::vector<Status> results(pairs.size(), Ok());
+    FaultPlan plan;
+    {
+      TestClient doomed(cluster);
+      const std::unique_ptr<OpenSession> session = doomed.NewSession(plan);
+      EXPECT_TRUE(session->Get(keys[0]));
+      plan.break_at = plan.verbs + verb;
+      plan.applied = applied;
+      session->MultiPut(pairs, results);
+    }
+    for (size_t i = 0; i < keys.size(); ++i) {
+      const Result<std::string> now = reader->Get(keys[i]);
+      const bool is_new = now && now.value() == "new";
+      if (results[i]) {
+        EXPECT_TRUE(is_new) << "verb " << verb << ", key " << i << ": acknowledged, and not there";
+      } else if (results[i].error().code != Code::kMaybeApplied) {
+        EXPECT_FALSE(is_new) << "verb " << verb << ", key " << i
+                             << " is there: " << results[i].error().ToString();
+      }
+      // The locks of the dead are taken over.
+      const Status put = reader->Put(keys[i], "later");
+      EXPECT_TRUE(put) << put.error().ToString();
+    }
+    const CheckReport report = cluster.Check();
+    EXPECT_EQ(report.problem_count, 0u) << testing::PrintToString(report.problems);
+    return !plan.broke;
+  }
+};
+
+TEST_P(BatchCrashTest, LeavesAValidTreeBeforeEachVerb) {
+  for (const uint64_t applied : {uint64_t{0}, uint64_t{1}, FaultPlan::kNever}) {
+    uint64_t verb = 1;
+    while (!HasFailure() && !Crash(verb, applied)) ++verb;
+    EXPECT_GT(verb, 10u);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Servers, BatchCrashTest, testing::Values(1, 2));
+
 class BatchCostTest : public CostFixture, public testing::WithParamInterface<TestFabric> {
  protected:
   BatchCostTest() : CostFixture(GetParam()) {}

@@ -80,7 +80,6 @@ Task<void> BatchWriter::Put(std::span<const KeyValueView> pairs, std::span<Statu
   std::unique_ptr<Scratch> scratch = TakeScratch();
   WriteBatch batch(WriteMode::kPut, pairs, results);
   batch.Sort(scratch->order);
-  std::ranges::fill(results, Status(Ok()));
   co_await Write(batch);
   idle_.push_back(std::move(scratch));
 }
@@ -91,7 +90,6 @@ Task<void> BatchWriter::Delete(std::span<const std::string_view> keys, std::span
   for (const std::string_view key : keys) scratch->pairs.push_back({key, {}});
   WriteBatch batch(WriteMode::kDelete, scratch->pairs, results);
   batch.Sort(scratch->order);
-  std::ranges::fill(results, Status(Ok()));
   co_await Write(batch);
   idle_.push_back(std::move(scratch));
 }

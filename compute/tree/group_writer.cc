@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <utility>
 
 #include "compute/rules/rules.h"
@@ -16,6 +15,14 @@ constexpr uint32_t kPutsRemembered = 32;
 
 }  // namespace
 
+GroupWriter::Scratch::Scratch(const LeafGeometry& geometry) : packer(geometry) {
+  // For a leaf and some writes of short entries.
+  const size_t usual = geometry.node_bytes() / 8;
+  for (std::vector<Entry>* entries : {&old, &fresh, &merged}) entries->reserve(usual);
+  by_key.reserve(usual);
+  is_gone.reserve(usual);
+}
+
 class GroupWriter::ScratchLease {
  public:
   explicit ScratchLease(GroupWriter& owner) : owner_(owner) {
@@ -25,7 +32,6 @@ class GroupWriter::ScratchLease {
       scratch_ = std::move(owner.idle_.back());
       owner.idle_.pop_back();
     }
-    scratch_->replaced.clear();
   }
   ScratchLease(const ScratchLease&) = delete;
   ScratchLease& operator=(const ScratchLease&) = delete;
@@ -53,7 +59,6 @@ LeafWrite GroupWriter::MakeWrite(const WriteBatch& batch, size_t position) const
 
 Task<Status> GroupWriter::Write(Op& op, WriteBatch& batch, size_t first, size_t& end,
                                 const NodeCache::Step& path, Tally& tally) {
-  const ScratchLease scratch(*this);
   LeafWish wish;
   wish.write = MakeWrite(batch, first);
   std::array<LeafWrite, kFew> along;
@@ -81,9 +86,10 @@ Task<Status> GroupWriter::Write(Op& op, WriteBatch& batch, size_t first, size_t&
     }
   }
   // RT 2.
-  const Status status = co_await Edit(op, locked, batch, first, end, *scratch, tally);
+  Effect effect{tally, {}};
+  const Status status = co_await Edit(op, locked, batch, first, end, effect);
   if (!status) co_return status;
-  for (const BlockRef& block : (*scratch).replaced) context_.memory.FreeBlock(block);
+  for (const BlockRef& block : effect.replaced) context_.memory.FreeBlock(block);
   if (batch.mode() == WriteMode::kPut) {
     const auto puts = static_cast<uint32_t>(std::min<uint64_t>(tally.updated, kPutsRemembered));
     puts_since_insert_ = tally.inserted != 0 ? 0 : puts_since_insert_ + puts;
@@ -93,25 +99,26 @@ Task<Status> GroupWriter::Write(Op& op, WriteBatch& batch, size_t first, size_t&
 
 // 1 RT, and 1 RT more if the leaf has to be read whole first.
 Task<Status> GroupWriter::Edit(Op& op, LockedLeaf& locked, WriteBatch& batch, size_t first,
-                               size_t end, Scratch& scratch, Tally& tally) {
+                               size_t end, Effect& effect) {
   const bool is_whole = end - first > kFew || !context_.techniques().two_level_versions;
-  size_t at = is_whole ? first : Apply(locked, batch, first, end, scratch, tally);
+  size_t at = is_whole ? first : Apply(locked, batch, first, end, effect);
   if (at == end) co_return co_await committer_.Commit(locked);
   if (!locked.trailer) {
     // What was applied to the image is lost, and applied again.
     at = first;
-    scratch.replaced.clear();
-    tally = {};
+    effect.replaced.clear();
+    effect.tally = {};
     locked.editor->ForgetChanges();
     const Status read = co_await leaves_.ReadRest(locked);
     if (!read) co_return co_await LeafLocker::ReleaseAfter(locked, read.error());
   }
-  co_return co_await Rewrite(op, locked, batch, at, end, scratch, tally);
+  co_return co_await Rewrite(op, locked, batch, at, end, effect);
 }
 
 size_t GroupWriter::Apply(LockedLeaf& locked, WriteBatch& batch, size_t first, size_t end,
-                          Scratch& scratch, Tally& tally) {
+                          Effect& effect) {
   LeafEditor& editor = *locked.editor;
+  Tally& tally = effect.tally;
   for (size_t position = first; position < end; ++position) {
     LeafWrite write = MakeWrite(batch, position);
     if (!editor.knows(write.unit)) return position;
@@ -125,21 +132,25 @@ size_t GroupWriter::Apply(LockedLeaf& locked, WriteBatch& batch, size_t first, s
     } else {
       ++(write.kind == OperationClass::kInsert ? tally.inserted : tally.updated);
     }
-    if (write.replaced) scratch.replaced.push_back(*write.replaced);
+    if (write.replaced) effect.replaced.push_back(*write.replaced);
     if (batch.keeps_results()) batch.result(position) = write.status;
   }
   return end;
 }
 
 bool GroupWriter::Merge(const LockedLeaf& locked, WriteBatch& batch, size_t first, size_t end,
-                        Scratch& scratch, Tally& tally) const {
+                        Scratch& scratch, Effect& effect) const {
+  Tally& tally = effect.tally;
   std::vector<Entry>& old = scratch.old;
-  std::vector<uint32_t>& by_key = scratch.by_key;
+  std::vector<Place>& by_key = scratch.by_key;
   old.clear();
   locked.editor->AppendTo(old);
-  by_key.resize(old.size());
-  std::iota(by_key.begin(), by_key.end(), 0u);
-  std::ranges::sort(by_key, {}, [&old](uint32_t index) { return old[index].key; });
+  by_key.clear();
+  for (const Entry& entry : old) {
+    by_key.push_back({PrefixedKey(entry.key), static_cast<uint32_t>(by_key.size())});
+  }
+  std::sort(by_key.begin(), by_key.end(),
+            [](const Place& a, const Place& b) { return a.key < b.key; });
   scratch.is_gone.assign(old.size(), 0);
   scratch.fresh.clear();
   const bool is_delete = batch.mode() == WriteMode::kDelete;
@@ -148,15 +159,22 @@ bool GroupWriter::Merge(const LockedLeaf& locked, WriteBatch& batch, size_t firs
   auto next = by_key.begin();
   for (size_t position = first; position < end;) {
     const KeyView key = batch.key(position);
-    while (next != by_key.end() && old[*next].key < key) ++next;
-    const bool is_there = next != by_key.end() && old[*next].key == key;
-    if (is_there && old[*next].is_block) scratch.replaced.push_back(old[*next].block());
+    const PrefixedKey prefixed(key);
+    while (next != by_key.end() && next->key < prefixed) ++next;
+    const bool is_there = next != by_key.end() && AreEqual(next->key.key, key);
+    Entry* const at = is_there ? &old[next->index] : nullptr;
+    if (is_there && at->is_block) effect.replaced.push_back(at->block());
     // Equal keys keep their order: the last one decides what is stored, and each has its own result.
     const size_t begin = position;
     do {
       if (batch.keeps_results()) {
         const bool is_absent = is_delete && (!is_there || position != begin);
-        batch.result(position) = is_absent ? Status(MakeError(Code::kNotFound)) : Status(Ok());
+        Status& result = batch.result(position);
+        if (is_absent) {
+          result = MakeError(Code::kNotFound);
+        } else if (!result) {
+          result = Ok();
+        }
       }
       ++position;
     } while (position < end && AreEqual(batch.key(position), key));
@@ -165,7 +183,7 @@ bool GroupWriter::Merge(const LockedLeaf& locked, WriteBatch& batch, size_t firs
       const uint64_t deleted = is_there ? 1 : 0;
       tally.deleted += deleted;
       tally.absent += count - deleted;
-      if (is_there) scratch.is_gone[*next] = 1;
+      if (is_there) scratch.is_gone[next->index] = 1;
     } else {
       const uint64_t inserted = is_there ? 0 : 1;
       tally.inserted += inserted;
@@ -173,7 +191,7 @@ bool GroupWriter::Merge(const LockedLeaf& locked, WriteBatch& batch, size_t firs
       const Entry entry{key, batch.value(position - 1), false};
       if (is_there) {
         // The key stays where it is in the leaf's image, for those in `by_key` that follow.
-        old[*next] = {old[*next].key, entry.stored, false};
+        *at = {at->key, entry.stored, false};
       } else {
         scratch.fresh.push_back(entry);
       }
@@ -195,7 +213,8 @@ void GroupWriter::CollectByKey(Scratch& scratch) {
   scratch.merged.clear();
   scratch.merged.reserve(scratch.old.size() + scratch.fresh.size());
   auto fresh = scratch.fresh.begin();
-  for (const uint32_t index : scratch.by_key) {
+  for (const Place& place : scratch.by_key) {
+    const uint32_t index = place.index;
     if (scratch.is_gone[index] != 0) continue;
     const Entry& entry = scratch.old[index];
     while (fresh != scratch.fresh.end() && rules::ComesBefore(fresh->key, entry.key)) {
@@ -207,12 +226,14 @@ void GroupWriter::CollectByKey(Scratch& scratch) {
 }
 
 Task<Status> GroupWriter::Rewrite(Op& op, LockedLeaf& locked, WriteBatch& batch, size_t first,
-                                  size_t end, Scratch& scratch, Tally& tally) {
+                                  size_t end, Effect& effect) {
   if (!locked.trailer->low().Matches(locked.path.low)) {
     co_return co_await LeafLocker::ReleaseAfter(
         locked, CorruptNode(locked.leaf(), "a leaf that does not start where its parent says"));
   }
-  const bool has_changed = Merge(locked, batch, first, end, scratch, tally);
+  const ScratchLease lease(*this);
+  Scratch& scratch = *lease;
+  const bool has_changed = Merge(locked, batch, first, end, scratch, effect);
   if (!has_changed && locked.editor->changed() == 0) co_return co_await committer_.Commit(locked);
   size_t bytes = 0;
   for (const Entry& entry : scratch.old) bytes += LeafPacker::BytesOf(entry);

@@ -52,34 +52,42 @@ class GroupWriter {
                      const NodeCache::Step& path, Tally& tally);
 
  private:
-  // Kept for the next group.
+  // What the writes of a group have done. The blocks are freed once the leaf is written.
+  struct Effect {
+    Tally& tally;
+    std::vector<BlockRef> replaced;
+  };
+  // An entry of the leaf, by its key.
+  struct Place {
+    PrefixedKey key;
+    uint32_t index;
+  };
+  // Kept for the next group that rewrites its leaf.
   struct Scratch {
-    explicit Scratch(const LeafGeometry& geometry) : packer(geometry) {}
+    explicit Scratch(const LeafGeometry& geometry);
 
     LeafPacker packer;
     std::vector<Entry> old;        // of the leaf, in the order of its units
-    std::vector<uint32_t> by_key;  // the order of their keys
+    std::vector<Place> by_key;     // in the order of their keys
     std::vector<uint8_t> is_gone;  // which of them were deleted
     std::vector<Entry> fresh;      // new keys
     std::vector<Entry> merged;
-    std::vector<BlockRef> replaced;  // blocks to free once the leaf is written
   };
   class ScratchLease;
 
   LeafWrite MakeWrite(const WriteBatch& batch, size_t position) const;
   Task<Status> Edit(Op& op, LockedLeaf& locked, WriteBatch& batch, size_t first, size_t end,
-                    Scratch& scratch, Tally& tally);
+                    Effect& effect);
   // Applies the writes [first, end) to the leaf's units. Returns the first that cannot be applied like that.
-  size_t Apply(LockedLeaf& locked, WriteBatch& batch, size_t first, size_t end, Scratch& scratch,
-               Tally& tally);
+  size_t Apply(LockedLeaf& locked, WriteBatch& batch, size_t first, size_t end, Effect& effect);
   // Merges the writes [first, end) with the leaf's entries. Returns whether that changes anything.
   bool Merge(const LockedLeaf& locked, WriteBatch& batch, size_t first, size_t end,
-             Scratch& scratch, Tally& tally) const;
+             Scratch& scratch, Effect& effect) const;
   // Fills `merged`.
   static void CollectInUnitOrder(Scratch& scratch);
   static void CollectByKey(Scratch& scratch);
   Task<Status> Rewrite(Op& op, LockedLeaf& locked, WriteBatch& batch, size_t first, size_t end,
-                       Scratch& scratch, Tally& tally);
+                       Effect& effect);
   Task<Status> RewriteInPlace(LockedLeaf& locked, Scratch& scratch);
   ManyWaySplitter::Fill FillOf(const LockedLeaf& locked, const WriteBatch& batch,
                                const Scratch& scratch) const;

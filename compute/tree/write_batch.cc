@@ -14,8 +14,7 @@ void WriteBatch::Sort(std::vector<Place>& scratch) {
     if (a.prefix != b.prefix) return a.prefix < b.prefix;
     const KeyView left = pairs_[a.index].key;
     const KeyView right = pairs_[b.index].key;
-    const int order = left.compare(right);
-    return order != 0 ? order < 0 : a.index < b.index;
+    return AreEqual(left, right) ? a.index < b.index : PrefixedKey(left) < PrefixedKey(right);
   });
   order_ = scratch;
 }
