@@ -89,8 +89,10 @@ Task<void> Worker::Loop(Session& session, uint64_t stream) {
                                  KeySpace::kStableEvery - 1);
     } else if (dice < 45) {
       co_await Read(session, PickHot(random));
-    } else {
+    } else if (dice < 97) {
       co_await Write(session, random, PickForWrite(random));
+    } else {
+      co_await WriteBatch(session, random);
     }
     report_.operations.fetch_add(1, std::memory_order_relaxed);
     const bool is_enough = options_.is_paced() && begun_ > options_.full_speed_operations;
@@ -125,11 +127,15 @@ uint32_t Worker::PickHot(Random& random) const {
 
 // A history is harder to check the more writes of one key overlap. If a key stays locked for long,
 // not all coroutines may gather there.
-uint32_t Worker::PickForWrite(Random& random) const {
+bool Worker::MayWrite(uint32_t key) const {
   constexpr auto kMostAtOnce = 2;
+  return std::count(being_written_.begin(), being_written_.end(), key) < kMostAtOnce;
+}
+
+uint32_t Worker::PickForWrite(Random& random) const {
   for (;;) {
     const uint32_t key = PickHot(random);
-    if (std::count(being_written_.begin(), being_written_.end(), key) < kMostAtOnce) return key;
+    if (MayWrite(key)) return key;
   }
 }
 
@@ -230,18 +236,23 @@ Task<void> Worker::Write(Session& session, Random& random, uint32_t key) {
     case OperationKind::kUpdate: status = co_await session.AsyncUpdate(text, value); break;
     default: status = co_await session.AsyncDelete(text); break;
   }
+  EndWrite(logged, key, status);
+}
+
+void Worker::EndWrite(Event& logged, uint32_t key, const Status& status) {
+  const int64_t start = logged.start;
   const int64_t end = NowNs();
   being_written_.erase(std::find(being_written_.begin(), being_written_.end(), key));
-  Ended(event.start, end);
-  if (status) co_return HistoryWriter::End(logged, end, Outcome::kDone);
+  Ended(start, end);
+  if (status) return HistoryWriter::End(logged, end, Outcome::kDone);
   const Code code = status.error().code;
-  const bool refused = event.kind == OperationKind::kInsert
+  const bool refused = logged.kind == OperationKind::kInsert
                            ? code == Code::kAlreadyExists
-                           : event.kind != OperationKind::kPut && code == Code::kNotFound;
-  if (refused) co_return HistoryWriter::End(logged, end, Outcome::kRefused);
+                           : logged.kind != OperationKind::kPut && code == Code::kNotFound;
+  if (refused) return HistoryWriter::End(logged, end, Outcome::kRefused);
   // A withdrawn write certainly did nothing: reading its value is then an error.
   if (code != Code::kMaybeApplied) HistoryWriter::Withdraw(logged);
-  Failed(Call::kWrite, event.start, end, status.error());
+  Failed(Call::kWrite, start, end, status.error());
 }
 
 Task<void> Worker::Scan(Session& session, Random& random) {

@@ -77,12 +77,17 @@ class Worker {
   Task<void> Loop(Session& session, uint64_t stream);
   Task<void> Read(Session& session, uint32_t key);
   Task<void> Write(Session& session, Random& random, uint32_t key);
+  // MultiPut, MultiDelete or LoadSorted: each write is an operation of its own in the history (worker_batch.cc).
+  Task<void> WriteBatch(Session& session, Random& random);
+  // Logs what became of a write that has just ended.
+  void EndWrite(Event& logged, uint32_t key, const Status& status);
   Task<void> Scan(Session& session, Random& random);
   uint32_t PickHot(Random& random) const;
   uint32_t PickForWrite(Random& random) const;
   // The value's name if it is a value of this key. Otherwise absent, and the violation has been
   // reported.
   ValueId Verify(uint32_t key, std::string_view value);
+  bool MayWrite(uint32_t key) const;
   // For a get.
   void See(uint32_t key, ValueId value, int64_t start_ns, int64_t end_ns);
   void See(const history::Scan& scan);
