@@ -130,10 +130,11 @@ Task<void> BatchWriter::Work(Run& run) {
   run.ended.NotifyAll(context_.links.scheduler());
 }
 
-Task<void> BatchWriter::WriteSingly(WriteBatch& batch, size_t first, size_t end) {
+Task<void> BatchWriter::WriteSingly(WriteBatch& batch, size_t first, size_t end,
+                                    NodeCache::Step path) {
   for (size_t position = first; position < end; ++position) {
-    const Status status =
-        co_await single_.WriteUntilDone(batch.mode(), batch.key(position), batch.value(position));
+    const Status status = co_await single_.WriteUntilDone(
+        batch.mode(), batch.key(position), batch.value(position), std::exchange(path, {}));
     batch.SetResult(position, status);
   }
 }
@@ -151,7 +152,10 @@ Task<void> BatchWriter::SettleMaybeApplied(WriteBatch& batch, size_t first, size
 }
 
 Task<void> BatchWriter::WriteGroup(WriteBatch& batch, Group group) {
-  if (!group.is_plain) co_return co_await WriteSingly(batch, group.first, group.end);
+  // A single write may also be done along with another operation's.
+  if (!group.is_plain || group.end - group.first == 1) {
+    co_return co_await WriteSingly(batch, group.first, group.end, group.path);
+  }
   for (size_t first = group.first; first < group.end;) {
     // The parts of a large group one after the other: of an ascending load, each goes behind the last.
     const bool is_large = group.end - first > kMostWrites;

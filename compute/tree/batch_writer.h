@@ -73,8 +73,8 @@ class BatchWriter {
   std::optional<NodeCache::Step> Find(KeyView key);
   Task<void> Work(Run& run);
   Task<void> WriteGroup(WriteBatch& batch, Group group);
-  // Each write by itself, in order.
-  Task<void> WriteSingly(WriteBatch& batch, size_t first, size_t end);
+  // Each write by itself, in order. `path` is that of the first.
+  Task<void> WriteSingly(WriteBatch& batch, size_t first, size_t end, NodeCache::Step path = {});
   // After the commit of [first, end) ended as MaybeApplied: what wrote nothing is tried again.
   Task<void> SettleMaybeApplied(WriteBatch& batch, size_t first, size_t end, const Status& status);
   void Finish(const Op& op, WriteMode mode, const GroupWriter::Tally& tally, bool has_succeeded);

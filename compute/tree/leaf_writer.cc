@@ -64,7 +64,8 @@ Task<Status> LeafWriter::PrepareBlock(Op& op, std::string_view value, Block& blo
   co_return Ok();
 }
 
-Task<Status> LeafWriter::Write(Op& op, WriteMode mode, KeyView key, std::string_view value) {
+Task<Status> LeafWriter::Write(Op& op, WriteMode mode, KeyView key, std::string_view value,
+                               NodeCache::Step path) {
   BOOST_OUTCOME_CO_TRYV(context_.CheckKey(key));
   if (value.size() > kMaxValueBytes) {
     co_return MakeError(Code::kInvalidArgument,
@@ -88,6 +89,7 @@ Task<Status> LeafWriter::Write(Op& op, WriteMode mode, KeyView key, std::string_
   }
   for (bool is_first = true;; is_first = false) {
     LockedLeaf locked(context_.locks, op);
+    if (is_first) locked.path = path;
     // RT 1.
     const Result<LeafLocker::Outcome> outcome = co_await leaves_.Lock(
         op, wish, true, is_first && has_block ? &block.batch : nullptr, locked);
@@ -112,14 +114,15 @@ Task<Status> LeafWriter::Write(Op& op, WriteMode mode, KeyView key, std::string_
   }
 }
 
-Task<Status> LeafWriter::WriteUntilDone(WriteMode mode, KeyView key, std::string_view value) {
+Task<Status> LeafWriter::WriteUntilDone(WriteMode mode, KeyView key, std::string_view value,
+                                        NodeCache::Step path) {
   Op op;
   op.kind = ClassOf(mode);
-  Status status = co_await Write(op, mode, key, value);
+  Status status = co_await Write(op, mode, key, value, path);
   while (!status) {
     const bool again = co_await context_.links.RecoverFrom(op, status.error());
     if (!again) break;
-    status = co_await Write(op, mode, key, value);
+    status = co_await Write(op, mode, key, value, {});
   }
   context_.memory.TendPassedOver(op);
   context_.Finish(op, op.kind, status ? nullptr : &status.error());

@@ -21,16 +21,18 @@ class LeafWriter {
              const LeafCommitter& committer)
       : context_(context), leaves_(leaves), splitter_(splitter), committer_(committer) {}
 
-  // kDelete ignores `value`.
+  // kDelete ignores `value`. `path` leads to the leaf; without a node, it is looked up.
   // Errors: NotFound, AlreadyExists; InvalidArgument; Contended; MaybeApplied; NodeUnreachable and
   // Fenced, with the loss noted in `op`; Exhausted; Corruption.
   // Cost: 2 RT; 1 RT with a lock that was handed over; 0 RT if another operation does the write. 1
   // RT more for a key that may be in the overflow group, or has to go there, if no hint told:
   // another compute server has filled its home group. A value block adds no RT: its WRITE goes out
   // with the CAS, and is acknowledged before the entry is written.
-  Task<Status> Write(Op& op, WriteMode mode, KeyView key, std::string_view value);
+  Task<Status> Write(Op& op, WriteMode mode, KeyView key, std::string_view value,
+                     NodeCache::Step path);
   // The same as an operation of its own: started again after losses, and counted.
-  Task<Status> WriteUntilDone(WriteMode mode, KeyView key, std::string_view value);
+  Task<Status> WriteUntilDone(WriteMode mode, KeyView key, std::string_view value,
+                              NodeCache::Step path = {});
 
  private:
   // A put is taken for an insert if one of the session's last kPutsRemembered puts was one.
