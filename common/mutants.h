@@ -25,6 +25,7 @@ enum class Mutant : uint8_t {
   kR1,            // a unit is accepted without its checksum
   kR1Generation,  // a value block is accepted whole, of any generation
   kR1Trailer,     // a trailer is accepted without its checksum
+  kR1Batch,       // a batch of gets keeps a value although its unit was torn
   kR2,            // units of different node versions are used together
   kR3Trailer,     // a hop for a key takes the trailer alone
   kR3Kept,        // what is kept of a sibling comes from group and trailer
@@ -67,6 +68,7 @@ inline constexpr std::array kMutantNames = {
     MutantName{Mutant::kR1, "R1"},
     MutantName{Mutant::kR1Generation, "R1-generation"},
     MutantName{Mutant::kR1Trailer, "R1-trailer"},
+    MutantName{Mutant::kR1Batch, "R1-batch"},
     MutantName{Mutant::kR2, "R2"},
     MutantName{Mutant::kR3Trailer, "R3-trailer"},
     MutantName{Mutant::kR3Kept, "R3-kept"},

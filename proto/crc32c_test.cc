@@ -80,6 +80,19 @@ TEST_F(Crc32cTest, InstructionsAgreeWithTheTable) {
   }
 }
 
+TEST_F(Crc32cTest, InterleavedStreamsAgreeWithOneAtATime) {
+  const std::string text = random.String(100);
+  const std::byte* const start = BytesOf(text).data();
+  for (size_t bytes = 0; bytes <= 40; ++bytes) {
+    const std::array<uint32_t, 3> seeds = {0, 7, ~uint32_t{0}};
+    const std::array<const std::byte*, 3> spans = {start, start + 3, start + 50};
+    const auto sums = Crc32cOfEach(seeds, spans, bytes);
+    for (size_t i = 0; i < spans.size(); ++i) {
+      EXPECT_EQ(sums[i], Crc32c(seeds[i], {spans[i], bytes})) << bytes;
+    }
+  }
+}
+
 TEST(UnitSeed, GoldenValues) {
   EXPECT_EQ(UnitSeed(0, 0), 0x8bab4c85u);
   EXPECT_EQ(UnitSeed(0x0003000000012307, 2), 0xa1a01ee4u);

@@ -123,12 +123,13 @@ class GroupView {
   // Accepts `unit` (unit_bytes of any content) as unit `number` of the leaf at `leaf`, or rejects it: reread.
   static std::optional<GroupView> Parse(std::span<const std::byte> unit, RemotePtr leaf,
                                         uint32_t number) {
+    return Accept(unit, Crc32c(UnitSeed(leaf.word(), number), unit.subspan(sizeof(uint32_t))));
+  }
+  // The same with the checksum of those bytes computed already.
+  static std::optional<GroupView> Accept(std::span<const std::byte> unit, uint32_t checksum) {
     GroupView view;
     std::memcpy(&view.header_, unit.data(), sizeof(GroupHeader));
-    if (Crc32c(UnitSeed(leaf.word(), number), unit.subspan(sizeof(uint32_t))) !=
-        view.header_.checksum) {
-      return std::nullopt;
-    }
+    if (checksum != view.header_.checksum) return std::nullopt;
     view.data_ = reinterpret_cast<const char*>(unit.data());
     view.entries_at_ = kGroupHeaderBytes + view.fence_bytes();
     if (!view.EntriesFit(static_cast<uint32_t>(unit.size()))) return std::nullopt;
@@ -141,7 +142,7 @@ class GroupView {
   bool overflowed() const { return (header_.flags & kOverflowed) != 0; }
   HighFence high() const { return infinite() ? HighFence{} : HighFence::At(fence()); }
   // Whether `key` lies below the leaf's high fence.
-  bool Admits(KeyView key) const { return infinite() || key < fence(); }
+  bool Admits(KeyView key) const { return infinite() || KeyLess(key, fence()); }
 
   std::optional<Entry> Find(KeyView key) const {
     const uint32_t key_bytes = header_.key_bytes;

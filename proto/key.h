@@ -97,6 +97,13 @@ inline bool AreEqual(KeyView a, KeyView b) {
   return left == right;
 }
 
+// a < b, without a call where the first 8 bytes differ.
+inline bool KeyLess(KeyView a, KeyView b) {
+  const uint64_t a_prefix = KeyPrefix(a);
+  const uint64_t b_prefix = KeyPrefix(b);
+  return a_prefix != b_prefix ? a_prefix < b_prefix : a < b;
+}
+
 // A stable 64-bit hash. Part of the format, because it places keys in groups. Each word is folded
 // by the finaliser of MurmurHash3 (public domain), a bijection, so 8-byte keys never collide.
 inline uint64_t KeyHash(KeyView key) {

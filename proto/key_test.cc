@@ -27,6 +27,17 @@ TEST(Key, TakesAViewOfNothing) {
   EXPECT_EQ(KeyHash(KeyView()), KeyHash(""));
 }
 
+TEST(Key, LessAgreesWithTheOrderOfBytes) {
+  using namespace std::string_view_literals;
+  const KeyView keys[] = {""sv,          "\0"sv,       "\0\0"sv,
+                          "a"sv,         "a\0"sv,      "a\0b"sv,
+                          "ab"sv,        "abcdefgh"sv, "abcdefgh\0"sv,
+                          "abcdefghi"sv, "\xff"sv,     "\xff\xff\xff\xff\xff\xff\xff\xff"sv};
+  for (const KeyView a : keys) {
+    for (const KeyView b : keys) EXPECT_EQ(KeyLess(a, b), a < b) << a << " " << b;
+  }
+}
+
 TEST(HighFence, AdmitsWhatLiesBelow) {
   const HighFence fence = HighFence::At("m");
   EXPECT_TRUE(fence.Admits(""));

@@ -57,14 +57,8 @@ void BenchClient::Fail(const Error& error) {
   }
 }
 
-bool BenchClient::Check(const Status& status) {
-  if (status) return true;
-  Fail(status.error());
-  return false;
-}
-
-// Every id read was acknowledged before: an absent key is an error.
-bool BenchClient::Check(const Result<std::string>& value) {
+template <typename T>
+bool BenchClient::Check(const Result<T>& value) {
   if (value) return true;
   Fail(value.error());
   return false;
@@ -162,6 +156,7 @@ struct BenchClient::Batch {
   std::vector<KeyBuffer> buffers;
   size_t count = 0;                    // number of operations
   std::vector<std::string_view> gets;  // reads and first halves of read-modify-writes
+  Values values;
   std::vector<size_t> get_operations;  // for each of `gets`: its index in `operations`
   std::vector<KeyValue> pairs;         // the first put_operations.size() are puts
   std::vector<size_t> put_operations;
@@ -206,10 +201,10 @@ void BenchClient::Fill(Batch& batch) {
 void BenchClient::DoGets(Batch& batch) {
   batch.gets_started = Clock::now();
   if (batch.gets.empty()) return;
-  const std::vector<Result<std::string>> values = session_.MultiGet(batch.gets);
+  session_.MultiGet(batch.gets, batch.values);
   const uint64_t latency = Nanoseconds(Clock::now() - batch.gets_started);
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (!Check(values[i])) continue;
+  for (size_t i = 0; i < batch.values.size(); ++i) {
+    if (!Check(batch.values[i])) continue;
     result_.latency_ns[static_cast<size_t>(LatencyClass::kRead)].Record(latency);
     const size_t index = batch.get_operations[i];
     if (batch.operations[index].kind == BenchOperation::kReadModifyWrite) {

@@ -60,8 +60,8 @@ class BenchClient {
   void Succeed();
   void Fail(const Error& error);
   void AcknowledgeInsert(uint64_t id);
-  bool Check(const Status& status);
-  bool Check(const Result<std::string>& value);
+  template <typename T>
+  bool Check(const Result<T>& value);
   ScanOptions ScanFrom(const DrawnOperation& operation, KeyBuffer& buffer) const;
   bool FinishScan(const ScanCursor& cursor, uint64_t keys);
   void Fill(Batch& batch);

@@ -38,6 +38,11 @@ DEFINE_string(store, "default", "name of the store");
 DEFINE_string(fabric, "shm", "shm or verbs");
 DEFINE_string(device, "", "verbs: RDMA device; empty: the one that reaches the memory servers");
 DEFINE_string(cache_bytes, "256MiB", "bound of the cache of internal nodes");
+DEFINE_string(traversal_batch, "auto", "keys that go through the cache together: 1 to 64, or auto");
+DEFINE_string(
+    prefetch, "payload",
+    "what such a batch prefetches of the cache's nodes: header, header_and_middle, whole, "
+    "children, predicted or payload");
 DEFINE_bool(combine_commands, true, "verbs that need not wait for each other go out together");
 DEFINE_bool(on_chip_locks, true,
             "--local: lock table in the NIC's memory where there is any (a running store's servers "
@@ -90,6 +95,8 @@ FlagValues ReadFlags(const std::vector<std::string>& given) {
           .fabric = FLAGS_fabric,
           .device = FLAGS_device,
           .cache_bytes = FLAGS_cache_bytes,
+          .traversal_batch = FLAGS_traversal_batch,
+          .prefetch = FLAGS_prefetch,
           .techniques = {.combine_commands = FLAGS_combine_commands,
                          .hierarchical_locks = FLAGS_hierarchical_locks,
                          .two_level_versions = FLAGS_two_level_versions,

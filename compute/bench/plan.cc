@@ -1,8 +1,11 @@
 #include "compute/bench/plan.h"
 
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
+#include <charconv>
+#include <iterator>
 
 #include "common/embedded_memory.h"
 #include "common/text/human.h"
@@ -114,6 +117,26 @@ Result<uint64_t> Size(const char* flag, const std::string& text) {
   return Wrong("--" + std::string(flag) + ": " + size.error().message);
 }
 
+Result<Traversal> ParseTraversal(const FlagValues& flags) {
+  Traversal traversal;
+  if (flags.traversal_batch != "auto") {
+    const char* const end = flags.traversal_batch.data() + flags.traversal_batch.size();
+    const auto [rest, error] = std::from_chars(flags.traversal_batch.data(), end, traversal.batch);
+    if (error != std::errc() || rest != end || traversal.batch == Traversal::kAuto ||
+        traversal.batch > Traversal::kMaxBatch) {
+      return Wrong(fmt::format("--traversal_batch={}: give a number from 1 to {}, or auto",
+                               flags.traversal_batch, Traversal::kMaxBatch));
+    }
+  }
+  const auto* const name = std::ranges::find(kPrefetchNames, flags.prefetch);
+  if (name == std::end(kPrefetchNames)) {
+    return Wrong(fmt::format("--prefetch={}: give one of {}", flags.prefetch,
+                             fmt::join(kPrefetchNames, ", ")));
+  }
+  traversal.prefetch = static_cast<Prefetch>(name - std::begin(kPrefetchNames));
+  return traversal;
+}
+
 }  // namespace
 
 uint64_t MemoryFor(uint64_t records, uint32_t key_bytes, uint32_t value_bytes) {
@@ -176,6 +199,7 @@ Result<Plan> MakePlan(const FlagValues& flags) {
 
   const Result<uint64_t> cache_bytes = Size("cache_bytes", flags.cache_bytes);
   if (!cache_bytes) return cache_bytes.error();
+  BOOST_OUTCOME_TRY(traversal, ParseTraversal(flags));
   plan.may_meet_others_keys = flags.store_is_named || !flags.local.empty();
   if (flags.local.empty()) {
     plan.open = {.bootstrap = flags.bootstrap,
@@ -183,12 +207,14 @@ Result<Plan> MakePlan(const FlagValues& flags) {
                  .fabric = flags.fabric,
                  .device = flags.device,
                  .cache_bytes = cache_bytes.value(),
-                 .techniques = flags.techniques};
+                 .techniques = flags.techniques,
+                 .traversal = traversal};
     return plan;
   }
   plan.local = PlanLocal(runner, plan.run);
   plan.local->cache_bytes = cache_bytes.value();
   plan.local->techniques = flags.techniques;
+  plan.local->traversal = traversal;
   plan.local->on_chip_locks = flags.on_chip_locks;
   if (flags.local != "auto") {
     const Result<uint64_t> memory_bytes = Size("local", flags.local);

@@ -34,6 +34,8 @@ struct FlagValues {
   std::string fabric = "shm";
   std::string device;
   std::string cache_bytes = "256MiB";
+  std::string traversal_batch = "auto";
+  std::string prefetch = "payload";
   Techniques techniques{};
   bool on_chip_locks = true;
 };

@@ -90,6 +90,10 @@ TEST(PlanTest, WrongFlagsAreASentence) {
        "is too many for a workload that inserts: give at most 8,589,934,592"},
       {[](FlagValues& f) { f.local = "much"; }, "--local: "},
       {[](FlagValues& f) { f.cache_bytes = "x"; }, "--cache_bytes: "},
+      {[](FlagValues& f) { f.traversal_batch = "0"; }, "--traversal_batch=0: give a number from 1"},
+      {[](FlagValues& f) { f.traversal_batch = "65"; }, "--traversal_batch=65: "},
+      {[](FlagValues& f) { f.traversal_batch = "8x"; }, "--traversal_batch=8x: "},
+      {[](FlagValues& f) { f.prefetch = "all"; }, "--prefetch=all: give one of header, "},
       {[](FlagValues& f) {
          f.local = "auto";
          f.phase = "run";

@@ -86,9 +86,10 @@ TEST(BenchProgramTest, HelpNamesEveryFlag) {
   const Outcome outcome = RunBench({"--help"});
   EXPECT_EQ(outcome.status, 0);
   for (const char* flag :
-       {"workload",     "phase",     "records",   "operations",  "threads", "coroutines", "batch",
-        "distribution", "theta",     "key_bytes", "value_bytes", "seed",    "json",       "warm_up",
-        "local",        "bootstrap", "store",     "fabric",      "device",  "cache_bytes"}) {
+       {"workload", "phase",        "records",         "operations", "threads",     "coroutines",
+        "batch",    "distribution", "theta",           "key_bytes",  "value_bytes", "seed",
+        "json",     "warm_up",      "local",           "bootstrap",  "store",       "fabric",
+        "device",   "cache_bytes",  "traversal_batch", "prefetch"}) {
     EXPECT_THAT(outcome.output, HasSubstr(flag));
   }
 }

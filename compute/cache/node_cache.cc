@@ -92,8 +92,8 @@ std::optional<NodeCache::Step> NodeCache::Find(Reader& reader, const SearchGoal&
   return Step{root.pointer(), root.level(), RemotePtr(), 0, Key()};
 }
 
-void NodeCache::FindLeaves(Reader& reader, std::span<const KeyView> keys, const Batching& batching,
-                           std::span<LeafSpot> spots) const {
+void NodeCache::FindLeaves(Reader& reader, std::span<const KeyView> keys,
+                           const Traversal& traversal, std::span<LeafSpot> spots) const {
   const EpochReader::Guard guard(reader.epoch_);
   const SeparatorNode* const root = index(1).root();
   if (root == nullptr || this->root().level() == 0) {
@@ -101,7 +101,7 @@ void NodeCache::FindLeaves(Reader& reader, std::span<const KeyView> keys, const 
     return;
   }
   // Groups of even size, so that the last one overlaps as much as the others.
-  const size_t groups = (keys.size() + batching.group - 1) / batching.group;
+  const size_t groups = (keys.size() + traversal.batch - 1) / traversal.batch;
   const auto start_of = [&](size_t group) { return group * keys.size() / groups; };
   // The payload of a group is read while that of the next one is on its way.
   Place places[2][kMaxGroup];
@@ -109,7 +109,7 @@ void NodeCache::FindLeaves(Reader& reader, std::span<const KeyView> keys, const 
     if (group != groups) {
       const size_t start = start_of(group);
       const size_t count = start_of(group + 1) - start;
-      FindPlaces(root, keys.subspan(start, count), batching.prefetch,
+      FindPlaces(root, keys.subspan(start, count), traversal.prefetch,
                  std::span(places[group % 2]).first(count));
     }
     if (group == 0) continue;

@@ -85,12 +85,6 @@ class NodeCache {
     Key low;
   };
 
-  // How FindLeaves works through its keys.
-  struct Batching {
-    uint32_t group = 32;  // keys that are traversed together, at most kMaxGroup
-    Prefetch prefetch = Prefetch::kPayload;
-  };
-
   // Holds at most `max_bytes` of nodes. A larger node is not cached.
   explicit NodeCache(uint64_t max_bytes);
   ~NodeCache();
@@ -104,8 +98,9 @@ class NodeCache {
 
   // Descends to `level`, or as far as nodes are cached. Returns nullopt if the root word is unknown.
   std::optional<Step> Find(Reader& reader, const SearchGoal& goal, uint32_t level) const;
-  // The leaves of many keys, in the order of the keys. One epoch guard for all.
-  void FindLeaves(Reader& reader, std::span<const KeyView> keys, const Batching& batching,
+  // The leaves of many keys, in the order of the keys. One epoch guard for all. `traversal` states a
+  // batch.
+  void FindLeaves(Reader& reader, std::span<const KeyView> keys, const Traversal& traversal,
                   std::span<LeafSpot> spots) const;
   // Appends up to `limit` neighbouring leaves whose parents are cached: first the leaf for `key`,
   // then those to its right. Returns their number.

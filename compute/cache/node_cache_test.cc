@@ -218,7 +218,7 @@ TEST(NodeCacheTest, LookupsAreRightWhileOthersChangeTheCache) {
     }
     const std::vector<KeyView> views(keys.begin(), keys.end());
     std::vector<NodeCache::LeafSpot> spots(keys.size());
-    cache.FindLeaves(reader, views, {}, spots);
+    cache.FindLeaves(reader, views, {.batch = 32}, spots);
     for (size_t i = 0; i < spots.size(); ++i) {
       if (spots[i].leaf.is_null()) continue;
       ASSERT_EQ(spots[i].leaf, LeafAt(numbers[i]));

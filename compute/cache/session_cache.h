@@ -8,11 +8,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
+#include "compute/cache/batch_tuner.h"
 #include "compute/cache/node_cache.h"
 #include "compute/cache/search_goal.h"
 #include "gossamer/counters.h"
+#include "gossamer/traversal.h"
 #include "proto/internal_node.h"
 
 namespace gossamer {
@@ -21,8 +24,8 @@ class SessionCache {
  public:
   using Step = NodeCache::Step;
 
-  SessionCache(NodeCache& cache, CacheCounts& counts)
-      : cache_(cache), reader_(cache), counts_(counts) {}
+  SessionCache(NodeCache& cache, const Traversal& traversal, CacheCounts& counts)
+      : cache_(cache), traversal_(traversal), reader_(cache), counts_(counts) {}
 
   CacheCounts& counts() { return counts_; }
   RootWord root() const { return cache_.root(); }
@@ -53,6 +56,18 @@ class SessionCache {
     return found ? step : std::nullopt;
   }
 
+  // The leaves for many keys; null where it is not cached.
+  void FindLeaves(std::span<const KeyView> keys, std::span<NodeCache::LeafSpot> spots) {
+    if (traversal_.batch != Traversal::kAuto) {
+      cache_.FindLeaves(reader_, keys, traversal_, spots);
+    } else {
+      const BatchTuner::Clock::time_point start = BatchTuner::Clock::now();
+      cache_.FindLeaves(reader_, keys, {tuner_.Next(), traversal_.prefetch}, spots);
+      tuner_.Report(keys.size(), BatchTuner::Clock::now() - start);
+    }
+    for (const NodeCache::LeafSpot& spot : spots) counts_.hits += spot.leaf.is_null() ? 0 : 1;
+  }
+
   void Insert(RemotePtr pointer, const InternalNode& node) {
     counts_.evictions += cache_.Insert(pointer, node);
   }
@@ -73,14 +88,14 @@ class SessionCache {
     cache_.Forget(path.level, path.low, path.node);
   }
 
-  // Corrects the hint of the leaf at `path` by the units read. `known`: a bit set of unit numbers;
-  // unit_at(number) is a GroupView.
+  // Corrects the hint of the leaf at `spot`, which contains `key`, by the units read. `known`: a bit
+  // set of unit numbers; unit_at(number) is a GroupView.
   template <typename UnitAt>
-  void LearnHint(const Step& path, const LeafGeometry& geometry, uint32_t known, UnitAt&& unit_at) {
-    if (!path.has_parent()) return;
+  void LearnHint(KeyView key, const NodeCache::LeafSpot& spot, const LeafGeometry& geometry,
+                 uint32_t known, UnitAt&& unit_at) {
     const HintPatch patch = PatchOf(geometry, known, unit_at);
-    if (patch.AppliedTo(path.hint) == path.hint) return;
-    cache_.PatchHint(reader_, path.low, path.node, patch);
+    if (patch.AppliedTo(spot.hint) == spot.hint) return;
+    cache_.PatchHint(reader_, key, spot.leaf, patch);
   }
   // Replaces the hint of `leaf`, which contains `key`.
   void ReplaceHint(KeyView key, RemotePtr leaf, uint64_t hint) {
@@ -89,6 +104,8 @@ class SessionCache {
 
  private:
   NodeCache& cache_;
+  const Traversal traversal_;
+  BatchTuner tuner_;
   NodeCache::Reader reader_;
   CacheCounts& counts_;
 };

@@ -11,24 +11,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string_view>
 
 #include "compute/cache/separator_node.h"
+#include "gossamer/traversal.h"
 #include "proto/key.h"
 
 namespace gossamer {
-
-// What a traversal prefetches when it knows a key's next node.
-enum class Prefetch : uint8_t {
-  kHeader,           // the header; lines of digests and payload are waited for
-  kHeaderAndMiddle,  // the header; then, in a round of its own, the line of digests
-  kWhole,            // the header and all digests of a node of usual size
-  kChildren,         // kHeaderAndMiddle; then, in a round of its own, the payload
-  kPredicted,        // the header and the line where the key would be if separators were even
-  kPayload,          // kHeaderAndMiddle; the payload for the images only
-};
-inline constexpr std::string_view kPrefetchNames[] = {"header",   "header_and_middle", "whole",
-                                                      "children", "predicted",         "payload"};
 
 // Where a key is: separator `index` of `image`, a node that the index leads to, or of its GapNode.
 struct Place {
@@ -37,7 +25,7 @@ struct Place {
 };
 
 // Keys of one group at most.
-inline constexpr size_t kMaxGroup = 64;
+inline constexpr size_t kMaxGroup = Traversal::kMaxBatch;
 
 // Finds the places of `keys` (at most kMaxGroup) in the index below `root`, which is not null. Uses
 // the widest vectors that this machine has.

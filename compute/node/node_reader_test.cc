@@ -81,7 +81,7 @@ class NodeReaderTest : public ::testing::Test {
   LockSession session_{sharing_};
   StoreState store_{Parameters(), {}};
   CacheCounts counts_;
-  SessionCache cache_{store_.cache, counts_};
+  SessionCache cache_{store_.cache, {}, counts_};
   uint64_t rereads_ = 0;
   NodeReader nodes_{store_, session_.links, session_.pauses, session_.locks, cache_, rereads_};
   MissingDownlinks missing_;

@@ -17,6 +17,7 @@
 #include "compute/session/server_search.h"
 #include "compute/session/servers.h"
 #include "gossamer/techniques.h"
+#include "gossamer/traversal.h"
 #include "proto/leaf.h"
 #include "proto/region.h"
 
@@ -27,6 +28,7 @@ struct TreeOptions {
   uint32_t lock_timeout_ms = 10'000;
   uint64_t seed = 0;  // for all random choices; 0: a new one each time
   Techniques techniques{};
+  Traversal traversal{};
 };
 
 struct StoreState {

@@ -38,6 +38,13 @@ inline std::optional<GroupView> ParseUnit(std::span<std::byte> bytes, RemotePtr 
   if (IsBroken(Mutant::kR1)) internal::Seal(bytes, leaf, unit);
   return GroupView::Parse(bytes, leaf, unit);
 }
+// R1, of a unit that a batch of gets read, with the checksum of its bytes.
+inline std::optional<GroupView> AcceptUnit(std::span<std::byte> bytes, RemotePtr leaf,
+                                           uint32_t unit, uint32_t checksum) {
+  if (!IsBroken(Mutant::kR1Batch)) return GroupView::Accept(bytes, checksum);
+  internal::Seal(bytes, leaf, unit);
+  return GroupView::Parse(bytes, leaf, unit);
+}
 // R1, of a trailer.
 inline std::optional<TrailerView> ParseTrailer(std::span<const std::byte> bytes, RemotePtr leaf,
                                                const LeafGeometry& geometry) {

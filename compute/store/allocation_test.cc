@@ -208,6 +208,17 @@ TEST_F(AllocationTest, NoGetOfManyInFlightAllocates) {
   ExpectNoneTogether([this] { return GetOne(AnyKey()); });
 }
 
+TEST_F(AllocationTest, NoGetOfABatchAllocates) {
+  std::vector<std::string_view> keys(100);
+  Values values;
+  const auto get_many = [&] {
+    for (std::string_view& key : keys) key = AnyKey();
+    session_->MultiGet(keys, values);
+    for (size_t i = 0; i < keys.size(); ++i) failures_ += values[i] ? 0 : 1;
+  };
+  ExpectNoneOneByOne(get_many);
+}
+
 TEST_F(AllocationTest, NoUpdateOfManyInFlightAllocates) {
   const LockCounts before = session_->counters().locks;
   ExpectNoneTogether([this] { return UpdateOne(AnyKey()); });

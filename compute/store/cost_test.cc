@@ -51,6 +51,28 @@ TEST_P(CostTest, GetReadsOneGroupInOneRoundTrip) {
   EXPECT_GE(one_group * 100, keys_.size() * 85);
 }
 
+TEST_P(CostTest, AGetOfManyKeysReadsAGroupForEachInOneRoundTrip) {
+  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
+  ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));
+  ASSERT_NO_FATAL_FAILURE(WarmUp());
+  constexpr size_t kAtOnce = 64;
+  Values values;
+  for (size_t first = 0; first + kAtOnce <= keys_.size(); first += kAtOnce) {
+    const std::vector<std::string_view> keys(
+        keys_.begin() + static_cast<ptrdiff_t>(first),
+        keys_.begin() + static_cast<ptrdiff_t>(first + kAtOnce));
+    const WireCounts cost =
+        CostOf(OperationClass::kRead, [&] { session_->MultiGet(keys, values); });
+    for (size_t i = 0; i < keys.size(); ++i) ASSERT_TRUE(values[i]);
+    ASSERT_GE(cost.reads, kAtOnce);
+    ASSERT_LE(cost.reads * 100, kAtOnce * 160);
+    ASSERT_EQ(Text(cost), Text({.operations = kAtOnce,
+                                .round_trips = 1,
+                                .reads = cost.reads,
+                                .bytes_read = cost.reads * kUnitBytes}));
+  }
+}
+
 TEST_P(CostTest, AnotherSessionLearnsTheHintsAsItReads) {
   ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
   ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));

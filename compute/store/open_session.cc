@@ -1,17 +1,10 @@
 #include "compute/store/open_session.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "compute/store/scan_cursor.h"
 
 namespace gossamer {
-namespace {
-
-// Most operations of one MultiGet in flight.
-constexpr size_t kWindow = 64;
-
-}  // namespace
 
 OpenSession::OpenSession(StoreState& shared, std::unique_ptr<Endpoint> endpoint)
     : shared_(shared),
@@ -42,29 +35,20 @@ Status OpenSession::Update(std::string_view key, std::string_view value) {
 
 Status OpenSession::Delete(std::string_view key) { return RunToEnd(AsyncDelete(key)); }
 
-template <typename T, typename Make>
-std::vector<T> OpenSession::RunMany(size_t count, const T& initial, Make make) {
-  std::vector<T> results(count, initial);
-  size_t next = 0;
-  size_t workers = 0;
-  const auto worker = [&]() -> Task<void> {
-    while (next < count) {
-      const size_t mine = next++;
-      results[mine] = co_await make(mine);
-    }
-    --workers;
-  };
-  for (workers = 0; workers < std::min(count, kWindow);) {
-    ++workers;
-    scheduler_.Spawn(worker());
-  }
-  scheduler_.RunWhile([&] { return workers != 0 || tree_.background() != 0; });
-  return results;
-}
-
 std::vector<Result<std::string>> OpenSession::MultiGet(std::span<const std::string_view> keys) {
-  return RunMany<Result<std::string>>(keys.size(), std::string(),
-                                      [&](size_t i) { return AsyncGet(keys[i]); });
+  Values values;
+  MultiGet(keys, values);
+  std::vector<Result<std::string>> results;
+  results.reserve(keys.size());
+  for (size_t i = 0; i < keys.size(); ++i) {
+    Result<std::string_view> value = values[i];
+    if (value) {
+      results.emplace_back(std::string(value.value()));
+    } else {
+      results.emplace_back(std::move(value.error()));
+    }
+  }
+  return results;
 }
 
 std::vector<Status> OpenSession::MultiPut(std::span<const KeyValue> pairs) {

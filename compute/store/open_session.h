@@ -22,6 +22,9 @@ class OpenSession final : public Session {
   Status Update(std::string_view key, std::string_view value) override;
   Status Delete(std::string_view key) override;
   std::vector<Result<std::string>> MultiGet(std::span<const std::string_view> keys) override;
+  void MultiGet(std::span<const std::string_view> keys, Values& values) override {
+    RunToEnd(AsyncMultiGet(keys, values));
+  }
   std::vector<Status> MultiPut(std::span<const KeyValue> pairs) override;
   std::vector<Status> MultiDelete(std::span<const std::string_view> keys) override;
   void MultiPut(std::span<const KeyValueView> pairs, std::span<Status> results) override {
@@ -49,6 +52,9 @@ class OpenSession final : public Session {
     return tree_.Write(WriteMode::kDelete, key, {});
   }
 
+  Task<void> AsyncMultiGet(std::span<const std::string_view> keys, Values& values) override {
+    return tree_.GetMany(keys, values);
+  }
   Task<void> AsyncMultiPut(std::span<const KeyValueView> pairs,
                            std::span<Status> results) override {
     return tree_.PutMany(pairs, results);
@@ -85,10 +91,6 @@ class OpenSession final : public Session {
   }
 
  private:
-  // Runs make(i) for i in [0, count), a limited number at a time. Returns the results in order.
-  template <typename T, typename Make>
-  std::vector<T> RunMany(size_t count, const T& initial, Make make);
-
   StoreState& shared_;
   std::unique_ptr<Endpoint> endpoint_;
   Scheduler scheduler_;

@@ -30,6 +30,7 @@ TreeOptions TreeOptionsOf(const Options& options) {
   tree.cache_bytes = options.cache_bytes;
   tree.lock_timeout_ms = options.lock_timeout_ms;
   tree.techniques = options.techniques;
+  tree.traversal = options.traversal;
   return tree;
 }
 

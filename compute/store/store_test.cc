@@ -209,6 +209,19 @@ TEST_P(StoreTest, ManyOperationsInFlightOnOneThread) {
     ASSERT_TRUE(values[i]) << values[i].error().ToString();
     ASSERT_EQ(values[i].value(), pairs[i].value);
   }
+  // Absent, too long, and there, in one batch.
+  const std::string too_long(GetParam().parameters.max_key_bytes + size_t{1}, 'x');
+  const std::vector<std::string_view> mixed = {views[0], "no such key", too_long, views[1]};
+  Values found;
+  session_->MultiGet(mixed, found);
+  ASSERT_EQ(found.size(), mixed.size());
+  ASSERT_TRUE(found[0] && found[3]);
+  EXPECT_EQ(found[0].value(), pairs[0].value);
+  EXPECT_EQ(found[3].value(), pairs[1].value);
+  EXPECT_EQ(found[1].error().code, mixed[1].size() <= GetParam().parameters.max_key_bytes
+                                       ? Code::kNotFound
+                                       : Code::kInvalidArgument);
+  EXPECT_EQ(found[2].error().code, Code::kInvalidArgument);
   ExpectSame(*session_);
   ExpectCleanCheck();
   const std::vector<std::string_view> half(views.begin(), views.begin() + 1000);

@@ -49,6 +49,10 @@ class FakeSession final : public Session {
     for (const std::string_view key : keys) values.push_back(Get(key));
     return values;
   }
+  void MultiGet(std::span<const std::string_view> keys, Values& values) override {
+    values.Reset(keys.size());
+    for (size_t i = 0; i < keys.size(); ++i) values.Set(i, Get(keys[i]));
+  }
   std::vector<Status> MultiPut(std::span<const KeyValue> pairs) override {
     std::vector<Status> statuses;
     for (const KeyValue& pair : pairs) statuses.push_back(Put(pair.key, pair.value));
@@ -100,6 +104,10 @@ class FakeSession final : public Session {
   Task<Status> AsyncDelete(std::string_view key) override {
     co_await Later();
     co_return Delete(key);
+  }
+  Task<void> AsyncMultiGet(std::span<const std::string_view> keys, Values& values) override {
+    co_await Later();
+    MultiGet(keys, values);
   }
   Task<void> AsyncMultiPut(std::span<const KeyValueView> pairs,
                            std::span<Status> results) override {

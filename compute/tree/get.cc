@@ -111,9 +111,12 @@ Task<Result<std::string>> Getter::Get(Op& op, KeyView key) {
     }
     if (is_whole) {
       const uint32_t known = 1u << units.home | (overflow ? 1u << geometry.overflow_unit() : 0);
-      context_.cache.LearnHint(path, geometry, known, [&](uint32_t number) -> const GroupView& {
-        return number == units.home ? *home : *overflow;
-      });
+      if (path.has_parent()) {
+        context_.cache.LearnHint(key, {leaf, path.hint}, geometry, known,
+                                 [&](uint32_t number) -> const GroupView& {
+                                   return number == units.home ? *home : *overflow;
+                                 });
+      }
       if (!entry) co_return MakeError(Code::kNotFound);
       if (!entry->is_block) co_return std::string(entry->stored);
       Result<std::optional<std::string>> value = co_await context_.blocks.Read(op, entry->block());
@@ -126,6 +129,18 @@ Task<Result<std::string>> Getter::Get(Op& op, KeyView key) {
     co_await context_.pauses.After(reread);
   }
   co_return co_await GetUnderLock(op, key);
+}
+
+Task<Result<std::string>> Getter::GetUntilDone(KeyView key) {
+  Op op;
+  Result<std::string> value = co_await Get(op, key);
+  while (!value) {
+    const bool again = co_await context_.links.RecoverFrom(op, value.error());
+    if (!again) break;
+    value = co_await Get(op, key);
+  }
+  context_.Finish(op, OperationClass::kRead, value ? nullptr : &value.error());
+  co_return value;
 }
 
 Task<Result<Getter::Hop>> Getter::LeaveStaleLeaf(Op& op, KeyView key, const Units& units,

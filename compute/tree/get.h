@@ -25,6 +25,8 @@ class Getter {
   // in the overflow group without a hint, 1 RT more for a value block. A stale path: 2 RT more if the key is
   // one hop away, 5 RT and one for each level in all if it is further (rule W7).
   Task<Result<std::string>> Get(Op& op, KeyView key);
+  // The same as an operation of its own, with lost queue pairs replaced. Counted.
+  Task<Result<std::string>> GetUntilDone(KeyView key);
 
  private:
   // Where the key is in the leaf, and where in the buffers its units are read to.

@@ -18,9 +18,11 @@ Task<Status> LeafCommitter::Commit(LockedLeaf& locked) const {
   const LeafEditor& editor = *locked.editor;
   // What others wish for this leaf goes along.
   LockTable::WaiterList granted = GrantWishes(locked);
-  context_.cache.LearnHint(
-      locked.path, context_.geometry(), editor.known(),
-      [&editor](uint32_t number) -> const GroupView& { return editor.Unit(number); });
+  if (locked.path.has_parent()) {
+    context_.cache.LearnHint(
+        locked.path.low, {locked.path.node, locked.path.hint}, context_.geometry(), editor.known(),
+        [&editor](uint32_t number) -> const GroupView& { return editor.Unit(number); });
+  }
   const bool wrote = editor.changed() != 0;
   LockTable::Waiter* next = wrote ? locked.lock.NextWaiter() : nullptr;
   Status status = Ok();

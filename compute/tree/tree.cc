@@ -2,18 +2,6 @@
 
 namespace gossamer {
 
-Task<Result<std::string>> Tree::Get(KeyView key) {
-  Op op;
-  Result<std::string> value = co_await getter_.Get(op, key);
-  while (!value) {
-    const bool again = co_await context_.links.RecoverFrom(op, value.error());
-    if (!again) break;
-    value = co_await getter_.Get(op, key);
-  }
-  context_.Finish(op, OperationClass::kRead, value ? nullptr : &value.error());
-  co_return value;
-}
-
 Task<Result<RootWord>> Tree::ReadRoot() {
   Op op;
   const Result<RootWord> root =

@@ -23,6 +23,7 @@
 
 #include "compute/tree/batch_writer.h"
 #include "compute/tree/get.h"
+#include "compute/tree/get_many.h"
 #include "compute/tree/group_writer.h"
 #include "compute/tree/leaf_commit.h"
 #include "compute/tree/leaf_split.h"
@@ -41,7 +42,11 @@ class Tree {
  public:
   Tree(StoreState& store, Scheduler& scheduler) : context_(store, scheduler) {}
 
-  Task<Result<std::string>> Get(KeyView key);
+  Task<Result<std::string>> Get(KeyView key) { return getter_.GetUntilDone(key); }
+  // As ManyGetter::Get.
+  Task<void> GetMany(std::span<const KeyView> keys, Values& values) {
+    return many_getter_.Get(keys, values);
+  }
   // kDelete ignores `value`.
   Task<Status> Write(WriteMode mode, KeyView key, std::string_view value) {
     return writer_.WriteUntilDone(mode, key, value);
@@ -89,6 +94,7 @@ class Tree {
   LeafSplitter splitter_{context_, leaves_, parents_};
   LeafCommitter committer_{context_, leaves_};
   Getter getter_{context_, leaves_};
+  ManyGetter many_getter_{context_, getter_};
   LeafWriter writer_{context_, leaves_, splitter_, committer_};
   ManyWaySplitter many_way_splitter_{context_, parents_};
   GroupWriter groups_{context_, leaves_, committer_, many_way_splitter_};

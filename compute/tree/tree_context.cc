@@ -16,7 +16,7 @@ TreeContext::TreeContext(StoreState& store_state, Scheduler& scheduler)
                store.allocator.Lost(server, now);
              },
              [this](ServerSearch& search) { return store.find_server(search); }}),
-      cache(store.cache, counters.cache),
+      cache(store.cache, store.options.traversal, counters.cache),
       memory(links, store.allocator),
       locks{links,
             pauses,

@@ -41,6 +41,8 @@
 #include "gossamer/store_parameters.h"
 #include "gossamer/task.h"
 #include "gossamer/techniques.h"
+#include "gossamer/traversal.h"
+#include "gossamer/values.h"
 
 namespace gossamer {
 
@@ -54,6 +56,7 @@ struct OpenOptions {
   uint32_t lock_timeout_ms = 10'000;
   uint32_t connection_timeout_ms = 2'000;
   Techniques techniques{};
+  Traversal traversal{};
 };
 
 struct LocalOptions {
@@ -64,6 +67,7 @@ struct LocalOptions {
   uint64_t cache_bytes = uint64_t{256} << 20;
   uint32_t lock_timeout_ms = 10'000;
   Techniques techniques{};
+  Traversal traversal{};
 };
 
 struct KeyValue {
@@ -216,8 +220,10 @@ class Session {
   virtual Status Update(std::string_view key, std::string_view value) = 0;
   // NotFound if the key is absent.
   virtual Status Delete(std::string_view key) = 0;
-  // Results in the order of the keys. At most 64 operations overlap.
+  // Results in the order of the keys.
   virtual std::vector<Result<std::string>> MultiGet(std::span<const std::string_view> keys) = 0;
+  // The same with the results in the caller's storage.
+  virtual void MultiGet(std::span<const std::string_view> keys, Values& values) = 0;
   // Many puts or deletes, each as `Put` or `Delete` would do it, with a result of its own. Of several with one key, the
   // last one decides. Those that fall into one leaf of the tree are done together, in about two round trips.
   virtual std::vector<Status> MultiPut(std::span<const KeyValue> pairs) = 0;
@@ -241,6 +247,7 @@ class Session {
   virtual Task<Status> AsyncUpdate(std::string_view key, std::string_view value) = 0;
   virtual Task<Status> AsyncDelete(std::string_view key) = 0;
   // The spans, too, must live until the task ends.
+  virtual Task<void> AsyncMultiGet(std::span<const std::string_view> keys, Values& values) = 0;
   virtual Task<void> AsyncMultiPut(std::span<const KeyValueView> pairs,
                                    std::span<Status> results) = 0;
   virtual Task<void> AsyncMultiDelete(std::span<const std::string_view> keys,

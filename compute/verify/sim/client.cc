@@ -188,7 +188,7 @@ Task<void> SimulatedClient::Loop(uint32_t number, uint32_t lane, bool only_gets)
       if (is_dead_) co_return;
     }
     if (!only_gets && scene_.workload.DrawsBatch(random)) {
-      co_await WriteBatch(session, lane, scene_.workload.DrawBatch(random, number_));
+      co_await DoBatch(session, lane, scene_.workload.DrawBatch(random, number_));
       continue;
     }
     co_await Do(
@@ -242,15 +242,23 @@ Task<void> SimulatedClient::Get(OpenSession& session, uint32_t lane, uint32_t ke
   const std::string text = scene_.workload.keys().Text(key);
   scene_.recorder.Begin(lane, OperationKind::kGet, key, kAbsent);
   const Result<std::string> value = co_await session.AsyncGet(text);
+  const bool has_failed =
+      value ? EndGet(lane, key, std::string_view(value.value())) : EndGet(lane, key, value.error());
+  if (has_failed) co_await Failed(session, lane, key, value.error());
+}
+
+bool SimulatedClient::EndGet(uint32_t lane, uint32_t key, const Result<std::string_view>& value) {
   if (value) {
     const ValueId id = is_dead_ ? kAbsent : Verify(key, value.value());
     scene_.recorder.End(lane, Outcome::kDone, id);
-  } else if (value.error().code == Code::kNotFound) {
-    scene_.recorder.End(lane, Outcome::kDone, kAbsent);
-  } else {
-    scene_.recorder.EndWithoutEffect(lane, value.error());
-    co_await Failed(session, lane, key, value.error());
+    return false;
   }
+  if (value.error().code == Code::kNotFound) {
+    scene_.recorder.End(lane, Outcome::kDone, kAbsent);
+    return false;
+  }
+  scene_.recorder.EndWithoutEffect(lane, value.error());
+  return true;
 }
 
 Task<void> SimulatedClient::Write(OpenSession& session, uint32_t lane, PlannedOperation operation) {

@@ -86,10 +86,14 @@ class SimulatedClient {
   Task<void> Loop(uint32_t number, uint32_t lane, bool only_gets);
   Task<void> Do(OpenSession& session, uint32_t lane, PlannedOperation operation);
   Task<void> Get(OpenSession& session, uint32_t lane, uint32_t key);
+  // Records what a get returned. Returns whether it failed.
+  bool EndGet(uint32_t lane, uint32_t key, const Result<std::string_view>& value);
   Task<void> Write(OpenSession& session, uint32_t lane, PlannedOperation operation);
-  // Each write is an operation of its own in the history (client_batch.cc).
+  // Each key is an operation of its own in the history (client_batch.cc).
+  Task<void> DoBatch(OpenSession& session, uint32_t lane, PlannedBatch batch);
+  Task<void> GetBatch(OpenSession& session, uint32_t lane, PlannedBatch batch);
   Task<void> WriteBatch(OpenSession& session, uint32_t lane, PlannedBatch batch);
-  // The lane of the i-th write of a batch that the coroutine of `lane` runs.
+  // The lane of the i-th key of a batch that the coroutine of `lane` runs.
   uint32_t LaneInBatch(uint32_t lane, size_t i);
   // Returns whether the write failed.
   bool EndWrite(uint32_t lane, const PlannedOperation& operation, const Status& status);

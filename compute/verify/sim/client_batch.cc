@@ -1,6 +1,7 @@
-// SimulatedClient: MultiPut, MultiDelete and LoadSorted.
+// SimulatedClient: operations of many keys.
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compute/verify/sim/client.h"
@@ -20,15 +21,44 @@ uint32_t SimulatedClient::LaneInBatch(uint32_t lane, size_t i) {
   return lanes[i];
 }
 
+Task<void> SimulatedClient::DoBatch(OpenSession& session, uint32_t lane, PlannedBatch batch) {
+  if (batch.operations.empty()) co_return;
+  if (batch.kind == PlannedBatch::Kind::kGet) {
+    co_await GetBatch(session, lane, std::move(batch));
+  } else {
+    co_await WriteBatch(session, lane, std::move(batch));
+  }
+}
+
+Task<void> SimulatedClient::GetBatch(OpenSession& session, uint32_t lane, PlannedBatch batch) {
+  std::vector<std::string> keys;
+  for (const PlannedOperation& operation : batch.operations) {
+    scene_.recorder.Begin(LaneInBatch(lane, keys.size()), OperationKind::kGet, operation.key,
+                          history::kAbsent);
+    keys.push_back(scene_.workload.keys().Text(operation.key));
+  }
+  const std::vector<std::string_view> views(keys.begin(), keys.end());
+  Values values;
+  co_await session.AsyncMultiGet(views, values);
+  std::optional<size_t> failed;
+  for (size_t i = 0; i < views.size(); ++i) {
+    const bool has_failed = EndGet(LaneInBatch(lane, i), batch.operations[i].key, values[i]);
+    if (has_failed && !failed) failed = i;
+  }
+  if (failed) {
+    co_await Failed(session, LaneInBatch(lane, *failed), batch.operations[*failed].key,
+                    values[*failed].error());
+  }
+}
+
 Task<void> SimulatedClient::WriteBatch(OpenSession& session, uint32_t lane, PlannedBatch batch) {
-  const size_t count = batch.writes.size();
-  if (count == 0) co_return;
+  const size_t count = batch.operations.size();
   std::vector<std::string> keys(count);
   std::vector<std::string> values(count);
   std::vector<KeyValueView> pairs;
   std::vector<std::string_view> views;
   for (size_t i = 0; i < count; ++i) {
-    const PlannedOperation& write = batch.writes[i];
+    const PlannedOperation& write = batch.operations[i];
     keys[i] = scene_.workload.keys().Text(write.key);
     if (write.kind == OperationKind::kPut) {
       values[i] = scene_.workload.values().Bytes(write.value);
@@ -41,6 +71,7 @@ Task<void> SimulatedClient::WriteBatch(OpenSession& session, uint32_t lane, Plan
   switch (batch.kind) {
     case PlannedBatch::Kind::kPut: co_await session.AsyncMultiPut(pairs, results); break;
     case PlannedBatch::Kind::kDelete: co_await session.AsyncMultiDelete(views, results); break;
+    case PlannedBatch::Kind::kGet: break;
     case PlannedBatch::Kind::kLoad: {
       const SortedLoad load = co_await session.AsyncLoadSorted(pairs, batch.fill);
       for (size_t i = load.loaded; i < count; ++i) {
@@ -54,11 +85,11 @@ Task<void> SimulatedClient::WriteBatch(OpenSession& session, uint32_t lane, Plan
   }
   std::optional<size_t> failed;
   for (size_t i = 0; i < count; ++i) {
-    const bool has_failed = EndWrite(LaneInBatch(lane, i), batch.writes[i], results[i]);
+    const bool has_failed = EndWrite(LaneInBatch(lane, i), batch.operations[i], results[i]);
     if (has_failed && !failed) failed = i;
   }
   if (failed) {
-    co_await Failed(session, LaneInBatch(lane, *failed), batch.writes[*failed].key,
+    co_await Failed(session, LaneInBatch(lane, *failed), batch.operations[*failed].key,
                     results[*failed].error());
   }
 }

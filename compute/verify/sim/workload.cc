@@ -110,10 +110,11 @@ bool Workload::DrawsBatch(Random& random) const {
 
 PlannedBatch Workload::DrawBatch(Random& random, uint32_t client) {
   PlannedBatch batch;
-  const uint64_t dice = random.Below(10);
-  batch.kind = dice < 5   ? PlannedBatch::Kind::kPut
-               : dice < 7 ? PlannedBatch::Kind::kDelete
-                          : PlannedBatch::Kind::kLoad;
+  const uint64_t dice = random.Below(20);
+  batch.kind = dice < 5    ? PlannedBatch::Kind::kPut
+               : dice < 7  ? PlannedBatch::Kind::kDelete
+               : dice < 10 ? PlannedBatch::Kind::kLoad
+                           : PlannedBatch::Kind::kGet;
   batch.fill = random.Below(2) == 0 ? 1.0 : 0.5;
   const uint64_t count = 1 + random.Below(work_.longest_batch);
   // Neighbours, with some keys more than once, or keys from anywhere.
@@ -121,19 +122,22 @@ PlannedBatch Workload::DrawBatch(Random& random, uint32_t client) {
   const uint64_t reach = 1 + random.Below(2 * count);
   const uint32_t first = DrawKey(random, true);
   for (uint64_t i = 0; i < count; ++i) {
-    PlannedOperation write;
-    write.kind =
-        batch.kind == PlannedBatch::Kind::kDelete ? OperationKind::kDelete : OperationKind::kPut;
+    PlannedOperation operation;
     const uint64_t near = std::min<uint64_t>(first + random.Below(reach), work_.keys() - 1);
-    write.key = are_neighbours ? static_cast<uint32_t>(near) : DrawKey(random, true);
-    if (being_written_[write.key] >= work_.writers_at_once) continue;
-    if (!batch.writes.empty() && !Take()) break;
-    ++being_written_[write.key];
-    if (write.kind == OperationKind::kPut) write.value = NewValue(write.key, client);
-    batch.writes.push_back(write);
+    operation.key = are_neighbours ? static_cast<uint32_t>(near) : DrawKey(random, true);
+    const bool writes = batch.kind != PlannedBatch::Kind::kGet;
+    if (writes && being_written_[operation.key] >= work_.writers_at_once) continue;
+    if (!batch.operations.empty() && !Take()) break;
+    if (writes) {
+      const bool deletes = batch.kind == PlannedBatch::Kind::kDelete;
+      operation.kind = deletes ? OperationKind::kDelete : OperationKind::kPut;
+      ++being_written_[operation.key];
+      if (!deletes) operation.value = NewValue(operation.key, client);
+    }
+    batch.operations.push_back(operation);
   }
   if (batch.kind == PlannedBatch::Kind::kLoad) {
-    std::ranges::stable_sort(batch.writes, {}, &PlannedOperation::key);
+    std::ranges::stable_sort(batch.operations, {}, &PlannedOperation::key);
   }
   return batch;
 }

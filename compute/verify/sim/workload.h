@@ -20,11 +20,11 @@ struct PlannedOperation {
   bool reverse = false;                       // scan
 };
 
-// Writes that one MultiPut, MultiDelete or LoadSorted does together.
+// What one MultiPut, MultiDelete, LoadSorted or MultiGet does together.
 struct PlannedBatch {
-  enum class Kind : uint8_t { kPut, kDelete, kLoad };
+  enum class Kind : uint8_t { kPut, kDelete, kLoad, kGet };
   Kind kind = Kind::kPut;
-  std::vector<PlannedOperation> writes;
+  std::vector<PlannedOperation> operations;
   double fill = 1;  // of a load
 };
 
@@ -42,7 +42,7 @@ class Workload {
   PlannedOperation DrawGet(Random& random) const;
   // Whether a batch begins instead of one operation.
   bool DrawsBatch(Random& random) const;
-  // Takes further operations for the batch. It may have fewer writes than drawn, or none.
+  // Takes further operations for the batch. It may have fewer than drawn, or none.
   PlannedBatch DrawBatch(Random& random, uint32_t client);
   // A value of that key that was never written.
   history::ValueId NewValue(uint32_t key, uint32_t client);

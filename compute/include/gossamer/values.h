@@ -1,0 +1,62 @@
+// Values: the results of a MultiGet, in storage that its owner uses again and again.
+//
+//   gossamer::Values values;               // one for many calls
+//   session.MultiGet(keys, values);
+//   gossamer::Result<std::string_view> first = values[0];
+//
+// Thread-safety: none. Cost: once it has grown, a MultiGet allocates nothing for a key.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "gossamer/status.h"
+
+namespace gossamer {
+
+class Values {
+ public:
+  size_t size() const { return slots_.size(); }
+  // The value of key `i`, valid until the next call with this object.
+  // Errors: those of Session::Get.
+  Result<std::string_view> operator[](size_t i) const {
+    const Slot& slot = slots_[i];
+    if (slot.is_value) return std::string_view(bytes_).substr(slot.at, slot.size);
+    if (slot.size == 0) return MakeError(slot.code);
+    return MakeError(slot.code, bytes_.substr(slot.at, slot.size));
+  }
+
+  // For the store: starts anew, with `count` keys that are not found.
+  void Reset(size_t count) {
+    bytes_.clear();
+    slots_.assign(count, Slot{});
+  }
+  void Set(size_t i, std::string_view value) { slots_[i] = Append(value, true, {}); }
+  void Set(size_t i, const Result<std::string>& result) {
+    slots_[i] = result ? Append(result.value(), true, {})
+                       : Append(result.error().message, false, result.error().code);
+  }
+
+ private:
+  struct Slot {
+    uint64_t at = 0;    // of the value, or of the error's message
+    uint32_t size = 0;  // in bytes
+    bool is_value = false;
+    Code code = Code::kNotFound;
+  };
+
+  Slot Append(std::string_view bytes, bool is_value, Code code) {
+    const uint64_t at = bytes_.size();
+    bytes_ += bytes;
+    return {at, static_cast<uint32_t>(bytes.size()), is_value, code};
+  }
+
+  std::string bytes_;
+  std::vector<Slot> slots_;
+};
+
+}  // namespace gossamer
