@@ -164,6 +164,7 @@ class NodeCache {
   void Remove(CachedNode node);
   // Makes gaps of the entries that refer to `node`.
   void ClearEntries(CachedNode node);
+  uint32_t TakeSlot();
   void Link(CachedNode node);
   void Unlink(CachedNode node);
   // Evicts the node of least benefit, never `kept`. Returns false if there is none.

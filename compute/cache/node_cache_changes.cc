@@ -134,7 +134,13 @@ bool NodeCache::TryEnter(CachedNode fresh) {
     if (!nodes.Set(high.key, SeparatorIndex::kGap, room_for_index)) return false;
   }
   const uint64_t grown = bytes() - std::min(bytes(), bytes_before);
-  if (!nodes.Set(low, WordOf(fresh), room_for_index - grown)) return false;
+  // Readers use the slot as soon as they can find the node.
+  const uint32_t slot = TakeSlot();
+  fresh.node()->set_slot(slot);
+  if (!nodes.Set(low, WordOf(fresh), room_for_index - grown)) {
+    free_slots_.push_back(slot);
+    return false;
+  }
   if (old) Unlink(old);
   Link(fresh);
   // Whatever else is in the range goes, and where the old node reached further there is a gap now.
@@ -185,11 +191,15 @@ void NodeCache::ClearEntries(CachedNode node) {
 
 // ---- The ring
 
+uint32_t NodeCache::TakeSlot() {
+  if (free_slots_.empty()) return static_cast<uint32_t>(count_) & slot_mask_;
+  const uint32_t slot = free_slots_.back();
+  free_slots_.pop_back();
+  return slot;
+}
+
 void NodeCache::Link(CachedNode node) {
   SeparatorNode* const fresh = node.node();
-  if (free_slots_.empty()) free_slots_.push_back(static_cast<uint32_t>(count_) & slot_mask_);
-  fresh->set_slot(free_slots_.back());
-  free_slots_.pop_back();
   if (count_++ == 0) {
     hand_ = node.upkeep().before = node.upkeep().behind = fresh;
   } else {
