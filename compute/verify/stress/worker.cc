@@ -87,8 +87,10 @@ Task<void> Worker::Loop(Session& session, uint64_t stream) {
       const uint64_t stable = random.Below(keys_.stable_keys());
       co_await Read(session, static_cast<uint32_t>(stable) * KeySpace::kStableEvery +
                                  KeySpace::kStableEvery - 1);
-    } else if (dice < 45) {
+    } else if (dice < 43) {
       co_await Read(session, PickHot(random));
+    } else if (dice < 45) {
+      co_await ReadBatch(session, random);
     } else if (dice < 97) {
       co_await Write(session, random, PickForWrite(random));
     } else {
@@ -198,6 +200,15 @@ Task<void> Worker::Read(Session& session, uint32_t key) {
   const int64_t start = NowNs();
   const Result<std::string> value = co_await session.AsyncGet(text);
   const int64_t end = NowNs();
+  if (value) {
+    EndRead(key, std::string_view(value.value()), start, end);
+  } else {
+    EndRead(key, value.error(), start, end);
+  }
+}
+
+void Worker::EndRead(uint32_t key, const Result<std::string_view>& value, int64_t start,
+                     int64_t end) {
   Ended(start, end);
   if (value) {
     const ValueId id = Verify(key, value.value());

@@ -77,8 +77,12 @@ class Worker {
   Task<void> Loop(Session& session, uint64_t stream);
   Task<void> Read(Session& session, uint32_t key);
   Task<void> Write(Session& session, Random& random, uint32_t key);
+  // MultiGet: each key is an operation of its own (worker_batch.cc).
+  Task<void> ReadBatch(Session& session, Random& random);
   // MultiPut, MultiDelete or LoadSorted: each write is an operation of its own in the history (worker_batch.cc).
   Task<void> WriteBatch(Session& session, Random& random);
+  // Judges what a get returned.
+  void EndRead(uint32_t key, const Result<std::string_view>& value, int64_t start, int64_t end);
   // Logs what became of a write that has just ended.
   void EndWrite(Event& logged, uint32_t key, const Status& status);
   Task<void> Scan(Session& session, Random& random);

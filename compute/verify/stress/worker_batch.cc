@@ -1,4 +1,4 @@
-// Worker: batches of writes.
+// Worker: operations of many keys.
 #include <algorithm>
 #include <chrono>
 #include <string>
@@ -7,6 +7,23 @@
 #include "compute/verify/stress/worker.h"
 
 namespace gossamer::stress {
+
+Task<void> Worker::ReadBatch(Session& session, Random& random) {
+  constexpr uint64_t kMostReads = 100;
+  std::vector<uint32_t> keys(2 + random.Below(kMostReads - 1));
+  std::vector<std::string> texts;
+  for (uint32_t& key : keys) {
+    key = PickHot(random);
+    texts.push_back(keys_.Text(key));
+  }
+  const std::vector<std::string_view> views(texts.begin(), texts.end());
+  Values values;
+  const auto now = [] { return std::chrono::steady_clock::now().time_since_epoch().count(); };
+  const int64_t start = now();
+  co_await session.AsyncMultiGet(views, values);
+  const int64_t end = now();
+  for (size_t i = 0; i < keys.size(); ++i) EndRead(keys[i], values[i], start, end);
+}
 
 Task<void> Worker::WriteBatch(Session& session, Random& random) {
   constexpr uint64_t kMostWrites = 40;
