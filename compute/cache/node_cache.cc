@@ -45,7 +45,7 @@ NodeCache::~NodeCache() {
 }
 
 CachedNode NodeCache::NodeOf(uint64_t word) {
-  return CachedNode(reinterpret_cast<SeparatorNode*>(word & ~SeparatorIndex::kGap));
+  return CachedNode(std::bit_cast<SeparatorNode*>(word & ~SeparatorIndex::kGap));
 }
 
 void NodeCache::CountUse(Reader& reader, const SeparatorNode* node) const {

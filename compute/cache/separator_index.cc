@@ -1,12 +1,13 @@
 #include "compute/cache/separator_index.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 namespace gossamer {
 namespace {
 
-SeparatorNode* NodeOf(uint64_t word) { return reinterpret_cast<SeparatorNode*>(word); }
+SeparatorNode* NodeOf(uint64_t word) { return std::bit_cast<SeparatorNode*>(word); }
 uint64_t WordOf(const SeparatorNode* node) { return reinterpret_cast<uint64_t>(node); }
 
 // Into how many nodes that many entries go.

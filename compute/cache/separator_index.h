@@ -19,6 +19,7 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -37,7 +38,7 @@ class SeparatorIndex {
   static constexpr bool IsGap(uint64_t word) { return (word & kGap) != 0; }
   // The node that a word of the index points to; for a gap `GapNode`, which has one separator.
   static const SeparatorNode* NodeAt(uint64_t word) {
-    return IsGap(word) ? gap_node_ : reinterpret_cast<const SeparatorNode*>(word);
+    return IsGap(word) ? gap_node_ : std::bit_cast<const SeparatorNode*>(word);
   }
   static const SeparatorNode* GapNode() { return gap_node_; }
   static constexpr size_t kMaxCount = 128;       // of a node that is not the root
