@@ -142,7 +142,7 @@ class GroupView {
   bool overflowed() const { return (header_.flags & kOverflowed) != 0; }
   HighFence high() const { return infinite() ? HighFence{} : HighFence::At(fence()); }
   // Whether `key` lies below the leaf's high fence.
-  bool Admits(KeyView key) const { return infinite() || KeyLess(key, fence()); }
+  bool Admits(KeyView key) const { return infinite() || PrefixedKey(key) < PrefixedKey(fence()); }
 
   std::optional<Entry> Find(KeyView key) const {
     const uint32_t key_bytes = header_.key_bytes;

@@ -51,12 +51,17 @@ struct HighFence {
   }
 };
 
+// The length of the longest common prefix.
+inline size_t CommonBytes(KeyView a, KeyView b) {
+  const size_t limit = std::min(a.size(), b.size());
+  size_t common = 0;
+  while (common < limit && a[common] == b[common]) ++common;
+  return common;
+}
+
 // Returns the shortest s with left < s <= right. Requires: left < right.
 inline KeyView Separator(KeyView left, KeyView right) {
-  const size_t limit = std::min(left.size(), right.size());
-  size_t common = 0;
-  while (common < limit && left[common] == right[common]) ++common;
-  return right.substr(0, common + 1);
+  return right.substr(0, CommonBytes(left, right) + 1);
 }
 
 // The first 8 bytes as a big-endian integer, padded with zeros: orders keys that differ there.
@@ -95,13 +100,6 @@ inline bool AreEqual(KeyView a, KeyView b) {
   std::memcpy(&left, a.data(), kWord);
   std::memcpy(&right, b.data(), kWord);
   return left == right;
-}
-
-// a < b, without a call where the first 8 bytes differ.
-inline bool KeyLess(KeyView a, KeyView b) {
-  const uint64_t a_prefix = KeyPrefix(a);
-  const uint64_t b_prefix = KeyPrefix(b);
-  return a_prefix != b_prefix ? a_prefix < b_prefix : a < b;
 }
 
 // A stable 64-bit hash. Part of the format, because it places keys in groups. Each word is folded

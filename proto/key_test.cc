@@ -27,14 +27,14 @@ TEST(Key, TakesAViewOfNothing) {
   EXPECT_EQ(KeyHash(KeyView()), KeyHash(""));
 }
 
-TEST(Key, LessAgreesWithTheOrderOfBytes) {
+TEST(PrefixedKey, OrderIsThatOfBytes) {
   using namespace std::string_view_literals;
   const KeyView keys[] = {""sv,          "\0"sv,       "\0\0"sv,
                           "a"sv,         "a\0"sv,      "a\0b"sv,
                           "ab"sv,        "abcdefgh"sv, "abcdefgh\0"sv,
                           "abcdefghi"sv, "\xff"sv,     "\xff\xff\xff\xff\xff\xff\xff\xff"sv};
   for (const KeyView a : keys) {
-    for (const KeyView b : keys) EXPECT_EQ(KeyLess(a, b), a < b) << a << " " << b;
+    for (const KeyView b : keys) EXPECT_EQ(PrefixedKey(a) < PrefixedKey(b), a < b) << a << " " << b;
   }
 }
 

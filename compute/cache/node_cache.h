@@ -147,6 +147,8 @@ class NodeCache {
   static uint64_t ForgottenWordOf(CachedNode node) { return WordOf(node) | SeparatorIndex::kGap; }
   // The node of a word, forgotten or not; null for a plain gap.
   static CachedNode NodeOf(uint64_t word);
+  // The node at `level` that covers `key`, not forgotten, or null.
+  CachedNode NodeCovering(uint32_t level, KeyView key) const;
   // The node at `level` that covers the goal, not forgotten, or null; and the child to follow.
   CachedNode Lookup(uint32_t level, const SearchGoal& goal, uint32_t& child) const;
   void CountUse(Reader& reader, const SeparatorNode* node) const;
@@ -157,7 +159,7 @@ class NodeCache {
   void KeepHints(CachedNode fresh) const;
   // Lets `fresh` enter if it fits, and displaces what is in its range.
   uint32_t Put(CachedNode fresh);
-  // Returns false, and changes nothing that lookups can see, if the index would outgrow the bound.
+  // Returns false if the index would outgrow the bound; then at most a gap at its end was added.
   bool TryEnter(CachedNode fresh);
   uint64_t room() const { return max_bytes_ - bytes(); }
   // Takes the node out of the index, the ring and the count.

@@ -66,11 +66,14 @@ void NodeCache::Forget(uint32_t level, KeyView key, RemotePtr pointer) {
   TakeUses(node);
 }
 
+CachedNode NodeCache::NodeCovering(uint32_t level, KeyView key) const {
+  const uint64_t word = index(level).Covering(key).word;
+  return SeparatorIndex::IsGap(word) ? CachedNode() : NodeOf(word);
+}
+
 bool NodeCache::IsOutdated(CachedNode fresh) const {
-  const uint64_t word = index(fresh.level()).Covering(fresh.low()).word;
-  if (SeparatorIndex::IsGap(word)) return false;
-  const CachedNode old = NodeOf(word);
-  return old.pointer() == fresh.pointer() && IsNewer(old.version(), fresh.version());
+  const CachedNode old = NodeCovering(fresh.level(), fresh.low());
+  return old && old.pointer() == fresh.pointer() && IsNewer(old.version(), fresh.version());
 }
 
 void NodeCache::KeepHints(CachedNode fresh) const {
@@ -92,10 +95,8 @@ void NodeCache::KeepHints(CachedNode fresh) const {
 CachedNode NodeCache::RootNode() const {
   const RootWord root = this->root();
   if (root.word() == 0 || root.level() == 0 || root.level() > kLevels) return {};
-  const uint64_t word = index(root.level()).Covering(KeyView()).word;
-  if (SeparatorIndex::IsGap(word)) return {};
-  const CachedNode node = NodeOf(word);
-  return node.pointer() == root.pointer() ? node : CachedNode();
+  const CachedNode node = NodeCovering(root.level(), KeyView());
+  return node && node.pointer() == root.pointer() ? node : CachedNode();
 }
 
 uint32_t NodeCache::Put(CachedNode fresh) {

@@ -8,13 +8,6 @@ namespace {
 
 constexpr size_t kWordBytes = sizeof(uint64_t);
 
-size_t CommonBytes(KeyView a, KeyView b) {
-  const size_t limit = std::min(a.size(), b.size());
-  size_t common = 0;
-  while (common < limit && a[common] == b[common]) ++common;
-  return common;
-}
-
 // The 8 bytes of `key` at `at`, padded with zeros.
 uint64_t WordAt(KeyView key, size_t at) { return KeyPrefix(key.substr(std::min(at, key.size()))); }
 

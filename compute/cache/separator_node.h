@@ -64,7 +64,6 @@ class SeparatorList {
   size_t size() const { return items_.size(); }
   KeyView separator(size_t i) const { return {bytes_.data() + items_[i].at, items_[i].size}; }
   uint64_t payload(size_t i, size_t word = 0) const { return items_[i].payload[word]; }
-  void set_payload(size_t i, uint64_t word) { items_[i].payload[0] = word; }
 
  private:
   Item MakeItem(KeyView prefix, KeyView suffix, uint64_t first, uint64_t second) {

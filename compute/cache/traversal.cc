@@ -58,6 +58,14 @@ HWY_INLINE void ChooseLine(Slot& slot, KeyView key) {
   slot.line = line - 1;
 }
 
+// A round: the line of digests of each slot is on its way.
+HWY_INLINE void PrefetchDigests(Slot* slots, std::span<const KeyView> keys) {
+  for (size_t i = 0; i < keys.size(); ++i) {
+    ChooseLine(slots[i], keys[i]);
+    PrefetchLine(slots[i].node->DigestLine(slots[i].line));
+  }
+}
+
 // The last separator that is at most `key`.
 HWY_INLINE uint32_t SearchLine(const Slot& slot, KeyView key) {
   const uint32_t in_line = CountAtMost<kLine>(slot.node->DigestLine(slot.line), slot.digest) - 1;
@@ -108,12 +116,7 @@ void FindPlacesBy(const SeparatorNode* root, std::span<const KeyView> keys,
     GoToChild<kPrefetch>(slots[i], SearchLine(slots[i], keys[i]));
   }
   for (uint32_t height = root->height() - 1; height != 0; --height) {
-    if constexpr (kHasLineRound) {
-      for (size_t i = 0; i < count; ++i) {
-        ChooseLine(slots[i], keys[i]);
-        PrefetchLine(slots[i].node->DigestLine(slots[i].line));
-      }
-    }
+    if constexpr (kHasLineRound) PrefetchDigests(slots, keys);
     for (size_t i = 0; i < count; ++i) {
       if constexpr (!kHasLineRound) ChooseLine(slots[i], keys[i]);
       indexes[i] = SearchLine(slots[i], keys[i]);
@@ -127,12 +130,7 @@ void FindPlacesBy(const SeparatorNode* root, std::span<const KeyView> keys,
       for (size_t i = 0; i < count; ++i) GoToChild<kPrefetch>(slots[i], indexes[i]);
     }
   }
-  if constexpr (kHasLineRound) {
-    for (size_t i = 0; i < count; ++i) {
-      ChooseLine(slots[i], keys[i]);
-      PrefetchLine(slots[i].node->DigestLine(slots[i].line));
-    }
-  }
+  if constexpr (kHasLineRound) PrefetchDigests(slots, keys);
   for (size_t i = 0; i < count; ++i) {
     if constexpr (!kHasLineRound) ChooseLine(slots[i], keys[i]);
     const uint32_t index = SearchLine(slots[i], keys[i]);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/fabric/workers.h"
+
 namespace gossamer {
 
 bool BatchWriter::IsPlain(const WriteBatch& batch, size_t position) const {
@@ -69,29 +71,20 @@ BatchWriter::Group BatchWriter::NextGroup(Run& run) {
   return group;
 }
 
-std::unique_ptr<BatchWriter::Scratch> BatchWriter::TakeScratch() {
-  if (idle_.empty()) return std::make_unique<Scratch>();
-  std::unique_ptr<Scratch> scratch = std::move(idle_.back());
-  idle_.pop_back();
-  return scratch;
-}
-
 Task<void> BatchWriter::Put(std::span<const KeyValueView> pairs, std::span<Status> results) {
-  std::unique_ptr<Scratch> scratch = TakeScratch();
+  const auto scratch = idle_.Take();
   WriteBatch batch(WriteMode::kPut, pairs, results);
   batch.Sort(scratch->order);
   co_await Write(batch);
-  idle_.push_back(std::move(scratch));
 }
 
 Task<void> BatchWriter::Delete(std::span<const std::string_view> keys, std::span<Status> results) {
-  std::unique_ptr<Scratch> scratch = TakeScratch();
+  const auto scratch = idle_.Take();
   scratch->pairs.clear();
   for (const std::string_view key : keys) scratch->pairs.push_back({key, {}});
   WriteBatch batch(WriteMode::kDelete, scratch->pairs, results);
   batch.Sort(scratch->order);
   co_await Write(batch);
-  idle_.push_back(std::move(scratch));
 }
 
 Task<SortedLoad> BatchWriter::Load(std::span<const KeyValueView> pairs, double fill) {
@@ -116,18 +109,14 @@ Task<SortedLoad> BatchWriter::Load(std::span<const KeyValueView> pairs, double f
 }
 
 Task<void> BatchWriter::Write(WriteBatch& batch) {
-  Run run{batch, 0, std::nullopt, 0, {}};
-  while (run.next < batch.size() && run.workers < kWindow) {
-    ++run.workers;
-    context_.links.scheduler().Spawn(Work(run));
-  }
-  while (run.workers != 0) co_await run.ended.Wait();
+  Run run{batch, 0, std::nullopt};
+  Workers workers(context_.links.scheduler());
+  while (run.next < batch.size() && workers.running() < kWindow) workers.Start(Work(run));
+  co_await workers.Wait();
 }
 
 Task<void> BatchWriter::Work(Run& run) {
   while (run.next < run.batch.size()) co_await WriteGroup(run.batch, NextGroup(run));
-  --run.workers;
-  run.ended.NotifyAll(context_.links.scheduler());
 }
 
 Task<void> BatchWriter::WriteSingly(WriteBatch& batch, size_t first, size_t end,

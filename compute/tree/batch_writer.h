@@ -9,12 +9,11 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "common/fabric/event.h"
+#include "common/idle_pool.h"
 #include "common/status.h"
 #include "common/task.h"
 #include "compute/tree/group_writer.h"
@@ -54,8 +53,6 @@ class BatchWriter {
     size_t next = 0;  // the first write that no group has yet
     // The path of the write at `next`, if the last group's search came upon it.
     std::optional<NodeCache::Step> path_of_next;
-    size_t workers = 0;
-    Event ended;
   };
 
   // Kept for the next call.
@@ -64,7 +61,6 @@ class BatchWriter {
     std::vector<KeyValueView> pairs;
   };
 
-  std::unique_ptr<Scratch> TakeScratch();
   Task<void> Write(WriteBatch& batch);
   bool IsPlain(const WriteBatch& batch, size_t position) const;
   Group NextGroup(Run& run);
@@ -82,7 +78,7 @@ class BatchWriter {
   TreeContext& context_;
   LeafWriter& single_;
   GroupWriter& groups_;
-  std::vector<std::unique_ptr<Scratch>> idle_;
+  IdlePool<Scratch> idle_;
 };
 
 }  // namespace gossamer

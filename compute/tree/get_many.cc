@@ -5,16 +5,15 @@
 #include <optional>
 #include <utility>
 
+#include "common/fabric/workers.h"
 #include "compute/node/unit_buffers.h"
 #include "compute/rules/rules.h"
 
 namespace gossamer {
 namespace {
 
-// Where a key's groups are read to.
-constexpr size_t kHome = 0;
-constexpr size_t kOverflow = UnitBuffers::kUnitSlot;
-constexpr size_t kBytesPerKey = 2 * UnitBuffers::kUnitSlot;
+// A key's groups are read to places as of UnitBuffers, without a trailer.
+constexpr size_t kBytesPerKey = UnitBuffers::kTrailer;
 
 // Every fabric takes batches of so many verbs (Limits::max_batch_verbs).
 constexpr uint32_t kVerbs = 64;
@@ -58,51 +57,33 @@ ManyGetter::ManyGetter(TreeContext& context, Getter& single) : context_(context)
 
 ManyGetter::~ManyGetter() = default;
 
-std::unique_ptr<ManyGetter::Chunk> ManyGetter::TakeChunk() {
-  if (idle_.empty()) return std::make_unique<Chunk>();
-  std::unique_ptr<Chunk> chunk = std::move(idle_.back());
-  idle_.pop_back();
-  return chunk;
-}
-
 Task<void> ManyGetter::Get(std::span<const KeyView> keys, Values& values) {
   values.Reset(keys.size());
-  std::vector<uint32_t> rest;
-  if (!idle_rests_.empty()) {
-    rest = std::move(idle_rests_.back());
-    idle_rests_.pop_back();
-  }
-  rest.clear();
-  Run run{keys, values, 0, rest, 0, 0, {}};
+  const auto rest = idle_rests_.Take();
+  rest->clear();
+  Run run{keys, values, 0, *rest, 0};
   if (!context_.techniques().two_level_versions) {
     // The leaf is one unit: it is read whole, as a single get does.
-    for (size_t i = 0; i < keys.size(); ++i) rest.push_back(static_cast<uint32_t>(i));
+    for (size_t i = 0; i < keys.size(); ++i) rest->push_back(static_cast<uint32_t>(i));
     run.next = keys.size();
   }
-  while (run.next < keys.size() && run.workers < kWindow) {
-    ++run.workers;
-    context_.links.scheduler().Spawn(Work(run));
+  Workers workers(context_.links.scheduler());
+  while (run.next < keys.size() && workers.running() < kWindow) workers.Start(Work(run));
+  co_await workers.Wait();
+  while (run.next_rest < rest->size() && workers.running() < kSingleWindow) {
+    workers.Start(WorkOnRest(run));
   }
-  while (run.workers != 0) co_await run.ended.Wait();
-  while (run.next_rest < rest.size() && run.workers < kSingleWindow) {
-    ++run.workers;
-    context_.links.scheduler().Spawn(WorkOnRest(run));
-  }
-  while (run.workers != 0) co_await run.ended.Wait();
-  idle_rests_.push_back(std::move(rest));
+  co_await workers.Wait();
 }
 
 Task<void> ManyGetter::Work(Run& run) {
-  std::unique_ptr<Chunk> chunk = TakeChunk();
+  const auto chunk = idle_.Take();
   while (run.next < run.keys.size()) {
     const size_t first = run.next;
     const size_t count = std::min(kChunk, run.keys.size() - first);
     run.next += count;
     co_await GetChunk(run, *chunk, first, count);
   }
-  idle_.push_back(std::move(chunk));
-  --run.workers;
-  run.ended.NotifyAll(context_.links.scheduler());
 }
 
 Task<void> ManyGetter::WorkOnRest(Run& run) {
@@ -110,8 +91,6 @@ Task<void> ManyGetter::WorkOnRest(Run& run) {
     const uint32_t position = run.rest[run.next_rest++];
     run.values.Set(position, co_await single_.GetUntilDone(run.keys[position]));
   }
-  --run.workers;
-  run.ended.NotifyAll(context_.links.scheduler());
 }
 
 Task<void> ManyGetter::GetChunk(Run& run, Chunk& chunk, size_t first, size_t count) {
@@ -159,8 +138,8 @@ bool ManyGetter::AddReads(Chunk& chunk, size_t i, KeyView key) const {
     return &batch.Add(Verb::Read(leaf.offset() + geometry.unit_offset(unit), geometry.unit_bytes(),
                                  chunk.buffers.address(i * kBytesPerKey + at)));
   };
-  lookup.read = read(lookup.home, kHome);
-  if (lookup.reads_overflow) read(geometry.overflow_unit(), kOverflow);
+  lookup.read = read(lookup.home, UnitBuffers::kHome);
+  if (lookup.reads_overflow) read(geometry.overflow_unit(), UnitBuffers::kOverflow);
   return true;
 }
 
@@ -180,7 +159,8 @@ void ManyGetter::SumHomes(Chunk& chunk, size_t count) const {
     Lookup& lookup = chunk.lookups[i];
     if (!lookup.is_plain) continue;
     seeds[streams] = UnitSeed(chunk.spots[i].leaf.word(), lookup.home);
-    spans[streams] = chunk.buffers.data() + i * kBytesPerKey + kHome + sizeof(uint32_t);
+    spans[streams] =
+        chunk.buffers.data() + i * kBytesPerKey + UnitBuffers::kHome + sizeof(uint32_t);
     lookups[streams] = &lookup;
     if (++streams == kStreams) sum();
   }
@@ -201,13 +181,14 @@ bool ManyGetter::TakeValue(const Chunk& chunk, size_t i, KeyView key, Values& va
     return std::span(chunk.buffers.data() + i * kBytesPerKey + at, geometry.unit_bytes());
   };
   const std::optional<GroupView> home =
-      rules::AcceptUnit(unit_at(kHome), spot.leaf, lookup.home, lookup.checksum);
+      rules::AcceptUnit(unit_at(UnitBuffers::kHome), spot.leaf, lookup.home, lookup.checksum);
   if (!home || !home->Admits(key)) return false;
   std::optional<Entry> entry = home->Find(key);
   std::optional<GroupView> overflow;
   if (!entry && home->overflowed()) {
     if (!lookup.reads_overflow || lookup.read[1].status != VerbStatus::kSuccess) return false;
-    overflow = rules::ParseUnit(unit_at(kOverflow), spot.leaf, geometry.overflow_unit());
+    overflow =
+        rules::ParseUnit(unit_at(UnitBuffers::kOverflow), spot.leaf, geometry.overflow_unit());
     if (!overflow || !rules::OfOneVersion(*home, *overflow)) return false;
     entry = overflow->Find(key);
   }

@@ -13,11 +13,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
-#include "common/fabric/event.h"
+#include "common/idle_pool.h"
 #include "common/task.h"
 #include "compute/tree/get.h"
 #include "compute/tree/tree_context.h"
@@ -50,11 +49,8 @@ class ManyGetter {
     size_t next = 0;              // the first key that no chunk has yet
     std::vector<uint32_t>& rest;  // keys to get by themselves
     size_t next_rest = 0;
-    size_t workers = 0;
-    Event ended;
   };
 
-  std::unique_ptr<Chunk> TakeChunk();
   Task<void> Work(Run& run);
   Task<void> WorkOnRest(Run& run);
   Task<void> GetChunk(Run& run, Chunk& chunk, size_t first, size_t count);
@@ -67,8 +63,8 @@ class ManyGetter {
 
   TreeContext& context_;
   Getter& single_;
-  std::vector<std::unique_ptr<Chunk>> idle_;
-  std::vector<std::vector<uint32_t>> idle_rests_;
+  IdlePool<Chunk> idle_;
+  IdlePool<std::vector<uint32_t>> idle_rests_;
 };
 
 }  // namespace gossamer

@@ -23,27 +23,6 @@ GroupWriter::Scratch::Scratch(const LeafGeometry& geometry) : packer(geometry) {
   is_gone.reserve(usual);
 }
 
-class GroupWriter::ScratchLease {
- public:
-  explicit ScratchLease(GroupWriter& owner) : owner_(owner) {
-    if (owner.idle_.empty()) {
-      scratch_ = std::make_unique<Scratch>(owner.context_.geometry());
-    } else {
-      scratch_ = std::move(owner.idle_.back());
-      owner.idle_.pop_back();
-    }
-  }
-  ScratchLease(const ScratchLease&) = delete;
-  ScratchLease& operator=(const ScratchLease&) = delete;
-  ~ScratchLease() { owner_.idle_.push_back(std::move(scratch_)); }
-
-  Scratch& operator*() const { return *scratch_; }
-
- private:
-  GroupWriter& owner_;
-  std::unique_ptr<Scratch> scratch_;
-};
-
 LeafWrite GroupWriter::MakeWrite(const WriteBatch& batch, size_t position) const {
   LeafWrite write;
   write.mode = batch.mode();
@@ -231,7 +210,7 @@ Task<Status> GroupWriter::Rewrite(Op& op, LockedLeaf& locked, WriteBatch& batch,
     co_return co_await LeafLocker::ReleaseAfter(
         locked, CorruptNode(locked.leaf(), "a leaf that does not start where its parent says"));
   }
-  const ScratchLease lease(*this);
+  const auto lease = idle_.Take(context_.geometry());
   Scratch& scratch = *lease;
   const bool has_changed = Merge(locked, batch, first, end, scratch, effect);
   if (!has_changed && locked.editor->changed() == 0) co_return co_await committer_.Commit(locked);

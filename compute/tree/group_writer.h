@@ -9,10 +9,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
+#include "common/idle_pool.h"
 #include "common/status.h"
 #include "common/task.h"
 #include "compute/tree/leaf_commit.h"
@@ -73,7 +73,6 @@ class GroupWriter {
     std::vector<Entry> fresh;      // new keys
     std::vector<Entry> merged;
   };
-  class ScratchLease;
 
   LeafWrite MakeWrite(const WriteBatch& batch, size_t position) const;
   Task<Status> Edit(Op& op, LockedLeaf& locked, WriteBatch& batch, size_t first, size_t end,
@@ -96,7 +95,7 @@ class GroupWriter {
   LeafLocker& leaves_;
   const LeafCommitter& committer_;
   ManyWaySplitter& splitter_;
-  std::vector<std::unique_ptr<Scratch>> idle_;
+  IdlePool<Scratch> idle_;
   uint32_t puts_since_insert_ = 0;
 };
 
