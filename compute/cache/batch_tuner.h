@@ -1,20 +1,32 @@
 // BatchTuner: finds the number of keys that a session should traverse together.
 //
-// Nobody can know the best size beforehand: it depends on the size of the cache, the processor and
-// the other load of the memory bus. The tuner measures. Each size has an average time for a key,
-// in which recent batches count most. One batch in kExploreEvery tries another size in turn, the
-// others take the best: so it follows a change of workload within some thousand keys, and what
-// trying costs is bounded. Size 1 is one of the sizes, so that where batching loses, it ends.
+// The best size depends on the size of the cache, the processor and the load of the memory bus, so
+// the tuner measures. A chunk of keys is traversed in batches of some size; one chunk in kTrialEvery
+// is a *trial*: it takes the next size in turn, and its time for a key is reported. Each size keeps
+// its last kWindow trials, and the size with the least median is the best. So
+//
+// - all sizes are compared over the same time, and old trials do not count;
+// - a trial that was interrupted by other threads does not count either;
+// - a choice that is no trial reads no clock, and trials of a slow size cost a part of 1 / kTrialEvery;
+// - a new workload is followed after some kWindow / 2 * kSizes.size() * kTrialEvery chunks.
+//
+// The first chunks are all trials, until each size has kWindow of them: some 5,000 keys.
+//
+// Chunks of different lengths are different workloads: a chunk of 4 keys cannot tell what batches of
+// 64 are worth. Each power of two of lengths is tuned by itself, among the sizes that differ for it.
+// Size 1 is always among them, so that a session does not batch where batching loses.
 //
 // Thread-safety: none; one for each session.
-// Cost: two readings of the clock for a batch.
+// Cost: some instructions; two readings of the clock for a trial.
 #pragma once
 
-#include <algorithm>
 #include <array>
+#include <bit>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+
+#include "gossamer/traversal.h"
 
 namespace gossamer {
 
@@ -22,39 +34,39 @@ class BatchTuner {
  public:
   using Clock = std::chrono::steady_clock;
   static constexpr std::array<uint32_t, 5> kSizes = {1, 8, 16, 32, 64};
+  static_assert(kSizes.back() == Traversal::kMaxBatch);
+  static constexpr uint32_t kTrialEvery = 64;
+  static constexpr uint32_t kWindow = 15;
 
-  // The size for the next batch. Follow it by `Report`.
-  uint32_t Next() {
-    const bool explores = ++batches_ % kExploreEvery == 0 || batches_ <= 2 * kSizes.size();
-    if (explores) {
-      tried_ = (tried_ + 1) % kSizes.size();
-      current_ = tried_;
-    } else {
-      current_ = best();
-    }
-    return kSizes[current_];
-  }
-  // The batch had `keys` keys and took that long. Smaller batches than its size tell nothing of it.
-  void Report(size_t keys, Clock::duration took) {
-    if (keys < kSizes[current_] || keys == 0) return;
-    const double per_key = static_cast<double>(took.count()) / static_cast<double>(keys);
-    double& mean = nanoseconds_[current_];
-    mean = mean == 0 ? per_key : mean + (per_key - mean) * kWeight;
-  }
+  struct Choice {
+    uint32_t keys;  // of the chunk
+    uint32_t size;
+    bool is_trial;
+  };
 
-  // The index of the size that was the fastest; one that was not measured yet comes first.
-  size_t best() const {
-    return static_cast<size_t>(std::ranges::min_element(nanoseconds_) - nanoseconds_.begin());
-  }
+  // The size for the next chunk, of 1 to kMaxBatch keys. If it is a trial, `Report` follows.
+  [[nodiscard]] Choice Next(size_t keys);
+  // The chunk of the trial took that long.
+  void Report(const Choice& trial, Clock::duration took);
 
  private:
-  static constexpr uint64_t kExploreEvery = 32;
-  static constexpr double kWeight = 1.0 / 8;
+  // Chunks of one length, within a power of two.
+  struct Class {
+    std::array<std::array<float, kWindow>, kSizes.size()> nanoseconds{};  // for a key
+    std::array<float, kSizes.size()> medians{};
+    uint32_t chunks = 0;
+    uint32_t trials = 0;
+    uint32_t best = 0;  // of kSizes
+  };
+  static constexpr size_t ClassOf(size_t keys) { return static_cast<size_t>(std::bit_width(keys)); }
+  // How many of kSizes differ for a class: up to the one that takes its longest chunk as a whole.
+  static constexpr uint32_t SizesOf(size_t number) {
+    uint32_t count = 1;
+    while (count < kSizes.size() && kSizes[count - 1] + 1 < size_t{1} << number) ++count;
+    return count;
+  }
 
-  std::array<double, kSizes.size()> nanoseconds_{};  // for a key; 0: not measured yet
-  uint64_t batches_ = 0;
-  size_t tried_ = 0;
-  size_t current_ = 0;
+  std::array<Class, std::bit_width(Traversal::kMaxBatch) + 1> classes_{};
 };
 
 }  // namespace gossamer

@@ -61,9 +61,7 @@ class SessionCache {
     if (traversal_.batch != Traversal::kAuto) {
       cache_.FindLeaves(reader_, keys, traversal_, spots);
     } else {
-      const BatchTuner::Clock::time_point start = BatchTuner::Clock::now();
-      cache_.FindLeaves(reader_, keys, {tuner_.Next(), traversal_.prefetch}, spots);
-      tuner_.Report(keys.size(), BatchTuner::Clock::now() - start);
+      FindLeavesTuned(keys, spots);
     }
     for (const NodeCache::LeafSpot& spot : spots) counts_.hits += spot.leaf.is_null() ? 0 : 1;
   }
@@ -103,6 +101,15 @@ class SessionCache {
   }
 
  private:
+  void FindLeavesTuned(std::span<const KeyView> keys, std::span<NodeCache::LeafSpot> spots) {
+    const BatchTuner::Choice choice = tuner_.Next(keys.size());
+    const Traversal traversal{choice.size, traversal_.prefetch};
+    if (!choice.is_trial) return cache_.FindLeaves(reader_, keys, traversal, spots);
+    const BatchTuner::Clock::time_point start = BatchTuner::Clock::now();
+    cache_.FindLeaves(reader_, keys, traversal, spots);
+    tuner_.Report(choice, BatchTuner::Clock::now() - start);
+  }
+
   NodeCache& cache_;
   const Traversal traversal_;
   BatchTuner tuner_;
