@@ -100,30 +100,13 @@ void NodeCache::FindLeaves(Reader& reader, std::span<const KeyView> keys,
     std::ranges::fill(spots, LeafSpot{});
     return;
   }
-  // Groups of even size, so that the last one overlaps as much as the others.
-  const size_t groups = (keys.size() + traversal.batch - 1) / traversal.batch;
-  const auto start_of = [&](size_t group) { return group * keys.size() / groups; };
-  // The payload of a group is read while that of the next one is on its way.
-  Place places[2][kMaxGroup];
-  for (size_t group = 0; group <= groups; ++group) {
-    if (group != groups) {
-      const size_t start = start_of(group);
-      const size_t count = start_of(group + 1) - start;
-      FindPlaces(root, keys.subspan(start, count), traversal.prefetch,
-                 std::span(places[group % 2]).first(count));
-    }
-    if (group == 0) continue;
-    const size_t start = start_of(group - 1);
-    const size_t count = start_of(group) - start;
-    for (size_t i = 0; i < count; ++i) {
-      const Place& place = places[(group - 1) % 2][i];
-      // The gap's node has a null child.
-      spots[start + i] = {
-          RemotePtr::FromWord(place.image->payload(place.index).load(std::memory_order_relaxed)),
-          place.image->payload(place.index, 1).load(std::memory_order_relaxed)};
-      CountUse(reader, place.image);
-    }
-  }
+  TakePlaces(FindPlaces, root, keys, traversal, [&](size_t i, const Place& place) {
+    // The gap's node has a null child.
+    spots[i] = {
+        RemotePtr::FromWord(place.image->payload(place.index).load(std::memory_order_relaxed)),
+        place.image->payload(place.index, 1).load(std::memory_order_relaxed)};
+    CountUse(reader, place.image);
+  });
 }
 
 size_t NodeCache::CollectRight(Reader& reader, KeyView key, size_t limit,

@@ -16,6 +16,11 @@ constexpr uint32_t LinesFor(size_t count) {
                                SeparatorNode::kDigestsPerLine);
 }
 
+// Lines of samples of a node with so many lines of digests: none if it is not wide.
+constexpr uint32_t SampleLinesFor(uint32_t lines) {
+  return lines > SeparatorNode::kDividers + 1 ? LinesFor(lines) : 0;
+}
+
 }  // namespace
 
 SeparatorNode* SeparatorNode::Make(NodeArena& arena, const SeparatorList& list, size_t begin,
@@ -31,7 +36,7 @@ SeparatorNode* SeparatorNode::Make(NodeArena& arena, const SeparatorList& list, 
     suffix_bytes += list.separator(i).size() - prefix;
   }
   const uint32_t lines = LinesFor(count);
-  const uint32_t samples = lines > kDividers + 1 ? LinesFor(lines) : 0;
+  const uint32_t samples = SampleLinesFor(lines);
   const size_t payload_line = 1 + samples + lines;
   const size_t ends_at =
       payload_line * NodeArena::kLineBytes + count * shape.payload_words * sizeof(uint64_t);
@@ -51,10 +56,8 @@ SeparatorNode* SeparatorNode::Make(NodeArena& arena, const SeparatorList& list, 
   node->payload_words_ = shape.payload_words;
   node->height_ = shape.height;
   node->base_ = WordAt(first, node->word_at_);
-  const uint64_t span = WordAt(last, node->word_at_) - node->base_;
-  while ((span >> node->shift_) > kGreatestDigest) ++node->shift_;
+  node->FillDigests([&](uint32_t i) { return WordAt(list.separator(begin + i), node->word_at_); });
 
-  auto* const digests = const_cast<int32_t*>(node->DigestLine(0));
   auto* const ends = const_cast<uint32_t*>(node->ends());
   auto* const prefix_bytes = const_cast<char*>(node->prefix().data());
   first.copy(prefix_bytes, prefix);
@@ -65,7 +68,6 @@ SeparatorNode* SeparatorNode::Make(NodeArena& arena, const SeparatorList& list, 
   for (uint32_t i = 0; i < count; ++i) {
     const KeyView separator = list.separator(begin + i);
     const uint64_t difference = WordAt(separator, node->word_at_) - node->base_;
-    digests[i] = static_cast<int32_t>(difference >> node->shift_);
     // A shorter key has the same digest as a separator that ends in a zero byte, and is below it.
     if (separator.size() > node->word_at_ + kWordBytes || (difference & lost) != 0 ||
         (!separator.empty() && separator.back() == 0)) {
@@ -78,17 +80,54 @@ SeparatorNode* SeparatorNode::Make(NodeArena& arena, const SeparatorList& list, 
         separator.substr(prefix).copy(suffixes + suffix_end, separator.size()));
     ends[i] = suffix_end;
   }
-  std::fill(digests + count, digests + size_t{lines} * kDigestsPerLine, kPadding);
-  std::fill(node->dividers_, node->dividers_ + kDividers, kPadding);
-  if (samples == 0) {
-    for (uint32_t i = 1; i < lines; ++i) node->dividers_[i - 1] = digests[i * kDigestsPerLine];
-  } else {
-    auto* const sampled = const_cast<int32_t*>(node->LineAt(1));
-    std::fill(sampled, sampled + size_t{samples} * kDigestsPerLine, kPadding);
-    for (uint32_t i = 0; i < lines; ++i) sampled[i] = digests[i * kDigestsPerLine];
-  }
   std::memset(node->tail(), 0, node->tail_bytes());
   return node;
+}
+
+SeparatorNode* SeparatorNode::MakeOfPairs(NodeArena& arena, uint64_t low,
+                                          std::span<const Pair> pairs) {
+  const auto count = static_cast<uint32_t>(pairs.size());
+  const uint32_t lines = LinesFor(count);
+  const uint32_t samples = SampleLinesFor(lines);
+  const size_t payload_line = 1 + samples + lines;
+  // Room for full lines of digests: nodes that grow have few sizes, and so use each other's memory.
+  const size_t bytes =
+      payload_line * NodeArena::kLineBytes + size_t{lines} * kDigestsPerLine * sizeof(Pair);
+  auto* const node = ::new (arena.Allocate(bytes)) SeparatorNode;
+  node->lines_ = static_cast<uint16_t>(bytes / NodeArena::kLineBytes);
+  node->tail_at_ = static_cast<uint32_t>(bytes);
+  node->count_ = static_cast<uint16_t>(count);
+  node->payload_line_ = static_cast<uint16_t>(payload_line);
+  node->sample_lines_ = static_cast<uint8_t>(samples);
+  node->payload_words_ = 2;
+  node->base_ = low;
+  // The first pair stands for all keys from `low` on.
+  node->FillDigests([&](uint32_t i) { return i == 0 ? low : pairs[i].key; });
+  for (uint32_t i = 0; i < count; ++i) {
+    ::new (&node->payload(i, 0)) std::atomic<uint64_t>(pairs[i].key);
+    ::new (&node->payload(i, 1)) std::atomic<uint64_t>(pairs[i].value);
+  }
+  return node;
+}
+
+template <typename WordOf>
+void SeparatorNode::FillDigests(const WordOf& word_of) {
+  const uint32_t lines = LinesFor(count_);
+  const uint64_t span = word_of(count_ - 1) - base_;
+  while ((span >> shift_) > kGreatestDigest) ++shift_;
+  auto* const digests = const_cast<int32_t*>(DigestLine(0));
+  for (uint32_t i = 0; i < count_; ++i) {
+    digests[i] = static_cast<int32_t>((word_of(i) - base_) >> shift_);
+  }
+  std::fill(digests + count_, digests + size_t{lines} * kDigestsPerLine, kPadding);
+  std::fill(dividers_, dividers_ + kDividers, kPadding);
+  if (sample_lines_ == 0) {
+    for (uint32_t i = 1; i < lines; ++i) dividers_[i - 1] = digests[i * kDigestsPerLine];
+    return;
+  }
+  auto* const samples = const_cast<int32_t*>(LineAt(1));
+  std::fill(samples, samples + size_t{sample_lines_} * kDigestsPerLine, kPadding);
+  for (uint32_t i = 0; i < lines; ++i) samples[i] = digests[i * kDigestsPerLine];
 }
 
 // The key is at least separator 0, so that it has the prefix or is above all separators.

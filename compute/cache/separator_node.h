@@ -16,6 +16,10 @@
 // `word_at` is 0 if no separator is longer than 8 bytes, else the length of the prefix that all
 // separators share, so that long keys are told apart where they differ.
 //
+// A node of *pairs* holds 64-bit integers with their values: the payload is the integer itself and
+// the value, and nothing else is kept of a separator. So a lookup ends in the line of the payload,
+// whether digests tie or not.
+//
 // Everything but the payload is immutable, and payload words are atomics: readers need no lock and
 // never see a node half-built. A change of separators makes a new node (see SeparatorIndex).
 #pragma once
@@ -94,6 +98,13 @@ class alignas(NodeArena::kLineBytes) SeparatorNode {
   // Makes a node of items [begin, end) of `list`. Requires: 1 to kMaxCount items.
   static SeparatorNode* Make(NodeArena& arena, const SeparatorList& list, size_t begin, size_t end,
                              Shape shape);
+  struct Pair {
+    uint64_t key;
+    uint64_t value;
+  };
+  // Makes a node of ascending pairs whose least key may become `low`. Requires: 1 to kMaxCount
+  // pairs, `low` at most the first one's key.
+  static SeparatorNode* MakeOfPairs(NodeArena& arena, uint64_t low, std::span<const Pair> pairs);
   static void Free(NodeArena& arena, SeparatorNode* node) { arena.Free(node, node->bytes()); }
 
   uint32_t count() const { return count_; }
@@ -135,6 +146,18 @@ class alignas(NodeArena::kLineBytes) SeparatorNode {
     return index != 0 && CompareSeparator(index, bound) == 0 ? index - 1 : index;
   }
 
+  // ---- Nodes of pairs: only these, `payload` and FindDigests (traversal.h) are for them.
+
+  uint64_t low() const { return base_; }
+  uint64_t pair_key(uint32_t i) const { return payload(i).load(std::memory_order_relaxed); }
+  std::atomic<uint64_t>& pair_value(uint32_t i) const { return payload(i, 1); }
+  // Digest `i` is the last that is at most that of `key`. Returns the last pair whose key is at most
+  // `key`; of none, the first.
+  uint32_t ConfirmPair(uint32_t i, uint64_t key) const {
+    while (i != 0 && pair_key(i) > key) --i;
+    return i;
+  }
+
   // ---- Contents
 
   std::atomic<uint64_t>& payload(uint32_t i, uint32_t word = 0) const {
@@ -151,6 +174,9 @@ class alignas(NodeArena::kLineBytes) SeparatorNode {
  private:
   SeparatorNode() = default;
 
+  // Chooses shift_ and fills the lines of digests and what divides them. `word_of(i)`: of separator i.
+  template <typename WordOf>
+  void FillDigests(const WordOf& word_of);
   int32_t Digest(uint64_t word) const {
     const uint64_t difference = (word - base_) >> shift_;
     return static_cast<int32_t>(std::min<uint64_t>(difference, kGreatestDigest));

@@ -66,10 +66,15 @@ HWY_INLINE void PrefetchDigests(Slot* slots, std::span<const KeyView> keys) {
   }
 }
 
+// The last digest that is at most that of the key.
+HWY_INLINE uint32_t SearchDigests(const Slot& slot) {
+  const uint32_t in_line = CountAtMost<kLine>(slot.node->DigestLine(slot.line), slot.digest) - 1;
+  return slot.line * kLine + in_line;
+}
+
 // The last separator that is at most `key`.
 HWY_INLINE uint32_t SearchLine(const Slot& slot, KeyView key) {
-  const uint32_t in_line = CountAtMost<kLine>(slot.node->DigestLine(slot.line), slot.digest) - 1;
-  return slot.node->Confirm(slot.line * kLine + in_line, slot.digest, key);
+  return slot.node->Confirm(SearchDigests(slot), slot.digest, key);
 }
 
 // The line of the child's digests where the key would be if separators were evenly spread over the
@@ -97,7 +102,8 @@ HWY_INLINE void GoToChild(Slot& slot, uint32_t index) {
   slot.node = child;
 }
 
-template <Prefetch kPrefetch>
+// kPairs: whether the index leads to nodes of pairs.
+template <Prefetch kPrefetch, bool kPairs>
 void FindPlacesBy(const SeparatorNode* root, std::span<const KeyView> keys,
                   std::span<Place> places) {
   constexpr bool kHasLineRound = kPrefetch == Prefetch::kHeaderAndMiddle ||
@@ -133,23 +139,35 @@ void FindPlacesBy(const SeparatorNode* root, std::span<const KeyView> keys,
   if constexpr (kHasLineRound) PrefetchDigests(slots, keys);
   for (size_t i = 0; i < count; ++i) {
     if constexpr (!kHasLineRound) ChooseLine(slots[i], keys[i]);
-    const uint32_t index = SearchLine(slots[i], keys[i]);
+    const uint32_t index = kPairs ? SearchDigests(slots[i]) : SearchLine(slots[i], keys[i]);
     if constexpr (kHasPayloadRound) PrefetchLine(&slots[i].node->payload(index));
     places[i] = {slots[i].node, index};
   }
 }
 
+template <bool kPairs>
+void Dispatch(const SeparatorNode* root, std::span<const KeyView> keys, Prefetch prefetch,
+              std::span<Place> places) {
+  switch (prefetch) {
+    case Prefetch::kHeader: return FindPlacesBy<Prefetch::kHeader, kPairs>(root, keys, places);
+    case Prefetch::kHeaderAndMiddle:
+      return FindPlacesBy<Prefetch::kHeaderAndMiddle, kPairs>(root, keys, places);
+    case Prefetch::kWhole: return FindPlacesBy<Prefetch::kWhole, kPairs>(root, keys, places);
+    case Prefetch::kChildren: return FindPlacesBy<Prefetch::kChildren, kPairs>(root, keys, places);
+    case Prefetch::kPredicted:
+      return FindPlacesBy<Prefetch::kPredicted, kPairs>(root, keys, places);
+    case Prefetch::kPayload: return FindPlacesBy<Prefetch::kPayload, kPairs>(root, keys, places);
+  }
+}
+
 void FindPlacesHere(const SeparatorNode* root, std::span<const KeyView> keys, Prefetch prefetch,
                     std::span<Place> places) {
-  switch (prefetch) {
-    case Prefetch::kHeader: return FindPlacesBy<Prefetch::kHeader>(root, keys, places);
-    case Prefetch::kHeaderAndMiddle:
-      return FindPlacesBy<Prefetch::kHeaderAndMiddle>(root, keys, places);
-    case Prefetch::kWhole: return FindPlacesBy<Prefetch::kWhole>(root, keys, places);
-    case Prefetch::kChildren: return FindPlacesBy<Prefetch::kChildren>(root, keys, places);
-    case Prefetch::kPredicted: return FindPlacesBy<Prefetch::kPredicted>(root, keys, places);
-    case Prefetch::kPayload: return FindPlacesBy<Prefetch::kPayload>(root, keys, places);
-  }
+  Dispatch<false>(root, keys, prefetch, places);
+}
+
+void FindDigestsHere(const SeparatorNode* root, std::span<const KeyView> keys, Prefetch prefetch,
+                     std::span<Place> places) {
+  Dispatch<true>(root, keys, prefetch, places);
 }
 
 }  // namespace
@@ -160,10 +178,16 @@ HWY_AFTER_NAMESPACE();
 namespace gossamer {
 
 HWY_EXPORT(FindPlacesHere);
+HWY_EXPORT(FindDigestsHere);
 
 void FindPlaces(const SeparatorNode* root, std::span<const KeyView> keys, Prefetch prefetch,
                 std::span<Place> places) {
   HWY_DYNAMIC_DISPATCH(FindPlacesHere)(root, keys, prefetch, places);
+}
+
+void FindDigests(const SeparatorNode* root, std::span<const KeyView> keys, Prefetch prefetch,
+                 std::span<Place> places) {
+  HWY_DYNAMIC_DISPATCH(FindDigestsHere)(root, keys, prefetch, places);
 }
 
 }  // namespace gossamer

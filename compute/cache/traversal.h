@@ -32,4 +32,33 @@ inline constexpr size_t kMaxGroup = Traversal::kMaxBatch;
 void FindPlaces(const SeparatorNode* root, std::span<const KeyView> keys, Prefetch prefetch,
                 std::span<Place> places);
 
+// The same for an index of nodes of pairs: the index of a place is that of the last digest that is at
+// most the key's. ConfirmPair compares the key itself. Keys have 8 bytes.
+void FindDigests(const SeparatorNode* root, std::span<const KeyView> keys, Prefetch prefetch,
+                 std::span<Place> places);
+
+// Finds the places of any number of keys, `traversal.batch` at a time, by `find`: FindPlaces or
+// FindDigests. Calls take(i, place) for each key, in order. The payload of a group is taken while that of
+// the next one is on its way.
+template <typename Find, typename Take>
+void TakePlaces(const Find& find, const SeparatorNode* root, std::span<const KeyView> keys,
+                const Traversal& traversal, const Take& take) {
+  // Groups of even size, so that the last one overlaps as much as the others.
+  const size_t groups = (keys.size() + traversal.batch - 1) / traversal.batch;
+  const auto start_of = [&](size_t group) { return group * keys.size() / groups; };
+  Place places[2][kMaxGroup];
+  for (size_t group = 0; group <= groups; ++group) {
+    if (group != groups) {
+      const size_t start = start_of(group);
+      const size_t count = start_of(group + 1) - start;
+      find(root, keys.subspan(start, count), traversal.prefetch,
+           std::span(places[group % 2]).first(count));
+    }
+    if (group == 0) continue;
+    const size_t start = start_of(group - 1);
+    const size_t count = start_of(group) - start;
+    for (size_t i = 0; i < count; ++i) take(start + i, places[(group - 1) % 2][i]);
+  }
+}
+
 }  // namespace gossamer

@@ -8,6 +8,7 @@
 
 #include "compute/lab/blink_tree.h"
 #include "compute/lab/check.h"
+#include "compute/lab/gossamer_tree.h"
 #include "compute/lab/locked_map.h"
 #include "compute/lab/olc_tree.h"
 #include "compute/lab/palm_tree.h"
@@ -74,6 +75,8 @@ using BloomPartitioned = PartitionedTree<kFanout, Placement::kFilters>;
 template <uint32_t kFanout>
 using HashPartitioned = PartitionedTree<kFanout, Placement::kHash>;
 
+constexpr std::string_view kGossamer = "the store's cache, with keys and values inside";
+
 constexpr std::array kTrees = {
     EntryOf<LockedMap<std::map<Key, Value>>>("std_map", "std::map under a mutex", 0),
     EntryOf<LockedMap<absl::btree_map<Key, Value>>>("absl_btree", "absl::btree_map under a mutex",
@@ -111,6 +114,7 @@ constexpr std::array kTrees = {
     WithFanout<HashPartitioned, 4>("hash_partitioned", kHashed),
     WithFanout<HashPartitioned, 64>("hash_partitioned", kHashed),
     WithFanout<HashPartitioned, 256>("hash_partitioned", kHashed),
+    EntryOf<GossamerTree>("gossamer", kGossamer, 0),
 };
 
 }  // namespace

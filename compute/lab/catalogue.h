@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,7 +22,8 @@ struct TreeEntry {
   bool partitioned;       // whether it is made of trees, as many as are asked for
   std::span<const std::string_view> prefetches;  // names of its ways to fetch what a batch needs
   // measure.h and check.h explain these.
-  Result<Measurement> (*measure)(const RunOptions& options);
+  Status (*measure)(std::span<const RunOptions> runs,
+                    const std::function<void(const Measurement&)>& take);
   Status (*check_alone)(const TreeSettings& settings, uint64_t seed);
   Status (*check_mix)(const RunOptions& options);
   Status (*check_batches)(const TreeSettings& settings, uint64_t seed);  // null unless parallel

@@ -59,17 +59,21 @@ TEST_P(TreeTest, WorkloadsLeaveWhatTheyInserted) {
   // A parallel tree: alone and batches for each number of workers.
   constexpr uint64_t kMixes = 7 * 2;
   const uint64_t sharing = GetParam().many_threads ? 1 + 4 * (kMixes + 1) + 3 : 1 + kMixes + 1;
-  const uint64_t hints = 4 * 2 * GetParam().prefetches.size();
+  const uint64_t hints =
+      4 * (GetParam().check_hints != nullptr ? 2 : 1) * GetParam().prefetches.size();
   EXPECT_EQ(checks.value(), GetParam().parallel ? 4 * (kMixes + 2) : sharing + hints);
 }
 
 TEST_P(TreeTest, AMeasurementCountsItsOperations) {
   const RunOptions options{.mix = Mixes()[1], .records = 1'000, .operations = 999, .seed = 3};
-  const Result<Measurement> measured = GetParam().measure(options);
-  ASSERT_TRUE(measured) << measured.error().message;
-  EXPECT_EQ(measured.value().operations, 999);
-  EXPECT_GT(measured.value().seconds, 0);
-  EXPECT_GT(measured.value().processor_seconds, 0);
+  std::vector<Measurement> measured;
+  const Status status =
+      GetParam().measure({&options, 1}, [&](const Measurement& run) { measured.push_back(run); });
+  ASSERT_TRUE(status) << status.error().message;
+  ASSERT_EQ(measured.size(), 1);
+  EXPECT_EQ(measured[0].operations, 999);
+  EXPECT_GT(measured[0].seconds, 0);
+  EXPECT_GT(measured[0].processor_seconds, 0);
 }
 
 std::string TestName(const ::testing::TestParamInfo<TreeEntry>& info) {
@@ -86,6 +90,7 @@ INSTANTIATE_TEST_SUITE_P(All, TreeTest, ::testing::ValuesIn(Trees().begin(), Tre
 class CountingTree : public SequentialTree<16> {
  public:
   static constexpr std::array<std::string_view, 2> kPrefetches = {"near", "far"};
+  static constexpr size_t kDefaultPrefetch = 1;
 
   void FindMany(std::span<const Key> keys, std::span<std::optional<Value>> values, uint32_t batch,
                 size_t prefetch) const {
@@ -253,6 +258,23 @@ TEST(PlanTest, PartitionsAreOfTreesThatHaveThem) {
   std::vector<uint32_t> partitions;
   for (const PlannedRun& run : runs.value()) partitions.push_back(run.options.partitions);
   EXPECT_EQ(partitions, (std::vector<uint32_t>{0, 2, 5}));
+}
+
+TEST(PlanTest, RunsThatOnlyReadShareATree) {
+  FlagValues flags = Flags();
+  flags.trees = "olc";
+  flags.fanout = "16,64";
+  flags.distribution = "uniform";
+  flags.workload = "read_only,read_insert";
+  flags.prefetch = "off,whole,header";
+  const std::vector<PlannedRun> runs = MakeRuns(flags).value();
+  ASSERT_EQ(runs.size(), 12u);
+  const auto shared_from = [&](size_t first) {
+    return SharingRuns(std::span(runs).subspan(first)).size();
+  };
+  EXPECT_EQ(shared_from(0), 3u) << "fanout 16";
+  EXPECT_EQ(shared_from(3), 3u) << "fanout 64";
+  EXPECT_EQ(shared_from(6), 1u) << "inserts";
 }
 
 TEST(PlanTest, WrongFlagsAreExplained) {

@@ -136,16 +136,19 @@ int MeasureTrees() {
     }
   }
   LabReport report{ConfigJson(), bench::ThisProvenance(bench::BuildCommit()), {}};
-  for (const PlannedRun& run : runs.value()) {
-    const Result<Measurement> measured = run.tree->measure(run.options);
-    if (!measured) {
-      return Failure(kProgram, fmt::format("{}, {}: {}", FullName(*run.tree), run.options.mix.name,
-                                           measured.error().message));
+  for (size_t first = 0; first < runs.value().size(); first = report.rows.size()) {
+    const PlannedRun& planned = runs.value()[first];
+    const std::vector<RunOptions> options = SharingRuns(std::span(runs.value()).subspan(first));
+    const Status status = planned.tree->measure(options, [&](const Measurement& measured) {
+      report.rows.push_back({runs.value()[report.rows.size()], measured});
+      std::cerr << report.rows.size() << " of " << runs.value().size() << ": "
+                << FullName(*planned.tree) << ", " << planned.options.mix.name << ": "
+                << HumanRate(measured.operations_per_second()) << std::endl;
+    });
+    if (!status) {
+      return Failure(kProgram, fmt::format("{}, {}: {}", FullName(*planned.tree),
+                                           planned.options.mix.name, status.error().message));
     }
-    report.rows.push_back({run, measured.value()});
-    std::cerr << report.rows.size() << " of " << runs.value().size() << ": " << FullName(*run.tree)
-              << ", " << run.options.mix.name << ": "
-              << HumanRate(measured.value().operations_per_second()) << std::endl;
   }
   return WriteReport(report);
 }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -84,7 +85,7 @@ struct Measurement {
   uint64_t operations = 0;
   double seconds = 0;            // from the first thread's begin to the last one's end
   double processor_seconds = 0;  // that all threads had a processor for
-  double bytes_per_key = 0;      // that the allocator handed out, at the end
+  double bytes_per_key = 0;      // that the tree has taken, at the end
 
   double operations_per_second() const {
     return seconds > 0 ? static_cast<double>(operations) / seconds : 0;
@@ -95,6 +96,16 @@ struct Measurement {
 inline double AllocatedBytes() {
   const struct mallinfo2 info = mallinfo2();
   return static_cast<double>(info.uordblks) + static_cast<double>(info.hblkhd);
+}
+
+// What the tree has taken since the allocator had handed out `before` bytes.
+template <LocalTree Tree>
+double BytesOf(const Tree& tree, double before) {
+  if constexpr (requires { tree.bytes(); }) {
+    return static_cast<double>(tree.bytes());
+  } else {
+    return std::max(AllocatedBytes() - before, 0.0);
+  }
 }
 
 // Of this process so far.
@@ -110,31 +121,25 @@ inline uint64_t CountInserts(std::span<const Step> steps) {
   }));
 }
 
-// Loads a tree, runs the warm-up steps and then the measured ones. Errors: of RunSteps and Load.
+// Runs the warm-up steps on a loaded tree and then the measured ones. Errors: of RunSteps.
 template <LocalTree Tree>
-Result<Measurement> Measure(const RunOptions& options) {
+Result<Measurement> MeasureLoaded(Tree& tree, const RunOptions& options,
+                                  std::span<const ThreadSteps> steps, double bytes_before) {
   using Clock = std::chrono::steady_clock;
-  const std::vector<ThreadSteps> steps = DrawStepsFor<Tree>(options);
-  const double bytes_before = AllocatedBytes();
-  const auto tree = MakeTree<Tree>(SettingsFor<Tree>(options));
-  BOOST_OUTCOME_TRYV(Load(*tree, options));
-
-  double processor_seconds = 0;
   std::vector<Clock::time_point> begins(steps.size());
   std::vector<Clock::time_point> ends(steps.size());
   BOOST_OUTCOME_TRYV(RunSteps(
-      *tree, options, [&](uint32_t caller) { return std::span(steps[caller].warm_up); },
+      tree, options, [&](uint32_t caller) { return std::span(steps[caller].warm_up); },
       [](uint32_t /*caller*/, const auto& run) { run(); }));
-  processor_seconds -= ProcessorSeconds();
+  const double processor_before = ProcessorSeconds();
   BOOST_OUTCOME_TRYV(RunSteps(
-      *tree, options, [&](uint32_t caller) { return std::span(steps[caller].measured); },
+      tree, options, [&](uint32_t caller) { return std::span(steps[caller].measured); },
       [&](uint32_t caller, const auto& run) {
         begins[caller] = Clock::now();
         run();
         ends[caller] = Clock::now();
       }));
-
-  processor_seconds += ProcessorSeconds();
+  const double processor_seconds = ProcessorSeconds() - processor_before;
 
   uint64_t keys = options.mix.Loaded(options.records);
   for (const ThreadSteps& of_caller : steps) {
@@ -142,9 +147,26 @@ Result<Measurement> Measure(const RunOptions& options) {
   }
   const auto begin = *std::min_element(begins.begin(), begins.end());
   const auto end = *std::max_element(ends.begin(), ends.end());
-  const double bytes = std::max(AllocatedBytes() - bytes_before, 0.0);
+  const double bytes = BytesOf(tree, bytes_before);
   return Measurement{options.operations, std::chrono::duration<double>(end - begin).count(),
                      processor_seconds, keys > 0 ? bytes / static_cast<double>(keys) : 0};
+}
+
+// Loads a tree and measures `runs` on it, each of which `take` gets. Requires: one run at least; if
+// there are more, that each SharesTree with the first. Errors: of RunSteps and Load.
+template <LocalTree Tree>
+Status Measure(std::span<const RunOptions> runs,
+               const std::function<void(const Measurement&)>& take) {
+  std::vector<ThreadSteps> steps = DrawStepsFor<Tree>(runs.front());
+  const double bytes_before = AllocatedBytes();
+  const auto tree = MakeTree<Tree>(SettingsFor<Tree>(runs.front()));
+  BOOST_OUTCOME_TRYV(Load(*tree, runs.front()));
+  for (const RunOptions& options : runs) {
+    BOOST_OUTCOME_TRY(
+        measured, MeasureLoaded(*tree, options, std::span<const ThreadSteps>(steps), bytes_before));
+    take(measured);
+  }
+  return Ok();
 }
 
 }  // namespace gossamer::lab

@@ -158,6 +158,15 @@ Result<std::vector<const TreeEntry*>> ChooseTrees(const FlagValues& flags) {
   return trees;
 }
 
+std::vector<RunOptions> SharingRuns(std::span<const PlannedRun> runs) {
+  std::vector<RunOptions> options = {runs.front().options};
+  for (const PlannedRun& run : runs.subspan(1)) {
+    if (run.tree != runs.front().tree || !SharesTree(run.options, runs.front().options)) break;
+    options.push_back(run.options);
+  }
+  return options;
+}
+
 Result<std::vector<PlannedRun>> MakeRuns(const FlagValues& flags) {
   BOOST_OUTCOME_TRYV(CheckNumbers(flags));
   BOOST_OUTCOME_TRY(trees, ChooseTrees(flags));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,10 @@ struct PlannedRun {
 // The trees that --trees and --fanout choose. A tree whose fanout cannot be chosen stays.
 // Errors: InvalidArgument, for --trees and --fanout.
 Result<std::vector<const TreeEntry*>> ChooseTrees(const FlagValues& flags);
+
+// The options of the first run, and of those right behind it that can be measured on its tree.
+// Requires: `runs` is not empty.
+std::vector<RunOptions> SharingRuns(std::span<const PlannedRun> runs);
 
 // All combinations, the tree varying fastest, so that trees that are compared run one after another.
 // Left out: partitions of a tree that has none; ways to prefetch that a tree does not have; many threads on a tree for one thread; distributions of a mix that does not read.

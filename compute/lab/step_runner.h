@@ -126,8 +126,8 @@ class SharingRunner {
       }
     }
     const auto values = std::span(values_).first(keys_.size());
-    BOOST_OUTCOME_TRYV(
-        FindMany(tree_, std::span<const Key>(keys_), values, batch_, prefetch_.value_or(0)));
+    BOOST_OUTCOME_TRYV(FindMany(tree_, std::span<const Key>(keys_), values, batch_,
+                                prefetch_.value_or(DefaultPrefetchOf<Tree>())));
     for (size_t i = 0; i < keys_.size(); ++i) check_.Value(keys_[i], values[i]);
     return InsertMany(tree_, std::span<const Entry>(entries_));
   }

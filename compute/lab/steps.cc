@@ -27,6 +27,13 @@ uint64_t Mix::Loaded(uint64_t records) const {
 
 std::span<const Mix> Mixes() { return kMixes; }
 
+bool SharesTree(const RunOptions& a, const RunOptions& b) {
+  return !a.mix.Has(BenchOperation::kInsert) && a.mix.name == b.mix.name &&
+         a.distribution == b.distribution && a.theta == b.theta && a.threads == b.threads &&
+         a.partitions == b.partitions && a.records == b.records && a.operations == b.operations &&
+         a.seed == b.seed;
+}
+
 std::vector<ThreadSteps> DrawSteps(const RunOptions& options) {
   bench::Workload workload;
   workload.percent = options.mix.percent;

@@ -48,6 +48,10 @@ struct RunOptions {
   uint64_t seed = 0;
 };
 
+// Whether two runs of one tree can be measured on the same loaded tree: they do the same operations
+// and change nothing. How they batch and prefetch may differ.
+bool SharesTree(const RunOptions& a, const RunOptions& b);
+
 inline Key KeyOfRecord(uint64_t id) { return bench::MixBits(id, 64); }
 // One instruction, so that the check of a value costs the measured loop next to nothing.
 inline Value ValueOfKey(Key key) { return ~key; }

@@ -108,14 +108,25 @@ concept PreparingTree =
       { unchanged.Scan(key, found, hints[0]) } -> std::same_as<size_t>;
     };
 
-// A tree whose lookups of many keys take `batch` keys at a time, and fetch as `prefetch` says.
+// A tree whose lookups of many keys take `batch` keys at a time, and fetch as `prefetch` says; in
+// batches of more than one key as `kDefaultPrefetch`, if nothing is said.
 template <typename Tree>
 concept BatchingTree = LocalTree<Tree> && requires(const Tree& unchanged, std::span<const Key> keys,
                                                    std::span<std::optional<Value>> values,
                                                    uint32_t batch, size_t prefetch) {
   { Tree::kPrefetches[prefetch] } -> std::convertible_to<std::string_view>;
+  { Tree::kDefaultPrefetch } -> std::convertible_to<size_t>;
   { unchanged.FindMany(keys, values, batch, prefetch) } -> std::same_as<void>;
 };
+
+template <typename Tree>
+constexpr size_t DefaultPrefetchOf() {
+  if constexpr (requires { Tree::kDefaultPrefetch; }) {
+    return Tree::kDefaultPrefetch;
+  } else {
+    return 0;
+  }
+}
 
 // The names of a tree's ways to prefetch; empty if it has none.
 template <typename Tree>
@@ -131,7 +142,8 @@ constexpr std::span<const std::string_view> PrefetchesOf() {
 // `prefetch` are for a BatchingTree. Requires: as many `values` as `keys`. Errors: of Execute.
 template <LocalTree Tree>
 Status FindMany(Tree& tree, std::span<const Key> keys, std::span<std::optional<Value>> values,
-                [[maybe_unused]] uint32_t batch = 16, [[maybe_unused]] size_t prefetch = 0) {
+                [[maybe_unused]] uint32_t batch = 16,
+                [[maybe_unused]] size_t prefetch = DefaultPrefetchOf<Tree>()) {
   if constexpr (ParallelTree<Tree>) {
     std::vector<Request> requests(keys.size());
     std::transform(keys.begin(), keys.end(), requests.begin(), Request::Get);
