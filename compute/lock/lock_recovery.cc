@@ -106,7 +106,7 @@ Task<Status> RemoteLock::FindOutTaken(LockWord word) {
 
 Task<Status> RemoteLock::SettleCommit(const Batch& batch, std::optional<NewVersion> changed) {
   InlineBatch<kMaxWrites + 1> again(server());
-  for (const Verb& verb : batch.verbs().first(pending_.verbs)) again.Add(verb);
+  for (const Verb& verb : pending_.VerbsOf(batch)) again.Add(verb);
   for (;;) {
     const Result<Outcome> outcome = co_await FindOutApplied(changed);
     if (!outcome) co_return outcome.error();
@@ -126,7 +126,7 @@ Task<Status> RemoteLock::SettleCommit(const Batch& batch, std::optional<NewVersi
     }
     if (pending_.after == After::kRelease) held_ = {};
     co_await ExecuteInOrder(again, pending_.held.word.lease());
-    if (again.status() == VerbStatus::kSuccess) co_return Conclude(again);
+    if (again.status() == VerbStatus::kSuccess) co_return Conclude(again.verbs());
   }
 }
 

@@ -104,7 +104,7 @@ RemoteLock::Taking RemoteLock::AddTaking(Batch& batch, std::span<const Verb> rea
   return taking;
 }
 
-bool RemoteLock::Note(const Taking& taking, const Batch& batch) {
+bool RemoteLock::LearnTaken(const Taking& taking, const Batch& batch) {
   const Verb& cas = batch.verbs()[taking.verb];
   if (cas.status != VerbStatus::kSuccess) return false;
   holder_is_dead_ = false;
@@ -120,7 +120,7 @@ bool RemoteLock::Note(const Taking& taking, const Batch& batch) {
 }
 
 Task<Status> RemoteLock::FinishTaking(const Taking& taking, const Batch& batch) {
-  if (Note(taking, batch)) co_return Ok();
+  if (LearnTaken(taking, batch)) co_return Ok();
   co_return co_await FindOutTaken(taking.word);
 }
 
@@ -152,7 +152,7 @@ Task<Result<RemoteLock::Attempt>> RemoteLock::Try(std::span<const Verb> reads, B
       if (alongside != nullptr) co_await ExecuteOneByOne(*alongside, {});
       co_await ExecuteOneByOne(batch, {});
     }
-    const bool is_unknown = takes && !Note(taking, batch);
+    const bool is_unknown = takes && !LearnTaken(taking, batch);
     if (takes && !is_unknown && tries_ != 0) LearnRoundTrip(links.scheduler().Now() - start);
     if (alongside != nullptr && alongside->status() != VerbStatus::kSuccess) {
       // The caller's WRITE failed: do not go on, and do not leave the lock behind.
@@ -299,9 +299,10 @@ Task<void> RemoteLock::ExecuteOneByOne(Batch& batch, std::optional<Lease> epoch)
   }
 }
 
-void RemoteLock::AddRelease(Batch& batch) {
-  batch.Add(ReleaseVerb(held_));
-  pending_ = {std::exchange(held_, {}), batch.verbs().size(), After::kRelease};
+void RemoteLock::AddEnd(Batch& batch, size_t first, After after) {
+  if (after == After::kRelease) batch.Add(ReleaseVerb(held_));
+  pending_ = {held_, first, batch.verbs().size(), after};
+  if (after == After::kRelease) held_ = {};
 }
 
 // One queue pair: WRITE before WRITE before atomic (O1, O2), so that the next holder of the lock,
@@ -318,33 +319,35 @@ Task<Status> RemoteLock::Commit(Batch& batch, After after,
     BOOST_OUTCOME_CO_TRYV(co_await Release());
     co_return may_link;
   }
-  if (after == After::kRelease) {
-    AddRelease(batch);
-  } else {
-    pending_ = {held_, batch.verbs().size(), After::kKeep};
-  }
+  AddEnd(batch, 0, after);
   if (locks_->techniques.combine_commands) {
     co_await locks_->links.Execute(*op_, batch);
   } else {
     co_await ExecuteOneByOne(batch, pending_.held.word.lease());
   }
-  if (batch.status() == VerbStatus::kSuccess) co_return Conclude(batch);
+  std::optional<Status> result = ResultOf(batch);
+  if (result) co_return std::move(*result);
   co_return co_await SettleCommit(batch, changed);
+}
+
+std::optional<Status> RemoteLock::ResultOf(const Batch& batch) const {
+  const std::span<const Verb> verbs = pending_.VerbsOf(batch);
+  const bool is_known = std::ranges::all_of(
+      verbs, [](const Verb& verb) { return verb.status == VerbStatus::kSuccess; });
+  return is_known ? std::optional(Conclude(verbs)) : std::nullopt;
 }
 
 Task<Status> RemoteLock::FinishCommit(const Batch& batch,
                                       const std::optional<NewVersion>& changed) {
-  const bool is_known =
-      std::ranges::all_of(batch.verbs().first(pending_.verbs),
-                          [](const Verb& verb) { return verb.status == VerbStatus::kSuccess; });
-  if (is_known) co_return Conclude(batch);
+  std::optional<Status> result = ResultOf(batch);
+  if (result) co_return std::move(*result);
   co_return co_await SettleCommit(batch, changed);
 }
 
-Status RemoteLock::Conclude(const Batch& batch) const {
+Status RemoteLock::Conclude(std::span<const Verb> verbs) const {
   if (pending_.after == After::kKeep) return Ok();
   // With another's word, the WRITEs were made while the lock was another's.
-  Status released = CheckReleased(batch.verbs()[pending_.verbs - 1].old_value(), pending_.held);
+  Status released = CheckReleased(verbs.back().old_value(), pending_.held);
   if (!released) released.error().code = Code::kMaybeApplied;
   return released;
 }

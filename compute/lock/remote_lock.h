@@ -171,7 +171,10 @@ class [[nodiscard]] RemoteLock {
 
   // Try in steps, for a caller that posts the CAS and the READs behind it in a batch with other verbs.
   Taking AddTaking(Batch& batch, std::span<const Verb> reads);
-  // Call once `batch` has ended. Then is_held() tells whether the lock is held.
+  // Call once `batch` has ended. Returns true if is_held() tells whether the lock is held; if not, FinishTaking finds
+  // out.
+  bool LearnTaken(const Taking& taking, const Batch& batch);
+  // Likewise, and is_held() tells in any case.
   // Errors: that is unknown; the lock is orphaned.
   Task<Status> FinishTaking(const Taking& taking, const Batch& batch);
 
@@ -209,15 +212,22 @@ class [[nodiscard]] RemoteLock {
   // `next` gets the turn and the lock. Requires: what was written has been acknowledged (rule L3).
   void HandOver(LockTable::Waiter& next);
 
-  // Commit in steps, for a caller that posts other verbs behind the release in the same batch:
-  // EnterEpoch, MayLink and AddRelease with nothing awaited in between, then FinishCommit once the batch
-  // has ended.
+  // Commit in steps, for a caller that posts other verbs before or behind it in the same batch: EnterEpoch (or
+  // IsInEpoch), MayLink and AddEnd with nothing awaited in between, then FinishCommit once the batch has ended.
   // Errors: Fenced: the lock is void; NodeUnreachable: it is orphaned.
   Task<Status> EnterEpoch() { return EnterEpoch(held_); }
+  // Whether the lease of the present queue pair is known and, if the lock is held, the lock's epoch.
+  bool IsInEpoch() const {
+    const Lease& lease = locks_->links.LeaseWith(server());
+    return lease.incarnation != 0 && (!held_ || held_.word.lease() == lease);
+  }
   // Whether what linked() names may become reachable from a node on the lock's server now (rule U4).
   bool MayLink() const;
-  // Adds the release to `batch`, which has the WRITEs.
-  void AddRelease(Batch& batch);
+  // Ends the commit whose WRITEs are the verbs of `batch` from `first` on: adds the release behind them, or keeps the
+  // lock.
+  void AddEnd(Batch& batch, size_t first, After after);
+  // The result of the commit once `batch` has ended; nullopt if it is unknown: FinishCommit finds out.
+  std::optional<Status> ResultOf(const Batch& batch) const;
   Task<Status> FinishCommit(const Batch& batch, const std::optional<NewVersion>& changed);
 
  private:
@@ -225,8 +235,14 @@ class [[nodiscard]] RemoteLock {
   // A commit on its way.
   struct Pending {
     HeldLock held;
-    size_t verbs = 0;  // of the batch: the WRITEs, and the release if there is one
+    // Of the batch: the WRITEs, and the release if there is one.
+    size_t first = 0;
+    size_t end = 0;
     After after = After::kRelease;
+
+    std::span<const Verb> VerbsOf(const Batch& batch) const {
+      return batch.verbs().subspan(first, end - first);
+    }
   };
 
   void SetNode(RemotePtr node);
@@ -237,16 +253,9 @@ class [[nodiscard]] RemoteLock {
   // Returns Fenced if `held` belongs to another lease than the present queue pair (rule L4). Called
   // in the step that posts, with that lease known.
   Status CheckEpoch(const HeldLock& held) const;
-  // Whether the lease of the present queue pair is known and, if the lock is held, the lock's epoch.
-  bool IsInEpoch() const {
-    const Lease& lease = locks_->links.LeaseWith(server());
-    return lease.incarnation != 0 && (!held_ || held_.word.lease() == lease);
-  }
   // Makes sure that a lock that came with the turn is of the present queue pair's lease.
   // Errors: Fenced: it is void (rule L5).
   Task<Status> AdoptHandedOver();
-  // Notes what the CAS of `taking` found. Returns false if that is unknown.
-  bool Note(const Taking& taking, const Batch& batch);
   // Returns Fenced, noted in the operation, unless MayLink().
   Status CheckLinks();
   // For a lock that is held as `held`, or was until its release was posted.
@@ -256,8 +265,8 @@ class [[nodiscard]] RemoteLock {
   // Without command combining: the verbs of `batch` in their order, each in 1 RT. With `epoch`, a verb is posted only
   // while rules L4 and U4 hold.
   Task<void> ExecuteOneByOne(Batch& batch, std::optional<Lease> epoch);
-  // What a commit that was applied returns.
-  Status Conclude(const Batch& batch) const;
+  // What a commit that was applied by `verbs` returns.
+  Status Conclude(std::span<const Verb> verbs) const;
   // Goes on with a commit that ended in an unknown way until it is applied, or may not be posted again.
   Task<Status> SettleCommit(const Batch& batch, std::optional<NewVersion> changed);
 

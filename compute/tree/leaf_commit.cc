@@ -14,28 +14,37 @@ constexpr size_t kMaxGranted = 64;
 
 }  // namespace
 
-Task<Status> LeafCommitter::Commit(LockedLeaf& locked) const {
+LeafCommitter::Ending LeafCommitter::Prepare(LockedLeaf& locked) const {
   const LeafEditor& editor = *locked.editor;
+  Ending ending;
   // What others wish for this leaf goes along.
-  LockTable::WaiterList granted = GrantWishes(locked);
+  ending.granted = GrantWishes(locked);
   if (locked.path.has_parent()) {
     context_.cache.LearnHint(
         locked.path.low, {locked.path.node, locked.path.hint}, context_.geometry(), editor.known(),
         [&editor](uint32_t number) -> const GroupView& { return editor.Unit(number); });
   }
-  const bool wrote = editor.changed() != 0;
-  LockTable::Waiter* next = wrote ? locked.lock.NextWaiter() : nullptr;
-  Status status = Ok();
-  if (wrote) {
-    status = co_await CommitUnits(
-        locked, next != nullptr ? RemoteLock::After::kKeep : RemoteLock::After::kRelease);
+  ending.has_changes = editor.changed() != 0;
+  if (ending.has_changes) ending.next = locked.lock.NextWaiter();
+  return ending;
+}
+
+Status LeafCommitter::Conclude(LockedLeaf& locked, Ending& ending, const Status& result) const {
+  Status status = ending.has_changes ? result : rules::AnswerAfter(result);
+  AnswerWishes(locked, ending.granted, status);
+  if (status && ending.next != nullptr) leaves_.HandOver(locked, *ending.next);
+  return status;
+}
+
+Task<Status> LeafCommitter::Commit(LockedLeaf& locked) const {
+  Ending ending = Prepare(locked);
+  Status result = Ok();
+  if (ending.has_changes) {
+    result = co_await CommitUnits(locked, ending.after());
   } else {
-    const Status released = co_await locked.lock.Release();
-    status = rules::AnswerAfter(released);
+    result = co_await locked.lock.Release();
   }
-  AnswerWishes(locked, granted, status);
-  if (status && next != nullptr) leaves_.HandOver(locked, *next);
-  co_return status;
+  co_return Conclude(locked, ending, result);
 }
 
 // Applies to the leaf what waiters wish for it, and takes them out of the queue: first come, first served, up to the
@@ -83,19 +92,30 @@ void LeafCommitter::AnswerWishes(LockedLeaf& locked, LockTable::WaiterList& gran
   }
 }
 
-// 1 RT. The home groups come before the overflow group, so that a reader that sees an entry there finds the flag that leads
+// The home groups come before the overflow group, so that a reader that sees an entry there finds the flag that leads
 // to it (rule W1). What was combined is written together: each unit once.
-Task<Status> LeafCommitter::CommitUnits(LockedLeaf& locked, RemoteLock::After after) const {
-  if (!context_.techniques().two_level_versions) co_return co_await CommitWhole(locked, after);
+void LeafCommitter::AddWrites(LockedLeaf& locked, Batch& batch) const {
   const LeafGeometry& geometry = context_.geometry();
   const RemotePtr leaf = locked.leaf();
-  InlineBatch<RemoteLock::kMaxWrites + 1> batch(leaf.server());
   for (uint32_t rest = locked.editor->changed(); rest != 0; rest &= rest - 1) {
     const auto unit = static_cast<uint32_t>(std::countr_zero(rest));
     const uint32_t at = geometry.unit_offset(unit);
     batch.Add(Verb::Write(leaf.offset() + at, geometry.unit_bytes(), locked.image(at)));
   }
   locked.editor->ForgetChanges();
+}
+
+void LeafCommitter::AddCommit(LockedLeaf& locked, const Ending& ending, Batch& batch) const {
+  const size_t first = batch.verbs().size();
+  AddWrites(locked, batch);
+  locked.lock.AddEnd(batch, first, ending.after());
+}
+
+// 1 RT.
+Task<Status> LeafCommitter::CommitUnits(LockedLeaf& locked, RemoteLock::After after) const {
+  if (!context_.techniques().two_level_versions) co_return co_await CommitWhole(locked, after);
+  InlineBatch<kMaxVerbs> batch(locked.leaf().server());
+  AddWrites(locked, batch);
   co_return co_await locked.lock.Commit(batch, after);
 }
 

@@ -24,9 +24,32 @@ class LeafCommitter {
   // Cost: 1 RT.
   Task<Status> Commit(LockedLeaf& locked) const;
 
+  // Commit in steps, for a caller that commits many leaves in one batch for each server.
+  //
+  // What becomes of a leaf's lock and of its waiters.
+  struct Ending {
+    LockTable::WaiterList granted;
+    bool has_changes = false;           // Without, the commit is the release alone.
+    LockTable::Waiter* next = nullptr;  // gets the lock
+    RemoteLock::After after() const {
+      return next != nullptr ? RemoteLock::After::kKeep : RemoteLock::After::kRelease;
+    }
+  };
+  // Applies the wishes that can be granted.
+  Ending Prepare(LockedLeaf& locked) const;
+  // Verbs that AddCommit adds, at most.
+  static constexpr uint32_t kMaxVerbs = RemoteLock::kMaxWrites + 1;
+  // Adds the WRITEs of the changed units and the release. Requires: nothing was awaited since Prepare, and the lock is in
+  // its epoch.
+  void AddCommit(LockedLeaf& locked, const Ending& ending, Batch& batch) const;
+  // Answers the waiters once the commit has ended with `result`. Returns the result for the caller's own writes.
+  Status Conclude(LockedLeaf& locked, Ending& ending, const Status& result) const;
+
  private:
   LockTable::WaiterList GrantWishes(LockedLeaf& locked) const;
   void AnswerWishes(LockedLeaf& locked, LockTable::WaiterList& granted, const Status& status) const;
+  // Adds the WRITEs of the changed units.
+  void AddWrites(LockedLeaf& locked, Batch& batch) const;
   Task<Status> CommitUnits(LockedLeaf& locked, RemoteLock::After after) const;
   Task<Status> CommitWhole(LockedLeaf& locked, RemoteLock::After after) const;
 

@@ -161,7 +161,7 @@ Task<Status> LeafSplitter::CommitSplit(Op& op, LockedLeaf& locked, const Halves&
     parent = LockedParent(context_.locks, op);
     co_return co_await lock.Commit(batch, RemoteLock::After::kRelease, halves.changed);
   }
-  lock.AddRelease(batch);
+  lock.AddEnd(batch, 0, RemoteLock::After::kRelease);
   InlineBatch<3> elsewhere(parent.lock.server());
   Batch& lookup = elsewhere.server() == leaf.server() ? static_cast<Batch&>(batch) : elsewhere;
   std::array<Verb, 2> reads;

@@ -21,9 +21,8 @@ Task<Result<LeafLocker::Outcome>> LeafLocker::Lock(Op& op, LeafWish& wish, bool 
   const KeyView key = wish.write.entry.key;
   Result<BufferLease> buffers = context_.links.Buffer(LockedBuffers::Bytes(geometry.node_bytes()));
   if (!buffers) co_return buffers.error();
-  locked.buffers = std::move(buffers.value());
-  locked.lock.UseWords(locked.buffers.address(LockedBuffers::kLockWord),
-                       locked.buffers.address(LockedBuffers::kUnlockWord));
+  locked.lease = std::move(buffers.value());
+  locked.UseBuffer(locked.lease.address());
   wish.image = locked.image().data;
   Search search;
   search.has_path = !locked.path.node.is_null();
@@ -77,6 +76,33 @@ Task<Result<LeafLocker::Outcome>> LeafLocker::Lock(Op& op, LeafWish& wish, bool 
     if (is_valid && locked.unit(wish.write.unit).Admits(key)) co_return Outcome::kLocked;
     BOOST_OUTCOME_CO_TRYV(co_await LeaveStaleLeaf(op, locked, wish.write, is_valid, search));
   }
+}
+
+bool LeafLocker::PrepareTrial(LockedLeaf& locked) const {
+  const RemoteLock::Aiming aiming = locked.lock.AimAt(locked.leaf());
+  return aiming.await_ready() && aiming.await_resume() &&
+         context_.links.IsRegistered(locked.lock.server()) && locked.lock.TryTakeTurn();
+}
+
+LeafLocker::Trial LeafLocker::AddTrial(LockedLeaf& locked, const LeafWish& wish,
+                                       Batch& batch) const {
+  const LeafGeometry& geometry = context_.geometry();
+  locked.editor.emplace(std::span(locked.image().data, geometry.node_bytes()), locked.leaf(),
+                        geometry);
+  std::array<Verb, RemoteLock::kMaxReads> reads;
+  Trial trial;
+  trial.wanted = WantedUnits(locked, wish);
+  const size_t count = AddReads(locked, trial.wanted, reads);
+  trial.taking = locked.lock.AddTaking(batch, {reads.data(), count});
+  return trial;
+}
+
+bool LeafLocker::AcceptTrial(LockedLeaf& locked, const Trial& trial, const Batch& batch) const {
+  const std::span<const Verb> behind = batch.verbs().subspan(trial.taking.verb + 1);
+  const auto end = std::ranges::find_if_not(behind, &Verb::is_read);
+  return std::all_of(behind.begin(), end,
+                     [](const Verb& verb) { return verb.status == VerbStatus::kSuccess; }) &&
+         Accept(locked, trial.wanted);
 }
 
 Task<Result<LeafLocker::Turn>> LeafLocker::TakeTurn(Op& op, LeafWish& wish, bool may_be_granted,

@@ -49,11 +49,16 @@ struct LockedLeaf {
 
   RemotePtr leaf() const { return path.node; }
   const GroupView& unit(uint32_t number) const { return editor->Unit(number); }
-  LocalAddress image(uint32_t at = 0) const { return buffers.address(LockedBuffers::kImage + at); }
+  LocalAddress image(uint32_t at = 0) const { return buffer + (LockedBuffers::kImage + at); }
+  void UseBuffer(LocalAddress address) {
+    buffer = address;
+    lock.UseWords(buffer + LockedBuffers::kLockWord, buffer + LockedBuffers::kUnlockWord);
+  }
 
   NodeCache::Step path;
   RemoteLock lock;
-  BufferLease buffers;  // laid out as LockedBuffers
+  LocalAddress buffer;  // laid out as LockedBuffers
+  BufferLease lease;    // of the buffer, unless that is a part of another's
   std::optional<LeafEditor> editor;
   std::optional<TrailerView> trailer;  // once the leaf was read whole
 };
@@ -70,6 +75,23 @@ class LeafLocker {
   // Cost: 1 RT for the CAS and the READs behind it; 0 RT for a lock handed over with these units.
   Task<Result<Outcome>> Lock(Op& op, LeafWish& wish, bool may_be_granted, Batch* alongside,
                              LockedLeaf& locked);
+
+  // Lock in steps, for a caller that tries the locks of many leaves in one batch for each server.
+  //
+  // Aims at the leaf of `locked.path` and takes the turn there. Returns false if that, or to register with the server,
+  // would have to wait for anything.
+  bool PrepareTrial(LockedLeaf& locked) const;
+  struct Trial {
+    RemoteLock::Taking taking{};
+    uint32_t wanted = 0;  // bit set of the units to read, as in WantedUnits
+  };
+  // Verbs of a trial, at most.
+  static constexpr uint32_t kMaxTrialVerbs = 1 + RemoteLock::kMaxReads;
+  // Adds the CAS, and the READs behind it that `wish` needs.
+  Trial AddTrial(LockedLeaf& locked, const LeafWish& wish, Batch& batch) const;
+  // Whether the READs of a trial have succeeded and are valid. Requires: its lock is held.
+  bool AcceptTrial(LockedLeaf& locked, const Trial& trial, const Batch& batch) const;
+
   // Reads the overflow group under the lock. Cost: 1 RT.
   Task<Status> ReadOverflow(LockedLeaf& locked) const;
   // Reads all units and the trailer under the lock.
