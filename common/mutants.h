@@ -30,6 +30,7 @@ enum class Mutant : uint8_t {
   kR3Trailer,     // a hop for a key takes the trailer alone
   kR3Kept,        // what is kept of a sibling comes from group and trailer
   kR4,            // a READ posted with a CAS that failed is used
+  kR4Batch,       // a batch of writes goes on with a leaf although its lock was refused
   kR6,            // a scan returns a key that it saw twice
   kR7,            // the root word is changed by a WRITE
   // Writing
@@ -73,6 +74,7 @@ inline constexpr std::array kMutantNames = {
     MutantName{Mutant::kR3Trailer, "R3-trailer"},
     MutantName{Mutant::kR3Kept, "R3-kept"},
     MutantName{Mutant::kR4, "R4"},
+    MutantName{Mutant::kR4Batch, "R4-batch"},
     MutantName{Mutant::kR6, "R6"},
     MutantName{Mutant::kR7, "R7"},
     MutantName{Mutant::kW1Overflow, "W1-overflow"},

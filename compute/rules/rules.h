@@ -89,6 +89,9 @@ inline bool MayKeep(std::span<const std::byte> image, RemotePtr leaf,
 // R4: READs count only if they were posted with, and behind, the CAS that took the lock. So each try posts them.
 inline bool ReadsWithTry(uint32_t tries) { return tries == 0 || !IsBroken(Mutant::kR4); }
 
+// R4, of a batch that tries many locks: the READs of a leaf count only behind the CAS that took its own lock.
+inline bool MayUse(bool is_held) { return is_held || IsBroken(Mutant::kR4Batch); }
+
 // R6: a scan returns a key that it saw twice once.
 inline bool IsSeenTwice(const Entry& a, const Entry& b) {
   return a.key == b.key && !IsBroken(Mutant::kR6);

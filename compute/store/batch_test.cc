@@ -228,6 +228,7 @@ class BatchCostTest : public CostFixture, public testing::WithParamInterface<Tes
     for (const WireCounts& one : Since(before, session_->counters()).wire) total += one;
     return total;
   }
+  std::vector<std::string> KeysOfLeaves(size_t count);
 };
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, BatchCostTest, testing::ValuesIn(TestFabrics()), NameOfFabric);
@@ -287,6 +288,103 @@ TEST_P(BatchCostTest, NewKeysOfOneLeafTakeAtMostATenthOfARoundTripEach) {
     EXPECT_LE(cost.round_trips, 9u + cost.sends);
   }
   EXPECT_GE(splits, 35u);
+}
+
+// One key of each of `count` leaves that do not share a lock or its turn with another of them.
+std::vector<std::string> BatchCostTest::KeysOfLeaves(size_t count) {
+  std::vector<std::string> keys;
+  std::vector<RemotePtr> leaves;
+  while (keys.size() < count) {
+    const std::string& key = keys_[random_() % keys_.size()];
+    const RemotePtr leaf = PathTo(key).leaf;
+    const auto shares = [&](RemotePtr other) { return ShareTurns(leaf, other); };
+    if (std::ranges::any_of(leaves, shares)) continue;
+    keys.push_back(key);
+    leaves.push_back(leaf);
+  }
+  return keys;
+}
+
+TEST_P(BatchCostTest, WritesOfManyLeavesTakeTwoRoundTripsTogether) {
+  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
+  ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));
+  ASSERT_NO_FATAL_FAILURE(WarmUp());
+  CostOfPuts(WithValue(KeysOfLeaves(64), "abcdefgh"));  // From now on puts are taken for updates.
+  for (int i = 0; i < 10; ++i) {
+    const WireCounts cost = CostOfPuts(WithValue(KeysOfLeaves(64), "abcdefgh"));
+    // Some read the overflow group along, as single writes do.
+    EXPECT_EQ(Text(cost), Text({.operations = 64,
+                                .round_trips = 2,
+                                .reads = cost.reads,
+                                .writes = 64,
+                                .atomics = 128,
+                                .bytes_read = cost.reads * kUnitBytes,
+                                .bytes_written = uint64_t{64} * kUnitBytes}));
+    EXPECT_GE(cost.reads, 64u);
+    EXPECT_LE(cost.reads, 80u);
+  }
+}
+
+TEST_P(BatchCostTest, WritesOfRandomKeysTakeAtMostATenthOfARoundTripEach) {
+  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
+  ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));
+  ASSERT_NO_FATAL_FAILURE(WarmUp());
+  CostOfPuts(WithValue(KeysOfLeaves(64), "abcdefgh"));
+  WireCounts total;
+  for (int i = 0; i < 20; ++i) {
+    std::vector<std::string> keys;
+    while (keys.size() < 64) keys.push_back(keys_[random_() % keys_.size()]);
+    total += CostOfPuts(WithValue(keys, "abcdefgh"));
+  }
+  EXPECT_EQ(total.operations, 20u * 64);
+  EXPECT_LE(total.round_trips, total.operations / 10);
+}
+
+// While one leaf is another's, the others are written.
+TEST(ManyLeavesTest, ALeafWhoseTurnIsTakenIsWrittenByItself) {
+  constexpr uint64_t kLeaves = 10;
+  ClusterOptions options;
+  options.parameters = kEightByteStore;
+  TestCluster cluster(options);
+  TestClient client(cluster);
+  const std::unique_ptr<OpenSession> session = client.NewSession();
+  for (uint64_t i = 0; i < 300 * kLeaves; ++i) ASSERT_TRUE(session->Put(NumberKey(i), "12345678"));
+  // This one stops with the lock of a leaf.
+  FaultPlan plan;
+  const std::unique_ptr<OpenSession> other = client.NewSession(plan);
+  ASSERT_TRUE(other->Put(NumberKey(901), "87654321"));
+  plan.allowed_verbs = plan.verbs + 2;
+  const auto put = [](OpenSession& on) -> Task<void> {
+    EXPECT_TRUE(co_await on.AsyncPut(NumberKey(901), "87654321"));
+  };
+  other->Spawn(put(*other));
+  while (!plan.holds_back) other->Poll();
+
+  std::vector<std::string> keys;
+  for (uint64_t i = 0; i < kLeaves; ++i) keys.push_back(NumberKey(300 * i));
+  const std::vector<KeyValueView> pairs = WithValue(keys, "abcdefgh");
+  std::vector<Status> results(pairs.size(), Ok());
+  const auto put_many = [](OpenSession& on, const std::vector<KeyValueView>& writes,
+                           std::vector<Status>& statuses) -> Task<void> {
+    co_await on.AsyncMultiPut(writes, statuses);
+  };
+  const Counters before = session->counters();
+  const auto updates = [&] {
+    return Since(before, session->counters()).of(OperationClass::kUpdate).operations;
+  };
+  session->Spawn(put_many(*session, pairs, results));
+  for (int polls = 0; polls < 1000; ++polls) session->Poll();
+  EXPECT_EQ(updates(), kLeaves - 1);
+  plan.allowed_verbs = FaultPlan::kNever;
+  while (updates() != kLeaves) {
+    other->Poll();
+    session->Poll();
+  }
+  other->WaitAll();
+  session->WaitAll();
+  for (const Status& result : results) EXPECT_TRUE(result) << result.error().ToString();
+  for (const std::string& key : keys) EXPECT_EQ(session->Get(key).value(), "abcdefgh");
+  EXPECT_EQ(session->Get(NumberKey(901)).value(), "87654321");
 }
 
 class SortedLoadTest : public CostFixture {

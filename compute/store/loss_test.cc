@@ -26,6 +26,7 @@ struct Scenario {
   std::vector<Write> writes;
   uint64_t splits = 0;        // least number of splits among these writes
   uint64_t split_writes = 0;  // not 0: also puts the next key, one whose split takes so many WRITEs
+  bool is_batch = false;      // all writes by one MultiPut, or one MultiDelete
 
   friend void PrintTo(const Scenario& scenario, std::ostream* out) { *out << scenario.name; }
 };
@@ -87,10 +88,30 @@ class LossTest : public testing::TestWithParam<Scenario> {
     }
   }
 
+  void DoBatch(OpenSession& session, Results& results) {
+    std::vector<KeyValueView> pairs;
+    std::vector<std::string_view> keys;
+    for (const Write& write : writes_) {
+      pairs.push_back({write.key, write.value});
+      keys.emplace_back(write.key);
+    }
+    std::vector<Status> statuses(writes_.size(), Ok());
+    if (writes_[0].mode == WriteMode::kDelete) {
+      session.MultiDelete(keys, statuses);
+    } else {
+      session.MultiPut(pairs, statuses);
+    }
+    for (size_t i = 0; i < results.size(); ++i) results[i] = statuses[i];
+  }
+
   // Starts all writes together, and waits for them.
   Results DoWrites(TestClient& client, FaultPlan& plan) {
     Results results(writes_.size());
     const std::unique_ptr<OpenSession> session = client.NewSession(plan);
+    if (GetParam().is_batch) {
+      DoBatch(*session, results);
+      return results;
+    }
     for (size_t i = 0; i < results.size(); ++i) {
       const auto run = [](OpenSession& on, const Write& write,
                           std::optional<Status>& result) -> Task<void> {
@@ -118,7 +139,9 @@ class LossTest : public testing::TestWithParam<Scenario> {
       EXPECT_EQ(is, after) << "acknowledged, and not there";
     } else if (can_reconnect) {
       // The lock word tells, so nothing stays open (rule U2).
-      EXPECT_EQ(result.error().code, Code::kAlreadyExists) << result.error().ToString();
+      const Code refusal =
+          write.mode == WriteMode::kDelete ? Code::kNotFound : Code::kAlreadyExists;
+      EXPECT_EQ(result.error().code, refusal) << result.error().ToString();
       EXPECT_EQ(after, before);
     } else if (result.error().code == Code::kMaybeApplied) {
       EXPECT_TRUE(is == before || is == after);
@@ -126,7 +149,7 @@ class LossTest : public testing::TestWithParam<Scenario> {
       // Contended: another of these writes kept the lock.
       const Code code = result.error().code;
       EXPECT_TRUE(code == Code::kNodeUnreachable || code == Code::kContended ||
-                  (after == before && code == Code::kAlreadyExists));
+                  (after == before && (code == Code::kAlreadyExists || code == Code::kNotFound)));
       EXPECT_EQ(is, before) << "refused, and there: " << result.error().ToString();
     }
     model.erase(write.key);
@@ -220,6 +243,17 @@ std::vector<Write> PutBetween(const std::vector<uint64_t>& numbers, uint64_t cou
   return writes;
 }
 
+// One or two writes for each of `leaves` places, of which every third is a key that is not there.
+std::vector<Write> InManyLeaves(WriteMode mode, uint64_t leaves) {
+  std::vector<Write> writes;
+  for (uint64_t i = 0; i < leaves; ++i) {
+    const uint64_t number = 150 * i + (i % 3 == 0 ? 5 : 0);
+    writes.push_back({mode, NumberKey(number), "abcdefgh"});
+    if (i % 2 == 0) writes.push_back({mode, NumberKey(number + 10), "ijklmnop"});
+  }
+  return writes;
+}
+
 auto Scenarios() {
   return testing::Values(
       Scenario{"Update", 1, 4, {Put(10, "abcdefgh")}},
@@ -235,6 +269,9 @@ auto Scenarios() {
       Scenario{"SplitsOverServers", 2, 120, {}, 1, 3},
       Scenario{"SplitWithABlockBeside", 1, 20, {Put(10, std::string(100, 'z'))}, 1, 3},
       Scenario{"SplitsTogether", 1, 40, PutBetween({41}, 6), 1},
+      Scenario{"PutsInManyLeaves", 1, 45, InManyLeaves(WriteMode::kPut, 3), 0, 0, true},
+      Scenario{"PutsInManyLeavesOverServers", 2, 45, InManyLeaves(WriteMode::kPut, 3), 0, 0, true},
+      Scenario{"DeletesInManyLeaves", 1, 45, InManyLeaves(WriteMode::kDelete, 3), 0, 0, true},
       Scenario{
           "TwoTogether", 1, 20, {Put(10, std::string(100, 'y')), Put(150, std::string(100, 'z'))}});
 }

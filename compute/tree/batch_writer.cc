@@ -9,12 +9,6 @@
 
 namespace gossamer {
 
-bool BatchWriter::IsPlain(const WriteBatch& batch, size_t position) const {
-  const StoreParameters& parameters = context_.store.parameters;
-  return batch.key(position).size() <= parameters.max_key_bytes &&
-         batch.value(position).size() <= parameters.inline_value_bytes;
-}
-
 std::optional<NodeCache::Step> BatchWriter::Find(KeyView key) {
   const std::optional<NodeCache::Step> step = context_.cache.Find(SearchGoal::Covering(key), 0);
   return step && step->level == 0 ? step : std::nullopt;
@@ -48,7 +42,7 @@ BatchWriter::Group BatchWriter::NextGroup(Run& run) {
   group.end = batch.EndOfKey(group.first);
   group.is_plain = true;
   for (size_t position = group.first; position < group.end; ++position) {
-    group.is_plain = group.is_plain && IsPlain(batch, position);
+    group.is_plain = group.is_plain && batch.IsInline(position, context_.store.parameters);
   }
   std::optional<NodeCache::Step> path = std::exchange(run.path_of_next, std::nullopt);
   if (group.is_plain) {
@@ -57,12 +51,12 @@ BatchWriter::Group BatchWriter::NextGroup(Run& run) {
   }
   if (group.is_plain && path) {
     group.path = *path;
-    size_t end = FindEnd(run, *path, group.first, batch.size());
+    size_t end = FindEnd(run, *path, group.first, run.end);
     // Another thread may have changed the cache between two lookups of one key.
-    while (end < batch.size() && AreEqual(batch.key(end - 1), batch.key(end))) ++end;
+    while (end < run.end && AreEqual(batch.key(end - 1), batch.key(end))) ++end;
     // Up to the first key with a write that is not plain.
     size_t plain_end = group.end;
-    while (plain_end < end && IsPlain(batch, plain_end)) ++plain_end;
+    while (plain_end < end && batch.IsInline(plain_end, context_.store.parameters)) ++plain_end;
     while (plain_end < end && AreEqual(batch.key(plain_end - 1), batch.key(plain_end))) --plain_end;
     group.end = plain_end;
     if (group.end != end) run.path_of_next.reset();
@@ -75,7 +69,7 @@ Task<void> BatchWriter::Put(std::span<const KeyValueView> pairs, std::span<Statu
   const auto scratch = idle_.Take();
   WriteBatch batch(WriteMode::kPut, pairs, results);
   batch.Sort(scratch->order);
-  co_await Write(batch);
+  co_await Write(batch, scratch->rest);
 }
 
 Task<void> BatchWriter::Delete(std::span<const std::string_view> keys, std::span<Status> results) {
@@ -84,7 +78,7 @@ Task<void> BatchWriter::Delete(std::span<const std::string_view> keys, std::span
   for (const std::string_view key : keys) scratch->pairs.push_back({key, {}});
   WriteBatch batch(WriteMode::kDelete, scratch->pairs, results);
   batch.Sort(scratch->order);
-  co_await Write(batch);
+  co_await Write(batch, scratch->rest);
 }
 
 Task<SortedLoad> BatchWriter::Load(std::span<const KeyValueView> pairs, double fill) {
@@ -94,6 +88,7 @@ Task<SortedLoad> BatchWriter::Load(std::span<const KeyValueView> pairs, double f
                                                   "above 0 and at most 1",
                                                   fill))};
   }
+  const auto scratch = idle_.Take();
   WriteBatch batch(WriteMode::kPut, pairs, {});
   const size_t unsorted = batch.FindUnsorted();
   if (unsorted != pairs.size()) {
@@ -103,20 +98,31 @@ Task<SortedLoad> BatchWriter::Load(std::span<const KeyValueView> pairs, double f
                                                   unsorted))};
   }
   batch.set_fill(fill);
-  co_await Write(batch);
+  co_await Write(batch, scratch->rest);
   const size_t loaded = batch.first_failed();
   co_return SortedLoad{loaded, loaded == pairs.size() ? Status(Ok()) : Status(batch.first_error())};
 }
 
-Task<void> BatchWriter::Write(WriteBatch& batch) {
-  Run run{batch, 0, std::nullopt};
+Task<void> BatchWriter::Write(WriteBatch& batch, std::vector<WriteBatch::Range>& rest) {
+  co_await leaves_.Write(batch, rest);
+  Run run{batch, rest};
   Workers workers(context_.links.scheduler());
-  while (run.next < batch.size() && workers.running() < kWindow) workers.Start(Work(run));
+  while (StartRange(run) && workers.running() < kWindow) workers.Start(Work(run));
   co_await workers.Wait();
 }
 
 Task<void> BatchWriter::Work(Run& run) {
-  while (run.next < run.batch.size()) co_await WriteGroup(run.batch, NextGroup(run));
+  while (StartRange(run)) co_await WriteGroup(run.batch, NextGroup(run));
+}
+
+bool BatchWriter::StartRange(Run& run) {
+  if (run.next != run.end) return true;
+  if (run.next_range == run.ranges.size()) return false;
+  const WriteBatch::Range range = run.ranges[run.next_range++];
+  run.next = range.first;
+  run.end = range.end;
+  run.path_of_next.reset();
+  return true;
 }
 
 Task<void> BatchWriter::WriteSingly(WriteBatch& batch, size_t first, size_t end,
@@ -162,7 +168,7 @@ Task<void> BatchWriter::WriteGroup(WriteBatch& batch, Group group) {
       status = co_await groups_.Write(op, batch, first, end, group.path, tally);
     }
     context_.memory.TendPassedOver(op);
-    Finish(op, batch.mode(), tally, status.has_value());
+    groups_.Count(op, batch.mode(), tally, status.has_value());
     const Code code = status ? Code::kNotFound : status.error().code;
     if (code == Code::kMaybeApplied) {
       co_await SettleMaybeApplied(batch, first, end, status);
@@ -174,25 +180,6 @@ Task<void> BatchWriter::WriteGroup(WriteBatch& batch, Group group) {
     }
     first = end;
   }
-}
-
-void BatchWriter::Finish(const Op& op, WriteMode mode, const GroupWriter::Tally& tally,
-                         bool has_succeeded) {
-  Counters& counters = context_.counters;
-  OperationClass kind = OperationClass::kUpdate;
-  if (mode == WriteMode::kDelete) {
-    kind = OperationClass::kDelete;
-  } else if (op.kind == OperationClass::kInsertSplit) {
-    kind = OperationClass::kInsertSplit;
-  } else if (tally.inserted != 0) {
-    kind = OperationClass::kInsert;
-  }
-  counters.of(kind) += op.wire;
-  if (!has_succeeded) return;
-  const bool is_split = kind == OperationClass::kInsertSplit;
-  counters.of(OperationClass::kUpdate).operations += tally.updated;
-  counters.of(OperationClass::kDelete).operations += tally.deleted + tally.absent;
-  counters.of(is_split ? kind : OperationClass::kInsert).operations += tally.inserted;
 }
 
 }  // namespace gossamer

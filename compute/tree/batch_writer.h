@@ -1,6 +1,7 @@
 // BatchWriter: the writes of one MultiPut, MultiDelete or LoadSorted, a group for each leaf.
 //
-// The writes are sorted. The cache tells how many of them lie in one leaf; that is a guess, and the leaf's fences under
+// The writes are sorted. Those of leaves with few of them go through one pipeline, as far as they are plain
+// (ManyLeafWriter). Of the rest, the cache tells how many lie in one leaf; that is a guess, and the leaf's fences under
 // its lock decide (GroupWriter). Groups of one call run together. What is not plain is done write by write: values in
 // blocks, keys that the store cannot hold, and groups for which a split found no memory.
 //
@@ -18,6 +19,7 @@
 #include "common/task.h"
 #include "compute/tree/group_writer.h"
 #include "compute/tree/leaf_writer.h"
+#include "compute/tree/many_leaf_writer.h"
 #include "compute/tree/tree_context.h"
 #include "compute/tree/write_batch.h"
 
@@ -25,8 +27,8 @@ namespace gossamer {
 
 class BatchWriter {
  public:
-  BatchWriter(TreeContext& context, LeafWriter& single, GroupWriter& groups)
-      : context_(context), single_(single), groups_(groups) {}
+  BatchWriter(TreeContext& context, LeafWriter& single, GroupWriter& groups, ManyLeafWriter& leaves)
+      : context_(context), single_(single), groups_(groups), leaves_(leaves) {}
 
   // results[i] is that of pairs[i] or keys[i]. The spans live until the task ends.
   Task<void> Put(std::span<const KeyValueView> pairs, std::span<Status> results);
@@ -47,22 +49,27 @@ class BatchWriter {
     bool is_plain = false;
     NodeCache::Step path;  // without a node if it is not cached
   };
-  // The groups of a batch, from left to right.
+  // The groups of some ranges of a batch, each from left to right.
   struct Run {
     WriteBatch& batch;
-    size_t next = 0;  // the first write that no group has yet
+    std::span<const WriteBatch::Range> ranges;
+    size_t next_range = 0;
+    size_t next = 0;  // the first write of the present range that no group has yet
+    size_t end = 0;   // of the present range
     // The path of the write at `next`, if the last group's search came upon it.
-    std::optional<NodeCache::Step> path_of_next;
+    std::optional<NodeCache::Step> path_of_next{};
   };
 
   // Kept for the next call.
   struct Scratch {
     std::vector<WriteBatch::Place> order;
     std::vector<KeyValueView> pairs;
+    std::vector<WriteBatch::Range> rest;
   };
 
-  Task<void> Write(WriteBatch& batch);
-  bool IsPlain(const WriteBatch& batch, size_t position) const;
+  Task<void> Write(WriteBatch& batch, std::vector<WriteBatch::Range>& rest);
+  // Begins the next range if the present one has ended. Returns false if there is none.
+  static bool StartRange(Run& run);
   Group NextGroup(Run& run);
   // Finds the end of the writes from `first` on, before `limit`, that the cache leads to the leaf at `path`.
   size_t FindEnd(Run& run, const NodeCache::Step& path, size_t first, size_t limit);
@@ -73,11 +80,11 @@ class BatchWriter {
   Task<void> WriteSingly(WriteBatch& batch, size_t first, size_t end, NodeCache::Step path = {});
   // After the commit of [first, end) ended as MaybeApplied: what wrote nothing is tried again.
   Task<void> SettleMaybeApplied(WriteBatch& batch, size_t first, size_t end, const Status& status);
-  void Finish(const Op& op, WriteMode mode, const GroupWriter::Tally& tally, bool has_succeeded);
 
   TreeContext& context_;
   LeafWriter& single_;
   GroupWriter& groups_;
+  ManyLeafWriter& leaves_;
   IdlePool<Scratch> idle_;
 };
 

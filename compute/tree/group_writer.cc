@@ -65,15 +65,38 @@ Task<Status> GroupWriter::Write(Op& op, WriteBatch& batch, size_t first, size_t&
     }
   }
   // RT 2.
-  Effect effect{tally, {}};
+  Effect effect;
   const Status status = co_await Edit(op, locked, batch, first, end, effect);
+  tally = effect.tally;
   if (!status) co_return status;
-  for (const BlockRef& block : effect.replaced) context_.memory.FreeBlock(block);
-  if (batch.mode() == WriteMode::kPut) {
-    const auto puts = static_cast<uint32_t>(std::min<uint64_t>(tally.updated, kPutsRemembered));
-    puts_since_insert_ = tally.inserted != 0 ? 0 : puts_since_insert_ + puts;
-  }
+  Conclude(batch.mode(), effect);
   co_return Ok();
+}
+
+void GroupWriter::Conclude(WriteMode mode, const Effect& effect) {
+  for (const BlockRef& block : effect.replaced) context_.memory.FreeBlock(block);
+  if (mode != WriteMode::kPut) return;
+  const Tally& tally = effect.tally;
+  const auto puts = static_cast<uint32_t>(std::min<uint64_t>(tally.updated, kPutsRemembered));
+  puts_since_insert_ = tally.inserted != 0 ? 0 : puts_since_insert_ + puts;
+}
+
+void GroupWriter::Count(const Op& op, WriteMode mode, const Tally& tally, bool has_succeeded) {
+  Counters& counters = context_.counters;
+  OperationClass kind = OperationClass::kUpdate;
+  if (mode == WriteMode::kDelete) {
+    kind = OperationClass::kDelete;
+  } else if (op.kind == OperationClass::kInsertSplit) {
+    kind = OperationClass::kInsertSplit;
+  } else if (tally.inserted != 0) {
+    kind = OperationClass::kInsert;
+  }
+  counters.of(kind) += op.wire;
+  if (!has_succeeded) return;
+  const bool is_split = kind == OperationClass::kInsertSplit;
+  counters.of(OperationClass::kUpdate).operations += tally.updated;
+  counters.of(OperationClass::kDelete).operations += tally.deleted + tally.absent;
+  counters.of(is_split ? kind : OperationClass::kInsert).operations += tally.inserted;
 }
 
 // 1 RT, and 1 RT more if the leaf has to be read whole first.

@@ -36,11 +36,25 @@ class GroupWriter {
     uint64_t updated = 0;
     uint64_t deleted = 0;
     uint64_t absent = 0;  // deletes of absent keys
+
+    Tally& operator+=(const Tally& other) {
+      inserted += other.inserted;
+      updated += other.updated;
+      deleted += other.deleted;
+      absent += other.absent;
+      return *this;
+    }
   };
 
   GroupWriter(TreeContext& context, LeafLocker& leaves, const LeafCommitter& committer,
               ManyWaySplitter& splitter)
       : context_(context), leaves_(leaves), committer_(committer), splitter_(splitter) {}
+
+  // What the writes of a group have done. The blocks are freed once the leaf is written.
+  struct Effect {
+    Tally tally;
+    std::vector<BlockRef> replaced;
+  };
 
   // Does the puts or deletes [first, end) of `batch`, as far as their keys lie in one leaf, and moves `end` back to the
   // first that does not. `path` leads to the leaf; without a node, it is looked up. Sets the results of the writes:
@@ -51,12 +65,20 @@ class GroupWriter {
   Task<Status> Write(Op& op, WriteBatch& batch, size_t first, size_t& end,
                      const NodeCache::Step& path, Tally& tally);
 
+  // Adds the verbs of `op`, which has done or tried `tally`, to the session's counters.
+  void Count(const Op& op, WriteMode mode, const Tally& tally, bool has_succeeded);
+
+  // The steps of a few writes, for a caller that locks and commits their leaf itself.
+  //
+  // The write at `position`, not done yet.
+  LeafWrite MakeWrite(const WriteBatch& batch, size_t position) const;
+  // Applies the writes [first, end) to the leaf's units, and sets their results. Returns the first that cannot be
+  // applied like that.
+  size_t Apply(LockedLeaf& locked, WriteBatch& batch, size_t first, size_t end, Effect& effect);
+  // Call when the leaf is written.
+  void Conclude(WriteMode mode, const Effect& effect);
+
  private:
-  // What the writes of a group have done. The blocks are freed once the leaf is written.
-  struct Effect {
-    Tally& tally;
-    std::vector<BlockRef> replaced;
-  };
   // An entry of the leaf, by its key.
   struct Place {
     PrefixedKey key;
@@ -74,11 +96,8 @@ class GroupWriter {
     std::vector<Entry> merged;
   };
 
-  LeafWrite MakeWrite(const WriteBatch& batch, size_t position) const;
   Task<Status> Edit(Op& op, LockedLeaf& locked, WriteBatch& batch, size_t first, size_t end,
                     Effect& effect);
-  // Applies the writes [first, end) to the leaf's units. Returns the first that cannot be applied like that.
-  size_t Apply(LockedLeaf& locked, WriteBatch& batch, size_t first, size_t end, Effect& effect);
   // Merges the writes [first, end) with the leaf's entries. Returns whether that changes anything.
   bool Merge(const LockedLeaf& locked, WriteBatch& batch, size_t first, size_t end,
              Scratch& scratch, Effect& effect) const;

@@ -29,6 +29,7 @@
 #include "compute/tree/leaf_split.h"
 #include "compute/tree/leaf_writer.h"
 #include "compute/tree/locked_leaf.h"
+#include "compute/tree/many_leaf_writer.h"
 #include "compute/tree/many_way_split.h"
 #include "compute/tree/parent_link.h"
 #include "compute/tree/repairs.h"
@@ -98,7 +99,8 @@ class Tree {
   LeafWriter writer_{context_, leaves_, splitter_, committer_};
   ManyWaySplitter many_way_splitter_{context_, parents_};
   GroupWriter groups_{context_, leaves_, committer_, many_way_splitter_};
-  BatchWriter batches_{context_, writer_, groups_};
+  ManyLeafWriter many_leaf_writer_{context_, leaves_, committer_, groups_};
+  BatchWriter batches_{context_, writer_, groups_, many_leaf_writer_};
   Scanner scanner_{context_, getter_};
   Salvager salvager_{context_, scanner_};
 };

@@ -15,6 +15,7 @@
 #include "compute/tree/leaf_editor.h"
 #include "gossamer/store.h"
 #include "proto/key.h"
+#include "proto/store_parameters.h"
 
 namespace gossamer {
 
@@ -24,6 +25,12 @@ class WriteBatch {
   // Requires: the pairs' keys ascend (equal neighbours are allowed), or Sort() follows.
   WriteBatch(WriteMode mode, std::span<const KeyValueView> pairs, std::span<Status> results)
       : mode_(mode), pairs_(pairs), results_(results), first_failed_(pairs.size()) {}
+
+  // The positions [first, end).
+  struct Range {
+    size_t first = 0;
+    size_t end = 0;
+  };
 
   // Sorts by key. `scratch` outlives the batch.
   struct Place {
@@ -39,6 +46,11 @@ class WriteBatch {
   WriteMode mode() const { return mode_; }
   double fill() const { return fill_; }
   size_t size() const { return pairs_.size(); }
+  // Whether a leaf can store the write at `position` itself.
+  bool IsInline(size_t position, const StoreParameters& parameters) const {
+    return key(position).size() <= parameters.max_key_bytes &&
+           value(position).size() <= parameters.inline_value_bytes;
+  }
   size_t IndexOf(size_t position) const {
     return order_.empty() ? position : order_[position].index;
   }

@@ -13,14 +13,15 @@
 #include "common/mutants.h"
 #include "common/task.h"
 #include "compute/node/unit_buffers.h"
+#include "compute/session/server_batches.h"
 #include "proto/leaf_geometry.h"
 #include "proto/region.h"
 
 namespace gossamer::sim {
 namespace {
 
-// Verbs of one batch under a lock: WRITEs, the release, and a parent's lock with its READs.
-constexpr uint32_t kMaxVerbs = 16;
+// Verbs of one batch, and of the one that stands for it.
+constexpr uint32_t kMaxVerbs = ServerBatches::kMaxVerbs + 2;
 // WRITEs of one batch that count as done early.
 constexpr uint32_t kMaxEarly = 64;
 // Between the check of an epoch and the post.

@@ -1,0 +1,308 @@
+// Per key and leaf: no allocation, no coroutine, no virtual call.
+#include "compute/tree/many_leaf_writer.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <optional>
+#include <utility>
+
+#include "common/fabric/workers.h"
+#include "compute/rules/rules.h"
+#include "compute/session/server_batches.h"
+
+namespace gossamer {
+
+// The writes of a chunk that lie in one leaf.
+struct ManyLeafWriter::Leaf {
+  enum class State : uint8_t {
+    kTried,    // its lock's CAS is posted
+    kRefused,  // the lock is another's
+    kUnknown,  // whether the lock is held is not known
+    kEdited,   // held, with the writes in the image
+    kLeft,     // held; the writes are not plain
+    kLate,     // held under a lease that is perhaps not the present queue pair's
+  };
+
+  State state = State::kTried;
+  WriteBatch::Range writes;
+  uint32_t home = 0;  // of the first write
+  std::optional<LockedLeaf> locked;
+  LeafLocker::Trial trial;
+  Batch* batch = nullptr;  // with the trial; then with the commit
+  GroupWriter::Effect effect;
+  LeafCommitter::Ending ending;
+
+  bool is_held() const {
+    return state == State::kEdited || state == State::kLeft || state == State::kLate;
+  }
+};
+
+struct ManyLeafWriter::Chunk {
+  std::array<KeyView, kChunk> keys;
+  std::array<NodeCache::LeafSpot, kChunk> spots;
+  std::array<Leaf, kChunk> leaves;
+  size_t count = 0;  // of the leaves
+  BufferLease buffer;
+  ServerBatches trials;
+  ServerBatches commits;
+  // Of the leaf that is added to the trials.
+  LeafWish wish;
+  std::array<LeafWrite, GroupWriter::kFew> along;
+
+  std::span<Leaf> taken() { return std::span(leaves).first(count); }
+};
+
+ManyLeafWriter::ManyLeafWriter(TreeContext& context, const LeafLocker& leaves,
+                               const LeafCommitter& committer, GroupWriter& groups)
+    : context_(context), leaves_(leaves), committer_(committer), groups_(groups) {}
+
+ManyLeafWriter::~ManyLeafWriter() = default;
+
+namespace {
+
+// Ranges that touch become one, which may be written as one group.
+void Leave(std::vector<WriteBatch::Range>& rest, WriteBatch::Range writes) {
+  if (!rest.empty() && rest.back().end == writes.first) {
+    rest.back().end = writes.end;
+  } else {
+    rest.push_back(writes);
+  }
+}
+
+}  // namespace
+
+Task<void> ManyLeafWriter::Write(WriteBatch& batch, std::vector<WriteBatch::Range>& rest) {
+  rest.clear();
+  const Techniques& techniques = context_.techniques();
+  const bool may_be_plain = batch.size() > 1 && batch.keeps_results() &&
+                            techniques.combine_commands && techniques.two_level_versions;
+  if (!may_be_plain) {
+    if (batch.size() != 0) rest.push_back({0, batch.size()});
+    co_return;
+  }
+  rest.reserve(batch.size());
+  Run run{batch, rest};
+  Workers workers(context_.links.scheduler());
+  while (run.next < batch.size() && workers.running() < kWindow) workers.Start(Work(run));
+  co_await workers.Wait();
+}
+
+Task<void> ManyLeafWriter::Work(Run& run) {
+  const auto chunk = idle_.Take();
+  while (run.next < run.batch.size()) co_await WriteChunk(run, *chunk);
+}
+
+// 2 RT.
+Task<void> ManyLeafWriter::WriteChunk(Run& run, Chunk& chunk) {
+  Op op;
+  GroupWriter::Tally total;
+  Take(run, chunk, op);
+  if (chunk.count == 0) co_return;
+  co_await context_.links.ExecuteAll(op, chunk.trials.used());
+  const uint64_t tried_at = op.posted_at;
+  for (Leaf& leaf : chunk.taken()) Edit(run, leaf);
+  // From here to the post nothing is awaited (rule L4).
+  for (Leaf& leaf : chunk.taken()) {
+    if (leaf.is_held()) AddCommit(chunk, leaf);
+  }
+  if (!chunk.commits.used().empty()) {
+    co_await context_.links.ExecuteAll(op, chunk.commits.used());
+  }
+  const uint64_t committed_at = op.posted_at;
+  for (Leaf& leaf : chunk.taken()) {
+    if (leaf.state == Leaf::State::kRefused) {
+      Leave(run.rest, leaf.writes);
+      leaf.locked.reset();
+    } else if (leaf.state == Leaf::State::kEdited || leaf.state == Leaf::State::kLeft) {
+      const std::optional<Status> result = leaf.locked->lock.ResultOf(*leaf.batch);
+      if (result) Conclude(run, leaf, *result, total);
+    }
+  }
+  // Only now, because the others' locks are released or handed over.
+  for (Leaf& leaf : chunk.taken()) {
+    if (!leaf.locked) continue;
+    // Each was posted on the queue pair of that time: not on one by which another leaf has replaced it.
+    op.posted_at = leaf.state == Leaf::State::kUnknown ? tried_at : committed_at;
+    co_await Settle(run, leaf, total);
+  }
+  chunk.buffer = {};
+  groups_.Count(op, run.batch.mode(), total, true);
+}
+
+void ManyLeafWriter::Take(Run& run, Chunk& chunk, Op& op) {
+  WriteBatch& batch = run.batch;
+  const size_t first = run.next;
+  const size_t limit = std::min(first + kChunk, batch.size());
+  chunk.count = 0;
+  chunk.trials.Clear();
+  chunk.commits.Clear();
+  for (size_t i = first; i < limit; ++i) chunk.keys[i - first] = batch.key(i);
+  const auto find = [&](size_t position) {
+    return context_.cache.Find(SearchGoal::Covering(chunk.keys[position - first]), 0);
+  };
+  const std::optional<NodeCache::Step> leftmost = find(first);
+  const std::optional<NodeCache::Step> rightmost = find(limit - 1);
+  Result<BufferLease> buffer =
+      context_.links.Buffer(kChunk * LockedBuffers::Bytes(context_.geometry().node_bytes()));
+  const bool has_many = leftmost && rightmost && leftmost->node != rightmost->node;
+  if (!has_many || !buffer) {
+    run.next = batch.EndOfKey(limit - 1);
+    return Leave(run.rest, {first, run.next});
+  }
+  chunk.buffer = std::move(buffer.value());
+  context_.cache.FindLeaves(std::span(chunk.keys).first(limit - first),
+                            std::span(chunk.spots).first(limit - first));
+  size_t position = first;
+  while (position < limit) {
+    size_t end = position + 1;
+    const NodeCache::LeafSpot& spot = chunk.spots[position - first];
+    // Another thread may have changed the cache between two lookups of one key.
+    while (end < limit && (chunk.spots[end - first].leaf == spot.leaf ||
+                           AreEqual(chunk.keys[end - 1 - first], chunk.keys[end - first]))) {
+      ++end;
+    }
+    if (end == limit && limit < batch.size()) {
+      // The next chunk begins with this leaf, of which it may find more writes.
+      if (position != first) break;
+      end = batch.EndOfKey(limit - 1);
+    }
+    if (!TakeLeaf(run, chunk, op, {position, end}, spot)) Leave(run.rest, {position, end});
+    position = end;
+  }
+  run.next = position;
+}
+
+bool ManyLeafWriter::IsPlain(const WriteBatch& batch, WriteBatch::Range writes) const {
+  for (size_t position = writes.first; position < writes.end; ++position) {
+    if (!batch.IsInline(position, context_.store.parameters)) return false;
+  }
+  return writes.end - writes.first <= GroupWriter::kFew;
+}
+
+bool ManyLeafWriter::TakeLeaf(Run& run, Chunk& chunk, Op& op, WriteBatch::Range writes,
+                              const NodeCache::LeafSpot& spot) {
+  if (spot.leaf.is_null() || !IsPlain(run.batch, writes)) return false;
+  LeafWish& wish = chunk.wish;
+  wish.write = groups_.MakeWrite(run.batch, writes.first);
+  size_t along = 0;
+  for (size_t position = writes.first + 1; position < writes.end; ++position) {
+    chunk.along[along++] = groups_.MakeWrite(run.batch, position);
+  }
+  wish.along = {chunk.along.data(), along};
+  // An insert into a full leaf splits it.
+  const LeafHint hint(spot.hint);
+  const auto splits = [&](const LeafWrite& write) {
+    return write.is_new && hint.IsFull(write.unit);
+  };
+  if (splits(wish.write) || std::ranges::any_of(wish.along, splits)) return false;
+
+  Leaf& leaf = chunk.leaves[chunk.count];
+  leaf.locked.emplace(context_.locks, op);
+  leaf.locked->path.node = spot.leaf;
+  leaf.locked->path.hint = spot.hint;
+  if (!leaves_.PrepareTrial(*leaf.locked)) {
+    leaf.locked.reset();
+    return false;
+  }
+  const size_t bytes = LockedBuffers::Bytes(context_.geometry().node_bytes());
+  leaf.locked->UseBuffer(chunk.buffer.address(chunk.count * bytes));
+  leaf.state = Leaf::State::kTried;
+  leaf.writes = writes;
+  leaf.home = wish.write.unit;
+  leaf.effect.tally = {};
+  leaf.effect.replaced.clear();
+  leaf.batch = &chunk.trials.For(spot.leaf.server(), LeafLocker::kMaxTrialVerbs);
+  leaf.trial = leaves_.AddTrial(*leaf.locked, wish, *leaf.batch);
+  ++chunk.count;
+  return true;
+}
+
+void ManyLeafWriter::Edit(Run& run, Leaf& leaf) {
+  LockedLeaf& locked = *leaf.locked;
+  if (!locked.lock.LearnTaken(leaf.trial.taking, *leaf.batch)) {
+    leaf.state = Leaf::State::kUnknown;
+    return;
+  }
+  leaf.state = rules::MayUse(locked.lock.is_held()) ? Leaf::State::kLeft : Leaf::State::kRefused;
+  if (leaf.state == Leaf::State::kRefused ||
+      !leaves_.AcceptTrial(locked, leaf.trial, *leaf.batch)) {
+    return;
+  }
+  const WriteBatch::Range writes = leaf.writes;
+  // The keys ascend, and a path leads to the right leaf or too far left.
+  if (!locked.unit(leaf.home).Admits(run.batch.key(writes.end - 1))) return;
+  if (groups_.Apply(locked, run.batch, writes.first, writes.end, leaf.effect) == writes.end) {
+    leaf.state = Leaf::State::kEdited;
+  }
+  const LeafEditor& editor = *locked.editor;
+  context_.cache.LearnHint(
+      run.batch.key(writes.first), {locked.leaf(), locked.path.hint}, context_.geometry(),
+      editor.known(),
+      [&editor](uint32_t number) -> const GroupView& { return editor.Unit(number); });
+}
+
+// Together with the post that follows, one step: rules L4 and U4 hold for it.
+void ManyLeafWriter::AddCommit(Chunk& chunk, Leaf& leaf) const {
+  LockedLeaf& locked = *leaf.locked;
+  const ServerId server = locked.leaf().server();
+  if (!locked.lock.IsInEpoch()) {
+    leaf.state = Leaf::State::kLate;
+  } else if (leaf.state == Leaf::State::kLeft) {
+    leaf.batch = &chunk.commits.For(server, 1);
+    locked.lock.AddEnd(*leaf.batch, leaf.batch->verbs().size(), RemoteLock::After::kRelease);
+  } else {
+    leaf.ending = committer_.Prepare(locked);
+    const auto writes = static_cast<size_t>(std::popcount(locked.editor->changed()));
+    leaf.batch = &chunk.commits.For(server, writes + 1);
+    committer_.AddCommit(locked, leaf.ending, *leaf.batch);
+  }
+}
+
+void ManyLeafWriter::Conclude(Run& run, Leaf& leaf, const Status& result,
+                              GroupWriter::Tally& total) {
+  WriteBatch& batch = run.batch;
+  const WriteBatch::Range writes = leaf.writes;
+  if (leaf.state != Leaf::State::kEdited) {
+    Leave(run.rest, writes);
+    return leaf.locked.reset();
+  }
+  const Status status = committer_.Conclude(*leaf.locked, leaf.ending, result);
+  if (status) {
+    groups_.Conclude(batch.mode(), leaf.effect);
+    total += leaf.effect.tally;
+  } else if (leaf.ending.has_changes && status.error().code == Code::kMaybeApplied) {
+    for (size_t position = writes.first; position < writes.end; ++position) {
+      // A delete of an absent key has written nothing.
+      const bool wrote_nothing = !batch.result(position);
+      if (wrote_nothing) {
+        Leave(run.rest, {position, position + 1});
+      } else {
+        batch.SetResult(position, status);
+      }
+    }
+  } else {
+    Leave(run.rest, writes);
+  }
+  leaf.locked.reset();
+}
+
+Task<void> ManyLeafWriter::Settle(Run& run, Leaf& leaf, GroupWriter::Tally& total) {
+  RemoteLock& lock = leaf.locked->lock;
+  if (leaf.state == Leaf::State::kEdited || leaf.state == Leaf::State::kLeft) {
+    const Status result = co_await lock.FinishCommit(*leaf.batch, {});
+    co_return Conclude(run, leaf, result, total);
+  }
+  if (leaf.state == Leaf::State::kUnknown) {
+    const Status found = co_await lock.FinishTaking(leaf.trial.taking, *leaf.batch);
+    static_cast<void>(found);  // The writes begin anew, and find out whether the server is lost.
+  }
+  if (lock.is_held()) {
+    const Status released = co_await lock.Release();
+    static_cast<void>(released);  // Nothing was written.
+  }
+  Leave(run.rest, leaf.writes);
+  leaf.locked.reset();
+}
+
+}  // namespace gossamer

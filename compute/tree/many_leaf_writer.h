@@ -1,0 +1,85 @@
+// ManyLeafWriter: writes to many leaves through one pipeline.
+//
+// Chunks of a sorted batch of writes go through these steps: one traversal of the cache; for each leaf, its turn if that
+// is free; one batch for each memory server with the CAS of every leaf's lock and the READs behind it; the changes, in
+// the images; one batch for each server with every leaf's WRITEs and release. A leaf's verbs stay together, in the order
+// of a single write. Each leaf is a write of its own: it fails or succeeds by itself.
+//
+// A leaf that is not the plain case is left to the caller, without its lock: its turn or its lock is another's, it is not
+// cached or not the keys' any more, it has many writes, a unit is torn, full or was not read, a value is in a block, or a
+// verb failed.
+//
+// Locks and turns are only tried. Nothing waits for one while it has another (rule W5).
+//
+// Thread-safety: none; one for each session.
+// Cost: 2 RT for each chunk, and no coroutine, buffer lease or allocation for a leaf. For a leaf that is not plain that of
+// its writes by themselves, and up to 2 RT, shared, more.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "common/idle_pool.h"
+#include "common/task.h"
+#include "compute/tree/group_writer.h"
+#include "compute/tree/leaf_commit.h"
+#include "compute/tree/locked_leaf.h"
+#include "compute/tree/tree_context.h"
+#include "compute/tree/write_batch.h"
+
+namespace gossamer {
+
+class ManyLeafWriter {
+ public:
+  ManyLeafWriter(TreeContext& context, const LeafLocker& leaves, const LeafCommitter& committer,
+                 GroupWriter& groups);
+  ~ManyLeafWriter();
+
+  // Does the plain writes of `batch` and sets their results. Appends the others to `rest`, as ranges that do not divide
+  // the writes of a key.
+  Task<void> Write(WriteBatch& batch, std::vector<WriteBatch::Range>& rest);
+
+ private:
+  // Writes of one chunk: one traversal.
+  static constexpr size_t kChunk = Traversal::kMaxBatch;
+  // Most chunks in flight.
+  static constexpr size_t kWindow = 2;
+
+  struct Leaf;
+  struct Chunk;
+  // One call.
+  struct Run {
+    WriteBatch& batch;
+    std::vector<WriteBatch::Range>& rest;
+    size_t next = 0;  // the first write that no chunk has yet
+  };
+
+  Task<void> Work(Run& run);
+  Task<void> WriteChunk(Run& run, Chunk& chunk);
+  // Takes the next writes of the batch: the plain ones into the chunk's leaves.
+  void Take(Run& run, Chunk& chunk, Op& op);
+  size_t EndOfLeaf(const Run& run, const Chunk& chunk, size_t first, size_t position,
+                   size_t end) const;
+  // Returns false if the writes are not plain.
+  bool TakeLeaf(Run& run, Chunk& chunk, Op& op, WriteBatch::Range writes,
+                const NodeCache::LeafSpot& spot);
+  bool IsPlain(const WriteBatch& batch, WriteBatch::Range writes) const;
+  void AddTrial(const WriteBatch& batch, Chunk& chunk, Leaf& leaf) const;
+  // What the lock's CAS and the READs have brought: applies the writes to the leaf's image, if they are plain.
+  void Edit(Run& run, Leaf& leaf);
+  void AddCommit(Chunk& chunk, Leaf& leaf) const;
+  // Once the commit has ended with `result`.
+  void Conclude(Run& run, Leaf& leaf, const Status& result, GroupWriter::Tally& total);
+  // For a leaf of which a verb ended in an unknown way.
+  Task<void> Settle(Run& run, Leaf& leaf, GroupWriter::Tally& total);
+  void Count(const Op& op, WriteMode mode, const GroupWriter::Tally& tally);
+
+  TreeContext& context_;
+  const LeafLocker& leaves_;
+  const LeafCommitter& committer_;
+  GroupWriter& groups_;
+  IdlePool<Chunk> idle_;
+};
+
+}  // namespace gossamer
