@@ -8,6 +8,7 @@
 #include "compute/lab/check.h"
 #include "compute/lab/plan.h"
 #include "compute/lab/report.h"
+#include "compute/lab/separators.h"
 #include "compute/lab/sequential_tree.h"
 
 namespace gossamer::lab {
@@ -214,6 +215,30 @@ TEST(StepsTest, ReadsFindLoadedKeysAndInsertsAreNew) {
       }
       EXPECT_EQ(measured, 2'000u) << mix.name;
     }
+  }
+}
+
+TEST(SeparatorsTest, LookupsFindTheLeaves) {
+  for (const uint64_t records : {1u, 2'000u, 300'000u}) {
+    std::vector<RunOptions> runs;
+    for (const uint32_t batch : {1u, 8u, 64u}) {
+      for (const std::string_view prefetch : {"", "header", "payload"}) {
+        runs.push_back({.mix = Mixes()[2],
+                        .batch = batch,
+                        .prefetch = prefetch,
+                        .steps_per_call = 100,
+                        .records = records,
+                        .operations = 5'000,
+                        .seed = records});
+      }
+    }
+    size_t measured = 0;
+    const Status status = MeasureSeparators(runs, [&](const Measurement& run) {
+      ++measured;
+      EXPECT_EQ(run.operations, 5'000u);
+    });
+    ASSERT_TRUE(status) << status.error().message;
+    EXPECT_EQ(measured, runs.size());
   }
 }
 

@@ -17,8 +17,12 @@
 #include "compute/lab/catalogue.h"
 #include "compute/lab/plan.h"
 #include "compute/lab/report.h"
+#include "compute/lab/separators.h"
 
 DEFINE_bool(quick, false, "check each tree against std::map on small data; measure nothing");
+DEFINE_bool(separators, false,
+            "measure no tree, but the traversal of the store's cache: the separators of a store of "
+            "--records, by --batch and --prefetch");
 DEFINE_bool(list, false, "print the trees, and end");
 DEFINE_string(trees, "", "which trees, separated by commas; empty: all (--list names them)");
 DEFINE_string(fanout, "", "which fanouts, separated by commas; empty: all");
@@ -48,6 +52,7 @@ constexpr ProgramInfo kProgram{
     "gossamer-lab",
     "gossamer-lab [--trees=LIST] [--workload=LIST] [flags]\n"
     "gossamer-lab --quick [--trees=LIST]\n"
+    "gossamer-lab --separators [--batch=LIST] [--prefetch=LIST]\n"
     "\n"
     "Measures local trees of 64-bit keys and values: each tree with each workload, distribution,\n"
     "number of threads and batch that the flags name. Every read is checked.\n",
@@ -127,8 +132,19 @@ int WriteReport(const LabReport& report) {
   return written ? kExitSuccess : Failure(kProgram, written.error().message);
 }
 
-int MeasureTrees() {
-  const Result<std::vector<PlannedRun>> runs = MakeRuns(ReadFlags());
+// The runs of --separators, as those of a tree with the same ways to prefetch.
+Result<std::vector<PlannedRun>> MakeSeparatorRuns(FlagValues flags) {
+  flags.trees = "gossamer";
+  flags.workload = "read_only";
+  flags.threads = "1";
+  BOOST_OUTCOME_TRY(runs, MakeRuns(flags));
+  for (PlannedRun& run : runs) run.tree = &Separators();
+  return runs;
+}
+
+int Measure() {
+  const Result<std::vector<PlannedRun>> runs =
+      FLAGS_separators ? MakeSeparatorRuns(ReadFlags()) : MakeRuns(ReadFlags());
   if (!runs) return UsageError(kProgram, runs.error().message);
   if (!FLAGS_json.empty() && FLAGS_json != "-") {
     if (const Status writable = CheckWritable(FLAGS_json); !writable) {
@@ -160,7 +176,7 @@ int Main(int argc, char** argv) {
     return UsageError(kProgram, fmt::format("takes flags only; '{}' is none", parsed.arguments[0]));
   }
   if (FLAGS_list) return List();
-  return FLAGS_quick ? CheckTrees() : MeasureTrees();
+  return FLAGS_quick ? CheckTrees() : Measure();
 }
 
 }  // namespace
