@@ -21,7 +21,7 @@ BenchClient::BenchClient(Session& session, PhaseState& phase, const Share& share
       value_bytes_(phase.options.value_bytes),
       loading_(share.loading),
       remaining_(share.count),
-      next_load_id_(share.first_id) {
+      next_to_load_(share.first_id) {
   if (!loading_) {
     stream_.emplace(phase.options.workload, phase.options.theta, seed_, share.thread, phase.ids);
   }
@@ -31,8 +31,13 @@ bool BenchClient::Take(DrawnOperation& operation) {
   if (remaining_ == 0 || phase_.stop.load(std::memory_order_relaxed)) return false;
   --remaining_;
   operation =
-      loading_ ? DrawnOperation{BenchOperation::kInsert, 0, next_load_id_++} : stream_->Next();
+      loading_ ? DrawnOperation{BenchOperation::kInsert, 0, NextIdToLoad()} : stream_->Next();
   return true;
+}
+
+uint64_t BenchClient::NextIdToLoad() {
+  const uint64_t next = next_to_load_++;
+  return phase_.load_ids.empty() ? next : phase_.load_ids[next];
 }
 
 BenchClient::Clock::time_point BenchClient::Lap(LatencyClass latency_class,
@@ -146,10 +151,18 @@ Task<void> BenchClient::Work() {
 
 // One batch, split by the session calls that run it.
 struct BenchClient::Batch {
-  explicit Batch(uint32_t size) : operations(size), buffers(size), pairs(size) {
+  explicit Batch(uint32_t size)
+      : operations(size), buffers(size), stored(size), pairs(size), statuses(size, Ok()) {
     gets.reserve(size);
     get_operations.reserve(size);
     put_operations.reserve(size);
+  }
+
+  // Pair i is a put of operation `index`.
+  void FillPair(size_t i, size_t index, const BenchClient& client) {
+    stored[i].resize(client.value_bytes_);
+    FillValue(operations[index].id, client.seed_, stored[i]);
+    pairs[i] = {{buffers[index].data(), client.codec_.key_bytes()}, stored[i]};
   }
 
   std::vector<DrawnOperation> operations;
@@ -158,7 +171,9 @@ struct BenchClient::Batch {
   std::vector<std::string_view> gets;  // reads and first halves of read-modify-writes
   Values values;
   std::vector<size_t> get_operations;  // for each of `gets`: its index in `operations`
-  std::vector<KeyValue> pairs;         // the first put_operations.size() are puts
+  std::vector<std::string> stored;     // values of `pairs`
+  std::vector<KeyValueView> pairs;     // the first put_operations.size() are puts
+  std::vector<Status> statuses;        // of `pairs`
   std::vector<size_t> put_operations;
   Clock::time_point gets_started;
 };
@@ -171,6 +186,29 @@ void BenchClient::WorkInBatches() {
     DoGets(batch);
     DoPuts(batch);
     DoScans(batch);
+  }
+}
+
+void BenchClient::WorkSorted() {
+  constexpr uint32_t kChunk = 8192;  // builds some hundred leaves
+  constexpr double kFill = 1;
+  Batch batch(kChunk);
+  while (true) {
+    Fill(batch);
+    if (batch.count == 0) return;
+    for (size_t i = 0; i < batch.count; ++i) batch.FillPair(i, i, *this);
+    for (size_t done = 0; done < batch.count;) {
+      const Clock::time_point start = Clock::now();
+      const SortedLoad load = session_.LoadSorted(
+          std::span<const KeyValueView>(batch.pairs).subspan(done, batch.count - done), kFill);
+      result_.latency_ns[static_cast<size_t>(LatencyClass::kInsert)].RecordMany(
+          Nanoseconds(Clock::now() - start), load.loaded);
+      for (size_t i = 0; i < load.loaded; ++i) Succeed();
+      done += load.loaded;
+      if (load.status) continue;
+      Fail(load.status.error());
+      ++done;
+    }
   }
 }
 
@@ -218,15 +256,11 @@ void BenchClient::DoGets(Batch& batch) {
 void BenchClient::DoPuts(Batch& batch) {
   if (batch.put_operations.empty()) return;
   for (size_t i = 0; i < batch.put_operations.size(); ++i) {
-    const size_t index = batch.put_operations[i];
-    KeyValue& pair = batch.pairs[i];
-    pair.key.assign(batch.buffers[index].data(), codec_.key_bytes());
-    pair.value.resize(value_bytes_);
-    FillValue(batch.operations[index].id, seed_, pair.value);
+    batch.FillPair(i, batch.put_operations[i], *this);
   }
   const Clock::time_point start = Clock::now();
-  const std::vector<Status> statuses =
-      session_.MultiPut(std::span(batch.pairs).first(batch.put_operations.size()));
+  const auto statuses = std::span(batch.statuses).first(batch.put_operations.size());
+  session_.MultiPut(std::span(batch.pairs).first(statuses.size()), statuses);
   const Clock::time_point end = Clock::now();
   for (size_t i = 0; i < statuses.size(); ++i) {
     if (!Check(statuses[i])) continue;

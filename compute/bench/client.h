@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "compute/bench/keys.h"
 #include "compute/bench/runner.h"
@@ -23,10 +24,12 @@ struct PhaseState {
   RecordIds& ids;
   std::atomic<bool> stop{false};
   std::atomic<bool> gave_up{false};
+  // While loading: the ids in the order of loading; empty: ascending.
+  std::span<const uint64_t> load_ids;
 };
 
 // The operations assigned to a client: `count` operations of the workload, or, while loading,
-// inserts of the records from `first_id` on.
+// inserts of records, from the one that is `first_id`-th in the order of loading.
 struct Share {
   uint32_t thread = 0;
   uint64_t count = 0;
@@ -45,6 +48,8 @@ class BenchClient {
   Task<void> Work();
   // The same with MultiGet and MultiPut.
   void WorkInBatches();
+  // While loading records in the order of their keys: by Session::LoadSorted.
+  void WorkSorted();
 
   // Operations finished, for the thread that shows progress.
   uint64_t finished() const { return finished_.load(std::memory_order_relaxed); }
@@ -56,6 +61,7 @@ class BenchClient {
   struct Batch;
 
   bool Take(DrawnOperation& operation);
+  uint64_t NextIdToLoad();
   Clock::time_point Lap(LatencyClass latency_class, Clock::time_point start);
   void Succeed();
   void Fail(const Error& error);
@@ -76,7 +82,7 @@ class BenchClient {
   const uint32_t value_bytes_;
   const bool loading_;
   uint64_t remaining_;
-  uint64_t next_load_id_;
+  uint64_t next_to_load_;
   std::optional<OperationStream> stream_;  // of the run phase
   uint64_t failures_in_a_row_ = 0;
   PhaseResult result_;

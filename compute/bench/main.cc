@@ -22,6 +22,10 @@ DEFINE_uint64(operations, 1'000'000, "operations of the run phase");
 DEFINE_uint64(threads, 1, "client threads, each with a session of its own");
 DEFINE_uint64(coroutines, 64, "operations in flight on each thread (with --batch=1)");
 DEFINE_uint64(batch, 1, "more than 1: operations handed to MultiGet and MultiPut at a time");
+DEFINE_string(load_order, "random",
+              "how records are loaded: random (order of keys), runs (--batch neighbours at a time, "
+              "the runs in random order) or sorted (by key, into full leaves)");
+DEFINE_uint64(progress_ms, 0, "milliseconds between the points of `progress` in the JSON; 0: none");
 DEFINE_string(distribution, "",
               "which records: uniform, zipfian or latest; empty: what the workload says");
 DEFINE_double(theta, 0.99, "skew of zipfian and latest, between 0 and 1");
@@ -86,6 +90,8 @@ FlagValues ReadFlags(const std::vector<std::string>& given) {
           .key_bytes = FLAGS_key_bytes,
           .value_bytes = FLAGS_value_bytes,
           .seed = FLAGS_seed,
+          .load_order = FLAGS_load_order,
+          .progress_ms = FLAGS_progress_ms,
           .json = FLAGS_json,
           .warm_up = FLAGS_warm_up,
           .local = FLAGS_local,

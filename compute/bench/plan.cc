@@ -22,6 +22,7 @@ constexpr uint64_t kMaxCoroutines = 65'536;
 constexpr uint64_t kMaxBatch = 65'536;
 constexpr uint64_t kMaxRecords = uint64_t{1} << 40;
 constexpr uint64_t kMaxOperations = uint64_t{1} << 50;
+constexpr uint64_t kMaxProgressMs = 3'600'000;
 constexpr uint64_t kMaxInserts = uint64_t{1} << 33;  // RecordIds keeps one bit for each
 
 Error Wrong(const std::string& sentence) { return MakeError(Code::kInvalidArgument, sentence); }
@@ -39,7 +40,7 @@ Status CheckNumbers(const FlagValues& flags) {
     uint64_t low;
     uint64_t high;
   };
-  const std::array<Range, 7> ranges = {{
+  const std::array<Range, 8> ranges = {{
       {"records", flags.records, 1, kMaxRecords},
       {"operations", flags.operations, 0, kMaxOperations},
       {"threads", flags.threads, 1, kMaxThreads},
@@ -47,6 +48,7 @@ Status CheckNumbers(const FlagValues& flags) {
       {"batch", flags.batch, 1, kMaxBatch},
       {"key_bytes", flags.key_bytes, kMinBenchKeyBytes, kMaxBenchKeyBytes},
       {"value_bytes", flags.value_bytes, 0, kMaxValueBytes},
+      {"progress_ms", flags.progress_ms, 0, kMaxProgressMs},
   }};
   for (const Range& range : ranges) {
     BOOST_OUTCOME_TRYV(InRange(range.flag, range.value, range.low, range.high));
@@ -184,6 +186,11 @@ Result<Plan> MakePlan(const FlagValues& flags) {
   runner.key_bytes = static_cast<uint32_t>(flags.key_bytes);
   runner.value_bytes = static_cast<uint32_t>(flags.value_bytes);
   runner.seed = flags.seed;
+  runner.progress_ms = static_cast<uint32_t>(flags.progress_ms);
+  const std::optional<LoadOrder> order = ParseLoadOrder(flags.load_order);
+  if (!order)
+    return Wrong("--load_order=" + flags.load_order + " is not one of random, runs, sorted");
+  runner.load_order = *order;
   if (plan.run && runner.workload.has_inserts() && runner.operations > kMaxInserts) {
     return Wrong(
         fmt::format("--operations={} is too many for a workload that inserts: give at most {}",

@@ -36,6 +36,16 @@ TEST(PlanTest, PhasesAndDistributionAreTakenFromTheFlags) {
   EXPECT_FALSE(run.load || run.warm_up);
 }
 
+TEST(PlanTest, OrdersOfLoadingHaveNames) {
+  FlagValues flags;
+  EXPECT_EQ(MakePlan(flags).value().runner.load_order, LoadOrder::kRandom);
+  flags.load_order = "sorted";
+  EXPECT_EQ(MakePlan(flags).value().runner.load_order, LoadOrder::kSorted);
+  flags.load_order = "fast";
+  EXPECT_THAT(MakePlan(flags).error().message,
+              testing::HasSubstr("--load_order=fast is not one of random, runs, sorted"));
+}
+
 TEST(PlanTest, ALocalStoreFitsItsRecords) {
   for (const uint64_t key_bytes : {4u, 8u, 32u}) {
     for (const uint64_t value_bytes : {0u, 8u, 16u, 64u, 65u, 1u << 20}) {

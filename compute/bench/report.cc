@@ -67,12 +67,26 @@ Json ErrorsJson(const ErrorCounts& errors) {
   return json;
 }
 
+Json ProgressJson(const PhaseResult& phase) {
+  Json json = Json::array();
+  for (const ProgressPoint& point : phase.progress) {
+    json.push_back({point.seconds, point.operations});
+  }
+  return json;
+}
+
 Json PhaseJson(const PhaseResult& phase) {
-  return {{"operations", phase.operations},     {"failed", phase.errors.total()},
-          {"seconds", phase.seconds},           {"ops_per_second", phase.operations_per_second()},
-          {"scanned_keys", phase.scanned_keys}, {"cpu_seconds", phase.cpu_seconds},
-          {"latency_us", LatenciesJson(phase)}, {"errors", ErrorsJson(phase.errors)},
-          {"interrupted", phase.interrupted},   {"gave_up", phase.gave_up}};
+  return {{"operations", phase.operations},
+          {"failed", phase.errors.total()},
+          {"seconds", phase.seconds},
+          {"ops_per_second", phase.operations_per_second()},
+          {"scanned_keys", phase.scanned_keys},
+          {"cpu_seconds", phase.cpu_seconds},
+          {"latency_us", LatenciesJson(phase)},
+          {"errors", ErrorsJson(phase.errors)},
+          {"progress", ProgressJson(phase)},
+          {"interrupted", phase.interrupted},
+          {"gave_up", phase.gave_up}};
 }
 
 ErrorCounts AllErrors(const BenchReport& report) {

@@ -8,7 +8,9 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "common/text/progress.h"
@@ -55,10 +57,12 @@ struct Worker {
 
 class Phase {
  public:
-  Phase(Store& store, const RunnerOptions& options, RecordIds& ids, bool loading)
+  // `load_ids`: of PhaseState.
+  Phase(Store& store, const RunnerOptions& options, RecordIds& ids, bool loading,
+        std::span<const uint64_t> load_ids = {})
       : store_(store),
         options_(options),
-        state_{options, ids},
+        state_{options, ids, false, false, load_ids},
         loading_(loading),
         total_(loading ? options.records : options.operations),
         workers_(options.threads),
@@ -81,7 +85,7 @@ class Phase {
     if (error) state_.stop.store(true);
     const Clock::time_point start = Clock::now();
     go_.count_down();
-    const bool interrupted = Watch();
+    const bool interrupted = Watch(start);
     for (Worker& worker : workers_) worker.thread.join();
     if (error) return *error;
     return Collect(start, interrupted);
@@ -101,7 +105,9 @@ class Phase {
     go_.wait();
     if (worker.client != nullptr) {
       const double cpu_before = ThreadCpuSeconds();
-      if (options_.batch > 1) {
+      if (loading_ && options_.load_order == LoadOrder::kSorted) {
+        worker.client->WorkSorted();
+      } else if (options_.batch > 1) {
         worker.client->WorkInBatches();
       } else {
         for (uint32_t i = 0; i < options_.coroutines; ++i) {
@@ -120,12 +126,15 @@ class Phase {
   }
 
   // Shows progress until all threads have finished. Returns whether a stop was requested.
-  bool Watch() {
+  bool Watch(Clock::time_point start) {
     Progress progress(loading_ ? ProgressOf("loading", "records", total_, options_)
                                : ProgressOf("running", "operations", total_, options_));
     bool interrupted = false;
+    const std::chrono::milliseconds interval =
+        options_.progress_ms == 0 ? kWatchInterval
+                                  : std::chrono::milliseconds(options_.progress_ms);
     std::unique_lock lock(mutex_);
-    while (!finished_.wait_for(lock, kWatchInterval,
+    while (!finished_.wait_for(lock, interval,
                                [this] { return finished_threads_ == workers_.size(); })) {
       if (options_.should_stop && !interrupted && options_.should_stop()) {
         interrupted = true;
@@ -136,6 +145,7 @@ class Phase {
         if (worker.client != nullptr) done += worker.client->finished();
       }
       progress.Update(done);
+      if (options_.progress_ms != 0) points_.push_back({Seconds(Clock::now() - start), done});
     }
     return interrupted;
   }
@@ -157,6 +167,7 @@ class Phase {
     }
     total.counters.cache.bytes = workers_.front().after.cache.bytes;
     total.seconds = Seconds(end - start);
+    total.progress = std::move(points_);
     total.gave_up = state_.gave_up.load();
     total.interrupted = interrupted && total.operations + total.errors.total() < total_;
     return total;
@@ -168,6 +179,7 @@ class Phase {
   const bool loading_;
   const uint64_t total_;  // operations
   std::vector<Worker> workers_;
+  std::vector<ProgressPoint> points_;
   std::latch ready_;
   std::latch go_{1};
   std::mutex mutex_;
@@ -203,7 +215,9 @@ uint64_t ErrorCounts::total() const {
 
 Result<PhaseResult> LoadRecords(Store& store, const RunnerOptions& options) {
   RecordIds ids(options.records, 0);
-  return Phase(store, options, ids, /*loading=*/true).Execute();
+  const std::vector<uint64_t> order = OrderOfIds(options.load_order, KeyCodec(options.key_bytes),
+                                                 options.records, options.batch, options.seed);
+  return Phase(store, options, ids, /*loading=*/true, order).Execute();
 }
 
 Result<PhaseResult> RunWorkload(Store& store, const RunnerOptions& options) {

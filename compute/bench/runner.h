@@ -3,7 +3,8 @@
 // Each thread has its own session, operation stream and statistics. The hot loop shares only the
 // ids of inserted records (an atomic) and the request to stop (read only). With batch 1,
 // `coroutines` coroutines on each thread keep one operation in flight each. With batch > 1, a
-// thread passes that many operations at a time to MultiGet and MultiPut.
+// thread passes that many operations at a time to MultiGet and MultiPut. A load in the order of keys
+// goes through LoadSorted.
 //
 // Latency lasts from just before an operation's key is chosen until its completion, on the steady
 // clock. That takes one reading for each operation, because its end is the start of the coroutine's
@@ -15,8 +16,10 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "common/histogram.h"
+#include "compute/bench/record_order.h"
 #include "compute/bench/workload.h"
 #include "gossamer/store.h"
 
@@ -38,6 +41,8 @@ struct RunnerOptions {
   uint32_t key_bytes = 8;
   uint32_t value_bytes = 8;
   uint64_t seed = 0;
+  LoadOrder load_order = LoadOrder::kRandom;  // with runs of `batch` records
+  uint32_t progress_ms = 0;                   // between points of PhaseResult::progress; 0: none
   bool show_progress = true;
   std::function<bool()> should_stop;  // called some times a second, on the calling thread
 };
@@ -54,6 +59,12 @@ struct ErrorCounts {
   uint64_t total() const;
 };
 
+// How far a phase was at a moment.
+struct ProgressPoint {
+  double seconds = 0;       // since its start
+  uint64_t operations = 0;  // finished, failed ones too
+};
+
 struct PhaseResult {
   uint64_t operations = 0;  // successful ones; a read-modify-write or a scan counts as one
   uint64_t scanned_keys = 0;
@@ -62,6 +73,7 @@ struct PhaseResult {
   std::array<Histogram, kLatencyClasses> latency_ns;  // of successful operations
   Counters counters;                                  // of this phase only
   ErrorCounts errors;
+  std::vector<ProgressPoint> progress;
   bool interrupted = false;  // `should_stop` returned true before the end
   bool gave_up = false;      // a thread saw kFailuresToGiveUp failures in a row
 

@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <map>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "compute/bench/keys.h"
 #include "compute/testing/fake_store.h"
@@ -55,6 +59,67 @@ TEST(LoadTest, PutsEveryRecordOnce) {
       }
     }
   }
+}
+
+TEST(LoadTest, EveryOrderPutsEveryRecordOnce) {
+  for (const LoadOrder order : {LoadOrder::kRuns, LoadOrder::kSorted}) {
+    for (const uint32_t threads : {1u, 3u}) {
+      for (const uint32_t key_bytes : {8u, 24u}) {
+        FakeStore store;
+        RunnerOptions options = Options("c", 20'000, 0);
+        options.threads = threads;
+        options.batch = 7;
+        options.key_bytes = key_bytes;
+        options.load_order = order;
+        const PhaseResult result = LoadRecords(store, options).value();
+        EXPECT_EQ(result.operations, 20'000u);
+        EXPECT_EQ(Count(result, LatencyClass::kInsert), 20'000u);
+        EXPECT_EQ(store.state().map.size(), 20'000u);
+        options.operations = 500;
+        EXPECT_EQ(RunWorkload(store, options).value().errors.total(), 0u) << "a key is absent";
+      }
+    }
+  }
+}
+
+TEST(LoadTest, RunsAreOfNeighboursInRandomOrder) {
+  const KeyCodec codec(8);
+  const auto key_of = [&](uint64_t id) {
+    KeyBuffer buffer;
+    return std::string(codec.Encode(id, buffer));
+  };
+  const std::vector<uint64_t> sorted = OrderOfIds(LoadOrder::kSorted, codec, 1'003, 10, 1);
+  const std::vector<uint64_t> runs = OrderOfIds(LoadOrder::kRuns, codec, 1'003, 10, 1);
+  ASSERT_EQ(sorted.size(), 1'003u);
+  ASSERT_EQ(runs.size(), 1'003u);
+  std::map<uint64_t, size_t> rank;
+  for (size_t i = 0; i < sorted.size(); ++i) {
+    rank[sorted[i]] = i;
+    if (i != 0) {
+      ASSERT_LT(key_of(sorted[i - 1]), key_of(sorted[i]));
+    }
+  }
+  ASSERT_EQ(rank.size(), 1'003u);
+  size_t breaks = 0;
+  for (size_t i = 1; i < runs.size(); ++i) breaks += rank[runs[i]] != rank[runs[i - 1]] + 1 ? 1 : 0;
+  EXPECT_GT(breaks, 80u);
+  EXPECT_LE(breaks, 100u);
+  EXPECT_TRUE(std::ranges::is_permutation(runs, sorted));
+}
+
+TEST(RunTest, PointsOfProgressAscend) {
+  FakeStore store;
+  RunnerOptions options = Options("c", 100, 300'000);
+  options.progress_ms = 1;
+  ASSERT_TRUE(LoadRecords(store, options));
+  const PhaseResult result = RunWorkload(store, options).value();
+  uint64_t before = 0;
+  for (const ProgressPoint& point : result.progress) {
+    EXPECT_GE(point.operations, before);
+    EXPECT_GT(point.seconds, 0);
+    before = point.operations;
+  }
+  EXPECT_LE(before, 300'000u);
 }
 
 TEST(RunTest, EveryWorkloadDoesItsOperationsWithoutError) {
