@@ -18,7 +18,8 @@ namespace gossamer {
 struct Op {
   WireCounts wire;
   OperationClass kind = OperationClass::kRead;
-  // A repair, which only makes other operations faster. It gives up at a lock that is taken.
+  // A repair that has changed nothing yet, and only makes other operations faster. It gives up at a
+  // lock that is taken.
   bool is_repair = false;
 
   // The number of queue pairs that the session had replaced when the operation last posted. A queue

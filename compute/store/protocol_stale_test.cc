@@ -1,6 +1,10 @@
 // The rules of PROTOCOL.md about stale caches and missing downlinks. Costs are counted exactly.
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <iterator>
+#include <thread>
+
 #include "compute/store/testing/protocol_fixture.h"
 
 namespace gossamer {
@@ -184,6 +188,81 @@ TEST_F(StaleTest, AMissingDownlinkIsMadeByWhoeverHops) {  // W6, W4
   const WireCounts again =
       CostOf(*hopper, OperationClass::kRead, [&] { ASSERT_TRUE(hopper->Get(found->first)); });
   EXPECT_LE(again.round_trips, 2u);
+}
+
+// A repair that splits the parent owes the downlink to the new parent, as any split does: it waits
+// for the lock of the level above.
+TEST_F(StaleTest, ARepairThatSplitsTheParentLinksIt) {  // W6
+  ASSERT_NO_FATAL_FAILURE(Open({256, 8, 8}));
+  ASSERT_NO_FATAL_FAILURE(Load(400));
+  RemotePtr above = client_->Root().pointer();
+  for (uint32_t level = client_->Root().level(); level > 2; --level) {
+    above = client_->Internal(above).children[0].pointer;
+  }
+  const auto lock = [this](RemotePtr node) {
+    const LockWord word(client_->LeaseWith(node.server()), node);
+    ASSERT_EQ(client_->CompareSwap(node.server(), client_->LockSlot(node), 0, word.word()), 0u);
+  };
+  const auto unlock = [this](RemotePtr node) {
+    const LockWord word(client_->LeaseWith(node.server()), node);
+    ASSERT_EQ(client_->CompareSwap(node.server(), client_->LockSlot(node), word.word(), 0),
+              word.word());
+  };
+  // A parent that is full, but for its last child.
+  const auto is_full = [](const InternalNode& node) {
+    InternalNode more = node;
+    more.children.push_back(node.children.back());
+    return EncodedBytes(more) > 256;
+  };
+  RemotePtr parent;
+  for (const InternalNode::Child& child : client_->Internal(above).children) {
+    if (is_full(client_->Internal(child.pointer))) parent = child.pointer;
+  }
+  uint64_t number = 0;
+  while (parent.is_null() && number < 4000) {
+    number += 10;
+    const std::string key = NumberKey(number + 5);
+    ASSERT_TRUE(session_->Put(key, "12345678"));
+    model_[key] = "12345678";
+    for (const InternalNode::Child& child : client_->Internal(above).children) {
+      if (is_full(client_->Internal(child.pointer))) parent = child.pointer;
+    }
+  }
+  ASSERT_FALSE(parent.is_null());
+  // A split whose downlink is not made: the parent's lock is another's.
+  lock(parent);
+  TestClient hasty(*cluster_, {50, uint64_t{1} << 20});
+  const std::unique_ptr<OpenSession> splitter = hasty.NewSession();
+  const std::string low(client_->Internal(parent).children[1].separator.view());
+  const std::string high(client_->Internal(parent).children[2].separator.view());
+  const RemotePtr leaf = client_->LeafOf(low);
+  std::string moved;
+  for (auto next = model_.lower_bound(low); moved.empty() && next->first < high; ++next) {
+    std::string key = next->first;
+    ++key.back();
+    ASSERT_TRUE(splitter->Put(key, "12345678"));
+    model_[key] = "12345678";
+    const std::string& last = std::prev(model_.lower_bound(high))->first;
+    if (client_->LeafOf(last) != leaf) moved = last;
+  }
+  unlock(parent);
+  ASSERT_EQ(cluster_->Check().missing_downlinks, 1u);
+
+  lock(above);
+  TestClient other(*cluster_);
+  const std::unique_ptr<OpenSession> hopper = other.NewSession();
+  hopper->Spawn([](Session& session, const std::string& key) -> Task<void> {
+    EXPECT_TRUE(co_await session.AsyncGet(key));
+  }(*hopper, moved));
+  const size_t before = client_->Internal(parent).children.size();
+  while (client_->Internal(parent).children.size() == before) hopper->Poll();
+  for (int i = 0; i < 100; ++i) {
+    hopper->Poll();
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  unlock(above);
+  hopper->WaitAll();
+  ExpectCleanCheck();
 }
 
 // A repair only improves speed: a lock left on the parent must not delay the read that hopped.

@@ -41,6 +41,8 @@ Task<Status> ParentLinker::Insert(Op& op, uint32_t level, Downlinks children, Lo
     parent = LockedParent(context_.locks, op);
     if (!rest.empty()) continue;
     if (above.empty()) co_return Ok();
+    // The split of a parent is an operation's as any other: a repair that made it waits for the locks above.
+    op.is_repair = false;
     children = std::exchange(above, {});
     rest = children;
     ++level;
