@@ -113,6 +113,16 @@ class Scheduler {
     own.woken_.Wake(sleeper);
   }
 
+  // co_await scheduler.NextRound(): goes on in the next `RunOnce`, behind the tasks that are ready.
+  auto NextRound() {
+    struct Awaiter {
+      Scheduler& scheduler;
+      bool await_ready() const noexcept { return false; }
+      void await_suspend(std::coroutine_handle<> waiter) { scheduler.MakeReady(waiter); }
+      void await_resume() const noexcept {}
+    };
+    return Awaiter{*this};
+  }
   // co_await scheduler.SleepFor(50us): other tasks run meanwhile.
   auto SleepFor(std::chrono::nanoseconds duration) {
     struct Awaiter {

@@ -73,6 +73,53 @@ TEST_P(CostTest, AGetOfManyKeysReadsAGroupForEachInOneRoundTrip) {
   }
 }
 
+TEST_P(CostTest, GetsOfManyCoroutinesGoOutTogether) {
+  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
+  ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));
+  ASSERT_NO_FATAL_FAILURE(WarmUp());
+  constexpr size_t kCoroutines = 64;
+  constexpr size_t kTogether = 32;
+  constexpr size_t kRounds = 5;
+  size_t next = 0;
+  const auto get_some = [&]() -> Task<void> {
+    for (size_t round = 0; round < kRounds; ++round) {
+      EXPECT_TRUE(co_await session_->AsyncGet(keys_[next++]));
+    }
+  };
+  const WireCounts cost = CostOf(OperationClass::kRead, [&] {
+    for (size_t i = 0; i < kCoroutines; ++i) session_->Spawn(get_some());
+    session_->WaitAll();
+  });
+  ASSERT_LE(cost.reads * 100, kCoroutines * kRounds * 160);
+  // The first get is alone, and joins the others after it.
+  EXPECT_LE(cost.round_trips, kRounds * (kCoroutines / kTogether + 1));
+  EXPECT_EQ(Text(cost), Text({.operations = kCoroutines * kRounds,
+                              .round_trips = cost.round_trips,
+                              .reads = cost.reads,
+                              .bytes_read = cost.reads * kUnitBytes}));
+}
+
+// It takes its round trip at once.
+TEST_P(CostTest, AGetThatIsAloneWaitsForNoOther) {
+  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
+  ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));
+  ASSERT_NO_FATAL_FAILURE(WarmUp());
+  const std::string& key = *std::ranges::find_if(keys_, [&](const std::string& one) {
+    const WireCounts cost = CostOf(OperationClass::kRead, [&] { ASSERT_TRUE(session_->Get(one)); });
+    return cost.reads == 1;
+  });
+  const auto get = [&]() -> Task<void> { EXPECT_TRUE(co_await session_->AsyncGet(key)); };
+  const WireCounts cost = CostOf(OperationClass::kRead, [&] {
+    session_->Spawn(get());
+    if (GetParam() == TestFabric::kShm) {
+      EXPECT_EQ(session_->Poll(), 0u);  // one poll
+    }
+    session_->WaitAll();
+  });
+  EXPECT_EQ(Text(cost),
+            Text({.operations = 1, .round_trips = 1, .reads = 1, .bytes_read = kUnitBytes}));
+}
+
 TEST_P(CostTest, AnotherSessionLearnsTheHintsAsItReads) {
   ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
   ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));

@@ -231,6 +231,47 @@ TEST_P(StoreTest, ManyOperationsInFlightOnOneThread) {
   ExpectCleanCheck();
 }
 
+TEST_P(StoreTest, GetsOfManyCoroutines) {
+  for (int i = 0; i < 3000; ++i) {
+    const std::string key = RandomKey();
+    model_[key] = RandomValue();
+    ASSERT_TRUE(session_->Put(key, model_[key]));
+  }
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : model_) {
+    keys.push_back(key);
+    if (random_() % 4 == 0) keys.push_back(RandomKey());  // usually absent
+    if (random_() % 64 == 0) {
+      keys.emplace_back(GetParam().parameters.max_key_bytes + size_t{1}, 'x');
+    }
+  }
+  std::shuffle(keys.begin(), keys.end(), random_);
+  const auto expect_right = [this](const std::string& key, const Result<std::string>& value) {
+    const auto found = model_.find(key);
+    if (found != model_.end()) {
+      ASSERT_TRUE(value) << value.error().ToString();
+      EXPECT_EQ(value.value(), found->second);
+    } else {
+      ASSERT_FALSE(value);
+      EXPECT_EQ(value.error().code, key.size() > GetParam().parameters.max_key_bytes
+                                        ? Code::kInvalidArgument
+                                        : Code::kNotFound);
+    }
+  };
+  size_t next = 0;
+  const auto get_some = [&]() -> Task<void> {
+    while (next < keys.size()) {
+      const std::string& key = keys[next++];
+      expect_right(key, co_await session_->AsyncGet(key));
+      // A call that runs the others meanwhile.
+      if (next % 16 == 0) expect_right(key, session_->Get(key));
+    }
+  };
+  for (int i = 0; i < 100; ++i) session_->Spawn(get_some());
+  session_->WaitAll();
+  EXPECT_GE(next, keys.size());
+}
+
 // Blocks reach to the last byte of the region.
 TEST(StoreMemoryTest, FullMemoryKeepsEveryBlockReadable) {
   LocalOptions options;

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "compute/tree/batch_writer.h"
+#include "compute/tree/gathered_gets.h"
 #include "compute/tree/get.h"
 #include "compute/tree/get_many.h"
 #include "compute/tree/group_writer.h"
@@ -32,6 +33,7 @@
 #include "compute/tree/many_leaf_writer.h"
 #include "compute/tree/many_way_split.h"
 #include "compute/tree/parent_link.h"
+#include "compute/tree/plain_gets.h"
 #include "compute/tree/repairs.h"
 #include "compute/tree/salvage.h"
 #include "compute/tree/scan.h"
@@ -43,7 +45,7 @@ class Tree {
  public:
   Tree(StoreState& store, Scheduler& scheduler) : context_(store, scheduler) {}
 
-  Task<Result<std::string>> Get(KeyView key) { return getter_.GetUntilDone(key); }
+  Task<Result<std::string>> Get(KeyView key) { return gathered_.Get(key); }
   // As ManyGetter::Get.
   Task<void> GetMany(std::span<const KeyView> keys, Values& values) {
     return many_getter_.Get(keys, values);
@@ -95,7 +97,9 @@ class Tree {
   LeafSplitter splitter_{context_, leaves_, parents_};
   LeafCommitter committer_{context_, leaves_};
   Getter getter_{context_, leaves_};
-  ManyGetter many_getter_{context_, getter_};
+  PlainGets plain_{context_};
+  ManyGetter many_getter_{context_, plain_, getter_};
+  GatheredGets gathered_{context_, plain_, getter_};
   LeafWriter writer_{context_, leaves_, splitter_, committer_};
   ManyWaySplitter many_way_splitter_{context_, parents_};
   GroupWriter groups_{context_, leaves_, committer_, many_way_splitter_};

@@ -1,0 +1,35 @@
+#include "compute/tree/gathered_gets.h"
+
+namespace gossamer {
+
+Task<Result<std::string>> GatheredGets::Get(KeyView key) {
+  if (!IsAlone() && plain_.is_possible()) {
+    const PlainGets::Answer& answer = co_await Join(key);
+    if (answer.state == PlainGets::State::kFound) co_return std::string(answer.value);
+    if (answer.state == PlainGets::State::kAbsent) co_return MakeError(Code::kNotFound);
+  }
+  co_return co_await single_.GetUntilDone(key);
+}
+
+GatheredGets::Joining GatheredGets::Join(KeyView key) {
+  if (open_ == nullptr) scheduler_.Spawn(Run());
+  Group& group = *open_;
+  const size_t index = group.size++;
+  group.keys[index] = key;
+  if (group.size == kMost) open_ = nullptr;
+  return {group, index};
+}
+
+Task<void> GatheredGets::Run() {
+  const auto group = idle_.Take();
+  group->size = 0;
+  open_ = &*group;
+  co_await scheduler_.NextRound();
+  if (open_ == &*group) open_ = nullptr;
+  co_await plain_.Get(std::span(group->keys).first(group->size), group->chunk);
+  // A coroutine that goes on may run the scheduler, and end.
+  for (size_t i = 0; i < group->size; ++i) group->waiters[i].resume();
+  group->chunk.GiveBuffersBack();
+}
+
+}  // namespace gossamer

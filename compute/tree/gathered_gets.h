@@ -1,0 +1,64 @@
+// GatheredGets: gets of several coroutines that go out together.
+//
+// A get joins the group that is open, or opens one. The group closes in the scheduler's next round,
+// when every coroutine that was ready has run, and goes through PlainGets. A get that is alone in
+// its session does not wait for others.
+//
+// Thread-safety: none; one for each session.
+// Cost: 1 RT, shared by the group. For a key that is not plain that of Getter, and 1 RT, shared, more.
+#pragma once
+
+#include <array>
+#include <coroutine>
+#include <cstddef>
+#include <string>
+
+#include "common/idle_pool.h"
+#include "common/status.h"
+#include "common/task.h"
+#include "compute/tree/get.h"
+#include "compute/tree/plain_gets.h"
+#include "compute/tree/tree_context.h"
+
+namespace gossamer {
+
+class GatheredGets {
+ public:
+  GatheredGets(TreeContext& context, PlainGets& plain, Getter& single)
+      : scheduler_(context.links.scheduler()), plain_(plain), single_(single) {}
+
+  // As Getter::GetUntilDone.
+  Task<Result<std::string>> Get(KeyView key);
+
+ private:
+  // Half of what one traversal can take: while one group is on its way, the gets of another begin.
+  static constexpr size_t kMost = PlainGets::kMaxKeys / 2;
+
+  struct Group {
+    size_t size = 0;
+    std::array<KeyView, kMost> keys;
+    std::array<std::coroutine_handle<>, kMost> waiters;
+    PlainGets::Chunk chunk;
+  };
+  // co_await Joining: the answer, valid until the coroutine next waits.
+  struct Joining {
+    Group& group;
+    size_t index;
+
+    bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<> waiter) { group.waiters[index] = waiter; }
+    const PlainGets::Answer& await_resume() const { return group.chunk.answer(index); }
+  };
+
+  bool IsAlone() const { return open_ == nullptr && scheduler_.running() <= 1; }
+  Joining Join(KeyView key);
+  Task<void> Run();
+
+  Scheduler& scheduler_;
+  PlainGets& plain_;
+  Getter& single_;
+  Group* open_ = nullptr;  // has room
+  IdlePool<Group> idle_;
+};
+
+}  // namespace gossamer
