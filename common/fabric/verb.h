@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <string_view>
 
 #include "common/fabric/buffer_pool.h"
@@ -55,5 +56,42 @@ struct Verb {
   // Requires: a completed atomic. Returns: the value before it.
   uint64_t old_value() const;
 };
+
+inline Verb Verb::Read(uint64_t offset, uint32_t length, LocalAddress into, Space space) {
+  Verb verb;
+  verb.space = space;
+  verb.length = length;
+  verb.remote_offset = offset;
+  verb.local = into;
+  return verb;
+}
+
+inline Verb Verb::Write(uint64_t offset, uint32_t length, LocalAddress from, Space space) {
+  Verb verb = Read(offset, length, from, space);
+  verb.opcode = Opcode::kWrite;
+  return verb;
+}
+
+inline Verb Verb::CompareSwap(Space space, uint64_t offset, uint64_t compare, uint64_t swap,
+                              LocalAddress old_value) {
+  Verb verb = Read(offset, 8, old_value, space);
+  verb.opcode = Opcode::kCompareSwap;
+  verb.compare = compare;
+  verb.swap_or_add = swap;
+  return verb;
+}
+
+inline Verb Verb::FetchAdd(Space space, uint64_t offset, uint64_t addend, LocalAddress old_value) {
+  Verb verb = Read(offset, 8, old_value, space);
+  verb.opcode = Opcode::kFetchAdd;
+  verb.swap_or_add = addend;
+  return verb;
+}
+
+inline uint64_t Verb::old_value() const {
+  uint64_t value;
+  std::memcpy(&value, local.data, sizeof value);
+  return value;
+}
 
 }  // namespace gossamer

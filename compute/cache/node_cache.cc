@@ -12,6 +12,12 @@ constexpr uint64_t kBytesPerSlot = 1024;
 constexpr uint64_t kMinSlots = 8;
 constexpr uint64_t kMaxSlots = uint64_t{1} << 20;
 
+// The gap's node has a null child.
+NodeCache::LeafSpot SpotAt(const Place& place) {
+  return {RemotePtr::FromWord(place.image->payload(place.index).load(std::memory_order_relaxed)),
+          place.image->payload(place.index, 1).load(std::memory_order_relaxed)};
+}
+
 }  // namespace
 
 NodeCache::Reader::Reader(NodeCache& cache)
@@ -92,6 +98,16 @@ std::optional<NodeCache::Step> NodeCache::Find(Reader& reader, const SearchGoal&
   return Step{root.pointer(), root.level(), RemotePtr(), 0, Key()};
 }
 
+NodeCache::LeafSpot NodeCache::FindSpot(Reader& reader, KeyView key) const {
+  const EpochReader::Guard guard(reader.epoch_);
+  const SeparatorNode* const root = index(1).root();
+  if (root == nullptr || this->root().level() == 0) return {};
+  Place place;
+  FindPlaces(root, {&key, 1}, Prefetch::kHeader, {&place, 1});
+  CountUse(reader, place.image);
+  return SpotAt(place);
+}
+
 void NodeCache::FindLeaves(Reader& reader, std::span<const KeyView> keys,
                            const Traversal& traversal, std::span<LeafSpot> spots) const {
   const EpochReader::Guard guard(reader.epoch_);
@@ -101,10 +117,7 @@ void NodeCache::FindLeaves(Reader& reader, std::span<const KeyView> keys,
     return;
   }
   TakePlaces(FindPlaces, root, keys, traversal, [&](size_t i, const Place& place) {
-    // The gap's node has a null child.
-    spots[i] = {
-        RemotePtr::FromWord(place.image->payload(place.index).load(std::memory_order_relaxed)),
-        place.image->payload(place.index, 1).load(std::memory_order_relaxed)};
+    spots[i] = SpotAt(place);
     CountUse(reader, place.image);
   });
 }

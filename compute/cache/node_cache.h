@@ -98,6 +98,8 @@ class NodeCache {
 
   // Descends to `level`, or as far as nodes are cached. Returns nullopt if the root word is unknown.
   std::optional<Step> Find(Reader& reader, const SearchGoal& goal, uint32_t level) const;
+  // The leaf of `key`.
+  LeafSpot FindSpot(Reader& reader, KeyView key) const;
   // The leaves of many keys, in the order of the keys. One epoch guard for all. `traversal` states a
   // batch.
   void FindLeaves(Reader& reader, std::span<const KeyView> keys, const Traversal& traversal,

@@ -56,6 +56,13 @@ class SessionCache {
     return found ? step : std::nullopt;
   }
 
+  // The same without the path. A miss does not count: FindLeaf follows.
+  NodeCache::LeafSpot FindSpot(KeyView key) {
+    const NodeCache::LeafSpot spot = cache_.FindSpot(reader_, key);
+    if (!spot.leaf.is_null()) ++counts_.hits;
+    return spot;
+  }
+
   // The leaves for many keys; null where it is not cached.
   void FindLeaves(std::span<const KeyView> keys, std::span<NodeCache::LeafSpot> spots) {
     if (traversal_.batch != Traversal::kAuto) {

@@ -67,7 +67,7 @@ Status Links::Connecting::await_resume() const {
   }
   if (search_ && !search_->found) return search_->found.error();
   const ServerInfo* server = links_.servers_.Find(pointer_.server());
-  if (pointer_.offset() < kFirstLeafOffset || pointer_.offset() + bytes_ > server->region_bytes) {
+  if (!IsInside(*server, pointer_, bytes_)) {
     return CorruptNode(pointer_, "a pointer outside the memory server's region");
   }
   return Ok();

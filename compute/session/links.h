@@ -102,6 +102,12 @@ class Links {
     std::optional<ServerSearch> search_;
   };
   Connecting ConnectFor(RemotePtr pointer, uint64_t bytes) { return {*this, pointer, bytes}; }
+  // Whether ConnectFor would succeed at once.
+  bool Reaches(RemotePtr pointer, uint64_t bytes) const {
+    if (ToInteger(pointer.server()) >= Servers::kMaxServers) return false;
+    const ServerInfo* server = servers_.Find(pointer.server());
+    return server != nullptr && IsInside(*server, pointer, bytes);
+  }
 
   // -- losses
 
@@ -148,6 +154,9 @@ class Links {
     Error why{Code::kNodeUnreachable, {}};  // why it is down
   };
 
+  static bool IsInside(const ServerInfo& server, RemotePtr pointer, uint64_t bytes) {
+    return pointer.offset() >= kFirstLeafOffset && pointer.offset() + bytes <= server.region_bytes;
+  }
   static void Account(Op& op, const Batch& batch);
   void StartRoundTrip(Op& op) const {
     StartPosting(op);

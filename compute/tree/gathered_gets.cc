@@ -2,12 +2,10 @@
 
 namespace gossamer {
 
-Task<Result<std::string>> GatheredGets::Get(KeyView key) {
-  if (!IsAlone() && plain_.is_possible()) {
-    const PlainGets::Answer& answer = co_await Join(key);
-    if (answer.state == PlainGets::State::kFound) co_return std::string(answer.value);
-    if (answer.state == PlainGets::State::kAbsent) co_return MakeError(Code::kNotFound);
-  }
+Task<Result<std::string>> GatheredGets::GetTogether(KeyView key) {
+  const PlainGet::Answer& answer = co_await Join(key);
+  if (answer.state == PlainGet::State::kFound) co_return std::string(answer.value);
+  if (answer.state == PlainGet::State::kAbsent) co_return MakeError(Code::kNotFound);
   co_return co_await single_.GetUntilDone(key);
 }
 

@@ -28,7 +28,9 @@ class GatheredGets {
       : scheduler_(context.links.scheduler()), plain_(plain), single_(single) {}
 
   // As Getter::GetUntilDone.
-  Task<Result<std::string>> Get(KeyView key);
+  Task<Result<std::string>> Get(KeyView key) {
+    return IsAlone() || !plain_.is_possible() ? single_.GetUntilDone(key) : GetTogether(key);
+  }
 
  private:
   // Half of what one traversal can take: while one group is on its way, the gets of another begin.
@@ -51,6 +53,7 @@ class GatheredGets {
   };
 
   bool IsAlone() const { return open_ == nullptr && scheduler_.running() <= 1; }
+  Task<Result<std::string>> GetTogether(KeyView key);
   Joining Join(KeyView key);
   Task<void> Run();
 

@@ -51,13 +51,57 @@ struct Getter::Units {
   BufferLease buffers;
 };
 
-Task<Result<std::string>> Getter::Get(Op& op, KeyView key) {
+bool Getter::Prepare(KeyView key, First& first) {
+  if (!context_.techniques().two_level_versions) return false;
+  if (!first.plain.Prepare(context_, key, context_.cache.FindSpot(key))) return false;
+  Result<BufferLease> buffers = context_.links.Buffer(UnitBuffers::kBytes);
+  if (!buffers) return false;
+  first.buffers = std::move(buffers.value());
+  first.batch.Reset(first.plain.leaf().server());
+  first.plain.AddReads(context_.geometry(), first.buffers.address(), first.batch);
+  return true;
+}
+
+// The plain case takes one coroutine, and no copy of a path.
+Task<Result<std::string>> Getter::GetUntilDone(KeyView key) {
+  Op op;
+  First first;
+  if (!Prepare(key, first)) co_return co_await GoUntilDone(op, key, nullptr);
+  co_await context_.links.Execute(op, first.batch);
+  const PlainGet& plain = first.plain;
+  PlainGet::Answer answer;
+  if (plain.is_read()) {
+    answer = plain.Judge(
+        context_, key,
+        rules::ParseUnit(plain.home_unit(context_.geometry()), plain.leaf(), plain.home()));
+  }
+  if (answer.state == PlainGet::State::kNotPlain) {
+    co_return co_await GoUntilDone(op, key, &first);
+  }
+  context_.Finish(op, OperationClass::kRead, nullptr);
+  if (answer.state == PlainGet::State::kAbsent) co_return MakeError(Code::kNotFound);
+  co_return std::string(answer.value);
+}
+
+Task<Result<std::string>> Getter::GoUntilDone(Op& op, KeyView key, First* first) {
+  Result<std::string> value = co_await Go(op, key, first);
+  while (!value) {
+    const bool again = co_await context_.links.RecoverFrom(op, value.error());
+    if (!again) break;
+    value = co_await Go(op, key, nullptr);
+  }
+  context_.Finish(op, OperationClass::kRead, value ? nullptr : &value.error());
+  co_return value;
+}
+
+Task<Result<std::string>> Getter::Go(Op& op, KeyView key, First* first) {
   const Status valid = context_.CheckKey(key);
   if (!valid) co_return valid.error();
   const LeafGeometry& geometry = context_.geometry();
   Links& links = context_.links;
   Units units(geometry, KeyHash(key), context_.techniques().two_level_versions);
-  Result<BufferLease> lease = links.Buffer(units.buffer_bytes());
+  Result<BufferLease> lease = BufferLease();
+  lease = first != nullptr ? std::move(first->buffers) : links.Buffer(units.buffer_bytes());
   if (!lease) co_return lease.error();
   units.buffers = std::move(lease.value());
   Route route;
@@ -65,9 +109,13 @@ Task<Result<std::string>> Getter::Get(Op& op, KeyView key) {
   bool has_path = false;
   for (uint32_t reread = 0; reread <= kMaxRereads;) {
     if (!has_path) {
-      const std::optional<NodeCache::Step> cached = context_.cache.FindLeaf(key);
-      if (cached) path = *cached;
-      if (!cached) {
+      // For `first`, the leaf was looked up, and counted, before.
+      const std::optional<NodeCache::Step> cached =
+          first == nullptr ? context_.cache.FindLeaf(key)
+                           : context_.cache.Find(SearchGoal::Covering(key), 0);
+      if (cached && cached->level == 0) {
+        path = *cached;
+      } else {
         const Result<NodeCache::Step> found =
             co_await context_.descent.To(op, SearchGoal::Covering(key), 0);
         if (!found) co_return found.error();
@@ -77,11 +125,18 @@ Task<Result<std::string>> Getter::Get(Op& op, KeyView key) {
     const RemotePtr leaf = path.node;
     const Status in_bounds = co_await links.ConnectFor(leaf, geometry.node_bytes());
     if (!in_bounds) co_return in_bounds.error();
-    const bool wants_overflow =
-        !units.by_groups || LeafHint(path.hint).MayHaveOverflowed(units.hash, units.home);
     InlineBatch<2> batch(leaf.server());
-    units.AddReads(batch, leaf, wants_overflow);
-    co_await links.Execute(op, batch);
+    bool wants_overflow = true;
+    if (first != nullptr && first->plain.leaf() == leaf) {
+      wants_overflow = first->plain.reads_overflow();
+      for (const Verb& verb : first->batch.verbs()) batch.Add(verb);
+    } else {
+      wants_overflow =
+          !units.by_groups || LeafHint(path.hint).MayHaveOverflowed(units.hash, units.home);
+      units.AddReads(batch, leaf, wants_overflow);
+      co_await links.Execute(op, batch);
+    }
+    first = nullptr;
     if (batch.status() != VerbStatus::kSuccess) co_return Links::Unreachable(op, batch);
 
     const std::optional<GroupView> home =
@@ -129,18 +184,6 @@ Task<Result<std::string>> Getter::Get(Op& op, KeyView key) {
     co_await context_.pauses.After(reread);
   }
   co_return co_await GetUnderLock(op, key);
-}
-
-Task<Result<std::string>> Getter::GetUntilDone(KeyView key) {
-  Op op;
-  Result<std::string> value = co_await Get(op, key);
-  while (!value) {
-    const bool again = co_await context_.links.RecoverFrom(op, value.error());
-    if (!again) break;
-    value = co_await Get(op, key);
-  }
-  context_.Finish(op, OperationClass::kRead, value ? nullptr : &value.error());
-  co_return value;
 }
 
 Task<Result<Getter::Hop>> Getter::LeaveStaleLeaf(Op& op, KeyView key, const Units& units,

@@ -11,6 +11,7 @@
 #include "common/status.h"
 #include "common/task.h"
 #include "compute/tree/locked_leaf.h"
+#include "compute/tree/plain_get.h"
 #include "compute/tree/tree_context.h"
 
 namespace gossamer {
@@ -24,19 +25,30 @@ class Getter {
   // Cost: 1 RT for the home group, and the overflow group if the hint says so. 1 RT more for a key
   // in the overflow group without a hint, 1 RT more for a value block. A stale path: 2 RT more if the key is
   // one hop away, 5 RT and one for each level in all if it is further (rule W7).
-  Task<Result<std::string>> Get(Op& op, KeyView key);
+  Task<Result<std::string>> Get(Op& op, KeyView key) { return Go(op, key, nullptr); }
   // The same as an operation of its own, with lost queue pairs replaced. Counted.
   Task<Result<std::string>> GetUntilDone(KeyView key);
 
  private:
   // Where the key is in the leaf, and where in the buffers its units are read to.
   struct Units;
+  // The first READs of a get.
+  struct First {
+    PlainGet plain;
+    BufferLease buffers;  // laid out as UnitBuffers
+    InlineBatch<2> batch;
+  };
   enum class Hop : uint8_t { kMoved, kUndecided };
   struct Route {
     NodeCache::Step path;
     bool is_afresh = false;  // found once without the cache
   };
 
+  // Prepares READs of the leaf that is cached. Returns false if the key is not plain.
+  bool Prepare(KeyView key, First& first);
+  // The same as Get and GetUntilDone; goes on from `first`, which has ended, unless it is null.
+  Task<Result<std::string>> Go(Op& op, KeyView key, First* first);
+  Task<Result<std::string>> GoUntilDone(Op& op, KeyView key, First* first);
   // The key is right of the leaf of `route.path`: moves the path toward it, by a hop or a fresh
   // descent. Undecided: group and trailer do not agree (yet).
   Task<Result<Hop>> LeaveStaleLeaf(Op& op, KeyView key, const Units& units, Route& route);

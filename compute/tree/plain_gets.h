@@ -1,9 +1,7 @@
 // PlainGets: gets many keys together, as far as they are the plain case.
 //
 // One traversal of the cache for all keys, one batch of READs for each memory server, completion in
-// any order, checks of the groups. A key is not plain if its leaf is not cached, its group is torn
-// or of another leaf, it may be in an overflow group that no hint announced, its value is in a
-// block, or a verb failed. Such a key is left to Getter.
+// any order, checks of the groups. A key that is not plain is left to Getter.
 //
 // Thread-safety: none; one for each session. Serves several coroutines, each with its own Chunk.
 // Cost: 1 RT for up to kMaxKeys keys, and no coroutine, epoch guard, buffer lease or allocation for
@@ -15,10 +13,10 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "common/task.h"
+#include "compute/tree/plain_get.h"
 #include "compute/tree/tree_context.h"
 
 namespace gossamer {
@@ -27,15 +25,13 @@ class PlainGets {
  public:
   static constexpr size_t kMaxKeys = Traversal::kMaxBatch;
 
-  enum class State : uint8_t { kNotPlain, kAbsent, kFound };
-  struct Answer {
-    State state = State::kNotPlain;
-    std::string_view value;  // lives until the chunk's buffers are given back
-  };
+  using State = PlainGet::State;
+  using Answer = PlainGet::Answer;
 
   // What is known of some keys, and their groups. To be used again and again: it is costly to make.
   class Chunk {
    public:
+    // Its value lives until the buffers are given back.
     const Answer& answer(size_t i) const { return answers_[i]; }
     // The values are not needed any more.
     void GiveBuffersBack() { buffers_ = {}; }
@@ -44,11 +40,9 @@ class PlainGets {
     friend class PlainGets;
     using ServerBatch = InlineBatch<kMaxKeys>;
     struct Lookup {
+      PlainGet get;
       bool is_plain = false;
-      bool reads_overflow = false;
-      uint32_t home = 0;
-      const Verb* read = nullptr;  // of the home group; the overflow group's follows it
-      uint32_t checksum = 0;       // of the bytes read of the home group
+      uint32_t checksum = 0;  // of the bytes read of the home group
     };
 
     // A batch for `server` with room for the READs of one more key.
@@ -72,11 +66,8 @@ class PlainGets {
   Task<void> Get(std::span<const KeyView> keys, Chunk& chunk);
 
  private:
-  // Adds the READs for a key to the batch of its server. Returns false if it is not plain.
-  bool AddReads(Chunk& chunk, size_t i, KeyView key) const;
   // Sets the checksums of the home groups that were read, in interleaved streams.
   void SumHomes(Chunk& chunk, size_t count) const;
-  Answer Judge(const Chunk& chunk, size_t i, KeyView key);
 
   TreeContext& context_;
 };

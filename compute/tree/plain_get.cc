@@ -1,0 +1,50 @@
+#include "compute/tree/plain_get.h"
+
+#include "compute/rules/rules.h"
+
+namespace gossamer {
+
+bool PlainGet::Prepare(TreeContext& context, KeyView key, const NodeCache::LeafSpot& spot) {
+  const LeafGeometry& geometry = context.geometry();
+  if (spot.leaf.is_null() || key.size() > context.store.parameters.max_key_bytes) return false;
+  if (!context.links.Reaches(spot.leaf, geometry.node_bytes())) return false;
+  spot_ = spot;
+  hash_ = KeyHash(key);
+  home_ = geometry.GroupOf(hash_);
+  reads_overflow_ = LeafHint(spot.hint).MayHaveOverflowed(hash_, home_);
+  return true;
+}
+
+void PlainGet::AddReads(const LeafGeometry& geometry, LocalAddress into, Batch& batch) {
+  bytes_ = into.data;
+  const auto read = [&](uint32_t unit, size_t at) {
+    return &batch.Add(Verb::Read(spot_.leaf.offset() + geometry.unit_offset(unit),
+                                 geometry.unit_bytes(), into + at));
+  };
+  reads_ = read(home_, UnitBuffers::kHome);
+  if (reads_overflow_) read(geometry.overflow_unit(), UnitBuffers::kOverflow);
+}
+
+PlainGet::Answer PlainGet::Judge(TreeContext& context, KeyView key,
+                                 const std::optional<GroupView>& home) const {
+  if (!home || !home->Admits(key)) return {};
+  const LeafGeometry& geometry = context.geometry();
+  std::optional<Entry> entry = home->Find(key);
+  std::optional<GroupView> overflow;
+  if (!entry && home->overflowed()) {
+    if (!reads_overflow_ || reads_[1].status != VerbStatus::kSuccess) return {};
+    overflow = rules::ParseUnit({bytes_ + UnitBuffers::kOverflow, geometry.unit_bytes()},
+                                spot_.leaf, geometry.overflow_unit());
+    if (!overflow || !rules::OfOneVersion(*home, *overflow)) return {};
+    entry = overflow->Find(key);
+  }
+  if (entry && entry->is_block) return {};
+  const uint32_t known = 1u << home_ | (overflow ? 1u << geometry.overflow_unit() : 0);
+  context.cache.LearnHint(key, spot_, geometry, known, [&](uint32_t number) -> const GroupView& {
+    return number == home_ ? *home : *overflow;
+  });
+  if (!entry) return {State::kAbsent, {}};
+  return {State::kFound, entry->stored};
+}
+
+}  // namespace gossamer
