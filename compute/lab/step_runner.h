@@ -61,7 +61,7 @@ class SharingRunner {
         batch_(options.batch),
         prefetch_(NumberOf(options.prefetch)),
         per_call_(BatchingTree<Tree> ? std::max(options.steps_per_call, batch_) : batch_),
-        one_by_one_(per_call_ == 1 && !prefetch_),
+        one_by_one_(batch_ == 1 && !prefetch_),
         values_(per_call_) {
     keys_.reserve(per_call_);
     entries_.reserve(per_call_);
