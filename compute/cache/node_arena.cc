@@ -17,13 +17,10 @@ void NodeArena::Push(std::byte* block, size_t lines) {
 }
 
 void* NodeArena::TakeFree(size_t lines) {
-  for (size_t list = ListOf(lines); list <= kSizes; ++list) {
+  for (size_t list = ListOf(lines); list < kLists; ++list) {
     if (!has_free_[list]) continue;
-    FreeBlock** link = &free_[list];
-    while (*link != nullptr && (*link)->lines < lines) link = &(*link)->next;
-    FreeBlock* const block = *link;
-    if (block == nullptr) continue;
-    *link = block->next;
+    FreeBlock* const block = free_[list];
+    free_[list] = block->next;
     if (free_[list] == nullptr) has_free_.reset(list);
     auto* const start = reinterpret_cast<std::byte*>(block);
     ASAN_UNPOISON_MEMORY_REGION(start, block->lines * kLineBytes);
@@ -55,15 +52,16 @@ void NodeArena::AddChunk(size_t least_bytes) {
 }
 
 void* NodeArena::Allocate(size_t bytes) {
-  const size_t rounded = Rounded(bytes);
-  if (void* const block = TakeFree(rounded / kLineBytes)) return block;
+  const size_t lines = LinesFor(Rounded(bytes) / kLineBytes);
+  const size_t rounded = lines * kLineBytes;
+  if (void* const block = TakeFree(lines)) return block;
   if (rounded > left_) AddChunk(rounded);
   left_ -= rounded;
   return std::exchange(next_, next_ + rounded);
 }
 
 void NodeArena::Free(void* block, size_t bytes) {
-  Push(static_cast<std::byte*>(block), Rounded(bytes) / kLineBytes);
+  Push(static_cast<std::byte*>(block), LinesFor(Rounded(bytes) / kLineBytes));
 }
 
 }  // namespace gossamer

@@ -4,10 +4,15 @@
 // the kernel gives them, because a traversal touches random nodes and each would cost a TLB miss. A freed
 // block serves later requests of its size, or of smaller ones. Chunks stay until the arena ends.
 //
+// Sizes are whole lines; those of large blocks (the roots of indexes) are rounded up by an eighth at most.
+// So each size has a list of free blocks, of which any one serves.
+//
 // Thread-safety: none; under the owner's lock. Cost: a few loads; rarely a system call.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <bitset>
 #include <cstddef>
 #include <memory>
@@ -38,8 +43,10 @@ class NodeArena {
   size_t mapped_bytes() const { return mapped_bytes_; }
 
  private:
-  // Blocks of up to this many lines have a list for each size; larger ones share the last.
-  static constexpr size_t kSizes = 128;
+  // Blocks of fewer lines have a list for each size. Above, each power of two has kSteps lists.
+  static constexpr size_t kSmallSizes = 128;
+  static constexpr size_t kSteps = 8;
+  static constexpr size_t kLists = kSmallSizes + 16 * kSteps;
   static constexpr size_t kFirstChunkBytes = size_t{64} << 10;
   static constexpr size_t kLastChunkBytes = size_t{32} << 20;
 
@@ -53,9 +60,22 @@ class NodeArena {
     }
   };
 
-  static size_t ListOf(size_t lines) { return lines < kSizes ? lines : kSizes; }
+  // The lines that a request for so many gets.
+  static size_t LinesFor(size_t lines) {
+    if (lines < kSmallSizes) return lines;
+    const size_t step = std::bit_floor(lines) / kSteps;
+    return (lines + step - 1) / step * step;
+  }
+  // The list of free blocks with so many lines. Those of a list serve any request whose LinesFor has
+  // that list.
+  static size_t ListOf(size_t lines) {
+    if (lines < kSmallSizes) return lines;
+    const size_t power = std::bit_floor(lines);
+    const auto powers = static_cast<size_t>(std::countr_zero(power / kSmallSizes));
+    return std::min(kSmallSizes + powers * kSteps + (lines - power) / (power / kSteps), kLists - 1);
+  }
   void Push(std::byte* block, size_t lines);
-  // Takes a free block of at least `lines`; null if there is none.
+  // Takes a free block of `lines`, which LinesFor has rounded; null if there is none.
   void* TakeFree(size_t lines);
   void AddChunk(size_t least_bytes);
 
@@ -63,8 +83,8 @@ class NodeArena {
   size_t left_ = 0;            // its bytes
   size_t chunk_bytes_ = kFirstChunkBytes;
   size_t mapped_bytes_ = 0;
-  std::array<FreeBlock*, kSizes + 1> free_{};
-  std::bitset<kSizes + 1> has_free_;
+  std::array<FreeBlock*, kLists> free_{};
+  std::bitset<kLists> has_free_;
   std::vector<std::unique_ptr<std::byte, AlignedDelete>> small_chunks_;
   std::vector<MemoryMapping> large_chunks_;
 };
