@@ -13,6 +13,17 @@ CachedNode CachedNode::Make(NodeArena& arena, SeparatorList& separators, RemoteP
   return Make(arena, separators, pointer.word(), node.version, node.level, node.high);
 }
 
+bool CachedNode::HasContentOf(RemotePtr pointer, const InternalNode& node) const {
+  if (this->pointer() != pointer || level() != node.level || count() != node.children.size() ||
+      !(high() == node.high) || !(low() == node.children.front().separator)) {
+    return false;
+  }
+  for (uint32_t i = 0; i < count(); ++i) {
+    if (child(i) != node.children[i].pointer) return false;
+  }
+  return true;
+}
+
 CachedNode CachedNode::MakeWithChild(NodeArena& arena, SeparatorList& separators, CachedNode old,
                                      KeyView separator, RemotePtr child) {
   separators.Clear();

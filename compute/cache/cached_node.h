@@ -35,6 +35,9 @@ class CachedNode {
 
   RemotePtr pointer() const { return RemotePtr::FromWord(tail().pointer); }
   NodeVersion version() const { return tail().version; }
+  // Whether this was made from `node` at `pointer`, but for the version. A child's low fence never changes: of equal
+  // children the separators are equal.
+  bool HasContentOf(RemotePtr pointer, const InternalNode& node) const;
   uint32_t level() const { return tail().level; }
   uint32_t count() const { return node_->count(); }
   uint32_t bytes() const { return node_->bytes(); }
@@ -60,6 +63,8 @@ class CachedNode {
     uint32_t benefit;
   };
   Upkeep& upkeep() const { return tail().upkeep; }
+  // Under the cache's mutex, as version().
+  void SetVersion(NodeVersion version) const { tail().version = version; }
 
  private:
   struct Tail {

@@ -22,6 +22,12 @@ constexpr size_t kMostRounds = 5;
 uint32_t NodeCache::Insert(RemotePtr pointer, const InternalNode& node) {
   if (node.level > kLevels) return 0;
   const std::lock_guard lock(mutex_);
+  // A parent that a split of this compute server has changed is cached with the new child already.
+  const CachedNode cached = NodeCovering(node.level, node.low());
+  if (cached && cached.HasContentOf(pointer, node)) {
+    if (IsNewer(node.version, cached.version())) cached.SetVersion(node.version);
+    return 0;
+  }
   const CachedNode fresh = CachedNode::Make(memory_.arena(), scratch_, pointer, node);
   if (IsOutdated(fresh)) {
     memory_.Discard(fresh.node());

@@ -17,7 +17,7 @@ bool RewriteWithin(std::span<std::byte> out, RemotePtr leaf, uint32_t number, co
   size_t count = 0;
   bool placed = false;
   view.ForEach([&](const Entry& old) {
-    if (old.key != key) {
+    if (!AreEqual(old.key, key)) {
       entries[count++] = old;
     } else if (entry && !placed) {
       entries[count++] = *entry;
@@ -43,13 +43,16 @@ namespace {
 // Each half keeps the order in which the units held the entries: every unit of a half then gets a subset of what
 // it held, which fits (LAYOUT.md, "a split always leaves room").
 bool TryEncode(const LeafRewrite& rewrite, const LeafGeometry& geometry,
-               std::span<const Entry> entries, std::span<const KeyView> sorted, size_t middle,
+               std::span<const Entry> entries, std::span<const PrefixedKey> sorted, size_t middle,
                std::span<std::byte> left, std::span<std::byte> right, Key& separator) {
-  separator = Key(Separator(sorted[middle - 1], sorted[middle]));
+  separator = Key(Separator(sorted[middle - 1].key, sorted[middle].key));
+  const PrefixedKey first_above(sorted[middle]);
   std::vector<Entry> below;
   std::vector<Entry> above;
+  below.reserve(middle);
+  above.reserve(entries.size() - middle);
   for (const Entry& entry : entries) {
-    (entry.key < separator.view() ? below : above).push_back(entry);
+    (PrefixedKey(entry.key) < first_above ? below : above).push_back(entry);
   }
   const LeafContent left_content{rewrite.version, rewrite.low, HighFence::At(separator),
                                  rewrite.sibling, below};
@@ -64,8 +67,9 @@ bool TryEncode(const LeafRewrite& rewrite, const LeafGeometry& geometry,
 std::optional<Key> EncodeSplit(const LeafRewrite& rewrite, const LeafGeometry& geometry,
                                std::span<const Entry> entries, size_t right_count,
                                std::span<std::byte> left, std::span<std::byte> right) {
-  std::vector<KeyView> sorted;
-  for (const Entry& entry : entries) sorted.push_back(entry.key);
+  std::vector<PrefixedKey> sorted;
+  sorted.reserve(entries.size());
+  for (const Entry& entry : entries) sorted.emplace_back(entry.key);
   std::sort(sorted.begin(), sorted.end());
   Key separator;
   const size_t half = sorted.size() / 2;

@@ -22,13 +22,15 @@ LeafSplitter::Rearrangement LeafSplitter::Rearrange(const LockedLeaf& locked, Le
   anew.rewrite = {locked.leaf(),         RemotePtr(),
                   locked.path.low,       Next(locked.unit(0).version()),
                   locked.unit(0).high(), locked.trailer->sibling()};
+  const size_t usual = locked.editor->bytes(0).size() / 2;
+  anew.before.reserve(usual);
+  anew.after.reserve(usual);
   locked.editor->AppendTo(anew.before);
-  anew.after = anew.before;
-  std::erase_if(anew.after, [&](const Entry& old) {
-    const bool is_replaced = old.key == entry.key;
+  for (const Entry& old : anew.before) {
+    const bool is_replaced = AreEqual(old.key, entry.key);
     if (is_replaced && old.is_block) write.replaced = old.block();
-    return is_replaced;
-  });
+    if (!is_replaced) anew.after.push_back(old);
+  }
   if (write.mode == WriteMode::kPut) {
     const bool is_there = anew.after.size() < anew.before.size();
     write.kind = is_there ? OperationClass::kUpdate : OperationClass::kInsert;
@@ -115,8 +117,9 @@ std::optional<Key> LeafSplitter::EncodeHalves(LeafWrite& write, const Rearrangem
   const LeafGeometry& geometry = context_.geometry();
   const std::span<std::byte> left = anew.image(geometry.node_bytes(), 0);
   const std::span<std::byte> right = anew.image(geometry.node_bytes(), 1);
+  const PrefixedKey own(write.entry.key);
   const auto greater = static_cast<size_t>(std::ranges::count_if(
-      anew.before, [&](const Entry& old) { return old.key > write.entry.key; }));
+      anew.before, [&](const Entry& old) { return own < PrefixedKey(old.key); }));
   // At the right edge of the tree, the new entry goes right, with only the few that overtook it:
   // ascending loads, also with many operations in flight, fill leaves.
   const bool at_edge = anew.rewrite.high.infinite && greater <= anew.after.size() / kEdgeFraction;
