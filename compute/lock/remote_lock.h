@@ -138,6 +138,10 @@ class [[nodiscard]] RemoteLock {
 
   // Whether this has the turn at the lock it aims at; always, without hierarchical locks.
   bool HasTurn() const;
+  // Loads what TryTakeTurn needs.
+  void PrefetchTurn() const {
+    if (locks_->techniques.hierarchical_locks) locks_->table.Prefetch(place_);
+  }
   // Takes the turn if it is free. Returns HasTurn().
   bool TryTakeTurn();
   // Waits for the turn. With kTurn, the remote lock may have come along: is_held().

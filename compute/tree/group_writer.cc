@@ -118,26 +118,32 @@ Task<Status> GroupWriter::Edit(Op& op, LockedLeaf& locked, WriteBatch& batch, si
 }
 
 size_t GroupWriter::Apply(LockedLeaf& locked, WriteBatch& batch, size_t first, size_t end,
-                          Effect& effect) {
-  LeafEditor& editor = *locked.editor;
-  Tally& tally = effect.tally;
+                          Effect& effect) const {
   for (size_t position = first; position < end; ++position) {
     LeafWrite write = MakeWrite(batch, position);
-    if (!editor.knows(write.unit)) return position;
-    const LeafEditor::Applied applied = editor.Apply(write);
-    if (applied == LeafEditor::Applied::kRefused) {
-      ++tally.absent;
-    } else if (applied != LeafEditor::Applied::kChanged) {
-      return position;
-    } else if (batch.mode() == WriteMode::kDelete) {
-      ++tally.deleted;
-    } else {
-      ++(write.kind == OperationClass::kInsert ? tally.inserted : tally.updated);
-    }
-    if (write.replaced) effect.replaced.push_back(*write.replaced);
-    if (batch.keeps_results()) batch.result(position) = write.status;
+    if (!Apply(locked, batch, position, write, effect)) return position;
   }
   return end;
+}
+
+bool GroupWriter::Apply(LockedLeaf& locked, WriteBatch& batch, size_t position, LeafWrite& write,
+                        Effect& effect) {
+  LeafEditor& editor = *locked.editor;
+  Tally& tally = effect.tally;
+  if (!editor.knows(write.unit)) return false;
+  const LeafEditor::Applied applied = editor.Apply(write);
+  if (applied == LeafEditor::Applied::kRefused) {
+    ++tally.absent;
+  } else if (applied != LeafEditor::Applied::kChanged) {
+    return false;
+  } else if (batch.mode() == WriteMode::kDelete) {
+    ++tally.deleted;
+  } else {
+    ++(write.kind == OperationClass::kInsert ? tally.inserted : tally.updated);
+  }
+  if (write.replaced) effect.replaced.push_back(*write.replaced);
+  if (batch.keeps_results()) batch.result(position) = write.status;
+  return true;
 }
 
 bool GroupWriter::Merge(const LockedLeaf& locked, WriteBatch& batch, size_t first, size_t end,

@@ -72,9 +72,10 @@ class GroupWriter {
   //
   // The write at `position`, not done yet.
   LeafWrite MakeWrite(const WriteBatch& batch, size_t position) const;
-  // Applies the writes [first, end) to the leaf's units, and sets their results. Returns the first that cannot be
-  // applied like that.
-  size_t Apply(LockedLeaf& locked, WriteBatch& batch, size_t first, size_t end, Effect& effect);
+  // Applies `write`, that at `position`, to the leaf's units, and sets its result. Returns false if it cannot be applied
+  // like that.
+  static bool Apply(LockedLeaf& locked, WriteBatch& batch, size_t position, LeafWrite& write,
+                    Effect& effect);
   // Call when the leaf is written.
   void Conclude(WriteMode mode, const Effect& effect);
 
@@ -96,6 +97,9 @@ class GroupWriter {
     std::vector<Entry> merged;
   };
 
+  // Applies the writes [first, end). Returns the first that cannot be applied like that.
+  size_t Apply(LockedLeaf& locked, WriteBatch& batch, size_t first, size_t end,
+               Effect& effect) const;
   Task<Status> Edit(Op& op, LockedLeaf& locked, WriteBatch& batch, size_t first, size_t end,
                     Effect& effect);
   // Merges the writes [first, end) with the leaf's entries. Returns whether that changes anything.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 #include "compute/node/unit_buffers.h"
 #include "compute/rules/rules.h"
@@ -87,14 +88,20 @@ LeafEditor::Applied LeafEditor::Apply(LeafWrite& write) {
   return Applied::kChanged;
 }
 
+void LeafEditor::AcceptOwn(uint32_t number) {
+  uint32_t checksum = 0;
+  std::memcpy(&checksum, bytes(number).data(), sizeof checksum);
+  SetView(number, *GroupView::Accept(bytes(number), checksum));
+  changed_ |= 1u << number;
+}
+
 bool LeafEditor::Rewrite(uint32_t number, bool overflowed, KeyView key,
                          const std::optional<Entry>& entry) {
   std::array<std::byte, UnitBuffers::kUnitSlot> rewritten;
   const std::span<std::byte> out(rewritten.data(), geometry_.unit_bytes());
   if (!RewriteUnit(out, leaf_, number, Unit(number), overflowed, key, entry)) return false;
   std::copy(out.begin(), out.end(), bytes(number).begin());
-  SetView(number, *GroupView::Parse(bytes(number), leaf_, number));
-  changed_ |= 1u << number;
+  AcceptOwn(number);
   return true;
 }
 
@@ -102,8 +109,7 @@ bool LeafEditor::Add(uint32_t number, bool overflowed, const Entry& entry) {
   if (!AppendInPlace(bytes(number), leaf_, number, Unit(number), entry)) {
     return Rewrite(number, overflowed, entry.key, entry);
   }
-  SetView(number, *GroupView::Parse(bytes(number), leaf_, number));
-  changed_ |= 1u << number;
+  AcceptOwn(number);
   return true;
 }
 

@@ -103,6 +103,8 @@ class LeafEditor {
   void SetView(uint32_t number, const GroupView& view) {
     std::construct_at(reinterpret_cast<GroupView*>(&views_[number * sizeof(GroupView)]), view);
   }
+  // Parses unit `number` again, which was just sealed here.
+  void AcceptOwn(uint32_t number);
   // Replaces, removes or adds the entry of `key` in unit `number`. Returns false if it does not
   // fit.
   bool Rewrite(uint32_t number, bool overflowed, KeyView key, const std::optional<Entry>& entry);

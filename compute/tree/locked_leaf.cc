@@ -58,7 +58,7 @@ Task<Result<LeafLocker::Outcome>> LeafLocker::Lock(Op& op, LeafWish& wish, bool 
     }
 
     std::array<Verb, RemoteLock::kMaxReads> reads;
-    const uint32_t wanted = WantedUnits(locked, wish);
+    const uint32_t wanted = WantedUnits(locked, wish.write, wish.along, wish.is_whole);
     const size_t read_count = AddReads(locked, wanted, reads);
     const Result<RemoteLock::Attempt> tried =
         co_await locked.lock.Try({reads.data(), read_count}, std::exchange(alongside, nullptr));
@@ -81,17 +81,17 @@ Task<Result<LeafLocker::Outcome>> LeafLocker::Lock(Op& op, LeafWish& wish, bool 
 bool LeafLocker::PrepareTrial(LockedLeaf& locked) const {
   const RemoteLock::Aiming aiming = locked.lock.AimAt(locked.leaf());
   return aiming.await_ready() && aiming.await_resume() &&
-         context_.links.IsRegistered(locked.lock.server()) && locked.lock.TryTakeTurn();
+         context_.links.IsRegistered(locked.lock.server());
 }
 
-LeafLocker::Trial LeafLocker::AddTrial(LockedLeaf& locked, const LeafWish& wish,
+LeafLocker::Trial LeafLocker::AddTrial(LockedLeaf& locked, std::span<const LeafWrite> writes,
                                        Batch& batch) const {
   const LeafGeometry& geometry = context_.geometry();
   locked.editor.emplace(std::span(locked.image().data, geometry.node_bytes()), locked.leaf(),
                         geometry);
   std::array<Verb, RemoteLock::kMaxReads> reads;
   Trial trial;
-  trial.wanted = WantedUnits(locked, wish);
+  trial.wanted = WantedUnits(locked, writes.front(), writes.subspan(1), false);
   const size_t count = AddReads(locked, trial.wanted, reads);
   trial.taking = locked.lock.AddTaking(batch, {reads.data(), count});
   return trial;
@@ -129,15 +129,14 @@ Task<Result<LeafLocker::Turn>> LeafLocker::TakeTurn(Op& op, LeafWish& wish, bool
   co_return Turn::kMine;
 }
 
-// Returns the bit set of unknown units that `mine` and the waiters' wishes need. The bit behind
+// Returns the bit set of unknown units that the writes and the waiters' wishes need. The bit behind
 // the units stands for the trailer: the leaf is read whole, because too many units would be read,
 // or because the leaf is full and has to be split.
-uint32_t LeafLocker::WantedUnits(LockedLeaf& locked, const LeafWish& mine) const {
-  const LeafWrite& write = mine.write;
+uint32_t LeafLocker::WantedUnits(LockedLeaf& locked, const LeafWrite& write,
+                                 std::span<const LeafWrite> along, bool is_whole) const {
   const LeafGeometry& geometry = context_.geometry();
   const uint32_t all = (2u << geometry.units()) - 1;
-  const bool is_whole = mine.is_whole || !context_.techniques().two_level_versions;
-  if (is_whole) return locked.trailer ? 0 : all;
+  if (is_whole || !context_.techniques().two_level_versions) return locked.trailer ? 0 : all;
   const LeafHint hint(locked.path.hint);
   const auto concerns_overflow = [&](const LeafWrite& one) {
     if (!locked.editor->knows(one.unit)) {
@@ -156,7 +155,7 @@ uint32_t LeafLocker::WantedUnits(LockedLeaf& locked, const LeafWish& mine) const
     if (concerns_overflow(one)) wanted |= 1u << geometry.overflow_unit();
   };
   want(write);
-  for (const LeafWrite& other : mine.along) want(other);
+  for (const LeafWrite& other : along) want(other);
   if (locked.lock.turn()) {
     locked.lock.turn().ForEachWish(
         locked.leaf(), [&want](const LockTable::Wish& wish) { want(LeafWish::From(wish).write); });

@@ -78,8 +78,7 @@ class LeafLocker {
 
   // Lock in steps, for a caller that tries the locks of many leaves in one batch for each server.
   //
-  // Aims at the leaf of `locked.path` and takes the turn there. Returns false if that, or to register with the server,
-  // would have to wait for anything.
+  // Aims at the leaf of `locked.path`. Returns false if that, or to register with the server, would have to wait.
   bool PrepareTrial(LockedLeaf& locked) const;
   struct Trial {
     RemoteLock::Taking taking{};
@@ -87,8 +86,8 @@ class LeafLocker {
   };
   // Verbs of a trial, at most.
   static constexpr uint32_t kMaxTrialVerbs = 1 + RemoteLock::kMaxReads;
-  // Adds the CAS, and the READs behind it that `wish` needs.
-  Trial AddTrial(LockedLeaf& locked, const LeafWish& wish, Batch& batch) const;
+  // Adds the CAS, and the READs behind it that `writes`, at least one, need. Requires: the turn.
+  Trial AddTrial(LockedLeaf& locked, std::span<const LeafWrite> writes, Batch& batch) const;
   // Whether the READs of a trial have succeeded and are valid. Requires: its lock is held.
   bool AcceptTrial(LockedLeaf& locked, const Trial& trial, const Batch& batch) const;
 
@@ -117,7 +116,8 @@ class LeafLocker {
 
   Task<Result<Turn>> TakeTurn(Op& op, LeafWish& wish, bool may_be_granted, Batch*& alongside,
                               LockedLeaf& locked) const;
-  uint32_t WantedUnits(LockedLeaf& locked, const LeafWish& wish) const;
+  uint32_t WantedUnits(LockedLeaf& locked, const LeafWrite& write, std::span<const LeafWrite> along,
+                       bool is_whole) const;
   // READs `wanted` units. Returns the number of READs.
   size_t AddReads(const LockedLeaf& locked, uint32_t wanted,
                   std::span<Verb, RemoteLock::kMaxReads> reads) const;

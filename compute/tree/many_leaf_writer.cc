@@ -17,7 +17,7 @@ namespace gossamer {
 struct ManyLeafWriter::Leaf {
   enum class State : uint8_t {
     kTried,    // its lock's CAS is posted
-    kRefused,  // the lock is another's
+    kRefused,  // the turn or the lock is another's
     kUnknown,  // whether the lock is held is not known
     kEdited,   // held, with the writes in the image
     kLeft,     // held; the writes are not plain
@@ -26,7 +26,6 @@ struct ManyLeafWriter::Leaf {
 
   State state = State::kTried;
   WriteBatch::Range writes;
-  uint32_t home = 0;  // of the first write
   std::optional<LockedLeaf> locked;
   LeafLocker::Trial trial;
   Batch* batch = nullptr;  // with the trial; then with the commit
@@ -42,15 +41,18 @@ struct ManyLeafWriter::Chunk {
   std::array<KeyView, kChunk> keys;
   std::array<NodeCache::LeafSpot, kChunk> spots;
   std::array<Leaf, kChunk> leaves;
-  size_t count = 0;  // of the leaves
+  size_t count = 0;                      // of the leaves
+  size_t first = 0;                      // the position of the first write
+  std::array<LeafWrite, kChunk> writes;  // of the leaves
   BufferLease buffer;
   ServerBatches trials;
   ServerBatches commits;
-  // Of the leaf that is added to the trials.
-  LeafWish wish;
-  std::array<LeafWrite, GroupWriter::kFew> along;
 
   std::span<Leaf> taken() { return std::span(leaves).first(count); }
+  std::span<LeafWrite> WritesOf(const Leaf& leaf) {
+    return std::span(writes).subspan(leaf.writes.first - first,
+                                     leaf.writes.end - leaf.writes.first);
+  }
 };
 
 ManyLeafWriter::ManyLeafWriter(TreeContext& context, const LeafLocker& leaves,
@@ -98,10 +100,14 @@ Task<void> ManyLeafWriter::WriteChunk(Run& run, Chunk& chunk) {
   Op op;
   GroupWriter::Tally total;
   Take(run, chunk, op);
-  if (chunk.count == 0) co_return;
-  co_await context_.links.ExecuteAll(op, chunk.trials.used());
+  for (Leaf& leaf : chunk.taken()) Try(chunk, leaf);
+  if (!chunk.trials.used().empty()) {
+    co_await context_.links.ExecuteAll(op, chunk.trials.used());
+  }
   const uint64_t tried_at = op.posted_at;
-  for (Leaf& leaf : chunk.taken()) Edit(run, leaf);
+  for (Leaf& leaf : chunk.taken()) {
+    if (leaf.state == Leaf::State::kTried) Edit(run, chunk, leaf);
+  }
   // From here to the post nothing is awaited (rule L4).
   for (Leaf& leaf : chunk.taken()) {
     if (leaf.is_held()) AddCommit(chunk, leaf);
@@ -135,6 +141,7 @@ void ManyLeafWriter::Take(Run& run, Chunk& chunk, Op& op) {
   const size_t first = run.next;
   const size_t limit = std::min(first + kChunk, batch.size());
   chunk.count = 0;
+  chunk.first = first;
   chunk.trials.Clear();
   chunk.commits.Clear();
   for (size_t i = first; i < limit; ++i) chunk.keys[i - first] = batch.key(i);
@@ -183,20 +190,12 @@ bool ManyLeafWriter::IsPlain(const WriteBatch& batch, WriteBatch::Range writes) 
 bool ManyLeafWriter::TakeLeaf(Run& run, Chunk& chunk, Op& op, WriteBatch::Range writes,
                               const NodeCache::LeafSpot& spot) {
   if (spot.leaf.is_null() || !IsPlain(run.batch, writes)) return false;
-  LeafWish& wish = chunk.wish;
-  wish.write = groups_.MakeWrite(run.batch, writes.first);
-  size_t along = 0;
-  for (size_t position = writes.first + 1; position < writes.end; ++position) {
-    chunk.along[along++] = groups_.MakeWrite(run.batch, position);
+  for (size_t position = writes.first; position < writes.end; ++position) {
+    LeafWrite& write = chunk.writes[position - chunk.first];
+    write = groups_.MakeWrite(run.batch, position);
+    // An insert into a full leaf splits it.
+    if (write.is_new && LeafHint(spot.hint).IsFull(write.unit)) return false;
   }
-  wish.along = {chunk.along.data(), along};
-  // An insert into a full leaf splits it.
-  const LeafHint hint(spot.hint);
-  const auto splits = [&](const LeafWrite& write) {
-    return write.is_new && hint.IsFull(write.unit);
-  };
-  if (splits(wish.write) || std::ranges::any_of(wish.along, splits)) return false;
-
   Leaf& leaf = chunk.leaves[chunk.count];
   leaf.locked.emplace(context_.locks, op);
   leaf.locked->path.node = spot.leaf;
@@ -207,18 +206,23 @@ bool ManyLeafWriter::TakeLeaf(Run& run, Chunk& chunk, Op& op, WriteBatch::Range 
   }
   const size_t bytes = LockedBuffers::Bytes(context_.geometry().node_bytes());
   leaf.locked->UseBuffer(chunk.buffer.address(chunk.count * bytes));
-  leaf.state = Leaf::State::kTried;
+  leaf.locked->lock.PrefetchTurn();
   leaf.writes = writes;
-  leaf.home = wish.write.unit;
   leaf.effect.tally = {};
   leaf.effect.replaced.clear();
-  leaf.batch = &chunk.trials.For(spot.leaf.server(), LeafLocker::kMaxTrialVerbs);
-  leaf.trial = leaves_.AddTrial(*leaf.locked, wish, *leaf.batch);
   ++chunk.count;
   return true;
 }
 
-void ManyLeafWriter::Edit(Run& run, Leaf& leaf) {
+void ManyLeafWriter::Try(Chunk& chunk, Leaf& leaf) const {
+  LockedLeaf& locked = *leaf.locked;
+  leaf.state = locked.lock.TryTakeTurn() ? Leaf::State::kTried : Leaf::State::kRefused;
+  if (leaf.state == Leaf::State::kRefused) return;
+  leaf.batch = &chunk.trials.For(locked.leaf().server(), LeafLocker::kMaxTrialVerbs);
+  leaf.trial = leaves_.AddTrial(locked, chunk.WritesOf(leaf), *leaf.batch);
+}
+
+void ManyLeafWriter::Edit(Run& run, Chunk& chunk, Leaf& leaf) {
   LockedLeaf& locked = *leaf.locked;
   if (!locked.lock.LearnTaken(leaf.trial.taking, *leaf.batch)) {
     leaf.state = Leaf::State::kUnknown;
@@ -229,15 +233,19 @@ void ManyLeafWriter::Edit(Run& run, Leaf& leaf) {
       !leaves_.AcceptTrial(locked, leaf.trial, *leaf.batch)) {
     return;
   }
-  const WriteBatch::Range writes = leaf.writes;
+  const std::span<LeafWrite> writes = chunk.WritesOf(leaf);
   // The keys ascend, and a path leads to the right leaf or too far left.
-  if (!locked.unit(leaf.home).Admits(run.batch.key(writes.end - 1))) return;
-  if (groups_.Apply(locked, run.batch, writes.first, writes.end, leaf.effect) == writes.end) {
-    leaf.state = Leaf::State::kEdited;
+  if (!locked.unit(writes.front().unit).Admits(writes.back().entry.key)) return;
+  size_t position = leaf.writes.first;
+  while (position < leaf.writes.end &&
+         GroupWriter::Apply(locked, run.batch, position, writes[position - leaf.writes.first],
+                            leaf.effect)) {
+    ++position;
   }
+  if (position == leaf.writes.end) leaf.state = Leaf::State::kEdited;
   const LeafEditor& editor = *locked.editor;
   context_.cache.LearnHint(
-      run.batch.key(writes.first), {locked.leaf(), locked.path.hint}, context_.geometry(),
+      writes.front().entry.key, {locked.leaf(), locked.path.hint}, context_.geometry(),
       editor.known(),
       [&editor](uint32_t number) -> const GroupView& { return editor.Unit(number); });
 }

@@ -57,17 +57,16 @@ class ManyLeafWriter {
 
   Task<void> Work(Run& run);
   Task<void> WriteChunk(Run& run, Chunk& chunk);
-  // Takes the next writes of the batch: the plain ones into the chunk's leaves.
+  // Takes the next writes of the batch: those that may be plain into the chunk's leaves.
   void Take(Run& run, Chunk& chunk, Op& op);
-  size_t EndOfLeaf(const Run& run, const Chunk& chunk, size_t first, size_t position,
-                   size_t end) const;
   // Returns false if the writes are not plain.
   bool TakeLeaf(Run& run, Chunk& chunk, Op& op, WriteBatch::Range writes,
                 const NodeCache::LeafSpot& spot);
   bool IsPlain(const WriteBatch& batch, WriteBatch::Range writes) const;
-  void AddTrial(const WriteBatch& batch, Chunk& chunk, Leaf& leaf) const;
+  // Takes the leaf's turn and adds its CAS and READs.
+  void Try(Chunk& chunk, Leaf& leaf) const;
   // What the lock's CAS and the READs have brought: applies the writes to the leaf's image, if they are plain.
-  void Edit(Run& run, Leaf& leaf);
+  void Edit(Run& run, Chunk& chunk, Leaf& leaf);
   void AddCommit(Chunk& chunk, Leaf& leaf) const;
   // Once the commit has ended with `result`.
   void Conclude(Run& run, Leaf& leaf, const Status& result, GroupWriter::Tally& total);
