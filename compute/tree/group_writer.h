@@ -102,6 +102,12 @@ class GroupWriter {
                Effect& effect) const;
   Task<Status> Edit(Op& op, LockedLeaf& locked, WriteBatch& batch, size_t first, size_t end,
                     Effect& effect);
+  // Overwrites what the leaf stores for the keys of the puts [first, end), of which the entries stay where they are.
+  // Returns false if some of them do not fit so; what was overwritten is then overwritten again.
+  bool Overwrite(LockedLeaf& locked, WriteBatch& batch, size_t first, size_t end,
+                 Effect& effect) const;
+  // Writes the image, of which values have changed.
+  Task<Status> WriteOverwritten(LockedLeaf& locked);
   // Merges the writes [first, end) with the leaf's entries. Returns whether that changes anything.
   bool Merge(const LockedLeaf& locked, WriteBatch& batch, size_t first, size_t end,
              Scratch& scratch, Effect& effect) const;

@@ -65,7 +65,8 @@ LeafEditor::Applied LeafEditor::Apply(LeafWrite& write) {
     removed_[removed_count_++] = write.hash;
   } else if (old.entry && old.entry->is_block == write.entry.is_block &&
              old.entry->stored.size() == write.entry.stored.size()) {
-    Overwrite(old, write.entry);
+    OverwriteStored(bytes(old.unit), leaf_, old.unit, *old.entry, write.entry);
+    changed_ |= 1u << old.unit;
   } else if (old.entry) {
     if (!Rewrite(old.unit, Unit(old.unit).overflowed(), key, write.entry)) return Applied::kNoRoom;
   } else {
@@ -113,9 +114,23 @@ bool LeafEditor::Add(uint32_t number, bool overflowed, const Entry& entry) {
   return true;
 }
 
-void LeafEditor::Overwrite(const Found& old, const Entry& entry) {
-  OverwriteStored(bytes(old.unit), leaf_, old.unit, *old.entry, entry);
+bool LeafEditor::Overwrite(const Entry& entry, uint32_t home) {
+  const Found old = Find(entry.key, home);
+  if (!old.entry || old.entry->is_block != entry.is_block ||
+      old.entry->stored.size() != entry.stored.size()) {
+    return false;
+  }
+  const auto at = old.entry->stored.data() - reinterpret_cast<const char*>(image_.data());
+  entry.stored.copy(reinterpret_cast<char*>(image_.data()) + at, entry.stored.size());
   changed_ |= 1u << old.unit;
+  return true;
+}
+
+void LeafEditor::SealOverwritten() {
+  for (uint32_t rest = changed_; rest != 0; rest &= rest - 1) {
+    const auto number = static_cast<uint32_t>(std::countr_zero(rest));
+    internal::Seal(bytes(number), leaf_, number);
+  }
 }
 
 }  // namespace gossamer

@@ -91,6 +91,11 @@ class LeafEditor {
   bool Admits(const LeafWrite& write) const { return Unit(write.unit).Admits(write.entry.key); }
   // Applies `write`, whose home group is known.
   Applied Apply(LeafWrite& write);
+  // Overwrites what is stored for the key of `entry`, whose home group is known, if that has the same length and kind.
+  // Returns false, and changes nothing, if not. Many such writes cost one checksum for each unit: call SealOverwritten
+  // behind the last.
+  bool Overwrite(const Entry& entry, uint32_t home);
+  void SealOverwritten();
   // Call when the changed units are in the batch that writes them.
   void ForgetChanges() {
     changed_ = 0;
@@ -109,7 +114,6 @@ class LeafEditor {
   // fit.
   bool Rewrite(uint32_t number, bool overflowed, KeyView key, const std::optional<Entry>& entry);
   bool Add(uint32_t number, bool overflowed, const Entry& entry);
-  void Overwrite(const Found& old, const Entry& entry);
 
   std::span<std::byte> image_;
   RemotePtr leaf_;

@@ -70,6 +70,31 @@ TEST_F(LeafEditorTest, EachModeSaysWhatItFound) {
   EXPECT_EQ(Content(), (std::map<std::string, std::string>{{"a", "3"}, {"b", "longer"}}));
 }
 
+TEST_F(LeafEditorTest, OverwritesValuesOfOneLength) {
+  std::map<std::string, std::string> expected;
+  const auto overwrite = [this](const std::string& key, const std::string& value) {
+    return editor_.Overwrite({key, value, false}, geometry_.GroupOf(KeyHash(key)));
+  };
+  // Until some are in the overflow group.
+  for (uint64_t i = 0; Apply(WriteMode::kPut, Key(i), "abcd") == Applied::kChanged; ++i) {
+    expected[Key(i)] = "abcd";
+  }
+  editor_.ForgetChanges();
+  EXPECT_FALSE(overwrite("another", "abcd"));
+  EXPECT_FALSE(overwrite(Key(0), "abc"));
+  EXPECT_FALSE(overwrite(Key(0), "abcde"));
+  EXPECT_EQ(editor_.changed(), 0U);
+  for (auto& [key, value] : expected) {
+    value = "efgh";
+    EXPECT_TRUE(overwrite(key, "zzzz"));
+    EXPECT_TRUE(overwrite(key, value));
+  }
+  EXPECT_EQ(editor_.changed(), editor_.known());
+  EXPECT_FALSE(LeafView::Parse(image_, kLeaf, geometry_)) << "not sealed yet";
+  editor_.SealOverwritten();
+  EXPECT_EQ(Content(), expected);
+}
+
 // Rule W3: readers of single units must not see the key nowhere, or twice.
 TEST_F(LeafEditorTest, AKeyThatWasRemovedComesBackAfterTheWriteOnly) {
   EXPECT_EQ(Apply(WriteMode::kInsert, "a", "1"), Applied::kChanged);
