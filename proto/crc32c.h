@@ -81,6 +81,7 @@ std::array<uint32_t, kStreams> Crc32cOfEach(const std::array<uint32_t, kStreams>
   for (size_t i = 0; i < kStreams; ++i) sums[i] = ~seeds[i];
   size_t at = 0;
   for (; at + 8 <= bytes; at += 8) {
+#pragma GCC unroll 8  // so that the sums stay in registers
     for (size_t i = 0; i < kStreams; ++i) {
       uint64_t word;
       std::memcpy(&word, spans[i] + at, 8);

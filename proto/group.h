@@ -141,6 +141,8 @@ class GroupView {
   // Whether entries of this home group are in the overflow group.
   bool overflowed() const { return (header_.flags & kOverflowed) != 0; }
   HighFence high() const { return infinite() ? HighFence{} : HighFence::At(fence()); }
+  // Whether `key` is the leaf's high fence.
+  bool EndsAt(KeyView key) const { return !infinite() && fence() == key; }
   // Whether `key` lies below the leaf's high fence.
   bool Admits(KeyView key) const { return infinite() || PrefixedKey(key) < PrefixedKey(fence()); }
 
@@ -183,6 +185,22 @@ class GroupView {
     return count < kMaxEntries && end + mean <= unit_bytes;
   }
 
+  // Entries of one length each, back to back: each has `stored_bytes` behind `key_bytes`.
+  struct Array {
+    const char* first;
+    uint32_t key_bytes;
+    uint32_t stored_bytes;
+    bool are_blocks;
+  };
+  // nullopt if their lengths differ.
+  std::optional<Array> AsArray() const {
+    const uint8_t code = header_.value_code;
+    if (header_.key_bytes == internal::kVariable || code == internal::kVariable) {
+      return std::nullopt;
+    }
+    return Array{data_ + entries_at_, header_.key_bytes, internal::StoredBytes(code),
+                 code == internal::kBlockCode};
+  }
   // Calls visit(entry) for each entry, in stored order.
   template <typename Visit>
   void ForEach(Visit&& visit) const {
@@ -195,6 +213,7 @@ class GroupView {
   static constexpr uint8_t kFenceMask = 0x3f;
   static_assert(kMaxKeyBytes < kFenceMask);
   friend class GroupEncoder;
+  friend class LeafView;
   friend bool AppendInPlace(std::span<std::byte>, RemotePtr, uint32_t, const GroupView&,
                             const Entry&);
 
@@ -240,8 +259,8 @@ class GroupView {
   }
 
   GroupHeader header_;
-  const char* data_ = nullptr;
-  uint32_t entries_at_ = 0;
+  const char* data_;
+  uint32_t entries_at_;
 };
 
 // Writes a unit of out.size() bytes entry by entry, padded with zeros.

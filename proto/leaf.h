@@ -43,7 +43,10 @@ struct LowFenceMark {
     std::memcpy(mark.bytes.data() + kBytes - sizeof digest, &digest, sizeof digest);
     return mark;
   }
-  bool Matches(KeyView low) const { return *this == Of(low); }
+  bool Matches(KeyView low) const {
+    if (low.size() > kBytes) return *this == Of(low);
+    return length == low.size() && KeyView(bytes.data(), length) == low;
+  }
 
   friend bool operator==(const LowFenceMark&, const LowFenceMark&) = default;
 };
@@ -89,45 +92,78 @@ class LeafView {
  public:
   static std::optional<LeafView> Parse(std::span<const std::byte> node, RemotePtr leaf,
                                        const LeafGeometry& geometry) {
+    std::optional<LeafView> view;
     const std::optional<TrailerView> trailer =
         TrailerView::Parse(node.subspan(geometry.trailer_offset()), leaf, geometry);
-    if (!trailer) return std::nullopt;
-    LeafView view(*trailer);
-    for (uint32_t unit = 0; unit < geometry.units(); ++unit) {
-      view.units_[unit] = GroupView::Parse(
-          node.subspan(geometry.unit_offset(unit), geometry.unit_bytes()), leaf, unit);
-      if (!view.units_[unit] || view.units_[unit]->version() != trailer->version()) {
-        return std::nullopt;
+    if (!trailer) return view;
+    const std::array<uint32_t, kMaxUnits> sums = UnitSums(node, leaf, geometry);
+    view.emplace(Accepted(), *trailer, geometry.units());
+    for (uint32_t number = 0; number < geometry.units(); ++number) {
+      const std::optional<GroupView> unit = GroupView::Accept(
+          node.subspan(geometry.unit_offset(number), geometry.unit_bytes()), sums[number]);
+      if (!unit || unit->version() != trailer->version()) {
+        view.reset();
+        break;
       }
+      view->units_[number] = *unit;
     }
-    view.unit_count_ = geometry.units();
     return view;
   }
 
   NodeVersion version() const { return trailer_.version(); }
   const TrailerView& trailer() const { return trailer_; }
-  HighFence high() const { return units_[0]->high(); }
-  const GroupView& unit(uint32_t number) const { return *units_[number]; }
-  const GroupView& overflow() const { return *units_[unit_count_ - 1]; }
+  HighFence high() const { return units_[0].high(); }
+  // Whether the leaf ends at `key`.
+  bool EndsAt(KeyView key) const { return units_[0].EndsAt(key); }
+  const GroupView& unit(uint32_t number) const { return units_[number]; }
+  const GroupView& overflow() const { return units_[unit_count_ - 1]; }
   uint32_t unit_count() const { return unit_count_; }
   uint32_t count() const {
     uint32_t total = 0;
-    for (uint32_t unit = 0; unit < unit_count_; ++unit) total += units_[unit]->count();
+    for (uint32_t unit = 0; unit < unit_count_; ++unit) total += units_[unit].count();
     return total;
   }
   // Appends all entries, unit by unit, those of the overflow group last. An entry may appear twice if it was
   // deleted in one unit and inserted in another during the read: the caller must drop the second (rule R6).
   void AppendTo(std::vector<Entry>& entries) const {
     for (uint32_t unit = 0; unit < unit_count_; ++unit) {
-      units_[unit]->ForEach([&](const Entry& entry) { entries.push_back(entry); });
+      units_[unit].ForEach([&](const Entry& entry) { entries.push_back(entry); });
     }
   }
 
  private:
-  explicit LeafView(const TrailerView& trailer) : trailer_(trailer) {}
+  // Only Parse has one.
+  struct Accepted {
+    explicit Accepted() = default;
+  };
 
-  std::array<std::optional<GroupView>, kMaxUnits> units_;
-  uint32_t unit_count_ = 0;
+ public:
+  LeafView(Accepted, const TrailerView& trailer, uint32_t units)
+      : unit_count_(units), trailer_(trailer) {}
+
+ private:
+  // The checksums of all units. Three streams at a time keep the instruction busy.
+  static std::array<uint32_t, kMaxUnits> UnitSums(std::span<const std::byte> node, RemotePtr leaf,
+                                                  const LeafGeometry& geometry) {
+    constexpr uint32_t kStreams = 3;
+    static_assert(kMaxUnits % kStreams == 0);
+    std::array<uint32_t, kMaxUnits> sums;
+    for (uint32_t first = 0; first < geometry.units(); first += kStreams) {
+      std::array<uint32_t, kStreams> seeds;
+      std::array<const std::byte*, kStreams> spans;
+      for (uint32_t i = 0; i < kStreams; ++i) {
+        const uint32_t number = std::min(first + i, geometry.units() - 1);
+        seeds[i] = UnitSeed(leaf.word(), number);
+        spans[i] = node.data() + geometry.unit_offset(number) + sizeof(uint32_t);
+      }
+      const auto some = Crc32cOfEach(seeds, spans, geometry.unit_bytes() - sizeof(uint32_t));
+      std::copy(some.begin(), some.end(), sums.begin() + first);
+    }
+    return sums;
+  }
+
+  GroupView units_[kMaxUnits];
+  uint32_t unit_count_;
   TrailerView trailer_;
 };
 
