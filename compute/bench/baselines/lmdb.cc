@@ -20,6 +20,7 @@ class Lmdb : public Baseline {
  public:
   explicit Lmdb(size_t value_bytes) : value_bytes_(value_bytes) {}
   ~Lmdb() override {
+    if (cursor_ != nullptr) mdb_cursor_close(cursor_);
     if (reader_ != nullptr) mdb_txn_abort(reader_);
     if (environment_ != nullptr) mdb_env_close(environment_);
   }
@@ -87,6 +88,26 @@ class Lmdb : public Baseline {
     return Ok();
   }
 
+  Result<uint64_t> Scan(std::string_view from, uint64_t length) override {
+    const int begun = mdb_txn_renew(reader_);
+    if (begun != 0) return Failed("begin to read", begun);
+    const int positioned = cursor_ == nullptr ? mdb_cursor_open(reader_, database_, &cursor_)
+                                              : mdb_cursor_renew(reader_, cursor_);
+    if (positioned != 0) return Failed("make a cursor", positioned);
+    MDB_val key = ValueOf(from);
+    MDB_val value;
+    uint64_t count = 0;
+    int code = mdb_cursor_get(cursor_, &key, &value, MDB_SET_RANGE);
+    while (code == 0 && count < length) {
+      See({static_cast<const char*>(key.mv_data), key.mv_size},
+          {static_cast<const char*>(value.mv_data), value.mv_size});
+      if (++count < length) code = mdb_cursor_get(cursor_, &key, &value, MDB_NEXT);
+    }
+    mdb_txn_reset(reader_);
+    if (code != 0 && code != MDB_NOTFOUND) return Failed("scan", code);
+    return count;
+  }
+
   Status Finish() override { return Ok(); }
   Result<double> CpuSeconds() override { return OwnCpuSeconds(); }
   uint64_t found() const override { return found_; }
@@ -95,6 +116,7 @@ class Lmdb : public Baseline {
   const size_t value_bytes_;
   MDB_env* environment_ = nullptr;
   MDB_txn* reader_ = nullptr;  // reset between calls
+  MDB_cursor* cursor_ = nullptr;
   MDB_dbi database_ = 0;
   uint64_t found_ = 0;
 };

@@ -1,14 +1,17 @@
-// gossamer-bench-baselines: Redis or LMDB under the load of gossamer-bench. scripts/compare runs
-// it.
+// gossamer-bench-baselines: Redis, LMDB or Gossamer under the load of gossamer-bench, and scans.
+// scripts/compare runs it.
 
 #include <fmt/core.h>
 #include <gflags/gflags.h>
 #include <time.h>
 
+#include <charconv>
 #include <chrono>
 #include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,14 +21,18 @@
 #include "common/text/size_text.h"
 #include "compute/bench/baselines/baseline.h"
 #include "compute/bench/keys.h"
+#include "compute/bench/plan.h"
 
-DEFINE_string(engine, "", "redis or lmdb");
+DEFINE_string(engine, "", "redis, lmdb or gossamer");
 DEFINE_string(socket, "", "redis: the unix socket of a running server");
 DEFINE_string(directory, "", "lmdb: an empty directory, best on a RAM file system");
 DEFINE_string(map_bytes, "16GiB", "lmdb: bound of its file");
 DEFINE_uint64(records, 1'000'000, "records to put, in random order");
 DEFINE_uint64(operations, 1'000'000, "gets of uniformly random records");
 DEFINE_uint64(in_flight, 64, "operations under way at a time; lmdb: puts in a transaction");
+DEFINE_string(scans, "",
+              "lengths of scans, with a comma between them: as many scans of each length from "
+              "random records as read the keys of all --operations");
 DEFINE_uint64(key_bytes, 8, "length of keys, 4 to 32");
 DEFINE_uint64(value_bytes, 8, "length of values");
 DEFINE_uint64(seed, 42, "of the gets and the values");
@@ -47,6 +54,7 @@ constexpr ProgramInfo kProgram{
     "gossamer-bench-baselines",
     "gossamer-bench-baselines --engine=redis --socket=PATH [flags]\n"
     "gossamer-bench-baselines --engine=lmdb --directory=PATH [flags]\n"
+    "gossamer-bench-baselines --engine=gossamer [flags]\n"
     "\n"
     "Puts and gets the records of gossamer-bench in another store, by one "
     "thread, and\nprints the figures as JSON.\n",
@@ -124,10 +132,35 @@ Result<Json> Measure(const char* verb, uint64_t total, size_t group, Baseline& b
 
 Result<std::unique_ptr<Baseline>> Open(uint64_t map_bytes) {
   if (FLAGS_engine == "redis") return OpenRedis(FLAGS_socket, FLAGS_value_bytes);
+  if (FLAGS_engine == "gossamer") {
+    const uint64_t memory = MemoryFor(FLAGS_records, static_cast<uint32_t>(FLAGS_key_bytes),
+                                      static_cast<uint32_t>(FLAGS_value_bytes));
+    return OpenGossamer(memory, FLAGS_key_bytes, FLAGS_value_bytes);
+  }
   return OpenLmdb(FLAGS_directory, map_bytes, FLAGS_value_bytes);
 }
 
-Result<Json> Run(Baseline& baseline) {
+// Scans of `length`, one after the other.
+Result<Json> Scan(uint64_t length, const KeyCodec& codec, Random& random, Baseline& baseline) {
+  const uint64_t scans = std::max<uint64_t>(FLAGS_operations / length, 1);
+  uint64_t keys = 0;
+  const std::string verb = fmt::format("scanning {}", length);
+  Result<Json> json = Measure(verb.c_str(), scans, 1, baseline, [&](uint64_t, uint64_t) -> Status {
+    KeyBuffer buffer;
+    BOOST_OUTCOME_TRY(found,
+                      baseline.Scan(codec.Encode(random.Below(FLAGS_records), buffer), length));
+    keys += found;
+    return Ok();
+  });
+  if (!json) return json.error();
+  json.value()["length"] = length;
+  json.value()["keys"] = keys;
+  json.value()["keys_per_second"] =
+      static_cast<double>(keys) / json.value()["seconds"].get<double>();
+  return json;
+}
+
+Result<Json> Run(Baseline& baseline, std::span<const uint64_t> scan_lengths) {
   // Redis has two groups in flight.
   const size_t group =
       FLAGS_engine == "redis" ? std::max<uint64_t>(FLAGS_in_flight / 2, 1) : FLAGS_in_flight;
@@ -160,16 +193,39 @@ Result<Json> Run(Baseline& baseline) {
     return MakeError(Code::kNotFound, fmt::format("only {} of {} gets found a value as put",
                                                   baseline.found(), FLAGS_operations));
   }
+  for (const uint64_t length : scan_lengths) {
+    Result<Json> scans =
+        Scan(length, KeyCodec(static_cast<uint32_t>(FLAGS_key_bytes)), random, baseline);
+    if (!scans) return scans.error();
+    json["scans"].push_back(scans.value());
+  }
+  json["scanned"] = baseline.scanned();
   return json;
+}
+
+// nullopt: not a list of lengths.
+std::optional<std::vector<uint64_t>> ParseLengths(std::string_view text) {
+  std::vector<uint64_t> lengths;
+  while (!text.empty()) {
+    uint64_t length = 0;
+    const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), length);
+    text.remove_prefix(static_cast<size_t>(rest - text.data()));
+    const bool goes_on = text.starts_with(',') && text.size() > 1;
+    if (error != std::errc() || length == 0 || (!text.empty() && !goes_on)) return std::nullopt;
+    if (goes_on) text.remove_prefix(1);
+    lengths.push_back(length);
+  }
+  return lengths;
 }
 
 int Main(int argc, char** argv) {
   const ParsedFlags parsed = ParseFlags(kProgram, argc, argv);
   if (parsed.exit_status) return *parsed.exit_status;
-  if (FLAGS_engine != "redis" && FLAGS_engine != "lmdb") {
-    return UsageError(kProgram, "--engine is redis or lmdb");
+  if (FLAGS_engine != "redis" && FLAGS_engine != "lmdb" && FLAGS_engine != "gossamer") {
+    return UsageError(kProgram, "--engine is redis, lmdb or gossamer");
   }
-  if (FLAGS_engine == "redis" ? FLAGS_socket.empty() : FLAGS_directory.empty()) {
+  if ((FLAGS_engine == "redis" && FLAGS_socket.empty()) ||
+      (FLAGS_engine == "lmdb" && FLAGS_directory.empty())) {
     return UsageError(kProgram,
                       FLAGS_engine == "redis" ? "--socket is missing" : "--directory is missing");
   }
@@ -181,9 +237,12 @@ int Main(int argc, char** argv) {
   const Result<uint64_t> map_bytes = ParseSize(FLAGS_map_bytes);
   if (!map_bytes) return UsageError(kProgram, "--map_bytes: " + map_bytes.error().message);
 
+  const std::optional<std::vector<uint64_t>> scan_lengths = ParseLengths(FLAGS_scans);
+  if (!scan_lengths) return UsageError(kProgram, "--scans: give lengths, as in 100,10000");
+
   const Result<std::unique_ptr<Baseline>> baseline = Open(map_bytes.value());
   if (!baseline) return Failure(kProgram, baseline.error().ToString());
-  const Result<Json> json = Run(*baseline.value());
+  const Result<Json> json = Run(*baseline.value(), *scan_lengths);
   if (!json) return Failure(kProgram, json.error().ToString());
   std::cout << json.value().dump(2) << std::endl;
   return kExitSuccess;

@@ -42,6 +42,9 @@ class Redis : public Baseline {
     }
     return SendAndReadOlder(keys.size());
   }
+  Result<uint64_t> Scan(std::string_view, uint64_t) override {
+    return MakeError(Code::kUnsupported, "Redis keeps no order of keys to scan");
+  }
   Status Finish() override {
     while (!unanswered_.empty()) {
       BOOST_OUTCOME_TRYV(ReadOldest());
