@@ -54,6 +54,11 @@ CachedNode NodeCache::NodeOf(uint64_t word) {
   return CachedNode(std::bit_cast<SeparatorNode*>(word & ~SeparatorIndex::kGap));
 }
 
+NodeCache::LeafRef NodeCache::RefOf(CachedNode node, uint32_t child) {
+  return {node.child(child), node.pointer(), node.hint(child).load(std::memory_order_relaxed),
+          node.separator(child)};
+}
+
 void NodeCache::CountUse(Reader& reader, const SeparatorNode* node) const {
   if (!counts_uses_.load(std::memory_order_relaxed)) return;
   std::atomic<uint8_t>& uses = reader.uses_[node->slot()];
@@ -123,7 +128,7 @@ void NodeCache::FindLeaves(Reader& reader, std::span<const KeyView> keys,
 }
 
 size_t NodeCache::CollectRight(Reader& reader, KeyView key, size_t limit,
-                               std::vector<LeafRef>& leaves) const {
+                               std::vector<LeafRef>& leaves, HighFence& end) const {
   if (root().level() == 0) return 0;
   size_t found = 0;
   HighFence from = HighFence::At(key);
@@ -134,10 +139,11 @@ size_t NodeCache::CollectRight(Reader& reader, KeyView key, size_t limit,
     if (!node) break;
     CountUse(reader, node.node());
     for (; child < node.count() && found < limit; ++child, ++found) {
-      leaves.push_back({node.child(child), node.pointer(), node.separator(child)});
+      leaves.push_back(RefOf(node, child));
     }
-    from = node.high();
+    from = child < node.count() ? HighFence::At(node.separator(child)) : node.high();
   }
+  end = from;
   return found;
 }
 
@@ -153,7 +159,7 @@ size_t NodeCache::CollectLeft(Reader& reader, const HighFence& bound, size_t lim
     if (!node) break;
     CountUse(reader, node.node());
     for (++child; child-- > 0 && found < limit; ++found) {
-      leaves.push_back({node.child(child), node.pointer(), node.separator(child)});
+      leaves.push_back(RefOf(node, child));
     }
     below = HighFence::At(node.low());
   }

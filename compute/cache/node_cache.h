@@ -82,6 +82,7 @@ class NodeCache {
   struct LeafRef {
     RemotePtr leaf;
     RemotePtr parent;
+    uint64_t hint = 0;
     Key low;
   };
 
@@ -105,9 +106,9 @@ class NodeCache {
   void FindLeaves(Reader& reader, std::span<const KeyView> keys, const Traversal& traversal,
                   std::span<LeafSpot> spots) const;
   // Appends up to `limit` neighbouring leaves whose parents are cached: first the leaf for `key`,
-  // then those to its right. Returns their number.
-  size_t CollectRight(Reader& reader, KeyView key, size_t limit,
-                      std::vector<LeafRef>& leaves) const;
+  // then those to its right. Returns their number, and sets `end` to where the last of them ends.
+  size_t CollectRight(Reader& reader, KeyView key, size_t limit, std::vector<LeafRef>& leaves,
+                      HighFence& end) const;
   // The same to the left, from the last leaf that starts below `bound`.
   size_t CollectLeft(Reader& reader, const HighFence& bound, size_t limit,
                      std::vector<LeafRef>& leaves) const;
@@ -153,6 +154,7 @@ class NodeCache {
   CachedNode NodeCovering(uint32_t level, KeyView key) const;
   // The node at `level` that covers the goal, not forgotten, or null; and the child to follow.
   CachedNode Lookup(uint32_t level, const SearchGoal& goal, uint32_t& child) const;
+  static LeafRef RefOf(CachedNode node, uint32_t child);
   void CountUse(Reader& reader, const SeparatorNode* node) const;
 
   // Under mutex_:

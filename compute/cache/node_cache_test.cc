@@ -71,7 +71,8 @@ TEST(NodeCacheTest, WhatIsForgottenLeavesItsHints) {
   cache.ReplaceHint(reader, KeyOf(12), LeafAt(12), 8);
   EXPECT_FALSE(FindLeaf(cache, reader, 12));
   std::vector<NodeCache::LeafRef> leaves;
-  EXPECT_EQ(cache.CollectRight(reader, KeyOf(12), 10, leaves), 0u);
+  HighFence end;
+  EXPECT_EQ(cache.CollectRight(reader, KeyOf(12), 10, leaves, end), 0u);
   cache.Insert(NodeAt(1), ParentOf(10, 20, 5));
   EXPECT_EQ(FindLeaf(cache, reader, 12)->hint, 7u);
   // A forgotten node counts towards the bound and is evicted like any other.

@@ -40,8 +40,9 @@ class SessionCache {
     const std::optional<Step> step = cache_.Find(reader_, goal, level);
     return step && step->has_parent() && step->level < from.level ? *step : from;
   }
-  size_t CollectRight(KeyView key, size_t limit, std::vector<NodeCache::LeafRef>& leaves) {
-    return cache_.CollectRight(reader_, key, limit, leaves);
+  size_t CollectRight(KeyView key, size_t limit, std::vector<NodeCache::LeafRef>& leaves,
+                      HighFence& end) {
+    return cache_.CollectRight(reader_, key, limit, leaves, end);
   }
   size_t CollectLeft(const HighFence& bound, size_t limit,
                      std::vector<NodeCache::LeafRef>& leaves) {

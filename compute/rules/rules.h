@@ -93,9 +93,7 @@ inline bool ReadsWithTry(uint32_t tries) { return tries == 0 || !IsBroken(Mutant
 inline bool MayUse(bool is_held) { return is_held || IsBroken(Mutant::kR4Batch); }
 
 // R6: a scan returns a key that it saw twice once.
-inline bool IsSeenTwice(const Entry& a, const Entry& b) {
-  return a.key == b.key && !IsBroken(Mutant::kR6);
-}
+inline bool IsSeenTwice(KeyView a, KeyView b) { return a == b && !IsBroken(Mutant::kR6); }
 
 // -- Writing
 

@@ -219,6 +219,33 @@ TEST_F(AllocationTest, NoGetOfABatchAllocates) {
   ExpectNoneOneByOne(get_many);
 }
 
+TEST_F(AllocationTest, NoEntryOfAScanAllocates) {
+  const auto scan = [this](uint64_t limit, bool reverse) {
+    ScanOptions options;
+    options.limit = limit;
+    options.reverse = reverse;
+    const std::unique_ptr<ScanCursor> cursor = session_->Scan(options);
+    uint64_t count = 0;
+    while (cursor->Next()) count += cursor->value().size() == 8 ? 1 : 0;
+    failures_ += count == limit ? 0 : 1;
+  };
+  const auto allocated_by = [&](uint64_t limit, bool reverse) {
+    scan(limit, reverse);
+    scan(limit, reverse);
+    const uint64_t before = allocations;
+    scan(limit, reverse);
+    return allocations - before;
+  };
+  for (const bool reverse : {false, true}) {
+    scan(kKeys, reverse);
+    // The cursor itself.
+    for (const uint64_t limit : {uint64_t{1}, uint64_t{100}, uint64_t{kKeys}}) {
+      EXPECT_EQ(allocated_by(limit, reverse), 1u) << "limit " << limit << ", reverse " << reverse;
+    }
+  }
+  EXPECT_EQ(failures_, 0u);
+}
+
 TEST_F(AllocationTest, NoUpdateOfManyInFlightAllocates) {
   const LockCounts before = session_->counters().locks;
   ExpectNoneTogether([this] { return UpdateOne(AnyKey()); });

@@ -10,6 +10,8 @@
 
 namespace gossamer {
 
+class TreeCursor;
+
 class OpenSession final : public Session {
  public:
   OpenSession(StoreState& shared, std::unique_ptr<Endpoint> endpoint);
@@ -73,6 +75,9 @@ class OpenSession final : public Session {
   Counters counters() const override;
 
   Tree& tree() { return tree_; }
+  // Cursors of this session, which it ends when it ends itself.
+  void Add(TreeCursor& cursor) { cursors_.push_back(&cursor); }
+  void Remove(TreeCursor& cursor) { std::erase(cursors_, &cursor); }
   // Runs a task and the repairs it leaves behind: no lock may stay held while the caller is
   // elsewhere.
   template <typename T>
@@ -95,6 +100,7 @@ class OpenSession final : public Session {
   std::unique_ptr<Endpoint> endpoint_;
   Scheduler scheduler_;
   mutable Tree tree_;
+  std::vector<TreeCursor*> cursors_;
 };
 
 }  // namespace gossamer

@@ -1,9 +1,10 @@
-// TreeCursor: a scan that reads page by page.
+// TreeCursor: a cursor over what a Scanner hands out, a leaf's entries at a time.
+//
+// Keys and values are views into what was read. A cursor may outlive its session, which ends it.
 #pragma once
 
 #include <span>
 #include <string>
-#include <vector>
 
 #include "compute/store/open_session.h"
 #include "gossamer/store.h"
@@ -13,32 +14,34 @@ namespace gossamer {
 class TreeCursor final : public ScanCursor {
  public:
   TreeCursor(OpenSession& session, const ScanOptions& options);
+  TreeCursor(const TreeCursor&) = delete;
+  TreeCursor& operator=(const TreeCursor&) = delete;
+  ~TreeCursor() override { Detach(); }
 
   bool Next() override;
   Task<bool> AsyncNext() override;
-  std::string_view key() const override { return page_[at_].key; }
-  std::string_view value() const override { return page_[at_].value; }
+  std::string_view key() const override { return next_[-1].key(); }
+  std::string_view value() const override { return scan_->page.ValueOf(next_[-1]); }
   const Status& status() const override { return status_; }
   std::span<const MissingKeys> missing() const override { return salvage_.missing; }
 
- private:
-  // Advances within the page. Returns nullopt at the page's end.
-  std::optional<bool> Step();
-  Task<void> FetchPage();
-  Task<Status> FetchSalvaged();
-  bool IsPastEnd(std::string_view key) const;
+  // Ends the cursor, because its session ends.
+  void EndWithSession();
 
-  OpenSession& session_;
-  std::string from_;               // inclusive
-  std::optional<std::string> to_;  // exclusive
-  uint64_t left_;                  // keys still wanted
-  ScanPosition position_;
-  std::vector<ScannedEntry> page_;
-  size_t at_ = 0;
-  bool started_ = false;
-  bool fetched_ = false;
-  bool ended_ = false;
-  size_t leaves_;  // leaves to read for the next page
+ private:
+  // Advances to the next entry that is at hand. nullopt: what comes next must be fetched.
+  std::optional<bool> Step();
+  Task<void> Fetch();
+  Task<Status> FetchSalvaged();
+  // Gives back what belongs to the session.
+  void Detach();
+
+  OpenSession* session_;
+  Scan* scan_ = nullptr;  // null: nothing to scan, or the session has ended
+  // Entries that are at hand. The current one is before `next_`.
+  const ScanEntry* next_ = nullptr;
+  const ScanEntry* end_ = nullptr;
+  bool has_begun_ = false;
   Status status_ = Ok();
   const bool salvages_;
   Salvage salvage_;

@@ -5,25 +5,24 @@
 
 namespace gossamer {
 
-Task<Status> Salvager::SalvageLeaf(ScanPosition& position, std::vector<ScannedEntry>& entries,
-                                   Salvage& salvage) {
+Task<Status> Salvager::SalvageLeaf(Scan& scan, Salvage& salvage) {
   Op op;
-  ScanPage page(entries);
-  Status status = co_await SalvageRange(op, position, page, salvage);
-  if (status) status = co_await SalvageBlocks(op, page, salvage);
+  Status status = co_await SalvageRange(op, scan, salvage);
+  if (status) status = co_await SalvageBlocks(op, scan.page, salvage);
+  scan.page.FindReady();
   context_.counters.of(OperationClass::kScan) += op.wire;
   co_return status;
 }
 
-Task<Status> Salvager::SalvageRange(Op& op, ScanPosition& position, ScanPage& page,
-                                    Salvage& salvage) {
+Task<Status> Salvager::SalvageRange(Op& op, Scan& scan, Salvage& salvage) {
+  ScanPosition& position = scan.position;
   const Result<ReachedLeaf> reached = co_await ReachLeaf(op, position.from.view(), salvage);
   if (!reached) co_return reached.error();
   RemotePtr at = reached.value().leaf;
   Error why = reached.value().why;
   // The leaf, then the siblings that split off it, up to the one that covers the position.
   while (!at.is_null()) {
-    const Result<BufferLease> image = co_await ReadUnlessLost(
+    Result<BufferLease> image = co_await ReadUnlessLost(
         op, at.server(), salvage, [&] { return context_.nodes.ReadLeaf(op, at); });
     if (!image) {
       why = image.error();
@@ -32,7 +31,8 @@ Task<Status> Salvager::SalvageRange(Op& op, ScanPosition& position, ScanPage& pa
     const std::span<const std::byte> bytes(image.value().data(),
                                            context_.store.parameters.node_bytes);
     const std::optional<LeafView> leaf = LeafView::Parse(bytes, at, context_.geometry());
-    page.Add(*leaf, position);
+    scan.page.Add(*leaf, scanner_.sorter(), scan.range, position, true, true);
+    scan.page.leaves.push_back(std::move(image.value()));
     const HighFence high = leaf->high();
     position.done = high.infinite;
     if (high.infinite) co_return Ok();
@@ -97,28 +97,42 @@ Task<Result<Salvager::ReachedLeaf>> Salvager::ReachLeaf(Op& op, KeyView from, Sa
 }
 
 Task<Status> Salvager::SalvageBlocks(Op& op, ScanPage& page, Salvage& salvage) {
-  using Blocks = std::vector<std::pair<size_t, BlockRef>>;
-  std::map<ServerId, Blocks> by_server;
-  for (const auto& block : page.blocks) by_server[block.second.ptr().server()].push_back(block);
+  using Numbers = std::vector<size_t>;
+  std::map<ServerId, Numbers> by_server;
+  for (size_t number = 0; number < page.entries.size(); ++number) {
+    const ScanEntry& entry = page.entries[number];
+    if (entry.kind == ScanEntry::Kind::kBlock)
+      by_server[entry.block().ptr().server()].push_back(number);
+  }
   std::map<size_t, std::optional<Error>> dropped;  // entries, and why; nullopt if they were deleted
-  const auto fill = [&](ServerId server, Blocks blocks) -> Task<Status> {
-    page.blocks = std::move(blocks);
-    Status filled =
-        co_await ReadUnlessLost(op, server, salvage, [&] { return scanner_.FillBlocks(op, page); });
-    for (const size_t index : page.gone) dropped[index] = std::nullopt;
+  Numbers gone;
+  const auto fill = [&](ServerId server, std::span<const size_t> numbers) -> Task<Status> {
+    gone.clear();
+    Status filled = co_await ReadUnlessLost(op, server, salvage, [&] {
+      gone.clear();
+      return scanner_.filler().Fill(op, page, numbers, gone);
+    });
+    for (const size_t number : gone) dropped[number] = std::nullopt;
     co_return std::move(filled);
   };
-  for (const auto& [server, blocks] : by_server) {
-    const Status together = co_await fill(server, blocks);
-    if (together) continue;
-    // One of them may be damaged: read each alone. (A lost server is not asked again.)
-    for (const auto& block : blocks) {
-      const Status alone = co_await fill(server, Blocks(1, block));
-      if (!alone) dropped[block.first] = alone.error();
+  for (const auto& [server, numbers] : by_server) {
+    std::span<const size_t> rest = numbers;
+    while (!rest.empty()) {
+      const std::span<const size_t> some = rest.first(BlockFiller::CountTogether(page, rest));
+      rest = rest.subspan(some.size());
+      const Status together = co_await fill(server, some);
+      if (together) continue;
+      // One of them may be damaged: read each alone. (A lost server is not asked again.)
+      for (const size_t number : some) {
+        const bool is_there = page.entries[number].kind != ScanEntry::Kind::kBlock;
+        if (is_there || dropped.contains(number)) continue;
+        const Status alone = co_await fill(server, {&number, 1});
+        if (!alone) dropped[number] = alone.error();
+      }
     }
   }
-  for (const auto& [index, why] : dropped) {
-    const std::string& key = page.entries[index].key;
+  for (const auto& [number, why] : dropped) {
+    const std::string key(page.entries[number].key());
     if (why) salvage.missing.push_back({key, key + '\0', *why});
   }
   for (auto entry = dropped.rbegin(); entry != dropped.rend(); ++entry) {

@@ -32,12 +32,11 @@ class Salvager {
  public:
   Salvager(TreeContext& context, Scanner& scanner) : context_(context), scanner_(scanner) {}
 
-  // Appends the entries of the next leaf, in ascending order, and advances `position`. Steps over
-  // what cannot be read, and adds it to `salvage`.
+  // Adds the entries of the next leaf to the page of `scan`, in ascending order, and advances its
+  // position. Steps over what cannot be read, and adds it to `salvage`.
   // Errors: the root word, and so the whole tree, cannot be read.
   // Cost: levels + 2 RT.
-  Task<Status> SalvageLeaf(ScanPosition& position, std::vector<ScannedEntry>& entries,
-                           Salvage& salvage);
+  Task<Status> SalvageLeaf(Scan& scan, Salvage& salvage);
 
  private:
   // The leaf for a key, as far as nodes are readable.
@@ -47,7 +46,7 @@ class Salvager {
     Error why{Code::kNodeUnreachable, {}};
   };
 
-  Task<Status> SalvageRange(Op& op, ScanPosition& position, ScanPage& page, Salvage& salvage);
+  Task<Status> SalvageRange(Op& op, Scan& scan, Salvage& salvage);
   // Cost: 1 RT for the root word and 1 RT for each level.
   Task<Result<ReachedLeaf>> ReachLeaf(Op& op, KeyView from, Salvage& salvage);
   // Fills the values of blocks. A key whose value is unreachable or damaged is added to `salvage`.

@@ -1,326 +1,215 @@
+// What a scan does without waiting; scan_fetch.cc has the rest.
 #include "compute/tree/scan.h"
 
 #include <algorithm>
-#include <memory>
-
-#include "compute/rules/rules.h"
+#include <limits>
+#include <utility>
 
 namespace gossamer {
 namespace {
 
-constexpr size_t kMaxLeaves = 32;
-// A path that leads to wrong leaves this many times is corrupt.
-constexpr uint32_t kMaxAttempts = 8;
-// Most value blocks in flight, and most bytes of them in one buffer.
-constexpr size_t kMaxBlocks = 32;
-constexpr size_t kMaxBlockBytes = BufferPool::kMaxBytes;
-
-size_t PaddedBytes(const BlockRef& block) { return (BlockReadBytes(block.length) + 63) / 64 * 64; }
-
-// One batch for each memory server.
-class BatchesByServer {
- public:
-  using List = InlineBatch<kMaxLeaves>;
-
-  void Add(ServerId server, const Verb& verb) {
-    for (const std::unique_ptr<List>& batch : batches_) {
-      if (batch->server() == server) {
-        batch->Add(verb);
-        return;
-      }
-    }
-    batches_.push_back(std::make_unique<List>(server));
-    pointers_.push_back(batches_.back().get());
-    batches_.back()->Add(verb);
-  }
-  std::span<Batch* const> all() const { return pointers_; }
-  const Batch* FirstFailed() const {
-    for (const Batch* batch : pointers_) {
-      if (batch->status() != VerbStatus::kSuccess) return batch;
-    }
-    return nullptr;
-  }
-
- private:
-  std::vector<std::unique_ptr<List>> batches_;
-  std::vector<Batch*> pointers_;
-};
+// Leaves in the first run of a scan without a limit; each further run has twice as many.
+constexpr size_t kFirstLeaves = 4;
+constexpr uint64_t kNoLimit = std::numeric_limits<uint64_t>::max();
+constexpr uint64_t kSixteenths = 16;
 
 }  // namespace
 
-void ScanPage::Add(const LeafView& leaf, const ScanPosition& position) {
-  std::vector<Entry> sorted;
-  leaf.AppendTo(sorted);
-  // If one key was seen twice, either entry was there during the scan.
-  std::sort(sorted.begin(), sorted.end(),
-            [](const Entry& a, const Entry& b) { return a.key < b.key; });
-  sorted.erase(std::unique(sorted.begin(), sorted.end(), rules::IsSeenTwice), sorted.end());
-  if (position.reverse) std::reverse(sorted.begin(), sorted.end());
-  for (const Entry& entry : sorted) {
-    const bool inside =
-        position.reverse ? position.below.Admits(entry.key) : entry.key >= position.from.view();
-    if (!inside) continue;
-    if (entry.is_block) blocks.emplace_back(entries.size(), entry.block());
-    entries.push_back(
-        {std::string(entry.key), entry.is_block ? std::string() : std::string(entry.stored)});
+Scan& Scanner::Open(ScanRange range, uint64_t limit) {
+  if (idle_.empty()) {
+    all_.push_back(std::make_unique<Scan>());
+    idle_.push_back(all_.back().get());
+  }
+  Scan& scan = *idle_.back();
+  idle_.pop_back();
+  // A bound may be longer than any key: the position is then before or behind all keys that start
+  // with its first bytes.
+  scan.position = {};
+  scan.position.from = Key(KeyView(range.from).substr(0, kMaxKeyBytes));
+  if (range.to && range.to->size() <= kMaxKeyBytes) {
+    scan.position.below = HighFence::At(*range.to);
+  } else if (range.to) {
+    const std::optional<std::string> end = PrefixEnd(range.to->substr(0, kMaxKeyBytes));
+    if (end) scan.position.below = HighFence::At(*end);
+  }
+  scan.range = std::move(range);
+  scan.left = limit;
+  scan.taken = 0;
+  scan.at = 0;
+  scan.has_passed = false;
+  scan.run_leaves = kFirstLeaves;
+  scan.hop.reset();
+  scan.trust = Descent::Trust::kCache;
+  return scan;
+}
+
+void Scanner::Close(Scan& scan) {
+  scan.page.Clear();
+  DropRuns(scan);
+  idle_.push_back(&scan);
+}
+
+void Scanner::DropRuns(Scan& scan) {
+  const bool is_in_use = scan.run != nullptr && !scan.page.entries.empty();
+  if (is_in_use) scan.page.leaves.push_back(std::move(scan.run->images));
+  runs_.GiveBack(scan.run);
+  runs_.GiveBack(scan.next);
+  scan.at = 0;
+  scan.hop.reset();
+}
+
+// ---- Without waiting
+
+Scanner::State Scanner::Advance(Scan& scan) {
+  ScanPage& page = scan.page;
+  for (;;) {
+    if (scan.left == 0) return State::kEnded;
+    if (scan.taken < page.ready) return State::kReady;
+    if (page.ready < page.entries.size()) return State::kWaits;
+    page.Clear();
+    scan.taken = 0;
+    if (scan.position.done) return State::kEnded;
+    const bool is_at_end = scan.run == nullptr || scan.at == scan.run->refs.size();
+    if (scan.hop || (is_at_end && !TakeNextRun(scan)) || !TakeNext(scan)) return State::kWaits;
+    page.FindReady();
   }
 }
 
-void ScanPage::EraseGone() {
-  for (auto index = gone.rbegin(); index != gone.rend(); ++index) {
-    entries.erase(entries.begin() + static_cast<ptrdiff_t>(*index));
-  }
+std::span<const ScanEntry> Scanner::Take(Scan& scan) {
+  const size_t count = std::min<uint64_t>(scan.page.ready - scan.taken, scan.left);
+  const std::span<const ScanEntry> taken(&scan.page.entries[scan.taken], count);
+  scan.taken += count;
+  scan.left -= count;
+  return taken;
 }
 
-Task<Status> Scanner::ScanLeaves(ScanPosition& position, size_t leaves,
-                                 std::vector<ScannedEntry>& entries) {
-  Op op;
-  ScanPage page(entries);
-  leaves = std::min(leaves, kMaxLeaves);
-  Status status = Ok();
-  for (uint32_t attempt = 0; attempt < kMaxAttempts; ++attempt) {
-    if (position.reverse) {
-      status = co_await ScanLeft(op, position, leaves, page);
-    } else {
-      status = co_await ScanRight(op, position, leaves, page);
-    }
-    if (status && page.is_too_far) {
-      page.is_too_far = false;
-      page.trust = Descent::Trust::kNothing;
-      continue;
-    }
-    if (status) break;
-    const bool again = co_await context_.links.RecoverFrom(op, status.error());
-    if (again) {
-      attempt = 0;  // RecoverFrom counts losses
-      continue;
-    }
-    // Corruption may come from a stale path, which has been dropped. Entries emitted so far stand.
-    if (status.error().code != Code::kCorruption) break;
-    const Result<RootWord> root = co_await context_.nodes.ReadRoot(op);
-    if (!root) {
-      status = root.error();
-      break;
-    }
-  }
-  if (status && !page.blocks.empty()) {
-    status = co_await FillBlocks(op, page);
-    while (!status) {
-      const bool again = co_await context_.links.RecoverFrom(op, status.error());
-      if (!again) break;
-      status = co_await FillBlocks(op, page);
-    }
-    page.EraseGone();
-  }
-  context_.counters.of(OperationClass::kScan) += op.wire;
-  co_return status;
-}
-
-Task<Result<Scanner::LeafRun>> Scanner::ReadRun(Op& op, const ScanPosition& position, size_t leaves,
-                                                Descent::Trust trust) {
-  LeafRun run;
-  const auto collect = [&] {
-    return position.reverse ? context_.cache.CollectLeft(position.below, leaves, run.refs)
-                            : context_.cache.CollectRight(position.from, leaves, run.refs);
-  };
-  if (trust == Descent::Trust::kCache && collect() != 0) {
-    ++context_.counters.cache.hits;
+bool Scanner::TakeNext(Scan& scan) {
+  const NodeCache::LeafRef& ref = scan.run->refs[scan.at];
+  const std::optional<LeafView> leaf = LeafView::Parse(
+      scan.run->image(scan.at, context_.geometry().node_bytes()), ref.leaf, context_.geometry());
+  if (!leaf || !leaf->trailer().low().Matches(ref.low)) return false;
+  if (scan.range.reverse && !Reaches(scan, *leaf)) return false;
+  LearnFrom(ref, *leaf);
+  if (scan.range.reverse) {
+    AddLeaf(scan, *leaf, ref.low.view() < KeyView(scan.range.from), true);
+    PassLeft(scan);
   } else {
-    const SearchGoal goal =
-        position.reverse ? SearchGoal::Below(position.below) : SearchGoal::Covering(position.from);
-    const Result<NodeCache::Step> path = co_await context_.descent.To(op, goal, 0, trust);
-    if (!path) co_return path.error();
-    ++context_.counters.cache.misses;
-    if (collect() == 0) {
-      run.refs.push_back({path.value().node, path.value().parent, path.value().low});
-    }
+    PassRight(scan, ref, *leaf);
   }
-  Result<BufferLease> images =
-      context_.links.Buffer(run.refs.size() * context_.store.parameters.node_bytes);
-  if (!images) co_return images.error();
-  run.images = std::move(images.value());
-  BOOST_OUTCOME_CO_TRYV(co_await ReadLeaves(op, run.refs, run.images));
-  co_return std::move(run);
+  ReadAhead(scan);
+  return true;
 }
 
-Result<Scanner::Moved> Scanner::MoveToSibling(const LeafView& leaf, ScanPage& page,
-                                              NodeCache::LeafRef& ref) {
-  const RemotePtr sibling = leaf.trailer().sibling();
-  if (sibling.is_null()) return CorruptNode(ref.leaf, "a leaf that ends early");
-  const NodeCache::Step path{ref.leaf, 0, ref.parent, 0, ref.low};
-  if (!path.has_parent() && page.trust == Descent::Trust::kCache) {
-    page.is_too_far = true;
-    return Moved::kTooFar;
-  }
-  context_.cache.ForgetPath(path);
-  context_.missing.Note(ref.leaf, 0);
-  ref = {sibling, RemotePtr(), leaf.high().key};
-  return Moved::kToSibling;
+bool Scanner::TakeNextRun(Scan& scan) {
+  if (scan.next == nullptr || scan.next->in_flight) return false;
+  runs_.GiveBack(scan.run);
+  scan.run = std::exchange(scan.next, nullptr);
+  scan.run_trust = Descent::Trust::kCache;
+  scan.at = 0;
+  const LeafRun& run = *scan.run;
+  const KeyView low = run.refs.front().low;
+  const bool is_next =
+      scan.range.reverse ? scan.position.below.Admits(low) : low <= scan.position.from.view();
+  if (run.status && is_next) return true;
+  DropRuns(scan);
+  return false;
 }
 
-Task<Status> Scanner::ScanRight(Op& op, ScanPosition& position, size_t leaves, ScanPage& page) {
-  const Result<LeafRun> run = co_await ReadRun(op, position, leaves, page.trust);
-  if (!run) co_return run.error();
-  const std::vector<NodeCache::LeafRef>& refs = run.value().refs;
-  const uint32_t bytes = context_.store.parameters.node_bytes;
-  for (size_t i = 0; i < refs.size(); ++i) {
-    NodeCache::LeafRef ref = refs[i];
-    std::span<const std::byte> image(run.value().images.data() + i * bytes, bytes);
-    // This leaf, then the siblings that split off it, up to the next leaf that the parent knows.
-    for (;;) {
-      const Result<BufferLease> taken = co_await TakeLeaf(op, ref, image);
-      if (!taken) co_return taken.error();
-      const std::span<const std::byte> valid =
-          taken.value() ? std::span<const std::byte>(taken.value().data(), bytes) : image;
-      const std::optional<LeafView> leaf = LeafView::Parse(valid, ref.leaf, context_.geometry());
-      page.Add(*leaf, position);
-      const HighFence high = leaf->high();
-      if (high.infinite) {
-        position.done = true;
-        co_return Ok();
-      }
-      const bool was_inside = high.Admits(position.from);
-      if (was_inside) position.from = high.key;
-      const bool last = i + 1 == refs.size();
-      if (last && was_inside) co_return Ok();
-      if (!last && high.key.view() >= refs[i + 1].low.view()) break;
-      const Result<Moved> moved = MoveToSibling(*leaf, page, ref);
-      if (!moved) co_return moved.error();
-      if (moved.value() == Moved::kTooFar) co_return Ok();
-      image = {};
-    }
-  }
-  co_return Ok();
+void Scanner::AddLeaf(Scan& scan, const LeafView& leaf, bool reaches_below, bool reaches_above) {
+  const size_t count =
+      scan.page.Add(leaf, sorter_, scan.range, scan.position, reaches_below, reaches_above);
+  leaf_entries_ += count - leaf_entries_ / kSixteenths;
 }
 
-// Mirrors ScanRight: each leaf that the parent knows, with the siblings that split off it, from
-// right to left.
-Task<Status> Scanner::ScanLeft(Op& op, ScanPosition& position, size_t leaves, ScanPage& page) {
-  const Result<LeafRun> run = co_await ReadRun(op, position, leaves, page.trust);
-  if (!run) co_return run.error();
-  const std::vector<NodeCache::LeafRef>& refs = run.value().refs;
-  const uint32_t bytes = context_.store.parameters.node_bytes;
-  const auto reaches = [&position](const HighFence& high) {
-    return high.infinite ||
-           (!position.below.infinite && high.key.view() >= position.below.key.view());
-  };
-  for (size_t i = 0; i < refs.size(); ++i) {
-    NodeCache::LeafRef ref = refs[i];
-    std::span<const std::byte> image(run.value().images.data() + i * bytes, bytes);
-    std::vector<std::pair<RemotePtr, std::vector<std::byte>>> chain;
-    for (;;) {
-      const Result<BufferLease> taken = co_await TakeLeaf(op, ref, image);
-      if (!taken) co_return taken.error();
-      const std::byte* valid = taken.value() ? taken.value().data() : image.data();
-      chain.emplace_back(ref.leaf, std::vector<std::byte>(valid, valid + bytes));
-      const std::optional<LeafView> leaf =
-          LeafView::Parse(chain.back().second, ref.leaf, context_.geometry());
-      if (reaches(leaf->high())) break;
-      const Result<Moved> moved = MoveToSibling(*leaf, page, ref);
-      if (!moved) co_return moved.error();
-      if (moved.value() == Moved::kTooFar) co_return Ok();
-      image = {};
-    }
-    for (auto link = chain.rbegin(); link != chain.rend(); ++link) {
-      page.Add(*LeafView::Parse(link->second, link->first, context_.geometry()), position);
-    }
-    position.below = HighFence::At(refs[i].low);
-    if (refs[i].low.view().empty()) {
-      position.done = true;
-      co_return Ok();
-    }
+void Scanner::PassRight(Scan& scan, const NodeCache::LeafRef& ref, const LeafView& leaf) {
+  ScanPosition& position = scan.position;
+  const LeafRun& run = *scan.run;
+  const bool was_next = ref.low == position.from && scan.has_passed;
+  const bool has_follower = scan.at + 1 < run.refs.size() && !scan.hop;
+  if (was_next && has_follower && leaf.EndsAt(run.refs[scan.at + 1].low)) {
+    // The usual case.
+    AddLeaf(scan, leaf, false, false);
+    position.from = run.refs[++scan.at].low;
+    return;
   }
-  co_return Ok();
+  const HighFence high = leaf.high();
+  const bool is_last = high.infinite || !position.below.Admits(high.key);
+  AddLeaf(scan, leaf, ref.low.view() < position.from.view() || !scan.has_passed, is_last);
+  scan.has_passed = true;
+  scan.hop.reset();
+  position.done = is_last;
+  if (is_last) return;
+  const bool was_inside = high.Admits(position.from);
+  if (was_inside) position.from = high.key;
+  // Up to where the parents' next leaf starts.
+  bool is_joined = was_inside;
+  if (scan.at + 1 < run.refs.size()) {
+    is_joined = high.key.view() >= run.refs[scan.at + 1].low.view();
+  } else if (run.end) {
+    is_joined = !run.end->infinite && high.key.view() >= run.end->key.view();
+  }
+  if (is_joined) {
+    ++scan.at;
+  } else {
+    scan.hop = Scan::Hop{ref, leaf.trailer().sibling(), high.key};
+  }
 }
 
-Task<Status> Scanner::ReadLeaves(Op& op, std::span<const NodeCache::LeafRef> refs,
-                                 const BufferLease& images) {
-  const uint32_t bytes = context_.store.parameters.node_bytes;
-  BatchesByServer batches;
-  for (size_t i = 0; i < refs.size(); ++i) {
-    const Status valid = co_await context_.links.ConnectFor(refs[i].leaf, bytes);
-    if (!valid) co_return valid.error();
-    batches.Add(refs[i].leaf.server(),
-                Verb::Read(refs[i].leaf.offset(), bytes, images.address(i * bytes)));
-  }
-  co_await context_.links.ExecuteAll(op, batches.all());
-  const Batch* failed = batches.FirstFailed();
-  if (failed != nullptr) co_return Links::Unreachable(op, *failed);
-  co_return Ok();
+bool Scanner::Reaches(const Scan& scan, const LeafView& leaf) {
+  const HighFence high = leaf.high();
+  const HighFence& below = scan.position.below;
+  return high.infinite || (!below.infinite && high.key.view() >= below.key.view());
 }
 
-Task<Result<BufferLease>> Scanner::TakeLeaf(Op& op, const NodeCache::LeafRef& ref,
-                                            std::span<const std::byte> image) {
-  Result<BufferLease> again = BufferLease();
-  std::optional<LeafView> leaf;
-  if (!image.empty()) leaf = LeafView::Parse(image, ref.leaf, context_.geometry());
-  if (!leaf) {
-    if (!image.empty()) ++context_.counters.rereads;
-    again = co_await context_.nodes.ReadLeaf(op, ref.leaf);
-    if (!again) co_return again.error();
-    leaf = LeafView::Parse({again.value().data(), context_.store.parameters.node_bytes}, ref.leaf,
-                           context_.geometry());
-  }
-  if (!leaf->trailer().low().Matches(ref.low)) {
-    context_.cache.ForgetPath({ref.leaf, 0, ref.parent, 0, ref.low});
-    co_return CorruptNode(ref.leaf, "a leaf whose low fence is not its separator");
-  }
-  if (!ref.parent.is_null()) {
-    context_.cache.ReplaceHint(ref.low, ref.leaf, HintOf(*leaf, context_.geometry()));
-  }
-  co_return std::move(again.value());
+void Scanner::PassLeft(Scan& scan) {
+  const KeyView low = scan.run->refs[scan.at].low;
+  scan.position.below = HighFence::At(low);
+  scan.position.done = low <= KeyView(scan.range.from);
+  ++scan.at;
 }
 
-Task<Status> Scanner::FillBlocks(Op& op, ScanPage& page) {
-  page.gone.clear();
-  for (size_t first = 0; first < page.blocks.size();) {
-    size_t last = first;
-    size_t total = 0;
-    while (last < page.blocks.size() && last - first < kMaxBlocks) {
-      const size_t bytes = PaddedBytes(page.blocks[last].second);
-      if (last != first && total + bytes > kMaxBlockBytes) break;
-      total += bytes;
-      ++last;
-    }
-    BOOST_OUTCOME_CO_TRYV(co_await FillSome(op, page, first, last));
-    first = last;
-  }
-  co_return Ok();
+void Scanner::LearnFrom(const NodeCache::LeafRef& ref, const LeafView& leaf) {
+  const uint64_t hint = HintOf(leaf, context_.geometry());
+  if (ref.parent.is_null() || hint == ref.hint) return;
+  context_.cache.ReplaceHint(ref.low, ref.leaf, hint);
 }
 
-Task<Status> Scanner::FillSome(Op& op, ScanPage& page, size_t first, size_t last) {
-  const std::span<const std::pair<size_t, BlockRef>> blocks(&page.blocks[first], last - first);
-  size_t total = 0;
-  for (const auto& [index, block] : blocks) total += PaddedBytes(block);
-  Result<BufferLease> buffer = context_.links.Buffer(total);
-  if (!buffer) co_return buffer.error();
-  BatchesByServer batches;
-  size_t offset = 0;
-  for (const auto& [index, block] : blocks) {
-    BOOST_OUTCOME_CO_TRYV(co_await context_.blocks.ConnectFor(block));
-    batches.Add(block.ptr().server(), Verb::Read(block.ptr().offset(), BlockReadBytes(block.length),
-                                                 buffer.value().address(offset)));
-    offset += PaddedBytes(block);
+// ---- Reading ahead
+
+size_t Scanner::LeavesFor(uint64_t entries, Scan& scan) const {
+  if (entries > kNoLimit / 2) {
+    const size_t leaves = scan.run_leaves;
+    scan.run_leaves = std::min(2 * leaves, kMaxRunLeaves);
+    return leaves;
   }
-  co_await context_.links.ExecuteAll(op, batches.all());
-  const Batch* failed = batches.FirstFailed();
-  if (failed != nullptr) co_return Links::Unreachable(op, *failed);
-  offset = 0;
-  for (const auto& [index, block] : blocks) {
-    const std::optional<std::string_view> value =
-        BlockReader::ValueIn(block, {buffer.value().data() + offset, BlockReadBytes(block.length)});
-    offset += PaddedBytes(block);
-    if (value) {
-      page.entries[index].value = *value;
-      continue;
-    }
-    ++context_.counters.rereads;
-    Result<std::string> fresh = co_await getter_.Get(op, page.entries[index].key);
-    if (!fresh && fresh.error().code != Code::kNotFound) co_return fresh.error();
-    if (!fresh) page.gone.push_back(index);
-    if (fresh) page.entries[index].value = std::move(fresh.value());
+  // The first leaf is not used from its start, and not all are equally full.
+  const uint64_t each = std::max(leaf_entries_, kSixteenths);
+  const uint64_t some = std::min<uint64_t>(entries, kMaxRunLeaves * each);
+  return std::min<uint64_t>((some * kSixteenths + each / 2) / each + 2, kMaxRunLeaves);
+}
+
+void Scanner::ReadAhead(Scan& scan) {
+  const LeafRun& run = *scan.run;
+  const bool may_go_on = scan.may_read_ahead && !run.is_last && run.end && !scan.position.done;
+  if (!may_go_on || scan.next != nullptr || scan.at * 2 < run.refs.size()) return;
+  const uint64_t at_hand = scan.page.entries.size() - scan.taken +
+                           (run.refs.size() - scan.at) * leaf_entries_ / kSixteenths;
+  if (at_hand >= scan.left) return;
+  ScanPosition ahead = scan.position;
+  if (scan.range.reverse) {
+    ahead.below = *run.end;
+  } else {
+    ahead.from = run.end->key;
   }
-  co_return Ok();
+  LeafRun* next = &runs_.Take();
+  if (runs_.Collect(*next, scan.range, ahead, LeavesFor(scan.left - at_hand, scan))) {
+    ++context_.counters.cache.hits;
+    scan.next = next;
+    runs_.StartToRead(*next);
+  } else {
+    scan.may_read_ahead = false;
+    runs_.GiveBack(next);
+  }
 }
 
 }  // namespace gossamer

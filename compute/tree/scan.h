@@ -1,100 +1,145 @@
-// Scanner: reads leaves whole, many at a time, and joins them by their fences.
+// Scanner: reads leaves whole, many at a time and ahead, and joins them by their fences.
 //
 // A whole leaf is consistent (rule R2). The next leaf is the one whose low fence is this leaf's
 // high fence: the separator in the cached parent is checked against it, and sibling pointers of
 // whole leaves lead to leaves that the parent lacks (rule R3).
 //
+// A scan takes one leaf after the other from its run, checks and sorts it, and hands out its
+// entries as views into the leaf's image. Once half of a run is taken, the READs of the next one go
+// out, as many as the scan still wants. Where a leaf has values in blocks, the rest of the run is
+// taken at once, so that the blocks of all its leaves are read together.
+//
 // Thread-safety: none; one for each session.
+// Cost: no allocation for an entry or a leaf in the steady state.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "common/status.h"
 #include "common/task.h"
+#include "compute/tree/entry_sorter.h"
 #include "compute/tree/get.h"
+#include "compute/tree/leaf_run.h"
+#include "compute/tree/scan_blocks.h"
+#include "compute/tree/scan_page.h"
 #include "compute/tree/tree_context.h"
 #include "proto/leaf.h"
-#include "proto/value_block.h"
 
 namespace gossamer {
 
-// The position and direction of a scan.
-struct ScanPosition {
-  bool reverse = false;
-  Key from;         // forward: the next key is not below this
-  HighFence below;  // reverse: the next key is below this
-  bool done = false;
-};
+// One scan. Its buffers are used again for the next one.
+struct Scan {
+  ScanRange range;
+  uint64_t left = 0;  // entries wanted and not taken yet
+  ScanPosition position;
+  bool has_passed = false;  // a leaf
 
-struct ScannedEntry {
-  std::string key;
-  std::string value;
-};
+  ScanPage page;
+  size_t taken = 0;            // entries of the page
+  std::vector<size_t> blocks;  // entries whose blocks are being read
+  std::vector<size_t> gone;    // those of them that were deleted meanwhile
 
-// What a scan has found: entries in order, and which of their values are still in blocks.
-struct ScanPage {
-  explicit ScanPage(std::vector<ScannedEntry>& scanned) : entries(scanned) {}
+  LeafRun* run = nullptr;
+  size_t at = 0;  // the next leaf of `run`
+  Descent::Trust run_trust = Descent::Trust::kCache;
+  LeafRun* next = nullptr;  // read ahead
+  bool may_read_ahead = true;
+  size_t run_leaves = 0;  // of the next run, if there is no limit
 
-  // Adds the leaf's entries from `position` on, each key once (rule R6), in scan order.
-  void Add(const LeafView& leaf, const ScanPosition& position);
-  // Removes entries that FillBlocks found deleted: they were absent at that moment of the scan.
-  void EraseGone();
-
-  std::vector<ScannedEntry>& entries;
-  std::vector<std::pair<size_t, BlockRef>> blocks;
-  Descent::Trust trust = Descent::Trust::kCache;
-  bool is_too_far = false;   // the cached path was too old: repeat without the cache
-  std::vector<size_t> gone;  // entries that FillBlocks found deleted
+  // The last leaf ended before the next one of the run starts: its sibling follows.
+  struct Hop {
+    NodeCache::LeafRef from;
+    RemotePtr sibling;
+    Key low;
+  };
+  std::optional<Hop> hop;
+  Descent::Trust trust = Descent::Trust::kCache;  // for the next run
 };
 
 class Scanner {
  public:
-  Scanner(TreeContext& context, Getter& getter) : context_(context), getter_(getter) {}
+  Scanner(TreeContext& context, Getter& getter) : context_(context), filler_(context, getter) {}
 
-  // Appends the entries of the next `leaves` leaves (at most 32), in scan order, and advances
-  // `position`.
-  // Cost: 1 RT with a warm cache, and 1 RT more if there are value blocks.
-  Task<Status> ScanLeaves(ScanPosition& position, size_t leaves,
-                          std::vector<ScannedEntry>& entries);
+  // Requires: `range` is not empty. The scan belongs to the Scanner.
+  Scan& Open(ScanRange range, uint64_t limit);
+  // READs of the scan may still be in flight.
+  void Close(Scan& scan);
 
-  // Reads the values of `page.blocks`. If a block was replaced since, gets the value by its key; if
-  // the key was deleted, adds the entry to `page.gone`.
-  // Cost: 1 RT for up to 32 blocks or 2 MiB of them.
-  Task<Status> FillBlocks(Op& op, ScanPage& page);
+  enum class State : uint8_t {
+    kReady,  // Take() has entries
+    kWaits,  // Fetch() must be awaited
+    kEnded,
+  };
+  // Goes on without waiting.
+  State Advance(Scan& scan);
+  // The entries that are ready, at least one. They stay until the next call of Advance.
+  // Requires: Advance returned kReady.
+  static std::span<const ScanEntry> Take(Scan& scan);
+  // Waits for what the scan needs next.
+  // Errors: NodeUnreachable, Corruption, Exhausted. The scan ends.
+  // Cost: 1 RT for up to 32 leaves, or 32 value blocks or 2 MiB of them. With a warm cache, and READ
+  // ahead, often none.
+  Task<Status> Fetch(Scan& scan);
+
+  // Sorts for others.
+  EntrySorter& sorter() { return sorter_; }
+  BlockFiller& filler() { return filler_; }
 
  private:
-  enum class Moved : uint8_t { kToSibling, kTooFar };
-  // Leaves that were read together: as the parents name them, and their bytes, not validated yet.
-  struct LeafRun {
-    std::vector<NodeCache::LeafRef> refs;
-    BufferLease images;
-  };
+  struct TakenLeaf;
 
-  Task<Status> ScanRight(Op& op, ScanPosition& position, size_t leaves, ScanPage& page);
-  Task<Status> ScanLeft(Op& op, ScanPosition& position, size_t leaves, ScanPage& page);
+  Task<Status> FetchSome(Op& op, Scan& scan);
+  // Takes the next leaf of the run if it needs no READ. Returns false if it does.
+  bool TakeNext(Scan& scan);
+  // Goes on to the run that was read ahead, if it is there and of use.
+  bool TakeNextRun(Scan& scan);
+  // Makes `scan.run` the run at the position.
   // Cost: 1 RT for all leaves that the cache knows, 1 RT for each other leaf.
-  Task<Result<LeafRun>> ReadRun(Op& op, const ScanPosition& position, size_t leaves,
-                                Descent::Trust trust);
-  // READs all of `refs`, at most 32. Cost: 1 RT.
-  Task<Status> ReadLeaves(Op& op, std::span<const NodeCache::LeafRef> refs,
-                          const BufferLease& images);
-  // Takes the leaf of `ref` from `image` or, if that is torn, reads it again. Corrects its hint.
-  // Returns: the bytes read; an empty lease if `image` is whole.
+  Task<Status> BeginRun(Op& op, Scan& scan);
+  void DropRuns(Scan& scan);
+  // READs the next run if half of this one is taken and the scan will want it.
+  void ReadAhead(Scan& scan);
+  size_t LeavesFor(uint64_t entries, Scan& scan) const;
+
+  // The leaf at the position and, if it ended early, its siblings.
+  Task<Status> StepRight(Op& op, Scan& scan);
+  Task<Status> StepLeft(Op& op, Scan& scan);
+  // Adds a leaf to the page and moves the position behind it.
+  void PassRight(Scan& scan, const NodeCache::LeafRef& ref, const LeafView& leaf);
+  // Whether the leaf reaches up to the position of a reverse scan.
+  static bool Reaches(const Scan& scan, const LeafView& leaf);
+  void AddLeaf(Scan& scan, const LeafView& leaf, bool reaches_below, bool reaches_above);
+  // Moves past the leaf `at` of the run.
+  static void PassLeft(Scan& scan);
+
+  // Takes the leaf of `ref` from `image` or, if that is torn or empty, reads it (again).
   // Errors: Corruption if the leaf's low fence is not the parent's separator.
-  Task<Result<BufferLease>> TakeLeaf(Op& op, const NodeCache::LeafRef& ref,
-                                     std::span<const std::byte> image);
-  // Moves `ref` from a leaf that ends before the parent's next leaf to its sibling. A repair makes
-  // the downlink (rule W6).
-  Result<Moved> MoveToSibling(const LeafView& leaf, ScanPage& page, NodeCache::LeafRef& ref);
-  // READs blocks [first, last) of the page in 1 RT, and gets the keys of replaced ones.
-  Task<Status> FillSome(Op& op, ScanPage& page, size_t first, size_t last);
+  Task<Result<TakenLeaf>> ReadLeaf(Op& op, const NodeCache::LeafRef& ref,
+                                   std::span<const std::byte> image);
+  // The sibling behind a leaf that ended early. A repair makes the downlink (rule W6).
+  // Returns: nullopt if the cached path is too far behind the tree.
+  // Errors: Corruption if there is none.
+  Result<std::optional<NodeCache::LeafRef>> Follow(const Scan::Hop& hop, Descent::Trust trust);
+  // Corrects the hint of the leaf.
+  void LearnFrom(const NodeCache::LeafRef& ref, const LeafView& leaf);
+  // READs the values that come next in the page.
+  Task<Status> FillBlocks(Op& op, Scan& scan);
 
   TreeContext& context_;
-  Getter& getter_;
+  BlockFiller filler_;
+  LeafRuns runs_{context_};
+  EntrySorter sorter_;
+  std::vector<std::unique_ptr<Scan>> all_;
+  std::vector<Scan*> idle_;
+  std::vector<NodeCache::LeafRef> found_;
+  // Mean number of entries in the leaves seen of late, in sixteenths. To begin with, less than a
+  // leaf of random keys usually has.
+  uint64_t leaf_entries_ = 25 * 16;
 };
 
 }  // namespace gossamer

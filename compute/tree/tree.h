@@ -12,7 +12,7 @@
 //   - get: 1 RT
 //   - update, insert, delete: 2 RT; with a lock handed over 1 RT
 //   - insert that splits: 3 RT; 4 RT if the leaf was not known to be full
-//   - scan: 1 RT for each 32 leaves
+//   - scan: 1 RT for each 32 leaves, most of which pass while earlier leaves are used
 #pragma once
 
 #include <cstddef>
@@ -65,14 +65,10 @@ class Tree {
   Task<SortedLoad> LoadSorted(std::span<const KeyValueView> pairs, double fill) {
     return batches_.Load(pairs, fill);
   }
-  // As Scanner::ScanLeaves and Salvager::SalvageLeaf.
-  Task<Status> ScanLeaves(ScanPosition& position, size_t leaves,
-                          std::vector<ScannedEntry>& entries) {
-    return scanner_.ScanLeaves(position, leaves, entries);
-  }
-  Task<Status> SalvageLeaf(ScanPosition& position, std::vector<ScannedEntry>& entries,
-                           Salvage& salvage) {
-    return salvager_.SalvageLeaf(position, entries, salvage);
+  Scanner& scanner() { return scanner_; }
+  // As Salvager::SalvageLeaf.
+  Task<Status> SalvageLeaf(Scan& scan, Salvage& salvage) {
+    return salvager_.SalvageLeaf(scan, salvage);
   }
 
   // Reads by pointer, for `check`. As NodeReader and BlockReader, but with lost queue pairs

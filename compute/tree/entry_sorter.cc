@@ -1,0 +1,118 @@
+// No allocation for an entry, no virtual call.
+#include "compute/tree/entry_sorter.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <optional>
+
+#include "compute/rules/rules.h"
+#include "compute/tree/key_ranks.h"
+#include "proto/key.h"
+
+namespace gossamer {
+namespace {
+
+// What the ranks of entries are counted by: 31 bits of the difference to the least word.
+constexpr int kDigestBits = 31;
+constexpr size_t kMaxRanked = 128;
+static_assert(kMaxRanked % kRankLanes == 0);
+
+}  // namespace
+
+size_t EntrySorter::AppendSorted(const LeafView& leaf, std::vector<ScanEntry>& sorted) {
+  const size_t first = sorted.size();
+  const size_t count = leaf.count();
+  if (count == 0) return 0;
+  entries_.resize(count);
+  words_.resize(count);
+  sorted.resize(first + count);
+  size_t copied = 0;
+  for (uint32_t unit = 0; unit < leaf.unit_count(); ++unit) {
+    Copy(leaf.unit(unit), copied);
+    copied += leaf.unit(unit).count();
+  }
+  if (SortByRank(&sorted[first]) || SortBehindPrefix(&sorted[first])) return count;
+  const size_t distinct = SortByComparison(&sorted[first]);
+  sorted.resize(first + distinct);
+  return distinct;
+}
+
+void EntrySorter::Copy(const GroupView& group, size_t at) {
+  using Kind = ScanEntry::Kind;
+  ScanEntry* entry = &entries_[at];
+  uint64_t* word = &words_[at];
+  const std::optional<GroupView::Array> array = group.AsArray();
+  if (!array || array->key_bytes < sizeof *word) {
+    group.ForEach([&](const Entry& other) {
+      *entry++ = {other.key.data(), static_cast<uint32_t>(other.stored.size()),
+                  static_cast<uint8_t>(other.key.size()),
+                  other.is_block ? Kind::kBlock : Kind::kInline};
+      *word++ = KeyPrefix(other.key);
+    });
+    return;
+  }
+  const uint32_t stride = array->key_bytes + array->stored_bytes;
+  const auto key_bytes = static_cast<uint8_t>(array->key_bytes);
+  const Kind kind = array->are_blocks ? Kind::kBlock : Kind::kInline;
+  const char* from = array->first;
+  for (uint32_t i = 0; i < group.count(); ++i, from += stride) {
+    *entry++ = {from, array->stored_bytes, key_bytes, kind};
+    *word++ = KeyPrefix({from, sizeof *word});
+  }
+}
+
+bool EntrySorter::SortBehindPrefix(ScanEntry* sorted) {
+  const KeyView first = entries_.front().key();
+  size_t prefix = first.size();
+  for (const ScanEntry& entry : entries_)
+    prefix = std::min(prefix, CommonBytes(first, entry.key()));
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    words_[i] = KeyPrefix(entries_[i].key().substr(prefix));
+  }
+  return prefix != 0 && SortByRank(sorted);
+}
+
+bool EntrySorter::SortByRank(ScanEntry* sorted) {
+  const size_t count = words_.size();
+  if (count > kMaxRanked) return false;
+  uint64_t least = words_[0];
+  uint64_t greatest = words_[0];
+  for (const uint64_t word : words_) {
+    least = std::min(least, word);
+    greatest = std::max(greatest, word);
+  }
+  const int shift = std::max(static_cast<int>(std::bit_width(greatest - least)) - kDigestBits, 0);
+  std::array<int32_t, kMaxRanked> digests;
+  std::array<int32_t, kMaxRanked> ranks;
+  for (size_t i = 0; i < count; ++i) {
+    digests[i] = static_cast<int32_t>((words_[i] - least) >> shift);
+  }
+  CountLess(digests.data(), count, ranks.data());
+  size_t sum = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const auto rank = static_cast<size_t>(ranks[i]);
+    sum += rank;
+    sorted[rank] = entries_[i];
+  }
+  // Of two equal digests, one would count another rank if it was greater.
+  return sum == count * (count - 1) / 2;
+}
+
+size_t EntrySorter::SortByComparison(ScanEntry* sorted) {
+  order_.resize(entries_.size());
+  for (size_t i = 0; i < order_.size(); ++i) order_[i] = static_cast<uint32_t>(i);
+  std::ranges::sort(order_, [this](uint32_t a, uint32_t b) {
+    if (words_[a] != words_[b]) return words_[a] < words_[b];
+    return entries_[a].key() < entries_[b].key();
+  });
+  for (size_t i = 0; i < order_.size(); ++i) sorted[i] = entries_[order_[i]];
+  // If one key was seen twice, either entry was there during the scan.
+  const auto is_seen_twice = [](const ScanEntry& a, const ScanEntry& b) {
+    return rules::IsSeenTwice(a.key(), b.key());
+  };
+  ScanEntry* const end = std::unique(sorted, sorted + order_.size(), is_seen_twice);
+  return static_cast<size_t>(end - sorted);
+}
+
+}  // namespace gossamer

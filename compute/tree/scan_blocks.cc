@@ -1,0 +1,81 @@
+#include "compute/tree/scan_blocks.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "compute/session/server_batches.h"
+
+namespace gossamer {
+namespace {
+
+using Kind = ScanEntry::Kind;
+
+constexpr size_t kMaxBlocks = 32;
+constexpr size_t kMaxBlockBytes = BufferPool::kMaxBytes;
+
+size_t PaddedBytes(const BlockRef& block) { return (BlockReadBytes(block.length) + 63) / 64 * 64; }
+
+}  // namespace
+
+size_t BlockFiller::CountTogether(const ScanPage& page, std::span<const size_t> numbers) {
+  size_t count = 0;
+  size_t total = 0;
+  for (const size_t number : numbers.first(std::min(numbers.size(), kMaxBlocks))) {
+    total += PaddedBytes(page.entries[number].block());
+    if (count != 0 && total > kMaxBlockBytes) break;
+    ++count;
+  }
+  return count;
+}
+
+Task<Status> BlockFiller::Fill(Op& op, ScanPage& page, std::span<const size_t> numbers,
+                               std::vector<size_t>& gone) {
+  size_t total = 0;
+  for (const size_t number : numbers) {
+    if (page.entries[number].kind == Kind::kBlock)
+      total += PaddedBytes(page.entries[number].block());
+  }
+  Result<BufferLease> lease = context_.links.Buffer(total);
+  if (!lease) co_return lease.error();
+  page.blocks.push_back(std::move(lease.value()));
+  const LocalAddress buffer = page.blocks.back().address();
+  ServerBatches batches;
+  size_t offset = 0;
+  for (const size_t number : numbers) {
+    if (page.entries[number].kind != Kind::kBlock) continue;
+    const BlockRef block = page.entries[number].block();
+    BOOST_OUTCOME_CO_TRYV(co_await context_.blocks.ConnectFor(block));
+    batches.For(block.ptr().server(), 1)
+        .Add(Verb::Read(block.ptr().offset(), BlockReadBytes(block.length), buffer + offset));
+    offset += PaddedBytes(block);
+  }
+  co_await context_.links.ExecuteAll(op, batches.used());
+  for (const Batch* batch : batches.used()) {
+    if (batch->status() != VerbStatus::kSuccess) co_return Links::Unreachable(op, *batch);
+  }
+  offset = 0;
+  for (const size_t number : numbers) {
+    ScanEntry& entry = page.entries[number];
+    if (entry.kind != Kind::kBlock) continue;
+    const BlockRef block = entry.block();
+    std::optional<std::string_view> value =
+        BlockReader::ValueIn(block, {buffer.data + offset, BlockReadBytes(block.length)});
+    offset += PaddedBytes(block);
+    if (!value) {
+      ++context_.counters.rereads;
+      Result<std::string> fresh = co_await getter_.Get(op, entry.key());
+      if (!fresh && fresh.error().code != Code::kNotFound) co_return fresh.error();
+      if (!fresh) {
+        gone.push_back(number);
+        continue;
+      }
+      value = page.values.emplace_back(std::move(fresh.value()));
+    }
+    page.SetValue(entry, *value);
+  }
+  co_return Ok();
+}
+
+}  // namespace gossamer

@@ -1,0 +1,38 @@
+// BlockFiller: the values of a scan's entries that are in blocks.
+//
+// Thread-safety: none; one for each session.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "common/status.h"
+#include "common/task.h"
+#include "compute/tree/get.h"
+#include "compute/tree/scan_page.h"
+#include "compute/tree/tree_context.h"
+
+namespace gossamer {
+
+class BlockFiller {
+ public:
+  BlockFiller(TreeContext& context, Getter& getter) : context_(context), getter_(getter) {}
+
+  // How many of `numbers`, entries of `page` with a block, are read together: up to 32 blocks, or 2
+  // MiB of them, and at least one.
+  static size_t CountTogether(const ScanPage& page, std::span<const size_t> numbers);
+  // Reads the values of such entries of `page`, but for those that are there. If a block was
+  // replaced since, gets the value by its key; if the key was deleted, adds the number of the entry
+  // to `gone`, in order.
+  // Errors: those of Getter::Get; it may be called again for the rest.
+  // Cost: 1 RT.
+  Task<Status> Fill(Op& op, ScanPage& page, std::span<const size_t> numbers,
+                    std::vector<size_t>& gone);
+
+ private:
+  TreeContext& context_;
+  Getter& getter_;
+};
+
+}  // namespace gossamer

@@ -1,0 +1,205 @@
+// What a scan waits for.
+#include <algorithm>
+#include <utility>
+
+#include "compute/tree/scan.h"
+
+namespace gossamer {
+namespace {
+
+// A path that leads to wrong leaves this many times is corrupt.
+constexpr uint32_t kMaxAttempts = 8;
+
+}  // namespace
+
+struct Scanner::TakenLeaf {
+  BufferLease bytes;  // empty if the image that was given is whole
+  LeafView view;
+};
+
+Task<Status> Scanner::Fetch(Scan& scan) {
+  Op op;
+  Status status = Ok();
+  scan.page.blocks.clear();
+  for (uint32_t attempt = 0; attempt < kMaxAttempts; ++attempt) {
+    status = co_await FetchSome(op, scan);
+    if (status) break;
+    DropRuns(scan);
+    const bool again = co_await context_.links.RecoverFrom(op, status.error());
+    if (again) {
+      attempt = 0;  // RecoverFrom counts losses
+      continue;
+    }
+    // Corruption may come from a stale path, which has been dropped. Entries emitted so far stand.
+    if (status.error().code != Code::kCorruption) break;
+    const Result<RootWord> root = co_await context_.nodes.ReadRoot(op);
+    if (!root) {
+      status = root.error();
+      break;
+    }
+  }
+  context_.counters.of(OperationClass::kScan) += op.wire;
+  co_return status;
+}
+
+Task<Status> Scanner::FetchSome(Op& op, Scan& scan) {
+  ScanPage& page = scan.page;
+  if (page.ready == page.entries.size()) {
+    const bool is_at_end = scan.run == nullptr || scan.at == scan.run->refs.size();
+    const bool begins = !scan.hop && is_at_end;
+    if (begins) {
+      BOOST_OUTCOME_CO_TRYV(co_await BeginRun(op, scan));
+    }
+    if (begins && TakeNext(scan)) {
+      // Nothing more to wait for.
+    } else if (scan.range.reverse) {
+      BOOST_OUTCOME_CO_TRYV(co_await StepLeft(op, scan));
+    } else {
+      BOOST_OUTCOME_CO_TRYV(co_await StepRight(op, scan));
+    }
+    page.FindReady();
+  }
+  const bool needs_blocks = scan.taken == page.ready && page.ready < page.entries.size();
+  if (!needs_blocks) co_return Ok();
+  co_return co_await FillBlocks(op, scan);
+}
+
+Task<Status> Scanner::BeginRun(Op& op, Scan& scan) {
+  while (scan.next != nullptr && scan.next->in_flight) co_await scan.next->arrived.Wait();
+  if (TakeNextRun(scan)) co_return Ok();
+  DropRuns(scan);
+  scan.run = &runs_.Take();
+  scan.run_trust = std::exchange(scan.trust, Descent::Trust::kCache);
+  scan.may_read_ahead = scan.run_trust == Descent::Trust::kCache;
+  LeafRun& run = *scan.run;
+  const size_t leaves = LeavesFor(scan.left, scan);
+  const auto collect = [&] { return runs_.Collect(run, scan.range, scan.position, leaves); };
+  if (scan.run_trust == Descent::Trust::kCache && collect()) {
+    ++context_.counters.cache.hits;
+  } else {
+    const SearchGoal goal = scan.range.reverse ? SearchGoal::Below(scan.position.below)
+                                               : SearchGoal::Covering(scan.position.from);
+    const Result<NodeCache::Step> path = co_await context_.descent.To(op, goal, 0, scan.run_trust);
+    if (!path) co_return path.error();
+    ++context_.counters.cache.misses;
+    if (!collect()) {
+      const NodeCache::Step& step = path.value();
+      run.refs.push_back({step.node, step.parent, step.hint, step.low});
+    }
+  }
+  co_return co_await runs_.Read(op, run);
+}
+
+Task<Result<Scanner::TakenLeaf>> Scanner::ReadLeaf(Op& op, const NodeCache::LeafRef& ref,
+                                                   std::span<const std::byte> image) {
+  const LeafGeometry& geometry = context_.geometry();
+  BufferLease again;
+  std::optional<LeafView> leaf;
+  if (!image.empty()) leaf = LeafView::Parse(image, ref.leaf, geometry);
+  if (!leaf) {
+    if (!image.empty()) ++context_.counters.rereads;
+    Result<BufferLease> read = co_await context_.nodes.ReadLeaf(op, ref.leaf);
+    if (!read) co_return read.error();
+    again = std::move(read.value());
+    leaf = LeafView::Parse({again.data(), geometry.node_bytes()}, ref.leaf, geometry);
+  }
+  if (!leaf->trailer().low().Matches(ref.low)) {
+    context_.cache.ForgetPath({ref.leaf, 0, ref.parent, 0, ref.low});
+    co_return CorruptNode(ref.leaf, "a leaf whose low fence is not its separator");
+  }
+  LearnFrom(ref, *leaf);
+  co_return TakenLeaf{std::move(again), *leaf};
+}
+
+Result<std::optional<NodeCache::LeafRef>> Scanner::Follow(const Scan::Hop& hop,
+                                                          Descent::Trust trust) {
+  if (hop.sibling.is_null()) return CorruptNode(hop.from.leaf, "a leaf that ends early");
+  // This compute server may have split the leaf after the run was collected.
+  found_.clear();
+  HighFence end;
+  const size_t found = context_.cache.CollectRight(hop.low, 1, found_, end);
+  if (found != 0 && found_.front().low == hop.low) return std::optional(found_.front());
+  const NodeCache::Step path{hop.from.leaf, 0, hop.from.parent, 0, hop.from.low};
+  if (!path.has_parent() && trust == Descent::Trust::kCache) {
+    return std::optional<NodeCache::LeafRef>();
+  }
+  context_.cache.ForgetPath(path);
+  context_.missing.Note(hop.from.leaf, 0);
+  return std::optional(NodeCache::LeafRef{hop.sibling, RemotePtr(), 0, hop.low});
+}
+
+Task<Status> Scanner::StepRight(Op& op, Scan& scan) {
+  NodeCache::LeafRef ref = scan.run->refs[scan.at];
+  std::span<const std::byte> image = scan.run->image(scan.at, context_.geometry().node_bytes());
+  if (scan.hop) {
+    const Result<std::optional<NodeCache::LeafRef>> next = Follow(*scan.hop, scan.run_trust);
+    if (!next) co_return next.error();
+    if (!next.value()) {
+      DropRuns(scan);
+      scan.trust = Descent::Trust::kNothing;
+      co_return Ok();
+    }
+    ref = *next.value();
+    image = {};
+  }
+  Result<TakenLeaf> taken = co_await ReadLeaf(op, ref, image);
+  if (!taken) co_return taken.error();
+  if (taken.value().bytes) scan.page.leaves.push_back(std::move(taken.value().bytes));
+  PassRight(scan, ref, taken.value().view);
+  co_return Ok();
+}
+
+// Mirrors StepRight: the leaf with the siblings that split off it, from right to left.
+Task<Status> Scanner::StepLeft(Op& op, Scan& scan) {
+  NodeCache::LeafRef ref = scan.run->refs[scan.at];
+  std::span<const std::byte> image = scan.run->image(scan.at, context_.geometry().node_bytes());
+  std::vector<TakenLeaf> chain;
+  for (;;) {
+    Result<TakenLeaf> taken = co_await ReadLeaf(op, ref, image);
+    if (!taken) co_return taken.error();
+    chain.push_back(std::move(taken.value()));
+    const LeafView& leaf = chain.back().view;
+    if (Reaches(scan, leaf)) break;
+    const Result<std::optional<NodeCache::LeafRef>> next =
+        Follow({ref, leaf.trailer().sibling(), leaf.high().key}, scan.run_trust);
+    if (!next) co_return next.error();
+    if (!next.value()) {
+      DropRuns(scan);
+      scan.trust = Descent::Trust::kNothing;
+      co_return Ok();
+    }
+    ref = *next.value();
+    image = {};
+  }
+  for (auto link = chain.rbegin(); link != chain.rend(); ++link) {
+    AddLeaf(scan, link->view, true, true);
+    if (link->bytes) scan.page.leaves.push_back(std::move(link->bytes));
+  }
+  PassLeft(scan);
+  co_return Ok();
+}
+
+Task<Status> Scanner::FillBlocks(Op& op, Scan& scan) {
+  ScanPage& page = scan.page;
+  const auto has_next = [&scan] {
+    return scan.run != nullptr && scan.at < scan.run->refs.size() && !scan.hop &&
+           !scan.position.done;
+  };
+  while (has_next() && page.entries.size() - scan.taken < scan.left && TakeNext(scan)) {
+  }
+  const size_t end = std::min<uint64_t>(page.entries.size() - page.ready, scan.left) + page.ready;
+  scan.blocks.clear();
+  scan.gone.clear();
+  for (size_t number = page.ready; number < end; ++number) {
+    if (page.entries[number].kind == ScanEntry::Kind::kBlock) scan.blocks.push_back(number);
+  }
+  scan.blocks.resize(BlockFiller::CountTogether(page, scan.blocks));
+  BOOST_OUTCOME_CO_TRYV(co_await filler_.Fill(op, page, scan.blocks, scan.gone));
+  for (auto number = scan.gone.rbegin(); number != scan.gone.rend(); ++number) {
+    page.entries.erase(page.entries.begin() + static_cast<ptrdiff_t>(*number));
+  }
+  page.FindReady();
+  co_return Ok();
+}
+
+}  // namespace gossamer
