@@ -44,11 +44,8 @@ Json WireJson(const Counters& counters) {
 }
 
 Json CacheJson(const CacheCounts& cache) {
-  return {{"bytes", cache.bytes},
-          {"hits", cache.hits},
-          {"misses", cache.misses},
-          {"stale", cache.stale},
-          {"evictions", cache.evictions}};
+  return {{"bytes", cache.bytes}, {"hits", cache.hits},           {"misses", cache.misses},
+          {"stale", cache.stale}, {"evictions", cache.evictions}, {"filled", cache.filled}};
 }
 
 Json LocksJson(const LockCounts& locks) {
@@ -195,7 +192,8 @@ std::string CacheAndLocks(const Counters& counters) {
         " % hits";
   }
   text += ", " + HumanQuantity(cache.misses, "miss", "misses") + ", " + HumanCount(cache.stale) +
-          " stale, " + HumanQuantity(cache.evictions, "eviction") + "\n";
+          " stale, " + HumanQuantity(cache.evictions, "eviction") + ", " +
+          HumanCount(cache.filled) + " read ahead\n";
   const LockCounts& locks = counters.locks;
   text += "  locks: " + HumanCount(locks.acquired) + " acquired, " + HumanCount(locks.handed_over) +
           " handed over, " + HumanCount(locks.combined) + " writes combined, " +

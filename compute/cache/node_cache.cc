@@ -166,6 +166,22 @@ size_t NodeCache::CollectLeft(Reader& reader, const HighFence& bound, size_t lim
   return found;
 }
 
+uint32_t NodeCache::FindMissing(Reader& reader, KeyView key, uint32_t level,
+                                std::vector<NodeRef>& missing, HighFence& end) const {
+  if (level == 0 || level >= std::min(root().level(), kLevels)) return 0;
+  const EpochReader::Guard guard(reader.epoch_);
+  uint32_t child = 0;
+  const CachedNode parent = Lookup(level + 1, SearchGoal::Covering(key), child);
+  if (!parent) return 0;
+  for (uint32_t i = 0; i < parent.count(); ++i) {
+    const Key low = parent.separator(i);
+    const CachedNode node = Lookup(level, SearchGoal::Covering(low), child);
+    if (!node || node.pointer() != parent.child(i)) missing.push_back({parent.child(i), low});
+  }
+  end = parent.high();
+  return parent.count();
+}
+
 void NodeCache::PatchHint(Reader& reader, KeyView key, RemotePtr leaf, const HintPatch& patch) {
   const EpochReader::Guard guard(reader.epoch_);
   uint32_t child = 0;

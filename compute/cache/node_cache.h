@@ -86,6 +86,12 @@ class NodeCache {
     Key low;
   };
 
+  // A node as its parent names it.
+  struct NodeRef {
+    RemotePtr node;
+    Key low;
+  };
+
   // Holds at most `max_bytes` of nodes. A larger node is not cached.
   explicit NodeCache(uint64_t max_bytes);
   ~NodeCache();
@@ -113,6 +119,12 @@ class NodeCache {
   size_t CollectLeft(Reader& reader, const HighFence& bound, size_t limit,
                      std::vector<LeafRef>& leaves) const;
 
+  // Appends the nodes at `level`, below the cached node above it that covers `key`, that are not
+  // cached. Returns how many children that node has, and sets `end` to where it ends; 0: it is not
+  // cached.
+  uint32_t FindMissing(Reader& reader, KeyView key, uint32_t level, std::vector<NodeRef>& missing,
+                       HighFence& end) const;
+
   // ---- Changes
 
   // `Insert`, `InsertSplit` and `InsertChild` return how many other nodes they evicted.
@@ -138,6 +150,8 @@ class NodeCache {
 
   // Of all nodes that lookups can find, the index included.
   uint64_t bytes() const { return memory_.bytes(); }
+  // What the bound leaves.
+  uint64_t room() const { return max_bytes_ - bytes(); }
 
  private:
   // Levels that are cached: 1 to kLevels. A tree of 50 M records has 4.
@@ -165,7 +179,6 @@ class NodeCache {
   uint32_t Put(CachedNode fresh);
   // Returns false if the index would outgrow the bound; then at most a gap at its end was added.
   bool TryEnter(CachedNode fresh);
-  uint64_t room() const { return max_bytes_ - bytes(); }
   // Takes the node out of the index, the ring and the count.
   void Remove(CachedNode node);
   // Makes gaps of the entries that refer to `node`.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "compute/cache/batch_tuner.h"
+#include "compute/cache/fill_plan.h"
 #include "compute/cache/node_cache.h"
 #include "compute/cache/search_goal.h"
 #include "gossamer/counters.h"
@@ -73,6 +74,9 @@ class SessionCache {
     }
     for (const NodeCache::LeafSpot& spot : spots) counts_.hits += spot.leaf.is_null() ? 0 : 1;
   }
+
+  // As FillPlan::Next.
+  bool NextToFill(FillPlan& plan, FillPlan::Nodes& next) { return plan.Next(reader_, next); }
 
   void Insert(RemotePtr pointer, const InternalNode& node) {
     counts_.evictions += cache_.Insert(pointer, node);

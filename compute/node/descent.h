@@ -11,7 +11,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <utility>
 
 #include "common/status.h"
 #include "common/task.h"
@@ -37,10 +39,14 @@ class Descent {
   // Errors: as NodeReader; Corruption if an internal node stays unreadable.
   Task<Result<Step>> To(Op& op, SearchGoal goal, uint32_t level, Trust trust = Trust::kCache);
 
+  // Calls `on_miss` for each node that is READ because it is not cached.
+  void ListenToMisses(std::function<void()> on_miss) { on_miss_ = std::move(on_miss); }
+
  private:
   NodeReader& nodes_;
   SessionCache& cache_;
   const MissingDownlinks& missing_;
+  std::function<void()> on_miss_;
 };
 
 }  // namespace gossamer

@@ -10,6 +10,7 @@
 #include "common/random_id.h"
 #include "common/status.h"
 #include "compute/allocation/remote_allocator.h"
+#include "compute/cache/fill_plan.h"
 #include "compute/cache/node_cache.h"
 #include "compute/lock/lease_status.h"
 #include "compute/lock/lock_table.h"
@@ -38,6 +39,7 @@ struct StoreState {
         options(tree_options),
         seeds(options.seed != 0 ? options.seed : RandomId()),
         cache(options.cache_bytes),
+        fill(cache, store_parameters.node_bytes),
         allocator(servers, store_parameters.node_bytes, seeds) {}
 
   const StoreParameters parameters;
@@ -47,6 +49,7 @@ struct StoreState {
   std::atomic<uint32_t> tickets = 0;  // of lock words, without hierarchical locks
   Servers servers;
   NodeCache cache;
+  FillPlan fill;
   LockTable locks;
   OrphanedLocks orphans;  // declared after `locks`, whose places they close
   LeaseStatus leases;

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "compute/tree/batch_writer.h"
+#include "compute/tree/cache_filler.h"
 #include "compute/tree/gathered_gets.h"
 #include "compute/tree/get.h"
 #include "compute/tree/get_many.h"
@@ -90,6 +91,7 @@ class Tree {
   LeafLocker leaves_{context_};
   ParentLinker parents_{context_};
   Repairs repairs_{context_, parents_};
+  CacheFiller filler_{context_};
   LeafSplitter splitter_{context_, leaves_, parents_};
   LeafCommitter committer_{context_, leaves_};
   Getter getter_{context_, leaves_};

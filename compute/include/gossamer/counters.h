@@ -61,6 +61,8 @@ struct CacheCounts {
   uint64_t stale =
       0;  // times that a stale entry led to the wrong leaf; an operation may count several times
   uint64_t evictions = 0;  // nodes evicted to make room for what this session read
+  uint64_t filled =
+      0;  // internal nodes that this session READ before an operation asked for them, beside all others
 
   // All but `bytes`, which is a gauge.
   CacheCounts& operator+=(const CacheCounts& other) {
@@ -68,6 +70,7 @@ struct CacheCounts {
     misses += other.misses;
     stale += other.stale;
     evictions += other.evictions;
+    filled += other.filled;
     return *this;
   }
   CacheCounts& operator-=(const CacheCounts& other) {
@@ -75,6 +78,7 @@ struct CacheCounts {
     misses -= other.misses;
     stale -= other.stale;
     evictions -= other.evictions;
+    filled -= other.filled;
     return *this;
   }
 };

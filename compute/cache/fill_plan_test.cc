@@ -1,0 +1,131 @@
+#include "compute/cache/fill_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+namespace gossamer {
+namespace {
+
+constexpr uint32_t kNodeBytes = 1024;
+constexpr uint64_t kFanout = 10;
+
+RemotePtr NodeAt(uint64_t number) { return {ServerId{0}, 4096 + number * kNodeBytes, 0}; }
+std::string KeyOf(uint64_t number) {
+  std::string key(8, '\0');
+  for (size_t i = 0; i < 8; ++i) key[i] = static_cast<char>(number >> (56 - 8 * i));
+  return number == 0 ? std::string() : key;
+}
+
+// A tree of three levels of internal nodes: 1, 10 and 100 nodes.
+class FillPlanTest : public testing::Test {
+ protected:
+  static uint64_t NodesAt(uint32_t level) { return level == 3 ? 1 : level == 2 ? 10 : 100; }
+  // Node `number` of its level, and where it is.
+  static RemotePtr PointerOf(uint32_t level, uint64_t number) {
+    return NodeAt(level * 1000 + number);
+  }
+  static InternalNode Make(uint32_t level, uint64_t number) {
+    InternalNode node;
+    node.level = static_cast<uint8_t>(level);
+    node.version = NodeVersion{1};
+    for (uint64_t i = 0; i < kFanout; ++i) {
+      const uint64_t child = number * kFanout + i;
+      node.children.push_back({Key(KeyOf(LowOf(level - 1, child))), PointerOf(level - 1, child)});
+    }
+    if (number + 1 < NodesAt(level)) node.high = HighFence::At(KeyOf(LowOf(level, number + 1)));
+    return node;
+  }
+  static uint64_t LowOf(uint32_t level, uint64_t number) {
+    for (; level > 0; --level) number *= kFanout;
+    return number;
+  }
+  void Start(uint64_t cache_bytes) {
+    cache_.emplace(cache_bytes);
+    reader_.emplace(*cache_);
+    plan_.emplace(*cache_, kNodeBytes);
+    cache_->SetRoot(RootWord(PointerOf(3, 0), 3));
+    cache_->Insert(PointerOf(3, 0), Make(3, 0));
+  }
+  void Miss(uint64_t times) {
+    for (uint64_t i = 0; i < times; ++i) plan_->NoteMiss();
+  }
+  // Works on the pass until it ends. Returns how many nodes it named.
+  uint64_t Fill() {
+    uint64_t count = 0;
+    FillPlan::Nodes next;
+    while (plan_->Next(*reader_, next)) {
+      EXPECT_LE(next.nodes.size(), kFanout);
+      for (const NodeCache::NodeRef& ref : next.nodes) {
+        const uint64_t number = (ref.node.offset() - 4096) / kNodeBytes - next.level * 1000;
+        EXPECT_TRUE(named_.insert(ref.node.word()).second) << number;
+        EXPECT_EQ(ref.low, Key(KeyOf(LowOf(next.level, number))));
+        cache_->Insert(ref.node, Make(next.level, number));
+        ++count;
+      }
+      plan_->Done();
+    }
+    return count;
+  }
+
+  std::optional<NodeCache> cache_;
+  std::optional<NodeCache::Reader> reader_;
+  std::optional<FillPlan> plan_;
+  std::set<uint64_t> named_;
+};
+
+TEST_F(FillPlanTest, NamesEachMissingNodeOnce) {
+  Start(uint64_t{1} << 20);
+  cache_->Insert(PointerOf(2, 3), Make(2, 3));
+  cache_->Insert(PointerOf(1, 55), Make(1, 55));
+  Miss(FillPlan::kMisses);
+  EXPECT_EQ(Fill(), 108u);
+  for (uint64_t key = 0; key < 1000; ++key) {
+    const std::string text = KeyOf(key);
+    EXPECT_EQ(cache_->Find(*reader_, SearchGoal::Covering(text), 0)->node, PointerOf(0, key));
+  }
+}
+
+TEST_F(FillPlanTest, StartsOnlyAfterRepeatedMisses) {
+  Start(uint64_t{1} << 20);
+  EXPECT_EQ(Fill(), 0u);
+  Miss(FillPlan::kMisses - 1);
+  EXPECT_EQ(Fill(), 0u);
+  EXPECT_TRUE(plan_->NoteMiss());
+  EXPECT_EQ(Fill(), 110u);
+  // The next pass would look at as many nodes again, for nothing.
+  EXPECT_FALSE(plan_->NoteMiss());
+  Miss(FillPlan::kMisses);
+  EXPECT_EQ(Fill(), 0u);
+}
+
+TEST_F(FillPlanTest, StopsAboveALevelThatDoesNotFit) {
+  Start(uint64_t{40} << 10);
+  Miss(FillPlan::kMisses);
+  EXPECT_EQ(Fill(), 10u);  // level 2, but not the 100 nodes of level 1
+  EXPECT_EQ(cache_->Find(*reader_, SearchGoal::Covering(KeyOf(1)), 0)->level, 1u);
+  named_.clear();
+  Start(4096);
+  Miss(FillPlan::kMisses);
+  EXPECT_EQ(Fill(), 0u);
+}
+
+TEST_F(FillPlanTest, EndsWhereAParentIsForgotten) {
+  Start(uint64_t{1} << 20);
+  Miss(FillPlan::kMisses);
+  FillPlan::Nodes next;
+  ASSERT_TRUE(plan_->Next(*reader_, next));
+  EXPECT_EQ(next.level, 2u);
+  EXPECT_EQ(next.nodes.size(), kFanout);
+  FillPlan::Nodes other;
+  EXPECT_FALSE(plan_->Next(*reader_, other));
+  EXPECT_TRUE(plan_->NoteMiss()) << "the pass goes on once the nodes are there";
+  plan_->Done();
+  // None was READ: level 2 is not cached.
+  EXPECT_FALSE(plan_->Next(*reader_, other));
+  EXPECT_FALSE(plan_->NoteMiss());
+}
+
+}  // namespace
+}  // namespace gossamer
