@@ -126,8 +126,8 @@ TEST_P(SeparatorTest, AnIndexIsATotalMap) {
   }
 }
 
-// A group's places are those that one key at a time finds, whatever is prefetched and whatever
-// vectors the machine has.
+// For a group of keys, each prefetch strategy and each vector target finds the places that one key
+// at a time finds.
 TEST_P(SeparatorTest, ATraversalFindsWhatASearchFinds) {
   NodeMemory memory;
   SeparatorIndex index(memory);

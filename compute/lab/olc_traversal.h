@@ -13,7 +13,7 @@
 //   payload  6  prefetch the value that a get will read
 // and two that the thesis proposes and leaves untried:
 //   reuse       validate the descent, so that the second phase begins at the leaf that was found
-//   active      visit requests that are still under way only, not those that have their leaf
+//   active      do not visit requests that have found their leaf
 //
 // Without `reuse`, nothing is validated: a descent that a writer misleads warms the wrong lines and
 // does no other harm. Its pointers lead to nodes all the same, as nodes are never freed.

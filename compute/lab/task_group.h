@@ -51,7 +51,7 @@ class TaskGroup {
     });
   }
 
-  // Waits until all tasks are done, with those that tasks pushed.
+  // Waits until all tasks are done, and all tasks that these have pushed.
   void Wait() {
     for (;;) {
       const uint64_t pending = pending_.load(std::memory_order_acquire);

@@ -58,7 +58,7 @@ class GroupWriter {
 
   // Does the puts or deletes [first, end) of `batch`, as far as their keys lie in one leaf, and moves `end` back to the
   // first that does not. `path` leads to the leaf; without a node, it is looked up. Sets the results of the writes:
-  // they count if this returns Ok. After MaybeApplied those that are NotFound have written nothing.
+  // they count if this returns Ok. After MaybeApplied, a write with the result NotFound has written nothing.
   // Requires: keys and values that a leaf stores inline.
   // Errors: as LeafWriter::Write. What has no error to report in `end` is that of all writes up to it.
   // Cost: 2 RT; 1 RT more if a few writes need more units than the hint told; 4 RT with splits, for one parent.

@@ -90,7 +90,7 @@ class ParentLinker {
   // to `above` what the level above has to learn. Always ends the lock.
   Task<Status> InsertInto(Op& op, uint32_t level, std::span<const InternalNode::Child>& children,
                           LockedParent& parent, Downlinks& above);
-  // Drops from `children` those that do not exist. `checked` was checked with the lock. Ends the lock on errors.
+  // Drops children that do not exist from `children`. `checked` was checked with the lock. Ends the lock on errors.
   Task<Status> CheckOthers(Op& op, uint32_t level, RemotePtr checked, Downlinks& children,
                            LockedParent& parent);
   // Checks whether the child of the locked parent still exists.

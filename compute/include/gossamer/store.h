@@ -234,7 +234,7 @@ class Session {
   // The same with the results in the caller's storage.
   virtual void MultiGet(std::span<const std::string_view> keys, Values& values) = 0;
   // Many puts or deletes, each as `Put` or `Delete` would do it, with a result of its own. Of several with one key, the
-  // last one decides. Those that fall into one leaf of the tree are done together, in about two round trips.
+  // last one decides. Writes to one leaf of the tree are done together, in about two round trips.
   virtual std::vector<Status> MultiPut(std::span<const KeyValue> pairs) = 0;
   virtual std::vector<Status> MultiDelete(std::span<const std::string_view> keys) = 0;
   // The same with the results in the caller's storage: results[i] is that of pairs[i] or keys[i].
