@@ -58,21 +58,18 @@ class SessionCache {
     return found ? step : std::nullopt;
   }
 
-  // The same without the path. A miss does not count: FindLeaf follows.
-  NodeCache::LeafSpot FindSpot(KeyView key) {
-    const NodeCache::LeafSpot spot = cache_.FindSpot(reader_, key);
-    if (!spot.leaf.is_null()) ++counts_.hits;
-    return spot;
-  }
+  // The same without the path, not counted: a key that is not plain is looked up again.
+  NodeCache::LeafSpot FindSpot(KeyView key) { return cache_.FindSpot(reader_, key); }
+  // Keys that were found, without another lookup.
+  void CountHits(uint64_t hits) { counts_.hits += hits; }
 
-  // The leaves for many keys; null where it is not cached.
+  // The leaves for many keys, not counted; null where it is not cached.
   void FindLeaves(std::span<const KeyView> keys, std::span<NodeCache::LeafSpot> spots) {
     if (traversal_.batch != Traversal::kAuto) {
       cache_.FindLeaves(reader_, keys, traversal_, spots);
     } else {
       FindLeavesTuned(keys, spots);
     }
-    for (const NodeCache::LeafSpot& spot : spots) counts_.hits += spot.leaf.is_null() ? 0 : 1;
   }
 
   // As FillPlan::Next.

@@ -272,6 +272,27 @@ TEST_P(StoreTest, GetsOfManyCoroutines) {
   EXPECT_GE(next, keys.size());
 }
 
+// Gets of one group: the first to go on polls until another has ended.
+TEST_P(StoreTest, ACoroutineThatPollsLetsTheOthersOfItsGroupGoOn) {
+  ASSERT_TRUE(session_->Put("a", "1"));
+  const auto get = [this](bool& has_ended) -> Task<void> {
+    EXPECT_TRUE(co_await session_->AsyncGet("a"));
+    has_ended = true;
+  };
+  bool ended[2] = {false, false};
+  size_t polls = 0;
+  const auto poll = [&]() -> Task<void> {
+    EXPECT_TRUE(co_await session_->AsyncGet("a"));
+    for (; !ended[1] && polls < 100'000; ++polls) session_->Poll();
+  };
+  session_->Spawn(get(ended[0]));  // alone
+  session_->Spawn(poll());
+  session_->Spawn(get(ended[1]));
+  session_->WaitAll();
+  EXPECT_TRUE(ended[0] && ended[1]);
+  EXPECT_LT(polls, 100'000u);
+}
+
 // Blocks reach to the last byte of the region.
 TEST(StoreMemoryTest, FullMemoryKeepsEveryBlockReadable) {
   LocalOptions options;

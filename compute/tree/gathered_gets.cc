@@ -24,9 +24,13 @@ Task<void> GatheredGets::Run() {
   open_ = &*group;
   co_await scheduler_.NextRound();
   if (open_ == &*group) open_ = nullptr;
+  // As many as a group can need: buffers of one size are used again.
+  plain_.Reserve(group->chunk, kMost);
   co_await plain_.Get(std::span(group->keys).first(group->size), group->chunk);
-  // A coroutine that goes on may run the scheduler, and end.
-  for (size_t i = 0; i < group->size; ++i) group->waiters[i].resume();
+  // Not resumed here: one that runs the scheduler, by a synchronous call, lets the others go on too.
+  for (size_t i = 0; i < group->size; ++i) scheduler_.MakeReady(group->waiters[i]);
+  // Behind them all: each copies its value first.
+  co_await scheduler_.NextRound();
   group->chunk.GiveBuffersBack();
 }
 

@@ -42,7 +42,7 @@ class GatheredGets {
     std::array<std::coroutine_handle<>, kMost> waiters;
     PlainGets::Chunk chunk;
   };
-  // co_await Joining: the answer, valid until the coroutine next waits.
+  // co_await Joining: the answer. To be used at once.
   struct Joining {
     Group& group;
     size_t index;

@@ -67,6 +67,7 @@ Task<Result<std::string>> Getter::GetUntilDone(KeyView key) {
   Op op;
   First first;
   if (!Prepare(key, first)) co_return co_await GoUntilDone(op, key, nullptr);
+  context_.cache.CountHits(1);
   co_await context_.links.Execute(op, first.batch);
   const PlainGet& plain = first.plain;
   PlainGet::Answer answer;

@@ -150,8 +150,8 @@ void ManyLeafWriter::Take(Run& run, Chunk& chunk, Op& op) {
   };
   const std::optional<NodeCache::Step> leftmost = find(first);
   const std::optional<NodeCache::Step> rightmost = find(limit - 1);
-  Result<BufferLease> buffer =
-      context_.links.Buffer(kChunk * LockedBuffers::Bytes(context_.geometry().node_bytes()));
+  Result<BufferLease> buffer = context_.links.Buffer(
+      (limit - first) * LockedBuffers::Bytes(context_.geometry().node_bytes()));
   const bool has_many = leftmost && rightmost && leftmost->node != rightmost->node;
   if (!has_many || !buffer) {
     run.next = batch.EndOfKey(limit - 1);
@@ -211,6 +211,7 @@ bool ManyLeafWriter::TakeLeaf(Run& run, Chunk& chunk, Op& op, WriteBatch::Range 
   leaf.effect.tally = {};
   leaf.effect.replaced.clear();
   ++chunk.count;
+  context_.cache.CountHits(writes.end - writes.first);
   return true;
 }
 

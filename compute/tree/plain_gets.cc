@@ -20,13 +20,19 @@ Batch& PlainGets::Chunk::BatchFor(ServerId server) {
   return *used_.back();
 }
 
+bool PlainGets::Reserve(Chunk& chunk, size_t count) {
+  if (chunk.room_ >= count) return true;
+  Result<BufferLease> buffers = context_.links.Buffer(count * PlainGet::kBufferBytes);
+  if (!buffers) return false;
+  chunk.buffers_ = std::move(buffers.value());
+  chunk.room_ = count;
+  return true;
+}
+
 Task<void> PlainGets::Get(std::span<const KeyView> keys, Chunk& chunk) {
   const size_t count = keys.size();
   std::ranges::fill(std::span(chunk.answers_).first(count), Answer{});
-  if (!is_possible()) co_return;
-  Result<BufferLease> buffers = context_.links.Buffer(count * PlainGet::kBufferBytes);
-  if (!buffers) co_return;
-  chunk.buffers_ = std::move(buffers.value());
+  if (!is_possible() || !Reserve(chunk, count)) co_return;
   chunk.used_.clear();
   context_.cache.FindLeaves(keys, std::span(chunk.spots_).first(count));
   const LeafGeometry& geometry = context_.geometry();
@@ -37,19 +43,23 @@ Task<void> PlainGets::Get(std::span<const KeyView> keys, Chunk& chunk) {
     lookup.get.AddReads(geometry, chunk.buffers_.address(i * PlainGet::kBufferBytes),
                         chunk.BatchFor(lookup.get.leaf().server()));
   }
+  if (chunk.used_.empty()) co_return;
   Op op;
   co_await context_.links.ExecuteAll(op, chunk.used_);
   SumHomes(chunk, count);
   WireCounts& total = context_.counters.of(OperationClass::kRead);
   total += op.wire;
+  uint64_t answered = 0;
   for (size_t i = 0; i < count; ++i) {
     const Chunk::Lookup& lookup = chunk.lookups_[i];
     if (!lookup.is_plain || !lookup.get.is_read()) continue;
     const std::optional<GroupView> home = rules::AcceptUnit(
         lookup.get.home_unit(geometry), lookup.get.leaf(), lookup.get.home(), lookup.checksum);
     chunk.answers_[i] = lookup.get.Judge(context_, keys[i], home);
-    if (chunk.answers_[i].state != State::kNotPlain) ++total.operations;
+    if (chunk.answers_[i].state != State::kNotPlain) ++answered;
   }
+  total.operations += answered;
+  context_.cache.CountHits(answered);
 }
 
 void PlainGets::SumHomes(Chunk& chunk, size_t count) const {

@@ -34,7 +34,10 @@ class PlainGets {
     // Its value lives until the buffers are given back.
     const Answer& answer(size_t i) const { return answers_[i]; }
     // The values are not needed any more.
-    void GiveBuffersBack() { buffers_ = {}; }
+    void GiveBuffersBack() {
+      buffers_ = {};
+      room_ = 0;
+    }
 
    private:
     friend class PlainGets;
@@ -55,12 +58,15 @@ class PlainGets {
     std::vector<std::unique_ptr<ServerBatch>> batches_;
     std::vector<Batch*> used_;
     BufferLease buffers_;
+    size_t room_ = 0;  // keys that the buffers are for
   };
 
   explicit PlainGets(TreeContext& context) : context_(context) {}
 
   // Whether any key can be plain: without two-level versions a leaf is one unit, and read whole.
   bool is_possible() const { return context_.techniques().two_level_versions; }
+  // Takes buffers for `count` keys, unless `chunk` has them. Returns false if there are none.
+  bool Reserve(Chunk& chunk, size_t count);
   // Sets the answers for `keys` (at most kMaxKeys), which live until the task ends. Counts the
   // operations that are answered.
   Task<void> Get(std::span<const KeyView> keys, Chunk& chunk);
