@@ -28,11 +28,11 @@ enum class Mutant : uint8_t {
   kR1Batch,       // a batch of gets keeps a value although its unit was torn
   kR2,            // units of different node versions are used together
   kR3Trailer,     // a hop for a key takes the trailer alone
-  kR3Kept,        // what is kept of a sibling comes from group and trailer
-  kR4,            // a READ posted with a CAS that failed is used
-  kR4Batch,       // a batch of writes goes on with a leaf although its lock was refused
-  kR6,            // a scan returns a key that it saw twice
-  kR7,            // the root word is changed by a WRITE
+  kR3Kept,  // a repair links what group and trailer of any version name, and does not check it under the lock
+  kR4,       // a READ posted with a CAS that failed is used
+  kR4Batch,  // a batch of writes goes on with a leaf although its lock was refused
+  kR6,       // a scan returns a key that it saw twice
+  kR7,       // the root word is changed by a WRITE
   // Writing
   kW1Overflow,  // the overflow group is written before the home group's flag
   kW1Sibling,   // the leaf is written before its sibling, on one server

@@ -71,7 +71,7 @@ Task<Result<NodeReader::LeafEnd>> NodeReader::ReadLeafEnd(Op& op, RemotePtr poin
     const auto group = GroupView::Parse(image.first(geometry.unit_bytes()), pointer, 0);
     const auto trailer =
         rules::ParseTrailer(image.subspan(geometry.trailer_offset()), pointer, geometry);
-    if (!group || !trailer || group->version() != trailer->version()) return false;
+    if (!group || !trailer || !rules::MayKeepEnd(*group, *trailer)) return false;
     end = {group->high(), trailer->sibling()};
     return true;
   };

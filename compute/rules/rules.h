@@ -86,6 +86,15 @@ inline bool MayKeep(std::span<const std::byte> image, RemotePtr leaf,
   return IsBroken(Mutant::kR3Kept) || LeafView::Parse(image, leaf, geometry).has_value();
 }
 
+// R3: the same of group and trailer, which tell where the leaf ends.
+inline bool MayKeepEnd(const GroupView& group, const TrailerView& trailer) {
+  return group.version() == trailer.version() || IsBroken(Mutant::kR3Kept);
+}
+
+// W4: a downlink is made only if, under the parent's lock, the child is there. Without this check a downlink from a leaf
+// that was not whole would do no harm.
+inline bool MayLink(bool child_matches) { return child_matches || IsBroken(Mutant::kR3Kept); }
+
 // R4: READs count only if they were posted with, and behind, the CAS that took the lock. So each try posts them.
 inline bool ReadsWithTry(uint32_t tries) { return tries == 0 || !IsBroken(Mutant::kR4); }
 
