@@ -91,9 +91,9 @@ inline bool MayKeepEnd(const GroupView& group, const TrailerView& trailer) {
   return group.version() == trailer.version() || IsBroken(Mutant::kR3Kept);
 }
 
-// W4: a downlink is made only if, under the parent's lock, the child is there. Without this check a downlink from a leaf
-// that was not whole would do no harm.
-inline bool MayLink(bool child_matches) { return child_matches || IsBroken(Mutant::kR3Kept); }
+// W4: a downlink is made only if, under the parent's lock, the child is there. Beside R3, so that its mutant shows: with
+// this check a downlink from a leaf that was not whole does no harm.
+inline bool IsChildThere(bool child_matches) { return child_matches || IsBroken(Mutant::kR3Kept); }
 
 // R4: READs count only if they were posted with, and behind, the CAS that took the lock. So each try posts them.
 inline bool ReadsWithTry(uint32_t tries) { return tries == 0 || !IsBroken(Mutant::kR4); }

@@ -93,10 +93,7 @@ TEST_F(ProtocolTest, DamageIsCorruptionWithThePlace) {  // R5
 TEST_F(ProtocolTest, ADamagedInternalNodeIsCorruptionWithThePlace) {  // R5
   ASSERT_NO_FATAL_FAILURE(Open({256, 8, 8}));
   ASSERT_NO_FATAL_FAILURE(Load(600));
-  RemotePtr node = client_->Root().pointer();
-  for (uint32_t level = client_->Root().level(); level > 1; --level) {
-    node = client_->Internal(node).children[0].pointer;
-  }
+  const RemotePtr node = LeftmostAt(1);
   const InternalNode damaged = client_->Internal(node);
   ASSERT_FALSE(damaged.high.infinite);
   Flip(node.server(), node.offset() + 100);
@@ -126,10 +123,7 @@ TEST_F(ProtocolTest, ADamagedParentStopsNoSplit) {  // R5, W6
   ASSERT_NO_FATAL_FAILURE(Open({256, 8, 8}));
   ASSERT_NO_FATAL_FAILURE(Load(100));
   ASSERT_NO_FATAL_FAILURE(ExpectSame(*session_));  // with a warm cache
-  RemotePtr parent = client_->Root().pointer();
-  for (uint32_t level = client_->Root().level(); level > 1; --level) {
-    parent = client_->Internal(parent).children[0].pointer;
-  }
+  const RemotePtr parent = LeftmostAt(1);
   Flip(parent.server(), parent.offset() + 100);
   for (uint64_t i = 1; i < 10; ++i) {
     const std::string key = NumberKey(20 + i);

@@ -157,11 +157,8 @@ TEST_F(StaleTest, APathFarBehindCostsADescentNotAWalk) {  // W7
 TEST_F(StaleTest, AMissingDownlinkIsMadeByWhoeverHops) {  // W6, W4
   ASSERT_NO_FATAL_FAILURE(Open({256, 8, 8}));
   ASSERT_NO_FATAL_FAILURE(Load(400));
-  RemotePtr pointer = client_->Root().pointer();
   ASSERT_GE(client_->Root().level(), 2u);
-  for (uint32_t level = client_->Root().level(); level > 1; --level) {
-    pointer = client_->Internal(pointer).children[0].pointer;
-  }
+  const RemotePtr pointer = LeftmostAt(1);
   const InternalNode whole = client_->Internal(pointer);
   ASSERT_GE(whole.children.size(), 3u);
   InternalNode without = whole;
@@ -195,10 +192,7 @@ TEST_F(StaleTest, AMissingDownlinkIsMadeByWhoeverHops) {  // W6, W4
 TEST_F(StaleTest, ARepairThatSplitsTheParentLinksIt) {  // W6
   ASSERT_NO_FATAL_FAILURE(Open({256, 8, 8}));
   ASSERT_NO_FATAL_FAILURE(Load(400));
-  RemotePtr above = client_->Root().pointer();
-  for (uint32_t level = client_->Root().level(); level > 2; --level) {
-    above = client_->Internal(above).children[0].pointer;
-  }
+  const RemotePtr above = LeftmostAt(2);
   const auto lock = [this](RemotePtr node) {
     const LockWord word(client_->LeaseWith(node.server()), node);
     ASSERT_EQ(client_->CompareSwap(node.server(), client_->LockSlot(node), 0, word.word()), 0u);
@@ -214,19 +208,19 @@ TEST_F(StaleTest, ARepairThatSplitsTheParentLinksIt) {  // W6
     more.children.push_back(node.children.back());
     return EncodedBytes(more) > 256;
   };
-  RemotePtr parent;
-  for (const InternalNode::Child& child : client_->Internal(above).children) {
-    if (is_full(client_->Internal(child.pointer))) parent = child.pointer;
-  }
-  uint64_t number = 0;
-  while (parent.is_null() && number < 4000) {
-    number += 10;
+  const auto find_full = [&] {
+    RemotePtr full;
+    for (const InternalNode::Child& child : client_->Internal(above).children) {
+      if (is_full(client_->Internal(child.pointer))) full = child.pointer;
+    }
+    return full;
+  };
+  RemotePtr parent = find_full();
+  for (uint64_t number = 10; parent.is_null() && number <= 4000; number += 10) {
     const std::string key = NumberKey(number + 5);
     ASSERT_TRUE(session_->Put(key, "12345678"));
     model_[key] = "12345678";
-    for (const InternalNode::Child& child : client_->Internal(above).children) {
-      if (is_full(client_->Internal(child.pointer))) parent = child.pointer;
-    }
+    parent = find_full();
   }
   ASSERT_FALSE(parent.is_null());
   // A split whose downlink is not made: the parent's lock is another's.
@@ -269,10 +263,7 @@ TEST_F(StaleTest, ARepairThatSplitsTheParentLinksIt) {  // W6
 TEST_F(StaleTest, AReadDoesNotWaitForTheLockOfItsRepair) {  // W6
   ASSERT_NO_FATAL_FAILURE(Open({256, 8, 8}));
   ASSERT_NO_FATAL_FAILURE(Load(400));
-  RemotePtr pointer = client_->Root().pointer();
-  for (uint32_t level = client_->Root().level(); level > 1; --level) {
-    pointer = client_->Internal(pointer).children[0].pointer;
-  }
+  const RemotePtr pointer = LeftmostAt(1);
   InternalNode without = client_->Internal(pointer);
   const std::string key(without.children[1].separator.view());
   without.version = Next(without.version);

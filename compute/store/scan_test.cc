@@ -144,7 +144,7 @@ TEST_F(ScanTest, CursorsOfOneSessionDoNotDisturbEachOther) {
   }
 }
 
-// Leaves split, also those that are read ahead. Keys that are there throughout are seen once.
+// The writes split leaves, some of which the scan has read ahead. A key that is there all the time is seen once.
 TEST_F(ScanTest, SeesEachKeyOnceWhileItsSessionWrites) {
   for (const bool reverse : {false, true}) {
     SCOPED_TRACE(reverse);

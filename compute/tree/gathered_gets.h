@@ -49,7 +49,7 @@ class GatheredGets {
 
     bool await_ready() const noexcept { return false; }
     void await_suspend(std::coroutine_handle<> waiter) { group.waiters[index] = waiter; }
-    const PlainGets::Answer& await_resume() const { return group.chunk.answer(index); }
+    const PlainGet::Answer& await_resume() const { return group.chunk.answer(index); }
   };
 
   bool IsAlone() const { return open_ == nullptr && scheduler_.running() <= 1; }

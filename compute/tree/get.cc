@@ -95,33 +95,33 @@ Task<Result<std::string>> Getter::GoUntilDone(Op& op, KeyView key, First* first)
   co_return value;
 }
 
+bool Getter::FindCached(KeyView key, bool is_counted, NodeCache::Step& path) const {
+  const std::optional<NodeCache::Step> cached =
+      is_counted ? context_.cache.Find(SearchGoal::Covering(key), 0) : context_.cache.FindLeaf(key);
+  if (!cached || cached->level != 0) return false;
+  path = *cached;
+  return true;
+}
+
 Task<Result<std::string>> Getter::Go(Op& op, KeyView key, First* first) {
   const Status valid = context_.CheckKey(key);
   if (!valid) co_return valid.error();
   const LeafGeometry& geometry = context_.geometry();
   Links& links = context_.links;
   Units units(geometry, KeyHash(key), context_.techniques().two_level_versions);
-  Result<BufferLease> lease = BufferLease();
-  lease = first != nullptr ? std::move(first->buffers) : links.Buffer(units.buffer_bytes());
+  Result<BufferLease> lease = first != nullptr ? Result<BufferLease>(std::move(first->buffers))
+                                               : links.Buffer(units.buffer_bytes());
   if (!lease) co_return lease.error();
   units.buffers = std::move(lease.value());
   Route route;
   NodeCache::Step& path = route.path;
   bool has_path = false;
   for (uint32_t reread = 0; reread <= kMaxRereads;) {
-    if (!has_path) {
-      // For `first`, the leaf was looked up, and counted, before.
-      const std::optional<NodeCache::Step> cached =
-          first == nullptr ? context_.cache.FindLeaf(key)
-                           : context_.cache.Find(SearchGoal::Covering(key), 0);
-      if (cached && cached->level == 0) {
-        path = *cached;
-      } else {
-        const Result<NodeCache::Step> found =
-            co_await context_.descent.To(op, SearchGoal::Covering(key), 0);
-        if (!found) co_return found.error();
-        path = found.value();
-      }
+    if (!has_path && !FindCached(key, first != nullptr, path)) {
+      const Result<NodeCache::Step> found =
+          co_await context_.descent.To(op, SearchGoal::Covering(key), 0);
+      if (!found) co_return found.error();
+      path = found.value();
     }
     const RemotePtr leaf = path.node;
     const Status in_bounds = co_await links.ConnectFor(leaf, geometry.node_bytes());

@@ -46,6 +46,8 @@ class Getter {
 
   // Prepares READs of the leaf that is cached. Returns false if the key is not plain.
   bool Prepare(KeyView key, First& first);
+  // Returns false if the leaf is not cached. `is_counted`: the cache has counted this lookup before.
+  bool FindCached(KeyView key, bool is_counted, NodeCache::Step& path) const;
   // The same as Get and GetUntilDone; goes on from `first`, which has ended, unless it is null.
   Task<Result<std::string>> Go(Op& op, KeyView key, First* first);
   Task<Result<std::string>> GoUntilDone(Op& op, KeyView key, First* first);

@@ -28,9 +28,9 @@ Task<void> ManyGetter::Work(Run& run) {
     run.next += count;
     co_await plain_.Get(run.keys.subspan(first, count), *chunk);
     for (size_t i = 0; i < count; ++i) {
-      const PlainGets::Answer& answer = chunk->answer(i);
-      if (answer.state == PlainGets::State::kFound) run.values.Set(first + i, answer.value);
-      if (answer.state == PlainGets::State::kNotPlain) {
+      const PlainGet::Answer& answer = chunk->answer(i);
+      if (answer.state == PlainGet::State::kFound) run.values.Set(first + i, answer.value);
+      if (answer.state == PlainGet::State::kNotPlain) {
         run.rest.push_back(static_cast<uint32_t>(first + i));
       }
     }

@@ -231,17 +231,21 @@ bool GroupWriter::Overwrite(LockedLeaf& locked, WriteBatch& batch, size_t first,
   return true;
 }
 
-// 1 RT. As a write of each changed unit, in any order: none of them sets a flag that leads to another (rule W1). One
-// WRITE of the leaf is less work than several of units. The version stays: to readers each unit changes by itself.
-Task<Status> GroupWriter::WriteOverwritten(LockedLeaf& locked) {
-  const RemotePtr leaf = locked.leaf();
-  InlineBatch<2> batch(leaf.server());
-  batch.Add(Verb::Write(leaf.offset(), context_.geometry().node_bytes(), locked.image()));
-  locked.editor->ForgetChanges();
+// 1 RT.
+Task<Status> GroupWriter::CommitWhole(LockedLeaf& locked, LocalAddress bytes, Image image) const {
+  const uint32_t node_bytes = context_.geometry().node_bytes();
+  InlineBatch<2> batch(locked.leaf().server());
+  batch.Add(Verb::Write(locked.leaf().offset(), node_bytes, bytes));
   LockTable::Waiter* next = locked.lock.NextWaiter();
   BOOST_OUTCOME_CO_TRYV(co_await locked.lock.Commit(
       batch, next != nullptr ? RemoteLock::After::kKeep : RemoteLock::After::kRelease));
-  if (next != nullptr) leaves_.HandOver(locked, *next);
+  if (next != nullptr) {
+    if (image == Image::kRewritten) {
+      std::copy_n(bytes.data, node_bytes, locked.image().data);
+      leaves_.AcceptRewritten(locked);
+    }
+    leaves_.HandOver(locked, *next);
+  }
   co_return Ok();
 }
 
@@ -275,7 +279,12 @@ Task<Status> GroupWriter::Rewrite(Op& op, LockedLeaf& locked, WriteBatch& batch,
     co_return co_await LeafLocker::ReleaseAfter(
         locked, CorruptNode(locked.leaf(), "a leaf that does not start where its parent says"));
   }
-  if (Overwrite(locked, batch, first, end, effect)) co_return co_await WriteOverwritten(locked);
+  if (Overwrite(locked, batch, first, end, effect)) {
+    // As a write of each changed unit, in any order: none of them sets a flag that leads to another (rule W1). One WRITE of
+    // the leaf is less work than several of units. The version stays: to readers each unit changes by itself.
+    locked.editor->ForgetChanges();
+    co_return co_await CommitWhole(locked, locked.image(), Image::kOverwritten);
+  }
   const auto lease = idle_.Take(context_.geometry());
   Scratch& scratch = *lease;
   const bool has_changed = Merge(locked, batch, first, end, scratch, effect);
@@ -320,18 +329,9 @@ Task<Status> GroupWriter::RewriteInPlace(LockedLeaf& locked, Scratch& scratch) {
   const LeafContent content{Next(locked.unit(0).version()), locked.path.low, locked.unit(0).high(),
                             locked.trailer->sibling(), scratch.merged};
   const uint64_t hint = scratch.packer.Encode(image, leaf, content);
-  InlineBatch<2> batch(leaf.server());
-  batch.Add(Verb::Write(leaf.offset(), geometry.node_bytes(), lease.value().address()));
-  LockTable::Waiter* next = locked.lock.NextWaiter();
-  BOOST_OUTCOME_CO_TRYV(co_await locked.lock.Commit(
-      batch, next != nullptr ? RemoteLock::After::kKeep : RemoteLock::After::kRelease));
+  BOOST_OUTCOME_CO_TRYV(co_await CommitWhole(locked, lease.value().address(), Image::kRewritten));
   if (locked.path.has_parent()) {
     context_.cache.ReplaceHint(locked.path.low, leaf, hint);
-  }
-  if (next != nullptr) {
-    std::ranges::copy(image, locked.image().data);
-    leaves_.AcceptRewritten(locked);
-    leaves_.HandOver(locked, *next);
   }
   co_return Ok();
 }

@@ -106,8 +106,13 @@ class GroupWriter {
   // Returns false if some of them do not fit so; what was overwritten is then overwritten again.
   bool Overwrite(LockedLeaf& locked, WriteBatch& batch, size_t first, size_t end,
                  Effect& effect) const;
-  // Writes the image, of which values have changed.
-  Task<Status> WriteOverwritten(LockedLeaf& locked);
+  // What CommitWhole writes.
+  enum class Image : uint8_t {
+    kOverwritten,  // the image of the locked leaf, of which values have changed
+    kRewritten,    // another one, under a new version
+  };
+  // Writes the leaf whole from `bytes`, and ends its lock.
+  Task<Status> CommitWhole(LockedLeaf& locked, LocalAddress bytes, Image image) const;
   // Merges the writes [first, end) with the leaf's entries. Returns whether that changes anything.
   bool Merge(const LockedLeaf& locked, WriteBatch& batch, size_t first, size_t end,
              Scratch& scratch, Effect& effect) const;

@@ -15,16 +15,11 @@ constexpr size_t kMaxGranted = 64;
 }  // namespace
 
 LeafCommitter::Ending LeafCommitter::Prepare(LockedLeaf& locked) const {
-  const LeafEditor& editor = *locked.editor;
   Ending ending;
   // What others wish for this leaf goes along.
   ending.granted = GrantWishes(locked);
-  if (locked.path.has_parent()) {
-    context_.cache.LearnHint(
-        locked.path.low, {locked.path.node, locked.path.hint}, context_.geometry(), editor.known(),
-        [&editor](uint32_t number) -> const GroupView& { return editor.Unit(number); });
-  }
-  ending.has_changes = editor.changed() != 0;
+  if (locked.path.has_parent()) leaves_.LearnHint(locked, locked.path.low);
+  ending.has_changes = locked.editor->changed() != 0;
   if (ending.has_changes) ending.next = locked.lock.NextWaiter();
   return ending;
 }

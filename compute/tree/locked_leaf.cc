@@ -105,6 +105,13 @@ bool LeafLocker::AcceptTrial(LockedLeaf& locked, const Trial& trial, const Batch
          Accept(locked, trial.wanted);
 }
 
+void LeafLocker::LearnHint(const LockedLeaf& locked, KeyView key) const {
+  const LeafEditor& editor = *locked.editor;
+  context_.cache.LearnHint(
+      key, {locked.leaf(), locked.path.hint}, context_.geometry(), editor.known(),
+      [&editor](uint32_t number) -> const GroupView& { return editor.Unit(number); });
+}
+
 Task<Result<LeafLocker::Turn>> LeafLocker::TakeTurn(Op& op, LeafWish& wish, bool may_be_granted,
                                                     Batch*& alongside, LockedLeaf& locked) const {
   if (alongside != nullptr) {

@@ -69,9 +69,9 @@ class LeafLocker {
 
   explicit LeafLocker(TreeContext& context) : context_(context) {}
 
-  // Locks the leaf for `wish`, which is at `locked.path` if that is set, and reads the write's home group and the units that it is likely to
-  // need. If `may_be_granted`, another operation may do the write instead. `alongside`, a batch of
-  // the caller's or null, is posted with the first try.
+  // Locks the leaf for `wish`, which is at `locked.path` if that is set, and reads the write's home
+  // group and the units that it is likely to need. If `may_be_granted`, another operation may do the
+  // write instead. `alongside`, a batch of the caller's or null, is posted with the first try.
   // Cost: 1 RT for the CAS and the READs behind it; 0 RT for a lock handed over with these units.
   Task<Result<Outcome>> Lock(Op& op, LeafWish& wish, bool may_be_granted, Batch* alongside,
                              LockedLeaf& locked);
@@ -99,6 +99,8 @@ class LeafLocker {
   Task<Status> ReadRest(LockedLeaf& locked) const;
   // Parses the image again, which the holder of the lock has written whole.
   void AcceptRewritten(LockedLeaf& locked) const;
+  // Corrects the cache's hint for the leaf, to which `key` belongs, by the units that are known.
+  void LearnHint(const LockedLeaf& locked, KeyView key) const;
   // Releases the lock. Returns `error`, or the error of the release.
   static Task<Status> ReleaseAfter(LockedLeaf& locked, Error error);
   // Gives `next` the lock and, if it wants this leaf, the known units.

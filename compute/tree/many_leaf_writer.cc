@@ -244,11 +244,7 @@ void ManyLeafWriter::Edit(Run& run, Chunk& chunk, Leaf& leaf) {
     ++position;
   }
   if (position == leaf.writes.end) leaf.state = Leaf::State::kEdited;
-  const LeafEditor& editor = *locked.editor;
-  context_.cache.LearnHint(
-      writes.front().entry.key, {locked.leaf(), locked.path.hint}, context_.geometry(),
-      editor.known(),
-      [&editor](uint32_t number) -> const GroupView& { return editor.Unit(number); });
+  leaves_.LearnHint(locked, writes.front().entry.key);
 }
 
 // Together with the post that follows, one step: rules L4 and U4 hold for it.

@@ -57,7 +57,7 @@ class ManyLeafWriter {
 
   Task<void> Work(Run& run);
   Task<void> WriteChunk(Run& run, Chunk& chunk);
-  // Takes the next writes of the batch: those that may be plain into the chunk's leaves.
+  // Takes the next writes of the batch. Those that may be plain go to the chunk's leaves, the others to `rest`.
   void Take(Run& run, Chunk& chunk, Op& op);
   // Returns false if the writes are not plain.
   bool TakeLeaf(Run& run, Chunk& chunk, Op& op, WriteBatch::Range writes,
@@ -72,7 +72,6 @@ class ManyLeafWriter {
   void Conclude(Run& run, Leaf& leaf, const Status& result, GroupWriter::Tally& total);
   // For a leaf of which a verb ended in an unknown way.
   Task<void> Settle(Run& run, Leaf& leaf, GroupWriter::Tally& total);
-  void Count(const Op& op, WriteMode mode, const GroupWriter::Tally& tally);
 
   TreeContext& context_;
   const LeafLocker& leaves_;

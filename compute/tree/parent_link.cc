@@ -187,7 +187,7 @@ Task<Status> ParentLinker::CheckChild(Op& op, uint32_t level, const Key& separat
   const uint32_t bytes = context_.store.parameters.node_bytes;
   const std::byte* image = parent.buffers.data() + LockedBuffers::kImage + bytes;
   parent.child_is_there =
-      parent.is_before_child || rules::MayLink(ChildMatches(image, level, separator, child));
+      parent.is_before_child || rules::IsChildThere(ChildMatches(image, level, separator, child));
   co_return Ok();
 }
 
@@ -228,7 +228,7 @@ Task<Status> ParentLinker::CheckOthers(Op& op, uint32_t level, RemotePtr checked
     for (size_t read = begin; read < i; ++read) {
       const std::byte* image = buffer.value().data() + (read - begin) * bytes;
       const InternalNode::Child& child = children[read];
-      if (rules::MayLink(ChildMatches(image, level, child.separator, child.pointer))) {
+      if (rules::IsChildThere(ChildMatches(image, level, child.separator, child.pointer))) {
         found.push_back(child);
       }
     }

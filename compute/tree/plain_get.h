@@ -33,7 +33,8 @@ class PlainGet {
   RemotePtr leaf() const { return spot_.leaf; }
   uint32_t home() const { return home_; }
   bool reads_overflow() const { return reads_overflow_; }
-  // Adds the READs, two at most, to `batch`, which is for the leaf's server. They go to `into`.
+  static constexpr uint32_t kMaxReads = 2;
+  // Adds the READs, kMaxReads at most, to `batch`, which is for the leaf's server. They go to `into`.
   void AddReads(const LeafGeometry& geometry, LocalAddress into, Batch& batch);
 
   // Once the batch has ended:

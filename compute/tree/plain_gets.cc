@@ -8,18 +8,6 @@
 
 namespace gossamer {
 
-Batch& PlainGets::Chunk::BatchFor(ServerId server) {
-  const auto is_for = [server](const Batch* batch) {
-    return batch->server() == server && batch->verbs().size() + 2 <= kMaxKeys;
-  };
-  const auto found = std::ranges::find_if(used_, is_for);
-  if (found != used_.end()) return **found;
-  if (used_.size() == batches_.size()) batches_.push_back(std::make_unique<ServerBatch>());
-  used_.push_back(batches_[used_.size()].get());
-  used_.back()->Reset(server);
-  return *used_.back();
-}
-
 bool PlainGets::Reserve(Chunk& chunk, size_t count) {
   if (chunk.room_ >= count) return true;
   Result<BufferLease> buffers = context_.links.Buffer(count * PlainGet::kBufferBytes);
@@ -31,9 +19,9 @@ bool PlainGets::Reserve(Chunk& chunk, size_t count) {
 
 Task<void> PlainGets::Get(std::span<const KeyView> keys, Chunk& chunk) {
   const size_t count = keys.size();
-  std::ranges::fill(std::span(chunk.answers_).first(count), Answer{});
+  std::ranges::fill(std::span(chunk.answers_).first(count), PlainGet::Answer{});
   if (!is_possible() || !Reserve(chunk, count)) co_return;
-  chunk.used_.clear();
+  chunk.batches_.Clear();
   context_.cache.FindLeaves(keys, std::span(chunk.spots_).first(count));
   const LeafGeometry& geometry = context_.geometry();
   for (size_t i = 0; i < count; ++i) {
@@ -41,11 +29,11 @@ Task<void> PlainGets::Get(std::span<const KeyView> keys, Chunk& chunk) {
     lookup.is_plain = lookup.get.Prepare(context_, keys[i], chunk.spots_[i]);
     if (!lookup.is_plain) continue;
     lookup.get.AddReads(geometry, chunk.buffers_.address(i * PlainGet::kBufferBytes),
-                        chunk.BatchFor(lookup.get.leaf().server()));
+                        chunk.batches_.For(lookup.get.leaf().server(), PlainGet::kMaxReads));
   }
-  if (chunk.used_.empty()) co_return;
+  if (chunk.batches_.used().empty()) co_return;
   Op op;
-  co_await context_.links.ExecuteAll(op, chunk.used_);
+  co_await context_.links.ExecuteAll(op, chunk.batches_.used());
   SumHomes(chunk, count);
   WireCounts& total = context_.counters.of(OperationClass::kRead);
   total += op.wire;
@@ -56,7 +44,7 @@ Task<void> PlainGets::Get(std::span<const KeyView> keys, Chunk& chunk) {
     const std::optional<GroupView> home = rules::AcceptUnit(
         lookup.get.home_unit(geometry), lookup.get.leaf(), lookup.get.home(), lookup.checksum);
     chunk.answers_[i] = lookup.get.Judge(context_, keys[i], home);
-    if (chunk.answers_[i].state != State::kNotPlain) ++answered;
+    if (chunk.answers_[i].state != PlainGet::State::kNotPlain) ++answered;
   }
   total.operations += answered;
   context_.cache.CountHits(answered);

@@ -11,11 +11,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
-#include <vector>
 
 #include "common/task.h"
+#include "compute/session/server_batches.h"
 #include "compute/tree/plain_get.h"
 #include "compute/tree/tree_context.h"
 
@@ -25,14 +24,11 @@ class PlainGets {
  public:
   static constexpr size_t kMaxKeys = Traversal::kMaxBatch;
 
-  using State = PlainGet::State;
-  using Answer = PlainGet::Answer;
-
   // What is known of some keys, and their groups. To be used again and again: it is costly to make.
   class Chunk {
    public:
     // Its value lives until the buffers are given back.
-    const Answer& answer(size_t i) const { return answers_[i]; }
+    const PlainGet::Answer& answer(size_t i) const { return answers_[i]; }
     // The values are not needed any more.
     void GiveBuffersBack() {
       buffers_ = {};
@@ -41,22 +37,16 @@ class PlainGets {
 
    private:
     friend class PlainGets;
-    using ServerBatch = InlineBatch<kMaxKeys>;
     struct Lookup {
       PlainGet get;
       bool is_plain = false;
       uint32_t checksum = 0;  // of the bytes read of the home group
     };
 
-    // A batch for `server` with room for the READs of one more key.
-    Batch& BatchFor(ServerId server);
-
     std::array<NodeCache::LeafSpot, kMaxKeys> spots_;
     std::array<Lookup, kMaxKeys> lookups_;
-    std::array<Answer, kMaxKeys> answers_;
-    // One for each memory server of the present keys, and another where one is full.
-    std::vector<std::unique_ptr<ServerBatch>> batches_;
-    std::vector<Batch*> used_;
+    std::array<PlainGet::Answer, kMaxKeys> answers_;
+    ServerBatches batches_;
     BufferLease buffers_;
     size_t room_ = 0;  // keys that the buffers are for
   };

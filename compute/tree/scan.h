@@ -124,7 +124,7 @@ class Scanner {
   // The sibling behind a leaf that ended early. A repair makes the downlink (rule W6).
   // Returns: nullopt if the cached path is too far behind the tree.
   // Errors: Corruption if there is none.
-  Result<std::optional<NodeCache::LeafRef>> Follow(const Scan::Hop& hop, Descent::Trust trust);
+  Result<std::optional<NodeCache::LeafRef>> Follow(Scan& scan, const Scan::Hop& hop);
   // Corrects the hint of the leaf.
   void LearnFrom(const NodeCache::LeafRef& ref, const LeafView& leaf);
   // READs the values that come next in the page.

@@ -22,9 +22,9 @@ class BlockFiller {
   // How many of `numbers`, entries of `page` with a block, are read together: up to 32 blocks, or 2
   // MiB of them, and at least one.
   static size_t CountTogether(const ScanPage& page, std::span<const size_t> numbers);
-  // Reads the values of such entries of `page`, but for those that are there. If a block was
-  // replaced since, gets the value by its key; if the key was deleted, adds the number of the entry
-  // to `gone`, in order.
+  // Reads the values that `page` does not have yet of these entries. If a block was replaced since,
+  // gets the value by its key; if the key was deleted, adds the number of the entry to `gone`, in
+  // order.
   // Errors: those of Getter::Get; it may be called again for the rest.
   // Cost: 1 RT.
   Task<Status> Fill(Op& op, ScanPage& page, std::span<const size_t> numbers,

@@ -111,8 +111,7 @@ Task<Result<Scanner::TakenLeaf>> Scanner::ReadLeaf(Op& op, const NodeCache::Leaf
   co_return TakenLeaf{std::move(again), *leaf};
 }
 
-Result<std::optional<NodeCache::LeafRef>> Scanner::Follow(const Scan::Hop& hop,
-                                                          Descent::Trust trust) {
+Result<std::optional<NodeCache::LeafRef>> Scanner::Follow(Scan& scan, const Scan::Hop& hop) {
   if (hop.sibling.is_null()) return CorruptNode(hop.from.leaf, "a leaf that ends early");
   // This compute server may have split the leaf after the run was collected.
   found_.clear();
@@ -120,7 +119,9 @@ Result<std::optional<NodeCache::LeafRef>> Scanner::Follow(const Scan::Hop& hop,
   const size_t found = context_.cache.CollectRight(hop.low, 1, found_, end);
   if (found != 0 && found_.front().low == hop.low) return std::optional(found_.front());
   const NodeCache::Step path{hop.from.leaf, 0, hop.from.parent, 0, hop.from.low};
-  if (!path.has_parent() && trust == Descent::Trust::kCache) {
+  if (!path.has_parent() && scan.run_trust == Descent::Trust::kCache) {
+    DropRuns(scan);
+    scan.trust = Descent::Trust::kNothing;
     return std::optional<NodeCache::LeafRef>();
   }
   context_.cache.ForgetPath(path);
@@ -132,13 +133,9 @@ Task<Status> Scanner::StepRight(Op& op, Scan& scan) {
   NodeCache::LeafRef ref = scan.run->refs[scan.at];
   std::span<const std::byte> image = scan.run->image(scan.at, context_.geometry().node_bytes());
   if (scan.hop) {
-    const Result<std::optional<NodeCache::LeafRef>> next = Follow(*scan.hop, scan.run_trust);
+    const Result<std::optional<NodeCache::LeafRef>> next = Follow(scan, *scan.hop);
     if (!next) co_return next.error();
-    if (!next.value()) {
-      DropRuns(scan);
-      scan.trust = Descent::Trust::kNothing;
-      co_return Ok();
-    }
+    if (!next.value()) co_return Ok();
     ref = *next.value();
     image = {};
   }
@@ -161,13 +158,9 @@ Task<Status> Scanner::StepLeft(Op& op, Scan& scan) {
     const LeafView& leaf = chain.back().view;
     if (Reaches(scan, leaf)) break;
     const Result<std::optional<NodeCache::LeafRef>> next =
-        Follow({ref, leaf.trailer().sibling(), leaf.high().key}, scan.run_trust);
+        Follow(scan, {ref, leaf.trailer().sibling(), leaf.high().key});
     if (!next) co_return next.error();
-    if (!next.value()) {
-      DropRuns(scan);
-      scan.trust = Descent::Trust::kNothing;
-      co_return Ok();
-    }
+    if (!next.value()) co_return Ok();
     ref = *next.value();
     image = {};
   }

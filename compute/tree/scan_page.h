@@ -1,7 +1,7 @@
 // ScanPage: the entries that a scan has read and not passed yet, in the order of the scan.
 //
-// Keys and values are views into the images of leaves and blocks as they were read. The page holds
-// the buffers of those that belong to no LeafRun.
+// Keys and values are views into the images of leaves and blocks as they were read. A LeafRun holds
+// the images of its leaves; the page holds all others.
 //
 // Thread-safety: none.
 #pragma once

@@ -12,19 +12,13 @@ void WriteBatch::Sort(std::vector<Place>& scratch) {
     scratch.push_back({KeyPrefix(pairs_[i].key), static_cast<uint32_t>(i)});
     are_words = are_words && pairs_[i].key.size() == sizeof(uint64_t);
   }
-  if (are_words) {
-    // The prefix is the key: no comparison looks at another's memory.
-    std::ranges::sort(scratch, [](const Place& a, const Place& b) {
-      return a.prefix != b.prefix ? a.prefix < b.prefix : a.index < b.index;
-    });
-  } else {
-    std::ranges::sort(scratch, [this](const Place& a, const Place& b) {
-      if (a.prefix != b.prefix) return a.prefix < b.prefix;
-      const KeyView left = pairs_[a.index].key;
-      const KeyView right = pairs_[b.index].key;
-      return AreEqual(left, right) ? a.index < b.index : PrefixedKey(left) < PrefixedKey(right);
-    });
-  }
+  std::ranges::sort(scratch, [this, are_words](const Place& a, const Place& b) {
+    if (a.prefix != b.prefix) return a.prefix < b.prefix;
+    if (are_words) return a.index < b.index;  // The prefix is the key.
+    const KeyView left = pairs_[a.index].key;
+    const KeyView right = pairs_[b.index].key;
+    return AreEqual(left, right) ? a.index < b.index : PrefixedKey(left) < PrefixedKey(right);
+  });
   order_ = scratch;
 }
 

@@ -69,6 +69,13 @@ class ProtocolTest : public testing::Test {
     operate();
     return Since(before, session.counters().of(kind));
   }
+  RemotePtr LeftmostAt(uint32_t level) {
+    const auto root = client_->Root();
+    RemotePtr node = root.pointer();
+    for (uint32_t at = root.level(); at > level; --at)
+      node = client_->Internal(node).children[0].pointer;
+    return node;
+  }
   void Flip(ServerId server, uint64_t offset) {
     std::vector<std::byte> bytes = client_->Read(server, offset, 1);
     bytes[0] ^= std::byte{0x40};
