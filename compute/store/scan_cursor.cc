@@ -28,47 +28,29 @@ void TreeCursor::Detach() {
 }
 
 void TreeCursor::EndWithSession() {
-  next_ = end_ = nullptr;
+  SetEntries({}, nullptr);
   if (status_ && scan_ != nullptr) {
     status_ = MakeError(Code::kInvalidArgument, "the session of this cursor has ended");
   }
   Detach();
 }
 
-bool TreeCursor::Next() {
-  if (next_ != end_) {
-    ++next_;
-    return true;
-  }
-  for (;;) {
-    const std::optional<bool> stepped = Step();
-    if (stepped) return *stepped;
-    session_->RunToEnd(Fetch());
-  }
+void TreeCursor::Refill() {
+  while (!SetNextEntries()) session_->RunToEnd(Fetch());
 }
 
-Task<bool> TreeCursor::AsyncNext() {
-  for (;;) {
-    const std::optional<bool> stepped = Step();
-    if (stepped) co_return *stepped;
-    co_await Fetch();
-  }
+Task<void> TreeCursor::AsyncRefill() {
+  while (!SetNextEntries()) co_await Fetch();
 }
 
-std::optional<bool> TreeCursor::Step() {
-  if (next_ == end_) {
-    if (!status_ || scan_ == nullptr) return false;
-    switch (session_->tree().scanner().Advance(*scan_)) {
-      case Scanner::State::kEnded: return false;
-      case Scanner::State::kWaits: return std::nullopt;
-      case Scanner::State::kReady: break;
-    }
-    const std::span<const ScanEntry> ready = Scanner::Take(*scan_);
-    next_ = ready.data();
-    end_ = ready.data() + ready.size();
+bool TreeCursor::SetNextEntries() {
+  SetEntries({}, nullptr);
+  if (!status_ || scan_ == nullptr) return true;
+  const Scanner::State state = session_->tree().scanner().Advance(*scan_);
+  if (state == Scanner::State::kReady) {
+    SetEntries(Scanner::Take(*scan_), scan_->page.away.data());
   }
-  ++next_;
-  return true;
+  return state != Scanner::State::kWaits;
 }
 
 Task<void> TreeCursor::Fetch() {

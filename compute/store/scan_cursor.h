@@ -18,10 +18,6 @@ class TreeCursor final : public ScanCursor {
   TreeCursor& operator=(const TreeCursor&) = delete;
   ~TreeCursor() override { Detach(); }
 
-  bool Next() override;
-  Task<bool> AsyncNext() override;
-  std::string_view key() const override { return next_[-1].key(); }
-  std::string_view value() const override { return scan_->page.ValueOf(next_[-1]); }
   const Status& status() const override { return status_; }
   std::span<const MissingKeys> missing() const override { return salvage_.missing; }
 
@@ -29,8 +25,10 @@ class TreeCursor final : public ScanCursor {
   void EndWithSession();
 
  private:
-  // Advances to the next entry that is at hand. nullopt: what comes next must be fetched.
-  std::optional<bool> Step();
+  void Refill() override;
+  Task<void> AsyncRefill() override;
+  // Sets the entries that come next, if any do. Returns false if they must be fetched first.
+  bool SetNextEntries();
   Task<void> Fetch();
   Task<Status> FetchSalvaged();
   // Gives back what belongs to the session.
@@ -38,9 +36,6 @@ class TreeCursor final : public ScanCursor {
 
   OpenSession* session_;
   Scan* scan_ = nullptr;  // null: nothing to scan, or the session has ended
-  // Entries that are at hand. The current one is before `next_`.
-  const ScanEntry* next_ = nullptr;
-  const ScanEntry* end_ = nullptr;
   bool has_begun_ = false;
   Status status_ = Ok();
   const bool salvages_;

@@ -230,28 +230,35 @@ class FakeCursor final : public ScanCursor {
     if (options.salvage) missing_ = state.missing;
   }
 
-  bool Next() override {
-    const State& state = session_.state_;
-    if (state.fail_with && state.fail_interval == 0 && next_ == found_.size() / 2) {
-      status_ = *state.fail_with;
-      return false;
-    }
-    return next_++ < found_.size();
-  }
-  Task<bool> AsyncNext() override {
-    co_await session_.Later();
-    co_return Next();
-  }
-  std::string_view key() const override { return found_[next_ - 1].key; }
-  std::string_view value() const override { return found_[next_ - 1].value; }
   const Status& status() const override { return status_; }
   std::span<const MissingKeys> missing() const override { return missing_; }
 
  private:
+  // One key at a time, so that a coroutine waits for each.
+  void Refill() override {
+    SetEntries({}, nullptr);
+    const State& state = session_.state_;
+    if (state.fail_with && state.fail_interval == 0 && next_ == found_.size() / 2) {
+      status_ = *state.fail_with;
+      return;
+    }
+    if (next_ == found_.size()) return;
+    const KeyValue& pair = found_[next_++];
+    value_ = pair.value;
+    entry_ = {pair.key.data(), 0, static_cast<uint8_t>(pair.key.size()), ScanEntry::Kind::kAway};
+    SetEntries({&entry_, 1}, &value_);
+  }
+  Task<void> AsyncRefill() override {
+    co_await session_.Later();
+    Refill();
+  }
+
   FakeSession& session_;
   std::vector<KeyValue> found_;
   std::vector<MissingKeys> missing_;
   size_t next_ = 0;
+  ScanEntry entry_;
+  std::string_view value_;
   Status status_ = Ok();
 };
 

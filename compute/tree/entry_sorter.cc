@@ -47,14 +47,14 @@ void EntrySorter::Copy(const GroupView& group, size_t at) {
     group.ForEach([&](const Entry& other) {
       *entry++ = {other.key.data(), static_cast<uint32_t>(other.stored.size()),
                   static_cast<uint8_t>(other.key.size()),
-                  other.is_block ? Kind::kBlock : Kind::kInline};
+                  other.is_block ? Kind::kReference : Kind::kInline};
       *word++ = KeyPrefix(other.key);
     });
     return;
   }
   const uint32_t stride = array->key_bytes + array->stored_bytes;
   const auto key_bytes = static_cast<uint8_t>(array->key_bytes);
-  const Kind kind = array->are_blocks ? Kind::kBlock : Kind::kInline;
+  const Kind kind = array->are_blocks ? Kind::kReference : Kind::kInline;
   const char* from = array->first;
   for (uint32_t i = 0; i < group.count(); ++i, from += stride) {
     *entry++ = {from, array->stored_bytes, key_bytes, kind};

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <vector>
 
+#include "gossamer/scan_cursor.h"
 #include "proto/group.h"
 #include "proto/key.h"
 #include "proto/leaf.h"
@@ -19,28 +20,12 @@
 
 namespace gossamer {
 
-// An entry of a leaf, in the leaf's image. Small, because a scan moves many of them.
-struct ScanEntry {
-  enum class Kind : uint8_t {
-    kInline,
-    kBlock,  // the value is in a block
-    kAway,   // the value was in a block; `length` is its number in ScanPage::away
-  };
-
-  const char* bytes = nullptr;  // the key, and behind it what the leaf stores for it
-  uint32_t length = 0;          // of what is stored
-  uint8_t key_bytes = 0;
-  Kind kind = Kind::kInline;
-
-  KeyView key() const { return {bytes, key_bytes}; }
-  // Requires: kBlock.
-  BlockRef block() const {
-    BlockRef ref;
-    std::memcpy(&ref, bytes + key_bytes, sizeof ref);
-    return ref;
-  }
-};
-static_assert(sizeof(ScanEntry) == 16);
+// Where the value of `entry` is. Requires: kReference.
+inline BlockRef BlockOf(const ScanEntry& entry) {
+  BlockRef ref;
+  std::memcpy(&ref, entry.bytes + entry.key_bytes, sizeof ref);
+  return ref;
+}
 
 class EntrySorter {
  public:

@@ -101,8 +101,8 @@ Task<Status> Salvager::SalvageBlocks(Op& op, ScanPage& page, Salvage& salvage) {
   std::map<ServerId, Numbers> by_server;
   for (size_t number = 0; number < page.entries.size(); ++number) {
     const ScanEntry& entry = page.entries[number];
-    if (entry.kind == ScanEntry::Kind::kBlock)
-      by_server[entry.block().ptr().server()].push_back(number);
+    if (entry.kind == ScanEntry::Kind::kReference)
+      by_server[BlockOf(entry).ptr().server()].push_back(number);
   }
   std::map<size_t, std::optional<Error>> dropped;  // entries, and why; nullopt if they were deleted
   Numbers gone;
@@ -124,7 +124,7 @@ Task<Status> Salvager::SalvageBlocks(Op& op, ScanPage& page, Salvage& salvage) {
       if (together) continue;
       // One of them may be damaged: read each alone. (A lost server is not asked again.)
       for (const size_t number : some) {
-        const bool is_there = page.entries[number].kind != ScanEntry::Kind::kBlock;
+        const bool is_there = page.entries[number].kind != ScanEntry::Kind::kReference;
         if (is_there || dropped.contains(number)) continue;
         const Status alone = co_await fill(server, {&number, 1});
         if (!alone) dropped[number] = alone.error();

@@ -23,7 +23,7 @@ size_t BlockFiller::CountTogether(const ScanPage& page, std::span<const size_t> 
   size_t count = 0;
   size_t total = 0;
   for (const size_t number : numbers.first(std::min(numbers.size(), kMaxBlocks))) {
-    total += PaddedBytes(page.entries[number].block());
+    total += PaddedBytes(BlockOf(page.entries[number]));
     if (count != 0 && total > kMaxBlockBytes) break;
     ++count;
   }
@@ -34,8 +34,8 @@ Task<Status> BlockFiller::Fill(Op& op, ScanPage& page, std::span<const size_t> n
                                std::vector<size_t>& gone) {
   size_t total = 0;
   for (const size_t number : numbers) {
-    if (page.entries[number].kind == Kind::kBlock)
-      total += PaddedBytes(page.entries[number].block());
+    if (page.entries[number].kind == Kind::kReference)
+      total += PaddedBytes(BlockOf(page.entries[number]));
   }
   Result<BufferLease> lease = context_.links.Buffer(total);
   if (!lease) co_return lease.error();
@@ -44,8 +44,8 @@ Task<Status> BlockFiller::Fill(Op& op, ScanPage& page, std::span<const size_t> n
   ServerBatches batches;
   size_t offset = 0;
   for (const size_t number : numbers) {
-    if (page.entries[number].kind != Kind::kBlock) continue;
-    const BlockRef block = page.entries[number].block();
+    if (page.entries[number].kind != Kind::kReference) continue;
+    const BlockRef block = BlockOf(page.entries[number]);
     BOOST_OUTCOME_CO_TRYV(co_await context_.blocks.ConnectFor(block));
     batches.For(block.ptr().server(), 1)
         .Add(Verb::Read(block.ptr().offset(), BlockReadBytes(block.length), buffer + offset));
@@ -58,8 +58,8 @@ Task<Status> BlockFiller::Fill(Op& op, ScanPage& page, std::span<const size_t> n
   offset = 0;
   for (const size_t number : numbers) {
     ScanEntry& entry = page.entries[number];
-    if (entry.kind != Kind::kBlock) continue;
-    const BlockRef block = entry.block();
+    if (entry.kind != Kind::kReference) continue;
+    const BlockRef block = BlockOf(entry);
     std::optional<std::string_view> value =
         BlockReader::ValueIn(block, {buffer.data + offset, BlockReadBytes(block.length)});
     offset += PaddedBytes(block);

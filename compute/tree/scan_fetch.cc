@@ -184,7 +184,7 @@ Task<Status> Scanner::FillBlocks(Op& op, Scan& scan) {
   scan.blocks.clear();
   scan.gone.clear();
   for (size_t number = page.ready; number < end; ++number) {
-    if (page.entries[number].kind == ScanEntry::Kind::kBlock) scan.blocks.push_back(number);
+    if (page.entries[number].kind == ScanEntry::Kind::kReference) scan.blocks.push_back(number);
   }
   scan.blocks.resize(BlockFiller::CountTogether(page, scan.blocks));
   BOOST_OUTCOME_CO_TRYV(co_await filler_.Fill(op, page, scan.blocks, scan.gone));

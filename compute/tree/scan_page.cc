@@ -43,7 +43,7 @@ size_t ScanPage::Add(const LeafView& leaf, EntrySorter& sorter, const ScanRange&
 }
 
 void ScanPage::FindReady() {
-  while (ready < entries.size() && entries[ready].kind != ScanEntry::Kind::kBlock) ++ready;
+  while (ready < entries.size() && entries[ready].kind != ScanEntry::Kind::kReference) ++ready;
 }
 
 }  // namespace gossamer

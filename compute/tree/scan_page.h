@@ -54,11 +54,6 @@ struct ScanPage {
   size_t Add(const LeafView& leaf, EntrySorter& sorter, const ScanRange& range,
              const ScanPosition& position, bool reaches_below, bool reaches_above);
   void FindReady();
-  // The value of an entry that is ready.
-  std::string_view ValueOf(const ScanEntry& entry) const {
-    if (entry.kind == ScanEntry::Kind::kAway) return away[entry.length];
-    return {entry.bytes + entry.key_bytes, entry.length};
-  }
   // `value` is that of `entry`, and stays as long as the page.
   void SetValue(ScanEntry& entry, std::string_view value) {
     entry.kind = ScanEntry::Kind::kAway;

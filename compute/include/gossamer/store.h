@@ -37,6 +37,7 @@
 #include <vector>
 
 #include "gossamer/counters.h"
+#include "gossamer/scan_cursor.h"
 #include "gossamer/status.h"
 #include "gossamer/store_parameters.h"
 #include "gossamer/task.h"
@@ -101,14 +102,6 @@ struct ScanOptions {
   // Skip what cannot be reached or read, and list it in `ScanCursor::missing`. Ascending scans
   // only. Slower: one leaf at a time.
   bool salvage = false;
-};
-
-// A range that a scan with `salvage` skipped: [from, to), or everything from `from` on. The store
-// may hold keys in it.
-struct MissingKeys {
-  std::string from;
-  std::optional<std::string> to;
-  Error why;
 };
 
 struct ServerStat {
@@ -180,29 +173,6 @@ class Store {
   // reachability, no lock left, allocation. Meaningful only while no client writes. Calls
   // `progress` now and then with the number of leaves done.
   virtual Result<CheckReport> Check(const std::function<void(uint64_t leaves)>& progress) = 0;
-};
-
-// A cursor over a range. Sees each key exactly once, in order, even if nodes split meanwhile.
-//
-// It reads many keys at a time, and the next ones while these are used: as many as the limit and the range ask for, so
-// state them. Without a limit it reads few at first, then more. A value may be as old as the read, at most as the scan. A
-// cursor may be dropped at any time. When its session ends, the cursor ends with InvalidArgument.
-//
-// Cost: a round trip for each 32 leaves (some 1,000 small records), mostly in the background. Nothing is copied or
-// allocated for a key.
-class ScanCursor {
- public:
-  virtual ~ScanCursor() = default;
-  // Advances to the next key. Returns false at the end and on an error: see `status`.
-  virtual bool Next() = 0;
-  // `Next` as a coroutine.
-  virtual Task<bool> AsyncNext() = 0;
-  // Valid from a `Next` that returned true until the next call.
-  virtual std::string_view key() const = 0;
-  virtual std::string_view value() const = 0;
-  virtual const Status& status() const = 0;
-  // With `salvage`: the ranges skipped so far, in order.
-  virtual std::span<const MissingKeys> missing() const { return {}; }
 };
 
 // One thread's use of a store.

@@ -1,0 +1,115 @@
+// ScanCursor: a cursor over a range of a store's keys. See Session::Scan.
+#pragma once
+
+#include <coroutine>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "gossamer/status.h"
+#include "gossamer/task.h"
+
+namespace gossamer {
+
+// A range that a scan with `salvage` skipped: [from, to), or everything from `from` on. The store
+// may hold keys in it.
+struct MissingKeys {
+  std::string from;
+  std::optional<std::string> to;
+  Error why;
+};
+
+// A key that a cursor has at hand, with its value. For cursors' own use. Small, because a scan moves many of them.
+struct ScanEntry {
+  enum class Kind : uint8_t {
+    kInline,  // the value is behind the key
+    kReference,  // what is behind the key tells where the value is; no cursor has such an entry at hand
+    kAway,       // the value is another string, of which `length` is the number
+  };
+
+  const char* bytes = nullptr;  // the key
+  uint32_t length = 0;          // of what is behind the key
+  uint8_t key_bytes = 0;
+  Kind kind = Kind::kInline;
+
+  std::string_view key() const { return {bytes, key_bytes}; }
+  // `away`: the strings that kAway refers to.
+  std::string_view Value(const std::string_view* away) const {
+    return kind == Kind::kAway ? away[length] : std::string_view(bytes + key_bytes, length);
+  }
+};
+static_assert(sizeof(ScanEntry) == 16);
+
+// Sees each key exactly once, in order, even if nodes split meanwhile.
+//
+// It reads many keys at a time, and the next ones while these are used: as many as the limit and the range ask for, so
+// state them. Without a limit it reads few at first, then more. A value may be as old as the read, at most as the scan. A
+// cursor may be dropped at any time. When its session ends, the cursor ends with InvalidArgument.
+//
+// Cost: a round trip for each 32 leaves (some 1,000 small records), mostly in the background. Nothing is copied or
+// allocated for a key, and a key at hand costs no virtual call.
+class ScanCursor {
+ public:
+  class Advance;
+
+  virtual ~ScanCursor() = default;
+  // Advances to the next key. Returns false at the end and on an error: see `status`.
+  bool Next() {
+    if (next_ == end_) Refill();
+    return Step();
+  }
+  // `Next` for a coroutine: co_await cursor.AsyncNext(). A coroutine awaits one at a time.
+  Advance AsyncNext();
+  // Valid from a `Next` that returned true until the next call.
+  std::string_view key() const { return next_[-1].key(); }
+  std::string_view value() const { return next_[-1].Value(away_); }
+  virtual const Status& status() const = 0;
+  // With `salvage`: the ranges skipped so far, in order.
+  virtual std::span<const MissingKeys> missing() const { return {}; }
+
+ protected:
+  // What the next calls of Next go through. Both stay until Refill or the cursor's end.
+  void SetEntries(std::span<const ScanEntry> entries, const std::string_view* away) {
+    next_ = entries.data();
+    end_ = next_ + entries.size();
+    away_ = away;
+  }
+  // Called when the entries have been passed. Sets those that come next, or none at the end and on an error.
+  virtual void Refill() = 0;
+  virtual Task<void> AsyncRefill() = 0;
+
+ private:
+  bool Step() {
+    if (next_ == end_) return false;
+    ++next_;
+    return true;
+  }
+
+  const ScanEntry* next_ = nullptr;  // The current entry is before it.
+  const ScanEntry* end_ = nullptr;
+  const std::string_view* away_ = nullptr;
+};
+
+// Takes a coroutine to the cursor's next key. With a key at hand it does not suspend.
+class [[nodiscard]] ScanCursor::Advance {
+ public:
+  explicit Advance(ScanCursor& cursor) : cursor_(cursor) {}
+
+  bool await_ready() const { return cursor_.next_ != cursor_.end_; }
+  bool await_suspend(std::coroutine_handle<> waiter) {
+    refill_ = cursor_.AsyncRefill();
+    return refill_.operator co_await().await_suspend(waiter);
+  }
+  bool await_resume() { return cursor_.Step(); }
+
+ private:
+  ScanCursor& cursor_;
+  Task<void> refill_;
+};
+
+inline ScanCursor::Advance ScanCursor::AsyncNext() { return Advance(*this); }
+
+}  // namespace gossamer
