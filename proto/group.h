@@ -176,12 +176,14 @@ class GroupView {
     const uint32_t count = header_.count;
     if (count == 0) return true;
     uint32_t end = entries_at_;
+    uint32_t mean = 0;
     if (header_.key_bytes != internal::kVariable && header_.value_code != internal::kVariable) {
-      end += count * (header_.key_bytes + internal::StoredBytes(header_.value_code));
+      mean = header_.key_bytes + internal::StoredBytes(header_.value_code);
+      end += count * mean;
     } else {
       for (uint32_t i = 0; i < count; ++i) Next(end);
+      mean = (end - entries_at_ + count - 1) / count;
     }
-    const uint32_t mean = (end - entries_at_ + count - 1) / count;
     return count < kMaxEntries && end + mean <= unit_bytes;
   }
 

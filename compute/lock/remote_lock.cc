@@ -173,17 +173,26 @@ Task<Result<RemoteLock::Attempt>> RemoteLock::Try(std::span<const Verb> reads, B
     if (batch.status() == VerbStatus::kSuccess) {
       co_return is_held() ? Attempt::kTaken : Attempt::kRefused;
     }
-    if (is_unknown) {
-      BOOST_OUTCOME_CO_TRYV(co_await FindOutTaken(taking.word));
-    } else {
-      const Status replaced = co_await links.Replace(*op_, server());
-      if (!replaced) {
-        if (held_) Orphan(held_);
-        co_return replaced.error();
-      }
-      if (!held_) co_return Attempt::kRefused;
-    }
+    BOOST_OUTCOME_CO_TRYV(co_await RecoverTry(is_unknown ? &taking.word : nullptr));
+    if (!is_unknown && !held_) co_return Attempt::kRefused;
   }
+}
+
+Task<Result<RemoteLock::Attempt>> RemoteLock::FinishTry(const Taking& taking, const Batch& batch) {
+  const bool is_unknown = !LearnTaken(taking, batch);
+  if (batch.status() == VerbStatus::kSuccess) {
+    co_return is_held() ? Attempt::kTaken : Attempt::kRefused;
+  }
+  BOOST_OUTCOME_CO_TRYV(co_await RecoverTry(is_unknown ? &taking.word : nullptr));
+  if (!is_unknown && !held_) co_return Attempt::kRefused;
+  co_return co_await Try(batch.verbs().subspan(taking.verb + 1));
+}
+
+Task<Status> RemoteLock::RecoverTry(const LockWord* unknown) {
+  if (unknown != nullptr) co_return co_await FindOutTaken(*unknown);
+  Status replaced = co_await locks_->links.Replace(*op_, server());
+  if (!replaced && held_) Orphan(held_);
+  co_return replaced;
 }
 
 Status RemoteLock::CheckEpoch(const HeldLock& held) const {

@@ -175,6 +175,13 @@ class [[nodiscard]] RemoteLock {
 
   // Try in steps, for a caller that posts the CAS and the READs behind it in a batch with other verbs.
   Taking AddTaking(Batch& batch, std::span<const Verb> reads);
+  // Once `batch` has ended with success: whether the lock was taken.
+  static bool HasTaken(const Taking& taking, const Batch& batch) {
+    return batch.verbs()[taking.verb].old_value() == taking.expected;
+  }
+  // Goes on with a try once its batch, which had no other verbs, has ended. As Try.
+  // Cost: none unless the batch failed.
+  Task<Result<Attempt>> FinishTry(const Taking& taking, const Batch& batch);
   // Call once `batch` has ended. Returns true if is_held() tells whether the lock is held; if not, FinishTaking finds
   // out.
   bool LearnTaken(const Taking& taking, const Batch& batch);
@@ -264,6 +271,8 @@ class [[nodiscard]] RemoteLock {
   Status CheckLinks();
   // For a lock that is held as `held`, or was until its release was posted.
   Task<Status> EnterEpoch(HeldLock held);
+  // After a try whose batch failed; `unknown` is the word that its CAS may have written, null if that is known.
+  Task<Status> RecoverTry(const LockWord* unknown);
   // Executes the verbs of `batch`, of a commit or release under `epoch`, in their order.
   Task<void> ExecuteInOrder(Batch& batch, Lease epoch);
   // Without command combining: the verbs of `batch` in their order, each in 1 RT. With `epoch`, a verb is posted only

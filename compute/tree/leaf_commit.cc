@@ -33,6 +33,10 @@ Status LeafCommitter::Conclude(LockedLeaf& locked, Ending& ending, const Status&
 
 Task<Status> LeafCommitter::Commit(LockedLeaf& locked) const {
   Ending ending = Prepare(locked);
+  co_return co_await Commit(locked, ending);
+}
+
+Task<Status> LeafCommitter::Commit(LockedLeaf& locked, Ending& ending) const {
   Status result = Ok();
   if (ending.has_changes) {
     result = co_await CommitUnits(locked, ending.after());

@@ -24,7 +24,7 @@ class LeafCommitter {
   // Cost: 1 RT.
   Task<Status> Commit(LockedLeaf& locked) const;
 
-  // Commit in steps, for a caller that commits many leaves in one batch for each server.
+  // Commit in steps, for a caller that posts and awaits the verbs itself.
   //
   // What becomes of a leaf's lock and of its waiters.
   struct Ending {
@@ -37,6 +37,8 @@ class LeafCommitter {
   };
   // Applies the wishes that can be granted.
   Ending Prepare(LockedLeaf& locked) const;
+  // The rest of Commit.
+  Task<Status> Commit(LockedLeaf& locked, Ending& ending) const;
   // Verbs that AddCommit adds, at most.
   static constexpr uint32_t kMaxVerbs = RemoteLock::kMaxWrites + 1;
   // Adds the WRITEs of the changed units and the release. Requires: nothing was awaited since Prepare, and the lock is in

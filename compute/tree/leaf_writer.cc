@@ -64,17 +64,9 @@ Task<Status> LeafWriter::PrepareBlock(Op& op, std::string_view value, Block& blo
   co_return Ok();
 }
 
-Task<Status> LeafWriter::Write(Op& op, WriteMode mode, KeyView key, std::string_view value,
-                               NodeCache::Step path) {
-  BOOST_OUTCOME_CO_TRYV(context_.CheckKey(key));
-  if (value.size() > kMaxValueBytes) {
-    co_return MakeError(Code::kInvalidArgument,
-                        fmt::format("a value of {} bytes: at most {} ({})", value.size(),
-                                    kMaxValueBytes, ExactBytes(kMaxValueBytes)));
-  }
-  Block block;
-  LeafWish wish;
-  LeafWrite& write = wish.write;
+LeafWrite LeafWriter::MakeWrite(const Op& op, WriteMode mode, KeyView key,
+                                std::string_view value) const {
+  LeafWrite write;
   write.mode = mode;
   write.hash = KeyHash(key);
   write.unit = context_.geometry().GroupOf(write.hash);
@@ -82,51 +74,125 @@ Task<Status> LeafWriter::Write(Op& op, WriteMode mode, KeyView key, std::string_
   write.kind = op.kind;
   write.is_new = mode == WriteMode::kInsert ||
                  (mode == WriteMode::kPut && puts_since_insert_ < kPutsRemembered);
-  const bool has_block =
-      mode != WriteMode::kDelete && value.size() > context_.store.parameters.inline_value_bytes;
-  if (has_block) {
-    BOOST_OUTCOME_CO_TRYV(co_await PrepareBlock(op, value, block, wish));
-  }
+  return write;
+}
+
+// The plain case takes one coroutine.
+Task<Status> LeafWriter::WriteUntilDone(WriteMode mode, KeyView key, std::string_view value,
+                                        NodeCache::Step path) {
+  Op op;
+  op.kind = ClassOf(mode);
+  Status status = Ok();
   for (bool is_first = true;; is_first = false) {
-    LockedLeaf locked(context_.locks, op);
-    if (is_first) locked.path = path;
+    {
+      Begun begun(context_.locks, op);
+      begun.wish.write = MakeWrite(op, mode, key, value);
+      LockedLeaf& locked = begun.locked;
+      if (is_first) locked.path = path;
+      if (is_first && Prepare(begun)) {
+        // RT 1.
+        co_await context_.links.Execute(op, begun.tried.batch);
+        begun.is_tried = true;
+      }
+      if (begun.is_tried && AcceptFirst(begun)) {
+        LeafCommitter::Ending ending = committer_.Prepare(locked);
+        if (ending.has_changes && locked.lock.IsInEpoch()) {
+          InlineBatch<LeafCommitter::kMaxVerbs> batch(locked.leaf().server());
+          committer_.AddCommit(locked, ending, batch);
+          // RT 2.
+          co_await context_.links.Execute(op, batch);
+          std::optional<Status> result = locked.lock.ResultOf(batch);
+          if (!result) result = co_await locked.lock.FinishCommit(batch, {});
+          status = committer_.Conclude(locked, ending, *result);
+        } else {
+          status = co_await committer_.Commit(locked, ending);
+        }
+        if (status) status = begun.wish.write.status;
+        Conclude(op, begun.wish.write, status);
+      } else {
+        status = co_await Write(op, begun);
+      }
+    }  // The turn ends here, before anything is waited for.
+    if (status) break;
+    const bool again = co_await context_.links.RecoverFrom(op, status.error());
+    if (!again) break;
+  }
+  context_.memory.TendPassedOver(op);
+  context_.Finish(op, op.kind, status ? nullptr : &status.error());
+  co_return status;
+}
+
+bool LeafWriter::Prepare(Begun& begun) {
+  const LeafWrite& write = begun.wish.write;
+  const bool may_be_plain = context_.techniques().two_level_versions &&
+                            write.entry.key.size() <= context_.store.parameters.max_key_bytes &&
+                            IsInline(write.mode, write.entry.stored);
+  if (!may_be_plain) return false;
+  NodeCache::Step& path = begun.locked.path;
+  if (path.node.is_null()) {
+    const std::optional<NodeCache::Step> cached =
+        context_.cache.Find(SearchGoal::Covering(write.entry.key), 0);
+    if (!cached || cached->level != 0) return false;
+    context_.cache.CountHits(1);
+    path = *cached;
+  }
+  return leaves_.PrepareTry(begun.wish, begun.locked, begun.tried);
+}
+
+bool LeafWriter::AcceptFirst(Begun& begun) const {
+  if (!leaves_.AcceptTry(begun.wish, begun.locked, begun.tried)) return false;
+  const LeafEditor::Applied applied = begun.locked.editor->Apply(begun.wish.write);
+  return applied == LeafEditor::Applied::kChanged || applied == LeafEditor::Applied::kRefused;
+}
+
+Task<Status> LeafWriter::Write(Op& op, Begun& begun) {
+  LeafWish& wish = begun.wish;
+  const WriteMode mode = wish.write.mode;
+  const std::string_view value = wish.write.entry.stored;
+  BOOST_OUTCOME_CO_TRYV(context_.CheckKey(wish.write.entry.key));
+  if (value.size() > kMaxValueBytes) {
+    co_return MakeError(Code::kInvalidArgument,
+                        fmt::format("a value of {} bytes: at most {} ({})", value.size(),
+                                    kMaxValueBytes, ExactBytes(kMaxValueBytes)));
+  }
+  Block block;
+  Batch* alongside = nullptr;
+  if (!IsInline(mode, value)) {
+    BOOST_OUTCOME_CO_TRYV(co_await PrepareBlock(op, value, block, wish));
+    alongside = &block.batch;
+  }
+  LeafLocker::Tried* tried = begun.is_tried ? &begun.tried : nullptr;
+  for (;;) {
+    LockedLeaf& locked = begun.locked;
     // RT 1.
     const Result<LeafLocker::Outcome> outcome = co_await leaves_.Lock(
-        op, wish, true, is_first && has_block ? &block.batch : nullptr, locked);
+        op, wish, true, std::exchange(alongside, nullptr), locked, std::exchange(tried, nullptr));
     Status status = Ok();
     if (!outcome) {
       status = outcome.error();
     } else if (outcome.value() == LeafLocker::Outcome::kLocked) {
       // RT 2.
       const Result<Edited> edited = co_await Edit(op, locked, wish);
-      if (edited && edited.value() == Edited::kSplitOnly) continue;
+      if (edited && edited.value() == Edited::kSplitOnly) {
+        locked = LockedLeaf(context_.locks, op);
+        continue;
+      }
       if (!edited) status = edited.error();
     } else {
-      status = write.status;
+      status = wish.write.status;
     }
-    if (status && mode == WriteMode::kPut) {
-      puts_since_insert_ = write.kind == OperationClass::kInsert ? 0 : puts_since_insert_ + 1;
-    }
-    if (op.kind != OperationClass::kInsertSplit) op.kind = write.kind;
-    if (status && write.replaced) context_.memory.FreeBlock(*write.replaced);
+    Conclude(op, wish.write, status);
     if (WroteNothing(status)) block.GiveBack();
     co_return status;
   }
 }
 
-Task<Status> LeafWriter::WriteUntilDone(WriteMode mode, KeyView key, std::string_view value,
-                                        NodeCache::Step path) {
-  Op op;
-  op.kind = ClassOf(mode);
-  Status status = co_await Write(op, mode, key, value, path);
-  while (!status) {
-    const bool again = co_await context_.links.RecoverFrom(op, status.error());
-    if (!again) break;
-    status = co_await Write(op, mode, key, value, {});
+void LeafWriter::Conclude(Op& op, const LeafWrite& write, const Status& status) {
+  if (status && write.mode == WriteMode::kPut) {
+    puts_since_insert_ = write.kind == OperationClass::kInsert ? 0 : puts_since_insert_ + 1;
   }
-  context_.memory.TendPassedOver(op);
-  context_.Finish(op, op.kind, status ? nullptr : &status.error());
-  co_return status;
+  if (op.kind != OperationClass::kInsertSplit) op.kind = write.kind;
+  if (status && write.replaced) context_.memory.FreeBlock(*write.replaced);
 }
 
 // 1 RT, and 1 RT more where the overflow group, or all of the leaf, had to be read first.

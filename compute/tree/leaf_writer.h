@@ -21,16 +21,14 @@ class LeafWriter {
              const LeafCommitter& committer)
       : context_(context), leaves_(leaves), splitter_(splitter), committer_(committer) {}
 
-  // kDelete ignores `value`. `path` leads to the leaf; without a node, it is looked up.
-  // Errors: NotFound, AlreadyExists; InvalidArgument; Contended; MaybeApplied; NodeUnreachable and
-  // Fenced, with the loss noted in `op`; Exhausted; Corruption.
+  // An operation of its own: started again after losses, and counted. kDelete ignores `value`.
+  // `path` leads to the leaf; without a node, it is looked up.
+  // Errors: NotFound, AlreadyExists; InvalidArgument; Contended; MaybeApplied; NodeUnreachable;
+  // Fenced; Exhausted; Corruption.
   // Cost: 2 RT; 1 RT with a lock that was handed over; 0 RT if another operation does the write. 1
   // RT more for a key that may be in the overflow group, or has to go there, if no hint told:
   // another compute server has filled its home group. A value block adds no RT: its WRITE goes out
   // with the CAS, and is acknowledged before the entry is written.
-  Task<Status> Write(Op& op, WriteMode mode, KeyView key, std::string_view value,
-                     NodeCache::Step path);
-  // The same as an operation of its own: started again after losses, and counted.
   Task<Status> WriteUntilDone(WriteMode mode, KeyView key, std::string_view value,
                               NodeCache::Step path = {});
 
@@ -39,7 +37,30 @@ class LeafWriter {
   static constexpr uint32_t kPutsRemembered = 32;
 
   struct Block;
+  // A write from its start to its first end.
+  struct Begun {
+    Begun(RemoteLocks& locks, Op& op) : locked(locks, op) {}
 
+    LeafWish wish;
+    LockedLeaf locked;
+    LeafLocker::Tried tried;
+    bool is_tried = false;
+  };
+
+  LeafWrite MakeWrite(const Op& op, WriteMode mode, KeyView key, std::string_view value) const;
+  bool IsInline(WriteMode mode, std::string_view value) const {
+    return mode == WriteMode::kDelete ||
+           value.size() <= context_.store.parameters.inline_value_bytes;
+  }
+  // Whether the first try of a write without a block can be posted now. Prepares it.
+  bool Prepare(Begun& begun);
+  // Once the first try has ended: whether its leaf is locked and has the write in its image. If not, Write goes on.
+  bool AcceptFirst(Begun& begun) const;
+  // Does a write that has begun, with `path` and perhaps a first try.
+  // Errors: as WriteUntilDone, with the loss noted in `op`.
+  Task<Status> Write(Op& op, Begun& begun);
+  // Call when a write has ended with `status`.
+  void Conclude(Op& op, const LeafWrite& write, const Status& status);
   Task<Status> PrepareBlock(Op& op, std::string_view value, Block& block, LeafWish& wish) const;
   // Does the write of `wish` and the waiters' wishes for the leaf. Always ends the lock.
   Task<Result<Edited>> Edit(Op& op, LockedLeaf& locked, LeafWish& wish);

@@ -15,55 +15,65 @@ constexpr uint32_t kMaxDisagreements = 16;
 
 }  // namespace
 
-Task<Result<LeafLocker::Outcome>> LeafLocker::Lock(Op& op, LeafWish& wish, bool may_be_granted,
-                                                   Batch* alongside, LockedLeaf& locked) {
-  const LeafGeometry& geometry = context_.geometry();
-  const KeyView key = wish.write.entry.key;
-  Result<BufferLease> buffers = context_.links.Buffer(LockedBuffers::Bytes(geometry.node_bytes()));
-  if (!buffers) co_return buffers.error();
+Status LeafLocker::UseBuffers(LeafWish& wish, LockedLeaf& locked) const {
+  const size_t bytes = LockedBuffers::Bytes(context_.geometry().node_bytes());
+  Result<BufferLease> buffers = context_.links.Buffer(bytes);
+  if (!buffers) return buffers.error();
   locked.lease = std::move(buffers.value());
   locked.UseBuffer(locked.lease.address());
   wish.image = locked.image().data;
+  return Ok();
+}
+
+Task<Result<LeafLocker::Outcome>> LeafLocker::Lock(Op& op, LeafWish& wish, bool may_be_granted,
+                                                   Batch* alongside, LockedLeaf& locked,
+                                                   Tried* tried) {
+  const LeafGeometry& geometry = context_.geometry();
+  const KeyView key = wish.write.entry.key;
+  if (!locked.lease) {
+    BOOST_OUTCOME_CO_TRYV(UseBuffers(wish, locked));
+  }
   Search search;
   search.has_path = !locked.path.node.is_null();
 
-  for (;;) {  // no lock is held here
-    if (!search.has_path) {
-      const std::optional<NodeCache::Step> cached = context_.cache.FindLeaf(key);
-      if (cached) locked.path = *cached;
-      if (!cached) {
-        locked.lock.GiveUpTurn();  // A descent may have to take locks.
-        const Result<NodeCache::Step> path =
-            co_await context_.descent.To(op, SearchGoal::Covering(key), 0);
-        if (!path) co_return path.error();
-        locked.path = path.value();
+  for (;;) {  // no lock is held here, but perhaps that of `tried`
+    Result<RemoteLock::Attempt> attempt = RemoteLock::Attempt::kTaken;
+    uint32_t wanted = 0;
+    if (tried != nullptr) {
+      wanted = tried->trial.wanted;
+      if (!tried->is_taken) {
+        attempt = co_await locked.lock.FinishTry(tried->trial.taking, tried->batch);
       }
-      search.has_path = true;
+      tried = nullptr;
+    } else {
+      if (!search.has_path) {
+        BOOST_OUTCOME_CO_TRYV(co_await FindPath(op, key, locked));
+        search.has_path = true;
+      }
+      BOOST_OUTCOME_CO_TRYV(co_await locked.lock.AimAt(locked.leaf()));
+      wish.known_units = 0;
+      wish.knows_trailer = false;
+      if (!locked.lock.HasTurn() && !locked.lock.TryTakeTurn()) {
+        const Result<Turn> turn = co_await TakeTurn(op, wish, may_be_granted, alongside, locked);
+        if (!turn) co_return turn.error();
+        if (turn.value() == Turn::kDoneByAnother) co_return Outcome::kDoneByAnother;
+        if (turn.value() == Turn::kLookUp) search.has_path = false;
+        if (turn.value() != Turn::kMine) continue;
+      }
+      locked.trailer.reset();
+      locked.editor.emplace(std::span(wish.image, geometry.node_bytes()), locked.leaf(), geometry);
+      if (locked.lock.is_held() && wish.known_units != 0) {
+        locked.editor->AcceptHandedOver(wish.known_units);
+        if (wish.knows_trailer) AcceptTrailer(locked);
+      }
+      std::array<Verb, RemoteLock::kMaxReads> reads;
+      wanted = WantedUnits(locked, wish.write, wish.along, wish.is_whole);
+      const size_t read_count = AddReads(locked, wanted, reads);
+      attempt =
+          co_await locked.lock.Try({reads.data(), read_count}, std::exchange(alongside, nullptr));
     }
-    BOOST_OUTCOME_CO_TRYV(co_await locked.lock.AimAt(locked.leaf()));
-    wish.known_units = 0;
-    wish.knows_trailer = false;
-    if (!locked.lock.HasTurn() && !locked.lock.TryTakeTurn()) {
-      const Result<Turn> turn = co_await TakeTurn(op, wish, may_be_granted, alongside, locked);
-      if (!turn) co_return turn.error();
-      if (turn.value() == Turn::kDoneByAnother) co_return Outcome::kDoneByAnother;
-      if (turn.value() == Turn::kLookUp) search.has_path = false;
-      if (turn.value() != Turn::kMine) continue;
-    }
-    locked.trailer.reset();
-    locked.editor.emplace(std::span(wish.image, geometry.node_bytes()), locked.leaf(), geometry);
-    if (locked.lock.is_held() && wish.known_units != 0) {
-      locked.editor->AcceptHandedOver(wish.known_units);
-      if (wish.knows_trailer) AcceptTrailer(locked);
-    }
-
-    std::array<Verb, RemoteLock::kMaxReads> reads;
-    const uint32_t wanted = WantedUnits(locked, wish.write, wish.along, wish.is_whole);
-    const size_t read_count = AddReads(locked, wanted, reads);
-    const Result<RemoteLock::Attempt> tried =
-        co_await locked.lock.Try({reads.data(), read_count}, std::exchange(alongside, nullptr));
-    if (!tried) co_return tried.error();
-    if (tried.value() == RemoteLock::Attempt::kRefused) {
+    if (!attempt) co_return attempt.error();
+    if (attempt.value() == RemoteLock::Attempt::kRefused) {
       BOOST_OUTCOME_CO_TRYV(co_await locked.lock.BackOff());
       // The leaf may have split meanwhile, so look the path up again. But take a dead compute
       // server's lock right here: a new path may lead to another leaf and its lock, again and
@@ -76,6 +86,39 @@ Task<Result<LeafLocker::Outcome>> LeafLocker::Lock(Op& op, LeafWish& wish, bool 
     if (is_valid && locked.unit(wish.write.unit).Admits(key)) co_return Outcome::kLocked;
     BOOST_OUTCOME_CO_TRYV(co_await LeaveStaleLeaf(op, locked, wish.write, is_valid, search));
   }
+}
+
+Task<Status> LeafLocker::FindPath(Op& op, KeyView key, LockedLeaf& locked) const {
+  const std::optional<NodeCache::Step> cached = context_.cache.FindLeaf(key);
+  if (cached) {
+    locked.path = *cached;
+    co_return Ok();
+  }
+  locked.lock.GiveUpTurn();  // A descent may have to take locks.
+  const Result<NodeCache::Step> path =
+      co_await context_.descent.To(op, SearchGoal::Covering(key), 0);
+  if (!path) co_return path.error();
+  locked.path = path.value();
+  co_return Ok();
+}
+
+bool LeafLocker::PrepareTry(LeafWish& wish, LockedLeaf& locked, Tried& tried) const {
+  const bool is_possible =
+      context_.techniques().combine_commands && UseBuffers(wish, locked) && PrepareTrial(locked);
+  if (!is_possible || !locked.lock.TryTakeTurn()) return false;
+  tried.batch.Reset(locked.leaf().server());
+  tried.trial = AddTrial(locked, {&wish.write, 1}, tried.batch);
+  return true;
+}
+
+bool LeafLocker::AcceptTry(const LeafWish& wish, LockedLeaf& locked, Tried& tried) const {
+  const bool is_taken = tried.batch.status() == VerbStatus::kSuccess &&
+                        RemoteLock::HasTaken(tried.trial.taking, tried.batch);
+  if (!is_taken) return false;
+  locked.lock.LearnTaken(tried.trial.taking, tried.batch);
+  tried.is_taken = true;
+  return Accept(locked, tried.trial.wanted) &&
+         locked.unit(wish.write.unit).Admits(wish.write.entry.key);
 }
 
 bool LeafLocker::PrepareTrial(LockedLeaf& locked) const {

@@ -69,12 +69,15 @@ class LeafLocker {
 
   explicit LeafLocker(TreeContext& context) : context_(context) {}
 
+  struct Tried;
+
   // Locks the leaf for `wish`, which is at `locked.path` if that is set, and reads the write's home
   // group and the units that it is likely to need. If `may_be_granted`, another operation may do the
-  // write instead. `alongside`, a batch of the caller's or null, is posted with the first try.
+  // write instead. `alongside`, a batch of the caller's or null, is posted with the first try. With
+  // `tried`, goes on from there.
   // Cost: 1 RT for the CAS and the READs behind it; 0 RT for a lock handed over with these units.
   Task<Result<Outcome>> Lock(Op& op, LeafWish& wish, bool may_be_granted, Batch* alongside,
-                             LockedLeaf& locked);
+                             LockedLeaf& locked, Tried* tried = nullptr);
 
   // Lock in steps, for a caller that tries the locks of many leaves in one batch for each server.
   //
@@ -90,6 +93,18 @@ class LeafLocker {
   Trial AddTrial(LockedLeaf& locked, std::span<const LeafWrite> writes, Batch& batch) const;
   // Whether the READs of a trial have succeeded and are valid. Requires: its lock is held.
   bool AcceptTrial(LockedLeaf& locked, const Trial& trial, const Batch& batch) const;
+
+  // Lock in two steps, for a caller that awaits the first try itself.
+  struct Tried {
+    InlineBatch<kMaxTrialVerbs> batch;
+    Trial trial;
+    bool is_taken = false;
+  };
+  // Aims at the leaf of `locked.path`, takes the turn and adds the verbs of the first try. Returns false if something
+  // would have to be waited for.
+  bool PrepareTry(LeafWish& wish, LockedLeaf& locked, Tried& tried) const;
+  // Once the batch has ended: whether the leaf is locked, and is that of the key. If not, Lock goes on.
+  bool AcceptTry(const LeafWish& wish, LockedLeaf& locked, Tried& tried) const;
 
   // Reads the overflow group under the lock. Cost: 1 RT.
   Task<Status> ReadOverflow(LockedLeaf& locked) const;
@@ -116,6 +131,10 @@ class LeafLocker {
   };
   enum class Turn : uint8_t { kMine, kTryAgain, kLookUp, kDoneByAnother };
 
+  // The path to the leaf of `key`, from the cache or by a descent.
+  Task<Status> FindPath(Op& op, KeyView key, LockedLeaf& locked) const;
+  // Gives the leaf's image a buffer.
+  Status UseBuffers(LeafWish& wish, LockedLeaf& locked) const;
   Task<Result<Turn>> TakeTurn(Op& op, LeafWish& wish, bool may_be_granted, Batch*& alongside,
                               LockedLeaf& locked) const;
   uint32_t WantedUnits(LockedLeaf& locked, const LeafWrite& write, std::span<const LeafWrite> along,
