@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -37,6 +38,27 @@ struct ManyLeafWriter::Leaf {
   }
 };
 
+// The leaves of a chunk that are on one memory server.
+struct ManyLeafWriter::Lane {
+  ServerId server{0};
+  Op op;
+  std::array<Leaf*, kChunk> leaves{};
+  size_t count = 0;  // of the leaves
+  ServerBatches trials;
+  ServerBatches commits;
+  GroupWriter::Tally total;
+
+  std::span<Leaf* const> taken() const { return std::span(leaves).first(count); }
+  void Begin(ServerId of) {
+    server = of;
+    op = {};
+    count = 0;
+    trials.Clear();
+    commits.Clear();
+    total = {};
+  }
+};
+
 struct ManyLeafWriter::Chunk {
   std::array<KeyView, kChunk> keys;
   std::array<NodeCache::LeafSpot, kChunk> spots;
@@ -45,10 +67,21 @@ struct ManyLeafWriter::Chunk {
   size_t first = 0;                      // the position of the first write
   std::array<LeafWrite, kChunk> writes;  // of the leaves
   BufferLease buffer;
-  ServerBatches trials;
-  ServerBatches commits;
+  std::vector<std::unique_ptr<Lane>> lanes;  // made once and used again
+  size_t lane_count = 0;                     // in use
 
-  std::span<Leaf> taken() { return std::span(leaves).first(count); }
+  std::span<const std::unique_ptr<Lane>> used_lanes() const {
+    return std::span(lanes).first(lane_count);
+  }
+  Lane& LaneOf(ServerId server) {
+    const auto is_its_own = [server](const auto& lane) { return lane->server == server; };
+    const auto found = std::ranges::find_if(used_lanes(), is_its_own);
+    if (found != used_lanes().end()) return **found;
+    if (lane_count == lanes.size()) lanes.push_back(std::make_unique<Lane>());
+    Lane& lane = *lanes[lane_count++];
+    lane.Begin(server);
+    return lane;
+  }
   std::span<LeafWrite> WritesOf(const Leaf& leaf) {
     return std::span(writes).subspan(leaf.writes.first - first,
                                      leaf.writes.end - leaf.writes.first);
@@ -92,58 +125,77 @@ Task<void> ManyLeafWriter::Write(WriteBatch& batch, std::vector<WriteBatch::Rang
 
 Task<void> ManyLeafWriter::Work(Run& run) {
   const auto chunk = idle_.Take();
-  while (run.next < run.batch.size()) co_await WriteChunk(run, *chunk);
+  Workers others(context_.links.scheduler());
+  while (run.next < run.batch.size()) {
+    Take(run, *chunk);
+    for (size_t i = 1; i < chunk->lane_count; ++i) {
+      others.Start(WriteLane(run, *chunk, *chunk->lanes[i]));
+    }
+    if (chunk->lane_count != 0) co_await WriteLane(run, *chunk, *chunk->lanes.front());
+    if (others.running() != 0) co_await others.Wait();
+    chunk->buffer = {};
+    Count(run, *chunk);
+  }
 }
 
 // 2 RT.
-Task<void> ManyLeafWriter::WriteChunk(Run& run, Chunk& chunk) {
-  Op op;
-  GroupWriter::Tally total;
-  Take(run, chunk, op);
-  for (Leaf& leaf : chunk.taken()) Try(chunk, leaf);
-  if (!chunk.trials.used().empty()) {
-    co_await context_.links.ExecuteAll(op, chunk.trials.used());
+Task<void> ManyLeafWriter::WriteLane(Run& run, Chunk& chunk, Lane& lane) {
+  Op& op = lane.op;
+  for (Leaf* leaf : lane.taken()) Try(chunk, lane, *leaf);
+  if (!lane.trials.used().empty()) {
+    co_await context_.links.ExecuteAll(op, lane.trials.used());
   }
   const uint64_t tried_at = op.posted_at;
-  for (Leaf& leaf : chunk.taken()) {
-    if (leaf.state == Leaf::State::kTried) Edit(run, chunk, leaf);
+  for (Leaf* leaf : lane.taken()) {
+    if (leaf->state == Leaf::State::kTried) Edit(run, chunk, *leaf);
   }
   // From here to the post nothing is awaited (rule L4).
-  for (Leaf& leaf : chunk.taken()) {
-    if (leaf.is_held()) AddCommit(chunk, leaf);
+  for (Leaf* leaf : lane.taken()) {
+    if (leaf->is_held()) AddCommit(lane, *leaf);
   }
-  if (!chunk.commits.used().empty()) {
-    co_await context_.links.ExecuteAll(op, chunk.commits.used());
+  if (!lane.commits.used().empty()) {
+    co_await context_.links.ExecuteAll(op, lane.commits.used());
   }
   const uint64_t committed_at = op.posted_at;
-  for (Leaf& leaf : chunk.taken()) {
-    if (leaf.state == Leaf::State::kRefused) {
-      Leave(run.rest, leaf.writes);
-      leaf.locked.reset();
-    } else if (leaf.state == Leaf::State::kEdited || leaf.state == Leaf::State::kLeft) {
-      const std::optional<Status> result = leaf.locked->lock.ResultOf(*leaf.batch);
-      if (result) Conclude(run, leaf, *result, total);
+  for (Leaf* leaf : lane.taken()) {
+    if (leaf->state == Leaf::State::kRefused) {
+      Leave(run.rest, leaf->writes);
+      leaf->locked.reset();
+    } else if (leaf->state == Leaf::State::kEdited || leaf->state == Leaf::State::kLeft) {
+      const std::optional<Status> result = leaf->locked->lock.ResultOf(*leaf->batch);
+      if (result) Conclude(run, lane, *leaf, *result);
     }
   }
   // Only now, because the others' locks are released or handed over.
-  for (Leaf& leaf : chunk.taken()) {
-    if (!leaf.locked) continue;
+  for (Leaf* leaf : lane.taken()) {
+    if (!leaf->locked) continue;
     // Each was posted on the queue pair of that time: not on one by which another leaf has replaced it.
-    op.posted_at = leaf.state == Leaf::State::kUnknown ? tried_at : committed_at;
-    co_await Settle(run, leaf, total);
+    op.posted_at = leaf->state == Leaf::State::kUnknown ? tried_at : committed_at;
+    co_await Settle(run, lane, *leaf);
   }
-  chunk.buffer = {};
+}
+
+void ManyLeafWriter::Count(const Run& run, const Chunk& chunk) {
+  Op op;
+  GroupWriter::Tally total;
+  for (const std::unique_ptr<Lane>& lane : chunk.used_lanes()) {
+    const WireCounts& wire = lane->op.wire;
+    // At the same time as those of the other lanes.
+    const uint64_t round_trips = std::max(op.wire.round_trips, wire.round_trips);
+    op.wire += wire;
+    op.wire.round_trips = round_trips;
+    total += lane->total;
+  }
   groups_.Count(op, run.batch.mode(), total, true);
 }
 
-void ManyLeafWriter::Take(Run& run, Chunk& chunk, Op& op) {
+void ManyLeafWriter::Take(Run& run, Chunk& chunk) {
   WriteBatch& batch = run.batch;
   const size_t first = run.next;
   const size_t limit = std::min(first + kChunk, batch.size());
   chunk.count = 0;
   chunk.first = first;
-  chunk.trials.Clear();
-  chunk.commits.Clear();
+  chunk.lane_count = 0;
   for (size_t i = first; i < limit; ++i) chunk.keys[i - first] = batch.key(i);
   const auto find = [&](size_t position) {
     return context_.cache.Find(SearchGoal::Covering(chunk.keys[position - first]), 0);
@@ -174,7 +226,7 @@ void ManyLeafWriter::Take(Run& run, Chunk& chunk, Op& op) {
       if (position != first) break;
       end = batch.EndOfKey(limit - 1);
     }
-    if (!TakeLeaf(run, chunk, op, {position, end}, spot)) Leave(run.rest, {position, end});
+    if (!TakeLeaf(run, chunk, {position, end}, spot)) Leave(run.rest, {position, end});
     position = end;
   }
   run.next = position;
@@ -187,7 +239,7 @@ bool ManyLeafWriter::IsPlain(const WriteBatch& batch, WriteBatch::Range writes) 
   return writes.end - writes.first <= GroupWriter::kFew;
 }
 
-bool ManyLeafWriter::TakeLeaf(Run& run, Chunk& chunk, Op& op, WriteBatch::Range writes,
+bool ManyLeafWriter::TakeLeaf(Run& run, Chunk& chunk, WriteBatch::Range writes,
                               const NodeCache::LeafSpot& spot) {
   if (spot.leaf.is_null() || !IsPlain(run.batch, writes)) return false;
   for (size_t position = writes.first; position < writes.end; ++position) {
@@ -197,7 +249,8 @@ bool ManyLeafWriter::TakeLeaf(Run& run, Chunk& chunk, Op& op, WriteBatch::Range 
     if (write.is_new && LeafHint(spot.hint).IsFull(write.unit)) return false;
   }
   Leaf& leaf = chunk.leaves[chunk.count];
-  leaf.locked.emplace(context_.locks, op);
+  Lane& lane = chunk.LaneOf(spot.leaf.server());
+  leaf.locked.emplace(context_.locks, lane.op);
   leaf.locked->path.node = spot.leaf;
   leaf.locked->path.hint = spot.hint;
   if (!leaves_.PrepareTrial(*leaf.locked)) {
@@ -210,16 +263,17 @@ bool ManyLeafWriter::TakeLeaf(Run& run, Chunk& chunk, Op& op, WriteBatch::Range 
   leaf.writes = writes;
   leaf.effect.tally = {};
   leaf.effect.replaced.clear();
+  lane.leaves[lane.count++] = &leaf;
   ++chunk.count;
   context_.cache.CountHits(writes.end - writes.first);
   return true;
 }
 
-void ManyLeafWriter::Try(Chunk& chunk, Leaf& leaf) const {
+void ManyLeafWriter::Try(Chunk& chunk, Lane& lane, Leaf& leaf) const {
   LockedLeaf& locked = *leaf.locked;
   leaf.state = locked.lock.TryTakeTurn() ? Leaf::State::kTried : Leaf::State::kRefused;
   if (leaf.state == Leaf::State::kRefused) return;
-  leaf.batch = &chunk.trials.For(locked.leaf().server(), LeafLocker::kMaxTrialVerbs);
+  leaf.batch = &lane.trials.For(lane.server, LeafLocker::kMaxTrialVerbs);
   leaf.trial = leaves_.AddTrial(locked, chunk.WritesOf(leaf), *leaf.batch);
 }
 
@@ -248,24 +302,22 @@ void ManyLeafWriter::Edit(Run& run, Chunk& chunk, Leaf& leaf) {
 }
 
 // Together with the post that follows, one step: rules L4 and U4 hold for it.
-void ManyLeafWriter::AddCommit(Chunk& chunk, Leaf& leaf) const {
+void ManyLeafWriter::AddCommit(Lane& lane, Leaf& leaf) const {
   LockedLeaf& locked = *leaf.locked;
-  const ServerId server = locked.leaf().server();
   if (!locked.lock.IsInEpoch()) {
     leaf.state = Leaf::State::kLate;
   } else if (leaf.state == Leaf::State::kLeft) {
-    leaf.batch = &chunk.commits.For(server, 1);
+    leaf.batch = &lane.commits.For(lane.server, 1);
     locked.lock.AddEnd(*leaf.batch, leaf.batch->verbs().size(), RemoteLock::After::kRelease);
   } else {
     leaf.ending = committer_.Prepare(locked);
     const auto writes = static_cast<size_t>(std::popcount(locked.editor->changed()));
-    leaf.batch = &chunk.commits.For(server, writes + 1);
+    leaf.batch = &lane.commits.For(lane.server, writes + 1);
     committer_.AddCommit(locked, leaf.ending, *leaf.batch);
   }
 }
 
-void ManyLeafWriter::Conclude(Run& run, Leaf& leaf, const Status& result,
-                              GroupWriter::Tally& total) {
+void ManyLeafWriter::Conclude(Run& run, Lane& lane, Leaf& leaf, const Status& result) {
   WriteBatch& batch = run.batch;
   const WriteBatch::Range writes = leaf.writes;
   if (leaf.state != Leaf::State::kEdited) {
@@ -275,7 +327,7 @@ void ManyLeafWriter::Conclude(Run& run, Leaf& leaf, const Status& result,
   const Status status = committer_.Conclude(*leaf.locked, leaf.ending, result);
   if (status) {
     groups_.Conclude(batch.mode(), leaf.effect);
-    total += leaf.effect.tally;
+    lane.total += leaf.effect.tally;
   } else if (leaf.ending.has_changes && status.error().code == Code::kMaybeApplied) {
     for (size_t position = writes.first; position < writes.end; ++position) {
       // A delete of an absent key has written nothing.
@@ -292,11 +344,11 @@ void ManyLeafWriter::Conclude(Run& run, Leaf& leaf, const Status& result,
   leaf.locked.reset();
 }
 
-Task<void> ManyLeafWriter::Settle(Run& run, Leaf& leaf, GroupWriter::Tally& total) {
+Task<void> ManyLeafWriter::Settle(Run& run, Lane& lane, Leaf& leaf) {
   RemoteLock& lock = leaf.locked->lock;
   if (leaf.state == Leaf::State::kEdited || leaf.state == Leaf::State::kLeft) {
     const Status result = co_await lock.FinishCommit(*leaf.batch, {});
-    co_return Conclude(run, leaf, result, total);
+    co_return Conclude(run, lane, leaf, result);
   }
   if (leaf.state == Leaf::State::kUnknown) {
     const Status found = co_await lock.FinishTaking(leaf.trial.taking, *leaf.batch);

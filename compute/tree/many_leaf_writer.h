@@ -1,9 +1,10 @@
 // ManyLeafWriter: writes to many leaves through one pipeline.
 //
-// Chunks of a sorted batch of writes go through these steps: one traversal of the cache; for each leaf, its turn if that
-// is free; one batch for each memory server with the CAS of every leaf's lock and the READs behind it; the changes, in
-// the images; one batch for each server with every leaf's WRITEs and release. A leaf's verbs stay together, in the order
-// of a single write. Each leaf is a write of its own: it fails or succeeds by itself.
+// Chunks of a sorted batch of writes go through one traversal of the cache. The leaves of each memory server then form a
+// *lane*, which goes through these steps: for each leaf, its turn if that is free; one batch with the CAS of every leaf's
+// lock and the READs behind it; the changes, in the images; one batch with every leaf's WRITEs and release. A leaf's verbs
+// stay together, in the order of a single write. Each leaf is a write of its own: it fails or succeeds by itself. Lanes
+// run at the same time and do not wait for each other: while a server is silent, no lock of another one stays held.
 //
 // A leaf that is not the plain case is left to the caller, without its lock: its turn or its lock is another's, it is not
 // cached or not the keys' any more, it has many writes, a unit is torn, full or was not read, a value is in a block, or a
@@ -12,8 +13,8 @@
 // Locks and turns are only tried. Nothing waits for one while it has another (rule W5).
 //
 // Thread-safety: none; one for each session.
-// Cost: 2 RT for each chunk, and no coroutine, buffer lease or allocation for a leaf. For a leaf that is not plain that of
-// its writes by themselves, and up to 2 RT, shared, more.
+// Cost: 2 RT for each chunk, one coroutine for each server, and no coroutine, buffer lease or allocation for a leaf. For a
+// leaf that is not plain that of its writes by themselves, and up to 2 RT, shared, more.
 #pragma once
 
 #include <cstddef>
@@ -47,6 +48,7 @@ class ManyLeafWriter {
   static constexpr size_t kWindow = 2;
 
   struct Leaf;
+  struct Lane;
   struct Chunk;
   // One call.
   struct Run {
@@ -56,22 +58,22 @@ class ManyLeafWriter {
   };
 
   Task<void> Work(Run& run);
-  Task<void> WriteChunk(Run& run, Chunk& chunk);
-  // Takes the next writes of the batch. Those that may be plain go to the chunk's leaves, the others to `rest`.
-  void Take(Run& run, Chunk& chunk, Op& op);
+  // Takes the next writes of the batch. Those that may be plain go to the chunk's lanes, the others to `rest`.
+  void Take(Run& run, Chunk& chunk);
   // Returns false if the writes are not plain.
-  bool TakeLeaf(Run& run, Chunk& chunk, Op& op, WriteBatch::Range writes,
-                const NodeCache::LeafSpot& spot);
+  bool TakeLeaf(Run& run, Chunk& chunk, WriteBatch::Range writes, const NodeCache::LeafSpot& spot);
   bool IsPlain(const WriteBatch& batch, WriteBatch::Range writes) const;
+  Task<void> WriteLane(Run& run, Chunk& chunk, Lane& lane);
   // Takes the leaf's turn and adds its CAS and READs.
-  void Try(Chunk& chunk, Leaf& leaf) const;
+  void Try(Chunk& chunk, Lane& lane, Leaf& leaf) const;
   // What the lock's CAS and the READs have brought: applies the writes to the leaf's image, if they are plain.
   void Edit(Run& run, Chunk& chunk, Leaf& leaf);
-  void AddCommit(Chunk& chunk, Leaf& leaf) const;
+  void AddCommit(Lane& lane, Leaf& leaf) const;
   // Once the commit has ended with `result`.
-  void Conclude(Run& run, Leaf& leaf, const Status& result, GroupWriter::Tally& total);
+  void Conclude(Run& run, Lane& lane, Leaf& leaf, const Status& result);
   // For a leaf of which a verb ended in an unknown way.
-  Task<void> Settle(Run& run, Leaf& leaf, GroupWriter::Tally& total);
+  Task<void> Settle(Run& run, Lane& lane, Leaf& leaf);
+  void Count(const Run& run, const Chunk& chunk);
 
   TreeContext& context_;
   const LeafLocker& leaves_;

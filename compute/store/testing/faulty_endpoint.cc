@@ -107,8 +107,10 @@ Status FaultyEndpoint::Replace(ServerId server) {
 
 // Returns false if a verb of the flight has not started yet.
 bool FaultyEndpoint::TryStart(Flight& flight) {
+  const bool is_silent = plan_.silent.contains(flight.batch->server());
   for (const std::unique_ptr<Single>& single : flight.singles) {
     if (single->posted || single->lost != VerbStatus::kPending) continue;
+    if (is_silent) return false;
     if (plan_.verbs >= plan_.allowed_verbs) {
       plan_.holds_back = true;
       return false;

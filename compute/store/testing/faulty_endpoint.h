@@ -37,6 +37,8 @@ struct FaultPlan {
 
   // Verbs numbered above this wait until it is raised. Raising it is a step.
   uint64_t allowed_verbs = kNever;
+  // Servers that do not answer: verbs wait that have not started there.
+  std::set<ServerId> silent;
 
   // The verb of this number, counted from 1, ends as kUnknown. Verbs behind it on its queue pair
   // end as `behind`, and all later posts as kFlushed (E3). The first `applied` verbs from

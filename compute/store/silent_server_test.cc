@@ -1,0 +1,160 @@
+// A memory server is silent: its process is stopped, and its queue pairs are not lost yet. What needs only other servers
+// goes on.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compute/store/testing/test_cluster.h"
+
+namespace gossamer {
+namespace {
+
+constexpr ServerId kHealthy{0};
+constexpr ServerId kSilent{1};
+constexpr uint32_t kLockTimeoutMs = 500;
+constexpr int kPolls = 1000;  // far more than a batch needs
+
+class SilentServerTest : public testing::Test {
+ protected:
+  static constexpr uint64_t kKeys = 5000;
+  static constexpr size_t kLeaves = 20;  // on each server
+
+  static ClusterOptions Options() {
+    ClusterOptions options;
+    options.parameters = {256, 8, 8};
+    options.servers = 2;
+    options.chunk_bytes = uint64_t{64} << 10;
+    return options;
+  }
+  void SetUp() override {
+    const std::unique_ptr<OpenSession> loader = client_.NewSession();
+    std::vector<std::string> keys;
+    for (uint64_t i = 0; i < kKeys; ++i) keys.push_back(NumberKey(i));
+    std::vector<KeyValueView> loaded;
+    for (const std::string& key : keys) loaded.push_back({key, "12345678"});
+    ASSERT_TRUE(loader->LoadSorted(loaded, 0.6).status);  // No leaf is full.
+    std::vector<RemotePtr> leaves;
+    for (uint64_t i = 0; i < kKeys && all_.size() < 2 * kLeaves; ++i) {
+      const RemotePtr leaf = client_.LeafOf(NumberKey(i));
+      std::vector<std::string>& there = leaf.server() == kHealthy ? healthy_ : silent_;
+      const auto shares = [&](RemotePtr other) { return ShareTurns(*loader, leaf, other); };
+      if (there.size() == kLeaves || std::ranges::any_of(leaves, shares)) continue;
+      there.push_back(NumberKey(i));
+      all_.push_back(NumberKey(i));
+      leaves.push_back(leaf);
+    }
+    ASSERT_EQ(all_.size(), 2 * kLeaves);
+    session_ = client_.NewSession(plan_);
+    // It registers with the servers, and takes further puts for updates.
+    for (const std::string& key : all_) ASSERT_TRUE(session_->Put(key, "12345678"));
+    PutMany("12345678");
+    session_->WaitAll();
+  }
+  void TearDown() override {
+    plan_.silent.clear();
+    session_->WaitAll();
+    const CheckReport report = cluster_.Check();
+    EXPECT_EQ(report.problem_count, 0u) << testing::PrintToString(report.problems);
+    EXPECT_EQ(report.locks_held, 0u);
+  }
+
+  // Whether the leaves' locks share a queue of the compute server.
+  bool ShareTurns(OpenSession& session, RemotePtr a, RemotePtr b) {
+    const auto place = [&](RemotePtr leaf) {
+      return LockPlace{leaf.server(), client_.LockSlot(leaf)};
+    };
+    const LockTable::Turn turn = table_->TryTake(place(a), session.tree().scheduler());
+    return table_->IsAt(turn, place(b));
+  }
+  bool IsLocked(const std::string& key) {
+    const RemotePtr leaf = client_.LeafOf(key);
+    const std::vector<std::byte> word =
+        client_.Read(leaf.server(), client_.LockSlot(leaf), sizeof(uint64_t), Space::kLockTable);
+    return std::ranges::any_of(word, [](std::byte byte) { return byte != std::byte{0}; });
+  }
+  // Starts to put all keys.
+  void PutMany(std::string_view value) {
+    pairs_.clear();
+    is_done_ = false;
+    for (const std::string& key : all_) pairs_.push_back({key, value});
+    results_.assign(pairs_.size(), Ok());
+    const auto put = [](SilentServerTest& test) -> Task<void> {
+      co_await test.session_->AsyncMultiPut(test.pairs_, test.results_);
+      test.is_done_ = true;
+    };
+    session_->Spawn(put(*this));
+  }
+  // Sessions of this and of another compute server put the healthy server's keys.
+  void ExpectOthersPut() {
+    for (TestClient* client : {&other_, &client_}) {
+      const std::unique_ptr<OpenSession> session = client->NewSession();
+      size_t done = 0;
+      const auto put = [](OpenSession& on, const std::string& key, size_t& count) -> Task<void> {
+        const Status status = co_await on.AsyncPut(key, "ABCDEFGH");
+        EXPECT_TRUE(status) << status.error().ToString();
+        ++count;
+      };
+      for (const std::string& key : healthy_) session->Spawn(put(*session, key, done));
+      for (int i = 0; i < kPolls; ++i) session->Poll();
+      EXPECT_EQ(done, healthy_.size());
+      if (done != healthy_.size()) plan_.silent.clear();  // so that the session can end
+      while (session->Poll() != 0) session_->Poll();
+    }
+  }
+  void ExpectAllWritten() {
+    plan_.silent.clear();
+    session_->WaitAll();
+    EXPECT_TRUE(is_done_);
+    for (const Status& result : results_) EXPECT_TRUE(result) << result.error().ToString();
+    const std::unique_ptr<OpenSession> reader = other_.NewSession();
+    for (const std::string& key : silent_) EXPECT_EQ(reader->Get(key).value(), "abcdefgh");
+    for (const std::string& key : healthy_) EXPECT_EQ(reader->Get(key).value(), "ABCDEFGH");
+  }
+
+  TestCluster cluster_{Options()};
+  TestClient client_{cluster_, {kLockTimeoutMs, uint64_t{1} << 20}};
+  TestClient other_{cluster_, {kLockTimeoutMs, uint64_t{1} << 20}};
+  std::unique_ptr<LockTable> table_ = std::make_unique<LockTable>();
+  FaultPlan plan_;
+  std::unique_ptr<OpenSession> session_;
+  // A key of each of some leaves, by their server.
+  std::vector<std::string> healthy_;
+  std::vector<std::string> silent_;
+  std::vector<std::string> all_;
+  // Of the put.
+  std::vector<KeyValueView> pairs_;
+  std::vector<Status> results_;
+  bool is_done_ = false;
+};
+
+// The put waits for the locks of the silent server's leaves.
+TEST_F(SilentServerTest, APutOfManyKeepsNoOtherLockWhileItTries) {
+  plan_.silent = {kSilent};
+  PutMany("abcdefgh");
+  for (int i = 0; i < kPolls; ++i) session_->Poll();
+  EXPECT_FALSE(is_done_);
+  for (const std::string& key : silent_) EXPECT_FALSE(IsLocked(key));
+  for (const std::string& key : healthy_) EXPECT_FALSE(IsLocked(key));
+  ExpectOthersPut();
+  ExpectAllWritten();
+}
+
+// It has them, and waits for their release.
+TEST_F(SilentServerTest, APutOfManyKeepsNoOtherTurnWhileItCommits) {
+  PutMany("abcdefgh");
+  for (int i = 0; i < kPolls && !IsLocked(silent_.front()); ++i) session_->Poll();
+  plan_.silent = {kSilent};
+  for (int i = 0; i < kPolls; ++i) session_->Poll();
+  EXPECT_FALSE(is_done_);
+  for (const std::string& key : silent_) EXPECT_TRUE(IsLocked(key));
+  for (const std::string& key : healthy_) EXPECT_FALSE(IsLocked(key));
+  ExpectOthersPut();
+  ExpectAllWritten();
+}
+
+}  // namespace
+}  // namespace gossamer
