@@ -1,5 +1,6 @@
 // Exact cost of gets, writes and scans on every fabric: round trips, verbs and bytes.
 #include <algorithm>
+#include <set>
 
 #include "compute/store/testing/cost_fixture.h"
 #include "proto/value_block.h"
@@ -95,6 +96,28 @@ TEST_P(CostTest, GetsOfManyCoroutinesGoOutTogether) {
   EXPECT_LE(cost.round_trips, kRounds * (kCoroutines / kTogether + 1));
   EXPECT_EQ(Text(cost), Text({.operations = kCoroutines * kRounds,
                               .round_trips = cost.round_trips,
+                              .reads = cost.reads,
+                              .bytes_read = cost.reads * kUnitBytes}));
+}
+
+// Each goes on when its own server has answered.
+TEST_P(CostTest, AndTakeOneRoundTripFromSeveralServers) {
+  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore, 3));
+  ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));
+  ASSERT_NO_FATAL_FAILURE(WarmUp());
+  constexpr size_t kTogether = 32;
+  std::set<ServerId> servers;
+  for (size_t i = 1; i <= kTogether; ++i) servers.insert(PathTo(keys_[i]).leaf.server());
+  EXPECT_EQ(servers.size(), 3u);
+  const auto get = [&](size_t i) -> Task<void> {
+    EXPECT_TRUE(co_await session_->AsyncGet(keys_[i]));
+  };
+  const WireCounts cost = CostOf(OperationClass::kRead, [&] {
+    for (size_t i = 0; i <= kTogether; ++i) session_->Spawn(get(i));
+    session_->WaitAll();
+  });
+  EXPECT_EQ(Text(cost), Text({.operations = 1 + kTogether,
+                              .round_trips = 2,  // The first get is alone.
                               .reads = cost.reads,
                               .bytes_read = cost.reads * kUnitBytes}));
 }

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <memory>
-#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -88,6 +88,14 @@ class SilentServerTest : public testing::Test {
     };
     session_->Spawn(put(*this));
   }
+  // Starts to get each of `keys` by a coroutine of its own, which counts when it ends.
+  void Get(std::span<const std::string> keys, size_t& done) {
+    const auto get = [](OpenSession& on, const std::string& key, size_t& count) -> Task<void> {
+      EXPECT_EQ((co_await on.AsyncGet(key)).value(), "12345678");
+      ++count;
+    };
+    for (const std::string& key : keys) session_->Spawn(get(*session_, key, done));
+  }
   // Sessions of this and of another compute server put the healthy server's keys.
   void ExpectOthersPut() {
     for (TestClient* client : {&other_, &client_}) {
@@ -154,6 +162,34 @@ TEST_F(SilentServerTest, APutOfManyKeepsNoOtherTurnWhileItCommits) {
   for (const std::string& key : healthy_) EXPECT_FALSE(IsLocked(key));
   ExpectOthersPut();
   ExpectAllWritten();
+}
+
+// They go out together.
+TEST_F(SilentServerTest, GetsFromOtherServersAreAnswered) {
+  plan_.silent = {kSilent};
+  size_t from_silent = 0;
+  size_t from_healthy = 0;
+  size_t refused = 0;
+  const auto get_too_long = [&]() -> Task<void> {
+    EXPECT_FALSE(co_await session_->AsyncGet("longer than any key of the store"));
+    ++refused;
+  };
+  Get(std::span(silent_).first(10), from_silent);
+  Get(std::span(healthy_).first(10), from_healthy);
+  session_->Spawn(get_too_long());
+  for (int i = 0; i < kPolls; ++i) session_->Poll();
+  EXPECT_EQ(from_silent, 0u);
+  EXPECT_EQ(from_healthy, 10u);
+  EXPECT_EQ(refused, 1u);
+  // The same again, while the first ones wait.
+  Get(std::span(silent_).subspan(10), from_silent);
+  Get(std::span(healthy_).subspan(10), from_healthy);
+  for (int i = 0; i < kPolls; ++i) session_->Poll();
+  EXPECT_EQ(from_silent, 0u);
+  EXPECT_EQ(from_healthy, healthy_.size());
+  plan_.silent.clear();
+  session_->WaitAll();
+  EXPECT_EQ(from_silent, silent_.size());
 }
 
 }  // namespace

@@ -1,16 +1,19 @@
 // GatheredGets: gets of several coroutines that go out together.
 //
 // A get joins the group that is open, or opens one. The group closes in the scheduler's next round,
-// when every coroutine that was ready has run, and goes through PlainGets. A get that is alone in
-// its session does not wait for others.
+// when every coroutine that was ready has run, and goes through PlainGets. A get goes on when the
+// memory server of its own leaf has answered: it waits for no other one. A get that is alone in its
+// session does not wait for others.
 //
 // Thread-safety: none; one for each session.
-// Cost: 1 RT, shared by the group. For a key that is not plain that of Getter, and 1 RT, shared, more.
+// Cost: 1 RT, shared by the group. For a key that is not plain that of Getter; and 1 RT, shared, more
+// if READs have shown that.
 #pragma once
 
 #include <array>
 #include <coroutine>
 #include <cstddef>
+#include <span>
 #include <string>
 
 #include "common/idle_pool.h"
@@ -25,7 +28,7 @@ namespace gossamer {
 class GatheredGets {
  public:
   GatheredGets(TreeContext& context, PlainGets& plain, Getter& single)
-      : scheduler_(context.links.scheduler()), plain_(plain), single_(single) {}
+      : links_(context.links), scheduler_(links_.scheduler()), plain_(plain), single_(single) {}
 
   // As Getter::GetUntilDone.
   Task<Result<std::string>> Get(KeyView key) {
@@ -41,6 +44,8 @@ class GatheredGets {
     std::array<KeyView, kMost> keys;
     std::array<std::coroutine_handle<>, kMost> waiters;
     PlainGets::Chunk chunk;
+
+    std::span<const KeyView> joined() const { return std::span(keys).first(size); }
   };
   // co_await Joining: the answer. To be used at once.
   struct Joining {
@@ -56,7 +61,12 @@ class GatheredGets {
   Task<Result<std::string>> GetTogether(KeyView key);
   Joining Join(KeyView key);
   Task<void> Run();
+  // Executes a batch of the group, and lets the gets go on whose READs are in it.
+  Task<void> Read(Group& group, Batch& batch);
+  // `batch`: null for those that are not plain.
+  void Resume(Group& group, const Batch* batch);
 
+  Links& links_;
   Scheduler& scheduler_;
   PlainGets& plain_;
   Getter& single_;

@@ -29,6 +29,10 @@ class PlainGets {
    public:
     // Its value lives until the buffers are given back.
     const PlainGet::Answer& answer(size_t i) const { return answers_[i]; }
+    // Of READs that were prepared, each for one memory server.
+    std::span<Batch* const> batches() const { return batches_.used(); }
+    // The one that answers a key; null for a key that is not plain.
+    const Batch* batch_of(size_t i) const { return lookups_[i].batch; }
     // The values are not needed any more.
     void GiveBuffersBack() {
       buffers_ = {};
@@ -39,8 +43,8 @@ class PlainGets {
     friend class PlainGets;
     struct Lookup {
       PlainGet get;
-      bool is_plain = false;
-      uint32_t checksum = 0;  // of the bytes read of the home group
+      const Batch* batch = nullptr;  // with its READs; null if it is not plain
+      uint32_t checksum = 0;         // of the bytes read of the home group
     };
 
     std::array<NodeCache::LeafSpot, kMaxKeys> spots_;
@@ -61,9 +65,17 @@ class PlainGets {
   // operations that are answered.
   Task<void> Get(std::span<const KeyView> keys, Chunk& chunk);
 
+  // Get in steps, for a caller that goes on with the keys of each batch once that has ended.
+  //
+  // Finds the leaves, and fills the chunk's batches.
+  void Prepare(std::span<const KeyView> keys, Chunk& chunk);
+  // Sets the answers of the keys of `batch`, or of all keys if it is null. Counts what `op` has posted for them.
+  // Requires: what it sets was executed.
+  void Judge(std::span<const KeyView> keys, Chunk& chunk, const Batch* batch, const Op& op);
+
  private:
   // Sets the checksums of the home groups that were read, in interleaved streams.
-  void SumHomes(Chunk& chunk, size_t count) const;
+  void SumHomes(Chunk& chunk, size_t count, const Batch* batch) const;
 
   TreeContext& context_;
 };
