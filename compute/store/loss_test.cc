@@ -186,8 +186,11 @@ class LossTest : public testing::TestWithParam<Scenario> {
     plan.applied = applied;
     plan.behind = behind;
     plan.can_reconnect = can_reconnect;
+    constexpr uint64_t kReconnects = 1000;
+    plan.reconnects_left = kReconnects;
     const Results results = DoWrites(client, plan);
     EXPECT_EQ(plan.forbidden_writes, 0u);
+    EXPECT_LE(kReconnects - plan.reconnects_left, 1u) << "more than the one that was lost";
 
     // Another session of the same compute server allocates from the same memory.
     const std::unique_ptr<OpenSession> witness = client.NewSession();
