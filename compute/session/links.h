@@ -71,6 +71,10 @@ class Links {
     StartRoundTrip(op);
     return scheduler_.endpoint().ExecuteAll(batches);
   }
+  // Says that verbs on `bytes` at `pointer` will be posted soon.
+  void Prefetch(RemotePtr pointer, uint64_t offset, uint32_t bytes) {
+    scheduler_.endpoint().Prefetch(pointer.server(), pointer.offset() + offset, bytes);
+  }
   // Records that verbs posted from now on use the present queue pairs.
   void StartPosting(Op& op) const { op.posted_at = replaced_; }
   // The error of a failed batch that wrote nothing that matters. Notes the loss in `op`.

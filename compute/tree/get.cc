@@ -54,11 +54,15 @@ struct Getter::Units {
 bool Getter::Prepare(KeyView key, First& first) {
   if (!context_.techniques().two_level_versions) return false;
   if (!first.plain.Prepare(context_, key, context_.cache.FindSpot(key))) return false;
+  const LeafGeometry& geometry = context_.geometry();
+  // Before all else that is done until the READ is posted.
+  context_.links.Prefetch(first.plain.leaf(), geometry.unit_offset(first.plain.home()),
+                          geometry.unit_bytes());
   Result<BufferLease> buffers = context_.links.Buffer(UnitBuffers::kBytes);
   if (!buffers) return false;
   first.buffers = std::move(buffers.value());
   first.batch.Reset(first.plain.leaf().server());
-  first.plain.AddReads(context_.geometry(), first.buffers.address(), first.batch);
+  first.plain.AddReads(geometry, first.buffers.address(), first.batch);
   return true;
 }
 

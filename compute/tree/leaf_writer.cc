@@ -136,6 +136,9 @@ bool LeafWriter::Prepare(Begun& begun) {
     context_.cache.CountHits(1);
     path = *cached;
   }
+  // Before all else that is done until the READ is posted.
+  const LeafGeometry& geometry = context_.geometry();
+  context_.links.Prefetch(path.node, geometry.unit_offset(write.unit), geometry.unit_bytes());
   return leaves_.PrepareTry(begun.wish, begun.locked, begun.tried);
 }
 

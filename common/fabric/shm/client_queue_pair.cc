@@ -36,6 +36,13 @@ void ClientQueuePair::PrefetchFor(Batch& batch) const {
   }
 }
 
+void ClientQueuePair::PrefetchRegion(uint64_t offset, uint32_t length) const {
+  const SpaceView& region = views_[static_cast<size_t>(Space::kRegion)];
+  // Unchecked, as above.
+  Prefetch<false>(reinterpret_cast<uintptr_t>(region.data) + offset,
+                                 std::min(length, kMaxPrefetchBytes));
+}
+
 void ClientQueuePair::Enter() {
   page_.busy.store(1);  // seq_cst, as the load below: see QueuePairPage
   if (page_.closed.load() != 0 && state_ == State::kWorking) state_ = State::kLost;

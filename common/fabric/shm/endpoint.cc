@@ -26,6 +26,10 @@ void ShmEndpoint::Post(Batch& batch) {
   posted_.Push(batch);
 }
 
+void ShmEndpoint::Prefetch(ServerId server, uint64_t offset, uint32_t length) {
+  if (const ClientQueuePair* queue_pair = Find(server)) queue_pair->PrefetchRegion(offset, length);
+}
+
 void ShmEndpoint::Post(ControlCall& call) {
   ++calls_outstanding_;
   ClientQueuePair* const queue_pair = Find(call.server);
