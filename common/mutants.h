@@ -30,7 +30,7 @@ enum class Mutant : uint8_t {
   kR3Trailer,     // a hop for a key takes the trailer alone
   kR3Kept,  // a repair links what group and trailer of any version name, and does not check it under the lock
   kR4,       // a READ posted with a CAS that failed is used
-  kR4Batch,  // a batch of writes goes on with a leaf although its lock was refused
+  kR4Batch,  // a plain write, alone or in a batch, goes on although its lock was refused
   kR6,       // a scan returns a key that it saw twice
   kR7,       // the root word is changed by a WRITE
   // Writing

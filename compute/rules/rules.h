@@ -98,7 +98,8 @@ inline bool IsChildThere(bool child_matches) { return child_matches || IsBroken(
 // R4: READs count only if they were posted with, and behind, the CAS that took the lock. So each try posts them.
 inline bool ReadsWithTry(uint32_t tries) { return tries == 0 || !IsBroken(Mutant::kR4); }
 
-// R4, of a batch that tries many locks: the READs of a leaf count only behind the CAS that took its own lock.
+// R4, of a first try, perhaps in a batch with those of other leaves: the READs of a leaf count only behind the CAS that took
+// its own lock.
 inline bool MayUse(bool is_held) { return is_held || IsBroken(Mutant::kR4Batch); }
 
 // R6: a scan returns a key that it saw twice once.

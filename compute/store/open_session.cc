@@ -15,8 +15,8 @@ OpenSession::OpenSession(StoreState& shared, std::unique_ptr<Endpoint> endpoint)
 // This may be the last session. Where a lease ends with its last queue pair, the store's own queue
 // pair keeps it from here on.
 OpenSession::~OpenSession() {
+  scheduler_.RunUntil(0);  // Coroutines may scan.
   while (!cursors_.empty()) cursors_.back()->EndWithSession();
-  scheduler_.RunUntil(0);
   if (shared_.tend_store_links) shared_.tend_store_links();
 }
 

@@ -29,7 +29,7 @@ void TreeCursor::Detach() {
 
 void TreeCursor::EndWithSession() {
   SetEntries({}, nullptr);
-  if (status_ && scan_ != nullptr) {
+  if (status_ && scan_ != nullptr && !has_ended_) {
     status_ = MakeError(Code::kInvalidArgument, "the session of this cursor has ended");
   }
   Detach();
@@ -50,6 +50,7 @@ bool TreeCursor::SetNextEntries() {
   if (state == Scanner::State::kReady) {
     SetEntries(Scanner::Take(*scan_), scan_->page.away.data());
   }
+  has_ended_ = state == Scanner::State::kEnded;
   return state != Scanner::State::kWaits;
 }
 

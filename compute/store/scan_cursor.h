@@ -37,6 +37,7 @@ class TreeCursor final : public ScanCursor {
   OpenSession* session_;
   Scan* scan_ = nullptr;  // null: nothing to scan, or the session has ended
   bool has_begun_ = false;
+  bool has_ended_ = false;  // with all keys seen
   Status status_ = Ok();
   const bool salvages_;
   Salvage salvage_;

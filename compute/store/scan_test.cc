@@ -131,6 +131,44 @@ TEST_F(ScanTest, ASessionMayEndBeforeItsCursors) {
   }
 }
 
+// The session's end waits for its coroutines, and their scans go on until then.
+TEST_F(ScanTest, ASessionEndsBehindTheScansOfItsCoroutines) {
+  for (const size_t value_bytes : {8, 100}) {  // inline, and in blocks
+    SCOPED_TRACE(value_bytes);
+    ASSERT_NO_FATAL_FAILURE(Load(value_bytes));
+    for (int polls = 0; polls < 40; ++polls) {
+      SCOPED_TRACE(polls);
+      std::unique_ptr<Session> session = NewSession();
+      size_t found = 0;
+      Status status = Ok();
+      session->Spawn([](Session& of, size_t& count, Status& end) -> Task<void> {
+        ScanOptions options;
+        options.limit = 3000;
+        const std::unique_ptr<ScanCursor> cursor = of.Scan(options);
+        while (co_await cursor->AsyncNext()) {
+          count += cursor->value().size();
+          if (count % 97 == 0) static_cast<void>(co_await of.AsyncGet(cursor->key()));
+        }
+        end = cursor->status();
+      }(*session, found, status));
+      for (int i = 0; i < polls; ++i) session->Poll();
+      session.reset();
+      EXPECT_EQ(found, 3000 * value_bytes);
+      EXPECT_TRUE(status) << status.error().ToString();
+    }
+  }
+}
+
+TEST_F(ScanTest, AnEndedScanKeepsItsStatusWhenItsSessionEnds) {
+  ASSERT_NO_FATAL_FAILURE(Load(8));
+  const std::unique_ptr<ScanCursor> cursor = session_->Scan({});
+  while (cursor->Next()) {
+  }
+  session_.reset();
+  EXPECT_FALSE(cursor->Next());
+  EXPECT_TRUE(cursor->status());
+}
+
 TEST_F(ScanTest, CursorsOfOneSessionDoNotDisturbEachOther) {
   ASSERT_NO_FATAL_FAILURE(Load(8));
   std::vector<std::unique_ptr<ScanCursor>> cursors;

@@ -70,6 +70,7 @@ LeafWrite LeafWriter::MakeWrite(const Op& op, WriteMode mode, KeyView key,
   write.mode = mode;
   write.hash = KeyHash(key);
   write.unit = context_.geometry().GroupOf(write.hash);
+  if (mode == WriteMode::kDelete) value = {};
   write.entry = {key, value, false};
   write.kind = op.kind;
   write.is_new = mode == WriteMode::kInsert ||
@@ -126,7 +127,7 @@ bool LeafWriter::Prepare(Begun& begun) {
   const LeafWrite& write = begun.wish.write;
   const bool may_be_plain = context_.techniques().two_level_versions &&
                             write.entry.key.size() <= context_.store.parameters.max_key_bytes &&
-                            IsInline(write.mode, write.entry.stored);
+                            IsInline(write.entry.stored);
   if (!may_be_plain) return false;
   NodeCache::Step& path = begun.locked.path;
   if (path.node.is_null()) {
@@ -150,7 +151,6 @@ bool LeafWriter::AcceptFirst(Begun& begun) const {
 
 Task<Status> LeafWriter::Write(Op& op, Begun& begun) {
   LeafWish& wish = begun.wish;
-  const WriteMode mode = wish.write.mode;
   const std::string_view value = wish.write.entry.stored;
   BOOST_OUTCOME_CO_TRYV(context_.CheckKey(wish.write.entry.key));
   if (value.size() > kMaxValueBytes) {
@@ -160,7 +160,7 @@ Task<Status> LeafWriter::Write(Op& op, Begun& begun) {
   }
   Block block;
   Batch* alongside = nullptr;
-  if (!IsInline(mode, value)) {
+  if (!IsInline(value)) {
     BOOST_OUTCOME_CO_TRYV(co_await PrepareBlock(op, value, block, wish));
     alongside = &block.batch;
   }

@@ -48,9 +48,8 @@ class LeafWriter {
   };
 
   LeafWrite MakeWrite(const Op& op, WriteMode mode, KeyView key, std::string_view value) const;
-  bool IsInline(WriteMode mode, std::string_view value) const {
-    return mode == WriteMode::kDelete ||
-           value.size() <= context_.store.parameters.inline_value_bytes;
+  bool IsInline(std::string_view value) const {
+    return value.size() <= context_.store.parameters.inline_value_bytes;
   }
   // Whether the first try of a write without a block can be posted now. Prepares it.
   bool Prepare(Begun& begun);

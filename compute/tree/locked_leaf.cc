@@ -113,7 +113,7 @@ bool LeafLocker::PrepareTry(LeafWish& wish, LockedLeaf& locked, Tried& tried) co
 
 bool LeafLocker::AcceptTry(const LeafWish& wish, LockedLeaf& locked, Tried& tried) const {
   const bool is_taken = tried.batch.status() == VerbStatus::kSuccess &&
-                        RemoteLock::HasTaken(tried.trial.taking, tried.batch);
+                        rules::MayUse(RemoteLock::HasTaken(tried.trial.taking, tried.batch));
   if (!is_taken) return false;
   locked.lock.LearnTaken(tried.trial.taking, tried.batch);
   tried.is_taken = true;

@@ -47,7 +47,8 @@ static_assert(sizeof(ScanEntry) == 16);
 //
 // It reads many keys at a time, and the next ones while these are used: as many as the limit and the range ask for, so
 // state them. Without a limit it reads few at first, then more. A value may be as old as the read, at most as the scan. A
-// cursor may be dropped at any time. When its session ends, the cursor ends with InvalidArgument.
+// cursor may be dropped at any time but while its AsyncNext is awaited. If its session ends before it, the cursor ends with
+// InvalidArgument.
 //
 // Cost: a round trip for each 32 leaves (some 1,000 small records), mostly in the background. Nothing is copied or
 // allocated for a key, and a key at hand costs no virtual call.
