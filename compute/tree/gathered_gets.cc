@@ -29,31 +29,30 @@ Task<void> GatheredGets::Run() {
   // As many as a group can need: buffers of one size are used again.
   plain_.Reserve(group->chunk, kMost);
   plain_.Prepare(group->joined(), group->chunk);
-  Resume(*group, nullptr);
-  const std::span<Batch* const> batches = group->chunk.batches();
+  Resume(*group, group->chunk.rest());
+  const std::span<const PlainGets::Part> parts = group->chunk.parts();
   Workers others(scheduler_);
-  for (size_t i = 1; i < batches.size(); ++i) others.Start(Read(*group, *batches[i]));
-  if (!batches.empty()) co_await Read(*group, *batches.front());
+  for (size_t i = 1; i < parts.size(); ++i) others.Start(Read(*group, parts[i]));
+  if (!parts.empty()) co_await Read(*group, parts.front());
   if (others.running() != 0) co_await others.Wait();
   // Behind all gets that go on: each copies its value first.
   co_await scheduler_.NextRound();
   group->chunk.GiveBuffersBack();
 }
 
-Task<void> GatheredGets::Read(Group& group, Batch& batch) {
+Task<void> GatheredGets::Read(Group& group, const PlainGets::Part& part) {
   Op op;
-  co_await links_.Execute(op, batch);
+  co_await links_.Execute(op, *part.batch);
   // All batches of the group were posted in one round trip.
-  if (&batch != group.chunk.batches().front()) op.wire.round_trips = 0;
-  plain_.Judge(group.joined(), group.chunk, &batch, op);
-  Resume(group, &batch);
+  if (&part != &group.chunk.parts().front()) op.wire.round_trips = 0;
+  plain_.Count(op);
+  plain_.Judge(group.joined(), group.chunk, part);
+  Resume(group, part);
 }
 
-void GatheredGets::Resume(Group& group, const Batch* batch) {
+void GatheredGets::Resume(const Group& group, const PlainGets::Part& part) {
   // Not resumed here: one that runs the scheduler, by a synchronous call, lets the others go on too.
-  for (size_t i = 0; i < group.size; ++i) {
-    if (group.chunk.batch_of(i) == batch) scheduler_.MakeReady(group.waiters[i]);
-  }
+  for (const size_t i : part.keys()) scheduler_.MakeReady(group.waiters[i]);
 }
 
 }  // namespace gossamer

@@ -61,10 +61,9 @@ class GatheredGets {
   Task<Result<std::string>> GetTogether(KeyView key);
   Joining Join(KeyView key);
   Task<void> Run();
-  // Executes a batch of the group, and lets the gets go on whose READs are in it.
-  Task<void> Read(Group& group, Batch& batch);
-  // `batch`: null for those that are not plain.
-  void Resume(Group& group, const Batch* batch);
+  // Executes the batch of a part of the group, and lets its gets go on.
+  Task<void> Read(Group& group, const PlainGets::Part& part);
+  void Resume(const Group& group, const PlainGets::Part& part);
 
   Links& links_;
   Scheduler& scheduler_;

@@ -7,14 +7,15 @@
 #include "compute/rules/rules.h"
 
 namespace gossamer {
-namespace {
 
-// Whether a lookup whose READs are in `own`, if it is plain, is one of `batch`, or of any if that is null.
-bool IsOf(const Batch* batch, const Batch* own) {
-  return own != nullptr && (batch == nullptr || batch == own);
+PlainGets::Part& PlainGets::Chunk::PartOf(Batch& batch) {
+  const auto has_it = [&batch](const Part& part) { return part.batch == &batch; };
+  const auto found = std::find_if(parts_.rbegin(), parts_.rend(), has_it);
+  if (found != parts_.rend()) return *found;
+  Part& part = parts_.emplace_back();
+  part.batch = &batch;
+  return part;
 }
-
-}  // namespace
 
 bool PlainGets::Reserve(Chunk& chunk, size_t count) {
   if (chunk.room_ >= count) return true;
@@ -27,52 +28,50 @@ bool PlainGets::Reserve(Chunk& chunk, size_t count) {
 
 Task<void> PlainGets::Get(std::span<const KeyView> keys, Chunk& chunk) {
   Prepare(keys, chunk);
-  if (chunk.batches().empty()) co_return;
+  if (chunk.parts().empty()) co_return;
   Op op;
-  co_await context_.links.ExecuteAll(op, chunk.batches());
-  Judge(keys, chunk, nullptr, op);
+  co_await context_.links.ExecuteAll(op, chunk.batches_.used());
+  Count(op);
+  for (const Part& part : chunk.parts()) Judge(keys, chunk, part);
 }
 
 void PlainGets::Prepare(std::span<const KeyView> keys, Chunk& chunk) {
   const size_t count = keys.size();
   std::ranges::fill(std::span(chunk.answers_).first(count), PlainGet::Answer{});
   chunk.batches_.Clear();
-  if (!is_possible() || !Reserve(chunk, count)) {
-    for (Chunk::Lookup& lookup : std::span(chunk.lookups_).first(count)) lookup.batch = nullptr;
-    return;
-  }
-  context_.cache.FindLeaves(keys, std::span(chunk.spots_).first(count));
-  const LeafGeometry& geometry = context_.geometry();
+  chunk.parts_.clear();
+  chunk.rest_.count = 0;
+  const bool may_be_plain = is_possible() && Reserve(chunk, count);
+  if (may_be_plain) context_.cache.FindLeaves(keys, std::span(chunk.spots_).first(count));
   for (size_t i = 0; i < count; ++i) {
-    Chunk::Lookup& lookup = chunk.lookups_[i];
-    lookup.batch = nullptr;
-    if (!lookup.get.Prepare(context_, keys[i], chunk.spots_[i])) continue;
-    Batch& batch = chunk.batches_.For(lookup.get.leaf().server(), PlainGet::kMaxReads);
-    lookup.get.AddReads(geometry, chunk.buffers_.address(i * PlainGet::kBufferBytes), batch);
-    lookup.batch = &batch;
+    PlainGet& get = chunk.lookups_[i].get;
+    if (!may_be_plain || !get.Prepare(context_, keys[i], chunk.spots_[i])) {
+      chunk.rest_.Add(i);
+      continue;
+    }
+    Batch& batch = chunk.batches_.For(get.leaf().server(), PlainGet::kMaxReads);
+    get.AddReads(context_.geometry(), chunk.buffers_.address(i * PlainGet::kBufferBytes), batch);
+    chunk.PartOf(batch).Add(i);
   }
 }
 
-void PlainGets::Judge(std::span<const KeyView> keys, Chunk& chunk, const Batch* batch,
-                      const Op& op) {
-  SumHomes(chunk, keys.size(), batch);
-  WireCounts& total = context_.counters.of(OperationClass::kRead);
-  total += op.wire;
+void PlainGets::Judge(std::span<const KeyView> keys, Chunk& chunk, const Part& part) {
+  SumHomes(chunk, part);
   uint64_t answered = 0;
-  for (size_t i = 0; i < keys.size(); ++i) {
+  for (const size_t i : part.keys()) {
     const Chunk::Lookup& lookup = chunk.lookups_[i];
-    if (!IsOf(batch, lookup.batch) || !lookup.get.is_read()) continue;
+    if (!lookup.get.is_read()) continue;
     const std::optional<GroupView> home =
         rules::AcceptUnit(lookup.get.home_unit(context_.geometry()), lookup.get.leaf(),
                           lookup.get.home(), lookup.checksum);
     chunk.answers_[i] = lookup.get.Judge(context_, keys[i], home);
     if (chunk.answers_[i].state != PlainGet::State::kNotPlain) ++answered;
   }
-  total.operations += answered;
+  context_.counters.of(OperationClass::kRead).operations += answered;
   context_.cache.CountHits(answered);
 }
 
-void PlainGets::SumHomes(Chunk& chunk, size_t count, const Batch* batch) const {
+void PlainGets::SumHomes(Chunk& chunk, const Part& part) const {
   constexpr size_t kStreams = 4;
   const LeafGeometry& geometry = context_.geometry();
   const size_t bytes = geometry.unit_bytes() - sizeof(uint32_t);
@@ -85,9 +84,8 @@ void PlainGets::SumHomes(Chunk& chunk, size_t count, const Batch* batch) const {
     for (size_t i = 0; i < streams; ++i) lookups[i]->checksum = sums[i];
     streams = 0;
   };
-  for (size_t i = 0; i < count; ++i) {
+  for (const size_t i : part.keys()) {
     Chunk::Lookup& lookup = chunk.lookups_[i];
-    if (!IsOf(batch, lookup.batch)) continue;
     seeds[streams] = UnitSeed(lookup.get.leaf().word(), lookup.get.home());
     spans[streams] = lookup.get.home_unit(geometry).data() + sizeof(uint32_t);
     lookups[streams] = &lookup;

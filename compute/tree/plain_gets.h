@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "common/task.h"
 #include "compute/session/server_batches.h"
@@ -24,15 +25,25 @@ class PlainGets {
  public:
   static constexpr size_t kMaxKeys = Traversal::kMaxBatch;
 
+  // The keys, by their number, whose READs are in one batch.
+  struct Part {
+    Batch* batch = nullptr;
+    std::array<uint8_t, kMaxKeys> numbers;
+    size_t count = 0;
+
+    std::span<const uint8_t> keys() const { return std::span(numbers).first(count); }
+    void Add(size_t number) { numbers[count++] = static_cast<uint8_t>(number); }
+  };
+
   // What is known of some keys, and their groups. To be used again and again: it is costly to make.
   class Chunk {
    public:
     // Its value lives until the buffers are given back.
     const PlainGet::Answer& answer(size_t i) const { return answers_[i]; }
-    // Of READs that were prepared, each for one memory server.
-    std::span<Batch* const> batches() const { return batches_.used(); }
-    // The one that answers a key; null for a key that is not plain.
-    const Batch* batch_of(size_t i) const { return lookups_[i].batch; }
+    // Of what was prepared: each part is read from one memory server.
+    std::span<const Part> parts() const { return parts_; }
+    // Keys that are not plain.
+    const Part& rest() const { return rest_; }
     // The values are not needed any more.
     void GiveBuffersBack() {
       buffers_ = {};
@@ -43,14 +54,17 @@ class PlainGets {
     friend class PlainGets;
     struct Lookup {
       PlainGet get;
-      const Batch* batch = nullptr;  // with its READs; null if it is not plain
-      uint32_t checksum = 0;         // of the bytes read of the home group
+      uint32_t checksum = 0;  // of the bytes read of the home group
     };
+
+    Part& PartOf(Batch& batch);
 
     std::array<NodeCache::LeafSpot, kMaxKeys> spots_;
     std::array<Lookup, kMaxKeys> lookups_;
     std::array<PlainGet::Answer, kMaxKeys> answers_;
     ServerBatches batches_;
+    std::vector<Part> parts_;
+    Part rest_;
     BufferLease buffers_;
     size_t room_ = 0;  // keys that the buffers are for
   };
@@ -65,17 +79,18 @@ class PlainGets {
   // operations that are answered.
   Task<void> Get(std::span<const KeyView> keys, Chunk& chunk);
 
-  // Get in steps, for a caller that goes on with the keys of each batch once that has ended.
+  // Get in steps, for a caller that goes on with the keys of each part once its batch has ended.
   //
-  // Finds the leaves, and fills the chunk's batches.
+  // Finds the leaves, and makes the parts.
   void Prepare(std::span<const KeyView> keys, Chunk& chunk);
-  // Sets the answers of the keys of `batch`, or of all keys if it is null. Counts what `op` has posted for them.
-  // Requires: what it sets was executed.
-  void Judge(std::span<const KeyView> keys, Chunk& chunk, const Batch* batch, const Op& op);
+  // Sets the answers of a part, and counts its operations. Requires: its batch has ended.
+  void Judge(std::span<const KeyView> keys, Chunk& chunk, const Part& part);
+  // Counts the verbs of `op`, which has executed batches.
+  void Count(const Op& op) { context_.counters.of(OperationClass::kRead) += op.wire; }
 
  private:
   // Sets the checksums of the home groups that were read, in interleaved streams.
-  void SumHomes(Chunk& chunk, size_t count, const Batch* batch) const;
+  void SumHomes(Chunk& chunk, const Part& part) const;
 
   TreeContext& context_;
 };
