@@ -2,8 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
+#include <new>
+#include <set>
+#include <utility>
+#include <vector>
 
 #include "common/random.h"
 #include "common/testing/seed.h"
@@ -53,6 +58,60 @@ TEST(NodeArenaTest, LargeBlocksOfManySizesShareMemory) {
   const size_t mapped = arena.mapped_bytes();
   for (size_t i = 0; i < 5'000; ++i) replace(500 + i % 100);
   EXPECT_EQ(arena.mapped_bytes(), mapped);
+}
+
+// Nodes of many sizes replace each other at random for a long time, under a bound, as in a cache that
+// evicts. The memory in use stays near the bound.
+TEST(NodeArenaTest, MemoryInUseStaysNearABoundOfTheBlocks) {
+  constexpr size_t kBound = 60'000;
+  constexpr size_t kFewestLines = 12;
+  constexpr size_t kMostLines = 45;
+  Random random(TestSeed());
+  NodeArena arena;
+  std::vector<std::pair<void*, size_t>> blocks;
+  size_t total = 0;
+  for (int i = 0; i < 300'000; ++i) {
+    const size_t lines = kFewestLines + random.Below(kMostLines - kFewestLines + 1);
+    while (total + lines > kBound) {
+      std::swap(blocks[random.Below(blocks.size())], blocks.back());
+      arena.Free(blocks.back().first, blocks.back().second * kLine);
+      total -= blocks.back().second;
+      blocks.pop_back();
+    }
+    blocks.emplace_back(arena.Allocate(lines * kLine), lines);
+    total += lines;
+  }
+  EXPECT_LE(arena.used_bytes(), kBound * kLine * 5 / 4);
+}
+
+// What was freed piece by piece serves a request for the whole.
+TEST(NodeArenaTest, FreeNeighboursJoin) {
+  constexpr size_t kLines = 10;
+  NodeArena arena;
+  const size_t pieces = (size_t{64} << 10) / (kLines * kLine);  // in the first chunk
+  std::vector<void*> blocks;
+  for (size_t i = 0; i < pieces; ++i) blocks.push_back(arena.Allocate(kLines * kLine));
+  const size_t mapped = arena.mapped_bytes();
+  for (size_t i = 0; i < pieces; i += 2) arena.Free(blocks[i], kLines * kLine);
+  for (size_t i = 1; i < pieces; i += 2) arena.Free(blocks[i], kLines * kLine);
+  std::byte* const whole = static_cast<std::byte*>(arena.Allocate(64 * kLines * kLine));
+  EXPECT_EQ(arena.mapped_bytes(), mapped);
+  EXPECT_EQ(whole, blocks[0]);
+}
+
+TEST(NodeArenaTest, ARequestThatFailsChangesNothing) {
+  constexpr size_t kBytes = 7 * kLine;
+  NodeArena arena;
+  std::set<std::byte*> blocks{static_cast<std::byte*>(arena.Allocate(kBytes))};
+  const size_t mapped = arena.mapped_bytes();
+  EXPECT_THROW(arena.Allocate(size_t{1} << 60), std::bad_alloc);
+  EXPECT_EQ(arena.mapped_bytes(), mapped);
+  // All of the chunk, and some of the next: no two overlap.
+  for (size_t i = 0; i < 500; ++i) blocks.insert(static_cast<std::byte*>(arena.Allocate(kBytes)));
+  EXPECT_EQ(blocks.size(), 501u);
+  EXPECT_EQ(
+      std::ranges::adjacent_find(blocks, [](std::byte* a, std::byte* b) { return b < a + kBytes; }),
+      blocks.end());
 }
 
 }  // namespace
