@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <cerrno>
+#include <string_view>
 #include <system_error>
 
 namespace gossamer {
@@ -15,6 +16,20 @@ std::byte* Map(size_t bytes, int extra_flags) {
   return data == MAP_FAILED ? nullptr : static_cast<std::byte*>(data);
 }
 
+Result<MemoryMapping> MapSmallPages(size_t bytes, std::string_view why) {
+  std::byte* start = Map(bytes, 0);
+  if (start == nullptr) {
+    return MakeError(Code::kExhausted, fmt::format("mapping {} bytes: {}", bytes,
+                                                   std::generic_category().message(errno)));
+  }
+  return MemoryMapping(start, bytes, bytes, fmt::format("4 KB pages (no huge pages: {})", why));
+}
+
+// The kernel gives them on first touch.
+void AskForHugePages(const MemoryMapping& mapping) {
+  madvise(mapping.data(), mapping.bytes(), MADV_HUGEPAGE);
+}
+
 }  // namespace
 
 MemoryMapping::~MemoryMapping() {
@@ -22,22 +37,20 @@ MemoryMapping::~MemoryMapping() {
 }
 
 Result<MemoryMapping> MapMemory(size_t bytes, bool huge_pages) {
-  std::string why = "switched off";
-  if (huge_pages) {
-    const size_t rounded = (bytes + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
-    if (std::byte* data = Map(rounded, MAP_HUGETLB)) {
-      return MemoryMapping(data, bytes, rounded, "2 MB pages");
-    }
-    why = fmt::format("vm.nr_hugepages gives fewer than {}", rounded / kHugePageBytes);
+  if (!huge_pages) return MapSmallPages(bytes, "switched off");
+  const size_t rounded = (bytes + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
+  if (std::byte* data = Map(rounded, MAP_HUGETLB)) {
+    return MemoryMapping(data, bytes, rounded, "2 MB pages");
   }
-  std::byte* start = Map(bytes, 0);
-  if (start == nullptr) {
-    return MakeError(Code::kExhausted, fmt::format("mapping {} bytes: {}", bytes,
-                                                   std::generic_category().message(errno)));
-  }
-  MemoryMapping mapping(start, bytes, bytes, "4 KB pages (no huge pages: " + why + ")");
-  // Asks the kernel for huge pages on first touch.
-  if (huge_pages) madvise(start, bytes, MADV_HUGEPAGE);
+  BOOST_OUTCOME_TRY(mapping, MapSmallPages(bytes, fmt::format("vm.nr_hugepages gives fewer than {}",
+                                                              rounded / kHugePageBytes)));
+  AskForHugePages(mapping);
+  return mapping;
+}
+
+Result<MemoryMapping> MapTransparentPages(size_t bytes) {
+  BOOST_OUTCOME_TRY(mapping, MapSmallPages(bytes, "none asked for"));
+  AskForHugePages(mapping);
   return mapping;
 }
 

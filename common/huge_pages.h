@@ -1,5 +1,5 @@
 // Private, zeroed memory in 2 MB pages if the machine has any, else in 4 KB pages that the kernel
-// is asked to merge. Mapping reserves 2 MB pages and touches none.
+// is asked to merge (transparent 2 MB pages). Mapping reserves 2 MB pages and touches none.
 //
 // Thread-safety: a mapping is a plain owner. Cost: a few system calls.
 #pragma once
@@ -49,5 +49,7 @@ class MemoryMapping {
 
 // Errors: Exhausted when the machine lacks `bytes` of memory.
 Result<MemoryMapping> MapMemory(size_t bytes, bool huge_pages);
+// The same in transparent pages: takes none of those that vm.nr_hugepages reserves.
+Result<MemoryMapping> MapTransparentPages(size_t bytes);
 
 }  // namespace gossamer

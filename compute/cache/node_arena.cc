@@ -23,7 +23,7 @@ NodeArena::Chunk NodeArena::MakeChunk(size_t bytes) {
     chunk.start = chunk.small.get();
   } else {
     // A 2 MB page needs an aligned 2 MB of addresses, and mmap aligns to 4 KB only.
-    Result<MemoryMapping> mapping = MapMemory(bytes + kHugePageBytes, true);
+    Result<MemoryMapping> mapping = MapTransparentPages(bytes + kHugePageBytes);
     if (!mapping) throw std::bad_alloc();
     void* start = mapping.value().data();
     size_t space = mapping.value().bytes();

@@ -1,8 +1,9 @@
 // NodeArena: memory for the nodes of one cache, in whole cache lines.
 //
 // Blocks come from chunks. The first are small, for small caches; later ones are in 2 MB pages where
-// the kernel gives them, because a traversal touches random nodes and each would cost a TLB miss. Chunks
-// stay until the arena ends.
+// the kernel makes some on first touch, because a traversal touches random nodes and each would cost a
+// TLB miss. (Reserved pages, vm.nr_hugepages, are left to memory servers.) Chunks stay until the arena
+// ends.
 //
 // A freed block serves later requests of its size, or of smaller ones, and joins its free neighbours:
 // no two free blocks of a chunk are neighbours. So the memory in use does not creep up while nodes of
