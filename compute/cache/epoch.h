@@ -9,6 +9,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <mutex>
@@ -55,10 +56,11 @@ class EpochDomain {
   EpochDomain(const EpochDomain&) = delete;
   EpochDomain& operator=(const EpochDomain&) = delete;
 
-  // Frees `object` once no reader can see it.
+  // Frees `object` once no reader can see it: after some kCollectAt more, or once the reader that holds
+  // it back has ended its guard, and as many more.
   void Retire(void* object) {
     retired_.push_back({epoch_.fetch_add(1, std::memory_order_seq_cst), object});
-    if (retired_.size() >= kCollectAt) Collect();
+    if (retired_.size() >= collect_at_) Collect();
   }
 
  private:
@@ -84,6 +86,8 @@ class EpochDomain {
       free_(retired.object);
       return true;
     });
+    // What a reader holds back is not looked at by every call.
+    collect_at_ = retired_.size() + kCollectAt;
   }
 
   const std::function<void(void*)> free_;
@@ -91,6 +95,7 @@ class EpochDomain {
   std::mutex readers_mutex_;
   std::vector<EpochReader*> readers_;
   std::vector<Retired> retired_;
+  size_t collect_at_ = kCollectAt;
 };
 
 inline EpochReader::EpochReader(EpochDomain& domain) : domain_(domain) {

@@ -11,9 +11,10 @@
 // level 2 is asked for it, and so on up to the root word. A key range belongs to one node of a level
 // at most: a node that enters displaces others from its range.
 //
-// The cache never exceeds its bound in bytes: it makes room before a node enters. (Nodes removed
-// while readers may still see them, about 64 at most, are not counted.) What goes is what was of
-// least use: see `Reader`.
+// The cache never exceeds its bound in bytes: it makes room before a node enters. What goes is what was
+// of least use: see `Reader`. The bound is of the nodes that lookups can find. Not counted are nodes that
+// were removed while readers may still see them: some 64, and while a reader has lost its processor in
+// a lookup, all that are replaced meanwhile. Nor is free memory between the nodes: a fifth or so.
 //
 // Thread-safety: shared by all threads of a compute server; each has a `Reader`. Lookups never
 // block, allocate nothing and write nothing that another thread reads on its way. Changes hold a
