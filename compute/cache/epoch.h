@@ -4,6 +4,12 @@
 // freed once every reader was seen idle or in a later epoch. Source: Fraser, "Practical
 // lock-freedom" (2004).
 //
+// Memory model: an object is retired in epoch E by the fetch_add that starts E+1, after it was unlinked.
+// A reader that announces E+1 or later has read that fetch_add, or a later one, with acquire: it sees the
+// object unlinked. A reader that announces E or earlier holds the object back. And a reader that a
+// collection saw idle announces itself later in the one order of all seq_cst operations; the unlinking is
+// earlier in it. So owners unlink by seq_cst stores, and readers load what they may unlink by seq_cst.
+//
 // Thread-safety: a reader belongs to one thread. `Retire` and `Collect` are called under the
 // owner's lock.
 #pragma once
@@ -109,7 +115,7 @@ inline EpochReader::~EpochReader() {
 }
 
 inline EpochReader::Guard::Guard(EpochReader& reader) : reader_(reader) {
-  reader_.announced_.store(reader_.domain_.epoch_.load(std::memory_order_relaxed),
+  reader_.announced_.store(reader_.domain_.epoch_.load(std::memory_order_acquire),
                            std::memory_order_seq_cst);
 }
 
