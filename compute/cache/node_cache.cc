@@ -23,7 +23,7 @@ NodeCache::LeafSpot SpotAt(const Place& place) {
 NodeCache::Reader::Reader(NodeCache& cache)
     : cache_(cache),
       epoch_(cache.memory_.epochs()),
-      uses_(new std::atomic<uint8_t>[cache.slot_mask_ + 1]()) {
+      uses_(new std::atomic<uint8_t>[cache.last_slot_ + 1]()) {
   const std::lock_guard lock(cache_.mutex_);
   cache_.readers_.push_back(this);
 }
@@ -35,7 +35,7 @@ NodeCache::Reader::~Reader() {
 
 NodeCache::NodeCache(uint64_t max_bytes)
     : max_bytes_(max_bytes),
-      slot_mask_(static_cast<uint32_t>(
+      last_slot_(static_cast<uint32_t>(
           std::clamp(std::bit_ceil(max_bytes / kBytesPerSlot), kMinSlots, kMaxSlots) - 1)) {
   for (std::unique_ptr<SeparatorIndex>& index : indexes_) {
     index = std::make_unique<SeparatorIndex>(memory_);

@@ -193,7 +193,7 @@ class NodeCache {
   CachedNode RootNode() const;
 
   const uint64_t max_bytes_;
-  const uint32_t slot_mask_;
+  const uint32_t last_slot_;  // of use counts, from 1 on: slot 0 is the gap's
   std::atomic<uint64_t> root_{0};
   std::atomic<bool> counts_uses_{false};
 

@@ -199,7 +199,8 @@ void NodeCache::ClearEntries(CachedNode node) {
 // ---- The ring
 
 uint32_t NodeCache::TakeSlot() {
-  if (free_slots_.empty()) return static_cast<uint32_t>(count_) & slot_mask_;
+  // Slot 0 is the gap's: lookups count a use of the node that they found, be it the GapNode.
+  if (free_slots_.empty()) return 1 + static_cast<uint32_t>(count_ % last_slot_);
   const uint32_t slot = free_slots_.back();
   free_slots_.pop_back();
   return slot;

@@ -174,6 +174,24 @@ TEST(NodeCacheTest, WhatIsUsedBetweenEvictionsStays) {
   EXPECT_GE(evictions, 990u);
 }
 
+// A lookup that finds nothing is a use of no node. (It was one of the node that had entered first.)
+TEST(NodeCacheTest, MissesKeepNoNode) {
+  NodeCache cache(4 * BytesOf(ParentOf(1000, 1010)));
+  NodeCache::Reader reader(cache);
+  cache.SetRoot(RootWord(NodeAt(1), 1));
+  const std::string missing = KeyOf(1);
+  for (uint64_t i = 1;; ++i) {
+    ASSERT_LT(i, 10u);
+    if (cache.Insert(NodeAt(i), ParentOf(1000 * i, 1000 * i + 10)) != 0) break;
+    const KeyView key = missing;
+    NodeCache::LeafSpot spot;
+    cache.FindLeaves(reader, {&key, 1}, {.batch = 1}, {&spot, 1});
+    ASSERT_TRUE(spot.leaf.is_null());
+    ASSERT_TRUE(cache.FindSpot(reader, missing).leaf.is_null());
+  }
+  EXPECT_FALSE(FindLeaf(cache, reader, 1005)) << "the first one goes first";
+}
+
 TEST(NodeCacheTest, TheRootGoesForNobody) {
   InternalNode root;
   root.version = NodeVersion{1};
