@@ -2,12 +2,13 @@
 
 namespace gossamer {
 
-bool FillPlan::Next(NodeCache::Reader& reader, Nodes& next) {
+FillPlan::Work FillPlan::Next(NodeCache::Reader& reader, Nodes& next) {
   next.nodes.clear();
-  const std::lock_guard lock(mutex_);
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return {};
   if (!is_running_) {
     // Another session may have ended the pass that the caller was to work on.
-    if (misses_.load() < needed_.load()) return false;
+    if (misses_.load() < needed_.load()) return {};
     is_running_ = true;
     looked_at_ = 0;
     level_ = cache_.root().level();
@@ -15,35 +16,30 @@ bool FillPlan::Next(NodeCache::Reader& reader, Nodes& next) {
   }
   while (next.nodes.empty()) {
     if (at_.infinite) {
-      if (in_flight_ != 0) return false;
+      if (works_.load(std::memory_order_acquire) != 0) return {};
       if (level_ <= 1) {
         End();
-        return false;
+        return {};
       }
       --level_;
       at_ = HighFence::At(KeyView());
       if (!MayFillLevel(reader)) {
         End();
-        return false;
+        return {};
       }
     }
     HighFence end;
     const uint32_t children = cache_.FindMissing(reader, at_.key, level_, next.nodes, end);
     if (children == 0) {
       End();
-      return false;
+      return {};
     }
     looked_at_ += children;
     at_ = end;
   }
   next.level = level_;
-  ++in_flight_;
-  return true;
-}
-
-void FillPlan::Done() {
-  const std::lock_guard lock(mutex_);
-  --in_flight_;
+  works_.fetch_add(1, std::memory_order_relaxed);
+  return Work(*this);
 }
 
 bool FillPlan::MayFillLevel(NodeCache::Reader& reader) {

@@ -5,17 +5,20 @@
 // tree from the top down, and in each from left to right: the nodes that are missing below one
 // parent are READ together. Sessions work on a pass one parent at a time, each time that one of them
 // misses again. So a pass costs nothing when nobody misses, and no node is READ twice but by chance.
+// Only one session at a time looks for nodes; others do not wait for it.
 //
 // A pass stops at a level whose missing nodes would not fit into the cache beside what it holds: no
 // node is evicted for one that nobody has asked for. After a pass, as many misses as it has looked
 // at nodes must come before the next one.
 //
 // Thread-safety: thread-safe.
+// Cost: a lookup for each child of a parent; at the begin of a level one for each node of it.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "compute/cache/node_cache.h"
@@ -34,6 +37,23 @@ class FillPlan {
     std::vector<NodeCache::NodeRef> nodes;
   };
 
+  // Some of a pass's work. The pass goes on to the next level only after all works have ended.
+  class [[nodiscard]] Work {
+   public:
+    Work() = default;  // nothing to do
+    Work(Work&& other) noexcept : plan_(std::exchange(other.plan_, nullptr)) {}
+    Work& operator=(Work&&) = delete;
+    ~Work() {
+      if (plan_ != nullptr) plan_->works_.fetch_sub(1, std::memory_order_release);
+    }
+    explicit operator bool() const { return plan_ != nullptr; }
+
+   private:
+    friend class FillPlan;
+    explicit Work(FillPlan& plan) : plan_(&plan) {}
+    FillPlan* plan_ = nullptr;
+  };
+
   FillPlan(NodeCache& cache, uint32_t node_bytes) : cache_(cache), node_bytes_(node_bytes) {}
 
   // An operation had to READ a node that is not cached. Returns whether nodes should be READ ahead.
@@ -41,11 +61,10 @@ class FillPlan {
     const uint64_t misses = misses_.fetch_add(1, std::memory_order_relaxed) + 1;
     return misses >= needed_.load(std::memory_order_relaxed);
   }
-  // Sets `next` to the missing nodes below the next parent; then `Done` must follow, once they are in
-  // the cache. Returns false if there is nothing to do: the pass has ended, or others still READ
-  // nodes of the level above.
-  bool Next(NodeCache::Reader& reader, Nodes& next);
-  void Done();
+  // Sets `next` to the missing nodes below the next parent. The caller holds the work until they are in
+  // the cache. Returns none if there is nothing to do: the pass has ended, others still READ nodes of
+  // the level above, or another session is looking for nodes.
+  Work Next(NodeCache::Reader& reader, Nodes& next);
   // Whether there is room for one more node. Nodes that would evict others should not enter.
   bool HasRoom() const { return cache_.room() >= BytesOf(1); }
 
@@ -61,13 +80,13 @@ class FillPlan {
   const uint32_t node_bytes_;
   std::atomic<uint64_t> misses_{0};
   std::atomic<uint64_t> needed_{kMisses};
+  std::atomic<uint32_t> works_{0};  // that have not ended; begun under mutex_
 
   std::mutex mutex_;
   bool is_running_ = false;
   uint32_t level_ = 0;      // of the nodes to READ
   HighFence at_;            // the next parent of that level; infinite: none is left
   uint64_t looked_at_ = 0;  // nodes in this pass
-  uint32_t in_flight_ = 0;  // calls of Next without Done
   std::vector<NodeCache::NodeRef> scratch_;
 };
 

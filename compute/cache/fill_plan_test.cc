@@ -55,7 +55,7 @@ class FillPlanTest : public testing::Test {
   uint64_t Fill() {
     uint64_t count = 0;
     FillPlan::Nodes next;
-    while (plan_->Next(*reader_, next)) {
+    while (const FillPlan::Work work = plan_->Next(*reader_, next)) {
       EXPECT_LE(next.nodes.size(), kFanout);
       for (const NodeCache::NodeRef& ref : next.nodes) {
         const uint64_t number = (ref.node.offset() - 4096) / kNodeBytes - next.level * 1000;
@@ -64,7 +64,6 @@ class FillPlanTest : public testing::Test {
         cache_->Insert(ref.node, Make(next.level, number));
         ++count;
       }
-      plan_->Done();
     }
     return count;
   }
@@ -115,13 +114,15 @@ TEST_F(FillPlanTest, EndsWhereAParentIsForgotten) {
   Start(uint64_t{1} << 20);
   Miss(FillPlan::kMisses);
   FillPlan::Nodes next;
-  ASSERT_TRUE(plan_->Next(*reader_, next));
-  EXPECT_EQ(next.level, 2u);
-  EXPECT_EQ(next.nodes.size(), kFanout);
   FillPlan::Nodes other;
-  EXPECT_FALSE(plan_->Next(*reader_, other));
-  EXPECT_TRUE(plan_->NoteMiss()) << "the pass goes on once the nodes are there";
-  plan_->Done();
+  {
+    const FillPlan::Work work = plan_->Next(*reader_, next);
+    ASSERT_TRUE(work);
+    EXPECT_EQ(next.level, 2u);
+    EXPECT_EQ(next.nodes.size(), kFanout);
+    EXPECT_FALSE(plan_->Next(*reader_, other));
+    EXPECT_TRUE(plan_->NoteMiss()) << "the pass goes on once the nodes are there";
+  }
   // None was READ: level 2 is not cached.
   EXPECT_FALSE(plan_->Next(*reader_, other));
   EXPECT_FALSE(plan_->NoteMiss());

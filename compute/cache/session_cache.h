@@ -73,7 +73,9 @@ class SessionCache {
   }
 
   // As FillPlan::Next.
-  bool NextToFill(FillPlan& plan, FillPlan::Nodes& next) { return plan.Next(reader_, next); }
+  FillPlan::Work NextToFill(FillPlan& plan, FillPlan::Nodes& next) {
+    return plan.Next(reader_, next);
+  }
 
   void Insert(RemotePtr pointer, const InternalNode& node) {
     counts_.evictions += cache_.Insert(pointer, node);

@@ -27,7 +27,7 @@ void CacheFiller::NoteMiss() {
 Task<void> CacheFiller::FillSome() {
   Op op;
   const uint32_t bytes = context_.store.parameters.node_bytes;
-  if (context_.cache.NextToFill(context_.store.fill, next_)) {
+  if (const FillPlan::Work work = context_.cache.NextToFill(context_.store.fill, next_)) {
     for (size_t first = 0; first < next_.nodes.size(); first += kMaxNodes) {
       const size_t count = std::min(kMaxNodes, next_.nodes.size() - first);
       const std::span<const NodeCache::NodeRef> refs(&next_.nodes[first], count);
@@ -48,7 +48,6 @@ Task<void> CacheFiller::FillSome() {
         Take(next_.level, refs[i], {images.value().data() + i * bytes, bytes});
       }
     }
-    context_.store.fill.Done();
   }
   context_.counters.cache.filled += op.wire.reads;
   is_running_ = false;
