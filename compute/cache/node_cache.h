@@ -108,8 +108,8 @@ class NodeCache {
   std::optional<Step> Find(Reader& reader, const SearchGoal& goal, uint32_t level) const;
   // The leaf of `key`.
   LeafSpot FindSpot(Reader& reader, KeyView key) const;
-  // The leaves of many keys, in the order of the keys. One epoch guard for all. `traversal` states a
-  // batch.
+  // The leaves of many keys, in the order of the keys. One epoch guard for all. Requires:
+  // `traversal.batch` is 1 to kMaxBatch.
   void FindLeaves(Reader& reader, std::span<const KeyView> keys, const Traversal& traversal,
                   std::span<LeafSpot> spots) const;
   // Appends up to `limit` neighbouring leaves whose parents are cached: first the leaf for `key`,

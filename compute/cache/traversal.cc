@@ -2,6 +2,7 @@
 // and picks the best that the machine has when it runs.
 #include "compute/cache/traversal.h"
 
+#include <cassert>
 #include <utility>
 
 #include "compute/cache/separator_index.h"
@@ -148,6 +149,8 @@ void FindPlacesBy(const SeparatorNode* root, std::span<const KeyView> keys,
 template <bool kPairs>
 void Dispatch(const SeparatorNode* root, std::span<const KeyView> keys, Prefetch prefetch,
               std::span<Place> places) {
+  assert(!keys.empty() && keys.size() <= kMaxGroup && keys.size() <= places.size());
+  assert(prefetch <= Prefetch::kPayload);
   switch (prefetch) {
     case Prefetch::kHeader: return FindPlacesBy<Prefetch::kHeader, kPairs>(root, keys, places);
     case Prefetch::kHeaderAndMiddle:

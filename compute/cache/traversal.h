@@ -8,6 +8,7 @@
 // the first-level cache.
 #pragma once
 
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -39,10 +40,11 @@ void FindDigests(const SeparatorNode* root, std::span<const KeyView> keys, Prefe
 
 // Finds the places of any number of keys, `traversal.batch` at a time, by `find`: FindPlaces or
 // FindDigests. Calls take(i, place) for each key, in order. The payload of a group is taken while that of
-// the next one is on its way.
+// the next one is on its way. Requires: `traversal.batch` is 1 to kMaxGroup.
 template <typename Find, typename Take>
 void TakePlaces(const Find& find, const SeparatorNode* root, std::span<const KeyView> keys,
                 const Traversal& traversal, const Take& take) {
+  assert(traversal.batch != 0 && traversal.batch <= kMaxGroup);
   // Groups of even size, so that the last one overlaps as much as the others.
   const size_t groups = (keys.size() + traversal.batch - 1) / traversal.batch;
   const auto start_of = [&](size_t group) { return group * keys.size() / groups; };
