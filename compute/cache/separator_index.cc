@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cassert>
 #include <utility>
 
 namespace gossamer {
@@ -54,6 +55,7 @@ SeparatorIndex::Path SeparatorIndex::Descend(Choose&& choose) const {
   SeparatorNode* node = root_.load(std::memory_order_seq_cst);
   while (node != nullptr) {
     const uint32_t index = choose(*node);
+    assert(path.length < kMaxHeight);
     path.frames[path.length++] = {node, index};
     node = node->height() > 1 ? ChildOf(node, index) : nullptr;
   }

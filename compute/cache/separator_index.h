@@ -77,7 +77,8 @@ class SeparatorIndex {
     SeparatorNode* node;
     uint32_t index;
   };
-  // Most levels: 32 entries a node at least after a split.
+  // More levels than memory has room for: a level is added only when the root has more than
+  // kMaxRootCount entries.
   static constexpr size_t kMaxHeight = 8;
 
   // The way from the root to the entry that covers `key`.
