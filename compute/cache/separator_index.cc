@@ -19,9 +19,10 @@ size_t PartsFor(size_t count, bool is_root) {
   return count > SeparatorIndex::kMaxCount ? 2 : 1;
 }
 
-// A node with one separator, which every key is above.
+// A node with one separator, which no key is below. It is never freed: a store may be destroyed after
+// all static objects.
 const SeparatorNode* MakeGapNode() {
-  static NodeArena arena;
+  static NodeArena& arena = *new NodeArena;
   SeparatorList list;
   list.Append({}, 0);
   return SeparatorNode::Make(arena, list, 0, 1, {2, 0, 0});
@@ -54,8 +55,8 @@ SeparatorIndex::Path SeparatorIndex::Descend(Choose&& choose) const {
   Path path;
   SeparatorNode* node = root_.load(std::memory_order_seq_cst);
   while (node != nullptr) {
-    const uint32_t index = choose(*node);
     assert(path.length < kMaxHeight);
+    const uint32_t index = choose(*node);
     path.frames[path.length++] = {node, index};
     node = node->height() > 1 ? ChildOf(node, index) : nullptr;
   }
