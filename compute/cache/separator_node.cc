@@ -1,6 +1,7 @@
 #include "compute/cache/separator_node.h"
 
 #include <bit>
+#include <cassert>
 #include <new>
 
 namespace gossamer {
@@ -133,8 +134,7 @@ void SeparatorNode::FillDigests(const WordOf& word_of) {
 // The key is at least separator 0, so that it has the prefix or is above all separators.
 int32_t SeparatorNode::DigestBehindPrefix(KeyView key) const {
   if (!key.starts_with(prefix())) return kGreatestDigest;
-  const uint64_t word = WordAt(key, word_at_);
-  return word < base_ ? 0 : Digest(word);
+  return Digest(WordAt(key, word_at_));
 }
 
 uint32_t SeparatorNode::ChildIndex(KeyView key) const {
@@ -163,7 +163,8 @@ uint32_t SeparatorNode::ResolveTie(uint32_t index, int32_t digest, KeyView key) 
       above = middle;
     }
   }
-  return low == 0 ? 0 : low - 1;
+  assert(low != 0);  // the key is at least separator 0
+  return low - 1;
 }
 
 Key SeparatorNode::separator(uint32_t i) const {

@@ -26,6 +26,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -178,6 +179,7 @@ class alignas(NodeArena::kLineBytes) SeparatorNode {
   template <typename WordOf>
   void FillDigests(const WordOf& word_of);
   int32_t Digest(uint64_t word) const {
+    assert(word >= base_);
     const uint64_t difference = (word - base_) >> shift_;
     return static_cast<int32_t>(std::min<uint64_t>(difference, kGreatestDigest));
   }
