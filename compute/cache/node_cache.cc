@@ -1,4 +1,5 @@
-// Read side: no allocation, no lock, no virtual call.
+// Lookups: no lock, no virtual call. FindSpot, FindLeaves and Find allocate nothing; what collects nodes
+// appends to its caller's vector.
 #include "compute/cache/node_cache.h"
 
 #include <algorithm>

@@ -17,8 +17,8 @@
 // a lookup, all that are replaced meanwhile. Nor is free memory between the nodes: a fifth or so.
 //
 // Thread-safety: shared by all threads of a compute server; each has a `Reader`. Lookups never
-// block, allocate nothing and write nothing that another thread reads on its way. Changes hold a
-// mutex.
+// block and write nothing that another thread reads on its way. They allocate nothing, but what collects
+// nodes appends to its caller's vector. Changes hold a mutex.
 #pragma once
 
 #include <array>

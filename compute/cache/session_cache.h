@@ -50,7 +50,7 @@ class SessionCache {
     return cache_.CollectLeft(reader_, bound, limit, leaves);
   }
 
-  // The step to the leaf for `key`; nullopt if a node of the path is not cached.
+  // The step to the leaf for `key`; nullopt if the leaf's parent is not cached.
   std::optional<Step> FindLeaf(KeyView key) {
     const std::optional<Step> step = Find(SearchGoal::Covering(key), 0);
     const bool found = step && step->level == 0;
@@ -58,9 +58,9 @@ class SessionCache {
     return found ? step : std::nullopt;
   }
 
-  // The same without the path, not counted: a key that is not plain is looked up again.
+  // The leaf alone, not counted: FindLeaf counts the key if it is looked up again.
   NodeCache::LeafSpot FindSpot(KeyView key) { return cache_.FindSpot(reader_, key); }
-  // Keys that were found, without another lookup.
+  // Counts keys that FindSpot or FindLeaves found.
   void CountHits(uint64_t hits) { counts_.hits += hits; }
 
   // The leaves for many keys, not counted; null where it is not cached.
