@@ -14,7 +14,7 @@ template <typename T>
 class IdlePool {
  public:
   // An object in use; goes back to the pool when destroyed. The pool must outlive it.
-  class Lease {
+  class [[nodiscard]] Lease {
    public:
     Lease(IdlePool& pool, std::unique_ptr<T> object) : pool_(pool), object_(std::move(object)) {}
     Lease(const Lease&) = delete;

@@ -35,9 +35,9 @@ class EpochReader {
 
   // Pointers read during a guard's life stay valid until it ends. Guards must not nest or span a
   // wait.
-  class Guard {
+  class [[nodiscard]] Guard {
    public:
-    explicit Guard(EpochReader& reader);
+    [[nodiscard]] explicit Guard(EpochReader& reader);
     ~Guard() { reader_.announced_.store(0, std::memory_order_release); }
     Guard(const Guard&) = delete;
     Guard& operator=(const Guard&) = delete;
