@@ -151,6 +151,11 @@ class NodeCache {
 
   // Of all nodes that lookups can find, the index included.
   uint64_t bytes() const { return memory_.bytes(); }
+  // Memory in use: these nodes, and what the bound does not count.
+  uint64_t used_bytes() const {
+    const std::lock_guard lock(mutex_);
+    return memory_.arena().used_bytes();
+  }
   // What the bound leaves.
   uint64_t room() const { return max_bytes_ - bytes(); }
 

@@ -3,7 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <iterator>
+#include <optional>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "common/random.h"
 #include "common/testing/seed.h"
@@ -192,7 +196,7 @@ TEST(NodeCacheTest, MissesKeepNoNode) {
   EXPECT_FALSE(FindLeaf(cache, reader, 1005)) << "the first one goes first";
 }
 
-TEST(NodeCacheTest, TheRootGoesForNobody) {
+TEST(NodeCacheTest, TheRootIsNeverEvictedForAnotherNode) {
   InternalNode root;
   root.version = NodeVersion{1};
   root.level = 2;
@@ -209,43 +213,133 @@ TEST(NodeCacheTest, TheRootGoesForNobody) {
   EXPECT_EQ(cache.Find(reader, SearchGoal::Covering(KeyOf(15)), 0)->node, NodeAt(2));
 }
 
-// Lookups meet a cache that evicts, forgets and splits nodes all the time: each answer is right, or
-// says that the parent is not cached.
-TEST(NodeCacheTest, LookupsAreRightWhileOthersChangeTheCache) {
-  constexpr uint64_t kNodes = 200;
-  NodeCache cache(40 * BytesOf(ParentOf(1000, 1020)));
-  cache.SetRoot(RootWord(NodeAt(kNodes), 2));
-  std::atomic<bool> done = false;
-  std::thread writer([&] {
+// Lookups meet a cache that evicts, forgets, splits and joins nodes all the time, and gives them new
+// children: each answer is right, or says that the parent is not cached.
+class NodeCacheChangesTest : public testing::Test {
+ protected:
+  static constexpr uint64_t kNodes = 200;
+  static constexpr uint64_t kFanout = 20;
+  static constexpr uint64_t kKeys = kNodes * kFanout;
+
+  NodeCacheChangesTest() { cache_.SetRoot(RootWord(NodeAt(2 * kNodes), 2)); }
+  ~NodeCacheChangesTest() override { writer_.join(); }
+
+  void Change() {
     Random random(TestSeed(), 1);
-    for (uint32_t i = 0; i < 20'000; ++i) {
-      const uint64_t at = random.Below(kNodes);
-      cache.Insert(NodeAt(at), ParentOf(20 * at, 20 * at + 20, i));
-      if (random.Below(4) == 0) cache.Forget(1, KeyOf(20 * at), NodeAt(at));
+    for (uint32_t version = 0; version < 20'000; ++version) ChangeNode(random, version);
+    done_ = true;
+  }
+  void ChangeNode(Random& random, uint32_t version) {
+    const uint64_t node = random.Below(kNodes);
+    const uint64_t from = kFanout * node;
+    const uint64_t to = from + kFanout;
+    InternalNode whole = ParentOf(from, to, version);
+    switch (random.Below(4)) {
+      case 0: {
+        const uint64_t middle = from + kFanout / 2;
+        cache_.InsertSplit(NodeAt(node), ParentOf(from, middle, version), NodeAt(kNodes + node),
+                           ParentOf(middle, to, version));
+        break;
+      }
+      case 1:
+        whole.children.erase(whole.children.begin() + 5);
+        cache_.Insert(NodeAt(node), whole);
+        cache_.InsertChild(NodeAt(node), Key(KeyOf(from + 5)), LeafAt(from + 5));
+        break;
+      case 2: cache_.Forget(1, KeyOf(from), NodeAt(node)); [[fallthrough]];
+      default: cache_.Insert(NodeAt(node), whole);
     }
-    done = true;
-  });
-  Random random(TestSeed(), 2);
-  NodeCache::Reader reader(cache);
-  uint64_t found = 0;
-  while (!done) {
+  }
+
+  // Leaf i starts at key i. Some leaves are split off late: their keys are their left neighbours'.
+  static bool IsLeafOf(RemotePtr leaf, uint64_t number) {
+    return leaf == LeafAt(number) || (number % kFanout == 5 && leaf == LeafAt(number - 1));
+  }
+  static void CheckLeaf(RemotePtr leaf, const Key& low) {
+    ASSERT_EQ(low, Key(KeyOf(leaf.offset() / kNodeBytes)));
+  }
+  uint64_t Draw() { return random_.Below(kKeys); }
+  void CheckBatch(NodeCache::Reader& reader) {
     std::vector<std::string> keys;
     std::vector<uint64_t> numbers;
     for (int i = 0; i < 100; ++i) {
-      numbers.push_back(random.Below(20 * kNodes));
+      numbers.push_back(Draw());
       keys.push_back(KeyOf(numbers.back()));
     }
     const std::vector<KeyView> views(keys.begin(), keys.end());
     std::vector<NodeCache::LeafSpot> spots(keys.size());
-    cache.FindLeaves(reader, views, {.batch = 32}, spots);
+    const auto prefetch = static_cast<Prefetch>(random_.Below(std::size(kPrefetchNames)));
+    cache_.FindLeaves(reader, views, {.batch = 32, .prefetch = prefetch}, spots);
     for (size_t i = 0; i < spots.size(); ++i) {
       if (spots[i].leaf.is_null()) continue;
-      ASSERT_EQ(spots[i].leaf, LeafAt(numbers[i]));
-      ++found;
+      ASSERT_TRUE(IsLeafOf(spots[i].leaf, numbers[i])) << numbers[i];
+      ++found_;
     }
   }
-  writer.join();
-  EXPECT_GT(found, 0u);
+  void CheckFind(NodeCache::Reader& reader) {
+    const uint64_t number = Draw();
+    const std::optional<NodeCache::Step> step = FindLeaf(cache_, reader, number);
+    if (!step) return;
+    ASSERT_LE(step->low.view(), KeyView(KeyOf(number)));
+    ASSERT_TRUE(IsLeafOf(step->node, number)) << number;
+    CheckLeaf(step->node, step->low);
+    ++found_;
+  }
+  void CheckNeighbours(NodeCache::Reader& reader) {
+    const std::string key = KeyOf(Draw());
+    std::vector<NodeCache::LeafRef> leaves;
+    HighFence end;
+    cache_.CollectRight(reader, key, 50, leaves, end);
+    for (size_t i = 0; i < leaves.size(); ++i) {
+      CheckLeaf(leaves[i].leaf, leaves[i].low);
+      if (i != 0) {
+        ASSERT_LT(leaves[i - 1].low.view(), leaves[i].low.view());
+      }
+    }
+    if (!leaves.empty()) {
+      ASSERT_LE(leaves[0].low.view(), KeyView(key));
+    }
+    found_ += leaves.size();
+    leaves.clear();
+    cache_.CollectLeft(reader, HighFence::At(key), 50, leaves);
+    for (size_t i = 0; i < leaves.size(); ++i) {
+      CheckLeaf(leaves[i].leaf, leaves[i].low);
+      ASSERT_LT(leaves[i].low.view(), i == 0 ? KeyView(key) : leaves[i - 1].low.view());
+    }
+    found_ += leaves.size();
+  }
+
+  NodeCache cache_{40 * BytesOf(ParentOf(1000, 1020))};
+  std::atomic<bool> done_ = false;
+  std::thread writer_{[this] { Change(); }};
+  Random random_{TestSeed(), 2};
+  uint64_t found_ = 0;
+};
+
+TEST_F(NodeCacheChangesTest, LookupsAreRightMeanwhile) {
+  NodeCache::Reader reader(cache_);
+  while (!done_) {
+    CheckBatch(reader);
+    for (int i = 0; i < 100; ++i) ASSERT_NO_FATAL_FAILURE(CheckFind(reader));
+    ASSERT_NO_FATAL_FAILURE(CheckNeighbours(reader));
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GT(found_, 0u);
+}
+
+// Memory between the nodes, too: nodes of many sizes replace each other.
+TEST(NodeCacheTest, MemoryInUseStaysNearTheBound) {
+  constexpr uint64_t kBound = uint64_t{4} << 20;
+  constexpr uint64_t kNodes = 4'000;
+  NodeCache cache(kBound);
+  cache.SetRoot(RootWord(NodeAt(1), 1));
+  Random random(TestSeed());
+  for (uint32_t i = 0; i < 100'000; ++i) {
+    const uint64_t from = 100 * random.Below(kNodes);
+    cache.Insert(NodeAt(from), ParentOf(from, from + 10 + random.Below(80), i));
+  }
+  EXPECT_GT(cache.bytes(), kBound * 9 / 10);
+  EXPECT_LE(cache.used_bytes(), kBound * 4 / 3);
 }
 
 // Holds also for threads that look up nodes while others insert.

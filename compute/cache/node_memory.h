@@ -20,6 +20,7 @@ class NodeMemory {
   NodeMemory& operator=(const NodeMemory&) = delete;
 
   NodeArena& arena() { return arena_; }
+  const NodeArena& arena() const { return arena_; }
   EpochDomain& epochs() { return epochs_; }
 
   // Readers can find nodes of `added` bytes more, and of `removed` bytes no more.
