@@ -1,6 +1,7 @@
 #include "common/huge_pages.h"
 
 #include <fmt/core.h>
+#include <sanitizer/asan_interface.h>
 #include <sys/mman.h>
 
 #include <cerrno>
@@ -33,7 +34,10 @@ void AskForHugePages(const MemoryMapping& mapping) {
 }  // namespace
 
 MemoryMapping::~MemoryMapping() {
-  if (data_ != nullptr) munmap(data_, mapped_bytes_);
+  if (data_ == nullptr) return;
+  // What an owner has poisoned is not so for what is mapped here next.
+  ASAN_UNPOISON_MEMORY_REGION(data_, mapped_bytes_);
+  munmap(data_, mapped_bytes_);
 }
 
 Result<MemoryMapping> MapMemory(size_t bytes, bool huge_pages) {
