@@ -132,7 +132,7 @@ class LeafView {
   }
 
  private:
-  // Only Parse has one.
+  // Only Parse can make one, so only Parse makes a LeafView.
   struct Accepted {
     explicit Accepted() = default;
   };

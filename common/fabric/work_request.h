@@ -17,7 +17,7 @@
 
 namespace gossamer {
 
-// Counts down, and at zero resumes its coroutine, if there is one, which may destroy it.
+// Counts down. At zero, resumes the waiter, if there is one; the waiter may destroy this.
 struct Completion {
   uint32_t remaining = 0;
   std::coroutine_handle<> waiter;

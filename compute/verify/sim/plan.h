@@ -65,9 +65,9 @@ struct WorkPlan {
   uint32_t nap_percent = 0;  // of operations: the coroutine sleeps briefly before
   uint32_t longest_nap_us = 30;
   uint32_t scan_keys = 1;        // longest range of a scan
-  uint32_t writers_at_once = 4;  // most keys of one key in flight
-  uint32_t batch_percent = 0;    // of operations: one of many keys begins
-  uint32_t longest_batch = 2;    // most keys of one
+  uint32_t writers_at_once = 4;  // most writes of one key in flight
+  uint32_t batch_percent = 0;    // of operations: so many are batches
+  uint32_t longest_batch = 2;    // most keys of a batch
 
   uint32_t keys() const { return hot_keys * (fillers + 1); }
 };

@@ -26,7 +26,7 @@ std::string ReopensText(const Plan& plan) {
 
 std::string BatchesText(const Plan& plan) {
   if (plan.work.batch_percent == 0) return "";
-  return fmt::format(", batches of up to {} writes in {} % of operations", plan.work.longest_batch,
+  return fmt::format(", batches of up to {} keys in {} % of operations", plan.work.longest_batch,
                      plan.work.batch_percent);
 }
 
