@@ -197,7 +197,7 @@ void BenchClient::WorkSorted() {
     Fill(batch);
     if (batch.count == 0) return;
     for (size_t i = 0; i < batch.count; ++i) batch.FillPair(i, i, *this);
-    for (size_t done = 0; done < batch.count;) {
+    for (size_t done = 0; done < batch.count && !phase_.stop.load(std::memory_order_relaxed);) {
       const Clock::time_point start = Clock::now();
       const SortedLoad load = session_.LoadSorted(
           std::span<const KeyValueView>(batch.pairs).subspan(done, batch.count - done), kFill);

@@ -212,13 +212,18 @@ TEST(RunTest, AnAbsentRecordIsAnError) {
 }
 
 TEST(RunTest, GivesUpOnAStoreThatOnlyFails) {
-  FakeStore store;
-  store.state().fail_with = MakeError(Code::kNodeUnreachable);
-  const PhaseResult result = LoadRecords(store, Options("c", 1'000'000, 0)).value();
-  EXPECT_TRUE(result.gave_up);
-  EXPECT_EQ(result.operations, 0u);
-  EXPECT_GE(result.errors.total(), kFailuresToGiveUp);
-  EXPECT_LT(result.errors.total(), 2 * kFailuresToGiveUp);
+  for (const LoadOrder order : {LoadOrder::kRandom, LoadOrder::kSorted}) {
+    SCOPED_TRACE(LoadOrderName(order));
+    FakeStore store;
+    store.state().fail_with = MakeError(Code::kNodeUnreachable);
+    RunnerOptions options = Options("c", 1'000'000, 0);
+    options.load_order = order;
+    const PhaseResult result = LoadRecords(store, options).value();
+    EXPECT_TRUE(result.gave_up);
+    EXPECT_EQ(result.operations, 0u);
+    EXPECT_GE(result.errors.total(), kFailuresToGiveUp);
+    EXPECT_LT(result.errors.total(), 2 * kFailuresToGiveUp);
+  }
 }
 
 TEST(RunTest, NoSessionIsAnError) {
