@@ -125,6 +125,14 @@ class Phase {
     finished_.notify_one();
   }
 
+  uint64_t Finished() const {
+    uint64_t done = 0;
+    for (const Worker& worker : workers_) {
+      if (worker.client != nullptr) done += worker.client->finished();
+    }
+    return done;
+  }
+
   // Shows progress until all threads have finished. Returns whether a stop was requested.
   bool Watch(Clock::time_point start) {
     Progress progress(loading_ ? ProgressOf("loading", "records", total_, options_)
@@ -140,14 +148,18 @@ class Phase {
         interrupted = true;
         state_.stop.store(true);
       }
-      uint64_t done = 0;
-      for (const Worker& worker : workers_) {
-        if (worker.client != nullptr) done += worker.client->finished();
-      }
+      const uint64_t done = Finished();
       progress.Update(done);
       if (options_.progress_ms != 0) points_.push_back({Seconds(Clock::now() - start), done});
     }
     return interrupted;
+  }
+
+  // The points, and the end of the last operation as the last one.
+  void EndProgress(PhaseResult& total) {
+    while (!points_.empty() && points_.back().seconds >= total.seconds) points_.pop_back();
+    points_.push_back({total.seconds, Finished()});
+    total.progress = std::move(points_);
   }
 
   PhaseResult Collect(Clock::time_point start, bool interrupted) {
@@ -167,7 +179,7 @@ class Phase {
     }
     total.counters.cache.bytes = workers_.front().after.cache.bytes;
     total.seconds = Seconds(end - start);
-    total.progress = std::move(points_);
+    if (options_.progress_ms != 0) EndProgress(total);
     total.gave_up = state_.gave_up.load();
     total.interrupted = interrupted && total.operations + total.errors.total() < total_;
     return total;

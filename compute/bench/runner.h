@@ -73,9 +73,9 @@ struct PhaseResult {
   std::array<Histogram, kLatencyClasses> latency_ns;  // of successful operations
   Counters counters;                                  // of this phase only
   ErrorCounts errors;
-  std::vector<ProgressPoint> progress;
-  bool interrupted = false;  // `should_stop` returned true before the end
-  bool gave_up = false;      // a thread saw kFailuresToGiveUp failures in a row
+  std::vector<ProgressPoint> progress;  // the last one is the end
+  bool interrupted = false;             // `should_stop` returned true before the end
+  bool gave_up = false;                 // a thread saw kFailuresToGiveUp failures in a row
 
   double operations_per_second() const {
     return seconds > 0 ? static_cast<double>(operations) / seconds : 0;
