@@ -191,6 +191,10 @@ Result<Plan> MakePlan(const FlagValues& flags) {
   if (!order)
     return Wrong("--load_order=" + flags.load_order + " is not one of random, runs, sorted");
   runner.load_order = *order;
+  if (plan.load && *order == LoadOrder::kRuns && runner.batch == 1) {
+    return Wrong(
+        "--load_order=runs with --batch=1 is random order: give the length of a run by --batch");
+  }
   if (plan.run && runner.workload.has_inserts() && runner.operations > kMaxInserts) {
     return Wrong(
         fmt::format("--operations={} is too many for a workload that inserts: give at most {}",

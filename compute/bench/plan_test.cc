@@ -41,6 +41,9 @@ TEST(PlanTest, OrdersOfLoadingHaveNames) {
   EXPECT_EQ(MakePlan(flags).value().runner.load_order, LoadOrder::kRandom);
   flags.load_order = "sorted";
   EXPECT_EQ(MakePlan(flags).value().runner.load_order, LoadOrder::kSorted);
+  flags.load_order = "runs";
+  flags.batch = 64;
+  EXPECT_EQ(MakePlan(flags).value().runner.load_order, LoadOrder::kRuns);
   flags.load_order = "fast";
   EXPECT_THAT(MakePlan(flags).error().message,
               testing::HasSubstr("--load_order=fast is not one of random, runs, sorted"));
@@ -98,6 +101,8 @@ TEST(PlanTest, WrongFlagsAreASentence) {
          f.operations = uint64_t{1} << 50;
        },
        "is too many for a workload that inserts: give at most 8,589,934,592"},
+      {[](FlagValues& f) { f.load_order = "runs"; },
+       "--load_order=runs with --batch=1 is random order"},
       {[](FlagValues& f) { f.local = "much"; }, "--local: "},
       {[](FlagValues& f) { f.cache_bytes = "x"; }, "--cache_bytes: "},
       {[](FlagValues& f) { f.traversal_batch = "0"; }, "--traversal_batch=0: give a number from 1"},
