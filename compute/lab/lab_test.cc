@@ -302,6 +302,24 @@ TEST(PlanTest, RunsThatOnlyReadShareATree) {
   EXPECT_EQ(shared_from(6), 1u) << "inserts";
 }
 
+TEST(PlanTest, ACombinationWithoutRunsIsExplained) {
+  FlagValues flags = Flags();
+  flags.trees = "std_map";
+  flags.prefetch = "whole";
+  EXPECT_THAT(MakeRuns(flags).error().message,
+              HasSubstr("no tree of --trees=std_map runs with --threads=1 and --prefetch=whole"));
+  flags = Flags();
+  flags.trees = "sequential";
+  flags.threads = "2";
+  EXPECT_THAT(MakeRuns(flags).error().message,
+              HasSubstr("no tree of --trees=sequential runs with --threads=2 and --prefetch=off"));
+  flags = Flags();
+  flags.trees = "partitioned";
+  flags.fanout = "16";
+  EXPECT_THAT(MakeRuns(flags).error().message,
+              HasSubstr("no tree of --trees=partitioned has a fanout of --fanout=16"));
+}
+
 TEST(PlanTest, WrongFlagsAreExplained) {
   const auto sentence = [](const FlagValues& flags) {
     const auto runs = MakeRuns(flags);

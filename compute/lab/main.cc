@@ -132,6 +132,14 @@ int WriteReport(const LabReport& report) {
   return written ? kExitSuccess : Failure(kProgram, written.error().message);
 }
 
+// A flag that was given and that --separators decides, or "".
+std::string UnwantedFlag(const std::vector<std::string>& given) {
+  for (const std::string& name : given) {
+    if (name == "trees" || name == "fanout" || name == "workload" || name == "threads") return name;
+  }
+  return {};
+}
+
 // The runs of --separators, as those of a tree with the same ways to prefetch.
 Result<std::vector<PlannedRun>> MakeSeparatorRuns(FlagValues flags) {
   flags.trees = "gossamer";
@@ -176,6 +184,12 @@ int Main(int argc, char** argv) {
     return UsageError(kProgram, fmt::format("takes flags only; '{}' is none", parsed.arguments[0]));
   }
   if (FLAGS_list) return List();
+  const std::string unwanted = FLAGS_separators ? UnwantedFlag(parsed.given) : "";
+  if (!unwanted.empty()) {
+    return UsageError(kProgram, fmt::format("--separators reads by one thread, in no tree of the "
+                                            "list: leave out --{}",
+                                            unwanted));
+  }
   return FLAGS_quick ? CheckTrees() : Measure();
 }
 

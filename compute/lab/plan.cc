@@ -155,6 +155,12 @@ Result<std::vector<const TreeEntry*>> ChooseTrees(const FlagValues& flags) {
       if (tree.name == name && fits) trees.push_back(&tree);
     }
   }
+  if (trees.empty()) {
+    return MakeError(
+        Code::kInvalidArgument,
+        fmt::format("nothing to run: no tree of --trees={} has a fanout of --fanout={}",
+                    flags.trees, flags.fanout));
+  }
   return trees;
 }
 
@@ -216,7 +222,9 @@ Result<std::vector<PlannedRun>> MakeRuns(const FlagValues& flags) {
   if (runs.empty()) {
     return MakeError(
         Code::kInvalidArgument,
-        fmt::format("nothing to run: --trees={} runs with --threads=1 only", flags.trees));
+        fmt::format(
+            "nothing to run: no tree of --trees={} runs with --threads={} and --prefetch={}",
+            flags.trees, flags.threads, flags.prefetch));
   }
   return runs;
 }

@@ -42,8 +42,12 @@ Result<std::vector<const TreeEntry*>> ChooseTrees(const FlagValues& flags);
 std::vector<RunOptions> SharingRuns(std::span<const PlannedRun> runs);
 
 // All combinations, the tree varying fastest, so that trees that are compared run one after another.
-// Left out: partitions of a tree that has none; ways to prefetch that a tree does not have; many threads on a tree for one thread; distributions of a mix that does not read.
-// Errors: InvalidArgument: "--workload=x is not one of insert_only, …".
+// Left out:
+//   - partitions of a tree that has none
+//   - ways to prefetch that a tree does not have
+//   - many threads on a tree for one thread
+//   - distributions of a mix that does not read
+// Errors: InvalidArgument: "--workload=x is not one of insert_only, …", or nothing is left.
 Result<std::vector<PlannedRun>> MakeRuns(const FlagValues& flags);
 
 }  // namespace gossamer::lab
