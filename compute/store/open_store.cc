@@ -24,8 +24,15 @@ namespace {
 // operation.
 constexpr int kMostTriesToAdd = 17;
 
+// Errors: InvalidArgument: a traversal that there is not.
 template <typename Options>
-TreeOptions TreeOptionsOf(const Options& options) {
+Result<TreeOptions> TreeOptionsOf(const Options& options) {
+  if (const auto& [batch, prefetch] = options.traversal; !options.traversal.is_valid()) {
+    return MakeError(
+        Code::kInvalidArgument,
+        fmt::format("traversal of {} keys, prefetch {}: give {} keys at most, and an enumerator",
+                    batch, static_cast<int>(prefetch), Traversal::kMaxBatch));
+  }
   TreeOptions tree;
   tree.cache_bytes = options.cache_bytes;
   tree.lock_timeout_ms = options.lock_timeout_ms;
@@ -45,6 +52,7 @@ Result<std::unique_ptr<Store>> Store::OpenLocal(const LocalOptions& options) {
 }
 
 Result<std::unique_ptr<Store>> OpenStore::Open(const OpenOptions& options) {
+  BOOST_OUTCOME_TRY(tree_options, TreeOptionsOf(options));
   BOOST_OUTCOME_TRY(fabric, ParseFabricKind(options.fabric));
   BOOST_OUTCOME_TRY(bootstrap, OpenBootstrap(options.bootstrap));
   ComputePortOptions port_options;
@@ -67,11 +75,12 @@ Result<std::unique_ptr<Store>> OpenStore::Open(const OpenOptions& options) {
                                                  record.fabric + ", not on " + options.fabric);
   }
   store->bootstrap_ = std::move(bootstrap);
-  BOOST_OUTCOME_TRYV(store->Connect(record, TreeOptionsOf(options)));
+  BOOST_OUTCOME_TRYV(store->Connect(record, tree_options));
   return std::unique_ptr<Store>(std::move(store));
 }
 
 Result<std::unique_ptr<Store>> OpenStore::OpenLocal(const LocalOptions& options) {
+  BOOST_OUTCOME_TRY(tree_options, TreeOptionsOf(options));
   EmbeddedMemoryOptions memory_options;
   memory_options.memory_bytes = options.memory_bytes;
   memory_options.parameters = options.parameters;
@@ -88,7 +97,7 @@ Result<std::unique_ptr<Store>> OpenStore::OpenLocal(const LocalOptions& options)
   record.servers.resize(1);
   record.servers[0].address = store->memory_->address();
   BOOST_OUTCOME_TRYV(store->OpenPort(FabricKind::kShm, {}));
-  BOOST_OUTCOME_TRYV(store->Connect(record, TreeOptionsOf(options)));
+  BOOST_OUTCOME_TRYV(store->Connect(record, tree_options));
   return std::unique_ptr<Store>(std::move(store));
 }
 

@@ -157,9 +157,10 @@ class Store {
   // Opens an existing store through its bootstrap.
   // Errors: NotFound if there is no store of that name. NodeUnreachable if the bootstrap or server
   // 0, which holds the root, does not answer (the message says if the record may be of a dead
-  // server). Unsupported if this machine has no such fabric.
+  // server). Unsupported if this machine has no such fabric. InvalidArgument for a wrong `traversal`.
   static Result<std::unique_ptr<Store>> Open(const OpenOptions& options);
   // Creates a store in this process, with its own memory server. Both end with the Store.
+  // Errors: InvalidArgument for a wrong `traversal`.
   static Result<std::unique_ptr<Store>> OpenLocal(const LocalOptions& options);
 
   virtual ~Store() = default;

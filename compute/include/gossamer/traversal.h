@@ -1,4 +1,7 @@
 // How batches of lookups go through the cache of internal nodes.
+//
+// For experiments: the defaults are right for programs. The words are those of
+// compute/cache/separator_node.h.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +25,11 @@ struct Traversal {
   static constexpr uint32_t kAuto = 0;
   static constexpr uint32_t kMaxBatch = 64;
 
-  uint32_t batch = kAuto;  // keys that are traversed together; kAuto: each session measures
+  // Keys that are traversed together: 1 to kMaxBatch, or kAuto: each session measures.
+  uint32_t batch = kAuto;
   Prefetch prefetch = Prefetch::kPayload;
+
+  bool is_valid() const { return batch <= kMaxBatch && prefetch <= Prefetch::kPayload; }
 };
 
 }  // namespace gossamer
