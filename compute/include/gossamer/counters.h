@@ -58,11 +58,11 @@ struct CacheCounts {
   uint64_t bytes = 0;  // Gauge: bytes that the shared cache of the compute server holds now.
   uint64_t hits = 0;   // lookups that needed no READ of an internal node
   uint64_t misses = 0;
-  uint64_t stale =
-      0;  // times that a stale entry led to the wrong leaf; an operation may count several times
+  // Times that a stale entry led to the wrong leaf; an operation may count several times.
+  uint64_t stale = 0;
   uint64_t evictions = 0;  // nodes evicted to make room for what this session read
-  uint64_t filled =
-      0;  // internal nodes that this session READ before an operation asked for them, beside all others
+  // Internal nodes that this session READ before an operation asked for them, to fill a cold cache.
+  uint64_t filled = 0;
 
   // All but `bytes`, which is a gauge.
   CacheCounts& operator+=(const CacheCounts& other) {

@@ -45,10 +45,19 @@ static_assert(sizeof(ScanEntry) == 16);
 
 // Sees each key exactly once, in order, even if nodes split meanwhile.
 //
-// It reads many keys at a time, and the next ones while these are used: as many as the limit and the range ask for, so
-// state them. Without a limit it reads few at first, then more. A value may be as old as the read, at most as the scan. A
-// cursor may be dropped at any time but while its AsyncNext is awaited. If its session ends before it, the cursor ends with
-// InvalidArgument.
+//   auto cursor = session->Scan({.prefix = "user:"});
+//   while (cursor->Next()) Use(cursor->key(), cursor->value());
+//   if (!cursor->status()) return Fail(cursor->status().error().ToString());  // why it ended early
+//
+//   while (co_await cursor->AsyncNext()) …  // the same in a coroutine
+//
+// A cursor reads many keys at a time, and reads on while these are used. How many it reads follows
+// from the limit and the range: state them. Without a limit it begins with few and doubles. Each
+// value was the key's at some time since the scan began.
+//
+// A cursor may be dropped at any time, except while its AsyncNext is awaited. If its
+// session ends first, Next returns false from then on, key and value are not valid any more, and
+// status is InvalidArgument unless the scan had ended.
 //
 // Cost: a round trip for each 32 leaves (some 1,000 small records), mostly in the background. Nothing is copied or
 // allocated for a key, and a key at hand costs no virtual call.

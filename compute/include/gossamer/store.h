@@ -6,6 +6,13 @@
 //   session.value()->Put("key", "value");
 //   gossamer::Result<std::string> value = session.value()->Get("key");
 //
+//   gossamer::KeyValue pairs[] = {{"user:1", "Ann"}, {"user:2", "Bo"}};
+//   for (const gossamer::Status& put : session.value()->MultiPut(pairs)) …  // one for each pair
+//
+//   auto cursor = session.value()->Scan({.prefix = "user:"});   // see scan_cursor.h
+//   while (cursor->Next()) Use(cursor->key(), cursor->value());
+//   if (!cursor->status()) return Fail(cursor->status().error().ToString());
+//
 // Keys are byte strings of at most `StoreParameters::max_key_bytes`, in memcmp order (encode 64-bit
 // integers big-endian). Values are byte strings of at most 1 MiB. Both may contain any bytes.
 //
@@ -86,13 +93,13 @@ struct KeyValueView {
 
 // What `LoadSorted` has done.
 struct SortedLoad {
-  size_t loaded =
-      0;  // the first so many pairs are stored; with an error, some of the others may be
+  // So many pairs, the first ones, are stored. With an error, some of the others may be.
+  size_t loaded = 0;
   Status status = outcome::success();  // the error of the pair behind them
 };
 
-// Keys in [from, to), or keys that start with `prefix`: at most `limit`, ascending, or descending
-// with `reverse`.
+// Keys in [from, to) that start with `prefix`: at most `limit`, ascending, or descending with
+// `reverse`. The defaults are all keys.
 struct ScanOptions {
   std::string from;
   std::optional<std::string> to;
