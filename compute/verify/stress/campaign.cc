@@ -10,6 +10,7 @@
 #include "common/text/human.h"
 #include "compute/verify/stress/connection_losses.h"
 #include "compute/verify/stress/judge.h"
+#include "compute/verify/stress/now.h"
 
 namespace gossamer::stress {
 namespace {
@@ -20,8 +21,6 @@ constexpr std::chrono::milliseconds kLook{20};
 constexpr uint64_t kLongestAbsenceMs = 300;
 // The era of values that belong to no era.
 constexpr uint32_t kStranger = RunBoard::kMaxEras - 1;
-
-int64_t NowNs() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
 }  // namespace
 

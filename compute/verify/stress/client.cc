@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "compute/verify/stress/connection_losses.h"
+#include "compute/verify/stress/now.h"
 
 namespace gossamer::stress {
 
@@ -74,8 +75,6 @@ namespace {
 constexpr std::chrono::milliseconds kTryAgain{20};
 // How long a store other than the era's may be found before the next era is announced.
 constexpr std::chrono::seconds kAnnouncement{20};
-
-int64_t NowNs() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
 // Opens the store of an era, and retries until the era is over.
 class Opener {

@@ -12,13 +12,12 @@
 #include <map>
 
 #include "common/random.h"
+#include "compute/verify/stress/now.h"
 
 namespace gossamer::stress {
 namespace {
 
 constexpr int64_t kUntilReplacedNs = 4'000'000'000;
-
-int64_t NowNs() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
 // Sockets of this process, by the path of the memory server at their other end. Sockets that have
 // ended are left out.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/text/human.h"
+#include "compute/verify/stress/now.h"
 
 namespace gossamer::stress {
 namespace {
@@ -23,8 +24,6 @@ constexpr std::chrono::milliseconds kTryAgain{20};
 constexpr uint64_t kLongestAbsenceMs = 500;
 // A memory server that joins while the record is lost may be asked to start again.
 constexpr int kMostStarts = 5;
-
-int64_t NowNs() { return Clock::now().time_since_epoch().count(); }
 
 }  // namespace
 

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "common/text/escape.h"
+#include "compute/verify/stress/now.h"
 
 namespace gossamer::stress {
 namespace {
@@ -19,8 +20,6 @@ constexpr std::chrono::milliseconds kRest{1};
 constexpr uint64_t kMostOfASession = 4000;
 // Bytes of a wrong key or value that a message shows.
 constexpr size_t kShownBytes = 48;
-
-int64_t NowNs() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
 }  // namespace
 
@@ -224,30 +223,38 @@ void Worker::EndRead(uint32_t key, const Result<std::string_view>& value, int64_
 Task<void> Worker::Write(Session& session, Random& random, uint32_t key) {
   const std::string text = keys_.Text(key);
   const uint64_t dice = random.Below(55);
-  Event event;
-  event.key = key;
-  event.client = static_cast<uint16_t>(writer_);
-  event.kind = dice < 20   ? OperationKind::kPut
-               : dice < 30 ? OperationKind::kInsert
-               : dice < 40 ? OperationKind::kUpdate
-                           : OperationKind::kDelete;
-  const bool is_delete = event.kind == OperationKind::kDelete;
-  const ValueId id = is_delete ? kAbsent : MakeValueId(key, writer_, ++sequence_);
-  const std::string value = is_delete ? std::string() : values_.Bytes(id);
-  event.value = id;
-  event.outcome = Outcome::kUnknown;
-  event.end = kNever;
-  event.start = NowNs();
-  Event& logged = history_.Begin(event);
+  const OperationKind kind = dice < 20   ? OperationKind::kPut
+                             : dice < 30 ? OperationKind::kInsert
+                             : dice < 40 ? OperationKind::kUpdate
+                                         : OperationKind::kDelete;
+  const ValueId id = NewValue(key, kind);
+  const std::string value = id == kAbsent ? std::string() : values_.Bytes(id);
+  Event& logged = BeginWrite(key, kind, id);
   being_written_.push_back(key);
   Status status = Ok();
-  switch (event.kind) {
+  switch (kind) {
     case OperationKind::kPut: status = co_await session.AsyncPut(text, value); break;
     case OperationKind::kInsert: status = co_await session.AsyncInsert(text, value); break;
     case OperationKind::kUpdate: status = co_await session.AsyncUpdate(text, value); break;
     default: status = co_await session.AsyncDelete(text); break;
   }
   EndWrite(logged, key, status);
+}
+
+ValueId Worker::NewValue(uint32_t key, OperationKind kind) {
+  return kind == OperationKind::kDelete ? kAbsent : MakeValueId(key, writer_, ++sequence_);
+}
+
+Event& Worker::BeginWrite(uint32_t key, OperationKind kind, ValueId value) {
+  Event event;
+  event.key = key;
+  event.client = static_cast<uint16_t>(writer_);
+  event.kind = kind;
+  event.value = value;
+  event.outcome = Outcome::kUnknown;
+  event.end = kNever;
+  event.start = NowNs();
+  return history_.Begin(event);
 }
 
 void Worker::EndWrite(Event& logged, uint32_t key, const Status& status) {

@@ -81,8 +81,14 @@ class Worker {
   Task<void> ReadBatch(Session& session, Random& random);
   // MultiPut, MultiDelete or LoadSorted: each write is an operation of its own in the history (worker_batch.cc).
   Task<void> WriteBatch(Session& session, Random& random);
+  // Hot keys that are neighbours, some of them twice; they are being written from now on.
+  std::vector<uint32_t> PickForBatch(Random& random);
   // Judges what a get returned.
   void EndRead(uint32_t key, const Result<std::string_view>& value, int64_t start, int64_t end);
+  // The name of what a write stores: absent for a delete.
+  ValueId NewValue(uint32_t key, OperationKind kind);
+  // Logs a write that begins now.
+  Event& BeginWrite(uint32_t key, OperationKind kind, ValueId value);
   // Logs what became of a write that has just ended.
   void EndWrite(Event& logged, uint32_t key, const Status& status);
   Task<void> Scan(Session& session, Random& random);

@@ -1,9 +1,9 @@
 // Worker: operations of many keys.
 #include <algorithm>
-#include <chrono>
 #include <string>
 #include <vector>
 
+#include "compute/verify/stress/now.h"
 #include "compute/verify/stress/worker.h"
 
 namespace gossamer::stress {
@@ -18,20 +18,15 @@ Task<void> Worker::ReadBatch(Session& session, Random& random) {
   }
   const std::vector<std::string_view> views(texts.begin(), texts.end());
   Values values;
-  const auto now = [] { return std::chrono::steady_clock::now().time_since_epoch().count(); };
-  const int64_t start = now();
+  const int64_t start = NowNs();
   co_await session.AsyncMultiGet(views, values);
-  const int64_t end = now();
+  const int64_t end = NowNs();
   for (size_t i = 0; i < keys.size(); ++i) EndRead(keys[i], values[i], start, end);
 }
 
-Task<void> Worker::WriteBatch(Session& session, Random& random) {
+std::vector<uint32_t> Worker::PickForBatch(Random& random) {
   constexpr uint64_t kMostWrites = 40;
-  const uint64_t dice = random.Below(4);
-  const bool is_delete = dice == 0;
-  const bool is_load = dice == 1;
   const uint64_t count = 2 + random.Below(kMostWrites - 1);
-  // Neighbours, some of them twice.
   const uint64_t first = random.Below(keys_.hot_keys());
   std::vector<uint32_t> keys;
   for (uint64_t i = 0; i < count; ++i) {
@@ -41,6 +36,15 @@ Task<void> Worker::WriteBatch(Session& session, Random& random) {
     being_written_.push_back(key);
     keys.push_back(key);
   }
+  return keys;
+}
+
+Task<void> Worker::WriteBatch(Session& session, Random& random) {
+  const uint64_t dice = random.Below(4);
+  const bool is_delete = dice == 0;
+  const bool is_load = dice == 1;
+  const OperationKind kind = is_delete ? OperationKind::kDelete : OperationKind::kPut;
+  std::vector<uint32_t> keys = PickForBatch(random);
   if (is_load) std::ranges::sort(keys);
 
   std::vector<std::string> texts(keys.size());
@@ -49,17 +53,10 @@ Task<void> Worker::WriteBatch(Session& session, Random& random) {
   std::vector<std::string_view> views;
   std::vector<Event*> logged;
   for (size_t i = 0; i < keys.size(); ++i) {
-    Event event;
-    event.key = keys[i];
-    event.client = static_cast<uint16_t>(writer_);
-    event.kind = is_delete ? OperationKind::kDelete : OperationKind::kPut;
-    event.value = is_delete ? kAbsent : MakeValueId(keys[i], writer_, ++sequence_);
-    event.outcome = Outcome::kUnknown;
-    event.end = kNever;
-    event.start = std::chrono::steady_clock::now().time_since_epoch().count();
-    logged.push_back(&history_.Begin(event));
+    const ValueId id = NewValue(keys[i], kind);
+    logged.push_back(&BeginWrite(keys[i], kind, id));
     texts[i] = keys_.Text(keys[i]);
-    if (!is_delete) values[i] = values_.Bytes(event.value);
+    if (!is_delete) values[i] = values_.Bytes(id);
     pairs.push_back({texts[i], values[i]});
     views.emplace_back(texts[i]);
   }
