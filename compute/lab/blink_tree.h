@@ -25,7 +25,6 @@
 // 1981.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -36,14 +35,13 @@
 #include <span>
 #include <utility>
 
+#include "compute/lab/plain_node.h"
 #include "compute/lab/tree.h"
 
 namespace gossamer::lab {
 
 template <uint32_t kFanout>
 class BlinkTree {
-  static_assert(kFanout >= 4, "an inner node that splits leaves a separator in each half");
-
  public:
   static constexpr bool kManyThreads = true;
 
@@ -76,7 +74,7 @@ class BlinkTree {
       if (node->Covers(key)) {
         const Leaf* const leaf = AsLeaf(node);
         const uint32_t at = leaf->LowerBound(key);
-        return leaf->Has(at, key) ? std::optional(leaf->values[at]) : std::nullopt;
+        return leaf->Has(at, key) ? std::optional(leaf->payloads[at]) : std::nullopt;
       }
       node = node->right;
     }
@@ -89,7 +87,7 @@ class BlinkTree {
       const Leaf* const leaf = AsLeaf(node);
       for (uint32_t at = leaf->LowerBound(from); at < leaf->count; ++at) {
         if (count == found.size()) return count;
-        found[count++] = {leaf->keys[at], leaf->values[at]};
+        found[count++] = {leaf->keys[at], leaf->payloads[at]};
       }
       node = leaf->right;
     }
@@ -131,77 +129,25 @@ class BlinkTree {
     std::array<Node*, kMaxLevels> nodes;        // from 1 to `levels` - 1
   };
 
-  struct Leaf : Node {
-    Leaf() : Node(0) {}
+  struct Leaf : PlainLeaf<Node, kFanout, Value> {
+    Leaf() : PlainLeaf<Node, kFanout, Value>(0) {}
 
-    uint32_t LowerBound(Key key) const {
-      const auto end = keys.begin() + this->count;
-      return static_cast<uint32_t>(std::lower_bound(keys.begin(), end, key) - keys.begin());
-    }
-
-    bool Has(uint32_t at, Key key) const { return at < this->count && keys[at] == key; }
-
-    // Requires: the leaf is not full.
-    void Add(Key key, Value value) {
-      const uint32_t at = LowerBound(key);
-      Key* const past = keys.data() + this->count;
-      std::copy_backward(keys.data() + at, past, past + 1);
-      Value* const past_value = values.data() + this->count;
-      std::copy_backward(values.data() + at, past_value, past_value + 1);
-      keys[at] = key;
-      values[at] = value;
-      ++this->count;
-    }
-
-    Split MoveUpperHalf() {
+    // Moves the upper half to a new sibling.
+    Split SplitOff() {
       auto* const sibling = new Leaf;
-      const uint32_t kept = this->count / 2;
-      sibling->count = this->count - kept;
-      std::copy_n(keys.data() + kept, sibling->count, sibling->keys.data());
-      std::copy_n(values.data() + kept, sibling->count, sibling->values.data());
-      this->count = kept;
-      return Link(*this, sibling->keys[0], sibling);
+      const Key separator = this->MoveUpperHalf(*sibling);
+      return Link(*this, separator, sibling);
     }
-
-    std::array<Key, kFanout> keys;
-    std::array<Value, kFanout> values;
   };
 
-  struct Inner : Node {
-    explicit Inner(uint32_t node_level) : Node(node_level) {}
+  struct Inner : PlainInner<Node, kFanout> {
+    explicit Inner(uint32_t node_level) : PlainInner<Node, kFanout>(node_level) {}
 
-    // The number of the child that leads to `key`.
-    uint32_t ChildFor(Key key) const {
-      const auto end = separators.begin() + this->count;
-      return static_cast<uint32_t>(std::upper_bound(separators.begin(), end, key) -
-                                   separators.begin());
-    }
-
-    // Adds the right half of a child. Requires: the node is not full.
-    void Add(const Split& split) {
-      const uint32_t at = ChildFor(split.separator);
-      Key* const past = separators.data() + this->count;
-      std::copy_backward(separators.data() + at, past, past + 1);
-      Node** const past_child = children.data() + this->count + 1;
-      std::copy_backward(children.data() + at + 1, past_child, past_child + 1);
-      separators[at] = split.separator;
-      children[at + 1] = split.right;
-      ++this->count;
-    }
-
-    // The separator in the middle moves up.
-    Split MoveUpperHalf() {
+    Split SplitOff() {
       auto* const sibling = new Inner(this->level);
-      const uint32_t kept = this->count / 2;
-      sibling->count = this->count - kept - 1;
-      std::copy_n(separators.data() + kept + 1, sibling->count, sibling->separators.data());
-      std::copy_n(children.data() + kept + 1, sibling->count + 1, sibling->children.data());
-      this->count = kept;
-      return Link(*this, separators[kept], sibling);
+      const Key separator = this->MoveUpperHalf(*sibling);
+      return Link(*this, separator, sibling);
     }
-
-    std::array<Key, kFanout - 1> separators;
-    std::array<Node*, kFanout> children;
   };
 
   static Leaf* AsLeaf(Node* node) { return static_cast<Leaf*>(node); }
@@ -253,33 +199,34 @@ class BlinkTree {
   static Node* NewRoot(Node* left, const Split& split) {
     auto* const root = new Inner(left->level + 1);
     root->children[0] = left;
-    root->Add(split);
+    root->Add(0, split.separator, split.right);
     return root;
   }
 
   // The new sibling of a split needs no lock: it is reached only over the node that is locked.
   static std::optional<Split> PutIntoLeaf(Leaf* leaf, Key key, Value value) {
-    const uint32_t at = leaf->LowerBound(key);
+    uint32_t at = leaf->LowerBound(key);
     if (leaf->Has(at, key)) {
-      leaf->values[at] = value;
+      leaf->payloads[at] = value;
       return std::nullopt;
     }
     std::optional<Split> split;
-    if (leaf->count == kFanout) {
-      split = leaf->MoveUpperHalf();
+    if (leaf->IsFull()) {
+      split = leaf->SplitOff();
       if (key >= split->separator) leaf = AsLeaf(split->right);
+      at = leaf->LowerBound(key);
     }
-    leaf->Add(key, value);
+    leaf->Add(at, key, value);
     return split;
   }
 
   static std::optional<Split> AddToInner(Inner* inner, const Split& below) {
     std::optional<Split> split;
-    if (inner->count == kFanout - 1) {
-      split = inner->MoveUpperHalf();
+    if (inner->IsFull()) {
+      split = inner->SplitOff();
       if (below.separator >= split->separator) inner = AsInner(split->right);
     }
-    inner->Add(below);
+    inner->Add(inner->ChildFor(below.separator), below.separator, below.right);
     return split;
   }
 

@@ -65,6 +65,17 @@ NodeType* MoveRight(NodeType* node, Key key) {
   return node;
 }
 
+// A new node right of `left`, for the keys from `separator` on.
+template <typename NodeType>
+NodeType* AddRight(NodeType& left, Key separator) {
+  auto* const right = new NodeType;
+  right->high = left.high;
+  right->next = left.next;
+  left.high = separator;
+  left.next = right;
+  return right;
+}
+
 // A node that the parent must add, for the keys from `separator` on.
 struct NewNode {
   Key separator;
@@ -129,7 +140,7 @@ struct Leaf : Node {
     for (uint32_t piece = 0; piece < pieces; ++piece) {
       const uint32_t begin = BeginOfPiece(piece, pieces, total);
       if (piece > 0) {
-        leaf = leaf->AddRight(all[begin].key);
+        leaf = AddRight(*leaf, all[begin].key);
         split.push_back({all[begin].key, leaf});
       }
       leaf->Fill(std::span(all).subspan(begin, BeginOfPiece(piece + 1, pieces, total) - begin));
@@ -142,15 +153,6 @@ struct Leaf : Node {
       keys[i] = entries[i].key;
       values[i] = entries[i].value;
     }
-  }
-
-  Leaf* AddRight(Key separator) {
-    auto* const right = new Leaf;
-    right->high = high;
-    right->next = next;
-    high = separator;
-    next = right;
-    return right;
   }
 };
 
@@ -183,7 +185,7 @@ struct Inner : Node {
     for (uint32_t piece = 0; piece < pieces; ++piece) {
       const uint32_t begin = BeginOfPiece(piece, pieces, total);
       if (piece > 0) {
-        inner = inner->AddRight(all[begin].separator);
+        inner = AddRight(*inner, all[begin].separator);
         split.push_back({all[begin].separator, inner});
       }
       inner->Fill(std::span(all).subspan(begin, BeginOfPiece(piece + 1, pieces, total) - begin));
@@ -201,15 +203,6 @@ struct Inner : Node {
       separators[i] = nodes[i + 1].separator;
       children[i + 1] = nodes[i + 1].node;
     }
-  }
-
-  Inner* AddRight(Key separator) {
-    auto* const right = new Inner;
-    right->high = high;
-    right->next = next;
-    high = separator;
-    next = right;
-    return right;
   }
 };
 

@@ -19,8 +19,6 @@
 // that may split.
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -29,14 +27,13 @@
 #include <span>
 #include <utility>
 
+#include "compute/lab/plain_node.h"
 #include "compute/lab/tree.h"
 
 namespace gossamer::lab {
 
 template <uint32_t kFanout>
 class ReaderWriterTree {
-  static_assert(kFanout >= 4, "an inner node that splits leaves a separator in each half");
-
  public:
   static constexpr bool kManyThreads = true;
 
@@ -53,7 +50,7 @@ class ReaderWriterTree {
     const auto [leaf, lock] = FindLeaf<SharedLock>(key);
     const uint32_t at = leaf->LowerBound(key);
     if (!leaf->Has(at, key)) return std::nullopt;
-    return leaf->values[at];
+    return leaf->payloads[at];
   }
 
   size_t Scan(Key from, std::span<Entry> found) const {
@@ -62,7 +59,7 @@ class ReaderWriterTree {
     for (uint32_t at = leaf->LowerBound(from);; at = 0) {
       for (; at < leaf->count; ++at) {
         if (count == found.size()) return count;
-        found[count++] = {leaf->keys[at], leaf->values[at]};
+        found[count++] = {leaf->keys[at], leaf->payloads[at]};
       }
       if (leaf->next == nullptr) return count;
       leaf = leaf->next;
@@ -87,90 +84,41 @@ class ReaderWriterTree {
     Node* right;
   };
 
-  struct Leaf : Node {
-    Leaf() : Node(true) {}
+  struct Leaf : PlainLeaf<Node, kFanout, Value> {
+    Leaf() : PlainLeaf<Node, kFanout, Value>(true) {}
 
-    uint32_t LowerBound(Key key) const {
-      const auto end = keys.begin() + this->count;
-      return static_cast<uint32_t>(std::lower_bound(keys.begin(), end, key) - keys.begin());
+    // Moves the upper half to a new leaf.
+    Split SplitOff() {
+      auto* const right = new Leaf;
+      const Key separator = this->MoveUpperHalf(*right);
+      right->next = next;
+      next = right;
+      return {separator, right};
     }
-
-    bool Has(uint32_t at, Key key) const { return at < this->count && keys[at] == key; }
-
-    bool IsFull() const { return this->count == kFanout; }
 
     // Adds the key, or replaces its value. Returns: whether there was room.
     bool Put(Key key, Value value) {
-      const uint32_t at = LowerBound(key);
-      if (Has(at, key)) {
-        values[at] = value;
+      const uint32_t at = this->LowerBound(key);
+      if (this->Has(at, key)) {
+        this->payloads[at] = value;
         return true;
       }
-      if (IsFull()) return false;
-      Key* const past = keys.data() + this->count;
-      std::copy_backward(keys.data() + at, past, past + 1);
-      Value* const past_value = values.data() + this->count;
-      std::copy_backward(values.data() + at, past_value, past_value + 1);
-      keys[at] = key;
-      values[at] = value;
-      ++this->count;
+      if (this->IsFull()) return false;
+      this->Add(at, key, value);
       return true;
     }
 
-    Split MoveUpperHalf() {
-      auto* const right = new Leaf;
-      const uint32_t kept = this->count / 2;
-      right->count = this->count - kept;
-      std::copy_n(keys.data() + kept, right->count, right->keys.data());
-      std::copy_n(values.data() + kept, right->count, right->values.data());
-      this->count = kept;
-      right->next = next;
-      next = right;
-      return {right->keys[0], right};
-    }
-
-    std::array<Key, kFanout> keys;
-    std::array<Value, kFanout> values;
     Leaf* next = nullptr;
   };
 
-  struct Inner : Node {
-    Inner() : Node(false) {}
+  struct Inner : PlainInner<Node, kFanout> {
+    Inner() : PlainInner<Node, kFanout>(false) {}
 
-    // The number of the child that leads to `key`.
-    uint32_t ChildFor(Key key) const {
-      const auto end = separators.begin() + this->count;
-      return static_cast<uint32_t>(std::upper_bound(separators.begin(), end, key) -
-                                   separators.begin());
-    }
-
-    bool IsFull() const { return this->count == kFanout - 1; }
-
-    // Adds the right half of a child. Requires: the node is not full.
-    void Add(const Split& split) {
-      const uint32_t at = ChildFor(split.separator);
-      Key* const past = separators.data() + this->count;
-      std::copy_backward(separators.data() + at, past, past + 1);
-      Node** const past_child = children.data() + this->count + 1;
-      std::copy_backward(children.data() + at + 1, past_child, past_child + 1);
-      separators[at] = split.separator;
-      children[at + 1] = split.right;
-      ++this->count;
-    }
-
-    // The separator in the middle moves up.
-    Split MoveUpperHalf() {
+    Split SplitOff() {
       auto* const right = new Inner;
-      const uint32_t kept = this->count / 2;
-      right->count = this->count - kept - 1;
-      std::copy_n(separators.data() + kept + 1, right->count, right->separators.data());
-      std::copy_n(children.data() + kept + 1, right->count + 1, right->children.data());
-      this->count = kept;
-      return {separators[kept], right};
+      const Key separator = this->MoveUpperHalf(*right);
+      return {separator, right};
     }
-
-    std::array<Key, kFanout - 1> separators;
-    std::array<Node*, kFanout> children;
   };
 
   static Leaf* AsLeaf(Node* node) { return static_cast<Leaf*>(node); }
@@ -205,8 +153,7 @@ class ReaderWriterTree {
     for (;;) {
       ExclusiveLock lock(node->lock);
       if (IsFull(node)) {
-        const Split split =
-            node->is_leaf ? AsLeaf(node)->MoveUpperHalf() : AsInner(node)->MoveUpperHalf();
+        const Split split = node->is_leaf ? AsLeaf(node)->SplitOff() : AsInner(node)->SplitOff();
         AddToParent(parent, node, split);
         if (key >= split.separator) {
           node = split.right;
@@ -228,7 +175,7 @@ class ReaderWriterTree {
       parent->children[0] = left;
       root_ = parent;
     }
-    parent->Add(split);
+    parent->Add(parent->ChildFor(split.separator), split.separator, split.right);
   }
 
   static void Delete(Node* node) {
