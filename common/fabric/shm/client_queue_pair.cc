@@ -40,7 +40,7 @@ void ClientQueuePair::PrefetchRegion(uint64_t offset, uint32_t length) const {
   const SpaceView& region = views_[static_cast<size_t>(Space::kRegion)];
   // Unchecked, as above.
   Prefetch<false>(reinterpret_cast<uintptr_t>(region.data) + offset,
-                                 std::min(length, kMaxPrefetchBytes));
+                  std::min(length, kMaxPrefetchBytes));
 }
 
 void ClientQueuePair::Enter() {
