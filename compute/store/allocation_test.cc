@@ -91,6 +91,10 @@ class AllocationTest : public testing::Test {
     const Result<std::string> value = co_await session_->AsyncGet(key);
     failures_ += value ? 0 : 1;
   }
+  Task<void> PutOne(const std::string& key) {
+    const Status status = co_await session_->AsyncPut(key, "abcdefgh");
+    failures_ += status ? 0 : 1;
+  }
   Task<void> UpdateOne(const std::string& key) {
     const Status status = co_await session_->AsyncUpdate(key, "abcdefgh");
     failures_ += status ? 0 : 1;
@@ -129,6 +133,14 @@ class AllocationTest : public testing::Test {
     for (size_t i = 0; i < 10; ++i) {
       RunTogether(kInWarmUp, kInWarmUp, [this] { return UpdateOne(keys_[random_() % kKeys]); });
     }
+    // Groups of each size, as many at a time as can be.
+    for (size_t size = 2; size <= kInFlight; ++size) {
+      for (size_t round = 0; round < 10; ++round, session_->Poll()) {
+        for (size_t i = 0; i < size; ++i) session_->Spawn(UpdateOne(keys_[random_() % kKeys]));
+        for (size_t i = 0; i < size; ++i) session_->Spawn(PutOne(keys_[random_() % kKeys]));
+      }
+    }
+    session_->WaitAll();
     RunTogether(kOperations, kInWarmUp, operate);
     ExpectNothingAllocated([&] { RunTogether(kOperations, kInFlight, operate); });
   }
@@ -254,6 +266,10 @@ TEST_F(AllocationTest, NoUpdateOfManyInFlightAllocates) {
   ExpectNoneTogether([this] { return UpdateOne(AnyKey()); });
   // Some operations did wait for each other.
   EXPECT_GT(session_->counters().locks.combined, before.combined);
+}
+
+TEST_F(AllocationTest, NoPutOfManyInFlightAllocates) {
+  ExpectNoneTogether([this] { return PutOne(AnyKey()); });
 }
 
 TEST_F(AllocationTest, NoneOfManyGetsAndUpdatesInFlightAllocates) {

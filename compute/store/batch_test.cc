@@ -228,7 +228,6 @@ class BatchCostTest : public CostFixture, public testing::WithParamInterface<Tes
     for (const WireCounts& one : Since(before, session_->counters()).wire) total += one;
     return total;
   }
-  std::vector<std::string> KeysOfLeaves(size_t count);
   // Of 64 leaves.
   void ExpectTwoRoundTrips();
 };
@@ -290,21 +289,6 @@ TEST_P(BatchCostTest, NewKeysOfOneLeafTakeAtMostATenthOfARoundTripEach) {
     EXPECT_LE(cost.round_trips, 9u + cost.sends);
   }
   EXPECT_GE(splits, 35u);
-}
-
-// One key of each of `count` leaves that do not share a lock or its turn with another of them.
-std::vector<std::string> BatchCostTest::KeysOfLeaves(size_t count) {
-  std::vector<std::string> keys;
-  std::vector<RemotePtr> leaves;
-  while (keys.size() < count) {
-    const std::string& key = keys_[random_() % keys_.size()];
-    const RemotePtr leaf = PathTo(key).leaf;
-    const auto shares = [&](RemotePtr other) { return ShareTurns(leaf, other); };
-    if (std::ranges::any_of(leaves, shares)) continue;
-    keys.push_back(key);
-    leaves.push_back(leaf);
-  }
-  return keys;
 }
 
 void BatchCostTest::ExpectTwoRoundTrips() {

@@ -96,6 +96,14 @@ class SilentServerTest : public testing::Test {
     };
     for (const std::string& key : keys) session_->Spawn(get(*session_, key, done));
   }
+  // Likewise, to put them.
+  void Put(std::span<const std::string> keys, size_t& done) {
+    const auto put = [](OpenSession& on, const std::string& key, size_t& count) -> Task<void> {
+      EXPECT_TRUE(co_await on.AsyncPut(key, "ABCDEFGH"));
+      ++count;
+    };
+    for (const std::string& key : keys) session_->Spawn(put(*session_, key, done));
+  }
   // Sessions of this and of another compute server put the healthy server's keys.
   void ExpectOthersPut() {
     for (TestClient* client : {&other_, &client_}) {
@@ -165,6 +173,33 @@ TEST_F(SilentServerTest, APutOfManyKeepsNoOtherTurnWhileItCommits) {
 }
 
 // They go out together.
+TEST_F(SilentServerTest, PutsToOtherServersAreDone) {
+  size_t on_silent = 0;
+  size_t on_healthy = 0;
+  const Counters before = session_->counters();
+  plan_.silent = {kSilent};
+  Put(std::span(silent_).first(10), on_silent);
+  Put(std::span(healthy_).first(10), on_healthy);
+  for (int i = 0; i < kPolls; ++i) session_->Poll();
+  EXPECT_EQ(on_silent, 0u);
+  EXPECT_EQ(on_healthy, 10u);
+  // The same again, while the first ones wait.
+  Put(std::span(silent_).subspan(10), on_silent);
+  Put(std::span(healthy_).subspan(10), on_healthy);
+  for (int i = 0; i < kPolls; ++i) session_->Poll();
+  EXPECT_EQ(on_silent, 0u);
+  EXPECT_EQ(on_healthy, healthy_.size());
+  EXPECT_EQ(Since(before, session_->counters()).of(OperationClass::kUpdate).operations,
+            healthy_.size());
+  for (const std::string& key : healthy_) EXPECT_FALSE(IsLocked(key));
+  ExpectOthersPut();
+  plan_.silent.clear();
+  session_->WaitAll();
+  EXPECT_EQ(on_silent, silent_.size());
+  const std::unique_ptr<OpenSession> reader = other_.NewSession();
+  for (const std::string& key : silent_) EXPECT_EQ(reader->Get(key).value(), "ABCDEFGH");
+}
+
 TEST_F(SilentServerTest, GetsFromOtherServersAreAnswered) {
   plan_.silent = {kSilent};
   size_t from_silent = 0;

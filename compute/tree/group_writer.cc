@@ -8,12 +8,6 @@
 #include "compute/rules/rules.h"
 
 namespace gossamer {
-namespace {
-
-// A put is taken for an insert if one of the session's last so many writes of groups was one.
-constexpr uint32_t kPutsRemembered = 32;
-
-}  // namespace
 
 GroupWriter::Scratch::Scratch(const LeafGeometry& geometry) : packer(geometry) {
   // For a leaf and some writes of short entries.
@@ -30,9 +24,9 @@ LeafWrite GroupWriter::MakeWrite(const WriteBatch& batch, size_t position) const
   write.hash = KeyHash(key);
   write.unit = context_.geometry().GroupOf(write.hash);
   write.entry = {key, batch.value(position), false};
-  write.kind =
-      batch.mode() == WriteMode::kDelete ? OperationClass::kDelete : OperationClass::kUpdate;
-  write.is_new = batch.mode() == WriteMode::kPut && puts_since_insert_ < kPutsRemembered;
+  write.kind = ClassOf(write.mode);
+  write.is_new = write.mode == WriteMode::kInsert ||
+                 (write.mode == WriteMode::kPut && context_.recent_puts.expect_insert());
   return write;
 }
 
@@ -75,18 +69,15 @@ Task<Status> GroupWriter::Write(Op& op, WriteBatch& batch, size_t first, size_t&
 
 void GroupWriter::Conclude(WriteMode mode, const Effect& effect) {
   for (const BlockRef& block : effect.replaced) context_.memory.FreeBlock(block);
-  if (mode != WriteMode::kPut) return;
-  const Tally& tally = effect.tally;
-  const auto puts = static_cast<uint32_t>(std::min<uint64_t>(tally.updated, kPutsRemembered));
-  puts_since_insert_ = tally.inserted != 0 ? 0 : puts_since_insert_ + puts;
+  if (mode == WriteMode::kPut) {
+    context_.recent_puts.Add(effect.tally.inserted, effect.tally.updated);
+  }
 }
 
 void GroupWriter::Count(const Op& op, WriteMode mode, const Tally& tally, bool has_succeeded) {
   Counters& counters = context_.counters;
-  OperationClass kind = OperationClass::kUpdate;
-  if (mode == WriteMode::kDelete) {
-    kind = OperationClass::kDelete;
-  } else if (op.kind == OperationClass::kInsertSplit) {
+  OperationClass kind = ClassOf(mode);
+  if (mode != WriteMode::kDelete && op.kind == OperationClass::kInsertSplit) {
     kind = OperationClass::kInsertSplit;
   } else if (tally.inserted != 0) {
     kind = OperationClass::kInsert;
@@ -95,7 +86,8 @@ void GroupWriter::Count(const Op& op, WriteMode mode, const Tally& tally, bool h
   if (!has_succeeded) return;
   const bool is_split = kind == OperationClass::kInsertSplit;
   counters.of(OperationClass::kUpdate).operations += tally.updated;
-  counters.of(OperationClass::kDelete).operations += tally.deleted + tally.absent;
+  counters.of(OperationClass::kDelete).operations += tally.deleted;
+  counters.of(ClassOf(mode)).operations += tally.refused;
   counters.of(is_split ? kind : OperationClass::kInsert).operations += tally.inserted;
 }
 
@@ -133,7 +125,7 @@ bool GroupWriter::Apply(LockedLeaf& locked, WriteBatch& batch, size_t position, 
   if (!editor.knows(write.unit)) return false;
   const LeafEditor::Applied applied = editor.Apply(write);
   if (applied == LeafEditor::Applied::kRefused) {
-    ++tally.absent;
+    ++tally.refused;
   } else if (applied != LeafEditor::Applied::kChanged) {
     return false;
   } else if (batch.mode() == WriteMode::kDelete) {
@@ -190,7 +182,7 @@ bool GroupWriter::Merge(const LockedLeaf& locked, WriteBatch& batch, size_t firs
     if (is_delete) {
       const uint64_t deleted = is_there ? 1 : 0;
       tally.deleted += deleted;
-      tally.absent += count - deleted;
+      tally.refused += count - deleted;
       if (is_there) scratch.is_gone[next->index] = 1;
     } else {
       const uint64_t inserted = is_there ? 0 : 1;

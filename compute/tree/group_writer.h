@@ -35,13 +35,13 @@ class GroupWriter {
     uint64_t inserted = 0;
     uint64_t updated = 0;
     uint64_t deleted = 0;
-    uint64_t absent = 0;  // deletes of absent keys
+    uint64_t refused = 0;  // inserts of keys that are there, updates and deletes of absent ones
 
     Tally& operator+=(const Tally& other) {
       inserted += other.inserted;
       updated += other.updated;
       deleted += other.deleted;
-      absent += other.absent;
+      refused += other.refused;
       return *this;
     }
   };
@@ -130,7 +130,6 @@ class GroupWriter {
   const LeafCommitter& committer_;
   ManyWaySplitter& splitter_;
   IdlePool<Scratch> idle_;
-  uint32_t puts_since_insert_ = 0;
 };
 
 }  // namespace gossamer

@@ -28,6 +28,13 @@
 namespace gossamer {
 
 enum class WriteMode : uint8_t { kPut, kInsert, kUpdate, kDelete };
+inline constexpr size_t kWriteModes = 4;
+
+// How a write is classified until it has run.
+constexpr OperationClass ClassOf(WriteMode mode) {
+  if (mode == WriteMode::kDelete) return OperationClass::kDelete;
+  return mode == WriteMode::kInsert ? OperationClass::kInsert : OperationClass::kUpdate;
+}
 
 // One write, and its result.
 struct LeafWrite {

@@ -18,16 +18,6 @@ bool WroteNothing(const Status& status) {
          status.error().code != Code::kFenced;
 }
 
-OperationClass ClassOf(WriteMode mode) {
-  switch (mode) {
-    case WriteMode::kDelete: return OperationClass::kDelete;
-    case WriteMode::kInsert: return OperationClass::kInsert;
-    case WriteMode::kPut:
-    case WriteMode::kUpdate: break;
-  }
-  return OperationClass::kUpdate;
-}
-
 }  // namespace
 
 // A value block that is written along with the CAS of its leaf's lock.
@@ -74,7 +64,7 @@ LeafWrite LeafWriter::MakeWrite(const Op& op, WriteMode mode, KeyView key,
   write.entry = {key, value, false};
   write.kind = op.kind;
   write.is_new = mode == WriteMode::kInsert ||
-                 (mode == WriteMode::kPut && puts_since_insert_ < kPutsRemembered);
+                 (mode == WriteMode::kPut && context_.recent_puts.expect_insert());
   return write;
 }
 
@@ -192,7 +182,8 @@ Task<Status> LeafWriter::Write(Op& op, Begun& begun) {
 
 void LeafWriter::Conclude(Op& op, const LeafWrite& write, const Status& status) {
   if (status && write.mode == WriteMode::kPut) {
-    puts_since_insert_ = write.kind == OperationClass::kInsert ? 0 : puts_since_insert_ + 1;
+    const bool is_insert = write.kind == OperationClass::kInsert;
+    context_.recent_puts.Add(is_insert ? 1 : 0, is_insert ? 0 : 1);
   }
   if (op.kind != OperationClass::kInsertSplit) op.kind = write.kind;
   if (status && write.replaced) context_.memory.FreeBlock(*write.replaced);

@@ -33,9 +33,6 @@ class LeafWriter {
                               NodeCache::Step path = {});
 
  private:
-  // A put is taken for an insert if one of the session's last kPutsRemembered puts was one.
-  static constexpr uint32_t kPutsRemembered = 32;
-
   struct Block;
   // A write from its start to its first end.
   struct Begun {
@@ -68,7 +65,6 @@ class LeafWriter {
   LeafLocker& leaves_;
   LeafSplitter& splitter_;
   const LeafCommitter& committer_;
-  uint32_t puts_since_insert_ = 0;
 };
 
 }  // namespace gossamer

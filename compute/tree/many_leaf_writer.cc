@@ -1,4 +1,4 @@
-// Per key and leaf: no allocation, no coroutine, no virtual call.
+// Per key and leaf: no allocation, no coroutine, no virtual call but the watcher's.
 #include "compute/tree/many_leaf_writer.h"
 
 #include <algorithm>
@@ -69,6 +69,7 @@ struct ManyLeafWriter::Chunk {
   BufferLease buffer;
   std::vector<std::unique_ptr<Lane>> lanes;  // made once and used again
   size_t lane_count = 0;                     // in use
+  uint64_t round_trips = 0;                  // counted of the lanes that have ended
 
   std::span<const std::unique_ptr<Lane>> used_lanes() const {
     return std::span(lanes).first(lane_count);
@@ -96,28 +97,41 @@ ManyLeafWriter::~ManyLeafWriter() = default;
 
 namespace {
 
-// Ranges that touch become one, which may be written as one group.
-void Leave(std::vector<WriteBatch::Range>& rest, WriteBatch::Range writes) {
-  if (!rest.empty() && rest.back().end == writes.first) {
-    rest.back().end = writes.end;
-  } else {
-    rest.push_back(writes);
+class Collector final : public ManyLeafWriter::Watcher {
+ public:
+  explicit Collector(std::vector<WriteBatch::Range>& rest) : rest_(rest) {}
+
+  void Done(WriteBatch::Range) override {}
+  // Ranges that touch become one, which may be written as one group.
+  void Left(WriteBatch::Range writes) override {
+    if (!rest_.empty() && rest_.back().end == writes.first) {
+      rest_.back().end = writes.end;
+    } else {
+      rest_.push_back(writes);
+    }
   }
-}
+
+ private:
+  std::vector<WriteBatch::Range>& rest_;
+};
 
 }  // namespace
 
 Task<void> ManyLeafWriter::Write(WriteBatch& batch, std::vector<WriteBatch::Range>& rest) {
   rest.clear();
-  const Techniques& techniques = context_.techniques();
-  const bool may_be_plain = batch.size() > 1 && batch.keeps_results() &&
-                            techniques.combine_commands && techniques.two_level_versions;
+  rest.reserve(batch.size());
+  Collector collector(rest);
+  co_await Write(batch, collector);
+}
+
+Task<void> ManyLeafWriter::Write(WriteBatch& batch, Watcher& watcher) {
+  const bool may_be_plain = batch.size() > 1 && batch.keeps_results() && HasTechniques();
   if (!may_be_plain) {
-    if (batch.size() != 0) rest.push_back({0, batch.size()});
+    if (batch.size() != 0) watcher.Left({0, batch.size()});
     co_return;
   }
-  rest.reserve(batch.size());
-  Run run{batch, rest};
+  Run run{batch, watcher};
+  if (batch.size() <= kChunk) co_return co_await Work(run);
   Workers workers(context_.links.scheduler());
   while (run.next < batch.size() && workers.running() < kWindow) workers.Start(Work(run));
   co_await workers.Wait();
@@ -134,14 +148,13 @@ Task<void> ManyLeafWriter::Work(Run& run) {
     if (chunk->lane_count != 0) co_await WriteLane(run, *chunk, *chunk->lanes.front());
     if (others.running() != 0) co_await others.Wait();
     chunk->buffer = {};
-    Count(run, *chunk);
   }
 }
 
 // 2 RT.
 Task<void> ManyLeafWriter::WriteLane(Run& run, Chunk& chunk, Lane& lane) {
   Op& op = lane.op;
-  for (Leaf* leaf : lane.taken()) Try(chunk, lane, *leaf);
+  for (Leaf* leaf : lane.taken()) Try(run, chunk, lane, *leaf);
   if (!lane.trials.used().empty()) {
     co_await context_.links.ExecuteAll(op, lane.trials.used());
   }
@@ -158,10 +171,7 @@ Task<void> ManyLeafWriter::WriteLane(Run& run, Chunk& chunk, Lane& lane) {
   }
   const uint64_t committed_at = op.posted_at;
   for (Leaf* leaf : lane.taken()) {
-    if (leaf->state == Leaf::State::kRefused) {
-      Leave(run.rest, leaf->writes);
-      leaf->locked.reset();
-    } else if (leaf->state == Leaf::State::kEdited || leaf->state == Leaf::State::kLeft) {
+    if (leaf->state == Leaf::State::kEdited || leaf->state == Leaf::State::kLeft) {
       const std::optional<Status> result = leaf->locked->lock.ResultOf(*leaf->batch);
       if (result) Conclude(run, lane, *leaf, *result);
     }
@@ -173,20 +183,25 @@ Task<void> ManyLeafWriter::WriteLane(Run& run, Chunk& chunk, Lane& lane) {
     op.posted_at = leaf->state == Leaf::State::kUnknown ? tried_at : committed_at;
     co_await Settle(run, lane, *leaf);
   }
+  Count(run, chunk, lane);
 }
 
-void ManyLeafWriter::Count(const Run& run, const Chunk& chunk) {
-  Op op;
-  GroupWriter::Tally total;
-  for (const std::unique_ptr<Lane>& lane : chunk.used_lanes()) {
-    const WireCounts& wire = lane->op.wire;
-    // At the same time as those of the other lanes.
-    const uint64_t round_trips = std::max(op.wire.round_trips, wire.round_trips);
-    op.wire += wire;
-    op.wire.round_trips = round_trips;
-    total += lane->total;
-  }
-  groups_.Count(op, run.batch.mode(), total, true);
+void ManyLeafWriter::Count(const Run& run, Chunk& chunk, const Lane& lane) {
+  Op op = lane.op;
+  // At the same time as those of the lanes that ended before.
+  const uint64_t round_trips = std::max(op.wire.round_trips, chunk.round_trips);
+  op.wire.round_trips = round_trips - chunk.round_trips;
+  chunk.round_trips = round_trips;
+  groups_.Count(op, run.batch.mode(), lane.total, true);
+}
+
+bool ManyLeafWriter::HasManyLeaves(const Chunk& chunk, size_t count) const {
+  const auto find = [&](size_t number) {
+    return context_.cache.Find(SearchGoal::Covering(chunk.keys[number]), 0);
+  };
+  const std::optional<NodeCache::Step> leftmost = find(0);
+  const std::optional<NodeCache::Step> rightmost = find(count - 1);
+  return leftmost && rightmost && leftmost->node != rightmost->node;
 }
 
 void ManyLeafWriter::Take(Run& run, Chunk& chunk) {
@@ -196,18 +211,13 @@ void ManyLeafWriter::Take(Run& run, Chunk& chunk) {
   chunk.count = 0;
   chunk.first = first;
   chunk.lane_count = 0;
+  chunk.round_trips = 0;
   for (size_t i = first; i < limit; ++i) chunk.keys[i - first] = batch.key(i);
-  const auto find = [&](size_t position) {
-    return context_.cache.Find(SearchGoal::Covering(chunk.keys[position - first]), 0);
-  };
-  const std::optional<NodeCache::Step> leftmost = find(first);
-  const std::optional<NodeCache::Step> rightmost = find(limit - 1);
   Result<BufferLease> buffer = context_.links.Buffer(
       (limit - first) * LockedBuffers::Bytes(context_.geometry().node_bytes()));
-  const bool has_many = leftmost && rightmost && leftmost->node != rightmost->node;
-  if (!has_many || !buffer) {
+  if (!buffer || (limit - first > kAtOnce && !HasManyLeaves(chunk, limit - first))) {
     run.next = batch.EndOfKey(limit - 1);
-    return Leave(run.rest, {first, run.next});
+    return run.watcher.Left({first, run.next});
   }
   chunk.buffer = std::move(buffer.value());
   context_.cache.FindLeaves(std::span(chunk.keys).first(limit - first),
@@ -226,7 +236,7 @@ void ManyLeafWriter::Take(Run& run, Chunk& chunk) {
       if (position != first) break;
       end = batch.EndOfKey(limit - 1);
     }
-    if (!TakeLeaf(run, chunk, {position, end}, spot)) Leave(run.rest, {position, end});
+    if (!TakeLeaf(run, chunk, {position, end}, spot)) run.watcher.Left({position, end});
     position = end;
   }
   run.next = position;
@@ -269,10 +279,15 @@ bool ManyLeafWriter::TakeLeaf(Run& run, Chunk& chunk, WriteBatch::Range writes,
   return true;
 }
 
-void ManyLeafWriter::Try(Chunk& chunk, Lane& lane, Leaf& leaf) const {
+void ManyLeafWriter::Leave(Run& run, Leaf& leaf) {
+  leaf.locked.reset();
+  run.watcher.Left(leaf.writes);
+}
+
+void ManyLeafWriter::Try(Run& run, Chunk& chunk, Lane& lane, Leaf& leaf) const {
   LockedLeaf& locked = *leaf.locked;
   leaf.state = locked.lock.TryTakeTurn() ? Leaf::State::kTried : Leaf::State::kRefused;
-  if (leaf.state == Leaf::State::kRefused) return;
+  if (leaf.state == Leaf::State::kRefused) return Leave(run, leaf);
   leaf.batch = &lane.trials.For(lane.server, LeafLocker::kMaxTrialVerbs);
   leaf.trial = leaves_.AddTrial(locked, chunk.WritesOf(leaf), *leaf.batch);
 }
@@ -284,10 +299,8 @@ void ManyLeafWriter::Edit(Run& run, Chunk& chunk, Leaf& leaf) {
     return;
   }
   leaf.state = rules::MayUse(locked.lock.is_held()) ? Leaf::State::kLeft : Leaf::State::kRefused;
-  if (leaf.state == Leaf::State::kRefused ||
-      !leaves_.AcceptTrial(locked, leaf.trial, *leaf.batch)) {
-    return;
-  }
+  if (leaf.state == Leaf::State::kRefused) return Leave(run, leaf);
+  if (!leaves_.AcceptTrial(locked, leaf.trial, *leaf.batch)) return;
   const std::span<LeafWrite> writes = chunk.WritesOf(leaf);
   // The keys ascend, and a path leads to the right leaf or too far left.
   if (!locked.unit(writes.front().unit).Admits(writes.back().entry.key)) return;
@@ -320,26 +333,25 @@ void ManyLeafWriter::AddCommit(Lane& lane, Leaf& leaf) const {
 void ManyLeafWriter::Conclude(Run& run, Lane& lane, Leaf& leaf, const Status& result) {
   WriteBatch& batch = run.batch;
   const WriteBatch::Range writes = leaf.writes;
-  if (leaf.state != Leaf::State::kEdited) {
-    Leave(run.rest, writes);
-    return leaf.locked.reset();
-  }
+  if (leaf.state != Leaf::State::kEdited) return Leave(run, leaf);
   const Status status = committer_.Conclude(*leaf.locked, leaf.ending, result);
   if (status) {
     groups_.Conclude(batch.mode(), leaf.effect);
     lane.total += leaf.effect.tally;
+    run.watcher.Done(writes);
   } else if (leaf.ending.has_changes && status.error().code == Code::kMaybeApplied) {
     for (size_t position = writes.first; position < writes.end; ++position) {
-      // A delete of an absent key has written nothing.
+      // One that was refused: a delete of an absent key, say.
       const bool wrote_nothing = !batch.result(position);
       if (wrote_nothing) {
-        Leave(run.rest, {position, position + 1});
+        run.watcher.Left({position, position + 1});
       } else {
         batch.SetResult(position, status);
+        run.watcher.Done({position, position + 1});
       }
     }
   } else {
-    Leave(run.rest, writes);
+    run.watcher.Left(writes);
   }
   leaf.locked.reset();
 }
@@ -358,8 +370,7 @@ Task<void> ManyLeafWriter::Settle(Run& run, Lane& lane, Leaf& leaf) {
     const Status released = co_await lock.Release();
     static_cast<void>(released);  // Nothing was written.
   }
-  Leave(run.rest, leaf.writes);
-  leaf.locked.reset();
+  Leave(run, leaf);
 }
 
 }  // namespace gossamer

@@ -19,6 +19,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "common/idle_pool.h"
@@ -37,13 +38,34 @@ class ManyLeafWriter {
                  GroupWriter& groups);
   ~ManyLeafWriter();
 
-  // Does the plain writes of `batch` and sets their results. Appends the others to `rest`, as ranges that do not divide
-  // the writes of a key.
+  // Is told once what became of each write, which then is not looked at any more: its key and value may go. Waits for
+  // nothing.
+  class Watcher {
+   public:
+    // They have their results.
+    virtual void Done(WriteBatch::Range writes) = 0;
+    // Left to the caller.
+    virtual void Left(WriteBatch::Range writes) = 0;
+
+   protected:
+    ~Watcher() = default;
+  };
+
+  // Whether a write can be plain, as far as that is known without its leaf.
+  bool MayBePlain(KeyView key, std::string_view value) const {
+    return HasTechniques() && WriteBatch::IsInline(key, value, context_.store.parameters);
+  }
+  // Does the plain writes of `batch` and sets their results. The ranges that are left to the caller do not divide the
+  // writes of a key. What is done and what is left is told as soon as it is known, while other leaves are under way.
+  Task<void> Write(WriteBatch& batch, Watcher& watcher);
+  // As Write. `rest` gets the ranges that are left, for when all is done.
   Task<void> Write(WriteBatch& batch, std::vector<WriteBatch::Range>& rest);
 
  private:
   // Writes of one chunk: one traversal.
   static constexpr size_t kChunk = Traversal::kMaxBatch;
+  // More than so many writes may well be those of one leaf, which is found out first.
+  static constexpr size_t kAtOnce = kChunk / 2;
   // Most chunks in flight.
   static constexpr size_t kWindow = 2;
 
@@ -53,27 +75,36 @@ class ManyLeafWriter {
   // One call.
   struct Run {
     WriteBatch& batch;
-    std::vector<WriteBatch::Range>& rest;
+    Watcher& watcher;
     size_t next = 0;  // the first write that no chunk has yet
   };
 
   Task<void> Work(Run& run);
-  // Takes the next writes of the batch. Those that may be plain go to the chunk's lanes, the others to `rest`.
+  // Whether the first `count` keys of the chunk, which ascend, are cached as those of several leaves. Takes two lookups.
+  bool HasManyLeaves(const Chunk& chunk, size_t count) const;
+  // Takes the next writes of the batch. Those that may be plain go to the chunk's lanes, the others are left.
   void Take(Run& run, Chunk& chunk);
   // Returns false if the writes are not plain.
   bool TakeLeaf(Run& run, Chunk& chunk, WriteBatch::Range writes, const NodeCache::LeafSpot& spot);
+  // Without them, no write is plain.
+  bool HasTechniques() const {
+    return context_.techniques().combine_commands && context_.techniques().two_level_versions;
+  }
   bool IsPlain(const WriteBatch& batch, WriteBatch::Range writes) const;
   Task<void> WriteLane(Run& run, Chunk& chunk, Lane& lane);
   // Takes the leaf's turn and adds its CAS and READs.
-  void Try(Chunk& chunk, Lane& lane, Leaf& leaf) const;
+  void Try(Run& run, Chunk& chunk, Lane& lane, Leaf& leaf) const;
   // What the lock's CAS and the READs have brought: applies the writes to the leaf's image, if they are plain.
   void Edit(Run& run, Chunk& chunk, Leaf& leaf);
+  // Ends with a leaf whose lock is not held, and leaves its writes.
+  static void Leave(Run& run, Leaf& leaf);
   void AddCommit(Lane& lane, Leaf& leaf) const;
   // Once the commit has ended with `result`.
   void Conclude(Run& run, Lane& lane, Leaf& leaf, const Status& result);
   // For a leaf of which a verb ended in an unknown way.
   Task<void> Settle(Run& run, Lane& lane, Leaf& leaf);
-  void Count(const Run& run, const Chunk& chunk);
+  // Call when the lane has ended.
+  void Count(const Run& run, Chunk& chunk, const Lane& lane);
 
   TreeContext& context_;
   const LeafLocker& leaves_;

@@ -24,6 +24,7 @@
 #include "compute/tree/batch_writer.h"
 #include "compute/tree/cache_filler.h"
 #include "compute/tree/gathered_gets.h"
+#include "compute/tree/gathered_puts.h"
 #include "compute/tree/get.h"
 #include "compute/tree/get_many.h"
 #include "compute/tree/group_writer.h"
@@ -46,14 +47,14 @@ class Tree {
  public:
   Tree(StoreState& store, Scheduler& scheduler) : context_(store, scheduler) {}
 
-  Task<Result<std::string>> Get(KeyView key) { return gathered_.Get(key); }
+  Task<Result<std::string>> Get(KeyView key) { return gathered_gets_.Get(key); }
   // As ManyGetter::Get.
   Task<void> GetMany(std::span<const KeyView> keys, Values& values) {
     return many_getter_.Get(keys, values);
   }
   // kDelete ignores `value`.
   Task<Status> Write(WriteMode mode, KeyView key, std::string_view value) {
-    return writer_.WriteUntilDone(mode, key, value);
+    return gathered_puts_.Write(mode, key, value);
   }
   // As BatchWriter::Put and Delete.
   Task<void> PutMany(std::span<const KeyValueView> pairs, std::span<Status> results) {
@@ -97,11 +98,12 @@ class Tree {
   Getter getter_{context_, leaves_};
   PlainGets plain_{context_};
   ManyGetter many_getter_{context_, plain_, getter_};
-  GatheredGets gathered_{context_, plain_, getter_};
+  GatheredGets gathered_gets_{context_, plain_, getter_};
   LeafWriter writer_{context_, leaves_, splitter_, committer_};
   ManyWaySplitter many_way_splitter_{context_, parents_};
   GroupWriter groups_{context_, leaves_, committer_, many_way_splitter_};
   ManyLeafWriter many_leaf_writer_{context_, leaves_, committer_, groups_};
+  GatheredPuts gathered_puts_{context_, many_leaf_writer_, writer_};
   BatchWriter batches_{context_, writer_, groups_, many_leaf_writer_};
   Scanner scanner_{context_, getter_};
   Salvager salvager_{context_, scanner_};

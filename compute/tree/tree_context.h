@@ -16,6 +16,7 @@
 #include "compute/node/store_state.h"
 #include "compute/session/links.h"
 #include "compute/session/pauses.h"
+#include "compute/tree/recent_puts.h"
 #include "gossamer/counters.h"
 
 namespace gossamer {
@@ -43,6 +44,7 @@ struct TreeContext {
   NodeReader nodes;
   BlockReader blocks;
   MissingDownlinks missing;
+  RecentPuts recent_puts;
   Descent descent;
 };
 

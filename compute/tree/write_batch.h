@@ -46,10 +46,12 @@ class WriteBatch {
   WriteMode mode() const { return mode_; }
   double fill() const { return fill_; }
   size_t size() const { return pairs_.size(); }
-  // Whether a leaf can store the write at `position` itself.
+  // Whether a leaf can store a write itself.
+  static bool IsInline(KeyView key, std::string_view value, const StoreParameters& parameters) {
+    return key.size() <= parameters.max_key_bytes && value.size() <= parameters.inline_value_bytes;
+  }
   bool IsInline(size_t position, const StoreParameters& parameters) const {
-    return key(position).size() <= parameters.max_key_bytes &&
-           value(position).size() <= parameters.inline_value_bytes;
+    return IsInline(key(position), value(position), parameters);
   }
   size_t IndexOf(size_t position) const {
     return order_.empty() ? position : order_[position].index;

@@ -1,5 +1,6 @@
 #include "compute/store/testing/cost_fixture.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <sstream>
 
@@ -137,6 +138,20 @@ bool CostFixture::ShareTurns(RemotePtr a, RemotePtr b) {
   const auto table = std::make_unique<LockTable>();
   const LockTable::Turn turn = table->TryTake(place_of(a), session.tree().scheduler());
   return table->IsAt(turn, place_of(b));
+}
+
+std::vector<std::string> CostFixture::KeysOfLeaves(size_t count) {
+  std::vector<std::string> keys;
+  std::vector<RemotePtr> leaves;
+  while (keys.size() < count) {
+    const std::string& key = keys_[random_() % keys_.size()];
+    const RemotePtr leaf = PathTo(key).leaf;
+    const auto shares = [&](RemotePtr other) { return ShareTurns(leaf, other); };
+    if (std::ranges::any_of(leaves, shares)) continue;
+    keys.push_back(key);
+    leaves.push_back(leaf);
+  }
+  return keys;
 }
 
 }  // namespace gossamer

@@ -75,6 +75,8 @@ class CostFixture : public testing::Test {
   // Whether the nodes' locks share a queue of this compute server, so that a split cannot take both
   // at once.
   bool ShareTurns(RemotePtr a, RemotePtr b);
+  // One key of each of `count` leaves that do not share a lock or its turn with another of them.
+  std::vector<std::string> KeysOfLeaves(size_t count);
 
   std::mt19937_64 random_{TestSeed()};
   std::vector<std::string> keys_;

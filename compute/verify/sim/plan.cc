@@ -152,6 +152,18 @@ void DrawBatches(const RunOptions& options, Plan& plan) {
   plan.work.longest_batch = OneOf(random, {3u, 8u, 24u, 64u});
 }
 
+// Sessions with so many coroutines that their writes go out together: as often. From a separate stream, as above.
+void DrawCrowds(const RunOptions& options, Plan& plan) {
+  constexpr uint64_t kCrowdStream = ~uint64_t{11};
+  Random random(plan.seed, kCrowdStream);
+  const bool is_drawn = options.profile == kAnyProfile && Chance(random, 25);
+  if (!is_drawn && options.profile != "crowds") return;
+  for (ClientPlan& client : plan.clients) {
+    client.sessions = Between(random, 1, 2);
+    client.coroutines = Between(random, 5, 24);
+  }
+}
+
 // A memory server dies in one run of twelve, which tests little else. From a separate stream, as
 // above.
 void DrawServerFaults(const RunOptions& options, Plan& plan) {
@@ -248,6 +260,7 @@ Plan DrawPlan(const RunOptions& options, uint64_t seed) {
   DrawLostCalls(plan);
   DrawMembership(options, plan);
   DrawBatches(options, plan);
+  DrawCrowds(options, plan);
   const Profile* profile =
       options.profile == kAnyProfile ? &Profiles()[drawn] : FindProfile(options.profile);
   plan.profile = profile->name;

@@ -336,6 +336,19 @@ void Batches(Random& random, Plan& plan) {
   Weigh(plan, {30, 4, 10, 20, 10, 20});
 }
 
+// Many coroutines of few sessions, whose writes go out together and meet in leaves of the same few keys.
+void Crowds(Random& random, Plan& plan) {
+  plan.parameters.node_bytes = OneOf<uint32_t>(random, {256, 512, 1024});
+  SetFillers(plan.work, Between(random, 4, 32), Between(random, 50, 200));
+  plan.work.filler_percent = Between(random, 20, 60);
+  plan.work.prefill_percent = Between(random, 20, 100);
+  plan.work.nap_percent = OneOf(random, {0u, 0u, 5u});
+  plan.work.writers_at_once = 6;
+  AtMostClients(plan, Between(random, 1, 4));
+  for (ClientPlan& client : plan.clients) client.cache_bytes = 1 << 20;
+  Weigh(plan, {15, 2, 35, 15, 20, 13});
+}
+
 constexpr Profile kProfiles[] = {
     {"mixed", "anything", nullptr},
     {"few_keys_many_splits", "two to eight hot keys in leaves that split all the time",
@@ -363,6 +376,7 @@ constexpr Profile kProfiles[] = {
      LateBlocks},
     {"stalled", "memory servers that stop for a while, or go slow", Stalled},
     {"batches", "many writes together, and leaves that they split into many", Batches},
+    {"crowds", "sessions of many coroutines, whose writes go out together", Crowds},
 };
 static_assert(kProfiles[kPartitionProfile].name == "out_of_reach");
 

@@ -1,0 +1,91 @@
+// GatheredPuts: puts, inserts, updates and deletes of several coroutines that go out together.
+//
+// A write joins the group of its kind that is open, or opens one. The group closes in the scheduler's next round, when
+// every coroutine that was ready has run, and goes through ManyLeafWriter. A write goes on when its own leaf is written: it
+// waits for no other memory server. What ManyLeafWriter leaves is written by its own coroutine, where it may be done along
+// with another's write. A write that is one of few in its session does not wait for others.
+//
+// Writes of one key in a group are done in the order in which they joined.
+//
+// Thread-safety: none; one for each session.
+// Cost: 2 RT, shared by the group. For a write that is not plain that of LeafWriter, and up to 2 RT, shared, more.
+#pragma once
+
+#include <array>
+#include <coroutine>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "common/idle_pool.h"
+#include "common/status.h"
+#include "common/task.h"
+#include "compute/tree/leaf_writer.h"
+#include "compute/tree/many_leaf_writer.h"
+#include "compute/tree/tree_context.h"
+#include "compute/tree/write_batch.h"
+
+namespace gossamer {
+
+class GatheredPuts {
+ public:
+  GatheredPuts(TreeContext& context, ManyLeafWriter& leaves, LeafWriter& single)
+      : context_(context),
+        scheduler_(context.links.scheduler()),
+        leaves_(leaves),
+        single_(single) {}
+
+  // As LeafWriter::WriteUntilDone.
+  Task<Status> Write(WriteMode mode, KeyView key, std::string_view value) {
+    return IsOneOfFew(mode) || !leaves_.MayBePlain(key, value)
+               ? single_.WriteUntilDone(mode, key, value)
+               : WriteTogether(mode, key, value);
+  }
+
+ private:
+  // So many coroutines of a session take less time by themselves: a group has its own cost.
+  static constexpr size_t kFew = 4;
+  // Half of what one traversal can take: while one group is on its way, the writes of another begin.
+  static constexpr size_t kMost = Traversal::kMaxBatch / 2;
+
+  // Writes of one mode.
+  struct Group {
+    size_t size = 0;
+    std::array<KeyValueView, kMost> pairs;
+    std::array<std::coroutine_handle<>, kMost> waiters;
+    std::array<bool, kMost> is_left;  // to its coroutine
+    std::vector<Status> results = std::vector<Status>(kMost, Ok());
+    std::vector<WriteBatch::Place> order;
+  };
+  // co_await Joining: the result; nullopt if the write is left to the caller.
+  struct Joining {
+    Group& group;
+    size_t index;
+
+    bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<> waiter) { group.waiters[index] = waiter; }
+    std::optional<Status> await_resume() const {
+      if (group.is_left[index]) return std::nullopt;
+      return group.results[index];
+    }
+  };
+  // Lets the writes of a group go on.
+  class Waker;
+
+  Group*& open(WriteMode mode) { return open_[static_cast<size_t>(mode)]; }
+  bool IsOneOfFew(WriteMode mode) { return open(mode) == nullptr && scheduler_.running() <= kFew; }
+  Task<Status> WriteTogether(WriteMode mode, KeyView key, std::string_view value);
+  Joining Join(WriteMode mode, const KeyValueView& pair);
+  Task<void> Run(WriteMode mode);
+
+  TreeContext& context_;
+  Scheduler& scheduler_;
+  ManyLeafWriter& leaves_;
+  LeafWriter& single_;
+  std::array<Group*, kWriteModes> open_{};  // have room
+  IdlePool<Group> idle_;
+};
+
+}  // namespace gossamer
