@@ -179,7 +179,8 @@ class LossTest : public testing::TestWithParam<Scenario> {
   bool LoseAt(uint64_t break_at, uint64_t applied, VerbStatus behind, bool can_reconnect) {
     TestCluster cluster(Options());
     Model model;
-    TestClient client(cluster, {2, uint64_t{1} << 20});
+    // Only a lock whose server stays lost keeps others waiting for long.
+    TestClient client(cluster, {can_reconnect ? 1000u : 2u, uint64_t{1} << 20});
     Load(client, model);
     FaultPlan plan;
     plan.break_at = break_at;
