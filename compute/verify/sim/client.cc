@@ -182,6 +182,10 @@ Task<void> SimulatedClient::Loop(uint32_t number, uint32_t lane, bool only_gets)
   const uint64_t longest_nap_ns = uint64_t{scene_.plan.work.longest_nap_us} * 1000;
   Random random(scene_.plan.seed, lane);
   while (!is_dead_ && !has_left_ && !is_closing_[number] && scene_.workload.Take()) {
+    if (plan_.beat_us != 0) {
+      co_await AwaitBeat(session.tree().scheduler());
+      if (is_dead_) co_return;
+    }
     if (random.Below(100) < scene_.plan.work.nap_percent) {
       co_await session.tree().scheduler().SleepFor(
           std::chrono::nanoseconds(random.Below(longest_nap_ns)));
@@ -195,6 +199,11 @@ Task<void> SimulatedClient::Loop(uint32_t number, uint32_t lane, bool only_gets)
         session, lane,
         only_gets ? scene_.workload.DrawGet(random) : scene_.workload.Draw(random, number_));
   }
+}
+
+Task<void> SimulatedClient::AwaitBeat(Scheduler& scheduler) {
+  const std::chrono::nanoseconds beat = std::chrono::microseconds(plan_.beat_us);
+  co_await scheduler.SleepFor(beat - scheduler.Now().time_since_epoch() % beat);
 }
 
 Task<void> SimulatedClient::Do(OpenSession& session, uint32_t lane, PlannedOperation operation) {

@@ -84,6 +84,8 @@ class SimulatedClient {
   void StartSession(uint32_t number);
   void RenewSession(uint32_t number);
   Task<void> Loop(uint32_t number, uint32_t lane, bool only_gets);
+  // Until the next multiple of the plan's beat.
+  Task<void> AwaitBeat(Scheduler& scheduler);
   Task<void> Do(OpenSession& session, uint32_t lane, PlannedOperation operation);
   Task<void> Get(OpenSession& session, uint32_t lane, uint32_t key);
   // Records what a get returned. Returns whether it failed.

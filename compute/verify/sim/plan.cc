@@ -160,7 +160,8 @@ void DrawCrowds(const RunOptions& options, Plan& plan) {
   if (!is_drawn && options.profile != "crowds") return;
   for (ClientPlan& client : plan.clients) {
     client.sessions = Between(random, 1, 2);
-    client.coroutines = Between(random, 5, 24);
+    client.coroutines = Between(random, 6, 24);
+    client.beat_us = OneOf(random, {10u, 30u, 100u});
   }
 }
 
@@ -236,6 +237,7 @@ Plan DrawPlan(const RunOptions& options, uint64_t seed) {
                             Between(random, 1, 5),
                             OneOf<uint64_t>(random, {0, 1024, 4096, 64 << 10, 1 << 20}),
                             {},
+                            0,
                             0});
   }
   SetTechniques(options.techniques, plan);

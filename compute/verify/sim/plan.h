@@ -48,6 +48,7 @@ struct ClientPlan {
   uint64_t cache_bytes = 0;
   Techniques techniques{};
   uint32_t readers = 0;  // of the coroutines of each session: they only get
+  uint32_t beat_us = 0;  // operations begin at multiples of this, and so together; 0: at any time
 };
 
 // The operations of a run.

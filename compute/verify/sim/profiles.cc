@@ -336,17 +336,21 @@ void Batches(Random& random, Plan& plan) {
   Weigh(plan, {30, 4, 10, 20, 10, 20});
 }
 
-// Many coroutines of few sessions, whose writes go out together and meet in leaves of the same few keys.
+// Many coroutines of few sessions, whose writes go out together: to more leaves than they are, most of which are cached.
 void Crowds(Random& random, Plan& plan) {
-  plan.parameters.node_bytes = OneOf<uint32_t>(random, {256, 512, 1024});
-  SetFillers(plan.work, Between(random, 4, 32), Between(random, 50, 200));
-  plan.work.filler_percent = Between(random, 20, 60);
-  plan.work.prefill_percent = Between(random, 20, 100);
-  plan.work.nap_percent = OneOf(random, {0u, 0u, 5u});
+  plan.parameters.node_bytes = OneOf<uint32_t>(random, {256, 256, 512});
+  plan.parameters.inline_value_bytes = 16;
+  plan.lock_table_bytes = OneOf<uint64_t>(random, {64, 1024, 4096, 4096});
+  SetFillers(plan.work, Between(random, 4, 32), Between(random, 300, 800));
+  plan.work.filler_percent = Between(random, 50, 90);
+  plan.work.prefill_percent = Between(random, 30, 100);
+  plan.work.long_percent = OneOf(random, {0u, 0u, 10u});
+  plan.work.nap_percent = 0;
+  plan.work.skew = OneOf(random, {Skew::kUniform, Skew::kUniform, Skew::kZipf});
   plan.work.writers_at_once = 6;
-  AtMostClients(plan, Between(random, 1, 4));
+  AtMostClients(plan, Between(random, 1, 3));
   for (ClientPlan& client : plan.clients) client.cache_bytes = 1 << 20;
-  Weigh(plan, {15, 2, 35, 15, 20, 13});
+  Weigh(plan, {15, 1, 35, 15, 22, 12});
 }
 
 constexpr Profile kProfiles[] = {
