@@ -32,10 +32,7 @@ namespace gossamer {
 class GatheredPuts {
  public:
   GatheredPuts(TreeContext& context, ManyLeafWriter& leaves, LeafWriter& single)
-      : context_(context),
-        scheduler_(context.links.scheduler()),
-        leaves_(leaves),
-        single_(single) {}
+      : scheduler_(context.links.scheduler()), leaves_(leaves), single_(single) {}
 
   // As LeafWriter::WriteUntilDone.
   Task<Status> Write(WriteMode mode, KeyView key, std::string_view value) {
@@ -80,7 +77,6 @@ class GatheredPuts {
   Joining Join(WriteMode mode, const KeyValueView& pair);
   Task<void> Run(WriteMode mode);
 
-  TreeContext& context_;
   Scheduler& scheduler_;
   ManyLeafWriter& leaves_;
   LeafWriter& single_;
