@@ -99,14 +99,19 @@ class Run {
     return std::make_unique<SimulatedClient>(scene_, next_client_++, plan);
   }
 
-  // Opens the client. If its connection breaks meanwhile, opens a replacement.
+  // Opens the client. If its connection breaks meanwhile, opens a replacement. A memory server that died never comes
+  // back: no replacement could open the store, and the time that they need is that of operations that wait for locks.
   Status OpenAnew(std::unique_ptr<SimulatedClient>& client) {
     while (true) {
       const auto since = network_.Now();
       const Status opened = client->Open();
       if (opened) return Ok();
       const bool is_explained = verdict_.ExplainsOpening(client->uuid(), since, opened.error());
-      if (!is_explained || next_client_ >= kMostLives) {
+      const bool is_lasting =
+          server_blows_.dead_servers() != 0 && verdict_.HasMetGoneServer(client->uuid(), since);
+      if (!is_explained || is_lasting) return opened.error();
+      if (next_client_ >= kMostLives) {
+        verdict_.Wrong(fmt::format("clients have begun {} lives", kMostLives));
         return opened.error();
       }
       Bury(client);

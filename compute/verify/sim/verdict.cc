@@ -100,6 +100,13 @@ bool Verdict::ExplainsOpening(uint64_t client_uuid, Endpoint::Clock::time_point 
          });
 }
 
+bool Verdict::HasMetGoneServer(uint64_t client_uuid, Endpoint::Clock::time_point since) const {
+  return std::ranges::any_of(network_.faults_met(), [&](const SimFault& fault) {
+    return fault.kind == SimFault::Kind::kServer && fault.client_uuid == client_uuid &&
+           fault.Overlaps(since, network_.Now());
+  });
+}
+
 bool Verdict::HasMetFault(uint64_t client_uuid) const {
   return std::ranges::any_of(network_.faults_met(), [client_uuid](const SimFault& fault) {
     return fault.client_uuid == client_uuid;

@@ -41,6 +41,8 @@ class Verdict {
   // Whether a client that began to open the store at `since` may fail with `error` now.
   bool ExplainsOpening(uint64_t client_uuid, Endpoint::Clock::time_point since,
                        const Error& error) const;
+  // Whether the client came upon a memory server that is not there, or is another one, from `since` on.
+  bool HasMetGoneServer(uint64_t client_uuid, Endpoint::Clock::time_point since) const;
   // Whether a fault of the network has kept the client from memory servers so far.
   bool HasMetFault(uint64_t client_uuid) const;
 
