@@ -17,13 +17,39 @@ namespace gossamer {
 // std::string_view compares unsigned bytes, a prefix before its extensions: memcmp order.
 using KeyView = std::string_view;
 
+// The first 8 bytes as they are in memory, padded with zeros. Without a call: separators are short, and many.
+inline uint64_t FirstBytes(KeyView key) {
+  const char* const bytes = key.data();
+  const size_t size = key.size();
+  uint64_t word = 0;
+  if (size >= sizeof word) {
+    std::memcpy(&word, bytes, sizeof word);  // of known size: one load
+  } else if (size >= sizeof(uint32_t)) {
+    uint32_t first;
+    uint32_t last;  // overlaps the first where there are fewer than 8 bytes
+    std::memcpy(&first, bytes, sizeof first);
+    std::memcpy(&last, bytes + size - sizeof last, sizeof last);
+    word = first | uint64_t{last} << (8 * (size - sizeof last));
+  } else if (size != 0) {
+    const auto at = [bytes](size_t i) {
+      return uint64_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
+    };
+    word = at(0) | at(size / 2) | at(size - 1);
+  }
+  return word;
+}
+
 // A key with its own storage.
 class Key {
  public:
   Key() = default;
   // Requires: `key` has at most kMaxKeyBytes.
   explicit Key(KeyView key) : size_(static_cast<uint8_t>(key.size())) {
-    key.copy(bytes_.data(), key.size());  // unlike memcpy, accepts an empty view
+    if (const uint64_t word = FirstBytes(key); key.size() <= sizeof word) {
+      std::memcpy(bytes_.data(), &word, sizeof word);
+    } else {
+      std::memcpy(bytes_.data(), key.data(), key.size());
+    }
   }
 
   KeyView view() const { return {bytes_.data(), size_}; }
@@ -68,15 +94,7 @@ inline KeyView Separator(KeyView left, KeyView right) {
 }
 
 // The first 8 bytes as a big-endian integer, padded with zeros: orders keys that differ there.
-inline uint64_t KeyPrefix(KeyView key) {
-  uint64_t word = 0;
-  if (key.size() >= sizeof word) {
-    std::memcpy(&word, key.data(), sizeof word);  // of known size: one load
-  } else {
-    key.copy(reinterpret_cast<char*>(&word), sizeof word);
-  }
-  return __builtin_bswap64(word);
-}
+inline uint64_t KeyPrefix(KeyView key) { return __builtin_bswap64(FirstBytes(key)); }
 
 // A key with its KeyPrefix: compares without a call where the first 8 bytes decide.
 struct PrefixedKey {

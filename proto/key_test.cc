@@ -27,6 +27,20 @@ TEST(Key, TakesAViewOfNothing) {
   EXPECT_EQ(KeyHash(KeyView()), KeyHash(""));
 }
 
+TEST(KeyPrefix, IsOfBytesInOrderPaddedWithZeros) {
+  const std::string bytes = "\x81\x02\xf3\x04\x85\x06\xf7\x08\x99";
+  for (size_t size = 0; size <= bytes.size(); ++size) {
+    uint64_t expected = 0;
+    for (size_t i = 0; i < sizeof expected; ++i) {
+      expected = expected << 8 | (i < size ? static_cast<unsigned char>(bytes[i]) : 0);
+    }
+    // Of its own allocation: a byte read behind the key is found by AddressSanitizer.
+    const std::vector<char> key(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(size));
+    EXPECT_EQ(KeyPrefix(KeyView(key.data(), size)), expected) << size;
+    EXPECT_EQ(Key(KeyView(key.data(), size)).view(), bytes.substr(0, size));
+  }
+}
+
 TEST(PrefixedKey, OrderIsThatOfBytes) {
   using namespace std::string_view_literals;
   const KeyView keys[] = {""sv,          "\0"sv,       "\0\0"sv,
