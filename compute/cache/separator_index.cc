@@ -11,14 +11,6 @@ namespace {
 SeparatorNode* NodeOf(uint64_t word) { return std::bit_cast<SeparatorNode*>(word); }
 uint64_t WordOf(const SeparatorNode* node) { return reinterpret_cast<uint64_t>(node); }
 
-// Into how many nodes that many entries go.
-size_t PartsFor(size_t count, bool is_root) {
-  if (count == 0) return 0;
-  if (is_root)
-    return count > SeparatorIndex::kMaxRootCount ? count / (SeparatorIndex::kMaxCount * 3 / 4) : 1;
-  return count > SeparatorIndex::kMaxCount ? 2 : 1;
-}
-
 // A node with one separator, which no key is below. It is never freed: a store may be destroyed after
 // all static objects.
 const SeparatorNode* MakeGapNode() {
@@ -100,7 +92,7 @@ bool SeparatorIndex::Set(KeyView separator, uint64_t word, uint64_t most_bytes) 
   if (path.length == 0) {
     if (!separator.empty()) list_.Append({}, kGap);
     list_.Append(separator, word);
-    return Replace(path, most_bytes);
+    return Replace(path, Change::kAdd, most_bytes);
   }
   const Frame& bottom = path.bottom();
   if (bottom.node->CompareSeparator(bottom.index, separator) == 0) {
@@ -109,7 +101,7 @@ bool SeparatorIndex::Set(KeyView separator, uint64_t word, uint64_t most_bytes) 
   }
   bottom.node->AppendTo(list_, 0, bottom.node->count());
   list_.InsertAt(bottom.index + size_t{1}, separator, word);
-  return Replace(path, most_bytes);
+  return Replace(path, Change::kAdd, most_bytes);
 }
 
 void SeparatorIndex::Remove(KeyView separator) {
@@ -126,7 +118,7 @@ void SeparatorIndex::Remove(KeyView separator) {
     list_.Clear();
     bottom.node->AppendTo(list_, 0, bottom.node->count());
     list_.EraseAt(bottom.index);
-    Replace(path, 0);
+    Replace(path, Change::kRemove, 0);
   }
   SeparatorNode* const top = root_.load(std::memory_order_relaxed);
   if (top->height() == 1 && top->count() == 1 &&
@@ -150,7 +142,16 @@ void SeparatorIndex::AppendParts(SeparatorList& above, std::span<SeparatorNode* 
   for (const SeparatorNode* part : parts) above.Append(part->separator(0), WordOf(part));
 }
 
-bool SeparatorIndex::Replace(const Path& path, uint64_t most_bytes) {
+size_t SeparatorIndex::PartsFor(size_t count, size_t depth, uint32_t height, Change change) const {
+  // What has lost an entry needs no parts, even if it is wider than it would be made now.
+  if (change == Change::kRemove) return count == 0 ? 0 : 1;
+  const bool may_be_wide = depth == 0 && (height > 1 || !expects_changes_);
+  if (count <= (may_be_wide ? kMaxRootCount : kMaxCount)) return 1;
+  constexpr size_t kUsualCount = kMaxCount * 3 / 4;
+  return depth == 0 ? std::max<size_t>(2, count / kUsualCount) : 2;
+}
+
+bool SeparatorIndex::Replace(const Path& path, Change change, uint64_t most_bytes) {
   fresh_.clear();
   size_t depth = path.length;  // frames[depth] and below are replaced
   uint32_t height = 1;
@@ -162,7 +163,7 @@ bool SeparatorIndex::Replace(const Path& path, uint64_t most_bytes) {
       removed += path.frames[depth].node->bytes();
     }
     const size_t first = fresh_.size();
-    const size_t parts = PartsFor(list_.size(), depth == 0);
+    const size_t parts = PartsFor(list_.size(), depth, height, change);
     MakeParts(list_, parts, height);
     if (parts == 1) break;
     // The node above gets other separators, too.

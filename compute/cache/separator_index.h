@@ -12,7 +12,9 @@
 // when a node was retired must not find that node afterwards. On x86-64 such a load costs nothing
 // extra.
 //
-// The root may be wide, up to kMaxRootCount separators: that saves a level of small nodes.
+// The root may be wide, up to kMaxRootCount separators: that saves a level of small nodes. But a change of a node
+// copies it. Once changes are frequent (`ExpectChanges`), only a root above other nodes of the index is wide: it seldom
+// changes.
 //
 // Thread-safety: `root` and what is reached from it are for readers in a guard; the rest is under
 // the owner's lock.
@@ -55,6 +57,9 @@ class SeparatorIndex {
   SeparatorIndex(const SeparatorIndex&) = delete;
   SeparatorIndex& operator=(const SeparatorIndex&) = delete;
 
+  // From now on changes are frequent, and so should be cheap.
+  void ExpectChanges() { expects_changes_ = true; }
+
   // Null as long as the map is one gap.
   const SeparatorNode* root() const { return root_.load(std::memory_order_seq_cst); }
 
@@ -91,8 +96,11 @@ class SeparatorIndex {
   template <typename Choose>
   Path Descend(Choose&& choose) const;
   static Entry EntryAt(const Path& path);
+  enum class Change { kAdd, kRemove };
   // Replaces the nodes of `path` from the bottom up, so that the bottom has the entries of `list_`.
-  bool Replace(const Path& path, uint64_t most_bytes);
+  bool Replace(const Path& path, Change change, uint64_t most_bytes);
+  // Into how many nodes so many entries of a node at `depth` go.
+  size_t PartsFor(size_t count, size_t depth, uint32_t height, Change change) const;
   void MakeParts(const SeparatorList& entries, size_t parts, uint32_t height);
   static void AppendParts(SeparatorList& above, std::span<SeparatorNode* const> parts);
   static SeparatorNode* ChildOf(const SeparatorNode* node, uint32_t index);
@@ -102,6 +110,7 @@ class SeparatorIndex {
 
   NodeMemory& memory_;
   std::atomic<SeparatorNode*> root_{nullptr};
+  bool expects_changes_ = false;
   // Scratch space for making nodes.
   SeparatorList list_;
   SeparatorList above_;
