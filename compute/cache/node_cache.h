@@ -16,6 +16,10 @@
 // were removed while readers may still see them: some 64, and while a reader has lost its processor in
 // a lookup, all that are replaced meanwhile. Nor is free memory between the nodes: a fifth or so.
 //
+// To enter in another's place costs more processor time than the miss itself. So of missed nodes for which
+// others would go only one in kMissesOfEntry enters, drawn at random. A node that is missed often enters
+// soon. Where all are of equal use, those that are cached stay.
+//
 // Thread-safety: shared by all threads of a compute server; each has a `Reader`. Lookups never
 // block and write nothing that another thread reads on its way. They allocate nothing, but what collects
 // nodes appends to its caller's vector. Changes hold a mutex.
@@ -128,11 +132,13 @@ class NodeCache {
 
   // ---- Changes
 
-  // `Insert`, `InsertSplit` and `InsertChild` return how many other nodes they evicted.
+  // What inserts nodes returns how many others it evicted.
   //
   // Caches `node`, read or written whole at `pointer`, unless a newer version is cached. Children
   // that stay keep their hints.
   uint32_t Insert(RemotePtr pointer, const InternalNode& node);
+  // The same for a node that a lookup missed. Where others would go for it, it enters if it is drawn.
+  uint32_t InsertMissed(RemotePtr pointer, const InternalNode& node);
   // Caches both halves of a split node. Hints move with the children.
   uint32_t InsertSplit(RemotePtr left_pointer, const InternalNode& left, RemotePtr right_pointer,
                        const InternalNode& right);
@@ -163,6 +169,7 @@ class NodeCache {
   // Levels that are cached: 1 to kLevels. A tree of 50 M records has 4.
   static constexpr uint32_t kLevels = 15;
   static constexpr uint32_t kMaxBenefit = 8;
+  static constexpr uint64_t kMissesOfEntry = 8;
 
   SeparatorIndex& index(uint32_t level) const { return *indexes_[level - 1]; }
   // Forgotten nodes stand in the index as gaps.
@@ -178,6 +185,9 @@ class NodeCache {
   void CountUse(Reader& reader, const SeparatorNode* node) const;
 
   // Under mutex_:
+  uint32_t Enter(RemotePtr pointer, const InternalNode& node);
+  // Whether a missed node should not enter: others would go for it, and it was not drawn.
+  bool StaysOut(const InternalNode& node);
   // Whether `fresh` should not enter, because a newer version of the same node is cached.
   bool IsOutdated(CachedNode fresh) const;
   void KeepHints(CachedNode fresh) const;
@@ -208,6 +218,7 @@ class NodeCache {
   std::vector<Reader*> readers_;
   std::vector<uint32_t> free_slots_;  // of use counts
   SeparatorList scratch_;
+  uint64_t draws_ = 0;
   // All nodes form a ring that a clock hand walks. A new node enters just before the hand, and so has
   // a whole round to be used. Where the hand passes, a node's benefit is halved and its uses since
   // are added; a node without benefit goes. The root is never evicted for another node.

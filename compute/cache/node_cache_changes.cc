@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/random.h"
 #include "compute/cache/node_cache.h"
 
 namespace gossamer {
@@ -14,14 +15,32 @@ bool IsNewer(NodeVersion a, NodeVersion b) {
 // Least bytes of an index: one node with a line of digests and one of payload.
 constexpr uint64_t kLeastIndexBytes = 192;
 
+// At most what `node` takes, with its entries in an index that need not split a node.
+uint64_t MostBytes(const InternalNode& node) {
+  constexpr uint64_t kOfNode = 512;  // headers, tails, and what lines are rounded up by
+  constexpr uint64_t kOfChild = 24;  // digest, end and payload, of level 1 with a hint
+  uint64_t bytes = kOfNode + node.children.size() * kOfChild;
+  for (const InternalNode::Child& child : node.children) bytes += child.separator.view().size();
+  return bytes;
+}
+
 // More than halve the greatest benefit to nothing.
 constexpr size_t kMostRounds = 5;
 
 }  // namespace
 
 uint32_t NodeCache::Insert(RemotePtr pointer, const InternalNode& node) {
-  if (node.level > kLevels) return 0;
   const std::lock_guard lock(mutex_);
+  return Enter(pointer, node);
+}
+
+uint32_t NodeCache::InsertMissed(RemotePtr pointer, const InternalNode& node) {
+  const std::lock_guard lock(mutex_);
+  return StaysOut(node) ? 0 : Enter(pointer, node);
+}
+
+uint32_t NodeCache::Enter(RemotePtr pointer, const InternalNode& node) {
+  if (node.level > kLevels) return 0;
   // A parent that a split of this compute server has changed is cached with the new child already.
   const CachedNode cached = NodeCovering(node.level, node.low());
   if (cached && cached.HasContentOf(pointer, node)) {
@@ -77,6 +96,13 @@ CachedNode NodeCache::NodeCovering(uint32_t level, KeyView key) const {
   return SeparatorIndex::IsGap(word) ? CachedNode() : NodeOf(word);
 }
 
+bool NodeCache::StaysOut(const InternalNode& node) {
+  if (node.level > kLevels || count_ == 0 || room() >= MostBytes(node)) return false;
+  // What is cached there is outdated, or was forgotten and has hints.
+  if (NodeOf(index(node.level).Covering(node.low()).word)) return false;
+  return SplitMix64::Mix(++draws_) % kMissesOfEntry != 0;
+}
+
 bool NodeCache::IsOutdated(CachedNode fresh) const {
   const CachedNode old = NodeCovering(fresh.level(), fresh.low());
   return old && old.pointer() == fresh.pointer() && IsNewer(old.version(), fresh.version());
@@ -117,6 +143,7 @@ uint32_t NodeCache::Put(CachedNode fresh) {
   while (least <= max_bytes_) {
     if (TryEnter(fresh)) return evictions;
     if (!EvictOne(kept)) break;
+    for (const std::unique_ptr<SeparatorIndex>& index : indexes_) index->ExpectChanges();
     ++evictions;
   }
   // There is no room for it, and what it replaces is outdated.

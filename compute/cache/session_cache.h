@@ -80,6 +80,9 @@ class SessionCache {
   void Insert(RemotePtr pointer, const InternalNode& node) {
     counts_.evictions += cache_.Insert(pointer, node);
   }
+  void InsertMissed(RemotePtr pointer, const InternalNode& node) {
+    counts_.evictions += cache_.InsertMissed(pointer, node);
+  }
   void InsertSplit(RemotePtr left_pointer, const InternalNode& left, RemotePtr right_pointer,
                    const InternalNode& right) {
     counts_.evictions += cache_.InsertSplit(left_pointer, left, right_pointer, right);

@@ -33,7 +33,7 @@ Task<Result<Descent::Step>> Descent::To(Op& op, SearchGoal goal, uint32_t level,
         break;
       }
       const InternalNode& node = read.value();
-      cache_.Insert(step.node, node);
+      cache_.InsertMissed(step.node, node);
       if (trust == Trust::kCache && on_miss_) on_miss_();
       if (goal.IsBeyond(node.high)) {
         if (node.sibling.is_null()) {
