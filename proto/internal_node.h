@@ -162,7 +162,9 @@ inline std::optional<InternalNode> DecodeInternal(std::span<const std::byte> byt
     if (!separator || !pointer) return std::nullopt;
     uint64_t word;
     std::memcpy(&word, pointer->data(), sizeof word);
-    node.children.push_back({Key(*separator), RemotePtr::FromWord(word)});
+    InternalNode::Child& child = node.children.emplace_back();
+    child.separator.Assign(*separator);
+    child.pointer = RemotePtr::FromWord(word);
   }
   return node;
 }

@@ -44,12 +44,11 @@ class Key {
  public:
   Key() = default;
   // Requires: `key` has at most kMaxKeyBytes.
-  explicit Key(KeyView key) : size_(static_cast<uint8_t>(key.size())) {
-    if (const uint64_t word = FirstBytes(key); key.size() <= sizeof word) {
-      std::memcpy(bytes_.data(), &word, sizeof word);
-    } else {
-      std::memcpy(bytes_.data(), key.data(), key.size());
-    }
+  explicit Key(KeyView key) { Fill(key); }
+  // As `= Key(key)`, but writes it in place: a copy would wait for the parts just written.
+  void Assign(KeyView key) {
+    bytes_.fill(0);
+    Fill(key);
   }
 
   KeyView view() const { return {bytes_.data(), size_}; }
@@ -62,6 +61,16 @@ class Key {
   }
 
  private:
+  // Requires: all bytes are zero.
+  void Fill(KeyView key) {
+    if (const uint64_t word = FirstBytes(key); key.size() <= sizeof word) {
+      std::memcpy(bytes_.data(), &word, sizeof word);
+    } else {
+      std::memcpy(bytes_.data(), key.data(), key.size());
+    }
+    size_ = static_cast<uint8_t>(key.size());
+  }
+
   std::array<char, kMaxKeyBytes> bytes_{};
   uint8_t size_ = 0;
 };

@@ -38,6 +38,9 @@ TEST(KeyPrefix, IsOfBytesInOrderPaddedWithZeros) {
     const std::vector<char> key(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(size));
     EXPECT_EQ(KeyPrefix(KeyView(key.data(), size)), expected) << size;
     EXPECT_EQ(Key(KeyView(key.data(), size)).view(), bytes.substr(0, size));
+    Key longer("a key that was there before");
+    longer.Assign(KeyView(key.data(), size));
+    EXPECT_EQ(longer, Key(bytes.substr(0, size)));
   }
 }
 

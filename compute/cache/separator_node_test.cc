@@ -98,6 +98,8 @@ TEST_P(SeparatorTest, AnIndexIsATotalMap) {
     Model model;
     const uint64_t kinds = round % 2 == 0 ? 3 : 10;
     for (int i = 0; i < 4000; ++i) {
+      // A root that is wide then is split by the next change that adds a separator.
+      if (round >= 2 && i == 1000 * (round - 2)) index.ExpectChanges();
       const std::string key = Draw();
       // Grows for a while, then shrinks.
       if (random_.Below(kinds) != 0 && i < 3000) {
@@ -226,6 +228,32 @@ TEST(PairNodeTest, ATraversalFindsTheLastPairThatIsNotAbove) {
     }
     hwy::SetSupportedTargetsForTest(0);
   }
+}
+
+TEST(SeparatorIndexTest, NodesAreNarrowOnceChangesAreExpected) {
+  constexpr uint64_t kMost = uint64_t{1} << 40;
+  constexpr uint64_t kSeparators = 1000;
+  NodeMemory memory;
+  SeparatorIndex index(memory);
+  const auto key_of = [](uint64_t number) {
+    return std::string{static_cast<char>(number >> 8), static_cast<char>(number)};
+  };
+  for (uint64_t i = 0; i < kSeparators; ++i) index.Set(key_of(i), 8 * i, kMost);
+  ASSERT_EQ(index.root()->height(), 1u);
+  index.ExpectChanges();
+  const uint64_t bytes = memory.bytes();
+  index.Remove(key_of(500));
+  EXPECT_LE(memory.bytes(), bytes) << "to remove one never makes the nodes grow";
+  EXPECT_FALSE(index.Set(key_of(500), 8, 0));
+  EXPECT_EQ(index.Covering(key_of(500)).word, 8 * 499u) << "no room for more nodes";
+  ASSERT_TRUE(index.Set(key_of(500), 8 * 500, kMost));
+  const SeparatorNode* const root = index.root();
+  ASSERT_EQ(root->height(), 2u);
+  for (uint32_t i = 0; i < root->count(); ++i) {
+    const SeparatorNode* const node = SeparatorIndex::NodeAt(root->payload(i).load());
+    EXPECT_LE(node->count(), SeparatorIndex::kMaxCount);
+  }
+  for (uint64_t i = 0; i < kSeparators; ++i) EXPECT_EQ(index.Covering(key_of(i)).word, 8 * i);
 }
 
 // Fails if a node is freed while a reader may still see it: its memory would serve the next nodes.
