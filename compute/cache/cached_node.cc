@@ -3,6 +3,11 @@
 #include <new>
 
 namespace gossamer {
+namespace {
+
+KeyView KeyOf(const HighFence& high) { return high.infinite ? KeyView() : high.key.view(); }
+
+}  // namespace
 
 CachedNode CachedNode::Make(NodeArena& arena, SeparatorList& separators, RemotePtr pointer,
                             const InternalNode& node) {
@@ -26,25 +31,37 @@ bool CachedNode::HasContentOf(RemotePtr pointer, const InternalNode& node) const
 
 CachedNode CachedNode::MakeWithChild(NodeArena& arena, SeparatorList& separators, CachedNode old,
                                      KeyView separator, RemotePtr child) {
+  const uint32_t index = old.ChildIndex(separator) + 1;
+  const HighFence high = old.high();
+  SeparatorNode* const node =
+      old.node_->CopyWith(arena, index, separator, {child.word(), 0}, TailBytes(high));
+  if (node != nullptr) return Finish(node, old.tail().pointer, old.version(), old.level(), high);
   separators.Clear();
   old.node_->AppendTo(separators, 0, old.count());
-  separators.InsertAt(old.ChildIndex(separator) + size_t{1}, separator, child.word());
-  return Make(arena, separators, old.tail().pointer, old.version(), old.level(), old.high());
+  separators.InsertAt(index, separator, child.word());
+  return Make(arena, separators, old.tail().pointer, old.version(), old.level(), high);
 }
 
 CachedNode CachedNode::Make(NodeArena& arena, const SeparatorList& separators, uint64_t pointer,
                             NodeVersion version, uint32_t level, const HighFence& high) {
-  const KeyView high_key = high.infinite ? KeyView() : high.key.view();
-  const CachedNode cached(
-      SeparatorNode::Make(arena, separators, 0, separators.size(),
-                          {static_cast<uint8_t>(level == 1 ? 2 : 1), 0,
-                           static_cast<uint32_t>(sizeof(Tail) + high_key.size())}));
-  Tail& tail = *::new (cached.node_->tail()) Tail{};
+  const SeparatorNode::Shape shape{static_cast<uint8_t>(level == 1 ? 2 : 1), 0, TailBytes(high)};
+  return Finish(SeparatorNode::Make(arena, separators, 0, separators.size(), shape), pointer,
+                version, level, high);
+}
+
+uint32_t CachedNode::TailBytes(const HighFence& high) {
+  return static_cast<uint32_t>(sizeof(Tail) + KeyOf(high).size());
+}
+
+CachedNode CachedNode::Finish(SeparatorNode* node, uint64_t pointer, NodeVersion version,
+                              uint32_t level, const HighFence& high) {
+  const CachedNode cached(node);
+  Tail& tail = *::new (node->tail()) Tail{};
   tail.pointer = pointer;
   tail.version = version;
   tail.level = static_cast<uint8_t>(level);
   tail.is_last = high.infinite;
-  tail.high_bytes = static_cast<uint16_t>(high_key.copy(cached.high_key(), high_key.size()));
+  tail.high_bytes = static_cast<uint16_t>(KeyOf(high).copy(cached.high_key(), kMaxKeyBytes));
   return cached;
 }
 

@@ -80,6 +80,10 @@ class CachedNode {
   Tail& tail() const { return *reinterpret_cast<Tail*>(node_->tail()); }
   static CachedNode Make(NodeArena& arena, const SeparatorList& separators, uint64_t pointer,
                          NodeVersion version, uint32_t level, const HighFence& high);
+  static uint32_t TailBytes(const HighFence& high);
+  // Fills the tail of a new node.
+  static CachedNode Finish(SeparatorNode* node, uint64_t pointer, NodeVersion version,
+                           uint32_t level, const HighFence& high);
 
   SeparatorNode* node_ = nullptr;
 };

@@ -24,6 +24,40 @@ constexpr uint32_t SampleLinesFor(uint32_t lines) {
 
 }  // namespace
 
+SeparatorNode::Layout SeparatorNode::LayoutFor(uint32_t count, size_t text_bytes, Shape shape) {
+  Layout layout;
+  const uint32_t lines = LinesFor(count);
+  layout.sample_lines = SampleLinesFor(lines);
+  layout.payload_line = 1 + layout.sample_lines + lines;
+  const size_t ends_at = size_t{layout.payload_line} * NodeArena::kLineBytes +
+                         size_t{count} * shape.payload_words * sizeof(uint64_t);
+  const size_t text_at = ends_at + size_t{count} * sizeof(uint32_t);
+  layout.tail_at = (text_at + text_bytes + kWordBytes - 1) / kWordBytes * kWordBytes;
+  layout.bytes = NodeArena::Rounded(layout.tail_at + shape.tail_bytes);
+  return layout;
+}
+
+SeparatorNode* SeparatorNode::MakeEmpty(NodeArena& arena, const Layout& layout, uint32_t count,
+                                        Shape shape) {
+  auto* const node = ::new (arena.Allocate(layout.bytes)) SeparatorNode;
+  node->lines_ = static_cast<uint16_t>(layout.bytes / NodeArena::kLineBytes);
+  node->tail_at_ = static_cast<uint32_t>(layout.tail_at);
+  node->count_ = static_cast<uint16_t>(count);
+  node->payload_line_ = static_cast<uint16_t>(layout.payload_line);
+  node->sample_lines_ = static_cast<uint8_t>(layout.sample_lines);
+  node->payload_words_ = shape.payload_words;
+  node->height_ = shape.height;
+  std::memset(node->tail(), 0, node->tail_bytes());
+  return node;
+}
+
+// A shorter key has the same digest as a separator that ends in a zero byte, and is below it.
+bool SeparatorNode::IsLossless(KeyView separator, uint64_t word) const {
+  const uint64_t lost = (uint64_t{1} << shift_) - 1;
+  return separator.size() <= word_at_ + kWordBytes && ((word - base_) & lost) == 0 &&
+         (separator.empty() || separator.back() != 0);
+}
+
 SeparatorNode* SeparatorNode::Make(NodeArena& arena, const SeparatorList& list, size_t begin,
                                    size_t end, Shape shape) {
   const auto count = static_cast<uint32_t>(end - begin);
@@ -36,26 +70,10 @@ SeparatorNode* SeparatorNode::Make(NodeArena& arena, const SeparatorList& list, 
     longest = std::max(longest, list.separator(i).size());
     suffix_bytes += list.separator(i).size() - prefix;
   }
-  const uint32_t lines = LinesFor(count);
-  const uint32_t samples = SampleLinesFor(lines);
-  const size_t payload_line = 1 + samples + lines;
-  const size_t ends_at =
-      payload_line * NodeArena::kLineBytes + count * shape.payload_words * sizeof(uint64_t);
-  const size_t prefix_at = ends_at + count * sizeof(uint32_t);
-  const size_t tail_at =
-      (prefix_at + prefix + suffix_bytes + kWordBytes - 1) / kWordBytes * kWordBytes;
-  const size_t bytes = NodeArena::Rounded(tail_at + shape.tail_bytes);
-
-  auto* const node = ::new (arena.Allocate(bytes)) SeparatorNode;
-  node->lines_ = static_cast<uint16_t>(bytes / NodeArena::kLineBytes);
-  node->tail_at_ = static_cast<uint32_t>(tail_at);
-  node->count_ = static_cast<uint16_t>(count);
+  SeparatorNode* const node =
+      MakeEmpty(arena, LayoutFor(count, prefix + suffix_bytes, shape), count, shape);
   node->word_at_ = static_cast<uint16_t>(longest <= kWordBytes ? 0 : prefix);
   node->prefix_bytes_ = static_cast<uint16_t>(prefix);
-  node->payload_line_ = static_cast<uint16_t>(payload_line);
-  node->sample_lines_ = static_cast<uint8_t>(samples);
-  node->payload_words_ = shape.payload_words;
-  node->height_ = shape.height;
   node->base_ = WordAt(first, node->word_at_);
   node->FillDigests([&](uint32_t i) { return WordAt(list.separator(begin + i), node->word_at_); });
 
@@ -65,15 +83,9 @@ SeparatorNode* SeparatorNode::Make(NodeArena& arena, const SeparatorList& list, 
   char* const suffixes = prefix_bytes + prefix;
   uint32_t suffix_end = 0;
   node->is_lossless_ = true;
-  const uint64_t lost = (uint64_t{1} << node->shift_) - 1;
   for (uint32_t i = 0; i < count; ++i) {
     const KeyView separator = list.separator(begin + i);
-    const uint64_t difference = WordAt(separator, node->word_at_) - node->base_;
-    // A shorter key has the same digest as a separator that ends in a zero byte, and is below it.
-    if (separator.size() > node->word_at_ + kWordBytes || (difference & lost) != 0 ||
-        (!separator.empty() && separator.back() == 0)) {
-      node->is_lossless_ = false;
-    }
+    node->is_lossless_ &= node->IsLossless(separator, WordAt(separator, node->word_at_));
     for (uint32_t word = 0; word < shape.payload_words; ++word) {
       ::new (&node->payload(i, word)) std::atomic<uint64_t>(list.payload(begin + i, word));
     }
@@ -81,7 +93,66 @@ SeparatorNode* SeparatorNode::Make(NodeArena& arena, const SeparatorList& list, 
         separator.substr(prefix).copy(suffixes + suffix_end, separator.size()));
     ends[i] = suffix_end;
   }
-  std::memset(node->tail(), 0, node->tail_bytes());
+  return node;
+}
+
+SeparatorNode* SeparatorNode::CopyWith(NodeArena& arena, uint32_t index, KeyView separator,
+                                       std::array<uint64_t, 2> payload, uint32_t tail_bytes) const {
+  assert(index != 0 && index <= count_ && count_ < kMaxCount);
+  // Digests behind the prefix tell more of long separators.
+  const bool has_other_words = separator.size() > kWordBytes && word_at_ != prefix_bytes_;
+  if (has_other_words || !separator.starts_with(prefix())) return nullptr;
+  const uint64_t separator_word = WordAt(separator, word_at_);
+  const int32_t digest = Digest(separator_word);
+  if (index == count_ && digest == kGreatestDigest) return nullptr;
+
+  const uint32_t count = count_ + 1;
+  const uint32_t behind = count_ - index;
+  const Shape shape{payload_words_, height_, tail_bytes};
+  const KeyView suffix = separator.substr(prefix_bytes_);
+  const auto suffix_bytes = static_cast<uint32_t>(suffix.size());
+  const Layout layout =
+      LayoutFor(count, size_t{prefix_bytes_} + ends()[count_ - 1] + suffix_bytes, shape);
+  SeparatorNode* const node = MakeEmpty(arena, layout, count, shape);
+  node->word_at_ = word_at_;
+  node->prefix_bytes_ = prefix_bytes_;
+  node->base_ = base_;
+  node->shift_ = shift_;
+  node->is_lossless_ = is_lossless_ && node->IsLossless(separator, separator_word);
+
+  auto* const digests = const_cast<int32_t*>(node->DigestLine(0));
+  std::copy_n(DigestLine(0), index, digests);
+  digests[index] = digest;
+  std::copy_n(DigestLine(0) + index, behind, digests + index + 1);
+  node->FillDividers();
+
+  // Others may change this node's payload meanwhile.
+  const uint32_t words = payload_words_;
+  const auto copy_payload = [&](uint32_t first, uint32_t end, uint32_t to) {
+    for (uint32_t i = first * words; i < end * words; ++i) {
+      ::new (node->payloads() + i + (to - first) * words)
+          std::atomic<uint64_t>(payloads()[i].load(std::memory_order_relaxed));
+    }
+  };
+  copy_payload(0, index, 0);
+  for (uint32_t word = 0; word < words; ++word) {
+    ::new (&node->payload(index, word)) std::atomic<uint64_t>(payload[word]);
+  }
+  copy_payload(index, count_, index + 1);
+
+  auto* const to_ends = const_cast<uint32_t*>(node->ends());
+  const uint32_t suffix_at = ends()[index - 1];
+  std::copy_n(ends(), index, to_ends);
+  to_ends[index] = suffix_at + suffix_bytes;
+  for (uint32_t i = index; i < count_; ++i) to_ends[i + 1] = ends()[i] + suffix_bytes;
+
+  // The prefix and the suffixes are one text.
+  const KeyView text(prefix().data(), prefix_bytes_ + ends()[count_ - 1]);
+  auto* const to_text = const_cast<char*>(node->prefix().data());
+  const uint32_t text_at = prefix_bytes_ + suffix_at;
+  text.copy(to_text, text_at);
+  suffix.copy(to_text + text_at, suffix_bytes);
+  text.substr(text_at).copy(to_text + text_at + suffix_bytes, text.size());
   return node;
 }
 
@@ -113,13 +184,18 @@ SeparatorNode* SeparatorNode::MakeOfPairs(NodeArena& arena, uint64_t low,
 
 template <typename WordOf>
 void SeparatorNode::FillDigests(const WordOf& word_of) {
-  const uint32_t lines = LinesFor(count_);
   const uint64_t span = word_of(count_ - 1) - base_;
   while ((span >> shift_) > kGreatestDigest) ++shift_;
   auto* const digests = const_cast<int32_t*>(DigestLine(0));
   for (uint32_t i = 0; i < count_; ++i) {
     digests[i] = static_cast<int32_t>((word_of(i) - base_) >> shift_);
   }
+  FillDividers();
+}
+
+void SeparatorNode::FillDividers() {
+  const uint32_t lines = LinesFor(count_);
+  auto* const digests = const_cast<int32_t*>(DigestLine(0));
   std::fill(digests + count_, digests + size_t{lines} * kDigestsPerLine, kPadding);
   std::fill(dividers_, dividers_ + kDividers, kPadding);
   if (sample_lines_ == 0) {

@@ -25,6 +25,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cassert>
 #include <cstddef>
@@ -99,6 +100,12 @@ class alignas(NodeArena::kLineBytes) SeparatorNode {
   // Makes a node of items [begin, end) of `list`. Requires: 1 to kMaxCount items.
   static SeparatorNode* Make(NodeArena& arena, const SeparatorList& list, size_t begin, size_t end,
                              Shape shape);
+  // Makes a copy of this node with one more item, at `index`, and zeroes its tail. The other items are not searched or
+  // encoded again: this is several times quicker than Make. Returns null if their digests have to be made anew.
+  // Requires: separator index - 1 is below `separator`, separator `index` above; fewer than kMaxCount items; not a node
+  // of pairs.
+  SeparatorNode* CopyWith(NodeArena& arena, uint32_t index, KeyView separator,
+                          std::array<uint64_t, 2> payload, uint32_t tail_bytes) const;
   struct Pair {
     uint64_t key;
     uint64_t value;
@@ -173,11 +180,26 @@ class alignas(NodeArena::kLineBytes) SeparatorNode {
   uint32_t tail_bytes() const { return bytes() - tail_at_; }
 
  private:
+  struct Layout {
+    uint32_t sample_lines = 0;
+    uint32_t payload_line = 0;
+    size_t tail_at = 0;
+    size_t bytes = 0;
+  };
+
   SeparatorNode() = default;
 
+  // Of a node whose prefix and suffixes have `text_bytes`.
+  static Layout LayoutFor(uint32_t count, size_t text_bytes, Shape shape);
+  static SeparatorNode* MakeEmpty(NodeArena& arena, const Layout& layout, uint32_t count,
+                                  Shape shape);
+  // Whether the digest of `separator`, whose word is `word`, tells it from every lesser key.
+  bool IsLossless(KeyView separator, uint64_t word) const;
   // Chooses shift_ and fills the lines of digests and what divides them. `word_of(i)`: of separator i.
   template <typename WordOf>
   void FillDigests(const WordOf& word_of);
+  // Pads the lines of digests, and fills what divides them.
+  void FillDividers();
   int32_t Digest(uint64_t word) const {
     assert(word >= base_);
     const uint64_t difference = (word - base_) >> shift_;

@@ -70,6 +70,65 @@ TEST_P(SeparatorTest, ASearchFindsTheLastSeparatorThatIsNotAbove) {
   }
 }
 
+// Grows a node item by item: by copies with one more, and from the list where there is none.
+TEST_P(SeparatorTest, ACopyWithAnItemIsTheNodeOfAllItems) {
+  NodeArena arena;
+  size_t copies = 0;
+  for (int round = 0; round < 60; ++round) {
+    const uint8_t words = round % 2 == 0 ? 1 : 2;
+    const auto item_of = [](const std::string& key) {
+      const uint64_t word = std::hash<std::string>()(key);
+      return std::array<uint64_t, 2>{word, ~word};
+    };
+    std::set<std::string> separators = {Draw()};
+    const auto make = [&] {
+      SeparatorList list;
+      for (const std::string& separator : separators) {
+        list.Append({}, separator, item_of(separator)[0], item_of(separator)[1]);
+      }
+      return SeparatorNode::Make(arena, list, 0, list.size(), {words, 3, 40});
+    };
+    SeparatorNode* node = make();
+    const size_t wanted = 1 + random_.Below(round % 10 == 0 ? 400 : 70);
+    for (size_t i = 0; i < wanted; ++i) {
+      const std::string separator = Draw();
+      if (separator <= *separators.begin() || !separators.insert(separator).second) continue;
+      const uint32_t index = node->ChildIndex(separator) + 1;
+      SeparatorNode* fresh = node->CopyWith(arena, index, separator, item_of(separator), 40);
+      copies += fresh != nullptr ? 1 : 0;
+      if (fresh == nullptr) fresh = make();
+      SeparatorNode::Free(arena, node);
+      node = fresh;
+      ASSERT_EQ(node->count(), separators.size());
+      ASSERT_EQ(node->height(), 3);
+      ASSERT_EQ(node->bytes(), [&] {
+        SeparatorNode* const whole = make();
+        const uint32_t bytes = whole->bytes();
+        SeparatorNode::Free(arena, whole);
+        return bytes;
+      }());
+    }
+    uint32_t at = 0;
+    for (const std::string& separator : separators) {
+      ASSERT_EQ(node->separator(at).view(), separator);
+      for (uint32_t word = 0; word < words; ++word) {
+        ASSERT_EQ(node->payload(at, word).load(), item_of(separator)[word]);
+      }
+      ++at;
+    }
+    ASSERT_GE(node->tail_bytes(), 40);
+    for (uint32_t i = 0; i < node->tail_bytes(); ++i) ASSERT_EQ(node->tail()[i], std::byte{0});
+    for (int i = 0; i < 200; ++i) {
+      const std::string key = Draw();
+      if (key < *separators.begin()) continue;
+      const auto expected = std::distance(separators.begin(), separators.upper_bound(key)) - 1;
+      ASSERT_EQ(node->ChildIndex(key), expected) << testing::PrintToString(key);
+    }
+    SeparatorNode::Free(arena, node);
+  }
+  EXPECT_GT(copies, 100);
+}
+
 // What a SeparatorIndex should hold: a total map.
 class Model {
  public:
