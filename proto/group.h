@@ -115,6 +115,12 @@ class GroupSizer {
 
 // ---- Groups
 
+enum class Appended : uint8_t {
+  kDone,
+  kNoRoom,        // neither in place nor by encoding the unit again
+  kOtherLengths,  // it may fit if the unit is encoded again
+};
+
 class GroupView {
  public:
   // Reached only by 1-byte keys with empty values in the largest units.
@@ -216,8 +222,9 @@ class GroupView {
   static_assert(kMaxKeyBytes < kFenceMask);
   friend class GroupEncoder;
   friend class LeafView;
-  friend bool AppendInPlace(std::span<std::byte>, RemotePtr, uint32_t, const GroupView&,
-                            const Entry&);
+  friend Appended AppendInPlace(std::span<std::byte>, RemotePtr, uint32_t, const GroupView&,
+                                const Entry&);
+  friend void MarkOverflowed(std::span<std::byte>, RemotePtr, uint32_t, const GroupView&);
 
   GroupView() = default;
 
@@ -347,24 +354,33 @@ inline void OverwriteStored(std::span<std::byte> unit, RemotePtr leaf, uint32_t 
   internal::Seal(unit, leaf, number);
 }
 
-// Appends an entry to `unit`, parsed as `view`, if all entries have the same lengths and there is
-// room. The result equals EncodeGroup's, but is cheaper. Otherwise returns false and writes nothing.
-inline bool AppendInPlace(std::span<std::byte> unit, RemotePtr leaf, uint32_t number,
-                          const GroupView& view, const Entry& entry) {
+// Appends an entry to `unit`, parsed as `view`, if all entries have the same lengths and there is room. The result
+// equals EncodeGroup's, but is cheaper. Otherwise writes nothing.
+inline Appended AppendInPlace(std::span<std::byte> unit, RemotePtr leaf, uint32_t number,
+                              const GroupView& view, const Entry& entry) {
   GroupHeader header = view.header_;
+  if (header.count == 0 || header.key_bytes != entry.key.size() ||
+      header.value_code != internal::ValueCode(entry)) {
+    return Appended::kOtherLengths;
+  }
   const size_t stride = entry.key.size() + entry.stored.size();
   const size_t at = view.entries_at_ + header.count * stride;
-  if (header.count == 0 || header.count == GroupView::kMaxEntries ||
-      header.key_bytes != entry.key.size() || header.value_code != internal::ValueCode(entry) ||
-      at + stride > unit.size()) {
-    return false;
-  }
+  if (header.count == GroupView::kMaxEntries || at + stride > unit.size()) return Appended::kNoRoom;
   ++header.count;
   std::memcpy(unit.data(), &header, sizeof header);
   std::memcpy(unit.data() + at, entry.key.data(), entry.key.size());
   std::memcpy(unit.data() + at + entry.key.size(), entry.stored.data(), entry.stored.size());
   internal::Seal(unit, leaf, number);
-  return true;
+  return Appended::kDone;
+}
+
+// Notes in `unit`, parsed as `view`, that entries of it are in the overflow group. That takes no room.
+inline void MarkOverflowed(std::span<std::byte> unit, RemotePtr leaf, uint32_t number,
+                           const GroupView& view) {
+  GroupHeader header = view.header_;
+  header.flags |= GroupView::kOverflowed;
+  std::memcpy(unit.data(), &header, sizeof header);
+  internal::Seal(unit, leaf, number);
 }
 
 }  // namespace gossamer

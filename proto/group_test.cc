@@ -118,11 +118,14 @@ TEST_F(GroupTest, ChangesInPlaceAreEncodings) {
     Bytes image = unit.Encode(content);
     const Bytes before = image;
     const Entry last{last_key, last_stored.bytes, last_stored.is_block};
-    if (AppendInPlace(image, unit.leaf, unit.number, *unit.Parse(image), last)) {
+    const Appended done = AppendInPlace(image, unit.leaf, unit.number, *unit.Parse(image), last);
+    if (done == Appended::kDone) {
       ++appended;
       content.emplace(last_key, last_stored);
       ASSERT_EQ(image, unit.Encode(content));
     } else {
+      // It was there a moment ago: there is room.
+      ASSERT_EQ(done, Appended::kOtherLengths);
       ASSERT_EQ(image, before);
     }
     auto& [key, stored] = *content.begin();
@@ -133,9 +136,38 @@ TEST_F(GroupTest, ChangesInPlaceAreEncodings) {
     OverwriteStored(image, unit.leaf, unit.number, *old, {key, stored.bytes, stored.is_block});
     ++overwritten;
     ASSERT_EQ(image, unit.Encode(content));
+    MarkOverflowed(image, unit.leaf, unit.number, *unit.Parse(image));
+    UnitImage marked = unit;
+    marked.overflowed = true;
+    ASSERT_EQ(image, marked.Encode(content));
   }
   EXPECT_GT(appended, 300u);
   EXPECT_GT(overwritten, 3000u);
+}
+
+TEST_F(GroupTest, AnEntryFindsNoRoomInPlaceIfNoEncodingHasRoom) {
+  size_t refused = 0;
+  for (int i = 0; i < 5000; ++i) {
+    const UnitImage unit = RandomUnit();
+    Content content = FillRandomly(unit);
+    if (content.empty()) continue;
+    Bytes image = unit.Encode(content);
+    // Of the first entry's lengths, which may be all entries' ones.
+    const auto& [first_key, first_stored] = *content.begin();
+    const std::string key = random.String(static_cast<uint32_t>(first_key.size()));
+    if (content.contains(key)) continue;
+    const Entry entry{key, first_stored.bytes, first_stored.is_block};
+    if (AppendInPlace(image, unit.leaf, unit.number, *unit.Parse(image), entry) !=
+        Appended::kNoRoom) {
+      continue;
+    }
+    ++refused;
+    GroupSizer sizer(unit.high);
+    content.emplace(key, first_stored);
+    for (const Entry& each : EntriesOf(content)) sizer.Add(each);
+    ASSERT_TRUE(sizer.bytes() > image.size() || sizer.count() > GroupView::kMaxEntries);
+  }
+  EXPECT_GT(refused, 100u);
 }
 
 TEST_F(GroupTest, SizerTellsExactlyWhatFits) {

@@ -42,10 +42,12 @@ namespace {
 
 // Each half keeps the order in which the units held the entries: every unit of a half then gets a subset of what
 // it held, which fits (LAYOUT.md, "a split always leaves room").
-bool TryEncode(const LeafRewrite& rewrite, const LeafGeometry& geometry,
-               std::span<const Entry> entries, std::span<const PrefixedKey> sorted, size_t middle,
-               std::span<std::byte> left, std::span<std::byte> right, Key& separator) {
-  separator = Key(Separator(sorted[middle - 1].key, sorted[middle].key));
+std::optional<LeafHalves> TryEncode(LeafPacker& packer, const LeafRewrite& rewrite,
+                                    std::span<const Entry> entries,
+                                    std::span<const PrefixedKey> sorted, size_t middle,
+                                    std::span<std::byte> left, std::span<std::byte> right) {
+  LeafHalves halves;
+  halves.separator = Key(Separator(sorted[middle - 1].key, sorted[middle].key));
   const PrefixedKey first_above(sorted[middle]);
   std::vector<Entry> below;
   std::vector<Entry> above;
@@ -54,37 +56,40 @@ bool TryEncode(const LeafRewrite& rewrite, const LeafGeometry& geometry,
   for (const Entry& entry : entries) {
     (PrefixedKey(entry.key) < first_above ? below : above).push_back(entry);
   }
-  const LeafContent left_content{rewrite.version, rewrite.low, HighFence::At(separator),
+  const LeafContent left_content{rewrite.version, rewrite.low, HighFence::At(halves.separator),
                                  rewrite.sibling, below};
-  const LeafContent right_content{rewrite.version, separator, rewrite.high, rewrite.old_sibling,
-                                  above};
-  return EncodeLeaf(left, rewrite.leaf, geometry, left_content) &&
-         EncodeLeaf(right, rewrite.sibling, geometry, right_content);
+  const LeafContent right_content{rewrite.version, halves.separator, rewrite.high,
+                                  rewrite.old_sibling, above};
+  if (!packer.PlaceAll(below, left_content.high)) return std::nullopt;
+  halves.left_hint = packer.Encode(left, rewrite.leaf, left_content);
+  if (!packer.PlaceAll(above, right_content.high)) return std::nullopt;
+  halves.right_hint = packer.Encode(right, rewrite.sibling, right_content);
+  return halves;
 }
 
 }  // namespace
 
-std::optional<Key> EncodeSplit(const LeafRewrite& rewrite, const LeafGeometry& geometry,
-                               std::span<const Entry> entries, size_t right_count,
-                               std::span<std::byte> left, std::span<std::byte> right) {
+std::optional<LeafHalves> EncodeSplit(LeafPacker& packer, const LeafRewrite& rewrite,
+                                      std::span<const Entry> entries, size_t right_count,
+                                      std::span<std::byte> left, std::span<std::byte> right) {
   std::vector<PrefixedKey> sorted;
   sorted.reserve(entries.size());
   for (const Entry& entry : entries) sorted.emplace_back(entry.key);
   std::sort(sorted.begin(), sorted.end());
-  Key separator;
   const size_t half = sorted.size() / 2;
+  std::optional<LeafHalves> halves;
   if (right_count != 0) {
     for (size_t middle = sorted.size() - right_count; middle > half; --middle) {
-      if (TryEncode(rewrite, geometry, entries, sorted, middle, left, right, separator))
-        return separator;
+      halves = TryEncode(packer, rewrite, entries, sorted, middle, left, right);
+      if (halves) return halves;
     }
   }
   // Outwards from the middle: n/2, n/2+1, n/2-1, ...
   for (size_t distance = 0; distance <= sorted.size(); ++distance) {
     for (const size_t middle : {half + distance, half - distance}) {
       if (middle == 0 || middle >= sorted.size()) continue;  // also below 0, which wraps around
-      if (TryEncode(rewrite, geometry, entries, sorted, middle, left, right, separator))
-        return separator;
+      halves = TryEncode(packer, rewrite, entries, sorted, middle, left, right);
+      if (halves) return halves;
     }
   }
   return std::nullopt;

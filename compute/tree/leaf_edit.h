@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "compute/tree/leaf_packer.h"
 #include "proto/leaf.h"
 
 namespace gossamer {
@@ -27,12 +28,19 @@ struct LeafRewrite {
   RemotePtr old_sibling;
 };
 
+// The encoded halves of a split.
+struct LeafHalves {
+  Key separator;
+  uint64_t left_hint = 0;
+  uint64_t right_hint = 0;
+};
+
 // Splits `entries` as near the middle as both halves fit, and encodes the halves. With
 // `right_count` != 0, tries a right half of that many entries first, then on toward the middle.
 // Requires: at least 2 entries, in the order of LeafView::AppendTo, a new one last.
-// Returns: the separator; nullopt if no split fits.
-std::optional<Key> EncodeSplit(const LeafRewrite& rewrite, const LeafGeometry& geometry,
-                               std::span<const Entry> entries, size_t right_count,
-                               std::span<std::byte> left, std::span<std::byte> right);
+// Returns nullopt if no split fits.
+std::optional<LeafHalves> EncodeSplit(LeafPacker& packer, const LeafRewrite& rewrite,
+                                      std::span<const Entry> entries, size_t right_count,
+                                      std::span<std::byte> left, std::span<std::byte> right);
 
 }  // namespace gossamer

@@ -77,8 +77,10 @@ LeafEditor::Applied LeafEditor::Apply(LeafWrite& write) {
     if (!Add(write.unit, overflowed, write.entry)) {
       if (!knows(overflow)) return Applied::kUnread;
       if (!Add(overflow, false, write.entry)) return Applied::kNoRoom;
-      // A flag takes no room.
-      if (!overflowed) Rewrite(write.unit, true, key, std::nullopt);
+      if (!overflowed) {
+        MarkOverflowed(bytes(write.unit), leaf_, write.unit, Unit(write.unit));
+        AcceptOwn(write.unit);
+      }
     }
   }
   if (write.mode == WriteMode::kPut) {
@@ -107,11 +109,12 @@ bool LeafEditor::Rewrite(uint32_t number, bool overflowed, KeyView key,
 }
 
 bool LeafEditor::Add(uint32_t number, bool overflowed, const Entry& entry) {
-  if (!AppendInPlace(bytes(number), leaf_, number, Unit(number), entry)) {
-    return Rewrite(number, overflowed, entry.key, entry);
+  switch (AppendInPlace(bytes(number), leaf_, number, Unit(number), entry)) {
+    case Appended::kDone: AcceptOwn(number); return true;
+    case Appended::kNoRoom: return false;
+    case Appended::kOtherLengths: break;
   }
-  AcceptOwn(number);
-  return true;
+  return Rewrite(number, overflowed, entry.key, entry);
 }
 
 bool LeafEditor::Overwrite(const Entry& entry, uint32_t home) {

@@ -9,6 +9,7 @@
 
 #include "common/random.h"
 #include "common/testing/seed.h"
+#include "compute/cache/leaf_hint.h"
 #include "compute/tree/leaf_edit.h"
 
 namespace gossamer {
@@ -166,6 +167,7 @@ TEST(EncodeSplit, DividesTheEntriesAtTheSeparator) {
   Random random(TestSeed());
   const LeafGeometry geometry(kNodeBytes);
   const RemotePtr sibling(ServerId{0}, 12288, 0);
+  LeafPacker packer(geometry);
   for (int round = 0; round < 200; ++round) {
     std::map<std::string, std::string> content;
     for (uint64_t i = 2 + random.Below(16); i != 0; --i) {
@@ -177,15 +179,18 @@ TEST(EncodeSplit, DividesTheEntriesAtTheSeparator) {
     const LeafRewrite rewrite{kLeaf, sibling, {}, NodeVersion{2}, HighFence{}, RemotePtr()};
     std::vector<std::byte> left(kNodeBytes);
     std::vector<std::byte> right(kNodeBytes);
-    const std::optional<gossamer::Key> separator =
-        EncodeSplit(rewrite, geometry, entries, 0, left, right);
-    ASSERT_TRUE(separator);
+    const std::optional<LeafHalves> halves =
+        EncodeSplit(packer, rewrite, entries, 0, left, right);
+    ASSERT_TRUE(halves);
+    const KeyView separator = halves->separator;
     const std::optional<LeafView> low = LeafView::Parse(left, kLeaf, geometry);
     const std::optional<LeafView> high = LeafView::Parse(right, sibling, geometry);
     ASSERT_TRUE(low && high);
+    EXPECT_EQ(halves->left_hint, HintOf(*low, geometry));
+    EXPECT_EQ(halves->right_hint, HintOf(*high, geometry));
     EXPECT_EQ(low->trailer().sibling(), sibling);
-    EXPECT_EQ(low->high().key.view(), separator->view());
-    EXPECT_TRUE(high->trailer().low().Matches(*separator));
+    EXPECT_EQ(low->high().key.view(), separator);
+    EXPECT_TRUE(high->trailer().low().Matches(separator));
     EXPECT_TRUE(high->high().infinite);
     std::map<std::string, std::string> found;
     for (const LeafView* half : {&*low, &*high}) {
@@ -193,7 +198,7 @@ TEST(EncodeSplit, DividesTheEntriesAtTheSeparator) {
       half->AppendTo(part);
       EXPECT_FALSE(part.empty());
       for (const Entry& entry : part) {
-        EXPECT_EQ(entry.key < separator->view(), half == &*low);
+        EXPECT_EQ(entry.key < separator, half == &*low);
         EXPECT_TRUE(found.emplace(entry.key, entry.stored).second);
       }
     }

@@ -59,13 +59,14 @@ Task<Result<Edited>> LeafSplitter::Rewrite(Op& op, LockedLeaf& locked, LeafWrite
   // use.
   const LeafContent content{anew.rewrite.version, anew.rewrite.low, anew.rewrite.high,
                             anew.rewrite.old_sibling, anew.after};
-  if (!EncodeLeaf(anew.image(node_bytes, 0), leaf, context_.geometry(), content)) {
+  if (!packer_.PlaceAll(anew.after, anew.rewrite.high)) {
     co_return co_await Split(op, locked, write, anew);
   }
+  const uint64_t hint = packer_.Encode(anew.image(node_bytes, 0), leaf, content);
   InlineBatch<2> batch(leaf.server());
   batch.Add(Verb::Write(leaf.offset(), node_bytes, anew.images.address()));
   BOOST_OUTCOME_CO_TRYV(co_await locked.lock.Commit(batch, RemoteLock::After::kRelease));
-  LearnRewritten(locked.path.parent, write.entry.key, leaf, anew.image(node_bytes, 0));
+  if (locked.path.has_parent()) context_.cache.ReplaceHint(write.entry.key, leaf, hint);
   co_return Edited::kDone;
 }
 
@@ -81,8 +82,8 @@ Task<Result<Edited>> LeafSplitter::Split(Op& op, LockedLeaf& locked, LeafWrite& 
   const RemotePtr sibling = allocated.value().pointer();
   anew.rewrite.sibling = sibling;
   Edited edited = Edited::kDone;
-  const std::optional<Key> separator = EncodeHalves(write, anew, edited);
-  if (!separator) {
+  const std::optional<LeafHalves> encoded = EncodeHalves(write, anew, edited);
+  if (!encoded) {
     co_return co_await Fail(locked, CorruptNode(leaf, "a leaf that cannot be split"));
   }
   if (op.kind == OperationClass::kInsert || write.kind == OperationClass::kInsert) {
@@ -96,10 +97,12 @@ Task<Result<Edited>> LeafSplitter::Split(Op& op, LockedLeaf& locked, LeafWrite& 
                       anew.images.address(node_bytes),
                       {leaf, 0, anew.rewrite.version}};
   BOOST_OUTCOME_CO_TRYV(co_await CommitSplit(op, locked, halves, parent));
-  const RemotePtr parent_node = locked.path.parent;
-  if (!parent_node.is_null()) context_.cache.InsertChild(parent_node, *separator, sibling);
-  LearnRewritten(parent_node, locked.path.low, leaf, anew.image(node_bytes, 0));
-  LearnRewritten(parent_node, *separator, sibling, anew.image(node_bytes, 1));
+  const Key& separator = encoded->separator;
+  if (locked.path.has_parent()) {
+    context_.cache.InsertChild(locked.path.parent, separator, sibling);
+    context_.cache.ReplaceHint(locked.path.low, leaf, encoded->left_hint);
+    context_.cache.ReplaceHint(separator, sibling, encoded->right_hint);
+  }
   // Before waiting for a turn at the parent (rule W5). Half of the waiters belong to the sibling
   // now.
   locked.lock.turn().Disband();
@@ -107,39 +110,31 @@ Task<Result<Edited>> LeafSplitter::Split(Op& op, LockedLeaf& locked, LeafWrite& 
   // The split stands, and the write has succeeded. If the downlink cannot be made now (no memory, a
   // lock that stays taken), the next hop to the sibling makes it (rule W6).
   const Status linked = co_await parents_.Insert(
-      op, 1, Downlinks(1, InternalNode::Child{*separator, sibling}), std::move(parent));
+      op, 1, Downlinks(1, InternalNode::Child{separator, sibling}), std::move(parent));
   static_cast<void>(linked);
   co_return edited;
 }
 
-std::optional<Key> LeafSplitter::EncodeHalves(LeafWrite& write, const Rearrangement& anew,
-                                              Edited& edited) const {
-  const LeafGeometry& geometry = context_.geometry();
-  const std::span<std::byte> left = anew.image(geometry.node_bytes(), 0);
-  const std::span<std::byte> right = anew.image(geometry.node_bytes(), 1);
+std::optional<LeafHalves> LeafSplitter::EncodeHalves(LeafWrite& write, const Rearrangement& anew,
+                                                     Edited& edited) {
+  const uint32_t node_bytes = context_.geometry().node_bytes();
+  const std::span<std::byte> left = anew.image(node_bytes, 0);
+  const std::span<std::byte> right = anew.image(node_bytes, 1);
   const PrefixedKey own(write.entry.key);
   const auto greater = static_cast<size_t>(std::ranges::count_if(
       anew.before, [&](const Entry& old) { return own < PrefixedKey(old.key); }));
   // At the right edge of the tree, the new entry goes right, with only the few that overtook it:
   // ascending loads, also with many operations in flight, fill leaves.
   const bool at_edge = anew.rewrite.high.infinite && greater <= anew.after.size() / kEdgeFraction;
-  std::optional<Key> separator =
-      EncodeSplit(anew.rewrite, geometry, anew.after, at_edge ? greater + 1 : 0, left, right);
-  if (separator) return separator;
+  const std::optional<LeafHalves> halves =
+      EncodeSplit(packer_, anew.rewrite, anew.after, at_edge ? greater + 1 : 0, left, right);
+  if (halves) return halves;
   // Long fences and fragmentation may leave no room for the entry in either half. Without it, both
   // fit.
   write.replaced.reset();
   edited = Edited::kSplitOnly;
   if (anew.before.size() < 2) return std::nullopt;
-  return EncodeSplit(anew.rewrite, geometry, anew.before, 0, left, right);
-}
-
-void LeafSplitter::LearnRewritten(RemotePtr parent, KeyView key, RemotePtr leaf,
-                                  std::span<const std::byte> image) {
-  if (parent.is_null()) return;
-  const std::optional<LeafView> view = LeafView::Parse(image, leaf, context_.geometry());
-  if (!view) return;
-  context_.cache.ReplaceHint(key, leaf, HintOf(*view, context_.geometry()));
+  return EncodeSplit(packer_, anew.rewrite, anew.before, 0, left, right);
 }
 
 // One queue pair: WRITE before WRITE before atomic before atomic before READ (O1-O4). Cost: 1 RT.

@@ -15,6 +15,7 @@
 #include "common/status.h"
 #include "common/task.h"
 #include "compute/tree/leaf_edit.h"
+#include "compute/tree/leaf_packer.h"
 #include "compute/tree/locked_leaf.h"
 #include "compute/tree/parent_link.h"
 #include "compute/tree/tree_context.h"
@@ -27,7 +28,7 @@ enum class Edited : uint8_t { kDone, kSplitOnly };
 class LeafSplitter {
  public:
   LeafSplitter(TreeContext& context, const LeafLocker& leaves, ParentLinker& parents)
-      : context_(context), leaves_(leaves), parents_(parents) {}
+      : context_(context), leaves_(leaves), parents_(parents), packer_(context.geometry()) {}
 
   // Rewrites the locked leaf with `write` applied: in place if it fits, else by a split. Always
   // ends the lock.
@@ -61,19 +62,17 @@ class LeafSplitter {
   static Rearrangement Rearrange(const LockedLeaf& locked, LeafWrite& write);
   Task<Result<Edited>> Split(Op& op, LockedLeaf& locked, LeafWrite& write, Rearrangement& anew);
   // Encodes both halves. Sets `edited` to kSplitOnly if neither has the write's own entry.
-  // Returns: the separator; nullopt if the leaf cannot be split.
-  std::optional<Key> EncodeHalves(LeafWrite& write, const Rearrangement& anew,
-                                  Edited& edited) const;
+  // Returns nullopt if the leaf cannot be split.
+  std::optional<LeafHalves> EncodeHalves(LeafWrite& write, const Rearrangement& anew,
+                                         Edited& edited);
   Task<Status> CommitSplit(Op& op, LockedLeaf& locked, const Halves& halves, LockedParent& parent);
   Task<Status> CommitBehindSibling(Op& op, LockedLeaf& locked, const Halves& halves,
                                    LockedParent& parent);
-  // Sets the hint of `leaf`, whose range has `key`, from the bytes written.
-  void LearnRewritten(RemotePtr parent, KeyView key, RemotePtr leaf,
-                      std::span<const std::byte> image);
 
   TreeContext& context_;
   const LeafLocker& leaves_;
   ParentLinker& parents_;
+  LeafPacker packer_;  // nothing is awaited while it is in use
 };
 
 }  // namespace gossamer
