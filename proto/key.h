@@ -136,20 +136,25 @@ inline bool AreEqual(KeyView a, KeyView b) {
 // by the finaliser of MurmurHash3 (public domain), a bijection, so 8-byte keys never collide.
 inline uint64_t KeyHash(KeyView key) {
   uint64_t hash = 0x9e3779b97f4a7c15u ^ key.size();
-  const char* at = key.data();
-  size_t left = key.size();
-  while (left != 0) {
-    const size_t step = std::min<size_t>(left, 8);
-    uint64_t word = 0;
-    std::memcpy(&word, at, step);
+  const auto mix = [&hash](uint64_t word) {
     hash ^= word;
     hash ^= hash >> 33;
     hash *= 0xff51afd7ed558ccdu;
     hash ^= hash >> 33;
     hash *= 0xc4ceb9fe1a85ec53u;
     hash ^= hash >> 33;
-    at += step;
-    left -= step;
+  };
+  const char* at = key.data();
+  size_t left = key.size();
+  for (; left >= sizeof(uint64_t); at += sizeof(uint64_t), left -= sizeof(uint64_t)) {
+    uint64_t word;
+    std::memcpy(&word, at, sizeof word);  // of known size: one load
+    mix(word);
+  }
+  if (left != 0) {
+    uint64_t word = 0;
+    std::memcpy(&word, at, left);
+    mix(word);
   }
   return hash;
 }

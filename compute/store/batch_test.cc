@@ -340,6 +340,23 @@ TEST_P(BatchCostTest, WritesOfRandomKeysTakeAtMostATenthOfARoundTripEach) {
   EXPECT_LE(total.round_trips, total.operations / 10);
 }
 
+TEST_P(BatchCostTest, InsertsOfRandomKeysTakeAtMostATenthOfARoundTripEach) {
+  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
+  ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));
+  ASSERT_NO_FATAL_FAILURE(WarmUp());
+  const Counters before = session_->counters();
+  WireCounts total;
+  for (int i = 0; i < 200; ++i) {
+    std::vector<std::string> keys;
+    while (keys.size() < 64) keys.push_back(EightBytes(random_()));
+    total += CostOfPuts(WithValue(keys, "abcdefgh"));
+  }
+  EXPECT_EQ(total.operations, 200u * 64);
+  // One in 35 keys splits a leaf: two in each batch, at the same time.
+  EXPECT_GE(Since(before, session_->counters()).of(OperationClass::kInsertSplit).operations, 250u);
+  EXPECT_LE(total.round_trips, total.operations / 10 + total.sends);
+}
+
 // While one leaf is another's, the others are written.
 TEST(ManyLeavesTest, ALeafWhoseTurnIsTakenIsWrittenByItself) {
   constexpr uint64_t kLeaves = 10;

@@ -112,7 +112,8 @@ Task<void> BatchWriter::Write(WriteBatch& batch, std::vector<WriteBatch::Range>&
 }
 
 Task<void> BatchWriter::Work(Run& run) {
-  while (StartRange(run)) co_await WriteGroup(run.batch, NextGroup(run));
+  CriticalPath::Sequence sequence(run.critical_path);
+  while (StartRange(run)) co_await WriteGroup(run.batch, NextGroup(run), sequence);
 }
 
 bool BatchWriter::StartRange(Run& run) {
@@ -126,30 +127,33 @@ bool BatchWriter::StartRange(Run& run) {
 }
 
 Task<void> BatchWriter::WriteSingly(WriteBatch& batch, size_t first, size_t end,
-                                    NodeCache::Step path) {
+                                    CriticalPath::Sequence& sequence, NodeCache::Step path) {
   for (size_t position = first; position < end; ++position) {
     const Status status = co_await single_.WriteUntilDone(
-        batch.mode(), batch.key(position), batch.value(position), std::exchange(path, {}));
+        batch.mode(), batch.key(position), batch.value(position), std::exchange(path, {}),
+        &sequence);
     batch.SetResult(position, status);
   }
 }
 
 Task<void> BatchWriter::SettleMaybeApplied(WriteBatch& batch, size_t first, size_t end,
-                                           const Status& status) {
+                                           const Status& status,
+                                           CriticalPath::Sequence& sequence) {
   for (size_t position = first; position < end; ++position) {
     const bool wrote_nothing = batch.keeps_results() && !batch.result(position);
     if (wrote_nothing) {
-      co_await WriteSingly(batch, position, position + 1);
+      co_await WriteSingly(batch, position, position + 1, sequence);
     } else {
       batch.SetResult(position, status);
     }
   }
 }
 
-Task<void> BatchWriter::WriteGroup(WriteBatch& batch, Group group) {
+Task<void> BatchWriter::WriteGroup(WriteBatch& batch, Group group,
+                                   CriticalPath::Sequence& sequence) {
   // A single write may also be done along with another operation's.
   if (!group.is_plain || group.end - group.first == 1) {
-    co_return co_await WriteSingly(batch, group.first, group.end, group.path);
+    co_return co_await WriteSingly(batch, group.first, group.end, sequence, group.path);
   }
   for (size_t first = group.first; first < group.end;) {
     // The parts of a large group one after the other: of an ascending load, each goes behind the last.
@@ -168,13 +172,14 @@ Task<void> BatchWriter::WriteGroup(WriteBatch& batch, Group group) {
       status = co_await groups_.Write(op, batch, first, end, group.path, tally);
     }
     context_.memory.TendPassedOver(op);
+    op.wire.round_trips = sequence.Extend(op.wire.round_trips);
     groups_.Count(op, batch.mode(), tally, status.has_value());
     const Code code = status ? Code::kNotFound : status.error().code;
     if (code == Code::kMaybeApplied) {
-      co_await SettleMaybeApplied(batch, first, end, status);
+      co_await SettleMaybeApplied(batch, first, end, status, sequence);
     } else if (code == Code::kExhausted || code == Code::kCorruption) {
       // Nothing was written. Some of the writes may need no memory, or no unit that is damaged.
-      co_await WriteSingly(batch, first, end);
+      co_await WriteSingly(batch, first, end, sequence);
     } else if (!status) {
       batch.SetResults(first, end, status);
     }

@@ -17,6 +17,7 @@
 #include "common/idle_pool.h"
 #include "common/status.h"
 #include "common/task.h"
+#include "compute/tree/critical_path.h"
 #include "compute/tree/group_writer.h"
 #include "compute/tree/leaf_writer.h"
 #include "compute/tree/many_leaf_writer.h"
@@ -58,6 +59,7 @@ class BatchWriter {
     size_t end = 0;   // of the present range
     // The path of the write at `next`, if the last group's search came upon it.
     std::optional<NodeCache::Step> path_of_next{};
+    CriticalPath critical_path{};
   };
 
   // Kept for the next call.
@@ -75,11 +77,13 @@ class BatchWriter {
   size_t FindEnd(Run& run, const NodeCache::Step& path, size_t first, size_t limit);
   std::optional<NodeCache::Step> Find(KeyView key);
   Task<void> Work(Run& run);
-  Task<void> WriteGroup(WriteBatch& batch, Group group);
+  Task<void> WriteGroup(WriteBatch& batch, Group group, CriticalPath::Sequence& sequence);
   // Each write by itself, in order. `path` is that of the first.
-  Task<void> WriteSingly(WriteBatch& batch, size_t first, size_t end, NodeCache::Step path = {});
+  Task<void> WriteSingly(WriteBatch& batch, size_t first, size_t end,
+                         CriticalPath::Sequence& sequence, NodeCache::Step path = {});
   // After the commit of [first, end) ended as MaybeApplied: what wrote nothing is tried again.
-  Task<void> SettleMaybeApplied(WriteBatch& batch, size_t first, size_t end, const Status& status);
+  Task<void> SettleMaybeApplied(WriteBatch& batch, size_t first, size_t end, const Status& status,
+                                CriticalPath::Sequence& sequence);
 
   TreeContext& context_;
   LeafWriter& single_;

@@ -28,8 +28,10 @@ size_t LeafPacker::PlaceFrom(std::span<const Entry> entries, size_t begin, size_
                              FenceBytes fence_bytes) {
   const uint32_t overflow = geometry_.overflow_unit();
   std::fill_n(units_.begin(), geometry_.units(), Unit());
-  unit_of_.clear();
-  hash_of_.clear();
+  if (unit_of_.size() < entries.size() - begin) {
+    unit_of_.resize(entries.size() - begin);
+    hash_of_.resize(entries.size() - begin);
+  }
   size_t bytes = 0;
   size_t fence = 0;    // the longest that the leaf may need, wherever it ends
   size_t fullest = 0;  // bytes of the fullest unit without its fence
@@ -57,8 +59,8 @@ size_t LeafPacker::PlaceFrom(std::span<const Entry> entries, size_t begin, size_
     }
     unit->sizer = larger;
     fullest = std::max<size_t>(fullest, larger.bytes());
-    unit_of_.push_back(static_cast<uint8_t>(unit - units_.data()));
-    hash_of_.push_back(static_cast<uint32_t>(hash >> 32));
+    unit_of_[i - begin] = static_cast<uint8_t>(unit - units_.data());
+    hash_of_[i - begin] = static_cast<uint32_t>(hash >> 32);
   }
   return entries.size();
 }

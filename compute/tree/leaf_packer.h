@@ -60,8 +60,9 @@ class LeafPacker {
 
   LeafGeometry geometry_;
   std::array<Unit, kMaxUnits> units_;
-  std::vector<uint8_t> unit_of_;   // of each placed entry
-  std::vector<uint32_t> hash_of_;  // the half that the hint's filter uses; of each placed entry
+  // Of each placed entry; longer than their number. Of the hash, the half that the hint's filter uses.
+  std::vector<uint8_t> unit_of_;
+  std::vector<uint32_t> hash_of_;
 };
 
 }  // namespace gossamer

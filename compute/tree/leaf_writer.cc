@@ -70,7 +70,8 @@ LeafWrite LeafWriter::MakeWrite(const Op& op, WriteMode mode, KeyView key,
 
 // The plain case takes one coroutine.
 Task<Status> LeafWriter::WriteUntilDone(WriteMode mode, KeyView key, std::string_view value,
-                                        NodeCache::Step path) {
+                                        NodeCache::Step path,
+                                        CriticalPath::Sequence* sequence) {
   Op op;
   op.kind = ClassOf(mode);
   Status status = Ok();
@@ -109,6 +110,7 @@ Task<Status> LeafWriter::WriteUntilDone(WriteMode mode, KeyView key, std::string
     if (!again) break;
   }
   context_.memory.TendPassedOver(op);
+  if (sequence != nullptr) op.wire.round_trips = sequence->Extend(op.wire.round_trips);
   context_.Finish(op, op.kind, status ? nullptr : &status.error());
   co_return status;
 }

@@ -8,6 +8,7 @@
 
 #include "common/status.h"
 #include "common/task.h"
+#include "compute/tree/critical_path.h"
 #include "compute/tree/leaf_commit.h"
 #include "compute/tree/leaf_split.h"
 #include "compute/tree/locked_leaf.h"
@@ -22,7 +23,8 @@ class LeafWriter {
       : context_(context), leaves_(leaves), splitter_(splitter), committer_(committer) {}
 
   // An operation of its own: started again after losses, and counted. kDelete ignores `value`.
-  // `path` leads to the leaf; without a node, it is looked up.
+  // `path` leads to the leaf; without a node, it is looked up. Given the `sequence` that the write is a part of, its
+  // round trips count there.
   // Errors: NotFound, AlreadyExists; InvalidArgument; Contended; MaybeApplied; NodeUnreachable;
   // Fenced; Exhausted; Corruption.
   // Cost: 2 RT; 1 RT with a lock that was handed over; 0 RT if another operation does the write. 1
@@ -30,7 +32,8 @@ class LeafWriter {
   // another compute server has filled its home group. A value block adds no RT: its WRITE goes out
   // with the CAS, and is acknowledged before the entry is written.
   Task<Status> WriteUntilDone(WriteMode mode, KeyView key, std::string_view value,
-                              NodeCache::Step path = {});
+                              NodeCache::Step path = {},
+                              CriticalPath::Sequence* sequence = nullptr);
 
  private:
   struct Block;
