@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "proto/crc32c.h"
@@ -109,7 +110,11 @@ inline bool EncodeInternal(std::span<std::byte> out, RemotePtr self, const Inter
       if (header.separator_bytes == internal::kVariable) {
         *at++ = static_cast<std::byte>(separator.size());
       }
-      append(separator.data(), separator.size());
+      if (separator.size() == sizeof(uint64_t)) {
+        append(separator.data(), sizeof(uint64_t));  // of known size: one store
+      } else {
+        append(separator.data(), separator.size());
+      }
     }
     append(&word, sizeof word);
   }
@@ -130,41 +135,40 @@ inline std::optional<InternalNode> DecodeInternal(std::span<const std::byte> byt
   }
   const auto* at = reinterpret_cast<const char*>(bytes.data()) + sizeof header;
   const auto* const end = reinterpret_cast<const char*>(bytes.data()) + bytes.size();
-  const auto take = [&at, end](size_t count) -> std::optional<KeyView> {
-    if (count > kMaxKeyBytes || count > static_cast<size_t>(end - at)) return std::nullopt;
-    const KeyView view(at, count);
-    at += count;
-    return view;
+  const auto has = [&at, end](size_t count) { return count <= static_cast<size_t>(end - at); };
+  const auto take = [&at](size_t count) { return KeyView(std::exchange(at, at + count), count); };
+  const auto take_pointer = [&at] {
+    uint64_t word;
+    std::memcpy(&word, at, sizeof word);
+    at += sizeof word;
+    return RemotePtr::FromWord(word);
   };
-  const std::optional<KeyView> low = take(header.low_bytes);
-  if (!low) return std::nullopt;
-  const std::optional<KeyView> high = take(header.high_bytes);
-  if (!high) return std::nullopt;
+  const bool has_fences = header.low_bytes <= kMaxKeyBytes && header.high_bytes <= kMaxKeyBytes &&
+                          has(header.low_bytes + header.high_bytes + sizeof(uint64_t));
+  if (!has_fences) return std::nullopt;
 
   InternalNode node;
   node.version = static_cast<NodeVersion>(header.version);
   node.level = header.level;
   node.sibling = RemotePtr::FromWord(header.sibling);
-  if ((header.flags & 1) == 0) node.high = HighFence::At(*high);
   node.children.reserve(header.count);
-  for (uint32_t i = 0; i < header.count; ++i) {
-    std::optional<KeyView> separator = low;
-    if (i != 0) {
-      size_t length = header.separator_bytes;
-      if (length == internal::kVariable) {
-        const std::optional<KeyView> stated = take(1);
-        if (!stated) return std::nullopt;
-        length = static_cast<uint8_t>(stated->front());
-      }
-      separator = take(length);
-    }
-    const std::optional<KeyView> pointer = take(sizeof(uint64_t));
-    if (!separator || !pointer) return std::nullopt;
-    uint64_t word;
-    std::memcpy(&word, pointer->data(), sizeof word);
+  const KeyView low = take(header.low_bytes);
+  const KeyView high = take(header.high_bytes);
+  if ((header.flags & 1) == 0) node.high = HighFence::At(high);
+  const auto add = [&node, &take_pointer](KeyView separator) {
     InternalNode::Child& child = node.children.emplace_back();
-    child.separator.Assign(*separator);
-    child.pointer = RemotePtr::FromWord(word);
+    child.separator.Assign(separator);
+    child.pointer = take_pointer();
+  };
+  add(low);
+  for (uint32_t i = 1; i < header.count; ++i) {
+    size_t length = header.separator_bytes;
+    if (length == internal::kVariable) {
+      if (!has(1)) return std::nullopt;
+      length = static_cast<uint8_t>(*at++);
+    }
+    if (length > kMaxKeyBytes || !has(length + sizeof(uint64_t))) return std::nullopt;
+    add(take(length));
   }
   return node;
 }

@@ -146,16 +146,10 @@ inline uint64_t KeyHash(KeyView key) {
   };
   const char* at = key.data();
   size_t left = key.size();
-  for (; left >= sizeof(uint64_t); at += sizeof(uint64_t), left -= sizeof(uint64_t)) {
-    uint64_t word;
-    std::memcpy(&word, at, sizeof word);  // of known size: one load
-    mix(word);
+  for (; left > sizeof(uint64_t); at += sizeof(uint64_t), left -= sizeof(uint64_t)) {
+    mix(FirstBytes({at, sizeof(uint64_t)}));
   }
-  if (left != 0) {
-    uint64_t word = 0;
-    std::memcpy(&word, at, left);
-    mix(word);
-  }
+  if (left != 0) mix(FirstBytes({at, left}));
   return hash;
 }
 
