@@ -1,5 +1,3 @@
-#include "compute/cache/node_cache.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,42 +10,10 @@
 
 #include "common/random.h"
 #include "common/testing/seed.h"
+#include "compute/cache/node_cache_test_support.h"
 
 namespace gossamer {
 namespace {
-
-constexpr uint64_t kNodeBytes = 1024;
-
-std::string KeyOf(uint64_t number) {
-  std::string key(8, '\0');
-  for (size_t i = 8; i-- > 0; number >>= 8) key[i] = static_cast<char>(number);
-  return key;
-}
-RemotePtr NodeAt(uint64_t number) { return RemotePtr(ServerId{0}, number * kNodeBytes, 0); }
-RemotePtr LeafAt(uint64_t number) { return RemotePtr(ServerId{1}, number * kNodeBytes, 0); }
-
-// A parent of the leaves for [from, to), one key each.
-InternalNode ParentOf(uint64_t from, uint64_t to, uint32_t version = 1) {
-  InternalNode node;
-  node.version = NodeVersion{version};
-  node.level = 1;
-  node.high = HighFence::At(KeyOf(to));
-  for (uint64_t i = from; i < to; ++i) node.children.push_back({Key(KeyOf(i)), LeafAt(i)});
-  return node;
-}
-
-uint64_t BytesOf(const InternalNode& node) {
-  NodeCache cache(uint64_t{1} << 20);
-  cache.Insert(NodeAt(1), node);
-  return cache.bytes();
-}
-
-std::optional<NodeCache::Step> FindLeaf(const NodeCache& cache, NodeCache::Reader& reader,
-                                        uint64_t number) {
-  const std::string key = KeyOf(number);
-  std::optional<NodeCache::Step> step = cache.Find(reader, SearchGoal::Covering(key), 0);
-  return step && step->level == 0 ? step : std::nullopt;
-}
 
 TEST(NodeCacheTest, FindsALeafUnderAParentThatIsThere) {
   NodeCache cache(uint64_t{1} << 20);
@@ -177,51 +143,6 @@ TEST(NodeCacheTest, WhatIsUsedBetweenEvictionsStays) {
     evictions += cache.Insert(NodeAt(i), ParentOf(2000 + 10 * i, 2010 + 10 * i));
   }
   EXPECT_GE(evictions, 990u);
-}
-
-// Missed nodes enter a full cache one in several times. It is never better filled by that than by all of them.
-TEST(NodeCacheTest, FewMissedNodesEnterAFullCache) {
-  constexpr uint64_t kNodes = 200;
-  constexpr uint64_t kMisses = 40'000;
-  NodeCache cache(kNodes / 4 * BytesOf(ParentOf(1000, 1060)));
-  NodeCache::Reader reader(cache);
-  cache.SetRoot(RootWord(NodeAt(1), 1));
-  Random random(TestSeed());
-  std::vector<bool> has_entered(kNodes);
-  uint64_t misses = 0;
-  uint64_t gets = 0;
-  uint64_t evictions = 0;
-  for (; misses < kMisses; ++gets) {
-    const uint64_t at = random.Below(kNodes);
-    const uint64_t from = 1000 * (1 + at);
-    if (FindLeaf(cache, reader, from + 1)) {
-      has_entered[at] = true;
-      continue;
-    }
-    ++misses;
-    evictions += cache.InsertMissed(NodeAt(1 + at), ParentOf(from, from + 60));
-  }
-  EXPECT_LT(evictions, kMisses / 4);
-  EXPECT_GT(evictions, kMisses / 16);
-  EXPECT_EQ(std::count(has_entered.begin(), has_entered.end(), true), kNodes) << "each its turn";
-  EXPECT_GT(static_cast<double>(gets - kMisses) / static_cast<double>(gets), 0.2);
-}
-
-TEST(NodeCacheTest, AMissedNodeEntersWhereItReplacesNone) {
-  NodeCache cache(16 * BytesOf(ParentOf(1000, 1010)));
-  NodeCache::Reader reader(cache);
-  cache.SetRoot(RootWord(NodeAt(1), 1));
-  for (uint64_t i = 1; i <= 8; ++i)
-    cache.InsertMissed(NodeAt(i), ParentOf(1000 * i, 1000 * i + 10));
-  for (uint64_t i = 1; i <= 8; ++i) EXPECT_TRUE(FindLeaf(cache, reader, 1000 * i)) << i;
-  NodeCache full(BytesOf(ParentOf(1000, 1010)));
-  NodeCache::Reader of_full(full);
-  full.SetRoot(RootWord(NodeAt(1), 1));
-  for (uint32_t version = 1; version < 20; ++version) {
-    full.InsertMissed(NodeAt(1), ParentOf(1000, 1010, version));
-    ASSERT_TRUE(FindLeaf(full, of_full, 1000)) << "alone, or newer than what is cached";
-    full.Forget(1, KeyOf(1000), NodeAt(1));
-  }
 }
 
 // A lookup that finds nothing is a use of no node. (It was one of the node that had entered first.)
