@@ -151,6 +151,21 @@ TEST_F(CacheUpkeepTest, RoundTripsNeverGrowWithTheCache) {
   EXPECT_LT(least, Levels());
 }
 
+TEST_F(CacheUpkeepTest, ACacheOfAnEighthCostsAtMostOneMoreRoundTripAGet) {
+  ASSERT_NO_FATAL_FAILURE(Insert(*Open(kAmple).session, 0, kKeys));
+  const auto round_trips = [&](uint64_t cache_bytes) {
+    const Client client = Open(cache_bytes);
+    WireCounts warming;
+    for (uint64_t i = 0; i < 2 * kGets; ++i) {
+      if (i == kGets) warming = client.session->counters().of(OperationClass::kRead);
+      EXPECT_TRUE(client.session->Get(KeyOf(random_.Below(kKeys))));
+    }
+    const WireCounts gets = client.session->counters().of(OperationClass::kRead);
+    return static_cast<double>(gets.round_trips - warming.round_trips) / kGets;
+  };
+  EXPECT_LE(round_trips(BytesOfAll() / 8), round_trips(kAmple) + 1);
+}
+
 TEST_F(CacheUpkeepTest, OwnSplitsLeaveNothingStaleWhateverTheSize) {
   ASSERT_NO_FATAL_FAILURE(Insert(*Open(kAmple).session, 0, kKeys));
   const uint64_t all = BytesOfAll();

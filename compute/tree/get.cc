@@ -121,11 +121,14 @@ Task<Result<std::string>> Getter::Go(Op& op, KeyView key, First* first) {
   NodeCache::Step& path = route.path;
   bool has_path = false;
   for (uint32_t reread = 0; reread <= kMaxRereads;) {
+    bool may_have_hint = true;
     if (!has_path && !FindCached(key, first != nullptr, path)) {
       const Result<NodeCache::Step> found =
           co_await context_.descent.To(op, SearchGoal::Covering(key), 0);
       if (!found) co_return found.error();
       path = found.value();
+      // Where the cache had no room for the leaf's parent, there are no hints either.
+      may_have_hint = !context_.cache.FindSpot(key).leaf.is_null();
     }
     const RemotePtr leaf = path.node;
     const Status in_bounds = co_await links.ConnectFor(leaf, geometry.node_bytes());
@@ -136,8 +139,8 @@ Task<Result<std::string>> Getter::Go(Op& op, KeyView key, First* first) {
       wants_overflow = first->plain.reads_overflow();
       for (const Verb& verb : first->batch.verbs()) batch.Add(verb);
     } else {
-      wants_overflow =
-          !units.by_groups || LeafHint(path.hint).MayHaveOverflowed(units.hash, units.home);
+      wants_overflow = !units.by_groups || !may_have_hint ||
+                       LeafHint(path.hint).MayHaveOverflowed(units.hash, units.home);
       units.AddReads(batch, leaf, wants_overflow);
       co_await links.Execute(op, batch);
     }
