@@ -348,7 +348,7 @@ void Crowds(Random& random, Plan& plan) {
   plan.work.nap_percent = 0;
   plan.work.skew = OneOf(random, {Skew::kUniform, Skew::kUniform, Skew::kZipf});
   plan.work.writers_at_once = 6;
-  AtMostClients(plan, Between(random, 1, 3));
+  AtMostClients(plan, Between(random, 2, 3));
   for (ClientPlan& client : plan.clients) client.cache_bytes = 1 << 20;
   Weigh(plan, {15, 1, 35, 15, 22, 12});
 }
