@@ -262,19 +262,26 @@ void BenchClient::DoPuts(Batch& batch) {
   const auto statuses = std::span(batch.statuses).first(batch.put_operations.size());
   session_.MultiPut(std::span(batch.pairs).first(statuses.size()), statuses);
   const Clock::time_point end = Clock::now();
+  uint64_t inserts = 0;
+  uint64_t updates = 0;
+  uint64_t modified = 0;
   for (size_t i = 0; i < statuses.size(); ++i) {
     if (!Check(statuses[i])) continue;
     const DrawnOperation& operation = batch.operations[batch.put_operations[i]];
     const bool insert = operation.kind == BenchOperation::kInsert;
     if (insert) AcknowledgeInsert(operation.id);
-    result_.latency_ns[static_cast<size_t>(insert ? LatencyClass::kInsert : LatencyClass::kUpdate)]
-        .Record(Nanoseconds(end - start));
-    if (operation.kind == BenchOperation::kReadModifyWrite) {
-      result_.latency_ns[static_cast<size_t>(LatencyClass::kReadModifyWrite)].Record(
-          Nanoseconds(end - batch.gets_started));
-    }
+    ++(insert ? inserts : updates);
+    if (operation.kind == BenchOperation::kReadModifyWrite) ++modified;
     Succeed();
   }
+  const auto record = [this, end](LatencyClass latency_class, Clock::time_point from,
+                                  uint64_t count) {
+    result_.latency_ns[static_cast<size_t>(latency_class)].RecordMany(Nanoseconds(end - from),
+                                                                      count);
+  };
+  record(LatencyClass::kInsert, start, inserts);
+  record(LatencyClass::kUpdate, start, updates);
+  record(LatencyClass::kReadModifyWrite, batch.gets_started, modified);
 }
 
 void BenchClient::DoScans(Batch& batch) {

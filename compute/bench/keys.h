@@ -102,12 +102,13 @@ class KeyCodec {
 // Fills `value` with the bytes of a record.
 inline void FillValue(uint64_t id, uint64_t seed, std::span<char> value) {
   SplitMix64 source(SplitMix64::Mix(seed) ^ id);
-  while (!value.empty()) {
+  for (; value.size() >= sizeof(uint64_t); value = value.subspan(sizeof(uint64_t))) {
     const uint64_t word = source.Next();
-    const size_t bytes = std::min(value.size(), sizeof word);
-    std::memcpy(value.data(), &word, bytes);
-    value = value.subspan(bytes);
+    std::memcpy(value.data(), &word, sizeof word);  // of known size: one store
   }
+  if (value.empty()) return;
+  const uint64_t word = source.Next();
+  std::memcpy(value.data(), &word, value.size());
 }
 
 }  // namespace gossamer::bench

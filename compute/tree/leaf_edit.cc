@@ -43,12 +43,15 @@ namespace {
 // Each half keeps the order in which the units held the entries: every unit of a half then gets a subset of what
 // it held, which fits (LAYOUT.md, "a split always leaves room").
 std::optional<LeafHalves> TryEncode(LeafPacker& packer, const LeafRewrite& rewrite,
-                                    std::span<const Entry> entries,
-                                    std::span<const PrefixedKey> sorted, size_t middle,
-                                    std::span<std::byte> left, std::span<std::byte> right) {
+                                    std::span<const Entry> entries, std::span<PrefixedKey> keys,
+                                    size_t middle, std::span<std::byte> left,
+                                    std::span<std::byte> right) {
+  const auto first_right = keys.begin() + static_cast<ptrdiff_t>(middle);
+  std::nth_element(keys.begin(), first_right, keys.end());
+  const PrefixedKey first_above(*first_right);
+  const PrefixedKey last_below(*std::max_element(keys.begin(), first_right));
   LeafHalves halves;
-  halves.separator = Key(Separator(sorted[middle - 1].key, sorted[middle].key));
-  const PrefixedKey first_above(sorted[middle]);
+  halves.separator = Key(Separator(last_below.key, first_above.key));
   std::vector<Entry> below;
   std::vector<Entry> above;
   below.reserve(middle);
@@ -72,23 +75,22 @@ std::optional<LeafHalves> TryEncode(LeafPacker& packer, const LeafRewrite& rewri
 std::optional<LeafHalves> EncodeSplit(LeafPacker& packer, const LeafRewrite& rewrite,
                                       std::span<const Entry> entries, size_t right_count,
                                       std::span<std::byte> left, std::span<std::byte> right) {
-  std::vector<PrefixedKey> sorted;
-  sorted.reserve(entries.size());
-  for (const Entry& entry : entries) sorted.emplace_back(entry.key);
-  std::sort(sorted.begin(), sorted.end());
-  const size_t half = sorted.size() / 2;
+  std::vector<PrefixedKey> keys;
+  keys.reserve(entries.size());
+  for (const Entry& entry : entries) keys.emplace_back(entry.key);
+  const size_t half = keys.size() / 2;
   std::optional<LeafHalves> halves;
   if (right_count != 0) {
-    for (size_t middle = sorted.size() - right_count; middle > half; --middle) {
-      halves = TryEncode(packer, rewrite, entries, sorted, middle, left, right);
+    for (size_t middle = keys.size() - right_count; middle > half; --middle) {
+      halves = TryEncode(packer, rewrite, entries, keys, middle, left, right);
       if (halves) return halves;
     }
   }
   // Outwards from the middle: n/2, n/2+1, n/2-1, ...
-  for (size_t distance = 0; distance <= sorted.size(); ++distance) {
+  for (size_t distance = 0; distance <= keys.size(); ++distance) {
     for (const size_t middle : {half + distance, half - distance}) {
-      if (middle == 0 || middle >= sorted.size()) continue;  // also below 0, which wraps around
-      halves = TryEncode(packer, rewrite, entries, sorted, middle, left, right);
+      if (middle == 0 || middle >= keys.size()) continue;  // also below 0, which wraps around
+      halves = TryEncode(packer, rewrite, entries, keys, middle, left, right);
       if (halves) return halves;
     }
   }
