@@ -45,7 +45,7 @@ class Key {
   Key() = default;
   // Requires: `key` has at most kMaxKeyBytes.
   explicit Key(KeyView key) { Fill(key); }
-  // As `= Key(key)`, but writes it in place: a copy would wait for the parts just written.
+  // As `= Key(key)`, in place: copying a key just written stalls on store forwarding.
   void Assign(KeyView key) {
     bytes_.fill(0);
     Fill(key);

@@ -114,6 +114,15 @@ NodeCache::LeafSpot NodeCache::FindSpot(Reader& reader, KeyView key) const {
   return SpotAt(place);
 }
 
+bool NodeCache::HasLeaf(Reader& reader, KeyView key) const {
+  const EpochReader::Guard guard(reader.epoch_);
+  const SeparatorNode* const root = index(1).root();
+  if (root == nullptr || this->root().level() == 0) return false;
+  Place place;
+  FindPlaces(root, {&key, 1}, Prefetch::kHeader, {&place, 1});
+  return !SpotAt(place).leaf.is_null();
+}
+
 void NodeCache::FindLeaves(Reader& reader, std::span<const KeyView> keys,
                            const Traversal& traversal, std::span<LeafSpot> spots) const {
   const EpochReader::Guard guard(reader.epoch_);

@@ -16,9 +16,9 @@
 // were removed while readers may still see them: some 64, and while a reader has lost its processor in
 // a lookup, all that are replaced meanwhile. Nor is free memory between the nodes: a fifth or so.
 //
-// To enter in another's place costs more processor time than the miss itself. So of missed nodes for which
-// others would go only one in kMissesOfEntry enters, drawn at random. A node that is missed often enters
-// soon. Where all are of equal use, those that are cached stay.
+// Admission: to replace a cached node costs more processor time than a miss. A missed node that fits only
+// after an eviction is admitted once in kMissesPerAdmission misses, by a pseudo-random draw. A node that is
+// missed often enters soon. Nodes of equal use replace each other so many times more slowly.
 //
 // Thread-safety: shared by all threads of a compute server; each has a `Reader`. Lookups never
 // block and write nothing that another thread reads on its way. They allocate nothing, but what collects
@@ -112,6 +112,8 @@ class NodeCache {
   std::optional<Step> Find(Reader& reader, const SearchGoal& goal, uint32_t level) const;
   // The leaf of `key`.
   LeafSpot FindSpot(Reader& reader, KeyView key) const;
+  // Whether FindSpot would find it. Counts no use.
+  bool HasLeaf(Reader& reader, KeyView key) const;
   // The leaves of many keys, in the order of the keys. One epoch guard for all. Requires:
   // `traversal.batch` is 1 to kMaxBatch.
   void FindLeaves(Reader& reader, std::span<const KeyView> keys, const Traversal& traversal,
@@ -132,12 +134,12 @@ class NodeCache {
 
   // ---- Changes
 
-  // What inserts nodes returns how many others it evicted.
+  // Functions that insert nodes return how many other nodes they evicted.
   //
   // Caches `node`, read or written whole at `pointer`, unless a newer version is cached. Children
   // that stay keep their hints.
   uint32_t Insert(RemotePtr pointer, const InternalNode& node);
-  // The same for a node that a lookup missed. Where others would go for it, it enters if it is drawn.
+  // As Insert, for a node that a lookup missed. If it fits only after an eviction, it is admitted by a draw.
   uint32_t InsertMissed(RemotePtr pointer, const InternalNode& node);
   // Caches both halves of a split node. Hints move with the children.
   uint32_t InsertSplit(RemotePtr left_pointer, const InternalNode& left, RemotePtr right_pointer,
@@ -169,7 +171,7 @@ class NodeCache {
   // Levels that are cached: 1 to kLevels. A tree of 50 M records has 4.
   static constexpr uint32_t kLevels = 15;
   static constexpr uint32_t kMaxBenefit = 8;
-  static constexpr uint64_t kMissesOfEntry = 8;
+  static constexpr uint64_t kMissesPerAdmission = 8;
 
   SeparatorIndex& index(uint32_t level) const { return *indexes_[level - 1]; }
   // Forgotten nodes stand in the index as gaps.
@@ -185,9 +187,9 @@ class NodeCache {
   void CountUse(Reader& reader, const SeparatorNode* node) const;
 
   // Under mutex_:
-  uint32_t Enter(RemotePtr pointer, const InternalNode& node);
-  // Whether a missed node should not enter: others would go for it, and it was not drawn.
-  bool StaysOut(const InternalNode& node);
+  uint32_t Admit(RemotePtr pointer, const InternalNode& node);
+  // Whether a missed node is not admitted: it fits only after an eviction, and was not drawn.
+  bool IsRefused(const InternalNode& node);
   // Whether `fresh` should not enter, because a newer version of the same node is cached.
   bool IsOutdated(CachedNode fresh) const;
   void KeepHints(CachedNode fresh) const;

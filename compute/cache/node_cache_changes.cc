@@ -31,15 +31,15 @@ constexpr size_t kMostRounds = 5;
 
 uint32_t NodeCache::Insert(RemotePtr pointer, const InternalNode& node) {
   const std::lock_guard lock(mutex_);
-  return Enter(pointer, node);
+  return Admit(pointer, node);
 }
 
 uint32_t NodeCache::InsertMissed(RemotePtr pointer, const InternalNode& node) {
   const std::lock_guard lock(mutex_);
-  return StaysOut(node) ? 0 : Enter(pointer, node);
+  return IsRefused(node) ? 0 : Admit(pointer, node);
 }
 
-uint32_t NodeCache::Enter(RemotePtr pointer, const InternalNode& node) {
+uint32_t NodeCache::Admit(RemotePtr pointer, const InternalNode& node) {
   if (node.level > kLevels) return 0;
   // A parent that a split of this compute server has changed is cached with the new child already.
   const CachedNode cached = NodeCovering(node.level, node.low());
@@ -96,11 +96,11 @@ CachedNode NodeCache::NodeCovering(uint32_t level, KeyView key) const {
   return SeparatorIndex::IsGap(word) ? CachedNode() : NodeOf(word);
 }
 
-bool NodeCache::StaysOut(const InternalNode& node) {
+bool NodeCache::IsRefused(const InternalNode& node) {
   if (node.level > kLevels || count_ == 0 || room() >= MostBytes(node)) return false;
   // What is cached there is outdated, or was forgotten and has hints.
   if (NodeOf(index(node.level).Covering(node.low()).word)) return false;
-  return SplitMix64::Mix(++draws_) % kMissesOfEntry != 0;
+  return SplitMix64::Mix(++draws_) % kMissesPerAdmission != 0;
 }
 
 bool NodeCache::IsOutdated(CachedNode fresh) const {
@@ -143,8 +143,9 @@ uint32_t NodeCache::Put(CachedNode fresh) {
   while (least <= max_bytes_) {
     if (TryEnter(fresh)) return evictions;
     if (!EvictOne(kept)) break;
-    for (const std::unique_ptr<SeparatorIndex>& index : indexes_) index->ExpectChanges();
-    ++evictions;
+    if (evictions++ == 0) {
+      for (const std::unique_ptr<SeparatorIndex>& index : indexes_) index->ExpectChanges();
+    }
   }
   // There is no room for it, and what it replaces is outdated.
   const CachedNode old = NodeOf(index(fresh.level()).Covering(fresh.low()).word);

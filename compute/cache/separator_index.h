@@ -43,8 +43,9 @@ class SeparatorIndex {
     return IsGap(word) ? gap_node_ : std::bit_cast<const SeparatorNode*>(word);
   }
   static const SeparatorNode* GapNode() { return gap_node_; }
-  static constexpr size_t kMaxCount = 128;       // of a node that is not the root
-  static constexpr size_t kMaxRootCount = 2048;  // of the root
+  // Entries of a node that is not the root, and of a lone root once changes are expected.
+  static constexpr size_t kMaxCount = 128;
+  static constexpr size_t kMaxRootCount = 2048;  // of a root that may be wide
 
   // A separator with its word.
   struct Entry {
@@ -78,12 +79,13 @@ class SeparatorIndex {
   void Remove(KeyView separator);
 
  private:
+  enum class Change : uint8_t { kAdd, kRemove };
   struct Frame {
     SeparatorNode* node;
     uint32_t index;
   };
-  // More levels than memory has room for: a level is added only when the root has more than
-  // kMaxRootCount entries.
+  // More levels than memory has room for. A root of height 1 is split at more than kMaxCount entries, a higher one at
+  // more than kMaxRootCount.
   static constexpr size_t kMaxHeight = 8;
 
   // The way from the root to the entry that covers `key`.
@@ -96,10 +98,9 @@ class SeparatorIndex {
   template <typename Choose>
   Path Descend(Choose&& choose) const;
   static Entry EntryAt(const Path& path);
-  enum class Change { kAdd, kRemove };
   // Replaces the nodes of `path` from the bottom up, so that the bottom has the entries of `list_`.
   bool Replace(const Path& path, Change change, uint64_t most_bytes);
-  // Into how many nodes so many entries of a node at `depth` go.
+  // The number of nodes for `count` entries of the node at `depth` (0: the root) and `height`.
   size_t PartsFor(size_t count, size_t depth, uint32_t height, Change change) const;
   void MakeParts(const SeparatorList& entries, size_t parts, uint32_t height);
   static void AppendParts(SeparatorList& above, std::span<SeparatorNode* const> parts);

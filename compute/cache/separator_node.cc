@@ -99,11 +99,12 @@ SeparatorNode* SeparatorNode::Make(NodeArena& arena, const SeparatorList& list, 
 SeparatorNode* SeparatorNode::CopyWith(NodeArena& arena, uint32_t index, KeyView separator,
                                        std::array<uint64_t, 2> payload, uint32_t tail_bytes) const {
   assert(index != 0 && index <= count_ && count_ < kMaxCount);
-  // Digests behind the prefix tell more of long separators.
+  // With a long separator, Make takes digests behind the prefix.
   const bool has_other_words = separator.size() > kWordBytes && word_at_ != prefix_bytes_;
   if (has_other_words || !separator.starts_with(prefix())) return nullptr;
   const uint64_t separator_word = WordAt(separator, word_at_);
   const int32_t digest = Digest(separator_word);
+  // A digest that is cut off does not order later keys: Make chooses a greater shift.
   if (index == count_ && digest == kGreatestDigest) return nullptr;
 
   const uint32_t count = count_ + 1;

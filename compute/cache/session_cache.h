@@ -60,6 +60,8 @@ class SessionCache {
 
   // The leaf alone, not counted: FindLeaf counts the key if it is looked up again.
   NodeCache::LeafSpot FindSpot(KeyView key) { return cache_.FindSpot(reader_, key); }
+  // Whether the key's leaf is cached. That is no use of it.
+  bool HasLeaf(KeyView key) { return cache_.HasLeaf(reader_, key); }
   // Counts keys that FindSpot or FindLeaves found.
   void CountHits(uint64_t hits) { counts_.hits += hits; }
 

@@ -13,7 +13,8 @@ NodeCache::Step StepToRoot(RootWord root) {
 
 }  // namespace
 
-Task<Result<Descent::Step>> Descent::To(Op& op, SearchGoal goal, uint32_t level, Trust trust) {
+Task<Result<Descent::Step>> Descent::To(Op& op, SearchGoal goal, uint32_t level, Trust trust,
+                                        Admission admission) {
   for (uint32_t attempt = 0; attempt < kMaxDescents; ++attempt) {
     std::optional<Step> start;
     if (trust == Trust::kCache) start = cache_.Find(goal, level);
@@ -33,7 +34,11 @@ Task<Result<Descent::Step>> Descent::To(Op& op, SearchGoal goal, uint32_t level,
         break;
       }
       const InternalNode& node = read.value();
-      cache_.InsertMissed(step.node, node);
+      if (admission == Admission::kAll) {
+        cache_.Insert(step.node, node);
+      } else {
+        cache_.InsertMissed(step.node, node);
+      }
       if (trust == Trust::kCache && on_miss_) on_miss_();
       if (goal.IsBeyond(node.high)) {
         if (node.sibling.is_null()) {

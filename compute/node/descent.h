@@ -29,6 +29,9 @@ class Descent {
   using Step = NodeCache::Step;
   // kNothing: from the root word down by READs alone, because the cache is far behind the tree.
   enum class Trust : uint8_t { kCache, kNothing };
+  // Which nodes that are READ enter the cache. kDrawn: as NodeCache::InsertMissed. kAll: for a caller that uses many
+  // children of each.
+  enum class Admission : uint8_t { kDrawn, kAll };
 
   Descent(NodeReader& nodes, SessionCache& cache, const MissingDownlinks& missing)
       : nodes_(nodes), cache_(cache), missing_(missing) {}
@@ -37,7 +40,8 @@ class Descent {
   // (The range may have shrunk since.) If the tree is lower than `level`, returns the step to the
   // root, with its level.
   // Errors: as NodeReader; Corruption if an internal node stays unreadable.
-  Task<Result<Step>> To(Op& op, SearchGoal goal, uint32_t level, Trust trust = Trust::kCache);
+  Task<Result<Step>> To(Op& op, SearchGoal goal, uint32_t level, Trust trust = Trust::kCache,
+                        Admission admission = Admission::kDrawn);
 
   // Calls `on_miss` for each node that is READ because it is not cached.
   void ListenToMisses(std::function<void()> on_miss) { on_miss_ = std::move(on_miss); }

@@ -133,7 +133,7 @@ class AllocationTest : public testing::Test {
     for (size_t i = 0; i < 10; ++i) {
       RunTogether(kInWarmUp, kInWarmUp, [this] { return UpdateOne(keys_[random_() % kKeys]); });
     }
-    // Groups of each size, as many at a time as can be.
+    // Groups of each size, of puts and of updates, with as many groups in flight as possible.
     for (size_t size = 2; size <= kInFlight; ++size) {
       for (size_t round = 0; round < 10; ++round, session_->Poll()) {
         for (size_t i = 0; i < size; ++i) session_->Spawn(UpdateOne(keys_[random_() % kKeys]));

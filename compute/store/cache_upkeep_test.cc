@@ -166,6 +166,23 @@ TEST_F(CacheUpkeepTest, ACacheOfAnEighthCostsAtMostOneMoreRoundTripAGet) {
   EXPECT_LE(round_trips(BytesOfAll() / 8), round_trips(kAmple) + 1);
 }
 
+TEST_F(CacheUpkeepTest, AScanReadsEachParentOnceHoweverFullTheCacheIs) {
+  ASSERT_NO_FATAL_FAILURE(Insert(*Open(kAmple).session, 0, kKeys));
+  const auto round_trips = [&](uint64_t cache_bytes) {
+    const Client client = Open(cache_bytes);
+    for (uint64_t i = 0; i < kGets; ++i) {
+      EXPECT_TRUE(client.session->Get(KeyOf(random_.Below(kKeys))));
+    }
+    const std::unique_ptr<ScanCursor> cursor = client.session->Scan({});
+    uint64_t keys = 0;
+    while (cursor->Next()) ++keys;
+    EXPECT_EQ(keys, kKeys);
+    return client.session->counters().of(OperationClass::kScan).round_trips;
+  };
+  // Of many leaves a parent. To read a parent again for each leaf would take some 60 times as many.
+  EXPECT_LE(round_trips(BytesOfAll() / 8), 6 * round_trips(kAmple));
+}
+
 TEST_F(CacheUpkeepTest, OwnSplitsLeaveNothingStaleWhateverTheSize) {
   ASSERT_NO_FATAL_FAILURE(Insert(*Open(kAmple).session, 0, kKeys));
   const uint64_t all = BytesOfAll();

@@ -68,7 +68,7 @@ TEST_P(GatheredCostTest, PutsOfManyCoroutinesTakeTwoRoundTripsTogether) {
   ExpectTwoRoundTrips();
 }
 
-TEST_P(GatheredCostTest, AndSoDoThoseToSeveralServers) {
+TEST_P(GatheredCostTest, PutsToSeveralServersTakeTwoRoundTripsTogether) {
   ASSERT_NO_FATAL_FAILURE(OpenLoaded(3));
   std::set<ServerId> servers;
   for (const std::string& key : KeysOfLeaves(kTogether)) servers.insert(PathTo(key).leaf.server());
@@ -76,7 +76,7 @@ TEST_P(GatheredCostTest, AndSoDoThoseToSeveralServers) {
   ExpectTwoRoundTrips();
 }
 
-// They take their round trips at once.
+// Each starts at once: two polls, one for each round trip. Only on shm does a poll end a round trip.
 TEST_P(GatheredCostTest, PutsOfFewCoroutinesWaitForNoOther) {
   ASSERT_NO_FATAL_FAILURE(OpenLoaded(1));
   const std::vector<std::string> keys = KeysOfLeaves(kFew);
@@ -180,14 +180,13 @@ class GatheredModelTest : public testing::TestWithParam<std::tuple<Shape, Techni
       model_[key] = value.value();
     }
     const bool is_new = !was_there && !is_refused;
-    OperationCounts& counts = counts_;
     if (mode == WriteMode::kDelete) {
-      counts.deletes += writes.size();
+      counts_.deletes += writes.size();
     } else if (mode == WriteMode::kInsert) {
-      counts.inserts += writes.size();
+      counts_.inserts += writes.size();
     } else {
-      counts.inserts += is_new ? 1 : 0;
-      counts.updates += writes.size() - (is_new ? 1 : 0);
+      counts_.inserts += is_new ? 1 : 0;
+      counts_.updates += writes.size() - (is_new ? 1 : 0);
     }
   }
   void ExpectResults(const std::vector<Write>& writes) {

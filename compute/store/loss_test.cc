@@ -179,7 +179,7 @@ class LossTest : public testing::TestWithParam<Scenario> {
   bool LoseAt(uint64_t break_at, uint64_t applied, VerbStatus behind, bool can_reconnect) {
     TestCluster cluster(Options());
     Model model;
-    // Only a lock whose server stays lost keeps others waiting for long.
+    // A short timeout only where the server stays lost: elsewhere it would end writes that recover.
     TestClient client(cluster, {can_reconnect ? 1000u : 2u, uint64_t{1} << 20});
     Load(client, model);
     FaultPlan plan;

@@ -8,7 +8,7 @@ class GatheredPuts::Waker final : public ManyLeafWriter::Watcher {
       : scheduler_(scheduler), group_(group), batch_(batch) {}
 
   void Done(WriteBatch::Range writes) override { Resume(writes, false); }
-  void Left(WriteBatch::Range writes) override { Resume(writes, true); }
+  void NotPlain(WriteBatch::Range writes) override { Resume(writes, true); }
 
  private:
   void Resume(WriteBatch::Range writes, bool is_left) {
@@ -44,6 +44,7 @@ GatheredPuts::Joining GatheredPuts::Join(WriteMode mode, const KeyValueView& pai
 Task<void> GatheredPuts::Run(WriteMode mode) {
   const auto group = idle_.Take();
   group->size = 0;
+  ++in_flight_;
   open(mode) = &*group;
   co_await scheduler_.NextRound();
   if (open(mode) == &*group) open(mode) = nullptr;
@@ -54,6 +55,7 @@ Task<void> GatheredPuts::Run(WriteMode mode) {
   co_await leaves_.Write(batch, waker);
   // Behind all writes that go on: each takes its result first.
   co_await scheduler_.NextRound();
+  --in_flight_;
 }
 
 }  // namespace gossamer

@@ -5,7 +5,7 @@
 // waits for no other memory server. What ManyLeafWriter leaves is written by its own coroutine, where it may be done along
 // with another's write. A write that is one of few in its session does not wait for others.
 //
-// Writes of one key in a group are done in the order in which they joined.
+// Writes of one key that are in flight together may take effect in any order.
 //
 // Thread-safety: none; one for each session.
 // Cost: 2 RT, shared by the group. For a write that is not plain that of LeafWriter, and up to 2 RT, shared, more.
@@ -36,7 +36,7 @@ class GatheredPuts {
 
   // As LeafWriter::WriteUntilDone.
   Task<Status> Write(WriteMode mode, KeyView key, std::string_view value) {
-    return IsOneOfFew(mode) || !leaves_.MayBePlain(key, value)
+    return GoesAlone(mode) || !leaves_.MayBePlain(key, value)
                ? single_.WriteUntilDone(mode, key, value)
                : WriteTogether(mode, key, value);
   }
@@ -44,6 +44,8 @@ class GatheredPuts {
  private:
   // So many coroutines of a session take less time by themselves: a group has its own cost.
   static constexpr size_t kFew = 4;
+  // Bounds the memory of groups that wait for a silent server: some 170 KB each.
+  static constexpr size_t kMostInFlight = 32;
   // Half of what one traversal can take: while one group is on its way, the writes of another begin.
   static constexpr size_t kMost = Traversal::kMaxBatch / 2;
 
@@ -72,7 +74,10 @@ class GatheredPuts {
   class Waker;
 
   Group*& open(WriteMode mode) { return open_[static_cast<size_t>(mode)]; }
-  bool IsOneOfFew(WriteMode mode) { return open(mode) == nullptr && scheduler_.running() <= kFew; }
+  // An estimate: running() includes the session's own background tasks.
+  bool GoesAlone(WriteMode mode) {
+    return open(mode) == nullptr && (scheduler_.running() <= kFew || in_flight_ == kMostInFlight);
+  }
   Task<Status> WriteTogether(WriteMode mode, KeyView key, std::string_view value);
   Joining Join(WriteMode mode, const KeyValueView& pair);
   Task<void> Run(WriteMode mode);
@@ -82,6 +87,7 @@ class GatheredPuts {
   LeafWriter& single_;
   std::array<Group*, kWriteModes> open_{};  // have room
   IdlePool<Group> idle_;
+  size_t in_flight_ = 0;  // groups, with those that are open
 };
 
 }  // namespace gossamer

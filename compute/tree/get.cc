@@ -127,8 +127,8 @@ Task<Result<std::string>> Getter::Go(Op& op, KeyView key, First* first) {
           co_await context_.descent.To(op, SearchGoal::Covering(key), 0);
       if (!found) co_return found.error();
       path = found.value();
-      // Where the cache had no room for the leaf's parent, there are no hints either.
-      may_have_hint = !context_.cache.FindSpot(key).leaf.is_null();
+      // If the cache did not take the leaf's parent, it keeps no hint for this leaf. The first batch brings both groups.
+      may_have_hint = context_.cache.HasLeaf(key);
     }
     const RemotePtr leaf = path.node;
     const Status in_bounds = co_await links.ConnectFor(leaf, geometry.node_bytes());

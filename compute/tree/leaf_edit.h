@@ -38,7 +38,7 @@ struct LeafHalves {
 // Splits `entries` as near the middle as both halves fit, and encodes the halves. With
 // `right_count` != 0, tries a right half of that many entries first, then on toward the middle.
 // Requires: at least 2 entries, in the order of LeafView::AppendTo, a new one last.
-// Returns nullopt if no split fits.
+// Returns: nullopt if no split fits.
 std::optional<LeafHalves> EncodeSplit(LeafPacker& packer, const LeafRewrite& rewrite,
                                       std::span<const Entry> entries, size_t right_count,
                                       std::span<std::byte> left, std::span<std::byte> right);

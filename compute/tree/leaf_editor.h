@@ -29,6 +29,7 @@ namespace gossamer {
 
 enum class WriteMode : uint8_t { kPut, kInsert, kUpdate, kDelete };
 inline constexpr size_t kWriteModes = 4;
+static_assert(static_cast<size_t>(WriteMode::kDelete) + 1 == kWriteModes);
 
 // How a write is classified until it has run.
 constexpr OperationClass ClassOf(WriteMode mode) {

@@ -9,7 +9,7 @@
 //     begin = end;
 //   }
 //
-// Thread-safety: none. Cost: no allocation once its vector has grown; each entry is copied once.
+// Thread-safety: none. Cost: no allocation once its vectors have grown; each entry is copied once.
 #pragma once
 
 #include <array>
@@ -60,7 +60,7 @@ class LeafPacker {
 
   LeafGeometry geometry_;
   std::array<Unit, kMaxUnits> units_;
-  // Of each placed entry; longer than their number. Of the hash, the half that the hint's filter uses.
+  // Of each placed entry; may be longer. hash_of_: the half of the hash that the hint's filter uses.
   std::vector<uint8_t> unit_of_;
   std::vector<uint32_t> hash_of_;
 };

@@ -62,7 +62,7 @@ class LeafSplitter {
   static Rearrangement Rearrange(const LockedLeaf& locked, LeafWrite& write);
   Task<Result<Edited>> Split(Op& op, LockedLeaf& locked, LeafWrite& write, Rearrangement& anew);
   // Encodes both halves. Sets `edited` to kSplitOnly if neither has the write's own entry.
-  // Returns nullopt if the leaf cannot be split.
+  // Returns: nullopt if the leaf cannot be split.
   std::optional<LeafHalves> EncodeHalves(LeafWrite& write, const Rearrangement& anew,
                                          Edited& edited);
   Task<Status> CommitSplit(Op& op, LockedLeaf& locked, const Halves& halves, LockedParent& parent);

@@ -70,8 +70,7 @@ LeafWrite LeafWriter::MakeWrite(const Op& op, WriteMode mode, KeyView key,
 
 // The plain case takes one coroutine.
 Task<Status> LeafWriter::WriteUntilDone(WriteMode mode, KeyView key, std::string_view value,
-                                        NodeCache::Step path,
-                                        CriticalPath::Sequence* sequence) {
+                                        NodeCache::Step path, CriticalPath::Sequence* sequence) {
   Op op;
   op.kind = ClassOf(mode);
   Status status = Ok();

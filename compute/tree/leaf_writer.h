@@ -23,8 +23,8 @@ class LeafWriter {
       : context_(context), leaves_(leaves), splitter_(splitter), committer_(committer) {}
 
   // An operation of its own: started again after losses, and counted. kDelete ignores `value`.
-  // `path` leads to the leaf; without a node, it is looked up. Given the `sequence` that the write is a part of, its
-  // round trips count there.
+  // `path` leads to the leaf; without a node, it is looked up. With `sequence`, only the round trips that lengthen
+  // its critical path are counted.
   // Errors: NotFound, AlreadyExists; InvalidArgument; Contended; MaybeApplied; NodeUnreachable;
   // Fenced; Exhausted; Corruption.
   // Cost: 2 RT; 1 RT with a lock that was handed over; 0 RT if another operation does the write. 1

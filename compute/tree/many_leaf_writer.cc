@@ -1,4 +1,4 @@
-// Per key and leaf: no allocation, no coroutine, no virtual call but the watcher's.
+// Per key and leaf: no allocation, no coroutine, no virtual call but the watcher's: one for a leaf.
 #include "compute/tree/many_leaf_writer.h"
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include "common/fabric/workers.h"
 #include "compute/rules/rules.h"
 #include "compute/session/server_batches.h"
+#include "compute/tree/critical_path.h"
 
 namespace gossamer {
 
@@ -69,7 +70,7 @@ struct ManyLeafWriter::Chunk {
   BufferLease buffer;
   std::vector<std::unique_ptr<Lane>> lanes;  // made once and used again
   size_t lane_count = 0;                     // in use
-  uint64_t round_trips = 0;                  // counted of the lanes that have ended
+  CriticalPath critical_path;                // of the lanes
 
   std::span<const std::unique_ptr<Lane>> used_lanes() const {
     return std::span(lanes).first(lane_count);
@@ -103,7 +104,7 @@ class Collector final : public ManyLeafWriter::Watcher {
 
   void Done(WriteBatch::Range) override {}
   // Ranges that touch become one, which may be written as one group.
-  void Left(WriteBatch::Range writes) override {
+  void NotPlain(WriteBatch::Range writes) override {
     if (!rest_.empty() && rest_.back().end == writes.first) {
       rest_.back().end = writes.end;
     } else {
@@ -127,7 +128,7 @@ Task<void> ManyLeafWriter::Write(WriteBatch& batch, std::vector<WriteBatch::Rang
 Task<void> ManyLeafWriter::Write(WriteBatch& batch, Watcher& watcher) {
   const bool may_be_plain = batch.size() > 1 && batch.keeps_results() && HasTechniques();
   if (!may_be_plain) {
-    if (batch.size() != 0) watcher.Left({0, batch.size()});
+    if (batch.size() != 0) watcher.NotPlain({0, batch.size()});
     co_return;
   }
   Run run{batch, watcher};
@@ -188,10 +189,7 @@ Task<void> ManyLeafWriter::WriteLane(Run& run, Chunk& chunk, Lane& lane) {
 
 void ManyLeafWriter::Count(const Run& run, Chunk& chunk, const Lane& lane) {
   Op op = lane.op;
-  // At the same time as those of the lanes that ended before.
-  const uint64_t round_trips = std::max(op.wire.round_trips, chunk.round_trips);
-  op.wire.round_trips = round_trips - chunk.round_trips;
-  chunk.round_trips = round_trips;
+  op.wire.round_trips = CriticalPath::Sequence(chunk.critical_path).Extend(op.wire.round_trips);
   groups_.Count(op, run.batch.mode(), lane.total, true);
 }
 
@@ -211,13 +209,13 @@ void ManyLeafWriter::Take(Run& run, Chunk& chunk) {
   chunk.count = 0;
   chunk.first = first;
   chunk.lane_count = 0;
-  chunk.round_trips = 0;
+  chunk.critical_path = {};
   for (size_t i = first; i < limit; ++i) chunk.keys[i - first] = batch.key(i);
   Result<BufferLease> buffer = context_.links.Buffer(
       (limit - first) * LockedBuffers::Bytes(context_.geometry().node_bytes()));
   if (!buffer || (limit - first > kAtOnce && !HasManyLeaves(chunk, limit - first))) {
     run.next = batch.EndOfKey(limit - 1);
-    return run.watcher.Left({first, run.next});
+    return run.watcher.NotPlain({first, run.next});
   }
   chunk.buffer = std::move(buffer.value());
   context_.cache.FindLeaves(std::span(chunk.keys).first(limit - first),
@@ -236,7 +234,7 @@ void ManyLeafWriter::Take(Run& run, Chunk& chunk) {
       if (position != first) break;
       end = batch.EndOfKey(limit - 1);
     }
-    if (!TakeLeaf(run, chunk, {position, end}, spot)) run.watcher.Left({position, end});
+    if (!TakeLeaf(run, chunk, {position, end}, spot)) run.watcher.NotPlain({position, end});
     position = end;
   }
   run.next = position;
@@ -279,15 +277,15 @@ bool ManyLeafWriter::TakeLeaf(Run& run, Chunk& chunk, WriteBatch::Range writes,
   return true;
 }
 
-void ManyLeafWriter::Leave(Run& run, Leaf& leaf) {
+void ManyLeafWriter::GiveUp(Run& run, Leaf& leaf) {
   leaf.locked.reset();
-  run.watcher.Left(leaf.writes);
+  run.watcher.NotPlain(leaf.writes);
 }
 
 void ManyLeafWriter::Try(Run& run, Chunk& chunk, Lane& lane, Leaf& leaf) const {
   LockedLeaf& locked = *leaf.locked;
   leaf.state = locked.lock.TryTakeTurn() ? Leaf::State::kTried : Leaf::State::kRefused;
-  if (leaf.state == Leaf::State::kRefused) return Leave(run, leaf);
+  if (leaf.state == Leaf::State::kRefused) return GiveUp(run, leaf);
   leaf.batch = &lane.trials.For(lane.server, LeafLocker::kMaxTrialVerbs);
   leaf.trial = leaves_.AddTrial(locked, chunk.WritesOf(leaf), *leaf.batch);
 }
@@ -299,7 +297,7 @@ void ManyLeafWriter::Edit(Run& run, Chunk& chunk, Leaf& leaf) {
     return;
   }
   leaf.state = rules::MayUse(locked.lock.is_held()) ? Leaf::State::kLeft : Leaf::State::kRefused;
-  if (leaf.state == Leaf::State::kRefused) return Leave(run, leaf);
+  if (leaf.state == Leaf::State::kRefused) return GiveUp(run, leaf);
   if (!leaves_.AcceptTrial(locked, leaf.trial, *leaf.batch)) return;
   const std::span<LeafWrite> writes = chunk.WritesOf(leaf);
   // The keys ascend, and a path leads to the right leaf or too far left.
@@ -333,7 +331,7 @@ void ManyLeafWriter::AddCommit(Lane& lane, Leaf& leaf) const {
 void ManyLeafWriter::Conclude(Run& run, Lane& lane, Leaf& leaf, const Status& result) {
   WriteBatch& batch = run.batch;
   const WriteBatch::Range writes = leaf.writes;
-  if (leaf.state != Leaf::State::kEdited) return Leave(run, leaf);
+  if (leaf.state != Leaf::State::kEdited) return GiveUp(run, leaf);
   const Status status = committer_.Conclude(*leaf.locked, leaf.ending, result);
   if (status) {
     groups_.Conclude(batch.mode(), leaf.effect);
@@ -344,14 +342,14 @@ void ManyLeafWriter::Conclude(Run& run, Lane& lane, Leaf& leaf, const Status& re
       // One that was refused: a delete of an absent key, say.
       const bool wrote_nothing = !batch.result(position);
       if (wrote_nothing) {
-        run.watcher.Left({position, position + 1});
+        run.watcher.NotPlain({position, position + 1});
       } else {
         batch.SetResult(position, status);
         run.watcher.Done({position, position + 1});
       }
     }
   } else {
-    run.watcher.Left(writes);
+    run.watcher.NotPlain(writes);
   }
   leaf.locked.reset();
 }
@@ -370,7 +368,7 @@ Task<void> ManyLeafWriter::Settle(Run& run, Lane& lane, Leaf& leaf) {
     const Status released = co_await lock.Release();
     static_cast<void>(released);  // Nothing was written.
   }
-  Leave(run, leaf);
+  GiveUp(run, leaf);
 }
 
 }  // namespace gossamer

@@ -38,14 +38,14 @@ class ManyLeafWriter {
                  GroupWriter& groups);
   ~ManyLeafWriter();
 
-  // Is told once what became of each write, which then is not looked at any more: its key and value may go. Waits for
-  // nothing.
+  // Told once for each write what became of it. From then on ManyLeafWriter uses neither its key nor its value: the
+  // caller may free them. A watcher must not wait.
   class Watcher {
    public:
     // They have their results.
     virtual void Done(WriteBatch::Range writes) = 0;
     // Left to the caller.
-    virtual void Left(WriteBatch::Range writes) = 0;
+    virtual void NotPlain(WriteBatch::Range writes) = 0;
 
    protected:
     ~Watcher() = default;
@@ -55,8 +55,9 @@ class ManyLeafWriter {
   bool MayBePlain(KeyView key, std::string_view value) const {
     return HasTechniques() && WriteBatch::IsInline(key, value, context_.store.parameters);
   }
-  // Does the plain writes of `batch` and sets their results. The ranges that are left to the caller do not divide the
-  // writes of a key. What is done and what is left is told as soon as it is known, while other leaves are under way.
+  // Does the plain writes of `batch` and sets their results. The others are left to the caller: in ranges that do not
+  // divide the writes of a key, except after MaybeApplied, where each refused write is left by itself. What is done and
+  // what is left is told as soon as it is known, while other leaves are under way.
   Task<void> Write(WriteBatch& batch, Watcher& watcher);
   // As Write. `rest` gets the ranges that are left, for when all is done.
   Task<void> Write(WriteBatch& batch, std::vector<WriteBatch::Range>& rest);
@@ -64,7 +65,7 @@ class ManyLeafWriter {
  private:
   // Writes of one chunk: one traversal.
   static constexpr size_t kChunk = Traversal::kMaxBatch;
-  // More than so many writes may well be those of one leaf, which is found out first.
+  // Above this many writes, first check that they lie in several leaves: a full chunk is often one leaf's.
   static constexpr size_t kAtOnce = kChunk / 2;
   // Most chunks in flight.
   static constexpr size_t kWindow = 2;
@@ -97,7 +98,7 @@ class ManyLeafWriter {
   // What the lock's CAS and the READs have brought: applies the writes to the leaf's image, if they are plain.
   void Edit(Run& run, Chunk& chunk, Leaf& leaf);
   // Ends with a leaf whose lock is not held, and leaves its writes.
-  static void Leave(Run& run, Leaf& leaf);
+  static void GiveUp(Run& run, Leaf& leaf);
   void AddCommit(Lane& lane, Leaf& leaf) const;
   // Once the commit has ended with `result`.
   void Conclude(Run& run, Lane& lane, Leaf& leaf, const Status& result);

@@ -79,7 +79,8 @@ Task<Status> Scanner::BeginRun(Op& op, Scan& scan) {
   } else {
     const SearchGoal goal = scan.range.reverse ? SearchGoal::Below(scan.position.below)
                                                : SearchGoal::Covering(scan.position.from);
-    const Result<NodeCache::Step> path = co_await context_.descent.To(op, goal, 0, scan.run_trust);
+    const Result<NodeCache::Step> path =
+        co_await context_.descent.To(op, goal, 0, scan.run_trust, Descent::Admission::kAll);
     if (!path) co_return path.error();
     ++context_.counters.cache.misses;
     if (!collect()) {

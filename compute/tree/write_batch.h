@@ -1,4 +1,4 @@
-// WriteBatch: the writes of one MultiPut, MultiDelete or LoadSorted, in order of their keys.
+// WriteBatch: the writes of one MultiPut, MultiDelete, LoadSorted or group of GatheredPuts, in order of their keys.
 //
 // Writes of equal keys keep the caller's order. A position counts in the order of the keys, an index in the caller's.
 //

@@ -19,7 +19,9 @@ constexpr std::string_view OperationClassName(OperationClass operation) {
 }
 
 // Verbs sent on the wire. `round_trips` counts the critical path: one for each post-and-wait,
-// however many batches it posted.
+// however many batches it posted. Behind the common pipeline, concurrent groups of one MultiPut,
+// MultiDelete or LoadSorted count as the longest sequence of them. A round trip counts in the class
+// of the operation that lengthened it.
 struct WireCounts {
   uint64_t operations = 0;
   uint64_t round_trips = 0;

@@ -154,4 +154,10 @@ std::vector<std::string> CostFixture::KeysOfLeaves(size_t count) {
   return keys;
 }
 
+std::vector<KeyValueView> WithValue(const std::vector<std::string>& keys, std::string_view value) {
+  std::vector<KeyValueView> pairs;
+  for (const std::string& key : keys) pairs.push_back({key, value});
+  return pairs;
+}
+
 }  // namespace gossamer

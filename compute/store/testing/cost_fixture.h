@@ -87,4 +87,7 @@ class CostFixture : public testing::Test {
   std::unique_ptr<Session> session_;
 };
 
+// Each of `keys` with the same value.
+std::vector<KeyValueView> WithValue(const std::vector<std::string>& keys, std::string_view value);
+
 }  // namespace gossamer

@@ -152,7 +152,7 @@ void DrawBatches(const RunOptions& options, Plan& plan) {
   plan.work.longest_batch = OneOf(random, {3u, 8u, 24u, 64u});
 }
 
-// Sessions with so many coroutines that their writes go out together: as often. From a separate stream, as above.
+// One run of four has sessions with so many coroutines that their writes gather. A stream of its own, as above.
 void DrawCrowds(const RunOptions& options, Plan& plan) {
   constexpr uint64_t kCrowdStream = ~uint64_t{11};
   Random random(plan.seed, kCrowdStream);

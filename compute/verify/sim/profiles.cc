@@ -336,7 +336,7 @@ void Batches(Random& random, Plan& plan) {
   Weigh(plan, {30, 4, 10, 20, 10, 20});
 }
 
-// Many coroutines of few sessions, whose writes go out together: to more leaves than they are, most of which are cached.
+// Few sessions of many coroutines. There are more leaves than coroutines, and most are cached.
 void Crowds(Random& random, Plan& plan) {
   plan.parameters.node_bytes = OneOf<uint32_t>(random, {256, 256, 512});
   plan.parameters.inline_value_bytes = 16;

@@ -99,8 +99,8 @@ class Run {
     return std::make_unique<SimulatedClient>(scene_, next_client_++, plan);
   }
 
-  // Opens the client. If its connection breaks meanwhile, opens a replacement. A memory server that died never comes
-  // back: no replacement could open the store, and the time that they need is that of operations that wait for locks.
+  // Opens the client. If its connection breaks meanwhile, opens a replacement. Not after a memory server died: no
+  // replacement could open the store, and endless tries would use up the lock timeouts of other clients.
   Status OpenAnew(std::unique_ptr<SimulatedClient>& client) {
     while (true) {
       const auto since = network_.Now();

@@ -1,0 +1,151 @@
+// What MultiPut costs.
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "common/testing/seed.h"
+#include "compute/store/testing/cost_fixture.h"
+#include "compute/store/testing/test_cluster.h"
+
+namespace gossamer {
+namespace {
+
+class BatchCostTest : public CostFixture, public testing::WithParamInterface<TestFabric> {
+ protected:
+  BatchCostTest() : CostFixture(GetParam()) {}
+
+  WireCounts CostOfPuts(const std::vector<KeyValueView>& pairs) {
+    const Counters before = session_->counters();
+    std::vector<Status> results(pairs.size(), Ok());
+    session_->MultiPut(pairs, results);
+    for (const Status& result : results) EXPECT_TRUE(result) << result.error().ToString();
+    WireCounts total;
+    for (const WireCounts& one : Since(before, session_->counters()).wire) total += one;
+    return total;
+  }
+  // Of 64 leaves.
+  void ExpectTwoRoundTrips();
+};
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, BatchCostTest, testing::ValuesIn(TestFabrics()), NameOfFabric);
+
+TEST_P(BatchCostTest, WritesOfOneLeafTakeTwoRoundTripsTogether) {
+  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
+  ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));
+  ASSERT_NO_FATAL_FAILURE(WarmUp());
+  std::sort(keys_.begin(), keys_.end());
+  size_t alone = 0;
+  for (size_t i = 0; i + 64 < keys_.size() && alone < 20; i += 997) {
+    const RemotePtr leaf = PathTo(keys_[i]).leaf;
+    std::vector<std::string> keys;
+    for (size_t at = i; at < keys_.size() && PathTo(keys_[at]).leaf == leaf; ++at) {
+      keys.push_back(keys_[at]);
+    }
+    if (keys.size() < 10) continue;
+    while (keys.size() < 64) keys.push_back(keys[random_() % keys.size()]);
+    std::shuffle(keys.begin(), keys.end(), random_);
+    const WireCounts cost = CostOfPuts(WithValue(keys, "abcdefgh"));
+    EXPECT_EQ(Text(cost), Text({.operations = 64,
+                                .round_trips = 2,
+                                .reads = 1,
+                                .writes = 1,
+                                .atomics = 2,
+                                .bytes_read = kLeafBytes,
+                                .bytes_written = kLeafBytes}));
+    ++alone;
+  }
+  EXPECT_GE(alone, 5u);
+}
+
+TEST_P(BatchCostTest, NewKeysOfOneLeafTakeAtMostATenthOfARoundTripEach) {
+  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
+  ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));
+  ASSERT_NO_FATAL_FAILURE(WarmUp());
+  size_t splits = 0;
+  for (size_t i = 0; i < 50; ++i) {
+    // Just above an existing key: so all in its leaf, which they split in three.
+    const std::string& key = keys_[random_() % keys_.size()];
+    uint64_t number = 0;
+    for (const char byte : key) number = number << 8 | static_cast<uint8_t>(byte);
+    std::vector<std::string> keys;
+    for (uint64_t j = 1; j <= 64; ++j) keys.push_back(EightBytes(number + j));
+    std::shuffle(keys.begin(), keys.end(), random_);
+    const WireCounts cost = CostOfPuts(WithValue(keys, "abcdefgh"));
+    EXPECT_EQ(cost.operations, 64u);
+    // A parent that splits as well, or shares its turn with the leaf, and a request for memory cost more.
+    if (cost.round_trips == 4) ++splits;
+    EXPECT_LE(cost.round_trips, 9u + cost.sends);
+  }
+  EXPECT_GE(splits, 35u);
+}
+
+void BatchCostTest::ExpectTwoRoundTrips() {
+  CostOfPuts(WithValue(KeysOfLeaves(64), "abcdefgh"));  // From now on puts are taken for updates.
+  for (int i = 0; i < 10; ++i) {
+    const WireCounts cost = CostOfPuts(WithValue(KeysOfLeaves(64), "abcdefgh"));
+    // Some read the overflow group along, as single writes do.
+    EXPECT_EQ(Text(cost), Text({.operations = 64,
+                                .round_trips = 2,
+                                .reads = cost.reads,
+                                .writes = 64,
+                                .atomics = 128,
+                                .bytes_read = cost.reads * kUnitBytes,
+                                .bytes_written = uint64_t{64} * kUnitBytes}));
+    EXPECT_GE(cost.reads, 64u);
+    EXPECT_LE(cost.reads, 80u);
+  }
+}
+
+TEST_P(BatchCostTest, WritesOfManyLeavesTakeTwoRoundTripsTogether) {
+  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
+  ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));
+  ASSERT_NO_FATAL_FAILURE(WarmUp());
+  ExpectTwoRoundTrips();
+}
+
+TEST_P(BatchCostTest, AndSoDoThoseOfSeveralServers) {
+  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore, 3));
+  ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));
+  ASSERT_NO_FATAL_FAILURE(WarmUp());
+  std::map<ServerId, size_t> keys_on;
+  for (const std::string& key : KeysOfLeaves(64)) ++keys_on[PathTo(key).leaf.server()];
+  EXPECT_EQ(keys_on.size(), 3u);
+  ExpectTwoRoundTrips();
+}
+
+TEST_P(BatchCostTest, WritesOfRandomKeysTakeAtMostATenthOfARoundTripEach) {
+  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
+  ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));
+  ASSERT_NO_FATAL_FAILURE(WarmUp());
+  CostOfPuts(WithValue(KeysOfLeaves(64), "abcdefgh"));
+  WireCounts total;
+  for (int i = 0; i < 20; ++i) {
+    std::vector<std::string> keys;
+    while (keys.size() < 64) keys.push_back(keys_[random_() % keys_.size()]);
+    total += CostOfPuts(WithValue(keys, "abcdefgh"));
+  }
+  EXPECT_EQ(total.operations, 20u * 64);
+  EXPECT_LE(total.round_trips, total.operations / 10);
+}
+
+TEST_P(BatchCostTest, InsertsOfRandomKeysTakeAtMostATenthOfARoundTripEach) {
+  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
+  ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));
+  ASSERT_NO_FATAL_FAILURE(WarmUp());
+  const Counters before = session_->counters();
+  WireCounts total;
+  for (int i = 0; i < 200; ++i) {
+    std::vector<std::string> keys;
+    while (keys.size() < 64) keys.push_back(EightBytes(random_()));
+    total += CostOfPuts(WithValue(keys, "abcdefgh"));
+  }
+  EXPECT_EQ(total.operations, 200u * 64);
+  // One in 35 keys splits a leaf: two in each batch, at the same time.
+  EXPECT_GE(Since(before, session_->counters()).of(OperationClass::kInsertSplit).operations, 250u);
+  EXPECT_LE(total.round_trips, total.operations / 10 + total.sends);
+}
+
+}  // namespace
+}  // namespace gossamer
