@@ -129,16 +129,15 @@ bool BatchWriter::StartRange(Run& run) {
 Task<void> BatchWriter::WriteSingly(WriteBatch& batch, size_t first, size_t end,
                                     CriticalPath::Sequence& sequence, NodeCache::Step path) {
   for (size_t position = first; position < end; ++position) {
-    const Status status = co_await single_.WriteUntilDone(
-        batch.mode(), batch.key(position), batch.value(position), std::exchange(path, {}),
-        &sequence);
+    const Status status =
+        co_await single_.WriteUntilDone(batch.mode(), batch.key(position), batch.value(position),
+                                        std::exchange(path, {}), &sequence);
     batch.SetResult(position, status);
   }
 }
 
 Task<void> BatchWriter::SettleMaybeApplied(WriteBatch& batch, size_t first, size_t end,
-                                           const Status& status,
-                                           CriticalPath::Sequence& sequence) {
+                                           const Status& status, CriticalPath::Sequence& sequence) {
   for (size_t position = first; position < end; ++position) {
     const bool wrote_nothing = batch.keeps_results() && !batch.result(position);
     if (wrote_nothing) {

@@ -179,8 +179,7 @@ TEST(EncodeSplit, DividesTheEntriesAtTheSeparator) {
     const LeafRewrite rewrite{kLeaf, sibling, {}, NodeVersion{2}, HighFence{}, RemotePtr()};
     std::vector<std::byte> left(kNodeBytes);
     std::vector<std::byte> right(kNodeBytes);
-    const std::optional<LeafHalves> halves =
-        EncodeSplit(packer, rewrite, entries, 0, left, right);
+    const std::optional<LeafHalves> halves = EncodeSplit(packer, rewrite, entries, 0, left, right);
     ASSERT_TRUE(halves);
     const KeyView separator = halves->separator;
     const std::optional<LeafView> low = LeafView::Parse(left, kLeaf, geometry);
