@@ -73,6 +73,7 @@ LockTable::ClosedPlace::~ClosedPlace() {
 }
 
 LockTable::Waiter* LockTable::Turn::NextAt(const LockPlace& place) {
+  if (!MayHaveWaiters()) return nullptr;
   const Guard guard(*queue_);
   Waiter* waiter = queue_->waiters.first();
   while (waiter != nullptr && waiter->place != place) waiter = waiter->behind;

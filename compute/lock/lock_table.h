@@ -83,6 +83,9 @@ class LockTable {
  private:
   struct alignas(64) Queue {
     std::atomic<bool> busy = false;  // guards the rest
+    // Whether there were waiters when the guard was last given back. The holder of the turn may look at it without the
+    // guard: who waits since then need not be seen before the turn ends.
+    std::atomic<bool> has_waiters = false;
     bool taken = false;
     WaiterList waiters;
     std::vector<LockPlace> closed;  // no turn is given at these
@@ -99,7 +102,10 @@ class LockTable {
     }
     Guard(const Guard&) = delete;
     Guard& operator=(const Guard&) = delete;
-    ~Guard() { queue_.busy.store(false, std::memory_order_release); }
+    ~Guard() {
+      queue_.has_waiters.store(!queue_.waiters.empty(), std::memory_order_relaxed);
+      queue_.busy.store(false, std::memory_order_release);
+    }
 
    private:
     Queue& queue_;
@@ -159,6 +165,7 @@ class LockTable {
     // the first other waiter, which would otherwise never get its turn.
     WaiterList TakeWishes(RemotePtr node, size_t limit) {
       WaiterList taken;
+      if (!MayHaveWaiters()) return taken;
       const Guard guard(*queue_);
       queue_->waiters.TakeFront(
           [node](const Waiter& waiter) {
@@ -170,6 +177,7 @@ class LockTable {
     // Calls visit(wish) for each wish for `node` in the queue.
     template <typename Visit>
     void ForEachWish(RemotePtr node, Visit&& visit) {
+      if (!MayHaveWaiters()) return;
       const Guard guard(*queue_);
       for (Waiter* waiter = queue_->waiters.first(); waiter != nullptr; waiter = waiter->behind) {
         if (waiter->wish != nullptr && waiter->wish->node == node) visit(*waiter->wish);
@@ -183,6 +191,8 @@ class LockTable {
    private:
     friend class LockTable;
     Turn(Scheduler* scheduler, Queue* queue) : scheduler_(scheduler), queue_(queue) {}
+
+    bool MayHaveWaiters() const { return queue_->has_waiters.load(std::memory_order_relaxed); }
 
     Scheduler* scheduler_ = nullptr;
     Queue* queue_ = nullptr;

@@ -155,7 +155,11 @@ Task<void> ManyLeafWriter::Work(Run& run) {
 // 2 RT.
 Task<void> ManyLeafWriter::WriteLane(Run& run, Chunk& chunk, Lane& lane) {
   Op& op = lane.op;
-  for (Leaf* leaf : lane.taken()) Try(run, chunk, lane, *leaf);
+  // In two rounds: a turn's atomic exchange would wait for what the trial before it stored.
+  for (Leaf* leaf : lane.taken()) TakeTurn(run, *leaf);
+  for (Leaf* leaf : lane.taken()) {
+    if (leaf->state == Leaf::State::kTried) AddTrial(chunk, lane, *leaf);
+  }
   if (!lane.trials.used().empty()) {
     co_await context_.links.ExecuteAll(op, lane.trials.used());
   }
@@ -213,13 +217,14 @@ void ManyLeafWriter::Take(Run& run, Chunk& chunk) {
   for (size_t i = first; i < limit; ++i) chunk.keys[i - first] = batch.key(i);
   Result<BufferLease> buffer = context_.links.Buffer(
       (limit - first) * LockedBuffers::Bytes(context_.geometry().node_bytes()));
-  if (!buffer || (limit - first > kAtOnce && !HasManyLeaves(chunk, limit - first))) {
+  const size_t count = limit - first;
+  if (!buffer || (count > kAtOnce && !HasManyLeaves(chunk, count))) {
     run.next = batch.EndOfKey(limit - 1);
     return run.watcher.NotPlain({first, run.next});
   }
   chunk.buffer = std::move(buffer.value());
-  context_.cache.FindLeaves(std::span(chunk.keys).first(limit - first),
-                            std::span(chunk.spots).first(limit - first));
+  context_.cache.FindLeaves(std::span(chunk.keys).first(count),
+                            std::span(chunk.spots).first(count));
   size_t position = first;
   while (position < limit) {
     size_t end = position + 1;
@@ -282,12 +287,14 @@ void ManyLeafWriter::GiveUp(Run& run, Leaf& leaf) {
   run.watcher.NotPlain(leaf.writes);
 }
 
-void ManyLeafWriter::Try(Run& run, Chunk& chunk, Lane& lane, Leaf& leaf) const {
-  LockedLeaf& locked = *leaf.locked;
-  leaf.state = locked.lock.TryTakeTurn() ? Leaf::State::kTried : Leaf::State::kRefused;
-  if (leaf.state == Leaf::State::kRefused) return GiveUp(run, leaf);
+void ManyLeafWriter::TakeTurn(Run& run, Leaf& leaf) {
+  leaf.state = leaf.locked->lock.TryTakeTurn() ? Leaf::State::kTried : Leaf::State::kRefused;
+  if (leaf.state == Leaf::State::kRefused) GiveUp(run, leaf);
+}
+
+void ManyLeafWriter::AddTrial(Chunk& chunk, Lane& lane, Leaf& leaf) const {
   leaf.batch = &lane.trials.For(lane.server, LeafLocker::kMaxTrialVerbs);
-  leaf.trial = leaves_.AddTrial(locked, chunk.WritesOf(leaf), *leaf.batch);
+  leaf.trial = leaves_.AddTrial(*leaf.locked, chunk.WritesOf(leaf), *leaf.batch);
 }
 
 void ManyLeafWriter::Edit(Run& run, Chunk& chunk, Leaf& leaf) {

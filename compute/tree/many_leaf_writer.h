@@ -93,8 +93,10 @@ class ManyLeafWriter {
   }
   bool IsPlain(const WriteBatch& batch, WriteBatch::Range writes) const;
   Task<void> WriteLane(Run& run, Chunk& chunk, Lane& lane);
-  // Takes the leaf's turn and adds its CAS and READs.
-  void Try(Run& run, Chunk& chunk, Lane& lane, Leaf& leaf) const;
+  // Takes the leaf's turn, or leaves its writes.
+  static void TakeTurn(Run& run, Leaf& leaf);
+  // Adds the CAS and the READs of the leaf.
+  void AddTrial(Chunk& chunk, Lane& lane, Leaf& leaf) const;
   // What the lock's CAS and the READs have brought: applies the writes to the leaf's image, if they are plain.
   void Edit(Run& run, Chunk& chunk, Leaf& leaf);
   // Ends with a leaf whose lock is not held, and leaves its writes.
