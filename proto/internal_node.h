@@ -124,53 +124,174 @@ inline bool EncodeInternal(std::span<std::byte> out, RemotePtr self, const Inter
   return true;
 }
 
-// Accepts `bytes` (node_bytes) as the internal node at `self`, or rejects them: reread.
+// An encoded internal node, read where it is.
+//
+// Invariant: all parts lie within the bytes, which outlive the view.
+class InternalView {
+ public:
+  // Accepts `bytes` (node_bytes) as the internal node at `self`, or rejects them: reread.
+  static std::optional<InternalView> Parse(std::span<const std::byte> bytes, RemotePtr self) {
+    InternalView view(bytes);
+    const uint32_t checksum = Crc32c(UnitSeed(self.word(), 0), bytes.subspan(sizeof(uint32_t)));
+    const InternalHeader& header = view.header_;
+    if (checksum != header.checksum || header.level == 0 || header.count == 0 ||
+        !view.FindEnd(bytes.size())) {
+      return std::nullopt;
+    }
+    return view;
+  }
+
+  NodeVersion version() const { return static_cast<NodeVersion>(header_.version); }
+  uint8_t level() const { return header_.level; }
+  RemotePtr sibling() const { return RemotePtr::FromWord(header_.sibling); }
+  uint32_t count() const { return header_.count; }
+  KeyView low() const { return {data_ + sizeof header_, header_.low_bytes}; }
+  HighFence high() const {
+    const bool is_infinite = (header_.flags & 1) != 0;
+    return is_infinite ? HighFence() : HighFence::At({low().end(), header_.high_bytes});
+  }
+  // Calls visit(separator, pointer) for each child, in order.
+  template <typename Visit>
+  void ForEach(Visit&& visit) const {
+    uint32_t at = children_at();
+    visit(low(), TakePointer(at));
+    for (uint32_t i = 1; i < header_.count; ++i) {
+      const KeyView separator = TakeSeparator(at);
+      visit(separator, TakePointer(at));
+    }
+  }
+  // Whether a child starts at `separator`.
+  bool HasChildAt(KeyView separator) const {
+    uint32_t at = 0;
+    return separator == low() || FindAbove(separator, at) == separator;
+  }
+  InternalNode Decode() const {
+    InternalNode node;
+    node.version = version();
+    node.level = level();
+    node.high = high();
+    node.sibling = sibling();
+    node.children.reserve(header_.count);
+    ForEach([&node](KeyView separator, RemotePtr pointer) {
+      InternalNode::Child& child = node.children.emplace_back();
+      child.separator.Assign(separator);
+      child.pointer = pointer;
+    });
+    return node;
+  }
+
+ private:
+  friend bool AddInPlace(std::span<std::byte> image, RemotePtr self, NodeVersion version,
+                         std::span<const InternalNode::Child> children, InternalView& view);
+
+  static constexpr uint32_t kPointerBytes = sizeof(uint64_t);
+
+  explicit InternalView(std::span<const std::byte> bytes)
+      : data_(reinterpret_cast<const char*>(bytes.data())) {
+    std::memcpy(&header_, data_, sizeof header_);
+  }
+
+  bool is_variable() const { return header_.separator_bytes == internal::kVariable; }
+  uint32_t children_at() const {
+    return static_cast<uint32_t>(sizeof header_) + header_.low_bytes + header_.high_bytes;
+  }
+  RemotePtr TakePointer(uint32_t& at) const {
+    uint64_t word;
+    std::memcpy(&word, data_ + at, sizeof word);
+    at += kPointerBytes;
+    return RemotePtr::FromWord(word);
+  }
+  KeyView TakeSeparator(uint32_t& at) const {
+    const uint32_t length =
+        is_variable() ? static_cast<uint8_t>(data_[at++]) : header_.separator_bytes;
+    return {data_ + std::exchange(at, at + length), length};
+  }
+  // A matching checksum implies, for a correct client's bytes, that this succeeds.
+  bool FindEnd(size_t bytes) {
+    if (header_.low_bytes > kMaxKeyBytes || header_.high_bytes > kMaxKeyBytes) return false;
+    const uint32_t others = header_.count - 1u;
+    end_ = children_at() + kPointerBytes;
+    if (!is_variable()) {
+      end_ += others * (header_.separator_bytes + kPointerBytes);
+      return end_ <= bytes && (others == 0 || header_.separator_bytes <= kMaxKeyBytes);
+    }
+    for (uint32_t i = 0; i < others; ++i) {
+      if (end_ >= bytes) return false;
+      const uint32_t length = static_cast<uint8_t>(data_[end_]);
+      if (length > kMaxKeyBytes) return false;
+      end_ += 1 + length + kPointerBytes;
+    }
+    return end_ <= bytes;
+  }
+  // As KeyPrefix, of a separator in the node: the pointer behind it makes it safe to load 8 bytes.
+  static uint64_t PrefixOf(KeyView separator) {
+    static_assert(kPointerBytes == sizeof(uint64_t));
+    uint64_t word;
+    std::memcpy(&word, separator.data(), sizeof word);
+    const bool is_shorter = separator.size() < sizeof word;
+    if (is_shorter) word &= (uint64_t{1} << (8 * separator.size())) - 1;
+    return __builtin_bswap64(word);
+  }
+  // Finds where the first child that starts at `key` or above begins; `at` is the end if there is none. Returns its
+  // separator. Requires: low() < key.
+  KeyView FindAbove(KeyView key, uint32_t& at) const {
+    const uint64_t prefix = KeyPrefix(key);
+    at = children_at() + kPointerBytes;
+    while (at < end_) {
+      uint32_t behind = at;
+      const KeyView separator = TakeSeparator(behind);
+      const uint64_t other = PrefixOf(separator);
+      if (other > prefix || (other == prefix && separator >= key)) return separator;
+      at = behind + kPointerBytes;
+    }
+    return {};
+  }
+
+  const char* data_;
+  InternalHeader header_;
+  uint32_t end_ = 0;  // of the last child
+};
+
 inline std::optional<InternalNode> DecodeInternal(std::span<const std::byte> bytes,
                                                   RemotePtr self) {
-  InternalHeader header;
-  std::memcpy(&header, bytes.data(), sizeof header);
-  if (Crc32c(UnitSeed(self.word(), 0), bytes.subspan(sizeof(uint32_t))) != header.checksum ||
-      header.level == 0 || header.count == 0) {
-    return std::nullopt;
-  }
-  const auto* at = reinterpret_cast<const char*>(bytes.data()) + sizeof header;
-  const auto* const end = reinterpret_cast<const char*>(bytes.data()) + bytes.size();
-  const auto has = [&at, end](size_t count) { return count <= static_cast<size_t>(end - at); };
-  const auto take = [&at](size_t count) { return KeyView(std::exchange(at, at + count), count); };
-  const auto take_pointer = [&at] {
-    uint64_t word;
-    std::memcpy(&word, at, sizeof word);
-    at += sizeof word;
-    return RemotePtr::FromWord(word);
-  };
-  const bool has_fences = header.low_bytes <= kMaxKeyBytes && header.high_bytes <= kMaxKeyBytes &&
-                          has(header.low_bytes + header.high_bytes + sizeof(uint64_t));
-  if (!has_fences) return std::nullopt;
+  const std::optional<InternalView> view = InternalView::Parse(bytes, self);
+  return view ? std::optional(view->Decode()) : std::nullopt;
+}
 
-  InternalNode node;
-  node.version = static_cast<NodeVersion>(header.version);
-  node.level = header.level;
-  node.sibling = RemotePtr::FromWord(header.sibling);
-  node.children.reserve(header.count);
-  const KeyView low = take(header.low_bytes);
-  const KeyView high = take(header.high_bytes);
-  if ((header.flags & 1) == 0) node.high = HighFence::At(high);
-  const auto add = [&node, &take_pointer](KeyView separator) {
-    InternalNode::Child& child = node.children.emplace_back();
-    child.separator.Assign(separator);
-    child.pointer = take_pointer();
-  };
-  add(low);
-  for (uint32_t i = 1; i < header.count; ++i) {
-    size_t length = header.separator_bytes;
-    if (length == internal::kVariable) {
-      if (!has(1)) return std::nullopt;
-      length = static_cast<uint8_t>(*at++);
-    }
-    if (length > kMaxKeyBytes || !has(length + sizeof(uint64_t))) return std::nullopt;
-    add(take(length));
+// Adds `children` to `image`, parsed as `view`, and makes it the content of `version`. Cheaper than to decode and encode
+// it. Returns false, and writes nothing, if they do not fit as the node is encoded: EncodeInternal may find room.
+// Requires: the separators ascend, lie within the node's range, and no child starts there.
+inline bool AddInPlace(std::span<std::byte> image, RemotePtr self, NodeVersion version,
+                       std::span<const InternalNode::Child> children, InternalView& view) {
+  InternalHeader& header = view.header_;
+  const uint32_t prefix = view.is_variable() ? 1 : 0;
+  uint32_t more = 0;
+  for (const InternalNode::Child& child : children) {
+    const size_t length = child.separator.size();
+    if (!view.is_variable() && length != header.separator_bytes) return false;
+    more += static_cast<uint32_t>(prefix + length + InternalView::kPointerBytes);
   }
-  return node;
+  if (view.end_ + more > image.size()) return false;
+  for (const InternalNode::Child& child : children) {
+    const KeyView separator = child.separator;
+    uint32_t at = 0;
+    view.FindAbove(separator, at);
+    const auto bytes =
+        static_cast<uint32_t>(prefix + separator.size() + InternalView::kPointerBytes);
+    std::byte* to = image.data() + at;
+    std::memmove(to + bytes, to, view.end_ - at);
+    if (prefix != 0) *to++ = static_cast<std::byte>(separator.size());
+    std::memcpy(to, separator.data(), separator.size());
+    const uint64_t word = child.pointer.word();
+    std::memcpy(to + separator.size(), &word, sizeof word);
+    view.end_ += bytes;
+  }
+  header.count = static_cast<uint16_t>(header.count + children.size());
+  header.version = static_cast<uint32_t>(version);
+  std::memcpy(image.data(), &header, sizeof header);
+  header.checksum = Crc32c(UnitSeed(self.word(), 0), image.subspan(sizeof(uint32_t)));
+  std::memcpy(image.data(), &header.checksum, sizeof header.checksum);
+  return true;
 }
 
 }  // namespace gossamer

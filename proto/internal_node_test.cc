@@ -1,5 +1,6 @@
 #include "proto/internal_node.h"
 
+#include <algorithm>
 #include <set>
 
 #include "proto/test_support.h"
@@ -106,6 +107,70 @@ TEST_F(InternalNodeTest, EverythingComesBack) {
     ASSERT_TRUE(TryEncode(node, EncodedBytes(node)).has_value());
     ASSERT_FALSE(TryEncode(node, EncodedBytes(node) - 1).has_value());
   }
+}
+
+TEST_F(InternalNodeTest, AViewHasWhatTheDecodedNodeHas) {
+  for (int i = 0; i < 300; ++i) {
+    const InternalNode node = RandomNode(1024, random.Between(1, 32), random.OneIn(2));
+    const Bytes image = *TryEncode(node, 1024);
+    const auto view = InternalView::Parse(image, kSelf);
+    ASSERT_TRUE(view.has_value());
+    EXPECT_EQ(view->count(), node.children.size());
+    EXPECT_EQ(view->low(), node.low());
+    for (const InternalNode::Child& child : node.children) {
+      ASSERT_TRUE(view->HasChildAt(child.separator));
+      const std::string longer = std::string(child.separator.view()) + '\0';
+      const bool is_there = std::ranges::any_of(
+          node.children, [&](const auto& other) { return other.separator.view() == longer; });
+      ASSERT_EQ(view->HasChildAt(longer), is_there);
+    }
+    ExpectEqual(view->Decode(), node);
+  }
+}
+
+// Adding in place gives the node that decoding, inserting and encoding gives, or changes nothing.
+TEST_F(InternalNodeTest, ChildrenAreAddedInPlaceOrNotAtAll) {
+  int added = 0;
+  int refused = 0;
+  for (int i = 0; i < 3000; ++i) {
+    const bool is_uniform = random.OneIn(2);
+    const uint32_t key_bytes = random.Between(1, 32);
+    InternalNode node = RandomNode(1024, key_bytes, is_uniform);
+    while (node.children.size() > 1 && random.Below(8) != 0) node.children.pop_back();
+    std::set<std::string> keys;
+    for (uint32_t j = random.Between(1, 4); j != 0; --j) {
+      keys.insert(random.String(is_uniform ? key_bytes : random.Between(1, key_bytes)));
+    }
+    InternalNode expected = node;
+    expected.version = Next(node.version);
+    std::vector<InternalNode::Child> children;
+    for (const std::string& key : keys) {
+      if (key <= node.low() || !node.high.Admits(key)) continue;
+      const size_t index = expected.ChildIndex(key);
+      if (expected.children[index].separator.view() == key) continue;
+      children.push_back({Key(key), ChildPointer(children.size())});
+      expected.children.insert(expected.children.begin() + static_cast<ptrdiff_t>(index) + 1,
+                               children.back());
+    }
+    const Bytes before = *TryEncode(node, 1024);
+    Bytes image = before;
+    auto view = InternalView::Parse(image, kSelf);
+    if (AddInPlace(image, kSelf, expected.version, children, *view)) {
+      ++added;
+      const auto decoded = DecodeInternal(image, kSelf);
+      ASSERT_TRUE(decoded.has_value());
+      ExpectEqual(*decoded, expected);
+      ExpectEqual(view->Decode(), expected);
+    } else {
+      ++refused;
+      ASSERT_EQ(image, before);
+      ExpectEqual(view->Decode(), node);
+      const bool had_equal_lengths = static_cast<uint8_t>(before[22]) != 0xff;
+      ASSERT_TRUE(had_equal_lengths || EncodedBytes(expected) > 1024);
+    }
+  }
+  EXPECT_GT(added, 500);
+  EXPECT_GT(refused, 200);
 }
 
 TEST_F(InternalNodeTest, ChildIndexIsThatOfTheRangeOfTheKey) {

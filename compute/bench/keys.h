@@ -75,10 +75,9 @@ class KeyCodec {
   std::string_view Encode(uint64_t id, KeyBuffer& buffer) const {
     uint64_t mixed = MixBits(id, bits_);
     if (key_bytes_ <= 8) {
-      for (uint32_t i = key_bytes_; i > 0; --i) {
-        buffer[i - 1] = static_cast<char>(mixed & 0xff);
-        mixed >>= 8;
-      }
+      // In one store: who loads the key as a word need not wait for several.
+      const uint64_t word = __builtin_bswap64(mixed << (64 - bits_));
+      std::memcpy(buffer.data(), &word, sizeof word);
     } else {
       std::memcpy(buffer.data(), "user", 4);
       uint32_t at = key_bytes_;

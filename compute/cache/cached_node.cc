@@ -18,15 +18,15 @@ CachedNode CachedNode::Make(NodeArena& arena, SeparatorList& separators, RemoteP
   return Make(arena, separators, pointer.word(), node.version, node.level, node.high);
 }
 
-bool CachedNode::HasContentOf(RemotePtr pointer, const InternalNode& node) const {
-  if (this->pointer() != pointer || level() != node.level || count() != node.children.size() ||
-      !(high() == node.high) || !(low() == node.children.front().separator)) {
+bool CachedNode::HasContentOf(RemotePtr pointer, const InternalView& node) const {
+  if (this->pointer() != pointer || level() != node.level() || count() != node.count() ||
+      !(high() == node.high()) || low().view() != node.low()) {
     return false;
   }
-  for (uint32_t i = 0; i < count(); ++i) {
-    if (child(i) != node.children[i].pointer) return false;
-  }
-  return true;
+  uint32_t i = 0;
+  bool has_all = true;
+  node.ForEach([&](KeyView, RemotePtr other) { has_all &= child(i++) == other; });
+  return has_all;
 }
 
 CachedNode CachedNode::MakeWithChild(NodeArena& arena, SeparatorList& separators, CachedNode old,

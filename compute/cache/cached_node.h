@@ -35,9 +35,9 @@ class CachedNode {
 
   RemotePtr pointer() const { return RemotePtr::FromWord(tail().pointer); }
   NodeVersion version() const { return tail().version; }
-  // Whether this was made from `node` at `pointer`, but for the version. A child's low fence never changes: of equal
+  // Whether this has the content of `node` at `pointer`, but for the version. A child's low fence never changes: of equal
   // children the separators are equal.
-  bool HasContentOf(RemotePtr pointer, const InternalNode& node) const;
+  bool HasContentOf(RemotePtr pointer, const InternalView& node) const;
   uint32_t level() const { return tail().level; }
   uint32_t count() const { return node_->count(); }
   uint32_t bytes() const { return node_->bytes(); }

@@ -139,6 +139,8 @@ class NodeCache {
   // Caches `node`, read or written whole at `pointer`, unless a newer version is cached. Children
   // that stay keep their hints.
   uint32_t Insert(RemotePtr pointer, const InternalNode& node);
+  // The same. Cheap if only the version is new: splits of this compute server tell their new children earlier.
+  uint32_t Insert(RemotePtr pointer, const InternalView& node);
   // As Insert, for a node that a lookup missed. If it fits only after an eviction, it is admitted by a draw.
   uint32_t InsertMissed(RemotePtr pointer, const InternalNode& node);
   // Caches both halves of a split node. Hints move with the children.

@@ -34,6 +34,15 @@ uint32_t NodeCache::Insert(RemotePtr pointer, const InternalNode& node) {
   return Admit(pointer, node);
 }
 
+uint32_t NodeCache::Insert(RemotePtr pointer, const InternalView& node) {
+  const std::lock_guard lock(mutex_);
+  if (node.level() > kLevels) return 0;
+  const CachedNode cached = NodeCovering(node.level(), node.low());
+  if (!cached || !cached.HasContentOf(pointer, node)) return Admit(pointer, node.Decode());
+  if (IsNewer(node.version(), cached.version())) cached.SetVersion(node.version());
+  return 0;
+}
+
 uint32_t NodeCache::InsertMissed(RemotePtr pointer, const InternalNode& node) {
   const std::lock_guard lock(mutex_);
   return IsRefused(node) ? 0 : Admit(pointer, node);
@@ -41,12 +50,11 @@ uint32_t NodeCache::InsertMissed(RemotePtr pointer, const InternalNode& node) {
 
 uint32_t NodeCache::Admit(RemotePtr pointer, const InternalNode& node) {
   if (node.level > kLevels) return 0;
-  // A parent that a split of this compute server has changed is cached with the new child already.
   const CachedNode cached = NodeCovering(node.level, node.low());
-  if (cached && cached.HasContentOf(pointer, node)) {
-    if (IsNewer(node.version, cached.version())) cached.SetVersion(node.version);
-    return 0;
-  }
+  // With a child that is told ahead of its version, the cached node has more.
+  const bool is_cached = cached && cached.pointer() == pointer &&
+                         cached.version() == node.version && cached.count() == node.children.size();
+  if (is_cached) return 0;
   const CachedNode fresh = CachedNode::Make(memory_.arena(), scratch_, pointer, node);
   if (IsOutdated(fresh)) {
     memory_.Discard(fresh.node());

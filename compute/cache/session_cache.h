@@ -82,6 +82,9 @@ class SessionCache {
   void Insert(RemotePtr pointer, const InternalNode& node) {
     counts_.evictions += cache_.Insert(pointer, node);
   }
+  void Insert(RemotePtr pointer, const InternalView& node) {
+    counts_.evictions += cache_.Insert(pointer, node);
+  }
   void InsertMissed(RemotePtr pointer, const InternalNode& node) {
     counts_.evictions += cache_.InsertMissed(pointer, node);
   }

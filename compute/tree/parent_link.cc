@@ -55,24 +55,33 @@ Task<Status> ParentLinker::InsertInto(Op& op, uint32_t level,
   const InternalNode::Child& first = children.front();
   BOOST_OUTCOME_CO_TRYV(co_await Lock(op, level, first.separator, first.pointer, parent));
   const RemotePtr pointer = parent.lock.node();
-  InternalNode& node = parent.node;
+  InternalView& view = *parent.view;
+  const HighFence high = view.high();
   const auto end = std::ranges::find_if_not(
-      children, [&](const auto& child) { return node.high.Admits(child.separator); });
+      children, [&high](const auto& child) { return high.Admits(child.separator); });
   Downlinks here(children.begin(), end);
   children = {end, children.end()};
   if (!parent.child_is_there) here.erase(here.begin());
   // Another operation may have been quicker.
-  std::erase_if(here, [&](const InternalNode::Child& child) {
-    return node.children[node.ChildIndex(child.separator)].separator == child.separator;
-  });
+  std::erase_if(here, [&view](const auto& child) { return view.HasChildAt(child.separator); });
   if (here.size() > 1 || (here.size() == 1 && here[0].pointer != first.pointer)) {
     BOOST_OUTCOME_CO_TRYV(co_await CheckOthers(op, level, first.pointer, here, parent));
   }
   if (here.empty()) {
     BOOST_OUTCOME_CO_TRYV(co_await parent.lock.Release());
-    context_.cache.Insert(pointer, node);
+    context_.cache.Insert(pointer, view);
     co_return Ok();
   }
+  const std::span<std::byte> image(parent.buffers.data() + LockedBuffers::kImage,
+                                   context_.store.parameters.node_bytes);
+  parent.is_image_changed = AddInPlace(image, pointer, Next(view.version()), here, view);
+  if (parent.is_image_changed) {
+    BOOST_OUTCOME_CO_TRYV(co_await Write(op, parent, {}));
+    context_.cache.Insert(pointer, view);
+    co_return Ok();
+  }
+  InternalNode& node = parent.node;
+  node = view.Decode();
   node.version = Next(node.version);
   size_t index = 0;
   for (const InternalNode::Child& child : here) {
@@ -127,7 +136,7 @@ bool ParentLinker::ChildMatches(const std::byte* image, uint32_t level, const Ke
         rules::ParseTrailer({image, kTrailerBytes}, child, context_.geometry());
     return trailer && trailer->low().Matches(separator);
   }
-  const std::optional<InternalNode> node = DecodeInternal({image, bytes}, child);
+  const std::optional<InternalView> node = InternalView::Parse({image, bytes}, child);
   return node && node->low() == separator.view();
 }
 
@@ -267,20 +276,19 @@ Task<Status> ParentLinker::Lock(Op& op, uint32_t level, const Key& separator, Re
     }
 
     const std::span<const std::byte> image(parent.buffers.data() + LockedBuffers::kImage, bytes);
-    std::optional<InternalNode> node = DecodeInternal(image, lock.node());
-    const bool starts_before = node && node->level == level && node->low() <= separator.view();
-    if (starts_before && node->high.Admits(separator)) {
-      BOOST_OUTCOME_CO_TRYV(co_await CheckChild(op, level, separator, child, parent));
-      parent.node = std::move(*node);
-      co_return Ok();
+    parent.view = InternalView::Parse(image, lock.node());
+    const std::optional<InternalView>& view = parent.view;
+    const bool starts_before = view && view->level() == level && view->low() <= separator.view();
+    if (starts_before && view->high().Admits(separator)) {
+      co_return co_await CheckChild(op, level, separator, child, parent);
     }
     // If the parent has split since it was cached, go right, one lock at a time. If it is
     // unreadable, descend again (rule R5).
     BOOST_OUTCOME_CO_TRYV(co_await lock.Release());
     sibling = RemotePtr();
     if (starts_before) {
-      context_.cache.Insert(lock.node(), *node);
-      sibling = node->sibling;
+      context_.cache.Insert(lock.node(), *view);
+      sibling = view->sibling();
     } else {
       if (++failures == kMaxFailures) {
         co_return CorruptNode(lock.node(), "an internal node that fails its checks under its lock");
@@ -328,7 +336,8 @@ Task<Status> ParentLinker::Write(Op& op, LockedParent& parent, const RightNodes&
   const RemotePtr pointer = lock.node();
   const LocalAddress left_at = parent.buffers.address(LockedBuffers::kImage);
   const LocalAddress right_at = left_at + bytes;
-  bool fits = EncodeInternal({left_at.data, bytes}, pointer, parent.node);
+  bool fits =
+      parent.is_image_changed || EncodeInternal({left_at.data, bytes}, pointer, parent.node);
   const bool is_alone = right.size() == 1 && right[0].pointer.server() == pointer.server();
   UnseenNodes unseen(context_, right.size());
   Status prepared = Ok();
