@@ -84,6 +84,13 @@ class GroupSizer {
   explicit GroupSizer(const HighFence& high)
       : fixed_(kGroupHeaderBytes + (high.infinite ? 0 : static_cast<uint32_t>(high.key.size()))) {}
 
+  // Of a group without a fence that has `count` entries as `entry`.
+  GroupSizer(const Entry& entry, uint32_t count) : GroupSizer(HighFence()) {
+    if (count != 0) Add(entry);
+    payload_ *= count;
+    count_ = count;
+  }
+
   void Add(const Entry& entry) {
     const auto key_bytes = static_cast<uint8_t>(entry.key.size());
     const uint8_t value_code = internal::ValueCode(entry);

@@ -151,8 +151,12 @@ Task<void> BenchClient::Work() {
 
 // One batch, split by the session calls that run it.
 struct BenchClient::Batch {
-  explicit Batch(uint32_t size)
-      : operations(size), buffers(size), stored(size), pairs(size), statuses(size, Ok()) {
+  Batch(uint32_t size, uint32_t value_bytes)
+      : operations(size),
+        buffers(size),
+        stored(size_t{size} * value_bytes),
+        pairs(size),
+        statuses(size, Ok()) {
     gets.reserve(size);
     get_operations.reserve(size);
     put_operations.reserve(size);
@@ -160,9 +164,10 @@ struct BenchClient::Batch {
 
   // Pair i is a put of operation `index`.
   void FillPair(size_t i, size_t index, const BenchClient& client) {
-    stored[i].resize(client.value_bytes_);
-    FillValue(operations[index].id, client.seed_, stored[i]);
-    pairs[i] = {{buffers[index].data(), client.codec_.key_bytes()}, stored[i]};
+    const size_t bytes = client.value_bytes_;
+    const std::span<char> value(stored.data() + i * bytes, bytes);
+    FillValue(operations[index].id, client.seed_, value);
+    pairs[i] = {{buffers[index].data(), client.codec_.key_bytes()}, {value.data(), bytes}};
   }
 
   std::vector<DrawnOperation> operations;
@@ -171,7 +176,7 @@ struct BenchClient::Batch {
   std::vector<std::string_view> gets;  // reads and first halves of read-modify-writes
   Values values;
   std::vector<size_t> get_operations;  // for each of `gets`: its index in `operations`
-  std::vector<std::string> stored;     // values of `pairs`
+  std::vector<char> stored;            // values of `pairs`
   std::vector<KeyValueView> pairs;     // the first put_operations.size() are puts
   std::vector<Status> statuses;        // of `pairs`
   std::vector<size_t> put_operations;
@@ -179,7 +184,7 @@ struct BenchClient::Batch {
 };
 
 void BenchClient::WorkInBatches() {
-  Batch batch(phase_.options.batch);
+  Batch batch(phase_.options.batch, value_bytes_);
   while (true) {
     Fill(batch);
     if (batch.count == 0) return;
@@ -192,7 +197,7 @@ void BenchClient::WorkInBatches() {
 void BenchClient::WorkSorted() {
   constexpr uint32_t kChunk = 8192;  // builds some hundred leaves
   constexpr double kFill = 1;
-  Batch batch(kChunk);
+  Batch batch(kChunk, value_bytes_);
   while (true) {
     Fill(batch);
     if (batch.count == 0) return;

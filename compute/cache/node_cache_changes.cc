@@ -172,8 +172,14 @@ bool NodeCache::TryEnter(CachedNode fresh) {
   if (needed > room()) return false;
   const uint64_t room_for_index = room() - needed;
   const uint64_t bytes_before = bytes();
+  // Most often a child was added, and the fresh node takes exactly the place of the old one.
+  const std::optional<SeparatorIndex::Entry> above = nodes.Above(low);
+  const bool takes_its_place = old && old.high() == high && above.has_value() != high.infinite &&
+                               (high.infinite || above->separator == high.key);
   // An end first: what lies behind it is not the fresh node's.
-  if (!high.infinite && !(nodes.Covering(high.key).separator == high.key)) {
+  const bool has_end =
+      takes_its_place || high.infinite || nodes.Covering(high.key).separator == high.key;
+  if (!has_end) {
     if (!nodes.Set(high.key, SeparatorIndex::kGap, room_for_index)) return false;
   }
   const uint64_t grown = bytes() - std::min(bytes(), bytes_before);
@@ -186,6 +192,10 @@ bool NodeCache::TryEnter(CachedNode fresh) {
   }
   if (old) Unlink(old);
   Link(fresh);
+  if (takes_its_place) {
+    memory_.Retire(old.node());
+    return true;
+  }
   // Whatever else is in the range goes, and where the old node reached further there is a gap now.
   std::optional<SeparatorIndex::Entry> entry = nodes.Above(low);
   while (entry && high.Admits(entry->separator)) {

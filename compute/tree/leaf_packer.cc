@@ -26,12 +26,66 @@ size_t SeparatorBytes(KeyView left, KeyView right) {
 template <typename FenceBytes>
 size_t LeafPacker::PlaceFrom(std::span<const Entry> entries, size_t begin, size_t most_bytes,
                              FenceBytes fence_bytes) {
-  const uint32_t overflow = geometry_.overflow_unit();
-  std::fill_n(units_.begin(), geometry_.units(), Unit());
   if (unit_of_.size() < entries.size() - begin) {
     unit_of_.resize(entries.size() - begin);
     hash_of_.resize(entries.size() - begin);
   }
+  const std::optional<size_t> end = PlaceAlike(entries, begin, most_bytes, fence_bytes);
+  return end ? *end : PlaceMixed(entries, begin, most_bytes, fence_bytes);
+}
+
+// The usual case: a unit is as full as it has entries.
+template <typename FenceBytes>
+std::optional<size_t> LeafPacker::PlaceAlike(std::span<const Entry> entries, size_t begin,
+                                             size_t most_bytes, FenceBytes fence_bytes) {
+  if (begin == entries.size()) return std::nullopt;
+  const uint32_t overflow = geometry_.overflow_unit();
+  std::array<uint8_t, kMaxUnits> counts{};
+  uint32_t overflowed = 0;  // bit set of units
+  const Entry& first = entries[begin];
+  const size_t entry_bytes = std::max<size_t>(1, BytesOf(first));
+  size_t fence = 0;
+  size_t capacity = 0;  // entries that a unit has room for
+  uint32_t fullest = 0;
+  const size_t most = std::max<size_t>(1, most_bytes / entry_bytes);
+  const size_t limit = begin + std::min(entries.size() - begin, most);
+  size_t i = begin;
+  for (; i < limit; ++i) {
+    const Entry& entry = entries[i];
+    const bool is_alike = entry.key.size() == first.key.size() &&
+                          entry.stored.size() == first.stored.size() &&
+                          entry.is_block == first.is_block;
+    if (!is_alike) return std::nullopt;
+    const size_t needed = fence_bytes(i);
+    if (needed > fence || i == begin) {
+      fence = std::max(fence, needed);
+      capacity =
+          std::min<size_t>((geometry_.unit_bytes() - kGroupHeaderBytes - fence) / entry_bytes,
+                           GroupView::kMaxEntries);
+      if (fullest > capacity) break;
+    }
+    const uint64_t hash = KeyHash(entry.key);
+    uint32_t number = geometry_.GroupOf(hash);
+    if (counts[number] >= capacity) {
+      if (counts[overflow] >= capacity) break;
+      overflowed |= 1u << number;
+      number = overflow;
+    }
+    fullest = std::max<uint32_t>(fullest, ++counts[number]);
+    unit_of_[i - begin] = static_cast<uint8_t>(number);
+    hash_of_[i - begin] = static_cast<uint32_t>(hash >> 32);
+  }
+  for (uint32_t number = 0; number < geometry_.units(); ++number) {
+    units_[number] = {GroupSizer(first, counts[number]), (overflowed >> number & 1) != 0};
+  }
+  return i;
+}
+
+template <typename FenceBytes>
+size_t LeafPacker::PlaceMixed(std::span<const Entry> entries, size_t begin, size_t most_bytes,
+                              FenceBytes fence_bytes) {
+  const uint32_t overflow = geometry_.overflow_unit();
+  std::fill_n(units_.begin(), geometry_.units(), Unit());
   size_t bytes = 0;
   size_t fence = 0;    // the longest that the leaf may need, wherever it ends
   size_t fullest = 0;  // bytes of the fullest unit without its fence

@@ -15,6 +15,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -57,6 +58,13 @@ class LeafPacker {
   template <typename FenceBytes>
   size_t PlaceFrom(std::span<const Entry> entries, size_t begin, size_t most_bytes,
                    FenceBytes fence_bytes);
+  // Returns nullopt if not all entries of the leaf have the same lengths.
+  template <typename FenceBytes>
+  std::optional<size_t> PlaceAlike(std::span<const Entry> entries, size_t begin, size_t most_bytes,
+                                   FenceBytes fence_bytes);
+  template <typename FenceBytes>
+  size_t PlaceMixed(std::span<const Entry> entries, size_t begin, size_t most_bytes,
+                    FenceBytes fence_bytes);
 
   LeafGeometry geometry_;
   std::array<Unit, kMaxUnits> units_;

@@ -201,9 +201,12 @@ bool ManyLeafWriter::HasManyLeaves(const Chunk& chunk, size_t count) const {
   const auto find = [&](size_t number) {
     return context_.cache.Find(SearchGoal::Covering(chunk.keys[number]), 0);
   };
+  const std::optional<NodeCache::Step> middle = find(count / 2);
+  if (!middle) return false;
   const std::optional<NodeCache::Step> leftmost = find(0);
+  if (!leftmost || leftmost->node == middle->node) return false;
   const std::optional<NodeCache::Step> rightmost = find(count - 1);
-  return leftmost && rightmost && leftmost->node != rightmost->node;
+  return rightmost && rightmost->node != middle->node;
 }
 
 void ManyLeafWriter::Take(Run& run, Chunk& chunk) {

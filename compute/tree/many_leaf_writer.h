@@ -81,7 +81,7 @@ class ManyLeafWriter {
   };
 
   Task<void> Work(Run& run);
-  // Whether the first `count` keys of the chunk, which ascend, are cached as those of several leaves. Takes two lookups.
+  // Whether the first `count` keys of the chunk, which ascend, are cached as those of several leaves. Takes three lookups.
   bool HasManyLeaves(const Chunk& chunk, size_t count) const;
   // Takes the next writes of the batch. Those that may be plain go to the chunk's lanes, the others are left.
   void Take(Run& run, Chunk& chunk);
