@@ -29,6 +29,7 @@ void Placement::Cut(ServerId server, control::ExtentKind kind, uint64_t taken) {
 
 void Placement::Sort(std::vector<ServerId>& servers, control::ExtentKind kind, uint64_t bytes,
                      std::optional<ServerId> near) {
+  if (servers.size() < 2) return;
   // Memory used by the kind, for each byte that it could use.
   double used = 0;
   double room = 0;

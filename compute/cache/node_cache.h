@@ -108,8 +108,10 @@ class NodeCache {
 
   // ---- Lookups
 
-  // Descends to `level`, or as far as nodes are cached. Returns nullopt if the root word is unknown.
-  std::optional<Step> Find(Reader& reader, const SearchGoal& goal, uint32_t level) const;
+  // Descends to `level`, or as far as nodes are cached. Returns nullopt if the root word is unknown. `end`, unless null, gets
+  // the high fence of the step's node according to its parent.
+  std::optional<Step> Find(Reader& reader, const SearchGoal& goal, uint32_t level,
+                           HighFence* end = nullptr) const;
   // The leaf of `key`.
   LeafSpot FindSpot(Reader& reader, KeyView key) const;
   // Whether FindSpot would find it. Counts no use.

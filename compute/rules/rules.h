@@ -111,7 +111,7 @@ inline bool IsSeenTwice(KeyView a, KeyView b) { return a == b && !IsBroken(Mutan
 inline bool MayAdd(bool was_removed) { return !was_removed || IsBroken(Mutant::kW3); }
 
 // W8: a group's new keys are merged with those of the leaf in the order of keys, by which leaves are cut.
-inline bool ComesBefore(KeyView fresh, KeyView old) {
+inline bool ComesBefore(const PrefixedKey& fresh, const PrefixedKey& old) {
   return fresh < old && !IsBroken(Mutant::kW8);
 }
 

@@ -3,35 +3,23 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 #include "common/fabric/workers.h"
 
 namespace gossamer {
 
-std::optional<NodeCache::Step> BatchWriter::Find(KeyView key) {
-  const std::optional<NodeCache::Step> step = context_.cache.Find(SearchGoal::Covering(key), 0);
-  return step && step->level == 0 ? step : std::nullopt;
-}
-
-// In a batch with few writes to each leaf, the second lookup is that of the next group. In one with many, their number
-// grows with the logarithm of the group.
-size_t BatchWriter::FindEnd(Run& run, const NodeCache::Step& path, size_t first, size_t limit) {
+size_t BatchWriter::FindEnd(const WriteBatch& batch, size_t first, size_t limit,
+                            const HighFence& fence) {
+  // Steps that double: their number grows with the logarithm of the group.
   size_t inside = first;
-  size_t outside = limit;
-  for (size_t step = 1; inside + 1 < outside; step *= 2) {
-    const bool is_doubling = outside == limit;
-    const size_t probe =
-        is_doubling ? std::min(inside + step, limit - 1) : inside + (outside - inside) / 2;
-    const std::optional<NodeCache::Step> found = Find(run.batch.key(probe));
-    if (found && found->node == path.node) {
-      inside = probe;
-    } else {
-      outside = probe;
-      run.path_of_next = found;
-    }
-  }
-  return outside;
+  size_t step = 1;
+  for (; inside + step < limit && fence.Admits(batch.key(inside + step)); step *= 2) inside += step;
+  const auto rest =
+      std::views::iota(inside + 1, std::max(inside + 1, std::min(inside + step, limit)));
+  return *std::ranges::partition_point(
+      rest, [&](size_t position) { return fence.Admits(batch.key(position)); });
 }
 
 BatchWriter::Group BatchWriter::NextGroup(Run& run) {
@@ -44,22 +32,23 @@ BatchWriter::Group BatchWriter::NextGroup(Run& run) {
   for (size_t position = group.first; position < group.end; ++position) {
     group.is_plain = group.is_plain && batch.IsInline(position, context_.store.parameters);
   }
-  std::optional<NodeCache::Step> path = std::exchange(run.path_of_next, std::nullopt);
   if (group.is_plain) {
-    if (!path) path = Find(batch.key(group.first));
-    ++(path ? context_.cache.counts().hits : context_.cache.counts().misses);
-  }
-  if (group.is_plain && path) {
-    group.path = *path;
-    size_t end = FindEnd(run, *path, group.first, run.end);
-    // Another thread may have changed the cache between two lookups of one key.
-    while (end < run.end && AreEqual(batch.key(end - 1), batch.key(end))) ++end;
-    // Up to the first key with a write that is not plain.
-    size_t plain_end = group.end;
-    while (plain_end < end && batch.IsInline(plain_end, context_.store.parameters)) ++plain_end;
-    while (plain_end < end && AreEqual(batch.key(plain_end - 1), batch.key(plain_end))) --plain_end;
-    group.end = plain_end;
-    if (group.end != end) run.path_of_next.reset();
+    HighFence fence;
+    const std::optional<NodeCache::Step> path =
+        context_.cache.Find(SearchGoal::Covering(batch.key(group.first)), 0, &fence);
+    const bool is_cached = path && path->level == 0;
+    ++(is_cached ? context_.cache.counts().hits : context_.cache.counts().misses);
+    if (is_cached) {
+      group.path = *path;
+      const size_t end = std::max(group.end, FindEnd(batch, group.first, run.end, fence));
+      // Up to the first key with a write that is not plain.
+      size_t plain_end = group.end;
+      while (plain_end < end && batch.IsInline(plain_end, context_.store.parameters)) ++plain_end;
+      while (plain_end < end && AreEqual(batch.key(plain_end - 1), batch.key(plain_end))) {
+        --plain_end;
+      }
+      group.end = plain_end;
+    }
   }
   run.next = group.end;
   return group;
@@ -122,7 +111,6 @@ bool BatchWriter::StartRange(Run& run) {
   const WriteBatch::Range range = run.ranges[run.next_range++];
   run.next = range.first;
   run.end = range.end;
-  run.path_of_next.reset();
   return true;
 }
 

@@ -57,8 +57,6 @@ class BatchWriter {
     size_t next_range = 0;
     size_t next = 0;  // the first write of the present range that no group has yet
     size_t end = 0;   // of the present range
-    // The path of the write at `next`, if the last group's search came upon it.
-    std::optional<NodeCache::Step> path_of_next{};
     CriticalPath critical_path{};
   };
 
@@ -73,9 +71,9 @@ class BatchWriter {
   // Begins the next range if the present one has ended. Returns false if there is none.
   static bool StartRange(Run& run);
   Group NextGroup(Run& run);
-  // Finds the end of the writes from `first` on, before `limit`, that the cache leads to the leaf at `path`.
-  size_t FindEnd(Run& run, const NodeCache::Step& path, size_t first, size_t limit);
-  std::optional<NodeCache::Step> Find(KeyView key);
+  // Finds the end of the writes from `first` on, before `limit`, whose keys lie below `fence`: `first` itself does.
+  static size_t FindEnd(const WriteBatch& batch, size_t first, size_t limit,
+                        const HighFence& fence);
   Task<void> Work(Run& run);
   Task<void> WriteGroup(WriteBatch& batch, Group group, CriticalPath::Sequence& sequence);
   // Each write by itself, in order. `path` is that of the first.

@@ -250,19 +250,20 @@ void GroupWriter::CollectInUnitOrder(Scratch& scratch) {
 }
 
 void GroupWriter::CollectByKey(Scratch& scratch) {
-  scratch.merged.clear();
-  scratch.merged.reserve(scratch.old.size() + scratch.fresh.size());
+  scratch.merged.resize(scratch.old.size() + scratch.fresh.size());
+  auto merged = scratch.merged.begin();
   auto fresh = scratch.fresh.begin();
   for (const Place& place : scratch.by_key) {
     const uint32_t index = place.index;
     if (scratch.is_gone[index] != 0) continue;
     const Entry& entry = scratch.old[index];
-    while (fresh != scratch.fresh.end() && rules::ComesBefore(fresh->key, entry.key)) {
-      scratch.merged.push_back(*fresh++);
+    while (fresh != scratch.fresh.end() && rules::ComesBefore(PrefixedKey(fresh->key), place.key)) {
+      *merged++ = *fresh++;
     }
-    scratch.merged.push_back(entry);
+    *merged++ = entry;
   }
-  scratch.merged.insert(scratch.merged.end(), fresh, scratch.fresh.end());
+  merged = std::copy(fresh, scratch.fresh.end(), merged);
+  scratch.merged.erase(merged, scratch.merged.end());
 }
 
 Task<Status> GroupWriter::Rewrite(Op& op, LockedLeaf& locked, WriteBatch& batch, size_t first,

@@ -29,8 +29,12 @@ void LeafEditor::AcceptHandedOver(uint32_t units) {
 }
 
 void LeafEditor::AppendTo(std::vector<Entry>& entries) const {
+  size_t count = entries.size();
+  for (uint32_t number = 0; number < geometry_.units(); ++number) count += Unit(number).count();
+  auto next = entries.size();
+  entries.resize(count);
   for (uint32_t number = 0; number < geometry_.units(); ++number) {
-    Unit(number).ForEach([&entries](const Entry& entry) { entries.push_back(entry); });
+    Unit(number).ForEach([&](const Entry& entry) { entries[next++] = entry; });
   }
 }
 

@@ -198,15 +198,15 @@ void ManyLeafWriter::Count(const Run& run, Chunk& chunk, const Lane& lane) {
 }
 
 bool ManyLeafWriter::HasManyLeaves(const Chunk& chunk, size_t count) const {
-  const auto find = [&](size_t number) {
-    return context_.cache.Find(SearchGoal::Covering(chunk.keys[number]), 0);
+  // Whether the keys from `first` to `last` are cached as those of one leaf.
+  const auto are_together = [&](size_t first, size_t last) {
+    HighFence end;
+    const std::optional<NodeCache::Step> step =
+        context_.cache.Find(SearchGoal::Covering(chunk.keys[first]), 0, &end);
+    return step && step->level == 0 && end.Admits(chunk.keys[last]);
   };
-  const std::optional<NodeCache::Step> middle = find(count / 2);
-  if (!middle) return false;
-  const std::optional<NodeCache::Step> leftmost = find(0);
-  if (!leftmost || leftmost->node == middle->node) return false;
-  const std::optional<NodeCache::Step> rightmost = find(count - 1);
-  return rightmost && rightmost->node != middle->node;
+  const size_t middle = count / 2;
+  return !are_together(0, middle) && !are_together(middle, count - 1);
 }
 
 void ManyLeafWriter::Take(Run& run, Chunk& chunk) {

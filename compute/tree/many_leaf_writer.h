@@ -65,7 +65,7 @@ class ManyLeafWriter {
  private:
   // Writes of one chunk: one traversal.
   static constexpr size_t kChunk = Traversal::kMaxBatch;
-  // Above this many writes, first check that they lie in several leaves: a full chunk is often one leaf's.
+  // Above this many writes, first check that they lie in many leaves: a full chunk is often one leaf's, or two leaves'.
   static constexpr size_t kAtOnce = kChunk / 2;
   // Most chunks in flight.
   static constexpr size_t kWindow = 2;
@@ -81,7 +81,7 @@ class ManyLeafWriter {
   };
 
   Task<void> Work(Run& run);
-  // Whether the first `count` keys of the chunk, which ascend, are cached as those of several leaves. Takes three lookups.
+  // Whether no leaf is cached as that of half of the chunk's first `count` keys, which ascend. Takes two lookups.
   bool HasManyLeaves(const Chunk& chunk, size_t count) const;
   // Takes the next writes of the batch. Those that may be plain go to the chunk's lanes, the others are left.
   void Take(Run& run, Chunk& chunk);

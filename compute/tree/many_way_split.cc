@@ -156,14 +156,10 @@ Task<Status> ManyWaySplitter::WriteUnseen(Op& op, const LockedLeaf& locked, Chai
 }
 
 void ManyWaySplitter::Learn(const LockedLeaf& locked, const Chain& chain) {
-  const auto learn = [this](KeyView low, RemotePtr leaf, uint64_t hint) {
-    const std::optional<NodeCache::Step> step = context_.cache.Find(SearchGoal::Covering(low), 0);
-    if (!step || step->node != leaf || !step->has_parent()) return;
-    context_.cache.ReplaceHint(low, leaf, hint);
-  };
-  learn(locked.path.low, locked.leaf(), chain.first_hint);
+  context_.cache.ReplaceHint(locked.path.low, locked.leaf(), chain.first_hint);
   for (size_t i = 0; i < chain.downlinks.size(); ++i) {
-    learn(chain.downlinks[i].separator, chain.downlinks[i].pointer, chain.hints[i]);
+    const InternalNode::Child& child = chain.downlinks[i];
+    context_.cache.ReplaceHint(child.separator, child.pointer, chain.hints[i]);
   }
 }
 
