@@ -18,8 +18,9 @@ size_t BatchWriter::FindEnd(const WriteBatch& batch, size_t first, size_t limit,
   for (; inside + step < limit && fence.Admits(batch.key(inside + step)); step *= 2) inside += step;
   const auto rest =
       std::views::iota(inside + 1, std::max(inside + 1, std::min(inside + step, limit)));
-  return *std::ranges::partition_point(
+  const auto end = std::ranges::partition_point(
       rest, [&](size_t position) { return fence.Admits(batch.key(position)); });
+  return inside + 1 + static_cast<size_t>(end - rest.begin());
 }
 
 BatchWriter::Group BatchWriter::NextGroup(Run& run) {
