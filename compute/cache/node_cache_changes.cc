@@ -172,9 +172,11 @@ bool NodeCache::TryEnter(CachedNode fresh) {
   if (needed > room()) return false;
   const uint64_t room_for_index = room() - needed;
   const uint64_t bytes_before = bytes();
-  // Most often a child was added, and the fresh node takes exactly the place of the old one.
+  // Most often a child was added, and the fresh node takes exactly the place of the old one. (Where that is an entry right
+  // of the old one's low fence, the old node has another entry: SeparatorIndex::Remove may leave two.)
   const std::optional<SeparatorIndex::Entry> above = nodes.Above(low);
-  const bool takes_its_place = old && old.high() == high && above.has_value() != high.infinite &&
+  const bool takes_its_place = old && old.low() == low && old.high() == high &&
+                               above.has_value() != high.infinite &&
                                (high.infinite || above->separator == high.key);
   // An end first: what lies behind it is not the fresh node's.
   const bool has_end =

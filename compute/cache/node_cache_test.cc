@@ -32,6 +32,43 @@ TEST(NodeCacheTest, FindsALeafUnderAParentThatIsThere) {
   EXPECT_FALSE(FindLeaf(cache, reader, 15));
 }
 
+// Where a separator of the index is the first of an index node, a node that was displaced there leaves its neighbour a second
+// entry. What takes the place of that entry ends the neighbour, first entry included.
+TEST(NodeCacheTest, ANodeWithTwoEntriesLosesBoth) {
+  constexpr uint64_t kNodes = 4000;  // an index of several nodes
+  constexpr uint64_t kFanout = 4;
+  NodeCache cache(uint64_t{64} << 20);
+  NodeCache::Reader reader(cache);
+  cache.SetRoot(RootWord(NodeAt(9 * kNodes), 2));
+  const auto right_of = [](uint64_t node, uint32_t version) {
+    const uint64_t end = kFanout * (node + 1);
+    return ParentOf(end - kFanout / 2, end, version);
+  };
+  for (uint64_t node = 0; node < kNodes; ++node) {
+    cache.Insert(NodeAt(node), ParentOf(kFanout * node, kFanout * (node + 1), 1));
+  }
+  // Another compute server has split each node.
+  for (uint64_t node = 0; node < kNodes; ++node) {
+    cache.Insert(NodeAt(kNodes + node), right_of(node, 1));
+  }
+  for (uint64_t node = 0; node < kNodes; ++node) {
+    // This one splits a leaf of the left half, and displaces the right half.
+    cache.InsertChild(NodeAt(node), Key(KeyOf(kFanout * node) + "m"), LeafAt(9 * kNodes));
+    cache.Insert(NodeAt(kNodes + node), right_of(node, 2));
+  }
+  // Nodes of the same size get the memory of those that have gone.
+  for (uint64_t node = 2 * kNodes; node < 4 * kNodes; ++node) {
+    const uint64_t from = kFanout * node;
+    cache.Insert(NodeAt(node), ParentOf(from, from + kFanout, 1));
+    cache.InsertChild(NodeAt(node), Key(KeyOf(from) + "m"), LeafAt(9 * kNodes));
+  }
+  for (uint64_t node = 0; node < kNodes; ++node) {
+    const std::optional<NodeCache::Step> step = FindLeaf(cache, reader, kFanout * node);
+    if (!step || !step->has_parent()) continue;
+    ASSERT_EQ(step->node, LeafAt(kFanout * node)) << node;
+  }
+}
+
 TEST(NodeCacheTest, WhatIsForgottenLeavesItsHints) {
   NodeCache cache(2 * BytesOf(ParentOf(10, 20)));
   NodeCache::Reader reader(cache);
