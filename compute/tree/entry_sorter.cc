@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <optional>
 
 #include "compute/rules/rules.h"
@@ -11,15 +10,6 @@
 #include "proto/key.h"
 
 namespace gossamer {
-namespace {
-
-// What the ranks of entries are counted by: 31 bits of the difference to the least word.
-constexpr int kDigestBits = 31;
-constexpr size_t kMaxRanked = 128;
-static_assert(kMaxRanked % kRankLanes == 0);
-
-}  // namespace
-
 size_t EntrySorter::AppendSorted(const LeafView& leaf, std::vector<ScanEntry>& sorted) {
   const size_t first = sorted.size();
   const size_t count = leaf.count();
@@ -74,29 +64,10 @@ bool EntrySorter::SortBehindPrefix(ScanEntry* sorted) {
 }
 
 bool EntrySorter::SortByRank(ScanEntry* sorted) {
-  const size_t count = words_.size();
-  if (count > kMaxRanked) return false;
-  uint64_t least = words_[0];
-  uint64_t greatest = words_[0];
-  for (const uint64_t word : words_) {
-    least = std::min(least, word);
-    greatest = std::max(greatest, word);
-  }
-  const int shift = std::max(static_cast<int>(std::bit_width(greatest - least)) - kDigestBits, 0);
-  std::array<int32_t, kMaxRanked> digests;
   std::array<int32_t, kMaxRanked> ranks;
-  for (size_t i = 0; i < count; ++i) {
-    digests[i] = static_cast<int32_t>((words_[i] - least) >> shift);
-  }
-  CountLess(digests.data(), count, ranks.data());
-  size_t sum = 0;
-  for (size_t i = 0; i < count; ++i) {
-    const auto rank = static_cast<size_t>(ranks[i]);
-    sum += rank;
-    sorted[rank] = entries_[i];
-  }
-  // Of two equal digests, one would count another rank if it was greater.
-  return sum == count * (count - 1) / 2;
+  if (!RankWords(words_, ranks)) return false;
+  for (size_t i = 0; i < words_.size(); ++i) sorted[ranks[i]] = entries_[i];
+  return true;
 }
 
 size_t EntrySorter::SortByComparison(ScanEntry* sorted) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "compute/rules/rules.h"
+#include "compute/tree/key_ranks.h"
 
 namespace gossamer {
 
@@ -142,15 +143,12 @@ bool GroupWriter::Merge(const LockedLeaf& locked, WriteBatch& batch, size_t firs
                         Scratch& scratch, Effect& effect) const {
   Tally& tally = effect.tally;
   std::vector<Entry>& old = scratch.old;
-  std::vector<Place>& by_key = scratch.by_key;
+  std::vector<uint32_t>& by_key = scratch.by_key;
   old.clear();
   locked.editor->AppendTo(old);
-  by_key.clear();
-  for (const Entry& entry : old) {
-    by_key.push_back({PrefixedKey(entry.key), static_cast<uint32_t>(by_key.size())});
-  }
-  std::sort(by_key.begin(), by_key.end(),
-            [](const Place& a, const Place& b) { return a.key < b.key; });
+  RankByKey(old, scratch.words, scratch.ranks);
+  by_key.resize(old.size());
+  for (uint32_t i = 0; i < old.size(); ++i) by_key[scratch.ranks[i]] = i;
   scratch.is_gone.assign(old.size(), 0);
   scratch.fresh.clear();
   const bool is_delete = batch.mode() == WriteMode::kDelete;
@@ -160,9 +158,9 @@ bool GroupWriter::Merge(const LockedLeaf& locked, WriteBatch& batch, size_t firs
   for (size_t position = first; position < end;) {
     const KeyView key = batch.key(position);
     const PrefixedKey prefixed(key);
-    while (next != by_key.end() && next->key < prefixed) ++next;
-    const bool is_there = next != by_key.end() && AreEqual(next->key.key, key);
-    Entry* const at = is_there ? &old[next->index] : nullptr;
+    while (next != by_key.end() && PrefixedKey(old[*next].key) < prefixed) ++next;
+    const bool is_there = next != by_key.end() && AreEqual(old[*next].key, key);
+    Entry* const at = is_there ? &old[*next] : nullptr;
     if (is_there && at->is_block) effect.replaced.push_back(at->block());
     // Equal keys keep their order: the last one decides what is stored, and each has its own result.
     const size_t begin = position;
@@ -183,7 +181,7 @@ bool GroupWriter::Merge(const LockedLeaf& locked, WriteBatch& batch, size_t firs
       const uint64_t deleted = is_there ? 1 : 0;
       tally.deleted += deleted;
       tally.refused += count - deleted;
-      if (is_there) scratch.is_gone[next->index] = 1;
+      if (is_there) scratch.is_gone[*next] = 1;
     } else {
       const uint64_t inserted = is_there ? 0 : 1;
       tally.inserted += inserted;
@@ -253,11 +251,11 @@ void GroupWriter::CollectByKey(Scratch& scratch) {
   scratch.merged.resize(scratch.old.size() + scratch.fresh.size());
   auto merged = scratch.merged.begin();
   auto fresh = scratch.fresh.begin();
-  for (const Place& place : scratch.by_key) {
-    const uint32_t index = place.index;
+  for (const uint32_t index : scratch.by_key) {
     if (scratch.is_gone[index] != 0) continue;
     const Entry& entry = scratch.old[index];
-    while (fresh != scratch.fresh.end() && rules::ComesBefore(PrefixedKey(fresh->key), place.key)) {
+    const PrefixedKey key(entry.key);
+    while (fresh != scratch.fresh.end() && rules::ComesBefore(PrefixedKey(fresh->key), key)) {
       *merged++ = *fresh++;
     }
     *merged++ = entry;

@@ -80,18 +80,15 @@ class GroupWriter {
   void Conclude(WriteMode mode, const Effect& effect);
 
  private:
-  // An entry of the leaf, by its key.
-  struct Place {
-    PrefixedKey key;
-    uint32_t index;
-  };
   // Kept for the next group that rewrites its leaf.
   struct Scratch {
     explicit Scratch(const LeafGeometry& geometry);
 
     LeafPacker packer;
     std::vector<Entry> old;        // of the leaf, in the order of its units
-    std::vector<Place> by_key;     // in the order of their keys
+    std::vector<uint64_t> words;   // for their ranks
+    std::vector<uint32_t> ranks;   // of their keys
+    std::vector<uint32_t> by_key;  // their numbers, in the order of their keys
     std::vector<uint8_t> is_gone;  // which of them were deleted
     std::vector<Entry> fresh;      // new keys
     std::vector<Entry> merged;

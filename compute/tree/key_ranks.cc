@@ -32,12 +32,60 @@ void CountLessHere(const int32_t* numbers, size_t count, int32_t* ranks) {
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+
+#include <algorithm>
+#include <bit>
+
+#include "proto/key.h"
+
 namespace gossamer {
 
 HWY_EXPORT(CountLessHere);
 
 void CountLess(const int32_t* numbers, size_t count, int32_t* ranks) {
   HWY_DYNAMIC_DISPATCH(CountLessHere)(numbers, count, ranks);
+}
+
+bool RankWords(std::span<const uint64_t> words, std::array<int32_t, kMaxRanked>& ranks) {
+  constexpr int kDigestBits = 31;
+  const size_t count = words.size();
+  if (count == 0) return true;
+  if (count > kMaxRanked) return false;
+  uint64_t least = words[0];
+  uint64_t greatest = words[0];
+  for (const uint64_t word : words) {
+    least = std::min(least, word);
+    greatest = std::max(greatest, word);
+  }
+  const int shift = std::max(static_cast<int>(std::bit_width(greatest - least)) - kDigestBits, 0);
+  std::array<int32_t, kMaxRanked> digests;
+  for (size_t i = 0; i < count; ++i) {
+    digests[i] = static_cast<int32_t>((words[i] - least) >> shift);
+  }
+  CountLess(digests.data(), count, ranks.data());
+  size_t sum = 0;
+  for (size_t i = 0; i < count; ++i) sum += static_cast<size_t>(ranks[i]);
+  // Of two equal digests, one would count another rank if it was greater.
+  return sum == count * (count - 1) / 2;
+}
+
+void RankByKey(std::span<const Entry> entries, std::vector<uint64_t>& words,
+               std::vector<uint32_t>& ranks) {
+  const size_t count = entries.size();
+  words.resize(count);
+  ranks.resize(count);
+  for (size_t i = 0; i < count; ++i) words[i] = KeyPrefix(entries[i].key);
+  std::array<int32_t, kMaxRanked> few;
+  if (RankWords(words, few)) {
+    std::copy_n(few.begin(), count, ranks.begin());
+    return;
+  }
+  std::vector<uint32_t> order(count);
+  for (size_t i = 0; i < count; ++i) order[i] = static_cast<uint32_t>(i);
+  std::ranges::sort(order, [&](uint32_t a, uint32_t b) {
+    return PrefixedKey(entries[a].key) < PrefixedKey(entries[b].key);
+  });
+  for (size_t i = 0; i < count; ++i) ranks[order[i]] = static_cast<uint32_t>(i);
 }
 
 }  // namespace gossamer

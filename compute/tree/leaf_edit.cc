@@ -1,7 +1,8 @@
 #include "compute/tree/leaf_edit.h"
 
-#include <algorithm>
 #include <array>
+
+#include "compute/tree/key_ranks.h"
 
 namespace gossamer {
 
@@ -43,22 +44,24 @@ namespace {
 // Each half keeps the order in which the units held the entries: every unit of a half then gets a subset of what
 // it held, which fits (LAYOUT.md, "a split always leaves room").
 std::optional<LeafHalves> TryEncode(LeafPacker& packer, const LeafRewrite& rewrite,
-                                    std::span<const Entry> entries, std::span<PrefixedKey> keys,
+                                    std::span<const Entry> entries, std::span<const uint32_t> ranks,
                                     size_t middle, std::span<std::byte> left,
                                     std::span<std::byte> right) {
-  const auto first_right = keys.begin() + static_cast<ptrdiff_t>(middle);
-  std::nth_element(keys.begin(), first_right, keys.end());
-  const PrefixedKey first_above(*first_right);
-  const PrefixedKey last_below(*std::max_element(keys.begin(), first_right));
-  LeafHalves halves;
-  halves.separator = Key(Separator(last_below.key, first_above.key));
-  std::vector<Entry> below;
-  std::vector<Entry> above;
-  below.reserve(middle);
-  above.reserve(entries.size() - middle);
-  for (const Entry& entry : entries) {
-    (PrefixedKey(entry.key) < first_above ? below : above).push_back(entry);
+  KeyView last_below;
+  KeyView first_above;
+  std::vector<Entry> parted(entries.size());
+  std::array<size_t, 2> next{0, middle};
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const Entry& entry = entries[i];
+    // Without a branch, which would be mispredicted for every other entry.
+    parted[next[ranks[i] < middle ? 0 : 1]++] = entry;
+    if (ranks[i] + 1 == middle) last_below = entry.key;
+    if (ranks[i] == middle) first_above = entry.key;
   }
+  const std::span<const Entry> below = std::span(parted).first(middle);
+  const std::span<const Entry> above = std::span(parted).subspan(middle);
+  LeafHalves halves;
+  halves.separator = Key(Separator(last_below, first_above));
   const LeafContent left_content{rewrite.version, rewrite.low, HighFence::At(halves.separator),
                                  rewrite.sibling, below};
   const LeafContent right_content{rewrite.version, halves.separator, rewrite.high,
@@ -75,22 +78,23 @@ std::optional<LeafHalves> TryEncode(LeafPacker& packer, const LeafRewrite& rewri
 std::optional<LeafHalves> EncodeSplit(LeafPacker& packer, const LeafRewrite& rewrite,
                                       std::span<const Entry> entries, size_t right_count,
                                       std::span<std::byte> left, std::span<std::byte> right) {
-  std::vector<PrefixedKey> keys;
-  keys.reserve(entries.size());
-  for (const Entry& entry : entries) keys.emplace_back(entry.key);
-  const size_t half = keys.size() / 2;
+  std::vector<uint64_t> words;
+  std::vector<uint32_t> ranks;
+  RankByKey(entries, words, ranks);
+  const size_t count = entries.size();
+  const size_t half = count / 2;
   std::optional<LeafHalves> halves;
   if (right_count != 0) {
-    for (size_t middle = keys.size() - right_count; middle > half; --middle) {
-      halves = TryEncode(packer, rewrite, entries, keys, middle, left, right);
+    for (size_t middle = count - right_count; middle > half; --middle) {
+      halves = TryEncode(packer, rewrite, entries, ranks, middle, left, right);
       if (halves) return halves;
     }
   }
   // Outwards from the middle: n/2, n/2+1, n/2-1, ...
-  for (size_t distance = 0; distance <= keys.size(); ++distance) {
+  for (size_t distance = 0; distance <= count; ++distance) {
     for (const size_t middle : {half + distance, half - distance}) {
-      if (middle == 0 || middle >= keys.size()) continue;  // also below 0, which wraps around
-      halves = TryEncode(packer, rewrite, entries, keys, middle, left, right);
+      if (middle == 0 || middle >= count) continue;  // also below 0, which wraps around
+      halves = TryEncode(packer, rewrite, entries, ranks, middle, left, right);
       if (halves) return halves;
     }
   }

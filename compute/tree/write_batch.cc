@@ -1,11 +1,15 @@
 #include "compute/tree/write_batch.h"
 
 #include <algorithm>
+#include <array>
+
+#include "compute/tree/key_ranks.h"
 
 namespace gossamer {
 
 void WriteBatch::Sort(std::vector<Place>& scratch) {
   if (FindUnsorted() == pairs_.size()) return;
+  if (SortByRank(scratch)) return;
   scratch.clear();
   bool are_words = true;
   for (size_t i = 0; i < pairs_.size(); ++i) {
@@ -20,6 +24,22 @@ void WriteBatch::Sort(std::vector<Place>& scratch) {
     return AreEqual(left, right) ? a.index < b.index : PrefixedKey(left) < PrefixedKey(right);
   });
   order_ = scratch;
+}
+
+// Returns false if the first 8 bytes do not tell all keys apart.
+bool WriteBatch::SortByRank(std::vector<Place>& scratch) {
+  const size_t count = pairs_.size();
+  if (count > kMaxRanked) return false;
+  std::array<uint64_t, kMaxRanked> words;
+  for (size_t i = 0; i < count; ++i) words[i] = KeyPrefix(pairs_[i].key);
+  std::array<int32_t, kMaxRanked> ranks;
+  if (!RankWords(std::span(words).first(count), ranks)) return false;
+  scratch.resize(count);
+  for (size_t i = 0; i < count; ++i) {
+    scratch[static_cast<size_t>(ranks[i])] = {words[i], static_cast<uint32_t>(i)};
+  }
+  order_ = scratch;
+  return true;
 }
 
 size_t WriteBatch::FindUnsorted() const {

@@ -77,6 +77,8 @@ class WriteBatch {
   const Error& first_error() const { return first_error_; }
 
  private:
+  bool SortByRank(std::vector<Place>& scratch);
+
   const WriteMode mode_;
   const std::span<const KeyValueView> pairs_;
   const std::span<Status> results_;
