@@ -160,7 +160,7 @@ class InternalView {
       visit(separator, TakePointer(at));
     }
   }
-  // Whether a child starts at `separator`.
+  // Whether a child starts at `separator`. Requires: low() <= separator.
   bool HasChildAt(KeyView separator) const {
     uint32_t at = 0;
     return separator == low() || FindAbove(separator, at) == separator;

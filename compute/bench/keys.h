@@ -75,7 +75,7 @@ class KeyCodec {
   std::string_view Encode(uint64_t id, KeyBuffer& buffer) const {
     uint64_t mixed = MixBits(id, bits_);
     if (key_bytes_ <= 8) {
-      // In one store: who loads the key as a word need not wait for several.
+      // One store: a load of the key as a word is forwarded from it.
       const uint64_t word = __builtin_bswap64(mixed << (64 - bits_));
       std::memcpy(buffer.data(), &word, sizeof word);
     } else {

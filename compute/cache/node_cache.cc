@@ -88,7 +88,7 @@ CachedNode NodeCache::Lookup(uint32_t level, const SearchGoal& goal, uint32_t& c
 }
 
 std::optional<NodeCache::Step> NodeCache::Find(Reader& reader, const SearchGoal& goal,
-                                               uint32_t level, HighFence* end) const {
+                                               uint32_t level, HighFence* high) const {
   const RootWord root = this->root();
   if (root.word() == 0) return std::nullopt;
   const EpochReader::Guard guard(reader.epoch_);
@@ -97,14 +97,14 @@ std::optional<NodeCache::Step> NodeCache::Find(Reader& reader, const SearchGoal&
     const CachedNode node = Lookup(above, goal, child);
     if (!node) continue;
     CountUse(reader, node.node());
-    if (end != nullptr) {
-      *end = child + 1 == node.count() ? node.high() : HighFence::At(node.separator(child + 1));
+    if (high != nullptr) {
+      *high = child + 1 == node.count() ? node.high() : HighFence::At(node.separator(child + 1));
     }
     return Step{node.child(child), above - 1, node.pointer(),
                 above == 1 ? node.hint(child).load(std::memory_order_relaxed) : 0,
                 node.separator(child)};
   }
-  if (end != nullptr) *end = HighFence();
+  if (high != nullptr) *high = HighFence();
   return Step{root.pointer(), root.level(), RemotePtr(), 0, Key()};
 }
 

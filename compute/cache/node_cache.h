@@ -108,10 +108,10 @@ class NodeCache {
 
   // ---- Lookups
 
-  // Descends to `level`, or as far as nodes are cached. Returns nullopt if the root word is unknown. `end`, unless null, gets
+  // Descends to `level`, or as far as nodes are cached. Returns nullopt if the root word is unknown. `high`, unless null, gets
   // the high fence of the step's node according to its parent.
   std::optional<Step> Find(Reader& reader, const SearchGoal& goal, uint32_t level,
-                           HighFence* end = nullptr) const;
+                           HighFence* high = nullptr) const;
   // The leaf of `key`.
   LeafSpot FindSpot(Reader& reader, KeyView key) const;
   // Whether FindSpot would find it. Counts no use.
@@ -141,7 +141,8 @@ class NodeCache {
   // Caches `node`, read or written whole at `pointer`, unless a newer version is cached. Children
   // that stay keep their hints.
   uint32_t Insert(RemotePtr pointer, const InternalNode& node);
-  // The same. Cheap if only the version is new: splits of this compute server tell their new children earlier.
+  // The same. If only the version is new, sets the version: a split on this compute server adds its children to the cache
+  // before it writes the parent.
   uint32_t Insert(RemotePtr pointer, const InternalView& node);
   // As Insert, for a node that a lookup missed. If it fits only after an eviction, it is admitted by a draw.
   uint32_t InsertMissed(RemotePtr pointer, const InternalNode& node);

@@ -51,7 +51,7 @@ uint32_t NodeCache::InsertMissed(RemotePtr pointer, const InternalNode& node) {
 uint32_t NodeCache::Admit(RemotePtr pointer, const InternalNode& node) {
   if (node.level > kLevels) return 0;
   const CachedNode cached = NodeCovering(node.level, node.low());
-  // With a child that is told ahead of its version, the cached node has more.
+  // A cached node with a child added before its parent's write has the old version and more children.
   const bool is_cached = cached && cached.pointer() == pointer &&
                          cached.version() == node.version && cached.count() == node.children.size();
   if (is_cached) return 0;
@@ -172,12 +172,11 @@ bool NodeCache::TryEnter(CachedNode fresh) {
   if (needed > room()) return false;
   const uint64_t room_for_index = room() - needed;
   const uint64_t bytes_before = bytes();
-  // Most often a child was added, and the fresh node takes exactly the place of the old one. (Where that is an entry right
-  // of the old one's low fence, the old node has another entry: SeparatorIndex::Remove may leave two.)
+  // Usually a child was added, and the fresh node has the old one's range. `low` must be the old node's own low fence:
+  // SeparatorIndex::Remove can leave a second entry inside its range.
   const std::optional<SeparatorIndex::Entry> above = nodes.Above(low);
-  const bool takes_its_place = old && old.low() == low && old.high() == high &&
-                               above.has_value() != high.infinite &&
-                               (high.infinite || above->separator == high.key);
+  const bool ends_there = high.infinite ? !above : above && above->separator == high.key;
+  const bool takes_its_place = old && old.low() == low && old.high() == high && ends_there;
   // An end first: what lies behind it is not the fresh node's.
   const bool has_end =
       takes_its_place || high.infinite || nodes.Covering(high.key).separator == high.key;

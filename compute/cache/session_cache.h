@@ -33,8 +33,8 @@ class SessionCache {
   void SetRoot(RootWord root) { cache_.SetRoot(root); }
 
   // As in NodeCache.
-  std::optional<Step> Find(const SearchGoal& goal, uint32_t level, HighFence* end = nullptr) {
-    return cache_.Find(reader_, goal, level, end);
+  std::optional<Step> Find(const SearchGoal& goal, uint32_t level, HighFence* high = nullptr) {
+    return cache_.Find(reader_, goal, level, high);
   }
   // The step below `from` that cached nodes allow; else `from`.
   Step FindFrom(const Step& from, const SearchGoal& goal, uint32_t level) {

@@ -83,8 +83,8 @@ class LockTable {
  private:
   struct alignas(64) Queue {
     std::atomic<bool> busy = false;  // guards the rest
-    // Whether there were waiters when the guard was last given back. The holder of the turn may look at it without the
-    // guard: who waits since then need not be seen before the turn ends.
+    // Whether there were waiters when the guard was last given back. The holder of the turn may read it without the guard:
+    // a waiter that it misses is seen when the turn ends.
     std::atomic<bool> has_waiters = false;
     bool taken = false;
     WaiterList waiters;

@@ -15,9 +15,11 @@ size_t BatchWriter::FindEnd(const WriteBatch& batch, size_t first, size_t limit,
   // Steps that double: their number grows with the logarithm of the group.
   size_t inside = first;
   size_t step = 1;
-  for (; inside + step < limit && fence.Admits(batch.key(inside + step)); step *= 2) inside += step;
-  const auto rest =
-      std::views::iota(inside + 1, std::max(inside + 1, std::min(inside + step, limit)));
+  while (inside + step < limit && fence.Admits(batch.key(inside + step))) {
+    inside += step;
+    step *= 2;
+  }
+  const auto rest = std::views::iota(inside + 1, std::min(inside + step, limit));
   const auto end = std::ranges::partition_point(
       rest, [&](size_t position) { return fence.Admits(batch.key(position)); });
   return inside + 1 + static_cast<size_t>(end - rest.begin());

@@ -10,6 +10,7 @@
 #include "proto/key.h"
 
 namespace gossamer {
+
 size_t EntrySorter::AppendSorted(const LeafView& leaf, std::vector<ScanEntry>& sorted) {
   const size_t first = sorted.size();
   const size_t count = leaf.count();

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "compute/rules/rules.h"
-#include "compute/tree/key_ranks.h"
 
 namespace gossamer {
 
@@ -14,6 +13,8 @@ GroupWriter::Scratch::Scratch(const LeafGeometry& geometry) : packer(geometry) {
   // For a leaf and some writes of short entries.
   const size_t usual = geometry.node_bytes() / 8;
   for (std::vector<Entry>* entries : {&old, &fresh, &merged}) entries->reserve(usual);
+  rank_scratch.words.reserve(usual);
+  ranks.reserve(usual);
   by_key.reserve(usual);
   is_gone.reserve(usual);
 }
@@ -146,7 +147,7 @@ bool GroupWriter::Merge(const LockedLeaf& locked, WriteBatch& batch, size_t firs
   std::vector<uint32_t>& by_key = scratch.by_key;
   old.clear();
   locked.editor->AppendTo(old);
-  RankByKey(old, scratch.words, scratch.ranks);
+  RankByKey(old, scratch.rank_scratch, scratch.ranks);
   by_key.resize(old.size());
   for (uint32_t i = 0; i < old.size(); ++i) by_key[scratch.ranks[i]] = i;
   scratch.is_gone.assign(old.size(), 0);
@@ -188,8 +189,7 @@ bool GroupWriter::Merge(const LockedLeaf& locked, WriteBatch& batch, size_t firs
       tally.updated += count - inserted;
       const Entry entry{key, batch.value(position - 1), false};
       if (is_there) {
-        // The key stays where it is in the leaf's image, for those in `by_key` that follow.
-        *at = {at->key, entry.stored, false};
+        *at = entry;
       } else {
         scratch.fresh.push_back(entry);
       }

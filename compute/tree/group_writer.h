@@ -15,6 +15,7 @@
 #include "common/idle_pool.h"
 #include "common/status.h"
 #include "common/task.h"
+#include "compute/tree/key_ranks.h"
 #include "compute/tree/leaf_commit.h"
 #include "compute/tree/leaf_packer.h"
 #include "compute/tree/locked_leaf.h"
@@ -85,8 +86,8 @@ class GroupWriter {
     explicit Scratch(const LeafGeometry& geometry);
 
     LeafPacker packer;
-    std::vector<Entry> old;        // of the leaf, in the order of its units
-    std::vector<uint64_t> words;   // for their ranks
+    std::vector<Entry> old;  // of the leaf, in the order of its units
+    RankScratch rank_scratch;
     std::vector<uint32_t> ranks;   // of their keys
     std::vector<uint32_t> by_key;  // their numbers, in the order of their keys
     std::vector<uint8_t> is_gone;  // which of them were deleted

@@ -14,6 +14,14 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
+// Numbers are counted for so many at a time, the machine's widest vectors at most.
+constexpr size_t kRankLanes = 16;
+static_assert(kMaxRanked % kRankLanes == 0);
+
+// Sets ranks[i] to how many of numbers[0] to numbers[count - 1] are less than numbers[i]. Compares each with each, many at a
+// time and without a branch.
+// Requires: storage for `count` rounded up to a multiple of kRankLanes in both. What `numbers` holds behind `count` does not
+// matter.
 void CountLessHere(const int32_t* numbers, size_t count, int32_t* ranks) {
   const hn::CappedTag<int32_t, kRankLanes> tag;
   for (size_t first = 0; first < count; first += hn::Lanes(tag)) {
@@ -42,12 +50,8 @@ namespace gossamer {
 
 HWY_EXPORT(CountLessHere);
 
-void CountLess(const int32_t* numbers, size_t count, int32_t* ranks) {
-  HWY_DYNAMIC_DISPATCH(CountLessHere)(numbers, count, ranks);
-}
-
 bool RankWords(std::span<const uint64_t> words, std::array<int32_t, kMaxRanked>& ranks) {
-  constexpr int kDigestBits = 31;
+  constexpr int kDigestBits = 31;  // digests are compared as int32_t
   const size_t count = words.size();
   if (count == 0) return true;
   if (count > kMaxRanked) return false;
@@ -62,16 +66,16 @@ bool RankWords(std::span<const uint64_t> words, std::array<int32_t, kMaxRanked>&
   for (size_t i = 0; i < count; ++i) {
     digests[i] = static_cast<int32_t>((words[i] - least) >> shift);
   }
-  CountLess(digests.data(), count, ranks.data());
+  HWY_DYNAMIC_DISPATCH(CountLessHere)(digests.data(), count, ranks.data());
   size_t sum = 0;
   for (size_t i = 0; i < count; ++i) sum += static_cast<size_t>(ranks[i]);
-  // Of two equal digests, one would count another rank if it was greater.
+  // Each pair of different digests adds 1 to the sum; a pair of equal ones adds 0.
   return sum == count * (count - 1) / 2;
 }
 
-void RankByKey(std::span<const Entry> entries, std::vector<uint64_t>& words,
-               std::vector<uint32_t>& ranks) {
+void RankByKey(std::span<const Entry> entries, RankScratch& scratch, std::vector<uint32_t>& ranks) {
   const size_t count = entries.size();
+  std::vector<uint64_t>& words = scratch.words;
   words.resize(count);
   ranks.resize(count);
   for (size_t i = 0; i < count; ++i) words[i] = KeyPrefix(entries[i].key);
@@ -80,9 +84,11 @@ void RankByKey(std::span<const Entry> entries, std::vector<uint64_t>& words,
     std::copy_n(few.begin(), count, ranks.begin());
     return;
   }
-  std::vector<uint32_t> order(count);
+  std::vector<uint32_t>& order = scratch.order;
+  order.resize(count);
   for (size_t i = 0; i < count; ++i) order[i] = static_cast<uint32_t>(i);
   std::ranges::sort(order, [&](uint32_t a, uint32_t b) {
+    if (words[a] != words[b]) return words[a] < words[b];
     return PrefixedKey(entries[a].key) < PrefixedKey(entries[b].key);
   });
   for (size_t i = 0; i < count; ++i) ranks[order[i]] = static_cast<uint32_t>(i);

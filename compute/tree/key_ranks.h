@@ -1,5 +1,5 @@
-// Ranks of few numbers, words or keys: how many of them are less than each. To sort by ranks takes no branch that depends
-// on the data, and so no mispredicted one.
+// Ranks of keys or words: how many are less than each. Sorting by ranks has no branch that depends on the data, so none is
+// mispredicted.
 //
 // Thread-safety: thread-safe.
 #pragma once
@@ -14,24 +14,20 @@
 
 namespace gossamer {
 
-// Numbers are counted for so many at a time, the machine's widest vectors at most.
-inline constexpr size_t kRankLanes = 16;
-
-// Sets ranks[i] to how many of numbers[0] to numbers[count - 1] are less than numbers[i]. Compares
-// each with each, many at a time and without a branch.
-// Requires: storage for `count` rounded up to a multiple of kRankLanes in both. What `numbers` holds
-// behind `count` does not matter.
-void CountLess(const int32_t* numbers, size_t count, int32_t* ranks);
-
+// Most words that RankWords ranks: it compares each with each.
 inline constexpr size_t kMaxRanked = 128;
-static_assert(kMaxRanked % kRankLanes == 0);
 
-// Sets ranks[i] to how many of `words` are less than words[i]. Returns false if there are more than kMaxRanked, or if the
-// first 31 bits in which they differ do not tell them all apart: the ranks are not valid then, but less than words.size().
+// Sets ranks[i] to the number of `words` less than words[i]. Returns false, with `ranks` unspecified, if there are more than
+// kMaxRanked words, or if two words agree in the digest: the highest 31 bits of the difference to the least word.
 bool RankWords(std::span<const uint64_t> words, std::array<int32_t, kMaxRanked>& ranks);
 
-// Sets ranks[i] to how many of the keys of `entries`, all distinct, are less than that of entries[i]. `words` is scratch.
-void RankByKey(std::span<const Entry> entries, std::vector<uint64_t>& words,
-               std::vector<uint32_t>& ranks);
+// Kept for the next call of RankByKey, which then does not allocate.
+struct RankScratch {
+  std::vector<uint64_t> words;
+  std::vector<uint32_t> order;
+};
+
+// Sets ranks[i] to the number of entries with a key less than that of entries[i]. Requires: distinct keys.
+void RankByKey(std::span<const Entry> entries, RankScratch& scratch, std::vector<uint32_t>& ranks);
 
 }  // namespace gossamer

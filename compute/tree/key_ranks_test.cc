@@ -18,9 +18,9 @@ class KeyRanksTest : public test::SeededTest {
   void ExpectRanks(const std::vector<std::string>& keys) {
     std::vector<Entry> entries;
     for (const std::string& key : keys) entries.push_back({key, "12345678", false});
-    std::vector<uint64_t> words;
+    RankScratch scratch;
     std::vector<uint32_t> ranks;
-    RankByKey(entries, words, ranks);
+    RankByKey(entries, scratch, ranks);
     ASSERT_EQ(ranks.size(), keys.size());
     for (size_t i = 0; i < keys.size(); ++i) {
       const auto less = std::ranges::count_if(keys, [&](const auto& key) { return key < keys[i]; });

@@ -53,8 +53,9 @@ std::optional<LeafHalves> TryEncode(LeafPacker& packer, const LeafRewrite& rewri
   std::array<size_t, 2> next{0, middle};
   for (size_t i = 0; i < entries.size(); ++i) {
     const Entry& entry = entries[i];
-    // Without a branch, which would be mispredicted for every other entry.
-    parted[next[ranks[i] < middle ? 0 : 1]++] = entry;
+    // An index: a branch would be mispredicted half the time.
+    const size_t side = ranks[i] < middle ? 0 : 1;
+    parted[next[side]++] = entry;
     if (ranks[i] + 1 == middle) last_below = entry.key;
     if (ranks[i] == middle) first_above = entry.key;
   }
@@ -78,9 +79,9 @@ std::optional<LeafHalves> TryEncode(LeafPacker& packer, const LeafRewrite& rewri
 std::optional<LeafHalves> EncodeSplit(LeafPacker& packer, const LeafRewrite& rewrite,
                                       std::span<const Entry> entries, size_t right_count,
                                       std::span<std::byte> left, std::span<std::byte> right) {
-  std::vector<uint64_t> words;
+  RankScratch scratch;
   std::vector<uint32_t> ranks;
-  RankByKey(entries, words, ranks);
+  RankByKey(entries, scratch, ranks);
   const size_t count = entries.size();
   const size_t half = count / 2;
   std::optional<LeafHalves> halves;

@@ -176,10 +176,13 @@ TEST(EncodeSplit, DividesTheEntriesAtTheSeparator) {
     if (content.size() < 2) continue;
     std::vector<Entry> entries;
     for (const auto& [key, value] : content) entries.push_back({key, value, false});
+    for (size_t i = entries.size(); i > 1; --i) std::swap(entries[i - 1], entries[random.Below(i)]);
+    const size_t right_count = random.Below(entries.size());
     const LeafRewrite rewrite{kLeaf, sibling, {}, NodeVersion{2}, HighFence{}, RemotePtr()};
     std::vector<std::byte> left(kNodeBytes);
     std::vector<std::byte> right(kNodeBytes);
-    const std::optional<LeafHalves> halves = EncodeSplit(packer, rewrite, entries, 0, left, right);
+    const std::optional<LeafHalves> halves =
+        EncodeSplit(packer, rewrite, entries, right_count, left, right);
     ASSERT_TRUE(halves);
     const KeyView separator = halves->separator;
     const std::optional<LeafView> low = LeafView::Parse(left, kLeaf, geometry);

@@ -40,6 +40,7 @@ std::optional<size_t> LeafPacker::PlaceAlike(std::span<const Entry> entries, siz
                                              size_t most_bytes, FenceBytes fence_bytes) {
   if (begin == entries.size()) return std::nullopt;
   const uint32_t overflow = geometry_.overflow_unit();
+  static_assert(kMaxUnits <= 32 && GroupView::kMaxEntries <= 255);
   std::array<uint8_t, kMaxUnits> counts{};
   uint32_t overflowed = 0;  // bit set of units
   const Entry& first = entries[begin];

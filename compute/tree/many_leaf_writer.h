@@ -81,7 +81,8 @@ class ManyLeafWriter {
   };
 
   Task<void> Work(Run& run);
-  // Whether no leaf is cached as that of half of the chunk's first `count` keys, which ascend. Takes two lookups.
+  // Returns false if the cache places either half of the chunk's first `count` keys in one leaf; true if it has none of their
+  // leaves. Requires: the keys ascend. Cost: two lookups.
   bool HasManyLeaves(const Chunk& chunk, size_t count) const;
   // Takes the next writes of the batch. Those that may be plain go to the chunk's lanes, the others are left.
   void Take(Run& run, Chunk& chunk);

@@ -26,7 +26,6 @@ void WriteBatch::Sort(std::vector<Place>& scratch) {
   order_ = scratch;
 }
 
-// Returns false if the first 8 bytes do not tell all keys apart.
 bool WriteBatch::SortByRank(std::vector<Place>& scratch) {
   const size_t count = pairs_.size();
   if (count > kMaxRanked) return false;

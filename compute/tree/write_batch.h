@@ -77,6 +77,7 @@ class WriteBatch {
   const Error& first_error() const { return first_error_; }
 
  private:
+  // Sorts by the keys' first 8 bytes. Returns false, and changes nothing, if RankWords cannot rank them.
   bool SortByRank(std::vector<Place>& scratch);
 
   const WriteMode mode_;
