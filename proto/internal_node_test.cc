@@ -16,7 +16,6 @@ namespace {
 using test::Bytes;
 using test::ForEachBitFlip;
 using test::ForEachMixture;
-using test::Random;
 using test::ToHex;
 using test::ToHexTrimmed;
 
