@@ -108,23 +108,14 @@ std::optional<NodeCache::Step> NodeCache::Find(Reader& reader, const SearchGoal&
   return Step{root.pointer(), root.level(), RemotePtr(), 0, Key()};
 }
 
-NodeCache::LeafSpot NodeCache::FindSpot(Reader& reader, KeyView key) const {
+NodeCache::LeafSpot NodeCache::FindSpot(Reader& reader, KeyView key, Counts counts) const {
   const EpochReader::Guard guard(reader.epoch_);
   const SeparatorNode* const root = index(1).root();
   if (root == nullptr || this->root().level() == 0) return {};
   Place place;
   FindPlaces(root, {&key, 1}, Prefetch::kHeader, {&place, 1});
-  CountUse(reader, place.image);
+  if (counts == Counts::kUse) CountUse(reader, place.image);
   return SpotAt(place);
-}
-
-bool NodeCache::HasLeaf(Reader& reader, KeyView key) const {
-  const EpochReader::Guard guard(reader.epoch_);
-  const SeparatorNode* const root = index(1).root();
-  if (root == nullptr || this->root().level() == 0) return false;
-  Place place;
-  FindPlaces(root, {&key, 1}, Prefetch::kHeader, {&place, 1});
-  return !SpotAt(place).leaf.is_null();
 }
 
 void NodeCache::FindLeaves(Reader& reader, std::span<const KeyView> keys,

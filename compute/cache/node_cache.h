@@ -112,10 +112,10 @@ class NodeCache {
   // the high fence of the step's node according to its parent.
   std::optional<Step> Find(Reader& reader, const SearchGoal& goal, uint32_t level,
                            HighFence* high = nullptr) const;
+  // Whether a lookup counts as a use of the node that it finds.
+  enum class Counts : uint8_t { kUse, kNothing };
   // The leaf of `key`.
-  LeafSpot FindSpot(Reader& reader, KeyView key) const;
-  // Whether FindSpot would find it. Counts no use.
-  bool HasLeaf(Reader& reader, KeyView key) const;
+  LeafSpot FindSpot(Reader& reader, KeyView key, Counts counts = Counts::kUse) const;
   // The leaves of many keys, in the order of the keys. One epoch guard for all. Requires:
   // `traversal.batch` is 1 to kMaxBatch.
   void FindLeaves(Reader& reader, std::span<const KeyView> keys, const Traversal& traversal,
@@ -195,8 +195,6 @@ class NodeCache {
   uint32_t Admit(RemotePtr pointer, const InternalNode& node);
   // Whether a missed node is not admitted: it fits only after an eviction, and was not drawn.
   bool IsRefused(const InternalNode& node);
-  // Whether `fresh` should not enter, because a newer version of the same node is cached.
-  bool IsOutdated(CachedNode fresh) const;
   void KeepHints(CachedNode fresh) const;
   // Lets `fresh` enter if it fits, and displaces what is in its range.
   uint32_t Put(CachedNode fresh);

@@ -51,15 +51,12 @@ uint32_t NodeCache::InsertMissed(RemotePtr pointer, const InternalNode& node) {
 uint32_t NodeCache::Admit(RemotePtr pointer, const InternalNode& node) {
   if (node.level > kLevels) return 0;
   const CachedNode cached = NodeCovering(node.level, node.low());
-  // A cached node with a child added before its parent's write has the old version and more children.
-  const bool is_cached = cached && cached.pointer() == pointer &&
-                         cached.version() == node.version && cached.count() == node.children.size();
-  if (is_cached) return 0;
-  const CachedNode fresh = CachedNode::Make(memory_.arena(), scratch_, pointer, node);
-  if (IsOutdated(fresh)) {
-    memory_.Discard(fresh.node());
-    return 0;
+  if (cached && cached.pointer() == pointer) {
+    // A cached node with a child added before its parent's write has the old version and more children.
+    const bool is_same = cached.version() == node.version && cached.count() == node.children.size();
+    if (is_same || IsNewer(cached.version(), node.version)) return 0;
   }
+  const CachedNode fresh = CachedNode::Make(memory_.arena(), scratch_, pointer, node);
   KeepHints(fresh);
   return Put(fresh);
 }
@@ -109,11 +106,6 @@ bool NodeCache::IsRefused(const InternalNode& node) {
   // What is cached there is outdated, or was forgotten and has hints.
   if (NodeOf(index(node.level).Covering(node.low()).word)) return false;
   return SplitMix64::Mix(++draws_) % kMissesPerAdmission != 0;
-}
-
-bool NodeCache::IsOutdated(CachedNode fresh) const {
-  const CachedNode old = NodeCovering(fresh.level(), fresh.low());
-  return old && old.pointer() == fresh.pointer() && IsNewer(old.version(), fresh.version());
 }
 
 void NodeCache::KeepHints(CachedNode fresh) const {

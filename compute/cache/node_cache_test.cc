@@ -56,7 +56,7 @@ TEST(NodeCacheTest, ANodeWithTwoEntriesLosesBoth) {
     cache.InsertChild(NodeAt(node), Key(KeyOf(kFanout * node) + "m"), LeafAt(9 * kNodes));
     cache.Insert(NodeAt(kNodes + node), right_of(node, 2));
   }
-  // Nodes of the same size get the memory of those that have gone.
+  // New nodes of the same size reuse the memory of removed nodes.
   for (uint64_t node = 2 * kNodes; node < 4 * kNodes; ++node) {
     const uint64_t from = kFanout * node;
     cache.Insert(NodeAt(node), ParentOf(from, from + kFanout, 1));

@@ -50,9 +50,9 @@ class SessionCache {
     return cache_.CollectLeft(reader_, bound, limit, leaves);
   }
 
-  // The step to the leaf for `key`; nullopt if the leaf's parent is not cached.
-  std::optional<Step> FindLeaf(KeyView key) {
-    const std::optional<Step> step = Find(SearchGoal::Covering(key), 0);
+  // The step to the leaf for `key`; nullopt if the leaf's parent is not cached. `high` as for Find.
+  std::optional<Step> FindLeaf(KeyView key, HighFence* high = nullptr) {
+    const std::optional<Step> step = Find(SearchGoal::Covering(key), 0, high);
     const bool found = step && step->level == 0;
     ++(found ? counts_.hits : counts_.misses);
     return found ? step : std::nullopt;
@@ -61,7 +61,9 @@ class SessionCache {
   // The leaf alone, not counted: FindLeaf counts the key if it is looked up again.
   NodeCache::LeafSpot FindSpot(KeyView key) { return cache_.FindSpot(reader_, key); }
   // Whether the key's leaf is cached. That is no use of it.
-  bool HasLeaf(KeyView key) { return cache_.HasLeaf(reader_, key); }
+  bool HasLeaf(KeyView key) {
+    return !cache_.FindSpot(reader_, key, NodeCache::Counts::kNothing).leaf.is_null();
+  }
   // Counts keys that FindSpot or FindLeaves found.
   void CountHits(uint64_t hits) { counts_.hits += hits; }
 

@@ -38,10 +38,8 @@ BatchWriter::Group BatchWriter::NextGroup(Run& run) {
   if (group.is_plain) {
     HighFence fence;
     const std::optional<NodeCache::Step> path =
-        context_.cache.Find(SearchGoal::Covering(batch.key(group.first)), 0, &fence);
-    const bool is_cached = path && path->level == 0;
-    ++(is_cached ? context_.cache.counts().hits : context_.cache.counts().misses);
-    if (is_cached) {
+        context_.cache.FindLeaf(batch.key(group.first), &fence);
+    if (path) {
       group.path = *path;
       const size_t end = std::max(group.end, FindEnd(batch, group.first, run.end, fence));
       // Up to the first key with a write that is not plain.
