@@ -74,14 +74,12 @@ Task<Status> ParentLinker::InsertInto(Op& op, uint32_t level,
   }
   const std::span<std::byte> image(parent.buffers.data() + LockedBuffers::kImage,
                                    context_.store.parameters.node_bytes);
-  parent.is_image_changed = AddInPlace(image, pointer, Next(view.version()), here, view);
-  if (parent.is_image_changed) {
+  if (AddInPlace(image, pointer, Next(view.version()), here, view)) {
     BOOST_OUTCOME_CO_TRYV(co_await Write(op, parent, {}));
     context_.cache.Insert(pointer, view);
     co_return Ok();
   }
-  InternalNode& node = parent.node;
-  node = view.Decode();
+  InternalNode& node = parent.node.emplace(view.Decode());
   node.version = Next(node.version);
   size_t index = 0;
   for (const InternalNode::Child& child : here) {
@@ -306,7 +304,7 @@ Task<Status> ParentLinker::Lock(Op& op, uint32_t level, const Key& separator, Re
 
 Task<Status> ParentLinker::Split(Op& op, LockedParent& parent, size_t index, RightNodes& right) {
   const RemotePtr pointer = parent.lock.node();
-  InternalNode& node = parent.node;
+  InternalNode& node = *parent.node;
   // At the right edge of the tree, so that ascending loads fill nodes.
   const size_t above = node.children.size() - index - 2;
   const bool at_end = node.high.infinite && above <= node.children.size() / kEdgeFraction;
@@ -336,8 +334,7 @@ Task<Status> ParentLinker::Write(Op& op, LockedParent& parent, const RightNodes&
   const RemotePtr pointer = lock.node();
   const LocalAddress left_at = parent.buffers.address(LockedBuffers::kImage);
   const LocalAddress right_at = left_at + bytes;
-  bool fits =
-      parent.is_image_changed || EncodeInternal({left_at.data, bytes}, pointer, parent.node);
+  bool fits = !parent.node || EncodeInternal({left_at.data, bytes}, pointer, *parent.node);
   const bool is_alone = right.size() == 1 && right[0].pointer.server() == pointer.server();
   UnseenNodes unseen(context_, right.size());
   Status prepared = Ok();
@@ -368,7 +365,7 @@ Task<Status> ParentLinker::Write(Op& op, LockedParent& parent, const RightNodes&
   batch.Add(Verb::Write(pointer.offset(), bytes, left_at));
   // A child can be put in again. Children that were moved to the right may be changed there from now on.
   std::optional<RemoteLock::NewVersion> changed;
-  if (!right.empty()) changed = {pointer, parent.node.level, parent.node.version};
+  if (!right.empty()) changed = {pointer, parent.node->level, parent.node->version};
   LockTable::Waiter* next = lock.NextWaiter();
   const Status committed = co_await lock.Commit(
       batch, next != nullptr ? RemoteLock::After::kKeep : RemoteLock::After::kRelease, changed);

@@ -35,15 +35,13 @@ struct LockedParent {
   RemoteLock lock;
   BufferLease buffers;  // laid out as LockedBuffers of two nodes: the parent and its child
   std::optional<InternalView> view;  // of the parent in `buffers`, once its lock is held
-  InternalNode node;                 // decoded if the image is not changed in place
+  std::optional<InternalNode> node;  // with the new children, unless the image was changed in place
   // The child still exists, with the separator as low fence (rule W4).
   bool child_is_there = false;
   // The lock was tried, with all READs, along with the leaf's commit or before it.
   bool is_tried = false;
   // The lock was taken before any other operation could know the child.
   bool is_before_child = false;
-  // The image has the new children already.
-  bool is_image_changed = false;
 };
 
 class ParentLinker {
