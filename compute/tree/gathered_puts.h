@@ -87,7 +87,7 @@ class GatheredPuts {
   LeafWriter& single_;
   std::array<Group*, kWriteModes> open_{};  // have room
   IdlePool<Group> idle_;
-  size_t in_flight_ = 0;  // groups, with those that are open
+  size_t in_flight_ = 0;  // groups that have not ended; open groups count
 };
 
 }  // namespace gossamer

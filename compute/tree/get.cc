@@ -173,12 +173,8 @@ Task<Result<std::string>> Getter::Go(Op& op, KeyView key, First* first) {
       if (is_whole) entry = overflow->Find(key);
     }
     if (is_whole) {
-      const uint32_t known = 1u << units.home | (overflow ? 1u << geometry.overflow_unit() : 0);
       if (path.has_parent()) {
-        context_.cache.LearnHint(key, {leaf, path.hint}, geometry, known,
-                                 [&](uint32_t number) -> const GroupView& {
-                                   return number == units.home ? *home : *overflow;
-                                 });
+        LearnHint(context_, key, {leaf, path.hint}, units.home, *home, overflow);
       }
       if (!entry) co_return MakeError(Code::kNotFound);
       if (!entry->is_block) co_return std::string(entry->stored);

@@ -213,14 +213,14 @@ void ManyLeafWriter::Take(Run& run, Chunk& chunk) {
   WriteBatch& batch = run.batch;
   const size_t first = run.next;
   const size_t limit = std::min(first + kChunk, batch.size());
+  const size_t count = limit - first;
   chunk.count = 0;
   chunk.first = first;
   chunk.lane_count = 0;
   chunk.critical_path = {};
   for (size_t i = first; i < limit; ++i) chunk.keys[i - first] = batch.key(i);
-  Result<BufferLease> buffer = context_.links.Buffer(
-      (limit - first) * LockedBuffers::Bytes(context_.geometry().node_bytes()));
-  const size_t count = limit - first;
+  Result<BufferLease> buffer =
+      context_.links.Buffer(count * LockedBuffers::Bytes(context_.geometry().node_bytes()));
   if (!buffer || (count > kAtOnce && !HasManyLeaves(chunk, count))) {
     run.next = batch.EndOfKey(limit - 1);
     return run.watcher.NotPlain({first, run.next});

@@ -4,6 +4,16 @@
 
 namespace gossamer {
 
+void LearnHint(TreeContext& context, KeyView key, const NodeCache::LeafSpot& spot,
+               uint32_t home_number, const GroupView& home,
+               const std::optional<GroupView>& overflow) {
+  const LeafGeometry& geometry = context.geometry();
+  const uint32_t known = 1u << home_number | (overflow ? 1u << geometry.overflow_unit() : 0);
+  context.cache.LearnHint(key, spot, geometry, known, [&](uint32_t number) -> const GroupView& {
+    return number == home_number ? home : *overflow;
+  });
+}
+
 bool PlainGet::Prepare(TreeContext& context, KeyView key, const NodeCache::LeafSpot& spot) {
   const LeafGeometry& geometry = context.geometry();
   if (spot.leaf.is_null() || key.size() > context.store.parameters.max_key_bytes) return false;
@@ -39,10 +49,7 @@ PlainGet::Answer PlainGet::Judge(TreeContext& context, KeyView key,
     entry = overflow->Find(key);
   }
   if (entry && entry->is_block) return {};
-  const uint32_t known = 1u << home_ | (overflow ? 1u << geometry.overflow_unit() : 0);
-  context.cache.LearnHint(key, spot_, geometry, known, [&](uint32_t number) -> const GroupView& {
-    return number == home_ ? *home : *overflow;
-  });
+  LearnHint(context, key, spot_, home_, *home, overflow);
   if (!entry) return {State::kAbsent, {}};
   return {State::kFound, entry->stored};
 }

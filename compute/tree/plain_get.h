@@ -18,6 +18,12 @@
 
 namespace gossamer {
 
+// Corrects the hint of the leaf at `spot` by what a get of `key` has read: its home group, number `home_number`, and
+// perhaps the overflow group. All are accepted, and of one version.
+void LearnHint(TreeContext& context, KeyView key, const NodeCache::LeafSpot& spot,
+               uint32_t home_number, const GroupView& home,
+               const std::optional<GroupView>& overflow);
+
 class PlainGet {
  public:
   enum class State : uint8_t { kNotPlain, kAbsent, kFound };
