@@ -32,9 +32,7 @@ class BatchCostTest : public CostFixture, public testing::WithParamInterface<Tes
 INSTANTIATE_TEST_SUITE_P(Fabrics, BatchCostTest, testing::ValuesIn(TestFabrics()), NameOfFabric);
 
 TEST_P(BatchCostTest, WritesOfOneLeafTakeTwoRoundTripsTogether) {
-  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
-  ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));
-  ASSERT_NO_FATAL_FAILURE(WarmUp());
+  ASSERT_NO_FATAL_FAILURE(OpenLoaded());
   std::sort(keys_.begin(), keys_.end());
   size_t alone = 0;
   for (size_t i = 0; i + 64 < keys_.size() && alone < 20; i += 997) {
@@ -60,9 +58,7 @@ TEST_P(BatchCostTest, WritesOfOneLeafTakeTwoRoundTripsTogether) {
 }
 
 TEST_P(BatchCostTest, NewKeysOfOneLeafTakeAtMostATenthOfARoundTripEach) {
-  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
-  ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));
-  ASSERT_NO_FATAL_FAILURE(WarmUp());
+  ASSERT_NO_FATAL_FAILURE(OpenLoaded());
   size_t splits = 0;
   for (size_t i = 0; i < 50; ++i) {
     // Just above an existing key: so all in its leaf, which they split in three.
@@ -99,16 +95,12 @@ void BatchCostTest::ExpectTwoRoundTrips() {
 }
 
 TEST_P(BatchCostTest, WritesOfManyLeavesTakeTwoRoundTripsTogether) {
-  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
-  ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));
-  ASSERT_NO_FATAL_FAILURE(WarmUp());
+  ASSERT_NO_FATAL_FAILURE(OpenLoaded());
   ExpectTwoRoundTrips();
 }
 
 TEST_P(BatchCostTest, AndSoDoThoseOfSeveralServers) {
-  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore, 3));
-  ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));
-  ASSERT_NO_FATAL_FAILURE(WarmUp());
+  ASSERT_NO_FATAL_FAILURE(OpenLoaded(3));
   std::map<ServerId, size_t> keys_on;
   for (const std::string& key : KeysOfLeaves(64)) ++keys_on[PathTo(key).leaf.server()];
   EXPECT_EQ(keys_on.size(), 3u);
@@ -116,9 +108,7 @@ TEST_P(BatchCostTest, AndSoDoThoseOfSeveralServers) {
 }
 
 TEST_P(BatchCostTest, WritesOfRandomKeysTakeAtMostATenthOfARoundTripEach) {
-  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
-  ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));
-  ASSERT_NO_FATAL_FAILURE(WarmUp());
+  ASSERT_NO_FATAL_FAILURE(OpenLoaded());
   CostOfPuts(WithValue(KeysOfLeaves(64), "abcdefgh"));
   WireCounts total;
   for (int i = 0; i < 20; ++i) {
@@ -131,9 +121,7 @@ TEST_P(BatchCostTest, WritesOfRandomKeysTakeAtMostATenthOfARoundTripEach) {
 }
 
 TEST_P(BatchCostTest, InsertsOfRandomKeysTakeAtMostATenthOfARoundTripEach) {
-  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
-  ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));
-  ASSERT_NO_FATAL_FAILURE(WarmUp());
+  ASSERT_NO_FATAL_FAILURE(OpenLoaded());
   const Counters before = session_->counters();
   WireCounts total;
   for (int i = 0; i < 200; ++i) {

@@ -35,9 +35,7 @@ class CostTest : public CostFixture, public testing::WithParamInterface<TestFabr
 INSTANTIATE_TEST_SUITE_P(Fabrics, CostTest, testing::ValuesIn(TestFabrics()), NameOfFabric);
 
 TEST_P(CostTest, GetReadsOneGroupInOneRoundTrip) {
-  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
-  ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));
-  ASSERT_NO_FATAL_FAILURE(WarmUp());
+  ASSERT_NO_FATAL_FAILURE(OpenLoaded());
   size_t one_group = 0;
   for (const std::string& key : keys_) {
     const WireCounts cost = CostOfGet(*session_, key);
@@ -53,9 +51,7 @@ TEST_P(CostTest, GetReadsOneGroupInOneRoundTrip) {
 }
 
 TEST_P(CostTest, AGetOfManyKeysReadsAGroupForEachInOneRoundTrip) {
-  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
-  ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));
-  ASSERT_NO_FATAL_FAILURE(WarmUp());
+  ASSERT_NO_FATAL_FAILURE(OpenLoaded());
   constexpr size_t kAtOnce = 64;
   Values values;
   for (size_t first = 0; first + kAtOnce <= keys_.size(); first += kAtOnce) {
@@ -75,9 +71,7 @@ TEST_P(CostTest, AGetOfManyKeysReadsAGroupForEachInOneRoundTrip) {
 }
 
 TEST_P(CostTest, GetsOfManyCoroutinesGoOutTogether) {
-  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
-  ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));
-  ASSERT_NO_FATAL_FAILURE(WarmUp());
+  ASSERT_NO_FATAL_FAILURE(OpenLoaded());
   constexpr size_t kCoroutines = 64;
   constexpr size_t kTogether = 32;
   constexpr size_t kRounds = 5;
@@ -102,9 +96,7 @@ TEST_P(CostTest, GetsOfManyCoroutinesGoOutTogether) {
 
 // Each goes on when its own server has answered.
 TEST_P(CostTest, AndTakeOneRoundTripFromSeveralServers) {
-  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore, 3));
-  ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));
-  ASSERT_NO_FATAL_FAILURE(WarmUp());
+  ASSERT_NO_FATAL_FAILURE(OpenLoaded(3));
   constexpr size_t kTogether = 32;
   std::set<ServerId> servers;
   for (size_t i = 1; i <= kTogether; ++i) servers.insert(PathTo(keys_[i]).leaf.server());
@@ -124,9 +116,7 @@ TEST_P(CostTest, AndTakeOneRoundTripFromSeveralServers) {
 
 // It takes its round trip at once.
 TEST_P(CostTest, AGetThatIsAloneWaitsForNoOther) {
-  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
-  ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));
-  ASSERT_NO_FATAL_FAILURE(WarmUp());
+  ASSERT_NO_FATAL_FAILURE(OpenLoaded());
   const std::string& key = *std::ranges::find_if(keys_, [&](const std::string& one) {
     const WireCounts cost = CostOf(OperationClass::kRead, [&] { ASSERT_TRUE(session_->Get(one)); });
     return cost.reads == 1;
@@ -186,9 +176,7 @@ TEST_P(CostTest, ValueBlocksTakeOneMoreOfGetsAndNoneOfUpdates) {
 }
 
 TEST_P(CostTest, WritesTakeTwoRoundTrips) {
-  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
-  ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));
-  ASSERT_NO_FATAL_FAILURE(WarmUp());
+  ASSERT_NO_FATAL_FAILURE(OpenLoaded());
   size_t at_home = 0;
   for (size_t i = 0; i < Scaled(2000); ++i) {
     const std::string& key = keys_[i];
@@ -228,9 +216,7 @@ TEST_P(CostTest, ASessionRegistersBeforeItsFirstLock) {
 // An insert of a key that is being deleted cannot be combined with the delete (rule W3). It gets
 // the lock, and with it the leaf's bytes.
 TEST_P(CostTest, AWriteWithALockHandedOverTakesOneRoundTrip) {
-  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
-  ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));
-  ASSERT_NO_FATAL_FAILURE(WarmUp());
+  ASSERT_NO_FATAL_FAILURE(OpenLoaded());
   size_t handed_over = 0;
   for (size_t i = 0; i < Scaled(2000); ++i) {
     const std::string& key = keys_[i];
@@ -297,9 +283,7 @@ TEST_P(CostTest, WritesThatWaitForOneLeafAreWrittenTogether) {
 }
 
 TEST_P(CostTest, ScanTakesOneRoundTripFor32Leaves) {
-  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
-  ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));
-  ASSERT_NO_FATAL_FAILURE(WarmUp());
+  ASSERT_NO_FATAL_FAILURE(OpenLoaded());
   const Result<CheckReport> report = store_->Check({});
   ASSERT_TRUE(report) << report.error().ToString();
   // Without a limit the first pages are smaller: 4, 8 and 16 leaves.
@@ -325,9 +309,7 @@ TEST_P(CostTest, ScanTakesOneRoundTripFor32Leaves) {
 }
 
 TEST_P(CostTest, ScanOfAHundredTakesAtMostTwoRoundTrips) {
-  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
-  ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));
-  ASSERT_NO_FATAL_FAILURE(WarmUp());
+  ASSERT_NO_FATAL_FAILURE(OpenLoaded());
   std::sort(keys_.begin(), keys_.end());
   uint64_t round_trips = 0;
   const size_t scans = Scaled(200);

@@ -23,10 +23,8 @@ class GatheredCostTest : public CostFixture, public testing::WithParamInterface<
  protected:
   GatheredCostTest() : CostFixture(GetParam()) {}
 
-  void OpenLoaded(size_t servers) {
-    ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore, servers));
-    ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));
-    ASSERT_NO_FATAL_FAILURE(WarmUp());
+  void OpenForUpdates(size_t servers) {
+    ASSERT_NO_FATAL_FAILURE(OpenLoaded(servers));
     // From now on puts are taken for updates.
     for (size_t i = 0; i < kTogether; ++i) ASSERT_TRUE(session_->Put(keys_[i], "abcdefgh"));
   }
@@ -64,12 +62,12 @@ class GatheredCostTest : public CostFixture, public testing::WithParamInterface<
 INSTANTIATE_TEST_SUITE_P(Fabrics, GatheredCostTest, testing::ValuesIn(TestFabrics()), NameOfFabric);
 
 TEST_P(GatheredCostTest, PutsOfManyCoroutinesTakeTwoRoundTripsTogether) {
-  ASSERT_NO_FATAL_FAILURE(OpenLoaded(1));
+  ASSERT_NO_FATAL_FAILURE(OpenForUpdates(1));
   ExpectTwoRoundTrips();
 }
 
 TEST_P(GatheredCostTest, PutsToSeveralServersTakeTwoRoundTripsTogether) {
-  ASSERT_NO_FATAL_FAILURE(OpenLoaded(3));
+  ASSERT_NO_FATAL_FAILURE(OpenForUpdates(3));
   std::set<ServerId> servers;
   for (const std::string& key : KeysOfLeaves(kTogether)) servers.insert(PathTo(key).leaf.server());
   EXPECT_EQ(servers.size(), 3u);
@@ -78,7 +76,7 @@ TEST_P(GatheredCostTest, PutsToSeveralServersTakeTwoRoundTripsTogether) {
 
 // Each starts at once: two polls, one for each round trip. Only on shm does a poll end a round trip.
 TEST_P(GatheredCostTest, PutsOfFewCoroutinesWaitForNoOther) {
-  ASSERT_NO_FATAL_FAILURE(OpenLoaded(1));
+  ASSERT_NO_FATAL_FAILURE(OpenForUpdates(1));
   const std::vector<std::string> keys = KeysOfLeaves(kFew);
   const auto put = [](Session& session, const std::string& key) -> Task<void> {
     EXPECT_TRUE(co_await session.AsyncPut(key, "ABCDEFGH"));

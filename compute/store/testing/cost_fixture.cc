@@ -154,6 +154,12 @@ std::vector<std::string> CostFixture::KeysOfLeaves(size_t count) {
   return keys;
 }
 
+void CostFixture::OpenLoaded(size_t servers) {
+  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore, servers));
+  ASSERT_NO_FATAL_FAILURE(LoadRandom(20'000));
+  ASSERT_NO_FATAL_FAILURE(WarmUp());
+}
+
 std::vector<KeyValueView> WithValue(const std::vector<std::string>& keys, std::string_view value) {
   std::vector<KeyValueView> pairs;
   for (const std::string& key : keys) pairs.push_back({key, value});

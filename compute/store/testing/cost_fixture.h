@@ -47,6 +47,8 @@ class CostFixture : public testing::Test {
   // Reads everything once, so that the cache and its overflow hints know every leaf.
   static void WarmUp(Session& session);
   void WarmUp() { WarmUp(*session_); }
+  // Opens a store for keys of 8 bytes, and loads and reads 20,000 of them.
+  void OpenLoaded(size_t servers = 1);
 
   // What one call of `operate` adds to the counters of `kind`.
   template <typename Operate>
