@@ -15,6 +15,12 @@
 #include "compute/lab/partitioned_tree.h"
 #include "compute/lab/reader_writer_tree.h"
 #include "compute/lab/sequential_tree.h"
+#ifdef GOSSAMER_HAS_TLX
+#include "compute/lab/tlx_map.h"
+#endif
+#ifdef GOSSAMER_HAS_UNODB
+#include "compute/lab/unodb_tree.h"
+#endif
 
 namespace gossamer::lab {
 namespace {
@@ -81,6 +87,12 @@ constexpr std::array kTrees = {
     EntryOf<LockedMap<std::map<Key, Value>>>("std_map", "std::map under a mutex", 0),
     EntryOf<LockedMap<absl::btree_map<Key, Value>>>("absl_btree", "absl::btree_map under a mutex",
                                                     0),
+#ifdef GOSSAMER_HAS_TLX
+    EntryOf<LockedMap<TlxMap<Key, Value>>>("tlx_btree", "tlx::btree_map under a mutex", 0),
+#endif
+#ifdef GOSSAMER_HAS_UNODB
+    EntryOf<UnodbTree>("unodb", "unodb::olc_db, a radix tree with optimistic lock coupling", 0),
+#endif
     WithFanout<SequentialTree, 4>("sequential", kSequential),
     WithFanout<SequentialTree, 16>("sequential", kSequential),
     WithFanout<SequentialTree, 64>("sequential", kSequential),

@@ -84,6 +84,10 @@ concept ParallelTree =
 template <typename Tree>
 inline constexpr bool kIsPartitioned = requires { Tree::kPartitioned; };
 
+// Whether the tree scans only from keys that are there, as the measured scans do.
+template <typename Tree>
+inline constexpr bool kScansFromPresentKeys = requires { Tree::kScansFromPresentKeys; };
+
 template <LocalTree Tree>
 std::unique_ptr<Tree> MakeTree(const TreeSettings& settings) {
   if constexpr (ParallelTree<Tree>) {

@@ -7,7 +7,7 @@ from pathlib import Path
 
 # Legible on white and on black.
 TEXT = "#7d828a"
-SHADES = ["#3d8bd4", "#d9822b", "#2f9e78", "#a06cd5", "#c94f6d", "#7d828a", "#b09b2e"]
+SHADES = ["#3d8bd4", "#d9822b", "#2f9e78", "#a06cd5", "#c94f6d", "#7d828a", "#b09b2e", "#6b4f3a"]
 # Of two threads: with fewer processors their throughput is that of less than two.
 ENOUGH_PROCESSORS = 1.8
 
