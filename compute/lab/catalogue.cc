@@ -15,12 +15,8 @@
 #include "compute/lab/partitioned_tree.h"
 #include "compute/lab/reader_writer_tree.h"
 #include "compute/lab/sequential_tree.h"
-#ifdef GOSSAMER_HAS_TLX
 #include "compute/lab/tlx_map.h"
-#endif
-#ifdef GOSSAMER_HAS_UNODB
 #include "compute/lab/unodb_tree.h"
-#endif
 
 namespace gossamer::lab {
 namespace {

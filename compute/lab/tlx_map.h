@@ -3,6 +3,8 @@
 // Compiled if CMake is given a checkout: -DGOSSAMER_TLX=DIRECTORY.
 #pragma once
 
+#ifdef GOSSAMER_HAS_TLX
+
 #include <tlx/container/btree_map.hpp>
 
 namespace gossamer::lab {
@@ -13,3 +15,5 @@ struct TlxMap : tlx::btree_map<Key, Value> {
 };
 
 }  // namespace gossamer::lab
+
+#endif  // GOSSAMER_HAS_TLX

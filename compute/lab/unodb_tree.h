@@ -5,6 +5,8 @@
 // Compiled if CMake is given a checkout: -DGOSSAMER_UNODB=DIRECTORY.
 #pragma once
 
+#ifdef GOSSAMER_HAS_UNODB
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -61,3 +63,5 @@ class UnodbTree {
 };
 
 }  // namespace gossamer::lab
+
+#endif  // GOSSAMER_HAS_UNODB
