@@ -9,6 +9,7 @@
 #include <coroutine>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "common/fabric/verb.h"
@@ -40,7 +41,7 @@ class Batch {
   bool empty() const { return size_ == 0; }
   bool full() const { return size_ == capacity_; }
   // Requires: !full().
-  Verb& Add(const Verb& verb) { return verbs_[size_++] = verb; }
+  Verb& Add(const Verb& verb) { return *std::construct_at(&verbs_[size_++], verb); }
   // Empties the batch, and addresses it to `server`.
   void Reset(ServerId server) {
     server_ = server;
@@ -70,7 +71,9 @@ class InlineBatch final : public Batch {
   explicit InlineBatch(ServerId server = ServerId{0}) : Batch(server, storage_, kCapacity) {}
 
  private:
-  Verb storage_[kCapacity];
+  union {  // not initialized: Add makes a verb
+    Verb storage_[kCapacity];
+  };
 };
 
 inline constexpr size_t kMaxControlBytes = 256;
