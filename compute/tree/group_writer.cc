@@ -151,10 +151,10 @@ bool GroupWriter::Merge(const LockedLeaf& locked, WriteBatch& batch, size_t firs
   by_key.resize(old.size());
   for (uint32_t i = 0; i < old.size(); ++i) by_key[scratch.ranks[i]] = i;
   scratch.is_gone.assign(old.size(), 0);
-  scratch.fresh.clear();
   const bool is_delete = batch.mode() == WriteMode::kDelete;
   bool has_changed = false;
-  scratch.fresh.reserve(end - first);
+  scratch.fresh.resize(end - first);
+  auto fresh = scratch.fresh.begin();
   auto next = by_key.begin();
   for (size_t position = first; position < end;) {
     const KeyView key = batch.key(position);
@@ -191,11 +191,12 @@ bool GroupWriter::Merge(const LockedLeaf& locked, WriteBatch& batch, size_t firs
       if (is_there) {
         *at = entry;
       } else {
-        scratch.fresh.push_back(entry);
+        *fresh++ = entry;
       }
     }
     has_changed = has_changed || is_there || !is_delete;
   }
+  scratch.fresh.erase(fresh, scratch.fresh.end());
   return has_changed;
 }
 
@@ -300,14 +301,14 @@ Task<Status> GroupWriter::Rewrite(Op& op, LockedLeaf& locked, WriteBatch& batch,
 ManyWaySplitter::Fill GroupWriter::FillOf(const LockedLeaf& locked, const WriteBatch& batch,
                                           const Scratch& scratch) const {
   if (batch.fill() != 0) return {batch.fill(), false};
+  constexpr ManyWaySplitter::Fill kUsual{ManyWaySplitter::kUsualFill, true};
+  if (!locked.unit(0).high().infinite) return kUsual;
   const auto greater =
       static_cast<size_t>(std::ranges::count_if(scratch.old, [&](const Entry& entry) {
         return !scratch.fresh.empty() && entry.key > scratch.fresh.front().key;
       }));
-  const bool at_edge =
-      locked.unit(0).high().infinite && greater <= scratch.merged.size() / kEdgeFraction;
-  return at_edge ? ManyWaySplitter::Fill{1, false}
-                 : ManyWaySplitter::Fill{ManyWaySplitter::kUsualFill, true};
+  return greater <= scratch.merged.size() / kEdgeFraction ? ManyWaySplitter::Fill{1, false}
+                                                          : kUsual;
 }
 
 // 1 RT.

@@ -31,6 +31,8 @@ size_t LeafPacker::PlaceFrom(std::span<const Entry> entries, size_t begin, size_
     hash_of_.resize(entries.size() - begin);
   }
   const std::optional<size_t> end = PlaceAlike(entries, begin, most_bytes, fence_bytes);
+  constexpr size_t kWord = sizeof(uint64_t);
+  are_words_ = end && entries[begin].key.size() == kWord && entries[begin].stored.size() == kWord;
   return end ? *end : PlaceMixed(entries, begin, most_bytes, fence_bytes);
 }
 
@@ -144,10 +146,17 @@ uint64_t LeafPacker::Encode(std::span<std::byte> out, RemotePtr leaf,
                              content.high, units_[number].sizer);
   }
   HintPatch hint;
-  for (size_t i = 0; i < content.entries.size(); ++i) {
-    const uint32_t number = unit_of_[i];
-    encoders[number]->Add(content.entries[i]);
-    if (number == overflow) hint.bits |= LeafHint::FilterBit(uint64_t{hash_of_[i]} << 32);
+  const auto add_all = [&](auto add) {
+    for (size_t i = 0; i < content.entries.size(); ++i) {
+      const uint32_t number = unit_of_[i];
+      add(*encoders[number], content.entries[i]);
+      if (number == overflow) hint.bits |= LeafHint::FilterBit(uint64_t{hash_of_[i]} << 32);
+    }
+  };
+  if (are_words_) {
+    add_all([](GroupEncoder& unit, const Entry& entry) { unit.AddWords(entry); });
+  } else {
+    add_all([](GroupEncoder& unit, const Entry& entry) { unit.Add(entry); });
   }
   const size_t fence = content.high.infinite ? 0 : content.high.key.size();
   for (uint32_t number = 0; number < unit_count; ++number) {

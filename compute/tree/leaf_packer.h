@@ -68,6 +68,7 @@ class LeafPacker {
 
   LeafGeometry geometry_;
   std::array<Unit, kMaxUnits> units_;
+  bool are_words_ = false;  // all keys and stored bytes have 8 bytes
   // Of each placed entry; may be longer. hash_of_: the half of the hash that the hint's filter uses.
   std::vector<uint8_t> unit_of_;
   std::vector<uint32_t> hash_of_;

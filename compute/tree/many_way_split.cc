@@ -42,6 +42,7 @@ Task<Status> ManyWaySplitter::Build(Op& op, const LockedLeaf& locked, LeafPacker
           co_await context_.memory.AllocateNode(op, locked.leaf().server(), NodeKind::kLeaf);
       if (!allocated) co_return allocated.error();
       next = allocated.value().pointer();
+      context_.links.Prefetch(*next, 0, node_bytes);  // It is written once all are encoded.
       chain.memory.push_back(std::move(allocated.value()));
       const Result<std::span<std::byte>> added = chain.unseen.Add(*next);
       if (!added) co_return added.error();
@@ -77,6 +78,10 @@ Task<Status> ManyWaySplitter::Split(Op& op, LockedLeaf& locked, LeafPacker& pack
       1, static_cast<size_t>(fill.part * static_cast<double>(packer.Capacity(kUsualFenceBytes))));
   for (const Entry& entry : entries) plan.bytes += LeafPacker::BytesOf(entry);
   plan.leaves = std::max<size_t>(2, (plan.bytes + plan.room - 1) / plan.room);
+  // It is read once the leaves are encoded.
+  if (locked.path.has_parent()) {
+    context_.links.Prefetch(locked.path.parent, 0, context_.geometry().node_bytes());
+  }
   Chain chain(context_, plan.leaves);
   const Status built = co_await Build(op, locked, packer, entries, plan, chain);
   if (!built) co_return co_await LeafLocker::ReleaseAfter(locked, built.error());

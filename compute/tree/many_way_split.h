@@ -48,7 +48,11 @@ class ManyWaySplitter {
  private:
   // The leaves that take the place of one.
   struct Chain {
-    Chain(TreeContext& context, size_t expected) : unseen(context, expected) {}
+    Chain(TreeContext& context, size_t expected) : unseen(context, expected) {
+      downlinks.reserve(expected);
+      hints.reserve(expected);
+      memory.reserve(expected);
+    }
 
     UnseenNodes unseen;  // all but the first leaf
     BufferLease first;   // the image of the first leaf

@@ -8,7 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <span>
 #include <vector>
 
@@ -47,7 +47,7 @@ class UnseenNodes {
 
   TreeContext& context_;
   const size_t expected_;
-  std::deque<Run> runs_;
+  std::list<Run> runs_;
 };
 
 }  // namespace gossamer
