@@ -53,7 +53,7 @@ DEFINE_string(
     measure, "",
     "measure instead, without faults: techniques, large, ranks, one_by_one, threads, coroutines, "
     "theta or all");
-DEFINE_uint32(threads, 16, "--measure: threads of each of --clients compute servers (then 4)");
+DEFINE_uint32(threads, 16, "--measure: threads of each compute server");
 DEFINE_uint32(coroutines, 1, "--measure: operations under way at a time on each thread");
 DEFINE_uint64(records, 1'000'000, "--measure: records of 8 + 8 bytes");
 DEFINE_double(theta, 0.99, "--measure: skew of the zipfian distribution");
