@@ -41,7 +41,12 @@ class Batch {
   bool empty() const { return size_ == 0; }
   bool full() const { return size_ == capacity_; }
   // Requires: !full().
-  Verb& Add(const Verb& verb) { return *std::construct_at(&verbs_[size_++], verb); }
+  // By its members: a copy of the whole would load in wide words what was just stored in narrow ones.
+  Verb& Add(const Verb& verb) {
+    return *std::construct_at(&verbs_[size_++], verb.opcode, verb.space, verb.fence, verb.status,
+                              verb.length, verb.remote_offset, verb.local, verb.compare,
+                              verb.swap_or_add);
+  }
   // Empties the batch, and addresses it to `server`.
   void Reset(ServerId server) {
     server_ = server;
