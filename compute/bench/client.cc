@@ -4,15 +4,6 @@
 #include <vector>
 
 namespace gossamer::bench {
-namespace {
-
-uint64_t Nanoseconds(BenchClient::Clock::duration duration) {
-  return static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count());
-}
-
-}  // namespace
-
 BenchClient::BenchClient(Session& session, PhaseState& phase, const Share& share)
     : session_(session),
       phase_(phase),
@@ -40,10 +31,10 @@ uint64_t BenchClient::NextIdToLoad() {
   return phase_.load_ids.empty() ? next : phase_.load_ids[next];
 }
 
-BenchClient::Clock::time_point BenchClient::Lap(LatencyClass latency_class,
-                                                Clock::time_point start) {
-  const Clock::time_point now = Clock::now();
-  result_.latency_ns[static_cast<size_t>(latency_class)].Record(Nanoseconds(now - start));
+uint64_t BenchClient::Lap(LatencyClass latency_class, uint64_t start) {
+  const uint64_t now = phase_.clock.Now();
+  result_.latency_ns[static_cast<size_t>(latency_class)].Record(
+      phase_.clock.NanosecondsBetween(start, now));
   return now;
 }
 
@@ -95,9 +86,9 @@ Task<void> BenchClient::Work() {
   KeyBuffer buffer;
   std::string value(value_bytes_, '\0');
   DrawnOperation operation;
-  Clock::time_point now = Clock::now();
+  uint64_t now = phase_.clock.Now();
   while (Take(operation)) {
-    const Clock::time_point start = now;
+    const uint64_t start = now;
     const std::string_view key = codec_.Encode(operation.id, buffer);
     switch (operation.kind) {
       case BenchOperation::kRead: {
@@ -127,7 +118,7 @@ Task<void> BenchClient::Work() {
         if (Check(co_await session_.AsyncPut(key, value))) {
           now = Lap(LatencyClass::kUpdate, now);
           result_.latency_ns[static_cast<size_t>(LatencyClass::kReadModifyWrite)].Record(
-              Nanoseconds(now - start));
+              phase_.clock.NanosecondsBetween(start, now));
           Succeed();
           continue;
         }
@@ -145,7 +136,7 @@ Task<void> BenchClient::Work() {
         break;
       }
     }
-    now = Clock::now();  // after a failure
+    now = phase_.clock.Now();  // after a failure
   }
 }
 
@@ -180,7 +171,7 @@ struct BenchClient::Batch {
   std::vector<KeyValueView> pairs;     // the first put_operations.size() are puts
   std::vector<Status> statuses;        // of `pairs`
   std::vector<size_t> put_operations;
-  Clock::time_point gets_started;
+  uint64_t gets_started = 0;  // by the phase's clock
 };
 
 void BenchClient::WorkInBatches() {
@@ -203,11 +194,11 @@ void BenchClient::WorkSorted() {
     if (batch.count == 0) return;
     for (size_t i = 0; i < batch.count; ++i) batch.FillPair(i, i, *this);
     for (size_t done = 0; done < batch.count && !phase_.stop.load(std::memory_order_relaxed);) {
-      const Clock::time_point start = Clock::now();
+      const uint64_t start = phase_.clock.Now();
       const SortedLoad load = session_.LoadSorted(
           std::span<const KeyValueView>(batch.pairs).subspan(done, batch.count - done), kFill);
       result_.latency_ns[static_cast<size_t>(LatencyClass::kInsert)].RecordMany(
-          Nanoseconds(Clock::now() - start), load.loaded);
+          phase_.clock.NanosecondsBetween(start, phase_.clock.Now()), load.loaded);
       for (size_t i = 0; i < load.loaded; ++i) Succeed();
       done += load.loaded;
       if (load.status) continue;
@@ -242,10 +233,10 @@ void BenchClient::Fill(Batch& batch) {
 }
 
 void BenchClient::DoGets(Batch& batch) {
-  batch.gets_started = Clock::now();
+  batch.gets_started = phase_.clock.Now();
   if (batch.gets.empty()) return;
   session_.MultiGet(batch.gets, batch.values);
-  const uint64_t latency = Nanoseconds(Clock::now() - batch.gets_started);
+  const uint64_t latency = phase_.clock.NanosecondsBetween(batch.gets_started, phase_.clock.Now());
   for (size_t i = 0; i < batch.values.size(); ++i) {
     if (!Check(batch.values[i])) continue;
     result_.latency_ns[static_cast<size_t>(LatencyClass::kRead)].Record(latency);
@@ -263,10 +254,10 @@ void BenchClient::DoPuts(Batch& batch) {
   for (size_t i = 0; i < batch.put_operations.size(); ++i) {
     batch.FillPair(i, batch.put_operations[i], *this);
   }
-  const Clock::time_point start = Clock::now();
+  const uint64_t start = phase_.clock.Now();
   const auto statuses = std::span(batch.statuses).first(batch.put_operations.size());
   session_.MultiPut(std::span(batch.pairs).first(statuses.size()), statuses);
-  const Clock::time_point end = Clock::now();
+  const uint64_t end = phase_.clock.Now();
   uint64_t inserts = 0;
   uint64_t updates = 0;
   uint64_t modified = 0;
@@ -279,10 +270,9 @@ void BenchClient::DoPuts(Batch& batch) {
     if (operation.kind == BenchOperation::kReadModifyWrite) ++modified;
     Succeed();
   }
-  const auto record = [this, end](LatencyClass latency_class, Clock::time_point from,
-                                  uint64_t count) {
-    result_.latency_ns[static_cast<size_t>(latency_class)].RecordMany(Nanoseconds(end - from),
-                                                                      count);
+  const auto record = [this, end](LatencyClass latency_class, uint64_t from, uint64_t count) {
+    result_.latency_ns[static_cast<size_t>(latency_class)].RecordMany(
+        phase_.clock.NanosecondsBetween(from, end), count);
   };
   record(LatencyClass::kInsert, start, inserts);
   record(LatencyClass::kUpdate, start, updates);
@@ -292,7 +282,7 @@ void BenchClient::DoPuts(Batch& batch) {
 void BenchClient::DoScans(Batch& batch) {
   for (size_t i = 0; i < batch.count; ++i) {
     if (batch.operations[i].kind != BenchOperation::kScan) continue;
-    const Clock::time_point start = Clock::now();
+    const uint64_t start = phase_.clock.Now();
     const std::unique_ptr<ScanCursor> cursor =
         session_.Scan(ScanFrom(batch.operations[i], batch.buffers[i]));
     uint64_t keys = 0;

@@ -7,13 +7,13 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 
 #include "compute/bench/keys.h"
+#include "compute/bench/lap_clock.h"
 #include "compute/bench/runner.h"
 
 namespace gossamer::bench {
@@ -26,6 +26,7 @@ struct PhaseState {
   std::atomic<bool> gave_up{false};
   // While loading: the ids in the order of loading; empty: ascending.
   std::span<const uint64_t> load_ids;
+  const LapClock clock{};
 };
 
 // The operations assigned to a client: `count` operations of the workload, or, while loading,
@@ -39,8 +40,6 @@ struct Share {
 
 class BenchClient {
  public:
-  using Clock = std::chrono::steady_clock;
-
   // `session` and `phase` must outlive the client.
   BenchClient(Session& session, PhaseState& phase, const Share& share);
 
@@ -62,7 +61,8 @@ class BenchClient {
 
   bool Take(DrawnOperation& operation);
   uint64_t NextIdToLoad();
-  Clock::time_point Lap(LatencyClass latency_class, Clock::time_point start);
+  // Records what began at `start`, and returns its end. Both are by the phase's clock.
+  uint64_t Lap(LatencyClass latency_class, uint64_t start);
   void Succeed();
   void Fail(const Error& error);
   void AcknowledgeInsert(uint64_t id);

@@ -19,7 +19,7 @@
 namespace gossamer::bench {
 namespace {
 
-using Clock = BenchClient::Clock;
+using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kWatchInterval{50};
 
