@@ -26,7 +26,7 @@ constexpr SeparatorNode::Shape ShapeAt(uint32_t height) {
 
 }  // namespace
 
-const SeparatorNode* const SeparatorIndex::gap_node_ = MakeGapNode();
+const SeparatorNode* const SeparatorIndex::kGapNode = MakeGapNode();
 
 SeparatorIndex::~SeparatorIndex() {
   if (root() != nullptr) FreeBelow(root_.load(std::memory_order_relaxed));

@@ -40,9 +40,9 @@ class SeparatorIndex {
   static constexpr bool IsGap(uint64_t word) { return (word & kGap) != 0; }
   // The node that a word of the index points to; for a gap `GapNode`, which has one separator.
   static const SeparatorNode* NodeAt(uint64_t word) {
-    return IsGap(word) ? gap_node_ : std::bit_cast<const SeparatorNode*>(word);
+    return IsGap(word) ? kGapNode : std::bit_cast<const SeparatorNode*>(word);
   }
-  static const SeparatorNode* GapNode() { return gap_node_; }
+  static const SeparatorNode* GapNode() { return kGapNode; }
   // Entries of a node that is not the root, and of a lone root once changes are expected.
   static constexpr size_t kMaxCount = 128;
   static constexpr size_t kMaxRootCount = 2048;  // of a root that may be wide
@@ -107,7 +107,7 @@ class SeparatorIndex {
   static SeparatorNode* ChildOf(const SeparatorNode* node, uint32_t index);
   void FreeBelow(SeparatorNode* node);
 
-  static const SeparatorNode* const gap_node_;
+  static const SeparatorNode* const kGapNode;
 
   NodeMemory& memory_;
   std::atomic<SeparatorNode*> root_{nullptr};

@@ -147,13 +147,12 @@ SeparatorNode* SeparatorNode::CopyWith(NodeArena& arena, uint32_t index, KeyView
   to_ends[index] = suffix_at + suffix_bytes;
   for (uint32_t i = index; i < count_; ++i) to_ends[i + 1] = ends()[i] + suffix_bytes;
 
-  // The prefix and the suffixes are one text.
-  const KeyView text(prefix().data(), prefix_bytes_ + ends()[count_ - 1]);
-  auto* const to_text = const_cast<char*>(node->prefix().data());
-  const uint32_t text_at = prefix_bytes_ + suffix_at;
-  text.copy(to_text, text_at);
-  suffix.copy(to_text + text_at, suffix_bytes);
-  text.substr(text_at).copy(to_text + text_at + suffix_bytes, text.size());
+  const KeyView from(text(), prefix_bytes_ + ends()[count_ - 1]);
+  auto* const to = const_cast<char*>(node->text());
+  const uint32_t at = prefix_bytes_ + suffix_at;
+  from.copy(to, at);
+  suffix.copy(to + at, suffix_bytes);
+  from.substr(at).copy(to + at + suffix_bytes, from.size());
   return node;
 }
 

@@ -220,10 +220,12 @@ class alignas(NodeArena::kLineBytes) SeparatorNode {
   const uint32_t* ends() const {
     return reinterpret_cast<const uint32_t*>(payloads() + size_t{count_} * payload_words_);
   }
-  KeyView prefix() const { return {reinterpret_cast<const char*>(ends() + count_), prefix_bytes_}; }
+  // The prefix, and the suffixes behind it.
+  const char* text() const { return reinterpret_cast<const char*>(ends() + count_); }
+  KeyView prefix() const { return {text(), prefix_bytes_}; }
   KeyView suffix(uint32_t i) const {
     const uint32_t start = i == 0 ? 0 : ends()[i - 1];
-    return {prefix().data() + prefix_bytes_ + start, ends()[i] - start};
+    return {text() + prefix_bytes_ + start, ends()[i] - start};
   }
 
   // Above every digest, so that the padding of a line is never counted.

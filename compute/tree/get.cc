@@ -108,8 +108,7 @@ bool Getter::FindCached(KeyView key, bool is_counted, NodeCache::Step& path) con
 }
 
 Task<Result<std::string>> Getter::Go(Op& op, KeyView key, First* first) {
-  const Status valid = context_.CheckKey(key);
-  if (!valid) co_return valid.error();
+  BOOST_OUTCOME_CO_TRYV(context_.CheckKey(key));
   const LeafGeometry& geometry = context_.geometry();
   Links& links = context_.links;
   Units units(geometry, KeyHash(key), context_.techniques().two_level_versions);
@@ -131,8 +130,7 @@ Task<Result<std::string>> Getter::Go(Op& op, KeyView key, First* first) {
       may_have_hint = context_.cache.HasLeaf(key);
     }
     const RemotePtr leaf = path.node;
-    const Status in_bounds = co_await links.ConnectFor(leaf, geometry.node_bytes());
-    if (!in_bounds) co_return in_bounds.error();
+    BOOST_OUTCOME_CO_TRYV(co_await links.ConnectFor(leaf, geometry.node_bytes()));
     InlineBatch<2> batch(leaf.server());
     bool wants_overflow = true;
     if (first != nullptr && first->plain.leaf() == leaf) {
