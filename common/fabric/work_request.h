@@ -41,11 +41,12 @@ class Batch {
   bool empty() const { return size_ == 0; }
   bool full() const { return size_ == capacity_; }
   // Requires: !full().
-  // By its members: a copy of the whole would load in wide words what was just stored in narrow ones.
   Verb& Add(const Verb& verb) {
-    return *std::construct_at(&verbs_[size_++], verb.opcode, verb.space, verb.fence, verb.status,
-                              verb.length, verb.remote_offset, verb.local, verb.compare,
-                              verb.swap_or_add);
+    // By its members: a copy of the whole would load in wide words what was just stored in narrow ones. The binding names
+    // all of them, or does not compile.
+    const auto& [opcode, space, fence, status, length, offset, local, compare, swap] = verb;
+    return *std::construct_at(&verbs_[size_++], opcode, space, fence, status, length, offset, local,
+                              compare, swap);
   }
   // Empties the batch, and addresses it to `server`.
   void Reset(ServerId server) {

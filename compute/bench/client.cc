@@ -4,6 +4,7 @@
 #include <vector>
 
 namespace gossamer::bench {
+
 BenchClient::BenchClient(Session& session, PhaseState& phase, const Share& share)
     : session_(session),
       phase_(phase),
