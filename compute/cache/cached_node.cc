@@ -29,16 +29,24 @@ bool CachedNode::HasContentOf(RemotePtr pointer, const InternalView& node) const
   return has_all;
 }
 
-CachedNode CachedNode::MakeWithChild(NodeArena& arena, SeparatorList& separators, CachedNode old,
-                                     KeyView separator, RemotePtr child) {
-  const uint32_t index = old.ChildIndex(separator) + 1;
+CachedNode CachedNode::MakeWithChildren(NodeArena& arena, SeparatorList& separators, CachedNode old,
+                                        uint32_t index,
+                                        std::span<const InternalNode::Child> children,
+                                        std::span<const uint64_t> hints) {
+  const auto append_children = [&] {
+    for (size_t i = 0; i < children.size(); ++i) {
+      separators.Append(children[i].separator, children[i].pointer.word(), hints[i]);
+    }
+  };
   const HighFence high = old.high();
-  SeparatorNode* const node =
-      old.node_->CopyWith(arena, index, separator, {child.word(), 0}, TailBytes(high));
+  separators.Clear();
+  append_children();
+  SeparatorNode* const node = old.node_->CopyWith(arena, index + 1, separators, TailBytes(high));
   if (node != nullptr) return Finish(node, old.tail().pointer, old.version(), old.level(), high);
   separators.Clear();
-  old.node_->AppendTo(separators, 0, old.count());
-  separators.InsertAt(index, separator, child.word());
+  old.node_->AppendTo(separators, 0, index + 1);
+  append_children();
+  old.node_->AppendTo(separators, index + 1, old.count());
   return Make(arena, separators, old.tail().pointer, old.version(), old.level(), high);
 }
 

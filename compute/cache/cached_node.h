@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "compute/cache/separator_node.h"
 #include "proto/internal_node.h"
@@ -25,9 +26,11 @@ class CachedNode {
   // Makes a node that no reader can find yet. `separators`: of `node`, with children and hints.
   static CachedNode Make(NodeArena& arena, SeparatorList& separators, RemotePtr pointer,
                          const InternalNode& node);
-  // A copy of `old` with one more child.
-  static CachedNode MakeWithChild(NodeArena& arena, SeparatorList& separators, CachedNode old,
-                                  KeyView separator, RemotePtr child);
+  // A copy of `old` with more children behind child `index`, each with its hint.
+  // Requires: level 1; their separators ascend, and lie between those of the children at `index` and behind it.
+  static CachedNode MakeWithChildren(NodeArena& arena, SeparatorList& separators, CachedNode old,
+                                     uint32_t index, std::span<const InternalNode::Child> children,
+                                     std::span<const uint64_t> hints);
 
   explicit operator bool() const { return node_ != nullptr; }
   friend bool operator==(const CachedNode&, const CachedNode&) = default;

@@ -149,10 +149,15 @@ class NodeCache {
   // Caches both halves of a split node. Hints move with the children.
   uint32_t InsertSplit(RemotePtr left_pointer, const InternalNode& left, RemotePtr right_pointer,
                        const InternalNode& right);
-  // Adds a leaf that this compute server has split off to the cached `parent`, before the parent
-  // itself is updated. Meanwhile this compute server's operations need not go through the left
-  // neighbour.
-  uint32_t InsertChild(RemotePtr parent, const Key& separator, RemotePtr leaf);
+  // Adds leaves that this compute server has split off one leaf to the cached `parent`, before the parent itself is
+  // updated. Meanwhile this compute server's operations need not go through the left neighbour.
+  // Requires: at least one; their separators ascend; each has its LeafHint in `hints`.
+  struct Added {
+    uint32_t evictions = 0;
+    bool was_cached = false;  // the parent
+  };
+  Added InsertChildren(RemotePtr parent, std::span<const InternalNode::Child> leaves,
+                       std::span<const uint64_t> hints);
   // Forgets the node at `level` whose range contains `key`, except for its hints, if it is the one
   // at `pointer`.
   void Forget(uint32_t level, KeyView key, RemotePtr pointer);

@@ -68,12 +68,22 @@ uint32_t NodeCache::InsertSplit(RemotePtr left_pointer, const InternalNode& left
   return evictions + Insert(left_pointer, left);
 }
 
-uint32_t NodeCache::InsertChild(RemotePtr parent, const Key& separator, RemotePtr leaf) {
+NodeCache::Added NodeCache::InsertChildren(RemotePtr parent,
+                                           std::span<const InternalNode::Child> leaves,
+                                           std::span<const uint64_t> hints) {
   const std::lock_guard lock(mutex_);
+  const Key& first = leaves.front().separator;
   uint32_t child = 0;
-  const CachedNode old = Lookup(1, SearchGoal::Covering(separator), child);
-  if (!old || old.pointer() != parent || old.separator(child) == separator) return 0;
-  return Put(CachedNode::MakeWithChild(memory_.arena(), scratch_, old, separator, leaf));
+  const CachedNode old = Lookup(1, SearchGoal::Covering(first), child);
+  if (!old || old.pointer() != parent || old.node()->CompareSeparator(child, first) == 0) return {};
+  const KeyView last = leaves.back().separator;
+  const bool are_inside = child + 1 == old.count()
+                              ? old.high().Admits(last)
+                              : old.node()->CompareSeparator(child + 1, last) > 0;
+  if (!are_inside) return {};  // the cached node is not what was split
+  const CachedNode fresh =
+      CachedNode::MakeWithChildren(memory_.arena(), scratch_, old, child, leaves, hints);
+  return {Put(fresh), true};
 }
 
 void NodeCache::Forget(uint32_t level, KeyView key, RemotePtr pointer) {
@@ -132,20 +142,20 @@ CachedNode NodeCache::RootNode() const {
 }
 
 uint32_t NodeCache::Put(CachedNode fresh) {
+  if (bytes() + fresh.bytes() > max_bytes_ / 2) {
+    counts_uses_.store(true, std::memory_order_relaxed);
+  }
+  if (TryEnter(fresh)) return 0;
   CachedNode kept = RootNode();
   if (kept && kept.pointer() == fresh.pointer()) kept = {};
   const uint64_t least =
       fresh.bytes() + kLeastIndexBytes + (kept ? kept.bytes() + kLeastIndexBytes : 0);
-  if (bytes() + fresh.bytes() > max_bytes_ / 2) {
-    counts_uses_.store(true, std::memory_order_relaxed);
-  }
   uint32_t evictions = 0;
-  while (least <= max_bytes_) {
-    if (TryEnter(fresh)) return evictions;
-    if (!EvictOne(kept)) break;
+  while (least <= max_bytes_ && EvictOne(kept)) {
     if (evictions++ == 0) {
       for (const std::unique_ptr<SeparatorIndex>& index : indexes_) index->ExpectChanges();
     }
+    if (TryEnter(fresh)) return evictions;
   }
   // There is no room for it, and what it replaces is outdated.
   const CachedNode old = NodeOf(index(fresh.level()).Covering(fresh.low()).word);
@@ -158,17 +168,16 @@ bool NodeCache::TryEnter(CachedNode fresh) {
   SeparatorIndex& nodes = index(fresh.level());
   const Key low = fresh.low();
   const HighFence high = fresh.high();
-  const SeparatorIndex::Entry before = nodes.Covering(low);
-  const CachedNode old = before.separator == low ? NodeOf(before.word) : CachedNode();
+  const SeparatorIndex::Holding before = nodes.At(low, high);
+  const CachedNode old = before.starts_there ? NodeOf(before.word) : CachedNode();
   const uint64_t needed = fresh.bytes() - std::min(fresh.bytes(), old ? old.bytes() : 0);
   if (needed > room()) return false;
   const uint64_t room_for_index = room() - needed;
   const uint64_t bytes_before = bytes();
   // Usually a child was added, and the fresh node has the old one's range. `low` must be the old node's own low fence:
   // SeparatorIndex::Remove can leave a second entry inside its range.
-  const std::optional<SeparatorIndex::Entry> above = nodes.Above(low);
-  const bool ends_there = high.infinite ? !above : above && above->separator == high.key;
-  const bool takes_its_place = old && old.low() == low && old.high() == high && ends_there;
+  const bool takes_its_place =
+      old && before.ends_there && old.high() == high && old.node()->CompareSeparator(0, low) == 0;
   // An end first: what lies behind it is not the fresh node's.
   const bool has_end =
       takes_its_place || high.infinite || nodes.Covering(high.key).separator == high.key;

@@ -53,14 +53,14 @@ TEST(NodeCacheTest, ANodeWithTwoEntriesLosesBoth) {
   }
   for (uint64_t node = 0; node < kNodes; ++node) {
     // This one splits a leaf of the left half, and displaces the right half.
-    cache.InsertChild(NodeAt(node), Key(KeyOf(kFanout * node) + "m"), LeafAt(9 * kNodes));
+    InsertLeaf(cache, NodeAt(node), Key(KeyOf(kFanout * node) + "m"), LeafAt(9 * kNodes));
     cache.Insert(NodeAt(kNodes + node), right_of(node, 2));
   }
   // New nodes of the same size reuse the memory of removed nodes.
   for (uint64_t node = 2 * kNodes; node < 4 * kNodes; ++node) {
     const uint64_t from = kFanout * node;
     cache.Insert(NodeAt(node), ParentOf(from, from + kFanout, 1));
-    cache.InsertChild(NodeAt(node), Key(KeyOf(from) + "m"), LeafAt(9 * kNodes));
+    InsertLeaf(cache, NodeAt(node), Key(KeyOf(from) + "m"), LeafAt(9 * kNodes));
   }
   size_t found = 0;
   for (uint64_t node = 0; node < kNodes; ++node) {
@@ -137,21 +137,6 @@ TEST(NodeCacheTest, APatchChangesTheBitsThatItKnows) {
   EXPECT_EQ(FindLeaf(cache, reader, 12)->hint, 0xf3au);
 }
 
-TEST(NodeCacheTest, ALeafSplitOffIsFoundAtOnce) {
-  NodeCache cache(uint64_t{1} << 20);
-  NodeCache::Reader reader(cache);
-  cache.SetRoot(RootWord(NodeAt(1), 1));
-  InternalNode node = ParentOf(10, 20);
-  node.children.erase(node.children.begin() + 5);  // 14's range now ends at 16
-  cache.Insert(NodeAt(1), node);
-  EXPECT_EQ(FindLeaf(cache, reader, 15)->node, LeafAt(14));
-  cache.ReplaceHint(reader, KeyOf(16), LeafAt(16), 3);
-  cache.InsertChild(NodeAt(1), Key(KeyOf(15)), LeafAt(15));
-  EXPECT_EQ(FindLeaf(cache, reader, 15)->node, LeafAt(15));
-  EXPECT_EQ(FindLeaf(cache, reader, 15)->hint, 0u);
-  EXPECT_EQ(FindLeaf(cache, reader, 16)->hint, 3u);
-}
-
 TEST(NodeCacheTest, NothingLargerThanTheBoundIsKept) {
   const uint64_t bytes = BytesOf(ParentOf(10, 20));
   NodeCache cache(bytes);
@@ -164,7 +149,7 @@ TEST(NodeCacheTest, NothingLargerThanTheBoundIsKept) {
   cache.Insert(NodeAt(1), ParentOf(10, 20, 3));
   EXPECT_TRUE(FindLeaf(cache, reader, 15));
   for (char c = 'a'; c != 'z'; ++c) {
-    cache.InsertChild(NodeAt(1), Key(KeyOf(15) + std::string(24, c)), LeafAt(1));
+    InsertLeaf(cache, NodeAt(1), Key(KeyOf(15) + std::string(24, c)), LeafAt(1));
   }
   EXPECT_EQ(cache.bytes(), 0u);
   NodeCache none(0);
@@ -251,7 +236,7 @@ class NodeCacheChangesTest : public testing::Test {
       case 1:
         whole.children.erase(whole.children.begin() + 5);
         cache_.Insert(NodeAt(node), whole);
-        cache_.InsertChild(NodeAt(node), Key(KeyOf(from + 5)), LeafAt(from + 5));
+        InsertLeaf(cache_, NodeAt(node), Key(KeyOf(from + 5)), LeafAt(from + 5));
         break;
       case 2: cache_.Forget(1, KeyOf(from), NodeAt(node)); [[fallthrough]];
       default: cache_.Insert(NodeAt(node), whole);
@@ -371,7 +356,7 @@ TEST(NodeCacheTest, NeverHoldsMoreThanItsBound) {
           cache.Forget(1, KeyOf(1000 * other), NodeAt(other));
         }
         FindLeaf(cache, reader, 1000);
-        cache.InsertChild(NodeAt(at), Key(KeyOf(from) + "x"), LeafAt(1));
+        InsertLeaf(cache, NodeAt(at), Key(KeyOf(from) + "x"), LeafAt(1));
       }
       --writing;
     });

@@ -29,6 +29,13 @@ inline InternalNode ParentOf(uint64_t from, uint64_t to, uint32_t version = 1) {
   return node;
 }
 
+inline uint32_t InsertLeaf(NodeCache& cache, RemotePtr parent, const Key& separator,
+                           RemotePtr leaf) {
+  const InternalNode::Child child{separator, leaf};
+  constexpr uint64_t kHint = 0;
+  return cache.InsertChildren(parent, {&child, 1}, {&kHint, 1}).evictions;
+}
+
 inline uint64_t BytesOf(const InternalNode& node) {
   NodeCache cache(uint64_t{1} << 20);
   cache.Insert(NodeAt(1), node);

@@ -74,15 +74,36 @@ SeparatorIndex::Entry SeparatorIndex::Below(const HighFence& bound) const {
 
 std::optional<SeparatorIndex::Entry> SeparatorIndex::Above(KeyView key) const {
   Path path = Descend([key](const SeparatorNode& node) { return node.ChildIndex(key); });
-  // Up to the lowest node with an entry further right, and down its left edge.
+  if (!StepRight(path)) return std::nullopt;
+  return EntryAt(path);
+}
+
+// Up to the lowest node with an entry further right, and down its left edge.
+bool SeparatorIndex::StepRight(Path& path) {
   while (path.length != 0 && path.bottom().index + 1 == path.bottom().node->count()) --path.length;
-  if (path.length == 0) return std::nullopt;
+  if (path.length == 0) return false;
   ++path.bottom().index;
   while (path.bottom().node->height() > 1) {
     path.frames[path.length] = {ChildOf(path.bottom().node, path.bottom().index), 0};
     ++path.length;
   }
-  return EntryAt(path);
+  return true;
+}
+
+SeparatorIndex::Holding SeparatorIndex::At(KeyView low, const HighFence& high) const {
+  Path path = Descend([low](const SeparatorNode& node) { return node.ChildIndex(low); });
+  Holding holding;
+  if (path.length == 0) return holding;
+  const Frame at = path.bottom();
+  holding.word = at.node->payload(at.index).load(std::memory_order_seq_cst);
+  holding.starts_there = at.node->CompareSeparator(at.index, low) == 0;
+  if (!StepRight(path)) {
+    holding.ends_there = high.infinite;
+  } else if (!high.infinite) {
+    const Frame& next = path.bottom();
+    holding.ends_there = next.node->CompareSeparator(next.index, high.key) == 0;
+  }
+  return holding;
 }
 
 bool SeparatorIndex::Set(KeyView separator, uint64_t word, uint64_t most_bytes) {

@@ -68,6 +68,13 @@ class SeparatorIndex {
   Entry Covering(KeyView key) const;
   // The word that holds just below `bound`. Requires: `bound` is not empty.
   Entry Below(const HighFence& bound) const;
+  // As Covering, without a copy of the separators: whether the word holds from `low` on, and up to `high`.
+  struct Holding {
+    uint64_t word = kGap;
+    bool starts_there = false;
+    bool ends_there = false;
+  };
+  Holding At(KeyView low, const HighFence& high) const;
   // The first entry above `key`; nullopt if there is none.
   std::optional<Entry> Above(KeyView key) const;
 
@@ -98,6 +105,8 @@ class SeparatorIndex {
   template <typename Choose>
   Path Descend(Choose&& choose) const;
   static Entry EntryAt(const Path& path);
+  // Goes to the next entry. Returns false if there is none.
+  static bool StepRight(Path& path);
   // Replaces the nodes of `path` from the bottom up, so that the bottom has the entries of `list_`.
   bool Replace(const Path& path, Change change, uint64_t most_bytes);
   // The number of nodes for `count` entries of the node at `depth` (0: the root) and `height`.

@@ -12,6 +12,14 @@ constexpr size_t kWordBytes = sizeof(uint64_t);
 // The 8 bytes of `key` at `at`, padded with zeros.
 uint64_t WordAt(KeyView key, size_t at) { return KeyPrefix(key.substr(std::min(at, key.size()))); }
 
+// How many of `kCount` digests are at most `digest`. Without a branch: the compiler compares several at a time.
+template <uint32_t kCount>
+uint32_t CountAtMost(const int32_t* digests, int32_t digest) {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < kCount; ++i) count += digests[i] <= digest ? 1 : 0;
+  return count;
+}
+
 constexpr uint32_t LinesFor(size_t count) {
   return static_cast<uint32_t>((count + SeparatorNode::kDigestsPerLine - 1) /
                                SeparatorNode::kDigestsPerLine);
@@ -96,36 +104,32 @@ SeparatorNode* SeparatorNode::Make(NodeArena& arena, const SeparatorList& list, 
   return node;
 }
 
-SeparatorNode* SeparatorNode::CopyWith(NodeArena& arena, uint32_t index, KeyView separator,
-                                       std::array<uint64_t, 2> payload, uint32_t tail_bytes) const {
-  assert(index != 0 && index <= count_ && count_ < kMaxCount);
-  // With a long separator, Make takes digests behind the prefix.
-  const bool has_other_words = separator.size() > kWordBytes && word_at_ != prefix_bytes_;
-  if (has_other_words || !separator.starts_with(prefix())) return nullptr;
-  const uint64_t separator_word = WordAt(separator, word_at_);
-  const int32_t digest = Digest(separator_word);
+SeparatorNode* SeparatorNode::CopyWith(NodeArena& arena, uint32_t index, const SeparatorList& added,
+                                       uint32_t tail_bytes) const {
+  const auto added_count = static_cast<uint32_t>(added.size());
+  assert(index != 0 && index <= count_ && added_count != 0 && count_ + added_count <= kMaxCount);
+  uint32_t added_bytes = 0;
+  for (uint32_t i = 0; i < added_count; ++i) {
+    const KeyView separator = added.separator(i);
+    // With a long separator, Make takes digests behind the prefix.
+    const bool has_other_words = separator.size() > kWordBytes && word_at_ != prefix_bytes_;
+    if (has_other_words || !separator.starts_with(prefix())) return nullptr;
+    added_bytes += static_cast<uint32_t>(separator.size()) - prefix_bytes_;
+  }
   // A digest that is cut off does not order later keys: Make chooses a greater shift.
-  if (index == count_ && digest == kGreatestDigest) return nullptr;
+  const uint64_t last_word = WordAt(added.separator(added_count - 1), word_at_);
+  if (index == count_ && Digest(last_word) == kGreatestDigest) return nullptr;
 
-  const uint32_t count = count_ + 1;
-  const uint32_t behind = count_ - index;
+  const uint32_t count = count_ + added_count;
   const Shape shape{payload_words_, height_, tail_bytes};
-  const KeyView suffix = separator.substr(prefix_bytes_);
-  const auto suffix_bytes = static_cast<uint32_t>(suffix.size());
-  const Layout layout =
-      LayoutFor(count, size_t{prefix_bytes_} + ends()[count_ - 1] + suffix_bytes, shape);
+  const uint32_t text_end = ends()[count_ - 1];
+  const Layout layout = LayoutFor(count, size_t{prefix_bytes_} + text_end + added_bytes, shape);
   SeparatorNode* const node = MakeEmpty(arena, layout, count, shape);
   node->word_at_ = word_at_;
   node->prefix_bytes_ = prefix_bytes_;
   node->base_ = base_;
   node->shift_ = shift_;
-  node->is_lossless_ = is_lossless_ && node->IsLossless(separator, separator_word);
-
-  auto* const digests = const_cast<int32_t*>(node->DigestLine(0));
-  std::copy_n(DigestLine(0), index, digests);
-  digests[index] = digest;
-  std::copy_n(DigestLine(0) + index, behind, digests + index + 1);
-  node->FillDividers();
+  node->is_lossless_ = is_lossless_;
 
   // Others may change this node's payload meanwhile.
   const uint32_t words = payload_words_;
@@ -135,24 +139,34 @@ SeparatorNode* SeparatorNode::CopyWith(NodeArena& arena, uint32_t index, KeyView
           std::atomic<uint64_t>(payloads()[i].load(std::memory_order_relaxed));
     }
   };
-  copy_payload(0, index, 0);
-  for (uint32_t word = 0; word < words; ++word) {
-    ::new (&node->payload(index, word)) std::atomic<uint64_t>(payload[word]);
-  }
-  copy_payload(index, count_, index + 1);
-
+  auto* const digests = const_cast<int32_t*>(node->DigestLine(0));
   auto* const to_ends = const_cast<uint32_t*>(node->ends());
-  const uint32_t suffix_at = ends()[index - 1];
+  auto* const to_text = const_cast<char*>(node->text());
+  const uint32_t begin = ends()[index - 1];  // of the new suffixes
+  std::copy_n(DigestLine(0), index, digests);
+  copy_payload(0, index, 0);
   std::copy_n(ends(), index, to_ends);
-  to_ends[index] = suffix_at + suffix_bytes;
-  for (uint32_t i = index; i < count_; ++i) to_ends[i + 1] = ends()[i] + suffix_bytes;
+  std::copy_n(text(), prefix_bytes_ + begin, to_text);
 
-  const KeyView from(text(), prefix_bytes_ + ends()[count_ - 1]);
-  auto* const to = const_cast<char*>(node->text());
-  const uint32_t at = prefix_bytes_ + suffix_at;
-  from.copy(to, at);
-  suffix.copy(to + at, suffix_bytes);
-  from.substr(at).copy(to + at + suffix_bytes, from.size());
+  uint32_t end = begin;
+  for (uint32_t i = 0; i < added_count; ++i) {
+    const KeyView separator = added.separator(i);
+    const uint64_t word = WordAt(separator, word_at_);
+    node->is_lossless_ &= node->IsLossless(separator, word);
+    digests[index + i] = Digest(word);
+    for (uint32_t at = 0; at < words; ++at) {
+      ::new (&node->payload(index + i, at)) std::atomic<uint64_t>(added.payload(i, at));
+    }
+    end += static_cast<uint32_t>(
+        separator.substr(prefix_bytes_).copy(to_text + prefix_bytes_ + end, separator.size()));
+    to_ends[index + i] = end;
+  }
+
+  std::copy_n(DigestLine(0) + index, count_ - index, digests + index + added_count);
+  copy_payload(index, count_, index + added_count);
+  for (uint32_t i = index; i < count_; ++i) to_ends[i + added_count] = ends()[i] + added_bytes;
+  std::copy_n(text() + prefix_bytes_ + begin, text_end - begin, to_text + prefix_bytes_ + end);
+  node->FillDividers();
   return node;
 }
 
@@ -215,9 +229,17 @@ int32_t SeparatorNode::DigestBehindPrefix(KeyView key) const {
 
 uint32_t SeparatorNode::ChildIndex(KeyView key) const {
   const int32_t digest = DigestOf(key, KeyPrefix(key));
-  const int32_t* const digests = DigestLine(0);
-  const auto above = std::upper_bound(digests, digests + count_, digest) - digests;
-  return Confirm(static_cast<uint32_t>(above) - 1, digest, key);
+  uint32_t line = 0;
+  if (is_wide()) {
+    for (uint32_t i = 0; i < sample_lines_; ++i) {
+      line += CountAtMost<kDigestsPerLine>(SampleLine(i), digest);
+    }
+    --line;
+  } else {
+    line = CountAtMost<kDividers>(dividers_, digest);
+  }
+  const uint32_t in_line = CountAtMost<kDigestsPerLine>(DigestLine(line), digest);
+  return Confirm(line * kDigestsPerLine + in_line - 1, digest, key);
 }
 
 int SeparatorNode::CompareSeparator(uint32_t i, KeyView key) const {

@@ -100,12 +100,13 @@ class alignas(NodeArena::kLineBytes) SeparatorNode {
   // Makes a node of items [begin, end) of `list`. Requires: 1 to kMaxCount items.
   static SeparatorNode* Make(NodeArena& arena, const SeparatorList& list, size_t begin, size_t end,
                              Shape shape);
-  // Makes a copy of this node with one more item, at `index`, and zeroes its tail. The other items are not searched or
-  // encoded again: this is several times quicker than Make. Returns null if their digests have to be made anew.
-  // Requires: separator index - 1 is below `separator`, separator `index` above; fewer than kMaxCount items; not a node
-  // of pairs.
-  SeparatorNode* CopyWith(NodeArena& arena, uint32_t index, KeyView separator,
-                          std::array<uint64_t, 2> payload, uint32_t tail_bytes) const;
+  // Makes a copy of this node with the items `added` from `index` on, and zeroes its tail. The other items are not
+  // searched or encoded again: this is several times quicker than Make. Returns null if their digests have to be made
+  // anew.
+  // Requires: separator index - 1 is below those of `added`, separator `index` above; at least one of them, and at most
+  // kMaxCount items with them; not a node of pairs.
+  SeparatorNode* CopyWith(NodeArena& arena, uint32_t index, const SeparatorList& added,
+                          uint32_t tail_bytes) const;
   struct Pair {
     uint64_t key;
     uint64_t value;

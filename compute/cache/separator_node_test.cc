@@ -70,10 +70,11 @@ TEST_P(SeparatorTest, ASearchFindsTheLastSeparatorThatIsNotAbove) {
   }
 }
 
-// Grows a node item by item: by copies with one more, and from the list where there is none.
-TEST_P(SeparatorTest, ACopyWithAnItemIsTheNodeOfAllItems) {
+// Grows a node: by copies with one or more items in one place, and from the list where there is none.
+TEST_P(SeparatorTest, ACopyWithItemsIsTheNodeOfAllItems) {
   NodeArena arena;
   size_t copies = 0;
+  size_t of_several = 0;
   for (int round = 0; round < 60; ++round) {
     const uint8_t words = round % 2 == 0 ? 1 : 2;
     const auto item_of = [](const std::string& key) {
@@ -92,10 +93,23 @@ TEST_P(SeparatorTest, ACopyWithAnItemIsTheNodeOfAllItems) {
     const size_t wanted = 1 + random_.Below(round % 10 == 0 ? 400 : 70);
     for (size_t i = 0; i < wanted; ++i) {
       const std::string separator = Draw();
-      if (separator <= *separators.begin() || !separators.insert(separator).second) continue;
+      if (separator <= *separators.begin() || separators.contains(separator)) continue;
       const uint32_t index = node->ChildIndex(separator) + 1;
-      SeparatorNode* fresh = node->CopyWith(arena, index, separator, item_of(separator), 40);
+      std::set<std::string> in_place = {separator};
+      for (uint64_t more = random_.Below(20); more != 0; --more) {
+        const std::string other = Draw();
+        const bool is_there = other > *separators.begin() && !separators.contains(other) &&
+                              node->ChildIndex(other) + 1 == index;
+        if (is_there) in_place.insert(other);
+      }
+      SeparatorList added;
+      for (const std::string& other : in_place) {
+        added.Append(other, item_of(other)[0], item_of(other)[1]);
+      }
+      SeparatorNode* fresh = node->CopyWith(arena, index, added, 40);
+      separators.merge(in_place);
       copies += fresh != nullptr ? 1 : 0;
+      of_several += fresh != nullptr && added.size() > 1 ? 1 : 0;
       if (fresh == nullptr) fresh = make();
       SeparatorNode::Free(arena, node);
       node = fresh;
@@ -127,6 +141,7 @@ TEST_P(SeparatorTest, ACopyWithAnItemIsTheNodeOfAllItems) {
     SeparatorNode::Free(arena, node);
   }
   EXPECT_GT(copies, 100);
+  EXPECT_GT(of_several, 30);
 }
 
 // What a SeparatorIndex should hold: a total map.

@@ -94,8 +94,12 @@ class SessionCache {
                    const InternalNode& right) {
     counts_.evictions += cache_.InsertSplit(left_pointer, left, right_pointer, right);
   }
-  void InsertChild(RemotePtr parent, const Key& separator, RemotePtr leaf) {
-    counts_.evictions += cache_.InsertChild(parent, separator, leaf);
+  // Returns whether the parent was cached.
+  bool InsertChildren(RemotePtr parent, std::span<const InternalNode::Child> leaves,
+                      std::span<const uint64_t> hints) {
+    const NodeCache::Added added = cache_.InsertChildren(parent, leaves, hints);
+    counts_.evictions += added.evictions;
+    return added.was_cached;
   }
   void Forget(uint32_t level, KeyView key, RemotePtr pointer) {
     cache_.Forget(level, key, pointer);

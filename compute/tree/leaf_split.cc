@@ -98,10 +98,10 @@ Task<Result<Edited>> LeafSplitter::Split(Op& op, LockedLeaf& locked, LeafWrite& 
                       {leaf, 0, anew.rewrite.version}};
   BOOST_OUTCOME_CO_TRYV(co_await CommitSplit(op, locked, halves, parent));
   const Key& separator = encoded->separator;
+  const InternalNode::Child downlink{separator, sibling};
   if (locked.path.has_parent()) {
-    context_.cache.InsertChild(locked.path.parent, separator, sibling);
     context_.cache.ReplaceHint(locked.path.low, leaf, encoded->left_hint);
-    context_.cache.ReplaceHint(separator, sibling, encoded->right_hint);
+    context_.cache.InsertChildren(locked.path.parent, {&downlink, 1}, {&encoded->right_hint, 1});
   }
   // Before waiting for a turn at the parent (rule W5). Half of the waiters belong to the sibling
   // now.
@@ -109,8 +109,7 @@ Task<Result<Edited>> LeafSplitter::Split(Op& op, LockedLeaf& locked, LeafWrite& 
 
   // The split stands, and the write has succeeded. If the downlink cannot be made now (no memory, a
   // lock that stays taken), the next hop to the sibling makes it (rule W6).
-  const Status linked = co_await parents_.Insert(
-      op, 1, Downlinks(1, InternalNode::Child{separator, sibling}), std::move(parent));
+  const Status linked = co_await parents_.Insert(op, 1, Downlinks(1, downlink), std::move(parent));
   static_cast<void>(linked);
   co_return edited;
 }

@@ -9,7 +9,7 @@
 namespace gossamer {
 namespace {
 
-// Each new leaf is added to the cached parent by itself, at the cost of a copy: not more of them than this.
+// The cached parent gets no more new leaves than this before the parent: of more it soon splits.
 constexpr size_t kMostCachedAhead = 4;
 // For an estimate of what fits into a leaf.
 constexpr size_t kUsualFenceBytes = 8;
@@ -111,10 +111,11 @@ Task<Status> ManyWaySplitter::Split(Op& op, LockedLeaf& locked, LeafPacker& pack
     co_return committed;
   }
   const RemotePtr parent_node = locked.path.parent;
-  if (!parent_node.is_null() && chain.downlinks.size() <= kMostCachedAhead) {
-    for (const InternalNode::Child& child : chain.downlinks) {
-      context_.cache.InsertChild(parent_node, child.separator, child.pointer);
-    }
+  const bool knows_hints = !parent_node.is_null() && is_split &&
+                           chain.downlinks.size() <= kMostCachedAhead &&
+                           context_.cache.InsertChildren(parent_node, chain.downlinks, chain.hints);
+  if (knows_hints) {
+    context_.cache.ReplaceHint(locked.path.low, locked.leaf(), chain.first_hint);
   }
   // Before waiting for a turn at the parent (rule W5). Most waiters belong to other leaves now.
   locked.lock.turn().Disband();
@@ -125,7 +126,7 @@ Task<Status> ManyWaySplitter::Split(Op& op, LockedLeaf& locked, LeafPacker& pack
     const Status linked = co_await parents_.Insert(op, 1, chain.downlinks, std::move(parent));
     static_cast<void>(linked);
   }
-  Learn(locked, chain);
+  if (!knows_hints) LearnHints(locked, chain);
   co_return Ok();
 }
 
@@ -160,7 +161,7 @@ Task<Status> ManyWaySplitter::WriteUnseen(Op& op, const LockedLeaf& locked, Chai
   co_return co_await chain.unseen.WriteRest(op);
 }
 
-void ManyWaySplitter::Learn(const LockedLeaf& locked, const Chain& chain) {
+void ManyWaySplitter::LearnHints(const LockedLeaf& locked, const Chain& chain) {
   context_.cache.ReplaceHint(locked.path.low, locked.leaf(), chain.first_hint);
   for (size_t i = 0; i < chain.downlinks.size(); ++i) {
     const InternalNode::Child& child = chain.downlinks[i];
