@@ -31,11 +31,10 @@ bool CachedNode::HasContentOf(RemotePtr pointer, const InternalView& node) const
 
 CachedNode CachedNode::MakeWithChildren(NodeArena& arena, SeparatorList& separators, CachedNode old,
                                         uint32_t index,
-                                        std::span<const InternalNode::Child> children,
-                                        std::span<const uint64_t> hints) {
+                                        std::span<const InternalNode::Child> children) {
   const auto append_children = [&] {
-    for (size_t i = 0; i < children.size(); ++i) {
-      separators.Append(children[i].separator, children[i].pointer.word(), hints[i]);
+    for (const InternalNode::Child& child : children) {
+      separators.Append(child.separator, child.pointer.word());
     }
   };
   const HighFence high = old.high();

@@ -26,11 +26,10 @@ class CachedNode {
   // Makes a node that no reader can find yet. `separators`: of `node`, with children and hints.
   static CachedNode Make(NodeArena& arena, SeparatorList& separators, RemotePtr pointer,
                          const InternalNode& node);
-  // A copy of `old` with more children behind child `index`, each with its hint.
-  // Requires: level 1; their separators ascend, and lie between those of the children at `index` and behind it.
+  // A copy of `old`, of level 1, with more children behind child `index`. They get no hints.
+  // Requires: the separators of `children` ascend, and lie between those of child `index` and the next one.
   static CachedNode MakeWithChildren(NodeArena& arena, SeparatorList& separators, CachedNode old,
-                                     uint32_t index, std::span<const InternalNode::Child> children,
-                                     std::span<const uint64_t> hints);
+                                     uint32_t index, std::span<const InternalNode::Child> children);
 
   explicit operator bool() const { return node_ != nullptr; }
   friend bool operator==(const CachedNode&, const CachedNode&) = default;

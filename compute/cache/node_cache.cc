@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cassert>
 
 namespace gossamer {
 namespace {
@@ -195,6 +196,27 @@ void NodeCache::PatchHint(Reader& reader, KeyView key, RemotePtr leaf, const Hin
   std::atomic<uint64_t>& hint = node.hint(child);
   uint64_t word = hint.load(std::memory_order_relaxed);
   while (!hint.compare_exchange_weak(word, patch.AppliedTo(word), std::memory_order_relaxed)) {
+  }
+}
+
+void NodeCache::ReplaceHints(Reader& reader, std::span<const InternalNode::Child> leaves,
+                             std::span<const uint64_t> hints) {
+  assert(leaves.size() == hints.size());
+  const EpochReader::Guard guard(reader.epoch_);
+  CachedNode node;
+  uint32_t child = 0;
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    // Usually the next child of the same parent.
+    const RemotePtr leaf = leaves[i].pointer;
+    const bool is_next = node && child + 1 < node.count() && node.child(child + 1) == leaf;
+    if (is_next) {
+      ++child;
+    } else {
+      node = Lookup(1, SearchGoal::Covering(leaves[i].separator), child);
+    }
+    if (node && node.child(child) == leaf) {
+      node.hint(child).store(hints[i], std::memory_order_relaxed);
+    }
   }
 }
 

@@ -149,15 +149,11 @@ class NodeCache {
   // Caches both halves of a split node. Hints move with the children.
   uint32_t InsertSplit(RemotePtr left_pointer, const InternalNode& left, RemotePtr right_pointer,
                        const InternalNode& right);
-  // Adds leaves that this compute server has split off one leaf to the cached `parent`, before the parent itself is
-  // updated. Meanwhile this compute server's operations need not go through the left neighbour.
-  // Requires: at least one; their separators ascend; each has its LeafHint in `hints`.
-  struct Added {
-    uint32_t evictions = 0;
-    bool was_cached = false;  // the parent
-  };
-  Added InsertChildren(RemotePtr parent, std::span<const InternalNode::Child> leaves,
-                       std::span<const uint64_t> hints);
+  // Adds `leaves`, which this compute server has split off one leaf, to the cached node `parent` before the remote one is
+  // updated. Meanwhile this compute server's operations need not go through the left neighbour. Adds all of them or, if
+  // the cached node has others in their range, none.
+  // Requires: at least one; their separators ascend.
+  uint32_t InsertChildren(RemotePtr parent, std::span<const InternalNode::Child> leaves);
   // Forgets the node at `level` whose range contains `key`, except for its hints, if it is the one
   // at `pointer`.
   void Forget(uint32_t level, KeyView key, RemotePtr pointer);
@@ -166,6 +162,9 @@ class NodeCache {
   void ReplaceHint(Reader& reader, KeyView key, RemotePtr leaf, uint64_t hint) {
     PatchHint(reader, key, leaf, {~uint64_t{0}, hint});
   }
+  // The same for neighbouring leaves: cheaper than one by one. Requires: as many hints as leaves.
+  void ReplaceHints(Reader& reader, std::span<const InternalNode::Child> leaves,
+                    std::span<const uint64_t> hints);
 
   // Of all nodes that lookups can find, the index included.
   uint64_t bytes() const { return memory_.bytes(); }

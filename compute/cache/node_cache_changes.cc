@@ -68,22 +68,18 @@ uint32_t NodeCache::InsertSplit(RemotePtr left_pointer, const InternalNode& left
   return evictions + Insert(left_pointer, left);
 }
 
-NodeCache::Added NodeCache::InsertChildren(RemotePtr parent,
-                                           std::span<const InternalNode::Child> leaves,
-                                           std::span<const uint64_t> hints) {
+uint32_t NodeCache::InsertChildren(RemotePtr parent, std::span<const InternalNode::Child> leaves) {
   const std::lock_guard lock(mutex_);
   const Key& first = leaves.front().separator;
   uint32_t child = 0;
   const CachedNode old = Lookup(1, SearchGoal::Covering(first), child);
-  if (!old || old.pointer() != parent || old.node()->CompareSeparator(child, first) == 0) return {};
+  if (!old || old.pointer() != parent || old.node()->CompareSeparator(child, first) == 0) return 0;
   const KeyView last = leaves.back().separator;
   const bool are_inside = child + 1 == old.count()
                               ? old.high().Admits(last)
                               : old.node()->CompareSeparator(child + 1, last) > 0;
-  if (!are_inside) return {};  // the cached node is not what was split
-  const CachedNode fresh =
-      CachedNode::MakeWithChildren(memory_.arena(), scratch_, old, child, leaves, hints);
-  return {Put(fresh), true};
+  if (!are_inside) return 0;
+  return Put(CachedNode::MakeWithChildren(memory_.arena(), scratch_, old, child, leaves));
 }
 
 void NodeCache::Forget(uint32_t level, KeyView key, RemotePtr pointer) {

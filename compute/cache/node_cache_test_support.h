@@ -32,8 +32,7 @@ inline InternalNode ParentOf(uint64_t from, uint64_t to, uint32_t version = 1) {
 inline uint32_t InsertLeaf(NodeCache& cache, RemotePtr parent, const Key& separator,
                            RemotePtr leaf) {
   const InternalNode::Child child{separator, leaf};
-  constexpr uint64_t kHint = 0;
-  return cache.InsertChildren(parent, {&child, 1}, {&kHint, 1}).evictions;
+  return cache.InsertChildren(parent, {&child, 1});
 }
 
 inline uint64_t BytesOf(const InternalNode& node) {

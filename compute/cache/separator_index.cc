@@ -92,8 +92,8 @@ bool SeparatorIndex::StepRight(Path& path) {
 
 SeparatorIndex::Holding SeparatorIndex::At(KeyView low, const HighFence& high) const {
   Path path = Descend([low](const SeparatorNode& node) { return node.ChildIndex(low); });
+  if (path.length == 0) return {kGap, low.empty(), high.infinite};
   Holding holding;
-  if (path.length == 0) return holding;
   const Frame at = path.bottom();
   holding.word = at.node->payload(at.index).load(std::memory_order_seq_cst);
   holding.starts_there = at.node->CompareSeparator(at.index, low) == 0;

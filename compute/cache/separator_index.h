@@ -68,11 +68,11 @@ class SeparatorIndex {
   Entry Covering(KeyView key) const;
   // The word that holds just below `bound`. Requires: `bound` is not empty.
   Entry Below(const HighFence& bound) const;
-  // As Covering, without a copy of the separators: whether the word holds from `low` on, and up to `high`.
+  // The word that holds at `low`, without a copy of separators.
   struct Holding {
     uint64_t word = kGap;
-    bool starts_there = false;
-    bool ends_there = false;
+    bool starts_there = false;  // an entry is at `low`
+    bool ends_there = false;    // the next entry is at `high`; of an infinite `high`, there is none
   };
   Holding At(KeyView low, const HighFence& high) const;
   // The first entry above `key`; nullopt if there is none.

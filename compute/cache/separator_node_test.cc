@@ -4,6 +4,7 @@
 #include <hwy/highway.h>
 
 #include <map>
+#include <optional>
 #include <set>
 
 #include "common/random.h"
@@ -70,7 +71,7 @@ TEST_P(SeparatorTest, ASearchFindsTheLastSeparatorThatIsNotAbove) {
   }
 }
 
-// Grows a node: by copies with one or more items in one place, and from the list where there is none.
+// Grows a node: by copies with one or more items in one place, and from the list where CopyWith returns null.
 TEST_P(SeparatorTest, ACopyWithItemsIsTheNodeOfAllItems) {
   NodeArena arena;
   size_t copies = 0;
@@ -90,7 +91,7 @@ TEST_P(SeparatorTest, ACopyWithItemsIsTheNodeOfAllItems) {
       return SeparatorNode::Make(arena, list, 0, list.size(), {words, 3, 40});
     };
     SeparatorNode* node = make();
-    const size_t wanted = 1 + random_.Below(round % 10 == 0 ? 400 : 70);
+    const size_t wanted = 1 + random_.Below(round % 10 < 2 ? 400 : 70);
     for (size_t i = 0; i < wanted; ++i) {
       const std::string separator = Draw();
       if (separator <= *separators.begin() || separators.contains(separator)) continue;
@@ -165,6 +166,15 @@ class Model {
   std::map<std::string, uint64_t> map_{{"", SeparatorIndex::kGap}};
 };
 
+void ExpectHolding(const SeparatorIndex& index, const std::string& low, const HighFence& high) {
+  const SeparatorIndex::Entry covering = index.Covering(low);
+  const std::optional<SeparatorIndex::Entry> above = index.Above(low);
+  const SeparatorIndex::Holding holding = index.At(low, high);
+  EXPECT_EQ(holding.word, covering.word);
+  EXPECT_EQ(holding.starts_there, covering.separator.view() == low);
+  EXPECT_EQ(holding.ends_there, high.infinite ? !above : above && above->separator == high.key);
+}
+
 TEST_P(SeparatorTest, AnIndexIsATotalMap) {
   for (int round = 0; round < 6; ++round) {
     NodeMemory memory;
@@ -198,6 +208,13 @@ TEST_P(SeparatorTest, AnIndexIsATotalMap) {
         ASSERT_EQ(index.Below(HighFence::At(probe)).word, model.Below(probe)) << i;
       }
       ASSERT_EQ(index.Below(HighFence{}).word, model.map().rbegin()->second);
+      const std::string low =
+          random_.Below(2) == 0 ? probe : std::string(index.Covering(probe).separator);
+      ExpectHolding(index, low, HighFence{});
+      ExpectHolding(index, low, HighFence::At(Draw()));
+      if (const auto above = index.Above(low)) {
+        ExpectHolding(index, low, HighFence::At(above->separator));
+      }
     }
   }
 }

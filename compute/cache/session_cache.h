@@ -94,12 +94,8 @@ class SessionCache {
                    const InternalNode& right) {
     counts_.evictions += cache_.InsertSplit(left_pointer, left, right_pointer, right);
   }
-  // Returns whether the parent was cached.
-  bool InsertChildren(RemotePtr parent, std::span<const InternalNode::Child> leaves,
-                      std::span<const uint64_t> hints) {
-    const NodeCache::Added added = cache_.InsertChildren(parent, leaves, hints);
-    counts_.evictions += added.evictions;
-    return added.was_cached;
+  void InsertChildren(RemotePtr parent, std::span<const InternalNode::Child> leaves) {
+    counts_.evictions += cache_.InsertChildren(parent, leaves);
   }
   void Forget(uint32_t level, KeyView key, RemotePtr pointer) {
     cache_.Forget(level, key, pointer);
@@ -123,6 +119,9 @@ class SessionCache {
   // Replaces the hint of `leaf`, which contains `key`.
   void ReplaceHint(KeyView key, RemotePtr leaf, uint64_t hint) {
     cache_.ReplaceHint(reader_, key, leaf, hint);
+  }
+  void ReplaceHints(std::span<const InternalNode::Child> leaves, std::span<const uint64_t> hints) {
+    cache_.ReplaceHints(reader_, leaves, hints);
   }
 
  private:

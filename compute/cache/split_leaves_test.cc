@@ -1,6 +1,7 @@
 // Leaves that a split adds to the cached parent.
 #include <gtest/gtest.h>
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,33 +25,60 @@ TEST(NodeCacheTest, ALeafSplitOffIsFoundAtOnce) {
   EXPECT_EQ(FindLeaf(cache, reader, 16)->hint, 3u);
 }
 
-// Parents of a few and of many leaves, with separators that a copy can take over and with longer ones.
+// Parents of a few and of many leaves, with separators that a copy can take over and with longer ones; the leaves are split
+// off the sixth child, or off the last one of a parent that ends there or has no end.
 TEST(NodeCacheTest, LeavesSplitOffTogetherAreFoundWithTheirHints) {
-  for (const uint64_t end : {30, 200}) {
-    for (const size_t suffix : {size_t{0}, size_t{20}}) {
-      NodeCache cache(uint64_t{1} << 20);
-      NodeCache::Reader reader(cache);
-      cache.SetRoot(RootWord(NodeAt(1), 1));
-      InternalNode node = ParentOf(10, end);
-      node.children.erase(node.children.begin() + 5, node.children.begin() + 8);  // 15, 16, 17
-      cache.Insert(NodeAt(1), node);
-      cache.ReplaceHint(reader, KeyOf(14), LeafAt(14), 4);
-      cache.ReplaceHint(reader, KeyOf(18), LeafAt(18), 8);
-      std::vector<InternalNode::Child> leaves;
-      const std::vector<uint64_t> hints = {5, 6, 7};
-      for (uint64_t i = 15; i < 18; ++i) {
-        leaves.push_back({Key(KeyOf(i) + std::string(suffix, 'x')), LeafAt(i)});
-      }
-      EXPECT_TRUE(cache.InsertChildren(NodeAt(1), leaves, hints).was_cached);
-      for (uint64_t i = 14; i <= 18; ++i) {
-        const std::string key = KeyOf(i) + std::string(suffix, 'x');
-        const NodeCache::LeafSpot spot = cache.FindSpot(reader, key);
-        EXPECT_EQ(spot.leaf, LeafAt(i)) << i;
-        EXPECT_EQ(spot.hint, i - 10) << i;
-      }
-      EXPECT_EQ(FindLeaf(cache, reader, end - 1)->node, LeafAt(end - 1));
+  for (int form = 0; form < 16; ++form) {
+    const uint64_t end = (form & 1) == 0 ? 30 : 200;
+    const std::string suffix((form & 2) == 0 ? 0 : 20, 'x');
+    const bool are_last = (form & 4) != 0;
+    NodeCache cache(uint64_t{1} << 20);
+    NodeCache::Reader reader(cache);
+    cache.SetRoot(RootWord(NodeAt(1), 1));
+    InternalNode node = ParentOf(10, end);
+    if ((form & 8) != 0) node.high = HighFence{};
+    const uint64_t first = are_last ? end - 3 : 15;
+    const auto begin = node.children.begin() + static_cast<ptrdiff_t>(first - 10);
+    node.children.erase(begin, begin + 3);
+    cache.Insert(NodeAt(1), node);
+    std::vector<InternalNode::Child> leaves = {{Key(KeyOf(first - 1)), LeafAt(first - 1)}};
+    const std::vector<uint64_t> hints = {4, 5, 6, 7};
+    for (uint64_t i = first; i < first + 3; ++i) {
+      leaves.push_back({Key(KeyOf(i) + suffix), LeafAt(i)});
     }
+    cache.InsertChildren(NodeAt(1), std::span(leaves).subspan(1));
+    cache.ReplaceHints(reader, leaves, hints);
+    for (uint64_t i = 0; i < 4; ++i) {
+      const NodeCache::LeafSpot spot = cache.FindSpot(reader, KeyOf(first - 1 + i) + suffix);
+      EXPECT_EQ(spot.leaf, LeafAt(first - 1 + i)) << form;
+      EXPECT_EQ(spot.hint, hints[i]) << form;
+    }
+    EXPECT_EQ(FindLeaf(cache, reader, 10)->hint, 0u);
+    EXPECT_EQ(FindLeaf(cache, reader, 10)->node, LeafAt(10));
+    if (are_last) continue;
+    EXPECT_EQ(FindLeaf(cache, reader, 18)->hint, 0u);
+    EXPECT_EQ(FindLeaf(cache, reader, end - 1)->node, LeafAt(end - 1));
   }
+}
+
+// The second leaf is of another parent, the third one is not there any more.
+TEST(NodeCacheTest, HintsAreOfTheLeavesThatAreThere) {
+  NodeCache cache(uint64_t{1} << 20);
+  NodeCache::Reader reader(cache);
+  cache.SetRoot(RootWord(NodeAt(9), 2));
+  cache.Insert(NodeAt(1), ParentOf(10, 20));
+  cache.Insert(NodeAt(2), ParentOf(20, 30));
+  const std::vector<InternalNode::Child> leaves = {{Key(KeyOf(19)), LeafAt(19)},
+                                                   {Key(KeyOf(20)), LeafAt(20)},
+                                                   {Key(KeyOf(21)), LeafAt(99)},
+                                                   {Key(KeyOf(22)), LeafAt(22)}};
+  const std::vector<uint64_t> hints = {1, 2, 3, 4};
+  cache.ReplaceHints(reader, leaves, hints);
+  EXPECT_EQ(FindLeaf(cache, reader, 19)->hint, 1u);
+  EXPECT_EQ(FindLeaf(cache, reader, 20)->hint, 2u);
+  EXPECT_EQ(FindLeaf(cache, reader, 21)->hint, 0u);
+  EXPECT_EQ(FindLeaf(cache, reader, 22)->hint, 4u);
+  EXPECT_EQ(FindLeaf(cache, reader, 23)->hint, 0u);
 }
 
 TEST(NodeCacheTest, LeavesThatTheCachedParentContradictsAreNotAdded) {
@@ -60,11 +88,12 @@ TEST(NodeCacheTest, LeavesThatTheCachedParentContradictsAreNotAdded) {
   InternalNode node = ParentOf(10, 20);
   node.children.erase(node.children.begin() + 5);
   cache.Insert(NodeAt(1), node);
-  const std::vector<uint64_t> hints = {1, 1};
   const auto added = [&](RemotePtr parent, const std::string& first, const std::string& last) {
     const std::vector<InternalNode::Child> leaves = {{Key(first), LeafAt(50)},
                                                      {Key(last), LeafAt(51)}};
-    return cache.InsertChildren(parent, leaves, hints).was_cached;
+    cache.InsertChildren(parent, leaves);
+    return cache.FindSpot(reader, first).leaf == LeafAt(50) &&
+           cache.FindSpot(reader, last).leaf == LeafAt(51);
   };
   EXPECT_FALSE(added(NodeAt(2), KeyOf(15), KeyOf(15) + "x"));  // another parent
   EXPECT_FALSE(added(NodeAt(1), KeyOf(16), KeyOf(16) + "x"));  // the first one is there

@@ -100,8 +100,10 @@ Task<Result<Edited>> LeafSplitter::Split(Op& op, LockedLeaf& locked, LeafWrite& 
   const Key& separator = encoded->separator;
   const InternalNode::Child downlink{separator, sibling};
   if (locked.path.has_parent()) {
-    context_.cache.ReplaceHint(locked.path.low, leaf, encoded->left_hint);
-    context_.cache.InsertChildren(locked.path.parent, {&downlink, 1}, {&encoded->right_hint, 1});
+    context_.cache.InsertChildren(locked.path.parent, {&downlink, 1});
+    const std::array<InternalNode::Child, 2> leaves{{{locked.path.low, leaf}, downlink}};
+    const std::array<uint64_t, 2> hints{encoded->left_hint, encoded->right_hint};
+    context_.cache.ReplaceHints(leaves, hints);
   }
   // Before waiting for a turn at the parent (rule W5). Half of the waiters belong to the sibling
   // now.

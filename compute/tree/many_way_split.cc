@@ -9,7 +9,8 @@
 namespace gossamer {
 namespace {
 
-// The cached parent gets no more new leaves than this before the parent: of more it soon splits.
+// More new leaves than this are not added to the cached parent in advance. They usually split the parent, and the copy
+// that has them would soon be thrown away.
 constexpr size_t kMostCachedAhead = 4;
 // For an estimate of what fits into a leaf.
 constexpr size_t kUsualFenceBytes = 8;
@@ -111,11 +112,8 @@ Task<Status> ManyWaySplitter::Split(Op& op, LockedLeaf& locked, LeafPacker& pack
     co_return committed;
   }
   const RemotePtr parent_node = locked.path.parent;
-  const bool knows_hints = !parent_node.is_null() && is_split &&
-                           chain.downlinks.size() <= kMostCachedAhead &&
-                           context_.cache.InsertChildren(parent_node, chain.downlinks, chain.hints);
-  if (knows_hints) {
-    context_.cache.ReplaceHint(locked.path.low, locked.leaf(), chain.first_hint);
+  if (!parent_node.is_null() && is_split && chain.downlinks.size() <= kMostCachedAhead) {
+    context_.cache.InsertChildren(parent_node, chain.downlinks);
   }
   // Before waiting for a turn at the parent (rule W5). Most waiters belong to other leaves now.
   locked.lock.turn().Disband();
@@ -126,7 +124,8 @@ Task<Status> ManyWaySplitter::Split(Op& op, LockedLeaf& locked, LeafPacker& pack
     const Status linked = co_await parents_.Insert(op, 1, chain.downlinks, std::move(parent));
     static_cast<void>(linked);
   }
-  if (!knows_hints) LearnHints(locked, chain);
+  context_.cache.ReplaceHint(locked.path.low, locked.leaf(), chain.first_hint);
+  context_.cache.ReplaceHints(chain.downlinks, chain.hints);
   co_return Ok();
 }
 
@@ -159,14 +158,6 @@ Task<Status> ManyWaySplitter::WriteUnseen(Op& op, const LockedLeaf& locked, Chai
     parent = LockedParent(context_.locks, op);
   }
   co_return co_await chain.unseen.WriteRest(op);
-}
-
-void ManyWaySplitter::LearnHints(const LockedLeaf& locked, const Chain& chain) {
-  context_.cache.ReplaceHint(locked.path.low, locked.leaf(), chain.first_hint);
-  for (size_t i = 0; i < chain.downlinks.size(); ++i) {
-    const InternalNode::Child& child = chain.downlinks[i];
-    context_.cache.ReplaceHint(child.separator, child.pointer, chain.hints[i]);
-  }
 }
 
 }  // namespace gossamer

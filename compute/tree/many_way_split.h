@@ -76,7 +76,6 @@ class ManyWaySplitter {
   // Writes all but the first leaf. Tries the parent's lock along with them, before any other operation can know them:
   // the parent needs no proof that they exist (rule W4).
   Task<Status> WriteUnseen(Op& op, const LockedLeaf& locked, Chain& chain, LockedParent& parent);
-  void LearnHints(const LockedLeaf& locked, const Chain& chain);
 
   TreeContext& context_;
   ParentLinker& parents_;
