@@ -42,6 +42,13 @@ bool ExplainsRestart(const Fault& fault, const FailedCall& failed) {
   }
 }
 
+// With server 0 the record of its store goes, and the server that takes its place makes another store of that name. So any
+// server that a client of the old store looks for cannot be found.
+bool MakesAnotherStore(const Fault& fault, const FailedCall& failed) {
+  return fault.kind == FaultKind::kRestart && fault.server == 0 &&
+         Has(failed, "another store has the name");
+}
+
 // A stopped server answers no calls; nothing else changes, and no write is lost. But a write whose
 // connection is lost meanwhile cannot be settled without a new one. A store opened without the server
 // meanwhile waits four times as long as the server was silent before it asks again
@@ -98,7 +105,9 @@ std::string_view FaultName(FaultKind kind) {
 bool Explains(const Fault& fault, const FailedCall& failed) {
   if (failed.end < fault.from || failed.start > fault.until) return false;
   const std::optional<uint32_t> server = failed.server();
-  if (server && fault.server && *server != *fault.server) return false;
+  if (server && fault.server && *server != *fault.server && !MakesAnotherStore(fault, failed)) {
+    return false;
+  }
   if (fault.client && *fault.client != failed.client) return false;
   switch (fault.kind) {
     case FaultKind::kRestart: return ExplainsRestart(fault, failed);

@@ -55,6 +55,19 @@ TEST(Faults, OnceTheNextServerIsThereErrorsSaySo) {
   EXPECT_TRUE(Explains(Restart(), Failed(Call::kGet, 110, Code::kNodeUnreachable, anew)));
 }
 
+// A client of the store before it looks for a server that has joined that store since the client opened it.
+TEST(Faults, OnlyTheRestartOfServer0MakesAnotherStore) {
+  const FailedCall failed =
+      Failed(Call::kGet, 110, Code::kNodeUnreachable,
+             "memory server 2 cannot be found: another store has the name 'a'");
+  Fault restart = Restart();
+  EXPECT_FALSE(Explains(restart, failed));
+  restart.server = 0;
+  EXPECT_TRUE(Explains(restart, failed));
+  EXPECT_FALSE(Explains(restart, Failed(Call::kGet, 110, Code::kNodeUnreachable,
+                                        "memory server 2 has been started anew")));
+}
+
 TEST(Faults, NothingIsPostedToAServerThatIsKnownToBeLost) {
   const std::string lost = "memory server 1 was lost during the write";
   EXPECT_TRUE(Explains(Restart(), Failed(Call::kWrite, 101, Code::kMaybeApplied, lost)));
