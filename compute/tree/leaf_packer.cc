@@ -52,13 +52,14 @@ std::optional<size_t> LeafPacker::PlaceAlike(std::span<const Entry> entries, siz
   uint32_t fullest = 0;
   const size_t most = std::max<size_t>(1, most_bytes / entry_bytes);
   const size_t limit = begin + std::min(entries.size() - begin, most);
+  const auto is_alike = [&first](const Entry& entry) {
+    return entry.key.size() == first.key.size() && entry.stored.size() == first.stored.size() &&
+           entry.is_block == first.is_block;
+  };
   size_t i = begin;
   for (; i < limit; ++i) {
     const Entry& entry = entries[i];
-    const bool is_alike = entry.key.size() == first.key.size() &&
-                          entry.stored.size() == first.stored.size() &&
-                          entry.is_block == first.is_block;
-    if (!is_alike) return std::nullopt;
+    if (!is_alike(entry)) return std::nullopt;
     const size_t needed = fence_bytes(i);
     if (needed > fence || i == begin) {
       fence = std::max(fence, needed);
@@ -78,6 +79,8 @@ std::optional<size_t> LeafPacker::PlaceAlike(std::span<const Entry> entries, siz
     unit_of_[i - begin] = static_cast<uint8_t>(number);
     hash_of_[i - begin] = static_cast<uint32_t>(hash >> 32);
   }
+  // A shorter one may fit, where one of the same length is one too many.
+  if (i == limit && i != entries.size() && !is_alike(entries[i])) return std::nullopt;
   for (uint32_t number = 0; number < geometry_.units(); ++number) {
     units_[number] = {GroupSizer(first, counts[number]), (overflowed >> number & 1) != 0};
   }
