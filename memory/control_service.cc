@@ -116,7 +116,8 @@ uint32_t ControlService::Handle(uint64_t client_uuid, std::span<const std::byte>
 
 void ControlService::ClientGone(uint64_t client_uuid) {
   const std::lock_guard guard(mutex_);
-  leases_.End(client_uuid);
+  const std::optional<Lease> ended = leases_.End(client_uuid);
+  if (ended) allocator_.Ended(*ended);
 }
 
 std::vector<uint64_t> ControlService::Tick(Endpoint::Clock::time_point now) {
@@ -193,6 +194,7 @@ uint32_t ControlService::Allocate(const Result<Lease>& lease,
   message.offset = extent.value().offset;
   message.bytes = extent.value().bytes;
   message.compute_id = static_cast<uint16_t>(lease.value().compute);
+  message.generation = extent.value().generation;
   message.incarnation = lease.value().incarnation;
   message.usage = allocator_.usage();
   return Answer(message, reply);
@@ -201,9 +203,27 @@ uint32_t ControlService::Allocate(const Result<Lease>& lease,
 uint32_t ControlService::Release(const Result<Lease>& lease, const control::ReleaseRequest& request,
                                  Reply reply) {
   if (!lease) return AnswerError(lease.error(), reply);
-  const Status status = allocator_.Release(request.offset, request.bytes, lease.value());
-  if (!status) return AnswerError(status.error(), reply);
-  return Answer(control::ReleaseReply{}, reply);
+  const Lease freed_under{static_cast<ComputeId>(request.compute_id), request.incarnation};
+  if (freed_under != lease.value()) {
+    return AnswerError(
+        MakeError(Code::kFenced, "the lease has ended under which the memory became free"), reply);
+  }
+  if (request.count == 0 || request.count > control::ReleaseRequest::kMaxRanges) {
+    return AnswerError(
+        MakeError(Code::kInvalidArgument,
+                  fmt::format("{} ranges of memory cannot be given back at once", request.count)),
+        reply);
+  }
+  control::ReleaseReply message;
+  for (uint32_t i = 0; i < request.count; ++i) {
+    const Status taken = allocator_.Release(
+        request.ranges[i], lease.value(), [this](Lease owner) { return leases_.IsInForce(owner); });
+    if (taken) continue;
+    message.refused |= 1u << i;
+    LOG_EVERY_T(WARNING, 10) << "compute server " << static_cast<uint16_t>(lease.value().compute)
+                             << ": " << taken.error().message;
+  }
+  return Answer(message, reply);
 }
 
 uint32_t ControlService::ListExtents(const control::ListExtentsRequest& request,

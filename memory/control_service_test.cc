@@ -63,8 +63,10 @@ class ControlServiceTest : public ::testing::Test {
   }
   static control::ReleaseRequest Tail(const control::AllocateReply& extent, uint64_t keep) {
     control::ReleaseRequest request;
-    request.offset = extent.offset + keep;
-    request.bytes = extent.bytes - keep;
+    request.count = 1;
+    request.compute_id = extent.compute_id;
+    request.incarnation = extent.incarnation;
+    request.ranges[0] = {extent.offset + keep, extent.bytes - keep, extent.generation, 0, {}};
     return request;
   }
 
@@ -118,8 +120,12 @@ TEST_F(ControlServiceTest, MemoryIsForTheRegistered) {
   Ask<control::RegisterReply>(kAnt, control::RegisterRequest{});
   const auto extent = Ask<control::AllocateReply>(kAnt, Request(1024));
   EXPECT_EQ(Refusal(kBee, Tail(extent, 0)).code, Code::kFenced);
-  Ask<control::RegisterReply>(kBee, control::RegisterRequest{});
-  EXPECT_EQ(Refusal(kBee, Tail(extent, 0)).code, Code::kInvalidArgument);
+  const auto bee = Ask<control::RegisterReply>(kBee, control::RegisterRequest{});
+  control::ReleaseRequest by_bee = Tail(extent, 0);
+  EXPECT_EQ(Refusal(kBee, by_bee).code, Code::kFenced) << "under the ant's lease";
+  by_bee.compute_id = bee.compute_id;
+  by_bee.incarnation = bee.incarnation;
+  EXPECT_EQ(Ask<control::ReleaseReply>(kBee, by_bee).refused, 1u) << "never used";
 }
 
 TEST_F(ControlServiceTest, RegisteringAgainAbandonsTheMemory) {
@@ -128,8 +134,32 @@ TEST_F(ControlServiceTest, RegisteringAgainAbandonsTheMemory) {
   service_.ClientGone(kAnt);
   EXPECT_EQ(Refusal(kAnt, Request(1024)).code, Code::kFenced);
   EXPECT_EQ(Ask<control::RegisterReply>(kAnt, control::RegisterRequest{}).incarnation, 2u);
-  EXPECT_THAT(Refusal(kAnt, Tail(extent, 1024)).message, HasSubstr("another compute server"));
+  control::ReleaseRequest request = Tail(extent, 1024);
+  EXPECT_EQ(Refusal(kAnt, request).code, Code::kFenced);
+  request.incarnation = 2;
+  EXPECT_EQ(Ask<control::ReleaseReply>(kAnt, request).refused, 1u);
   EXPECT_EQ(service_.Stat().usage.node_bytes, kChunk);
+}
+
+TEST_F(ControlServiceTest, TellsWhichMemoryItTookBack) {
+  Ask<control::RegisterReply>(kAnt, control::RegisterRequest{});
+  const auto bee = Ask<control::RegisterReply>(kBee, control::RegisterRequest{});
+  const auto extent = Ask<control::AllocateReply>(kAnt, Request(1024, ExtentKind::kBlocks));
+  control::ReleaseRequest request;
+  request.compute_id = bee.compute_id;
+  request.incarnation = bee.incarnation;
+  request.count = 3;
+  request.ranges[0] = {extent.offset, 64, 1, 1, {}};
+  request.ranges[1] = {extent.offset, 64, 1, 1, {}};
+  request.ranges[2] = {extent.offset + 128, 128, 1, 1, {}};
+  EXPECT_EQ(Ask<control::ReleaseReply>(kBee, request).refused, 2u);
+  EXPECT_EQ(service_.Stat().usage.free_bytes, 19 * kChunk) << "it waits for the ant";
+  service_.ClientGone(kAnt);
+  EXPECT_EQ(service_.Stat().usage.free_bytes, 19 * kChunk + 192);
+  request.count = 0;
+  EXPECT_EQ(Refusal(kBee, request).code, Code::kInvalidArgument);
+  request.count = control::ReleaseRequest::kMaxRanges + 1;
+  EXPECT_EQ(Refusal(kBee, request).code, Code::kInvalidArgument);
 }
 
 TEST_F(ControlServiceTest, LeasesThatDoNotExpireAreNotEnded) {

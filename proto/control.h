@@ -12,7 +12,7 @@
 
 namespace gossamer::control {
 
-inline constexpr uint16_t kProtocolVersion = 4;
+inline constexpr uint16_t kProtocolVersion = 5;
 
 enum class Type : uint16_t {
   kError = 0,
@@ -101,9 +101,8 @@ struct LeaseQueryReply {
 // The contents of an extent; a client requests one kind at a time.
 enum class ExtentKind : uint8_t { kNodes = 1, kBlocks = 2 };
 
-// Requests at least `bytes` of zeroed memory. The server grants whole chunks, or the unused rest
-// that another client gave back. Errors: Exhausted when there is none. The memory belongs to the
-// lease that the reply names, and to no later one (rule U4).
+// Requests at least `bytes` of memory. The server grants whole chunks, or what clients gave back. Errors: Exhausted when
+// there is none. The memory belongs to the lease that the reply names, and to no later one (rule U4).
 struct AllocateRequest {
   Header header{Type::kAllocate};
   uint64_t bytes = 0;
@@ -115,19 +114,38 @@ struct AllocateReply {
   uint64_t offset = 0;
   uint64_t bytes = 0;
   uint16_t compute_id = 0;
-  uint16_t reserved = 0;
+  uint8_t generation = 0;  // for the pointers to this memory
+  uint8_t reserved = 0;
   uint32_t incarnation = 0;
   Usage usage;  // with this extent handed out
 };
 
-// Gives back the never-used end of an extent that this client was given: [offset, offset + bytes).
-struct ReleaseRequest {
-  Header header{Type::kRelease};
+// Memory handed out that nothing refers to any more: [offset, offset + bytes).
+struct Range {
   uint64_t offset = 0;
   uint64_t bytes = 0;
+  uint8_t generation = 0;  // for the next pointers to it
+  uint8_t was_used = 0;    // 1: there were pointers to it
+  uint8_t reserved[6] = {};
+};
+
+// Gives memory back. It is handed out again to its owner, and to others once the owner's lease has ended or the owner
+// itself has given it back. Whoever made the last reference to used memory vanish gives it back, whoever it was handed out to;
+// memory that was never used is given back by its owner. A request whose answer is lost is not repeated: the memory may be
+// another's by then. The lease is the sender's when the memory became free: under a later one it may be another's, too.
+// Errors: Fenced if that lease has ended.
+struct ReleaseRequest {
+  static constexpr uint32_t kMaxRanges = 9;
+  Header header{Type::kRelease};
+  uint16_t count = 0;
+  uint16_t compute_id = 0;
+  uint32_t incarnation = 0;
+  Range ranges[kMaxRanges] = {};
 };
 struct ReleaseReply {
   Header header{Type::kRelease};
+  uint32_t refused = 0;  // bit i: range i was not handed out like that. The others were taken back
+  uint32_t reserved = 0;
 };
 
 struct StatRequest {
@@ -167,12 +185,12 @@ static_assert(sizeof(Header) == 8 && sizeof(Usage) == 32 && sizeof(ErrorReply) =
               sizeof(RegisterReply) == 56 && sizeof(RenewRequest) == 8 &&
               sizeof(RenewReply) == 16 && sizeof(LeaseQueryRequest) == 16 &&
               sizeof(LeaseQueryReply) == 80 && sizeof(AllocateRequest) == 24 &&
-              sizeof(AllocateReply) == 64 && sizeof(ReleaseRequest) == 24 &&
-              sizeof(ReleaseReply) == 8 && sizeof(StatRequest) == 8 && sizeof(StatReply) == 56 &&
-              sizeof(ListExtentsRequest) == 16 && sizeof(Extent) == 24 &&
+              sizeof(AllocateReply) == 64 && sizeof(ReleaseRequest) == 232 &&
+              sizeof(ReleaseReply) == 16 && sizeof(Range) == 24 && sizeof(StatRequest) == 8 &&
+              sizeof(StatReply) == 56 && sizeof(ListExtentsRequest) == 16 && sizeof(Extent) == 24 &&
               sizeof(ListExtentsReply) == 232);
 static_assert(sizeof(ListExtentsReply) <= kMaxMessageBytes &&
-              sizeof(ErrorReply) <= kMaxMessageBytes);
+              sizeof(ReleaseRequest) <= kMaxMessageBytes && sizeof(ErrorReply) <= kMaxMessageBytes);
 static_assert(std::is_trivially_copyable_v<ListExtentsReply>);
 
 }  // namespace gossamer::control

@@ -10,20 +10,28 @@ using test::BytesOf;
 using test::ToHexTrimmed;
 
 TEST(Control, GoldenBytesOfRequests) {
-  EXPECT_EQ(ToHexTrimmed(BytesOf(RegisterRequest{})), "010004");
+  EXPECT_EQ(ToHexTrimmed(BytesOf(RegisterRequest{})), "010005");
   RegisterRequest named;
   named.process = {0x01020304, 3, "ant"};
-  EXPECT_EQ(ToHexTrimmed(BytesOf(named)), "01000400000000000403020103616e74");
+  EXPECT_EQ(ToHexTrimmed(BytesOf(named)), "01000500000000000403020103616e74");
   EXPECT_EQ(ToHexTrimmed(
                 BytesOf(AllocateRequest{.bytes = 0x0102030405060708, .kind = ExtentKind::kBlocks})),
-            "0200040000000000080706050403020102");
-  EXPECT_EQ(ToHexTrimmed(BytesOf(ReleaseRequest{.offset = 0x11, .bytes = 0x22})),
-            "0300040000000000110000000000000022");
-  EXPECT_EQ(ToHexTrimmed(BytesOf(StatRequest{})), "040004");
-  EXPECT_EQ(ToHexTrimmed(BytesOf(ListExtentsRequest{.from_offset = 0x33})), "050004000000000033");
-  EXPECT_EQ(ToHexTrimmed(BytesOf(RenewRequest{})), "060004");
+            "0200050000000000080706050403020102");
+  ReleaseRequest release;
+  release.count = 2;
+  release.compute_id = 0x3344;
+  release.incarnation = 0x556677;
+  release.ranges[0] = {0x11, 0x22, 3, 1, {}};
+  release.ranges[1] = {0x44, 0x55, 6, 1, {}};
+  EXPECT_EQ(ToHexTrimmed(BytesOf(release)),
+            "03000500000000000200443377665500"
+            "110000000000000022000000000000000301000000000000"
+            "440000000000000055000000000000000601");
+  EXPECT_EQ(ToHexTrimmed(BytesOf(StatRequest{})), "040005");
+  EXPECT_EQ(ToHexTrimmed(BytesOf(ListExtentsRequest{.from_offset = 0x33})), "050005000000000033");
+  EXPECT_EQ(ToHexTrimmed(BytesOf(RenewRequest{})), "060005");
   EXPECT_EQ(ToHexTrimmed(BytesOf(LeaseQueryRequest{.compute_id = 0x1122, .incarnation = 0x334455})),
-            "070004000000000022110000554433");
+            "070005000000000022110000554433");
 }
 
 TEST(Control, GoldenBytesOfReplies) {
@@ -32,50 +40,53 @@ TEST(Control, GoldenBytesOfReplies) {
   error.message_bytes = 2;
   error.message[0] = 'n';
   error.message[1] = 'o';
-  EXPECT_EQ(ToHexTrimmed(BytesOf(error)), "000004000000000009026e6f");
+  EXPECT_EQ(ToHexTrimmed(BytesOf(error)), "000005000000000009026e6f");
   RegisterReply registered;
   registered.compute_id = 0x1122;
   registered.incarnation = 0x334455;
   registered.lease_ms = 0x6677;
   registered.usage = {1, 2, 3, 4};
   EXPECT_EQ(ToHexTrimmed(BytesOf(registered)),
-            "010004000000000022110000554433007766000000000000"
+            "010005000000000022110000554433007766000000000000"
             "010000000000000002000000000000000300000000000000"
             "04");
   RenewReply renewed;
   renewed.lease_ms = 0x6677;
   renewed.compute_servers = 8;
-  EXPECT_EQ(ToHexTrimmed(BytesOf(renewed)), "06000400000000007766000008");
+  EXPECT_EQ(ToHexTrimmed(BytesOf(renewed)), "06000500000000007766000008");
   LeaseQueryReply query;
   query.in_force = 1;
-  EXPECT_EQ(ToHexTrimmed(BytesOf(query)), "070004000000000001");
+  EXPECT_EQ(ToHexTrimmed(BytesOf(query)), "070005000000000001");
   query.holder = {0x01020304, 3, "ant"};
-  EXPECT_EQ(ToHexTrimmed(BytesOf(query)), "070004000000000001000000000000000403020103616e74");
+  EXPECT_EQ(ToHexTrimmed(BytesOf(query)), "070005000000000001000000000000000403020103616e74");
   AllocateReply allocated;
   allocated.offset = 1;
   allocated.bytes = 2;
   allocated.compute_id = 0x1122;
+  allocated.generation = 7;
   allocated.incarnation = 0x334455;
   allocated.usage = {3, 4, 5, 6};
   EXPECT_EQ(ToHexTrimmed(BytesOf(allocated)),
-            "020004000000000001000000000000000200000000000000"
-            "2211000055443300030000000000000004000000000000000500000000000000"
+            "020005000000000001000000000000000200000000000000"
+            "2211070055443300030000000000000004000000000000000500000000000000"
             "06");
-  EXPECT_EQ(ToHexTrimmed(BytesOf(ReleaseReply{})), "030004");
+  ReleaseReply released;
+  released.refused = 5;
+  EXPECT_EQ(ToHexTrimmed(BytesOf(released)), "030005000000000005");
   StatReply stat;
   stat.usage = {1, 2, 4, 5};
   stat.extents = 3;
   stat.compute_servers = 6;
   stat.lock_table_on_chip = 7;
   EXPECT_EQ(ToHexTrimmed(BytesOf(stat)),
-            "0400040000000000010000000000000002000000000000000400000000000000"
+            "0400050000000000010000000000000002000000000000000400000000000000"
             "050000000000000003000000000000000600000007");
   ListExtentsReply list;
   list.count = 1;
   list.more = 1;
   list.extents[0] = {0x2000, 0x100000, 7, ExtentKind::kNodes, {}};
   EXPECT_EQ(ToHexTrimmed(BytesOf(list)),
-            "05000400000000000100000001000000"
+            "05000500000000000100000001000000"
             "00200000000000000000100000000000070001");
 }
 

@@ -1,6 +1,7 @@
 // RemoteAllocator: the extents that memory servers grant it, and get back when the store is closed.
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "compute/allocation/remote_allocator.h"
@@ -13,8 +14,27 @@ namespace {
 constexpr std::chrono::milliseconds kFullRetry{500};
 // A coroutine that waits for another's refill asks itself after this time.
 constexpr std::chrono::milliseconds kRefillBound{200};
-// Memory goes back in multiples of this, so that it is aligned for any use.
-constexpr uint64_t kReleaseGrain = 4096;
+
+// Of memory that a memory server may hand out for blocks.
+uint8_t NextGeneration(RemotePtr node) {
+  return static_cast<uint8_t>((node.generation() + 1u) % BlockPtr::kGenerations);
+}
+// Makes one range of neighbours that have the same past.
+void Join(std::vector<control::Range>& ranges) {
+  std::ranges::sort(ranges, {}, &control::Range::offset);
+  size_t last = 0;
+  for (size_t i = 1; i < ranges.size(); ++i) {
+    const control::Range& range = ranges[i];
+    control::Range& before = ranges[last];
+    if (before.offset + before.bytes == range.offset && before.generation == range.generation &&
+        before.was_used == range.was_used) {
+      before.bytes += range.bytes;
+    } else {
+      ranges[++last] = range;
+    }
+  }
+  if (!ranges.empty()) ranges.resize(last + 1);
+}
 
 }  // namespace
 
@@ -132,9 +152,12 @@ Task<Status> RemoteAllocator::Refill(Scheduler& scheduler, ServerId server, Want
   placement_.Learn(server, reply.usage, info->chunk_bytes);
   placement_.Granted(server, wanted.kind, reply.bytes);
   std::vector<Extent>& extents = state.of(wanted.kind);
-  const Extent fresh{reply.offset, reply.offset + reply.bytes};
+  const Extent fresh{reply.offset, reply.offset + reply.bytes, reply.generation};
+  // Memory that others gave back was granted before.
+  Ungrant(server, fresh.next, reply.bytes);
   state.granted[fresh.next] = fresh.end;
-  if (!extents.empty() && extents.back().end == fresh.next) {
+  if (!extents.empty() && extents.back().end == fresh.next &&
+      extents.back().generation == fresh.generation) {
     extents.back().end = fresh.end;  // the server found adjacent room
   } else {
     extents.push_back(fresh);
@@ -143,48 +166,92 @@ Task<Status> RemoteAllocator::Refill(Scheduler& scheduler, ServerId server, Want
 }
 
 Task<void> RemoteAllocator::ReleaseAll(Scheduler& scheduler) {
-  std::map<ServerId, std::vector<Extent>> unused;
+  std::map<ServerId, std::pair<Lease, Ranges>> returns;
   {
     const std::lock_guard lock(mutex_);
+    for (auto& [bytes, freed] : freed_blocks_) {
+      for (const FreedBlock& block : freed) ReturnFreed(block.pointer, bytes);
+      freed.clear();
+    }
+    for (const RemotePtr node : returned_nodes_) {
+      returns_[node.server()].push_back({node.offset(), node_bytes_, NextGeneration(node), 1, {}});
+    }
+    returned_nodes_.clear();
+    for (auto& [server, ranges] : returns_) returns[server].second = std::move(ranges);
+    returns_.clear();
     for (auto& [server, state] : state_) {
-      const bool is_down = IsDown(server, scheduler.Now());
       for (std::vector<Extent>* extents : {&state.nodes, &state.blocks}) {
         for (const Extent& extent : *extents) {
-          const uint64_t from = (extent.next + kReleaseGrain - 1) / kReleaseGrain * kReleaseGrain;
-          if (from < extent.end && !is_down) unused[server].push_back({from, extent.end});
+          if (extent.next == extent.end) continue;
+          returns[server].second.push_back(
+              {extent.next, extent.end - extent.next, extent.generation, 0, {}});
         }
         extents->clear();
       }
     }
+    std::erase_if(returns, [&](const auto& each) { return IsDown(each.first, scheduler.Now()); });
+    for (auto& [server, freed] : returns) freed.first = state_[server].lease.value_or(Lease{});
   }
-  for (auto& [server, extents] : unused) {
-    scheduler.Spawn(Release(scheduler, server, std::move(extents)));
+  for (auto& [server, freed] : returns) {
+    scheduler.Spawn(ReconnectAndRelease(scheduler, server, freed.first, std::move(freed.second)));
   }
   co_return;
 }
 
-// Cost: 1 RT for each extent.
-Task<void> RemoteAllocator::Release(Scheduler& scheduler, ServerId server,
-                                    std::vector<Extent> extents) {
+Task<void> RemoteAllocator::GiveBackReturns(Scheduler& scheduler) {
+  std::map<ServerId, std::pair<Lease, Ranges>> returns;
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto& [server, ranges] : returns_) {
+      const std::optional<Lease>& lease = state_[server].lease;
+      if (lease) returns[server] = {*lease, std::exchange(ranges, {})};
+    }
+  }
+  for (auto& [server, freed] : returns) {
+    co_await Release(scheduler, server, freed.first, std::move(freed.second));
+  }
+}
+
+// Cost: 1 RT for each few ranges.
+Task<void> RemoteAllocator::Release(Scheduler& scheduler, ServerId server, Lease lease,
+                                    Ranges ranges) {
   Endpoint& endpoint = scheduler.endpoint();
-  bool may_reconnect = true;
-  for (auto extent = extents.begin(); extent != extents.end();) {
+  Join(ranges);
+  for (size_t first = 0; first < ranges.size();) {
+    const auto rest = std::span(ranges).subspan(first);
     control::ReleaseRequest request;
-    request.offset = extent->next;
-    request.bytes = extent->end - extent->next;
-    const Clock::time_point asked_at = scheduler.Now();
+    request.compute_id = static_cast<uint16_t>(lease.compute);
+    request.incarnation = lease.incarnation;
+    request.count =
+        static_cast<uint16_t>(std::min<size_t>(rest.size(), control::ReleaseRequest::kMaxRanges));
+    std::copy_n(rest.begin(), request.count, request.ranges);
+    first += request.count;
     const Result<control::ReleaseReply> reply =
         co_await CallControl<control::ReleaseReply>(endpoint, server, request);
-    if (reply || reply.error().code != Code::kNodeUnreachable) {
-      ++extent;  // the refusal concerns this extent only: its lease has ended
-      continue;
-    }
-    // The queue pair may have been lost long ago. A silent server is not tried again.
-    const bool is_silent = scheduler.Now() - asked_at >= kSilentRegistration;
-    if (is_silent || !std::exchange(may_reconnect, false)) co_return;
+    // What is refused, or of unknown outcome, is left to a sweeper.
+    if (!reply && reply.error().code == Code::kNodeUnreachable) co_return;
+  }
+}
+
+// The queue pair may have been lost long ago, or this compute server has never registered there. A silent server is not
+// tried again.
+Task<void> RemoteAllocator::ReconnectAndRelease(Scheduler& scheduler, ServerId server, Lease lease,
+                                                Ranges ranges) {
+  Endpoint& endpoint = scheduler.endpoint();
+  const Clock::time_point asked_at = scheduler.Now();
+  const Result<control::RenewReply> renewed =
+      co_await CallControl<control::RenewReply>(endpoint, server, control::RenewRequest{});
+  if (!renewed && renewed.error().code == Code::kNodeUnreachable) {
+    if (scheduler.Now() - asked_at >= kSilentRegistration) co_return;
     const Result<Registration> registered = co_await ReplaceAndRegister(endpoint, server);
     if (!registered) co_return;
   }
+  if (lease == Lease{}) {
+    const Result<Registration> registered = co_await RegisterOver(endpoint, server);
+    if (!registered) co_return;
+    lease = registered.value().lease;
+  }
+  co_await Release(scheduler, server, lease, std::move(ranges));
 }
 
 }  // namespace gossamer

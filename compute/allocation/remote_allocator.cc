@@ -44,7 +44,7 @@ Task<Result<Allocated<RemotePtr>>> RemoteAllocator::AllocateNode(Scheduler& sche
   const Wanted wanted{control::ExtentKind::kNodes, node_bytes_, is_internal};
   const Result<Piece> piece = co_await Allocate(scheduler, near, wanted, wire, lost);
   if (!piece) co_return piece.error();
-  const RemotePtr node(piece.value().server, piece.value().offset, 0);
+  const RemotePtr node(piece.value().server, piece.value().offset, piece.value().generation);
   co_return Allocated<RemotePtr>(*this, node, node_bytes_, piece.value().stamp);
 }
 
@@ -60,7 +60,7 @@ Task<Result<Allocated<BlockPtr>>> RemoteAllocator::AllocateBlock(Scheduler& sche
   const Wanted wanted{control::ExtentKind::kBlocks, bytes};
   const Result<Piece> piece = co_await Allocate(scheduler, std::nullopt, wanted, wire, lost);
   if (piece) {
-    const BlockPtr block(piece.value().server, piece.value().offset, 0);
+    const BlockPtr block(piece.value().server, piece.value().offset, piece.value().generation);
     co_return Allocated<BlockPtr>(*this, block, bytes, piece.value().stamp);
   }
   // As a last resort reuse memory within its grace: a late reader notices the change.
@@ -100,11 +100,40 @@ bool RemoteAllocator::IsOfPresentLease(const AllocationStamp& stamp) const {
   return rules::IsGranted(since_[ToInteger(stamp.server)], stamp.registrations);
 }
 
-void RemoteAllocator::FreeBlock(const BlockRef& block, Clock::time_point now) {
+bool RemoteAllocator::FreeBlock(const BlockRef& block, Clock::time_point now) {
   const BlockPtr pointer = block.ptr();
+  const uint32_t bytes = BlockBytes(block.length);
   const std::lock_guard lock(mutex_);
-  if (!IsOurs(pointer.server(), pointer.offset())) return;
-  freed_blocks_[BlockBytes(block.length)].push_back({pointer, now + kGrace});
+  if (IsOurs(pointer.server(), pointer.offset())) {
+    freed_blocks_[bytes].push_back({pointer, now + kGrace});
+    return false;
+  }
+  ReturnFreed(pointer, bytes);
+  return returns_[pointer.server()].size() >= control::ReleaseRequest::kMaxRanges;
+}
+
+void RemoteAllocator::ReturnFreed(BlockPtr block, uint64_t bytes) {
+  Ungrant(block.server(), block.offset(), bytes);
+  returns_[block.server()].push_back(
+      {block.offset(), bytes, block.NextGeneration().generation(), 1, {}});
+}
+
+void RemoteAllocator::Ungrant(ServerId server, uint64_t offset, uint64_t bytes) {
+  std::map<uint64_t, uint64_t>& granted = state_[server].granted;
+  const uint64_t end = offset + bytes;
+  // A piece may lie in two extents.
+  auto extent = granted.lower_bound(end);
+  while (extent != granted.begin()) {
+    --extent;
+    const uint64_t extent_end = extent->second;
+    if (extent_end <= offset) return;
+    if (extent_end > end) granted[end] = extent_end;
+    if (extent->first < offset) {
+      extent->second = offset;
+      return;
+    }
+    extent = granted.erase(extent);
+  }
 }
 
 // Whether this compute server carved it under its present lease.
@@ -153,6 +182,7 @@ void RemoteAllocator::Forget(ServerId server, const Lease& lease) {
   state.lease = lease;
   since_[ToInteger(server)].store(++registrations_, std::memory_order_release);
   placement_.Lost(server);
+  returns_.erase(server);
   std::erase_if(returned_nodes_, [server](RemotePtr node) { return node.server() == server; });
   for (auto& [bytes, freed] : freed_blocks_) {
     std::erase_if(freed,
@@ -201,7 +231,9 @@ std::optional<RemoteAllocator::Piece> RemoteAllocator::Cut(ServerId server, cons
     if (offset + wanted.bytes > extent.end) continue;
     placement_.Cut(server, wanted.kind, offset + wanted.bytes - extent.next);
     extent.next = offset + wanted.bytes;
-    return Piece{server, offset, StampAt(server)};
+    const Piece piece{server, offset, extent.generation, StampAt(server)};
+    if (extent.next == extent.end) extents.erase(extents.begin() + static_cast<ptrdiff_t>(i));
+    return piece;
   }
   return std::nullopt;
 }

@@ -3,13 +3,16 @@
 // Memory servers grant extents by RPC. Nodes and blocks are carved from them here, so that most
 // allocations cost no round trip. A freed block waits `kGrace` before its memory is used again,
 // under a new generation. A reader that still has the old pointer rejects the new content, even
-// without the grace. Never-used rests go back to the servers when the store is closed.
+// without the grace.
 //
 // An extent belongs to the lease under which it was granted. A new lease makes the allocator forget
 // everything granted under the old one, used or not (rule U4); nothing reclaims it yet. It reuses a
-// freed block only if this compute server carved it under its present lease: others' memory is
-// never reused here. After a new lease with one server, unused memory of another server is not used
-// until that server confirms that its own lease is still in force: 1 RT.
+// freed block only if this compute server carved it under its present lease. Any other freed block
+// goes back to its memory server (PROTOCOL.md, "Value blocks"). When the store is closed, all freed and
+// unused memory goes back.
+//
+// After a new lease with one server, unused memory of another server is not used until that server
+// confirms that its own lease is still in force: 1 RT.
 //
 // An unreachable server is left out for a while, longer each time, unless no other server has
 // memory.
@@ -69,8 +72,12 @@ class RemoteAllocator {
   // Takes back memory that was never reachable and has no WRITE in flight. `bytes`: as allocated.
   void GiveBack(RemotePtr node, uint32_t bytes, const AllocationStamp& stamp);
   void GiveBack(BlockPtr block, uint32_t bytes, const AllocationStamp& stamp);
-  // Takes back a block that no entry refers to any more.
-  void FreeBlock(const BlockRef& block, Clock::time_point now);
+  // Takes back a block that no entry refers to any more. Returns whether enough memory waits to be given back that a call of
+  // `GiveBackReturns` is due.
+  bool FreeBlock(const BlockRef& block, Clock::time_point now);
+  // Gives back to the memory servers what FreeBlock left for them. Best effort: what is lost is left to a sweeper.
+  // Cost: 1 RT for each few blocks.
+  Task<void> GiveBackReturns(Scheduler& scheduler);
 
   // Whether a batch may be posted that makes `memory` reachable from a node on server `from` (rule
   // U4). True if the lease with `from` existed when the servers that hold `memory` last confirmed
@@ -84,7 +91,7 @@ class RemoteAllocator {
   // Call when `server` cannot be reached.
   void Lost(ServerId server, Clock::time_point now);
 
-  // Starts to give never-used memory back to all reachable servers in parallel, best effort.
+  // Starts to give unused and freed memory back to all reachable servers in parallel, best effort.
   // Replaces a lost queue pair once. Done when no task of `scheduler` runs any more.
   Task<void> ReleaseAll(Scheduler& scheduler);
 
@@ -92,6 +99,7 @@ class RemoteAllocator {
   struct Extent {
     uint64_t next = 0;
     uint64_t end = 0;
+    uint8_t generation = 0;
   };
   struct PerServer {
     std::optional<Lease> lease;  // nullopt: not known yet
@@ -131,6 +139,7 @@ class RemoteAllocator {
   struct Piece {
     ServerId server{0};
     uint64_t offset = 0;
+    uint8_t generation = 0;
     AllocationStamp stamp;
   };
 
@@ -171,7 +180,15 @@ class RemoteAllocator {
   // Asks the server to confirm its lease if granted memory needs that, or else for more memory.
   Task<Status> ConfirmOrRefill(Scheduler& scheduler, ServerId server, Wanted wanted,
                                WireCounts& wire);
-  static Task<void> Release(Scheduler& scheduler, ServerId server, std::vector<Extent> extents);
+  using Ranges = std::vector<control::Range>;
+  // `lease`: under which they became free.
+  static Task<void> Release(Scheduler& scheduler, ServerId server, Lease lease, Ranges ranges);
+  static Task<void> ReconnectAndRelease(Scheduler& scheduler, ServerId server, Lease lease,
+                                        Ranges ranges);
+  // The following need mutex_. Leaves the block for GiveBackReturns.
+  void ReturnFreed(BlockPtr block, uint64_t bytes);
+  // Forgets that [offset, offset + bytes) was granted.
+  void Ungrant(ServerId server, uint64_t offset, uint64_t bytes);
   // `asked_at`: registrations_ just before the request.
   Task<Status> Refill(Scheduler& scheduler, ServerId server, Wanted wanted, uint64_t asked_at,
                       WireCounts& wire);
@@ -186,6 +203,7 @@ class RemoteAllocator {
   Placement placement_;
   std::vector<RemotePtr> returned_nodes_;
   std::map<uint32_t, std::deque<FreedBlock>> freed_blocks_;  // by size
+  std::map<ServerId, Ranges> returns_;                       // freed here, to be given back
   // How many new leases all servers together gave. since_: that count after each server's present
   // lease.
   uint64_t registrations_ = 0;

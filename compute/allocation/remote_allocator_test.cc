@@ -83,6 +83,10 @@ class RemoteAllocatorTest : public ::testing::Test {
     allocator_.FreeBlock({block.word(), kBlockLength, 0},
                          scheduler_->Now() - std::chrono::hours(1));
   }
+  void GiveBackReturns() {
+    scheduler_->Spawn(allocator_.GiveBackReturns(*scheduler_));
+    scheduler_->RunUntil(0);
+  }
   bool MayLink(const AllocationStamp& stamp, ServerId from) {
     LinkedMemory memory;
     memory.Add(stamp);
@@ -143,21 +147,51 @@ TEST_F(RemoteAllocatorTest, TheSameLeaseOrAnOlderOneForgetsNothing) {
   EXPECT_TRUE(MayLink(node.stamp(), kFirst));
 }
 
-TEST_F(RemoteAllocatorTest, ABlockOfAnotherComputeServerIsLeftToASweeper) {
+TEST_F(RemoteAllocatorTest, BlocksOfOthersGoBackToTheirMemoryServer) {
   const BlockPtr own = Block();
-  const BlockPtr others(own.server(), own.offset() + 8 * FakeLeaseServer::kExtentBytes, 0);
-  FreeLongAgo(others);
-  EXPECT_NE(Block(), others.NextGeneration());
+  const uint64_t others = own.offset() + 8 * FakeLeaseServer::kExtentBytes;
+  const auto free_another = [&](uint64_t number) {
+    const BlockPtr block(own.server(), others + number * 256, 5);
+    return allocator_.FreeBlock({block.word(), kBlockLength, 0}, scheduler_->Now());
+  };
+  constexpr uint64_t kMany = control::ReleaseRequest::kMaxRanges;
+  for (uint64_t i = 1; i < kMany; ++i) EXPECT_FALSE(free_another(i));
+  EXPECT_TRUE(free_another(kMany)) << "as many as one message takes";
+  GiveBackReturns();
+  EXPECT_EQ(Server(own.server()).releases(), 1);
+  const control::ReleaseRequest released = Server(own.server()).released();
+  ASSERT_EQ(released.count, kMany);
+  EXPECT_EQ(released.ranges[0].offset, others + 256);
+  EXPECT_EQ(released.ranges[0].bytes, BlockBytes(kBlockLength));
+  EXPECT_EQ(released.ranges[0].generation, 6);
+  GiveBackReturns();
+  EXPECT_EQ(Server(own.server()).releases(), 1) << "nothing is left";
   FreeLongAgo(own);
   EXPECT_EQ(Block(), own.NextGeneration());
 }
 
-TEST_F(RemoteAllocatorTest, ABlockOfAnOldLeaseIsLeftToASweeper) {
+TEST_F(RemoteAllocatorTest, NeighboursGoBackAsOne) {
+  const BlockPtr own = Block();
+  const uint64_t others = own.offset() + 8 * FakeLeaseServer::kExtentBytes;
+  for (const uint64_t number : {3, 1, 2, 5}) {
+    FreeLongAgo(BlockPtr(own.server(), others + number * 128, 5));
+  }
+  GiveBackReturns();
+  const control::ReleaseRequest released = Server(own.server()).released();
+  ASSERT_EQ(released.count, 2u);
+  EXPECT_EQ(released.ranges[0].offset, others + 128);
+  EXPECT_EQ(released.ranges[0].bytes, 384u);
+  EXPECT_EQ(released.ranges[1].offset, others + 640);
+}
+
+TEST_F(RemoteAllocatorTest, ABlockOfAnOldLeaseGoesBackToo) {
   const BlockPtr old = Block();
   EndLease(old.server());
   Register(old.server());
   FreeLongAgo(old);
   for (int i = 0; i < 10; ++i) EXPECT_NE(Block(), old.NextGeneration());
+  GiveBackReturns();
+  EXPECT_EQ(Server(old.server()).released().ranges[0].offset, old.offset());
 }
 
 TEST_F(RemoteAllocatorTest, WhatWasAllocatedUnderAnEndedLeaseMayNotBeLinked) {
@@ -348,8 +382,34 @@ TEST_F(RemoteAllocatorTest, EachServerGetsItsUnusedMemoryBack) {
   first_.Refuse(false, true);
   scheduler_->Spawn(allocator_.ReleaseAll(*scheduler_));
   scheduler_->RunUntil(0);
-  EXPECT_EQ(first_.releases(), 2);
-  EXPECT_EQ(second_.releases(), 2);
+  EXPECT_EQ(first_.releases(), 1);
+  EXPECT_EQ(first_.released().count, 2u);
+  EXPECT_EQ(second_.releases(), 1);
+  EXPECT_EQ(second_.released().count, 2u);
+}
+
+TEST_F(RemoteAllocatorTest, WhatWasFreedGoesBackWithTheUnused) {
+  const BlockPtr block = Block();
+  FreeLongAgo(block);
+  Allocated<RemotePtr> node = Allocate(block.server()).value();
+  node.GiveBack();
+  scheduler_->Spawn(allocator_.ReleaseAll(*scheduler_));
+  scheduler_->RunUntil(0);
+  const control::ReleaseRequest released = Server(block.server()).released();
+  // Each with what is behind it in its extent.
+  ASSERT_EQ(released.count, 4u);
+  const auto expect_used = [&](uint64_t offset, uint64_t bytes) {
+    const auto* const range = std::ranges::find(released.ranges, offset, &control::Range::offset);
+    ASSERT_NE(range, std::end(released.ranges));
+    EXPECT_EQ(range->bytes, bytes);
+    EXPECT_EQ(range->generation, 1);
+    EXPECT_EQ(range->was_used, 1);
+    EXPECT_EQ((range + 1)->offset, offset + bytes);
+    EXPECT_EQ((range + 1)->generation, 0);
+    EXPECT_EQ((range + 1)->was_used, 0);
+  };
+  expect_used(block.offset(), BlockBytes(kBlockLength));
+  expect_used(node.pointer().offset(), kNodeBytes);
 }
 
 TEST_F(RemoteAllocatorTest, ADeadServerKeepsNoOtherFromGettingItsMemoryBack) {

@@ -48,6 +48,13 @@ Task<Result<Allocated<BlockPtr>>> SessionAllocator::AllocateBlock(Op& op, uint32
   });
 }
 
+void SessionAllocator::FreeBlock(const BlockRef& block) {
+  Scheduler& scheduler = links_.scheduler();
+  if (allocator_.FreeBlock(block, scheduler.Now())) {
+    scheduler.Spawn(allocator_.GiveBackReturns(scheduler));
+  }
+}
+
 Status SessionAllocator::CheckLinks(Op& op, const LinkedMemory& memory, ServerId from) const {
   if (MayLink(memory, from)) return Ok();
   op.needs_other_memory = true;

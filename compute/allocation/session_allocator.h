@@ -22,7 +22,8 @@ class SessionAllocator {
   // As in RemoteAllocator. Notes a lost server in `op`.
   Task<Result<Allocated<RemotePtr>>> AllocateNode(Op& op, ServerId near, NodeKind kind);
   Task<Result<Allocated<BlockPtr>>> AllocateBlock(Op& op, uint32_t length);
-  void FreeBlock(const BlockRef& block) { allocator_.FreeBlock(block, links_.scheduler().Now()); }
+  // Gives memory back to memory servers in the background where that is due.
+  void FreeBlock(const BlockRef& block);
   bool MayLink(const LinkedMemory& memory, ServerId from) const {
     return allocator_.MayLink(memory, from);
   }

@@ -41,6 +41,11 @@ class FakeLeaseServer final : public ControlHandler {
   int gone() const { return Locked(gone_); }
   int allocations() const { return Locked(allocations_); }  // requested, granted or not
   int releases() const { return Locked(releases_); }
+  // The last request for it.
+  control::ReleaseRequest released() const {
+    const std::lock_guard guard(mutex_);
+    return released_;
+  }
   // All later replies report this usage.
   void SetUsage(const control::Usage& usage) {
     const std::lock_guard guard(mutex_);
@@ -85,6 +90,7 @@ class FakeLeaseServer final : public ControlHandler {
       }
       case control::Type::kRelease:
         ++releases_;
+        std::memcpy(&released_, request.data(), sizeof released_);
         if (refuses_releases_) return Refusal(Code::kInvalidArgument, reply);
         return Write(control::ReleaseReply{}, reply);
       case control::Type::kRenew: {
@@ -133,6 +139,7 @@ class FakeLeaseServer final : public ControlHandler {
   int allocations_ = 0;
   int granted_ = 0;
   int releases_ = 0;
+  control::ReleaseRequest released_;
   bool refuses_allocations_ = false;
   bool refuses_releases_ = false;
   control::Usage usage_{uint64_t{1} << 30, uint64_t{1} << 30, 0, 0};

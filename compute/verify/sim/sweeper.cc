@@ -117,7 +117,22 @@ void Sweeper::Look() {
   if (all_live) LookNow();
 }
 
+void Sweeper::LeaveGivenBack() {
+  for (size_t server = 0; server < swept_.size(); ++server) {
+    if (memory_[server] == nullptr) continue;
+    std::vector<bool> still(swept_[server].size());
+    for (const GrantedExtent& extent : memory_[server]->Granted().extents) {
+      if (!swept_leases_.contains({server, WordOf(extent.lease)})) continue;
+      for (uint64_t at = extent.offset; at < extent.offset + extent.bytes; at += kGranule) {
+        still[at / kGranule] = swept_[server][at / kGranule];
+      }
+    }
+    swept_[server] = std::move(still);
+  }
+}
+
 void Sweeper::LookNow() {
+  LeaveGivenBack();
   std::vector<GrantedMemory> granted;
   std::set<LeaseKey> in_force;
   for (size_t server = 0; server < memory_.size(); ++server) {
@@ -173,6 +188,7 @@ void Sweeper::Sweep(size_t server, const GrantedExtent& extent, const Granules& 
 }
 
 uint64_t Sweeper::Overwrite() {
+  LeaveGivenBack();
   uint64_t bytes = 0;
   for (size_t server = 0; server < swept_.size(); ++server) {
     if (memory_[server] == nullptr) continue;

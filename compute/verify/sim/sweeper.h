@@ -49,6 +49,8 @@ class Sweeper {
   using Granules = std::vector<std::vector<bool>>;
 
   void LookNow();
+  // What somebody gave back to its memory server is not the sweeper's any more.
+  void LeaveGivenBack();
   // The memory reachable from the tree; nullopt if a node is being written.
   std::optional<Granules> FindReached();
   void Sweep(size_t server, const GrantedExtent& extent, const Granules& reached);
