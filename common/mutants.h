@@ -23,16 +23,22 @@ enum class Mutant : uint8_t {
   kNone,
   // Reading
   kR1,            // a unit is accepted without its checksum
+  kR1Reuse,       // the memory of a node is used again under the same generation
   kR1Generation,  // a value block is accepted whole, of any generation
   kR1Trailer,     // a trailer is accepted without its checksum
   kR1Batch,       // a batch of gets keeps a value although its unit was torn
+  kR1Grant,       // a memory server hands memory out again under the generation of its last use
   kR2,            // units of different node versions are used together
   kR3Trailer,     // a hop for a key takes the trailer alone
   kR3Kept,  // a repair links what group and trailer of any version name, and does not check it under the lock
   kR4,       // a READ posted with a CAS that failed is used
   kR4Batch,  // a plain write, alone or in a batch, goes on although its lock was refused
+  kR5,       // a leaf that fails its checks under its lock once is taken for damaged
   kR6,       // a scan returns a key that it saw twice
   kR7,       // the root word is changed by a WRITE
+  kR8,       // a frozen node is read by an operation that did not come over its left neighbour
+  kR9,       // an operation goes on with pointers that it looked up under an earlier lease, or none
+  kR9Cache,  // what was cached under an earlier lease is still used
   // Writing
   kW1Overflow,  // the overflow group is written before the home group's flag
   kW1Sibling,   // the leaf is written before its sibling, on one server
@@ -40,8 +46,12 @@ enum class Mutant : uint8_t {
   kW1Chain,     // a leaf is linked before the leaves that it is split into are written
   kW2,          // structure becomes visible by two WRITEs
   kW2Mtu,       // a memory server is used though a node exceeds one packet there
+  kW4,          // a downlink to a frozen node is made
   kW3,          // a combined operation moves a key to another unit
   kW8,          // a group's new keys are merged behind those of the leaf
+  kW9,          // a node takes over its neighbour's entries though that is not frozen
+  kW4Root,      // a root is raised over a child that is not there
+  kW10,         // a root that gives way to its child is not frozen
   // Locks
   kL1,       // a lock is released by a WRITE
   kL2,       // the lock word's incarnation is no lease's
@@ -58,6 +68,12 @@ enum class Mutant : uint8_t {
   kU5,       // an orphan is settled though the queue pair that carried it may not be destroyed
   kU5Turn,   // the turn at a lock is not kept while its state is unknown
   kU6,       // a connection to a restarted memory server is taken for one to the old server
+  // Memory
+  kM1,      // an extent is granted to two compute servers
+  kM1Live,  // memory of an owner whose lease is in force is taken for orphaned
+  kM2,      // memory whose generations are used up is used for nodes again without an epoch
+  kM3,      // an epoch is acknowledged while earlier operations go on
+  kS2,      // a sweep gives memory back without an epoch behind its walk of the tree
 };
 
 struct MutantName {
@@ -67,16 +83,22 @@ struct MutantName {
 inline constexpr std::array kMutantNames = {
     MutantName{Mutant::kNone, "none"},
     MutantName{Mutant::kR1, "R1"},
+    MutantName{Mutant::kR1Reuse, "R1-reuse"},
     MutantName{Mutant::kR1Generation, "R1-generation"},
     MutantName{Mutant::kR1Trailer, "R1-trailer"},
     MutantName{Mutant::kR1Batch, "R1-batch"},
+    MutantName{Mutant::kR1Grant, "R1-grant"},
     MutantName{Mutant::kR2, "R2"},
     MutantName{Mutant::kR3Trailer, "R3-trailer"},
     MutantName{Mutant::kR3Kept, "R3-kept"},
     MutantName{Mutant::kR4, "R4"},
     MutantName{Mutant::kR4Batch, "R4-batch"},
+    MutantName{Mutant::kR5, "R5"},
     MutantName{Mutant::kR6, "R6"},
     MutantName{Mutant::kR7, "R7"},
+    MutantName{Mutant::kR8, "R8"},
+    MutantName{Mutant::kR9, "R9"},
+    MutantName{Mutant::kR9Cache, "R9-cache"},
     MutantName{Mutant::kW1Overflow, "W1-overflow"},
     MutantName{Mutant::kW1Sibling, "W1-sibling"},
     MutantName{Mutant::kW1Remote, "W1-remote"},
@@ -84,7 +106,11 @@ inline constexpr std::array kMutantNames = {
     MutantName{Mutant::kW2, "W2"},
     MutantName{Mutant::kW2Mtu, "W2-mtu"},
     MutantName{Mutant::kW3, "W3"},
+    MutantName{Mutant::kW4, "W4"},
+    MutantName{Mutant::kW4Root, "W4-root"},
     MutantName{Mutant::kW8, "W8"},
+    MutantName{Mutant::kW9, "W9"},
+    MutantName{Mutant::kW10, "W10"},
     MutantName{Mutant::kL1, "L1"},
     MutantName{Mutant::kL2, "L2"},
     MutantName{Mutant::kL3, "L3"},
@@ -99,10 +125,12 @@ inline constexpr std::array kMutantNames = {
     MutantName{Mutant::kU5, "U5"},
     MutantName{Mutant::kU5Turn, "U5-turn"},
     MutantName{Mutant::kU6, "U6"},
+    MutantName{Mutant::kM1, "M1"},
+    MutantName{Mutant::kM1Live, "M1-live"},
+    MutantName{Mutant::kM2, "M2"},
+    MutantName{Mutant::kM3, "M3"},
+    MutantName{Mutant::kS2, "S2"},
 };
-
-// Rules for reused or merged nodes. There are none yet, so a mutant would break nothing.
-inline constexpr std::array<std::string_view, 2> kRulesWithoutMutant = {"R5", "W4"};
 
 #ifdef GOSSAMER_MUTANTS
 

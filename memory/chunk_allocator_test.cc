@@ -12,15 +12,17 @@ namespace gossamer {
 namespace {
 
 using control::ExtentKind;
+using control::Past;
 using ::testing::HasSubstr;
 
 constexpr uint64_t kChunk = 64 << 10;
-constexpr Lease kAnt{ComputeId{1}, 1};
-constexpr Lease kBee{ComputeId{2}, 1};
+constexpr ChunkAllocator::Owner kAnt{{ComputeId{1}, 1}, 11};
+constexpr ChunkAllocator::Owner kBee{{ComputeId{2}, 1}, 22};
+constexpr uint32_t kEpoch = 1;
 
 // Memory that was used under generation 0, or never.
-control::Range Used(uint64_t offset, uint64_t bytes) { return {offset, bytes, 1, 1, {}}; }
-control::Range Unused(uint64_t offset, uint64_t bytes) { return {offset, bytes, 0, 0, {}}; }
+control::Range Used(uint64_t offset, uint64_t bytes) { return {offset, bytes, 1, Past::kUsed}; }
+control::Range Unused(uint64_t offset, uint64_t bytes) { return {offset, bytes, 0, Past::kUnused}; }
 
 bool IsInForce(Lease) { return true; }
 bool HasEnded(Lease) { return false; }
@@ -74,17 +76,19 @@ TEST(ChunkAllocator, ExhaustionSaysTheNumbers) {
 TEST(ChunkAllocator, ReturnedTailGoesToTheNextAsker) {
   ChunkAllocator allocator(kHeapOffset, kHeapOffset + 4 * kChunk, kChunk);
   const auto extent = allocator.Allocate(1, kAnt, ExtentKind::kNodes).value();
-  ASSERT_TRUE(allocator.Release(Unused(extent.offset + 1024, kChunk - 1024), kAnt, HasEnded));
+  ASSERT_TRUE(
+      allocator.Release(Unused(extent.offset + 1024, kChunk - 1024), kAnt.lease, kEpoch, HasEnded));
   const auto tail = allocator.Allocate(2048, kBee, ExtentKind::kBlocks).value();
   EXPECT_EQ(tail.offset, extent.offset + 1024);
   EXPECT_EQ(tail.bytes, kChunk - 1024);
-  EXPECT_EQ(tail.owner, kBee);
+  EXPECT_EQ(tail.owner.lease, kBee.lease);
 }
 
 TEST(ChunkAllocator, TailThatIsTooSmallWaits) {
   ChunkAllocator allocator(kHeapOffset, kHeapOffset + 2 * kChunk, kChunk);
   const auto extent = allocator.Allocate(1, kAnt, ExtentKind::kNodes).value();
-  ASSERT_TRUE(allocator.Release(Unused(extent.offset + kChunk - 512, 512), kAnt, HasEnded));
+  ASSERT_TRUE(
+      allocator.Release(Unused(extent.offset + kChunk - 512, 512), kAnt.lease, kEpoch, HasEnded));
   EXPECT_EQ(allocator.Allocate(1024, kAnt, ExtentKind::kNodes).value().offset,
             kHeapOffset + kChunk);
   EXPECT_EQ(allocator.Allocate(512, kAnt, ExtentKind::kNodes).value().bytes, 512u);
@@ -93,9 +97,9 @@ TEST(ChunkAllocator, TailThatIsTooSmallWaits) {
 TEST(ChunkAllocator, WholeExtentReturnedIsFreeChunksAgain) {
   ChunkAllocator allocator(kHeapOffset, kHeapOffset + 3 * kChunk, kChunk);
   const auto extent = allocator.Allocate(3 * kChunk, kAnt, ExtentKind::kBlocks).value();
-  ASSERT_TRUE(allocator.Release(Unused(extent.offset + kChunk / 2, 3 * kChunk - kChunk / 2), kAnt,
-                                HasEnded));
-  ASSERT_TRUE(allocator.Release(Unused(extent.offset, kChunk / 2), kAnt, HasEnded));
+  ASSERT_TRUE(allocator.Release(Unused(extent.offset + kChunk / 2, 3 * kChunk - kChunk / 2),
+                                kAnt.lease, kEpoch, HasEnded));
+  ASSERT_TRUE(allocator.Release(Unused(extent.offset, kChunk / 2), kAnt.lease, kEpoch, HasEnded));
   EXPECT_TRUE(allocator.extents().empty());
   EXPECT_EQ(allocator.Allocate(3 * kChunk, kBee, ExtentKind::kNodes).value().bytes, 3 * kChunk);
 }
@@ -117,12 +121,12 @@ TEST(ChunkAllocator, RegionWithoutAHeapIsExhausted) {
 TEST(ChunkAllocator, TakesBackWhatWasHandedOut) {
   ChunkAllocator allocator(kHeapOffset, kHeapOffset + 4 * kChunk, kChunk);
   const uint64_t offset = allocator.Allocate(2 * kChunk, kAnt, ExtentKind::kNodes).value().offset;
-  const auto refused = [&](const control::Range& range, Lease by) {
-    const Status status = allocator.Release(range, by, HasEnded);
+  const auto refused = [&](const control::Range& range, const ChunkAllocator::Owner& by) {
+    const Status status = allocator.Release(range, by.lease, kEpoch, HasEnded);
     return status ? std::string("taken back") : status.error().message;
   };
   EXPECT_THAT(refused(Unused(offset + kChunk, kChunk), kBee), HasSubstr("another compute server"));
-  EXPECT_THAT(refused(Unused(offset + kChunk, kChunk), Lease{kAnt.compute, 2}),
+  EXPECT_THAT(refused(Unused(offset + kChunk, kChunk), {{kAnt.lease.compute, 2}}),
               HasSubstr("another compute server"));
   EXPECT_THAT(refused(Unused(offset + kChunk, 2 * kChunk), kAnt), HasSubstr("not handed out"));
   EXPECT_THAT(refused(Used(offset + 2 * kChunk, kChunk), kAnt), HasSubstr("not handed out"));
@@ -130,10 +134,9 @@ TEST(ChunkAllocator, TakesBackWhatWasHandedOut) {
   EXPECT_THAT(refused(Used(offset + 1, 256), kAnt), HasSubstr("multiple of 64"));
   EXPECT_THAT(refused(Used(offset, 0), kAnt), HasSubstr("multiple of 64"));
   EXPECT_THAT(refused(Used(offset + 256, ~uint64_t{63}), kAnt), HasSubstr("not handed out"));
-  EXPECT_THAT(refused({offset, 256, 64, 1, {}}, kAnt), HasSubstr("does not exist"));
   EXPECT_EQ(refused(Unused(offset + kChunk, kChunk), kAnt), "taken back");
   EXPECT_THAT(refused(Unused(offset + kChunk, kChunk), kAnt), HasSubstr("not handed out"));
-  // Whoever freed what was used.
+  // Used memory is given back by whoever freed it.
   EXPECT_EQ(refused(Used(offset + 1024, 64), kBee), "taken back");
   EXPECT_THAT(refused(Used(offset + 1024, 64), kBee), HasSubstr("not handed out"));
   EXPECT_THAT(refused(Used(offset + 960, 128), kBee), HasSubstr("not handed out"));
@@ -144,60 +147,164 @@ TEST(ChunkAllocator, TakesBackWhatWasHandedOut) {
 TEST(ChunkAllocator, MemoryIsUsedAgainUnderItsNextGeneration) {
   ChunkAllocator allocator(kHeapOffset, kHeapOffset + 2 * kChunk, kChunk);
   const auto first = allocator.Allocate(kChunk, kAnt, ExtentKind::kBlocks).value();
-  EXPECT_EQ(first.generation, 0);
-  const control::Range used{first.offset, kChunk, 7, 1, {}};
-  ASSERT_TRUE(allocator.Release(used, kBee, HasEnded));
+  EXPECT_EQ(first.generation(), 0);
+  const control::Range used{first.offset, kChunk, 7, Past::kUsed};
+  ASSERT_TRUE(allocator.Release(used, kBee.lease, kEpoch, HasEnded));
   const auto again = allocator.Allocate(kChunk, kAnt, ExtentKind::kBlocks).value();
   EXPECT_EQ(again.offset, first.offset);
-  EXPECT_EQ(again.generation, 7);
+  EXPECT_EQ(again.generation(), 8);
   // The never-used end of it keeps that.
-  ASSERT_TRUE(allocator.Release({again.offset + 1024, kChunk - 1024, 7, 0, {}}, kAnt, HasEnded));
-  EXPECT_EQ(allocator.Allocate(64, kBee, ExtentKind::kBlocks).value().generation, 7);
+  ASSERT_TRUE(allocator.Release({again.offset + 1024, kChunk - 1024, 8, Past::kUnused}, kAnt.lease,
+                                kEpoch, HasEnded));
+  EXPECT_EQ(allocator.Allocate(64, kBee, ExtentKind::kBlocks).value().generation(), 8);
+}
+
+TEST(ChunkAllocator, NodesAndBlocksCountGenerationsApart) {
+  ChunkAllocator allocator(kHeapOffset, kHeapOffset + kChunk, kChunk);
+  const auto take = [&](ExtentKind kind) { return allocator.Allocate(kChunk, kAnt, kind); };
+  const auto give_back = [&](uint8_t generation) {
+    return allocator.Release({kHeapOffset, kChunk, generation, Past::kUsed}, kAnt.lease, kEpoch,
+                             HasEnded);
+  };
+  ASSERT_EQ(take(ExtentKind::kNodes).value().generation(), 0);
+  ASSERT_TRUE(give_back(100));
+  ASSERT_EQ(take(ExtentKind::kBlocks).value().generation(), 0);
+  EXPECT_FALSE(give_back(64)) << "blocks have 64";
+  ASSERT_TRUE(give_back(63));
+  ASSERT_EQ(take(ExtentKind::kNodes).value().generation(), 101);
+  ASSERT_TRUE(give_back(255));
+  // A pointer to a node of the past may be in some cache still. An entry names its block by a checksum, too.
+  EXPECT_EQ(take(ExtentKind::kNodes).error().code, Code::kExhausted);
+  EXPECT_EQ(take(ExtentKind::kBlocks).value().generation(), 0);
 }
 
 // The owner thinks that it has it.
 TEST(ChunkAllocator, MemoryThatOthersGiveBackWaitsForItsOwner) {
   ChunkAllocator allocator(kHeapOffset, kHeapOffset + kChunk, kChunk);
   const uint64_t offset = allocator.Allocate(kChunk, kAnt, ExtentKind::kBlocks).value().offset;
-  const control::Range first{offset + 512, 512, 3, 1, {}};
-  const control::Range second{offset + 2048, 128, 4, 1, {}};
-  const control::Range third{offset + 4096, 64, 5, 1, {}};
-  ASSERT_TRUE(allocator.Release(first, kBee, IsInForce));
-  ASSERT_TRUE(allocator.Release(second, kBee, IsInForce));
-  ASSERT_TRUE(allocator.Release(third, kBee, IsInForce));
-  EXPECT_FALSE(allocator.Release(first, kAnt, IsInForce)) << "twice";
+  const control::Range first{offset + 512, 512, 3, Past::kUsed};
+  const control::Range second{offset + 2048, 128, 4, Past::kUsed};
+  const control::Range third{offset + 4096, 64, 5, Past::kUsed};
+  ASSERT_TRUE(allocator.Release(first, kBee.lease, kEpoch, IsInForce));
+  ASSERT_TRUE(allocator.Release(second, kBee.lease, kEpoch, IsInForce));
+  ASSERT_TRUE(allocator.Release(third, kBee.lease, kEpoch, IsInForce));
+  EXPECT_FALSE(allocator.Release(first, kAnt.lease, kEpoch, IsInForce)) << "twice";
   EXPECT_EQ(allocator.Allocate(64, kBee, ExtentKind::kBlocks).error().code, Code::kExhausted);
   const auto again = allocator.Allocate(100, kAnt, ExtentKind::kBlocks).value();
   EXPECT_EQ(again.offset, second.offset);
   EXPECT_EQ(again.bytes, 128u);
-  EXPECT_EQ(again.generation, 4);
+  EXPECT_EQ(again.generation(), 5);
   const auto node = allocator.Allocate(512, kAnt, ExtentKind::kNodes).value();
   EXPECT_EQ(node.offset, first.offset);
   EXPECT_EQ(allocator.usage().node_bytes, 512u);
   EXPECT_FALSE(allocator.Allocate(128, kAnt, ExtentKind::kBlocks));
-  allocator.Ended(kBee);
+  allocator.Ended(kBee.lease);
   EXPECT_EQ(allocator.free_bytes(), 0u);
-  allocator.Ended(kAnt);
+  allocator.Ended(kAnt.lease);
   EXPECT_EQ(allocator.Allocate(64, kBee, ExtentKind::kBlocks).value().offset, third.offset);
   EXPECT_EQ(allocator.usage().block_bytes, kChunk - 512);
+}
+
+TEST(ChunkAllocator, AnOwnerGivesUpWhatWaitsForIt) {
+  ChunkAllocator allocator(kHeapOffset, kHeapOffset + kChunk, kChunk);
+  const uint64_t offset = allocator.Allocate(kChunk, kAnt, ExtentKind::kBlocks).value().offset;
+  ASSERT_TRUE(allocator.Release({offset, 64, 3, Past::kUsed}, kBee.lease, kEpoch, IsInForce));
+  ASSERT_TRUE(allocator.Release({offset + 64, 64, 3, Past::kUsed}, kBee.lease, kEpoch, IsInForce));
+  ASSERT_TRUE(allocator.Release({offset + 512, 64, 3, Past::kUsed}, kBee.lease, kEpoch, IsInForce));
+  EXPECT_EQ(allocator.waiting_bytes(), 192u);
+  std::vector<control::WaitingRange> waiting;
+  allocator.ListWaiting(kBee.lease, 9, waiting);
+  EXPECT_TRUE(waiting.empty());
+  allocator.ListWaiting(kAnt.lease, 2, waiting);
+  EXPECT_EQ(waiting.size(), 2u);
+  const auto give_up = [&](uint64_t at, uint64_t bytes, const ChunkAllocator::Owner& by) {
+    return allocator.Release({at, bytes, 0, Past::kWaiting}, by.lease, kEpoch, IsInForce)
+        .has_value();
+  };
+  EXPECT_FALSE(give_up(offset, 64, kBee)) << "it is not the bee's";
+  EXPECT_FALSE(give_up(offset + 128, 64, kAnt)) << "it does not wait";
+  EXPECT_FALSE(give_up(offset + 64, 128, kAnt)) << "not all of it waits";
+  EXPECT_TRUE(give_up(offset, 128, kAnt));
+  EXPECT_FALSE(give_up(offset, 128, kAnt)) << "twice";
+  EXPECT_EQ(allocator.waiting_bytes(), 64u);
+  const auto extent = allocator.Allocate(128, kBee, ExtentKind::kBlocks).value();
+  EXPECT_EQ(extent.offset, offset);
+  EXPECT_EQ(extent.generation(), 4);
+  // What the owner has been granted again does not wait any more.
+  ASSERT_EQ(allocator.Allocate(64, kAnt, ExtentKind::kBlocks).value().offset, offset + 512);
+  EXPECT_FALSE(give_up(offset + 512, 64, kAnt));
+  EXPECT_EQ(allocator.waiting_bytes(), 0u);
+}
+
+TEST(ChunkAllocator, OrphanedMemoryIsGivenBackByAnybodyOnce) {
+  ChunkAllocator allocator(kHeapOffset, kHeapOffset + 2 * kChunk, kChunk);
+  const uint64_t offset = allocator.Allocate(kChunk, kAnt, ExtentKind::kNodes).value().offset;
+  const uint64_t other = allocator.Allocate(kChunk, kBee, ExtentKind::kNodes).value().offset;
+  const auto sweep = [&](uint64_t at, uint64_t bytes, const auto& is_in_force) {
+    return allocator
+        .Release({at, bytes, 0, Past::kOrphaned, static_cast<uint16_t>(kAnt.lease.compute),
+                  kAnt.lease.incarnation},
+                 kBee.lease, kEpoch, is_in_force)
+        .has_value();
+  };
+  EXPECT_FALSE(sweep(offset, 1024, IsInForce)) << "its owner lives";
+  EXPECT_FALSE(sweep(other, 1024, HasEnded)) << "it is another's";
+  EXPECT_FALSE(sweep(other - 1024, 2048, HasEnded)) << "some of it is another's";
+  EXPECT_TRUE(sweep(offset + 1024, 1024, HasEnded));
+  EXPECT_FALSE(sweep(offset + 1024, 1024, HasEnded)) << "another sweeper was first";
+  const auto again = allocator.Allocate(1024, kBee, ExtentKind::kNodes).value();
+  EXPECT_EQ(again.offset, offset + 1024);
+  EXPECT_EQ(again.generation(), 0);
+  EXPECT_FALSE(sweep(offset + 1024, 1024, HasEnded)) << "it is in use again";
+}
+
+TEST(ChunkAllocator, WornMemoryIsAsNewAfterAnEpoch) {
+  ChunkAllocator allocator(kHeapOffset, kHeapOffset + 2 * kChunk, kChunk);
+  const auto wear = [&](uint64_t offset, uint64_t bytes, uint32_t epoch) {
+    ASSERT_TRUE(allocator.Release({offset, bytes, 255, Past::kUsed}, kAnt.lease, epoch, HasEnded));
+  };
+  const uint64_t offset = allocator.Allocate(2 * kChunk, kAnt, ExtentKind::kNodes).value().offset;
+  wear(offset + 1024, 1024, 5);
+  wear(offset, 1024, 6);
+  wear(offset + kChunk, kChunk, 5);
+  EXPECT_EQ(allocator.worn_bytes(), kChunk + 2048);
+  EXPECT_EQ(allocator.Allocate(1024, kAnt, ExtentKind::kNodes).error().code, Code::kExhausted);
+  // It serves blocks meanwhile.
+  const auto blocks = allocator.Allocate(512, kAnt, ExtentKind::kBlocks).value();
+  ASSERT_TRUE(
+      allocator.Release({blocks.offset, blocks.bytes, 1, Past::kUsed}, kAnt.lease, 6, HasEnded));
+  allocator.EndEpochsBefore(5);
+  EXPECT_EQ(allocator.Allocate(1024, kAnt, ExtentKind::kNodes).error().code, Code::kExhausted);
+  allocator.EndEpochsBefore(6);
+  EXPECT_EQ(allocator.worn_bytes(), 2048u);
+  const auto chunk = allocator.Allocate(1024, kAnt, ExtentKind::kNodes).value();
+  EXPECT_EQ(chunk.offset, offset + kChunk);
+  EXPECT_EQ(chunk.generation(), 0);
+  EXPECT_EQ(allocator.Allocate(1024, kAnt, ExtentKind::kNodes).error().code, Code::kExhausted);
+  allocator.EndEpochsBefore(7);
+  EXPECT_EQ(allocator.worn_bytes(), 0u);
+  const auto rest = allocator.Allocate(1024, kAnt, ExtentKind::kNodes).value();
+  EXPECT_EQ(rest.offset, offset);
+  EXPECT_EQ(rest.bytes, 2048u) << "both are one rest again";
+  EXPECT_EQ(rest.generation(), 0);
 }
 
 TEST(ChunkAllocator, MergedMemoryHasTheGreatestGeneration) {
   ChunkAllocator allocator(kHeapOffset, kHeapOffset + kChunk, kChunk);
   const uint64_t offset = allocator.Allocate(kChunk, kAnt, ExtentKind::kBlocks).value().offset;
-  ASSERT_TRUE(allocator.Release({offset, 64, 3, 1, {}}, kBee, HasEnded));
-  ASSERT_TRUE(allocator.Release({offset + 128, 64, 9, 1, {}}, kBee, HasEnded));
-  ASSERT_TRUE(allocator.Release({offset + 64, 64, 1, 1, {}}, kBee, HasEnded));
+  ASSERT_TRUE(allocator.Release({offset, 64, 3, Past::kUsed}, kBee.lease, kEpoch, HasEnded));
+  ASSERT_TRUE(allocator.Release({offset + 128, 64, 9, Past::kUsed}, kBee.lease, kEpoch, HasEnded));
+  ASSERT_TRUE(allocator.Release({offset + 64, 64, 1, Past::kUsed}, kBee.lease, kEpoch, HasEnded));
   const auto extent = allocator.Allocate(192, kBee, ExtentKind::kBlocks).value();
   EXPECT_EQ(extent.offset, offset);
   EXPECT_EQ(extent.bytes, 192u);
-  EXPECT_EQ(extent.generation, 9);
+  EXPECT_EQ(extent.generation(), 10);
 }
 
 TEST(ChunkAllocator, NodesStartAtMultiplesOfTheirSize) {
   ChunkAllocator allocator(kHeapOffset, kHeapOffset + kChunk, kChunk);
   const uint64_t offset = allocator.Allocate(kChunk, kAnt, ExtentKind::kBlocks).value().offset;
-  ASSERT_TRUE(allocator.Release(Used(offset + 64, 1984), kAnt, HasEnded));
+  ASSERT_TRUE(allocator.Release(Used(offset + 64, 1984), kAnt.lease, kEpoch, HasEnded));
   EXPECT_FALSE(allocator.Allocate(2048, kBee, ExtentKind::kNodes));
   const auto extent = allocator.Allocate(1024, kBee, ExtentKind::kNodes).value();
   EXPECT_EQ(extent.offset, offset + 1024);
@@ -208,8 +315,8 @@ TEST(ChunkAllocator, NodesStartAtMultiplesOfTheirSize) {
 TEST(ChunkAllocator, SmallRestsWaitUntilNoChunkIsFree) {
   ChunkAllocator allocator(kHeapOffset, kHeapOffset + 2 * kChunk, kChunk);
   const uint64_t offset = allocator.Allocate(kChunk, kAnt, ExtentKind::kBlocks).value().offset;
-  ASSERT_TRUE(allocator.Release(Used(offset, 64), kAnt, HasEnded));
-  ASSERT_TRUE(allocator.Release(Used(offset + 256, 128), kAnt, HasEnded));
+  ASSERT_TRUE(allocator.Release(Used(offset, 64), kAnt.lease, kEpoch, HasEnded));
+  ASSERT_TRUE(allocator.Release(Used(offset + 256, 128), kAnt.lease, kEpoch, HasEnded));
   EXPECT_EQ(allocator.Allocate(64, kBee, ExtentKind::kBlocks).value().bytes, kChunk);
   EXPECT_EQ(allocator.Allocate(64, kBee, ExtentKind::kBlocks).value().bytes, 128u) << "the larger";
   EXPECT_EQ(allocator.Allocate(64, kBee, ExtentKind::kBlocks).value().bytes, 64u);
@@ -224,7 +331,7 @@ TEST(ChunkAllocator, RandomSequencesConserveTheHeap) {
     const uint64_t region = kHeapOffset + random() % (40 * chunk);
     ChunkAllocator allocator(kHeapOffset, region, chunk);
     for (int step = 0; step < 300; ++step) {
-      const Lease owner{static_cast<ComputeId>(1 + random() % 3), 1};
+      const ChunkAllocator::Owner owner{{static_cast<ComputeId>(1 + random() % 3), 1}, 7};
       if (random() % 2 == 0 || allocator.extents().empty()) {
         const uint64_t bytes = 1 + random() % (random() % 4 == 0 ? 5 * chunk : chunk / 2);
         const uint64_t free_before = allocator.free_bytes();
@@ -242,22 +349,21 @@ TEST(ChunkAllocator, RandomSequencesConserveTheHeap) {
         const uint64_t first = random() % grains;
         const uint64_t count = 1 + random() % (grains - first);
         const bool is_used = random() % 2 == 0;
-        const auto generation = static_cast<uint8_t>(random() % ChunkAllocator::kGenerations);
+        const auto generation = static_cast<uint8_t>(random() % BlockPtr::kGenerations);
         const control::Range range{extent.offset + first * ChunkAllocator::kGrain,
-                                   count * ChunkAllocator::kGrain,
-                                   generation,
-                                   static_cast<uint8_t>(is_used ? 1 : 0),
-                                   {}};
-        const Status taken = allocator.Release(range, owner, HasEnded);
-        ASSERT_EQ(taken.has_value(), is_used || extent.owner == owner)
+                                   count * ChunkAllocator::kGrain, generation,
+                                   is_used ? Past::kUsed : Past::kUnused};
+        const Status taken = allocator.Release(range, owner.lease, kEpoch, HasEnded);
+        ASSERT_EQ(taken.has_value(), is_used || extent.owner.lease == owner.lease)
             << (taken ? "" : taken.error().message);
       }
       ASSERT_NO_FATAL_FAILURE(ExpectConserved(allocator, region));
     }
     while (!allocator.extents().empty()) {
       const ChunkAllocator::Extent extent = allocator.extents().begin()->second;
-      ASSERT_TRUE(allocator.Release({extent.offset, extent.bytes, extent.generation, 0, {}},
-                                    extent.owner, HasEnded));
+      ASSERT_TRUE(
+          allocator.Release({extent.offset, extent.bytes, extent.generation(), Past::kUnused},
+                            extent.owner.lease, kEpoch, HasEnded));
     }
     // No fragments are left: the whole grid can be allocated at once.
     const uint64_t grid = allocator.heap_bytes() / chunk * chunk;

@@ -10,6 +10,9 @@
 #include <utility>
 
 #include "common/process_name.h"
+#include "common/text/human.h"
+#include "memory/rules.h"
+#include "proto/region.h"
 
 namespace gossamer {
 namespace {
@@ -81,7 +84,7 @@ uint32_t ControlService::Handle(uint64_t client_uuid, std::span<const std::byte>
       break;
     case control::Type::kAllocate:
       if (const auto allocate = Decode<control::AllocateRequest>(request)) {
-        return Allocate(lease, *allocate, reply);
+        return Allocate(client_uuid, lease, *allocate, reply);
       }
       break;
     case control::Type::kRelease:
@@ -97,8 +100,18 @@ uint32_t ControlService::Handle(uint64_t client_uuid, std::span<const std::byte>
         return ListExtents(*list, reply);
       break;
     case control::Type::kRenew:
-      if (!Decode<control::RenewRequest>(request)) break;
-      return Renew(lease, reply);
+      if (const auto renewal = Decode<control::RenewRequest>(request)) {
+        return Renew(client_uuid, lease, *renewal, reply);
+      }
+      break;
+    case control::Type::kEpoch:
+      if (const auto epoch = Decode<control::EpochRequest>(request)) return Epoch(*epoch, reply);
+      break;
+    case control::Type::kClientQuery:
+      if (const auto query = Decode<control::ClientQueryRequest>(request)) {
+        return QueryClient(*query, reply);
+      }
+      break;
     case control::Type::kLeaseQuery:
       if (const auto query = Decode<control::LeaseQueryRequest>(request)) {
         return QueryLease(*query, reply);
@@ -117,7 +130,9 @@ uint32_t ControlService::Handle(uint64_t client_uuid, std::span<const std::byte>
 void ControlService::ClientGone(uint64_t client_uuid) {
   const std::lock_guard guard(mutex_);
   const std::optional<Lease> ended = leases_.End(client_uuid);
-  if (ended) allocator_.Ended(*ended);
+  if (!ended) return;
+  allocator_.Ended(*ended);
+  allocator_.EndEpochsBefore(leases_.OldestEpoch());
 }
 
 std::vector<uint64_t> ControlService::Tick(Endpoint::Clock::time_point now) {
@@ -146,7 +161,7 @@ GrantedMemory ControlService::Granted() const {
   GrantedMemory granted;
   granted.in_force = leases_.InForce();
   for (const auto& [offset, extent] : allocator_.extents()) {
-    granted.extents.push_back({offset, extent.bytes, leases_.ClientOf(extent.owner), extent.owner});
+    granted.extents.push_back({offset, extent.bytes, extent.owner.client_uuid, extent.owner.lease});
   }
   return granted;
 }
@@ -163,11 +178,40 @@ uint32_t ControlService::Register(uint64_t client_uuid, const control::RegisterR
   return Answer(message, reply);
 }
 
-uint32_t ControlService::Renew(const Result<Lease>& lease, Reply reply) const {
+uint32_t ControlService::Renew(uint64_t client_uuid, const Result<Lease>& lease,
+                               const control::RenewRequest& request, Reply reply) {
   if (!lease) return AnswerError(lease.error(), reply);
+  if (leases_.Acknowledge(client_uuid, request.epoch)) {
+    allocator_.EndEpochsBefore(leases_.OldestEpoch());
+  }
   control::RenewReply message;
+  message.epoch = leases_.epoch();
+  message.acknowledged = leases_.AcknowledgedBy(client_uuid);
+  std::vector<control::WaitingRange> ranges;
+  allocator_.ListWaiting(lease.value(), control::RenewReply::kMaxRanges, ranges);
+  message.waiting = static_cast<uint16_t>(ranges.size());
+  message.refusals = refusals_;
+  std::ranges::copy(ranges, message.ranges);
   message.lease_ms = static_cast<uint32_t>(lease_.count());
   message.compute_servers = static_cast<uint32_t>(leases_.registered());
+  return Answer(message, reply);
+}
+
+uint32_t ControlService::Epoch(const control::EpochRequest& request, Reply reply) {
+  control::EpochReply message;
+  message.epoch = request.start != 0 ? leases_.StartEpoch() : leases_.epoch();
+  Lease last;
+  message.acknowledged = leases_.OldestEpoch(&last);
+  message.last = leases_.ProcessOf(last);
+  return Answer(message, reply);
+}
+
+uint32_t ControlService::QueryClient(const control::ClientQueryRequest& request,
+                                     Reply reply) const {
+  const std::optional<Lease> lease = leases_.Find(request.client_uuid);
+  control::ClientQueryReply message;
+  message.in_force = lease ? 1 : 0;
+  message.incarnation = lease ? lease->incarnation : 0;
   return Answer(message, reply);
 }
 
@@ -179,7 +223,7 @@ uint32_t ControlService::QueryLease(const control::LeaseQueryRequest& request, R
   return Answer(message, reply);
 }
 
-uint32_t ControlService::Allocate(const Result<Lease>& lease,
+uint32_t ControlService::Allocate(uint64_t client_uuid, const Result<Lease>& lease,
                                   const control::AllocateRequest& request, Reply reply) {
   if (!lease) return AnswerError(lease.error(), reply);
   if (request.kind != control::ExtentKind::kNodes && request.kind != control::ExtentKind::kBlocks) {
@@ -188,15 +232,25 @@ uint32_t ControlService::Allocate(const Result<Lease>& lease,
                   fmt::format("extent kind {} is none", static_cast<uint8_t>(request.kind))),
         reply);
   }
-  const auto extent = allocator_.Allocate(request.bytes, lease.value(), request.kind);
-  if (!extent) return AnswerError(extent.error(), reply);
+  const auto extent =
+      allocator_.Allocate(request.bytes, {lease.value(), client_uuid}, request.kind);
+  if (!extent) {
+    if (extent.error().code == Code::kExhausted) ++refusals_;
+    return AnswerError(extent.error(), reply);
+  }
   control::AllocateReply message;
-  message.offset = extent.value().offset;
+  message.offset = rules::GrantedAt(extent.value().offset, extent.value().bytes, kHeapOffset);
   message.bytes = extent.value().bytes;
   message.compute_id = static_cast<uint16_t>(lease.value().compute);
-  message.generation = extent.value().generation;
+  message.generation = extent.value().generation();
   message.incarnation = lease.value().incarnation;
   message.usage = allocator_.usage();
+  const control::Usage& usage = message.usage;
+  const uint32_t percent = alarm_.Update(usage.heap_bytes - usage.free_bytes, usage.heap_bytes);
+  if (percent != 0) {
+    LOG(WARNING) << percent << " % of this server's memory is handed out, "
+                 << HumanBytes(usage.free_bytes) << " is free: " << kFullRemedy;
+  }
   return Answer(message, reply);
 }
 
@@ -217,13 +271,22 @@ uint32_t ControlService::Release(const Result<Lease>& lease, const control::Rele
   control::ReleaseReply message;
   for (uint32_t i = 0; i < request.count; ++i) {
     const Status taken = allocator_.Release(
-        request.ranges[i], lease.value(), [this](Lease owner) { return leases_.IsInForce(owner); });
+        request.ranges[i], lease.value(), leases_.epoch(),
+        [this](Lease owner) { return rules::IsOwned(leases_.IsInForce(owner)); });
     if (taken) continue;
     message.refused |= 1u << i;
     LOG_EVERY_T(WARNING, 10) << "compute server " << static_cast<uint16_t>(lease.value().compute)
                              << ": " << taken.error().message;
   }
+  RenewWornMemory();
   return Answer(message, reply);
+}
+
+// Not before much is worn: an epoch costs all compute servers what they have cached.
+void ControlService::RenewWornMemory() {
+  constexpr uint64_t kShareWorn = 16;
+  if (allocator_.worn_bytes() * kShareWorn < allocator_.heap_bytes()) return;
+  if (leases_.OldestEpoch() == leases_.epoch()) leases_.StartEpoch();
 }
 
 uint32_t ControlService::ListExtents(const control::ListExtentsRequest& request,
@@ -236,8 +299,15 @@ uint32_t ControlService::ListExtents(const control::ListExtentsRequest& request,
       break;
     }
     const ChunkAllocator::Extent& extent = at->second;
-    message.extents[message.count++] = {
-        extent.offset, extent.bytes, static_cast<uint16_t>(extent.owner.compute), extent.kind, {}};
+    control::Extent& listed = message.extents[message.count++];
+    listed.offset = extent.offset;
+    listed.bytes = extent.bytes;
+    listed.client_uuid = extent.owner.client_uuid;
+    listed.incarnation = extent.owner.lease.incarnation;
+    listed.owner = static_cast<uint16_t>(extent.owner.lease.compute);
+    listed.kind = extent.kind;
+    listed.is_waiting = extent.is_waiting ? 1 : 0;
+    listed.is_orphaned = rules::IsOwned(leases_.IsInForce(extent.owner.lease)) ? 0 : 1;
   }
   return Answer(message, reply);
 }
@@ -248,7 +318,17 @@ control::StatReply ControlService::StatLocked() const {
   message.extents = allocator_.extents().size();
   message.compute_servers = static_cast<uint32_t>(leases_.registered());
   message.lock_table_on_chip = lock_table_ == LockTablePlacement::kDeviceMemory ? 1 : 0;
+  message.waiting_bytes = allocator_.waiting_bytes();
+  message.orphaned_bytes = OrphanedBytes();
   return message;
+}
+
+uint64_t ControlService::OrphanedBytes() const {
+  uint64_t bytes = 0;
+  for (const auto& [offset, extent] : allocator_.extents()) {
+    if (!leases_.IsInForce(extent.owner.lease)) bytes += extent.bytes;
+  }
+  return bytes;
 }
 
 }  // namespace gossamer

@@ -19,6 +19,7 @@
 
 #include "common/fabric/endpoint.h"
 #include "common/fabric/memory_port.h"
+#include "common/fill_alarm.h"
 #include "common/granted_memory.h"
 #include "memory/chunk_allocator.h"
 #include "memory/lease_table.h"
@@ -45,13 +46,19 @@ class ControlService final : public ControlHandler {
 
   uint32_t Register(uint64_t client_uuid, const control::RegisterRequest& request, Reply reply);
   // `lease`: the sender's lease, or the reason why it has none.
-  uint32_t Renew(const Result<Lease>& lease, Reply reply) const;
+  uint32_t Renew(uint64_t client_uuid, const Result<Lease>& lease,
+                 const control::RenewRequest& request, Reply reply);
+  uint32_t Epoch(const control::EpochRequest& request, Reply reply);
   uint32_t QueryLease(const control::LeaseQueryRequest& request, Reply reply) const;
-  uint32_t Allocate(const Result<Lease>& lease, const control::AllocateRequest& request,
-                    Reply reply);
+  uint32_t QueryClient(const control::ClientQueryRequest& request, Reply reply) const;
+  uint32_t Allocate(uint64_t client_uuid, const Result<Lease>& lease,
+                    const control::AllocateRequest& request, Reply reply);
   uint32_t Release(const Result<Lease>& lease, const control::ReleaseRequest& request, Reply reply);
+  // Starts an epoch after which worn memory is as new, if there is enough of it.
+  void RenewWornMemory();
   uint32_t ListExtents(const control::ListExtentsRequest& request, Reply reply) const;
   control::StatReply StatLocked() const;
+  uint64_t OrphanedBytes() const;
 
   mutable std::mutex mutex_;
   ChunkAllocator allocator_;
@@ -59,6 +66,8 @@ class ControlService final : public ControlHandler {
   const LockTablePlacement lock_table_;
   const std::chrono::milliseconds lease_;
   LeaseTable::Time time_{};  // time that counts for leases
+  uint16_t refusals_ = 0;    // requests for memory that there was not
+  FillAlarm alarm_;
   std::optional<Endpoint::Clock::time_point> last_tick_;
 };
 

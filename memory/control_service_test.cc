@@ -66,7 +66,8 @@ class ControlServiceTest : public ::testing::Test {
     request.count = 1;
     request.compute_id = extent.compute_id;
     request.incarnation = extent.incarnation;
-    request.ranges[0] = {extent.offset + keep, extent.bytes - keep, extent.generation, 0, {}};
+    request.ranges[0] = {extent.offset + keep, extent.bytes - keep, extent.generation,
+                         control::Past::kUnused};
     return request;
   }
 
@@ -141,6 +142,99 @@ TEST_F(ControlServiceTest, RegisteringAgainAbandonsTheMemory) {
   EXPECT_EQ(service_.Stat().usage.node_bytes, kChunk);
 }
 
+TEST_F(ControlServiceTest, AnEpochIsAcknowledgedByAllThatAreRegistered) {
+  Ask<control::RegisterReply>(kAnt, control::RegisterRequest{});
+  control::EpochRequest start;
+  start.start = 1;
+  const uint32_t epoch = Ask<control::EpochReply>(kBee, start).epoch;
+  auto state = Ask<control::EpochReply>(kBee, control::EpochRequest{});
+  EXPECT_EQ(state.epoch, epoch);
+  EXPECT_EQ(state.acknowledged, epoch - 1);
+  Ask<control::RegisterReply>(kBee, control::RegisterRequest{});
+  control::RenewRequest renewal;
+  EXPECT_EQ(Ask<control::RenewReply>(kAnt, renewal).epoch, epoch);
+  EXPECT_EQ(Ask<control::EpochReply>(kBee, control::EpochRequest{}).acknowledged, epoch - 1);
+  renewal.epoch = epoch;
+  Ask<control::RenewReply>(kAnt, renewal);
+  EXPECT_EQ(Ask<control::EpochReply>(kBee, control::EpochRequest{}).acknowledged, epoch);
+  Ask<control::EpochReply>(kBee, start);
+  service_.ClientGone(kAnt);
+  service_.ClientGone(kBee);
+  EXPECT_EQ(Ask<control::EpochReply>(kBee, control::EpochRequest{}).acknowledged, epoch + 1);
+}
+
+TEST_F(ControlServiceTest, AnEpochBeginsWhenMuchIsWorn) {
+  const auto ant = Ask<control::RegisterReply>(kAnt, control::RegisterRequest{});
+  const uint32_t epoch = Ask<control::EpochReply>(kAnt, control::EpochRequest{}).epoch;
+  const auto wear = [&] {
+    const auto extent = Ask<control::AllocateReply>(kAnt, Request(kChunk));
+    control::ReleaseRequest request;
+    request.compute_id = ant.compute_id;
+    request.incarnation = ant.incarnation;
+    request.count = 1;
+    request.ranges[0] = {extent.offset, kChunk, 255, control::Past::kUsed};
+    EXPECT_EQ(Ask<control::ReleaseReply>(kAnt, request).refused, 0u);
+  };
+  wear();
+  EXPECT_EQ(Ask<control::EpochReply>(kAnt, control::EpochRequest{}).epoch, epoch);
+  for (int i = 0; i < 19; ++i) wear();
+  EXPECT_EQ(Ask<control::EpochReply>(kAnt, control::EpochRequest{}).epoch, epoch + 1);
+  EXPECT_EQ(Refusal(kAnt, Request(kChunk)).code, Code::kExhausted);
+  control::RenewRequest renewal;
+  renewal.epoch = epoch + 1;
+  Ask<control::RenewReply>(kAnt, renewal);
+  EXPECT_EQ(Ask<control::AllocateReply>(kAnt, Request(kChunk)).generation, 0);
+}
+
+TEST_F(ControlServiceTest, ARenewalTellsWhatWaits) {
+  Ask<control::RegisterReply>(kAnt, control::RegisterRequest{});
+  const auto bee = Ask<control::RegisterReply>(kBee, control::RegisterRequest{});
+  const auto extent = Ask<control::AllocateReply>(kAnt, Request(1024, ExtentKind::kBlocks));
+  control::ReleaseRequest request;
+  request.compute_id = bee.compute_id;
+  request.incarnation = bee.incarnation;
+  request.count = 1;
+  request.ranges[0] = {extent.offset, 64, 1, control::Past::kUsed};
+  Ask<control::ReleaseReply>(kBee, request);
+  EXPECT_EQ(Ask<control::RenewReply>(kBee, control::RenewRequest{}).waiting, 0u);
+  const auto renewed = Ask<control::RenewReply>(kAnt, control::RenewRequest{});
+  ASSERT_EQ(renewed.waiting, 1u);
+  EXPECT_EQ(renewed.ranges[0].offset, extent.offset);
+  EXPECT_EQ(renewed.ranges[0].bytes, 64u);
+  EXPECT_EQ(service_.Stat().waiting_bytes, 64u);
+}
+
+TEST_F(ControlServiceTest, OrphanedMemoryIsListedWithItsOwner) {
+  const auto ant = Ask<control::RegisterReply>(kAnt, control::RegisterRequest{});
+  const auto bee = Ask<control::RegisterReply>(kBee, control::RegisterRequest{});
+  const auto extent = Ask<control::AllocateReply>(kAnt, Request(1024));
+  Ask<control::AllocateReply>(kBee, Request(1024));
+  control::ClientQueryRequest query;
+  query.client_uuid = kAnt;
+  EXPECT_EQ(Ask<control::ClientQueryReply>(kBee, query).in_force, 1u);
+  service_.ClientGone(kAnt);
+  EXPECT_EQ(Ask<control::ClientQueryReply>(kBee, query).in_force, 0u);
+  const auto list = Ask<control::ListExtentsReply>(kBee, control::ListExtentsRequest{});
+  ASSERT_EQ(list.count, 2u);
+  EXPECT_EQ(list.extents[0].client_uuid, kAnt);
+  EXPECT_EQ(list.extents[0].owner, ant.compute_id);
+  EXPECT_EQ(list.extents[0].incarnation, ant.incarnation);
+  EXPECT_EQ(list.extents[0].is_orphaned, 1);
+  EXPECT_EQ(list.extents[1].client_uuid, kBee);
+  EXPECT_EQ(list.extents[1].is_orphaned, 0);
+  EXPECT_EQ(service_.Stat().orphaned_bytes, kChunk);
+  control::ReleaseRequest request;
+  request.compute_id = bee.compute_id;
+  request.incarnation = bee.incarnation;
+  request.count = 2;
+  request.ranges[0] = {extent.offset,  4096,           0, control::Past::kOrphaned,
+                       ant.compute_id, ant.incarnation};
+  request.ranges[1] = {list.extents[1].offset,   4096,           0,
+                       control::Past::kOrphaned, bee.compute_id, bee.incarnation};
+  EXPECT_EQ(Ask<control::ReleaseReply>(kBee, request).refused, 2u) << "the bee lives";
+  EXPECT_EQ(service_.Stat().orphaned_bytes, kChunk - 4096);
+}
+
 TEST_F(ControlServiceTest, TellsWhichMemoryItTookBack) {
   Ask<control::RegisterReply>(kAnt, control::RegisterRequest{});
   const auto bee = Ask<control::RegisterReply>(kBee, control::RegisterRequest{});
@@ -149,9 +243,9 @@ TEST_F(ControlServiceTest, TellsWhichMemoryItTookBack) {
   request.compute_id = bee.compute_id;
   request.incarnation = bee.incarnation;
   request.count = 3;
-  request.ranges[0] = {extent.offset, 64, 1, 1, {}};
-  request.ranges[1] = {extent.offset, 64, 1, 1, {}};
-  request.ranges[2] = {extent.offset + 128, 128, 1, 1, {}};
+  request.ranges[0] = {extent.offset, 64, 1, control::Past::kUsed};
+  request.ranges[1] = {extent.offset, 64, 1, control::Past::kUsed};
+  request.ranges[2] = {extent.offset + 128, 128, 1, control::Past::kUsed};
   EXPECT_EQ(Ask<control::ReleaseReply>(kBee, request).refused, 2u);
   EXPECT_EQ(service_.Stat().usage.free_bytes, 19 * kChunk) << "it waits for the ant";
   service_.ClientGone(kAnt);
@@ -344,7 +438,7 @@ TEST_F(ControlServiceTest, HostileBytes) {
     ASSERT_LE(reply.size(), kMaxControlBytes);
     control::Header header;
     std::memcpy(&header, reply.data(), sizeof header);
-    ASSERT_LE(static_cast<uint16_t>(header.type), 7);
+    ASSERT_LE(static_cast<uint16_t>(header.type), 9);
     ASSERT_EQ(header.version, control::kProtocolVersion);
     if (random() % 100 == 0) service_.ClientGone(client);
     const auto stat = service_.Stat();

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <string>
 
 namespace gossamer {
@@ -16,7 +17,7 @@ Result<Lease> LeaseTable::Register(uint64_t client_uuid, Time now,
   }
   size_t index = entries_.size();
   if (index < kMaxComputeServers) {
-    entries_.push_back({.client_uuid = client_uuid});
+    entries_.push_back({.client_uuid = client_uuid, .epoch = epoch_});
   } else {
     if (gone_.empty()) {
       return MakeError(Code::kExhausted,
@@ -27,6 +28,7 @@ Result<Lease> LeaseTable::Register(uint64_t client_uuid, Time now,
     gone_.pop_front();
     by_uuid_.erase(entries_[index].client_uuid);
     entries_[index].client_uuid = client_uuid;
+    entries_[index].epoch = epoch_;
   }
   by_uuid_.emplace(client_uuid, index);
   return Begin(index, now, process);
@@ -79,6 +81,30 @@ std::optional<Lease> LeaseTable::Find(uint64_t client_uuid) const {
   return LeaseOf(known->second, entries_[known->second]);
 }
 
+bool LeaseTable::Acknowledge(uint64_t client_uuid, uint32_t epoch) {
+  if (!Find(client_uuid)) return false;
+  Entry& entry = entries_[by_uuid_.at(client_uuid)];
+  epoch = std::min(epoch, epoch_);
+  if (epoch <= entry.epoch) return false;
+  entry.epoch = epoch;
+  return true;
+}
+
+uint32_t LeaseTable::AcknowledgedBy(uint64_t client_uuid) const {
+  return Find(client_uuid) ? entries_[by_uuid_.at(client_uuid)].epoch : 0;
+}
+
+uint32_t LeaseTable::OldestEpoch(Lease* holder) const {
+  uint32_t oldest = epoch_;
+  for (size_t index = 0; index < entries_.size(); ++index) {
+    const Entry& entry = entries_[index];
+    if (!entry.in_force || entry.epoch >= oldest) continue;
+    oldest = entry.epoch;
+    if (holder != nullptr) *holder = LeaseOf(index, entry);
+  }
+  return oldest;
+}
+
 bool LeaseTable::IsInForce(Lease lease) const {
   const size_t index = static_cast<size_t>(lease.compute) - 1;  // no holder, 0: out of range
   return index < entries_.size() && entries_[index].in_force &&
@@ -92,11 +118,6 @@ std::vector<LeaseInForce> LeaseTable::InForce() const {
     if (entry.in_force) leases.push_back({entry.client_uuid, LeaseOf(index, entry)});
   }
   return leases;
-}
-
-uint64_t LeaseTable::ClientOf(Lease lease) const {
-  const size_t index = static_cast<size_t>(lease.compute) - 1;
-  return index < entries_.size() ? entries_[index].client_uuid : 0;
 }
 
 control::ProcessName LeaseTable::ProcessOf(Lease lease) const {

@@ -54,12 +54,21 @@ class LeaseTable {
   // Ends the lease, if there is one, and returns it.
   std::optional<Lease> End(uint64_t client_uuid);
   std::optional<Lease> Find(uint64_t client_uuid) const;
+  // Epochs: see proto/control.h. The first one is 1.
+  uint32_t epoch() const { return epoch_; }
+  uint32_t StartEpoch() { return ++epoch_; }
+  // The compute server has acknowledged all epochs up to `epoch`. Returns whether that is news.
+  bool Acknowledge(uint64_t client_uuid, uint32_t epoch);
+  // The last epoch that the compute server has acknowledged; 0 if it has no lease.
+  uint32_t AcknowledgedBy(uint64_t client_uuid) const;
+  // The oldest of the epochs that leases in force have acknowledged; the present one if there is no lease. `holder`, unless
+  // null, gets one that has it.
+  uint32_t OldestEpoch(Lease* holder = nullptr) const;
+
   // Whether `lease` is in force. False: its holder is fenced (rule L6).
   bool IsInForce(Lease lease) const;
 
   std::vector<LeaseInForce> InForce() const;
-  // The compute server that has the id of `lease`, or had it last.
-  uint64_t ClientOf(Lease lease) const;
 
   size_t registered() const { return registered_; }
   // The process that registered `lease`, if the lease is in force; otherwise an empty name.
@@ -76,6 +85,8 @@ class LeaseTable {
     bool in_force = false;
     bool is_being_fenced = false;
     Time renewed_at{};
+    // Acknowledged. Stays when the lease ends: its holder may come back with what it has cached.
+    uint32_t epoch = 0;
     control::ProcessName process{};
     std::list<size_t>::iterator gone_at{};  // valid while the entry is in gone_
   };
@@ -92,6 +103,7 @@ class LeaseTable {
   std::unordered_map<uint64_t, size_t> by_uuid_;
   std::list<size_t> gone_;  // entries not in force and not used up, in order of departure
   size_t registered_ = 0;
+  uint32_t epoch_ = 1;
 };
 
 }  // namespace gossamer

@@ -44,6 +44,30 @@ TEST(LeaseTable, ExpireUnlessRenewed) {
   EXPECT_EQ(leases.Renew(79, 4ms).error().code, Code::kFenced);
 }
 
+TEST(LeaseTable, TheOldestEpochIsThatOfTheLastToAcknowledge) {
+  LeaseTable leases;
+  const uint32_t first = leases.epoch();
+  EXPECT_EQ(leases.OldestEpoch(), first);
+  ASSERT_TRUE(leases.Register(77));
+  EXPECT_EQ(leases.StartEpoch(), first + 1);
+  const Lease young = leases.Register(78).value();
+  Lease last;
+  EXPECT_EQ(leases.OldestEpoch(&last), first);
+  EXPECT_EQ(last, leases.Find(77));
+  leases.Acknowledge(77, first + 9);
+  EXPECT_EQ(leases.OldestEpoch(), first + 1) << "none acknowledges what has not begun";
+  leases.StartEpoch();
+  leases.Acknowledge(77, first + 2);
+  leases.Acknowledge(77, first);
+  EXPECT_EQ(leases.OldestEpoch(&last), first + 1);
+  EXPECT_EQ(last, young);
+  leases.End(78);
+  EXPECT_EQ(leases.OldestEpoch(), first + 2);
+  // It may come back with what it has cached.
+  ASSERT_TRUE(leases.Register(78));
+  EXPECT_EQ(leases.OldestEpoch(), first + 1);
+}
+
 TEST(LeaseTable, ALeaseIsInForceUntilItsHolderIsFencedAndOfNoUse) {
   using namespace std::chrono_literals;
   LeaseTable leases;

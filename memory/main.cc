@@ -8,13 +8,15 @@
 #include <iostream>
 
 #include "common/bootstrap/bootstrap.h"
+#include "common/checked_parameters.h"
 #include "common/program/flags_main.h"
 #include "common/program/ready.h"
 #include "common/program/standard_streams.h"
 #include "common/text/size_text.h"
 #include "memory/memory_server.h"
 
-DEFINE_string(memory, "", "DRAM to serve, such as 64MiB or 1GiB");
+DEFINE_string(memory, "",
+              "DRAM to serve, such as 64MiB or 1GiB; `gossamer size` says how much records take");
 DEFINE_string(store, "default", "name of the store to create or to join");
 DEFINE_string(
     bootstrap, "",
@@ -82,12 +84,6 @@ Result<uint64_t> SizeFlag(const char* name, const std::string& text) {
           (size ? "0 is too little; leave the flag out for the default" : size.error().message));
 }
 
-Result<uint16_t> ShortFlag(const char* name, uint32_t value, uint32_t most) {
-  if (value <= most) return static_cast<uint16_t>(value);
-  return MakeError(Code::kInvalidArgument,
-                   fmt::format("--{}={}: give at most {}", name, value, most));
-}
-
 sigset_t StopSignals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -113,15 +109,14 @@ Result<MemoryServerOptions> OptionsFromFlags() {
   BOOST_OUTCOME_TRY(memory_bytes, SizeFlag("memory", FLAGS_memory));
   BOOST_OUTCOME_TRY(chunk_bytes, SizeFlag("chunk_bytes", FLAGS_chunk_bytes));
   BOOST_OUTCOME_TRY(lock_table_bytes, SizeFlag("lock_table_bytes", FLAGS_lock_table_bytes));
-  BOOST_OUTCOME_TRY(max_key_bytes, ShortFlag("max_key_bytes", FLAGS_max_key_bytes, kMaxKeyBytes));
-  BOOST_OUTCOME_TRY(inline_value_bytes, ShortFlag("inline_value_bytes", FLAGS_inline_value_bytes,
-                                                  kMaxInlineValueBytes));
+  BOOST_OUTCOME_TRY(parameters, CheckedParameters(FLAGS_node_bytes, FLAGS_max_key_bytes,
+                                                  FLAGS_inline_value_bytes));
   BOOST_OUTCOME_TRY(fabric, ParseFabricKind(FLAGS_fabric));
   BOOST_OUTCOME_TRY(create, ParseCreateMode(FLAGS_create));
   options.memory_bytes = memory_bytes;
   options.chunk_bytes = chunk_bytes;
   options.lock_table_bytes = lock_table_bytes;
-  options.parameters = {FLAGS_node_bytes, max_key_bytes, inline_value_bytes};
+  options.parameters = parameters;
   options.fabric = fabric;
   options.store = FLAGS_store;
   options.listen = FLAGS_listen;

@@ -8,9 +8,9 @@
 #include <string_view>
 
 #include "common/bootstrap/bootstrap.h"
+#include "common/checked_parameters.h"
 #include "common/text/human.h"
 #include "memory/chunk_allocator.h"
-#include "proto/leaf_geometry.h"
 
 namespace gossamer {
 namespace {
@@ -21,28 +21,6 @@ constexpr uint64_t kMaxLockTableBytes = uint64_t{1} << 35;
 
 Error Bad(const std::string& flag, uint64_t value, const std::string& why) {
   return MakeError(Code::kInvalidArgument, fmt::format("--{}={}: {}", flag, value, why));
-}
-
-Status CheckParameters(const StoreParameters& p) {
-  if (!std::has_single_bit(p.node_bytes) || p.node_bytes < kMinNodeBytes ||
-      p.node_bytes > kMaxNodeBytes) {
-    return Bad("node_bytes", p.node_bytes, "give a power of two between 256 and 4096");
-  }
-  if (p.max_key_bytes < 1 || p.max_key_bytes > kMaxKeyBytes) {
-    return Bad("max_key_bytes", p.max_key_bytes, "give 1 to 32");
-  }
-  if (p.inline_value_bytes > kMaxInlineValueBytes) {
-    return Bad("inline_value_bytes", p.inline_value_bytes,
-               "give 0 to 64; longer values are stored outside the nodes");
-  }
-  if (!IsStorable(p)) {
-    return Bad(
-        "node_bytes", p.node_bytes,
-        fmt::format("nodes of this size cannot hold keys of {} bytes with values of {} bytes; give "
-                    "larger --node_bytes, or smaller --inline_value_bytes or --max_key_bytes",
-                    p.max_key_bytes, p.inline_value_bytes));
-  }
-  return Ok();
 }
 
 // ADDRESS:PORT, as on a network fabric.
@@ -82,7 +60,9 @@ uint64_t DefaultChunkBytes(uint64_t memory_bytes) {
 
 Result<MemoryServerOptions> CompleteOptions(MemoryServerOptions options) {
   BOOST_OUTCOME_TRYV(CheckStoreName(options.store));
-  BOOST_OUTCOME_TRYV(CheckParameters(options.parameters));
+  const StoreParameters& parameters = options.parameters;
+  BOOST_OUTCOME_TRYV(CheckedParameters(parameters.node_bytes, parameters.max_key_bytes,
+                                       parameters.inline_value_bytes));
   const uint64_t given_bytes = options.memory_bytes;
   options.memory_bytes = given_bytes / kPageBytes * kPageBytes;
   if (options.chunk_bytes == 0) options.chunk_bytes = DefaultChunkBytes(options.memory_bytes);

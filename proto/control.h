@@ -12,7 +12,7 @@
 
 namespace gossamer::control {
 
-inline constexpr uint16_t kProtocolVersion = 5;
+inline constexpr uint16_t kProtocolVersion = 7;
 
 enum class Type : uint16_t {
   kError = 0,
@@ -23,6 +23,8 @@ enum class Type : uint16_t {
   kListExtents = 5,
   kRenew = 6,
   kLeaseQuery = 7,
+  kEpoch = 8,
+  kClientQuery = 9,
 };
 
 struct Header {
@@ -72,14 +74,52 @@ struct RegisterReply {
   Usage usage;
 };
 
-// Renews the sender's lease, as any request does. Errors: Fenced when there is none.
+// A piece of memory that waits for its owner to give it up (see ReleaseRequest).
+struct WaitingRange {
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+};
+
+// Renews the sender's lease, as any request does. `epoch`: the sender has acknowledged all epochs up to it (see EpochRequest).
+// The reply names memory of the sender's that others have given back. The sender gives it up by a ReleaseRequest. If there are
+// new refusals, the sender gives back what it does not use.
+// Errors: Fenced when there is no lease.
 struct RenewRequest {
   Header header{Type::kRenew};
+  uint32_t epoch = 0;
+  uint32_t reserved = 0;
 };
 struct RenewReply {
+  static constexpr uint16_t kMaxRanges = 9;
   Header header{Type::kRenew};
   uint32_t lease_ms = 0;         // as in RegisterReply
   uint32_t compute_servers = 0;  // registered now
+  uint32_t epoch = 0;            // the present one
+  uint32_t acknowledged =
+      0;  // the last one that the sender has acknowledged, or in which its first lease began
+  uint16_t waiting = 0;   // ranges. kMaxRanges: there may be more
+  uint16_t refusals = 0;  // how often there was not enough memory, so far; it wraps around
+  uint32_t reserved = 0;
+  WaitingRange ranges[kMaxRanges] = {};
+};
+
+// Epochs tell when pointers of the past are gone. A memory server counts them. A compute server acknowledges an epoch once
+// no operation runs any more that began before it learned of the epoch, its caches hold nothing from before, and it has
+// given back all that it had removed before from the tree and does not keep. The first lease of a compute server begins in the
+// present epoch, a later one in the epoch that it has acknowledged.
+// `start`: 1: starts the next epoch.
+struct EpochRequest {
+  Header header{Type::kEpoch};
+  uint32_t start = 0;
+  uint32_t reserved = 0;
+};
+struct EpochReply {
+  Header header{Type::kEpoch};
+  uint32_t epoch = 0;  // the present one
+  uint32_t acknowledged =
+      0;  // all compute servers whose leases are in force have acknowledged this one
+  ProcessName
+      last;  // one of those that have acknowledged no later one, unless this is the present one
 };
 
 // Asks whether a lease, for example that of a lock word, is in force. 0: it has ended for good and
@@ -96,6 +136,17 @@ struct LeaseQueryReply {
   uint32_t in_force = 0;  // 0 or 1
   uint32_t reserved = 0;
   ProcessName holder;  // as it registered; empty when the lease is not in force
+};
+
+// Asks whether a compute server has a lease here.
+struct ClientQueryRequest {
+  Header header{Type::kClientQuery};
+  uint64_t client_uuid = 0;
+};
+struct ClientQueryReply {
+  Header header{Type::kClientQuery};
+  uint32_t in_force = 0;  // 0 or 1
+  uint32_t incarnation = 0;
 };
 
 // The contents of an extent; a client requests one kind at a time.
@@ -120,19 +171,31 @@ struct AllocateReply {
   Usage usage;  // with this extent handed out
 };
 
+// What memory was, that is given back.
+enum class Past : uint8_t {
+  kUnused = 0,    // there were no pointers to it
+  kUsed = 1,      // nothing refers to it any more
+  kWaiting = 2,   // another compute server gave it back
+  kOrphaned = 3,  // its owner is gone, and so are all pointers to it: a sweeper has seen to that
+};
+
 // Memory handed out that nothing refers to any more: [offset, offset + bytes).
 struct Range {
   uint64_t offset = 0;
   uint64_t bytes = 0;
-  uint8_t generation = 0;  // for the next pointers to it
-  uint8_t was_used = 0;    // 1: there were pointers to it
-  uint8_t reserved[6] = {};
+  uint8_t generation =
+      0;  // of the last pointers to used memory; of the first ones to unused memory
+  Past past = Past::kUnused;
+  uint16_t compute_id = 0;   // the owner of orphaned memory
+  uint32_t incarnation = 0;  // and the lease
 };
 
-// Gives memory back. It is handed out again to its owner, and to others once the owner's lease has ended or the owner
-// itself has given it back. Whoever made the last reference to used memory vanish gives it back, whoever it was handed out to;
-// memory that was never used is given back by its owner. A request whose answer is lost is not repeated: the memory may be
-// another's by then. The lease is the sender's when the memory became free: under a later one it may be another's, too.
+// Gives memory back. The compute server that removed the last reference to used memory gives that back, even if it is not
+// the owner. The owner gives back memory that was never used, and gives up what waits for it. Anybody gives back what is
+// orphaned. The server hands the memory out
+// again to its owner, and to others once the owner has given it back or up, or the owner's lease has ended.
+// The request names the sender's lease under which the memory became free. Under a later lease the memory may be another's.
+// So it may be if the answer is lost: the request is not repeated.
 // Errors: Fenced if that lease has ended.
 struct ReleaseRequest {
   static constexpr uint32_t kMaxRanges = 9;
@@ -157,6 +220,8 @@ struct StatReply {
   uint64_t extents = 0;          // handed out
   uint32_t compute_servers = 0;  // registered now
   uint32_t lock_table_on_chip = 0;
+  uint64_t waiting_bytes = 0;   // given back, but not yet given up by their owners
+  uint64_t orphaned_bytes = 0;  // of owners whose leases have ended; some or all may be in use
 };
 
 // Lists the extents that are handed out, in order of offset, for `check`.
@@ -167,12 +232,15 @@ struct ListExtentsRequest {
 struct Extent {
   uint64_t offset;
   uint64_t bytes;
-  uint16_t owner;  // compute id
+  uint64_t client_uuid;  // of the owner
+  uint32_t incarnation;  // of the owner's lease
+  uint16_t owner;        // compute id
   ExtentKind kind;
-  uint8_t reserved[5];
+  uint8_t is_waiting : 1;   // given back by another
+  uint8_t is_orphaned : 1;  // the owner's lease has ended
 };
 struct ListExtentsReply {
-  static constexpr uint32_t kMaxExtents = 9;
+  static constexpr uint32_t kMaxExtents = 7;
   Header header{Type::kListExtents};
   uint32_t count = 0;
   uint32_t more = 0;  // 1: ask again from the end of the last one
@@ -182,13 +250,15 @@ struct ListExtentsReply {
 inline constexpr size_t kMaxMessageBytes = 256;
 static_assert(sizeof(Header) == 8 && sizeof(Usage) == 32 && sizeof(ErrorReply) == 248 &&
               sizeof(ProcessName) == 64 && sizeof(RegisterRequest) == 72 &&
-              sizeof(RegisterReply) == 56 && sizeof(RenewRequest) == 8 &&
-              sizeof(RenewReply) == 16 && sizeof(LeaseQueryRequest) == 16 &&
-              sizeof(LeaseQueryReply) == 80 && sizeof(AllocateRequest) == 24 &&
-              sizeof(AllocateReply) == 64 && sizeof(ReleaseRequest) == 232 &&
-              sizeof(ReleaseReply) == 16 && sizeof(Range) == 24 && sizeof(StatRequest) == 8 &&
-              sizeof(StatReply) == 56 && sizeof(ListExtentsRequest) == 16 && sizeof(Extent) == 24 &&
-              sizeof(ListExtentsReply) == 232);
+              sizeof(RegisterReply) == 56 && sizeof(RenewRequest) == 16 &&
+              sizeof(RenewReply) == 176 && sizeof(EpochRequest) == 16 && sizeof(EpochReply) == 80 &&
+              sizeof(LeaseQueryRequest) == 16 && sizeof(LeaseQueryReply) == 80 &&
+              sizeof(AllocateRequest) == 24 && sizeof(AllocateReply) == 64 &&
+              sizeof(ReleaseRequest) == 232 && sizeof(ReleaseReply) == 16 && sizeof(Range) == 24 &&
+              sizeof(StatRequest) == 8 && sizeof(StatReply) == 72 &&
+              sizeof(ListExtentsRequest) == 16 && sizeof(Extent) == 32 &&
+              sizeof(ListExtentsReply) == 240 && sizeof(ClientQueryRequest) == 16 &&
+              sizeof(ClientQueryReply) == 16);
 static_assert(sizeof(ListExtentsReply) <= kMaxMessageBytes &&
               sizeof(ReleaseRequest) <= kMaxMessageBytes && sizeof(ErrorReply) <= kMaxMessageBytes);
 static_assert(std::is_trivially_copyable_v<ListExtentsReply>);

@@ -18,6 +18,7 @@
 #include <string_view>
 
 #include "proto/crc32c.h"
+#include "proto/entry.h"
 #include "proto/key.h"
 #include "proto/leaf_geometry.h"
 #include "proto/remote_ptr.h"
@@ -32,47 +33,12 @@ constexpr NodeVersion Next(NodeVersion version) {
   return static_cast<NodeVersion>(static_cast<uint32_t>(version) + 1);
 }
 
-// ---- Entries
-
-// A key and what the leaf stores for it: the value itself, or the 16 bytes of a BlockRef.
-struct Entry {
-  KeyView key;
-  std::string_view stored;
-  bool is_block = false;
-
-  BlockRef block() const {
-    BlockRef ref;
-    std::memcpy(&ref, stored.data(), sizeof ref);
-    return ref;
-  }
-};
-
-namespace internal {
-
-inline constexpr uint8_t kVariable = 0xff;   // in a header: each entry states its own
-inline constexpr uint8_t kBlockCode = 0xfe;  // in place of a value's length: a BlockRef
-static_assert(kMaxKeyBytes < kVariable && kMaxInlineValueBytes < kBlockCode);
-
-inline uint64_t LoadWord(std::string_view bytes) {
-  uint64_t word;
-  std::memcpy(&word, bytes.data(), sizeof word);
-  return word;
-}
-
-inline uint8_t ValueCode(const Entry& entry) {
-  return entry.is_block ? kBlockCode : static_cast<uint8_t>(entry.stored.size());
-}
-constexpr uint32_t StoredBytes(uint8_t value_code) {
-  return value_code == kBlockCode ? sizeof(BlockRef) : value_code;
-}
-
-}  // namespace internal
-
 struct GroupHeader {
   uint32_t checksum;  // of everything behind it in the unit, seeded by UnitSeed
   uint32_t version;
   uint8_t count;
-  uint8_t flags;       // bits 0..5: bytes of the high fence, 63: infinite; bit 7: overflowed
+  uint8_t
+      flags;  // bits 0..5: bytes of the high fence, 63: infinite; bit 6: frozen; bit 7: overflowed
   uint8_t key_bytes;   // of every key, or kVariable
   uint8_t value_code;  // of every entry: bytes of the value or kBlockCode, or kVariable
 };
@@ -153,11 +119,15 @@ class GroupView {
   uint32_t count() const { return header_.count; }
   // Whether entries of this home group are in the overflow group.
   bool overflowed() const { return (header_.flags & kOverflowed) != 0; }
+  // Whether the leaf is frozen: nobody changes it any more, and its left neighbour takes its entries over.
+  bool frozen() const { return (header_.flags & kFrozen) != 0; }
   HighFence high() const { return infinite() ? HighFence{} : HighFence::At(fence()); }
   // Whether `key` is the leaf's high fence.
   bool EndsAt(KeyView key) const { return !infinite() && fence() == key; }
   // Whether `key` lies below the leaf's high fence.
-  bool Admits(KeyView key) const { return infinite() || PrefixedKey(key) < PrefixedKey(fence()); }
+  bool Covers(KeyView key) const { return infinite() || PrefixedKey(key) < PrefixedKey(fence()); }
+  // The same of a leaf that is not frozen.
+  bool Admits(KeyView key) const { return !frozen() && Covers(key); }
 
   std::optional<Entry> Find(KeyView key) const {
     const uint32_t key_bytes = header_.key_bytes;
@@ -200,6 +170,16 @@ class GroupView {
     return count < kMaxEntries && end + mean <= unit_bytes;
   }
 
+  // Of all entries.
+  uint32_t entry_bytes() const {
+    uint32_t end = entries_at_;
+    if (const std::optional<Array> array = AsArray()) {
+      return count() * (array->key_bytes + array->stored_bytes);
+    }
+    for (uint32_t i = 0; i < header_.count; ++i) Next(end);
+    return end - entries_at_;
+  }
+
   // Entries of one length each, back to back: each has `stored_bytes` behind `key_bytes`.
   struct Array {
     const char* first;
@@ -225,6 +205,7 @@ class GroupView {
 
  private:
   static constexpr uint8_t kOverflowed = 0x80;
+  static constexpr uint8_t kFrozen = 0x40;
   static constexpr uint8_t kFenceMask = 0x3f;
   static_assert(kMaxKeyBytes < kFenceMask);
   friend class GroupEncoder;
@@ -232,6 +213,7 @@ class GroupView {
   friend Appended AppendInPlace(std::span<std::byte>, RemotePtr, uint32_t, const GroupView&,
                                 const Entry&);
   friend void MarkOverflowed(std::span<std::byte>, RemotePtr, uint32_t, const GroupView&);
+  friend void FreezeGroup(std::span<std::byte>, RemotePtr, uint32_t);
 
   GroupView() = default;
 
@@ -393,6 +375,16 @@ inline void MarkOverflowed(std::span<std::byte> unit, RemotePtr leaf, uint32_t n
                            const GroupView& view) {
   GroupHeader header = view.header_;
   header.flags |= GroupView::kOverflowed;
+  std::memcpy(unit.data(), &header, sizeof header);
+  internal::Seal(unit, leaf, number);
+}
+
+// Makes of a valid `unit` that of the frozen leaf, whose version is the next one.
+inline void FreezeGroup(std::span<std::byte> unit, RemotePtr leaf, uint32_t number) {
+  GroupHeader header;
+  std::memcpy(&header, unit.data(), sizeof header);
+  header.flags |= GroupView::kFrozen;
+  ++header.version;
   std::memcpy(unit.data(), &header, sizeof header);
   internal::Seal(unit, leaf, number);
 }

@@ -27,7 +27,7 @@ struct InternalHeader {
   uint64_t sibling;
   uint16_t count;  // children, at least 1
   uint8_t level;   // at least 1
-  uint8_t flags;   // bit 0: the high fence is infinite
+  uint8_t flags;   // bit 0: the high fence is infinite; bit 1: frozen
   uint8_t low_bytes;
   uint8_t high_bytes;
   uint8_t separator_bytes;  // of every separator, or 0xff: each states its own
@@ -35,6 +35,14 @@ struct InternalHeader {
 };
 static_assert(sizeof(InternalHeader) == 24 && std::is_trivially_copyable_v<InternalHeader>);
 static_assert(offsetof(InternalHeader, count) == 16 && offsetof(InternalHeader, low_bytes) == 20);
+
+namespace internal {
+
+// Of InternalHeader::flags.
+inline constexpr uint8_t kInfinite = 0x01;
+inline constexpr uint8_t kFrozenNode = 0x02;
+
+}  // namespace internal
 
 // A decoded internal node.
 struct InternalNode {
@@ -45,11 +53,16 @@ struct InternalNode {
 
   NodeVersion version{0};
   uint8_t level = 1;
+  // Nobody changes it any more, and its left neighbour takes its children over; or, if it was the root, its only child takes
+  // its place.
+  bool frozen = false;
   HighFence high;
   RemotePtr sibling;
   std::vector<Child> children;  // at least one, in order of separator
 
   KeyView low() const { return children.front().separator; }
+  // Whether it was the root, or is it still. Its only child covers all keys.
+  bool was_root() const { return frozen && low().empty(); }
   // The child whose range contains `key`. Requires: low() <= key.
   size_t ChildIndex(KeyView key) const {
     const auto above =
@@ -90,7 +103,8 @@ inline bool EncodeInternal(std::span<std::byte> out, RemotePtr self, const Inter
   header.sibling = node.sibling.word();
   header.count = static_cast<uint16_t>(node.children.size());
   header.level = node.level;
-  header.flags = node.high.infinite ? 1 : 0;
+  header.flags = static_cast<uint8_t>((node.high.infinite ? internal::kInfinite : 0) |
+                                      (node.frozen ? internal::kFrozenNode : 0));
   header.low_bytes = static_cast<uint8_t>(node.low().size());
   header.high_bytes = node.high.infinite ? 0 : static_cast<uint8_t>(node.high.key.size());
 
@@ -143,11 +157,14 @@ class InternalView {
 
   NodeVersion version() const { return static_cast<NodeVersion>(header_.version); }
   uint8_t level() const { return header_.level; }
+  bool frozen() const { return (header_.flags & internal::kFrozenNode) != 0; }
+  // As InternalNode::was_root.
+  bool was_root() const { return frozen() && low().empty(); }
   RemotePtr sibling() const { return RemotePtr::FromWord(header_.sibling); }
   uint32_t count() const { return header_.count; }
   KeyView low() const { return {data_ + sizeof header_, header_.low_bytes}; }
   HighFence high() const {
-    const bool is_infinite = (header_.flags & 1) != 0;
+    const bool is_infinite = (header_.flags & internal::kInfinite) != 0;
     return is_infinite ? HighFence() : HighFence::At({low().end(), header_.high_bytes});
   }
   // Calls visit(separator, pointer) for each child, in order.
@@ -169,6 +186,7 @@ class InternalView {
     InternalNode node;
     node.version = version();
     node.level = level();
+    node.frozen = frozen();
     node.high = high();
     node.sibling = sibling();
     node.children.reserve(header_.count);

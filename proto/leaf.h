@@ -55,7 +55,7 @@ struct Trailer {
   uint32_t checksum;
   uint32_t version;
   uint64_t sibling;  // RemotePtr of the right neighbour; null at the right edge
-  uint8_t level;     // 0
+  uint8_t level;     // 0; with kFrozenBit: of a frozen leaf
   LowFenceMark low;
 };
 static_assert(sizeof(LowFenceMark) == 23);
@@ -63,6 +63,8 @@ static_assert(offsetof(Trailer, low) == 17 && sizeof(Trailer) == kTrailerBytes);
 
 class TrailerView {
  public:
+  static constexpr uint8_t kFrozenBit = 0x80;
+
   // Requires: `bytes` are the last kTrailerBytes of the leaf at `leaf`.
   static std::optional<TrailerView> Parse(std::span<const std::byte> bytes, RemotePtr leaf,
                                           const LeafGeometry& geometry) {
@@ -70,7 +72,7 @@ class TrailerView {
     std::memcpy(&view.trailer_, bytes.data(), sizeof(Trailer));
     if (Crc32c(UnitSeed(leaf.word(), geometry.units()), bytes.subspan(sizeof(uint32_t))) !=
             view.trailer_.checksum ||
-        view.trailer_.level != 0) {
+        (view.trailer_.level & ~kFrozenBit) != 0) {
       return std::nullopt;
     }
     return view;
@@ -78,6 +80,8 @@ class TrailerView {
 
   NodeVersion version() const { return static_cast<NodeVersion>(trailer_.version); }
   RemotePtr sibling() const { return RemotePtr::FromWord(trailer_.sibling); }
+  // As GroupView::frozen.
+  bool frozen() const { return (trailer_.level & kFrozenBit) != 0; }
   const LowFenceMark& low() const { return trailer_.low; }
 
  private:
@@ -112,6 +116,7 @@ class LeafView {
 
   NodeVersion version() const { return trailer_.version(); }
   const TrailerView& trailer() const { return trailer_; }
+  bool frozen() const { return trailer_.frozen(); }
   HighFence high() const { return units_[0].high(); }
   // Whether the leaf ends at `key`.
   bool EndsAt(KeyView key) const { return units_[0].EndsAt(key); }
@@ -231,6 +236,21 @@ inline bool EncodeLeaf(std::span<std::byte> out, RemotePtr leaf, const LeafGeome
   }
   EncodeTrailer(out.subspan(geometry.trailer_offset(), kTrailerBytes), leaf, geometry, content);
   return true;
+}
+
+// Makes of a valid leaf the frozen one, of the next version: to be written as a whole.
+inline void FreezeLeaf(std::span<std::byte> image, RemotePtr leaf, const LeafGeometry& geometry) {
+  for (uint32_t number = 0; number < geometry.units(); ++number) {
+    FreezeGroup(image.subspan(geometry.unit_offset(number), geometry.unit_bytes()), leaf, number);
+  }
+  const std::span<std::byte> out = image.subspan(geometry.trailer_offset(), kTrailerBytes);
+  Trailer trailer;
+  std::memcpy(&trailer, out.data(), sizeof trailer);
+  ++trailer.version;
+  trailer.level |= TrailerView::kFrozenBit;
+  std::memcpy(out.data(), &trailer, sizeof trailer);
+  trailer.checksum = Crc32c(UnitSeed(leaf.word(), geometry.units()), out.subspan(sizeof(uint32_t)));
+  std::memcpy(out.data(), &trailer.checksum, sizeof trailer.checksum);
 }
 
 // Writes a store's first, empty leaf and the root word that points to it into server 0's region.

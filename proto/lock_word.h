@@ -39,7 +39,7 @@ class LockWord {
   constexpr LockWord(Lease lease, RemotePtr node)
       : word_(uint64_t{static_cast<uint16_t>(lease.compute)} << 48 |
               uint64_t{lease.incarnation & kField} << 24 |
-              ((node.offset() / kNodeAlignment) & kField)) {}
+              ((node.offset() / kNodeAlignment) & kNodeField)) {}
   static constexpr LockWord FromWord(uint64_t word) {
     LockWord lock;
     lock.word_ = word;
@@ -51,12 +51,17 @@ class LockWord {
   constexpr Lease lease() const {
     return {static_cast<ComputeId>(word_ >> 48), static_cast<uint32_t>(word_ >> 24) & kField};
   }
-  constexpr uint32_t node() const { return static_cast<uint32_t>(word_) & kField; }
+  constexpr uint32_t node() const { return static_cast<uint32_t>(word_) & kNodeField; }
+  // Of a client that merges the node away (rule W4).
+  constexpr LockWord ForMerge() const { return FromWord(word_ | kMerges); }
+  constexpr bool merges() const { return (word_ & kMerges) != 0; }
 
   friend constexpr bool operator==(LockWord, LockWord) = default;
 
  private:
   static constexpr uint32_t kField = (1u << 24) - 1;
+  static constexpr uint32_t kNodeField = kField >> 1;
+  static constexpr uint64_t kMerges = kNodeField + 1;
   uint64_t word_ = 0;
 };
 

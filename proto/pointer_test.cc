@@ -71,9 +71,14 @@ TEST(LockWord, GoldenWord) {
 TEST(LockWord, PartsComeBackAndStayInTheirFields) {
   const RemotePtr highest(ServerId{0xffff}, kMaxOffset & ~(kNodeAlignment - 1), 255);
   const LockWord word({ComputeId{0xffff}, 0xffffff}, highest);
-  EXPECT_EQ(word.word(), ~uint64_t{0});
+  EXPECT_EQ(word.word(), 0xffff'ffff'ff7f'ffffu);
   EXPECT_EQ(word.lease(), (Lease{ComputeId{0xffff}, 0xffffff}));
-  EXPECT_EQ(word.node(), 0xffffffu);
+  EXPECT_EQ(word.node(), 0x7fffffu);
+  EXPECT_FALSE(word.merges());
+  EXPECT_EQ(word.ForMerge().word(), ~uint64_t{0});
+  EXPECT_TRUE(word.ForMerge().merges());
+  EXPECT_EQ(word.ForMerge().lease(), word.lease());
+  EXPECT_EQ(word.ForMerge().node(), word.node());
   // An incarnation that exceeds 24 bits does not change the compute server's id.
   EXPECT_EQ(LockWord({ComputeId{1}, 0x1000002}, kNode).lease(), (Lease{ComputeId{1}, 2}));
   EXPECT_FALSE(LockWord({ComputeId{1}, 0}, RemotePtr()).is_free());
@@ -115,7 +120,7 @@ TEST(LockSlot, NeighbouringNodesSpreadOverTheTable) {
       }
       const auto unused = std::ranges::count(nodes_of_slot, 0u);
       const auto where = fmt::format("table {} nodes {}", table_bytes, node_bytes);
-      EXPECT_LE(unused, table_bytes / 8 * 0.45) << where;
+      EXPECT_LE(unused, static_cast<double>(table_bytes) / 8 * 0.45) << where;
       EXPECT_LE(std::ranges::max(nodes_of_slot), 12u) << where;
     }
   }

@@ -36,11 +36,12 @@ Progress::Progress(ProgressOptions options) : options_(std::move(options)) {
 
 double Progress::elapsed_seconds() const { return options_.seconds() - start_; }
 
-void Progress::Update(uint64_t done) {
+void Progress::Update(uint64_t done, std::string_view remark) {
   if (!options_.enabled || finished_) return;
   const double now = options_.seconds();
   if (now < next_) return;
-  const std::string line = Line(done, now);
+  std::string line = Line(done, now);
+  if (!remark.empty()) line.append(": ").append(remark);
   if (is_terminal_) {
     options_.write(std::string(kEraseLine) + line);
     line_is_shown_ = true;

@@ -41,8 +41,8 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // Records that `done` of the total are done, and shows it when due.
-  void Update(uint64_t done);
+  // Records that `done` of the total are done, and shows it when due, with `remark` unless that is empty.
+  void Update(uint64_t done, std::string_view remark = {});
   // Removes the changing line. Later calls do nothing.
   void Finish();
 

@@ -1,7 +1,8 @@
 // RemoteAllocator: the extents that memory servers grant it, and get back when the store is closed.
+#include <glog/logging.h>
+
 #include <algorithm>
 #include <optional>
-#include <span>
 #include <utility>
 
 #include "compute/allocation/remote_allocator.h"
@@ -15,25 +16,13 @@ constexpr std::chrono::milliseconds kFullRetry{500};
 // A coroutine that waits for another's refill asks itself after this time.
 constexpr std::chrono::milliseconds kRefillBound{200};
 
-// Of memory that a memory server may hand out for blocks.
-uint8_t NextGeneration(RemotePtr node) {
-  return static_cast<uint8_t>((node.generation() + 1u) % BlockPtr::kGenerations);
-}
-// Makes one range of neighbours that have the same past.
-void Join(std::vector<control::Range>& ranges) {
-  std::ranges::sort(ranges, {}, &control::Range::offset);
-  size_t last = 0;
-  for (size_t i = 1; i < ranges.size(); ++i) {
-    const control::Range& range = ranges[i];
-    control::Range& before = ranges[last];
-    if (before.offset + before.bytes == range.offset && before.generation == range.generation &&
-        before.was_used == range.was_used) {
-      before.bytes += range.bytes;
-    } else {
-      ranges[++last] = range;
-    }
-  }
-  if (!ranges.empty()) ranges.resize(last + 1);
+// Whether the servers, which have `total`, have become nearly full. Warns if so.
+bool AreNearlyFull(const control::Usage& total, FillAlarm& alarm) {
+  const uint32_t percent = alarm.Update(total.heap_bytes - total.free_bytes, total.heap_bytes);
+  if (percent == 0) return false;
+  LOG(WARNING) << percent << " % of the memory servers' " << (total.heap_bytes >> 20)
+               << " MiB is handed out: " << kFullRemedy;
+  return true;
 }
 
 }  // namespace
@@ -150,6 +139,7 @@ Task<Status> RemoteAllocator::Refill(Scheduler& scheduler, ServerId server, Want
   }
   Confirm(server, lease, asked_at);
   placement_.Learn(server, reply.usage, info->chunk_bytes);
+  if (AreNearlyFull(placement_.Total(), alarm_) && on_shortage_) on_shortage_();
   placement_.Granted(server, wanted.kind, reply.bytes);
   std::vector<Extent>& extents = state.of(wanted.kind);
   const Extent fresh{reply.offset, reply.offset + reply.bytes, reply.generation};
@@ -165,93 +155,126 @@ Task<Status> RemoteAllocator::Refill(Scheduler& scheduler, ServerId server, Want
   co_return Ok();
 }
 
+RemoteAllocator::Refusal RemoteAllocator::JudgeRefusal(Clock::time_point now) {
+  const std::lock_guard lock(mutex_);
+  if (now < waits_until_) return Refusal::kWait;
+  if (now < waits_again_from_ || patience_.count() == 0) return Refusal::kFinal;
+  waits_again_from_ = now + kBetweenWaits;
+  waits_until_ = now + patience_;
+  return Refusal::kAskForOthers;
+}
+
+void RemoteAllocator::EndWait() {
+  const std::lock_guard lock(mutex_);
+  waits_until_ = {};
+}
+
+bool RemoteAllocator::GiveUpUnused() {
+  const std::lock_guard lock(mutex_);
+  LeaveUnused();
+  return returns_under_way_ != 0 ||
+         std::ranges::any_of(returns_, [](const auto& each) { return !each.second.empty(); });
+}
+
+void RemoteAllocator::LeaveUnused() {
+  for (auto& [bytes, freed] : freed_blocks_) {
+    for (const FreedBlock& block : freed) {
+      const BlockPtr pointer = block.pointer;
+      ReturnFreed(pointer.server(),
+                  {pointer.offset(), bytes, pointer.generation(), control::Past::kUsed});
+    }
+    freed.clear();
+  }
+  for (auto& [server, state] : state_) {
+    for (const RemotePtr node : state.freed_nodes) {
+      ReturnFreed(server, {node.offset(), node_bytes_, node.generation(), control::Past::kUnused});
+    }
+    state.freed_nodes.clear();
+    for (std::vector<Extent>* extents : {&state.nodes, &state.blocks}) {
+      for (const Extent& extent : *extents) {
+        ReturnFreed(server, {extent.next, extent.end - extent.next, extent.generation,
+                             control::Past::kUnused});
+      }
+      extents->clear();
+    }
+  }
+}
+
 Task<void> RemoteAllocator::ReleaseAll(Scheduler& scheduler) {
-  std::map<ServerId, std::pair<Lease, Ranges>> returns;
+  std::map<ServerId, ReturnedMemory> taken;
   {
     const std::lock_guard lock(mutex_);
-    for (auto& [bytes, freed] : freed_blocks_) {
-      for (const FreedBlock& block : freed) ReturnFreed(block.pointer, bytes);
-      freed.clear();
+    LeaveUnused();
+    for (auto& [server, ranges] : returns_) {
+      const std::optional<Lease>& lease = state_[server].lease;
+      if (!lease || IsDown(server, scheduler.Now())) continue;
+      taken[server] = {*lease, std::move(ranges)};
     }
-    for (const RemotePtr node : returned_nodes_) {
-      returns_[node.server()].push_back({node.offset(), node_bytes_, NextGeneration(node), 1, {}});
-    }
-    returned_nodes_.clear();
-    for (auto& [server, ranges] : returns_) returns[server].second = std::move(ranges);
     returns_.clear();
-    for (auto& [server, state] : state_) {
-      for (std::vector<Extent>* extents : {&state.nodes, &state.blocks}) {
-        for (const Extent& extent : *extents) {
-          if (extent.next == extent.end) continue;
-          returns[server].second.push_back(
-              {extent.next, extent.end - extent.next, extent.generation, 0, {}});
-        }
-        extents->clear();
-      }
-    }
-    std::erase_if(returns, [&](const auto& each) { return IsDown(each.first, scheduler.Now()); });
-    for (auto& [server, freed] : returns) freed.first = state_[server].lease.value_or(Lease{});
   }
-  for (auto& [server, freed] : returns) {
-    scheduler.Spawn(ReconnectAndRelease(scheduler, server, freed.first, std::move(freed.second)));
+  for (auto& [server, returns] : taken) {
+    scheduler.Spawn(ReconnectAndReturn(scheduler, server, std::move(returns)));
   }
   co_return;
 }
 
+bool RemoteAllocator::AreReturnsDue() const {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::any_of(returns_, [this](const auto& each) {
+    const auto state = state_.find(each.first);
+    return FillsARequest(each.second) && state != state_.end() && state->second.lease;
+  });
+}
+
 Task<void> RemoteAllocator::GiveBackReturns(Scheduler& scheduler) {
-  std::map<ServerId, std::pair<Lease, Ranges>> returns;
+  std::map<ServerId, ReturnedMemory> taken;
   {
     const std::lock_guard lock(mutex_);
     for (auto& [server, ranges] : returns_) {
       const std::optional<Lease>& lease = state_[server].lease;
-      if (lease) returns[server] = {*lease, std::exchange(ranges, {})};
+      if (!lease || ranges.empty()) continue;
+      taken[server] = {*lease, std::exchange(ranges, {})};
+    }
+    ++returns_under_way_;  // with what is taken, so that it is always seen in one place or the other
+  }
+  for (auto& [server, returns] : taken) {
+    const auto carrier = co_await ReturnMemory(scheduler, server, std::move(returns));
+    const std::lock_guard lock(mutex_);
+    if (carrier) unknown_returns_.emplace(server, *carrier);
+    state_[server].refused.clear();
+  }
+  --returns_under_way_;
+}
+
+Task<void> RemoteAllocator::GiveUp(Scheduler& scheduler, ServerId server,
+                                   std::span<const control::WaitingRange> waiting) {
+  ReturnedMemory returns;
+  {
+    const std::lock_guard lock(mutex_);
+    const PerServer& state = state_[server];
+    if (!state.lease) co_return;
+    returns.lease = *state.lease;
+    for (const auto& [offset, bytes] : waiting) {
+      // First: once the server has it back, it may be another's.
+      Ungrant(server, offset, bytes);
+      returns.ranges.push_back({offset, bytes, 0, control::Past::kWaiting});
     }
   }
-  for (auto& [server, freed] : returns) {
-    co_await Release(scheduler, server, freed.first, std::move(freed.second));
-  }
+  const auto carrier = co_await ReturnMemory(scheduler, server, std::move(returns));
+  const std::lock_guard lock(mutex_);
+  if (carrier) unknown_returns_.emplace(server, *carrier);
 }
 
-// Cost: 1 RT for each few ranges.
-Task<void> RemoteAllocator::Release(Scheduler& scheduler, ServerId server, Lease lease,
-                                    Ranges ranges) {
-  Endpoint& endpoint = scheduler.endpoint();
-  Join(ranges);
-  for (size_t first = 0; first < ranges.size();) {
-    const auto rest = std::span(ranges).subspan(first);
-    control::ReleaseRequest request;
-    request.compute_id = static_cast<uint16_t>(lease.compute);
-    request.incarnation = lease.incarnation;
-    request.count =
-        static_cast<uint16_t>(std::min<size_t>(rest.size(), control::ReleaseRequest::kMaxRanges));
-    std::copy_n(rest.begin(), request.count, request.ranges);
-    first += request.count;
-    const Result<control::ReleaseReply> reply =
-        co_await CallControl<control::ReleaseReply>(endpoint, server, request);
-    // What is refused, or of unknown outcome, is left to a sweeper.
-    if (!reply && reply.error().code == Code::kNodeUnreachable) co_return;
-  }
+std::optional<uint64_t> RemoteAllocator::UnknownReturn(ServerId server) const {
+  const std::lock_guard lock(mutex_);
+  const auto first = unknown_returns_.lower_bound({server, 0});
+  if (first == unknown_returns_.end() || first->first != server) return std::nullopt;
+  return first->second;
 }
 
-// The queue pair may have been lost long ago, or this compute server has never registered there. A silent server is not
-// tried again.
-Task<void> RemoteAllocator::ReconnectAndRelease(Scheduler& scheduler, ServerId server, Lease lease,
-                                                Ranges ranges) {
-  Endpoint& endpoint = scheduler.endpoint();
-  const Clock::time_point asked_at = scheduler.Now();
-  const Result<control::RenewReply> renewed =
-      co_await CallControl<control::RenewReply>(endpoint, server, control::RenewRequest{});
-  if (!renewed && renewed.error().code == Code::kNodeUnreachable) {
-    if (scheduler.Now() - asked_at >= kSilentRegistration) co_return;
-    const Result<Registration> registered = co_await ReplaceAndRegister(endpoint, server);
-    if (!registered) co_return;
-  }
-  if (lease == Lease{}) {
-    const Result<Registration> registered = co_await RegisterOver(endpoint, server);
-    if (!registered) co_return;
-    lease = registered.value().lease;
-  }
-  co_await Release(scheduler, server, lease, std::move(ranges));
+void RemoteAllocator::Destroyed(ServerId server, uint64_t carrier) {
+  const std::lock_guard lock(mutex_);
+  unknown_returns_.erase({server, carrier});
 }
 
 }  // namespace gossamer

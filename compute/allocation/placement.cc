@@ -20,6 +20,17 @@ void Placement::Learn(ServerId server, const control::Usage& usage, uint64_t chu
   servers_[server].chunk_bytes = chunk_bytes;
 }
 
+control::Usage Placement::Total() const {
+  control::Usage total;
+  for (const auto& [id, server] : servers_) {
+    total.heap_bytes += server.usage.heap_bytes;
+    total.free_bytes += server.usage.free_bytes;
+    total.node_bytes += server.usage.node_bytes;
+    total.block_bytes += server.usage.block_bytes;
+  }
+  return total;
+}
+
 void Placement::Cut(ServerId server, control::ExtentKind kind, uint64_t taken) {
   Server& at = servers_[server];
   at.cut_bytes[IndexOf(kind)] += taken;

@@ -33,6 +33,8 @@ class Placement {
 
   // `usage`: as reported by `server`, which grants memory in multiples of `chunk_bytes`.
   void Learn(ServerId server, const control::Usage& usage, uint64_t chunk_bytes);
+  // Of all servers that are known.
+  control::Usage Total() const;
   // `Granted`: this compute server got `bytes` more on `server`. `Cut`: `taken` of its bytes there
   // were cut off for a piece of `kind`. `Lost`: it lost all of them.
   void Granted(ServerId server, control::ExtentKind kind, uint64_t bytes) {

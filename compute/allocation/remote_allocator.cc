@@ -15,6 +15,11 @@ namespace {
 // An unreachable server is left out for so long at first, and at most.
 constexpr std::chrono::milliseconds kDownRetry{500};
 constexpr std::chrono::milliseconds kLongestDownRetry{16'000};
+// Freed nodes of a server that are kept for the next use; of more, half go back to the server, where others get them too.
+constexpr size_t kMostFreedNodes = 2048;
+// Another coroutine's memory on its way back to a full server is waited for so often.
+constexpr int kMostWaits = 100;
+constexpr std::chrono::microseconds kReturnInterval{100};
 // Try at most so many of the newest extents before asking for a new one.
 constexpr size_t kExtentsTried = 8;
 
@@ -29,18 +34,6 @@ Task<Result<Allocated<RemotePtr>>> RemoteAllocator::AllocateNode(Scheduler& sche
                                                                  WireCounts& wire,
                                                                  std::optional<ServerId>& lost) {
   const bool is_internal = kind == NodeKind::kInternal;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto node = std::ranges::find_if(returned_nodes_, [&](RemotePtr returned) {
-      if (is_internal && returned.server() != kServerOfRoot) return false;
-      return !IsDown(returned.server(), scheduler.Now()) && IsConfirmed(returned.server());
-    });
-    if (node != returned_nodes_.end()) {
-      const RemotePtr taken = *node;
-      returned_nodes_.erase(node);
-      co_return Allocated<RemotePtr>(*this, taken, node_bytes_, StampAt(taken.server()));
-    }
-  }
   const Wanted wanted{control::ExtentKind::kNodes, node_bytes_, is_internal};
   const Result<Piece> piece = co_await Allocate(scheduler, near, wanted, wire, lost);
   if (!piece) co_return piece.error();
@@ -86,7 +79,7 @@ std::optional<BlockPtr> RemoteAllocator::TakeFreed(uint32_t bytes, Clock::time_p
 
 void RemoteAllocator::GiveBack(RemotePtr node, uint32_t /*bytes*/, const AllocationStamp& stamp) {
   const std::lock_guard lock(mutex_);
-  if (IsOfPresentLease(stamp)) returned_nodes_.push_back(node);
+  if (IsOfPresentLease(stamp)) state_[node.server()].freed_nodes.push_back(node);
 }
 
 void RemoteAllocator::GiveBack(BlockPtr block, uint32_t bytes, const AllocationStamp& stamp) {
@@ -100,22 +93,56 @@ bool RemoteAllocator::IsOfPresentLease(const AllocationStamp& stamp) const {
   return rules::IsGranted(since_[ToInteger(stamp.server)], stamp.registrations);
 }
 
-bool RemoteAllocator::FreeBlock(const BlockRef& block, Clock::time_point now) {
+bool RemoteAllocator::FreeBlock(const BlockRef& block, Clock::time_point now, uint64_t began) {
   const BlockPtr pointer = block.ptr();
   const uint32_t bytes = BlockBytes(block.length);
   const std::lock_guard lock(mutex_);
+  if (!MayFree(pointer.server(), began)) return false;
   if (IsOurs(pointer.server(), pointer.offset())) {
     freed_blocks_[bytes].push_back({pointer, now + kGrace});
     return false;
   }
-  ReturnFreed(pointer, bytes);
-  return returns_[pointer.server()].size() >= control::ReleaseRequest::kMaxRanges;
+  ReturnFreed(pointer.server(),
+              {pointer.offset(), bytes, pointer.generation(), control::Past::kUsed});
+  return FillsARequest(returns_[pointer.server()]);
 }
 
-void RemoteAllocator::ReturnFreed(BlockPtr block, uint64_t bytes) {
-  Ungrant(block.server(), block.offset(), bytes);
-  returns_[block.server()].push_back(
-      {block.offset(), bytes, block.NextGeneration().generation(), 1, {}});
+bool RemoteAllocator::FreeNode(RemotePtr node, uint64_t began) {
+  const std::lock_guard lock(mutex_);
+  if (!MayFree(node.server(), began)) return false;
+  // After the last generation the memory server decides when its memory is used for nodes again.
+  const bool is_last = node.generation() + 1u == RemotePtr::kGenerations;
+  if (!is_last && IsOurs(node.server(), node.offset())) {
+    std::deque<RemotePtr>& freed = state_[node.server()].freed_nodes;
+    freed.push_back(rules::NextUse(node));
+    if (freed.size() >= kMostFreedNodes) ReturnHalf(node.server(), freed);
+  } else {
+    ReturnFreed(node.server(),
+                {node.offset(), node_bytes_, node.generation(), control::Past::kUsed});
+  }
+  return FillsARequest(returns_[node.server()]);
+}
+
+// Those with the lowest offsets: the others may fill chunks one day.
+void RemoteAllocator::ReturnHalf(ServerId server, std::deque<RemotePtr>& freed) {
+  for (size_t rest = freed.size() / 2; rest != 0; --rest) {
+    const RemotePtr node = freed.front();
+    freed.pop_front();
+    ReturnFreed(server, {node.offset(), node_bytes_, node.generation(), control::Past::kUnused});
+  }
+}
+
+std::optional<RemoteAllocator::Piece> RemoteAllocator::TakeFreedNode(ServerId server) {
+  std::deque<RemotePtr>& freed = state_[server].freed_nodes;
+  if (freed.empty()) return std::nullopt;
+  const RemotePtr node = freed.front();
+  freed.pop_front();
+  return Piece{server, node.offset(), node.generation(), StampAt(server)};
+}
+
+void RemoteAllocator::ReturnFreed(ServerId server, const control::Range& range) {
+  Ungrant(server, range.offset, range.bytes);
+  returns_[server].push_back(range);
 }
 
 void RemoteAllocator::Ungrant(ServerId server, uint64_t offset, uint64_t bytes) {
@@ -154,7 +181,7 @@ bool RemoteAllocator::MayLink(const LinkedMemory& memory, ServerId from) const {
   return !is_lost(ToInteger(from)) && !memory.IsOnAny(is_lost);
 }
 
-void RemoteAllocator::Registered(ServerId server, const Registration& registration) {
+uint64_t RemoteAllocator::Registered(ServerId server, const Registration& registration) {
   const ServerInfo* info = servers_.Find(server);
   const std::lock_guard lock(mutex_);
   ForgetOlder(server, registration.lease);
@@ -162,6 +189,8 @@ void RemoteAllocator::Registered(ServerId server, const Registration& registrati
   state.down_until = {};
   state.down_for = {};
   if (info != nullptr) placement_.Learn(server, registration.usage, info->chunk_bytes);
+  const uint64_t since = registration.lease == state.lease ? since_[ToInteger(server)].load() : 0;
+  return rules::UsableSince(since);
 }
 
 // Does nothing if another session has already learned of a newer lease.
@@ -174,16 +203,20 @@ void RemoteAllocator::ForgetOlder(ServerId server, const Lease& lease) {
 
 void RemoteAllocator::Forget(ServerId server, const Lease& lease) {
   PerServer& state = state_[server];
+  // The operations that count the new lease among those before them find nothing of the past in the cache (rule R9).
+  const uint64_t leases = registrations_ + 1;
+  if (on_new_lease_ && rules::ForgetsPointers()) on_new_lease_(leases);
+  since_[ToInteger(server)].store(leases, std::memory_order_release);
+  registrations_.store(leases, std::memory_order_release);
   if (!rules::ForgetsOldGrants()) {
     state.lease = lease;
     return;
   }
   state = {};
   state.lease = lease;
-  since_[ToInteger(server)].store(++registrations_, std::memory_order_release);
   placement_.Lost(server);
   returns_.erase(server);
-  std::erase_if(returned_nodes_, [server](RemotePtr node) { return node.server() == server; });
+  std::erase_if(unknown_returns_, [server](const auto& one) { return one.first == server; });
   for (auto& [bytes, freed] : freed_blocks_) {
     std::erase_if(freed,
                   [server](const FreedBlock& block) { return block.pointer.server() == server; });
@@ -222,6 +255,7 @@ std::optional<RemoteAllocator::Piece> RemoteAllocator::Cut(ServerId server, cons
   if (!IsConfirmed(server)) return std::nullopt;
   PerServer& state = state_[server];
   const bool is_node = wanted.kind == control::ExtentKind::kNodes;
+  if (const auto freed = is_node ? TakeFreedNode(server) : std::nullopt) return freed;
   const uint64_t alignment = is_node ? node_bytes_ : kBlockAlignment;
   std::vector<Extent>& extents = state.of(wanted.kind);
   const size_t oldest = extents.size() - std::min(extents.size(), kExtentsTried);
@@ -242,6 +276,20 @@ Task<Result<RemoteAllocator::Piece>> RemoteAllocator::Allocate(Scheduler& schedu
                                                                std::optional<ServerId> near,
                                                                Wanted wanted, WireCounts& wire,
                                                                std::optional<ServerId>& lost) {
+  Result<Piece> piece = co_await TryAll(scheduler, near, wanted, wire, lost);
+  if (piece || piece.error().code != Code::kExhausted || !GiveUpUnused()) co_return piece;
+  // What was freed here may be enough.
+  co_await GiveBackReturns(scheduler);
+  for (int i = 0; i < kMostWaits && returns_under_way_ != 0; ++i) {
+    co_await scheduler.SleepFor(kReturnInterval);
+  }
+  co_return co_await TryAll(scheduler, near, wanted, wire, lost);
+}
+
+Task<Result<RemoteAllocator::Piece>> RemoteAllocator::TryAll(Scheduler& scheduler,
+                                                             std::optional<ServerId> near,
+                                                             Wanted wanted, WireCounts& wire,
+                                                             std::optional<ServerId>& lost) {
   std::string reasons;
   Code code = Code::kExhausted;
   const Candidates candidates = FindCandidates(near, wanted, scheduler.Now());
@@ -266,8 +314,9 @@ Task<Result<RemoteAllocator::Piece>> RemoteAllocator::Allocate(Scheduler& schedu
     if (piece) co_return *piece;
   }
   // If a server was lost, the store may have enough memory already.
-  const std::string_view remedy =
-      code == Code::kExhausted ? ": delete data, or start another memory server" : "";
+  if (code == Code::kExhausted && on_shortage_) on_shortage_();
+  const std::string remedy =
+      code == Code::kExhausted ? fmt::format(": {}", kFullRemedy) : std::string();
   co_return MakeError(
       code, fmt::format("no remote memory for {} bytes{}{}", wanted.bytes, remedy, reasons));
 }

@@ -6,7 +6,7 @@
 // without the grace.
 //
 // An extent belongs to the lease under which it was granted. A new lease makes the allocator forget
-// everything granted under the old one, used or not (rule U4); nothing reclaims it yet. It reuses a
+// everything granted under the old one, used or not (rule U4): a sweep reclaims it. It reuses a
 // freed block only if this compute server carved it under its present lease. Any other freed block
 // goes back to its memory server (PROTOCOL.md, "Value blocks"). When the store is closed, all freed and
 // unused memory goes back.
@@ -26,16 +26,22 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "common/fabric/scheduler.h"
+#include "common/fill_alarm.h"
 #include "common/status.h"
 #include "common/task.h"
 #include "compute/allocation/allocated.h"
 #include "compute/allocation/placement.h"
+#include "compute/allocation/returned_memory.h"
 #include "compute/session/registration.h"
 #include "compute/session/servers.h"
 #include "gossamer/counters.h"
@@ -52,9 +58,15 @@ class RemoteAllocator {
  public:
   using Clock = Scheduler::Clock;
   static constexpr std::chrono::milliseconds kGrace{1000};
+  static constexpr std::chrono::seconds kBetweenWaits{30};
 
-  RemoteAllocator(const Servers& servers, uint32_t node_bytes, uint64_t seed)
-      : servers_(servers), node_bytes_(node_bytes), placement_(seed, node_bytes) {}
+  // `patience`: see JudgeRefusal.
+  RemoteAllocator(const Servers& servers, uint32_t node_bytes, uint64_t seed,
+                  std::chrono::milliseconds patience = {})
+      : servers_(servers),
+        node_bytes_(node_bytes),
+        placement_(seed, node_bytes),
+        patience_(patience) {}
 
   // Allocates a leaf on `near`'s server, unless `Placement` prefers another, or that one is full or
   // unreachable. Allocates an internal node on server 0 unless that has no memory. Counts control
@@ -73,11 +85,39 @@ class RemoteAllocator {
   void GiveBack(RemotePtr node, uint32_t bytes, const AllocationStamp& stamp);
   void GiveBack(BlockPtr block, uint32_t bytes, const AllocationStamp& stamp);
   // Takes back a block that no entry refers to any more. Returns whether enough memory waits to be given back that a call of
-  // `GiveBackReturns` is due.
-  bool FreeBlock(const BlockRef& block, Clock::time_point now);
+  // `GiveBackReturns` is due. The operation that removed it `began` when leases() was that. It is left to a sweeper if the
+  // memory server has given a lease since (rule R9), or none: it may be another's by now.
+  bool FreeBlock(const BlockRef& block, Clock::time_point now, uint64_t began);
+  // The same of a node that nothing leads to any more.
+  bool FreeNode(RemotePtr node, uint64_t began);
   // Gives back to the memory servers what FreeBlock left for them. Best effort: what is lost is left to a sweeper.
   // Cost: 1 RT for each few blocks.
   Task<void> GiveBackReturns(Scheduler& scheduler);
+
+  // Whether as much waits to be given back to some server as makes FreeBlock return true.
+  bool AreReturnsDue() const;
+  bool is_giving_back() const { return returns_under_way_ != 0; }
+  // A queue pair that carried a request to take memory back, whose answer is lost: the server may still handle it until the
+  // queue pair is destroyed, or the lease has ended. nullopt: there is none.
+  std::optional<uint64_t> UnknownReturn(ServerId server) const;
+  // The server has destroyed the queue pair.
+  void Destroyed(ServerId server, uint64_t carrier);
+  // What an operation does that all servers refused memory. Others give back what they do not use within `patience`.
+  enum class Refusal : uint8_t {
+    kFinal,         // nobody gave anything back lately
+    kAskForOthers,  // as kWait, once in kBetweenWaits: if there are no other compute servers, call EndWait
+    kWait,          // until they may have given something back
+  };
+  Refusal JudgeRefusal(Clock::time_point now);
+  void EndWait();
+
+  // Leaves all memory to GiveBackReturns that is freed or unused: others are short of memory, or of another kind. Freed
+  // blocks do not wait for their grace: late readers notice the change. Returns whether memory is, or is to be, given back.
+  bool GiveUpUnused();
+  // Gives up memory of this compute server's that others have given back: it is theirs as well from then on.
+  // Cost: 1 RT.
+  Task<void> GiveUp(Scheduler& scheduler, ServerId server,
+                    std::span<const control::WaitingRange> waiting);
 
   // Whether a batch may be posted that makes `memory` reachable from a node on server `from` (rule
   // U4). True if the lease with `from` existed when the servers that hold `memory` last confirmed
@@ -87,7 +127,16 @@ class RemoteAllocator {
 
   // Call after registering with a reachable `server`: at open, for each session that registers, and
   // from the lease keeper. A new lease makes all memory of the server's earlier leases forgotten.
-  void Registered(ServerId server, const Registration& registration);
+  // Returns what leases() was once that lease had begun; 0 if it has ended, and a later one is known.
+  uint64_t Registered(ServerId server, const Registration& registration);
+  // How many leases the memory servers have given this compute server.
+  const std::atomic<uint64_t>& leases() const { return registrations_; }
+  // `listener(leases)` is called, under the mutex, for each new lease, before leases() has that value.
+  void ListenToNewLeases(std::function<void(uint64_t)> listener) {
+    on_new_lease_ = std::move(listener);
+  }
+  // `listener` is called, perhaps under the mutex, when memory servers have become nearly full or refuse memory.
+  void ListenToShortages(std::function<void()> listener) { on_shortage_ = std::move(listener); }
   // Call when `server` cannot be reached.
   void Lost(ServerId server, Clock::time_point now);
 
@@ -106,6 +155,8 @@ class RemoteAllocator {
     uint64_t confirmed = 0;      // registrations_ before the request that last confirmed it
     std::map<uint64_t, uint64_t> granted;  // under this lease: each extent's end, by offset
     std::vector<Extent> nodes;             // newest last
+    // With the generation of the next use. First come, first used: generations are used up evenly.
+    std::deque<RemotePtr> freed_nodes;
     std::vector<Extent> blocks;  // newest last; older ones may have rests too small for some blocks
     // An unreachable server is left out until then; `down_for` is the duration of that pause.
     Clock::time_point down_until{};
@@ -166,6 +217,9 @@ class RemoteAllocator {
   std::optional<Piece> Cut(ServerId server, const Wanted& wanted);
   Task<Result<Piece>> Allocate(Scheduler& scheduler, std::optional<ServerId> near, Wanted wanted,
                                WireCounts& wire, std::optional<ServerId>& lost);
+  // The same with what all servers have now.
+  Task<Result<Piece>> TryAll(Scheduler& scheduler, std::optional<ServerId> near, Wanted wanted,
+                             WireCounts& wire, std::optional<ServerId>& lost);
 
   // -- what servers are asked for, and given back (grants.cc)
 
@@ -180,13 +234,18 @@ class RemoteAllocator {
   // Asks the server to confirm its lease if granted memory needs that, or else for more memory.
   Task<Status> ConfirmOrRefill(Scheduler& scheduler, ServerId server, Wanted wanted,
                                WireCounts& wire);
-  using Ranges = std::vector<control::Range>;
-  // `lease`: under which they became free.
-  static Task<void> Release(Scheduler& scheduler, ServerId server, Lease lease, Ranges ranges);
-  static Task<void> ReconnectAndRelease(Scheduler& scheduler, ServerId server, Lease lease,
-                                        Ranges ranges);
-  // The following need mutex_. Leaves the block for GiveBackReturns.
-  void ReturnFreed(BlockPtr block, uint64_t bytes);
+  // The following need mutex_.
+  bool MayFree(ServerId server, uint64_t began) const {
+    const auto state = state_.find(server);
+    return state != state_.end() && state->second.lease && since_[ToInteger(server)] <= began;
+  }
+  // Adds freed memory to returns_.
+  void ReturnFreed(ServerId server, const control::Range& range);
+  void LeaveUnused();
+  // Gives half of the freed nodes up.
+  void ReturnHalf(ServerId server, std::deque<RemotePtr>& freed);
+  // nullopt: none is there.
+  std::optional<Piece> TakeFreedNode(ServerId server);
   // Forgets that [offset, offset + bytes) was granted.
   void Ungrant(ServerId server, uint64_t offset, uint64_t bytes);
   // `asked_at`: registrations_ just before the request.
@@ -197,16 +256,23 @@ class RemoteAllocator {
 
   const Servers& servers_;
   const uint32_t node_bytes_;
+  std::function<void(uint64_t)> on_new_lease_;
+  std::function<void()> on_shortage_;
   mutable std::mutex mutex_;
   std::map<ServerId, PerServer> state_;
   std::map<ServerId, RefillUnderWay> refills_;
   Placement placement_;
-  std::vector<RemotePtr> returned_nodes_;
+  FillAlarm alarm_;
   std::map<uint32_t, std::deque<FreedBlock>> freed_blocks_;  // by size
-  std::map<ServerId, Ranges> returns_;                       // freed here, to be given back
+  std::map<ServerId, std::vector<control::Range>> returns_;  // freed here, to be given back
+  std::set<std::pair<ServerId, uint64_t>> unknown_returns_;  // with their queue pairs
+  const std::chrono::milliseconds patience_;
+  Clock::time_point waits_until_;  // for others to give memory back
+  Clock::time_point waits_again_from_;
+  std::atomic<int> returns_under_way_ = 0;  // calls of GiveBackReturns
   // How many new leases all servers together gave. since_: that count after each server's present
   // lease.
-  uint64_t registrations_ = 0;
+  std::atomic<uint64_t> registrations_ = 0;
   std::array<std::atomic<uint64_t>, Servers::kMaxServers> since_{};
 };
 

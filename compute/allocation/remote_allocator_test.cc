@@ -80,8 +80,8 @@ class RemoteAllocatorTest : public ::testing::Test {
     return block.pointer();
   }
   void FreeLongAgo(BlockPtr block) {
-    allocator_.FreeBlock({block.word(), kBlockLength, 0},
-                         scheduler_->Now() - std::chrono::hours(1));
+    allocator_.FreeBlock({block.word(), kBlockLength, 0}, scheduler_->Now() - std::chrono::hours(1),
+                         allocator_.leases());
   }
   void GiveBackReturns() {
     scheduler_->Spawn(allocator_.GiveBackReturns(*scheduler_));
@@ -121,6 +121,16 @@ TEST_F(RemoteAllocatorTest, ANewLeaseForgetsTheMemoryOfTheOldOne) {
   }
 }
 
+// However they came to be so many.
+TEST_F(RemoteAllocatorTest, OfManyFreedNodesHalfGoBack) {
+  constexpr size_t kMost = 2048;
+  const RemotePtr last = Node();
+  std::vector<Allocated<RemotePtr>> unused;
+  for (size_t i = 0; i < 2 * kMost + 100; ++i) unused.push_back(Allocate(last.server()).value());
+  for (Allocated<RemotePtr>& node : unused) node.GiveBack();
+  EXPECT_TRUE(allocator_.FreeNode(last, allocator_.leases()));
+}
+
 TEST_F(RemoteAllocatorTest, ANodeOfAnOldLeaseIsNotTakenBack) {
   Allocated<RemotePtr> old = Allocate().value();
   const AllocationStamp old_stamp = old.stamp();
@@ -152,7 +162,8 @@ TEST_F(RemoteAllocatorTest, BlocksOfOthersGoBackToTheirMemoryServer) {
   const uint64_t others = own.offset() + 8 * FakeLeaseServer::kExtentBytes;
   const auto free_another = [&](uint64_t number) {
     const BlockPtr block(own.server(), others + number * 256, 5);
-    return allocator_.FreeBlock({block.word(), kBlockLength, 0}, scheduler_->Now());
+    return allocator_.FreeBlock({block.word(), kBlockLength, 0}, scheduler_->Now(),
+                                allocator_.leases());
   };
   constexpr uint64_t kMany = control::ReleaseRequest::kMaxRanges;
   for (uint64_t i = 1; i < kMany; ++i) EXPECT_FALSE(free_another(i));
@@ -163,7 +174,7 @@ TEST_F(RemoteAllocatorTest, BlocksOfOthersGoBackToTheirMemoryServer) {
   ASSERT_EQ(released.count, kMany);
   EXPECT_EQ(released.ranges[0].offset, others + 256);
   EXPECT_EQ(released.ranges[0].bytes, BlockBytes(kBlockLength));
-  EXPECT_EQ(released.ranges[0].generation, 6);
+  EXPECT_EQ(released.ranges[0].generation, 5);
   GiveBackReturns();
   EXPECT_EQ(Server(own.server()).releases(), 1) << "nothing is left";
   FreeLongAgo(own);
@@ -293,6 +304,20 @@ TEST_F(RemoteAllocatorTest, ASessionThatIsNotDrivenHoldsUpOthersForAWhileOnly) {
   EXPECT_EQ(allocated_, 1);
 }
 
+TEST_F(RemoteAllocatorTest, WhileOneAsksForOtherComputeServersTheOthersWait) {
+  using Refusal = RemoteAllocator::Refusal;
+  constexpr std::chrono::milliseconds kPatience{2500};
+  RemoteAllocator allocator(servers_, kNodeBytes, 1, kPatience);
+  const auto start = scheduler_->Now();
+  EXPECT_EQ(allocator.JudgeRefusal(start), Refusal::kAskForOthers);
+  EXPECT_EQ(allocator.JudgeRefusal(start), Refusal::kWait);
+  EXPECT_EQ(allocator.JudgeRefusal(start + kPatience), Refusal::kFinal);
+  const auto later = start + RemoteAllocator::kBetweenWaits;
+  EXPECT_EQ(allocator.JudgeRefusal(later), Refusal::kAskForOthers);
+  allocator.EndWait();
+  EXPECT_EQ(allocator.JudgeRefusal(later), Refusal::kFinal);
+}
+
 TEST_F(RemoteAllocatorTest, InternalNodesAreOnServer0WhateverLeavesTake) {
   std::set<ServerId> of_leaves;
   for (int i = 0; i < 1000; ++i) {
@@ -396,20 +421,20 @@ TEST_F(RemoteAllocatorTest, WhatWasFreedGoesBackWithTheUnused) {
   scheduler_->Spawn(allocator_.ReleaseAll(*scheduler_));
   scheduler_->RunUntil(0);
   const control::ReleaseRequest released = Server(block.server()).released();
-  // Each with what is behind it in its extent.
-  ASSERT_EQ(released.count, 4u);
-  const auto expect_used = [&](uint64_t offset, uint64_t bytes) {
+  const auto range_at = [&](uint64_t offset) {
     const auto* const range = std::ranges::find(released.ranges, offset, &control::Range::offset);
-    ASSERT_NE(range, std::end(released.ranges));
-    EXPECT_EQ(range->bytes, bytes);
-    EXPECT_EQ(range->generation, 1);
-    EXPECT_EQ(range->was_used, 1);
-    EXPECT_EQ((range + 1)->offset, offset + bytes);
-    EXPECT_EQ((range + 1)->generation, 0);
-    EXPECT_EQ((range + 1)->was_used, 0);
+    return range == std::end(released.ranges) ? control::Range{} : *range;
   };
-  expect_used(block.offset(), BlockBytes(kBlockLength));
-  expect_used(node.pointer().offset(), kNodeBytes);
+  // The block, and all that is behind it: none of that was reachable.
+  ASSERT_EQ(released.count, 2u);
+  const control::Range used = range_at(block.offset());
+  EXPECT_EQ(used.bytes, BlockBytes(kBlockLength));
+  EXPECT_EQ(used.generation, 0);
+  EXPECT_EQ(used.past, control::Past::kUsed);
+  const control::Range unused = range_at(block.offset() + used.bytes);
+  EXPECT_EQ(unused.past, control::Past::kUnused);
+  EXPECT_LE(unused.offset, node.pointer().offset());
+  EXPECT_GE(unused.offset + unused.bytes, node.pointer().offset() + kNodeBytes);
 }
 
 TEST_F(RemoteAllocatorTest, ADeadServerKeepsNoOtherFromGettingItsMemoryBack) {

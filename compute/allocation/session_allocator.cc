@@ -1,10 +1,16 @@
 #include "compute/allocation/session_allocator.h"
 
 #include <bitset>
+#include <chrono>
 #include <utility>
+
+#include "compute/session/control_client.h"
 
 namespace gossamer {
 namespace {
+
+// Memory servers that refused are asked again after 500 ms.
+constexpr std::chrono::milliseconds kRetryInterval{100};
 
 void NotePassedOver(Op& op, std::optional<ServerId> lost, bool has_memory) {
   if (!lost) return;
@@ -48,11 +54,54 @@ Task<Result<Allocated<BlockPtr>>> SessionAllocator::AllocateBlock(Op& op, uint32
   });
 }
 
-void SessionAllocator::FreeBlock(const BlockRef& block) {
+Task<bool> SessionAllocator::AwaitMemory(const Error& error) {
+  using Refusal = RemoteAllocator::Refusal;
+  if (error.code != Code::kExhausted) co_return false;
   Scheduler& scheduler = links_.scheduler();
-  if (allocator_.FreeBlock(block, scheduler.Now())) {
-    scheduler.Spawn(allocator_.GiveBackReturns(scheduler));
+  const Refusal refusal = allocator_.JudgeRefusal(scheduler.Now());
+  if (refusal == Refusal::kFinal) co_return false;
+  if (refusal == Refusal::kAskForOthers) {
+    const bool has_others = co_await HasOthers();
+    if (!has_others) {
+      allocator_.EndWait();
+      co_return false;
+    }
   }
+  co_await scheduler.SleepFor(kRetryInterval);
+  co_return true;
+}
+
+// Whether other compute servers are registered with some memory server: they may keep memory there.
+Task<bool> SessionAllocator::HasOthers() {
+  Endpoint& endpoint = links_.scheduler().endpoint();
+  for (const ServerInfo* server : links_.servers().All()) {
+    const Result<control::StatReply> stat =
+        co_await CallControl<control::StatReply>(endpoint, server->id, control::StatRequest{});
+    if (stat && stat.value().compute_servers > 1) co_return true;
+  }
+  co_return false;
+}
+
+void SessionAllocator::FreeBlock(const Op& op, const BlockRef& block) {
+  if (allocator_.FreeBlock(block, links_.scheduler().Now(), op.began)) StartGivingBack();
+}
+
+void SessionAllocator::FreeNode(const Op& op, RemotePtr node) {
+  if (allocator_.FreeNode(node, op.began)) StartGivingBack();
+}
+
+// One coroutine at a time: requests must not pile up before a memory server that does not answer.
+void SessionAllocator::StartGivingBack() {
+  if (is_giving_back_) return;
+  is_giving_back_ = true;
+  links_.scheduler().Spawn(GiveBackReturns());
+}
+
+Task<void> SessionAllocator::GiveBackReturns() {
+  do {
+    co_await allocator_.GiveBackReturns(links_.scheduler());
+  } while (allocator_.AreReturnsDue());
+  is_giving_back_ = false;
 }
 
 Status SessionAllocator::CheckLinks(Op& op, const LinkedMemory& memory, ServerId from) const {

@@ -22,8 +22,14 @@ class SessionAllocator {
   // As in RemoteAllocator. Notes a lost server in `op`.
   Task<Result<Allocated<RemotePtr>>> AllocateNode(Op& op, ServerId near, NodeKind kind);
   Task<Result<Allocated<BlockPtr>>> AllocateBlock(Op& op, uint32_t length);
+  // Whether an operation that ended with `error` is to be tried again, because other compute servers may have given memory
+  // back by then. Waits a little before that. Requires: the operation holds no lock.
+  Task<bool> AwaitMemory(const Error& error);
   // Gives memory back to memory servers in the background where that is due.
-  void FreeBlock(const BlockRef& block);
+  // As long as that is under way, the session must be polled: epochs wait for it.
+  void FreeBlock(const Op& op, const BlockRef& block);
+  void FreeNode(const Op& op, RemotePtr node);
+  bool is_giving_back() const { return is_giving_back_; }
   bool MayLink(const LinkedMemory& memory, ServerId from) const {
     return allocator_.MayLink(memory, from);
   }
@@ -37,9 +43,13 @@ class SessionAllocator {
   template <typename Pointer, typename Allocate>
   Task<Result<Allocated<Pointer>>> AllocateInReach(Op& op, Allocate allocate);
   Task<void> ReplacePassedOver(ServerId server, uint64_t lost_at);
+  Task<bool> HasOthers();
+  void StartGivingBack();
+  Task<void> GiveBackReturns();
 
   Links& links_;
   RemoteAllocator& allocator_;
+  bool is_giving_back_ = false;
 };
 
 }  // namespace gossamer

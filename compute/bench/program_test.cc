@@ -146,7 +146,10 @@ TEST(BenchProgramTest, TheCacheCountsWhatAllThreadsLookUp) {
   const Json json = Measure({"--records=100000", "--operations=40000", "--workload=c",
                              "--threads=4", "--coroutines=2", "--cache_bytes=20000"});
   const Json& cache = json.at("cache");
-  EXPECT_EQ(cache.at("hits").get<uint64_t>() + cache.at("misses").get<uint64_t>(), 40'000u);
+  // A session's first get looks up twice: before and after it registers (rule R9).
+  const uint64_t lookups = cache.at("hits").get<uint64_t>() + cache.at("misses").get<uint64_t>();
+  EXPECT_GE(lookups, 40'000u);
+  EXPECT_LE(lookups, 40'008u);
   EXPECT_GT(cache.at("hits"), 0);
   EXPECT_GT(cache.at("evictions"), 0);
   EXPECT_LE(cache.at("bytes"), 20'000);

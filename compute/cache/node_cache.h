@@ -104,7 +104,6 @@ class NodeCache {
   NodeCache& operator=(const NodeCache&) = delete;
 
   RootWord root() const { return RootWord::FromWord(root_.load(std::memory_order_acquire)); }
-  void SetRoot(RootWord root) { root_.store(root.word(), std::memory_order_release); }
 
   // ---- Lookups
 
@@ -136,27 +135,37 @@ class NodeCache {
 
   // ---- Changes
 
-  // Functions that insert nodes return how many other nodes they evicted.
-  //
+  // Of an operation that begins now.
+  static constexpr uint64_t kNow = ~uint64_t{0};
+
+  // Functions that insert nodes return how many other nodes they evicted. They, and SetRoot, do nothing for an operation that
+  // `began` before the last ClearFor: its pointers are of the past.
+
+  void SetRoot(RootWord root, uint64_t began = kNow);
   // Caches `node`, read or written whole at `pointer`, unless a newer version is cached. Children
   // that stay keep their hints.
-  uint32_t Insert(RemotePtr pointer, const InternalNode& node);
+  uint32_t Insert(RemotePtr pointer, const InternalNode& node, uint64_t began = kNow);
   // The same. If only the version is new, sets the version: a split on this compute server adds its children to the cache
   // before it writes the parent.
-  uint32_t Insert(RemotePtr pointer, const InternalView& node);
+  uint32_t Insert(RemotePtr pointer, const InternalView& node, uint64_t began = kNow);
   // As Insert, for a node that a lookup missed. If it fits only after an eviction, it is admitted by a draw.
-  uint32_t InsertMissed(RemotePtr pointer, const InternalNode& node);
+  uint32_t InsertMissed(RemotePtr pointer, const InternalNode& node, uint64_t began = kNow);
   // Caches both halves of a split node. Hints move with the children.
   uint32_t InsertSplit(RemotePtr left_pointer, const InternalNode& left, RemotePtr right_pointer,
-                       const InternalNode& right);
+                       const InternalNode& right, uint64_t began = kNow);
   // Adds `leaves`, which this compute server has split off one leaf, to the cached node `parent` before the remote one is
   // updated. Meanwhile this compute server's operations need not go through the left neighbour. Adds all of them or, if
   // the cached node has others in their range, none.
   // Requires: at least one; their separators ascend.
-  uint32_t InsertChildren(RemotePtr parent, std::span<const InternalNode::Child> leaves);
+  uint32_t InsertChildren(RemotePtr parent, std::span<const InternalNode::Child> leaves,
+                          uint64_t began = kNow);
   // Forgets the node at `level` whose range contains `key`, except for its hints, if it is the one
   // at `pointer`.
   void Forget(uint32_t level, KeyView key, RemotePtr pointer);
+  // Forgets all nodes, their hints, and the root word.
+  void Clear();
+  // The same, and takes nothing more of operations that began before the compute server had so many leases (rule R9).
+  void ClearFor(uint64_t leases);
   // Changes the hint of `leaf`, which contains `key`.
   void PatchHint(Reader& reader, KeyView key, RemotePtr leaf, const HintPatch& patch);
   void ReplaceHint(Reader& reader, KeyView key, RemotePtr leaf, uint64_t hint) {
@@ -196,6 +205,7 @@ class NodeCache {
   void CountUse(Reader& reader, const SeparatorNode* node) const;
 
   // Under mutex_:
+  void RemoveAll();
   uint32_t Admit(RemotePtr pointer, const InternalNode& node);
   // Whether a missed node is not admitted: it fits only after an eviction, and was not drawn.
   bool IsRefused(const InternalNode& node);
@@ -228,6 +238,7 @@ class NodeCache {
   std::vector<uint32_t> free_slots_;  // of use counts
   SeparatorList scratch_;
   uint64_t draws_ = 0;
+  uint64_t leases_ = 0;  // of the last ClearFor
   // All nodes form a ring that a clock hand walks. A new node enters just before the hand, and so has
   // a whole round to be used. Where the hand passes, a node's benefit is halved and its uses since
   // are added; a node without benefit goes. The root is never evicted for another node.

@@ -29,23 +29,23 @@ constexpr size_t kMostRounds = 5;
 
 }  // namespace
 
-uint32_t NodeCache::Insert(RemotePtr pointer, const InternalNode& node) {
+uint32_t NodeCache::Insert(RemotePtr pointer, const InternalNode& node, uint64_t began) {
   const std::lock_guard lock(mutex_);
-  return Admit(pointer, node);
+  return began < leases_ ? 0 : Admit(pointer, node);
 }
 
-uint32_t NodeCache::Insert(RemotePtr pointer, const InternalView& node) {
+uint32_t NodeCache::Insert(RemotePtr pointer, const InternalView& node, uint64_t began) {
   const std::lock_guard lock(mutex_);
-  if (node.level() > kLevels) return 0;
+  if (node.level() > kLevels || began < leases_) return 0;
   const CachedNode cached = NodeCovering(node.level(), node.low());
   if (!cached || !cached.HasContentOf(pointer, node)) return Admit(pointer, node.Decode());
   if (IsNewer(node.version(), cached.version())) cached.SetVersion(node.version());
   return 0;
 }
 
-uint32_t NodeCache::InsertMissed(RemotePtr pointer, const InternalNode& node) {
+uint32_t NodeCache::InsertMissed(RemotePtr pointer, const InternalNode& node, uint64_t began) {
   const std::lock_guard lock(mutex_);
-  return IsRefused(node) ? 0 : Admit(pointer, node);
+  return began < leases_ || IsRefused(node) ? 0 : Admit(pointer, node);
 }
 
 uint32_t NodeCache::Admit(RemotePtr pointer, const InternalNode& node) {
@@ -62,14 +62,17 @@ uint32_t NodeCache::Admit(RemotePtr pointer, const InternalNode& node) {
 }
 
 uint32_t NodeCache::InsertSplit(RemotePtr left_pointer, const InternalNode& left,
-                                RemotePtr right_pointer, const InternalNode& right) {
+                                RemotePtr right_pointer, const InternalNode& right,
+                                uint64_t began) {
   // The right half first: it finds its hints in the whole node.
-  const uint32_t evictions = Insert(right_pointer, right);
-  return evictions + Insert(left_pointer, left);
+  const uint32_t evictions = Insert(right_pointer, right, began);
+  return evictions + Insert(left_pointer, left, began);
 }
 
-uint32_t NodeCache::InsertChildren(RemotePtr parent, std::span<const InternalNode::Child> leaves) {
+uint32_t NodeCache::InsertChildren(RemotePtr parent, std::span<const InternalNode::Child> leaves,
+                                   uint64_t began) {
   const std::lock_guard lock(mutex_);
+  if (began < leases_) return 0;
   const Key& first = leaves.front().separator;
   uint32_t child = 0;
   const CachedNode old = Lookup(1, SearchGoal::Covering(first), child);
@@ -100,6 +103,27 @@ void NodeCache::Forget(uint32_t level, KeyView key, RemotePtr pointer) {
   }
   node.upkeep().benefit = 0;
   TakeUses(node);
+}
+
+void NodeCache::SetRoot(RootWord root, uint64_t began) {
+  const std::lock_guard lock(mutex_);
+  if (began >= leases_) root_.store(root.word(), std::memory_order_release);
+}
+
+void NodeCache::Clear() {
+  const std::lock_guard lock(mutex_);
+  RemoveAll();
+}
+
+void NodeCache::ClearFor(uint64_t leases) {
+  const std::lock_guard lock(mutex_);
+  leases_ = leases;
+  RemoveAll();
+}
+
+void NodeCache::RemoveAll() {
+  root_.store(RootWord().word(), std::memory_order_release);
+  while (count_ != 0) Remove(CachedNode(hand_));
 }
 
 CachedNode NodeCache::NodeCovering(uint32_t level, KeyView key) const {

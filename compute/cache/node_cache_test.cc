@@ -205,6 +205,22 @@ TEST(NodeCacheTest, TheRootIsNeverEvictedForAnotherNode) {
   EXPECT_EQ(cache.Find(reader, SearchGoal::Covering(KeyOf(15)), 0)->node, NodeAt(2));
 }
 
+TEST(NodeCacheTest, TakesNothingOfOperationsOfThePast) {
+  NodeCache cache(uint64_t{1} << 20);
+  NodeCache::Reader reader(cache);
+  cache.SetRoot(RootWord(NodeAt(1), 1), 0);
+  EXPECT_EQ(cache.root(), RootWord(NodeAt(1), 1));
+  cache.ClearFor(1);
+  EXPECT_EQ(cache.root(), RootWord());
+  cache.SetRoot(RootWord(NodeAt(1), 1), 0);
+  EXPECT_EQ(cache.root(), RootWord()) << "of before the lease";
+  cache.SetRoot(RootWord(NodeAt(2), 1), 1);
+  cache.Insert(NodeAt(2), ParentOf(10, 20), 0);
+  EXPECT_FALSE(FindLeaf(cache, reader, 15)) << "of before the lease";
+  cache.Insert(NodeAt(2), ParentOf(10, 20), 1);
+  EXPECT_TRUE(FindLeaf(cache, reader, 15));
+}
+
 // Lookups meet a cache that evicts, forgets, splits and joins nodes all the time, and gives them new
 // children: each answer is right, or says that the parent is not cached.
 class NodeCacheChangesTest : public testing::Test {

@@ -30,7 +30,6 @@ class SessionCache {
 
   CacheCounts& counts() { return counts_; }
   RootWord root() const { return cache_.root(); }
-  void SetRoot(RootWord root) { cache_.SetRoot(root); }
 
   // As in NodeCache.
   std::optional<Step> Find(const SearchGoal& goal, uint32_t level, HighFence* high = nullptr) {
@@ -81,21 +80,24 @@ class SessionCache {
     return plan.Next(reader_, next);
   }
 
-  void Insert(RemotePtr pointer, const InternalNode& node) {
-    counts_.evictions += cache_.Insert(pointer, node);
+  // As in NodeCache, of an operation that `began` when the compute server had so many leases.
+  void SetRoot(uint64_t began, RootWord root) { cache_.SetRoot(root, began); }
+  void Insert(uint64_t began, RemotePtr pointer, const InternalNode& node) {
+    counts_.evictions += cache_.Insert(pointer, node, began);
   }
-  void Insert(RemotePtr pointer, const InternalView& node) {
-    counts_.evictions += cache_.Insert(pointer, node);
+  void Insert(uint64_t began, RemotePtr pointer, const InternalView& node) {
+    counts_.evictions += cache_.Insert(pointer, node, began);
   }
-  void InsertMissed(RemotePtr pointer, const InternalNode& node) {
-    counts_.evictions += cache_.InsertMissed(pointer, node);
+  void InsertMissed(uint64_t began, RemotePtr pointer, const InternalNode& node) {
+    counts_.evictions += cache_.InsertMissed(pointer, node, began);
   }
-  void InsertSplit(RemotePtr left_pointer, const InternalNode& left, RemotePtr right_pointer,
-                   const InternalNode& right) {
-    counts_.evictions += cache_.InsertSplit(left_pointer, left, right_pointer, right);
+  void InsertSplit(uint64_t began, RemotePtr left_pointer, const InternalNode& left,
+                   RemotePtr right_pointer, const InternalNode& right) {
+    counts_.evictions += cache_.InsertSplit(left_pointer, left, right_pointer, right, began);
   }
-  void InsertChildren(RemotePtr parent, std::span<const InternalNode::Child> leaves) {
-    counts_.evictions += cache_.InsertChildren(parent, leaves);
+  void InsertChildren(uint64_t began, RemotePtr parent,
+                      std::span<const InternalNode::Child> leaves) {
+    counts_.evictions += cache_.InsertChildren(parent, leaves, began);
   }
   void Forget(uint32_t level, KeyView key, RemotePtr pointer) {
     cache_.Forget(level, key, pointer);

@@ -8,9 +8,9 @@ namespace gossamer::cli {
 namespace {
 
 const std::vector<Command>& Table() {
-  static const std::vector<Command> table = {PutCommand(),   GetCommand(),  DeleteCommand(),
-                                             ScanCommand(),  LoadCommand(), DumpCommand(),
-                                             CheckCommand(), StatCommand()};
+  static const std::vector<Command> table = {
+      PutCommand(),  GetCommand(),   DeleteCommand(), ScanCommand(), LoadCommand(),
+      DumpCommand(), CheckCommand(), SweepCommand(),  StatCommand(), SizeCommand()};
   return table;
 }
 

@@ -17,18 +17,22 @@
 
 #include "common/program/stop.h"
 #include "compute/cli/load.h"
+#include "compute/cli/size.h"
 #include "gossamer/store.h"
 
 namespace gossamer::cli {
 
 struct CommandOptions {
   bool json = false;
-  bool escaped = false;    // keys and values on the command line, and the value `get` prints
-  std::string value_file;  // put: the file with the value, instead of an argument
-  ScanOptions scan;        // strings as given: with `escaped` still escaped
-  bool keys_only = false;
-  bool salvage = false;  // dump: skip what cannot be reached
+  bool escaped = false;     // keys and values on the command line, and the value `get` prints
+  std::string value_file;   // put: the file with the value, instead of an argument
+  ScanOptions scan;         // strings as given: with `escaped` still escaped
+  bool salvage = false;     // dump: skip what cannot be reached
+  bool all = false;         // delete: every key
+  std::string empty_bound;  // a flag for a range of keys that was given, but as an empty string
+  bool quick = false;       // stat: without reading the tree
   LoadOptions load;
+  SizeOptions size;
   bool show_progress = true;
 };
 
@@ -54,6 +58,9 @@ struct Command {
   std::vector<std::string_view> flags = {};  // besides the global flags
   bool stops_cleanly = false;                // obeys `Context::stop`
   int (*run)(const Context& context) = nullptr;
+  // Instead of `run`: of a command that opens no store.
+  int (*run_without_store)(const CommandOptions& options, std::ostream& out,
+                           std::ostream& err) = nullptr;
 };
 
 std::span<const Command> Commands();
@@ -72,6 +79,8 @@ Command ScanCommand();
 Command LoadCommand();
 Command DumpCommand();
 Command CheckCommand();
+Command SweepCommand();
 Command StatCommand();
+Command SizeCommand();
 
 }  // namespace gossamer::cli

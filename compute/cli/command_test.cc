@@ -129,11 +129,12 @@ TEST_F(CommandTest, ScanPrintsWhatLoadReads) {
   for (const char* key : {"a", "ab", "abc", "b", "c"}) state().map[key] = key + "\t\xff"s;
   EXPECT_EQ(Run({"scan"}), 0);
   EXPECT_THAT(out_, StartsWith("a\ta\\t\\xff\nab\tab\\t\\xff\n"));
-  options_.keys_only = true;
+  options_.scan.keys_only = true;
   options_.scan.prefix = "a";
   EXPECT_EQ(Run({"scan"}), 0);
   EXPECT_EQ(out_, "a\nab\nabc\n");
   options_.scan = ScanOptions();
+  options_.scan.keys_only = true;
   options_.scan.from = "ab";
   options_.scan.to = "c";
   options_.scan.limit = 2;
@@ -146,6 +147,7 @@ TEST_F(CommandTest, ScanPrintsWhatLoadReads) {
   options_.json = false;
   options_.escaped = true;
   options_.scan = ScanOptions();
+  options_.scan.keys_only = true;
   options_.scan.from = "\\x62";
   EXPECT_EQ(Run({"scan"}), 0);
   EXPECT_EQ(out_, "b\nc\n");
@@ -298,16 +300,96 @@ TEST_F(CommandTest, CheckReportsProblems) {
   EXPECT_EQ(OutJson()["ok"], false);
   EXPECT_EQ(OutJson()["keys"], 100);
   EXPECT_EQ(OutJson()["nodes_per_server"][1], Json({{"server_id", 2}, {"nodes", 3}}));
+  EXPECT_EQ(OutJson()["memory"][0], Json({{"server_id", 0},
+                                          {"heap_bytes", 1 << 20},
+                                          {"live_bytes", 600'000},
+                                          {"free_bytes", 400'000},
+                                          {"kept_bytes", 10'000},
+                                          {"waiting_bytes", 20'000},
+                                          {"lost_bytes", 18'576}}));
+}
+
+TEST_F(CommandTest, SweepSaysWhatCameBack) {
+  EXPECT_EQ(Run({"sweep"}), 0);
+  EXPECT_EQ(
+      out_,
+      "server 0: 4.00 KiB given back\n"
+      "server 2: 0 B given back; 64 B left, of clients that are gone from it, but not from other "
+      "servers\n");
+  options_.json = true;
+  EXPECT_EQ(Run({"sweep"}), 0);
+  EXPECT_EQ(OutJson()["servers"][1],
+            Json({{"server_id", 2}, {"swept_bytes", 0}, {"left_bytes", 64}}));
+  state().fail_with = MakeError(Code::kContended, "the sweep waits");
+  EXPECT_EQ(Run({"sweep"}), 1);
+}
+
+TEST_F(CommandTest, StatSaysWhatToDoAboutAFullServer) {
+  MemoryUse& memory = state().memory;
+  memory.live_bytes += memory.free_bytes;
+  memory.free_bytes = 0;
+  EXPECT_EQ(Run({"stat"}), 0);
+  EXPECT_THAT(out_, HasSubstr("server 1 is nearly full: delete keys, or start another"));
+  std::swap(memory.live_bytes, memory.kept_bytes);
+  EXPECT_EQ(Run({"stat"}), 0);
+  EXPECT_THAT(out_, HasSubstr("server 1 is nearly full, but clients only keep 968 MiB of it"));
+  EXPECT_THAT(out_, Not(HasSubstr("delete keys")));
 }
 
 TEST_F(CommandTest, StatIsATableAndJson) {
   EXPECT_EQ(Run({"stat"}), 0);
   EXPECT_THAT(out_, StartsWith("store default (id 0000000000001234) on fabric shm, 3 levels\n"));
   EXPECT_THAT(out_, HasSubstr("25.0 %"));
+  EXPECT_THAT(out_, HasSubstr("server 0 has lost 8.00 MiB to clients that died: `gossamer sweep`"));
+  EXPECT_THAT(out_, Not(HasSubstr("nearly full")));
   options_.json = true;
   EXPECT_EQ(Run({"stat"}), 0);
   EXPECT_EQ(OutJson()["servers"].size(), 2U);
   EXPECT_EQ(OutJson()["parameters"]["max_key_bytes"], 32);
+  const Json server = OutJson()["servers"][1];
+  uint64_t bytes = 0;
+  for (const char* part :
+       {"live_bytes", "free_bytes", "kept_bytes", "waiting_bytes", "lost_bytes"}) {
+    bytes += server[part].get<uint64_t>();
+  }
+  EXPECT_EQ(bytes, server["heap_bytes"]);
+  options_.quick = true;
+  EXPECT_EQ(Run({"stat"}), 0);
+  EXPECT_FALSE(OutJson()["servers"][1].contains("live_bytes"));
+}
+
+TEST_F(CommandTest, DeleteTakesAKeyOrARange) {
+  for (const char* key : {"a", "ab", "abc", "b", "c", "d"}) state().map[key] = "v";
+  EXPECT_EQ(Run({"delete"}), kExitUsage);
+  EXPECT_THAT(err_, HasSubstr("say which keys"));
+  options_.scan.prefix = "ab";
+  EXPECT_EQ(Run({"delete", "b"}), kExitUsage);
+  EXPECT_EQ(state().map.size(), 6u);
+  EXPECT_EQ(Run({"delete"}), 0);
+  EXPECT_EQ(out_, "deleted 2 keys\n");
+  options_.scan = {};
+  options_.scan.from = "b";
+  options_.scan.to = "d";
+  options_.json = true;
+  EXPECT_EQ(Run({"delete"}), 0);
+  EXPECT_EQ(OutJson()["deleted"], 2);
+  EXPECT_EQ(state().map.size(), 2u);
+  options_.scan = {};
+  options_.empty_bound = "to";
+  options_.scan.from = "a";
+  EXPECT_EQ(Run({"delete"}), kExitUsage) << "an empty variable of a shell does not delete the rest";
+  EXPECT_THAT(err_, HasSubstr("--to is empty"));
+  options_.scan = {};
+  options_.empty_bound = {};
+  options_.all = true;
+  state().fail_with = MakeError(Code::kNodeUnreachable, "memory server 1 does not answer");
+  EXPECT_EQ(Run({"delete"}), 1);
+  EXPECT_THAT(err_, HasSubstr("memory server 1 does not answer"));
+  EXPECT_THAT(err_, HasSubstr("0 keys deleted before that"));
+  EXPECT_EQ(OutJson()["deleted"], 0);
+  state().fail_with.reset();
+  EXPECT_EQ(Run({"delete"}), 0);
+  EXPECT_TRUE(state().map.empty());
 }
 
 TEST_F(CommandTest, LibraryErrorsAreSentences) {

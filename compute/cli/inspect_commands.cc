@@ -1,4 +1,4 @@
-// check and stat: the state of the tree and its memory servers.
+// check and sweep: the state of the tree and its memory.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -14,8 +14,6 @@
 
 namespace gossamer::cli {
 namespace {
-
-std::string Hex(uint64_t number) { return fmt::format("{:016x}", number); }
 
 void WriteRow(std::ostream& out, std::string_view name, std::string_view value,
               std::string_view remark = {}) {
@@ -68,6 +66,13 @@ void WriteCheckText(const Context& context, const CheckReport& report) {
   for (const auto& [server, nodes] : report.nodes_per_server) {
     WriteRow(out, fmt::format("nodes on server {}", server), HumanCount(nodes));
   }
+  for (const auto& [server, memory] : report.memory) {
+    WriteRow(
+        out, fmt::format("memory of server {}", server), HumanBytes(memory.heap_bytes),
+        fmt::format("live {}, free {}, kept {}, waiting {}, lost {}", HumanBytes(memory.live_bytes),
+                    HumanBytes(memory.free_bytes), HumanBytes(memory.kept_bytes),
+                    HumanBytes(memory.waiting_bytes), HumanBytes(memory.lost_bytes)));
+  }
   WriteRow(out, "locks held", HumanCount(report.locks_held));
   if (report.locks_of_the_dead != 0) {
     WriteRow(out, "locks of the dead", HumanCount(report.locks_of_the_dead), "released now");
@@ -87,6 +92,16 @@ Json CheckJson(const Context& context, const CheckReport& report) {
   for (const auto& [server, nodes] : report.nodes_per_server) {
     nodes_per_server.push_back({{"server_id", server}, {"nodes", nodes}});
   }
+  Json memory = Json::array();
+  for (const auto& [server, use] : report.memory) {
+    memory.push_back({{"server_id", server},
+                      {"heap_bytes", use.heap_bytes},
+                      {"live_bytes", use.live_bytes},
+                      {"free_bytes", use.free_bytes},
+                      {"kept_bytes", use.kept_bytes},
+                      {"waiting_bytes", use.waiting_bytes},
+                      {"lost_bytes", use.lost_bytes}});
+  }
   return {{"store", context.store_name},
           {"ok", report.problem_count == 0},
           {"keys", report.keys},
@@ -104,68 +119,9 @@ Json CheckJson(const Context& context, const CheckReport& report) {
           {"locks_held", report.locks_held},
           {"locks_of_the_dead", report.locks_of_the_dead},
           {"nodes_per_server", nodes_per_server},
+          {"memory", memory},
           {"problem_count", report.problem_count},
           {"problems", report.problems}};
-}
-
-void WriteStatText(const Context& context, const StoreStat& stat) {
-  std::ostream& out = context.out;
-  const StoreParameters& parameters = stat.parameters;
-  out << "store " << stat.store << " (id " << Hex(stat.store_id) << ") on fabric " << stat.fabric
-      << ", " << HumanQuantity(stat.levels, "level") << '\n'
-      << "nodes of " << parameters.node_bytes << " B; keys up to " << parameters.max_key_bytes
-      << " B; values up to " << parameters.inline_value_bytes << " B in the leaves, up to "
-      << ExactBytes(kMaxValueBytes) << " in blocks\n\n";
-  std::vector<std::vector<std::string>> rows = {
-      {"server", "address", "memory", "nodes", "values", "free", "used", "clients", "locks"}};
-  std::string sentences;
-  for (const ServerStat& server : stat.servers) {
-    if (!server.unreachable.empty()) {
-      rows.push_back({std::to_string(server.server_id), server.address, "out of reach", "", "", "",
-                      "", "", ""});
-      sentences += '\n' + server.unreachable + '\n';
-      continue;
-    }
-    const double used = server.heap_bytes == 0
-                            ? 0
-                            : 100.0 - 100.0 * static_cast<double>(server.free_bytes) /
-                                          static_cast<double>(server.heap_bytes);
-    rows.push_back({std::to_string(server.server_id), server.address, HumanBytes(server.heap_bytes),
-                    HumanBytes(server.node_extent_bytes), HumanBytes(server.block_extent_bytes),
-                    HumanBytes(server.free_bytes), FixedDecimals(used, 1) + " %",
-                    std::to_string(server.compute_servers),
-                    server.locks_on_chip ? "on the NIC" : "in DRAM"});
-  }
-  out << TextTable(rows, {1, 8}) << sentences;
-}
-
-Json StatJson(const StoreStat& stat) {
-  Json servers = Json::array();
-  for (const ServerStat& server : stat.servers) {
-    if (!server.unreachable.empty()) {
-      servers.push_back({{"server_id", server.server_id},
-                         {"address", server.address},
-                         {"unreachable", server.unreachable}});
-      continue;
-    }
-    servers.push_back({{"server_id", server.server_id},
-                       {"address", server.address},
-                       {"heap_bytes", server.heap_bytes},
-                       {"free_bytes", server.free_bytes},
-                       {"node_extent_bytes", server.node_extent_bytes},
-                       {"block_extent_bytes", server.block_extent_bytes},
-                       {"compute_servers", server.compute_servers},
-                       {"locks_on_chip", server.locks_on_chip}});
-  }
-  return {{"store", stat.store},
-          {"store_id", Hex(stat.store_id)},
-          {"fabric", stat.fabric},
-          {"levels", stat.levels},
-          {"parameters",
-           {{"node_bytes", stat.parameters.node_bytes},
-            {"max_key_bytes", stat.parameters.max_key_bytes},
-            {"inline_value_bytes", stat.parameters.inline_value_bytes}}},
-          {"servers", servers}};
 }
 
 int RunCheck(const Context& context) {
@@ -183,13 +139,42 @@ int RunCheck(const Context& context) {
   return report.value().problem_count == 0 ? kExitSuccess : kExitFailure;
 }
 
-int RunStat(const Context& context) {
-  const Result<StoreStat> stat = context.store.Stat();
-  if (!stat) return Fail(context, stat.error());
+std::string_view NameOf(SweepProgress::Step step) {
+  switch (step) {
+    case SweepProgress::Step::kList: return "listing memory";
+    case SweepProgress::Step::kFirstEpoch:
+    case SweepProgress::Step::kSecondEpoch: return "waiting for operations to end";
+    case SweepProgress::Step::kTree: return "reading the tree";
+    case SweepProgress::Step::kGiveBack: return "giving memory back";
+  }
+  return "";
+}
+
+int RunSweep(const Context& context) {
+  Progress progress(
+      {.verb = "sweeping", .unit = "nodes", .enabled = context.options.show_progress});
+  const Result<SweepReport> report = context.store.Sweep([&](const SweepProgress& at) {
+    progress.Update(at.nodes, std::string(NameOf(at.step)) +
+                                  (at.waits_for.empty() ? "" : " of " + at.waits_for));
+  });
+  progress.Finish();
+  if (!report) return Fail(context, report.error());
+  Json servers = Json::array();
+  for (const auto& [server, memory] : report.value().servers) {
+    servers.push_back({{"server_id", server},
+                       {"swept_bytes", memory.swept_bytes},
+                       {"left_bytes", memory.left_bytes}});
+    if (context.options.json) continue;
+    context.out << fmt::format("server {}: {} given back", server, HumanBytes(memory.swept_bytes));
+    if (memory.left_bytes != 0) {
+      context.out << fmt::format(
+          "; {} left, of clients that are gone from it, but not from other servers",
+          HumanBytes(memory.left_bytes));
+    }
+    context.out << '\n';
+  }
   if (context.options.json) {
-    WriteJson(context.out, StatJson(stat.value()));
-  } else {
-    WriteStatText(context, stat.value());
+    WriteJson(context.out, {{"store", context.store_name}, {"servers", servers}});
   }
   return kExitSuccess;
 }
@@ -206,12 +191,15 @@ Command CheckCommand() {
           .run = RunCheck};
 }
 
-Command StatCommand() {
-  return {.name = "stat",
-          .arguments = "",
-          .summary = "show the store's parameters and its memory servers",
-          .details = "",
-          .run = RunStat};
+Command SweepCommand() {
+  return {
+      .name = "sweep",
+      .arguments = "",
+      .summary = "give back memory that dead clients left behind",
+      .details =
+          "Others may work meanwhile. Reads the whole tree once, a node at a time. `check` tells\n"
+          "how much is lost. All memory servers must be reachable.\n",
+      .run = RunSweep};
 }
 
 }  // namespace gossamer::cli

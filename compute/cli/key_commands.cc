@@ -1,4 +1,4 @@
-// put, get, delete: one key at a time.
+// put and get: one key at a time.
 #include <fmt/core.h>
 
 #include <cerrno>
@@ -13,11 +13,6 @@
 
 namespace gossamer::cli {
 namespace {
-
-int UsageFailure(const Context& context, const std::string& sentence) {
-  context.err << "gossamer: " << sentence << '\n';
-  return kExitUsage;
-}
 
 // A file's content. Of a file longer than any value, reads just enough for it to be refused.
 Result<std::string> ReadWhole(const std::string& name) {
@@ -42,34 +37,22 @@ Result<std::string> ReadWhole(const std::string& name) {
                   file.value().name(), kMaxValueBytes, ExactBytes(kMaxValueBytes)));
 }
 
-void SayDone(const Context& context, std::string_view key, const char* what) {
-  if (!context.options.json) {
-    if (context.commands_on_stdin) context.out << what << '\n';
-    return;
-  }
-  Json object;
-  AddBytes(object, "key", key);
-  object["status"] = what;
-  WriteJson(context.out, object);
-}
-
 int RunPut(const Context& context) {
   const std::string& file = context.options.value_file;
   const bool from_file = !file.empty();
   if (from_file == (context.arguments.size() == 2)) {
-    return UsageFailure(context, from_file ? "the value comes from --value_file: write no VALUE"
-                                           : "write a value: gossamer put KEY VALUE");
+    return FailOnUsage(context, from_file ? "the value comes from --value_file: write no VALUE"
+                                          : "write a value: gossamer put KEY VALUE");
   }
   if (file == "-" && context.commands_on_stdin) {
-    return UsageFailure(context, "standard input has the commands: name a file");
+    return FailOnUsage(context, "standard input has the commands: name a file");
   }
   const Result<std::string> key = ReadArgument(context.arguments[0], context.options.escaped);
-  if (!key) return UsageFailure(context, Sentence(key.error()));
+  if (!key) return FailOnUsage(context, Sentence(key.error()));
   Result<std::string> value =
       from_file ? ReadWhole(file) : ReadArgument(context.arguments[1], context.options.escaped);
   if (!value) {
-    return from_file ? Fail(context, value.error())
-                     : UsageFailure(context, Sentence(value.error()));
+    return from_file ? Fail(context, value.error()) : FailOnUsage(context, Sentence(value.error()));
   }
   const Status status = context.session.Put(key.value(), value.value());
   if (!status) return FailOnKey(context, key.value(), status.error());
@@ -79,7 +62,7 @@ int RunPut(const Context& context) {
 
 int RunGet(const Context& context) {
   const Result<std::string> key = ReadArgument(context.arguments[0], context.options.escaped);
-  if (!key) return UsageFailure(context, Sentence(key.error()));
+  if (!key) return FailOnUsage(context, Sentence(key.error()));
   const Result<std::string> value = context.session.Get(key.value());
   if (!value) return FailOnKey(context, key.value(), value.error());
   if (context.options.json) {
@@ -90,15 +73,6 @@ int RunGet(const Context& context) {
   } else {
     context.out << (context.options.escaped ? Escaped(value.value()) : value.value()) << '\n';
   }
-  return kExitSuccess;
-}
-
-int RunDelete(const Context& context) {
-  const Result<std::string> key = ReadArgument(context.arguments[0], context.options.escaped);
-  if (!key) return UsageFailure(context, Sentence(key.error()));
-  const Status status = context.session.Delete(key.value());
-  if (!status) return FailOnKey(context, key.value(), status.error());
-  SayDone(context, key.value(), "deleted");
   return kExitSuccess;
 }
 
@@ -133,17 +107,6 @@ Command GetCommand() {
           .max_arguments = 1,
           .flags = {"escaped"},
           .run = RunGet};
-}
-
-Command DeleteCommand() {
-  return {.name = "delete",
-          .arguments = "KEY",
-          .summary = "remove a key",
-          .details = "Exit status 1 if the key is absent.\n",
-          .min_arguments = 1,
-          .max_arguments = 1,
-          .flags = {"escaped"},
-          .run = RunDelete};
 }
 
 }  // namespace gossamer::cli

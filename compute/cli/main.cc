@@ -30,19 +30,29 @@ DEFINE_uint32(lock_timeout_ms, 10000, "how long to wait for a lock");
 DEFINE_bool(json, false, "print results as JSON");
 DEFINE_bool(escaped, false, "keys and values have \\t \\n \\\\ \\xHH escapes, given and printed");
 DEFINE_string(value_file, "", "put: take the value from this file; - is standard input");
-DEFINE_string(from, "", "scan: first key");
-DEFINE_string(to, "", "scan: key to end before");
-DEFINE_string(prefix, "", "scan: only keys that begin with this");
+DEFINE_string(from, "", "scan, delete: first key");
+DEFINE_string(to, "", "scan, delete: key to end before");
+DEFINE_string(prefix, "", "scan, delete: only keys that begin with this");
+DEFINE_bool(all, false, "delete: every key");
 DEFINE_uint64(limit, 0, "scan: at most this many keys; 0: all");
 DEFINE_bool(reverse, false, "scan: from the last key to the first");
 DEFINE_bool(salvage, false, "dump: step over what cannot be reached, and say what is missing");
+DEFINE_bool(quick, false, "stat: do not read the tree");
 DEFINE_bool(keys_only, false, "scan: leave out the values");
 DEFINE_uint32(threads, 1, "load: threads that put");
 DEFINE_uint32(in_flight, 64, "load: puts under way at a time, for each thread");
 DEFINE_uint64(from_line, 1, "load: begin at this line of the file");
-DEFINE_bool(sorted, false, "load: the keys ascend: build full leaves");
-DEFINE_double(fill, 1.0, "load --sorted: how full leaves get, above 0 and at most 1");
+DEFINE_bool(sorted, false, "load,size: the keys ascend: build full leaves");
+DEFINE_double(fill, 1.0, "with --sorted: how full leaves get, above 0 and at most 1");
 DEFINE_string(on_error, "stop", "load: stop at a bad line, or skip it");
+DEFINE_uint64(records, 0, "size: how many records the store is to hold");
+DEFINE_uint32(key_bytes, 0, "size: the length of a key");
+DEFINE_uint32(value_bytes, 0, "size: the length of a value");
+DEFINE_bool(random_keys, false,
+            "size: keys that differ early, as hashes do; else consecutive ones");
+DEFINE_uint32(max_key_bytes, 32, "size: as of gossamer-memory");
+DEFINE_uint32(inline_value_bytes, 16, "size: as of gossamer-memory; by default compared");
+DEFINE_uint32(node_bytes, 1024, "size: as of gossamer-memory; by default compared");
 
 namespace gossamer::cli {
 namespace {
@@ -59,8 +69,11 @@ const ProgramInfo& Program() {
 
 std::string DescribeFlag(std::string_view flag) {
   std::string text = gflags::GetCommandLineFlagInfoOrDie(std::string(flag).c_str()).description;
-  const size_t command = text.find(": ");  // drop a command prefix, as in "scan: first key"
-  if (command != std::string::npos && command < text.find(' ')) text.erase(0, command + 2);
+  // Drop the commands, as in "scan, delete: first key".
+  const size_t commands = text.find(": ");
+  const bool is_list = commands != std::string::npos &&
+                       text.find_first_not_of("abcdefghijklmnopqrstuvwxyz, ") == commands;
+  if (is_list) text.erase(0, commands + 2);
   return text;
 }
 
@@ -88,6 +101,24 @@ Result<OpenOptions> OpenOptionsOfFlags() {
   return options;
 }
 
+std::optional<uint32_t> IfGiven(const char* flag, uint32_t value) {
+  if (gflags::GetCommandLineFlagInfoOrDie(flag).is_default) return std::nullopt;
+  return value;
+}
+
+SizeOptions SizeOptionsOfFlags() {
+  SizeOptions options;
+  options.records = FLAGS_records;
+  options.key_bytes = IfGiven("key_bytes", FLAGS_key_bytes);
+  options.value_bytes = IfGiven("value_bytes", FLAGS_value_bytes);
+  options.random_keys = FLAGS_random_keys;
+  if (FLAGS_sorted) options.sorted_fill = FLAGS_fill;
+  options.max_key_bytes = FLAGS_max_key_bytes;
+  options.inline_value_bytes = IfGiven("inline_value_bytes", FLAGS_inline_value_bytes);
+  options.node_bytes = IfGiven("node_bytes", FLAGS_node_bytes);
+  return options;
+}
+
 Result<CommandOptions> CommandOptionsOfFlags() {
   CommandOptions options;
   options.json = FLAGS_json;
@@ -98,13 +129,20 @@ Result<CommandOptions> CommandOptionsOfFlags() {
   options.scan.prefix = FLAGS_prefix;
   if (FLAGS_limit > 0) options.scan.limit = FLAGS_limit;
   options.scan.reverse = FLAGS_reverse;
-  options.keys_only = FLAGS_keys_only;
+  options.scan.keys_only = FLAGS_keys_only;
   options.salvage = FLAGS_salvage;
+  options.all = FLAGS_all;
+  for (const char* flag : {"from", "to", "prefix"}) {
+    const gflags::CommandLineFlagInfo info = gflags::GetCommandLineFlagInfoOrDie(flag);
+    if (!info.is_default && info.current_value.empty()) options.empty_bound = flag;
+  }
+  options.quick = FLAGS_quick;
   options.load.threads = FLAGS_threads;
   options.load.in_flight = FLAGS_in_flight;
   options.load.from_line = FLAGS_from_line;
   options.load.skip_errors = FLAGS_on_error == "skip";
   if (FLAGS_sorted) options.load.sorted_fill = FLAGS_fill;
+  options.size = SizeOptionsOfFlags();
   if (FLAGS_threads < 1 || FLAGS_threads > kMaxThreads) {
     return MakeError(Code::kInvalidArgument, fmt::format("--threads must be 1 to {}", kMaxThreads));
   }
@@ -119,6 +157,10 @@ Result<CommandOptions> CommandOptionsOfFlags() {
     return MakeError(Code::kInvalidArgument, "--on_error is stop or skip, not " + FLAGS_on_error);
   }
   return options;
+}
+
+int RunWithoutStore(const Command& command, const CommandOptions& options) {
+  return FinishOutput(Program(), command.run_without_store(options, std::cout, std::cerr));
 }
 
 int Help(const std::vector<std::string>& words) {
@@ -176,6 +218,9 @@ class Shell {
     if (!command) return UsageError(Program(), command.error().message);
     const Result<CommandOptions> options = CommandOptionsOfFlags();
     if (!options) return UsageError(Program(), options.error().message);
+    if (command.value()->run_without_store != nullptr) {
+      return RunWithoutStore(*command.value(), options.value());
+    }
     return Run(*command.value(), parsed.arguments, options.value(), true);
   }
 
@@ -202,6 +247,9 @@ int Main(int argc, char** argv) {
   }
   const Result<CommandOptions> options = CommandOptionsOfFlags();
   if (!options) return UsageError(Program(), options.error().message);
+  if (!prompt && command->run_without_store != nullptr) {
+    return RunWithoutStore(*command, options.value());
+  }
   const Result<OpenOptions> open = OpenOptionsOfFlags();
   if (!open) return UsageError(Program(), open.error().message);
 

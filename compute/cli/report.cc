@@ -2,6 +2,9 @@
 
 #include <fmt/core.h>
 
+#include <utility>
+
+#include "common/fill_alarm.h"
 #include "common/program/flags_main.h"
 #include "common/text/escape.h"
 #include "common/text/utf8.h"
@@ -28,8 +31,7 @@ std::string Sentence(const Error& error) {
     case Code::kNotFound: return "the key is absent";
     case Code::kAlreadyExists: return "the key exists already";
     case Code::kInvalidArgument: return "the store does not take this key or value";
-    case Code::kExhausted:
-      return "the memory servers are full; start another one for this store, or delete keys";
+    case Code::kExhausted: return std::string("the memory servers are full: ") + kFullRemedy;
     case Code::kContended: return "a lock stayed taken for too long; try again";
     case Code::kNodeUnreachable: return "a memory server cannot be reached";
     case Code::kFenced: return "the memory servers took this client for dead; start again";
@@ -58,6 +60,22 @@ int FailOnKey(const Context& context, std::string_view key, const Error& error) 
   return Fail(context, MakeError(Code::kNotFound, "the key " + Quoted(key) + " is absent"));
 }
 
+int FailOnUsage(const Context& context, const std::string& sentence) {
+  context.err << "gossamer: " << sentence << '\n';
+  return kExitUsage;
+}
+
+void SayDone(const Context& context, std::string_view key, const char* what) {
+  if (!context.options.json) {
+    if (context.commands_on_stdin) context.out << what << '\n';
+    return;
+  }
+  Json object;
+  AddBytes(object, "key", key);
+  object["status"] = what;
+  WriteJson(context.out, object);
+}
+
 void WriteJson(std::ostream& out, const Json& object) {
   const std::string text = object.dump();
   out.write(text.data(), static_cast<std::streamsize>(text.size())).put('\n');
@@ -71,6 +89,19 @@ Result<std::string> ReadArgument(const std::string& text, bool escaped) {
                                                          error->offset + 1, error->message));
   }
   return bytes;
+}
+
+Result<KeyRange> ReadRange(const CommandOptions& options) {
+  KeyRange range;
+  BOOST_OUTCOME_TRY(from, ReadArgument(options.scan.from, options.escaped));
+  BOOST_OUTCOME_TRY(prefix, ReadArgument(options.scan.prefix, options.escaped));
+  range.from = std::move(from);
+  range.prefix = std::move(prefix);
+  if (options.scan.to) {
+    BOOST_OUTCOME_TRY(to, ReadArgument(*options.scan.to, options.escaped));
+    range.to = std::move(to);
+  }
+  return range;
 }
 
 }  // namespace gossamer::cli

@@ -36,10 +36,19 @@ int Fail(const Context& context, const Error& error);
 // `Fail` for a key: the sentence for an absent key names it.
 int FailOnKey(const Context& context, std::string_view key, const Error& error);
 
+// Prints the sentence to `err`. Returns exit status 2.
+int FailOnUsage(const Context& context, const std::string& sentence);
+
+// Says that a key was stored or deleted: as JSON, or at a prompt.
+void SayDone(const Context& context, std::string_view key, const char* what);
+
 // One line of JSON.
 void WriteJson(std::ostream& out, const Json& object);
 
 // The value of an argument or flag: with `escaped` its escapes are read.
 Result<std::string> ReadArgument(const std::string& text, bool escaped);
+
+// The keys that --from, --to and --prefix name.
+Result<KeyRange> ReadRange(const CommandOptions& options);
 
 }  // namespace gossamer::cli

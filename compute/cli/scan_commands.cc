@@ -89,10 +89,9 @@ void SayMissing(const Context& context, std::span<const MissingKeys> missing) {
   }
 }
 
-Outcome WriteRange(const Context& context, const ScanOptions& range, bool keys_only,
-                   Progress& progress) {
+Outcome WriteRange(const Context& context, const ScanOptions& range, Progress& progress) {
   const std::unique_ptr<ScanCursor> cursor = context.session.Scan(range);
-  LineWriter writer(context.out, context.options.json, keys_only);
+  LineWriter writer(context.out, context.options.json, range.keys_only);
   Outcome outcome;
   bool writable = true;
   bool more = true;
@@ -122,34 +121,22 @@ Outcome WriteRange(const Context& context, const ScanOptions& range, bool keys_o
   return outcome;
 }
 
-Result<ScanOptions> ReadRange(const CommandOptions& options) {
-  ScanOptions range = options.scan;
-  BOOST_OUTCOME_TRY(from, ReadArgument(range.from, options.escaped));
-  BOOST_OUTCOME_TRY(prefix, ReadArgument(range.prefix, options.escaped));
-  range.from = std::move(from);
-  range.prefix = std::move(prefix);
-  if (range.to) {
-    BOOST_OUTCOME_TRY(to, ReadArgument(*range.to, options.escaped));
-    range.to = std::move(to);
-  }
-  return range;
-}
-
 int RunScan(const Context& context) {
-  const Result<ScanOptions> range = ReadRange(context.options);
-  if (!range) {
-    context.err << "gossamer: " << Sentence(range.error()) << '\n';
-    return kExitUsage;
-  }
+  Result<KeyRange> keys = ReadRange(context.options);
+  if (!keys) return FailOnUsage(context, Sentence(keys.error()));
+  ScanOptions range = context.options.scan;
+  range.from = std::move(keys.value().from);
+  range.to = std::move(keys.value().to);
+  range.prefix = std::move(keys.value().prefix);
   Progress silent({.verb = "scanning", .unit = "keys", .enabled = false});
-  return WriteRange(context, range.value(), context.options.keys_only, silent).exit_status;
+  return WriteRange(context, range, silent).exit_status;
 }
 
 int RunDump(const Context& context) {
   Progress progress({.verb = "dumping", .unit = "keys", .enabled = context.options.show_progress});
   ScanOptions everything;
   everything.salvage = context.options.salvage;
-  const Outcome outcome = WriteRange(context, everything, false, progress);
+  const Outcome outcome = WriteRange(context, everything, progress);
   const bool is_whole = outcome.exit_status == kExitSuccess;
   if ((is_whole || outcome.is_salvaged) && context.options.show_progress) {
     context.err << "gossamer: dumped " << HumanQuantity(outcome.keys, "key") << ", "

@@ -23,14 +23,20 @@ void WakeFrom(const Scheduler* here, Waiter& waiter) {
 
 }  // namespace
 
+Waiter* LockTable::Turn::EndShare(Queue& queue) {
+  if (--queue.shares != 0) return nullptr;
+  Waiter* const next = PopFirst(queue.waiters);
+  if (next != nullptr) queue.shares = 1;
+  return next;
+}
+
 void LockTable::Turn::GiveUp() {
   Queue* queue = std::exchange(queue_, nullptr);
   if (queue == nullptr) return;
   Waiter* next = nullptr;
   {
     const Guard guard(*queue);
-    next = PopFirst(queue->waiters);
-    queue->taken = next != nullptr;
+    next = EndShare(*queue);
   }
   if (next != nullptr) WakeFrom(scheduler_, *next);
 }
@@ -42,7 +48,7 @@ void LockTable::Turn::Disband() {
   {
     const Guard guard(*queue);
     sent_away = queue->waiters.TakeAll();
-    queue->taken = false;
+    EndShare(*queue);
   }
   while (!sent_away.empty()) Resume(sent_away.Pop(), Answer::kLookUp);
 }
@@ -58,8 +64,7 @@ LockTable::ClosedPlace LockTable::Turn::Close(const LockPlace& place) {
       Waiter& waiter = all.Pop();
       (waiter.place == place ? sent_away : queue->waiters).Push(waiter);
     }
-    next = PopFirst(queue->waiters);
-    queue->taken = next != nullptr;
+    next = EndShare(*queue);
   }
   while (!sent_away.empty()) Resume(sent_away.Pop(), Answer::kClosed);
   if (next != nullptr) WakeFrom(scheduler_, *next);
@@ -75,6 +80,7 @@ LockTable::ClosedPlace::~ClosedPlace() {
 LockTable::Waiter* LockTable::Turn::NextAt(const LockPlace& place) {
   if (!MayHaveWaiters()) return nullptr;
   const Guard guard(*queue_);
+  if (queue_->shares != 1) return nullptr;
   Waiter* waiter = queue_->waiters.first();
   while (waiter != nullptr && waiter->place != place) waiter = waiter->behind;
   return waiter;
@@ -105,7 +111,7 @@ size_t LockTable::CountTurns() {
   size_t turns = 0;
   for (Queue& queue : queues_) {
     const Guard guard(queue);
-    turns += (queue.taken ? 1 : 0) + queue.closed.size();
+    turns += queue.shares + queue.closed.size();
   }
   return turns;
 }
@@ -113,8 +119,18 @@ size_t LockTable::CountTurns() {
 LockTable::Turn LockTable::TryTake(const LockPlace& place, Scheduler& scheduler) {
   Queue& queue = QueueOf(place);
   const Guard guard(queue);
-  if (queue.IsClosed(place) || std::exchange(queue.taken, true)) return Turn();
+  if (queue.IsClosed(place) || queue.shares != 0) return Turn();
+  queue.shares = 1;
   return Turn(&scheduler, &queue);
+}
+
+LockTable::Turn LockTable::Share(const Turn& turn, const LockPlace& place) {
+  Queue& queue = QueueOf(place);
+  if (turn.queue_ != &queue) return Turn();
+  const Guard guard(queue);
+  if (queue.IsClosed(place)) return Turn();
+  ++queue.shares;
+  return Turn(turn.scheduler_, &queue);
 }
 
 }  // namespace gossamer

@@ -11,7 +11,8 @@
 // servers get it too.
 //
 // Places, the slots of the memory servers' lock tables, are hashed to a fixed number of queues.
-// Places that share a queue only wait for each other: no remote lock passes between them.
+// Places that share a queue only wait for each other: no remote lock passes between them. An operation that needs several
+// locks at a time shares its turn between those places: the turn ends when all its shares have ended.
 //
 // A place is closed while it is unknown whether its lock is held (rule U5). No coroutine gets a
 // turn there; other places of the queue are unaffected.
@@ -86,7 +87,7 @@ class LockTable {
     // Whether there were waiters when the guard was last given back. The holder of the turn may read it without the guard:
     // a waiter that it misses is seen when the turn ends.
     std::atomic<bool> has_waiters = false;
-    bool taken = false;
+    uint32_t shares = 0;  // of the turn
     WaiterList waiters;
     std::vector<LockPlace> closed;  // no turn is given at these
 
@@ -156,7 +157,7 @@ class LockTable {
     // Requires: this is a turn at `place`.
     ClosedPlace Close(const LockPlace& place);
 
-    // Returns the first waiter for `place`, or null. It stays in the queue until this turn ends.
+    // Returns the first waiter for `place`, or null, also if the turn is shared. It stays in the queue until this turn ends.
     Waiter* NextAt(const LockPlace& place);
     // Gives the turn and the remote lock `held` to `next`, which NextAt returned.
     void HandOver(Waiter& next, const HeldLock& held);
@@ -192,6 +193,8 @@ class LockTable {
     friend class LockTable;
     Turn(Scheduler* scheduler, Queue* queue) : scheduler_(scheduler), queue_(queue) {}
 
+    // Ends this share. Returns the waiter that gets the turn now, or null. Requires: the queue's guard.
+    static Waiter* EndShare(Queue& queue);
     bool MayHaveWaiters() const { return queue_->has_waiters.load(std::memory_order_relaxed); }
 
     Scheduler* scheduler_ = nullptr;
@@ -215,7 +218,11 @@ class LockTable {
         const Guard guard(queue);
         const bool is_closed = queue.IsClosed(waiter.place);
         if (is_closed) waiter.answer = Answer::kClosed;
-        if (is_closed || !std::exchange(queue.taken, true)) return false;
+        if (is_closed) return false;
+        if (queue.shares == 0) {
+          queue.shares = 1;
+          return false;
+        }
         queue.waiters.Push(waiter);
         return true;
       }
@@ -229,6 +236,8 @@ class LockTable {
   void Prefetch(const LockPlace& place) { __builtin_prefetch(&QueueOf(place), 1); }
   // Returns the turn at `place`; an empty one if it is taken or the place is closed.
   Turn TryTake(const LockPlace& place, Scheduler& scheduler);
+  // Returns a share of `turn` at `place`; an empty one if that is no place of the turn's queue, or closed.
+  Turn Share(const Turn& turn, const LockPlace& place);
   // For tests: the number of turns taken and places closed, 0 while nothing runs. Slow.
   size_t CountTurns();
   bool IsClosed(const LockPlace& place) {

@@ -56,6 +56,30 @@ class LockTableTest : public ::testing::Test {
   Answers answers_;
 };
 
+TEST_F(LockTableTest, ASharedTurnEndsWithItsLastShare) {
+  LockTable::Turn turn = table_.TryTake(kPlace, scheduler_);
+  EXPECT_FALSE(table_.Share(turn, LockPlace{ServerId{0}, 128})) << "another queue";
+  LockTable::Turn share = table_.Share(turn, kSharing);
+  ASSERT_TRUE(share);
+  EXPECT_EQ(table_.CountTurns(), 2u);
+  Wait(1, kPlace);
+  Wait(2, kSharing);
+  EXPECT_THAT(TakeAnswers(), IsEmpty());
+  EXPECT_EQ(turn.NextAt(kPlace), nullptr) << "nothing is handed over while the turn is shared";
+  turn.GiveUp();
+  EXPECT_THAT(TakeAnswers(), IsEmpty());
+  EXPECT_NE(share.NextAt(kSharing), nullptr);
+  {
+    const LockTable::ClosedPlace closed = share.Close(kSharing);
+    EXPECT_THAT(TakeAnswers(),
+                ElementsAre(std::pair(2, Answer::kClosed), std::pair(1, Answer::kTurn)));
+    LockTable::Turn& held = waiting_.front().turn;
+    EXPECT_FALSE(table_.Share(held, kSharing)) << "closed";
+    held.GiveUp();
+  }
+  EXPECT_EQ(table_.CountTurns(), 0u);
+}
+
 TEST_F(LockTableTest, GivesTurnsInTheOrderAsked) {
   Waiting& first = Wait(1, kPlace);
   Waiting& second = Wait(2, kPlace);

@@ -26,12 +26,14 @@ void OrphanedLocks::Stop() {
   orphans_.clear();
   const std::lock_guard news_guard(news_mutex_);
   news_.clear();
+  count_of_.clear();
   count_ = 0;
 }
 
 void OrphanedLocks::Add(Orphan orphan) {
   {
     const std::lock_guard guard(news_mutex_);
+    ++count_of_[orphan.place.server];
     news_.push_back(std::move(orphan));
   }
   if (count_.fetch_add(1, std::memory_order_acq_rel) == 0 && on_first_) on_first_();
@@ -46,6 +48,11 @@ void OrphanedLocks::Tend() {
   }
   StartDue();
   if (scheduler_->running() != 0) scheduler_->RunOnce();
+}
+
+bool OrphanedLocks::HasOn(ServerId server) {
+  const std::lock_guard guard(news_mutex_);
+  return count_of_[server] != 0;
 }
 
 void OrphanedLocks::TryAgain(ServerId server) {
@@ -92,6 +99,8 @@ Task<void> OrphanedLocks::Settle(ServerId server) {
     if (outcome != Outcome::kSettled) continue;
     orphan = orphans_.erase(orphan);  // opens its place
     count_.fetch_sub(1, std::memory_order_acq_rel);
+    const std::lock_guard guard(news_mutex_);
+    --count_of_[server];
   }
   const Clock::duration took = scheduler_->Now() - began;
   link.is_busy = false;

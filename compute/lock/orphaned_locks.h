@@ -71,6 +71,8 @@ class OrphanedLocks {
   void TryAgain(ServerId server);
   // Number of failed tries for `server`.
   uint64_t CountFailures(ServerId server);
+  // Whether a lock of the server is orphaned.
+  bool HasOn(ServerId server);
 
  private:
   struct Link {
@@ -90,7 +92,8 @@ class OrphanedLocks {
   std::list<Orphan> orphans_;
   std::map<ServerId, Link> links_;
 
-  std::mutex news_mutex_;  // guards what sessions add while the scheduler runs
+  std::mutex news_mutex_;                  // guards what sessions add while the scheduler runs
+  std::map<ServerId, uint64_t> count_of_;  // guarded by news_mutex_
   std::list<Orphan> news_;
   std::set<ServerId> wanted_;
   std::map<ServerId, uint64_t> failures_;

@@ -21,6 +21,7 @@ RemoteLock::RemoteLock(RemoteLock&& other) noexcept
       held_(std::exchange(other.held_, {})),
       pending_(other.pending_),
       linked_(other.linked_),
+      is_merge_(other.is_merge_),
       holder_(other.holder_),
       holder_is_dead_(other.holder_is_dead_),
       tries_(other.tries_),
@@ -59,6 +60,11 @@ bool RemoteLock::TryTakeTurn() {
   return static_cast<bool>(turn_);
 }
 
+bool RemoteLock::TryShareTurn(const RemoteLock& other) {
+  turn_ = locks_->table.Share(other.turn_, place_);
+  return static_cast<bool>(turn_);
+}
+
 Task<LockTable::Answer> RemoteLock::TakeTurn(LockTable::Wish* wish) {
   if (!locks_->techniques.hierarchical_locks) co_return LockTable::Answer::kTurn;
   HasWaitedLong();  // starts the lock timeout
@@ -74,9 +80,10 @@ Task<LockTable::Answer> RemoteLock::TakeTurn(LockTable::Wish* wish) {
 // With hierarchical locks this compute server has one turn at the lock, so that its own word is that of the coroutine
 // with the turn. Without, several coroutines may contend: each tells its own word by a ticket (rule U2).
 LockWord RemoteLock::NewWord() const {
-  const LockWord word = rules::WordFor(locks_->links.LeaseWith(server()), node_);
+  const LockWord plain = rules::WordFor(locks_->links.LeaseWith(server()), node_);
+  const LockWord word = is_merge_ ? plain.ForMerge() : plain;
   if (locks_->techniques.hierarchical_locks) return word;
-  constexpr uint64_t kTicket = (uint64_t{1} << 24) - 1;
+  constexpr uint64_t kTicket = (uint64_t{1} << 23) - 1;
   const uint64_t ticket = locks_->tickets.fetch_add(1, std::memory_order_relaxed) & kTicket;
   return LockWord::FromWord((word.word() & ~kTicket) | ticket);
 }
@@ -106,6 +113,7 @@ RemoteLock::Taking RemoteLock::AddTaking(Batch& batch, std::span<const Verb> rea
 
 bool RemoteLock::LearnTaken(const Taking& taking, const Batch& batch) {
   const Verb& cas = batch.verbs()[taking.verb];
+  if (cas.status == VerbStatus::kPending) return true;  // it was not posted (rule R9)
   if (cas.status != VerbStatus::kSuccess) return false;
   holder_is_dead_ = false;
   if (cas.old_value() == taking.expected) {
@@ -133,6 +141,14 @@ Task<Result<RemoteLock::Attempt>> RemoteLock::Try(std::span<const Verb> reads, B
         if (held_) Orphan(held_);
         co_return own.error();
       }
+    }
+    const bool may_write = alongside == nullptr || links.MayUse(*op_, alongside->server());
+    // Also without READs: a lock that was handed over may guard what was read for the operation under an earlier lease.
+    if (!may_write || !links.MayUse(*op_, server())) {
+      if (held_) {
+        BOOST_OUTCOME_CO_TRYV(co_await Release());
+      }
+      co_return links.OfThePast(*op_, may_write ? server() : alongside->server());
     }
     const bool takes = !held_;
     const Scheduler::Clock::time_point start =
@@ -164,8 +180,10 @@ Task<Result<RemoteLock::Attempt>> RemoteLock::Try(std::span<const Verb> reads, B
       if (held_) {
         BOOST_OUTCOME_CO_TRYV(co_await Release());
       }
-      op_->lost = alongside->server();
-      op_->lost_at = posted_at;
+      if (!op_->is_of_the_past) {
+        op_->lost = alongside->server();
+        op_->lost_at = posted_at;
+      }
       op_->needs_other_memory = true;
       co_return error;
     }
@@ -183,6 +201,7 @@ Task<Result<RemoteLock::Attempt>> RemoteLock::FinishTry(const Taking& taking, co
   if (batch.status() == VerbStatus::kSuccess) {
     co_return is_held() ? Attempt::kTaken : Attempt::kRefused;
   }
+  if (batch.status() == VerbStatus::kPending) co_return locks_->links.OfThePast(*op_, server());
   BOOST_OUTCOME_CO_TRYV(co_await RecoverTry(is_unknown ? &taking.word : nullptr));
   if (!is_unknown && !held_) co_return Attempt::kRefused;
   co_return co_await Try(batch.verbs().subspan(taking.verb + 1));
@@ -231,6 +250,7 @@ Task<Status> RemoteLock::Read(Batch& reads) {
     co_await links.Execute(*op_, reads);
     if (reads.status() == VerbStatus::kSuccess) co_return Ok();
     BOOST_OUTCOME_CO_TRYV(co_await links.Replace(*op_, reads.server()));
+    if (!links.MayUse(*op_, reads.server())) co_return links.OfThePast(*op_, reads.server());
   }
 }
 

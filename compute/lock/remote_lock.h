@@ -62,6 +62,7 @@
 #include "compute/session/links.h"
 #include "proto/group.h"
 #include "proto/lock_word.h"
+#include "proto/region.h"
 #include "proto/remote_ptr.h"
 
 namespace gossamer {
@@ -124,6 +125,8 @@ class [[nodiscard]] RemoteLock {
     RemotePtr node_;
   };
   Aiming AimAt(RemotePtr node) { return {*this, node}; }
+  // Makes this the lock of the root word. Requires: not held.
+  void AimAtRootWord() { SetNode(RemotePtr(ServerId{0}, kRootWordOffset, 0)); }
   RemotePtr node() const { return node_; }
   const LockPlace& place() const { return place_; }
   ServerId server() const { return place_.server; }
@@ -136,6 +139,8 @@ class [[nodiscard]] RemoteLock {
 
   // -- the turn
 
+  // Marks the words that this takes the lock with from now on: its holder merges the node away (rule W4).
+  void MarkAsMerge() { is_merge_ = true; }
   // Whether this has the turn at the lock it aims at; always, without hierarchical locks.
   bool HasTurn() const;
   // Loads what TryTakeTurn needs.
@@ -144,6 +149,9 @@ class [[nodiscard]] RemoteLock {
   }
   // Takes the turn if it is free. Returns HasTurn().
   bool TryTakeTurn();
+  // Shares the turn of `other`, a lock of the same operation at another place, if that is a turn here as well. Returns
+  // HasTurn(). Requires: HasTurn() is false.
+  bool TryShareTurn(const RemoteLock& other);
   // Waits for the turn. With kTurn, the remote lock may have come along: is_held().
   Task<LockTable::Answer> TakeTurn(LockTable::Wish* wish);
   void GiveUpTurn() { turn_.GiveUp(); }
@@ -320,6 +328,7 @@ class [[nodiscard]] RemoteLock {
   HeldLock held_;
   Pending pending_;
   LinkedMemory linked_;
+  bool is_merge_ = false;
 
   // While another compute server has the lock: its word, and the tries so far.
   LockWord holder_;

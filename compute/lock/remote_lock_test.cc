@@ -258,6 +258,35 @@ TEST_F(RemoteLockTest, AHandedOverLockOfAnEndedLeaseIsVoid) {
   EXPECT_FALSE(second.is_held());
 }
 
+// An operation waits for its turn while its compute server gets a new lease. Its lock comes along (rule R9).
+TEST_F(RemoteLockTest, AHandedOverLockIsNotForAnOperationOfThePast) {
+  session_.lease_number = 2;
+  op_.began = 2;
+  RemoteLock first = session_.LockOf(kNode, op_);
+  Take(first);
+  LockSession other(sharing_);
+  other.lease_number = 2;
+  Op op;
+  op.began = 1;
+  RemoteLock second(other.locks, op);
+  second.UseWords(other.words.address(), other.words.address(8));
+  ASSERT_TRUE(other.Aim(second, kNode));
+  other.scheduler.Spawn([](RemoteLock& lock) -> Task<void> {
+    const LockTable::Answer answer = co_await lock.TakeTurn(nullptr);
+    EXPECT_EQ(answer, LockTable::Answer::kTurn);
+  }(second));
+  first.HandOver(*first.NextWaiter());
+  other.scheduler.RunUntil(0);
+  ASSERT_TRUE(second.is_held());
+  const uint64_t slot = second.place().slot;
+  other.endpoint.SetLockWord(kServer, slot, second.held().word.word());
+  const Result<Attempt> tried = other.Run(second.Try({}));
+  ASSERT_FALSE(tried);
+  EXPECT_TRUE(op.is_of_the_past);
+  EXPECT_FALSE(second.is_held());
+  EXPECT_EQ(other.endpoint.LockWordAt(kServer, slot), 0u) << "the lock is released";
+}
+
 TEST_F(RemoteLockTest, KeepsNoTurnWhileItWaitsForAServerToBeFound) {
   RemoteLock lock = session_.LockOf(kNode, op_);
   ServerSearch* search = nullptr;

@@ -26,18 +26,24 @@ Task<Result<Descent::Step>> Descent::To(Op& op, SearchGoal goal, uint32_t level,
     }
     Step step = *start;
     bool lost = false;
+    bool came_over_left = false;
     while (step.level > level && !lost) {
       const Result<InternalNode> read = co_await nodes_.ReadInternal(op, step.node);
       if (!read && read.error().code != Code::kCorruption) co_return read.error();
-      if (!read || read.value().level != step.level || goal.IsBefore(read.value().low())) {
+      const bool is_right = read && read.value().level == step.level &&
+                            !goal.IsBefore(read.value().low()) &&
+                            (!read.value().frozen || came_over_left || read.value().was_root());
+      if (!is_right) {
         lost = true;
         break;
       }
       const InternalNode& node = read.value();
-      if (admission == Admission::kAll) {
-        cache_.Insert(step.node, node);
+      if (node.frozen) {
+        // Not cached: its range is its left neighbour's soon, or its only child is the root.
+      } else if (admission == Admission::kAll) {
+        cache_.Insert(op.began, step.node, node);
       } else {
-        cache_.InsertMissed(step.node, node);
+        cache_.InsertMissed(op.began, step.node, node);
       }
       if (trust == Trust::kCache && on_miss_) on_miss_();
       if (goal.IsBeyond(node.high)) {
@@ -54,7 +60,9 @@ Task<Result<Descent::Step>> Descent::To(Op& op, SearchGoal goal, uint32_t level,
         }
         missing_.Note(step.node, step.level);
         step = Step{node.sibling, step.level, RemotePtr(), 0, node.high.key};
+        came_over_left = true;
       } else {
+        came_over_left = false;
         const uint32_t index = goal.Choose(node, node.children.size());
         step = Step{node.children[index].pointer, step.level - 1, step.node, 0,
                     node.children[index].separator};
@@ -62,6 +70,8 @@ Task<Result<Descent::Step>> Descent::To(Op& op, SearchGoal goal, uint32_t level,
       if (trust == Trust::kCache) step = cache_.FindFrom(step, goal, level);
     }
     if (!lost) co_return step;
+    // Any number of cached nodes above may be of the past, too.
+    trust = Trust::kNothing;
     cache_.ForgetPath(step);
     const Result<RootWord> root = co_await nodes_.ReadRoot(op);
     if (!root) co_return root.error();

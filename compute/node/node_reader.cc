@@ -15,7 +15,7 @@ Task<Result<RootWord>> NodeReader::ReadRoot(Op& op) {
   co_await links_.Execute(op, batch);
   if (batch.status() != VerbStatus::kSuccess) co_return Links::Unreachable(op, batch);
   const RootWord root = RootWord::FromWord(batch.verbs()[0].old_value());
-  cache_.SetRoot(root);
+  cache_.SetRoot(op.began, root);
   co_return root;
 }
 
@@ -23,8 +23,8 @@ template <typename Accept>
 Task<Status> NodeReader::ReadNode(Op& op, RemotePtr pointer, LocalAddress into, Accept accept) {
   const uint32_t bytes = store_.parameters.node_bytes;
   BOOST_OUTCOME_CO_TRYV(co_await links_.ConnectFor(pointer, bytes));
-  for (uint32_t reread = 0; reread <= kMaxRereads; ++reread) {
-    if (reread == kMaxRereads) {
+  for (uint32_t reread = 0; reread <= kMaxNodeRereads; ++reread) {
+    if (reread == kMaxNodeRereads) {
       BOOST_OUTCOME_CO_TRYV(co_await ReadUnderLock(op, pointer, into));
     } else {
       InlineBatch<1> batch(pointer.server());

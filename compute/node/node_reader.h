@@ -1,7 +1,7 @@
 // NodeReader: READs whole nodes and the root word.
 //
 // A READ may return a mixture of old and new bytes (A3). A node that fails its checks is read
-// again; after kMaxRereads it is read under its lock, when no client writes it (rule R5).
+// again; after some times it is read under its lock, when no client writes it (rule R5).
 //
 // Thread-safety: none; one for each session.
 // Cost: 1 RT, and 1 RT more for each reread.
@@ -20,8 +20,10 @@
 
 namespace gossamer {
 
-// A node that is torn in this many READs in a row is read under its lock. (A group that a get reads: in one READ more.)
+// A group that is torn in more READs in a row than this is read under its leaf's lock.
 inline constexpr uint32_t kMaxRereads = 24;
+// Likewise a whole node, in this many READs. Fewer, because a path of the past may lead to memory that is another's by now.
+inline constexpr uint32_t kMaxNodeRereads = 8;
 // A node that fails its checks under its lock this many times in one operation is corrupt (rule R5).
 inline constexpr uint32_t kMaxFailures = 4;
 

@@ -28,6 +28,8 @@ class NodeReaderTest : public ::testing::Test {
     WriteLeaf(right_, NodeVersion{1}, "m", HighFence{}, RemotePtr());
     WriteInternal(root_, 1, {{Key(), left_}, {Key("m"), right_}});
     SetRoot(RootWord(root_, 1));
+    Op registers;
+    EXPECT_TRUE(session_.Run(session_.links.Register(registers, kServer)));
   }
   void WriteLeaf(RemotePtr at, NodeVersion version, KeyView low, const HighFence& high,
                  RemotePtr sibling) {
@@ -98,7 +100,7 @@ TEST_F(NodeReaderTest, RereadsWhatIsTorn) {
 }
 
 TEST_F(NodeReaderTest, ReadsWhatStaysTornUnderItsLock) {
-  Tear(kMaxRereads);
+  Tear(kMaxNodeRereads);
   ASSERT_TRUE(session_.Run(nodes_.ReadInternal(op_, root_)));
   EXPECT_EQ(op_.wire.atomics, 2U) << "taken and released";
   EXPECT_EQ(sharing_.table.CountTurns(), 0U);

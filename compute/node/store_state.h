@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 
@@ -15,6 +16,8 @@
 #include "compute/lock/lease_status.h"
 #include "compute/lock/lock_table.h"
 #include "compute/lock/orphaned_locks.h"
+#include "compute/node/merge_queue.h"
+#include "compute/session/running_operations.h"
 #include "compute/session/server_search.h"
 #include "compute/session/servers.h"
 #include "gossamer/techniques.h"
@@ -27,6 +30,9 @@ namespace gossamer {
 struct TreeOptions {
   uint64_t cache_bytes = uint64_t{256} << 20;
   uint32_t lock_timeout_ms = 10'000;
+  // For so long writes that got no memory wait for other compute servers to give some back, once in a while. They learn of a
+  // refusal when they renew their leases.
+  uint32_t memory_patience_ms = 2500;
   uint64_t seed = 0;  // for all random choices; 0: a new one each time
   Techniques techniques{};
   Traversal traversal{};
@@ -40,7 +46,11 @@ struct StoreState {
         seeds(options.seed != 0 ? options.seed : RandomId()),
         cache(options.cache_bytes),
         fill(cache, store_parameters.node_bytes),
-        allocator(servers, store_parameters.node_bytes, seeds) {}
+        allocator(servers, store_parameters.node_bytes, seeds,
+                  std::chrono::milliseconds(options.memory_patience_ms)) {
+    // Until the lease began, the memory server waited for no pointer that is here (rule R9).
+    allocator.ListenToNewLeases([this](uint64_t count) { cache.ClearFor(count); });
+  }
 
   const StoreParameters parameters;
   const LeafGeometry geometry;
@@ -48,12 +58,14 @@ struct StoreState {
   std::atomic<uint64_t> seeds;        // each session takes one
   std::atomic<uint32_t> tickets = 0;  // of lock words, without hierarchical locks
   Servers servers;
+  RunningOperations running;
   NodeCache cache;
   FillPlan fill;
   LockTable locks;
   OrphanedLocks orphans;  // declared after `locks`, whose places they close
   LeaseStatus leases;
   RemoteAllocator allocator;
+  MergeQueue merges;
   // Makes a memory server known that joined after the store was opened. Any session's thread calls
   // it.
   std::function<SearchState(ServerSearch&)> find_server;

@@ -27,6 +27,7 @@ static_assert(kTrailerBytes <= 64);
 struct LockedBuffers {
   static constexpr size_t kLockWord = 0;
   static constexpr size_t kUnlockWord = 8;
+  static constexpr size_t kChildWord = 16;
   static constexpr size_t kImage = 64;
   static constexpr size_t Bytes(uint32_t node_bytes) { return kImage + node_bytes; }
 };

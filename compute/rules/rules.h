@@ -56,6 +56,10 @@ inline std::optional<TrailerView> ParseTrailer(std::span<const std::byte> bytes,
   std::memcpy(sealed.data(), &checksum, sizeof checksum);
   return TrailerView::Parse(sealed, leaf, geometry);
 }
+// R1: memory of a node is used again under the next generation.
+inline RemotePtr NextUse(RemotePtr node) {
+  return IsBroken(Mutant::kR1Reuse) ? node : node.NextGeneration();
+}
 // R1, of a value block.
 inline std::optional<std::string_view> ParseBlock(const BlockRef& block,
                                                   std::span<const std::byte> bytes) {
@@ -95,12 +99,31 @@ inline bool MayKeepEnd(const GroupView& group, const TrailerView& trailer) {
 // this check a downlink from a leaf that was not whole does no harm.
 inline bool IsChildThere(bool child_matches) { return child_matches || IsBroken(Mutant::kR3Kept); }
 
+// W4: a node that is frozen gets no downlink: it vanishes soon.
+inline bool MayLink(bool is_frozen) { return !is_frozen || IsBroken(Mutant::kW4); }
+
 // R4: READs count only if they were posted with, and behind, the CAS that took the lock. So each try posts them.
 inline bool ReadsWithTry(uint32_t tries) { return tries == 0 || !IsBroken(Mutant::kR4); }
 
 // R4, of a first try, perhaps in a batch with those of other leaves: the READs of a leaf count only behind the CAS that took
 // its own lock.
 inline bool MayUse(bool is_held) { return is_held || IsBroken(Mutant::kR4Batch); }
+
+// R8: a frozen node is read only by an operation that came over its left neighbour: by others that has taken over and
+// changed its entries, perhaps.
+inline bool MayReadFrozen(bool came_over_left) { return came_over_left || IsBroken(Mutant::kR8); }
+
+// R9: pointers that were looked up under an earlier lease, or under none, are not used. Its mutant gives both of these up.
+inline bool MayUsePast() { return IsBroken(Mutant::kR9); }
+// R9: from which lease on pointers may be used that were looked up before.
+inline uint64_t UsableSince(uint64_t since) { return IsBroken(Mutant::kR9) ? 0 : since; }
+// R9: the cache is emptied for a new lease, and takes nothing from operations that began before.
+inline bool ForgetsPointers() { return !IsBroken(Mutant::kR9Cache); }
+
+// R5: a leaf that fails its checks under its lock is damaged only if it does so again, and the path to it is fresh.
+inline bool IsDamaged(uint32_t failures, uint32_t most) {
+  return failures >= most || (failures != 0 && IsBroken(Mutant::kR5));
+}
 
 // R6: a scan returns a key that it saw twice once.
 inline bool IsSeenTwice(KeyView a, KeyView b) { return a == b && !IsBroken(Mutant::kR6); }
@@ -114,6 +137,17 @@ inline bool MayAdd(bool was_removed) { return !was_removed || IsBroken(Mutant::k
 inline bool ComesBefore(const PrefixedKey& fresh, const PrefixedKey& old) {
   return fresh < old && !IsBroken(Mutant::kW8);
 }
+
+// W9: a node is frozen before its left neighbour takes over what it holds.
+inline bool FreezesFirst() { return !IsBroken(Mutant::kW9); }
+
+// W4: a root gets a second child only if that is there.
+inline bool MayRaiseOver(bool child_is_there) {
+  return child_is_there || IsBroken(Mutant::kW4Root);
+}
+
+// W10: a root is frozen before the root word leads to its child.
+inline bool FreezesRoot() { return !IsBroken(Mutant::kW10); }
 
 // -- Locks
 
@@ -159,5 +193,15 @@ inline bool ForgetsOldGrants() { return !IsBroken(Mutant::kU4); }
 inline uint64_t CarrierToDestroy(uint64_t carrier) { return IsBroken(Mutant::kU5) ? 0 : carrier; }
 // U5: until then no coroutine of this compute server gets a turn at it.
 inline bool KeepsTurn() { return !IsBroken(Mutant::kU5Turn); }
+
+// -- Memory
+
+// M3: a compute server acknowledges an epoch only once the operations have ended that began before.
+inline bool HaveEnded(bool earlier_have_ended) {
+  return earlier_have_ended || IsBroken(Mutant::kM3);
+}
+
+// S2: a sweep gives memory back only once no pointer to it is left, and nobody else gives it back.
+inline bool AwaitsEpochBehindTree() { return !IsBroken(Mutant::kS2); }
 
 }  // namespace gossamer::rules

@@ -3,8 +3,10 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "common/fabric/endpoint.h"
 #include "common/status.h"
@@ -47,6 +49,24 @@ Task<Result<Reply>> CallControl(Endpoint& endpoint, ServerId server, Request req
       Code::kCorruption,
       fmt::format("memory server {} answered a control message with {} unknown bytes",
                   ToInteger(server), call.reply_bytes));
+}
+
+// The extents that a memory server has handed out, in order of their offsets. `ask(request)` sends one request: a
+// Task<Result<control::ListExtentsReply>>.
+// Errors: those of `ask`.
+// Cost: 1 RT, 1 SEND for each kMaxExtents of them.
+template <typename Ask>
+Task<Result<std::vector<control::Extent>>> ListExtents(Ask ask) {
+  std::vector<control::Extent> extents;
+  control::ListExtentsRequest request;
+  for (;;) {
+    const Result<control::ListExtentsReply> reply = co_await ask(request);
+    if (!reply) co_return reply.error();
+    const uint32_t count = std::min(reply.value().count, control::ListExtentsReply::kMaxExtents);
+    extents.insert(extents.end(), reply.value().extents, reply.value().extents + count);
+    if (reply.value().more == 0 || count == 0) co_return extents;
+    request.from_offset = extents.back().offset + extents.back().bytes;
+  }
 }
 
 }  // namespace gossamer

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <string>
 
+#include "compute/rules/rules.h"
+
 namespace gossamer {
 namespace {
 
@@ -38,6 +40,38 @@ void Links::Account(Op& op, const Batch& batch) {
   }
 }
 
+// Words of locks are no pointers: what is posted about them goes by the lease in the word (rule L4).
+bool Links::MayPost(Op& op, Batch& batch) {
+  const bool has_pointers = std::ranges::any_of(
+      batch.verbs(), [](const Verb& verb) { return verb.space != Space::kLockTable; });
+  if (!has_pointers || rules::MayUsePast()) return true;
+  op.NoteLoss(batch.server());
+  op.is_of_the_past = true;
+  for (Verb& verb : batch.verbs()) verb.status = VerbStatus::kPending;
+  return false;
+}
+
+void Links::SetPending(std::span<Batch* const> batches) {
+  for (Batch* batch : batches) {
+    if (batch == nullptr) continue;
+    for (Verb& verb : batch->verbs()) verb.status = VerbStatus::kPending;
+  }
+}
+
+Error Links::OfThePast(Op& op, ServerId server) const {
+  op.NoteLoss(server);
+  op.is_of_the_past = true;
+  return MakeError(
+      Code::kNodeUnreachable,
+      fmt::format("memory server {} has ended the lease under which this operation began",
+                  ToInteger(server)));
+}
+
+void Links::Learn(Link& link, ServerId server, const Registration& registration) {
+  link.lease = registration.lease;
+  link.since = hooks_.registered(server, registration);
+}
+
 Error Links::Unreachable(Op& op, const Batch& batch) {
   op.NoteLoss(batch.server());
   return MakeError(Code::kNodeUnreachable,
@@ -52,6 +86,7 @@ Task<Status> Links::WriteUnseen(Op& op, ServerId server, const Verb& write) {
     co_await Execute(op, batch);
     if (batch.status() == VerbStatus::kSuccess) co_return Ok();
     BOOST_OUTCOME_CO_TRYV(co_await Replace(op, server));
+    if (!MayUse(op, server)) co_return OfThePast(op, server);
   }
 }
 
@@ -117,6 +152,7 @@ Task<Status> Links::ReplaceQueuePair(ServerId server) {
     // First, because other coroutines' verbs on the next queue pair do not belong to this lease
     // (rule L4).
     link.lease = {};
+    link.since = kNever;
     QueuePairRequest request;
     request.server = server;
     co_await scheduler_.endpoint().Execute(request);
@@ -125,8 +161,7 @@ Task<Status> Links::ReplaceQueuePair(ServerId server) {
     link.replaced_at = ++replaced_;
     const Result<Registration> registered = co_await RegisterOver(scheduler_.endpoint(), server);
     if (registered) {
-      link.lease = registered.value().lease;
-      hooks_.registered(server, registered.value());
+      Learn(link, server, registered.value());
       co_return Ok();
     }
     // Fenced: the previous lease is still being ended. Unreachable: this queue pair is lost as
@@ -156,10 +191,7 @@ Task<Status> Links::Register(Op& op, ServerId server) {
   ++op.wire.sends;
   StartRoundTrip(op);
   const Result<Registration> registered = co_await RegisterOver(scheduler_.endpoint(), server);
-  if (registered) {
-    link.lease = registered.value().lease;
-    hooks_.registered(server, registered.value());
-  }
+  if (registered) Learn(link, server, registered.value());
   SetIdle(link);
   if (registered) co_return Ok();
   co_return co_await Replace(op, server);
@@ -170,10 +202,21 @@ Task<bool> Links::RecoverFrom(Op& op, Error& error) {
   const std::optional<ServerId> lost = std::exchange(op.lost, std::nullopt);
   const bool needs_other_memory = std::exchange(op.needs_other_memory, false);
   const bool lacks_memory = std::exchange(op.lacks_memory, false);
-  if (!is_loss || (!lost && !needs_other_memory) || ++op.retries > kMaxRetries) co_return false;
+  const bool is_of_the_past = std::exchange(op.is_of_the_past, false);
+  if (!is_loss || (!lost && !needs_other_memory)) co_return false;
+  // Each session's first verb to a server registers.
+  const bool is_first = is_of_the_past && lost && !IsRegistered(*lost);
+  if (!is_first && ++op.retries > kMaxRetries) co_return false;
+  op.began = leases();
   if (!lost) co_return true;
   op.posted_at = op.lost_at;
-  const Status replaced = co_await Replace(op, *lost);
+  Status replaced = Ok();
+  if (is_of_the_past) {
+    replaced = co_await Register(op, *lost);
+  } else {
+    replaced = co_await Replace(op, *lost);
+  }
+  op.began = leases();
   // The allocator skips unreachable servers.
   if (!replaced && needs_other_memory && servers_.HasOther(*lost)) co_return true;
   // The reason why the server is unreachable says more than the lost verb. If no other server had

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <coroutine>
 #include <cstdint>
@@ -42,12 +43,14 @@ class Links {
 
   // Callbacks to the owner of a session.
   struct Hooks {
-    // This session has registered with a server.
-    std::function<void(ServerId, const Registration&)> registered;
+    // This session has registered with a server. Returns how many leases the servers had given when this one began.
+    std::function<uint64_t(ServerId, const Registration&)> registered;
     // A server cannot be reached.
     std::function<void(ServerId, Clock::time_point)> lost;
     // Makes a server known that joined after the store was opened.
     std::function<SearchState(ServerSearch&)> find_server;
+    // How many leases the servers have given this compute server. Null: none.
+    const std::atomic<uint64_t>* leases = nullptr;
   };
 
   Links(Scheduler& scheduler, Pauses& pauses, const Servers& servers, Hooks hooks);
@@ -55,22 +58,61 @@ class Links {
   Scheduler& scheduler() { return scheduler_; }
   const Servers& servers() const { return servers_; }
 
+  // An operation that looks up its first pointer now.
+  Op Begin() const {
+    Op op;
+    op.began = leases();
+    return op;
+  }
+  uint64_t leases() const {
+    return hooks_.leases == nullptr ? 0 : hooks_.leases->load(std::memory_order_acquire);
+  }
+
   // -- verbs
 
+  // co_await what Execute and ExecuteAll return. All verbs stay kPending, and none is posted, if some go by pointers of an earlier
+  // lease (rule R9).
+  template <typename Posted>
+  struct Posting {
+    Posted posted;
+    bool may_post;
+
+    bool await_ready() const noexcept { return !may_post; }
+    auto await_suspend(std::coroutine_handle<> waiter) { return posted.await_suspend(waiter); }
+    void await_resume() const noexcept {}
+  };
   // co_await links.Execute(op, batch): 1 RT, counted.
   auto Execute(Op& op, Batch& batch) {
-    Account(op, batch);
-    StartRoundTrip(op);
-    return scheduler_.endpoint().Execute(batch);
+    const bool may_post = MayUse(op, batch.server()) || MayPost(op, batch);
+    if (may_post) {
+      Account(op, batch);
+      StartRoundTrip(op);
+    }
+    return Posting{scheduler_.endpoint().Execute(batch), may_post};
   }
   // Executes several batches, some of which may be null, in 1 RT.
   auto ExecuteAll(Op& op, std::span<Batch* const> batches) {
-    for (const Batch* batch : batches) {
-      if (batch != nullptr) Account(op, *batch);
+    bool may_post = true;
+    for (Batch* batch : batches) {
+      may_post =
+          may_post && (batch == nullptr || MayUse(op, batch->server()) || MayPost(op, *batch));
     }
-    StartRoundTrip(op);
-    return scheduler_.endpoint().ExecuteAll(batches);
+    if (may_post) {
+      for (const Batch* batch : batches) {
+        if (batch != nullptr) Account(op, *batch);
+      }
+      StartRoundTrip(op);
+    } else {
+      SetPending(batches);
+    }
+    return Posting{scheduler_.endpoint().ExecuteAll(batches), may_post};
   }
+  // Whether the operation may use its pointers to memory of `server` (rule R9).
+  bool MayUse(const Op& op, ServerId server) const {
+    return links_[ToInteger(server)].since <= op.began;
+  }
+  // The error if not. The operation starts again.
+  Error OfThePast(Op& op, ServerId server) const;
   // Says that verbs on `bytes` at `pointer` will be posted soon.
   void Prefetch(RemotePtr pointer, uint64_t offset, uint32_t bytes) {
     scheduler_.endpoint().Prefetch(pointer.server(), pointer.offset() + offset, bytes);
@@ -150,6 +192,7 @@ class Links {
  private:
   struct Link {
     Lease lease;               // of the present queue pair
+    uint64_t since = kNever;   // how many leases the servers had given when that began
     uint64_t replaced_at = 0;  // replaced_ when the present queue pair was made
     bool is_busy = false;      // being replaced, or registered
     Event became_idle;
@@ -158,6 +201,12 @@ class Links {
     Error why{Code::kNodeUnreachable, {}};  // why it is down
   };
 
+  static constexpr uint64_t kNever = ~uint64_t{0};
+
+  // Whether the batch uses no pointers, though MayUse is false. If not, marks its verbs as pending, and the operation.
+  static bool MayPost(Op& op, Batch& batch);
+  static void SetPending(std::span<Batch* const> batches);
+  void Learn(Link& link, ServerId server, const Registration& registration);
   static bool IsInside(const ServerInfo& server, RemotePtr pointer, uint64_t bytes) {
     return pointer.offset() >= kFirstLeafOffset && pointer.offset() + bytes <= server.region_bytes;
   }

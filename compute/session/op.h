@@ -22,6 +22,12 @@ struct Op {
   // lock that is taken.
   bool is_repair = false;
 
+  // How many leases the memory servers had given this compute server when the operation looked up the first pointer that it
+  // uses (rule R9).
+  uint64_t began = 0;
+  // A batch was not posted, because the operation's pointers are of an earlier lease. It starts again.
+  bool is_of_the_past = false;
+
   // The number of queue pairs that the session had replaced when the operation last posted. A queue
   // pair replaced later is not the one that it posted on.
   uint64_t posted_at = 0;
@@ -41,6 +47,7 @@ struct Op {
   uint64_t passed_over_at = 0;
 
   void NoteLoss(ServerId server) {
+    if (is_of_the_past) return;  // nothing was posted
     lost = server;
     lost_at = posted_at;
   }

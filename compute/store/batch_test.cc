@@ -124,7 +124,7 @@ TEST_P(BatchModelTest, EachWriteHasTheResultOfASingleOne) {
   TestCluster cluster(options);
   TestClient client(cluster, {10'000, shape().cache_bytes, std::get<Techniques>(GetParam())});
   session_ = client.NewSession();
-  for (int round = 0; round < 150; ++round) {
+  for (int round = 0; round < 100; ++round) {
     switch (random_() % 6) {
       case 0:
       case 1: ASSERT_NO_FATAL_FAILURE(Delete()); break;

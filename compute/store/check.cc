@@ -91,6 +91,10 @@ Task<Status> TreeChecker::WalkInternal(uint32_t level, const std::vector<Downlin
     ++report_.internal_nodes;
     Use(pointer.server(), pointer.offset(), shared_.parameters.node_bytes,
         control::ExtentKind::kNodes);
+    const bool is_linked = next != 0 && expected[next - 1].pointer == pointer;
+    if (node.frozen && !node.was_root() && is_linked) {
+      Problem(pointer, "frozen, though a parent leads to it");
+    }
     if (node.level != level) {
       Problem(pointer, fmt::format("level {} in the chain of level {}", node.level, level));
       break;
@@ -142,6 +146,9 @@ Task<Status> TreeChecker::WalkLeaves(const std::vector<Downlink>& expected) {
     if (progress_ && report_.leaves % kProgressEvery == 0) progress_(report_.leaves);
     Use(pointer.server(), pointer.offset(), shared_.parameters.node_bytes,
         control::ExtentKind::kNodes);
+    if (leaf->frozen() && next != 0 && expected[next - 1].pointer == pointer) {
+      Problem(pointer, "frozen, though a parent leads to it");
+    }
     const Status checked = co_await CheckLeaf(pointer, *leaf, low);
     if (!checked) co_return checked;
     const HighFence high = leaf->high();
@@ -223,17 +230,8 @@ Task<Status> TreeChecker::CheckLeaf(RemotePtr pointer, const LeafView& leaf, Key
 
 void TreeChecker::Use(ServerId server, uint64_t offset, uint64_t bytes, control::ExtentKind kind) {
   if (kind == control::ExtentKind::kNodes) ++report_.nodes_per_server[ToInteger(server)];
-  const RemotePtr pointer(server, offset & ~(kNodeAlignment - 1), 0);
-  std::map<uint64_t, Used>& used = used_[server];
-  const auto behind = used.lower_bound(offset);
-  if (behind != used.end() && behind->first < offset + bytes) {
-    Problem(pointer, "memory in use twice");
-  }
-  if (behind != used.begin()) {
-    const auto before = std::prev(behind);
-    if (before->first + before->second.bytes > offset) Problem(pointer, "memory in use twice");
-  }
-  used[offset] = {bytes, kind};
+  if (used_.Add(server, offset, bytes, kind)) return;
+  Problem(RemotePtr(server, offset & ~(kNodeAlignment - 1), 0), "memory in use twice");
 }
 
 Task<Status> TreeChecker::CheckLocks() {
@@ -299,38 +297,45 @@ Task<Status> TreeChecker::ReleaseForTheDead(ServerId server, uint64_t slot, Lock
 // All memory in use must lie in extents that were granted for its kind.
 Task<Status> TreeChecker::CheckExtents() {
   for (const ServerInfo* server : servers_) {
-    std::vector<control::Extent> extents;
-    control::ListExtentsRequest request;
-    for (;;) {
-      const Result<control::ListExtentsReply> reply =
-          co_await CallControl<control::ListExtentsReply>(scheduler_.endpoint(), server->id,
-                                                          request);
-      if (!reply) co_return reply.error();
-      for (uint32_t i = 0; i < reply.value().count; ++i) {
-        const control::Extent& extent = reply.value().extents[i];
-        // Merge adjacent extents of one kind: a client may cut across their border.
-        if (!extents.empty() && extents.back().kind == extent.kind &&
-            extents.back().offset + extents.back().bytes == extent.offset) {
-          extents.back().bytes += extent.bytes;
-        } else {
-          extents.push_back(extent);
-        }
-        request.from_offset = extent.offset + extent.bytes;
-      }
-      if (reply.value().more == 0 || reply.value().count == 0) break;
+    const Result<control::StatReply> stat = co_await CallControl<control::StatReply>(
+        scheduler_.endpoint(), server->id, control::StatRequest{});
+    if (!stat) co_return stat.error();
+    MemoryUse& memory = report_.memory[ToInteger(server->id)];
+    memory.heap_bytes = stat.value().usage.heap_bytes;
+    memory.free_bytes = stat.value().usage.free_bytes;
+    BOOST_OUTCOME_CO_TRYV(co_await CheckExtents(server->id));
+  }
+  co_return Ok();
+}
+
+Task<Status> TreeChecker::CheckExtents(ServerId server) {
+  const auto listed =
+      co_await ListExtents([this, server](const control::ListExtentsRequest& request) {
+        return CallControl<control::ListExtentsReply>(scheduler_.endpoint(), server, request);
+      });
+  if (!listed) co_return listed.error();
+  used_.Count(server, listed.value(), report_.memory[ToInteger(server)]);
+  std::vector<control::Extent> extents;
+  for (const control::Extent& extent : listed.value()) {
+    // Merge adjacent extents of one kind: a client may cut across their border.
+    if (!extents.empty() && extents.back().kind == extent.kind &&
+        extents.back().offset + extents.back().bytes == extent.offset) {
+      extents.back().bytes += extent.bytes;
+    } else {
+      extents.push_back(extent);
     }
-    for (const auto& [offset, used] : used_[server->id]) {
-      const RemotePtr pointer(server->id, offset & ~(kNodeAlignment - 1), 0);
-      if (offset == kFirstLeafOffset) continue;  // the first root leaf, made with the store
-      const auto behind = std::upper_bound(
-          extents.begin(), extents.end(), offset,
-          [](uint64_t at, const control::Extent& extent) { return at < extent.offset; });
-      if (behind == extents.begin() ||
-          offset + used.bytes > std::prev(behind)->offset + std::prev(behind)->bytes) {
-        Problem(pointer, "in use, but never handed out");
-      } else if (std::prev(behind)->kind != used.kind) {
-        Problem(pointer, "in an extent of the other kind");
-      }
+  }
+  for (const auto& [offset, used] : used_.of(server)) {
+    const RemotePtr pointer(server, offset & ~(kNodeAlignment - 1), 0);
+    if (offset == kFirstLeafOffset) continue;  // the first root leaf, made with the store
+    const auto behind = std::upper_bound(
+        extents.begin(), extents.end(), offset,
+        [](uint64_t at, const control::Extent& extent) { return at < extent.offset; });
+    if (behind == extents.begin() ||
+        offset + used.bytes > std::prev(behind)->offset + std::prev(behind)->bytes) {
+      Problem(pointer, "in use, but never handed out");
+    } else if (std::prev(behind)->kind != used.kind) {
+      Problem(pointer, "in an extent of the other kind");
     }
   }
   co_return Ok();

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "compute/lock/lease_status.h"
+#include "compute/store/used_memory.h"
 #include "compute/tree/tree.h"
 #include "gossamer/store.h"
 
@@ -60,13 +61,9 @@ class TreeChecker {
   // Releases a lock whose holder is dead (rule L6), and counts it unless another client was quicker.
   Task<Status> ReleaseForTheDead(ServerId server, uint64_t slot, LockWord word);
   Task<Status> CheckExtents();
+  Task<Status> CheckExtents(ServerId server);
   // Records that [offset, offset + bytes) is in use as `kind`.
   void Use(ServerId server, uint64_t offset, uint64_t bytes, control::ExtentKind kind);
-
-  struct Used {
-    uint64_t bytes;
-    control::ExtentKind kind;
-  };
 
   StoreState& shared_;
   Scheduler& scheduler_;
@@ -74,7 +71,7 @@ class TreeChecker {
   std::function<void(uint64_t)> progress_;
   CheckReport report_;
   std::vector<const ServerInfo*> servers_;  // as known after the walk
-  std::map<ServerId, std::map<uint64_t, Used>> used_;
+  UsedMemory used_;
   std::map<std::tuple<ServerId, ComputeId, uint32_t>, LeaseState> lease_states_;
 };
 

@@ -20,6 +20,7 @@ constexpr std::chrono::milliseconds kPollInterval{1};
 constexpr std::chrono::milliseconds kLookInterval{100};
 
 std::chrono::milliseconds Interval(const ServerInfo& server) {
+  if (server.lease_ms == 0) return LeaseKeeper::kWithoutExpiry;
   return std::chrono::milliseconds(std::max(server.lease_ms / kRenewalsPerLease, 1U));
 }
 
@@ -48,17 +49,21 @@ void LeaseKeeper::Wake() {
   wake_.notify_one();
 }
 
+void LeaseKeeper::Hurry() {
+  hurries_ = true;
+  Wake();
+}
+
 void LeaseKeeper::Run() {
   Scheduler scheduler(*endpoint_);
   Clock::time_point due{};
   while (!stopping_ || asking_ != 0) {
     if (!stopping_ && scheduler.Now() >= due) due = RenewDue(scheduler);
-    const bool has_orphans = HasOrphans();
-    if (has_orphans) orphans_->Tend();
+    const bool has_more = TendOthers(scheduler);
     if (scheduler.RunOnce()) continue;
     std::unique_lock lock(mutex_);
     const Clock::time_point until =
-        asking_ != 0 || has_orphans ? Clock::now() + kPollInterval : std::max(due, Clock::now());
+        asking_ != 0 || has_more ? Clock::now() + kPollInterval : std::max(due, Clock::now());
     if (wake_.wait_until(lock, until, [this] { return has_news_; })) due = {};
     has_news_ = false;
   }
@@ -67,21 +72,32 @@ void LeaseKeeper::Run() {
 Task<void> LeaseKeeper::Keep(Scheduler& scheduler) {
   while (!stopping_) {
     const Clock::time_point due = RenewDue(scheduler);
-    const bool has_orphans = HasOrphans();
-    if (has_orphans) orphans_->Tend();
-    const Clock::duration rest = has_orphans ? kPollInterval : due - scheduler.Now();
+    const bool has_more = TendOthers(scheduler);
+    const Clock::duration rest = has_more ? kPollInterval : due - scheduler.Now();
     co_await scheduler.SleepFor(std::max<Clock::duration>(rest, kPollInterval));
   }
   while (asking_ != 0) co_await scheduler.SleepFor(kPollInterval);
 }
 
+bool LeaseKeeper::TendOthers(Scheduler& scheduler) {
+  const bool has_orphans = orphans_ != nullptr && !orphans_->empty();
+  if (has_orphans) orphans_->Tend();
+  if (epochs_ == nullptr) return has_orphans;
+  if (epochs_->Tend(scheduler)) Hurry();
+  return has_orphans || epochs_->is_busy();
+}
+
 LeaseKeeper::Clock::time_point LeaseKeeper::RenewDue(Scheduler& scheduler) {
+  if (hurries_.exchange(false)) {
+    for (auto& [server, kept] : kept_) kept.due = scheduler.Now();
+  }
   Clock::time_point next = scheduler.Now() + kLookInterval;
   const ServerInfo* lost = nullptr;
   for (const ServerInfo* server : servers_.All()) {
-    if (server->lease_ms == 0) continue;
-    Kept& kept = kept_[server->id];
     const Clock::time_point now = scheduler.Now();
+    const auto [known, is_new] = kept_.try_emplace(server->id);
+    Kept& kept = known->second;
+    if (is_new && server->lease_ms == 0) kept.due = now + kWithoutExpiry;
     if (kept.due <= now && !kept.is_asking) {
       if (!kept.is_connected && !scheduler.endpoint().IsAttached(server->id)) {
         // Connecting blocks: connect only to the server that has been due longest, and only when no
@@ -115,33 +131,37 @@ Task<void> LeaseKeeper::Renew(Scheduler& scheduler, const ServerInfo& server, Ke
   kept.is_asking = true;
   ++asking_;
   Status renewed = Ok();
-  if (!kept.is_connected) {
+  // An epoch waits for what that queue pair has carried.
+  std::optional<uint64_t> carrier;
+  if (epochs_ != nullptr) carrier = epochs_->UnknownReturn(server.id);
+  if (!kept.is_connected || carrier) {
     QueuePairRequest request;
     request.server = server.id;
+    request.also_destroys = carrier.value_or(0);
     co_await scheduler.endpoint().Execute(request);
     kept.is_connected = request.status.has_value();
+    if (kept.is_connected && carrier) epochs_->Destroyed(server.id, *carrier);
     kept.is_registered = false;
     renewed = std::move(request.status);
   }
   if (!renewed) {
     // No connection to renew over.
   } else if (kept.is_registered) {
-    const Result<control::RenewReply> reply = co_await CallControl<control::RenewReply>(
-        scheduler.endpoint(), server.id, control::RenewRequest{});
-    if (!reply) renewed = reply.error();
+    renewed = co_await RenewRegistered(scheduler, server, kept);
   } else {
     const Result<Registration> reply = co_await RegisterOver(scheduler.endpoint(), server.id);
     if (!reply) {
       renewed = reply.error();
-    } else if (on_registered_) {
-      on_registered_(server.id, reply.value());
+    } else {
+      if (on_registered_) on_registered_(server.id, reply.value());
+      kept.due = scheduler.Now();  // it tells of epochs only when it is renewed
     }
   }
   kept.is_asking = false;
   --asking_;
   kept.is_registered = renewed.has_value();
   if (renewed) {
-    if (kept.has_failed) {
+    if (kept.has_failed && server.lease_ms != 0) {
       LOG(INFO) << "the lease with memory server " << ToInteger(server.id) << " at "
                 << server.address << " is renewed again";
     }
@@ -153,8 +173,30 @@ Task<void> LeaseKeeper::Renew(Scheduler& scheduler, const ServerInfo& server, Ke
   Failed(server, kept, renewed.error());
 }
 
+Task<Status> LeaseKeeper::RenewRegistered(Scheduler& scheduler, const ServerInfo& server,
+                                          Kept& kept) {
+  control::RenewRequest request;
+  if (epochs_ != nullptr) request.epoch = epochs_->AcknowledgedTo(server.id);
+  const Result<control::RenewReply> reply =
+      co_await CallControl<control::RenewReply>(scheduler.endpoint(), server.id, request);
+  if (!reply) co_return reply.error();
+  if (epochs_ != nullptr) {
+    epochs_->Learn(server.id, reply.value().epoch, reply.value().acknowledged);
+  }
+  const bool is_short = kept.refusals && *kept.refusals != reply.value().refusals;
+  kept.refusals = reply.value().refusals;
+  if (is_short && on_shortage_) co_await on_shortage_(scheduler);
+  const uint16_t waiting = std::min(reply.value().waiting, control::RenewReply::kMaxRanges);
+  if (waiting != 0 && on_waiting_) {
+    co_await on_waiting_(scheduler, server.id, std::span(reply.value().ranges, waiting));
+    if (waiting == control::RenewReply::kMaxRanges) kept.due = scheduler.Now();
+  }
+  co_return Ok();
+}
+
 void LeaseKeeper::Failed(const ServerInfo& server, Kept& kept, const Error& error) {
-  if (!kept.has_failed) {
+  // Where leases do not expire, nothing is lost: sessions report what they cannot reach.
+  if (!kept.has_failed && server.lease_ms != 0) {
     LOG(WARNING) << "cannot renew the lease with memory server " << ToInteger(server.id) << " at "
                  << server.address << ": " << error.ToString()
                  << ". A server that hears nothing for " << server.lease_ms

@@ -1,8 +1,9 @@
-// LeaseKeeper: keeps this compute server's leases in force, where leases expire.
+// LeaseKeeper: keeps this compute server's leases in force, where leases expire, and acknowledges epochs.
 //
 // It renews each lease four times in its length. After a failure it reconnects and registers again.
 // If the lease has ended meanwhile, sessions register again too, and their lease must also be
-// renewed. A failure is logged once until renewals succeed again.
+// renewed. A failure is logged once until renewals succeed again. Where leases do not expire, renewals only tell of epochs and
+// of waiting memory: the first one is due after kWithoutExpiry, so that a process that soon ends makes no connection for it.
 //
 // The keeper has its own thread and endpoint, because a session's thread may stay in the caller's
 // code for any time. In the simulator, where time is virtual, it is a coroutine of a scheduler.
@@ -18,6 +19,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <thread>
 #include <utility>
 
@@ -28,6 +31,7 @@
 #include "compute/lock/orphaned_locks.h"
 #include "compute/session/registration.h"
 #include "compute/session/servers.h"
+#include "compute/store/epoch_acknowledger.h"
 
 namespace gossamer {
 
@@ -42,11 +46,22 @@ class LeaseKeeper {
   // Called after each registration, from the keeper's thread. Memory allocated under an earlier
   // lease is abandoned, even if no session has noticed the new lease (rule U4).
   using OnRegistered = std::function<void(ServerId, const Registration&)>;
+  // The server says that memory waits for this compute server to give it up, or that it has refused others memory.
+  using OnWaiting =
+      std::function<Task<void>(Scheduler&, ServerId, std::span<const control::WaitingRange>)>;
+  using OnShortage = std::function<Task<void>(Scheduler&)>;
+  static constexpr std::chrono::milliseconds kWithoutExpiry{1000};
 
-  // Also tends `orphans`, if not null: all sessions may be closed or not polled.
+  // Also tends `orphans`, if not null: all sessions may be closed or not polled. And `epochs`, if not null.
   explicit LeaseKeeper(const Servers& servers, OnRegistered on_registered = {},
-                       OrphanedLocks* orphans = nullptr)
-      : servers_(servers), on_registered_(std::move(on_registered)), orphans_(orphans) {}
+                       OrphanedLocks* orphans = nullptr, EpochAcknowledger* epochs = nullptr,
+                       OnWaiting on_waiting = {}, OnShortage on_shortage = {})
+      : servers_(servers),
+        on_registered_(std::move(on_registered)),
+        orphans_(orphans),
+        epochs_(epochs),
+        on_waiting_(std::move(on_waiting)),
+        on_shortage_(std::move(on_shortage)) {}
   ~LeaseKeeper() { Stop(); }
   LeaseKeeper(const LeaseKeeper&) = delete;
   LeaseKeeper& operator=(const LeaseKeeper&) = delete;
@@ -58,6 +73,8 @@ class LeaseKeeper {
   void Stop();
   // Call after a server was added to `servers` or a lock was orphaned.
   void Wake();
+  // Renews all leases at once: an epoch has begun that others wait for.
+  void Hurry();
 
   // Renews over the scheduler's endpoint until `Stop`; ends at the next renewal after it. Requires:
   // the endpoint's port is connected to the servers.
@@ -70,9 +87,12 @@ class LeaseKeeper {
     bool is_connected = false;
     bool has_failed = false;
     bool is_asking = false;
+    std::optional<uint16_t> refusals;  // that the server has told of
   };
 
-  bool HasOrphans() const { return orphans_ != nullptr && !orphans_->empty(); }
+  // Goes on with what needs to be looked at often. Returns whether there is such work.
+  bool TendOthers(Scheduler& scheduler);
+  Task<Status> RenewRegistered(Scheduler& scheduler, const ServerInfo& server, Kept& kept);
   void Run();
   // Starts the renewals that are due. Returns when the next is due. Blocks for at most one first
   // connection.
@@ -84,12 +104,16 @@ class LeaseKeeper {
   const Servers& servers_;
   const OnRegistered on_registered_;
   OrphanedLocks* const orphans_;
+  EpochAcknowledger* const epochs_;
+  const OnWaiting on_waiting_;
+  const OnShortage on_shortage_;
   std::unique_ptr<ComputePort> port_;  // the thread's
   std::unique_ptr<Endpoint> endpoint_;
   std::map<ServerId, Kept> kept_;
   size_t asking_ = 0;  // renewals under way
 
   std::atomic<bool> stopping_ = false;
+  std::atomic<bool> hurries_ = false;
   std::mutex mutex_;
   std::condition_variable wake_;
   bool has_news_ = false;  // guarded by mutex_

@@ -79,13 +79,17 @@ class LeaseKeeperTest : public ::testing::Test {
 TEST_F(LeaseKeeperTest, RenewsFourTimesALeaseWhereLeasesExpire) {
   Pass(std::chrono::milliseconds(110));
   EXPECT_EQ(first_.registrations(), 1);
+  EXPECT_EQ(other_.registrations(), 0) << "most processes end before that";
   Pass(40 * kQuarter);
   EXPECT_EQ(first_.registrations(), 1);
   EXPECT_EQ(second_.registrations(), 1);
   EXPECT_GE(first_.renewals(), 38);
-  EXPECT_LE(first_.renewals(), 40);
+  EXPECT_LE(first_.renewals(), 41);
   EXPECT_GE(second_.renewals(), 38);
-  EXPECT_EQ(other_.registrations() + other_.renewals(), 0);
+  // Where leases do not expire, it learns of epochs once a second.
+  EXPECT_EQ(other_.registrations(), 1);
+  EXPECT_GE(other_.renewals(), 8);
+  EXPECT_LE(other_.renewals(), 11);
 }
 
 TEST_F(LeaseKeeperTest, RegistersAnewAfterAFence) {

@@ -199,7 +199,7 @@ class LossTest : public testing::TestWithParam<Scenario> {
       CheckWrite(writes_[i], *results[i], can_reconnect, *witness, model);
     }
     ReuseMemory(*witness, model);
-    CheckReport report = cluster.Check();
+    const CheckReport report = cluster.CheckOnce();
     EXPECT_EQ(report.problem_count, report.locks_held) << testing::PrintToString(report.problems);
     if (can_reconnect) {
       EXPECT_EQ(report.locks_held, 0u);

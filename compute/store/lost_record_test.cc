@@ -100,5 +100,18 @@ TEST_F(LostRecordTest, AServerThatARestoredRecordLacksIsNotSaidToHaveLeft) {
   }
 }
 
+// The owner of what a sweep gives back must not be at work on a server that the record lacks for a while.
+TEST_F(LostRecordTest, ASweepKnowsServersThatARestoredRecordLacks) {
+  AddServer();
+  StoreRecord record = FindStore(*bootstrap_, {}).value();
+  record.servers.pop_back();
+  record.restored = 1;
+  Overwrite(EncodeStoreRecord(record));
+  const auto store = Open();
+  const Result<SweepReport> report = store->Sweep({});
+  ASSERT_TRUE(report) << report.error().ToString();
+  EXPECT_EQ(report.value().servers.size(), 2u);
+}
+
 }  // namespace
 }  // namespace gossamer

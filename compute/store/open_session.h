@@ -1,8 +1,10 @@
 // OpenSession: a thread's coroutines over its own endpoint.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compute/tree/tree.h"
@@ -39,6 +41,10 @@ class OpenSession final : public Session {
     return RunToEnd(AsyncLoadSorted(pairs, fill));
   }
   std::unique_ptr<ScanCursor> Scan(const ScanOptions& options) override;
+  RangeDeletion DeleteRange(const KeyRange& range,
+                            const std::function<bool(uint64_t deleted)>& progress) override {
+    return RunToEnd(AsyncDeleteRange(range, progress));
+  }
 
   Task<Result<std::string>> AsyncGet(std::string_view key) override { return tree_.Get(key); }
   Task<Status> AsyncPut(std::string_view key, std::string_view value) override {
@@ -67,6 +73,10 @@ class OpenSession final : public Session {
   }
   Task<SortedLoad> AsyncLoadSorted(std::span<const KeyValueView> pairs, double fill) override {
     return tree_.LoadSorted(pairs, fill);
+  }
+  Task<RangeDeletion> AsyncDeleteRange(KeyRange range,
+                                       std::function<bool(uint64_t deleted)> progress) override {
+    return tree_.DeleteRange(std::move(range), std::move(progress));
   }
 
   void Spawn(Task<void> task) override { scheduler_.Spawn(std::move(task)); }

@@ -13,7 +13,6 @@
 #include "compute/session/control_client.h"
 #include "compute/session/registration.h"
 #include "compute/session/rest_after_try.h"
-#include "compute/store/check.h"
 #include "compute/store/open_session.h"
 
 namespace gossamer {
@@ -128,8 +127,19 @@ Status OpenStore::Connect(const StoreRecord& record, const TreeOptions& options)
   const auto on_registered = [this](ServerId server, const Registration& registration) {
     shared_->allocator.Registered(server, registration);
   };
-  keeper_ = std::make_unique<LeaseKeeper>(shared_->servers, on_registered, &shared_->orphans);
+  epochs_ = std::make_unique<EpochAcknowledger>(*shared_);
+  const auto on_waiting = [this](Scheduler& scheduler, ServerId server,
+                                 std::span<const control::WaitingRange> waiting) {
+    return shared_->allocator.GiveUp(scheduler, server, waiting);
+  };
+  const auto on_shortage = [this](Scheduler& scheduler) -> Task<void> {
+    shared_->allocator.GiveUpUnused();
+    co_await shared_->allocator.GiveBackReturns(scheduler);
+  };
+  keeper_ = std::make_unique<LeaseKeeper>(shared_->servers, on_registered, &shared_->orphans,
+                                          epochs_.get(), on_waiting, on_shortage);
   shared_->find_server = [this](ServerSearch& search) { return finder_.Find(search); };
+  shared_->allocator.ListenToShortages([this] { finder_.LookForNew(); });
   // First, because its address decides which device control_ uses.
   const MemberRecord* const root = record.Find(ServerId{0});
   if (root == nullptr) {
@@ -153,6 +163,10 @@ Status OpenStore::Connect(const StoreRecord& record, const TreeOptions& options)
     const bool is_out_of_reach = added.error().code == Code::kNodeUnreachable;
     if (bootstrap_ == nullptr || !is_out_of_reach) return added;
     NoteUnreachable(member.server, added.error(), began);
+  }
+  if (port_options_) {
+    upkeep_ = std::make_unique<Upkeep>(shared_->merges, [this] { return NewOpenSession(); });
+    shared_->merges.OnFirst([this] { upkeep_->Wake(); });
   }
   shared_->orphans.SettleOver(*control_, on_registered);
   shared_->tend_store_links = [this] { TendLinks(); };
@@ -216,6 +230,26 @@ Status OpenStore::FindAndAdd(ServerId server) {
   return AddServer(record, *member);
 }
 
+Result<std::chrono::milliseconds> OpenStore::LearnServers() {
+  constexpr std::chrono::milliseconds kNone{0};
+  if (bootstrap_ == nullptr) return kNone;  // all servers were made known when the store was opened
+  FindOptions find;
+  find.store = record_.store;
+  BOOST_OUTCOME_TRY(record, FindStore(*bootstrap_, find));
+  Status all = Ok();
+  for (const MemberRecord& member : record.servers) {
+    Status learnt = LearnServer(member.server);
+    if (!learnt && all) all = std::move(learnt);
+  }
+  if (!all) return all.error();
+  const std::lock_guard lock(learn_mutex_);
+  const Endpoint::Clock::time_point now = control_->Now();
+  if (std::exchange(restored_, record.restored) != record.restored) restored_since_ = now;
+  const Endpoint::Clock::duration left = restored_since_ + bootstrap_->republish_wait() - now;
+  if (record.restored == 0 || left <= kNone) return kNone;
+  return std::chrono::ceil<std::chrono::milliseconds>(left);
+}
+
 Status OpenStore::AddServer(const StoreRecord& record, const MemberRecord& member) {
   for (int tries = 1;; ++tries) {
     // A silent server is noticed here. Sessions open and close and locks are settled meanwhile.
@@ -275,6 +309,9 @@ Status OpenStore::AddConnected(const StoreRecord& record, const MemberRecord& me
   // needed.
   if (info.lease_ms != 0) {
     BOOST_OUTCOME_TRYV(StartKeeper(LeaseKeeper::MaxConnectionMs(info.lease_ms)));
+  } else if (const Status started = StartKeeper(); !started) {
+    LOG_FIRST_N(WARNING, 1) << "epochs are not acknowledged, so that sweeps wait for this process: "
+                            << started.error().ToString();
   }
   shared_->servers.Add(info);
   shared_->allocator.Registered(info.id, registered);
@@ -326,6 +363,7 @@ Task<void> OpenStore::TendLink(const ServerInfo& server) {
 
 OpenStore::~OpenStore() {
   if (control_ == nullptr || shared_ == nullptr) return;
+  if (upkeep_ != nullptr) upkeep_->Stop();
   finder_.Stop();
   keeper_->Stop();
   shared_->orphans.Stop();
@@ -335,66 +373,25 @@ OpenStore::~OpenStore() {
 }
 
 Result<std::unique_ptr<Session>> OpenStore::NewSession() {
+  BOOST_OUTCOME_TRY(session, NewOpenSession());
+  return std::unique_ptr<Session>(std::move(session));
+}
+
+Result<std::unique_ptr<OpenSession>> OpenStore::NewOpenSession() {
   TendLinks();
   BOOST_OUTCOME_TRY(endpoint, port_->NewEndpoint());
-  return std::unique_ptr<Session>(std::make_unique<OpenSession>(*shared_, std::move(endpoint)));
+  return std::make_unique<OpenSession>(*shared_, std::move(endpoint));
 }
 
-std::vector<MemberRecord> OpenStore::Members() const {
-  std::vector<MemberRecord> members = record_.servers;
-  for (const ServerInfo* server : shared_->servers.All()) {
-    if (record_.Find(server->id) != nullptr) continue;
-    members.push_back({server->id, server->incarnation, "", "", server->address});
-  }
-  return members;
+void OpenStore::MergeOver(OpenSession& session) {
+  shared_->merges.OnFirst([this, &session] {
+    session.Spawn(Upkeep::Work(shared_->merges, session.tree(), stops_merging_));
+  });
 }
 
-std::string OpenStore::WhyUnreachable(ServerId server, const Error& error) {
-  const std::lock_guard lock(learn_mutex_);
-  const auto known = unreachable_.find(server);
-  return known == unreachable_.end() ? error.message : known->second.why.message;
-}
-
-Result<StoreStat> OpenStore::Stat() {
-  BOOST_OUTCOME_TRY(endpoint, port_->NewEndpoint());
-  Scheduler scheduler(*endpoint);
-  StoreStat stat;
-  stat.store = record_.store;
-  stat.store_id = record_.store_id;
-  stat.fabric = record_.fabric;
-  stat.parameters = record_.parameters;
-  for (const MemberRecord& member : Members()) {
-    ServerStat one;
-    one.server_id = ToInteger(member.server);
-    one.address = member.address;
-    const Result<control::StatReply> reply = scheduler.Run(
-        CallControl<control::StatReply>(*endpoint, member.server, control::StatRequest{}));
-    if (!reply && reply.error().code != Code::kNodeUnreachable) return reply.error();
-    if (!reply) {
-      one.unreachable = WhyUnreachable(member.server, reply.error());
-      stat.servers.push_back(std::move(one));
-      continue;
-    }
-    one.heap_bytes = reply.value().usage.heap_bytes;
-    one.free_bytes = reply.value().usage.free_bytes;
-    one.node_extent_bytes = reply.value().usage.node_bytes;
-    one.block_extent_bytes = reply.value().usage.block_bytes;
-    one.compute_servers = reply.value().compute_servers;
-    one.locks_on_chip = reply.value().lock_table_on_chip != 0;
-    stat.servers.push_back(std::move(one));
-  }
-  Tree tree(*shared_, scheduler);
-  const Result<RootWord> root = scheduler.Run(tree.ReadRoot());
-  if (!root) return root.error();
-  stat.levels = root.value().level() + 1;
-  return stat;
-}
-
-Result<CheckReport> OpenStore::Check(const std::function<void(uint64_t)>& progress) {
-  BOOST_OUTCOME_TRY(endpoint, port_->NewEndpoint());
-  Scheduler scheduler(*endpoint);
-  TreeChecker checker(*shared_, scheduler, progress);
-  return checker.Run();
+void OpenStore::StopMerging() {
+  stops_merging_ = true;
+  if (upkeep_ != nullptr) upkeep_->Stop();
 }
 
 }  // namespace gossamer

@@ -1,6 +1,8 @@
 // OpenStore: the implementation of `Store`.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <functional>
 #include <limits>
 #include <map>
@@ -17,6 +19,7 @@
 #include "common/fabric/fabric.h"
 #include "compute/store/lease_keeper.h"
 #include "compute/store/server_finder.h"
+#include "compute/store/upkeep.h"
 #include "compute/tree/tree.h"
 #include "gossamer/store.h"
 
@@ -40,13 +43,25 @@ class OpenStore final : public Store {
   // Renews the leases of a store opened by `OpenOn`, which has no thread for that.
   Task<void> KeepLeases(Scheduler& scheduler) { return keeper_->Keep(scheduler); }
   void StopKeepingLeases() { keeper_->Stop(); }
+  // Merges nodes of a store opened by `OpenOn`, which has no thread for that, over `session`, by the thread that uses it.
+  void MergeOver(OpenSession& session);
+  // Leaves nodes as they are from now on: what is counted of operations is of them alone.
+  void StopMerging();
   // Turns held plus closed places. 0: no operation runs and no lock is orphaned.
   size_t CountTurns() { return shared_->locks.CountTurns(); }
 
   Result<std::unique_ptr<Session>> NewSession() override;
+  Result<std::unique_ptr<OpenSession>> NewOpenSession();
   const StoreParameters& parameters() const override { return shared_->parameters; }
   Result<StoreStat> Stat() override;
+  Result<std::map<uint32_t, MemoryUse>> MeasureMemory(
+      const std::function<void(uint64_t)>& progress) override;
   Result<CheckReport> Check(const std::function<void(uint64_t)>& progress) override;
+  // Like Check, with one look: what merges under way leave for a moment counts as a problem.
+  Result<CheckReport> CheckOnce(const std::function<void(uint64_t)>& progress);
+  Result<SweepReport> Sweep(const std::function<void(const SweepProgress&)>& progress) override;
+  // The same over the scheduler of a session that does nothing else meanwhile: a sweep replaces queue pairs of its endpoint.
+  Task<Result<SweepReport>> SweepOver(Scheduler& scheduler);
 
  private:
   OpenStore() = default;
@@ -79,6 +94,10 @@ class OpenStore final : public Store {
   // Finds `server`, which joined later, through the bootstrap, and connects to it. The finder calls it.
   Status LearnServer(ServerId server);
   Status FindAndAdd(ServerId server);
+  // Makes all servers known that the store's record names, as far as they can be reached. Returns 0 if the record names all
+  // that the store has. If not, because it was lost and put back a short while ago: in how long it does.
+  // Errors: NodeUnreachable if one cannot be reached, or the bootstrap.
+  Result<std::chrono::milliseconds> LearnServers();
 
   std::unique_ptr<EmbeddedMemory> memory_;  // of a local store; destroyed last
   std::shared_ptr<Bootstrap> bootstrap_;    // null in a local store
@@ -90,6 +109,9 @@ class OpenStore final : public Store {
     Endpoint::Clock::time_point until;
   };
   std::map<ServerId, Unreachable> unreachable_;
+  // The `restored` of the record that LearnServers read last, and when it first did. Guarded by learn_mutex_.
+  uint64_t restored_ = 0;
+  Endpoint::Clock::time_point restored_since_;
   // When control_ may try again to reconnect to a server. Guarded by the pause of the orphans.
   std::map<ServerId, Endpoint::Clock::time_point> link_try_at_;
   // How port_ was opened, unless the caller opened it: the keeper opens another.
@@ -97,10 +119,14 @@ class OpenStore final : public Store {
   std::unique_ptr<ComputePort> port_;
   std::unique_ptr<StoreState> shared_;
   std::unique_ptr<Endpoint> control_;  // keeps the registration alive; settles orphaned locks
+  std::unique_ptr<EpochAcknowledger> epochs_;
   std::unique_ptr<LeaseKeeper> keeper_;
   std::mutex keeper_mutex_;
   bool keeper_runs_ = false;  // guarded by keeper_mutex_
-  ServerFinder finder_{[this](ServerId server) { return LearnServer(server); }};
+  std::unique_ptr<Upkeep> upkeep_;
+  std::atomic<bool> stops_merging_ = false;
+  ServerFinder finder_{[this](ServerId server) { return LearnServer(server); },
+                       [this] { static_cast<void>(LearnServers()); }};
 };
 
 }  // namespace gossamer

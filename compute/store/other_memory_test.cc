@@ -121,8 +121,9 @@ TEST_F(OtherMemoryTest, ASiblingOfAnEndedLeaseIsNotLinked) {
     EXPECT_EQ(client.NewSession()->Get(NumberKey(loaded - 1)).value(), "12345678");
   }
   ASSERT_TRUE(linked_from);
-  // That WRITE and the verbs behind it: WRITE leaf, unlock; WRITE parent, unlock.
-  EXPECT_EQ(*linked_from + 4, verbs);
+  // That WRITE is behind the sibling's, and before the unlock and the verbs of a new root: lock, READ root word; WRITE root,
+  // READ child and its lock; CAS root word; unlock.
+  EXPECT_EQ(verbs, *linked_from + 8);
 }
 
 TEST_F(OtherMemoryTest, OpenClientsAllocateOnTheServersThatLive) {
@@ -176,7 +177,7 @@ TEST_F(OtherMemoryTest, WhereAllOthersAreFullEachSaysWhy) {
   EXPECT_EQ(said.find("memory server 1 at "), 0u) << said;
   EXPECT_NE(said.find("no remote memory for "), std::string::npos) << said;
   EXPECT_NE(said.find("; memory server 0: "), std::string::npos) << said;
-  EXPECT_EQ(said.find("delete data"), std::string::npos) << said;
+  EXPECT_EQ(said.find("delete keys"), std::string::npos) << said;
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "compute/store/scan_cursor.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace gossamer {
@@ -10,14 +9,12 @@ TreeCursor::TreeCursor(OpenSession& session, const ScanOptions& options)
   if (options.salvage && options.reverse) {
     status_ = MakeError(Code::kInvalidArgument, "a scan with salvage goes in ascending order");
   }
-  ScanRange range{options.from, options.to, options.reverse};
-  if (!options.prefix.empty()) {
-    range.from = std::max(range.from, options.prefix);
-    std::optional<std::string> end = PrefixEnd(options.prefix);
-    if (end && (!range.to || *end < *range.to)) range.to = std::move(end);
+  std::optional<ScanRange> range = RangeOf(options.from, options.to, options.prefix);
+  if (range && options.limit != 0) {
+    range->reverse = options.reverse;
+    range->keys_only = options.keys_only;
+    scan_ = &session.tree().scanner().Open(std::move(*range), options.limit);
   }
-  const bool is_empty = options.limit == 0 || (range.to && *range.to <= range.from);
-  if (!is_empty) scan_ = &session.tree().scanner().Open(std::move(range), options.limit);
   session.Add(*this);
 }
 

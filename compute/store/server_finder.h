@@ -6,6 +6,7 @@
 // Thread-safety: any thread may call `Find`.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -20,8 +21,10 @@ namespace gossamer {
 
 class ServerFinder {
  public:
-  // `find` blocks until the server is known, or returns why it is not.
-  explicit ServerFinder(std::function<Status(ServerId)> find) : find_(std::move(find)) {}
+  // `find` blocks until the server is known, or returns why it is not. `find_new` blocks until all servers are known that have
+  // joined, as far as they can be reached.
+  ServerFinder(std::function<Status(ServerId)> find, std::function<void()> find_new)
+      : find_(std::move(find)), find_new_(std::move(find_new)) {}
   ~ServerFinder() { Stop(); }
 
   // From now on `find` runs in a thread, which the first search starts. Before, it runs in `Find`: the simulator has
@@ -29,17 +32,26 @@ class ServerFinder {
   void UseThread() { uses_thread_ = true; }
 
   SearchState Find(ServerSearch& search);
+  // Call when memory is short: somebody may have started another server. Has the thread look, if the last look was some time
+  // ago, and returns at once. Does nothing without a thread.
+  void LookForNew();
   // Requires: no search goes on.
   void Stop();
 
  private:
   void Run();
 
+  // Has the thread run. Requires: the mutex.
+  Status StartRunning();
+
   const std::function<Status(ServerId)> find_;
+  const std::function<void()> find_new_;
   bool uses_thread_ = false;
   std::mutex mutex_;  // guards the rest
   std::condition_variable changed_;
   std::deque<ServerSearch*> searches_;
+  bool looks_for_new_ = false;
+  std::chrono::steady_clock::time_point next_look_;
   bool is_stopping_ = false;
   std::thread thread_;
 };

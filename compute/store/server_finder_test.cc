@@ -183,5 +183,29 @@ TEST_F(ServerFinderTest, SessionsOpenAndCloseWhileTheServerIsSilent) {
   waits.join();
 }
 
+using FullStoreTest = BootstrappedStore;
+
+// A client that has the store open uses the server that its message told somebody to start.
+TEST_F(FullStoreTest, FindsServersThatJoin) {
+  const auto first = StartMemory();
+  const auto store = Open();
+  const auto session = store->NewSession().value();
+  const std::string value(100'000, 'v');
+  uint64_t key = 0;
+  Status put = session->Put(NumberKey(key), value);
+  while (put && key < 1000) put = session->Put(NumberKey(++key), value);
+  ASSERT_FALSE(put);
+  EXPECT_EQ(put.error().code, Code::kExhausted);
+  EXPECT_NE(put.error().message.find("start another memory server"), std::string::npos);
+  const auto second = StartMemory();
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!put && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    put = session->Put(NumberKey(key), value);
+  }
+  EXPECT_TRUE(put) << put.error().ToString();
+  EXPECT_EQ(store->Stat().value().servers.size(), 2u);
+}
+
 }  // namespace
 }  // namespace gossamer

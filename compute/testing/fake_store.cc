@@ -82,6 +82,8 @@ class FakeSession final : public Session {
     return {pairs.size(), Ok()};
   }
   std::unique_ptr<ScanCursor> Scan(const ScanOptions& options) override;
+  RangeDeletion DeleteRange(const KeyRange& range,
+                            const std::function<bool(uint64_t deleted)>& progress) override;
 
   Task<Result<std::string>> AsyncGet(std::string_view key) override {
     co_await Later();
@@ -122,6 +124,11 @@ class FakeSession final : public Session {
   Task<SortedLoad> AsyncLoadSorted(std::span<const KeyValueView> pairs, double fill) override {
     co_await Later();
     co_return LoadSorted(pairs, fill);
+  }
+  Task<RangeDeletion> AsyncDeleteRange(KeyRange range,
+                                       std::function<bool(uint64_t deleted)> progress) override {
+    co_await Later();
+    co_return DeleteRange(range, progress);
   }
 
   void Spawn(Task<void> task) override {
@@ -213,7 +220,8 @@ class FakeSession final : public Session {
 // A cursor over a snapshot of the store at its opening. If everything fails, it fails half-way.
 class FakeCursor final : public ScanCursor {
  public:
-  FakeCursor(FakeSession& session, const ScanOptions& options) : session_(session) {
+  FakeCursor(FakeSession& session, const ScanOptions& options)
+      : session_(session), keys_only_(options.keys_only) {
     WireCounts& wire = session_.Count(OperationClass::kScan);
     ++wire.reads;
     wire.bytes_read += FakeStore::kBytes;
@@ -232,6 +240,7 @@ class FakeCursor final : public ScanCursor {
 
   const Status& status() const override { return status_; }
   std::span<const MissingKeys> missing() const override { return missing_; }
+  std::span<const KeyValue> found() const { return found_; }
 
  private:
   // One key at a time, so that a coroutine waits for each.
@@ -244,7 +253,7 @@ class FakeCursor final : public ScanCursor {
     }
     if (next_ == found_.size()) return;
     const KeyValue& pair = found_[next_++];
-    value_ = pair.value;
+    value_ = keys_only_ ? std::string_view() : std::string_view(pair.value);
     entry_ = {pair.key.data(), 0, static_cast<uint8_t>(pair.key.size()), ScanEntry::Kind::kAway};
     SetEntries({&entry_, 1}, &value_);
   }
@@ -254,6 +263,7 @@ class FakeCursor final : public ScanCursor {
   }
 
   FakeSession& session_;
+  const bool keys_only_;
   std::vector<KeyValue> found_;
   std::vector<MissingKeys> missing_;
   size_t next_ = 0;
@@ -264,6 +274,19 @@ class FakeCursor final : public ScanCursor {
 
 std::unique_ptr<ScanCursor> FakeSession::Scan(const ScanOptions& options) {
   return std::make_unique<FakeCursor>(*this, options);
+}
+
+RangeDeletion FakeSession::DeleteRange(const KeyRange& range,
+                                       const std::function<bool(uint64_t deleted)>& progress) {
+  RangeDeletion done;
+  const FakeCursor found(*this, {.from = range.from, .to = range.to, .prefix = range.prefix});
+  for (const KeyValue& pair : found.found()) {
+    done.status = Delete(pair.key);
+    if (!done.status) break;
+    ++done.deleted;
+    if (progress && !progress(done.deleted)) break;
+  }
+  return done;
 }
 
 }  // namespace
@@ -285,8 +308,8 @@ Result<StoreStat> FakeStore::Stat() {
   for (uint16_t id = 0; id < 2; ++id) {
     stat.servers.push_back({.server_id = id,
                             .address = fmt::format("shm:/fake/{}", id),
-                            .heap_bytes = uint64_t{1} << 30,
-                            .free_bytes = uint64_t{3} << 28,
+                            .heap_bytes = state_.memory.heap_bytes,
+                            .free_bytes = state_.memory.free_bytes,
                             .node_extent_bytes = uint64_t{192} << 20,
                             .block_extent_bytes = uint64_t{64} << 20,
                             .compute_servers = 1,
@@ -294,6 +317,21 @@ Result<StoreStat> FakeStore::Stat() {
                             .unreachable = {}});
   }
   return stat;
+}
+
+Result<std::map<uint32_t, MemoryUse>> FakeStore::MeasureMemory(
+    const std::function<void(uint64_t nodes)>& progress) {
+  if (state_.fail_with) return *state_.fail_with;
+  if (progress) progress(1);
+  return std::map<uint32_t, MemoryUse>{{0, state_.memory}, {1, state_.memory}};
+}
+
+Result<SweepReport> FakeStore::Sweep(const std::function<void(const SweepProgress&)>& progress) {
+  if (state_.fail_with) return *state_.fail_with;
+  if (progress) progress({SweepProgress::Step::kTree, 1, ""});
+  SweepReport report;
+  report.servers = {{0, {4096, 0}}, {2, {0, 64}}};
+  return report;
 }
 
 Result<CheckReport> FakeStore::Check(const std::function<void(uint64_t leaves)>& progress) {
@@ -305,6 +343,7 @@ Result<CheckReport> FakeStore::Check(const std::function<void(uint64_t leaves)>&
   report.levels = 3;
   report.internal_nodes = 3;
   report.nodes_per_server = {{0, report.leaves}, {2, 3}};
+  report.memory = {{0, {1 << 20, 600'000, 400'000, 20'000, 10'000, 18'576}}};
   report.leaf_bytes_per_key = 29.25;
   report.locks_held = state_.locks_held;
   report.problems = state_.problems;

@@ -36,7 +36,9 @@ class FakeStore : public Store {
     bool refuse_sessions = false;
     std::vector<std::string> problems;  // what Check reports
     uint64_t locks_held = 0;            // what Check reports
-    std::vector<MissingKeys> missing;   // reported by every scan with `salvage`
+    MemoryUse memory{uint64_t{1} << 30,  uint64_t{200} << 20, uint64_t{3} << 28,
+                     uint64_t{16} << 20, uint64_t{32} << 20,  uint64_t{8} << 20};  // of each server
+    std::vector<MissingKeys> missing;  // reported by every scan with `salvage`
     std::function<void(uint64_t puts)> after_put;
 
     std::mutex mutex;  // guards the members below
@@ -52,7 +54,10 @@ class FakeStore : public Store {
   const StoreParameters& parameters() const override { return state_.parameters; }
   // For two invented memory servers.
   Result<StoreStat> Stat() override;
+  Result<std::map<uint32_t, MemoryUse>> MeasureMemory(
+      const std::function<void(uint64_t nodes)>& progress) override;
   Result<CheckReport> Check(const std::function<void(uint64_t leaves)>& progress) override;
+  Result<SweepReport> Sweep(const std::function<void(const SweepProgress&)>& progress) override;
 
  private:
   State state_;

@@ -37,6 +37,7 @@ BatchWriter::Group BatchWriter::NextGroup(Run& run) {
   }
   if (group.is_plain) {
     HighFence fence;
+    group.began = context_.links.leases();
     const std::optional<NodeCache::Step> path =
         context_.cache.FindLeaf(batch.key(group.first), &fence);
     if (path) {
@@ -94,6 +95,7 @@ Task<SortedLoad> BatchWriter::Load(std::span<const KeyValueView> pairs, double f
 }
 
 Task<void> BatchWriter::Write(WriteBatch& batch, std::vector<WriteBatch::Range>& rest) {
+  const RunningOperations::Scope scope(context_.running);
   co_await leaves_.Write(batch, rest);
   Run run{batch, rest};
   Workers workers(context_.links.scheduler());
@@ -116,11 +118,12 @@ bool BatchWriter::StartRange(Run& run) {
 }
 
 Task<void> BatchWriter::WriteSingly(WriteBatch& batch, size_t first, size_t end,
-                                    CriticalPath::Sequence& sequence, NodeCache::Step path) {
+                                    CriticalPath::Sequence& sequence, NodeCache::Step path,
+                                    uint64_t began) {
   for (size_t position = first; position < end; ++position) {
-    const Status status =
-        co_await single_.WriteUntilDone(batch.mode(), batch.key(position), batch.value(position),
-                                        std::exchange(path, {}), &sequence);
+    const Status status = co_await single_.WriteUntilDone(
+        batch.mode(), batch.key(position), batch.value(position), std::exchange(path, {}),
+        std::exchange(began, NodeCache::kNow), &sequence);
     batch.SetResult(position, status);
   }
 }
@@ -141,13 +144,15 @@ Task<void> BatchWriter::WriteGroup(WriteBatch& batch, Group group,
                                    CriticalPath::Sequence& sequence) {
   // A single write may also be done along with another operation's.
   if (!group.is_plain || group.end - group.first == 1) {
-    co_return co_await WriteSingly(batch, group.first, group.end, sequence, group.path);
+    co_return co_await WriteSingly(batch, group.first, group.end, sequence, group.path,
+                                   group.began);
   }
   for (size_t first = group.first; first < group.end;) {
     // The parts of a large group one after the other: of an ascending load, each goes behind the last.
     const bool is_large = group.end - first > kMostWrites;
     const size_t most = is_large ? batch.EndOfKey(first + kMostWrites - 1) : group.end;
-    Op op;
+    Op op = context_.links.Begin();
+    op.began = std::min(op.began, std::exchange(group.began, NodeCache::kNow));
     GroupWriter::Tally tally;
     size_t end = most;
     Status status = co_await groups_.Write(op, batch, first, end, group.path, tally);

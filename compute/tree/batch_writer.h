@@ -48,7 +48,8 @@ class BatchWriter {
     size_t first = 0;
     size_t end = 0;
     bool is_plain = false;
-    NodeCache::Step path;  // without a node if it is not cached
+    NodeCache::Step path;              // without a node if it is not cached
+    uint64_t began = NodeCache::kNow;  // when it was looked up (rule R9)
   };
   // The groups of some ranges of a batch, each from left to right.
   struct Run {
@@ -76,9 +77,10 @@ class BatchWriter {
                         const HighFence& fence);
   Task<void> Work(Run& run);
   Task<void> WriteGroup(WriteBatch& batch, Group group, CriticalPath::Sequence& sequence);
-  // Each write by itself, in order. `path` is that of the first.
+  // Each write by itself, in order. `path` is that of the first, and `began` is when it was looked up.
   Task<void> WriteSingly(WriteBatch& batch, size_t first, size_t end,
-                         CriticalPath::Sequence& sequence, NodeCache::Step path = {});
+                         CriticalPath::Sequence& sequence, NodeCache::Step path = {},
+                         uint64_t began = NodeCache::kNow);
   // After the commit of [first, end) ended as MaybeApplied: what wrote nothing is tried again.
   Task<void> SettleMaybeApplied(WriteBatch& batch, size_t first, size_t end, const Status& status,
                                 CriticalPath::Sequence& sequence);

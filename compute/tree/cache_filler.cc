@@ -24,8 +24,10 @@ void CacheFiller::NoteMiss() {
   context_.links.scheduler().Spawn(FillSome());
 }
 
+// Its session may not be polled for any time: it counts as an operation only while it inserts nodes.
 Task<void> CacheFiller::FillSome() {
-  Op op;
+  const uint32_t period = context_.running.period();
+  Op op = context_.links.Begin();
   const uint32_t bytes = context_.store.parameters.node_bytes;
   if (const FillPlan::Work work = context_.cache.NextToFill(context_.store.fill, next_)) {
     for (size_t first = 0; first < next_.nodes.size(); first += kMaxNodes) {
@@ -43,9 +45,11 @@ Task<void> CacheFiller::FillSome() {
                  .Add(Verb::Read(refs[i].node.offset(), bytes, images.value().address(i * bytes)));
       }
       co_await context_.links.ExecuteAll(op, batches_.used());
+      const RunningOperations::Scope scope(context_.running);
+      if (context_.running.period() != period) break;  // the nodes may be of the past
       for (size_t i = 0; i < count; ++i) {
         if (reads[i] == nullptr || reads[i]->status != VerbStatus::kSuccess) continue;
-        Take(next_.level, refs[i], {images.value().data() + i * bytes, bytes});
+        Take(op.began, next_.level, refs[i], {images.value().data() + i * bytes, bytes});
       }
     }
   }
@@ -53,11 +57,11 @@ Task<void> CacheFiller::FillSome() {
   is_running_ = false;
 }
 
-void CacheFiller::Take(uint32_t level, const NodeCache::NodeRef& ref,
+void CacheFiller::Take(uint64_t began, uint32_t level, const NodeCache::NodeRef& ref,
                        std::span<const std::byte> image) {
   const std::optional<InternalNode> node = DecodeInternal(image, ref.node);
-  const bool is_it = node && node->level == level && node->low() == ref.low.view();
-  if (is_it && context_.store.fill.HasRoom()) context_.cache.Insert(ref.node, *node);
+  const bool is_it = node && !node->frozen && node->level == level && node->low() == ref.low.view();
+  if (is_it && context_.store.fill.HasRoom()) context_.cache.Insert(began, ref.node, *node);
 }
 
 }  // namespace gossamer

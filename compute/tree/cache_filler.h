@@ -27,7 +27,8 @@ class CacheFiller {
   // READs the missing nodes below one parent. Cost: 1 RT.
   Task<void> FillSome();
   // Takes a node from what was READ.
-  void Take(uint32_t level, const NodeCache::NodeRef& ref, std::span<const std::byte> image);
+  void Take(uint64_t began, uint32_t level, const NodeCache::NodeRef& ref,
+            std::span<const std::byte> image);
 
   TreeContext& context_;
   bool is_running_ = false;

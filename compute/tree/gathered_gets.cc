@@ -21,6 +21,7 @@ GatheredGets::Joining GatheredGets::Join(KeyView key) {
 }
 
 Task<void> GatheredGets::Run() {
+  const RunningOperations::Scope scope(running_);
   const auto group = idle_.Take();
   group->size = 0;
   open_ = &*group;
@@ -28,20 +29,20 @@ Task<void> GatheredGets::Run() {
   if (open_ == &*group) open_ = nullptr;
   // As many as a group can need: buffers of one size are used again.
   plain_.Reserve(group->chunk, kMost);
+  const Op op = links_.Begin();
   plain_.Prepare(group->joined(), group->chunk);
   Resume(*group, group->chunk.rest());
   const std::span<const PlainGets::Part> parts = group->chunk.parts();
   Workers others(scheduler_);
-  for (size_t i = 1; i < parts.size(); ++i) others.Start(Read(*group, parts[i]));
-  if (!parts.empty()) co_await Read(*group, parts.front());
+  for (size_t i = 1; i < parts.size(); ++i) others.Start(Read(*group, parts[i], op));
+  if (!parts.empty()) co_await Read(*group, parts.front(), op);
   if (others.running() != 0) co_await others.Wait();
   // Behind all gets that go on: each copies its value first.
   co_await scheduler_.NextRound();
   group->chunk.GiveBuffersBack();
 }
 
-Task<void> GatheredGets::Read(Group& group, const PlainGets::Part& part) {
-  Op op;
+Task<void> GatheredGets::Read(Group& group, const PlainGets::Part& part, Op op) {
   co_await links_.Execute(op, *part.batch);
   // All batches of the group were posted in one round trip.
   if (&part != &group.chunk.parts().front()) op.wire.round_trips = 0;

@@ -28,7 +28,11 @@ namespace gossamer {
 class GatheredGets {
  public:
   GatheredGets(TreeContext& context, PlainGets& plain, Getter& single)
-      : links_(context.links), scheduler_(links_.scheduler()), plain_(plain), single_(single) {}
+      : running_(context.running),
+        links_(context.links),
+        scheduler_(links_.scheduler()),
+        plain_(plain),
+        single_(single) {}
 
   // As Getter::GetUntilDone.
   Task<Result<std::string>> Get(KeyView key) {
@@ -62,9 +66,10 @@ class GatheredGets {
   Joining Join(KeyView key);
   Task<void> Run();
   // Executes the batch of a part of the group, and lets its gets go on.
-  Task<void> Read(Group& group, const PlainGets::Part& part);
+  Task<void> Read(Group& group, const PlainGets::Part& part, Op op);
   void Resume(const Group& group, const PlainGets::Part& part);
 
+  RunningOperations::OfSession& running_;
   Links& links_;
   Scheduler& scheduler_;
   PlainGets& plain_;

@@ -42,6 +42,7 @@ GatheredPuts::Joining GatheredPuts::Join(WriteMode mode, const KeyValueView& pai
 }
 
 Task<void> GatheredPuts::Run(WriteMode mode) {
+  const RunningOperations::Scope scope(running_);
   const auto group = idle_.Take();
   group->size = 0;
   ++in_flight_;

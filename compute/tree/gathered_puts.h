@@ -32,7 +32,10 @@ namespace gossamer {
 class GatheredPuts {
  public:
   GatheredPuts(TreeContext& context, ManyLeafWriter& leaves, LeafWriter& single)
-      : scheduler_(context.links.scheduler()), leaves_(leaves), single_(single) {}
+      : running_(context.running),
+        scheduler_(context.links.scheduler()),
+        leaves_(leaves),
+        single_(single) {}
 
   // As LeafWriter::WriteUntilDone.
   Task<Status> Write(WriteMode mode, KeyView key, std::string_view value) {
@@ -82,6 +85,7 @@ class GatheredPuts {
   Joining Join(WriteMode mode, const KeyValueView& pair);
   Task<void> Run(WriteMode mode);
 
+  RunningOperations::OfSession& running_;
   Scheduler& scheduler_;
   ManyLeafWriter& leaves_;
   LeafWriter& single_;

@@ -8,6 +8,12 @@
 #include "compute/rules/rules.h"
 
 namespace gossamer {
+namespace {
+
+// A path whose leaf was read this many times in vain is looked up again.
+constexpr uint32_t kRereadsOfAPath = 4;
+
+}  // namespace
 
 struct Getter::Units {
   Units(const LeafGeometry& leaf_geometry, uint64_t key_hash, bool reads_groups)
@@ -29,6 +35,10 @@ struct Getter::Units {
   Verb ReadUnit(RemotePtr leaf, uint32_t number, size_t at) const {
     return Verb::Read(leaf.offset() + geometry.unit_offset(number), geometry.unit_bytes(),
                       buffers.address(at));
+  }
+  bool MayNeedOverflow(const Route& route) const {
+    return !by_groups || !route.may_have_hint ||
+           LeafHint(route.path.hint).MayHaveOverflowed(hash, home);
   }
   Verb ReadOverflow(RemotePtr leaf) const {
     return ReadUnit(leaf, geometry.overflow_unit(), overflow_at);
@@ -68,7 +78,8 @@ bool Getter::Prepare(KeyView key, First& first) {
 
 // The plain case takes one coroutine, and no copy of a path.
 Task<Result<std::string>> Getter::GetUntilDone(KeyView key) {
-  Op op;
+  const RunningOperations::Scope scope(context_.running);
+  Op op = context_.links.Begin();
   First first;
   if (!Prepare(key, first)) co_return co_await GoUntilDone(op, key, nullptr);
   context_.cache.CountHits(1);
@@ -117,37 +128,34 @@ Task<Result<std::string>> Getter::Go(Op& op, KeyView key, First* first) {
   if (!lease) co_return lease.error();
   units.buffers = std::move(lease.value());
   Route route;
-  NodeCache::Step& path = route.path;
   bool has_path = false;
   for (uint32_t reread = 0; reread <= kMaxRereads;) {
-    bool may_have_hint = true;
-    if (!has_path && !FindCached(key, first != nullptr, path)) {
-      const Result<NodeCache::Step> found =
-          co_await context_.descent.To(op, SearchGoal::Covering(key), 0);
-      if (!found) co_return found.error();
-      path = found.value();
-      // If the cache did not take the leaf's parent, it keeps no hint for this leaf. The first batch brings both groups.
-      may_have_hint = context_.cache.HasLeaf(key);
+    route.may_have_hint = has_path || FindCached(key, first != nullptr, route.path);
+    if (!route.may_have_hint) {
+      BOOST_OUTCOME_CO_TRYV(co_await FindPath(op, key, route));
     }
-    const RemotePtr leaf = path.node;
+    const RemotePtr leaf = route.path.node;
     BOOST_OUTCOME_CO_TRYV(co_await links.ConnectFor(leaf, geometry.node_bytes()));
     InlineBatch<2> batch(leaf.server());
-    bool wants_overflow = true;
-    if (first != nullptr && first->plain.leaf() == leaf) {
-      wants_overflow = first->plain.reads_overflow();
+    const bool is_read = first != nullptr && first->plain.leaf() == leaf;
+    const bool wants_overflow =
+        is_read ? first->plain.reads_overflow() : units.MayNeedOverflow(route);
+    if (is_read) {
       for (const Verb& verb : first->batch.verbs()) batch.Add(verb);
     } else {
-      wants_overflow = !units.by_groups || !may_have_hint ||
-                       LeafHint(path.hint).MayHaveOverflowed(units.hash, units.home);
       units.AddReads(batch, leaf, wants_overflow);
       co_await links.Execute(op, batch);
     }
     first = nullptr;
     if (batch.status() != VerbStatus::kSuccess) co_return Links::Unreachable(op, batch);
-
     const std::optional<GroupView> home =
         rules::ParseUnit(units.bytes_at(units.home_at), leaf, units.home);
-    if (home && !home->Admits(key)) {
+    if (home && home->frozen() && !MayReadFrozen(route)) {
+      LookUpAgain(route, has_path);
+      ++reread;
+      continue;
+    }
+    if (home && !home->Covers(key)) {
       const Result<Hop> hop = co_await LeaveStaleLeaf(op, key, units, route);
       if (!hop) co_return hop.error();
       has_path = hop.value() == Hop::kMoved;
@@ -171,8 +179,8 @@ Task<Result<std::string>> Getter::Go(Op& op, KeyView key, First* first) {
       if (is_whole) entry = overflow->Find(key);
     }
     if (is_whole) {
-      if (path.has_parent()) {
-        LearnHint(context_, key, {leaf, path.hint}, units.home, *home, overflow);
+      if (route.path.has_parent()) {
+        LearnHint(context_, key, {leaf, route.path.hint}, units.home, *home, overflow);
       }
       if (!entry) co_return MakeError(Code::kNotFound);
       if (!entry->is_block) co_return std::string(entry->stored);
@@ -184,8 +192,33 @@ Task<Result<std::string>> Getter::Go(Op& op, KeyView key, First* first) {
     ++context_.counters.rereads;
     ++reread;
     co_await context_.pauses.After(reread);
+    // The memory may be another's by now.
+    if (reread % kRereadsOfAPath == 0) LookUpAgain(route, has_path);
   }
   co_return co_await GetUnderLock(op, key);
+}
+
+Task<Status> Getter::FindPath(Op& op, KeyView key, Route& route) {
+  const Result<NodeCache::Step> found =
+      co_await context_.descent.To(op, SearchGoal::Covering(key), 0);
+  if (!found) co_return found.error();
+  route.path = found.value();
+  route.may_have_hint = context_.cache.HasLeaf(key);
+  co_return Ok();
+}
+
+// Otherwise its left neighbour may have taken its entries over long ago.
+bool Getter::MayReadFrozen(const Route& route) const {
+  if (route.left) {
+    context_.store.merges.Note({0, *route.left, MergeQueue::Request::Kind::kUnfinished});
+  }
+  return rules::MayReadFrozen(route.left.has_value());
+}
+
+void Getter::LookUpAgain(Route& route, bool& has_path) {
+  context_.cache.ForgetPath(route.path);
+  route.left.reset();
+  has_path = false;
 }
 
 Task<Result<Getter::Hop>> Getter::LeaveStaleLeaf(Op& op, KeyView key, const Units& units,
@@ -193,9 +226,10 @@ Task<Result<Getter::Hop>> Getter::LeaveStaleLeaf(Op& op, KeyView key, const Unit
   // A second hop is not taken, unless the tree was just descended without the cache (rule W7).
   const bool may_hop = route.path.has_parent() || route.is_afresh;
   if (may_hop) {
-    co_return co_await HopRight(op, key, units, route.path);
+    co_return co_await HopRight(op, key, units, route);
   }
   route.is_afresh = true;
+  route.left.reset();
   ++context_.counters.cache.stale;
   const Result<NodeCache::Step> found =
       co_await context_.descent.To(op, SearchGoal::Covering(key), 0, Descent::Trust::kNothing);
@@ -205,9 +239,9 @@ Task<Result<Getter::Hop>> Getter::LeaveStaleLeaf(Op& op, KeyView key, const Unit
 }
 
 // Needs group and trailer of one version (rule R3). Cost: 1 RT; the caller reads the group of the sibling by another.
-Task<Result<Getter::Hop>> Getter::HopRight(Op& op, KeyView key, const Units& units,
-                                           NodeCache::Step& path) {
+Task<Result<Getter::Hop>> Getter::HopRight(Op& op, KeyView key, const Units& units, Route& route) {
   const LeafGeometry& geometry = context_.geometry();
+  NodeCache::Step& path = route.path;
   const RemotePtr leaf = path.node;
   InlineBatch<2> batch(leaf.server());
   batch.Add(units.ReadUnit(leaf, units.home, UnitBuffers::kHome));
@@ -219,13 +253,15 @@ Task<Result<Getter::Hop>> Getter::HopRight(Op& op, KeyView key, const Units& uni
       GroupView::Parse(units.bytes_at(UnitBuffers::kHome), leaf, units.home);
   const std::optional<TrailerView> trailer = rules::ParseTrailer(
       {units.buffers.data() + UnitBuffers::kTrailer, kTrailerBytes}, leaf, geometry);
-  if (!home || !trailer || !rules::OfOneVersion(*home, *trailer) || home->Admits(key) ||
-      trailer->sibling().is_null()) {
+  if (!home || !trailer || !rules::OfOneVersion(*home, *trailer) || home->Covers(key) ||
+      trailer->sibling().is_null() ||
+      (home->frozen() && !rules::MayReadFrozen(route.left.has_value()))) {
     co_return Hop::kUndecided;
   }
   ++context_.counters.cache.stale;
   context_.cache.ForgetPath(path);
   context_.missing.Note(leaf, 0);
+  route.left = path.low;
   path = NodeCache::Step{trailer->sibling(), 0, RemotePtr(), 0, home->high().key};
   co_return Hop::kMoved;
 }

@@ -42,6 +42,11 @@ class Getter {
   struct Route {
     NodeCache::Step path;
     bool is_afresh = false;  // found once without the cache
+    // If the cache did not take the leaf's parent, it keeps no hint for this leaf. The first batch brings both groups.
+    bool may_have_hint = true;
+    // Where the leaf starts from whose sibling pointer this get came to that of `path`. Only such a leaf may be read if it is
+    // frozen.
+    std::optional<Key> left;
   };
 
   // Prepares READs of the leaf that is cached. Returns false if the key is not plain.
@@ -51,10 +56,15 @@ class Getter {
   // The same as Get and GetUntilDone; goes on from `first`, which has ended, unless it is null.
   Task<Result<std::string>> Go(Op& op, KeyView key, First* first);
   Task<Result<std::string>> GoUntilDone(Op& op, KeyView key, First* first);
+  Task<Status> FindPath(Op& op, KeyView key, Route& route);
+  // Whether the frozen leaf of the route may be read. If so, notes that its merge is unfinished.
+  bool MayReadFrozen(const Route& route) const;
+  // Forgets the route: the leaf is looked up again, by its parent as that is now.
+  void LookUpAgain(Route& route, bool& has_path);
   // The key is right of the leaf of `route.path`: moves the path toward it, by a hop or a fresh
   // descent. Undecided: group and trailer do not agree (yet).
   Task<Result<Hop>> LeaveStaleLeaf(Op& op, KeyView key, const Units& units, Route& route);
-  Task<Result<Hop>> HopRight(Op& op, KeyView key, const Units& units, NodeCache::Step& path);
+  Task<Result<Hop>> HopRight(Op& op, KeyView key, const Units& units, Route& route);
   Task<Result<std::string>> GetUnderLock(Op& op, KeyView key);
 
   TreeContext& context_;

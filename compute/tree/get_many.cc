@@ -7,6 +7,7 @@
 namespace gossamer {
 
 Task<void> ManyGetter::Get(std::span<const KeyView> keys, Values& values) {
+  const RunningOperations::Scope scope(context_.running);
   values.Reset(keys.size());
   const auto rest = idle_rests_.Take();
   rest->clear();

@@ -65,12 +65,12 @@ Task<Status> GroupWriter::Write(Op& op, WriteBatch& batch, size_t first, size_t&
   const Status status = co_await Edit(op, locked, batch, first, end, effect);
   tally = effect.tally;
   if (!status) co_return status;
-  Conclude(batch.mode(), effect);
+  Conclude(op, batch.mode(), effect);
   co_return Ok();
 }
 
-void GroupWriter::Conclude(WriteMode mode, const Effect& effect) {
-  for (const BlockRef& block : effect.replaced) context_.memory.FreeBlock(block);
+void GroupWriter::Conclude(const Op& op, WriteMode mode, const Effect& effect) {
+  for (const BlockRef& block : effect.replaced) context_.memory.FreeBlock(op, block);
   if (mode == WriteMode::kPut) {
     context_.recent_puts.Add(effect.tally.inserted, effect.tally.updated);
   }
@@ -289,7 +289,9 @@ Task<Status> GroupWriter::Rewrite(Op& op, LockedLeaf& locked, WriteBatch& batch,
   if (may_fit) {
     CollectInUnitOrder(scratch);
     if (scratch.packer.PlaceAll(scratch.merged, high)) {
-      co_return co_await RewriteInPlace(locked, scratch);
+      BOOST_OUTCOME_CO_TRYV(co_await RewriteInPlace(locked, scratch));
+      if (effect.tally.deleted != 0) NoteIfSparse(locked, scratch);
+      co_return Ok();
     }
   }
   CollectByKey(scratch);
@@ -309,6 +311,13 @@ ManyWaySplitter::Fill GroupWriter::FillOf(const LockedLeaf& locked, const WriteB
       }));
   return greater <= scratch.merged.size() / kEdgeFraction ? ManyWaySplitter::Fill{1, false}
                                                           : kUsual;
+}
+
+void GroupWriter::NoteIfSparse(const LockedLeaf& locked, const Scratch& scratch) const {
+  size_t bytes = 0;
+  for (const Entry& entry : scratch.merged) bytes += LeafPacker::BytesOf(entry);
+  if (bytes * kSparseFraction > scratch.packer.Capacity(0)) return;
+  context_.note_sparse(locked.path.low);
 }
 
 // 1 RT.

@@ -78,7 +78,7 @@ class GroupWriter {
   static bool Apply(LockedLeaf& locked, WriteBatch& batch, size_t position, LeafWrite& write,
                     Effect& effect);
   // Call when the leaf is written.
-  void Conclude(WriteMode mode, const Effect& effect);
+  void Conclude(const Op& op, WriteMode mode, const Effect& effect);
 
  private:
   // Kept for the next group that rewrites its leaf.
@@ -120,6 +120,8 @@ class GroupWriter {
   Task<Status> Rewrite(Op& op, LockedLeaf& locked, WriteBatch& batch, size_t first, size_t end,
                        Effect& effect);
   Task<Status> RewriteInPlace(LockedLeaf& locked, Scratch& scratch);
+  // Notes a leaf that has lost entries, if few are left.
+  void NoteIfSparse(const LockedLeaf& locked, const Scratch& scratch) const;
   ManyWaySplitter::Fill FillOf(const LockedLeaf& locked, const WriteBatch& batch,
                                const Scratch& scratch) const;
 

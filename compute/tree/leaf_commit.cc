@@ -20,6 +20,8 @@ LeafCommitter::Ending LeafCommitter::Prepare(LockedLeaf& locked) const {
   ending.granted = GrantWishes(locked);
   if (locked.path.has_parent()) leaves_.LearnHint(locked, locked.path.low);
   ending.has_changes = locked.editor->changed() != 0;
+  ending.is_sparse = locked.editor->has_removed() && locked.editor->IsSparse();
+  if (ending.is_sparse) ending.key = locked.path.low;
   if (ending.has_changes) ending.next = locked.lock.NextWaiter();
   return ending;
 }
@@ -27,6 +29,9 @@ LeafCommitter::Ending LeafCommitter::Prepare(LockedLeaf& locked) const {
 Status LeafCommitter::Conclude(LockedLeaf& locked, Ending& ending, const Status& result) const {
   Status status = ending.has_changes ? result : rules::AnswerAfter(result);
   AnswerWishes(locked, ending.granted, status);
+  if (status && ending.is_sparse) {
+    context_.note_sparse(ending.key);
+  }
   if (status && ending.next != nullptr) leaves_.HandOver(locked, *ending.next);
   return status;
 }

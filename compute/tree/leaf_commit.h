@@ -30,6 +30,8 @@ class LeafCommitter {
   struct Ending {
     LockTable::WaiterList granted;
     bool has_changes = false;           // Without, the commit is the release alone.
+    bool is_sparse = false;             // The leaf has lost entries, and may be worth a merge.
+    Key key;                            // in the leaf's range
     LockTable::Waiter* next = nullptr;  // gets the lock
     RemoteLock::After after() const {
       return next != nullptr ? RemoteLock::After::kKeep : RemoteLock::After::kRelease;

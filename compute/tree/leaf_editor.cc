@@ -38,6 +38,18 @@ void LeafEditor::AppendTo(std::vector<Entry>& entries) const {
   }
 }
 
+bool LeafEditor::IsSparse() const {
+  size_t bytes = 0;
+  size_t units = 0;
+  for (uint32_t rest = known_; rest != 0; rest &= rest - 1) {
+    const auto number = static_cast<uint32_t>(std::countr_zero(rest));
+    if (number == geometry_.overflow_unit()) continue;
+    bytes += Unit(number).entry_bytes();
+    ++units;
+  }
+  return bytes * kSparseFraction <= units * geometry_.unit_bytes();
+}
+
 LeafEditor::Found LeafEditor::Find(KeyView key, uint32_t home) const {
   Found found;
   const GroupView& group = Unit(home);

@@ -27,6 +27,10 @@
 
 namespace gossamer {
 
+// A leaf that is filled to less than this part after a delete may be worth a merge. Groups of one leaf differ: some look so
+// in a leaf that is twice as full.
+inline constexpr size_t kSparseFraction = 4;
+
 enum class WriteMode : uint8_t { kPut, kInsert, kUpdate, kDelete };
 inline constexpr size_t kWriteModes = 4;
 static_assert(static_cast<size_t>(WriteMode::kDelete) + 1 == kWriteModes);
@@ -104,6 +108,10 @@ class LeafEditor {
   // behind the last.
   bool Overwrite(const Entry& entry, uint32_t home);
   void SealOverwritten();
+  // Whether entries were removed since the last write.
+  bool has_removed() const { return removed_count_ != 0; }
+  // Whether the known units are so empty that the leaf may be worth a merge.
+  bool IsSparse() const;
   // Call when the changed units are in the batch that writes them.
   void ForgetChanges() {
     changed_ = 0;

@@ -73,13 +73,13 @@ Task<Status> LeafRuns::Read(Op& op, LeafRun& run) {
   co_return Ok();
 }
 
-void LeafRuns::StartToRead(LeafRun& run) {
+void LeafRuns::StartToRead(LeafRun& run, const Op& op) {
   run.in_flight = true;
-  context_.links.scheduler().Spawn(ReadAhead(run));
+  context_.links.scheduler().Spawn(ReadAhead(run, op));
 }
 
-Task<void> LeafRuns::ReadAhead(LeafRun& run) {
-  Op op;
+// Its session may not be polled for any time: it counts as no operation. The scan drops what it reads in an earlier period.
+Task<void> LeafRuns::ReadAhead(LeafRun& run, Op op) {
   run.status = co_await Read(op, run);
   context_.counters.of(OperationClass::kScan) += op.wire;
   run.in_flight = false;

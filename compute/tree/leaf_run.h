@@ -65,10 +65,10 @@ class LeafRuns {
   // Cost: 1 RT.
   Task<Status> Read(Op& op, LeafRun& run);
   // Starts to READ them. `run.in_flight` tells when this has ended, and `run.status` how.
-  void StartToRead(LeafRun& run);
+  void StartToRead(LeafRun& run, const Op& op);
 
  private:
-  Task<void> ReadAhead(LeafRun& run);
+  Task<void> ReadAhead(LeafRun& run, Op op);
 
   TreeContext& context_;
   std::vector<std::unique_ptr<LeafRun>> all_;

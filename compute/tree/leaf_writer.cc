@@ -70,8 +70,11 @@ LeafWrite LeafWriter::MakeWrite(const Op& op, WriteMode mode, KeyView key,
 
 // The plain case takes one coroutine.
 Task<Status> LeafWriter::WriteUntilDone(WriteMode mode, KeyView key, std::string_view value,
-                                        NodeCache::Step path, CriticalPath::Sequence* sequence) {
-  Op op;
+                                        NodeCache::Step path, uint64_t began,
+                                        CriticalPath::Sequence* sequence) {
+  const RunningOperations::Scope scope(context_.running);
+  Op op = context_.links.Begin();
+  op.began = std::min(op.began, began);
   op.kind = ClassOf(mode);
   Status status = Ok();
   for (bool is_first = true;; is_first = false) {
@@ -105,7 +108,8 @@ Task<Status> LeafWriter::WriteUntilDone(WriteMode mode, KeyView key, std::string
       }
     }  // The turn ends here, before anything is waited for.
     if (status) break;
-    const bool again = co_await context_.links.RecoverFrom(op, status.error());
+    bool again = co_await context_.links.RecoverFrom(op, status.error());
+    if (!again) again = co_await context_.memory.AwaitMemory(status.error());
     if (!again) break;
   }
   context_.memory.TendPassedOver(op);
@@ -187,7 +191,7 @@ void LeafWriter::Conclude(Op& op, const LeafWrite& write, const Status& status) 
     context_.recent_puts.Add(is_insert ? 1 : 0, is_insert ? 0 : 1);
   }
   if (op.kind != OperationClass::kInsertSplit) op.kind = write.kind;
-  if (status && write.replaced) context_.memory.FreeBlock(*write.replaced);
+  if (status && write.replaced) context_.memory.FreeBlock(op, *write.replaced);
 }
 
 // 1 RT, and 1 RT more where the overflow group, or all of the leaf, had to be read first.

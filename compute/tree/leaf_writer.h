@@ -31,8 +31,9 @@ class LeafWriter {
   // RT more for a key that may be in the overflow group, or has to go there, if no hint told:
   // another compute server has filled its home group. A value block adds no RT: its WRITE goes out
   // with the CAS, and is acknowledged before the entry is written.
+  // `path`, unless it has no node, was found by an operation that `began` then (rule R9).
   Task<Status> WriteUntilDone(WriteMode mode, KeyView key, std::string_view value,
-                              NodeCache::Step path = {},
+                              NodeCache::Step path = {}, uint64_t began = NodeCache::kNow,
                               CriticalPath::Sequence* sequence = nullptr);
 
  private:

@@ -8,13 +8,6 @@
 #include "compute/rules/rules.h"
 
 namespace gossamer {
-namespace {
-
-// A leaf whose group and trailer do not agree this many times in a row is corrupt.
-constexpr uint32_t kMaxDisagreements = 16;
-
-}  // namespace
-
 Status LeafLocker::UseBuffers(LeafWish& wish, LockedLeaf& locked) const {
   const size_t bytes = LockedBuffers::Bytes(context_.geometry().node_bytes());
   Result<BufferLease> buffers = context_.links.Buffer(bytes);
@@ -47,6 +40,7 @@ Task<Result<LeafLocker::Outcome>> LeafLocker::Lock(Op& op, LeafWish& wish, bool 
       tried = nullptr;
     } else {
       if (!search.has_path) {
+        search.left.reset();
         BOOST_OUTCOME_CO_TRYV(co_await FindPath(op, key, locked));
         search.has_path = true;
       }
@@ -76,9 +70,9 @@ Task<Result<LeafLocker::Outcome>> LeafLocker::Lock(Op& op, LeafWish& wish, bool 
     if (attempt.value() == RemoteLock::Attempt::kRefused) {
       BOOST_OUTCOME_CO_TRYV(co_await locked.lock.BackOff());
       // The leaf may have split meanwhile, so look the path up again. But take a dead compute
-      // server's lock right here: a new path may lead to another leaf and its lock, again and
-      // again.
-      search.has_path = locked.lock.holder_is_dead();
+      // server's lock right here, and go on from a sibling: a new path may lead to another leaf
+      // and its lock, again and again.
+      search.has_path = locked.lock.holder_is_dead() || search.left.has_value();
       continue;
     }
 
@@ -237,71 +231,6 @@ bool LeafLocker::Accept(LockedLeaf& locked, uint32_t wanted) const {
   }
   const bool reads_all = (wanted >> geometry.units() & 1) != 0;
   return is_valid && (!reads_all || AcceptTrailer(locked));
-}
-
-Task<Status> LeafLocker::LeaveStaleLeaf(Op& op, LockedLeaf& locked, const LeafWrite& write,
-                                        bool is_valid, Search& search) const {
-  const KeyView key = write.entry.key;
-  const RemotePtr leaf = locked.leaf();
-  if (!is_valid && ++search.failures == kMaxFailures) {
-    co_return co_await ReleaseAfter(
-        locked, CorruptNode(leaf, "a leaf that fails its checksums under its lock"));
-  }
-  const NodeCache::Step stale = locked.path;
-  if (is_valid) ++context_.counters.cache.stale;
-  RemotePtr sibling;
-  const bool must_descend = is_valid && !stale.has_parent() && !search.is_afresh;
-  if (is_valid && !must_descend) {
-    // The leaf has split: keys at or above its high fence are right of it.
-    const Key low = locked.unit(write.unit).high().key;
-    const Result<RemotePtr> read = co_await ReleaseForSibling(locked, write.unit);
-    if (!read) co_return read.error();
-    sibling = read.value();
-    locked.path = NodeCache::Step{sibling, 0, RemotePtr(), 0, low};
-  } else {
-    BOOST_OUTCOME_CO_TRYV(co_await locked.lock.Release());
-    locked.path = {};
-  }
-  locked.lock.GiveUpTurn();
-  context_.cache.ForgetPath(stale);
-  if (must_descend) {
-    search.is_afresh = true;
-    const Result<NodeCache::Step> path =
-        co_await context_.descent.To(op, SearchGoal::Covering(key), 0, Descent::Trust::kNothing);
-    if (!path) co_return path.error();
-    locked.path = path.value();
-  } else if (!sibling.is_null()) {
-    context_.missing.Note(leaf, 0);
-  } else {
-    // The node is another one now, or corrupt: the parent, read again, decides (rule R5).
-    const Result<RootWord> root = co_await context_.nodes.ReadRoot(op);
-    if (!root) co_return root.error();
-  }
-  search.has_path = !locked.path.node.is_null();
-  // Another split or a loss may come between the READs of group and trailer, but not every time.
-  search.disagreements = is_valid && !search.has_path ? search.disagreements + 1 : 0;
-  if (search.disagreements == kMaxDisagreements) {
-    co_return CorruptNode(leaf, "a leaf whose group and trailer do not agree");
-  }
-  co_return Ok();
-}
-
-// The READ may take effect behind the release (N2): the equal version proves that the sibling is
-// still that of the group (rule R3). Returns null if trailer and group do not agree.
-// Cost: 1 RT.
-Task<Result<RemotePtr>> LeafLocker::ReleaseForSibling(LockedLeaf& locked, uint32_t unit) const {
-  const LeafGeometry& geometry = context_.geometry();
-  const RemotePtr leaf = locked.leaf();
-  const NodeVersion version = locked.unit(unit).version();
-  const LocalAddress into = locked.image(geometry.trailer_offset());
-  const Result<RemoteLock::ReadState> read = co_await locked.lock.ReleaseAndRead(
-      Verb::Read(leaf.offset() + geometry.trailer_offset(), kTrailerBytes, into));
-  if (!read) co_return read.error();
-  if (read.value() == RemoteLock::ReadState::kUnknown) co_return RemotePtr();
-  const std::optional<TrailerView> trailer =
-      rules::ParseTrailer({into.data, kTrailerBytes}, leaf, geometry);
-  if (!trailer || trailer->version() != version) co_return RemotePtr();
-  co_return trailer->sibling();
 }
 
 Verb LeafLocker::ReadUnitVerb(const LockedLeaf& locked, uint32_t number) const {

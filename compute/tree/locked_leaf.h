@@ -126,7 +126,11 @@ class LeafLocker {
   struct Search {
     bool has_path = false;
     bool is_afresh = false;  // a path without a cached parent was replaced by a fresh descent
+    // The leaf that failed its checks last, and how often in a row.
+    RemotePtr failed;
     uint32_t failures = 0;
+    // Where the leaf starts from which this search came to the sibling.
+    std::optional<Key> left;
     uint32_t disagreements = 0;  // times in a row that group and trailer did not agree
   };
   enum class Turn : uint8_t { kMine, kTryAgain, kLookUp, kDoneByAnother };
@@ -149,6 +153,8 @@ class LeafLocker {
   // The locked leaf is not that of the key: releases it, and finds the path to that leaf.
   Task<Status> LeaveStaleLeaf(Op& op, LockedLeaf& locked, const LeafWrite& write, bool is_valid,
                               Search& search) const;
+  // The same of a frozen leaf: has its left neighbour take over its entries, if that is known.
+  Task<Status> LeaveFrozenLeaf(Op& op, LockedLeaf& locked, Search& search) const;
   Task<Result<RemotePtr>> ReleaseForSibling(LockedLeaf& locked, uint32_t unit) const;
 
   TreeContext& context_;

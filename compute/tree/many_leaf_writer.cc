@@ -50,9 +50,9 @@ struct ManyLeafWriter::Lane {
   GroupWriter::Tally total;
 
   std::span<Leaf* const> taken() const { return std::span(leaves).first(count); }
-  void Begin(ServerId of) {
+  void Begin(ServerId of, const Op& new_op) {
     server = of;
-    op = {};
+    op = new_op;
     count = 0;
     trials.Clear();
     commits.Clear();
@@ -70,6 +70,7 @@ struct ManyLeafWriter::Chunk {
   BufferLease buffer;
   std::vector<std::unique_ptr<Lane>> lanes;  // made once and used again
   size_t lane_count = 0;                     // in use
+  Op op;                                     // as each lane begins
   CriticalPath critical_path;                // of the lanes
 
   std::span<const std::unique_ptr<Lane>> used_lanes() const {
@@ -81,7 +82,7 @@ struct ManyLeafWriter::Chunk {
     if (found != used_lanes().end()) return **found;
     if (lane_count == lanes.size()) lanes.push_back(std::make_unique<Lane>());
     Lane& lane = *lanes[lane_count++];
-    lane.Begin(server);
+    lane.Begin(server, op);
     return lane;
   }
   std::span<LeafWrite> WritesOf(const Leaf& leaf) {
@@ -169,7 +170,7 @@ Task<void> ManyLeafWriter::WriteLane(Run& run, Chunk& chunk, Lane& lane) {
   }
   // From here to the post nothing is awaited (rule L4).
   for (Leaf* leaf : lane.taken()) {
-    if (leaf->is_held()) AddCommit(lane, *leaf);
+    if (leaf->is_held()) AddCommit(run, lane, *leaf);
   }
   if (!lane.commits.used().empty()) {
     co_await context_.links.ExecuteAll(op, lane.commits.used());
@@ -226,6 +227,7 @@ void ManyLeafWriter::Take(Run& run, Chunk& chunk) {
     return run.watcher.NotPlain({first, run.next});
   }
   chunk.buffer = std::move(buffer.value());
+  chunk.op = context_.links.Begin();
   context_.cache.FindLeaves(std::span(chunk.keys).first(count),
                             std::span(chunk.spots).first(count));
   size_t position = first;
@@ -323,7 +325,7 @@ void ManyLeafWriter::Edit(Run& run, Chunk& chunk, Leaf& leaf) {
 }
 
 // Together with the post that follows, one step: rules L4 and U4 hold for it.
-void ManyLeafWriter::AddCommit(Lane& lane, Leaf& leaf) const {
+void ManyLeafWriter::AddCommit(const Run& run, Lane& lane, Leaf& leaf) const {
   LockedLeaf& locked = *leaf.locked;
   if (!locked.lock.IsInEpoch()) {
     leaf.state = Leaf::State::kLate;
@@ -332,6 +334,7 @@ void ManyLeafWriter::AddCommit(Lane& lane, Leaf& leaf) const {
     locked.lock.AddEnd(*leaf.batch, leaf.batch->verbs().size(), RemoteLock::After::kRelease);
   } else {
     leaf.ending = committer_.Prepare(locked);
+    if (leaf.ending.is_sparse) leaf.ending.key = Key(run.batch.key(leaf.writes.first));
     const auto writes = static_cast<size_t>(std::popcount(locked.editor->changed()));
     leaf.batch = &lane.commits.For(lane.server, writes + 1);
     committer_.AddCommit(locked, leaf.ending, *leaf.batch);
@@ -344,7 +347,7 @@ void ManyLeafWriter::Conclude(Run& run, Lane& lane, Leaf& leaf, const Status& re
   if (leaf.state != Leaf::State::kEdited) return GiveUp(run, leaf);
   const Status status = committer_.Conclude(*leaf.locked, leaf.ending, result);
   if (status) {
-    groups_.Conclude(batch.mode(), leaf.effect);
+    groups_.Conclude(lane.op, batch.mode(), leaf.effect);
     lane.total += leaf.effect.tally;
     run.watcher.Done(writes);
   } else if (leaf.ending.has_changes && status.error().code == Code::kMaybeApplied) {

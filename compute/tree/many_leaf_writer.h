@@ -102,7 +102,7 @@ class ManyLeafWriter {
   void Edit(Run& run, Chunk& chunk, Leaf& leaf);
   // Ends with a leaf whose lock is not held, and leaves its writes.
   static void GiveUp(Run& run, Leaf& leaf);
-  void AddCommit(Lane& lane, Leaf& leaf) const;
+  void AddCommit(const Run& run, Lane& lane, Leaf& leaf) const;
   // Once the commit has ended with `result`.
   void Conclude(Run& run, Lane& lane, Leaf& leaf, const Status& result);
   // For a leaf of which a verb ended in an unknown way.

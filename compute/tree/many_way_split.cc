@@ -18,14 +18,14 @@ constexpr size_t kUsualFenceBytes = 8;
 }  // namespace
 
 Task<Status> ManyWaySplitter::Build(Op& op, const LockedLeaf& locked, LeafPacker& packer,
-                                    std::span<const Entry> entries, Plan plan, Chain& chain) {
+                                    std::span<const Entry> entries, const End& last, Plan plan,
+                                    Chain& chain) {
   const uint32_t node_bytes = context_.geometry().node_bytes();
   Result<BufferLease> first = context_.links.Buffer(node_bytes);
   if (!first) co_return first.error();
   chain.first = std::move(first.value());
 
-  const HighFence high = locked.unit(0).high();
-  const RemotePtr old_sibling = locked.trailer->sibling();
+  const HighFence& high = last.high;
   LeafContent content;
   content.version = Next(locked.unit(0).version());
   Key low = locked.path.low;
@@ -51,7 +51,7 @@ Task<Status> ManyWaySplitter::Build(Op& op, const LockedLeaf& locked, LeafPacker
     }
     const Key separator = next ? Key(Separator(entries[end - 1].key, entries[end].key)) : Key();
     content.high = next ? HighFence::At(separator) : high;
-    content.sibling = next ? *next : old_sibling;
+    content.sibling = next ? *next : last.sibling;
     const uint64_t hint = packer.Encode(image, leaf, content);
     if (begin == 0) {
       chain.first_hint = hint;
@@ -72,7 +72,7 @@ Task<Status> ManyWaySplitter::Build(Op& op, const LockedLeaf& locked, LeafPacker
 // 1 RT: WRITE the new leaves, and the parent's lock and READ. 1 RT: WRITE the leaf, release. 1 RT: WRITE the parent,
 // release.
 Task<Status> ManyWaySplitter::Split(Op& op, LockedLeaf& locked, LeafPacker& packer,
-                                    std::span<const Entry> entries, Fill fill) {
+                                    std::span<const Entry> entries, Fill fill, End end) {
   Plan plan;
   plan.is_even = fill.is_even;
   plan.room = std::max<size_t>(
@@ -84,7 +84,7 @@ Task<Status> ManyWaySplitter::Split(Op& op, LockedLeaf& locked, LeafPacker& pack
     context_.links.Prefetch(locked.path.parent, 0, context_.geometry().node_bytes());
   }
   Chain chain(context_, plan.leaves);
-  const Status built = co_await Build(op, locked, packer, entries, plan, chain);
+  const Status built = co_await Build(op, locked, packer, entries, end, plan, chain);
   if (!built) co_return co_await LeafLocker::ReleaseAfter(locked, built.error());
   // In this order they may fit into one leaf after all.
   const bool is_split = !chain.downlinks.empty();
@@ -113,7 +113,7 @@ Task<Status> ManyWaySplitter::Split(Op& op, LockedLeaf& locked, LeafPacker& pack
   }
   const RemotePtr parent_node = locked.path.parent;
   if (!parent_node.is_null() && is_split && chain.downlinks.size() <= kMostCachedAhead) {
-    context_.cache.InsertChildren(parent_node, chain.downlinks);
+    context_.cache.InsertChildren(op.began, parent_node, chain.downlinks);
   }
   // Before waiting for a turn at the parent (rule W5). Most waiters belong to other leaves now.
   locked.lock.turn().Disband();

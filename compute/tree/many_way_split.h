@@ -42,8 +42,19 @@ class ManyWaySplitter {
     double part = 1;
     bool is_even = false;
   };
+  // Where the last leaf ends, and what is behind it.
+  struct End {
+    HighFence high;
+    RemotePtr sibling;
+  };
   Task<Status> Split(Op& op, LockedLeaf& locked, LeafPacker& packer, std::span<const Entry> entries,
-                     Fill fill);
+                     Fill fill) {
+    return Split(op, locked, packer, entries, fill,
+                 End{locked.unit(0).high(), locked.trailer->sibling()});
+  }
+  // The same for a leaf that takes over its sibling's range, up to `end`.
+  Task<Status> Split(Op& op, LockedLeaf& locked, LeafPacker& packer, std::span<const Entry> entries,
+                     Fill fill, End end);
 
  private:
   // The leaves that take the place of one.
@@ -72,7 +83,7 @@ class ManyWaySplitter {
 
   // Allocates and encodes the chain.
   Task<Status> Build(Op& op, const LockedLeaf& locked, LeafPacker& packer,
-                     std::span<const Entry> entries, Plan plan, Chain& chain);
+                     std::span<const Entry> entries, const End& last, Plan plan, Chain& chain);
   // Writes all but the first leaf. Tries the parent's lock along with them, before any other operation can know them:
   // the parent needs no proof that they exist (rule W4).
   Task<Status> WriteUnseen(Op& op, const LockedLeaf& locked, Chain& chain, LockedParent& parent);

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "compute/rules/rules.h"
+#include "compute/tree/check_child.h"
 #include "compute/tree/internal_split.h"
 #include "compute/tree/unseen_nodes.h"
 
@@ -29,14 +29,19 @@ Task<Status> ParentLinker::Insert(Op& op, uint32_t level, Downlinks children, Lo
         root = read.value();
       }
       if (root.level() < level) {
-        const Result<Raised> raised = co_await RaiseRoot(op, root, rest.front());
+        parent.lock.GiveUpTurn();
+        const auto raised = co_await height_.Raise(op, level, rest.front());
         if (!raised) co_return raised.error();
-        if (raised.value() == Raised::kByAnother) continue;
+        if (raised.value() == TreeHeight::Raised::kByAnother) continue;
         rest = rest.subspan(1);
       }
     }
     if (!rest.empty()) {
-      BOOST_OUTCOME_CO_TRYV(co_await InsertInto(op, level, rest, parent, above));
+      const Status inserted = co_await InsertInto(op, level, rest, parent, above);
+      // The tree has become lower meanwhile: a new root is needed.
+      const bool is_lower = !inserted && inserted.error().code == Code::kContended &&
+                            context_.cache.root().level() < level;
+      if (!inserted && !is_lower) co_return inserted.error();
     }
     parent = LockedParent(context_.locks, op);
     if (!rest.empty()) continue;
@@ -69,14 +74,14 @@ Task<Status> ParentLinker::InsertInto(Op& op, uint32_t level,
   }
   if (here.empty()) {
     BOOST_OUTCOME_CO_TRYV(co_await parent.lock.Release());
-    context_.cache.Insert(pointer, view);
+    context_.cache.Insert(op.began, pointer, view);
     co_return Ok();
   }
   const std::span<std::byte> image(parent.buffers.data() + LockedBuffers::kImage,
                                    context_.store.parameters.node_bytes);
   if (AddInPlace(image, pointer, Next(view.version()), here, view)) {
     BOOST_OUTCOME_CO_TRYV(co_await Write(op, parent, {}));
-    context_.cache.Insert(pointer, view);
+    context_.cache.Insert(op.began, pointer, view);
     co_return Ok();
   }
   InternalNode& node = parent.node.emplace(view.Decode());
@@ -86,6 +91,12 @@ Task<Status> ParentLinker::InsertInto(Op& op, uint32_t level,
     index = node.ChildIndex(child.separator);
     node.children.insert(node.children.begin() + static_cast<ptrdiff_t>(index) + 1, child);
   }
+  co_return co_await Rewrite(op, parent, index, above);
+}
+
+Task<Status> ParentLinker::Rewrite(Op& op, LockedParent& parent, size_t index, Downlinks& above) {
+  const RemotePtr pointer = parent.lock.node();
+  const InternalNode& node = *parent.node;
   RightNodes right;
   if (EncodedBytes(node) > context_.store.parameters.node_bytes) {
     BOOST_OUTCOME_CO_TRYV(co_await Split(op, parent, index, right));
@@ -93,12 +104,12 @@ Task<Status> ParentLinker::InsertInto(Op& op, uint32_t level,
   BOOST_OUTCOME_CO_TRYV(co_await Write(op, parent, right));
   for (const RightNode& one : right) above.push_back({Key(one.node.low()), one.pointer});
   if (right.empty()) {
-    context_.cache.Insert(pointer, node);
+    context_.cache.Insert(op.began, pointer, node);
   } else {
     for (size_t i = 1; i < right.size(); ++i) {
-      context_.cache.Insert(right[i].pointer, right[i].node);
+      context_.cache.Insert(op.began, right[i].pointer, right[i].node);
     }
-    context_.cache.InsertSplit(pointer, node, right[0].pointer, right[0].node);
+    context_.cache.InsertSplit(op.began, pointer, node, right[0].pointer, right[0].node);
   }
   co_return Ok();
 }
@@ -117,32 +128,11 @@ Verb ParentLinker::ReadParent(const LockedParent& parent) const {
                     parent.buffers.address(LockedBuffers::kImage));
 }
 
-// The child's low fence: in a leaf's trailer, or in the whole of an internal node.
-Verb ParentLinker::ReadChild(const LockedParent& parent, uint32_t level, RemotePtr child) const {
-  const uint32_t bytes = context_.store.parameters.node_bytes;
-  const LocalAddress into = parent.buffers.address(LockedBuffers::kImage + bytes);
-  const uint32_t trailer = context_.geometry().trailer_offset();
-  return level == 1 ? Verb::Read(child.offset() + trailer, kTrailerBytes, into)
-                    : Verb::Read(child.offset(), bytes, into);
-}
-
-bool ParentLinker::ChildMatches(const std::byte* image, uint32_t level, const Key& separator,
-                                RemotePtr child) const {
-  const uint32_t bytes = context_.store.parameters.node_bytes;
-  if (level == 1) {
-    const std::optional<TrailerView> trailer =
-        rules::ParseTrailer({image, kTrailerBytes}, child, context_.geometry());
-    return trailer && trailer->low().Matches(separator);
-  }
-  const std::optional<InternalView> node = InternalView::Parse({image, bytes}, child);
-  return node && node->low() == separator.view();
-}
-
 uint32_t ParentLinker::AddReads(const LockedParent& parent, uint32_t level, RemotePtr child,
                                 std::span<Verb, 2> reads) const {
   reads[0] = ReadParent(parent);
   if (child.server() != parent.lock.server()) return 1;
-  reads[1] = ReadChild(parent, level, child);
+  reads[1] = ReadChild(context_, level, child, ChildImage(parent));
   return 2;
 }
 
@@ -154,6 +144,9 @@ Task<Result<RemotePtr>> ParentLinker::FindParent(Op& op, uint32_t level, const K
   parent.lock.GiveUpTurn();  // a descent may have to take locks
   const Result<NodeCache::Step> found = co_await context_.descent.To(op, goal, level);
   if (!found) co_return found.error();
+  if (found.value().level != level) {
+    co_return MakeError(Code::kContended, "the tree has become lower");
+  }
   co_return found.value().node;
 }
 
@@ -177,73 +170,6 @@ Task<Result<ParentLinker::Tried>> ParentLinker::Try(Op& op, uint32_t level, Remo
   co_return Tried::kTried;
 }
 
-Task<Status> ParentLinker::CheckChild(Op& op, uint32_t level, const Key& separator, RemotePtr child,
-                                      LockedParent& parent) {
-  if (!parent.is_before_child && child.server() != parent.lock.server()) {
-    // Behind the lock's CAS: from now on the child can vanish only under this parent's lock (rule
-    // W4).
-    InlineBatch<1> remote(child.server());
-    remote.Add(ReadChild(parent, level, child));
-    co_await context_.links.Execute(op, remote);
-    if (remote.status() != VerbStatus::kSuccess) {
-      const Error error = Links::Unreachable(op, remote);
-      BOOST_OUTCOME_CO_TRYV(co_await parent.lock.Release());
-      co_return error;
-    }
-  }
-  const uint32_t bytes = context_.store.parameters.node_bytes;
-  const std::byte* image = parent.buffers.data() + LockedBuffers::kImage + bytes;
-  parent.child_is_there =
-      parent.is_before_child || rules::IsChildThere(ChildMatches(image, level, separator, child));
-  co_return Ok();
-}
-
-// 1 RT for each server that has some of them, unless no other operation could know them before the lock was taken.
-// Behind the lock's CAS, as in CheckChild (rule W4).
-Task<Status> ParentLinker::CheckOthers(Op& op, uint32_t level, RemotePtr checked,
-                                       Downlinks& children, LockedParent& parent) {
-  if (parent.is_before_child) co_return Ok();
-  const uint32_t bytes =
-      level == 1 ? uint32_t{BufferPool::kMinBytes} : context_.store.parameters.node_bytes;
-  const uint32_t trailer = context_.geometry().trailer_offset();
-  Downlinks found;
-  for (size_t i = 0; i < children.size();) {
-    if (children[i].pointer == checked) {
-      found.push_back(children[i++]);
-      continue;
-    }
-    InlineBatch<UnseenNodes::kNodesPerBatch> batch(children[i].pointer.server());
-    Result<BufferLease> buffer = context_.links.Buffer(UnseenNodes::kNodesPerBatch * bytes);
-    if (!buffer) {
-      BOOST_OUTCOME_CO_TRYV(co_await parent.lock.Release());
-      co_return buffer.error();
-    }
-    const size_t begin = i;
-    for (; i < children.size() && !batch.full(); ++i) {
-      const RemotePtr child = children[i].pointer;
-      if (child == checked || child.server() != batch.server()) break;
-      const LocalAddress into = buffer.value().address((i - begin) * bytes);
-      batch.Add(level == 1 ? Verb::Read(child.offset() + trailer, kTrailerBytes, into)
-                           : Verb::Read(child.offset(), bytes, into));
-    }
-    co_await context_.links.Execute(op, batch);
-    if (batch.status() != VerbStatus::kSuccess) {
-      const Error error = Links::Unreachable(op, batch);
-      BOOST_OUTCOME_CO_TRYV(co_await parent.lock.Release());
-      co_return error;
-    }
-    for (size_t read = begin; read < i; ++read) {
-      const std::byte* image = buffer.value().data() + (read - begin) * bytes;
-      const InternalNode::Child& child = children[read];
-      if (rules::IsChildThere(ChildMatches(image, level, child.separator, child.pointer))) {
-        found.push_back(child);
-      }
-    }
-  }
-  children = std::move(found);
-  co_return Ok();
-}
-
 Task<Status> ParentLinker::Lock(Op& op, uint32_t level, const Key& separator, RemotePtr child,
                                 LockedParent& parent) {
   const uint32_t bytes = context_.store.parameters.node_bytes;
@@ -253,6 +179,8 @@ Task<Status> ParentLinker::Lock(Op& op, uint32_t level, const Key& separator, Re
   }
   RemoteLock& lock = parent.lock;
   RemotePtr sibling;
+  Key left_low;  // of the node with that sibling
+  RemotePtr failed;
   uint32_t failures = 0;
   for (uint32_t moves = 0;;) {
     if (!std::exchange(parent.is_tried, false)) {
@@ -276,23 +204,38 @@ Task<Status> ParentLinker::Lock(Op& op, uint32_t level, const Key& separator, Re
     const std::span<const std::byte> image(parent.buffers.data() + LockedBuffers::kImage, bytes);
     parent.view = InternalView::Parse(image, lock.node());
     const std::optional<InternalView>& view = parent.view;
-    const bool starts_before = view && view->level() == level && view->low() <= separator.view();
+    const bool starts_before =
+        view && !view->frozen() && view->level() == level && view->low() <= separator.view();
     if (starts_before && view->high().Admits(separator)) {
       co_return co_await CheckChild(op, level, separator, child, parent);
     }
     // If the parent has split since it was cached, go right, one lock at a time. If it is
     // unreadable, descend again (rule R5).
     BOOST_OUTCOME_CO_TRYV(co_await lock.Release());
+    if (view && view->frozen() && lock.node() == sibling) {
+      // Its left neighbour has its range soon. Downlinks can be made again (rule W6).
+      context_.store.merges.Note({level, left_low, MergeQueue::Request::Kind::kUnfinished});
+      co_return MakeError(Code::kContended, "an internal node whose merge is not finished");
+    }
     sibling = RemotePtr();
     if (starts_before) {
-      context_.cache.Insert(lock.node(), *view);
+      left_low = Key(view->low());
+      context_.cache.Insert(op.began, lock.node(), *view);
       sibling = view->sibling();
     } else {
-      if (++failures == kMaxFailures) {
+      failures = lock.node() == failed ? failures + 1 : 1;
+      failed = lock.node();
+      if (failures == kMaxFailures) {
         co_return CorruptNode(lock.node(), "an internal node that fails its checks under its lock");
       }
       context_.cache.Forget(level, separator, lock.node());
+      const auto stale = context_.cache.Find(SearchGoal::Covering(separator), level);
+      if (stale && stale->node == lock.node()) context_.cache.ForgetPath(*stale);
       lock.GiveUpTurn();
+      if (view && view->was_root()) {
+        const Result<bool> lowered = co_await height_.Lower(op, RootWord(lock.node(), level));
+        if (!lowered) co_return lowered.error();
+      }
       const Result<RootWord> root = co_await context_.nodes.ReadRoot(op);
       if (!root) co_return root.error();
     }

@@ -1,5 +1,4 @@
-// ParentLinker: adds downlinks to nodes that a split made reachable, splits internal nodes, and
-// makes new roots.
+// ParentLinker: adds downlinks to nodes that a split made reachable, and splits internal nodes.
 //
 // Correctness needs none of this (rule W6): until a downlink exists, the left neighbour's sibling
 // pointer leads to the node.
@@ -18,6 +17,7 @@
 #include "compute/lock/remote_lock.h"
 #include "compute/node/unit_buffers.h"
 #include "compute/tree/tree_context.h"
+#include "compute/tree/tree_height.h"
 #include "proto/internal_node.h"
 
 namespace gossamer {
@@ -46,15 +46,22 @@ struct LockedParent {
 
 class ParentLinker {
  public:
-  explicit ParentLinker(TreeContext& context) : context_(context) {}
+  explicit ParentLinker(TreeContext& context) : context_(context), height_(context) {}
 
   // Adds the downlinks to `children` at `level`, where they are missing. The lock of `parent`, which is that of the
   // first child, may have been tried already.
   // Requires: at least one child; their separators ascend.
   // Cost: 2 RT for each node that changes, at one level after the other; 1 RT for the first one if its lock was taken
   // already. 1 RT more for a node that gets several children, unless its lock was taken before they were known, and
-  // 1 RT more for one that is split into more than two.
+  // 1 RT more for one that is split into more than two. A new root: as TreeHeight::Raise.
   Task<Status> Insert(Op& op, uint32_t level, Downlinks children, LockedParent parent);
+
+  // If the right sibling of the node at `level` that covers `key` is frozen, has the node take over its children. Only tries
+  // the node's lock. Returns the frozen node, to which nothing leads any more; nullopt if there is none, or the lock is taken.
+  // Requires: level > 0.
+  // Errors: as of a write.
+  // Cost: 3 RT, and those of a split if the children do not fit.
+  Task<Result<std::optional<RemotePtr>>> Absorb(Op& op, uint32_t level, const Key& key);
 
   // Prepares `parent`, so that its lock can be tried along with the commit of the child at `path`, whose lock is at
   // `place`. Returns false if that is not possible: the parent is not known, or its turn is taken (rule W5).
@@ -68,8 +75,9 @@ class ParentLinker {
   uint32_t AddReads(const LockedParent& parent, uint32_t level, RemotePtr child,
                     std::span<Verb, 2> reads) const;
 
+  TreeHeight& height() { return height_; }
+
  private:
-  enum class Raised : uint8_t { kByUs, kByAnother };
   enum class Tried : uint8_t { kTried, kLookAgain };
   // A node to the right of a parent, which was full.
   struct RightNode {
@@ -83,6 +91,7 @@ class ParentLinker {
   // 0 RT if the lock was taken before the child was known.
   Task<Status> Lock(Op& op, uint32_t level, const Key& separator, RemotePtr child,
                     LockedParent& parent);
+  // Errors: also Contended, if the tree is lower than `level`.
   Task<Result<RemotePtr>> FindParent(Op& op, uint32_t level, const Key& separator,
                                      LockedParent& parent);
   Task<Result<Tried>> Try(Op& op, uint32_t level, RemotePtr child, LockedParent& parent);
@@ -91,29 +100,27 @@ class ParentLinker {
   // to `above` what the level above has to learn. Always ends the lock.
   Task<Status> InsertInto(Op& op, uint32_t level, std::span<const InternalNode::Child>& children,
                           LockedParent& parent, Downlinks& above);
+  // Writes the locked parent, whose `node` has changed, and splits it if it is too large. The last new child is behind
+  // `index`. Appends to `above` as InsertInto. Ends the lock.
+  Task<Status> Rewrite(Op& op, LockedParent& parent, size_t index, Downlinks& above);
   // Drops children that do not exist from `children`. `checked` was checked with the lock. Ends the lock on errors.
   Task<Status> CheckOthers(Op& op, uint32_t level, RemotePtr checked, Downlinks& children,
                            LockedParent& parent);
   // Checks whether the child of the locked parent still exists.
   Task<Status> CheckChild(Op& op, uint32_t level, const Key& separator, RemotePtr child,
                           LockedParent& parent);
-  Verb ReadChild(const LockedParent& parent, uint32_t level, RemotePtr child) const;
-  bool ChildMatches(const std::byte* image, uint32_t level, const Key& separator,
-                    RemotePtr child) const;
+  // Where the child is read to.
+  LocalAddress ChildImage(const LockedParent& parent) const {
+    return parent.buffers.address(LockedBuffers::kImage + context_.store.parameters.node_bytes);
+  }
   // Moves the children that are too many to new nodes. The last new child is behind `index`. Ends the lock on errors.
   Task<Status> Split(Op& op, LockedParent& parent, size_t index, RightNodes& right);
   // Writes the parent and the nodes right of it (rules W1, W2). Cost: 1 RT; 2 RT with several such nodes, or one on
   // another server.
   Task<Status> Write(Op& op, LockedParent& parent, const RightNodes& right);
 
-  // Makes a root above `old_root`: WRITE, acknowledged, then CAS of the root word (rule R7). Cost:
-  // 2 RT.
-  Task<Result<Raised>> RaiseRoot(Op& op, RootWord old_root, const InternalNode::Child& child);
-  // Returns the root word that the CAS found, or would have found; nullopt if that is unknown.
-  Task<Result<std::optional<RootWord>>> SwapRoot(Op& op, RootWord old_root, RootWord new_root,
-                                                 LocalAddress word_at);
-
   TreeContext& context_;
+  TreeHeight height_;
 };
 
 }  // namespace gossamer

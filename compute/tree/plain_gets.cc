@@ -27,9 +27,9 @@ bool PlainGets::Reserve(Chunk& chunk, size_t count) {
 }
 
 Task<void> PlainGets::Get(std::span<const KeyView> keys, Chunk& chunk) {
+  Op op = context_.links.Begin();
   Prepare(keys, chunk);
   if (chunk.parts().empty()) co_return;
-  Op op;
   co_await context_.links.ExecuteAll(op, chunk.batches_.used());
   Count(op);
   for (const Part& part : chunk.parts()) Judge(keys, chunk, part);

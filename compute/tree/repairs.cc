@@ -14,10 +14,15 @@ void Repairs::Start(RemotePtr left, uint32_t level) {
 }
 
 Task<void> Repairs::Run(RemotePtr left, uint32_t level) {
-  Op op;
+  const RunningOperations::Scope scope(context_.running);
+  Op op = context_.links.Begin();
   op.is_repair = true;
-  const Status repaired = co_await Repair(op, left, level);
-  static_cast<void>(repaired);
+  Status repaired = co_await Repair(op, left, level);
+  while (!repaired && op.is_of_the_past) {
+    const bool again = co_await context_.links.RecoverFrom(op, repaired.error());
+    if (!again) break;
+    repaired = co_await Repair(op, left, level);
+  }
   // Its verbs belong to splits.
   context_.counters.of(OperationClass::kInsertSplit) += op.wire;
   --running_;
@@ -26,6 +31,7 @@ Task<void> Repairs::Run(RemotePtr left, uint32_t level) {
 Task<Status> Repairs::Repair(Op& op, RemotePtr left, uint32_t level) {
   HighFence high;
   RemotePtr sibling;
+  Key left_low;  // of an internal node
   if (level == 0) {
     const Result<NodeReader::LeafEnd> end = co_await context_.nodes.ReadLeafEnd(op, left);
     if (!end) co_return end.error();
@@ -34,7 +40,9 @@ Task<Status> Repairs::Repair(Op& op, RemotePtr left, uint32_t level) {
   } else {
     const Result<InternalNode> node = co_await context_.nodes.ReadInternal(op, left);
     if (!node) co_return node.error();
+    if (node.value().level != level) co_return Ok();  // the memory is another node's by now
     high = node.value().high;
+    left_low = Key(node.value().low());
     sibling = node.value().sibling;
   }
   if (high.infinite || sibling.is_null()) co_return Ok();
@@ -52,6 +60,10 @@ Task<Status> Repairs::Repair(Op& op, RemotePtr left, uint32_t level) {
   const Status linked =
       co_await parents_.Insert(op, level + 1, Downlinks(1, InternalNode::Child{high.key, sibling}),
                                LockedParent(context_.locks, op));
+  // A frozen internal node gets no downlink. (A frozen leaf is noted by who reads it.)
+  if (level != 0) {
+    context_.store.merges.Note({level, left_low, MergeQueue::Request::Kind::kUnfinished});
+  }
   co_return linked;
 }
 

@@ -6,7 +6,8 @@
 namespace gossamer {
 
 Task<Status> Salvager::SalvageLeaf(Scan& scan, Salvage& salvage) {
-  Op op;
+  const RunningOperations::Scope scope(context_.running);
+  Op op = context_.links.Begin();
   Status status = co_await SalvageRange(op, scan, salvage);
   if (status) status = co_await SalvageBlocks(op, scan.page, salvage);
   scan.page.FindReady();
@@ -16,21 +17,35 @@ Task<Status> Salvager::SalvageLeaf(Scan& scan, Salvage& salvage) {
 
 Task<Status> Salvager::SalvageRange(Op& op, Scan& scan, Salvage& salvage) {
   ScanPosition& position = scan.position;
-  const Result<ReachedLeaf> reached = co_await ReachLeaf(op, position.from.view(), salvage);
+  Result<ReachedLeaf> reached = co_await ReachLeaf(op, position.from.view(), salvage);
   if (!reached) co_return reached.error();
   RemotePtr at = reached.value().leaf;
   Error why = reached.value().why;
+  RemotePtr looked_up_again;
   // The leaf, then the siblings that split off it, up to the one that covers the position.
   while (!at.is_null()) {
     Result<BufferLease> image = co_await ReadUnlessLost(
         op, at.server(), salvage, [&] { return context_.nodes.ReadLeaf(op, at); });
+    std::optional<LeafView> leaf;
+    if (image) {
+      const std::span<const std::byte> bytes(image.value().data(),
+                                             context_.store.parameters.node_bytes);
+      leaf = LeafView::Parse(bytes, at, context_.geometry());
+    }
+    // A leaf that was merged since its parent was read is not that of the range any more.
+    const bool may_be_gone = leaf ? leaf->frozen() : image.error().code == Code::kCorruption;
+    if (may_be_gone && at == reached.value().leaf && at != looked_up_again) {
+      looked_up_again = at;
+      reached = co_await ReachLeaf(op, position.from.view(), salvage);
+      if (!reached) co_return reached.error();
+      at = reached.value().leaf;
+      why = reached.value().why;
+      continue;
+    }
     if (!image) {
       why = image.error();
       break;
     }
-    const std::span<const std::byte> bytes(image.value().data(),
-                                           context_.store.parameters.node_bytes);
-    const std::optional<LeafView> leaf = LeafView::Parse(bytes, at, context_.geometry());
     scan.page.Add(*leaf, scanner_.sorter(), scan.range, position, true, true);
     scan.page.leaves.push_back(std::move(image.value()));
     const HighFence high = leaf->high();
@@ -57,10 +72,20 @@ Task<Result<Salvager::ReachedLeaf>> Salvager::ReachLeaf(Op& op, KeyView from, Sa
   if (!root) co_return root.error();
   RemotePtr at = root.value().pointer();
   ReachedLeaf reached;
+  RemotePtr failed;
   for (uint32_t level = root.value().level(); level > 0;) {
     const Result<InternalNode> read = co_await ReadUnlessLost(
         op, at.server(), salvage, [&] { return context_.nodes.ReadInternal(op, at); });
     if (!read) {
+      // A node that was merged since its parent was read: the root leads elsewhere now.
+      const bool may_be_gone = read.error().code == Code::kCorruption && at != failed;
+      if (may_be_gone) {
+        failed = at;
+        reached = {};
+        at = root.value().pointer();
+        level = root.value().level();
+        continue;
+      }
       reached.why = read.error();
       co_return reached;
     }

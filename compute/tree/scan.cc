@@ -34,11 +34,14 @@ Scan& Scanner::Open(ScanRange range, uint64_t limit) {
   }
   scan.range = std::move(range);
   scan.left = limit;
+  scan.period = context_.running.period();
+  scan.leases = context_.links.leases();
   scan.taken = 0;
   scan.at = 0;
   scan.has_passed = false;
   scan.run_leaves = kFirstLeaves;
   scan.hop.reset();
+  scan.named = {};
   scan.trust = Descent::Trust::kCache;
   return scan;
 }
@@ -56,11 +59,23 @@ void Scanner::DropRuns(Scan& scan) {
   runs_.GiveBack(scan.next);
   scan.at = 0;
   scan.hop.reset();
+  scan.named = {};
+}
+
+void Scanner::DropOldRuns(Scan& scan) {
+  const uint32_t period = context_.running.period();
+  const uint64_t leases = context_.links.leases();
+  const bool is_present = scan.period == period && scan.leases == leases;
+  if (is_present) return;
+  scan.period = period;
+  scan.leases = leases;
+  DropRuns(scan);
 }
 
 // ---- Without waiting
 
 Scanner::State Scanner::Advance(Scan& scan) {
+  DropOldRuns(scan);
   ScanPage& page = scan.page;
   for (;;) {
     if (scan.left == 0) return State::kEnded;
@@ -83,11 +98,19 @@ std::span<const ScanEntry> Scanner::Take(Scan& scan) {
   return taken;
 }
 
+void Scanner::SkipPassed(Scan& scan) {
+  const std::vector<NodeCache::LeafRef>& refs = scan.run->refs;
+  while (scan.at + 1 < refs.size() && refs[scan.at + 1].low.view() <= scan.position.from.view()) {
+    ++scan.at;
+  }
+}
+
 bool Scanner::TakeNext(Scan& scan) {
+  if (!scan.range.reverse) SkipPassed(scan);
   const NodeCache::LeafRef& ref = scan.run->refs[scan.at];
   const std::optional<LeafView> leaf = LeafView::Parse(
       scan.run->image(scan.at, context_.geometry().node_bytes()), ref.leaf, context_.geometry());
-  if (!leaf || !leaf->trailer().low().Matches(ref.low)) return false;
+  if (!leaf || leaf->frozen() || !leaf->trailer().low().Matches(ref.low)) return false;
   if (scan.range.reverse && !Reaches(scan, *leaf)) return false;
   LearnFrom(ref, *leaf);
   if (scan.range.reverse) {
@@ -115,26 +138,32 @@ bool Scanner::TakeNextRun(Scan& scan) {
   return false;
 }
 
-void Scanner::AddLeaf(Scan& scan, const LeafView& leaf, bool reaches_below, bool reaches_above) {
+size_t Scanner::AddLeaf(Scan& scan, const LeafView& leaf, bool reaches_below, bool reaches_above) {
   const size_t count =
       scan.page.Add(leaf, sorter_, scan.range, scan.position, reaches_below, reaches_above);
   leaf_entries_ += count - leaf_entries_ / kSixteenths;
+  return count;
 }
 
 void Scanner::PassRight(Scan& scan, const NodeCache::LeafRef& ref, const LeafView& leaf) {
   ScanPosition& position = scan.position;
+  scan.named = leaf.trailer().sibling();
   const LeafRun& run = *scan.run;
   const bool was_next = ref.low == position.from && scan.has_passed;
   const bool has_follower = scan.at + 1 < run.refs.size() && !scan.hop;
   if (was_next && has_follower && leaf.EndsAt(run.refs[scan.at + 1].low)) {
     // The usual case.
-    AddLeaf(scan, leaf, false, false);
+    const size_t entries = AddLeaf(scan, leaf, false, false);
     position.from = run.refs[++scan.at].low;
+    if (entries == 0) context_.note_sparse(ref.low);  // the client that emptied it may have died
     return;
   }
   const HighFence high = leaf.high();
   const bool is_last = high.infinite || !position.below.Admits(high.key);
-  AddLeaf(scan, leaf, ref.low.view() < position.from.view() || !scan.has_passed, is_last);
+  const size_t entries =
+      AddLeaf(scan, leaf, ref.low.view() < position.from.view() || !scan.has_passed, is_last);
+  const bool is_alone = high.infinite && ref.low.view().empty();
+  if (entries == 0 && !is_alone) context_.note_sparse(ref.low);
   scan.has_passed = true;
   scan.hop.reset();
   position.done = is_last;
@@ -201,11 +230,12 @@ void Scanner::ReadAhead(Scan& scan) {
   } else {
     ahead.from = run.end->key;
   }
+  const Op op = context_.links.Begin();
   LeafRun* next = &runs_.Take();
   if (runs_.Collect(*next, scan.range, ahead, LeavesFor(scan.left - at_hand, scan))) {
     ++context_.counters.cache.hits;
     scan.next = next;
-    runs_.StartToRead(*next);
+    runs_.StartToRead(*next, op);
   } else {
     scan.may_read_ahead = false;
     runs_.GiveBack(next);

@@ -36,6 +36,9 @@ namespace gossamer {
 struct Scan {
   ScanRange range;
   uint64_t left = 0;  // entries wanted and not taken yet
+  // When its runs were collected.
+  uint32_t period = 0;
+  uint64_t leases = 0;
   ScanPosition position;
   bool has_passed = false;  // a leaf
 
@@ -58,6 +61,8 @@ struct Scan {
     Key low;
   };
   std::optional<Hop> hop;
+  // The sibling of the leaf taken last: the only one that may be used if it is frozen.
+  RemotePtr named;
   Descent::Trust trust = Descent::Trust::kCache;  // for the next run
 };
 
@@ -96,12 +101,16 @@ class Scanner {
   Task<Status> FetchSome(Op& op, Scan& scan);
   // Takes the next leaf of the run if it needs no READ. Returns false if it does.
   bool TakeNext(Scan& scan);
+  // Moves over leaves of the run that a merge has left behind the position of a forward scan.
+  static void SkipPassed(Scan& scan);
   // Goes on to the run that was read ahead, if it is there and of use.
   bool TakeNextRun(Scan& scan);
   // Makes `scan.run` the run at the position.
   // Cost: 1 RT for all leaves that the cache knows, 1 RT for each other leaf.
   Task<Status> BeginRun(Op& op, Scan& scan);
   void DropRuns(Scan& scan);
+  // Drops runs of an earlier period, or before a new lease: a scan may rest for any time, and its pointers are not waited for.
+  void DropOldRuns(Scan& scan);
   // READs the next run if half of this one is taken and the scan will want it.
   void ReadAhead(Scan& scan);
   size_t LeavesFor(uint64_t entries, Scan& scan) const;
@@ -113,14 +122,15 @@ class Scanner {
   void PassRight(Scan& scan, const NodeCache::LeafRef& ref, const LeafView& leaf);
   // Whether the leaf reaches up to the position of a reverse scan.
   static bool Reaches(const Scan& scan, const LeafView& leaf);
-  void AddLeaf(Scan& scan, const LeafView& leaf, bool reaches_below, bool reaches_above);
+  // Returns how many entries the leaf has.
+  size_t AddLeaf(Scan& scan, const LeafView& leaf, bool reaches_below, bool reaches_above);
   // Moves past the leaf `at` of the run.
   static void PassLeft(Scan& scan);
 
-  // Takes the leaf of `ref` from `image` or, if that is torn or empty, reads it (again).
-  // Errors: Corruption if the leaf's low fence is not the parent's separator.
+  // Takes the leaf of `ref` from `image` or, if that is torn or empty, reads it (again). `came_over_left`: see rule R8.
+  // Errors: Corruption if the leaf's low fence is not the parent's separator, or the path to it is of the past.
   Task<Result<TakenLeaf>> ReadLeaf(Op& op, const NodeCache::LeafRef& ref,
-                                   std::span<const std::byte> image);
+                                   std::span<const std::byte> image, bool came_over_left);
   // The sibling behind a leaf that ended early. A repair makes the downlink (rule W6).
   // Returns: nullopt if the cached path is too far behind the tree.
   // Errors: Corruption if there is none.

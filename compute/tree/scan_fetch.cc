@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "compute/rules/rules.h"
 #include "compute/tree/scan.h"
 
 namespace gossamer {
@@ -18,7 +19,10 @@ struct Scanner::TakenLeaf {
 };
 
 Task<Status> Scanner::Fetch(Scan& scan) {
+  const RunningOperations::Scope scope(context_.running);
+  DropOldRuns(scan);
   Op op;
+  op.began = scan.leases;
   Status status = Ok();
   scan.page.blocks.clear();
   for (uint32_t attempt = 0; attempt < kMaxAttempts; ++attempt) {
@@ -32,7 +36,8 @@ Task<Status> Scanner::Fetch(Scan& scan) {
     }
     // Corruption may come from a stale path, which has been dropped. Entries emitted so far stand.
     if (status.error().code != Code::kCorruption) break;
-    const Result<RootWord> root = co_await context_.nodes.ReadRoot(op);
+    const Result<RootWord> root =
+        co_await context_.links.Retry(op, [&] { return context_.nodes.ReadRoot(op); });
     if (!root) {
       status = root.error();
       break;
@@ -92,7 +97,8 @@ Task<Status> Scanner::BeginRun(Op& op, Scan& scan) {
 }
 
 Task<Result<Scanner::TakenLeaf>> Scanner::ReadLeaf(Op& op, const NodeCache::LeafRef& ref,
-                                                   std::span<const std::byte> image) {
+                                                   std::span<const std::byte> image,
+                                                   bool came_over_left) {
   const LeafGeometry& geometry = context_.geometry();
   BufferLease again;
   std::optional<LeafView> leaf;
@@ -100,11 +106,18 @@ Task<Result<Scanner::TakenLeaf>> Scanner::ReadLeaf(Op& op, const NodeCache::Leaf
   if (!leaf) {
     if (!image.empty()) ++context_.counters.rereads;
     Result<BufferLease> read = co_await context_.nodes.ReadLeaf(op, ref.leaf);
-    if (!read) co_return read.error();
+    if (!read) {
+      // The memory may be another's by now.
+      if (read.error().code == Code::kCorruption) {
+        context_.cache.ForgetPath({ref.leaf, 0, ref.parent, 0, ref.low});
+      }
+      co_return read.error();
+    }
     again = std::move(read.value());
     leaf = LeafView::Parse({again.data(), geometry.node_bytes()}, ref.leaf, geometry);
   }
-  if (!leaf->trailer().low().Matches(ref.low)) {
+  const bool is_of_the_past = leaf->frozen() && !rules::MayReadFrozen(came_over_left);
+  if (is_of_the_past || !leaf->trailer().low().Matches(ref.low)) {
     context_.cache.ForgetPath({ref.leaf, 0, ref.parent, 0, ref.low});
     co_return CorruptNode(ref.leaf, "a leaf whose low fence is not its separator");
   }
@@ -131,6 +144,7 @@ Result<std::optional<NodeCache::LeafRef>> Scanner::Follow(Scan& scan, const Scan
 }
 
 Task<Status> Scanner::StepRight(Op& op, Scan& scan) {
+  if (!scan.hop) SkipPassed(scan);
   NodeCache::LeafRef ref = scan.run->refs[scan.at];
   std::span<const std::byte> image = scan.run->image(scan.at, context_.geometry().node_bytes());
   if (scan.hop) {
@@ -140,7 +154,7 @@ Task<Status> Scanner::StepRight(Op& op, Scan& scan) {
     ref = *next.value();
     image = {};
   }
-  Result<TakenLeaf> taken = co_await ReadLeaf(op, ref, image);
+  Result<TakenLeaf> taken = co_await ReadLeaf(op, ref, image, ref.leaf == scan.named);
   if (!taken) co_return taken.error();
   if (taken.value().bytes) scan.page.leaves.push_back(std::move(taken.value().bytes));
   PassRight(scan, ref, taken.value().view);
@@ -152,11 +166,13 @@ Task<Status> Scanner::StepLeft(Op& op, Scan& scan) {
   NodeCache::LeafRef ref = scan.run->refs[scan.at];
   std::span<const std::byte> image = scan.run->image(scan.at, context_.geometry().node_bytes());
   std::vector<TakenLeaf> chain;
+  RemotePtr named;
   for (;;) {
-    Result<TakenLeaf> taken = co_await ReadLeaf(op, ref, image);
+    Result<TakenLeaf> taken = co_await ReadLeaf(op, ref, image, ref.leaf == named);
     if (!taken) co_return taken.error();
     chain.push_back(std::move(taken.value()));
     const LeafView& leaf = chain.back().view;
+    named = leaf.trailer().sibling();
     if (Reaches(scan, leaf)) break;
     const Result<std::optional<NodeCache::LeafRef>> next =
         Follow(scan, {ref, leaf.trailer().sibling(), leaf.high().key});

@@ -1,6 +1,7 @@
 #include "compute/tree/scan_page.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace gossamer {
 
@@ -9,6 +10,18 @@ std::optional<std::string> PrefixEnd(std::string prefix) {
   if (prefix.empty()) return std::nullopt;
   ++prefix.back();
   return prefix;
+}
+
+std::optional<ScanRange> RangeOf(std::string from, std::optional<std::string> to,
+                                 const std::string& prefix) {
+  ScanRange range{std::move(from), std::move(to)};
+  if (!prefix.empty()) {
+    range.from = std::max(range.from, prefix);
+    std::optional<std::string> end = PrefixEnd(prefix);
+    if (end && (!range.to || *end < *range.to)) range.to = std::move(end);
+  }
+  if (range.to && *range.to <= range.from) return std::nullopt;
+  return range;
 }
 
 void ScanPage::Clear() {
@@ -37,6 +50,12 @@ size_t ScanPage::Add(const LeafView& leaf, EntrySorter& sorter, const ScanRange&
       return entry.key() < position.from.view() || entry.key() < KeyView(range.from);
     };
     entries.erase(first(), std::partition_point(first(), entries.end(), is_before));
+  }
+  if (range.keys_only) {
+    for (auto entry = first(); entry != entries.end(); ++entry) {
+      entry->kind = ScanEntry::Kind::kInline;
+      entry->length = 0;
+    }
   }
   if (range.reverse) std::reverse(first(), entries.end());
   return count;

@@ -28,7 +28,12 @@ struct ScanRange {
   std::string from;               // inclusive
   std::optional<std::string> to;  // exclusive
   bool reverse = false;
+  bool keys_only = false;  // values are not read, and empty
 };
+
+// The keys in [from, to) that start with `prefix`. Returns nullopt if there cannot be any.
+std::optional<ScanRange> RangeOf(std::string from, std::optional<std::string> to,
+                                 const std::string& prefix);
 
 // The position of a scan: what it has not seen yet.
 struct ScanPosition {

@@ -16,6 +16,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -34,8 +35,10 @@
 #include "compute/tree/locked_leaf.h"
 #include "compute/tree/many_leaf_writer.h"
 #include "compute/tree/many_way_split.h"
+#include "compute/tree/merger.h"
 #include "compute/tree/parent_link.h"
 #include "compute/tree/plain_gets.h"
+#include "compute/tree/range_deleter.h"
 #include "compute/tree/repairs.h"
 #include "compute/tree/salvage.h"
 #include "compute/tree/scan.h"
@@ -67,6 +70,8 @@ class Tree {
   Task<SortedLoad> LoadSorted(std::span<const KeyValueView> pairs, double fill) {
     return batches_.Load(pairs, fill);
   }
+  // As Session::DeleteRange.
+  Task<RangeDeletion> DeleteRange(KeyRange range, std::function<bool(uint64_t deleted)> progress);
   Scanner& scanner() { return scanner_; }
   // As Salvager::SalvageLeaf.
   Task<Status> SalvageLeaf(Scan& scan, Salvage& salvage) {
@@ -76,6 +81,8 @@ class Tree {
   // Reads by pointer, for `check`. As NodeReader and BlockReader, but with lost queue pairs
   // replaced.
   Task<Result<RootWord>> ReadRoot();
+  // The node at `level` that covers `key`, as Descent::To finds it without the cache.
+  Task<Result<NodeCache::Step>> FindNode(Key key, uint32_t level);
   Task<Result<InternalNode>> ReadInternal(RemotePtr pointer);
   // Returns the leaf's bytes, which LeafView::Parse accepts.
   Task<Result<std::vector<std::byte>>> ReadLeaf(RemotePtr pointer);
@@ -84,8 +91,11 @@ class Tree {
   Counters& counters() { return context_.counters; }
   const StoreState& shared() const { return context_.store; }
   Scheduler& scheduler() { return context_.links.scheduler(); }
-  // Number of background tasks (repairs) that run.
-  size_t background() const { return repairs_.running(); }
+  Merger& merger() { return merger_; }
+  // Number of background tasks that run: repairs, merges, and what gives memory back.
+  size_t background() const {
+    return repairs_.running() + merger_.helping() + (context_.memory.is_giving_back() ? 1 : 0);
+  }
 
  private:
   TreeContext context_;
@@ -101,11 +111,13 @@ class Tree {
   GatheredGets gathered_gets_{context_, plain_, getter_};
   LeafWriter writer_{context_, leaves_, splitter_, committer_};
   ManyWaySplitter many_way_splitter_{context_, parents_};
+  Merger merger_{context_, leaves_, many_way_splitter_, parents_};
   GroupWriter groups_{context_, leaves_, committer_, many_way_splitter_};
   ManyLeafWriter many_leaf_writer_{context_, leaves_, committer_, groups_};
   GatheredPuts gathered_puts_{context_, many_leaf_writer_, writer_};
   BatchWriter batches_{context_, writer_, groups_, many_leaf_writer_};
   Scanner scanner_{context_, getter_};
+  RangeDeleter range_deleter_{context_, scanner_, batches_, merger_};
   Salvager salvager_{context_, scanner_};
 };
 

@@ -6,16 +6,18 @@ namespace gossamer {
 
 TreeContext::TreeContext(StoreState& store_state, Scheduler& scheduler)
     : store(store_state),
+      running(store_state.running),
       pauses(scheduler, store.seeds.fetch_add(2, std::memory_order_relaxed) | 1),
       links(scheduler, pauses, store.servers,
             {[this](ServerId server, const Registration& registration) {
                // After a new lease, memory granted under the one before is not used (rule U4).
-               store.allocator.Registered(server, registration);
+               return store.allocator.Registered(server, registration);
              },
              [this](ServerId server, Links::Clock::time_point now) {
                store.allocator.Lost(server, now);
              },
-             [this](ServerSearch& search) { return store.find_server(search); }}),
+             [this](ServerSearch& search) { return store.find_server(search); },
+             &store.allocator.leases()}),
       cache(store.cache, store.options.traversal, counters.cache),
       memory(links, store.allocator),
       locks{links,

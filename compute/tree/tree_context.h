@@ -3,9 +3,11 @@
 // Each part keeps a reference to it, and to the parts below it; docs/architecture.md draws them.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "common/status.h"
+#include "common/task.h"
 #include "compute/allocation/session_allocator.h"
 #include "compute/cache/session_cache.h"
 #include "compute/lock/remote_locks.h"
@@ -35,6 +37,7 @@ struct TreeContext {
   void Finish(const Op& op, OperationClass kind, const Error* error);
 
   StoreState& store;
+  RunningOperations::OfSession running;
   Counters counters;
   Pauses pauses;
   Links links;
@@ -44,6 +47,10 @@ struct TreeContext {
   NodeReader nodes;
   BlockReader blocks;
   MissingDownlinks missing;
+  // The leaf that covers the key has lost entries, and may be worth a merge.
+  std::function<void(const Key&)> note_sparse;
+  // As Merger::Absorb.
+  std::function<Task<Status>(Op&, const Key&)> absorb;
   RecentPuts recent_puts;
   Descent descent;
 };

@@ -63,6 +63,12 @@ class MemoryBootstrap final : public Bootstrap {
     const std::lock_guard guard(mutex_);
     failures_[call] = {times, failure};
   }
+  // From now on each call sees what is there, and is answered.
+  void EndFaults() {
+    const std::lock_guard guard(mutex_);
+    failures_.clear();
+    for (auto& [store, entry] : entries_) entry.stale_reads = 0;
+  }
   // Called at the start of each call; it may cause the faults above first. Requires: set before other threads call.
   void set_before(std::function<void(Call, const std::string& store)> before) {
     before_ = std::move(before);

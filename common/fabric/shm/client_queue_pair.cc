@@ -115,6 +115,7 @@ void ClientQueuePair::ApplyWrite(const Verb& verb, const SpaceView& view) {
 void ClientQueuePair::Post(ControlCall& call) {
   call.status = VerbStatus::kPending;
   unsent_.Push(call);
+  posted_at_.push_back(Clock::now());
   SendCalls();
 }
 
@@ -132,7 +133,6 @@ void ClientQueuePair::SendCalls() {
       case Transfer::kLost: state_ = State::kLost; return;
       case Transfer::kDone: break;
     }
-    sent_at_[next_sequence_ % kMaxCallsInFlight] = Clock::now();
     ++next_sequence_;
     sent_.Push(unsent_.Pop());
   }
@@ -154,6 +154,7 @@ void ClientQueuePair::PollCalls(bool check_peer, IntrusiveQueue<ControlCall>& en
       unsent_.first()->status = VerbStatus::kFlushed;
       ended.Push(unsent_.Pop());
     }
+    posted_at_.clear();
   }
 }
 
@@ -175,6 +176,7 @@ void ClientQueuePair::ReceiveReplies(IntrusiveQueue<ControlCall>& ended) {
     ++replies_received_;
     if (reply.sequence != first_sequence_ || sent_.empty()) continue;  // abandoned
     ++first_sequence_;
+    posted_at_.pop_front();
     ControlCall& call = sent_.Pop();
     std::memcpy(call.reply.data(), reply.payload.data(), reply.bytes);
     call.reply_bytes = reply.bytes;
@@ -186,10 +188,14 @@ void ClientQueuePair::ReceiveReplies(IntrusiveQueue<ControlCall>& ended) {
 void ClientQueuePair::EndOverdueCalls(IntrusiveQueue<ControlCall>& ended) {
   if (!has_calls()) return;
   const Clock::time_point now = Clock::now();
-  while (!sent_.empty() && now - sent_at_[first_sequence_ % kMaxCallsInFlight] > timeout_) {
-    ++first_sequence_;
-    sent_.first()->status = VerbStatus::kUnknown;
-    ended.Push(sent_.Pop());
+  while (!posted_at_.empty() && now - posted_at_.front() > timeout_) {
+    posted_at_.pop_front();
+    // A server that answers nothing leaves no room to send more.
+    const bool is_sent = !sent_.empty();
+    if (is_sent) ++first_sequence_;
+    ControlCall& call = (is_sent ? sent_ : unsent_).Pop();
+    call.status = VerbStatus::kUnknown;
+    ended.Push(call);
   }
 }
 

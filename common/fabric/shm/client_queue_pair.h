@@ -8,6 +8,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 
 #include "common/fabric/intrusive_queue.h"
 #include "common/fabric/shm/compute_port.h"
@@ -64,10 +65,10 @@ class ClientQueuePair {
   const std::chrono::milliseconds timeout_;
   IntrusiveQueue<ControlCall> unsent_;
   IntrusiveQueue<ControlCall> sent_;
-  uint32_t first_sequence_ = 0;  // of the head of sent_
+  std::deque<Clock::time_point> posted_at_;  // of the calls in sent_, then of those in unsent_
+  uint32_t first_sequence_ = 0;              // of the head of sent_
   uint32_t next_sequence_ = 0;
   uint32_t replies_received_ = 0;  // including replies to abandoned calls
-  std::array<Clock::time_point, kMaxCallsInFlight> sent_at_;  // by sequence
 };
 
 }  // namespace gossamer::shm

@@ -1,6 +1,7 @@
-// A thread that asks a silent memory server for a queue pair loses no time for other servers.
+// A memory server that stands still delays nothing of other servers, and every call to it ends.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -79,6 +80,33 @@ TEST(ShmSilent, WhileAServerDoesNotAnswerOthersAreServed) {
   handler.stuck = false;
   while (asked.remaining != 0) endpoint->Poll();
   EXPECT_TRUE(request.status);
+}
+
+// More calls than are sent at a time.
+TEST(ShmSilent, EveryCallToASilentServerEnds) {
+  StuckHandler handler;
+  const auto memory = StartMemory(handler);
+  ComputePortOptions options;
+  options.client_uuid = 5;
+  options.connection_timeout_ms = 100;
+  const auto compute = OpenComputePort(options).value();
+  ASSERT_TRUE(compute->Connect(kSilent, memory->address()));
+  const auto endpoint = compute->NewEndpoint().value();
+  ASSERT_TRUE(endpoint->Attach(kSilent));
+  handler.stuck = true;
+  while (!handler.stands_still) std::this_thread::yield();
+
+  std::array<ControlCall, 100> calls;
+  Completion done{calls.size(), std::noop_coroutine()};
+  for (ControlCall& call : calls) {
+    call.server = kSilent;
+    call.request_bytes = 8;
+    call.completion = &done;
+    endpoint->Post(call);
+  }
+  while (done.remaining != 0) endpoint->Poll();
+  for (const ControlCall& call : calls) EXPECT_EQ(call.status, VerbStatus::kUnknown);
+  handler.stuck = false;
 }
 
 }  // namespace

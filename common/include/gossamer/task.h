@@ -54,8 +54,8 @@ class FramePool {
 
  private:
   static constexpr size_t kGrain = 64;
-  // Frames of less than 16 KiB: clang's are larger than those of g++, above all with ThreadSanitizer.
-  static constexpr size_t kClasses = 257;
+  // Frames of less than 24 KiB: clang's are larger than those of g++, above all with ThreadSanitizer.
+  static constexpr size_t kClasses = 385;
 
   struct FreeFrame {
     FreeFrame* next;

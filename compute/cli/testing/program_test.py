@@ -152,6 +152,25 @@ class GoodInput(ProgramTest):
         self.assertTrue(all(server["nodes"] > 0 for server in report["nodes_per_server"]), report)
         self.assertRegex(self.gossamer("check").out, rb"^store default: no problem found\n")
 
+    def test_the_memory_that_size_asks_for_holds_the_records(self):
+        words = ("size", "--json", "--records=60000", "--key_bytes=10", "--value_bytes=40")
+        size = json.loads(self.gossamer(*words, "--store=none").out)  # no store is needed
+        program, memory, *flags = size["command"].split()
+        self.assertEqual(program, "gossamer-memory")
+        self.bench.memory(memory.removeprefix("--memory="), *flags)
+        records = [b"user%06d\t%040d\n" % (i, i) for i in range(60_000)]
+        random.shuffle(records)
+        self.gossamer("load", "-", stdin=b"".join(records))
+        best = size["choices"][size["recommended"]]
+        live = self.check()["memory"][0]["live_bytes"]
+        self.assertAlmostEqual(live / best["used_bytes"], 1, delta=0.1, msg=f"{live}, {best}")
+        at_prompt = self.gossamer(stdin=" ".join(words).encode() + b"\nget user000007\n").out
+        again = json.loads(at_prompt.splitlines()[0])
+        self.assertEqual(again["command"], size["command"])
+        self.assertEqual(at_prompt.splitlines()[1], b"%040d" % 7)
+        self.gossamer("size", "--records=9", "--key_bytes=1", "--value_bytes=0")
+        self.gossamer("size", "--records=9", "--key_bytes=1", status=2, err="--value_bytes=V is missing")
+
     def test_memcached(self):
         memcached = self.bench.memcached()
         url = f"memcached://127.0.0.1:{memcached.port}"

@@ -9,12 +9,21 @@
 namespace gossamer {
 
 // How an operation is classified after it ran. A Put is an update or an insert, by what it found.
-enum class OperationClass : uint8_t { kRead, kUpdate, kInsert, kInsertSplit, kDelete, kScan };
-inline constexpr size_t kOperationClasses = 6;
+// kMerge: the merges of nodes that lost entries, which the store does in the background.
+enum class OperationClass : uint8_t {
+  kRead,
+  kUpdate,
+  kInsert,
+  kInsertSplit,
+  kDelete,
+  kScan,
+  kMerge
+};
+inline constexpr size_t kOperationClasses = 7;
 
 constexpr std::string_view OperationClassName(OperationClass operation) {
   constexpr std::array<std::string_view, kOperationClasses> kNames = {
-      "read", "update", "insert", "insert_split", "delete", "scan"};
+      "read", "update", "insert", "insert_split", "delete", "scan", "merge"};
   return kNames[static_cast<size_t>(operation)];
 }
 

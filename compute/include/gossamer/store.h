@@ -41,6 +41,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "gossamer/counters.h"
@@ -109,6 +110,26 @@ struct ScanOptions {
   // Skip what cannot be reached or read, and list it in `ScanCursor::missing`. Ascending scans
   // only. Slower: one leaf at a time.
   bool salvage = false;
+  // Leave the values out: they are empty. Those in blocks are not read.
+  bool keys_only = false;
+};
+
+// Keys in [from, to) that start with `prefix`. The defaults are all keys.
+struct KeyRange {
+  // Constructors, because g++ 12 destroys temporaries of aggregates twice where they are awaited.
+  KeyRange() = default;
+  KeyRange(std::string first, std::optional<std::string> end, std::string start = {})
+      : from(std::move(first)), to(std::move(end)), prefix(std::move(start)) {}
+
+  std::string from;
+  std::optional<std::string> to;
+  std::string prefix;
+};
+
+// What `DeleteRange` has done.
+struct RangeDeletion {
+  uint64_t deleted = 0;                // keys
+  Status status = outcome::success();  // with an error, some keys of the range may be left
 };
 
 struct ServerStat {
@@ -118,6 +139,9 @@ struct ServerStat {
   uint64_t free_bytes = 0;          // not handed out to any compute server
   uint64_t node_extent_bytes = 0;   // handed out for nodes
   uint64_t block_extent_bytes = 0;  // handed out for value blocks
+  uint64_t waiting_bytes = 0;       // of these: freed, but their owner has not given them up yet
+  // Of these: of compute servers that are gone. `MeasureMemory` tells what of it is lost.
+  uint64_t orphaned_bytes = 0;
   uint32_t compute_servers = 0;
   bool locks_on_chip = false;
   std::string unreachable;  // why it cannot be reached; then only id and address are known
@@ -130,6 +154,34 @@ struct StoreStat {
   StoreParameters parameters;
   std::vector<ServerStat> servers;
   uint32_t levels = 0;  // of the tree; 1: the root is a leaf
+};
+
+// The memory of one server. live + free + waiting + lost + kept = heap.
+struct MemoryUse {
+  uint64_t heap_bytes = 0;
+  uint64_t live_bytes = 0;     // of nodes and blocks of the tree
+  uint64_t free_bytes = 0;     // not handed out
+  uint64_t waiting_bytes = 0;  // freed, but their owner has not given them up yet
+  uint64_t kept_bytes =
+      0;  // not used yet, or to be used again, by compute servers that are registered
+  uint64_t lost_bytes = 0;  // left by compute servers that are gone: `Sweep` gives them back
+};
+
+// How far a sweep is.
+struct SweepProgress {
+  enum class Step : uint8_t { kList, kFirstEpoch, kTree, kSecondEpoch, kGiveBack };
+  Step step = Step::kList;
+  uint64_t nodes = 0;     // of the tree, read so far
+  std::string waits_for;  // the process that has not ended its earlier operations yet; or empty
+};
+
+struct SweepReport {
+  struct Server {
+    uint64_t swept_bytes = 0;  // given back
+    uint64_t left_bytes =
+        0;  // of compute servers that are gone from this server, but not from others
+  };
+  std::map<uint32_t, Server> servers;  // by id
 };
 
 // What `Store::Check` found. A tree without `problems` obeys every invariant.
@@ -147,6 +199,7 @@ struct CheckReport {
   uint64_t locks_held = 0;         // by live compute servers
   uint64_t locks_of_the_dead = 0;  // left by dead compute servers; this check released them
   std::map<uint32_t, uint64_t> nodes_per_server;  // by server id, for all known servers
+  std::map<uint32_t, MemoryUse> memory;           // likewise
   std::vector<std::string> problems;  // at most 100, each a sentence with pointer and numbers
   uint64_t problem_count = 0;
 
@@ -177,10 +230,21 @@ class Store {
 
   virtual const StoreParameters& parameters() const = 0;
   virtual Result<StoreStat> Stat() = 0;
+  // Reads the tree, and tells what the memory of each server is used for, by its id. If others write meanwhile, a part of
+  // what they changed counts as it was before. Calls `progress`, unless empty, now and then with the number of nodes read.
+  // Errors: NodeUnreachable if a memory server cannot be reached.
+  // Cost: 1 RT for each node; none for leaves if the store has no value blocks.
+  virtual Result<std::map<uint32_t, MemoryUse>> MeasureMemory(
+      const std::function<void(uint64_t nodes)>& progress) = 0;
   // Walks the whole tree and verifies every invariant: fences, order, sibling chain, checksums,
   // reachability, no lock left, allocation. Meaningful only while no client writes. Calls
   // `progress` now and then with the number of leaves done.
   virtual Result<CheckReport> Check(const std::function<void(uint64_t leaves)>& progress) = 0;
+  // Gives back the memory that compute servers left behind that are gone: what they had not used, and nodes and blocks that
+  // are not part of the tree. Others may work meanwhile; several may sweep. Calls `progress`, unless empty, now and then.
+  // Errors: NodeUnreachable if a memory server cannot be reached. Contended if a compute server does not end the operations
+  // that it began before the sweep.
+  virtual Result<SweepReport> Sweep(const std::function<void(const SweepProgress&)>& progress) = 0;
 };
 
 // One thread's use of a store.
@@ -226,6 +290,16 @@ class Session {
   // Errors: as for puts. InvalidArgument, and nothing was done: a key is less than the one before it, or a wrong `fill`.
   virtual SortedLoad LoadSorted(std::span<const KeyValueView> pairs, double fill) = 0;
   virtual std::unique_ptr<ScanCursor> Scan(const ScanOptions& options) = 0;
+  // Deletes the keys of `range`, and gives back the memory of the leaves that this empties. Each key is deleted as `Delete`
+  // would do it, the least first, but not all at one time: a key that others put meanwhile may stay. So the call lasts as
+  // long as others append to the range more quickly than it deletes. Calls `progress`, unless empty, now and then with the
+  // number of keys deleted, and ends early if that returns false. It must not throw.
+  // Errors: as for deletes, without NotFound.
+  virtual RangeDeletion DeleteRange(const KeyRange& range,
+                                    const std::function<bool(uint64_t deleted)>& progress) = 0;
+  RangeDeletion DeletePrefix(std::string_view prefix) {
+    return DeleteRange(KeyRange({}, std::nullopt, std::string(prefix)), {});
+  }
 
   // The same as coroutines. The bytes of `key` and `value` must live until the task ends.
   virtual Task<Result<std::string>> AsyncGet(std::string_view key) = 0;
@@ -240,6 +314,8 @@ class Session {
   virtual Task<void> AsyncMultiDelete(std::span<const std::string_view> keys,
                                       std::span<Status> results) = 0;
   virtual Task<SortedLoad> AsyncLoadSorted(std::span<const KeyValueView> pairs, double fill) = 0;
+  virtual Task<RangeDeletion> AsyncDeleteRange(KeyRange range,
+                                               std::function<bool(uint64_t deleted)> progress) = 0;
 
   // Starts a task. It runs while the session is driven: by `Poll`, `WaitAll` or a synchronous call.
   virtual void Spawn(Task<void> task) = 0;

@@ -59,6 +59,7 @@ struct LockSession {
   }
 
   LockSharing& shared;
+  uint64_t lease_number = 0;  // of the lease that the next registration gives
   std::function<SearchState(ServerSearch&)> find_server = [](ServerSearch& search) {
     search.found = MakeError(Code::kNodeUnreachable, "none");
     return SearchState::kEnded;
@@ -70,7 +71,8 @@ struct LockSession {
   Links links{scheduler,
               pauses,
               shared.servers,
-              {[](ServerId, const Registration&) {}, [](ServerId, Links::Clock::time_point) {},
+              {[this](ServerId, const Registration&) { return lease_number; },
+               [](ServerId, Links::Clock::time_point) {},
                [this](ServerSearch& search) { return find_server(search); }}};
   SessionAllocator memory{links, shared.allocator};
   RemoteLocks locks{links,  pauses,         shared.table,    shared.orphans,    shared.leases,

@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "compute/lock/lock_table.h"
 #include "compute/store/open_session.h"
+#include "compute/store/open_store.h"
 
 namespace gossamer {
 namespace {
@@ -83,8 +83,11 @@ void CostFixture::Open(const StoreParameters& parameters, size_t servers) {
 }
 
 std::unique_ptr<Store> CostFixture::OpenAnother() {
-  if (fabric_ == TestFabric::kRunning) return Need(OpenRunning());
-  return cluster_->OpenStore(10'000, uint64_t{64} << 20);
+  std::unique_ptr<Store> store = fabric_ == TestFabric::kRunning
+                                     ? Need(OpenRunning())
+                                     : cluster_->OpenStore(10'000, uint64_t{64} << 20);
+  static_cast<OpenStore&>(*store).StopMerging();
+  return store;
 }
 
 void CostFixture::LoadRandom(size_t count) {
@@ -135,9 +138,8 @@ bool CostFixture::ShareTurns(RemotePtr a, RemotePtr b) {
     const ServerInfo* server = session.tree().shared().servers.Find(node.server());
     return LockPlace{node.server(), LockSlotOffset(node, server->lock_table_bytes)};
   };
-  const auto table = std::make_unique<LockTable>();
-  const LockTable::Turn turn = table->TryTake(place_of(a), session.tree().scheduler());
-  return table->IsAt(turn, place_of(b));
+  const LockTable::Turn turn = turns_->TryTake(place_of(a), session.tree().scheduler());
+  return turns_->IsAt(turn, place_of(b));
 }
 
 std::vector<std::string> CostFixture::KeysOfLeaves(size_t count) {

@@ -15,6 +15,7 @@
 
 #include "common/fabric/sim/sim.h"
 #include "common/testing/seed.h"
+#include "compute/lock/lock_table.h"
 #include "compute/store/testing/test_cluster.h"
 #include "gossamer/store.h"
 
@@ -87,6 +88,9 @@ class CostFixture : public testing::Test {
   std::unique_ptr<TestCluster> cluster_;
   std::unique_ptr<Store> store_;
   std::unique_ptr<Session> session_;
+
+ private:
+  const std::unique_ptr<LockTable> turns_ = std::make_unique<LockTable>();  // of no store
 };
 
 // Each of `keys` with the same value.

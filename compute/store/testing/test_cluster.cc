@@ -77,6 +77,11 @@ std::unique_ptr<Store> TestCluster::OpenStore(uint32_t lock_timeout_ms, uint64_t
 
 CheckReport TestCluster::Check() { return Need(OpenStore()->Check({})); }
 
+CheckReport TestCluster::CheckOnce() {
+  const std::unique_ptr<Store> store = OpenStore();
+  return Need(static_cast<gossamer::OpenStore&>(*store).CheckOnce({}));
+}
+
 TestClient::TestClient(const TestCluster& cluster, const ClientOptions& options) {
   ComputePortOptions port;
   port.client_uuid = RandomId();
@@ -174,6 +179,18 @@ InternalNode TestClient::Internal(RemotePtr pointer) {
       Read(pointer.server(), pointer.offset(), shared_->parameters.node_bytes), pointer);
   EXPECT_TRUE(node);
   return *node;
+}
+
+InternalNode::Child TestClient::RemoveDownlink(RemotePtr parent) {
+  InternalNode node = Internal(parent);
+  const auto at = node.children.begin() + 1;
+  InternalNode::Child removed = *at;
+  node.children.erase(at);
+  node.version = Next(node.version);
+  std::vector<std::byte> image(shared_->parameters.node_bytes);
+  EXPECT_TRUE(EncodeInternal(image, parent, node));
+  Write(parent.server(), parent.offset(), image);
+  return removed;
 }
 
 std::vector<std::byte> TestClient::LeafBytes(RemotePtr leaf) {

@@ -40,6 +40,8 @@ class TestCluster {
   void Kill(ServerId server) { memory_[ToInteger(server)].reset(); }
   // Checks the tree and its locks.
   CheckReport Check();
+  // Likewise, at once. For tests where no upkeep merges and locks stay held.
+  CheckReport CheckOnce();
 
  private:
   SimNetwork* const network_;
@@ -79,6 +81,8 @@ class TestClient {
                        Space space = Space::kLockTable);
   RootWord Root();
   InternalNode Internal(RemotePtr pointer);
+  // Removes the second child of `parent`: only its left neighbour leads to it from then on.
+  InternalNode::Child RemoveDownlink(RemotePtr parent);
   // The leaf whose range contains `key`, found by walking, and its bytes.
   RemotePtr LeafOf(KeyView key);
   std::vector<std::byte> LeafBytes(RemotePtr leaf);

@@ -22,7 +22,7 @@ void JudgeTree(const Scene& scene, const CheckReport& report, uint64_t present) 
 
 Status LookAround(Scene& scene, uint32_t number, RunCounts& counts) {
   constexpr uint64_t kCacheBytes = 1 << 20;
-  SimulatedClient auditor(scene, number, {1, 1, kCacheBytes, {}, 0});
+  SimulatedClient auditor(scene, number, {.cache_bytes = kCacheBytes});
   BOOST_OUTCOME_TRYV(auditor.Open());
   const uint64_t present = auditor.ReadAll();
   BOOST_OUTCOME_TRY(report, auditor.store().Check({}));

@@ -20,6 +20,7 @@ using history::ValueId;
 
 // Streams of the seed: one for each client, counted downwards.
 constexpr uint64_t kRestStream = ~uint64_t{1000};
+constexpr uint64_t kSweepStream = ~uint64_t{1'000'000};
 // Bytes of a wrong key or value that a message shows.
 constexpr size_t kShownBytes = 24;
 
@@ -28,6 +29,10 @@ constexpr size_t kShownBytes = 24;
 bool IsRefusal(OperationKind kind, Code code) {
   if (kind == OperationKind::kInsert) return code == Code::kAlreadyExists;
   return kind != OperationKind::kPut && code == Code::kNotFound;
+}
+
+bool IsRunning(const std::unique_ptr<OpenSession>& session) {
+  return session != nullptr && session->tree().scheduler().running() != 0;
 }
 
 }  // namespace
@@ -49,6 +54,7 @@ Status SimulatedClient::Open() {
   port_options.least_path_mtu = scene_.plan.parameters.node_bytes;
   BOOST_OUTCOME_TRY(port, OpenComputePort(FabricKind::kSim, port_options));
   TreeOptions tree;
+  tree.memory_patience_ms = 0;  // where nobody renews leases, waiting loses them
   tree.cache_bytes = plan_.cache_bytes;
   tree.lock_timeout_ms = scene_.plan.lock_timeout_ms;
   tree.techniques = plan_.techniques;
@@ -72,6 +78,14 @@ Status SimulatedClient::Open() {
   BOOST_OUTCOME_TRY(keeper, NewSession());
   keeper_ = std::move(keeper);
   keeper_->Spawn(store_->KeepLeases(keeper_->tree().scheduler()));
+  BOOST_OUTCOME_TRY(upkeep, NewSession());
+  upkeep_ = std::move(upkeep);
+  store_->MergeOver(*upkeep_);
+  if (scene_.plan.work.sweep_us != 0) {
+    // A sweep replaces queue pairs of its endpoint, of which other users would know nothing.
+    BOOST_OUTCOME_TRY(sweeps, NewSession());
+    sweeps_ = std::move(sweeps);
+  }
   return Ok();
 }
 
@@ -83,6 +97,7 @@ Result<std::unique_ptr<OpenSession>> SimulatedClient::NewSession() {
 }
 
 void SimulatedClient::Start() {
+  if (sweeps_ != nullptr) sweeps_->Spawn(SweepNowAndThen());
   for (uint32_t i = 0; i < plan_.sessions; ++i) StartSession(i);
 }
 
@@ -100,11 +115,17 @@ void SimulatedClient::Leave(Random& random) {
   } else {
     scene_.recorder.Note(fmt::format("client {} closes the store", number_));
     has_left_ = true;
-    StopKeeping();
+    StopKeepingUnlessSweeping();
   }
 }
 
+// A sweep waits for this client's own acknowledgements, too.
+void SimulatedClient::StopKeepingUnlessSweeping() {
+  if (!IsRunning(upkeep_) && !IsRunning(sweeps_)) StopKeeping();
+}
+
 void SimulatedClient::Renew() {
+  if (has_left_ && !is_dead_) StopKeepingUnlessSweeping();
   if (is_dead_ || has_left_) return;
   for (uint32_t i = 0; i < sessions_.size() && !is_dead_; ++i) {
     if (is_closing_[i]) RenewSession(i);
@@ -119,11 +140,14 @@ void SimulatedClient::RenewSession(uint32_t number) {
     if (session->tree().scheduler().running() != 0) return;
     scene_.recorder.Note(name + " is closed");
     closed_ += session->counters();
+    const auto closing = scene_.network.Now();
     session.reset();
+    scene_.verdict.StoodStillSince(closing);
   }
   const auto since = scene_.network.Now();
   if (since < open_again_at_) return;
   Result<std::unique_ptr<OpenSession>> opened = NewSession();
+  scene_.verdict.StoodStillSince(since);
   if (opened) {
     scene_.recorder.Note(name + " is open again");
     session = std::move(opened.value());
@@ -152,12 +176,12 @@ bool SimulatedClient::is_idle() const {
       return false;
     }
   }
-  return true;
+  return !IsRunning(upkeep_) && !IsRunning(sweeps_);
 }
 
-bool SimulatedClient::is_over() const {
-  return is_idle() && (keeper_ == nullptr || keeper_->tree().scheduler().running() == 0);
-}
+bool SimulatedClient::is_merging() const { return IsRunning(upkeep_); }
+
+bool SimulatedClient::is_over() const { return is_idle() && !IsRunning(keeper_); }
 
 void SimulatedClient::Kill() {
   is_dead_ = true;
@@ -167,10 +191,31 @@ void SimulatedClient::Kill() {
   StopKeeping();
 }
 
+Task<void> SimulatedClient::SweepNowAndThen() {
+  Scheduler& scheduler = sweeps_->tree().scheduler();
+  Random random(scene_.plan.seed, kSweepStream - number_);
+  const uint64_t longest_ns = uint64_t{scene_.plan.work.sweep_us} * 1000;
+  const auto is_over = [this] {
+    return is_dead_ || has_left_ || scene_.workload.begun() == scene_.plan.operations;
+  };
+  for (;;) {
+    co_await scheduler.SleepFor(std::chrono::nanoseconds(random.Below(longest_ns)));
+    if (is_over()) co_return;
+    // It may fail: a server is out of reach, or somebody does not end what it began.
+    const Result<SweepReport> report = co_await store_->SweepOver(scheduler);
+    if (!report) continue;
+    for (const auto& [server, memory] : report.value().servers) {
+      scene_.given_back_bytes += memory.swept_bytes;
+    }
+  }
+}
+
 void SimulatedClient::StopKeeping() { store_->StopKeepingLeases(); }
 
 Counters SimulatedClient::counters() const {
   Counters sum = closed_;
+  if (upkeep_ != nullptr) sum += upkeep_->counters();
+  if (sweeps_ != nullptr) sum += sweeps_->counters();
   for (const auto& session : sessions_) {
     if (session != nullptr) sum += session->counters();
   }
@@ -179,7 +224,9 @@ Counters SimulatedClient::counters() const {
 
 Task<void> SimulatedClient::Loop(uint32_t number, uint32_t lane, bool only_gets) {
   OpenSession& session = *sessions_[number];
-  const uint64_t longest_nap_ns = uint64_t{scene_.plan.work.longest_nap_us} * 1000;
+  const uint32_t longest_nap_us =
+      plan_.longest_nap_us != 0 ? plan_.longest_nap_us : scene_.plan.work.longest_nap_us;
+  const uint64_t longest_nap_ns = uint64_t{longest_nap_us} * 1000;
   Random random(scene_.plan.seed, lane);
   while (!is_dead_ && !has_left_ && !is_closing_[number] && scene_.workload.Take()) {
     if (plan_.beat_us != 0) {
@@ -243,7 +290,7 @@ Task<void> SimulatedClient::Failed(OpenSession& session, uint32_t lane, uint32_t
     co_await session.tree().scheduler().SleepFor(rest);
   } else if (is_loss) {
     has_left_ = true;
-    StopKeeping();
+    StopKeepingUnlessSweeping();
   }
 }
 
@@ -289,7 +336,8 @@ Task<void> SimulatedClient::Write(OpenSession& session, uint32_t lane, PlannedOp
 
 bool SimulatedClient::EndWrite(uint32_t lane, const PlannedOperation& operation,
                                const Status& status) {
-  scene_.workload.WriteEnded(operation.key);
+  const bool is_unknown = !status && status.error().code == Code::kMaybeApplied;
+  scene_.workload.WriteEnded(operation.key, is_unknown);
   if (status) {
     scene_.recorder.End(lane, Outcome::kDone, operation.value);
     return false;
@@ -346,43 +394,6 @@ void SimulatedClient::Prefill(Random& random) {
     if (random.Below(100) >= scene_.plan.work.prefill_percent) continue;
     Put(session, lane, key);
   }
-}
-
-void SimulatedClient::PutByEachSession() {
-  constexpr uint32_t kMostKeys = 4;
-  const uint32_t keys = scene_.plan.work.keys();
-  for (uint32_t i = 0; i < plan_.sessions; ++i) {
-    const uint32_t lane = scene_.recorder.AddLane(number_, i, plan_.coroutines);
-    for (uint32_t j = 0; j < std::min(keys, kMostKeys); ++j) {
-      Put(*sessions_[i], lane, keys / std::min(keys, kMostKeys) * j);
-    }
-  }
-}
-
-size_t SimulatedClient::CountTurns() { return store_->CountTurns(); }
-
-void SimulatedClient::Put(OpenSession& session, uint32_t lane, uint32_t key) {
-  PlannedOperation put;
-  put.kind = OperationKind::kPut;
-  put.key = key;
-  put.value = scene_.workload.NewValue(key, number_);
-  scene_.workload.WriteBegins(key);
-  session.Spawn(Write(session, lane, put));
-  session.WaitAll();
-}
-
-uint64_t SimulatedClient::ReadAll() {
-  const uint32_t lane = scene_.recorder.AddLane(number_, 0, plan_.coroutines);
-  OpenSession& session = *sessions_.front();
-  const size_t before = scene_.recorder.events().size();
-  for (uint32_t key = 0; key < scene_.plan.work.keys() && !has_left_; ++key) {
-    session.Spawn(Get(session, lane, key));
-    session.WaitAll();
-  }
-  uint64_t present = 0;
-  const std::vector<history::Event>& events = scene_.recorder.events();
-  for (size_t i = before; i < events.size(); ++i) present += events[i].value != kAbsent ? 1 : 0;
-  return present;
 }
 
 }  // namespace gossamer::simulator

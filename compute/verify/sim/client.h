@@ -32,6 +32,7 @@ struct Scene {
   Recorder& recorder;
   Workload& workload;
   Verdict& verdict;
+  uint64_t given_back_bytes = 0;  // by sweeps of clients
 };
 
 class SimulatedClient {
@@ -52,7 +53,7 @@ class SimulatedClient {
   void Renew();
   // Puts each key with the plan's probability. Blocks.
   void Prefill(Random& random);
-  // Lets each session put some keys. Blocks.
+  // Lets each session put some keys, and settles what closed ones left. Blocks.
   void PutByEachSession();
   // Turns of all its sessions at locks.
   size_t CountTurns();
@@ -67,13 +68,18 @@ class SimulatedClient {
   bool is_idle() const;
   // Whether it may be destroyed: nothing is left to run, not even the keeper of its leases.
   bool is_over() const;
+  // Whether it merges nodes now.
+  bool is_merging() const;
   bool is_dead() const { return is_dead_; }
   // Its connection or lease is gone, or it closes the store: it begins nothing more, and another client replaces it.
   bool has_left() const { return has_left_; }
   // As by SIGKILL.
   void Kill();
   // The client will do nothing any more: stops renewing its leases.
+  // Sweeps at random times as long as there is work.
+  Task<void> SweepNowAndThen();
   void StopKeeping();
+  void StopKeepingUnlessSweeping();
   // Of all its sessions.
   Counters counters() const;
 
@@ -81,6 +87,7 @@ class SimulatedClient {
   Result<std::unique_ptr<OpenSession>> NewSession();
   // Blocks.
   void Put(OpenSession& session, uint32_t lane, uint32_t key);
+  void SettleLocks();
   void StartSession(uint32_t number);
   void RenewSession(uint32_t number);
   Task<void> Loop(uint32_t number, uint32_t lane, bool only_gets);
@@ -120,6 +127,8 @@ class SimulatedClient {
   Endpoint::Clock::time_point open_again_at_;
   Counters closed_;                      // of closed sessions
   std::unique_ptr<OpenSession> keeper_;  // renews the leases
+  std::unique_ptr<OpenSession> upkeep_;  // merges nodes
+  std::unique_ptr<OpenSession> sweeps_;  // null: it never sweeps
 };
 
 }  // namespace gossamer::simulator

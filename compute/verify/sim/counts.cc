@@ -8,23 +8,15 @@ namespace gossamer::simulator {
 namespace {
 
 constexpr std::array kRunFields = {
-    &RunCounts::runs,
-    &RunCounts::operations,
-    &RunCounts::steps,
-    &RunCounts::unknown,
-    &RunCounts::history_events,
-    &RunCounts::undecided_keys,
-    &RunCounts::refused,
-    &RunCounts::lives,
-    &RunCounts::levels,
-    &RunCounts::keys,
-    &RunCounts::leaves,
-    &RunCounts::missing_downlinks,
-    &RunCounts::joined_servers,
-    &RunCounts::dead_servers,
-    &RunCounts::swept_bytes,
-    &RunCounts::virtual_ns,
-    &RunCounts::locks_of_the_dead,
+    &RunCounts::runs,           &RunCounts::operations,
+    &RunCounts::steps,          &RunCounts::unknown,
+    &RunCounts::history_events, &RunCounts::undecided_keys,
+    &RunCounts::refused,        &RunCounts::lives,
+    &RunCounts::levels,         &RunCounts::keys,
+    &RunCounts::leaves,         &RunCounts::missing_downlinks,
+    &RunCounts::joined_servers, &RunCounts::dead_servers,
+    &RunCounts::swept_bytes,    &RunCounts::given_back_bytes,
+    &RunCounts::virtual_ns,     &RunCounts::locks_of_the_dead,
 };
 
 constexpr std::array kNetworkFields = {
@@ -81,14 +73,15 @@ std::string Summary(const RunCounts& counts, double seconds) {
          " levels, " + average(counts.leaves) + " leaves, " + average(counts.keys) +
          " keys on average; " +
          HumanQuantity(tree.of(OperationClass::kInsertSplit).operations, "split") + ", " +
+         HumanQuantity(tree.of(OperationClass::kMerge).operations, "merge") + ", " +
          HumanQuantity(tree.rereads, "reread") + ", " +
          HumanQuantity(tree.cache.stale, "stale path") + ", " +
          HumanQuantity(tree.locks.remote_retries, "lock retry", "lock retries") + ", " +
          HumanQuantity(tree.locks.handed_over, "handover") + ", " +
          HumanQuantity(counts.missing_downlinks, "missing downlink") + ", " +
          HumanQuantity(counts.locks_of_the_dead, "lock") + " of the dead, " +
-         HumanBytes(counts.swept_bytes) + " swept\n" + "network     " +
-         HumanQuantity(network.verbs, "verb") + ", " +
+         HumanBytes(counts.swept_bytes) + " lost, " + HumanBytes(counts.given_back_bytes) +
+         " swept\n" + "network     " + HumanQuantity(network.verbs, "verb") + ", " +
          HumanQuantity(network.torn_reads, "torn read") + ", " +
          HumanQuantity(network.torn_writes, "torn write") + ", " + HumanCount(network.overtaken) +
          " overtaken, " + HumanQuantity(network.long_delays, "long delay") + ", " +

@@ -113,11 +113,6 @@ Status ChooseMutant() {
     mutants::broken_rule = one.mutant;
     return Ok();
   }
-  if (Contains(kRulesWithoutMutant, FLAGS_mutant)) {
-    return MakeError(Code::kInvalidArgument, "--mutant=" + FLAGS_mutant +
-                                                 ": there is nothing to break yet, as no node " +
-                                                 "is used again, or merged");
-  }
   std::string names;
   for (const MutantName& one : kMutantNames) names += " " + std::string(one.name);
   return MakeError(Code::kInvalidArgument,

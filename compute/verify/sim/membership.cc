@@ -194,6 +194,7 @@ void Membership::EndFaults() {
     network_.SetPathMtu(address, network_.options().path_mtu);
   }
   low_mtu_.clear();
+  bootstrap_->EndFaults();
   while (is_disturbed_ && looks_since_ <= kLooksUntilMended) LookNow();
 }
 

@@ -47,7 +47,8 @@ struct ClientPlan {
   uint32_t coroutines = 1;  // of each session
   uint64_t cache_bytes = 0;
   Techniques techniques{};
-  uint32_t readers = 0;  // of the coroutines of each session: they only get
+  uint32_t readers = 0;         // of the coroutines of each session: they only get
+  uint32_t longest_nap_us = 0;  // 0: that of the work
   uint32_t beat_us = 0;  // operations begin at multiples of this, and so together; 0: at any time
 };
 
@@ -69,6 +70,11 @@ struct WorkPlan {
   uint32_t writers_at_once = 4;  // most writes of one key in flight
   uint32_t batch_percent = 0;    // of operations: so many are batches
   uint32_t longest_batch = 2;    // most keys of a batch
+  // In each second of so many operations, deletes take the place of inserts and inserts that of deletes: the tree shrinks
+  // where it grew. 0: never.
+  uint32_t wave = 0;
+  // Longest time between two sweeps of a client. 0: it sweeps never.
+  uint32_t sweep_us = 0;
 
   uint32_t keys() const { return hot_keys * (fillers + 1); }
 };
@@ -93,6 +99,10 @@ struct Plan {
   uint32_t kills = 0;  // how often a client dies; `pauses`: how often one stops
   uint32_t pauses = 0;
   uint32_t longest_pause_ms = 0;
+  // A client stops only while an operation or a merge of its is under way.
+  bool stops_at_work = false;
+  // The generation that all memory has been used under before. 0: none.
+  uint8_t worn_generation = 0;
   // Clients go on after losing a memory server. Otherwise others replace them.
   bool clients_stay = false;
   // How often a client closes a session or the store, at any time, and reopens it; and the

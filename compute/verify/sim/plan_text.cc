@@ -24,6 +24,15 @@ std::string ReopensText(const Plan& plan) {
                      plan.reopens, plan.reopen_percent);
 }
 
+std::string MemoryText(const Plan& plan) {
+  std::string text;
+  if (plan.work.sweep_us != 0) text += fmt::format(", sweeps each {} us", plan.work.sweep_us);
+  if (plan.worn_generation != 0) {
+    text += fmt::format(", memory used up to generation {}", plan.worn_generation);
+  }
+  return text;
+}
+
 std::string BatchesText(const Plan& plan) {
   if (plan.work.batch_percent == 0) return "";
   return fmt::format(", batches of up to {} keys in {} % of operations", plan.work.longest_batch,
@@ -63,13 +72,13 @@ std::string ToString(const Plan& plan) {
   return fmt::format(
       "{}: {} operations on {} hot keys and {} others ({}), {} servers of {} KiB with lock tables "
       "of {} B {}, nodes of {} B, keys of up to {} B; {} clients with {} sessions and {} "
-      "coroutines, {} of them without some technique; faults {}, {} kills, {} pauses{}{}{}{}",
+      "coroutines, {} of them without some technique; faults {}, {} kills, {} pauses{}{}{}{}{}",
       plan.profile, plan.operations, plan.work.hot_keys, plan.work.keys() - plan.work.hot_keys,
       kSkews[static_cast<size_t>(plan.work.skew)], plan.servers, plan.memory_bytes >> 10,
       plan.lock_table_bytes, plan.on_chip_locks ? "on chip" : "in DRAM", plan.parameters.node_bytes,
       plan.parameters.max_key_bytes, plan.clients.size(), sessions, coroutines, without,
       ToString(plan.faults), plan.kills, plan.pauses, BatchesText(plan), PartitionsText(plan),
-      ReopensText(plan), ServerFaultsText(plan));
+      ReopensText(plan), ServerFaultsText(plan), MemoryText(plan));
 }
 
 }  // namespace gossamer::simulator

@@ -6,22 +6,10 @@
 #include <iterator>
 
 #include "compute/verify/sim/draw.h"
+#include "compute/verify/sim/profile_parts.h"
 
 namespace gossamer::simulator {
 namespace {
-
-void Weigh(Plan& plan, std::initializer_list<uint32_t> weights) {
-  std::copy(weights.begin(), weights.end(), plan.work.weights.begin());
-}
-
-void SetFillers(WorkPlan& work, uint32_t hot_keys, uint32_t keys) {
-  work.hot_keys = std::max(1u, std::min(work.hot_keys, hot_keys));
-  work.fillers = keys / work.hot_keys;
-}
-
-void AtMostClients(Plan& plan, uint32_t clients) {
-  plan.clients.resize(std::min<size_t>(plan.clients.size(), clients));
-}
 
 // Nodes of 256 bytes fill with a dozen keys: constant splits, right beside the keys that all
 // clients read.
@@ -381,6 +369,13 @@ constexpr Profile kProfiles[] = {
     {"stalled", "memory servers that stop for a while, or go slow", Stalled},
     {"batches", "many writes together, and leaves that they split into many", Batches},
     {"crowds", "sessions of many coroutines, whose writes go out together", Crowds},
+    {"churn", "keys that come and go in waves: leaves split and merge all the time", Churn},
+    {"worn", "keys that come and go in memory whose generations are nearly used up", Worn},
+    {"past_leases", "clients that outlive their leases while others merge, die and sweep",
+     PastLeases},
+    {"lost_leases", "clients that lose the lease with one memory server while others sweep",
+     LostLeases},
+    {"low_root", "a tree of few leaves, whose root is raised and lowered all the time", LowRoot},
 };
 static_assert(kProfiles[kPartitionProfile].name == "out_of_reach");
 

@@ -118,6 +118,11 @@ std::optional<std::string> Recorder::EndScan(uint32_t lane, history::Scan& scan)
   return ExpandScan(scan, events_);
 }
 
+bool Recorder::IsBusy(uint32_t client) const {
+  return std::ranges::any_of(
+      lanes_, [client](const Lane& lane) { return lane.client == client && lane.is_busy; });
+}
+
 void Recorder::Kill(uint32_t client) {
   for (Lane& lane : lanes_) {
     if (lane.client != client || lane.is_dead) continue;

@@ -59,6 +59,8 @@ class Recorder {
 
   std::vector<history::Event>& events() { return events_; }
   uint64_t ended() const { return ended_; }
+  // Whether an operation of the client is under way.
+  bool IsBusy(uint32_t client) const;
   uint64_t hash() const { return hash_; }
   // The number of operations under way, and a line for each of the oldest.
   std::string UnderWay() const;

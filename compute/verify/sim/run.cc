@@ -11,8 +11,10 @@
 #include "compute/verify/sim/audit.h"
 #include "compute/verify/sim/blow_schedule.h"
 #include "compute/verify/sim/client.h"
+#include "compute/verify/sim/last_sweep.h"
 #include "compute/verify/sim/server_blows.h"
 #include "compute/verify/sim/sweeper.h"
+#include "compute/verify/sim/worn_memory.h"
 
 namespace gossamer::simulator {
 namespace {
@@ -58,8 +60,10 @@ class Run {
         server_blows_.CheckSuccessors();
         if (server_blows_.dead_servers() == 0) {
           result_.counts.swept_bytes = sweeper_.Overwrite();
+          result_.counts.given_back_bytes = scene_.given_back_bytes;
           CheckWhoStayed();
           Audit(scene_, next_client_++, result_.counts);
+          if (verdict_.problems().empty()) CloseAndSweep();
         } else {
           // Acknowledged data may be gone, but only with the memory server that held it.
           AuditHistory(scene_, result_.counts);
@@ -86,6 +90,9 @@ class Run {
     options.network = &network_;
     BOOST_OUTCOME_TRY(memory, StartSimulatedMemory(options, plan_.servers, record_));
     memory_ = std::move(memory);
+    if (plan_.worn_generation != 0) {
+      BOOST_OUTCOME_TRYV(WearMemory(network_, record_, plan_.chunk_bytes, plan_.worn_generation));
+    }
     if (scene_.membership != nullptr) membership_.Publish(record_);
     for (const ClientPlan& client : plan_.clients) clients_.push_back(NewClient(client));
     for (const auto& client : clients_) {
@@ -133,7 +140,29 @@ class Run {
     }
   }
 
+  void Stop(SimulatedClient& victim) {
+    const auto pause =
+        std::chrono::microseconds(1 + random_.Below(uint64_t{plan_.longest_pause_ms} * 1000));
+    recorder_.Note(fmt::format("client {} stops for {} us", victim.number(), pause.count()));
+    network_.PauseClient(victim.uuid(), network_.Now() + pause);
+  }
+
+  // Somewhere on the way of an operation or a merge.
+  void StopAtWork() {
+    constexpr uint64_t kStepsOfAnOperation = 8;
+    if (stops_due_ == 0 || random_.Below(kStepsOfAnOperation) != 0) return;
+    for (const auto& client : clients_) {
+      const bool is_victim = client != nullptr && !client->is_dead() && !client->has_left() &&
+                             (client->is_merging() || recorder_.IsBusy(client->number()));
+      if (!is_victim || random_.Below(2) != 0) continue;
+      --stops_due_;
+      Stop(*client);
+      return;
+    }
+  }
+
   void Strike() {
+    StopAtWork();
     while (const std::optional<Blow::Kind> kind = blows_.Take(workload_.begun())) {
       if (server_blows_.Strike(*kind)) continue;
       const bool kills = kind == Blow::Kind::kKill;
@@ -149,11 +178,10 @@ class Run {
         victim.Kill();
       } else if (kind == Blow::Kind::kLeave) {
         victim.Leave(random_);
+      } else if (plan_.stops_at_work) {
+        ++stops_due_;
       } else {
-        const auto pause =
-            std::chrono::microseconds(1 + random_.Below(uint64_t{plan_.longest_pause_ms} * 1000));
-        recorder_.Note(fmt::format("client {} stops for {} us", victim.number(), pause.count()));
-        network_.PauseClient(victim.uuid(), network_.Now() + pause);
+        Stop(victim);
       }
     }
   }
@@ -247,6 +275,17 @@ class Run {
     }
   }
 
+  // What the clients leave behind is given back, and nothing of it is lost.
+  void CloseAndSweep() {
+    for (auto& client : clients_) {
+      if (client == nullptr) continue;
+      Bury(client);
+      client.reset();
+    }
+    Drain();
+    SweepAtEnd(scene_, next_client_++);
+  }
+
   // Live clients that were out of reach must be able to write again at once, and no operation may
   // wait for a lock.
   void CheckWhoStayed() {
@@ -315,6 +354,7 @@ class Run {
   RunResult result_;
   bool is_stuck_ = false;
   uint32_t next_client_ = 1;  // also a client uuid
+  uint32_t stops_due_ = 0;    // of clients at work
   const Endpoint::Clock::time_point start_ = network_.Now();
   BlowSchedule blows_;
   EmbeddedMemoryOptions memory_options_;

@@ -28,9 +28,9 @@ std::chrono::milliseconds Remembered(const SimFault& fault, uint64_t endpoint_id
   const bool is_moment = fault.from == fault.until;
   const bool is_waited_for = fault.kind == SimFault::Kind::kStopped;
   const bool is_lost_call = fault.kind == SimFault::Kind::kCall;
-  if (!fault.has_owner && (is_moment || is_waited_for || is_lost_call)) return kLeftOut;
-  if (fault.endpoint_id == endpoint_id && (is_moment || is_waited_for)) return kNotTriedAgain;
-  return {};
+  if (!is_moment && !is_waited_for && !is_lost_call) return {};
+  if (!fault.has_owner) return kLeftOut;
+  return fault.endpoint_id == endpoint_id ? kNotTriedAgain : std::chrono::milliseconds(0);
 }
 
 }  // namespace
@@ -40,7 +40,7 @@ bool ExplainsLoss(std::span<const SimFault> faults, const FailedOperation& opera
   if (!IsLoss(code)) return false;
   uint64_t losses = 0;
   bool has_own_loss = false;
-  bool has_waited = false;
+  bool has_waited = operation.has_stood_still;
   bool has_lost = false;
   for (const SimFault& fault : faults) {
     const bool is_own = fault.endpoint_id == operation.endpoint_id;
@@ -76,7 +76,8 @@ void Verdict::Wrong(std::string sentence) {
   if (problems_.size() < kKept) problems_.push_back(std::move(sentence));
 }
 
-void Verdict::Judge(const FailedOperation& operation, const Error& error) {
+void Verdict::Judge(FailedOperation operation, const Error& error) {
+  operation.has_stood_still = stood_still_until_ && *stood_still_until_ >= operation.since;
   // Contended is never explained: locks of the dead are taken over, and stops are shorter than
   // waits.
   const bool is_explained =

@@ -18,6 +18,9 @@ struct FailedOperation {
   uint64_t client_uuid = 0;
   uint64_t endpoint_id = 0;  // of its session
   Endpoint::Clock::time_point since;
+  // Somebody opened or closed a session meanwhile, which is not polled: nobody else ran, and what this operation waited for
+  // seemed silent.
+  bool has_stood_still = false;
 };
 
 // Whether one of `faults` explains that an operation, which ended at `now`, lost a memory server.
@@ -35,9 +38,13 @@ class Verdict {
   Verdict(const Plan& plan, const SimNetwork& network) : plan_(plan), network_(network) {}
 
   void Wrong(std::string sentence);
+  // Nobody but the caller ran from then on until now.
+  void StoodStillSince(Endpoint::Clock::time_point since) {
+    if (network_.Now() > since) stood_still_until_ = network_.Now();
+  }
   // An operation ended with `error`. That is wrong unless the operation met a fault that explains
   // it.
-  void Judge(const FailedOperation& operation, const Error& error);
+  void Judge(FailedOperation operation, const Error& error);
   // Whether a client that began to open the store at `since` may fail with `error` now.
   bool ExplainsOpening(uint64_t client_uuid, Endpoint::Clock::time_point since,
                        const Error& error) const;
@@ -70,6 +77,7 @@ class Verdict {
 
   const Plan& plan_;
   const SimNetwork& network_;
+  std::optional<Endpoint::Clock::time_point> stood_still_until_;  // the last time
   uint64_t explained_ = 0;
   uint64_t lost_ = 0;
   std::vector<std::string> problems_;

@@ -95,6 +95,26 @@ TEST(VerdictTest, AStopExplainsALossOnlyWithWhatWasLostMeanwhile) {
   }
 }
 
+TEST(VerdictTest, ALossExplainsSilenceWhileNobodyRan) {
+  FailedOperation operation{"an operation", kClient, kEndpoint, At(100us)};
+  const std::vector<SimFault> broken = {FaultOf(Kind::kBreak, 120us, 150us)};
+  EXPECT_FALSE(ExplainsLoss(broken, operation, At(200us), Code::kNodeUnreachable));
+  operation.has_stood_still = true;
+  EXPECT_TRUE(ExplainsLoss(broken, operation, At(200us), Code::kNodeUnreachable));
+  EXPECT_FALSE(ExplainsLoss({}, operation, At(200us), Code::kNodeUnreachable));
+}
+
+TEST(VerdictTest, AMemoryServerThatASessionSoughtInVainIsNotTriedAgainForAWhile) {
+  const auto faults = [](std::chrono::nanoseconds before) {
+    return std::vector{FaultOf(Kind::kStopped, 90us - before, 95us - before),
+                       FaultOf(Kind::kCall, 95us - before, 96us - before)};
+  };
+  EXPECT_TRUE(Explains(faults(499ms), Code::kNodeUnreachable));
+  EXPECT_FALSE(Explains(faults(501ms), Code::kNodeUnreachable));
+  EXPECT_FALSE(Explains(faults(1ms), Code::kMaybeApplied));
+  EXPECT_FALSE(Explains({faults(1ms)[1]}, Code::kNodeUnreachable)) << "it is made again";
+}
+
 TEST(VerdictTest, AMemoryServerThatAStoreSoughtInVainIsLeftOutForAWhile) {
   const auto ended_before = [](Kind kind, std::chrono::nanoseconds by) {
     SimFault fault = FaultOf(kind, 100us - by, 100us - by);

@@ -12,7 +12,8 @@ Workload::Workload(const Plan& plan)
       operations_(plan.operations),
       keys_(plan.work.keys(), plan.parameters.max_key_bytes),
       values_(plan.work.long_percent, plan.work.longest_value),
-      being_written_(plan.work.keys()) {}
+      being_written_(plan.work.keys()),
+      unknown_(plan.work.keys()) {}
 
 bool Workload::Take() {
   if (begun_ == operations_) return false;
@@ -24,12 +25,19 @@ history::ValueId Workload::NewValue(uint32_t key, uint32_t client) {
   return history::MakeValueId(key, client, ++sequence_);
 }
 
+OperationKind Workload::InWave(OperationKind kind) const {
+  const bool is_turned = work_.wave != 0 && begun_ / work_.wave % 2 != 0;
+  if (is_turned && kind == OperationKind::kInsert) return OperationKind::kDelete;
+  if (is_turned && kind == OperationKind::kDelete) return OperationKind::kInsert;
+  return kind;
+}
+
 OperationKind Workload::DrawKind(Random& random) const {
   const uint32_t all = std::accumulate(work_.weights.begin(), work_.weights.end(), 0u);
   uint64_t dice = random.Below(all);
   size_t kind = 0;
   while (dice >= work_.weights[kind]) dice -= work_.weights[kind++];
-  return static_cast<OperationKind>(kind);
+  return InWave(static_cast<OperationKind>(kind));
 }
 
 uint32_t Workload::DrawHot(Random& random) const {
@@ -94,8 +102,7 @@ PlannedOperation Workload::Draw(Random& random, uint32_t client) {
   if (drawn.kind == OperationKind::kScan) return DrawScan(random);
   drawn.key = DrawKey(random, drawn.kind != OperationKind::kGet);
   if (drawn.kind == OperationKind::kGet) return drawn;
-  // A history is harder to check the more writes of one key overlap.
-  if (being_written_[drawn.key] >= work_.writers_at_once) {
+  if (!MayWrite(drawn.key)) {
     drawn.kind = OperationKind::kGet;
     return drawn;
   }
@@ -126,7 +133,7 @@ PlannedBatch Workload::DrawBatch(Random& random, uint32_t client) {
     const uint64_t near = std::min<uint64_t>(first + random.Below(reach), work_.keys() - 1);
     operation.key = are_neighbours ? static_cast<uint32_t>(near) : DrawKey(random, true);
     const bool writes = batch.kind != PlannedBatch::Kind::kGet;
-    if (writes && being_written_[operation.key] >= work_.writers_at_once) continue;
+    if (writes && !MayWrite(operation.key)) continue;
     if (!batch.operations.empty() && !Take()) break;
     if (writes) {
       const bool deletes = batch.kind == PlannedBatch::Kind::kDelete;

@@ -48,11 +48,21 @@ class Workload {
   history::ValueId NewValue(uint32_t key, uint32_t client);
   // A write that was not drawn begins.
   void WriteBegins(uint32_t key) { ++being_written_[key]; }
-  // A write has ended.
-  void WriteEnded(uint32_t key) { --being_written_[key]; }
+  // A write has ended, perhaps without being known to have happened.
+  void WriteEnded(uint32_t key, bool is_unknown) {
+    --being_written_[key];
+    if (is_unknown) ++unknown_[key];
+  }
 
  private:
   history::OperationKind DrawKind(Random& random) const;
+  // A history is harder to check the more writes of one key overlap. One whose outcome is unknown overlaps all that follow.
+  bool MayWrite(uint32_t key) const {
+    constexpr uint32_t kMostUnknown = 3;
+    return being_written_[key] < work_.writers_at_once && unknown_[key] < kMostUnknown;
+  }
+  // What takes the place of `kind` at this time.
+  history::OperationKind InWave(history::OperationKind kind) const;
   uint32_t DrawHot(Random& random) const;
   uint32_t DrawKey(Random& random, bool is_write) const;
   PlannedOperation DrawScan(Random& random) const;
@@ -64,6 +74,7 @@ class Workload {
   uint64_t begun_ = 0;
   uint32_t sequence_ = 0;
   std::vector<uint32_t> being_written_;  // by key: writes in flight
+  std::vector<uint32_t> unknown_;        // by key: writes of unknown outcome
 };
 
 }  // namespace gossamer::simulator

@@ -1,0 +1,163 @@
+#include "compute/cli/size.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <bit>
+#include <tuple>
+#include <utility>
+
+#include "common/checked_parameters.h"
+#include "common/embedded_memory.h"
+#include "common/text/human.h"
+#include "proto/store_record.h"
+
+namespace gossamer::cli {
+namespace {
+
+constexpr uint32_t kDefaultNodeBytes = StoreParameters().node_bytes;
+constexpr uint32_t kDefaultInlineBytes = StoreParameters().inline_value_bytes;
+// Smaller ones make a deep tree of many internal nodes, larger ones are emptier.
+constexpr uint32_t kComparedNodeBytes[] = {512, 1024, 2048};
+// Of all choices together.
+constexpr uint64_t kMostSampleRecords = 90'000;
+constexpr uint64_t kMostSampleBytes = uint64_t{48} << 20;
+
+Error Bad(std::string sentence) { return MakeError(Code::kInvalidArgument, std::move(sentence)); }
+
+Status CheckRecords(const SizeOptions& options) {
+  if (options.records == 0) {
+    return Bad("--records=N is missing: how many records the store is to hold");
+  }
+  if (!options.key_bytes) return Bad("--key_bytes=K is missing: the length of a key");
+  if (!options.value_bytes) return Bad("--value_bytes=V is missing: the length of a value");
+  const uint32_t key_bytes = *options.key_bytes;
+  if (key_bytes < 1 || key_bytes > kMaxKeyBytes) {
+    return Bad(fmt::format("--key_bytes={}: give 1 to {}", key_bytes, kMaxKeyBytes));
+  }
+  if (key_bytes > options.max_key_bytes) {
+    return Bad(
+        fmt::format("--key_bytes={} is more than --max_key_bytes={}: give --max_key_bytes={}",
+                    key_bytes, options.max_key_bytes, key_bytes));
+  }
+  if (options.records > KeysOf(key_bytes)) {
+    return Bad(
+        fmt::format("--records={}: there are only {} keys of --key_bytes={}; give fewer "
+                    "records or longer keys",
+                    options.records, KeysOf(key_bytes), key_bytes));
+  }
+  if (*options.value_bytes > kMaxValueBytes) {
+    return Bad(
+        fmt::format("--value_bytes={}: a value has at most {} B ({}); spread longer ones "
+                    "over several keys",
+                    *options.value_bytes, kMaxValueBytes, ExactBytes(kMaxValueBytes)));
+  }
+  return Ok();
+}
+
+std::vector<uint32_t> InlineValueBytes(const SizeOptions& options) {
+  if (options.inline_value_bytes) return {*options.inline_value_bytes};
+  const uint32_t value_bytes = *options.value_bytes;
+  std::vector<uint32_t> compared;
+  // Less than the default would save nothing: leaves have room for that in any case.
+  if (value_bytes <= kMaxInlineValueBytes) {
+    compared.push_back(std::max(value_bytes, kDefaultInlineBytes));
+  }
+  if (value_bytes > kDefaultInlineBytes) compared.push_back(kDefaultInlineBytes);
+  return compared;
+}
+
+// The choices, without their bytes.
+Result<Sizing> Plan(const SizeOptions& options) {
+  BOOST_OUTCOME_TRYV(CheckRecords(options));
+  Sizing sizing;
+  sizing.records = options.records;
+  sizing.shape = {*options.key_bytes, *options.value_bytes, options.random_keys,
+                  options.sorted_fill};
+  std::vector<uint32_t> node_sizes(std::begin(kComparedNodeBytes), std::end(kComparedNodeBytes));
+  if (options.node_bytes) node_sizes = {*options.node_bytes};
+  for (const uint32_t inline_value_bytes : InlineValueBytes(options)) {
+    for (const uint32_t node_bytes : node_sizes) {
+      const Result<StoreParameters> parameters =
+          CheckedParameters(node_bytes, options.max_key_bytes, inline_value_bytes);
+      if (!parameters) {
+        sizing.refused = parameters.error().message;
+        continue;
+      }
+      SizeChoice choice;
+      choice.parameters = parameters.value();
+      choice.is_inline = *options.value_bytes <= inline_value_bytes;
+      choice.get_round_trips = choice.is_inline ? 1 : 2;
+      sizing.choices.push_back(choice);
+    }
+  }
+  if (sizing.choices.empty()) return Bad(sizing.refused);
+  const uint64_t choices = sizing.choices.size();
+  const uint64_t fitting =
+      kMostSampleBytes / choices / (*options.key_bytes + uint64_t{*options.value_bytes});
+  sizing.measured_records =
+      std::max<uint64_t>(1, std::min({options.records, kMostSampleRecords / choices, fitting}));
+  return sizing;
+}
+
+// In steps of at most a sixteenth, for a number that is easy to read.
+uint64_t RoundedUp(double bytes) {
+  constexpr uint64_t kLeastStep = uint64_t{16} << 20;
+  const auto whole = static_cast<uint64_t>(bytes);
+  const uint64_t step = std::max(kLeastStep, std::bit_floor(whole) / 16);
+  return (whole / step + 1) * step;
+}
+
+Status Extrapolate(uint64_t records, SizeChoice& choice) {
+  const double used = choice.record.memory() * static_cast<double>(records);
+  const double memory = used / (1 - kHeadroom);
+  const double servers = memory / static_cast<double>(kMostMemoryBytes);
+  if (servers >= kMaxMemoryServers) {
+    return Bad(
+        fmt::format("--records={}: they need more than {} memory servers of {}, which is the most; "
+                    "give fewer records",
+                    records, kMaxMemoryServers, HumanBytes(kMostMemoryBytes)));
+  }
+  choice.servers = 1 + static_cast<uint32_t>(servers);
+  choice.memory_bytes = std::min(RoundedUp(memory / choice.servers), kMostMemoryBytes);
+  choice.used_bytes = static_cast<uint64_t>(used);
+  choice.client_cache_bytes =
+      static_cast<uint64_t>(choice.record.client_cache * static_cast<double>(records));
+  return Ok();
+}
+
+}  // namespace
+
+size_t Recommend(const std::vector<SizeChoice>& choices) {
+  constexpr double kMostFactor = 1.5;
+  constexpr double kTenthLess = 0.9;
+  const auto least = std::min_element(choices.begin(), choices.end(),
+                                      [](const SizeChoice& one, const SizeChoice& other) {
+                                        return one.record.memory() < other.record.memory();
+                                      });
+  const double most = kMostFactor * least->record.memory();
+  // Smaller is better.
+  const auto rank = [&](const SizeChoice& choice) {
+    const double factor = choice.parameters.node_bytes == kDefaultNodeBytes ? kTenthLess : 1;
+    const bool is_too_large = choice.record.memory() > most;
+    return std::tuple(is_too_large, choice.get_round_trips, factor * choice.record.memory());
+  };
+  const auto best = std::min_element(
+      choices.begin(), choices.end(),
+      [&](const SizeChoice& one, const SizeChoice& other) { return rank(one) < rank(other); });
+  return static_cast<size_t>(best - choices.begin());
+}
+
+Result<Sizing> Size(const SizeOptions& options) {
+  BOOST_OUTCOME_TRY(sizing, Plan(options));
+  for (SizeChoice& choice : sizing.choices) {
+    BOOST_OUTCOME_TRY(record,
+                      MeasureRecords(choice.parameters, sizing.shape, sizing.measured_records));
+    choice.record = record;
+    BOOST_OUTCOME_TRYV(Extrapolate(sizing.records, choice));
+  }
+  sizing.recommended = Recommend(sizing.choices);
+  return sizing;
+}
+
+}  // namespace gossamer::cli

@@ -1,0 +1,45 @@
+// What records cost, measured: a sample of them is put into a store in this process, and counted.
+//
+// The keys of a sample have one length, as do its values: then a leaf does not store the lengths.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "gossamer/status.h"
+#include "gossamer/store_parameters.h"
+
+namespace gossamer::cli {
+
+// The records. They are put in random order, or in the order of their keys.
+struct RecordShape {
+  uint32_t key_bytes = 0;
+  uint32_t value_bytes = 0;
+  // The keys differ from their first byte on, as hashes do. Otherwise they are consecutive numbers behind a common
+  // prefix: nodes then store longer separators and fences, which is the costly case.
+  bool random_keys = false;
+  std::optional<double> sorted_fill;  // loaded in the order of their keys: how full leaves get
+};
+
+// Bytes of a record, on average.
+struct RecordBytes {
+  double leaves = 0;
+  double blocks = 0;
+  double internal_nodes = 0;
+  double client_cache = 0;  // of a client that caches all internal nodes
+
+  double memory() const { return leaves + blocks + internal_nodes; }
+};
+
+// Returns how many different keys of this length there are, at most 2^63.
+uint64_t KeysOf(uint32_t key_bytes);
+
+// Puts `records` records into a new store of these parameters. The result is nearly the same each time: internal nodes may
+// split in another order.
+// Requires: 1 <= records <= KeysOf(shape.key_bytes).
+// Errors: as of Store::OpenLocal and of puts; Corruption if the store's check finds a problem.
+// Cost: 1 to 5 us for each record, and the memory of the records.
+Result<RecordBytes> MeasureRecords(const StoreParameters& parameters, const RecordShape& shape,
+                                   uint64_t records);
+
+}  // namespace gossamer::cli

@@ -1,0 +1,202 @@
+// stat: the store's parameters, its memory servers, and what their memory is used for.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/program/flags_main.h"
+#include "common/text/human.h"
+#include "common/text/progress.h"
+#include "common/text/text_table.h"
+#include "compute/cli/command.h"
+#include "compute/cli/report.h"
+
+namespace gossamer::cli {
+namespace {
+
+using Uses = std::map<uint32_t, MemoryUse>;
+
+// From so much on, a memory server is nearly full.
+constexpr double kNearlyFull = 90;
+
+std::string Hex(uint64_t number) { return fmt::format("{:016x}", number); }
+
+double PercentOf(uint64_t bytes, const ServerStat& server) {
+  if (server.heap_bytes == 0) return 0;
+  return 100.0 * static_cast<double>(bytes) / static_cast<double>(server.heap_bytes);
+}
+
+double PercentUsed(const ServerStat& server) {
+  return PercentOf(server.heap_bytes - std::min(server.free_bytes, server.heap_bytes), server);
+}
+
+// What to do about the memory of a server; empty if nothing. `use`: nullptr if it was not measured.
+std::string Advice(const ServerStat& server, const MemoryUse* use) {
+  std::string advice;
+  if (use != nullptr && use->lost_bytes != 0) {
+    advice +=
+        fmt::format("server {} has lost {} to clients that died: `gossamer sweep` gives it back\n",
+                    server.server_id, HumanBytes(use->lost_bytes));
+  }
+  if (PercentUsed(server) < kNearlyFull) return advice;
+  if (use != nullptr && PercentUsed(server) - PercentOf(use->kept_bytes, server) < kNearlyFull) {
+    advice += fmt::format(
+        "server {} is nearly full, but clients only keep {} of it: they give that back within a "
+        "few seconds once a write is refused for lack of memory\n",
+        server.server_id, HumanBytes(use->kept_bytes));
+  } else {
+    advice += fmt::format(
+        "server {} is nearly full: delete keys, or start another memory server for this store\n",
+        server.server_id);
+  }
+  return advice;
+}
+
+std::vector<std::string> Headings(bool is_measured) {
+  if (is_measured) {
+    return {"server",  "address", "memory", "live",    "free", "kept",
+            "waiting", "lost",    "used",   "clients", "locks"};
+  }
+  return {"server",  "address",     "memory", "nodes",   "values", "free",
+          "waiting", "of the dead", "used",   "clients", "locks"};
+}
+
+std::vector<std::string> Row(const ServerStat& server, const MemoryUse* use) {
+  std::vector<std::string> row = {std::to_string(server.server_id), server.address};
+  if (!server.unreachable.empty()) {
+    row.insert(row.end(), {"out of reach", "", "", "", "", "", "", "", ""});
+    return row;
+  }
+  row.push_back(HumanBytes(server.heap_bytes));
+  if (use != nullptr) {
+    for (const uint64_t bytes :
+         {use->live_bytes, use->free_bytes, use->kept_bytes, use->waiting_bytes, use->lost_bytes}) {
+      row.push_back(HumanBytes(bytes));
+    }
+  } else {
+    for (const uint64_t bytes : {server.node_extent_bytes, server.block_extent_bytes,
+                                 server.free_bytes, server.waiting_bytes, server.orphaned_bytes}) {
+      row.push_back(HumanBytes(bytes));
+    }
+  }
+  row.insert(row.end(),
+             {FixedDecimals(PercentUsed(server), 1) + " %", std::to_string(server.compute_servers),
+              server.locks_on_chip ? "on the NIC" : "in DRAM"});
+  return row;
+}
+
+const MemoryUse* Find(const std::optional<Uses>& uses, const ServerStat& server) {
+  if (!uses) return nullptr;
+  const auto found = uses->find(server.server_id);
+  return found == uses->end() ? nullptr : &found->second;
+}
+
+void WriteText(const Context& context, const StoreStat& stat, const std::optional<Uses>& uses) {
+  std::ostream& out = context.out;
+  const StoreParameters& parameters = stat.parameters;
+  out << "store " << stat.store << " (id " << Hex(stat.store_id) << ") on fabric " << stat.fabric
+      << ", " << HumanQuantity(stat.levels, "level") << '\n'
+      << "nodes of " << parameters.node_bytes << " B; keys up to " << parameters.max_key_bytes
+      << " B; values up to " << parameters.inline_value_bytes << " B in the leaves, up to "
+      << ExactBytes(kMaxValueBytes) << " in blocks\n\n";
+  std::vector<std::vector<std::string>> rows = {Headings(uses.has_value())};
+  std::string sentences;
+  for (const ServerStat& server : stat.servers) {
+    const MemoryUse* use = Find(uses, server);
+    rows.push_back(Row(server, use));
+    if (!server.unreachable.empty()) {
+      sentences += server.unreachable + '\n';
+    } else {
+      sentences += Advice(server, use);
+    }
+  }
+  out << TextTable(rows, {1, 10});
+  if (!sentences.empty()) out << '\n' << sentences;
+}
+
+Json ServerJson(const ServerStat& server, const MemoryUse* use) {
+  Json json = {{"server_id", server.server_id}, {"address", server.address}};
+  if (!server.unreachable.empty()) {
+    json["unreachable"] = server.unreachable;
+    return json;
+  }
+  json["heap_bytes"] = server.heap_bytes;
+  json["free_bytes"] = use == nullptr ? server.free_bytes : use->free_bytes;
+  json["waiting_bytes"] = use == nullptr ? server.waiting_bytes : use->waiting_bytes;
+  if (use != nullptr) {
+    json["live_bytes"] = use->live_bytes;
+    json["kept_bytes"] = use->kept_bytes;
+    json["lost_bytes"] = use->lost_bytes;
+  }
+  json["node_extent_bytes"] = server.node_extent_bytes;
+  json["block_extent_bytes"] = server.block_extent_bytes;
+  json["orphaned_bytes"] = server.orphaned_bytes;
+  json["compute_servers"] = server.compute_servers;
+  json["locks_on_chip"] = server.locks_on_chip;
+  return json;
+}
+
+Json StatJson(const StoreStat& stat, const std::optional<Uses>& uses) {
+  Json servers = Json::array();
+  for (const ServerStat& server : stat.servers) {
+    servers.push_back(ServerJson(server, Find(uses, server)));
+  }
+  return {{"store", stat.store},
+          {"store_id", Hex(stat.store_id)},
+          {"fabric", stat.fabric},
+          {"levels", stat.levels},
+          {"parameters",
+           {{"node_bytes", stat.parameters.node_bytes},
+            {"max_key_bytes", stat.parameters.max_key_bytes},
+            {"inline_value_bytes", stat.parameters.inline_value_bytes}}},
+          {"servers", servers}};
+}
+
+int RunStat(const Context& context) {
+  const Result<StoreStat> stat = context.store.Stat();
+  if (!stat) return Fail(context, stat.error());
+  std::optional<Uses> uses;
+  const bool are_reachable = std::ranges::all_of(
+      stat.value().servers, [](const ServerStat& server) { return server.unreachable.empty(); });
+  if (!context.options.quick && are_reachable) {
+    Progress progress(
+        {.verb = "reading", .unit = "nodes", .enabled = context.options.show_progress});
+    Result<Uses> measured =
+        context.store.MeasureMemory([&](uint64_t nodes) { progress.Update(nodes); });
+    progress.Finish();
+    if (!measured) return Fail(context, measured.error());
+    uses = std::move(measured.value());
+  }
+  if (context.options.json) {
+    WriteJson(context.out, StatJson(stat.value(), uses));
+  } else {
+    WriteText(context, stat.value(), uses);
+  }
+  return kExitSuccess;
+}
+
+}  // namespace
+
+Command StatCommand() {
+  return {.name = "stat",
+          .arguments = "",
+          .summary = "show the memory servers, and what their memory is used for",
+          .details =
+              "live: nodes and values of the tree. kept: at hand for the next writes of clients. "
+              "waiting:\n"
+              "freed, until no client can use it any more. lost: left by dead clients; `sweep` "
+              "gives it back.\n"
+              "Reads the inner nodes of the tree, and its leaves if values are in blocks. With "
+              "--quick, reads\n"
+              "nothing, and shows what was handed out for nodes and for values, and of the dead "
+              "clients.\n"
+              "If a memory server is out of reach, as with --quick.\n",
+          .flags = {"quick"},
+          .run = RunStat};
+}
+
+}  // namespace gossamer::cli

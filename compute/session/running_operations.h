@@ -1,0 +1,94 @@
+// RunningOperations: tells a compute server when all operations have ended that began before some moment.
+//
+// Such operations may hold pointers of the past, which an epoch of a memory server waits for (proto/control.h). Each operation
+// belongs to the period in which it began. One thread starts a period once no operation of the period before the present one
+// is left. So two counters for each session are enough.
+//
+// Memory model: an operation counts itself, and then looks whether the period is still the one that it counted itself in. The
+// thread starts a period, and then reads the counters. All these are sequentially consistent: either the operation sees the
+// new period, and counts itself anew, or the thread sees the operation.
+//
+// Thread-safety: one thread at a time calls StartPeriod; a session belongs to one thread.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+namespace gossamer {
+
+class RunningOperations {
+ public:
+  class OfSession;
+
+  // An operation, or what else uses pointers, from its start to its end.
+  class [[nodiscard]] Scope {
+   public:
+    explicit Scope(OfSession& session);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    OfSession& session_;
+    uint32_t period_;
+  };
+
+  class OfSession {
+   public:
+    explicit OfSession(RunningOperations& all) : all_(all) {
+      const std::lock_guard lock(all_.mutex_);
+      all_.sessions_.push_back(this);
+    }
+    ~OfSession() {
+      const std::lock_guard lock(all_.mutex_);
+      std::erase(all_.sessions_, this);
+    }
+    OfSession(const OfSession&) = delete;
+    OfSession& operator=(const OfSession&) = delete;
+
+    uint32_t period() const { return all_.period_.load(std::memory_order_seq_cst); }
+
+   private:
+    friend class RunningOperations;
+    void Add(uint32_t period, uint32_t count) {
+      std::atomic<uint32_t>& running = running_[period % 2];
+      running.store(running.load(std::memory_order_relaxed) + count, std::memory_order_seq_cst);
+    }
+    RunningOperations& all_;
+    std::array<std::atomic<uint32_t>, 2> running_{};  // by period, of which only two are in use
+  };
+
+  // Requires: EarlierHaveEnded().
+  void StartPeriod() { period_.fetch_add(1, std::memory_order_seq_cst); }
+  // Whether all operations have ended that began in earlier periods.
+  bool EarlierHaveEnded() const {
+    const uint32_t earlier = period_.load(std::memory_order_seq_cst) - 1;
+    const std::lock_guard lock(mutex_);
+    return std::ranges::all_of(sessions_, [earlier](const OfSession* session) {
+      return session->running_[earlier % 2].load(std::memory_order_seq_cst) == 0;
+    });
+  }
+
+ private:
+  std::atomic<uint32_t> period_{1};
+  mutable std::mutex mutex_;
+  std::vector<OfSession*> sessions_;
+};
+
+inline RunningOperations::Scope::Scope(OfSession& session)
+    : session_(session), period_(session.period()) {
+  session_.Add(period_, 1);
+  for (uint32_t now = session_.period(); now != period_; now = session_.period()) {
+    session_.Add(period_, ~uint32_t{0});
+    period_ = now;
+    session_.Add(period_, 1);
+  }
+}
+
+inline RunningOperations::Scope::~Scope() { session_.Add(period_, ~uint32_t{0}); }
+
+}  // namespace gossamer

@@ -1,0 +1,68 @@
+#include "compute/store/epoch_acknowledger.h"
+
+#include <algorithm>
+
+#include "compute/rules/rules.h"
+
+namespace gossamer {
+
+void EpochAcknowledger::Learn(ServerId server, uint32_t present, uint32_t acknowledged) {
+  Epochs& epochs = servers_[server];
+  epochs.present = present;
+  epochs.acknowledged = std::max(epochs.acknowledged, acknowledged);
+}
+
+uint32_t EpochAcknowledger::AcknowledgedTo(ServerId server) const {
+  const auto known = servers_.find(server);
+  return known == servers_.end() ? 0 : known->second.acknowledged;
+}
+
+bool EpochAcknowledger::MayAcknowledge(ServerId server) const {
+  return !store_.orphans.HasOn(server) && !store_.allocator.UnknownReturn(server);
+}
+
+bool EpochAcknowledger::is_busy() const {
+  return phase_ != Phase::kIdle || std::ranges::any_of(servers_, [this](const auto& server) {
+           const auto& [id, epochs] = server;
+           return epochs.present != epochs.acknowledged && MayAcknowledge(id);
+         });
+}
+
+bool EpochAcknowledger::Tend(Scheduler& scheduler) {
+  switch (phase_) {
+    case Phase::kIdle:
+      if (!is_busy() || !rules::HaveEnded(store_.running.EarlierHaveEnded())) return false;
+      for (auto& [server, epochs] : servers_) epochs.awaited = epochs.present;
+      store_.running.StartPeriod();
+      phase_ = Phase::kBeforeFlush;
+      return false;
+    case Phase::kBeforeFlush:
+      if (!rules::HaveEnded(store_.running.EarlierHaveEnded())) return false;
+      store_.cache.Clear();
+      store_.running.StartPeriod();
+      phase_ = Phase::kAfterFlush;
+      return false;
+    case Phase::kAfterFlush:
+      if (!rules::HaveEnded(store_.running.EarlierHaveEnded())) return false;
+      store_.cache.Clear();
+      has_given_back_ = false;
+      phase_ = Phase::kReturns;
+      scheduler.Spawn(GiveBack(scheduler));
+      return false;
+    case Phase::kReturns:
+      if (!has_given_back_ || store_.allocator.is_giving_back()) return false;
+      for (auto& [server, epochs] : servers_) {
+        if (MayAcknowledge(server)) epochs.acknowledged = epochs.awaited;
+      }
+      phase_ = Phase::kIdle;
+      return true;
+  }
+  return false;
+}
+
+Task<void> EpochAcknowledger::GiveBack(Scheduler& scheduler) {
+  co_await store_.allocator.GiveBackReturns(scheduler);
+  has_given_back_ = true;
+}
+
+}  // namespace gossamer

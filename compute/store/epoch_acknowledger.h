@@ -1,0 +1,58 @@
+// EpochAcknowledger: finds out when this compute server may acknowledge the epochs of its memory servers (proto/control.h).
+//
+// It acknowledges those of all servers together, in rounds. A round waits until the operations have ended that began before
+// it, and empties the cache, into which they may have brought pointers of the past. Operations that began in between may have
+// found such pointers in the cache: it waits for them too. What these bring into the cache, they have read since the epoch
+// began. At last it has the memory given back that operations have freed. A server is left out while a lock of it is orphaned, or
+// the outcome is unknown of giving memory back to it: a WRITE or a request may still arrive there.
+//
+// Thread-safety: one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+
+#include "common/fabric/scheduler.h"
+#include "common/task.h"
+#include "compute/node/store_state.h"
+
+namespace gossamer {
+
+class EpochAcknowledger {
+ public:
+  explicit EpochAcknowledger(StoreState& store) : store_(store) {}
+
+  // The server has said which epoch is its present one, and which this compute server has acknowledged.
+  void Learn(ServerId server, uint32_t present, uint32_t acknowledged);
+  // The last epoch that may be acknowledged to the server.
+  uint32_t AcknowledgedTo(ServerId server) const;
+  // As in RemoteAllocator: the caller has such queue pairs destroyed.
+  std::optional<uint64_t> UnknownReturn(ServerId server) const {
+    return store_.allocator.UnknownReturn(server);
+  }
+  void Destroyed(ServerId server, uint64_t carrier) { store_.allocator.Destroyed(server, carrier); }
+  // Whether a round is under way, or is to be begun. Not for servers alone that are left out.
+  bool is_busy() const;
+  // Goes on without waiting. Returns whether a round has ended.
+  bool Tend(Scheduler& scheduler);
+
+ private:
+  enum class Phase : uint8_t { kIdle, kBeforeFlush, kAfterFlush, kReturns };
+  struct Epochs {
+    uint32_t present = 0;
+    uint32_t awaited = 0;  // by the round under way
+    uint32_t acknowledged = 0;
+  };
+
+  // Whether nothing of the past is on its way to the server.
+  bool MayAcknowledge(ServerId server) const;
+  Task<void> GiveBack(Scheduler& scheduler);
+
+  StoreState& store_;
+  Phase phase_ = Phase::kIdle;
+  bool has_given_back_ = false;
+  std::map<ServerId, Epochs> servers_;
+};
+
+}  // namespace gossamer

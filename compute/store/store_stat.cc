@@ -1,0 +1,167 @@
+// OpenStore: what concerns the store as a whole.
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "compute/session/control_client.h"
+#include "compute/store/check.h"
+#include "compute/store/open_store.h"
+#include "compute/store/sweeper.h"
+#include "compute/store/tree_walk.h"
+#include "compute/store/used_memory.h"
+
+namespace gossamer {
+namespace {
+
+constexpr int kMostChecksAgain = 2;
+constexpr std::chrono::milliseconds kUntilMergesEnd{200};
+
+Result<control::StatReply> AskStat(Scheduler& scheduler, ServerId server) {
+  return scheduler.Run(
+      CallControl<control::StatReply>(scheduler.endpoint(), server, control::StatRequest{}));
+}
+
+Result<UsedMemory> WalkTree(StoreState& store, Scheduler& scheduler, TreeWalk::Leaves leaves,
+                            const std::function<void(uint64_t)>& progress) {
+  Tree tree(store, scheduler);
+  UsedMemory used;
+  TreeWalk walk(
+      store, tree,
+      [&](ServerId server, uint64_t offset, uint64_t bytes, control::ExtentKind kind) {
+        used.Add(server, offset, bytes, kind);
+      },
+      [&](uint64_t nodes) {
+        if (progress) progress(nodes);
+      });
+  BOOST_OUTCOME_TRYV(scheduler.Run(walk.Run(leaves)));
+  return used;
+}
+
+// Adds to `uses`, which has the servers' heap_bytes.
+Status CountUses(Scheduler& scheduler, const UsedMemory& used,
+                 std::map<uint32_t, MemoryUse>& uses) {
+  for (auto& [number, use] : uses) {
+    const ServerId server{static_cast<uint16_t>(number)};
+    BOOST_OUTCOME_TRY(
+        extents, scheduler.Run(ListExtents([&](const control::ListExtentsRequest& request) {
+          return CallControl<control::ListExtentsReply>(scheduler.endpoint(), server, request);
+        })));
+    used.Count(server, extents, use);
+    // The list comes in pieces: what others get and give back meanwhile may be in it twice.
+    const uint64_t granted = use.live_bytes + use.kept_bytes + use.waiting_bytes + use.lost_bytes;
+    use.free_bytes = use.heap_bytes - std::min(granted, use.heap_bytes);
+  }
+  return Ok();
+}
+
+}  // namespace
+
+std::vector<MemberRecord> OpenStore::Members() const {
+  std::vector<MemberRecord> members = record_.servers;
+  for (const ServerInfo* server : shared_->servers.All()) {
+    if (record_.Find(server->id) != nullptr) continue;
+    members.push_back({server->id, server->incarnation, "", "", server->address});
+  }
+  return members;
+}
+
+std::string OpenStore::WhyUnreachable(ServerId server, const Error& error) {
+  const std::lock_guard lock(learn_mutex_);
+  const auto known = unreachable_.find(server);
+  return known == unreachable_.end() ? error.message : known->second.why.message;
+}
+
+Result<StoreStat> OpenStore::Stat() {
+  BOOST_OUTCOME_TRY(endpoint, port_->NewEndpoint());
+  Scheduler scheduler(*endpoint);
+  StoreStat stat;
+  stat.store = record_.store;
+  stat.store_id = record_.store_id;
+  stat.fabric = record_.fabric;
+  stat.parameters = record_.parameters;
+  for (const MemberRecord& member : Members()) {
+    ServerStat one;
+    one.server_id = ToInteger(member.server);
+    one.address = member.address;
+    const Result<control::StatReply> reply = AskStat(scheduler, member.server);
+    if (!reply && reply.error().code != Code::kNodeUnreachable) return reply.error();
+    if (!reply) {
+      one.unreachable = WhyUnreachable(member.server, reply.error());
+      stat.servers.push_back(std::move(one));
+      continue;
+    }
+    one.heap_bytes = reply.value().usage.heap_bytes;
+    one.free_bytes = reply.value().usage.free_bytes;
+    one.node_extent_bytes = reply.value().usage.node_bytes;
+    one.block_extent_bytes = reply.value().usage.block_bytes;
+    one.waiting_bytes = reply.value().waiting_bytes;
+    one.orphaned_bytes = reply.value().orphaned_bytes;
+    one.compute_servers = reply.value().compute_servers;
+    one.locks_on_chip = reply.value().lock_table_on_chip != 0;
+    stat.servers.push_back(std::move(one));
+  }
+  Tree tree(*shared_, scheduler);
+  const Result<RootWord> root = scheduler.Run(tree.ReadRoot());
+  if (!root) return root.error();
+  stat.levels = root.value().level() + 1;
+  return stat;
+}
+
+Result<std::map<uint32_t, MemoryUse>> OpenStore::MeasureMemory(
+    const std::function<void(uint64_t)>& progress) {
+  BOOST_OUTCOME_TRY(wait, LearnServers());
+  static_cast<void>(wait);
+  BOOST_OUTCOME_TRY(endpoint, port_->NewEndpoint());
+  Scheduler scheduler(*endpoint);
+  std::map<uint32_t, MemoryUse> empty;
+  auto leaves = TreeWalk::Leaves::kOnlyMet;
+  for (const ServerInfo* server : shared_->servers.All()) {
+    BOOST_OUTCOME_TRY(stat, AskStat(scheduler, server->id));
+    empty[ToInteger(server->id)].heap_bytes = stat.usage.heap_bytes;
+    if (stat.usage.block_bytes != 0) leaves = TreeWalk::Leaves::kRead;
+  }
+
+  for (;;) {
+    BOOST_OUTCOME_TRY(used, WalkTree(*shared_, scheduler, leaves, progress));
+    std::map<uint32_t, MemoryUse> uses = empty;
+    BOOST_OUTCOME_TRYV(CountUses(scheduler, used, uses));
+    const bool has_lost =
+        std::ranges::any_of(uses, [](const auto& use) { return use.second.lost_bytes != 0; });
+    // It may be a leaf that only its left neighbour leads to.
+    if (!has_lost || leaves == TreeWalk::Leaves::kRead) return uses;
+    leaves = TreeWalk::Leaves::kRead;
+  }
+}
+
+// Merges may go on after the last write has returned, in any compute server: what they change under way may look wrong.
+Result<CheckReport> OpenStore::Check(const std::function<void(uint64_t)>& progress) {
+  for (int again = kMostChecksAgain;; --again) {
+    Result<CheckReport> report = CheckOnce(progress);
+    if (!report || report.value().problem_count == 0 || again == 0) return report;
+    std::this_thread::sleep_for(kUntilMergesEnd);
+  }
+}
+
+Result<CheckReport> OpenStore::CheckOnce(const std::function<void(uint64_t)>& progress) {
+  BOOST_OUTCOME_TRY(endpoint, port_->NewEndpoint());
+  Scheduler scheduler(*endpoint);
+  return TreeChecker(*shared_, scheduler, progress).Run();
+}
+
+Result<SweepReport> OpenStore::Sweep(const std::function<void(const SweepProgress&)>& progress) {
+  BOOST_OUTCOME_TRY(endpoint, port_->NewEndpoint());
+  Scheduler scheduler(*endpoint);
+  Sweeper sweeper(
+      *shared_, scheduler, progress, [this] { keeper_->Hurry(); },
+      [this] { return LearnServers(); });
+  return scheduler.Run(sweeper.Run());
+}
+
+Task<Result<SweepReport>> OpenStore::SweepOver(Scheduler& scheduler) {
+  Sweeper sweeper(
+      *shared_, scheduler, {}, [this] { keeper_->Hurry(); }, [this] { return LearnServers(); });
+  Result<SweepReport> report = co_await sweeper.Run();
+  co_return report;
+}
+
+}  // namespace gossamer

@@ -1,0 +1,86 @@
+#include "compute/tree/node_union.h"
+
+#include <cassert>
+
+namespace gossamer {
+
+bool NodeUnion::Combine(const Neighbours& nodes, std::span<const std::byte> left,
+                        std::span<const std::byte> right, Right state) {
+  nodes_ = nodes;
+  const bool is_frozen = state == Right::kFrozen;
+  return nodes.level == 0 ? CombineLeaves(left, right, is_frozen)
+                          : CombineInternal(left, right, is_frozen);
+}
+
+bool NodeUnion::CombineLeaves(std::span<const std::byte> left, std::span<const std::byte> right,
+                              bool is_frozen) {
+  const std::optional<LeafView> a = LeafView::Parse(left, nodes_.left, geometry_);
+  const std::optional<LeafView> b = LeafView::Parse(right, nodes_.right, geometry_);
+  const bool are_neighbours =
+      a && b && !a->frozen() && b->frozen() == is_frozen &&
+      a->trailer().sibling() == nodes_.right && a->EndsAt(nodes_.separator) &&
+      a->trailer().low().Matches(nodes_.low) && b->trailer().low().Matches(nodes_.separator);
+  if (!are_neighbours) return false;
+  version_ = a->version();
+  right_version_ = b->version();
+  high_ = b->high();
+  sibling_ = b->trailer().sibling();
+  entries_.clear();
+  a->AppendTo(entries_);
+  const size_t of_left = entries_.size();
+  b->AppendTo(entries_);
+  has_empty_ = of_left == 0 || of_left == entries_.size();
+  bytes_ = 0;
+  for (const Entry& entry : entries_) bytes_ += LeafPacker::BytesOf(entry);
+  capacity_ = packer_.Capacity(high_.infinite ? 0 : high_.key.size());
+  return true;
+}
+
+bool NodeUnion::CombineInternal(std::span<const std::byte> left, std::span<const std::byte> right,
+                                bool is_frozen) {
+  const std::optional<InternalView> a = InternalView::Parse(left, nodes_.left);
+  const std::optional<InternalView> b = InternalView::Parse(right, nodes_.right);
+  const bool are_neighbours =
+      a && b && a->level() == nodes_.level && b->level() == nodes_.level && !a->frozen() &&
+      b->frozen() == is_frozen && a->sibling() == nodes_.right && a->low() == nodes_.low.view() &&
+      b->low() == nodes_.separator.view() && a->high() == HighFence::At(nodes_.separator);
+  if (!are_neighbours) return false;
+  version_ = a->version();
+  right_version_ = b->version();
+  high_ = b->high();
+  sibling_ = b->sibling();
+  node_ = a->Decode();
+  node_.version = Next(version_);
+  node_.high = high_;
+  node_.sibling = sibling_;
+  b->ForEach([this](KeyView separator, RemotePtr child) {
+    node_.children.push_back({Key(separator), child});
+  });
+  has_empty_ = false;
+  const size_t fixed = FixedBytes(node_);
+  bytes_ = EncodedBytes(node_) - fixed;
+  capacity_ = geometry_.node_bytes() - fixed;
+  return true;
+}
+
+bool NodeUnion::Encode(std::span<std::byte> out, uint64_t& hint) {
+  if (nodes_.level != 0) return EncodeInternal(out, nodes_.left, node_);
+  if (!packer_.PlaceAll(entries_, high_)) return false;
+  const LeafContent content{Next(version_), nodes_.low, high_, sibling_, entries_};
+  hint = packer_.Encode(out, nodes_.left, content);
+  return true;
+}
+
+void NodeUnion::Freeze(std::span<std::byte> right) const {
+  if (nodes_.level == 0) {
+    FreezeLeaf(right, nodes_.right, geometry_);
+    return;
+  }
+  InternalNode node = *DecodeInternal(right, nodes_.right);
+  node.frozen = true;
+  node.version = Next(node.version);
+  [[maybe_unused]] const bool fits = EncodeInternal(right, nodes_.right, node);
+  assert(fits);  // as it did
+}
+
+}  // namespace gossamer

@@ -1,0 +1,85 @@
+// NodeUnion: what two neighbours of one level make together, and the right one frozen. No verbs.
+//
+// Thread-safety: none.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "compute/tree/leaf_packer.h"
+#include "proto/internal_node.h"
+#include "proto/leaf.h"
+
+namespace gossamer {
+
+// A node and the node right of it.
+struct Neighbours {
+  uint32_t level = 0;
+  RemotePtr left;
+  Key low;  // where the left one starts
+  RemotePtr right;
+  Key separator;  // where the right one starts
+};
+
+// What an encoded internal node takes without children.
+inline size_t FixedBytes(const InternalNode& node) {
+  return sizeof(InternalHeader) + node.low().size() +
+         (node.high.infinite ? 0 : node.high.key.size());
+}
+
+class NodeUnion {
+ public:
+  explicit NodeUnion(const LeafGeometry& geometry) : geometry_(geometry), packer_(geometry) {}
+
+  // Whether the right one is as it was, or frozen.
+  enum class Right : uint8_t { kLive, kFrozen };
+  // Combines the nodes with the images `left` and `right`, which are kept until Encode.
+  // Returns false if they are not valid, not neighbours, the left one is frozen or the right one is not as `state` says.
+  bool Combine(const Neighbours& nodes, std::span<const std::byte> left,
+               std::span<const std::byte> right, Right state);
+
+  // Of the combined nodes: what the entries or children take, and what fits into a node.
+  size_t bytes() const { return bytes_; }
+  size_t capacity() const { return capacity_; }
+  // Whether one of the nodes has no entries. No internal node is without children.
+  bool has_empty() const { return has_empty_; }
+  NodeVersion version() const { return version_; }
+  HighFence high() const { return high_; }
+  RemotePtr sibling() const { return sibling_; }
+  // Of leaves, in the order of units, those of the left leaf first.
+  std::vector<Entry>& entries() { return entries_; }
+  // Of internal nodes.
+  const InternalNode& node() const { return node_; }
+
+  // Writes the left node with all that both have, of its next version, to `out`. Returns false, and writes nothing, if it does
+  // not fit. `out` is none of the images.
+  bool Encode(std::span<std::byte> out, uint64_t& hint);
+  // Makes the right node of its image the frozen one, of its next version.
+  void Freeze(std::span<std::byte> right) const;
+  NodeVersion frozen_version() const { return Next(right_version_); }
+  LeafPacker& packer() { return packer_; }
+
+ private:
+  bool CombineLeaves(std::span<const std::byte> left, std::span<const std::byte> right,
+                     bool is_frozen);
+  bool CombineInternal(std::span<const std::byte> left, std::span<const std::byte> right,
+                       bool is_frozen);
+
+  LeafGeometry geometry_;
+  LeafPacker packer_;
+  Neighbours nodes_;
+  size_t bytes_ = 0;
+  size_t capacity_ = 0;
+  bool has_empty_ = false;
+  NodeVersion version_{0};
+  NodeVersion right_version_{0};
+  HighFence high_;
+  RemotePtr sibling_;
+  std::vector<Entry> entries_;
+  InternalNode node_;
+};
+
+}  // namespace gossamer

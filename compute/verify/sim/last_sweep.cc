@@ -1,0 +1,68 @@
+#include "compute/verify/sim/last_sweep.h"
+
+#include <fmt/core.h>
+
+#include <memory>
+#include <utility>
+
+#include "common/fabric/open/open_port.h"
+#include "compute/store/open_session.h"
+#include "compute/store/open_store.h"
+
+namespace gossamer::simulator {
+namespace {
+
+Result<CheckReport> SweepAndCheck(Scene& scene, uint32_t number) {
+  ComputePortOptions port_options;
+  port_options.client_uuid = number;
+  port_options.network = &scene.network;
+  port_options.least_path_mtu = scene.plan.parameters.node_bytes;
+  BOOST_OUTCOME_TRY(port, OpenComputePort(FabricKind::kSim, port_options));
+  StoreRecord record = scene.record;
+  std::shared_ptr<Bootstrap> bootstrap;
+  if (scene.membership != nullptr) {
+    BOOST_OUTCOME_TRY(found, scene.membership->Find());
+    record = std::move(found);
+    bootstrap = scene.membership->bootstrap();
+  }
+  TreeOptions tree;
+  tree.seed = number;
+  BOOST_OUTCOME_TRY(store, OpenStore::OpenOn(std::move(port), record, tree, std::move(bootstrap)));
+  BOOST_OUTCOME_TRY(session, store->NewOpenSession());
+  // Its own acknowledgement is all that the sweep waits for.
+  Scheduler& scheduler = session->tree().scheduler();
+  session->Spawn(store->KeepLeases(scheduler));
+  const Result<SweepReport> swept = session->RunToEnd(store->SweepOver(scheduler));
+  store->StopKeepingLeases();
+  session->WaitAll();
+  if (!swept) return swept.error();
+  return store->Check({});
+}
+
+}  // namespace
+
+void SweepAtEnd(Scene& scene, uint32_t number) {
+  const Result<CheckReport> report = SweepAndCheck(scene, number);
+  if (!report) {
+    scene.verdict.Wrong("the last sweep fails: " + report.error().ToString());
+    return;
+  }
+  for (const std::string& problem : report.value().problems) {
+    scene.verdict.Wrong("check behind the last sweep: " + problem);
+  }
+  for (const auto& [server, memory] : report.value().memory) {
+    if (memory.lost_bytes != 0) {
+      scene.verdict.Wrong(fmt::format("{} bytes of server {} are lost behind the last sweep",
+                                      memory.lost_bytes, server));
+    }
+    const uint64_t known =
+        memory.live_bytes + memory.free_bytes + memory.waiting_bytes + memory.kept_bytes;
+    if (memory.lost_bytes == 0 && known != memory.heap_bytes) {
+      scene.verdict.Wrong(
+          fmt::format("of {} bytes of server {}, {} are live, free, waiting or kept",
+                      memory.heap_bytes, server, known));
+    }
+  }
+}
+
+}  // namespace gossamer::simulator

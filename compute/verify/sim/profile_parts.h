@@ -1,0 +1,37 @@
+// What profiles are made of.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <initializer_list>
+
+#include "common/random.h"
+#include "compute/verify/sim/plan.h"
+
+namespace gossamer::simulator {
+
+inline void Weigh(Plan& plan, std::initializer_list<uint32_t> weights) {
+  std::copy(weights.begin(), weights.end(), plan.work.weights.begin());
+}
+
+inline void SetFillers(WorkPlan& work, uint32_t hot_keys, uint32_t keys) {
+  work.hot_keys = std::max(1u, std::min(work.hot_keys, hot_keys));
+  work.fillers = keys / work.hot_keys;
+}
+
+inline void AtMostClients(Plan& plan, uint32_t clients) {
+  plan.clients.resize(std::min<size_t>(plan.clients.size(), clients));
+}
+
+// Keys that come and go in waves (churn_profile.cc).
+void Churn(Random& random, Plan& plan);
+// Those below are in memory_profiles.cc. Keys that come and go in memory whose generations are nearly used up.
+void Worn(Random& random, Plan& plan);
+// Clients outlive their leases, while others change the tree, and sweep.
+void PastLeases(Random& random, Plan& plan);
+// Clients lose the lease with one memory server, while others sweep.
+void LostLeases(Random& random, Plan& plan);
+// A tree that grows to two levels and shrinks to one leaf all the time.
+void LowRoot(Random& random, Plan& plan);
+
+}  // namespace gossamer::simulator

@@ -1,0 +1,35 @@
+// The rules of the protocol that a memory server keeps, each as a function, as in compute/rules/rules.h: no other file of
+// this folder knows that gossamer-sim-mutants breaks one of them (common/mutants.h).
+//
+// Only sources include this file, because each such source is compiled a second time for that program.
+//
+// Thread-safety: thread-safe. Cost: inline; that of the rule.
+#pragma once
+
+#include <cstdint>
+
+#include "common/mutants.h"
+#include "proto/control.h"
+
+namespace gossamer::rules {
+
+// R1: memory that was used has the next generation when it is handed out again. Returns what is counted of its last use.
+inline control::Range LastUse(control::Range range) {
+  if (IsBroken(Mutant::kR1Grant)) range.past = control::Past::kUnused;
+  return range;
+}
+
+// M1: memory has one owner. Returns where an extent begins that is granted at `offset`.
+inline uint64_t GrantedAt(uint64_t offset, uint64_t bytes, uint64_t heap_offset) {
+  return IsBroken(Mutant::kM1) && offset >= heap_offset + bytes ? offset - bytes : offset;
+}
+// M1: nobody but the owner decides about memory while the owner's lease is in force.
+inline bool IsOwned(bool is_in_force) { return is_in_force && !IsBroken(Mutant::kM1Live); }
+
+// M2: memory whose generations of nodes are used up waits for an epoch. Returns the next generation, as told apart from
+// `most`: all are used up.
+inline uint16_t NextOfNodes(uint16_t next, uint16_t most) {
+  return IsBroken(Mutant::kM2) && next == most ? static_cast<uint16_t>(most - 1) : next;
+}
+
+}  // namespace gossamer::rules
