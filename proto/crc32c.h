@@ -1,4 +1,4 @@
-// CRC32C (Castagnoli), seeded: the checksum of every unit in remote memory.
+// CRC32C (Castagnoli), seeded: the checksum of value blocks and of the region header, and half of a Checksum.
 //
 // Source: RFC 3720 appendix B.4 for the polynomial. The SSE4.2 and ARMv8 CRC instructions compute
 // it in hardware. `Crc32c(seed, bytes)` chains: Crc32c(Crc32c(s, a), b) == Crc32c(s, a+b).
@@ -71,35 +71,9 @@ inline uint32_t Crc32c(uint32_t seed, std::span<const std::byte> bytes) {
   return ~crc;
 }
 
-// The checksums of kStreams spans of one length. The instruction for one word takes three cycles
-// but starts in each: interleaved streams keep it busy.
-template <size_t kStreams>
-std::array<uint32_t, kStreams> Crc32cOfEach(const std::array<uint32_t, kStreams>& seeds,
-                                            const std::array<const std::byte*, kStreams>& spans,
-                                            size_t bytes) {
-  std::array<uint32_t, kStreams> sums;
-  for (size_t i = 0; i < kStreams; ++i) sums[i] = ~seeds[i];
-  size_t at = 0;
-  for (; at + 8 <= bytes; at += 8) {
-#pragma GCC unroll 8  // so that the sums stay in registers
-    for (size_t i = 0; i < kStreams; ++i) {
-      uint64_t word;
-      std::memcpy(&word, spans[i] + at, 8);
-      sums[i] = internal::Crc32cWord(sums[i], word);
-    }
-  }
-  for (size_t i = 0; i < kStreams; ++i) {
-    for (size_t rest = at; rest < bytes; ++rest) {
-      sums[i] = internal::Crc32cByte(sums[i], static_cast<uint8_t>(spans[i][rest]));
-    }
-    sums[i] = ~sums[i];
-  }
-  return sums;
-}
-
-// The seed of a unit's checksum, from the pointer with its generation and the unit's number (rule R1).
-inline uint32_t UnitSeed(uint64_t pointer_word, uint32_t unit) {
-  return internal::Crc32cWord(internal::Crc32cWord(0x47534d52u, pointer_word), unit);
+// The seed of a value block's checksum, from the pointer with its generation (rule R1).
+inline uint32_t BlockSeed(uint64_t pointer_word) {
+  return internal::Crc32cWord(internal::Crc32cWord(0x47534d52u, pointer_word), 0);
 }
 
 }  // namespace gossamer

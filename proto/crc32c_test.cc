@@ -2,8 +2,6 @@
 // the same constants pin both to the same function.
 #include "proto/crc32c.h"
 
-#include <algorithm>
-
 #include "proto/test_support.h"
 
 namespace gossamer {
@@ -80,34 +78,9 @@ TEST_F(Crc32cTest, InstructionsAgreeWithTheTable) {
   }
 }
 
-TEST_F(Crc32cTest, InterleavedStreamsAgreeWithOneAtATime) {
-  const std::string text = random.String(100);
-  const std::byte* const start = BytesOf(text).data();
-  for (size_t bytes = 0; bytes <= 40; ++bytes) {
-    const std::array<uint32_t, 3> seeds = {0, 7, ~uint32_t{0}};
-    const std::array<const std::byte*, 3> spans = {start, start + 3, start + 50};
-    const auto sums = Crc32cOfEach(seeds, spans, bytes);
-    for (size_t i = 0; i < spans.size(); ++i) {
-      EXPECT_EQ(sums[i], Crc32c(seeds[i], {spans[i], bytes})) << bytes;
-    }
-  }
-}
-
-TEST(UnitSeed, GoldenValues) {
-  EXPECT_EQ(UnitSeed(0, 0), 0x8bab4c85u);
-  EXPECT_EQ(UnitSeed(0x0003000000012307, 2), 0xa1a01ee4u);
-  EXPECT_EQ(UnitSeed(0x0003000000012307, 3), 0xe89c63c3u);
-}
-
-// A CRC maps 32 neighbouring bits one to one, so seeds of one leaf never collide.
-TEST(UnitSeed, DiffersForEveryUnitAndForEveryGeneration) {
-  std::vector<uint32_t> seeds;
-  for (uint32_t unit = 0; unit <= 24; ++unit) seeds.push_back(UnitSeed(0x12300, unit));
-  for (uint64_t generation = 1; generation < 256; ++generation) {
-    seeds.push_back(UnitSeed(0x12300 | generation, 0));
-  }
-  std::ranges::sort(seeds);
-  EXPECT_EQ(std::ranges::adjacent_find(seeds), seeds.end());
+TEST(BlockSeed, GoldenValues) {
+  EXPECT_EQ(BlockSeed(0), 0x8bab4c85u);
+  EXPECT_NE(BlockSeed(0x0003000000012307), BlockSeed(0x0003000000012308));
 }
 
 }  // namespace

@@ -1,15 +1,18 @@
-// Groups: the units of a leaf that are read and written, and the view that accepts or rejects them.
+// Groups: the units of a leaf that are read and written, and the view that accepts or rejects them. group_encoding.h writes
+// them.
 //
 // A group's checksum proves that its bytes are those of one write to this group of this leaf in
 // this use of its memory (rule R1). Its high fence proves that a key belongs here. The node
 // version, equal in all units of a leaf, ties units together (rule R2). LAYOUT.md draws the bytes.
 //
+// A unit has its keys, and the high fence, without the *prefix* that both fences of the leaf share, and so every key between
+// them. Whoever reads it knows a key in the leaf's range, usually the low fence, and takes the prefix from that. The
+// checksum starts from the prefix: with another prefix in mind a reader rejects the unit.
+//
 // Bytes from remote memory become values only through `GroupView::Parse`; nullopt means "reread".
-// Accepted bytes need no further check. A view points into the bytes that it was parsed from.
+// Accepted bytes need no further check. A view points into the bytes, and into the key, that it was parsed with.
 #pragma once
 
-#include <array>
-#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -17,7 +20,7 @@
 #include <span>
 #include <string_view>
 
-#include "proto/crc32c.h"
+#include "proto/checksum.h"
 #include "proto/entry.h"
 #include "proto/key.h"
 #include "proto/leaf_geometry.h"
@@ -34,85 +37,75 @@ constexpr NodeVersion Next(NodeVersion version) {
 }
 
 struct GroupHeader {
-  uint32_t checksum;  // of everything behind it in the unit, seeded by UnitSeed
+  Checksum checksum;  // of everything behind it in the unit, from UnitSeed
   uint32_t version;
   uint8_t count;
-  uint8_t
-      flags;  // bits 0..5: bytes of the high fence, 63: infinite; bit 6: frozen; bit 7: overflowed
-  uint8_t key_bytes;   // of every key, or kVariable
-  uint8_t value_code;  // of every entry: bytes of the value or kBlockCode, or kVariable
+  uint8_t flags;         // bit 0: the high fence is infinite; bit 6: frozen; bit 7: overflowed
+  uint8_t key_bytes;     // of every key, or kVariable
+  uint8_t value_code;    // of every entry: bytes of the value or kBlockCode, or kVariable
+  uint8_t prefix_bytes;  // of every key and of the high fence, not stored
+  uint8_t fence_bytes;   // of the high fence behind the prefix
 };
-static_assert(sizeof(GroupHeader) == kGroupHeaderBytes && offsetof(GroupHeader, count) == 8);
+// The struct is longer than what is stored: its alignment pads it.
+static_assert(offsetof(GroupHeader, count) == 12 &&
+              offsetof(GroupHeader, fence_bytes) + 1 == kGroupHeaderBytes);
 
-// Computes the encoded size of a group from its entries, added one by one.
-class GroupSizer {
- public:
-  explicit GroupSizer(const HighFence& high)
-      : fixed_(kGroupHeaderBytes + (high.infinite ? 0 : static_cast<uint32_t>(high.key.size()))) {}
+// The range of a leaf as its units state it.
+struct Bounds {
+  KeyView prefix;  // that the fences share; of an infinite high fence, none
+  KeyView fence;   // the high fence behind the prefix
+  bool infinite = true;
 
-  // Of a group without a fence that has `count` entries as `entry`.
-  GroupSizer(const Entry& entry, uint32_t count) : GroupSizer(HighFence()) {
-    if (count != 0) Add(entry);
-    payload_ *= count;
-    count_ = count;
+  // They point into the fences.
+  static Bounds Of(KeyView low, const HighFence& high) {
+    if (high.infinite) return {};
+    const KeyView end = high.key;
+    const size_t common = CommonBytes(low, end);
+    return {end.substr(0, common), end.substr(common), false};
   }
-
-  void Add(const Entry& entry) {
-    const auto key_bytes = static_cast<uint8_t>(entry.key.size());
-    const uint8_t value_code = internal::ValueCode(entry);
-    if (count_ == 0) {
-      key_bytes_ = key_bytes;
-      value_code_ = value_code;
-    }
-    if (key_bytes != key_bytes_) key_bytes_ = internal::kVariable;
-    if (value_code != value_code_) value_code_ = internal::kVariable;
-    ++count_;
-    payload_ += key_bytes + static_cast<uint32_t>(entry.stored.size());
-  }
-
-  uint32_t bytes() const {
-    return fixed_ + payload_ + (key_bytes_ == internal::kVariable ? count_ : 0) +
-           (value_code_ == internal::kVariable ? count_ : 0);
-  }
-  uint32_t count() const { return count_; }
-  uint8_t key_bytes() const { return key_bytes_; }
-  uint8_t value_code() const { return value_code_; }
-
- private:
-  uint32_t fixed_;
-  uint32_t payload_ = 0;
-  uint32_t count_ = 0;
-  uint8_t key_bytes_ = 0;
-  uint8_t value_code_ = 0;
 };
 
-// ---- Groups
-
-enum class Appended : uint8_t {
-  kDone,
-  kNoRoom,        // neither in place nor by encoding the unit again
-  kOtherLengths,  // it may fit if the unit is encoded again
-};
+enum class Appended : uint8_t;  // group_encoding.h
 
 class GroupView {
  public:
+  // Only the functions below can make one.
+  struct Unchecked {
+   private:
+    friend class GroupView;
+    explicit Unchecked() = default;
+  };
+  GroupView(Unchecked, std::span<const std::byte> unit, KeyView within)
+      : data_(reinterpret_cast<const char*>(unit.data())) {
+    std::memcpy(static_cast<void*>(&header_), data_, kGroupHeaderBytes);
+    entries_at_ = kGroupHeaderBytes + header_.fence_bytes;
+    prefix_ = within.substr(0, header_.prefix_bytes);
+  }
+
   // Reached only by 1-byte keys with empty values in the largest units.
   static constexpr uint32_t kMaxEntries = 128;
 
-  // Accepts `unit` (unit_bytes of any content) as unit `number` of the leaf at `leaf`, or rejects it: reread.
+  // Accepts `unit` (unit_bytes of any content) as unit `number` of the leaf at `leaf`, or rejects it: reread. `within` is
+  // the leaf's low fence, or another key in its range; it lives as long as the view. If it is above the range, as a reader
+  // with a stale path may have it, the unit is rejected or does not cover it.
   static std::optional<GroupView> Parse(std::span<const std::byte> unit, RemotePtr leaf,
-                                        uint32_t number) {
-    return Accept(unit, Crc32c(UnitSeed(leaf.word(), number), unit.subspan(sizeof(uint32_t))));
-  }
-  // The same with the checksum of those bytes computed already.
-  static std::optional<GroupView> Accept(std::span<const std::byte> unit, uint32_t checksum) {
-    GroupView view;
-    std::memcpy(&view.header_, unit.data(), sizeof(GroupHeader));
-    if (checksum != view.header_.checksum) return std::nullopt;
-    view.data_ = reinterpret_cast<const char*>(unit.data());
-    view.entries_at_ = kGroupHeaderBytes + view.fence_bytes();
-    if (!view.EntriesFit(static_cast<uint32_t>(unit.size()))) return std::nullopt;
+                                        uint32_t number, KeyView within) {
+    // In place: to copy a view just made stalls on store forwarding.
+    std::optional<GroupView> view(std::in_place, Unchecked(), unit, within);
+    const uint32_t prefix_bytes = view->header_.prefix_bytes;
+    const bool is_valid =
+        ChecksumOf(UnitSeed(leaf, number, within, prefix_bytes), unit) == view->header_.checksum &&
+        prefix_bytes <= within.size() && view->EntriesFit(static_cast<uint32_t>(unit.size()));
+    if (!is_valid) view.reset();
     return view;
+  }
+  // Of a unit that this client has just written.
+  static GroupView Trust(std::span<const std::byte> unit, KeyView within) {
+    return GroupView(Unchecked(), unit, within);
+  }
+  // The length of the prefix that `unit` (any bytes) does not store.
+  static size_t PrefixBytesOf(std::span<const std::byte> unit) {
+    return static_cast<uint8_t>(unit[offsetof(GroupHeader, prefix_bytes)]);
   }
 
   NodeVersion version() const { return static_cast<NodeVersion>(header_.version); }
@@ -121,26 +114,38 @@ class GroupView {
   bool overflowed() const { return (header_.flags & kOverflowed) != 0; }
   // Whether the leaf is frozen: nobody changes it any more, and its left neighbour takes its entries over.
   bool frozen() const { return (header_.flags & kFrozen) != 0; }
-  HighFence high() const { return infinite() ? HighFence{} : HighFence::At(fence()); }
+  // What every key in the leaf starts with. The keys of the view's entries lack it.
+  KeyView prefix() const { return prefix_; }
+  Bounds bounds() const { return {prefix_, fence(), infinite()}; }
+  HighFence high() const { return infinite() ? HighFence{} : HighFence::At(prefix_, fence()); }
   // Whether `key` is the leaf's high fence.
-  bool EndsAt(KeyView key) const { return !infinite() && fence() == key; }
-  // Whether `key` lies below the leaf's high fence.
-  bool Covers(KeyView key) const { return infinite() || PrefixedKey(key) < PrefixedKey(fence()); }
+  bool EndsAt(KeyView key) const { return !infinite() && HasPrefix(key) && Suffix(key) == fence(); }
+  // Whether `key`, which is not below the leaf's low fence, lies below its high fence.
+  bool Covers(KeyView key) const {
+    if (infinite()) return true;
+    // A key without the prefix that is not below the low fence is above all that have it.
+    if (!HasPrefix(key)) return false;
+    return PrefixedKey(Suffix(key), FirstBytesBehind(key, prefix_.size())) < PrefixedKey(fence());
+  }
   // The same of a leaf that is not frozen.
   bool Admits(KeyView key) const { return !frozen() && Covers(key); }
 
+  // The entry of `key`, without the prefix. Requires: Covers(key).
   std::optional<Entry> Find(KeyView key) const {
+    const KeyView suffix = Suffix(key);
     const uint32_t key_bytes = header_.key_bytes;
     const uint8_t code = header_.value_code;
     if (key_bytes != internal::kVariable && code != internal::kVariable) {
-      if (key.size() != key_bytes) return std::nullopt;
+      if (suffix.size() != key_bytes) return std::nullopt;
       const uint32_t stride = key_bytes + internal::StoredBytes(code);
       const char* at = data_ + entries_at_;
-      const bool is_word = key_bytes == sizeof(uint64_t);
-      const uint64_t wanted = is_word ? internal::LoadWord(key) : 0;
+      // Without a call for each entry, if 8 bytes of it hold the key.
+      const bool is_word = key_bytes <= sizeof(uint64_t) && stride >= sizeof(uint64_t);
+      const uint64_t wanted = is_word ? FirstBytesBehind(key, prefix_.size()) : 0;
+      const uint64_t mask = FirstBytesMask(key_bytes);
       for (uint32_t i = 0; i < header_.count; ++i, at += stride) {
-        if (is_word ? internal::LoadWord({at, key_bytes}) == wanted
-                    : KeyView(at, key_bytes) == key) {
+        if (is_word ? (internal::LoadWord({at, stride}) & mask) == wanted
+                    : KeyView(at, key_bytes) == suffix) {
           return Entry{
               {at, key_bytes}, {at + key_bytes, stride - key_bytes}, code == internal::kBlockCode};
         }
@@ -149,7 +154,7 @@ class GroupView {
     }
     std::optional<Entry> found;
     ForEach([&](const Entry& entry) {
-      if (entry.key == key) found = entry;
+      if (entry.key == suffix) found = entry;
     });
     return found;
   }
@@ -170,7 +175,7 @@ class GroupView {
     return count < kMaxEntries && end + mean <= unit_bytes;
   }
 
-  // Of all entries.
+  // Of all entries, as they are stored.
   uint32_t entry_bytes() const {
     uint32_t end = entries_at_;
     if (const std::optional<Array> array = AsArray()) {
@@ -196,7 +201,7 @@ class GroupView {
     return Array{data_ + entries_at_, header_.key_bytes, internal::StoredBytes(code),
                  code == internal::kBlockCode};
   }
-  // Calls visit(entry) for each entry, in stored order.
+  // Calls visit(entry) for each entry, in stored order. Its key lacks the prefix.
   template <typename Visit>
   void ForEach(Visit&& visit) const {
     uint32_t at = entries_at_;
@@ -206,20 +211,24 @@ class GroupView {
  private:
   static constexpr uint8_t kOverflowed = 0x80;
   static constexpr uint8_t kFrozen = 0x40;
-  static constexpr uint8_t kFenceMask = 0x3f;
-  static_assert(kMaxKeyBytes < kFenceMask);
+  static constexpr uint8_t kInfinite = 0x01;
   friend class GroupEncoder;
   friend class LeafView;
   friend Appended AppendInPlace(std::span<std::byte>, RemotePtr, uint32_t, const GroupView&,
                                 const Entry&);
   friend void MarkOverflowed(std::span<std::byte>, RemotePtr, uint32_t, const GroupView&);
-  friend void FreezeGroup(std::span<std::byte>, RemotePtr, uint32_t);
+  friend void FreezeGroup(std::span<std::byte>, RemotePtr, uint32_t, KeyView);
 
+  // For LeafView.
   GroupView() = default;
 
-  bool infinite() const { return (header_.flags & kFenceMask) == kFenceMask; }
-  uint32_t fence_bytes() const { return infinite() ? 0 : header_.flags & kFenceMask; }
-  KeyView fence() const { return {data_ + kGroupHeaderBytes, fence_bytes()}; }
+  bool infinite() const { return (header_.flags & kInfinite) != 0; }
+  KeyView fence() const { return {data_ + kGroupHeaderBytes, header_.fence_bytes}; }
+  // Without a call if the unit was parsed with this key.
+  bool HasPrefix(KeyView key) const {
+    return key.data() == prefix_.data() ? key.size() >= prefix_.size() : key.starts_with(prefix_);
+  }
+  KeyView Suffix(KeyView key) const { return key.substr(prefix_.size()); }
 
   Entry Next(uint32_t& at) const {
     uint32_t key_bytes = header_.key_bytes;
@@ -236,21 +245,26 @@ class GroupView {
   // Whether the lengths stay inside the unit and no value exceeds the limit. A matching checksum
   // implies this for a correct client's bytes; the check keeps views safe from other bytes.
   bool EntriesFit(uint32_t unit_bytes) const {
-    if (fence_bytes() > kMaxKeyBytes || header_.count > kMaxEntries) return false;
+    const uint32_t prefix_bytes = header_.prefix_bytes;
+    if (prefix_bytes + header_.fence_bytes > kMaxKeyBytes || header_.count > kMaxEntries)
+      return false;
+    if (infinite() && prefix_bytes + header_.fence_bytes != 0) return false;
+    if (entries_at_ > unit_bytes) return false;
     if (header_.key_bytes != internal::kVariable && header_.value_code != internal::kVariable) {
       const uint32_t stride = header_.key_bytes + internal::StoredBytes(header_.value_code);
-      if (header_.key_bytes > kMaxKeyBytes || entries_at_ + header_.count * stride > unit_bytes) {
+      if (prefix_bytes + header_.key_bytes > kMaxKeyBytes ||
+          entries_at_ + header_.count * stride > unit_bytes) {
         return false;
       }
       if (header_.value_code != internal::kBlockCode) return true;
     }
-    const uint32_t prefix = (header_.key_bytes == internal::kVariable ? 1 : 0) +
-                            (header_.value_code == internal::kVariable ? 1 : 0);
+    const uint32_t lengths = (header_.key_bytes == internal::kVariable ? 1 : 0) +
+                             (header_.value_code == internal::kVariable ? 1 : 0);
     uint32_t at = entries_at_;
     for (uint32_t i = 0; i < header_.count; ++i) {
-      if (at + prefix > unit_bytes) return false;
+      if (at + lengths > unit_bytes) return false;
       const Entry entry = Next(at);
-      if (entry.key.size() > kMaxKeyBytes || at > unit_bytes) return false;
+      if (prefix_bytes + entry.key.size() > kMaxKeyBytes || at > unit_bytes) return false;
       if (entry.is_block && entry.block().length > kMaxValueBytes) return false;
     }
     return true;
@@ -259,134 +273,7 @@ class GroupView {
   GroupHeader header_;
   const char* data_;
   uint32_t entries_at_;
+  KeyView prefix_;
 };
-
-// Writes a unit of out.size() bytes entry by entry, padded with zeros.
-// Requires: `sizer` counts just the entries that will be added, and their bytes fit into `out` with the fence; entries
-// do not point into `out`.
-class GroupEncoder {
- public:
-  GroupEncoder(std::span<std::byte> out, const HighFence& high, const GroupSizer& sizer)
-      : out_(out), at_(reinterpret_cast<char*>(out.data()) + kGroupHeaderBytes) {
-    header_.count = static_cast<uint8_t>(sizer.count());
-    header_.flags = high.infinite ? GroupView::kFenceMask : static_cast<uint8_t>(high.key.size());
-    header_.key_bytes = sizer.key_bytes();
-    header_.value_code = sizer.value_code();
-    if (!high.infinite) Append(high.key);
-  }
-
-  void Add(const Entry& entry) {
-    if (header_.key_bytes == internal::kVariable) *at_++ = static_cast<char>(entry.key.size());
-    if (header_.value_code == internal::kVariable) {
-      *at_++ = static_cast<char>(internal::ValueCode(entry));
-    }
-    Append(entry.key);
-    Append(entry.stored);
-  }
-
-  // The same, if the unit's keys and stored bytes have 8 bytes each.
-  void AddWords(const Entry& entry) {
-    std::memcpy(at_, entry.key.data(), 8);
-    std::memcpy(at_ + 8, entry.stored.data(), 8);
-    at_ += 16;
-  }
-
-  // Ends the unit as unit `number` of the leaf at `leaf`.
-  void Seal(RemotePtr leaf, uint32_t number, NodeVersion version, bool overflowed) {
-    header_.version = static_cast<uint32_t>(version);
-    if (overflowed) header_.flags |= GroupView::kOverflowed;
-    auto* const base = reinterpret_cast<char*>(out_.data());
-    std::memset(at_, 0, static_cast<size_t>(base + out_.size() - at_));
-    std::memcpy(base, &header_, sizeof header_);
-    header_.checksum = Crc32c(UnitSeed(leaf.word(), number), out_.subspan(sizeof(uint32_t)));
-    std::memcpy(base, &header_.checksum, sizeof header_.checksum);
-  }
-
- private:
-  void Append(std::string_view bytes) {
-    if (bytes.size() == sizeof(uint64_t)) {
-      std::memcpy(at_, bytes.data(), sizeof(uint64_t));  // of known size: one store
-    } else {
-      bytes.copy(at_, bytes.size());
-    }
-    at_ += bytes.size();
-  }
-
-  std::span<std::byte> out_;
-  char* at_;
-  GroupHeader header_{};
-};
-
-// Writes a whole unit of out.size() bytes, padded with zeros. Returns false, and writes nothing, if
-// the entries do not fit. Requires: entries do not point into `out`.
-inline bool EncodeGroup(std::span<std::byte> out, RemotePtr leaf, uint32_t number,
-                        NodeVersion version, bool overflowed, const HighFence& high,
-                        std::span<const Entry> entries) {
-  GroupSizer sizer(high);
-  for (const Entry& entry : entries) sizer.Add(entry);
-  if (sizer.bytes() > out.size() || sizer.count() > GroupView::kMaxEntries) return false;
-  GroupEncoder encoder(out, high, sizer);
-  for (const Entry& entry : entries) encoder.Add(entry);
-  encoder.Seal(leaf, number, version, overflowed);
-  return true;
-}
-
-namespace internal {
-
-inline void Seal(std::span<std::byte> unit, RemotePtr leaf, uint32_t number) {
-  const uint32_t checksum = Crc32c(UnitSeed(leaf.word(), number), unit.subspan(sizeof(uint32_t)));
-  std::memcpy(unit.data(), &checksum, sizeof checksum);
-}
-
-}  // namespace internal
-
-// Overwrites the stored bytes of a key in `unit`. Cheaper than encoding the unit again. Requires:
-// `old` was found in a view of `unit`; `fresh` has its length and kind.
-inline void OverwriteStored(std::span<std::byte> unit, RemotePtr leaf, uint32_t number,
-                            const Entry& old, const Entry& fresh) {
-  assert(old.stored.size() == fresh.stored.size() && old.is_block == fresh.is_block);
-  const auto at = old.stored.data() - reinterpret_cast<const char*>(unit.data());
-  std::memcpy(unit.data() + at, fresh.stored.data(), fresh.stored.size());
-  internal::Seal(unit, leaf, number);
-}
-
-// Appends an entry to `unit`, parsed as `view`, if all entries have the same lengths and there is room. The result
-// equals EncodeGroup's, but is cheaper. Otherwise writes nothing.
-inline Appended AppendInPlace(std::span<std::byte> unit, RemotePtr leaf, uint32_t number,
-                              const GroupView& view, const Entry& entry) {
-  GroupHeader header = view.header_;
-  if (header.count == 0 || header.key_bytes != entry.key.size() ||
-      header.value_code != internal::ValueCode(entry)) {
-    return Appended::kOtherLengths;
-  }
-  const size_t stride = entry.key.size() + entry.stored.size();
-  const size_t at = view.entries_at_ + header.count * stride;
-  if (header.count == GroupView::kMaxEntries || at + stride > unit.size()) return Appended::kNoRoom;
-  ++header.count;
-  std::memcpy(unit.data(), &header, sizeof header);
-  std::memcpy(unit.data() + at, entry.key.data(), entry.key.size());
-  std::memcpy(unit.data() + at + entry.key.size(), entry.stored.data(), entry.stored.size());
-  internal::Seal(unit, leaf, number);
-  return Appended::kDone;
-}
-
-// Notes in `unit`, parsed as `view`, that entries of it are in the overflow group. That takes no room.
-inline void MarkOverflowed(std::span<std::byte> unit, RemotePtr leaf, uint32_t number,
-                           const GroupView& view) {
-  GroupHeader header = view.header_;
-  header.flags |= GroupView::kOverflowed;
-  std::memcpy(unit.data(), &header, sizeof header);
-  internal::Seal(unit, leaf, number);
-}
-
-// Makes of a valid `unit` that of the frozen leaf, whose version is the next one.
-inline void FreezeGroup(std::span<std::byte> unit, RemotePtr leaf, uint32_t number) {
-  GroupHeader header;
-  std::memcpy(&header, unit.data(), sizeof header);
-  header.flags |= GroupView::kFrozen;
-  ++header.version;
-  std::memcpy(unit.data(), &header, sizeof header);
-  internal::Seal(unit, leaf, number);
-}
 
 }  // namespace gossamer

@@ -7,11 +7,9 @@ using std::string_literals::operator""s;
 using test::Bytes;
 using test::Content;
 using test::ContentOf;
-using test::EntriesOf;
 using test::ForEachBitFlip;
 using test::ForEachMixture;
-using test::RandomFence;
-using test::SealUnit;
+using test::RandomRange;
 using test::Shape;
 using test::Stored;
 using test::StoredBlock;
@@ -22,9 +20,9 @@ using test::UnitImage;
 // ---- Golden bytes
 
 TEST(Group, GoldenBytesOfUniformEntries) {
-  const UnitImage unit{.overflowed = true, .high = HighFence::At("k9")};
+  const UnitImage unit{.overflowed = true, .range = {.high = HighFence::At("k9")}};
   EXPECT_EQ(ToHexTrimmed(unit.Encode({{"k1", {"one"}}, {"k2", {"two"}}})),
-            "f7caac7604030201028202036b396b316f6e656b3274776f");
+            "0d955f5ef8baa5bd040302010280020300026b396b316f6e656b3274776f");
 }
 
 TEST(Group, GoldenBytesOfVariableEntries) {
@@ -32,20 +30,20 @@ TEST(Group, GoldenBytesOfVariableEntries) {
   const Content content{
       {"", {"x"}}, {"ab", {""}}, {"abc", StoredBlock(0x0003000000045649, 300, 0xcafef00d)}};
   EXPECT_EQ(ToHexTrimmed(unit.Encode(content)),
-            "ad72262e04030201033fffff0001780200616203fe6162634956040000000300"
-            "2c0100000df0feca");
+            "a78bdc6bd1ae7f97040302010301ffff00000001780200616203fe6162634956"
+            "0400000003002c0100000df0feca");
 }
 
 TEST(Group, GoldenBytesOfTheMixedForms) {
   const UnitImage unit{
-      .bytes = 108, .number = 1, .version = NodeVersion{1}, .high = HighFence::At("q")};
+      .bytes = 108, .number = 1, .version = NodeVersion{1}, .range = {.high = HighFence::At("q")}};
   EXPECT_EQ(ToHexTrimmed(unit.Encode({{"a", {"11"}}, {"bc", {"22"}}})),
-            "9c6bafe7010000000201ff0271016131310262633232");
+            "da4ce371bc66b2b4010000000200ff02000171016131310262633232");
   EXPECT_EQ(ToHexTrimmed(unit.Encode({{"a", {"1"}}, {"b", {""}}})),
-            "cd10c1e101000000020101ff710161310062");
+            "f922453a0c20e8a801000000020001ff0001710161310062");
   const UnitImage empty{
-      .bytes = 108, .number = 1, .version = NodeVersion{1}, .high = HighFence::At("")};
-  EXPECT_EQ(ToHexTrimmed(empty.Encode({})), "98c8bd2701");
+      .bytes = 108, .number = 1, .version = NodeVersion{1}, .range = {.high = HighFence::At("")}};
+  EXPECT_EQ(ToHexTrimmed(empty.Encode({})), "e1f804b7a24e288601");
 }
 
 // ---- Round trips
@@ -54,14 +52,16 @@ class GroupTest : public test::SeededTest {
  protected:
   // As many random entries as the unit takes.
   Content FillRandomly(const UnitImage& unit) {
-    const Shape shape = Shape::Any(random, {1024, kMaxKeyBytes, kMaxInlineValueBytes});
+    Shape shape = Shape::Any(random, {1024, kMaxKeyBytes, kMaxInlineValueBytes});
+    shape.prefix = unit.range.low;
     Content content;
     const uint32_t wanted = random.OneIn(8) ? random.Below(3) : 200;
     for (uint32_t i = 0; i < wanted; ++i) {
+      const std::string key = shape.Key(random);
+      if (!unit.range.Has(key)) continue;
       Content larger = content;
-      larger.insert_or_assign(shape.Key(random), shape.Value(random));
-      GroupSizer sizer(unit.high);
-      for (const Entry& entry : EntriesOf(larger)) sizer.Add(entry);
+      larger.insert_or_assign(key, shape.Value(random));
+      const GroupSizer sizer = unit.SizerOf(larger);
       if (sizer.bytes() > unit.bytes || sizer.count() > GroupView::kMaxEntries) break;
       content = std::move(larger);
     }
@@ -73,7 +73,7 @@ class GroupTest : public test::SeededTest {
             .number = random.Below(kMaxUnits),
             .version = NodeVersion{static_cast<uint32_t>(random.Word())},
             .overflowed = random.OneIn(2),
-            .high = RandomFence(random)};
+            .range = RandomRange(random)};
   }
 };
 
@@ -86,20 +86,26 @@ TEST_F(GroupTest, EverythingComesBack) {
     ASSERT_TRUE(view.has_value());
     ASSERT_EQ(view->version(), unit.version);
     ASSERT_EQ(view->overflowed(), unit.overflowed);
-    ASSERT_EQ(view->high(), unit.high);
+    ASSERT_EQ(view->high(), unit.range.high);
     ASSERT_EQ(view->count(), content.size());
     ASSERT_EQ(ContentOf(*view), content);
     for (const auto& [key, stored] : content) {
       const auto found = view->Find(key);
       ASSERT_TRUE(found.has_value());
-      ASSERT_EQ(found->key, key);
+      ASSERT_EQ(std::string(view->prefix()) + std::string(found->key), key);
+      ASSERT_TRUE(view->Admits(key));
       ASSERT_EQ(found->stored, stored.bytes);
       ASSERT_EQ(found->is_block, stored.is_block);
     }
     for (int j = 0; j < 20; ++j) {
-      const std::string key = random.String(random.Below(kMaxKeyBytes + 1));
-      ASSERT_EQ(view->Find(key).has_value(), content.contains(key));
-      ASSERT_EQ(view->Admits(key), unit.high.Admits(key));
+      const auto room = static_cast<uint32_t>(kMaxKeyBytes - unit.range.low.size());
+      std::string key = random.String(random.Below(kMaxKeyBytes + 1));
+      if (random.OneIn(2) || key < unit.range.low) key = unit.range.low + random.String(room);
+      ASSERT_EQ(view->Admits(key), unit.range.high.Admits(key));
+      if (view->Admits(key)) {
+        ASSERT_EQ(view->Find(key).has_value(), content.contains(key));
+      }
+      ASSERT_EQ(view->EndsAt(key), !unit.range.high.infinite && unit.range.high.key.view() == key);
     }
   }
 }
@@ -133,7 +139,8 @@ TEST_F(GroupTest, ChangesInPlaceAreEncodings) {
     ASSERT_TRUE(old.has_value());
     // Other bytes of the same number. A block stays unchanged, because Parse checks its length.
     if (!stored.is_block) stored.bytes = random.String(static_cast<uint32_t>(stored.bytes.size()));
-    OverwriteStored(image, unit.leaf, unit.number, *old, {key, stored.bytes, stored.is_block});
+    OverwriteStored(image, unit.leaf, unit.number, unit.range.low, *old,
+                    {key, stored.bytes, stored.is_block});
     ++overwritten;
     ASSERT_EQ(image, unit.Encode(content));
     MarkOverflowed(image, unit.leaf, unit.number, *unit.Parse(image));
@@ -154,7 +161,9 @@ TEST_F(GroupTest, AnEntryFindsNoRoomInPlaceIfNoEncodingHasRoom) {
     Bytes image = unit.Encode(content);
     // Of the first entry's lengths, which may be all entries' ones.
     const auto& [first_key, first_stored] = *content.begin();
-    const std::string key = random.String(static_cast<uint32_t>(first_key.size()));
+    const size_t prefix = unit.range.bounds().prefix.size();
+    const std::string key = first_key.substr(0, prefix) +
+                            random.String(static_cast<uint32_t>(first_key.size() - prefix));
     if (content.contains(key)) continue;
     const Entry entry{key, first_stored.bytes, first_stored.is_block};
     if (AppendInPlace(image, unit.leaf, unit.number, *unit.Parse(image), entry) !=
@@ -162,9 +171,8 @@ TEST_F(GroupTest, AnEntryFindsNoRoomInPlaceIfNoEncodingHasRoom) {
       continue;
     }
     ++refused;
-    GroupSizer sizer(unit.high);
     content.emplace(key, first_stored);
-    for (const Entry& each : EntriesOf(content)) sizer.Add(each);
+    const GroupSizer sizer = unit.SizerOf(content);
     ASSERT_TRUE(sizer.bytes() > image.size() || sizer.count() > GroupView::kMaxEntries);
   }
   EXPECT_GT(refused, 100u);
@@ -174,14 +182,12 @@ TEST_F(GroupTest, SizerTellsExactlyWhatFits) {
   for (int i = 0; i < 5000; ++i) {
     const UnitImage unit = RandomUnit();
     const auto content = FillRandomly(unit);
-    const auto entries = EntriesOf(content);
-    GroupSizer sizer(unit.high);
-    for (const Entry& entry : entries) sizer.Add(entry);
-    ASSERT_EQ(sizer.count(), entries.size());
+    const GroupSizer sizer = unit.SizerOf(content);
+    ASSERT_EQ(sizer.count(), content.size());
     Bytes exact(sizer.bytes(), std::byte{0xee});
-    ASSERT_TRUE(EncodeGroup(exact, unit.leaf, 0, unit.version, false, unit.high, entries));
+    ASSERT_TRUE(unit.TryEncode(exact, content));
     Bytes small(sizer.bytes() - 1, std::byte{0xee});
-    ASSERT_FALSE(EncodeGroup(small, unit.leaf, 0, unit.version, false, unit.high, entries));
+    ASSERT_FALSE(unit.TryEncode(small, content));
     ASSERT_EQ(small, Bytes(small.size(), std::byte{0xee})) << "wrote although it does not fit";
   }
 }
@@ -196,14 +202,12 @@ TEST_F(GroupTest, SizerCountsTheBytesInUse) {
     auto& [key, stored] = *content.rbegin();
     if (stored.bytes.empty()) continue;
     stored.bytes.back() = '\xff';
-    GroupSizer sizer(unit.high);
-    for (const Entry& entry : EntriesOf(content)) sizer.Add(entry);
-    ASSERT_EQ(ToHexTrimmed(unit.Encode(content)).size(), 2 * sizer.bytes());
+    ASSERT_EQ(ToHexTrimmed(unit.Encode(content)).size(), 2 * unit.SizerOf(content).bytes());
   }
 }
 
 TEST(Group, EdgesOfKeysAndValues) {
-  const UnitImage unit{.high = HighFence::At(std::string(kMaxKeyBytes, '\xff'))};
+  const UnitImage unit{.range = {.high = HighFence::At(std::string(kMaxKeyBytes, '\xff'))}};
   const Content content{
       {""s, {""}},
       {"\0"s, {"\0"s}},
@@ -221,7 +225,8 @@ TEST(Group, TakesViewsOfNothing) {
   const UnitImage unit;
   const std::vector<Entry> entries{Entry{}};
   Bytes image(unit.bytes);
-  ASSERT_TRUE(EncodeGroup(image, unit.leaf, unit.number, unit.version, false, {}, entries));
+  ASSERT_TRUE(
+      EncodeGroup(image, unit.leaf, unit.number, unit.version, false, {}, entries, Keys::kWhole));
   const auto view = unit.Parse(image);
   ASSERT_TRUE(view.has_value());
   EXPECT_TRUE(view->Find(KeyView()).has_value());
@@ -243,10 +248,10 @@ TEST(Group, HoldsAtMostMaxEntries) {
   for (int i = 0; i < 129; ++i) content[std::string(1, static_cast<char>(i))] = {""};
   Bytes image(168);
   const UnitImage unit{.bytes = 168};
-  EXPECT_FALSE(EncodeGroup(image, unit.leaf, 0, unit.version, false, {}, EntriesOf(content)));
+  EXPECT_FALSE(unit.TryEncode(image, content));
   content.erase(content.begin());
-  EXPECT_TRUE(EncodeGroup(image, unit.leaf, 0, unit.version, false, {}, EntriesOf(content)));
-  EXPECT_EQ(ContentOf(*GroupView::Parse(image, unit.leaf, 0)), content);
+  EXPECT_TRUE(unit.TryEncode(image, content));
+  EXPECT_EQ(ContentOf(*unit.Parse(image)), content);
 }
 
 // ---- Rejection
@@ -265,22 +270,46 @@ TEST_F(GroupTest, RejectsAnotherPlace) {
   const Bytes image = unit.Encode(FillRandomly(unit));
   ASSERT_TRUE(unit.Parse(image).has_value());
   for (uint32_t number = 0; number <= kMaxUnits; ++number) {
-    ASSERT_EQ(GroupView::Parse(image, unit.leaf, number).has_value(), number == unit.number);
+    ASSERT_EQ(GroupView::Parse(image, unit.leaf, number, unit.range.low).has_value(),
+              number == unit.number);
   }
   for (RemotePtr other = unit.leaf.NextGeneration(); other != unit.leaf;
        other = other.NextGeneration()) {
-    ASSERT_FALSE(GroupView::Parse(image, other, unit.number).has_value());
+    ASSERT_FALSE(GroupView::Parse(image, other, unit.number, unit.range.low).has_value());
   }
   for (int bit = 0; bit < 64; ++bit) {  // another offset, another server
     const RemotePtr other = RemotePtr::FromWord(unit.leaf.word() ^ uint64_t{1} << bit);
-    ASSERT_FALSE(GroupView::Parse(image, other, unit.number).has_value());
+    ASSERT_FALSE(GroupView::Parse(image, other, unit.number, unit.range.low).has_value());
   }
+}
+
+// A reader with another low fence in mind.
+TEST_F(GroupTest, RejectsAnotherPrefix) {
+  size_t with_prefix = 0;
+  for (int i = 0; i < 2000; ++i) {
+    const UnitImage unit = RandomUnit();
+    const Bytes image = unit.Encode(FillRandomly(unit));
+    const std::string prefix(unit.range.bounds().prefix);
+    const auto parse = [&](KeyView within) {
+      return GroupView::Parse(image, unit.leaf, unit.number, within).has_value();
+    };
+    ASSERT_TRUE(parse(prefix + random.String(random.Below(9)))) << "any key that has it will do";
+    if (prefix.empty()) continue;
+    ++with_prefix;
+    ASSERT_FALSE(
+        parse(KeyView(prefix).substr(0, random.Below(static_cast<uint32_t>(prefix.size())))));
+    std::string other = prefix;
+    other[random.Below(static_cast<uint32_t>(prefix.size()))] ^=
+        static_cast<char>(1u << random.Below(8));
+    ASSERT_FALSE(parse(other));
+  }
+  EXPECT_GT(with_prefix, 500u);
 }
 
 TEST_F(GroupTest, RejectsMemoryThatNobodyWrote) {
   for (int i = 0; i < 10000; ++i) {
     const RemotePtr leaf = RemotePtr::FromWord(random.Word());
-    ASSERT_FALSE(GroupView::Parse(Bytes(164), leaf, random.Below(kMaxUnits)).has_value());
+    ASSERT_FALSE(GroupView::Parse(Bytes(164), leaf, random.Below(kMaxUnits), "abc").has_value());
   }
 }
 
@@ -329,25 +358,26 @@ void ExpectInBounds(const GroupView& view, std::span<const std::byte> unit) {
       ASSERT_EQ(entry.stored.size(), sizeof(BlockRef));
       ASSERT_LE(entry.block().length, kMaxValueBytes);
     }
-    ASSERT_TRUE(view.Find(entry.key).has_value());
+    ASSERT_LE(view.prefix().size() + entry.key.size(), kMaxKeyBytes);
+    ASSERT_TRUE(view.Find(std::string(view.prefix()) + std::string(entry.key)).has_value());
   });
   ASSERT_EQ(count, view.count());
   ASSERT_LE(view.high().key.size(), kMaxKeyBytes);
 }
 
 TEST_F(GroupTest, HostileHeadersAreRejectedOrInBounds) {
-  const UnitImage unit;
+  const UnitImage unit{.range = {.low = "a low fence of thirty-two bytes!"}};
   int accepted = 0;
   for (int i = 0; i < 200000; ++i) {
     // On the heap at its exact size, so that the address sanitizer detects every out-of-bounds access.
     Bytes image(random.OneIn(2) ? 164 : 108);
     const std::string noise = random.String(static_cast<uint32_t>(image.size()));
     std::memcpy(image.data(), noise.data(), noise.size());
-    for (const size_t field : {8u, 9u, 10u, 11u}) {
+    for (const size_t field : {12u, 13u, 14u, 15u, 16u, 17u}) {
       constexpr uint8_t kTelling[] = {0, 1, 2, 16, 31, 32, 33, 62, 63, 127, 128, 253, 254, 255};
       if (random.OneIn(2)) image[field] = std::byte{kTelling[random.Below(std::size(kTelling))]};
     }
-    SealUnit(image, unit.leaf, unit.number);
+    SealUnit(image, unit.leaf, unit.number, unit.range.low);
     if (const auto view = unit.Parse(image)) {
       ++accepted;
       ExpectInBounds(*view, image);
@@ -362,9 +392,9 @@ TEST_F(GroupTest, HostileLengthsOfEntriesAreRejectedOrInBounds) {
     const Bytes whole = unit.Encode(FillRandomly(unit));
     for (int j = 0; j < 20; ++j) {
       Bytes image = whole;
-      image[random.Between(8, static_cast<uint32_t>(image.size()) - 1)] = std::byte{
+      image[random.Between(12, static_cast<uint32_t>(image.size()) - 1)] = std::byte{
           static_cast<uint8_t>(random.OneIn(2) ? 255 - random.Below(4) : random.Below(256))};
-      SealUnit(image, unit.leaf, unit.number);
+      SealUnit(image, unit.leaf, unit.number, unit.range.low);
       if (const auto view = unit.Parse(image)) ExpectInBounds(*view, image);
     }
   }

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "proto/crc32c.h"
+#include "proto/checksum.h"
 #include "proto/key.h"
 #include "proto/leaf.h"
 #include "proto/remote_ptr.h"
@@ -22,9 +22,9 @@
 namespace gossamer {
 
 struct InternalHeader {
-  uint32_t checksum;  // of everything behind it in the node, seeded by UnitSeed
-  uint32_t version;
+  Checksum checksum;  // of everything behind it in the node, from UnitSeed
   uint64_t sibling;
+  uint32_t version;
   uint16_t count;  // children, at least 1
   uint8_t level;   // at least 1
   uint8_t flags;   // bit 0: the high fence is infinite; bit 1: frozen
@@ -33,8 +33,11 @@ struct InternalHeader {
   uint8_t separator_bytes;  // of every separator, or 0xff: each states its own
   uint8_t reserved;
 };
-static_assert(sizeof(InternalHeader) == 24 && std::is_trivially_copyable_v<InternalHeader>);
-static_assert(offsetof(InternalHeader, count) == 16 && offsetof(InternalHeader, low_bytes) == 20);
+// The struct is longer than what is stored: its alignment pads it.
+inline constexpr uint32_t kInternalHeaderBytes = 28;
+static_assert(std::is_trivially_copyable_v<InternalHeader> &&
+              offsetof(InternalHeader, count) == 20 && offsetof(InternalHeader, low_bytes) == 24 &&
+              offsetof(InternalHeader, reserved) + 1 == kInternalHeaderBytes);
 
 namespace internal {
 
@@ -79,7 +82,7 @@ struct InternalNode {
 
 // The encoded size of `node` in bytes.
 inline uint32_t EncodedBytes(const InternalNode& node, uint8_t* separator_bytes = nullptr) {
-  size_t bytes = sizeof(InternalHeader) + node.low().size() +
+  size_t bytes = kInternalHeaderBytes + node.low().size() +
                  (node.high.infinite ? 0 : node.high.key.size()) + 8 * node.children.size();
   bool uniform = true;
   const size_t first = node.children.size() > 1 ? node.children[1].separator.size() : 0;
@@ -109,7 +112,7 @@ inline bool EncodeInternal(std::span<std::byte> out, RemotePtr self, const Inter
   header.high_bytes = node.high.infinite ? 0 : static_cast<uint8_t>(node.high.key.size());
 
   std::memset(out.data(), 0, out.size());
-  std::byte* at = out.data() + sizeof header;
+  std::byte* at = out.data() + kInternalHeaderBytes;
   const auto append = [&at](const void* data, size_t bytes) {
     std::memcpy(at, data, bytes);
     at += bytes;
@@ -132,9 +135,8 @@ inline bool EncodeInternal(std::span<std::byte> out, RemotePtr self, const Inter
     }
     append(&word, sizeof word);
   }
-  std::memcpy(out.data(), &header, sizeof header);
-  header.checksum = Crc32c(UnitSeed(self.word(), 0), out.subspan(sizeof(uint32_t)));
-  std::memcpy(out.data(), &header.checksum, sizeof header.checksum);
+  std::memcpy(out.data(), &header, kInternalHeaderBytes);
+  Seal(UnitSeed(self, 0), out);
   return true;
 }
 
@@ -146,7 +148,7 @@ class InternalView {
   // Accepts `bytes` (node_bytes) as the internal node at `self`, or rejects them: reread.
   static std::optional<InternalView> Parse(std::span<const std::byte> bytes, RemotePtr self) {
     InternalView view(bytes);
-    const uint32_t checksum = Crc32c(UnitSeed(self.word(), 0), bytes.subspan(sizeof(uint32_t)));
+    const Checksum checksum = ChecksumOf(UnitSeed(self, 0), bytes);
     const InternalHeader& header = view.header_;
     if (checksum != header.checksum || header.level == 0 || header.count == 0 ||
         !view.FindEnd(bytes.size())) {
@@ -162,7 +164,7 @@ class InternalView {
   bool was_root() const { return frozen() && low().empty(); }
   RemotePtr sibling() const { return RemotePtr::FromWord(header_.sibling); }
   uint32_t count() const { return header_.count; }
-  KeyView low() const { return {data_ + sizeof header_, header_.low_bytes}; }
+  KeyView low() const { return {data_ + kInternalHeaderBytes, header_.low_bytes}; }
   HighFence high() const {
     const bool is_infinite = (header_.flags & internal::kInfinite) != 0;
     return is_infinite ? HighFence() : HighFence::At({low().end(), header_.high_bytes});
@@ -206,12 +208,12 @@ class InternalView {
 
   explicit InternalView(std::span<const std::byte> bytes)
       : data_(reinterpret_cast<const char*>(bytes.data())) {
-    std::memcpy(&header_, data_, sizeof header_);
+    std::memcpy(static_cast<void*>(&header_), data_, kInternalHeaderBytes);
   }
 
   bool is_variable() const { return header_.separator_bytes == internal::kVariable; }
   uint32_t children_at() const {
-    return static_cast<uint32_t>(sizeof header_) + header_.low_bytes + header_.high_bytes;
+    return kInternalHeaderBytes + header_.low_bytes + header_.high_bytes;
   }
   RemotePtr TakePointer(uint32_t& at) const {
     uint64_t word;
@@ -306,9 +308,8 @@ inline bool AddInPlace(std::span<std::byte> image, RemotePtr self, NodeVersion v
   }
   header.count = static_cast<uint16_t>(header.count + children.size());
   header.version = static_cast<uint32_t>(version);
-  std::memcpy(image.data(), &header, sizeof header);
-  header.checksum = Crc32c(UnitSeed(self.word(), 0), image.subspan(sizeof(uint32_t)));
-  std::memcpy(image.data(), &header.checksum, sizeof header.checksum);
+  std::memcpy(image.data(), &header, kInternalHeaderBytes);
+  Seal(UnitSeed(self, 0), image);
   return true;
 }
 

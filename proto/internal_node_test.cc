@@ -39,10 +39,7 @@ void ExpectEqual(const InternalNode& a, const InternalNode& b) {
   ASSERT_TRUE(a.children == b.children);
 }
 
-void Seal(Bytes& image) {
-  const uint32_t checksum = Crc32c(UnitSeed(kSelf.word(), 0), std::span(image).subspan(4));
-  std::memcpy(image.data(), &checksum, 4);
-}
+void Seal(Bytes& image) { gossamer::Seal(UnitSeed(kSelf, 0), image); }
 
 TEST(InternalNode, GoldenBytesOfUniformSeparators) {
   InternalNode node;
@@ -52,8 +49,8 @@ TEST(InternalNode, GoldenBytesOfUniformSeparators) {
   node.children = {
       {Key("a"), ChildPointer(1)}, {Key("fg"), ChildPointer(2)}, {Key("mn"), ChildPointer(3)}};
   EXPECT_EQ(ToHexTrimmed(*TryEncode(node, 256)),
-            "e496b3fa0403020101560400000003000300010001010200617a010402000000"
-            "0300666702080200000003006d6e030c0200000003");
+            "2d21ccae468243480156040000000300040302010300010001010200617a0104"
+            "020000000300666702080200000003006d6e030c0200000003");
 }
 
 TEST(InternalNode, GoldenBytesOfVariableSeparators) {
@@ -63,8 +60,8 @@ TEST(InternalNode, GoldenBytesOfVariableSeparators) {
   node.children = {
       {Key(""), ChildPointer(1)}, {Key("f"), ChildPointer(2)}, {Key("mn"), ChildPointer(3)}};
   EXPECT_EQ(ToHexTrimmed(*TryEncode(node, 256)),
-            "6dd61b41040302010000000000000000030002010000ff000104020000000300"
-            "01660208020000000300026d6e030c0200000003");
+            "9b6d84b4f0edda5d000000000000000004030201030002010000ff0001040200"
+            "0000030001660208020000000300026d6e030c0200000003");
 }
 
 class InternalNodeTest : public test::SeededTest {
@@ -226,10 +223,10 @@ TEST_F(InternalNodeTest, HostileBytesUnderAValidChecksumAreRejectedOrInBounds) {
     if (random.OneIn(4)) {
       const std::string noise = random.String(static_cast<uint32_t>(image.size()));
       std::memcpy(image.data(), noise.data(), noise.size());
-      if (random.OneIn(2)) image[17] = std::byte{0};
+      if (random.OneIn(2)) image[21] = std::byte{0};
     } else {
       image = *TryEncode(RandomNode(image.size(), 16, random.OneIn(2)), image.size());
-      image[random.Between(16, random.OneIn(2) ? 23 : static_cast<uint32_t>(image.size()) - 1)] =
+      image[random.Between(20, random.OneIn(2) ? 27 : static_cast<uint32_t>(image.size()) - 1)] =
           std::byte{static_cast<uint8_t>(random.Below(256))};
       i += 20;  // costs as much as twenty of the others
     }
@@ -251,14 +248,14 @@ TEST(InternalNode, RejectsLeafLevelsAndNoChildrenUnderAValidChecksum) {
   InternalNode node;
   node.children = {{Key(""), ChildPointer(1)}};
   Bytes image = *TryEncode(node, 256);
-  image[18] = std::byte{0};
+  image[22] = std::byte{0};
   Seal(image);
   EXPECT_FALSE(DecodeInternal(image, kSelf).has_value()) << "level 0";
-  image[18] = std::byte{1};
-  image[16] = std::byte{0};
+  image[22] = std::byte{1};
+  image[20] = std::byte{0};
   Seal(image);
   EXPECT_FALSE(DecodeInternal(image, kSelf).has_value()) << "no children";
-  image[16] = std::byte{1};
+  image[20] = std::byte{1};
   Seal(image);
   EXPECT_TRUE(DecodeInternal(image, kSelf).has_value());
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
@@ -39,12 +40,36 @@ inline uint64_t FirstBytes(KeyView key) {
   return word;
 }
 
+// A mask for the first `count` of those bytes; for all of them if there are more.
+constexpr uint64_t FirstBytesMask(size_t count) {
+  return count >= sizeof(uint64_t) ? ~uint64_t{0} : (uint64_t{1} << (8 * count)) - 1;
+}
+
+// FirstBytes of the first `count` bytes of `key`, or of all if there are fewer. Without a branch for keys of 8 bytes and more.
+inline uint64_t FirstBytesOf(KeyView key, size_t count) {
+  constexpr size_t kWord = sizeof(uint64_t);
+  if (key.size() < kWord) return FirstBytes(key.substr(0, count));
+  return FirstBytes(key.substr(0, kWord)) & FirstBytesMask(count);
+}
+// FirstBytes of what follows the first `count` bytes of `key`. Likewise. Requires: it has so many.
+inline uint64_t FirstBytesBehind(KeyView key, size_t count) {
+  constexpr size_t kWord = sizeof(uint64_t);
+  const size_t left = key.size() - count;
+  if (left >= kWord || left == 0 || key.size() < kWord) return FirstBytes(key.substr(count));
+  return FirstBytes(key.substr(key.size() - kWord)) >> (8 * (kWord - left));
+}
+
 // A key with its own storage.
 class Key {
  public:
   Key() = default;
   // Requires: `key` has at most kMaxKeyBytes.
   explicit Key(KeyView key) { Fill(key); }
+  Key(KeyView prefix, KeyView suffix) {
+    prefix.copy(bytes_.data(), prefix.size());
+    suffix.copy(bytes_.data() + prefix.size(), suffix.size());
+    size_ = static_cast<uint8_t>(prefix.size() + suffix.size());
+  }
   // As `= Key(key)`, in place: copying a key just written stalls on store forwarding.
   void Assign(KeyView key) {
     bytes_.fill(0);
@@ -81,6 +106,7 @@ struct HighFence {
   bool infinite = true;
 
   static HighFence At(KeyView key) { return {Key(key), false}; }
+  static HighFence At(KeyView prefix, KeyView suffix) { return {Key(prefix, suffix), false}; }
   // Whether `k` lies below the fence.
   bool Admits(KeyView k) const { return infinite || k < key.view(); }
 
@@ -91,8 +117,16 @@ struct HighFence {
 
 // The length of the longest common prefix.
 inline size_t CommonBytes(KeyView a, KeyView b) {
+  constexpr size_t kWord = sizeof(uint64_t);
   const size_t limit = std::min(a.size(), b.size());
   size_t common = 0;
+  for (; common + kWord <= limit; common += kWord) {
+    uint64_t left;
+    uint64_t right;
+    std::memcpy(&left, a.data() + common, kWord);
+    std::memcpy(&right, b.data() + common, kWord);
+    if (left != right) return common + static_cast<size_t>(std::countr_zero(left ^ right)) / 8;
+  }
   while (common < limit && a[common] == b[common]) ++common;
   return common;
 }
@@ -111,6 +145,9 @@ struct PrefixedKey {
   KeyView key;
 
   explicit PrefixedKey(KeyView view) : prefix(KeyPrefix(view)), key(view) {}
+  // `first_bytes`: FirstBytes(view).
+  PrefixedKey(KeyView view, uint64_t first_bytes)
+      : prefix(__builtin_bswap64(first_bytes)), key(view) {}
 
   friend bool operator<(const PrefixedKey& a, const PrefixedKey& b) {
     if (a.prefix != b.prefix) return a.prefix < b.prefix;
@@ -151,6 +188,15 @@ inline uint64_t KeyHash(KeyView key) {
   }
   if (left != 0) mix(FirstBytes({at, left}));
   return hash;
+}
+
+// The hash of the key made of both. Requires: it has at most kMaxKeyBytes.
+inline uint64_t KeyHash(KeyView prefix, KeyView suffix) {
+  if (prefix.empty()) return KeyHash(suffix);
+  std::array<char, kMaxKeyBytes> bytes;
+  prefix.copy(bytes.data(), prefix.size());
+  suffix.copy(bytes.data() + prefix.size(), suffix.size());
+  return KeyHash({bytes.data(), prefix.size() + suffix.size()});
 }
 
 }  // namespace gossamer

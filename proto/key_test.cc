@@ -123,6 +123,47 @@ TEST_F(KeyTest, PrefixOrdersAsKeysDo) {
 }
 
 // The hash places keys in groups: other values would be another format.
+TEST_F(KeyTest, TwoPartsMakeTheKey) {
+  for (int i = 0; i < 2000; ++i) {
+    const std::string bytes = random.String(random.Below(kMaxKeyBytes + 1));
+    const KeyView key = bytes;
+    const size_t cut = random.Below(static_cast<uint32_t>(bytes.size()) + 1);
+    const Key joined(key.substr(0, cut), key.substr(cut));
+    ASSERT_EQ(joined.view(), key);
+    ASSERT_EQ(joined, Key(key)) << "also what is behind the key";
+    ASSERT_EQ(KeyHash(key.substr(0, cut), key.substr(cut)), KeyHash(key));
+  }
+}
+
+TEST_F(KeyTest, CommonBytesAreAllThatAreAlike) {
+  for (int i = 0; i < 2000; ++i) {
+    const std::string a = random.String(random.Below(kMaxKeyBytes + 1));
+    std::string b = a.substr(0, random.Below(static_cast<uint32_t>(a.size()) + 1));
+    b += random.String(random.Below(9));
+    size_t common = 0;
+    while (common < std::min(a.size(), b.size()) && a[common] == b[common]) ++common;
+    ASSERT_EQ(CommonBytes(a, b), common);
+    ASSERT_EQ(CommonBytes(b, a), common);
+  }
+}
+
+TEST_F(KeyTest, FirstBytesOfParts) {
+  for (int i = 0; i < 2000; ++i) {
+    const std::string bytes = random.String(random.Below(20));
+    const KeyView key = bytes;
+    const size_t cut = random.Below(static_cast<uint32_t>(bytes.size()) + 1);
+    ASSERT_EQ(FirstBytesOf(key, cut), FirstBytes(key.substr(0, cut)));
+    ASSERT_EQ(FirstBytesBehind(key, cut), FirstBytes(key.substr(cut)));
+  }
+}
+
+TEST(FirstBytesMask, LeavesSoManyBytes) {
+  EXPECT_EQ(FirstBytesMask(0), 0u);
+  EXPECT_EQ(FirstBytesMask(3), 0xffffffu);
+  EXPECT_EQ(FirstBytesMask(8), ~uint64_t{0});
+  EXPECT_EQ(FirstBytesMask(9), ~uint64_t{0});
+}
+
 TEST(KeyHash, GoldenValues) {
   EXPECT_EQ(KeyHash(""), 0x9e3779b97f4a7c15u);
   EXPECT_EQ(KeyHash("\0"s), 0x25b775faeca8f520u);

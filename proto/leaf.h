@@ -14,19 +14,22 @@
 #include <string_view>
 #include <vector>
 
+#include "proto/checksum.h"
 #include "proto/crc32c.h"
 #include "proto/group.h"
+#include "proto/group_encoding.h"
 #include "proto/key.h"
+#include "proto/key_arena.h"
 #include "proto/leaf_geometry.h"
 #include "proto/region.h"
 #include "proto/remote_ptr.h"
 
 namespace gossamer {
 
-// The low fence as the trailer holds it: up to 22 B literally, longer ones as the first 18 bytes and the CRC32C of the
+// The low fence as the trailer holds it: up to 18 B literally, longer ones as the first 14 bytes and the CRC32C of the
 // whole. Readers know the fence from the path or the left neighbour, and only compare it (rule W4, scans, `check`).
 struct LowFenceMark {
-  static constexpr uint32_t kBytes = 22;
+  static constexpr uint32_t kBytes = 18;
 
   uint8_t length = 0;
   std::array<char, kBytes> bytes{};
@@ -52,14 +55,15 @@ struct LowFenceMark {
 };
 
 struct Trailer {
-  uint32_t checksum;
+  Checksum checksum;
   uint32_t version;
-  uint64_t sibling;  // RemotePtr of the right neighbour; null at the right edge
-  uint8_t level;     // 0; with kFrozenBit: of a frozen leaf
+  uint8_t level;  // 0; with kFrozenBit: of a frozen leaf
   LowFenceMark low;
+  uint64_t sibling;  // RemotePtr of the right neighbour; null at the right edge
 };
-static_assert(sizeof(LowFenceMark) == 23);
-static_assert(offsetof(Trailer, low) == 17 && sizeof(Trailer) == kTrailerBytes);
+static_assert(sizeof(LowFenceMark) == 19);
+static_assert(offsetof(Trailer, low) == 13 && offsetof(Trailer, sibling) == 32 &&
+              sizeof(Trailer) == kTrailerBytes);
 
 class TrailerView {
  public:
@@ -70,7 +74,7 @@ class TrailerView {
                                           const LeafGeometry& geometry) {
     TrailerView view;
     std::memcpy(&view.trailer_, bytes.data(), sizeof(Trailer));
-    if (Crc32c(UnitSeed(leaf.word(), geometry.units()), bytes.subspan(sizeof(uint32_t))) !=
+    if (ChecksumOf(UnitSeed(leaf, geometry.units()), bytes.first(kTrailerBytes)) !=
             view.trailer_.checksum ||
         (view.trailer_.level & ~kFrozenBit) != 0) {
       return std::nullopt;
@@ -94,17 +98,17 @@ class TrailerView {
 // A leaf read whole: every unit accepted, all of one version.
 class LeafView {
  public:
+  // `within`: as for GroupView::Parse.
   static std::optional<LeafView> Parse(std::span<const std::byte> node, RemotePtr leaf,
-                                       const LeafGeometry& geometry) {
+                                       const LeafGeometry& geometry, KeyView within) {
     std::optional<LeafView> view;
     const std::optional<TrailerView> trailer =
         TrailerView::Parse(node.subspan(geometry.trailer_offset()), leaf, geometry);
     if (!trailer) return view;
-    const std::array<uint32_t, kMaxUnits> sums = UnitSums(node, leaf, geometry);
     view.emplace(Accepted(), *trailer, geometry.units());
     for (uint32_t number = 0; number < geometry.units(); ++number) {
-      const std::optional<GroupView> unit = GroupView::Accept(
-          node.subspan(geometry.unit_offset(number), geometry.unit_bytes()), sums[number]);
+      const std::optional<GroupView> unit = GroupView::Parse(
+          node.subspan(geometry.unit_offset(number), geometry.unit_bytes()), leaf, number, within);
       if (!unit || unit->version() != trailer->version()) {
         view.reset();
         break;
@@ -120,6 +124,8 @@ class LeafView {
   HighFence high() const { return units_[0].high(); }
   // Whether the leaf ends at `key`.
   bool EndsAt(KeyView key) const { return units_[0].EndsAt(key); }
+  // As GroupView::prefix.
+  KeyView prefix() const { return units_[0].prefix(); }
   const GroupView& unit(uint32_t number) const { return units_[number]; }
   const GroupView& overflow() const { return units_[unit_count_ - 1]; }
   uint32_t unit_count() const { return unit_count_; }
@@ -130,9 +136,13 @@ class LeafView {
   }
   // Appends all entries, unit by unit, those of the overflow group last. An entry may appear twice if it was
   // deleted in one unit and inserted in another during the read: the caller must drop the second (rule R6).
-  void AppendTo(std::vector<Entry>& entries) const {
+  // The keys are whole, in `arena` where they are not in the leaf.
+  void AppendTo(std::vector<Entry>& entries, KeyArena& arena) const {
     for (uint32_t unit = 0; unit < unit_count_; ++unit) {
-      units_[unit].ForEach([&](const Entry& entry) { entries.push_back(entry); });
+      units_[unit].ForEach([&](Entry entry) {
+        entry.key = arena.Join(prefix(), entry.key);
+        entries.push_back(entry);
+      });
     }
   }
 
@@ -147,26 +157,6 @@ class LeafView {
       : unit_count_(units), trailer_(trailer) {}
 
  private:
-  // The checksums of all units. Three streams at a time keep the instruction busy.
-  static std::array<uint32_t, kMaxUnits> UnitSums(std::span<const std::byte> node, RemotePtr leaf,
-                                                  const LeafGeometry& geometry) {
-    constexpr uint32_t kStreams = 3;
-    static_assert(kMaxUnits % kStreams == 0);
-    std::array<uint32_t, kMaxUnits> sums;
-    for (uint32_t first = 0; first < geometry.units(); first += kStreams) {
-      std::array<uint32_t, kStreams> seeds;
-      std::array<const std::byte*, kStreams> spans;
-      for (uint32_t i = 0; i < kStreams; ++i) {
-        const uint32_t number = std::min(first + i, geometry.units() - 1);
-        seeds[i] = UnitSeed(leaf.word(), number);
-        spans[i] = node.data() + geometry.unit_offset(number) + sizeof(uint32_t);
-      }
-      const auto some = Crc32cOfEach(seeds, spans, geometry.unit_bytes() - sizeof(uint32_t));
-      std::copy(some.begin(), some.end(), sums.begin() + first);
-    }
-    return sums;
-  }
-
   GroupView units_[kMaxUnits];
   uint32_t unit_count_;
   TrailerView trailer_;
@@ -178,7 +168,9 @@ struct LeafContent {
   KeyView low;
   HighFence high;
   RemotePtr sibling;
-  std::span<const Entry> entries;  // distinct keys within the fences, in any order
+  std::span<const Entry> entries;  // distinct whole keys within the fences, in any order
+
+  Bounds bounds() const { return Bounds::Of(low, high); }
 };
 
 // Writes a whole leaf to `out` (node_bytes). Places each entry, in the given order, into its home
@@ -194,11 +186,13 @@ bool EncodeLeaf(std::span<std::byte> out, RemotePtr leaf, const LeafGeometry& ge
 // Writes the trailer of such a leaf to `out` (kTrailerBytes).
 inline void EncodeTrailer(std::span<std::byte> out, RemotePtr leaf, const LeafGeometry& geometry,
                           const LeafContent& content) {
-  Trailer trailer{0, static_cast<uint32_t>(content.version), content.sibling.word(), 0,
-                  LowFenceMark::Of(content.low)};
+  const Trailer trailer{{},
+                        static_cast<uint32_t>(content.version),
+                        0,
+                        LowFenceMark::Of(content.low),
+                        content.sibling.word()};
   std::memcpy(out.data(), &trailer, sizeof trailer);
-  trailer.checksum = Crc32c(UnitSeed(leaf.word(), geometry.units()), out.subspan(sizeof(uint32_t)));
-  std::memcpy(out.data(), &trailer.checksum, sizeof trailer.checksum);
+  Seal(UnitSeed(leaf, geometry.units()), out.first(kTrailerBytes));
 }
 
 inline bool EncodeLeaf(std::span<std::byte> out, RemotePtr leaf, const LeafGeometry& geometry,
@@ -217,7 +211,8 @@ inline bool EncodeLeaf(std::span<std::byte> out, RemotePtr leaf, const LeafGeome
       return true;
     }
   };
-  std::vector<Unit> units(geometry.units(), Unit{GroupSizer(content.high), {}, false});
+  const Bounds bounds = content.bounds();
+  std::vector<Unit> units(geometry.units(), Unit{GroupSizer(bounds), {}, false});
   Unit& overflow = units[geometry.overflow_unit()];
   for (const Entry& entry : content.entries) {
     Unit& home = units[geometry.GroupOf(KeyHash(entry.key))];
@@ -229,9 +224,10 @@ inline bool EncodeLeaf(std::span<std::byte> out, RemotePtr leaf, const LeafGeome
   std::memset(out.data(), 0, geometry.node_bytes());
   for (uint32_t number = 0; number < geometry.units(); ++number) {
     const Unit& unit = units[number];
-    [[maybe_unused]] const bool fits = EncodeGroup(
-        out.subspan(geometry.unit_offset(number), geometry.unit_bytes()), leaf, number,
-        content.version, unit.overflowed, content.high, {unit.entries.data(), unit.sizer.count()});
+    [[maybe_unused]] const bool fits =
+        EncodeGroup(out.subspan(geometry.unit_offset(number), geometry.unit_bytes()), leaf, number,
+                    content.version, unit.overflowed, bounds,
+                    {unit.entries.data(), unit.sizer.count()}, Keys::kWhole);
     assert(fits);
   }
   EncodeTrailer(out.subspan(geometry.trailer_offset(), kTrailerBytes), leaf, geometry, content);
@@ -239,9 +235,12 @@ inline bool EncodeLeaf(std::span<std::byte> out, RemotePtr leaf, const LeafGeome
 }
 
 // Makes of a valid leaf the frozen one, of the next version: to be written as a whole.
-inline void FreezeLeaf(std::span<std::byte> image, RemotePtr leaf, const LeafGeometry& geometry) {
+// `within`: as for GroupView::Parse.
+inline void FreezeLeaf(std::span<std::byte> image, RemotePtr leaf, const LeafGeometry& geometry,
+                       KeyView within) {
   for (uint32_t number = 0; number < geometry.units(); ++number) {
-    FreezeGroup(image.subspan(geometry.unit_offset(number), geometry.unit_bytes()), leaf, number);
+    FreezeGroup(image.subspan(geometry.unit_offset(number), geometry.unit_bytes()), leaf, number,
+                within);
   }
   const std::span<std::byte> out = image.subspan(geometry.trailer_offset(), kTrailerBytes);
   Trailer trailer;
@@ -249,8 +248,7 @@ inline void FreezeLeaf(std::span<std::byte> image, RemotePtr leaf, const LeafGeo
   ++trailer.version;
   trailer.level |= TrailerView::kFrozenBit;
   std::memcpy(out.data(), &trailer, sizeof trailer);
-  trailer.checksum = Crc32c(UnitSeed(leaf.word(), geometry.units()), out.subspan(sizeof(uint32_t)));
-  std::memcpy(out.data(), &trailer.checksum, sizeof trailer.checksum);
+  Seal(UnitSeed(leaf, geometry.units()), out);
 }
 
 // Writes a store's first, empty leaf and the root word that points to it into server 0's region.

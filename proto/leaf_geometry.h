@@ -4,8 +4,8 @@
 //   | group 0 | group 1 | ... | group g-1 | overflow | trailer |
 //   +---------+---------+-----+---------+----------+---------+
 //
-// Units (groups and overflow group) are all of one size, near 164 B: what 9 entries of 16 B with an
-// 8-byte fence need. 1024 B hold 5 groups, one overflow group and a 40-byte trailer.
+// Units (groups and overflow group) are all of one size, near 164 B: what 10 entries of 14 B with a 6-byte fence need.
+// 1024 B hold 5 groups, one overflow group and a 40-byte trailer.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace gossamer {
 
-inline constexpr uint32_t kGroupHeaderBytes = 12;
+inline constexpr uint32_t kGroupHeaderBytes = 18;
 inline constexpr uint32_t kTrailerBytes = 40;
 inline constexpr uint32_t kIdealUnitBytes = 164;
 inline constexpr uint32_t kMaxUnits = 24;  // of a leaf of kMaxNodeBytes

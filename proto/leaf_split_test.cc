@@ -19,7 +19,7 @@ TEST_F(LeafTest, AnyTwoEntriesFit) {
   for (int i = 0; i < 5000; ++i) {
     const StoreParameters p = RandomParameters();
     LeafImage leaf = RandomLeaf(p.node_bytes);
-    leaf.high = HighFence::At(random.String(p.max_key_bytes));
+    leaf.range = {"", HighFence::At(random.String(p.max_key_bytes))};  // no prefix
     Content content;
     while (content.size() < 2) {
       content[random.String(p.max_key_bytes)] =
@@ -45,8 +45,9 @@ TEST_F(LeafTest, PartsOfALeafFitInTheOrderOfItsUnits) {
     const auto image = leaf.TryEncode(shuffled);
     if (!image) continue;  // does not fit in this order: nothing to remove entries from
     std::vector<Entry> entries;
+    KeyArena arena;
     const auto view = leaf.Parse(*image);
-    view->AppendTo(entries);
+    view->AppendTo(entries, arena);
     for (int j = 0; j < 50; ++j) {
       std::vector<Entry> part;
       const uint32_t rarity = random.Between(2, 30);
@@ -67,8 +68,9 @@ struct Halves {
 // Splits as the tree does: at the key nearest the median for which both halves fit.
 std::optional<Halves> Split(const LeafImage& leaf, const Bytes& image) {
   std::vector<Entry> stored;
+  KeyArena arena;
   const auto view = leaf.Parse(image);
-  view->AppendTo(stored);
+  view->AppendTo(stored, arena);
   std::vector<KeyView> keys;
   for (const Entry& entry : stored) keys.push_back(entry.key);
   std::ranges::sort(keys);
@@ -84,9 +86,9 @@ std::optional<Halves> Split(const LeafImage& leaf, const Bytes& image) {
     std::vector<Entry> right;
     for (const Entry& entry : stored) (entry.key < separator ? left : right).push_back(entry);
     LeafImage left_leaf = leaf;
-    left_leaf.high = HighFence::At(separator);
+    left_leaf.range.high = HighFence::At(separator);
     LeafImage right_leaf = leaf;
-    right_leaf.low = separator;
+    right_leaf.range.low = separator;
     const auto left_image = left_leaf.TryEncode(left);
     const auto right_image = right_leaf.TryEncode(right);
     if (left_image && right_image) return Halves{separator, *left_image, *right_image};
@@ -99,17 +101,18 @@ int SplitUntilItFits(LeafImage leaf, Bytes image, const std::string& key,
                      const test::Stored& value) {
   for (int splits = 0;; ++splits) {
     std::vector<Entry> entries;
+    KeyArena arena;
     const auto view = leaf.Parse(image);
-    view->AppendTo(entries);
+    view->AppendTo(entries, arena);
     entries.push_back({key, value.bytes, value.is_block});
     if (leaf.TryEncode(entries)) return splits;
     const auto halves = Split(leaf, image);
     if (!halves) return -1;
     if (key < halves->separator) {
-      leaf.high = HighFence::At(halves->separator);
+      leaf.range.high = HighFence::At(halves->separator);
       image = halves->left;
     } else {
-      leaf.low = halves->separator;
+      leaf.range.low = halves->separator;
       image = halves->right;
     }
   }
@@ -119,7 +122,8 @@ TEST_F(LeafTest, LeavesOfGreatestEntriesSplitUntilTheNewEntryFits) {
   for (int i = 0; i < 2000; ++i) {
     const StoreParameters p = RandomParameters();
     LeafImage leaf = RandomLeaf(p.node_bytes);
-    leaf.high = random.OneIn(2) ? HighFence() : HighFence::At(std::string(p.max_key_bytes, '\xff'));
+    leaf.range = {};
+    if (random.OneIn(2)) leaf.range.high = HighFence::At(std::string(p.max_key_bytes, '\xff'));
     Shape shape{.max_key = p.max_key_bytes, .max_value = p.inline_value_bytes};
     shape.uniform_keys = shape.uniform_values = true;
     // Equal but for their last bytes: separators as long as the keys.
@@ -149,12 +153,14 @@ TEST_F(LeafTest, LeavesOfAnyEntriesSplitUntilTheNewEntryFits) {
   for (int i = 0; i < 2000; ++i) {
     const StoreParameters p = RandomParameters();
     LeafImage leaf = RandomLeaf(p.node_bytes);
-    leaf.high = random.OneIn(2) ? HighFence() : HighFence::At(random.String(p.max_key_bytes));
+    leaf.range = {};
+    if (random.OneIn(2))
+      leaf.range.high = HighFence::At('\x40' + random.String(p.max_key_bytes - 1u));
     const Shape shape = Shape::Any(random, p);
     const Content content = Fill(leaf, shape);
     // The worst case: an entry of the greatest size.
     std::string key = random.String(p.max_key_bytes);
-    if (content.contains(key)) continue;
+    if (content.contains(key) || !leaf.range.Has(key)) continue;
     const auto image = leaf.TryEncode(EntriesOf(content));
     const int splits =
         SplitUntilItFits(leaf, *image, key, test::Stored{random.String(p.inline_value_bytes)});

@@ -16,7 +16,6 @@ using test::ForEachBitFlip;
 using test::ForEachMixture;
 using test::LeafImage;
 using test::LeafTest;
-using test::SealUnit;
 using test::Shape;
 using test::ToHex;
 using test::ToHexTrimmed;
@@ -63,7 +62,7 @@ TEST(LeafGeometry, KeysSpreadEvenlyOverGroups) {
 // ---- Golden bytes
 
 TEST(Leaf, GoldenBytes) {
-  LeafImage leaf{.node_bytes = 256, .low = "key0", .high = HighFence::At("key9")};
+  LeafImage leaf{.node_bytes = 256, .range = {"key0", HighFence::At("key9")}};
   Content content;
   for (const char digit : {'0', '1', '2', '3', '4', '5'}) {
     content[std::string("key") + digit] = {std::string("value-0") + digit + "-16bytes"};
@@ -71,25 +70,26 @@ TEST(Leaf, GoldenBytes) {
   const auto image = leaf.TryEncode(EntriesOf(content));
   ASSERT_TRUE(image.has_value());
   EXPECT_EQ(ToHexTrimmed(*image),
-            "5e2fa2af09000000048404106b6579396b65793076616c75652d30302d313662"
-            "797465736b65793176616c75652d30312d313662797465736b65793276616c75"
-            "652d30322d313662797465736b65793376616c75652d30332d31366279746573"
-            "000000000000000000000000f5f1d3bc09000000020404106b6579396b657934"
-            "76616c75652d30342d313662797465736b65793576616c75652d30352d313662"
-            "7974657300000000000000000000000000000000000000000000000000000000"
-            "00000000000000000000000000000000000000000000000024d19f9609000000"
-            "015604000000030000046b657930");
+            "a05754ad434d541d09000000058001100301393076616c75652d30302d313662"
+            "797465733176616c75652d30312d313662797465733276616c75652d30322d31"
+            "3662797465733376616c75652d30332d313662797465733476616c75652d3034"
+            "2d313662797465730000000045b1a2edf649c8ec090000000100011003013935"
+            "76616c75652d30352d3136627974657300000000000000000000000000000000"
+            "0000000000000000000000000000000000000000000000000000000000000000"
+            "000000000000000000000000000000000000000000000000148fccd9fc558eb7"
+            "0900000000046b657930000000000000000000000000000001560400000003");
 }
 
 TEST(Trailer, GoldenBytes) {
-  LeafImage leaf{.version = NodeVersion{0x01020304}, .low = "k0"};
+  LeafImage leaf{.version = NodeVersion{0x01020304}, .range = {.low = "k0"}};
   EXPECT_EQ(ToHexTrimmed(leaf.Trailer(*leaf.TryEncode({}))),
-            "f714571504030201015604000000030000026b30");
-  leaf.low = "abcdefghijklmnopqrstuvwxyz";
+            "7b616a3f285903cd0403020100026b3000000000000000000000000000000000"
+            "01560400000003");
+  leaf.range.low = "abcdefghijklmnopqrstuvwxyz";
   leaf.sibling = RemotePtr();
   EXPECT_EQ(ToHex(leaf.Trailer(*leaf.TryEncode({}))),
-            "6084ff57040302010000000000000000001a6162636465666768696a6b6c6d6e"
-            "6f70717225efe69e");
+            "9fd986507ca4a59404030201001a6162636465666768696a6b6c6d6e25efe69e"
+            "0000000000000000");
 }
 
 // ---- Trailer
@@ -122,7 +122,7 @@ TEST_F(LeafTest, TrailerComesBackOrIsRejected) {
     ASSERT_TRUE(view.has_value());
     ASSERT_EQ(view->version(), leaf.version);
     ASSERT_EQ(view->sibling(), leaf.sibling);
-    ASSERT_TRUE(view->low().Matches(leaf.low));
+    ASSERT_TRUE(view->low().Matches(leaf.range.low));
 
     ForEachBitFlip(trailer, [&](const Bytes& image, size_t bit) {
       ASSERT_FALSE(leaf.ParseTrailer(image).has_value()) << bit;
@@ -155,8 +155,8 @@ TEST(Trailer, RejectsAnotherLevelUnderAValidChecksum) {
   const LeafImage leaf;
   Bytes trailer = leaf.Trailer(*leaf.TryEncode({}));
   for (int level = 0; level < 256; ++level) {
-    trailer[16] = std::byte{static_cast<uint8_t>(level)};
-    SealUnit(trailer, leaf.leaf, leaf.geometry().units());
+    trailer[12] = std::byte{static_cast<uint8_t>(level)};
+    Seal(UnitSeed(leaf.leaf, leaf.geometry().units()), trailer);
     ASSERT_EQ(leaf.ParseTrailer(trailer).has_value(), (level & ~TrailerView::kFrozenBit) == 0);
   }
 }
@@ -174,11 +174,12 @@ TEST_F(LeafTest, EveryKeyIsFoundAtHomeOrInTheOverflowGroup) {
     const auto view = leaf.Parse(*image);
     ASSERT_TRUE(view.has_value());
     ASSERT_EQ(view->version(), leaf.version);
-    ASSERT_EQ(view->high(), leaf.high);
+    ASSERT_EQ(view->high(), leaf.range.high);
     ASSERT_EQ(view->trailer().sibling(), leaf.sibling);
     ASSERT_EQ(view->count(), content.size());
     std::vector<Entry> all;
-    view->AppendTo(all);
+    KeyArena keys;
+    view->AppendTo(all, keys);
     ASSERT_EQ(ContentOf(all), content);
 
     std::set<uint32_t> overflowed;
@@ -194,7 +195,7 @@ TEST_F(LeafTest, EveryKeyIsFoundAtHomeOrInTheOverflowGroup) {
     }
     for (uint32_t unit = 0; unit < geometry.units(); ++unit) {
       ASSERT_EQ(view->unit(unit).overflowed(), overflowed.contains(unit));
-      ASSERT_EQ(view->unit(unit).high(), leaf.high);
+      ASSERT_EQ(view->unit(unit).high(), leaf.range.high);
     }
   }
 }
@@ -210,7 +211,7 @@ TEST(FirstRoot, IsAnEmptyLeafWithoutFences) {
     EXPECT_EQ(word, kFirstLeafOffset);
     EXPECT_EQ(root.level(), 0u);
     const auto leaf = LeafView::Parse(std::span(region).subspan(root.pointer().offset(), bytes),
-                                      root.pointer(), LeafGeometry(bytes));
+                                      root.pointer(), LeafGeometry(bytes), "");
     ASSERT_TRUE(leaf.has_value());
     EXPECT_EQ(leaf->count(), 0u);
     EXPECT_EQ(leaf->version(), NodeVersion{1});
@@ -240,7 +241,7 @@ TEST_F(LeafTest, RejectsAnotherPlace) {
   const Bytes image = *leaf.TryEncode({});
   for (int bit = 0; bit < 64; ++bit) {
     const auto other = RemotePtr::FromWord(leaf.leaf.word() ^ uint64_t{1} << bit);
-    ASSERT_FALSE(LeafView::Parse(image, other, leaf.geometry()).has_value());
+    ASSERT_FALSE(LeafView::Parse(image, other, leaf.geometry(), leaf.range.low).has_value());
   }
 }
 
@@ -252,13 +253,14 @@ TEST_F(LeafTest, MixturesAcrossASplitAreOneOfTheTwo) {
     const Bytes before = *leaf.TryEncode(EntriesOf(content));
     while (content.size() > 3) content.erase(std::prev(content.end()));
     leaf.version = Next(leaf.version);
-    leaf.high = HighFence::At("fence");
+    leaf.range.high =
+        HighFence::At(content.empty() ? leaf.range.low + "a" : content.rbegin()->first + '\0');
     leaf.sibling = RemotePtr::FromWord(random.Word());
     const Bytes after = *leaf.TryEncode(EntriesOf(content));
     ForEachMixture(before, after, random, 3000, [&](const Bytes& mixture) {
       for (uint32_t unit = 0; unit < leaf.geometry().units(); ++unit) {
         const Bytes part = leaf.Unit(mixture, unit);
-        ASSERT_EQ(GroupView::Parse(part, leaf.leaf, unit).has_value(),
+        ASSERT_EQ(GroupView::Parse(part, leaf.leaf, unit, leaf.range.low).has_value(),
                   part == leaf.Unit(before, unit) || part == leaf.Unit(after, unit));
       }
       ASSERT_EQ(leaf.Parse(mixture).has_value(), mixture == before || mixture == after);

@@ -1,6 +1,7 @@
 // Entries that own their bytes, random entries, and images of units and leaves.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -42,12 +43,37 @@ inline Content ContentOf(const std::vector<Entry>& entries) {
 
 inline Content ContentOf(const GroupView& group) {
   std::vector<Entry> entries;
-  group.ForEach([&](const Entry& entry) { entries.push_back(entry); });
+  KeyArena keys;
+  group.ForEach([&](const Entry& entry) {
+    entries.push_back({keys.Join(group.prefix(), entry.key), entry.stored, entry.is_block});
+  });
   return ContentOf(entries);
+}
+
+// The range of a leaf.
+struct Range {
+  std::string low{};
+  HighFence high{};
+
+  Bounds bounds() const { return Bounds::Of(low, high); }
+  bool Has(KeyView key) const { return key >= low && high.Admits(key); }
+};
+
+// Often with a common prefix. At least a quarter of the strings that start with the low fence are in the range.
+inline Range RandomRange(Random& random) {
+  Range range;
+  if (random.OneIn(2)) range.low = random.String(random.Below(kMaxKeyBytes));
+  if (random.OneIn(3)) return range;
+  const auto room = static_cast<uint32_t>(kMaxKeyBytes - range.low.size());
+  const std::string rest = random.String(random.OneIn(3) ? room : random.Between(1, room));
+  range.high =
+      HighFence::At(range.low + static_cast<char>(random.Between(64, 255)) + rest.substr(1));
+  return range;
 }
 
 // The form of the keys and values of one random leaf.
 struct Shape {
+  std::string prefix{};  // of the keys, not counted in what follows
   uint32_t min_key = 0;
   uint32_t max_key = kMaxKeyBytes;
   uint32_t max_value = 16;
@@ -66,7 +92,8 @@ struct Shape {
   }
 
   std::string Key(Random& random) const {
-    return random.String(uniform_keys ? max_key : random.Between(min_key, max_key));
+    const uint32_t bytes = uniform_keys ? max_key : random.Between(min_key, max_key);
+    return prefix + random.String(std::min<uint32_t>(bytes, kMaxKeyBytes - prefix.size()));
   }
   Stored Value(Random& random) const {
     if (blocks_one_in != 0 && random.OneIn(blocks_one_in)) {
@@ -77,30 +104,30 @@ struct Shape {
   }
 };
 
-inline HighFence RandomFence(Random& random) {
-  switch (random.Below(4)) {
-    case 0: return {};
-    case 1: return HighFence::At("");
-    case 2: return HighFence::At(random.String(kMaxKeyBytes));
-    default: return HighFence::At(random.String(random.Between(1, kMaxKeyBytes)));
-  }
-}
-
 struct UnitImage {
   uint32_t bytes = 164;
   RemotePtr leaf{ServerId{3}, 0x12300, 7};
   uint32_t number = 2;
   NodeVersion version{0x01020304};
   bool overflowed = false;
-  HighFence high{};
+  Range range{};
 
+  bool TryEncode(std::span<std::byte> out, const Content& content) const {
+    return EncodeGroup(out, leaf, number, version, overflowed, range.bounds(), EntriesOf(content),
+                       Keys::kWhole);
+  }
   Bytes Encode(const Content& content) const {
     Bytes image(bytes, std::byte{0xee});
-    EXPECT_TRUE(EncodeGroup(image, leaf, number, version, overflowed, high, EntriesOf(content)));
+    EXPECT_TRUE(TryEncode(image, content));
     return image;
   }
+  GroupSizer SizerOf(const Content& content) const {
+    GroupSizer sizer(range.bounds());
+    for (const Entry& entry : EntriesOf(content)) sizer.Add(entry);
+    return sizer;
+  }
   std::optional<GroupView> Parse(const Bytes& image) const {
-    return GroupView::Parse(image, leaf, number);
+    return GroupView::Parse(image, leaf, number, range.low);
   }
 };
 
@@ -112,19 +139,18 @@ struct LeafImage {
   uint32_t node_bytes = 1024;
   RemotePtr leaf = kLeaf;
   NodeVersion version{9};
-  std::string low{};
-  HighFence high{};
+  Range range{};
   RemotePtr sibling = kSibling;
 
   LeafGeometry geometry() const { return LeafGeometry(node_bytes); }
   std::optional<Bytes> TryEncode(std::span<const Entry> entries) const {
     Bytes image(node_bytes, std::byte{0xee});
-    const LeafContent content{version, low, high, sibling, entries};
+    const LeafContent content{version, range.low, range.high, sibling, entries};
     if (!EncodeLeaf(image, leaf, geometry(), content)) return std::nullopt;
     return image;
   }
   std::optional<LeafView> Parse(std::span<const std::byte> image) const {
-    return LeafView::Parse(image, leaf, geometry());
+    return LeafView::Parse(image, leaf, geometry(), range.low);
   }
   std::optional<TrailerView> ParseTrailer(std::span<const std::byte> trailer) const {
     return TrailerView::Parse(trailer, leaf, geometry());
@@ -153,17 +179,20 @@ class LeafTest : public SeededTest {
     leaf.node_bytes = node_bytes;
     leaf.leaf = RemotePtr::FromWord(random.Word());
     leaf.version = NodeVersion{static_cast<uint32_t>(random.Word())};
-    leaf.low = random.String(random.Below(kMaxKeyBytes + 1));
-    leaf.high = RandomFence(random);
+    leaf.range = RandomRange(random);
     leaf.sibling = RemotePtr::FromWord(random.Word());
     return leaf;
   }
-  // As many random entries as fit, inserted one by one.
-  Content Fill(const LeafImage& leaf, const Shape& shape) {
+  // As many random entries in the leaf's range as fit, inserted one by one.
+  Content Fill(const LeafImage& leaf, Shape shape) {
+    shape.prefix = leaf.range.low;
     Content content;
-    for (int failures = 0; failures < 4;) {
+    int failures = 0;
+    for (int tries = 0; tries < 400 && failures < 4; ++tries) {
+      const std::string key = shape.Key(random);
+      if (!leaf.range.Has(key)) continue;
       Content larger = content;
-      larger.insert_or_assign(shape.Key(random), shape.Value(random));
+      larger.insert_or_assign(key, shape.Value(random));
       if (larger.size() == content.size() || !leaf.TryEncode(EntriesOf(larger))) {
         ++failures;
       } else {
@@ -173,11 +202,5 @@ class LeafTest : public SeededTest {
     return content;
   }
 };
-
-// Updates the checksum of a unit after its bytes were changed.
-inline void SealUnit(std::span<std::byte> unit, RemotePtr leaf, uint32_t number) {
-  const uint32_t checksum = Crc32c(UnitSeed(leaf.word(), number), unit.subspan(sizeof(uint32_t)));
-  std::memcpy(unit.data(), &checksum, sizeof checksum);
-}
 
 }  // namespace gossamer::test

@@ -21,7 +21,7 @@
 namespace gossamer {
 
 inline constexpr uint64_t kRegionMagic = 0x52454d4153534f47;  // "GOSSAMER"
-inline constexpr uint32_t kFormatVersion = 2;
+inline constexpr uint32_t kFormatVersion = 3;
 
 struct RegionHeader {
   uint64_t magic;

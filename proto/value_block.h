@@ -58,9 +58,8 @@ inline BlockRef EncodeBlock(BlockPtr pointer, std::string_view value, std::byte*
   const auto length = static_cast<uint32_t>(value.size());
   std::memcpy(out + offsetof(BlockHeader, length), &length, sizeof length);
   value.copy(reinterpret_cast<char*>(out + sizeof(BlockHeader)), value.size());
-  const uint32_t checksum =
-      Crc32c(UnitSeed(pointer.word(), 0),
-             {out + offsetof(BlockHeader, length), sizeof length + value.size()});
+  const uint32_t checksum = Crc32c(BlockSeed(pointer.word()), {out + offsetof(BlockHeader, length),
+                                                               sizeof length + value.size()});
   std::memcpy(out, &checksum, sizeof checksum);
   return {pointer.word(), length, checksum};
 }
@@ -75,7 +74,7 @@ inline std::optional<std::string_view> DecodeBlock(const BlockRef& ref,
   std::memcpy(&header, bytes.data(), sizeof header);
   if (header.length != ref.length || header.checksum != ref.checksum) return std::nullopt;
   const std::span<const std::byte> covered = bytes.subspan(offsetof(BlockHeader, length));
-  if (Crc32c(UnitSeed(ref.pointer, 0), covered) != ref.checksum) return std::nullopt;
+  if (Crc32c(BlockSeed(ref.pointer), covered) != ref.checksum) return std::nullopt;
   return std::string_view(reinterpret_cast<const char*>(bytes.data() + sizeof header), ref.length);
 }
 

@@ -95,7 +95,7 @@ TEST(ValueBlock, RejectsReferencesToValuesLongerThanThereAre) {
   constexpr uint32_t kLength = kMaxValueBytes + 1;
   Bytes bytes(BlockReadBytes(kLength));
   std::memcpy(bytes.data() + 4, &kLength, 4);
-  const uint32_t checksum = Crc32c(UnitSeed(kPointer.word(), 0), std::span(bytes).subspan(4));
+  const uint32_t checksum = Crc32c(BlockSeed(kPointer.word()), std::span(bytes).subspan(4));
   std::memcpy(bytes.data(), &checksum, 4);
   EXPECT_FALSE(DecodeBlock({kPointer.word(), kLength, checksum}, bytes).has_value());
 }

@@ -120,18 +120,18 @@ class LoadPlacementTest : public ::testing::TestWithParam<Load> {
       ASSERT_TRUE(put) << put.error().ToString();
     }
   }
-  // Counts the nodes below `node` and the blocks that their entries refer to.
-  void Count(RemotePtr node, uint32_t level) {
+  // Counts the nodes below `node`, which starts at `low`, and the blocks that their entries refer to.
+  void Count(RemotePtr node, uint32_t level, const Key& low) {
     ++nodes_[ToInteger(node.server())];
     if (level > 0) {
       for (const InternalNode::Child& child : clients_[0]->Internal(node).children) {
-        Count(child.pointer, level - 1);
+        Count(child.pointer, level - 1, child.separator);
       }
       return;
     }
     const std::vector<std::byte> bytes = clients_[0]->LeafBytes(node);
     const LeafGeometry& geometry = clients_[0]->shared().geometry;
-    const std::optional<LeafView> leaf = LeafView::Parse(bytes, node, geometry);
+    const std::optional<LeafView> leaf = LeafView::Parse(bytes, node, geometry, low);
     ASSERT_TRUE(leaf);
     for (uint32_t unit = 0; unit < geometry.units(); ++unit) {
       leaf->unit(unit).ForEach([this](const Entry& entry) {
@@ -162,7 +162,7 @@ TEST_P(LoadPlacementTest, NodesAndBlocksEachFollowTheSizesOfTheServers) {
   // Enough records that the nodes each client places beside the first leaf are a small part.
   ASSERT_NO_FATAL_FAILURE(Fill(50'000));
   const RootWord root = clients_[0]->Root();
-  ASSERT_NO_FATAL_FAILURE(Count(root.pointer(), root.level()));
+  ASSERT_NO_FATAL_FAILURE(Count(root.pointer(), root.level(), Key()));
   ExpectShares("nodes", nodes_);
   ExpectShares("blocks", blocks_);
 }

@@ -24,7 +24,7 @@ struct Leaf {
     }
     keys.resize(keys.size() - 1 - std::min(keys.size() - 1, room));
     EXPECT_TRUE(TryEncode());
-    view = LeafView::Parse(image, kLeaf, geometry);
+    view = LeafView::Parse(image, kLeaf, geometry, "");
   }
   bool TryEncode() {
     std::vector<Entry> entries;
@@ -50,8 +50,8 @@ bool IsTight(const Leaf& leaf, uint32_t unit) {
   std::vector<Entry> entries;
   group.ForEach([&entries](const Entry& entry) { entries.push_back(entry); });
   entries.push_back({"12345678", "12345678", false});
-  return group.overflowed() ||
-         !EncodeGroup(out, kLeaf, unit, group.version(), false, group.high(), entries);
+  return group.overflowed() || !EncodeGroup(out, kLeaf, unit, group.version(), false,
+                                            group.bounds(), entries, Keys::kWithoutPrefix);
 }
 
 TEST(LeafHintTest, OfALeafReadWholeIsExactButForTheFilter) {
@@ -119,9 +119,9 @@ TEST(LeafHintTest, RoomIsThatForAnEntryOfMeanLength) {
   for (size_t i = 0; i < 20; ++i) keys.push_back(fmt::format("k{}", 100 + i));
   for (size_t i = 0; i < 20; ++i) {
     entries.push_back({keys[i], i % 2 == 0 ? std::string_view("abcdefgh") : "", false});
-    if (!EncodeGroup(unit, kLeaf, 0, NodeVersion{1}, false, HighFence{}, entries)) break;
-    const bool has_room = GroupView::Parse(unit, kLeaf, 0)->HasRoomForAnother(164);
-    EXPECT_EQ(has_room, entries.size() < 16) << entries.size();
+    if (!EncodeGroup(unit, kLeaf, 0, NodeVersion{1}, false, {}, entries, Keys::kWhole)) break;
+    const bool has_room = GroupView::Parse(unit, kLeaf, 0, "")->HasRoomForAnother(164);
+    EXPECT_EQ(has_room, entries.size() < 15) << entries.size();
   }
 }
 

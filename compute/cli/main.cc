@@ -48,8 +48,9 @@ DEFINE_string(on_error, "stop", "load: stop at a bad line, or skip it");
 DEFINE_uint64(records, 0, "size: how many records the store is to hold");
 DEFINE_uint32(key_bytes, 0, "size: the length of a key");
 DEFINE_uint32(value_bytes, 0, "size: the length of a value");
-DEFINE_bool(random_keys, false,
-            "size: keys that differ early, as hashes do; else consecutive ones");
+DEFINE_bool(
+    consecutive_keys, false,
+    "size: consecutive decimal numbers behind a prefix; else keys that differ early, as hashes do");
 DEFINE_uint32(max_key_bytes, 32, "size: as of gossamer-memory");
 DEFINE_uint32(inline_value_bytes, 16, "size: as of gossamer-memory; by default compared");
 DEFINE_uint32(node_bytes, 1024, "size: as of gossamer-memory; by default compared");
@@ -111,7 +112,7 @@ SizeOptions SizeOptionsOfFlags() {
   options.records = FLAGS_records;
   options.key_bytes = IfGiven("key_bytes", FLAGS_key_bytes);
   options.value_bytes = IfGiven("value_bytes", FLAGS_value_bytes);
-  options.random_keys = FLAGS_random_keys;
+  options.consecutive_keys = FLAGS_consecutive_keys;
   if (FLAGS_sorted) options.sorted_fill = FLAGS_fill;
   options.max_key_bytes = FLAGS_max_key_bytes;
   options.inline_value_bytes = IfGiven("inline_value_bytes", FLAGS_inline_value_bytes);

@@ -40,11 +40,15 @@ Status CheckRecords(const SizeOptions& options) {
         fmt::format("--key_bytes={} is more than --max_key_bytes={}: give --max_key_bytes={}",
                     key_bytes, options.max_key_bytes, key_bytes));
   }
-  if (options.records > KeysOf(key_bytes)) {
+  RecordShape shape;
+  shape.key_bytes = key_bytes;
+  shape.consecutive_keys = options.consecutive_keys;
+  const uint64_t keys = KeysOf(shape);
+  if (options.records > keys) {
     return Bad(
         fmt::format("--records={}: there are only {} keys of --key_bytes={}; give fewer "
                     "records or longer keys",
-                    options.records, KeysOf(key_bytes), key_bytes));
+                    options.records, keys, key_bytes));
   }
   if (*options.value_bytes > kMaxValueBytes) {
     return Bad(
@@ -72,7 +76,7 @@ Result<Sizing> Plan(const SizeOptions& options) {
   BOOST_OUTCOME_TRYV(CheckRecords(options));
   Sizing sizing;
   sizing.records = options.records;
-  sizing.shape = {*options.key_bytes, *options.value_bytes, options.random_keys,
+  sizing.shape = {*options.key_bytes, *options.value_bytes, options.consecutive_keys,
                   options.sorted_fill};
   std::vector<uint32_t> node_sizes(std::begin(kComparedNodeBytes), std::end(kComparedNodeBytes));
   if (options.node_bytes) node_sizes = {*options.node_bytes};
@@ -151,8 +155,8 @@ size_t Recommend(const std::vector<SizeChoice>& choices) {
 Result<Sizing> Size(const SizeOptions& options) {
   BOOST_OUTCOME_TRY(sizing, Plan(options));
   for (SizeChoice& choice : sizing.choices) {
-    BOOST_OUTCOME_TRY(record,
-                      MeasureRecords(choice.parameters, sizing.shape, sizing.measured_records));
+    BOOST_OUTCOME_TRY(record, MeasureRecords(choice.parameters, sizing.shape,
+                                             sizing.measured_records, sizing.records));
     choice.record = record;
     BOOST_OUTCOME_TRYV(Extrapolate(sizing.records, choice));
   }

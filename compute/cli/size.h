@@ -20,7 +20,7 @@ struct SizeOptions {
   uint64_t records = 0;
   std::optional<uint32_t> key_bytes;
   std::optional<uint32_t> value_bytes;
-  bool random_keys = false;           // as in RecordShape
+  bool consecutive_keys = false;      // as in RecordShape
   std::optional<double> sorted_fill;  // likewise
   // Parameters of the store. What is not given is compared; but max_key_bytes costs no memory.
   uint32_t max_key_bytes = StoreParameters().max_key_bytes;

@@ -36,7 +36,7 @@ std::string Title(const Sizing& sizing) {
                                 : "put in random order";
   return fmt::format(
       "{}: {} keys of {} B, values of {} B, {}", HumanQuantity(sizing.records, "record"),
-      shape.random_keys ? "random" : "consecutive", shape.key_bytes, shape.value_bytes, order);
+      shape.consecutive_keys ? "consecutive" : "random", shape.key_bytes, shape.value_bytes, order);
 }
 
 std::vector<std::string> Row(const SizeChoice& choice) {
@@ -102,7 +102,7 @@ Json SizingJson(const Sizing& sizing) {
   Json object = {{"records", sizing.records},
                  {"key_bytes", sizing.shape.key_bytes},
                  {"value_bytes", sizing.shape.value_bytes},
-                 {"random_keys", sizing.shape.random_keys},
+                 {"consecutive_keys", sizing.shape.consecutive_keys},
                  {"measured_records", sizing.measured_records},
                  {"headroom", kHeadroom},
                  {"choices", choices},
@@ -143,7 +143,7 @@ Command SizeCommand() {
           "are in blocks, and it takes two. --inline_value_bytes and --node_bytes are compared if\n"
           "they are not given. A quarter of the memory stays free, for leaves that deletes make\n"
           "emptier and for chunks that clients keep. docs/sizing.md says more.\n",
-      .flags = {"records", "key_bytes", "value_bytes", "random_keys", "sorted", "fill",
+      .flags = {"records", "key_bytes", "value_bytes", "consecutive_keys", "sorted", "fill",
                 "max_key_bytes", "inline_value_bytes", "node_bytes"},
       .run_without_store = RunSize};
 }

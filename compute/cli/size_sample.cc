@@ -1,10 +1,12 @@
 #include "compute/cli/size_sample.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <numeric>
 #include <span>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -15,37 +17,65 @@ namespace gossamer::cli {
 namespace {
 
 constexpr uint32_t kNumberBytes = 8;
+constexpr uint32_t kMostDigits = 18;
 constexpr size_t kBatch = 1024;
 constexpr uint64_t kSeed = 1;
+
+template <typename Number>
+void Shuffle(std::vector<Number>& numbers, Random& random) {
+  for (size_t i = numbers.size(); i > 1; --i) std::swap(numbers[i - 1], numbers[random.Below(i)]);
+}
 
 // The bytes of a key by which it differs from the others, as a number in the order of the keys.
 using KeyNumber = uint64_t;
 
-std::vector<KeyNumber> NumbersOf(const RecordShape& shape, uint64_t records) {
-  std::vector<KeyNumber> numbers(records);
-  std::iota(numbers.begin(), numbers.end(), 0);
-  if (shape.random_keys) {
-    // An odd factor maps no two numbers of so many bits to one.
-    constexpr uint64_t kOddFactor = 0x9e3779b97f4a7c15;
-    const uint32_t unused_bits = 8 * (kNumberBytes - std::min(shape.key_bytes, kNumberBytes));
-    for (KeyNumber& number : numbers) number = number * kOddFactor << unused_bits >> unused_bits;
+// Of random keys: those that have the least numbers of all.
+std::vector<KeyNumber> RandomNumbers(const RecordShape& shape, uint64_t records,
+                                     uint64_t all_records, Random& random) {
+  const auto bits = static_cast<int>(8 * std::min(shape.key_bytes, kNumberBytes));
+  const double part = static_cast<double>(records) / static_cast<double>(all_records);
+  const double range = std::ldexp(part, bits);
+  const auto end = std::max(records, static_cast<uint64_t>(std::min(range, std::ldexp(1.0, 63))));
+  std::vector<KeyNumber> numbers;
+  if (end / 4 < records) {
+    numbers.resize(end);
+    std::iota(numbers.begin(), numbers.end(), 0);
+    Shuffle(numbers, random);
+    numbers.resize(records);
+    return numbers;
   }
-  if (shape.sorted_fill) {
-    std::sort(numbers.begin(), numbers.end());
+  std::unordered_set<KeyNumber> seen;
+  while (numbers.size() < records) {
+    const KeyNumber number = random.Below(end);
+    if (seen.insert(number).second) numbers.push_back(number);
+  }
+  return numbers;
+}
+
+std::vector<KeyNumber> NumbersOf(const RecordShape& shape, uint64_t records, uint64_t all_records) {
+  Random random(kSeed);
+  std::vector<KeyNumber> numbers;
+  if (shape.consecutive_keys) {
+    numbers.resize(records);
+    std::iota(numbers.begin(), numbers.end(), 0);
+    Shuffle(numbers, random);
   } else {
-    Random random(kSeed);
-    for (size_t i = numbers.size(); i > 1; --i) {
-      std::swap(numbers[i - 1], numbers[random.Below(i)]);
-    }
+    numbers = RandomNumbers(shape, records, all_records, random);
   }
+  if (shape.sorted_fill) std::sort(numbers.begin(), numbers.end());
   return numbers;
 }
 
 void WriteKey(const RecordShape& shape, KeyNumber number, std::string& key) {
   key.assign(shape.key_bytes, 'k');
-  const uint32_t bytes = std::min(shape.key_bytes, kNumberBytes);
-  const uint32_t begin = shape.random_keys ? 0 : shape.key_bytes - bytes;
-  for (uint32_t i = begin + bytes; i-- > begin; number >>= 8) key[i] = static_cast<char>(number);
+  const uint64_t base = shape.consecutive_keys ? 10 : 256;
+  const char zero = shape.consecutive_keys ? '0' : '\0';
+  const uint32_t bytes =
+      std::min(shape.key_bytes, shape.consecutive_keys ? kMostDigits : kNumberBytes);
+  const uint32_t begin = shape.consecutive_keys ? shape.key_bytes - bytes : 0;
+  for (uint32_t i = begin + bytes; i-- > begin; number /= base) {
+    key[i] = static_cast<char>(zero + static_cast<char>(number % base));
+  }
 }
 
 Status PutAll(Session& session, std::span<const KeyValueView> pairs, const RecordShape& shape) {
@@ -57,8 +87,9 @@ Status PutAll(Session& session, std::span<const KeyValueView> pairs, const Recor
   return failed == results.end() ? Status(outcome::success()) : *failed;
 }
 
-Status PutSample(Session& session, const RecordShape& shape, uint64_t records) {
-  const std::vector<KeyNumber> numbers = NumbersOf(shape, records);
+Status PutSample(Session& session, const RecordShape& shape, uint64_t records,
+                 uint64_t all_records) {
+  const std::vector<KeyNumber> numbers = NumbersOf(shape, records, all_records);
   const std::string value(shape.value_bytes, 'v');
   std::vector<std::string> keys(kBatch);
   std::vector<KeyValueView> pairs;
@@ -82,16 +113,21 @@ uint64_t MemoryFor(const RecordShape& shape, uint64_t records) {
 
 }  // namespace
 
-uint64_t KeysOf(uint32_t key_bytes) { return uint64_t{1} << std::min<uint32_t>(8 * key_bytes, 63); }
+uint64_t KeysOf(const RecordShape& shape) {
+  if (!shape.consecutive_keys) return uint64_t{1} << std::min<uint32_t>(8 * shape.key_bytes, 63);
+  uint64_t keys = 1;
+  for (uint32_t digit = 0; digit < std::min(shape.key_bytes, kMostDigits); ++digit) keys *= 10;
+  return keys;
+}
 
 Result<RecordBytes> MeasureRecords(const StoreParameters& parameters, const RecordShape& shape,
-                                   uint64_t records) {
+                                   uint64_t records, uint64_t all_records) {
   LocalOptions options;
   options.memory_bytes = MemoryFor(shape, records);
   options.parameters = parameters;
   BOOST_OUTCOME_TRY(store, Store::OpenLocal(options));
   BOOST_OUTCOME_TRY(session, store->NewSession());
-  BOOST_OUTCOME_TRYV(PutSample(*session, shape, records));
+  BOOST_OUTCOME_TRYV(PutSample(*session, shape, records, all_records));
   BOOST_OUTCOME_TRY(report, store->Check([](uint64_t) {}));
   if (report.problem_count != 0) {
     return MakeError(Code::kCorruption,

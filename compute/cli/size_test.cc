@@ -9,6 +9,7 @@
 #include <random>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/program/flags_main.h"
@@ -61,6 +62,15 @@ std::vector<std::string> UserKeys(size_t records, uint32_t key_bytes, bool sorte
   return keys;
 }
 
+std::vector<std::string> RandomKeys(size_t records, uint32_t key_bytes) {
+  std::mt19937_64 random(TestSeed());
+  std::vector<std::string> keys(records);
+  for (std::string& key : keys) {
+    for (uint32_t i = 0; i < key_bytes; ++i) key.push_back(static_cast<char>(random()));
+  }
+  return keys;
+}
+
 SizeOptions Records(uint64_t records, uint32_t key_bytes, uint32_t value_bytes) {
   SizeOptions options;
   options.records = records;
@@ -75,14 +85,19 @@ void ExpectWithin(double estimate, double truth, double part, const char* what) 
 
 TEST(Size, EachChoiceIsATenthNearTheTruthAtMost) {
   constexpr uint64_t kRecords = 50'000;
-  for (const uint32_t value_bytes : {40u, 300u}) {
-    const Sizing sizing = Size(Records(kRecords, 14, value_bytes)).value();
+  for (const auto& [value_bytes, consecutive] :
+       {std::pair(40u, true), std::pair(40u, false), std::pair(300u, true)}) {
+    SizeOptions options = Records(kRecords, 14, value_bytes);
+    options.consecutive_keys = consecutive;
+    const Sizing sizing = Size(options).value();
     ASSERT_LT(sizing.measured_records, kRecords) << "nothing is extrapolated";
     for (const SizeChoice& choice : sizing.choices) {
-      SCOPED_TRACE(fmt::format("values of {} B, nodes of {} B, {}", value_bytes,
-                               choice.parameters.node_bytes,
+      SCOPED_TRACE(fmt::format("values of {} B, {} keys, nodes of {} B, {}", value_bytes,
+                               consecutive ? "consecutive" : "random", choice.parameters.node_bytes,
                                choice.is_inline ? "in leaves" : "in blocks"));
-      const RealStore real(choice, UserKeys(kRecords, 14, false), value_bytes);
+      const std::vector<std::string> keys =
+          consecutive ? UserKeys(kRecords, 14, false) : RandomKeys(kRecords, 14);
+      const RealStore real(choice, keys, value_bytes);
       const double node_bytes = choice.parameters.node_bytes;
       ExpectWithin(choice.record.leaves, real.report.leaf_bytes_per_key, 0.1, "leaves");
       ExpectWithin(choice.record.internal_nodes * kRecords,
@@ -101,6 +116,7 @@ TEST(Size, SortedRecordsTakeAsMuchAsTheFillSays) {
     SizeOptions options = Records(kRecords, 14, 10);
     options.node_bytes = 2048;
     options.sorted_fill = fill;
+    options.consecutive_keys = true;
     const Sizing sizing = Size(options).value();
     ASSERT_EQ(sizing.choices.size(), 1u);
     const RealStore real(sizing.choices[0], UserKeys(kRecords, 14, true), 10, fill);
@@ -114,21 +130,33 @@ TEST(Size, SortedRecordsTakeAsMuchAsTheFillSays) {
 TEST(Size, FewRecordsAreCountedExactly) {
   SizeOptions options = Records(300, 1, 20);
   EXPECT_FALSE(Size(options)) << "there are 256 keys of one byte";
+  options.consecutive_keys = true;
+  options.records = 11;
+  EXPECT_FALSE(Size(options)) << "there are 10 decimal numbers of one byte";
+  options.consecutive_keys = false;
   options.records = 256;
   EXPECT_EQ(Size(options).value().measured_records, 256u);
   options = Records(1, 32, kMaxValueBytes);
-  options.random_keys = true;
   const Sizing sizing = Size(options).value();
   EXPECT_EQ(sizing.choices[0].record.blocks, 1.25 * kMaxValueBytes) << "its size class";
 }
 
-TEST(Size, RandomKeysTakeLess) {
+TEST(Size, ConsecutiveKeysTakeLess) {
   SizeOptions options = Records(1'000'000, 32, 16);
   options.node_bytes = 1024;
-  const double consecutive = Size(options).value().choices[0].record.memory();
-  options.random_keys = true;
   const double random = Size(options).value().choices[0].record.memory();
-  EXPECT_LT(random, 0.8 * consecutive) << "fences and separators are shorter";
+  options.consecutive_keys = true;
+  const double consecutive = Size(options).value().choices[0].record.memory();
+  EXPECT_LT(consecutive, 0.8 * random) << "leaves do not store what keys have in common";
+}
+
+TEST(Size, TheMoreRandomKeysTheMoreTheyShare) {
+  SizeOptions options = Records(100'000, 8, 8);
+  options.node_bytes = 1024;
+  const double few = Size(options).value().choices[0].record.leaves;
+  options.records = 100'000'000;
+  const double many = Size(options).value().choices[0].record.leaves;
+  EXPECT_LT(many, 0.95 * few);
 }
 
 TEST(Size, ComparesWhatIsLeftOpen) {
@@ -202,7 +230,7 @@ class SizeCommandTest : public ::testing::Test {
 TEST_F(SizeCommandTest, PrintsATableAndTheServersFlags) {
   ASSERT_EQ(Run(Records(100'000'000, 8, 8)), kExitSuccess);
   EXPECT_EQ(err_, "");
-  EXPECT_THAT(out_, AllOf(HasSubstr("100,000,000 records: consecutive keys of 8 B, values of 8 B"),
+  EXPECT_THAT(out_, AllOf(HasSubstr("100,000,000 records: random keys of 8 B, values of 8 B"),
                           HasSubstr("   1 RT   2 RT   recommended\n"),
                           HasSubstr("\ngossamer-memory --memory="),
                           HasSubstr("B --max_key_bytes=32 --inline_value_bytes=16 --node_bytes=")));

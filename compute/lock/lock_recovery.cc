@@ -155,7 +155,7 @@ Task<Result<RemoteLock::Outcome>> RemoteLock::FindOutApplied(
   }
   if (!changed) co_return Outcome::kNotApplied;
   // The new node is reachable once its WRITE was applied, and the one beside it may have been changed since.
-  const Result<NodeVersion> found_version = co_await ReadVersion(changed->node, changed->level);
+  const Result<NodeVersion> found_version = co_await ReadVersion(*changed);
   if (found_version && found_version.value() != changed->version) co_return Outcome::kNotApplied;
   if (!found_version || is_released) {
     const Status released = co_await Release();
@@ -165,7 +165,8 @@ Task<Result<RemoteLock::Outcome>> RemoteLock::FindOutApplied(
   co_return Outcome::kApplied;
 }
 
-Task<Result<NodeVersion>> RemoteLock::ReadVersion(RemotePtr node, uint32_t level) {
+Task<Result<NodeVersion>> RemoteLock::ReadVersion(const NewVersion& changed) {
+  const RemotePtr node = changed.node;
   const uint32_t bytes = locks_->geometry.node_bytes();
   Result<BufferLease> buffer = locks_->links.Buffer(bytes);
   if (!buffer) co_return buffer.error();
@@ -173,8 +174,9 @@ Task<Result<NodeVersion>> RemoteLock::ReadVersion(RemotePtr node, uint32_t level
   batch.Add(Verb::Read(node.offset(), bytes, buffer.value().address()));
   BOOST_OUTCOME_CO_TRYV(co_await Read(batch));
   const std::span<const std::byte> image(buffer.value().data(), bytes);
-  if (level == 0) {
-    const std::optional<LeafView> leaf = LeafView::Parse(image, node, locks_->geometry);
+  if (changed.level == 0) {
+    const std::optional<LeafView> leaf =
+        LeafView::Parse(image, node, locks_->geometry, changed.low);
     if (leaf) co_return leaf->version();
   } else {
     const std::optional<InternalNode> internal = DecodeInternal(image, node);

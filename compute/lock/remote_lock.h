@@ -82,6 +82,7 @@ class [[nodiscard]] RemoteLock {
     RemotePtr node;
     uint32_t level = 0;
     NodeVersion version{0};
+    KeyView low{};  // where a leaf starts
   };
 
   enum class Attempt : uint8_t { kTaken, kRefused };
@@ -313,7 +314,7 @@ class [[nodiscard]] RemoteLock {
   Task<Result<Outcome>> FindOutApplied(const std::optional<NewVersion>& changed);
   // Requires: is_held().
   // Cost: 1 RT.
-  Task<Result<NodeVersion>> ReadVersion(RemotePtr node, uint32_t level);
+  Task<Result<NodeVersion>> ReadVersion(const NewVersion& changed);
   // After a release of `held` ended in an unknown way.
   // Errors: Fenced; NodeUnreachable: the lock is orphaned.
   Task<Status> SettleRelease(HeldLock held);

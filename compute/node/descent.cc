@@ -58,7 +58,7 @@ Task<Result<Descent::Step>> Descent::To(Op& op, SearchGoal goal, uint32_t level,
           step = StepToRoot(root.value());
           continue;
         }
-        missing_.Note(step.node, step.level);
+        missing_.Note(step.node, step.level, step.low);
         step = Step{node.sibling, step.level, RemotePtr(), 0, node.high.key};
         came_over_left = true;
       } else {

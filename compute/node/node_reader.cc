@@ -51,24 +51,24 @@ Task<Result<InternalNode>> NodeReader::ReadInternal(Op& op, RemotePtr pointer) {
   co_return std::move(*node);
 }
 
-Task<Result<BufferLease>> NodeReader::ReadLeaf(Op& op, RemotePtr pointer) {
+Task<Result<BufferLease>> NodeReader::ReadLeaf(Op& op, RemotePtr pointer, KeyView low) {
   Result<BufferLease> buffer = links_.Buffer(store_.parameters.node_bytes);
   if (!buffer) co_return buffer.error();
-  const auto is_whole = [this, pointer](std::span<const std::byte> image) {
-    return LeafView::Parse(image, pointer, store_.geometry).has_value();
+  const auto is_whole = [this, pointer, low](std::span<const std::byte> image) {
+    return LeafView::Parse(image, pointer, store_.geometry, low).has_value();
   };
   BOOST_OUTCOME_CO_TRYV(co_await ReadNode(op, pointer, buffer.value().address(), is_whole));
   co_return std::move(buffer.value());
 }
 
-Task<Result<NodeReader::LeafEnd>> NodeReader::ReadLeafEnd(Op& op, RemotePtr pointer) {
+Task<Result<NodeReader::LeafEnd>> NodeReader::ReadLeafEnd(Op& op, RemotePtr pointer, KeyView low) {
   Result<BufferLease> buffer = links_.Buffer(store_.parameters.node_bytes);
   if (!buffer) co_return buffer.error();
   LeafEnd end;
   const auto find_end = [&](std::span<const std::byte> image) {
     const LeafGeometry& geometry = store_.geometry;
-    if (!rules::MayKeep(image, pointer, geometry)) return false;
-    const auto group = GroupView::Parse(image.first(geometry.unit_bytes()), pointer, 0);
+    if (!rules::MayKeep(image, pointer, geometry, low)) return false;
+    const auto group = GroupView::Parse(image.first(geometry.unit_bytes()), pointer, 0, low);
     const auto trailer =
         rules::ParseTrailer(image.subspan(geometry.trailer_offset()), pointer, geometry);
     if (!group || !trailer || !rules::MayKeepEnd(*group, *trailer)) return false;

@@ -47,15 +47,15 @@ class NodeReader {
   // Cost: 1 RT.
   Task<Result<RootWord>> ReadRoot(Op& op);
   Task<Result<InternalNode>> ReadInternal(Op& op, RemotePtr pointer);
-  // Returns the leaf's bytes, which LeafView::Parse accepts.
-  Task<Result<BufferLease>> ReadLeaf(Op& op, RemotePtr pointer);
+  // Returns the bytes of the leaf that starts at `low`, which LeafView::Parse accepts.
+  Task<Result<BufferLease>> ReadLeaf(Op& op, RemotePtr pointer, KeyView low);
   // Where a leaf ends, and the node behind it.
   struct LeafEnd {
     HighFence high;
     RemotePtr sibling;
   };
-  // Reads the leaf until all units agree, so that the result may be kept (rule R3).
-  Task<Result<LeafEnd>> ReadLeafEnd(Op& op, RemotePtr pointer);
+  // Reads the leaf that starts at `low` until all units agree, so that the result may be kept (rule R3).
+  Task<Result<LeafEnd>> ReadLeafEnd(Op& op, RemotePtr pointer, KeyView low);
 
  private:
   // READs a node into `into` until accept(bytes) returns true.

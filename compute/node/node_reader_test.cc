@@ -93,7 +93,7 @@ class NodeReaderTest : public ::testing::Test {
 
 TEST_F(NodeReaderTest, RereadsWhatIsTorn) {
   Tear(3);
-  ASSERT_TRUE(session_.Run(nodes_.ReadLeaf(op_, left_)));
+  ASSERT_TRUE(session_.Run(nodes_.ReadLeaf(op_, left_, "")));
   EXPECT_EQ(rereads_, 3U);
   EXPECT_EQ(op_.wire.reads, 4U);
   EXPECT_EQ(op_.wire.atomics, 0U) << "no lock";
@@ -115,7 +115,7 @@ TEST_F(NodeReaderTest, WhatFailsUnderItsLockIsCorrupt) {
 
 TEST_F(NodeReaderTest, APointerOutsideTheRegionIsCorrupt) {
   const RemotePtr outside(kServer, kRegionBytes - kNodeBytes / 2, 0);
-  const Result<BufferLease> leaf = session_.Run(nodes_.ReadLeaf(op_, outside));
+  const Result<BufferLease> leaf = session_.Run(nodes_.ReadLeaf(op_, outside, ""));
   ASSERT_FALSE(leaf);
   EXPECT_EQ(leaf.error().code, Code::kCorruption);
   EXPECT_EQ(op_.wire.reads, 0U);
@@ -123,7 +123,7 @@ TEST_F(NodeReaderTest, APointerOutsideTheRegionIsCorrupt) {
 
 TEST_F(NodeReaderTest, ALossIsNotedAndNotRepeated) {
   session_.endpoint.decide = [](ServerId, const Verb&) { return Fate::kLost; };
-  const Result<BufferLease> leaf = session_.Run(nodes_.ReadLeaf(op_, left_));
+  const Result<BufferLease> leaf = session_.Run(nodes_.ReadLeaf(op_, left_, ""));
   ASSERT_FALSE(leaf);
   EXPECT_EQ(leaf.error().code, Code::kNodeUnreachable);
   EXPECT_EQ(op_.lost, kServer);
@@ -148,7 +148,7 @@ TEST_F(NodeReaderTest, AStaleRootIsFoundAfreshAndNotHoppedFrom) {
   WriteInternal(new_root_, 2, {{Key(), root_}, {Key("m"), third_}});
   SetRoot(RootWord(new_root_, 2));
   int notes = 0;
-  missing_.Listen([&notes](RemotePtr, uint32_t) { ++notes; });
+  missing_.Listen([&notes](RemotePtr, uint32_t, const Key&) { ++notes; });
   const Result<NodeCache::Step> step = session_.Run(descent_.To(op_, SearchGoal::Covering("x"), 0));
   ASSERT_TRUE(step);
   EXPECT_EQ(step.value().node, right_);
@@ -161,7 +161,10 @@ TEST_F(NodeReaderTest, AHopNotesTheDownlinkThatMayBeMissing) {
   WriteInternal(new_root_, 2, {{Key(), root_}});
   SetRoot(RootWord(new_root_, 2));
   std::vector<std::pair<RemotePtr, uint32_t>> notes;
-  missing_.Listen([&notes](RemotePtr left, uint32_t level) { notes.emplace_back(left, level); });
+  missing_.Listen([&notes](RemotePtr left, uint32_t level, const Key& low) {
+    EXPECT_EQ(low, Key());
+    notes.emplace_back(left, level);
+  });
   const Result<NodeCache::Step> step = session_.Run(descent_.To(op_, SearchGoal::Covering("x"), 0));
   ASSERT_TRUE(step);
   EXPECT_EQ(step.value().node, right_);

@@ -33,17 +33,23 @@ namespace gossamer::rules {
 
 // R1: bytes that were read count only if their checksum fits them, their place and their generation. Returns nothing
 // otherwise.
-inline std::optional<GroupView> ParseUnit(std::span<std::byte> bytes, RemotePtr leaf,
-                                          uint32_t unit) {
-  if (IsBroken(Mutant::kR1)) internal::Seal(bytes, leaf, unit);
-  return GroupView::Parse(bytes, leaf, unit);
+// `within`: as for GroupView::Parse.
+inline std::optional<GroupView> ParseUnit(std::span<std::byte> bytes, RemotePtr leaf, uint32_t unit,
+                                          KeyView within) {
+  if (IsBroken(Mutant::kR1)) SealUnit(bytes, leaf, unit, within);
+  return GroupView::Parse(bytes, leaf, unit, within);
 }
-// R1, of a unit that a batch of gets read, with the checksum of its bytes.
-inline std::optional<GroupView> AcceptUnit(std::span<std::byte> bytes, RemotePtr leaf,
-                                           uint32_t unit, uint32_t checksum) {
-  if (!IsBroken(Mutant::kR1Batch)) return GroupView::Accept(bytes, checksum);
-  internal::Seal(bytes, leaf, unit);
-  return GroupView::Parse(bytes, leaf, unit);
+// R1, of a unit that was accepted, and in which `key` is sought: its prefix is not taken from the key.
+inline GroupView WithItsPrefix(const GroupView& accepted, std::span<const std::byte> bytes,
+                               KeyView key) {
+  const bool keeps = key.size() < accepted.prefix().size() || !IsBroken(Mutant::kR1Prefix);
+  return keeps ? accepted : GroupView::Trust(bytes, key);
+}
+// R1, of a unit that a batch of gets read.
+inline std::optional<GroupView> ParseUnitOfBatch(std::span<std::byte> bytes, RemotePtr leaf,
+                                                 uint32_t unit, KeyView within) {
+  if (IsBroken(Mutant::kR1Batch)) SealUnit(bytes, leaf, unit, within);
+  return GroupView::Parse(bytes, leaf, unit, within);
 }
 // R1, of a trailer.
 inline std::optional<TrailerView> ParseTrailer(std::span<const std::byte> bytes, RemotePtr leaf,
@@ -51,9 +57,7 @@ inline std::optional<TrailerView> ParseTrailer(std::span<const std::byte> bytes,
   if (!IsBroken(Mutant::kR1Trailer)) return TrailerView::Parse(bytes, leaf, geometry);
   std::array<std::byte, kTrailerBytes> sealed;
   std::copy_n(bytes.begin(), kTrailerBytes, sealed.begin());
-  const uint32_t checksum =
-      Crc32c(UnitSeed(leaf.word(), geometry.units()), std::span(sealed).subspan(sizeof(uint32_t)));
-  std::memcpy(sealed.data(), &checksum, sizeof checksum);
+  Seal(UnitSeed(leaf, geometry.units()), sealed);
   return TrailerView::Parse(sealed, leaf, geometry);
 }
 // R1: memory of a node is used again under the next generation.
@@ -85,9 +89,9 @@ inline bool OfOneVersion(const GroupView& home, const TrailerView& trailer) {
   return home.version() == trailer.version() || IsBroken(Mutant::kR3Trailer);
 }
 // R3: what is kept of a leaf comes from a leaf of which all units agree.
-inline bool MayKeep(std::span<const std::byte> image, RemotePtr leaf,
-                    const LeafGeometry& geometry) {
-  return IsBroken(Mutant::kR3Kept) || LeafView::Parse(image, leaf, geometry).has_value();
+inline bool MayKeep(std::span<const std::byte> image, RemotePtr leaf, const LeafGeometry& geometry,
+                    KeyView low) {
+  return IsBroken(Mutant::kR3Kept) || LeafView::Parse(image, leaf, geometry, low).has_value();
 }
 
 // R3: the same of group and trailer, which tell where the leaf ends.

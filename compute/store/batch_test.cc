@@ -292,8 +292,8 @@ class SortedLoadTest : public CostFixture {
   }
 };
 
-// Six units of nine entries each.
-constexpr double kMostKeysOfALeaf = 54;
+// Six units of twelve entries each: the fences of a leaf share four bytes.
+constexpr double kMostKeysOfALeaf = 72;
 
 TEST_F(SortedLoadTest, FillsLeavesToNineTenths) {
   ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore, 2));

@@ -135,13 +135,14 @@ Task<Status> TreeChecker::WalkLeaves(const std::vector<Downlink>& expected) {
   size_t next = 0;
   while (!pointer.is_null()) {
     Match(expected, next, pointer, low);
-    const Result<std::vector<std::byte>> image = co_await tree_.ReadLeaf(pointer);
+    const Result<std::vector<std::byte>> image = co_await tree_.ReadLeaf(pointer, low);
     if (!image && image.error().code != Code::kCorruption) co_return image.error();
     if (!image) {
       Problem(pointer, "leaf: " + image.error().message);
       break;
     }
-    const std::optional<LeafView> leaf = LeafView::Parse(image.value(), pointer, shared_.geometry);
+    const std::optional<LeafView> leaf =
+        LeafView::Parse(image.value(), pointer, shared_.geometry, low);
     ++report_.leaves;
     if (progress_ && report_.leaves % kProgressEvery == 0) progress_(report_.leaves);
     Use(pointer.server(), pointer.offset(), shared_.parameters.node_bytes,
@@ -180,7 +181,9 @@ Task<Status> TreeChecker::CheckLeaf(RemotePtr pointer, const LeafView& leaf, Key
     const GroupView& unit = leaf.unit(number);
     const bool is_overflow = number + 1 == leaf.unit_count();
     if (unit.high() != high) Problem(pointer, "units with different high fences");
-    unit.ForEach([&](const Entry& entry) {
+    unit.ForEach([&](Entry entry) {
+      const Key key(unit.prefix(), entry.key);
+      entry.key = key;
       ++report_.keys;
       report_.key_bytes += entry.key.size();
       if (entry.is_block) {

@@ -61,7 +61,7 @@ void SplitCostTest::InsertAndExpectSplits(Session& session, size_t count,
     if (cost.operations == 0 || session.counters().cache.stale != stale) continue;
     // A parent that splits, or a new root, costs more.
     if (cost.writes != 3 || path.level == 0) continue;
-    const RemotePtr sibling = SiblingOf(path.leaf);
+    const RemotePtr sibling = SiblingOf(path);
     const bool sibling_elsewhere = sibling.server() != path.leaf.server();
     const bool parent_elsewhere = sibling.server() != path.parent.server();
     ++splits[(sibling_elsewhere ? 1 : 0) + (parent_elsewhere ? 2 : 0)];

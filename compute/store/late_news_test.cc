@@ -28,7 +28,7 @@ std::string Value(char letter) { return std::string(100, letter); }
 // server 1.
 class LateServerTest : public SimulatedClients {
  protected:
-  static constexpr uint64_t kKeys = 500;
+  static constexpr uint64_t kKeys = 800;
   static constexpr ServerId kLate{1};
 
   // Server 1 joins when the worker has opened the store.

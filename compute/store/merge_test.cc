@@ -136,7 +136,7 @@ TEST_F(MergeTest, NodesMayShareALock) {
 }
 
 TEST_F(MergeTest, MemoryServersGetBackWhatALivingClientFreed) {
-  constexpr uint64_t kMany = 30'000;
+  constexpr uint64_t kMany = 60'000;  // a client keeps 512 KiB
   ASSERT_NO_FATAL_FAILURE(Open({256, 8, 8}));
   ASSERT_NO_FATAL_FAILURE(Load(kMany));
   const uint64_t full = NodeBytes();

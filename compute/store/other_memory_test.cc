@@ -30,11 +30,12 @@ class OtherMemoryTest : public testing::Test {
   };
   static Elsewhere FindElsewhere(TestClient& client) {
     Elsewhere elsewhere;
+    Key low;
     for (RemotePtr node = client.LeafOf(NumberKey(0)); !node.is_null();) {
       if (node.server() == kOther) elsewhere.leaves.push_back(node);
       const std::vector<std::byte> bytes = client.LeafBytes(node);
       const LeafGeometry& geometry = client.shared().geometry;
-      const std::optional<LeafView> leaf = LeafView::Parse(bytes, node, geometry);
+      const std::optional<LeafView> leaf = LeafView::Parse(bytes, node, geometry, low);
       EXPECT_TRUE(leaf);
       if (!leaf) break;
       for (uint32_t unit = 0; unit < geometry.units(); ++unit) {
@@ -42,6 +43,7 @@ class OtherMemoryTest : public testing::Test {
           if (entry.is_block && entry.block().ptr().server() == kOther) ++elsewhere.blocks;
         });
       }
+      low = leaf->high().key;
       node = leaf->trailer().sibling();
     }
     return elsewhere;

@@ -177,14 +177,15 @@ TEST_F(ProtocolTest, ASiblingElsewhereIsWrittenBeforeItsLeaf) {  // W1
       ++plan.allowed_verbs;
       for (int poll = 0; poll < 8; ++poll) writer->Poll();
       // The whole chain of leaves is valid at every step.
-      RemotePtr leaf = client_->LeafOf(NumberKey(0));
+      auto [leaf, low] = client_->FindLeaf(NumberKey(0));
       while (!leaf.is_null()) {
         const std::vector<std::byte> bytes = client_->LeafBytes(leaf);
         const std::optional<LeafView> view =
-            LeafView::Parse(bytes, leaf, client_->shared().geometry);
+            LeafView::Parse(bytes, leaf, client_->shared().geometry, low);
         ASSERT_TRUE(view) << "verb " << plan.verbs;
         const RemotePtr sibling = view->trailer().sibling();
         if (!sibling.is_null() && sibling.server() != leaf.server()) ++elsewhere;
+        low = view->high().key;
         leaf = sibling;
       }
     }

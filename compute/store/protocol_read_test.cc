@@ -42,10 +42,10 @@ TEST_F(ProtocolTest, DamageIsCorruptionWithThePlace) {  // R5
   ASSERT_NO_FATAL_FAILURE(Load(400));
   const LeafGeometry& geometry = client_->shared().geometry;
   const std::string key = NumberKey(2000);
-  const RemotePtr leaf = client_->LeafOf(key);
+  const auto [leaf, low] = client_->FindLeaf(key);
   const std::string place = fmt::format("offset {}", leaf.offset());
   const std::vector<std::byte> image = client_->LeafBytes(leaf);
-  const std::optional<LeafView> view = LeafView::Parse(image, leaf, geometry);
+  const std::optional<LeafView> view = LeafView::Parse(image, leaf, geometry, low);
   ASSERT_TRUE(view);
   for (uint32_t unit = 0; unit <= geometry.units(); ++unit) {
     const bool is_trailer = unit == geometry.units();
@@ -54,7 +54,7 @@ TEST_F(ProtocolTest, DamageIsCorruptionWithThePlace) {  // R5
     Flip(leaf.server(), at);
     for (uint32_t number = 0; number < geometry.units(); ++number) {
       view->unit(number).ForEach([&](const Entry& entry) {
-        const std::string k(entry.key);
+        const std::string k = std::string(view->prefix()) + std::string(entry.key);
         const Result<std::string> got = session_->Get(k);
         const bool reads_damage = number == unit || (number == geometry.overflow_unit() &&
                                                      geometry.GroupOf(KeyHash(k)) == unit);
@@ -143,10 +143,11 @@ TEST_F(ProtocolTest, ADamagedValueBlockIsCorruptionWithThePlace) {
   ASSERT_NO_FATAL_FAILURE(Open({1024, 8, 8}));
   ASSERT_NO_FATAL_FAILURE(Load(20, 300));
   const std::string key = NumberKey(50);
-  const RemotePtr leaf = client_->LeafOf(key);
+  const auto [leaf, low] = client_->FindLeaf(key);
   const std::vector<std::byte> image = client_->LeafBytes(leaf);
   std::optional<BlockRef> block;
-  const std::optional<LeafView> view = LeafView::Parse(image, leaf, client_->shared().geometry);
+  const std::optional<LeafView> view =
+      LeafView::Parse(image, leaf, client_->shared().geometry, low);
   for (uint32_t unit = 0; unit < view->unit_count(); ++unit) {
     const std::optional<Entry> entry = view->unit(unit).Find(key);
     if (entry) block = entry->block();

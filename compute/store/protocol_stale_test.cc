@@ -1,4 +1,5 @@
 // The rules of PROTOCOL.md about stale caches and missing downlinks. Costs are counted exactly.
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -150,6 +151,62 @@ TEST_F(StaleTest, APathFarBehindCostsADescentNotAWalk) {  // W7
   EXPECT_LE(scan.round_trips, 12 + levels);
   ASSERT_EQ(found.size(), 5u);
   for (uint64_t i = 0; i < 5; ++i) EXPECT_EQ(found[i], NumberKey(2500 - i));
+}
+
+// A leaf that was split since its parent was cached has the prefix of a smaller range, and so has each sibling behind it.
+TEST_F(StaleTest, LeavesBehindHopsHavePrefixesOfTheirOwn) {
+  constexpr uint64_t kFirst = 40;  // for some leaves, which have a parent
+  ASSERT_NO_FATAL_FAILURE(Open({512, 32, 8}));
+  for (uint64_t i = 0; i < kFirst; ++i) model_[fmt::format("{:02}-of-the-first", i)] = "first";
+  for (const auto& [key, value] : model_) ASSERT_TRUE(session_->Put(key, value));
+  TestClient others[] = {TestClient(*cluster_), TestClient(*cluster_), TestClient(*cluster_)};
+  std::vector<std::unique_ptr<OpenSession>> stale;
+  for (TestClient& other : others) {
+    stale.push_back(other.NewSession());
+    ASSERT_NO_FATAL_FAILURE(ExpectSame(*stale.back()));
+  }
+  // Between two of the first keys, clusters with ever longer prefixes.
+  for (const uint64_t at : {7u, 20u, 33u}) {
+    for (size_t prefix = 1; prefix < 24; prefix += 4) {
+      for (char last = 'a'; last < 'i'; ++last) {
+        const std::string key = fmt::format("{:02}-q{}{}", at, std::string(prefix, 'x'), last);
+        ASSERT_TRUE(session_->Put(key, "later"));
+        model_[key] = "later";
+      }
+    }
+  }
+  // Each comes by a stale cache: a scan from the right, single gets, and a batch of gets.
+  const auto scan_from_the_right = [&] {
+    ScanOptions options;
+    options.reverse = true;
+    const std::unique_ptr<ScanCursor> cursor = stale[0]->Scan(options);
+    auto expected = model_.rbegin();
+    for (; cursor->Next(); ++expected) {
+      ASSERT_NE(expected, model_.rend());
+      ASSERT_EQ(cursor->key(), expected->first);
+      ASSERT_EQ(cursor->value(), expected->second);
+    }
+    ASSERT_TRUE(cursor->status());
+    EXPECT_EQ(expected, model_.rend());
+  };
+  const WireCounts repairs = CostOf(*stale[0], OperationClass::kInsertSplit, scan_from_the_right);
+  EXPECT_GT(repairs.reads, 0u) << "no hop";
+  std::vector<KeyView> keys;
+  for (const auto& [key, value] : model_) {
+    keys.push_back(key);
+    const Result<std::string> got = stale[1]->Get(key);
+    ASSERT_TRUE(got) << key << ": " << got.error().ToString();
+    ASSERT_EQ(got.value(), value);
+  }
+  EXPECT_GT(stale[1]->counters().cache.stale, 0u) << "no hop";
+  Values values;
+  stale[2]->MultiGet(keys, values);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    ASSERT_TRUE(values[i]) << keys[i];
+    ASSERT_EQ(values[i].value(), model_[std::string(keys[i])]);
+  }
+  for (const auto& session : stale) ASSERT_NO_FATAL_FAILURE(ExpectSame(*session));
+  ExpectCleanCheck();
 }
 
 // A client died after a split and before it told the parent: the level above is rewritten without

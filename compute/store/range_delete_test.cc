@@ -65,7 +65,8 @@ TEST_F(RangeDeleteTest, DeletesTheKeysOfTheRangeAndNoOthers) {
   }
 }
 
-// Full leaves do not keep an empty one between them.
+// Leaves that are nearly full do not keep an empty one between them. (Full ones may: together with the empty one they have a
+// larger range, perhaps with a shorter prefix.)
 TEST_F(RangeDeleteTest, GivesBackEachLeafThatItEmpties) {
   ASSERT_NO_FATAL_FAILURE(Open({1024, 8, 8}));
   std::vector<std::string> keys;
@@ -75,7 +76,7 @@ TEST_F(RangeDeleteTest, GivesBackEachLeafThatItEmpties) {
     pairs.push_back({key, key});
     model_[key] = key;
   }
-  ASSERT_TRUE(session_->LoadSorted(pairs, 1).status);
+  ASSERT_TRUE(session_->LoadSorted(pairs, 0.85).status);
   const uint64_t leaves = cluster_->Check().leaves;
   const InternalNode parent = client_->Internal(LeftmostAt(1));
   uint64_t emptied = 0;

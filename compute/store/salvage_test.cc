@@ -43,7 +43,7 @@ class SalvageTest : public testing::Test {
     const RemotePtr at = client_.Root().pointer();
     const std::vector<std::byte> bytes = client_.LeafBytes(at);
     const LeafGeometry& geometry = client_.shared().geometry;
-    const std::optional<LeafView> leaf = LeafView::Parse(bytes, at, geometry);
+    const std::optional<LeafView> leaf = LeafView::Parse(bytes, at, geometry, "");
     std::vector<KeyAndBlock> keys;
     for (uint32_t unit = 0; leaf && unit < geometry.units(); ++unit) {
       leaf->unit(unit).ForEach([&keys](const Entry& entry) {

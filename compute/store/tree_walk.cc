@@ -78,9 +78,10 @@ Task<Result<bool>> TreeWalk::MeetInternal(uint32_t level, Leaves leaves, Place& 
 }
 
 Task<Result<bool>> TreeWalk::MeetLeaf(Place& place) {
-  const Result<std::vector<std::byte>> image = co_await tree_.ReadLeaf(place.node);
+  const Result<std::vector<std::byte>> image = co_await tree_.ReadLeaf(place.node, place.low);
   if (!image) co_return image.error();
-  const std::optional<LeafView> leaf = LeafView::Parse(image.value(), place.node, shared_.geometry);
+  const std::optional<LeafView> leaf =
+      LeafView::Parse(image.value(), place.node, shared_.geometry, place.low);
   const bool is_it =
       leaf && leaf->trailer().low().Matches(place.low) && (!leaf->frozen() || place.came_over_left);
   if (!is_it) co_return PassNode(place, false, {}, {});

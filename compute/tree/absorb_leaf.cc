@@ -48,9 +48,9 @@ Task<Status> Merger::TakeOver(Op& op, LockedLeaf& locked) {
     InlineBatch<2> batch(locked.leaf().server());
     batch.Add(
         Verb::Write(locked.leaf().offset(), node_bytes(), images.value().address(node_bytes())));
-    BOOST_OUTCOME_CO_TRYV(
-        co_await locked.lock.Commit(batch, RemoteLock::After::kRelease,
-                                    RemoteLock::NewVersion{nodes.left, 0, Next(both.version())}));
+    BOOST_OUTCOME_CO_TRYV(co_await locked.lock.Commit(
+        batch, RemoteLock::After::kRelease,
+        RemoteLock::NewVersion{nodes.left, 0, Next(both.version()), nodes.low}));
     if (locked.path.has_parent()) context_.cache.ReplaceHint(nodes.low, nodes.left, hint);
   } else {
     std::vector<Entry>& entries = both.entries();

@@ -11,7 +11,8 @@
 
 namespace gossamer {
 
-size_t EntrySorter::AppendSorted(const LeafView& leaf, std::vector<ScanEntry>& sorted) {
+size_t EntrySorter::AppendSorted(const LeafView& leaf, KeyArena& arena,
+                                 std::vector<ScanEntry>& sorted) {
   const size_t first = sorted.size();
   const size_t count = leaf.count();
   if (count == 0) return 0;
@@ -20,7 +21,11 @@ size_t EntrySorter::AppendSorted(const LeafView& leaf, std::vector<ScanEntry>& s
   sorted.resize(first + count);
   size_t copied = 0;
   for (uint32_t unit = 0; unit < leaf.unit_count(); ++unit) {
-    Copy(leaf.unit(unit), copied);
+    if (leaf.prefix().empty()) {
+      Copy(leaf.unit(unit), copied);
+    } else {
+      CopyWhole(leaf.unit(unit), arena, copied);
+    }
     copied += leaf.unit(unit).count();
   }
   if (SortByRank(&sorted[first]) || SortBehindPrefix(&sorted[first])) return count;
@@ -51,6 +56,39 @@ void EntrySorter::Copy(const GroupView& group, size_t at) {
     *entry++ = {from, array->stored_bytes, key_bytes, kind};
     *word++ = KeyPrefix({from, sizeof *word});
   }
+}
+
+// In whole words: what is copied behind an entry is overwritten by the next one, or lies behind all of them.
+void EntrySorter::CopyWhole(const GroupView& group, KeyArena& arena, size_t at) {
+  using Kind = ScanEntry::Kind;
+  constexpr size_t kWord = sizeof(uint64_t);
+  static_assert(kWord <= kTrailerBytes, "what follows the last unit");
+  const KeyView prefix = group.prefix();
+  char* to = arena.Allocate(group.entry_bytes() + group.count() * prefix.size());
+  ScanEntry* entry = &entries_[at];
+  uint64_t* word = &words_[at];
+  const auto copy = [&to](const char* from, size_t bytes) {
+    for (size_t i = 0; i < bytes; i += kWord) std::memcpy(to + i, from + i, kWord);
+    to += bytes;
+  };
+  const bool is_short = prefix.size() <= kWord;
+  const uint64_t first = FirstBytes(prefix);
+  group.ForEach([&](const Entry& other) {
+    char* const begin = to;
+    if (is_short) {
+      std::memcpy(to, &first, kWord);
+      to += prefix.size();
+    } else {
+      prefix.copy(to, prefix.size());
+      to += prefix.size();
+    }
+    // The key and what is stored for it lie side by side.
+    copy(other.key.data(), other.key.size() + other.stored.size());
+    const KeyView key(begin, prefix.size() + other.key.size());
+    *entry++ = {begin, static_cast<uint32_t>(other.stored.size()), static_cast<uint8_t>(key.size()),
+                other.is_block ? Kind::kReference : Kind::kInline};
+    *word++ = KeyPrefix(key);
+  });
 }
 
 bool EntrySorter::SortBehindPrefix(ScanEntry* sorted) {

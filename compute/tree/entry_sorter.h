@@ -30,13 +30,15 @@ inline BlockRef BlockOf(const ScanEntry& entry) {
 class EntrySorter {
  public:
   // Appends the leaf's entries to `sorted`, in the order of their keys, each key once (rule R6).
-  // They are views into the bytes of `leaf`. Returns their number.
-  size_t AppendSorted(const LeafView& leaf, std::vector<ScanEntry>& sorted);
+  // They are views into the bytes of `leaf`; into `arena` if the leaf has its keys without a prefix. Returns their number.
+  size_t AppendSorted(const LeafView& leaf, KeyArena& arena, std::vector<ScanEntry>& sorted);
 
  private:
   // Copies a group's entries to entries_ from number `at` on, and the first 8 bytes of their keys to
   // words_.
   void Copy(const GroupView& group, size_t at);
+  // The same of a group with a prefix. `group` is followed by a word, at least.
+  void CopyWhole(const GroupView& group, KeyArena& arena, size_t at);
   // Where the words tell all keys apart: sorts by them. Otherwise returns false.
   bool SortByRank(ScanEntry* sorted);
   // The same with the first 8 bytes behind the prefix that all keys have.

@@ -29,10 +29,10 @@ class EntrySorterTest : public testing::Test {
       if (random_() % 60 == 0) break;
     }
     ASSERT_TRUE(Encode(model, image));
-    const std::optional<LeafView> leaf = LeafView::Parse(image, kLeaf, geometry_);
+    const std::optional<LeafView> leaf = LeafView::Parse(image, kLeaf, geometry_, low_);
     ASSERT_TRUE(leaf);
     std::vector<ScanEntry> sorted(3);  // what was there stays
-    ASSERT_EQ(sorter_.AppendSorted(*leaf, sorted), model.size());
+    ASSERT_EQ(sorter_.AppendSorted(*leaf, arena_, sorted), model.size());
     ASSERT_EQ(sorted.size(), 3 + model.size());
     auto expected = model.begin();
     for (size_t i = 3; i < sorted.size(); ++i, ++expected) {
@@ -48,6 +48,8 @@ class EntrySorterTest : public testing::Test {
     LeafContent content;
     content.version = NodeVersion{1};
     content.entries = entries;
+    content.low = low_;
+    content.high = high_;
     return EncodeLeaf(image, kLeaf, geometry_, content);
   }
   std::string RandomBytes(size_t count) {
@@ -58,6 +60,10 @@ class EntrySorterTest : public testing::Test {
 
   std::mt19937_64 random_{TestSeed()};
   const LeafGeometry geometry_{kNodeBytes};
+  // The range of the leaves.
+  std::string low_;
+  HighFence high_;
+  KeyArena arena_;
   EntrySorter sorter_;
 };
 
@@ -69,6 +75,18 @@ TEST_F(EntrySorterTest, SortsKeysThatAgreeInTheirFirstBytes) {
   for (int i = 0; i < 100; ++i) {
     ExpectSorted([this] { return "a prefix of 16 B" + RandomBytes(8); });
     ExpectSorted([this] { return std::string(7, 'k') + RandomBytes(1); });
+  }
+}
+
+TEST_F(EntrySorterTest, CompletesKeysThatTheLeafHasWithoutTheirPrefix) {
+  for (const size_t prefix_bytes : {1, 5, 8, 9, 23}) {
+    low_ = RandomBytes(prefix_bytes);
+    high_ = HighFence::At(low_ + "\xff\xff");
+    for (int i = 0; i < 40; ++i) {
+      ExpectSorted([this] { return low_ + 'a' + RandomBytes(7); });
+      ExpectSorted([this] { return low_ + 'a' + std::string(random_() % 8, 'a'); });
+      ExpectSorted([this] { return low_.substr(0, 23) + 'a' + RandomBytes(random_() % 6); });
+    }
   }
 }
 
@@ -92,13 +110,13 @@ TEST_F(EntrySorterTest, DropsTheSecondOfTwoEntriesOfOneKey) {
   const Entry entry{twice, "abcdefgh"};
   ASSERT_TRUE(EncodeGroup(std::span(image).subspan(geometry_.unit_offset(geometry_.overflow_unit()),
                                                    geometry_.unit_bytes()),
-                          kLeaf, geometry_.overflow_unit(), NodeVersion{1}, false, HighFence{},
-                          {&entry, 1}));
-  const std::optional<LeafView> leaf = LeafView::Parse(image, kLeaf, geometry_);
+                          kLeaf, geometry_.overflow_unit(), NodeVersion{1}, false, {}, {&entry, 1},
+                          Keys::kWhole));
+  const std::optional<LeafView> leaf = LeafView::Parse(image, kLeaf, geometry_, low_);
   ASSERT_TRUE(leaf);
   ASSERT_EQ(leaf->count(), 21u);
   std::vector<ScanEntry> sorted;
-  EXPECT_EQ(sorter_.AppendSorted(*leaf, sorted), 20u);
+  EXPECT_EQ(sorter_.AppendSorted(*leaf, arena_, sorted), 20u);
   EXPECT_EQ(sorted.size(), 20u);
   EXPECT_EQ(sorted[0].key(), twice);
 }

@@ -89,7 +89,7 @@ Task<Result<std::string>> Getter::GetUntilDone(KeyView key) {
   if (plain.is_read()) {
     answer = plain.Judge(
         context_, key,
-        rules::ParseUnit(plain.home_unit(context_.geometry()), plain.leaf(), plain.home()));
+        rules::ParseUnit(plain.home_unit(context_.geometry()), plain.leaf(), plain.home(), key));
   }
   if (answer.state == PlainGet::State::kNotPlain) {
     co_return co_await GoUntilDone(op, key, &first);
@@ -148,8 +148,9 @@ Task<Result<std::string>> Getter::Go(Op& op, KeyView key, First* first) {
     }
     first = nullptr;
     if (batch.status() != VerbStatus::kSuccess) co_return Links::Unreachable(op, batch);
-    const std::optional<GroupView> home =
-        rules::ParseUnit(units.bytes_at(units.home_at), leaf, units.home);
+    std::optional<GroupView> home =
+        rules::ParseUnit(units.bytes_at(units.home_at), leaf, units.home, route.path.low);
+    if (home) home = rules::WithItsPrefix(*home, units.bytes_at(units.home_at), key);
     if (home && home->frozen() && !MayReadFrozen(route)) {
       LookUpAgain(route, has_path);
       ++reread;
@@ -173,8 +174,8 @@ Task<Result<std::string>> Getter::Go(Op& op, KeyView key, First* first) {
         co_await links.Execute(op, batch);
         if (batch.status() != VerbStatus::kSuccess) co_return Links::Unreachable(op, batch);
       }
-      overflow =
-          GroupView::Parse(units.bytes_at(units.overflow_at), leaf, geometry.overflow_unit());
+      overflow = GroupView::Parse(units.bytes_at(units.overflow_at), leaf, geometry.overflow_unit(),
+                                  route.path.low);
       is_whole = overflow && rules::OfOneVersion(*home, *overflow);
       if (is_whole) entry = overflow->Find(key);
     }
@@ -250,7 +251,7 @@ Task<Result<Getter::Hop>> Getter::HopRight(Op& op, KeyView key, const Units& uni
   co_await context_.links.Execute(op, batch);
   if (batch.status() != VerbStatus::kSuccess) co_return Links::Unreachable(op, batch);
   const std::optional<GroupView> home =
-      GroupView::Parse(units.bytes_at(UnitBuffers::kHome), leaf, units.home);
+      GroupView::Parse(units.bytes_at(UnitBuffers::kHome), leaf, units.home, path.low);
   const std::optional<TrailerView> trailer = rules::ParseTrailer(
       {units.buffers.data() + UnitBuffers::kTrailer, kTrailerBytes}, leaf, geometry);
   if (!home || !trailer || !rules::OfOneVersion(*home, *trailer) || home->Covers(key) ||
@@ -260,9 +261,10 @@ Task<Result<Getter::Hop>> Getter::HopRight(Op& op, KeyView key, const Units& uni
   }
   ++context_.counters.cache.stale;
   context_.cache.ForgetPath(path);
-  context_.missing.Note(leaf, 0);
+  context_.missing.Note(leaf, 0, path.low);
+  const Key high = home->high().key;  // The view needs the path's low fence.
   route.left = path.low;
-  path = NodeCache::Step{trailer->sibling(), 0, RemotePtr(), 0, home->high().key};
+  path = NodeCache::Step{trailer->sibling(), 0, RemotePtr(), 0, high};
   co_return Hop::kMoved;
 }
 

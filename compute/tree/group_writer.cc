@@ -146,7 +146,8 @@ bool GroupWriter::Merge(const LockedLeaf& locked, WriteBatch& batch, size_t firs
   std::vector<Entry>& old = scratch.old;
   std::vector<uint32_t>& by_key = scratch.by_key;
   old.clear();
-  locked.editor->AppendTo(old);
+  scratch.keys.Clear();
+  locked.editor->AppendTo(old, scratch.keys);
   RankByKey(old, scratch.rank_scratch, scratch.ranks);
   by_key.resize(old.size());
   for (uint32_t i = 0; i < old.size(); ++i) by_key[scratch.ranks[i]] = i;
@@ -281,16 +282,18 @@ Task<Status> GroupWriter::Rewrite(Op& op, LockedLeaf& locked, WriteBatch& batch,
   Scratch& scratch = *lease;
   const bool has_changed = Merge(locked, batch, first, end, scratch, effect);
   if (!has_changed && locked.editor->changed() == 0) co_return co_await committer_.Commit(locked);
+  const size_t prefix_bytes = locked.unit(0).prefix().size();
   size_t bytes = 0;
-  for (const Entry& entry : scratch.old) bytes += LeafPacker::BytesOf(entry);
-  for (const Entry& entry : scratch.fresh) bytes += LeafPacker::BytesOf(entry);
-  const HighFence high = locked.unit(0).high();
+  for (const Entry& entry : scratch.old) bytes += LeafPacker::BytesOf(entry) - prefix_bytes;
+  for (const Entry& entry : scratch.fresh) bytes += LeafPacker::BytesOf(entry) - prefix_bytes;
   const bool may_fit = scratch.fresh.empty() || bytes <= scratch.packer.Capacity(0);
   if (may_fit) {
     CollectInUnitOrder(scratch);
-    if (scratch.packer.PlaceAll(scratch.merged, high)) {
-      BOOST_OUTCOME_CO_TRYV(co_await RewriteInPlace(locked, scratch));
-      if (effect.tally.deleted != 0) NoteIfSparse(locked, scratch);
+    const LeafContent content{Next(locked.unit(0).version()), locked.path.low,
+                              locked.unit(0).high(), locked.trailer->sibling(), scratch.merged};
+    if (scratch.packer.PlaceAll(content)) {
+      BOOST_OUTCOME_CO_TRYV(co_await RewriteInPlace(locked, content, scratch.packer));
+      if (effect.tally.deleted != 0) NoteIfSparse(locked, content, scratch.packer);
       co_return Ok();
     }
   }
@@ -313,23 +316,24 @@ ManyWaySplitter::Fill GroupWriter::FillOf(const LockedLeaf& locked, const WriteB
                                                           : kUsual;
 }
 
-void GroupWriter::NoteIfSparse(const LockedLeaf& locked, const Scratch& scratch) const {
+void GroupWriter::NoteIfSparse(const LockedLeaf& locked, const LeafContent& content,
+                               const LeafPacker& packer) const {
+  const size_t prefix_bytes = content.bounds().prefix.size();
   size_t bytes = 0;
-  for (const Entry& entry : scratch.merged) bytes += LeafPacker::BytesOf(entry);
-  if (bytes * kSparseFraction > scratch.packer.Capacity(0)) return;
+  for (const Entry& entry : content.entries) bytes += LeafPacker::BytesOf(entry) - prefix_bytes;
+  if (bytes * kSparseFraction > packer.Capacity(0)) return;
   context_.note_sparse(locked.path.low);
 }
 
 // 1 RT.
-Task<Status> GroupWriter::RewriteInPlace(LockedLeaf& locked, Scratch& scratch) {
+Task<Status> GroupWriter::RewriteInPlace(LockedLeaf& locked, const LeafContent& content,
+                                         LeafPacker& packer) {
   const LeafGeometry& geometry = context_.geometry();
   const RemotePtr leaf = locked.leaf();
   Result<BufferLease> lease = context_.links.Buffer(geometry.node_bytes());
   if (!lease) co_return co_await LeafLocker::ReleaseAfter(locked, lease.error());
   const std::span<std::byte> image(lease.value().data(), geometry.node_bytes());
-  const LeafContent content{Next(locked.unit(0).version()), locked.path.low, locked.unit(0).high(),
-                            locked.trailer->sibling(), scratch.merged};
-  const uint64_t hint = scratch.packer.Encode(image, leaf, content);
+  const uint64_t hint = packer.Encode(image, leaf, content);
   BOOST_OUTCOME_CO_TRYV(co_await CommitWhole(locked, lease.value().address(), Image::kRewritten));
   if (locked.path.has_parent()) {
     context_.cache.ReplaceHint(locked.path.low, leaf, hint);

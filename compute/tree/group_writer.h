@@ -86,6 +86,7 @@ class GroupWriter {
     explicit Scratch(const LeafGeometry& geometry);
 
     LeafPacker packer;
+    KeyArena keys;
     std::vector<Entry> old;  // of the leaf, in the order of its units
     RankScratch rank_scratch;
     std::vector<uint32_t> ranks;   // of their keys
@@ -119,9 +120,10 @@ class GroupWriter {
   static void CollectByKey(Scratch& scratch);
   Task<Status> Rewrite(Op& op, LockedLeaf& locked, WriteBatch& batch, size_t first, size_t end,
                        Effect& effect);
-  Task<Status> RewriteInPlace(LockedLeaf& locked, Scratch& scratch);
+  Task<Status> RewriteInPlace(LockedLeaf& locked, const LeafContent& content, LeafPacker& packer);
   // Notes a leaf that has lost entries, if few are left.
-  void NoteIfSparse(const LockedLeaf& locked, const Scratch& scratch) const;
+  void NoteIfSparse(const LockedLeaf& locked, const LeafContent& content,
+                    const LeafPacker& packer) const;
   ManyWaySplitter::Fill FillOf(const LockedLeaf& locked, const WriteBatch& batch,
                                const Scratch& scratch) const;
 

@@ -134,7 +134,8 @@ Task<Status> LeafCommitter::CommitWhole(LockedLeaf& locked, RemoteLock::After af
   Result<BufferLease> lease = context_.links.Buffer(geometry.node_bytes());
   if (!lease) co_return co_await LeafLocker::ReleaseAfter(locked, lease.error());
   std::vector<Entry> entries;
-  locked.editor->AppendTo(entries);
+  KeyArena keys;
+  locked.editor->AppendTo(entries, keys);
   const LeafContent content{Next(locked.unit(0).version()), locked.path.low, locked.unit(0).high(),
                             locked.trailer->sibling(), entries};
   // In the order of the units: each gets what it held, or more.

@@ -17,17 +17,21 @@ bool RewriteWithin(std::span<std::byte> out, RemotePtr leaf, uint32_t number, co
   std::array<Entry, kCapacity> entries;
   size_t count = 0;
   bool placed = false;
+  const KeyView suffix = key.substr(view.prefix().size());
+  const auto place = [&] {
+    entries[count++] = {suffix, entry->stored, entry->is_block};
+    placed = true;
+  };
   view.ForEach([&](const Entry& old) {
-    if (!AreEqual(old.key, key)) {
+    if (!AreEqual(old.key, suffix)) {
       entries[count++] = old;
     } else if (entry && !placed) {
-      entries[count++] = *entry;
-      placed = true;
+      place();
     }
   });
-  if (entry && !placed) entries[count++] = *entry;
-  return EncodeGroup(out, leaf, number, view.version(), overflowed, view.high(),
-                     {entries.data(), count});
+  if (entry && !placed) place();
+  return EncodeGroup(out, leaf, number, view.version(), overflowed, view.bounds(),
+                     {entries.data(), count}, Keys::kWithoutPrefix);
 }
 
 }  // namespace
@@ -67,9 +71,9 @@ std::optional<LeafHalves> TryEncode(LeafPacker& packer, const LeafRewrite& rewri
                                  rewrite.sibling, below};
   const LeafContent right_content{rewrite.version, halves.separator, rewrite.high,
                                   rewrite.old_sibling, above};
-  if (!packer.PlaceAll(below, left_content.high)) return std::nullopt;
+  if (!packer.PlaceAll(left_content)) return std::nullopt;
   halves.left_hint = packer.Encode(left, rewrite.leaf, left_content);
-  if (!packer.PlaceAll(above, right_content.high)) return std::nullopt;
+  if (!packer.PlaceAll(right_content)) return std::nullopt;
   halves.right_hint = packer.Encode(right, rewrite.sibling, right_content);
   return halves;
 }

@@ -13,7 +13,7 @@
 namespace gossamer {
 
 // Writes to `out` the unit `view` with `key` removed and, if given, `entry` added in its place (at
-// the end if the key was not there). `overflowed` is the new flag. Returns false if the result does
+// the end if the key was not there). Both keys are whole. `overflowed` is the new flag. Returns false if the result does
 // not fit.
 bool RewriteUnit(std::span<std::byte> out, RemotePtr leaf, uint32_t number, const GroupView& view,
                  bool overflowed, KeyView key, const std::optional<Entry>& entry);

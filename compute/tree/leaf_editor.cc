@@ -12,7 +12,7 @@ namespace gossamer {
 
 bool LeafEditor::Accept(uint32_t number) {
   known_ &= ~(1u << number);
-  const std::optional<GroupView> view = GroupView::Parse(bytes(number), leaf_, number);
+  const std::optional<GroupView> view = GroupView::Parse(bytes(number), leaf_, number, within_);
   const bool valid =
       view && (known_ == 0 ||
                Unit(static_cast<uint32_t>(std::countr_zero(known_))).version() == view->version());
@@ -28,13 +28,16 @@ void LeafEditor::AcceptHandedOver(uint32_t units) {
   }
 }
 
-void LeafEditor::AppendTo(std::vector<Entry>& entries) const {
+void LeafEditor::AppendTo(std::vector<Entry>& entries, KeyArena& arena) const {
   size_t count = entries.size();
   for (uint32_t number = 0; number < geometry_.units(); ++number) count += Unit(number).count();
   auto next = entries.size();
   entries.resize(count);
   for (uint32_t number = 0; number < geometry_.units(); ++number) {
-    Unit(number).ForEach([&](const Entry& entry) { entries[next++] = entry; });
+    const KeyView prefix = Unit(number).prefix();
+    Unit(number).ForEach([&](const Entry& entry) {
+      entries[next++] = {arena.Join(prefix, entry.key), entry.stored, entry.is_block};
+    });
   }
 }
 
@@ -81,7 +84,7 @@ LeafEditor::Applied LeafEditor::Apply(LeafWrite& write) {
     removed_[removed_count_++] = write.hash;
   } else if (old.entry && old.entry->is_block == write.entry.is_block &&
              old.entry->stored.size() == write.entry.stored.size()) {
-    OverwriteStored(bytes(old.unit), leaf_, old.unit, *old.entry, write.entry);
+    OverwriteStored(bytes(old.unit), leaf_, old.unit, within_, *old.entry, write.entry);
     changed_ |= 1u << old.unit;
   } else if (old.entry) {
     if (!Rewrite(old.unit, Unit(old.unit).overflowed(), key, write.entry)) return Applied::kNoRoom;
@@ -108,9 +111,7 @@ LeafEditor::Applied LeafEditor::Apply(LeafWrite& write) {
 }
 
 void LeafEditor::AcceptOwn(uint32_t number) {
-  uint32_t checksum = 0;
-  std::memcpy(&checksum, bytes(number).data(), sizeof checksum);
-  SetView(number, *GroupView::Accept(bytes(number), checksum));
+  SetView(number, GroupView::Trust(bytes(number), within_));
   changed_ |= 1u << number;
 }
 
@@ -148,7 +149,7 @@ bool LeafEditor::Overwrite(const Entry& entry, uint32_t home) {
 void LeafEditor::SealOverwritten() {
   for (uint32_t rest = changed_; rest != 0; rest &= rest - 1) {
     const auto number = static_cast<uint32_t>(std::countr_zero(rest));
-    internal::Seal(bytes(number), leaf_, number);
+    SealUnit(bytes(number), leaf_, number, within_);
   }
 }
 

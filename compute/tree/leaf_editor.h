@@ -65,8 +65,10 @@ class LeafEditor {
     kLater,    // not together with what was applied before (rule W3)
   };
 
-  LeafEditor(std::span<std::byte> image, RemotePtr leaf, const LeafGeometry& geometry)
-      : image_(image), leaf_(leaf), geometry_(geometry) {}
+  // `within`: as for GroupView::Parse.
+  LeafEditor(std::span<std::byte> image, RemotePtr leaf, const LeafGeometry& geometry,
+             KeyView within)
+      : image_(image), leaf_(leaf), geometry_(geometry), within_(within) {}
 
   // Call after the bytes of unit `number` were read under the lock. Returns false if they are not
   // valid, or not of the known units' version.
@@ -85,16 +87,17 @@ class LeafEditor {
     return image_.subspan(geometry_.unit_offset(number), geometry_.unit_bytes());
   }
 
-  // Appends the entries of all units, in the units' order. They refer to the image.
+  // Appends the entries of all units, in the units' order. They refer to the image; their keys are whole, and in `arena`
+  // where they are not in the image.
   // Requires: all units are known.
-  void AppendTo(std::vector<Entry>& entries) const;
+  void AppendTo(std::vector<Entry>& entries, KeyArena& arena) const;
 
   // The entry of `key`, whose home group is known. `unread`: it may be in the overflow group, which
   // is unknown.
   struct Found {
     bool unread = false;
-    std::optional<Entry> entry;
-    uint32_t unit = 0;  // where it is
+    std::optional<Entry> entry;  // as in the image
+    uint32_t unit = 0;           // where it is
   };
   Found Find(KeyView key, uint32_t home) const;
 
@@ -124,7 +127,7 @@ class LeafEditor {
   void SetView(uint32_t number, const GroupView& view) {
     std::construct_at(reinterpret_cast<GroupView*>(&views_[number * sizeof(GroupView)]), view);
   }
-  // Parses unit `number` again, which was just sealed here.
+  // Makes the view of unit `number` again, which was just sealed here.
   void AcceptOwn(uint32_t number);
   // Replaces, removes or adds the entry of `key` in unit `number`. Returns false if it does not
   // fit.
@@ -134,6 +137,7 @@ class LeafEditor {
   std::span<std::byte> image_;
   RemotePtr leaf_;
   LeafGeometry geometry_;
+  KeyView within_;
   // A GroupView for each known unit. The others are not constructed, as there may be many.
   alignas(GroupView) std::array<std::byte, kMaxUnits * sizeof(GroupView)> views_;
   uint32_t known_ = 0;

@@ -19,12 +19,15 @@ using Applied = LeafEditor::Applied;
 
 const RemotePtr kLeaf(ServerId{0}, 8192, 0);
 constexpr uint32_t kNodeBytes = 512;
+// All keys of a test are in between. The leaf stores them without the prefix that these share.
+constexpr KeyView kLow = "key";
+constexpr KeyView kHigh = "kez";
 
 // A leaf in local memory, all of it known.
 class LeafEditorTest : public ::testing::Test {
  protected:
   LeafEditorTest() {
-    const LeafContent empty{NodeVersion{1}, {}, HighFence{}, RemotePtr(), {}};
+    const LeafContent empty{NodeVersion{1}, kLow, HighFence::At(kHigh), RemotePtr(), {}};
     EXPECT_TRUE(EncodeLeaf(image_, kLeaf, geometry_, empty));
     for (uint32_t unit = 0; unit < geometry_.units(); ++unit) EXPECT_TRUE(editor_.Accept(unit));
   }
@@ -38,10 +41,11 @@ class LeafEditorTest : public ::testing::Test {
   }
   // What a reader of the image finds.
   std::map<std::string, std::string> Content() const {
-    const std::optional<LeafView> leaf = LeafView::Parse(image_, kLeaf, geometry_);
+    const std::optional<LeafView> leaf = LeafView::Parse(image_, kLeaf, geometry_, kLow);
     EXPECT_TRUE(leaf);
     std::vector<Entry> entries;
-    if (leaf) leaf->AppendTo(entries);
+    KeyArena keys;
+    if (leaf) leaf->AppendTo(entries, keys);
     std::map<std::string, std::string> content;
     for (const Entry& entry : entries) {
       EXPECT_TRUE(content.emplace(entry.key, entry.stored).second) << "a key in two units";
@@ -52,23 +56,23 @@ class LeafEditorTest : public ::testing::Test {
 
   const LeafGeometry geometry_{kNodeBytes};
   std::vector<std::byte> image_ = std::vector<std::byte>(kNodeBytes);
-  LeafEditor editor_{image_, kLeaf, geometry_};
+  LeafEditor editor_{image_, kLeaf, geometry_, kLow};
   LeafWrite last_;
 };
 
 TEST_F(LeafEditorTest, EachModeSaysWhatItFound) {
-  EXPECT_EQ(Apply(WriteMode::kUpdate, "a", "1"), Applied::kRefused);
+  EXPECT_EQ(Apply(WriteMode::kUpdate, "keya", "1"), Applied::kRefused);
   EXPECT_EQ(last_.status.error().code, Code::kNotFound);
-  EXPECT_EQ(Apply(WriteMode::kDelete, "a"), Applied::kRefused);
+  EXPECT_EQ(Apply(WriteMode::kDelete, "keya"), Applied::kRefused);
   EXPECT_EQ(editor_.changed(), 0U) << "nothing to write";
-  EXPECT_EQ(Apply(WriteMode::kInsert, "a", "1"), Applied::kChanged);
-  EXPECT_EQ(Apply(WriteMode::kInsert, "a", "2"), Applied::kRefused);
+  EXPECT_EQ(Apply(WriteMode::kInsert, "keya", "1"), Applied::kChanged);
+  EXPECT_EQ(Apply(WriteMode::kInsert, "keya", "2"), Applied::kRefused);
   EXPECT_EQ(last_.status.error().code, Code::kAlreadyExists);
-  EXPECT_EQ(Apply(WriteMode::kPut, "a", "3"), Applied::kChanged);
+  EXPECT_EQ(Apply(WriteMode::kPut, "keya", "3"), Applied::kChanged);
   EXPECT_EQ(last_.kind, OperationClass::kUpdate);
-  EXPECT_EQ(Apply(WriteMode::kPut, "b", "longer"), Applied::kChanged);
+  EXPECT_EQ(Apply(WriteMode::kPut, "keyb", "longer"), Applied::kChanged);
   EXPECT_EQ(last_.kind, OperationClass::kInsert);
-  EXPECT_EQ(Content(), (std::map<std::string, std::string>{{"a", "3"}, {"b", "longer"}}));
+  EXPECT_EQ(Content(), (std::map<std::string, std::string>{{"keya", "3"}, {"keyb", "longer"}}));
 }
 
 TEST_F(LeafEditorTest, OverwritesValuesOfOneLength) {
@@ -91,25 +95,25 @@ TEST_F(LeafEditorTest, OverwritesValuesOfOneLength) {
     EXPECT_TRUE(overwrite(key, value));
   }
   EXPECT_EQ(editor_.changed(), editor_.known());
-  EXPECT_FALSE(LeafView::Parse(image_, kLeaf, geometry_)) << "not sealed yet";
+  EXPECT_FALSE(LeafView::Parse(image_, kLeaf, geometry_, kLow)) << "not sealed yet";
   editor_.SealOverwritten();
   EXPECT_EQ(Content(), expected);
 }
 
 // Rule W3: readers of single units must not see the key nowhere, or twice.
 TEST_F(LeafEditorTest, AKeyThatWasRemovedComesBackAfterTheWriteOnly) {
-  EXPECT_EQ(Apply(WriteMode::kInsert, "a", "1"), Applied::kChanged);
-  EXPECT_EQ(Apply(WriteMode::kDelete, "a"), Applied::kChanged);
-  EXPECT_EQ(Apply(WriteMode::kInsert, "a", "2"), Applied::kLater);
+  EXPECT_EQ(Apply(WriteMode::kInsert, "keya", "1"), Applied::kChanged);
+  EXPECT_EQ(Apply(WriteMode::kDelete, "keya"), Applied::kChanged);
+  EXPECT_EQ(Apply(WriteMode::kInsert, "keya", "2"), Applied::kLater);
   EXPECT_TRUE(Content().empty());
   editor_.ForgetChanges();
-  EXPECT_EQ(Apply(WriteMode::kInsert, "a", "2"), Applied::kChanged);
+  EXPECT_EQ(Apply(WriteMode::kInsert, "keya", "2"), Applied::kChanged);
 }
 
 TEST_F(LeafEditorTest, WithoutTheOverflowGroupItAsksForIt) {
-  LeafEditor part(image_, kLeaf, geometry_);
+  LeafEditor part(image_, kLeaf, geometry_, kLow);
   LeafWrite write;
-  write.hash = KeyHash("a");
+  write.hash = KeyHash("keya");
   write.unit = geometry_.GroupOf(write.hash);
   ASSERT_TRUE(part.Accept(write.unit));
   std::string key;
@@ -130,7 +134,7 @@ TEST_F(LeafEditorTest, WithoutTheOverflowGroupItAsksForIt) {
 
 TEST_F(LeafEditorTest, UnitsOfAnotherVersionAreRefused) {
   std::vector<std::byte> newer(kNodeBytes);
-  const LeafContent content{NodeVersion{2}, {}, HighFence{}, RemotePtr(), {}};
+  const LeafContent content{NodeVersion{2}, kLow, HighFence::At(kHigh), RemotePtr(), {}};
   ASSERT_TRUE(EncodeLeaf(newer, kLeaf, geometry_, content));
   const uint32_t at = geometry_.unit_offset(1);
   std::copy_n(newer.begin() + at, geometry_.unit_bytes(), image_.begin() + at);
@@ -185,8 +189,8 @@ TEST(EncodeSplit, DividesTheEntriesAtTheSeparator) {
         EncodeSplit(packer, rewrite, entries, right_count, left, right);
     ASSERT_TRUE(halves);
     const KeyView separator = halves->separator;
-    const std::optional<LeafView> low = LeafView::Parse(left, kLeaf, geometry);
-    const std::optional<LeafView> high = LeafView::Parse(right, sibling, geometry);
+    const std::optional<LeafView> low = LeafView::Parse(left, kLeaf, geometry, "");
+    const std::optional<LeafView> high = LeafView::Parse(right, sibling, geometry, separator);
     ASSERT_TRUE(low && high);
     EXPECT_EQ(halves->left_hint, HintOf(*low, geometry));
     EXPECT_EQ(halves->right_hint, HintOf(*high, geometry));
@@ -197,7 +201,8 @@ TEST(EncodeSplit, DividesTheEntriesAtTheSeparator) {
     std::map<std::string, std::string> found;
     for (const LeafView* half : {&*low, &*high}) {
       std::vector<Entry> part;
-      half->AppendTo(part);
+      KeyArena keys;
+      half->AppendTo(part, keys);
       EXPECT_FALSE(part.empty());
       for (const Entry& entry : part) {
         EXPECT_EQ(entry.key < separator, half == &*low);

@@ -20,54 +20,74 @@ size_t SeparatorBytes(KeyView left, KeyView right) {
   return Separator(left, right).size();
 }
 
+// Where a leaf starts, to be compared with many keys.
+class LowFence {
+ public:
+  explicit LowFence(KeyView low) : low_(low), word_(FirstBytes(low)) {}
+
+  size_t CommonWith(KeyView key) const {
+    const uint64_t differing = word_ ^ FirstBytes(key);
+    if (differing == 0) return CommonBytes(low_, key);
+    return std::min(
+        {static_cast<size_t>(std::countr_zero(differing)) / 8, low_.size(), key.size()});
+  }
+
+ private:
+  KeyView low_;
+  uint64_t word_;
+};
+
 }  // namespace
 
-// fence_bytes(i): of the longest fence that the leaf has if it ends behind entry i.
-template <typename FenceBytes>
-size_t LeafPacker::PlaceFrom(std::span<const Entry> entries, size_t begin, size_t most_bytes,
-                             FenceBytes fence_bytes) {
+template <typename FencesAt>
+size_t LeafPacker::PlaceFrom(std::span<const Entry> entries, size_t begin, const Most& most,
+                             FencesAt fences_at) {
   if (unit_of_.size() < entries.size() - begin) {
     unit_of_.resize(entries.size() - begin);
     hash_of_.resize(entries.size() - begin);
   }
-  const std::optional<size_t> end = PlaceAlike(entries, begin, most_bytes, fence_bytes);
+  const std::optional<size_t> end = PlaceAlike(entries, begin, most, fences_at);
   constexpr size_t kWord = sizeof(uint64_t);
   are_words_ = end && entries[begin].key.size() == kWord && entries[begin].stored.size() == kWord;
-  return end ? *end : PlaceMixed(entries, begin, most_bytes, fence_bytes);
+  return end ? *end : PlaceMixed(entries, begin, most, fences_at);
 }
 
 // The usual case: a unit is as full as it has entries.
-template <typename FenceBytes>
+template <typename FencesAt>
 std::optional<size_t> LeafPacker::PlaceAlike(std::span<const Entry> entries, size_t begin,
-                                             size_t most_bytes, FenceBytes fence_bytes) {
+                                             const Most& most, FencesAt fences_at) {
   if (begin == entries.size()) return std::nullopt;
   const uint32_t overflow = geometry_.overflow_unit();
   static_assert(kMaxUnits <= 32 && GroupView::kMaxEntries <= 255);
   std::array<uint8_t, kMaxUnits> counts{};
   uint32_t overflowed = 0;  // bit set of units
   const Entry& first = entries[begin];
-  const size_t entry_bytes = std::max<size_t>(1, BytesOf(first));
-  size_t fence = 0;
-  size_t capacity = 0;  // entries that a unit has room for
-  uint32_t fullest = 0;
-  const size_t most = std::max<size_t>(1, most_bytes / entry_bytes);
-  const size_t limit = begin + std::min(entries.size() - begin, most);
-  const auto is_alike = [&first](const Entry& entry) {
-    return entry.key.size() == first.key.size() && entry.stored.size() == first.stored.size() &&
-           entry.is_block == first.is_block;
+  const auto bytes_behind = [&first](size_t prefix) {
+    return std::max<size_t>(1, BytesOf(first) - prefix);
   };
+  // The least prefix and the longest fence that the leaf may have, wherever it ends.
+  FenceBytes fences{~size_t{0}, 0};
+  size_t capacity = 0;  // entries that a unit has room for
+  size_t limit = 0;     // entries that the leaf may have
+  uint32_t fullest = 0;
   size_t i = begin;
-  for (; i < limit; ++i) {
+  for (; i < entries.size(); ++i) {
     const Entry& entry = entries[i];
-    if (!is_alike(entry)) return std::nullopt;
-    const size_t needed = fence_bytes(i);
-    if (needed > fence || i == begin) {
-      fence = std::max(fence, needed);
+    const bool is_alike = entry.key.size() == first.key.size() &&
+                          entry.stored.size() == first.stored.size() &&
+                          entry.is_block == first.is_block;
+    if (!is_alike) return std::nullopt;
+    const FenceBytes needed = fences_at(i);
+    if (needed.high > fences.high || needed.prefix < fences.prefix) {
+      fences = {std::min(fences.prefix, needed.prefix), std::max(fences.high, needed.high)};
+      const size_t entry_bytes = bytes_behind(fences.prefix);
       capacity =
-          std::min<size_t>((geometry_.unit_bytes() - kGroupHeaderBytes - fence) / entry_bytes,
+          std::min<size_t>((geometry_.unit_bytes() - kGroupHeaderBytes - fences.high) / entry_bytes,
                            GroupView::kMaxEntries);
+      limit = most.bytes / bytes_behind(most.prefix_bytes.value_or(fences.prefix));
       if (fullest > capacity) break;
     }
+    if (i != begin && i - begin >= limit) break;
     const uint64_t hash = KeyHash(entry.key);
     uint32_t number = geometry_.GroupOf(hash);
     if (counts[number] >= capacity) {
@@ -79,32 +99,38 @@ std::optional<size_t> LeafPacker::PlaceAlike(std::span<const Entry> entries, siz
     unit_of_[i - begin] = static_cast<uint8_t>(number);
     hash_of_[i - begin] = static_cast<uint32_t>(hash >> 32);
   }
-  // A shorter one may fit, where one of the same length is one too many.
-  if (i == limit && i != entries.size() && !is_alike(entries[i])) return std::nullopt;
   for (uint32_t number = 0; number < geometry_.units(); ++number) {
     units_[number] = {GroupSizer(first, counts[number]), (overflowed >> number & 1) != 0};
   }
   return i;
 }
 
-template <typename FenceBytes>
-size_t LeafPacker::PlaceMixed(std::span<const Entry> entries, size_t begin, size_t most_bytes,
-                              FenceBytes fence_bytes) {
+template <typename FencesAt>
+size_t LeafPacker::PlaceMixed(std::span<const Entry> entries, size_t begin, const Most& most,
+                              FencesAt fences_at) {
   const uint32_t overflow = geometry_.overflow_unit();
   std::fill_n(units_.begin(), geometry_.units(), Unit());
-  size_t bytes = 0;
-  size_t fence = 0;    // the longest that the leaf may need, wherever it ends
-  size_t fullest = 0;  // bytes of the fullest unit without its fence
+  FenceBytes fences{~size_t{0}, 0};  // as above
+  size_t bytes = 0;                  // of whole keys and what is stored for them
+  const auto bytes_of = [&fences](const GroupSizer& sizer) {
+    return sizer.bytes() - sizer.count() * fences.prefix + fences.high;
+  };
+  const auto fits = [&](const GroupSizer& sizer) {
+    return bytes_of(sizer) <= geometry_.unit_bytes() && sizer.count() <= GroupView::kMaxEntries;
+  };
+  const std::span<const Unit> units = std::span(units_).first(geometry_.units());
   for (size_t i = begin; i < entries.size(); ++i) {
     const Entry& entry = entries[i];
+    const FenceBytes needed = fences_at(i);
+    if (needed.high > fences.high || needed.prefix < fences.prefix) {
+      fences = {std::min(fences.prefix, needed.prefix), std::max(fences.high, needed.high)};
+      const bool still_fit =
+          std::ranges::all_of(units, [&](const Unit& unit) { return fits(unit.sizer); });
+      if (!still_fit) return i;
+    }
     bytes += BytesOf(entry);
-    if (i != begin && bytes > most_bytes) return i;
-    fence = std::max<size_t>(fence, fence_bytes(i));
-    const size_t limit = geometry_.unit_bytes() - fence;
-    if (fullest > limit) return i;
-    const auto fits = [limit](const GroupSizer& sizer) {
-      return sizer.bytes() <= limit && sizer.count() <= GroupView::kMaxEntries;
-    };
+    const size_t unstored = (i + 1 - begin) * most.prefix_bytes.value_or(fences.prefix);
+    if (i != begin && bytes - unstored > most.bytes) return i;
     const uint64_t hash = KeyHash(entry.key);
     Unit& home = units_[geometry_.GroupOf(hash)];
     Unit* unit = &home;
@@ -118,35 +144,47 @@ size_t LeafPacker::PlaceMixed(std::span<const Entry> entries, size_t begin, size
       home.overflowed = true;
     }
     unit->sizer = larger;
-    fullest = std::max<size_t>(fullest, larger.bytes());
     unit_of_[i - begin] = static_cast<uint8_t>(unit - units_.data());
     hash_of_[i - begin] = static_cast<uint32_t>(hash >> 32);
   }
   return entries.size();
 }
 
-size_t LeafPacker::Place(std::span<const Entry> entries, size_t begin, size_t most_bytes,
-                         const HighFence& high) {
-  const size_t last_fence = high.infinite ? 0 : high.key.size();
-  return PlaceFrom(entries, begin, most_bytes, [&](size_t i) {
-    return i + 1 == entries.size() ? last_fence
-                                   : SeparatorBytes(entries[i].key, entries[i + 1].key);
-  });
+size_t LeafPacker::Place(const Supply& supply, const Most& most) {
+  const std::span<const Entry> entries = supply.entries;
+  const LowFence low(supply.low);
+  const auto fences_at = [&](size_t i) -> FenceBytes {
+    if (i + 1 == entries.size()) {
+      if (supply.high.infinite) return {};
+      const size_t prefix = low.CommonWith(supply.high.key);
+      return {prefix, supply.high.key.size() - prefix};
+    }
+    const KeyView next = entries[i + 1].key;
+    const size_t separator = SeparatorBytes(entries[i].key, next);
+    const size_t prefix = std::min(low.CommonWith(next), separator);
+    return {prefix, separator - prefix};
+  };
+  return PlaceFrom(entries, supply.begin, most, fences_at);
 }
 
-bool LeafPacker::PlaceAll(std::span<const Entry> entries, const HighFence& high) {
-  const size_t fence = high.infinite ? 0 : high.key.size();
-  return PlaceFrom(entries, 0, kNoLimit, [fence](size_t) { return fence; }) == entries.size();
+bool LeafPacker::PlaceAll(const LeafContent& content) {
+  const Bounds bounds = content.bounds();
+  const FenceBytes fences{bounds.prefix.size(), bounds.fence.size()};
+  return PlaceFrom(content.entries, 0, Most(), [fences](size_t) { return fences; }) ==
+         content.entries.size();
 }
 
 uint64_t LeafPacker::Encode(std::span<std::byte> out, RemotePtr leaf,
                             const LeafContent& content) const {
   const uint32_t overflow = geometry_.overflow_unit();
   const uint32_t unit_count = geometry_.units();
+  const Bounds bounds = content.bounds();
+  const auto prefix_bytes = static_cast<uint32_t>(bounds.prefix.size());
   std::array<std::optional<GroupEncoder>, kMaxUnits> encoders;
   for (uint32_t number = 0; number < unit_count; ++number) {
     encoders[number].emplace(out.subspan(geometry_.unit_offset(number), geometry_.unit_bytes()),
-                             content.high, units_[number].sizer);
+                             bounds, prefix_bytes,
+                             units_[number].sizer.WithoutPrefix(prefix_bytes));
   }
   HintPatch hint;
   const auto add_all = [&](auto add) {
@@ -161,13 +199,13 @@ uint64_t LeafPacker::Encode(std::span<std::byte> out, RemotePtr leaf,
   } else {
     add_all([](GroupEncoder& unit, const Entry& entry) { unit.Add(entry); });
   }
-  const size_t fence = content.high.infinite ? 0 : content.high.key.size();
+  const size_t fence = bounds.fence.size();
   for (uint32_t number = 0; number < unit_count; ++number) {
     const Unit& unit = units_[number];
     encoders[number]->Seal(leaf, number, content.version, unit.overflowed);
     // As GroupView::HasRoomForAnother.
     const size_t count = unit.sizer.count();
-    const size_t used = unit.sizer.bytes();
+    const size_t used = unit.sizer.bytes() - count * prefix_bytes;
     const bool has_room =
         count == 0 ||
         (count < GroupView::kMaxEntries &&

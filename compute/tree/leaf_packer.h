@@ -29,42 +29,61 @@ class LeafPacker {
 
   explicit LeafPacker(const LeafGeometry& geometry) : geometry_(geometry) {}
 
-  // Bytes that entries take in the units of a leaf, and that a leaf has for them beside fences of `fence_bytes`.
+  // Bytes of an entry with its whole key; in the units of a leaf it takes less by the leaf's prefix. What a leaf has for
+  // entries beside fences of `fence_bytes` behind the prefix.
   static size_t BytesOf(const Entry& entry) { return entry.key.size() + entry.stored.size(); }
   size_t Capacity(size_t fence_bytes) const {
     return geometry_.units() * (geometry_.unit_bytes() - kGroupHeaderBytes - fence_bytes);
   }
 
-  // Finds how many entries from `begin` on go into one leaf: as many as fit, and at most `most_bytes` of them, but
-  // always one. Where the leaf ends before the last entry, its high fence is the separator to the next one.
-  // Returns the end. If that is entries.size(), they fit with the high fence `high`.
+  // Entries for one leaf or more.
+  struct Supply {
+    std::span<const Entry> entries;
+    KeyView low;       // where the leaf starts
+    HighFence high;    // where the last leaf ends
+    size_t begin = 0;  // the leaf's first entry
+  };
+  // What the entries of a leaf may take: `bytes`, in which each counts without its first `prefix_bytes`, or without the
+  // prefix of the leaf if there is no number.
+  struct Most {
+    size_t bytes = kNoLimit;
+    std::optional<size_t> prefix_bytes;
+  };
+  // Finds how many entries go into one leaf: as many as fit, and not above `most`, but always one. Where the leaf ends
+  // before the last entry, its high fence is the separator to the next one.
+  // Returns the end. If that is that of all entries, they fit with the high fence `supply.high`.
   // Requires: the keys ascend.
-  size_t Place(std::span<const Entry> entries, size_t begin, size_t most_bytes,
-               const HighFence& high);
-  // Whether all entries fit into one leaf with the high fence `high`, placed in the given order. Those of a leaf fit
-  // again in the order of LeafView::AppendTo.
+  size_t Place(const Supply& supply, const Most& most);
+  // Whether all entries of `content` fit into one leaf, placed in the given order. Those of a leaf fit again in the order of
+  // LeafView::AppendTo.
   // Requires: distinct keys.
-  bool PlaceAll(std::span<const Entry> entries, const HighFence& high);
+  bool PlaceAll(const LeafContent& content);
   // Encodes the leaf of the last Place or PlaceAll to `out` (node_bytes). `content.entries` are the entries that were placed.
   // Returns the leaf's hint.
   uint64_t Encode(std::span<std::byte> out, RemotePtr leaf, const LeafContent& content) const;
 
  private:
   struct Unit {
-    GroupSizer sizer{HighFence()};  // without the fence
+    GroupSizer sizer{0, 0};  // of whole keys, without the fence
     bool overflowed = false;
   };
+  // Of a leaf's fences.
+  struct FenceBytes {
+    size_t prefix = 0;  // that they share
+    size_t high = 0;    // behind that
+  };
 
-  template <typename FenceBytes>
-  size_t PlaceFrom(std::span<const Entry> entries, size_t begin, size_t most_bytes,
-                   FenceBytes fence_bytes);
+  // fences_at(i): if the leaf ends behind entry i.
+  template <typename FencesAt>
+  size_t PlaceFrom(std::span<const Entry> entries, size_t begin, const Most& most,
+                   FencesAt fences_at);
   // Returns nullopt if not all entries of the leaf have the same lengths.
-  template <typename FenceBytes>
-  std::optional<size_t> PlaceAlike(std::span<const Entry> entries, size_t begin, size_t most_bytes,
-                                   FenceBytes fence_bytes);
-  template <typename FenceBytes>
-  size_t PlaceMixed(std::span<const Entry> entries, size_t begin, size_t most_bytes,
-                    FenceBytes fence_bytes);
+  template <typename FencesAt>
+  std::optional<size_t> PlaceAlike(std::span<const Entry> entries, size_t begin, const Most& most,
+                                   FencesAt fences_at);
+  template <typename FencesAt>
+  size_t PlaceMixed(std::span<const Entry> entries, size_t begin, const Most& most,
+                    FencesAt fences_at);
 
   LeafGeometry geometry_;
   std::array<Unit, kMaxUnits> units_;

@@ -25,7 +25,7 @@ LeafSplitter::Rearrangement LeafSplitter::Rearrange(const LockedLeaf& locked, Le
   const size_t usual = locked.editor->bytes(0).size() / 2;
   anew.before.reserve(usual);
   anew.after.reserve(usual);
-  locked.editor->AppendTo(anew.before);
+  locked.editor->AppendTo(anew.before, anew.keys);
   for (const Entry& old : anew.before) {
     const bool is_replaced = AreEqual(old.key, entry.key);
     if (is_replaced && old.is_block) write.replaced = old.block();
@@ -59,7 +59,7 @@ Task<Result<Edited>> LeafSplitter::Rewrite(Op& op, LockedLeaf& locked, LeafWrite
   // use.
   const LeafContent content{anew.rewrite.version, anew.rewrite.low, anew.rewrite.high,
                             anew.rewrite.old_sibling, anew.after};
-  if (!packer_.PlaceAll(anew.after, anew.rewrite.high)) {
+  if (!packer_.PlaceAll(content)) {
     co_return co_await Split(op, locked, write, anew);
   }
   const uint64_t hint = packer_.Encode(anew.image(node_bytes, 0), leaf, content);
@@ -95,7 +95,7 @@ Task<Result<Edited>> LeafSplitter::Split(Op& op, LockedLeaf& locked, LeafWrite& 
   const Halves halves{sibling,
                       anew.images.address(),
                       anew.images.address(node_bytes),
-                      {leaf, 0, anew.rewrite.version}};
+                      {leaf, 0, anew.rewrite.version, locked.path.low}};
   BOOST_OUTCOME_CO_TRYV(co_await CommitSplit(op, locked, halves, parent));
   const Key& separator = encoded->separator;
   const InternalNode::Child downlink{separator, sibling};

@@ -43,6 +43,7 @@ class LeafSplitter {
   // A leaf to rearrange.
   struct Rearrangement {
     LeafRewrite rewrite;
+    KeyArena keys;  // of the entries
     std::vector<Entry> before;
     std::vector<Entry> after;  // the write's own entry last
     BufferLease images;        // of the leaf, then of a sibling

@@ -55,7 +55,8 @@ Task<Result<LeafLocker::Outcome>> LeafLocker::Lock(Op& op, LeafWish& wish, bool 
         if (turn.value() != Turn::kMine) continue;
       }
       locked.trailer.reset();
-      locked.editor.emplace(std::span(wish.image, geometry.node_bytes()), locked.leaf(), geometry);
+      locked.editor.emplace(std::span(wish.image, geometry.node_bytes()), locked.leaf(), geometry,
+                            locked.within());
       if (locked.lock.is_held() && wish.known_units != 0) {
         locked.editor->AcceptHandedOver(wish.known_units);
         if (wish.knows_trailer) AcceptTrailer(locked);
@@ -125,7 +126,7 @@ LeafLocker::Trial LeafLocker::AddTrial(LockedLeaf& locked, std::span<const LeafW
                                        Batch& batch) const {
   const LeafGeometry& geometry = context_.geometry();
   locked.editor.emplace(std::span(locked.image().data, geometry.node_bytes()), locked.leaf(),
-                        geometry);
+                        geometry, locked.within());
   std::array<Verb, RemoteLock::kMaxReads> reads;
   Trial trial;
   trial.wanted = WantedUnits(locked, writes.front(), writes.subspan(1), false);
@@ -187,7 +188,7 @@ uint32_t LeafLocker::WantedUnits(LockedLeaf& locked, const LeafWrite& write,
       return one.is_new ? hint.IsTight(one.unit) : hint.MayHaveOverflowed(one.hash, one.unit);
     }
     const GroupView& home = locked.unit(one.unit);
-    return !home.Find(one.entry.key) &&
+    return (!home.Covers(one.entry.key) || !home.Find(one.entry.key)) &&
            (home.overflowed() || (one.is_new && !home.HasRoomForAnother(geometry.unit_bytes())));
   };
   if (write.is_new && hint.IsFull(write.unit) && concerns_overflow(write)) {
@@ -275,7 +276,7 @@ Task<Status> LeafLocker::ReadRest(LockedLeaf& locked) const {
 void LeafLocker::AcceptRewritten(LockedLeaf& locked) const {
   const LeafGeometry& geometry = context_.geometry();
   locked.editor.emplace(std::span(locked.image().data, geometry.node_bytes()), locked.leaf(),
-                        geometry);
+                        geometry, locked.within());
   Accept(locked, (2u << geometry.units()) - 1);
 }
 

@@ -48,6 +48,8 @@ struct LockedLeaf {
   LockedLeaf(RemoteLocks& locks, Op& op) : lock(locks, op) {}
 
   RemotePtr leaf() const { return path.node; }
+  // A key in the leaf's range, as GroupView::Parse wants it.
+  KeyView within() const { return key_inside.data() != nullptr ? key_inside : path.low.view(); }
   const GroupView& unit(uint32_t number) const { return editor->Unit(number); }
   LocalAddress image(uint32_t at = 0) const { return buffer + (LockedBuffers::kImage + at); }
   void UseBuffer(LocalAddress address) {
@@ -56,6 +58,7 @@ struct LockedLeaf {
   }
 
   NodeCache::Step path;
+  KeyView key_inside;  // if the path lacks the low fence
   RemoteLock lock;
   LocalAddress buffer;  // laid out as LockedBuffers
   BufferLease lease;    // of the buffer, unless that is a part of another's

@@ -271,6 +271,7 @@ bool ManyLeafWriter::TakeLeaf(Run& run, Chunk& chunk, WriteBatch::Range writes,
   leaf.locked.emplace(context_.locks, lane.op);
   leaf.locked->path.node = spot.leaf;
   leaf.locked->path.hint = spot.hint;
+  leaf.locked->key_inside = run.batch.key(writes.first);
   if (!leaves_.PrepareTrial(*leaf.locked)) {
     leaf.locked.reset();
     return false;

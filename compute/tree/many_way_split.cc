@@ -33,7 +33,9 @@ Task<Status> ManyWaySplitter::Build(Op& op, const LockedLeaf& locked, LeafPacker
   RemotePtr leaf = locked.leaf();
   for (size_t begin = 0;;) {
     const size_t even = plan.bytes / std::max<size_t>(plan.leaves, 1) + 1;
-    const size_t end = packer.Place(entries, begin, plan.is_even ? even : plan.room, high);
+    const LeafPacker::Most most =
+        plan.is_even ? LeafPacker::Most{even, plan.prefix_bytes} : LeafPacker::Most{plan.room, {}};
+    const size_t end = packer.Place({entries, low, high, begin}, most);
     content.low = low;
     content.entries = entries.subspan(begin, end - begin);
     std::optional<RemotePtr> next;
@@ -60,7 +62,9 @@ Task<Status> ManyWaySplitter::Build(Op& op, const LockedLeaf& locked, LeafPacker
     }
     if (!next) co_return Ok();
     chain.downlinks.push_back({separator, *next});
-    for (const Entry& entry : content.entries) plan.bytes -= LeafPacker::BytesOf(entry);
+    for (const Entry& entry : content.entries) {
+      plan.bytes -= LeafPacker::BytesOf(entry) - plan.prefix_bytes;
+    }
     if (plan.leaves > 1) --plan.leaves;
     begin = end;
     low = separator;
@@ -77,7 +81,10 @@ Task<Status> ManyWaySplitter::Split(Op& op, LockedLeaf& locked, LeafPacker& pack
   plan.is_even = fill.is_even;
   plan.room = std::max<size_t>(
       1, static_cast<size_t>(fill.part * static_cast<double>(packer.Capacity(kUsualFenceBytes))));
-  for (const Entry& entry : entries) plan.bytes += LeafPacker::BytesOf(entry);
+  plan.prefix_bytes = Bounds::Of(locked.path.low, end.high).prefix.size();
+  for (const Entry& entry : entries) {
+    plan.bytes += LeafPacker::BytesOf(entry) - plan.prefix_bytes;
+  }
   plan.leaves = std::max<size_t>(2, (plan.bytes + plan.room - 1) / plan.room);
   // It is read once the leaves are encoded.
   if (locked.path.has_parent()) {
@@ -102,8 +109,9 @@ Task<Status> ManyWaySplitter::Split(Op& op, LockedLeaf& locked, LeafPacker& pack
   InlineBatch<2> batch(leaf.server());
   batch.Add(Verb::Write(leaf.offset(), context_.geometry().node_bytes(), chain.first.address()));
   const NodeVersion version = Next(locked.unit(0).version());
-  const Status committed = co_await locked.lock.Commit(batch, RemoteLock::After::kRelease,
-                                                       RemoteLock::NewVersion{leaf, 0, version});
+  const Status committed =
+      co_await locked.lock.Commit(batch, RemoteLock::After::kRelease,
+                                  RemoteLock::NewVersion{leaf, 0, version, locked.path.low});
   if (!committed) {
     if (parent.lock.is_held()) {
       const Status released = co_await parent.lock.Release();

@@ -75,6 +75,7 @@ class ManyWaySplitter {
 
   // What is left to place, and in how many leaves about.
   struct Plan {
+    size_t prefix_bytes = 0;  // that all leaves share, not counted in:
     size_t bytes = 0;
     size_t leaves = 0;
     size_t room = 0;  // most bytes of a leaf

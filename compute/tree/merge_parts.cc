@@ -121,11 +121,11 @@ Task<Status> MergeParts::Commit(const Neighbours& nodes, const NodeUnion& both,
     const bool is_own = parts_[kRight].same == nullptr;
     BOOST_OUTCOME_CO_TRYV(co_await right.Commit(
         batch, is_own ? RemoteLock::After::kRelease : RemoteLock::After::kKeep,
-        RemoteLock::NewVersion{nodes.right, nodes.level, both.frozen_version()}));
+        RemoteLock::NewVersion{nodes.right, nodes.level, both.frozen_version(), nodes.separator}));
   }
   InlineBatch<3> batch(left.server());
   batch.Add(Verb::Write(nodes.left.offset(), node_bytes(), merged));
-  const RemoteLock::NewVersion changed{nodes.left, nodes.level, Next(both.version())};
+  const RemoteLock::NewVersion changed{nodes.left, nodes.level, Next(both.version()), nodes.low};
   if (&left == &above) {
     co_return co_await left.Commit(batch, RemoteLock::After::kRelease, changed);
   }

@@ -14,8 +14,9 @@ bool NodeUnion::Combine(const Neighbours& nodes, std::span<const std::byte> left
 
 bool NodeUnion::CombineLeaves(std::span<const std::byte> left, std::span<const std::byte> right,
                               bool is_frozen) {
-  const std::optional<LeafView> a = LeafView::Parse(left, nodes_.left, geometry_);
-  const std::optional<LeafView> b = LeafView::Parse(right, nodes_.right, geometry_);
+  const std::optional<LeafView> a = LeafView::Parse(left, nodes_.left, geometry_, nodes_.low);
+  const std::optional<LeafView> b =
+      LeafView::Parse(right, nodes_.right, geometry_, nodes_.separator);
   const bool are_neighbours =
       a && b && !a->frozen() && b->frozen() == is_frozen &&
       a->trailer().sibling() == nodes_.right && a->EndsAt(nodes_.separator) &&
@@ -26,13 +27,15 @@ bool NodeUnion::CombineLeaves(std::span<const std::byte> left, std::span<const s
   high_ = b->high();
   sibling_ = b->trailer().sibling();
   entries_.clear();
-  a->AppendTo(entries_);
+  keys_.Clear();
+  a->AppendTo(entries_, keys_);
   const size_t of_left = entries_.size();
-  b->AppendTo(entries_);
+  b->AppendTo(entries_, keys_);
   has_empty_ = of_left == 0 || of_left == entries_.size();
+  const Bounds bounds = Bounds::Of(nodes_.low, high_);
   bytes_ = 0;
-  for (const Entry& entry : entries_) bytes_ += LeafPacker::BytesOf(entry);
-  capacity_ = packer_.Capacity(high_.infinite ? 0 : high_.key.size());
+  for (const Entry& entry : entries_) bytes_ += LeafPacker::BytesOf(entry) - bounds.prefix.size();
+  capacity_ = packer_.Capacity(bounds.fence.size());
   return true;
 }
 
@@ -65,15 +68,15 @@ bool NodeUnion::CombineInternal(std::span<const std::byte> left, std::span<const
 
 bool NodeUnion::Encode(std::span<std::byte> out, uint64_t& hint) {
   if (nodes_.level != 0) return EncodeInternal(out, nodes_.left, node_);
-  if (!packer_.PlaceAll(entries_, high_)) return false;
   const LeafContent content{Next(version_), nodes_.low, high_, sibling_, entries_};
+  if (!packer_.PlaceAll(content)) return false;
   hint = packer_.Encode(out, nodes_.left, content);
   return true;
 }
 
 void NodeUnion::Freeze(std::span<std::byte> right) const {
   if (nodes_.level == 0) {
-    FreezeLeaf(right, nodes_.right, geometry_);
+    FreezeLeaf(right, nodes_.right, geometry_, nodes_.separator);
     return;
   }
   InternalNode node = *DecodeInternal(right, nodes_.right);

@@ -26,8 +26,7 @@ struct Neighbours {
 
 // What an encoded internal node takes without children.
 inline size_t FixedBytes(const InternalNode& node) {
-  return sizeof(InternalHeader) + node.low().size() +
-         (node.high.infinite ? 0 : node.high.key.size());
+  return kInternalHeaderBytes + node.low().size() + (node.high.infinite ? 0 : node.high.key.size());
 }
 
 class NodeUnion {
@@ -36,7 +35,7 @@ class NodeUnion {
 
   // Whether the right one is as it was, or frozen.
   enum class Right : uint8_t { kLive, kFrozen };
-  // Combines the nodes with the images `left` and `right`, which are kept until Encode.
+  // Combines the nodes with the images `left` and `right`, which are kept until Encode, as are the entries.
   // Returns false if they are not valid, not neighbours, the left one is frozen or the right one is not as `state` says.
   bool Combine(const Neighbours& nodes, std::span<const std::byte> left,
                std::span<const std::byte> right, Right state);
@@ -78,6 +77,7 @@ class NodeUnion {
   NodeVersion right_version_{0};
   HighFence high_;
   RemotePtr sibling_;
+  KeyArena keys_;  // of the entries
   std::vector<Entry> entries_;
   InternalNode node_;
 };

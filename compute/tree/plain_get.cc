@@ -44,7 +44,7 @@ PlainGet::Answer PlainGet::Judge(TreeContext& context, KeyView key,
   if (!entry && home->overflowed()) {
     if (!reads_overflow_ || reads_[1].status != VerbStatus::kSuccess) return {};
     overflow = rules::ParseUnit({bytes_ + UnitBuffers::kOverflow, geometry.unit_bytes()},
-                                spot_.leaf, geometry.overflow_unit());
+                                spot_.leaf, geometry.overflow_unit(), key);
     if (!overflow || !rules::OfOneVersion(*home, *overflow)) return {};
     entry = overflow->Find(key);
   }

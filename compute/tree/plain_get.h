@@ -48,8 +48,9 @@ class PlainGet {
   std::span<std::byte> home_unit(const LeafGeometry& geometry) const {
     return {bytes_ + UnitBuffers::kHome, geometry.unit_bytes()};
   }
-  // `home`: home_unit(), if it was accepted (rule R1). Corrects the leaf's hint.
-  // Requires: is_read().
+  // `home`: home_unit(), if it was accepted (rule R1) as that of a leaf with `key` in its range. (If the key is not in it
+  // any more, the prefix may not be the key's. Then the unit is rejected, and the key is not plain.)
+  // Corrects the leaf's hint. Requires: is_read().
   Answer Judge(TreeContext& context, KeyView key, const std::optional<GroupView>& home) const;
 
  private:

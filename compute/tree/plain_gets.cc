@@ -44,7 +44,7 @@ void PlainGets::Prepare(std::span<const KeyView> keys, Chunk& chunk) {
   const bool may_be_plain = is_possible() && Reserve(chunk, count);
   if (may_be_plain) context_.cache.FindLeaves(keys, std::span(chunk.spots_).first(count));
   for (size_t i = 0; i < count; ++i) {
-    PlainGet& get = chunk.lookups_[i].get;
+    PlainGet& get = chunk.lookups_[i];
     if (!may_be_plain || !get.Prepare(context_, keys[i], chunk.spots_[i])) {
       chunk.rest_.Add(i);
       continue;
@@ -56,46 +56,17 @@ void PlainGets::Prepare(std::span<const KeyView> keys, Chunk& chunk) {
 }
 
 void PlainGets::Judge(std::span<const KeyView> keys, Chunk& chunk, const Part& part) {
-  SumHomes(chunk, part);
   uint64_t answered = 0;
   for (const size_t i : part.keys()) {
-    const Chunk::Lookup& lookup = chunk.lookups_[i];
-    if (!lookup.get.is_read()) continue;
-    const std::optional<GroupView> home =
-        rules::AcceptUnit(lookup.get.home_unit(context_.geometry()), lookup.get.leaf(),
-                          lookup.get.home(), lookup.checksum);
-    chunk.answers_[i] = lookup.get.Judge(context_, keys[i], home);
+    const PlainGet& lookup = chunk.lookups_[i];
+    if (!lookup.is_read()) continue;
+    const std::optional<GroupView> home = rules::ParseUnitOfBatch(
+        lookup.home_unit(context_.geometry()), lookup.leaf(), lookup.home(), keys[i]);
+    chunk.answers_[i] = lookup.Judge(context_, keys[i], home);
     if (chunk.answers_[i].state != PlainGet::State::kNotPlain) ++answered;
   }
   context_.counters.of(OperationClass::kRead).operations += answered;
   context_.cache.CountHits(answered);
-}
-
-void PlainGets::SumHomes(Chunk& chunk, const Part& part) const {
-  constexpr size_t kStreams = 4;
-  const LeafGeometry& geometry = context_.geometry();
-  const size_t bytes = geometry.unit_bytes() - sizeof(uint32_t);
-  std::array<uint32_t, kStreams> seeds{};
-  std::array<const std::byte*, kStreams> spans{};
-  std::array<Chunk::Lookup*, kStreams> lookups{};
-  size_t streams = 0;
-  const auto sum = [&] {
-    const auto sums = Crc32cOfEach(seeds, spans, bytes);
-    for (size_t i = 0; i < streams; ++i) lookups[i]->checksum = sums[i];
-    streams = 0;
-  };
-  for (const size_t i : part.keys()) {
-    Chunk::Lookup& lookup = chunk.lookups_[i];
-    seeds[streams] = UnitSeed(lookup.get.leaf().word(), lookup.get.home());
-    spans[streams] = lookup.get.home_unit(geometry).data() + sizeof(uint32_t);
-    lookups[streams] = &lookup;
-    if (++streams == kStreams) sum();
-  }
-  // The rest, beside streams that were summed before.
-  if (streams != 0) {
-    for (size_t i = streams; i < kStreams; ++i) spans[i] = spans[0];
-    sum();
-  }
 }
 
 }  // namespace gossamer

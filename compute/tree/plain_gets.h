@@ -52,15 +52,10 @@ class PlainGets {
 
    private:
     friend class PlainGets;
-    struct Lookup {
-      PlainGet get;
-      uint32_t checksum = 0;  // of the bytes read of the home group
-    };
-
     Part& PartOf(Batch& batch);
 
     std::array<NodeCache::LeafSpot, kMaxKeys> spots_;
-    std::array<Lookup, kMaxKeys> lookups_;
+    std::array<PlainGet, kMaxKeys> lookups_;
     std::array<PlainGet::Answer, kMaxKeys> answers_;
     ServerBatches batches_;
     std::vector<Part> parts_;
@@ -89,9 +84,6 @@ class PlainGets {
   void Count(const Op& op) { context_.counters.of(OperationClass::kRead) += op.wire; }
 
  private:
-  // Sets the checksums of the home groups that were read, in interleaved streams.
-  void SumHomes(Chunk& chunk, const Part& part) const;
-
   TreeContext& context_;
 };
 

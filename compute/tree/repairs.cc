@@ -4,36 +4,36 @@ namespace gossamer {
 
 Repairs::Repairs(TreeContext& context, ParentLinker& parents)
     : context_(context), parents_(parents) {
-  context.missing.Listen([this](RemotePtr left, uint32_t level) { Start(left, level); });
+  context.missing.Listen(
+      [this](RemotePtr left, uint32_t level, const Key& low) { Start(left, level, low); });
 }
 
-void Repairs::Start(RemotePtr left, uint32_t level) {
+void Repairs::Start(RemotePtr left, uint32_t level, const Key& low) {
   if (running_ != 0) return;
   ++running_;
-  context_.links.scheduler().Spawn(Run(left, level));
+  context_.links.scheduler().Spawn(Run(left, level, low));
 }
 
-Task<void> Repairs::Run(RemotePtr left, uint32_t level) {
+Task<void> Repairs::Run(RemotePtr left, uint32_t level, Key low) {
   const RunningOperations::Scope scope(context_.running);
   Op op = context_.links.Begin();
   op.is_repair = true;
-  Status repaired = co_await Repair(op, left, level);
+  Status repaired = co_await Repair(op, left, level, low);
   while (!repaired && op.is_of_the_past) {
     const bool again = co_await context_.links.RecoverFrom(op, repaired.error());
     if (!again) break;
-    repaired = co_await Repair(op, left, level);
+    repaired = co_await Repair(op, left, level, low);
   }
   // Its verbs belong to splits.
   context_.counters.of(OperationClass::kInsertSplit) += op.wire;
   --running_;
 }
 
-Task<Status> Repairs::Repair(Op& op, RemotePtr left, uint32_t level) {
+Task<Status> Repairs::Repair(Op& op, RemotePtr left, uint32_t level, const Key& low) {
   HighFence high;
   RemotePtr sibling;
-  Key left_low;  // of an internal node
   if (level == 0) {
-    const Result<NodeReader::LeafEnd> end = co_await context_.nodes.ReadLeafEnd(op, left);
+    const Result<NodeReader::LeafEnd> end = co_await context_.nodes.ReadLeafEnd(op, left, low);
     if (!end) co_return end.error();
     high = end.value().high;
     sibling = end.value().sibling;
@@ -42,7 +42,6 @@ Task<Status> Repairs::Repair(Op& op, RemotePtr left, uint32_t level) {
     if (!node) co_return node.error();
     if (node.value().level != level) co_return Ok();  // the memory is another node's by now
     high = node.value().high;
-    left_low = Key(node.value().low());
     sibling = node.value().sibling;
   }
   if (high.infinite || sibling.is_null()) co_return Ok();
@@ -62,7 +61,7 @@ Task<Status> Repairs::Repair(Op& op, RemotePtr left, uint32_t level) {
                                LockedParent(context_.locks, op));
   // A frozen internal node gets no downlink. (A frozen leaf is noted by who reads it.)
   if (level != 0) {
-    context_.store.merges.Note({level, left_low, MergeQueue::Request::Kind::kUnfinished});
+    context_.store.merges.Note({level, low, MergeQueue::Request::Kind::kUnfinished});
   }
   co_return linked;
 }

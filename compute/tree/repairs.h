@@ -23,11 +23,11 @@ class Repairs {
   size_t running() const { return running_; }
 
  private:
-  void Start(RemotePtr left, uint32_t level);
-  Task<void> Run(RemotePtr left, uint32_t level);
+  void Start(RemotePtr left, uint32_t level, const Key& low);
+  Task<void> Run(RemotePtr left, uint32_t level, Key low);
   // Reads the node whole (rule R3: a downlink is kept), then its parent.
   // Cost: 2 RT if there is nothing to do.
-  Task<Status> Repair(Op& op, RemotePtr left, uint32_t level);
+  Task<Status> Repair(Op& op, RemotePtr left, uint32_t level, const Key& low);
 
   TreeContext& context_;
   ParentLinker& parents_;

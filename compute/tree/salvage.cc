@@ -20,17 +20,18 @@ Task<Status> Salvager::SalvageRange(Op& op, Scan& scan, Salvage& salvage) {
   Result<ReachedLeaf> reached = co_await ReachLeaf(op, position.from.view(), salvage);
   if (!reached) co_return reached.error();
   RemotePtr at = reached.value().leaf;
+  Key low = reached.value().low;
   Error why = reached.value().why;
   RemotePtr looked_up_again;
   // The leaf, then the siblings that split off it, up to the one that covers the position.
   while (!at.is_null()) {
     Result<BufferLease> image = co_await ReadUnlessLost(
-        op, at.server(), salvage, [&] { return context_.nodes.ReadLeaf(op, at); });
+        op, at.server(), salvage, [&] { return context_.nodes.ReadLeaf(op, at, low); });
     std::optional<LeafView> leaf;
     if (image) {
       const std::span<const std::byte> bytes(image.value().data(),
                                              context_.store.parameters.node_bytes);
-      leaf = LeafView::Parse(bytes, at, context_.geometry());
+      leaf = LeafView::Parse(bytes, at, context_.geometry(), low);
     }
     // A leaf that was merged since its parent was read is not that of the range any more.
     const bool may_be_gone = leaf ? leaf->frozen() : image.error().code == Code::kCorruption;
@@ -39,6 +40,7 @@ Task<Status> Salvager::SalvageRange(Op& op, Scan& scan, Salvage& salvage) {
       reached = co_await ReachLeaf(op, position.from.view(), salvage);
       if (!reached) co_return reached.error();
       at = reached.value().leaf;
+      low = reached.value().low;
       why = reached.value().why;
       continue;
     }
@@ -58,6 +60,7 @@ Task<Status> Salvager::SalvageRange(Op& op, Scan& scan, Salvage& salvage) {
     const RemotePtr sibling = leaf->trailer().sibling();
     if (sibling.is_null()) why = CorruptNode(at, "a leaf that ends early");
     at = sibling;
+    low = high.key;
   }
   const HighFence& end = reached.value().end;
   salvage.Add(position.from.view(), end, why);
@@ -115,6 +118,7 @@ Task<Result<Salvager::ReachedLeaf>> Salvager::ReachLeaf(Op& op, KeyView from, Sa
       reached.why = lost->second;
       co_return reached;
     }
+    reached.low = node.children[child].separator;
     --level;
   }
   reached.leaf = at;

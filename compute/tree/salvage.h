@@ -42,6 +42,7 @@ class Salvager {
   // The leaf for a key, as far as nodes are readable.
   struct ReachedLeaf {
     RemotePtr leaf;  // null: it cannot be found; see `why`
+    Key low;         // where it starts
     HighFence end;   // the next separator that is known
     Error why{Code::kNodeUnreachable, {}};
   };

@@ -108,8 +108,9 @@ void Scanner::SkipPassed(Scan& scan) {
 bool Scanner::TakeNext(Scan& scan) {
   if (!scan.range.reverse) SkipPassed(scan);
   const NodeCache::LeafRef& ref = scan.run->refs[scan.at];
-  const std::optional<LeafView> leaf = LeafView::Parse(
-      scan.run->image(scan.at, context_.geometry().node_bytes()), ref.leaf, context_.geometry());
+  const std::optional<LeafView> leaf =
+      LeafView::Parse(scan.run->image(scan.at, context_.geometry().node_bytes()), ref.leaf,
+                      context_.geometry(), ref.low);
   if (!leaf || leaf->frozen() || !leaf->trailer().low().Matches(ref.low)) return false;
   if (scan.range.reverse && !Reaches(scan, *leaf)) return false;
   LearnFrom(ref, *leaf);

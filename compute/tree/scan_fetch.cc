@@ -1,5 +1,7 @@
 // What a scan waits for.
 #include <algorithm>
+#include <deque>
+#include <optional>
 #include <utility>
 
 #include "compute/rules/rules.h"
@@ -15,7 +17,7 @@ constexpr uint32_t kMaxAttempts = 8;
 
 struct Scanner::TakenLeaf {
   BufferLease bytes;  // empty if the image that was given is whole
-  LeafView view;
+  std::optional<LeafView> view;
 };
 
 Task<Status> Scanner::Fetch(Scan& scan) {
@@ -102,10 +104,10 @@ Task<Result<Scanner::TakenLeaf>> Scanner::ReadLeaf(Op& op, const NodeCache::Leaf
   const LeafGeometry& geometry = context_.geometry();
   BufferLease again;
   std::optional<LeafView> leaf;
-  if (!image.empty()) leaf = LeafView::Parse(image, ref.leaf, geometry);
+  if (!image.empty()) leaf = LeafView::Parse(image, ref.leaf, geometry, ref.low);
   if (!leaf) {
     if (!image.empty()) ++context_.counters.rereads;
-    Result<BufferLease> read = co_await context_.nodes.ReadLeaf(op, ref.leaf);
+    Result<BufferLease> read = co_await context_.nodes.ReadLeaf(op, ref.leaf, ref.low);
     if (!read) {
       // The memory may be another's by now.
       if (read.error().code == Code::kCorruption) {
@@ -114,7 +116,7 @@ Task<Result<Scanner::TakenLeaf>> Scanner::ReadLeaf(Op& op, const NodeCache::Leaf
       co_return read.error();
     }
     again = std::move(read.value());
-    leaf = LeafView::Parse({again.data(), geometry.node_bytes()}, ref.leaf, geometry);
+    leaf = LeafView::Parse({again.data(), geometry.node_bytes()}, ref.leaf, geometry, ref.low);
   }
   const bool is_of_the_past = leaf->frozen() && !rules::MayReadFrozen(came_over_left);
   if (is_of_the_past || !leaf->trailer().low().Matches(ref.low)) {
@@ -139,7 +141,7 @@ Result<std::optional<NodeCache::LeafRef>> Scanner::Follow(Scan& scan, const Scan
     return std::optional<NodeCache::LeafRef>();
   }
   context_.cache.ForgetPath(path);
-  context_.missing.Note(hop.from.leaf, 0);
+  context_.missing.Note(hop.from.leaf, 0, hop.from.low);
   return std::optional(NodeCache::LeafRef{hop.sibling, RemotePtr(), 0, hop.low});
 }
 
@@ -157,33 +159,38 @@ Task<Status> Scanner::StepRight(Op& op, Scan& scan) {
   Result<TakenLeaf> taken = co_await ReadLeaf(op, ref, image, ref.leaf == scan.named);
   if (!taken) co_return taken.error();
   if (taken.value().bytes) scan.page.leaves.push_back(std::move(taken.value().bytes));
-  PassRight(scan, ref, taken.value().view);
+  PassRight(scan, ref, *taken.value().view);
   co_return Ok();
 }
 
 // Mirrors StepRight: the leaf with the siblings that split off it, from right to left.
 Task<Status> Scanner::StepLeft(Op& op, Scan& scan) {
-  NodeCache::LeafRef ref = scan.run->refs[scan.at];
+  struct Link {
+    NodeCache::LeafRef ref;  // The view points to its low fence.
+    TakenLeaf taken;
+  };
+  std::deque<Link> chain;  // in which a link stays where it is
   std::span<const std::byte> image = scan.run->image(scan.at, context_.geometry().node_bytes());
-  std::vector<TakenLeaf> chain;
+  NodeCache::LeafRef next = scan.run->refs[scan.at];
   RemotePtr named;
   for (;;) {
-    Result<TakenLeaf> taken = co_await ReadLeaf(op, ref, image, ref.leaf == named);
+    Link& link = chain.emplace_back(Link{next, {}});
+    Result<TakenLeaf> taken = co_await ReadLeaf(op, link.ref, image, link.ref.leaf == named);
     if (!taken) co_return taken.error();
-    chain.push_back(std::move(taken.value()));
-    const LeafView& leaf = chain.back().view;
+    link.taken = std::move(taken.value());
+    const LeafView& leaf = *link.taken.view;
     named = leaf.trailer().sibling();
     if (Reaches(scan, leaf)) break;
-    const Result<std::optional<NodeCache::LeafRef>> next =
-        Follow(scan, {ref, leaf.trailer().sibling(), leaf.high().key});
-    if (!next) co_return next.error();
-    if (!next.value()) co_return Ok();
-    ref = *next.value();
+    const Result<std::optional<NodeCache::LeafRef>> behind =
+        Follow(scan, {link.ref, leaf.trailer().sibling(), leaf.high().key});
+    if (!behind) co_return behind.error();
+    if (!behind.value()) co_return Ok();
+    next = *behind.value();
     image = {};
   }
   for (auto link = chain.rbegin(); link != chain.rend(); ++link) {
-    AddLeaf(scan, link->view, true, true);
-    if (link->bytes) scan.page.leaves.push_back(std::move(link->bytes));
+    AddLeaf(scan, *link->taken.view, true, true);
+    if (link->taken.bytes) scan.page.leaves.push_back(std::move(link->taken.bytes));
   }
   PassLeft(scan);
   co_return Ok();

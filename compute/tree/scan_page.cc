@@ -28,6 +28,7 @@ void ScanPage::Clear() {
   entries.clear();
   ready = 0;
   leaves.clear();
+  whole.Clear();
   blocks.clear();
   values.clear();
   away.clear();
@@ -36,7 +37,7 @@ void ScanPage::Clear() {
 size_t ScanPage::Add(const LeafView& leaf, EntrySorter& sorter, const ScanRange& range,
                      const ScanPosition& position, bool reaches_below, bool reaches_above) {
   const size_t before = entries.size();
-  const size_t count = sorter.AppendSorted(leaf, entries);
+  const size_t count = sorter.AppendSorted(leaf, whole, entries);
   const auto first = [&] { return entries.begin() + static_cast<ptrdiff_t>(before); };
   if (reaches_above) {
     const auto is_inside = [&](const ScanEntry& entry) {

@@ -1,7 +1,7 @@
 // ScanPage: the entries that a scan has read and not passed yet, in the order of the scan.
 //
 // Keys and values are views into the images of leaves and blocks as they were read. A LeafRun holds
-// the images of its leaves; the page holds all others.
+// the images of its leaves; the page holds all others, and the entries that a leaf has without a prefix.
 //
 // Thread-safety: none.
 #pragma once
@@ -48,6 +48,7 @@ struct ScanPage {
   size_t ready = 0;
   // What the entries point into, beside the images of a LeafRun.
   std::vector<BufferLease> leaves;
+  KeyArena whole;
   std::vector<BufferLease> blocks;
   std::deque<std::string> values;
   std::vector<std::string_view> away;  // values that were in blocks

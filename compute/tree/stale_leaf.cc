@@ -54,7 +54,7 @@ Task<Status> LeafLocker::LeaveStaleLeaf(Op& op, LockedLeaf& locked, const LeafWr
     locked.path = path.value();
   } else if (!sibling.is_null()) {
     search.left = stale.low;
-    context_.missing.Note(leaf, 0);
+    context_.missing.Note(leaf, 0, stale.low);
   } else {
     // The node is another one now, or corrupt: the parent, read again, decides (rule R5).
     const Result<RootWord> root = co_await context_.nodes.ReadRoot(op);

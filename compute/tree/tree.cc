@@ -37,11 +37,11 @@ Task<Result<InternalNode>> Tree::ReadInternal(RemotePtr pointer) {
   co_return node;
 }
 
-Task<Result<std::vector<std::byte>>> Tree::ReadLeaf(RemotePtr pointer) {
+Task<Result<std::vector<std::byte>>> Tree::ReadLeaf(RemotePtr pointer, Key low) {
   const RunningOperations::Scope scope(context_.running);
   Op op = context_.links.Begin();
   const Result<BufferLease> read =
-      co_await context_.links.Retry(op, [&] { return context_.nodes.ReadLeaf(op, pointer); });
+      co_await context_.links.Retry(op, [&] { return context_.nodes.ReadLeaf(op, pointer, low); });
   if (!read) co_return read.error();
   const std::byte* data = read.value().data();
   co_return std::vector<std::byte>(data, data + context_.store.parameters.node_bytes);

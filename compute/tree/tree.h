@@ -84,8 +84,8 @@ class Tree {
   // The node at `level` that covers `key`, as Descent::To finds it without the cache.
   Task<Result<NodeCache::Step>> FindNode(Key key, uint32_t level);
   Task<Result<InternalNode>> ReadInternal(RemotePtr pointer);
-  // Returns the leaf's bytes, which LeafView::Parse accepts.
-  Task<Result<std::vector<std::byte>>> ReadLeaf(RemotePtr pointer);
+  // Returns the bytes of the leaf that starts at `low`, which LeafView::Parse accepts.
+  Task<Result<std::vector<std::byte>>> ReadLeaf(RemotePtr pointer, Key low);
   Task<Result<std::optional<std::string>>> ReadBlock(BlockRef block);
 
   Counters& counters() { return context_.counters; }

@@ -153,7 +153,9 @@ class GoodInput(ProgramTest):
         self.assertRegex(self.gossamer("check").out, rb"^store default: no problem found\n")
 
     def test_the_memory_that_size_asks_for_holds_the_records(self):
-        words = ("size", "--json", "--records=60000", "--key_bytes=10", "--value_bytes=40")
+        words = (
+            "size", "--json", "--records=60000", "--key_bytes=10", "--value_bytes=40", "--consecutive_keys"
+        )
         size = json.loads(self.gossamer(*words, "--store=none").out)  # no store is needed
         program, memory, *flags = size["command"].split()
         self.assertEqual(program, "gossamer-memory")

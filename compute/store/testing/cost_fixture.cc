@@ -116,20 +116,25 @@ WireCounts CostFixture::CostOfUpdate(Session& session, const std::string& key,
 CostFixture::Path CostFixture::PathTo(const std::string& key) {
   auto& session = static_cast<OpenSession&>(*session_);
   const RootWord root = Need(session.RunToEnd(session.tree().ReadRoot()));
-  Path path{root.level(), RemotePtr(), root.pointer()};
+  Path path{root.level(), RemotePtr(), root.pointer(), Key()};
   for (uint32_t level = root.level(); level > 0; --level) {
     path.parent = path.leaf;
     const InternalNode node = Need(session.RunToEnd(session.tree().ReadInternal(path.parent)));
     EXPECT_TRUE(node.high.Admits(key)) << "one client leaves no downlink missing";
-    path.leaf = node.children[node.ChildIndex(key)].pointer;
+    const InternalNode::Child& child = node.children[node.ChildIndex(key)];
+    path.leaf = child.pointer;
+    path.low = child.separator;
   }
   return path;
 }
 
-RemotePtr CostFixture::SiblingOf(RemotePtr leaf) {
+RemotePtr CostFixture::SiblingOf(const Path& path) {
   auto& session = static_cast<OpenSession&>(*session_);
-  const std::vector<std::byte> bytes = Need(session.RunToEnd(session.tree().ReadLeaf(leaf)));
-  return LeafView::Parse(bytes, leaf, session.tree().shared().geometry)->trailer().sibling();
+  const std::vector<std::byte> bytes =
+      Need(session.RunToEnd(session.tree().ReadLeaf(path.leaf, path.low)));
+  return LeafView::Parse(bytes, path.leaf, session.tree().shared().geometry, path.low)
+      ->trailer()
+      .sibling();
 }
 
 bool CostFixture::ShareTurns(RemotePtr a, RemotePtr b) {

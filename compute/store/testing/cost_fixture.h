@@ -72,9 +72,10 @@ class CostFixture : public testing::Test {
     uint32_t level = 0;  // of the root
     RemotePtr parent;
     RemotePtr leaf;
+    Key low;  // where the leaf starts
   };
   Path PathTo(const std::string& key);
-  RemotePtr SiblingOf(RemotePtr leaf);
+  RemotePtr SiblingOf(const Path& path);
   // Whether the nodes' locks share a queue of this compute server, so that a split cannot take both
   // at once.
   bool ShareTurns(RemotePtr a, RemotePtr b);

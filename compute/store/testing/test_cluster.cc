@@ -197,23 +197,27 @@ std::vector<std::byte> TestClient::LeafBytes(RemotePtr leaf) {
   return Read(leaf.server(), leaf.offset(), shared_->parameters.node_bytes);
 }
 
-RemotePtr TestClient::LeafOf(KeyView key) {
+TestClient::FoundLeaf TestClient::FindLeaf(KeyView key) {
   const RootWord root = Root();
   RemotePtr node = root.pointer();
+  Key low;
   for (uint32_t level = root.level(); level > 0;) {
     const InternalNode internal = Internal(node);
     if (!internal.high.Admits(key)) {
       node = internal.sibling;
       continue;
     }
-    node = internal.children[internal.ChildIndex(key)].pointer;
+    const InternalNode::Child& child = internal.children[internal.ChildIndex(key)];
+    node = child.pointer;
+    low = child.separator;
     --level;
   }
   for (;;) {
     const std::vector<std::byte> bytes = LeafBytes(node);
-    const std::optional<LeafView> leaf = LeafView::Parse(bytes, node, shared_->geometry);
+    const std::optional<LeafView> leaf = LeafView::Parse(bytes, node, shared_->geometry, low);
     EXPECT_TRUE(leaf);
-    if (leaf->unit(0).Admits(key)) return node;
+    if (leaf->unit(0).Admits(key)) return {node, low};
+    low = leaf->high().key;
     node = leaf->trailer().sibling();
   }
 }

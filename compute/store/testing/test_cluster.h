@@ -83,8 +83,13 @@ class TestClient {
   InternalNode Internal(RemotePtr pointer);
   // Removes the second child of `parent`: only its left neighbour leads to it from then on.
   InternalNode::Child RemoveDownlink(RemotePtr parent);
-  // The leaf whose range contains `key`, found by walking, and its bytes.
-  RemotePtr LeafOf(KeyView key);
+  // The leaf whose range contains `key`, found by walking, where it starts, and its bytes.
+  struct FoundLeaf {
+    RemotePtr leaf;
+    Key low;
+  };
+  FoundLeaf FindLeaf(KeyView key);
+  RemotePtr LeafOf(KeyView key) { return FindLeaf(key).leaf; }
   std::vector<std::byte> LeafBytes(RemotePtr leaf);
   uint64_t LockSlot(RemotePtr node);
   Lease LeaseWith(ServerId server) const { return shared_->servers.Find(server)->lease; }

@@ -36,13 +36,14 @@ class ReachedMemory {
     uint64_t word = 0;
     std::memcpy(&word, regions_[0].data() + kRootWordOffset, sizeof word);
     const RootWord root = RootWord::FromWord(word);
-    Want(root.pointer(), root.level());
+    Want(root.pointer(), root.level(), Key());
     while (!wanted_.empty()) {
-      const auto [node, level] = wanted_.back();
+      const auto [node, level, low] = wanted_.back();
       wanted_.pop_back();
       const std::span<const std::byte> bytes =
           regions_[ToInteger(node.server())].subspan(node.offset(), parameters_.node_bytes);
-      if (!(level == 0 ? WalkLeaf(node, bytes) : WalkInternal(node, level, bytes))) return false;
+      if (!(level == 0 ? WalkLeaf(node, low, bytes) : WalkInternal(node, level, bytes)))
+        return false;
     }
     return is_within_;
   }
@@ -50,11 +51,11 @@ class ReachedMemory {
   std::vector<std::vector<bool>>& granules() { return granules_; }
 
  private:
-  void Want(RemotePtr node, uint32_t level) {
+  void Want(RemotePtr node, uint32_t level, const Key& low) {
     if (node.is_null() || !IsWithin(node.server(), node.offset(), parameters_.node_bytes)) return;
     if (granules_[ToInteger(node.server())][node.offset() / kGranule]) return;
     Mark(node.server(), node.offset(), parameters_.node_bytes);
-    wanted_.emplace_back(node, level);
+    wanted_.push_back({node, level, low});
   }
 
   bool IsWithin(ServerId server, uint64_t offset, uint64_t bytes) {
@@ -73,17 +74,20 @@ class ReachedMemory {
   bool WalkInternal(RemotePtr pointer, uint32_t level, std::span<const std::byte> bytes) {
     const std::optional<InternalNode> node = DecodeInternal(bytes, pointer);
     if (!node) return false;
-    Want(node->sibling, level);
-    for (const InternalNode::Child& child : node->children) Want(child.pointer, level - 1);
+    Want(node->sibling, level, node->high.key);
+    for (const InternalNode::Child& child : node->children) {
+      Want(child.pointer, level - 1, child.separator);
+    }
     return true;
   }
 
-  bool WalkLeaf(RemotePtr pointer, std::span<const std::byte> bytes) {
-    const std::optional<LeafView> leaf = LeafView::Parse(bytes, pointer, geometry_);
+  bool WalkLeaf(RemotePtr pointer, const Key& low, std::span<const std::byte> bytes) {
+    const std::optional<LeafView> leaf = LeafView::Parse(bytes, pointer, geometry_, low);
     if (!leaf) return false;
-    Want(leaf->trailer().sibling(), 0);
+    Want(leaf->trailer().sibling(), 0, leaf->high().key);
     entries_.clear();
-    leaf->AppendTo(entries_);
+    keys_.Clear();
+    leaf->AppendTo(entries_, keys_);
     for (const Entry& entry : entries_) {
       if (!entry.is_block) continue;
       const BlockPtr block = entry.block().ptr();
@@ -99,7 +103,13 @@ class ReachedMemory {
   const StoreParameters& parameters_;
   const LeafGeometry geometry_;
   std::vector<std::vector<bool>> granules_;
-  std::vector<std::pair<RemotePtr, uint32_t>> wanted_;  // nodes with their levels
+  struct Wanted {
+    RemotePtr node;
+    uint32_t level;
+    Key low;
+  };
+  std::vector<Wanted> wanted_;
+  KeyArena keys_;
   std::vector<Entry> entries_;
   bool is_within_ = true;  // everything found lies in the servers' memory
 };

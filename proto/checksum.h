@@ -1,0 +1,108 @@
+// Checksum: the 8 bytes that prove that a unit in remote memory is that of one write to one place.
+//
+// Two CRC32C of the same 8-byte words w: one of w, one of w ^ (w >> 32). Each alone misses one in 2^32 of the changes that
+// are not short. Together they miss one in 2^64 of most of them, and none that lies within 8 bytes (LAYOUT.md, "Checksums").
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "proto/crc32c.h"
+#include "proto/key.h"
+#include "proto/remote_ptr.h"
+
+namespace gossamer {
+
+struct Checksum {
+  uint32_t words = 0;
+  uint32_t folded = 0;  // of w ^ (w >> 32)
+
+  friend bool operator==(const Checksum&, const Checksum&) = default;
+};
+static_assert(sizeof(Checksum) == 8);
+
+// A checksum of words in pairs. The instruction for one word takes three cycles but starts in each: so the first and the
+// second words of the pairs have CRCs of their own, which are combined at the end.
+class PairSum {
+ public:
+  constexpr PairSum() = default;
+
+  void Add(uint64_t first, uint64_t second) {
+    first_ = {internal::Crc32cWord(first_.words, first),
+              internal::Crc32cWord(first_.folded, first ^ (first >> 32))};
+    second_ = {internal::Crc32cWord(second_.words, second),
+               internal::Crc32cWord(second_.folded, second ^ (second >> 32))};
+  }
+  // The last pair is filled up with zeros.
+  void Add(std::span<const std::byte> bytes) {
+    constexpr size_t kPair = 2 * kWord;
+    const std::byte* at = bytes.data();
+    size_t left = bytes.size();
+    for (; left >= kPair; at += kPair, left -= kPair) Add(Load(at), Load(at + kWord));
+    if (left != 0) AddRest(at, left);
+  }
+  Checksum End() const {
+    return {Join(first_.words, second_.words), Join(first_.folded, second_.folded)};
+  }
+
+ private:
+  static constexpr size_t kWord = sizeof(uint64_t);
+
+  // The second one goes to the word's second half. In the first half it would only be added to the CRC: a change in a first
+  // word would look as the same one in the second word.
+  static uint32_t Join(uint32_t first, uint32_t second) {
+    return internal::Crc32cWord(first, uint64_t{second} << 32);
+  }
+  static uint64_t Load(const std::byte* at) {
+    uint64_t word;
+    std::memcpy(&word, at, sizeof word);
+    return word;
+  }
+  void AddRest(const std::byte* at, size_t bytes) {
+    if (bytes == kWord + sizeof(uint32_t)) {  // of most units: two loads of known size
+      uint32_t half;
+      std::memcpy(&half, at + kWord, sizeof half);
+      return Add(Load(at), half);
+    }
+    uint64_t pair[2] = {};
+    std::memcpy(pair, at, bytes);
+    Add(pair[0], pair[1]);
+  }
+
+  Checksum first_{0x47534d52u, 0x33746166u};
+  Checksum second_{0x53657250u, 0x726f4d65u};
+};
+
+// What the checksum of a unit begins with: the pointer to its node, with the generation, the unit's number and the prefix that
+// all keys in the unit share (rule R1).
+// The prefix is that of `within`, as far as that has so many bytes.
+// Requires: `unit` < 256, and the prefix has fewer than 256 bytes.
+inline PairSum UnitSeed(RemotePtr node, uint32_t unit, KeyView within = {},
+                        size_t prefix_bytes = 0) {
+  constexpr size_t kBeside = 6;  // bytes of the prefix that share a word with the number
+  const size_t length = std::min(prefix_bytes, within.size());
+  PairSum sum;
+  const uint64_t begin = FirstBytesOf(within, std::min(length, kBeside));
+  sum.Add(node.word(), begin << 16 | uint64_t{length} << 8 | unit);
+  if (length > kBeside) {
+    sum.Add(std::as_bytes(std::span(within.substr(kBeside, length - kBeside))));
+  }
+  return sum;
+}
+
+// The checksum of a piece that starts with its checksum.
+inline Checksum ChecksumOf(PairSum seed, std::span<const std::byte> piece) {
+  seed.Add(piece.subspan(sizeof(Checksum)));
+  return seed.End();
+}
+
+// Writes the checksum of `piece` to its start.
+inline void Seal(const PairSum& seed, std::span<std::byte> piece) {
+  const Checksum sum = ChecksumOf(seed, piece);
+  std::memcpy(piece.data(), &sum, sizeof sum);
+}
+
+}  // namespace gossamer
