@@ -1,10 +1,12 @@
 // Checksum: the 8 bytes that prove that a unit in remote memory is that of one write to one place.
 //
-// Two CRC32C of the same 8-byte words w: one of w, one of w ^ (w >> 32). Each alone misses one in 2^32 of the changes that
-// are not short. Together they miss one in 2^64 of most of them, and none that lies within 8 bytes (LAYOUT.md, "Checksums").
+// Two CRC32C of the same 8-byte words w: one of w from the first to the last, one of w ^ (w >> 32) from the last to the first.
+// Each alone misses one in 2^32 of the changes that are not short. Together they miss one in 2^64, and none that lies within
+// one word (LAYOUT.md, "Checksums").
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -18,7 +20,7 @@ namespace gossamer {
 
 struct Checksum {
   uint32_t words = 0;
-  uint32_t folded = 0;  // of w ^ (w >> 32)
+  uint32_t folded = 0;  // of w ^ (w >> 32), backwards
 
   friend bool operator==(const Checksum&, const Checksum&) = default;
 };
@@ -31,18 +33,22 @@ class PairSum {
   constexpr PairSum() = default;
 
   void Add(uint64_t first, uint64_t second) {
-    first_ = {internal::Crc32cWord(first_.words, first),
-              internal::Crc32cWord(first_.folded, first ^ (first >> 32))};
-    second_ = {internal::Crc32cWord(second_.words, second),
-               internal::Crc32cWord(second_.folded, second ^ (second >> 32))};
+    AddWords(first, second);
+    AddFolded(second, first);
   }
   // The last pair is filled up with zeros.
   void Add(std::span<const std::byte> bytes) {
-    constexpr size_t kPair = 2 * kWord;
-    const std::byte* at = bytes.data();
-    size_t left = bytes.size();
-    for (; left >= kPair; at += kPair, left -= kPair) Add(Load(at), Load(at + kWord));
-    if (left != 0) AddRest(at, left);
+    const std::byte* front = bytes.data();
+    const size_t rest = bytes.size() % kPair;
+    const std::byte* back = front + (bytes.size() - rest);
+    const std::array<uint64_t, 2> last = LoadRest(back, rest);
+    if (rest != 0) AddFolded(last[1], last[0]);
+    for (size_t pairs = bytes.size() / kPair; pairs != 0; --pairs, front += kPair) {
+      back -= kPair;
+      AddWords(Load(front), Load(front + kWord));
+      AddFolded(Load(back + kWord), Load(back));
+    }
+    if (rest != 0) AddWords(last[0], last[1]);
   }
   Checksum End() const {
     return {Join(first_.words, second_.words), Join(first_.folded, second_.folded)};
@@ -50,6 +56,7 @@ class PairSum {
 
  private:
   static constexpr size_t kWord = sizeof(uint64_t);
+  static constexpr size_t kPair = 2 * kWord;
 
   // The second one goes to the word's second half. In the first half it would only be added to the CRC: a change in a first
   // word would look as the same one in the second word.
@@ -61,15 +68,23 @@ class PairSum {
     std::memcpy(&word, at, sizeof word);
     return word;
   }
-  void AddRest(const std::byte* at, size_t bytes) {
+  static std::array<uint64_t, 2> LoadRest(const std::byte* at, size_t bytes) {
+    std::array<uint64_t, 2> words{};
     if (bytes == kWord + sizeof(uint32_t)) {  // of most units: two loads of known size
       uint32_t half;
       std::memcpy(&half, at + kWord, sizeof half);
-      return Add(Load(at), half);
+      return {Load(at), half};
     }
-    uint64_t pair[2] = {};
-    std::memcpy(pair, at, bytes);
-    Add(pair[0], pair[1]);
+    std::memcpy(words.data(), at, bytes);
+    return words;
+  }
+  void AddWords(uint64_t first, uint64_t second) {
+    first_.words = internal::Crc32cWord(first_.words, first);
+    second_.words = internal::Crc32cWord(second_.words, second);
+  }
+  void AddFolded(uint64_t first, uint64_t second) {
+    first_.folded = internal::Crc32cWord(first_.folded, first ^ (first >> 32));
+    second_.folded = internal::Crc32cWord(second_.folded, second ^ (second >> 32));
   }
 
   Checksum first_{0x47534d52u, 0x33746166u};

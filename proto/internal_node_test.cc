@@ -49,7 +49,7 @@ TEST(InternalNode, GoldenBytesOfUniformSeparators) {
   node.children = {
       {Key("a"), ChildPointer(1)}, {Key("fg"), ChildPointer(2)}, {Key("mn"), ChildPointer(3)}};
   EXPECT_EQ(ToHexTrimmed(*TryEncode(node, 256)),
-            "2d21ccae468243480156040000000300040302010300010001010200617a0104"
+            "2d21ccae3e2bb2a10156040000000300040302010300010001010200617a0104"
             "020000000300666702080200000003006d6e030c0200000003");
 }
 
@@ -60,7 +60,7 @@ TEST(InternalNode, GoldenBytesOfVariableSeparators) {
   node.children = {
       {Key(""), ChildPointer(1)}, {Key("f"), ChildPointer(2)}, {Key("mn"), ChildPointer(3)}};
   EXPECT_EQ(ToHexTrimmed(*TryEncode(node, 256)),
-            "9b6d84b4f0edda5d000000000000000004030201030002010000ff0001040200"
+            "9b6d84b40a5e03a1000000000000000004030201030002010000ff0001040200"
             "0000030001660208020000000300026d6e030c0200000003");
 }
 
