@@ -1,7 +1,7 @@
 // Internal nodes: sorted separators and child pointers, read whole and written whole.
 //
 // One checksum covers the node. Child i covers [separator i, separator i+1); separator 0 is the low fence, stored once.
-// Separators have their true length; if all lengths are equal, only the header states it. LAYOUT.md draws the bytes.
+// Separators are front-coded: each is stored without the bytes that it shares with the one before. LAYOUT.md draws the bytes.
 #pragma once
 
 #include <algorithm>
@@ -11,10 +11,10 @@
 #include <optional>
 #include <span>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "proto/checksum.h"
+#include "proto/front_coding.h"
 #include "proto/key.h"
 #include "proto/leaf.h"
 #include "proto/remote_ptr.h"
@@ -29,8 +29,8 @@ struct InternalHeader {
   uint8_t level;   // at least 1
   uint8_t flags;   // bit 0: the high fence is infinite; bit 1: frozen
   uint8_t low_bytes;
-  uint8_t high_bytes;
-  uint8_t separator_bytes;  // of every separator, or 0xff: each states its own
+  uint8_t high_shared;  // bytes that the high fence shares with the low fence
+  uint8_t high_bytes;   // behind those
   uint8_t reserved;
 };
 // The struct is longer than what is stored: its alignment pads it.
@@ -44,6 +44,9 @@ namespace internal {
 // Of InternalHeader::flags.
 inline constexpr uint8_t kInfinite = 0x01;
 inline constexpr uint8_t kFrozenNode = 0x02;
+
+inline constexpr uint32_t kPointerBytes = sizeof(uint64_t);
+static_assert(kPointerBytes == kBehindKey);
 
 }  // namespace internal
 
@@ -80,61 +83,70 @@ struct InternalNode {
   }
 };
 
-// The encoded size of `node` in bytes.
-inline uint32_t EncodedBytes(const InternalNode& node, uint8_t* separator_bytes = nullptr) {
-  size_t bytes = kInternalHeaderBytes + node.low().size() +
-                 (node.high.infinite ? 0 : node.high.key.size()) + 8 * node.children.size();
-  bool uniform = true;
-  const size_t first = node.children.size() > 1 ? node.children[1].separator.size() : 0;
-  for (size_t i = 1; i < node.children.size(); ++i) {
-    bytes += node.children[i].separator.size();
-    uniform &= node.children[i].separator.size() == first;
-  }
-  if (!uniform) bytes += node.children.size() - 1;
-  if (separator_bytes != nullptr) {
-    *separator_bytes = uniform ? static_cast<uint8_t>(first) : internal::kVariable;
+// What an encoded node takes without children.
+inline uint32_t FixedBytes(const InternalNode& node) {
+  const Key& low = node.children.front().separator;
+  size_t bytes = kInternalHeaderBytes + low.size();
+  if (!node.high.infinite) {
+    bytes += node.high.key.size() - SharedBytes(low, node.high.key);
   }
   return static_cast<uint32_t>(bytes);
 }
+// What a child takes behind one with the separator `previous`.
+inline uint32_t ChildBytes(const Key& previous, const Key& separator) {
+  const size_t suffix = separator.size() - SharedBytes(previous, separator);
+  return static_cast<uint32_t>(kLengthsBytes + suffix + internal::kPointerBytes);
+}
+// The encoded size of `node` in bytes.
+inline uint32_t EncodedBytes(const InternalNode& node) {
+  uint32_t bytes = FixedBytes(node) + internal::kPointerBytes;
+  for (size_t i = 1; i < node.children.size(); ++i) {
+    bytes += ChildBytes(node.children[i - 1].separator, node.children[i].separator);
+  }
+  return bytes;
+}
+
+namespace internal {
+
+inline std::byte* AppendPointer(std::byte* at, RemotePtr pointer) {
+  const uint64_t word = pointer.word();
+  std::memcpy(at, &word, sizeof word);
+  return at + sizeof word;
+}
+inline std::byte* AppendChild(std::byte* at, const InternalNode::Child& child, uint32_t shared) {
+  return AppendPointer(AppendFrontCoded(at, child.separator, shared), child.pointer);
+}
+
+}  // namespace internal
 
 // Writes the whole node to `out` (node_bytes), padded with zeros. Returns false, and writes
 // nothing, if it does not fit: split it.
 inline bool EncodeInternal(std::span<std::byte> out, RemotePtr self, const InternalNode& node) {
+  if (EncodedBytes(node) > out.size()) return false;
+  const Key& low = node.children.front().separator;
   InternalHeader header{};
-  if (EncodedBytes(node, &header.separator_bytes) > out.size()) return false;
   header.version = static_cast<uint32_t>(node.version);
   header.sibling = node.sibling.word();
   header.count = static_cast<uint16_t>(node.children.size());
   header.level = node.level;
   header.flags = static_cast<uint8_t>((node.high.infinite ? internal::kInfinite : 0) |
                                       (node.frozen ? internal::kFrozenNode : 0));
-  header.low_bytes = static_cast<uint8_t>(node.low().size());
-  header.high_bytes = node.high.infinite ? 0 : static_cast<uint8_t>(node.high.key.size());
+  header.low_bytes = static_cast<uint8_t>(low.size());
 
-  std::memset(out.data(), 0, out.size());
-  std::byte* at = out.data() + kInternalHeaderBytes;
-  const auto append = [&at](const void* data, size_t bytes) {
-    std::memcpy(at, data, bytes);
-    at += bytes;
-  };
-  append(node.low().data(), node.low().size());
-  append(node.high.key.view().data(), header.high_bytes);
-  for (size_t i = 0; i < node.children.size(); ++i) {
-    const InternalNode::Child& child = node.children[i];
-    const uint64_t word = child.pointer.word();
-    if (i != 0) {
-      const KeyView separator = child.separator;
-      if (header.separator_bytes == internal::kVariable) {
-        *at++ = static_cast<std::byte>(separator.size());
-      }
-      if (separator.size() == sizeof(uint64_t)) {
-        append(separator.data(), sizeof(uint64_t));  // of known size: one store
-      } else {
-        append(separator.data(), separator.size());
-      }
-    }
-    append(&word, sizeof word);
+  std::byte* at = AppendSuffix(out.data() + kInternalHeaderBytes, low, 0);
+  if (!node.high.infinite) {
+    const Key& high = node.high.key;
+    header.high_shared = static_cast<uint8_t>(SharedBytes(low, high));
+    header.high_bytes = static_cast<uint8_t>(high.size() - header.high_shared);
+    at = AppendSuffix(at, high, header.high_shared);
   }
+  at = internal::AppendPointer(at, node.children.front().pointer);
+  for (size_t i = 1; i < node.children.size(); ++i) {
+    const InternalNode::Child& child = node.children[i];
+    const Key& previous = node.children[i - 1].separator;
+    at = internal::AppendChild(at, child, SharedBytes(previous, child.separator));
+  }
+  std::memset(at, 0, static_cast<size_t>(out.data() + out.size() - at));
   std::memcpy(out.data(), &header, kInternalHeaderBytes);
   Seal(UnitSeed(self, 0), out);
   return true;
@@ -166,23 +178,27 @@ class InternalView {
   uint32_t count() const { return header_.count; }
   KeyView low() const { return {data_ + kInternalHeaderBytes, header_.low_bytes}; }
   HighFence high() const {
-    const bool is_infinite = (header_.flags & internal::kInfinite) != 0;
-    return is_infinite ? HighFence() : HighFence::At({low().end(), header_.high_bytes});
+    if (is_infinite()) return {};
+    return HighFence::At(low().substr(0, header_.high_shared), {low().end(), header_.high_bytes});
   }
-  // Calls visit(separator, pointer) for each child, in order.
+  // Calls visit(separator, pointer) for each child, in order. The separator is valid only during the call.
   template <typename Visit>
   void ForEach(Visit&& visit) const {
+    KeyRebuilder separators(low());
     uint32_t at = children_at();
     visit(low(), TakePointer(at));
-    for (uint32_t i = 1; i < header_.count; ++i) {
-      const KeyView separator = TakeSeparator(at);
+    while (at < end_) {
+      const KeyView separator = separators.Next(TakeSuffix(at));
       visit(separator, TakePointer(at));
     }
   }
   // Whether a child starts at `separator`. Requires: low() <= separator.
   bool HasChildAt(KeyView separator) const {
-    uint32_t at = 0;
-    return separator == low() || FindAbove(separator, at) == separator;
+    if (separator == low()) return true;
+    const KeyPlace place = PlaceOf(separator);
+    if (place.at == end() || place.shared + place.more != separator.size()) return false;
+    const Suffix suffix = Suffix::At(place.at);
+    return suffix.shared == place.shared && suffix.length == place.more;
   }
   InternalNode Decode() const {
     InternalNode node;
@@ -204,67 +220,72 @@ class InternalView {
   friend bool AddInPlace(std::span<std::byte> image, RemotePtr self, NodeVersion version,
                          std::span<const InternalNode::Child> children, InternalView& view);
 
-  static constexpr uint32_t kPointerBytes = sizeof(uint64_t);
-
   explicit InternalView(std::span<const std::byte> bytes)
       : data_(reinterpret_cast<const char*>(bytes.data())) {
     std::memcpy(static_cast<void*>(&header_), data_, kInternalHeaderBytes);
   }
 
-  bool is_variable() const { return header_.separator_bytes == internal::kVariable; }
+  const char* end() const { return data_ + end_; }
+  bool is_infinite() const { return (header_.flags & internal::kInfinite) != 0; }
   uint32_t children_at() const {
     return kInternalHeaderBytes + header_.low_bytes + header_.high_bytes;
   }
   RemotePtr TakePointer(uint32_t& at) const {
     uint64_t word;
     std::memcpy(&word, data_ + at, sizeof word);
-    at += kPointerBytes;
+    at += internal::kPointerBytes;
     return RemotePtr::FromWord(word);
   }
-  KeyView TakeSeparator(uint32_t& at) const {
-    const uint32_t length =
-        is_variable() ? static_cast<uint8_t>(data_[at++]) : header_.separator_bytes;
-    return {data_ + std::exchange(at, at + length), length};
+  Suffix TakeSuffix(uint32_t& at) const {
+    const Suffix suffix = Suffix::At(data_ + at);
+    at += kLengthsBytes + suffix.length;
+    return suffix;
   }
   // A matching checksum implies, for a correct client's bytes, that this succeeds.
   bool FindEnd(size_t bytes) {
-    if (header_.low_bytes > kMaxKeyBytes || header_.high_bytes > kMaxKeyBytes) return false;
-    const uint32_t others = header_.count - 1u;
-    end_ = children_at() + kPointerBytes;
-    if (!is_variable()) {
-      end_ += others * (header_.separator_bytes + kPointerBytes);
-      return end_ <= bytes && (others == 0 || header_.separator_bytes <= kMaxKeyBytes);
+    const uint32_t high_bytes = uint32_t{header_.high_shared} + header_.high_bytes;
+    if (header_.low_bytes > kMaxKeyBytes || header_.high_shared > header_.low_bytes ||
+        high_bytes > kMaxKeyBytes || (is_infinite() && high_bytes != 0)) {
+      return false;
     }
-    for (uint32_t i = 0; i < others; ++i) {
-      if (end_ >= bytes) return false;
-      const uint32_t length = static_cast<uint8_t>(data_[end_]);
-      if (length > kMaxKeyBytes) return false;
-      end_ += 1 + length + kPointerBytes;
+    end_ = children_at() + internal::kPointerBytes;
+    uint32_t previous = header_.low_bytes;  // bytes of the separator before
+    for (uint32_t others = header_.count - 1u; others != 0; --others) {
+      if (end_ + kLengthsBytes > bytes) return false;
+      const Suffix suffix = TakeSuffix(end_);
+      end_ += internal::kPointerBytes;
+      if (suffix.shared > previous || suffix.key_bytes() > kMaxKeyBytes) return false;
+      previous = suffix.key_bytes();
     }
     return end_ <= bytes;
   }
-  // As KeyPrefix, of a separator in the node: the pointer behind it makes it safe to load 8 bytes.
-  static uint64_t PrefixOf(KeyView separator) {
-    static_assert(kPointerBytes == sizeof(uint64_t));
-    uint64_t word;
-    std::memcpy(&word, separator.data(), sizeof word);
-    const bool is_shorter = separator.size() < sizeof word;
-    if (is_shorter) word &= (uint64_t{1} << (8 * separator.size())) - 1;
-    return __builtin_bswap64(word);
+  // Where a child that starts at `key` is or would be. Requires: low() < key.
+  KeyPlace PlaceOf(KeyView key) const {
+    const char* const second = data_ + children_at() + internal::kPointerBytes;
+    return FindPlace(key, low(), second, end());
   }
-  // Finds where the first child that starts at `key` or above begins; `at` is the end if there is none. Returns its
-  // separator. Requires: low() < key.
-  KeyView FindAbove(KeyView key, uint32_t& at) const {
-    const uint64_t prefix = KeyPrefix(key);
-    at = children_at() + kPointerBytes;
-    while (at < end_) {
-      uint32_t behind = at;
-      const KeyView separator = TakeSeparator(behind);
-      const uint64_t other = PrefixOf(separator);
-      if (other > prefix || (other == prefix && separator >= key)) return separator;
-      at = behind + kPointerBytes;
+  // What a child that starts at `key` adds to the node.
+  static uint32_t BytesAt(const KeyPlace& place, KeyView key) {
+    const size_t suffix = key.size() - place.shared - place.more;
+    return static_cast<uint32_t>(kLengthsBytes + suffix + internal::kPointerBytes);
+  }
+  // Adds a child to the bytes, which are `image`, at its place.
+  void AddAt(const KeyPlace& place, std::span<std::byte> image, const InternalNode::Child& child) {
+    const uint32_t bytes = BytesAt(place, child.separator);
+    std::byte* const to = image.data() + (place.at - data_);
+    if (place.at == end()) {
+      internal::AppendChild(to, child, place.shared);
+    } else {
+      // The next child shares more with it than with the one before, and keeps the rest of its suffix.
+      const Suffix old = Suffix::At(place.at);
+      std::byte* const rest = to + kLengthsBytes + place.more;
+      std::memmove(rest + bytes, rest, static_cast<size_t>(image.data() + end_ - rest));
+      std::byte* const next = internal::AppendChild(to, child, place.shared);
+      next[0] = static_cast<std::byte>(old.shared + place.more);
+      next[1] = static_cast<std::byte>(old.length - place.more);
     }
-    return {};
+    end_ += bytes;
+    ++header_.count;
   }
 
   const char* data_;
@@ -279,36 +300,24 @@ inline std::optional<InternalNode> DecodeInternal(std::span<const std::byte> byt
 }
 
 // Adds `children` to `image`, parsed as `view`, and makes it the content of `version`. Cheaper than to decode and encode
-// it. Returns false, and writes nothing, if they do not fit as the node is encoded: EncodeInternal may find room.
+// it; the bytes are the same. Returns false, and writes nothing, if they do not fit. Several may just fit and be refused:
+// EncodeInternal may find room.
 // Requires: the separators ascend, lie within the node's range, and no child starts there.
 inline bool AddInPlace(std::span<std::byte> image, RemotePtr self, NodeVersion version,
                        std::span<const InternalNode::Child> children, InternalView& view) {
-  InternalHeader& header = view.header_;
-  const uint32_t prefix = view.is_variable() ? 1 : 0;
+  KeyPlace place{};
   uint32_t more = 0;
   for (const InternalNode::Child& child : children) {
-    const size_t length = child.separator.size();
-    if (!view.is_variable() && length != header.separator_bytes) return false;
-    more += static_cast<uint32_t>(prefix + length + InternalView::kPointerBytes);
+    place = view.PlaceOf(child.separator);
+    more += InternalView::BytesAt(place, child.separator);  // or less, behind another of them
   }
   if (view.end_ + more > image.size()) return false;
   for (const InternalNode::Child& child : children) {
-    const KeyView separator = child.separator;
-    uint32_t at = 0;
-    view.FindAbove(separator, at);
-    const auto bytes =
-        static_cast<uint32_t>(prefix + separator.size() + InternalView::kPointerBytes);
-    std::byte* to = image.data() + at;
-    std::memmove(to + bytes, to, view.end_ - at);
-    if (prefix != 0) *to++ = static_cast<std::byte>(separator.size());
-    std::memcpy(to, separator.data(), separator.size());
-    const uint64_t word = child.pointer.word();
-    std::memcpy(to + separator.size(), &word, sizeof word);
-    view.end_ += bytes;
+    if (children.size() != 1) place = view.PlaceOf(child.separator);
+    view.AddAt(place, image, child);
   }
-  header.count = static_cast<uint16_t>(header.count + children.size());
-  header.version = static_cast<uint32_t>(version);
-  std::memcpy(image.data(), &header, kInternalHeaderBytes);
+  view.header_.version = static_cast<uint32_t>(version);
+  std::memcpy(image.data(), &view.header_, kInternalHeaderBytes);
   Seal(UnitSeed(self, 0), image);
   return true;
 }

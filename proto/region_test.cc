@@ -32,7 +32,7 @@ Bytes Image(const RegionHeader& header) {
 
 TEST(RegionHeader, GoldenBytes) {
   EXPECT_EQ(ToHex(BytesOf(Header())),
-            "474f5353414d455203000000f40d462a88776655443322110807060504030201"
+            "474f5353414d4552040000000bf6826388776655443322110807060504030201"
             "0000004000000000000002000000000000000002000000000004000020001000"
             "0500000000000000");
 }
@@ -80,7 +80,7 @@ TEST(ParseRegionHeader, NamesAnotherFormat) {
   header.format_version = 7;  // its checksum may lie anywhere
   const RegionReading reading = ParseRegionHeader(Image(header));
   EXPECT_EQ(reading.verdict, RegionVerdict::kOtherFormat);
-  EXPECT_EQ(reading.Problem(), "region of format version 7; this build speaks version 3");
+  EXPECT_EQ(reading.Problem(), "region of format version 7; this build speaks version 4");
 }
 
 TEST(ParseRegionHeader, RejectsSizesThatItCannotUse) {

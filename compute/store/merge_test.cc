@@ -1,4 +1,5 @@
 // Merges of nodes that lost entries (PROTOCOL.md, "Merges"). Costs are counted exactly.
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -357,7 +358,11 @@ TEST_F(MergeTest, ANodeThatIsBeingMergedIsNotLinkedAgain) {
 // All levels of the cached path were merged away.
 TEST_F(MergeTest, AStalePathOfAnyDepthIsFoundAnew) {
   constexpr uint64_t kMany = 8000;
-  const auto long_key = [](uint64_t number) { return std::string(24, 'k') + NumberKey(number); };
+  // A few in a row begin alike, and others differ at once: separators are long and share little, so nodes have few children.
+  const auto long_key = [](uint64_t number) {
+    const uint64_t some = KeyHash(NumberKey(number / 8));
+    return fmt::format("{:016x}", some) + std::string(8, 'k') + NumberKey(number);
+  };
   ASSERT_NO_FATAL_FAILURE(Open({256, 32, 16}));
   for (uint64_t i = 0; i < kMany; ++i) ASSERT_TRUE(session_->Put(long_key(i), "v"));
   ASSERT_GE(client_->Root().level(), 5u);

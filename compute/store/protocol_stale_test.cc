@@ -94,7 +94,7 @@ TEST_F(StaleTest, AStaleRootCostsADescentNotAWalk) {  // R7
           static_cast<Session*>(scanner.get())}) {
       ASSERT_EQ(session->Get(NumberKey(5)).error().code, Code::kNotFound);
     }
-    ASSERT_NO_FATAL_FAILURE(Load(3000));
+    ASSERT_NO_FATAL_FAILURE(Load(6000));
     const uint32_t levels = client_->Root().level();
     ASSERT_GE(levels, 3u);
     const WireCounts get = CostOf(*stale[0], OperationClass::kRead,

@@ -7,19 +7,22 @@
 namespace gossamer {
 namespace {
 
-// A child's pointer, and its separator with the length.
-size_t BytesOf(const InternalNode::Child& child) { return child.separator.size() + 9; }
+using Children = std::vector<InternalNode::Child>;
+
+// What the child takes, behind the one before.
+size_t BytesOf(const Children& children, size_t i) {
+  return ChildBytes(children[i - 1].separator, children[i].separator);
+}
 
 // Cuts `node` behind its first children, as many as come to `left_bytes` or, with `at_end`, as fit with the new fence.
 // Returns the rest, which may be too long.
 InternalNode CutBehind(InternalNode& node, size_t left_bytes, bool at_end, uint32_t node_bytes) {
-  const std::vector<InternalNode::Child> children = std::move(node.children);
-  // More than any children that fit: a child may be encoded without its length.
-  const size_t enough = node_bytes + node_bytes / 4;
+  const Children children = std::move(node.children);
+  const size_t beside_fence = node_bytes - kInternalHeaderBytes - children[0].separator.size();
+  const size_t enough = at_end ? beside_fence : left_bytes;
   size_t middle = 1;
-  for (size_t bytes = BytesOf(children[0]);
-       middle + 1 < children.size() && bytes < (at_end ? enough : left_bytes); ++middle) {
-    bytes += BytesOf(children[middle]);
+  for (size_t bytes = sizeof(uint64_t); middle + 1 < children.size() && bytes < enough; ++middle) {
+    bytes += BytesOf(children, middle);
   }
   InternalNode right;
   right.version = node.version;
@@ -37,15 +40,23 @@ InternalNode CutBehind(InternalNode& node, size_t left_bytes, bool at_end, uint3
   }
 }
 
+size_t LongestFence(const InternalNode& node) {
+  size_t longest = node.high.infinite ? 0 : node.high.key.size();
+  for (const InternalNode::Child& child : node.children) {
+    longest = std::max(longest, child.separator.size());
+  }
+  return longest;
+}
+
 }  // namespace
 
 std::vector<InternalNode> SplitInternal(InternalNode& node, bool at_end, uint32_t node_bytes) {
   std::vector<InternalNode> right;
   // Room for children beside a header and two fences, without what a node's end may leave unused.
-  const size_t room = node_bytes - sizeof(InternalHeader) - 2 * size_t{kMaxKeyBytes};
+  const size_t room = node_bytes - kInternalHeaderBytes - 2 * LongestFence(node);
   for (InternalNode* rest = &node; EncodedBytes(*rest) > node_bytes; rest = &right.back()) {
-    size_t total = 0;
-    for (const InternalNode::Child& child : rest->children) total += BytesOf(child);
+    size_t total = sizeof(uint64_t);
+    for (size_t i = 1; i < rest->children.size(); ++i) total += BytesOf(rest->children, i);
     const size_t parts = std::max<size_t>(2, (total + room - 1) / room);
     // Not right.push_back(CutBehind(*rest, ...)), because `rest` may be in the vector.
     InternalNode behind = CutBehind(*rest, total / parts, at_end, node_bytes);

@@ -24,11 +24,6 @@ struct Neighbours {
   Key separator;  // where the right one starts
 };
 
-// What an encoded internal node takes without children.
-inline size_t FixedBytes(const InternalNode& node) {
-  return kInternalHeaderBytes + node.low().size() + (node.high.infinite ? 0 : node.high.key.size());
-}
-
 class NodeUnion {
  public:
   explicit NodeUnion(const LeafGeometry& geometry) : geometry_(geometry), packer_(geometry) {}

@@ -1,0 +1,98 @@
+#include "compute/tree/internal_split.h"
+
+#include <algorithm>
+#include <iterator>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "proto/test_support.h"
+
+namespace gossamer {
+namespace {
+
+using test::Bytes;
+
+constexpr RemotePtr kSelf(ServerId{3}, 0x12300, 7);
+
+class InternalSplitTest : public test::SeededTest {
+ protected:
+  // Separators of up to `longest` bytes that share much, or nothing.
+  std::string RandomKey(const std::string& stem, uint32_t longest) {
+    std::string key = stem.substr(0, stem.size() - random.Below(3) % (stem.size() + 1));
+    const auto room = longest - static_cast<uint32_t>(key.size());
+    return key + random.String(random.Between(std::min(room, 1u), room));
+  }
+
+  // A node that takes more than `node_bytes`, by `extra` children.
+  InternalNode FullNode(uint32_t node_bytes, size_t extra) {
+    const uint32_t longest = random.Between(4, std::min(kMaxKeyBytes, node_bytes / 8));
+    const std::string stem = random.OneIn(2) ? "" : random.String(random.Below(longest - 3));
+    std::set<std::string> keys;
+    for (uint32_t i = 0; i < node_bytes / 4; ++i) keys.insert(RandomKey(stem, longest));
+    InternalNode node;
+    node.version = NodeVersion{9};
+    node.level = 2;
+    node.sibling = RemotePtr(ServerId{1}, 0x45600, 1);
+    if (random.OneIn(2)) node.high = HighFence::At(*keys.rbegin());
+    keys.erase(std::prev(keys.end()));
+    std::vector<std::string> chosen(keys.begin(), keys.end());
+    if (random.OneIn(2)) {  // else neighbours
+      std::shuffle(chosen.begin(), chosen.end(), std::mt19937_64(random.Word()));
+      chosen.resize((chosen.size() + 1) / 2);
+      std::ranges::sort(chosen);
+    }
+    node.children = {{random.OneIn(2) ? Key() : Key(chosen[0]), RemotePtr::FromWord(1 << 8)}};
+    uint32_t bytes = EncodedBytes(node);
+    for (size_t i = 1; i < chosen.size() && extra != 0; ++i) {
+      const Key separator(chosen[i]);
+      bytes += ChildBytes(node.children.back().separator, separator);
+      node.children.push_back({separator, RemotePtr::FromWord((i + 1) << 8)});
+      if (bytes > node_bytes) --extra;
+    }
+    return node;
+  }
+};
+
+TEST_F(InternalSplitTest, PartsFitAndHaveAllChildren) {
+  int in_two = 0;
+  int by_one_child = 0;
+  for (int i = 0; i < 1000; ++i) {
+    const uint32_t node_bytes = kMinNodeBytes << random.Below(5);
+    const size_t extra = random.OneIn(2) ? 1 : random.Between(2, 30);
+    const InternalNode whole = FullNode(node_bytes, extra);
+    if (EncodedBytes(whole) <= node_bytes) continue;
+    const bool at_end = random.OneIn(4);
+    std::vector<InternalNode> parts{whole};
+    std::ranges::move(SplitInternal(parts[0], at_end, node_bytes), std::back_inserter(parts));
+
+    size_t place = 0;
+    for (size_t part = 0; part < parts.size(); ++part) {
+      const InternalNode& node = parts[part];
+      ASSERT_FALSE(node.children.empty());
+      Bytes image(node_bytes);
+      ASSERT_TRUE(EncodeInternal(image, kSelf, node)) << EncodedBytes(node);
+      ASSERT_EQ(node.version, whole.version);
+      ASSERT_EQ(node.level, whole.level);
+      const bool is_last = part + 1 == parts.size();
+      ASSERT_EQ(node.high, is_last ? whole.high : HighFence::At(parts[part + 1].low()));
+      for (const InternalNode::Child& child : node.children) {
+        ASSERT_EQ(child.separator, whole.children[place].separator);
+        ASSERT_EQ(child.pointer, whole.children[place].pointer);
+        ++place;
+      }
+    }
+    ASSERT_EQ(place, whole.children.size());
+    ASSERT_EQ(parts.back().sibling, whole.sibling);
+    if (extra == 1) {
+      ++by_one_child;
+      in_two += parts.size() == 2 ? 1 : 0;
+    }
+  }
+  EXPECT_GT(by_one_child, 200);
+  EXPECT_EQ(in_two, by_one_child);
+}
+
+}  // namespace
+}  // namespace gossamer
