@@ -8,7 +8,7 @@ namespace gossamer::bench {
 BenchClient::BenchClient(Session& session, PhaseState& phase, const Share& share)
     : session_(session),
       phase_(phase),
-      codec_(phase.options.key_bytes),
+      codec_(phase.options.keys),
       seed_(phase.options.seed),
       value_bytes_(phase.options.value_bytes),
       loading_(share.loading),
@@ -146,6 +146,7 @@ struct BenchClient::Batch {
   Batch(uint32_t size, uint32_t value_bytes)
       : operations(size),
         buffers(size),
+        keys(size),
         stored(size_t{size} * value_bytes),
         pairs(size),
         statuses(size, Ok()) {
@@ -159,11 +160,12 @@ struct BenchClient::Batch {
     const size_t bytes = client.value_bytes_;
     const std::span<char> value(stored.data() + i * bytes, bytes);
     FillValue(operations[index].id, client.seed_, value);
-    pairs[i] = {{buffers[index].data(), client.codec_.key_bytes()}, {value.data(), bytes}};
+    pairs[i] = {keys[index], {value.data(), bytes}};
   }
 
   std::vector<DrawnOperation> operations;
   std::vector<KeyBuffer> buffers;
+  std::vector<std::string_view> keys;  // of `operations`, in `buffers`
   size_t count = 0;                    // number of operations
   std::vector<std::string_view> gets;  // reads and first halves of read-modify-writes
   Values values;
@@ -220,6 +222,7 @@ void BenchClient::Fill(Batch& batch) {
     if (!Take(operation)) return;
     ++batch.count;
     const std::string_view key = codec_.Encode(operation.id, batch.buffers[index]);
+    batch.keys[index] = key;
     switch (operation.kind) {
       case BenchOperation::kRead:
       case BenchOperation::kReadModifyWrite:

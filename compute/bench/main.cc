@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <iostream>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/program/flags_main.h"
@@ -17,7 +19,8 @@
 
 DEFINE_string(workload, "c", "what to do: a, b, c, d, e or f, the core workloads of YCSB");
 DEFINE_string(phase, "both", "load (put the records), run (the workload on them) or both");
-DEFINE_uint64(records, 1'000'000, "records to load, or that were loaded");
+DEFINE_uint64(records, 1'000'000,
+              "records to load, or that were loaded; with --keys and without this: all its lines");
 DEFINE_uint64(operations, 1'000'000, "operations of the run phase");
 DEFINE_uint64(threads, 1, "client threads, each with a session of its own");
 DEFINE_uint64(coroutines, 64, "operations in flight on each thread (with --batch=1)");
@@ -29,7 +32,15 @@ DEFINE_uint64(progress_ms, 0, "milliseconds between the points of `progress` in 
 DEFINE_string(distribution, "",
               "which records: uniform, zipfian or latest; empty: what the workload says");
 DEFINE_double(theta, 0.99, "skew of zipfian and latest, between 0 and 1");
-DEFINE_uint64(key_bytes, 8, "length of keys, 4 to 32; above 8 they read user0000…");
+DEFINE_uint64(key_bytes, 8,
+              "length of keys, 4 to what a store takes at most; above 8 they read user0000…");
+DEFINE_string(key_prefix, "",
+              "every key starts with this; numbers, all digits then, have the rest of --key_bytes");
+DEFINE_string(key_form, "numbers",
+              "numbers, or ycsb: usertable/user6284781860667377211, as go-ycsb in Redis");
+DEFINE_string(keys, "",
+              "file whose lines are the keys; a workload that inserts needs lines that --records "
+              "leaves");
 DEFINE_uint64(value_bytes, 8, "length of values, 0 to 1048576");
 DEFINE_uint64(seed, 42, "of operations and values: the same seed, the same run");
 DEFINE_string(json, "", "file to write the figures to as JSON; - is stdout");
@@ -81,6 +92,7 @@ FlagValues ReadFlags(const std::vector<std::string>& given) {
   return {.workload = FLAGS_workload,
           .phase = FLAGS_phase,
           .records = FLAGS_records,
+          .records_are_given = is_given("records"),
           .operations = FLAGS_operations,
           .threads = FLAGS_threads,
           .coroutines = FLAGS_coroutines,
@@ -88,6 +100,10 @@ FlagValues ReadFlags(const std::vector<std::string>& given) {
           .distribution = FLAGS_distribution,
           .theta = FLAGS_theta,
           .key_bytes = FLAGS_key_bytes,
+          .key_bytes_are_given = is_given("key_bytes"),
+          .key_prefix = FLAGS_key_prefix,
+          .key_form = FLAGS_key_form,
+          .keys = FLAGS_keys,
           .value_bytes = FLAGS_value_bytes,
           .seed = FLAGS_seed,
           .load_order = FLAGS_load_order,
@@ -139,6 +155,9 @@ nlohmann::ordered_json ConfigJson(const Plan& plan) {
     config[name] =
         type == "string" ? nlohmann::ordered_json(value) : nlohmann::ordered_json::parse(value);
   }
+  config["records"] = plan.runner.records;
+  config["key_bytes"] = KeyCodec(plan.runner.keys).max_key_bytes();
+  config["key_form"] = KeyFormName(plan.runner.keys.form);
   config["distribution"] = DistributionName(plan.runner.workload.distribution);
   if (plan.local) config["local"] = plan.local->memory_bytes;
   return config;
@@ -198,6 +217,15 @@ int WriteReport(const BenchReport& report) {
   return written ? kExitSuccess : Failure(kProgram, written.error().message);
 }
 
+// Returns the exit status if the plan's keys cannot be read or used.
+std::optional<int> ReadKeys(const FlagValues& flags, Plan& plan) {
+  Result<KeyList> keys = KeyList::Read(*plan.key_list);
+  if (!keys) return Failure(kProgram, "--keys: " + keys.error().message);
+  const Status used = UseKeys(flags, std::move(keys).value(), plan);
+  if (!used) return UsageError(kProgram, used.error().message);
+  return std::nullopt;
+}
+
 int Main(int argc, char** argv) {
   std::vector<char*> words = WithLocalSpelledOut(argc, argv);
   const ParsedFlags parsed = ParseFlags(kProgram, argc, words.data());
@@ -205,7 +233,8 @@ int Main(int argc, char** argv) {
   if (!parsed.arguments.empty()) {
     return UsageError(kProgram, "takes flags only; '" + parsed.arguments[0] + "' is none");
   }
-  Result<Plan> planned = MakePlan(ReadFlags(parsed.given));
+  const FlagValues flags = ReadFlags(parsed.given);
+  Result<Plan> planned = MakePlan(flags);
   if (!planned) return UsageError(kProgram, planned.error().message);
   Plan& plan = planned.value();
   if (const std::string flag = UnwantedFlag(parsed.given); plan.local && !flag.empty()) {
@@ -216,6 +245,9 @@ int Main(int argc, char** argv) {
     const Status writable = CheckWritable(FLAGS_json);
     if (!writable) return Failure(kProgram, "--json: " + writable.error().message);
   }
+  if (plan.key_list) {
+    if (const std::optional<int> failed = ReadKeys(flags, plan)) return *failed;
+  }
 
   Stop stop;
   const StopOnSignals stop_on_signals(stop);
@@ -223,10 +255,12 @@ int Main(int argc, char** argv) {
   const Result<std::unique_ptr<Store>> store =
       plan.local ? Store::OpenLocal(*plan.local) : Store::Open(plan.open);
   if (!store) return Failure(kProgram, store.error().ToString());
-  if (const Status may_write = CheckMayWrite(*store.value(), plan); !may_write) {
-    return may_write.error().code == Code::kInvalidArgument
-               ? UsageError(kProgram, may_write.error().message)
-               : Failure(kProgram, may_write.error().ToString());
+  Status suits = CheckKeysFit(*store.value(), plan);
+  if (suits) suits = CheckMayWrite(*store.value(), plan);
+  if (!suits) {
+    return suits.error().code == Code::kInvalidArgument
+               ? UsageError(kProgram, suits.error().message)
+               : Failure(kProgram, suits.error().ToString());
   }
 
   BenchReport report;

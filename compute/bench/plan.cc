@@ -6,8 +6,11 @@
 #include <array>
 #include <charconv>
 #include <iterator>
+#include <memory>
+#include <utility>
 
 #include "common/embedded_memory.h"
+#include "common/text/escape.h"
 #include "common/text/human.h"
 #include "common/text/size_text.h"
 #include "compute/bench/keys.h"
@@ -40,13 +43,12 @@ Status CheckNumbers(const FlagValues& flags) {
     uint64_t low;
     uint64_t high;
   };
-  const std::array<Range, 8> ranges = {{
+  const std::array<Range, 7> ranges = {{
       {"records", flags.records, 1, kMaxRecords},
       {"operations", flags.operations, 0, kMaxOperations},
       {"threads", flags.threads, 1, kMaxThreads},
       {"coroutines", flags.coroutines, 1, kMaxCoroutines},
       {"batch", flags.batch, 1, kMaxBatch},
-      {"key_bytes", flags.key_bytes, kMinBenchKeyBytes, kMaxBenchKeyBytes},
       {"value_bytes", flags.value_bytes, 0, kMaxValueBytes},
       {"progress_ms", flags.progress_ms, 0, kMaxProgressMs},
   }};
@@ -87,21 +89,102 @@ Status PlanWorkload(const FlagValues& flags, RunnerOptions& runner) {
   return Ok();
 }
 
-// The most records that can exist at the end.
-uint64_t FinalRecords(const RunnerOptions& runner, bool run) {
-  return runner.records + (run && runner.workload.has_inserts() ? runner.operations : 0);
+// The most records that the run inserts. A twentieth of the operations are inserts; so many more are 20 standard deviations.
+uint64_t MostInserts(const Plan& plan) {
+  const RunnerOptions& runner = plan.runner;
+  if (!plan.run || !runner.workload.has_inserts()) return 0;
+  return std::min(runner.operations, runner.operations / 10 + 100);
 }
 
-LocalOptions PlanLocal(const RunnerOptions& runner, bool run) {
-  LocalOptions local;
-  local.parameters.max_key_bytes = static_cast<uint16_t>(runner.key_bytes);
+// The flags of a store in this process. Its memory is `sized` already, or fits the records.
+void FitLocal(const Plan& plan, bool sized, LocalOptions& local) {
+  const RunnerOptions& runner = plan.runner;
+  uint32_t key_bytes = KeyCodec(runner.keys).max_key_bytes();
+  local.parameters.max_key_bytes = static_cast<uint16_t>(key_bytes);
   if (runner.value_bytes <= kMaxInlineValueBytes) {
     local.parameters.inline_value_bytes = static_cast<uint16_t>(runner.value_bytes);
   }
-  // A twentieth of the operations are inserts; a tenth is certainly enough.
-  const uint64_t inserted = (FinalRecords(runner, run) - runner.records) / 10;
-  local.memory_bytes = MemoryFor(runner.records + inserted, runner.key_bytes, runner.value_bytes);
-  return local;
+  if (sized) return;
+  if (const KeyList* const list = runner.keys.list.get(); list != nullptr) {
+    // By the mean length. Entries of different lengths take a byte more.
+    key_bytes -= list->longest();
+    key_bytes += static_cast<uint32_t>(list->bytes() / list->size()) + 2;
+  }
+  local.memory_bytes = MemoryFor(runner.records + MostInserts(plan), key_bytes, runner.value_bytes);
+}
+
+// Keys of numbers, all of one length.
+Status PlanNumbers(const FlagValues& flags) {
+  BOOST_OUTCOME_TRYV(InRange("key_bytes", flags.key_bytes, kMinBenchKeyBytes, kMaxBenchKeyBytes));
+  const uint64_t prefix = flags.key_prefix.size();
+  if (prefix == 0 || prefix + kMinNumberBytes <= flags.key_bytes) return Ok();
+  const std::string what =
+      fmt::format("--key_prefix={} is {} long, and a number takes {} more",
+                  Quoted(flags.key_prefix), HumanQuantity(prefix, "byte"), kMinNumberBytes);
+  if (prefix + kMinNumberBytes > kMaxBenchKeyBytes) {
+    return Wrong(
+        fmt::format("{}, which is more than the {} that a key may have: give a prefix of "
+                    "at most {} bytes",
+                    what, kMaxBenchKeyBytes, kMaxBenchKeyBytes - kMinNumberBytes));
+  }
+  return Wrong(fmt::format("{}, which is more than --key_bytes={}: give --key_bytes={} at least",
+                           what, flags.key_bytes, prefix + kMinNumberBytes));
+}
+
+Status PlanYcsb(const FlagValues& flags, const KeyChoice& keys) {
+  if (flags.key_bytes_are_given) {
+    return Wrong("--key_form=ycsb: its keys have lengths of their own: leave out --key_bytes");
+  }
+  const uint64_t longest = KeyCodec(keys).max_key_bytes();
+  if (longest <= kMaxBenchKeyBytes) return Ok();
+  return Wrong(fmt::format(
+      "--key_form=ycsb: its keys have up to {} bytes{}, and a store takes "
+      "keys of at most {}",
+      longest, flags.key_prefix.empty() ? "" : " with --key_prefix", kMaxBenchKeyBytes));
+}
+
+// The part of UseKeys that needs no file.
+Status PlanKeyList(const FlagValues& flags, Plan& plan) {
+  const bool has_form = flags.key_form != KeyFormName(KeyForm::kNumbers);
+  if (has_form || flags.key_bytes_are_given) {
+    return Wrong(fmt::format("--keys: the lines of the file are the keys: leave out --key_{}",
+                             has_form ? "form" : "bytes"));
+  }
+  if (flags.key_prefix.size() >= kMaxBenchKeyBytes) {
+    return Wrong(fmt::format("--key_prefix={} leaves nothing of the {} bytes that a key may have",
+                             Quoted(flags.key_prefix), kMaxBenchKeyBytes));
+  }
+  KeyListOptions list;
+  list.path = flags.keys;
+  list.most_lines = flags.records_are_given ? flags.records + MostInserts(plan) : 0;
+  list.most_bytes = kMaxBenchKeyBytes - static_cast<uint32_t>(flags.key_prefix.size());
+  list.show_progress = plan.runner.show_progress;
+  plan.key_list = list;
+  return Ok();
+}
+
+Status PlanKeys(const FlagValues& flags, Plan& plan) {
+  RunnerOptions& runner = plan.runner;
+  runner.keys.prefix = flags.key_prefix;
+  if (!flags.keys.empty()) return PlanKeyList(flags, plan);
+  if (flags.key_form == KeyFormName(KeyForm::kYcsb)) {
+    runner.keys.form = KeyForm::kYcsb;
+    return PlanYcsb(flags, runner.keys);
+  }
+  if (flags.key_form != KeyFormName(KeyForm::kNumbers)) {
+    return Wrong("--key_form=" + flags.key_form +
+                 " is not one of numbers, ycsb; for the lines of a file give --keys");
+  }
+  BOOST_OUTCOME_TRYV(PlanNumbers(flags));
+  runner.keys.key_bytes = static_cast<uint32_t>(flags.key_bytes);
+  // All operations may be inserts as far as ids are concerned.
+  const uint64_t inserts = plan.run && runner.workload.has_inserts() ? runner.operations : 0;
+  const KeyCodec codec(runner.keys);
+  if (codec.HasKeysFor(runner.records + inserts)) return Ok();
+  return Wrong(
+      fmt::format("--key_bytes={} has keys for {} records only, which --records and the "
+                  "workload's inserts exceed: take longer keys or fewer records",
+                  flags.key_bytes, HumanCount(uint64_t{1} << codec.bits())));
 }
 
 bool Writes(const Plan& plan) {
@@ -145,14 +228,17 @@ uint64_t MemoryFor(uint64_t records, uint32_t key_bytes, uint32_t value_bytes) {
   const StoreParameters defaults;
   const LeafGeometry geometry(defaults.node_bytes);
   const bool is_block = value_bytes > kMaxInlineValueBytes;
-  const uint64_t entry_bytes = key_bytes + (is_block ? sizeof(BlockRef) : value_bytes);
-  const uint64_t unit_entries =
-      (geometry.unit_bytes() - kGroupHeaderBytes - key_bytes) / entry_bytes;
+  // Of longer keys, a part is in a block, or behind the prefix that a leaf stores once.
+  const uint64_t unit_room = geometry.unit_bytes() - kGroupHeaderBytes;
+  const uint64_t stored_bytes = std::min<uint64_t>(key_bytes, unit_room / 3);
+  const uint64_t entry_bytes = stored_bytes + (is_block ? sizeof(BlockRef) : value_bytes);
+  const uint64_t unit_entries = (unit_room - stored_bytes) / entry_bytes;
   // Random inserts fill leaves to about two thirds. Assume half, plus a tenth for everything else.
   const uint64_t leaf_entries = std::max<uint64_t>(unit_entries * geometry.units() / 2, 1);
   const uint64_t nodes = records / leaf_entries * defaults.node_bytes;
   // A replaced block waits a second before it is reused.
-  const uint64_t blocks = is_block ? records * BlockBytes(value_bytes) * 2 : 0;
+  uint64_t blocks = is_block ? records * BlockBytes(value_bytes) * 2 : 0;
+  if (stored_bytes < key_bytes) blocks += records * BlockBytes(key_bytes);
   constexpr uint64_t kAtLeast = uint64_t{128} << 20;
   constexpr uint64_t kPageBytes = uint64_t{2} << 20;  // memory servers use large pages
   return (kAtLeast + nodes + nodes / 10 + blocks + kPageBytes - 1) / kPageBytes * kPageBytes;
@@ -183,7 +269,6 @@ Result<Plan> MakePlan(const FlagValues& flags) {
   runner.threads = static_cast<uint32_t>(flags.threads);
   runner.coroutines = static_cast<uint32_t>(flags.coroutines);
   runner.batch = static_cast<uint32_t>(flags.batch);
-  runner.key_bytes = static_cast<uint32_t>(flags.key_bytes);
   runner.value_bytes = static_cast<uint32_t>(flags.value_bytes);
   runner.seed = flags.seed;
   runner.progress_ms = static_cast<uint32_t>(flags.progress_ms);
@@ -200,14 +285,7 @@ Result<Plan> MakePlan(const FlagValues& flags) {
         fmt::format("--operations={} is too many for a workload that inserts: give at most {}",
                     runner.operations, HumanCount(kMaxInserts)));
   }
-  const KeyCodec codec(runner.key_bytes);
-  if (!codec.HasKeysFor(FinalRecords(runner, plan.run))) {
-    return Wrong(
-        fmt::format("--key_bytes={} has keys for {} records only, which --records and the "
-                    "workload's inserts exceed: take longer keys or fewer records",
-                    runner.key_bytes, HumanCount(uint64_t{1} << codec.bits())));
-  }
-
+  BOOST_OUTCOME_TRYV(PlanKeys(flags, plan));
   const Result<uint64_t> cache_bytes = Size("cache_bytes", flags.cache_bytes);
   if (!cache_bytes) return cache_bytes.error();
   BOOST_OUTCOME_TRY(traversal, ParseTraversal(flags));
@@ -222,7 +300,7 @@ Result<Plan> MakePlan(const FlagValues& flags) {
                  .traversal = traversal};
     return plan;
   }
-  plan.local = PlanLocal(runner, plan.run);
+  plan.local.emplace();
   plan.local->cache_bytes = cache_bytes.value();
   plan.local->techniques = flags.techniques;
   plan.local->traversal = traversal;
@@ -236,7 +314,44 @@ Result<Plan> MakePlan(const FlagValues& flags) {
     }
     plan.local->memory_bytes = memory_bytes.value();
   }
+  if (!plan.key_list) FitLocal(plan, /*sized=*/flags.local != "auto", *plan.local);
   return plan;
+}
+
+Status UseKeys(const FlagValues& flags, KeyList keys, Plan& plan) {
+  RunnerOptions& runner = plan.runner;
+  const std::string& file = plan.key_list->path;
+  const uint64_t inserts = MostInserts(plan);
+  if (flags.records_are_given && keys.size() < flags.records) {
+    return Wrong(fmt::format("--records={} is more than the {} of --keys={}", flags.records,
+                             HumanQuantity(keys.size(), "line"), file));
+  }
+  runner.records = flags.records_are_given ? flags.records : keys.size();
+  if (keys.size() - runner.records < inserts) {
+    const std::string what =
+        fmt::format("--workload={} inserts up to {} of the {} of --keys={}", runner.workload.name,
+                    HumanCount(inserts), HumanQuantity(keys.size(), "line"), file);
+    if (keys.size() <= inserts) {
+      return Wrong(what + ": give fewer --operations or more lines");
+    }
+    return Wrong(fmt::format("{}: load no more than the others, by --records={}, in every phase",
+                             what, keys.size() - inserts));
+  }
+  keys.Shuffle(runner.records);
+  runner.keys.form = KeyForm::kLines;
+  runner.keys.list = std::make_shared<const KeyList>(std::move(keys));
+  if (plan.local) FitLocal(plan, /*sized=*/flags.local != "auto", *plan.local);
+  return Ok();
+}
+
+Status CheckKeysFit(const Store& store, const Plan& plan) {
+  const uint32_t longest = KeyCodec(plan.runner.keys).max_key_bytes();
+  const uint32_t most = store.parameters().max_key_bytes;
+  if (longest <= most) return Ok();
+  return Wrong(
+      fmt::format("the store '{}' takes keys of at most {} bytes, and these have up to {}: "
+                  "take shorter keys, or a store of gossamer-memory --max_key_bytes={}",
+                  plan.open.store, most, longest, longest));
 }
 
 }  // namespace gossamer::bench

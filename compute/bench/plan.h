@@ -15,6 +15,7 @@ struct FlagValues {
   std::string workload = "c";
   std::string phase = "both";
   uint64_t records = 1'000'000;
+  bool records_are_given = false;
   uint64_t operations = 1'000'000;
   uint64_t threads = 1;
   uint64_t coroutines = 64;
@@ -22,6 +23,10 @@ struct FlagValues {
   std::string distribution;  // empty: the workload's own
   double theta = 0.99;
   uint64_t key_bytes = 8;
+  bool key_bytes_are_given = false;
+  std::string key_prefix;
+  std::string key_form = "numbers";
+  std::string keys;  // a file; empty: none
   uint64_t value_bytes = 8;
   uint64_t seed = 42;
   std::string load_order = "random";
@@ -44,6 +49,7 @@ struct FlagValues {
 
 struct Plan {
   RunnerOptions runner;
+  std::optional<KeyListOptions> key_list;  // to read and to hand to UseKeys before the plan is run
   bool load = false;
   bool run = false;
   bool warm_up = false;
@@ -55,13 +61,20 @@ struct Plan {
 // Errors: InvalidArgument; the message names the flag and says what is allowed.
 Result<Plan> MakePlan(const FlagValues& flags);
 
+// Completes a plan with the keys that its `key_list` asked for.
+// Errors: InvalidArgument: there are too few of them for --records or for what the workload inserts.
+Status UseKeys(const FlagValues& flags, KeyList keys, Plan& plan);
+
+// Errors: InvalidArgument, with what to do, if the store does not take keys of the plan's length.
+Status CheckKeysFit(const Store& store, const Plan& plan);
+
 // A plan that writes to a store that was not named requires an empty one. Other plans need no
 // check.
 // Errors: InvalidArgument, with what to do, if the store has keys; those of opening a session and
 // of its scan.
 Status CheckMayWrite(Store& store, const Plan& plan);
 
-// Memory that a store needs for `records` records in random order, with a reserve.
+// Memory that a store needs for `records` records in random order, with a reserve, if their keys share no bytes.
 uint64_t MemoryFor(uint64_t records, uint32_t key_bytes, uint32_t value_bytes);
 
 }  // namespace gossamer::bench

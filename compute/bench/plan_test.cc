@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <string>
+#include <utility>
 
+#include "compute/bench/key_list_test_support.h"
 #include "compute/testing/fake_store.h"
 #include "proto/leaf_geometry.h"
 
@@ -50,7 +53,7 @@ TEST(PlanTest, OrdersOfLoadingHaveNames) {
 }
 
 TEST(PlanTest, ALocalStoreFitsItsRecords) {
-  for (const uint64_t key_bytes : {4u, 8u, 32u}) {
+  for (const uint64_t key_bytes : {4u, 8u, 32u, kMaxBenchKeyBytes}) {
     for (const uint64_t value_bytes : {0u, 8u, 16u, 64u, 65u, 1u << 20}) {
       FlagValues flags;
       flags.local = "auto";
@@ -67,6 +70,116 @@ TEST(PlanTest, ALocalStoreFitsItsRecords) {
   // that.
   EXPECT_GT(MemoryFor(10'000'000, 8, 8), 29u * 10'000'000 * 5 / 4);
   EXPECT_LT(MemoryFor(10'000'000, 8, 8), 29u * 10'000'000 * 3);
+}
+
+TEST(PlanTest, ALocalStoreFitsKeysWithAPrefix) {
+  FlagValues flags;
+  flags.local = "auto";
+  flags.key_bytes = kMaxBenchKeyBytes;
+  flags.key_prefix = std::string(kMaxBenchKeyBytes - kMinNumberBytes, 'p');
+  const Plan plan = MakePlan(flags).value();
+  EXPECT_EQ(plan.runner.keys.prefix, flags.key_prefix);
+  EXPECT_EQ(plan.local->parameters.max_key_bytes, kMaxBenchKeyBytes);
+}
+
+// Also keys of which few fit in a leaf, or none.
+TEST(PlanTest, MemoryGrowsWithTheLengthOfKeys) {
+  for (uint32_t key_bytes = 4; key_bytes < 250; ++key_bytes) {
+    ASSERT_LE(MemoryFor(1'000'000, key_bytes, 8), MemoryFor(1'000'000, key_bytes + 1, 8));
+  }
+  EXPECT_GT(MemoryFor(1'000'000, 250, 8), 250'000'000u);
+  EXPECT_LT(MemoryFor(1'000'000, 250, 8), 1'250'000'000u);
+}
+
+TEST(PlanTest, KeysOfGoYcsbNeedAStoreOfLongKeys) {
+  FlagValues flags;
+  flags.local = "auto";
+  flags.key_form = "ycsb";
+  const Result<Plan> plan = MakePlan(flags);
+  if (kMaxBenchKeyBytes < 33) {
+    EXPECT_EQ(plan.error().message,
+              "--key_form=ycsb: its keys have up to 33 bytes, and a store takes keys of at most " +
+                  std::to_string(kMaxBenchKeyBytes));
+    return;
+  }
+  EXPECT_EQ(plan.value().runner.keys.form, KeyForm::kYcsb);
+  EXPECT_EQ(plan.value().local->parameters.max_key_bytes, 33);
+  flags.key_prefix = std::string(kMaxBenchKeyBytes - 33, 'p');
+  EXPECT_EQ(MakePlan(flags).value().local->parameters.max_key_bytes, kMaxBenchKeyBytes);
+  flags.key_prefix += "p";
+  EXPECT_THAT(MakePlan(flags).error().message, testing::HasSubstr("bytes with --key_prefix, and"));
+}
+
+// A file of `lines` keys of 1 to 7 bytes.
+KeyFile FileOf(uint64_t lines) {
+  std::string text;
+  for (uint64_t i = 0; i < lines; ++i) text += std::to_string(i) + "\n";
+  return KeyFile(text);
+}
+
+// What the program makes of these flags.
+Result<Plan> PlanWithKeys(const FlagValues& flags) {
+  BOOST_OUTCOME_TRY(plan, MakePlan(flags));
+  BOOST_OUTCOME_TRY(keys, KeyList::Read(*plan.key_list));
+  BOOST_OUTCOME_TRYV(UseKeys(flags, std::move(keys), plan));
+  return plan;
+}
+
+TEST(PlanTest, TheKeysOfAFileAreItsLines) {
+  const KeyFile file = FileOf(3'000'000);
+  FlagValues flags;
+  flags.keys = file.path();
+  flags.local = "auto";
+  flags.key_prefix = "t/";
+  const Plan all = PlanWithKeys(flags).value();
+  EXPECT_EQ(all.runner.records, 3'000'000u);
+  EXPECT_EQ(all.runner.keys.form, KeyForm::kLines);
+  EXPECT_EQ(all.local->parameters.max_key_bytes, 9);
+  EXPECT_EQ(all.local->memory_bytes, MemoryFor(3'000'000, 2 + 6 + 2, 8));
+  flags.records = 5;
+  flags.records_are_given = true;
+  const Plan some = PlanWithKeys(flags).value();
+  EXPECT_EQ(some.runner.records, 5u);
+  EXPECT_EQ(some.runner.keys.list->size(), 5u) << "reads what it needs";
+  flags.local = "64MiB";
+  EXPECT_EQ(PlanWithKeys(flags).value().local->memory_bytes, 64u << 20);
+  EXPECT_EQ(PlanWithKeys(flags).value().local->parameters.max_key_bytes, 3);
+}
+
+TEST(PlanTest, AWorkloadThatInsertsNeedsLinesThatAreNotLoaded) {
+  const KeyFile file = FileOf(2'000);
+  FlagValues flags;
+  flags.keys = file.path();
+  flags.workload = "d";
+  flags.operations = 5'000;  // up to 600 of them inserts
+  const auto sentence = [&flags] { return PlanWithKeys(flags).error().message; };
+  const std::string too_few =
+      "--workload=d inserts up to 600 of the 2,000 lines of --keys=" + file.path() +
+      ": load no more than the others, by --records=1400, in every phase";
+  EXPECT_EQ(sentence(), too_few);
+  flags.records_are_given = true;
+  flags.records = 1'401;
+  EXPECT_EQ(sentence(), too_few);
+  flags.records = 2'001;
+  EXPECT_EQ(sentence(), "--records=2001 is more than the 2,000 lines of --keys=" + file.path());
+  flags.records = 1'400;
+  EXPECT_EQ(PlanWithKeys(flags).value().runner.records, 1'400u);
+  flags.operations = 100'000;
+  EXPECT_THAT(sentence(), testing::HasSubstr(": give fewer --operations or more lines"));
+  flags.phase = "load";
+  EXPECT_EQ(PlanWithKeys(flags).value().runner.records, 1'400u) << "nothing is inserted";
+}
+
+TEST(PlanTest, AStoreOfShorterKeysIsASentence) {
+  FakeStore store;
+  FlagValues flags;
+  flags.key_bytes = 20;
+  store.state().parameters.max_key_bytes = 20;
+  EXPECT_TRUE(CheckKeysFit(store, MakePlan(flags).value()));
+  store.state().parameters.max_key_bytes = 19;
+  EXPECT_EQ(CheckKeysFit(store, MakePlan(flags).value()).error().message,
+            "the store 'default' takes keys of at most 19 bytes, and these have up to 20: take "
+            "shorter keys, or a store of gossamer-memory --max_key_bytes=20");
 }
 
 TEST(PlanTest, TheSizeOfALocalStoreMayBeGiven) {
@@ -89,8 +202,38 @@ TEST(PlanTest, WrongFlagsAreASentence) {
       {[](FlagValues& f) { f.threads = 0; }, "--threads=0 is not from 1 to 1,024"},
       {[](FlagValues& f) { f.coroutines = 0; }, "--coroutines=0 is not from"},
       {[](FlagValues& f) { f.batch = 0; }, "--batch=0 is not from"},
-      {[](FlagValues& f) { f.key_bytes = 3; }, "--key_bytes=3 is not from 4 to 32"},
-      {[](FlagValues& f) { f.key_bytes = 33; }, "--key_bytes=33 is not from 4 to 32"},
+      {[](FlagValues& f) { f.key_bytes = 3; }, "--key_bytes=3 is not from 4 to "},
+      {[](FlagValues& f) { f.key_bytes = kMaxBenchKeyBytes + 1; }, " is not from 4 to "},
+      {[](FlagValues& f) {
+         f.key_bytes = 12;
+         f.key_prefix = "12345";
+       },
+       "--key_prefix=\"12345\" is 5 bytes long, and a number takes 8 more, which is more than "
+       "--key_bytes=12: give --key_bytes=13 at least"},
+      {[](FlagValues& f) { f.key_prefix = std::string(kMaxBenchKeyBytes - 7, 'p'); },
+       " that a key may have: give a prefix of at most "},
+      {[](FlagValues& f) { f.key_form = "lines"; },
+       "--key_form=lines is not one of numbers, ycsb; for the lines of a file give --keys"},
+      {[](FlagValues& f) {
+         f.key_form = "ycsb";
+         f.key_bytes_are_given = true;
+       },
+       "--key_form=ycsb: its keys have lengths of their own: leave out --key_bytes"},
+      {[](FlagValues& f) {
+         f.keys = "words";
+         f.key_form = "ycsb";
+       },
+       "--keys: the lines of the file are the keys: leave out --key_form"},
+      {[](FlagValues& f) {
+         f.keys = "words";
+         f.key_bytes_are_given = true;
+       },
+       "--keys: the lines of the file are the keys: leave out --key_bytes"},
+      {[](FlagValues& f) {
+         f.keys = "words";
+         f.key_prefix = std::string(kMaxBenchKeyBytes, 'p');
+       },
+       " leaves nothing of the "},
       {[](FlagValues& f) { f.value_bytes = (1 << 20) + 1; },
        "--value_bytes=1048577 is not from 0 to 1,048,576"},
       {[](FlagValues& f) { f.theta = 1; }, "--theta=1.000000 is not between 0 and 1"},

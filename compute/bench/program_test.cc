@@ -11,6 +11,7 @@
 
 #include "common/bootstrap/test_support.h"
 #include "common/testing/child_process.h"
+#include "proto/store_parameters.h"
 
 namespace gossamer::bench {
 namespace {
@@ -65,7 +66,10 @@ TEST(BenchProgramTest, WrongFlagsAreOneSentenceAndStatus2) {
       {{"--records=many"}, "--records=many does not fit"},
       {{"--records=-1"}, "--records=-1 does not fit"},
       {{"--records=0"}, "--records=0 is not from 1 to"},
-      {{"--key_bytes=33"}, "--key_bytes=33 is not from 4 to 32"},
+      {{"--key_bytes=3"}, "--key_bytes=3 is not from 4 to "},
+      {{"--key_bytes=10", "--key_prefix=abc"}, "give --key_bytes=11 at least"},
+      {{"--key_form=words"}, "--key_form=words is not one of numbers, ycsb"},
+      {{"--keys=words", "--key_bytes=8"}, "leave out --key_bytes"},
       {{"--value_bytes=1048577"}, "--value_bytes=1048577 is not from 0 to 1,048,576"},
       {{"--local=12XB"}, "--local: '12XB' is not a size"},
       {{"--local=1KiB"}, "--local=1KiB: give 264KiB at least, and 8TiB at most"},
@@ -88,7 +92,7 @@ TEST(BenchProgramTest, HelpNamesEveryFlag) {
   EXPECT_EQ(outcome.status, 0);
   // The JSON has every flag that is defined.
   const Json config = Measure({"--records=1000", "--operations=1000", "--nowarm_up"}).at("config");
-  EXPECT_TRUE(config.contains("load_order") && config.contains("progress_ms"));
+  EXPECT_TRUE(config.contains("load_order") && config.contains("key_prefix"));
   for (const auto& [flag, value] : config.items()) {
     EXPECT_THAT(outcome.output, ContainsRegex("--(\\[no\\])?" + flag + "[ =\n]")) << flag;
   }
@@ -175,6 +179,59 @@ TEST(BenchProgramTest, ThreadsBatchesAndLongRecords) {
   const Json long_records = Measure({"--records=5000", "--operations=5000", "--workload=f",
                                      "--threads=2", "--key_bytes=24", "--value_bytes=1000"});
   EXPECT_EQ(long_records.at("run").at("operations"), 5'000);
+}
+
+TEST(BenchProgramTest, KeysMayBeAsLongAsAStoreTakes) {
+  const Json numbers = Measure({"--records=5000", "--operations=5000", "--workload=a",
+                                "--key_bytes=" + std::to_string(kMaxKeyBytes)});
+  EXPECT_EQ(numbers.at("run").at("operations"), 5'000);
+  const Arguments ycsb = {"--records=5000", "--operations=5000", "--workload=d", "--key_form=ycsb"};
+  if (kMaxKeyBytes >= 33) {
+    EXPECT_EQ(Measure(ycsb).at("config").at("key_bytes"), 33);
+  } else {
+    const Outcome outcome = RunBench(ycsb);
+    EXPECT_EQ(outcome.status, 2);
+    EXPECT_THAT(outcome.errors, HasSubstr("have up to 33 bytes, and a store takes keys of at mo"));
+  }
+}
+
+TEST(BenchProgramTest, KeysMayHaveAPrefix) {
+  const Json json = Measure({"--records=5000", "--operations=5000", "--workload=d",
+                             "--key_bytes=24", "--key_prefix=tenant/"});
+  EXPECT_EQ(json.at("run").at("operations"), 5'000);
+  EXPECT_EQ(json.at("config").at("key_prefix"), "tenant/");
+  EXPECT_EQ(json.at("config").at("key_bytes"), 24);
+  EXPECT_EQ(json.at("config").at("key_form"), "numbers");
+}
+
+TEST(BenchProgramTest, KeysMayBeTheLinesOfAFile) {
+  const TemporaryDirectory directory;
+  const std::string file = directory.path() + "/words";
+  {
+    std::ofstream words(file);
+    for (int i = 0; i < 10'000; ++i) words << "word " << i << "\n";
+  }
+  const Json all = Measure({"--keys=" + file, "--operations=5000", "--load_order=sorted"});
+  EXPECT_EQ(all.at("load").at("operations"), 10'000);
+  EXPECT_EQ(all.at("run").at("operations"), 5'000);
+  EXPECT_EQ(all.at("config").at("records"), 10'000);
+  EXPECT_EQ(all.at("config").at("keys"), file);
+  EXPECT_EQ(all.at("config").at("key_form"), "lines");
+  EXPECT_EQ(all.at("config").at("key_bytes"), 9);
+  const Json inserts =
+      Measure({"--keys=" + file, "--operations=5000", "--workload=e", "--records=9000"});
+  EXPECT_EQ(inserts.at("load").at("operations"), 9'000);
+  EXPECT_GT(inserts.at("wire").at("insert").at("operations"), 0);
+
+  const Outcome without_rest = RunBench({"--local", "--keys=" + file, "--workload=e"});
+  EXPECT_EQ(without_rest.status, 2);
+  EXPECT_THAT(without_rest.errors, HasSubstr("--workload=e inserts up to 100,100 of the 10,000 l"));
+  std::ofstream(file, std::ios::app) << "word 7\n";
+  const Outcome twice = RunBench({"--local", "--keys=" + file});
+  EXPECT_EQ(twice.status, 1);
+  EXPECT_THAT(twice.errors, HasSubstr("--keys: line 10001 of " + file + " is the same as line 8"));
+  EXPECT_EQ(RunBench({"--local", "--keys=" + file, "--records=10000", "--operations=0"}).status, 0);
+  EXPECT_EQ(RunBench({"--local", "--keys=" + directory.path() + "/absent"}).status, 1);
 }
 
 TEST(BenchProgramTest, TheSummaryGoesToStdoutAndTheJsonToItsFile) {

@@ -11,6 +11,49 @@ namespace {
 
 constexpr std::array<std::string_view, 3> kNames = {"random", "runs", "sorted"};
 
+// Numbers are ordered as the mixed ids that they spell.
+std::vector<uint64_t> NumbersInOrder(uint64_t records, uint32_t bits) {
+  std::vector<uint64_t> ids(records);
+  for (uint64_t id = 0; id < records; ++id) ids[id] = MixBits(id, bits);
+  std::ranges::sort(ids);
+  for (uint64_t& id : ids) id = UnmixBits(id, bits);
+  return ids;
+}
+
+// Decimals of different lengths are ordered as if zeros followed them, and without these the shorter, lesser one is first.
+std::vector<uint64_t> YcsbInOrder(uint64_t records) {
+  struct Record {
+    uint64_t aligned;  // with as many digits as the longest
+    uint64_t id;
+  };
+  constexpr uint64_t kLeastOfMostDigits = 1'000'000'000'000'000'000;
+  std::vector<Record> order(records);
+  for (uint64_t id = 0; id < records; ++id) {
+    uint64_t aligned = YcsbNumber(id);
+    while (aligned != 0 && aligned < kLeastOfMostDigits) aligned *= 10;
+    order[id] = {aligned, id};
+  }
+  std::ranges::sort(order, [](const Record& a, const Record& b) {
+    if (a.aligned != b.aligned) return a.aligned < b.aligned;
+    return YcsbNumber(a.id) < YcsbNumber(b.id);
+  });
+  std::vector<uint64_t> ids(records);
+  std::ranges::transform(order, ids.begin(), &Record::id);
+  return ids;
+}
+
+std::vector<uint64_t> IdsInOrder(const KeyCodec& codec, uint64_t records) {
+  switch (codec.form()) {
+    case KeyForm::kNumbers: return NumbersInOrder(records, codec.bits());
+    case KeyForm::kYcsb: return YcsbInOrder(records);
+    case KeyForm::kLines: break;
+  }
+  std::vector<uint64_t> ids(records);
+  std::iota(ids.begin(), ids.end(), uint64_t{0});
+  std::ranges::sort(ids, {}, [&codec](uint64_t id) { return codec.list().line(id); });
+  return ids;
+}
+
 }  // namespace
 
 std::string_view LoadOrderName(LoadOrder order) { return kNames[static_cast<size_t>(order)]; }
@@ -24,11 +67,7 @@ std::optional<LoadOrder> ParseLoadOrder(std::string_view name) {
 std::vector<uint64_t> OrderOfIds(LoadOrder order, const KeyCodec& codec, uint64_t records,
                                  uint32_t run, uint64_t seed) {
   if (order == LoadOrder::kRandom) return {};
-  // Keys are ordered as the mixed ids that they spell.
-  std::vector<uint64_t> ids(records);
-  for (uint64_t id = 0; id < records; ++id) ids[id] = MixBits(id, codec.bits());
-  std::ranges::sort(ids);
-  for (uint64_t& id : ids) id = UnmixBits(id, codec.bits());
+  std::vector<uint64_t> ids = IdsInOrder(codec, records);
   if (order == LoadOrder::kSorted) return ids;
 
   std::vector<uint64_t> runs((records + run - 1) / run);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "common/program/version.h"
+#include "common/text/escape.h"
 #include "common/text/human.h"
 #include "common/text/text_table.h"
 
@@ -100,6 +101,17 @@ std::string Spaced(std::string_view name) {
   return text;
 }
 
+// "8 + 8 B", and what keys are made of unless that is the usual.
+std::string RecordText(const RunnerOptions& options) {
+  const KeyChoice& keys = options.keys;
+  std::string text = fmt::format("{}{} + {} B", keys.form == KeyForm::kNumbers ? "" : "up to ",
+                                 KeyCodec(keys).max_key_bytes(), options.value_bytes);
+  if (keys.form == KeyForm::kYcsb) text += ", keys of go-ycsb";
+  if (keys.form == KeyForm::kLines) text += ", keys of " + Escaped(keys.list->path());
+  if (!keys.prefix.empty()) text += ", prefix " + Quoted(keys.prefix);
+  return text;
+}
+
 std::string Header(const BenchReport& report) {
   const RunnerOptions& options = report.options;
   std::string text = "workload ";
@@ -109,9 +121,8 @@ std::string Header(const BenchReport& report) {
   if (options.workload.distribution != Distribution::kUniform) {
     text += " (theta " + FixedDecimals(options.theta, 2) + ")";
   }
-  text +=
-      fmt::format("; {} of {} + {} B; {}, ", HumanQuantity(options.records, "record"),
-                  options.key_bytes, options.value_bytes, HumanQuantity(options.threads, "thread"));
+  text += fmt::format("; {} of {}; {}, ", HumanQuantity(options.records, "record"),
+                      RecordText(options), HumanQuantity(options.threads, "thread"));
   text += options.batch > 1 ? fmt::format("batches of {}", options.batch)
                             : HumanQuantity(options.coroutines, "coroutine");
   if (options.threads > 1) text += " each";

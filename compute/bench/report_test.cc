@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <memory>
 #include <set>
 #include <string>
 
+#include "compute/bench/key_list_test_support.h"
 #include "compute/testing/fake_store.h"
 
 namespace gossamer::bench {
@@ -212,6 +214,23 @@ TEST(TextTest, SaysWhatAPersonWantsToKnow) {
   EXPECT_THAT(text, HasSubstr("round trips"));
   EXPECT_THAT(text, HasSubstr("no errors"));
   EXPECT_THAT(text, testing::Not(HasSubstr("nterrupted")));
+}
+
+TEST(TextTest, SaysWhatKeysAreMadeOf) {
+  BenchReport report = ReportOf("a");
+  report.options.keys.key_bytes = 24;
+  EXPECT_THAT(ToText(report), HasSubstr("500 records of 24 + 8 B; 1 thread"));
+  report.options.keys.prefix = "tenant/\xff";
+  EXPECT_THAT(ToText(report), HasSubstr("500 records of 24 + 8 B, prefix \"tenant/\\xff\"; 1 th"));
+  report.options.keys.prefix.clear();
+  report.options.keys.form = KeyForm::kYcsb;
+  EXPECT_THAT(ToText(report),
+              HasSubstr("500 records of up to 33 + 8 B, keys of go-ycsb; 1 thread"));
+  const KeyFile file("a\nlong\n");
+  report.options.keys.form = KeyForm::kLines;
+  report.options.keys.list = std::make_shared<const KeyList>(KeyList::Read(file.options()).value());
+  EXPECT_THAT(ToText(report),
+              HasSubstr("500 records of up to 4 + 8 B, keys of " + file.path() + "; 1 thread"));
 }
 
 TEST(TextTest, SaysWhatWentWrong) {

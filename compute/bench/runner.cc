@@ -227,7 +227,7 @@ uint64_t ErrorCounts::total() const {
 
 Result<PhaseResult> LoadRecords(Store& store, const RunnerOptions& options) {
   RecordIds ids(options.records, 0);
-  const std::vector<uint64_t> order = OrderOfIds(options.load_order, KeyCodec(options.key_bytes),
+  const std::vector<uint64_t> order = OrderOfIds(options.load_order, KeyCodec(options.keys),
                                                  options.records, options.batch, options.seed);
   return Phase(store, options, ids, /*loading=*/true, order).Execute();
 }

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "common/histogram.h"
+#include "compute/bench/keys.h"
 #include "compute/bench/record_order.h"
 #include "compute/bench/workload.h"
 #include "gossamer/store.h"
@@ -38,7 +39,7 @@ struct RunnerOptions {
   uint32_t threads = 1;
   uint32_t coroutines = 64;  // in flight on each thread
   uint32_t batch = 1;
-  uint32_t key_bytes = 8;
+  KeyChoice keys;
   uint32_t value_bytes = 8;
   uint64_t seed = 0;
   LoadOrder load_order = LoadOrder::kRandom;  // with runs of `batch` records

@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "compute/bench/key_list_test_support.h"
 #include "compute/bench/keys.h"
 #include "compute/testing/fake_store.h"
 
@@ -37,7 +40,7 @@ TEST(LoadTest, PutsEveryRecordOnce) {
         RunnerOptions options = Options("c", 1'000, 0);
         options.threads = threads;
         options.batch = batch;
-        options.key_bytes = key_bytes;
+        options.keys.key_bytes = key_bytes;
         options.value_bytes = 20;
         const PhaseResult result = LoadRecords(store, options).value();
         EXPECT_EQ(result.operations, 1'000u);
@@ -69,7 +72,7 @@ TEST(LoadTest, EveryOrderPutsEveryRecordOnce) {
         RunnerOptions options = Options("c", 20'000, 0);
         options.threads = threads;
         options.batch = 7;
-        options.key_bytes = key_bytes;
+        options.keys.key_bytes = key_bytes;
         options.load_order = order;
         const PhaseResult result = LoadRecords(store, options).value();
         EXPECT_EQ(result.operations, 20'000u);
@@ -105,6 +108,31 @@ TEST(LoadTest, RunsAreOfNeighboursInRandomOrder) {
   EXPECT_GT(breaks, 80u);
   EXPECT_LE(breaks, 100u);
   EXPECT_TRUE(std::ranges::is_permutation(runs, sorted));
+}
+
+TEST(LoadTest, LinesOfAFileAreLoadedAndInserted) {
+  std::string text;
+  for (int i = 0; i < 2'000; ++i) text += std::to_string(i) + "\n";
+  const KeyFile file(text);
+  KeyList list = KeyList::Read(file.options()).value();
+  list.Shuffle(1'000);
+  const auto keys = std::make_shared<const KeyList>(std::move(list));
+  for (const LoadOrder order : {LoadOrder::kRandom, LoadOrder::kSorted}) {
+    for (const uint32_t batch : {1u, 7u}) {
+      FakeStore store;
+      RunnerOptions options = Options("d", 1'000, 5'000);
+      options.keys = {.form = KeyForm::kLines, .key_bytes = 8, .prefix = "k", .list = keys};
+      options.load_order = order;
+      options.batch = batch;
+      EXPECT_EQ(LoadRecords(store, options).value().operations, 1'000u);
+      const FakeStore::Map& contents = store.state().map;
+      ASSERT_EQ(contents.size(), 1'000u);
+      for (int i = 0; i < 1'000; ++i) ASSERT_TRUE(contents.contains("k" + std::to_string(i))) << i;
+      const PhaseResult run = RunWorkload(store, options).value();
+      EXPECT_EQ(run.errors.total(), 0u);
+      EXPECT_EQ(contents.size(), 1'000u + Count(run, LatencyClass::kInsert));
+    }
+  }
 }
 
 TEST(RunTest, PointsOfProgressAscend) {

@@ -6,97 +6,11 @@
 #include <map>
 #include <set>
 #include <thread>
-#include <unordered_set>
-
-#include "compute/bench/keys.h"
 
 namespace gossamer::bench {
 namespace {
 
 constexpr uint64_t kDraws = 200'000;
-
-TEST(KeyCodecTest, MixingIsABijection) {
-  for (const uint32_t bits : {1u, 2u, 3u, 7u, 16u, 17u, 20u}) {
-    std::vector<bool> seen(size_t{1} << bits);
-    for (uint64_t id = 0; id < seen.size(); ++id) {
-      const uint64_t mixed = MixBits(id, bits);
-      ASSERT_LT(mixed, seen.size());
-      ASSERT_FALSE(seen[mixed]) << "two ids of " << bits << " bits become " << mixed;
-      seen[mixed] = true;
-    }
-  }
-}
-
-// A proof that it is a bijection at widths too large to enumerate.
-TEST(KeyCodecTest, MixingCanBeUndone) {
-  Random random(11);
-  for (const uint32_t bits : {32u, 33u, 40u, 56u, 63u, 64u}) {
-    for (int i = 0; i < 10'000; ++i) {
-      const uint64_t id = random.Next() >> (64 - bits);
-      ASSERT_EQ(UnmixBits(MixBits(id, bits), bits), id) << bits << " bits";
-    }
-  }
-}
-
-TEST(KeyCodecTest, EveryLengthHasDistinctKeysOfThatLength) {
-  for (uint32_t key_bytes = kMinBenchKeyBytes; key_bytes <= kMaxBenchKeyBytes; ++key_bytes) {
-    const KeyCodec codec(key_bytes);
-    const uint64_t records = std::min<uint64_t>(10'000, uint64_t{1} << codec.bits() % 64);
-    ASSERT_TRUE(codec.HasKeysFor(records));
-    std::unordered_set<std::string> keys;
-    KeyBuffer buffer;
-    for (uint64_t id = 0; id < records; ++id) {
-      const std::string_view key = codec.Encode(id, buffer);
-      ASSERT_EQ(key.size(), key_bytes);
-      ASSERT_EQ(key.starts_with("user"), key_bytes > 8);
-      ASSERT_TRUE(keys.emplace(key).second) << "key of id " << id << ", " << key_bytes << " bytes";
-    }
-  }
-}
-
-TEST(KeyCodecTest, TellsWhenIdsRunOut) {
-  EXPECT_TRUE(KeyCodec(8).HasKeysFor(~uint64_t{0}));
-  EXPECT_TRUE(KeyCodec(4).HasKeysFor(uint64_t{1} << 32));
-  EXPECT_FALSE(KeyCodec(4).HasKeysFor((uint64_t{1} << 32) + 1));
-  EXPECT_TRUE(KeyCodec(9).HasKeysFor(65'536));  // five digits
-  EXPECT_FALSE(KeyCodec(9).HasKeysFor(65'537));
-  EXPECT_TRUE(KeyCodec(32).HasKeysFor(uint64_t{1} << 63));
-}
-
-// Loads are in random order: the next key of a run of ids is as often below the previous one as
-// above.
-TEST(KeyCodecTest, KeysAreInRandomOrder) {
-  for (const uint32_t key_bytes : {4u, 8u, 12u, 24u, 32u}) {
-    const KeyCodec codec(key_bytes);
-    KeyBuffer buffer;
-    std::string last;
-    uint64_t ascents = 0;
-    for (uint64_t id = 0; id < 10'000; ++id) {
-      std::string key(codec.Encode(id, buffer));
-      ascents += key > last;
-      last = std::move(key);
-    }
-    EXPECT_NEAR(static_cast<double>(ascents), 5'000, 300) << key_bytes << " bytes";
-  }
-}
-
-TEST(FillValueTest, DependsOnRecordAndSeedOnly) {
-  std::string first(100, '\0');
-  std::string again(100, '\0');
-  std::string other_record(100, '\0');
-  std::string other_seed(100, '\0');
-  FillValue(5, 1, first);
-  FillValue(5, 1, again);
-  FillValue(6, 1, other_record);
-  FillValue(5, 2, other_seed);
-  EXPECT_EQ(first, again);
-  EXPECT_NE(first, other_record);
-  EXPECT_NE(first, other_seed);
-  std::string shorter(13, '\0');
-  FillValue(5, 1, shorter);
-  EXPECT_EQ(shorter, first.substr(0, 13));
-  FillValue(5, 1, {});
-}
 
 TEST(WorkloadTest, OnlyAToFAreKnown) {
   for (const char* name : {"a", "b", "c", "d", "e", "f"}) {

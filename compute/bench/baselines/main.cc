@@ -33,7 +33,7 @@ DEFINE_uint64(in_flight, 64, "operations under way at a time; lmdb: puts in a tr
 DEFINE_string(scans, "",
               "lengths of scans, with a comma between them: as many scans of each length from "
               "random records as read the keys of all --operations");
-DEFINE_uint64(key_bytes, 8, "length of keys, 4 to 32");
+DEFINE_uint64(key_bytes, 8, "length of keys, 4 to what Gossamer takes at most");
 DEFINE_uint64(value_bytes, 8, "length of values");
 DEFINE_uint64(seed, 42, "of the gets and the values");
 
@@ -229,8 +229,11 @@ int Main(int argc, char** argv) {
     return UsageError(kProgram,
                       FLAGS_engine == "redis" ? "--socket is missing" : "--directory is missing");
   }
-  if (FLAGS_key_bytes < kMinBenchKeyBytes || FLAGS_key_bytes > kMaxBenchKeyBytes ||
-      FLAGS_records == 0 || FLAGS_in_flight == 0 ||
+  if (FLAGS_key_bytes < kMinBenchKeyBytes || FLAGS_key_bytes > kMaxBenchKeyBytes) {
+    return UsageError(kProgram, fmt::format("--key_bytes={} is not from {} to {}", FLAGS_key_bytes,
+                                            kMinBenchKeyBytes, kMaxBenchKeyBytes));
+  }
+  if (FLAGS_records == 0 || FLAGS_in_flight == 0 ||
       !KeyCodec(static_cast<uint32_t>(FLAGS_key_bytes)).HasKeysFor(FLAGS_records)) {
     return UsageError(kProgram, "no such records: see --key_bytes, --records, --in_flight");
   }
