@@ -1,6 +1,9 @@
 #include "compute/verify/history/data.h"
 
+#include <algorithm>
 #include <cstring>
+#include <functional>
+#include <ranges>
 
 #include "common/random.h"
 
@@ -22,9 +25,24 @@ void AppendBytes(uint64_t seed, size_t length, std::string& to) {
   }
 }
 
+// The first number from `first` up to `last` that is `far_enough`, as all behind it are; `last` if none is.
+template <typename Predicate>
+uint32_t FirstOf(uint32_t first, uint32_t last, const Predicate& far_enough) {
+  const auto numbers = std::views::iota(first, last);
+  return first +
+         static_cast<uint32_t>(std::ranges::partition_point(numbers, std::not_fn(far_enough)) -
+                               numbers.begin());
+}
+
 }  // namespace
 
+KeySpace::KeySpace(uint32_t hot_keys, uint32_t max_key_bytes, uint64_t seed)
+    : hot_keys_(hot_keys), max_key_bytes_(max_key_bytes) {
+  if (max_key_bytes > kLongestLoose) clusters_.emplace(size(), max_key_bytes, seed);
+}
+
 std::string KeySpace::Text(uint32_t key) const {
+  if (clusters_) return clusters_->Text(key);
   std::string text;
   for (int shift = 24; shift >= 0; shift -= 8) text.push_back(static_cast<char>(key >> shift));
   // If max_key_bytes is 8 or less, all keys have that length. Otherwise lengths vary.
@@ -38,9 +56,24 @@ std::string KeySpace::Text(uint32_t key) const {
 std::optional<uint32_t> KeySpace::Number(std::string_view text) const {
   if (text.size() < kOrderBytes) return std::nullopt;
   uint32_t key = 0;
-  for (size_t i = 0; i < kOrderBytes; ++i) key = key << 8 | static_cast<unsigned char>(text[i]);
+  if (clusters_) {
+    const std::optional<uint32_t> first = clusters_->ClusterOf(text);
+    if (!first || *first >= size()) return std::nullopt;
+    key = FirstOf(*first, std::min(*first + KeyClusters::kClusterKeys, size()),
+                  [this, text](uint32_t at) { return Text(at) >= text; });
+  } else {
+    for (size_t i = 0; i < kOrderBytes; ++i) key = key << 8 | static_cast<unsigned char>(text[i]);
+  }
   if (key >= size() || Text(key) != text) return std::nullopt;
   return key;
+}
+
+KeySpace::Range KeySpace::WithPrefix(std::string_view prefix) const {
+  const uint32_t first =
+      FirstOf(0, size(), [this, prefix](uint32_t at) { return Text(at) >= prefix; });
+  const uint32_t last =
+      FirstOf(first, size(), [this, prefix](uint32_t at) { return !Text(at).starts_with(prefix); });
+  return {first, last};
 }
 
 size_t ValueSpace::Length(ValueId id) const {

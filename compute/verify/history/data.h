@@ -13,15 +13,18 @@
 #include <string_view>
 
 #include "compute/verify/history/history.h"
+#include "compute/verify/history/key_clusters.h"
 
 namespace gossamer::history {
 
 class KeySpace {
  public:
   static constexpr uint32_t kStableEvery = 4;
+  // Spaces of longer keys are clustered (key_clusters.h). Others are as they were before such keys existed.
+  static constexpr uint32_t kLongestLoose = 32;
 
-  KeySpace(uint32_t hot_keys, uint32_t max_key_bytes)
-      : hot_keys_(hot_keys), max_key_bytes_(max_key_bytes) {}
+  // `seed` chooses among clustered spaces.
+  KeySpace(uint32_t hot_keys, uint32_t max_key_bytes, uint64_t seed = 0);
 
   uint32_t hot_keys() const { return hot_keys_; }
   uint32_t size() const {
@@ -36,14 +39,23 @@ class KeySpace {
   // Some places of hot keys are unused if the number of hot keys is no multiple of three.
   bool IsUsed(uint32_t key) const { return IsStable(key) || key <= HotKey(hot_keys_ - 1); }
 
-  // 4 bytes in key order, and up to max_key_bytes - 4 more.
+  // Loose: 4 bytes in key order, and up to max_key_bytes - 4 more. Clustered: 4 to max_key_bytes. Less than five bytes 0xff.
+  // Cost: one allocation.
   std::string Text(uint32_t key) const;
-  // The key with this text, if any.
+  // The key with this text, if any. Cost: at most five texts.
   std::optional<uint32_t> Number(std::string_view text) const;
+
+  // The keys whose texts start with `prefix`: [first, last). Cost: some texts for each doubling of the number of keys.
+  struct Range {
+    uint32_t first = 0;
+    uint32_t last = 0;
+  };
+  Range WithPrefix(std::string_view prefix) const;
 
  private:
   uint32_t hot_keys_;
   uint32_t max_key_bytes_;
+  std::optional<KeyClusters> clusters_;
 };
 
 // A value's name: key 20 bits, writer 12, sequence 32.

@@ -9,7 +9,7 @@ namespace gossamer::history {
 namespace {
 
 TEST(DataTest, KeysAreInOrderAndFound) {
-  for (const uint32_t max_key_bytes : {8u, 20u, 32u}) {
+  for (const uint32_t max_key_bytes : {8u, 20u, 32u, 33u, 250u}) {
     const KeySpace keys(1000, max_key_bytes);
     uint32_t stable = 0;
     std::string last;
@@ -25,6 +25,36 @@ TEST(DataTest, KeysAreInOrderAndFound) {
     EXPECT_EQ(keys.Number(last + "x"), std::nullopt);
     EXPECT_EQ(keys.Number(last.substr(0, 3)), std::nullopt);
     EXPECT_EQ(keys.Number(keys.Text(keys.size())), std::nullopt);
+  }
+}
+
+// Runs of the simulator by seed depend on them.
+TEST(DataTest, LooseKeysDependOnNoSeed) {
+  for (const uint32_t max_key_bytes : {8u, 20u, 32u}) {
+    const KeySpace keys(100, max_key_bytes, 1);
+    const KeySpace others(1000, max_key_bytes, 2);
+    for (uint32_t key = 0; key < keys.size(); ++key) EXPECT_EQ(keys.Text(key), others.Text(key));
+  }
+  EXPECT_EQ(KeySpace(1, 8).Text(0x01020304), std::string("\x01\x02\x03\x04\xf8\xca\x6d\xef"));
+  EXPECT_EQ(KeySpace(1, 32).Text(1).size(), 13u);
+}
+
+TEST(DataTest, KeysWithAPrefixAreARange) {
+  for (const uint32_t max_key_bytes : {8u, 20u, 33u, 250u}) {
+    const KeySpace keys(1000, max_key_bytes, max_key_bytes);
+    for (uint32_t of = 0; of < keys.size(); of += 97) {
+      const std::string text = keys.Text(of);
+      for (size_t bytes = 0; bytes <= text.size(); bytes += 1 + text.size() / 9) {
+        const std::string prefix = text.substr(0, bytes);
+        const KeySpace::Range range = keys.WithPrefix(prefix);
+        for (uint32_t key = 0; key < keys.size(); ++key) {
+          ASSERT_EQ(keys.Text(key).starts_with(prefix), key >= range.first && key < range.last);
+        }
+      }
+    }
+    const KeySpace::Range none = keys.WithPrefix(keys.Text(5) + "x");
+    EXPECT_EQ(none.first, none.last);
+    EXPECT_EQ(keys.WithPrefix("").last, keys.size());
   }
 }
 

@@ -10,7 +10,7 @@ using history::OperationKind;
 Workload::Workload(const Plan& plan)
     : work_(plan.work),
       operations_(plan.operations),
-      keys_(plan.work.keys(), plan.parameters.max_key_bytes),
+      keys_(plan.work.keys(), plan.parameters.max_key_bytes, plan.seed),
       values_(plan.work.long_percent, plan.work.longest_value),
       being_written_(plan.work.keys()),
       unknown_(plan.work.keys()) {}

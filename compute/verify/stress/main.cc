@@ -31,7 +31,8 @@ DEFINE_string(device, "", "verbs: RDMA device");
 DEFINE_string(memory, "512MiB", "DRAM of each memory server");
 DEFINE_string(memory_program, GOSSAMER_MEMORY_PROGRAM, "the memory server");
 DEFINE_uint32(node_bytes, 1024, "size of a tree node; 256 makes many splits");
-DEFINE_uint32(max_key_bytes, 20, "8: all keys of 8 bytes; more: of 4 to so many");
+DEFINE_uint32(max_key_bytes, 20,
+              "8: all keys of 8 bytes; more: of 4 to so many; above 32: with long common prefixes");
 DEFINE_uint32(inline_value_bytes, 16, "longest value kept in a node");
 DEFINE_string(cache_bytes, "64MiB", "cache of internal nodes of each client");
 DEFINE_uint32(lock_timeout_ms, 60'000, "after which an operation says that a lock stayed taken");
@@ -157,7 +158,8 @@ Result<StressOptions> OptionsFromFlags() {
   }
   BOOST_OUTCOME_TRYV(CheckFaults(options));
   if (FLAGS_max_key_bytes < 8 || FLAGS_max_key_bytes > kMaxKeyBytes) {
-    return MakeError(Code::kInvalidArgument, "--max_key_bytes: give 8 to 32");
+    return MakeError(Code::kInvalidArgument,
+                     fmt::format("--max_key_bytes: give 8 to {}", kMaxKeyBytes));
   }
   return options;
 }

@@ -83,7 +83,7 @@ struct StressOptions {
   // Every life of a client is a separate client. As many as the kills may end before doing
   // anything.
   uint32_t lives() const { return clients + 2 * kills; }
-  KeySpace keys() const { return {hot_keys, parameters.max_key_bytes}; }
+  KeySpace keys() const { return {hot_keys, parameters.max_key_bytes, seed}; }
   ValueSpace values() const { return ValueSpace(long_percent); }
 };
 

@@ -281,11 +281,13 @@ Task<void> Worker::Scan(Session& session, Random& random) {
   scan.reverse = random.Below(2) == 0;
   const std::string text = keys_.Text(first);
   if (random.Below(16) == 0) {
-    // All keys that agree in all order bytes but the last.
-    constexpr uint32_t kGroup = 256;
-    scan.prefix = text.substr(0, 3);
-    first = first / kGroup * kGroup;
-    last = std::min(keys_.size(), first + kGroup);
+    // Many keys, or the neighbours that share more with this one.
+    constexpr size_t kFewBytes = 3;
+    const size_t more = random.Below(2) == 0 ? 0 : random.Below(text.size() - kFewBytes + 1);
+    scan.prefix = text.substr(0, kFewBytes + more);
+    const KeySpace::Range range = keys_.WithPrefix(scan.prefix);
+    first = range.first;
+    last = range.last;
   } else {
     scan.from = text;
     scan.to = last < keys_.size() ? keys_.Text(last) : std::string(5, '\xff');
