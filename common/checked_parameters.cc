@@ -24,7 +24,7 @@ Result<StoreParameters> CheckedParameters(uint32_t node_bytes, uint32_t max_key_
     return Bad("node_bytes", node_bytes, "give a power of two between 256 and 4096");
   }
   if (max_key_bytes < 1 || max_key_bytes > kMaxKeyBytes) {
-    return Bad("max_key_bytes", max_key_bytes, "give 1 to 32");
+    return Bad("max_key_bytes", max_key_bytes, fmt::format("give 1 to {}", kMaxKeyBytes));
   }
   if (inline_value_bytes > kMaxInlineValueBytes) {
     return Bad("inline_value_bytes", inline_value_bytes,

@@ -24,6 +24,7 @@ enum class Mutant : uint8_t {
   // Reading
   kR1,            // a unit is accepted without its checksum
   kR1Prefix,      // a unit is accepted with another prefix
+  kR1Long,        // the hash of a long key is taken for the key
   kR1Reuse,       // the memory of a node is used again under the same generation
   kR1Generation,  // a value block is accepted whole, of any generation
   kR1Trailer,     // a trailer is accepted without its checksum
@@ -85,6 +86,7 @@ inline constexpr std::array kMutantNames = {
     MutantName{Mutant::kNone, "none"},
     MutantName{Mutant::kR1, "R1"},
     MutantName{Mutant::kR1Prefix, "R1-prefix"},
+    MutantName{Mutant::kR1Long, "R1-long"},
     MutantName{Mutant::kR1Reuse, "R1-reuse"},
     MutantName{Mutant::kR1Generation, "R1-generation"},
     MutantName{Mutant::kR1Trailer, "R1-trailer"},

@@ -27,7 +27,7 @@ DEFINE_string(listen, "",
               "verbs: ADDRESS:PORT of an interface with RDMA; shm: path of a Unix socket (default: "
               "a new one in $XDG_RUNTIME_DIR or /tmp)");
 DEFINE_string(device, "", "verbs: RDMA device (default: the one that has the address)");
-DEFINE_uint32(max_key_bytes, 32, "longest key, 1 to 32; all servers of a store agree");
+DEFINE_uint32(max_key_bytes, 250, "longest key, 1 to 250; all servers of a store agree");
 DEFINE_uint32(inline_value_bytes, 16,
               "longest value kept in a node, 0 to 64; all servers of a store agree");
 DEFINE_uint32(node_bytes, 1024,

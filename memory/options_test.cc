@@ -61,7 +61,7 @@ TEST(Options, SaysWhatIsWrong) {
       {[](auto& o) { o.lock_table_bytes = 4; }, "--lock_table_bytes=4"},
       {[](auto& o) { o.parameters.node_bytes = 1000; }, "--node_bytes=1000: give a power of two"},
       {[](auto& o) { o.parameters.node_bytes = 8192; }, "between 256 and 4096"},
-      {[](auto& o) { o.parameters.max_key_bytes = 0; }, "--max_key_bytes=0: give 1 to 32"},
+      {[](auto& o) { o.parameters.max_key_bytes = 0; }, "--max_key_bytes=0: give 1 to 250"},
       {[](auto& o) { o.parameters.inline_value_bytes = 65; },
        "--inline_value_bytes=65: give 0 to 64"},
       {[](auto& o) { o.lease_ms = 99; }, "--lease_ms=99: clients cannot renew"},

@@ -215,7 +215,7 @@ TEST_P(ProgramTest, DisagreementNamesTheFlag) {
   const auto server = LaunchFirst();
   const auto second = Launch({"--max_key_bytes=8"});
   EXPECT_EQ(second->Wait(), 1);
-  EXPECT_THAT(second->standard_error(), AllOf(HasSubstr("created with --max_key_bytes=32"),
+  EXPECT_THAT(second->standard_error(), AllOf(HasSubstr("created with --max_key_bytes=250"),
                                               HasSubstr("started with --max_key_bytes=8")));
 }
 
@@ -389,8 +389,8 @@ TEST(ProgramFlags, EachMistakeIsOneSentence) {
       {{"--memory=4MiB", "--node_bytes=-1"},
        2,
        "--node_bytes=-1 does not fit; give a whole number from 0"},
-      {{"--memory=4MiB", "--max_key_bytes=33"}, 2, "--max_key_bytes=33: give 1 to 32"},
-      {{"--memory=4MiB", "--max_key_bytes=65544"}, 2, "--max_key_bytes=65544: give 1 to 32"},
+      {{"--memory=4MiB", "--max_key_bytes=251"}, 2, "--max_key_bytes=251: give 1 to 250"},
+      {{"--memory=4MiB", "--max_key_bytes=65544"}, 2, "--max_key_bytes=65544: give 1 to 250"},
       {{"--memory=4MiB", "--inline_value_bytes=65"}, 2, "--inline_value_bytes=65: give 0 to 64"},
       {{"--memory=4MiB", "--fabric=tcp"}, 2, "fabric 'tcp': give --fabric=shm or --fabric=verbs"},
       {{"--memory=4MiB", "--fabric=verbs"}, 2, "--fabric=verbs needs --listen=ADDRESS:PORT"},
@@ -443,7 +443,7 @@ TEST(ProgramFlags, HelpIsShortAndItsOwn) {
   EXPECT_EQ(help.Wait(), 0);
   EXPECT_THAT(help.standard_output(),
               AllOf(HasSubstr("Usage: gossamer-memory --memory=SIZE"),
-                    HasSubstr("--max_key_bytes=32"), HasSubstr("--[no]huge_pages")));
+                    HasSubstr("--max_key_bytes=250"), HasSubstr("--[no]huge_pages")));
   EXPECT_THAT(help.standard_output(), ::testing::Not(HasSubstr("minloglevel")));
   ChildProcess version({Program(), "--version"});
   EXPECT_EQ(version.Wait(), 0);

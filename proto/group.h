@@ -40,9 +40,9 @@ struct GroupHeader {
   Checksum checksum;  // of everything behind it in the unit, from UnitSeed
   uint32_t version;
   uint8_t count;
-  uint8_t flags;         // bit 0: the high fence is infinite; bit 6: frozen; bit 7: overflowed
-  uint8_t key_bytes;     // of every key, or kVariable
-  uint8_t value_code;    // of every entry: bytes of the value or kBlockCode, or kVariable
+  uint8_t flags;       // bit 0: the high fence is infinite; bit 6: frozen; bit 7: overflowed
+  uint8_t key_bytes;   // of every key, or kVariable
+  uint8_t value_code;  // of every entry: bytes of the value, kBlockCode or kLongCode; or kVariable
   uint8_t prefix_bytes;  // of every key and of the high fence, not stored
   uint8_t fence_bytes;   // of the high fence behind the prefix
 };
@@ -118,6 +118,11 @@ class GroupView {
   KeyView prefix() const { return prefix_; }
   Bounds bounds() const { return {prefix_, fence(), infinite()}; }
   HighFence high() const { return infinite() ? HighFence{} : HighFence::At(prefix_, fence()); }
+  // Whether both state the same range. Units of one leaf do, unless a client that wrote them was wrong.
+  bool HasBoundsOf(const GroupView& other) const {
+    return infinite() == other.infinite() && prefix_.size() == other.prefix_.size() &&
+           fence() == other.fence();
+  }
   // Whether `key` is the leaf's high fence.
   bool EndsAt(KeyView key) const { return !infinite() && HasPrefix(key) && Suffix(key) == fence(); }
   // Whether `key`, which is not below the leaf's low fence, lies below its high fence.
@@ -130,13 +135,14 @@ class GroupView {
   // The same of a leaf that is not frozen.
   bool Admits(KeyView key) const { return !frozen() && Covers(key); }
 
-  // The entry of `key`, without the prefix. Requires: Covers(key).
+  // The entry of `key`, without the prefix. Not if the leaf has it as a long key: see FindLong.
   std::optional<Entry> Find(KeyView key) const {
+    if (!HasPrefix(key)) return std::nullopt;
     const KeyView suffix = Suffix(key);
     const uint32_t key_bytes = header_.key_bytes;
     const uint8_t code = header_.value_code;
     if (key_bytes != internal::kVariable && code != internal::kVariable) {
-      if (suffix.size() != key_bytes) return std::nullopt;
+      if (suffix.size() != key_bytes || code == internal::kLongCode) return std::nullopt;
       const uint32_t stride = key_bytes + internal::StoredBytes(code);
       const char* at = data_ + entries_at_;
       // Without a call for each entry, if 8 bytes of it hold the key.
@@ -147,14 +153,31 @@ class GroupView {
         if (is_word ? (internal::LoadWord({at, stride}) & mask) == wanted
                     : KeyView(at, key_bytes) == suffix) {
           return Entry{
-              {at, key_bytes}, {at + key_bytes, stride - key_bytes}, code == internal::kBlockCode};
+              {at, key_bytes}, {at + key_bytes, stride - key_bytes}, internal::KindOf(code)};
         }
       }
       return std::nullopt;
     }
     std::optional<Entry> found;
     ForEach([&](const Entry& entry) {
-      if (entry.key == suffix) found = entry;
+      if (entry.key == suffix && !entry.is_long()) found = entry;
+    });
+    return found;
+  }
+  // The entry of `key`, if the leaf has that as a long key: the first one with its hash and first bytes of which
+  // is_it(entry) says that it is.
+  template <typename IsIt>
+  std::optional<Entry> FindLong(KeyView key, uint64_t key_hash, IsIt&& is_it) const {
+    std::optional<Entry> found;
+    const uint8_t code = header_.value_code;
+    const bool may_have = code == internal::kVariable || code == internal::kLongCode;
+    if (!may_have || !HasPrefix(key)) return found;
+    const KeyView suffix = Suffix(key);
+    ForEach([&](const Entry& entry) {
+      if (!found && entry.is_long() && entry.key_hash() == key_hash &&
+          suffix.starts_with(entry.key) && is_it(entry)) {
+        found = entry;
+      }
     });
     return found;
   }
@@ -190,7 +213,7 @@ class GroupView {
     const char* first;
     uint32_t key_bytes;
     uint32_t stored_bytes;
-    bool are_blocks;
+    Entry::Kind kind;
   };
   // nullopt if their lengths differ.
   std::optional<Array> AsArray() const {
@@ -199,9 +222,9 @@ class GroupView {
       return std::nullopt;
     }
     return Array{data_ + entries_at_, header_.key_bytes, internal::StoredBytes(code),
-                 code == internal::kBlockCode};
+                 internal::KindOf(code)};
   }
-  // Calls visit(entry) for each entry, in stored order. Its key lacks the prefix.
+  // Calls visit(entry) for each entry, in stored order. Its key lacks the prefix, and a long one what follows its first bytes.
   template <typename Visit>
   void ForEach(Visit&& visit) const {
     uint32_t at = entries_at_;
@@ -237,7 +260,7 @@ class GroupView {
     if (code == internal::kVariable) code = static_cast<uint8_t>(data_[at++]);
     const uint32_t stored = internal::StoredBytes(code);
     const Entry entry{
-        {data_ + at, key_bytes}, {data_ + at + key_bytes, stored}, code == internal::kBlockCode};
+        {data_ + at, key_bytes}, {data_ + at + key_bytes, stored}, internal::KindOf(code)};
     at += key_bytes + stored;
     return entry;
   }
@@ -256,7 +279,7 @@ class GroupView {
           entries_at_ + header_.count * stride > unit_bytes) {
         return false;
       }
-      if (header_.value_code != internal::kBlockCode) return true;
+      if (internal::KindOf(header_.value_code) == Entry::Kind::kInline) return true;
     }
     const uint32_t lengths = (header_.key_bytes == internal::kVariable ? 1 : 0) +
                              (header_.value_code == internal::kVariable ? 1 : 0);
@@ -265,7 +288,7 @@ class GroupView {
       if (at + lengths > unit_bytes) return false;
       const Entry entry = Next(at);
       if (prefix_bytes + entry.key.size() > kMaxKeyBytes || at > unit_bytes) return false;
-      if (entry.is_block && entry.block().length > kMaxValueBytes) return false;
+      if (entry.has_block() && entry.block().length > kMaxContentBytes) return false;
     }
     return true;
   }

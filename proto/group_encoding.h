@@ -33,24 +33,29 @@ class GroupSizer {
     payload_ *= count;
     count_ = count;
   }
-  // Of the same entries without the first `prefix_bytes` of their keys.
+  // Of the same entries without the first `prefix_bytes` of their keys. What is stored of long keys does not change.
   GroupSizer WithoutPrefix(uint32_t prefix_bytes) const {
     GroupSizer sizer = *this;
-    sizer.payload_ -= count_ * prefix_bytes;
+    sizer.payload_ -= (count_ - long_count_) * prefix_bytes;
     if (count_ != 0 && key_bytes_ != internal::kVariable) {
       sizer.key_bytes_ = static_cast<uint8_t>(key_bytes_ - prefix_bytes);
     }
     return sizer;
   }
 
-  void Add(const Entry& entry) {
-    const auto key_bytes = static_cast<uint8_t>(entry.key.size() - prefix_);
+  void Add(const Entry& entry) { Add(entry, prefix_); }
+  // The same, if it is known that a long key will be stored from byte `head_from` on.
+  void Add(const Entry& entry, size_t head_from) {
+    const auto key_bytes = static_cast<uint8_t>(entry.is_long() ? entry.StoredKey(head_from).size()
+                                                                : entry.key.size() - prefix_);
     const uint8_t value_code = internal::ValueCode(entry);
     if (count_ == 0) {
       key_bytes_ = key_bytes;
       value_code_ = value_code;
     }
-    if (key_bytes != key_bytes_) key_bytes_ = internal::kVariable;
+    // Without a prefix, others may have lengths that they have not with it.
+    if (key_bytes != key_bytes_ || entry.is_long()) key_bytes_ = internal::kVariable;
+    if (entry.is_long()) ++long_count_;
     if (value_code != value_code_) value_code_ = internal::kVariable;
     ++count_;
     payload_ += key_bytes + static_cast<uint32_t>(entry.stored.size());
@@ -69,6 +74,7 @@ class GroupSizer {
   uint32_t prefix_;
   uint32_t payload_ = 0;
   uint32_t count_ = 0;
+  uint32_t long_count_ = 0;  // of them, entries of long keys
   uint8_t key_bytes_ = 0;
   uint8_t value_code_ = 0;
 };
@@ -95,7 +101,7 @@ class GroupEncoder {
   }
 
   void Add(const Entry& entry) {
-    const KeyView suffix = entry.key.substr(stripped_);
+    const KeyView suffix = entry.StoredKey(stripped_);
     if (header_.key_bytes == internal::kVariable) *at_++ = static_cast<char>(suffix.size());
     if (header_.value_code == internal::kVariable) {
       *at_++ = static_cast<char>(internal::ValueCode(entry));
@@ -174,7 +180,7 @@ enum class Appended : uint8_t {
 // `old` was found in a view of `unit`; `fresh` has its length and kind.
 inline void OverwriteStored(std::span<std::byte> unit, RemotePtr leaf, uint32_t number,
                             KeyView within, const Entry& old, const Entry& fresh) {
-  assert(old.stored.size() == fresh.stored.size() && old.is_block == fresh.is_block);
+  assert(old.stored.size() == fresh.stored.size() && old.kind == fresh.kind);
   const auto at = old.stored.data() - reinterpret_cast<const char*>(unit.data());
   std::memcpy(unit.data() + at, fresh.stored.data(), fresh.stored.size());
   SealUnit(unit, leaf, number, within);
@@ -185,7 +191,7 @@ inline void OverwriteStored(std::span<std::byte> unit, RemotePtr leaf, uint32_t 
 inline Appended AppendInPlace(std::span<std::byte> unit, RemotePtr leaf, uint32_t number,
                               const GroupView& view, const Entry& entry) {
   GroupHeader header = view.header_;
-  const KeyView suffix = view.Suffix(entry.key);
+  const KeyView suffix = entry.StoredKey(view.prefix().size());
   if (header.count == 0 || header.key_bytes != suffix.size() ||
       header.value_code != internal::ValueCode(entry)) {
     return Appended::kOtherLengths;

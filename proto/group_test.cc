@@ -95,7 +95,7 @@ TEST_F(GroupTest, EverythingComesBack) {
       ASSERT_EQ(std::string(view->prefix()) + std::string(found->key), key);
       ASSERT_TRUE(view->Admits(key));
       ASSERT_EQ(found->stored, stored.bytes);
-      ASSERT_EQ(found->is_block, stored.is_block);
+      ASSERT_EQ(found->kind, stored.kind);
     }
     for (int j = 0; j < 20; ++j) {
       const auto room = static_cast<uint32_t>(kMaxKeyBytes - unit.range.low.size());
@@ -123,7 +123,7 @@ TEST_F(GroupTest, ChangesInPlaceAreEncodings) {
     content.erase(last_key);
     Bytes image = unit.Encode(content);
     const Bytes before = image;
-    const Entry last{last_key, last_stored.bytes, last_stored.is_block};
+    const Entry last{last_key, last_stored.bytes, last_stored.kind};
     const Appended done = AppendInPlace(image, unit.leaf, unit.number, *unit.Parse(image), last);
     if (done == Appended::kDone) {
       ++appended;
@@ -138,9 +138,10 @@ TEST_F(GroupTest, ChangesInPlaceAreEncodings) {
     const std::optional<Entry> old = unit.Parse(image)->Find(key);
     ASSERT_TRUE(old.has_value());
     // Other bytes of the same number. A block stays unchanged, because Parse checks its length.
-    if (!stored.is_block) stored.bytes = random.String(static_cast<uint32_t>(stored.bytes.size()));
+    if (stored.kind == Entry::Kind::kInline)
+      stored.bytes = random.String(static_cast<uint32_t>(stored.bytes.size()));
     OverwriteStored(image, unit.leaf, unit.number, unit.range.low, *old,
-                    {key, stored.bytes, stored.is_block});
+                    {key, stored.bytes, stored.kind});
     ++overwritten;
     ASSERT_EQ(image, unit.Encode(content));
     MarkOverflowed(image, unit.leaf, unit.number, *unit.Parse(image));
@@ -165,7 +166,7 @@ TEST_F(GroupTest, AnEntryFindsNoRoomInPlaceIfNoEncodingHasRoom) {
     const std::string key = first_key.substr(0, prefix) +
                             random.String(static_cast<uint32_t>(first_key.size() - prefix));
     if (content.contains(key)) continue;
-    const Entry entry{key, first_stored.bytes, first_stored.is_block};
+    const Entry entry{key, first_stored.bytes, first_stored.kind};
     if (AppendInPlace(image, unit.leaf, unit.number, *unit.Parse(image), entry) !=
         Appended::kNoRoom) {
       continue;
@@ -198,7 +199,7 @@ TEST_F(GroupTest, SizerCountsTheBytesInUse) {
   for (int i = 0; i < 1000; ++i) {
     const UnitImage unit = RandomUnit();
     Content content = FillRandomly(unit);
-    if (content.empty() || content.rbegin()->second.is_block) continue;
+    if (content.empty() || content.rbegin()->second.kind != Entry::Kind::kInline) continue;
     auto& [key, stored] = *content.rbegin();
     if (stored.bytes.empty()) continue;
     stored.bytes.back() = '\xff';
@@ -207,12 +208,11 @@ TEST_F(GroupTest, SizerCountsTheBytesInUse) {
 }
 
 TEST(Group, EdgesOfKeysAndValues) {
-  const UnitImage unit{.range = {.high = HighFence::At(std::string(kMaxKeyBytes, '\xff'))}};
-  const Content content{
-      {""s, {""}},
-      {"\0"s, {"\0"s}},
-      {"\0\0"s, {""}},
-      {std::string(kMaxKeyBytes, '\0'), {std::string(kMaxInlineValueBytes, 'v')}}};
+  const UnitImage unit{.range = {.high = HighFence::At(std::string(kMaxFenceBytes, '\xff'))}};
+  const Content content{{""s, {""}},
+                        {"\0"s, {"\0"s}},
+                        {"\0\0"s, {""}},
+                        {std::string(32, '\0'), {std::string(kMaxInlineValueBytes, 'v')}}};
   const Bytes image = unit.Encode(content);
   const auto view = unit.Parse(image);
   ASSERT_TRUE(view.has_value());
@@ -237,10 +237,44 @@ TEST(Group, BlockReferencesComeBack) {
   const UnitImage unit;
   const Bytes image = unit.Encode({{"k", StoredBlock(0x1234560, kMaxValueBytes, 0xcafe)}});
   const auto found = unit.Parse(image)->Find("k");
-  ASSERT_TRUE(found && found->is_block);
+  ASSERT_TRUE(found && found->has_block());
   EXPECT_EQ(found->block().pointer, 0x1234560u);
   EXPECT_EQ(found->block().length, kMaxValueBytes);
   EXPECT_EQ(found->block().checksum, 0xcafeu);
+}
+
+// A long key is found by its hash and its first bytes; what else decides is asked.
+TEST_F(GroupTest, LongKeysComeBack) {
+  const std::string low(100, 'p');
+  const UnitImage unit{.range = {low, HighFence::At(low + 'z')}};
+  const std::string first = low + "abc" + random.String(140);
+  const std::string second = low + "b" + std::string(20, 'b');
+  const Content content{{low + "a", {"short"}},
+                        {first, test::StoredLong(0x40, 7, 8, first)},
+                        {second, test::StoredLong(0x80, 9, 10, second)}};
+  const auto image = unit.Encode(content);
+  const auto view = unit.Parse(image);
+  ASSERT_TRUE(view.has_value());
+  EXPECT_EQ(unit.SizerOf(content).bytes(),
+            kGroupHeaderBytes + 1 + (1 + 1 + 1 + 5) + 2 * (2 + kLongHeadBytes + sizeof(LongRef)));
+  for (const auto& [key, stored] : content) {
+    const bool is_long = stored.kind == Entry::Kind::kLong;
+    EXPECT_EQ(view->Find(key).has_value(), !is_long);
+    std::vector<Entry> asked;
+    const auto is_it = [&](const Entry& entry) {
+      asked.push_back(entry);
+      return true;
+    };
+    const auto found = view->FindLong(key, KeyHash(key), is_it);
+    ASSERT_EQ(found.has_value(), is_long);
+    EXPECT_EQ(asked.size(), is_long ? 1u : 0u);
+    EXPECT_FALSE(view->FindLong(key, KeyHash(key) + 1, is_it).has_value());
+    if (!is_long) continue;
+    EXPECT_EQ(found->stored, stored.bytes);
+    EXPECT_EQ(found->key, KeyView(key).substr(low.size(), kLongHeadBytes));
+    EXPECT_FALSE(view->FindLong(low + "a", KeyHash(key), is_it).has_value()) << "first bytes";
+    EXPECT_FALSE(view->FindLong(key, KeyHash(key), [](const Entry&) { return false; }).has_value());
+  }
 }
 
 TEST(Group, HoldsAtMostMaxEntries) {
@@ -354,12 +388,16 @@ void ExpectInBounds(const GroupView& view, std::span<const std::byte> unit) {
     ASSERT_LE(entry.key.data() + entry.key.size(), end);
     ASSERT_GE(entry.stored.data(), begin);
     ASSERT_LE(entry.stored.data() + entry.stored.size(), end);
-    if (entry.is_block) {
-      ASSERT_EQ(entry.stored.size(), sizeof(BlockRef));
-      ASSERT_LE(entry.block().length, kMaxValueBytes);
+    if (entry.has_block()) {
+      ASSERT_EQ(entry.stored.size(), entry.is_long() ? sizeof(LongRef) : sizeof(BlockRef));
+      ASSERT_LE(entry.block().length, kMaxContentBytes);
     }
     ASSERT_LE(view.prefix().size() + entry.key.size(), kMaxKeyBytes);
-    ASSERT_TRUE(view.Find(std::string(view.prefix()) + std::string(entry.key)).has_value());
+    const std::string key = std::string(view.prefix()) + std::string(entry.key);
+    const auto found = entry.is_long()
+                           ? view.FindLong(key, entry.key_hash(), [](const Entry&) { return true; })
+                           : view.Find(key);
+    ASSERT_TRUE(found.has_value());
   });
   ASSERT_EQ(count, view.count());
   ASSERT_LE(view.high().key.size(), kMaxKeyBytes);
@@ -403,11 +441,11 @@ TEST_F(GroupTest, HostileLengthsOfEntriesAreRejectedOrInBounds) {
 // A client allocates as much for a value as its reference says.
 TEST(Group, RejectsReferencesToValuesLongerThanThereAre) {
   const UnitImage unit;
-  Content content{{"a", StoredBlock(64, kMaxValueBytes + 1, 0)}};
+  Content content{{"a", StoredBlock(64, kMaxContentBytes + 1, 0)}};
   EXPECT_FALSE(unit.Parse(unit.Encode(content)).has_value()) << "uniform";
   content["bc"] = {"inline"};
   EXPECT_FALSE(unit.Parse(unit.Encode(content)).has_value()) << "variable";
-  content["a"] = StoredBlock(64, kMaxValueBytes, 0);
+  content["a"] = StoredBlock(64, kMaxContentBytes, 0);
   EXPECT_TRUE(unit.Parse(unit.Encode(content)).has_value());
 }
 

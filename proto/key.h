@@ -1,16 +1,19 @@
 // Keys, fences and separators: byte strings in memcmp order.
 //
-// A key is any byte string of at most 32 B; 64-bit integers sort correctly as big-endian. The empty string is
+// A key is any byte string of at most 250 B; 64-bit integers sort correctly as big-endian. The empty string is
 // the least key, and so the low fence of the leftmost node. The high fence of the rightmost node is infinite.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cassert>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
+#include "proto/leaf_geometry.h"
 #include "proto/store_parameters.h"
 
 namespace gossamer {
@@ -59,44 +62,97 @@ inline uint64_t FirstBytesBehind(KeyView key, size_t count) {
   return FirstBytes(key.substr(key.size() - kWord)) >> (8 * (kWord - left));
 }
 
-// A key with its own storage.
+// A key with its own storage: inside if it has at most kInside bytes, as most separators have.
 class Key {
  public:
+  static constexpr size_t kInside = 32;
+
   Key() = default;
   // Requires: `key` has at most kMaxKeyBytes.
-  explicit Key(KeyView key) { Fill(key); }
-  Key(KeyView prefix, KeyView suffix) {
-    prefix.copy(bytes_.data(), prefix.size());
-    suffix.copy(bytes_.data() + prefix.size(), suffix.size());
-    size_ = static_cast<uint8_t>(prefix.size() + suffix.size());
+  explicit Key(KeyView key) { Fill({}, key); }
+  Key(KeyView prefix, KeyView suffix) { Fill(prefix, suffix); }
+  Key(const Key& other) : bytes_(other.bytes_), size_(other.size_) {
+    if (is_outside()) CopyOutside();
+  }
+  Key(Key&& other) noexcept : bytes_(other.bytes_), size_(other.size_) { other.Forget(); }
+  Key& operator=(const Key& other) {
+    if (is_outside() || other.is_outside()) {
+      Key copy(other);
+      Swap(copy);
+    } else {
+      bytes_ = other.bytes_;
+      size_ = other.size_;
+    }
+    return *this;
+  }
+  Key& operator=(Key&& other) noexcept {
+    Swap(other);
+    return *this;
+  }
+  ~Key() {
+    if (is_outside()) [[unlikely]]
+      delete[] outside();
   }
   // As `= Key(key)`, in place: copying a key just written stalls on store forwarding.
   void Assign(KeyView key) {
+    if (is_outside() || key.size() > kInside) {
+      *this = Key(key);
+      return;
+    }
     bytes_.fill(0);
-    Fill(key);
+    Fill({}, key);
   }
 
-  KeyView view() const { return {bytes_.data(), size_}; }
+  KeyView view() const { return {is_outside() ? outside() : bytes_.data(), size_}; }
   size_t size() const { return size_; }
   operator KeyView() const { return view(); }  // NOLINT: a key is a view of itself
 
-  // Without a call: what is behind a key is zero.
+  // Without a call for those inside: what is behind them is zero.
   friend bool operator==(const Key& a, const Key& b) {
-    return a.size_ == b.size_ && a.bytes_ == b.bytes_;
+    if (a.size_ != b.size_) return false;
+    return a.is_outside() ? a.view() == b.view() : a.bytes_ == b.bytes_;
   }
 
  private:
+  bool is_outside() const { return size_ > kInside; }
+  char* outside() const {
+    char* at;
+    std::memcpy(&at, bytes_.data(), sizeof at);
+    return at;
+  }
+  void set_outside(char* at) { std::memcpy(bytes_.data(), &at, sizeof at); }
+  void CopyOutside() {
+    auto* const at = new char[size_];
+    std::memcpy(at, outside(), size_);
+    set_outside(at);
+  }
+  void Forget() {
+    bytes_.fill(0);
+    size_ = 0;
+  }
+  void Swap(Key& other) {
+    std::swap(bytes_, other.bytes_);
+    std::swap(size_, other.size_);
+  }
   // Requires: all bytes are zero.
-  void Fill(KeyView key) {
-    if (const uint64_t word = FirstBytes(key); key.size() <= sizeof word) {
+  void Fill(KeyView prefix, KeyView suffix) {
+    const size_t size = prefix.size() + suffix.size();
+    assert(size <= kMaxKeyBytes);
+    size_ = static_cast<uint8_t>(size);
+    if (const uint64_t word = FirstBytes(suffix); size <= sizeof word && prefix.empty()) {
       std::memcpy(bytes_.data(), &word, sizeof word);
-    } else {
-      std::memcpy(bytes_.data(), key.data(), key.size());
+      return;
     }
-    size_ = static_cast<uint8_t>(key.size());
+    char* to = bytes_.data();
+    if (is_outside()) {
+      to = new char[size];
+      set_outside(to);
+    }
+    prefix.copy(to, prefix.size());
+    suffix.copy(to + prefix.size(), suffix.size());
   }
 
-  std::array<char, kMaxKeyBytes> bytes_{};
+  std::array<char, kInside> bytes_{};  // or, of a longer key, the pointer to its bytes
   uint8_t size_ = 0;
 };
 
@@ -131,9 +187,20 @@ inline size_t CommonBytes(KeyView a, KeyView b) {
   return common;
 }
 
+// Whether a node from `low` to `high` may be: its high fence has few bytes behind what both share (LAYOUT.md).
+inline bool IsShortFence(KeyView low, KeyView high) {
+  return high.size() <= kMaxFenceBytes || high.size() - CommonBytes(low, high) <= kMaxFenceBytes;
+}
+
 // Returns the shortest s with left < s <= right. Requires: left < right.
 inline KeyView Separator(KeyView left, KeyView right) {
   return right.substr(0, CommonBytes(left, right) + 1);
+}
+
+// Returns a separator s with low < s <= first that has more in common with `first` than `low` has: the longest one that may be a
+// high fence of a node from `low` on. Requires: low < first.
+inline KeyView SeparatorBelow(KeyView low, KeyView first) {
+  return first.substr(0, CommonBytes(low, first) + kMaxFenceBytes);
 }
 
 // The first 8 bytes as a big-endian integer, padded with zeros: orders keys that differ there.

@@ -31,6 +31,11 @@ class KeyArena {
     suffix.copy(at + prefix.size(), suffix.size());
     return {at, prefix.size() + suffix.size()};
   }
+  KeyView Copy(KeyView key) {
+    char* const at = Allocate(key.size());
+    key.copy(at, key.size());
+    return {at, key.size()};
+  }
   void Clear() {
     used_ = 0;
     room_ = 0;

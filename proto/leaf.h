@@ -95,7 +95,7 @@ class TrailerView {
 
 // ---- Whole leaves
 
-// A leaf read whole: every unit accepted, all of one version.
+// A leaf read whole: every unit accepted, all of one version and one range.
 class LeafView {
  public:
   // `within`: as for GroupView::Parse.
@@ -109,7 +109,8 @@ class LeafView {
     for (uint32_t number = 0; number < geometry.units(); ++number) {
       const std::optional<GroupView> unit = GroupView::Parse(
           node.subspan(geometry.unit_offset(number), geometry.unit_bytes()), leaf, number, within);
-      if (!unit || unit->version() != trailer->version()) {
+      if (!unit || unit->version() != trailer->version() ||
+          (number != 0 && !unit->HasBoundsOf(view->units_[0]))) {
         view.reset();
         break;
       }
@@ -136,7 +137,7 @@ class LeafView {
   }
   // Appends all entries, unit by unit, those of the overflow group last. An entry may appear twice if it was
   // deleted in one unit and inserted in another during the read: the caller must drop the second (rule R6).
-  // The keys are whole, in `arena` where they are not in the leaf.
+  // The keys are whole, in `arena` where they are not in the leaf; but of long keys they are the first bytes.
   void AppendTo(std::vector<Entry>& entries, KeyArena& arena) const {
     for (uint32_t unit = 0; unit < unit_count_; ++unit) {
       units_[unit].ForEach([&](Entry entry) {
@@ -215,7 +216,7 @@ inline bool EncodeLeaf(std::span<std::byte> out, RemotePtr leaf, const LeafGeome
   std::vector<Unit> units(geometry.units(), Unit{GroupSizer(bounds), {}, false});
   Unit& overflow = units[geometry.overflow_unit()];
   for (const Entry& entry : content.entries) {
-    Unit& home = units[geometry.GroupOf(KeyHash(entry.key))];
+    Unit& home = units[geometry.GroupOf(entry.key_hash())];
     if (home.TryAdd(entry, geometry.unit_bytes())) continue;
     if (!overflow.TryAdd(entry, geometry.unit_bytes())) return false;
     home.overflowed = true;

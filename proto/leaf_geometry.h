@@ -18,9 +18,28 @@ inline constexpr uint32_t kGroupHeaderBytes = 18;
 inline constexpr uint32_t kTrailerBytes = 40;
 inline constexpr uint32_t kIdealUnitBytes = 164;
 inline constexpr uint32_t kMaxUnits = 24;  // of a leaf of kMaxNodeBytes
+inline constexpr uint32_t kBlockRefBytes = 16;
+inline constexpr uint32_t kLongEntryBytes = 40;  // of a long key: its first bytes and a LongRef
+
+// The most that a high fence has behind the bytes that it shares with the low fence of its node. Splits see to that: every
+// unit of a leaf stores it.
+inline constexpr uint32_t kMaxFenceBytes = 32;
 
 class LeafGeometry {
  public:
+  // Of nodes in a store with these parameters.
+  constexpr explicit LeafGeometry(const StoreParameters& parameters)
+      : LeafGeometry(parameters.node_bytes) {
+    const uint32_t stored = parameters.inline_value_bytes < kBlockRefBytes
+                                ? kBlockRefBytes
+                                : parameters.inline_value_bytes;
+    const uint32_t fence =
+        parameters.max_key_bytes < kMaxFenceBytes ? parameters.max_key_bytes : kMaxFenceBytes;
+    const uint32_t others = kGroupHeaderBytes + fence + 2 + stored;
+    const uint32_t room = unit_bytes_ > others ? unit_bytes_ - others : 0;
+    max_suffix_bytes_ = room < parameters.max_key_bytes ? room : parameters.max_key_bytes;
+  }
+  // If all keys are short.
   constexpr explicit LeafGeometry(uint32_t node_bytes)
       : node_bytes_(node_bytes), units_((node_bytes - kTrailerBytes) / kIdealUnitBytes) {
     // Small nodes waste less with one more unit, each slightly smaller than the ideal.
@@ -31,6 +50,9 @@ class LeafGeometry {
   constexpr uint32_t node_bytes() const { return node_bytes_; }
   constexpr uint32_t unit_bytes() const { return unit_bytes_; }
   constexpr uint32_t units() const { return units_; }  // groups and the overflow group
+  // The most that a unit stores of a key behind the prefix: what fits beside the longest fence and the longest inline value.
+  // A key of which more is behind the prefix is a *long key*, and goes to a block.
+  constexpr uint32_t max_suffix_bytes() const { return max_suffix_bytes_; }
   constexpr uint32_t groups() const { return units_ - 1; }
   constexpr uint32_t overflow_unit() const { return units_ - 1; }
   constexpr uint32_t unit_offset(uint32_t unit) const { return unit * unit_bytes_; }
@@ -44,6 +66,7 @@ class LeafGeometry {
   uint32_t node_bytes_;
   uint32_t units_;
   uint32_t unit_bytes_ = 0;
+  uint32_t max_suffix_bytes_ = kMaxKeyBytes;
 };
 
 static_assert(LeafGeometry(1024).units() == 6 && LeafGeometry(1024).unit_bytes() == 164);
@@ -52,18 +75,24 @@ static_assert(LeafGeometry(1024).overflow_unit() * 164 + 164 ==
 static_assert(LeafGeometry(kMinNodeBytes).units() == 2 && LeafGeometry(512).units() == 3);
 static_assert(LeafGeometry(kMaxNodeBytes).units() <= kMaxUnits);
 
-// Accepts parameters with which every unit can hold one entry of the greatest size beside the longest fence.
-// Then a leaf, with its overflow group, holds any two keys, and a split always leaves room (LAYOUT.md).
+// Accepts parameters with which every unit can hold one entry of the greatest size beside the longest fence: of a key of the
+// greatest length, or of a long key. Then a leaf, with its overflow group, holds any two keys, and a split always leaves room.
+// An internal node of 256 B has no room for two children with long separators (LAYOUT.md).
 constexpr bool IsStorable(const StoreParameters& p) {
   if (p.node_bytes < kMinNodeBytes || p.node_bytes > kMaxNodeBytes ||
       (p.node_bytes & (p.node_bytes - 1)) != 0 || p.max_key_bytes == 0 ||
       p.max_key_bytes > kMaxKeyBytes || p.inline_value_bytes > kMaxInlineValueBytes) {
     return false;
   }
-  const uint32_t stored = p.inline_value_bytes < 16u ? 16u : p.inline_value_bytes;
-  return LeafGeometry(p.node_bytes).unit_bytes() >=
-         kGroupHeaderBytes + p.max_key_bytes + 2u + p.max_key_bytes + stored;
+  const uint32_t suffix = LeafGeometry(p).max_suffix_bytes();
+  if (suffix == p.max_key_bytes)
+    return p.node_bytes > kMinNodeBytes || p.max_key_bytes <= kMaxFenceBytes;
+  // An entry of a long key takes no more than one of the longest short key with a BlockRef.
+  return p.node_bytes > kMinNodeBytes && suffix + kBlockRefBytes >= kLongEntryBytes;
 }
 static_assert(IsStorable({1024, 32, 64}) && IsStorable({256, 32, 16}) && IsStorable({1024, 8, 8}));
+static_assert(IsStorable({512, 250, 64}) && IsStorable({4096, 250, 64}) &&
+              IsStorable({1024, 250, 16}));
+static_assert(LeafGeometry(StoreParameters{1024, 250, 16}).max_suffix_bytes() == 96);
 
 }  // namespace gossamer

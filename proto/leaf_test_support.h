@@ -14,7 +14,7 @@ namespace gossamer::test {
 // What a leaf stores for a key.
 struct Stored {
   std::string bytes;
-  bool is_block = false;
+  Entry::Kind kind = Entry::Kind::kInline;
 
   friend bool operator==(const Stored&, const Stored&) = default;
 };
@@ -23,20 +23,29 @@ using Content = std::map<std::string, Stored>;
 
 inline Stored StoredBlock(uint64_t pointer, uint32_t length, uint32_t checksum) {
   const BlockRef ref{pointer, length, checksum};
-  return {std::string(reinterpret_cast<const char*>(&ref), sizeof ref), true};
+  return {std::string(reinterpret_cast<const char*>(&ref), sizeof ref), Entry::Kind::kBlock};
+}
+inline Stored StoredLong(uint64_t pointer, uint32_t length, uint32_t checksum, KeyView key) {
+  const LongRef ref{{pointer, length, checksum}, KeyHash(key)};
+  return {std::string(reinterpret_cast<const char*>(&ref), sizeof ref), Entry::Kind::kLong};
+}
+
+// The longest that a leaf stores whole: a key, if there is no prefix, and a fence behind the prefix.
+inline uint32_t LongestKey(const StoreParameters& p) { return LeafGeometry(p).max_suffix_bytes(); }
+inline uint32_t LongestFence(const StoreParameters& p) {
+  return std::min<uint32_t>(p.max_key_bytes, kMaxFenceBytes);
 }
 
 inline std::vector<Entry> EntriesOf(const Content& content) {
   std::vector<Entry> entries;
-  for (const auto& [key, stored] : content) entries.push_back({key, stored.bytes, stored.is_block});
+  for (const auto& [key, stored] : content) entries.push_back({key, stored.bytes, stored.kind});
   return entries;
 }
 
 inline Content ContentOf(const std::vector<Entry>& entries) {
   Content content;
   for (const Entry& entry : entries) {
-    EXPECT_TRUE(
-        content.emplace(entry.key, Stored{std::string(entry.stored), entry.is_block}).second);
+    EXPECT_TRUE(content.emplace(entry.key, Stored{std::string(entry.stored), entry.kind}).second);
   }
   return content;
 }
@@ -45,7 +54,7 @@ inline Content ContentOf(const GroupView& group) {
   std::vector<Entry> entries;
   KeyArena keys;
   group.ForEach([&](const Entry& entry) {
-    entries.push_back({keys.Join(group.prefix(), entry.key), entry.stored, entry.is_block});
+    entries.push_back({keys.Join(group.prefix(), entry.key), entry.stored, entry.kind});
   });
   return ContentOf(entries);
 }
@@ -62,9 +71,11 @@ struct Range {
 // Often with a common prefix. At least a quarter of the strings that start with the low fence are in the range.
 inline Range RandomRange(Random& random) {
   Range range;
-  if (random.OneIn(2)) range.low = random.String(random.Below(kMaxKeyBytes));
+  if (random.OneIn(2)) range.low = random.String(random.Below(kMaxFenceBytes));
   if (random.OneIn(3)) return range;
-  const auto room = static_cast<uint32_t>(kMaxKeyBytes - range.low.size());
+  if (random.OneIn(4)) range.low = random.String(random.Below(kMaxKeyBytes));
+  const auto room =
+      std::min<uint32_t>(kMaxFenceBytes, static_cast<uint32_t>(kMaxKeyBytes - range.low.size()));
   const std::string rest = random.String(random.OneIn(3) ? room : random.Between(1, room));
   range.high =
       HighFence::At(range.low + static_cast<char>(random.Between(64, 255)) + rest.substr(1));
@@ -80,10 +91,13 @@ struct Shape {
   bool uniform_keys = false;
   bool uniform_values = false;
   uint32_t blocks_one_in = 0;  // 0: none
+  uint32_t longs_one_in = 0;   // long keys, likewise; of at most so many bytes behind the prefix:
+  uint32_t longest = 0;
 
   static Shape Any(Random& random, const StoreParameters& p) {
     Shape shape;
-    shape.max_key = random.Between(1, p.max_key_bytes);
+    shape.max_key = random.Between(1, LongestKey(p));
+    shape.longest = p.max_key_bytes;
     shape.max_value = random.Below(p.inline_value_bytes + 1u);
     shape.uniform_keys = random.OneIn(2);
     shape.uniform_values = random.OneIn(2);
@@ -100,7 +114,20 @@ struct Shape {
       return StoredBlock(random.Word(), random.Below(kMaxValueBytes + 1),
                          static_cast<uint32_t>(random.Word()));
     }
-    return {random.String(uniform_values ? max_value : random.Between(0, max_value)), false};
+    return {random.String(uniform_values ? max_value : random.Between(0, max_value))};
+  }
+  // Makes a long key of `key` now and then, and gives it a value.
+  Stored ValueOf(std::string& key, Random& random) const {
+    const size_t most = std::min<size_t>(kMaxKeyBytes, prefix.size() + longest);
+    if (longs_one_in == 0 || !random.OneIn(longs_one_in) || most <= prefix.size() + max_key) {
+      return Value(random);
+    }
+    key += random.String(random.Between(static_cast<uint32_t>(prefix.size()) + max_key + 1,
+                                        static_cast<uint32_t>(most)) -
+                         static_cast<uint32_t>(std::min(key.size(), most)));
+    key.resize(std::min(key.size(), most));
+    return StoredLong(random.Word(), random.Below(kMaxValueBytes + 1),
+                      static_cast<uint32_t>(random.Word()), key);
   }
 };
 
@@ -189,10 +216,11 @@ class LeafTest : public SeededTest {
     Content content;
     int failures = 0;
     for (int tries = 0; tries < 400 && failures < 4; ++tries) {
-      const std::string key = shape.Key(random);
+      std::string key = shape.Key(random);
+      const Stored value = shape.ValueOf(key, random);
       if (!leaf.range.Has(key)) continue;
       Content larger = content;
-      larger.insert_or_assign(key, shape.Value(random));
+      larger.insert_or_assign(key, value);
       if (larger.size() == content.size() || !leaf.TryEncode(EntriesOf(larger))) {
         ++failures;
       } else {

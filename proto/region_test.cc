@@ -32,8 +32,8 @@ Bytes Image(const RegionHeader& header) {
 
 TEST(RegionHeader, GoldenBytes) {
   EXPECT_EQ(ToHex(BytesOf(Header())),
-            "474f5353414d4552040000000bf6826388776655443322110807060504030201"
-            "0000004000000000000002000000000000000002000000000004000020001000"
+            "474f5353414d455204000000ddf1c33b88776655443322110807060504030201"
+            "00000040000000000000020000000000000000020000000000040000fa001000"
             "0500000000000000");
 }
 
@@ -96,7 +96,7 @@ TEST(ParseRegionHeader, RejectsSizesThatItCannotUse) {
   EXPECT_EQ(verdict([](RegionHeader& h) { h.parameters.node_bytes = 8192; }), kUnusable);
   EXPECT_EQ(verdict([](RegionHeader& h) { h.parameters = {256, 32, 64}; }), kUnusable);
   EXPECT_EQ(verdict([](RegionHeader& h) { h.parameters.max_key_bytes = 0; }), kUnusable);
-  EXPECT_EQ(verdict([](RegionHeader& h) { h.parameters.max_key_bytes = 33; }), kUnusable);
+  EXPECT_EQ(verdict([](RegionHeader& h) { h.parameters.max_key_bytes = 251; }), kUnusable);
   EXPECT_EQ(verdict([](RegionHeader& h) { h.parameters.inline_value_bytes = 65; }), kUnusable);
   EXPECT_EQ(verdict([](RegionHeader& h) { h.region_bytes = kHeapOffset - 1; }), kUnusable);
   EXPECT_EQ(verdict([](RegionHeader& h) { h.region_bytes = kMaxOffset + 2; }), kUnusable);

@@ -33,6 +33,53 @@ TEST(ValueBlock, GoldenBytes) {
 
 class ValueBlockTest : public test::SeededTest {};
 
+struct LongBlock {
+  LongRef ref;
+  Bytes bytes;
+};
+
+LongBlock EncodeLong(KeyView key, std::string_view value) {
+  LongBlock block{{}, Bytes(BlockReadBytes(LongContentBytes(key, value)), std::byte{0xee})};
+  block.ref = EncodeLongBlock(kPointer, key, value, block.bytes.data());
+  return block;
+}
+
+TEST_F(ValueBlockTest, LongKeysComeBackWithAndWithoutTheirValues) {
+  for (const uint32_t key_bytes : {0u, 1u, 100u, kMaxKeyBytes}) {
+    for (const uint32_t value_bytes : {0u, 1u, 100u, 400u, kMaxValueBytes}) {
+      const std::string key = random.String(key_bytes);
+      const std::string value = random.String(value_bytes);
+      const LongBlock block = EncodeLong(key, value);
+      EXPECT_EQ(block.ref.key_hash, KeyHash(key));
+      const auto content = DecodeBlock(block.ref.block, block.bytes);
+      ASSERT_TRUE(content.has_value());
+      const auto parts = SplitLongContent(*content);
+      ASSERT_TRUE(parts.has_value());
+      EXPECT_EQ(parts->key, key);
+      EXPECT_EQ(parts->value, value);
+      const uint32_t front = LongKeyReadBytes(block.ref.block);
+      ASSERT_LE(front, block.bytes.size());
+      EXPECT_EQ(DecodeLongKey(block.ref.block, std::span(block.bytes).first(front)), key);
+    }
+  }
+}
+
+TEST_F(ValueBlockTest, RejectsEveryBitErrorInFrontOfAndInALongKey) {
+  const std::string key = random.String(30);
+  const LongBlock block = EncodeLong(key, "value");
+  ForEachBitFlip(block.bytes, [&](const Bytes& image, size_t bit) {
+    const bool is_value = bit / 8 >= image.size() - 5;
+    ASSERT_EQ(DecodeLongKey(block.ref.block, image).has_value(), is_value) << bit;
+    ASSERT_FALSE(DecodeBlock(block.ref.block, image).has_value()) << bit;
+  });
+  for (size_t bytes = 0; bytes < block.bytes.size(); ++bytes) {
+    ASSERT_FALSE(DecodeLongKey(block.ref.block, std::span(block.bytes).first(bytes)).has_value());
+  }
+  EXPECT_FALSE(SplitLongContent("").has_value());
+  EXPECT_FALSE(SplitLongContent(std::string("1234\xff") + std::string(254, 'k')).has_value());
+  EXPECT_FALSE(SplitLongContent(std::string("1234\x02k")).has_value());
+}
+
 TEST_F(ValueBlockTest, EverythingComesBack) {
   for (const uint32_t length : {0u, 1u, 17u, 64u, 1000u, 65536u, kMaxValueBytes}) {
     const std::string value = random.String(length);
@@ -92,7 +139,7 @@ TEST_F(ValueBlockTest, MixturesOfTwoUsesAreRejected) {
 }
 
 TEST(ValueBlock, RejectsReferencesToValuesLongerThanThereAre) {
-  constexpr uint32_t kLength = kMaxValueBytes + 1;
+  constexpr uint32_t kLength = kMaxContentBytes + 1;
   Bytes bytes(BlockReadBytes(kLength));
   std::memcpy(bytes.data() + 4, &kLength, 4);
   const uint32_t checksum = Crc32c(BlockSeed(kPointer.word()), std::span(bytes).subspan(4));

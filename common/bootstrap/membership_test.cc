@@ -93,7 +93,7 @@ TEST_P(MembershipTest, LaterServersMustAgree) {
   options = Options();
   options.parameters.max_key_bytes = 8;
   EXPECT_THAT(RefusedJoin(Code::kInvalidArgument, options),
-              AllOf(HasSubstr("--max_key_bytes=32"), HasSubstr("--max_key_bytes=8")));
+              AllOf(HasSubstr("--max_key_bytes=250"), HasSubstr("--max_key_bytes=8")));
   options = Options();
   options.parameters.inline_value_bytes = 0;
   EXPECT_THAT(RefusedJoin(Code::kInvalidArgument, options),

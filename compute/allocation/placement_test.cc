@@ -135,7 +135,7 @@ class LoadPlacementTest : public ::testing::TestWithParam<Load> {
     ASSERT_TRUE(leaf);
     for (uint32_t unit = 0; unit < geometry.units(); ++unit) {
       leaf->unit(unit).ForEach([this](const Entry& entry) {
-        if (entry.is_block) ++blocks_[ToInteger(entry.block().ptr().server())];
+        if (entry.has_block()) ++blocks_[ToInteger(entry.block().ptr().server())];
       });
     }
   }

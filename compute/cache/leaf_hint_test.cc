@@ -28,7 +28,7 @@ struct Leaf {
   }
   bool TryEncode() {
     std::vector<Entry> entries;
-    for (const std::string& key : keys) entries.push_back({key, "12345678", false});
+    for (const std::string& key : keys) entries.push_back({key, "12345678"});
     LeafContent content;
     content.entries = entries;
     return EncodeLeaf(image, kLeaf, geometry, content);
@@ -49,7 +49,7 @@ bool IsTight(const Leaf& leaf, uint32_t unit) {
   std::vector<std::byte> out(leaf.geometry.unit_bytes());
   std::vector<Entry> entries;
   group.ForEach([&entries](const Entry& entry) { entries.push_back(entry); });
-  entries.push_back({"12345678", "12345678", false});
+  entries.push_back({"12345678", "12345678"});
   return group.overflowed() || !EncodeGroup(out, kLeaf, unit, group.version(), false,
                                             group.bounds(), entries, Keys::kWithoutPrefix);
 }
@@ -118,7 +118,7 @@ TEST(LeafHintTest, RoomIsThatForAnEntryOfMeanLength) {
   std::vector<Entry> entries;
   for (size_t i = 0; i < 20; ++i) keys.push_back(fmt::format("k{}", 100 + i));
   for (size_t i = 0; i < 20; ++i) {
-    entries.push_back({keys[i], i % 2 == 0 ? std::string_view("abcdefgh") : "", false});
+    entries.push_back({keys[i], i % 2 == 0 ? std::string_view("abcdefgh") : ""});
     if (!EncodeGroup(unit, kLeaf, 0, NodeVersion{1}, false, {}, entries, Keys::kWhole)) break;
     const bool has_room = GroupView::Parse(unit, kLeaf, 0, "")->HasRoomForAnother(164);
     EXPECT_EQ(has_room, entries.size() < 15) << entries.size();

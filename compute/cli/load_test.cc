@@ -124,7 +124,7 @@ TEST_F(LoadTest, ArbitraryBytesRoundTrip) {
   std::map<std::string, std::string, std::less<>> expected;
   std::string text;
   for (int line = 0; line < 3000; ++line) {
-    std::string key(random() % 33, '\0');
+    std::string key(random() % 251, '\0');
     std::string value(random() % (line % 100 == 0 ? 20'000 : 30), '\0');
     for (char& byte : key) byte = static_cast<char>(random());
     for (char& byte : value) byte = static_cast<char>(random());
@@ -157,10 +157,11 @@ TEST_F(LoadTest, DanglingEscapeAtTheEndNamesLineAndByte) {
 }
 
 TEST_F(LoadTest, LimitsAreErrorsOfTheirLine) {
-  const std::string long_key(33, 'k');
+  const std::string long_key(251, 'k');
   LoadReport report = LoadText("a\t1\n" + long_key + "\tv\nc\t3\n");
   EXPECT_EQ(report.error->line, 2U);
-  EXPECT_EQ(report.error->error.message, "a key of 33 B is too long: this store takes up to 32 B");
+  EXPECT_EQ(report.error->error.message,
+            "a key of 251 B is too long: this store takes up to 250 B");
   EXPECT_EQ(report.loaded, 1U);
 
   report = LoadText("a\t1\nb\t" + std::string(kMaxValueBytes + 1, 'v') + "\n");
@@ -177,7 +178,7 @@ TEST_F(LoadTest, LimitsAreErrorsOfTheirLine) {
 
 TEST_F(LoadTest, SkippingGoesOnAndReportsEachLine) {
   options_.skip_errors = true;
-  const LoadReport report = LoadText("a\n\\q\n" + std::string(33, 'k') + "\nb\n");
+  const LoadReport report = LoadText("a\n\\q\n" + std::string(251, 'k') + "\nb\n");
   EXPECT_TRUE(report.complete());
   EXPECT_EQ(report.skipped, 2U);
   EXPECT_EQ(report.loaded, 2U);

@@ -51,7 +51,7 @@ DEFINE_uint32(value_bytes, 0, "size: the length of a value");
 DEFINE_bool(
     consecutive_keys, false,
     "size: consecutive decimal numbers behind a prefix; else keys that differ early, as hashes do");
-DEFINE_uint32(max_key_bytes, 32, "size: as of gossamer-memory");
+DEFINE_uint32(max_key_bytes, 250, "size: as of gossamer-memory");
 DEFINE_uint32(inline_value_bytes, 16, "size: as of gossamer-memory; by default compared");
 DEFINE_uint32(node_bytes, 1024, "size: as of gossamer-memory; by default compared");
 

@@ -158,6 +158,7 @@ Result<Sizing> Size(const SizeOptions& options) {
     BOOST_OUTCOME_TRY(record, MeasureRecords(choice.parameters, sizing.shape,
                                              sizing.measured_records, sizing.records));
     choice.record = record;
+    if (record.blocks > 0) choice.get_round_trips = 2;  // also of long keys
     BOOST_OUTCOME_TRYV(Extrapolate(sizing.records, choice));
   }
   sizing.recommended = Recommend(sizing.choices);

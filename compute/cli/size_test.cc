@@ -177,7 +177,9 @@ TEST(Size, ComparesWhatIsLeftOpen) {
   EXPECT_EQ(choices(Records(10, 8, 65), {}, 1024), "blocks1024 ");
   EXPECT_EQ(choices(Records(10, 8, 40), 32, 4096), "blocks4096 ");
   EXPECT_EQ(choices(Records(10, 8, 40), 48, 4096), "leaves4096 ");
-  EXPECT_EQ(choices(Records(10, 8, 64), {}, 256), "blocks256 refused");
+  SizeOptions smallest = Records(10, 8, 64);
+  smallest.max_key_bytes = 32;  // more than nodes of 256 B can take, with such values in leaves
+  EXPECT_EQ(choices(smallest, {}, 256), "blocks256 refused");
 }
 
 TEST(Size, RecommendsByItsRule) {
@@ -230,10 +232,11 @@ class SizeCommandTest : public ::testing::Test {
 TEST_F(SizeCommandTest, PrintsATableAndTheServersFlags) {
   ASSERT_EQ(Run(Records(100'000'000, 8, 8)), kExitSuccess);
   EXPECT_EQ(err_, "");
-  EXPECT_THAT(out_, AllOf(HasSubstr("100,000,000 records: random keys of 8 B, values of 8 B"),
-                          HasSubstr("   1 RT   2 RT   recommended\n"),
-                          HasSubstr("\ngossamer-memory --memory="),
-                          HasSubstr("B --max_key_bytes=32 --inline_value_bytes=16 --node_bytes=")));
+  EXPECT_THAT(
+      out_,
+      AllOf(HasSubstr("100,000,000 records: random keys of 8 B, values of 8 B"),
+            HasSubstr("   1 RT   2 RT   recommended\n"), HasSubstr("\ngossamer-memory --memory="),
+            HasSubstr("B --max_key_bytes=250 --inline_value_bytes=16 --node_bytes=")));
   std::istringstream lines(out_);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 110U) << line;
 }
@@ -264,8 +267,8 @@ TEST_F(SizeCommandTest, BadInputIsASentenceThatSaysWhatToDo) {
       {with([](SizeOptions& o) { o.records = 0; }), "--records=N is missing"},
       {with([](SizeOptions& o) { o.key_bytes = {}; }), "--key_bytes=K is missing"},
       {with([](SizeOptions& o) { o.value_bytes = {}; }), "--value_bytes=V is missing"},
-      {with([](SizeOptions& o) { o.key_bytes = 33; }), "--key_bytes=33: give 1 to 32"},
-      {with([](SizeOptions& o) { o.key_bytes = 0; }), "--key_bytes=0: give 1 to 32"},
+      {with([](SizeOptions& o) { o.key_bytes = 251; }), "--key_bytes=251: give 1 to 250"},
+      {with([](SizeOptions& o) { o.key_bytes = 0; }), "--key_bytes=0: give 1 to 250"},
       {with([](SizeOptions& o) { o.max_key_bytes = 15; }), "give --max_key_bytes=16"},
       {with([](SizeOptions& o) { o.max_key_bytes = 65536; }), "--max_key_bytes=65536: give 1 to"},
       {with([](SizeOptions& o) { o.value_bytes = kMaxValueBytes + 1; }), "over several keys"},

@@ -1,6 +1,7 @@
 #include "compute/node/block_reader.h"
 
 #include "compute/rules/rules.h"
+#include "compute/session/server_batches.h"
 
 namespace gossamer {
 
@@ -27,6 +28,32 @@ Task<Result<std::optional<std::string>>> BlockReader::Read(Op& op, BlockRef bloc
   const std::optional<std::string_view> value = ValueIn(block, {buffer.value().data(), bytes});
   if (!value) co_return std::optional<std::string>();
   co_return std::optional<std::string>(std::string(*value));
+}
+
+Task<Status> BlockReader::ReadKeys(Op& op, std::span<const BlockRef> blocks, LongKeys& keys) {
+  if (blocks.empty()) co_return Ok();
+  constexpr size_t kSlot = (BlockReadBytes(kLongKeyHeaderBytes + kMaxKeyBytes) + 63) / 64 * 64;
+  Result<BufferLease> buffer = links_.Buffer(blocks.size() * kSlot);
+  if (!buffer) co_return buffer.error();
+  ServerBatches batches;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    const BlockRef& block = blocks[i];
+    BOOST_OUTCOME_CO_TRYV(co_await ConnectFor(block));
+    batches.For(block.ptr().server(), 1)
+        .Add(Verb::Read(block.ptr().offset(), LongKeyReadBytes(block),
+                        buffer.value().address(i * kSlot)));
+  }
+  co_await links_.ExecuteAll(op, batches.used());
+  for (const Batch* batch : batches.used()) {
+    if (batch->status() != VerbStatus::kSuccess) co_return Links::Unreachable(op, *batch);
+  }
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    const std::span<const std::byte> bytes(buffer.value().data() + i * kSlot,
+                                           LongKeyReadBytes(blocks[i]));
+    const std::optional<KeyView> key = DecodeLongKey(blocks[i], bytes);
+    if (key) keys.Add(blocks[i], *key);
+  }
+  co_return Ok();
 }
 
 }  // namespace gossamer

@@ -1,4 +1,4 @@
-// BlockReader: READs value blocks.
+// BlockReader: READs blocks of values and of long keys.
 //
 // Thread-safety: none; one for each session.
 #pragma once
@@ -11,6 +11,7 @@
 
 #include "common/status.h"
 #include "common/task.h"
+#include "compute/node/long_keys.h"
 #include "compute/session/links.h"
 #include "proto/value_block.h"
 
@@ -20,14 +21,18 @@ class BlockReader {
  public:
   explicit BlockReader(Links& links) : links_(links) {}
 
-  // Returns the value; nullopt if the block was replaced since `block` was read.
+  // Returns the content; nullopt if the block was replaced since `block` was read.
   // Errors: NodeUnreachable, with the loss noted in `op`; Corruption for a pointer that leads
   // nowhere; Exhausted without a buffer.
   // Cost: 1 RT.
   Task<Result<std::optional<std::string>>> Read(Op& op, BlockRef block);
+  // Reads the keys of the blocks of long keys. One that was replaced meanwhile is not added to `keys`.
+  // Errors: likewise.
+  // Cost: 1 RT.
+  Task<Status> ReadKeys(Op& op, std::span<const BlockRef> blocks, LongKeys& keys);
   // co_await blocks.ConnectFor(block): Links::ConnectFor for the memory of the block.
   Links::Connecting ConnectFor(BlockRef block);
-  // Returns the value in `bytes`, read at `block`; nullopt if they are not of that block (rule R1).
+  // Returns the content in `bytes`, read at `block`; nullopt if they are not of that block (rule R1).
   static std::optional<std::string_view> ValueIn(const BlockRef& block,
                                                  std::span<const std::byte> bytes);
 

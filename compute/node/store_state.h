@@ -1,6 +1,6 @@
 // StoreState: what the sessions of a store share in a compute server.
 //
-// Thread-safety: thread-safe; `parameters`, `geometry` and `options` do not change.
+// Thread-safety: thread-safe; what is const does not change.
 #pragma once
 
 #include <atomic>
@@ -38,10 +38,21 @@ struct TreeOptions {
   Traversal traversal{};
 };
 
+// What any leaf stores itself, whatever its prefix. Longer keys may be long keys, and longer values go to blocks.
+struct InlineLimits {
+  size_t key_bytes;
+  size_t value_bytes;
+
+  bool Admit(KeyView key, std::string_view value) const {
+    return key.size() <= key_bytes && value.size() <= value_bytes;
+  }
+};
+
 struct StoreState {
   StoreState(const StoreParameters& store_parameters, const TreeOptions& tree_options)
       : parameters(store_parameters),
-        geometry(store_parameters.node_bytes),
+        geometry(store_parameters),
+        inline_limits{geometry.max_suffix_bytes(), store_parameters.inline_value_bytes},
         options(tree_options),
         seeds(options.seed != 0 ? options.seed : RandomId()),
         cache(options.cache_bytes),
@@ -54,6 +65,7 @@ struct StoreState {
 
   const StoreParameters parameters;
   const LeafGeometry geometry;
+  const InlineLimits inline_limits;
   const TreeOptions options;
   std::atomic<uint64_t> seeds;        // each session takes one
   std::atomic<uint32_t> tickets = 0;  // of lock words, without hierarchical locks

@@ -79,6 +79,9 @@ inline std::optional<std::string_view> ParseBlock(const BlockRef& block,
   return value;
 }
 
+// R1, of the block of a long key: different keys may have one hash, and the block tells which one it is.
+inline bool IsTheKey(bool is_equal) { return is_equal || IsBroken(Mutant::kR1Long); }
+
 // R2: units are used together only if they are of one version of the node.
 inline bool OfOneVersion(const GroupView& home, const GroupView& overflow) {
   return home.version() == overflow.version() || IsBroken(Mutant::kR2);

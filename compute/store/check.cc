@@ -174,61 +174,88 @@ Task<Status> TreeChecker::CheckLeaf(RemotePtr pointer, const LeafView& leaf, Key
     Problem(pointer, fmt::format("a low fence other than where its left neighbour ends, '{}'",
                                  Escaped(low)));
   }
+  struct Block {
+    BlockRef ref;
+    uint64_t key_hash = 0;
+    std::optional<Key> first_bytes;  // of a long key
+  };
+  std::vector<Block> blocks;
   std::set<std::string> seen;
-  std::vector<BlockRef> blocks;
   const HighFence high = leaf.high();
+  if (!high.infinite && !IsShortFence(low, high.key)) Problem(pointer, "a long high fence");
+  const auto check_key = [&](KeyView key) {
+    report_.key_bytes += key.size();
+    if (key < low || !high.Admits(key)) {
+      Problem(pointer, fmt::format("key '{}' outside of the fences", Escaped(key)));
+    }
+    if (!seen.emplace(key).second) Problem(pointer, fmt::format("key '{}' twice", Escaped(key)));
+  };
   for (uint32_t number = 0; number < leaf.unit_count(); ++number) {
     const GroupView& unit = leaf.unit(number);
-    const bool is_overflow = number + 1 == leaf.unit_count();
-    if (unit.high() != high) Problem(pointer, "units with different high fences");
-    unit.ForEach([&](Entry entry) {
+    unit.ForEach([&](const Entry& entry) {
       const Key key(unit.prefix(), entry.key);
-      entry.key = key;
       ++report_.keys;
-      report_.key_bytes += entry.key.size();
-      if (entry.is_block) {
-        blocks.push_back(entry.block());
+      const uint64_t hash = entry.is_long() ? entry.key_hash() : KeyHash(key);
+      CheckPlace(pointer, leaf, number, hash, key);
+      if (entry.has_block()) {
+        blocks.push_back({entry.block(), hash, {}});
+        if (entry.is_long()) blocks.back().first_bytes = key;
       } else {
         report_.inline_value_bytes += entry.stored.size();
         if (entry.stored.size() > shared_.parameters.inline_value_bytes) {
           Problem(pointer, fmt::format("an inline value of {} bytes", entry.stored.size()));
         }
       }
-      if (entry.key < low || !high.Admits(entry.key)) {
-        Problem(pointer, fmt::format("key '{}' outside of the fences", Escaped(entry.key)));
-      }
-      if (!seen.emplace(entry.key).second) {
-        Problem(pointer, fmt::format("key '{}' twice", Escaped(entry.key)));
-      }
-      const uint32_t home = shared_.geometry.GroupOf(KeyHash(entry.key));
-      if (is_overflow) {
-        ++report_.overflow_keys;
-        if (!leaf.unit(home).overflowed()) {
-          Problem(pointer,
-                  fmt::format("key '{}' in the overflow group, which its home group does not say",
-                              Escaped(entry.key)));
-        }
-      } else if (home != number) {
-        Problem(pointer, fmt::format("key '{}' in group {}, its home is {}", Escaped(entry.key),
-                                     number, home));
+      if (entry.is_long()) return;
+      check_key(key);
+      if (entry.key.size() > shared_.geometry.max_suffix_bytes()) {
+        Problem(pointer, fmt::format("key '{}' stored whole, though it is long", Escaped(key)));
       }
     });
   }
-  for (const BlockRef& block : blocks) {
-    const Result<std::optional<std::string>> value = co_await tree_.ReadBlock(block);
-    if (!value && value.error().code != Code::kCorruption) co_return value.error();
-    if (!value || !value.value()) {
+  for (const auto& [block, key_hash, first_bytes] : blocks) {
+    const Result<std::optional<std::string>> content = co_await tree_.ReadBlock(block);
+    if (!content && content.error().code != Code::kCorruption) co_return content.error();
+    if (!content || !content.value()) {
       Problem(pointer,
               fmt::format("an entry whose value block at server {} offset {} fails its checksum",
                           ToInteger(block.ptr().server()), block.ptr().offset()));
       continue;
     }
+    size_t value_bytes = content.value()->size();
+    if (first_bytes) {
+      const std::optional<LongContent> parts = SplitLongContent(*content.value());
+      const bool is_it =
+          parts && KeyHash(parts->key) == key_hash && parts->key.starts_with(*first_bytes);
+      if (!is_it) {
+        Problem(pointer, fmt::format("a block of a long key '{}...' that has another key",
+                                     Escaped(*first_bytes)));
+        continue;
+      }
+      check_key(parts->key);
+      value_bytes = parts->value.size();
+    }
     ++report_.blocks;
-    report_.block_value_bytes += block.length;
+    report_.block_value_bytes += value_bytes;
     Use(block.ptr().server(), block.ptr().offset(), BlockBytes(block.length),
         control::ExtentKind::kBlocks);
   }
   co_return Ok();
+}
+
+void TreeChecker::CheckPlace(RemotePtr pointer, const LeafView& leaf, uint32_t number,
+                             uint64_t key_hash, KeyView key) {
+  const uint32_t home = shared_.geometry.GroupOf(key_hash);
+  if (number + 1 == leaf.unit_count()) {
+    ++report_.overflow_keys;
+    if (leaf.unit(home).overflowed()) return;
+    Problem(pointer,
+            fmt::format("key '{}' in the overflow group, which its home group does not say",
+                        Escaped(key)));
+  } else if (home != number) {
+    Problem(pointer,
+            fmt::format("key '{}' in group {}, its home is {}", Escaped(key), number, home));
+  }
 }
 
 void TreeChecker::Use(ServerId server, uint64_t offset, uint64_t bytes, control::ExtentKind kind) {

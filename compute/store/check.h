@@ -51,6 +51,9 @@ class TreeChecker {
                             std::vector<Downlink>& downlinks);
   Task<Status> WalkLeaves(const std::vector<Downlink>& expected);
   Task<Status> CheckLeaf(RemotePtr pointer, const LeafView& leaf, KeyView low);
+  // Checks that unit `number` of the leaf is that of a key with this hash. `key`: at least its first bytes.
+  void CheckPlace(RemotePtr pointer, const LeafView& leaf, uint32_t number, uint64_t key_hash,
+                  KeyView key);
   // Advances `next` past the node in `expected`. Counts a missing downlink if it is not there.
   void Match(const std::vector<Downlink>& expected, size_t& next, RemotePtr pointer, KeyView low);
   // Sets `servers_`, and attaches the endpoint to each of them. Blocks like Endpoint::Attach.

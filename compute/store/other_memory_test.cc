@@ -40,7 +40,7 @@ class OtherMemoryTest : public testing::Test {
       if (!leaf) break;
       for (uint32_t unit = 0; unit < geometry.units(); ++unit) {
         leaf->unit(unit).ForEach([&elsewhere](const Entry& entry) {
-          if (entry.is_block && entry.block().ptr().server() == kOther) ++elsewhere.blocks;
+          if (entry.has_block() && entry.block().ptr().server() == kOther) ++elsewhere.blocks;
         });
       }
       low = leaf->high().key;

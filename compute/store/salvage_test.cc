@@ -47,7 +47,7 @@ class SalvageTest : public testing::Test {
     std::vector<KeyAndBlock> keys;
     for (uint32_t unit = 0; leaf && unit < geometry.units(); ++unit) {
       leaf->unit(unit).ForEach([&keys](const Entry& entry) {
-        if (!entry.is_block || entry.block().ptr().server() != kOther) return;
+        if (!entry.has_block() || entry.block().ptr().server() != kOther) return;
         keys.push_back({std::string(entry.key), entry.block().ptr()});
       });
     }

@@ -87,7 +87,7 @@ Task<Result<bool>> TreeWalk::MeetLeaf(Place& place) {
   if (!is_it) co_return PassNode(place, false, {}, {});
   for (uint32_t number = 0; number < leaf->unit_count(); ++number) {
     leaf->unit(number).ForEach([&](const Entry& entry) {
-      if (!entry.is_block) return;
+      if (!entry.has_block()) return;
       const BlockRef block = entry.block();
       meet_(block.ptr().server(), block.ptr().offset(), BlockBytes(block.length),
             control::ExtentKind::kBlocks);

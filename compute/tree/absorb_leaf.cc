@@ -1,6 +1,5 @@
 // Merger where a merge of leaves was not finished: has the left one take over the entries of the right one.
-#include <algorithm>
-#include <vector>
+#include <array>
 
 #include "compute/tree/merger.h"
 
@@ -53,11 +52,12 @@ Task<Status> Merger::TakeOver(Op& op, LockedLeaf& locked) {
         RemoteLock::NewVersion{nodes.left, 0, Next(both.version()), nodes.low}));
     if (locked.path.has_parent()) context_.cache.ReplaceHint(nodes.low, nodes.left, hint);
   } else {
-    std::vector<Entry>& entries = both.entries();
-    std::ranges::sort(entries, [](const Entry& a, const Entry& b) { return a.key < b.key; });
-    BOOST_OUTCOME_CO_TRYV(co_await splitter_.Split(
-        op, locked, both.packer(), entries, {ManyWaySplitter::kUsualFill, true},
-        ManyWaySplitter::End{both.high(), both.sibling()}));
+    const Status known = co_await both.ReadLongKeys(op, context_.blocks);
+    if (!known) co_return co_await LeafLocker::ReleaseAfter(locked, known.error());
+    const auto [below, above] = both.Sort();
+    const std::array<ManyWaySplitter::Part, 2> parts{{{below, high}, {above, both.high()}}};
+    BOOST_OUTCOME_CO_TRYV(co_await splitter_.Split(op, locked, both.packer(), parts, both.sibling(),
+                                                   {ManyWaySplitter::kUsualFill, true}));
   }
   context_.memory.FreeNode(op, right);
   co_return Ok();

@@ -33,7 +33,7 @@ BatchWriter::Group BatchWriter::NextGroup(Run& run) {
   group.end = batch.EndOfKey(group.first);
   group.is_plain = true;
   for (size_t position = group.first; position < group.end; ++position) {
-    group.is_plain = group.is_plain && batch.IsInline(position, context_.store.parameters);
+    group.is_plain = group.is_plain && batch.IsInline(position, context_.store.inline_limits);
   }
   if (group.is_plain) {
     HighFence fence;
@@ -45,7 +45,8 @@ BatchWriter::Group BatchWriter::NextGroup(Run& run) {
       const size_t end = std::max(group.end, FindEnd(batch, group.first, run.end, fence));
       // Up to the first key with a write that is not plain.
       size_t plain_end = group.end;
-      while (plain_end < end && batch.IsInline(plain_end, context_.store.parameters)) ++plain_end;
+      while (plain_end < end && batch.IsInline(plain_end, context_.store.inline_limits))
+        ++plain_end;
       while (plain_end < end && AreEqual(batch.key(plain_end - 1), batch.key(plain_end))) {
         --plain_end;
       }

@@ -10,6 +10,15 @@
 #include "proto/key.h"
 
 namespace gossamer {
+namespace {
+
+ScanEntry::Kind KindOf(Entry::Kind kind) {
+  using Kind = ScanEntry::Kind;
+  if (kind == Entry::Kind::kInline) return Kind::kInline;
+  return kind == Entry::Kind::kBlock ? Kind::kReference : Kind::kLong;
+}
+
+}  // namespace
 
 size_t EntrySorter::AppendSorted(const LeafView& leaf, KeyArena& arena,
                                  std::vector<ScanEntry>& sorted) {
@@ -18,6 +27,7 @@ size_t EntrySorter::AppendSorted(const LeafView& leaf, KeyArena& arena,
   if (count == 0) return 0;
   entries_.resize(count);
   words_.resize(count);
+  has_long_ = false;
   sorted.resize(first + count);
   size_t copied = 0;
   for (uint32_t unit = 0; unit < leaf.unit_count(); ++unit) {
@@ -42,15 +52,16 @@ void EntrySorter::Copy(const GroupView& group, size_t at) {
   if (!array || array->key_bytes < sizeof *word) {
     group.ForEach([&](const Entry& other) {
       *entry++ = {other.key.data(), static_cast<uint32_t>(other.stored.size()),
-                  static_cast<uint8_t>(other.key.size()),
-                  other.is_block ? Kind::kReference : Kind::kInline};
+                  static_cast<uint8_t>(other.key.size()), KindOf(other.kind)};
+      has_long_ = has_long_ || other.is_long();
       *word++ = KeyPrefix(other.key);
     });
     return;
   }
   const uint32_t stride = array->key_bytes + array->stored_bytes;
   const auto key_bytes = static_cast<uint8_t>(array->key_bytes);
-  const Kind kind = array->are_blocks ? Kind::kReference : Kind::kInline;
+  const Kind kind = KindOf(array->kind);
+  has_long_ = has_long_ || kind == Kind::kLong;
   const char* from = array->first;
   for (uint32_t i = 0; i < group.count(); ++i, from += stride) {
     *entry++ = {from, array->stored_bytes, key_bytes, kind};
@@ -60,7 +71,6 @@ void EntrySorter::Copy(const GroupView& group, size_t at) {
 
 // In whole words: what is copied behind an entry is overwritten by the next one, or lies behind all of them.
 void EntrySorter::CopyWhole(const GroupView& group, KeyArena& arena, size_t at) {
-  using Kind = ScanEntry::Kind;
   constexpr size_t kWord = sizeof(uint64_t);
   static_assert(kWord <= kTrailerBytes, "what follows the last unit");
   const KeyView prefix = group.prefix();
@@ -86,7 +96,8 @@ void EntrySorter::CopyWhole(const GroupView& group, KeyArena& arena, size_t at) 
     copy(other.key.data(), other.key.size() + other.stored.size());
     const KeyView key(begin, prefix.size() + other.key.size());
     *entry++ = {begin, static_cast<uint32_t>(other.stored.size()), static_cast<uint8_t>(key.size()),
-                other.is_block ? Kind::kReference : Kind::kInline};
+                KindOf(other.kind)};
+    has_long_ = has_long_ || other.is_long();
     *word++ = KeyPrefix(key);
   });
 }
@@ -114,12 +125,15 @@ size_t EntrySorter::SortByComparison(ScanEntry* sorted) {
   for (size_t i = 0; i < order_.size(); ++i) order_[i] = static_cast<uint32_t>(i);
   std::ranges::sort(order_, [this](uint32_t a, uint32_t b) {
     if (words_[a] != words_[b]) return words_[a] < words_[b];
-    return entries_[a].key() < entries_[b].key();
+    // What a long key begins with is less than the key.
+    const int order = entries_[a].key().compare(entries_[b].key());
+    return order != 0 ? order < 0 : entries_[a].kind < entries_[b].kind;
   });
   for (size_t i = 0; i < order_.size(); ++i) sorted[i] = entries_[order_[i]];
   // If one key was seen twice, either entry was there during the scan.
   const auto is_seen_twice = [](const ScanEntry& a, const ScanEntry& b) {
-    return rules::IsSeenTwice(a.key(), b.key());
+    const bool are_whole = a.kind != ScanEntry::Kind::kLong && b.kind != ScanEntry::Kind::kLong;
+    return are_whole && rules::IsSeenTwice(a.key(), b.key());
   };
   ScanEntry* const end = std::unique(sorted, sorted + order_.size(), is_seen_twice);
   return static_cast<size_t>(end - sorted);

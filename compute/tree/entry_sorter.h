@@ -20,7 +20,7 @@
 
 namespace gossamer {
 
-// Where the value of `entry` is. Requires: kReference.
+// Where the value of `entry`, or a long key with its value, is. Requires: kReference or kLong.
 inline BlockRef BlockOf(const ScanEntry& entry) {
   BlockRef ref;
   std::memcpy(&ref, entry.bytes + entry.key_bytes, sizeof ref);
@@ -31,7 +31,10 @@ class EntrySorter {
  public:
   // Appends the leaf's entries to `sorted`, in the order of their keys, each key once (rule R6).
   // They are views into the bytes of `leaf`; into `arena` if the leaf has its keys without a prefix. Returns their number.
+  // Long keys are in the place of their first bytes, which may not be their own.
   size_t AppendSorted(const LeafView& leaf, KeyArena& arena, std::vector<ScanEntry>& sorted);
+  // Whether the last leaf had long keys.
+  bool has_long() const { return has_long_; }
 
  private:
   // Copies a group's entries to entries_ from number `at` on, and the first 8 bytes of their keys to
@@ -49,6 +52,7 @@ class EntrySorter {
   std::vector<ScanEntry> entries_;  // as in the leaf
   std::vector<uint64_t> words_;
   std::vector<uint32_t> order_;
+  bool has_long_ = false;
 };
 
 }  // namespace gossamer

@@ -13,6 +13,13 @@ namespace {
 // A path whose leaf was read this many times in vain is looked up again.
 constexpr uint32_t kRereadsOfAPath = 4;
 
+// The value in the content of a block of a long key; nullopt if that is not `key`.
+std::optional<std::string> ValueOfLongKey(std::string_view content, KeyView key) {
+  const std::optional<LongContent> parts = SplitLongContent(content);
+  if (!parts || !rules::IsTheKey(parts->key == key)) return std::nullopt;
+  return std::string(parts->value);
+}
+
 }  // namespace
 
 struct Getter::Units {
@@ -166,7 +173,10 @@ Task<Result<std::string>> Getter::Go(Op& op, KeyView key, First* first) {
     std::optional<Entry> entry;
     std::optional<GroupView> overflow;
     bool is_whole = home.has_value();
-    if (is_whole) entry = home->Find(key);
+    const auto find = [&](const GroupView& unit) {
+      return FindEntry(unit, key, units.hash, geometry);
+    };
+    if (is_whole) entry = find(*home);
     if (is_whole && !entry && home->overflowed()) {
       if (!wants_overflow) {
         batch.Reset(leaf.server());
@@ -177,17 +187,25 @@ Task<Result<std::string>> Getter::Go(Op& op, KeyView key, First* first) {
       overflow = GroupView::Parse(units.bytes_at(units.overflow_at), leaf, geometry.overflow_unit(),
                                   route.path.low);
       is_whole = overflow && rules::OfOneVersion(*home, *overflow);
-      if (is_whole) entry = overflow->Find(key);
+      if (is_whole) entry = find(*overflow);
     }
     if (is_whole) {
       if (route.path.has_parent()) {
         LearnHint(context_, key, {leaf, route.path.hint}, units.home, *home, overflow);
       }
       if (!entry) co_return MakeError(Code::kNotFound);
-      if (!entry->is_block) co_return std::string(entry->stored);
-      Result<std::optional<std::string>> value = co_await context_.blocks.Read(op, entry->block());
-      if (!value) co_return value.error();
-      if (value.value()) co_return std::move(*value.value());
+      if (!entry->has_block()) co_return std::string(entry->stored);
+      const bool is_long = entry->is_long();
+      Result<std::optional<std::string>> content =
+          co_await context_.blocks.Read(op, entry->block());
+      if (!content) co_return content.error();
+      if (content.value()) {
+        std::optional<std::string> value =
+            is_long ? ValueOfLongKey(*content.value(), key) : std::move(content.value());
+        // Otherwise another key has the same hash.
+        if (!value) co_return co_await GetUnderLock(op, key);
+        co_return std::move(*value);
+      }
       // The entry has changed since: read it again.
     }
     ++context_.counters.rereads;
@@ -280,22 +298,31 @@ Task<Result<std::string>> Getter::GetUnderLock(Op& op, KeyView key) {
   if (!outcome) co_return outcome.error();
   Result<std::string> value = MakeError(Code::kNotFound);
   LeafEditor::Found found = locked.editor->Find(key, sought.write.unit);
-  if (found.unread) {
-    const Status read = co_await leaves_.ReadOverflow(locked);
-    if (!read) {
-      value = read.error();
+  Status read = Ok();
+  while (read && (found.unread || found.is_unsure)) {
+    if (found.unread) {
+      read = co_await leaves_.ReadOverflow(locked);
     } else {
-      found = locked.editor->Find(key, sought.write.unit);
+      read = co_await leaves_.ReadLongKeys(op, locked);
     }
+    if (read) found = locked.editor->Find(key, sought.write.unit);
   }
-  if (found.entry && !found.entry->is_block) value = std::string(found.entry->stored);
-  if (found.entry && found.entry->is_block) {
+  if (!read) {
+    value = read.error();
+  } else if (found.entry && !found.entry->has_block()) {
+    value = std::string(found.entry->stored);
+  } else if (found.entry) {
     Result<std::optional<std::string>> block =
         co_await context_.blocks.Read(op, found.entry->block());
+    std::optional<std::string> content;
+    if (block && block.value()) {
+      content =
+          found.entry->is_long() ? ValueOfLongKey(*block.value(), key) : std::move(block.value());
+    }
     if (!block) {
       value = block.error();
-    } else if (block.value()) {
-      value = std::move(*block.value());
+    } else if (content) {
+      value = std::move(*content);
     } else {
       const BlockPtr at = found.entry->block().ptr();
       value = CorruptNode(

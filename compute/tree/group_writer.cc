@@ -25,7 +25,7 @@ LeafWrite GroupWriter::MakeWrite(const WriteBatch& batch, size_t position) const
   const KeyView key = batch.key(position);
   write.hash = KeyHash(key);
   write.unit = context_.geometry().GroupOf(write.hash);
-  write.entry = {key, batch.value(position), false};
+  write.entry = {key, batch.value(position)};
   write.kind = ClassOf(write.mode);
   write.is_new = write.mode == WriteMode::kInsert ||
                  (write.mode == WriteMode::kPut && context_.recent_puts.expect_insert());
@@ -163,7 +163,7 @@ bool GroupWriter::Merge(const LockedLeaf& locked, WriteBatch& batch, size_t firs
     while (next != by_key.end() && PrefixedKey(old[*next].key) < prefixed) ++next;
     const bool is_there = next != by_key.end() && AreEqual(old[*next].key, key);
     Entry* const at = is_there ? &old[*next] : nullptr;
-    if (is_there && at->is_block) effect.replaced.push_back(at->block());
+    if (is_there && at->has_block()) effect.replaced.push_back(at->block());
     // Equal keys keep their order: the last one decides what is stored, and each has its own result.
     const size_t begin = position;
     do {
@@ -188,7 +188,7 @@ bool GroupWriter::Merge(const LockedLeaf& locked, WriteBatch& batch, size_t firs
       const uint64_t inserted = is_there ? 0 : 1;
       tally.inserted += inserted;
       tally.updated += count - inserted;
-      const Entry entry{key, batch.value(position - 1), false};
+      const Entry entry{key, batch.value(position - 1)};
       if (is_there) {
         *at = entry;
       } else {
@@ -208,7 +208,7 @@ bool GroupWriter::Overwrite(LockedLeaf& locked, WriteBatch& batch, size_t first,
                              context_.techniques().two_level_versions && editor.changed() == 0;
   if (!may_overwrite) return false;
   for (size_t position = first; position < end; ++position) {
-    const Entry entry{batch.key(position), batch.value(position), false};
+    const Entry entry{batch.key(position), batch.value(position)};
     if (!editor.Overwrite(entry, context_.geometry().GroupOf(KeyHash(entry.key)))) {
       // The merge that follows does all of them, and reads the entries from the image.
       editor.ForgetChanges();
@@ -278,14 +278,15 @@ Task<Status> GroupWriter::Rewrite(Op& op, LockedLeaf& locked, WriteBatch& batch,
     locked.editor->ForgetChanges();
     co_return co_await CommitWhole(locked, locked.image(), Image::kOverwritten);
   }
+  const Status known = co_await leaves_.ReadLongKeys(op, locked);
+  if (!known) co_return co_await LeafLocker::ReleaseAfter(locked, known.error());
   const auto lease = idle_.Take(context_.geometry());
   Scratch& scratch = *lease;
   const bool has_changed = Merge(locked, batch, first, end, scratch, effect);
   if (!has_changed && locked.editor->changed() == 0) co_return co_await committer_.Commit(locked);
   const size_t prefix_bytes = locked.unit(0).prefix().size();
-  size_t bytes = 0;
-  for (const Entry& entry : scratch.old) bytes += LeafPacker::BytesOf(entry) - prefix_bytes;
-  for (const Entry& entry : scratch.fresh) bytes += LeafPacker::BytesOf(entry) - prefix_bytes;
+  const size_t bytes = LeafPacker::BytesOf(scratch.old, prefix_bytes) +
+                       LeafPacker::BytesOf(scratch.fresh, prefix_bytes);
   const bool may_fit = scratch.fresh.empty() || bytes <= scratch.packer.Capacity(0);
   if (may_fit) {
     CollectInUnitOrder(scratch);
@@ -319,8 +320,7 @@ ManyWaySplitter::Fill GroupWriter::FillOf(const LockedLeaf& locked, const WriteB
 void GroupWriter::NoteIfSparse(const LockedLeaf& locked, const LeafContent& content,
                                const LeafPacker& packer) const {
   const size_t prefix_bytes = content.bounds().prefix.size();
-  size_t bytes = 0;
-  for (const Entry& entry : content.entries) bytes += LeafPacker::BytesOf(entry) - prefix_bytes;
+  const size_t bytes = LeafPacker::BytesOf(content.entries, prefix_bytes);
   if (bytes * kSparseFraction > packer.Capacity(0)) return;
   context_.note_sparse(locked.path.low);
 }

@@ -14,8 +14,8 @@ size_t BytesOf(const Children& children, size_t i) {
   return ChildBytes(children[i - 1].separator, children[i].separator);
 }
 
-// Cuts `node` behind its first children, as many as come to `left_bytes` or, with `at_end`, as fit with the new fence.
-// Returns the rest, which may be too long.
+// Cuts `node` behind its first children, as many as come to about `left_bytes` or, with `at_end`, as fit with the new fence.
+// The fence between the parts is short. Returns the rest, which may be too long.
 InternalNode CutBehind(InternalNode& node, size_t left_bytes, bool at_end, uint32_t node_bytes) {
   const Children children = std::move(node.children);
   const size_t beside_fence = node_bytes - kInternalHeaderBytes - children[0].separator.size();
@@ -29,34 +29,31 @@ InternalNode CutBehind(InternalNode& node, size_t left_bytes, bool at_end, uint3
   right.level = node.level;
   right.high = node.high;
   right.sibling = node.sibling;
-  for (;; --middle) {
-    const auto cut = children.begin() + static_cast<ptrdiff_t>(middle);
-    node.children.assign(children.begin(), cut);
-    node.high = HighFence::At(cut->separator);
-    if (EncodedBytes(node) <= node_bytes) {
-      right.children.assign(cut, children.end());
-      return right;
-    }
+  const auto cut_at = [&](size_t cut) {
+    node.children.assign(children.begin(), children.begin() + static_cast<ptrdiff_t>(cut));
+    node.high = HighFence::At(children[cut].separator);
+    return IsShortFence(node.low(), node.high.key) && EncodedBytes(node) <= node_bytes;
+  };
+  // Each child's own fences are short together, and a node of one child fits: any node can be cut behind the first one.
+  for (size_t distance = 0; distance < children.size(); ++distance) {
+    if (distance < middle && cut_at(middle - distance)) break;
+    if (distance != 0 && middle + distance < children.size() && cut_at(middle + distance)) break;
   }
-}
-
-size_t LongestFence(const InternalNode& node) {
-  size_t longest = node.high.infinite ? 0 : node.high.key.size();
-  for (const InternalNode::Child& child : node.children) {
-    longest = std::max(longest, child.separator.size());
-  }
-  return longest;
+  right.children.assign(children.begin() + static_cast<ptrdiff_t>(node.children.size()),
+                        children.end());
+  return right;
 }
 
 }  // namespace
 
 std::vector<InternalNode> SplitInternal(InternalNode& node, bool at_end, uint32_t node_bytes) {
   std::vector<InternalNode> right;
-  // Room for children beside a header and two fences, without what a node's end may leave unused.
-  const size_t room = node_bytes - kInternalHeaderBytes - 2 * LongestFence(node);
   for (InternalNode* rest = &node; EncodedBytes(*rest) > node_bytes; rest = &right.back()) {
     size_t total = sizeof(uint64_t);
     for (size_t i = 1; i < rest->children.size(); ++i) total += BytesOf(rest->children, i);
+    // Room for children beside a header and two fences, without what a node's end may leave unused.
+    const size_t others = kInternalHeaderBytes + rest->low().size() + kMaxFenceBytes;
+    const size_t room = node_bytes - std::min<size_t>(others, node_bytes / 2);
     const size_t parts = std::max<size_t>(2, (total + room - 1) / room);
     // Not right.push_back(CutBehind(*rest, ...)), because `rest` may be in the vector.
     InternalNode behind = CutBehind(*rest, total / parts, at_end, node_bytes);

@@ -18,7 +18,7 @@ constexpr RemotePtr kSelf(ServerId{3}, 0x12300, 7);
 
 class InternalSplitTest : public test::SeededTest {
  protected:
-  // Separators of up to `longest` bytes that share much, or nothing.
+  // Separators of up to `longest` bytes behind the prefix of the node, that share much, or nothing.
   std::string RandomKey(const std::string& stem, uint32_t longest) {
     std::string key = stem.substr(0, stem.size() - random.Below(3) % (stem.size() + 1));
     const auto room = longest - static_cast<uint32_t>(key.size());
@@ -27,10 +27,13 @@ class InternalSplitTest : public test::SeededTest {
 
   // A node that takes more than `node_bytes`, by `extra` children.
   InternalNode FullNode(uint32_t node_bytes, size_t extra) {
-    const uint32_t longest = random.Between(4, std::min(kMaxKeyBytes, node_bytes / 8));
+    // Any two separators make a short fence.
+    const uint32_t longest = random.Between(4, std::min(kMaxFenceBytes, node_bytes / 8));
+    const bool has_prefix = node_bytes > kMinNodeBytes && random.OneIn(3);
+    const std::string prefix = random.String(has_prefix ? kMaxKeyBytes - longest : 0);
     const std::string stem = random.OneIn(2) ? "" : random.String(random.Below(longest - 3));
     std::set<std::string> keys;
-    for (uint32_t i = 0; i < node_bytes / 4; ++i) keys.insert(RandomKey(stem, longest));
+    for (uint32_t i = 0; i < node_bytes / 4; ++i) keys.insert(prefix + RandomKey(stem, longest));
     InternalNode node;
     node.version = NodeVersion{9};
     node.level = 2;
@@ -43,7 +46,8 @@ class InternalSplitTest : public test::SeededTest {
       chosen.resize((chosen.size() + 1) / 2);
       std::ranges::sort(chosen);
     }
-    node.children = {{random.OneIn(2) ? Key() : Key(chosen[0]), RemotePtr::FromWord(1 << 8)}};
+    const bool is_first = !has_prefix && random.OneIn(2);
+    node.children = {{is_first ? Key() : Key(chosen[0]), RemotePtr::FromWord(1 << 8)}};
     uint32_t bytes = EncodedBytes(node);
     for (size_t i = 1; i < chosen.size() && extra != 0; ++i) {
       const Key separator(chosen[i]);
@@ -70,12 +74,13 @@ TEST_F(InternalSplitTest, PartsFitAndHaveAllChildren) {
     size_t place = 0;
     for (size_t part = 0; part < parts.size(); ++part) {
       const InternalNode& node = parts[part];
+      const bool is_last = part + 1 == parts.size();
       ASSERT_FALSE(node.children.empty());
       Bytes image(node_bytes);
       ASSERT_TRUE(EncodeInternal(image, kSelf, node)) << EncodedBytes(node);
+      ASSERT_TRUE(is_last || IsShortFence(node.low(), node.high.key));
       ASSERT_EQ(node.version, whole.version);
       ASSERT_EQ(node.level, whole.level);
-      const bool is_last = part + 1 == parts.size();
       ASSERT_EQ(node.high, is_last ? whole.high : HighFence::At(parts[part + 1].low()));
       for (const InternalNode::Child& child : node.children) {
         ASSERT_EQ(child.separator, whole.children[place].separator);

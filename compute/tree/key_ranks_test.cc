@@ -17,7 +17,7 @@ class KeyRanksTest : public test::SeededTest {
  protected:
   void ExpectRanks(const std::vector<std::string>& keys) {
     std::vector<Entry> entries;
-    for (const std::string& key : keys) entries.push_back({key, "12345678", false});
+    for (const std::string& key : keys) entries.push_back({key, "12345678"});
     RankScratch scratch;
     std::vector<uint32_t> ranks;
     RankByKey(entries, scratch, ranks);

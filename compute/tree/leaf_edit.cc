@@ -1,5 +1,6 @@
 #include "compute/tree/leaf_edit.h"
 
+#include <algorithm>
 #include <array>
 
 #include "compute/tree/key_ranks.h"
@@ -13,23 +14,22 @@ constexpr uint32_t kFew = 16;
 
 template <size_t kCapacity>
 bool RewriteWithin(std::span<std::byte> out, RemotePtr leaf, uint32_t number, const GroupView& view,
-                   bool overflowed, KeyView key, const std::optional<Entry>& entry) {
+                   bool overflowed, const std::optional<Entry>& old,
+                   const std::optional<Entry>& entry) {
   std::array<Entry, kCapacity> entries;
   size_t count = 0;
-  bool placed = false;
-  const KeyView suffix = key.substr(view.prefix().size());
   const auto place = [&] {
-    entries[count++] = {suffix, entry->stored, entry->is_block};
-    placed = true;
+    entries[count++] = {entry->StoredKey(view.prefix().size()), entry->stored, entry->kind};
   };
-  view.ForEach([&](const Entry& old) {
-    if (!AreEqual(old.key, suffix)) {
-      entries[count++] = old;
-    } else if (entry && !placed) {
+  view.ForEach([&](const Entry& one) {
+    const bool is_old = old && one.stored.data() == old->stored.data();
+    if (!is_old) {
+      entries[count++] = one;
+    } else if (entry) {
       place();
     }
   });
-  if (entry && !placed) place();
+  if (entry && !old) place();
   return EncodeGroup(out, leaf, number, view.version(), overflowed, view.bounds(),
                      {entries.data(), count}, Keys::kWithoutPrefix);
 }
@@ -37,13 +37,33 @@ bool RewriteWithin(std::span<std::byte> out, RemotePtr leaf, uint32_t number, co
 }  // namespace
 
 bool RewriteUnit(std::span<std::byte> out, RemotePtr leaf, uint32_t number, const GroupView& view,
-                 bool overflowed, KeyView key, const std::optional<Entry>& entry) {
-  return view.count() < kFew ? RewriteWithin<kFew>(out, leaf, number, view, overflowed, key, entry)
+                 bool overflowed, const std::optional<Entry>& old,
+                 const std::optional<Entry>& entry) {
+  return view.count() < kFew ? RewriteWithin<kFew>(out, leaf, number, view, overflowed, old, entry)
                              : RewriteWithin<GroupView::kMaxEntries + 1>(out, leaf, number, view,
-                                                                         overflowed, key, entry);
+                                                                         overflowed, old, entry);
 }
 
 namespace {
+
+// Encodes `below` and `above`, with `separator` between them, if they fit.
+std::optional<LeafHalves> EncodeHalves(LeafPacker& packer, const LeafRewrite& rewrite,
+                                       KeyView separator, std::span<const Entry> below,
+                                       std::span<const Entry> above, std::span<std::byte> left,
+                                       std::span<std::byte> right) {
+  if (!IsShortFence(rewrite.low, separator)) return std::nullopt;
+  LeafHalves halves;
+  halves.separator = Key(separator);
+  const LeafContent left_content{rewrite.version, rewrite.low, HighFence::At(separator),
+                                 rewrite.sibling, below};
+  const LeafContent right_content{rewrite.version, separator, rewrite.high, rewrite.old_sibling,
+                                  above};
+  if (!packer.PlaceAll(left_content)) return std::nullopt;
+  halves.left_hint = packer.Encode(left, rewrite.leaf, left_content);
+  if (!packer.PlaceAll(right_content)) return std::nullopt;
+  halves.right_hint = packer.Encode(right, rewrite.sibling, right_content);
+  return halves;
+}
 
 // Each half keeps the order in which the units held the entries: every unit of a half then gets a subset of what
 // it held, which fits (LAYOUT.md, "a split always leaves room").
@@ -63,19 +83,9 @@ std::optional<LeafHalves> TryEncode(LeafPacker& packer, const LeafRewrite& rewri
     if (ranks[i] + 1 == middle) last_below = entry.key;
     if (ranks[i] == middle) first_above = entry.key;
   }
-  const std::span<const Entry> below = std::span(parted).first(middle);
-  const std::span<const Entry> above = std::span(parted).subspan(middle);
-  LeafHalves halves;
-  halves.separator = Key(Separator(last_below, first_above));
-  const LeafContent left_content{rewrite.version, rewrite.low, HighFence::At(halves.separator),
-                                 rewrite.sibling, below};
-  const LeafContent right_content{rewrite.version, halves.separator, rewrite.high,
-                                  rewrite.old_sibling, above};
-  if (!packer.PlaceAll(left_content)) return std::nullopt;
-  halves.left_hint = packer.Encode(left, rewrite.leaf, left_content);
-  if (!packer.PlaceAll(right_content)) return std::nullopt;
-  halves.right_hint = packer.Encode(right, rewrite.sibling, right_content);
-  return halves;
+  return EncodeHalves(packer, rewrite, Separator(last_below, first_above),
+                      std::span(parted).first(middle), std::span(parted).subspan(middle), left,
+                      right);
 }
 
 }  // namespace
@@ -104,6 +114,15 @@ std::optional<LeafHalves> EncodeSplit(LeafPacker& packer, const LeafRewrite& rew
     }
   }
   return std::nullopt;
+}
+
+std::optional<LeafHalves> EncodeEmptyLeft(LeafPacker& packer, const LeafRewrite& rewrite,
+                                          std::span<const Entry> entries, std::span<std::byte> left,
+                                          std::span<std::byte> right) {
+  const KeyView first = std::ranges::min(entries, {}, &Entry::key).key;
+  if (first == rewrite.low.view()) return std::nullopt;
+  return EncodeHalves(packer, rewrite, SeparatorBelow(rewrite.low, first), {}, entries, left,
+                      right);
 }
 
 }  // namespace gossamer

@@ -12,11 +12,11 @@
 
 namespace gossamer {
 
-// Writes to `out` the unit `view` with `key` removed and, if given, `entry` added in its place (at
-// the end if the key was not there). Both keys are whole. `overflowed` is the new flag. Returns false if the result does
-// not fit.
+// Writes to `out` the unit `view` with `old` removed, which was found in it, and, if given, `entry` added in its place; without
+// `old`, at the end. The key of `entry` is whole. `overflowed` is the new flag. Returns false if the result does not fit.
 bool RewriteUnit(std::span<std::byte> out, RemotePtr leaf, uint32_t number, const GroupView& view,
-                 bool overflowed, KeyView key, const std::optional<Entry>& entry);
+                 bool overflowed, const std::optional<Entry>& old,
+                 const std::optional<Entry>& entry);
 
 // The parts of a rewritten leaf.
 struct LeafRewrite {
@@ -35,12 +35,17 @@ struct LeafHalves {
   uint64_t right_hint = 0;
 };
 
-// Splits `entries` as near the middle as both halves fit, and encodes the halves. With
+// Splits `entries` as near the middle as both halves fit and the fence between them is short, and encodes the halves. With
 // `right_count` != 0, tries a right half of that many entries first, then on toward the middle.
 // Requires: at least 2 entries, in the order of LeafView::AppendTo, a new one last.
 // Returns: nullopt if no split fits.
 std::optional<LeafHalves> EncodeSplit(LeafPacker& packer, const LeafRewrite& rewrite,
                                       std::span<const Entry> entries, size_t right_count,
                                       std::span<std::byte> left, std::span<std::byte> right);
+// The same with no entry on the left: for a leaf whose entries have more in common with each other than with its low fence, so
+// that no fence between them is short. The right half has a longer prefix.
+std::optional<LeafHalves> EncodeEmptyLeft(LeafPacker& packer, const LeafRewrite& rewrite,
+                                          std::span<const Entry> entries, std::span<std::byte> left,
+                                          std::span<std::byte> right);
 
 }  // namespace gossamer

@@ -13,10 +13,11 @@ namespace gossamer {
 bool LeafEditor::Accept(uint32_t number) {
   known_ &= ~(1u << number);
   const std::optional<GroupView> view = GroupView::Parse(bytes(number), leaf_, number, within_);
-  const bool valid =
-      view && (known_ == 0 ||
-               Unit(static_cast<uint32_t>(std::countr_zero(known_))).version() == view->version());
-  if (!valid) return false;
+  if (!view) return false;
+  if (known_ != 0) {
+    const GroupView& other = Unit(static_cast<uint32_t>(std::countr_zero(known_)));
+    if (other.version() != view->version() || !other.HasBoundsOf(*view)) return false;
+  }
   SetView(number, *view);
   known_ |= 1u << number;
   return true;
@@ -36,9 +37,23 @@ void LeafEditor::AppendTo(std::vector<Entry>& entries, KeyArena& arena) const {
   for (uint32_t number = 0; number < geometry_.units(); ++number) {
     const KeyView prefix = Unit(number).prefix();
     Unit(number).ForEach([&](const Entry& entry) {
-      entries[next++] = {arena.Join(prefix, entry.key), entry.stored, entry.is_block};
+      const Key* const whole = entry.is_long() ? long_keys_.Find(entry.block()) : nullptr;
+      entries[next++] = {whole == nullptr ? arena.Join(prefix, entry.key) : arena.Copy(*whole),
+                         entry.stored, entry.kind};
     });
   }
+}
+
+std::vector<BlockRef> LeafEditor::UnknownLongKeys() const {
+  std::vector<BlockRef> blocks;
+  for (uint32_t rest = known_; rest != 0; rest &= rest - 1) {
+    Unit(static_cast<uint32_t>(std::countr_zero(rest))).ForEach([&](const Entry& entry) {
+      if (entry.is_long() && long_keys_.Find(entry.block()) == nullptr) {
+        blocks.push_back(entry.block());
+      }
+    });
+  }
+  return blocks;
 }
 
 bool LeafEditor::IsSparse() const {
@@ -55,14 +70,24 @@ bool LeafEditor::IsSparse() const {
 
 LeafEditor::Found LeafEditor::Find(KeyView key, uint32_t home) const {
   Found found;
-  const GroupView& group = Unit(home);
-  found.unit = home;
-  found.entry = group.Find(key);
-  if (found.entry || !group.overflowed()) return found;
-  found.unit = geometry_.overflow_unit();
-  found.unread = !knows(found.unit);
-  if (!found.unread) found.entry = Unit(found.unit).Find(key);
+  if (FindIn(home, key, found) || !Unit(home).overflowed()) return found;
+  found.unread = !knows(geometry_.overflow_unit());
+  if (!found.unread) FindIn(geometry_.overflow_unit(), key, found);
   return found;
+}
+
+bool LeafEditor::FindIn(uint32_t number, KeyView key, Found& found) const {
+  const GroupView& unit = Unit(number);
+  found.unit = number;
+  found.entry = unit.Find(key);
+  if (found.entry || key.size() <= geometry_.max_suffix_bytes()) return found.entry.has_value();
+  // Different keys may have one hash.
+  found.entry = unit.FindLong(key, KeyHash(key), [&](const Entry& entry) {
+    const Key* const whole = long_keys_.Find(entry.block());
+    found.is_unsure = whole == nullptr;
+    return rules::IsTheKey(whole == nullptr || whole->view() == key);
+  });
+  return found.entry.has_value();
 }
 
 LeafEditor::Applied LeafEditor::Apply(LeafWrite& write) {
@@ -70,24 +95,31 @@ LeafEditor::Applied LeafEditor::Apply(LeafWrite& write) {
   const KeyView key = write.entry.key;
   const Found old = Find(key, write.unit);
   if (old.unread) return Applied::kUnread;
+  if (old.is_unsure) return Applied::kUnknown;
+  const bool is_too_long =
+      write.mode != WriteMode::kDelete && !write.entry.is_long() &&
+      key.size() - Unit(write.unit).prefix().size() > geometry_.max_suffix_bytes();
+  if (is_too_long) return Applied::kTooLong;
   if (old.entry ? write.mode == WriteMode::kInsert
                 : write.mode == WriteMode::kUpdate || write.mode == WriteMode::kDelete) {
     write.status = MakeError(old.entry ? Code::kAlreadyExists : Code::kNotFound);
     return Applied::kRefused;
   }
   const std::optional<BlockRef> replaced =
-      old.entry && old.entry->is_block ? std::optional(old.entry->block()) : std::nullopt;
+      old.entry && old.entry->has_block() ? std::optional(old.entry->block()) : std::nullopt;
 
   if (write.mode == WriteMode::kDelete) {
     if (removed_count_ == kMaxRemoved) return Applied::kLater;
-    Rewrite(old.unit, Unit(old.unit).overflowed(), key, std::nullopt);  // Less always fits.
+    Rewrite(old.unit, Unit(old.unit).overflowed(), old.entry, std::nullopt);  // Less always fits.
     removed_[removed_count_++] = write.hash;
-  } else if (old.entry && old.entry->is_block == write.entry.is_block &&
+  } else if (old.entry && old.entry->kind == write.entry.kind &&
              old.entry->stored.size() == write.entry.stored.size()) {
     OverwriteStored(bytes(old.unit), leaf_, old.unit, within_, *old.entry, write.entry);
     changed_ |= 1u << old.unit;
   } else if (old.entry) {
-    if (!Rewrite(old.unit, Unit(old.unit).overflowed(), key, write.entry)) return Applied::kNoRoom;
+    if (!Rewrite(old.unit, Unit(old.unit).overflowed(), old.entry, write.entry)) {
+      return Applied::kNoRoom;
+    }
   } else {
     const auto removed = removed_.begin() + static_cast<ptrdiff_t>(removed_count_);
     const bool was_removed = std::find(removed_.begin(), removed, write.hash) != removed;
@@ -115,11 +147,11 @@ void LeafEditor::AcceptOwn(uint32_t number) {
   changed_ |= 1u << number;
 }
 
-bool LeafEditor::Rewrite(uint32_t number, bool overflowed, KeyView key,
+bool LeafEditor::Rewrite(uint32_t number, bool overflowed, const std::optional<Entry>& old,
                          const std::optional<Entry>& entry) {
   std::array<std::byte, UnitBuffers::kUnitSlot> rewritten;
   const std::span<std::byte> out(rewritten.data(), geometry_.unit_bytes());
-  if (!RewriteUnit(out, leaf_, number, Unit(number), overflowed, key, entry)) return false;
+  if (!RewriteUnit(out, leaf_, number, Unit(number), overflowed, old, entry)) return false;
   std::copy(out.begin(), out.end(), bytes(number).begin());
   AcceptOwn(number);
   return true;
@@ -131,12 +163,12 @@ bool LeafEditor::Add(uint32_t number, bool overflowed, const Entry& entry) {
     case Appended::kNoRoom: return false;
     case Appended::kOtherLengths: break;
   }
-  return Rewrite(number, overflowed, entry.key, entry);
+  return Rewrite(number, overflowed, std::nullopt, entry);
 }
 
 bool LeafEditor::Overwrite(const Entry& entry, uint32_t home) {
   const Found old = Find(entry.key, home);
-  if (!old.entry || old.entry->is_block != entry.is_block ||
+  if (!old.entry || old.entry->kind != entry.kind ||
       old.entry->stored.size() != entry.stored.size()) {
     return false;
   }

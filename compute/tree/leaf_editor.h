@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "common/status.h"
+#include "compute/node/long_keys.h"
 #include "gossamer/counters.h"
 #include "proto/leaf.h"
 
@@ -61,6 +62,8 @@ class LeafEditor {
     kChanged,
     kRefused,  // `status` says why; nothing to write
     kUnread,   // the overflow group must be known first
+    kUnknown,  // a long key must be known first: see UnknownLongKeys
+    kTooLong,  // the leaf can take the key as a long key only
     kNoRoom,   // it fits neither into its home nor into the overflow group
     kLater,    // not together with what was applied before (rule W3)
   };
@@ -87,19 +90,30 @@ class LeafEditor {
     return image_.subspan(geometry_.unit_offset(number), geometry_.unit_bytes());
   }
 
+  // The blocks of long keys that the known units have, and whose keys are not in `long_keys`.
+  std::vector<BlockRef> UnknownLongKeys() const;
+  LongKeys& long_keys() { return long_keys_; }
+
   // Appends the entries of all units, in the units' order. They refer to the image; their keys are whole, and in `arena`
-  // where they are not in the image.
+  // where they are not in the image. Of a long key that is not known, it is the first bytes.
   // Requires: all units are known.
   void AppendTo(std::vector<Entry>& entries, KeyArena& arena) const;
 
   // The entry of `key`, whose home group is known. `unread`: it may be in the overflow group, which
-  // is unknown.
+  // is unknown. `is_unsure`: the entry is that of a long key which is not known, and may be another one.
   struct Found {
     bool unread = false;
+    bool is_unsure = false;
     std::optional<Entry> entry;  // as in the image
     uint32_t unit = 0;           // where it is
   };
   Found Find(KeyView key, uint32_t home) const;
+
+  // Whether unit `number`, which is known, has the entry of `key`, or one of a long key that may be it.
+  bool MayHave(KeyView key, uint32_t number) const {
+    Found found;
+    return FindIn(number, key, found);
+  }
 
   // Whether the key of `write`, whose home group is known, is below the high fence. (It is never
   // below the low fence, which never changes: a path leads to the right leaf or too far left.)
@@ -129,9 +143,11 @@ class LeafEditor {
   }
   // Makes the view of unit `number` again, which was just sealed here.
   void AcceptOwn(uint32_t number);
-  // Replaces, removes or adds the entry of `key` in unit `number`. Returns false if it does not
-  // fit.
-  bool Rewrite(uint32_t number, bool overflowed, KeyView key, const std::optional<Entry>& entry);
+  // Sets the entry of `found` to that of `key` in unit `number`. Returns false if there is none.
+  bool FindIn(uint32_t number, KeyView key, Found& found) const;
+  // Replaces, removes or adds an entry of unit `number`, as RewriteUnit. Returns false if it does not fit.
+  bool Rewrite(uint32_t number, bool overflowed, const std::optional<Entry>& old,
+               const std::optional<Entry>& entry);
   bool Add(uint32_t number, bool overflowed, const Entry& entry);
 
   std::span<std::byte> image_;
@@ -142,6 +158,7 @@ class LeafEditor {
   alignas(GroupView) std::array<std::byte, kMaxUnits * sizeof(GroupView)> views_;
   uint32_t known_ = 0;
   uint32_t changed_ = 0;
+  LongKeys long_keys_;
   // Hashes of keys removed since the last write. Until it, they must not be inserted again, as that
   // might be into another unit.
   std::array<uint64_t, kMaxRemoved> removed_{};

@@ -41,7 +41,7 @@ class LowFence {
 
 template <typename FencesAt>
 size_t LeafPacker::PlaceFrom(std::span<const Entry> entries, size_t begin, const Most& most,
-                             FencesAt fences_at) {
+                             size_t prefix_bytes, FencesAt fences_at) {
   if (unit_of_.size() < entries.size() - begin) {
     unit_of_.resize(entries.size() - begin);
     hash_of_.resize(entries.size() - begin);
@@ -49,21 +49,21 @@ size_t LeafPacker::PlaceFrom(std::span<const Entry> entries, size_t begin, const
   const std::optional<size_t> end = PlaceAlike(entries, begin, most, fences_at);
   constexpr size_t kWord = sizeof(uint64_t);
   are_words_ = end && entries[begin].key.size() == kWord && entries[begin].stored.size() == kWord;
-  return end ? *end : PlaceMixed(entries, begin, most, fences_at);
+  return end ? *end : PlaceMixed(entries, begin, most, prefix_bytes, fences_at);
 }
 
 // The usual case: a unit is as full as it has entries.
 template <typename FencesAt>
 std::optional<size_t> LeafPacker::PlaceAlike(std::span<const Entry> entries, size_t begin,
                                              const Most& most, FencesAt fences_at) {
-  if (begin == entries.size()) return std::nullopt;
+  if (begin == entries.size() || entries[begin].is_long()) return std::nullopt;
   const uint32_t overflow = geometry_.overflow_unit();
   static_assert(kMaxUnits <= 32 && GroupView::kMaxEntries <= 255);
   std::array<uint8_t, kMaxUnits> counts{};
   uint32_t overflowed = 0;  // bit set of units
   const Entry& first = entries[begin];
   const auto bytes_behind = [&first](size_t prefix) {
-    return std::max<size_t>(1, BytesOf(first) - prefix);
+    return std::max<size_t>(1, BytesOf(first, prefix));
   };
   // The least prefix and the longest fence that the leaf may have, wherever it ends.
   FenceBytes fences{~size_t{0}, 0};
@@ -74,12 +74,9 @@ std::optional<size_t> LeafPacker::PlaceAlike(std::span<const Entry> entries, siz
   for (; i < entries.size(); ++i) {
     const Entry& entry = entries[i];
     const bool is_alike = entry.key.size() == first.key.size() &&
-                          entry.stored.size() == first.stored.size() &&
-                          entry.is_block == first.is_block;
+                          entry.stored.size() == first.stored.size() && entry.kind == first.kind;
     if (!is_alike) return std::nullopt;
-    const FenceBytes needed = fences_at(i);
-    if (needed.high > fences.high || needed.prefix < fences.prefix) {
-      fences = {std::min(fences.prefix, needed.prefix), std::max(fences.high, needed.high)};
+    if (fences.Worsen(fences_at(i))) {
       const size_t entry_bytes = bytes_behind(fences.prefix);
       capacity =
           std::min<size_t>((geometry_.unit_bytes() - kGroupHeaderBytes - fences.high) / entry_bytes,
@@ -107,13 +104,14 @@ std::optional<size_t> LeafPacker::PlaceAlike(std::span<const Entry> entries, siz
 
 template <typename FencesAt>
 size_t LeafPacker::PlaceMixed(std::span<const Entry> entries, size_t begin, const Most& most,
-                              FencesAt fences_at) {
+                              size_t prefix_bytes, FencesAt fences_at) {
   const uint32_t overflow = geometry_.overflow_unit();
   std::fill_n(units_.begin(), geometry_.units(), Unit());
   FenceBytes fences{~size_t{0}, 0};  // as above
   size_t bytes = 0;                  // of whole keys and what is stored for them
+  size_t long_count = 0;
   const auto bytes_of = [&fences](const GroupSizer& sizer) {
-    return sizer.bytes() - sizer.count() * fences.prefix + fences.high;
+    return sizer.WithoutPrefix(static_cast<uint32_t>(fences.prefix)).bytes() + fences.high;
   };
   const auto fits = [&](const GroupSizer& sizer) {
     return bytes_of(sizer) <= geometry_.unit_bytes() && sizer.count() <= GroupView::kMaxEntries;
@@ -121,25 +119,25 @@ size_t LeafPacker::PlaceMixed(std::span<const Entry> entries, size_t begin, cons
   const std::span<const Unit> units = std::span(units_).first(geometry_.units());
   for (size_t i = begin; i < entries.size(); ++i) {
     const Entry& entry = entries[i];
-    const FenceBytes needed = fences_at(i);
-    if (needed.high > fences.high || needed.prefix < fences.prefix) {
-      fences = {std::min(fences.prefix, needed.prefix), std::max(fences.high, needed.high)};
+    if (fences.Worsen(fences_at(i))) {
       const bool still_fit =
           std::ranges::all_of(units, [&](const Unit& unit) { return fits(unit.sizer); });
       if (!still_fit) return i;
     }
-    bytes += BytesOf(entry);
-    const size_t unstored = (i + 1 - begin) * most.prefix_bytes.value_or(fences.prefix);
+    bytes += BytesOf(entry, 0);
+    if (entry.is_long()) ++long_count;
+    const size_t unstored =
+        (i + 1 - begin - long_count) * most.prefix_bytes.value_or(fences.prefix);
     if (i != begin && bytes - unstored > most.bytes) return i;
-    const uint64_t hash = KeyHash(entry.key);
+    const uint64_t hash = entry.key_hash();
     Unit& home = units_[geometry_.GroupOf(hash)];
     Unit* unit = &home;
     GroupSizer larger = unit->sizer;
-    larger.Add(entry);
+    larger.Add(entry, prefix_bytes);
     if (!fits(larger)) {
       unit = &units_[overflow];
       larger = unit->sizer;
-      larger.Add(entry);
+      larger.Add(entry, prefix_bytes);
       if (!fits(larger)) return i;
       home.overflowed = true;
     }
@@ -162,16 +160,28 @@ size_t LeafPacker::Place(const Supply& supply, const Most& most) {
     const KeyView next = entries[i + 1].key;
     const size_t separator = SeparatorBytes(entries[i].key, next);
     const size_t prefix = std::min(low.CommonWith(next), separator);
-    return {prefix, separator - prefix};
+    // The leaf does not end where its fence would be longer.
+    return {prefix, std::min<size_t>(separator - prefix, kMaxFenceBytes)};
   };
-  return PlaceFrom(entries, supply.begin, most, fences_at);
+  // All its entries have what they share with the low fence and the last key.
+  const size_t end = PlaceFrom(entries, supply.begin, most, 0, fences_at);
+  if (end == entries.size()) return end;
+  size_t cut = end;
+  while (cut != supply.begin && !IsShortFence(supply.low, FenceAt(supply, cut))) --cut;
+  return cut == end ? end : PlaceFrom(entries.first(cut), supply.begin, most, 0, fences_at);
+}
+
+KeyView LeafPacker::FenceAt(const Supply& supply, size_t end) {
+  const KeyView next = supply.entries[end].key;
+  return end == supply.begin ? SeparatorBelow(supply.low, next)
+                             : Separator(supply.entries[end - 1].key, next);
 }
 
 bool LeafPacker::PlaceAll(const LeafContent& content) {
   const Bounds bounds = content.bounds();
   const FenceBytes fences{bounds.prefix.size(), bounds.fence.size()};
-  return PlaceFrom(content.entries, 0, Most(), [fences](size_t) { return fences; }) ==
-         content.entries.size();
+  return PlaceFrom(content.entries, 0, Most(), fences.prefix,
+                   [fences](size_t) { return fences; }) == content.entries.size();
 }
 
 uint64_t LeafPacker::Encode(std::span<std::byte> out, RemotePtr leaf,

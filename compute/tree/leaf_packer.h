@@ -12,6 +12,7 @@
 // Thread-safety: none. Cost: no allocation once its vectors have grown; each entry is copied once.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -29,9 +30,16 @@ class LeafPacker {
 
   explicit LeafPacker(const LeafGeometry& geometry) : geometry_(geometry) {}
 
-  // Bytes of an entry with its whole key; in the units of a leaf it takes less by the leaf's prefix. What a leaf has for
-  // entries beside fences of `fence_bytes` behind the prefix.
-  static size_t BytesOf(const Entry& entry) { return entry.key.size() + entry.stored.size(); }
+  // What entries take in a leaf whose fences share `prefix_bytes`.
+  static size_t BytesOf(const Entry& entry, size_t prefix_bytes) {
+    return entry.StoredKey(prefix_bytes).size() + entry.stored.size();
+  }
+  static size_t BytesOf(std::span<const Entry> entries, size_t prefix_bytes) {
+    size_t bytes = 0;
+    for (const Entry& entry : entries) bytes += BytesOf(entry, prefix_bytes);
+    return bytes;
+  }
+  // What a leaf has for entries beside a fence of `fence_bytes` behind the prefix.
   size_t Capacity(size_t fence_bytes) const {
     return geometry_.units() * (geometry_.unit_bytes() - kGroupHeaderBytes - fence_bytes);
   }
@@ -49,11 +57,14 @@ class LeafPacker {
     size_t bytes = kNoLimit;
     std::optional<size_t> prefix_bytes;
   };
-  // Finds how many entries go into one leaf: as many as fit, and not above `most`, but always one. Where the leaf ends
-  // before the last entry, its high fence is the separator to the next one.
-  // Returns the end. If that is that of all entries, they fit with the high fence `supply.high`.
-  // Requires: the keys ascend.
+  // Finds how many entries go into one leaf: as many as fit, not above `most`, and so that the fence behind them is short. If
+  // there is no such fence, none: a leaf without entries, behind which the others have a longer prefix.
+  // Returns the end. If that is that of all entries, they fit with the high fence `supply.high`. If not, the leaf ends at
+  // FenceAt.
+  // Requires: the keys ascend; the fences `low` and `high` are short together.
   size_t Place(const Supply& supply, const Most& most);
+  // The high fence of a leaf of the entries [supply.begin, end).
+  static KeyView FenceAt(const Supply& supply, size_t end);
   // Whether all entries of `content` fit into one leaf, placed in the given order. Those of a leaf fit again in the order of
   // LeafView::AppendTo.
   // Requires: distinct keys.
@@ -71,19 +82,26 @@ class LeafPacker {
   struct FenceBytes {
     size_t prefix = 0;  // that they share
     size_t high = 0;    // behind that
+
+    // Takes the shorter prefix and the longer fence of both. Returns whether that is a change.
+    bool Worsen(const FenceBytes& other) {
+      if (other.high <= high && other.prefix >= prefix) return false;
+      *this = {std::min(prefix, other.prefix), std::max(high, other.high)};
+      return true;
+    }
   };
 
-  // fences_at(i): if the leaf ends behind entry i.
+  // fences_at(i): if the leaf ends behind entry i. `prefix_bytes`: what it has at least.
   template <typename FencesAt>
   size_t PlaceFrom(std::span<const Entry> entries, size_t begin, const Most& most,
-                   FencesAt fences_at);
+                   size_t prefix_bytes, FencesAt fences_at);
   // Returns nullopt if not all entries of the leaf have the same lengths.
   template <typename FencesAt>
   std::optional<size_t> PlaceAlike(std::span<const Entry> entries, size_t begin, const Most& most,
                                    FencesAt fences_at);
   template <typename FencesAt>
   size_t PlaceMixed(std::span<const Entry> entries, size_t begin, const Most& most,
-                    FencesAt fences_at);
+                    size_t prefix_bytes, FencesAt fences_at);
 
   LeafGeometry geometry_;
   std::array<Unit, kMaxUnits> units_;

@@ -35,7 +35,7 @@ TEST(LeafPacker, PlacesAsEncodeLeafDoes) {
     }
     // In the order of their hashes: as good as any.
     std::map<uint64_t, Entry> by_hash;
-    for (const auto& [key, value] : content) by_hash[KeyHash(key)] = {key, value, false};
+    for (const auto& [key, value] : content) by_hash[KeyHash(key)] = {key, value};
     std::vector<Entry> entries;
     for (const auto& [hash, entry] : by_hash) entries.push_back(entry);
     const HighFence high = random.Below(2) == 0 ? HighFence() : HighFence::At(prefix + "zz");
@@ -78,7 +78,7 @@ TEST(LeafPacker, PlacesAsManyAsFit) {
       content[key] = std::string(is_uniform ? 8 : random.Below(16), 'v');
     }
     std::vector<Entry> entries;
-    for (const auto& [key, value] : content) entries.push_back({key, value, false});
+    for (const auto& [key, value] : content) entries.push_back({key, value});
     const HighFence high = random.Below(2) == 0 ? HighFence() : HighFence::At("zzzzzz");
     const size_t begin = random.Below(entries.size());
     // As if the leaf had just been split off from one that ends at its first key.
@@ -103,7 +103,7 @@ TEST(LeafPacker, PlacesAsManyAsFit) {
       has_grown = has_grown || (expected != begin && (needed > fence || common < prefix));
       fence = std::max(fence, needed);
       prefix = std::min(prefix, common);
-      bytes += LeafPacker::BytesOf(entries[expected]);
+      bytes += LeafPacker::BytesOf(entries[expected], 0);
       const size_t unstored = (expected + 1 - begin) * most.prefix_bytes.value_or(prefix);
       are_bytes_over = expected != begin && bytes - unstored > most.bytes;
       if (are_bytes_over) break;

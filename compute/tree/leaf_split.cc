@@ -28,7 +28,7 @@ LeafSplitter::Rearrangement LeafSplitter::Rearrange(const LockedLeaf& locked, Le
   locked.editor->AppendTo(anew.before, anew.keys);
   for (const Entry& old : anew.before) {
     const bool is_replaced = AreEqual(old.key, entry.key);
-    if (is_replaced && old.is_block) write.replaced = old.block();
+    if (is_replaced && old.has_block()) write.replaced = old.block();
     if (!is_replaced) anew.after.push_back(old);
   }
   if (write.mode == WriteMode::kPut) {
@@ -52,6 +52,9 @@ Task<Result<Edited>> LeafSplitter::Rewrite(Op& op, LockedLeaf& locked, LeafWrite
     co_return co_await Fail(locked,
                             CorruptNode(leaf, "a leaf that does not start where its parent says"));
   }
+  // RT, if there are any.
+  const Status known = co_await leaves_.ReadLongKeys(op, locked);
+  if (!known) co_return co_await Fail(locked, known.error());
   Rearrangement anew = Rearrange(locked, write);
   anew.images = std::move(images.value());
 
@@ -135,7 +138,9 @@ std::optional<LeafHalves> LeafSplitter::EncodeHalves(LeafWrite& write, const Rea
   write.replaced.reset();
   edited = Edited::kSplitOnly;
   if (anew.before.size() < 2) return std::nullopt;
-  return EncodeSplit(packer_, anew.rewrite, anew.before, 0, left, right);
+  const std::optional<LeafHalves> without =
+      EncodeSplit(packer_, anew.rewrite, anew.before, 0, left, right);
+  return without ? without : EncodeEmptyLeft(packer_, anew.rewrite, anew.before, left, right);
 }
 
 // One queue pair: WRITE before WRITE before atomic before atomic before READ (O1-O4). Cost: 1 RT.

@@ -22,8 +22,11 @@
 
 namespace gossamer {
 
-// kSplitOnly: the leaf was split without the write, which must be tried again.
-enum class Edited : uint8_t { kDone, kSplitOnly };
+enum class Edited : uint8_t {
+  kDone,
+  kSplitOnly,  // the leaf was split without the write, which must be tried again
+  kTooLong,    // nothing was done: the leaf can take the key as a long key only
+};
 
 class LeafSplitter {
  public:

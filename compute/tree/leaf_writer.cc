@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <bit>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,15 +29,18 @@ struct LeafWriter::Block {
     if (rules::MayReuse(batch.status())) memory.GiveBack();
   }
 
-  BlockRef ref{};
+  LongRef ref{};  // of which a short key needs the first part
   Allocated<BlockPtr> memory;
   BufferLease bytes;
   InlineBatch<1> batch;
 };
 
-Task<Status> LeafWriter::PrepareBlock(Op& op, std::string_view value, Block& block,
-                                      LeafWish& wish) const {
-  const auto length = static_cast<uint32_t>(value.size());
+Task<Status> LeafWriter::PrepareBlock(Op& op, Entry::Kind kind, std::string_view value,
+                                      Block& block, LeafWish& wish) const {
+  Entry& entry = wish.write.entry;
+  const bool is_long = kind == Entry::Kind::kLong;
+  const auto length =
+      is_long ? LongContentBytes(entry.key, value) : static_cast<uint32_t>(value.size());
   Result<BufferLease> buffer = context_.links.Buffer(BlockReadBytes(length));
   if (!buffer) co_return buffer.error();
   block.bytes = std::move(buffer.value());
@@ -44,14 +48,33 @@ Task<Status> LeafWriter::PrepareBlock(Op& op, std::string_view value, Block& blo
   if (!allocated) co_return allocated.error();
   block.memory = std::move(allocated.value());
   const BlockPtr pointer = block.memory.pointer();
-  block.ref = EncodeBlock(pointer, value, block.bytes.data());
+  if (is_long) {
+    block.ref = EncodeLongBlock(pointer, entry.key, value, block.bytes.data());
+  } else {
+    block.ref.block = EncodeBlock(pointer, value, block.bytes.data());
+  }
   block.batch.Reset(pointer.server());
   block.batch.Add(Verb::Write(pointer.offset(), BlockReadBytes(length), block.bytes.address()));
   block.memory.Posted();
   wish.block = block.memory.stamp();
-  wish.write.entry.stored = {reinterpret_cast<const char*>(&block.ref), sizeof block.ref};
-  wish.write.entry.is_block = true;
+  entry.stored = {reinterpret_cast<const char*>(&block.ref),
+                  is_long ? sizeof block.ref : sizeof block.ref.block};
+  entry.kind = kind;
   co_return Ok();
+}
+
+// Where the cache does not know the leaf as it is, this may be the wrong form. A leaf takes any key of this length as a long
+// one.
+Entry::Kind LeafWriter::KindFor(KeyView key, std::string_view value) const {
+  const InlineLimits& limits = context_.store.inline_limits;
+  if (key.size() > limits.key_bytes) {
+    std::vector<NodeCache::LeafRef> leaf;
+    HighFence high;
+    const bool is_cached = context_.cache.CollectRight(key, 1, leaf, high) != 0;
+    const size_t prefix_bytes = is_cached ? Bounds::Of(leaf[0].low, high).prefix.size() : 0;
+    if (key.size() > prefix_bytes + limits.key_bytes) return Entry::Kind::kLong;
+  }
+  return value.size() > limits.value_bytes ? Entry::Kind::kBlock : Entry::Kind::kInline;
 }
 
 LeafWrite LeafWriter::MakeWrite(const Op& op, WriteMode mode, KeyView key,
@@ -61,7 +84,7 @@ LeafWrite LeafWriter::MakeWrite(const Op& op, WriteMode mode, KeyView key,
   write.hash = KeyHash(key);
   write.unit = context_.geometry().GroupOf(write.hash);
   if (mode == WriteMode::kDelete) value = {};
-  write.entry = {key, value, false};
+  write.entry = {key, value};
   write.kind = op.kind;
   write.is_new = mode == WriteMode::kInsert ||
                  (mode == WriteMode::kPut && context_.recent_puts.expect_insert());
@@ -121,8 +144,7 @@ Task<Status> LeafWriter::WriteUntilDone(WriteMode mode, KeyView key, std::string
 bool LeafWriter::Prepare(Begun& begun) {
   const LeafWrite& write = begun.wish.write;
   const bool may_be_plain = context_.techniques().two_level_versions &&
-                            write.entry.key.size() <= context_.store.parameters.max_key_bytes &&
-                            IsInline(write.entry.stored);
+                            context_.store.inline_limits.Admit(write.entry.key, write.entry.stored);
   if (!may_be_plain) return false;
   NodeCache::Step& path = begun.locked.path;
   if (path.node.is_null()) {
@@ -153,14 +175,17 @@ Task<Status> LeafWriter::Write(Op& op, Begun& begun) {
                         fmt::format("a value of {} bytes: at most {} ({})", value.size(),
                                     kMaxValueBytes, ExactBytes(kMaxValueBytes)));
   }
-  Block block;
+  std::optional<Block> block;
   Batch* alongside = nullptr;
-  if (!IsInline(value)) {
-    BOOST_OUTCOME_CO_TRYV(co_await PrepareBlock(op, value, block, wish));
-    alongside = &block.batch;
-  }
+  const bool stores = wish.write.mode != WriteMode::kDelete;
+  Entry::Kind kind = stores ? KindFor(wish.write.entry.key, value) : Entry::Kind::kInline;
   LeafLocker::Tried* tried = begun.is_tried ? &begun.tried : nullptr;
   for (;;) {
+    if (kind != wish.write.entry.kind) {
+      const Status prepared = co_await PrepareBlock(op, kind, value, block.emplace(), wish);
+      if (!prepared) co_return prepared.error();
+      alongside = &block->batch;
+    }
     LockedLeaf& locked = begun.locked;
     // RT 1.
     const Result<LeafLocker::Outcome> outcome = co_await leaves_.Lock(
@@ -171,7 +196,11 @@ Task<Status> LeafWriter::Write(Op& op, Begun& begun) {
     } else if (outcome.value() == LeafLocker::Outcome::kLocked) {
       // RT 2.
       const Result<Edited> edited = co_await Edit(op, locked, wish);
-      if (edited && edited.value() == Edited::kSplitOnly) {
+      const bool is_done = !edited || edited.value() == Edited::kDone;
+      if (!is_done) {
+        const bool is_too_long = edited.value() == Edited::kTooLong;
+        if (is_too_long) kind = Entry::Kind::kLong;
+        if (is_too_long && block) block->GiveBack();
         locked = LockedLeaf(context_.locks, op);
         continue;
       }
@@ -180,7 +209,7 @@ Task<Status> LeafWriter::Write(Op& op, Begun& begun) {
       status = wish.write.status;
     }
     Conclude(op, wish.write, status);
-    if (WroteNothing(status)) block.GiveBack();
+    if (WroteNothing(status) && block) block->GiveBack();
     co_return status;
   }
 }
@@ -194,18 +223,22 @@ void LeafWriter::Conclude(Op& op, const LeafWrite& write, const Status& status) 
   if (status && write.replaced) context_.memory.FreeBlock(op, *write.replaced);
 }
 
-// 1 RT, and 1 RT more where the overflow group, or all of the leaf, had to be read first.
+// 1 RT, and 1 RT more where the overflow group, or all of the leaf, had to be read first; likewise for long keys.
 Task<Result<Edited>> LeafWriter::Edit(Op& op, LockedLeaf& locked, LeafWish& wish) {
   LeafEditor& editor = *locked.editor;
   LeafWrite& write = wish.write;
   if (wish.block) locked.lock.linked().Add(*wish.block);
   LeafEditor::Applied applied = editor.Apply(write);
-  if (applied == LeafEditor::Applied::kUnread) {
+  for (;;) {
+    const bool is_unread = applied == LeafEditor::Applied::kUnread;
+    if (!is_unread && applied != LeafEditor::Applied::kUnknown) break;
     // An insert may have to split the leaf, and then needs all of it. That no hint told means that nothing is known of
     // the other groups either: they come along.
     const bool may_split = write.mode == WriteMode::kPut || write.mode == WriteMode::kInsert;
     Status read = Ok();
-    if (may_split) {
+    if (!is_unread) {
+      read = co_await leaves_.ReadLongKeys(op, locked);
+    } else if (may_split) {
       read = co_await leaves_.ReadRest(locked);
     } else {
       read = co_await leaves_.ReadOverflow(locked);
@@ -215,6 +248,10 @@ Task<Result<Edited>> LeafWriter::Edit(Op& op, LockedLeaf& locked, LeafWish& wish
       co_return ended.error();
     }
     applied = editor.Apply(write);
+  }
+  if (applied == LeafEditor::Applied::kTooLong) {
+    BOOST_OUTCOME_CO_TRYV(co_await locked.lock.Release());
+    co_return Edited::kTooLong;
   }
   if (applied == LeafEditor::Applied::kNoRoom) {
     co_return co_await splitter_.Rewrite(op, locked, write);

@@ -27,6 +27,7 @@ class LeafWriter {
   // its critical path are counted.
   // Errors: NotFound, AlreadyExists; InvalidArgument; Contended; MaybeApplied; NodeUnreachable;
   // Fenced; Exhausted; Corruption.
+  // A long key: 1 RT more if the key is there, and if its leaf is not cached as it is.
   // Cost: 2 RT; 1 RT with a lock that was handed over; 0 RT if another operation does the write. 1
   // RT more for a key that may be in the overflow group, or has to go there, if no hint told:
   // another compute server has filled its home group. A value block adds no RT: its WRITE goes out
@@ -49,9 +50,8 @@ class LeafWriter {
   };
 
   LeafWrite MakeWrite(const Op& op, WriteMode mode, KeyView key, std::string_view value) const;
-  bool IsInline(std::string_view value) const {
-    return value.size() <= context_.store.parameters.inline_value_bytes;
-  }
+  // The form in which a leaf takes a write.
+  Entry::Kind KindFor(KeyView key, std::string_view value) const;
   // Whether the first try of a write without a block can be posted now. Prepares it.
   bool Prepare(Begun& begun);
   // Once the first try has ended: whether its leaf is locked and has the write in its image. If not, Write goes on.
@@ -61,7 +61,9 @@ class LeafWriter {
   Task<Status> Write(Op& op, Begun& begun);
   // Call when a write has ended with `status`.
   void Conclude(Op& op, const LeafWrite& write, const Status& status);
-  Task<Status> PrepareBlock(Op& op, std::string_view value, Block& block, LeafWish& wish) const;
+  // Gives `wish` an entry of that kind, which has a block, and that block its content.
+  Task<Status> PrepareBlock(Op& op, Entry::Kind kind, std::string_view value, Block& block,
+                            LeafWish& wish) const;
   // Does the write of `wish` and the waiters' wishes for the leaf. Always ends the lock.
   Task<Result<Edited>> Edit(Op& op, LockedLeaf& locked, LeafWish& wish);
 

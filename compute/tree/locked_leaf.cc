@@ -188,7 +188,7 @@ uint32_t LeafLocker::WantedUnits(LockedLeaf& locked, const LeafWrite& write,
       return one.is_new ? hint.IsTight(one.unit) : hint.MayHaveOverflowed(one.hash, one.unit);
     }
     const GroupView& home = locked.unit(one.unit);
-    return (!home.Covers(one.entry.key) || !home.Find(one.entry.key)) &&
+    return (!home.Covers(one.entry.key) || !locked.editor->MayHave(one.entry.key, one.unit)) &&
            (home.overflowed() || (one.is_new && !home.HasRoomForAnother(geometry.unit_bytes())));
   };
   if (write.is_new && hint.IsFull(write.unit) && concerns_overflow(write)) {
@@ -271,6 +271,14 @@ Task<Status> LeafLocker::ReadRest(LockedLeaf& locked) const {
   const uint32_t all = (2u << geometry.units()) - 1;
   if (Accept(locked, all)) co_return Ok();
   co_return CorruptNode(leaf, "a leaf that fails its checks under its lock");
+}
+
+Task<Status> LeafLocker::ReadLongKeys(Op& op, LockedLeaf& locked) const {
+  const std::vector<BlockRef> blocks = locked.editor->UnknownLongKeys();
+  if (blocks.empty()) co_return Ok();
+  BOOST_OUTCOME_CO_TRYV(co_await context_.blocks.ReadKeys(op, blocks, locked.editor->long_keys()));
+  if (locked.editor->UnknownLongKeys().empty()) co_return Ok();
+  co_return CorruptNode(locked.leaf(), "a leaf whose long keys are not in their blocks");
 }
 
 void LeafLocker::AcceptRewritten(LockedLeaf& locked) const {

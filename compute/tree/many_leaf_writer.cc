@@ -252,7 +252,7 @@ void ManyLeafWriter::Take(Run& run, Chunk& chunk) {
 
 bool ManyLeafWriter::IsPlain(const WriteBatch& batch, WriteBatch::Range writes) const {
   for (size_t position = writes.first; position < writes.end; ++position) {
-    if (!batch.IsInline(position, context_.store.parameters)) return false;
+    if (!batch.IsInline(position, context_.store.inline_limits)) return false;
   }
   return writes.end - writes.first <= GroupWriter::kFew;
 }

@@ -53,7 +53,7 @@ class ManyLeafWriter {
 
   // Whether a write can be plain, as far as that is known without its leaf.
   bool MayBePlain(KeyView key, std::string_view value) const {
-    return HasTechniques() && WriteBatch::IsInline(key, value, context_.store.parameters);
+    return HasTechniques() && context_.store.inline_limits.Admit(key, value);
   }
   // Does the plain writes of `batch` and sets their results. The others are left to the caller: in ranges that do not
   // divide the writes of a key, except after MaybeApplied, where each refused write is left by itself. What is done and

@@ -17,81 +17,97 @@ constexpr size_t kUsualFenceBytes = 8;
 
 }  // namespace
 
+ManyWaySplitter::Plan::Plan(const LeafPacker& packer, KeyView low, const Part& part, Fill fill)
+    : prefix_bytes(Bounds::Of(low, part.high).prefix.size()),
+      bytes(LeafPacker::BytesOf(part.entries, prefix_bytes)),
+      room(std::max<size_t>(
+          1,
+          static_cast<size_t>(fill.part * static_cast<double>(packer.Capacity(kUsualFenceBytes))))),
+      is_even(fill.is_even) {
+  leaves = (bytes + room - 1) / room;
+}
+
+LeafPacker::Most ManyWaySplitter::Plan::most() const {
+  if (!is_even) return {room, {}};
+  return {bytes / std::max<size_t>(leaves, 1) + 1, prefix_bytes};
+}
+
+void ManyWaySplitter::Plan::Placed(std::span<const Entry> entries) {
+  bytes -= LeafPacker::BytesOf(entries, prefix_bytes);
+  if (leaves > 1) --leaves;
+}
+
 Task<Status> ManyWaySplitter::Build(Op& op, const LockedLeaf& locked, LeafPacker& packer,
-                                    std::span<const Entry> entries, const End& last, Plan plan,
+                                    std::span<const Part> parts, RemotePtr sibling, Fill fill,
                                     Chain& chain) {
   const uint32_t node_bytes = context_.geometry().node_bytes();
   Result<BufferLease> first = context_.links.Buffer(node_bytes);
   if (!first) co_return first.error();
   chain.first = std::move(first.value());
 
-  const HighFence& high = last.high;
   LeafContent content;
   content.version = Next(locked.unit(0).version());
   Key low = locked.path.low;
   std::span<std::byte> image(chain.first.data(), node_bytes);
   RemotePtr leaf = locked.leaf();
-  for (size_t begin = 0;;) {
-    const size_t even = plan.bytes / std::max<size_t>(plan.leaves, 1) + 1;
-    const LeafPacker::Most most =
-        plan.is_even ? LeafPacker::Most{even, plan.prefix_bytes} : LeafPacker::Most{plan.room, {}};
-    const size_t end = packer.Place({entries, low, high, begin}, most);
-    content.low = low;
-    content.entries = entries.subspan(begin, end - begin);
-    std::optional<RemotePtr> next;
-    std::span<std::byte> next_image;
-    if (end != entries.size()) {
-      Result<Allocated<RemotePtr>> allocated =
-          co_await context_.memory.AllocateNode(op, locked.leaf().server(), NodeKind::kLeaf);
-      if (!allocated) co_return allocated.error();
-      next = allocated.value().pointer();
-      context_.links.Prefetch(*next, 0, node_bytes);  // It is written once all are encoded.
-      chain.memory.push_back(std::move(allocated.value()));
-      const Result<std::span<std::byte>> added = chain.unseen.Add(*next);
-      if (!added) co_return added.error();
-      next_image = added.value();
+  for (size_t number = 0; number < parts.size(); ++number) {
+    const Part& part = parts[number];
+    Plan plan(packer, low, part, fill);
+    // A chain of one leaf would be no split.
+    if (parts.size() == 1) plan.leaves = std::max<size_t>(2, plan.leaves);
+    bool is_placed = false;
+    for (size_t begin = 0; !is_placed;) {
+      const LeafPacker::Supply supply{part.entries, low, part.high, begin};
+      const size_t end = packer.Place(supply, plan.most());
+      is_placed = end == part.entries.size();
+      const bool is_last = is_placed && number + 1 == parts.size();
+      content.low = low;
+      content.high = is_placed ? part.high : HighFence::At(LeafPacker::FenceAt(supply, end));
+      content.entries = part.entries.subspan(begin, end - begin);
+      content.sibling = sibling;
+      std::span<std::byte> next_image;
+      if (!is_last) {
+        Result<Allocated<RemotePtr>> allocated =
+            co_await context_.memory.AllocateNode(op, locked.leaf().server(), NodeKind::kLeaf);
+        if (!allocated) co_return allocated.error();
+        content.sibling = allocated.value().pointer();
+        // It is written once all are encoded.
+        context_.links.Prefetch(content.sibling, 0, node_bytes);
+        chain.memory.push_back(std::move(allocated.value()));
+        const Result<std::span<std::byte>> added = chain.unseen.Add(content.sibling);
+        if (!added) co_return added.error();
+        next_image = added.value();
+      }
+      const uint64_t hint = packer.Encode(image, leaf, content);
+      if (leaf == locked.leaf()) {
+        chain.first_hint = hint;
+      } else {
+        chain.hints.push_back(hint);
+      }
+      if (is_last) co_return Ok();
+      chain.downlinks.push_back({content.high.key, content.sibling});
+      plan.Placed(content.entries);
+      begin = end;
+      low = content.high.key;
+      leaf = content.sibling;
+      image = next_image;
     }
-    const Key separator = next ? Key(Separator(entries[end - 1].key, entries[end].key)) : Key();
-    content.high = next ? HighFence::At(separator) : high;
-    content.sibling = next ? *next : last.sibling;
-    const uint64_t hint = packer.Encode(image, leaf, content);
-    if (begin == 0) {
-      chain.first_hint = hint;
-    } else {
-      chain.hints.push_back(hint);
-    }
-    if (!next) co_return Ok();
-    chain.downlinks.push_back({separator, *next});
-    for (const Entry& entry : content.entries) {
-      plan.bytes -= LeafPacker::BytesOf(entry) - plan.prefix_bytes;
-    }
-    if (plan.leaves > 1) --plan.leaves;
-    begin = end;
-    low = separator;
-    leaf = *next;
-    image = next_image;
   }
+  co_return Ok();
 }
 
 // 1 RT: WRITE the new leaves, and the parent's lock and READ. 1 RT: WRITE the leaf, release. 1 RT: WRITE the parent,
 // release.
 Task<Status> ManyWaySplitter::Split(Op& op, LockedLeaf& locked, LeafPacker& packer,
-                                    std::span<const Entry> entries, Fill fill, End end) {
-  Plan plan;
-  plan.is_even = fill.is_even;
-  plan.room = std::max<size_t>(
-      1, static_cast<size_t>(fill.part * static_cast<double>(packer.Capacity(kUsualFenceBytes))));
-  plan.prefix_bytes = Bounds::Of(locked.path.low, end.high).prefix.size();
-  for (const Entry& entry : entries) {
-    plan.bytes += LeafPacker::BytesOf(entry) - plan.prefix_bytes;
-  }
-  plan.leaves = std::max<size_t>(2, (plan.bytes + plan.room - 1) / plan.room);
+                                    std::span<const Part> parts, RemotePtr sibling, Fill fill) {
+  size_t expected = 0;
+  for (const Part& part : parts) expected += 1 + Plan(packer, locked.path.low, part, fill).leaves;
   // It is read once the leaves are encoded.
   if (locked.path.has_parent()) {
     context_.links.Prefetch(locked.path.parent, 0, context_.geometry().node_bytes());
   }
-  Chain chain(context_, plan.leaves);
-  const Status built = co_await Build(op, locked, packer, entries, end, plan, chain);
+  Chain chain(context_, expected);
+  const Status built = co_await Build(op, locked, packer, parts, sibling, fill, chain);
   if (!built) co_return co_await LeafLocker::ReleaseAfter(locked, built.error());
   // In this order they may fit into one leaf after all.
   const bool is_split = !chain.downlinks.empty();

@@ -42,19 +42,20 @@ class ManyWaySplitter {
     double part = 1;
     bool is_even = false;
   };
-  // Where the last leaf ends, and what is behind it.
-  struct End {
-    HighFence high;
-    RemotePtr sibling;
-  };
   Task<Status> Split(Op& op, LockedLeaf& locked, LeafPacker& packer, std::span<const Entry> entries,
                      Fill fill) {
-    return Split(op, locked, packer, entries, fill,
-                 End{locked.unit(0).high(), locked.trailer->sibling()});
+    const Part part{entries, locked.unit(0).high()};
+    co_return co_await Split(op, locked, packer, {&part, 1}, locked.trailer->sibling(), fill);
   }
-  // The same for a leaf that takes over its sibling's range, up to `end`.
-  Task<Status> Split(Op& op, LockedLeaf& locked, LeafPacker& packer, std::span<const Entry> entries,
-                     Fill fill, End end);
+  // The entries of a range that starts where the one before ends.
+  struct Part {
+    std::span<const Entry> entries;
+    HighFence high;
+  };
+  // The same for a leaf that takes over its sibling's range. No leaf has entries of two parts: what is right for the entries of
+  // a leaf, with its prefix and its fence, is right for those of a part of its range. `sibling` is behind all parts.
+  Task<Status> Split(Op& op, LockedLeaf& locked, LeafPacker& packer, std::span<const Part> parts,
+                     RemotePtr sibling, Fill fill);
 
  private:
   // The leaves that take the place of one.
@@ -73,8 +74,14 @@ class ManyWaySplitter {
     std::vector<Allocated<RemotePtr>> memory;
   };
 
-  // What is left to place, and in how many leaves about.
+  // What is left of a part to place, and in how many leaves about.
   struct Plan {
+    Plan(const LeafPacker& packer, KeyView low, const Part& part, Fill fill);
+
+    LeafPacker::Most most() const;
+    // Call when `entries` were placed.
+    void Placed(std::span<const Entry> entries);
+
     size_t prefix_bytes = 0;  // that all leaves share, not counted in:
     size_t bytes = 0;
     size_t leaves = 0;
@@ -84,7 +91,7 @@ class ManyWaySplitter {
 
   // Allocates and encodes the chain.
   Task<Status> Build(Op& op, const LockedLeaf& locked, LeafPacker& packer,
-                     std::span<const Entry> entries, const End& last, Plan plan, Chain& chain);
+                     std::span<const Part> parts, RemotePtr sibling, Fill fill, Chain& chain);
   // Writes all but the first leaf. Tries the parent's lock along with them, before any other operation can know them:
   // the parent needs no proof that they exist (rule W4).
   Task<Status> WriteUnseen(Op& op, const LockedLeaf& locked, Chain& chain, LockedParent& parent);

@@ -1,5 +1,6 @@
 #include "compute/tree/node_union.h"
 
+#include <algorithm>
 #include <cassert>
 
 namespace gossamer {
@@ -29,12 +30,16 @@ bool NodeUnion::CombineLeaves(std::span<const std::byte> left, std::span<const s
   entries_.clear();
   keys_.Clear();
   a->AppendTo(entries_, keys_);
-  const size_t of_left = entries_.size();
+  left_count_ = entries_.size();
   b->AppendTo(entries_, keys_);
-  has_empty_ = of_left == 0 || of_left == entries_.size();
+  has_empty_ = left_count_ == 0 || left_count_ == entries_.size();
   const Bounds bounds = Bounds::Of(nodes_.low, high_);
-  bytes_ = 0;
-  for (const Entry& entry : entries_) bytes_ += LeafPacker::BytesOf(entry) - bounds.prefix.size();
+  const size_t longest = bounds.prefix.size() + geometry_.max_suffix_bytes();
+  may_be_one_ = bounds.fence.size() <= kMaxFenceBytes &&
+                std::ranges::all_of(entries_, [longest](const Entry& entry) {
+                  return entry.is_long() || entry.key.size() <= longest;
+                });
+  bytes_ = LeafPacker::BytesOf(entries_, bounds.prefix.size());
   capacity_ = packer_.Capacity(bounds.fence.size());
   return true;
 }
@@ -60,6 +65,7 @@ bool NodeUnion::CombineInternal(std::span<const std::byte> left, std::span<const
     node_.children.push_back({Key(separator), child});
   });
   has_empty_ = false;
+  may_be_one_ = high_.infinite || IsShortFence(nodes_.low, high_.key);
   const size_t fixed = FixedBytes(node_);
   bytes_ = EncodedBytes(node_) - fixed;
   capacity_ = geometry_.node_bytes() - fixed;
@@ -67,11 +73,38 @@ bool NodeUnion::CombineInternal(std::span<const std::byte> left, std::span<const
 }
 
 bool NodeUnion::Encode(std::span<std::byte> out, uint64_t& hint) {
+  if (!may_be_one_) return false;
   if (nodes_.level != 0) return EncodeInternal(out, nodes_.left, node_);
   const LeafContent content{Next(version_), nodes_.low, high_, sibling_, entries_};
   if (!packer_.PlaceAll(content)) return false;
   hint = packer_.Encode(out, nodes_.left, content);
   return true;
+}
+
+Task<Status> NodeUnion::ReadLongKeys(Op& op, BlockReader& blocks) {
+  std::vector<BlockRef> wanted;
+  for (const Entry& entry : entries_) {
+    if (entry.is_long()) wanted.push_back(entry.block());
+  }
+  LongKeys keys;
+  BOOST_OUTCOME_CO_TRYV(co_await blocks.ReadKeys(op, wanted, keys));
+  for (Entry& entry : entries_) {
+    if (!entry.is_long()) continue;
+    const Key* const whole = keys.Find(entry.block());
+    if (whole == nullptr) {
+      co_return CorruptNode(nodes_.left, "a leaf whose long keys are not in their blocks");
+    }
+    entry.key = keys_.Copy(*whole);
+  }
+  co_return Ok();
+}
+
+NodeUnion::Entries NodeUnion::Sort() {
+  const std::span<Entry> left = std::span(entries_).first(left_count_);
+  const std::span<Entry> right = std::span(entries_).subspan(left_count_);
+  std::ranges::sort(left, {}, &Entry::key);
+  std::ranges::sort(right, {}, &Entry::key);
+  return {left, right};
 }
 
 void NodeUnion::Freeze(std::span<std::byte> right) const {

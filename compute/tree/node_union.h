@@ -1,4 +1,4 @@
-// NodeUnion: what two neighbours of one level make together, and the right one frozen. No verbs.
+// NodeUnion: what two neighbours of one level make together, and the right one frozen.
 //
 // Thread-safety: none.
 #pragma once
@@ -9,6 +9,9 @@
 #include <span>
 #include <vector>
 
+#include "common/status.h"
+#include "common/task.h"
+#include "compute/node/block_reader.h"
 #include "compute/tree/leaf_packer.h"
 #include "proto/internal_node.h"
 #include "proto/leaf.h"
@@ -43,13 +46,20 @@ class NodeUnion {
   NodeVersion version() const { return version_; }
   HighFence high() const { return high_; }
   RemotePtr sibling() const { return sibling_; }
-  // Of leaves, in the order of units, those of the left leaf first.
-  std::vector<Entry>& entries() { return entries_; }
+  // Of leaves: makes the long keys of the entries known. Requires: both leaves are locked, or frozen.
+  // Cost: 1 RT if there are any.
+  Task<Status> ReadLongKeys(Op& op, BlockReader& blocks);
+  // Of leaves: the entries of the left one and those of the right one, sorted. Requires: long keys are known.
+  struct Entries {
+    std::span<const Entry> left;
+    std::span<const Entry> right;
+  };
+  Entries Sort();
   // Of internal nodes.
   const InternalNode& node() const { return node_; }
 
   // Writes the left node with all that both have, of its next version, to `out`. Returns false, and writes nothing, if it does
-  // not fit. `out` is none of the images.
+  // not fit, or its fences or keys would be longer than those of a node may be. `out` is none of the images.
   bool Encode(std::span<std::byte> out, uint64_t& hint);
   // Makes the right node of its image the frozen one, of its next version.
   void Freeze(std::span<std::byte> right) const;
@@ -68,6 +78,8 @@ class NodeUnion {
   size_t bytes_ = 0;
   size_t capacity_ = 0;
   bool has_empty_ = false;
+  bool may_be_one_ = false;  // by its fences and keys
+  size_t left_count_ = 0;
   NodeVersion version_{0};
   NodeVersion right_version_{0};
   HighFence high_;

@@ -39,16 +39,17 @@ PlainGet::Answer PlainGet::Judge(TreeContext& context, KeyView key,
                                  const std::optional<GroupView>& home) const {
   if (!home || !home->Admits(key)) return {};
   const LeafGeometry& geometry = context.geometry();
-  std::optional<Entry> entry = home->Find(key);
+  const auto find = [&](const GroupView& unit) { return FindEntry(unit, key, hash_, geometry); };
+  std::optional<Entry> entry = find(*home);
   std::optional<GroupView> overflow;
   if (!entry && home->overflowed()) {
     if (!reads_overflow_ || reads_[1].status != VerbStatus::kSuccess) return {};
     overflow = rules::ParseUnit({bytes_ + UnitBuffers::kOverflow, geometry.unit_bytes()},
                                 spot_.leaf, geometry.overflow_unit(), key);
     if (!overflow || !rules::OfOneVersion(*home, *overflow)) return {};
-    entry = overflow->Find(key);
+    entry = find(*overflow);
   }
-  if (entry && entry->is_block) return {};
+  if (entry && entry->has_block()) return {};
   LearnHint(context, key, spot_, home_, *home, overflow);
   if (!entry) return {State::kAbsent, {}};
   return {State::kFound, entry->stored};

@@ -24,6 +24,16 @@ void LearnHint(TreeContext& context, KeyView key, const NodeCache::LeafSpot& spo
                uint32_t home_number, const GroupView& home,
                const std::optional<GroupView>& overflow);
 
+// The entry of `key`, whose hash is `hash`, in `unit`. If it is that of a long key, its block tells whether the key is this one.
+inline std::optional<Entry> FindEntry(const GroupView& unit, KeyView key, uint64_t hash,
+                                      const LeafGeometry& geometry) {
+  std::optional<Entry> entry = unit.Find(key);
+  if (!entry && key.size() > geometry.max_suffix_bytes()) {
+    entry = unit.FindLong(key, hash, [](const Entry&) { return true; });
+  }
+  return entry;
+}
+
 class PlainGet {
  public:
   enum class State : uint8_t { kNotPlain, kAbsent, kFound };

@@ -1,5 +1,7 @@
 #include "compute/tree/repairs.h"
 
+#include <utility>
+
 namespace gossamer {
 
 Repairs::Repairs(TreeContext& context, ParentLinker& parents)
@@ -56,9 +58,9 @@ Task<Status> Repairs::Repair(Op& op, RemotePtr left, uint32_t level, const Key& 
     const Result<RootWord> read = co_await context_.nodes.ReadRoot(op);
     if (!read) co_return read.error();
   }
-  const Status linked =
-      co_await parents_.Insert(op, level + 1, Downlinks(1, InternalNode::Child{high.key, sibling}),
-                               LockedParent(context_.locks, op));
+  Downlinks downlinks(1, InternalNode::Child{high.key, sibling});
+  const Status linked = co_await parents_.Insert(op, level + 1, std::move(downlinks),
+                                                 LockedParent(context_.locks, op));
   // A frozen internal node gets no downlink. (A frozen leaf is noted by who reads it.)
   if (level != 0) {
     context_.store.merges.Note({level, low, MergeQueue::Request::Kind::kUnfinished});

@@ -4,12 +4,30 @@
 #include <utility>
 
 namespace gossamer {
+namespace {
+
+// A leaf whose long keys change is read so often.
+constexpr uint32_t kMaxAttempts = 4;
+
+}  // namespace
 
 Task<Status> Salvager::SalvageLeaf(Scan& scan, Salvage& salvage) {
   const RunningOperations::Scope scope(context_.running);
   Op op = context_.links.Begin();
-  Status status = co_await SalvageRange(op, scan, salvage);
-  if (status) status = co_await SalvageBlocks(op, scan.page, salvage);
+  const ScanPosition start = scan.position;
+  const size_t missing = salvage.missing.size();
+  Status status = Ok();
+  for (uint32_t attempt = 1;; ++attempt) {
+    status = co_await SalvageRange(op, scan, salvage);
+    if (!status) break;
+    const Result<bool> filled = co_await SalvageBlocks(op, scan, salvage);
+    if (!filled) status = filled.error();
+    const bool is_stale = filled && !filled.value();
+    if (!is_stale || attempt == kMaxAttempts) break;
+    scan.position = start;
+    scan.page.Clear();
+    salvage.missing.resize(missing, MissingKeys{{}, {}, Error{Code::kNotFound, {}}});
+  }
   scan.page.FindReady();
   context_.counters.of(OperationClass::kScan) += op.wire;
   co_return status;
@@ -125,24 +143,29 @@ Task<Result<Salvager::ReachedLeaf>> Salvager::ReachLeaf(Op& op, KeyView from, Sa
   co_return reached;
 }
 
-Task<Status> Salvager::SalvageBlocks(Op& op, ScanPage& page, Salvage& salvage) {
+Task<Result<bool>> Salvager::SalvageBlocks(Op& op, Scan& scan, Salvage& salvage) {
   using Numbers = std::vector<size_t>;
+  using Kind = ScanEntry::Kind;
+  ScanPage& page = scan.page;
+  bool is_stale = false;
   std::map<ServerId, Numbers> by_server;
   for (size_t number = 0; number < page.entries.size(); ++number) {
     const ScanEntry& entry = page.entries[number];
-    if (entry.kind == ScanEntry::Kind::kReference)
+    if (entry.kind == Kind::kReference || entry.kind == Kind::kLong)
       by_server[BlockOf(entry).ptr().server()].push_back(number);
   }
   std::map<size_t, std::optional<Error>> dropped;  // entries, and why; nullopt if they were deleted
   Numbers gone;
   const auto fill = [&](ServerId server, std::span<const size_t> numbers) -> Task<Status> {
     gone.clear();
-    Status filled = co_await ReadUnlessLost(op, server, salvage, [&] {
+    const Result<bool> filled = co_await ReadUnlessLost(op, server, salvage, [&] {
       gone.clear();
-      return scanner_.filler().Fill(op, page, numbers, gone);
+      return scanner_.filler().Fill(op, page, scan.range, numbers, gone);
     });
     for (const size_t number : gone) dropped[number] = std::nullopt;
-    co_return std::move(filled);
+    if (!filled) co_return filled.error();
+    if (filled.value()) co_return Ok();
+    co_return MakeError(Code::kCorruption, "a long key whose block is another one");
   };
   for (const auto& [server, numbers] : by_server) {
     std::span<const size_t> rest = numbers;
@@ -153,21 +176,28 @@ Task<Status> Salvager::SalvageBlocks(Op& op, ScanPage& page, Salvage& salvage) {
       if (together) continue;
       // One of them may be damaged: read each alone. (A lost server is not asked again.)
       for (const size_t number : some) {
-        const bool is_there = page.entries[number].kind != ScanEntry::Kind::kReference;
+        const Kind kind = page.entries[number].kind;
+        const bool is_there = kind != Kind::kReference && kind != Kind::kLong;
         if (is_there || dropped.contains(number)) continue;
         const Status alone = co_await fill(server, {&number, 1});
-        if (!alone) dropped[number] = alone.error();
+        if (alone) continue;
+        dropped[number] = alone.error();
+        is_stale = is_stale || (kind == Kind::kLong && alone.error().code == Code::kCorruption);
       }
     }
   }
   for (const auto& [number, why] : dropped) {
+    if (!why) continue;
     const std::string key(page.entries[number].key());
-    if (why) salvage.missing.push_back({key, key + '\0', *why});
+    // Of a long key, the first bytes are known.
+    const bool is_long = page.entries[number].kind == Kind::kLong;
+    salvage.missing.push_back({key, is_long ? PrefixEnd(key) : key + '\0', *why});
   }
   for (auto entry = dropped.rbegin(); entry != dropped.rend(); ++entry) {
     page.entries.erase(page.entries.begin() + static_cast<ptrdiff_t>(entry->first));
   }
-  co_return Ok();
+  if (!page.positions.empty()) page.Sort(0, page.entries.size(), scan.range.reverse);
+  co_return !is_stale;
 }
 
 template <typename Read>

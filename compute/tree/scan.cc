@@ -94,6 +94,7 @@ std::span<const ScanEntry> Scanner::Take(Scan& scan) {
   const size_t count = std::min<uint64_t>(scan.page.ready - scan.taken, scan.left);
   const std::span<const ScanEntry> taken(&scan.page.entries[scan.taken], count);
   scan.taken += count;
+  scan.page.Pass(taken.back().key(), scan.range.reverse);
   scan.left -= count;
   return taken;
 }

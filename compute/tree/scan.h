@@ -139,6 +139,10 @@ class Scanner {
   void LearnFrom(const NodeCache::LeafRef& ref, const LeafView& leaf);
   // READs the values that come next in the page.
   Task<Status> FillBlocks(Op& op, Scan& scan);
+  // Collects the entries that are not ready and before `end`, and have blocks.
+  static void CollectBlocks(Scan& scan, size_t end);
+  // Drops all entries that are not ready, to read their leaves again.
+  void StartAgain(Scan& scan);
 
   TreeContext& context_;
   BlockFiller filler_;

@@ -30,12 +30,30 @@ size_t BlockFiller::CountTogether(const ScanPage& page, std::span<const size_t> 
   return count;
 }
 
-Task<Status> BlockFiller::Fill(Op& op, ScanPage& page, std::span<const size_t> numbers,
-                               std::vector<size_t>& gone) {
+BlockFiller::Took BlockFiller::TakeLong(ScanPage& page, ScanEntry& entry, const ScanRange& range,
+                                        std::string_view content) {
+  const std::optional<LongContent> parts = SplitLongContent(content);
+  if (!parts) return Took::kNoLongKey;
+  const ScanPosition& position = page.positions[entry.length];
+  const KeyView key = parts->key;
+  const bool is_inside = position.below.Admits(key) && key >= position.from.view() &&
+                         key >= KeyView(range.from) && (!range.to || key < KeyView(*range.to));
+  if (!is_inside) return Took::kOutside;
+  entry.bytes = key.data();
+  entry.key_bytes = static_cast<uint8_t>(key.size());
+  page.SetValue(entry, range.keys_only ? std::string_view() : parts->value);
+  return Took::kTaken;
+}
+
+Task<Result<bool>> BlockFiller::Fill(Op& op, ScanPage& page, const ScanRange& range,
+                                     std::span<const size_t> numbers, std::vector<size_t>& gone) {
   size_t total = 0;
+  const auto is_there = [&page](size_t number) {
+    const Kind kind = page.entries[number].kind;
+    return kind != Kind::kReference && kind != Kind::kLong;
+  };
   for (const size_t number : numbers) {
-    if (page.entries[number].kind == Kind::kReference)
-      total += PaddedBytes(BlockOf(page.entries[number]));
+    if (!is_there(number)) total += PaddedBytes(BlockOf(page.entries[number]));
   }
   Result<BufferLease> lease = context_.links.Buffer(total);
   if (!lease) co_return lease.error();
@@ -44,7 +62,7 @@ Task<Status> BlockFiller::Fill(Op& op, ScanPage& page, std::span<const size_t> n
   ServerBatches batches;
   size_t offset = 0;
   for (const size_t number : numbers) {
-    if (page.entries[number].kind != Kind::kReference) continue;
+    if (is_there(number)) continue;
     const BlockRef block = BlockOf(page.entries[number]);
     BOOST_OUTCOME_CO_TRYV(co_await context_.blocks.ConnectFor(block));
     batches.For(block.ptr().server(), 1)
@@ -58,11 +76,17 @@ Task<Status> BlockFiller::Fill(Op& op, ScanPage& page, std::span<const size_t> n
   offset = 0;
   for (const size_t number : numbers) {
     ScanEntry& entry = page.entries[number];
-    if (entry.kind != Kind::kReference) continue;
+    if (is_there(number)) continue;
     const BlockRef block = BlockOf(entry);
     std::optional<std::string_view> value =
         BlockReader::ValueIn(block, {buffer.data + offset, BlockReadBytes(block.length)});
     offset += PaddedBytes(block);
+    if (entry.kind == Kind::kLong) {
+      const Took took = value ? TakeLong(page, entry, range, *value) : Took::kNoLongKey;
+      if (took == Took::kNoLongKey) co_return false;
+      if (took == Took::kOutside) gone.push_back(number);
+      continue;
+    }
     if (!value) {
       ++context_.counters.rereads;
       Result<std::string> fresh = co_await getter_.Get(op, entry.key());
@@ -75,7 +99,7 @@ Task<Status> BlockFiller::Fill(Op& op, ScanPage& page, std::span<const size_t> n
     }
     page.SetValue(entry, *value);
   }
-  co_return Ok();
+  co_return true;
 }
 
 }  // namespace gossamer

@@ -204,19 +204,52 @@ Task<Status> Scanner::FillBlocks(Op& op, Scan& scan) {
   };
   while (has_next() && page.entries.size() - scan.taken < scan.left && TakeNext(scan)) {
   }
-  const size_t end = std::min<uint64_t>(page.entries.size() - page.ready, scan.left) + page.ready;
-  scan.blocks.clear();
-  scan.gone.clear();
+  size_t end = std::min<uint64_t>(page.entries.size() - page.ready, scan.left) + page.ready;
+  CollectBlocks(scan, end);
+  const size_t together = BlockFiller::CountTogether(page, scan.blocks);
+  if (together < scan.blocks.size()) end = scan.blocks[together];
+  // The order of those that begin as a long key does is known once all long keys among them are.
   for (size_t number = page.ready; number < end; ++number) {
-    if (page.entries[number].kind == ScanEntry::Kind::kReference) scan.blocks.push_back(number);
+    const bool is_long = page.entries[number].kind == ScanEntry::Kind::kLong;
+    if (is_long) end = std::max(end, page.EndOfTie(number));
   }
-  scan.blocks.resize(BlockFiller::CountTogether(page, scan.blocks));
-  BOOST_OUTCOME_CO_TRYV(co_await filler_.Fill(op, page, scan.blocks, scan.gone));
+  CollectBlocks(scan, end);
+  scan.gone.clear();
+  for (std::span<const size_t> rest = scan.blocks; !rest.empty();) {
+    const size_t count = BlockFiller::CountTogether(page, rest);
+    const Result<bool> filled =
+        co_await filler_.Fill(op, page, scan.range, rest.first(count), scan.gone);
+    if (!filled) co_return filled.error();
+    if (!filled.value()) {
+      ++context_.counters.rereads;
+      StartAgain(scan);
+      co_return Ok();
+    }
+    rest = rest.subspan(count);
+  }
   for (auto number = scan.gone.rbegin(); number != scan.gone.rend(); ++number) {
     page.entries.erase(page.entries.begin() + static_cast<ptrdiff_t>(*number));
   }
+  if (!page.positions.empty()) page.Sort(page.ready, end - scan.gone.size(), scan.range.reverse);
   page.FindReady();
   co_return Ok();
+}
+
+void Scanner::CollectBlocks(Scan& scan, size_t end) {
+  scan.blocks.clear();
+  for (size_t number = scan.page.ready; number < end; ++number) {
+    const ScanEntry::Kind kind = scan.page.entries[number].kind;
+    const bool has_block = kind == ScanEntry::Kind::kReference || kind == ScanEntry::Kind::kLong;
+    if (has_block) scan.blocks.push_back(number);
+  }
+}
+
+void Scanner::StartAgain(Scan& scan) {
+  ScanPage& page = scan.page;
+  scan.position = page.start;
+  page.entries.resize(page.ready);
+  DropRuns(scan);
+  scan.has_passed = false;
 }
 
 }  // namespace gossamer

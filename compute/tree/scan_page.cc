@@ -1,9 +1,14 @@
 #include "compute/tree/scan_page.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
+#include "compute/rules/rules.h"
+
 namespace gossamer {
+
+using Kind = ScanEntry::Kind;
 
 std::optional<std::string> PrefixEnd(std::string prefix) {
   while (!prefix.empty() && prefix.back() == '\xff') prefix.pop_back();
@@ -26,6 +31,7 @@ std::optional<ScanRange> RangeOf(std::string from, std::optional<std::string> to
 
 void ScanPage::Clear() {
   entries.clear();
+  positions.clear();
   ready = 0;
   leaves.clear();
   whole.Clear();
@@ -37,7 +43,12 @@ void ScanPage::Clear() {
 size_t ScanPage::Add(const LeafView& leaf, EntrySorter& sorter, const ScanRange& range,
                      const ScanPosition& position, bool reaches_below, bool reaches_above) {
   const size_t before = entries.size();
+  if (before == 0) start = position;
   const size_t count = sorter.AppendSorted(leaf, whole, entries);
+  if (sorter.has_long()) {
+    AddLong(before, range, position);
+    return count;
+  }
   const auto first = [&] { return entries.begin() + static_cast<ptrdiff_t>(before); };
   if (reaches_above) {
     const auto is_inside = [&](const ScanEntry& entry) {
@@ -52,18 +63,77 @@ size_t ScanPage::Add(const LeafView& leaf, EntrySorter& sorter, const ScanRange&
     };
     entries.erase(first(), std::partition_point(first(), entries.end(), is_before));
   }
-  if (range.keys_only) {
-    for (auto entry = first(); entry != entries.end(); ++entry) {
-      entry->kind = ScanEntry::Kind::kInline;
-      entry->length = 0;
-    }
-  }
+  if (range.keys_only) DropValues(before);
   if (range.reverse) std::reverse(first(), entries.end());
   return count;
 }
 
+void ScanPage::DropValues(size_t first) {
+  for (ScanEntry& entry : std::span(entries).subspan(first)) {
+    if (entry.kind == Kind::kLong) continue;
+    entry.kind = Kind::kInline;
+    entry.length = 0;
+  }
+}
+
+void ScanPage::AddLong(size_t first, const ScanRange& range, const ScanPosition& position) {
+  const auto is_below = [](const ScanEntry& entry, KeyView bound) {
+    return entry.key() < bound && (entry.kind != Kind::kLong || !bound.starts_with(entry.key()));
+  };
+  const auto is_outside = [&](const ScanEntry& entry) {
+    return !position.below.Admits(entry.key()) || (range.to && entry.key() >= KeyView(*range.to)) ||
+           is_below(entry, position.from) || is_below(entry, range.from);
+  };
+  const auto begin = entries.begin() + static_cast<ptrdiff_t>(first);
+  entries.erase(std::remove_if(begin, entries.end(), is_outside), entries.end());
+  for (ScanEntry& entry : std::span(entries).subspan(first)) {
+    if (entry.kind == Kind::kLong) entry.length = static_cast<uint32_t>(positions.size());
+  }
+  positions.push_back(position);
+  if (range.keys_only) DropValues(first);
+  if (!range.reverse) return;
+  // A long key behind those that begin with its first bytes, and so, in reverse, before them.
+  for (size_t i = entries.size(); i-- > first;) {
+    if (entries[i].kind != Kind::kLong) continue;
+    const auto at = entries.begin() + static_cast<ptrdiff_t>(i);
+    std::rotate(at, at + 1, entries.begin() + static_cast<ptrdiff_t>(EndOfTie(i)));
+  }
+  std::reverse(entries.begin() + static_cast<ptrdiff_t>(first), entries.end());
+}
+
+void ScanPage::Pass(KeyView key, bool reverse) {
+  if (reverse) {
+    start.below = HighFence::At(key);
+  } else if (key.size() < kMaxKeyBytes) {
+    start.from = Key(key, KeyView("", 1));
+  } else if (const std::optional<std::string> next = PrefixEnd(std::string(key))) {
+    start.from = Key(*next);
+  }
+}
+
 void ScanPage::FindReady() {
-  while (ready < entries.size() && entries[ready].kind != ScanEntry::Kind::kReference) ++ready;
+  const auto is_ready = [](const ScanEntry& entry) {
+    return entry.kind != Kind::kReference && entry.kind != Kind::kLong;
+  };
+  while (ready < entries.size() && is_ready(entries[ready])) ++ready;
+}
+
+size_t ScanPage::EndOfTie(size_t first) const {
+  size_t end = first + 1;
+  while (end < entries.size() && entries[end].key().starts_with(entries[first].key())) ++end;
+  return end;
+}
+
+void ScanPage::Sort(size_t first, size_t end, bool reverse) {
+  const auto begin = entries.begin() + static_cast<ptrdiff_t>(first);
+  const auto last = entries.begin() + static_cast<ptrdiff_t>(end);
+  std::stable_sort(begin, last, [reverse](const ScanEntry& a, const ScanEntry& b) {
+    return reverse ? b.key() < a.key() : a.key() < b.key();
+  });
+  const auto distinct = std::unique(begin, last, [](const ScanEntry& a, const ScanEntry& b) {
+    return rules::IsSeenTwice(a.key(), b.key());
+  });
+  entries.erase(distinct, last);
 }
 
 }  // namespace gossamer

@@ -43,9 +43,15 @@ struct ScanPosition {
 };
 
 struct ScanPage {
+  // A long key, of which the first bytes are known, comes before all keys in the order of the scan that begin with them. It
+  // gets its place once it is known whole.
   std::vector<ScanEntry> entries;
   // The values of the first so many entries are there.
   size_t ready = 0;
+  // What the scan has not passed: behind the entries that were taken.
+  ScanPosition start;
+  // The same when the leaf of an entry of a long key was added: `length` of the entry is its number.
+  std::vector<ScanPosition> positions;
   // What the entries point into, beside the images of a LeafRun.
   std::vector<BufferLease> leaves;
   KeyArena whole;
@@ -59,13 +65,24 @@ struct ScanPage {
   // order of keys. Returns how many entries the leaf has.
   size_t Add(const LeafView& leaf, EntrySorter& sorter, const ScanRange& range,
              const ScanPosition& position, bool reaches_below, bool reaches_above);
+  // The scan has taken the entries up to `key`.
+  void Pass(KeyView key, bool reverse);
   void FindReady();
+  // The end of the entries whose order depends on that of number `first`, a long key.
+  size_t EndOfTie(size_t first) const;
+  // Puts the entries [first, end), of which all keys are known, in the order of the scan, each key once (rule R6).
+  void Sort(size_t first, size_t end, bool reverse);
   // `value` is that of `entry`, and stays as long as the page.
   void SetValue(ScanEntry& entry, std::string_view value) {
     entry.kind = ScanEntry::Kind::kAway;
     entry.length = static_cast<uint32_t>(away.size());
     away.push_back(value);
   }
+
+ private:
+  // The rest of Add for a leaf with long keys.
+  void AddLong(size_t first, const ScanRange& range, const ScanPosition& position);
+  void DropValues(size_t first);
 };
 
 }  // namespace gossamer

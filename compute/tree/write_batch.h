@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "common/status.h"
+#include "compute/node/store_state.h"
 #include "compute/tree/leaf_editor.h"
 #include "gossamer/store.h"
 #include "proto/key.h"
-#include "proto/store_parameters.h"
 
 namespace gossamer {
 
@@ -46,12 +46,9 @@ class WriteBatch {
   WriteMode mode() const { return mode_; }
   double fill() const { return fill_; }
   size_t size() const { return pairs_.size(); }
-  // Whether a leaf can store a write itself.
-  static bool IsInline(KeyView key, std::string_view value, const StoreParameters& parameters) {
-    return key.size() <= parameters.max_key_bytes && value.size() <= parameters.inline_value_bytes;
-  }
-  bool IsInline(size_t position, const StoreParameters& parameters) const {
-    return IsInline(key(position), value(position), parameters);
+  // Whether any leaf can store a write itself.
+  bool IsInline(size_t position, const InlineLimits& limits) const {
+    return limits.Admit(key(position), value(position));
   }
   size_t IndexOf(size_t position) const {
     return order_.empty() ? position : order_[position].index;

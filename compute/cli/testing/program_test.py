@@ -78,7 +78,7 @@ class GoodInput(ProgramTest):
         expected = {}
         for i in range(3000):
             length = rng.randrange(80) if i % 100 else rng.choice([0, 4095, 4097, 200_000])
-            expected[rng.randbytes(rng.randrange(33))] = rng.randbytes(length)
+            expected[rng.randbytes(rng.randrange(251))] = rng.randbytes(length)
         expected[b"greatest"] = rng.randbytes(MAX_VALUE)
         text = b"".join(escaped(k) + b"\t" + escaped(v) + b"\n" for k, v in expected.items())
         report = json.loads(self.gossamer("load", "--json", "--threads=2",
@@ -189,7 +189,7 @@ class BadInput(ProgramTest):
         self.bench.memory()
         self.gossamer("put", "kept", "value")
         before = self.dump()
-        long_key = "k" * 33
+        long_key = "k" * 251
         too_long = self.bench.file("too_long", b"v" * (MAX_VALUE + 1))
         down = f"--bootstrap=memcached://127.0.0.1:{free_port()}"
         cases = [
@@ -210,8 +210,8 @@ class BadInput(ProgramTest):
             (["--bootstrap=nonsense", "get", "k"], 2, "--bootstrap=dir:PATH"),
             (["--store=a/b", "get", "k"], 2, "store name"),
             (["--escaped", "put", "k", "\\x4"], 2, "byte 1: .*cut off"),
-            (["put", long_key, "v"], 1, "33"),
-            (["get", long_key], 1, "33"),
+            (["put", long_key, "v"], 1, "251"),
+            (["get", long_key], 1, "251"),
             (["put", "kept", f"--value_file={too_long}"], 1, "1 MiB"),
             (["put", "kept", "--value_file=/absent"], 1, "No such file"),
             (["load", "/absent"], 1, "No such file"),
@@ -232,7 +232,7 @@ class BadInput(ProgramTest):
 
     def test_json_errors_are_json(self):
         self.bench.memory()
-        for words, code in [(["get", "absent"], "NotFound"), (["put", "k" * 33, "v"], "InvalidArgument"),
+        for words, code in [(["get", "absent"], "NotFound"), (["put", "k" * 251, "v"], "InvalidArgument"),
                             (["--store=absent", "stat"], "NotFound")]:
             outcome = self.gossamer("--json", *words, status=1)
             self.assertEqual(json.loads(outcome.out)["error"]["code"], code)
@@ -252,7 +252,7 @@ class BadInput(ProgramTest):
             (b"a\t1\nb\t2\nc\t3\\", 3, "line 3: byte 4: .*cut off"),
             (b"a\t1\nb\t2\nc\t3\\x4", 3, "line 3: byte 4: .*cut off"),
             (b"a\t1\nb\t2\nc\\q\td\ne\n", 3, "line 3: byte 2: .*write"),
-            (b"a\t1\nb\t2\n" + b"k" * 33 + b"\tv\ne\n", 3, "line 3: a key of 33 B is too long"),
+            (b"a\t1\nb\t2\n" + b"k" * 251 + b"\tv\ne\n", 3, "line 3: a key of 251 B is too long"),
             (b"a\t1\nb\t2\nc\t" + b"v" * (MAX_VALUE + 1) + b"\ne\n", 3, "line 3: a value of 1,048,577 B"),
             (b"a\t1\nb\t2\nc\t" + b"v" * (5 << 20) + b"\ne\n", 3, "line 3: the line is longer"),
         ]

@@ -27,6 +27,7 @@ struct ScanEntry {
   enum class Kind : uint8_t {
     kInline,  // the value is behind the key
     kReference,  // what is behind the key tells where the value is; no cursor has such an entry at hand
+    kLong,       // the same of a key of which only the first bytes are known
     kAway,       // the value is another string, of which `length` is the number
   };
 

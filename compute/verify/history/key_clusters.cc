@@ -2,20 +2,26 @@
 
 #include <algorithm>
 
+#include "compute/verify/history/same_hash.h"
+
 namespace gossamer::history {
 namespace {
 
 constexpr uint32_t kNumberBytes = 3;               // of a region
 constexpr uint32_t kHeadBytes = kNumberBytes + 1;  // the numbers of region and cluster
 constexpr uint32_t kLast = KeyClusters::kClusterKeys - 1;
-constexpr uint32_t kLongestEnd = kLast + 1;
+constexpr uint32_t kWordBytes = 8;
+// Up to a multiple of 8, a word of the key's own, and the word that makes the hash.
+constexpr uint32_t kLongestEnd = 3 * kWordBytes - 1;
+static_assert(kLast + 1 <= kLongestEnd);
 
-enum Kind : uint8_t { kLastByte, kChain, kStairs, kTails };
-constexpr uint64_t kKinds = 4;
+enum Kind : uint8_t { kLastByte, kChain, kStairs, kTails, kOneHash };
+constexpr uint64_t kKinds = 5;
 
 constexpr uint32_t LongestOfCertainEnds(uint64_t kind) {
   if (kind == kChain) return kLast;
-  return kind == kStairs ? kLongestEnd : 1;
+  if (kind == kOneHash) return kLongestEnd;
+  return kind == kStairs ? kLast + 1 : 1;
 }
 
 // From 0x00 to 0xff.
@@ -78,7 +84,7 @@ std::string KeyClusters::Text(uint32_t key) const {
   const uint64_t kind = of_cluster.Below(kKinds);
   const uint32_t most =
       max_key_bytes_ - static_cast<uint32_t>(text.size()) - LongestOfCertainEnds(kind);
-  const uint32_t length = DrawLength(of_cluster, most);
+  const uint32_t length = kind == kOneHash ? most : DrawLength(of_cluster, most);
   AppendBytes(length, of_cluster, text);
   AppendEnd(key, kind, of_cluster, text);
   return text;
@@ -100,6 +106,14 @@ void KeyClusters::AppendEnd(uint32_t key, uint64_t kind, Random& draws, std::str
       const auto most = max_key_bytes_ - static_cast<uint32_t>(text.size());
       const uint32_t length = DrawLength(of_key, most);
       AppendBytes(length, of_key, text);
+      break;
+    }
+    case kOneHash: {
+      text.resize((text.size() + kWordBytes - 1) / kWordBytes * kWordBytes, filler);
+      const std::string first = text + std::string(kWordBytes, '\0');
+      text.push_back(Spread(i));
+      text.append(kWordBytes - 1, filler);
+      text = WithHashOf(first, text);
       break;
     }
     default: text.push_back(Spread(i)); break;

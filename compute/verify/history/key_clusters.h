@@ -10,6 +10,7 @@
 //   chain       each key is a prefix of the next one, often by bytes 0x00 or 0xff
 //   stairs      each key shares one byte less with the first one than the key before
 //   tails       a byte as above, and any bytes up to max_key_bytes
+//   one hash    as long as they can be, and all with the same KeyHash
 //
 // Keys are numbered in their order. Everything follows from the seed and from the number of keys.
 //

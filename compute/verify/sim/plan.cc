@@ -165,6 +165,16 @@ void DrawCrowds(const RunOptions& options, Plan& plan) {
   }
 }
 
+// One run of four has keys of up to 250 bytes, in clusters that share most of them. A stream of its own, as above.
+void DrawLongKeys(const RunOptions& options, Plan& plan) {
+  constexpr uint64_t kLongKeyStream = ~uint64_t{14};
+  Random random(plan.seed, kLongKeyStream);
+  const bool is_drawn = options.profile == kAnyProfile && Chance(random, 25);
+  if (!is_drawn && options.profile != "long_keys") return;
+  plan.parameters.node_bytes = OneOf(random, {512u, 512u, 1024u});
+  plan.parameters.max_key_bytes = OneOf<uint16_t>(random, {40, 120, 250, 250});
+}
+
 // A memory server dies in one run of twelve, which tests little else. From a separate stream, as
 // above.
 void DrawServerFaults(const RunOptions& options, Plan& plan) {
@@ -267,6 +277,7 @@ Plan DrawPlan(const RunOptions& options, uint64_t seed) {
       options.profile == kAnyProfile ? &Profiles()[drawn] : FindProfile(options.profile);
   plan.profile = profile->name;
   if (profile->narrow != nullptr) profile->narrow(random, plan);
+  DrawLongKeys(options, plan);
   DrawMemory(random, plan);
   return plan;
 }

@@ -376,6 +376,7 @@ constexpr Profile kProfiles[] = {
     {"lost_leases", "clients that lose the lease with one memory server while others sweep",
      LostLeases},
     {"low_root", "a tree of few leaves, whose root is raised and lowered all the time", LowRoot},
+    {"long_keys", "clustered keys of up to 250 bytes", nullptr},
 };
 static_assert(kProfiles[kPartitionProfile].name == "out_of_reach");
 

@@ -26,7 +26,7 @@ class ReachedMemory {
   ReachedMemory(std::vector<std::span<std::byte>> regions, const StoreParameters& parameters)
       : regions_(std::move(regions)),
         parameters_(parameters),
-        geometry_(parameters.node_bytes),
+        geometry_(parameters),
         granules_(regions_.size()) {
     for (size_t i = 0; i < regions_.size(); ++i) granules_[i].resize(regions_[i].size() / kGranule);
   }
@@ -89,7 +89,7 @@ class ReachedMemory {
     keys_.Clear();
     leaf->AppendTo(entries_, keys_);
     for (const Entry& entry : entries_) {
-      if (!entry.is_block) continue;
+      if (!entry.has_block()) continue;
       const BlockPtr block = entry.block().ptr();
       const uint64_t block_bytes = BlockBytes(entry.block().length);
       if (IsWithin(block.server(), block.offset(), block_bytes)) {
