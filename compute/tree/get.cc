@@ -173,10 +173,7 @@ Task<Result<std::string>> Getter::Go(Op& op, KeyView key, First* first) {
     std::optional<Entry> entry;
     std::optional<GroupView> overflow;
     bool is_whole = home.has_value();
-    const auto find = [&](const GroupView& unit) {
-      return FindEntry(unit, key, units.hash, geometry);
-    };
-    if (is_whole) entry = find(*home);
+    if (is_whole) entry = FindEntry(*home, key, units.hash, geometry);
     if (is_whole && !entry && home->overflowed()) {
       if (!wants_overflow) {
         batch.Reset(leaf.server());
@@ -187,25 +184,16 @@ Task<Result<std::string>> Getter::Go(Op& op, KeyView key, First* first) {
       overflow = GroupView::Parse(units.bytes_at(units.overflow_at), leaf, geometry.overflow_unit(),
                                   route.path.low);
       is_whole = overflow && rules::OfOneVersion(*home, *overflow);
-      if (is_whole) entry = find(*overflow);
+      if (is_whole) entry = FindEntry(*overflow, key, units.hash, geometry);
     }
     if (is_whole) {
       if (route.path.has_parent()) {
         LearnHint(context_, key, {leaf, route.path.hint}, units.home, *home, overflow);
       }
       if (!entry) co_return MakeError(Code::kNotFound);
-      if (!entry->has_block()) co_return std::string(entry->stored);
-      const bool is_long = entry->is_long();
-      Result<std::optional<std::string>> content =
-          co_await context_.blocks.Read(op, entry->block());
-      if (!content) co_return content.error();
-      if (content.value()) {
-        std::optional<std::string> value =
-            is_long ? ValueOfLongKey(*content.value(), key) : std::move(content.value());
-        // Otherwise another key has the same hash.
-        if (!value) co_return co_await GetUnderLock(op, key);
-        co_return std::move(*value);
-      }
+      Result<std::optional<std::string>> value = co_await ReadValue(op, key, *entry);
+      if (!value) co_return value.error();
+      if (value.value()) co_return std::move(*value.value());
       // The entry has changed since: read it again.
     }
     ++context_.counters.rereads;
@@ -215,6 +203,18 @@ Task<Result<std::string>> Getter::Go(Op& op, KeyView key, First* first) {
     if (reread % kRereadsOfAPath == 0) LookUpAgain(route, has_path);
   }
   co_return co_await GetUnderLock(op, key);
+}
+
+// Cost: 1 RT if there is a block, and that of GetUnderLock if another key has the same hash.
+Task<Result<std::optional<std::string>>> Getter::ReadValue(Op& op, KeyView key, Entry entry) {
+  if (!entry.has_block()) co_return std::optional<std::string>(std::string(entry.stored));
+  Result<std::optional<std::string>> content = co_await context_.blocks.Read(op, entry.block());
+  if (!content || !content.value() || !entry.is_long()) co_return std::move(content);
+  std::optional<std::string> value = ValueOfLongKey(*content.value(), key);
+  if (value) co_return std::move(value);
+  Result<std::string> locked = co_await GetUnderLock(op, key);
+  if (!locked) co_return locked.error();
+  co_return std::optional<std::string>(std::move(locked.value()));
 }
 
 Task<Status> Getter::FindPath(Op& op, KeyView key, Route& route) {

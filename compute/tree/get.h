@@ -65,6 +65,8 @@ class Getter {
   // descent. Undecided: group and trailer do not agree (yet).
   Task<Result<Hop>> LeaveStaleLeaf(Op& op, KeyView key, const Units& units, Route& route);
   Task<Result<Hop>> HopRight(Op& op, KeyView key, const Units& units, Route& route);
+  // The value of `key` by its entry; nullopt if that has changed since.
+  Task<Result<std::optional<std::string>>> ReadValue(Op& op, KeyView key, Entry entry);
   Task<Result<std::string>> GetUnderLock(Op& op, KeyView key);
 
   TreeContext& context_;

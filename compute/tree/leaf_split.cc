@@ -130,7 +130,7 @@ std::optional<LeafHalves> LeafSplitter::EncodeHalves(LeafWrite& write, const Rea
   // At the right edge of the tree, the new entry goes right, with only the few that overtook it:
   // ascending loads, also with many operations in flight, fill leaves.
   const bool at_edge = anew.rewrite.high.infinite && greater <= anew.after.size() / kEdgeFraction;
-  const std::optional<LeafHalves> halves =
+  std::optional<LeafHalves> halves =
       EncodeSplit(packer_, anew.rewrite, anew.after, at_edge ? greater + 1 : 0, left, right);
   if (halves) return halves;
   // Long fences and fragmentation may leave no room for the entry in either half. Without it, both
@@ -138,9 +138,10 @@ std::optional<LeafHalves> LeafSplitter::EncodeHalves(LeafWrite& write, const Rea
   write.replaced.reset();
   edited = Edited::kSplitOnly;
   if (anew.before.size() < 2) return std::nullopt;
-  const std::optional<LeafHalves> without =
+  std::optional<LeafHalves> without =
       EncodeSplit(packer_, anew.rewrite, anew.before, 0, left, right);
-  return without ? without : EncodeEmptyLeft(packer_, anew.rewrite, anew.before, left, right);
+  if (without) return without;
+  return EncodeEmptyLeft(packer_, anew.rewrite, anew.before, left, right);
 }
 
 // One queue pair: WRITE before WRITE before atomic before atomic before READ (O1-O4). Cost: 1 RT.

@@ -124,7 +124,7 @@ Task<Result<Scanner::TakenLeaf>> Scanner::ReadLeaf(Op& op, const NodeCache::Leaf
     co_return CorruptNode(ref.leaf, "a leaf whose low fence is not its separator");
   }
   LearnFrom(ref, *leaf);
-  co_return TakenLeaf{std::move(again), *leaf};
+  co_return TakenLeaf{std::move(again), leaf};
 }
 
 Result<std::optional<NodeCache::LeafRef>> Scanner::Follow(Scan& scan, const Scan::Hop& hop) {

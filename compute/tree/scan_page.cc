@@ -105,7 +105,7 @@ void ScanPage::Pass(KeyView key, bool reverse) {
   if (reverse) {
     start.below = HighFence::At(key);
   } else if (key.size() < kMaxKeyBytes) {
-    start.from = Key(key, KeyView("", 1));
+    start.from = Key(key, KeyView("\0", 1));
   } else if (const std::optional<std::string> next = PrefixEnd(std::string(key))) {
     start.from = Key(*next);
   }
