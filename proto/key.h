@@ -117,10 +117,12 @@ class Key {
   bool is_outside() const { return size_ > kInside; }
   char* outside() const {
     char* at;
-    std::memcpy(&at, bytes_.data(), sizeof at);
+    std::memcpy(static_cast<void*>(&at), bytes_.data(), sizeof at);
     return at;
   }
-  void set_outside(char* at) { std::memcpy(bytes_.data(), &at, sizeof at); }
+  void set_outside(char* at) {
+    std::memcpy(bytes_.data(), static_cast<const void*>(&at), sizeof at);
+  }
   void CopyOutside() {
     auto* const at = new char[size_];
     std::memcpy(at, outside(), size_);
