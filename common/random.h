@@ -6,7 +6,10 @@
 
 #include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <span>
+#include <utility>
 
 namespace gossamer {
 
@@ -67,5 +70,13 @@ class Random {
  private:
   std::array<uint64_t, 4> state_{};
 };
+
+// Puts `items` in a random order, which follows from the state of `random` on any machine.
+template <typename Item>
+void Shuffle(std::span<Item> items, Random& random) {
+  for (size_t left = items.size(); left > 1; --left) {
+    std::swap(items[left - 1], items[random.Below(left)]);
+  }
+}
 
 }  // namespace gossamer

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "proto/key.h"
+#include "proto/leaf_geometry.h"
 #include "proto/region.h"
 #include "proto/value_block.h"
 
@@ -14,6 +15,8 @@ namespace gossamer {
 
 // Of a long key, a leaf stores so many bytes behind the prefix.
 inline constexpr uint32_t kLongHeadBytes = 16;
+static_assert(kBlockRefBytes == sizeof(BlockRef) &&
+              kLongEntryBytes == kLongHeadBytes + sizeof(LongRef));
 
 // A key and what the leaf stores for it.
 struct Entry {

@@ -119,7 +119,7 @@ class KeyRebuilder {
 struct KeyPlace {
   const char* at;   // of the first one that is the key or above, or the end
   uint32_t shared;  // bytes of the key that the one before shares
-  uint32_t more;    // bytes of the key behind those that the one at `at` shares
+  uint32_t more;    // further bytes of the key that the one at `at` shares
 };
 
 // Finds the place of `key` in [at, end). Compares only suffixes that follow what is shared with the key.

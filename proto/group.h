@@ -118,6 +118,10 @@ class GroupView {
   KeyView prefix() const { return prefix_; }
   Bounds bounds() const { return {prefix_, fence(), infinite()}; }
   HighFence high() const { return infinite() ? HighFence{} : HighFence::At(prefix_, fence()); }
+  // False only if no entry is that of a long key.
+  bool may_have_long() const {
+    return header_.value_code == internal::kVariable || header_.value_code == internal::kLongCode;
+  }
   // Whether both state the same range. Units of one leaf do, unless a client that wrote them was wrong.
   bool HasBoundsOf(const GroupView& other) const {
     return infinite() == other.infinite() && prefix_.size() == other.prefix_.size() &&
@@ -169,9 +173,7 @@ class GroupView {
   template <typename IsIt>
   std::optional<Entry> FindLong(KeyView key, uint64_t key_hash, IsIt&& is_it) const {
     std::optional<Entry> found;
-    const uint8_t code = header_.value_code;
-    const bool may_have = code == internal::kVariable || code == internal::kLongCode;
-    if (!may_have || !HasPrefix(key)) return found;
+    if (!may_have_long() || !HasPrefix(key)) return found;
     const KeyView suffix = Suffix(key);
     ForEach([&](const Entry& entry) {
       if (!found && entry.is_long() && entry.key_hash() == key_hash &&

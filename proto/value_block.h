@@ -4,8 +4,8 @@
 // covers length and value. The leaf entry holds pointer, length and the same CRC, so a reader
 // accepts only the very block that the entry refers to, whole.
 //
-// The block of a long key has the key in front of the value, with a checksum of its own: whoever needs only the key reads no
-// more.
+// The block of a long key has the key in front of the value. The key has a checksum of its own, so that it can be read without
+// the value.
 #pragma once
 
 #include <bit>

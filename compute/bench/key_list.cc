@@ -127,14 +127,9 @@ Status KeyList::CheckDistinct(const KeyListOptions& options) const {
 
 void KeyList::Shuffle(uint64_t records) {
   Random random(records);
-  const auto shuffle = [&random](std::span<uint64_t> lines) {
-    for (size_t left = lines.size(); left > 1; --left) {
-      std::swap(lines[left - 1], lines[random.Below(left)]);
-    }
-  };
   const std::span<uint64_t> all(lines_);
-  shuffle(all.first(records));
-  shuffle(all.subspan(records));
+  gossamer::Shuffle(all.first(records), random);
+  gossamer::Shuffle(all.subspan(records), random);
 }
 
 }  // namespace gossamer::bench

@@ -73,9 +73,7 @@ std::vector<uint64_t> OrderOfIds(LoadOrder order, const KeyCodec& codec, uint64_
   std::vector<uint64_t> runs((records + run - 1) / run);
   std::iota(runs.begin(), runs.end(), uint64_t{0});
   Random random(seed);
-  for (size_t left = runs.size(); left > 1; --left) {
-    std::swap(runs[left - 1], runs[random.Below(left)]);
-  }
+  Shuffle(std::span(runs), random);
   std::vector<uint64_t> ordered;
   ordered.reserve(records);
   for (const uint64_t number : runs) {

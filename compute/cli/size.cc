@@ -91,7 +91,6 @@ Result<Sizing> Plan(const SizeOptions& options) {
       SizeChoice choice;
       choice.parameters = parameters.value();
       choice.is_inline = *options.value_bytes <= inline_value_bytes;
-      choice.get_round_trips = choice.is_inline ? 1 : 2;
       sizing.choices.push_back(choice);
     }
   }
@@ -158,7 +157,7 @@ Result<Sizing> Size(const SizeOptions& options) {
     BOOST_OUTCOME_TRY(record, MeasureRecords(choice.parameters, sizing.shape,
                                              sizing.measured_records, sizing.records));
     choice.record = record;
-    if (record.blocks > 0) choice.get_round_trips = 2;  // also of long keys
+    choice.get_round_trips = record.blocks > 0 ? 2 : 1;  // of values, or of long keys
     BOOST_OUTCOME_TRYV(Extrapolate(sizing.records, choice));
   }
   sizing.recommended = Recommend(sizing.choices);

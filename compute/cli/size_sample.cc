@@ -21,11 +21,6 @@ constexpr uint32_t kMostDigits = 18;
 constexpr size_t kBatch = 1024;
 constexpr uint64_t kSeed = 1;
 
-template <typename Number>
-void Shuffle(std::vector<Number>& numbers, Random& random) {
-  for (size_t i = numbers.size(); i > 1; --i) std::swap(numbers[i - 1], numbers[random.Below(i)]);
-}
-
 // The bytes of a key by which it differs from the others, as a number in the order of the keys.
 using KeyNumber = uint64_t;
 
@@ -40,7 +35,7 @@ std::vector<KeyNumber> RandomNumbers(const RecordShape& shape, uint64_t records,
   if (end / 4 < records) {
     numbers.resize(end);
     std::iota(numbers.begin(), numbers.end(), 0);
-    Shuffle(numbers, random);
+    Shuffle(std::span(numbers), random);
     numbers.resize(records);
     return numbers;
   }
@@ -58,7 +53,7 @@ std::vector<KeyNumber> NumbersOf(const RecordShape& shape, uint64_t records, uin
   if (shape.consecutive_keys) {
     numbers.resize(records);
     std::iota(numbers.begin(), numbers.end(), 0);
-    Shuffle(numbers, random);
+    Shuffle(std::span(numbers), random);
   } else {
     numbers = RandomNumbers(shape, records, all_records, random);
   }

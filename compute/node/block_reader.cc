@@ -30,7 +30,8 @@ Task<Result<std::optional<std::string>>> BlockReader::Read(Op& op, BlockRef bloc
   co_return std::optional<std::string>(std::string(*value));
 }
 
-Task<Status> BlockReader::ReadKeys(Op& op, std::span<const BlockRef> blocks, LongKeys& keys) {
+Task<Status> BlockReader::ReadKeys(Op& op, RemotePtr leaf, std::span<const BlockRef> blocks,
+                                   LongKeys& keys) {
   if (blocks.empty()) co_return Ok();
   constexpr size_t kSlot = (BlockReadBytes(kLongKeyHeaderBytes + kMaxKeyBytes) + 63) / 64 * 64;
   Result<BufferLease> buffer = links_.Buffer(blocks.size() * kSlot);
@@ -51,7 +52,8 @@ Task<Status> BlockReader::ReadKeys(Op& op, std::span<const BlockRef> blocks, Lon
     const std::span<const std::byte> bytes(buffer.value().data() + i * kSlot,
                                            LongKeyReadBytes(blocks[i]));
     const std::optional<KeyView> key = DecodeLongKey(blocks[i], bytes);
-    if (key) keys.Add(blocks[i], *key);
+    if (!key) co_return CorruptNode(leaf, "a leaf whose long keys are not in their blocks");
+    keys.Add(blocks[i], *key);
   }
   co_return Ok();
 }

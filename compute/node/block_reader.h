@@ -26,10 +26,10 @@ class BlockReader {
   // nowhere; Exhausted without a buffer.
   // Cost: 1 RT.
   Task<Result<std::optional<std::string>>> Read(Op& op, BlockRef block);
-  // Reads the keys of the blocks of long keys. One that was replaced meanwhile is not added to `keys`.
-  // Errors: likewise.
-  // Cost: 1 RT.
-  Task<Status> ReadKeys(Op& op, std::span<const BlockRef> blocks, LongKeys& keys);
+  // Reads the long keys that `leaf` has in `blocks`. Requires: nobody changes the leaf meanwhile.
+  // Errors: likewise; Corruption if one is not in its block.
+  // Cost: 1 RT; none without blocks.
+  Task<Status> ReadKeys(Op& op, RemotePtr leaf, std::span<const BlockRef> blocks, LongKeys& keys);
   // co_await blocks.ConnectFor(block): Links::ConnectFor for the memory of the block.
   Links::Connecting ConnectFor(BlockRef block);
   // Returns the content in `bytes`, read at `block`; nullopt if they are not of that block (rule R1).

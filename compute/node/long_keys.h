@@ -20,7 +20,6 @@ class LongKeys {
     const auto found = std::ranges::find(keys_, block.pointer, &Item::block);
     return found == keys_.end() ? nullptr : &found->key;
   }
-  void Clear() { keys_.clear(); }
 
  private:
   struct Item {

@@ -24,10 +24,10 @@ size_t EntrySorter::AppendSorted(const LeafView& leaf, KeyArena& arena,
                                  std::vector<ScanEntry>& sorted) {
   const size_t first = sorted.size();
   const size_t count = leaf.count();
+  has_long_ = false;
   if (count == 0) return 0;
   entries_.resize(count);
   words_.resize(count);
-  has_long_ = false;
   sorted.resize(first + count);
   size_t copied = 0;
   for (uint32_t unit = 0; unit < leaf.unit_count(); ++unit) {

@@ -20,7 +20,11 @@
 
 namespace gossamer {
 
-// Where the value of `entry`, or a long key with its value, is. Requires: kReference or kLong.
+// Whether a block has the value of `entry`, or a long key with its value, and was not read yet.
+inline bool WantsBlock(const ScanEntry& entry) {
+  return entry.kind == ScanEntry::Kind::kReference || entry.kind == ScanEntry::Kind::kLong;
+}
+// That block. Requires: WantsBlock.
 inline BlockRef BlockOf(const ScanEntry& entry) {
   BlockRef ref;
   std::memcpy(&ref, entry.bytes + entry.key_bytes, sizeof ref);

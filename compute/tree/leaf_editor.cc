@@ -47,7 +47,9 @@ void LeafEditor::AppendTo(std::vector<Entry>& entries, KeyArena& arena) const {
 std::vector<BlockRef> LeafEditor::UnknownLongKeys() const {
   std::vector<BlockRef> blocks;
   for (uint32_t rest = known_; rest != 0; rest &= rest - 1) {
-    Unit(static_cast<uint32_t>(std::countr_zero(rest))).ForEach([&](const Entry& entry) {
+    const GroupView& unit = Unit(static_cast<uint32_t>(std::countr_zero(rest)));
+    if (!unit.may_have_long()) continue;
+    unit.ForEach([&](const Entry& entry) {
       if (entry.is_long() && long_keys_.Find(entry.block()) == nullptr) {
         blocks.push_back(entry.block());
       }

@@ -163,7 +163,7 @@ size_t LeafPacker::Place(const Supply& supply, const Most& most) {
     // The leaf does not end where its fence would be longer.
     return {prefix, std::min<size_t>(separator - prefix, kMaxFenceBytes)};
   };
-  // All its entries have what they share with the low fence and the last key.
+  // The prefix is known once the end is. Until then, each long key counts with all bytes that a unit stores of it at most.
   const size_t end = PlaceFrom(entries, supply.begin, most, 0, fences_at);
   if (end == entries.size()) return end;
   size_t cut = end;

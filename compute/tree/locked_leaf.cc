@@ -275,10 +275,8 @@ Task<Status> LeafLocker::ReadRest(LockedLeaf& locked) const {
 
 Task<Status> LeafLocker::ReadLongKeys(Op& op, LockedLeaf& locked) const {
   const std::vector<BlockRef> blocks = locked.editor->UnknownLongKeys();
-  if (blocks.empty()) co_return Ok();
-  BOOST_OUTCOME_CO_TRYV(co_await context_.blocks.ReadKeys(op, blocks, locked.editor->long_keys()));
-  if (locked.editor->UnknownLongKeys().empty()) co_return Ok();
-  co_return CorruptNode(locked.leaf(), "a leaf whose long keys are not in their blocks");
+  co_return co_await context_.blocks.ReadKeys(op, locked.leaf(), blocks,
+                                              locked.editor->long_keys());
 }
 
 void LeafLocker::AcceptRewritten(LockedLeaf& locked) const {

@@ -38,8 +38,8 @@ void ManyWaySplitter::Plan::Placed(std::span<const Entry> entries) {
 }
 
 Task<Status> ManyWaySplitter::Build(Op& op, const LockedLeaf& locked, LeafPacker& packer,
-                                    std::span<const Part> parts, RemotePtr sibling, Fill fill,
-                                    Chain& chain) {
+                                    std::span<const Part> parts, std::span<Plan> plans,
+                                    RemotePtr sibling, Chain& chain) {
   const uint32_t node_bytes = context_.geometry().node_bytes();
   Result<BufferLease> first = context_.links.Buffer(node_bytes);
   if (!first) co_return first.error();
@@ -52,9 +52,7 @@ Task<Status> ManyWaySplitter::Build(Op& op, const LockedLeaf& locked, LeafPacker
   RemotePtr leaf = locked.leaf();
   for (size_t number = 0; number < parts.size(); ++number) {
     const Part& part = parts[number];
-    Plan plan(packer, low, part, fill);
-    // A chain of one leaf would be no split.
-    if (parts.size() == 1) plan.leaves = std::max<size_t>(2, plan.leaves);
+    Plan& plan = plans[number];
     bool is_placed = false;
     for (size_t begin = 0; !is_placed;) {
       const LeafPacker::Supply supply{part.entries, low, part.high, begin};
@@ -100,14 +98,22 @@ Task<Status> ManyWaySplitter::Build(Op& op, const LockedLeaf& locked, LeafPacker
 // release.
 Task<Status> ManyWaySplitter::Split(Op& op, LockedLeaf& locked, LeafPacker& packer,
                                     std::span<const Part> parts, RemotePtr sibling, Fill fill) {
+  std::vector<Plan> plans;
   size_t expected = 0;
-  for (const Part& part : parts) expected += 1 + Plan(packer, locked.path.low, part, fill).leaves;
+  KeyView low = locked.path.low;
+  for (const Part& part : parts) {
+    plans.emplace_back(packer, low, part, fill);
+    // A chain of one leaf would be no split.
+    if (parts.size() == 1) plans.back().leaves = std::max<size_t>(2, plans.back().leaves);
+    expected += plans.back().leaves;
+    low = part.high.key;
+  }
   // It is read once the leaves are encoded.
   if (locked.path.has_parent()) {
     context_.links.Prefetch(locked.path.parent, 0, context_.geometry().node_bytes());
   }
   Chain chain(context_, expected);
-  const Status built = co_await Build(op, locked, packer, parts, sibling, fill, chain);
+  const Status built = co_await Build(op, locked, packer, parts, plans, sibling, chain);
   if (!built) co_return co_await LeafLocker::ReleaseAfter(locked, built.error());
   // In this order they may fit into one leaf after all.
   const bool is_split = !chain.downlinks.empty();

@@ -91,7 +91,8 @@ class ManyWaySplitter {
 
   // Allocates and encodes the chain.
   Task<Status> Build(Op& op, const LockedLeaf& locked, LeafPacker& packer,
-                     std::span<const Part> parts, RemotePtr sibling, Fill fill, Chain& chain);
+                     std::span<const Part> parts, std::span<Plan> plans, RemotePtr sibling,
+                     Chain& chain);
   // Writes all but the first leaf. Tries the parent's lock along with them, before any other operation can know them:
   // the parent needs no proof that they exist (rule W4).
   Task<Status> WriteUnseen(Op& op, const LockedLeaf& locked, Chain& chain, LockedParent& parent);

@@ -35,10 +35,9 @@ bool NodeUnion::CombineLeaves(std::span<const std::byte> left, std::span<const s
   has_empty_ = left_count_ == 0 || left_count_ == entries_.size();
   const Bounds bounds = Bounds::Of(nodes_.low, high_);
   const size_t longest = bounds.prefix.size() + geometry_.max_suffix_bytes();
-  may_be_one_ = bounds.fence.size() <= kMaxFenceBytes &&
-                std::ranges::all_of(entries_, [longest](const Entry& entry) {
-                  return entry.is_long() || entry.key.size() <= longest;
-                });
+  are_short_ = std::ranges::all_of(entries_, [longest](const Entry& entry) {
+    return entry.is_long() || entry.key.size() <= longest;
+  });
   bytes_ = LeafPacker::BytesOf(entries_, bounds.prefix.size());
   capacity_ = packer_.Capacity(bounds.fence.size());
   return true;
@@ -65,7 +64,7 @@ bool NodeUnion::CombineInternal(std::span<const std::byte> left, std::span<const
     node_.children.push_back({Key(separator), child});
   });
   has_empty_ = false;
-  may_be_one_ = high_.infinite || IsShortFence(nodes_.low, high_.key);
+  are_short_ = true;
   const size_t fixed = FixedBytes(node_);
   bytes_ = EncodedBytes(node_) - fixed;
   capacity_ = geometry_.node_bytes() - fixed;
@@ -73,7 +72,8 @@ bool NodeUnion::CombineInternal(std::span<const std::byte> left, std::span<const
 }
 
 bool NodeUnion::Encode(std::span<std::byte> out, uint64_t& hint) {
-  if (!may_be_one_) return false;
+  const bool may_be_one = are_short_ && (high_.infinite || IsShortFence(nodes_.low, high_.key));
+  if (!may_be_one) return false;
   if (nodes_.level != 0) return EncodeInternal(out, nodes_.left, node_);
   const LeafContent content{Next(version_), nodes_.low, high_, sibling_, entries_};
   if (!packer_.PlaceAll(content)) return false;
@@ -87,14 +87,9 @@ Task<Status> NodeUnion::ReadLongKeys(Op& op, BlockReader& blocks) {
     if (entry.is_long()) wanted.push_back(entry.block());
   }
   LongKeys keys;
-  BOOST_OUTCOME_CO_TRYV(co_await blocks.ReadKeys(op, wanted, keys));
+  BOOST_OUTCOME_CO_TRYV(co_await blocks.ReadKeys(op, nodes_.left, wanted, keys));
   for (Entry& entry : entries_) {
-    if (!entry.is_long()) continue;
-    const Key* const whole = keys.Find(entry.block());
-    if (whole == nullptr) {
-      co_return CorruptNode(nodes_.left, "a leaf whose long keys are not in their blocks");
-    }
-    entry.key = keys_.Copy(*whole);
+    if (entry.is_long()) entry.key = keys_.Copy(*keys.Find(entry.block()));
   }
   co_return Ok();
 }

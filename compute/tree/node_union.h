@@ -78,7 +78,7 @@ class NodeUnion {
   size_t bytes_ = 0;
   size_t capacity_ = 0;
   bool has_empty_ = false;
-  bool may_be_one_ = false;  // by its fences and keys
+  bool are_short_ = false;  // the keys that one leaf would store whole
   size_t left_count_ = 0;
   NodeVersion version_{0};
   NodeVersion right_version_{0};

@@ -26,7 +26,8 @@ Task<Status> Salvager::SalvageLeaf(Scan& scan, Salvage& salvage) {
     if (!is_stale || attempt == kMaxAttempts) break;
     scan.position = start;
     scan.page.Clear();
-    salvage.missing.resize(missing, MissingKeys{{}, {}, Error{Code::kNotFound, {}}});
+    salvage.missing.erase(salvage.missing.begin() + static_cast<ptrdiff_t>(missing),
+                          salvage.missing.end());
   }
   scan.page.FindReady();
   context_.counters.of(OperationClass::kScan) += op.wire;
@@ -151,8 +152,7 @@ Task<Result<bool>> Salvager::SalvageBlocks(Op& op, Scan& scan, Salvage& salvage)
   std::map<ServerId, Numbers> by_server;
   for (size_t number = 0; number < page.entries.size(); ++number) {
     const ScanEntry& entry = page.entries[number];
-    if (entry.kind == Kind::kReference || entry.kind == Kind::kLong)
-      by_server[BlockOf(entry).ptr().server()].push_back(number);
+    if (WantsBlock(entry)) by_server[BlockOf(entry).ptr().server()].push_back(number);
   }
   std::map<size_t, std::optional<Error>> dropped;  // entries, and why; nullopt if they were deleted
   Numbers gone;
@@ -176,13 +176,13 @@ Task<Result<bool>> Salvager::SalvageBlocks(Op& op, Scan& scan, Salvage& salvage)
       if (together) continue;
       // One of them may be damaged: read each alone. (A lost server is not asked again.)
       for (const size_t number : some) {
-        const Kind kind = page.entries[number].kind;
-        const bool is_there = kind != Kind::kReference && kind != Kind::kLong;
-        if (is_there || dropped.contains(number)) continue;
+        const ScanEntry& entry = page.entries[number];
+        if (!WantsBlock(entry) || dropped.contains(number)) continue;
         const Status alone = co_await fill(server, {&number, 1});
         if (alone) continue;
         dropped[number] = alone.error();
-        is_stale = is_stale || (kind == Kind::kLong && alone.error().code == Code::kCorruption);
+        is_stale =
+            is_stale || (entry.kind == Kind::kLong && alone.error().code == Code::kCorruption);
       }
     }
   }

@@ -36,9 +36,7 @@ BlockFiller::Took BlockFiller::TakeLong(ScanPage& page, ScanEntry& entry, const 
   if (!parts) return Took::kNoLongKey;
   const ScanPosition& position = page.positions[entry.length];
   const KeyView key = parts->key;
-  const bool is_inside = position.below.Admits(key) && key >= position.from.view() &&
-                         key >= KeyView(range.from) && (!range.to || key < KeyView(*range.to));
-  if (!is_inside) return Took::kOutside;
+  if (key < StartOf(range, position) || !IsBeforeEnd(key, range, position)) return Took::kOutside;
   entry.bytes = key.data();
   entry.key_bytes = static_cast<uint8_t>(key.size());
   page.SetValue(entry, range.keys_only ? std::string_view() : parts->value);
@@ -48,12 +46,9 @@ BlockFiller::Took BlockFiller::TakeLong(ScanPage& page, ScanEntry& entry, const 
 Task<Result<bool>> BlockFiller::Fill(Op& op, ScanPage& page, const ScanRange& range,
                                      std::span<const size_t> numbers, std::vector<size_t>& gone) {
   size_t total = 0;
-  const auto is_there = [&page](size_t number) {
-    const Kind kind = page.entries[number].kind;
-    return kind != Kind::kReference && kind != Kind::kLong;
-  };
   for (const size_t number : numbers) {
-    if (!is_there(number)) total += PaddedBytes(BlockOf(page.entries[number]));
+    const ScanEntry& entry = page.entries[number];
+    if (WantsBlock(entry)) total += PaddedBytes(BlockOf(entry));
   }
   Result<BufferLease> lease = context_.links.Buffer(total);
   if (!lease) co_return lease.error();
@@ -62,7 +57,7 @@ Task<Result<bool>> BlockFiller::Fill(Op& op, ScanPage& page, const ScanRange& ra
   ServerBatches batches;
   size_t offset = 0;
   for (const size_t number : numbers) {
-    if (is_there(number)) continue;
+    if (!WantsBlock(page.entries[number])) continue;
     const BlockRef block = BlockOf(page.entries[number]);
     BOOST_OUTCOME_CO_TRYV(co_await context_.blocks.ConnectFor(block));
     batches.For(block.ptr().server(), 1)
@@ -76,7 +71,7 @@ Task<Result<bool>> BlockFiller::Fill(Op& op, ScanPage& page, const ScanRange& ra
   offset = 0;
   for (const size_t number : numbers) {
     ScanEntry& entry = page.entries[number];
-    if (is_there(number)) continue;
+    if (!WantsBlock(entry)) continue;
     const BlockRef block = BlockOf(entry);
     std::optional<std::string_view> value =
         BlockReader::ValueIn(block, {buffer.data + offset, BlockReadBytes(block.length)});

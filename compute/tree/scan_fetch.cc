@@ -208,7 +208,7 @@ Task<Status> Scanner::FillBlocks(Op& op, Scan& scan) {
   CollectBlocks(scan, end);
   const size_t together = BlockFiller::CountTogether(page, scan.blocks);
   if (together < scan.blocks.size()) end = scan.blocks[together];
-  // The order of those that begin as a long key does is known once all long keys among them are.
+  // Keys that begin as a long key does have no order yet: all long keys among them must be known first.
   for (size_t number = page.ready; number < end; ++number) {
     const bool is_long = page.entries[number].kind == ScanEntry::Kind::kLong;
     if (is_long) end = std::max(end, page.EndOfTie(number));
@@ -238,9 +238,7 @@ Task<Status> Scanner::FillBlocks(Op& op, Scan& scan) {
 void Scanner::CollectBlocks(Scan& scan, size_t end) {
   scan.blocks.clear();
   for (size_t number = scan.page.ready; number < end; ++number) {
-    const ScanEntry::Kind kind = scan.page.entries[number].kind;
-    const bool has_block = kind == ScanEntry::Kind::kReference || kind == ScanEntry::Kind::kLong;
-    if (has_block) scan.blocks.push_back(number);
+    if (WantsBlock(scan.page.entries[number])) scan.blocks.push_back(number);
   }
 }
 

@@ -52,14 +52,13 @@ size_t ScanPage::Add(const LeafView& leaf, EntrySorter& sorter, const ScanRange&
   const auto first = [&] { return entries.begin() + static_cast<ptrdiff_t>(before); };
   if (reaches_above) {
     const auto is_inside = [&](const ScanEntry& entry) {
-      const KeyView key = entry.key();
-      return position.below.Admits(key) && (!range.to || key < KeyView(*range.to));
+      return IsBeforeEnd(entry.key(), range, position);
     };
     entries.erase(std::partition_point(first(), entries.end(), is_inside), entries.end());
   }
   if (reaches_below) {
-    const auto is_before = [&](const ScanEntry& entry) {
-      return entry.key() < position.from.view() || entry.key() < KeyView(range.from);
+    const auto is_before = [from = StartOf(range, position)](const ScanEntry& entry) {
+      return entry.key() < from;
     };
     entries.erase(first(), std::partition_point(first(), entries.end(), is_before));
   }
@@ -77,12 +76,11 @@ void ScanPage::DropValues(size_t first) {
 }
 
 void ScanPage::AddLong(size_t first, const ScanRange& range, const ScanPosition& position) {
-  const auto is_below = [](const ScanEntry& entry, KeyView bound) {
-    return entry.key() < bound && (entry.kind != Kind::kLong || !bound.starts_with(entry.key()));
-  };
+  const KeyView from = StartOf(range, position);
   const auto is_outside = [&](const ScanEntry& entry) {
-    return !position.below.Admits(entry.key()) || (range.to && entry.key() >= KeyView(*range.to)) ||
-           is_below(entry, position.from) || is_below(entry, range.from);
+    const KeyView key = entry.key();
+    const bool may_be_inside = entry.kind == Kind::kLong && from.starts_with(key);
+    return !IsBeforeEnd(key, range, position) || (key < from && !may_be_inside);
   };
   const auto begin = entries.begin() + static_cast<ptrdiff_t>(first);
   entries.erase(std::remove_if(begin, entries.end(), is_outside), entries.end());
@@ -92,7 +90,7 @@ void ScanPage::AddLong(size_t first, const ScanRange& range, const ScanPosition&
   positions.push_back(position);
   if (range.keys_only) DropValues(first);
   if (!range.reverse) return;
-  // A long key behind those that begin with its first bytes, and so, in reverse, before them.
+  // In reverse, too, a long key comes before all keys that begin with its first bytes.
   for (size_t i = entries.size(); i-- > first;) {
     if (entries[i].kind != Kind::kLong) continue;
     const auto at = entries.begin() + static_cast<ptrdiff_t>(i);
@@ -112,10 +110,7 @@ void ScanPage::Pass(KeyView key, bool reverse) {
 }
 
 void ScanPage::FindReady() {
-  const auto is_ready = [](const ScanEntry& entry) {
-    return entry.kind != Kind::kReference && entry.kind != Kind::kLong;
-  };
-  while (ready < entries.size() && is_ready(entries[ready])) ++ready;
+  while (ready < entries.size() && !WantsBlock(entries[ready])) ++ready;
 }
 
 size_t ScanPage::EndOfTie(size_t first) const {

@@ -6,6 +6,7 @@
 // Thread-safety: none.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <deque>
 #include <optional>
@@ -41,6 +42,14 @@ struct ScanPosition {
   HighFence below;  // reverse: the next key is below this
   bool done = false;
 };
+
+// Where the keys start that a scan at `position` wants, and whether `key` is before their end.
+inline KeyView StartOf(const ScanRange& range, const ScanPosition& position) {
+  return std::max(position.from.view(), KeyView(range.from));
+}
+inline bool IsBeforeEnd(KeyView key, const ScanRange& range, const ScanPosition& position) {
+  return position.below.Admits(key) && (!range.to || key < KeyView(*range.to));
+}
 
 struct ScanPage {
   // A long key, of which the first bytes are known, comes before all keys in the order of the scan that begin with them. It

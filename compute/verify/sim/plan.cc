@@ -142,22 +142,26 @@ void DrawLostCalls(Plan& plan) {
   plan.network.calls_per_loss = OneOf(random, {5u, 20u, 50u});
 }
 
-// In one run of four without a fixed profile, and in all of a profile about it. From a separate stream, as above.
+// Whether a run is about what the profile of this name is about: all runs of the profile, and one of four without a fixed one.
+bool IsAbout(std::string_view profile, const RunOptions& options, Random& random) {
+  const bool is_drawn = options.profile == kAnyProfile && Chance(random, 25);
+  return is_drawn || options.profile == profile;
+}
+
+// From a separate stream, as above.
 void DrawBatches(const RunOptions& options, Plan& plan) {
   constexpr uint64_t kBatchStream = ~uint64_t{10};
   Random random(plan.seed, kBatchStream);
-  const bool is_drawn = options.profile == kAnyProfile && Chance(random, 25);
-  if (!is_drawn && options.profile != "batches") return;
+  if (!IsAbout("batches", options, random)) return;
   plan.work.batch_percent = OneOf(random, {5u, 20u, 60u});
   plan.work.longest_batch = OneOf(random, {3u, 8u, 24u, 64u});
 }
 
-// One run of four has sessions with so many coroutines that their writes gather. A stream of its own, as above.
+// Sessions with so many coroutines that their writes gather. A stream of its own, as above.
 void DrawCrowds(const RunOptions& options, Plan& plan) {
   constexpr uint64_t kCrowdStream = ~uint64_t{11};
   Random random(plan.seed, kCrowdStream);
-  const bool is_drawn = options.profile == kAnyProfile && Chance(random, 25);
-  if (!is_drawn && options.profile != "crowds") return;
+  if (!IsAbout("crowds", options, random)) return;
   for (ClientPlan& client : plan.clients) {
     client.sessions = Between(random, 1, 2);
     client.coroutines = Between(random, 6, 24);
@@ -165,12 +169,11 @@ void DrawCrowds(const RunOptions& options, Plan& plan) {
   }
 }
 
-// One run of four has keys of up to 250 bytes, in clusters that share most of them. A stream of its own, as above.
+// Keys of up to 250 bytes, in clusters that share most of them. A stream of its own, as above.
 void DrawLongKeys(const RunOptions& options, Plan& plan) {
   constexpr uint64_t kLongKeyStream = ~uint64_t{14};
   Random random(plan.seed, kLongKeyStream);
-  const bool is_drawn = options.profile == kAnyProfile && Chance(random, 25);
-  if (!is_drawn && options.profile != "long_keys") return;
+  if (!IsAbout("long_keys", options, random)) return;
   plan.parameters.node_bytes = OneOf(random, {512u, 512u, 1024u});
   plan.parameters.max_key_bytes = OneOf<uint16_t>(random, {40, 120, 250, 250});
 }
