@@ -39,13 +39,14 @@ struct Entry {
     std::memcpy(&ref, stored.data(), sizeof ref);
     return ref;
   }
-  // KeyHash of the key, also if a long one is not known whole.
-  uint64_t key_hash() const {
-    if (!is_long()) return KeyHash(key);
+  // Requires: is_long().
+  LongRef long_ref() const {
     LongRef ref;
     std::memcpy(&ref, stored.data(), sizeof ref);
-    return ref.key_hash;
+    return ref;
   }
+  // KeyHash of the key, also if a long one is not known whole.
+  uint64_t key_hash() const { return is_long() ? long_ref().key_hash : KeyHash(key); }
   // What a unit stores of the key, whose first `prefix_bytes` are the prefix.
   KeyView StoredKey(size_t prefix_bytes) const {
     return key.substr(prefix_bytes, is_long() ? kLongHeadBytes : KeyView::npos);

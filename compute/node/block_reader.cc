@@ -30,15 +30,15 @@ Task<Result<std::optional<std::string>>> BlockReader::Read(Op& op, BlockRef bloc
   co_return std::optional<std::string>(std::string(*value));
 }
 
-Task<Status> BlockReader::ReadKeys(Op& op, RemotePtr leaf, std::span<const BlockRef> blocks,
+Task<Status> BlockReader::ReadKeys(Op& op, RemotePtr leaf, std::span<const LongRef> refs,
                                    LongKeys& keys) {
-  if (blocks.empty()) co_return Ok();
+  if (refs.empty()) co_return Ok();
   constexpr size_t kSlot = (BlockReadBytes(kLongKeyHeaderBytes + kMaxKeyBytes) + 63) / 64 * 64;
-  Result<BufferLease> buffer = links_.Buffer(blocks.size() * kSlot);
+  Result<BufferLease> buffer = links_.Buffer(refs.size() * kSlot);
   if (!buffer) co_return buffer.error();
   ServerBatches batches;
-  for (size_t i = 0; i < blocks.size(); ++i) {
-    const BlockRef& block = blocks[i];
+  for (size_t i = 0; i < refs.size(); ++i) {
+    const BlockRef& block = refs[i].block;
     BOOST_OUTCOME_CO_TRYV(co_await ConnectFor(block));
     batches.For(block.ptr().server(), 1)
         .Add(Verb::Read(block.ptr().offset(), LongKeyReadBytes(block),
@@ -48,12 +48,14 @@ Task<Status> BlockReader::ReadKeys(Op& op, RemotePtr leaf, std::span<const Block
   for (const Batch* batch : batches.used()) {
     if (batch->status() != VerbStatus::kSuccess) co_return Links::Unreachable(op, *batch);
   }
-  for (size_t i = 0; i < blocks.size(); ++i) {
+  for (size_t i = 0; i < refs.size(); ++i) {
     const std::span<const std::byte> bytes(buffer.value().data() + i * kSlot,
-                                           LongKeyReadBytes(blocks[i]));
-    const std::optional<KeyView> key = DecodeLongKey(blocks[i], bytes);
-    if (!key) co_return CorruptNode(leaf, "a leaf whose long keys are not in their blocks");
-    keys.Add(blocks[i], *key);
+                                           LongKeyReadBytes(refs[i].block));
+    const std::optional<KeyView> key = DecodeLongKey(refs[i].block, bytes);
+    if (!key || KeyHash(*key) != refs[i].key_hash) {
+      co_return CorruptNode(leaf, "a leaf whose long keys are not in their blocks");
+    }
+    keys.Add(refs[i].block, *key);
   }
   co_return Ok();
 }

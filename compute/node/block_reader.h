@@ -26,10 +26,10 @@ class BlockReader {
   // nowhere; Exhausted without a buffer.
   // Cost: 1 RT.
   Task<Result<std::optional<std::string>>> Read(Op& op, BlockRef block);
-  // Reads the long keys that `leaf` has in `blocks`. Requires: nobody changes the leaf meanwhile.
-  // Errors: likewise; Corruption if one is not in its block.
+  // Reads the long keys to which entries of `leaf` refer. Requires: nobody changes the leaf meanwhile.
+  // Errors: likewise; Corruption if one is not in its block, or does not have the hash that its entry states.
   // Cost: 1 RT; none without blocks.
-  Task<Status> ReadKeys(Op& op, RemotePtr leaf, std::span<const BlockRef> blocks, LongKeys& keys);
+  Task<Status> ReadKeys(Op& op, RemotePtr leaf, std::span<const LongRef> refs, LongKeys& keys);
   // co_await blocks.ConnectFor(block): Links::ConnectFor for the memory of the block.
   Links::Connecting ConnectFor(BlockRef block);
   // Returns the content in `bytes`, read at `block`; nullopt if they are not of that block (rule R1).

@@ -46,8 +46,8 @@ size_t EntrySorter::AppendSorted(const LeafView& leaf, KeyArena& arena,
 
 void EntrySorter::Copy(const GroupView& group, size_t at) {
   using Kind = ScanEntry::Kind;
-  ScanEntry* entry = &entries_[at];
-  uint64_t* word = &words_[at];
+  ScanEntry* entry = entries_.data() + at;
+  uint64_t* word = words_.data() + at;
   const std::optional<GroupView::Array> array = group.AsArray();
   if (!array || array->key_bytes < sizeof *word) {
     group.ForEach([&](const Entry& other) {
@@ -75,8 +75,8 @@ void EntrySorter::CopyWhole(const GroupView& group, KeyArena& arena, size_t at) 
   static_assert(kWord <= kTrailerBytes, "what follows the last unit");
   const KeyView prefix = group.prefix();
   char* to = arena.Allocate(group.entry_bytes() + group.count() * prefix.size());
-  ScanEntry* entry = &entries_[at];
-  uint64_t* word = &words_[at];
+  ScanEntry* entry = entries_.data() + at;
+  uint64_t* word = words_.data() + at;
   const auto copy = [&to](const char* from, size_t bytes) {
     for (size_t i = 0; i < bytes; i += kWord) std::memcpy(to + i, from + i, kWord);
     to += bytes;
@@ -125,9 +125,10 @@ size_t EntrySorter::SortByComparison(ScanEntry* sorted) {
   for (size_t i = 0; i < order_.size(); ++i) order_[i] = static_cast<uint32_t>(i);
   std::ranges::sort(order_, [this](uint32_t a, uint32_t b) {
     if (words_[a] != words_[b]) return words_[a] < words_[b];
-    // What a long key begins with is less than the key.
+    // What a long key begins with is not above the key, and may be all of it: so it comes before the same key as another
+    // unit has it whole.
     const int order = entries_[a].key().compare(entries_[b].key());
-    return order != 0 ? order < 0 : entries_[a].kind < entries_[b].kind;
+    return order != 0 ? order < 0 : entries_[a].kind > entries_[b].kind;
   });
   for (size_t i = 0; i < order_.size(); ++i) sorted[i] = entries_[order_[i]];
   // If one key was seen twice, either entry was there during the scan.

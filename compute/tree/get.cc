@@ -303,7 +303,7 @@ Task<Result<std::string>> Getter::GetUnderLock(Op& op, KeyView key) {
     if (found.unread) {
       read = co_await leaves_.ReadOverflow(locked);
     } else {
-      read = co_await leaves_.ReadLongKeys(op, locked);
+      read = co_await leaves_.ReadLongKeys(op, locked, key);
     }
     if (read) found = locked.editor->Find(key, sought.write.unit);
   }

@@ -44,18 +44,22 @@ void LeafEditor::AppendTo(std::vector<Entry>& entries, KeyArena& arena) const {
   }
 }
 
-std::vector<BlockRef> LeafEditor::UnknownLongKeys() const {
-  std::vector<BlockRef> blocks;
+std::vector<LongRef> LeafEditor::UnknownLongKeys(std::optional<KeyView> key) const {
+  std::vector<LongRef> refs;
+  const auto add = [&](const Entry& entry) {
+    if (entry.is_long() && !knows_key(entry)) refs.push_back(entry.long_ref());
+    return false;
+  };
   for (uint32_t rest = known_; rest != 0; rest &= rest - 1) {
     const GroupView& unit = Unit(static_cast<uint32_t>(std::countr_zero(rest)));
     if (!unit.may_have_long()) continue;
-    unit.ForEach([&](const Entry& entry) {
-      if (entry.is_long() && long_keys_.Find(entry.block()) == nullptr) {
-        blocks.push_back(entry.block());
-      }
-    });
+    if (key) {
+      unit.FindLong(*key, KeyHash(*key), add);
+    } else {
+      unit.ForEach(add);
+    }
   }
-  return blocks;
+  return refs;
 }
 
 bool LeafEditor::IsSparse() const {

@@ -90,8 +90,13 @@ class LeafEditor {
     return image_.subspan(geometry_.unit_offset(number), geometry_.unit_bytes());
   }
 
-  // The blocks of long keys that the known units have, and whose keys are not in `long_keys`.
-  std::vector<BlockRef> UnknownLongKeys() const;
+  // The references to long keys that the known units have, and that are not in `long_keys`. With `key`, only of those that may
+  // be this one.
+  std::vector<LongRef> UnknownLongKeys(std::optional<KeyView> key) const;
+  // Whether the key of `entry`, an entry of `AppendTo`, is whole.
+  bool knows_key(const Entry& entry) const {
+    return !entry.is_long() || long_keys_.Find(entry.block()) != nullptr;
+  }
   LongKeys& long_keys() { return long_keys_; }
 
   // Appends the entries of all units, in the units' order. They refer to the image; their keys are whole, and in `arena`

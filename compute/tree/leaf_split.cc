@@ -27,7 +27,8 @@ LeafSplitter::Rearrangement LeafSplitter::Rearrange(const LockedLeaf& locked, Le
   anew.after.reserve(usual);
   locked.editor->AppendTo(anew.before, anew.keys);
   for (const Entry& old : anew.before) {
-    const bool is_replaced = AreEqual(old.key, entry.key);
+    // A long key that may be this one is known by now.
+    const bool is_replaced = AreEqual(old.key, entry.key) && locked.editor->knows_key(old);
     if (is_replaced && old.has_block()) write.replaced = old.block();
     if (!is_replaced) anew.after.push_back(old);
   }
@@ -52,19 +53,21 @@ Task<Result<Edited>> LeafSplitter::Rewrite(Op& op, LockedLeaf& locked, LeafWrite
     co_return co_await Fail(locked,
                             CorruptNode(leaf, "a leaf that does not start where its parent says"));
   }
-  // RT, if there are any.
-  const Status known = co_await leaves_.ReadLongKeys(op, locked);
-  if (!known) co_return co_await Fail(locked, known.error());
   Rearrangement anew = Rearrange(locked, write);
-  anew.images = std::move(images.value());
 
   // Deletes or shorter entries may have made room in other units, which only a new arrangement can
   // use.
   const LeafContent content{anew.rewrite.version, anew.rewrite.low, anew.rewrite.high,
                             anew.rewrite.old_sibling, anew.after};
   if (!packer_.PlaceAll(content)) {
-    co_return co_await Split(op, locked, write, anew);
+    // 1 RT if there are any.
+    const Status known = co_await leaves_.ReadLongKeys(op, locked);
+    if (!known) co_return co_await Fail(locked, known.error());
+    Rearrangement parts = Rearrange(locked, write);
+    parts.images = std::move(images.value());
+    co_return co_await Split(op, locked, write, parts);
   }
+  anew.images = std::move(images.value());
   const uint64_t hint = packer_.Encode(anew.image(node_bytes, 0), leaf, content);
   InlineBatch<2> batch(leaf.server());
   batch.Add(Verb::Write(leaf.offset(), node_bytes, anew.images.address()));

@@ -237,7 +237,7 @@ Task<Result<Edited>> LeafWriter::Edit(Op& op, LockedLeaf& locked, LeafWish& wish
     const bool may_split = write.mode == WriteMode::kPut || write.mode == WriteMode::kInsert;
     Status read = Ok();
     if (!is_unread) {
-      read = co_await leaves_.ReadLongKeys(op, locked);
+      read = co_await leaves_.ReadLongKeys(op, locked, write.entry.key);
     } else if (may_split) {
       read = co_await leaves_.ReadRest(locked);
     } else {

@@ -273,10 +273,10 @@ Task<Status> LeafLocker::ReadRest(LockedLeaf& locked) const {
   co_return CorruptNode(leaf, "a leaf that fails its checks under its lock");
 }
 
-Task<Status> LeafLocker::ReadLongKeys(Op& op, LockedLeaf& locked) const {
-  const std::vector<BlockRef> blocks = locked.editor->UnknownLongKeys();
-  co_return co_await context_.blocks.ReadKeys(op, locked.leaf(), blocks,
-                                              locked.editor->long_keys());
+Task<Status> LeafLocker::ReadLongKeys(Op& op, LockedLeaf& locked,
+                                      std::optional<KeyView> key) const {
+  const std::vector<LongRef> refs = locked.editor->UnknownLongKeys(key);
+  co_return co_await context_.blocks.ReadKeys(op, locked.leaf(), refs, locked.editor->long_keys());
 }
 
 void LeafLocker::AcceptRewritten(LockedLeaf& locked) const {

@@ -115,8 +115,10 @@ class LeafLocker {
   // Requires: no unit was changed yet.
   // Cost: 1 RT.
   Task<Status> ReadRest(LockedLeaf& locked) const;
-  // Reads the long keys of the known units, as far as they are not known. Cost: 1 RT if there are any.
-  Task<Status> ReadLongKeys(Op& op, LockedLeaf& locked) const;
+  // Reads the long keys of the known units, as far as they are not known; with `key`, only those that may be this one.
+  // Errors: those of BlockReader::ReadKeys. Cost: 1 RT if there are any.
+  Task<Status> ReadLongKeys(Op& op, LockedLeaf& locked,
+                            std::optional<KeyView> key = std::nullopt) const;
   // Parses the image again, which the holder of the lock has written whole.
   void AcceptRewritten(LockedLeaf& locked) const;
   // Corrects the cache's hint for the leaf, to which `key` belongs, by the units that are known.

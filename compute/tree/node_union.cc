@@ -82,9 +82,9 @@ bool NodeUnion::Encode(std::span<std::byte> out, uint64_t& hint) {
 }
 
 Task<Status> NodeUnion::ReadLongKeys(Op& op, BlockReader& blocks) {
-  std::vector<BlockRef> wanted;
+  std::vector<LongRef> wanted;
   for (const Entry& entry : entries_) {
-    if (entry.is_long()) wanted.push_back(entry.block());
+    if (entry.is_long()) wanted.push_back(entry.long_ref());
   }
   LongKeys keys;
   BOOST_OUTCOME_CO_TRYV(co_await blocks.ReadKeys(op, nodes_.left, wanted, keys));

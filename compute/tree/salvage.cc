@@ -158,19 +158,21 @@ Task<Result<bool>> Salvager::SalvageBlocks(Op& op, Scan& scan, Salvage& salvage)
   Numbers gone;
   const auto fill = [&](ServerId server, std::span<const size_t> numbers) -> Task<Status> {
     gone.clear();
-    const Result<bool> filled = co_await ReadUnlessLost(op, server, salvage, [&] {
-      gone.clear();
-      return scanner_.filler().Fill(op, page, scan.range, numbers, gone);
-    });
+    const Result<std::optional<BlockRef>> missed =
+        co_await ReadUnlessLost(op, server, salvage, [&] {
+          gone.clear();
+          return scanner_.filler().Fill(op, page, scan.range, numbers, gone);
+        });
     for (const size_t number : gone) dropped[number] = std::nullopt;
-    if (!filled) co_return filled.error();
-    if (filled.value()) co_return Ok();
+    if (!missed) co_return missed.error();
+    if (!missed.value()) co_return Ok();
     co_return MakeError(Code::kCorruption, "a long key whose block is another one");
   };
   for (const auto& [server, numbers] : by_server) {
     std::span<const size_t> rest = numbers;
     while (!rest.empty()) {
-      const std::span<const size_t> some = rest.first(BlockFiller::CountTogether(page, rest));
+      const std::span<const size_t> some =
+          rest.first(BlockFiller::CountTogether(page, scan.range, rest));
       rest = rest.subspan(some.size());
       const Status together = co_await fill(server, some);
       if (together) continue;

@@ -46,6 +46,11 @@ struct Scan {
   size_t taken = 0;            // entries of the page
   std::vector<size_t> blocks;  // entries whose blocks are being read
   std::vector<size_t> gone;    // those of them that were deleted meanwhile
+  // The block of a long key that was not what its leaf said, and how often in a row.
+  struct {
+    uint64_t block = 0;
+    uint32_t times = 0;
+  } missed;
 
   LeafRun* run = nullptr;
   size_t at = 0;  // the next leaf of `run`
@@ -141,8 +146,9 @@ class Scanner {
   Task<Status> FillBlocks(Op& op, Scan& scan);
   // Collects the entries that are not ready and before `end`, and have blocks.
   static void CollectBlocks(Scan& scan, size_t end);
-  // Drops all entries that are not ready, to read their leaves again.
-  void StartAgain(Scan& scan);
+  // Drops all entries that are not ready, to read their leaves again: the block of a long key is not what its leaf says.
+  // Errors: Corruption if the leaf, read again and again, says the same of that block.
+  Task<Status> StartAgain(Scan& scan, const BlockRef& missed);
 
   TreeContext& context_;
   BlockFiller filler_;

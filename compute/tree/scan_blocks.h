@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -21,20 +22,22 @@ class BlockFiller {
 
   // How many of `numbers`, entries of `page` with a block, are read together: up to 32 blocks, or 2
   // MiB of them, and at least one.
-  static size_t CountTogether(const ScanPage& page, std::span<const size_t> numbers);
+  static size_t CountTogether(const ScanPage& page, const ScanRange& range,
+                              std::span<const size_t> numbers);
   // Reads the values, and long keys, that `page` does not have yet of these entries. If a block was replaced since, gets the
   // value by its key; if the key was deleted, or a long key is not in `range` or was passed, adds the number of the entry to
-  // `gone`, in order. Returns false if the block of a long key was replaced: the leaf must be read again.
+  // `gone`, in order. Returns the block of a long key that is not there (any more): the leaf must be read again.
   // Errors: those of Getter::Get; it may be called again for the rest.
   // Cost: 1 RT.
-  Task<Result<bool>> Fill(Op& op, ScanPage& page, const ScanRange& range,
-                          std::span<const size_t> numbers, std::vector<size_t>& gone);
+  Task<Result<std::optional<BlockRef>>> Fill(Op& op, ScanPage& page, const ScanRange& range,
+                                             std::span<const size_t> numbers,
+                                             std::vector<size_t>& gone);
 
  private:
   enum class Took : uint8_t { kTaken, kOutside, kNoLongKey };
-  // Takes a long key, and its value if `range` wants that, from the content of its block.
+  // Takes a long key, and its value if `range` wants that, from `bytes` read at `block`.
   static Took TakeLong(ScanPage& page, ScanEntry& entry, const ScanRange& range,
-                       std::string_view content);
+                       const BlockRef& block, std::span<const std::byte> bytes);
 
   TreeContext& context_;
   Getter& getter_;

@@ -1,4 +1,6 @@
 // What a scan waits for.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <deque>
 #include <optional>
@@ -12,6 +14,9 @@ namespace {
 
 // A path that leads to wrong leaves this many times is corrupt.
 constexpr uint32_t kMaxAttempts = 8;
+// A block is damaged if it is not what a leaf says, and the leaf, read again behind that, says the same. Once would show it; a
+// frozen leaf may be read in between, whose entries are another's.
+constexpr uint32_t kMaxReadsOfALeaf = 8;
 
 }  // namespace
 
@@ -206,7 +211,7 @@ Task<Status> Scanner::FillBlocks(Op& op, Scan& scan) {
   }
   size_t end = std::min<uint64_t>(page.entries.size() - page.ready, scan.left) + page.ready;
   CollectBlocks(scan, end);
-  const size_t together = BlockFiller::CountTogether(page, scan.blocks);
+  const size_t together = BlockFiller::CountTogether(page, scan.range, scan.blocks);
   if (together < scan.blocks.size()) end = scan.blocks[together];
   // Keys that begin as a long key does have no order yet: all long keys among them must be known first.
   for (size_t number = page.ready; number < end; ++number) {
@@ -216,15 +221,11 @@ Task<Status> Scanner::FillBlocks(Op& op, Scan& scan) {
   CollectBlocks(scan, end);
   scan.gone.clear();
   for (std::span<const size_t> rest = scan.blocks; !rest.empty();) {
-    const size_t count = BlockFiller::CountTogether(page, rest);
-    const Result<bool> filled =
+    const size_t count = BlockFiller::CountTogether(page, scan.range, rest);
+    const Result<std::optional<BlockRef>> missed =
         co_await filler_.Fill(op, page, scan.range, rest.first(count), scan.gone);
-    if (!filled) co_return filled.error();
-    if (!filled.value()) {
-      ++context_.counters.rereads;
-      StartAgain(scan);
-      co_return Ok();
-    }
+    if (!missed) co_return missed.error();
+    if (missed.value()) co_return co_await StartAgain(scan, *missed.value());
     rest = rest.subspan(count);
   }
   for (auto number = scan.gone.rbegin(); number != scan.gone.rend(); ++number) {
@@ -242,12 +243,23 @@ void Scanner::CollectBlocks(Scan& scan, size_t end) {
   }
 }
 
-void Scanner::StartAgain(Scan& scan) {
+Task<Status> Scanner::StartAgain(Scan& scan, const BlockRef& missed) {
+  ++context_.counters.rereads;
+  const bool is_same = scan.missed.block == missed.pointer;
+  scan.missed = {missed.pointer, is_same ? scan.missed.times + 1 : 1};
   ScanPage& page = scan.page;
   scan.position = page.start;
   page.entries.resize(page.ready);
   DropRuns(scan);
   scan.has_passed = false;
+  if (scan.missed.times <= kMaxReadsOfALeaf) {
+    co_await context_.pauses.After(scan.missed.times);
+    co_return Ok();
+  }
+  co_return MakeError(
+      Code::kCorruption,
+      fmt::format("a block at server {} offset {} that fails its checksum, of a long key in a leaf",
+                  ToInteger(missed.ptr().server()), missed.ptr().offset()));
 }
 
 }  // namespace gossamer
