@@ -120,6 +120,11 @@ class GroupEncoder {
     at_ += 8;
   }
 
+  // What header, fence and the entries so far take.
+  size_t bytes() const {
+    return static_cast<size_t>(at_ - reinterpret_cast<const char*>(out_.data()));
+  }
+
   // Ends the unit as unit `number` of the leaf at `leaf`.
   void Seal(RemotePtr leaf, uint32_t number, NodeVersion version, bool overflowed) {
     header_.version = static_cast<uint32_t>(version);

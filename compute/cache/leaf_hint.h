@@ -78,7 +78,8 @@ HintPatch PatchOf(const LeafGeometry& geometry, uint32_t known, UnitAt&& unit_at
     patch.mask |= LeafHint::kFilter | LeafHint::kOverflowBit;
     if (!has_room) patch.bits |= LeafHint::kOverflowBit;
     unit.ForEach([&](const Entry& entry) {
-      const uint64_t hash = KeyHash(unit.prefix(), entry.key);
+      // Of a long key, the unit has the first bytes only.
+      const uint64_t hash = entry.is_long() ? entry.key_hash() : KeyHash(unit.prefix(), entry.key);
       patch.bits |= LeafHint::FilterBit(hash) | LeafHint::GroupBit(geometry.GroupOf(hash));
     });
   }

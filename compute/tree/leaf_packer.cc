@@ -209,17 +209,16 @@ uint64_t LeafPacker::Encode(std::span<std::byte> out, RemotePtr leaf,
   } else {
     add_all([](GroupEncoder& unit, const Entry& entry) { unit.Add(entry); });
   }
-  const size_t fence = bounds.fence.size();
+  const size_t fixed = kGroupHeaderBytes + bounds.fence.size();
   for (uint32_t number = 0; number < unit_count; ++number) {
     const Unit& unit = units_[number];
-    encoders[number]->Seal(leaf, number, content.version, unit.overflowed);
     // As GroupView::HasRoomForAnother.
     const size_t count = unit.sizer.count();
-    const size_t used = unit.sizer.bytes() - count * prefix_bytes;
+    const size_t used = encoders[number]->bytes();
     const bool has_room =
-        count == 0 ||
-        (count < GroupView::kMaxEntries &&
-         used + fence + (used - kGroupHeaderBytes + count - 1) / count <= geometry_.unit_bytes());
+        count == 0 || (count < GroupView::kMaxEntries &&
+                       used + (used - fixed + count - 1) / count <= geometry_.unit_bytes());
+    encoders[number]->Seal(leaf, number, content.version, unit.overflowed);
     if (number == overflow) {
       if (!has_room) hint.bits |= LeafHint::kOverflowBit;
     } else if (unit.overflowed || !has_room) {

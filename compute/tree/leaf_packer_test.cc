@@ -57,6 +57,71 @@ TEST(LeafPacker, PlacesAsEncodeLeafDoes) {
   EXPECT_GT(refused, 500u);
 }
 
+// Entries whose keys share 60 bytes. Some have long keys.
+class MixedKeys {
+ public:
+  MixedKeys(Random& random, size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+      const uint64_t number = random();
+      std::string key = prefix + std::string(reinterpret_cast<const char*>(&number), sizeof number);
+      key.append(random.Below(3) * 40, 'k');
+      keys_.push_back(key);
+      refs_.push_back({{64 * (i + 1), 300, 1}, KeyHash(key)});
+    }
+    for (size_t i = 0; i < count; ++i) {
+      const bool is_long = keys_[i].size() > 100 && random.Below(2) == 0;
+      const std::string_view ref(reinterpret_cast<const char*>(&refs_[i]), sizeof refs_[i]);
+      entries.push_back({keys_[i], is_long ? ref : std::string_view("value"),
+                         is_long ? Entry::Kind::kLong : Entry::Kind::kInline});
+    }
+  }
+
+  const std::string prefix = std::string(60, 'p');
+  std::vector<Entry> entries;
+
+ private:
+  std::vector<std::string> keys_;
+  std::vector<LongRef> refs_;
+};
+
+TEST(LeafPacker, KnowsTheHintOfLongKeys) {
+  Random random(TestSeed(), 2);
+  const RemotePtr leaf(ServerId{0}, 8192, 0);
+  const LeafGeometry geometry(StoreParameters{1024, kMaxKeyBytes, 16});
+  size_t with_room = 0;
+  size_t overflowed = 0;
+  for (int round = 0; round < 1000; ++round) {
+    const MixedKeys keys(random, random.Below(20));
+    const HighFence high = HighFence::At(keys.prefix + "\xff\xff");
+    const LeafContent content{NodeVersion{7}, keys.prefix, high, RemotePtr(), keys.entries};
+    LeafPacker packer(geometry);
+    if (!packer.PlaceAll(content)) continue;
+    std::vector<std::byte> expected(geometry.node_bytes());
+    ASSERT_TRUE(EncodeLeaf(expected, leaf, geometry, content));
+    std::vector<std::byte> image(geometry.node_bytes());
+    const LeafHint hint(packer.Encode(image, leaf, content));
+    ASSERT_EQ(image, expected);
+
+    const std::optional<LeafView> view = LeafView::Parse(image, leaf, geometry, keys.prefix);
+    ASSERT_TRUE(view);
+    for (uint32_t group = 0; group < geometry.groups(); ++group) {
+      const GroupView& unit = view->unit(group);
+      const bool has_room = unit.HasRoomForAnother(geometry.unit_bytes());
+      ASSERT_EQ(hint.IsTight(group), unit.overflowed() || !has_room);
+      with_room += has_room && unit.count() != 0 ? 1 : 0;
+    }
+    view->overflow().ForEach([&](const Entry& entry) {
+      if (!entry.is_long()) return;
+      const uint64_t hash = entry.key_hash();
+      ++overflowed;
+      ASSERT_TRUE(hint.MayHaveOverflowed(hash, geometry.GroupOf(hash)));
+    });
+    ASSERT_EQ(packer.Encode(image, leaf, content), HintOf(*view, geometry));
+  }
+  EXPECT_GT(with_room, 500u);
+  EXPECT_GT(overflowed, 100u);
+}
+
 // The leaf ends before the first entry that EncodeLeaf refuses, with the longest fence so far and the shortest prefix. It may
 // end earlier where a fence is longer than those before it, or a prefix shorter: what was placed before then stays in its
 // units.
