@@ -69,7 +69,9 @@ TEST_F(InternalSplitTest, PartsFitAndHaveAllChildren) {
     if (EncodedBytes(whole) <= node_bytes) continue;
     const bool at_end = random.OneIn(4);
     std::vector<InternalNode> parts{whole};
-    std::ranges::move(SplitInternal(parts[0], at_end, node_bytes), std::back_inserter(parts));
+    auto right = SplitInternal(parts[0], at_end, node_bytes);
+    ASSERT_TRUE(right);
+    std::ranges::move(*right, std::back_inserter(parts));
 
     size_t place = 0;
     for (size_t part = 0; part < parts.size(); ++part) {
@@ -97,6 +99,73 @@ TEST_F(InternalSplitTest, PartsFitAndHaveAllChildren) {
   }
   EXPECT_GT(by_one_child, 200);
   EXPECT_EQ(in_two, by_one_child);
+}
+
+// Whether there are cuts that make parts of `node` that fit.
+bool CanBeCut(const InternalNode& node, uint32_t node_bytes) {
+  const size_t count = node.children.size();
+  std::vector<bool> starts(count + 1, false);  // whether the children from there on can be parts
+  starts[count] = true;
+  for (size_t from = count; from-- > 0;) {
+    for (size_t to = from + 1; to <= count; ++to) {
+      InternalNode part;
+      part.high = to == count ? node.high : HighFence::At(node.children[to].separator);
+      part.children.assign(node.children.begin() + static_cast<ptrdiff_t>(from),
+                           node.children.begin() + static_cast<ptrdiff_t>(to));
+      if (starts[to] && EncodedBytes(part) <= node_bytes) starts[from] = true;
+    }
+  }
+  return starts[0];
+}
+
+// While downlinks are missing, separators may have any length behind the one before.
+TEST_F(InternalSplitTest, PartsFitIfAnyDoWhileDownlinksAreMissing) {
+  int with_long_fence = 0;
+  int refused = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    const uint32_t node_bytes = 512u << random.Below(2);
+    std::set<std::string> keys;
+    for (uint32_t more = random.Between(3, 8); more != 0; --more) {
+      const auto first = static_cast<char>('a' + random.Below(8));
+      const size_t same =
+          random.OneIn(4) ? random.Below(20) : random.Between(200, kMaxKeyBytes - 4);
+      keys.insert(std::string(same, first) + random.String(random.Between(1, 4)));
+    }
+    InternalNode node;
+    if (random.OneIn(2)) {
+      node.high = HighFence::At(*keys.rbegin());
+      keys.erase(std::prev(keys.end()));
+    }
+    for (const std::string& key : keys) {
+      const RemotePtr child = RemotePtr::FromWord((node.children.size() + 1) << 8);
+      node.children.push_back({Key(key), child});
+    }
+    if (node.children.empty() || EncodedBytes(node) <= node_bytes) continue;
+
+    const bool can_be_cut = CanBeCut(node, node_bytes);
+    const InternalNode whole = node;
+    std::vector<InternalNode> parts{std::move(node)};
+    auto right = SplitInternal(parts[0], random.OneIn(4), node_bytes);
+    ASSERT_EQ(right.has_value(), can_be_cut);
+    ASSERT_TRUE(can_be_cut || node_bytes == 512);
+    if (!right) {
+      ++refused;
+      continue;
+    }
+    std::ranges::move(*right, std::back_inserter(parts));
+    size_t place = 0;
+    for (const InternalNode& part : parts) {
+      ASSERT_LE(EncodedBytes(part), node_bytes);
+      for (const InternalNode::Child& child : part.children) {
+        ASSERT_EQ(child.separator, whole.children[place++].separator);
+      }
+      const bool is_last = place == whole.children.size();
+      if (!is_last && !IsShortFence(part.low(), part.high.key)) ++with_long_fence;
+    }
+    ASSERT_EQ(place, whole.children.size());
+  }
+  EXPECT_GT(with_long_fence, 100);
+  EXPECT_GT(refused, 100);
 }
 
 }  // namespace

@@ -251,8 +251,14 @@ Task<Status> ParentLinker::Split(Op& op, LockedParent& parent, size_t index, Rig
   // At the right edge of the tree, so that ascending loads fill nodes.
   const size_t above = node.children.size() - index - 2;
   const bool at_end = node.high.infinite && above <= node.children.size() / kEdgeFraction;
+  auto parts = SplitInternal(node, at_end, context_.store.parameters.node_bytes);
+  if (!parts) {
+    // The remote node stays as it is. The downlink can be made once others between its children are (rule W6).
+    BOOST_OUTCOME_CO_TRYV(co_await parent.lock.Release());
+    co_return MakeError(Code::kExhausted, "an internal node that lacks other downlinks");
+  }
   std::vector<Allocated<RemotePtr>> memory;
-  for (InternalNode& behind : SplitInternal(node, at_end, context_.store.parameters.node_bytes)) {
+  for (InternalNode& behind : *parts) {
     Result<Allocated<RemotePtr>> allocated =
         co_await context_.memory.AllocateNode(op, pointer.server(), NodeKind::kInternal);
     if (!allocated) {
