@@ -18,9 +18,12 @@ constexpr uint64_t kKeys = 20;
 
 class SalvageTest : public testing::Test {
  protected:
-  static ClusterOptions Options() {
+  explicit SalvageTest(const StoreParameters& parameters = {1024, 8, 8})
+      : cluster_(Options(parameters)) {}
+
+  static ClusterOptions Options(const StoreParameters& parameters) {
     ClusterOptions options;
-    options.parameters = {1024, 8, 8};
+    options.parameters = parameters;
     options.servers = 2;
     options.chunk_bytes = uint64_t{64} << 10;
     return options;
@@ -70,7 +73,7 @@ class SalvageTest : public testing::Test {
     return found;
   }
 
-  TestCluster cluster_{Options()};
+  TestCluster cluster_;
   TestClient client_{cluster_};
 };
 
@@ -108,7 +111,7 @@ TEST_F(SalvageTest, AnInternalNodeThatEndsEarlyIsNamed) {
   const RemotePtr at = client_.Root().pointer();
   InternalNode root = client_.Internal(at);
   root.high = HighFence::At(NumberKey(kMany / 2));
-  std::vector<std::byte> image(Options().parameters.node_bytes);
+  std::vector<std::byte> image(client_.shared().parameters.node_bytes);
   ASSERT_TRUE(EncodeInternal(image, at, root));
   client_.Write(at.server(), at.offset(), image);
   const Found found = Scan();
@@ -117,6 +120,95 @@ TEST_F(SalvageTest, AnInternalNodeThatEndsEarlyIsNamed) {
   EXPECT_EQ(found.missing[0].why.code, Code::kCorruption);
   EXPECT_THAT(found.missing[0].why.message,
               testing::HasSubstr(fmt::format("offset {}", at.offset())));
+}
+
+class SalvageOfLongKeysTest : public SalvageTest {
+ protected:
+  SalvageOfLongKeysTest() : SalvageTest({1024, kMaxKeyBytes, 16}) {}
+
+  // The first leaf stores the first 16 bytes of these.
+  static std::string LongKey(uint64_t number) {
+    return std::string(20, 'k') + NumberKey(number) + std::string(100, 'x');
+  }
+  void Load(uint64_t count) {
+    const std::unique_ptr<OpenSession> session = client_.NewSession();
+    for (uint64_t i = 0; i < count; ++i) ASSERT_TRUE(session->Put(LongKey(i), "value"));
+  }
+  // Damages the block of a long key.
+  void Damage(const std::string& key) {
+    const TestClient::FoundLeaf at = client_.FindLeaf(key);
+    const std::vector<std::byte> bytes = client_.LeafBytes(at.leaf);
+    const LeafGeometry& geometry = client_.shared().geometry;
+    const std::optional<LeafView> leaf = LeafView::Parse(bytes, at.leaf, geometry, at.low);
+    std::optional<BlockPtr> block;
+    for (uint32_t unit = 0; leaf && unit < geometry.units(); ++unit) {
+      leaf->unit(unit).ForEach([&](const Entry& entry) {
+        if (entry.is_long() && entry.key_hash() == KeyHash(key)) block = entry.block().ptr();
+      });
+    }
+    ASSERT_TRUE(block);
+    client_.Write(block->server(), block->offset(), std::vector<std::byte>(64, std::byte{0xff}));
+  }
+  static bool IsIn(const MissingKeys& range, std::string_view key) {
+    return key >= range.from && (!range.to || key < *range.to);
+  }
+  // Ranges in order, disjoint, without keys that were seen.
+  static void ExpectHonest(const Found& found) {
+    ASSERT_TRUE(found.status) << found.status.error().ToString();
+    EXPECT_TRUE(std::ranges::is_sorted(found.keys));
+    for (size_t i = 0; i < found.missing.size(); ++i) {
+      const MissingKeys& range = found.missing[i];
+      const bool is_last = i + 1 == found.missing.size();
+      ASSERT_TRUE(range.to || is_last);
+      ASSERT_TRUE(!range.to || range.from < *range.to);
+      ASSERT_TRUE(is_last || *range.to <= found.missing[i + 1].from);
+      for (const std::string& key : found.keys) {
+        EXPECT_FALSE(IsIn(range, key)) << key << " is seen and missing";
+      }
+    }
+  }
+};
+
+TEST_F(SalvageOfLongKeysTest, WhatIsBetweenTheKeysOfTheLeafIsMissing) {
+  ASSERT_NO_FATAL_FAILURE(Load(4));
+  ASSERT_NO_FATAL_FAILURE(Damage(LongKey(1)));
+  ASSERT_NO_FATAL_FAILURE(Damage(LongKey(2)));
+  const Found found = Scan();
+  ASSERT_NO_FATAL_FAILURE(ExpectHonest(found));
+  EXPECT_THAT(found.keys, testing::ElementsAre(LongKey(0), LongKey(3)));
+  ASSERT_EQ(found.missing.size(), 3u);
+  EXPECT_EQ(found.missing[0].from, std::string(kLongHeadBytes, 'k'));
+  EXPECT_EQ(found.missing[0].to, LongKey(0));
+  EXPECT_EQ(found.missing[1].from, LongKey(0) + '\0');
+  EXPECT_EQ(found.missing[1].to, LongKey(3));
+  EXPECT_EQ(found.missing[2].from, LongKey(3) + '\0');
+  EXPECT_EQ(found.missing[2].to, std::string(kLongHeadBytes - 1, 'k') + 'l');
+}
+
+// The first leaf ends between keys with the same first bytes.
+TEST_F(SalvageOfLongKeysTest, NothingIsMissingOutsideOfTheLeafOrTheScan) {
+  constexpr uint64_t kMany = 100;
+  ASSERT_NO_FATAL_FAILURE(Load(kMany));
+  const Key fence = client_.Internal(client_.Root().pointer()).children[1].separator;
+  ASSERT_LT(LongKey(2), fence.view());
+  ASSERT_NO_FATAL_FAILURE(Damage(LongKey(1)));
+  const Found found = Scan();
+  ASSERT_NO_FATAL_FAILURE(ExpectHonest(found));
+  EXPECT_EQ(found.keys.size(), kMany - 1);
+  EXPECT_TRUE(std::ranges::any_of(
+      found.missing, [](const MissingKeys& range) { return IsIn(range, LongKey(1)); }));
+  ASSERT_FALSE(found.missing.empty());
+  EXPECT_EQ(found.missing.back().to, fence.view());
+
+  ScanOptions options;
+  options.from = LongKey(1);
+  options.to = LongKey(2);
+  const Found some = Scan(options);
+  ASSERT_NO_FATAL_FAILURE(ExpectHonest(some));
+  EXPECT_TRUE(some.keys.empty());
+  ASSERT_EQ(some.missing.size(), 1u);
+  EXPECT_EQ(some.missing[0].from, options.from);
+  EXPECT_EQ(some.missing[0].to, options.to);
 }
 
 }  // namespace

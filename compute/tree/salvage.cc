@@ -1,5 +1,7 @@
 #include "compute/tree/salvage.h"
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -8,6 +10,28 @@ namespace {
 
 // A leaf whose long keys change is read so often.
 constexpr uint32_t kMaxAttempts = 4;
+
+// Of `ranges`, in which a leaf has keys that could not be read: what is between the keys `known` of the leaf. Both ascend.
+// The result ascends and is disjoint.
+std::vector<MissingKeys> Between(const std::vector<MissingKeys>& ranges,
+                                 const std::vector<KeyView>& known) {
+  std::vector<MissingKeys> between;
+  std::string from;  // everything below was added
+  for (const MissingKeys& range : ranges) {
+    from = std::max(from, range.from);
+    const auto is_inside = [&range](KeyView key) { return !range.to || key < *range.to; };
+    auto next = std::ranges::lower_bound(known, KeyView(from));
+    for (; next != known.end() && is_inside(*next); ++next) {
+      if (from < *next) between.push_back({from, std::string(*next), range.why});
+      from = std::string(*next) + '\0';
+    }
+    if (!is_inside(from)) continue;
+    between.push_back({from, range.to, range.why});
+    if (!range.to) break;
+    from = *range.to;
+  }
+  return between;
+}
 
 }  // namespace
 
@@ -20,7 +44,7 @@ Task<Status> Salvager::SalvageLeaf(Scan& scan, Salvage& salvage) {
   for (uint32_t attempt = 1;; ++attempt) {
     status = co_await SalvageRange(op, scan, salvage);
     if (!status) break;
-    const Result<bool> filled = co_await SalvageBlocks(op, scan, salvage);
+    const Result<bool> filled = co_await SalvageBlocks(op, start, scan, salvage);
     if (!filled) status = filled.error();
     const bool is_stale = filled && !filled.value();
     if (!is_stale || attempt == kMaxAttempts) break;
@@ -67,13 +91,12 @@ Task<Status> Salvager::SalvageRange(Op& op, Scan& scan, Salvage& salvage) {
       why = image.error();
       break;
     }
-    scan.page.Add(*leaf, scanner_.sorter(), scan.range, position, true, true);
-    scan.page.leaves.push_back(std::move(image.value()));
     const HighFence high = leaf->high();
-    position.done = high.infinite;
-    if (high.infinite) co_return Ok();
     if (high.Admits(position.from)) {
-      position.from = high.key;
+      scan.page.Add(*leaf, scanner_.sorter(), scan.range, position, true, true);
+      scan.page.leaves.push_back(std::move(image.value()));
+      position.done = high.infinite;
+      if (!high.infinite) position.from = high.key;
       co_return Ok();
     }
     const RemotePtr sibling = leaf->trailer().sibling();
@@ -144,7 +167,8 @@ Task<Result<Salvager::ReachedLeaf>> Salvager::ReachLeaf(Op& op, KeyView from, Sa
   co_return reached;
 }
 
-Task<Result<bool>> Salvager::SalvageBlocks(Op& op, Scan& scan, Salvage& salvage) {
+Task<Result<bool>> Salvager::SalvageBlocks(Op& op, const ScanPosition& start, Scan& scan,
+                                           Salvage& salvage) {
   using Numbers = std::vector<size_t>;
   using Kind = ScanEntry::Kind;
   ScanPage& page = scan.page;
@@ -188,17 +212,34 @@ Task<Result<bool>> Salvager::SalvageBlocks(Op& op, Scan& scan, Salvage& salvage)
       }
     }
   }
+  std::vector<MissingKeys> missing;
+  std::vector<MissingKeys> long_keys;
+  std::optional<std::string> end;  // of the leaf
+  if (!scan.position.done) end = std::string(scan.position.from.view());
   for (const auto& [number, why] : dropped) {
     if (!why) continue;
     const std::string key(page.entries[number].key());
-    // Of a long key, the first bytes are known.
-    const bool is_long = page.entries[number].kind == Kind::kLong;
-    salvage.missing.push_back({key, is_long ? PrefixEnd(key) : key + '\0', *why});
+    if (page.entries[number].kind != Kind::kLong) {
+      missing.push_back({key, key + '\0', *why});
+      continue;
+    }
+    // Its first bytes are known. It is anywhere behind them, but in the leaf.
+    std::optional<std::string> to = PrefixEnd(key);
+    if (!to || (end && *end < *to)) to = end;
+    long_keys.push_back({std::max(key, std::string(StartOf(scan.range, start))), to, *why});
   }
   for (auto entry = dropped.rbegin(); entry != dropped.rend(); ++entry) {
     page.entries.erase(page.entries.begin() + static_cast<ptrdiff_t>(entry->first));
   }
   if (!page.positions.empty()) page.Sort(0, page.entries.size(), scan.range.reverse);
+  std::vector<KeyView> known;
+  for (const ScanEntry& entry : page.entries) known.push_back(entry.key());
+  for (const MissingKeys& keys : missing) known.emplace_back(keys.from);
+  std::ranges::sort(known);
+  std::ranges::sort(long_keys, {}, &MissingKeys::from);
+  std::ranges::move(Between(long_keys, known), std::back_inserter(missing));
+  std::ranges::sort(missing, {}, &MissingKeys::from);
+  std::ranges::move(missing, std::back_inserter(salvage.missing));
   co_return !is_stale;
 }
 
