@@ -149,16 +149,22 @@ class GroupView {
       if (suffix.size() != key_bytes || code == internal::kLongCode) return std::nullopt;
       const uint32_t stride = key_bytes + internal::StoredBytes(code);
       const char* at = data_ + entries_at_;
-      // Without a call for each entry, if 8 bytes of it hold the key.
-      const bool is_word = key_bytes <= sizeof(uint64_t) && stride >= sizeof(uint64_t);
-      const uint64_t wanted = is_word ? FirstBytesBehind(key, prefix_.size()) : 0;
-      const uint64_t mask = FirstBytesMask(key_bytes);
-      for (uint32_t i = 0; i < header_.count; ++i, at += stride) {
-        if (is_word ? (internal::LoadWord({at, stride}) & mask) == wanted
-                    : KeyView(at, key_bytes) == suffix) {
-          return Entry{
-              {at, key_bytes}, {at + key_bytes, stride - key_bytes}, internal::KindOf(code)};
+      const auto entry_at = [&](const char* from) {
+        return Entry{
+            {from, key_bytes}, {from + key_bytes, stride - key_bytes}, internal::KindOf(code)};
+      };
+      const char* const end = at + header_.count * stride;
+      if (key_bytes <= sizeof(uint64_t) && stride >= sizeof(uint64_t)) {
+        // 8 bytes of an entry hold the key: without a call for each.
+        const uint64_t wanted = FirstBytesBehind(key, prefix_.size());
+        const uint64_t mask = FirstBytesMask(key_bytes);
+        for (; at != end; at += stride) {
+          if ((internal::LoadWord({at, stride}) & mask) == wanted) return entry_at(at);
         }
+        return std::nullopt;
+      }
+      for (; at != end; at += stride) {
+        if (KeyView(at, key_bytes) == suffix) return entry_at(at);
       }
       return std::nullopt;
     }
@@ -249,9 +255,13 @@ class GroupView {
 
   bool infinite() const { return (header_.flags & kInfinite) != 0; }
   KeyView fence() const { return {data_ + kGroupHeaderBytes, header_.fence_bytes}; }
-  // Without a call if the unit was parsed with this key.
+  // Without a call if the unit was parsed with this key, or the prefix is short.
   bool HasPrefix(KeyView key) const {
-    return key.data() == prefix_.data() ? key.size() >= prefix_.size() : key.starts_with(prefix_);
+    const size_t size = prefix_.size();
+    if (key.size() < size) return false;
+    if (key.data() == prefix_.data()) return true;
+    if (size > sizeof(uint64_t)) return key.starts_with(prefix_);
+    return FirstBytes(prefix_) == FirstBytesOf(key, size);
   }
   KeyView Suffix(KeyView key) const { return key.substr(prefix_.size()); }
 
