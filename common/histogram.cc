@@ -39,4 +39,12 @@ uint64_t Histogram::Percentile(double percent) const {
   return max_;
 }
 
+uint64_t Histogram::CountUpTo(uint64_t value) const {
+  uint64_t count = 0;
+  for (uint32_t bucket = 0; bucket < kBuckets && UpperBound(bucket) <= value; ++bucket) {
+    count += counts_[bucket];
+  }
+  return count;
+}
+
 }  // namespace gossamer

@@ -39,6 +39,9 @@ class Histogram {
   // The smallest value that at least `percent` per cent of the values do not exceed (0 when empty),
   // within the error above. `percent` in [0, 100].
   uint64_t Percentile(double percent) const;
+  // The number of values in buckets that end at or below `value`.
+  uint64_t CountUpTo(uint64_t value) const;
+  uint64_t CountIn(uint32_t bucket) const { return counts_[bucket]; }
 
   // The bucket of a value in [128, 2^64) is its exponent and the 6 bits below its highest one.
   static constexpr uint32_t kSubBucketBits = 6;

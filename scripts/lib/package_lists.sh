@@ -8,6 +8,7 @@ readonly kBuildPackages=(
   libibverbs-dev librdmacm-dev libfmt-dev libgflags-dev libhwy-dev libgoogle-glog-dev
   libmemcached-dev libsasl2-dev libssl-dev  # its pkg-config file asks for the other two
   libboost-dev nlohmann-json3-dev libedit-dev
+  prometheus-cpp-dev  # for the admin endpoint: its core library
   libabsl-dev)  # absl::btree_map, for gossamer-lab
 
 # To run them. memcached and the RDMA providers are needed where a store spans machines.

@@ -1,0 +1,58 @@
+// AdminServer: the admin HTTP endpoint of a server program: metrics, health, readiness, state, a live page.
+//
+//   AdminContent content;
+//   content.metrics.push_back(std::make_shared<MyMetrics>());
+//   content.state = [&] { return MyState(); };
+//   auto admin = AdminServer::Start({.address = "127.0.0.1:7401"}, std::move(content));
+//   if (!admin) return Failure(kProgram, admin.error().message);
+//
+// Invariants:
+//   - It binds the one address that it was given, and nothing else ([::] takes no IPv4 connections).
+//   - All its work is done by one thread of its own, with all signals blocked. No thread of the data path takes part.
+//   - It reads at most `max_connections` connections; as many more are answered 503, others closed.
+//   - Every connection is closed that needs longer than `timeout` for a request or a reply.
+//   - It answers GET and HEAD without a body, and changes nothing. There is no authentication: bind an address
+//     that only those reach who may read the figures.
+//
+// The destructor waits for the callback that runs, if any, closes all connections and joins the thread.
+// What the callbacks of the content use must outlive the server.
+// Thread-safety: one thread starts and destroys it; `address` may be called by any.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "common/admin/admin_content.h"
+#include "common/status.h"
+
+namespace gossamer {
+
+struct AdminOptions {
+  std::string address = {};  // ADDRESS:PORT, numeric, IPv6 in brackets; port 0: a free one
+  std::chrono::milliseconds timeout{10'000};
+  size_t max_connections = 64;
+};
+
+class AdminServer {
+ public:
+  // Errors: InvalidArgument for an address that cannot be parsed or listened on ("cannot listen on
+  // 127.0.0.1:7401: Address already in use; give another --admin"); Unsupported if there is no thread.
+  static Result<std::unique_ptr<AdminServer>> Start(const AdminOptions& options,
+                                                    AdminContent content);
+  ~AdminServer();
+  AdminServer(const AdminServer&) = delete;
+  AdminServer& operator=(const AdminServer&) = delete;
+
+  // With the port that was chosen: "127.0.0.1:40123".
+  const std::string& address() const;
+
+ private:
+  class Listener;
+  explicit AdminServer(std::unique_ptr<Listener> listener);
+
+  const std::unique_ptr<Listener> listener_;
+};
+
+}  // namespace gossamer

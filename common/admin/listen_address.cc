@@ -1,0 +1,47 @@
+#include "common/admin/listen_address.h"
+
+#include <arpa/inet.h>
+
+#include <charconv>
+#include <optional>
+
+namespace gossamer {
+namespace {
+
+bool IsNumericAddress(int family, const std::string& host) {
+  in6_addr address;  // the larger of the two
+  return inet_pton(family, host.c_str(), &address) == 1;
+}
+
+std::optional<uint16_t> ParsePort(std::string_view text) {
+  uint16_t port = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, port);
+  if (text.empty() || error != std::errc() || stop != end) return std::nullopt;
+  return port;
+}
+
+}  // namespace
+
+std::string ListenAddress::ToString() const {
+  return (is_v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
+Result<ListenAddress> ParseListenAddress(std::string_view text) {
+  const Error wrong = MakeError(
+      Code::kInvalidArgument,
+      "'" + std::string(text) +
+          "' is no ADDRESS:PORT: give a numeric address, such as 127.0.0.1:7401 or [::1]:7401");
+  const size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos) return wrong;
+  const auto port = ParsePort(text.substr(colon + 1));
+  if (!port) return wrong;
+  std::string_view host = text.substr(0, colon);
+  const bool is_v6 = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  if (is_v6) host = host.substr(1, host.size() - 2);
+  ListenAddress address{std::string(host), *port, is_v6};
+  if (!IsNumericAddress(is_v6 ? AF_INET6 : AF_INET, address.host)) return wrong;
+  return address;
+}
+
+}  // namespace gossamer

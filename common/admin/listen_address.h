@@ -1,0 +1,27 @@
+// The text ADDRESS:PORT of the flag --admin: a numeric address and a port to listen on.
+//
+// Thread-safety: no shared state. Cost: a few string operations.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "common/status.h"
+
+namespace gossamer {
+
+struct ListenAddress {
+  std::string host;  // numeric, IPv6 without brackets
+  uint16_t port = 0;
+  bool is_v6 = false;
+
+  // "127.0.0.1:7401", "[::1]:7401"
+  std::string ToString() const;
+};
+
+// Names are refused: a name may stand for several addresses, and only what was given is bound.
+// Errors: InvalidArgument, a sentence with the text and an example.
+Result<ListenAddress> ParseListenAddress(std::string_view text);
+
+}  // namespace gossamer
