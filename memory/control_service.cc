@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -164,6 +165,24 @@ GrantedMemory ControlService::Granted() const {
     granted.extents.push_back({offset, extent.bytes, extent.owner.client_uuid, extent.owner.lease});
   }
   return granted;
+}
+
+std::vector<ClientInForce> ControlService::Clients() const {
+  const std::lock_guard guard(mutex_);
+  std::map<ComputeId, ClientInForce> clients;
+  for (const auto& [client_uuid, lease] : leases_.InForce()) {
+    clients[lease.compute] = {lease, leases_.ProcessOf(lease), 0};
+  }
+  for (const auto& [offset, extent] : allocator_.extents()) {
+    const auto client = clients.find(extent.owner.lease.compute);
+    if (client != clients.end() && client->second.lease == extent.owner.lease) {
+      client->second.granted_bytes += extent.bytes;
+    }
+  }
+  std::vector<ClientInForce> list;
+  list.reserve(clients.size());
+  for (const auto& [compute, client] : clients) list.push_back(client);
+  return list;
 }
 
 uint32_t ControlService::Register(uint64_t client_uuid, const control::RegisterRequest& request,

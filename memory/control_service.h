@@ -27,6 +27,13 @@
 
 namespace gossamer {
 
+// A compute server with a lease in force, for reports.
+struct ClientInForce {
+  Lease lease;
+  control::ProcessName process;
+  uint64_t granted_bytes = 0;  // under this lease
+};
+
 class ControlService final : public ControlHandler {
  public:
   // `lease`: a lease not renewed within this time expires; 0: leases do not expire.
@@ -40,6 +47,7 @@ class ControlService final : public ControlHandler {
 
   control::StatReply Stat() const;
   GrantedMemory Granted() const;
+  std::vector<ClientInForce> Clients() const;  // by compute id
 
  private:
   using Reply = std::span<std::byte, kMaxControlBytes>;

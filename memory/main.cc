@@ -7,12 +7,15 @@
 #include <cstdio>
 #include <iostream>
 
+#include "common/admin/listen_address.h"
 #include "common/bootstrap/bootstrap.h"
 #include "common/checked_parameters.h"
 #include "common/program/flags_main.h"
 #include "common/program/ready.h"
 #include "common/program/standard_streams.h"
+#include "common/program/version.h"
 #include "common/text/size_text.h"
+#include "memory/memory_admin.h"
 #include "memory/memory_server.h"
 
 DEFINE_string(memory, "",
@@ -60,6 +63,10 @@ DEFINE_bool(
     forget_dead, false,
     "join a store of which a server other than server 0 is dead, and take that server out of "
     "the record: the keys it held are lost");
+DEFINE_string(admin, "",
+              "ADDRESS:PORT to serve metrics, health, state and a live page on by HTTP, to all "
+              "that reach it; port 0: "
+              "a free one, named in the line that says ready (default: none)");
 DEFINE_int32(ready_fd, -1, "write READY to this file descriptor once clients can connect");
 
 namespace gossamer {
@@ -82,6 +89,13 @@ Result<uint64_t> SizeFlag(const char* name, const std::string& text) {
       Code::kInvalidArgument,
       "--" + std::string(name) + ": " +
           (size ? "0 is too little; leave the flag out for the default" : size.error().message));
+}
+
+Status CheckAdminFlag() {
+  if (FLAGS_admin.empty()) return Ok();
+  const auto address = ParseListenAddress(FLAGS_admin);
+  if (address) return Ok();
+  return MakeError(Code::kInvalidArgument, "--admin: " + address.error().message);
 }
 
 sigset_t StopSignals() {
@@ -113,6 +127,7 @@ Result<MemoryServerOptions> OptionsFromFlags() {
                                                   FLAGS_inline_value_bytes));
   BOOST_OUTCOME_TRY(fabric, ParseFabricKind(FLAGS_fabric));
   BOOST_OUTCOME_TRY(create, ParseCreateMode(FLAGS_create));
+  BOOST_OUTCOME_TRYV(CheckAdminFlag());
   options.memory_bytes = memory_bytes;
   options.chunk_bytes = chunk_bytes;
   options.lock_table_bytes = lock_table_bytes;
@@ -133,10 +148,24 @@ Result<MemoryServerOptions> OptionsFromFlags() {
   return CompleteOptions(std::move(options));
 }
 
+// Nothing without --admin.
+Result<std::unique_ptr<MemoryAdmin>> StartAdmin() {
+  if (FLAGS_admin.empty()) return std::unique_ptr<MemoryAdmin>();
+  return MemoryAdmin::Start(FLAGS_admin, {.version = std::string(BuildVersion()),
+                                          .compiler = std::string(BuildCompiler()),
+                                          .type = std::string(BuildType())});
+}
+
 int Serve(const MemoryServerOptions& options, Bootstrap& bootstrap) {
+  // Before the server has its memory and its store, which takes a while, and which a wrong --admin must not begin.
+  const auto started = StartAdmin();
+  if (!started) return Failure(kProgram, started.error().message);
+  MemoryAdmin* const admin = started.value().get();
   const auto server = MemoryServer::Start(options, &bootstrap);
   if (!server) return Failure(kProgram, server.error().message);
-  std::cout << "gossamer-memory ready: " << server.value()->Description() << '\n';
+  if (admin != nullptr) admin->Serve(*server.value());
+  std::cout << "gossamer-memory ready: " << server.value()->Description()
+            << (admin != nullptr ? " admin " + admin->address() : "") << '\n';
   // Clients can find the server even if the line cannot be printed.
   if (const Status said = FlushOutput(std::cout); !said) {
     LOG(WARNING) << "ready, but " << said.error().message;
@@ -150,6 +179,7 @@ int Serve(const MemoryServerOptions& options, Bootstrap& bootstrap) {
   sigwait(&signals, &signal);
   LOG(INFO) << "stopping on " << (signal == SIGTERM ? "SIGTERM" : "SIGINT");
   NotifyServiceManager("STOPPING=1");
+  if (admin != nullptr) admin->StopServing();
   const Status stopped = server.value()->Stop();
   if (!stopped)
     return Failure(kProgram, "stopped, but cannot leave the store: " + stopped.error().message);

@@ -223,6 +223,16 @@ Status MemoryServer::Stop() {
   return left;
 }
 
+MemoryFacts MemoryServer::Facts() const {
+  return {.store = options_.store,
+          .server = ToInteger(identity().server),
+          .fabric = std::string(FabricKindName(options_.fabric)),
+          .address = address(),
+          .chunk_bytes = options_.chunk_bytes,
+          .lock_table_bytes = options_.lock_table_bytes,
+          .lease_ms = lease_ms()};
+}
+
 std::string MemoryServer::Description() const {
   const bool on_chip = port_->lock_table_placement() == LockTablePlacement::kDeviceMemory;
   return fmt::format(

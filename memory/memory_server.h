@@ -12,6 +12,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "common/bootstrap/bootstrap.h"
 #include "common/bootstrap/membership.h"
@@ -20,6 +21,7 @@
 #include "common/status.h"
 #include "memory/control_service.h"
 #include "memory/membership_keeper.h"
+#include "memory/memory_facts.h"
 #include "memory/memory_room.h"
 #include "memory/options.h"
 
@@ -48,6 +50,8 @@ class MemoryServer {
   std::string memory_description() const { return port_->memory_description(); }
   control::StatReply Stat() const { return service_->Stat(); }
   GrantedMemory Granted() const { return service_->Granted(); }
+  std::vector<ClientInForce> Clients() const { return service_->Clients(); }
+  MemoryFacts Facts() const;
   // "store default server 0 fabric shm address … region 1.00 GiB (4 KB pages) chunks 16.0 MiB locks
   // DRAM 256 KiB"
   std::string Description() const;

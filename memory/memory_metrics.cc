@@ -1,0 +1,87 @@
+#include "memory/memory_metrics.h"
+
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "common/admin/metrics.h"
+#include "common/process_name.h"
+
+namespace gossamer {
+namespace {
+
+std::string_view LockTablePlace(const control::StatReply& stat) {
+  return stat.lock_table_on_chip != 0 ? "device" : "dram";
+}
+
+}  // namespace
+
+std::vector<prometheus::MetricFamily> MemoryFamilies(const MemoryFacts& facts,
+                                                     const MemoryFigures& figures) {
+  const control::StatReply& stat = figures.stat;
+  const std::string server = std::to_string(facts.server);
+  Families families;
+  const auto gauge = [&](std::string_view name, std::string_view help, uint64_t value) {
+    families.Gauge(name, help).Add({{"store", facts.store}, {"server", server}}, value);
+  };
+  families
+      .Gauge("gossamer_memory_info",
+             "Fabric, address and place of the lock table of the memory server; always 1.")
+      .Add({{"store", facts.store},
+            {"server", server},
+            {"fabric", facts.fabric},
+            {"address", facts.address},
+            {"lock_table", LockTablePlace(stat)}},
+           uint64_t{1});
+  gauge("gossamer_memory_heap_bytes", "Memory for nodes and values.", stat.usage.heap_bytes);
+  gauge("gossamer_memory_free_bytes", "Memory not handed out to any compute server.",
+        stat.usage.free_bytes);
+  gauge("gossamer_memory_node_extent_bytes", "Memory handed out for nodes.", stat.usage.node_bytes);
+  gauge("gossamer_memory_block_extent_bytes", "Memory handed out for value blocks.",
+        stat.usage.block_bytes);
+  gauge("gossamer_memory_waiting_bytes",
+        "Memory that is freed, but that its owner has not given up yet.", stat.waiting_bytes);
+  gauge("gossamer_memory_orphaned_bytes", "Memory of compute servers whose leases have ended.",
+        stat.orphaned_bytes);
+  gauge("gossamer_memory_extents", "Pieces of memory that are handed out.", stat.extents);
+  gauge("gossamer_memory_compute_servers", "Compute servers with a lease in force.",
+        stat.compute_servers);
+  gauge("gossamer_memory_chunk_bytes", "Unit in which compute servers get memory.",
+        facts.chunk_bytes);
+  gauge("gossamer_memory_lock_table_bytes", "Size of the lock table.", facts.lock_table_bytes);
+  families
+      .Gauge("gossamer_memory_lease_seconds",
+             "Time after which a silent compute server loses its lease; 0 if never.")
+      .Add({{"store", facts.store}, {"server", server}}, facts.lease_ms / 1e3);
+  return families.Take();
+}
+
+nlohmann::ordered_json MemoryState(const MemoryFacts& facts, const MemoryFigures& figures) {
+  using Json = nlohmann::ordered_json;
+  const control::StatReply& stat = figures.stat;
+  Json leases = Json::array();
+  for (const ClientInForce& client : figures.clients) {
+    leases.push_back({{"compute_id", static_cast<uint16_t>(client.lease.compute)},
+                      {"incarnation", client.lease.incarnation},
+                      {"process", Describe(client.process)},
+                      {"memory_bytes", client.granted_bytes}});
+  }
+  const Json server = {{"id", facts.server},
+                       {"address", facts.address},
+                       {"heap_bytes", stat.usage.heap_bytes},
+                       {"free_bytes", stat.usage.free_bytes},
+                       {"node_bytes", stat.usage.node_bytes},
+                       {"block_bytes", stat.usage.block_bytes},
+                       {"waiting_bytes", stat.waiting_bytes},
+                       {"orphaned_bytes", stat.orphaned_bytes},
+                       {"compute_servers", stat.compute_servers},
+                       {"chunk_bytes", facts.chunk_bytes},
+                       {"lock_table", LockTablePlace(stat)},
+                       {"lock_table_bytes", facts.lock_table_bytes},
+                       {"lease_ms", facts.lease_ms}};
+  return {{"store", facts.store},
+          {"fabric", facts.fabric},
+          {"servers", Json::array({server})},
+          {"leases", std::move(leases)}};
+}
+
+}  // namespace gossamer

@@ -1,0 +1,79 @@
+#include "memory/memory_metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <prometheus/text_serializer.h>
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "common/admin/testing/metrics_text.h"
+
+namespace gossamer {
+namespace {
+
+using ::testing::IsEmpty;
+
+MemoryFacts Facts() {
+  return {.store = "s",
+          .server = 3,
+          .fabric = "shm",
+          .address = "/run/a\"b",
+          .chunk_bytes = 4096,
+          .lock_table_bytes = 512,
+          .lease_ms = 2500};
+}
+
+MemoryFigures Figures() {
+  MemoryFigures figures;
+  figures.stat.usage = {
+      .heap_bytes = 1000, .free_bytes = 600, .node_bytes = 300, .block_bytes = 100};
+  figures.stat.waiting_bytes = 20;
+  figures.stat.orphaned_bytes = 10;
+  figures.stat.extents = 2;
+  figures.stat.compute_servers = 1;
+  ClientInForce client{.lease = {ComputeId{7}, 2}, .process = {}, .granted_bytes = 300};
+  client.process.process_id = 4711;
+  client.process.host_bytes = 3;
+  std::memcpy(client.process.host, "ant", 3);
+  figures.clients.push_back(client);
+  return figures;
+}
+
+TEST(MemoryMetricsTest, FamiliesHaveTheGoldenText) {
+  const std::string text =
+      prometheus::TextSerializer().Serialize(MemoryFamilies(Facts(), Figures()));
+  EXPECT_THAT(testing::ProblemsOfMetrics(text), IsEmpty());
+  std::string samples;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line[0] != '#') samples += line + "\n";
+  }
+  EXPECT_EQ(
+      samples,
+      R"(gossamer_memory_info{store="s",server="3",fabric="shm",address="/run/a\"b",lock_table="dram"} 1
+gossamer_memory_heap_bytes{store="s",server="3"} 1000
+gossamer_memory_free_bytes{store="s",server="3"} 600
+gossamer_memory_node_extent_bytes{store="s",server="3"} 300
+gossamer_memory_block_extent_bytes{store="s",server="3"} 100
+gossamer_memory_waiting_bytes{store="s",server="3"} 20
+gossamer_memory_orphaned_bytes{store="s",server="3"} 10
+gossamer_memory_extents{store="s",server="3"} 2
+gossamer_memory_compute_servers{store="s",server="3"} 1
+gossamer_memory_chunk_bytes{store="s",server="3"} 4096
+gossamer_memory_lock_table_bytes{store="s",server="3"} 512
+gossamer_memory_lease_seconds{store="s",server="3"} 2.5
+)");
+}
+
+TEST(MemoryMetricsTest, StateHasTheGoldenText) {
+  EXPECT_EQ(
+      MemoryState(Facts(), Figures()).dump(),
+      R"({"store":"s","fabric":"shm","servers":[{"id":3,"address":"/run/a\"b","heap_bytes":1000,)"
+      R"("free_bytes":600,"node_bytes":300,"block_bytes":100,"waiting_bytes":20,"orphaned_bytes":10,)"
+      R"("compute_servers":1,"chunk_bytes":4096,"lock_table":"dram","lock_table_bytes":512,"lease_ms":2500}],)"
+      R"("leases":[{"compute_id":7,"incarnation":2,"process":"process 4711 on host ant","memory_bytes":300}]})");
+}
+
+}  // namespace
+}  // namespace gossamer
