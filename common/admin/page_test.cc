@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -69,14 +70,14 @@ class FakeCompute {
         {"workers", 8},
         {"clients", {{"connected", 212}, {"commands", std::floor(reads_)}}},
         {"commands",
-         {{"get", Command(reads_, 5'200, second)},
-          {"set", Command(updates_, 9'100, second)},
-          {"zrange", Command(inserts_ / 20, 31'000, second)}}},
+         {{"get", Command(reads_, latencies_["get"])},
+          {"set", Command(updates_, latencies_["set"])},
+          {"zrange", Command(inserts_ / 20, latencies_["zrange"])}}},
         {"operations", operations},
         {"cache",
          {{"bytes", 142'000'000},
-          {"hits", std::floor(reads_ * hit_rate_)},
-          {"misses", std::floor(reads_ * (1 - hit_rate_))}}},
+          {"hits", std::floor(hits_)},
+          {"misses", std::floor(reads_ - hits_)}}},
         {"locks",
          {{"acquired", std::floor(updates_)},
           {"handed_over", std::floor(updates_ * 0.31)},
@@ -106,23 +107,26 @@ class FakeCompute {
     updates_ += 420'000 * (2 - swing);
     inserts_ += 61'000 * swing;
     hit_rate_ += (0.985 - hit_rate_) * 0.03;
+    hits_ += 1'840'000 * swing * hit_rate_;
+    Spread("get", 1'840'000 * swing, 5'200);
+    Spread("set", 420'000 * (2 - swing), 9'800);
+    Spread("zrange", 3'000 * swing, 31'000);
   }
-  static Json Command(double count, double middle_ns, double second) {
-    Json buckets = Json::array();
-    const double slow = 1 + 0.25 * std::sin(second / 14);
-    for (const auto& [factor, share] : {std::pair{0.8, 0.3},
-                                        {1.0, 0.4},
-                                        {1.3, 0.22},
-                                        {2.1, 0.07},
-                                        {6.0, 0.0085},
-                                        {24.0, 0.0013},
-                                        {70.0, 0.0002}}) {
-      buckets.push_back(
-          {std::floor(std::exp2(
-               std::floor(8 * std::log2(middle_ns * factor * (factor > 3 ? slow : 1))) / 8)),
-           std::floor(count * share)});
+  // `buckets`: of all steps so far.
+  static Json Command(double count, const std::map<uint64_t, double>& buckets) {
+    Json list = Json::array();
+    for (const auto& [upper, times] : buckets) list.push_back({upper, std::floor(times)});
+    return {{"count", std::floor(count)}, {"errors", 0}, {"latency_buckets_ns", list}};
+  }
+  // Adds `count` latencies around `middle_ns`, with a long tail.
+  void Spread(const std::string& command, double count, double middle_ns) {
+    const double wave = 1 + 0.2 * std::sin(second_ / 14);
+    for (double step = -8; step <= 40; ++step) {
+      const double share =
+          step <= 0 ? std::exp(-step * step / 14) : std::exp(-step / (1.9 + 0.35 * wave));
+      const double upper = std::exp2(std::floor(8 * std::log2(middle_ns) + step) / 8);
+      latencies_[command][static_cast<uint64_t>(upper)] += count / 6.4 * share;
     }
-    return {{"count", std::floor(count)}, {"errors", 0}, {"latency_buckets_ns", buckets}};
   }
   static Json Servers() {
     Json servers = Json::array();
@@ -148,6 +152,8 @@ class FakeCompute {
   double updates_ = 0;
   double inserts_ = 0;
   double hit_rate_ = 0.6;
+  double hits_ = 0;
+  std::map<std::string, std::map<uint64_t, double>> latencies_;
 };
 
 class PageTest : public ::testing::Test {

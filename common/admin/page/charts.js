@@ -41,6 +41,8 @@ const bytes = (value) => scaled(value, 1024, ['', 'Ki', 'Mi', 'Gi', 'Ti', 'Pi'],
 const percent = (value) => isNumber(value) ? `${digits(value * 100)} %` : '–';
 const plain = (value) => isNumber(value) ? digits(value) : '–';
 const duration = (ns) => scaled(ns, 1000, ['ns', 'µs', 'ms', 's'], '');
+// Of an axis: "2.00 M" becomes "2 M".
+const shortened = (text) => text.replace(/(\.\d*?)0+(?= |$)/, '$1').replace(/\.(?= |$)/, '');
 function span(seconds) {
   if (!isNumber(seconds)) return '–';
   const parts = [[86400, 'd'], [3600, 'h'], [60, 'min'], [1, 's']];
@@ -50,9 +52,9 @@ function span(seconds) {
       .join(' ');
 }
 
-// Ticks from 0 to at least `top`, at most 5.
-function linearTicks(top) {
-  const power = 10 ** Math.floor(Math.log10(top || 1));
+// Ticks from 0 to at least `top`, at most 5. `unit`: what "1" is on the axis, such as 1024.
+function linearTicks(top, unit) {
+  const power = unit * 10 ** Math.floor(Math.log10(top / unit));
   const step = [0.2, 0.25, 0.5, 1, 2, 2.5].map((factor) => factor * power).find((size) => top / size <= 4.001);
   const ticks = [];
   for (let tick = 0; tick < top + step * 0.999; tick += step) ticks.push(tick);
@@ -66,8 +68,8 @@ function logTicks(low, top) {
 
 // A card with lines over the last kSeconds. `series`: [{name, color, values: [[age in seconds, value or null]]}]
 class LineChart {
-  constructor(parent, {title, unit, format, isLog = false, top = null}) {
-    Object.assign(this, {format, isLog, top, series: [], hover: null});
+  constructor(parent, {title, unit, format, isLog = false, isBinary = false, top = null}) {
+    Object.assign(this, {format, isLog, isBinary, top, series: [], hover: null});
     this.legend = make('div', {class: 'legend'});
     this.svg = draw('svg', {height: 150, role: 'img', 'aria-label': title});
     this.tip = make('div', {class: 'tip', hidden: ''});
@@ -95,7 +97,10 @@ class LineChart {
   ticks() {
     const all = this.series.flatMap(({values}) => values.map(([, value]) => value)).filter(isNumber);
     const top = Math.max(...all);
-    if (!this.isLog) return linearTicks(this.top ?? (top > 0 ? top : 1));
+    if (!this.isLog) {
+      const unit = this.isBinary && top > 0 ? 1024 ** Math.floor(Math.log(top) / Math.log(1024)) : 1;
+      return linearTicks(this.top ?? (top > 0 ? top : 1), unit);
+    }
     const low = Math.min(...all.filter((value) => value > 0));
     return isFinite(low) ? logTicks(low, top) : [1, 10];
   }
@@ -113,7 +118,7 @@ class LineChart {
     for (const tick of ticks) {
       this.svg.append(
           draw('line', {class: tick === ticks[0] ? 'base' : 'grid', x1: left, x2: right, y1: y(tick), y2: y(tick)}),
-          draw('text', {x: left - 8, y: y(tick) + 4, 'text-anchor': 'end'}, this.format(tick)));
+          draw('text', {x: left - 8, y: y(tick) + 4, 'text-anchor': 'end'}, shortened(this.format(tick))));
     }
     for (const [age, text, anchor] of [[120, '−2 min', 'start'], [60, '−1 min', 'middle'], [0, 'now', 'end']]) {
       this.svg.append(draw('text', {x: x(age), y: height - 4, 'text-anchor': anchor}, text));

@@ -77,7 +77,7 @@ const charts = {
   trips: new LineChart(byId('charts'), {title: 'Round trips', unit: 'an operation', format: plain}),
   cache: new LineChart(byId('charts'), {title: 'Cache hit rate', unit: 'of lookups', format: percent, top: 1}),
   locks: new LineChart(byId('charts'), {title: 'Locks', unit: 'a second', format: count}),
-  network: new LineChart(byId('charts'), {title: 'RDMA traffic', unit: 'bytes a second', format: bytes}),
+  network: new LineChart(byId('charts'), {title: 'RDMA traffic', unit: 'bytes a second', format: bytes, isBinary: true}),
 };
 
 function drawCharts() {
@@ -105,19 +105,17 @@ function latencyCache(index) {
 
 function drawTiles() {
   const now = samples.length - 1, state = samples[now];
-  const total = rate(now, allOf('operations'));
+  const total = rate(now, allOf('operations')), heap = sumOf(state.servers ?? [], 'heap_bytes');
   const tiles = [
     ['Operations', state.operations && count(total), '/s'],
     ['Latency p99', state.commands && duration(latencyCache(now)[1]), ''],
-    ['Round trips', state.operations && plain(ratio(rate(now, allOf('round_trips')), total)), 'an operation'],
+    ['Round trips', state.operations && plain(ratio(rate(now, allOf('round_trips')), total)), 'each'],
     ['Cache hit rate', state.cache && percent(hitRate(now)), ''],
-    ['Cache', state.cache && bytes(state.cache.bytes), ''],
     ['Lock retries', state.locks && plain(contention(now)), 'a lock'],
-    ['Handed over', state.locks && percent(ratio(rate(now, locks('handed_over')), rate(now, locks('acquired')))), 'of locks'],
-    ['Clients', state.clients && count(state.clients.connected), 'connected'],
-    ['Memory', state.servers && bytes(sumOf(state.servers, 'heap_bytes')), ''],
-    ['In use', state.servers && percent(1 - ratio(sumOf(state.servers, 'free_bytes'), sumOf(state.servers, 'heap_bytes'))), 'of memory'],
-    ['Compute servers', state.leases && count(state.leases.length), 'with leases'],
+    ['Locks handed over', state.locks && percent(ratio(rate(now, locks('handed_over')), rate(now, locks('acquired')))), ''],
+    ['Clients', state.clients && count(state.clients.connected), ''],
+    ['Memory used', heap > 0 && percent(1 - sumOf(state.servers, 'free_bytes') / heap), ''],
+    ['Compute servers', !state.clients && state.leases && count(state.leases.length), ''],
   ];
   byId('tiles').replaceChildren(...tiles.filter(([, value]) => value).map(([label, value, unit]) =>
       make('div', {class: 'tile'}, make('div', {class: 'label'}, label), withUnit(value, unit))));
@@ -125,7 +123,8 @@ function drawTiles() {
 // "1.23 k" with a small "k".
 function withUnit(value, unit) {
   const [number, ...rest] = value.split(' ');
-  return make('div', {class: 'value'}, number, make('small', {}, [...rest, unit].filter(Boolean).join(' ').replace('k /s', 'k/s')));
+  const separator = unit === '/s' ? '' : ' ';
+  return make('div', {class: 'value'}, number, make('small', {}, [...rest, unit].filter(Boolean).join(separator)));
 }
 const sumOf = (list, field) => list.reduce((sum, item) => sum + (item[field] ?? 0), 0);
 
@@ -150,8 +149,8 @@ function operationsCard(state) {
     plain(each(name, 'round_trips')), plain(each(name, 'reads')), plain(each(name, 'writes')), plain(each(name, 'atomics')),
     bytes(each(name, 'bytes_read')), bytes(each(name, 'bytes_written'))]);
   if (rows.length === 0) return [];
-  return [card('Operations', 'averages an operation', table([['class'], ['total'], ['a second'], ['round trips'],
-      ['READs'], ['WRITEs'], ['atomics'], ['bytes read'], ['bytes written']], rows))];
+  return [card('Operations', 'averages an operation', table([['class'], ['total'], ['per second'], ['round trips'],
+      ['READs'], ['WRITEs'], ['atomics'], ['read'], ['written']], rows))];
 }
 
 function commandsCard(state) {
@@ -162,7 +161,7 @@ function commandsCard(state) {
             ...kPercentiles.map(([, share]) => duration(percentile(buckets, share)))];
   });
   if (rows.length === 0) return [];
-  return [card('Commands', 'of clients', table([['command'], ['total'], ['a second'], ['errors'],
+  return [card('Commands', 'of clients', table([['command'], ['total'], ['per second'], ['errors'],
       ...kPercentiles.map(([name]) => [name])], rows))];
 }
 
