@@ -36,15 +36,15 @@ class AdminServer::Listener {
     const auto host = asio::ip::make_address(address.host, error);
     const tcp::endpoint endpoint(host, address.port);
     const auto then = [&error](auto step) {
-      if (!error) step();
+      if (!error) error = step();
     };
-    then([&] { acceptor_.open(endpoint.protocol(), error); });
-    then([&] { acceptor_.set_option(tcp::acceptor::reuse_address(true), error); });
-    if (address.is_v6) then([&] { acceptor_.set_option(asio::ip::v6_only(true), error); });
-    then([&] { acceptor_.bind(endpoint, error); });
-    then([&] { acceptor_.listen(asio::socket_base::max_listen_connections, error); });
+    then([&] { return acceptor_.open(endpoint.protocol(), error); });
+    then([&] { return acceptor_.set_option(tcp::acceptor::reuse_address(true), error); });
+    if (address.is_v6) then([&] { return acceptor_.set_option(asio::ip::v6_only(true), error); });
+    then([&] { return acceptor_.bind(endpoint, error); });
+    then([&] { return acceptor_.listen(asio::socket_base::max_listen_connections, error); });
     uint16_t chosen_port = 0;
-    then([&] { chosen_port = acceptor_.local_endpoint(error).port(); });
+    if (!error) chosen_port = acceptor_.local_endpoint(error).port();
     if (error) {
       return MakeError(Code::kInvalidArgument, "cannot listen on " + address.ToString() + ": " +
                                                    error.message() + "; give another --admin");

@@ -94,7 +94,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
   void ShutDown() {
     beast::error_code ignored;
-    stream_.socket().shutdown(tcp::socket::shutdown_send, ignored);
+    ignored = stream_.socket().shutdown(tcp::socket::shutdown_send, ignored);
     stream_.expires_after(kLingerTime);
     Linger();
   }

@@ -15,8 +15,9 @@ bool IsNumericAddress(int family, const std::string& host) {
 
 std::optional<uint16_t> ParsePort(std::string_view text) {
   uint16_t port = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, port);
+  const char* const begin = text.data();
+  const char* const end = begin + text.size();
+  const auto [stop, error] = std::from_chars(begin, end, port);
   if (text.empty() || error != std::errc() || stop != end) return std::nullopt;
   return port;
 }

@@ -58,7 +58,7 @@ struct CommandFigures {
 };
 
 struct WorkerFigures {
-  explicit WorkerFigures(size_t commands_) : commands(commands_) {}
+  explicit WorkerFigures(size_t command_count) : commands(command_count) {}
 
   // `counters.cache.bytes` becomes the larger one, as all sessions of a store share one cache.
   WorkerFigures& operator+=(const WorkerFigures& other);
