@@ -1,0 +1,525 @@
+#!/bin/bash
+# Runs a store on several machines over ssh: see `deploy/cluster.sh --help` and docs/deploy.md.
+set -euo pipefail
+
+kHere=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+readonly kHere
+readonly kAgent=$kHere/lib/agent  # what each host is asked to run
+readonly kStopLimit=60            # seconds for a server to drain
+
+usage() {
+  cat <<'END_OF_USAGE'
+Usage:
+  deploy/cluster.sh up HOSTS.conf          starts what does not run: memcached, memory servers, compute servers
+  deploy/cluster.sh status HOSTS.conf      one line for each server; status 1 unless all run
+  deploy/cluster.sh down HOSTS.conf        stops all; what the store kept is gone
+  deploy/cluster.sh logs [-f] HOSTS.conf   prints the logs of all servers; -f: and what they log from now on
+
+deploy/hosts.conf.example explains the file. Nothing needs to be installed on the hosts but the programs, which are
+in the directory that the file names, or in GOSSAMER_BIN, or in the PATH of the ssh user. State and logs are on the
+hosts, in $XDG_RUNTIME_DIR/gossamer-deploy or /tmp/gossamer-UID/deploy, until `down`.
+END_OF_USAGE
+}
+
+say() { echo "cluster.sh: $*" >&2; }
+
+fail() {
+  say "$*"
+  exit 1
+}
+
+fail_usage() {
+  say "$* (see deploy/cluster.sh --help)"
+  exit 2
+}
+
+# --- the file -------------------------------------------------------------------------------------
+
+fail_line() { fail_usage "$file line $number: $*"; }
+
+# split_words TEXT: sets `words`. Quotes ('…' or "…") keep blanks and #; nothing is expanded.
+split_words() {
+  local rest=$1 word='' in_word=false quote
+  words=()
+  while [[ -n $rest ]]; do
+    case $rest in
+      [[:blank:]]*)
+        ! $in_word || words+=("$word")
+        word='' in_word=false rest=${rest:1}
+        ;;
+      [\'\"]*)
+        quote=${rest:0:1} rest=${rest:1} in_word=true
+        [[ $rest == *"$quote"* ]] || fail_line "the quote $quote is not closed"
+        word+=${rest%%"$quote"*}
+        rest=${rest#*"$quote"}
+        ;;
+      *)
+        if [[ $rest == \#* ]] && ! $in_word; then break; fi
+        word+=${rest:0:1} rest=${rest:1} in_word=true
+        ;;
+    esac
+  done
+  ! $in_word || words+=("$word")
+}
+
+# quoted WORD...: the words as a remote shell of any kind reads them.
+quoted() {
+  local word
+  for word in "$@"; do
+    printf "'%s' " "${word//\'/\'\\\'\'}"
+  done
+}
+
+set_once() {  # NAME VALUE
+  [[ -z ${settings[$1]:-} ]] || fail_line "'$1' is given twice"
+  [[ -n $2 ]] || fail_line "'$1' needs a value"
+  settings[$1]=$2
+}
+
+add_server() {  # ROLE HOST FLAG...
+  local role=$1 host=${2:-} flag place
+  [[ $host =~ ^[A-Za-z0-9_.:%@][A-Za-z0-9_.:%@-]*$ ]] || fail_line "'$host' is no host; write: $role HOST [FLAG...]"
+  shift 2
+  for flag in "$@"; do
+    case $role:$flag in
+      memcached:*) ;;
+      *:--store=* | *:--fabric=* | *:--bootstrap=* | *:--ready_fd=*)
+        fail_line "${flag%%=*} is the same for all servers: cluster.sh gives it"
+        ;;
+      *:-?*) ;;
+      *) fail_line "'$flag' is no flag" ;;
+    esac
+  done
+  place="$host $role"
+  places[$place]=$((${places[$place]:--1} + 1))
+  roles+=("$role")
+  hosts+=("$host")
+  names+=("$role-${places[$place]}")
+  flags+=("$(quoted "$@")")
+}
+
+read_line() {  # WORD...
+  local key=$1
+  shift
+  case $key in
+    store | fabric | bootstrap | ssh_user | ssh_port | ssh_key | bin | wait)
+      (($# == 1)) || fail_line "'$key' takes one value"
+      set_once "$key" "$1"
+      ;;
+    ssh_option)
+      (($# == 1)) || fail_line "'$key' takes one value, such as 'Compression=yes'"
+      ssh_options+=(-o "$1")
+      ;;
+    memory_flags) all_memory_flags+=("$@") ;;
+    compute_flags) all_compute_flags+=("$@") ;;
+    memcached)
+      [[ " ${roles[*]} " != *' memcached '* ]] || fail_line 'there is one memcached'
+      add_server memcached "$@"
+      ;;
+    memory) add_server memory "$@" ;;
+    compute) add_server compute "$@" ;;
+    *) fail_line "what is '$key'?" ;;
+  esac
+}
+
+check_settings() {
+  local i
+  : "${settings[store]:=default}" "${settings[fabric]:=verbs}" "${settings[wait]:=120}"
+  : "${settings[bin]:=${GOSSAMER_BIN:-}}"
+  [[ ${settings[store]} =~ ^[A-Za-z0-9_][A-Za-z0-9_.-]*$ ]] ||
+    fail_usage "$file: store '${settings[store]}': give letters, digits and _ . -"
+  [[ ${settings[fabric]} =~ ^(shm|verbs)$ ]] || fail_usage "$file: fabric '${settings[fabric]}': give shm or verbs"
+  [[ ${settings[wait]} =~ ^[1-9][0-9]{0,4}$ ]] || fail_usage "$file: wait '${settings[wait]}': give seconds"
+  [[ ${settings[ssh_port]:-22} =~ ^[1-9][0-9]{0,4}$ ]] || fail_usage "$file: ssh_port '${settings[ssh_port]}': give a port"
+  [[ " ${roles[*]} " == *' memory '* ]] || fail_usage "$file: there is no line 'memory HOST'"
+  for ((i = 0; i < ${#roles[@]}; ++i)); do
+    [[ ${roles[i]} != memcached ]] || : "${settings[bootstrap]:=memcached://${hosts[i]#*@}:11211}"
+  done
+  case ${settings[bootstrap]:-} in
+    memcached://?*:[1-9]*) ;;
+    dir:/*)
+      [[ " ${roles[*]} " != *' memcached '* ]] || fail_usage "$file: a directory needs no line 'memcached'"
+      ;;
+    '') fail_usage "$file: there is no line 'bootstrap' and no line 'memcached HOST'" ;;
+    *) fail_usage "$file: bootstrap '${settings[bootstrap]}': give memcached://HOST:PORT, or dir:/PATH" ;;
+  esac
+  for ((i = 0; i < ${#roles[@]}; ++i)); do
+    if [[ ${roles[i]} == memory && ${settings[fabric]} == verbs && ${flags[i]} != *--listen=* ]]; then
+      fail_usage "$file: memory ${hosts[i]} needs --listen=ADDRESS:PORT of an interface with RDMA"
+    fi
+  done
+}
+
+read_file() {
+  local line number=0 words=()
+  [[ -f $file && -r $file ]] || fail_usage "there is no file $file"
+  while IFS= read -r line || [[ -n $line ]]; do
+    number=$((number + 1))
+    line=${line%$'\r'}
+    [[ ${line//$'\t'/} != *[[:cntrl:]]* ]] || fail_line 'there is a control character'
+    split_words "$line"
+    ((${#words[@]} == 0)) || read_line "${words[@]}"
+  done <"$file"
+  check_settings
+  ssh_options+=(-o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=15 -o LogLevel=ERROR)
+  [[ -z ${settings[ssh_user]:-} ]] || ssh_options+=(-l "${settings[ssh_user]}")
+  [[ -z ${settings[ssh_port]:-} ]] || ssh_options+=(-p "${settings[ssh_port]}")
+  [[ -z ${settings[ssh_key]:-} ]] || ssh_options+=(-o IdentitiesOnly=yes -i "${settings[ssh_key]/#\~\//$HOME/}")
+  mapfile -t machines < <(printf '%s\n' "${hosts[@]}" | awk '!seen[$0]++')
+}
+
+# --- the hosts ------------------------------------------------------------------------------------
+
+# agent HOST QUOTED_WORDS: runs the agent there. The words are quoted, as quoted() does.
+agent() {
+  ssh "${ssh_options[@]}" -- "$1" "bash -s -- $(quoted "--store=${settings[store]}") $2" <"$kAgent"
+}
+
+program_of() {  # ROLE
+  case $1 in
+    memcached) echo memcached ;;
+    *) echo "${settings[bin]:+${settings[bin]}/}gossamer-$1" ;;
+  esac
+}
+
+# The quoted words with which server I is started: its program and all flags.
+command_of() {  # I
+  local i=$1 address
+  case ${roles[i]} in
+    memcached)
+      address=${settings[bootstrap]#memcached://}
+      # The record must not be evicted (-M); only the address of the bootstrap is listened at, as anybody may write there.
+      quoted memcached -l "${address%:*}" -p "${address##*:}" -M -m 64 -t 1
+      ;;
+    memory) quoted "$(program_of memory)" "${common_flags[@]}" "${all_memory_flags[@]}" ;;
+    compute) quoted "$(program_of compute)" "${common_flags[@]}" "${all_compute_flags[@]}" ;;
+  esac
+  echo "${flags[i]}"
+}
+
+# ask_all ACTION: runs `ACTION HOST` for all hosts at once; its output is in $work/HOST.out and .err, its status in .status.
+ask_all() {
+  local machine
+  for machine in "${machines[@]}"; do
+    {
+      local status=0
+      "$1" "$machine" >"$work/$machine.out" 2>"$work/$machine.err" || status=$?
+      echo "$status" >"$work/$machine.status"
+    } &
+  done
+  wait
+}
+
+# Requires: ask_all. Prints the hosts that ssh did not reach, with the reason.
+unreachable() {
+  local machine list=''
+  for machine in "${machines[@]}"; do
+    [[ $(<"$work/$machine.status") != 255 ]] ||
+      list+="${list:+, }$machine ($(tail -n 1 "$work/$machine.err" | tr -d '\r'))"
+  done
+  echo "$list"
+}
+
+ask_status() { agent "$1" status; }
+
+ask_check() {
+  local i programs=()
+  for ((i = 0; i < ${#roles[@]}; ++i)); do
+    [[ ${hosts[i]} != "$1" ]] || programs+=("$(program_of "${roles[i]}")")
+  done
+  agent "$1" "check $(quoted "${programs[@]}")" && agent "$1" status
+}
+
+# Requires: ask_all ask_status or ask_check. Sets state, pid, seconds, address of "HOST NAME", and `known`, all those.
+read_states() {
+  local machine name fields
+  known=()
+  for machine in "${machines[@]}"; do
+    while IFS=$'\t' read -r name fields; do
+      known+=("$machine $name")
+      IFS=$'\t' read -r "state[$machine $name]" "pid[$machine $name]" "seconds[$machine $name]" \
+        "address[$machine $name]" <<<"$fields"
+    done <"$work/$machine.out"
+  done
+}
+
+# --- up -------------------------------------------------------------------------------------------
+
+start_server() {  # I
+  local i=$1 who="${names[$1]} on ${hosts[$1]}" status=0 word pid line
+  echo "$who: starting"
+  agent "${hosts[i]}" "start --wait=${settings[wait]} --run=$run_id ${names[i]} $(command_of "$i")" \
+    >"$work/start-$i" 2>"$work/start-$i.err" || status=$?
+  if ((status != 0)); then
+    ((status != 255)) || echo "cluster.sh: the ssh connection to ${hosts[i]} broke" >>"$work/start-$i.err"
+    {
+      echo "cluster.sh: $who did not start:"
+      cat "$work/start-$i.err"
+    } >&2
+    return 1
+  fi
+  IFS=$'\t' read -r word pid line <"$work/start-$i"
+  case $word in
+    started) echo "$who: ready, pid $pid: ${line#* ready: }" ;;
+    already) echo "$who: runs already, pid $pid" ;;
+    differs) echo "$who: runs already, pid $pid, with other flags than those of $file: left alone" ;;
+  esac
+}
+
+# Each job is a process group of its own (set -m), so that its ssh ends with it.
+end_jobs() {
+  local job
+  for job in $(jobs -p); do
+    kill -- "-$job" 2>/dev/null || true
+  done
+}
+
+# start_servers I...: at once; returns 1 if one fails.
+start_servers() {
+  local i children=() result=0
+  attempted+=("$@")
+  for i in "$@"; do
+    start_server "$i" &
+    children+=($!)
+  done
+  for i in "${children[@]}"; do
+    wait "$i" || result=1
+  done
+  return "$result"
+}
+
+roll_back() {
+  local at i who word
+  trap '' INT TERM
+  for ((at = ${#attempted[@]} - 1; at >= 0; --at)); do
+    i=${attempted[at]}
+    who="${names[i]} on ${hosts[i]}"
+    # A server that failed has ended; its log stays until `down`.
+    [[ -s $work/start-$i || ! -s $work/start-$i.err ]] || continue
+    # Servers that ran before are of another run: the agent leaves them alone.
+    word=$(agent "${hosts[i]}" "stop --wait=$kStopLimit --run=$run_id ${names[i]}" 2>"$work/stop.err") ||
+      say "$who was not stopped again: $(tail -n 1 "$work/stop.err")"
+    [[ $word != stopped ]] || say "$who: stopped again"
+  done
+}
+
+# shellcheck disable=SC2317  # called by the trap
+interrupted() {
+  end_jobs
+  say 'interrupted'
+  roll_back
+  exit 130
+}
+
+# What memory servers held is gone with them. A new one beside those that live would hide that.
+refuse_after_loss() {
+  local i key dead=() alive=0 computes=0
+  for ((i = 0; i < ${#roles[@]}; ++i)); do
+    key="${hosts[i]} ${names[i]}"
+    case ${roles[i]}:${state[$key]:-} in
+      memory:ended) dead+=("${names[i]} on ${hosts[i]}") ;;
+      memory:running | memory:starting) alive=$((alive + 1)) ;;
+      compute:running) computes=$((computes + 1)) ;;
+    esac
+  done
+  if ((${#dead[@]} > 0 && alive + computes > 0)); then
+    fail "${dead[0]} has ended, and the keys that it held are lost: save the rest with gossamer dump --salvage" \
+      '(docs/bootstrap.md), then run down and up'
+  fi
+}
+
+up() {
+  local attempted=() memory=() compute=() cached=() i machine run_id problems=0 before=0
+  run_id=$$-$(date +%s)-$RANDOM
+  ask_all ask_check
+  [[ -z $(unreachable) ]] || fail "ssh does not reach $(unreachable); nothing was started"
+  for machine in "${machines[@]}"; do
+    (($(<"$work/$machine.status") == 0)) && continue
+    sed "s/^/cluster.sh: $machine: /" "$work/$machine.err" >&2
+    problems=1
+  done
+  ((problems == 0)) || fail 'nothing was started'
+  read_states
+  refuse_after_loss
+  for ((i = 0; i < ${#roles[@]}; ++i)); do
+    case ${roles[i]} in
+      memcached) cached+=("$i") ;;
+      memory) memory+=("$i") ;;
+      compute) compute+=("$i") ;;
+    esac
+    [[ ${state["${hosts[i]} ${names[i]}"]:-} != running ]] || before=$((before + 1))
+  done
+  if [[ ${settings[fabric]} == shm && ${#machines[@]} -gt 1 ]]; then
+    say 'note: --fabric=shm works only if all these hosts are one machine'
+  fi
+  set -m
+  trap interrupted INT TERM
+  # The first memory server creates the store, and the others join it.
+  if ! start_servers "${cached[@]}" || ! start_servers "${memory[0]}" || ! start_servers "${memory[@]:1}" ||
+    ! start_servers "${compute[@]}"; then
+    roll_back
+    fail 'nothing that this run started is left running; the full log: deploy/cluster.sh logs'
+  fi
+  trap - INT TERM
+  if ((before == ${#roles[@]})); then
+    echo "store ${settings[store]}: all ${#roles[@]} servers ran already; nothing changed"
+  else
+    echo "store ${settings[store]} is up: started $((${#roles[@]} - before)) of ${#roles[@]} servers"
+  fi
+}
+
+# --- status, down, logs ---------------------------------------------------------------------------
+
+duration() {  # SECONDS
+  if (($1 < 120)); then
+    echo "$1s"
+  elif (($1 < 7200)); then
+    echo "$(($1 / 60))m"
+  elif (($1 < 172800)); then
+    echo "$(($1 / 3600))h"
+  else
+    echo "$(($1 / 86400))d"
+  fi
+}
+
+status() {
+  local i key what age result=0 rows=()
+  ask_all ask_status
+  read_states
+  for ((i = 0; i < ${#roles[@]}; ++i)); do
+    key="${hosts[i]} ${names[i]}"
+    what=${state[$key]:-stopped}
+    case $(<"$work/${hosts[i]}.status") in
+      0) ;;
+      255) what=unreachable ;;
+      *)
+        what=unknown
+        say "${hosts[i]}: $(tail -n 1 "$work/${hosts[i]}.err")"
+        ;;
+    esac
+    age=-
+    if [[ $what == running ]]; then age=$(duration "${seconds[$key]}"); else result=1; fi
+    rows+=("${hosts[i]}"$'\t'"${roles[i]}"$'\t'"${names[i]}"$'\t'"$what"$'\t'"${pid[$key]:--}"$'\t'"$age"$'\t'"${address[$key]:--}")
+    unset "state[$key]"
+  done
+  for key in "${known[@]}"; do
+    [[ -n ${state[$key]:-} ]] || continue
+    say "note: ${key#* } on ${key% *} is ${state[$key]}, and not in $file"
+  done
+  print_table "${rows[@]}"
+  return "$result"
+}
+
+print_table() {  # ROW...
+  printf '%s\n' $'HOST\tROLE\tSERVER\tSTATE\tPID\tUPTIME\tADDRESS' "$@" | awk -F '\t' '
+    { for (i = 1; i <= NF; ++i) { cell[NR, i] = $i; if (length($i) > width[i]) width[i] = length($i) } }
+    END { for (row = 1; row <= NR; ++row) {
+      for (i = 1; i < 7; ++i) printf "%-*s  ", width[i], cell[row, i]
+      print cell[row, 7] } }'
+}
+
+stop_server() {  # KEY
+  local who="${1#* } on ${1% *}" word
+  if ! word=$(agent "${1% *}" "stop --wait=$kStopLimit ${1#* }" 2>&1); then
+    say "$who: $word"
+    return 1
+  fi
+  echo "$who: ${word/ended/had ended already}"
+}
+
+# Compute servers drain first; then each memory server leaves the store, the one that created it as the last.
+down() {
+  local key keys=() children=() role result=0 gone
+  ask_all ask_status
+  gone=$(unreachable)
+  [[ -z $gone ]] || { say "ssh does not reach $gone" && result=1; }
+  read_states
+  for role in compute memory memcached; do
+    children=()
+    while IFS= read -r key; do
+      [[ -n $key ]] || continue
+      keys+=("$key")
+      if [[ $role == memory ]]; then
+        stop_server "$key" || result=1
+      else
+        stop_server "$key" &
+        children+=($!)
+      fi
+    done < <(in_reverse "$role")
+    for key in "${children[@]}"; do
+      wait "$key" || result=1
+    done
+  done
+  if ((result == 0)); then
+    ((${#keys[@]})) && echo "store ${settings[store]} is down" || echo "store ${settings[store]}: nothing ran"
+  fi
+  return "$result"
+}
+
+# The servers of a role that a host knows, those that the file lists last first.
+in_reverse() {  # ROLE
+  local i
+  for ((i = 0; i < ${#roles[@]}; ++i)); do
+    [[ ${roles[i]} != "$1" ]] || printf '%s %s\n' "${hosts[i]}" "${names[i]}"
+  done | tac >"$work/listed"
+  printf '%s\n' "${known[@]}" | grep " $1-" | sort >"$work/known" || true
+  grep -vxFf "$work/listed" "$work/known" || true
+  grep -xFf "$work/known" "$work/listed" || true
+}
+
+logs() {
+  local i children=() option='' result=0
+  if $follow; then
+    option='--follow --lines=10'
+    set -m
+    trap 'end_jobs; exit 0' INT TERM
+  fi
+  for ((i = 0; i < ${#roles[@]}; ++i)); do
+    if $follow; then
+      print_log "$i" "$option" &
+      children+=($!)
+    else
+      print_log "$i" '' || result=1
+    fi
+  done
+  for i in "${children[@]}"; do
+    wait "$i" || result=1
+  done
+  return "$result"
+}
+
+# The agent follows a log until its standard input ends.
+print_log() {  # I OPTIONS
+  local i=$1 words
+  words="bash -s -- $(quoted "--store=${settings[store]}") logs $2 ${names[i]}"
+  {
+    cat "$kAgent"
+    [[ -z $2 ]] || exec sleep infinity
+  } | ssh "${ssh_options[@]}" -- "${hosts[i]}" "$words" 2>&1 | sed -u "s/^/${hosts[i]} ${names[i]} | /"
+}
+
+# --- the command line -----------------------------------------------------------------------------
+
+command=${1:-} follow=false
+case $command in
+  up | status | down | logs) shift ;;
+  --help | -h) usage && exit ;;
+  *)
+    usage >&2
+    exit 2
+    ;;
+esac
+if [[ $command == logs && ${1:-} == -f ]]; then
+  follow=true
+  shift
+fi
+(($# == 1)) || fail_usage "$command takes one file"
+readonly file=$1
+
+declare -A settings=() places=() state=() pid=() seconds=() address=()
+roles=() hosts=() names=() flags=() machines=() known=() ssh_options=() all_memory_flags=() all_compute_flags=()
+read_file
+common_flags=("--store=${settings[store]}" "--fabric=${settings[fabric]}" "--bootstrap=${settings[bootstrap]}")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+"$command"
