@@ -188,7 +188,7 @@ command_of() {  # I
   case ${roles[i]} in
     memcached)
       address=${settings[bootstrap]#memcached://}
-      # The record must not be evicted (-M); only the address of the bootstrap is listened at, as anybody may write there.
+      # The record must not be evicted (-M); only the address of the bootstrap is listened at, as memcached has no password.
       quoted memcached -l "${address%:*}" -p "${address##*:}" -M -m 64 -t 1
       ;;
     memory) quoted "$(program_of memory)" "${common_flags[@]}" "${all_memory_flags[@]}" ;;
@@ -246,23 +246,23 @@ read_states() {
 # --- up -------------------------------------------------------------------------------------------
 
 start_server() {  # I
-  local i=$1 who="${names[$1]} on ${hosts[$1]}" status=0 word pid line
-  echo "$who: starting"
+  local i=$1 title="${names[$1]} on ${hosts[$1]}" status=0 word pid line
+  echo "$title: starting"
   agent "${hosts[i]}" "start --wait=${settings[wait]} --run=$run_id ${names[i]} $(command_of "$i")" \
     >"$work/start-$i" 2>"$work/start-$i.err" || status=$?
   if ((status != 0)); then
     ((status != 255)) || echo "cluster.sh: the ssh connection to ${hosts[i]} broke" >>"$work/start-$i.err"
     {
-      echo "cluster.sh: $who did not start:"
+      echo "cluster.sh: $title did not start:"
       cat "$work/start-$i.err"
     } >&2
     return 1
   fi
   IFS=$'\t' read -r word pid line <"$work/start-$i"
   case $word in
-    started) echo "$who: ready, pid $pid: ${line#* ready: }" ;;
-    already) echo "$who: runs already, pid $pid" ;;
-    differs) echo "$who: runs already, pid $pid, with other flags than those of $file: left alone" ;;
+    started) echo "$title: ready, pid $pid: ${line#* ready: }" ;;
+    already) echo "$title: runs already, pid $pid" ;;
+    differs) echo "$title: runs already, pid $pid, with other flags than those of $file: left alone" ;;
   esac
 }
 
@@ -289,17 +289,17 @@ start_servers() {
 }
 
 roll_back() {
-  local at i who word
+  local at i title word
   trap '' INT TERM
   for ((at = ${#attempted[@]} - 1; at >= 0; --at)); do
     i=${attempted[at]}
-    who="${names[i]} on ${hosts[i]}"
+    title="${names[i]} on ${hosts[i]}"
     # A server that failed has ended; its log stays until `down`.
     [[ -s $work/start-$i || ! -s $work/start-$i.err ]] || continue
     # Servers that ran before are of another run: the agent leaves them alone.
     word=$(agent "${hosts[i]}" "stop --wait=$kStopLimit --run=$run_id ${names[i]}" 2>"$work/stop.err") ||
-      say "$who was not stopped again: $(tail -n 1 "$work/stop.err")"
-    [[ $word != stopped ]] || say "$who: stopped again"
+      say "$title was not stopped again: $(tail -n 1 "$work/stop.err")"
+    [[ $word != stopped ]] || say "$title: stopped again"
   done
 }
 
@@ -399,7 +399,7 @@ status() {
     esac
     age=-
     if [[ $what == running ]]; then age=$(duration "${seconds[$key]}"); else result=1; fi
-    rows+=("${hosts[i]}"$'\t'"${roles[i]}"$'\t'"${names[i]}"$'\t'"$what"$'\t'"${pid[$key]:--}"$'\t'"$age"$'\t'"${address[$key]:--}")
+    rows+=("$(printf '%s\t' "${hosts[i]}" "${roles[i]}" "${names[i]}" "$what" "${pid[$key]:--}" "$age")${address[$key]:--}")
     unset "state[$key]"
   done
   for key in "${known[@]}"; do
@@ -419,12 +419,12 @@ print_table() {  # ROW...
 }
 
 stop_server() {  # KEY
-  local who="${1#* } on ${1% *}" word
+  local title="${1#* } on ${1% *}" word
   if ! word=$(agent "${1% *}" "stop --wait=$kStopLimit ${1#* }" 2>&1); then
-    say "$who: $word"
+    say "$title: $word"
     return 1
   fi
-  echo "$who: ${word/ended/had ended already}"
+  echo "$title: ${word/ended/had ended already}"
 }
 
 # Compute servers drain first; then each memory server leaves the store, the one that created it as the last.

@@ -2,7 +2,7 @@
 # root, with `work`, a temporary directory.
 #
 #   make_hosts          host1, host2, host3, each with an sshd; and the namespace `admin`, which reaches them
-#   on_admin COMMAND    runs a command as a person would who administers the hosts
+#   on_admin COMMAND    runs a command on the machine from which the hosts are administered
 #   remove_hosts        ends all processes on the hosts, and removes the namespaces
 #
 # A bridge inside the namespace `admin` joins the hosts. Nothing reaches the network of the machine. The hosts
