@@ -153,17 +153,16 @@ class GroupView {
         return Entry{
             {from, key_bytes}, {from + key_bytes, stride - key_bytes}, internal::KindOf(code)};
       };
-      const char* const end = at + header_.count * stride;
       if (key_bytes <= sizeof(uint64_t) && stride >= sizeof(uint64_t)) {
         // 8 bytes of an entry hold the key: without a call for each.
         const uint64_t wanted = FirstBytesBehind(key, prefix_.size());
         const uint64_t mask = FirstBytesMask(key_bytes);
-        for (; at != end; at += stride) {
+        for (uint32_t left = header_.count; left != 0; --left, at += stride) {
           if ((internal::LoadWord({at, stride}) & mask) == wanted) return entry_at(at);
         }
         return std::nullopt;
       }
-      for (; at != end; at += stride) {
+      for (uint32_t left = header_.count; left != 0; --left, at += stride) {
         if (KeyView(at, key_bytes) == suffix) return entry_at(at);
       }
       return std::nullopt;
