@@ -1,0 +1,94 @@
+// Batch: requests of several clients that go to the store together.
+//
+// The reads of all go to one MultiGet, the puts to one MultiPut, the deletes to one MultiDelete, in this order. Of one client,
+// the requests of a batch begin with reads, then come puts, writes by themselves and deletes: so each client's requests take
+// effect in the order in which it sent them. What would break that order waits for the next batch.
+//
+// Thread-safety: none. Cost: no allocation for a request once the vectors have grown.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/status.h"
+#include "compute/gateway/client.h"
+#include "compute/gateway/command_table.h"
+#include "gossamer/store.h"
+
+namespace gossamer::gateway {
+
+class Batch {
+ public:
+  // A write by itself.
+  struct Single {
+    std::string_view key;
+    std::string_view value;
+    bool must_exist = false;  // an update; otherwise an insert
+    Status result = Ok();
+  };
+
+  bool empty() const { return requests_.empty(); }
+  size_t size() const { return requests_.size(); }
+  void Clear();
+
+  // Adds a request of `client`. Its bytes stay until the batch has run.
+  // Returns false, and adds nothing, if it must wait for the requests that the client has in the batch.
+  bool Add(Client& client, const Command& command, const std::vector<std::string_view>& arguments);
+  // Adds an answer that is known already, in its place behind those of the client's earlier requests.
+  void AddAnswer(Client& client, std::string_view reply);
+
+  // Does it all.
+  Task<void> Run(Session& session);
+  // Appends the answers to the clients' output.
+  void Answer();
+  // Calls visit(command, times) for each command of the requests.
+  template <typename Visit>
+  void ForEachCommand(Visit visit) const {
+    std::array<uint32_t, kMostCommands> times{};
+    for (const Request& request : requests_) {
+      if (request.command != nullptr) ++times[NumberOf(*request.command)];
+    }
+    for (size_t i = 0; i < Commands().size(); ++i) {
+      if (times[i] != 0) visit(Commands()[i], times[i]);
+    }
+  }
+  // The clients with requests in the batch.
+  const std::vector<Client*>& clients() const { return clients_; }
+
+ private:
+  enum class Phase : uint8_t { kReads, kPuts, kSingles, kDeletes };
+  struct Request {
+    Client* client;
+    const Command* command;  // null: an answer that is known
+    size_t first;            // in the vector of its kind; or of the answer's bytes in `text_`
+    size_t count;
+  };
+
+  // Whether a request of that phase may follow those that the client has. Adds the client to `clients_`.
+  bool Admit(Client& client, Phase phase);
+  bool AddSet(Client& client, const Command& command,
+              const std::vector<std::string_view>& arguments);
+  void AnswerRead(const Request& request) const;
+  void AnswerWrite(const Request& request) const;
+
+  std::vector<Request> requests_;
+  std::vector<Client*> clients_;
+  Phase phase_ = Phase::kReads;  // of the last client's last request
+  std::vector<std::string_view> reads_;
+  Values values_;
+  std::vector<KeyValueView> puts_;
+  std::vector<Status> put_results_;
+  std::vector<Single> singles_;
+  std::vector<std::string_view> deletes_;
+  std::vector<Status> delete_results_;
+  std::string text_;
+};
+
+// The error reply for an error of the store.
+std::string ErrorLine(const Error& error);
+
+}  // namespace gossamer::gateway

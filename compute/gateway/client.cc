@@ -1,0 +1,55 @@
+#include "compute/gateway/client.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace gossamer::gateway {
+namespace {
+
+constexpr size_t kReadBytes = 64 * 1024;
+// Longer buffers of a client that is idle are given back.
+constexpr size_t kKeptBytes = 256 * 1024;
+
+}  // namespace
+
+Client::Read Client::Receive(uint64_t& bytes) {
+  if (taken_ == in_.size()) {
+    in_.clear();
+    if (in_.capacity() > kKeptBytes) in_.shrink_to_fit();
+  } else if (taken_ != 0) {
+    in_.erase(0, taken_);
+  }
+  taken_ = 0;
+  const size_t before = in_.size();
+  const size_t wanted =
+      std::max(kReadBytes, parser.wanted() > before ? parser.wanted() - before : 0);
+  in_.resize(before + wanted);
+  const ssize_t got = recv(fd(), in_.data() + before, wanted, 0);
+  in_.resize(before + static_cast<size_t>(std::max<ssize_t>(got, 0)));
+  if (got > 0) {
+    bytes += static_cast<uint64_t>(got);
+    may_read = static_cast<size_t>(got) == wanted;
+    return Read::kSome;
+  }
+  may_read = false;
+  const bool is_nothing = got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+  return is_nothing ? Read::kNone : Read::kEnded;
+}
+
+bool Client::Send(uint64_t& bytes) {
+  while (sent_ < out.size()) {
+    const ssize_t done = send(fd(), out.data() + sent_, out.size() - sent_, MSG_NOSIGNAL);
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
+    sent_ += static_cast<size_t>(done);
+    bytes += static_cast<uint64_t>(done);
+  }
+  out.clear();
+  sent_ = 0;
+  if (out.capacity() > kKeptBytes) out.shrink_to_fit();
+  return true;
+}
+
+}  // namespace gossamer::gateway

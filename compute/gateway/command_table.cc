@@ -1,0 +1,63 @@
+#include "compute/gateway/command_table.h"
+
+#include <algorithm>
+#include <array>
+
+namespace gossamer::gateway {
+namespace {
+
+using Id = CommandId;
+using Kind = CommandKind;
+
+constexpr std::array kCommands{
+    Command{"auth", Id::kAuth, Kind::kState, -2, false, 0, 0, 0},
+    Command{"client", Id::kClient, Kind::kState, -2, false, 0, 0, 0},
+    Command{"command", Id::kCommand, Kind::kAnswer, -1, false, 0, 0, 0},
+    Command{"config", Id::kConfig, Kind::kAnswer, -2, false, 0, 0, 0},
+    Command{"dbsize", Id::kDbSize, Kind::kWalk, 1, false, 0, 0, 0},
+    Command{"del", Id::kDel, Kind::kDelete, -2, true, 1, -1, 1},
+    Command{"echo", Id::kEcho, Kind::kAnswer, 2, false, 0, 0, 0},
+    Command{"exists", Id::kExists, Kind::kRead, -2, false, 1, -1, 1},
+    Command{"flushall", Id::kFlushDb, Kind::kWalk, -1, true, 0, 0, 0},
+    Command{"flushdb", Id::kFlushDb, Kind::kWalk, -1, true, 0, 0, 0},
+    Command{"get", Id::kGet, Kind::kRead, 2, false, 1, 1, 1},
+    Command{"hello", Id::kHello, Kind::kState, -1, false, 0, 0, 0},
+    Command{"info", Id::kInfo, Kind::kState, -1, false, 0, 0, 0},
+    Command{"keys", Id::kKeys, Kind::kWalk, 2, false, 0, 0, 0},
+    Command{"mget", Id::kMget, Kind::kRead, -2, false, 1, -1, 1},
+    Command{"mset", Id::kMset, Kind::kPut, -3, true, 1, -1, 2},
+    Command{"ping", Id::kPing, Kind::kAnswer, -1, false, 0, 0, 0},
+    Command{"quit", Id::kQuit, Kind::kState, -1, false, 0, 0, 0},
+    Command{"reset", Id::kReset, Kind::kState, 1, false, 0, 0, 0},
+    Command{"scan", Id::kScan, Kind::kWalk, -2, false, 0, 0, 0},
+    Command{"select", Id::kSelect, Kind::kAnswer, 2, false, 0, 0, 0},
+    Command{"set", Id::kSet, Kind::kPut, -3, true, 1, 1, 1},
+    Command{"setnx", Id::kSetnx, Kind::kSingle, 3, true, 1, 1, 1},
+    Command{"strlen", Id::kStrlen, Kind::kRead, 2, false, 1, 1, 1},
+    Command{"type", Id::kType, Kind::kRead, 2, false, 1, 1, 1},
+    Command{"unlink", Id::kDel, Kind::kDelete, -2, true, 1, -1, 1},
+};
+static_assert(std::ranges::is_sorted(kCommands, {}, &Command::name));
+static_assert(kCommands.size() <= kMostCommands);
+constexpr size_t kLongestName = 16;
+
+constexpr char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 'a' - 'A') : c; }
+
+}  // namespace
+
+std::span<const Command> Commands() { return kCommands; }
+
+const Command* FindCommand(std::string_view name) {
+  if (name.size() > kLongestName) return nullptr;
+  std::array<char, kLongestName> lower;
+  std::ranges::transform(name, lower.begin(), Lower);
+  const std::string_view wanted(lower.data(), name.size());
+  const auto found = std::ranges::lower_bound(kCommands, wanted, {}, &Command::name);
+  return found != kCommands.end() && found->name == wanted ? &*found : nullptr;
+}
+
+bool IsWord(std::string_view a, std::string_view lower) {
+  return std::ranges::equal(a, lower, {}, Lower);
+}
+
+}  // namespace gossamer::gateway

@@ -1,0 +1,71 @@
+// The commands of the Redis protocol that the gateway answers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace gossamer::gateway {
+
+enum class CommandId : uint8_t {
+  kAuth,
+  kClient,
+  kCommand,
+  kConfig,
+  kDbSize,
+  kDel,
+  kEcho,
+  kExists,
+  kFlushDb,
+  kGet,
+  kHello,
+  kInfo,
+  kKeys,
+  kMget,
+  kMset,
+  kPing,
+  kQuit,
+  kReset,
+  kScan,
+  kSelect,
+  kSet,
+  kSetnx,
+  kStrlen,
+  kType,
+};
+
+// When a command runs among those that one read has brought.
+enum class CommandKind : uint8_t {
+  kRead,    // together with other reads
+  kPut,     // together with other puts
+  kDelete,  // together with other deletes
+  kSingle,  // a write by itself
+  kAnswer,  // at once: its answer depends on the request alone
+  kState,   // at once, and by itself: it uses or changes the state of the connection
+  kWalk,    // by itself: it reads many keys
+};
+
+struct Command {
+  std::string_view name;  // lower case
+  CommandId id;
+  CommandKind kind;
+  int arity;  // arguments with the name; negative: at least so many. As in Redis's COMMAND
+  bool is_write;
+  // The first and the last argument that is a key, and the step; 0: none. As in Redis's COMMAND.
+  int first_key, last_key, key_step;
+};
+
+// In alphabetical order; at most kMostCommands.
+std::span<const Command> Commands();
+inline constexpr size_t kMostCommands = 64;
+inline size_t NumberOf(const Command& command) {
+  return static_cast<size_t>(&command - Commands().data());
+}
+// Null if there is none of this name, in any case.
+const Command* FindCommand(std::string_view name);
+
+// Whether `a` is `lower`, letters of either case alike. Requires: `lower` has no capitals.
+bool IsWord(std::string_view a, std::string_view lower);
+
+}  // namespace gossamer::gateway

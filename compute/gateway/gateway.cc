@@ -1,0 +1,106 @@
+#include "compute/gateway/gateway.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "common/start_thread.h"
+
+namespace gossamer::gateway {
+namespace {
+
+constexpr std::string_view kUnix = "unix:";
+
+std::vector<std::string> CommandNames() {
+  std::vector<std::string> names;
+  for (const Command& command : Commands()) names.emplace_back(command.name);
+  return names;
+}
+
+// To the processor of that number, among those that this process may use. Without effect if that fails.
+void PinThisThread(size_t number) {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  size_t left = number % static_cast<size_t>(CPU_COUNT(&allowed));
+  for (int processor = 0; processor < CPU_SETSIZE; ++processor) {
+    if (!CPU_ISSET(processor, &allowed) || left-- != 0) continue;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(processor, &one);
+    pthread_setaffinity_np(pthread_self(), sizeof one, &one);
+    return;
+  }
+}
+
+}  // namespace
+
+Gateway::Gateway(GatewayOptions options)
+    : options_(std::move(options)),
+      metrics_(std::make_shared<WorkerMetrics>(CommandNames())),
+      shared_(options_) {}
+
+Result<std::unique_ptr<Gateway>> Gateway::Start(GatewayOptions options, Store& store) {
+  std::unique_ptr<Gateway> gateway(new Gateway(std::move(options)));
+  BOOST_OUTCOME_TRYV(gateway->OpenListeners());
+  BOOST_OUTCOME_TRYV(gateway->StartWorkers(store));
+  return gateway;
+}
+
+Gateway::~Gateway() {
+  for (const auto& worker : workers_) worker->Stop();
+  for (std::thread& thread : threads_) thread.join();
+  for (const std::string& path : paths_) unlink(path.c_str());
+}
+
+Status Gateway::OpenListeners() {
+  listeners_.resize(options_.threads);
+  for (const std::string& where : options_.listen) {
+    if (options_.password.empty() && !IsLocal(where)) {
+      return MakeError(Code::kInvalidArgument,
+                       where +
+                           " may be reached from other machines: set a password "
+                           "(--requirepass_file), or give an address of the loopback interface");
+    }
+    const bool is_path = where.starts_with(kUnix);
+    std::string address = where;
+    for (std::vector<Socket>& own : listeners_) {
+      if (is_path && &own != &listeners_.front()) break;
+      BOOST_OUTCOME_TRY(socket, Listen(address, options_.threads > 1 && !is_path));
+      address = AddressOf(address, socket);  // the same port for the others
+      own.push_back(std::move(socket));
+    }
+    if (is_path) paths_.push_back(where.substr(kUnix.size()));
+    addresses_ += (addresses_.empty() ? "" : ",") + address;
+  }
+  return Ok();
+}
+
+Status Gateway::StartWorkers(Store& store) {
+  std::vector<int> shared;
+  for (const Socket& socket : listeners_.front()) shared.push_back(socket.fd());
+  for (size_t number = 0; number < options_.threads; ++number) {
+    std::vector<int> own;
+    for (const Socket& socket : listeners_[number]) own.push_back(socket.fd());
+    if (number != 0) {
+      // The sockets of paths are those of the first worker.
+      for (size_t i = 0; i < options_.listen.size(); ++i) {
+        if (options_.listen[i].starts_with(kUnix)) own.push_back(shared[i]);
+      }
+    }
+    workers_.push_back(std::make_unique<Worker>(shared_, store, std::move(own), *metrics_));
+    BOOST_OUTCOME_TRYV(workers_.back()->Open());
+  }
+  for (size_t number = 0; number < workers_.size(); ++number) {
+    BOOST_OUTCOME_TRY(thread, StartThread("serve clients", [this, number] {
+                        if (options_.pin) PinThisThread(number);
+                        workers_[number]->Run();
+                      }));
+    threads_.push_back(std::move(thread));
+  }
+  return Ok();
+}
+
+}  // namespace gossamer::gateway

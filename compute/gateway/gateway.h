@@ -1,0 +1,48 @@
+// Gateway: serves a store to clients of the Redis protocol.
+//
+// Thread-safety: one thread starts and stops it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "compute/gateway/gateway_options.h"
+#include "compute/gateway/listener.h"
+#include "compute/gateway/worker.h"
+#include "compute/metrics/worker_metrics.h"
+#include "gossamer/store.h"
+
+namespace gossamer::gateway {
+
+class Gateway {
+ public:
+  // `store` outlives the gateway. Clients are served once it returns.
+  // Errors: InvalidArgument: an address cannot be listened on, or is open to other machines without a password. Those of
+  // Store::NewSession.
+  static Result<std::unique_ptr<Gateway>> Start(GatewayOptions options, Store& store);
+  // Ends what is in flight, and disconnects all clients.
+  ~Gateway();
+
+  // "127.0.0.1:7400,unix:/run/gossamer.sock"
+  const std::string& addresses() const { return addresses_; }
+  const std::shared_ptr<WorkerMetrics>& metrics() const { return metrics_; }
+
+ private:
+  explicit Gateway(GatewayOptions options);
+
+  Status OpenListeners();
+  Status StartWorkers(Store& store);
+
+  const GatewayOptions options_;
+  const std::shared_ptr<WorkerMetrics> metrics_;
+  Shared shared_;
+  std::string addresses_;
+  std::vector<std::string> paths_;                // of sockets, to be removed
+  std::vector<std::vector<Socket>> listeners_;    // of each worker
+  std::vector<std::unique_ptr<Worker>> workers_;  // before the threads that run them
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace gossamer::gateway

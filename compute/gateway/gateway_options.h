@@ -1,0 +1,21 @@
+// What a gateway is told.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace gossamer::gateway {
+
+struct GatewayOptions {
+  std::vector<std::string> listen;  // "ADDRESS:PORT" or "unix:PATH"
+  std::string password;             // of the user `default`; empty: clients need none
+  uint32_t threads = 1;
+  bool pin = false;  // each thread to a processor of its own
+  uint32_t max_clients = 10'000;
+  uint64_t max_query_bytes = uint64_t{64}
+                             << 20;  // of requests that have not been answered, of one client
+};
+
+}  // namespace gossamer::gateway

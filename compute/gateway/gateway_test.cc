@@ -1,0 +1,286 @@
+// A gateway over a store in this process, and clients that speak the protocol byte by byte.
+#include "compute/gateway/gateway.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <map>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/testing/seed.h"
+
+namespace gossamer::gateway {
+namespace {
+
+class Connection {
+ public:
+  explicit Connection(const std::string& path) : socket_(socket(AF_UNIX, SOCK_STREAM, 0)) {
+    sockaddr_un name{};
+    name.sun_family = AF_UNIX;
+    std::memcpy(name.sun_path, path.data(), path.size());
+    EXPECT_EQ(connect(socket_.fd(), reinterpret_cast<const sockaddr*>(&name), sizeof name), 0);
+  }
+
+  void Send(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const ssize_t done = send(socket_.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      ASSERT_GT(done, 0);
+      bytes.remove_prefix(static_cast<size_t>(done));
+    }
+  }
+  // So many bytes; fewer if the connection ends.
+  std::string Receive(size_t bytes) {
+    std::string text(bytes, '\0');
+    size_t at = 0;
+    while (at < bytes) {
+      const ssize_t got = recv(socket_.fd(), text.data() + at, bytes - at, 0);
+      if (got <= 0) break;
+      at += static_cast<size_t>(got);
+    }
+    text.resize(at);
+    return text;
+  }
+  void Expect(std::string_view request, std::string_view reply) {
+    Send(request);
+    EXPECT_EQ(Receive(reply.size()), reply) << request;
+  }
+  bool IsClosed() { return Receive(1).empty(); }
+
+ private:
+  Socket socket_;
+};
+
+std::string Bulk(std::string_view bytes) {
+  return "$" + std::to_string(bytes.size()) + "\r\n" + std::string(bytes) + "\r\n";
+}
+std::string Request(const std::vector<std::string>& arguments) {
+  std::string text = "*" + std::to_string(arguments.size()) + "\r\n";
+  for (const std::string& one : arguments) text += Bulk(one);
+  return text;
+}
+
+class GatewayTest : public testing::Test {
+ protected:
+  void Open(GatewayOptions options = {}) {
+    LocalOptions local;
+    local.memory_bytes = uint64_t{64} << 20;
+    store_ = std::move(Store::OpenLocal(local).value());
+    path_ = testing::TempDir() + "gateway_" + std::to_string(getpid()) + ".sock";
+    options.listen = {"unix:" + path_};
+    Result<std::unique_ptr<Gateway>> gateway = Gateway::Start(options, *store_);
+    ASSERT_TRUE(gateway) << gateway.error().ToString();
+    gateway_ = std::move(gateway.value());
+  }
+  Connection Connect() { return Connection(path_); }
+
+  std::unique_ptr<Store> store_;
+  std::string path_;
+  std::unique_ptr<Gateway> gateway_;
+};
+
+TEST_F(GatewayTest, AnswersEachCommand) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  Connection client = Connect();
+  client.Expect("PING\r\n", "+PONG\r\n");
+  client.Expect(Request({"ping", "hi"}), "$2\r\nhi\r\n");
+  client.Expect(Request({"ECHO", "a\r\nb"}), "$4\r\na\r\nb\r\n");
+  client.Expect(Request({"GET", "k"}), "$-1\r\n");
+  client.Expect(Request({"SET", "k", "v"}), "+OK\r\n");
+  client.Expect(Request({"GET", "k"}), "$1\r\nv\r\n");
+  client.Expect(Request({"SET", "k", "w", "NX"}), "$-1\r\n");
+  client.Expect(Request({"SET", "k", "w", "xx"}), "+OK\r\n");
+  client.Expect(Request({"SET", "n", "1", "XX"}), "$-1\r\n");
+  client.Expect(Request({"SETNX", "k", "x"}), ":0\r\n");
+  client.Expect(Request({"SETNX", "n", "x"}), ":1\r\n");
+  client.Expect(Request({"STRLEN", "n"}), ":1\r\n");
+  client.Expect(Request({"TYPE", "n"}), "+string\r\n");
+  client.Expect(Request({"TYPE", "no"}), "+none\r\n");
+  client.Expect(Request({"MSET", "a", "1", "b", "", "a", "2"}), "+OK\r\n");
+  client.Expect(Request({"MGET", "a", "b", "c"}), "*3\r\n$1\r\n2\r\n$0\r\n\r\n$-1\r\n");
+  client.Expect(Request({"EXISTS", "a", "a", "c"}), ":2\r\n");
+  client.Expect(Request({"DBSIZE"}), ":4\r\n");
+  client.Expect(Request({"KEYS", "[ab]"}), "*2\r\n$1\r\na\r\n$1\r\nb\r\n");
+  client.Expect(Request({"DEL", "a", "a", "c"}), ":1\r\n");
+  client.Expect(Request({"UNLINK", "b"}), ":1\r\n");
+  client.Expect(Request({"SELECT", "0"}), "+OK\r\n");
+  client.Expect(Request({"FLUSHDB"}), "+OK\r\n");
+  client.Expect(Request({"DBSIZE"}), ":0\r\n");
+  client.Expect(Request({"QUIT"}), "+OK\r\n");
+  EXPECT_TRUE(client.IsClosed());
+}
+
+TEST_F(GatewayTest, RefusesWithASentence) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  Connection client = Connect();
+  client.Expect(Request({"NOSUCH", "a"}),
+                "-ERR unknown command 'NOSUCH', with args beginning with: 'a' \r\n");
+  client.Expect(Request({"GET"}), "-ERR wrong number of arguments for 'get' command\r\n");
+  client.Expect(Request({"MSET", "a", "1", "b"}),
+                "-ERR wrong number of arguments for 'mset' command\r\n");
+  client.Expect(
+      Request({"SET", "k", "v", "EX", "5"}),
+      "-ERR keys do not expire in Gossamer: leave out EX, PX, EXAT, PXAT and KEEPTTL\r\n");
+  client.Expect(Request({"SET", "k", "v", "NX", "XX"}), "-ERR syntax error\r\n");
+  client.Expect(
+      Request({"SCAN", "77"}),
+      "-ERR this gateway has not given out that cursor, or long ago: begin again with SCAN 0\r\n");
+  client.Expect(Request({"SELECT", "1"}),
+                "-ERR DB index is out of range: Gossamer has database 0 only\r\n");
+  client.Expect(Request({"GET", std::string(300, 'k')}), "-ERR ");
+  client.Receive(0);
+  Connection other = Connect();
+  other.Expect("*1\r\n:1\r\n", "-ERR Protocol error: expected '$', got ':'\r\n");
+  EXPECT_TRUE(other.IsClosed());
+}
+
+TEST_F(GatewayTest, KeepsTheOrderOfAPipeline) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  Connection client = Connect();
+  std::string requests;
+  std::string replies;
+  for (int i = 0; i < 3000; ++i) {
+    const std::string value = std::to_string(i);
+    requests += Request({"SET", "k", value}) + Request({"GET", "k"}) + Request({"PING"}) +
+                Request({"DEL", "k"}) + Request({"GET", "k"});
+    replies += "+OK\r\n" + Bulk(value) + "+PONG\r\n:1\r\n$-1\r\n";
+  }
+  std::thread sender([&] { client.Send(requests); });
+  EXPECT_EQ(client.Receive(replies.size()), replies);
+  sender.join();
+}
+
+TEST_F(GatewayTest, ScansEachKeyOnce) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  const auto session = std::move(store_->NewSession().value());
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_TRUE(session->Put("k" + std::to_string(10'000 + i), "v"));
+  }
+  Connection client = Connect();
+  std::string cursor = "0";
+  std::string expected;
+  int next = 0;
+  do {
+    client.Send(Request({"SCAN", cursor, "MATCH", "k*", "COUNT", "150"}));
+    EXPECT_EQ(client.Receive(5), "*2\r\n$");
+    std::string header;
+    while (!header.ends_with("\r\n")) header += client.Receive(1);
+    cursor = client.Receive(static_cast<size_t>(std::stoi(header)));
+    client.Receive(2);
+    std::string count;
+    while (!count.ends_with("\r\n")) count += client.Receive(1);
+    for (int left = std::stoi(count.substr(1)); left > 0; --left) {
+      const std::string wanted = Bulk("k" + std::to_string(10'000 + next++));
+      ASSERT_EQ(client.Receive(wanted.size()), wanted);
+    }
+  } while (cursor != "0");
+  EXPECT_EQ(next, 1000);
+}
+
+TEST_F(GatewayTest, HasResp3AndPasswords) {
+  GatewayOptions options;
+  options.password = "secret";
+  ASSERT_NO_FATAL_FAILURE(Open(options));
+  Connection client = Connect();
+  client.Expect(Request({"GET", "k"}), "-NOAUTH Authentication required.\r\n");
+  client.Expect(Request({"AUTH", "wrong!"}),
+                "-WRONGPASS invalid username-password pair or user is disabled.\r\n");
+  client.Expect(Request({"HELLO", "3"}), "-NOAUTH HELLO must be called");
+  Connection other = Connect();
+  other.Expect(Request({"HELLO", "3", "AUTH", "default", "secret"}),
+               "%7\r\n$6\r\nserver\r\n$8\r\ngossamer\r\n");
+  Connection third = Connect();
+  third.Expect(Request({"AUTH", "secret"}), "+OK\r\n");
+  third.Expect(Request({"GET", "k"}), "$-1\r\n");
+}
+
+TEST_F(GatewayTest, Resp3HasItsOwnNull) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  Connection client = Connect();
+  client.Send(Request({"HELLO", "3"}));
+  std::string reply;
+  while (!reply.ends_with("modules\r\n*0\r\n")) reply += client.Receive(1);
+  client.Expect(Request({"GET", "k"}), "_\r\n");
+}
+
+TEST_F(GatewayTest, ASlowReaderDoesNotGrowTheOutputWithoutBound) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  Connection client = Connect();
+  const std::string value(1'000'000, 'v');
+  client.Expect(Request({"SET", "k", value}), "+OK\r\n");
+  std::string requests;
+  for (int i = 0; i < 300; ++i) requests += Request({"GET", "k"});
+  std::thread sender([&] { client.Send(requests); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  const std::string reply = Bulk(value);
+  for (int i = 0; i < 300; ++i) ASSERT_EQ(client.Receive(reply.size()), reply);
+  sender.join();
+}
+
+TEST_F(GatewayTest, ServesManyClientsOfTwoThreads) {
+  GatewayOptions options;
+  options.threads = 2;
+  ASSERT_NO_FATAL_FAILURE(Open(options));
+  std::vector<std::thread> threads;
+  for (int number = 0; number < 8; ++number) {
+    threads.emplace_back([this, number] {
+      Connection client = Connect();
+      std::mt19937_64 random(TestSeed() + static_cast<uint64_t>(number));
+      std::map<std::string, std::string> model;
+      for (int round = 0; round < 100; ++round) {
+        std::string requests;
+        std::string replies;
+        for (int i = 0; i < 30; ++i) {
+          const std::string key = std::to_string(number) + ":" + std::to_string(random() % 20);
+          const std::string value(random() % 40, static_cast<char>('a' + random() % 26));
+          const auto known = model.find(key);
+          switch (random() % 4) {
+            case 0:
+              requests += Request({"DEL", key});
+              replies += known == model.end() ? ":0\r\n" : ":1\r\n";
+              model.erase(key);
+              break;
+            case 1:
+              requests += Request({"SET", key, value, "NX"});
+              replies += known == model.end() ? "+OK\r\n" : "$-1\r\n";
+              model.emplace(key, value);
+              break;
+            case 2:
+              requests += Request({"SET", key, value});
+              replies += "+OK\r\n";
+              model[key] = value;
+              break;
+            default:
+              requests += Request({"GET", key});
+              replies += known == model.end() ? "$-1\r\n" : Bulk(known->second);
+          }
+        }
+        client.Send(requests);
+        ASSERT_EQ(client.Receive(replies.size()), replies);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_F(GatewayTest, RefusesToListen) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  GatewayOptions options;
+  options.listen = {"unix:" + path_};
+  const auto taken = Gateway::Start(options, *store_);
+  ASSERT_FALSE(taken);
+  EXPECT_EQ(taken.error().message,
+            "cannot listen on unix:" + path_ + ": Address already in use; give another --redis");
+  options.listen = {"0.0.0.0:0"};
+  const auto open = Gateway::Start(options, *store_);
+  ASSERT_FALSE(open);
+  EXPECT_NE(open.error().message.find("set a password"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace gossamer::gateway

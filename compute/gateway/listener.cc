@@ -1,0 +1,124 @@
+#include "compute/gateway/listener.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "common/admin/listen_address.h"
+
+namespace gossamer::gateway {
+namespace {
+
+constexpr std::string_view kUnix = "unix:";
+constexpr int kBacklog = 511;
+
+Error CannotListen(const std::string& where, const std::string& why) {
+  return MakeError(Code::kInvalidArgument,
+                   "cannot listen on " + where + ": " + why + "; give another --redis");
+}
+
+struct Name {
+  sockaddr_storage address{};
+  socklen_t size = 0;
+};
+
+Name NameOf(const ListenAddress& address) {
+  Name name;
+  if (address.is_v6) {
+    auto& v6 = reinterpret_cast<sockaddr_in6&>(name.address);
+    v6.sin6_family = AF_INET6;
+    v6.sin6_port = htons(address.port);
+    inet_pton(AF_INET6, address.host.c_str(), &v6.sin6_addr);
+    name.size = sizeof v6;
+  } else {
+    auto& v4 = reinterpret_cast<sockaddr_in&>(name.address);
+    v4.sin_family = AF_INET;
+    v4.sin_port = htons(address.port);
+    inet_pton(AF_INET, address.host.c_str(), &v4.sin_addr);
+    name.size = sizeof v4;
+  }
+  return name;
+}
+
+// Removes a socket that a process left behind which has ended.
+void RemoveDeadSocket(const sockaddr_un& name) {
+  const Socket probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const bool is_dead =
+      connect(probe.fd(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0 &&
+      errno == ECONNREFUSED;
+  if (is_dead) unlink(name.sun_path);
+}
+
+Result<Socket> ListenOnPath(const std::string& where) {
+  const std::string path = where.substr(kUnix.size());
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof name.sun_path) {
+    return CannotListen(where,
+                        "a path has 1 to " + std::to_string(sizeof name.sun_path - 1) + " bytes");
+  }
+  std::memcpy(name.sun_path, path.data(), path.size());
+  RemoveDeadSocket(name);
+  Socket made(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!made || bind(made.fd(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0 ||
+      listen(made.fd(), kBacklog) != 0) {
+    return CannotListen(where, std::strerror(errno));
+  }
+  return made;
+}
+
+}  // namespace
+
+Socket::Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+
+Socket& Socket::operator=(Socket&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+Socket::~Socket() {
+  if (fd_ >= 0) close(fd_);
+}
+
+bool IsLocal(const std::string& where) {
+  if (where.starts_with(kUnix)) return true;
+  const Result<ListenAddress> address = ParseListenAddress(where);
+  return address && (address.value().host.starts_with("127.") || address.value().host == "::1");
+}
+
+Result<Socket> Listen(const std::string& where, bool shares) {
+  if (where.starts_with(kUnix)) return ListenOnPath(where);
+  BOOST_OUTCOME_TRY(address, ParseListenAddress(where));
+  const Name name = NameOf(address);
+  Socket made(socket(name.address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  const int on = 1;
+  if (made) {
+    setsockopt(made.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (shares) setsockopt(made.fd(), SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
+    if (address.is_v6) setsockopt(made.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+  }
+  if (!made || bind(made.fd(), reinterpret_cast<const sockaddr*>(&name.address), name.size) != 0 ||
+      listen(made.fd(), kBacklog) != 0) {
+    return CannotListen(where, std::strerror(errno));
+  }
+  return made;
+}
+
+std::string AddressOf(const std::string& where, const Socket& socket) {
+  if (where.starts_with(kUnix)) return where;
+  ListenAddress address = ParseListenAddress(where).value();
+  Name name;
+  name.size = sizeof name.address;
+  getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&name.address), &name.size);
+  address.port = ntohs(address.is_v6 ? reinterpret_cast<const sockaddr_in6&>(name.address).sin6_port
+                                     : reinterpret_cast<const sockaddr_in&>(name.address).sin_port);
+  return address.ToString();
+}
+
+}  // namespace gossamer::gateway

@@ -1,0 +1,213 @@
+// gossamer-compute: a compute server as a program, for clients of the Redis protocol.
+#include <gflags/gflags.h>
+#include <glog/logging.h>
+#include <poll.h>
+
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <thread>
+
+#include "common/admin/admin_server.h"
+#include "common/admin/listen_address.h"
+#include "common/admin/process_metrics.h"
+#include "common/program/flags_main.h"
+#include "common/program/ready.h"
+#include "common/program/standard_streams.h"
+#include "common/program/stop.h"
+#include "common/program/version.h"
+#include "common/text/size_text.h"
+#include "compute/gateway/gateway.h"
+#include "gossamer/store.h"
+
+DEFINE_string(
+    bootstrap, "",
+    "where servers and clients find each other: memcached://HOST:PORT, or dir:PATH on one "
+    "machine (default: a directory of this user)");
+DEFINE_string(store, "default", "name of the store");
+DEFINE_string(fabric, "shm", "shm or verbs");
+DEFINE_string(device, "", "verbs: RDMA device (default: the one that reaches the memory servers)");
+DEFINE_string(cache_bytes, "256MiB", "bound of the cache of internal nodes");
+DEFINE_uint32(threads, 1, "worker threads, each with clients of its own");
+DEFINE_bool(pin, false, "each worker thread on a processor of its own");
+DEFINE_string(redis, "127.0.0.1:7400",
+              "where Redis clients connect: ADDRESS:PORT or unix:PATH, several with commas between "
+              "them; port 0: a free one, named in the line that says ready");
+DEFINE_string(
+    requirepass_file, "",
+    "file whose first line is the password of clients; without one, only addresses of the "
+    "loopback interface and paths are served");
+DEFINE_uint32(max_clients, 10'000, "connections at a time; further ones are refused");
+DEFINE_string(max_query_bytes, "64MiB", "longest request, with those behind it that have arrived");
+DEFINE_string(
+    admin, "",
+    "ADDRESS:PORT to serve metrics, health, state and a live page on by HTTP, to all that "
+    "reach it; port 0: a free one (default: none)");
+DEFINE_uint32(wait, 0, "seconds to wait for the store to be there");
+DEFINE_int32(ready_fd, -1, "write READY to this file descriptor once clients can connect");
+
+namespace gossamer::gateway {
+namespace {
+
+constexpr ProgramInfo kProgram{
+    "gossamer-compute",
+    "Usage: gossamer-compute [--redis=ADDRESS:PORT] [flags]\n"
+    "\n"
+    "Serves a Gossamer store to clients of the Redis protocol until SIGTERM or SIGINT. Prints one\n"
+    "line once clients can connect.\n",
+    __FILE__};
+
+std::vector<std::string> SplitAtCommas(const std::string& text) {
+  std::vector<std::string> parts;
+  std::istringstream rest(text);
+  for (std::string part; std::getline(rest, part, ',');) {
+    if (!part.empty()) parts.push_back(part);
+  }
+  return parts;
+}
+
+Error WrongFlag(const char* name, const std::string& sentence) {
+  return MakeError(Code::kInvalidArgument, "--" + std::string(name) + ": " + sentence);
+}
+
+Result<uint64_t> SizeFlag(const char* name, const std::string& text) {
+  const Result<uint64_t> size = ParseSize(text);
+  if (size && size.value() != 0) return size.value();
+  return WrongFlag(name, size ? "0 is too little" : size.error().message);
+}
+
+Result<std::string> ReadPassword(const std::string& path) {
+  std::string password;
+  if (path.empty()) return password;
+  std::ifstream file(path);
+  if (!std::getline(file, password) || password.empty()) {
+    return WrongFlag("requirepass_file", path + " has no password in its first line");
+  }
+  return password;
+}
+
+Result<GatewayOptions> OptionsFromFlags() {
+  GatewayOptions options;
+  options.listen = SplitAtCommas(FLAGS_redis);
+  if (options.listen.empty()) return WrongFlag("redis", "give an address, such as 127.0.0.1:7400");
+  for (const std::string& where : options.listen) {
+    if (where.starts_with("unix:")) continue;
+    const Result<ListenAddress> address = ParseListenAddress(where);
+    if (!address) return WrongFlag("redis", address.error().message);
+  }
+  if (!FLAGS_admin.empty()) {
+    const Result<ListenAddress> address = ParseListenAddress(FLAGS_admin);
+    if (!address) return WrongFlag("admin", address.error().message);
+  }
+  if (FLAGS_threads == 0 || FLAGS_threads > 256) return WrongFlag("threads", "give 1 to 256");
+  BOOST_OUTCOME_TRY(password, ReadPassword(FLAGS_requirepass_file));
+  BOOST_OUTCOME_TRY(max_query_bytes, SizeFlag("max_query_bytes", FLAGS_max_query_bytes));
+  options.password = password;
+  options.threads = FLAGS_threads;
+  options.pin = FLAGS_pin;
+  options.max_clients = FLAGS_max_clients;
+  options.max_query_bytes = max_query_bytes;
+  return options;
+}
+
+Result<OpenOptions> OpenOptionsFromFlags() {
+  OpenOptions options;
+  options.bootstrap = FLAGS_bootstrap;
+  options.store = FLAGS_store;
+  options.fabric = FLAGS_fabric;
+  options.device = FLAGS_device;
+  BOOST_OUTCOME_TRY(cache_bytes, SizeFlag("cache_bytes", FLAGS_cache_bytes));
+  options.cache_bytes = cache_bytes;
+  return options;
+}
+
+// Waits for up to `seconds` for the store to be there, or until `stop` is raised.
+Result<std::unique_ptr<Store>> OpenStore(const OpenOptions& options, uint32_t seconds, Stop& stop) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point deadline = Clock::now() + std::chrono::seconds(seconds);
+  for (bool is_first = true;; is_first = false) {
+    Result<std::unique_ptr<Store>> store = Store::Open(options);
+    const bool may_come = !store && (store.error().code == Code::kNotFound ||
+                                     store.error().code == Code::kNodeUnreachable);
+    if (!may_come || stop.raised() || Clock::now() >= deadline) return store;
+    if (is_first) LOG(INFO) << "waiting for the store: " << store.error().message;
+    pollfd stopped{stop.fd(), POLLIN, 0};
+    poll(&stopped, 1, 200);
+  }
+}
+
+Result<std::unique_ptr<AdminServer>> StartAdmin(const Gateway& gateway) {
+  if (FLAGS_admin.empty()) return std::unique_ptr<AdminServer>();
+  const auto process =
+      std::make_shared<ProcessMetrics>(BuildFacts{.version = std::string(BuildVersion()),
+                                                  .compiler = std::string(BuildCompiler()),
+                                                  .type = std::string(BuildType())});
+  AdminContent content;
+  content.metrics = {process, gateway.metrics()};
+  content.readiness = [] { return Ok(); };
+  content.state = [process, metrics = gateway.metrics()] {
+    nlohmann::ordered_json state{{"program", "gossamer-compute"},
+                                 {"version", std::string(BuildVersion())},
+                                 {"uptime_seconds", process->uptime().count()}};
+    state.update(metrics->State());
+    return state;
+  };
+  return AdminServer::Start({.address = FLAGS_admin}, std::move(content));
+}
+
+int Serve(const GatewayOptions& options, const OpenOptions& open) {
+  Stop stop;
+  const StopOnSignals stop_on_signals(stop);
+  const auto store = OpenStore(open, FLAGS_wait, stop);
+  if (stop.raised()) return stop.exit_code();
+  if (!store) {
+    return store.error().code == Code::kInvalidArgument
+               ? UsageError(kProgram, store.error().message)
+               : Failure(kProgram, store.error().message);
+  }
+  const auto gateway = Gateway::Start(options, *store.value());
+  if (!gateway) return Failure(kProgram, gateway.error().message);
+  const auto admin = StartAdmin(*gateway.value());
+  if (!admin) return Failure(kProgram, admin.error().message);
+  std::cout << "gossamer-compute ready: store " << open.store << ", redis "
+            << gateway.value()->addresses()
+            << (admin.value() ? ", admin " + admin.value()->address() : "") << '\n';
+  if (const Status said = FlushOutput(std::cout); !said) {
+    LOG(WARNING) << "ready, but " << said.error().message;
+  }
+  const Status told = WriteReady(FLAGS_ready_fd);
+  if (!told) return Failure(kProgram, told.error().message);
+  NotifyServiceManager("READY=1");
+  pollfd stopped{stop.fd(), POLLIN, 0};
+  while (!stop.raised()) poll(&stopped, 1, -1);
+  LOG(INFO) << "stopping";
+  NotifyServiceManager("STOPPING=1");
+  return kExitSuccess;
+}
+
+int Main(int argc, char** argv) {
+  const ParsedFlags parsed = ParseFlags(kProgram, argc, argv);
+  if (parsed.exit_status) return *parsed.exit_status;
+  if (!parsed.arguments.empty()) {
+    return UsageError(kProgram,
+                      "'" + parsed.arguments[0] + "' is no flag; there are no other arguments");
+  }
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
+  const auto options = OptionsFromFlags();
+  if (!options) return UsageError(kProgram, options.error().message);
+  const auto open = OpenOptionsFromFlags();
+  if (!open) return UsageError(kProgram, open.error().message);
+  return Serve(options.value(), open.value());
+}
+
+}  // namespace
+}  // namespace gossamer::gateway
+
+int main(int argc, char** argv) {
+  return gossamer::RunProgram(gossamer::gateway::kProgram, argc, argv, gossamer::gateway::Main);
+}

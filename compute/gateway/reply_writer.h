@@ -1,0 +1,66 @@
+// ReplyWriter: appends replies of the Redis protocol, RESP2 or RESP3, to a buffer.
+//
+// Thread-safety: none. Cost: no allocation once the buffer has grown.
+#pragma once
+
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace gossamer::gateway {
+
+class ReplyWriter {
+ public:
+  // `out` outlives the writer.
+  ReplyWriter(std::string& out, bool is_resp3) : out_(out), is_resp3_(is_resp3) {}
+
+  // A line without line breaks: "OK".
+  void Simple(std::string_view line) {
+    out_ += '+';
+    Line(line);
+  }
+  // "ERR syntax error": a code in capitals, then a sentence. Line breaks become blanks.
+  void Error(std::string_view line) {
+    out_ += '-';
+    for (const char c : line) out_ += c == '\r' || c == '\n' ? ' ' : c;
+    out_ += "\r\n";
+  }
+  void Integer(int64_t number) { Header(':', number); }
+  void Bulk(std::string_view bytes) {
+    Header('$', static_cast<int64_t>(bytes.size()));
+    Line(bytes);
+  }
+  void Null() { out_ += is_resp3_ ? "_\r\n" : "$-1\r\n"; }
+  // `size` replies follow.
+  void Array(size_t size) { Header('*', static_cast<int64_t>(size)); }
+  // `size` pairs of replies follow.
+  void Map(size_t size) {
+    if (is_resp3_) {
+      Header('%', static_cast<int64_t>(size));
+    } else {
+      Array(2 * size);
+    }
+  }
+
+ private:
+  void Line(std::string_view bytes) {
+    out_ += bytes;
+    out_ += "\r\n";
+  }
+  void Header(char type, int64_t number) {
+    std::array<char, 24> text;
+    text[0] = type;
+    char* const end = std::to_chars(text.data() + 1, text.data() + text.size(), number).ptr;
+    end[0] = '\r';
+    end[1] = '\n';
+    out_.append(text.data(), static_cast<size_t>(end + 2 - text.data()));
+  }
+
+  std::string& out_;
+  bool is_resp3_;
+};
+
+}  // namespace gossamer::gateway

@@ -1,0 +1,180 @@
+#include "compute/gateway/request_parser.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <utility>
+
+namespace gossamer::gateway {
+namespace {
+
+// A decimal number as Redis takes it: no blanks, no plus sign, no leading zeros.
+std::optional<int64_t> ParseNumber(std::string_view text) {
+  int64_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [behind, failure] = std::from_chars(text.data(), end, number);
+  const std::string_view digits = text.substr(text.starts_with('-') ? 1 : 0);
+  const bool has_zeros = digits.starts_with('0') && text != "0";
+  if (failure != std::errc() || behind != end || has_zeros) return std::nullopt;
+  return number;
+}
+
+bool IsBlank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
+int HexDigit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+char Unescaped(char c) {
+  switch (c) {
+    case 'n': return '\n';
+    case 'r': return '\r';
+    case 't': return '\t';
+    case 'b': return '\b';
+    case 'a': return '\a';
+    default: return c;
+  }
+}
+
+// Appends the quoted part that starts at `line[at]`. Returns what is behind its closing quote; nullopt if there is none.
+std::optional<size_t> AppendQuoted(std::string_view line, size_t at, std::string& word) {
+  const char quote = line[at++];
+  for (; at < line.size(); ++at) {
+    const char c = line[at];
+    if (c == quote) return at + 1;
+    if (c != '\\' || at + 1 == line.size()) {
+      word += c;
+    } else if (quote == '\'') {
+      if (line[at + 1] == '\'') ++at;
+      word += line[at];
+    } else if (line[at + 1] == 'x' && at + 3 < line.size() && HexDigit(line[at + 2]) >= 0 &&
+               HexDigit(line[at + 3]) >= 0) {
+      word += static_cast<char>(HexDigit(line[at + 2]) * 16 + HexDigit(line[at + 3]));
+      at += 3;
+    } else {
+      word += Unescaped(line[++at]);
+    }
+  }
+  return std::nullopt;
+}
+
+// Splits a line into words. Returns false if a quote is not closed, or not followed by a blank.
+bool SplitWords(std::string_view line, std::vector<std::string>& words) {
+  size_t at = 0;
+  for (;;) {
+    while (at < line.size() && IsBlank(line[at])) ++at;
+    if (at == line.size()) return true;
+    std::string word;
+    while (at < line.size() && !IsBlank(line[at])) {
+      if (line[at] != '"' && line[at] != '\'') {
+        word += line[at++];
+        continue;
+      }
+      const std::optional<size_t> behind = AppendQuoted(line, at, word);
+      if (!behind || (*behind < line.size() && !IsBlank(line[*behind]))) return false;
+      at = *behind;
+    }
+    words.push_back(std::move(word));
+  }
+}
+
+}  // namespace
+
+RequestParser::Outcome RequestParser::Next(std::string_view bytes) {
+  wanted_ = 0;
+  if (bytes.empty()) return Outcome::kNeedMore;
+  return in_array_ || bytes.front() == '*' ? NextArray(bytes) : NextLine(bytes);
+}
+
+RequestParser::Outcome RequestParser::Fail(std::string sentence) {
+  error_ = "Protocol error: " + std::move(sentence);
+  return Outcome::kError;
+}
+
+bool RequestParser::FindLine(std::string_view bytes, std::string_view& line) {
+  const size_t end = bytes.find('\r', std::max(at_, scanned_));
+  // The newline behind it is taken for granted once it has arrived, as Redis does.
+  if (end == std::string_view::npos || end + 1 >= bytes.size()) {
+    scanned_ = end == std::string_view::npos ? bytes.size() : end;
+    return false;
+  }
+  line = bytes.substr(at_, end - at_);
+  at_ = end + 2;
+  return true;
+}
+
+RequestParser::Outcome RequestParser::NextArray(std::string_view bytes) {
+  std::string_view line;
+  if (!in_array_) {
+    at_ = 1;
+    if (!FindLine(bytes, line)) {
+      const bool is_long = bytes.size() > limits_.line_bytes;
+      at_ = 0;
+      return is_long ? Fail("too big mbulk count string") : Outcome::kNeedMore;
+    }
+    const std::optional<int64_t> count = ParseNumber(line);
+    if (!count || *count > static_cast<int64_t>(limits_.arguments)) {
+      return Fail("invalid multibulk length");
+    }
+    expected_ = *count < 0 ? 0 : static_cast<uint64_t>(*count);
+    pieces_.clear();
+    in_array_ = true;
+  }
+  while (pieces_.size() < expected_) {
+    const size_t start = at_;
+    if (at_ == bytes.size()) return Outcome::kNeedMore;
+    if (bytes[at_] != '$') {
+      return Fail("expected '$', got '" + std::string(1, bytes[at_]) + "'");
+    }
+    ++at_;
+    if (!FindLine(bytes, line)) {
+      at_ = start;
+      return bytes.size() - start > limits_.line_bytes ? Fail("too big bulk count string")
+                                                       : Outcome::kNeedMore;
+    }
+    const std::optional<int64_t> size = ParseNumber(line);
+    if (!size || *size < 0 || *size > static_cast<int64_t>(limits_.argument_bytes)) {
+      return Fail("invalid bulk length");
+    }
+    const auto length = static_cast<size_t>(*size);
+    if (bytes.size() - at_ < length + 2) {
+      wanted_ = at_ + length + 2;
+      at_ = start;
+      scanned_ = start;
+      return Outcome::kNeedMore;
+    }
+    pieces_.push_back({at_, length});
+    at_ += length + 2;
+  }
+  arguments_.clear();
+  for (const Piece& piece : pieces_) arguments_.push_back(bytes.substr(piece.at, piece.size));
+  Finish(bytes);
+  return Outcome::kRequest;
+}
+
+RequestParser::Outcome RequestParser::NextLine(std::string_view bytes) {
+  const size_t end = bytes.find('\n', scanned_);
+  if (end == std::string_view::npos) {
+    scanned_ = bytes.size();
+    return bytes.size() > limits_.line_bytes ? Fail("too big inline request") : Outcome::kNeedMore;
+  }
+  if (end > limits_.line_bytes) return Fail("too big inline request");
+  own_.clear();
+  if (!SplitWords(bytes.substr(0, end), own_)) return Fail("unbalanced quotes in request");
+  at_ = end + 1;
+  arguments_.assign(own_.begin(), own_.end());
+  Finish(bytes);
+  return Outcome::kRequest;
+}
+
+void RequestParser::Finish(std::string_view /*bytes*/) {
+  consumed_ = at_;
+  at_ = 0;
+  scanned_ = 0;
+  in_array_ = false;
+}
+
+}  // namespace gossamer::gateway

@@ -1,0 +1,38 @@
+// Walks: commands that read many keys, one after the other: DBSIZE, FLUSHDB, KEYS and SCAN.
+//
+// Thread-safety: none; a walk runs in the session of its worker.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compute/gateway/command_table.h"
+#include "compute/gateway/scan_positions.h"
+#include "gossamer/store.h"
+
+namespace gossamer::gateway {
+
+class Walk {
+ public:
+  // Copies what it needs of the arguments. Errors: InvalidArgument, with the text of the error reply.
+  static Result<Walk> Parse(const Command& command, const std::vector<std::string_view>& arguments,
+                            const ScanPositions& positions);
+
+  // Appends the reply to `out`.
+  Task<void> Run(Session& session, ScanPositions& positions, std::string& out, bool is_resp3);
+
+ private:
+  explicit Walk(CommandId id) : id_(id) {}
+  Status ParseScan(const std::vector<std::string_view>& arguments, const ScanPositions& positions);
+
+  CommandId id_;
+  std::string pattern_ = "*";
+  std::string from_;
+  uint64_t count_ = 10;
+  bool is_of_no_type_ = false;  // TYPE other than string: nothing matches
+};
+
+}  // namespace gossamer::gateway

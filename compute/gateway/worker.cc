@@ -1,0 +1,343 @@
+#include "compute/gateway/worker.h"
+
+#include <fmt/core.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+#include "compute/gateway/reply_writer.h"
+#include "compute/gateway/walk.h"
+
+namespace gossamer::gateway {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Requests of one client in a batch, and bytes of answers that wait for it, before it has to wait itself.
+constexpr size_t kMostRequests = 1024;
+constexpr size_t kMostUnsent = size_t{1} << 20;
+constexpr size_t kMostInFlight = 64;
+// Rounds of the session between two looks at the sockets, while something is in flight.
+constexpr int kRoundsPerLook = 16;
+// How long a worker without work sleeps at most: tasks of the store go on in between.
+constexpr int kIdleMs = 100;
+constexpr std::chrono::milliseconds kStopPatience{2000};
+
+std::string Quoted(std::string_view word) { return "'" + std::string(word.substr(0, 128)) + "'"; }
+
+std::string ErrorReply(std::string_view line) {
+  std::string reply;
+  ReplyWriter(reply, false).Error(line);
+  return reply;
+}
+
+bool IsRightCount(const Command& command, size_t count) {
+  const auto arity = static_cast<size_t>(std::abs(command.arity));
+  return command.arity > 0 ? count == arity : count >= arity;
+}
+
+}  // namespace
+
+Worker::Worker(Shared& shared, Store& store, std::vector<int> listeners, WorkerMetrics& metrics)
+    : shared_(shared), store_(store), listeners_(std::move(listeners)), all_metrics_(metrics) {}
+
+Worker::~Worker() = default;
+
+Status Worker::Open() {
+  BOOST_OUTCOME_TRY(session, store_.NewSession());
+  session_ = std::move(session);
+  metrics_ = all_metrics_.AddWorker();
+  epoll_ = Socket(epoll_create1(EPOLL_CLOEXEC));
+  wake_ = Socket(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!epoll_ || !wake_) {
+    return MakeError(Code::kUnsupported, "this process may open no more files: raise `ulimit -n`");
+  }
+  const auto watch = [this](int fd, uint32_t events) {
+    epoll_event event{};
+    event.events = events;
+    event.data.fd = fd;
+    epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, fd, &event);
+  };
+  watch(wake_.fd(), EPOLLIN);
+  for (const int listener : listeners_) watch(listener, EPOLLIN | EPOLLEXCLUSIVE);
+  return Ok();
+}
+
+void Worker::Stop() {
+  is_stopping_.store(true, std::memory_order_release);
+  const uint64_t one = 1;
+  static_cast<void>(write(wake_.fd(), &one, sizeof one));
+}
+
+void Worker::Run() {
+  while (!is_stopping_.load(std::memory_order_acquire)) {
+    const bool is_idle = in_flight_ == 0 && queue_.empty() && session_->Poll() == 0;
+    HandleEvents(is_idle ? kIdleMs : 0);
+    std::vector<Client*> queue;
+    queue.swap(queue_);
+    for (Client* client : queue) {
+      client->is_queued = false;
+      if (!client->is_busy) Collect(*client);
+    }
+    StartBatch();
+    for (int round = 0; round < kRoundsPerLook && in_flight_ != 0; ++round) session_->Poll();
+    ReleaseWalkers();
+    metrics_->PublishIfDue(Clock::now(), *session_);
+  }
+  for (const int listener : listeners_) epoll_ctl(epoll_.fd(), EPOLL_CTL_DEL, listener, nullptr);
+  const Clock::time_point deadline = Clock::now() + kStopPatience;
+  const auto has_unsent = [](const auto& client) { return client.second->unsent() != 0; };
+  while (in_flight_ != 0 || std::ranges::any_of(clients_, has_unsent)) {
+    session_->Poll();
+    ReleaseWalkers();
+    HandleEvents(in_flight_ != 0 ? 0 : 10);
+    if (in_flight_ == 0 && Clock::now() > deadline) break;
+  }
+  shared_.clients -= clients_.size();
+  clients_.clear();
+  session_->WaitAll();
+  metrics_->Publish(Clock::now(), session_->counters());
+  metrics_.reset();
+  session_.reset();
+}
+
+void Worker::HandleEvents(int timeout_ms) {
+  std::array<epoll_event, 128> events;
+  const int count =
+      epoll_wait(epoll_.fd(), events.data(), static_cast<int>(events.size()), timeout_ms);
+  for (int i = 0; i < count; ++i) {
+    const epoll_event& event = events[static_cast<size_t>(i)];
+    const int fd = event.data.fd;
+    if (fd == wake_.fd()) continue;
+    if (std::ranges::find(listeners_, fd) != listeners_.end()) {
+      Accept(fd);
+      continue;
+    }
+    const auto found = clients_.find(fd);
+    if (found == clients_.end()) continue;
+    Client& client = *found->second;
+    if ((event.events & (EPOLLIN | EPOLLHUP | EPOLLRDHUP | EPOLLERR)) != 0) client.may_read = true;
+    if (client.is_busy) continue;
+    if (client.unsent() != 0 && !client.Send(metrics_->numbers().bytes_sent)) {
+      Drop(client);
+      continue;
+    }
+    Queue(client);
+  }
+}
+
+void Worker::Accept(int listener) {
+  for (;;) {
+    Socket socket(accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!socket) return;
+    if (shared_.clients.fetch_add(1) >= shared_.options.max_clients) {
+      --shared_.clients;
+      constexpr std::string_view kFull = "-ERR max number of clients reached\r\n";
+      static_cast<void>(send(socket.fd(), kFull.data(), kFull.size(), MSG_NOSIGNAL));
+      continue;
+    }
+    const int fd = socket.fd();
+    auto client = std::make_unique<Client>(std::move(socket), shared_.next_number++,
+                                           shared_.options.password.empty());
+    epoll_event event{};
+    event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+    event.data.fd = fd;
+    epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, fd, &event);
+    Queue(*client);
+    clients_[fd] = std::move(client);
+    ++metrics_->numbers().accepted;
+    metrics_->numbers().connected = clients_.size();
+  }
+}
+
+void Worker::Queue(Client& client) {
+  if (client.is_queued) return;
+  client.is_queued = true;
+  queue_.push_back(&client);
+}
+
+void Worker::Drop(Client& client) {
+  // A queued client is still looked at: it is dropped there.
+  if (client.is_queued || client.is_busy) {
+    client.is_closing = true;
+    return;
+  }
+  clients_.erase(client.fd());
+  --shared_.clients;
+  metrics_->numbers().connected = clients_.size();
+}
+
+void Worker::Collect(Client& client) {
+  if (client.is_closing) {
+    Drop(client);
+    return;
+  }
+  if (in_flight_ >= kMostInFlight || client.unsent() > kMostUnsent) {
+    // An answer that ends, or room for answers, brings it back.
+    if (client.unsent() <= kMostUnsent) Queue(client);
+    return;
+  }
+  bool has_ended = false;
+  size_t count = 0;
+  while (count < client.allowance && !client.is_closing) {
+    const RequestParser::Outcome outcome = client.parser.Next(client.unparsed());
+    if (outcome == RequestParser::Outcome::kError) {
+      batch_->AddAnswer(client, ErrorReply("ERR " + client.parser.error()));
+      client.is_closing = true;
+      break;
+    }
+    if (outcome == RequestParser::Outcome::kRequest) {
+      // CollectOne may leave it for later.
+      if (!client.parser.arguments().empty() && !CollectOne(client, client.parser.arguments()))
+        break;
+      client.Take(client.parser.consumed());
+      ++count;
+      if (client.is_busy) break;
+      continue;
+    }
+    const bool is_in_batch = !batch_->empty() && batch_->clients().back() == &client;
+    if (is_in_batch || !client.may_read) break;
+    if (client.unparsed().size() > shared_.options.max_query_bytes) {
+      batch_->AddAnswer(client, ErrorReply("ERR the query is longer than this gateway allows"));
+      client.is_closing = true;
+      break;
+    }
+    const Client::Read read = client.Receive(metrics_->numbers().bytes_received);
+    has_ended = read == Client::Read::kEnded;
+    if (read != Client::Read::kSome) break;
+  }
+  if (client.is_busy) return;  // a walk
+  const bool is_in_batch = !batch_->empty() && batch_->clients().back() == &client;
+  if (is_in_batch) {
+    client.is_busy = true;
+  } else if (has_ended && client.unsent() == 0) {
+    Drop(client);
+  } else if (client.unsent() != 0 || client.is_closing) {
+    client.is_closing = client.is_closing || has_ended;
+    Release(client);
+  } else if (count == client.allowance) {
+    Queue(client);
+  }
+}
+
+bool Worker::CollectOne(Client& client, const std::vector<std::string_view>& arguments) {
+  const bool is_in_batch = !batch_->empty() && batch_->clients().back() == &client;
+  const Command* const command = FindCommand(arguments[0]);
+  if (command == nullptr) {
+    std::string line =
+        "ERR unknown command " + Quoted(arguments[0]) + ", with args beginning with: ";
+    for (size_t i = 1; i < arguments.size() && line.size() < 128; ++i)
+      line += Quoted(arguments[i]) + " ";
+    batch_->AddAnswer(client, ErrorReply(line));
+    return true;
+  }
+  if (!IsRightCount(*command, arguments.size())) {
+    batch_->AddAnswer(
+        client,
+        ErrorReply(fmt::format("ERR wrong number of arguments for '{}' command", command->name)));
+    return true;
+  }
+  const bool needs_no_password =
+      command->id == CommandId::kAuth || command->id == CommandId::kHello ||
+      command->id == CommandId::kQuit || command->id == CommandId::kReset;
+  if (!client.is_authenticated && !needs_no_password) {
+    batch_->AddAnswer(client, ErrorReply("NOAUTH Authentication required."));
+    return true;
+  }
+  switch (command->kind) {
+    case CommandKind::kAnswer:
+      batch_->AddAnswer(client, AnswerAtOnce(client, *command, arguments));
+      return true;
+    case CommandKind::kState:
+      if (is_in_batch) return false;
+      AnswerState(client, *command, arguments);
+      return true;
+    case CommandKind::kWalk:
+      if (is_in_batch) return false;
+      StartWalk(client, *command, arguments);
+      return true;
+    default: return batch_->Add(client, *command, arguments);
+  }
+}
+
+void Worker::StartBatch() {
+  if (batch_->empty()) return;
+  std::unique_ptr<Batch> batch = std::move(batch_);
+  if (idle_batches_.empty()) {
+    batch_ = std::make_unique<Batch>();
+  } else {
+    batch_ = std::move(idle_batches_.back());
+    idle_batches_.pop_back();
+  }
+  ++in_flight_;
+  session_->Spawn(RunBatch(std::move(batch)));
+}
+
+Task<void> Worker::RunBatch(std::unique_ptr<Batch> batch) {
+  const Clock::time_point begin = Clock::now();
+  co_await batch->Run(*session_);
+  batch->Answer();
+  const auto nanoseconds =
+      static_cast<uint64_t>((Clock::now() - begin) / std::chrono::nanoseconds(1));
+  batch->ForEachCommand([&](const Command& command, uint64_t times) {
+    metrics_->RecordCommands(NumberOf(command), nanoseconds, times);
+  });
+  --in_flight_;
+  for (Client* client : batch->clients()) {
+    // Where answers are long, few of them are enough to keep the client busy.
+    client->allowance = client->unsent() > kMostUnsent
+                            ? std::max<size_t>(1, client->allowance / 8)
+                            : std::min(kMostRequests, 2 * client->allowance);
+    Release(*client);
+  }
+  batch->Clear();
+  idle_batches_.push_back(std::move(batch));
+}
+
+void Worker::Release(Client& client) {
+  client.is_busy = false;
+  const bool is_connected = client.Send(metrics_->numbers().bytes_sent);
+  if (!is_connected || (client.is_closing && client.unsent() == 0)) {
+    Drop(client);
+  } else if (!client.is_closing) {
+    Queue(client);
+  }
+}
+
+// ---- Walks
+
+void Worker::ReleaseWalkers() {
+  std::vector<Client*> done;
+  done.swap(done_);
+  for (Client* client : done) Release(*client);
+}
+
+void Worker::StartWalk(Client& client, const Command& command,
+                       const std::vector<std::string_view>& arguments) {
+  Result<Walk> walk = Walk::Parse(command, arguments, shared_.positions);
+  if (!walk) {
+    ReplyWriter(client.out, client.is_resp3).Error(walk.error().message);
+    return;
+  }
+  client.is_busy = true;
+  ++in_flight_;
+  session_->Spawn(RunWalk(client, std::make_unique<Walk>(std::move(walk.value())), &command));
+}
+
+Task<void> Worker::RunWalk(Client& client, std::unique_ptr<Walk> walk, const Command* command) {
+  const Clock::time_point begin = Clock::now();
+  co_await walk->Run(*session_, shared_.positions, client.out, client.is_resp3);
+  metrics_->RecordCommand(NumberOf(*command), static_cast<uint64_t>((Clock::now() - begin) /
+                                                                    std::chrono::nanoseconds(1)));
+  // Released later: the walk may end at once, while the client's request is still being taken.
+  --in_flight_;
+  done_.push_back(&client);
+}
+
+}  // namespace gossamer::gateway

@@ -1,0 +1,99 @@
+// Worker: a thread that serves Redis clients over a session of its own.
+//
+// One loop polls the clients' sockets (epoll, edge-triggered) and the session. What clients have sent is parsed into a batch;
+// while that is on its way, requests of other clients make the next one. A command that reads many keys runs as a task of its own.
+// With nothing in flight the thread sleeps until a client sends something.
+//
+// Memory of a client is bounded: its requests are not read while earlier ones are in flight, or while more than kMostUnsent bytes of
+// answers wait for it.
+//
+// Thread-safety: Run by one thread; Stop by any thread.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "compute/gateway/batch.h"
+#include "compute/gateway/client.h"
+#include "compute/gateway/gateway_options.h"
+#include "compute/gateway/listener.h"
+#include "compute/gateway/scan_positions.h"
+#include "compute/gateway/walk.h"
+#include "compute/metrics/worker_metrics.h"
+#include "gossamer/store.h"
+
+namespace gossamer::gateway {
+
+// What the workers of a gateway share.
+struct Shared {
+  explicit Shared(const GatewayOptions& given) : options(given) {}
+
+  const GatewayOptions& options;
+  ScanPositions positions;
+  std::atomic<uint64_t> clients{0};
+  std::atomic<uint64_t> next_number{1};
+  std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
+};
+
+class Worker {
+ public:
+  // Listens at `listeners`, which stay open as long as it lives.
+  Worker(Shared& shared, Store& store, std::vector<int> listeners, WorkerMetrics& metrics);
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+  ~Worker();
+
+  // Errors: Unsupported if this machine gives no descriptors; those of Store::NewSession.
+  Status Open();
+  // Serves until Stop: then what is in flight ends, answers are sent, and clients are disconnected.
+  void Run();
+  void Stop();
+
+ private:
+  void Accept(int listener);
+  void HandleEvents(int timeout_ms);
+  void Queue(Client& client);
+  // Parses what `client` has sent, into the batch.
+  void Collect(Client& client);
+  // Returns false if the client's later requests must wait.
+  bool CollectOne(Client& client, const std::vector<std::string_view>& arguments);
+  void StartBatch();
+  Task<void> RunBatch(std::unique_ptr<Batch> batch);
+  void AnswerState(Client& client, const Command& command,
+                   const std::vector<std::string_view>& arguments);
+  void Hello(Client& client, const std::vector<std::string_view>& arguments);
+  std::string AnswerAtOnce(const Client& client, const Command& command,
+                           const std::vector<std::string_view>& arguments) const;
+  std::string Info() const;
+  void StartWalk(Client& client, const Command& command,
+                 const std::vector<std::string_view>& arguments);
+  Task<void> RunWalk(Client& client, std::unique_ptr<Walk> walk, const Command* command);
+  void ReleaseWalkers();
+  // Sends the answers of a client that is not busy, and goes on with it.
+  void Release(Client& client);
+  void Drop(Client& client);
+
+  Shared& shared_;
+  Store& store_;
+  const std::vector<int> listeners_;
+  WorkerMetrics& all_metrics_;
+  std::unique_ptr<WorkerMetrics::Worker> metrics_;
+  std::unique_ptr<Session> session_;
+  Socket epoll_;
+  Socket wake_;
+  std::atomic<bool> is_stopping_{false};
+  std::unordered_map<int, std::unique_ptr<Client>> clients_;  // by descriptor
+  std::vector<Client*> queue_;                                // those that may have sent something
+  std::unique_ptr<Batch> batch_ = std::make_unique<Batch>();
+  std::vector<std::unique_ptr<Batch>> idle_batches_;
+  std::vector<Client*> done_;  // those whose walk has ended
+  size_t in_flight_ = 0;       // batches and walks
+};
+
+}  // namespace gossamer::gateway

@@ -1,0 +1,212 @@
+// What a worker answers without the store.
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "common/program/version.h"
+#include "compute/gateway/reply_writer.h"
+#include "compute/gateway/worker.h"
+
+namespace gossamer::gateway {
+namespace {
+
+// Takes as long for every guess of the right length.
+bool IsSecret(std::string_view guess, std::string_view secret) {
+  if (guess.size() != secret.size()) return false;
+  unsigned differing = 0;
+  for (size_t i = 0; i < guess.size(); ++i) {
+    differing |= static_cast<unsigned char>(guess[i]) ^ static_cast<unsigned char>(secret[i]);
+  }
+  return differing == 0;
+}
+
+}  // namespace
+
+std::string Worker::AnswerAtOnce(const Client& client, const Command& command,
+                                 const std::vector<std::string_view>& arguments) const {
+  std::string text;
+  ReplyWriter reply(text, client.is_resp3);
+  switch (command.id) {
+    case CommandId::kPing:
+      if (arguments.size() > 2) {
+        reply.Error("ERR wrong number of arguments for 'ping' command");
+      } else if (arguments.size() == 2) {
+        reply.Bulk(arguments[1]);
+      } else {
+        reply.Simple("PONG");
+      }
+      break;
+    case CommandId::kEcho: reply.Bulk(arguments[1]); break;
+    case CommandId::kSelect:
+      if (arguments[1] == "0") {
+        reply.Simple("OK");
+      } else {
+        reply.Error("ERR DB index is out of range: Gossamer has database 0 only");
+      }
+      break;
+    case CommandId::kConfig:
+      if (IsWord(arguments[1], "get")) {
+        reply.Map(0);
+      } else {
+        reply.Error("ERR this gateway is configured by its flags: CONFIG has GET only");
+      }
+      break;
+    case CommandId::kCommand:
+      if (arguments.size() == 2 && IsWord(arguments[1], "count")) {
+        reply.Integer(static_cast<int64_t>(Commands().size()));
+      } else if (arguments.size() == 2 && IsWord(arguments[1], "list")) {
+        reply.Array(Commands().size());
+        for (const Command& one : Commands()) reply.Bulk(one.name);
+      } else if (arguments.size() >= 2 && IsWord(arguments[1], "docs")) {
+        reply.Map(0);
+      } else if (arguments.size() == 1) {
+        reply.Array(Commands().size());
+        for (const Command& one : Commands()) {
+          reply.Array(6);
+          reply.Bulk(one.name);
+          reply.Integer(one.arity);
+          reply.Array(1);
+          reply.Simple(one.is_write ? "write" : "readonly");
+          reply.Integer(one.first_key);
+          reply.Integer(one.last_key);
+          reply.Integer(one.key_step);
+        }
+      } else {
+        reply.Error("ERR COMMAND has COUNT, LIST and DOCS here");
+      }
+      break;
+    default: break;
+  }
+  return text;
+}
+
+void Worker::AnswerState(Client& client, const Command& command,
+                         const std::vector<std::string_view>& arguments) {
+  ReplyWriter reply(client.out, client.is_resp3);
+  switch (command.id) {
+    case CommandId::kAuth: {
+      const std::string& password = shared_.options.password;
+      const bool is_user = arguments.size() == 2 || arguments[1] == "default";
+      if (arguments.size() > 3) {
+        reply.Error("ERR syntax error");
+      } else if (password.empty() && arguments.size() == 2) {
+        reply.Error(
+            "ERR AUTH <password> called without any password configured for the default user. Are "
+            "you sure your configuration is correct?");
+      } else if (is_user && (password.empty() || IsSecret(arguments.back(), password))) {
+        client.is_authenticated = true;
+        reply.Simple("OK");
+      } else {
+        reply.Error("WRONGPASS invalid username-password pair or user is disabled.");
+      }
+      break;
+    }
+    case CommandId::kHello: Hello(client, arguments); break;
+    case CommandId::kInfo: reply.Bulk(Info()); break;
+    case CommandId::kQuit:
+      reply.Simple("OK");
+      client.is_closing = true;
+      break;
+    case CommandId::kReset:
+      client.is_resp3 = false;
+      client.name.clear();
+      client.is_authenticated = shared_.options.password.empty();
+      reply.Simple("RESET");
+      break;
+    case CommandId::kClient:
+      if (IsWord(arguments[1], "id") && arguments.size() == 2) {
+        reply.Integer(static_cast<int64_t>(client.number()));
+      } else if (IsWord(arguments[1], "getname") && arguments.size() == 2) {
+        reply.Bulk(client.name);
+      } else if (IsWord(arguments[1], "setname") && arguments.size() == 3) {
+        client.name = arguments[2];
+        reply.Simple("OK");
+      } else if (IsWord(arguments[1], "setinfo") && arguments.size() == 4) {
+        reply.Simple("OK");
+      } else {
+        reply.Error("ERR CLIENT has ID, GETNAME, SETNAME and SETINFO here");
+      }
+      break;
+    default: break;
+  }
+}
+
+// HELLO [version [AUTH user password] [SETNAME name]]
+void Worker::Hello(Client& client, const std::vector<std::string_view>& arguments) {
+  bool is_resp3 = client.is_resp3;
+  bool is_authenticated = client.is_authenticated;
+  std::string name = client.name;
+  const auto fail = [&](std::string_view line) {
+    ReplyWriter(client.out, client.is_resp3).Error(line);
+  };
+  if (arguments.size() > 1) {
+    if (arguments[1] != "2" && arguments[1] != "3") {
+      fail("NOPROTO unsupported protocol version");
+      return;
+    }
+    is_resp3 = arguments[1] == "3";
+  }
+  for (size_t i = 2; i < arguments.size();) {
+    if (IsWord(arguments[i], "auth") && i + 2 < arguments.size()) {
+      const std::string& password = shared_.options.password;
+      if (arguments[i + 1] != "default" ||
+          (!password.empty() && !IsSecret(arguments[i + 2], password))) {
+        fail("WRONGPASS invalid username-password pair or user is disabled.");
+        return;
+      }
+      is_authenticated = true;
+      i += 3;
+    } else if (IsWord(arguments[i], "setname") && i + 1 < arguments.size()) {
+      name = arguments[i + 1];
+      i += 2;
+    } else {
+      fail("ERR Syntax error in HELLO option '" + std::string(arguments[i].substr(0, 64)) + "'");
+      return;
+    }
+  }
+  if (!is_authenticated) {
+    fail(
+        "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO "
+        "<proto> AUTH <user> <pass> "
+        "option can be used to authenticate the client and select the RESP protocol version at the "
+        "same time");
+    return;
+  }
+  client.is_resp3 = is_resp3;
+  client.is_authenticated = is_authenticated;
+  client.name = std::move(name);
+  ReplyWriter reply(client.out, is_resp3);
+  reply.Map(7);
+  reply.Bulk("server");
+  reply.Bulk("gossamer");
+  reply.Bulk("version");
+  reply.Bulk(BuildVersion());
+  reply.Bulk("proto");
+  reply.Integer(is_resp3 ? 3 : 2);
+  reply.Bulk("id");
+  reply.Integer(static_cast<int64_t>(client.number()));
+  reply.Bulk("mode");
+  reply.Bulk("standalone");
+  reply.Bulk("role");
+  reply.Bulk("master");
+  reply.Bulk("modules");
+  reply.Array(0);
+}
+
+std::string Worker::Info() const {
+  const auto seconds =
+      (std::chrono::steady_clock::now() - shared_.started) / std::chrono::seconds(1);
+  return fmt::format(
+      "# "
+      "Server\r\nserver_name:gossamer\r\nredis_version:7.0.0\r\ngossamer_version:{}\r\nredis_mode:"
+      "standalone\r\n"
+      "process_id:{}\r\nuptime_in_seconds:{}\r\n\r\n# "
+      "Clients\r\nconnected_clients:{}\r\nmaxclients:{}\r\n\r\n"
+      "# Replication\r\nrole:master\r\nconnected_slaves:0\r\n",
+      BuildVersion(), getpid(), seconds, shared_.clients.load(), shared_.options.max_clients);
+}
+
+}  // namespace gossamer::gateway
