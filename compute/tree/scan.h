@@ -146,7 +146,9 @@ class Scanner {
   Task<Status> FillBlocks(Op& op, Scan& scan);
   // Collects the entries that are not ready and before `end`, and have blocks.
   static void CollectBlocks(Scan& scan, size_t end);
-  // Drops all entries that are not ready, to read their leaves again: the block of a long key is not what its leaf says.
+  // Drops all entries that are not ready, to read their leaves again.
+  void ReadAgain(Scan& scan);
+  // The same: the block of a long key is not what its leaf says.
   // Errors: Corruption if the leaf, read again and again, says the same of that block.
   Task<Status> StartAgain(Scan& scan, const BlockRef& missed);
 

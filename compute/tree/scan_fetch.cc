@@ -224,7 +224,11 @@ Task<Status> Scanner::FillBlocks(Op& op, Scan& scan) {
     const size_t count = BlockFiller::CountTogether(page, scan.range, rest);
     const Result<std::optional<BlockRef>> missed =
         co_await filler_.Fill(op, page, scan.range, rest.first(count), scan.gone);
-    if (!missed) co_return missed.error();
+    if (!missed) {
+      // Of the long keys, some are known now and others are not: nothing tells any more which entries have no order yet.
+      if (!page.positions.empty()) ReadAgain(scan);
+      co_return missed.error();
+    }
     if (missed.value()) co_return co_await StartAgain(scan, *missed.value());
     rest = rest.subspan(count);
   }
@@ -243,15 +247,19 @@ void Scanner::CollectBlocks(Scan& scan, size_t end) {
   }
 }
 
-Task<Status> Scanner::StartAgain(Scan& scan, const BlockRef& missed) {
-  ++context_.counters.rereads;
-  const bool is_same = scan.missed.block == missed.pointer;
-  scan.missed = {missed.pointer, is_same ? scan.missed.times + 1 : 1};
+void Scanner::ReadAgain(Scan& scan) {
   ScanPage& page = scan.page;
   scan.position = page.start;
   page.entries.resize(page.ready);
   DropRuns(scan);
   scan.has_passed = false;
+}
+
+Task<Status> Scanner::StartAgain(Scan& scan, const BlockRef& missed) {
+  ++context_.counters.rereads;
+  const bool is_same = scan.missed.block == missed.pointer;
+  scan.missed = {missed.pointer, is_same ? scan.missed.times + 1 : 1};
+  ReadAgain(scan);
   if (scan.missed.times <= kMaxReadsOfALeaf) {
     co_await context_.pauses.After(scan.missed.times);
     co_return Ok();

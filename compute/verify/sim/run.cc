@@ -265,6 +265,8 @@ class Run {
     auto until = network_.Now() + 2 * plan_.network.latest_packet +
                  2 * std::chrono::milliseconds(plan_.lease_ms);
     if (plan_.network.faults.partition) until += kUntilEverybodyHasTriedAgain;
+    // A memory server that has just stopped fences nobody until it goes on.
+    if (plan_.stalls != 0) until += std::chrono::milliseconds(plan_.longest_stall_ms);
     while (network_.Now() < until) {
       Endpoint* endpoint = network_.RunUntilRunnable();
       if (endpoint != nullptr) {
