@@ -63,10 +63,6 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   # std::stable_sort of libstdc++ 12 uses a function that it deprecates itself.
   target_compile_options(gossamer_options INTERFACE -Wno-deprecated-declarations)
 endif()
-if(CMAKE_UNITY_BUILD)
-  # Names in unnamed namespaces shadow nothing where each file is compiled alone, as in the release.
-  target_compile_options(gossamer_options INTERFACE -Wno-shadow)
-endif()
 if(MOLD)
   target_link_options(gossamer_options INTERFACE -fuse-ld=mold)
 endif()

@@ -18,12 +18,12 @@
 namespace gossamer {
 namespace {
 
-constexpr size_t kTouchBytes = 4096;
+constexpr size_t kPageBytes = 4096;
 constexpr unsigned kMostThreads = 8;  // zeroing is limited by memory bandwidth, not by processors
 
 // For kernels before 5.14. Adding 0 is a write.
 void WriteEachPage(std::span<std::byte> slice) {
-  for (size_t at = 0; at < slice.size(); at += kTouchBytes) {
+  for (size_t at = 0; at < slice.size(); at += kPageBytes) {
     std::atomic_ref(*reinterpret_cast<unsigned char*>(&slice[at])).fetch_add(0);
   }
 }

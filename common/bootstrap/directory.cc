@@ -19,7 +19,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr milliseconds kFilePollInterval{20};
+constexpr milliseconds kPollInterval{20};
 constexpr milliseconds kChangePatience{5000};  // A change takes well under a millisecond.
 
 class Descriptor {
@@ -218,7 +218,7 @@ class DirectoryBootstrap final : public Bootstrap {
                          fmt::format("another process has held {}/{} for {} ms; try again",
                                      place_.path(), name, patience.count()));
       }
-      std::this_thread::sleep_for(kFilePollInterval);
+      std::this_thread::sleep_for(kPollInterval);
     }
     return Ok();
   }

@@ -21,7 +21,7 @@ using std::chrono::steady_clock;
 constexpr milliseconds kJoinPatience{60'000};
 // For the first server of a store, which may itself wait for a lost record.
 constexpr milliseconds kStoreToJoinPatience{15'000};
-constexpr milliseconds kRecordPollInterval{50};
+constexpr milliseconds kPollInterval{50};
 // A join ends after this many times the time that a text must stand.
 constexpr int kMostWaits = 20;
 
@@ -186,8 +186,8 @@ Result<RecordSnapshot> ReadSettledRecord(Bootstrap& bootstrap, const JoinOptions
       return MakeError(Code::kContended,
                        "stopped while it waited for the record of store '" + options.store + "'");
     }
-    std::this_thread::sleep_for(kRecordPollInterval);
-    waited += kRecordPollInterval;
+    std::this_thread::sleep_for(kPollInterval);
+    waited += kPollInterval;
     BOOST_OUTCOME_TRY(again, ReadRecord(bootstrap, options.store));
     is_logged = again.record.has_value() == seen.record.has_value();
     if (again.text == seen.text) continue;
@@ -344,7 +344,7 @@ Result<StoreRecord> FindStore(Bootstrap& bootstrap, const FindOptions& options) 
       return std::move(record);
     }
     if (steady_clock::now() >= deadline) break;
-    std::this_thread::sleep_for(kRecordPollInterval);
+    std::this_thread::sleep_for(kPollInterval);
   }
   return MakeError(
       Code::kNotFound,

@@ -22,10 +22,10 @@ namespace {
 
 constexpr uint64_t kLinesBetweenUpdates = 1 << 16;
 
-Error WrongKeys(const std::string& sentence) { return MakeError(Code::kInvalidArgument, sentence); }
+Error Wrong(const std::string& sentence) { return MakeError(Code::kInvalidArgument, sentence); }
 
 Error CannotRead(const std::string& path, int error) {
-  return WrongKeys("cannot read " + path + ": " + std::strerror(error));
+  return Wrong("cannot read " + path + ": " + std::strerror(error));
 }
 
 ProgressOptions ProgressOf(const char* verb, uint64_t total, const KeyListOptions& options) {
@@ -60,7 +60,7 @@ Result<KeyList> KeyList::Read(const KeyListOptions& options) {
   KeyList list;
   list.path_ = options.path;
   BOOST_OUTCOME_TRYV(list.ReadLines(file.get(), options));
-  if (list.lines_.empty()) return WrongKeys(options.path + " is empty: give one key on each line");
+  if (list.lines_.empty()) return Wrong(options.path + " is empty: give one key on each line");
   BOOST_OUTCOME_TRYV(list.CheckDistinct(options));
   return list;
 }
@@ -96,10 +96,10 @@ Status KeyList::ReadLines(int file, const KeyListOptions& options) {
 Status KeyList::AddLine(uint64_t at, uint64_t length, const KeyListOptions& options) {
   static_assert(kMaxKeyBytes <= kMaxLength);
   const auto where = [&] { return fmt::format("line {} of {}", size() + 1, options.path); };
-  if (length == 0) return WrongKeys(where() + " is empty: give one key on each line");
+  if (length == 0) return Wrong(where() + " is empty: give one key on each line");
   if (length > options.most_bytes) {
-    return WrongKeys(fmt::format("{} is too long for a key: give at most {} bytes", where(),
-                                 options.most_bytes));
+    return Wrong(fmt::format("{} is too long for a key: give at most {} bytes", where(),
+                             options.most_bytes));
   }
   lines_.push_back(at << kLengthBits | length);
   longest_ = std::max(longest_, static_cast<uint32_t>(length));
@@ -116,8 +116,8 @@ Status KeyList::CheckDistinct(const KeyListOptions& options) const {
     uint64_t slot = hash(line(id)) & (table.size() - 1);
     for (; table[slot] != 0; slot = (slot + 1) & (table.size() - 1)) {
       if (line(table[slot] - 1) != line(id)) continue;
-      return WrongKeys(fmt::format("line {} of {} is the same as line {}: give each key once",
-                                   id + 1, options.path, table[slot]));
+      return Wrong(fmt::format("line {} of {} is the same as line {}: give each key once", id + 1,
+                               options.path, table[slot]));
     }
     table[slot] = id + 1;
     if (id % kLinesBetweenUpdates == 0) progress.Update(id);

@@ -8,11 +8,11 @@
 namespace gossamer {
 namespace {
 
-constexpr uint32_t kPlanNodeBytes = 1024;
+constexpr uint32_t kNodeBytes = 1024;
 constexpr uint64_t kFanout = 10;
 
-RemotePtr PlannedAt(uint64_t number) { return {ServerId{0}, 4096 + number * kPlanNodeBytes, 0}; }
-std::string PlanKeyOf(uint64_t number) {
+RemotePtr NodeAt(uint64_t number) { return {ServerId{0}, 4096 + number * kNodeBytes, 0}; }
+std::string KeyOf(uint64_t number) {
   std::string key(8, '\0');
   for (size_t i = 0; i < 8; ++i) key[i] = static_cast<char>(number >> (56 - 8 * i));
   return number == 0 ? std::string() : key;
@@ -24,7 +24,7 @@ class FillPlanTest : public testing::Test {
   static uint64_t NodesAt(uint32_t level) { return level == 3 ? 1 : level == 2 ? 10 : 100; }
   // Node `number` of its level, and where it is.
   static RemotePtr PointerOf(uint32_t level, uint64_t number) {
-    return PlannedAt(level * 1000 + number);
+    return NodeAt(level * 1000 + number);
   }
   static InternalNode Make(uint32_t level, uint64_t number) {
     InternalNode node;
@@ -32,10 +32,9 @@ class FillPlanTest : public testing::Test {
     node.version = NodeVersion{1};
     for (uint64_t i = 0; i < kFanout; ++i) {
       const uint64_t child = number * kFanout + i;
-      node.children.push_back(
-          {Key(PlanKeyOf(LowOf(level - 1, child))), PointerOf(level - 1, child)});
+      node.children.push_back({Key(KeyOf(LowOf(level - 1, child))), PointerOf(level - 1, child)});
     }
-    if (number + 1 < NodesAt(level)) node.high = HighFence::At(PlanKeyOf(LowOf(level, number + 1)));
+    if (number + 1 < NodesAt(level)) node.high = HighFence::At(KeyOf(LowOf(level, number + 1)));
     return node;
   }
   static uint64_t LowOf(uint32_t level, uint64_t number) {
@@ -45,7 +44,7 @@ class FillPlanTest : public testing::Test {
   void Start(uint64_t cache_bytes) {
     cache_.emplace(cache_bytes);
     reader_.emplace(*cache_);
-    plan_.emplace(*cache_, kPlanNodeBytes);
+    plan_.emplace(*cache_, kNodeBytes);
     cache_->SetRoot(RootWord(PointerOf(3, 0), 3));
     cache_->Insert(PointerOf(3, 0), Make(3, 0));
   }
@@ -59,9 +58,9 @@ class FillPlanTest : public testing::Test {
     while (const FillPlan::Work work = plan_->Next(*reader_, next)) {
       EXPECT_LE(next.nodes.size(), kFanout);
       for (const NodeCache::NodeRef& ref : next.nodes) {
-        const uint64_t number = (ref.node.offset() - 4096) / kPlanNodeBytes - next.level * 1000;
+        const uint64_t number = (ref.node.offset() - 4096) / kNodeBytes - next.level * 1000;
         EXPECT_TRUE(named_.insert(ref.node.word()).second) << number;
-        EXPECT_EQ(ref.low, Key(PlanKeyOf(LowOf(next.level, number))));
+        EXPECT_EQ(ref.low, Key(KeyOf(LowOf(next.level, number))));
         cache_->Insert(ref.node, Make(next.level, number));
         ++count;
       }
@@ -82,7 +81,7 @@ TEST_F(FillPlanTest, NamesEachMissingNodeOnce) {
   Miss(FillPlan::kMisses);
   EXPECT_EQ(Fill(), 108u);
   for (uint64_t key = 0; key < 1000; ++key) {
-    const std::string text = PlanKeyOf(key);
+    const std::string text = KeyOf(key);
     EXPECT_EQ(cache_->Find(*reader_, SearchGoal::Covering(text), 0)->node, PointerOf(0, key));
   }
 }
@@ -104,7 +103,7 @@ TEST_F(FillPlanTest, StopsAboveALevelThatDoesNotFit) {
   Start(uint64_t{40} << 10);
   Miss(FillPlan::kMisses);
   EXPECT_EQ(Fill(), 10u);  // level 2, but not the 100 nodes of level 1
-  EXPECT_EQ(cache_->Find(*reader_, SearchGoal::Covering(PlanKeyOf(1)), 0)->level, 1u);
+  EXPECT_EQ(cache_->Find(*reader_, SearchGoal::Covering(KeyOf(1)), 0)->level, 1u);
   named_.clear();
   Start(4096);
   Miss(FillPlan::kMisses);

@@ -8,7 +8,7 @@ namespace gossamer {
 namespace {
 
 // New servers are not looked for more often: full stores may stay full.
-constexpr std::chrono::milliseconds kLookForNewInterval{500};
+constexpr std::chrono::milliseconds kLookInterval{500};
 
 }  // namespace
 
@@ -40,7 +40,7 @@ void ServerFinder::LookForNew() {
   const std::lock_guard guard(mutex_);
   const auto now = std::chrono::steady_clock::now();
   if (is_stopping_ || now < next_look_ || !StartRunning()) return;
-  next_look_ = now + kLookForNewInterval;
+  next_look_ = now + kLookInterval;
   looks_for_new_ = true;
   changed_.notify_one();
 }

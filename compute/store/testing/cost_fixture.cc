@@ -6,7 +6,6 @@
 
 #include "compute/store/open_session.h"
 #include "compute/store/open_store.h"
-#include "compute/store/testing/need.h"
 
 namespace gossamer {
 namespace {
@@ -25,6 +24,12 @@ Result<std::unique_ptr<Store>> OpenRunning() {
   options.fabric = std::getenv("GOSSAMER_TEST_FABRIC");
   options.store = NameOfTest();
   return Store::Open(options);
+}
+
+template <typename T>
+T Need(Result<T> result) {
+  EXPECT_TRUE(result) << result.error().ToString();
+  return std::move(result.value());
 }
 
 }  // namespace

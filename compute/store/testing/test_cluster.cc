@@ -11,9 +11,18 @@
 #include "common/random_id.h"
 #include "compute/session/registration.h"
 #include "compute/store/open_store.h"
-#include "compute/store/testing/need.h"
 
 namespace gossamer {
+namespace {
+
+// Unwraps a result that tests cannot do without.
+template <typename T>
+T Need(Result<T> result) {
+  EXPECT_TRUE(result) << result.error().ToString();
+  return std::move(result.value());
+}
+
+}  // namespace
 
 TestCluster::TestCluster(const ClusterOptions& options) : network_(options.network) {
   EmbeddedMemoryOptions memory;
