@@ -163,7 +163,6 @@ TEST_F(GatewayTest, ScansEachKeyOnce) {
   }
   Connection client = Connect();
   std::string cursor = "0";
-  std::string expected;
   int next = 0;
   do {
     client.Send(Request({"SCAN", cursor, "MATCH", "k*", "COUNT", "150"}));

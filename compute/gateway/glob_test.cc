@@ -12,7 +12,7 @@ TEST(Glob, MatchesAsRedisDoes) {
     const char* pattern;
     const char* text;
     bool matches;
-  } kCases[] = {
+  } cases[] = {
       {"", "", true},
       {"", "a", false},
       {"*", "", true},
@@ -40,7 +40,7 @@ TEST(Glob, MatchesAsRedisDoes) {
       {"*a*a*a*a", "aaa", false},
       {"user:*:name", "user:17:name", true},
   };
-  for (const auto& one : kCases) {
+  for (const auto& one : cases) {
     EXPECT_EQ(MatchesGlob(one.pattern, one.text), one.matches) << one.pattern << " " << one.text;
   }
 }

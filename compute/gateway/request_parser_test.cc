@@ -99,7 +99,7 @@ TEST(RequestParser, RefusesWhatIsNoRequest) {
   const struct {
     const char* text;
     const char* error;
-  } kCases[] = {
+  } cases[] = {
       {"*x\r\n", "Protocol error: invalid multibulk length"},
       {"*99999999\r\n", "Protocol error: invalid multibulk length"},
       {"*1\r\n:5\r\n", "Protocol error: expected '$', got ':'"},
@@ -109,7 +109,7 @@ TEST(RequestParser, RefusesWhatIsNoRequest) {
       {"get \"k\r\n", "Protocol error: unbalanced quotes in request"},
       {"get \"k\"x\r\n", "Protocol error: unbalanced quotes in request"},
   };
-  for (const auto& one : kCases) EXPECT_EQ(Parse(one.text, {}).error, one.error) << one.text;
+  for (const auto& one : cases) EXPECT_EQ(Parse(one.text, {}).error, one.error) << one.text;
   const std::string long_line(70'000, 'a');
   EXPECT_EQ(Parse(long_line, {}).error, "Protocol error: too big inline request");
   EXPECT_EQ(Parse("*" + long_line, {}).error, "Protocol error: too big mbulk count string");
