@@ -184,7 +184,7 @@ int Serve(const GatewayOptions& options, const OpenOptions& open) {
   NotifyServiceManager("READY=1");
   pollfd stopped{stop.fd(), POLLIN, 0};
   while (!stop.raised()) poll(&stopped, 1, -1);
-  LOG(INFO) << "stopping";
+  LOG(INFO) << "stopping on " << (stop.signal() == SIGTERM ? "SIGTERM" : "SIGINT");
   NotifyServiceManager("STOPPING=1");
   return kExitSuccess;
 }

@@ -94,21 +94,14 @@ remove_hosts() {
   done
 }
 
-# programs_in DIRECTORY BUILD_DIRECTORY: the programs of the build; a stand-in for gossamer-compute if it is not built.
+# programs_in DIRECTORY BUILD_DIRECTORY: the programs of the build.
 programs_in() {
-  local tests
-  tests=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-  if [[ ! -x $2/bin/gossamer-memory ]]; then
-    echo "skipped: there is no $2/bin/gossamer-memory"
+  if [[ ! -x $2/bin/gossamer-compute ]]; then
+    echo "skipped: there is no $2/bin/gossamer-compute"
     exit 77
   fi
   mkdir -p "$1"
-  ln -s "$2/bin"/gossamer{,-memory} "$1"
-  if [[ -x $2/bin/gossamer-compute ]]; then
-    ln -s "$2/bin/gossamer-compute" "$1"
-  else
-    ln -s "$tests/compute_stand_in" "$1/gossamer-compute"
-  fi
+  ln -s "$2/bin"/gossamer{,-memory,-compute} "$1"
 }
 
 # redis ADDRESS WORD...: the answer to one command, on the port 7400 with the password of `$work/pass word`.
