@@ -11,11 +11,10 @@ namespace {
 // A decimal number as Redis takes it: no blanks, no plus sign, no leading zeros.
 std::optional<int64_t> ParseNumber(std::string_view text) {
   int64_t number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [behind, failure] = std::from_chars(text.data(), end, number);
+  const auto [behind, failure] = std::from_chars(text.begin(), text.end(), number);
   const std::string_view digits = text.substr(text.starts_with('-') ? 1 : 0);
   const bool has_zeros = digits.starts_with('0') && text != "0";
-  if (failure != std::errc() || behind != end || has_zeros) return std::nullopt;
+  if (failure != std::errc() || behind != text.end() || has_zeros) return std::nullopt;
   return number;
 }
 

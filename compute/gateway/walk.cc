@@ -17,8 +17,8 @@ constexpr size_t kMostKeyBytes = size_t{64} << 20;
 
 std::optional<uint64_t> ParseNumber(std::string_view text) {
   uint64_t number = 0;
-  const auto [behind, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (failure != std::errc() || behind != text.data() + text.size()) return std::nullopt;
+  const auto [behind, failure] = std::from_chars(text.begin(), text.end(), number);
+  if (failure != std::errc() || behind != text.end()) return std::nullopt;
   return number;
 }
 
