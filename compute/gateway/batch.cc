@@ -40,6 +40,7 @@ void Batch::Clear() {
   singles_.clear();
   deletes_.clear();
   text_.clear();
+  values_ = Values();
 }
 
 bool Batch::Admit(Client& client, Phase phase) {

@@ -23,14 +23,16 @@ Client::Read Client::Receive(uint64_t& bytes) {
   }
   taken_ = 0;
   const size_t before = in_.size();
-  const size_t wanted =
-      std::max(kReadBytes, parser.wanted() > before ? parser.wanted() - before : 0);
+  // Of a long request as much again as has arrived: a client does not get memory for what it only announces.
+  const size_t missing = parser.wanted() > before ? parser.wanted() - before : 0;
+  const size_t wanted = std::max(kReadBytes, std::min(missing, before));
   in_.resize(before + wanted);
   const ssize_t got = recv(fd(), in_.data() + before, wanted, 0);
   in_.resize(before + static_cast<size_t>(std::max<ssize_t>(got, 0)));
   if (got > 0) {
     bytes += static_cast<uint64_t>(got);
-    may_read = static_cast<size_t>(got) == wanted;
+    // After the last event, only a read that brings nothing tells of the end.
+    may_read = has_hung_up || static_cast<size_t>(got) == wanted;
     return Read::kSome;
   }
   may_read = false;

@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "common/admin/listen_address.h"
 #include "common/start_thread.h"
 
 namespace gossamer::gateway {
@@ -66,6 +67,10 @@ Status Gateway::OpenListeners() {
     }
     const bool is_path = where.starts_with(kUnix);
     std::string address = where;
+    // With SO_REUSEPORT the kernel lets a second process of this user listen there, too.
+    if (!is_path && options_.threads > 1 && ParseListenAddress(where).value().port != 0) {
+      BOOST_OUTCOME_TRYV(Listen(where, false));
+    }
     for (std::vector<Socket>& own : listeners_) {
       if (is_path && &own != &listeners_.front()) break;
       BOOST_OUTCOME_TRY(socket, Listen(address, options_.threads > 1 && !is_path));

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <random>
 #include <string>
@@ -50,6 +51,7 @@ class Connection {
     Send(request);
     EXPECT_EQ(Receive(reply.size()), reply) << request;
   }
+  void EndSending() { shutdown(socket_.fd(), SHUT_WR); }
   bool IsClosed() { return Receive(1).empty(); }
 
  private:
@@ -153,6 +155,50 @@ TEST_F(GatewayTest, KeepsTheOrderOfAPipeline) {
   std::thread sender([&] { client.Send(requests); });
   EXPECT_EQ(client.Receive(replies.size()), replies);
   sender.join();
+}
+
+TEST_F(GatewayTest, KeepsTheWordsOfLines) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  Connection client = Connect();
+  client.Expect("SET ka1 va1\r\nSET kb2 vb2\r\nGET ka1\r\nGET kb2\r\nPING\r\n",
+                "+OK\r\n+OK\r\n$3\r\nva1\r\n$3\r\nvb2\r\n+PONG\r\n");
+}
+
+TEST_F(GatewayTest, SendsAllAnswersBeforeItCloses) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  Connection first = Connect();
+  const std::string value(1'000'000, 'v');
+  first.Expect(Request({"SET", "k", value}), "+OK\r\n");
+  for (const std::string& last : {Request({"QUIT"}), std::string("*x\r\n"), std::string()}) {
+    Connection client = Connect();
+    client.Send(Request({"GET", "k"}) + last);
+    if (last.empty()) client.EndSending();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_EQ(client.Receive(Bulk(value).size()), Bulk(value));
+  }
+}
+
+TEST_F(GatewayTest, LetsClientsGoThatEndInTheMiddle) {
+  GatewayOptions options;
+  options.max_clients = 4;
+  ASSERT_NO_FATAL_FAILURE(Open(options));
+  for (int i = 0; i < 50; ++i) {
+    for (int tries = 0;; ++tries) {
+      Connection client = Connect();
+      client.Send("PING\r\n*1\r\n");
+      if (client.Receive(7) == "+PONG\r\n") break;
+      ASSERT_LT(tries, 1000) << "connection " << i;  // others have not been let go yet
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  }
+}
+
+TEST_F(GatewayTest, GivesNoMemoryForWhatIsOnlyAnnounced) {
+  GatewayOptions options;
+  options.max_query_bytes = 1 << 20;
+  ASSERT_NO_FATAL_FAILURE(Open(options));
+  Connection client = Connect();
+  client.Expect("*1\r\n$2000000\r\n", "-ERR Protocol error: invalid bulk length\r\n");
 }
 
 TEST_F(GatewayTest, ScansEachKeyOnce) {
@@ -275,6 +321,14 @@ TEST_F(GatewayTest, RefusesToListen) {
   ASSERT_FALSE(taken);
   EXPECT_EQ(taken.error().message,
             "cannot listen on unix:" + path_ + ": Address already in use; give another --redis");
+  const std::string file = path_ + ".txt";
+  std::ofstream(file) << "text";
+  options.listen = {"unix:" + file};
+  EXPECT_FALSE(Gateway::Start(options, *store_));
+  std::string text;
+  std::ifstream(file) >> text;
+  EXPECT_EQ(text, "text");
+  unlink(file.c_str());
   options.listen = {"0.0.0.0:0"};
   const auto open = Gateway::Start(options, *store_);
   ASSERT_FALSE(open);

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -46,9 +47,11 @@ Name NameOf(const ListenAddress& address) {
   return name;
 }
 
-// Removes a socket that a process left behind which has ended.
+// Removes a socket that a process left behind which has ended. Leaves all other files alone.
 void RemoveDeadSocket(const sockaddr_un& name) {
-  const Socket probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  struct stat found{};
+  if (lstat(name.sun_path, &found) != 0 || !S_ISSOCK(found.st_mode)) return;
+  const Socket probe(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const bool is_dead =
       connect(probe.fd(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0 &&
       errno == ECONNREFUSED;

@@ -149,6 +149,7 @@ RequestParser::Outcome RequestParser::NextArray(std::string_view bytes) {
     at_ += length + 2;
   }
   arguments_.clear();
+  is_line_ = false;
   for (const Piece& piece : pieces_) arguments_.push_back(bytes.substr(piece.at, piece.size));
   Finish(bytes);
   return Outcome::kRequest;
@@ -165,6 +166,7 @@ RequestParser::Outcome RequestParser::NextLine(std::string_view bytes) {
   if (!SplitWords(bytes.substr(0, end), own_)) return Fail("unbalanced quotes in request");
   at_ = end + 1;
   arguments_.assign(own_.begin(), own_.end());
+  is_line_ = true;
   Finish(bytes);
   return Outcome::kRequest;
 }

@@ -41,9 +41,12 @@ class RequestParser {
   // and more behind them. After kRequest, `consumed` of them belong to the request: leave them out of the next call.
   Outcome Next(std::string_view bytes);
 
-  // Valid while the bytes stay where they are, and until the next call of Next.
+  // The vector is valid until the next call of Next. The views in it are valid as long as the bytes stay where they are, but for
+  // a line.
   const std::vector<std::string_view>& arguments() const { return arguments_; }
   size_t consumed() const { return consumed_; }
+  // Whether the arguments are words of a line: these are the parser's own, and gone with the next call of Next.
+  bool is_line() const { return is_line_; }
   // "Protocol error: invalid bulk length"
   const std::string& error() const { return error_; }
   // So many bytes are needed at least, before a call of Next can succeed: a hint for the size of a buffer. 0: unknown.
@@ -73,6 +76,7 @@ class RequestParser {
   size_t scanned_ = 0;     // no end of line before this
   uint64_t expected_ = 0;  // arguments of the array
   bool in_array_ = false;
+  bool is_line_ = false;
 };
 
 }  // namespace gossamer::gateway

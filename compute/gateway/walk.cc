@@ -14,6 +14,8 @@ namespace {
 constexpr uint64_t kMostPerScan = 100'000;
 // KEYS of more bytes than this is refused: SCAN is for that.
 constexpr size_t kMostKeyBytes = size_t{64} << 20;
+// No key is longer than 250 B. A long pattern with many special characters takes long to match.
+constexpr size_t kMostPatternBytes = 1024;
 
 std::optional<uint64_t> ParseNumber(std::string_view text) {
   uint64_t number = 0;
@@ -38,6 +40,9 @@ Result<Walk> Walk::Parse(const Command& command, const std::vector<std::string_v
   }
   if (command.id == CommandId::kScan) {
     BOOST_OUTCOME_TRYV(walk.ParseScan(arguments, positions));
+  }
+  if (walk.pattern_.size() > kMostPatternBytes) {
+    return Wrong("ERR a pattern has at most 1024 bytes here");
   }
   return walk;
 }

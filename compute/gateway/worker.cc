@@ -1,6 +1,7 @@
 #include "compute/gateway/worker.h"
 
 #include <fmt/core.h>
+#include <glog/logging.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -28,6 +29,8 @@ constexpr int kRoundsPerLook = 16;
 // How long a worker without work sleeps at most: tasks of the store go on in between.
 constexpr int kIdleMs = 100;
 constexpr std::chrono::milliseconds kStopPatience{2000};
+// How long nobody is accepted after the process has run out of descriptors.
+constexpr std::chrono::milliseconds kListenersPause{100};
 
 std::string Quoted(std::string_view word) { return "'" + std::string(word.substr(0, 128)) + "'"; }
 
@@ -58,15 +61,33 @@ Status Worker::Open() {
   if (!epoll_ || !wake_) {
     return MakeError(Code::kUnsupported, "this process may open no more files: raise `ulimit -n`");
   }
-  const auto watch = [this](int fd, uint32_t events) {
-    epoll_event event{};
-    event.events = events;
-    event.data.fd = fd;
-    epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, fd, &event);
-  };
-  watch(wake_.fd(), EPOLLIN);
-  for (const int listener : listeners_) watch(listener, EPOLLIN | EPOLLEXCLUSIVE);
-  return Ok();
+  bool is_watching = Watch(wake_.fd(), EPOLLIN);
+  for (const int listener : listeners_) {
+    is_watching = Watch(listener, EPOLLIN | EPOLLEXCLUSIVE) && is_watching;
+  }
+  if (is_watching) return Ok();
+  return MakeError(Code::kUnsupported,
+                   "this user may watch no more files: raise /proc/sys/fs/epoll/max_user_watches");
+}
+
+bool Worker::Watch(int fd, uint32_t events) {
+  epoll_event event{};
+  event.events = events;
+  event.data.fd = fd;
+  return epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+void Worker::PauseListeners() {
+  if (resume_at_) return;
+  LOG(WARNING) << "no further connection can be accepted: raise `ulimit -n`";
+  for (const int listener : listeners_) epoll_ctl(epoll_.fd(), EPOLL_CTL_DEL, listener, nullptr);
+  resume_at_ = Clock::now() + kListenersPause;
+}
+
+void Worker::ResumeListeners() {
+  if (!resume_at_ || Clock::now() < *resume_at_) return;
+  resume_at_.reset();
+  for (const int listener : listeners_) Watch(listener, EPOLLIN | EPOLLEXCLUSIVE);
 }
 
 void Worker::Stop() {
@@ -79,6 +100,7 @@ void Worker::Run() {
   while (!is_stopping_.load(std::memory_order_acquire)) {
     const bool is_idle = in_flight_ == 0 && queue_.empty() && session_->Poll() == 0;
     HandleEvents(is_idle ? kIdleMs : 0);
+    ResumeListeners();
     std::vector<Client*> queue;
     queue.swap(queue_);
     for (Client* client : queue) {
@@ -114,7 +136,11 @@ void Worker::HandleEvents(int timeout_ms) {
   for (int i = 0; i < count; ++i) {
     const epoll_event& event = events[static_cast<size_t>(i)];
     const int fd = event.data.fd;
-    if (fd == wake_.fd()) continue;
+    if (fd == wake_.fd()) {
+      uint64_t times = 0;
+      static_cast<void>(read(fd, &times, sizeof times));
+      continue;
+    }
     if (std::ranges::find(listeners_, fd) != listeners_.end()) {
       Accept(fd);
       continue;
@@ -122,7 +148,8 @@ void Worker::HandleEvents(int timeout_ms) {
     const auto found = clients_.find(fd);
     if (found == clients_.end()) continue;
     Client& client = *found->second;
-    if ((event.events & (EPOLLIN | EPOLLHUP | EPOLLRDHUP | EPOLLERR)) != 0) client.may_read = true;
+    if ((event.events & (EPOLLHUP | EPOLLRDHUP | EPOLLERR)) != 0) client.has_hung_up = true;
+    if ((event.events & EPOLLIN) != 0 || client.has_hung_up) client.may_read = true;
     if (client.is_busy) continue;
     if (client.unsent() != 0 && !client.Send(metrics_->numbers().bytes_sent)) {
       Drop(client);
@@ -135,7 +162,12 @@ void Worker::HandleEvents(int timeout_ms) {
 void Worker::Accept(int listener) {
   for (;;) {
     Socket socket(accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!socket) return;
+    if (!socket) {
+      const bool is_short =
+          errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS;
+      if (is_short) PauseListeners();
+      return;
+    }
     if (shared_.clients.fetch_add(1) >= shared_.options.max_clients) {
       --shared_.clients;
       constexpr std::string_view kFull = "-ERR max number of clients reached\r\n";
@@ -145,10 +177,13 @@ void Worker::Accept(int listener) {
     const int fd = socket.fd();
     auto client = std::make_unique<Client>(std::move(socket), shared_.next_number++,
                                            shared_.options.password.empty());
-    epoll_event event{};
-    event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
-    event.data.fd = fd;
-    epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, fd, &event);
+    RequestLimits limits;
+    limits.argument_bytes = std::min(limits.argument_bytes, shared_.options.max_query_bytes);
+    client->parser.set_limits(limits);
+    if (!Watch(fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET)) {
+      --shared_.clients;
+      continue;
+    }
     Queue(*client);
     clients_[fd] = std::move(client);
     ++metrics_->numbers().accepted;
@@ -175,7 +210,7 @@ void Worker::Drop(Client& client) {
 
 void Worker::Collect(Client& client) {
   if (client.is_closing) {
-    Drop(client);
+    Release(client);
     return;
   }
   if (in_flight_ >= kMostInFlight || client.unsent() > kMostUnsent) {
@@ -198,10 +233,12 @@ void Worker::Collect(Client& client) {
         break;
       client.Take(client.parser.consumed());
       ++count;
-      if (client.is_busy) break;
+      // The words of a line are gone with the next request.
+      const bool is_line_in_batch = client.parser.is_line() && IsInBatch(client);
+      if (client.is_busy || is_line_in_batch) break;
       continue;
     }
-    const bool is_in_batch = !batch_->empty() && batch_->clients().back() == &client;
+    const bool is_in_batch = IsInBatch(client);
     if (is_in_batch || !client.may_read) break;
     if (client.unparsed().size() > shared_.options.max_query_bytes) {
       batch_->AddAnswer(client, ErrorReply("ERR the query is longer than this gateway allows"));
@@ -213,12 +250,12 @@ void Worker::Collect(Client& client) {
     if (read != Client::Read::kSome) break;
   }
   if (client.is_busy) return;  // a walk
-  const bool is_in_batch = !batch_->empty() && batch_->clients().back() == &client;
+  const bool is_in_batch = IsInBatch(client);
   if (is_in_batch) {
     client.is_busy = true;
   } else if (has_ended && client.unsent() == 0) {
     Drop(client);
-  } else if (client.unsent() != 0 || client.is_closing) {
+  } else if (client.is_closing || has_ended || (client.unsent() != 0 && count != 0)) {
     client.is_closing = client.is_closing || has_ended;
     Release(client);
   } else if (count == client.allowance) {
@@ -227,7 +264,7 @@ void Worker::Collect(Client& client) {
 }
 
 bool Worker::CollectOne(Client& client, const std::vector<std::string_view>& arguments) {
-  const bool is_in_batch = !batch_->empty() && batch_->clients().back() == &client;
+  const bool is_in_batch = IsInBatch(client);
   const Command* const command = FindCommand(arguments[0]);
   if (command == nullptr) {
     std::string line =

@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -57,8 +58,17 @@ class Worker {
 
  private:
   void Accept(int listener);
+  // Returns false if that is not possible.
+  bool Watch(int fd, uint32_t events);
+  // While the process has no descriptors left, listeners are not watched: they would be ready all the time.
+  void PauseListeners();
+  void ResumeListeners();
   void HandleEvents(int timeout_ms);
   void Queue(Client& client);
+  // Whether the last requests of the batch are of `client`.
+  bool IsInBatch(const Client& client) const {
+    return !batch_->empty() && batch_->clients().back() == &client;
+  }
   // Parses what `client` has sent, into the batch.
   void Collect(Client& client);
   // Returns false if the client's later requests must wait.
@@ -92,8 +102,9 @@ class Worker {
   std::vector<Client*> queue_;                                // those that may have sent something
   std::unique_ptr<Batch> batch_ = std::make_unique<Batch>();
   std::vector<std::unique_ptr<Batch>> idle_batches_;
-  std::vector<Client*> done_;  // those whose walk has ended
-  size_t in_flight_ = 0;       // batches and walks
+  std::optional<std::chrono::steady_clock::time_point> resume_at_;  // of the listeners
+  std::vector<Client*> done_;                                       // those whose walk has ended
+  size_t in_flight_ = 0;                                            // batches and walks
 };
 
 }  // namespace gossamer::gateway
