@@ -32,6 +32,7 @@ size_t CountNear(const InternalNode& node, size_t left_bytes, bool at_end, uint3
 // fence. nullopt if there is none.
 std::optional<size_t> FindCut(const InternalNode& node, size_t middle, uint32_t node_bytes) {
   const Children& children = node.children;
+  if (children.size() < 2) return std::nullopt;
   const Key& low = children[0].separator;
   enum class Fit : uint8_t { kNone, kWithLongFence, kWithShortFence };
   std::vector<Fit> fits(children.size(), Fit::kNone);  // for each number of children
