@@ -4,7 +4,7 @@
 // checksums are linear: a mixture is accepted if the changes that its new bytes make cancel out. So one XOR tells of each
 // mixture whether it is accepted, if they are visited in the order of a Gray code.
 //
-//   GOSSAMER_TEST_MIXTURES=10000000000 build/test/torn_mixtures_test      # prints the table of LAYOUT.md; a minute
+//   GOSSAMER_TEST_MIXTURES=20000000000 build/test/proto_test --gtest_filter='TornMixtures*'   # the table of LAYOUT.md; 5 min
 #include <bit>
 #include <cstdio>
 #include <cstdlib>
