@@ -11,6 +11,9 @@ constexpr std::string_view kNoExpiry =
     "-ERR keys do not expire in Gossamer: leave out EX, PX, EXAT, PXAT and KEEPTTL\r\n";
 constexpr std::string_view kNoGet = "-ERR SET does not take GET here\r\n";
 
+// Longer values are not kept for the next batch.
+constexpr size_t kKeptBytes = size_t{1} << 20;
+
 std::string_view CodeWord(Code code) {
   switch (code) {
     case Code::kExhausted: return "OOM";
@@ -40,7 +43,8 @@ void Batch::Clear() {
   singles_.clear();
   deletes_.clear();
   text_.clear();
-  values_ = Values();
+  if (answer_bytes_ > kKeptBytes) values_ = Values();
+  answer_bytes_ = 0;
 }
 
 bool Batch::Admit(Client& client, Phase phase) {
@@ -159,6 +163,7 @@ Task<void> Batch::Run(Session& session) {
 
 void Batch::Answer() {
   for (const Request& request : requests_) {
+    const size_t before = request.client->out.size();
     if (request.command == nullptr) {
       request.client->out.append(text_, request.first, request.count);
     } else if (request.command->kind == CommandKind::kRead) {
@@ -166,6 +171,7 @@ void Batch::Answer() {
     } else {
       AnswerWrite(request);
     }
+    answer_bytes_ += request.client->out.size() - before;
   }
 }
 
@@ -178,11 +184,8 @@ void Batch::AnswerRead(const Request& request) const {
     const Result<std::string_view> value = values_[i];
     const bool is_absent = !value && value.error().code == Code::kNotFound;
     if (!value && !is_absent) {
-      if (id == CommandId::kExists) {
-        reply.Error(ErrorLine(value.error()));
-        return;
-      }
       reply.Error(ErrorLine(value.error()));
+      if (id == CommandId::kExists) return;
       continue;
     }
     switch (id) {

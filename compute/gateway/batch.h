@@ -32,7 +32,6 @@ class Batch {
   };
 
   bool empty() const { return requests_.empty(); }
-  size_t size() const { return requests_.size(); }
   void Clear();
 
   // Adds a request of `client`. Its bytes stay until the batch has run.
@@ -68,7 +67,7 @@ class Batch {
     size_t count;
   };
 
-  // Whether a request of that phase may follow those that the client has. Adds the client to `clients_`.
+  // Whether a request of that phase may follow the earlier requests of the client. Adds the client to `clients_`.
   bool Admit(Client& client, Phase phase);
   bool AddSet(Client& client, const Command& command,
               const std::vector<std::string_view>& arguments);
@@ -86,6 +85,7 @@ class Batch {
   std::vector<std::string_view> deletes_;
   std::vector<Status> delete_results_;
   std::string text_;
+  size_t answer_bytes_ = 0;
 };
 
 // The error reply for an error of the store.

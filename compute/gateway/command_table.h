@@ -35,7 +35,7 @@ enum class CommandId : uint8_t {
   kType,
 };
 
-// When a command runs among those that one read has brought.
+// How a command runs: with others of its kind, or by itself.
 enum class CommandKind : uint8_t {
   kRead,    // together with other reads
   kPut,     // together with other puts

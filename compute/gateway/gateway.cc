@@ -20,7 +20,7 @@ std::vector<std::string> CommandNames() {
   return names;
 }
 
-// To the processor of that number, among those that this process may use. Without effect if that fails.
+// The thread then runs on one processor: number `number` of the processors that this process may use. A failure changes nothing.
 void PinThisThread(size_t number) {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);

@@ -151,7 +151,7 @@ RequestParser::Outcome RequestParser::NextArray(std::string_view bytes) {
   arguments_.clear();
   is_line_ = false;
   for (const Piece& piece : pieces_) arguments_.push_back(bytes.substr(piece.at, piece.size));
-  Finish(bytes);
+  Finish();
   return Outcome::kRequest;
 }
 
@@ -167,11 +167,11 @@ RequestParser::Outcome RequestParser::NextLine(std::string_view bytes) {
   at_ = end + 1;
   arguments_.assign(own_.begin(), own_.end());
   is_line_ = true;
-  Finish(bytes);
+  Finish();
   return Outcome::kRequest;
 }
 
-void RequestParser::Finish(std::string_view /*bytes*/) {
+void RequestParser::Finish() {
   consumed_ = at_;
   at_ = 0;
   scanned_ = 0;

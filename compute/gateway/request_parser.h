@@ -63,7 +63,7 @@ class RequestParser {
   Outcome Fail(std::string sentence);
   // Finds the end of the line that starts at `at_`. Returns false if it has not arrived.
   bool FindLine(std::string_view bytes, std::string_view& line);
-  void Finish(std::string_view bytes);
+  void Finish();
 
   RequestLimits limits_;
   std::vector<std::string_view> arguments_;

@@ -238,8 +238,7 @@ void Worker::Collect(Client& client) {
       if (client.is_busy || is_line_in_batch) break;
       continue;
     }
-    const bool is_in_batch = IsInBatch(client);
-    if (is_in_batch || !client.may_read) break;
+    if (IsInBatch(client) || !client.may_read) break;
     if (client.unparsed().size() > shared_.options.max_query_bytes) {
       batch_->AddAnswer(client, ErrorReply("ERR the query is longer than this gateway allows"));
       client.is_closing = true;
@@ -250,8 +249,7 @@ void Worker::Collect(Client& client) {
     if (read != Client::Read::kSome) break;
   }
   if (client.is_busy) return;  // a walk
-  const bool is_in_batch = IsInBatch(client);
-  if (is_in_batch) {
+  if (IsInBatch(client)) {
     client.is_busy = true;
   } else if (has_ended && client.unsent() == 0) {
     Drop(client);

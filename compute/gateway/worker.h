@@ -99,11 +99,11 @@ class Worker {
   Socket wake_;
   std::atomic<bool> is_stopping_{false};
   std::unordered_map<int, std::unique_ptr<Client>> clients_;  // by descriptor
-  std::vector<Client*> queue_;                                // those that may have sent something
+  std::vector<Client*> queue_;  // clients that may have sent something
   std::unique_ptr<Batch> batch_ = std::make_unique<Batch>();
   std::vector<std::unique_ptr<Batch>> idle_batches_;
   std::optional<std::chrono::steady_clock::time_point> resume_at_;  // of the listeners
-  std::vector<Client*> done_;                                       // those whose walk has ended
+  std::vector<Client*> done_;                                       // clients whose walk has ended
   size_t in_flight_ = 0;                                            // batches and walks
 };
 
