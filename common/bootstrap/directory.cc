@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "common/unique_fd.h"
 #include "proto/store_record.h"
 
 namespace gossamer {
@@ -22,34 +23,20 @@ using std::chrono::steady_clock;
 constexpr milliseconds kPollInterval{20};
 constexpr milliseconds kChangePatience{5000};  // A change takes well under a millisecond.
 
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&&) = delete;
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
 class FileLock final : public JoinLock {
  public:
-  explicit FileLock(Descriptor file) : file_(std::move(file)) {}
+  explicit FileLock(UniqueFd file) : file_(std::move(file)) {}
 
  private:
-  Descriptor file_;  // Closing it releases the lock.
+  UniqueFd file_;  // Closing it releases the lock.
 };
 
 class DirectoryLock final : public Presence {
  public:
-  explicit DirectoryLock(Descriptor directory) : directory_(std::move(directory)) {}
+  explicit DirectoryLock(UniqueFd directory) : directory_(std::move(directory)) {}
 
  private:
-  Descriptor directory_;
+  UniqueFd directory_;
 };
 
 Error Unusable(const std::string& directory, const std::string& what, int error) {
@@ -71,22 +58,22 @@ class Place {
   const std::string& path() const { return path_; }
 
   // nullopt if there is none.
-  Result<std::optional<Descriptor>> Open() const {
+  Result<std::optional<UniqueFd>> Open() const {
     // A sentence of its own for a path that is no directory: open() has several errors for it.
     struct stat named{};
     const int found = must_be_private_ ? lstat(path_.c_str(), &named) : stat(path_.c_str(), &named);
-    if (found != 0 && errno == ENOENT) return std::optional<Descriptor>();
+    if (found != 0 && errno == ENOENT) return std::optional<UniqueFd>();
     if (found != 0) return Unusable(path_, "use", errno);
     if (!S_ISDIR(named.st_mode)) return IsNoDirectory(S_ISLNK(named.st_mode));
-    Descriptor opened(open(
-        path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | (must_be_private_ ? O_NOFOLLOW : 0)));
-    if (opened.get() < 0 && errno == ENOENT) return std::optional<Descriptor>();
+    UniqueFd opened(open(path_.c_str(),
+                         O_RDONLY | O_DIRECTORY | O_CLOEXEC | (must_be_private_ ? O_NOFOLLOW : 0)));
+    if (opened.get() < 0 && errno == ENOENT) return std::optional<UniqueFd>();
     if (opened.get() < 0) return Unusable(path_, "open", errno);
     BOOST_OUTCOME_TRYV(CheckPrivate(opened));
-    return std::optional<Descriptor>(std::move(opened));
+    return std::optional<UniqueFd>(std::move(opened));
   }
 
-  Result<Descriptor> OpenOrMake() const {
+  Result<UniqueFd> OpenOrMake() const {
     BOOST_OUTCOME_TRY(present, Open());
     if (present) return *std::move(present);
     std::error_code ignored;  // mkdir reports the error.
@@ -106,7 +93,7 @@ class Place {
                          "; remove it, or give --bootstrap=dir:PATH with another one");
   }
 
-  Status CheckPrivate(const Descriptor& opened) const {
+  Status CheckPrivate(const UniqueFd& opened) const {
     if (!must_be_private_) return Ok();
     struct stat info{};
     if (fstat(opened.get(), &info) != 0) return Unusable(path_, "examine", errno);
@@ -199,16 +186,15 @@ class DirectoryBootstrap final : public Bootstrap {
   }
 
   // Polls flock, because a blocking flock could not be bounded.
-  Result<Descriptor> Lock(const Descriptor& directory, const std::string& file,
-                          milliseconds patience) {
-    Descriptor lock(
+  Result<UniqueFd> Lock(const UniqueFd& directory, const std::string& file, milliseconds patience) {
+    UniqueFd lock(
         openat(directory.get(), file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (lock.get() < 0) return Problem("open", file);
     BOOST_OUTCOME_TRYV(Flock(lock, LOCK_EX, file, patience));
     return lock;
   }
 
-  Status Flock(const Descriptor& file, int operation, const std::string& name,
+  Status Flock(const UniqueFd& file, int operation, const std::string& name,
                milliseconds patience) const {
     const auto deadline = steady_clock::now() + patience;
     while (flock(file.get(), operation | LOCK_NB) != 0) {
@@ -223,10 +209,10 @@ class DirectoryBootstrap final : public Bootstrap {
     return Ok();
   }
 
-  Result<std::optional<std::string>> Read(const Descriptor& directory,
+  Result<std::optional<std::string>> Read(const UniqueFd& directory,
                                           const std::string& store) const {
     const std::string file = store + ".store";
-    const Descriptor in(openat(directory.get(), file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+    const UniqueFd in(openat(directory.get(), file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
     if (in.get() < 0) {
       if (errno == ENOENT) return std::optional<std::string>();
       return Problem("read", file);
@@ -244,10 +230,10 @@ class DirectoryBootstrap final : public Bootstrap {
   }
 
   // Requires: the lock is held, so one name for the temporary file is enough.
-  Status Write(const Descriptor& directory, const std::string& store, const std::string& text) {
+  Status Write(const UniqueFd& directory, const std::string& store, const std::string& text) {
     const std::string temporary = store + ".new";
-    const Descriptor out(openat(directory.get(), temporary.c_str(),
-                                O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+    const UniqueFd out(openat(directory.get(), temporary.c_str(),
+                              O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (out.get() < 0) return Problem("write", temporary);
     for (size_t done = 0; done < text.size();) {
       const ssize_t put = write(out.get(), text.data() + done, text.size() - done);

@@ -8,17 +8,17 @@
 #include <string>
 #include <string_view>
 
-#include "compute/gateway/listener.h"
+#include "common/unique_fd.h"
 #include "compute/gateway/request_parser.h"
 
 namespace gossamer::gateway {
 
 class Client {
  public:
-  Client(Socket socket, uint64_t number, bool needs_no_password)
+  Client(UniqueFd socket, uint64_t number, bool needs_no_password)
       : is_authenticated(needs_no_password), socket_(std::move(socket)), number_(number) {}
 
-  int fd() const { return socket_.fd(); }
+  int fd() const { return socket_.get(); }
   uint64_t number() const { return number_; }
 
   enum class Read : uint8_t { kSome, kNone, kEnded };
@@ -45,7 +45,7 @@ class Client {
   bool is_closing = false;   // once `out` is sent
 
  private:
-  Socket socket_;
+  UniqueFd socket_;
   const uint64_t number_;
   std::string in_;
   size_t taken_ = 0;

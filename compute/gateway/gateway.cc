@@ -71,7 +71,7 @@ Status Gateway::OpenListeners() {
     if (!is_path && options_.threads > 1 && ParseListenAddress(where).value().port != 0) {
       BOOST_OUTCOME_TRYV(Listen(where, false));
     }
-    for (std::vector<Socket>& own : listeners_) {
+    for (std::vector<UniqueFd>& own : listeners_) {
       if (is_path && &own != &listeners_.front()) break;
       BOOST_OUTCOME_TRY(socket, Listen(address, options_.threads > 1 && !is_path));
       address = AddressOf(address, socket);  // the same port for the others
@@ -85,10 +85,10 @@ Status Gateway::OpenListeners() {
 
 Status Gateway::StartWorkers(Store& store) {
   std::vector<int> shared;
-  for (const Socket& socket : listeners_.front()) shared.push_back(socket.fd());
+  for (const UniqueFd& socket : listeners_.front()) shared.push_back(socket.get());
   for (size_t number = 0; number < options_.threads; ++number) {
     std::vector<int> own;
-    for (const Socket& socket : listeners_[number]) own.push_back(socket.fd());
+    for (const UniqueFd& socket : listeners_[number]) own.push_back(socket.get());
     if (number != 0) {
       // The sockets of paths are those of the first worker.
       for (size_t i = 0; i < options_.listen.size(); ++i) {

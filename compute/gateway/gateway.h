@@ -40,7 +40,7 @@ class Gateway {
   Shared shared_;
   std::string addresses_;
   std::vector<std::string> paths_;                // of sockets, to be removed
-  std::vector<std::vector<Socket>> listeners_;    // of each worker
+  std::vector<std::vector<UniqueFd>> listeners_;  // of each worker
   std::vector<std::unique_ptr<Worker>> workers_;  // before the threads that run them
   std::vector<std::thread> threads_;
 };

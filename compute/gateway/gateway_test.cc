@@ -25,12 +25,12 @@ class Connection {
     sockaddr_un name{};
     name.sun_family = AF_UNIX;
     std::memcpy(name.sun_path, path.data(), path.size());
-    EXPECT_EQ(connect(socket_.fd(), reinterpret_cast<const sockaddr*>(&name), sizeof name), 0);
+    EXPECT_EQ(connect(socket_.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name), 0);
   }
 
   void Send(std::string_view bytes) {
     while (!bytes.empty()) {
-      const ssize_t done = send(socket_.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      const ssize_t done = send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
       ASSERT_GT(done, 0);
       bytes.remove_prefix(static_cast<size_t>(done));
     }
@@ -40,7 +40,7 @@ class Connection {
     std::string text(bytes, '\0');
     size_t at = 0;
     while (at < bytes) {
-      const ssize_t got = recv(socket_.fd(), text.data() + at, bytes - at, 0);
+      const ssize_t got = recv(socket_.get(), text.data() + at, bytes - at, 0);
       if (got <= 0) break;
       at += static_cast<size_t>(got);
     }
@@ -51,11 +51,11 @@ class Connection {
     Send(request);
     EXPECT_EQ(Receive(reply.size()), reply) << request;
   }
-  void EndSending() { shutdown(socket_.fd(), SHUT_WR); }
+  void EndSending() { shutdown(socket_.get(), SHUT_WR); }
   bool IsClosed() { return Receive(1).empty(); }
 
  private:
-  Socket socket_;
+  UniqueFd socket_;
 };
 
 std::string Bulk(std::string_view bytes) {

@@ -51,14 +51,14 @@ Name NameOf(const ListenAddress& address) {
 void RemoveDeadSocket(const sockaddr_un& name) {
   struct stat found{};
   if (lstat(name.sun_path, &found) != 0 || !S_ISSOCK(found.st_mode)) return;
-  const Socket probe(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  const UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const bool is_dead =
-      connect(probe.fd(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0 &&
+      connect(probe.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0 &&
       errno == ECONNREFUSED;
   if (is_dead) unlink(name.sun_path);
 }
 
-Result<Socket> ListenOnPath(const std::string& where) {
+Result<UniqueFd> ListenOnPath(const std::string& where) {
   const std::string path = where.substr(kUnix.size());
   sockaddr_un name{};
   name.sun_family = AF_UNIX;
@@ -68,9 +68,9 @@ Result<Socket> ListenOnPath(const std::string& where) {
   }
   std::memcpy(name.sun_path, path.data(), path.size());
   RemoveDeadSocket(name);
-  Socket made(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!made || bind(made.fd(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0 ||
-      listen(made.fd(), kBacklog) != 0) {
+  UniqueFd made(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!made || bind(made.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0 ||
+      listen(made.get(), kBacklog) != 0) {
     return CannotListen(where, std::strerror(errno));
   }
   return made;
@@ -78,47 +78,36 @@ Result<Socket> ListenOnPath(const std::string& where) {
 
 }  // namespace
 
-Socket::Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-
-Socket& Socket::operator=(Socket&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  return *this;
-}
-
-Socket::~Socket() {
-  if (fd_ >= 0) close(fd_);
-}
-
 bool IsLocal(const std::string& where) {
   if (where.starts_with(kUnix)) return true;
   const Result<ListenAddress> address = ParseListenAddress(where);
   return address && (address.value().host.starts_with("127.") || address.value().host == "::1");
 }
 
-Result<Socket> Listen(const std::string& where, bool shares) {
+Result<UniqueFd> Listen(const std::string& where, bool shares) {
   if (where.starts_with(kUnix)) return ListenOnPath(where);
   BOOST_OUTCOME_TRY(address, ParseListenAddress(where));
   const Name name = NameOf(address);
-  Socket made(socket(name.address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  UniqueFd made(socket(name.address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const int on = 1;
   if (made) {
-    setsockopt(made.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (shares) setsockopt(made.fd(), SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
-    if (address.is_v6) setsockopt(made.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+    setsockopt(made.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (shares) setsockopt(made.get(), SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
+    if (address.is_v6) setsockopt(made.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
   }
-  if (!made || bind(made.fd(), reinterpret_cast<const sockaddr*>(&name.address), name.size) != 0 ||
-      listen(made.fd(), kBacklog) != 0) {
+  if (!made || bind(made.get(), reinterpret_cast<const sockaddr*>(&name.address), name.size) != 0 ||
+      listen(made.get(), kBacklog) != 0) {
     return CannotListen(where, std::strerror(errno));
   }
   return made;
 }
 
-std::string AddressOf(const std::string& where, const Socket& socket) {
+std::string AddressOf(const std::string& where, const UniqueFd& socket) {
   if (where.starts_with(kUnix)) return where;
   ListenAddress address = ParseListenAddress(where).value();
   Name name;
   name.size = sizeof name.address;
-  getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&name.address), &name.size);
+  getsockname(socket.get(), reinterpret_cast<sockaddr*>(&name.address), &name.size);
   address.port = ntohs(address.is_v6 ? reinterpret_cast<const sockaddr_in6&>(name.address).sin6_port
                                      : reinterpret_cast<const sockaddr_in&>(name.address).sin_port);
   return address.ToString();

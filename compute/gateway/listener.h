@@ -7,24 +7,9 @@
 #include <string>
 
 #include "common/status.h"
+#include "common/unique_fd.h"
 
 namespace gossamer::gateway {
-
-// A descriptor that is closed with its owner. Move-only.
-class Socket {
- public:
-  Socket() = default;
-  explicit Socket(int fd) : fd_(fd) {}
-  Socket(Socket&& other) noexcept;
-  Socket& operator=(Socket&& other) noexcept;
-  ~Socket();
-
-  int fd() const { return fd_; }
-  explicit operator bool() const { return fd_ >= 0; }
-
- private:
-  int fd_ = -1;
-};
 
 // Whether only this machine's processes reach a listener at "ADDRESS:PORT" or "unix:PATH".
 bool IsLocal(const std::string& where);
@@ -32,9 +17,9 @@ bool IsLocal(const std::string& where);
 // Listens at "ADDRESS:PORT" or "unix:PATH", without blocking. A socket at PATH that nobody listens on is replaced. `shares`: others
 // of this process listen on the same port.
 // Errors: InvalidArgument, a sentence: "cannot listen on 127.0.0.1:6379: Address already in use; give another --redis".
-Result<Socket> Listen(const std::string& where, bool shares);
+Result<UniqueFd> Listen(const std::string& where, bool shares);
 
 // "127.0.0.1:6379", with the port that was chosen for port 0.
-std::string AddressOf(const std::string& where, const Socket& socket);
+std::string AddressOf(const std::string& where, const UniqueFd& socket);
 
 }  // namespace gossamer::gateway

@@ -56,12 +56,12 @@ Status Worker::Open() {
   BOOST_OUTCOME_TRY(session, store_.NewSession());
   session_ = std::move(session);
   metrics_ = all_metrics_.AddWorker();
-  epoll_ = Socket(epoll_create1(EPOLL_CLOEXEC));
-  wake_ = Socket(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  epoll_ = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
+  wake_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!epoll_ || !wake_) {
     return MakeError(Code::kUnsupported, "this process may open no more files: raise `ulimit -n`");
   }
-  bool is_watching = Watch(wake_.fd(), EPOLLIN);
+  bool is_watching = Watch(wake_.get(), EPOLLIN);
   for (const int listener : listeners_) {
     is_watching = Watch(listener, EPOLLIN | EPOLLEXCLUSIVE) && is_watching;
   }
@@ -74,13 +74,13 @@ bool Worker::Watch(int fd, uint32_t events) {
   epoll_event event{};
   event.events = events;
   event.data.fd = fd;
-  return epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, fd, &event) == 0;
+  return epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
 void Worker::PauseListeners() {
   if (resume_at_) return;
   LOG(WARNING) << "no further connection can be accepted: raise `ulimit -n`";
-  for (const int listener : listeners_) epoll_ctl(epoll_.fd(), EPOLL_CTL_DEL, listener, nullptr);
+  for (const int listener : listeners_) epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener, nullptr);
   resume_at_ = Clock::now() + kListenersPause;
 }
 
@@ -93,7 +93,7 @@ void Worker::ResumeListeners() {
 void Worker::Stop() {
   is_stopping_.store(true, std::memory_order_release);
   const uint64_t one = 1;
-  static_cast<void>(write(wake_.fd(), &one, sizeof one));
+  static_cast<void>(write(wake_.get(), &one, sizeof one));
 }
 
 void Worker::Run() {
@@ -112,7 +112,7 @@ void Worker::Run() {
     ReleaseWalkers();
     metrics_->PublishIfDue(Clock::now(), *session_);
   }
-  for (const int listener : listeners_) epoll_ctl(epoll_.fd(), EPOLL_CTL_DEL, listener, nullptr);
+  for (const int listener : listeners_) epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener, nullptr);
   const Clock::time_point deadline = Clock::now() + kStopPatience;
   const auto has_unsent = [](const auto& client) { return client.second->unsent() != 0; };
   while (in_flight_ != 0 || std::ranges::any_of(clients_, has_unsent)) {
@@ -132,11 +132,11 @@ void Worker::Run() {
 void Worker::HandleEvents(int timeout_ms) {
   std::array<epoll_event, 128> events;
   const int count =
-      epoll_wait(epoll_.fd(), events.data(), static_cast<int>(events.size()), timeout_ms);
+      epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), timeout_ms);
   for (int i = 0; i < count; ++i) {
     const epoll_event& event = events[static_cast<size_t>(i)];
     const int fd = event.data.fd;
-    if (fd == wake_.fd()) {
+    if (fd == wake_.get()) {
       uint64_t times = 0;
       static_cast<void>(read(fd, &times, sizeof times));
       continue;
@@ -161,7 +161,7 @@ void Worker::HandleEvents(int timeout_ms) {
 
 void Worker::Accept(int listener) {
   for (;;) {
-    Socket socket(accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    UniqueFd socket(accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket) {
       const bool is_short =
           errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS;
@@ -171,10 +171,10 @@ void Worker::Accept(int listener) {
     if (shared_.clients.fetch_add(1) >= shared_.options.max_clients) {
       --shared_.clients;
       constexpr std::string_view kFull = "-ERR max number of clients reached\r\n";
-      static_cast<void>(send(socket.fd(), kFull.data(), kFull.size(), MSG_NOSIGNAL));
+      static_cast<void>(send(socket.get(), kFull.data(), kFull.size(), MSG_NOSIGNAL));
       continue;
     }
-    const int fd = socket.fd();
+    const int fd = socket.get();
     auto client = std::make_unique<Client>(std::move(socket), shared_.next_number++,
                                            shared_.options.password.empty());
     RequestLimits limits;

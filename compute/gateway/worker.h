@@ -95,8 +95,8 @@ class Worker {
   WorkerMetrics& all_metrics_;
   std::unique_ptr<WorkerMetrics::Worker> metrics_;
   std::unique_ptr<Session> session_;
-  Socket epoll_;
-  Socket wake_;
+  UniqueFd epoll_;
+  UniqueFd wake_;
   std::atomic<bool> is_stopping_{false};
   std::unordered_map<int, std::unique_ptr<Client>> clients_;  // by descriptor
   std::vector<Client*> queue_;  // clients that may have sent something

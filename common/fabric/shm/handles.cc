@@ -28,10 +28,6 @@ std::string NoDescriptorText() {
   return fmt::format("no file descriptor left (ulimit -n is {})", limit.rlim_cur);
 }
 
-UniqueFd::~UniqueFd() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
 Mapping::~Mapping() {
   if (data_ != nullptr) ::munmap(data_, bytes_);
 }

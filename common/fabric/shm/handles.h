@@ -1,4 +1,4 @@
-// The operating-system resources of the shm fabric: file descriptors and mappings.
+// The operating-system resources of the shm fabric: mappings, and what errno says of descriptors.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/status.h"
+#include "common/unique_fd.h"
 
 namespace gossamer::shm {
 
@@ -17,24 +18,6 @@ std::string ErrnoText(const std::string& what);
 bool LacksDescriptors();
 // "no file descriptor left (ulimit -n is 1024)"
 std::string NoDescriptorText();
-
-class UniqueFd {
- public:
-  UniqueFd() = default;
-  explicit UniqueFd(int fd) : fd_(fd) {}
-  UniqueFd(UniqueFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  UniqueFd& operator=(UniqueFd&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~UniqueFd();
-
-  int get() const { return fd_; }
-  explicit operator bool() const { return fd_ >= 0; }
-
- private:
-  int fd_ = -1;
-};
 
 // Owns mapped pages until destroyed.
 class Mapping {
