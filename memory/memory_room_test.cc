@@ -13,6 +13,7 @@
 #include "common/bootstrap/test_support.h"
 #include "common/fabric/shm/memory.h"
 #include "common/testing/child_process.h"
+#include "common/unique_fd.h"
 #include "memory/control_group.h"
 #include "memory/promised_memory.h"
 
@@ -190,7 +191,7 @@ TEST(PromisedMemory, IsWhatIsNotTouchedOfAMemoryServersFile) {
   const auto other = shm::CreateMemfd("another file", kBytes, false).value();
   EXPECT_EQ(PromisedBytesOf(::getpid()), kBytes);
   EXPECT_GE(PromisedBytes(Promisers::kAll), kBytes);
-  const shm::UniqueFd again(::dup(file.get()));
+  const UniqueFd again(::dup(file.get()));
   EXPECT_EQ(PromisedBytesOf(::getpid()), kBytes) << "counted twice";
   const auto mapping = shm::Mapping::OfFile(file).value();
   ASSERT_EQ(::madvise(mapping.data(), kBytes / 4, MADV_POPULATE_WRITE), 0);
