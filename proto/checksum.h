@@ -91,20 +91,26 @@ class PairSum {
   Checksum second_{0x53657250u, 0x726f4d65u};
 };
 
+namespace internal {
+// Out of line: with it UnitSeed would be a call for the many short prefixes too.
+[[gnu::noinline]] inline void AddRestOfPrefix(PairSum& sum, KeyView rest) {
+  sum.Add(std::as_bytes(std::span(rest)));
+}
+}  // namespace internal
+
 // What the checksum of a unit begins with: the pointer to its node, with the generation, the unit's number and the prefix that
 // all keys in the unit share (rule R1).
 // The prefix is that of `within`, as far as that has so many bytes.
 // Requires: `unit` < 256, and the prefix has fewer than 256 bytes.
-inline PairSum UnitSeed(RemotePtr node, uint32_t unit, KeyView within = {},
-                        size_t prefix_bytes = 0) {
+[[gnu::always_inline]] inline PairSum UnitSeed(RemotePtr node, uint32_t unit, KeyView within = {},
+                                               size_t prefix_bytes = 0) {
   constexpr size_t kBeside = 6;  // bytes of the prefix that share a word with the number
   const size_t length = std::min(prefix_bytes, within.size());
   PairSum sum;
   const uint64_t begin = FirstBytesOf(within, std::min(length, kBeside));
   sum.Add(node.word(), begin << 16 | uint64_t{length} << 8 | unit);
-  if (length > kBeside) {
-    sum.Add(std::as_bytes(std::span(within.substr(kBeside, length - kBeside))));
-  }
+  if (length > kBeside) [[unlikely]]
+    internal::AddRestOfPrefix(sum, within.substr(kBeside, length - kBeside));
   return sum;
 }
 

@@ -92,12 +92,15 @@ class GroupView {
                                         uint32_t number, KeyView within) {
     // In place: to copy a view just made stalls on store forwarding.
     std::optional<GroupView> view(std::in_place, Unchecked(), unit, within);
-    const uint32_t prefix_bytes = view->header_.prefix_bytes;
-    const bool is_valid =
-        ChecksumOf(UnitSeed(leaf, number, within, prefix_bytes), unit) == view->header_.checksum &&
-        prefix_bytes <= within.size() && view->EntriesFit(static_cast<uint32_t>(unit.size()));
-    if (!is_valid) view.reset();
+    if (!view->IsOf(unit, leaf, number, within)) view.reset();
     return view;
+  }
+  // The same, in place: `place` has room for a view. nullptr: rejected.
+  static const GroupView* ParseAt(std::byte* place, std::span<const std::byte> unit, RemotePtr leaf,
+                                  uint32_t number, KeyView within) {
+    const auto* const view =
+        std::construct_at(reinterpret_cast<GroupView*>(place), Unchecked(), unit, within);
+    return view->IsOf(unit, leaf, number, within) ? view : nullptr;
   }
   // Of a unit that this client has just written.
   static GroupView Trust(std::span<const std::byte> unit, KeyView within) {
@@ -134,7 +137,8 @@ class GroupView {
     if (infinite()) return true;
     // A key without the prefix that is not below the low fence is above all that have it.
     if (!HasPrefix(key)) return false;
-    return PrefixedKey(Suffix(key), FirstBytesBehind(key, prefix_.size())) < PrefixedKey(fence());
+    return PrefixedKey(Suffix(key), FirstBytesBehind(key, prefix_.size())) <
+           PrefixedKey(fence(), FirstBytesOfFence());
   }
   // The same of a leaf that is not frozen.
   bool Admits(KeyView key) const { return !frozen() && Covers(key); }
@@ -162,16 +166,9 @@ class GroupView {
         }
         return std::nullopt;
       }
-      for (uint32_t left = header_.count; left != 0; --left, at += stride) {
-        if (KeyView(at, key_bytes) == suffix) return entry_at(at);
-      }
-      return std::nullopt;
+      return FindInArray(suffix);
     }
-    std::optional<Entry> found;
-    ForEach([&](const Entry& entry) {
-      if (entry.key == suffix && !entry.is_long()) found = entry;
-    });
-    return found;
+    return FindAmongMixed(suffix);
   }
   // The entry of `key`, if the leaf has that as a long key: the first one with its hash and first bytes of which
   // is_it(entry) says that it is.
@@ -252,8 +249,20 @@ class GroupView {
   // For LeafView.
   GroupView() = default;
 
+  bool IsOf(std::span<const std::byte> unit, RemotePtr leaf, uint32_t number,
+            KeyView within) const {
+    const uint32_t prefix_bytes = header_.prefix_bytes;
+    return ChecksumOf(UnitSeed(leaf, number, within, prefix_bytes), unit) == header_.checksum &&
+           prefix_bytes <= within.size() && EntriesFit(static_cast<uint32_t>(unit.size()));
+  }
+
   bool infinite() const { return (header_.flags & kInfinite) != 0; }
   KeyView fence() const { return {data_ + kGroupHeaderBytes, header_.fence_bytes}; }
+  // Without a branch, as lengths of fences are hard to predict: a unit has so many bytes.
+  uint64_t FirstBytesOfFence() const {
+    return internal::LoadWord({data_ + kGroupHeaderBytes, sizeof(uint64_t)}) &
+           FirstBytesMask(header_.fence_bytes);
+  }
   // Without a call if the unit was parsed with this key, or the prefix is short.
   bool HasPrefix(KeyView key) const {
     const size_t size = prefix_.size();
@@ -263,6 +272,27 @@ class GroupView {
     return FirstBytes(prefix_) == FirstBytesOf(key, size);
   }
   KeyView Suffix(KeyView key) const { return key.substr(prefix_.size()); }
+
+  // Out of line, so that Find needs no frame for it.
+  [[gnu::noinline]] std::optional<Entry> FindAmongMixed(KeyView suffix) const {
+    std::optional<Entry> found;
+    ForEach([&](const Entry& entry) {
+      if (entry.key == suffix && !entry.is_long()) found = entry;
+    });
+    return found;
+  }
+  [[gnu::noinline]] std::optional<Entry> FindInArray(KeyView suffix) const {
+    const Array array = *AsArray();
+    const char* at = array.first;
+    for (uint32_t left = header_.count; left != 0;
+         --left, at += array.key_bytes + array.stored_bytes) {
+      const KeyView key(at, array.key_bytes);
+      if (key == suffix) {
+        return Entry{key, {at + array.key_bytes, array.stored_bytes}, array.kind};
+      }
+    }
+    return std::nullopt;
+  }
 
   Entry Next(uint32_t& at) const {
     uint32_t key_bytes = header_.key_bytes;

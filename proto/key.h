@@ -238,34 +238,46 @@ inline bool AreEqual(KeyView a, KeyView b) {
   return left == right;
 }
 
-// A stable 64-bit hash. Part of the format, because it places keys in groups. Each word is folded
-// by the finaliser of MurmurHash3 (public domain), a bijection, so 8-byte keys never collide.
+namespace internal {
+
+// The finaliser of MurmurHash3 (public domain), a bijection.
+constexpr uint64_t MixHash(uint64_t hash, uint64_t word) {
+  hash ^= word;
+  hash ^= hash >> 33;
+  hash *= 0xff51afd7ed558ccdu;
+  hash ^= hash >> 33;
+  hash *= 0xc4ceb9fe1a85ec53u;
+  hash ^= hash >> 33;
+  return hash;
+}
+constexpr uint64_t HashSeed(size_t key_bytes) { return 0x9e3779b97f4a7c15u ^ key_bytes; }
+
+}  // namespace internal
+
+// A stable 64-bit hash. Part of the format, because it places keys in groups. Each word is mixed in by a bijection, so keys
+// of 8 bytes never collide.
 inline uint64_t KeyHash(KeyView key) {
-  uint64_t hash = 0x9e3779b97f4a7c15u ^ key.size();
-  const auto mix = [&hash](uint64_t word) {
-    hash ^= word;
-    hash ^= hash >> 33;
-    hash *= 0xff51afd7ed558ccdu;
-    hash ^= hash >> 33;
-    hash *= 0xc4ceb9fe1a85ec53u;
-    hash ^= hash >> 33;
-  };
+  uint64_t hash = internal::HashSeed(key.size());
   const char* at = key.data();
   size_t left = key.size();
   for (; left > sizeof(uint64_t); at += sizeof(uint64_t), left -= sizeof(uint64_t)) {
-    mix(FirstBytes({at, sizeof(uint64_t)}));
+    hash = internal::MixHash(hash, FirstBytes({at, sizeof(uint64_t)}));
   }
-  if (left != 0) mix(FirstBytes({at, left}));
-  return hash;
+  return left == 0 ? hash : internal::MixHash(hash, FirstBytes({at, left}));
 }
 
 // The hash of the key made of both. Requires: it has at most kMaxKeyBytes.
 inline uint64_t KeyHash(KeyView prefix, KeyView suffix) {
-  if (prefix.empty()) return KeyHash(suffix);
+  if (prefix.empty() || suffix.empty()) return KeyHash(prefix.empty() ? suffix : prefix);
+  const size_t size = prefix.size() + suffix.size();
+  if (size <= sizeof(uint64_t)) {  // without a copy, which the loads of KeyHash would wait for
+    const uint64_t word = FirstBytes(prefix) | FirstBytes(suffix) << (8 * prefix.size() & 63);
+    return internal::MixHash(internal::HashSeed(size), word);
+  }
   std::array<char, kMaxKeyBytes> bytes;
   prefix.copy(bytes.data(), prefix.size());
   suffix.copy(bytes.data() + prefix.size(), suffix.size());
-  return KeyHash({bytes.data(), prefix.size() + suffix.size()});
+  return KeyHash({bytes.data(), size});
 }
 
 }  // namespace gossamer

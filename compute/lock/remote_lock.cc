@@ -359,11 +359,20 @@ Task<Status> RemoteLock::Commit(Batch& batch, After after,
   co_return co_await SettleCommit(batch, changed);
 }
 
+bool RemoteLock::HasWritten(const Batch& batch) const {
+  const std::span<const Verb> verbs = pending_.VerbsOf(batch);
+  return AreKnown(verbs) &&
+         (pending_.after == After::kKeep || verbs.back().old_value() == pending_.held.word.word());
+}
+
 std::optional<Status> RemoteLock::ResultOf(const Batch& batch) const {
   const std::span<const Verb> verbs = pending_.VerbsOf(batch);
-  const bool is_known = std::ranges::all_of(
-      verbs, [](const Verb& verb) { return verb.status == VerbStatus::kSuccess; });
-  return is_known ? std::optional(Conclude(verbs)) : std::nullopt;
+  return AreKnown(verbs) ? std::optional(Conclude(verbs)) : std::nullopt;
+}
+
+bool RemoteLock::AreKnown(std::span<const Verb> verbs) {
+  return std::ranges::all_of(verbs,
+                             [](const Verb& verb) { return verb.status == VerbStatus::kSuccess; });
 }
 
 Task<Status> RemoteLock::FinishCommit(const Batch& batch,

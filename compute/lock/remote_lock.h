@@ -246,11 +246,15 @@ class [[nodiscard]] RemoteLock {
   // Ends the commit whose WRITEs are the verbs of `batch` from `first` on: adds the release behind them, or keeps the
   // lock.
   void AddEnd(Batch& batch, size_t first, After after);
+  // Whether the commit is known to have succeeded once `batch` has ended. Cheaper than ResultOf.
+  bool HasWritten(const Batch& batch) const;
   // The result of the commit once `batch` has ended; nullopt if it is unknown: FinishCommit finds out.
   std::optional<Status> ResultOf(const Batch& batch) const;
   Task<Status> FinishCommit(const Batch& batch, const std::optional<NewVersion>& changed);
 
  private:
+  static bool AreKnown(std::span<const Verb> verbs);
+
   enum class Outcome : uint8_t { kApplied, kNotApplied };
   // A commit on its way.
   struct Pending {

@@ -54,9 +54,14 @@ class RunningOperations {
 
    private:
     friend class RunningOperations;
-    void Add(uint32_t period, uint32_t count) {
+    void Begin(uint32_t period) {
       std::atomic<uint32_t>& running = running_[period % 2];
-      running.store(running.load(std::memory_order_relaxed) + count, std::memory_order_seq_cst);
+      running.store(running.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst);
+    }
+    // It may be seen late: then the period lasts longer.
+    void End(uint32_t period) {
+      std::atomic<uint32_t>& running = running_[period % 2];
+      running.store(running.load(std::memory_order_relaxed) - 1, std::memory_order_release);
     }
     RunningOperations& all_;
     std::array<std::atomic<uint32_t>, 2> running_{};  // by period, of which only two are in use
@@ -81,14 +86,14 @@ class RunningOperations {
 
 inline RunningOperations::Scope::Scope(OfSession& session)
     : session_(session), period_(session.period()) {
-  session_.Add(period_, 1);
+  session_.Begin(period_);
   for (uint32_t now = session_.period(); now != period_; now = session_.period()) {
-    session_.Add(period_, ~uint32_t{0});
+    session_.End(period_);
     period_ = now;
-    session_.Add(period_, 1);
+    session_.Begin(period_);
   }
 }
 
-inline RunningOperations::Scope::~Scope() { session_.Add(period_, ~uint32_t{0}); }
+inline RunningOperations::Scope::~Scope() { session_.End(period_); }
 
 }  // namespace gossamer

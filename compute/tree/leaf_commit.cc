@@ -28,12 +28,18 @@ LeafCommitter::Ending LeafCommitter::Prepare(LockedLeaf& locked) const {
 
 Status LeafCommitter::Conclude(LockedLeaf& locked, Ending& ending, const Status& result) const {
   Status status = ending.has_changes ? result : rules::AnswerAfter(result);
-  AnswerWishes(locked, ending.granted, status);
-  if (status && ending.is_sparse) {
-    context_.note_sparse(ending.key);
+  if (status) {
+    ConcludeWritten(locked, ending);
+  } else {
+    AnswerWishes(locked, ending.granted, status);
   }
-  if (status && ending.next != nullptr) leaves_.HandOver(locked, *ending.next);
   return status;
+}
+
+void LeafCommitter::ConcludeWritten(LockedLeaf& locked, Ending& ending) const {
+  if (!ending.granted.empty()) AnswerWishes(locked, ending.granted, Ok());
+  if (ending.is_sparse) context_.note_sparse(ending.key);
+  if (ending.next != nullptr) leaves_.HandOver(locked, *ending.next);
 }
 
 Task<Status> LeafCommitter::Commit(LockedLeaf& locked) const {

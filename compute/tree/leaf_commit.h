@@ -48,6 +48,8 @@ class LeafCommitter {
   void AddCommit(LockedLeaf& locked, const Ending& ending, Batch& batch) const;
   // Answers the waiters once the commit has ended with `result`. Returns the result for the caller's own writes.
   Status Conclude(LockedLeaf& locked, Ending& ending, const Status& result) const;
+  // The same of a commit that has succeeded.
+  void ConcludeWritten(LockedLeaf& locked, Ending& ending) const;
 
  private:
   LockTable::WaiterList GrantWishes(LockedLeaf& locked) const;

@@ -12,13 +12,13 @@ namespace gossamer {
 
 bool LeafEditor::Accept(uint32_t number) {
   known_ &= ~(1u << number);
-  const std::optional<GroupView> view = GroupView::Parse(bytes(number), leaf_, number, within_);
-  if (!view) return false;
+  const GroupView* const view = GroupView::ParseAt(&views_[number * sizeof(GroupView)],
+                                                   bytes(number), leaf_, number, within_);
+  if (view == nullptr) return false;
   if (known_ != 0) {
     const GroupView& other = Unit(static_cast<uint32_t>(std::countr_zero(known_)));
     if (other.version() != view->version() || !other.HasBoundsOf(*view)) return false;
   }
-  SetView(number, *view);
   known_ |= 1u << number;
   return true;
 }
@@ -75,25 +75,30 @@ bool LeafEditor::IsSparse() const {
 }
 
 LeafEditor::Found LeafEditor::Find(KeyView key, uint32_t home) const {
-  Found found;
-  if (FindIn(home, key, found) || !Unit(home).overflowed()) return found;
-  found.unread = !knows(geometry_.overflow_unit());
-  if (!found.unread) FindIn(geometry_.overflow_unit(), key, found);
+  Found found = FindIn(home, key);
+  if (!found.entry && Unit(home).overflowed()) {
+    if (knows(geometry_.overflow_unit())) {
+      found = FindIn(geometry_.overflow_unit(), key);
+    } else {
+      found.unread = true;
+    }
+  }
   return found;
 }
 
-bool LeafEditor::FindIn(uint32_t number, KeyView key, Found& found) const {
+LeafEditor::Found LeafEditor::FindIn(uint32_t number, KeyView key) const {
   const GroupView& unit = Unit(number);
-  found.unit = number;
-  found.entry = unit.Find(key);
-  if (found.entry || key.size() <= geometry_.max_suffix_bytes()) return found.entry.has_value();
-  // Different keys may have one hash.
-  found.entry = unit.FindLong(key, KeyHash(key), [&](const Entry& entry) {
-    const Key* const whole = long_keys_.Find(entry.block());
-    found.is_unsure = whole == nullptr;
-    return rules::IsTheKey(whole == nullptr || whole->view() == key);
-  });
-  return found.entry.has_value();
+  // In place: to copy an entry just made stalls on store forwarding.
+  Found found{.entry = unit.Find(key), .unit = number};
+  if (!found.entry && key.size() > geometry_.max_suffix_bytes()) {
+    // Different keys may have one hash.
+    found.entry = unit.FindLong(key, KeyHash(key), [&](const Entry& entry) {
+      const Key* const whole = long_keys_.Find(entry.block());
+      found.is_unsure = whole == nullptr;
+      return rules::IsTheKey(whole == nullptr || whole->view() == key);
+    });
+  }
+  return found;
 }
 
 LeafEditor::Applied LeafEditor::Apply(LeafWrite& write) {
@@ -143,7 +148,7 @@ LeafEditor::Applied LeafEditor::Apply(LeafWrite& write) {
   if (write.mode == WriteMode::kPut) {
     write.kind = old.entry ? OperationClass::kUpdate : OperationClass::kInsert;
   }
-  write.status = Ok();
+  if (!write.status) write.status = Ok();
   write.replaced = replaced;
   return Applied::kChanged;
 }

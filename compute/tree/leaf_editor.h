@@ -107,18 +107,15 @@ class LeafEditor {
   // The entry of `key`, whose home group is known. `unread`: it may be in the overflow group, which
   // is unknown. `is_unsure`: the entry is that of a long key which is not known, and may be another one.
   struct Found {
-    bool unread = false;
-    bool is_unsure = false;
     std::optional<Entry> entry;  // as in the image
     uint32_t unit = 0;           // where it is
+    bool unread = false;
+    bool is_unsure = false;
   };
   Found Find(KeyView key, uint32_t home) const;
 
   // Whether unit `number`, which is known, has the entry of `key`, or one of a long key that may be it.
-  bool MayHave(KeyView key, uint32_t number) const {
-    Found found;
-    return FindIn(number, key, found);
-  }
+  bool MayHave(KeyView key, uint32_t number) const { return FindIn(number, key).entry.has_value(); }
 
   // Whether the key of `write`, whose home group is known, is below the high fence. (It is never
   // below the low fence, which never changes: a path leads to the right leaf or too far left.)
@@ -148,8 +145,8 @@ class LeafEditor {
   }
   // Makes the view of unit `number` again, which was just sealed here.
   void AcceptOwn(uint32_t number);
-  // Sets the entry of `found` to that of `key` in unit `number`. Returns false if there is none.
-  bool FindIn(uint32_t number, KeyView key, Found& found) const;
+  // As Find, in unit `number` alone.
+  Found FindIn(uint32_t number, KeyView key) const;
   // Replaces, removes or adds an entry of unit `number`, as RewriteUnit. Returns false if it does not fit.
   bool Rewrite(uint32_t number, bool overflowed, const std::optional<Entry>& old,
                const std::optional<Entry>& entry);

@@ -118,13 +118,16 @@ Task<Status> LeafWriter::WriteUntilDone(WriteMode mode, KeyView key, std::string
           committer_.AddCommit(locked, ending, batch);
           // RT 2.
           co_await context_.links.Execute(op, batch);
-          std::optional<Status> result = locked.lock.ResultOf(batch);
-          if (!result) result = co_await locked.lock.FinishCommit(batch, {});
-          status = committer_.Conclude(locked, ending, *result);
+          if (locked.lock.HasWritten(batch)) {
+            committer_.ConcludeWritten(locked, ending);
+          } else {
+            status =
+                committer_.Conclude(locked, ending, co_await locked.lock.FinishCommit(batch, {}));
+          }
         } else {
           status = co_await committer_.Commit(locked, ending);
         }
-        if (status) status = begun.wish.write.status;
+        if (status && !begun.wish.write.status) status = begun.wish.write.status;
         Conclude(op, begun.wish.write, status);
       } else {
         status = co_await Write(op, begun);
@@ -134,6 +137,7 @@ Task<Status> LeafWriter::WriteUntilDone(WriteMode mode, KeyView key, std::string
     bool again = co_await context_.links.RecoverFrom(op, status.error());
     if (!again) again = co_await context_.memory.AwaitMemory(status.error());
     if (!again) break;
+    status = Ok();
   }
   context_.memory.TendPassedOver(op);
   if (sequence != nullptr) op.wire.round_trips = sequence->Extend(op.wire.round_trips);
