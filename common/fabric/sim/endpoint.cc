@@ -196,7 +196,8 @@ void SimEndpoint::Post(QueuePairRequest& request) {
   if (slot.request != nullptr) {
     return End(request, MakeError(Code::kInvalidArgument, "a queue pair is asked for already"));
   }
-  if (slot.working || slot.is_opened) slot.queue_pair->Break(0);
+  // To the session's other operations it is as if it had broken.
+  if (slot.working || slot.is_opened) slot.queue_pair->Break(0, SimFault::Kind::kBreak);
   LearnOfBreak(request.server);
   slot.owes_unknown = false;
   slot.request = &request;

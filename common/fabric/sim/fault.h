@@ -14,8 +14,8 @@ namespace gossamer {
 // A queue pair or its link, lost for a time.
 struct SimFault {
   enum class Kind : uint8_t {
-    kBreak,     // the queue pair broke, and its client could replace it
-    kCall,      // a control call was lost; the queue pair stayed usable
+    kBreak,  // the queue pair broke, and its client could replace it; or it worked and was replaced
+    kCall,   // a control call was lost; the queue pair stayed usable
     kLinkDown,  // the link was down
     kFenced,    // the memory server destroyed the queue pair: the lease had ended
     kServer,    // the memory server ended
