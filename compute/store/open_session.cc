@@ -34,6 +34,10 @@ Status OpenSession::Update(std::string_view key, std::string_view value) {
   return RunToEnd(AsyncUpdate(key, value));
 }
 
+Status OpenSession::Modify(std::string_view key, ValueModifier& modifier) {
+  return RunToEnd(AsyncModify(key, modifier));
+}
+
 Status OpenSession::Delete(std::string_view key) { return RunToEnd(AsyncDelete(key)); }
 
 std::vector<Result<std::string>> OpenSession::MultiGet(std::span<const std::string_view> keys) {

@@ -24,6 +24,7 @@ class OpenSession final : public Session {
   Status Put(std::string_view key, std::string_view value) override;
   Status Insert(std::string_view key, std::string_view value) override;
   Status Update(std::string_view key, std::string_view value) override;
+  Status Modify(std::string_view key, ValueModifier& modifier) override;
   Status Delete(std::string_view key) override;
   std::vector<Result<std::string>> MultiGet(std::span<const std::string_view> keys) override;
   void MultiGet(std::span<const std::string_view> keys, Values& values) override {
@@ -58,6 +59,10 @@ class OpenSession final : public Session {
   }
   Task<Status> AsyncDelete(std::string_view key) override {
     return tree_.Write(WriteMode::kDelete, key, {});
+  }
+
+  Task<Status> AsyncModify(std::string_view key, ValueModifier& modifier) override {
+    return tree_.Modify(key, modifier);
   }
 
   Task<void> AsyncMultiGet(std::span<const std::string_view> keys, Values& values) override {

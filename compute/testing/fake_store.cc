@@ -36,6 +36,20 @@ class FakeSession final : public Session {
   Status Update(std::string_view key, std::string_view value) override {
     return Write(key, value, false, true);
   }
+  Status Modify(std::string_view key, ValueModifier& modifier) override {
+    const std::lock_guard lock(state_.mutex);
+    if (Fails()) return *state_.fail_with;
+    const auto found = state_.map.find(key);
+    const bool is_there = found != state_.map.end();
+    const ValueModifier::Change change =
+        modifier.Modify(is_there ? std::optional<std::string_view>(found->second) : std::nullopt);
+    if (change.kind == ValueModifier::Kind::kPut) {
+      state_.map[std::string(key)] = std::string(change.value);
+    } else if (change.kind == ValueModifier::Kind::kDelete && is_there) {
+      state_.map.erase(found);
+    }
+    return Ok();
+  }
   Status Delete(std::string_view key) override {
     const std::lock_guard lock(state_.mutex);
     if (Fails()) return *state_.fail_with;
@@ -102,6 +116,10 @@ class FakeSession final : public Session {
   Task<Status> AsyncUpdate(std::string_view key, std::string_view value) override {
     co_await Later();
     co_return Update(key, value);
+  }
+  Task<Status> AsyncModify(std::string_view key, ValueModifier& modifier) override {
+    co_await Later();
+    co_return Modify(key, modifier);
   }
   Task<Status> AsyncDelete(std::string_view key) override {
     co_await Later();

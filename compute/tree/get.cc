@@ -13,14 +13,13 @@ namespace {
 // A path whose leaf was read this many times in vain is looked up again.
 constexpr uint32_t kRereadsOfAPath = 4;
 
-// The value in the content of a block of a long key; nullopt if that is not `key`.
+}  // namespace
+
 std::optional<std::string> ValueOfLongKey(std::string_view content, KeyView key) {
   const std::optional<LongContent> parts = SplitLongContent(content);
   if (!parts || !rules::IsTheKey(parts->key == key)) return std::nullopt;
   return std::string(parts->value);
 }
-
-}  // namespace
 
 struct Getter::Units {
   Units(const LeafGeometry& leaf_geometry, uint64_t key_hash, bool reads_groups)

@@ -107,19 +107,24 @@ LeafEditor::Applied LeafEditor::Apply(LeafWrite& write) {
   const Found old = Find(key, write.unit);
   if (old.unread) return Applied::kUnread;
   if (old.is_unsure) return Applied::kUnknown;
-  const bool is_too_long =
-      write.mode != WriteMode::kDelete && !write.entry.is_long() &&
-      key.size() - Unit(write.unit).prefix().size() > geometry_.max_suffix_bytes();
-  if (is_too_long) return Applied::kTooLong;
-  if (old.entry ? write.mode == WriteMode::kInsert
-                : write.mode == WriteMode::kUpdate || write.mode == WriteMode::kDelete) {
+  const bool is_too_long = !write.entry.is_long() && key.size() - Unit(write.unit).prefix().size() >
+                                                         geometry_.max_suffix_bytes();
+  WriteMode mode = write.mode;
+  if (mode == WriteMode::kModify) {
+    if (!Decide(write, old.entry, is_too_long)) return Applied::kRefused;
+    const bool is_put = write.modification->change().kind == ValueModifier::Kind::kPut;
+    mode = is_put ? WriteMode::kPut : WriteMode::kDelete;
+  }
+  if (is_too_long && mode != WriteMode::kDelete) return Applied::kTooLong;
+  if (old.entry ? mode == WriteMode::kInsert
+                : mode == WriteMode::kUpdate || mode == WriteMode::kDelete) {
     write.status = MakeError(old.entry ? Code::kAlreadyExists : Code::kNotFound);
     return Applied::kRefused;
   }
   const std::optional<BlockRef> replaced =
       old.entry && old.entry->has_block() ? std::optional(old.entry->block()) : std::nullopt;
 
-  if (write.mode == WriteMode::kDelete) {
+  if (mode == WriteMode::kDelete) {
     if (removed_count_ == kMaxRemoved) return Applied::kLater;
     Rewrite(old.unit, Unit(old.unit).overflowed(), old.entry, std::nullopt);  // Less always fits.
     removed_[removed_count_++] = write.hash;
@@ -145,12 +150,22 @@ LeafEditor::Applied LeafEditor::Apply(LeafWrite& write) {
       }
     }
   }
-  if (write.mode == WriteMode::kPut) {
+  if (mode == WriteMode::kPut) {
     write.kind = old.entry ? OperationClass::kUpdate : OperationClass::kInsert;
   }
   if (!write.status) write.status = Ok();
   write.replaced = replaced;
   return Applied::kChanged;
+}
+
+bool LeafEditor::Decide(LeafWrite& write, const std::optional<Entry>& old, bool needs_block) {
+  Modification& modification = *write.modification;
+  write.replaced.reset();
+  if (!modification.Decide(old, needs_block)) return false;
+  // A planned value may be in a block, of which the entry tells already.
+  const ValueModifier::Change& change = modification.change();
+  if (!modification.is_planned()) write.entry.stored = change.value;
+  return true;
 }
 
 void LeafEditor::AcceptOwn(uint32_t number) {

@@ -23,6 +23,7 @@
 
 #include "common/status.h"
 #include "compute/node/long_keys.h"
+#include "compute/tree/modification.h"
 #include "gossamer/counters.h"
 #include "proto/leaf.h"
 
@@ -32,9 +33,9 @@ namespace gossamer {
 // in a leaf that is twice as full.
 inline constexpr size_t kSparseFraction = 4;
 
-enum class WriteMode : uint8_t { kPut, kInsert, kUpdate, kDelete };
-inline constexpr size_t kWriteModes = 4;
-static_assert(static_cast<size_t>(WriteMode::kDelete) + 1 == kWriteModes);
+enum class WriteMode : uint8_t { kPut, kInsert, kUpdate, kDelete, kModify };
+inline constexpr size_t kWriteModes = 5;
+static_assert(static_cast<size_t>(WriteMode::kModify) + 1 == kWriteModes);
 
 // How a write is classified until it has run.
 constexpr OperationClass ClassOf(WriteMode mode) {
@@ -45,10 +46,11 @@ constexpr OperationClass ClassOf(WriteMode mode) {
 // One write, and its result.
 struct LeafWrite {
   WriteMode mode = WriteMode::kPut;
-  uint64_t hash = 0;    // KeyHash of the key
-  uint32_t unit = 0;    // the key's home group in this store's leaves
-  Entry entry;          // of a delete, the key alone
-  bool is_new = false;  // the key is probably not there yet
+  uint64_t hash = 0;                     // KeyHash of the key
+  uint32_t unit = 0;                     // the key's home group in this store's leaves
+  Entry entry;                           // of a delete, the key alone
+  bool is_new = false;                   // the key is probably not there yet
+  Modification* modification = nullptr;  // of kModify, which decides what becomes of the key
 
   // The result, once the write was applied and the leaf was written.
   OperationClass kind = OperationClass::kUpdate;
@@ -143,6 +145,8 @@ class LeafEditor {
   void SetView(uint32_t number, const GroupView& view) {
     std::construct_at(reinterpret_cast<GroupView*>(&views_[number * sizeof(GroupView)]), view);
   }
+  // Whether a modification changes a key of which the leaf has `old`. Sets the entry.
+  static bool Decide(LeafWrite& write, const std::optional<Entry>& old, bool needs_block);
   // Makes the view of unit `number` again, which was just sealed here.
   void AcceptOwn(uint32_t number);
   // As Find, in unit `number` alone.

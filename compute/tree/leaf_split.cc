@@ -32,7 +32,7 @@ LeafSplitter::Rearrangement LeafSplitter::Rearrange(const LockedLeaf& locked, Le
     if (is_replaced && old.has_block()) write.replaced = old.block();
     if (!is_replaced) anew.after.push_back(old);
   }
-  if (write.mode == WriteMode::kPut) {
+  if (write.mode == WriteMode::kPut || write.mode == WriteMode::kModify) {
     const bool is_there = anew.after.size() < anew.before.size();
     write.kind = is_there ? OperationClass::kUpdate : OperationClass::kInsert;
   }

@@ -10,6 +10,7 @@
 
 #include "common/text/human.h"
 #include "compute/rules/rules.h"
+#include "compute/tree/get.h"
 
 namespace gossamer {
 namespace {
@@ -94,7 +95,8 @@ LeafWrite LeafWriter::MakeWrite(const Op& op, WriteMode mode, KeyView key,
 // The plain case takes one coroutine.
 Task<Status> LeafWriter::WriteUntilDone(WriteMode mode, KeyView key, std::string_view value,
                                         NodeCache::Step path, uint64_t began,
-                                        CriticalPath::Sequence* sequence) {
+                                        CriticalPath::Sequence* sequence,
+                                        Modification* modification) {
   const RunningOperations::Scope scope(context_.running);
   Op op = context_.links.Begin();
   op.began = std::min(op.began, began);
@@ -104,6 +106,7 @@ Task<Status> LeafWriter::WriteUntilDone(WriteMode mode, KeyView key, std::string
     {
       Begun begun(context_.locks, op);
       begun.wish.write = MakeWrite(op, mode, key, value);
+      begun.wish.write.modification = modification;
       LockedLeaf& locked = begun.locked;
       if (is_first) locked.path = path;
       if (is_first && Prepare(begun)) {
@@ -145,6 +148,54 @@ Task<Status> LeafWriter::WriteUntilDone(WriteMode mode, KeyView key, std::string
   co_return status;
 }
 
+Task<Status> LeafWriter::ModifyUntilDone(KeyView key, ValueModifier& modifier) {
+  using State = Modification::State;
+  // The memory of what was noted is nobody else's as long as this runs.
+  const RunningOperations::Scope scope(context_.running);
+  const auto inline_bytes = static_cast<size_t>(context_.store.inline_limits.value_bytes);
+  Modification modification(modifier, inline_bytes);
+  for (uint32_t attempt = 0;; ++attempt) {
+    const uint64_t began = context_.links.Begin().began;
+    modification.Restart();
+    const Status looked = co_await WriteUntilDone(WriteMode::kModify, key, {}, {}, NodeCache::kNow,
+                                                  nullptr, &modification);
+    if (!looked || modification.state() != State::kNoted) co_return looked;
+    std::optional<std::string> value;
+    if (modification.noted()) {
+      Result<std::optional<std::string>> read = co_await ReadNoted(key, modification, began);
+      if (!read) co_return read.error();
+      value = std::move(read.value());
+    }
+    const bool is_readable = value || !modification.noted();
+    if (is_readable) {
+      modification.Plan(value);
+      if (modification.state() == State::kKept) co_return Ok();
+      const Status written =
+          co_await WriteUntilDone(WriteMode::kModify, key, modification.change().value, {},
+                                  NodeCache::kNow, nullptr, &modification);
+      if (!written || modification.state() != State::kOutdated) co_return written;
+    }
+    co_await context_.pauses.After(attempt);
+  }
+}
+
+Task<Result<std::optional<std::string>>> LeafWriter::ReadNoted(KeyView key,
+                                                               const Modification& modification,
+                                                               uint64_t began) {
+  const Modification::Stored& noted = *modification.noted();
+  const Entry entry{key, noted.bytes, noted.kind};
+  if (!entry.has_block()) co_return std::optional(noted.bytes);
+  Op op = context_.links.Begin();
+  op.began = std::min(op.began, began);
+  Result<std::optional<std::string>> content = co_await context_.blocks.Read(op, entry.block());
+  if (!content && co_await context_.links.RecoverFrom(op, content.error())) {
+    content = std::optional<std::string>();  // The leaf is looked at again.
+  }
+  context_.Finish(op, OperationClass::kRead, content ? nullptr : &content.error());
+  if (!content || !content.value() || !entry.is_long()) co_return std::move(content);
+  co_return ValueOfLongKey(*content.value(), key);
+}
+
 bool LeafWriter::Prepare(Begun& begun) {
   const LeafWrite& write = begun.wish.write;
   const bool may_be_plain = context_.techniques().two_level_versions &&
@@ -181,7 +232,12 @@ Task<Status> LeafWriter::Write(Op& op, Begun& begun) {
   }
   std::optional<Block> block;
   Batch* alongside = nullptr;
-  const bool stores = wish.write.mode != WriteMode::kDelete;
+  // A modification that is not planned yet is only made where it needs no block.
+  const Modification* const modification = wish.write.modification;
+  const bool stores =
+      modification == nullptr
+          ? wish.write.mode != WriteMode::kDelete
+          : modification->is_planned() && modification->change().kind == ValueModifier::Kind::kPut;
   Entry::Kind kind = stores ? KindFor(wish.write.entry.key, value) : Entry::Kind::kInline;
   LeafLocker::Tried* tried = begun.is_tried ? &begun.tried : nullptr;
   for (;;) {
@@ -213,7 +269,9 @@ Task<Status> LeafWriter::Write(Op& op, Begun& begun) {
       status = wish.write.status;
     }
     Conclude(op, wish.write, status);
-    if (WroteNothing(status) && block) block->GiveBack();
+    const bool is_refused =
+        modification != nullptr && modification->state() != Modification::State::kApplied;
+    if ((WroteNothing(status) || (status && is_refused)) && block) block->GiveBack();
     co_return status;
   }
 }
@@ -238,7 +296,8 @@ Task<Result<Edited>> LeafWriter::Edit(Op& op, LockedLeaf& locked, LeafWish& wish
     if (!is_unread && applied != LeafEditor::Applied::kUnknown) break;
     // An insert may have to split the leaf, and then needs all of it. That no hint told means that nothing is known of
     // the other groups either: they come along.
-    const bool may_split = write.mode == WriteMode::kPut || write.mode == WriteMode::kInsert;
+    const bool may_split = write.mode == WriteMode::kPut || write.mode == WriteMode::kInsert ||
+                           write.mode == WriteMode::kModify;
     Status read = Ok();
     if (!is_unread) {
       read = co_await leaves_.ReadLongKeys(op, locked, write.entry.key);
@@ -263,7 +322,7 @@ Task<Result<Edited>> LeafWriter::Edit(Op& op, LockedLeaf& locked, LeafWish& wish
 
   const Status status = co_await committer_.Commit(locked);
   if (!status) co_return status.error();
-  if (applied == LeafEditor::Applied::kRefused) co_return write.status.error();
+  if (applied == LeafEditor::Applied::kRefused && !write.status) co_return write.status.error();
   co_return Edited::kDone;
 }
 

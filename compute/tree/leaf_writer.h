@@ -35,7 +35,13 @@ class LeafWriter {
   // `path`, unless it has no node, was found by an operation that `began` then (rule R9).
   Task<Status> WriteUntilDone(WriteMode mode, KeyView key, std::string_view value,
                               NodeCache::Step path = {}, uint64_t began = NodeCache::kNow,
-                              CriticalPath::Sequence* sequence = nullptr);
+                              CriticalPath::Sequence* sequence = nullptr,
+                              Modification* modification = nullptr);
+  // Replaces the value of `key` by what `modifier` makes of it, as one operation.
+  // Errors: as WriteUntilDone; not NotFound and AlreadyExists.
+  // Cost: as a put whose value is in the leaf. If the old or the new value is in a block: 2 RT more, 1 RT more to read the
+  // old one, and all of it again whenever another write of the key came between.
+  Task<Status> ModifyUntilDone(KeyView key, ValueModifier& modifier);
 
  private:
   struct Block;
@@ -49,6 +55,9 @@ class LeafWriter {
     bool is_tried = false;
   };
 
+  // The value that the modification has noted; nullopt if its block is another's by now.
+  Task<Result<std::optional<std::string>>> ReadNoted(KeyView key, const Modification& modification,
+                                                     uint64_t began);
   LeafWrite MakeWrite(const Op& op, WriteMode mode, KeyView key, std::string_view value) const;
   // The form in which a leaf takes a write.
   Entry::Kind KindFor(KeyView key, std::string_view value) const;

@@ -59,6 +59,10 @@ class Tree {
   Task<Status> Write(WriteMode mode, KeyView key, std::string_view value) {
     return gathered_puts_.Write(mode, key, value);
   }
+  // As LeafWriter::ModifyUntilDone.
+  Task<Status> Modify(KeyView key, ValueModifier& modifier) {
+    return writer_.ModifyUntilDone(key, modifier);
+  }
   // As BatchWriter::Put and Delete.
   Task<void> PutMany(std::span<const KeyValueView> pairs, std::span<Status> results) {
     return batches_.Put(pairs, results);

@@ -45,6 +45,7 @@
 #include <vector>
 
 #include "gossamer/counters.h"
+#include "gossamer/modifier.h"
 #include "gossamer/scan_cursor.h"
 #include "gossamer/status.h"
 #include "gossamer/store_parameters.h"
@@ -269,6 +270,9 @@ class Session {
   virtual Status Insert(std::string_view key, std::string_view value) = 0;
   // NotFound if the key is absent.
   virtual Status Update(std::string_view key, std::string_view value) = 0;
+  // Replaces the value by what `modifier` makes of it: read-modify-write, as one operation among all clients. A value that
+  // the tree's nodes hold is modified in the round trips of a put, and many modifications of one key together.
+  virtual Status Modify(std::string_view key, ValueModifier& modifier) = 0;
   // NotFound if the key is absent.
   virtual Status Delete(std::string_view key) = 0;
   // Results in the order of the keys.
@@ -306,6 +310,7 @@ class Session {
   virtual Task<Status> AsyncPut(std::string_view key, std::string_view value) = 0;
   virtual Task<Status> AsyncInsert(std::string_view key, std::string_view value) = 0;
   virtual Task<Status> AsyncUpdate(std::string_view key, std::string_view value) = 0;
+  virtual Task<Status> AsyncModify(std::string_view key, ValueModifier& modifier) = 0;
   virtual Task<Status> AsyncDelete(std::string_view key) = 0;
   // The spans, too, must live until the task ends.
   virtual Task<void> AsyncMultiGet(std::span<const std::string_view> keys, Values& values) = 0;

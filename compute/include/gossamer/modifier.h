@@ -1,0 +1,32 @@
+// ValueModifier: a read-modify-write of one key, for Session::Modify.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace gossamer {
+
+class ValueModifier {
+ public:
+  enum class Kind : uint8_t {
+    kKeep,    // the key stays as it is
+    kPut,     // it gets `value`
+    kDelete,  // it is deleted; of an absent key, the same as kKeep
+  };
+  struct Change {
+    Kind kind = Kind::kKeep;
+    std::string_view value{};
+  };
+
+  virtual ~ValueModifier() = default;
+
+  // Says what becomes of a key that has `value`, or is absent. What the change refers to lives until the next call, and
+  // until the operation ends.
+  // It may be called several times for one operation: the last call counts. It may be called by another thread that uses
+  // the store, but never by two at a time. It must be short, since it may run under a lock, and must neither throw nor use
+  // the store.
+  virtual Change Modify(std::optional<std::string_view> value) = 0;
+};
+
+}  // namespace gossamer

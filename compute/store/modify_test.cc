@@ -1,0 +1,277 @@
+// Read-modify-writes are one operation each: none is lost and none is done twice, wherever the value is and whoever else writes.
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <charconv>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "compute/store/testing/test_cluster.h"
+
+namespace gossamer {
+namespace {
+
+using Kind = ValueModifier::Kind;
+
+class Append final : public ValueModifier {
+ public:
+  explicit Append(std::string_view piece) : piece_(piece) {}
+  Change Modify(std::optional<std::string_view> value) override {
+    ++calls_;
+    result_ = std::string(value.value_or("")) + std::string(piece_);
+    return {Kind::kPut, result_};
+  }
+  int calls() const { return calls_; }
+
+ private:
+  std::string_view piece_;
+  std::string result_;
+  int calls_ = 0;
+};
+
+class Increment final : public ValueModifier {
+ public:
+  Change Modify(std::optional<std::string_view> value) override {
+    uint64_t number = 0;
+    if (value) std::from_chars(value->data(), value->data() + value->size(), number);
+    result_ = std::to_string(number + 1);
+    return {Kind::kPut, result_};
+  }
+
+ private:
+  std::string result_;
+};
+
+// Does what it is told, and remembers the value that it saw last.
+class Fixed final : public ValueModifier {
+ public:
+  explicit Fixed(Change change) : change_(change) {}
+  Change Modify(std::optional<std::string_view> value) override {
+    seen_ = value ? std::optional(std::string(*value)) : std::nullopt;
+    return change_;
+  }
+  const std::optional<std::string>& seen() const { return seen_; }
+
+ private:
+  Change change_;
+  std::optional<std::string> seen_;
+};
+
+ClusterOptions Options() {
+  ClusterOptions options;
+  options.parameters = {512, kMaxKeyBytes, 16};
+  options.servers = 2;
+  return options;
+}
+
+// A key of each form: in the leaf, and as a long one.
+std::string KeyOf(size_t number, bool is_long) {
+  return fmt::format("{}{:04}", is_long ? std::string(200, 'p') : std::string("k"), number) +
+         (is_long ? std::string(40, 's') : "");
+}
+
+TEST(ModifyTest, KeepsPutsAndDeletesWhereverTheValueIs) {
+  TestCluster cluster(Options());
+  const std::unique_ptr<Store> store = cluster.OpenStore();
+  const std::unique_ptr<Session> session = std::move(store->NewSession().value());
+  for (const bool is_long : {false, true}) {
+    const std::string key = KeyOf(1, is_long);
+    Fixed deletes_nothing({Kind::kDelete, {}});
+    ASSERT_TRUE(session->Modify(key, deletes_nothing));
+    EXPECT_EQ(deletes_nothing.seen(), std::nullopt);
+    EXPECT_FALSE(session->Get(key));
+    std::optional<std::string> before;
+    for (const std::string& value :
+         {std::string("short"), std::string(100, 'b'), std::string("again"), std::string(5000, 'c'),
+          std::string(4000, 'd'), std::string()}) {
+      Fixed puts({Kind::kPut, value});
+      const Status put = session->Modify(key, puts);
+      ASSERT_TRUE(put) << put.error().ToString();
+      EXPECT_EQ(puts.seen(), before);
+      Fixed keeps({Kind::kKeep, {}});
+      ASSERT_TRUE(session->Modify(key, keeps));
+      EXPECT_EQ(keeps.seen(), value);
+      EXPECT_EQ(session->Get(key).value(), value);
+      before = value;
+    }
+    ASSERT_TRUE(session->Put(key, std::string(300, 'e')));
+    Fixed deletes({Kind::kDelete, {}});
+    ASSERT_TRUE(session->Modify(key, deletes));
+    EXPECT_EQ(deletes.seen(), std::string(300, 'e'));
+    EXPECT_EQ(session->Get(key).error().code, Code::kNotFound);
+  }
+  Fixed too_long({Kind::kPut, std::string_view()});
+  EXPECT_EQ(session->Modify(std::string(kMaxKeyBytes + 1, 'k'), too_long).error().code,
+            Code::kInvalidArgument);
+  const std::string huge(kMaxValueBytes + 1, 'h');
+  Fixed puts_huge({Kind::kPut, huge});
+  EXPECT_EQ(session->Modify("k", puts_huge).error().code, Code::kInvalidArgument);
+  EXPECT_EQ(session->Get("k").error().code, Code::kNotFound);
+  EXPECT_EQ(cluster.Check().problems.size(), 0U);
+}
+
+TEST(ModifyTest, InTheLeafItCostsWhatAnUpdateCosts) {
+  TestCluster cluster(Options());
+  const std::unique_ptr<Store> store = cluster.OpenStore();
+  const std::unique_ptr<Session> session = std::move(store->NewSession().value());
+  ASSERT_TRUE(session->Put("counter", "1"));
+  const auto cost_of = [&](const auto& act) {
+    const WireCounts before = session->counters().of(OperationClass::kUpdate);
+    act();
+    const WireCounts after = session->counters().of(OperationClass::kUpdate);
+    return std::array{after.operations - before.operations, after.round_trips - before.round_trips,
+                      after.reads - before.reads, after.writes - before.writes,
+                      after.atomics - before.atomics};
+  };
+  const auto update = cost_of([&] { ASSERT_TRUE(session->Update("counter", "2")); });
+  Increment increment;
+  EXPECT_EQ(cost_of([&] { ASSERT_TRUE(session->Modify("counter", increment)); }), update);
+  EXPECT_EQ(update[1], 2U);
+  EXPECT_EQ(session->Get("counter").value(), "3");
+}
+
+// Two compute servers, two threads each, many coroutines: counters, and texts that grow out of the leaf.
+TEST(ModifyTest, NoneIsLostAndNoneIsDoneTwice) {
+  constexpr int kThreads = 4;
+  constexpr int kLanes = 8;
+  constexpr int kRounds = 60;
+  constexpr size_t kKeys = 4;
+  TestCluster cluster(Options());
+  std::vector<std::unique_ptr<Store>> stores;
+  stores.push_back(cluster.OpenStore());
+  stores.push_back(cluster.OpenStore());
+  std::atomic<int> failed = 0;
+  const auto lane = [&failed](Session& session, uint64_t seed) -> Task<void> {
+    std::mt19937_64 random(seed);
+    for (int round = 0; round < kRounds; ++round) {
+      const size_t number = random() % kKeys;
+      const bool is_long = random() % 4 == 0;
+      const std::string counter = "n" + KeyOf(number, is_long);
+      const std::string text = "t" + KeyOf(number, is_long);
+      Increment increment;
+      const Status counted = co_await session.AsyncModify(counter, increment);
+      Append append(std::string_view("x"));
+      const Status grown = co_await session.AsyncModify(text, append);
+      if (!counted || !grown) ++failed;
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&, i] {
+      const std::unique_ptr<Session> session =
+          std::move(stores[static_cast<size_t>(i) % 2]->NewSession().value());
+      for (int j = 0; j < kLanes; ++j) {
+        session->Spawn(lane(*session, static_cast<uint64_t>(i * kLanes + j)));
+      }
+      session->WaitAll();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(failed, 0);
+  const std::unique_ptr<Session> session = std::move(stores[0]->NewSession().value());
+  uint64_t counted = 0;
+  uint64_t grown = 0;
+  for (size_t number = 0; number < kKeys; ++number) {
+    for (const bool is_long : {false, true}) {
+      const std::string counter = session->Get("n" + KeyOf(number, is_long)).value();
+      counted += std::stoull(counter);
+      const std::string text = session->Get("t" + KeyOf(number, is_long)).value();
+      EXPECT_EQ(text.find_first_not_of('x'), std::string::npos);
+      grown += text.size();
+    }
+  }
+  EXPECT_EQ(counted, uint64_t{kThreads} * kLanes * kRounds);
+  EXPECT_EQ(grown, uint64_t{kThreads} * kLanes * kRounds);
+  EXPECT_EQ(cluster.Check().problems.size(), 0U);
+}
+
+TEST(ModifyTest, ManyOfOneKeyAreWrittenTogether) {
+  TestCluster cluster(Options());
+  const std::unique_ptr<Store> store = cluster.OpenStore();
+  const std::unique_ptr<Session> session = std::move(store->NewSession().value());
+  ASSERT_TRUE(session->Put("counter", "0"));
+  constexpr int kTogether = 16;
+  for (int i = 0; i < kTogether; ++i) {
+    session->Spawn([](Session& s) -> Task<void> {
+      Increment increment;
+      EXPECT_TRUE(co_await s.AsyncModify("counter", increment));
+    }(*session));
+  }
+  session->WaitAll();
+  EXPECT_EQ(session->Get("counter").value(), std::to_string(kTogether));
+  EXPECT_EQ(session->counters().locks.combined, uint64_t{kTogether} - 1);
+}
+
+TEST(ModifyTest, FillsLeavesAndSplitsThem) {
+  TestCluster cluster(Options());
+  const std::unique_ptr<Store> store = cluster.OpenStore();
+  const std::unique_ptr<Session> session = std::move(store->NewSession().value());
+  std::mt19937_64 random(1);
+  std::map<std::string, std::string> model;
+  for (int i = 0; i < 4000; ++i) {
+    const std::string key = KeyOf(random() % 500, random() % 5 == 0);
+    if (random() % 8 == 0) {
+      Fixed deletes({Kind::kDelete, {}});
+      ASSERT_TRUE(session->Modify(key, deletes));
+      const auto found = model.find(key);
+      EXPECT_EQ(deletes.seen(), found == model.end() ? std::nullopt : std::optional(found->second));
+      model.erase(key);
+      continue;
+    }
+    const std::string piece(random() % 12, static_cast<char>('a' + i % 26));
+    Append append(piece);
+    ASSERT_TRUE(session->Modify(key, append));
+    model[key] += piece;
+  }
+  for (const auto& [key, value] : model) EXPECT_EQ(session->Get(key).value(), value);
+  const CheckReport report = cluster.Check();
+  EXPECT_EQ(report.problems.size(), 0U);
+  EXPECT_EQ(report.keys, model.size());
+  EXPECT_GT(session->counters().of(OperationClass::kInsertSplit).operations, 0U);
+}
+
+// The connection is lost at each verb in turn, of which some take effect.
+TEST(ModifyTest, AfterALossItWasDoneOnceOrTheErrorSaysThatItIsNotKnown) {
+  for (const bool is_long : {false, true}) {
+    for (const size_t before : {size_t{3}, size_t{16}, size_t{100}}) {
+      uint64_t lost = 0;
+      for (uint64_t at = 1; at <= 16; ++at) {
+        for (const uint64_t applied : {uint64_t{0}, uint64_t{1}, FaultPlan::kNever}) {
+          TestCluster cluster(Options());
+          TestClient client(cluster);
+          FaultPlan plan;
+          plan.can_reconnect = true;
+          const std::unique_ptr<OpenSession> session = client.NewSession(plan);
+          const std::string key = KeyOf(1, is_long);
+          const std::string old(before, 'o');
+          ASSERT_TRUE(session->Put(key, old));
+          plan.break_at = plan.verbs + at;
+          plan.applied = applied;
+          Append append(std::string_view("x"));
+          const Status status = session->Modify(key, append);
+          lost += plan.broke ? 1 : 0;
+          const std::string trace = fmt::format("verb {}, {} applied", at, applied);
+          const std::unique_ptr<OpenSession> reader = client.NewSession();
+          const Result<std::string> value = reader->Get(key);
+          ASSERT_TRUE(value) << trace;
+          if (status) {
+            EXPECT_EQ(value.value(), old + "x") << trace;
+          } else if (status.error().code == Code::kMaybeApplied) {
+            EXPECT_TRUE(value.value() == old || value.value() == old + "x") << trace;
+          } else {
+            EXPECT_EQ(value.value(), old) << trace << ": " << status.error().ToString();
+          }
+        }
+      }
+      EXPECT_GT(lost, 9U);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gossamer

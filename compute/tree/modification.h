@@ -1,0 +1,104 @@
+// Modification: a read-modify-write on its way.
+//
+// A value inside the leaf is modified under the leaf's lock, by whoever holds that. One in a block is only noted there: the
+// caller reads the block, and then writes if the leaf still stores what was noted. A reference to a block is never the same
+// again, since blocks are written once and their pointers have generations.
+//
+// Thread-safety: none. The lock of the leaf hands it from one thread to the next.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "gossamer/modifier.h"
+#include "proto/entry.h"
+
+namespace gossamer {
+
+class Modification {
+ public:
+  enum class State : uint8_t {
+    kOpen,      // no leaf was looked at yet
+    kApplied,   // the write was applied to the leaf
+    kKept,      // nothing is to be written
+    kNoted,     // the leaf cannot be changed yet: see `noted`
+    kOutdated,  // the leaf stores something else than was noted
+  };
+  // What a leaf stores for a key.
+  struct Stored {
+    Entry::Kind kind = Entry::Kind::kInline;
+    std::string bytes;
+  };
+
+  // `inline_bytes`: the longest value that a leaf takes.
+  Modification(ValueModifier& modifier, size_t inline_bytes)
+      : modifier_(modifier), inline_bytes_(inline_bytes) {}
+
+  State state() const { return state_; }
+  // nullopt: the key was absent.
+  const std::optional<Stored>& noted() const { return noted_; }
+  // Whether what to write for `noted` is known: `change` says that.
+  bool is_planned() const { return is_planned_; }
+  const ValueModifier::Change& change() const { return change_; }
+
+  // Forgets what was noted.
+  void Restart() {
+    is_planned_ = false;
+    state_ = State::kOpen;
+  }
+  // Plans the write for what was noted. `value` is that of the key.
+  void Plan(std::optional<std::string_view> value) {
+    change_ = Modify(value);
+    is_planned_ = true;
+    if (change_.kind == ValueModifier::Kind::kKeep) state_ = State::kKept;
+  }
+
+  // Decides what is written to a leaf that has `old`. Sets `change` and `state`. Returns whether anything is.
+  // `needs_block`: the leaf takes the key as a long one only.
+  bool Decide(const std::optional<Entry>& old, bool needs_block) {
+    if (is_planned_) {
+      state_ = IsNoted(old) ? State::kApplied : State::kOutdated;
+      return state_ == State::kApplied;
+    }
+    if (old && old->has_block()) return Note(old);
+    change_ = Modify(old ? std::optional(old->stored) : std::nullopt);
+    if (change_.kind == ValueModifier::Kind::kKeep) {
+      state_ = State::kKept;
+      return false;
+    }
+    const bool is_put = change_.kind == ValueModifier::Kind::kPut;
+    if (is_put && (needs_block || change_.value.size() > inline_bytes_)) return Note(old);
+    state_ = State::kApplied;
+    return true;
+  }
+
+ private:
+  ValueModifier::Change Modify(std::optional<std::string_view> value) {
+    ValueModifier::Change change = modifier_.Modify(value);
+    const bool is_vain = change.kind == ValueModifier::Kind::kDelete && !value;
+    if (is_vain) change.kind = ValueModifier::Kind::kKeep;
+    return change;
+  }
+  bool Note(const std::optional<Entry>& old) {
+    noted_.reset();
+    if (old) noted_.emplace(Stored{old->kind, std::string(old->stored)});
+    state_ = State::kNoted;
+    return false;
+  }
+  bool IsNoted(const std::optional<Entry>& old) const {
+    if (!old || !noted_) return !old && !noted_;
+    return old->kind == noted_->kind && old->stored == noted_->bytes;
+  }
+
+  ValueModifier& modifier_;
+  const size_t inline_bytes_;
+  State state_ = State::kOpen;
+  bool is_planned_ = false;
+  std::optional<Stored> noted_;
+  ValueModifier::Change change_;
+};
+
+}  // namespace gossamer
