@@ -1,6 +1,11 @@
 // Hot path: no allocation, no lock, no virtual call for a request.
 #include "compute/gateway/batch.h"
 
+#include <algorithm>
+#include <coroutine>
+#include <limits>
+#include <span>
+
 #include "compute/gateway/reply_writer.h"
 
 namespace gossamer::gateway {
@@ -9,7 +14,9 @@ namespace {
 constexpr std::string_view kSyntaxError = "-ERR syntax error\r\n";
 constexpr std::string_view kNoExpiry =
     "-ERR keys do not expire in Gossamer: leave out EX, PX, EXAT, PXAT and KEEPTTL\r\n";
-constexpr std::string_view kNoGet = "-ERR SET does not take GET here\r\n";
+
+// In place of the number of values of a request: its write is one of the changes.
+constexpr size_t kIsChange = std::numeric_limits<size_t>::max();
 
 // Longer values are not kept for the next batch.
 constexpr size_t kKeptBytes = size_t{1} << 20;
@@ -26,6 +33,26 @@ std::string_view CodeWord(Code code) {
   }
 }
 
+// Tasks that do one after the other what is left. Awaited by the one that has started them.
+struct Lanes {
+  std::vector<KeyChanges>& all;
+  size_t next = 0;
+  size_t running = 0;
+  std::coroutine_handle<> waiter{};
+
+  bool await_ready() const { return running == 0; }
+  void await_suspend(std::coroutine_handle<> handle) { waiter = handle; }
+  void await_resume() const {}
+};
+
+Task<void> RunLane(Session& session, Lanes& lanes) {
+  while (lanes.next != lanes.all.size()) {
+    KeyChanges& changes = lanes.all[lanes.next++];
+    changes.SetResult(co_await session.AsyncModify(changes.key(), changes));
+  }
+  if (--lanes.running == 0 && lanes.waiter) lanes.waiter.resume();
+}
+
 }  // namespace
 
 std::string ErrorLine(const Error& error) {
@@ -40,10 +67,15 @@ void Batch::Clear() {
   clients_.clear();
   reads_.clear();
   puts_.clear();
-  singles_.clear();
+  ranges_.clear();
+  change_count_ = 0;
   deletes_.clear();
   text_.clear();
-  if (answer_bytes_ > kKeptBytes) values_ = Values();
+  key_changes_.clear();
+  if (answer_bytes_ > kKeptBytes) {
+    values_ = Values();
+    changes_.clear();
+  }
   answer_bytes_ = 0;
 }
 
@@ -70,6 +102,7 @@ bool Batch::Add(Client& client, const Command& command,
                 const std::vector<std::string_view>& arguments) {
   switch (command.kind) {
     case CommandKind::kRead: {
+      if (command.id == CommandId::kGetRange) return AddRange(client, command, arguments);
       if (!Admit(client, Phase::kReads)) return false;
       requests_.push_back({&client, &command, reads_.size(), arguments.size() - 1});
       reads_.insert(reads_.end(), arguments.begin() + 1, arguments.end());
@@ -88,12 +121,7 @@ bool Batch::Add(Client& client, const Command& command,
       }
       return true;
     }
-    case CommandKind::kSingle: {
-      if (!Admit(client, Phase::kSingles)) return false;
-      requests_.push_back({&client, &command, singles_.size(), 1});
-      singles_.push_back({arguments[1], arguments[2]});
-      return true;
-    }
+    case CommandKind::kChange: return AddChange(client, command, arguments);
     case CommandKind::kDelete: {
       if (!Admit(client, Phase::kDeletes)) return false;
       requests_.push_back({&client, &command, deletes_.size(), arguments.size() - 1});
@@ -104,42 +132,74 @@ bool Batch::Add(Client& client, const Command& command,
   }
 }
 
-// SET key value [NX | XX]
+// SET key value [NX | XX] [GET]
 bool Batch::AddSet(Client& client, const Command& command,
                    const std::vector<std::string_view>& arguments) {
-  bool must_be_absent = false;
-  bool must_exist = false;
+  ValueChange::SetOptions options;
   for (size_t i = 3; i < arguments.size(); ++i) {
     const std::string_view option = arguments[i];
     std::string_view refusal;
     if (IsWord(option, "nx")) {
-      must_be_absent = true;
+      options.must_be_absent = true;
     } else if (IsWord(option, "xx")) {
-      must_exist = true;
+      options.must_exist = true;
     } else if (IsWord(option, "get")) {
-      refusal = kNoGet;
+      options.returns_old = true;
     } else if (IsWord(option, "ex") || IsWord(option, "px") || IsWord(option, "exat") ||
                IsWord(option, "pxat") || IsWord(option, "keepttl")) {
       refusal = kNoExpiry;
     } else {
       refusal = kSyntaxError;
     }
-    if (must_be_absent && must_exist) refusal = kSyntaxError;
+    if (options.must_be_absent && options.must_exist) refusal = kSyntaxError;
     if (refusal.empty()) continue;
     AddAnswer(client, refusal);
     return true;
   }
-  const bool is_plain = !must_be_absent && !must_exist;
-  if (!Admit(client, is_plain ? Phase::kPuts : Phase::kSingles)) return false;
+  const bool is_plain = !options.must_be_absent && !options.must_exist && !options.returns_old;
+  if (!Admit(client, is_plain ? Phase::kPuts : Phase::kChanges)) return false;
   if (is_plain) {
     requests_.push_back({&client, &command, puts_.size(), 1});
     puts_.push_back({arguments[1], arguments[2]});
   } else {
-    // More than one: of a SET that may answer with a null.
-    requests_.push_back({&client, &command, singles_.size(), 0});
-    singles_.push_back({arguments[1], arguments[2], must_exist});
+    requests_.push_back({&client, &command, change_count_, kIsChange});
+    NextChange().ParseSet(arguments[1], arguments[2], options);
   }
   return true;
+}
+
+bool Batch::AddChange(Client& client, const Command& command,
+                      const std::vector<std::string_view>& arguments) {
+  if (!Admit(client, Phase::kChanges)) return false;
+  const std::string_view refusal = NextChange().Parse(command, arguments);
+  if (refusal.empty()) {
+    requests_.push_back({&client, &command, change_count_ - 1, kIsChange});
+  } else {
+    --change_count_;
+    AddAnswer(client, "-" + std::string(refusal) + "\r\n");
+  }
+  return true;
+}
+
+// GETRANGE key first last
+bool Batch::AddRange(Client& client, const Command& command,
+                     const std::vector<std::string_view>& arguments) {
+  const std::optional<int64_t> first = ParseInteger(arguments[2]);
+  const std::optional<int64_t> last = ParseInteger(arguments[3]);
+  if (!first || !last) {
+    AddAnswer(client, "-ERR value is not an integer or out of range\r\n");
+    return true;
+  }
+  if (!Admit(client, Phase::kReads)) return false;
+  requests_.push_back({&client, &command, reads_.size(), ranges_.size()});
+  ranges_.emplace_back(*first, *last);
+  reads_.push_back(arguments[1]);
+  return true;
+}
+
+ValueChange& Batch::NextChange() {
+  if (change_count_ == changes_.size()) changes_.emplace_back();
+  return changes_[change_count_++];
 }
 
 Task<void> Batch::Run(Session& session) {
@@ -148,17 +208,30 @@ Task<void> Batch::Run(Session& session) {
     put_results_.assign(puts_.size(), Ok());
     co_await session.AsyncMultiPut(puts_, put_results_);
   }
-  for (Single& single : singles_) {
-    if (single.must_exist) {
-      single.result = co_await session.AsyncUpdate(single.key, single.value);
-    } else {
-      single.result = co_await session.AsyncInsert(single.key, single.value);
-    }
-  }
+  if (change_count_ != 0) co_await RunChanges(session);
   if (!deletes_.empty()) {
     delete_results_.assign(deletes_.size(), Ok());
     co_await session.AsyncMultiDelete(deletes_, delete_results_);
   }
+}
+
+// The changes of different keys run together, so many at a time.
+Task<void> Batch::RunChanges(Session& session) {
+  constexpr size_t kMostLanes = 64;
+  changes_by_key_.clear();
+  for (size_t i = 0; i < change_count_; ++i) changes_by_key_.push_back(&changes_[i]);
+  std::ranges::stable_sort(changes_by_key_, {}, &ValueChange::key);
+  key_changes_.clear();
+  for (auto first = changes_by_key_.begin(); first != changes_by_key_.end();) {
+    const auto is_other = [first](const ValueChange* one) { return one->key() != (*first)->key(); };
+    const auto last = std::find_if(first, changes_by_key_.end(), is_other);
+    key_changes_.emplace_back(std::span(first, last));
+    first = last;
+  }
+  Lanes lanes{key_changes_};
+  lanes.running = std::min(kMostLanes, key_changes_.size());
+  for (size_t left = lanes.running; left != 0; --left) session.Spawn(RunLane(session, lanes));
+  co_await lanes;
 }
 
 void Batch::Answer() {
@@ -168,6 +241,8 @@ void Batch::Answer() {
       request.client->out.append(text_, request.first, request.count);
     } else if (request.command->kind == CommandKind::kRead) {
       AnswerRead(request);
+    } else if (request.count == kIsChange) {
+      AnswerChange(request);
     } else {
       AnswerWrite(request);
     }
@@ -180,7 +255,8 @@ void Batch::AnswerRead(const Request& request) const {
   const CommandId id = request.command->id;
   if (id == CommandId::kMget) reply.Array(request.count);
   int64_t found = 0;
-  for (size_t i = request.first; i < request.first + request.count; ++i) {
+  const size_t count = id == CommandId::kGetRange ? 1 : request.count;
+  for (size_t i = request.first; i < request.first + count; ++i) {
     const Result<std::string_view> value = values_[i];
     const bool is_absent = !value && value.error().code == Code::kNotFound;
     if (!value && !is_absent) {
@@ -193,6 +269,11 @@ void Batch::AnswerRead(const Request& request) const {
       case CommandId::kStrlen:
         reply.Integer(is_absent ? 0 : static_cast<int64_t>(value.value().size()));
         break;
+      case CommandId::kGetRange: {
+        const auto [first, last] = ranges_[request.count];
+        reply.Bulk(is_absent ? std::string_view() : RangeOf(value.value(), first, last));
+        break;
+      }
       case CommandId::kType: reply.Simple(is_absent ? "none" : "string"); break;
       default:
         if (is_absent) {
@@ -205,25 +286,19 @@ void Batch::AnswerRead(const Request& request) const {
   if (id == CommandId::kExists) reply.Integer(found);
 }
 
+void Batch::AnswerChange(const Request& request) const {
+  ReplyWriter reply(request.client->out, request.client->is_resp3);
+  const ValueChange& change = changes_[request.first];
+  if (change.result) {
+    change.Answer(reply);
+  } else {
+    reply.Error(ErrorLine(change.result.error()));
+  }
+}
+
 void Batch::AnswerWrite(const Request& request) const {
   ReplyWriter reply(request.client->out, request.client->is_resp3);
   const auto kind = request.command->kind;
-  const bool is_set_by_itself = kind == CommandKind::kPut && request.count == 0;
-  if (kind == CommandKind::kSingle || is_set_by_itself) {
-    const Status& result = singles_[request.first].result;
-    const bool is_refused = !result && (result.error().code == Code::kNotFound ||
-                                        result.error().code == Code::kAlreadyExists);
-    if (!result && !is_refused) {
-      reply.Error(ErrorLine(result.error()));
-    } else if (kind == CommandKind::kSingle) {
-      reply.Integer(is_refused ? 0 : 1);
-    } else if (is_refused) {
-      reply.Null();
-    } else {
-      reply.Simple("OK");
-    }
-    return;
-  }
   int64_t deleted = 0;
   for (size_t i = request.first; i < request.first + request.count; ++i) {
     const Status& result = kind == CommandKind::kPut ? put_results_[i] : delete_results_[i];

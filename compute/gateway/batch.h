@@ -1,7 +1,7 @@
 // Batch: requests of several clients that go to the store together.
 //
-// The reads of all go to one MultiGet, the puts to one MultiPut, the deletes to one MultiDelete, in this order. Of one client,
-// the requests of a batch begin with reads, then come puts, writes by themselves and deletes: so each client's requests take
+// The reads of all go to one MultiGet, the puts to one MultiPut, read-modify-writes to one Modify for each key, the deletes to
+// one MultiDelete, in this order. Of one client, the requests of a batch come in this order too: so each client's requests take
 // effect in the order in which it sent them. What would break that order waits for the next batch.
 //
 // Thread-safety: none. Cost: no allocation for a request once the vectors have grown.
@@ -10,27 +10,22 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/status.h"
 #include "compute/gateway/client.h"
 #include "compute/gateway/command_table.h"
+#include "compute/gateway/value_change.h"
 #include "gossamer/store.h"
 
 namespace gossamer::gateway {
 
 class Batch {
  public:
-  // A write by itself.
-  struct Single {
-    std::string_view key;
-    std::string_view value;
-    bool must_exist = false;  // an update; otherwise an insert
-    Status result = Ok();
-  };
-
   bool empty() const { return requests_.empty(); }
   void Clear();
 
@@ -59,7 +54,7 @@ class Batch {
   const std::vector<Client*>& clients() const { return clients_; }
 
  private:
-  enum class Phase : uint8_t { kReads, kPuts, kSingles, kDeletes };
+  enum class Phase : uint8_t { kReads, kPuts, kChanges, kDeletes };
   struct Request {
     Client* client;
     const Command* command;  // null: an answer that is known
@@ -71,6 +66,14 @@ class Batch {
   bool Admit(Client& client, Phase phase);
   bool AddSet(Client& client, const Command& command,
               const std::vector<std::string_view>& arguments);
+  bool AddChange(Client& client, const Command& command,
+                 const std::vector<std::string_view>& arguments);
+  bool AddRange(Client& client, const Command& command,
+                const std::vector<std::string_view>& arguments);
+  // The next change of the batch.
+  ValueChange& NextChange();
+  Task<void> RunChanges(Session& session);
+  void AnswerChange(const Request& request) const;
   void AnswerRead(const Request& request) const;
   void AnswerWrite(const Request& request) const;
 
@@ -81,7 +84,11 @@ class Batch {
   Values values_;
   std::vector<KeyValueView> puts_;
   std::vector<Status> put_results_;
-  std::vector<Single> singles_;
+  std::vector<std::pair<int64_t, int64_t>> ranges_;  // of GETRANGE, by its `count`
+  std::deque<ValueChange> changes_;                  // kept for the next batch, with their memory
+  size_t change_count_ = 0;
+  std::vector<ValueChange*> changes_by_key_;
+  std::vector<KeyChanges> key_changes_;
   std::vector<std::string_view> deletes_;
   std::vector<Status> delete_results_;
   std::string text_;

@@ -9,17 +9,26 @@
 namespace gossamer::gateway {
 
 enum class CommandId : uint8_t {
+  kAppend,
   kAuth,
   kClient,
   kCommand,
   kConfig,
   kDbSize,
+  kDecr,
+  kDecrBy,
   kDel,
   kEcho,
   kExists,
   kFlushDb,
   kGet,
+  kGetDel,
+  kGetRange,
+  kGetSet,
   kHello,
+  kIncr,
+  kIncrBy,
+  kIncrByFloat,
   kInfo,
   kKeys,
   kMget,
@@ -30,6 +39,7 @@ enum class CommandId : uint8_t {
   kScan,
   kSelect,
   kSet,
+  kSetRange,
   kSetnx,
   kStrlen,
   kType,
@@ -40,7 +50,7 @@ enum class CommandKind : uint8_t {
   kRead,    // together with other reads
   kPut,     // together with other puts
   kDelete,  // together with other deletes
-  kSingle,  // a write by itself
+  kChange,  // a read-modify-write: together with others of its key
   kAnswer,  // at once: its answer depends on the request alone
   kState,   // at once, and by itself: it uses or changes the state of the connection
   kWalk,    // by itself: it reads many keys

@@ -117,6 +117,77 @@ TEST_F(GatewayTest, AnswersEachCommand) {
   EXPECT_TRUE(client.IsClosed());
 }
 
+TEST_F(GatewayTest, ReadsModifiesAndWrites) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  Connection client = Connect();
+  client.Expect(Request({"INCR", "n"}), ":1\r\n");
+  client.Expect(Request({"INCRBY", "n", "41"}), ":42\r\n");
+  client.Expect(Request({"DECR", "n"}), ":41\r\n");
+  client.Expect(Request({"DECRBY", "n", "-9"}), ":50\r\n");
+  client.Expect(Request({"INCRBYFLOAT", "n", "0.25"}), Bulk("50.25"));
+  client.Expect(Request({"INCR", "n"}), "-ERR value is not an integer or out of range\r\n");
+  client.Expect(Request({"INCRBYFLOAT", "n", "x"}), "-ERR value is not a valid float\r\n");
+  client.Expect(Request({"GETSET", "n", "9223372036854775807"}), Bulk("50.25"));
+  client.Expect(Request({"INCR", "n"}), "-ERR increment or decrement would overflow\r\n");
+  client.Expect(Request({"DECRBY", "n", "-9223372036854775808"}),
+                "-ERR decrement would overflow\r\n");
+  client.Expect(Request({"GETDEL", "n"}), Bulk("9223372036854775807"));
+  client.Expect(Request({"GETDEL", "n"}), "$-1\r\n");
+  client.Expect(Request({"APPEND", "t", "Hello "}), ":6\r\n");
+  client.Expect(Request({"APPEND", "t", "World"}), ":11\r\n");
+  client.Expect(Request({"SETRANGE", "t", "6", "Redis"}), ":11\r\n");
+  client.Expect(Request({"SETRANGE", "pad", "3", "x"}), ":4\r\n");
+  client.Expect(Request({"GET", "pad"}), Bulk(std::string("\0\0\0x", 4)));
+  client.Expect(Request({"SETRANGE", "t", "-1", "x"}), "-ERR offset is out of range\r\n");
+  client.Expect(Request({"GETRANGE", "t", "0", "-1"}), Bulk("Hello Redis"));
+  client.Expect(Request({"GETRANGE", "t", "-5", "-2"}), Bulk("Redi"));
+  client.Expect(Request({"SUBSTR", "no", "0", "3"}), Bulk(""));
+  client.Expect(Request({"SET", "t", "a", "GET"}), Bulk("Hello Redis"));
+  client.Expect(Request({"SET", "t", "b", "NX", "GET"}), Bulk("a"));
+  client.Expect(Request({"SET", "u", "b", "XX", "GET"}), "$-1\r\n");
+  client.Expect(Request({"GET", "u"}), "$-1\r\n");
+  client.Expect(Request({"APPEND", "t", std::string(1 << 20, 'x')}),
+                "-ERR string exceeds maximum allowed size: values have at most 1 MiB\r\n");
+  client.Expect(Request({"STRLEN", "t"}), ":1\r\n");
+}
+
+TEST_F(GatewayTest, CountsEachIncrementOnce) {
+  constexpr int kClients = 6;
+  constexpr int kRounds = 20;
+  constexpr int kTogether = 50;
+  GatewayOptions options;
+  options.threads = 2;
+  ASSERT_NO_FATAL_FAILURE(Open(options));
+  std::vector<std::thread> threads;
+  for (int number = 0; number < kClients; ++number) {
+    threads.emplace_back([this] {
+      Connection client = Connect();
+      for (int round = 0; round < kRounds; ++round) {
+        std::string requests;
+        for (int i = 0; i < kTogether; ++i) {
+          requests +=
+              Request({"INCR", "n" + std::to_string(i % 3)}) + Request({"APPEND", "t", "x"});
+        }
+        // The last answer is that of a read: all before it have been sent by then.
+        client.Send(requests + Request({"ECHO", "end"}));
+        std::string replies;
+        while (!replies.ends_with("end\r\n")) {
+          const std::string byte = client.Receive(1);
+          ASSERT_FALSE(byte.empty());
+          replies += byte;
+        }
+        EXPECT_EQ(replies.find('-'), std::string::npos);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  Connection client = Connect();
+  constexpr int kAll = kClients * kRounds * kTogether;
+  constexpr int kOfFirst = kClients * kRounds * (kTogether / 3 + 1);
+  client.Expect(Request({"GET", "n0"}), Bulk(std::to_string(kOfFirst)));
+  client.Expect(Request({"STRLEN", "t"}), ":" + std::to_string(kAll) + "\r\n");
+}
+
 TEST_F(GatewayTest, RefusesWithASentence) {
   ASSERT_NO_FATAL_FAILURE(Open());
   Connection client = Connect();
