@@ -32,7 +32,11 @@ constexpr std::chrono::milliseconds kStopPatience{2000};
 // How long nobody is accepted after the process has run out of descriptors.
 constexpr std::chrono::milliseconds kListenersPause{100};
 
-std::string Quoted(std::string_view word) { return "'" + std::string(word.substr(0, 128)) + "'"; }
+// At most `bytes` of a word, up to its first NUL, as Redis quotes it.
+std::string Quoted(std::string_view word, size_t bytes) {
+  word = word.substr(0, bytes);
+  return "'" + std::string(word.substr(0, word.find('\0'))) + "'";
+}
 
 std::string ErrorReply(std::string_view line) {
   std::string reply;
@@ -265,10 +269,13 @@ bool Worker::CollectOne(Client& client, const std::vector<std::string_view>& arg
   const bool is_in_batch = IsInBatch(client);
   const Command* const command = FindCommand(arguments[0]);
   if (command == nullptr) {
-    std::string line =
-        "ERR unknown command " + Quoted(arguments[0]) + ", with args beginning with: ";
-    for (size_t i = 1; i < arguments.size() && line.size() < 128; ++i)
-      line += Quoted(arguments[i]) + " ";
+    constexpr size_t kMostQuoted = 128;
+    std::string words;
+    for (size_t i = 1; i < arguments.size() && words.size() < kMostQuoted; ++i) {
+      words += Quoted(arguments[i], kMostQuoted - words.size()) + " ";
+    }
+    const std::string line = "ERR unknown command " + Quoted(arguments[0], kMostQuoted) +
+                             ", with args beginning with: " + words;
     batch_->AddAnswer(client, ErrorReply(line));
     return true;
   }

@@ -16,7 +16,8 @@ readonly kRunPackages=(memcached ibverbs-providers wamerican)
 
 # To build and run the tests.
 readonly kTestPackages=(
-  libgtest-dev libgmock-dev python3 clang-19 libclang-rt-19-dev)
+  libgtest-dev libgmock-dev python3 clang-19 libclang-rt-19-dev
+  redis-tools)  # redis-cli, redis-benchmark, and as redis-check-rdb the server
 
 # For scripts/check.
 readonly kCheckPackages=(clang-format-19 clang-tidy-19 shellcheck)
