@@ -91,7 +91,9 @@ void LeafCommitter::AnswerWishes(LockedLeaf& locked, LockTable::WaiterList& gran
     LeafWrite& write = LeafWish::From(*waiter.wish).write;
     ++context_.counters.locks.combined;
     // Nothing was written; or not by this one, whose answer does not count then (rule L5).
-    const bool is_open = !status && (!write.status || status.error().code != Code::kMaybeApplied);
+    const bool wrote_nothing =
+        !write.status || (write.modification != nullptr && !write.modification->is_applied());
+    const bool is_open = !status && (wrote_nothing || status.error().code != Code::kMaybeApplied);
     if (is_open) {
       write.replaced.reset();
       locked.lock.turn().Resume(waiter, LockTable::Answer::kLookUp);

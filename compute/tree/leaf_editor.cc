@@ -128,6 +128,7 @@ LeafEditor::Applied LeafEditor::Apply(LeafWrite& write) {
     if (removed_count_ == kMaxRemoved) return Applied::kLater;
     Rewrite(old.unit, Unit(old.unit).overflowed(), old.entry, std::nullopt);  // Less always fits.
     removed_[removed_count_++] = write.hash;
+    write.kind = OperationClass::kDelete;
   } else if (old.entry && old.entry->kind == write.entry.kind &&
              old.entry->stored.size() == write.entry.stored.size()) {
     OverwriteStored(bytes(old.unit), leaf_, old.unit, within_, *old.entry, write.entry);

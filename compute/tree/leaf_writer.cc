@@ -15,6 +15,10 @@
 namespace gossamer {
 namespace {
 
+// Rounds of a read-modify-write that find the block of its value not to be whole, or lose the server.
+constexpr uint32_t kMostUnreadable = 8;
+constexpr uint32_t kMostLosses = 16;
+
 bool WroteNothing(const Status& status) {
   return !status && status.error().code != Code::kMaybeApplied &&
          status.error().code != Code::kFenced;
@@ -140,6 +144,10 @@ Task<Status> LeafWriter::WriteUntilDone(WriteMode mode, KeyView key, std::string
     bool again = co_await context_.links.RecoverFrom(op, status.error());
     if (!again) again = co_await context_.memory.AwaitMemory(status.error());
     if (!again) break;
+    if (modification != nullptr && modification->is_planned()) {
+      modification->Lose();
+      break;
+    }
     status = Ok();
   }
   context_.memory.TendPassedOver(op);
@@ -154,44 +162,52 @@ Task<Status> LeafWriter::ModifyUntilDone(KeyView key, ValueModifier& modifier) {
   const RunningOperations::Scope scope(context_.running);
   const auto inline_bytes = static_cast<size_t>(context_.store.inline_limits.value_bytes);
   Modification modification(modifier, inline_bytes);
-  for (uint32_t attempt = 0;; ++attempt) {
-    const uint64_t began = context_.links.Begin().began;
+  Op reading = context_.links.Begin();  // with the losses of all rounds
+  uint32_t unreadable = 0;
+  uint32_t lost = 0;
+  for (uint32_t round = 0;; ++round) {
+    const uint64_t began = context_.links.leases();
     modification.Restart();
-    const Status looked = co_await WriteUntilDone(WriteMode::kModify, key, {}, {}, NodeCache::kNow,
-                                                  nullptr, &modification);
+    const Status looked =
+        co_await WriteUntilDone(WriteMode::kModify, key, {}, {}, began, nullptr, &modification);
     if (!looked || modification.state() != State::kNoted) co_return looked;
     std::optional<std::string> value;
+    const uint32_t losses_before = reading.retries;
     if (modification.noted()) {
-      Result<std::optional<std::string>> read = co_await ReadNoted(key, modification, began);
+      reading.began = began;
+      Result<std::optional<std::string>> read = co_await ReadNoted(reading, key, modification);
       if (!read) co_return read.error();
       value = std::move(read.value());
     }
-    const bool is_readable = value || !modification.noted();
-    if (is_readable) {
+    if (value || !modification.noted()) {
       modification.Plan(value);
       if (modification.state() == State::kKept) co_return Ok();
-      const Status written =
-          co_await WriteUntilDone(WriteMode::kModify, key, modification.change().value, {},
-                                  NodeCache::kNow, nullptr, &modification);
-      if (!written || modification.state() != State::kOutdated) co_return written;
+      const ValueModifier::Change& change = modification.change();
+      const bool is_put = change.kind == ValueModifier::Kind::kPut;
+      Status written = co_await WriteUntilDone(WriteMode::kModify, key,
+                                               is_put ? change.value : std::string_view(), {},
+                                               began, nullptr, &modification);
+      const bool again = modification.state() == State::kOutdated ||
+                         (modification.state() == State::kLost && ++lost <= kMostLosses);
+      if (!again) co_return written;
+    } else if (reading.retries == losses_before && ++unreadable == kMostUnreadable) {
+      co_return MakeError(Code::kCorruption, "the block of a value is damaged");
     }
-    co_await context_.pauses.After(attempt);
+    co_await context_.pauses.After(round);
   }
 }
 
-Task<Result<std::optional<std::string>>> LeafWriter::ReadNoted(KeyView key,
-                                                               const Modification& modification,
-                                                               uint64_t began) {
+Task<Result<std::optional<std::string>>> LeafWriter::ReadNoted(Op& op, KeyView key,
+                                                               const Modification& modification) {
   const Modification::Stored& noted = *modification.noted();
   const Entry entry{key, noted.bytes, noted.kind};
   if (!entry.has_block()) co_return std::optional(noted.bytes);
-  Op op = context_.links.Begin();
-  op.began = std::min(op.began, began);
   Result<std::optional<std::string>> content = co_await context_.blocks.Read(op, entry.block());
   if (!content && co_await context_.links.RecoverFrom(op, content.error())) {
     content = std::optional<std::string>();  // The leaf is looked at again.
   }
   context_.Finish(op, OperationClass::kRead, content ? nullptr : &content.error());
+  op.wire = {};
   if (!content || !content.value() || !entry.is_long()) co_return std::move(content);
   co_return ValueOfLongKey(*content.value(), key);
 }
@@ -269,8 +285,7 @@ Task<Status> LeafWriter::Write(Op& op, Begun& begun) {
       status = wish.write.status;
     }
     Conclude(op, wish.write, status);
-    const bool is_refused =
-        modification != nullptr && modification->state() != Modification::State::kApplied;
+    const bool is_refused = modification != nullptr && !modification->is_applied();
     if ((WroteNothing(status) || (status && is_refused)) && block) block->GiveBack();
     co_return status;
   }

@@ -56,8 +56,8 @@ class LeafWriter {
   };
 
   // The value that the modification has noted; nullopt if its block is another's by now.
-  Task<Result<std::optional<std::string>>> ReadNoted(KeyView key, const Modification& modification,
-                                                     uint64_t began);
+  Task<Result<std::optional<std::string>>> ReadNoted(Op& op, KeyView key,
+                                                     const Modification& modification);
   LeafWrite MakeWrite(const Op& op, WriteMode mode, KeyView key, std::string_view value) const;
   // The form in which a leaf takes a write.
   Entry::Kind KindFor(KeyView key, std::string_view value) const;

@@ -26,6 +26,7 @@ class Modification {
     kKept,      // nothing is to be written
     kNoted,     // the leaf cannot be changed yet: see `noted`
     kOutdated,  // the leaf stores something else than was noted
+    kLost,      // the write that was planned was not done, and cannot begin again
   };
   // What a leaf stores for a key.
   struct Stored {
@@ -38,12 +39,15 @@ class Modification {
       : modifier_(modifier), inline_bytes_(inline_bytes) {}
 
   State state() const { return state_; }
+  bool is_applied() const { return state_ == State::kApplied; }
   // nullopt: the key was absent.
   const std::optional<Stored>& noted() const { return noted_; }
   // Whether what to write for `noted` is known: `change` says that.
   bool is_planned() const { return is_planned_; }
   const ValueModifier::Change& change() const { return change_; }
 
+  // What was noted is of an earlier lease than the next try of the write would be: its pointer tells nothing then (rule R9).
+  void Lose() { state_ = State::kLost; }
   // Forgets what was noted.
   void Restart() {
     is_planned_ = false;
