@@ -69,6 +69,10 @@ Result<StoreRecord> Membership::Find() {
     LookNow();
     found = FindStore(*bootstrap_, find);
   }
+  const auto has_low_mtu = [this](const MemberRecord& member) {
+    return std::ranges::count(low_mtu_, member.address) != 0;
+  };
+  has_found_low_mtu_ = found && std::ranges::any_of(found.value().servers, has_low_mtu);
   return found;
 }
 

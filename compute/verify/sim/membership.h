@@ -46,8 +46,10 @@ class Membership {
   void Join(const EmbeddedMemoryOptions& options, bool has_low_mtu) {
     joining_.push_back({options, has_low_mtu});
   }
-  // Whether the MTU to some member is too low for a node: then no client may open the store.
+  // Whether the MTU to some member is too low for a node: then no client whose record names it may open the store.
   bool has_low_mtu() const { return !low_mtu_.empty(); }
+  // Whether the record that was found last names such a member. An old one, read late, does not.
+  bool has_found_low_mtu() const { return has_found_low_mtu_; }
   // Call when the network has no more faults. Ends those of the record too.
   void EndFaults();
   uint64_t joined() const { return joined_; }
@@ -75,6 +77,7 @@ class Membership {
   std::vector<uint64_t> incarnations_;  // by server id
   std::vector<Joining> joining_;
   std::vector<std::string> low_mtu_;  // addresses
+  bool has_found_low_mtu_ = false;
   SimNetwork::Clock::time_point next_look_;
   // The next look may see something new.
   bool is_changed_ = false;

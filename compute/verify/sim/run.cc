@@ -202,7 +202,8 @@ class Run {
       const Status opened = OpenAnew(client);
       if (membership_.has_low_mtu()) {
         // The path's MTU is too low for a node in one packet (rule W2). A server out of reach is left out.
-        const bool leaves_it_out = opened && verdict_.HasMetFault(client->uuid());
+        const bool leaves_it_out =
+            opened && (verdict_.HasMetFault(client->uuid()) || !membership_.has_found_low_mtu());
         if (!leaves_it_out && (opened || opened.error().code != Code::kUnsupported)) {
           verdict_.Wrong("a client opens a store, where the MTU is too low for its nodes");
         }
