@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <coroutine>
+#include <functional>
 #include <limits>
 #include <span>
 
@@ -218,15 +219,27 @@ Task<void> Batch::Run(Session& session) {
 // The changes of different keys run together, so many at a time.
 Task<void> Batch::RunChanges(Session& session) {
   constexpr size_t kMostLanes = 64;
+  change_order_.clear();
+  for (size_t i = 0; i < change_count_; ++i) {
+    change_order_.push_back({std::hash<std::string_view>()(changes_[i].key()), &changes_[i], i});
+  }
+  // Each key's changes one behind the other, as they came; the order of keys does not matter.
+  std::ranges::sort(change_order_, [](const Place& a, const Place& b) {
+    if (a.hash != b.hash) return a.hash < b.hash;
+    if (a.change->key() != b.change->key()) return a.change->key() < b.change->key();
+    return a.index < b.index;
+  });
   changes_by_key_.clear();
-  for (size_t i = 0; i < change_count_; ++i) changes_by_key_.push_back(&changes_[i]);
-  std::ranges::stable_sort(changes_by_key_, {}, &ValueChange::key);
+  for (const Place& place : change_order_) changes_by_key_.push_back(place.change);
   key_changes_.clear();
-  for (auto first = changes_by_key_.begin(); first != changes_by_key_.end();) {
-    const auto is_other = [first](const ValueChange* one) { return one->key() != (*first)->key(); };
-    const auto last = std::find_if(first, changes_by_key_.end(), is_other);
-    key_changes_.emplace_back(std::span(first, last));
-    first = last;
+  for (size_t first = 0; first != change_count_;) {
+    size_t end = first + 1;
+    while (end != change_count_ && change_order_[end].hash == change_order_[first].hash &&
+           changes_by_key_[end]->key() == changes_by_key_[first]->key()) {
+      ++end;
+    }
+    key_changes_.emplace_back(std::span(changes_by_key_).subspan(first, end - first));
+    first = end;
   }
   Lanes lanes{key_changes_};
   lanes.running = std::min(kMostLanes, key_changes_.size());

@@ -87,6 +87,12 @@ class Batch {
   std::vector<std::pair<int64_t, int64_t>> ranges_;  // of GETRANGE, by its `count`
   std::deque<ValueChange> changes_;                  // kept for the next batch, with their memory
   size_t change_count_ = 0;
+  struct Place {
+    size_t hash;  // of the key
+    ValueChange* change;
+    size_t index;
+  };
+  std::vector<Place> change_order_;
   std::vector<ValueChange*> changes_by_key_;
   std::vector<KeyChanges> key_changes_;
   std::vector<std::string_view> deletes_;

@@ -9,16 +9,19 @@ namespace gossamer {
 
 void WriteBatch::Sort(std::vector<Place>& scratch) {
   if (FindUnsorted() == pairs_.size()) return;
-  if (SortByRank(scratch)) return;
+  const size_t common = CommonBytesOfAll();
+  if (SortByRank(common, scratch)) return;
   scratch.clear();
-  bool are_words = true;
+  // Whether the words are the keys, but for what all have in common.
+  const size_t size = pairs_.front().key.size();
+  bool are_words = size <= common + sizeof(uint64_t);
   for (size_t i = 0; i < pairs_.size(); ++i) {
-    scratch.push_back({KeyPrefix(pairs_[i].key), static_cast<uint32_t>(i)});
-    are_words = are_words && pairs_[i].key.size() == sizeof(uint64_t);
+    scratch.push_back({KeyPrefix(pairs_[i].key.substr(common)), static_cast<uint32_t>(i)});
+    are_words = are_words && pairs_[i].key.size() == size;
   }
   std::ranges::sort(scratch, [this, are_words](const Place& a, const Place& b) {
     if (a.prefix != b.prefix) return a.prefix < b.prefix;
-    if (are_words) return a.index < b.index;  // The prefix is the key.
+    if (are_words) return a.index < b.index;
     const KeyView left = pairs_[a.index].key;
     const KeyView right = pairs_[b.index].key;
     return AreEqual(left, right) ? a.index < b.index : PrefixedKey(left) < PrefixedKey(right);
@@ -26,11 +29,20 @@ void WriteBatch::Sort(std::vector<Place>& scratch) {
   order_ = scratch;
 }
 
-bool WriteBatch::SortByRank(std::vector<Place>& scratch) {
+size_t WriteBatch::CommonBytesOfAll() const {
+  const KeyView first = pairs_.front().key;
+  size_t common = first.size();
+  for (size_t i = 1; i < pairs_.size() && common != 0; ++i) {
+    common = CommonBytes(first.substr(0, common), pairs_[i].key);
+  }
+  return common;
+}
+
+bool WriteBatch::SortByRank(size_t common, std::vector<Place>& scratch) {
   const size_t count = pairs_.size();
   if (count > kMaxRanked) return false;
   std::array<uint64_t, kMaxRanked> words;
-  for (size_t i = 0; i < count; ++i) words[i] = KeyPrefix(pairs_[i].key);
+  for (size_t i = 0; i < count; ++i) words[i] = KeyPrefix(pairs_[i].key.substr(common));
   std::array<int32_t, kMaxRanked> ranks;
   if (!RankWords(std::span(words).first(count), ranks)) return false;
   scratch.resize(count);

@@ -74,8 +74,10 @@ class WriteBatch {
   const Error& first_error() const { return first_error_; }
 
  private:
-  // Sorts by the keys' first 8 bytes. Returns false, and changes nothing, if RankWords cannot rank them.
-  bool SortByRank(std::vector<Place>& scratch);
+  // How many bytes all keys begin with in common: what follows tells them apart.
+  size_t CommonBytesOfAll() const;
+  // Sorts by the 8 bytes of the keys behind `common`. Returns false, and changes nothing, if RankWords cannot rank them.
+  bool SortByRank(size_t common, std::vector<Place>& scratch);
 
   const WriteMode mode_;
   const std::span<const KeyValueView> pairs_;
