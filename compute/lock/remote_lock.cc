@@ -370,11 +370,6 @@ std::optional<Status> RemoteLock::ResultOf(const Batch& batch) const {
   return AreKnown(verbs) ? std::optional(Conclude(verbs)) : std::nullopt;
 }
 
-bool RemoteLock::AreKnown(std::span<const Verb> verbs) {
-  return std::ranges::all_of(verbs,
-                             [](const Verb& verb) { return verb.status == VerbStatus::kSuccess; });
-}
-
 Task<Status> RemoteLock::FinishCommit(const Batch& batch,
                                       const std::optional<NewVersion>& changed) {
   std::optional<Status> result = ResultOf(batch);

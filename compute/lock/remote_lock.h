@@ -47,6 +47,7 @@
 // Thread-safety: none; a lock belongs to its operation. Cost: no allocation.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -253,7 +254,10 @@ class [[nodiscard]] RemoteLock {
   Task<Status> FinishCommit(const Batch& batch, const std::optional<NewVersion>& changed);
 
  private:
-  static bool AreKnown(std::span<const Verb> verbs);
+  static bool AreKnown(std::span<const Verb> verbs) {
+    return std::ranges::all_of(
+        verbs, [](const Verb& verb) { return verb.status == VerbStatus::kSuccess; });
+  }
 
   enum class Outcome : uint8_t { kApplied, kNotApplied };
   // A commit on its way.
