@@ -1,6 +1,7 @@
 #include "compute/gateway/value_change.h"
 
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -18,7 +19,7 @@ constexpr std::string_view kOverflow = "ERR increment or decrement would overflo
 constexpr std::string_view kNan = "ERR increment would produce NaN or Infinity";
 constexpr std::string_view kTooLong =
     "ERR string exceeds maximum allowed size: values have at most 1 MiB";
-constexpr size_t kLongestFloat = 256;
+constexpr size_t kLongestFloat = 5 * 1024;
 
 std::optional<long double> ParseFloat(std::string_view text) {
   if (text.empty() || text.size() >= kLongestFloat) return std::nullopt;
@@ -27,8 +28,12 @@ std::optional<long double> ParseFloat(std::string_view text) {
   if (starts_with_blank) return std::nullopt;
   const std::string copy(text);  // strtold needs its end
   char* end = nullptr;
+  errno = 0;
   const long double number = std::strtold(copy.c_str(), &end);
-  if (end != copy.c_str() + copy.size() || std::isnan(number)) return std::nullopt;
+  const bool is_out_of_range = errno == ERANGE && (std::isinf(number) || number == 0);
+  if (end != copy.c_str() + copy.size() || std::isnan(number) || is_out_of_range) {
+    return std::nullopt;
+  }
   return number;
 }
 

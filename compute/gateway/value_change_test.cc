@@ -47,6 +47,16 @@ TEST(ValueChangeTest, PrintsFloatsAsRedisDoes) {
   EXPECT_EQ(AfterFloat("1", "-1.5"), "-0.5");
 }
 
+TEST(ValueChangeTest, TakesFloatsAsRedisDoes) {
+  for (const std::string_view text : {"", " 1", "1 ", "x", "nan", "1e99999", "1e-99999", "1,5"}) {
+    const std::vector<std::string_view> arguments = {"incrbyfloat", "k", text};
+    ValueChange change;
+    EXPECT_EQ(change.Parse(*FindCommand("incrbyfloat"), arguments),
+              "ERR value is not a valid float")
+        << text;
+  }
+}
+
 TEST(ValueChangeTest, AreDoneOneAfterTheOtherAndAnew) {
   ValueChange increment;
   ValueChange get_del;
