@@ -27,6 +27,8 @@ constexpr std::array kCommands{
     Command{"getdel", Id::kGetDel, Kind::kChange, 2, true, 1, 1, 1},
     Command{"getrange", Id::kGetRange, Kind::kRead, 4, false, 1, 1, 1},
     Command{"getset", Id::kGetSet, Kind::kChange, 3, true, 1, 1, 1},
+    Command{"gossamer.delrange", Id::kDeleteRange, Kind::kWalk, -3, true, 0, 0, 0},
+    Command{"gossamer.scan", Id::kScanRange, Kind::kWalk, -1, false, 0, 0, 0},
     Command{"hello", Id::kHello, Kind::kState, -1, false, 0, 0, 0},
     Command{"incr", Id::kIncr, Kind::kChange, 2, true, 1, 1, 1},
     Command{"incrby", Id::kIncrBy, Kind::kChange, 3, true, 1, 1, 1},
@@ -37,6 +39,7 @@ constexpr std::array kCommands{
     Command{"mset", Id::kMset, Kind::kPut, -3, true, 1, -1, 2},
     Command{"ping", Id::kPing, Kind::kAnswer, -1, false, 0, 0, 0},
     Command{"quit", Id::kQuit, Kind::kState, -1, false, 0, 0, 0},
+    Command{"randomkey", Id::kRandomKey, Kind::kWalk, 1, false, 0, 0, 0},
     Command{"reset", Id::kReset, Kind::kState, 1, false, 0, 0, 0},
     Command{"scan", Id::kScan, Kind::kWalk, -2, false, 0, 0, 0},
     Command{"select", Id::kSelect, Kind::kAnswer, 2, false, 0, 0, 0},
@@ -50,7 +53,7 @@ constexpr std::array kCommands{
 };
 static_assert(std::ranges::is_sorted(kCommands, {}, &Command::name));
 static_assert(kCommands.size() <= kMostCommands);
-constexpr size_t kLongestName = 16;
+constexpr size_t kLongestName = 24;
 
 constexpr char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 'a' - 'A') : c; }
 

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <map>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -296,6 +297,33 @@ TEST_F(GatewayTest, ScansEachKeyOnce) {
     }
   } while (cursor != "0");
   EXPECT_EQ(next, 1000);
+}
+
+TEST_F(GatewayTest, ScansAndDeletesRanges) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  Connection client = Connect();
+  client.Expect(Request({"RANDOMKEY"}), "$-1\r\n");
+  client.Expect(Request({"MSET", "a", "1", "b:1", "2", "b:2", "3", "c", "4"}), "+OK\r\n");
+  client.Expect(Request({"GOSSAMER.SCAN", "FROM", "b", "TO", "c"}),
+                "*4\r\n" + Bulk("b:1") + Bulk("2") + Bulk("b:2") + Bulk("3"));
+  client.Expect(Request({"gossamer.scan", "prefix", "b:", "limit", "1", "rev"}),
+                "*2\r\n" + Bulk("b:2") + Bulk("3"));
+  client.Expect(Request({"GOSSAMER.SCAN", "LIMIT", "0"}), "*0\r\n");
+  client.Expect(Request({"GOSSAMER.SCAN", "LIMIT", "x"}),
+                "-ERR value is not an integer or out of range\r\n");
+  client.Expect(Request({"GOSSAMER.SCAN", "FROM"}), "-ERR syntax error\r\n");
+  client.Expect(Request({"GOSSAMER.DELRANGE", "PREFIX", "b:", "REV"}), "-ERR syntax error\r\n");
+  client.Expect(Request({"GOSSAMER.DELRANGE"}),
+                "-ERR wrong number of arguments for 'gossamer.delrange' command\r\n");
+  std::set<std::string> seen;
+  for (int i = 0; i < 400; ++i) {
+    client.Send(Request({"RANDOMKEY"}));
+    const std::string size = client.Receive(4);
+    seen.insert(client.Receive(static_cast<size_t>(size[1] - '0') + 2));
+  }
+  EXPECT_EQ(seen.size(), 4U);
+  client.Expect(Request({"GOSSAMER.DELRANGE", "PREFIX", "b:"}), ":2\r\n");
+  client.Expect(Request({"KEYS", "*"}), "*2\r\n" + Bulk("a") + Bulk("c"));
 }
 
 TEST_F(GatewayTest, HasResp3AndPasswords) {

@@ -1,7 +1,11 @@
 #include "compute/gateway/walk.h"
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <memory>
+#include <random>
+#include <tuple>
 
 #include "compute/gateway/batch.h"
 #include "compute/gateway/glob.h"
@@ -14,6 +18,8 @@ namespace {
 constexpr uint64_t kMostPerScan = 100'000;
 // KEYS of more bytes than this is refused: SCAN is for that.
 constexpr size_t kMostKeyBytes = size_t{64} << 20;
+// Keys of which RANDOMKEY chooses one.
+constexpr uint64_t kNeighbours = 16;
 // No key is longer than 250 B. A long pattern with many special characters takes long to match.
 constexpr size_t kMostPatternBytes = 1024;
 
@@ -21,6 +27,15 @@ std::optional<uint64_t> ParseNumber(std::string_view text) {
   uint64_t number = 0;
   const auto [behind, failure] = std::from_chars(text.begin(), text.end(), number);
   if (failure != std::errc() || behind != text.end()) return std::nullopt;
+  return number;
+}
+
+// The first 8 bytes as a number.
+uint64_t BigEndian(std::string_view bytes) {
+  uint64_t number = 0;
+  for (size_t i = 0; i < sizeof number; ++i) {
+    number = number << 8 | (i < bytes.size() ? static_cast<unsigned char>(bytes[i]) : 0U);
+  }
   return number;
 }
 
@@ -40,6 +55,11 @@ Result<Walk> Walk::Parse(const Command& command, const std::vector<std::string_v
   }
   if (command.id == CommandId::kScan) {
     BOOST_OUTCOME_TRYV(walk.ParseScan(arguments, positions));
+  }
+  const bool is_range =
+      command.id == CommandId::kScanRange || command.id == CommandId::kDeleteRange;
+  if (is_range) {
+    BOOST_OUTCOME_TRYV(walk.ParseRange(arguments));
   }
   if (walk.pattern_.size() > kMostPatternBytes) {
     return Wrong("ERR a pattern has at most 1024 bytes here");
@@ -79,17 +99,127 @@ Status Walk::ParseScan(const std::vector<std::string_view>& arguments,
   return Ok();
 }
 
-Task<void> Walk::Run(Session& session, ScanPositions& positions, std::string& out, bool is_resp3) {
-  ReplyWriter reply(out, is_resp3);
-  if (id_ == CommandId::kFlushDb) {
-    const RangeDeletion done = co_await session.AsyncDeleteRange(KeyRange(), {});
-    if (done.status) {
-      reply.Simple("OK");
-    } else {
-      reply.Error(ErrorLine(done.status.error()));
+// [FROM key] [TO key] [PREFIX bytes], and of a scan [LIMIT n] [REV]
+Status Walk::ParseRange(const std::vector<std::string_view>& arguments) {
+  const bool is_scan = id_ == CommandId::kScanRange;
+  for (size_t i = 1; i < arguments.size(); ++i) {
+    const std::string_view option = arguments[i];
+    if (is_scan && IsWord(option, "rev")) {
+      range_.reverse = true;
+      continue;
     }
+    if (++i == arguments.size()) return Wrong("ERR syntax error");
+    if (IsWord(option, "from")) {
+      range_.from = arguments[i];
+    } else if (IsWord(option, "to")) {
+      range_.to = arguments[i];
+    } else if (IsWord(option, "prefix")) {
+      range_.prefix = arguments[i];
+    } else if (is_scan && IsWord(option, "limit")) {
+      const std::optional<uint64_t> limit = ParseNumber(arguments[i]);
+      if (!limit) return Wrong("ERR value is not an integer or out of range");
+      range_.limit = *limit;
+    } else {
+      return Wrong("ERR syntax error");
+    }
+  }
+  return Ok();
+}
+
+Task<void> Walk::DeleteRange(Session& session, ReplyWriter& reply) const {
+  const RangeDeletion done =
+      co_await session.AsyncDeleteRange(KeyRange(range_.from, range_.to, range_.prefix), {});
+  if (!done.status) {
+    reply.Error(ErrorLine(done.status.error()));
+  } else if (id_ == CommandId::kFlushDb) {
+    reply.Simple("OK");
+  } else {
+    reply.Integer(static_cast<int64_t>(done.deleted));
+  }
+}
+
+// Keys and values in turn.
+Task<void> Walk::ScanRange(Session& session, std::string& out, bool is_resp3) const {
+  ReplyWriter reply(out, is_resp3);
+  const std::unique_ptr<ScanCursor> cursor = session.Scan(range_);
+  size_t found = 0;
+  std::string pairs;
+  ReplyWriter list(pairs, is_resp3);
+  while (co_await cursor->AsyncNext()) {
+    ++found;
+    list.Bulk(cursor->key());
+    list.Bulk(cursor->value());
+    if (pairs.size() <= kMostKeyBytes) continue;
+    reply.Error("ERR the reply would be too long: use LIMIT");
     co_return;
   }
+  if (!cursor->status()) {
+    reply.Error(ErrorLine(cursor->status().error()));
+    co_return;
+  }
+  reply.Array(2 * found);
+  out += pairs;
+}
+
+// One of the first keys on one side of a random position between the least and the greatest key, by the 8 bytes that tell
+// these apart. Any key may come, but those beside wide gaps come more often.
+Task<void> Walk::AnswerRandomKey(Session& session, ReplyWriter& reply) {
+  std::array<std::string, 2> ends;
+  for (const bool is_last : {false, true}) {
+    ScanOptions options;
+    options.keys_only = true;
+    options.limit = 1;
+    options.reverse = is_last;
+    const std::unique_ptr<ScanCursor> cursor = session.Scan(options);
+    const bool is_there = co_await cursor->AsyncNext();
+    if (!cursor->status()) co_return reply.Error(ErrorLine(cursor->status().error()));
+    if (!is_there) co_return reply.Null();
+    ends[is_last ? 1 : 0] = cursor->key();
+  }
+  const auto [least, greatest] = std::tie(ends[0], ends[1]);
+  const auto differing = std::ranges::mismatch(least, greatest).in1;
+  const auto common = static_cast<size_t>(differing - least.begin());
+  const uint64_t low = BigEndian(std::string_view(least).substr(common));
+  const uint64_t high = BigEndian(std::string_view(greatest).substr(common));
+  static thread_local std::mt19937_64 random{std::random_device{}()};
+  const uint64_t position = std::uniform_int_distribution(low, std::max(low, high))(random);
+  std::string middle = least.substr(0, common);
+  for (int shift = 56; shift >= 0; shift -= 8) middle += static_cast<char>(position >> shift);
+  ScanOptions options;
+  options.keys_only = true;
+  options.limit = kNeighbours;
+  options.reverse = random() % 2 != 0;
+  if (options.reverse) {
+    options.to = middle;
+  } else {
+    options.from = middle;
+  }
+  const std::unique_ptr<ScanCursor> cursor = session.Scan(options);
+  // Each of those found with equal probability; without any, the end that the scan went towards.
+  std::string key = options.reverse ? least : greatest;
+  uint64_t found = 0;
+  while (co_await cursor->AsyncNext()) {
+    ++found;
+    if (random() % found == 0) key = cursor->key();
+  }
+  if (!cursor->status()) co_return reply.Error(ErrorLine(cursor->status().error()));
+  reply.Bulk(key);
+}
+
+Task<void> Walk::Run(Session& session, ScanPositions& positions, std::string& out, bool is_resp3) {
+  ReplyWriter reply(out, is_resp3);
+  switch (id_) {
+    case CommandId::kFlushDb:
+    case CommandId::kDeleteRange: co_return co_await DeleteRange(session, reply);
+    case CommandId::kScanRange: co_return co_await ScanRange(session, out, is_resp3);
+    case CommandId::kRandomKey: co_return co_await AnswerRandomKey(session, reply);
+    default: co_return co_await List(session, positions, out, is_resp3);
+  }
+}
+
+// DBSIZE, KEYS and SCAN
+Task<void> Walk::List(Session& session, ScanPositions& positions, std::string& out, bool is_resp3) {
+  ReplyWriter reply(out, is_resp3);
   ScanOptions options;
   options.keys_only = true;
   options.from = from_;

@@ -1,4 +1,5 @@
-// Walks: commands that read many keys, one after the other: DBSIZE, FLUSHDB, KEYS and SCAN.
+// Walks: commands that read many keys, one after the other, or delete a range: DBSIZE, FLUSHDB, KEYS, SCAN, RANDOMKEY,
+// GOSSAMER.SCAN and GOSSAMER.DELRANGE.
 //
 // Thread-safety: none; a walk runs in the session of its worker.
 #pragma once
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "compute/gateway/command_table.h"
+#include "compute/gateway/reply_writer.h"
 #include "compute/gateway/scan_positions.h"
 #include "gossamer/store.h"
 
@@ -27,10 +29,16 @@ class Walk {
  private:
   explicit Walk(CommandId id) : id_(id) {}
   Status ParseScan(const std::vector<std::string_view>& arguments, const ScanPositions& positions);
+  Status ParseRange(const std::vector<std::string_view>& arguments);
+  Task<void> DeleteRange(Session& session, ReplyWriter& reply) const;
+  static Task<void> AnswerRandomKey(Session& session, ReplyWriter& reply);
+  Task<void> List(Session& session, ScanPositions& positions, std::string& out, bool is_resp3);
+  Task<void> ScanRange(Session& session, std::string& out, bool is_resp3) const;
 
   CommandId id_;
   std::string pattern_ = "*";
   std::string from_;
+  ScanOptions range_;  // of GOSSAMER.SCAN and GOSSAMER.DELRANGE
   uint64_t count_ = 10;
   bool is_of_no_type_ = false;  // TYPE other than string: nothing matches
 };
