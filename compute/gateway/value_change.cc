@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
+#include <utility>
 
 #include "proto/store_parameters.h"
 
@@ -53,9 +54,8 @@ std::string FloatText(long double number) {
 
 std::optional<int64_t> ParseInteger(std::string_view text) {
   int64_t number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [at, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || at != end) return std::nullopt;
+  const auto [behind, failure] = std::from_chars(text.begin(), text.end(), number);
+  if (failure != std::errc() || behind != text.end()) return std::nullopt;
   // "-0", "01" and the like are no numbers to Redis.
   const std::string_view digits = text.front() == '-' ? text.substr(1) : text;
   const bool is_plain = digits.front() != '0' || text == "0";
@@ -136,10 +136,8 @@ bool ValueChange::Apply(std::optional<std::string>& value) {
     case CommandId::kAppend: return Append(value);
     case CommandId::kSetRange: return SetRange(value);
     case CommandId::kGetDel: {
-      const bool is_there = value.has_value();
-      text_ = std::move(value);
-      value.reset();
-      return is_there;
+      text_ = std::exchange(value, std::nullopt);
+      return text_.has_value();
     }
     default: return Set(value);
   }
