@@ -72,6 +72,7 @@ void Batch::Clear() {
   change_count_ = 0;
   deletes_.clear();
   text_.clear();
+  failed_.clear();
   key_changes_.clear();
   if (answer_bytes_ > kKeptBytes) {
     values_ = Values();
@@ -259,6 +260,8 @@ void Batch::Answer() {
     } else {
       AnswerWrite(request);
     }
+    const bool is_error = request.command != nullptr && request.client->out[before] == '-';
+    if (is_error) failed_.push_back(request.command);
     answer_bytes_ += request.client->out.size() - before;
   }
 }

@@ -50,6 +50,11 @@ class Batch {
       if (times[i] != 0) visit(Commands()[i], times[i]);
     }
   }
+  // Calls visit(command) for each request of which the answer was an error.
+  template <typename Visit>
+  void ForEachError(Visit visit) const {
+    for (const Command* const command : failed_) visit(*command);
+  }
   // The clients with requests in the batch.
   const std::vector<Client*>& clients() const { return clients_; }
 
@@ -99,6 +104,7 @@ class Batch {
   std::vector<Status> delete_results_;
   std::string text_;
   size_t answer_bytes_ = 0;
+  std::vector<const Command*> failed_;
 };
 
 // The error reply for an error of the store.

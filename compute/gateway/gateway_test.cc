@@ -189,6 +189,37 @@ TEST_F(GatewayTest, CountsEachIncrementOnce) {
   client.Expect(Request({"STRLEN", "t"}), ":" + std::to_string(kAll) + "\r\n");
 }
 
+TEST_F(GatewayTest, TellsOfItself) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  Connection client = Connect();
+  client.Expect(Request({"INFO", "Replication"}),
+                Bulk("# Replication\r\nrole:master\r\nconnected_slaves:0\r\n"));
+  client.Expect(Request({"INFO", "nosuch"}), Bulk(""));
+  client.Send(Request({"INFO"}));
+  const std::string size = client.Receive(5);
+  ASSERT_EQ(size.substr(4), "\r");
+  const std::string info = client.Receive(static_cast<size_t>(std::stoi(size.substr(1))) + 3);
+  for (const char* const field : {"redis_version:", "connected_clients:1\r", "used_memory_rss:",
+                                  "total_commands_processed:", "used_cpu_user:", "# Keyspace\r"}) {
+    EXPECT_NE(info.find(field), std::string::npos) << field;
+  }
+  client.Expect(Request({"SET", "x", "y"}), "+OK\r\n");
+  client.Expect(Request({"INCR", "x"}), "-ERR value is not an integer or out of range\r\n");
+  std::string stats;
+  for (int i = 0; i < 100 && stats.find("failed_calls=1") == std::string::npos; ++i) {
+    usleep(20'000);  // until the worker has published its counts
+    client.Send(Request({"INFO", "commandstats"}) + Request({"ECHO", "end"}));
+    for (stats.clear(); !stats.ends_with("end\r\n");) stats += client.Receive(1);
+  }
+  EXPECT_NE(stats.find("cmdstat_incr:calls=1,"), std::string::npos) << stats;
+  client.Expect(Request({"CONFIG", "GET", "max*", "SAVE", "nosuch"}),
+                "*8\r\n" + Bulk("maxclients") + Bulk("10000") + Bulk("maxmemory") + Bulk("0") +
+                    Bulk("maxmemory-policy") + Bulk("noeviction") + Bulk("save") + Bulk(""));
+  client.Expect(
+      Request({"COMMAND", "INFO", "Get", "nosuch"}),
+      "*2\r\n*6\r\n" + Bulk("get") + ":2\r\n*1\r\n+readonly\r\n:1\r\n:1\r\n:1\r\n*-1\r\n");
+}
+
 TEST_F(GatewayTest, RefusesWithASentence) {
   ASSERT_NO_FATAL_FAILURE(Open());
   Connection client = Connect();

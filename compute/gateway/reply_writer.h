@@ -34,6 +34,8 @@ class ReplyWriter {
     Line(bytes);
   }
   void Null() { out_ += is_resp3_ ? "_\r\n" : "$-1\r\n"; }
+  // In place of an array.
+  void NullArray() { out_ += is_resp3_ ? "_\r\n" : "*-1\r\n"; }
   // `size` replies follow.
   void Array(size_t size) { Header('*', static_cast<int64_t>(size)); }
   // `size` pairs of replies follow.

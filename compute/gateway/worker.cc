@@ -330,6 +330,7 @@ Task<void> Worker::RunBatch(std::unique_ptr<Batch> batch) {
   batch->ForEachCommand([&](const Command& command, uint64_t times) {
     metrics_->RecordCommands(NumberOf(command), nanoseconds, times);
   });
+  batch->ForEachError([&](const Command& command) { metrics_->RecordError(NumberOf(command)); });
   --in_flight_;
   for (Client* client : batch->clients()) {
     // Where answers are long, few of them are enough to keep the client busy.

@@ -80,7 +80,6 @@ class Worker {
   void Hello(Client& client, const std::vector<std::string_view>& arguments);
   std::string AnswerAtOnce(const Client& client, const Command& command,
                            const std::vector<std::string_view>& arguments) const;
-  std::string Info() const;
   void StartWalk(Client& client, const Command& command,
                  const std::vector<std::string_view>& arguments);
   Task<void> RunWalk(Client& client, std::unique_ptr<Walk> walk, const Command* command);

@@ -8,6 +8,7 @@
 
 #include "common/program/version.h"
 #include "compute/gateway/reply_writer.h"
+#include "compute/gateway/server_answers.h"
 #include "compute/gateway/worker.h"
 
 namespace gossamer::gateway {
@@ -47,37 +48,8 @@ std::string Worker::AnswerAtOnce(const Client& client, const Command& command,
         reply.Error("ERR DB index is out of range: Gossamer has database 0 only");
       }
       break;
-    case CommandId::kConfig:
-      if (IsWord(arguments[1], "get")) {
-        reply.Map(0);
-      } else {
-        reply.Error("ERR this gateway is configured by its flags: CONFIG has GET only");
-      }
-      break;
-    case CommandId::kCommand:
-      if (arguments.size() == 2 && IsWord(arguments[1], "count")) {
-        reply.Integer(static_cast<int64_t>(Commands().size()));
-      } else if (arguments.size() == 2 && IsWord(arguments[1], "list")) {
-        reply.Array(Commands().size());
-        for (const Command& one : Commands()) reply.Bulk(one.name);
-      } else if (arguments.size() >= 2 && IsWord(arguments[1], "docs")) {
-        reply.Map(0);
-      } else if (arguments.size() == 1) {
-        reply.Array(Commands().size());
-        for (const Command& one : Commands()) {
-          reply.Array(6);
-          reply.Bulk(one.name);
-          reply.Integer(one.arity);
-          reply.Array(1);
-          reply.Simple(one.is_write ? "write" : "readonly");
-          reply.Integer(one.first_key);
-          reply.Integer(one.last_key);
-          reply.Integer(one.key_step);
-        }
-      } else {
-        reply.Error("ERR COMMAND has COUNT, LIST and DOCS here");
-      }
-      break;
+    case CommandId::kConfig: AnswerConfig(arguments, shared_.options, reply); break;
+    case CommandId::kCommand: AnswerCommand(arguments, reply); break;
     default: break;
   }
   return text;
@@ -105,7 +77,12 @@ void Worker::AnswerState(Client& client, const Command& command,
       break;
     }
     case CommandId::kHello: Hello(client, arguments); break;
-    case CommandId::kInfo: reply.Bulk(Info()); break;
+    case CommandId::kInfo: {
+      const auto uptime = std::chrono::duration_cast<std::chrono::seconds>(
+          std::chrono::steady_clock::now() - shared_.started);
+      reply.Bulk(InfoText(arguments, shared_.options, shared_.clients, uptime, all_metrics_));
+      break;
+    }
     case CommandId::kQuit:
       reply.Simple("OK");
       client.is_closing = true;
@@ -194,19 +171,6 @@ void Worker::Hello(Client& client, const std::vector<std::string_view>& argument
   reply.Bulk("master");
   reply.Bulk("modules");
   reply.Array(0);
-}
-
-std::string Worker::Info() const {
-  const auto seconds =
-      (std::chrono::steady_clock::now() - shared_.started) / std::chrono::seconds(1);
-  return fmt::format(
-      "# "
-      "Server\r\nserver_name:gossamer\r\nredis_version:7.0.0\r\ngossamer_version:{}\r\nredis_mode:"
-      "standalone\r\n"
-      "process_id:{}\r\nuptime_in_seconds:{}\r\n\r\n# "
-      "Clients\r\nconnected_clients:{}\r\nmaxclients:{}\r\n\r\n"
-      "# Replication\r\nrole:master\r\nconnected_slaves:0\r\n",
-      BuildVersion(), getpid(), seconds, shared_.clients.load(), shared_.options.max_clients);
 }
 
 }  // namespace gossamer::gateway
