@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 
 namespace gossamer::gateway {
 namespace {
@@ -68,6 +69,30 @@ const Command* FindCommand(std::string_view name) {
   const std::string_view wanted(lower.data(), name.size());
   const auto found = std::ranges::lower_bound(kCommands, wanted, {}, &Command::name);
   return found != kCommands.end() && found->name == wanted ? &*found : nullptr;
+}
+
+std::string_view ReasonOfAbsence(std::string_view name) {
+  const auto is_among = [name](std::initializer_list<std::string_view> names) {
+    return std::ranges::any_of(names, [name](std::string_view one) { return IsWord(name, one); });
+  };
+  if (is_among({"multi", "exec", "discard", "watch", "unwatch"})) {
+    return "ERR there are no transactions in Gossamer: each command is atomic by itself";
+  }
+  if (is_among({"expire", "pexpire", "expireat", "pexpireat", "ttl", "pttl", "expiretime",
+                "persist", "setex", "psetex", "getex"})) {
+    return "ERR keys do not expire in Gossamer";
+  }
+  if (is_among({"eval", "evalsha", "eval_ro", "script", "fcall", "function"})) {
+    return "ERR there are no scripts in Gossamer";
+  }
+  if (is_among({"subscribe", "psubscribe", "publish", "unsubscribe", "punsubscribe"})) {
+    return "ERR there are no channels in Gossamer";
+  }
+  if (is_among({"lpush", "rpush", "lpop", "rpop", "lrange", "llen", "sadd", "srem", "smembers",
+                "hset", "hget", "hgetall", "hdel", "hmset", "zadd", "zrem", "zrange", "xadd"})) {
+    return "ERR Gossamer's values are strings: there are no lists, sets, hashes and streams";
+  }
+  return {};
 }
 
 bool IsWord(std::string_view a, std::string_view lower) {

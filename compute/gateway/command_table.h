@@ -78,6 +78,10 @@ inline size_t NumberOf(const Command& command) {
 // Null if there is none of this name, in any case.
 const Command* FindCommand(std::string_view name);
 
+// Why there is no such command, as the text of an error reply; empty if Redis has none of this name either, or it is one of
+// many that Gossamer has no values for.
+std::string_view ReasonOfAbsence(std::string_view name);
+
 // Whether `a` is `lower`, letters of either case alike. Requires: `lower` has no capitals.
 bool IsWord(std::string_view a, std::string_view lower);
 

@@ -38,6 +38,8 @@ class ReplyWriter {
   void NullArray() { out_ += is_resp3_ ? "_\r\n" : "*-1\r\n"; }
   // `size` replies follow.
   void Array(size_t size) { Header('*', static_cast<int64_t>(size)); }
+  // Likewise, in any order.
+  void Set(size_t size) { Header(is_resp3_ ? '~' : '*', static_cast<int64_t>(size)); }
   // `size` pairs of replies follow.
   void Map(size_t size) {
     if (is_resp3_) {

@@ -71,14 +71,18 @@ void AddCommands(const WorkerFigures& total, Info& info) {
 }
 
 void WriteCommand(const Command& command, ReplyWriter& reply) {
-  reply.Array(6);
+  reply.Array(10);
   reply.Bulk(command.name);
   reply.Integer(command.arity);
-  reply.Array(1);
+  reply.Set(1);
   reply.Simple(command.is_write ? "write" : "readonly");
   reply.Integer(command.first_key);
   reply.Integer(command.last_key);
   reply.Integer(command.key_step);
+  reply.Set(1);
+  reply.Simple(command.is_write ? "@write" : "@read");
+  // Tips, key specifications and subcommands.
+  for (int i = 0; i < 3; ++i) reply.Array(0);
 }
 
 }  // namespace

@@ -269,6 +269,10 @@ bool Worker::CollectOne(Client& client, const std::vector<std::string_view>& arg
   const bool is_in_batch = IsInBatch(client);
   const Command* const command = FindCommand(arguments[0]);
   if (command == nullptr) {
+    if (const std::string_view reason = ReasonOfAbsence(arguments[0]); !reason.empty()) {
+      batch_->AddAnswer(client, ErrorReply(std::string(reason)));
+      return true;
+    }
     constexpr size_t kMostQuoted = 128;
     std::string words;
     for (size_t i = 1; i < arguments.size() && words.size() < kMostQuoted; ++i) {
