@@ -215,9 +215,10 @@ TEST_F(GatewayTest, TellsOfItself) {
   client.Expect(Request({"CONFIG", "GET", "max*", "SAVE", "nosuch"}),
                 "*8\r\n" + Bulk("maxclients") + Bulk("10000") + Bulk("maxmemory") + Bulk("0") +
                     Bulk("maxmemory-policy") + Bulk("noeviction") + Bulk("save") + Bulk(""));
-  client.Expect(
-      Request({"COMMAND", "INFO", "Get", "nosuch"}),
-      "*2\r\n*6\r\n" + Bulk("get") + ":2\r\n*1\r\n+readonly\r\n:1\r\n:1\r\n:1\r\n*-1\r\n");
+  client.Expect(Request({"COMMAND", "INFO", "Get", "nosuch"}),
+                "*2\r\n*10\r\n" + Bulk("get") +
+                    ":2\r\n*1\r\n+readonly\r\n:1\r\n:1\r\n:1\r\n*1\r\n+@read\r\n"
+                    "*0\r\n*0\r\n*0\r\n*-1\r\n");
 }
 
 TEST_F(GatewayTest, RefusesWithASentence) {
@@ -225,6 +226,8 @@ TEST_F(GatewayTest, RefusesWithASentence) {
   Connection client = Connect();
   client.Expect(Request({"NOSUCH", "a"}),
                 "-ERR unknown command 'NOSUCH', with args beginning with: 'a' \r\n");
+  client.Expect(Request({"Multi"}),
+                "-ERR there are no transactions in Gossamer: each command is atomic by itself\r\n");
   client.Expect(Request({"GET"}), "-ERR wrong number of arguments for 'get' command\r\n");
   client.Expect(Request({"MSET", "a", "1", "b"}),
                 "-ERR wrong number of arguments for 'mset' command\r\n");
