@@ -34,8 +34,9 @@ namespace gossamer {
 inline constexpr size_t kSparseFraction = 4;
 
 enum class WriteMode : uint8_t { kPut, kInsert, kUpdate, kDelete, kModify };
-inline constexpr size_t kWriteModes = 5;
-static_assert(static_cast<size_t>(WriteMode::kModify) + 1 == kWriteModes);
+// Those that need no Modification.
+inline constexpr size_t kWriteModes = 4;
+static_assert(static_cast<size_t>(WriteMode::kDelete) + 1 == kWriteModes);
 
 // How a write is classified until it has run.
 constexpr OperationClass ClassOf(WriteMode mode) {
