@@ -5,14 +5,13 @@
 
 #include <csignal>
 #include <cstdio>
-#include <iostream>
+#include <optional>
 
 #include "common/admin/listen_address.h"
 #include "common/bootstrap/bootstrap.h"
 #include "common/checked_parameters.h"
 #include "common/program/flags_main.h"
 #include "common/program/ready.h"
-#include "common/program/standard_streams.h"
 #include "common/program/version.h"
 #include "common/text/size_text.h"
 #include "memory/memory_admin.h"
@@ -164,15 +163,10 @@ int Serve(const MemoryServerOptions& options, Bootstrap& bootstrap) {
   const auto server = MemoryServer::Start(options, &bootstrap);
   if (!server) return Failure(kProgram, server.error().message);
   if (admin != nullptr) admin->Serve(*server.value());
-  std::cout << "gossamer-memory ready: " << server.value()->Description()
-            << (admin != nullptr ? " admin " + admin->address() : "") << '\n';
-  // Clients can find the server even if the line cannot be printed.
-  if (const Status said = FlushOutput(std::cout); !said) {
-    LOG(WARNING) << "ready, but " << said.error().message;
-  }
-  const Status told = WriteReady(FLAGS_ready_fd);
+  const Status told = AnnounceReady("gossamer-memory ready: " + server.value()->Description() +
+                                        (admin != nullptr ? " admin " + admin->address() : ""),
+                                    FLAGS_ready_fd);
   if (!told) return Failure(kProgram, told.error().message);
-  NotifyServiceManager("READY=1");
 
   const sigset_t signals = StopSignals();
   int signal = 0;
@@ -189,10 +183,7 @@ int Serve(const MemoryServerOptions& options, Bootstrap& bootstrap) {
 int Main(int argc, char** argv) {
   const ParsedFlags parsed = ParseFlags(kProgram, argc, argv);
   if (parsed.exit_status) return *parsed.exit_status;
-  if (!parsed.arguments.empty()) {
-    return UsageError(kProgram,
-                      "'" + parsed.arguments[0] + "' is no flag; there are no other arguments");
-  }
+  if (const std::optional<int> refused = RefuseArguments(kProgram, parsed)) return *refused;
   // Block before any thread starts: all threads inherit the mask, and only sigwait receives the
   // signals.
   const sigset_t signals = StopSignals();

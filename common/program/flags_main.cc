@@ -276,6 +276,12 @@ int UsageError(const ProgramInfo& program, std::string_view sentence) {
   return kExitUsage;
 }
 
+std::optional<int> RefuseArguments(const ProgramInfo& program, const ParsedFlags& parsed) {
+  if (parsed.arguments.empty()) return std::nullopt;
+  return UsageError(program,
+                    "'" + parsed.arguments[0] + "' is no flag; there are no other arguments");
+}
+
 int Failure(const ProgramInfo& program, std::string_view sentence) {
   std::cerr << program.name << ": " << sentence << '\n';
   return kExitFailure;

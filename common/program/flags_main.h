@@ -58,6 +58,8 @@ ParsedFlags ParseFlagWords(const ProgramInfo& program, std::span<const std::stri
 
 // "NAME: SENTENCE" and a hint at the help, on stderr. Returns kExitUsage.
 int UsageError(const ProgramInfo& program, std::string_view sentence);
+// For a program that takes flags only: the exit status with which it must end, if there is another argument.
+std::optional<int> RefuseArguments(const ProgramInfo& program, const ParsedFlags& parsed);
 // "NAME: SENTENCE" on stderr. Returns kExitFailure.
 int Failure(const ProgramInfo& program, std::string_view sentence);
 

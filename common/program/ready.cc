@@ -10,8 +10,12 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <iostream>
+
+#include "common/program/standard_streams.h"
 
 namespace gossamer {
+namespace {
 
 Status WriteReady(int ready_fd) {
   if (ready_fd < 0) return Ok();
@@ -24,6 +28,18 @@ Status WriteReady(int ready_fd) {
                     std::strerror(errno)));
   }
   if (ready_fd > STDERR_FILENO) close(ready_fd);
+  return Ok();
+}
+
+}  // namespace
+
+Status AnnounceReady(std::string_view line, int ready_fd) {
+  std::cout << line << '\n';
+  if (const Status said = FlushOutput(std::cout); !said) {
+    LOG(WARNING) << "ready, but " << said.error().message;
+  }
+  BOOST_OUTCOME_TRYV(WriteReady(ready_fd));
+  NotifyServiceManager("READY=1");
   return Ok();
 }
 

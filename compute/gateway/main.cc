@@ -6,18 +6,16 @@
 #include <chrono>
 #include <csignal>
 #include <fstream>
-#include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 #include <string>
-#include <thread>
 
 #include "common/admin/admin_server.h"
 #include "common/admin/listen_address.h"
 #include "common/admin/process_metrics.h"
 #include "common/program/flags_main.h"
 #include "common/program/ready.h"
-#include "common/program/standard_streams.h"
 #include "common/program/stop.h"
 #include "common/program/version.h"
 #include "common/text/size_text.h"
@@ -173,15 +171,11 @@ int Serve(const GatewayOptions& options, const OpenOptions& open) {
   if (!gateway) return Failure(kProgram, gateway.error().message);
   const auto admin = StartAdmin(*gateway.value());
   if (!admin) return Failure(kProgram, admin.error().message);
-  std::cout << "gossamer-compute ready: store " << open.store << ", redis "
-            << gateway.value()->addresses()
-            << (admin.value() ? ", admin " + admin.value()->address() : "") << '\n';
-  if (const Status said = FlushOutput(std::cout); !said) {
-    LOG(WARNING) << "ready, but " << said.error().message;
-  }
-  const Status told = WriteReady(FLAGS_ready_fd);
+  const Status told = AnnounceReady(
+      "gossamer-compute ready: store " + open.store + ", redis " + gateway.value()->addresses() +
+          (admin.value() ? ", admin " + admin.value()->address() : ""),
+      FLAGS_ready_fd);
   if (!told) return Failure(kProgram, told.error().message);
-  NotifyServiceManager("READY=1");
   pollfd stopped{stop.fd(), POLLIN, 0};
   while (!stop.raised()) poll(&stopped, 1, -1);
   LOG(INFO) << "stopping on " << (stop.signal() == SIGTERM ? "SIGTERM" : "SIGINT");
@@ -192,10 +186,7 @@ int Serve(const GatewayOptions& options, const OpenOptions& open) {
 int Main(int argc, char** argv) {
   const ParsedFlags parsed = ParseFlags(kProgram, argc, argv);
   if (parsed.exit_status) return *parsed.exit_status;
-  if (!parsed.arguments.empty()) {
-    return UsageError(kProgram,
-                      "'" + parsed.arguments[0] + "' is no flag; there are no other arguments");
-  }
+  if (const std::optional<int> refused = RefuseArguments(kProgram, parsed)) return *refused;
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   const auto options = OptionsFromFlags();
