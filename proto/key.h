@@ -189,6 +189,19 @@ inline size_t CommonBytes(KeyView a, KeyView b) {
   return common;
 }
 
+// How many bytes the keys of all `items` begin with in common: what follows tells them apart. key_of(item) is a KeyView.
+// Requires: at least one.
+template <typename Items, typename KeyOf>
+size_t CommonBytesOfAll(const Items& items, KeyOf key_of) {
+  const KeyView first = key_of(*items.begin());
+  size_t common = first.size();
+  for (const auto& item : items) {
+    if (common == 0) break;
+    common = CommonBytes(first.substr(0, common), key_of(item));
+  }
+  return common;
+}
+
 // Whether a node from `low` to `high` may be: its high fence has few bytes behind what both share (LAYOUT.md).
 inline bool IsShortFence(KeyView low, KeyView high) {
   return high.size() <= kMaxFenceBytes || high.size() - CommonBytes(low, high) <= kMaxFenceBytes;

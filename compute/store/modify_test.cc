@@ -1,4 +1,5 @@
-// Read-modify-writes are one operation each: none is lost and none is done twice, wherever the value is and whoever else writes.
+// A read-modify-write is one operation: it is never lost or done twice. That holds for values in leaves and in blocks, beside
+// other writers, and after losses.
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
@@ -166,7 +167,8 @@ TEST(ModifyTest, NoneIsLostAndNoneIsDoneTwice) {
       const std::unique_ptr<Session> session =
           std::move(stores[static_cast<size_t>(i) % 2]->NewSession().value());
       for (int j = 0; j < kLanes; ++j) {
-        session->Spawn(lane(*session, static_cast<uint64_t>(i * kLanes + j)));
+        session->Spawn(
+            lane(*session, static_cast<uint64_t>(i) * kLanes + static_cast<uint64_t>(j)));
       }
       session->WaitAll();
     });

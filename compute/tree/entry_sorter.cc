@@ -103,10 +103,8 @@ void EntrySorter::CopyWhole(const GroupView& group, KeyArena& arena, size_t at) 
 }
 
 bool EntrySorter::SortBehindPrefix(ScanEntry* sorted) {
-  const KeyView first = entries_.front().key();
-  size_t prefix = first.size();
-  for (const ScanEntry& entry : entries_)
-    prefix = std::min(prefix, CommonBytes(first, entry.key()));
+  const size_t prefix =
+      CommonBytesOfAll(entries_, [](const ScanEntry& entry) { return entry.key(); });
   for (size_t i = 0; i < entries_.size(); ++i) {
     words_[i] = KeyPrefix(entries_[i].key().substr(prefix));
   }

@@ -34,7 +34,7 @@ namespace gossamer {
 inline constexpr size_t kSparseFraction = 4;
 
 enum class WriteMode : uint8_t { kPut, kInsert, kUpdate, kDelete, kModify };
-// Those that need no Modification.
+// The modes of plain writes: all but kModify, which needs a Modification.
 inline constexpr size_t kWriteModes = 4;
 static_assert(static_cast<size_t>(WriteMode::kDelete) + 1 == kWriteModes);
 

@@ -1,6 +1,6 @@
 // Modification: a read-modify-write on its way.
 //
-// A value inside the leaf is modified under the leaf's lock, by whoever holds that. One in a block is only noted there: the
+// The holder of the leaf's lock modifies a value that is inside the leaf. Of a value in a block, it only notes the reference: the
 // caller reads the block, and then writes if the leaf still stores what was noted. A reference to a block is never the same
 // again, since blocks are written once and their pointers have generations.
 //

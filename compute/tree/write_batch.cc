@@ -9,7 +9,7 @@ namespace gossamer {
 
 void WriteBatch::Sort(std::vector<Place>& scratch) {
   if (FindUnsorted() == pairs_.size()) return;
-  const size_t common = CommonBytesOfAll();
+  const size_t common = CommonBytesOfAll(pairs_, [](const KeyValueView& pair) { return pair.key; });
   if (SortByRank(common, scratch)) return;
   scratch.clear();
   // Whether the words are the keys, but for what all have in common.
@@ -27,15 +27,6 @@ void WriteBatch::Sort(std::vector<Place>& scratch) {
     return AreEqual(left, right) ? a.index < b.index : PrefixedKey(left) < PrefixedKey(right);
   });
   order_ = scratch;
-}
-
-size_t WriteBatch::CommonBytesOfAll() const {
-  const KeyView first = pairs_.front().key;
-  size_t common = first.size();
-  for (size_t i = 1; i < pairs_.size() && common != 0; ++i) {
-    common = CommonBytes(first.substr(0, common), pairs_[i].key);
-  }
-  return common;
 }
 
 bool WriteBatch::SortByRank(size_t common, std::vector<Place>& scratch) {

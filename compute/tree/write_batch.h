@@ -74,8 +74,6 @@ class WriteBatch {
   const Error& first_error() const { return first_error_; }
 
  private:
-  // How many bytes all keys begin with in common: what follows tells them apart.
-  size_t CommonBytesOfAll() const;
   // Sorts by the 8 bytes of the keys behind `common`. Returns false, and changes nothing, if RankWords cannot rank them.
   bool SortByRank(size_t common, std::vector<Place>& scratch);
 
