@@ -3,18 +3,18 @@
 
 #include <algorithm>
 #include <coroutine>
-#include <functional>
 #include <limits>
 #include <span>
 
+#include "compute/gateway/numbers.h"
 #include "compute/gateway/reply_writer.h"
 
 namespace gossamer::gateway {
 namespace {
 
-constexpr std::string_view kSyntaxError = "-ERR syntax error\r\n";
+constexpr std::string_view kSyntaxError = "ERR syntax error";
 constexpr std::string_view kNoExpiry =
-    "-ERR keys do not expire in Gossamer: leave out EX, PX, EXAT, PXAT and KEEPTTL\r\n";
+    "ERR keys do not expire in Gossamer: leave out EX, PX, EXAT, PXAT and KEEPTTL";
 
 // In place of the number of values of a request: its write is one of the changes.
 constexpr size_t kIsChange = std::numeric_limits<size_t>::max();
@@ -100,6 +100,12 @@ void Batch::AddAnswer(Client& client, std::string_view reply) {
   text_ += reply;
 }
 
+void Batch::AddError(Client& client, std::string_view line) {
+  std::string reply;
+  ReplyWriter(reply, client.is_resp3).Error(line);
+  AddAnswer(client, reply);
+}
+
 bool Batch::Add(Client& client, const Command& command,
                 const std::vector<std::string_view>& arguments) {
   switch (command.kind) {
@@ -113,7 +119,7 @@ bool Batch::Add(Client& client, const Command& command,
     case CommandKind::kPut: {
       if (command.id == CommandId::kSet) return AddSet(client, command, arguments);
       if (arguments.size() % 2 == 0) {
-        AddAnswer(client, "-ERR wrong number of arguments for 'mset' command\r\n");
+        AddError(client, WrongNumberOfArguments(command));
         return true;
       }
       if (!Admit(client, Phase::kPuts)) return false;
@@ -155,7 +161,7 @@ bool Batch::AddSet(Client& client, const Command& command,
     }
     if (options.must_be_absent && options.must_exist) refusal = kSyntaxError;
     if (refusal.empty()) continue;
-    AddAnswer(client, refusal);
+    AddError(client, refusal);
     return true;
   }
   const bool is_plain = !options.must_be_absent && !options.must_exist && !options.returns_old;
@@ -178,7 +184,7 @@ bool Batch::AddChange(Client& client, const Command& command,
     requests_.push_back({&client, &command, change_count_ - 1, kIsChange});
   } else {
     --change_count_;
-    AddAnswer(client, "-" + std::string(refusal) + "\r\n");
+    AddError(client, refusal);
   }
   return true;
 }
@@ -189,7 +195,7 @@ bool Batch::AddRange(Client& client, const Command& command,
   const std::optional<int64_t> first = ParseInteger(arguments[2]);
   const std::optional<int64_t> last = ParseInteger(arguments[3]);
   if (!first || !last) {
-    AddAnswer(client, "-ERR value is not an integer or out of range\r\n");
+    AddError(client, kNoInteger);
     return true;
   }
   if (!Admit(client, Phase::kReads)) return false;
@@ -220,26 +226,18 @@ Task<void> Batch::Run(Session& session) {
 // The changes of different keys run together, so many at a time.
 Task<void> Batch::RunChanges(Session& session) {
   constexpr size_t kMostLanes = 64;
-  change_order_.clear();
-  for (size_t i = 0; i < change_count_; ++i) {
-    change_order_.push_back({std::hash<std::string_view>()(changes_[i].key()), &changes_[i], i});
-  }
-  // Each key's changes one behind the other, as they came; the order of keys does not matter.
-  std::ranges::sort(change_order_, [](const Place& a, const Place& b) {
-    if (a.hash != b.hash) return a.hash < b.hash;
-    if (a.change->key() != b.change->key()) return a.change->key() < b.change->key();
-    return a.index < b.index;
-  });
   changes_by_key_.clear();
-  for (const Place& place : change_order_) changes_by_key_.push_back(place.change);
+  for (size_t i = 0; i < change_count_; ++i) changes_by_key_.push_back(&changes_[i]);
+  // Each key's changes one behind the other, as they came; the order of keys does not matter.
+  std::ranges::stable_sort(changes_by_key_, [](const ValueChange* a, const ValueChange* b) {
+    return a->key_hash() != b->key_hash() ? a->key_hash() < b->key_hash() : a->key() < b->key();
+  });
   key_changes_.clear();
-  for (size_t first = 0; first != change_count_;) {
-    size_t end = first + 1;
-    while (end != change_count_ && change_order_[end].hash == change_order_[first].hash &&
-           changes_by_key_[end]->key() == changes_by_key_[first]->key()) {
-      ++end;
-    }
-    key_changes_.emplace_back(std::span(changes_by_key_).subspan(first, end - first));
+  for (auto first = changes_by_key_.begin(); first != changes_by_key_.end();) {
+    const auto end = std::find_if(first, changes_by_key_.end(), [first](const ValueChange* one) {
+      return one->key_hash() != (*first)->key_hash() || one->key() != (*first)->key();
+    });
+    key_changes_.emplace_back(std::span(first, end));
     first = end;
   }
   Lanes lanes{key_changes_};

@@ -35,6 +35,9 @@ class Batch {
   // Adds an answer that is known already, in its place behind those of the client's earlier requests.
   void AddAnswer(Client& client, std::string_view reply);
 
+  // Likewise, an error: a code in capitals, then a sentence.
+  void AddError(Client& client, std::string_view line);
+
   // Does it all.
   Task<void> Run(Session& session);
   // Appends the answers to the clients' output.
@@ -92,12 +95,6 @@ class Batch {
   std::vector<std::pair<int64_t, int64_t>> ranges_;  // of GETRANGE, by its `count`
   std::deque<ValueChange> changes_;                  // kept for the next batch, with their memory
   size_t change_count_ = 0;
-  struct Place {
-    size_t hash;  // of the key
-    ValueChange* change;
-    size_t index;
-  };
-  std::vector<Place> change_order_;
   std::vector<ValueChange*> changes_by_key_;
   std::vector<KeyChanges> key_changes_;
   std::vector<std::string_view> deletes_;

@@ -95,6 +95,10 @@ std::string_view ReasonOfAbsence(std::string_view name) {
   return {};
 }
 
+std::string WrongNumberOfArguments(const Command& command) {
+  return "ERR wrong number of arguments for '" + std::string(command.name) + "' command";
+}
+
 bool IsWord(std::string_view a, std::string_view lower) {
   return std::ranges::equal(a, lower, {}, Lower);
 }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace gossamer::gateway {
@@ -81,6 +82,9 @@ const Command* FindCommand(std::string_view name);
 // Why there is no such command, as the text of an error reply; empty if Redis has none of this name either, or it is one of
 // many that Gossamer has no values for.
 std::string_view ReasonOfAbsence(std::string_view name);
+
+// The text of the error reply to a wrong number of arguments.
+std::string WrongNumberOfArguments(const Command& command);
 
 // Whether `a` is `lower`, letters of either case alike. Requires: `lower` has no capitals.
 bool IsWord(std::string_view a, std::string_view lower);

@@ -1,24 +1,13 @@
 #include "compute/gateway/request_parser.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <utility>
 
+#include "compute/gateway/numbers.h"
+
 namespace gossamer::gateway {
 namespace {
-
-// A decimal number as Redis takes it: no blanks, no plus sign, no leading zeros.
-std::optional<int64_t> ParseNumber(std::string_view text) {
-  int64_t number = 0;
-  const auto [behind, failure] = std::from_chars(text.begin(), text.end(), number);
-  const std::string_view digits = text.substr(text.starts_with('-') ? 1 : 0);
-  const bool has_zeros = digits.starts_with('0') && text != "0";
-  if (failure != std::errc() || behind != text.end() || has_zeros) return std::nullopt;
-  return number;
-}
-
-bool IsBlank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 int HexDigit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -114,7 +103,7 @@ RequestParser::Outcome RequestParser::NextArray(std::string_view bytes) {
       at_ = 0;
       return is_long ? Fail("too big mbulk count string") : Outcome::kNeedMore;
     }
-    const std::optional<int64_t> count = ParseNumber(line);
+    const std::optional<int64_t> count = ParseInteger(line);
     if (!count || *count > static_cast<int64_t>(limits_.arguments)) {
       return Fail("invalid multibulk length");
     }
@@ -134,7 +123,7 @@ RequestParser::Outcome RequestParser::NextArray(std::string_view bytes) {
       return bytes.size() - start > limits_.line_bytes ? Fail("too big bulk count string")
                                                        : Outcome::kNeedMore;
     }
-    const std::optional<int64_t> size = ParseNumber(line);
+    const std::optional<int64_t> size = ParseInteger(line);
     if (!size || *size < 0 || *size > static_cast<int64_t>(limits_.argument_bytes)) {
       return Fail("invalid bulk length");
     }

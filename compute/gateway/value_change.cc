@@ -2,19 +2,18 @@
 
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
 #include <utility>
 
+#include "compute/gateway/numbers.h"
 #include "proto/store_parameters.h"
 
 namespace gossamer::gateway {
 namespace {
 
-constexpr std::string_view kNoInteger = "ERR value is not an integer or out of range";
 constexpr std::string_view kNoFloat = "ERR value is not a valid float";
 constexpr std::string_view kOverflow = "ERR increment or decrement would overflow";
 constexpr std::string_view kNan = "ERR increment would produce NaN or Infinity";
@@ -24,9 +23,7 @@ constexpr size_t kLongestFloat = 5 * 1024;
 
 std::optional<long double> ParseFloat(std::string_view text) {
   if (text.empty() || text.size() >= kLongestFloat) return std::nullopt;
-  const bool starts_with_blank =
-      text.front() == ' ' || (text.front() >= '\t' && text.front() <= '\r');
-  if (starts_with_blank) return std::nullopt;
+  if (IsBlank(text.front())) return std::nullopt;
   const std::string copy(text);  // strtold needs its end
   char* end = nullptr;
   errno = 0;
@@ -52,16 +49,6 @@ std::string FloatText(long double number) {
 
 }  // namespace
 
-std::optional<int64_t> ParseInteger(std::string_view text) {
-  int64_t number = 0;
-  const auto [behind, failure] = std::from_chars(text.begin(), text.end(), number);
-  if (failure != std::errc() || behind != text.end()) return std::nullopt;
-  // "-0", "01" and the like are no numbers to Redis.
-  const std::string_view digits = text.front() == '-' ? text.substr(1) : text;
-  const bool is_plain = digits.front() != '0' || text == "0";
-  return is_plain ? std::optional(number) : std::nullopt;
-}
-
 std::string_view RangeOf(std::string_view value, int64_t first, int64_t last) {
   const auto size = static_cast<int64_t>(value.size());
   if (first < 0 && last < 0 && first > last) return {};
@@ -75,7 +62,7 @@ std::string_view RangeOf(std::string_view value, int64_t first, int64_t last) {
 std::string_view ValueChange::Parse(const Command& command,
                                     const std::vector<std::string_view>& arguments) {
   id_ = command.id;
-  key_ = arguments[1];
+  SetKey(arguments[1]);
   set_ = {};
   switch (id_) {
     case CommandId::kIncr: by_ = 1; break;
@@ -106,10 +93,11 @@ std::string_view ValueChange::Parse(const Command& command,
       break;
     }
     case CommandId::kSetnx:
-      ParseSet(key_, arguments[2], {.must_be_absent = true});
-      id_ = CommandId::kSetnx;
+    case CommandId::kGetSet:
+      operand_ = arguments[2];
+      set_.must_be_absent = id_ == CommandId::kSetnx;
+      set_.returns_old = id_ == CommandId::kGetSet;
       break;
-    case CommandId::kGetSet: ParseSet(key_, arguments[2], {.returns_old = true}); break;
     case CommandId::kAppend: operand_ = arguments[2]; break;
     default: break;  // GETDEL
   }
@@ -119,7 +107,7 @@ std::string_view ValueChange::Parse(const Command& command,
 void ValueChange::ParseSet(std::string_view key, std::string_view value,
                            const SetOptions& options) {
   id_ = CommandId::kSet;
-  key_ = key;
+  SetKey(key);
   operand_ = value;
   set_ = options;
 }

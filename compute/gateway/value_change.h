@@ -5,7 +5,9 @@
 // Cost: a copy of the value for each change that writes.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -34,6 +36,7 @@ class ValueChange {
   void ParseSet(std::string_view key, std::string_view value, const SetOptions& options);
 
   std::string_view key() const { return key_; }
+  size_t key_hash() const { return key_hash_; }
   // Makes of a key's value, or its absence, the next one in `value`. Returns whether it wrote or deleted.
   // May be called again with another value: the last call counts.
   bool Apply(std::optional<std::string>& value);
@@ -43,6 +46,10 @@ class ValueChange {
   void Answer(ReplyWriter& reply) const;
 
  private:
+  void SetKey(std::string_view key) {
+    key_ = key;
+    key_hash_ = std::hash<std::string_view>()(key);
+  }
   bool Increment(std::optional<std::string>& value);
   bool IncrementByFloat(std::optional<std::string>& value);
   bool Append(std::optional<std::string>& value);
@@ -55,6 +62,7 @@ class ValueChange {
 
   CommandId id_ = CommandId::kSet;
   std::string_view key_;
+  size_t key_hash_ = 0;
   std::string_view operand_;  // the bytes to set or append
   SetOptions set_;
   int64_t by_ = 0;  // of INCRBY, or the offset of SETRANGE
@@ -87,7 +95,5 @@ class KeyChanges final : public ValueModifier {
 
 // The part of a value that GETRANGE asks for; negative positions count from the end.
 std::string_view RangeOf(std::string_view value, int64_t first, int64_t last);
-// A decimal number of 64 bits without blanks, as Redis takes it.
-std::optional<int64_t> ParseInteger(std::string_view text);
 
 }  // namespace gossamer::gateway

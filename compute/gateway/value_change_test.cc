@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "compute/gateway/numbers.h"
+
 namespace gossamer::gateway {
 namespace {
 

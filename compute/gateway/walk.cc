@@ -9,6 +9,7 @@
 
 #include "compute/gateway/batch.h"
 #include "compute/gateway/glob.h"
+#include "compute/gateway/numbers.h"
 #include "compute/gateway/reply_writer.h"
 
 namespace gossamer::gateway {
@@ -23,6 +24,7 @@ constexpr uint64_t kNeighbours = 16;
 // No key is longer than 250 B. A long pattern with many special characters takes long to match.
 constexpr size_t kMostPatternBytes = 1024;
 
+// With leading zeros, as Redis takes cursors.
 std::optional<uint64_t> ParseNumber(std::string_view text) {
   uint64_t number = 0;
   const auto [behind, failure] = std::from_chars(text.begin(), text.end(), number);
@@ -87,7 +89,7 @@ Status Walk::ParseScan(const std::vector<std::string_view>& arguments,
       pattern_ = value;
     } else if (IsWord(arguments[i], "count")) {
       const std::optional<uint64_t> count = ParseNumber(value);
-      if (!count) return Wrong("ERR value is not an integer or out of range");
+      if (!count) return Wrong(std::string(kNoInteger));
       if (*count == 0) return Wrong("ERR syntax error");
       count_ = std::min(*count, kMostPerScan);
     } else if (IsWord(arguments[i], "type")) {
@@ -117,7 +119,7 @@ Status Walk::ParseRange(const std::vector<std::string_view>& arguments) {
       range_.prefix = arguments[i];
     } else if (is_scan && IsWord(option, "limit")) {
       const std::optional<uint64_t> limit = ParseNumber(arguments[i]);
-      if (!limit) return Wrong("ERR value is not an integer or out of range");
+      if (!limit) return Wrong(std::string(kNoInteger));
       range_.limit = *limit;
     } else {
       return Wrong("ERR syntax error");

@@ -38,12 +38,6 @@ std::string Quoted(std::string_view word, size_t bytes) {
   return "'" + std::string(word.substr(0, word.find('\0'))) + "'";
 }
 
-std::string ErrorReply(std::string_view line) {
-  std::string reply;
-  ReplyWriter(reply, false).Error(line);
-  return reply;
-}
-
 bool IsRightCount(const Command& command, size_t count) {
   const auto arity = static_cast<size_t>(std::abs(command.arity));
   return command.arity > 0 ? count == arity : count >= arity;
@@ -227,7 +221,7 @@ void Worker::Collect(Client& client) {
   while (count < client.allowance && !client.is_closing) {
     const RequestParser::Outcome outcome = client.parser.Next(client.unparsed());
     if (outcome == RequestParser::Outcome::kError) {
-      batch_->AddAnswer(client, ErrorReply("ERR " + client.parser.error()));
+      batch_->AddError(client, "ERR " + client.parser.error());
       client.is_closing = true;
       break;
     }
@@ -244,7 +238,7 @@ void Worker::Collect(Client& client) {
     }
     if (IsInBatch(client) || !client.may_read) break;
     if (client.unparsed().size() > shared_.options.max_query_bytes) {
-      batch_->AddAnswer(client, ErrorReply("ERR the query is longer than this gateway allows"));
+      batch_->AddError(client, "ERR the query is longer than this gateway allows");
       client.is_closing = true;
       break;
     }
@@ -270,7 +264,7 @@ bool Worker::CollectOne(Client& client, const std::vector<std::string_view>& arg
   const Command* const command = FindCommand(arguments[0]);
   if (command == nullptr) {
     if (const std::string_view reason = ReasonOfAbsence(arguments[0]); !reason.empty()) {
-      batch_->AddAnswer(client, ErrorReply(std::string(reason)));
+      batch_->AddError(client, reason);
       return true;
     }
     constexpr size_t kMostQuoted = 128;
@@ -280,20 +274,18 @@ bool Worker::CollectOne(Client& client, const std::vector<std::string_view>& arg
     }
     const std::string line = "ERR unknown command " + Quoted(arguments[0], kMostQuoted) +
                              ", with args beginning with: " + words;
-    batch_->AddAnswer(client, ErrorReply(line));
+    batch_->AddError(client, line);
     return true;
   }
   if (!IsRightCount(*command, arguments.size())) {
-    batch_->AddAnswer(
-        client,
-        ErrorReply(fmt::format("ERR wrong number of arguments for '{}' command", command->name)));
+    batch_->AddError(client, WrongNumberOfArguments(*command));
     return true;
   }
   const bool needs_no_password =
       command->id == CommandId::kAuth || command->id == CommandId::kHello ||
       command->id == CommandId::kQuit || command->id == CommandId::kReset;
   if (!client.is_authenticated && !needs_no_password) {
-    batch_->AddAnswer(client, ErrorReply("NOAUTH Authentication required."));
+    batch_->AddError(client, "NOAUTH Authentication required.");
     return true;
   }
   switch (command->kind) {

@@ -1,7 +1,4 @@
 // What a worker answers without the store.
-#include <fmt/core.h>
-#include <unistd.h>
-
 #include <chrono>
 #include <string>
 #include <utility>
@@ -33,7 +30,7 @@ std::string Worker::AnswerAtOnce(const Client& client, const Command& command,
   switch (command.id) {
     case CommandId::kPing:
       if (arguments.size() > 2) {
-        reply.Error("ERR wrong number of arguments for 'ping' command");
+        reply.Error(WrongNumberOfArguments(command));
       } else if (arguments.size() == 2) {
         reply.Bulk(arguments[1]);
       } else {
