@@ -6,9 +6,9 @@
 //
 // Memory model: an object is retired in epoch E by the fetch_add that starts E+1, after it was unlinked.
 // A reader that announces E+1 or later has read that fetch_add, or a later one, with acquire: it sees the
-// object unlinked. A reader that announces E or earlier holds the object back. And a reader that a
-// collection saw idle announces itself later in the one order of all seq_cst operations; the unlinking is
-// earlier in it. So owners unlink by seq_cst stores, and readers load what they may unlink by seq_cst.
+// object unlinked. A reader that announces E or earlier holds the object back. A reader has a light fence
+// between its announcement and what it reads, a collection a heavy one before it looks at the
+// announcements (asymmetric_fence.h): a reader that it sees idle sees all unlinked that was retired by then.
 //
 // Thread-safety: a reader belongs to one thread. `Retire` and `Collect` are called under the
 // owner's lock.
@@ -21,6 +21,8 @@
 #include <mutex>
 #include <utility>
 #include <vector>
+
+#include "common/asymmetric_fence.h"
 
 namespace gossamer {
 
@@ -65,7 +67,7 @@ class EpochDomain {
   // Frees `object` once no reader can see it: after some kCollectAt more, or once the reader that holds
   // it back has ended its guard, and as many more.
   void Retire(void* object) {
-    retired_.push_back({epoch_.fetch_add(1, std::memory_order_seq_cst), object});
+    retired_.push_back({epoch_.fetch_add(1, std::memory_order_release), object});
     if (retired_.size() >= collect_at_) Collect();
   }
 
@@ -79,11 +81,12 @@ class EpochDomain {
   };
 
   void Collect() {
-    uint64_t oldest = epoch_.load(std::memory_order_seq_cst);
+    HeavyFence();
+    uint64_t oldest = epoch_.load(std::memory_order_relaxed);
     {
       const std::lock_guard lock(readers_mutex_);
       for (const EpochReader* reader : readers_) {
-        const uint64_t announced = reader->announced_.load(std::memory_order_seq_cst);
+        const uint64_t announced = reader->announced_.load(std::memory_order_acquire);
         if (announced != 0 && announced < oldest) oldest = announced;
       }
     }
@@ -115,8 +118,8 @@ inline EpochReader::~EpochReader() {
 }
 
 inline EpochReader::Guard::Guard(EpochReader& reader) : reader_(reader) {
-  reader_.announced_.store(reader_.domain_.epoch_.load(std::memory_order_acquire),
-                           std::memory_order_seq_cst);
+  reader_.announced_.store(reader_.domain_.epoch_.load(std::memory_order_acquire), std::memory_order_relaxed);
+  LightFence();
 }
 
 }  // namespace gossamer

@@ -39,13 +39,13 @@ void SeparatorIndex::FreeBelow(SeparatorNode* node) {
 }
 
 SeparatorNode* SeparatorIndex::ChildOf(const SeparatorNode* node, uint32_t index) {
-  return NodeOf(node->payload(index).load(std::memory_order_seq_cst));
+  return NodeOf(node->payload(index).load(std::memory_order_acquire));
 }
 
 template <typename Choose>
 SeparatorIndex::Path SeparatorIndex::Descend(Choose&& choose) const {
   Path path;
-  SeparatorNode* node = root_.load(std::memory_order_seq_cst);
+  SeparatorNode* node = root_.load(std::memory_order_acquire);
   while (node != nullptr) {
     assert(path.length < kMaxHeight);
     const uint32_t index = choose(*node);
@@ -59,7 +59,7 @@ SeparatorIndex::Entry SeparatorIndex::EntryAt(const Path& path) {
   if (path.length == 0) return {};
   const Frame& bottom = path.frames[path.length - 1];
   return {bottom.node->separator(bottom.index),
-          bottom.node->payload(bottom.index).load(std::memory_order_seq_cst)};
+          bottom.node->payload(bottom.index).load(std::memory_order_acquire)};
 }
 
 SeparatorIndex::Entry SeparatorIndex::Covering(KeyView key) const {
@@ -95,7 +95,7 @@ SeparatorIndex::Holding SeparatorIndex::At(KeyView low, const HighFence& high) c
   if (path.length == 0) return {kGap, low.empty(), high.infinite};
   Holding holding;
   const Frame at = path.bottom();
-  holding.word = at.node->payload(at.index).load(std::memory_order_seq_cst);
+  holding.word = at.node->payload(at.index).load(std::memory_order_acquire);
   holding.starts_there = at.node->CompareSeparator(at.index, low) == 0;
   if (!StepRight(path)) {
     holding.ends_there = high.infinite;
@@ -117,7 +117,7 @@ bool SeparatorIndex::Set(KeyView separator, uint64_t word, uint64_t most_bytes) 
   }
   const Frame& bottom = path.bottom();
   if (bottom.node->CompareSeparator(bottom.index, separator) == 0) {
-    bottom.node->payload(bottom.index).store(word, std::memory_order_seq_cst);
+    bottom.node->payload(bottom.index).store(word, std::memory_order_release);
     return true;
   }
   bottom.node->AppendTo(list_, 0, bottom.node->count());
@@ -134,7 +134,7 @@ void SeparatorIndex::Remove(KeyView separator) {
   const bool may_go = path.length > 1 && path.frames[path.length - 2].index != 0;
   if (is_first && !(is_alone && may_go)) {
     const uint64_t below = separator.empty() ? kGap : Below(HighFence::At(separator)).word;
-    bottom.node->payload(0).store(below, std::memory_order_seq_cst);
+    bottom.node->payload(0).store(below, std::memory_order_release);
   } else {
     list_.Clear();
     bottom.node->AppendTo(list_, 0, bottom.node->count());
@@ -144,7 +144,7 @@ void SeparatorIndex::Remove(KeyView separator) {
   SeparatorNode* const top = root_.load(std::memory_order_relaxed);
   if (top->height() == 1 && top->count() == 1 &&
       top->payload(0).load(std::memory_order_relaxed) == kGap) {
-    root_.store(nullptr, std::memory_order_seq_cst);
+    root_.store(nullptr, std::memory_order_release);
     memory_.Count(0, top->bytes());
     memory_.Retire(top);
   }
@@ -212,10 +212,10 @@ bool SeparatorIndex::Replace(const Path& path, Change change, uint64_t most_byte
   memory_.Count(added, removed);
   SeparatorNode* const top = fresh_.back();
   if (depth == 0) {
-    root_.store(top, std::memory_order_seq_cst);
+    root_.store(top, std::memory_order_release);
   } else {
     const Frame& parent = path.frames[depth - 1];
-    parent.node->payload(parent.index).store(WordOf(top), std::memory_order_seq_cst);
+    parent.node->payload(parent.index).store(WordOf(top), std::memory_order_release);
   }
   for (size_t i = depth; i < path.length; ++i) memory_.Retire(path.frames[i].node);
   return true;

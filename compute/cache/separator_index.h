@@ -8,9 +8,7 @@
 // or in `root_`. So a reader that loads the root sees a whole tree: some nodes may be older than
 // others, and then it finds what the map held a moment before. Replaced nodes are retired by epochs
 // (epoch.h); a reader holds a guard while it reads. Nothing is written on the read side, and nothing
-// is tried again. All pointer loads and stores are sequentially consistent: a reader that looked idle
-// when a node was retired must not find that node afterwards. On x86-64 such a load costs nothing
-// extra.
+// is tried again. Pointers are stored with release and loaded with acquire.
 //
 // The root may be wide, up to kMaxRootCount separators: that saves a level of small nodes. But a change of a node
 // copies it. Once changes are frequent (`ExpectChanges`), only a root above other nodes of the index is wide: it seldom
@@ -62,7 +60,7 @@ class SeparatorIndex {
   void ExpectChanges() { expects_changes_ = true; }
 
   // Null as long as the map is one gap.
-  const SeparatorNode* root() const { return root_.load(std::memory_order_seq_cst); }
+  const SeparatorNode* root() const { return root_.load(std::memory_order_acquire); }
 
   // The word that holds at `key`, with the separator from which it holds.
   Entry Covering(KeyView key) const;

@@ -5,10 +5,11 @@
 // is left. So two counters for each session are enough.
 //
 // Memory model: an operation counts itself, and then looks whether the period is still the one that it counted itself in. The
-// thread starts a period, and then reads the counters. All these are sequentially consistent: either the operation sees the
-// new period, and counts itself anew, or the thread sees the operation.
+// thread starts a period, and then reads the counters. Between the two steps the operation has a light fence, and the thread a
+// heavy one (asymmetric_fence.h): either the operation sees the new period, and counts itself anew, or the thread sees the
+// operation.
 //
-// Thread-safety: one thread at a time calls StartPeriod; a session belongs to one thread.
+// Thread-safety: one thread at a time calls StartPeriod and EarlierHaveEnded; a session belongs to one thread.
 #pragma once
 
 #include <algorithm>
@@ -17,6 +18,8 @@
 #include <cstdint>
 #include <mutex>
 #include <vector>
+
+#include "common/asymmetric_fence.h"
 
 namespace gossamer {
 
@@ -50,13 +53,14 @@ class RunningOperations {
     OfSession(const OfSession&) = delete;
     OfSession& operator=(const OfSession&) = delete;
 
-    uint32_t period() const { return all_.period_.load(std::memory_order_seq_cst); }
+    uint32_t period() const { return all_.period_.load(std::memory_order_acquire); }
 
    private:
     friend class RunningOperations;
     void Begin(uint32_t period) {
       std::atomic<uint32_t>& running = running_[period % 2];
-      running.store(running.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst);
+      running.store(running.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+      LightFence();
     }
     // It may be seen late: then the period lasts longer.
     void End(uint32_t period) {
@@ -68,13 +72,16 @@ class RunningOperations {
   };
 
   // Requires: EarlierHaveEnded().
-  void StartPeriod() { period_.fetch_add(1, std::memory_order_seq_cst); }
+  void StartPeriod() {
+    period_.fetch_add(1, std::memory_order_release);
+    HeavyFence();
+  }
   // Whether all operations have ended that began in earlier periods.
   bool EarlierHaveEnded() const {
-    const uint32_t earlier = period_.load(std::memory_order_seq_cst) - 1;
+    const uint32_t earlier = period_.load(std::memory_order_relaxed) - 1;
     const std::lock_guard lock(mutex_);
     return std::ranges::all_of(sessions_, [earlier](const OfSession* session) {
-      return session->running_[earlier % 2].load(std::memory_order_seq_cst) == 0;
+      return session->running_[earlier % 2].load(std::memory_order_acquire) == 0;
     });
   }
 

@@ -49,16 +49,16 @@ class OpenSession final : public Session {
 
   Task<Result<std::string>> AsyncGet(std::string_view key) override { return tree_.Get(key); }
   Task<Status> AsyncPut(std::string_view key, std::string_view value) override {
-    return tree_.Write(WriteMode::kPut, key, value);
+    return tree_.Write(key, value, WriteMode::kPut);
   }
   Task<Status> AsyncInsert(std::string_view key, std::string_view value) override {
-    return tree_.Write(WriteMode::kInsert, key, value);
+    return tree_.Write(key, value, WriteMode::kInsert);
   }
   Task<Status> AsyncUpdate(std::string_view key, std::string_view value) override {
-    return tree_.Write(WriteMode::kUpdate, key, value);
+    return tree_.Write(key, value, WriteMode::kUpdate);
   }
   Task<Status> AsyncDelete(std::string_view key) override {
-    return tree_.Write(WriteMode::kDelete, key, {});
+    return tree_.Write(key, {}, WriteMode::kDelete);
   }
 
   Task<Status> AsyncModify(std::string_view key, ValueModifier& modifier) override {

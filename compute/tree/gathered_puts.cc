@@ -25,11 +25,11 @@ class GatheredPuts::Waker final : public ManyLeafWriter::Watcher {
   const WriteBatch& batch_;
 };
 
-Task<Status> GatheredPuts::WriteTogether(WriteMode mode, KeyView key, std::string_view value) {
+Task<Status> GatheredPuts::WriteTogether(KeyView key, std::string_view value, WriteMode mode) {
   if (mode == WriteMode::kDelete) value = {};
   std::optional<Status> result = co_await Join(mode, {key, value});
   if (result) co_return std::move(*result);
-  co_return co_await single_.WriteUntilDone(mode, key, value);
+  co_return co_await single_.WriteUntilDone(key, value, mode);
 }
 
 GatheredPuts::Joining GatheredPuts::Join(WriteMode mode, const KeyValueView& pair) {

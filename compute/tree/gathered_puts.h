@@ -38,10 +38,10 @@ class GatheredPuts {
         single_(single) {}
 
   // As LeafWriter::WriteUntilDone.
-  Task<Status> Write(WriteMode mode, KeyView key, std::string_view value) {
+  Task<Status> Write(KeyView key, std::string_view value, WriteMode mode) {
     return GoesAlone(mode) || !leaves_.MayBePlain(key, value)
-               ? single_.WriteUntilDone(mode, key, value)
-               : WriteTogether(mode, key, value);
+               ? single_.WriteUntilDone(key, value, mode)
+               : WriteTogether(key, value, mode);
   }
 
  private:
@@ -81,7 +81,7 @@ class GatheredPuts {
   bool GoesAlone(WriteMode mode) {
     return open(mode) == nullptr && (scheduler_.running() <= kFew || in_flight_ == kMostInFlight);
   }
-  Task<Status> WriteTogether(WriteMode mode, KeyView key, std::string_view value);
+  Task<Status> WriteTogether(KeyView key, std::string_view value, WriteMode mode);
   Joining Join(WriteMode mode, const KeyValueView& pair);
   Task<void> Run(WriteMode mode);
 

@@ -172,6 +172,7 @@ bool LeafEditor::Decide(LeafWrite& write, const std::optional<Entry>& old, bool 
 void LeafEditor::AcceptOwn(uint32_t number) {
   SetView(number, GroupView::Trust(bytes(number), within_));
   changed_ |= 1u << number;
+  has_moved_ = true;
 }
 
 bool LeafEditor::Rewrite(uint32_t number, bool overflowed, const std::optional<Entry>& old,

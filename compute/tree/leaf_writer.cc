@@ -97,13 +97,12 @@ LeafWrite LeafWriter::MakeWrite(const Op& op, WriteMode mode, KeyView key,
 }
 
 // The plain case takes one coroutine.
-Task<Status> LeafWriter::WriteUntilDone(WriteMode mode, KeyView key, std::string_view value,
-                                        NodeCache::Step path, uint64_t began,
-                                        CriticalPath::Sequence* sequence,
-                                        Modification* modification) {
+Task<Status> LeafWriter::WriteUntilDone(KeyView key, std::string_view value, WriteMode mode,
+                                        const Part* part) {
   const RunningOperations::Scope scope(context_.running);
   Op op = context_.links.Begin();
-  op.began = std::min(op.began, began);
+  Modification* const modification = part != nullptr ? part->modification : nullptr;
+  if (part != nullptr) op.began = std::min(op.began, part->began);
   op.kind = ClassOf(mode);
   Status status = Ok();
   for (bool is_first = true;; is_first = false) {
@@ -112,7 +111,7 @@ Task<Status> LeafWriter::WriteUntilDone(WriteMode mode, KeyView key, std::string
       begun.wish.write = MakeWrite(op, mode, key, value);
       begun.wish.write.modification = modification;
       LockedLeaf& locked = begun.locked;
-      if (is_first) locked.path = path;
+      if (is_first && part != nullptr) locked.path = part->path;
       if (is_first && Prepare(begun)) {
         // RT 1.
         co_await context_.links.Execute(op, begun.tried.batch);
@@ -151,7 +150,9 @@ Task<Status> LeafWriter::WriteUntilDone(WriteMode mode, KeyView key, std::string
     status = Ok();
   }
   context_.memory.TendPassedOver(op);
-  if (sequence != nullptr) op.wire.round_trips = sequence->Extend(op.wire.round_trips);
+  if (part != nullptr && part->sequence != nullptr) {
+    op.wire.round_trips = part->sequence->Extend(op.wire.round_trips);
+  }
   context_.Finish(op, op.kind, status ? nullptr : &status.error());
   co_return status;
 }
@@ -166,15 +167,14 @@ Task<Status> LeafWriter::ModifyUntilDone(KeyView key, ValueModifier& modifier) {
   uint32_t unreadable = 0;
   uint32_t lost = 0;
   for (uint32_t round = 0;; ++round) {
-    const uint64_t began = context_.links.leases();
+    const Part part{.began = context_.links.leases(), .modification = &modification};
     modification.Restart();
-    const Status looked =
-        co_await WriteUntilDone(WriteMode::kModify, key, {}, {}, began, nullptr, &modification);
+    const Status looked = co_await WriteUntilDone(key, {}, WriteMode::kModify, &part);
     if (!looked || modification.state() != State::kNoted) co_return looked;
     std::optional<std::string> value;
     const uint32_t losses_before = reading.retries;
     if (modification.noted()) {
-      reading.began = began;
+      reading.began = part.began;
       Result<std::optional<std::string>> read = co_await ReadNoted(reading, key, modification);
       if (!read) co_return read.error();
       value = std::move(read.value());
@@ -184,9 +184,8 @@ Task<Status> LeafWriter::ModifyUntilDone(KeyView key, ValueModifier& modifier) {
       if (modification.state() == State::kKept) co_return Ok();
       const ValueModifier::Change& change = modification.change();
       const bool is_put = change.kind == ValueModifier::Kind::kPut;
-      Status written = co_await WriteUntilDone(WriteMode::kModify, key,
-                                               is_put ? change.value : std::string_view(), {},
-                                               began, nullptr, &modification);
+      Status written = co_await WriteUntilDone(key, is_put ? change.value : std::string_view(),
+                                               WriteMode::kModify, &part);
       const bool again = modification.state() == State::kOutdated ||
                          (modification.state() == State::kLost && ++lost <= kMostLosses);
       if (!again) co_return written;

@@ -22,9 +22,15 @@ class LeafWriter {
              const LeafCommitter& committer)
       : context_(context), leaves_(leaves), splitter_(splitter), committer_(committer) {}
 
-  // An operation of its own: started again after losses, and counted. kDelete ignores `value`.
-  // `path` leads to the leaf; without a node, it is looked up. With `sequence`, only the round trips that lengthen
-  // its critical path are counted.
+  // How a write begins that is part of something larger.
+  struct Part {
+    NodeCache::Step path{};  // leads to the leaf; without a node, it is looked up
+    uint64_t began = NodeCache::kNow;            // the operation that found `path` (rule R9)
+    CriticalPath::Sequence* sequence = nullptr;  // only the round trips that lengthen its critical path are counted
+    Modification* modification = nullptr;        // of kModify
+  };
+
+  // An operation of its own: started again after losses, and counted. kDelete ignores `value`. A `part` outlives it.
   // Errors: NotFound, AlreadyExists; InvalidArgument; Contended; MaybeApplied; NodeUnreachable;
   // Fenced; Exhausted; Corruption.
   // A long key: 1 RT more if the key is there, and if its leaf is not cached as it is.
@@ -32,11 +38,10 @@ class LeafWriter {
   // RT more for a key that may be in the overflow group, or has to go there, if no hint told:
   // another compute server has filled its home group. A value block adds no RT: its WRITE goes out
   // with the CAS, and is acknowledged before the entry is written.
-  // `path`, unless it has no node, was found by an operation that `began` then (rule R9).
-  Task<Status> WriteUntilDone(WriteMode mode, KeyView key, std::string_view value,
-                              NodeCache::Step path = {}, uint64_t began = NodeCache::kNow,
-                              CriticalPath::Sequence* sequence = nullptr,
-                              Modification* modification = nullptr);
+  // In this order the key and the value come in registers. From the stack, where a caller has just put its halves, the copy
+  // of a view into the coroutine waits for all earlier stores.
+  Task<Status> WriteUntilDone(KeyView key, std::string_view value, WriteMode mode,
+                              const Part* part = nullptr);
   // Replaces the value of `key` by what `modifier` makes of it, as one operation.
   // Errors: as WriteUntilDone; not NotFound and AlreadyExists.
   // Cost: as a put whose value is in the leaf. If the old or the new value is in a block: 2 RT more, 1 RT more to read the

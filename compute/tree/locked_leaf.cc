@@ -98,9 +98,9 @@ Task<Status> LeafLocker::FindPath(Op& op, KeyView key, LockedLeaf& locked) const
 }
 
 bool LeafLocker::PrepareTry(LeafWish& wish, LockedLeaf& locked, Tried& tried) const {
-  const bool is_possible =
-      context_.techniques().combine_commands && UseBuffers(wish, locked) && PrepareTrial(locked);
-  if (!is_possible || !locked.lock.TryTakeTurn()) return false;
+  if (!context_.techniques().combine_commands || !PrepareTrial(locked)) return false;
+  locked.lock.Prefetch();
+  if (!UseBuffers(wish, locked) || !locked.lock.TryTakeTurn()) return false;
   tried.batch.Reset(locked.leaf().server());
   tried.trial = AddTrial(locked, {&wish.write, 1}, tried.batch);
   return true;

@@ -278,7 +278,7 @@ bool ManyLeafWriter::TakeLeaf(Run& run, Chunk& chunk, WriteBatch::Range writes,
   }
   const size_t bytes = LockedBuffers::Bytes(context_.geometry().node_bytes());
   leaf.locked->UseBuffer(chunk.buffer.address(chunk.count * bytes));
-  leaf.locked->lock.PrefetchTurn();
+  leaf.locked->lock.Prefetch();
   leaf.writes = writes;
   leaf.effect.tally = {};
   leaf.effect.replaced.clear();
@@ -322,7 +322,7 @@ void ManyLeafWriter::Edit(Run& run, Chunk& chunk, Leaf& leaf) {
     ++position;
   }
   if (position == leaf.writes.end) leaf.state = Leaf::State::kEdited;
-  leaves_.LearnHint(locked, writes.front().entry.key);
+  if (locked.editor->MayCorrectHint()) leaves_.LearnHint(locked, writes.front().entry.key);
 }
 
 // Together with the post that follows, one step: rules L4 and U4 hold for it.

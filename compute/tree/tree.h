@@ -56,8 +56,8 @@ class Tree {
     return many_getter_.Get(keys, values);
   }
   // kDelete ignores `value`.
-  Task<Status> Write(WriteMode mode, KeyView key, std::string_view value) {
-    return gathered_puts_.Write(mode, key, value);
+  Task<Status> Write(KeyView key, std::string_view value, WriteMode mode) {
+    return gathered_puts_.Write(key, value, mode);
   }
   // As LeafWriter::ModifyUntilDone.
   Task<Status> Modify(KeyView key, ValueModifier& modifier) {

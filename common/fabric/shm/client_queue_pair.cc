@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "common/asymmetric_fence.h"
 #include "common/fabric/shm/shared_copy.h"
 
 namespace gossamer::shm {
@@ -18,6 +19,7 @@ ClientQueuePair::ClientQueuePair(QueuePairGrant grant, uint32_t timeout_ms)
     : grant_(std::move(grant)),
       page_(*reinterpret_cast<QueuePairPage*>(grant_.page.data())),
       views_{grant_.memory->view(Space::kRegion), grant_.memory->view(Space::kLockTable)},
+      fences_lightly_(page_.fences_heavily.load(std::memory_order_relaxed) != 0 && HasHeavyFenceOfAll()),
       journalled_(!grant_.in_process),  // the server does not outlive such a client
       timeout_(timeout_ms) {}
 
@@ -36,16 +38,20 @@ void ClientQueuePair::PrefetchFor(Batch& batch) const {
   }
 }
 
-void ClientQueuePair::PrefetchRegion(uint64_t offset, uint32_t length) const {
-  const SpaceView& region = views_[static_cast<size_t>(Space::kRegion)];
+void ClientQueuePair::PrefetchPlace(Space space, uint64_t offset, uint32_t length) const {
   // Unchecked, as above.
-  Prefetch<false>(reinterpret_cast<uintptr_t>(region.data) + offset,
-                  std::min(length, kMaxPrefetchBytes));
+  const uintptr_t place = reinterpret_cast<uintptr_t>(views_[static_cast<size_t>(space)].data) + offset;
+  if (space == Space::kLockTable) {
+    Prefetch<true>(place, length);
+  } else {
+    Prefetch<false>(place, std::min(length, kMaxPrefetchBytes));
+  }
 }
 
 void ClientQueuePair::Enter() {
-  page_.busy.store(1);  // seq_cst, as the load below: see QueuePairPage
-  if (page_.closed.load() != 0 && state_ == State::kWorking) state_ = State::kLost;
+  page_.busy.store(1, std::memory_order_relaxed);
+  FenceLightlyIf(fences_lightly_);
+  if (page_.closed.load(std::memory_order_acquire) != 0 && state_ == State::kWorking) state_ = State::kLost;
 }
 
 void ClientQueuePair::Perform(Batch& batch) {

@@ -27,7 +27,7 @@ class ClientQueuePair {
 
   // Starts to fetch the memory that `batch` will touch.
   void PrefetchFor(Batch& batch) const;
-  void PrefetchRegion(uint64_t offset, uint32_t length) const;
+  void PrefetchPlace(Space space, uint64_t offset, uint32_t length) const;
   // Bracket a run of `Perform`s.
   void Enter();
   void Leave() { page_.busy.store(0, std::memory_order_release); }
@@ -59,6 +59,7 @@ class ClientQueuePair {
   QueuePairGrant grant_;
   QueuePairPage& page_;
   std::array<SpaceView, 2> views_;
+  const bool fences_lightly_;
   const bool journalled_;
   State state_ = State::kWorking;
 

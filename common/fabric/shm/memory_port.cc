@@ -11,6 +11,7 @@
 #include <cstring>
 #include <new>
 
+#include "common/asymmetric_fence.h"
 #include "common/fabric/compute_port.h"
 #include "common/fabric/shm/peer.h"
 #include "common/start_thread.h"
@@ -80,7 +81,7 @@ void ShmMemoryPort::Stop() {
   listener_.Close();
   // Close all first, then wait for each: one wait must not let the other queue pairs continue.
   for (auto& [id, connection] : connections_) {
-    if (connection.is_queue_pair()) connection.page()->closed.store(1);
+    if (connection.is_queue_pair()) connection.page()->closed.store(1, std::memory_order_release);
   }
   for (auto& [id, connection] : connections_) Quiesce(connection);
   for (auto& [uuid, fencing] : fencing_) {
@@ -99,8 +100,9 @@ void ShmMemoryPort::Wake() {
 
 bool ShmMemoryPort::HasSettled(Connection& connection) {
   QueuePairPage& page = *connection.page();
-  page.closed.store(1);  // seq_cst, against the client's busy: one of the two sees the other's
-  if (page.busy.load() == 0) return true;
+  page.closed.store(1, std::memory_order_release);
+  HeavyFenceOfAll();  // one of the two sees what the other stored
+  if (page.busy.load(std::memory_order_acquire) == 0) return true;
   if (!ProcessEnded(connection.process) && !HungUp(connection.socket)) return false;
   FinishWrite(page.journal, *memory_);
   return true;
@@ -323,7 +325,8 @@ Status ShmMemoryPort::MakeQueuePair(Connection& connection, const Hello& hello,
   BOOST_OUTCOME_TRY(mapping, Mapping::OfFile(file.value()));
   page_file = std::move(file).value();
   connection.page_mapping = std::move(mapping);
-  ::new (connection.page_mapping.data()) QueuePairPage;
+  auto* const page = ::new (connection.page_mapping.data()) QueuePairPage;
+  page->fences_heavily.store(HasHeavyFenceOfAll() ? 1 : 0, std::memory_order_relaxed);
   connection.client_uuid = hello.client_uuid;
   ++queue_pairs_[hello.client_uuid];
   return Ok();

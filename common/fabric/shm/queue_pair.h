@@ -1,6 +1,6 @@
 // QueuePairPage: the memory that a client and a memory server share for one queue pair, in a memfd of its own.
 //
-//   line 0   server -> client   closed, replies_sent
+//   line 0   server -> client   closed, replies_sent, fences_heavily
 //   line 1   client -> server   busy
 //   line 2   client -> server   journal: valid, space, length, offset
 //   line 3.. client -> server   journal: payload, one path MTU
@@ -12,7 +12,8 @@
 //
 // `busy` and `closed` are a Dekker pair. A client sets `busy` before it performs verbs, then
 // performs none if it finds `closed` set. A server sets `closed`, then waits until `busy` is clear.
-// After that no verb of this queue pair can land.
+// After that no verb of this queue pair can land. Between its two steps each has a fence: the client, which enters often,
+// a light one if the server says that its own is heavy (`fences_heavily`; common/asymmetric_fence.h).
 //
 // The server does not trust the page: it bounds-checks what it finds there.
 #pragma once
@@ -42,6 +43,7 @@ struct WriteJournal {
 struct QueuePairPage {
   std::atomic<uint32_t> closed;
   std::atomic<uint32_t> replies_sent;
+  std::atomic<uint32_t> fences_heavily;  // set before the client sees the page
   alignas(64) std::atomic<uint32_t> busy;
   alignas(64) WriteJournal journal;
 };
