@@ -17,7 +17,8 @@ void Fence(bool is_heavy, membarrier_cmd command) {
   if (!is_heavy || Membarrier(command)) return;
   // A system call filter that came after the registration. The light fences rely on this one.
   std::fputs(
-      "gossamer: the kernel refuses membarrier(2), which it allowed at the start; allow it in the system call filter\n",
+      "gossamer: the kernel refuses membarrier(2), which it allowed at the start; allow it in the "
+      "system call filter\n",
       stderr);
   std::abort();
 }

@@ -23,7 +23,8 @@ uint32_t RoundsThatSeeNothing(const Light& fence_lightly, const Heavy& fence_hea
   Word seen_by_light;  // twice the round, plus 1 if it saw the store
   std::thread thread([&] {
     for (uint32_t round = 1; round <= kRounds; ++round) {
-      while (round_of_light.value.load(std::memory_order_acquire) != round) std::this_thread::yield();
+      while (round_of_light.value.load(std::memory_order_acquire) != round)
+        std::this_thread::yield();
       words[0].value.store(round, std::memory_order_relaxed);
       fence_lightly();
       const bool saw = words[1].value.load(std::memory_order_relaxed) == round;
@@ -39,7 +40,8 @@ uint32_t RoundsThatSeeNothing(const Light& fence_lightly, const Heavy& fence_hea
     fence_heavily();
     const bool saw = words[0].value.load(std::memory_order_relaxed) == round;
     uint32_t answer = 0;
-    while ((answer = seen_by_light.value.load(std::memory_order_acquire)) / 2 != round) std::this_thread::yield();
+    while ((answer = seen_by_light.value.load(std::memory_order_acquire)) / 2 != round)
+      std::this_thread::yield();
     if (!saw && answer % 2 == 0) ++neither;
   }
   thread.join();
@@ -51,7 +53,9 @@ TEST(AsymmetricFence, OneOfTwoThreadsSeesTheOthersStore) {
 }
 
 TEST(AsymmetricFence, SoItIsWithTheFencesOfAllProcesses) {
-  EXPECT_EQ(RoundsThatSeeNothing([] { FenceLightlyIf(HasHeavyFenceOfAll()); }, [] { HeavyFenceOfAll(); }), 0U);
+  EXPECT_EQ(
+      RoundsThatSeeNothing([] { FenceLightlyIf(HasHeavyFenceOfAll()); }, [] { HeavyFenceOfAll(); }),
+      0U);
 }
 
 }  // namespace

@@ -41,9 +41,9 @@ class Endpoint {
   // InvalidArgument for a server that the port is not connected to. After an error there is no
   // working queue pair, and the old one still counts as not destroyed.
   virtual void Post(QueuePairRequest& request) = 0;
-  // Says that a verb on `length` bytes of `space`, from `offset` on, will be posted soon. Where this processor does what
+  // Says that a verb on `length` bytes of the region, from `offset` on, will be posted soon. Where this processor does what
   // a NIC would do, it loads them. Never needed, and harmless for any place.
-  virtual void Prefetch(ServerId /*server*/, Space /*space*/, uint64_t /*offset*/, uint32_t /*length*/) {}
+  virtual void Prefetch(ServerId /*server*/, uint64_t /*offset*/, uint32_t /*length*/) {}
   // Completes what has arrived, and resumes the coroutines whose completions reached zero. Does not block.
   // Returns: the number of completed items.
   virtual size_t Poll() = 0;

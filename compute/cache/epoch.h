@@ -118,7 +118,8 @@ inline EpochReader::~EpochReader() {
 }
 
 inline EpochReader::Guard::Guard(EpochReader& reader) : reader_(reader) {
-  reader_.announced_.store(reader_.domain_.epoch_.load(std::memory_order_acquire), std::memory_order_relaxed);
+  reader_.announced_.store(reader_.domain_.epoch_.load(std::memory_order_acquire),
+                           std::memory_order_relaxed);
   LightFence();
 }
 

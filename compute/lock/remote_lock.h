@@ -145,10 +145,9 @@ class [[nodiscard]] RemoteLock {
   void MarkAsMerge() { is_merge_ = true; }
   // Whether this has the turn at the lock it aims at; always, without hierarchical locks.
   bool HasTurn() const;
-  // Loads what TryTakeTurn and the CAS behind it need.
-  void Prefetch() const {
+  // Loads what TryTakeTurn needs.
+  void PrefetchTurn() const {
     if (locks_->techniques.hierarchical_locks) locks_->table.Prefetch(place_);
-    locks_->links.PrefetchLock(place_.server, place_.slot);
   }
   // Takes the turn if it is free. Returns HasTurn().
   bool TryTakeTurn();

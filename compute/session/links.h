@@ -115,10 +115,7 @@ class Links {
   Error OfThePast(Op& op, ServerId server) const;
   // Says that verbs on `bytes` at `pointer` will be posted soon.
   void Prefetch(RemotePtr pointer, uint64_t offset, uint32_t bytes) {
-    scheduler_.endpoint().Prefetch(pointer.server(), Space::kRegion, pointer.offset() + offset, bytes);
-  }
-  void PrefetchLock(ServerId server, uint64_t slot) {
-    scheduler_.endpoint().Prefetch(server, Space::kLockTable, slot, sizeof(uint64_t));
+    scheduler_.endpoint().Prefetch(pointer.server(), pointer.offset() + offset, bytes);
   }
   // Records that verbs posted from now on use the present queue pairs.
   void StartPosting(Op& op) const { op.posted_at = replaced_; }

@@ -149,7 +149,7 @@ class GatheredModelTest : public testing::TestWithParam<std::tuple<Shape, Techni
   }
   void Do(std::vector<Write>& writes) {
     const auto run = [](OpenSession& session, Write& write) -> Task<void> {
-      write.result = co_await session.tree().Write(write.mode, write.key, write.value);
+      write.result = co_await session.tree().Write(write.key, write.value, write.mode);
     };
     for (Write& write : writes) session_->Spawn(run(*session_, write));
     session_->WaitAll();

@@ -53,7 +53,7 @@ class LossForAWhileTest : public testing::Test {
   }
   static Task<void> Write(OpenSession& session, WriteMode mode, std::string key,
                           std::optional<Status>& result) {
-    result = co_await session.tree().Write(mode, key, "zzzzzzzz");
+    result = co_await session.tree().Write(key, "zzzzzzzz", mode);
   }
   static Task<void> Get(OpenSession& session, std::string key, std::optional<Status>& result) {
     const Result<std::string> value = co_await session.tree().Get(key);

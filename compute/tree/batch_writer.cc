@@ -122,9 +122,10 @@ Task<void> BatchWriter::WriteSingly(WriteBatch& batch, size_t first, size_t end,
                                     CriticalPath::Sequence& sequence, NodeCache::Step path,
                                     uint64_t began) {
   for (size_t position = first; position < end; ++position) {
-    const LeafWriter::Part part{std::exchange(path, {}), std::exchange(began, NodeCache::kNow), &sequence};
-    const Status status = co_await single_.WriteUntilDone(batch.key(position), batch.value(position),
-                                                          batch.mode(), &part);
+    const LeafWriter::Part part{std::exchange(path, {}), std::exchange(began, NodeCache::kNow),
+                                &sequence};
+    const Status status = co_await single_.WriteUntilDone(
+        batch.key(position), batch.value(position), batch.mode(), &part);
     batch.SetResult(position, status);
   }
 }

@@ -24,10 +24,11 @@ class LeafWriter {
 
   // How a write begins that is part of something larger.
   struct Part {
-    NodeCache::Step path{};  // leads to the leaf; without a node, it is looked up
-    uint64_t began = NodeCache::kNow;            // the operation that found `path` (rule R9)
-    CriticalPath::Sequence* sequence = nullptr;  // only the round trips that lengthen its critical path are counted
-    Modification* modification = nullptr;        // of kModify
+    NodeCache::Step path{};            // leads to the leaf; without a node, it is looked up
+    uint64_t began = NodeCache::kNow;  // the operation that found `path` (rule R9)
+    CriticalPath::Sequence* sequence =
+        nullptr;  // only the round trips that lengthen its critical path are counted
+    Modification* modification = nullptr;  // of kModify
   };
 
   // An operation of its own: started again after losses, and counted. kDelete ignores `value`. A `part` outlives it.

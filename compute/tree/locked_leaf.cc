@@ -99,7 +99,7 @@ Task<Status> LeafLocker::FindPath(Op& op, KeyView key, LockedLeaf& locked) const
 
 bool LeafLocker::PrepareTry(LeafWish& wish, LockedLeaf& locked, Tried& tried) const {
   if (!context_.techniques().combine_commands || !PrepareTrial(locked)) return false;
-  locked.lock.Prefetch();
+  locked.lock.PrefetchTurn();
   if (!UseBuffers(wish, locked) || !locked.lock.TryTakeTurn()) return false;
   tried.batch.Reset(locked.leaf().server());
   tried.trial = AddTrial(locked, {&wish.write, 1}, tried.batch);

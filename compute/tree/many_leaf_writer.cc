@@ -278,7 +278,7 @@ bool ManyLeafWriter::TakeLeaf(Run& run, Chunk& chunk, WriteBatch::Range writes,
   }
   const size_t bytes = LockedBuffers::Bytes(context_.geometry().node_bytes());
   leaf.locked->UseBuffer(chunk.buffer.address(chunk.count * bytes));
-  leaf.locked->lock.Prefetch();
+  leaf.locked->lock.PrefetchTurn();
   leaf.writes = writes;
   leaf.effect.tally = {};
   leaf.effect.replaced.clear();

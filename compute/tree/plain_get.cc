@@ -50,7 +50,10 @@ PlainGet::Answer PlainGet::Judge(TreeContext& context, KeyView key,
     entry = find(*overflow);
   }
   if (entry && entry->has_block()) return {};
-  LearnHint(context, key, spot_, home_, *home, overflow);
+  // Otherwise the hint has not misled this operation, and at worst it misleads an insert, which corrects it.
+  if (overflow || (home->overflowed() && !LeafHint(spot_.hint).IsTight(home_))) {
+    LearnHint(context, key, spot_, home_, *home, overflow);
+  }
   if (!entry) return {State::kAbsent, {}};
   return {State::kFound, entry->stored};
 }

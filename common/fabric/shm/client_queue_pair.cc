@@ -19,7 +19,8 @@ ClientQueuePair::ClientQueuePair(QueuePairGrant grant, uint32_t timeout_ms)
     : grant_(std::move(grant)),
       page_(*reinterpret_cast<QueuePairPage*>(grant_.page.data())),
       views_{grant_.memory->view(Space::kRegion), grant_.memory->view(Space::kLockTable)},
-      fences_lightly_(page_.fences_heavily.load(std::memory_order_relaxed) != 0 && HasHeavyFenceOfAll()),
+      fences_lightly_(page_.fences_heavily.load(std::memory_order_relaxed) != 0 &&
+                      HasHeavyFenceOfAll()),
       journalled_(!grant_.in_process),  // the server does not outlive such a client
       timeout_(timeout_ms) {}
 
@@ -38,20 +39,18 @@ void ClientQueuePair::PrefetchFor(Batch& batch) const {
   }
 }
 
-void ClientQueuePair::PrefetchPlace(Space space, uint64_t offset, uint32_t length) const {
+void ClientQueuePair::PrefetchRegion(uint64_t offset, uint32_t length) const {
+  const SpaceView& region = views_[static_cast<size_t>(Space::kRegion)];
   // Unchecked, as above.
-  const uintptr_t place = reinterpret_cast<uintptr_t>(views_[static_cast<size_t>(space)].data) + offset;
-  if (space == Space::kLockTable) {
-    Prefetch<true>(place, length);
-  } else {
-    Prefetch<false>(place, std::min(length, kMaxPrefetchBytes));
-  }
+  Prefetch<false>(reinterpret_cast<uintptr_t>(region.data) + offset,
+                  std::min(length, kMaxPrefetchBytes));
 }
 
 void ClientQueuePair::Enter() {
   page_.busy.store(1, std::memory_order_relaxed);
   FenceLightlyIf(fences_lightly_);
-  if (page_.closed.load(std::memory_order_acquire) != 0 && state_ == State::kWorking) state_ = State::kLost;
+  if (page_.closed.load(std::memory_order_acquire) != 0 && state_ == State::kWorking)
+    state_ = State::kLost;
 }
 
 void ClientQueuePair::Perform(Batch& batch) {

@@ -27,7 +27,7 @@ class ClientQueuePair {
 
   // Starts to fetch the memory that `batch` will touch.
   void PrefetchFor(Batch& batch) const;
-  void PrefetchPlace(Space space, uint64_t offset, uint32_t length) const;
+  void PrefetchRegion(uint64_t offset, uint32_t length) const;
   // Bracket a run of `Perform`s.
   void Enter();
   void Leave() { page_.busy.store(0, std::memory_order_release); }

@@ -26,8 +26,8 @@ void ShmEndpoint::Post(Batch& batch) {
   posted_.Push(batch);
 }
 
-void ShmEndpoint::Prefetch(ServerId server, Space space, uint64_t offset, uint32_t length) {
-  if (const ClientQueuePair* queue_pair = Find(server)) queue_pair->PrefetchPlace(space, offset, length);
+void ShmEndpoint::Prefetch(ServerId server, uint64_t offset, uint32_t length) {
+  if (const ClientQueuePair* queue_pair = Find(server)) queue_pair->PrefetchRegion(offset, length);
 }
 
 void ShmEndpoint::Post(ControlCall& call) {

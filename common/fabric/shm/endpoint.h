@@ -26,7 +26,7 @@ class ShmEndpoint final : public Endpoint {
   explicit ShmEndpoint(ShmComputePort& port) : port_(port) {}
 
   void Post(Batch& batch) override;
-  void Prefetch(ServerId server, Space space, uint64_t offset, uint32_t length) override;
+  void Prefetch(ServerId server, uint64_t offset, uint32_t length) override;
   void Post(ControlCall& call) override;
   void Post(QueuePairRequest& request) override;
   size_t Poll() override;
