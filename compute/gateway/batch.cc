@@ -205,6 +205,29 @@ bool Batch::AddRange(Client& client, const Command& command,
   return true;
 }
 
+size_t Batch::KeysOf(const Request& request) {
+  if (request.command == nullptr) return 0;
+  const bool has_one = request.count == kIsChange || request.command->id == CommandId::kGetRange;
+  return has_one ? 1 : request.count;
+}
+
+std::vector<std::string_view> Batch::WordsOf(const Request& request) const {
+  std::vector<std::string_view> words{request.command->name};
+  const size_t end = request.first + KeysOf(request);
+  for (size_t i = request.first; i < end; ++i) {
+    if (request.count == kIsChange) {
+      words.push_back(changes_[i].key());
+    } else if (request.command->kind == CommandKind::kRead) {
+      words.push_back(reads_[i]);
+    } else if (request.command->kind == CommandKind::kDelete) {
+      words.push_back(deletes_[i]);
+    } else {
+      words.insert(words.end(), {puts_[i].key, puts_[i].value});
+    }
+  }
+  return words;
+}
+
 ValueChange& Batch::NextChange() {
   if (change_count_ == changes_.size()) changes_.emplace_back();
   return changes_[change_count_++];

@@ -58,6 +58,17 @@ class Batch {
   void ForEachError(Visit visit) const {
     for (const Command* const command : failed_) visit(*command);
   }
+  // Calls visit(client, words) for each client's request of the most keys: the command, and keys and values.
+  template <typename Visit>
+  void ForEachLongest(Visit visit) const {
+    for (size_t first = 0, end = 0; first < requests_.size(); first = end) {
+      const Request* longest = &requests_[first];
+      for (end = first; end < requests_.size() && requests_[end].client == longest->client; ++end) {
+        if (KeysOf(requests_[end]) > KeysOf(*longest)) longest = &requests_[end];
+      }
+      if (longest->command != nullptr) visit(*longest->client, WordsOf(*longest));
+    }
+  }
   // The clients with requests in the batch.
   const std::vector<Client*>& clients() const { return clients_; }
 
@@ -78,6 +89,9 @@ class Batch {
                  const std::vector<std::string_view>& arguments);
   bool AddRange(Client& client, const Command& command,
                 const std::vector<std::string_view>& arguments);
+  // 0 of an answer that is known.
+  static size_t KeysOf(const Request& request);
+  std::vector<std::string_view> WordsOf(const Request& request) const;
   // The next change of the batch.
   ValueChange& NextChange();
   Task<void> RunChanges(Session& session);

@@ -9,17 +9,21 @@
 #include <string_view>
 
 #include "common/unique_fd.h"
+#include "compute/gateway/client_list.h"
 #include "compute/gateway/request_parser.h"
 
 namespace gossamer::gateway {
 
 class Client {
  public:
-  Client(UniqueFd socket, uint64_t number, bool needs_no_password)
-      : is_authenticated(needs_no_password), socket_(std::move(socket)), number_(number) {}
+  Client(UniqueFd socket, ClientList& list, uint64_t number, bool needs_no_password)
+      : is_authenticated(needs_no_password),
+        socket_(std::move(socket)),
+        entry_(list, number, socket_.get()) {}
 
   int fd() const { return socket_.get(); }
-  uint64_t number() const { return number_; }
+  uint64_t number() const { return entry_.number(); }
+  ClientList::Entry& entry() { return entry_; }
 
   enum class Read : uint8_t { kSome, kNone, kEnded };
   // Reads what has arrived, up to a bound; no request may be in flight, as those are views into what was read.
@@ -30,11 +34,11 @@ class Client {
 
   // Sends what `out` has. Returns false if the connection is lost.
   bool Send(uint64_t& bytes);
+  size_t unparsed_bytes() const { return in_.size() - taken_; }
   size_t unsent() const { return out.size() - sent_; }
 
   RequestParser parser;
   std::string out;
-  std::string name;
   size_t allowance = 64;  // requests that it may have in a batch
   bool is_resp3 = false;
   bool is_authenticated;
@@ -46,7 +50,7 @@ class Client {
 
  private:
   UniqueFd socket_;
-  const uint64_t number_;
+  ClientList::Entry entry_;  // gone before the socket is closed
   std::string in_;
   size_t taken_ = 0;
   size_t sent_ = 0;

@@ -47,6 +47,7 @@ constexpr std::array kCommands{
     Command{"set", Id::kSet, Kind::kPut, -3, true, 1, 1, 1},
     Command{"setnx", Id::kSetnx, Kind::kChange, 3, true, 1, 1, 1},
     Command{"setrange", Id::kSetRange, Kind::kChange, 4, true, 1, 1, 1},
+    Command{"slowlog", Id::kSlowlog, Kind::kState, -2, false, 0, 0, 0},
     Command{"strlen", Id::kStrlen, Kind::kRead, 2, false, 1, 1, 1},
     Command{"substr", Id::kGetRange, Kind::kRead, 4, false, 1, 1, 1},
     Command{"type", Id::kType, Kind::kRead, 2, false, 1, 1, 1},

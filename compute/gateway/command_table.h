@@ -45,6 +45,7 @@ enum class CommandId : uint8_t {
   kSet,
   kSetRange,
   kSetnx,
+  kSlowlog,
   kStrlen,
   kType,
 };

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "compute/gateway/slow_log.h"
+
 namespace gossamer::gateway {
 
 struct GatewayOptions {
@@ -14,6 +16,7 @@ struct GatewayOptions {
   uint32_t threads = 1;
   bool pin = false;  // each thread to a processor of its own
   uint32_t max_clients = 10'000;
+  SlowLog::Limits slow_log;
   uint64_t max_query_bytes = uint64_t{64}
                              << 20;  // of requests that have not been answered, of one client
 };

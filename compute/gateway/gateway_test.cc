@@ -1,12 +1,8 @@
-// A gateway over a store in this process, and clients that speak the protocol byte by byte.
 #include "compute/gateway/gateway.h"
 
 #include <gtest/gtest.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include <cstring>
 #include <fstream>
 #include <map>
 #include <random>
@@ -16,76 +12,10 @@
 #include <vector>
 
 #include "common/testing/seed.h"
+#include "compute/gateway/testing/gateway_fixture.h"
 
 namespace gossamer::gateway {
 namespace {
-
-class Connection {
- public:
-  explicit Connection(const std::string& path) : socket_(socket(AF_UNIX, SOCK_STREAM, 0)) {
-    sockaddr_un name{};
-    name.sun_family = AF_UNIX;
-    std::memcpy(name.sun_path, path.data(), path.size());
-    EXPECT_EQ(connect(socket_.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name), 0);
-  }
-
-  void Send(std::string_view bytes) {
-    while (!bytes.empty()) {
-      const ssize_t done = send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-      ASSERT_GT(done, 0);
-      bytes.remove_prefix(static_cast<size_t>(done));
-    }
-  }
-  // So many bytes; fewer if the connection ends.
-  std::string Receive(size_t bytes) {
-    std::string text(bytes, '\0');
-    size_t at = 0;
-    while (at < bytes) {
-      const ssize_t got = recv(socket_.get(), text.data() + at, bytes - at, 0);
-      if (got <= 0) break;
-      at += static_cast<size_t>(got);
-    }
-    text.resize(at);
-    return text;
-  }
-  void Expect(std::string_view request, std::string_view reply) {
-    Send(request);
-    EXPECT_EQ(Receive(reply.size()), reply) << request;
-  }
-  void EndSending() { shutdown(socket_.get(), SHUT_WR); }
-  bool IsClosed() { return Receive(1).empty(); }
-
- private:
-  UniqueFd socket_;
-};
-
-std::string Bulk(std::string_view bytes) {
-  return "$" + std::to_string(bytes.size()) + "\r\n" + std::string(bytes) + "\r\n";
-}
-std::string Request(const std::vector<std::string>& arguments) {
-  std::string text = "*" + std::to_string(arguments.size()) + "\r\n";
-  for (const std::string& one : arguments) text += Bulk(one);
-  return text;
-}
-
-class GatewayTest : public testing::Test {
- protected:
-  void Open(GatewayOptions options = {}) {
-    LocalOptions local;
-    local.memory_bytes = uint64_t{64} << 20;
-    store_ = std::move(Store::OpenLocal(local).value());
-    path_ = testing::TempDir() + "gateway_" + std::to_string(getpid()) + ".sock";
-    options.listen = {"unix:" + path_};
-    Result<std::unique_ptr<Gateway>> gateway = Gateway::Start(options, *store_);
-    ASSERT_TRUE(gateway) << gateway.error().ToString();
-    gateway_ = std::move(gateway.value());
-  }
-  Connection Connect() { return Connection(path_); }
-
-  std::unique_ptr<Store> store_;
-  std::string path_;
-  std::unique_ptr<Gateway> gateway_;
-};
 
 TEST_F(GatewayTest, AnswersEachCommand) {
   ASSERT_NO_FATAL_FAILURE(Open());

@@ -41,6 +41,9 @@ DEFINE_string(
     "loopback interface and paths are served");
 DEFINE_uint32(max_clients, 10'000, "connections at a time; further ones are refused");
 DEFINE_string(max_query_bytes, "64MiB", "longest request, with those behind it that have arrived");
+DEFINE_int32(slowlog_slower_than_us, 10'000,
+             "SLOWLOG has requests that took so many microseconds; -1: none");
+DEFINE_uint32(slowlog_entries, 128, "entries that SLOWLOG keeps");
 DEFINE_string(
     admin, "",
     "ADDRESS:PORT to serve metrics, health, state and a live page on by HTTP, to all that "
@@ -109,6 +112,7 @@ Result<GatewayOptions> OptionsFromFlags() {
   options.pin = FLAGS_pin;
   options.max_clients = FLAGS_max_clients;
   options.max_query_bytes = max_query_bytes;
+  options.slow_log = {FLAGS_slowlog_slower_than_us, FLAGS_slowlog_entries};
   return options;
 }
 

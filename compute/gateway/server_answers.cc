@@ -148,7 +148,7 @@ void AnswerConfig(const std::vector<std::string_view>& arguments, const GatewayO
     reply.Error("ERR this gateway is configured by its flags: CONFIG has GET only");
     return;
   }
-  const std::array<std::pair<std::string_view, std::string>, 8> settings = {{
+  const std::array<std::pair<std::string_view, std::string>, 10> settings = {{
       {"appendonly", "no"},
       {"databases", "1"},
       {"maxclients", std::to_string(options.max_clients)},
@@ -156,6 +156,8 @@ void AnswerConfig(const std::vector<std::string_view>& arguments, const GatewayO
       {"maxmemory-policy", "noeviction"},
       {"proto-max-bulk-len", std::to_string(kMaxValueBytes)},
       {"save", ""},
+      {"slowlog-log-slower-than", std::to_string(options.slow_log.slower_than_us)},
+      {"slowlog-max-len", std::to_string(options.slow_log.entries)},
       {"timeout", "0"},
   }};
   const auto is_asked_for = [&](const auto& setting) {

@@ -99,6 +99,7 @@ void Worker::Run() {
     const bool is_idle = in_flight_ == 0 && queue_.empty() && session_->Poll() == 0;
     HandleEvents(is_idle ? kIdleMs : 0);
     ResumeListeners();
+    now_ = Clock::now();
     std::vector<Client*> queue;
     queue.swap(queue_);
     for (Client* client : queue) {
@@ -108,7 +109,7 @@ void Worker::Run() {
     StartBatch();
     for (int round = 0; round < kRoundsPerLook && in_flight_ != 0; ++round) session_->Poll();
     ReleaseWalkers();
-    metrics_->PublishIfDue(Clock::now(), *session_);
+    metrics_->PublishIfDue(now_, *session_);
   }
   for (const int listener : listeners_) epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener, nullptr);
   const Clock::time_point deadline = Clock::now() + kStopPatience;
@@ -173,8 +174,8 @@ void Worker::Accept(int listener) {
       continue;
     }
     const int fd = socket.get();
-    auto client = std::make_unique<Client>(std::move(socket), shared_.next_number++,
-                                           shared_.options.password.empty());
+    auto client = std::make_unique<Client>(std::move(socket), shared_.client_list,
+                                           shared_.next_number++, shared_.options.password.empty());
     RequestLimits limits;
     limits.argument_bytes = std::min(limits.argument_bytes, shared_.options.max_query_bytes);
     client->parser.set_limits(limits);
@@ -218,6 +219,7 @@ void Worker::Collect(Client& client) {
   }
   bool has_ended = false;
   size_t count = 0;
+  client.entry().NoteActivity(now_, client.unparsed_bytes(), client.unsent(), client.is_resp3);
   while (count < client.allowance && !client.is_closing) {
     const RequestParser::Outcome outcome = client.parser.Next(client.unparsed());
     if (outcome == RequestParser::Outcome::kError) {
@@ -262,6 +264,7 @@ void Worker::Collect(Client& client) {
 bool Worker::CollectOne(Client& client, const std::vector<std::string_view>& arguments) {
   const bool is_in_batch = IsInBatch(client);
   const Command* const command = FindCommand(arguments[0]);
+  if (command != nullptr) client.entry().NoteCommand(*command);
   if (command == nullptr) {
     if (const std::string_view reason = ReasonOfAbsence(arguments[0]); !reason.empty()) {
       batch_->AddError(client, reason);
@@ -321,12 +324,12 @@ Task<void> Worker::RunBatch(std::unique_ptr<Batch> batch) {
   const Clock::time_point begin = Clock::now();
   co_await batch->Run(*session_);
   batch->Answer();
-  const auto nanoseconds =
-      static_cast<uint64_t>((Clock::now() - begin) / std::chrono::nanoseconds(1));
+  const std::chrono::nanoseconds duration = Clock::now() - begin;
   batch->ForEachCommand([&](const Command& command, uint64_t times) {
-    metrics_->RecordCommands(NumberOf(command), nanoseconds, times);
+    metrics_->RecordCommands(NumberOf(command), static_cast<uint64_t>(duration.count()), times);
   });
   batch->ForEachError([&](const Command& command) { metrics_->RecordError(NumberOf(command)); });
+  if (shared_.slow_log.IsSlow(duration)) LogSlow(*batch, duration);
   --in_flight_;
   for (Client* client : batch->clients()) {
     // Where answers are long, few of them are enough to keep the client busy.
@@ -339,9 +342,17 @@ Task<void> Worker::RunBatch(std::unique_ptr<Batch> batch) {
   idle_batches_.push_back(std::move(batch));
 }
 
+// Of each client, the longest of its requests: they all took as long.
+void Worker::LogSlow(const Batch& batch, std::chrono::nanoseconds duration) {
+  batch.ForEachLongest([&](Client& client, const std::vector<std::string_view>& words) {
+    shared_.slow_log.Add(duration, words, client.entry().address(), client.entry().name());
+  });
+}
+
 void Worker::Release(Client& client) {
   client.is_busy = false;
   const bool is_connected = client.Send(metrics_->numbers().bytes_sent);
+  client.entry().NoteActivity(now_, client.unparsed_bytes(), client.unsent(), client.is_resp3);
   if (!is_connected || (client.is_closing && client.unsent() == 0)) {
     Drop(client);
   } else if (!client.is_closing) {
@@ -366,14 +377,20 @@ void Worker::StartWalk(Client& client, const Command& command,
   }
   client.is_busy = true;
   ++in_flight_;
-  session_->Spawn(RunWalk(client, std::make_unique<Walk>(std::move(walk.value())), &command));
+  session_->Spawn(RunWalk(client, std::make_unique<Walk>(std::move(walk.value())), &command,
+                          {arguments.begin(), arguments.end()}));
 }
 
-Task<void> Worker::RunWalk(Client& client, std::unique_ptr<Walk> walk, const Command* command) {
+Task<void> Worker::RunWalk(Client& client, std::unique_ptr<Walk> walk, const Command* command,
+                           std::vector<std::string> words) {
   const Clock::time_point begin = Clock::now();
   co_await walk->Run(*session_, shared_.positions, client.out, client.is_resp3);
-  metrics_->RecordCommand(NumberOf(*command), static_cast<uint64_t>((Clock::now() - begin) /
-                                                                    std::chrono::nanoseconds(1)));
+  const std::chrono::nanoseconds duration = Clock::now() - begin;
+  metrics_->RecordCommand(NumberOf(*command), static_cast<uint64_t>(duration.count()));
+  if (shared_.slow_log.IsSlow(duration)) {
+    shared_.slow_log.Add(duration, {words.begin(), words.end()}, client.entry().address(),
+                         client.entry().name());
+  }
   // Released later: the walk may end at once, while the client's request is still being taken.
   --in_flight_;
   done_.push_back(&client);

@@ -25,6 +25,7 @@
 #include "compute/gateway/gateway_options.h"
 #include "compute/gateway/listener.h"
 #include "compute/gateway/scan_positions.h"
+#include "compute/gateway/slow_log.h"
 #include "compute/gateway/walk.h"
 #include "compute/metrics/worker_metrics.h"
 #include "gossamer/store.h"
@@ -33,10 +34,12 @@ namespace gossamer::gateway {
 
 // What the workers of a gateway share.
 struct Shared {
-  explicit Shared(const GatewayOptions& given) : options(given) {}
+  explicit Shared(const GatewayOptions& given) : options(given), slow_log(given.slow_log) {}
 
   const GatewayOptions& options;
   ScanPositions positions;
+  ClientList client_list;
+  SlowLog slow_log;
   std::atomic<uint64_t> clients{0};
   std::atomic<uint64_t> next_number{1};
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
@@ -77,12 +80,16 @@ class Worker {
   Task<void> RunBatch(std::unique_ptr<Batch> batch);
   void AnswerState(Client& client, const Command& command,
                    const std::vector<std::string_view>& arguments);
+  void AnswerClient(Client& client, const std::vector<std::string_view>& arguments);
+  void LogSlow(const Batch& batch, std::chrono::nanoseconds duration);
   void Hello(Client& client, const std::vector<std::string_view>& arguments);
   std::string AnswerAtOnce(const Client& client, const Command& command,
                            const std::vector<std::string_view>& arguments) const;
   void StartWalk(Client& client, const Command& command,
                  const std::vector<std::string_view>& arguments);
-  Task<void> RunWalk(Client& client, std::unique_ptr<Walk> walk, const Command* command);
+  // `words`: the request, for the slow log.
+  Task<void> RunWalk(Client& client, std::unique_ptr<Walk> walk, const Command* command,
+                     std::vector<std::string> words);
   void ReleaseWalkers();
   // Sends the answers of a client that is not busy, and goes on with it.
   void Release(Client& client);
@@ -104,6 +111,7 @@ class Worker {
   std::optional<std::chrono::steady_clock::time_point> resume_at_;  // of the listeners
   std::vector<Client*> done_;                                       // clients whose walk has ended
   size_t in_flight_ = 0;                                            // batches and walks
+  std::chrono::steady_clock::time_point now_;                       // in this round of the loop
 };
 
 }  // namespace gossamer::gateway

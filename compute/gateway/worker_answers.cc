@@ -86,24 +86,12 @@ void Worker::AnswerState(Client& client, const Command& command,
       break;
     case CommandId::kReset:
       client.is_resp3 = false;
-      client.name.clear();
+      client.entry().set_name({});
       client.is_authenticated = shared_.options.password.empty();
       reply.Simple("RESET");
       break;
-    case CommandId::kClient:
-      if (IsWord(arguments[1], "id") && arguments.size() == 2) {
-        reply.Integer(static_cast<int64_t>(client.number()));
-      } else if (IsWord(arguments[1], "getname") && arguments.size() == 2) {
-        reply.Bulk(client.name);
-      } else if (IsWord(arguments[1], "setname") && arguments.size() == 3) {
-        client.name = arguments[2];
-        reply.Simple("OK");
-      } else if (IsWord(arguments[1], "setinfo") && arguments.size() == 4) {
-        reply.Simple("OK");
-      } else {
-        reply.Error("ERR CLIENT has ID, GETNAME, SETNAME and SETINFO here");
-      }
-      break;
+    case CommandId::kClient: AnswerClient(client, arguments); break;
+    case CommandId::kSlowlog: shared_.slow_log.Answer(arguments, reply); break;
     default: break;
   }
 }
@@ -112,7 +100,7 @@ void Worker::AnswerState(Client& client, const Command& command,
 void Worker::Hello(Client& client, const std::vector<std::string_view>& arguments) {
   bool is_resp3 = client.is_resp3;
   bool is_authenticated = client.is_authenticated;
-  std::string name = client.name;
+  std::optional<std::string_view> name;
   const auto fail = [&](std::string_view line) {
     ReplyWriter(client.out, client.is_resp3).Error(line);
   };
@@ -135,6 +123,10 @@ void Worker::Hello(Client& client, const std::vector<std::string_view>& argument
       i += 3;
     } else if (IsWord(arguments[i], "setname") && i + 1 < arguments.size()) {
       name = arguments[i + 1];
+      if (!IsClientName(*name)) {
+        fail(kNoClientName);
+        return;
+      }
       i += 2;
     } else {
       fail("ERR Syntax error in HELLO option '" + std::string(arguments[i].substr(0, 64)) + "'");
@@ -151,7 +143,7 @@ void Worker::Hello(Client& client, const std::vector<std::string_view>& argument
   }
   client.is_resp3 = is_resp3;
   client.is_authenticated = is_authenticated;
-  client.name = std::move(name);
+  if (name) client.entry().set_name(*name);
   ReplyWriter reply(client.out, is_resp3);
   reply.Map(7);
   reply.Bulk("server");

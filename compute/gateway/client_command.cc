@@ -1,0 +1,66 @@
+// CLIENT, of which the connections of all workers are the subject.
+#include <string>
+
+#include "compute/gateway/client_list.h"
+#include "compute/gateway/reply_writer.h"
+#include "compute/gateway/worker.h"
+
+namespace gossamer::gateway {
+
+void Worker::AnswerClient(Client& client, const std::vector<std::string_view>& arguments) {
+  ReplyWriter reply(client.out, client.is_resp3);
+  ClientList& list = shared_.client_list;
+  const size_t count = arguments.size();
+  const auto is = [&arguments](std::string_view name) { return IsWord(arguments[1], name); };
+  if (is("id") && count == 2) {
+    reply.Integer(static_cast<int64_t>(client.number()));
+  } else if (is("getname") && count == 2) {
+    const std::string name = client.entry().name();
+    if (name.empty()) {
+      reply.Null();
+    } else {
+      reply.Bulk(name);
+    }
+  } else if (is("setname") && count == 3) {
+    if (IsClientName(arguments[2])) {
+      client.entry().set_name(arguments[2]);
+      reply.Simple("OK");
+    } else {
+      reply.Error(kNoClientName);
+    }
+  } else if ((is("setinfo") && count == 4) || (is("no-evict") && count == 3)) {
+    reply.Simple("OK");
+  } else if (is("info") && count == 2) {
+    reply.Bulk(list.LineOf(client.entry(), now_));
+  } else if (is("list")) {
+    const Result<ClientList::Filter> filter = ParseListFilter(arguments);
+    if (filter) {
+      reply.Bulk(list.Lines(filter.value(), now_));
+    } else {
+      reply.Error(filter.error().message);
+    }
+  } else if (is("kill") && count == 3) {
+    ClientList::Filter filter;
+    filter.address = arguments[2];
+    const auto [killed, has_self] = list.Kill(filter, client.entry());
+    if (killed == 0) {
+      reply.Error("ERR No such client");
+    } else {
+      reply.Simple("OK");
+    }
+    client.is_closing = has_self;
+  } else if (is("kill") && count > 3) {
+    const Result<ClientList::Filter> filter = ParseKillFilter(arguments, client.number());
+    if (filter) {
+      const auto [killed, has_self] = list.Kill(filter.value(), client.entry());
+      reply.Integer(static_cast<int64_t>(killed));
+      client.is_closing = has_self;
+    } else {
+      reply.Error(filter.error().message);
+    }
+  } else {
+    reply.Error("ERR CLIENT has ID, INFO, LIST, KILL, GETNAME, SETNAME, SETINFO and NO-EVICT here");
+  }
+}
+
+}  // namespace gossamer::gateway
