@@ -8,7 +8,8 @@
 // A reader that announces E+1 or later has read that fetch_add, or a later one, with acquire: it sees the
 // object unlinked. A reader that announces E or earlier holds the object back. A reader has a light fence
 // between its announcement and what it reads, a collection a heavy one before it looks at the
-// announcements (asymmetric_fence.h): a reader that it sees idle sees all unlinked that was retired by then.
+// announcements (asymmetric_fence.h): a reader that it sees idle sees all unlinked that was retired by then. An announcement is a
+// release: what the reader read under its guard before is over when the collection sees it.
 //
 // Thread-safety: a reader belongs to one thread. `Retire` and `Collect` are called under the
 // owner's lock.
@@ -119,7 +120,7 @@ inline EpochReader::~EpochReader() {
 
 inline EpochReader::Guard::Guard(EpochReader& reader) : reader_(reader) {
   reader_.announced_.store(reader_.domain_.epoch_.load(std::memory_order_acquire),
-                           std::memory_order_relaxed);
+                           std::memory_order_release);
   LightFence();
 }
 

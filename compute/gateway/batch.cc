@@ -2,7 +2,6 @@
 #include "compute/gateway/batch.h"
 
 #include <algorithm>
-#include <coroutine>
 #include <limits>
 #include <span>
 
@@ -32,26 +31,6 @@ std::string_view CodeWord(Code code) {
     case Code::kMaybeApplied: return "MAYBEAPPLIED";
     default: return "ERR";
   }
-}
-
-// Tasks that do one after the other what is left. Awaited by the one that has started them.
-struct Lanes {
-  std::vector<KeyChanges>& all;
-  size_t next = 0;
-  size_t running = 0;
-  std::coroutine_handle<> waiter{};
-
-  bool await_ready() const { return running == 0; }
-  void await_suspend(std::coroutine_handle<> handle) { waiter = handle; }
-  void await_resume() const {}
-};
-
-Task<void> RunLane(Session& session, Lanes& lanes) {
-  while (lanes.next != lanes.all.size()) {
-    KeyChanges& changes = lanes.all[lanes.next++];
-    changes.SetResult(co_await session.AsyncModify(changes.key(), changes));
-  }
-  if (--lanes.running == 0 && lanes.waiter) lanes.waiter.resume();
 }
 
 }  // namespace
@@ -246,9 +225,7 @@ Task<void> Batch::Run(Session& session) {
   }
 }
 
-// The changes of different keys run together, so many at a time.
 Task<void> Batch::RunChanges(Session& session) {
-  constexpr size_t kMostLanes = 64;
   changes_by_key_.clear();
   for (size_t i = 0; i < change_count_; ++i) changes_by_key_.push_back(&changes_[i]);
   // Each key's changes one behind the other, as they came; the order of keys does not matter.
@@ -263,10 +240,11 @@ Task<void> Batch::RunChanges(Session& session) {
     key_changes_.emplace_back(std::span(first, end));
     first = end;
   }
-  Lanes lanes{key_changes_};
-  lanes.running = std::min(kMostLanes, key_changes_.size());
-  for (size_t left = lanes.running; left != 0; --left) session.Spawn(RunLane(session, lanes));
-  co_await lanes;
+  modifiers_.clear();
+  for (KeyChanges& changes : key_changes_) modifiers_.push_back({changes.key(), &changes});
+  change_results_.assign(modifiers_.size(), Ok());
+  co_await session.AsyncMultiModify(modifiers_, change_results_);
+  for (size_t i = 0; i < modifiers_.size(); ++i) key_changes_[i].SetResult(change_results_[i]);
 }
 
 void Batch::Answer() {

@@ -1,6 +1,6 @@
 // Batch: requests of several clients that go to the store together.
 //
-// The reads of all go to one MultiGet, the puts to one MultiPut, read-modify-writes to one Modify for each key, the deletes to
+// The reads of all go to one MultiGet, the puts to one MultiPut, read-modify-writes to one MultiModify, the deletes to
 // one MultiDelete, in this order. Of one client, the requests of a batch come in this order too: so each client's requests take
 // effect in the order in which it sent them. What would break that order waits for the next batch.
 //
@@ -111,6 +111,8 @@ class Batch {
   size_t change_count_ = 0;
   std::vector<ValueChange*> changes_by_key_;
   std::vector<KeyChanges> key_changes_;
+  std::vector<KeyModifier> modifiers_;
+  std::vector<Status> change_results_;
   std::vector<std::string_view> deletes_;
   std::vector<Status> delete_results_;
   std::string text_;

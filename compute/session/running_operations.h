@@ -7,7 +7,7 @@
 // Memory model: an operation counts itself, and then looks whether the period is still the one that it counted itself in. The
 // thread starts a period, and then reads the counters. Between the two steps the operation has a light fence, and the thread a
 // heavy one (asymmetric_fence.h): either the operation sees the new period, and counts itself anew, or the thread sees the
-// operation.
+// operation. Counting is a release: what operations before it read is over when the thread sees it.
 //
 // Thread-safety: one thread at a time calls StartPeriod and EarlierHaveEnded; a session belongs to one thread.
 #pragma once
@@ -59,7 +59,7 @@ class RunningOperations {
     friend class RunningOperations;
     void Begin(uint32_t period) {
       std::atomic<uint32_t>& running = running_[period % 2];
-      running.store(running.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+      running.store(running.load(std::memory_order_relaxed) + 1, std::memory_order_release);
       LightFence();
     }
     // It may be seen late: then the period lasts longer.

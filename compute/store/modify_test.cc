@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/testing/seed.h"
 #include "compute/store/testing/test_cluster.h"
 
 namespace gossamer {
@@ -134,6 +135,141 @@ TEST(ModifyTest, InTheLeafItCostsWhatAnUpdateCosts) {
   EXPECT_EQ(cost_of([&] { ASSERT_TRUE(session->Modify("counter", increment)); }), update);
   EXPECT_EQ(update[1], 2U);
   EXPECT_EQ(session->Get("counter").value(), "3");
+}
+
+// Modifies many keys at a time.
+class Modifiers {
+ public:
+  template <typename Modifier, typename... Arguments>
+  void Add(std::string key, Arguments&&... arguments) {
+    keys_.push_back(std::make_unique<std::string>(std::move(key)));
+    modifiers_.push_back(std::make_unique<Modifier>(std::forward<Arguments>(arguments)...));
+    all_.push_back({*keys_.back(), modifiers_.back().get()});
+  }
+  const std::vector<Status>& Run(Session& session) {
+    results_.assign(all_.size(), MakeError(Code::kInvalidArgument, "not set"));
+    session.MultiModify(all_, results_);
+    return results_;
+  }
+
+ private:
+  std::vector<std::unique_ptr<std::string>> keys_;
+  std::vector<std::unique_ptr<ValueModifier>> modifiers_;
+  std::vector<KeyModifier> all_;
+  std::vector<Status> results_;
+};
+
+TEST(MultiModifyTest, ItCostsWhatPutsOfTheSameKeysCost) {
+  TestCluster cluster(Options());
+  const std::unique_ptr<Store> store = cluster.OpenStore();
+  const std::unique_ptr<Session> session = std::move(store->NewSession().value());
+  for (size_t i = 0; i < 1000; ++i) ASSERT_TRUE(session->Put(KeyOf(i, false), "7"));
+  std::vector<std::string> keys;
+  for (size_t i = 0; i < 1000; i += 100) keys.push_back(KeyOf(i, false));
+  const auto cost_of = [&](const auto& act) {
+    const WireCounts before = session->counters().of(OperationClass::kUpdate);
+    act();
+    const WireCounts after = session->counters().of(OperationClass::kUpdate);
+    return std::array{after.operations - before.operations, after.round_trips - before.round_trips,
+                      after.reads - before.reads, after.writes - before.writes,
+                      after.atomics - before.atomics};
+  };
+  std::vector<KeyValueView> pairs;
+  for (const std::string& key : keys) pairs.push_back({key, "8"});
+  std::vector<Status> put(pairs.size(), Ok());
+  // Until the session does not take its puts for inserts any more, which read the overflow group along.
+  for (int i = 0; i < 5; ++i) session->MultiPut(pairs, put);
+  const auto cost_of_puts = cost_of([&] { session->MultiPut(pairs, put); });
+  Modifiers increments;
+  for (const std::string& key : keys) increments.Add<Increment>(key);
+  const auto cost = cost_of([&] {
+    for (const Status& one : increments.Run(*session)) EXPECT_TRUE(one);
+  });
+  EXPECT_EQ(cost, cost_of_puts);
+  EXPECT_EQ(cost[0], keys.size());
+  EXPECT_EQ(cost[1], 2U) << "round trips";
+  for (size_t i = 0; i < 1000; ++i) {
+    EXPECT_EQ(session->Get(KeyOf(i, false)).value(), i % 100 == 0 ? "9" : "7");
+  }
+}
+
+// Against a map: keys of both forms, values in leaves and in blocks, absent keys, deletions, several of one key.
+TEST(MultiModifyTest, DoesEachInTheirOrder) {
+  TestCluster cluster(Options());
+  const std::unique_ptr<Store> store = cluster.OpenStore();
+  const std::unique_ptr<Session> session = std::move(store->NewSession().value());
+  std::mt19937_64 random(TestSeed());
+  std::map<std::string, std::string> model;
+  const std::vector<std::string> pieces{"", "a", "bc", std::string(15, 'd'), std::string(300, 'e')};
+  for (int round = 0; round < 200; ++round) {
+    Modifiers modifiers;
+    const size_t count = random() % 40;
+    const size_t keys = random() % 2 == 0 ? 10 : 2000;
+    for (size_t i = 0; i < count; ++i) {
+      const std::string key = KeyOf(random() % keys, random() % 5 == 0);
+      const std::string& piece = pieces[random() % (random() % 4 == 0 ? pieces.size() : 3)];
+      switch (random() % 5) {
+        case 0:
+          modifiers.Add<Fixed>(key, ValueModifier::Change{Kind::kDelete, {}});
+          model.erase(key);
+          break;
+        case 1: modifiers.Add<Fixed>(key, ValueModifier::Change{Kind::kKeep, {}}); break;
+        case 2:
+          modifiers.Add<Fixed>(key, ValueModifier::Change{Kind::kPut, piece});
+          model[key] = piece;
+          break;
+        default: modifiers.Add<Append>(key, piece); model[key] += piece;
+      }
+    }
+    for (const Status& one : modifiers.Run(*session)) ASSERT_TRUE(one) << one.error().ToString();
+    if (round % 20 != 0) continue;
+    std::map<std::string, std::string> found;
+    const auto cursor = session->Scan({});
+    while (cursor->Next()) found[std::string(cursor->key())] = cursor->value();
+    ASSERT_TRUE(cursor->status());
+    ASSERT_EQ(found, model);
+  }
+  EXPECT_EQ(cluster.Check().problems.size(), 0U);
+}
+
+TEST(MultiModifyTest, AWrongKeyHarmsNoOther) {
+  TestCluster cluster(Options());
+  const std::unique_ptr<Store> store = cluster.OpenStore();
+  const std::unique_ptr<Session> session = std::move(store->NewSession().value());
+  Modifiers modifiers;
+  modifiers.Add<Increment>("a");
+  modifiers.Add<Increment>(std::string(kMaxKeyBytes + 1, 'k'));
+  modifiers.Add<Increment>("b");
+  const std::vector<Status>& results = modifiers.Run(*session);
+  EXPECT_TRUE(results[0]);
+  EXPECT_EQ(results[1].error().code, Code::kInvalidArgument);
+  EXPECT_TRUE(results[2]);
+  EXPECT_EQ(session->Get("b").value(), "1");
+}
+
+// Threads of two compute servers, each with several at a time.
+TEST(MultiModifyTest, NoneIsLostAndNoneIsDoneTwice) {
+  TestCluster cluster(Options());
+  const std::unique_ptr<Store> stores[] = {cluster.OpenStore(), cluster.OpenStore()};
+  constexpr size_t kKeys = 60;
+  constexpr int kRounds = 40;
+  std::vector<std::thread> threads;
+  for (size_t thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&, thread] {
+      const auto session = std::move(stores[thread % 2]->NewSession().value());
+      for (int round = 0; round < kRounds; ++round) {
+        Modifiers increments;
+        for (size_t i = 0; i < kKeys; ++i) increments.Add<Increment>(KeyOf(i * 31, i % 10 == 0));
+        for (const Status& one : increments.Run(*session))
+          ASSERT_TRUE(one) << one.error().ToString();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const auto session = std::move(stores[0]->NewSession().value());
+  for (size_t i = 0; i < kKeys; ++i) {
+    EXPECT_EQ(session->Get(KeyOf(i * 31, i % 10 == 0)).value(), std::to_string(4 * kRounds)) << i;
+  }
 }
 
 // Two compute servers, two threads each, many coroutines: counters, and texts that grow out of the leaf.
@@ -273,6 +409,50 @@ TEST(ModifyTest, AfterALossItWasDoneOnceOrTheErrorSaysThatItIsNotKnown) {
       EXPECT_GT(lost, 9U);
     }
   }
+}
+
+TEST(MultiModifyTest, AfterALossEachWasDoneOnceOrTheErrorSaysThatItIsNotKnown) {
+  constexpr size_t kKeys = 12;
+  uint64_t lost = 0;
+  for (uint64_t at = 1; at <= 60; at += 3) {
+    for (const uint64_t applied : {uint64_t{0}, uint64_t{1}, uint64_t{5}, FaultPlan::kNever}) {
+      TestCluster cluster(Options());
+      TestClient client(cluster);
+      FaultPlan plan;
+      plan.can_reconnect = true;
+      const std::unique_ptr<OpenSession> session = client.NewSession(plan);
+      for (size_t i = 0; i < 300; ++i) ASSERT_TRUE(session->Put(KeyOf(i, false), "7"));
+      plan.break_at = plan.verbs + at;
+      plan.applied = applied;
+      Modifiers modifiers;
+      const auto key_of = [](size_t number) { return KeyOf(number * 25, false); };
+      const std::string piece(40, 'x');
+      for (size_t i = 0; i < kKeys; ++i) {
+        if (i == 5) {
+          modifiers.Add<Append>(key_of(i), piece);  // into a block
+        } else {
+          modifiers.Add<Increment>(key_of(i));
+        }
+      }
+      const std::vector<Status>& results = modifiers.Run(*session);
+      lost += plan.broke ? 1 : 0;
+      const std::unique_ptr<OpenSession> reader = client.NewSession();
+      for (size_t i = 0; i < kKeys; ++i) {
+        const std::string trace = fmt::format("verb {}, {} applied, key {}", at, applied, i);
+        const std::string changed = i == 5 ? "7" + piece : "8";
+        const Result<std::string> value = reader->Get(key_of(i));
+        ASSERT_TRUE(value) << trace;
+        if (results[i]) {
+          EXPECT_EQ(value.value(), changed) << trace;
+        } else if (results[i].error().code == Code::kMaybeApplied) {
+          EXPECT_TRUE(value.value() == "7" || value.value() == changed) << trace;
+        } else {
+          EXPECT_EQ(value.value(), "7") << trace << ": " << results[i].error().ToString();
+        }
+      }
+    }
+  }
+  EXPECT_GT(lost, 30U);
 }
 
 // What a leaf stores for a short key whose value is in a block.

@@ -38,6 +38,9 @@ class OpenSession final : public Session {
   void MultiDelete(std::span<const std::string_view> keys, std::span<Status> results) override {
     RunToEnd(AsyncMultiDelete(keys, results));
   }
+  void MultiModify(std::span<const KeyModifier> modifiers, std::span<Status> results) override {
+    RunToEnd(AsyncMultiModify(modifiers, results));
+  }
   SortedLoad LoadSorted(std::span<const KeyValueView> pairs, double fill) override {
     return RunToEnd(AsyncLoadSorted(pairs, fill));
   }
@@ -63,6 +66,10 @@ class OpenSession final : public Session {
 
   Task<Status> AsyncModify(std::string_view key, ValueModifier& modifier) override {
     return tree_.Modify(key, modifier);
+  }
+  Task<void> AsyncMultiModify(std::span<const KeyModifier> modifiers,
+                              std::span<Status> results) override {
+    return tree_.ModifyMany(modifiers, results);
   }
 
   Task<void> AsyncMultiGet(std::span<const std::string_view> keys, Values& values) override {

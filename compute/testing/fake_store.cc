@@ -95,6 +95,11 @@ class FakeSession final : public Session {
     }
     return {pairs.size(), Ok()};
   }
+  void MultiModify(std::span<const KeyModifier> modifiers, std::span<Status> results) override {
+    for (size_t i = 0; i < modifiers.size(); ++i) {
+      results[i] = Modify(modifiers[i].key, *modifiers[i].modifier);
+    }
+  }
   std::unique_ptr<ScanCursor> Scan(const ScanOptions& options) override;
   RangeDeletion DeleteRange(const KeyRange& range,
                             const std::function<bool(uint64_t deleted)>& progress) override;
@@ -138,6 +143,11 @@ class FakeSession final : public Session {
                               std::span<Status> results) override {
     co_await Later();
     MultiDelete(keys, results);
+  }
+  Task<void> AsyncMultiModify(std::span<const KeyModifier> modifiers,
+                              std::span<Status> results) override {
+    co_await Later();
+    MultiModify(modifiers, results);
   }
   Task<SortedLoad> AsyncLoadSorted(std::span<const KeyValueView> pairs, double fill) override {
     co_await Later();

@@ -27,6 +27,7 @@ LeafWrite GroupWriter::MakeWrite(const WriteBatch& batch, size_t position) const
   write.unit = context_.geometry().GroupOf(write.hash);
   write.entry = {key, batch.value(position)};
   write.kind = ClassOf(write.mode);
+  write.modification = batch.modification(position);
   write.is_new = write.mode == WriteMode::kInsert ||
                  (write.mode == WriteMode::kPut && context_.recent_puts.expect_insert());
   return write;
@@ -127,10 +128,13 @@ bool GroupWriter::Apply(LockedLeaf& locked, WriteBatch& batch, size_t position, 
   if (!editor.knows(write.unit)) return false;
   const LeafEditor::Applied applied = editor.Apply(write);
   if (applied == LeafEditor::Applied::kRefused) {
+    // It has to read a block, or to write one.
+    if (write.modification != nullptr && write.modification->state() == Modification::State::kNoted)
+      return false;
     ++tally.refused;
   } else if (applied != LeafEditor::Applied::kChanged) {
     return false;
-  } else if (batch.mode() == WriteMode::kDelete) {
+  } else if (write.kind == OperationClass::kDelete) {
     ++tally.deleted;
   } else {
     ++(write.kind == OperationClass::kInsert ? tally.inserted : tally.updated);

@@ -353,9 +353,8 @@ void ManyLeafWriter::Conclude(Run& run, Lane& lane, Leaf& leaf, const Status& re
     run.watcher.Done(writes);
   } else if (leaf.ending.has_changes && status.error().code == Code::kMaybeApplied) {
     for (size_t position = writes.first; position < writes.end; ++position) {
-      // One that was refused: a delete of an absent key, say.
-      const bool wrote_nothing = !batch.result(position);
-      if (wrote_nothing) {
+      // A delete of an absent key, say.
+      if (batch.HasChangedNothing(position)) {
         run.watcher.NotPlain({position, position + 1});
       } else {
         batch.SetResult(position, status);

@@ -34,6 +34,7 @@
 #include "compute/tree/leaf_writer.h"
 #include "compute/tree/locked_leaf.h"
 #include "compute/tree/many_leaf_writer.h"
+#include "compute/tree/many_modifier.h"
 #include "compute/tree/many_way_split.h"
 #include "compute/tree/merger.h"
 #include "compute/tree/parent_link.h"
@@ -62,6 +63,10 @@ class Tree {
   // As LeafWriter::ModifyUntilDone.
   Task<Status> Modify(KeyView key, ValueModifier& modifier) {
     return writer_.ModifyUntilDone(key, modifier);
+  }
+  // As ManyModifier::Modify.
+  Task<void> ModifyMany(std::span<const KeyModifier> modifiers, std::span<Status> results) {
+    return many_modifier_.Modify(modifiers, results);
   }
   // As BatchWriter::Put and Delete.
   Task<void> PutMany(std::span<const KeyValueView> pairs, std::span<Status> results) {
@@ -119,6 +124,7 @@ class Tree {
   GroupWriter groups_{context_, leaves_, committer_, many_way_splitter_};
   ManyLeafWriter many_leaf_writer_{context_, leaves_, committer_, groups_};
   GatheredPuts gathered_puts_{context_, many_leaf_writer_, writer_};
+  ManyModifier many_modifier_{context_, writer_, many_leaf_writer_};
   BatchWriter batches_{context_, writer_, groups_, many_leaf_writer_};
   Scanner scanner_{context_, getter_};
   RangeDeleter range_deleter_{context_, scanner_, batches_, merger_};

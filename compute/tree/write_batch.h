@@ -1,4 +1,4 @@
-// WriteBatch: the writes of one MultiPut, MultiDelete, LoadSorted or group of GatheredPuts, in order of their keys.
+// WriteBatch: the writes of one MultiPut, MultiDelete, MultiModify, LoadSorted or group of GatheredPuts, in order of their keys.
 //
 // Writes of equal keys keep the caller's order. A position counts in the order of the keys, an index in the caller's.
 //
@@ -14,6 +14,7 @@
 #include "common/status.h"
 #include "compute/node/store_state.h"
 #include "compute/tree/leaf_editor.h"
+#include "compute/tree/modification.h"
 #include "gossamer/store.h"
 #include "proto/key.h"
 
@@ -42,6 +43,18 @@ class WriteBatch {
   size_t FindUnsorted() const;
   // How full new leaves get that a split makes, as a part of what fits into them; 0: as after a single write's split.
   void set_fill(double fill) { fill_ = fill; }
+
+  // With kModify: what becomes of each key, in the caller's order.
+  void set_modifications(std::span<Modification> modifications) { modifications_ = modifications; }
+  Modification* modification(size_t position) const {
+    return modifications_.empty() ? nullptr : &modifications_[IndexOf(position)];
+  }
+  // Whether the write at `position`, which was applied to its leaf's image, changes nothing there.
+  // Requires: keeps_results().
+  bool HasChangedNothing(size_t position) const {
+    const Modification* const one = modification(position);
+    return one != nullptr ? !one->is_applied() : !results_[IndexOf(position)];
+  }
 
   WriteMode mode() const { return mode_; }
   double fill() const { return fill_; }
@@ -80,6 +93,7 @@ class WriteBatch {
   const WriteMode mode_;
   const std::span<const KeyValueView> pairs_;
   const std::span<Status> results_;
+  std::span<Modification> modifications_;
   std::span<const Place> order_;  // empty: the caller's order is that of the keys
   double fill_ = 0;
   size_t first_failed_;

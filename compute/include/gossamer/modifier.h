@@ -1,4 +1,4 @@
-// ValueModifier: a read-modify-write of one key, for Session::Modify.
+// ValueModifier: a read-modify-write of one key, for Session::Modify and MultiModify.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +27,12 @@ class ValueModifier {
   // the store, but never by two at a time. It must be short, since it may run under a lock, and must neither throw nor use
   // the store.
   virtual Change Modify(std::optional<std::string_view> value) = 0;
+};
+
+// One of many, for Session::MultiModify.
+struct KeyModifier {
+  std::string_view key;
+  ValueModifier* modifier = nullptr;  // not null, and of this entry alone
 };
 
 }  // namespace gossamer

@@ -287,6 +287,10 @@ class Session {
   // Requires: as many results.
   virtual void MultiPut(std::span<const KeyValueView> pairs, std::span<Status> results) = 0;
   virtual void MultiDelete(std::span<const std::string_view> keys, std::span<Status> results) = 0;
+  // Many modifications, each as `Modify` would do it; of several of one key, one after the other in this order. Those of many
+  // leaves go through one pipeline, in about two round trips.
+  // Requires: as many results.
+  virtual void MultiModify(std::span<const KeyModifier> modifiers, std::span<Status> results) = 0;
   // Puts pairs in ascending order of their keys; of several with one key, the last one decides. Where many keys follow
   // the keys of one leaf, as in an empty store or behind its last key, new leaves are built from them, so that a load
   // in chunks of thousands of pairs is much quicker than puts. `fill`: how full these leaves get, above 0 and at most
@@ -317,6 +321,8 @@ class Session {
   virtual Task<void> AsyncMultiPut(std::span<const KeyValueView> pairs,
                                    std::span<Status> results) = 0;
   virtual Task<void> AsyncMultiDelete(std::span<const std::string_view> keys,
+                                      std::span<Status> results) = 0;
+  virtual Task<void> AsyncMultiModify(std::span<const KeyModifier> modifiers,
                                       std::span<Status> results) = 0;
   virtual Task<SortedLoad> AsyncLoadSorted(std::span<const KeyValueView> pairs, double fill) = 0;
   virtual Task<RangeDeletion> AsyncDeleteRange(KeyRange range,
