@@ -5,11 +5,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "common/unique_fd.h"
 #include "compute/gateway/request_parser.h"
+#include "compute/gateway/tls.h"
+#include "compute/gateway/users.h"
 
 namespace gossamer::gateway {
 
@@ -20,6 +25,19 @@ class Client {
 
   int fd() const { return socket_.get(); }
   uint64_t number() const { return number_; }
+
+  // From now on all goes through `tls`. Returns false if that is null. Requires: nothing has been received or sent.
+  bool Encrypt(std::unique_ptr<TlsSession> tls) {
+    tls_ = std::move(tls);
+    return tls_ != nullptr;
+  }
+  // Null if the connection is plain.
+  TlsSession* tls() { return tls_.get(); }
+  // While it is, there is nothing to receive and nothing to send.
+  bool is_shaking_hands() const { return tls_ && !tls_->is_established(); }
+
+  // Bounds its requests to come: to a few small words, while it is not authenticated.
+  void LimitRequests(uint64_t max_query_bytes);
 
   enum class Read : uint8_t { kSome, kNone, kEnded };
   // Reads what has arrived, up to a bound; no request may be in flight, as those are views into what was read.
@@ -35,6 +53,7 @@ class Client {
   RequestParser parser;
   std::string out;
   std::string name;
+  std::string user{kDefaultUser};
   size_t allowance = 64;  // requests that it may have in a batch
   bool is_resp3 = false;
   bool is_authenticated;
@@ -45,7 +64,12 @@ class Client {
   bool is_closing = false;   // once `out` is sent
 
  private:
+  // As TlsSession::Receive and Send, of the plain socket.
+  TlsSession::Rest ReceivePlain(std::span<char> to, size_t& bytes);
+  bool SendPlain(std::string_view from, size_t& bytes);
+
   UniqueFd socket_;
+  std::unique_ptr<TlsSession> tls_;  // ends before the socket
   const uint64_t number_;
   std::string in_;
   size_t taken_ = 0;
