@@ -38,8 +38,8 @@ class Handshakes {
     }
   }
 
-  // Logs why a client's handshake has failed; few of many such lines.
-  static void LogFailure(std::string_view why);
+  // Logs why the handshake of the client on `socket` has failed; few of many such lines.
+  static void LogFailure(int socket, std::string_view why);
 
  private:
   struct Begun {

@@ -20,7 +20,7 @@ bool Worker::ShakeHands(Client& client) {
   // A probe that connects and leaves is no failure.
   if (const std::string& why = client.tls()->failure(); !why.empty()) {
     ++metrics_->numbers().tls_failures;
-    Handshakes::LogFailure(why);
+    Handshakes::LogFailure(client.fd(), why);
   }
   Drop(client);
   return false;
@@ -34,7 +34,7 @@ void Worker::DropLateHandshakes() {
     Client& client = *found->second;
     if (!client.is_shaking_hands() || client.is_closing) return;
     ++metrics_->numbers().tls_failures;
-    Handshakes::LogFailure("it has not ended in 10 s");
+    Handshakes::LogFailure(fd, "it has not ended in 10 s");
     Drop(client);
   });
 }

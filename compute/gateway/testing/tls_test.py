@@ -245,7 +245,7 @@ class TlsTest(ComputeServerTest):
                 connection.settimeout(30)
                 with contextlib.suppress(ConnectionError):
                     self.assertNotIn(b"PONG", b"".join(iter(lambda: connection.recv(65536), b"")))
-        self.logged(process, "TLS handshake has failed: it does not speak TLS")
+        self.logged(process, "the TLS handshake of 127.0.0.1 has failed: it does not speak TLS")
         with self.assertRaises((ssl.SSLError, ConnectionError)):
             self.tls_client(plain)
         self.assertEqual(self.client(plain).ask("PING"), b"+PONG")
