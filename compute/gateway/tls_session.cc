@@ -14,7 +14,7 @@ namespace {
 std::string WhyItFailed(const SSL* session) {
   const unsigned long error = ERR_peek_error();
   const char* const reason = ERR_reason_error_string(error);
-  const std::string text = reason == nullptr ? "no reason given" : reason;
+  std::string text = reason == nullptr ? "no reason given" : reason;
   switch (ERR_GET_REASON(error)) {
     case SSL_R_HTTP_REQUEST:
     case SSL_R_HTTPS_PROXY_REQUEST:

@@ -216,20 +216,20 @@ class TlsTest(ComputeServerTest):
         value = b"v" * 100_000
         self.assertEqual(client.ask("SET", "k", value), b"+OK")
         before = self.resident(process)
-        # Answers of 500 MB.
-        sender = threading.Thread(target=client.socket.sendall, args=[encode("GET", "k") * 5000])
+        # Answers of 800 MB, of which at most the half may ever be there. A sanitizer keeps what was freed for a while.
+        sender = threading.Thread(target=client.socket.sendall, args=[encode("GET", "k") * 8000])
         sender.start()
         # Another client is served meanwhile, and tells when the server has done what it can.
         other = self.tls_client(address)
         for _ in range(200):
             self.assertEqual(other.ask("PING"), b"+PONG")
             time.sleep(0.005)
-        self.assertLess(self.resident(process) - before, 128 << 20)
+        self.assertLess(self.resident(process) - before, 400 << 20)
         reply = b"$100000\r\n" + value + b"\r\n"
-        for _ in range(5000):
+        for _ in range(8000):
             self.assertEqual(client.file.read(len(reply)), reply)
         sender.join()
-        self.assertLess(self.resident(process) - before, 128 << 20)
+        self.assertLess(self.resident(process) - before, 400 << 20)
 
     def resident(self, process):
         return int(pathlib.Path(f"/proc/{process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
