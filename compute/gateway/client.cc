@@ -14,6 +14,19 @@ constexpr size_t kKeptBytes = 256 * 1024;
 
 }  // namespace
 
+void Client::LimitRequests(uint64_t max_query_bytes) {
+  RequestLimits limits;
+  if (is_authenticated) {
+    limits.argument_bytes = std::min(limits.argument_bytes, max_query_bytes);
+  } else {
+    // As in Redis: a login needs no more, and memory is for clients that are known.
+    limits.arguments = 10;
+    limits.argument_bytes = 16 * 1024;
+    limits.breach = "unauthenticated";
+  }
+  parser.set_limits(limits);
+}
+
 Client::Read Client::Receive(uint64_t& bytes) {
   if (taken_ == in_.size()) {
     in_.clear();
@@ -27,30 +40,47 @@ Client::Read Client::Receive(uint64_t& bytes) {
   const size_t missing = parser.wanted() > before ? parser.wanted() - before : 0;
   const size_t wanted = std::max(kReadBytes, std::min(missing, before));
   in_.resize(before + wanted);
-  const ssize_t got = recv(fd(), in_.data() + before, wanted, 0);
-  in_.resize(before + static_cast<size_t>(std::max<ssize_t>(got, 0)));
-  if (got > 0) {
-    bytes += static_cast<uint64_t>(got);
-    // After the last event, only a read that brings nothing tells of the end.
-    may_read = has_hung_up || static_cast<size_t>(got) == wanted;
-    return Read::kSome;
+  const std::span<char> to(in_.data() + before, wanted);
+  size_t got = 0;
+  const TlsSession::Rest rest = tls_ ? tls_->Receive(to, got) : ReceivePlain(to, got);
+  in_.resize(before + got);
+  bytes += got;
+  // After the last event, only a read that brings nothing tells of the end.
+  may_read = rest == TlsSession::Rest::kMore || (got != 0 && has_hung_up);
+  if (got != 0) return Read::kSome;
+  return rest == TlsSession::Rest::kEnded ? Read::kEnded : Read::kNone;
+}
+
+TlsSession::Rest Client::ReceivePlain(std::span<char> to, size_t& bytes) {
+  const ssize_t got = recv(fd(), to.data(), to.size(), 0);
+  if (got <= 0) {
+    const bool is_nothing = got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+    return is_nothing ? TlsSession::Rest::kNone : TlsSession::Rest::kEnded;
   }
-  may_read = false;
-  const bool is_nothing = got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
-  return is_nothing ? Read::kNone : Read::kEnded;
+  bytes = static_cast<size_t>(got);
+  return bytes == to.size() ? TlsSession::Rest::kMore : TlsSession::Rest::kNone;
 }
 
 bool Client::Send(uint64_t& bytes) {
-  while (sent_ < out.size()) {
-    const ssize_t done = send(fd(), out.data() + sent_, out.size() - sent_, MSG_NOSIGNAL);
-    if (done < 0 && errno == EINTR) continue;
-    if (done < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
-    sent_ += static_cast<size_t>(done);
-    bytes += static_cast<uint64_t>(done);
-  }
+  const std::string_view from = std::string_view(out).substr(sent_);
+  size_t done = 0;
+  const bool is_connected = from.empty() || (tls_ ? tls_->Send(from, done) : SendPlain(from, done));
+  sent_ += done;
+  bytes += done;
+  if (!is_connected || sent_ != out.size()) return is_connected;
   out.clear();
   sent_ = 0;
   if (out.capacity() > kKeptBytes) out.shrink_to_fit();
+  return true;
+}
+
+bool Client::SendPlain(std::string_view from, size_t& bytes) {
+  while (bytes < from.size()) {
+    const ssize_t done = send(fd(), from.data() + bytes, from.size() - bytes, MSG_NOSIGNAL);
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
+    bytes += static_cast<size_t>(done);
+  }
   return true;
 }
 

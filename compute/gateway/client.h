@@ -5,12 +5,17 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "common/unique_fd.h"
 #include "compute/gateway/client_list.h"
 #include "compute/gateway/request_parser.h"
+#include "compute/gateway/tls.h"
+#include "compute/gateway/users.h"
 
 namespace gossamer::gateway {
 
@@ -24,6 +29,19 @@ class Client {
   int fd() const { return socket_.get(); }
   uint64_t number() const { return entry_.number(); }
   ClientList::Entry& entry() { return entry_; }
+
+  // From now on all goes through `tls`. Returns false if that is null. Requires: nothing has been received or sent.
+  bool Encrypt(std::unique_ptr<TlsSession> tls) {
+    tls_ = std::move(tls);
+    return tls_ != nullptr;
+  }
+  // Null if the connection is plain.
+  TlsSession* tls() { return tls_.get(); }
+  // While it is, there is nothing to receive and nothing to send.
+  bool is_shaking_hands() const { return tls_ && !tls_->is_established(); }
+
+  // Bounds its requests to come: to a few small words, while it is not authenticated.
+  void LimitRequests(uint64_t max_query_bytes);
 
   enum class Read : uint8_t { kSome, kNone, kEnded };
   // Reads what has arrived, up to a bound; no request may be in flight, as those are views into what was read.
@@ -49,8 +67,13 @@ class Client {
   bool is_closing = false;   // once `out` is sent
 
  private:
+  // As TlsSession::Receive and Send, of the plain socket.
+  TlsSession::Rest ReceivePlain(std::span<char> to, size_t& bytes);
+  bool SendPlain(std::string_view from, size_t& bytes);
+
   UniqueFd socket_;
-  ClientList::Entry entry_;  // gone before the socket is closed
+  ClientList::Entry entry_;          // gone before the socket is closed
+  std::unique_ptr<TlsSession> tls_;  // likewise
   std::string in_;
   size_t taken_ = 0;
   size_t sent_ = 0;

@@ -11,6 +11,7 @@ using Id = CommandId;
 using Kind = CommandKind;
 
 constexpr std::array kCommands{
+    Command{"acl", Id::kAcl, Kind::kState, -2, false, 0, 0, 0},
     Command{"append", Id::kAppend, Kind::kChange, 3, true, 1, 1, 1},
     Command{"auth", Id::kAuth, Kind::kState, -2, false, 0, 0, 0},
     Command{"client", Id::kClient, Kind::kState, -2, false, 0, 0, 0},

@@ -10,6 +10,7 @@
 namespace gossamer::gateway {
 
 enum class CommandId : uint8_t {
+  kAcl,
   kAppend,
   kAuth,
   kClient,

@@ -58,41 +58,52 @@ Gateway::~Gateway() {
 
 Status Gateway::OpenListeners() {
   listeners_.resize(options_.threads);
+  // In the order of the options, which StartWorkers relies on.
   for (const std::string& where : options_.listen) {
-    if (options_.password.empty() && !IsLocal(where)) {
-      return MakeError(Code::kInvalidArgument,
-                       where +
-                           " may be reached from other machines: set a password "
-                           "(--requirepass_file), or give an address of the loopback interface");
-    }
-    const bool is_path = where.starts_with(kUnix);
-    std::string address = where;
-    // With SO_REUSEPORT the kernel lets a second process of this user listen there, too.
-    if (!is_path && options_.threads > 1 && ParseListenAddress(where).value().port != 0) {
-      BOOST_OUTCOME_TRYV(Listen(where, false));
-    }
-    for (std::vector<UniqueFd>& own : listeners_) {
-      if (is_path && &own != &listeners_.front()) break;
-      BOOST_OUTCOME_TRY(socket, Listen(address, options_.threads > 1 && !is_path));
-      address = AddressOf(address, socket);  // the same port for the others
-      own.push_back(std::move(socket));
-    }
-    if (is_path) paths_.push_back(where.substr(kUnix.size()));
-    addresses_ += (addresses_.empty() ? "" : ",") + address;
+    BOOST_OUTCOME_TRYV(OpenListener(where, false));
+  }
+  for (const std::string& where : options_.listen_tls) {
+    BOOST_OUTCOME_TRYV(OpenListener(where, true));
   }
   return Ok();
 }
 
+Status Gateway::OpenListener(const std::string& where, bool is_tls) {
+  if (options_.users.empty() && !IsLocal(where)) {
+    return MakeError(
+        Code::kInvalidArgument,
+        where +
+            " may be reached from other machines: set a password (--requirepass_file or "
+            "--users_file), or give an address of the loopback interface");
+  }
+  const std::string_view flag = is_tls ? "--tls" : "--redis";
+  const bool is_path = where.starts_with(kUnix);
+  std::string address = where;
+  // With SO_REUSEPORT the kernel lets a second process of this user listen there, too.
+  if (!is_path && options_.threads > 1 && ParseListenAddress(where).value().port != 0) {
+    BOOST_OUTCOME_TRYV(Listen(where, false, flag));
+  }
+  for (std::vector<OwnedListener>& own : listeners_) {
+    if (is_path && &own != &listeners_.front()) break;
+    BOOST_OUTCOME_TRY(socket, Listen(address, options_.threads > 1 && !is_path, flag));
+    address = AddressOf(address, socket);  // the same port for the others
+    own.push_back({std::move(socket), is_tls});
+  }
+  if (is_path) paths_.push_back(where.substr(kUnix.size()));
+  std::string& addresses = is_tls ? tls_addresses_ : addresses_;
+  addresses += (addresses.empty() ? "" : ",") + address;
+  return Ok();
+}
+
 Status Gateway::StartWorkers(Store& store) {
-  std::vector<int> shared;
-  for (const UniqueFd& socket : listeners_.front()) shared.push_back(socket.get());
+  const auto view = [](const OwnedListener& one) { return Listener{one.socket.get(), one.is_tls}; };
   for (size_t number = 0; number < options_.threads; ++number) {
-    std::vector<int> own;
-    for (const UniqueFd& socket : listeners_[number]) own.push_back(socket.get());
+    std::vector<Listener> own;
+    for (const OwnedListener& one : listeners_[number]) own.push_back(view(one));
     if (number != 0) {
       // The sockets of paths are those of the first worker.
       for (size_t i = 0; i < options_.listen.size(); ++i) {
-        if (options_.listen[i].starts_with(kUnix)) own.push_back(shared[i]);
+        if (options_.listen[i].starts_with(kUnix)) own.push_back(view(listeners_.front()[i]));
       }
     }
     workers_.push_back(std::make_unique<Worker>(shared_, store, std::move(own), *metrics_));

@@ -25,23 +25,32 @@ class Gateway {
   // Ends what is in flight, and disconnects all clients.
   ~Gateway();
 
-  // "127.0.0.1:7400,unix:/run/gossamer.sock"
+  // "127.0.0.1:7400,unix:/run/gossamer.sock"; empty if there is none.
   const std::string& addresses() const { return addresses_; }
+  // Likewise, those of TLS.
+  const std::string& tls_addresses() const { return tls_addresses_; }
   const std::shared_ptr<WorkerMetrics>& metrics() const { return metrics_; }
 
  private:
   explicit Gateway(GatewayOptions options);
 
+  struct OwnedListener {
+    UniqueFd socket;
+    bool is_tls;
+  };
+
   Status OpenListeners();
+  Status OpenListener(const std::string& where, bool is_tls);
   Status StartWorkers(Store& store);
 
   const GatewayOptions options_;
   const std::shared_ptr<WorkerMetrics> metrics_;
   Shared shared_;
   std::string addresses_;
-  std::vector<std::string> paths_;                // of sockets, to be removed
-  std::vector<std::vector<UniqueFd>> listeners_;  // of each worker
-  std::vector<std::unique_ptr<Worker>> workers_;  // before the threads that run them
+  std::string tls_addresses_;
+  std::vector<std::string> paths_;                     // of sockets, to be removed
+  std::vector<std::vector<OwnedListener>> listeners_;  // of each worker
+  std::vector<std::unique_ptr<Worker>> workers_;       // before the threads that run them
   std::vector<std::thread> threads_;
 };
 

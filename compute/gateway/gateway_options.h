@@ -3,16 +3,21 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "compute/gateway/slow_log.h"
+#include "compute/gateway/tls.h"
+#include "compute/gateway/users.h"
 
 namespace gossamer::gateway {
 
 struct GatewayOptions {
-  std::vector<std::string> listen;  // "ADDRESS:PORT" or "unix:PATH"
-  std::string password;             // of the user `default`; empty: clients need none
+  std::vector<std::string> listen;      // "ADDRESS:PORT" or "unix:PATH"
+  std::vector<std::string> listen_tls;  // "ADDRESS:PORT", over TLS
+  std::shared_ptr<TlsServer> tls;       // not null, if `listen_tls` has an address
+  Users users;                          // none: clients need no password
   uint32_t threads = 1;
   bool pin = false;  // each thread to a processor of its own
   uint32_t max_clients = 10'000;

@@ -292,7 +292,7 @@ TEST_F(GatewayTest, ScansAndDeletesRanges) {
 
 TEST_F(GatewayTest, HasResp3AndPasswords) {
   GatewayOptions options;
-  options.password = "secret";
+  ASSERT_TRUE(options.users.Add("default", "secret"));
   ASSERT_NO_FATAL_FAILURE(Open(options));
   Connection client = Connect();
   client.Expect(Request({"GET", "k"}), "-NOAUTH Authentication required.\r\n");

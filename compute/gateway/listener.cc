@@ -19,9 +19,9 @@ namespace {
 constexpr std::string_view kUnix = "unix:";
 constexpr int kBacklog = 511;
 
-Error CannotListen(const std::string& where, const std::string& why) {
-  return MakeError(Code::kInvalidArgument,
-                   "cannot listen on " + where + ": " + why + "; give another --redis");
+Error CannotListen(const std::string& where, const std::string& why, std::string_view flag) {
+  return MakeError(Code::kInvalidArgument, "cannot listen on " + where + ": " + why +
+                                               "; give another " + std::string(flag));
 }
 
 struct Name {
@@ -58,20 +58,20 @@ void RemoveDeadSocket(const sockaddr_un& name) {
   if (is_dead) unlink(name.sun_path);
 }
 
-Result<UniqueFd> ListenOnPath(const std::string& where) {
+Result<UniqueFd> ListenOnPath(const std::string& where, std::string_view flag) {
   const std::string path = where.substr(kUnix.size());
   sockaddr_un name{};
   name.sun_family = AF_UNIX;
   if (path.empty() || path.size() >= sizeof name.sun_path) {
-    return CannotListen(where,
-                        "a path has 1 to " + std::to_string(sizeof name.sun_path - 1) + " bytes");
+    return CannotListen(
+        where, "a path has 1 to " + std::to_string(sizeof name.sun_path - 1) + " bytes", flag);
   }
   std::memcpy(name.sun_path, path.data(), path.size());
   RemoveDeadSocket(name);
   UniqueFd made(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!made || bind(made.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0 ||
       listen(made.get(), kBacklog) != 0) {
-    return CannotListen(where, std::strerror(errno));
+    return CannotListen(where, std::strerror(errno), flag);
   }
   return made;
 }
@@ -84,8 +84,8 @@ bool IsLocal(const std::string& where) {
   return address && (address.value().host.starts_with("127.") || address.value().host == "::1");
 }
 
-Result<UniqueFd> Listen(const std::string& where, bool shares) {
-  if (where.starts_with(kUnix)) return ListenOnPath(where);
+Result<UniqueFd> Listen(const std::string& where, bool shares, std::string_view flag) {
+  if (where.starts_with(kUnix)) return ListenOnPath(where, flag);
   BOOST_OUTCOME_TRY(address, ParseListenAddress(where));
   const Name name = NameOf(address);
   UniqueFd made(socket(name.address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -97,7 +97,7 @@ Result<UniqueFd> Listen(const std::string& where, bool shares) {
   }
   if (!made || bind(made.get(), reinterpret_cast<const sockaddr*>(&name.address), name.size) != 0 ||
       listen(made.get(), kBacklog) != 0) {
-    return CannotListen(where, std::strerror(errno));
+    return CannotListen(where, std::strerror(errno), flag);
   }
   return made;
 }

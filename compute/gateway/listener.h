@@ -5,19 +5,27 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "common/status.h"
 #include "common/unique_fd.h"
 
 namespace gossamer::gateway {
 
+// A listening socket of a worker.
+struct Listener {
+  int fd;
+  bool is_tls;
+};
+
 // Whether only this machine's processes reach a listener at "ADDRESS:PORT" or "unix:PATH".
 bool IsLocal(const std::string& where);
 
 // Listens at "ADDRESS:PORT" or "unix:PATH", without blocking. A socket at PATH that nobody listens on is replaced. `shares`: others
 // of this process listen on the same port.
-// Errors: InvalidArgument, a sentence: "cannot listen on 127.0.0.1:6379: Address already in use; give another --redis".
-Result<UniqueFd> Listen(const std::string& where, bool shares);
+// Errors: InvalidArgument, a sentence with the flag that gave the address: "cannot listen on 127.0.0.1:6379: Address already in use;
+// give another --redis".
+Result<UniqueFd> Listen(const std::string& where, bool shares, std::string_view flag);
 
 // "127.0.0.1:6379", with the port that was chosen for port 0.
 std::string AddressOf(const std::string& where, const UniqueFd& socket);

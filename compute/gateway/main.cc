@@ -2,7 +2,10 @@
 #include <gflags/gflags.h>
 #include <glog/logging.h>
 #include <poll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <fstream>
@@ -10,6 +13,7 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <utility>
 
 #include "common/admin/admin_server.h"
 #include "common/admin/listen_address.h"
@@ -19,6 +23,7 @@
 #include "common/program/stop.h"
 #include "common/program/version.h"
 #include "common/text/size_text.h"
+#include "common/unique_fd.h"
 #include "compute/gateway/gateway.h"
 #include "gossamer/store.h"
 
@@ -37,8 +42,26 @@ DEFINE_string(redis, "127.0.0.1:7400",
               "them; port 0: a free one, named in the line that says ready");
 DEFINE_string(
     requirepass_file, "",
-    "file whose first line is the password of clients; without one, only addresses of the "
-    "loopback interface and paths are served");
+    "file whose first line is the password of the user `default`; without passwords, only "
+    "addresses of the loopback interface and paths are served");
+DEFINE_string(
+    requirepass, "",
+    "password of the user `default`; other users of this machine see it in the list of processes: "
+    "--requirepass_file is better");
+DEFINE_string(users_file, "",
+              "file with a user of clients in each line: NAME PASSWORD, or NAME sha256:HEX");
+DEFINE_string(tls, "",
+              "where Redis clients connect by TLS: ADDRESS:PORT, several with commas between them, "
+              "beside --redis, or alone with --redis= (default: nowhere)");
+DEFINE_string(tls_cert_file, "",
+              "the certificate of --tls in PEM form, then those of its authorities");
+DEFINE_string(
+    tls_key_file, "",
+    "the private key of the certificate, in PEM form; on SIGHUP these files are read again");
+DEFINE_string(
+    tls_ca_file, "",
+    "authorities in PEM form: clients of --tls must show a certificate that one of them has "
+    "signed (default: clients need no certificate)");
 DEFINE_uint32(max_clients, 10'000, "connections at a time; further ones are refused");
 DEFINE_string(max_query_bytes, "64MiB", "longest request, with those behind it that have arrived");
 DEFINE_int32(slowlog_slower_than_us, 10'000,
@@ -91,10 +114,63 @@ Result<std::string> ReadPassword(const std::string& path) {
   return password;
 }
 
+Result<Users> UsersFromFlags() {
+  Users users;
+  const bool has_password = !gflags::GetCommandLineFlagInfoOrDie("requirepass").is_default;
+  if (has_password && FLAGS_requirepass.empty()) {
+    return WrongFlag("requirepass", "the password is empty: give one, or leave the flag out");
+  }
+  if (has_password && !FLAGS_requirepass_file.empty()) {
+    return WrongFlag("requirepass", "leave it out, as --requirepass_file has the password");
+  }
+  BOOST_OUTCOME_TRY(password, ReadPassword(FLAGS_requirepass_file));
+  if (has_password) password = FLAGS_requirepass;
+  if (!password.empty()) {
+    const Status added = users.Add(std::string(kDefaultUser), password);
+    if (!added) {
+      return WrongFlag(has_password ? "requirepass" : "requirepass_file", added.error().message);
+    }
+  }
+  if (FLAGS_users_file.empty()) return users;
+  const Status added = users.AddFile(FLAGS_users_file);
+  if (!added) return WrongFlag("users_file", added.error().message);
+  return users;
+}
+
+// The part of `options` that is about TLS.
+Status AddTls(GatewayOptions& options) {
+  options.listen_tls = SplitAtCommas(FLAGS_tls);
+  if (options.listen_tls.empty()) {
+    for (const auto& [name, value] : {std::pair("tls_cert_file", &FLAGS_tls_cert_file),
+                                      std::pair("tls_key_file", &FLAGS_tls_key_file),
+                                      std::pair("tls_ca_file", &FLAGS_tls_ca_file)}) {
+      if (!value->empty()) return WrongFlag(name, "give --tls=ADDRESS:PORT, too, or leave it out");
+    }
+    return Ok();
+  }
+  for (const std::string& where : options.listen_tls) {
+    if (where.starts_with("unix:")) {
+      return WrongFlag("tls", "a path is served without TLS: give it to --redis");
+    }
+    const Result<ListenAddress> address = ParseListenAddress(where);
+    if (!address) return WrongFlag("tls", address.error().message);
+  }
+  if (FLAGS_tls_cert_file.empty() || FLAGS_tls_key_file.empty()) {
+    return WrongFlag("tls", "give --tls_cert_file and --tls_key_file, too");
+  }
+  BOOST_OUTCOME_TRY(server, TlsServer::Load({.certificate = FLAGS_tls_cert_file,
+                                             .key = FLAGS_tls_key_file,
+                                             .ca = FLAGS_tls_ca_file}));
+  options.tls = std::move(server);
+  return Ok();
+}
+
 Result<GatewayOptions> OptionsFromFlags() {
   GatewayOptions options;
   options.listen = SplitAtCommas(FLAGS_redis);
-  if (options.listen.empty()) return WrongFlag("redis", "give an address, such as 127.0.0.1:7400");
+  if (options.listen.empty() && FLAGS_tls.empty()) {
+    return WrongFlag("redis", "give an address, such as 127.0.0.1:7400");
+  }
   for (const std::string& where : options.listen) {
     if (where.starts_with("unix:")) continue;
     const Result<ListenAddress> address = ParseListenAddress(where);
@@ -105,9 +181,10 @@ Result<GatewayOptions> OptionsFromFlags() {
     if (!address) return WrongFlag("admin", address.error().message);
   }
   if (FLAGS_threads == 0 || FLAGS_threads > 256) return WrongFlag("threads", "give 1 to 256");
-  BOOST_OUTCOME_TRY(password, ReadPassword(FLAGS_requirepass_file));
+  BOOST_OUTCOME_TRY(users, UsersFromFlags());
+  BOOST_OUTCOME_TRYV(AddTls(options));
   BOOST_OUTCOME_TRY(max_query_bytes, SizeFlag("max_query_bytes", FLAGS_max_query_bytes));
-  options.password = password;
+  options.users = std::move(users);
   options.threads = FLAGS_threads;
   options.pin = FLAGS_pin;
   options.max_clients = FLAGS_max_clients;
@@ -161,9 +238,54 @@ Result<std::unique_ptr<AdminServer>> StartAdmin(const Gateway& gateway) {
   return AdminServer::Start({.address = FLAGS_admin}, std::move(content));
 }
 
+// "redis 127.0.0.1:7400, tls 127.0.0.1:7443"
+std::string AddressesOf(const Gateway& gateway) {
+  std::string text;
+  if (!gateway.addresses().empty()) text = "redis " + gateway.addresses();
+  if (!gateway.tls_addresses().empty()) {
+    text += (text.empty() ? "tls " : ", tls ") + gateway.tls_addresses();
+  }
+  return text;
+}
+
+// SIGHUP as a descriptor, while it lives. Requires: made before other threads, which then leave the signal alone.
+class Hangups {
+ public:
+  // If not `is_wanted`, the signal ends the process, as it does by default.
+  explicit Hangups(bool is_wanted) {
+    if (!is_wanted) return;
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &set, nullptr);
+    signals_ = UniqueFd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  }
+
+  // For poll(2), which leaves out a negative one.
+  int fd() const { return signals_.get(); }
+  // Whether one has come since the last call.
+  bool Take() {
+    signalfd_siginfo one;
+    return signals_ && read(fd(), &one, sizeof one) > 0;
+  }
+
+ private:
+  UniqueFd signals_;
+};
+
+void ReloadCertificates(TlsServer& tls) {
+  const Status reloaded = tls.Reload();
+  if (reloaded) {
+    LOG(INFO) << "read the certificate again on SIGHUP: connections to come see it";
+  } else {
+    LOG(ERROR) << "the certificate stays as it was: " << reloaded.error().message;
+  }
+}
+
 int Serve(const GatewayOptions& options, const OpenOptions& open) {
   Stop stop;
   const StopOnSignals stop_on_signals(stop);
+  Hangups hangups(options.tls != nullptr);
   const auto store = OpenStore(open, FLAGS_wait, stop);
   if (stop.raised()) return stop.exit_code();
   if (!store) {
@@ -176,12 +298,15 @@ int Serve(const GatewayOptions& options, const OpenOptions& open) {
   const auto admin = StartAdmin(*gateway.value());
   if (!admin) return Failure(kProgram, admin.error().message);
   const Status told = AnnounceReady(
-      "gossamer-compute ready: store " + open.store + ", redis " + gateway.value()->addresses() +
+      "gossamer-compute ready: store " + open.store + ", " + AddressesOf(*gateway.value()) +
           (admin.value() ? ", admin " + admin.value()->address() : ""),
       FLAGS_ready_fd);
   if (!told) return Failure(kProgram, told.error().message);
-  pollfd stopped{stop.fd(), POLLIN, 0};
-  while (!stop.raised()) poll(&stopped, 1, -1);
+  while (!stop.raised()) {
+    std::array<pollfd, 2> signals{{{stop.fd(), POLLIN, 0}, {hangups.fd(), POLLIN, 0}}};
+    poll(signals.data(), signals.size(), -1);
+    if (hangups.Take()) ReloadCertificates(*options.tls);
+  }
   LOG(INFO) << "stopping on " << (stop.signal() == SIGTERM ? "SIGTERM" : "SIGINT");
   NotifyServiceManager("STOPPING=1");
   return kExitSuccess;

@@ -105,7 +105,7 @@ RequestParser::Outcome RequestParser::NextArray(std::string_view bytes) {
     }
     const std::optional<int64_t> count = ParseInteger(line);
     if (!count || *count > static_cast<int64_t>(limits_.arguments)) {
-      return Fail("invalid multibulk length");
+      return Fail(std::string(count ? limits_.breach : "invalid") + " multibulk length");
     }
     expected_ = *count < 0 ? 0 : static_cast<uint64_t>(*count);
     pieces_.clear();
@@ -125,7 +125,7 @@ RequestParser::Outcome RequestParser::NextArray(std::string_view bytes) {
     }
     const std::optional<int64_t> size = ParseInteger(line);
     if (!size || *size < 0 || *size > static_cast<int64_t>(limits_.argument_bytes)) {
-      return Fail("invalid bulk length");
+      return Fail(std::string(size && *size >= 0 ? limits_.breach : "invalid") + " bulk length");
     }
     const auto length = static_cast<size_t>(*size);
     if (bytes.size() - at_ < length + 2) {

@@ -23,6 +23,8 @@ struct RequestLimits {
   uint64_t arguments = 1024 * 1024;
   uint64_t argument_bytes = uint64_t{512} << 20;
   uint64_t line_bytes = 64 * 1024;  // of an inline command, or of a number's line
+  // How the error of a request with more or longer arguments begins: "invalid bulk length".
+  std::string_view breach = "invalid";
 };
 
 class RequestParser {

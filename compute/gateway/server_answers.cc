@@ -124,6 +124,7 @@ std::string InfoText(const std::vector<std::string_view>& arguments, const Gatew
     info.Add("total_net_input_bytes", total.clients.bytes_received);
     info.Add("total_net_output_bytes", total.clients.bytes_sent);
     info.Add("total_error_replies", errors);
+    info.Add("acl_access_denied_auth", total.clients.failed_logins);
   }
   if (info.Begin("replication", "Replication")) {
     info.Add("role", "master");

@@ -45,7 +45,8 @@ bool IsRightCount(const Command& command, size_t count) {
 
 }  // namespace
 
-Worker::Worker(Shared& shared, Store& store, std::vector<int> listeners, WorkerMetrics& metrics)
+Worker::Worker(Shared& shared, Store& store, std::vector<Listener> listeners,
+               WorkerMetrics& metrics)
     : shared_(shared), store_(store), listeners_(std::move(listeners)), all_metrics_(metrics) {}
 
 Worker::~Worker() = default;
@@ -60,8 +61,8 @@ Status Worker::Open() {
     return MakeError(Code::kUnsupported, "this process may open no more files: raise `ulimit -n`");
   }
   bool is_watching = Watch(wake_.get(), EPOLLIN);
-  for (const int listener : listeners_) {
-    is_watching = Watch(listener, EPOLLIN | EPOLLEXCLUSIVE) && is_watching;
+  for (const Listener& listener : listeners_) {
+    is_watching = Watch(listener.fd, EPOLLIN | EPOLLEXCLUSIVE) && is_watching;
   }
   if (is_watching) return Ok();
   return MakeError(Code::kUnsupported,
@@ -78,14 +79,14 @@ bool Worker::Watch(int fd, uint32_t events) {
 void Worker::PauseListeners() {
   if (resume_at_) return;
   LOG(WARNING) << "no further connection can be accepted: raise `ulimit -n`";
-  for (const int listener : listeners_) epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener, nullptr);
+  for (const Listener& one : listeners_) epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, one.fd, nullptr);
   resume_at_ = Clock::now() + kListenersPause;
 }
 
 void Worker::ResumeListeners() {
   if (!resume_at_ || Clock::now() < *resume_at_) return;
   resume_at_.reset();
-  for (const int listener : listeners_) Watch(listener, EPOLLIN | EPOLLEXCLUSIVE);
+  for (const Listener& listener : listeners_) Watch(listener.fd, EPOLLIN | EPOLLEXCLUSIVE);
 }
 
 void Worker::Stop() {
@@ -100,6 +101,7 @@ void Worker::Run() {
     HandleEvents(is_idle ? kIdleMs : 0);
     ResumeListeners();
     now_ = Clock::now();
+    DropLateHandshakes();
     std::vector<Client*> queue;
     queue.swap(queue_);
     for (Client* client : queue) {
@@ -111,7 +113,7 @@ void Worker::Run() {
     ReleaseWalkers();
     metrics_->PublishIfDue(now_, *session_);
   }
-  for (const int listener : listeners_) epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener, nullptr);
+  for (const Listener& one : listeners_) epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, one.fd, nullptr);
   const Clock::time_point deadline = Clock::now() + kStopPatience;
   const auto has_unsent = [](const auto& client) { return client.second->unsent() != 0; };
   while (in_flight_ != 0 || std::ranges::any_of(clients_, has_unsent)) {
@@ -140,8 +142,9 @@ void Worker::HandleEvents(int timeout_ms) {
       static_cast<void>(read(fd, &times, sizeof times));
       continue;
     }
-    if (std::ranges::find(listeners_, fd) != listeners_.end()) {
-      Accept(fd);
+    const auto listener = std::ranges::find(listeners_, fd, &Listener::fd);
+    if (listener != listeners_.end()) {
+      Accept(*listener);
       continue;
     }
     const auto found = clients_.find(fd);
@@ -158,9 +161,9 @@ void Worker::HandleEvents(int timeout_ms) {
   }
 }
 
-void Worker::Accept(int listener) {
+void Worker::Accept(const Listener& listener) {
   for (;;) {
-    UniqueFd socket(accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    UniqueFd socket(accept4(listener.fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket) {
       const bool is_short =
           errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS;
@@ -170,16 +173,20 @@ void Worker::Accept(int listener) {
     if (shared_.clients.fetch_add(1) >= shared_.options.max_clients) {
       --shared_.clients;
       constexpr std::string_view kFull = "-ERR max number of clients reached\r\n";
-      static_cast<void>(send(socket.get(), kFull.data(), kFull.size(), MSG_NOSIGNAL));
+      // One that expects TLS is only closed.
+      if (!listener.is_tls) {
+        static_cast<void>(send(socket.get(), kFull.data(), kFull.size(), MSG_NOSIGNAL));
+      }
       continue;
     }
     const int fd = socket.get();
     auto client = std::make_unique<Client>(std::move(socket), shared_.client_list,
-                                           shared_.next_number++, shared_.options.password.empty());
-    RequestLimits limits;
-    limits.argument_bytes = std::min(limits.argument_bytes, shared_.options.max_query_bytes);
-    client->parser.set_limits(limits);
-    if (!Watch(fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET)) {
+                                           shared_.next_number++, shared_.options.users.empty());
+    client->LimitRequests(shared_.options.max_query_bytes);
+    const bool can_encrypt =
+        !listener.is_tls || client->Encrypt(shared_.options.tls->NewSession(fd));
+    if (listener.is_tls) handshakes_.Begin(*client);
+    if (!can_encrypt || !Watch(fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET)) {
       --shared_.clients;
       continue;
     }
@@ -212,6 +219,7 @@ void Worker::Collect(Client& client) {
     Release(client);
     return;
   }
+  if (client.is_shaking_hands() && !ShakeHands(client)) return;
   if (in_flight_ >= kMostInFlight || client.unsent() > kMostUnsent) {
     // An answer that ends, or room for answers, brings it back.
     if (client.unsent() <= kMostUnsent) Queue(client);

@@ -23,6 +23,7 @@
 #include "compute/gateway/batch.h"
 #include "compute/gateway/client.h"
 #include "compute/gateway/gateway_options.h"
+#include "compute/gateway/handshakes.h"
 #include "compute/gateway/listener.h"
 #include "compute/gateway/scan_positions.h"
 #include "compute/gateway/slow_log.h"
@@ -48,7 +49,7 @@ struct Shared {
 class Worker {
  public:
   // Listens at `listeners`, which stay open as long as it lives.
-  Worker(Shared& shared, Store& store, std::vector<int> listeners, WorkerMetrics& metrics);
+  Worker(Shared& shared, Store& store, std::vector<Listener> listeners, WorkerMetrics& metrics);
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
   ~Worker();
@@ -60,7 +61,7 @@ class Worker {
   void Stop();
 
  private:
-  void Accept(int listener);
+  void Accept(const Listener& listener);
   // Returns false if that is not possible.
   bool Watch(int fd, uint32_t events);
   // While the process has no descriptors left, listeners are not watched: they would be ready all the time.
@@ -72,6 +73,9 @@ class Worker {
   bool IsInBatch(const Client& client) const {
     return !batch_->empty() && batch_->clients().back() == &client;
   }
+  // Brings the TLS handshake of `client` on. Returns whether it is done.
+  bool ShakeHands(Client& client);
+  void DropLateHandshakes();
   // Parses what `client` has sent, into the batch.
   void Collect(Client& client);
   // Returns false if the client's later requests must wait.
@@ -82,6 +86,8 @@ class Worker {
                    const std::vector<std::string_view>& arguments);
   void AnswerClient(Client& client, const std::vector<std::string_view>& arguments);
   void LogSlow(const Batch& batch, std::chrono::nanoseconds duration);
+  // Makes `client` that user. Returns false, and changes nothing, if that is not the user's password.
+  bool LogIn(Client& client, std::string_view user, std::string_view password);
   void Hello(Client& client, const std::vector<std::string_view>& arguments);
   std::string AnswerAtOnce(const Client& client, const Command& command,
                            const std::vector<std::string_view>& arguments) const;
@@ -97,7 +103,7 @@ class Worker {
 
   Shared& shared_;
   Store& store_;
-  const std::vector<int> listeners_;
+  const std::vector<Listener> listeners_;
   WorkerMetrics& all_metrics_;
   std::unique_ptr<WorkerMetrics::Worker> metrics_;
   std::unique_ptr<Session> session_;
@@ -112,6 +118,7 @@ class Worker {
   std::vector<Client*> done_;                                       // clients whose walk has ended
   size_t in_flight_ = 0;                                            // batches and walks
   std::chrono::steady_clock::time_point now_;                       // in this round of the loop
+  Handshakes handshakes_;
 };
 
 }  // namespace gossamer::gateway

@@ -1,5 +1,6 @@
 // What a worker answers without the store.
 #include <chrono>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -11,17 +12,21 @@
 namespace gossamer::gateway {
 namespace {
 
-// Takes as long for every guess of the right length.
-bool IsSecret(std::string_view guess, std::string_view secret) {
-  if (guess.size() != secret.size()) return false;
-  unsigned differing = 0;
-  for (size_t i = 0; i < guess.size(); ++i) {
-    differing |= static_cast<unsigned char>(guess[i]) ^ static_cast<unsigned char>(secret[i]);
-  }
-  return differing == 0;
-}
+constexpr std::string_view kWrongPassword =
+    "WRONGPASS invalid username-password pair or user is disabled.";
 
 }  // namespace
+
+bool Worker::LogIn(Client& client, std::string_view user, std::string_view password) {
+  if (!shared_.options.users.IsRight(user, password)) {
+    ++metrics_->numbers().failed_logins;
+    return false;
+  }
+  client.entry().set_user(user);
+  client.is_authenticated = true;
+  client.LimitRequests(shared_.options.max_query_bytes);
+  return true;
+}
 
 std::string Worker::AnswerAtOnce(const Client& client, const Command& command,
                                  const std::vector<std::string_view>& arguments) const {
@@ -57,22 +62,31 @@ void Worker::AnswerState(Client& client, const Command& command,
   ReplyWriter reply(client.out, client.is_resp3);
   switch (command.id) {
     case CommandId::kAuth: {
-      const std::string& password = shared_.options.password;
-      const bool is_user = arguments.size() == 2 || arguments[1] == "default";
+      const std::string_view user = arguments.size() == 2 ? kDefaultUser : arguments[1];
       if (arguments.size() > 3) {
         reply.Error("ERR syntax error");
-      } else if (password.empty() && arguments.size() == 2) {
+      } else if (shared_.options.users.empty() && arguments.size() == 2) {
         reply.Error(
             "ERR AUTH <password> called without any password configured for the default user. Are "
             "you sure your configuration is correct?");
-      } else if (is_user && (password.empty() || IsSecret(arguments.back(), password))) {
-        client.is_authenticated = true;
+      } else if (LogIn(client, user, arguments.back())) {
         reply.Simple("OK");
       } else {
-        reply.Error("WRONGPASS invalid username-password pair or user is disabled.");
+        reply.Error(kWrongPassword);
       }
       break;
     }
+    case CommandId::kAcl:
+      if (IsWord(arguments[1], "whoami") && arguments.size() == 2) {
+        reply.Bulk(client.entry().user());
+      } else if (IsWord(arguments[1], "users") && arguments.size() == 2) {
+        const std::vector<std::string> names = shared_.options.users.names();
+        reply.Array(names.size());
+        for (const std::string& name : names) reply.Bulk(name);
+      } else {
+        reply.Error("ERR users are those of --users_file: ACL has WHOAMI and USERS here");
+      }
+      break;
     case CommandId::kHello: Hello(client, arguments); break;
     case CommandId::kInfo: {
       const auto uptime = std::chrono::duration_cast<std::chrono::seconds>(
@@ -87,7 +101,9 @@ void Worker::AnswerState(Client& client, const Command& command,
     case CommandId::kReset:
       client.is_resp3 = false;
       client.entry().set_name({});
-      client.is_authenticated = shared_.options.password.empty();
+      client.is_authenticated = shared_.options.users.empty();
+      client.entry().set_user(kDefaultUser);
+      client.LimitRequests(shared_.options.max_query_bytes);
       reply.Simple("RESET");
       break;
     case CommandId::kClient: AnswerClient(client, arguments); break;
@@ -99,7 +115,7 @@ void Worker::AnswerState(Client& client, const Command& command,
 // HELLO [version [AUTH user password] [SETNAME name]]
 void Worker::Hello(Client& client, const std::vector<std::string_view>& arguments) {
   bool is_resp3 = client.is_resp3;
-  bool is_authenticated = client.is_authenticated;
+  std::optional<std::pair<std::string_view, std::string_view>> login;
   std::optional<std::string_view> name;
   const auto fail = [&](std::string_view line) {
     ReplyWriter(client.out, client.is_resp3).Error(line);
@@ -113,13 +129,7 @@ void Worker::Hello(Client& client, const std::vector<std::string_view>& argument
   }
   for (size_t i = 2; i < arguments.size();) {
     if (IsWord(arguments[i], "auth") && i + 2 < arguments.size()) {
-      const std::string& password = shared_.options.password;
-      if (arguments[i + 1] != "default" ||
-          (!password.empty() && !IsSecret(arguments[i + 2], password))) {
-        fail("WRONGPASS invalid username-password pair or user is disabled.");
-        return;
-      }
-      is_authenticated = true;
+      login = {arguments[i + 1], arguments[i + 2]};
       i += 3;
     } else if (IsWord(arguments[i], "setname") && i + 1 < arguments.size()) {
       name = arguments[i + 1];
@@ -133,7 +143,11 @@ void Worker::Hello(Client& client, const std::vector<std::string_view>& argument
       return;
     }
   }
-  if (!is_authenticated) {
+  if (login && !LogIn(client, login->first, login->second)) {
+    fail(kWrongPassword);
+    return;
+  }
+  if (!client.is_authenticated) {
     fail(
         "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO "
         "<proto> AUTH <user> <pass> "
@@ -142,7 +156,6 @@ void Worker::Hello(Client& client, const std::vector<std::string_view>& argument
     return;
   }
   client.is_resp3 = is_resp3;
-  client.is_authenticated = is_authenticated;
   if (name) client.entry().set_name(*name);
   ReplyWriter reply(client.out, is_resp3);
   reply.Map(7);

@@ -45,6 +45,8 @@ ClientNumbers& ClientNumbers::operator+=(const ClientNumbers& other) {
   accepted += other.accepted;
   bytes_received += other.bytes_received;
   bytes_sent += other.bytes_sent;
+  failed_logins += other.failed_logins;
+  tls_failures += other.tls_failures;
   return *this;
 }
 
@@ -116,6 +118,11 @@ std::vector<prometheus::MetricFamily> WorkerMetrics::Collect() const {
   families.Counter("gossamer_client_bytes_total", "Bytes received from clients and sent to them.")
       .Add({{"direction", "received"}}, total.clients.bytes_received)
       .Add({{"direction", "sent"}}, total.clients.bytes_sent);
+  families
+      .Counter("gossamer_client_failed_logins_total", "Logins of clients with a wrong password.")
+      .Add({}, total.clients.failed_logins);
+  families.Counter("gossamer_client_tls_failures_total", "TLS handshakes of clients that failed.")
+      .Add({}, total.clients.tls_failures);
   auto errors = families.Counter("gossamer_command_errors_total",
                                  "Commands that were answered with an error.");
   for (size_t i = 0; i < commands_.size(); ++i) {
@@ -144,7 +151,9 @@ Json WorkerMetrics::State() const {
                   {"accepted", total.clients.accepted},
                   {"commands", processed},
                   {"bytes_received", total.clients.bytes_received},
-                  {"bytes_sent", total.clients.bytes_sent}}},
+                  {"bytes_sent", total.clients.bytes_sent},
+                  {"failed_logins", total.clients.failed_logins},
+                  {"tls_failures", total.clients.tls_failures}}},
                 {"commands", std::move(commands)}};
   state.update(CountersState(total.counters));
   return state;

@@ -48,6 +48,8 @@ struct ClientNumbers {
   uint64_t accepted = 0;   // connections
   uint64_t bytes_received = 0;
   uint64_t bytes_sent = 0;
+  uint64_t failed_logins = 0;  // AUTH and HELLO with a wrong password
+  uint64_t tls_failures = 0;   // TLS handshakes that were not brought to an end
 
   ClientNumbers& operator+=(const ClientNumbers& other);
 };

@@ -6,7 +6,7 @@
 readonly kBuildPackages=(
   g++ cmake ninja-build pkg-config ccache mold git ca-certificates
   libibverbs-dev librdmacm-dev libfmt-dev libgflags-dev libhwy-dev libgoogle-glog-dev
-  libmemcached-dev libsasl2-dev libssl-dev  # its pkg-config file asks for the other two
+  libmemcached-dev libsasl2-dev libssl-dev  # its pkg-config file asks for the other two; TLS is of the last one
   libboost-dev nlohmann-json3-dev libedit-dev
   prometheus-cpp-dev  # for the admin endpoint: its core library
   libabsl-dev)  # absl::btree_map, for gossamer-lab
@@ -17,6 +17,7 @@ readonly kRunPackages=(memcached ibverbs-providers wamerican)
 # To build and run the tests.
 readonly kTestPackages=(
   libgtest-dev libgmock-dev python3 clang-19 libclang-rt-19-dev
+  openssl       # makes certificates
   redis-tools)  # redis-cli, redis-benchmark, and as redis-check-rdb the server
 
 # For scripts/check.

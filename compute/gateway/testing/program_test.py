@@ -5,88 +5,17 @@ A memory server, compute servers, and clients on sockets; each test has a direct
 """
 
 import os
-import pathlib
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
-BIN = pathlib.Path(sys.argv[1])
+from compute_server import BIN, ComputeServerTest, processor_seconds
 
 
-class Client:
-    def __init__(self, address):
-        if address.startswith("unix:"):
-            self.socket = socket.socket(socket.AF_UNIX)
-            self.socket.connect(address[5:])
-        else:
-            host, port = address.rsplit(":", 1)
-            self.socket = socket.create_connection((host, int(port)))
-        self.file = self.socket.makefile("rb")
-
-    def ask(self, *words):
-        words = [word.encode() if isinstance(word, str) else word for word in words]
-        self.socket.sendall(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words))
-        return self.reply()
-
-    def reply(self):
-        line = self.file.readline()
-        kind, rest = line[:1], line[1:-2]
-        if kind == b"$":
-            if rest == b"-1":
-                return None
-            return self.file.read(int(rest) + 2)[:-2]
-        if kind == b"*":
-            return [self.reply() for _ in range(int(rest))]
-        return int(rest) if kind == b":" else line[:-2]
-
-    def close(self):
-        self.file.close()
-        self.socket.close()
-
-
-class ProgramTest(unittest.TestCase):
-    def setUp(self):
-        directory = tempfile.TemporaryDirectory(prefix="gossamer_compute_")
-        self.addCleanup(directory.cleanup)
-        self.directory = pathlib.Path(directory.name)
-        self.bootstrap = f"--bootstrap=dir:{self.directory}"
-
-    def start(self, program, *flags):
-        """Returns the process, and its line that says ready."""
-        process = subprocess.Popen(
-            [BIN / program, self.bootstrap, *flags], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        self.addCleanup(self.end, process)
-        line = process.stdout.readline()
-        self.assertIn("ready", line, "" if line else process.stderr.read())
-        return process, line
-
-    def end(self, process):
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
-
-    def start_memory(self, *flags):
-        return self.start("gossamer-memory", "--memory=64MiB", *flags)
-
-    def start_compute(self, *flags):
-        process, line = self.start("gossamer-compute", "--redis=127.0.0.1:0", *flags)
-        return process, line.split("redis ")[1].split()[0].rstrip(",")
-
-    def run_compute(self, *flags):
-        return subprocess.run(
-            [BIN / "gossamer-compute", self.bootstrap, *flags], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60
-        )
-
-    def client(self, address):
-        client = Client(address)
-        self.addCleanup(client.close)
-        return client
-
+class ProgramTest(ComputeServerTest):
     def test_what_one_server_writes_another_reads(self):
         self.start_memory()
         first, address = self.start_compute("--threads=2", "--pin")
@@ -134,15 +63,11 @@ class ProgramTest(unittest.TestCase):
         process, address = self.start_compute("--threads=2")
         client = self.client(address)
         self.assertEqual(client.ask("PING"), b"+PONG")
-        before = self.processor_seconds(process)
+        before = processor_seconds(process)
         time.sleep(2)
         self.assertEqual(client.ask("PING"), b"+PONG")
         # Counts of clock ticks, not a time limit: a loop that spins would use two seconds for each thread.
-        self.assertLess(self.processor_seconds(process) - before, 1.0)
-
-    def processor_seconds(self, process):
-        fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        self.assertLess(processor_seconds(process) - before, 1.0)
 
     def test_passwords(self):
         self.start_memory()
