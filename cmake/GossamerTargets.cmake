@@ -80,6 +80,11 @@ if(GOSSAMER_SANITIZE)
   endif()
 endif()
 
+if(GOSSAMER_FUZZ)
+  target_compile_options(gossamer_options INTERFACE -fsanitize=fuzzer-no-link)  # what libFuzzer learns from
+  add_custom_target(fuzzers)
+endif()
+
 # gossamer_library(NAME SOURCES ... DEPENDS ...): a static library of one folder.
 function(gossamer_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
@@ -135,6 +140,35 @@ function(gossamer_test name)
     set(ARG_TIMEOUT 300)
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+endfunction()
+
+# gossamer_fuzzer(NAME SOURCES ... DEPENDS ... [LABELS ...]): a function that has to cope with any bytes,
+# LLVMFuzzerTestOneInput, and the corpus in testing/corpus/NAME. With GOSSAMER_FUZZ it is a program of libFuzzer, which
+# scripts/fuzz runs. Otherwise it is a test, NAME_corpus_test, which replays the corpus.
+function(gossamer_fuzzer name)
+  if(NOT GOSSAMER_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  set(corpus ${CMAKE_CURRENT_SOURCE_DIR}/testing/corpus/${name})
+  if(GOSSAMER_FUZZ)
+    add_executable(${name} EXCLUDE_FROM_ALL ${ARG_SOURCES})
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
+    target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} gossamer_options PkgConfig::GLOG)
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    add_dependencies(fuzzers ${name})
+    # For scripts/fuzz, which reads here what fuzzers there are and where their corpora lie.
+    file(RELATIVE_PATH relative ${CMAKE_SOURCE_DIR} ${corpus})
+    file(WRITE ${CMAKE_BINARY_DIR}/fuzz/${name}.corpus "${relative}\n")
+    return()
+  endif()
+  gossamer_test(${name}_corpus_test SOURCES ${ARG_SOURCES} ${CMAKE_SOURCE_DIR}/common/testing/replay_corpus.cc
+                DEPENDS ${ARG_DEPENDS} PkgConfig::GLOG LABELS unit ${ARG_LABELS})
+  target_compile_definitions(${name}_corpus_test PRIVATE GOSSAMER_CORPUS="${corpus}")
+  if(TEST ${name}_corpus_test)
+    # Refused messages are logged as warnings, thousands of them.
+    set_tests_properties(${name}_corpus_test PROPERTIES ENVIRONMENT GLOG_minloglevel=2)
+  endif()
 endfunction()
 
 # For sources in which the time of g++ 12's vectorized copies shows. It stores the two words of a struct one by one and then

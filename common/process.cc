@@ -65,7 +65,8 @@ std::string OwnProcessIdentity() {
 ProcessState LookUpProcess(std::string_view identity) {
   const auto fields = Split(identity, '/');
   const std::string boot = BootId();
-  if (fields.size() != 4 || boot.empty()) return ProcessState::kUnknown;
+  // Without a start, a process that is gone would pass for one that runs: it has none, either.
+  if (fields.size() != 4 || fields[3].empty() || boot.empty()) return ProcessState::kUnknown;
   if (fields[0] != boot) return ProcessState::kOtherBoot;
   if (fields[1] != PidNamespace()) return ProcessState::kUnknown;
   uint32_t pid = 0;
@@ -76,7 +77,7 @@ ProcessState LookUpProcess(std::string_view identity) {
 
 std::string ProcessIdOf(std::string_view identity) {
   const auto fields = Split(identity, '/');
-  return fields.size() == 4 ? std::string(fields[2]) : "?";
+  return fields.size() == 4 && !fields[2].empty() ? std::string(fields[2]) : "?";
 }
 
 std::string HostName() {

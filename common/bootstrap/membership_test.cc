@@ -359,6 +359,9 @@ TEST(ProcessIdentity, TellsRunningFromGone) {
   waitpid(child, nullptr, 0);
   const std::string identity(buffer, static_cast<size_t>(got));
   EXPECT_EQ(LookUpProcess(identity), ProcessState::kGone);
+  const std::string without_start = identity.substr(0, identity.rfind('/') + 1);
+  EXPECT_EQ(LookUpProcess(without_start), ProcessState::kUnknown);
+  EXPECT_EQ(ProcessIdOf("a/b//c"), "?");
 
   const MemberRecord member{ServerId{0}, 1, "h", identity, "a"};
   EXPECT_EQ(JudgeSilence({"s", 1, "verbs", {}, 1, {member}}, member), Liveness::kDead);

@@ -23,7 +23,8 @@ std::optional<std::string_view> MatchOne(std::string_view pattern, char c) {
   bool is_in = false;
   for (; at < pattern.size() && pattern[at] != ']'; ++at) {
     if (pattern[at] == '\\' && at + 1 < pattern.size()) {
-      is_in = is_in || pattern[++at] == c;
+      ++at;
+      is_in = is_in || pattern[at] == c;
     } else if (at + 2 < pattern.size() && pattern[at + 1] == '-') {
       char low = pattern[at];
       char high = pattern[at + 2];

@@ -82,26 +82,27 @@ RequestParser::Outcome RequestParser::Fail(std::string sentence) {
   return Outcome::kError;
 }
 
-bool RequestParser::FindLine(std::string_view bytes, std::string_view& line) {
-  const size_t end = bytes.find('\r', std::max(at_, scanned_));
+RequestParser::Search RequestParser::FindLine(std::string_view bytes, std::string_view& line) {
+  const size_t end = std::min(bytes.find('\r', std::max(at_, scanned_)), bytes.size());
+  scanned_ = end;
+  // Asked of the line alone: however its bytes arrive, the answer is the same.
+  if (end - at_ > limits_.line_bytes) return Search::kTooLong;
   // The newline behind it is taken for granted once it has arrived, as Redis does.
-  if (end == std::string_view::npos || end + 1 >= bytes.size()) {
-    scanned_ = end == std::string_view::npos ? bytes.size() : end;
-    return false;
-  }
+  if (end + 1 >= bytes.size()) return Search::kUnfinished;
   line = bytes.substr(at_, end - at_);
   at_ = end + 2;
-  return true;
+  return Search::kFound;
 }
 
 RequestParser::Outcome RequestParser::NextArray(std::string_view bytes) {
   std::string_view line;
   if (!in_array_) {
     at_ = 1;
-    if (!FindLine(bytes, line)) {
-      const bool is_long = bytes.size() > limits_.line_bytes;
+    const Search search = FindLine(bytes, line);
+    if (search == Search::kTooLong) return Fail("too big mbulk count string");
+    if (search == Search::kUnfinished) {
       at_ = 0;
-      return is_long ? Fail("too big mbulk count string") : Outcome::kNeedMore;
+      return Outcome::kNeedMore;
     }
     const std::optional<int64_t> count = ParseInteger(line);
     if (!count || *count > static_cast<int64_t>(limits_.arguments)) {
@@ -118,10 +119,11 @@ RequestParser::Outcome RequestParser::NextArray(std::string_view bytes) {
       return Fail("expected '$', got '" + std::string(1, bytes[at_]) + "'");
     }
     ++at_;
-    if (!FindLine(bytes, line)) {
+    const Search search = FindLine(bytes, line);
+    if (search == Search::kTooLong) return Fail("too big bulk count string");
+    if (search == Search::kUnfinished) {
       at_ = start;
-      return bytes.size() - start > limits_.line_bytes ? Fail("too big bulk count string")
-                                                       : Outcome::kNeedMore;
+      return Outcome::kNeedMore;
     }
     const std::optional<int64_t> size = ParseInteger(line);
     if (!size || *size < 0 || *size > static_cast<int64_t>(limits_.argument_bytes)) {

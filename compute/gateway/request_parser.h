@@ -60,11 +60,13 @@ class RequestParser {
     size_t size;
   };
 
+  enum class Search : uint8_t { kFound, kUnfinished, kTooLong };
+
   Outcome NextArray(std::string_view bytes);
   Outcome NextLine(std::string_view bytes);
   Outcome Fail(std::string sentence);
-  // Finds the end of the line that starts at `at_`. Returns false if it has not arrived.
-  bool FindLine(std::string_view bytes, std::string_view& line);
+  // Finds the end of the number's line that starts at `at_`.
+  Search FindLine(std::string_view bytes, std::string_view& line);
   void Finish();
 
   RequestLimits limits_;

@@ -116,6 +116,28 @@ TEST(RequestParser, RefusesWhatIsNoRequest) {
   EXPECT_EQ(Parse("*1\r\n$" + long_line, {}).error, "Protocol error: too big bulk count string");
 }
 
+TEST(RequestParser, ErrorsDoNotDependOnHowBytesArrive) {
+  const RequestLimits limits{.line_bytes = 8};
+  const struct {
+    const char* text;
+    const char* error;
+  } cases[] = {
+      {"*123456789\r\n", "Protocol error: too big mbulk count string"},
+      {"*12345678\r\n", "Protocol error: invalid multibulk length"},
+      {"*1\r\n$123456789\r\n", "Protocol error: too big bulk count string"},
+      {"*1\r\n$99999999999999999999\r\n", "Protocol error: too big bulk count string"},
+      {"*1\r\n$1234567x\r\n", "Protocol error: invalid bulk length"},
+      {"123456789\n", "Protocol error: too big inline request"},
+  };
+  for (const auto& one : cases) {
+    const std::string_view text = one.text;
+    EXPECT_EQ(Parse(text, {}, limits).error, one.error) << text;
+    for (size_t cut = 0; cut <= text.size(); ++cut) {
+      EXPECT_EQ(Parse(text, {cut}, limits).error, one.error) << text << " cut at " << cut;
+    }
+  }
+}
+
 TEST(RequestParser, TellsHowManyBytesAreNeeded) {
   RequestParser parser;
   const std::string text = "*2\r\n$3\r\nGET\r\n$1000\r\nabc";
