@@ -2,6 +2,7 @@
 #include "compute/gateway/gateway.h"
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -398,6 +399,26 @@ TEST_F(GatewayTest, ASlowReaderDoesNotGrowTheOutputWithoutBound) {
   const std::string reply = Bulk(value);
   for (int i = 0; i < 300; ++i) ASSERT_EQ(client.Receive(reply.size()), reply);
   sender.join();
+}
+
+// Of thousands of clients, most are idle. Sanitizers have allocators of their own, of which this sees nothing.
+TEST_F(GatewayTest, AClientThatHasBeenAnsweredHoldsLittleMemory) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  const auto allocated = [] {
+    const struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+  };
+  constexpr size_t kClients = 200;
+  std::vector<Connection> clients;
+  clients.reserve(kClients + 1);
+  clients.push_back(Connect());
+  clients.back().Expect("PING\r\n", "+PONG\r\n");
+  const size_t before = allocated();
+  for (size_t i = 0; i < kClients; ++i) {
+    clients.push_back(Connect());
+    clients.back().Expect("PING\r\n", "+PONG\r\n");
+  }
+  EXPECT_LT(allocated(), before + kClients * 16 * 1024);
 }
 
 TEST_F(GatewayTest, ServesManyClientsOfTwoThreads) {
