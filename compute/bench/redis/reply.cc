@@ -11,8 +11,9 @@ constexpr int64_t kMostBulkBytes = int64_t{1} << 30;
 
 std::optional<int64_t> Number(std::string_view text) {
   int64_t number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  const char* const begin = text.data();
+  const char* const end = begin + text.size();
+  const auto [rest, error] = std::from_chars(begin, end, number);
   if (error != std::errc() || rest != end) return std::nullopt;
   return number;
 }

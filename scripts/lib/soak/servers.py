@@ -21,19 +21,20 @@ class Server:
         if "ready" not in self.ready:
             raise SystemExit(f"soak: {name} does not start: {Path(self.log.name).read_text()}")
         self.admin = self.ready.rsplit("admin ", 1)[1].strip()
-        self.samples = []  # (seconds, resident bytes, of these: not shared with other processes)
+        self.samples = []  # (seconds, resident bytes, of these: all but the store's memory)
 
     def sample(self, seconds):
         status = Path(f"/proc/{self.process.pid}/status").read_text()
-        sizes = [int(re.search(rf"^{name}:\s+(\d+) kB", status, re.M)[1]) << 10 for name in ("VmRSS", "RssAnon")]
-        self.samples.append((seconds, *sizes))
+        sizes = [int(re.search(rf"^{name}:\s+(\d+) kB", status, re.M)[1]) << 10 for name in ("VmRSS", "RssShmem")]
+        self.samples.append((seconds, sizes[0], sizes[0] - sizes[1]))
 
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
     def most(self, begin, end):
-        """The greatest resident size between two times; None without samples."""
-        return max((rss for seconds, rss, _ in self.samples if begin <= seconds < end), default=None)
+        """The greatest resident size between two times, without the store's memory, of which more and more has been used by
+        somebody; None without samples."""
+        return max((own for seconds, _, own in self.samples if begin <= seconds < end), default=None)
 
     def ask_admin(self, path):
         """Returns what is wrong with a page, or None."""
