@@ -48,6 +48,11 @@ DEFINE_bool(warm_up, true, "scan the store once before the run phase, so that th
 DEFINE_string(local, "",
               "benchmark a store in this process instead of a running one: --local chooses its "
               "size, --local=4GiB sets it");
+DEFINE_string(redis, "",
+              "benchmark a server of the Redis protocol instead of a store: unix:PATH or "
+              "ADDRESS:PORT");
+DEFINE_uint64(pipeline, 64, "--redis: requests in flight on each connection (with --batch=1)");
+DEFINE_uint64(connections, 1, "--redis: connections of each thread (with --batch=1)");
 DEFINE_string(bootstrap, "", "memcached://HOST:PORT or dir:PATH; empty: this user's directory");
 DEFINE_string(store, "default", "name of the store");
 DEFINE_string(fabric, "shm", "shm or verbs");
@@ -75,6 +80,7 @@ constexpr ProgramInfo kProgram{
     "gossamer-bench",
     "gossamer-bench --local --workload=c [flags]\n"
     "gossamer-bench --bootstrap=… --workload=a --phase=run [flags]\n"
+    "gossamer-bench --redis=ADDRESS --workload=b [flags]\n"
     "\n"
     "Loads records into a store and runs a workload of YCSB on them:\n"
     "  a  half reads, half updates       d  reads of the latest, 5 % inserts\n"
@@ -111,6 +117,11 @@ FlagValues ReadFlags(const std::vector<std::string>& given) {
           .json = FLAGS_json,
           .warm_up = FLAGS_warm_up,
           .local = FLAGS_local,
+          .redis = FLAGS_redis,
+          .pipeline = FLAGS_pipeline,
+          .pipeline_is_given = is_given("pipeline"),
+          .connections = FLAGS_connections,
+          .connections_are_given = is_given("connections"),
           .store_is_named = is_given("store") || is_given("bootstrap"),
           .bootstrap = FLAGS_bootstrap,
           .store = FLAGS_store,
@@ -139,10 +150,17 @@ std::vector<char*> WithLocalSpelledOut(int argc, char** argv) {
   return words;
 }
 
-// Returns a flag that makes no sense with the chosen store, or "".
-std::string UnwantedFlag(const std::vector<std::string>& given) {
+// Returns why a flag makes no sense with the chosen store, or "".
+std::string WhyUnwanted(const std::vector<std::string>& given, const Plan& plan) {
   for (const std::string& name : given) {
-    if (name == "bootstrap" || name == "store" || name == "fabric" || name == "device") return name;
+    const bool is_of_store =
+        name == "bootstrap" || name == "store" || name == "fabric" || name == "device";
+    if (plan.redis && (is_of_store || name == "local" || name == "coroutines")) {
+      return "--redis measures a server: leave out --" + name;
+    }
+    if (plan.local && is_of_store) {
+      return "--local opens a store of its own: leave out --" + name;
+    }
   }
   return {};
 }
@@ -163,17 +181,42 @@ nlohmann::ordered_json ConfigJson(const Plan& plan) {
   return config;
 }
 
-std::string Describe(const Plan& plan) {
+std::string Describe(const Plan& plan, const BenchReport& report) {
+  if (report.server) return report.server->software + " at " + plan.redis->address;
   if (plan.local) return "store of " + HumanBytes(plan.local->memory_bytes) + " in this process";
   std::string text = "store " + plan.open.store + " by " + plan.open.fabric;
   if (!plan.open.bootstrap.empty()) text += ", found by " + plan.open.bootstrap;
   return text;
 }
 
+// Opens what the plan measures. `report` is told of a server.
+Result<std::unique_ptr<Store>> OpenStore(const Plan& plan, BenchReport& report) {
+  if (!plan.redis) return plan.local ? Store::OpenLocal(*plan.local) : Store::Open(plan.open);
+  const auto scans = static_cast<size_t>(BenchOperation::kScan);
+  const bool needs_scans = plan.run && plan.runner.workload.percent[scans] != 0;
+  BOOST_OUTCOME_TRY(store, RedisStore::Open(*plan.redis, needs_scans));
+  report.server.emplace().software = store->server();
+  return std::unique_ptr<Store>(std::move(store));
+}
+
+// Adds the processor time that the server uses during a phase to `seconds`. For a store, it calls the phase alone.
+Result<PhaseResult> WithServer(Store& store, BenchReport& report, double ServerReport::* seconds,
+                               Result<PhaseResult> (*phase)(Store&, const RunnerOptions&)) {
+  if (!report.server) return phase(store, report.options);
+  auto& redis = static_cast<RedisStore&>(store);
+  BOOST_OUTCOME_TRY(before, redis.ServerCpuSeconds());
+  Result<PhaseResult> result = phase(store, report.options);
+  // A server that has died during the phase has failed operations to show, and no more.
+  const Result<double> after = redis.ServerCpuSeconds();
+  if (after) (*report.server).*seconds = after.value() - before;
+  return result;
+}
+
 // Runs the phases in order until one is stopped. Returns an error that ended the run early.
 Status RunPhases(Store& store, const Plan& plan, BenchReport& report) {
   if (plan.load) {
-    Result<PhaseResult> load = LoadRecords(store, plan.runner);
+    Result<PhaseResult> load =
+        WithServer(store, report, &ServerReport::load_cpu_seconds, LoadRecords);
     if (!load) return load.error();
     report.loaded = true;
     report.load = std::move(load).value();
@@ -192,7 +235,8 @@ Status RunPhases(Store& store, const Plan& plan, BenchReport& report) {
     }
   }
   if (plan.run) {
-    Result<PhaseResult> run = RunWorkload(store, plan.runner);
+    Result<PhaseResult> run =
+        WithServer(store, report, &ServerReport::run_cpu_seconds, RunWorkload);
     if (!run) return run.error();
     report.ran = true;
     report.run = std::move(run).value();
@@ -237,8 +281,8 @@ int Main(int argc, char** argv) {
   Result<Plan> planned = MakePlan(flags);
   if (!planned) return UsageError(kProgram, planned.error().message);
   Plan& plan = planned.value();
-  if (const std::string flag = UnwantedFlag(parsed.given); plan.local && !flag.empty()) {
-    return UsageError(kProgram, "--local opens a store of its own: leave out --" + flag);
+  if (const std::string why = WhyUnwanted(parsed.given, plan); !why.empty()) {
+    return UsageError(kProgram, why);
   }
 
   if (!FLAGS_json.empty() && FLAGS_json != "-") {
@@ -252,9 +296,13 @@ int Main(int argc, char** argv) {
   Stop stop;
   const StopOnSignals stop_on_signals(stop);
   plan.runner.should_stop = [&stop] { return stop.raised(); };
-  const Result<std::unique_ptr<Store>> store =
-      plan.local ? Store::OpenLocal(*plan.local) : Store::Open(plan.open);
-  if (!store) return Failure(kProgram, store.error().ToString());
+  BenchReport report;
+  const Result<std::unique_ptr<Store>> store = OpenStore(plan, report);
+  if (!store) {
+    return plan.redis && store.error().code == Code::kInvalidArgument
+               ? UsageError(kProgram, store.error().message)
+               : Failure(kProgram, store.error().ToString());
+  }
   Status suits = CheckKeysFit(*store.value(), plan);
   if (suits) suits = CheckMayWrite(*store.value(), plan);
   if (!suits) {
@@ -263,11 +311,10 @@ int Main(int argc, char** argv) {
                : Failure(kProgram, suits.error().ToString());
   }
 
-  BenchReport report;
   report.config = ConfigJson(plan);
   report.provenance = ThisProvenance(BuildCommit());
   report.options = plan.runner;
-  report.store_description = Describe(plan);
+  report.store_description = Describe(plan, report);
   const Status status = RunPhases(*store.value(), plan, report);
   const int written = WriteReport(report);
   if (!status) return Failure(kProgram, status.error().ToString());

@@ -25,6 +25,8 @@ constexpr uint64_t kMaxCoroutines = 65'536;
 constexpr uint64_t kMaxBatch = 65'536;
 constexpr uint64_t kMaxRecords = uint64_t{1} << 40;
 constexpr uint64_t kMaxOperations = uint64_t{1} << 50;
+constexpr uint64_t kMaxConnections = 16'384;
+constexpr uint64_t kMaxPipeline = 65'536;
 constexpr uint64_t kMaxProgressMs = 3'600'000;
 constexpr uint64_t kMaxInserts = uint64_t{1} << 33;  // RecordIds keeps one bit for each
 
@@ -43,13 +45,15 @@ Status CheckNumbers(const FlagValues& flags) {
     uint64_t low;
     uint64_t high;
   };
-  const std::array<Range, 7> ranges = {{
+  const std::array<Range, 9> ranges = {{
       {"records", flags.records, 1, kMaxRecords},
       {"operations", flags.operations, 0, kMaxOperations},
       {"threads", flags.threads, 1, kMaxThreads},
       {"coroutines", flags.coroutines, 1, kMaxCoroutines},
       {"batch", flags.batch, 1, kMaxBatch},
       {"value_bytes", flags.value_bytes, 0, kMaxValueBytes},
+      {"pipeline", flags.pipeline, 1, kMaxPipeline},
+      {"connections", flags.connections, 1, kMaxConnections},
       {"progress_ms", flags.progress_ms, 0, kMaxProgressMs},
   }};
   for (const Range& range : ranges) {
@@ -202,6 +206,29 @@ Result<uint64_t> Size(const char* flag, const std::string& text) {
   return Wrong("--" + std::string(flag) + ": " + size.error().message);
 }
 
+// A server of the Redis protocol in place of a store.
+Status PlanRedis(const FlagValues& flags, Plan& plan) {
+  if (flags.redis.empty()) {
+    if (!flags.pipeline_is_given && !flags.connections_are_given) return Ok();
+    return Wrong("--pipeline and --connections are of --redis: for a store give --coroutines");
+  }
+  if (plan.load && plan.runner.load_order == LoadOrder::kSorted) {
+    return Wrong("--load_order=sorted loads by LoadSorted, which --redis does not have");
+  }
+  const bool is_batch = plan.runner.batch > 1;
+  if (is_batch && (flags.pipeline_is_given || flags.connections_are_given)) {
+    return Wrong(
+        "--batch with --redis: each of --threads has one MGET or MSET in flight on a connection "
+        "of its own: leave out --pipeline and --connections");
+  }
+  plan.redis = RedisOptions{.address = flags.redis,
+                            .connections = static_cast<uint32_t>(flags.connections),
+                            .pipeline = static_cast<uint32_t>(flags.pipeline)};
+  plan.runner.coroutines = plan.redis->connections * plan.redis->pipeline;
+  plan.warm_up = false;  // its cache is not here
+  return Ok();
+}
+
 Result<Traversal> ParseTraversal(const FlagValues& flags) {
   Traversal traversal;
   if (flags.traversal_batch != "auto") {
@@ -286,10 +313,11 @@ Result<Plan> MakePlan(const FlagValues& flags) {
                     runner.operations, HumanCount(kMaxInserts)));
   }
   BOOST_OUTCOME_TRYV(PlanKeys(flags, plan));
+  BOOST_OUTCOME_TRYV(PlanRedis(flags, plan));
   const Result<uint64_t> cache_bytes = Size("cache_bytes", flags.cache_bytes);
   if (!cache_bytes) return cache_bytes.error();
   BOOST_OUTCOME_TRY(traversal, ParseTraversal(flags));
-  plan.may_meet_others_keys = flags.store_is_named || !flags.local.empty();
+  plan.may_meet_others_keys = flags.store_is_named || !flags.local.empty() || plan.redis;
   if (flags.local.empty()) {
     plan.open = {.bootstrap = flags.bootstrap,
                  .store = flags.store,

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "compute/bench/redis/redis_store.h"
 #include "compute/bench/runner.h"
 #include "gossamer/store.h"
 
@@ -35,6 +36,12 @@ struct FlagValues {
   bool warm_up = true;
   std::string local;  // empty: a running store; otherwise "auto" or a size
 
+  std::string redis;  // empty: no server of the Redis protocol; otherwise its address
+  uint64_t pipeline = 64;
+  bool pipeline_is_given = false;
+  uint64_t connections = 1;
+  bool connections_are_given = false;
+
   bool store_is_named = false;  // --store or --bootstrap was given
   std::string bootstrap;
   std::string store = "default";
@@ -56,6 +63,7 @@ struct Plan {
   bool may_meet_others_keys = false;  // the store was named by flags, or belongs to the bench
   std::optional<LocalOptions> local;  // if unset, use `open`
   OpenOptions open;
+  std::optional<RedisOptions> redis;  // if set, in place of a store
 };
 
 // Errors: InvalidArgument; the message names the flag and says what is allowed.

@@ -112,6 +112,13 @@ std::string RecordText(const RunnerOptions& options) {
   return text;
 }
 
+std::string InFlightText(const BenchReport& report) {
+  const RunnerOptions& options = report.options;
+  if (options.batch > 1) return fmt::format("batches of {}", options.batch);
+  if (report.server) return HumanQuantity(options.coroutines, "request") + " in flight";
+  return HumanQuantity(options.coroutines, "coroutine");
+}
+
 std::string Header(const BenchReport& report) {
   const RunnerOptions& options = report.options;
   std::string text = "workload ";
@@ -123,8 +130,7 @@ std::string Header(const BenchReport& report) {
   }
   text += fmt::format("; {} of {}; {}, ", HumanQuantity(options.records, "record"),
                       RecordText(options), HumanQuantity(options.threads, "thread"));
-  text += options.batch > 1 ? fmt::format("batches of {}", options.batch)
-                            : HumanQuantity(options.coroutines, "coroutine");
+  text += InFlightText(report);
   if (options.threads > 1) text += " each";
   text += "\n" + report.store_description + "\n";
   const Provenance& provenance = report.provenance;
@@ -213,9 +219,19 @@ std::string CacheAndLocks(const Counters& counters) {
   return text;
 }
 
-std::string PhaseText(const char* name, const PhaseResult& phase) {
-  return PhaseLine(name, phase) + LatencyTable(phase) + CostTable(phase.counters) +
-         CacheAndLocks(phase.counters);
+// "server: 0.41 µs of processor time for each operation"
+std::string ServerLine(double cpu_seconds, const PhaseResult& phase) {
+  if (phase.operations == 0) return {};
+  return "  server: " + HumanDuration(cpu_seconds / static_cast<double>(phase.operations)) +
+         " of processor time for each operation\n";
+}
+
+// What the client knows of the store itself is nothing, if it is behind a server.
+std::string PhaseText(const char* name, const BenchReport& report, const PhaseResult& phase,
+                      double ServerReport::* cpu_seconds) {
+  std::string text = PhaseLine(name, phase) + LatencyTable(phase);
+  if (report.server) return text + ServerLine((*report.server).*cpu_seconds, phase);
+  return text + CostTable(phase.counters) + CacheAndLocks(phase.counters);
 }
 
 std::string ErrorLines(const ErrorCounts& errors) {
@@ -270,13 +286,20 @@ Json ToJson(const BenchReport& report) {
   json["rereads"] = counters.rereads;
   json["errors"] = ErrorsJson(AllErrors(report));
   json["interrupted"] = report.interrupted;
+  if (report.server) {
+    json["server"] = {{"software", report.server->software},
+                      {"load_cpu_seconds", report.server->load_cpu_seconds},
+                      {"run_cpu_seconds", report.server->run_cpu_seconds}};
+  }
   return json;
 }
 
 std::string ToText(const BenchReport& report) {
   std::string text = Header(report);
-  if (report.loaded) text += "\n" + PhaseText("load", report.load);
-  if (report.ran) text += "\n" + PhaseText("run", report.run);
+  if (report.loaded)
+    text += "\n" + PhaseText("load", report, report.load, &ServerReport::load_cpu_seconds);
+  if (report.ran)
+    text += "\n" + PhaseText("run", report, report.run, &ServerReport::run_cpu_seconds);
   text += "\n" + ErrorLines(AllErrors(report));
   if (report.interrupted) text += "Interrupted: the figures are of what ran until then.\n";
   return text;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "common/histogram.h"
@@ -13,6 +14,13 @@
 #include "compute/bench/runner.h"
 
 namespace gossamer::bench {
+
+// A server of the Redis protocol that was measured.
+struct ServerReport {
+  std::string software;         // "Redis 7.0.15"
+  double load_cpu_seconds = 0;  // processor time that the server used, of all its threads
+  double run_cpu_seconds = 0;
+};
 
 struct BenchReport {
   nlohmann::ordered_json config;  // every flag with its effective value
@@ -22,6 +30,7 @@ struct BenchReport {
   bool loaded = false;
   bool ran = false;
   bool interrupted = false;
+  std::optional<ServerReport> server;
   PhaseResult load;
   PhaseResult run;
 };

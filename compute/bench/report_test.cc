@@ -158,6 +158,7 @@ std::set<std::string> DocumentedFields() {
 TEST(DocumentTest, ExplainsEveryFieldOfTheJsonAndNoOther) {
   BenchReport report = ReportOf("f", Code::kContended, 20);
   report.load.errors.Add(MakeError(Code::kExhausted));
+  report.server.emplace();
   std::set<std::string> paths;
   AddPaths(ToJson(report), "", paths);
   EXPECT_EQ(DocumentedFields(), paths);

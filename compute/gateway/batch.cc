@@ -53,10 +53,12 @@ void Batch::Clear() {
   text_.clear();
   failed_.clear();
   key_changes_.clear();
-  if (answer_bytes_ > kKeptBytes) {
-    values_ = Values();
-    changes_.clear();
+  // An empty object assigned would leave the string its memory.
+  if (values_.bytes() > kKeptBytes) {
+    Values empty;
+    std::swap(values_, empty);
   }
+  if (answer_bytes_ > kKeptBytes) changes_.clear();
   answer_bytes_ = 0;
 }
 

@@ -3,14 +3,16 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 
 namespace gossamer::gateway {
 namespace {
 
 constexpr size_t kReadBytes = 64 * 1024;
-// Longer buffers of a client that is idle are given back.
+// Longer buffers of a client that is idle are given back. There may be thousands of clients, and most requests are short.
 constexpr size_t kKeptBytes = 256 * 1024;
+constexpr size_t kKeptRequestBytes = 16 * 1024;
 
 }  // namespace
 
@@ -30,7 +32,7 @@ void Client::LimitRequests(uint64_t max_query_bytes) {
 Client::Read Client::Receive(uint64_t& bytes) {
   if (taken_ == in_.size()) {
     in_.clear();
-    if (in_.capacity() > kKeptBytes) in_.shrink_to_fit();
+    if (in_.capacity() > kKeptRequestBytes) in_.shrink_to_fit();
   } else if (taken_ != 0) {
     in_.erase(0, taken_);
   }
@@ -39,11 +41,18 @@ Client::Read Client::Receive(uint64_t& bytes) {
   // Of a long request as much again as has arrived: a client does not get memory for what it only announces.
   const size_t missing = parser.wanted() > before ? parser.wanted() - before : 0;
   const size_t wanted = std::max(kReadBytes, std::min(missing, before));
-  in_.resize(before + wanted);
-  const std::span<char> to(in_.data() + before, wanted);
+  // Short requests come by way of the stack: so a client holds as much memory as it has sent, and nothing is zeroed.
+  std::array<char, kReadBytes> arrived;
+  const bool is_in_place = wanted > kReadBytes;
+  if (is_in_place) in_.resize(before + wanted);
+  const std::span<char> to(is_in_place ? in_.data() + before : arrived.data(), wanted);
   size_t got = 0;
   const TlsSession::Rest rest = tls_ ? tls_->Receive(to, got) : ReceivePlain(to, got);
-  in_.resize(before + got);
+  if (is_in_place) {
+    in_.resize(before + got);
+  } else {
+    in_.append(arrived.data(), got);
+  }
   bytes += got;
   // After the last event, only a read that brings nothing tells of the end.
   may_read = rest == TlsSession::Rest::kMore || (got != 0 && has_hung_up);

@@ -1,6 +1,7 @@
 #include "compute/gateway/gateway.h"
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -13,6 +14,7 @@
 
 #include "common/testing/seed.h"
 #include "compute/gateway/testing/gateway_fixture.h"
+#include "compute/testing/fake_store.h"
 
 namespace gossamer::gateway {
 namespace {
@@ -328,6 +330,52 @@ TEST_F(GatewayTest, ASlowReaderDoesNotGrowTheOutputWithoutBound) {
   const std::string reply = Bulk(value);
   for (int i = 0; i < 300; ++i) ASSERT_EQ(client.Receive(reply.size()), reply);
   sender.join();
+}
+
+// Sanitizers have allocators of their own, of which this sees nothing.
+size_t AllocatedBytes() {
+  const struct mallinfo2 info = mallinfo2();
+  return info.uordblks + info.hblkhd;
+}
+
+// Of thousands of clients, most are idle.
+TEST_F(GatewayTest, AClientThatHasBeenAnsweredHoldsLittleMemory) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  constexpr size_t kClients = 200;
+  std::vector<Connection> clients;
+  clients.reserve(kClients + 1);
+  clients.push_back(Connect());
+  clients.back().Expect("PING\r\n", "+PONG\r\n");
+  const size_t before = AllocatedBytes();
+  for (size_t i = 0; i < kClients; ++i) {
+    clients.push_back(Connect());
+    clients.back().Expect("PING\r\n", "+PONG\r\n");
+  }
+  EXPECT_LT(AllocatedBytes(), before + kClients * 16 * 1024);
+}
+
+// Also where the values are long and the answers are short. A fake store, as sessions keep buffers of their own.
+TEST_F(GatewayTest, ABatchDoesNotKeepLongValues) {
+  FakeStore store;
+  constexpr size_t kValueBytes = size_t{1} << 20;
+  store.state().map["k"] = std::string(kValueBytes, 'v');
+  path_ = testing::TempDir() + "gateway_" + std::to_string(getpid()) + ".sock";
+  GatewayOptions options;
+  options.listen = {"unix:" + path_};
+  gateway_ = std::move(Gateway::Start(options, store).value());
+  Connection client = Connect();
+  client.Expect("PING\r\n", "+PONG\r\n");
+  const size_t before = AllocatedBytes();
+  std::string lengths;
+  std::string answers;
+  for (int i = 0; i < 32; ++i) {
+    lengths += Request({"STRLEN", "k"});
+    answers += ":1048576\r\n";
+  }
+  client.Expect(lengths, answers);
+  client.Expect("PING\r\n", "+PONG\r\n");  // that batch is over
+  EXPECT_LT(AllocatedBytes(), before + kValueBytes);
+  gateway_.reset();
 }
 
 TEST_F(GatewayTest, ServesManyClientsOfTwoThreads) {

@@ -21,6 +21,8 @@ namespace gossamer {
 class Values {
  public:
   size_t size() const { return slots_.size(); }
+  // Of all values together.
+  size_t bytes() const { return bytes_.size(); }
   // The value of key `i`, valid until the next call with this object.
   // Errors: those of Session::Get.
   Result<std::string_view> operator[](size_t i) const {

@@ -1,0 +1,92 @@
+// Connection: one socket to a server of the Redis protocol, with many requests in flight.
+//
+// Requests gather in a buffer until Flush. Replies come in the order of the requests, and each resumes the coroutine that waits
+// for it.
+//
+// Thread-safety: none. Cost: no allocation for a request once the buffers have grown; a send and a recv for all requests that go
+// together.
+#pragma once
+
+#include <coroutine>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/status.h"
+#include "common/unique_fd.h"
+
+namespace gossamer::bench {
+
+class Connection {
+ public:
+  // `address`: unix:PATH or HOST:PORT, an IPv6 address in brackets.
+  // Errors: InvalidArgument for another text; NodeUnreachable if nothing answers there.
+  static Result<std::unique_ptr<Connection>> Open(const std::string& address);
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  int fd() const { return socket_.get(); }
+  size_t in_flight() const { return waiting_.size(); }
+  bool has_unsent() const { return sent_ < out_.size(); }
+  const std::optional<Error>& error() const { return error_; }
+  uint64_t bytes_sent() const { return bytes_sent_; }
+  uint64_t bytes_received() const { return bytes_received_; }
+
+  // Adds a request of some words.
+  void Begin(size_t words);
+  void AddWord(std::string_view word);
+  void Add(std::initializer_list<std::string_view> words) {
+    Begin(words.size());
+    for (const std::string_view word : words) AddWord(word);
+  }
+
+  // Awaits the reply to the request that was added last. The view is valid until the next co_await; it is empty if the
+  // connection is lost.
+  class Answer {
+   public:
+    explicit Answer(Connection& connection) : connection_(connection) {}
+    bool await_ready() const { return connection_.error_.has_value(); }
+    void await_suspend(std::coroutine_handle<> waiter) {
+      waiter_ = waiter;
+      connection_.waiting_.push_back(this);
+    }
+    std::string_view await_resume() const { return reply_; }
+
+   private:
+    friend class Connection;
+    Connection& connection_;
+    std::coroutine_handle<> waiter_;
+    std::string_view reply_;
+  };
+  Answer Reply() { return Answer(*this); }
+
+  // Sends what the socket takes.
+  void Flush();
+  // Reads what has arrived, and resumes the coroutines that wait for it. If the connection is lost, it resumes all of them.
+  void Receive();
+
+ private:
+  explicit Connection(UniqueFd socket) : socket_(std::move(socket)), in_(kReadBytes) {}
+  void Fail(const std::string& why);
+
+  static constexpr size_t kReadBytes = 256 * 1024;
+
+  UniqueFd socket_;
+  std::string out_;
+  size_t sent_ = 0;
+  std::vector<char> in_;
+  size_t begin_ = 0;  // of what is in `in_`
+  size_t end_ = 0;
+  std::deque<Answer*> waiting_;
+  std::optional<Error> error_;
+  uint64_t bytes_sent_ = 0;
+  uint64_t bytes_received_ = 0;
+};
+
+}  // namespace gossamer::bench

@@ -1,0 +1,316 @@
+#include "compute/bench/redis/redis_session.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "compute/bench/redis/reply.h"
+
+namespace gossamer::bench {
+namespace {
+
+Error NotOfRedis() {
+  return MakeError(Code::kUnsupported, "the bench does not do that by the Redis protocol");
+}
+
+// What the first word of an error of gossamer-compute says. Redis has OOM, too.
+Code CodeOf(std::string_view line) {
+  const std::string_view word = line.substr(0, line.find(' '));
+  if (word == "OOM") return Code::kExhausted;
+  if (word == "TRYAGAIN") return Code::kContended;
+  if (word == "UNREACHABLE") return Code::kNodeUnreachable;
+  if (word == "MAYBEAPPLIED") return Code::kMaybeApplied;
+  if (word == "CORRUPT") return Code::kCorruption;
+  return Code::kUnsupported;
+}
+
+Error Unexpected(std::string_view reply) {
+  constexpr size_t kMostQuoted = 60;
+  return MakeError(Code::kUnsupported,
+                   "the server answered " + std::string(reply.substr(0, kMostQuoted)));
+}
+
+}  // namespace
+
+// The keys and values of one GOSSAMER.SCAN.
+class RedisCursor final : public ScanCursor {
+ public:
+  RedisCursor(RedisSession& session, const ScanOptions& options)
+      : session_(session), options_(options) {}
+
+  const Status& status() const override { return status_; }
+
+ private:
+  void Refill() override { session_.Wait(AsyncRefill()); }
+  Task<void> AsyncRefill() override;
+
+  RedisSession& session_;
+  const ScanOptions options_;
+  bool has_begun_ = false;
+  Status status_ = Ok();
+  std::string bytes_;                     // the reply
+  std::vector<ScanEntry> entries_;        // with keys in `bytes_`
+  std::vector<std::string_view> values_;  // of `entries_`, in `bytes_`
+};
+
+Task<void> RedisCursor::AsyncRefill() {
+  SetEntries({}, nullptr);
+  if (std::exchange(has_begun_, true)) co_return;
+  Connection& connection = session_.Choose();
+  const std::string limit = std::to_string(options_.limit);
+  connection.Add({"GOSSAMER.SCAN", "FROM", options_.from, "LIMIT", limit});
+  bytes_ = co_await connection.Reply();
+  session_.Count(OperationClass::kScan, 1, options_.from.size(), bytes_);
+  if (std::optional<Error> error = session_.ErrorOf(connection, bytes_)) {
+    status_ = std::move(*error);
+    co_return;
+  }
+  ReplyReader reader(bytes_);
+  const ReplyElement array = reader.Next();
+  if (array.kind != ReplyElement::Kind::kArray || array.number % 2 != 0) {
+    status_ = Unexpected(bytes_);
+    co_return;
+  }
+  for (uint32_t i = 0; i < static_cast<uint32_t>(array.number / 2); ++i) {
+    const std::string_view key = reader.Next().text;
+    values_.push_back(reader.Next().text);
+    entries_.push_back({key.data(), i, static_cast<uint8_t>(key.size()), ScanEntry::Kind::kAway});
+  }
+  SetEntries(entries_, values_.data());
+}
+
+// ---- requests
+
+Result<std::unique_ptr<RedisSession>> RedisSession::Open(const RedisOptions& options) {
+  std::unique_ptr<RedisSession> session(new RedisSession(options));
+  for (uint32_t i = 0; i < options.connections; ++i) {
+    BOOST_OUTCOME_TRY(connection, Connection::Open(options.address));
+    session->polled_.push_back({connection->fd(), POLLIN, 0});
+    session->connections_.push_back(std::move(connection));
+  }
+  return session;
+}
+
+RedisSession::~RedisSession() { WaitAll(); }
+
+// Those of one coroutine stay on one connection. With more coroutines than the connections have room for, the last one gets more.
+Connection& RedisSession::Choose() {
+  for (size_t i = 0; i < connections_.size(); ++i) {
+    Connection& connection = *connections_[current_];
+    if (connection.in_flight() < most_in_flight_) return connection;
+    current_ = current_ + 1 == connections_.size() ? 0 : current_ + 1;
+  }
+  return *connections_[current_];
+}
+
+void RedisSession::Count(OperationClass operation, uint64_t operations, uint64_t request_bytes,
+                         std::string_view reply) {
+  WireCounts& wire = counters_.of(operation);
+  wire.operations += operations;
+  ++wire.round_trips;
+  ++wire.sends;
+  wire.bytes_written += request_bytes;
+  wire.bytes_read += reply.size();
+}
+
+std::optional<Error> RedisSession::ErrorOf(const Connection& connection,
+                                           std::string_view reply) const {
+  if (reply.empty()) return connection.error();
+  if (reply.front() != '-') return std::nullopt;
+  const std::string_view line = ReplyReader(reply).Next().text;
+  return MakeError(CodeOf(line), std::string(line));
+}
+
+Task<Result<std::string>> RedisSession::AsyncGet(std::string_view key) {
+  Connection& connection = Choose();
+  connection.Add({"GET", key});
+  const std::string_view reply = co_await connection.Reply();
+  Count(OperationClass::kRead, 1, key.size(), reply);
+  if (std::optional<Error> error = ErrorOf(connection, reply)) co_return std::move(*error);
+  const ReplyElement value = ReplyReader(reply).Next();
+  if (value.kind == ReplyElement::Kind::kText) co_return std::string(value.text);
+  if (value.kind == ReplyElement::Kind::kNull) co_return MakeError(Code::kNotFound);
+  co_return Unexpected(reply);
+}
+
+Task<Status> RedisSession::AsyncPut(std::string_view key, std::string_view value) {
+  Connection& connection = Choose();
+  connection.Add({"SET", key, value});
+  const std::string_view reply = co_await connection.Reply();
+  Count(OperationClass::kUpdate, 1, key.size() + value.size(), reply);
+  if (std::optional<Error> error = ErrorOf(connection, reply)) co_return std::move(*error);
+  if (reply == "+OK\r\n") co_return Ok();
+  co_return Unexpected(reply);
+}
+
+Task<void> RedisSession::AsyncMultiGet(std::span<const std::string_view> keys, Values& values) {
+  Connection& connection = Choose();
+  connection.Begin(keys.size() + 1);
+  connection.AddWord("MGET");
+  uint64_t request_bytes = 0;
+  for (const std::string_view key : keys) {
+    connection.AddWord(key);
+    request_bytes += key.size();
+  }
+  const std::string_view reply = co_await connection.Reply();
+  Count(OperationClass::kRead, keys.size(), request_bytes, reply);
+  values.Reset(keys.size());
+  std::optional<Error> error = ErrorOf(connection, reply);
+  ReplyReader reader(reply);
+  if (!error) {
+    const ReplyElement array = reader.Next();
+    if (array.kind != ReplyElement::Kind::kArray ||
+        array.number != static_cast<int64_t>(keys.size())) {
+      error = Unexpected(reply);
+    }
+  }
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (error) {
+      values.Set(i, Result<std::string>(*error));
+      continue;
+    }
+    const ReplyElement value = reader.Next();
+    if (value.kind == ReplyElement::Kind::kText) values.Set(i, value.text);
+  }
+}
+
+Task<void> RedisSession::AsyncMultiPut(std::span<const KeyValueView> pairs,
+                                       std::span<Status> results) {
+  Connection& connection = Choose();
+  connection.Begin(2 * pairs.size() + 1);
+  connection.AddWord("MSET");
+  uint64_t request_bytes = 0;
+  for (const KeyValueView& pair : pairs) {
+    connection.AddWord(pair.key);
+    connection.AddWord(pair.value);
+    request_bytes += pair.key.size() + pair.value.size();
+  }
+  const std::string_view reply = co_await connection.Reply();
+  Count(OperationClass::kUpdate, pairs.size(), request_bytes, reply);
+  std::optional<Error> error = ErrorOf(connection, reply);
+  if (!error && reply != "+OK\r\n") error = Unexpected(reply);
+  std::fill(results.begin(), results.end(), error ? Status(*error) : Status(Ok()));
+}
+
+std::unique_ptr<ScanCursor> RedisSession::Scan(const ScanOptions& options) {
+  return std::make_unique<RedisCursor>(*this, options);
+}
+
+Result<std::string> RedisSession::Ask(std::initializer_list<std::string_view> words) {
+  Connection& connection = Choose();
+  connection.Add(words);
+  return Wait([](RedisSession& session, Connection& asked) -> Task<Result<std::string>> {
+    const std::string_view reply = co_await asked.Reply();
+    if (std::optional<Error> error = session.ErrorOf(asked, reply)) co_return std::move(*error);
+    co_return std::string(ReplyReader(reply).Next().text);
+  }(*this, connection));
+}
+
+// Redis answers COMMAND INFO of an unknown command with a null in an array.
+Result<bool> RedisSession::HasCommand(std::string_view name) {
+  Connection& connection = Choose();
+  connection.Add({"COMMAND", "INFO", name});
+  return Wait([](RedisSession& session, Connection& asked) -> Task<Result<bool>> {
+    const std::string_view reply = co_await asked.Reply();
+    if (std::optional<Error> error = session.ErrorOf(asked, reply)) co_return std::move(*error);
+    ReplyReader reader(reply);
+    const ReplyElement array = reader.Next();
+    co_return array.number > 0 && reader.Next().kind == ReplyElement::Kind::kArray;
+  }(*this, connection));
+}
+
+// ---- the loop
+
+internal::Detached RedisSession::Drive(Task<void> task) {
+  co_await task;
+  --running_;
+}
+
+void RedisSession::Spawn(Task<void> task) {
+  ++running_;
+  Drive(std::move(task));
+}
+
+void RedisSession::Wait(Task<void> task) {
+  bool is_done = false;
+  Spawn([](Task<void> one, bool& done) -> Task<void> {
+    co_await std::move(one);
+    done = true;
+  }(std::move(task), is_done));
+  while (!is_done) Round(-1);
+}
+
+void RedisSession::Round(int timeout_ms) {
+  for (size_t i = 0; i < connections_.size(); ++i) {
+    current_ = i;
+    connections_[i]->Flush();
+    const bool may_send = connections_[i]->has_unsent();
+    polled_[i].events = static_cast<int16_t>(may_send ? POLLIN | POLLOUT : POLLIN);
+    // A lost connection would be ready all the time.
+    polled_[i].fd = connections_[i]->error() ? -1 : connections_[i]->fd();
+  }
+  const bool waits = std::ranges::any_of(
+      connections_, [](const auto& connection) { return connection->in_flight() != 0; });
+  if (!waits) return;
+  if (poll(polled_.data(), polled_.size(), timeout_ms) <= 0) return;
+  for (size_t i = 0; i < connections_.size(); ++i) {
+    if ((polled_[i].revents & ~POLLOUT) == 0) continue;
+    current_ = i;
+    connections_[i]->Receive();
+  }
+}
+
+size_t RedisSession::Poll() {
+  Round(0);
+  return running_;
+}
+
+void RedisSession::WaitAll() {
+  while (running_ != 0) Round(-1);
+}
+
+// ---- what the bench does not use
+
+Status RedisSession::Insert(std::string_view, std::string_view) { return NotOfRedis(); }
+Status RedisSession::Update(std::string_view, std::string_view) { return NotOfRedis(); }
+Status RedisSession::Modify(std::string_view, ValueModifier&) { return NotOfRedis(); }
+Status RedisSession::Delete(std::string_view) { return NotOfRedis(); }
+std::vector<Result<std::string>> RedisSession::MultiGet(std::span<const std::string_view> keys) {
+  return {keys.size(), NotOfRedis()};
+}
+std::vector<Status> RedisSession::MultiPut(std::span<const KeyValue> pairs) {
+  return {pairs.size(), NotOfRedis()};
+}
+std::vector<Status> RedisSession::MultiDelete(std::span<const std::string_view> keys) {
+  return {keys.size(), NotOfRedis()};
+}
+void RedisSession::MultiDelete(std::span<const std::string_view>, std::span<Status> results) {
+  std::fill(results.begin(), results.end(), Status(NotOfRedis()));
+}
+SortedLoad RedisSession::LoadSorted(std::span<const KeyValueView>, double) {
+  return {0, NotOfRedis()};
+}
+RangeDeletion RedisSession::DeleteRange(const KeyRange&, const std::function<bool(uint64_t)>&) {
+  return {0, NotOfRedis()};
+}
+Task<Status> RedisSession::AsyncInsert(std::string_view, std::string_view) {
+  co_return NotOfRedis();
+}
+Task<Status> RedisSession::AsyncUpdate(std::string_view, std::string_view) {
+  co_return NotOfRedis();
+}
+Task<Status> RedisSession::AsyncModify(std::string_view, ValueModifier&) { co_return NotOfRedis(); }
+Task<Status> RedisSession::AsyncDelete(std::string_view) { co_return NotOfRedis(); }
+Task<void> RedisSession::AsyncMultiDelete(std::span<const std::string_view>,
+                                          std::span<Status> results) {
+  std::fill(results.begin(), results.end(), Status(NotOfRedis()));
+  co_return;
+}
+Task<SortedLoad> RedisSession::AsyncLoadSorted(std::span<const KeyValueView>, double) {
+  co_return SortedLoad{0, NotOfRedis()};
+}
+Task<RangeDeletion> RedisSession::AsyncDeleteRange(KeyRange, std::function<bool(uint64_t)>) {
+  co_return RangeDeletion{0, NotOfRedis()};
+}
+
+}  // namespace gossamer::bench
