@@ -37,25 +37,25 @@ function(gossamer_debian_packages)
     string(TIMESTAMP date "%a, %d %b %Y %H:%M:%S +0000" UTC)
   endif()
   set(GOSSAMER_BUILD_DATE ${date})
-  configure_file(deploy/debian/changelog.in package/changelog @ONLY)
-  gossamer_compressed(changelog changelog COMMAND cat ${CMAKE_BINARY_DIR}/package/changelog
-                      DEPENDS ${CMAKE_BINARY_DIR}/package/changelog)
+  configure_file(deploy/debian/changelog.in packaging/changelog @ONLY)
+  gossamer_compressed(changelog changelog COMMAND cat ${CMAKE_BINARY_DIR}/packaging/changelog
+                      DEPENDS ${CMAKE_BINARY_DIR}/packaging/changelog)
 
   # The units of deploy/systemd are for programs that were installed by hand.
   foreach(unit gossamer-memory@.service gossamer-compute@.service)
-    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS deploy/systemd/${unit})
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/deploy/systemd/${unit})
     file(READ deploy/systemd/${unit} text)
     string(REPLACE /usr/local/bin/ /usr/bin/ text "${text}")
-    file(WRITE ${CMAKE_BINARY_DIR}/package/${unit} "${text}")
-    gossamer_package_file(servers /lib/systemd/system ${CMAKE_BINARY_DIR}/package/${unit})
+    file(WRITE ${CMAKE_BINARY_DIR}/packaging/${unit} "${text}")
+    gossamer_package_file(servers /lib/systemd/system ${CMAKE_BINARY_DIR}/packaging/${unit})
   endforeach()
   install(FILES deploy/systemd/gossamer.sysusers.conf RENAME gossamer.conf DESTINATION /usr/lib/sysusers.d
           COMPONENT servers EXCLUDE_FROM_ALL)
   gossamer_package_file(servers /etc/gossamer deploy/etc/memory-0.flags deploy/etc/compute-0.flags)
-  file(WRITE ${CMAKE_BINARY_DIR}/package/conffiles "/etc/gossamer/compute-0.flags\n/etc/gossamer/memory-0.flags\n")
+  file(WRITE ${CMAKE_BINARY_DIR}/packaging/conffiles "/etc/gossamer/compute-0.flags\n/etc/gossamer/memory-0.flags\n")
   set(scripts deploy/debian/postinst deploy/debian/prerm deploy/debian/postrm)
   list(TRANSFORM scripts PREPEND ${CMAKE_SOURCE_DIR}/)
-  set(CPACK_DEBIAN_SERVERS_PACKAGE_CONTROL_EXTRA ${scripts} ${CMAKE_BINARY_DIR}/package/conffiles)
+  set(CPACK_DEBIAN_SERVERS_PACKAGE_CONTROL_EXTRA ${scripts} ${CMAKE_BINARY_DIR}/packaging/conffiles)
 
   gossamer_debian_package(servers gossamer database "key-value store on disaggregated memory: servers
 Gossamer keeps an ordered key-value store in the memory of other machines,

@@ -1,14 +1,14 @@
 # What `cmake --install` installs beside the programs: their man pages, which are made from their own --help
 # (scripts/lib/man_page), and their completion in bash.
 
-# gossamer_compressed(OUT_VARIABLE NAME COMMAND ... DEPENDS ...): package/NAME.gz in the build directory has what COMMAND
-# prints. The target package_files makes it.
+# gossamer_compressed(OUT_VARIABLE NAME COMMAND ... DEPENDS ...): packaging/NAME.gz in the build directory has what
+# COMMAND prints. The target package_files makes it.
 add_custom_target(package_files ALL)
 function(gossamer_compressed variable name)
   cmake_parse_arguments(ARG "" "" "COMMAND;DEPENDS" ${ARGN})
-  set(file ${CMAKE_BINARY_DIR}/package/${name}.gz)
-  file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/package)
-  add_custom_command(OUTPUT ${file} DEPENDS ${ARG_DEPENDS} COMMENT "Writing package/${name}.gz" VERBATIM
+  set(file ${CMAKE_BINARY_DIR}/packaging/${name}.gz)
+  file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/packaging)
+  add_custom_command(OUTPUT ${file} DEPENDS ${ARG_DEPENDS} COMMENT "Writing packaging/${name}.gz" VERBATIM
                      COMMAND bash -ec "set -o pipefail; \"$@\" | gzip -9n >\"$0.new\"; mv \"$0.new\" \"$0\"" ${file}
                              ${ARG_COMMAND})
   add_custom_target(package_file_${name} DEPENDS ${file})
