@@ -1,5 +1,7 @@
-# What `cmake --install` installs: the programs, one static library merged from the components, the public
-# headers, a CMake package (target gossamer::gossamer) and a pkg-config file.
+# What `cmake --install` installs: the programs, one static library merged from the components and one shared library
+# of the same objects, the public headers, a CMake package (targets gossamer::gossamer, which is static, and
+# gossamer::shared) and pkg-config files (gossamer, gossamer-shared). GossamerDebian.cmake makes a Debian package of each
+# install component: servers, tools, runtime, development.
 
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
@@ -41,25 +43,59 @@ endfunction()
 
 # What is installed has no debug information, which is most of its size; what is in the build directory keeps it.
 option(GOSSAMER_STRIP "Install without debug information" ON)
-function(gossamer_strip_installed)
-  cmake_parse_arguments(ARG "" "LIBRARY" "PROGRAMS" ${ARGN})
+# gossamer_strip_installed(COMPONENT KIND FILE...): FILE is relative to the prefix, KIND an option of strip.
+function(gossamer_strip_installed component kind)
   if(NOT GOSSAMER_STRIP OR NOT CMAKE_STRIP)
     return()
   endif()
-  set(installed "\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}")
-  set(commands "execute_process(COMMAND ${CMAKE_STRIP} --strip-debug
-    \"${installed}/${CMAKE_INSTALL_LIBDIR}/$<TARGET_FILE_NAME:${ARG_LIBRARY}>\" COMMAND_ERROR_IS_FATAL ANY)\n")
-  foreach(program ${ARG_PROGRAMS})
-    string(APPEND commands "execute_process(COMMAND ${CMAKE_STRIP}
-    \"${installed}/${CMAKE_INSTALL_BINDIR}/${program}\" COMMAND_ERROR_IS_FATAL ANY)\n")
+  foreach(file ${ARGN})
+    install(CODE "execute_process(COMMAND ${CMAKE_STRIP} ${kind} --remove-section=.comment --remove-section=.note
+      --enable-deterministic-archives \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${file}\" COMMAND_ERROR_IS_FATAL ANY)"
+      COMPONENT ${component})
   endforeach()
-  install(CODE "${commands}")
 endfunction()
 
-# gossamer_package(LIBRARY ROOTS... PROGRAMS ...): the components that make the public interface, and the
+function(gossamer_install_programs component)
+  install(TARGETS ${ARGN} COMPONENT ${component})
+  list(TRANSFORM ARGN PREPEND ${CMAKE_INSTALL_BINDIR}/)
+  gossamer_strip_installed(${component} --strip-all ${ARGN})
+endfunction()
+
+# Changes with each incompatible change of the public headers: a virtual function or a field more is one.
+set(GOSSAMER_SOVERSION 0)
+# The shared library, of the objects of the static one: these are position independent in any case. Programs link
+# statically all the same: a get of a cached key takes some 4 % more CPU through the shared library.
+function(gossamer_shared_library objects libraries)
+  set(exports ${CMAKE_SOURCE_DIR}/cmake/gossamer.map)
+  add_library(gossamer_shared SHARED ${objects})
+  add_library(gossamer::shared ALIAS gossamer_shared)
+  set_target_properties(gossamer_shared PROPERTIES LINKER_LANGUAGE CXX OUTPUT_NAME gossamer EXPORT_NAME shared
+                        VERSION ${GOSSAMER_SOVERSION}.${PROJECT_VERSION_MINOR}.${PROJECT_VERSION_PATCH}
+                        SOVERSION ${GOSSAMER_SOVERSION} LINK_DEPENDS ${exports})
+  target_link_options(gossamer_shared PRIVATE LINKER:--version-script=${exports} LINKER:-z,defs LINKER:--as-needed)
+  target_link_libraries(gossamer_shared PRIVATE $<BUILD_INTERFACE:gossamer_options> ${libraries} PUBLIC Threads::Threads
+                        Boost::headers)
+  target_compile_features(gossamer_shared INTERFACE cxx_std_20)
+  target_include_directories(gossamer_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  install(TARGETS gossamer_shared EXPORT gossamer
+          LIBRARY COMPONENT runtime NAMELINK_COMPONENT development)
+  gossamer_strip_installed(runtime --strip-unneeded ${CMAKE_INSTALL_LIBDIR}/$<TARGET_FILE_NAME:gossamer_shared>)
+endfunction()
+
+# gossamer_pkg_config(NAME LIBS): NAME.pc, which has LIBS behind the directory of the library.
+function(gossamer_pkg_config name GOSSAMER_PC_LIBS)
+  set(GOSSAMER_PC_NAME ${name})
+  file(RELATIVE_PATH GOSSAMER_PREFIX_FROM_LIBDIR /prefix/${CMAKE_INSTALL_LIBDIR} /prefix)
+  configure_file(cmake/gossamer.pc.in ${name}.pc @ONLY)
+  install(FILES ${CMAKE_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
+endfunction()
+
+# gossamer_package(LIBRARY ROOTS... SERVERS ... TOOLS ...): the components that make the public interface, and the
 # programs.
 function(gossamer_package)
-  cmake_parse_arguments(ARG "" "" "LIBRARY;PROGRAMS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "LIBRARY;SERVERS;TOOLS" ${ARGN})
+  gossamer_install_programs(servers ${ARG_SERVERS})
+  gossamer_install_programs(tools ${ARG_TOOLS})
   gossamer_closure(ROOTS ${ARG_LIBRARY} COMPONENTS components LIBRARIES libraries)
 
   list(TRANSFORM components REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE objects)
@@ -70,23 +106,27 @@ function(gossamer_package)
   target_compile_features(gossamer_package INTERFACE cxx_std_20)
   target_link_libraries(gossamer_package INTERFACE ${libraries} Threads::Threads Boost::headers)
   target_include_directories(gossamer_package INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  install(TARGETS gossamer_package EXPORT gossamer COMPONENT development)
+  gossamer_strip_installed(development --strip-debug ${CMAKE_INSTALL_LIBDIR}/$<TARGET_FILE_NAME:gossamer_package>)
+
+  list(TRANSFORM libraries PREPEND "-l" OUTPUT_VARIABLE link_flags)
+  list(JOIN link_flags " " link_flags)
+  # By its file name, since -lgossamer is the shared library where there are both.
+  gossamer_pkg_config(gossamer "-l:libgossamer.a ${link_flags} -pthread")
+  if(NOT GOSSAMER_SANITIZE)  # a sanitizer's runtime is linked to programs only
+    gossamer_shared_library("${objects}" "${libraries}")
+    gossamer_pkg_config(gossamer-shared -lgossamer)
+  endif()
 
   set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/gossamer)
-  install(TARGETS ${ARG_PROGRAMS})
-  install(TARGETS gossamer_package EXPORT gossamer)
-  install(EXPORT gossamer NAMESPACE gossamer:: FILE gossamerTargets.cmake DESTINATION ${package_dir})
+  install(EXPORT gossamer NAMESPACE gossamer:: FILE gossamerTargets.cmake DESTINATION ${package_dir}
+          COMPONENT development)
   # All public headers are gossamer/NAME.h and include no others of the project (scripts/lib/layering), so that no
   # name of theirs can stand for a file of the user's.
-  install(DIRECTORY proto/include/ common/include/ compute/include/ TYPE INCLUDE FILES_MATCHING PATTERN *.h)
-  gossamer_strip_installed(LIBRARY gossamer_package PROGRAMS ${ARG_PROGRAMS})
-
+  install(DIRECTORY proto/include/ common/include/ compute/include/ TYPE INCLUDE COMPONENT development
+          FILES_MATCHING PATTERN *.h)
   write_basic_package_version_file(gossamerConfigVersion.cmake COMPATIBILITY SameMinorVersion)
   configure_file(cmake/gossamerConfig.cmake.in gossamerConfig.cmake @ONLY)
-  install(FILES ${CMAKE_BINARY_DIR}/gossamerConfig.cmake
-          ${CMAKE_BINARY_DIR}/gossamerConfigVersion.cmake DESTINATION ${package_dir})
-  list(TRANSFORM libraries PREPEND "-l")
-  list(JOIN libraries " " GOSSAMER_LIBRARIES)
-  file(RELATIVE_PATH GOSSAMER_PREFIX_FROM_LIBDIR /prefix/${CMAKE_INSTALL_LIBDIR} /prefix)
-  configure_file(cmake/gossamer.pc.in gossamer.pc @ONLY)
-  install(FILES ${CMAKE_BINARY_DIR}/gossamer.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  install(FILES ${CMAKE_BINARY_DIR}/gossamerConfig.cmake ${CMAKE_BINARY_DIR}/gossamerConfigVersion.cmake
+          DESTINATION ${package_dir} COMPONENT development)
 endfunction()

@@ -14,8 +14,12 @@ readonly kBuildPackages=(
 # To run them. memcached and the RDMA providers are needed where a store spans machines.
 readonly kRunPackages=(memcached ibverbs-providers wamerican)
 
+# To make Debian packages of them, and to check those: scripts/package.
+readonly kPackagingPackages=(dpkg-dev lintian)
+
 # To build and run the tests.
 readonly kTestPackages=(
+  "${kPackagingPackages[@]}"
   libgtest-dev libgmock-dev python3 clang-19 libclang-rt-19-dev
   openssl       # makes certificates
   redis-tools)  # redis-cli, redis-benchmark, and as redis-check-rdb the server

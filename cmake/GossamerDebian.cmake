@@ -1,0 +1,109 @@
+# The Debian packages that `cpack` makes in the build directory (scripts/package), one of each install component:
+#   gossamer         servers: the programs, systemd's units, the user, /etc/gossamer
+#   gossamer-tools   tools
+#   libgossamer0     runtime: the shared library
+#   libgossamer-dev  development: headers, static library, CMake package, pkg-config
+# What only a package has (units, /etc, changelogs) is not part of `cmake --install`.
+
+# gossamer_package_file(COMPONENT DESTINATION FILE...): a file that only the package has.
+function(gossamer_package_file component destination)
+  install(FILES ${ARGN} DESTINATION ${destination} COMPONENT ${component} EXCLUDE_FROM_ALL)
+endfunction()
+
+# gossamer_debian_package(COMPONENT NAME SECTION DESCRIPTION [DEPENDS ...] [RECOMMENDS ...] [SUGGESTS ...]): the first
+# line of DESCRIPTION is the summary.
+macro(gossamer_debian_package component name section description)
+  cmake_parse_arguments(ARG "" "" "DEPENDS;RECOMMENDS;SUGGESTS" ${ARGN})
+  string(TOUPPER ${component} upper)
+  set(CPACK_DEBIAN_${upper}_PACKAGE_NAME ${name})
+  set(CPACK_DEBIAN_${upper}_PACKAGE_SECTION ${section})
+  set(CPACK_DEBIAN_${upper}_DESCRIPTION "${description}")
+  foreach(relation DEPENDS RECOMMENDS SUGGESTS)
+    list(JOIN ARG_${relation} ", " CPACK_DEBIAN_${upper}_PACKAGE_${relation})
+  endforeach()
+  list(APPEND CPACK_COMPONENTS_ALL ${component})
+  gossamer_package_file(${component} /usr/share/doc/${name} ${CMAKE_SOURCE_DIR}/deploy/debian/copyright ${changelog})
+endmacro()
+
+set(GOSSAMER_MAINTAINER "Gossamer maintainers <maintainers@users.noreply.a-seed-33f3c9d8.example>" CACHE STRING
+    "The field Maintainer of the Debian packages")
+
+# Requires: gossamer_package and gossamer_describe_programs were called.
+function(gossamer_debian_packages)
+  set(CPACK_PACKAGE_CONTACT ${GOSSAMER_MAINTAINER})
+  execute_process(COMMAND git log -1 --format=%cD WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} OUTPUT_VARIABLE date
+                  OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  if(NOT date)  # a source tree without its repository
+    string(TIMESTAMP date "%a, %d %b %Y %H:%M:%S +0000" UTC)
+  endif()
+  set(GOSSAMER_BUILD_DATE ${date})
+  configure_file(deploy/debian/changelog.in packaging/changelog @ONLY)
+  gossamer_compressed(changelog changelog COMMAND cat ${CMAKE_BINARY_DIR}/packaging/changelog
+                      DEPENDS ${CMAKE_BINARY_DIR}/packaging/changelog)
+
+  # The units of deploy/systemd are for programs that were installed by hand.
+  foreach(unit gossamer-memory@.service gossamer-compute@.service)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/deploy/systemd/${unit})
+    file(READ deploy/systemd/${unit} text)
+    string(REPLACE /usr/local/bin/ /usr/bin/ text "${text}")
+    file(WRITE ${CMAKE_BINARY_DIR}/packaging/${unit} "${text}")
+    gossamer_package_file(servers /lib/systemd/system ${CMAKE_BINARY_DIR}/packaging/${unit})
+  endforeach()
+  install(FILES deploy/systemd/gossamer.sysusers.conf RENAME gossamer.conf DESTINATION /usr/lib/sysusers.d
+          COMPONENT servers EXCLUDE_FROM_ALL)
+  gossamer_package_file(servers /etc/gossamer deploy/etc/memory-0.flags deploy/etc/compute-0.flags)
+  file(WRITE ${CMAKE_BINARY_DIR}/packaging/conffiles "/etc/gossamer/compute-0.flags\n/etc/gossamer/memory-0.flags\n")
+  set(scripts deploy/debian/postinst deploy/debian/prerm deploy/debian/postrm)
+  list(TRANSFORM scripts PREPEND ${CMAKE_SOURCE_DIR}/)
+  set(CPACK_DEBIAN_SERVERS_PACKAGE_CONTROL_EXTRA ${scripts} ${CMAKE_BINARY_DIR}/packaging/conffiles)
+
+  gossamer_debian_package(servers gossamer database "key-value store on disaggregated memory: servers
+Gossamer keeps an ordered key-value store in the memory of other machines,
+which its clients read and write with one-sided RDMA. On one machine they
+share memory instead.
+.
+This package has the memory server, the compute server, which speaks the
+Redis protocol, and their systemd units. No server starts before its flags
+in /etc/gossamer are set and its unit is enabled."
+    DEPENDS passwd RECOMMENDS gossamer-tools ibverbs-providers SUGGESTS memcached)
+  gossamer_debian_package(tools gossamer-tools database "key-value store on disaggregated memory: tools
+Gossamer keeps an ordered key-value store in the memory of other machines,
+which its clients read and write with one-sided RDMA.
+.
+This package has the command line client and the benchmark."
+    RECOMMENDS ibverbs-providers)
+  set(library libgossamer${GOSSAMER_SOVERSION})
+  gossamer_debian_package(runtime ${library} libs "key-value store on disaggregated memory: shared library
+Gossamer keeps an ordered key-value store in the memory of other machines,
+which its clients read and write with one-sided RDMA.
+.
+This package has the shared library of programs that are clients of a store,
+or that have a store inside their process."
+    RECOMMENDS ibverbs-providers)
+  set(CPACK_DEBIAN_RUNTIME_PACKAGE_CONTROL_EXTRA ${CMAKE_SOURCE_DIR}/deploy/debian/triggers)
+  gossamer_debian_package(development libgossamer-dev libdevel "key-value store on disaggregated memory: development
+Gossamer keeps an ordered key-value store in the memory of other machines,
+which its clients read and write with one-sided RDMA.
+.
+This package has the C++ headers, the static library, and files for CMake and
+pkg-config."
+    DEPENDS "${library} (= ${PROJECT_VERSION})" libboost-dev libfmt-dev libgoogle-glog-dev libhwy-dev libibverbs-dev
+            libmemcached-dev librdmacm-dev libsasl2-dev)
+
+  set(CPACK_GENERATOR DEB)
+  set(CPACK_PACKAGE_NAME gossamer)
+  set(CPACK_PACKAGE_VENDOR "")
+  set(CPACK_DEB_COMPONENT_INSTALL ON)
+  set(CPACK_SET_DESTDIR ON)  # for /etc and /lib
+  set(CPACK_INSTALL_PREFIX /usr)
+  set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE
+      WORLD_READ WORLD_EXECUTE)
+  set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+  set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
+  set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+  set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
+  set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS_POLICY ">=")
+  set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+  include(CPack)
+  add_dependencies(package_files gossamer_package gossamer_shared)
+endfunction()
