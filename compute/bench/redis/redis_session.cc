@@ -287,6 +287,9 @@ std::vector<Status> RedisSession::MultiDelete(std::span<const std::string_view> 
 void RedisSession::MultiDelete(std::span<const std::string_view>, std::span<Status> results) {
   std::fill(results.begin(), results.end(), Status(NotOfRedis()));
 }
+void RedisSession::MultiModify(std::span<const KeyModifier>, std::span<Status> results) {
+  std::fill(results.begin(), results.end(), Status(NotOfRedis()));
+}
 SortedLoad RedisSession::LoadSorted(std::span<const KeyValueView>, double) {
   return {0, NotOfRedis()};
 }
@@ -303,6 +306,10 @@ Task<Status> RedisSession::AsyncModify(std::string_view, ValueModifier&) { co_re
 Task<Status> RedisSession::AsyncDelete(std::string_view) { co_return NotOfRedis(); }
 Task<void> RedisSession::AsyncMultiDelete(std::span<const std::string_view>,
                                           std::span<Status> results) {
+  std::fill(results.begin(), results.end(), Status(NotOfRedis()));
+  co_return;
+}
+Task<void> RedisSession::AsyncMultiModify(std::span<const KeyModifier>, std::span<Status> results) {
   std::fill(results.begin(), results.end(), Status(NotOfRedis()));
   co_return;
 }

@@ -50,6 +50,7 @@ class RedisSession final : public Session {
     Wait(AsyncMultiPut(pairs, results));
   }
   void MultiDelete(std::span<const std::string_view> keys, std::span<Status> results) override;
+  void MultiModify(std::span<const KeyModifier> modifiers, std::span<Status> results) override;
   SortedLoad LoadSorted(std::span<const KeyValueView> pairs, double fill) override;
   std::unique_ptr<ScanCursor> Scan(const ScanOptions& options) override;
   RangeDeletion DeleteRange(const KeyRange& range,
@@ -64,6 +65,8 @@ class RedisSession final : public Session {
   Task<void> AsyncMultiGet(std::span<const std::string_view> keys, Values& values) override;
   Task<void> AsyncMultiPut(std::span<const KeyValueView> pairs, std::span<Status> results) override;
   Task<void> AsyncMultiDelete(std::span<const std::string_view> keys,
+                              std::span<Status> results) override;
+  Task<void> AsyncMultiModify(std::span<const KeyModifier> modifiers,
                               std::span<Status> results) override;
   Task<SortedLoad> AsyncLoadSorted(std::span<const KeyValueView> pairs, double fill) override;
   Task<RangeDeletion> AsyncDeleteRange(KeyRange range,

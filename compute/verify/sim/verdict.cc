@@ -40,7 +40,10 @@ bool ExplainsLoss(std::span<const SimFault> faults, const FailedOperation& opera
   if (!IsLoss(code)) return false;
   uint64_t losses = 0;
   bool has_own_loss = false;
-  bool has_waited = operation.has_stood_still;
+  const auto remembered_for =
+      code == Code::kNodeUnreachable ? kNotTriedAgain : std::chrono::milliseconds(0);
+  bool has_waited = operation.stood_still_until &&
+                    *operation.stood_still_until >= operation.since - remembered_for;
   bool has_lost = false;
   for (const SimFault& fault : faults) {
     const bool is_own = fault.endpoint_id == operation.endpoint_id;
@@ -77,7 +80,7 @@ void Verdict::Wrong(std::string sentence) {
 }
 
 void Verdict::Judge(FailedOperation operation, const Error& error) {
-  operation.has_stood_still = stood_still_until_ && *stood_still_until_ >= operation.since;
+  operation.stood_still_until = stood_still_until_;
   // Contended is never explained: locks of the dead are taken over, and stops are shorter than
   // waits.
   const bool is_explained =

@@ -18,9 +18,9 @@ struct FailedOperation {
   uint64_t client_uuid = 0;
   uint64_t endpoint_id = 0;  // of its session
   Endpoint::Clock::time_point since;
-  // Somebody opened or closed a session meanwhile, which is not polled: nobody else ran, and what this operation waited for
-  // seemed silent.
-  bool has_stood_still = false;
+  // When somebody last opened or closed a session until then, which is not polled: nobody else ran, and what the others waited
+  // for seemed silent.
+  std::optional<Endpoint::Clock::time_point> stood_still_until = {};
 };
 
 // Whether one of `faults` explains that an operation, which ended at `now`, lost a memory server.

@@ -99,9 +99,15 @@ TEST(VerdictTest, ALossExplainsSilenceWhileNobodyRan) {
   FailedOperation operation{"an operation", kClient, kEndpoint, At(100us)};
   const std::vector<SimFault> broken = {FaultOf(Kind::kBreak, 120us, 150us)};
   EXPECT_FALSE(ExplainsLoss(broken, operation, At(200us), Code::kNodeUnreachable));
-  operation.has_stood_still = true;
+  operation.stood_still_until = At(100us);
   EXPECT_TRUE(ExplainsLoss(broken, operation, At(200us), Code::kNodeUnreachable));
   EXPECT_FALSE(ExplainsLoss({}, operation, At(200us), Code::kNodeUnreachable));
+  // The session does not try the memory server again for a while.
+  operation.stood_still_until = At(100us) - 499ms;
+  EXPECT_TRUE(ExplainsLoss(broken, operation, At(200us), Code::kNodeUnreachable));
+  EXPECT_FALSE(ExplainsLoss(broken, operation, At(200us), Code::kMaybeApplied));
+  operation.stood_still_until = At(100us) - 501ms;
+  EXPECT_FALSE(ExplainsLoss(broken, operation, At(200us), Code::kNodeUnreachable));
 }
 
 TEST(VerdictTest, AMemoryServerThatASessionSoughtInVainIsNotTriedAgainForAWhile) {
