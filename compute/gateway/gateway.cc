@@ -106,7 +106,7 @@ Status Gateway::StartWorkers(Store& store) {
         if (options_.listen[i].starts_with(kUnix)) own.push_back(view(listeners_.front()[i]));
       }
     }
-    workers_.push_back(std::make_unique<Worker>(shared_, store, std::move(own), *metrics_));
+    workers_.push_back(std::make_unique<Worker>(number, shared_, store, std::move(own), *metrics_));
     BOOST_OUTCOME_TRYV(workers_.back()->Open());
   }
   for (size_t number = 0; number < workers_.size(); ++number) {

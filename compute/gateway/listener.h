@@ -1,7 +1,7 @@
 // Sockets on which a gateway listens.
 //
-// Thread-safety: none. Each worker has listeners of its own for an address (SO_REUSEPORT), so that the kernel shares
-// connections out among them; all workers share that of a path.
+// Thread-safety: none. Each worker has listeners of its own for an address (SO_REUSEPORT), so that all accept at the same time;
+// all workers share that of a path.
 #pragma once
 
 #include <string>

@@ -1,14 +1,8 @@
 #include "compute/gateway/worker.h"
 
-#include <fmt/core.h>
-#include <glog/logging.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <utility>
 
@@ -29,8 +23,6 @@ constexpr int kRoundsPerLook = 16;
 // How long a worker without work sleeps at most: tasks of the store go on in between.
 constexpr int kIdleMs = 100;
 constexpr std::chrono::milliseconds kStopPatience{2000};
-// How long nobody is accepted after the process has run out of descriptors.
-constexpr std::chrono::milliseconds kListenersPause{100};
 
 // At most `bytes` of a word, up to its first NUL, as Redis quotes it.
 std::string Quoted(std::string_view word, size_t bytes) {
@@ -45,9 +37,13 @@ bool IsRightCount(const Command& command, size_t count) {
 
 }  // namespace
 
-Worker::Worker(Shared& shared, Store& store, std::vector<Listener> listeners,
+Worker::Worker(size_t number, Shared& shared, Store& store, std::vector<Listener> listeners,
                WorkerMetrics& metrics)
-    : shared_(shared), store_(store), listeners_(std::move(listeners)), all_metrics_(metrics) {}
+    : shared_(shared),
+      store_(store),
+      inbox_(shared.inboxes[number]),
+      all_metrics_(metrics),
+      acceptor_(std::move(listeners), shared.inboxes, shared.options.max_clients) {}
 
 Worker::~Worker() = default;
 
@@ -55,51 +51,24 @@ Status Worker::Open() {
   BOOST_OUTCOME_TRY(session, store_.NewSession());
   session_ = std::move(session);
   metrics_ = all_metrics_.AddWorker();
-  epoll_ = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
-  wake_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!epoll_ || !wake_) {
+  if (!epoll_.Open() || !inbox_.Open()) {
     return MakeError(Code::kUnsupported, "this process may open no more files: raise `ulimit -n`");
   }
-  bool is_watching = Watch(wake_.get(), EPOLLIN);
-  for (const Listener& listener : listeners_) {
-    is_watching = Watch(listener.fd, EPOLLIN | EPOLLEXCLUSIVE) && is_watching;
-  }
-  if (is_watching) return Ok();
+  if (epoll_.Watch(inbox_.fd(), EPOLLIN) && acceptor_.Open(epoll_)) return Ok();
   return MakeError(Code::kUnsupported,
                    "this user may watch no more files: raise /proc/sys/fs/epoll/max_user_watches");
 }
 
-bool Worker::Watch(int fd, uint32_t events) {
-  epoll_event event{};
-  event.events = events;
-  event.data.fd = fd;
-  return epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
-}
-
-void Worker::PauseListeners() {
-  if (resume_at_) return;
-  LOG(WARNING) << "no further connection can be accepted: raise `ulimit -n`";
-  for (const Listener& one : listeners_) epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, one.fd, nullptr);
-  resume_at_ = Clock::now() + kListenersPause;
-}
-
-void Worker::ResumeListeners() {
-  if (!resume_at_ || Clock::now() < *resume_at_) return;
-  resume_at_.reset();
-  for (const Listener& listener : listeners_) Watch(listener.fd, EPOLLIN | EPOLLEXCLUSIVE);
-}
-
 void Worker::Stop() {
   is_stopping_.store(true, std::memory_order_release);
-  const uint64_t one = 1;
-  static_cast<void>(write(wake_.get(), &one, sizeof one));
+  inbox_.Wake();
 }
 
 void Worker::Run() {
   while (!is_stopping_.load(std::memory_order_acquire)) {
     const bool is_idle = in_flight_ == 0 && queue_.empty() && session_->Poll() == 0;
     HandleEvents(is_idle ? kIdleMs : 0);
-    ResumeListeners();
+    acceptor_.Resume(epoll_);
     now_ = Clock::now();
     DropLateHandshakes();
     std::vector<Client*> queue;
@@ -113,7 +82,7 @@ void Worker::Run() {
     ReleaseWalkers();
     metrics_->PublishIfDue(now_, *session_);
   }
-  for (const Listener& one : listeners_) epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, one.fd, nullptr);
+  acceptor_.Close(epoll_);
   const Clock::time_point deadline = Clock::now() + kStopPatience;
   const auto has_unsent = [](const auto& client) { return client.second->unsent() != 0; };
   while (in_flight_ != 0 || std::ranges::any_of(clients_, has_unsent)) {
@@ -122,7 +91,6 @@ void Worker::Run() {
     HandleEvents(in_flight_ != 0 ? 0 : 10);
     if (in_flight_ == 0 && Clock::now() > deadline) break;
   }
-  shared_.clients -= clients_.size();
   clients_.clear();
   session_->WaitAll();
   metrics_->Publish(Clock::now(), session_->counters());
@@ -132,21 +100,13 @@ void Worker::Run() {
 
 void Worker::HandleEvents(int timeout_ms) {
   std::array<epoll_event, 128> events;
-  const int count =
-      epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), timeout_ms);
-  for (int i = 0; i < count; ++i) {
-    const epoll_event& event = events[static_cast<size_t>(i)];
+  for (const epoll_event& event : epoll_.Wait(events, timeout_ms)) {
     const int fd = event.data.fd;
-    if (fd == wake_.get()) {
-      uint64_t times = 0;
-      static_cast<void>(read(fd, &times, sizeof times));
+    if (fd == inbox_.fd()) {
+      Welcome();
       continue;
     }
-    const auto listener = std::ranges::find(listeners_, fd, &Listener::fd);
-    if (listener != listeners_.end()) {
-      Accept(*listener);
-      continue;
-    }
+    if (acceptor_.Accept(fd, epoll_)) continue;
     const auto found = clients_.find(fd);
     if (found == clients_.end()) continue;
     Client& client = *found->second;
@@ -161,33 +121,16 @@ void Worker::HandleEvents(int timeout_ms) {
   }
 }
 
-void Worker::Accept(const Listener& listener) {
-  for (;;) {
-    UniqueFd socket(accept4(listener.fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!socket) {
-      const bool is_short =
-          errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS;
-      if (is_short) PauseListeners();
-      return;
-    }
-    if (shared_.clients.fetch_add(1) >= shared_.options.max_clients) {
-      --shared_.clients;
-      constexpr std::string_view kFull = "-ERR max number of clients reached\r\n";
-      // One that expects TLS is only closed.
-      if (!listener.is_tls) {
-        static_cast<void>(send(socket.get(), kFull.data(), kFull.size(), MSG_NOSIGNAL));
-      }
-      continue;
-    }
-    const int fd = socket.get();
-    auto client = std::make_unique<Client>(std::move(socket), shared_.client_list,
+void Worker::Welcome() {
+  for (Inbox::Arrival& one : inbox_.TakeAll()) {
+    const int fd = one.socket.get();
+    auto client = std::make_unique<Client>(std::move(one.socket), shared_.client_list,
                                            shared_.next_number++, shared_.options.users.empty());
     client->LimitRequests(shared_.options.max_query_bytes);
-    const bool can_encrypt =
-        !listener.is_tls || client->Encrypt(shared_.options.tls->NewSession(fd));
-    if (listener.is_tls) handshakes_.Begin(*client);
-    if (!can_encrypt || !Watch(fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET)) {
-      --shared_.clients;
+    const bool can_encrypt = !one.is_tls || client->Encrypt(shared_.options.tls->NewSession(fd));
+    if (one.is_tls) handshakes_.Begin(*client);
+    if (!can_encrypt || !epoll_.Watch(fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET)) {
+      --inbox_.clients;
       continue;
     }
     Queue(*client);
@@ -210,7 +153,7 @@ void Worker::Drop(Client& client) {
     return;
   }
   clients_.erase(client.fd());
-  --shared_.clients;
+  --inbox_.clients;
   metrics_->numbers().connected = clients_.size();
 }
 

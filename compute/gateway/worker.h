@@ -2,6 +2,7 @@
 //
 // One loop polls the clients' sockets (epoll, edge-triggered) and the session. What clients have sent is parsed into a batch;
 // while that is on its way, requests of other clients make the next one. A command that reads many keys runs as a task of its own.
+// New clients come by way of an inbox: workers share them out evenly.
 // With nothing in flight the thread sleeps until a client sends something.
 //
 // Memory of a client is bounded: its requests are not read while earlier ones are in flight, or while more than kMostUnsent bytes of
@@ -13,17 +14,20 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "compute/gateway/acceptor.h"
 #include "compute/gateway/batch.h"
 #include "compute/gateway/client.h"
+#include "compute/gateway/epoll_set.h"
 #include "compute/gateway/gateway_options.h"
 #include "compute/gateway/handshakes.h"
+#include "compute/gateway/inbox.h"
 #include "compute/gateway/listener.h"
 #include "compute/gateway/scan_positions.h"
 #include "compute/gateway/slow_log.h"
@@ -35,21 +39,23 @@ namespace gossamer::gateway {
 
 // What the workers of a gateway share.
 struct Shared {
-  explicit Shared(const GatewayOptions& given) : options(given), slow_log(given.slow_log) {}
+  explicit Shared(const GatewayOptions& given)
+      : options(given), slow_log(given.slow_log), inboxes(given.threads) {}
 
   const GatewayOptions& options;
   ScanPositions positions;
   ClientList client_list;
   SlowLog slow_log;
-  std::atomic<uint64_t> clients{0};
+  std::deque<Inbox> inboxes;  // of each worker
   std::atomic<uint64_t> next_number{1};
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
 };
 
 class Worker {
  public:
-  // Listens at `listeners`, which stay open as long as it lives.
-  Worker(Shared& shared, Store& store, std::vector<Listener> listeners, WorkerMetrics& metrics);
+  // The worker of that number. It listens at `listeners`, which stay open as long as it lives.
+  Worker(size_t number, Shared& shared, Store& store, std::vector<Listener> listeners,
+         WorkerMetrics& metrics);
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
   ~Worker();
@@ -61,12 +67,8 @@ class Worker {
   void Stop();
 
  private:
-  void Accept(const Listener& listener);
-  // Returns false if that is not possible.
-  bool Watch(int fd, uint32_t events);
-  // While the process has no descriptors left, listeners are not watched: they would be ready all the time.
-  void PauseListeners();
-  void ResumeListeners();
+  // Begins to serve who has arrived in the inbox.
+  void Welcome();
   void HandleEvents(int timeout_ms);
   void Queue(Client& client);
   // Whether the last requests of the batch are of `client`.
@@ -103,21 +105,20 @@ class Worker {
 
   Shared& shared_;
   Store& store_;
-  const std::vector<Listener> listeners_;
+  Inbox& inbox_;
   WorkerMetrics& all_metrics_;
   std::unique_ptr<WorkerMetrics::Worker> metrics_;
   std::unique_ptr<Session> session_;
-  UniqueFd epoll_;
-  UniqueFd wake_;
+  EpollSet epoll_;
+  Acceptor acceptor_;
   std::atomic<bool> is_stopping_{false};
   std::unordered_map<int, std::unique_ptr<Client>> clients_;  // by descriptor
   std::vector<Client*> queue_;  // clients that may have sent something
   std::unique_ptr<Batch> batch_ = std::make_unique<Batch>();
   std::vector<std::unique_ptr<Batch>> idle_batches_;
-  std::optional<std::chrono::steady_clock::time_point> resume_at_;  // of the listeners
-  std::vector<Client*> done_;                                       // clients whose walk has ended
-  size_t in_flight_ = 0;                                            // batches and walks
-  std::chrono::steady_clock::time_point now_;                       // in this round of the loop
+  std::vector<Client*> done_;                  // clients whose walk has ended
+  size_t in_flight_ = 0;                       // batches and walks
+  std::chrono::steady_clock::time_point now_;  // in this round of the loop
   Handshakes handshakes_;
 };
 

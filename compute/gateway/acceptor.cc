@@ -1,0 +1,74 @@
+#include "compute/gateway/acceptor.h"
+
+#include <glog/logging.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string_view>
+#include <utility>
+
+namespace gossamer::gateway {
+namespace {
+
+// How long nobody is accepted after the process has run out of descriptors.
+constexpr std::chrono::milliseconds kPause{100};
+
+}  // namespace
+
+bool Acceptor::Open(EpollSet& epoll) {
+  return std::ranges::all_of(listeners_, [&epoll](const Listener& one) {
+    return epoll.Watch(one.fd, EPOLLIN | EPOLLEXCLUSIVE);
+  });
+}
+
+void Acceptor::Close(EpollSet& epoll) {
+  for (const Listener& one : listeners_) epoll.Forget(one.fd);
+}
+
+void Acceptor::Pause(EpollSet& epoll) {
+  if (resume_at_) return;
+  LOG(WARNING) << "no further connection can be accepted: raise `ulimit -n`";
+  Close(epoll);
+  resume_at_ = Clock::now() + kPause;
+}
+
+void Acceptor::Resume(EpollSet& epoll) {
+  if (!resume_at_ || Clock::now() < *resume_at_) return;
+  resume_at_.reset();
+  Open(epoll);
+}
+
+bool Acceptor::Accept(int fd, EpollSet& epoll) {
+  const auto listener = std::ranges::find(listeners_, fd, &Listener::fd);
+  if (listener == listeners_.end()) return false;
+  for (;;) {
+    UniqueFd socket(accept4(fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!socket) {
+      const bool is_short =
+          errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS;
+      if (is_short) Pause(epoll);
+      return true;
+    }
+    if (CountClients(inboxes_) >= max_clients_) {
+      constexpr std::string_view kFull = "-ERR max number of clients reached\r\n";
+      // One that expects TLS is only closed.
+      if (!listener->is_tls) {
+        static_cast<void>(send(socket.get(), kFull.data(), kFull.size(), MSG_NOSIGNAL));
+      }
+      continue;
+    }
+    Inbox& fewest = *std::ranges::min_element(
+        inboxes_, {}, [](const Inbox& one) { return one.clients.load(std::memory_order_relaxed); });
+    fewest.clients.fetch_add(1, std::memory_order_relaxed);
+    fewest.Put({std::move(socket), listener->is_tls});
+  }
+}
+
+uint64_t CountClients(const std::deque<Inbox>& inboxes) {
+  uint64_t count = 0;
+  for (const Inbox& one : inboxes) count += one.clients.load(std::memory_order_relaxed);
+  return count;
+}
+
+}  // namespace gossamer::gateway

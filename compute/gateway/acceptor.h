@@ -1,0 +1,49 @@
+// Acceptor: accepts clients at a worker's listeners, and gives each to the worker that has the fewest.
+//
+// The kernel does not share connections out evenly: at an address it goes by a hash, and a path's all come to the worker that is
+// awake. A pipeline keeps a worker busy, so that uneven shares would leave processors idle.
+//
+// Thread-safety: none; it belongs to one worker.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "compute/gateway/epoll_set.h"
+#include "compute/gateway/inbox.h"
+#include "compute/gateway/listener.h"
+
+namespace gossamer::gateway {
+
+class Acceptor {
+ public:
+  // `inboxes`: of all workers. It and the listeners stay as long as the acceptor.
+  Acceptor(std::vector<Listener> listeners, std::deque<Inbox>& inboxes, uint64_t max_clients)
+      : listeners_(std::move(listeners)), inboxes_(inboxes), max_clients_(max_clients) {}
+
+  // Has `epoll` watch the listeners. Returns false if that is not possible.
+  bool Open(EpollSet& epoll);
+  void Close(EpollSet& epoll);
+  // Accepts who waits, if `fd` is that of a listener. Returns whether it is.
+  bool Accept(int fd, EpollSet& epoll);
+  // Call in each round: listeners that were left alone for a while are watched again.
+  void Resume(EpollSet& epoll);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  // While the process has no descriptors left, listeners are not watched: they would be ready all the time.
+  void Pause(EpollSet& epoll);
+
+  const std::vector<Listener> listeners_;
+  std::deque<Inbox>& inboxes_;
+  const uint64_t max_clients_;
+  std::optional<Clock::time_point> resume_at_;
+};
+
+// The clients of all workers.
+uint64_t CountClients(const std::deque<Inbox>& inboxes);
+
+}  // namespace gossamer::gateway

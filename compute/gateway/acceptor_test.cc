@@ -1,0 +1,94 @@
+#include "compute/gateway/acceptor.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compute/gateway/testing/gateway_fixture.h"
+
+namespace gossamer::gateway {
+namespace {
+
+class AcceptorTest : public testing::Test {
+ protected:
+  void Open(size_t workers, uint64_t max_clients) {
+    path_ = testing::TempDir() + "acceptor_" + std::to_string(getpid()) + ".sock";
+    socket_ = std::move(Listen("unix:" + path_, false, "--redis").value());
+    inboxes_ = std::make_unique<std::deque<Inbox>>(workers);
+    for (Inbox& one : *inboxes_) ASSERT_TRUE(one.Open());
+    acceptor_ = std::make_unique<Acceptor>(std::vector<Listener>{{socket_.get(), false}}, *inboxes_,
+                                           max_clients);
+    ASSERT_TRUE(epoll_.Open());
+    ASSERT_TRUE(acceptor_->Open(epoll_));
+  }
+  ~AcceptorTest() override { unlink(path_.c_str()); }
+  std::vector<uint64_t> Counts() const {
+    std::vector<uint64_t> counts;
+    for (const Inbox& one : *inboxes_) counts.push_back(one.clients);
+    return counts;
+  }
+
+  std::string path_;
+  UniqueFd socket_;
+  std::unique_ptr<std::deque<Inbox>> inboxes_;
+  EpollSet epoll_;
+  std::unique_ptr<Acceptor> acceptor_;
+};
+
+TEST_F(AcceptorTest, GivesEachClientToTheWorkerWithTheFewest) {
+  ASSERT_NO_FATAL_FAILURE(Open(3, 100));
+  (*inboxes_)[0].clients = 2;
+  (*inboxes_)[2].clients = 1;
+  const Connection first(path_);
+  const Connection second(path_);
+  const Connection third(path_);
+  EXPECT_TRUE(acceptor_->Accept(socket_.get(), epoll_));
+  EXPECT_EQ(Counts(), (std::vector<uint64_t>{2, 2, 2}));
+  EXPECT_EQ((*inboxes_)[0].TakeAll().size(), 0U);
+  EXPECT_EQ((*inboxes_)[1].TakeAll().size(), 2U);
+  EXPECT_EQ((*inboxes_)[2].TakeAll().size(), 1U);
+  EXPECT_FALSE(acceptor_->Accept(socket_.get() + 1, epoll_)) << "it is no listener";
+}
+
+TEST_F(AcceptorTest, WakesTheWorkerThatGetsAClient) {
+  ASSERT_NO_FATAL_FAILURE(Open(1, 100));
+  Inbox& inbox = inboxes_->front();
+  EpollSet worker;
+  ASSERT_TRUE(worker.Open());
+  ASSERT_TRUE(worker.Watch(inbox.fd(), EPOLLIN));
+  std::array<epoll_event, 4> events;
+  EXPECT_EQ(worker.Wait(events, 0).size(), 0U);
+  Connection client(path_);
+  ASSERT_EQ(epoll_.Wait(events, 1000).size(), 1U);
+  acceptor_->Accept(events[0].data.fd, epoll_);
+  ASSERT_EQ(worker.Wait(events, 1000).size(), 1U);
+  EXPECT_EQ(events[0].data.fd, inbox.fd());
+  const std::vector<Inbox::Arrival> arrivals = inbox.TakeAll();
+  ASSERT_EQ(arrivals.size(), 1U);
+  EXPECT_FALSE(arrivals[0].is_tls);
+  EXPECT_EQ(send(arrivals[0].socket.get(), "hi", 2, 0), 2);
+  EXPECT_EQ(client.Receive(2), "hi");
+  EXPECT_EQ(worker.Wait(events, 0).size(), 0U);
+  inbox.Wake();
+  EXPECT_EQ(worker.Wait(events, 1000).size(), 1U);
+  EXPECT_EQ(inbox.TakeAll().size(), 0U);
+}
+
+TEST_F(AcceptorTest, RefusesThoseBeyondTheMost) {
+  ASSERT_NO_FATAL_FAILURE(Open(2, 3));
+  std::vector<Connection> clients;
+  for (int i = 0; i < 4; ++i) clients.emplace_back(path_);
+  acceptor_->Accept(socket_.get(), epoll_);
+  EXPECT_EQ(Counts(), (std::vector<uint64_t>{2, 1}));
+  EXPECT_EQ(CountClients(*inboxes_), 3U);
+  EXPECT_EQ(clients[3].ReceiveLine(), "-ERR max number of clients reached");
+  EXPECT_TRUE(clients[3].IsClosed());
+}
+
+}  // namespace
+}  // namespace gossamer::gateway
