@@ -82,6 +82,21 @@ RequestParser::Outcome RequestParser::Fail(std::string sentence) {
   return Outcome::kError;
 }
 
+std::optional<int64_t> RequestParser::TakeShortNumber(std::string_view bytes) {
+  constexpr size_t kMostDigits = 3;
+  int64_t number = 0;
+  size_t at = at_;
+  for (; at < bytes.size() && at < at_ + kMostDigits && bytes[at] >= '0' && bytes[at] <= '9';
+       ++at) {
+    number = 10 * number + (bytes[at] - '0');
+  }
+  // "01" is no number.
+  const bool is_number = at == at_ + 1 || (at > at_ && bytes[at_] != '0');
+  if (!is_number || at + 1 >= bytes.size() || bytes[at] != '\r') return std::nullopt;
+  at_ = at + 2;
+  return number;
+}
+
 RequestParser::Search RequestParser::FindLine(std::string_view bytes, std::string_view& line) {
   const size_t end = std::min(bytes.find('\r', std::max(at_, scanned_)), bytes.size());
   scanned_ = end;
@@ -98,13 +113,16 @@ RequestParser::Outcome RequestParser::NextArray(std::string_view bytes) {
   std::string_view line;
   if (!in_array_) {
     at_ = 1;
-    const Search search = FindLine(bytes, line);
-    if (search == Search::kTooLong) return Fail("too big mbulk count string");
-    if (search == Search::kUnfinished) {
-      at_ = 0;
-      return Outcome::kNeedMore;
+    std::optional<int64_t> count = TakeShortNumber(bytes);
+    if (!count) {
+      const Search search = FindLine(bytes, line);
+      if (search == Search::kTooLong) return Fail("too big mbulk count string");
+      if (search == Search::kUnfinished) {
+        at_ = 0;
+        return Outcome::kNeedMore;
+      }
+      count = ParseInteger(line);
     }
-    const std::optional<int64_t> count = ParseInteger(line);
     if (!count || *count > static_cast<int64_t>(limits_.arguments)) {
       return Fail(std::string(count ? limits_.breach : "invalid") + " multibulk length");
     }
@@ -119,13 +137,16 @@ RequestParser::Outcome RequestParser::NextArray(std::string_view bytes) {
       return Fail("expected '$', got '" + std::string(1, bytes[at_]) + "'");
     }
     ++at_;
-    const Search search = FindLine(bytes, line);
-    if (search == Search::kTooLong) return Fail("too big bulk count string");
-    if (search == Search::kUnfinished) {
-      at_ = start;
-      return Outcome::kNeedMore;
+    std::optional<int64_t> size = TakeShortNumber(bytes);
+    if (!size) {
+      const Search search = FindLine(bytes, line);
+      if (search == Search::kTooLong) return Fail("too big bulk count string");
+      if (search == Search::kUnfinished) {
+        at_ = start;
+        return Outcome::kNeedMore;
+      }
+      size = ParseInteger(line);
     }
-    const std::optional<int64_t> size = ParseInteger(line);
     if (!size || *size < 0 || *size > static_cast<int64_t>(limits_.argument_bytes)) {
       return Fail(std::string(size && *size >= 0 ? limits_.breach : "invalid") + " bulk length");
     }

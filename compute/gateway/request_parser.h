@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -65,6 +66,8 @@ class RequestParser {
   Outcome NextArray(std::string_view bytes);
   Outcome NextLine(std::string_view bytes);
   Outcome Fail(std::string sentence);
+  // The number whose line starts at `at_`, if it is short and has arrived. Nullopt, with nothing parsed, of any other.
+  std::optional<int64_t> TakeShortNumber(std::string_view bytes);
   // Finds the end of the number's line that starts at `at_`.
   Search FindLine(std::string_view bytes, std::string_view& line);
   void Finish();

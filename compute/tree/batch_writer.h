@@ -63,7 +63,7 @@ class BatchWriter {
 
   // Kept for the next call.
   struct Scratch {
-    std::vector<WriteBatch::Place> order;
+    WriteBatch::Order order;
     std::vector<KeyValueView> pairs;
     std::vector<WriteBatch::Range> rest;
   };

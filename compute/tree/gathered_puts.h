@@ -59,7 +59,7 @@ class GatheredPuts {
     std::array<std::coroutine_handle<>, kMost> waiters;
     std::array<bool, kMost> is_left;  // to its coroutine
     std::vector<Status> results = std::vector<Status>(kMost, Ok());
-    std::vector<WriteBatch::Place> order;
+    WriteBatch::Order order;
   };
   // co_await Joining: the result; nullopt if the write is left to the caller.
   struct Joining {

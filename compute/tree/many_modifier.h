@@ -40,7 +40,7 @@ class ManyModifier {
   struct Scratch {
     std::vector<KeyValueView> pairs;
     std::vector<Modification> modifications;
-    std::vector<WriteBatch::Place> order;
+    WriteBatch::Order order;
     std::vector<WriteBatch::Range> rest;
   };
   // What is left.

@@ -33,12 +33,16 @@ class WriteBatch {
     size_t end = 0;
   };
 
-  // Sorts by key. `scratch` outlives the batch.
   struct Place {
-    uint64_t prefix;
+    uint64_t prefix;  // the 8 bytes of the key behind what all have in common
     uint32_t index;
   };
-  void Sort(std::vector<Place>& scratch);
+  struct Order {
+    std::vector<Place> places;
+    std::vector<Place> scratch;
+  };
+  // Sorts by key. `order` outlives the batch.
+  void Sort(Order& order);
   // The index of the first key that is less than the one before it; size() if none is.
   size_t FindUnsorted() const;
   // How full new leaves get that a split makes, as a part of what fits into them; 0: as after a single write's split.
@@ -88,7 +92,8 @@ class WriteBatch {
 
  private:
   // Sorts by the 8 bytes of the keys behind `common`. Returns false, and changes nothing, if RankWords cannot rank them.
-  bool SortByRank(size_t common, std::vector<Place>& scratch);
+  bool SortByRank(size_t common, std::vector<Place>& places);
+  bool IsBefore(const Place& a, const Place& b, bool are_words) const;
 
   const WriteMode mode_;
   const std::span<const KeyValueView> pairs_;
