@@ -82,7 +82,7 @@ RequestParser::Outcome RequestParser::Fail(std::string sentence) {
   return Outcome::kError;
 }
 
-std::optional<int64_t> RequestParser::TakeShortNumber(std::string_view bytes) {
+int64_t RequestParser::TakeShortNumber(std::string_view bytes) {
   constexpr size_t kMostDigits = 3;
   int64_t number = 0;
   size_t at = at_;
@@ -92,7 +92,7 @@ std::optional<int64_t> RequestParser::TakeShortNumber(std::string_view bytes) {
   }
   // "01" is no number.
   const bool is_number = at == at_ + 1 || (at > at_ && bytes[at_] != '0');
-  if (!is_number || at + 1 >= bytes.size() || bytes[at] != '\r') return std::nullopt;
+  if (!is_number || at + 1 >= bytes.size() || bytes[at] != '\r') return -1;
   at_ = at + 2;
   return number;
 }
@@ -113,20 +113,22 @@ RequestParser::Outcome RequestParser::NextArray(std::string_view bytes) {
   std::string_view line;
   if (!in_array_) {
     at_ = 1;
-    std::optional<int64_t> count = TakeShortNumber(bytes);
-    if (!count) {
+    int64_t count = TakeShortNumber(bytes);
+    if (count < 0) {
       const Search search = FindLine(bytes, line);
       if (search == Search::kTooLong) return Fail("too big mbulk count string");
       if (search == Search::kUnfinished) {
         at_ = 0;
         return Outcome::kNeedMore;
       }
-      count = ParseInteger(line);
+      const std::optional<int64_t> number = ParseInteger(line);
+      if (!number) return Fail("invalid multibulk length");
+      count = *number;
     }
-    if (!count || *count > static_cast<int64_t>(limits_.arguments)) {
-      return Fail(std::string(count ? limits_.breach : "invalid") + " multibulk length");
+    if (count > static_cast<int64_t>(limits_.arguments)) {
+      return Fail(std::string(limits_.breach) + " multibulk length");
     }
-    expected_ = *count < 0 ? 0 : static_cast<uint64_t>(*count);
+    expected_ = count < 0 ? 0 : static_cast<uint64_t>(count);
     pieces_.clear();
     in_array_ = true;
   }
@@ -137,20 +139,22 @@ RequestParser::Outcome RequestParser::NextArray(std::string_view bytes) {
       return Fail("expected '$', got '" + std::string(1, bytes[at_]) + "'");
     }
     ++at_;
-    std::optional<int64_t> size = TakeShortNumber(bytes);
-    if (!size) {
+    int64_t size = TakeShortNumber(bytes);
+    if (size < 0) {
       const Search search = FindLine(bytes, line);
       if (search == Search::kTooLong) return Fail("too big bulk count string");
       if (search == Search::kUnfinished) {
         at_ = start;
         return Outcome::kNeedMore;
       }
-      size = ParseInteger(line);
+      const std::optional<int64_t> number = ParseInteger(line);
+      if (!number || *number < 0) return Fail("invalid bulk length");
+      size = *number;
     }
-    if (!size || *size < 0 || *size > static_cast<int64_t>(limits_.argument_bytes)) {
-      return Fail(std::string(size && *size >= 0 ? limits_.breach : "invalid") + " bulk length");
+    if (size > static_cast<int64_t>(limits_.argument_bytes)) {
+      return Fail(std::string(limits_.breach) + " bulk length");
     }
-    const auto length = static_cast<size_t>(*size);
+    const auto length = static_cast<size_t>(size);
     if (bytes.size() - at_ < length + 2) {
       wanted_ = at_ + length + 2;
       at_ = start;

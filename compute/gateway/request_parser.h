@@ -13,7 +13,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -66,8 +65,9 @@ class RequestParser {
   Outcome NextArray(std::string_view bytes);
   Outcome NextLine(std::string_view bytes);
   Outcome Fail(std::string sentence);
-  // The number whose line starts at `at_`, if it is short and has arrived. Nullopt, with nothing parsed, of any other.
-  std::optional<int64_t> TakeShortNumber(std::string_view bytes);
+  // The number whose line starts at `at_`, if it is short and has arrived; -1, with nothing parsed, if not. (An optional would be
+  // written to memory bytewise and read back as a word at once, which stalls.)
+  int64_t TakeShortNumber(std::string_view bytes);
   // Finds the end of the number's line that starts at `at_`.
   Search FindLine(std::string_view bytes, std::string_view& line);
   void Finish();

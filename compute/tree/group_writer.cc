@@ -25,7 +25,8 @@ LeafWrite GroupWriter::MakeWrite(const WriteBatch& batch, size_t position) const
   const KeyView key = batch.key(position);
   write.hash = KeyHash(key);
   write.unit = context_.geometry().GroupOf(write.hash);
-  write.entry = {key, batch.value(position)};
+  write.entry.key = key;
+  write.entry.stored = batch.value(position);
   write.kind = ClassOf(write.mode);
   write.modification = batch.modification(position);
   write.is_new = write.mode == WriteMode::kInsert ||
