@@ -77,7 +77,7 @@ void Batch::AddAnswer(Client& client, std::string_view reply) {
     clients_.push_back(&client);
     phase_ = Phase::kReads;
   }
-  requests_.push_back({&client, nullptr, text_.size(), reply.size()});
+  requests_.emplace_back(&client, nullptr, text_.size(), reply.size());
   text_ += reply;
 }
 
@@ -93,7 +93,7 @@ bool Batch::Add(Client& client, const Command& command,
     case CommandKind::kRead: {
       if (command.id == CommandId::kGetRange) return AddRange(client, command, arguments);
       if (!Admit(client, Phase::kReads)) return false;
-      requests_.push_back({&client, &command, reads_.size(), arguments.size() - 1});
+      requests_.emplace_back(&client, &command, reads_.size(), arguments.size() - 1);
       reads_.insert(reads_.end(), arguments.begin() + 1, arguments.end());
       return true;
     }
@@ -104,7 +104,7 @@ bool Batch::Add(Client& client, const Command& command,
         return true;
       }
       if (!Admit(client, Phase::kPuts)) return false;
-      requests_.push_back({&client, &command, puts_.size(), arguments.size() / 2});
+      requests_.emplace_back(&client, &command, puts_.size(), arguments.size() / 2);
       for (size_t i = 1; i < arguments.size(); i += 2) {
         puts_.push_back({arguments[i], arguments[i + 1]});
       }
@@ -113,7 +113,7 @@ bool Batch::Add(Client& client, const Command& command,
     case CommandKind::kChange: return AddChange(client, command, arguments);
     case CommandKind::kDelete: {
       if (!Admit(client, Phase::kDeletes)) return false;
-      requests_.push_back({&client, &command, deletes_.size(), arguments.size() - 1});
+      requests_.emplace_back(&client, &command, deletes_.size(), arguments.size() - 1);
       deletes_.insert(deletes_.end(), arguments.begin() + 1, arguments.end());
       return true;
     }
@@ -148,10 +148,10 @@ bool Batch::AddSet(Client& client, const Command& command,
   const bool is_plain = !options.must_be_absent && !options.must_exist && !options.returns_old;
   if (!Admit(client, is_plain ? Phase::kPuts : Phase::kChanges)) return false;
   if (is_plain) {
-    requests_.push_back({&client, &command, puts_.size(), 1});
+    requests_.emplace_back(&client, &command, puts_.size(), 1);
     puts_.push_back({arguments[1], arguments[2]});
   } else {
-    requests_.push_back({&client, &command, change_count_, kIsChange});
+    requests_.emplace_back(&client, &command, change_count_, kIsChange);
     NextChange().ParseSet(arguments[1], arguments[2], options);
   }
   return true;
@@ -162,7 +162,7 @@ bool Batch::AddChange(Client& client, const Command& command,
   if (!Admit(client, Phase::kChanges)) return false;
   const std::string_view refusal = NextChange().Parse(command, arguments);
   if (refusal.empty()) {
-    requests_.push_back({&client, &command, change_count_ - 1, kIsChange});
+    requests_.emplace_back(&client, &command, change_count_ - 1, kIsChange);
   } else {
     --change_count_;
     AddError(client, refusal);
@@ -180,7 +180,7 @@ bool Batch::AddRange(Client& client, const Command& command,
     return true;
   }
   if (!Admit(client, Phase::kReads)) return false;
-  requests_.push_back({&client, &command, reads_.size(), ranges_.size()});
+  requests_.emplace_back(&client, &command, reads_.size(), ranges_.size());
   ranges_.emplace_back(*first, *last);
   reads_.push_back(arguments[1]);
   return true;

@@ -330,7 +330,10 @@ Task<void> RemoteLock::ExecuteOneByOne(Batch& batch, std::optional<Lease> epoch)
 
 void RemoteLock::AddEnd(Batch& batch, size_t first, After after) {
   if (after == After::kRelease) batch.Add(ReleaseVerb(held_));
-  pending_ = {held_, first, batch.verbs().size(), after};
+  pending_.held = held_;
+  pending_.first = first;
+  pending_.end = batch.verbs().size();
+  pending_.after = after;
   if (after == After::kRelease) held_ = {};
 }
 

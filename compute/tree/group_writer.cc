@@ -19,8 +19,7 @@ GroupWriter::Scratch::Scratch(const LeafGeometry& geometry) : packer(geometry) {
   is_gone.reserve(usual);
 }
 
-LeafWrite GroupWriter::MakeWrite(const WriteBatch& batch, size_t position) const {
-  LeafWrite write;
+void GroupWriter::MakeWrite(const WriteBatch& batch, size_t position, LeafWrite& write) const {
   write.mode = batch.mode();
   const KeyView key = batch.key(position);
   write.hash = KeyHash(key);
@@ -31,19 +30,20 @@ LeafWrite GroupWriter::MakeWrite(const WriteBatch& batch, size_t position) const
   write.modification = batch.modification(position);
   write.is_new = write.mode == WriteMode::kInsert ||
                  (write.mode == WriteMode::kPut && context_.recent_puts.expect_insert());
-  return write;
+  if (!write.status) write.status = Ok();
+  write.replaced.reset();
 }
 
 Task<Status> GroupWriter::Write(Op& op, WriteBatch& batch, size_t first, size_t& end,
                                 const NodeCache::Step& path, Tally& tally) {
   LeafWish wish;
-  wish.write = MakeWrite(batch, first);
+  MakeWrite(batch, first, wish.write);
   std::array<LeafWrite, kFew> along;
   size_t count = 0;
   wish.is_whole = end - first > kFew;
   if (!wish.is_whole) {
     for (size_t position = first + 1; position < end; ++position) {
-      along[count++] = MakeWrite(batch, position);
+      MakeWrite(batch, position, along[count++]);
     }
   }
   wish.along = {along.data(), count};
@@ -116,7 +116,8 @@ Task<Status> GroupWriter::Edit(Op& op, LockedLeaf& locked, WriteBatch& batch, si
 size_t GroupWriter::Apply(LockedLeaf& locked, WriteBatch& batch, size_t first, size_t end,
                           Effect& effect) const {
   for (size_t position = first; position < end; ++position) {
-    LeafWrite write = MakeWrite(batch, position);
+    LeafWrite write;
+    MakeWrite(batch, position, write);
     if (!Apply(locked, batch, position, write, effect)) return position;
   }
   return end;
@@ -141,7 +142,11 @@ bool GroupWriter::Apply(LockedLeaf& locked, WriteBatch& batch, size_t position, 
     ++(write.kind == OperationClass::kInsert ? tally.inserted : tally.updated);
   }
   if (write.replaced) effect.replaced.push_back(*write.replaced);
-  if (batch.keeps_results()) batch.result(position) = write.status;
+  if (batch.keeps_results()) {
+    Status& result = batch.result(position);
+    // Of what is right already, nothing is copied.
+    if (!result || !write.status) result = write.status;
+  }
   return true;
 }
 

@@ -71,8 +71,8 @@ class GroupWriter {
 
   // The steps of a few writes, for a caller that locks and commits their leaf itself.
   //
-  // The write at `position`, not done yet.
-  LeafWrite MakeWrite(const WriteBatch& batch, size_t position) const;
+  // Makes `write` the one at `position`, not done yet. (In place: it is large, and made for each key.)
+  void MakeWrite(const WriteBatch& batch, size_t position, LeafWrite& write) const;
   // Applies `write`, that at `position`, to the leaf's units, and sets its result. Returns false if it cannot be applied
   // like that.
   static bool Apply(LockedLeaf& locked, WriteBatch& batch, size_t position, LeafWrite& write,

@@ -14,8 +14,7 @@ constexpr size_t kMaxGranted = 64;
 
 }  // namespace
 
-LeafCommitter::Ending LeafCommitter::Prepare(LockedLeaf& locked) const {
-  Ending ending;
+void LeafCommitter::Prepare(LockedLeaf& locked, Ending& ending) const {
   // What others wish for this leaf goes along.
   ending.granted = GrantWishes(locked);
   if (locked.path.has_parent() && locked.editor->MayCorrectHint())
@@ -23,8 +22,7 @@ LeafCommitter::Ending LeafCommitter::Prepare(LockedLeaf& locked) const {
   ending.has_changes = locked.editor->changed() != 0;
   ending.is_sparse = locked.editor->has_removed() && locked.editor->IsSparse();
   if (ending.is_sparse) ending.key = locked.path.low;
-  if (ending.has_changes) ending.next = locked.lock.NextWaiter();
-  return ending;
+  ending.next = ending.has_changes ? locked.lock.NextWaiter() : nullptr;
 }
 
 Status LeafCommitter::Conclude(LockedLeaf& locked, Ending& ending, const Status& result) const {
@@ -44,7 +42,8 @@ void LeafCommitter::ConcludeWritten(LockedLeaf& locked, Ending& ending) const {
 }
 
 Task<Status> LeafCommitter::Commit(LockedLeaf& locked) const {
-  Ending ending = Prepare(locked);
+  Ending ending;
+  Prepare(locked, ending);
   co_return co_await Commit(locked, ending);
 }
 

@@ -37,8 +37,8 @@ class LeafCommitter {
       return next != nullptr ? RemoteLock::After::kKeep : RemoteLock::After::kRelease;
     }
   };
-  // Applies the wishes that can be granted.
-  Ending Prepare(LockedLeaf& locked) const;
+  // Begins a commit, of which `ending` keeps what the other steps need: applies the wishes that can be granted.
+  void Prepare(LockedLeaf& locked, Ending& ending) const;
   // The rest of Commit.
   Task<Status> Commit(LockedLeaf& locked, Ending& ending) const;
   // Verbs that AddCommit adds, at most.

@@ -118,7 +118,8 @@ Task<Status> LeafWriter::WriteUntilDone(KeyView key, std::string_view value, Wri
         begun.is_tried = true;
       }
       if (begun.is_tried && AcceptFirst(begun)) {
-        LeafCommitter::Ending ending = committer_.Prepare(locked);
+        LeafCommitter::Ending ending;
+        committer_.Prepare(locked, ending);
         if (ending.has_changes && locked.lock.IsInEpoch()) {
           InlineBatch<LeafCommitter::kMaxVerbs> batch(locked.leaf().server());
           committer_.AddCommit(locked, ending, batch);

@@ -63,7 +63,8 @@ Task<Result<LeafLocker::Outcome>> LeafLocker::Lock(Op& op, LeafWish& wish, bool 
       }
       std::array<Verb, RemoteLock::kMaxReads> reads;
       wanted = WantedUnits(locked, wish.write, wish.along, wish.is_whole);
-      const size_t read_count = AddReads(locked, wanted, reads);
+      size_t read_count = 0;
+      ForEachRead(locked, wanted, [&](const Verb& read) { reads[read_count++] = read; });
       attempt =
           co_await locked.lock.Try({reads.data(), read_count}, std::exchange(alongside, nullptr));
     }
@@ -127,12 +128,10 @@ LeafLocker::Trial LeafLocker::AddTrial(LockedLeaf& locked, std::span<const LeafW
   const LeafGeometry& geometry = context_.geometry();
   locked.editor.emplace(std::span(locked.image().data, geometry.node_bytes()), locked.leaf(),
                         geometry, locked.within());
-  std::array<Verb, RemoteLock::kMaxReads> reads;
-  Trial trial;
-  trial.wanted = WantedUnits(locked, writes.front(), writes.subspan(1), false);
-  const size_t count = AddReads(locked, trial.wanted, reads);
-  trial.taking = locked.lock.AddTaking(batch, {reads.data(), count});
-  return trial;
+  const RemoteLock::Taking taking = locked.lock.AddTaking(batch, {});
+  const uint32_t wanted = WantedUnits(locked, writes.front(), writes.subspan(1), false);
+  ForEachRead(locked, wanted, [&batch](const Verb& read) { batch.Add(read); });
+  return {taking, wanted};
 }
 
 bool LeafLocker::AcceptTrial(LockedLeaf& locked, const Trial& trial, const Batch& batch) const {
@@ -209,19 +208,17 @@ uint32_t LeafLocker::WantedUnits(LockedLeaf& locked, const LeafWrite& write,
   return std::popcount(unknown) > static_cast<int>(RemoteLock::kMaxReads) ? all : unknown;
 }
 
-size_t LeafLocker::AddReads(const LockedLeaf& locked, uint32_t wanted,
-                            std::span<Verb, RemoteLock::kMaxReads> reads) const {
+template <typename Visit>
+void LeafLocker::ForEachRead(const LockedLeaf& locked, uint32_t wanted, Visit visit) const {
   const LeafGeometry& geometry = context_.geometry();
   const bool reads_all = (wanted >> geometry.units() & 1) != 0;
   if (reads_all) {
-    reads[0] = Verb::Read(locked.leaf().offset(), geometry.node_bytes(), locked.image());
-    return 1;
+    visit(Verb::Read(locked.leaf().offset(), geometry.node_bytes(), locked.image()));
+    return;
   }
-  size_t count = 0;
   for (uint32_t rest = wanted; rest != 0; rest &= rest - 1) {
-    reads[count++] = ReadUnitVerb(locked, static_cast<uint32_t>(std::countr_zero(rest)));
+    visit(ReadUnitVerb(locked, static_cast<uint32_t>(std::countr_zero(rest))));
   }
-  return count;
 }
 
 bool LeafLocker::Accept(LockedLeaf& locked, uint32_t wanted) const {

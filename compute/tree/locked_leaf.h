@@ -150,9 +150,9 @@ class LeafLocker {
                               LockedLeaf& locked) const;
   uint32_t WantedUnits(LockedLeaf& locked, const LeafWrite& write, std::span<const LeafWrite> along,
                        bool is_whole) const;
-  // READs `wanted` units. Returns the number of READs.
-  size_t AddReads(const LockedLeaf& locked, uint32_t wanted,
-                  std::span<Verb, RemoteLock::kMaxReads> reads) const;
+  // Calls visit(READ) for each READ, RemoteLock::kMaxReads at most, of the `wanted` units.
+  template <typename Visit>
+  void ForEachRead(const LockedLeaf& locked, uint32_t wanted, Visit visit) const;
   // Checks what was read. Returns false unless all of it is valid.
   bool Accept(LockedLeaf& locked, uint32_t wanted) const;
   bool AcceptTrailer(LockedLeaf& locked) const;

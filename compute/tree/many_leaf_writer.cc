@@ -262,7 +262,7 @@ bool ManyLeafWriter::TakeLeaf(Run& run, Chunk& chunk, WriteBatch::Range writes,
   if (spot.leaf.is_null() || !IsPlain(run.batch, writes)) return false;
   for (size_t position = writes.first; position < writes.end; ++position) {
     LeafWrite& write = chunk.writes[position - chunk.first];
-    write = groups_.MakeWrite(run.batch, position);
+    groups_.MakeWrite(run.batch, position, write);
     // An insert into a full leaf splits it.
     if (write.is_new && LeafHint(spot.hint).IsFull(write.unit)) return false;
   }
@@ -334,7 +334,7 @@ void ManyLeafWriter::AddCommit(const Run& run, Lane& lane, Leaf& leaf) const {
     leaf.batch = &lane.commits.For(lane.server, 1);
     locked.lock.AddEnd(*leaf.batch, leaf.batch->verbs().size(), RemoteLock::After::kRelease);
   } else {
-    leaf.ending = committer_.Prepare(locked);
+    committer_.Prepare(locked, leaf.ending);
     if (leaf.ending.is_sparse) leaf.ending.key = Key(run.batch.key(leaf.writes.first));
     const auto writes = static_cast<size_t>(std::popcount(locked.editor->changed()));
     leaf.batch = &lane.commits.For(lane.server, writes + 1);
