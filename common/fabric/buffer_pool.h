@@ -23,16 +23,6 @@ struct LocalAddress {
   std::byte* data = nullptr;
   uint32_t key = 0;
 
-  LocalAddress() = default;
-  LocalAddress(std::byte* memory, uint32_t memory_key) : data(memory), key(memory_key) {}
-  // By its members: a copy of the whole would load at once what was just stored in two parts, and wait for it.
-  LocalAddress(const LocalAddress& other) : data(other.data), key(other.key) {}
-  LocalAddress& operator=(const LocalAddress& other) {
-    data = other.data;
-    key = other.key;
-    return *this;
-  }
-
   LocalAddress operator+(size_t bytes) const { return {data + bytes, key}; }
 };
 

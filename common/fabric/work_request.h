@@ -45,8 +45,12 @@ class Batch {
     // By its members: a copy of the whole would load in wide words what was just stored in narrow ones. The binding names
     // all of them, or does not compile.
     const auto& [opcode, space, fence, status, length, offset, local, compare, swap] = verb;
-    return *std::construct_at(&verbs_[size_++], opcode, space, fence, status, length, offset, local,
-                              compare, swap);
+    const auto& [data, key] = local;
+    Verb& added = *std::construct_at(&verbs_[size_++], opcode, space, fence, status, length, offset,
+                                     LocalAddress{}, compare, swap);
+    added.local.data = data;
+    added.local.key = key;
+    return added;
   }
   // Empties the batch, and addresses it to `server`.
   void Reset(ServerId server) {

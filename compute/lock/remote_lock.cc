@@ -330,10 +330,7 @@ Task<void> RemoteLock::ExecuteOneByOne(Batch& batch, std::optional<Lease> epoch)
 
 void RemoteLock::AddEnd(Batch& batch, size_t first, After after) {
   if (after == After::kRelease) batch.Add(ReleaseVerb(held_));
-  pending_.held = held_;
-  pending_.first = first;
-  pending_.end = batch.verbs().size();
-  pending_.after = after;
+  pending_.Set(held_, first, batch.verbs().size(), after);
   if (after == After::kRelease) held_ = {};
 }
 

@@ -268,6 +268,13 @@ class [[nodiscard]] RemoteLock {
     size_t end = 0;
     After after = After::kRelease;
 
+    // In place: a copy of the whole would wait for its members to be stored.
+    void Set(const HeldLock& of, size_t from, size_t to, After then) {
+      held = of;
+      first = from;
+      end = to;
+      after = then;
+    }
     std::span<const Verb> VerbsOf(const Batch& batch) const {
       return batch.verbs().subspan(first, end - first);
     }
