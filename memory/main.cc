@@ -80,14 +80,10 @@ constexpr ProgramInfo kProgram{
     "when it stops, the store is gone. Prints one line once clients can connect.\n",
     __FILE__};
 
+// 0, which stands for the default, if the flag is left out.
 Result<uint64_t> SizeFlag(const char* name, const std::string& text) {
   if (text.empty()) return uint64_t{0};
-  const Result<uint64_t> size = ParseSize(text);
-  if (size && size.value() != 0) return size.value();
-  return MakeError(
-      Code::kInvalidArgument,
-      "--" + std::string(name) + ": " +
-          (size ? "0 is too little; leave the flag out for the default" : size.error().message));
+  return ParseSizeFlag(name, text, 1);
 }
 
 Status CheckAdminFlag() {
@@ -119,7 +115,7 @@ Result<MemoryServerOptions> OptionsFromFlags() {
                      "--memory=SIZE is missing: how much DRAM to serve, such as --memory=1GiB");
   }
   MemoryServerOptions options;
-  BOOST_OUTCOME_TRY(memory_bytes, SizeFlag("memory", FLAGS_memory));
+  BOOST_OUTCOME_TRY(memory_bytes, ParseSizeFlag("memory", FLAGS_memory, 1));
   BOOST_OUTCOME_TRY(chunk_bytes, SizeFlag("chunk_bytes", FLAGS_chunk_bytes));
   BOOST_OUTCOME_TRY(lock_table_bytes, SizeFlag("lock_table_bytes", FLAGS_lock_table_bytes));
   BOOST_OUTCOME_TRY(parameters, CheckedParameters(FLAGS_node_bytes, FLAGS_max_key_bytes,

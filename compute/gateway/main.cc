@@ -98,12 +98,6 @@ Error WrongFlag(const char* name, const std::string& sentence) {
   return MakeError(Code::kInvalidArgument, "--" + std::string(name) + ": " + sentence);
 }
 
-Result<uint64_t> SizeFlag(const char* name, const std::string& text) {
-  const Result<uint64_t> size = ParseSize(text);
-  if (size && size.value() != 0) return size.value();
-  return WrongFlag(name, size ? "0 is too little" : size.error().message);
-}
-
 Result<std::string> ReadPassword(const std::string& path) {
   std::string password;
   if (path.empty()) return password;
@@ -183,7 +177,7 @@ Result<GatewayOptions> OptionsFromFlags() {
   if (FLAGS_threads == 0 || FLAGS_threads > 256) return WrongFlag("threads", "give 1 to 256");
   BOOST_OUTCOME_TRY(users, UsersFromFlags());
   BOOST_OUTCOME_TRYV(AddTls(options));
-  BOOST_OUTCOME_TRY(max_query_bytes, SizeFlag("max_query_bytes", FLAGS_max_query_bytes));
+  BOOST_OUTCOME_TRY(max_query_bytes, ParseSizeFlag("max_query_bytes", FLAGS_max_query_bytes, 1));
   options.users = std::move(users);
   options.threads = FLAGS_threads;
   options.pin = FLAGS_pin;
@@ -199,7 +193,7 @@ Result<OpenOptions> OpenOptionsFromFlags() {
   options.store = FLAGS_store;
   options.fabric = FLAGS_fabric;
   options.device = FLAGS_device;
-  BOOST_OUTCOME_TRY(cache_bytes, SizeFlag("cache_bytes", FLAGS_cache_bytes));
+  BOOST_OUTCOME_TRY(cache_bytes, ParseSizeFlag("cache_bytes", FLAGS_cache_bytes, 1));
   options.cache_bytes = cache_bytes;
   return options;
 }
