@@ -312,6 +312,8 @@ int Main(int argc, char** argv) {
   if (const std::optional<int> refused = RefuseArguments(kProgram, parsed)) return *refused;
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
+  const Status can_tell = CheckReadyFd(FLAGS_ready_fd);
+  if (!can_tell) return UsageError(kProgram, can_tell.error().message);
   const auto options = OptionsFromFlags();
   if (!options) return UsageError(kProgram, options.error().message);
   const auto open = OpenOptionsFromFlags();
