@@ -144,25 +144,29 @@ Result<MemoryServerOptions> OptionsFromFlags() {
 }
 
 // Nothing without --admin.
-Result<std::unique_ptr<MemoryAdmin>> StartAdmin() {
-  if (FLAGS_admin.empty()) return std::unique_ptr<MemoryAdmin>();
-  return MemoryAdmin::Start(FLAGS_admin, {.version = std::string(BuildVersion()),
-                                          .compiler = std::string(BuildCompiler()),
-                                          .type = std::string(BuildType())});
+Result<std::unique_ptr<ProgramAdmin>> StartAdmin() {
+  if (FLAGS_admin.empty()) return std::unique_ptr<ProgramAdmin>();
+  return ProgramAdmin::Start(FLAGS_admin, {"gossamer-memory", "memory server"},
+                             {.version = std::string(BuildVersion()),
+                              .compiler = std::string(BuildCompiler()),
+                              .type = std::string(BuildType())});
 }
 
 int Serve(const MemoryServerOptions& options, Bootstrap& bootstrap) {
   // Before the server has its memory and its store, which takes a while, and which a wrong --admin must not begin.
   const auto started = StartAdmin();
   if (!started) return Failure(kProgram, started.error().message);
-  MemoryAdmin* const admin = started.value().get();
+  ProgramAdmin* const admin = started.value().get();
   const auto server = MemoryServer::Start(options, &bootstrap);
   if (!server) return Failure(kProgram, server.error().message);
-  if (admin != nullptr) admin->Serve(*server.value());
+  if (admin != nullptr) admin->Serve(ServedBy(*server.value()));
   const Status told = AnnounceReady("gossamer-memory ready: " + server.value()->Description() +
                                         (admin != nullptr ? " admin " + admin->address() : ""),
                                     FLAGS_ready_fd);
-  if (!told) return Failure(kProgram, told.error().message);
+  if (!told) {
+    if (admin != nullptr) admin->StopServing();
+    return Failure(kProgram, told.error().message);
+  }
 
   const sigset_t signals = StopSignals();
   int signal = 0;

@@ -15,9 +15,8 @@
 #include <string>
 #include <utility>
 
-#include "common/admin/admin_server.h"
 #include "common/admin/listen_address.h"
-#include "common/admin/process_metrics.h"
+#include "common/admin/program_admin.h"
 #include "common/program/flags_main.h"
 #include "common/program/ready.h"
 #include "common/program/stop.h"
@@ -213,23 +212,18 @@ Result<std::unique_ptr<Store>> OpenStore(const OpenOptions& options, uint32_t se
   }
 }
 
-Result<std::unique_ptr<AdminServer>> StartAdmin(const Gateway& gateway) {
-  if (FLAGS_admin.empty()) return std::unique_ptr<AdminServer>();
-  const auto process =
-      std::make_shared<ProcessMetrics>(BuildFacts{.version = std::string(BuildVersion()),
-                                                  .compiler = std::string(BuildCompiler()),
-                                                  .type = std::string(BuildType())});
-  AdminContent content;
-  content.metrics = {process, gateway.metrics()};
-  content.readiness = [] { return Ok(); };
-  content.state = [process, metrics = gateway.metrics()] {
-    nlohmann::ordered_json state{{"program", "gossamer-compute"},
-                                 {"version", std::string(BuildVersion())},
-                                 {"uptime_seconds", process->uptime().count()}};
-    state.update(metrics->State());
-    return state;
-  };
-  return AdminServer::Start({.address = FLAGS_admin}, std::move(content));
+// Nothing without --admin.
+Result<std::unique_ptr<ProgramAdmin>> StartAdmin() {
+  if (FLAGS_admin.empty()) return std::unique_ptr<ProgramAdmin>();
+  return ProgramAdmin::Start(FLAGS_admin, {"gossamer-compute", "compute server"},
+                             {.version = std::string(BuildVersion()),
+                              .compiler = std::string(BuildCompiler()),
+                              .type = std::string(BuildType())});
+}
+
+ProgramAdmin::Served ServedBy(const Gateway& gateway) {
+  return {.families = [metrics = gateway.metrics()] { return metrics->Collect(); },
+          .state = [metrics = gateway.metrics()] { return metrics->State(); }};
 }
 
 // "redis 127.0.0.1:7400, tls 127.0.0.1:7443"
@@ -280,6 +274,10 @@ int Serve(const GatewayOptions& options, const OpenOptions& open) {
   Stop stop;
   const StopOnSignals stop_on_signals(stop);
   Hangups hangups(options.tls != nullptr);
+  // Before it waits for its store, and before clients can connect, which a wrong --admin must not let them do.
+  const auto started = StartAdmin();
+  if (!started) return Failure(kProgram, started.error().message);
+  ProgramAdmin* const admin = started.value().get();
   const auto store = OpenStore(open, FLAGS_wait, stop);
   if (stop.raised()) return stop.exit_code();
   if (!store) {
@@ -289,12 +287,11 @@ int Serve(const GatewayOptions& options, const OpenOptions& open) {
   }
   const auto gateway = Gateway::Start(options, *store.value());
   if (!gateway) return Failure(kProgram, gateway.error().message);
-  const auto admin = StartAdmin(*gateway.value());
-  if (!admin) return Failure(kProgram, admin.error().message);
-  const Status told = AnnounceReady(
-      "gossamer-compute ready: store " + open.store + ", " + AddressesOf(*gateway.value()) +
-          (admin.value() ? ", admin " + admin.value()->address() : ""),
-      FLAGS_ready_fd);
+  if (admin != nullptr) admin->Serve(ServedBy(*gateway.value()));
+  const Status told = AnnounceReady("gossamer-compute ready: store " + open.store + ", " +
+                                        AddressesOf(*gateway.value()) +
+                                        (admin != nullptr ? ", admin " + admin->address() : ""),
+                                    FLAGS_ready_fd);
   if (!told) return Failure(kProgram, told.error().message);
   while (!stop.raised()) {
     std::array<pollfd, 2> signals{{{stop.fd(), POLLIN, 0}, {hangups.fd(), POLLIN, 0}}};
@@ -303,6 +300,7 @@ int Serve(const GatewayOptions& options, const OpenOptions& open) {
   }
   LOG(INFO) << "stopping on " << (stop.signal() == SIGTERM ? "SIGTERM" : "SIGINT");
   NotifyServiceManager("STOPPING=1");
+  if (admin != nullptr) admin->StopServing();
   return kExitSuccess;
 }
 
