@@ -80,14 +80,10 @@ constexpr ProgramInfo kProgram{
     "when it stops, the store is gone. Prints one line once clients can connect.\n",
     __FILE__};
 
+// 0, which stands for the default, if the flag is left out.
 Result<uint64_t> SizeFlag(const char* name, const std::string& text) {
   if (text.empty()) return uint64_t{0};
-  const Result<uint64_t> size = ParseSize(text);
-  if (size && size.value() != 0) return size.value();
-  return MakeError(
-      Code::kInvalidArgument,
-      "--" + std::string(name) + ": " +
-          (size ? "0 is too little; leave the flag out for the default" : size.error().message));
+  return ParseSizeFlag(name, text, 1);
 }
 
 Status CheckAdminFlag() {
@@ -119,7 +115,7 @@ Result<MemoryServerOptions> OptionsFromFlags() {
                      "--memory=SIZE is missing: how much DRAM to serve, such as --memory=1GiB");
   }
   MemoryServerOptions options;
-  BOOST_OUTCOME_TRY(memory_bytes, SizeFlag("memory", FLAGS_memory));
+  BOOST_OUTCOME_TRY(memory_bytes, ParseSizeFlag("memory", FLAGS_memory, 1));
   BOOST_OUTCOME_TRY(chunk_bytes, SizeFlag("chunk_bytes", FLAGS_chunk_bytes));
   BOOST_OUTCOME_TRY(lock_table_bytes, SizeFlag("lock_table_bytes", FLAGS_lock_table_bytes));
   BOOST_OUTCOME_TRY(parameters, CheckedParameters(FLAGS_node_bytes, FLAGS_max_key_bytes,
@@ -148,25 +144,29 @@ Result<MemoryServerOptions> OptionsFromFlags() {
 }
 
 // Nothing without --admin.
-Result<std::unique_ptr<MemoryAdmin>> StartAdmin() {
-  if (FLAGS_admin.empty()) return std::unique_ptr<MemoryAdmin>();
-  return MemoryAdmin::Start(FLAGS_admin, {.version = std::string(BuildVersion()),
-                                          .compiler = std::string(BuildCompiler()),
-                                          .type = std::string(BuildType())});
+Result<std::unique_ptr<ProgramAdmin>> StartAdmin() {
+  if (FLAGS_admin.empty()) return std::unique_ptr<ProgramAdmin>();
+  return ProgramAdmin::Start(FLAGS_admin, {"gossamer-memory", "memory server"},
+                             {.version = std::string(BuildVersion()),
+                              .compiler = std::string(BuildCompiler()),
+                              .type = std::string(BuildType())});
 }
 
 int Serve(const MemoryServerOptions& options, Bootstrap& bootstrap) {
   // Before the server has its memory and its store, which takes a while, and which a wrong --admin must not begin.
   const auto started = StartAdmin();
   if (!started) return Failure(kProgram, started.error().message);
-  MemoryAdmin* const admin = started.value().get();
+  ProgramAdmin* const admin = started.value().get();
   const auto server = MemoryServer::Start(options, &bootstrap);
   if (!server) return Failure(kProgram, server.error().message);
-  if (admin != nullptr) admin->Serve(*server.value());
+  if (admin != nullptr) admin->Serve(ServedBy(*server.value()));
   const Status told = AnnounceReady("gossamer-memory ready: " + server.value()->Description() +
                                         (admin != nullptr ? " admin " + admin->address() : ""),
                                     FLAGS_ready_fd);
-  if (!told) return Failure(kProgram, told.error().message);
+  if (!told) {
+    if (admin != nullptr) admin->StopServing();
+    return Failure(kProgram, told.error().message);
+  }
 
   const sigset_t signals = StopSignals();
   int signal = 0;
@@ -192,6 +192,8 @@ int Main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
 
+  const Status can_tell = CheckReadyFd(FLAGS_ready_fd);
+  if (!can_tell) return UsageError(kProgram, can_tell.error().message);
   const auto options = OptionsFromFlags();
   if (!options) return UsageError(kProgram, options.error().message);
   const auto bootstrap = OpenBootstrap(FLAGS_bootstrap);

@@ -409,7 +409,7 @@ TEST(ProgramFlags, EachMistakeIsOneSentence) {
       {{"--memory=7TiB"},
        1,
        "7.00 TiB of memory are more than the .* that this machine has available"},
-      {{"--memory=4MiB", "--ready_fd=99"}, 1, "cannot write to --ready_fd=99"},
+      {{"--memory=4MiB", "--ready_fd=99"}, 2, "cannot write to --ready_fd=99"},
       {{"--memory=4MiB", "--listen=/nowhere/at/all"}, 1, "/nowhere/at/all"},
       {{"--memory=4MiB", "--bootstrap=dir:/proc/nowhere"},
        1,

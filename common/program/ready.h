@@ -9,6 +9,10 @@
 
 namespace gossamer {
 
+// Whether `ready_fd` is negative, or open for writing. A program asks before it starts anything, and before it opens files, which
+// might get this number. Errors: InvalidArgument.
+Status CheckReadyFd(int ready_fd);
+
 // Reports in all three ways. `line` has no line break. Closes `ready_fd`, unless negative.
 // Errors: InvalidArgument if `ready_fd` cannot be written to. A line that cannot be printed is only logged: clients can connect
 // all the same.

@@ -68,4 +68,12 @@ Result<uint64_t> ParseSize(std::string_view text) {
   return static_cast<uint64_t>(bytes);
 }
 
+Result<uint64_t> ParseSizeFlag(std::string_view name, std::string_view text, uint64_t least) {
+  const Result<uint64_t> size = ParseSize(text);
+  if (size && size.value() >= least) return size.value();
+  return MakeError(Code::kInvalidArgument,
+                   "--" + std::string(name) + ": " +
+                       (size ? std::string(text) + " is too little" : size.error().message));
+}
+
 }  // namespace gossamer

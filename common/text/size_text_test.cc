@@ -25,5 +25,14 @@ TEST(SizeText, RefusesWhatIsNone) {
   }
 }
 
+TEST(SizeText, NamesTheFlag) {
+  EXPECT_EQ(ParseSizeFlag("memory", "4K", 4096).value(), 4096u);
+  EXPECT_EQ(ParseSizeFlag("memory", "0").value(), 0u);
+  EXPECT_EQ(ParseSizeFlag("memory", "0", 1).error().message, "--memory: 0 is too little");
+  EXPECT_EQ(ParseSizeFlag("memory", "4KiB", 4097).error().message, "--memory: 4KiB is too little");
+  EXPECT_EQ(ParseSizeFlag("memory", "big", 1).error().message,
+            "--memory: " + ParseSize("big").error().message);
+}
+
 }  // namespace
 }  // namespace gossamer

@@ -200,12 +200,6 @@ bool Writes(const Plan& plan) {
   return false;
 }
 
-Result<uint64_t> Size(const char* flag, const std::string& text) {
-  Result<uint64_t> size = ParseSize(text);
-  if (size) return size;
-  return Wrong("--" + std::string(flag) + ": " + size.error().message);
-}
-
 // A server of the Redis protocol in place of a store.
 Status PlanRedis(const FlagValues& flags, Plan& plan) {
   if (flags.redis.empty()) {
@@ -314,7 +308,7 @@ Result<Plan> MakePlan(const FlagValues& flags) {
   }
   BOOST_OUTCOME_TRYV(PlanKeys(flags, plan));
   BOOST_OUTCOME_TRYV(PlanRedis(flags, plan));
-  const Result<uint64_t> cache_bytes = Size("cache_bytes", flags.cache_bytes);
+  const Result<uint64_t> cache_bytes = ParseSizeFlag("cache_bytes", flags.cache_bytes);
   if (!cache_bytes) return cache_bytes.error();
   BOOST_OUTCOME_TRY(traversal, ParseTraversal(flags));
   plan.may_meet_others_keys = flags.store_is_named || !flags.local.empty() || plan.redis;
@@ -334,7 +328,7 @@ Result<Plan> MakePlan(const FlagValues& flags) {
   plan.local->traversal = traversal;
   plan.local->on_chip_locks = flags.on_chip_locks;
   if (flags.local != "auto") {
-    const Result<uint64_t> memory_bytes = Size("local", flags.local);
+    const Result<uint64_t> memory_bytes = ParseSizeFlag("local", flags.local);
     if (!memory_bytes) return memory_bytes.error();
     if (memory_bytes.value() < kLeastMemoryBytes || memory_bytes.value() > kMostMemoryBytes) {
       return Wrong("--local=" + flags.local + ": give " + HumanCount(kLeastMemoryBytes >> 10) +

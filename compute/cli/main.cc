@@ -94,11 +94,8 @@ Result<OpenOptions> OpenOptionsOfFlags() {
     return MakeError(Code::kInvalidArgument,
                      "--fabric=" + options.fabric + " is none; give shm or verbs");
   }
-  const Result<uint64_t> cache_bytes = ParseSize(FLAGS_cache_bytes);
-  if (!cache_bytes) {
-    return MakeError(Code::kInvalidArgument, "--cache_bytes: " + cache_bytes.error().message);
-  }
-  options.cache_bytes = cache_bytes.value();
+  BOOST_OUTCOME_TRY(cache_bytes, ParseSizeFlag("cache_bytes", FLAGS_cache_bytes));
+  options.cache_bytes = cache_bytes;
   return options;
 }
 

@@ -15,9 +15,8 @@
 #include <string>
 #include <utility>
 
-#include "common/admin/admin_server.h"
 #include "common/admin/listen_address.h"
-#include "common/admin/process_metrics.h"
+#include "common/admin/program_admin.h"
 #include "common/program/flags_main.h"
 #include "common/program/ready.h"
 #include "common/program/stop.h"
@@ -96,12 +95,6 @@ std::vector<std::string> SplitAtCommas(const std::string& text) {
 
 Error WrongFlag(const char* name, const std::string& sentence) {
   return MakeError(Code::kInvalidArgument, "--" + std::string(name) + ": " + sentence);
-}
-
-Result<uint64_t> SizeFlag(const char* name, const std::string& text) {
-  const Result<uint64_t> size = ParseSize(text);
-  if (size && size.value() != 0) return size.value();
-  return WrongFlag(name, size ? "0 is too little" : size.error().message);
 }
 
 Result<std::string> ReadPassword(const std::string& path) {
@@ -183,7 +176,7 @@ Result<GatewayOptions> OptionsFromFlags() {
   if (FLAGS_threads == 0 || FLAGS_threads > 256) return WrongFlag("threads", "give 1 to 256");
   BOOST_OUTCOME_TRY(users, UsersFromFlags());
   BOOST_OUTCOME_TRYV(AddTls(options));
-  BOOST_OUTCOME_TRY(max_query_bytes, SizeFlag("max_query_bytes", FLAGS_max_query_bytes));
+  BOOST_OUTCOME_TRY(max_query_bytes, ParseSizeFlag("max_query_bytes", FLAGS_max_query_bytes, 1));
   options.users = std::move(users);
   options.threads = FLAGS_threads;
   options.pin = FLAGS_pin;
@@ -199,7 +192,7 @@ Result<OpenOptions> OpenOptionsFromFlags() {
   options.store = FLAGS_store;
   options.fabric = FLAGS_fabric;
   options.device = FLAGS_device;
-  BOOST_OUTCOME_TRY(cache_bytes, SizeFlag("cache_bytes", FLAGS_cache_bytes));
+  BOOST_OUTCOME_TRY(cache_bytes, ParseSizeFlag("cache_bytes", FLAGS_cache_bytes, 1));
   options.cache_bytes = cache_bytes;
   return options;
 }
@@ -219,23 +212,18 @@ Result<std::unique_ptr<Store>> OpenStore(const OpenOptions& options, uint32_t se
   }
 }
 
-Result<std::unique_ptr<AdminServer>> StartAdmin(const Gateway& gateway) {
-  if (FLAGS_admin.empty()) return std::unique_ptr<AdminServer>();
-  const auto process =
-      std::make_shared<ProcessMetrics>(BuildFacts{.version = std::string(BuildVersion()),
-                                                  .compiler = std::string(BuildCompiler()),
-                                                  .type = std::string(BuildType())});
-  AdminContent content;
-  content.metrics = {process, gateway.metrics()};
-  content.readiness = [] { return Ok(); };
-  content.state = [process, metrics = gateway.metrics()] {
-    nlohmann::ordered_json state{{"program", "gossamer-compute"},
-                                 {"version", std::string(BuildVersion())},
-                                 {"uptime_seconds", process->uptime().count()}};
-    state.update(metrics->State());
-    return state;
-  };
-  return AdminServer::Start({.address = FLAGS_admin}, std::move(content));
+// Nothing without --admin.
+Result<std::unique_ptr<ProgramAdmin>> StartAdmin() {
+  if (FLAGS_admin.empty()) return std::unique_ptr<ProgramAdmin>();
+  return ProgramAdmin::Start(FLAGS_admin, {"gossamer-compute", "compute server"},
+                             {.version = std::string(BuildVersion()),
+                              .compiler = std::string(BuildCompiler()),
+                              .type = std::string(BuildType())});
+}
+
+ProgramAdmin::Served ServedBy(const Gateway& gateway) {
+  return {.families = [metrics = gateway.metrics()] { return metrics->Collect(); },
+          .state = [metrics = gateway.metrics()] { return metrics->State(); }};
 }
 
 // "redis 127.0.0.1:7400, tls 127.0.0.1:7443"
@@ -286,6 +274,10 @@ int Serve(const GatewayOptions& options, const OpenOptions& open) {
   Stop stop;
   const StopOnSignals stop_on_signals(stop);
   Hangups hangups(options.tls != nullptr);
+  // Before it waits for its store, and before clients can connect, which a wrong --admin must not let them do.
+  const auto started = StartAdmin();
+  if (!started) return Failure(kProgram, started.error().message);
+  ProgramAdmin* const admin = started.value().get();
   const auto store = OpenStore(open, FLAGS_wait, stop);
   if (stop.raised()) return stop.exit_code();
   if (!store) {
@@ -295,12 +287,11 @@ int Serve(const GatewayOptions& options, const OpenOptions& open) {
   }
   const auto gateway = Gateway::Start(options, *store.value());
   if (!gateway) return Failure(kProgram, gateway.error().message);
-  const auto admin = StartAdmin(*gateway.value());
-  if (!admin) return Failure(kProgram, admin.error().message);
-  const Status told = AnnounceReady(
-      "gossamer-compute ready: store " + open.store + ", " + AddressesOf(*gateway.value()) +
-          (admin.value() ? ", admin " + admin.value()->address() : ""),
-      FLAGS_ready_fd);
+  if (admin != nullptr) admin->Serve(ServedBy(*gateway.value()));
+  const Status told = AnnounceReady("gossamer-compute ready: store " + open.store + ", " +
+                                        AddressesOf(*gateway.value()) +
+                                        (admin != nullptr ? ", admin " + admin->address() : ""),
+                                    FLAGS_ready_fd);
   if (!told) return Failure(kProgram, told.error().message);
   while (!stop.raised()) {
     std::array<pollfd, 2> signals{{{stop.fd(), POLLIN, 0}, {hangups.fd(), POLLIN, 0}}};
@@ -309,6 +300,7 @@ int Serve(const GatewayOptions& options, const OpenOptions& open) {
   }
   LOG(INFO) << "stopping on " << (stop.signal() == SIGTERM ? "SIGTERM" : "SIGINT");
   NotifyServiceManager("STOPPING=1");
+  if (admin != nullptr) admin->StopServing();
   return kExitSuccess;
 }
 
@@ -318,6 +310,8 @@ int Main(int argc, char** argv) {
   if (const std::optional<int> refused = RefuseArguments(kProgram, parsed)) return *refused;
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
+  const Status can_tell = CheckReadyFd(FLAGS_ready_fd);
+  if (!can_tell) return UsageError(kProgram, can_tell.error().message);
   const auto options = OptionsFromFlags();
   if (!options) return UsageError(kProgram, options.error().message);
   const auto open = OpenOptionsFromFlags();

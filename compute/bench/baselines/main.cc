@@ -237,8 +237,8 @@ int Main(int argc, char** argv) {
       !KeyCodec(static_cast<uint32_t>(FLAGS_key_bytes)).HasKeysFor(FLAGS_records)) {
     return UsageError(kProgram, "no such records: see --key_bytes, --records, --in_flight");
   }
-  const Result<uint64_t> map_bytes = ParseSize(FLAGS_map_bytes);
-  if (!map_bytes) return UsageError(kProgram, "--map_bytes: " + map_bytes.error().message);
+  const Result<uint64_t> map_bytes = ParseSizeFlag("map_bytes", FLAGS_map_bytes);
+  if (!map_bytes) return UsageError(kProgram, map_bytes.error().message);
 
   const std::optional<std::vector<uint64_t>> scan_lengths = ParseLengths(FLAGS_scans);
   if (!scan_lengths) return UsageError(kProgram, "--scans: give lengths, as in 100,10000");

@@ -19,6 +19,12 @@ def connect(address):
     return socket.create_connection((host, int(port)))
 
 
+def free_port():
+    """One that nobody listens at now."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return taken.getsockname()[1]
+
+
 def encode(*words):
     words = [word.encode() if isinstance(word, str) else word for word in words]
     return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)

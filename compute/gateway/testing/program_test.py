@@ -5,6 +5,7 @@ A memory server, compute servers, and clients on sockets; each test has a direct
 """
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -12,7 +13,7 @@ import sys
 import time
 import unittest
 
-from compute_server import BIN, ComputeServerTest, processor_seconds
+from compute_server import BIN, ComputeServerTest, connect, free_port, processor_seconds
 
 
 class ProgramTest(ComputeServerTest):
@@ -86,42 +87,119 @@ class ProgramTest(ComputeServerTest):
         client = self.client(line.split("redis ")[1].split(",")[0])
         for _ in range(5):
             client.ask("GET", "k")
-        host, port = line.split("admin ")[1].strip().rsplit(":", 1)
+        address = line.split("admin ")[1].strip()
+        self.assertIn("\r\n\r\nready\n", self.get(address, "/readyz"))
         deadline = time.monotonic() + 20
         while True:
-            with socket.create_connection((host, int(port))) as admin:
-                admin.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-                text = b"".join(iter(lambda: admin.recv(65536), b"")).decode()
+            text = self.get(address, "/metrics")
             if 'command="get"' in text or time.monotonic() > deadline:
                 break
             time.sleep(0.1)
         self.assertIn("200 OK", text)
         self.assertIn('command="get"', text)
 
+    def get(self, address, path):
+        with connect(address) as admin:
+            admin.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+            return b"".join(iter(lambda: admin.recv(65536), b"")).decode()
+
+    def test_lives_but_is_not_ready_before_its_store_is_there(self):
+        address = f"127.0.0.1:{free_port()}"
+        process = subprocess.Popen(
+            [BIN / "gossamer-compute", self.bootstrap, "--redis=127.0.0.1:0", f"--admin={address}", "--wait=60"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        self.addCleanup(self.end, process)
+        self.assertIn("waiting for the store", process.stderr.readline())
+        self.assertIn("\r\n\r\nok\n", self.get(address, "/healthz"))
+        self.assertIn("\r\n\r\nthe compute server is starting\n", self.get(address, "/readyz"))
+        self.assertNotIn("command=", self.get(address, "/metrics"))
+        self.start_memory()
+        self.assertIn("ready", process.stdout.readline())
+        self.assertIn("\r\n\r\nready\n", self.get(address, "/readyz"))
+
     def test_says_what_is_wrong(self):
-        nothing = self.run_compute("--redis=127.0.0.1:0")
-        self.assertEqual(nothing.returncode, 1)
-        self.assertIn("there is no store", nothing.stderr)
+        self.refuses(1, "there is no store", "--redis=127.0.0.1:0")
+        waited = self.run_compute("--redis=127.0.0.1:0", "--wait=1")
+        self.assertEqual(waited.returncode, 1)
+        self.assertIn("waiting for the store", waited.stderr.splitlines()[0])
+        self.assertIn("there is no store", waited.stderr.splitlines()[1])
         for flags, sentence in (
             (["--redis=here"], "--redis: "),
             (["--redis="], "--redis: give an address"),
             (["--threads=0"], "--threads: give 1 to 256"),
             (["--requirepass_file=/nonexistent"], "has no password in its first line"),
             (["--admin=x"], "--admin: "),
+            (["--ready_fd=99"], "cannot write to --ready_fd=99"),
+            (["--cache_bytes=0"], "--cache_bytes: 0 is too little"),
             (["more"], "'more' is no flag"),
         ):
             with self.subTest(flags=flags):
-                wrong = self.run_compute(*flags)
-                self.assertEqual(wrong.returncode, 2, wrong.stderr)
-                self.assertIn(sentence, wrong.stderr)
+                self.refuses(2, sentence, *flags)
+
+    def refuses(self, status, sentence, *flags):
+        """The program ends with the status, and says this in one line."""
+        wrong = self.run_compute(*flags)
+        self.assertEqual(wrong.returncode, status, wrong.stderr)
+        self.assertEqual(wrong.stdout, "")
+        self.assertIn(sentence, wrong.stderr)
+        self.assertEqual(wrong.stderr.count("\n"), 1, wrong.stderr)
+
+    def test_ports_that_are_in_use(self):
         self.start_memory()
+        _, line = self.start("gossamer-compute", "--redis=127.0.0.1:0", "--admin=127.0.0.1:0")
+        address = line.split("redis ")[1].split(",")[0]
+        admin = line.split("admin ")[1].strip()
+        path = self.directory / "redis.sock"
+        for threads in "--threads=1", "--threads=2":
+            in_use = f"cannot listen on {address}: Address already in use; give another --redis"
+            self.refuses(1, in_use, f"--redis=unix:{path},{address}", threads)
+            self.assertFalse(path.exists())
+            in_use = f"cannot listen on {admin}: Address already in use; give another --admin"
+            self.refuses(1, in_use, f"--redis=unix:{path}", f"--admin={admin}", threads)
+            self.assertFalse(path.exists())
+        self.refuses(1, "set a password", "--redis=0.0.0.0:0")
+        self.refuses(1, "cannot listen on unix:/nonexistent/x: No such file", "--redis=unix:/nonexistent/x")
+        self.assertEqual(self.client(address).ask("PING"), b"+PONG")
+
+    def test_an_admin_port_in_use_is_told_before_it_looks_for_its_store(self):
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            admin = f"127.0.0.1:{other.getsockname()[1]}"
+            self.refuses(1, f"cannot listen on {admin}", "--redis=127.0.0.1:0", f"--admin={admin}")
+
+    def test_goes_on_without_memcached_once_it_runs(self):
+        port = free_port()
+        self.bootstrap = f"--bootstrap=memcached://127.0.0.1:{port}"
+        gone = f"memcached at host 127.0.0.1 port {port} does not answer"
+        self.refuses(1, gone, "--redis=127.0.0.1:0")
+        memcached = self.start_memcached(port)
+        self.start_memory("--create=new")
         _, address = self.start_compute()
-        taken = self.run_compute(f"--redis={address}")
-        self.assertEqual(taken.returncode, 1)
-        self.assertIn(f"cannot listen on {address}: Address already in use", taken.stderr)
-        everywhere = self.run_compute("--redis=0.0.0.0:0")
-        self.assertEqual(everywhere.returncode, 1)
-        self.assertIn("set a password", everywhere.stderr)
+        client = self.client(address)
+        self.assertEqual(client.ask("SET", "k", "v"), b"+OK")
+        memcached.kill()
+        memcached.wait()
+        self.refuses(1, gone, "--redis=127.0.0.1:0")
+        self.assertEqual(client.ask("SET", "k", "w"), b"+OK")
+        self.assertEqual(self.client(address).ask("GET", "k"), b"w")
+        # The memory server puts the record back, and another compute server finds it.
+        self.start_memcached(port)
+        _, other = self.start_compute("--wait=30")
+        self.assertEqual(self.client(other).ask("GET", "k"), b"w")
+
+    def start_memcached(self, port):
+        if not shutil.which("memcached"):
+            self.skipTest("there is no memcached")
+        user = ["-u", "nobody"] if os.getuid() == 0 else []
+        process = subprocess.Popen(["memcached", "-l", "127.0.0.1", "-p", str(port), "-U", "0", "-M", *user], stderr=subprocess.PIPE)
+        self.addCleanup(self.end, process)
+        while process.poll() is None:
+            try:
+                connect(f"127.0.0.1:{port}").close()
+                return process
+            except ConnectionRefusedError:
+                time.sleep(0.05)
+        self.fail(f"memcached ended: {process.stderr.read()}")
 
 
 if __name__ == "__main__":

@@ -119,7 +119,7 @@ Result<StressOptions> OptionsFromFlags() {
   options.memory_program = FLAGS_memory_program;
   options.parameters = {FLAGS_node_bytes, static_cast<uint16_t>(FLAGS_max_key_bytes),
                         static_cast<uint16_t>(FLAGS_inline_value_bytes)};
-  BOOST_OUTCOME_TRY(cache_bytes, ParseSize(FLAGS_cache_bytes));
+  BOOST_OUTCOME_TRY(cache_bytes, ParseSizeFlag("cache_bytes", FLAGS_cache_bytes));
   options.cache_bytes = cache_bytes;
   options.lock_timeout_ms = FLAGS_lock_timeout_ms;
   options.operations = FLAGS_operations;

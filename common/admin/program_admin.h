@@ -1,0 +1,71 @@
+// ProgramAdmin: the admin endpoint of a server program, from before it serves its clients until after.
+//
+//   auto admin = ProgramAdmin::Start("127.0.0.1:7401", {"gossamer-memory", "memory server"}, build);
+//                                      // /readyz: 503 "the memory server is starting"
+//   auto server = …
+//   admin.value()->Serve({.families = …, .state = …});   // /readyz: 200
+//   admin.value()->StopServing();      // /readyz: 503 "the memory server is stopping"
+//
+// An address that cannot be listened on is thus found before a client can connect.
+//
+// Thread-safety: one thread makes these calls; the endpoint's thread calls what it serves under a mutex.
+#pragma once
+
+#include <prometheus/metric_family.h>
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "common/admin/admin_server.h"
+#include "common/admin/process_metrics.h"
+
+namespace gossamer {
+
+class ProgramAdmin {
+ public:
+  struct Names {
+    std::string program;  // "gossamer-memory"
+    std::string title;    // "memory server"
+  };
+  // What there is to show of a program that serves, beside the figures of its process.
+  struct Served {
+    std::function<std::vector<prometheus::MetricFamily>()> families;
+    std::function<nlohmann::ordered_json()> state;  // its fields are added to those of /state
+  };
+
+  // Errors: those of AdminServer::Start.
+  static Result<std::unique_ptr<ProgramAdmin>> Start(const std::string& address, Names names,
+                                                     BuildFacts build);
+  ProgramAdmin(const ProgramAdmin&) = delete;
+  ProgramAdmin& operator=(const ProgramAdmin&) = delete;
+
+  // What `served` uses must live until StopServing, or longer than this object.
+  void Serve(Served served);
+  // Waits for a request that is being answered.
+  void StopServing();
+
+  const std::string& address() const { return endpoint_->address(); }
+
+ private:
+  class ServedMetrics;
+
+  ProgramAdmin(Names names, BuildFacts build);
+
+  std::vector<prometheus::MetricFamily> Families() const;
+  Status Readiness() const;
+  nlohmann::ordered_json State() const;
+
+  const Names names_;
+  const std::string version_;
+  const std::shared_ptr<ProcessMetrics> process_;
+  mutable std::mutex mutex_;  // for the next two
+  Served served_;             // empty functions: nothing
+  std::string not_ready_;
+  std::unique_ptr<AdminServer> endpoint_;  // the last member: its thread uses the others
+};
+
+}  // namespace gossamer
