@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <span>
 
 #include "common/fabric/verb.h"
@@ -51,6 +52,12 @@ class Batch {
     added.local.data = data;
     added.local.key = key;
     return added;
+  }
+  // Adds the verb that `make` returns, in its place: one that is made elsewhere is copied as soon as it is stored.
+  // Requires: !full().
+  template <typename Make>
+  void AddMade(Make make) {
+    new (&verbs_[size_++]) Verb(make());
   }
   // Empties the batch, and addresses it to `server`.
   void Reset(ServerId server) {

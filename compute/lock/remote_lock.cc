@@ -102,13 +102,16 @@ Task<Status> RemoteLock::AdoptHandedOver() {
   co_return CheckEpoch(void_now);
 }
 
-RemoteLock::Taking RemoteLock::AddTaking(Batch& batch, std::span<const Verb> reads) {
-  const Taking taking{NewWord(), holder_is_dead_ ? holder_.word() : 0, batch.verbs().size()};
-  batch.Add(Verb::CompareSwap(Space::kLockTable, place_.slot, taking.expected, taking.word.word(),
-                              taken_word_));
+void RemoteLock::AddTaking(Batch& batch, std::span<const Verb> reads, Taking& taking) {
+  taking.word = NewWord();
+  taking.expected = holder_is_dead_ ? holder_.word() : 0;
+  taking.verb = batch.verbs().size();
+  batch.AddMade([&] {
+    return Verb::CompareSwap(Space::kLockTable, place_.slot, taking.expected, taking.word.word(),
+                             taken_word_);
+  });
   // Atomic before READ (O3): with the lock taken, what comes back is current.
   for (const Verb& read : reads) batch.Add(read);
-  return taking;
 }
 
 bool RemoteLock::LearnTaken(const Taking& taking, const Batch& batch) {
@@ -157,7 +160,7 @@ Task<Result<RemoteLock::Attempt>> RemoteLock::Try(std::span<const Verb> reads, B
     if (takes && !rules::ReadsWithTry(tries_)) reads = {};
     Taking taking{};
     if (takes) {
-      taking = AddTaking(batch, reads);
+      AddTaking(batch, reads, taking);
     } else {
       for (const Verb& read : reads) batch.Add(read);
     }
@@ -329,7 +332,7 @@ Task<void> RemoteLock::ExecuteOneByOne(Batch& batch, std::optional<Lease> epoch)
 }
 
 void RemoteLock::AddEnd(Batch& batch, size_t first, After after) {
-  if (after == After::kRelease) batch.Add(ReleaseVerb(held_));
+  if (after == After::kRelease) batch.AddMade([this] { return ReleaseVerb(held_); });
   pending_.Set(held_, first, batch.verbs().size(), after);
   if (after == After::kRelease) held_ = {};
 }

@@ -184,7 +184,8 @@ class [[nodiscard]] RemoteLock {
   bool holder_is_dead() const { return holder_is_dead_; }
 
   // Try in steps, for a caller that posts the CAS and the READs behind it in a batch with other verbs.
-  Taking AddTaking(Batch& batch, std::span<const Verb> reads);
+  // (`taking` in place: it would be copied as soon as it is stored.)
+  void AddTaking(Batch& batch, std::span<const Verb> reads, Taking& taking);
   // Once `batch` has ended with success: whether the lock was taken.
   static bool HasTaken(const Taking& taking, const Batch& batch) {
     return batch.verbs()[taking.verb].old_value() == taking.expected;

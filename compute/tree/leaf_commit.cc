@@ -112,7 +112,8 @@ void LeafCommitter::AddWrites(LockedLeaf& locked, Batch& batch) const {
   for (uint32_t rest = locked.editor->changed(); rest != 0; rest &= rest - 1) {
     const auto unit = static_cast<uint32_t>(std::countr_zero(rest));
     const uint32_t at = geometry.unit_offset(unit);
-    batch.Add(Verb::Write(leaf.offset() + at, geometry.unit_bytes(), locked.image(at)));
+    batch.AddMade(
+        [&] { return Verb::Write(leaf.offset() + at, geometry.unit_bytes(), locked.image(at)); });
   }
   locked.editor->ForgetChanges();
 }

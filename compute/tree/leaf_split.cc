@@ -174,7 +174,8 @@ Task<Status> LeafSplitter::CommitSplit(Op& op, LockedLeaf& locked, const Halves&
   Batch& lookup = elsewhere.server() == leaf.server() ? static_cast<Batch&>(batch) : elsewhere;
   std::array<Verb, 2> reads;
   const uint32_t read_count = parents_.AddReads(parent, 1, halves.sibling, reads);
-  const RemoteLock::Taking taking = parent.lock.AddTaking(lookup, {reads.data(), read_count});
+  RemoteLock::Taking taking;
+  parent.lock.AddTaking(lookup, {reads.data(), read_count}, taking);
   Batch* const batches[] = {&batch, &elsewhere};
   co_await context_.links.ExecuteAll(op, batches);
 

@@ -64,7 +64,7 @@ Task<Result<LeafLocker::Outcome>> LeafLocker::Lock(Op& op, LeafWish& wish, bool 
       std::array<Verb, RemoteLock::kMaxReads> reads;
       wanted = WantedUnits(locked, wish.write, wish.along, wish.is_whole);
       size_t read_count = 0;
-      ForEachRead(locked, wanted, [&](const Verb& read) { reads[read_count++] = read; });
+      ForEachRead(locked, wanted, [&](auto make) { reads[read_count++] = make(); });
       attempt =
           co_await locked.lock.Try({reads.data(), read_count}, std::exchange(alongside, nullptr));
     }
@@ -103,7 +103,7 @@ bool LeafLocker::PrepareTry(LeafWish& wish, LockedLeaf& locked, Tried& tried) co
   locked.lock.PrefetchTurn();
   if (!UseBuffers(wish, locked) || !locked.lock.TryTakeTurn()) return false;
   tried.batch.Reset(locked.leaf().server());
-  tried.trial = AddTrial(locked, {&wish.write, 1}, tried.batch);
+  AddTrial(locked, {&wish.write, 1}, tried.batch, tried.trial);
   return true;
 }
 
@@ -123,15 +123,14 @@ bool LeafLocker::PrepareTrial(LockedLeaf& locked) const {
          context_.links.IsRegistered(locked.lock.server());
 }
 
-LeafLocker::Trial LeafLocker::AddTrial(LockedLeaf& locked, std::span<const LeafWrite> writes,
-                                       Batch& batch) const {
+void LeafLocker::AddTrial(LockedLeaf& locked, std::span<const LeafWrite> writes, Batch& batch,
+                          Trial& trial) const {
   const LeafGeometry& geometry = context_.geometry();
   locked.editor.emplace(std::span(locked.image().data, geometry.node_bytes()), locked.leaf(),
                         geometry, locked.within());
-  const RemoteLock::Taking taking = locked.lock.AddTaking(batch, {});
-  const uint32_t wanted = WantedUnits(locked, writes.front(), writes.subspan(1), false);
-  ForEachRead(locked, wanted, [&batch](const Verb& read) { batch.Add(read); });
-  return {taking, wanted};
+  locked.lock.AddTaking(batch, {}, trial.taking);
+  trial.wanted = WantedUnits(locked, writes.front(), writes.subspan(1), false);
+  ForEachRead(locked, trial.wanted, [&batch](auto make) { batch.AddMade(make); });
 }
 
 bool LeafLocker::AcceptTrial(LockedLeaf& locked, const Trial& trial, const Batch& batch) const {
@@ -213,11 +212,12 @@ void LeafLocker::ForEachRead(const LockedLeaf& locked, uint32_t wanted, Visit vi
   const LeafGeometry& geometry = context_.geometry();
   const bool reads_all = (wanted >> geometry.units() & 1) != 0;
   if (reads_all) {
-    visit(Verb::Read(locked.leaf().offset(), geometry.node_bytes(), locked.image()));
+    visit([&] { return ReadVerb(locked, 0, geometry.node_bytes()); });
     return;
   }
   for (uint32_t rest = wanted; rest != 0; rest &= rest - 1) {
-    visit(ReadUnitVerb(locked, static_cast<uint32_t>(std::countr_zero(rest))));
+    const uint32_t at = geometry.unit_offset(static_cast<uint32_t>(std::countr_zero(rest)));
+    visit([&, at] { return ReadVerb(locked, at, geometry.unit_bytes()); });
   }
 }
 
@@ -229,12 +229,6 @@ bool LeafLocker::Accept(LockedLeaf& locked, uint32_t wanted) const {
   }
   const bool reads_all = (wanted >> geometry.units() & 1) != 0;
   return is_valid && (!reads_all || AcceptTrailer(locked));
-}
-
-Verb LeafLocker::ReadUnitVerb(const LockedLeaf& locked, uint32_t number) const {
-  const uint32_t at = context_.geometry().unit_offset(number);
-  return Verb::Read(locked.leaf().offset() + at, context_.geometry().unit_bytes(),
-                    locked.image(at));
 }
 
 // Checks the trailer in the image. Returns false if it is not valid or not of the known units'
@@ -251,9 +245,10 @@ bool LeafLocker::AcceptTrailer(LockedLeaf& locked) const {
 }
 
 Task<Status> LeafLocker::ReadOverflow(LockedLeaf& locked) const {
-  const uint32_t overflow = context_.geometry().overflow_unit();
+  const LeafGeometry& geometry = context_.geometry();
+  const uint32_t overflow = geometry.overflow_unit();
   InlineBatch<1> batch(locked.leaf().server());
-  batch.Add(ReadUnitVerb(locked, overflow));
+  batch.Add(ReadVerb(locked, geometry.unit_offset(overflow), geometry.unit_bytes()));
   BOOST_OUTCOME_CO_TRYV(co_await locked.lock.Read(batch));
   if (locked.editor->Accept(overflow)) co_return Ok();
   co_return CorruptNode(locked.leaf(), "an overflow group that fails its checksum under the lock");
@@ -263,7 +258,7 @@ Task<Status> LeafLocker::ReadRest(LockedLeaf& locked) const {
   const LeafGeometry& geometry = context_.geometry();
   const RemotePtr leaf = locked.leaf();
   InlineBatch<1> batch(leaf.server());
-  batch.Add(Verb::Read(leaf.offset(), geometry.node_bytes(), locked.image()));
+  batch.Add(ReadVerb(locked, 0, geometry.node_bytes()));
   BOOST_OUTCOME_CO_TRYV(co_await locked.lock.Read(batch));
   const uint32_t all = (2u << geometry.units()) - 1;
   if (Accept(locked, all)) co_return Ok();

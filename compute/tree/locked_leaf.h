@@ -93,7 +93,8 @@ class LeafLocker {
   // Verbs of a trial, at most.
   static constexpr uint32_t kMaxTrialVerbs = 1 + RemoteLock::kMaxReads;
   // Adds the CAS, and the READs behind it that `writes`, at least one, need. Requires: the turn.
-  Trial AddTrial(LockedLeaf& locked, std::span<const LeafWrite> writes, Batch& batch) const;
+  void AddTrial(LockedLeaf& locked, std::span<const LeafWrite> writes, Batch& batch,
+                Trial& trial) const;
   // Whether the READs of a trial have succeeded and are valid. Requires: its lock is held.
   bool AcceptTrial(LockedLeaf& locked, const Trial& trial, const Batch& batch) const;
 
@@ -150,13 +151,16 @@ class LeafLocker {
                               LockedLeaf& locked) const;
   uint32_t WantedUnits(LockedLeaf& locked, const LeafWrite& write, std::span<const LeafWrite> along,
                        bool is_whole) const;
-  // Calls visit(READ) for each READ, RemoteLock::kMaxReads at most, of the `wanted` units.
+  // Calls visit(make) for each READ, RemoteLock::kMaxReads at most, of the `wanted` units; make() returns it.
   template <typename Visit>
   void ForEachRead(const LockedLeaf& locked, uint32_t wanted, Visit visit) const;
   // Checks what was read. Returns false unless all of it is valid.
   bool Accept(LockedLeaf& locked, uint32_t wanted) const;
   bool AcceptTrailer(LockedLeaf& locked) const;
-  Verb ReadUnitVerb(const LockedLeaf& locked, uint32_t number) const;
+  // The READ of the leaf's bytes from `at` on.
+  static Verb ReadVerb(const LockedLeaf& locked, uint32_t at, uint32_t bytes) {
+    return Verb::Read(locked.leaf().offset() + at, bytes, locked.image(at));
+  }
   // The locked leaf is not that of the key: releases it, and finds the path to that leaf.
   Task<Status> LeaveStaleLeaf(Op& op, LockedLeaf& locked, const LeafWrite& write, bool is_valid,
                               Search& search) const;

@@ -178,8 +178,12 @@ Task<void> ManyLeafWriter::WriteLane(Run& run, Chunk& chunk, Lane& lane) {
   const uint64_t committed_at = op.posted_at;
   for (Leaf* leaf : lane.taken()) {
     if (leaf->state == Leaf::State::kEdited || leaf->state == Leaf::State::kLeft) {
-      const std::optional<Status> result = leaf->locked->lock.ResultOf(*leaf->batch);
-      if (result) Conclude(run, lane, *leaf, *result);
+      const RemoteLock& lock = leaf->locked->lock;
+      if (lock.HasWritten(*leaf->batch)) {
+        Conclude(run, lane, *leaf, Ok());
+      } else if (const std::optional<Status> result = lock.ResultOf(*leaf->batch)) {
+        Conclude(run, lane, *leaf, *result);
+      }
     }
   }
   // Only now, because the others' locks are released or handed over.
@@ -263,6 +267,7 @@ bool ManyLeafWriter::TakeLeaf(Run& run, Chunk& chunk, WriteBatch::Range writes,
   for (size_t position = writes.first; position < writes.end; ++position) {
     LeafWrite& write = chunk.writes[position - chunk.first];
     groups_.MakeWrite(run.batch, position, write);
+    run.batch.PrefetchResult(position);
     // An insert into a full leaf splits it.
     if (write.is_new && LeafHint(spot.hint).IsFull(write.unit)) return false;
   }
@@ -300,7 +305,7 @@ void ManyLeafWriter::TakeTurn(Run& run, Leaf& leaf) {
 
 void ManyLeafWriter::AddTrial(Chunk& chunk, Lane& lane, Leaf& leaf) const {
   leaf.batch = &lane.trials.For(lane.server, LeafLocker::kMaxTrialVerbs);
-  leaf.trial = leaves_.AddTrial(*leaf.locked, chunk.WritesOf(leaf), *leaf.batch);
+  leaves_.AddTrial(*leaf.locked, chunk.WritesOf(leaf), *leaf.batch, leaf.trial);
 }
 
 void ManyLeafWriter::Edit(Run& run, Chunk& chunk, Leaf& leaf) {

@@ -170,7 +170,8 @@ Task<Status> ManyWaySplitter::WriteUnseen(Op& op, const LockedLeaf& locked, Chai
     chain.unseen.AppendUnwritten(batches);
     InlineBatch<2> lookup(parent.lock.server());
     const Verb read = parents_.ReadParent(parent);
-    const RemoteLock::Taking taking = parent.lock.AddTaking(lookup, {&read, 1});
+    RemoteLock::Taking taking;
+    parent.lock.AddTaking(lookup, {&read, 1}, taking);
     batches.push_back(&lookup);
     co_await context_.links.ExecuteAll(op, batches);
     const Status found = co_await parent.lock.FinishTaking(taking, lookup);

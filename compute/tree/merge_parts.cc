@@ -35,7 +35,7 @@ Task<Result<bool>> MergeParts::TryLocks(RemotePtr parent, const Neighbours& betw
     Part& part = parts_[role];
     batch_of[role] = &batches.For(part.own.server(), 2);
     if (part.same == nullptr) {
-      takings[role] = part.own.AddTaking(*batch_of[role], {&reads[role], 1});
+      part.own.AddTaking(*batch_of[role], {&reads[role], 1}, takings[role]);
     } else {
       batch_of[role]->Add(reads[role]);  // behind the CAS of the earlier part
     }

@@ -82,6 +82,8 @@ class WriteBatch {
   bool keeps_results() const { return !results_.empty(); }
   // Requires: keeps_results().
   Status& result(size_t position) { return results_[IndexOf(position)]; }
+  // Loads what `result` returns, for writing.
+  void PrefetchResult(size_t position) { __builtin_prefetch(&results_[IndexOf(position)], 1); }
   void SetResult(size_t position, const Status& status);
   // The positions [first, end) all have this result.
   void SetResults(size_t first, size_t end, const Status& status);
