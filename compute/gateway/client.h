@@ -63,6 +63,7 @@ class Client {
   bool may_read = true;      // something may have arrived
   bool has_hung_up = false;  // no event will tell of what comes
   bool is_busy = false;      // requests are in flight
+  bool has_next = false;     // the next request is here, and waits for those in flight
   bool is_queued = false;    // is in the worker's list of those to look at
   bool is_closing = false;   // once `out` is sent
 

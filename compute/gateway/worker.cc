@@ -83,6 +83,9 @@ void Worker::Run() {
     metrics_->PublishIfDue(now_, *session_);
   }
   acceptor_.Close(epoll_);
+  for (Client* client : queue_) {
+    if (!client->is_busy) client->Send(metrics_->numbers().bytes_sent);
+  }
   const Clock::time_point deadline = Clock::now() + kStopPatience;
   const auto has_unsent = [](const auto& client) { return client.second->unsent() != 0; };
   while (in_flight_ != 0 || std::ranges::any_of(clients_, has_unsent)) {
@@ -170,6 +173,7 @@ void Worker::Collect(Client& client) {
   }
   bool has_ended = false;
   size_t count = 0;
+  client.has_next = false;
   client.entry().NoteActivity(now_, client.unparsed_bytes(), client.unsent(), client.is_resp3);
   while (count < client.allowance && !client.is_closing) {
     const RequestParser::Outcome outcome = client.parser.Next(client.unparsed());
@@ -180,8 +184,10 @@ void Worker::Collect(Client& client) {
     }
     if (outcome == RequestParser::Outcome::kRequest) {
       // CollectOne may leave it for later.
-      if (!client.parser.arguments().empty() && !CollectOne(client, client.parser.arguments()))
+      if (!client.parser.arguments().empty() && !CollectOne(client, client.parser.arguments())) {
+        client.has_next = true;
         break;
+      }
       client.Take(client.parser.consumed());
       ++count;
       // The words of a line are gone with the next request.
@@ -302,6 +308,9 @@ void Worker::LogSlow(const Batch& batch, std::chrono::nanoseconds duration) {
 
 void Worker::Release(Client& client) {
   client.is_busy = false;
+  // The answers of one pipeline leave together, though it may take several batches.
+  const bool has_more = client.has_next && !is_stopping_.load(std::memory_order_relaxed);
+  if (has_more && !client.is_closing && client.unsent() <= kMostUnsent) return Queue(client);
   const bool is_connected = client.Send(metrics_->numbers().bytes_sent);
   client.entry().NoteActivity(now_, client.unparsed_bytes(), client.unsent(), client.is_resp3);
   if (!is_connected || (client.is_closing && client.unsent() == 0)) {
