@@ -1,5 +1,7 @@
 // CLIENT, of which the connections of all workers are the subject.
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "compute/gateway/client_list.h"
 #include "compute/gateway/reply_writer.h"
@@ -50,12 +52,16 @@ void Worker::AnswerClient(Client& client, const std::vector<std::string_view>& a
     client.is_closing = has_self;
   } else if (is("kill")) {
     const Result<ClientList::Filter> filter = ParseKillFilter(arguments, client.number());
-    if (filter) {
+    const std::vector<std::string> users = shared_.options.users.names();
+    if (!filter) {
+      reply.Error(filter.error().message);
+    } else if (const auto user = filter.value().user;
+               user && std::ranges::find(users, *user) == users.end()) {
+      reply.Error("ERR No such user '" + std::string(*user) + "'");
+    } else {
       const auto [killed, has_self] = list.Kill(filter.value(), client.entry());
       reply.Integer(static_cast<int64_t>(killed));
       client.is_closing = has_self;
-    } else {
-      reply.Error(filter.error().message);
     }
   }
 }

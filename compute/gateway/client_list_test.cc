@@ -120,7 +120,7 @@ TEST_F(ClientListTest, KillsOthersAndItself) {
   killer.Expect(Request({"CLIENT", "KILL", "ID", NumberOf(clients[2])}), ":1\r\n");
   EXPECT_TRUE(clients[2].IsClosed());
   clients[1].Expect("PING\r\n", "+PONG\r\n");
-  killer.Expect(Request({"CLIENT", "KILL", "USER", "nobody"}), ":0\r\n");
+  killer.Expect(Request({"CLIENT", "KILL", "USER", "nobody"}), "-ERR No such user 'nobody'\r\n");
   killer.Expect(Request({"CLIENT", "KILL", "TYPE", "replica"}), ":0\r\n");
   killer.Expect(Request({"CLIENT", "KILL", "ADDR", path_ + ":0", "USER", "default"}), ":3\r\n");
   for (const int i : {0, 1, 3}) EXPECT_TRUE(clients[static_cast<size_t>(i)].IsClosed());
