@@ -19,14 +19,50 @@ TEST_F(GatewayTest, RefusesSubcommandsInTheFormOfRedis) {
                 "-ERR wrong number of arguments for 'config|get' command\r\n");
   client.Expect(Request({"SLOWLOG", "LEN", "1"}),
                 "-ERR wrong number of arguments for 'slowlog|len' command\r\n");
-  client.Expect(Request({"CONFIG", "SET", "maxmemory", "1"}),
-                "-ERR unknown subcommand 'SET'. CONFIG has GET here: this gateway is configured by "
-                "its flags\r\n");
+  client.Expect(Request({"CONFIG", "Rewrite"}),
+                "-ERR unknown subcommand 'Rewrite'. CONFIG has GET, SET here: flags configure this "
+                "gateway\r\n");
   client.Expect(Request({"config", std::string("GET\0|", 5)}), "-ERR unknown subcommand 'GET'. ");
   client.ReceiveLine();
   client.Expect(Request({"slowlog", "what"}),
                 "-ERR unknown subcommand 'what'. SLOWLOG has GET, LEN, RESET here\r\n");
   client.Expect(Request({"CLIENT"}), "-ERR wrong number of arguments for 'client' command\r\n");
+}
+
+TEST_F(GatewayTest, SetsTheLimitsOfTheSlowLog) {
+  GatewayOptions options;
+  options.slow_log = {.slower_than_us = -1, .entries = 128};
+  ASSERT_NO_FATAL_FAILURE(Open(options));
+  Connection client = Connect();
+  const std::string failed = "-ERR CONFIG SET failed (possibly related to argument '";
+  client.Expect(
+      Request({"CONFIG", "SET", "maxclients", "1"}),
+      failed + "maxclients') - can't set immutable config: flags configure this gateway\r\n");
+  client.Expect(Request({"CONFIG", "SET", "port", "1"}),
+                "-ERR Unknown option or number of arguments for CONFIG SET - 'port'\r\n");
+  client.Expect(
+      Request({"CONFIG", "SET", "slowlog-max-len", "-1"}),
+      failed +
+          "slowlog-max-len') - argument must be between 0 and 9223372036854775807 inclusive\r\n");
+  client.Expect(Request({"CONFIG", "SET", "slowlog-max-len", "1", "Slowlog-Max-Len", "2"}),
+                failed + "Slowlog-Max-Len') - duplicate parameter\r\n");
+  client.Expect(Request({"CONFIG", "SET", "slowlog-max-len", "1", "slowlog-max-len"}),
+                "-ERR wrong number of arguments for 'config|set' command\r\n");
+  client.Expect(Request({"CONFIG", "SET", "slowlog-max-len", "3", "slowlog-log-slower-than", "x"}),
+                failed);
+  client.ReceiveLine();
+  // None of these has changed anything.
+  client.Expect(Request({"CONFIG", "GET", "slowlog*"}), "*4\r\n" + Bulk("slowlog-log-slower-than") +
+                                                            Bulk("-1") + Bulk("slowlog-max-len") +
+                                                            Bulk("128"));
+  client.Expect(Request({"SET", "k", "v"}), "+OK\r\n");
+  client.Expect(Request({"SLOWLOG", "LEN"}), ":0\r\n");
+  client.Expect(Request({"config", "set", "slowlog-log-slower-than", "0"}), "+OK\r\n");
+  for (int i = 0; i < 3; ++i) client.Expect(Request({"SET", "k", "v"}), "+OK\r\n");
+  client.Expect(Request({"SLOWLOG", "LEN"}), ":3\r\n");
+  client.Expect(Request({"CONFIG", "SET", "slowlog-max-len", "2"}), "+OK\r\n");
+  client.Expect(Request({"SET", "k", "v"}), "+OK\r\n");
+  client.Expect(Request({"SLOWLOG", "LEN"}), ":2\r\n");
 }
 
 TEST_F(GatewayTest, ListsClientsWithTheirSubcommands) {

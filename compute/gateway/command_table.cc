@@ -68,8 +68,9 @@ constexpr std::array kSubcommands{
     Subcommand{Id::kClient, "client|setinfo", 4}, Subcommand{Id::kClient, "client|setname", 3},
     Subcommand{Id::kCommand, "command|count", 2}, Subcommand{Id::kCommand, "command|docs", -2},
     Subcommand{Id::kCommand, "command|info", -2}, Subcommand{Id::kCommand, "command|list", -2},
-    Subcommand{Id::kConfig, "config|get", -3},    Subcommand{Id::kSlowlog, "slowlog|get", -2},
-    Subcommand{Id::kSlowlog, "slowlog|len", 2},   Subcommand{Id::kSlowlog, "slowlog|reset", 2},
+    Subcommand{Id::kConfig, "config|get", -3},    Subcommand{Id::kConfig, "config|set", -4},
+    Subcommand{Id::kSlowlog, "slowlog|get", -2},  Subcommand{Id::kSlowlog, "slowlog|len", 2},
+    Subcommand{Id::kSlowlog, "slowlog|reset", 2},
 };
 static_assert(std::ranges::is_sorted(kSubcommands, {}, &Subcommand::name));
 static_assert(kCommands.size() <= kMostCommands);

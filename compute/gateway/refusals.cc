@@ -72,7 +72,7 @@ std::string UnknownSubcommand(const Command& command, std::string_view word) {
   std::string text = "ERR unknown subcommand " + Quoted(word, kMostQuoted) + ". " +
                      Capitals(command.name) + " has " + names + " here";
   if (command.id == CommandId::kAcl) text += ": users are those of --users_file";
-  if (command.id == CommandId::kConfig) text += ": this gateway is configured by its flags";
+  if (command.id == CommandId::kConfig) text += ": flags configure this gateway";
   return text;
 }
 

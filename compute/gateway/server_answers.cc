@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <fstream>
 #include <iterator>
 #include <utility>
@@ -14,7 +13,6 @@
 #include "common/program/version.h"
 #include "compute/gateway/command_table.h"
 #include "compute/gateway/glob.h"
-#include "proto/store_parameters.h"
 
 namespace gossamer::gateway {
 namespace {
@@ -167,33 +165,6 @@ std::string InfoText(const std::vector<std::string_view>& arguments, const Gatew
   if (info.Begin("keyspace", "Keyspace")) {
   }
   return info.Take();
-}
-
-void AnswerConfig(const std::vector<std::string_view>& arguments, const GatewayOptions& options,
-                  ReplyWriter& reply) {
-  const std::array<std::pair<std::string_view, std::string>, 10> settings = {{
-      {"appendonly", "no"},
-      {"databases", "1"},
-      {"maxclients", std::to_string(options.max_clients)},
-      {"maxmemory", "0"},
-      {"maxmemory-policy", "noeviction"},
-      {"proto-max-bulk-len", std::to_string(kMaxValueBytes)},
-      {"save", ""},
-      {"slowlog-log-slower-than", std::to_string(options.slow_log.slower_than_us)},
-      {"slowlog-max-len", std::to_string(options.slow_log.entries)},
-      {"timeout", "0"},
-  }};
-  const auto is_asked_for = [&](const auto& setting) {
-    return std::any_of(arguments.begin() + 2, arguments.end(), [&](std::string_view pattern) {
-      return IsWord(pattern, setting.first) || MatchesGlob(pattern, setting.first);
-    });
-  };
-  reply.Map(static_cast<size_t>(std::ranges::count_if(settings, is_asked_for)));
-  for (const auto& setting : settings) {
-    if (!is_asked_for(setting)) continue;
-    reply.Bulk(setting.first);
-    reply.Bulk(setting.second);
-  }
 }
 
 void AnswerCommand(const std::vector<std::string_view>& arguments, ReplyWriter& reply) {

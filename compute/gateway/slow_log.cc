@@ -45,7 +45,7 @@ void SlowLog::Add(std::chrono::nanoseconds duration, const std::vector<std::stri
   const std::lock_guard lock(mutex_);
   entry.number = next_number_++;
   entries_.push_front(std::move(entry));
-  if (entries_.size() > limits_.entries) entries_.pop_back();
+  while (entries_.size() > limits().entries) entries_.pop_back();
 }
 
 void SlowLog::AnswerEntries(size_t count, ReplyWriter& reply) const {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/program/version.h"
+#include "compute/gateway/config_command.h"
 #include "compute/gateway/refusals.h"
 #include "compute/gateway/reply_writer.h"
 #include "compute/gateway/server_answers.h"
@@ -51,7 +52,9 @@ std::string Worker::AnswerAtOnce(const Client& client, const Command& command,
         reply.Error("ERR DB index is out of range: Gossamer has database 0 only");
       }
       break;
-    case CommandId::kConfig: AnswerConfig(arguments, shared_.options, reply); break;
+    case CommandId::kConfig:
+      AnswerConfig(arguments, shared_.options, shared_.slow_log, reply);
+      break;
     case CommandId::kCommand: AnswerCommand(arguments, reply); break;
     default: break;
   }

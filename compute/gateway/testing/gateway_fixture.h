@@ -70,7 +70,7 @@ class Connection {
   }
   // The bytes of a bulk reply.
   std::string ReceiveBulk() {
-    const std::string header = ReceiveLine();
+    std::string header = ReceiveLine();
     if (!header.starts_with('$') || header.starts_with("$-")) return header;
     const size_t bytes = std::stoul(header.substr(1));
     return Receive(bytes + 2).substr(0, bytes);

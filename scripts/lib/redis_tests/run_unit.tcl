@@ -72,22 +72,35 @@ proc tags_acceptable {tags error_name} {
     return 1
 }
 
+# Redis's own listens at all addresses of the machine for a moment.
+proc find_available_port {start count} {
+    set listener [socket -server {} -myaddr 127.0.0.1 0]
+    set port [lindex [fconfigure $listener -sockname] 2]
+    close $listener
+    return $port
+}
+
 # Starts a compute server. Returns its dictionary.
 proc start_compute overrides {
-    set port [find_available_port $::baseport $::portcount]
-    set number [incr ::servers_started]
-    set output $::directory/$number.output
-    set log $::directory/$number.log
     set own {}
     foreach {name value} $overrides {
         if {[info exists ::flag_of($name)]} { lappend own $::flag_of($name)=$value }
     }
-    set pid [exec $::program --redis=127.0.0.1:$port,unix:$::directory/$number.socket {*}$::flags {*}$own > $output 2> $log &]
-    lappend ::pids $pid
-    for {set tries 0} {$tries < 600 && ![string match *ready* [read_all $output]]} {incr tries} { after 20 }
-    set client [redis 127.0.0.1 $port]
-    return [dict create host 127.0.0.1 port $port pid $pid stdout $log stderr $log unixsocket $::directory/$number.socket \
-                client $client config [concat [list port $port] $overrides] config_file ""]
+    set name $::directory/[incr ::servers_started]
+    set pid [exec $::program --redis=127.0.0.1:0,unix:$name.socket {*}$::flags {*}$own > $name.output 2> $name.log &]
+    if {![becomes_ready $pid $name.output]} { error "$::program does not start: [read_all $name.log]" }
+    regexp {127\.0\.0\.1:(\d+)} [read_all $name.output] _ port
+    return [dict create host 127.0.0.1 port $port pid $pid stdout $name.log stderr $name.log unixsocket $name.socket \
+                client [redis 127.0.0.1 $port] config [concat [list port $port] $overrides] config_file {}]
+}
+
+proc becomes_ready {pid output} {
+    for {set tries 0} {$tries < 3000} {incr tries} {
+        if {[string match "*ready*\n*" [read_all $output]]} { return 1 }
+        if {[catch { set status [read_all /proc/$pid/stat] }] || [string match {*) Z *} $status]} { return 0 }
+        after 20
+    }
+    return 0
 }
 
 proc read_all name {
@@ -126,6 +139,5 @@ proc start_server {options {code undefined}} {
 }
 
 set ::servers_started 0
-set ::pids {}
 set ::curfile tests/$unit.tcl
 source tests/$unit.tcl
