@@ -6,6 +6,7 @@
 #include <span>
 
 #include "compute/gateway/numbers.h"
+#include "compute/gateway/refusals.h"
 #include "compute/gateway/reply_writer.h"
 
 namespace gossamer::gateway {
@@ -100,7 +101,7 @@ bool Batch::Add(Client& client, const Command& command,
     case CommandKind::kPut: {
       if (command.id == CommandId::kSet) return AddSet(client, command, arguments);
       if (arguments.size() % 2 == 0) {
-        AddError(client, WrongNumberOfArguments(command));
+        AddError(client, WrongNumberOfArguments(command.name));
         return true;
       }
       if (!Admit(client, Phase::kPuts)) return false;
@@ -291,6 +292,8 @@ void Batch::AnswerRead(const Request& request) const {
         reply.Bulk(is_absent ? std::string_view() : RangeOf(value.value(), first, last));
         break;
       }
+      case CommandId::kTtl: reply.Integer(is_absent ? -2 : -1); break;  // nothing expires
+      case CommandId::kPersist: reply.Integer(0); break;
       case CommandId::kType: reply.Simple(is_absent ? "none" : "string"); break;
       default:
         if (is_absent) {

@@ -1,5 +1,7 @@
 // CLIENT, of which the connections of all workers are the subject.
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "compute/gateway/client_list.h"
 #include "compute/gateway/reply_writer.h"
@@ -10,27 +12,26 @@ namespace gossamer::gateway {
 void Worker::AnswerClient(Client& client, const std::vector<std::string_view>& arguments) {
   ReplyWriter reply(client.out, client.is_resp3);
   ClientList& list = shared_.client_list;
-  const size_t count = arguments.size();
   const auto is = [&arguments](std::string_view name) { return IsWord(arguments[1], name); };
-  if (is("id") && count == 2) {
+  if (is("id")) {
     reply.Integer(static_cast<int64_t>(client.number()));
-  } else if (is("getname") && count == 2) {
+  } else if (is("getname")) {
     const std::string name = client.entry().name();
     if (name.empty()) {
       reply.Null();
     } else {
       reply.Bulk(name);
     }
-  } else if (is("setname") && count == 3) {
+  } else if (is("setname")) {
     if (IsClientName(arguments[2])) {
       client.entry().set_name(arguments[2]);
       reply.Simple("OK");
     } else {
       reply.Error(kNoClientName);
     }
-  } else if ((is("setinfo") && count == 4) || (is("no-evict") && count == 3)) {
+  } else if (is("setinfo") || is("no-evict")) {
     reply.Simple("OK");
-  } else if (is("info") && count == 2) {
+  } else if (is("info")) {
     reply.Bulk(list.LineOf(client.entry(), now_));
   } else if (is("list")) {
     const Result<ClientList::Filter> filter = ParseListFilter(arguments);
@@ -39,7 +40,7 @@ void Worker::AnswerClient(Client& client, const std::vector<std::string_view>& a
     } else {
       reply.Error(filter.error().message);
     }
-  } else if (is("kill") && count == 3) {
+  } else if (is("kill") && arguments.size() == 3) {
     ClientList::Filter filter;
     filter.address = arguments[2];
     const auto [killed, has_self] = list.Kill(filter, client.entry());
@@ -49,17 +50,19 @@ void Worker::AnswerClient(Client& client, const std::vector<std::string_view>& a
       reply.Simple("OK");
     }
     client.is_closing = has_self;
-  } else if (is("kill") && count > 3) {
+  } else if (is("kill")) {
     const Result<ClientList::Filter> filter = ParseKillFilter(arguments, client.number());
-    if (filter) {
+    const std::vector<std::string> users = shared_.options.users.names();
+    if (!filter) {
+      reply.Error(filter.error().message);
+    } else if (const auto user = filter.value().user;
+               user && std::ranges::find(users, *user) == users.end()) {
+      reply.Error("ERR No such user '" + std::string(*user) + "'");
+    } else {
       const auto [killed, has_self] = list.Kill(filter.value(), client.entry());
       reply.Integer(static_cast<int64_t>(killed));
       client.is_closing = has_self;
-    } else {
-      reply.Error(filter.error().message);
     }
-  } else {
-    reply.Error("ERR CLIENT has ID, INFO, LIST, KILL, GETNAME, SETNAME, SETINFO and NO-EVICT here");
   }
 }
 

@@ -110,7 +110,7 @@ void ClientList::Entry::set_user(std::string_view user) {
 }
 
 std::string ClientList::Entry::Line(Clock::time_point now) const {
-  const Command* const command = command_.load(std::memory_order_relaxed);
+  const std::string_view* const command = command_.load(std::memory_order_relaxed);
   const size_t unsent = unsent_.load(std::memory_order_relaxed);
   const Clock::time_point active(Clock::duration(active_at_.load(std::memory_order_relaxed)));
   return fmt::format(
@@ -119,7 +119,7 @@ std::string ClientList::Entry::Line(Clock::time_point now) const {
       number_, address_, local_address_, socket_, name_, SecondsBetween(connected_at_, now),
       SecondsBetween(active, now), local_address_.starts_with('/') ? "U" : "N",
       unparsed_.load(std::memory_order_relaxed), unsent, unsent,
-      command == nullptr ? std::string_view("NULL") : command->name, user_,
+      command == nullptr ? std::string_view("NULL") : *command, user_,
       is_resp3_.load(std::memory_order_relaxed) ? 3 : 2);
 }
 

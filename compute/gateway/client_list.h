@@ -41,8 +41,9 @@ class ClientList {
     std::string user() const;
     void set_user(std::string_view user);
 
-    void NoteCommand(const Command& command) {
-      command_.store(&command, std::memory_order_relaxed);
+    // Requires: `name` is that of an entry of Commands() or Subcommands().
+    void NoteCommand(const std::string_view& name) {
+      command_.store(&name, std::memory_order_relaxed);
     }
     void NoteActivity(Clock::time_point now, size_t unparsed, size_t unsent, bool is_resp3) {
       active_at_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
@@ -63,7 +64,7 @@ class ClientList {
     const Clock::time_point connected_at_;
     std::string name_;  // and the next: under the list's mutex
     std::string user_ = "default";
-    std::atomic<const Command*> command_{nullptr};
+    std::atomic<const std::string_view*> command_{nullptr};
     std::atomic<Clock::rep> active_at_;
     std::atomic<size_t> unparsed_{0};
     std::atomic<size_t> unsent_{0};

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <initializer_list>
 
 namespace gossamer::gateway {
 namespace {
@@ -23,6 +22,7 @@ constexpr std::array kCommands{
     Command{"del", Id::kDel, Kind::kDelete, -2, true, 1, -1, 1},
     Command{"echo", Id::kEcho, Kind::kAnswer, 2, false, 0, 0, 0},
     Command{"exists", Id::kExists, Kind::kRead, -2, false, 1, -1, 1},
+    Command{"expiretime", Id::kTtl, Kind::kRead, 2, false, 1, 1, 1},
     Command{"flushall", Id::kFlushDb, Kind::kWalk, -1, true, 0, 0, 0},
     Command{"flushdb", Id::kFlushDb, Kind::kWalk, -1, true, 0, 0, 0},
     Command{"get", Id::kGet, Kind::kRead, 2, false, 1, 1, 1},
@@ -39,7 +39,10 @@ constexpr std::array kCommands{
     Command{"keys", Id::kKeys, Kind::kWalk, 2, false, 0, 0, 0},
     Command{"mget", Id::kMget, Kind::kRead, -2, false, 1, -1, 1},
     Command{"mset", Id::kMset, Kind::kPut, -3, true, 1, -1, 2},
+    Command{"persist", Id::kPersist, Kind::kRead, 2, true, 1, 1, 1},
+    Command{"pexpiretime", Id::kTtl, Kind::kRead, 2, false, 1, 1, 1},
     Command{"ping", Id::kPing, Kind::kAnswer, -1, false, 0, 0, 0},
+    Command{"pttl", Id::kTtl, Kind::kRead, 2, false, 1, 1, 1},
     Command{"quit", Id::kQuit, Kind::kState, -1, false, 0, 0, 0},
     Command{"randomkey", Id::kRandomKey, Kind::kWalk, 1, false, 0, 0, 0},
     Command{"reset", Id::kReset, Kind::kState, 1, false, 0, 0, 0},
@@ -51,10 +54,25 @@ constexpr std::array kCommands{
     Command{"slowlog", Id::kSlowlog, Kind::kState, -2, false, 0, 0, 0},
     Command{"strlen", Id::kStrlen, Kind::kRead, 2, false, 1, 1, 1},
     Command{"substr", Id::kGetRange, Kind::kRead, 4, false, 1, 1, 1},
+    Command{"touch", Id::kExists, Kind::kRead, -2, false, 1, -1, 1},
+    Command{"ttl", Id::kTtl, Kind::kRead, 2, false, 1, 1, 1},
     Command{"type", Id::kType, Kind::kRead, 2, false, 1, 1, 1},
     Command{"unlink", Id::kDel, Kind::kDelete, -2, true, 1, -1, 1},
 };
 static_assert(std::ranges::is_sorted(kCommands, {}, &Command::name));
+constexpr std::array kSubcommands{
+    Subcommand{Id::kAcl, "acl|users", 2},         Subcommand{Id::kAcl, "acl|whoami", 2},
+    Subcommand{Id::kClient, "client|getname", 2}, Subcommand{Id::kClient, "client|id", 2},
+    Subcommand{Id::kClient, "client|info", 2},    Subcommand{Id::kClient, "client|kill", -3},
+    Subcommand{Id::kClient, "client|list", -2},   Subcommand{Id::kClient, "client|no-evict", 3},
+    Subcommand{Id::kClient, "client|setinfo", 4}, Subcommand{Id::kClient, "client|setname", 3},
+    Subcommand{Id::kCommand, "command|count", 2}, Subcommand{Id::kCommand, "command|docs", -2},
+    Subcommand{Id::kCommand, "command|info", -2}, Subcommand{Id::kCommand, "command|list", -2},
+    Subcommand{Id::kConfig, "config|get", -3},    Subcommand{Id::kConfig, "config|set", -4},
+    Subcommand{Id::kSlowlog, "slowlog|get", -2},  Subcommand{Id::kSlowlog, "slowlog|len", 2},
+    Subcommand{Id::kSlowlog, "slowlog|reset", 2},
+};
+static_assert(std::ranges::is_sorted(kSubcommands, {}, &Subcommand::name));
 static_assert(kCommands.size() <= kMostCommands);
 constexpr size_t kLongestName = 24;
 
@@ -73,32 +91,25 @@ const Command* FindCommand(std::string_view name) {
   return found != kCommands.end() && found->name == wanted ? &*found : nullptr;
 }
 
-std::string_view ReasonOfAbsence(std::string_view name) {
-  const auto is_among = [name](std::initializer_list<std::string_view> names) {
-    return std::ranges::any_of(names, [name](std::string_view one) { return IsWord(name, one); });
-  };
-  if (is_among({"multi", "exec", "discard", "watch", "unwatch"})) {
-    return "ERR there are no transactions in Gossamer: each command is atomic by itself";
+std::span<const Subcommand> Subcommands() { return kSubcommands; }
+
+bool HasSubcommands(const Command& command) {
+  switch (command.id) {
+    case Id::kAcl:
+    case Id::kClient:
+    case Id::kCommand:
+    case Id::kConfig:
+    case Id::kSlowlog: return true;
+    default: return false;
   }
-  if (is_among({"expire", "pexpire", "expireat", "pexpireat", "ttl", "pttl", "expiretime",
-                "persist", "setex", "psetex", "getex"})) {
-    return "ERR keys do not expire in Gossamer";
-  }
-  if (is_among({"eval", "evalsha", "eval_ro", "script", "fcall", "function"})) {
-    return "ERR there are no scripts in Gossamer";
-  }
-  if (is_among({"subscribe", "psubscribe", "publish", "unsubscribe", "punsubscribe"})) {
-    return "ERR there are no channels in Gossamer";
-  }
-  if (is_among({"lpush", "rpush", "lpop", "rpop", "lrange", "llen", "sadd", "srem", "smembers",
-                "hset", "hget", "hgetall", "hdel", "hmset", "zadd", "zrem", "zrange", "xadd"})) {
-    return "ERR Gossamer's values are strings: there are no lists, sets, hashes and streams";
-  }
-  return {};
 }
 
-std::string WrongNumberOfArguments(const Command& command) {
-  return "ERR wrong number of arguments for '" + std::string(command.name) + "' command";
+const Subcommand* FindSubcommand(const Command& command, std::string_view word) {
+  const size_t prefix = command.name.size() + 1;
+  const auto found = std::ranges::find_if(kSubcommands, [&](const Subcommand& one) {
+    return one.parent == command.id && IsWord(word, one.name.substr(prefix));
+  });
+  return found != kSubcommands.end() ? &*found : nullptr;
 }
 
 bool IsWord(std::string_view a, std::string_view lower) {

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <string_view>
 
 namespace gossamer::gateway {
@@ -37,6 +36,7 @@ enum class CommandId : uint8_t {
   kKeys,
   kMget,
   kMset,
+  kPersist,
   kPing,
   kQuit,
   kRandomKey,
@@ -48,6 +48,7 @@ enum class CommandId : uint8_t {
   kSetnx,
   kSlowlog,
   kStrlen,
+  kTtl,
   kType,
 };
 
@@ -81,12 +82,18 @@ inline size_t NumberOf(const Command& command) {
 // Null if there is none of this name, in any case.
 const Command* FindCommand(std::string_view name);
 
-// Why there is no such command, as the text of an error reply; empty if Redis has none of this name either, or it is one of
-// many that Gossamer has no values for.
-std::string_view ReasonOfAbsence(std::string_view name);
+// The first argument of some commands says which of their subcommands is meant.
+struct Subcommand {
+  CommandId parent;
+  std::string_view name;  // as Redis writes it: client|list
+  int arity;              // as that of a command
+};
 
-// The text of the error reply to a wrong number of arguments.
-std::string WrongNumberOfArguments(const Command& command);
+// In alphabetical order.
+std::span<const Subcommand> Subcommands();
+bool HasSubcommands(const Command& command);
+// Null if `command` has none of this name, in any case.
+const Subcommand* FindSubcommand(const Command& command, std::string_view word);
 
 // Whether `a` is `lower`, letters of either case alike. Requires: `lower` has no capitals.
 bool IsWord(std::string_view a, std::string_view lower);

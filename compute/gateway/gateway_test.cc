@@ -124,8 +124,9 @@ TEST_F(GatewayTest, CountsEachIncrementOnce) {
 TEST_F(GatewayTest, TellsOfItself) {
   ASSERT_NO_FATAL_FAILURE(Open());
   Connection client = Connect();
-  client.Expect(Request({"INFO", "Replication"}),
-                Bulk("# Replication\r\nrole:master\r\nconnected_slaves:0\r\n"));
+  client.Expect(
+      Request({"INFO", "Replication"}),
+      Bulk("# Replication\r\nrole:master\r\nconnected_slaves:0\r\nmaster_repl_offset:0\r\n"));
   client.Expect(Request({"INFO", "nosuch"}), Bulk(""));
   client.Send(Request({"INFO"}));
   const std::string size = client.Receive(5);

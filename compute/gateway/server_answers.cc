@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <fstream>
 #include <iterator>
 #include <utility>
@@ -14,7 +13,6 @@
 #include "common/program/version.h"
 #include "compute/gateway/command_table.h"
 #include "compute/gateway/glob.h"
-#include "proto/store_parameters.h"
 
 namespace gossamer::gateway {
 namespace {
@@ -34,15 +32,17 @@ class Info {
  public:
   explicit Info(const std::vector<std::string_view>& arguments) : arguments_(arguments) {}
 
+  enum class When : uint8_t { kByDefault, kIfNamed };  // kIfNamed: or all are asked for
   // Begins a section of this name, in small letters. Returns whether it is asked for.
-  bool Begin(std::string_view name, std::string_view title) {
-    const auto is_this = [name](std::string_view one) {
+  bool Begin(std::string_view name, std::string_view title, When when = When::kByDefault) {
+    const auto is_this = [=](std::string_view one) {
       return IsWord(one, name) || IsWord(one, "all") || IsWord(one, "everything") ||
-             IsWord(one, "default");
+             (IsWord(one, "default") && when == When::kByDefault);
     };
-    if (arguments_.size() > 1 && std::none_of(arguments_.begin() + 1, arguments_.end(), is_this)) {
-      return false;
-    }
+    const bool is_asked_for = arguments_.size() == 1
+                                  ? when == When::kByDefault
+                                  : std::any_of(arguments_.begin() + 1, arguments_.end(), is_this);
+    if (!is_asked_for) return false;
     text_ += fmt::format("{}# {}\r\n", text_.empty() ? "" : "\r\n", title);
     return true;
   }
@@ -85,6 +85,26 @@ void WriteCommand(const Command& command, ReplyWriter& reply) {
   for (int i = 0; i < 3; ++i) reply.Array(0);
 }
 
+// COMMAND LIST [FILTERBY PATTERN pattern | FILTERBY MODULE name]
+void ListCommands(const std::vector<std::string_view>& arguments, ReplyWriter& reply) {
+  const bool is_filtered = arguments.size() == 5 && IsWord(arguments[2], "filterby");
+  const bool has_pattern = is_filtered && IsWord(arguments[3], "pattern");
+  const bool has_module = is_filtered && IsWord(arguments[3], "module");
+  if (arguments.size() != 2 && !has_pattern && !has_module) {
+    reply.Error("ERR syntax error");
+    return;
+  }
+  std::vector<std::string_view> names;
+  const auto add = [&](std::string_view name) {
+    const bool is_wanted = !has_pattern || MatchesGlob(arguments[4], name);
+    if (is_wanted && !has_module) names.push_back(name);  // no module has brought any
+  };
+  for (const Command& one : Commands()) add(one.name);
+  for (const Subcommand& one : Subcommands()) add(one.name);
+  reply.Array(names.size());
+  for (const std::string_view name : names) reply.Bulk(name);
+}
+
 }  // namespace
 
 std::string InfoText(const std::vector<std::string_view>& arguments, const GatewayOptions& options,
@@ -93,7 +113,9 @@ std::string InfoText(const std::vector<std::string_view>& arguments, const Gatew
   const WorkerFigures total = metrics.Total();
   if (info.Begin("server", "Server")) {
     info.Add("server_name", "gossamer");
-    info.Add("redis_version", "7.0.0");  // whose protocol this is
+    info.Add("redis_version", "7.0.0");      // whose protocol this is
+    info.Add("redis_git_sha1", "00000000");  // Redis's own word for: not known
+    info.Add("redis_git_dirty", 0);
     info.Add("gossamer_version", BuildVersion());
     info.Add("redis_mode", "standalone");
     info.Add("process_id", getpid());
@@ -111,6 +133,7 @@ std::string InfoText(const std::vector<std::string_view>& arguments, const Gatew
     info.Add("used_memory_rss", resident);
     info.Add("maxmemory", 0);
     info.Add("maxmemory_policy", "noeviction");
+    info.Add("lazyfree_pending_objects", 0);
   }
   if (info.Begin("stats", "Stats")) {
     uint64_t commands = 0;
@@ -129,6 +152,7 @@ std::string InfoText(const std::vector<std::string_view>& arguments, const Gatew
   if (info.Begin("replication", "Replication")) {
     info.Add("role", "master");
     info.Add("connected_slaves", 0);
+    info.Add("master_repl_offset", 0);
   }
   if (info.Begin("cpu", "CPU")) {
     rusage usage{};
@@ -136,54 +160,24 @@ std::string InfoText(const std::vector<std::string_view>& arguments, const Gatew
     info.Add("used_cpu_sys", fmt::format("{:.6f}", Seconds(usage.ru_stime)));
     info.Add("used_cpu_user", fmt::format("{:.6f}", Seconds(usage.ru_utime)));
   }
-  if (info.Begin("commandstats", "Commandstats")) AddCommands(total, info);
+  if (info.Begin("commandstats", "Commandstats", Info::When::kIfNamed)) AddCommands(total, info);
   // How many keys there are, DBSIZE counts: it reads them all.
   if (info.Begin("keyspace", "Keyspace")) {
   }
   return info.Take();
 }
 
-void AnswerConfig(const std::vector<std::string_view>& arguments, const GatewayOptions& options,
-                  ReplyWriter& reply) {
-  if (!IsWord(arguments[1], "get") || arguments.size() < 3) {
-    reply.Error("ERR this gateway is configured by its flags: CONFIG has GET only");
-    return;
-  }
-  const std::array<std::pair<std::string_view, std::string>, 10> settings = {{
-      {"appendonly", "no"},
-      {"databases", "1"},
-      {"maxclients", std::to_string(options.max_clients)},
-      {"maxmemory", "0"},
-      {"maxmemory-policy", "noeviction"},
-      {"proto-max-bulk-len", std::to_string(kMaxValueBytes)},
-      {"save", ""},
-      {"slowlog-log-slower-than", std::to_string(options.slow_log.slower_than_us)},
-      {"slowlog-max-len", std::to_string(options.slow_log.entries)},
-      {"timeout", "0"},
-  }};
-  const auto is_asked_for = [&](const auto& setting) {
-    return std::any_of(arguments.begin() + 2, arguments.end(), [&](std::string_view pattern) {
-      return IsWord(pattern, setting.first) || MatchesGlob(pattern, setting.first);
-    });
-  };
-  reply.Map(static_cast<size_t>(std::ranges::count_if(settings, is_asked_for)));
-  for (const auto& setting : settings) {
-    if (!is_asked_for(setting)) continue;
-    reply.Bulk(setting.first);
-    reply.Bulk(setting.second);
-  }
-}
-
 void AnswerCommand(const std::vector<std::string_view>& arguments, ReplyWriter& reply) {
-  const std::string_view which = arguments.size() > 1 ? arguments[1] : std::string_view();
-  if (arguments.size() == 2 && IsWord(which, "count")) {
+  const auto is = [&](std::string_view name) {
+    return arguments.size() > 1 && IsWord(arguments[1], name);
+  };
+  if (is("count")) {
     reply.Integer(static_cast<int64_t>(Commands().size()));
-  } else if (arguments.size() == 2 && IsWord(which, "list")) {
-    reply.Array(Commands().size());
-    for (const Command& one : Commands()) reply.Bulk(one.name);
-  } else if (arguments.size() > 1 && IsWord(which, "docs")) {
+  } else if (is("list")) {
+    ListCommands(arguments, reply);
+  } else if (is("docs")) {
     reply.Map(0);
-  } else if (arguments.size() > 2 && IsWord(which, "info")) {
+  } else if (is("info") && arguments.size() > 2) {
     reply.Array(arguments.size() - 2);
     for (auto name = arguments.begin() + 2; name != arguments.end(); ++name) {
       if (const Command* const command = FindCommand(*name)) {
@@ -192,11 +186,9 @@ void AnswerCommand(const std::vector<std::string_view>& arguments, ReplyWriter& 
         reply.NullArray();
       }
     }
-  } else if (arguments.size() == 1 || (arguments.size() == 2 && IsWord(which, "info"))) {
+  } else {
     reply.Array(Commands().size());
     for (const Command& one : Commands()) WriteCommand(one, reply);
-  } else {
-    reply.Error("ERR COMMAND has COUNT, LIST, DOCS and INFO here");
   }
 }
 

@@ -1,4 +1,4 @@
-// What a gateway says of itself to Redis clients and exporters: INFO, CONFIG GET and COMMAND.
+// What a gateway says of itself to Redis clients and exporters: INFO and COMMAND.
 //
 // Thread-safety: all calls from any thread.
 #pragma once
@@ -15,13 +15,10 @@
 
 namespace gossamer::gateway {
 
-// The sections of INFO that `arguments` name, all if they name none, in Redis's form and with its names of fields. What the
+// The sections of INFO that `arguments` name, all but commandstats if they name none, in Redis's form and with its names. What the
 // workers have counted is at most WorkerMetrics::kPublishInterval old.
 std::string InfoText(const std::vector<std::string_view>& arguments, const GatewayOptions& options,
                      uint64_t clients, std::chrono::seconds uptime, const WorkerMetrics& metrics);
-// CONFIG GET pattern...
-void AnswerConfig(const std::vector<std::string_view>& arguments, const GatewayOptions& options,
-                  ReplyWriter& reply);
 // COMMAND [COUNT | LIST | DOCS | INFO name...]
 void AnswerCommand(const std::vector<std::string_view>& arguments, ReplyWriter& reply);
 

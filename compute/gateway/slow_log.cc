@@ -45,7 +45,7 @@ void SlowLog::Add(std::chrono::nanoseconds duration, const std::vector<std::stri
   const std::lock_guard lock(mutex_);
   entry.number = next_number_++;
   entries_.push_front(std::move(entry));
-  if (entries_.size() > limits_.entries) entries_.pop_back();
+  while (entries_.size() > limits().entries) entries_.pop_back();
 }
 
 void SlowLog::AnswerEntries(size_t count, ReplyWriter& reply) const {
@@ -67,12 +67,12 @@ void SlowLog::AnswerEntries(size_t count, ReplyWriter& reply) const {
 void SlowLog::Answer(const std::vector<std::string_view>& arguments, ReplyWriter& reply) {
   const std::string_view which = arguments[1];
   const std::lock_guard lock(mutex_);
-  if (arguments.size() == 2 && IsWord(which, "len")) {
+  if (IsWord(which, "len")) {
     reply.Integer(static_cast<int64_t>(entries_.size()));
-  } else if (arguments.size() == 2 && IsWord(which, "reset")) {
+  } else if (IsWord(which, "reset")) {
     entries_.clear();
     reply.Simple("OK");
-  } else if (arguments.size() <= 3 && IsWord(which, "get")) {
+  } else if (arguments.size() <= 3) {
     const std::optional<int64_t> count =
         arguments.size() == 3 ? ParseInteger(arguments[2]) : kEntriesUnlessTold;
     if (!count || *count < -1) {
@@ -81,7 +81,7 @@ void SlowLog::Answer(const std::vector<std::string_view>& arguments, ReplyWriter
       AnswerEntries(*count == -1 ? entries_.size() : static_cast<size_t>(*count), reply);
     }
   } else {
-    reply.Error("ERR SLOWLOG has GET, LEN and RESET here");
+    reply.Error("ERR syntax error");
   }
 }
 

@@ -1,9 +1,11 @@
 // SlowLog: the latest requests that took long, for SLOWLOG.
 //
-// Thread-safety: all calls from any thread. A request that is quick costs one comparison.
+// Thread-safety: all calls from any thread. A request that is quick costs two comparisons.
 #pragma once
 
+#include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <mutex>
@@ -21,11 +23,23 @@ class SlowLog {
     int64_t slower_than_us = 10'000;  // negative: nothing is logged
     size_t entries = 128;
   };
-  explicit SlowLog(const Limits& limits) : limits_(limits) {}
+  explicit SlowLog(const Limits& limits)
+      : slower_than_us_(limits.slower_than_us), most_entries_(limits.entries) {}
+
+  Limits limits() const {
+    return {slower_than_us_.load(std::memory_order_relaxed),
+            most_entries_.load(std::memory_order_relaxed)};
+  }
+  // What is logged already and is too much goes when the next request is logged.
+  void set_limits(const Limits& limits) {
+    slower_than_us_.store(limits.slower_than_us, std::memory_order_relaxed);
+    most_entries_.store(limits.entries, std::memory_order_relaxed);
+  }
 
   bool IsSlow(std::chrono::nanoseconds duration) const {
-    return limits_.slower_than_us >= 0 &&
-           duration >= std::chrono::microseconds(limits_.slower_than_us) && limits_.entries != 0;
+    const Limits now = limits();
+    return now.slower_than_us >= 0 && duration >= std::chrono::microseconds(now.slower_than_us) &&
+           now.entries != 0;
   }
   // `words`: the command and what it was about; long ones are cut, as Redis does it.
   void Add(std::chrono::nanoseconds duration, const std::vector<std::string_view>& words,
@@ -45,7 +59,8 @@ class SlowLog {
 
   void AnswerEntries(size_t count, ReplyWriter& reply) const;
 
-  const Limits limits_;
+  std::atomic<int64_t> slower_than_us_;
+  std::atomic<size_t> most_entries_;
   mutable std::mutex mutex_;
   uint64_t next_number_ = 0;
   std::deque<Entry> entries_;  // the latest first

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "compute/gateway/refusals.h"
 #include "compute/gateway/reply_writer.h"
 #include "compute/gateway/walk.h"
 
@@ -17,23 +18,14 @@ using Clock = std::chrono::steady_clock;
 // Requests of one client in a batch, and bytes of answers that wait for it, before it has to wait itself.
 constexpr size_t kMostRequests = 1024;
 constexpr size_t kMostUnsent = size_t{1} << 20;
+// Likewise, of a client without a login, before its connection ends: it has been told NOAUTH hundreds of times, and read nothing.
+constexpr size_t kMostUnsentUnknown = size_t{16} << 10;
 constexpr size_t kMostInFlight = 64;
 // Rounds of the session between two looks at the sockets, while something is in flight.
 constexpr int kRoundsPerLook = 16;
 // How long a worker without work sleeps at most: tasks of the store go on in between.
 constexpr int kIdleMs = 100;
 constexpr std::chrono::milliseconds kStopPatience{2000};
-
-// At most `bytes` of a word, up to its first NUL, as Redis quotes it.
-std::string Quoted(std::string_view word, size_t bytes) {
-  word = word.substr(0, bytes);
-  return "'" + std::string(word.substr(0, word.find('\0'))) + "'";
-}
-
-bool IsRightCount(const Command& command, size_t count) {
-  const auto arity = static_cast<size_t>(std::abs(command.arity));
-  return command.arity > 0 ? count == arity : count >= arity;
-}
 
 }  // namespace
 
@@ -221,24 +213,16 @@ void Worker::Collect(Client& client) {
 bool Worker::CollectOne(Client& client, const std::vector<std::string_view>& arguments) {
   const bool is_in_batch = IsInBatch(client);
   const Command* const command = FindCommand(arguments[0]);
-  if (command != nullptr) client.entry().NoteCommand(*command);
-  if (command == nullptr) {
-    if (const std::string_view reason = ReasonOfAbsence(arguments[0]); !reason.empty()) {
-      batch_->AddError(client, reason);
-      return true;
-    }
-    constexpr size_t kMostQuoted = 128;
-    std::string words;
-    for (size_t i = 1; i < arguments.size() && words.size() < kMostQuoted; ++i) {
-      words += Quoted(arguments[i], kMostQuoted - words.size()) + " ";
-    }
-    const std::string line = "ERR unknown command " + Quoted(arguments[0], kMostQuoted) +
-                             ", with args beginning with: " + words;
-    batch_->AddError(client, line);
-    return true;
+  const bool has_subcommand =
+      command != nullptr && arguments.size() > 1 && HasSubcommands(*command);
+  const Subcommand* const subcommand =
+      has_subcommand ? FindSubcommand(*command, arguments[1]) : nullptr;
+  if (command != nullptr) {
+    client.entry().NoteCommand(subcommand != nullptr ? subcommand->name : command->name);
   }
-  if (!IsRightCount(*command, arguments.size())) {
-    batch_->AddError(client, WrongNumberOfArguments(*command));
+  const std::string refusal = RefusalOf(command, subcommand, arguments);
+  if (!refusal.empty()) {
+    batch_->AddError(client, refusal);
     return true;
   }
   const bool needs_no_password =
@@ -313,7 +297,8 @@ void Worker::Release(Client& client) {
   if (has_more && !client.is_closing && client.unsent() <= kMostUnsent) return Queue(client);
   const bool is_connected = client.Send(metrics_->numbers().bytes_sent);
   client.entry().NoteActivity(now_, client.unparsed_bytes(), client.unsent(), client.is_resp3);
-  if (!is_connected || (client.is_closing && client.unsent() == 0)) {
+  const bool is_flooded = !client.is_authenticated && client.unsent() > kMostUnsentUnknown;
+  if (!is_connected || is_flooded || (client.is_closing && client.unsent() == 0)) {
     Drop(client);
   } else if (!client.is_closing) {
     Queue(client);

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "common/program/version.h"
+#include "compute/gateway/config_command.h"
+#include "compute/gateway/refusals.h"
 #include "compute/gateway/reply_writer.h"
 #include "compute/gateway/server_answers.h"
 #include "compute/gateway/worker.h"
@@ -35,7 +37,7 @@ std::string Worker::AnswerAtOnce(const Client& client, const Command& command,
   switch (command.id) {
     case CommandId::kPing:
       if (arguments.size() > 2) {
-        reply.Error(WrongNumberOfArguments(command));
+        reply.Error(WrongNumberOfArguments(command.name));
       } else if (arguments.size() == 2) {
         reply.Bulk(arguments[1]);
       } else {
@@ -50,7 +52,9 @@ std::string Worker::AnswerAtOnce(const Client& client, const Command& command,
         reply.Error("ERR DB index is out of range: Gossamer has database 0 only");
       }
       break;
-    case CommandId::kConfig: AnswerConfig(arguments, shared_.options, reply); break;
+    case CommandId::kConfig:
+      AnswerConfig(arguments, shared_.options, shared_.slow_log, reply);
+      break;
     case CommandId::kCommand: AnswerCommand(arguments, reply); break;
     default: break;
   }
@@ -77,18 +81,18 @@ void Worker::AnswerState(Client& client, const Command& command,
       break;
     }
     case CommandId::kAcl:
-      if (IsWord(arguments[1], "whoami") && arguments.size() == 2) {
+      if (IsWord(arguments[1], "whoami")) {
         reply.Bulk(client.entry().user());
-      } else if (IsWord(arguments[1], "users") && arguments.size() == 2) {
+      } else {
         const std::vector<std::string> names = shared_.options.users.names();
         reply.Array(names.size());
         for (const std::string& name : names) reply.Bulk(name);
-      } else {
-        reply.Error("ERR users are those of --users_file: ACL has WHOAMI and USERS here");
       }
       break;
     case CommandId::kHello: Hello(client, arguments); break;
     case CommandId::kInfo: {
+      metrics_->Publish(
+          now_, session_->counters());  // so that what the client has been answered is counted
       const auto uptime = std::chrono::duration_cast<std::chrono::seconds>(
           std::chrono::steady_clock::now() - shared_.started);
       reply.Bulk(InfoText(arguments, shared_.options, CountClients(shared_.inboxes), uptime,

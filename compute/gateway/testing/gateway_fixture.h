@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -32,6 +34,13 @@ class Connection {
       ASSERT_GT(done, 0);
       bytes.remove_prefix(static_cast<size_t>(done));
     }
+  }
+  // Sends `bytes` again and again, and receives nothing. Returns the error that ends this; EAGAIN if nothing is taken for long.
+  int SendUntilItFails(std::string_view bytes) {
+    const timeval patience{.tv_sec = 20, .tv_usec = 0};
+    setsockopt(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    while (send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) > 0) continue;
+    return errno;
   }
   // So many bytes; fewer if the connection ends.
   std::string Receive(size_t bytes) {
@@ -61,7 +70,7 @@ class Connection {
   }
   // The bytes of a bulk reply.
   std::string ReceiveBulk() {
-    const std::string header = ReceiveLine();
+    std::string header = ReceiveLine();
     if (!header.starts_with('$') || header.starts_with("$-")) return header;
     const size_t bytes = std::stoul(header.substr(1));
     return Receive(bytes + 2).substr(0, bytes);

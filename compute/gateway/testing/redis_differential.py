@@ -66,8 +66,11 @@ def command(draw):
         (b"DECRBY", key, number), (b"INCRBYFLOAT", key, number), (b"GETRANGE", key, number, draw.choice(NUMBERS)),
         (b"SETRANGE", key, draw.choice([b"0", b"5", b"300", b"-1", b"x"]), value(draw)), (b"TYPE", key), (b"PING",), (b"ECHO", key),
         (b"SELECT", b"0"), (b"GETRANGE", key, b"0", b"-1"), (b"DBSIZE",), (b"KEYS", b"k*"),
+        (draw.choice([b"TTL", b"pttl", b"EXPIRETIME", b"PEXPIRETIME", b"PERSIST"]), key), (b"TOUCH", *keys),
+        draw.choice([(b"CLIENT", b"KILL"), (b"config", b"GET"), (b"SLOWLOG", b"LEN", b"1"), (b"COMMAND", b"LIST", b"x")]),
     ])
-    if draw.random() < 0.02:  # a wrong number of arguments
+    has_subcommand = name in (b"CLIENT", b"config", b"SLOWLOG", b"COMMAND")  # these are wrong already
+    if draw.random() < 0.02 and not has_subcommand:  # a wrong number of arguments
         words = words[:-1] if draw.random() < 0.5 else [*words, b"more"]
     if draw.random() < 0.005:
         name = b"NOSUCH"

@@ -1,0 +1,18 @@
+// CONFIG GET and CONFIG SET.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "compute/gateway/gateway_options.h"
+#include "compute/gateway/reply_writer.h"
+#include "compute/gateway/slow_log.h"
+
+namespace gossamer::gateway {
+
+// Answers CONFIG GET pattern [pattern ...] and CONFIG SET name value [name value ...]. Flags have set all but the limits of the slow
+// log, which can be changed; of this gateway, until it ends.
+void AnswerConfig(const std::vector<std::string_view>& arguments, const GatewayOptions& options,
+                  SlowLog& slow_log, ReplyWriter& reply);
+
+}  // namespace gossamer::gateway

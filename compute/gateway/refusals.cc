@@ -1,0 +1,95 @@
+#include "compute/gateway/refusals.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <initializer_list>
+
+namespace gossamer::gateway {
+namespace {
+
+constexpr size_t kMostQuoted = 128;
+
+// At most `bytes` of a word, up to its first NUL, as Redis quotes it.
+std::string Quoted(std::string_view word, size_t bytes) {
+  word = word.substr(0, bytes);
+  return "'" + std::string(word.substr(0, word.find('\0'))) + "'";
+}
+
+bool IsRightCount(int arity, size_t count) {
+  const auto least = static_cast<size_t>(std::abs(arity));
+  return arity > 0 ? count == least : count >= least;
+}
+
+// Why there is no such command; empty if Redis has none of this name either, or it is one of many that Gossamer has no values
+// for.
+std::string_view ReasonOfAbsence(std::string_view name) {
+  const auto is_among = [name](std::initializer_list<std::string_view> names) {
+    return std::ranges::any_of(names, [name](std::string_view one) { return IsWord(name, one); });
+  };
+  if (is_among({"multi", "exec", "discard", "watch", "unwatch"})) {
+    return "ERR there are no transactions in Gossamer: each command is atomic by itself";
+  }
+  if (is_among({"expire", "pexpire", "expireat", "pexpireat", "setex", "psetex", "getex"})) {
+    return "ERR keys do not expire in Gossamer";
+  }
+  if (is_among({"eval", "evalsha", "eval_ro", "script", "fcall", "function"})) {
+    return "ERR there are no scripts in Gossamer";
+  }
+  if (is_among({"subscribe", "psubscribe", "publish", "unsubscribe", "punsubscribe"})) {
+    return "ERR there are no channels in Gossamer";
+  }
+  if (is_among({"lpush", "rpush", "lpop", "rpop", "lrange", "llen", "sadd", "srem", "smembers",
+                "hset", "hget", "hgetall", "hdel", "hmset", "zadd", "zrem", "zrange", "xadd"})) {
+    return "ERR Gossamer's values are strings: there are no lists, sets, hashes and streams";
+  }
+  return {};
+}
+
+std::string UnknownCommand(const std::vector<std::string_view>& arguments) {
+  if (const std::string_view reason = ReasonOfAbsence(arguments[0]); !reason.empty()) {
+    return std::string(reason);
+  }
+  std::string words;
+  for (size_t i = 1; i < arguments.size() && words.size() < kMostQuoted; ++i) {
+    words += Quoted(arguments[i], kMostQuoted - words.size()) + " ";
+  }
+  return "ERR unknown command " + Quoted(arguments[0], kMostQuoted) +
+         ", with args beginning with: " + words;
+}
+
+std::string Capitals(std::string_view name) {
+  std::string text(name);
+  for (char& c : text) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  return text;
+}
+
+std::string UnknownSubcommand(const Command& command, std::string_view word) {
+  std::string names;
+  for (const Subcommand& one : Subcommands()) {
+    if (one.parent != command.id) continue;
+    names += (names.empty() ? "" : ", ") + Capitals(one.name.substr(command.name.size() + 1));
+  }
+  std::string text = "ERR unknown subcommand " + Quoted(word, kMostQuoted) + ". " +
+                     Capitals(command.name) + " has " + names + " here";
+  if (command.id == CommandId::kAcl) text += ": users are those of --users_file";
+  if (command.id == CommandId::kConfig) text += ": flags configure this gateway";
+  return text;
+}
+
+}  // namespace
+
+std::string RefusalOf(const Command* command, const Subcommand* subcommand,
+                      const std::vector<std::string_view>& arguments) {
+  if (command == nullptr) return UnknownCommand(arguments);
+  if (!IsRightCount(command->arity, arguments.size())) return WrongNumberOfArguments(command->name);
+  if (!HasSubcommands(*command) || arguments.size() == 1) return {};
+  if (subcommand == nullptr) return UnknownSubcommand(*command, arguments[1]);
+  const bool is_right = IsRightCount(subcommand->arity, arguments.size());
+  return is_right ? std::string() : WrongNumberOfArguments(subcommand->name);
+}
+
+std::string WrongNumberOfArguments(std::string_view name) {
+  return "ERR wrong number of arguments for '" + std::string(name) + "' command";
+}
+
+}  // namespace gossamer::gateway

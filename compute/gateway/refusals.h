@@ -1,0 +1,21 @@
+// The error replies to requests that are none: unknown names, and numbers of arguments that are wrong. In the forms of Redis, as
+// client libraries know them.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compute/gateway/command_table.h"
+
+namespace gossamer::gateway {
+
+// The text of the error reply; empty if the names in `arguments` are known, and their number fits. `command` is null if there is
+// none of the first name, `subcommand` if the command has none or it is not there.
+std::string RefusalOf(const Command* command, const Subcommand* subcommand,
+                      const std::vector<std::string_view>& arguments);
+
+// The text of the error reply to a wrong number of arguments. `name`: of a command or a subcommand.
+std::string WrongNumberOfArguments(std::string_view name);
+
+}  // namespace gossamer::gateway
