@@ -91,7 +91,7 @@ void Worker::AnswerState(Client& client, const Command& command,
     case CommandId::kInfo: {
       const auto uptime = std::chrono::duration_cast<std::chrono::seconds>(
           std::chrono::steady_clock::now() - shared_.started);
-      reply.Bulk(InfoText(arguments, shared_.options, CountClients(shared_.inboxes), uptime,
+      reply.Bulk(InfoText(arguments, shared_.options, shared_.inboxes.CountClients(), uptime,
                           all_metrics_));
       break;
     }
