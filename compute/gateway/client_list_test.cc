@@ -1,12 +1,15 @@
 #include "compute/gateway/client_list.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <sstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "compute/gateway/testing/gateway_fixture.h"
@@ -128,6 +131,30 @@ TEST_F(ClientListTest, KillsOthersAndItself) {
 }
 
 // One that does not read its answers goes, too, and so does its memory.
+// Its worker may take a while to find out.
+TEST(ClientList, HasNoClientThatWasKilled) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()), 0);
+  const UniqueFd one(ends[0]);
+  const UniqueFd other(ends[1]);
+  ClientList list;
+  const ClientList::Entry killer(list, 1, one.get());
+  const ClientList::Entry killed(list, 2, other.get());
+  ClientList::Filter both;
+  both.numbers = {1, 2};
+  const auto now = ClientList::Clock::now();
+  EXPECT_EQ(Parse(list.Lines(both, now)).size(), 2U);
+  ClientList::Filter filter;
+  filter.numbers = {2};
+  EXPECT_EQ(list.Kill(filter, killer), std::pair(size_t{1}, false));
+  EXPECT_EQ(list.Kill(filter, killer), std::pair(size_t{0}, false));
+  EXPECT_EQ(list.Kill(both, killer), std::pair(size_t{1}, true));
+  EXPECT_EQ(Parse(list.Lines(both, now)).size(), 1U);
+  EXPECT_EQ(Parse(list.Lines({}, now)).size(), 1U);
+  EXPECT_TRUE(killed.is_killed());
+  EXPECT_FALSE(killer.is_killed());
+}
+
 TEST_F(ClientListTest, KillsASlowReader) {
   ASSERT_NO_FATAL_FAILURE(Open());
   Connection killer = Connect();

@@ -158,6 +158,7 @@ void Worker::Drop(Client& client) {
 }
 
 void Worker::Collect(Client& client) {
+  if (client.entry().is_killed()) client.is_closing = true;
   if (client.is_closing) {
     Release(client);
     return;
