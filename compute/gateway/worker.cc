@@ -290,6 +290,7 @@ Task<void> Worker::RunBatch(std::unique_ptr<Batch> batch) {
                             : std::min(kMostRequests, 2 * client->allowance);
     Release(*client);
   }
+  if (batch->HasGrown()) co_return;
   batch->Clear();
   idle_batches_.push_back(std::move(batch));
 }
