@@ -177,6 +177,27 @@ TEST_F(ClientListTest, KillsASlowReader) {
 }
 
 // Workers accept, drop and kill at once.
+// The list of many clients is long.
+TEST_F(ClientListTest, AnswersNoFurtherRequestsOfAClientThatDoesNotReadThem) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  std::vector<Connection> clients;
+  for (int i = 0; i < 300; ++i) {
+    clients.push_back(Connect());
+    clients.back().Expect("PING\r\n", "+PONG\r\n");
+  }
+  Connection slow = Connect();
+  const std::string number = NumberOf(slow);
+  std::string requests;
+  for (int i = 0; i < 200; ++i) requests += Request({"CLIENT", "LIST"});
+  slow.Send(requests);
+  size_t unsent = 0;
+  while (unsent == 0) {
+    unsent = std::stoul(Parse(Ask(clients[0], {"CLIENT", "LIST", "ID", number})).at(0).at("omem"));
+  }
+  EXPECT_LT(unsent, size_t{3} << 19) << "1 MiB, and one answer";
+  for (int i = 0; i < 200; ++i) EXPECT_EQ(Parse(slow.ReceiveBulk()).size(), 301U);
+}
+
 TEST_F(ClientListTest, ListsAndKillsWhileClientsComeAndGo) {
   ASSERT_NO_FATAL_FAILURE(OpenWithTwoThreads());
   std::vector<std::thread> threads;

@@ -172,7 +172,7 @@ void Worker::Collect(Client& client) {
   bool has_ended = false;
   size_t count = 0;
   client.entry().NoteActivity(now_, client.unparsed_bytes(), client.unsent(), client.is_resp3);
-  while (count < client.allowance && !client.is_closing) {
+  while (count < client.allowance && !client.is_closing && client.unsent() <= kMostUnsent) {
     const RequestParser::Outcome outcome = client.parser.Next(client.unparsed());
     if (outcome == RequestParser::Outcome::kError) {
       batch_->AddError(client, "ERR " + client.parser.error());
