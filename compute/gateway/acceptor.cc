@@ -36,13 +36,16 @@ void Acceptor::Pause(EpollSet& epoll) {
 void Acceptor::Resume(EpollSet& epoll) {
   if (!resume_at_ || Clock::now() < *resume_at_) return;
   resume_at_.reset();
-  Open(epoll);
+  if (Open(epoll)) return;
+  // The kernel has no memory for it now. What is not watched would never be accepted again.
+  Close(epoll);
+  resume_at_ = Clock::now() + kPause;
 }
 
 bool Acceptor::Accept(int fd, EpollSet& epoll) {
   const auto listener = std::ranges::find(listeners_, fd, &Listener::fd);
   if (listener == listeners_.end()) return false;
-  for (;;) {
+  for (int i = 0; i < kMostAtOnce; ++i) {
     UniqueFd socket(accept4(fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket) {
       const bool is_short =
@@ -50,7 +53,8 @@ bool Acceptor::Accept(int fd, EpollSet& epoll) {
       if (is_short) Pause(epoll);
       return true;
     }
-    if (CountClients(inboxes_) >= max_clients_) {
+    Inbox* const inbox = inboxes_.TakePlace(max_clients_);
+    if (inbox == nullptr) {
       constexpr std::string_view kFull = "-ERR max number of clients reached\r\n";
       // One that expects TLS is only closed.
       if (!listener->is_tls) {
@@ -58,17 +62,9 @@ bool Acceptor::Accept(int fd, EpollSet& epoll) {
       }
       continue;
     }
-    Inbox& fewest = *std::ranges::min_element(
-        inboxes_, {}, [](const Inbox& one) { return one.clients.load(std::memory_order_relaxed); });
-    fewest.clients.fetch_add(1, std::memory_order_relaxed);
-    fewest.Put({std::move(socket), listener->is_tls});
+    inbox->Put({std::move(socket), listener->is_tls});
   }
-}
-
-uint64_t CountClients(const std::deque<Inbox>& inboxes) {
-  uint64_t count = 0;
-  for (const Inbox& one : inboxes) count += one.clients.load(std::memory_order_relaxed);
-  return count;
+  return true;
 }
 
 }  // namespace gossamer::gateway

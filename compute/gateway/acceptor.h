@@ -7,7 +7,6 @@
 #pragma once
 
 #include <chrono>
-#include <deque>
 #include <optional>
 #include <vector>
 
@@ -19,14 +18,17 @@ namespace gossamer::gateway {
 
 class Acceptor {
  public:
+  // Connections that one call of Accept takes at most: a flood of them must not keep the worker from its clients.
+  static constexpr int kMostAtOnce = 64;
+
   // `inboxes`: of all workers. It and the listeners stay as long as the acceptor.
-  Acceptor(std::vector<Listener> listeners, std::deque<Inbox>& inboxes, uint64_t max_clients)
+  Acceptor(std::vector<Listener> listeners, Inboxes& inboxes, uint64_t max_clients)
       : listeners_(std::move(listeners)), inboxes_(inboxes), max_clients_(max_clients) {}
 
   // Has `epoll` watch the listeners. Returns false if that is not possible.
   bool Open(EpollSet& epoll);
   void Close(EpollSet& epoll);
-  // Accepts who waits, if `fd` is that of a listener. Returns whether it is.
+  // Accepts who waits, if `fd` is that of a listener; `epoll` tells of those that are left. Returns whether it is.
   bool Accept(int fd, EpollSet& epoll);
   // Call in each round: listeners that were left alone for a while are watched again.
   void Resume(EpollSet& epoll);
@@ -38,12 +40,9 @@ class Acceptor {
   void Pause(EpollSet& epoll);
 
   const std::vector<Listener> listeners_;
-  std::deque<Inbox>& inboxes_;
+  Inboxes& inboxes_;
   const uint64_t max_clients_;
   std::optional<Clock::time_point> resume_at_;
 };
-
-// The clients of all workers.
-uint64_t CountClients(const std::deque<Inbox>& inboxes);
 
 }  // namespace gossamer::gateway

@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <array>
-#include <deque>
+#include <atomic>
+#include <latch>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "compute/gateway/testing/gateway_fixture.h"
@@ -19,8 +21,9 @@ class AcceptorTest : public testing::Test {
   void Open(size_t workers, uint64_t max_clients) {
     path_ = testing::TempDir() + "acceptor_" + std::to_string(getpid()) + ".sock";
     socket_ = std::move(Listen("unix:" + path_, false, "--redis").value());
-    inboxes_ = std::make_unique<std::deque<Inbox>>(workers);
-    for (Inbox& one : *inboxes_) ASSERT_TRUE(one.Open());
+    inboxes_ = std::make_unique<Inboxes>(workers);
+    workers_ = workers;
+    for (size_t i = 0; i < workers; ++i) ASSERT_TRUE((*inboxes_)[i].Open());
     acceptor_ = std::make_unique<Acceptor>(std::vector<Listener>{{socket_.get(), false}}, *inboxes_,
                                            max_clients);
     ASSERT_TRUE(epoll_.Open());
@@ -29,13 +32,14 @@ class AcceptorTest : public testing::Test {
   ~AcceptorTest() override { unlink(path_.c_str()); }
   std::vector<uint64_t> Counts() const {
     std::vector<uint64_t> counts;
-    for (const Inbox& one : *inboxes_) counts.push_back(one.clients);
+    for (size_t i = 0; i < workers_; ++i) counts.push_back((*inboxes_)[i].clients);
     return counts;
   }
 
   std::string path_;
   UniqueFd socket_;
-  std::unique_ptr<std::deque<Inbox>> inboxes_;
+  std::unique_ptr<Inboxes> inboxes_;
+  size_t workers_ = 0;
   EpollSet epoll_;
   std::unique_ptr<Acceptor> acceptor_;
 };
@@ -57,7 +61,7 @@ TEST_F(AcceptorTest, GivesEachClientToTheWorkerWithTheFewest) {
 
 TEST_F(AcceptorTest, WakesTheWorkerThatGetsAClient) {
   ASSERT_NO_FATAL_FAILURE(Open(1, 100));
-  Inbox& inbox = inboxes_->front();
+  Inbox& inbox = (*inboxes_)[0];
   EpollSet worker;
   ASSERT_TRUE(worker.Open());
   ASSERT_TRUE(worker.Watch(inbox.fd(), EPOLLIN));
@@ -85,9 +89,57 @@ TEST_F(AcceptorTest, RefusesThoseBeyondTheMost) {
   for (int i = 0; i < 4; ++i) clients.emplace_back(path_);
   acceptor_->Accept(socket_.get(), epoll_);
   EXPECT_EQ(Counts(), (std::vector<uint64_t>{2, 1}));
-  EXPECT_EQ(CountClients(*inboxes_), 3U);
+  EXPECT_EQ(inboxes_->CountClients(), 3U);
   EXPECT_EQ(clients[3].ReceiveLine(), "-ERR max number of clients reached");
   EXPECT_TRUE(clients[3].IsClosed());
+}
+
+TEST_F(AcceptorTest, LeavesTheRestOfAFloodForTheNextRound) {
+  ASSERT_NO_FATAL_FAILURE(Open(1, 1000));
+  constexpr size_t kMany = Acceptor::kMostAtOnce + 10;
+  std::vector<Connection> clients;
+  for (size_t i = 0; i < kMany; ++i) clients.emplace_back(path_);
+  std::array<epoll_event, 4> events;
+  ASSERT_EQ(epoll_.Wait(events, 1000).size(), 1U);
+  acceptor_->Accept(socket_.get(), epoll_);
+  EXPECT_EQ(inboxes_->CountClients(), uint64_t{Acceptor::kMostAtOnce});
+  ASSERT_EQ(epoll_.Wait(events, 1000).size(), 1U);
+  acceptor_->Accept(socket_.get(), epoll_);
+  EXPECT_EQ(inboxes_->CountClients(), kMany);
+  EXPECT_EQ(epoll_.Wait(events, 0).size(), 0U);
+}
+
+// Several workers accept at the same time.
+TEST(Inboxes, HaveNoMoreClientsThanAllowed) {
+  constexpr uint64_t kMost = 2;
+  constexpr size_t kWorkers = 4;
+  Inboxes inboxes(kWorkers);
+  std::atomic<uint64_t> placed = 0;
+  std::atomic<uint64_t> greatest = 0;
+  std::latch start(kWorkers);
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < kWorkers; ++i) {
+    threads.emplace_back([&] {
+      start.arrive_and_wait();
+      for (int taken = 0; taken < 300;) {
+        Inbox* const inbox = inboxes.TakePlace(kMost);
+        if (inbox == nullptr) continue;
+        ++taken;
+        const uint64_t now = ++placed;
+        for (uint64_t seen = greatest; seen < now && !greatest.compare_exchange_weak(seen, now);) {
+        }
+        std::this_thread::yield();  // another thread finds the place taken
+        --placed;
+        --inbox->clients;
+      }
+    });
+  }
+  for (std::thread& one : threads) one.join();
+  EXPECT_LE(greatest, kMost);
+  EXPECT_EQ(inboxes.CountClients(), 0U);
+  std::vector<Inbox*> places;
+  while (Inbox* const inbox = inboxes.TakePlace(kMost)) places.push_back(inbox);
+  EXPECT_EQ(places.size(), kMost);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "compute/gateway/numbers.h"
 #include "compute/gateway/refusals.h"
 #include "compute/gateway/reply_writer.h"
+#include "proto/store_parameters.h"
 
 namespace gossamer::gateway {
 namespace {
@@ -19,8 +20,15 @@ constexpr std::string_view kNoExpiry =
 // In place of the number of values of a request: its write is one of the changes.
 constexpr size_t kIsChange = std::numeric_limits<size_t>::max();
 
-// Longer values are not kept for the next batch.
+// A batch of more bytes of values or answers, or of more keys, is not kept for later requests.
 constexpr size_t kKeptBytes = size_t{1} << 20;
+constexpr size_t kKeptKeys = size_t{64} << 10;
+// Keys of a client in a batch, unless they are of one request: their values are in memory together.
+constexpr size_t kMostReads = 1024;
+// Bytes of values that are read before replies are made of them.
+constexpr size_t kMostReadAtOnce = size_t{64} << 20;
+constexpr size_t kSlice = 64;
+static_assert(kSlice * kMaxValueBytes <= kMostReadAtOnce, "Values is never full of a slice");
 
 std::string_view CodeWord(Code code) {
   switch (code) {
@@ -54,18 +62,21 @@ void Batch::Clear() {
   text_.clear();
   failed_.clear();
   key_changes_.clear();
-  // An empty object assigned would leave the string its memory.
-  if (values_.bytes() > kKeptBytes) {
-    Values empty;
-    std::swap(values_, empty);
-  }
-  if (answer_bytes_ > kKeptBytes) changes_.clear();
+  read_replies_.clear();
+  reads_of_others_ = 0;
   answer_bytes_ = 0;
+}
+
+bool Batch::HasGrown() const {
+  const size_t keys =
+      requests_.size() + reads_.size() + puts_.size() + change_count_ + deletes_.size();
+  return values_.bytes() > kKeptBytes || answer_bytes_ > kKeptBytes || keys > kKeptKeys;
 }
 
 bool Batch::Admit(Client& client, Phase phase) {
   if (clients_.empty() || clients_.back() != &client) {
     clients_.push_back(&client);
+    reads_of_others_ = reads_.size();
   } else if (phase < phase_) {
     return false;
   }
@@ -76,6 +87,7 @@ bool Batch::Admit(Client& client, Phase phase) {
 void Batch::AddAnswer(Client& client, std::string_view reply) {
   if (clients_.empty() || clients_.back() != &client) {
     clients_.push_back(&client);
+    reads_of_others_ = reads_.size();
     phase_ = Phase::kReads;
   }
   requests_.emplace_back(&client, nullptr, text_.size(), reply.size());
@@ -94,6 +106,8 @@ bool Batch::Add(Client& client, const Command& command,
     case CommandKind::kRead: {
       if (command.id == CommandId::kGetRange) return AddRange(client, command, arguments);
       if (!Admit(client, Phase::kReads)) return false;
+      const size_t earlier = reads_.size() - reads_of_others_;
+      if (earlier != 0 && earlier + arguments.size() - 1 > kMostReads) return false;
       requests_.emplace_back(&client, &command, reads_.size(), arguments.size() - 1);
       reads_.insert(reads_.end(), arguments.begin() + 1, arguments.end());
       return true;
@@ -216,7 +230,7 @@ ValueChange& Batch::NextChange() {
 }
 
 Task<void> Batch::Run(Session& session) {
-  if (!reads_.empty()) co_await session.AsyncMultiGet(reads_, values_);
+  if (!reads_.empty()) co_await Read(session);
   if (!puts_.empty()) {
     put_results_.assign(puts_.size(), Ok());
     co_await session.AsyncMultiPut(puts_, put_results_);
@@ -225,6 +239,31 @@ Task<void> Batch::Run(Session& session) {
   if (!deletes_.empty()) {
     delete_results_.assign(deletes_.size(), Ok());
     co_await session.AsyncMultiDelete(deletes_, delete_results_);
+  }
+}
+
+Task<void> Batch::Read(Session& session) {
+  values_.set_most_bytes(kMostReadAtOnce);
+  co_await session.AsyncMultiGet(reads_, values_);
+  if (values_.is_full()) co_await ReadInSlices(session);
+}
+
+Task<void> Batch::ReadInSlices(Session& session) {
+  size_t first = 0;  // of the keys of which `values_` has the values
+  size_t end = 0;
+  for (const Request& request : requests_) {
+    if (request.command == nullptr || request.command->kind != CommandKind::kRead) continue;
+    ReadReply reply = ReplyTo(request, read_replies_.emplace_back());
+    const size_t behind = request.first + KeysOf(request);
+    for (size_t i = request.first; i < behind && !reply.is_refused(); ++i) {
+      if (i >= end) {
+        first = i;
+        end = std::min(i + kSlice, reads_.size());
+        co_await session.AsyncMultiGet(std::span(reads_).subspan(first, end - first), values_);
+      }
+      reply.Add(values_[i - first]);
+    }
+    reply.End();
   }
 }
 
@@ -268,42 +307,27 @@ void Batch::Answer() {
   }
 }
 
-void Batch::AnswerRead(const Request& request) const {
-  ReplyWriter reply(request.client->out, request.client->is_resp3);
-  const CommandId id = request.command->id;
-  if (id == CommandId::kMget) reply.Array(request.count);
-  int64_t found = 0;
-  const size_t count = id == CommandId::kGetRange ? 1 : request.count;
-  for (size_t i = request.first; i < request.first + count; ++i) {
-    const Result<std::string_view> value = values_[i];
-    const bool is_absent = !value && value.error().code == Code::kNotFound;
-    if (!value && !is_absent) {
-      reply.Error(ErrorLine(value.error()));
-      if (id == CommandId::kExists) return;
-      continue;
+ReadReply Batch::ReplyTo(const Request& request, std::string& out) const {
+  const bool is_range = request.command->id == CommandId::kGetRange;
+  const auto range = is_range ? ranges_[request.count] : std::pair<int64_t, int64_t>();
+  return {*request.command, KeysOf(request), range, out, request.client->is_resp3};
+}
+
+void Batch::AnswerRead(const Request& request) {
+  std::string& out = request.client->out;
+  if (!read_replies_.empty()) {
+    if (out.empty()) {
+      out.swap(read_replies_.front());
+    } else {
+      out += read_replies_.front();
     }
-    switch (id) {
-      case CommandId::kExists: found += is_absent ? 0 : 1; break;
-      case CommandId::kStrlen:
-        reply.Integer(is_absent ? 0 : static_cast<int64_t>(value.value().size()));
-        break;
-      case CommandId::kGetRange: {
-        const auto [first, last] = ranges_[request.count];
-        reply.Bulk(is_absent ? std::string_view() : RangeOf(value.value(), first, last));
-        break;
-      }
-      case CommandId::kTtl: reply.Integer(is_absent ? -2 : -1); break;  // nothing expires
-      case CommandId::kPersist: reply.Integer(0); break;
-      case CommandId::kType: reply.Simple(is_absent ? "none" : "string"); break;
-      default:
-        if (is_absent) {
-          reply.Null();
-        } else {
-          reply.Bulk(value.value());
-        }
-    }
+    read_replies_.pop_front();
+    return;
   }
-  if (id == CommandId::kExists) reply.Integer(found);
+  ReadReply reply = ReplyTo(request, out);
+  const size_t end = request.first + KeysOf(request);
+  for (size_t i = request.first; i < end && !reply.is_refused(); ++i) reply.Add(values_[i]);
+  reply.End();
 }
 
 void Batch::AnswerChange(const Request& request) const {

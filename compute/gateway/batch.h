@@ -19,6 +19,7 @@
 #include "common/status.h"
 #include "compute/gateway/client.h"
 #include "compute/gateway/command_table.h"
+#include "compute/gateway/read_reply.h"
 #include "compute/gateway/value_change.h"
 #include "gossamer/store.h"
 
@@ -40,6 +41,8 @@ class Batch {
 
   // Does it all.
   Task<void> Run(Session& session);
+  // Whether it has taken so much memory that it should not be kept for later requests.
+  bool HasGrown() const;
   // Appends the answers to the clients' output.
   void Answer();
   // Calls visit(command, times) for each command of the requests.
@@ -94,16 +97,23 @@ class Batch {
   std::vector<std::string_view> WordsOf(const Request& request) const;
   // The next change of the batch.
   ValueChange& NextChange();
+  Task<void> Read(Session& session);
+  // The same a few keys at a time, for long values: makes the replies while it reads.
+  Task<void> ReadInSlices(Session& session);
   Task<void> RunChanges(Session& session);
+  // The reply to a request that reads, appended to `out`.
+  ReadReply ReplyTo(const Request& request, std::string& out) const;
   void AnswerChange(const Request& request) const;
-  void AnswerRead(const Request& request) const;
+  void AnswerRead(const Request& request);
   void AnswerWrite(const Request& request) const;
 
   std::vector<Request> requests_;
   std::vector<Client*> clients_;
   Phase phase_ = Phase::kReads;  // of the last client's last request
   std::vector<std::string_view> reads_;
+  size_t reads_of_others_ = 0;  // those before the last client's
   Values values_;
+  std::deque<std::string> read_replies_;  // of ReadInSlices, to the requests that read
   std::vector<KeyValueView> puts_;
   std::vector<Status> put_results_;
   std::vector<std::pair<int64_t, int64_t>> ranges_;  // of GETRANGE, by its `count`

@@ -123,15 +123,15 @@ std::string ClientList::Entry::Line(Clock::time_point now) const {
       is_resp3_.load(std::memory_order_relaxed) ? 3 : 2);
 }
 
-std::vector<const ClientList::Entry*> ClientList::Find(const Filter& filter) const {
-  std::vector<const Entry*> found;
+std::vector<ClientList::Entry*> ClientList::Find(const Filter& filter) const {
+  std::vector<Entry*> found;
   if (filter.is_nobody) return found;
   const auto is_meant = [&filter](const Entry& one) {
-    return one.number_ != filter.except && (!filter.address || *filter.address == one.address_) &&
+    return !one.is_killed() && one.number_ != filter.except &&
+           (!filter.address || *filter.address == one.address_) &&
            (!filter.local_address || *filter.local_address == one.local_address_) &&
            (!filter.user || *filter.user == one.user_) &&
-           (filter.numbers.empty() ||
-            std::ranges::find(filter.numbers, one.number_) != filter.numbers.end());
+           (filter.numbers.empty() || std::ranges::binary_search(filter.numbers, one.number_));
   };
   for (const auto& [number, entry] : entries_) {
     if (is_meant(*entry)) found.push_back(entry);
@@ -153,12 +153,13 @@ std::string ClientList::LineOf(const Entry& entry, Clock::time_point now) const 
 
 std::pair<size_t, bool> ClientList::Kill(const Filter& filter, const Entry& self) {
   const std::lock_guard lock(mutex_);
-  const std::vector<const Entry*> found = Find(filter);
+  const std::vector<Entry*> found = Find(filter);
   bool has_self = false;
-  for (const Entry* const entry : found) {
+  for (Entry* const entry : found) {
     if (entry == &self) {
       has_self = true;
     } else {
+      entry->is_killed_.store(true, std::memory_order_relaxed);
       shutdown(entry->socket_, SHUT_RDWR);
     }
   }
@@ -183,6 +184,7 @@ Result<ClientList::Filter> ParseListFilter(const std::vector<std::string_view>& 
     if (!number) return Wrong("ERR Invalid client ID");
     filter.numbers.push_back(number.value());
   }
+  std::ranges::sort(filter.numbers);
   return filter;
 }
 

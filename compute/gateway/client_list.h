@@ -2,7 +2,8 @@
 //
 // A client is in the list from its first to its last moment (ClientList::Entry). Its worker writes the figures there, by relaxed
 // stores to memory of its own; others read them. CLIENT KILL shuts the connection's socket down: the client's worker then finds that
-// it has ended, as if the other side had closed it. The mutex of the list keeps the descriptor open meanwhile.
+// it has ended, as if the other side had closed it, and does none of the requests that it has not begun. To others, the client is
+// gone at once. The mutex of the list keeps the descriptor open meanwhile.
 //
 // Thread-safety: all calls from any thread; an entry's figures are written by the client's worker.
 #pragma once
@@ -41,6 +42,8 @@ class ClientList {
     std::string user() const;
     void set_user(std::string_view user);
 
+    bool is_killed() const { return is_killed_.load(std::memory_order_relaxed); }
+
     // Requires: `name` is that of an entry of Commands() or Subcommands().
     void NoteCommand(const std::string_view& name) {
       command_.store(&name, std::memory_order_relaxed);
@@ -69,11 +72,12 @@ class ClientList {
     std::atomic<size_t> unparsed_{0};
     std::atomic<size_t> unsent_{0};
     std::atomic<bool> is_resp3_{false};
+    std::atomic<bool> is_killed_{false};
   };
 
   // Which clients are meant; all of them unless something is said.
   struct Filter {
-    std::vector<uint64_t> numbers;
+    std::vector<uint64_t> numbers;  // ascending
     std::optional<std::string_view> address;
     std::optional<std::string_view> local_address;
     std::optional<std::string_view> user;
@@ -88,10 +92,10 @@ class ClientList {
   std::pair<size_t, bool> Kill(const Filter& filter, const Entry& self);
 
  private:
-  std::vector<const Entry*> Find(const Filter& filter) const;
+  std::vector<Entry*> Find(const Filter& filter) const;
 
   mutable std::mutex mutex_;
-  std::map<uint64_t, const Entry*> entries_;  // by number
+  std::map<uint64_t, Entry*> entries_;  // by number
 };
 
 // Names are words of printable characters; empty: none.

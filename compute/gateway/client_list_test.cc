@@ -1,12 +1,15 @@
 #include "compute/gateway/client_list.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <sstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "compute/gateway/testing/gateway_fixture.h"
@@ -129,6 +132,30 @@ TEST_F(ClientListTest, KillsOthersAndItself) {
 }
 
 // One that does not read its answers goes, too, and so does its memory.
+// Its worker may take a while to find out.
+TEST(ClientList, HasNoClientThatWasKilled) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()), 0);
+  const UniqueFd one(ends[0]);
+  const UniqueFd other(ends[1]);
+  ClientList list;
+  const ClientList::Entry killer(list, 1, one.get());
+  const ClientList::Entry killed(list, 2, other.get());
+  ClientList::Filter both;
+  both.numbers = {1, 2};
+  const auto now = ClientList::Clock::now();
+  EXPECT_EQ(Parse(list.Lines(both, now)).size(), 2U);
+  ClientList::Filter filter;
+  filter.numbers = {2};
+  EXPECT_EQ(list.Kill(filter, killer), std::pair(size_t{1}, false));
+  EXPECT_EQ(list.Kill(filter, killer), std::pair(size_t{0}, false));
+  EXPECT_EQ(list.Kill(both, killer), std::pair(size_t{1}, true));
+  EXPECT_EQ(Parse(list.Lines(both, now)).size(), 1U);
+  EXPECT_EQ(Parse(list.Lines({}, now)).size(), 1U);
+  EXPECT_TRUE(killed.is_killed());
+  EXPECT_FALSE(killer.is_killed());
+}
+
 TEST_F(ClientListTest, KillsASlowReader) {
   ASSERT_NO_FATAL_FAILURE(Open());
   Connection killer = Connect();
@@ -151,6 +178,27 @@ TEST_F(ClientListTest, KillsASlowReader) {
 }
 
 // Workers accept, drop and kill at once.
+// The list of many clients is long.
+TEST_F(ClientListTest, AnswersNoFurtherRequestsOfAClientThatDoesNotReadThem) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  std::vector<Connection> clients;
+  for (int i = 0; i < 300; ++i) {
+    clients.push_back(Connect());
+    clients.back().Expect("PING\r\n", "+PONG\r\n");
+  }
+  Connection slow = Connect();
+  const std::string number = NumberOf(slow);
+  std::string requests;
+  for (int i = 0; i < 200; ++i) requests += Request({"CLIENT", "LIST"});
+  slow.Send(requests);
+  size_t unsent = 0;
+  while (unsent == 0) {
+    unsent = std::stoul(Parse(Ask(clients[0], {"CLIENT", "LIST", "ID", number})).at(0).at("omem"));
+  }
+  EXPECT_LT(unsent, size_t{3} << 19) << "1 MiB, and one answer";
+  for (int i = 0; i < 200; ++i) EXPECT_EQ(Parse(slow.ReceiveBulk()).size(), 301U);
+}
+
 TEST_F(ClientListTest, ListsAndKillsWhileClientsComeAndGo) {
   ASSERT_NO_FATAL_FAILURE(OpenWithTwoThreads());
   std::vector<std::thread> threads;

@@ -3,6 +3,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace gossamer::gateway {
@@ -30,6 +31,21 @@ std::vector<Inbox::Arrival> Inbox::TakeAll() {
   static_cast<void>(read(wake_.get(), &times, sizeof times));
   const std::lock_guard lock(mutex_);
   return std::exchange(arrivals_, {});
+}
+
+Inbox* Inboxes::TakePlace(uint64_t most) {
+  const std::lock_guard lock(placing_);
+  if (CountClients() >= most) return nullptr;
+  Inbox& fewest = *std::ranges::min_element(
+      all_, {}, [](const Inbox& one) { return one.clients.load(std::memory_order_relaxed); });
+  fewest.clients.fetch_add(1, std::memory_order_relaxed);
+  return &fewest;
+}
+
+uint64_t Inboxes::CountClients() const {
+  uint64_t count = 0;
+  for (const Inbox& one : all_) count += one.clients.load(std::memory_order_relaxed);
+  return count;
 }
 
 }  // namespace gossamer::gateway

@@ -1,10 +1,13 @@
 // Inbox: where a worker finds the clients that are to be its own.
+// Inboxes: those of all workers.
 //
 // Thread-safety: all may be called by any thread, except Open and TakeAll, which are the worker's.
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <mutex>
 #include <vector>
 
@@ -36,6 +39,22 @@ class Inbox {
   UniqueFd wake_;
   std::mutex mutex_;
   std::vector<Arrival> arrivals_;  // guarded by mutex_
+};
+
+class Inboxes {
+ public:
+  explicit Inboxes(size_t workers) : all_(workers) {}
+
+  Inbox& operator[](size_t worker) { return all_[worker]; }
+  // Counts one more client of the worker that has the fewest, and returns its inbox; null if there are `most` clients.
+  // At no time are there more, however many threads call this.
+  Inbox* TakePlace(uint64_t most);
+  // The clients of all workers.
+  uint64_t CountClients() const;
+
+ private:
+  std::deque<Inbox> all_;
+  std::mutex placing_;  // between the count and the place
 };
 
 }  // namespace gossamer::gateway

@@ -73,8 +73,19 @@ bool SplitWords(std::string_view line, std::vector<std::string>& words) {
 
 RequestParser::Outcome RequestParser::Next(std::string_view bytes) {
   wanted_ = 0;
-  if (bytes.empty()) return Outcome::kNeedMore;
+  if (bytes.empty()) {
+    GiveBack();
+    return Outcome::kNeedMore;
+  }
   return in_array_ || bytes.front() == '*' ? NextArray(bytes) : NextLine(bytes);
+}
+
+// A client that is idle keeps no memory of a request of many words. There may be thousands of clients.
+void RequestParser::GiveBack() {
+  constexpr size_t kKeptWords = 1024;
+  if (pieces_.capacity() > kKeptWords) std::vector<Piece>().swap(pieces_);
+  if (arguments_.capacity() > kKeptWords) std::vector<std::string_view>().swap(arguments_);
+  if (own_.capacity() > kKeptWords) std::vector<std::string>().swap(own_);
 }
 
 RequestParser::Outcome RequestParser::Fail(std::string sentence) {

@@ -65,6 +65,7 @@ class RequestParser {
   Outcome NextArray(std::string_view bytes);
   Outcome NextLine(std::string_view bytes);
   Outcome Fail(std::string sentence);
+  void GiveBack();
   // The number whose line starts at `at_`, if it is short and has arrived; -1, with nothing parsed, if not. (An optional would be
   // written to memory bytewise and read back as a word at once, which stalls.)
   int64_t TakeShortNumber(std::string_view bytes);

@@ -153,6 +153,7 @@ void Worker::Drop(Client& client) {
 }
 
 void Worker::Collect(Client& client) {
+  if (client.entry().is_killed()) client.is_closing = true;
   if (client.is_closing) {
     Release(client);
     return;
@@ -167,7 +168,7 @@ void Worker::Collect(Client& client) {
   size_t count = 0;
   client.has_next = false;
   client.entry().NoteActivity(now_, client.unparsed_bytes(), client.unsent(), client.is_resp3);
-  while (count < client.allowance && !client.is_closing) {
+  while (count < client.allowance && !client.is_closing && client.unsent() <= kMostUnsent) {
     const RequestParser::Outcome outcome = client.parser.Next(client.unparsed());
     if (outcome == RequestParser::Outcome::kError) {
       batch_->AddError(client, "ERR " + client.parser.error());
@@ -279,6 +280,7 @@ Task<void> Worker::RunBatch(std::unique_ptr<Batch> batch) {
                             : std::min(kMostRequests, 2 * client->allowance);
     Release(*client);
   }
+  if (batch->HasGrown()) co_return;
   batch->Clear();
   idle_batches_.push_back(std::move(batch));
 }

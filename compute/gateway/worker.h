@@ -14,7 +14,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -46,7 +45,7 @@ struct Shared {
   ScanPositions positions;
   ClientList client_list;
   SlowLog slow_log;
-  std::deque<Inbox> inboxes;  // of each worker
+  Inboxes inboxes;
   std::atomic<uint64_t> next_number{1};
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
 };

@@ -95,7 +95,7 @@ void Worker::AnswerState(Client& client, const Command& command,
           now_, session_->counters());  // so that what the client has been answered is counted
       const auto uptime = std::chrono::duration_cast<std::chrono::seconds>(
           std::chrono::steady_clock::now() - shared_.started);
-      reply.Bulk(InfoText(arguments, shared_.options, CountClients(shared_.inboxes), uptime,
+      reply.Bulk(InfoText(arguments, shared_.options, shared_.inboxes.CountClients(), uptime,
                           all_metrics_));
       break;
     }

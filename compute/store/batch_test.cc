@@ -155,6 +155,43 @@ INSTANTIATE_TEST_SUITE_P(
       return std::get<Shape>(param.param).name + "_" + NameOf(std::get<Techniques>(param.param));
     });
 
+// A bound of what a MultiGet takes: it stops there, and says which keys it has left out.
+TEST(MultiGetTest, LeavesOutWhatItHasNoRoomFor) {
+  TestCluster cluster(ClusterOptions{});
+  TestClient client(cluster);
+  const std::unique_ptr<OpenSession> session = client.NewSession();
+  constexpr size_t kKeys = 300;
+  constexpr size_t kValueBytes = 4000;
+  constexpr size_t kMost = 20 * kValueBytes;
+  std::vector<std::string> keys;
+  for (size_t i = 0; i < kKeys; ++i) {
+    keys.push_back(NumberKey(i));
+    const size_t bytes = i % 3 == 0 ? 8 : kValueBytes;
+    ASSERT_TRUE(session->Put(keys.back(), std::string(bytes, 'v')));
+  }
+  const std::vector<std::string_view> views(keys.begin(), keys.end());
+  Values values;
+  values.set_most_bytes(kMost);
+  session->MultiGet(views, values);
+  EXPECT_TRUE(values.is_full());
+  EXPECT_GE(values.bytes(), kMost);
+  EXPECT_LT(values.bytes(), kMost + (64 + 1) * kValueBytes);
+  size_t left_out = 0;
+  for (size_t i = 0; i < kKeys; ++i) {
+    if (values[i]) {
+      EXPECT_EQ(values[i].value().size(), i % 3 == 0 ? 8U : kValueBytes);
+    } else {
+      EXPECT_EQ(values[i].error().code, Code::kInvalidArgument);
+      EXPECT_NE(i % 3, 0U) << "the tree's nodes have it";
+      ++left_out;
+    }
+  }
+  EXPECT_GT(left_out, 0U);
+  session->MultiGet(std::span(views).first(20), values);
+  EXPECT_FALSE(values.is_full());
+  for (size_t i = 0; i < 20; ++i) EXPECT_TRUE(values[i]);
+}
+
 // A client dies before each verb of a batch in turn, that one and those behind it lost or not. Others find a valid tree,
 // in which each write is there or not, as its result says.
 class BatchCrashTest : public testing::TestWithParam<size_t> {

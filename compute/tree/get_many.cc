@@ -42,6 +42,10 @@ Task<void> ManyGetter::Work(Run& run) {
 Task<void> ManyGetter::WorkOnRest(Run& run) {
   while (run.next_rest < run.rest.size()) {
     const uint32_t position = run.rest[run.next_rest++];
+    if (!run.values.has_room()) {
+      run.values.LeaveOut(position);
+      continue;
+    }
     run.values.Set(position, co_await single_.GetUntilDone(run.keys[position]));
   }
 }

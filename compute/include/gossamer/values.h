@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,6 +24,11 @@ class Values {
   size_t size() const { return slots_.size(); }
   // Of all values together.
   size_t bytes() const { return bytes_.size(); }
+  // Bounds the memory that later calls take: once the values have so many bytes together, no value of a value block is got any
+  // more. Those that are being got then, 64 at most, still come.
+  void set_most_bytes(uint64_t bytes) { most_bytes_ = bytes; }
+  // Whether the last call has left keys out for that. Their results are InvalidArgument.
+  bool is_full() const { return is_full_; }
   // The value of key `i`, valid until the next call with this object.
   // Errors: those of Session::Get.
   Result<std::string_view> operator[](size_t i) const {
@@ -36,6 +42,12 @@ class Values {
   void Reset(size_t count) {
     bytes_.clear();
     slots_.assign(count, Slot{});
+    is_full_ = false;
+  }
+  bool has_room() const { return bytes_.size() < most_bytes_; }
+  void LeaveOut(size_t i) {
+    slots_[i] = {.code = Code::kInvalidArgument};
+    is_full_ = true;
   }
   void Set(size_t i, std::string_view value) { slots_[i] = Append(value, true, {}); }
   void Set(size_t i, const Result<std::string>& result) {
@@ -59,6 +71,8 @@ class Values {
 
   std::string bytes_;
   std::vector<Slot> slots_;
+  uint64_t most_bytes_ = std::numeric_limits<uint64_t>::max();
+  bool is_full_ = false;
 };
 
 }  // namespace gossamer

@@ -1,0 +1,59 @@
+#include "compute/gateway/read_reply.h"
+
+#include "compute/gateway/batch.h"
+#include "compute/gateway/value_change.h"
+
+namespace gossamer::gateway {
+
+ReadReply::ReadReply(const Command& command, size_t keys, std::pair<int64_t, int64_t> range,
+                     std::string& out, bool is_resp3, size_t most_bytes)
+    : id_(command.id),
+      range_(range),
+      out_(out),
+      begin_(out.size()),
+      most_bytes_(most_bytes),
+      reply_(out, is_resp3) {
+  if (id_ == CommandId::kMget) reply_.Array(keys);
+}
+
+void ReadReply::Refuse(std::string_view line) {
+  out_.resize(begin_);
+  reply_.Error(line);
+  is_refused_ = true;
+}
+
+void ReadReply::Add(const Result<std::string_view>& value) {
+  const bool is_absent = !value && value.error().code == Code::kNotFound;
+  if (!value && !is_absent) {
+    if (id_ == CommandId::kExists) return Refuse(ErrorLine(value.error()));
+    return reply_.Error(ErrorLine(value.error()));
+  }
+  switch (id_) {
+    case CommandId::kExists: found_ += is_absent ? 0 : 1; break;
+    case CommandId::kStrlen:
+      reply_.Integer(is_absent ? 0 : static_cast<int64_t>(value.value().size()));
+      break;
+    case CommandId::kGetRange:
+      reply_.Bulk(is_absent ? std::string_view()
+                            : RangeOf(value.value(), range_.first, range_.second));
+      break;
+    case CommandId::kTtl: reply_.Integer(is_absent ? -2 : -1); break;  // nothing expires
+    case CommandId::kPersist: reply_.Integer(0); break;
+    case CommandId::kType: reply_.Simple(is_absent ? "none" : "string"); break;
+    default:
+      if (is_absent) {
+        reply_.Null();
+      } else {
+        reply_.Bulk(value.value());
+      }
+  }
+  if (out_.size() - begin_ > most_bytes_) {
+    Refuse("ERR the reply would be too long: ask for fewer keys at a time");
+  }
+}
+
+void ReadReply::End() {
+  if (id_ == CommandId::kExists && !is_refused_) reply_.Integer(found_);
+}
+
+}  // namespace gossamer::gateway
