@@ -20,7 +20,6 @@
 #include "common/program/flags_main.h"
 #include "common/program/ready.h"
 #include "common/program/stop.h"
-#include "common/program/version.h"
 #include "common/text/size_text.h"
 #include "common/unique_fd.h"
 #include "compute/gateway/gateway.h"
@@ -215,10 +214,7 @@ Result<std::unique_ptr<Store>> OpenStore(const OpenOptions& options, uint32_t se
 // Nothing without --admin.
 Result<std::unique_ptr<ProgramAdmin>> StartAdmin() {
   if (FLAGS_admin.empty()) return std::unique_ptr<ProgramAdmin>();
-  return ProgramAdmin::Start(FLAGS_admin, {"gossamer-compute", "compute server"},
-                             {.version = std::string(BuildVersion()),
-                              .compiler = std::string(BuildCompiler()),
-                              .type = std::string(BuildType())});
+  return ProgramAdmin::Start(FLAGS_admin, {"gossamer-compute", "compute server"}, OwnBuild());
 }
 
 ProgramAdmin::Served ServedBy(const Gateway& gateway) {

@@ -11,7 +11,7 @@
 #include <iterator>
 #include <utility>
 
-#include "common/program/version.h"
+#include "common/version.h"
 #include "compute/gateway/command_table.h"
 #include "compute/gateway/glob.h"
 #include "proto/store_parameters.h"

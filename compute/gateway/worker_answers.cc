@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "common/program/version.h"
+#include "common/version.h"
 #include "compute/gateway/reply_writer.h"
 #include "compute/gateway/server_answers.h"
 #include "compute/gateway/worker.h"

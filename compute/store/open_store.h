@@ -18,6 +18,7 @@
 #include "common/fabric/compute_port.h"
 #include "common/fabric/fabric.h"
 #include "compute/store/lease_keeper.h"
+#include "compute/store/observation.h"
 #include "compute/store/server_finder.h"
 #include "compute/store/upkeep.h"
 #include "compute/tree/tree.h"
@@ -53,6 +54,9 @@ class OpenStore final : public Store {
   Result<std::unique_ptr<Session>> NewSession() override;
   Result<std::unique_ptr<OpenSession>> NewOpenSession();
   const StoreParameters& parameters() const override { return shared_->parameters; }
+  Counters counters() const override;
+  size_t sessions() const override { return shared_->counts.sessions(); }
+  std::vector<HotLeaf> HotLeaves(size_t most) const override;
   Result<StoreStat> Stat() override;
   Result<std::map<uint32_t, MemoryUse>> MeasureMemory(
       const std::function<void(uint64_t)>& progress) override;
@@ -68,6 +72,10 @@ class OpenStore final : public Store {
   // Opens port_.
   // Errors: Unsupported if this machine has no such fabric.
   Status OpenPort(FabricKind fabric, ComputePortOptions options);
+  // Connects, then tells `observation`. Returns `store` itself.
+  static Result<std::unique_ptr<Store>> Finish(std::unique_ptr<OpenStore> store,
+                                               const StoreRecord& record,
+                                               const TreeOptions& options, Observation observation);
   // Connects to and registers with the servers of `record`, and checks that each matches it.
   // Unreachable servers other than server 0 are left out, and tried again when something of theirs
   // is needed.
@@ -104,6 +112,7 @@ class OpenStore final : public Store {
   std::mutex learn_mutex_;                  // guards what LearnServer changes: record_, control_
   StoreRecord record_;
   // Unknown because unreachable; not tried again until `until`. Guarded by learn_mutex_.
+  Observation observation_;
   struct Unreachable {
     Error why;
     Endpoint::Clock::time_point until;

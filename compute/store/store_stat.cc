@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "compute/session/control_client.h"
 #include "compute/store/check.h"
@@ -69,6 +70,21 @@ std::string OpenStore::WhyUnreachable(ServerId server, const Error& error) {
   const std::lock_guard lock(learn_mutex_);
   const auto known = unreachable_.find(server);
   return known == unreachable_.end() ? error.message : known->second.why.message;
+}
+
+Counters OpenStore::counters() const {
+  Counters counters = shared_->counts.Total();
+  counters.cache.bytes = shared_->cache.bytes();
+  return counters;
+}
+
+std::vector<HotLeaf> OpenStore::HotLeaves(size_t most) const {
+  std::vector<HotLeaf> hot;
+  for (LeafSketch::Leaf& one : shared_->counts.HotLeaves(most)) {
+    hot.push_back(
+        {ToInteger(one.leaf.server()), one.leaf.offset(), std::move(one.key), one.operations});
+  }
+  return hot;
 }
 
 Result<StoreStat> OpenStore::Stat() {

@@ -58,6 +58,10 @@ class FakeStore : public Store {
       const std::function<void(uint64_t nodes)>& progress) override;
   Result<CheckReport> Check(const std::function<void(uint64_t leaves)>& progress) override;
   Result<SweepReport> Sweep(const std::function<void(const SweepProgress&)>& progress) override;
+  // Nothing: sessions of this store count for themselves.
+  Counters counters() const override { return {}; }
+  size_t sessions() const override { return 0; }
+  std::vector<HotLeaf> HotLeaves(size_t) const override { return {}; }
 
  private:
   State state_;

@@ -37,6 +37,10 @@ class RedisStore : public Store {
 
   Result<std::unique_ptr<Session>> NewSession() override;
   const StoreParameters& parameters() const override { return parameters_; }
+  // Nothing: the server counts.
+  Counters counters() const override { return {}; }
+  size_t sessions() const override { return 0; }
+  std::vector<HotLeaf> HotLeaves(size_t) const override { return {}; }
   Result<StoreStat> Stat() override;
   Result<std::map<uint32_t, MemoryUse>> MeasureMemory(
       const std::function<void(uint64_t nodes)>& progress) override;

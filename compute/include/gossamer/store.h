@@ -46,6 +46,7 @@
 
 #include "gossamer/counters.h"
 #include "gossamer/modifier.h"
+#include "gossamer/observer.h"
 #include "gossamer/scan_cursor.h"
 #include "gossamer/status.h"
 #include "gossamer/store_parameters.h"
@@ -69,6 +70,8 @@ struct OpenOptions {
   uint32_t connection_timeout_ms = 2'000;
   Techniques techniques{};
   Traversal traversal{};
+  // Told when the store is open and when it closes; null: none. gossamer/metrics.h has one.
+  std::shared_ptr<StoreObserver> observer = {};
 };
 
 struct LocalOptions {
@@ -80,6 +83,7 @@ struct LocalOptions {
   uint32_t lock_timeout_ms = 10'000;
   Techniques techniques{};
   Traversal traversal{};
+  std::shared_ptr<StoreObserver> observer = {};  // as in OpenOptions
 };
 
 struct KeyValue {
@@ -168,6 +172,14 @@ struct MemoryUse {
   uint64_t lost_bytes = 0;  // left by compute servers that are gone: `Sweep` gives them back
 };
 
+// A leaf of the tree, by how often it is used.
+struct HotLeaf {
+  uint16_t server_id = 0;
+  uint64_t offset = 0;      // of the leaf, in that server's memory
+  std::string key;          // the least of its keys that were sampled; of a long one the beginning
+  uint64_t operations = 0;  // estimated from samples; older ones count less and less
+};
+
 // How far a sweep is.
 struct SweepProgress {
   enum class Step : uint8_t { kList, kFirstEpoch, kTree, kSecondEpoch, kGiveBack };
@@ -218,10 +230,11 @@ class Store {
   // Opens an existing store through its bootstrap.
   // Errors: NotFound if there is no store of that name. NodeUnreachable if the bootstrap or server
   // 0, which holds the root, does not answer (the message says if the record may be of a dead
-  // server). Unsupported if this machine has no such fabric. InvalidArgument for a wrong `traversal`.
+  // server). Unsupported if this machine has no such fabric. InvalidArgument for a wrong `traversal`. Those of the
+  // observer.
   static Result<std::unique_ptr<Store>> Open(const OpenOptions& options);
   // Creates a store in this process, with its own memory server. Both end with the Store.
-  // Errors: InvalidArgument for a wrong `traversal`.
+  // Errors: InvalidArgument for a wrong `traversal`. Those of the observer.
   static Result<std::unique_ptr<Store>> OpenLocal(const LocalOptions& options);
 
   virtual ~Store() = default;
@@ -231,6 +244,13 @@ class Store {
 
   virtual const StoreParameters& parameters() const = 0;
   virtual Result<StoreStat> Stat() = 0;
+  // What all sessions have counted so far, also those that have ended. One more session, of the store itself, counts the
+  // merges that it does in the background. Cost: some 100 ns for each session; operations are not disturbed.
+  virtual Counters counters() const = 0;
+  // Sessions that are open, with the store's own, which begins with the first merge.
+  virtual size_t sessions() const = 0;
+  // The leaves that the open sessions use most by gets and writes, those first; at most `most`, and at most a few dozen.
+  virtual std::vector<HotLeaf> HotLeaves(size_t most) const = 0;
   // Reads the tree, and tells what the memory of each server is used for, by its id. If others write meanwhile, a part of
   // what they changed counts as it was before. Calls `progress`, unless empty, now and then with the number of nodes read.
   // Errors: NodeUnreachable if a memory server cannot be reached.
