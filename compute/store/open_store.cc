@@ -311,6 +311,7 @@ OpenStore::~OpenStore() {
   Scheduler scheduler(*control_);
   scheduler.Spawn(shared_->allocator.ReleaseAll(scheduler));
   scheduler.RunUntil(0);
+  SayFarewell(scheduler);
 }
 
 Result<std::unique_ptr<Session>> OpenStore::NewSession() {

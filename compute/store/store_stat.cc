@@ -7,7 +7,6 @@
 #include "compute/session/control_client.h"
 #include "compute/store/check.h"
 #include "compute/store/open_store.h"
-#include "compute/store/sweeper.h"
 #include "compute/store/tree_walk.h"
 #include "compute/store/used_memory.h"
 
@@ -33,6 +32,7 @@ Result<UsedMemory> WalkTree(StoreState& store, Scheduler& scheduler, TreeWalk::L
       },
       [&](uint64_t nodes) {
         if (progress) progress(nodes);
+        return true;
       });
   BOOST_OUTCOME_TRYV(scheduler.Run(walk.Run(leaves)));
   return used;
@@ -162,22 +162,6 @@ Result<CheckReport> OpenStore::CheckOnce(const std::function<void(uint64_t)>& pr
   BOOST_OUTCOME_TRY(endpoint, port_->NewEndpoint());
   Scheduler scheduler(*endpoint);
   return TreeChecker(*shared_, scheduler, progress).Run();
-}
-
-Result<SweepReport> OpenStore::Sweep(const std::function<void(const SweepProgress&)>& progress) {
-  BOOST_OUTCOME_TRY(endpoint, port_->NewEndpoint());
-  Scheduler scheduler(*endpoint);
-  Sweeper sweeper(
-      *shared_, scheduler, progress, [this] { keeper_->Hurry(); },
-      [this] { return LearnServers(); });
-  return scheduler.Run(sweeper.Run());
-}
-
-Task<Result<SweepReport>> OpenStore::SweepOver(Scheduler& scheduler) {
-  Sweeper sweeper(
-      *shared_, scheduler, {}, [this] { keeper_->Hurry(); }, [this] { return LearnServers(); });
-  Result<SweepReport> report = co_await sweeper.Run();
-  co_return report;
 }
 
 }  // namespace gossamer

@@ -354,15 +354,29 @@ Result<std::map<uint32_t, MemoryUse>> FakeStore::MeasureMemory(
   return std::map<uint32_t, MemoryUse>{{0, state_.memory}, {1, state_.memory}};
 }
 
-Result<SweepReport> FakeStore::Sweep(const std::function<void(const SweepProgress&)>& progress) {
+Result<std::optional<SweepReport>> FakeStore::SweepIfNeeded(
+    const std::function<bool(const SweepProgress&)>& progress) {
+  if (state_.others_sweep) ++state_.refused_sweeps;
+  if (!state_.needs_sweep || state_.others_sweep) return std::optional<SweepReport>();
+  BOOST_OUTCOME_TRY(report, Sweep(progress));
+  if (!report.was_stopped) state_.needs_sweep = false;
+  return std::optional(std::move(report));
+}
+
+Result<SweepReport> FakeStore::Sweep(const std::function<bool(const SweepProgress&)>& progress) {
   if (state_.fail_with) return *state_.fail_with;
-  if (progress) progress({SweepProgress::Step::kTree, 1, ""});
   SweepReport report;
   report.servers = {{0, {4096, 0}}, {2, {0, 64}}};
   return report;
 }
 
 Result<CheckReport> FakeStore::Check(const std::function<void(uint64_t leaves)>& progress) {
+  do {
+    if (progress && !progress({SweepProgress::Step::kTree, 1, ""})) {
+      report.was_stopped = true;
+      return report;
+    }
+  } while (state_.endless_sweeps);
   if (state_.fail_with) return *state_.fail_with;
   if (progress) progress(1);
   CheckReport report;

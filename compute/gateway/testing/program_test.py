@@ -4,6 +4,7 @@
 A memory server, compute servers, and clients on sockets; each test has a directory of its own for the bootstrap.
 """
 
+import json
 import os
 import shutil
 import signal
@@ -89,7 +90,7 @@ class ProgramTest(ComputeServerTest):
             client.ask("GET", "k")
         address = line.split("admin ")[1].strip()
         self.assertIn("\r\n\r\nready\n", self.get(address, "/readyz"))
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while True:
             text = self.get(address, "/metrics")
             if 'command="get"' in text or time.monotonic() > deadline:
@@ -118,6 +119,44 @@ class ProgramTest(ComputeServerTest):
         self.assertIn("ready", process.stdout.readline())
         self.assertIn("\r\n\r\nready\n", self.get(address, "/readyz"))
 
+        while True:
+            state = json.loads(self.get(address, "/state").split("\r\n\r\n", 1)[1])
+            # Nobody has a leaf in use before there is one.
+            if state.get("servers") and state["hot_leaves"] or time.monotonic() > deadline:
+                break
+            client.ask("SET", "hot", "1")
+        self.assertEqual(state["store"], "default")
+        self.assertEqual(state["fabric"], "shm")
+        self.assertGreater(state["servers"][0]["heap_bytes"], 0)
+        self.assertEqual(state["hot_leaves"][0]["leaf"].split(":")[0], "0")
+        self.assertEqual(state["sweeps"]["failed"], 0)
+
+    def test_gives_back_what_a_killed_client_left(self):
+        self.start_memory()
+        free = self.stat("free_bytes")
+        bench = subprocess.Popen(
+            [BIN / "gossamer-bench", self.bootstrap, "--workload=a", "--records=1000", f"--operations={10**12}"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        )
+        self.addCleanup(self.end, bench)
+        while self.stat("free_bytes") == free:
+            self.assertIsNone(bench.poll(), "" if bench.poll() is None else bench.stderr.read())
+        bench.kill()
+        bench.wait()
+        self.assertNotEqual(self.stat("lost_bytes"), 0)
+        process, line = self.start("gossamer-compute", "--redis=127.0.0.1:0", "--admin=127.0.0.1:0", "--sweep_after_s=1")
+        while self.stat("lost_bytes") != 0:
+            time.sleep(0.2)
+        admin = line.split("admin ")[1].strip()
+        self.assertIn('gossamer_sweeps_total{result="done"} 1\n', self.get(admin, "/metrics"))
+        process.send_signal(signal.SIGTERM)
+        told = process.communicate()[1]
+        self.assertEqual(told.count("that compute servers have left behind"), 1, told)
+
+    def stat(self, field):
+        """Of all memory servers together, as `gossamer stat` tells it."""
+        stat = subprocess.run([BIN / "gossamer", self.bootstrap, "stat", "--json"], capture_output=True, text=True, check=True)
+        return sum(server[field] for server in json.loads(stat.stdout)["servers"])
     def test_says_what_is_wrong(self):
         self.refuses(1, "there is no store", "--redis=127.0.0.1:0")
         waited = self.run_compute("--redis=127.0.0.1:0", "--wait=1")

@@ -189,6 +189,7 @@ struct SweepProgress {
 };
 
 struct SweepReport {
+  bool was_stopped = false;  // as `progress` asked; then nothing was given back
   struct Server {
     uint64_t swept_bytes = 0;  // given back
     uint64_t left_bytes =
@@ -243,7 +244,6 @@ class Store {
   virtual Result<std::unique_ptr<Session>> NewSession() = 0;
 
   virtual const StoreParameters& parameters() const = 0;
-  virtual Result<StoreStat> Stat() = 0;
   // What all sessions have counted so far, also those that have ended. One more session, of the store itself, counts the
   // merges that it does in the background. Cost: some 100 ns for each session; operations are not disturbed.
   virtual Counters counters() const = 0;
@@ -251,6 +251,7 @@ class Store {
   virtual size_t sessions() const = 0;
   // The leaves that the open sessions use most by gets and writes, those first; at most `most`, and at most a few dozen.
   virtual std::vector<HotLeaf> HotLeaves(size_t most) const = 0;
+  virtual Result<StoreStat> Stat() = 0;
   // Reads the tree, and tells what the memory of each server is used for, by its id. If others write meanwhile, a part of
   // what they changed counts as it was before. Calls `progress`, unless empty, now and then with the number of nodes read.
   // Errors: NodeUnreachable if a memory server cannot be reached.
@@ -262,10 +263,17 @@ class Store {
   // `progress` now and then with the number of leaves done.
   virtual Result<CheckReport> Check(const std::function<void(uint64_t leaves)>& progress) = 0;
   // Gives back the memory that compute servers left behind that are gone: what they had not used, and nodes and blocks that
-  // are not part of the tree. Others may work meanwhile; several may sweep. Calls `progress`, unless empty, now and then.
+  // are not part of the tree. Others may work meanwhile; several may sweep. Calls `progress`, unless empty, now and then, and
+  // ends early if that returns false.
   // Errors: NodeUnreachable if a memory server cannot be reached. Contended if a compute server does not end the operations
   // that it began before the sweep.
-  virtual Result<SweepReport> Sweep(const std::function<void(const SweepProgress&)>& progress) = 0;
+  virtual Result<SweepReport> Sweep(const std::function<bool(const SweepProgress&)>& progress) = 0;
+  // Whether a compute server has ended since the last sweep without having given back the memory that it did not use.
+  // Errors: NodeUnreachable if a memory server cannot be reached. Cost: 1 RT for each memory server.
+  virtual Result<bool> NeedsSweep() = 0;
+  // As Sweep, if that is needed, and unless another compute server is at it in this way: otherwise nullopt.
+  virtual Result<std::optional<SweepReport>> SweepIfNeeded(
+      const std::function<bool(const SweepProgress&)>& progress) = 0;
 };
 
 // One thread's use of a store.
