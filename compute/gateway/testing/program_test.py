@@ -14,7 +14,7 @@ import sys
 import time
 import unittest
 
-from compute_server import BIN, ComputeServerTest, connect, free_port, processor_seconds
+from compute_server import BIN, ComputeServerTest, connect, encode, free_port, processor_seconds
 
 
 class ProgramTest(ComputeServerTest):
@@ -60,6 +60,27 @@ class ProgramTest(ComputeServerTest):
         self.assertEqual(client.file.read(), b"")
         self.assertFalse((self.directory / "redis.sock").exists())
 
+    def test_ends_beside_clients_that_do_not(self):
+        self.start_memory()
+        process, address = self.start_compute()
+        writer = self.client(address)
+        keys = [f"key{i:06}" for i in range(20_000)]
+        self.assertEqual(writer.ask("MSET", *(word for key in keys for word in (key, "value"))), b"+OK")
+        silent = self.client(address)
+        silent.socket.sendall(encode("KEYS", "*") * 50)
+        walker = self.client(address)
+        walker.socket.sendall(encode("FLUSHDB"))
+        half = self.client(address)
+        half.socket.sendall(encode("GET", "key")[:-3])
+        piping = self.client(address)
+        piping.socket.sendall(encode("GET", "none") * 1000)
+        self.assertEqual(writer.ask("PING"), b"+PONG")
+        process.send_signal(signal.SIGTERM)
+        # Whole answers, then the end: the connection is not reset.
+        answers = piping.file.read()
+        self.assertEqual(answers, b"$-1\r\n" * (len(answers) // 5))
+        self.assertEqual(process.wait(timeout=60), 0)
+
     def test_an_idle_server_hardly_uses_a_processor(self):
         self.start_memory()
         process, address = self.start_compute("--threads=2")
@@ -98,27 +119,6 @@ class ProgramTest(ComputeServerTest):
             time.sleep(0.1)
         self.assertIn("200 OK", text)
         self.assertIn('command="get"', text)
-
-    def get(self, address, path):
-        with connect(address) as admin:
-            admin.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
-            return b"".join(iter(lambda: admin.recv(65536), b"")).decode()
-
-    def test_lives_but_is_not_ready_before_its_store_is_there(self):
-        address = f"127.0.0.1:{free_port()}"
-        process = subprocess.Popen(
-            [BIN / "gossamer-compute", self.bootstrap, "--redis=127.0.0.1:0", f"--admin={address}", "--wait=60"],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )
-        self.addCleanup(self.end, process)
-        self.assertIn("waiting for the store", process.stderr.readline())
-        self.assertIn("\r\n\r\nok\n", self.get(address, "/healthz"))
-        self.assertIn("\r\n\r\nthe compute server is starting\n", self.get(address, "/readyz"))
-        self.assertNotIn("command=", self.get(address, "/metrics"))
-        self.start_memory()
-        self.assertIn("ready", process.stdout.readline())
-        self.assertIn("\r\n\r\nready\n", self.get(address, "/readyz"))
-
         while True:
             state = json.loads(self.get(address, "/state").split("\r\n\r\n", 1)[1])
             # Nobody has a leaf in use before there is one.
@@ -157,6 +157,27 @@ class ProgramTest(ComputeServerTest):
         """Of all memory servers together, as `gossamer stat` tells it."""
         stat = subprocess.run([BIN / "gossamer", self.bootstrap, "stat", "--json"], capture_output=True, text=True, check=True)
         return sum(server[field] for server in json.loads(stat.stdout)["servers"])
+
+    def get(self, address, path):
+        with connect(address) as admin:
+            admin.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+            return b"".join(iter(lambda: admin.recv(65536), b"")).decode()
+
+    def test_lives_but_is_not_ready_before_its_store_is_there(self):
+        address = f"127.0.0.1:{free_port()}"
+        process = subprocess.Popen(
+            [BIN / "gossamer-compute", self.bootstrap, "--redis=127.0.0.1:0", f"--admin={address}", "--wait=60"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        self.addCleanup(self.end, process)
+        self.assertIn("waiting for the store", process.stderr.readline())
+        self.assertIn("\r\n\r\nok\n", self.get(address, "/healthz"))
+        self.assertIn("\r\n\r\nthe compute server is starting\n", self.get(address, "/readyz"))
+        self.assertNotIn("command=", self.get(address, "/metrics"))
+        self.start_memory()
+        self.assertIn("ready", process.stdout.readline())
+        self.assertIn("\r\n\r\nready\n", self.get(address, "/readyz"))
+
     def test_says_what_is_wrong(self):
         self.refuses(1, "there is no store", "--redis=127.0.0.1:0")
         waited = self.run_compute("--redis=127.0.0.1:0", "--wait=1")
