@@ -191,7 +191,7 @@ function serversCard(state) {
                    server.lock_table && `lock table: ${server.lock_table}`].filter(Boolean).join(', ');
     return make('div', {class: 'server'}, make('div', {class: 'row'}, name,
         make('span', {class: 'quiet'}, `${bytes(server.free_bytes)} free of ${bytes(server.heap_bytes)}`)), stack,
-        ...(facts ? [make('div', {class: 'quiet'}, facts)] : []));
+        ...(facts ? [make('div', {class: 'row'}, make('span', {class: 'quiet'}, facts))] : []));
   });
   return [card('Memory servers', 'handed out to compute servers',
       make('div', {class: 'legend'}, ...legend.map(([name, color]) => make('span', {}, swatch(color), name))), ...rows)];
