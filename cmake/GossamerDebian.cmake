@@ -85,10 +85,11 @@ or that have a store inside their process."
 Gossamer keeps an ordered key-value store in the memory of other machines,
 which its clients read and write with one-sided RDMA.
 .
-This package has the C++ headers, the static library, and files for CMake and
+This package has the C++ headers, the static libraries, and files for CMake and
 pkg-config."
     DEPENDS "${library} (= ${PROJECT_VERSION})" libboost-dev libfmt-dev libgoogle-glog-dev libhwy-dev libibverbs-dev
-            libmemcached-dev librdmacm-dev libsasl2-dev)
+            libmemcached-dev librdmacm-dev libsasl2-dev
+    RECOMMENDS prometheus-cpp-dev)
 
   set(CPACK_GENERATOR DEB)
   set(CPACK_PACKAGE_NAME gossamer)
@@ -105,5 +106,5 @@ pkg-config."
   set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS_POLICY ">=")
   set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
   include(CPack)
-  add_dependencies(package_files gossamer_package gossamer_shared)
+  add_dependencies(package_files gossamer_package gossamer_metrics_package gossamer_shared)
 endfunction()

@@ -1,6 +1,7 @@
 # What `cmake --install` installs: the programs, one static library merged from the components and one shared library
-# of the same objects, the public headers, a CMake package (targets gossamer::gossamer, which is static, and
-# gossamer::shared) and pkg-config files (gossamer, gossamer-shared). GossamerDebian.cmake makes a Debian package of each
+# of the same objects, a static library of the metrics, the public headers, a CMake package (targets gossamer::gossamer,
+# which is static, gossamer::shared and gossamer::metrics) and pkg-config files (gossamer, gossamer-shared,
+# gossamer-metrics). GossamerDebian.cmake makes a Debian package of each
 # install component: servers, tools, runtime, development.
 
 include(CMakePackageConfigHelpers)
@@ -90,31 +91,46 @@ function(gossamer_pkg_config name GOSSAMER_PC_LIBS)
   install(FILES ${CMAKE_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 endfunction()
 
-# gossamer_package(LIBRARY ROOTS... SERVERS ... TOOLS ...): the components that make the public interface, and the
-# programs.
-function(gossamer_package)
-  cmake_parse_arguments(ARG "" "" "LIBRARY;SERVERS;TOOLS" ${ARGN})
-  gossamer_install_programs(servers ${ARG_SERVERS})
-  gossamer_install_programs(tools ${ARG_TOOLS})
-  gossamer_closure(ROOTS ${ARG_LIBRARY} COMPONENTS components LIBRARIES libraries)
-
+# gossamer_static_library(TARGET NAME ROOTS ...): libNAME.a of all components that ROOTS consist of. Sets
+# TARGET_objects, TARGET_libraries and TARGET_link_flags.
+function(gossamer_static_library target name)
+  cmake_parse_arguments(ARG "" "" "ROOTS" ${ARGN})
+  gossamer_closure(ROOTS ${ARG_ROOTS} COMPONENTS components LIBRARIES libraries)
   list(TRANSFORM components REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE objects)
-  add_library(gossamer_package STATIC ${objects})
-  add_library(gossamer::gossamer ALIAS gossamer_package)
-  set_target_properties(gossamer_package PROPERTIES LINKER_LANGUAGE CXX OUTPUT_NAME gossamer
-                        EXPORT_NAME gossamer)
-  target_compile_features(gossamer_package INTERFACE cxx_std_20)
-  target_link_libraries(gossamer_package INTERFACE ${libraries} Threads::Threads Boost::headers)
-  target_include_directories(gossamer_package INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-  install(TARGETS gossamer_package EXPORT gossamer COMPONENT development)
-  gossamer_strip_installed(development --strip-debug ${CMAKE_INSTALL_LIBDIR}/$<TARGET_FILE_NAME:gossamer_package>)
-
+  add_library(${target} STATIC ${objects})
+  set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX OUTPUT_NAME ${name})
+  target_compile_features(${target} INTERFACE cxx_std_20)
+  target_link_libraries(${target} INTERFACE ${libraries} Threads::Threads Boost::headers)
+  target_include_directories(${target} INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  install(TARGETS ${target} EXPORT gossamer COMPONENT development)
+  gossamer_strip_installed(development --strip-debug ${CMAKE_INSTALL_LIBDIR}/$<TARGET_FILE_NAME:${target}>)
   list(TRANSFORM libraries PREPEND "-l" OUTPUT_VARIABLE link_flags)
   list(JOIN link_flags " " link_flags)
+  foreach(variable objects libraries link_flags)
+    set(${target}_${variable} ${${variable}} PARENT_SCOPE)
+  endforeach()
+endfunction()
+
+# gossamer_package(LIBRARY ROOTS... METRICS ROOTS... SERVERS ... TOOLS ...): the components that make the public
+# interface, those of its metrics, and the programs.
+function(gossamer_package)
+  cmake_parse_arguments(ARG "" "" "LIBRARY;METRICS;SERVERS;TOOLS" ${ARGN})
+  gossamer_install_programs(servers ${ARG_SERVERS})
+  gossamer_install_programs(tools ${ARG_TOOLS})
+
+  gossamer_static_library(gossamer_package gossamer ROOTS ${ARG_LIBRARY})
+  add_library(gossamer::gossamer ALIAS gossamer_package)
+  set_target_properties(gossamer_package PROPERTIES EXPORT_NAME gossamer)
   # By its file name, since -lgossamer is the shared library where there are both.
-  gossamer_pkg_config(gossamer "-l:libgossamer.a ${link_flags} -pthread")
+  gossamer_pkg_config(gossamer "-l:libgossamer.a ${gossamer_package_link_flags} -pthread")
+  # A library of its own, so that programs without it need none of its libraries. It has the components that it shares with
+  # the store's, too: the shared library does not export them. The linker takes each from one of the two.
+  gossamer_static_library(gossamer_metrics_package gossamer_metrics ROOTS ${ARG_METRICS})
+  add_library(gossamer::metrics ALIAS gossamer_metrics_package)
+  set_target_properties(gossamer_metrics_package PROPERTIES EXPORT_NAME metrics)
+  gossamer_pkg_config(gossamer-metrics "-l:libgossamer_metrics.a ${gossamer_metrics_package_link_flags} -pthread")
   if(NOT GOSSAMER_SANITIZE)  # a sanitizer's runtime is linked to programs only
-    gossamer_shared_library("${objects}" "${libraries}")
+    gossamer_shared_library("${gossamer_package_objects}" "${gossamer_package_libraries}")
     gossamer_pkg_config(gossamer-shared -lgossamer)
   endif()
 

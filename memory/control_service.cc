@@ -113,6 +113,11 @@ uint32_t ControlService::Handle(uint64_t client_uuid, std::span<const std::byte>
         return QueryClient(*query, reply);
       }
       break;
+    case control::Type::kSweep:
+      if (const auto sweep = Decode<control::SweepRequest>(request)) {
+        return Sweep(client_uuid, lease, *sweep, reply);
+      }
+      break;
     case control::Type::kLeaseQuery:
       if (const auto query = Decode<control::LeaseQueryRequest>(request)) {
         return QueryLease(*query, reply);
@@ -133,6 +138,7 @@ void ControlService::ClientGone(uint64_t client_uuid) {
   const std::optional<Lease> ended = leases_.End(client_uuid);
   if (!ended) return;
   allocator_.Ended(*ended);
+  sweeps_.Ended(client_uuid, allocator_.HasMemory(*ended));
   allocator_.EndEpochsBefore(leases_.OldestEpoch());
 }
 
@@ -189,6 +195,7 @@ uint32_t ControlService::Register(uint64_t client_uuid, const control::RegisterR
                                   Reply reply) {
   const Result<Lease> lease = leases_.Register(client_uuid, time_, request.process);
   if (!lease) return AnswerError(lease.error(), reply);
+  sweeps_.Registered(client_uuid);
   control::RegisterReply message;
   message.compute_id = static_cast<uint16_t>(lease.value().compute);
   message.incarnation = lease.value().incarnation;
@@ -225,6 +232,20 @@ uint32_t ControlService::Epoch(const control::EpochRequest& request, Reply reply
   return Answer(message, reply);
 }
 
+uint32_t ControlService::Sweep(uint64_t client_uuid, const Result<Lease>& lease,
+                               const control::SweepRequest& request, Reply reply) {
+  const bool needs_lease =
+      request.step == control::SweepStep::kBegin || request.step == control::SweepStep::kFarewell;
+  if (needs_lease && !lease) return AnswerError(lease.error(), reply);
+  if (request.step > control::SweepStep::kFarewell) {
+    return AnswerError(
+        MakeError(Code::kInvalidArgument,
+                  fmt::format("step {} of a sweep is none", static_cast<uint8_t>(request.step))),
+        reply);
+  }
+  return Answer(sweeps_.Take(client_uuid, request), reply);
+}
+
 uint32_t ControlService::QueryClient(const control::ClientQueryRequest& request,
                                      Reply reply) const {
   const std::optional<Lease> lease = leases_.Find(request.client_uuid);
@@ -257,6 +278,7 @@ uint32_t ControlService::Allocate(uint64_t client_uuid, const Result<Lease>& lea
     if (extent.error().code == Code::kExhausted) ++refusals_;
     return AnswerError(extent.error(), reply);
   }
+  sweeps_.Allocated(client_uuid);
   control::AllocateReply message;
   message.offset = rules::GrantedAt(extent.value().offset, extent.value().bytes, kHeapOffset);
   message.bytes = extent.value().bytes;

@@ -23,6 +23,7 @@
 #include "common/granted_memory.h"
 #include "memory/chunk_allocator.h"
 #include "memory/lease_table.h"
+#include "memory/sweep_need.h"
 #include "proto/control.h"
 
 namespace gossamer {
@@ -57,6 +58,8 @@ class ControlService final : public ControlHandler {
   uint32_t Renew(uint64_t client_uuid, const Result<Lease>& lease,
                  const control::RenewRequest& request, Reply reply);
   uint32_t Epoch(const control::EpochRequest& request, Reply reply);
+  uint32_t Sweep(uint64_t client_uuid, const Result<Lease>& lease,
+                 const control::SweepRequest& request, Reply reply);
   uint32_t QueryLease(const control::LeaseQueryRequest& request, Reply reply) const;
   uint32_t QueryClient(const control::ClientQueryRequest& request, Reply reply) const;
   uint32_t Allocate(uint64_t client_uuid, const Result<Lease>& lease,
@@ -71,6 +74,7 @@ class ControlService final : public ControlHandler {
   mutable std::mutex mutex_;
   ChunkAllocator allocator_;
   LeaseTable leases_;
+  SweepNeed sweeps_;
   const LockTablePlacement lock_table_;
   const std::chrono::milliseconds lease_;
   LeaseTable::Time time_{};  // time that counts for leases

@@ -235,6 +235,70 @@ TEST_F(ControlServiceTest, OrphanedMemoryIsListedWithItsOwner) {
   EXPECT_EQ(service_.Stat().orphaned_bytes, kChunk - 4096);
 }
 
+// The ends of leases that a sweep has still to see to.
+TEST_F(ControlServiceTest, CountsLeasesThatLeaveMemoryBehind) {
+  using Step = control::SweepStep;
+  const auto tell = [this](uint64_t client, Step step, uint32_t ended = 0) {
+    control::SweepRequest request;
+    request.step = step;
+    request.ended = ended;
+    return Ask<control::SweepReply>(client, request);
+  };
+  const auto ended = [&] { return tell(kBee, Step::kAsk).ended; };
+  const auto begin = [this](bool with_memory) {
+    Ask<control::RegisterReply>(kAnt, control::RegisterRequest{});
+    if (with_memory) Ask<control::AllocateReply>(kAnt, Request(1024));
+  };
+  Ask<control::RegisterReply>(kBee, control::RegisterRequest{});
+  begin(false);
+  service_.ClientGone(kAnt);
+  EXPECT_EQ(ended(), 0u) << "it had no memory";
+  begin(true);
+  tell(kAnt, Step::kFarewell);
+  service_.ClientGone(kAnt);
+  EXPECT_EQ(ended(), 0u) << "it had said farewell";
+  begin(true);
+  service_.ClientGone(kAnt);
+  EXPECT_EQ(ended(), 1u);
+  begin(true);
+  tell(kAnt, Step::kFarewell);
+  Ask<control::AllocateReply>(kAnt, Request(1024));
+  service_.ClientGone(kAnt);
+  EXPECT_EQ(ended(), 2u) << "it has asked for memory after its farewell";
+
+  // Of the bee's memory the ant may have lost some.
+  Ask<control::AllocateReply>(kBee, Request(1024));
+  tell(kBee, Step::kFarewell);
+  service_.ClientGone(kBee);
+  Ask<control::RegisterReply>(kBee, control::RegisterRequest{});
+  EXPECT_EQ(ended(), 3u);
+
+  EXPECT_EQ(tell(kBee, Step::kDone, 2).swept, 2u);
+  EXPECT_EQ(tell(kBee, Step::kDone, 1).swept, 2u) << "a sweep that began earlier";
+  EXPECT_EQ(tell(kBee, Step::kDone, 4).swept, 2u) << "that has not happened";
+  EXPECT_EQ(tell(kBee, Step::kDone, 3).swept, 3u);
+}
+
+TEST_F(ControlServiceTest, OneComputeServerSweeps) {
+  const auto is_sweeper = [this](uint64_t client, control::SweepStep step) {
+    control::SweepRequest request;
+    request.step = step;
+    return Ask<control::SweepReply>(client, request).is_sender != 0;
+  };
+  using Step = control::SweepStep;
+  for (const uint64_t client : {kAnt, kBee}) {
+    Ask<control::RegisterReply>(client, control::RegisterRequest{});
+  }
+  EXPECT_TRUE(is_sweeper(kAnt, Step::kBegin));
+  EXPECT_FALSE(is_sweeper(kBee, Step::kBegin));
+  EXPECT_FALSE(is_sweeper(kBee, Step::kEnd));
+  EXPECT_TRUE(is_sweeper(kAnt, Step::kAsk)) << "only the sweeper ends its sweep";
+  EXPECT_FALSE(is_sweeper(kAnt, Step::kEnd));
+  EXPECT_TRUE(is_sweeper(kBee, Step::kBegin));
+  service_.ClientGone(kBee);
+  EXPECT_TRUE(is_sweeper(kAnt, Step::kBegin)) << "the bee is gone";
+}
+
 TEST_F(ControlServiceTest, TellsWhichMemoryItTookBack) {
   Ask<control::RegisterReply>(kAnt, control::RegisterRequest{});
   const auto bee = Ask<control::RegisterReply>(kBee, control::RegisterRequest{});

@@ -12,7 +12,6 @@
 #include "common/checked_parameters.h"
 #include "common/program/flags_main.h"
 #include "common/program/ready.h"
-#include "common/program/version.h"
 #include "common/text/size_text.h"
 #include "memory/memory_admin.h"
 #include "memory/memory_server.h"
@@ -146,10 +145,7 @@ Result<MemoryServerOptions> OptionsFromFlags() {
 // Nothing without --admin.
 Result<std::unique_ptr<ProgramAdmin>> StartAdmin() {
   if (FLAGS_admin.empty()) return std::unique_ptr<ProgramAdmin>();
-  return ProgramAdmin::Start(FLAGS_admin, {"gossamer-memory", "memory server"},
-                             {.version = std::string(BuildVersion()),
-                              .compiler = std::string(BuildCompiler()),
-                              .type = std::string(BuildType())});
+  return ProgramAdmin::Start(FLAGS_admin, {"gossamer-memory", "memory server"}, OwnBuild());
 }
 
 int Serve(const MemoryServerOptions& options, Bootstrap& bootstrap) {

@@ -75,6 +75,7 @@ nlohmann::ordered_json MemoryState(const MemoryFacts& facts, const MemoryFigures
                        {"orphaned_bytes", stat.orphaned_bytes},
                        {"compute_servers", stat.compute_servers},
                        {"chunk_bytes", facts.chunk_bytes},
+                       {"extents", stat.extents},
                        {"lock_table", LockTablePlace(stat)},
                        {"lock_table_bytes", facts.lock_table_bytes},
                        {"lease_ms", facts.lease_ms}};

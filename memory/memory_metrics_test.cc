@@ -71,7 +71,7 @@ TEST(MemoryMetricsTest, StateHasTheGoldenText) {
       MemoryState(Facts(), Figures()).dump(),
       R"({"store":"s","fabric":"shm","servers":[{"id":3,"address":"/run/a\"b","heap_bytes":1000,)"
       R"("free_bytes":600,"node_bytes":300,"block_bytes":100,"waiting_bytes":20,"orphaned_bytes":10,)"
-      R"("compute_servers":1,"chunk_bytes":4096,"lock_table":"dram","lock_table_bytes":512,"lease_ms":2500}],)"
+      R"("compute_servers":1,"chunk_bytes":4096,"extents":2,"lock_table":"dram","lock_table_bytes":512,"lease_ms":2500}],)"
       R"("leases":[{"compute_id":7,"incarnation":2,"process":"process 4711 on host ant","memory_bytes":300}]})");
 }
 

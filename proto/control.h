@@ -25,6 +25,7 @@ enum class Type : uint16_t {
   kLeaseQuery = 7,
   kEpoch = 8,
   kClientQuery = 9,
+  kSweep = 10,
 };
 
 struct Header {
@@ -149,6 +150,31 @@ struct ClientQueryReply {
   uint32_t incarnation = 0;
 };
 
+// Compute servers agree on sweeps by this. A sweep gives back what compute servers have left behind that ended. A memory server counts
+// the leases that ended so: with memory, and without a farewell. A farewell counts for nothing if the lease began before another
+// one ended so: nodes of the one may have been lost by the other.
+enum class SweepStep : uint8_t {
+  kAsk = 0,
+  kBegin = 1,  // the sender sweeps, unless another one does
+  kEnd = 2,    // it does not any more. So it is when its lease ends
+  kDone = 3,   // what leases up to `ended` have left is swept
+  kFarewell =
+      4,  // the sender has given back all memory that it does not use. To ask for more takes this back
+};
+struct SweepRequest {
+  Header header{Type::kSweep};
+  SweepStep step = SweepStep::kAsk;
+  uint8_t reserved[3] = {};
+  uint32_t ended = 0;
+};
+struct SweepReply {
+  Header header{Type::kSweep};
+  uint32_t ended = 0;      // so many leases have left memory behind; it wraps around
+  uint32_t swept = 0;      // the `ended` of the last sweep
+  uint32_t is_sender = 0;  // 1: the sender sweeps
+  uint32_t reserved = 0;
+};
+
 // The contents of an extent; a client requests one kind at a time.
 enum class ExtentKind : uint8_t { kNodes = 1, kBlocks = 2 };
 
@@ -258,7 +284,8 @@ static_assert(sizeof(Header) == 8 && sizeof(Usage) == 32 && sizeof(ErrorReply) =
               sizeof(StatRequest) == 8 && sizeof(StatReply) == 72 &&
               sizeof(ListExtentsRequest) == 16 && sizeof(Extent) == 32 &&
               sizeof(ListExtentsReply) == 240 && sizeof(ClientQueryRequest) == 16 &&
-              sizeof(ClientQueryReply) == 16);
+              sizeof(ClientQueryReply) == 16 && sizeof(SweepRequest) == 16 &&
+              sizeof(SweepReply) == 24);
 static_assert(sizeof(ListExtentsReply) <= kMaxMessageBytes &&
               sizeof(ReleaseRequest) <= kMaxMessageBytes && sizeof(ErrorReply) <= kMaxMessageBytes);
 static_assert(std::is_trivially_copyable_v<ListExtentsReply>);

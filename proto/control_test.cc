@@ -38,6 +38,10 @@ TEST(Control, GoldenBytesOfRequests) {
   ClientQueryRequest client;
   client.client_uuid = 0x1122;
   EXPECT_EQ(ToHexTrimmed(BytesOf(client)), "09000700000000002211");
+  SweepRequest sweep;
+  sweep.step = SweepStep::kDone;
+  sweep.ended = 0x1122;
+  EXPECT_EQ(ToHexTrimmed(BytesOf(sweep)), "0a00070000000000030000002211");
   EXPECT_EQ(ToHexTrimmed(BytesOf(LeaseQueryRequest{.compute_id = 0x1122, .incarnation = 0x334455})),
             "070007000000000022110000554433");
 }
@@ -75,6 +79,11 @@ TEST(Control, GoldenBytesOfReplies) {
   epoch.acknowledged = 2;
   epoch.last = {0x01020304, 3, "ant"};
   EXPECT_EQ(ToHexTrimmed(BytesOf(epoch)), "080007000000000003000000020000000403020103616e74");
+  SweepReply sweep;
+  sweep.ended = 3;
+  sweep.swept = 2;
+  sweep.is_sender = 1;
+  EXPECT_EQ(ToHexTrimmed(BytesOf(sweep)), "0a00070000000000030000000200000001");
   ClientQueryReply client;
   client.in_force = 1;
   client.incarnation = 0x334455;

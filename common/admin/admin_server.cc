@@ -29,7 +29,8 @@ class AdminServer::Listener {
   Listener(const AdminOptions& options, AdminContent content)
       : content_(std::move(content)),
         timeout_(options.timeout),
-        max_connections_(options.max_connections) {}
+        max_connections_(options.max_connections),
+        flag_(options.flag) {}
 
   Status Listen(ListenAddress address) {
     error_code error;
@@ -47,7 +48,7 @@ class AdminServer::Listener {
     if (!error) chosen_port = acceptor_.local_endpoint(error).port();
     if (error) {
       return MakeError(Code::kInvalidArgument, "cannot listen on " + address.ToString() + ": " +
-                                                   error.message() + "; give another --admin");
+                                                   error.message() + "; give another " + flag_);
     }
     address.port = chosen_port;
     address_text_ = address.ToString();
@@ -56,7 +57,7 @@ class AdminServer::Listener {
 
   Status Run() {
     Accept();
-    BOOST_OUTCOME_TRY(thread, StartThread("serve --admin", [this] {
+    BOOST_OUTCOME_TRY(thread, StartThread("serve metrics and state", [this] {
                         sigset_t all;
                         sigfillset(&all);
                         pthread_sigmask(SIG_BLOCK, &all, nullptr);
@@ -100,6 +101,7 @@ class AdminServer::Listener {
   const AdminContent content_;
   const std::chrono::milliseconds timeout_;
   const size_t max_connections_;
+  const std::string flag_;
   size_t connections_ = 0;
   std::string address_text_;
   asio::io_context io_{1};

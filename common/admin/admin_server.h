@@ -33,6 +33,7 @@ struct AdminOptions {
   std::string address = {};  // ADDRESS:PORT, numeric, IPv6 in brackets; port 0: a free one
   std::chrono::milliseconds timeout{10'000};
   size_t max_connections = 64;
+  std::string flag = "--admin";  // what gave the address, for messages
 };
 
 class AdminServer {

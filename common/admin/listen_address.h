@@ -16,6 +16,8 @@ struct ListenAddress {
   uint16_t port = 0;
   bool is_v6 = false;
 
+  // Whether only this machine's processes reach it.
+  bool is_loopback() const { return host.starts_with("127.") || host == "::1"; }
   // "127.0.0.1:7401", "[::1]:7401"
   std::string ToString() const;
 };

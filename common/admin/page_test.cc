@@ -139,7 +139,9 @@ class FakeCompute {
                          {"node_bytes", kHeap / 20 * (10 - i)},
                          {"block_bytes", kHeap / 20 * 3},
                          {"waiting_bytes", kHeap / 60},
-                         {"orphaned_bytes", i == 2 ? kHeap / 40 : 0}});
+                         {"orphaned_bytes", i == 2 ? kHeap / 40 : 0},
+                         {"compute_servers", 2},
+                         {"lock_table", i == 1 ? "device" : "dram"}});
     }
     servers.push_back({{"id", 3},
                        {"address", "10.0.0.14:7400"},
@@ -204,9 +206,10 @@ TEST_F(PageTest, DrawsWhatStateHas) {
   double second = 0;
   const std::string page = Browse([&] { return compute.StateAt(second += 1); }, 30, {"--dump-dom"});
   EXPECT_GT(second, 20);
-  for (const char* const text : {"gossamer-compute", "Throughput", "Latency p99", "Cache hit rate",
-                                 "insert_split", "zrange", "Memory servers", "10.0.0.12:7400",
-                                 "does not answer", "process 4711 on host ant", "user:0001742"}) {
+  for (const char* const text :
+       {"gossamer-compute", "Throughput", "Latency p99", "Cache hit rate", "insert_split", "zrange",
+        "Memory servers", "10.0.0.12:7400", "does not answer",
+        "compute servers: 2, lock table: device", "process 4711 on host ant", "user:0001742"}) {
     EXPECT_THAT(page, HasSubstr(text));
   }
   EXPECT_THAT(page, HasSubstr("&lt;b&gt;cart:77&lt;/b&gt;")) << "keys are text, not HTML";

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "common/admin/metrics.h"
+#include "common/version.h"
 
 namespace gossamer {
 namespace {
@@ -45,6 +46,12 @@ uint64_t OpenDescriptors() {
 }
 
 }  // namespace
+
+BuildFacts OwnBuild() {
+  return {.version = std::string(BuildVersion()),
+          .compiler = std::string(BuildCompiler()),
+          .type = std::string(BuildType())};
+}
 
 std::vector<prometheus::MetricFamily> ProcessMetrics::Collect() const {
   Families families;

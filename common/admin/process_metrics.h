@@ -19,6 +19,9 @@ struct BuildFacts {
   std::string type;      // "RelWithDebInfo"
 };
 
+// Of the sources that this is compiled with.
+BuildFacts OwnBuild();
+
 class ProcessMetrics final : public prometheus::Collectable {
  public:
   explicit ProcessMetrics(BuildFacts build) : build_(std::move(build)) {}

@@ -30,7 +30,8 @@ Result<std::unique_ptr<ProgramAdmin>> ProgramAdmin::Start(const std::string& add
   content.metrics = {admin->process_, std::make_shared<ServedMetrics>(admin.get())};
   content.readiness = [&admin = *admin] { return admin.Readiness(); };
   content.state = [&admin = *admin] { return admin.State(); };
-  BOOST_OUTCOME_TRY(endpoint, AdminServer::Start({.address = address}, std::move(content)));
+  BOOST_OUTCOME_TRY(endpoint, AdminServer::Start({.address = address, .flag = admin->names_.flag},
+                                                 std::move(content)));
   admin->endpoint_ = std::move(endpoint);
   return admin;
 }

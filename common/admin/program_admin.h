@@ -28,8 +28,9 @@ namespace gossamer {
 class ProgramAdmin {
  public:
   struct Names {
-    std::string program;  // "gossamer-memory"
-    std::string title;    // "memory server"
+    std::string program;           // "gossamer-memory"
+    std::string title;             // "memory server"
+    std::string flag = "--admin";  // what gave the address, for messages
   };
   // What there is to show of a program that serves, beside the figures of its process.
   struct Served {

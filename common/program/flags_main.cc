@@ -14,7 +14,7 @@
 #include <sstream>
 
 #include "common/program/standard_streams.h"
-#include "common/program/version.h"
+#include "common/version.h"
 
 namespace gossamer {
 namespace {

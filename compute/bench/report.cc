@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "common/program/version.h"
 #include "common/text/escape.h"
 #include "common/text/human.h"
 #include "common/text/text_table.h"
+#include "common/version.h"
 
 namespace gossamer::bench {
 namespace {

@@ -15,7 +15,8 @@
 #include "compute/cache/fill_plan.h"
 #include "compute/cache/node_cache.h"
 #include "compute/cache/search_goal.h"
-#include "gossamer/counters.h"
+#include "compute/counters/leaf_sketch.h"
+#include "compute/counters/live_counters.h"
 #include "gossamer/traversal.h"
 #include "proto/internal_node.h"
 
@@ -25,10 +26,11 @@ class SessionCache {
  public:
   using Step = NodeCache::Step;
 
-  SessionCache(NodeCache& cache, const Traversal& traversal, CacheCounts& counts)
-      : cache_(cache), traversal_(traversal), reader_(cache), counts_(counts) {}
+  SessionCache(NodeCache& cache, const Traversal& traversal, LiveCacheCounts& counts,
+               LeafSketch& leaves)
+      : cache_(cache), traversal_(traversal), reader_(cache), counts_(counts), leaves_(leaves) {}
 
-  CacheCounts& counts() { return counts_; }
+  LiveCacheCounts& counts() { return counts_; }
   RootWord root() const { return cache_.root(); }
 
   // As in NodeCache.
@@ -54,11 +56,16 @@ class SessionCache {
     const std::optional<Step> step = Find(SearchGoal::Covering(key), 0, high);
     const bool found = step && step->level == 0;
     ++(found ? counts_.hits : counts_.misses);
+    if (found) leaves_.Use(step->node, key);
     return found ? step : std::nullopt;
   }
 
   // The leaf alone, not counted: FindLeaf counts the key if it is looked up again.
-  NodeCache::LeafSpot FindSpot(KeyView key) { return cache_.FindSpot(reader_, key); }
+  NodeCache::LeafSpot FindSpot(KeyView key) {
+    const NodeCache::LeafSpot spot = cache_.FindSpot(reader_, key);
+    leaves_.Use(spot.leaf, key);
+    return spot;
+  }
   // Whether the key's leaf is cached. That is no use of it.
   bool HasLeaf(KeyView key) {
     return !cache_.FindSpot(reader_, key, NodeCache::Counts::kNothing).leaf.is_null();
@@ -73,6 +80,9 @@ class SessionCache {
     } else {
       FindLeavesTuned(keys, spots);
     }
+    leaves_.UseMany(
+        keys.size(), [spots](size_t i) { return spots[i].leaf; },
+        [keys](size_t i) { return keys[i]; });
   }
 
   // As FillPlan::Next.
@@ -140,7 +150,8 @@ class SessionCache {
   const Traversal traversal_;
   BatchTuner tuner_;
   NodeCache::Reader reader_;
-  CacheCounts& counts_;
+  LiveCacheCounts& counts_;
+  LeafSketch& leaves_;
 };
 
 }  // namespace gossamer

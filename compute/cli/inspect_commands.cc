@@ -156,6 +156,7 @@ int RunSweep(const Context& context) {
   const Result<SweepReport> report = context.store.Sweep([&](const SweepProgress& at) {
     progress.Update(at.nodes, std::string(NameOf(at.step)) +
                                   (at.waits_for.empty() ? "" : " of " + at.waits_for));
+    return true;
   });
   progress.Finish();
   if (!report) return Fail(context, report.error());

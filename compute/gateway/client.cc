@@ -70,6 +70,11 @@ TlsSession::Rest Client::ReceivePlain(std::span<char> to, size_t& bytes) {
   return bytes == to.size() ? TlsSession::Rest::kMore : TlsSession::Rest::kNone;
 }
 
+void Client::EndSending() {
+  tls_.reset();
+  shutdown(fd(), SHUT_WR);
+}
+
 bool Client::Send(uint64_t& bytes) {
   const std::string_view from = std::string_view(out).substr(sent_);
   size_t done = 0;

@@ -50,6 +50,8 @@ class Client {
   std::string_view unparsed() const { return std::string_view(in_).substr(taken_); }
   void Take(size_t bytes) { taken_ += bytes; }
 
+  // Tells the other side that nothing more comes, and that it may close.
+  void EndSending();
   // Sends what `out` has. Returns false if the connection is lost.
   bool Send(uint64_t& bytes);
   size_t unparsed_bytes() const { return in_.size() - taken_; }

@@ -81,7 +81,7 @@ Result<UniqueFd> ListenOnPath(const std::string& where, std::string_view flag) {
 bool IsLocal(const std::string& where) {
   if (where.starts_with(kUnix)) return true;
   const Result<ListenAddress> address = ParseListenAddress(where);
-  return address && (address.value().host.starts_with("127.") || address.value().host == "::1");
+  return address && address.value().is_loopback();
 }
 
 Result<UniqueFd> Listen(const std::string& where, bool shares, std::string_view flag) {

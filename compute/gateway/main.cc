@@ -20,10 +20,12 @@
 #include "common/program/flags_main.h"
 #include "common/program/ready.h"
 #include "common/program/stop.h"
-#include "common/program/version.h"
 #include "common/text/size_text.h"
 #include "common/unique_fd.h"
+#include "compute/gateway/auto_sweeper.h"
 #include "compute/gateway/gateway.h"
+#include "compute/metrics/store_state.h"
+#include "compute/metrics/store_watch.h"
 #include "gossamer/store.h"
 
 DEFINE_string(
@@ -70,6 +72,10 @@ DEFINE_string(
     admin, "",
     "ADDRESS:PORT to serve metrics, health, state and a live page on by HTTP, to all that "
     "reach it; port 0: a free one (default: none)");
+DEFINE_uint32(
+    sweep_after_s, 60,
+    "give back the memory of compute servers that ended without doing so, after about so many "
+    "seconds, by reading the whole tree; of several compute servers one does it; 0: never");
 DEFINE_uint32(wait, 0, "seconds to wait for the store to be there");
 DEFINE_int32(ready_fd, -1, "write READY to this file descriptor once clients can connect");
 
@@ -215,15 +221,36 @@ Result<std::unique_ptr<Store>> OpenStore(const OpenOptions& options, uint32_t se
 // Nothing without --admin.
 Result<std::unique_ptr<ProgramAdmin>> StartAdmin() {
   if (FLAGS_admin.empty()) return std::unique_ptr<ProgramAdmin>();
-  return ProgramAdmin::Start(FLAGS_admin, {"gossamer-compute", "compute server"},
-                             {.version = std::string(BuildVersion()),
-                              .compiler = std::string(BuildCompiler()),
-                              .type = std::string(BuildType())});
+  return ProgramAdmin::Start(FLAGS_admin, {"gossamer-compute", "compute server"}, OwnBuild());
 }
 
-ProgramAdmin::Served ServedBy(const Gateway& gateway) {
-  return {.families = [metrics = gateway.metrics()] { return metrics->Collect(); },
-          .state = [metrics = gateway.metrics()] { return metrics->State(); }};
+// Nothing with --sweep_after_s=0.
+Result<std::unique_ptr<AutoSweeper>> StartSweeper(Store& store) {
+  if (FLAGS_sweep_after_s == 0) return std::unique_ptr<AutoSweeper>();
+  return AutoSweeper::Start(store, std::chrono::seconds(FLAGS_sweep_after_s));
+}
+
+// `sweeper` may be null.
+ProgramAdmin::Served ServedBy(const Store& store, const Gateway& gateway, StoreWatch& watch,
+                              const AutoSweeper* sweeper) {
+  return {.families =
+              [metrics = gateway.metrics(), sweeper] {
+                std::vector<prometheus::MetricFamily> all = metrics->Collect();
+                Families more;
+                if (sweeper != nullptr) sweeper->AddTo(more);
+                for (prometheus::MetricFamily& family : more.Take()) {
+                  all.push_back(std::move(family));
+                }
+                return all;
+              },
+          .state =
+              [&store, metrics = gateway.metrics(), &watch, sweeper] {
+                nlohmann::ordered_json state = watch.State();
+                state.update(metrics->State());
+                state["hot_leaves"] = HotLeavesState(store);
+                if (sweeper != nullptr) state["sweeps"] = sweeper->State();
+                return state;
+              }};
 }
 
 // "redis 127.0.0.1:7400, tls 127.0.0.1:7443"
@@ -287,12 +314,23 @@ int Serve(const GatewayOptions& options, const OpenOptions& open) {
   }
   const auto gateway = Gateway::Start(options, *store.value());
   if (!gateway) return Failure(kProgram, gateway.error().message);
-  if (admin != nullptr) admin->Serve(ServedBy(*gateway.value()));
+  const auto sweeper = StartSweeper(*store.value());
+  if (!sweeper) return Failure(kProgram, sweeper.error().message);
+  std::unique_ptr<StoreWatch> watch;
+  if (admin != nullptr) {
+    auto watching = StoreWatch::Start(*store.value());
+    if (!watching) return Failure(kProgram, watching.error().message);
+    watch = std::move(watching.value());
+    admin->Serve(ServedBy(*store.value(), *gateway.value(), *watch, sweeper.value().get()));
+  }
   const Status told = AnnounceReady("gossamer-compute ready: store " + open.store + ", " +
                                         AddressesOf(*gateway.value()) +
                                         (admin != nullptr ? ", admin " + admin->address() : ""),
                                     FLAGS_ready_fd);
-  if (!told) return Failure(kProgram, told.error().message);
+  if (!told) {
+    if (admin != nullptr) admin->StopServing();
+    return Failure(kProgram, told.error().message);
+  }
   while (!stop.raised()) {
     std::array<pollfd, 2> signals{{{stop.fd(), POLLIN, 0}, {hangups.fd(), POLLIN, 0}}};
     poll(signals.data(), signals.size(), -1);

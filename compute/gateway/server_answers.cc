@@ -10,7 +10,7 @@
 #include <iterator>
 #include <utility>
 
-#include "common/program/version.h"
+#include "common/version.h"
 #include "compute/gateway/command_table.h"
 #include "compute/gateway/glob.h"
 

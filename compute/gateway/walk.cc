@@ -24,6 +24,8 @@ constexpr uint64_t kNeighbours = 16;
 // No key is longer than 250 B. A long pattern with many special characters takes long to match.
 constexpr size_t kMostPatternBytes = 1024;
 
+constexpr std::string_view kStopping = "ERR this compute server is stopping";
+
 // With leading zeros, as Redis takes cursors.
 std::optional<uint64_t> ParseNumber(std::string_view text) {
   uint64_t number = 0;
@@ -128,11 +130,15 @@ Status Walk::ParseRange(const std::vector<std::string_view>& arguments) {
   return Ok();
 }
 
-Task<void> Walk::DeleteRange(Session& session, ReplyWriter& reply) const {
+Task<void> Walk::DeleteRange(Session& session, WalkTurns& turns, ReplyWriter& reply) const {
   const RangeDeletion done =
-      co_await session.AsyncDeleteRange(KeyRange(range_.from, range_.to, range_.prefix), {});
+      co_await session.AsyncDeleteRange(KeyRange(range_.from, range_.to, range_.prefix),
+                                        [&turns](uint64_t) { return !turns.must_end(); });
   if (!done.status) {
     reply.Error(ErrorLine(done.status.error()));
+  } else if (turns.must_end()) {
+    reply.Error(std::string(kStopping) + "; it has deleted " + std::to_string(done.deleted) +
+                " keys");
   } else if (id_ == CommandId::kFlushDb) {
     reply.Simple("OK");
   } else {
@@ -141,13 +147,17 @@ Task<void> Walk::DeleteRange(Session& session, ReplyWriter& reply) const {
 }
 
 // Keys and values in turn.
-Task<void> Walk::ScanRange(Session& session, std::string& out, bool is_resp3) const {
+Task<void> Walk::ScanRange(Session& session, WalkTurns& turns, std::string& out,
+                           bool is_resp3) const {
   ReplyWriter reply(out, is_resp3);
   const std::unique_ptr<ScanCursor> cursor = session.Scan(range_);
   size_t found = 0;
   std::string pairs;
   ReplyWriter list(pairs, is_resp3);
+  WalkTurns::Slice slice(turns);
   while (co_await cursor->AsyncNext()) {
+    if (slice.IsOver()) co_await slice.Next();
+    if (turns.must_end()) co_return reply.Error(kStopping);
     ++found;
     list.Bulk(cursor->key());
     list.Bulk(cursor->value());
@@ -208,19 +218,21 @@ Task<void> Walk::AnswerRandomKey(Session& session, ReplyWriter& reply) {
   reply.Bulk(key);
 }
 
-Task<void> Walk::Run(Session& session, ScanPositions& positions, std::string& out, bool is_resp3) {
+Task<void> Walk::Run(Session& session, ScanPositions& positions, WalkTurns& turns, std::string& out,
+                     bool is_resp3) {
   ReplyWriter reply(out, is_resp3);
   switch (id_) {
     case CommandId::kFlushDb:
-    case CommandId::kDeleteRange: co_return co_await DeleteRange(session, reply);
-    case CommandId::kScanRange: co_return co_await ScanRange(session, out, is_resp3);
+    case CommandId::kDeleteRange: co_return co_await DeleteRange(session, turns, reply);
+    case CommandId::kScanRange: co_return co_await ScanRange(session, turns, out, is_resp3);
     case CommandId::kRandomKey: co_return co_await AnswerRandomKey(session, reply);
-    default: co_return co_await List(session, positions, out, is_resp3);
+    default: co_return co_await List(session, positions, turns, out, is_resp3);
   }
 }
 
 // DBSIZE, KEYS and SCAN
-Task<void> Walk::List(Session& session, ScanPositions& positions, std::string& out, bool is_resp3) {
+Task<void> Walk::List(Session& session, ScanPositions& positions, WalkTurns& turns,
+                      std::string& out, bool is_resp3) {
   ReplyWriter reply(out, is_resp3);
   ScanOptions options;
   options.keys_only = true;
@@ -234,7 +246,10 @@ Task<void> Walk::List(Session& session, ScanPositions& positions, std::string& o
   std::string keys;
   std::string next;
   ReplyWriter list(keys, is_resp3);
+  WalkTurns::Slice slice(turns);
   while (co_await cursor->AsyncNext()) {
+    if (slice.IsOver()) co_await slice.Next();
+    if (turns.must_end()) co_return reply.Error(kStopping);
     ++seen;
     if (id_ == CommandId::kDbSize) continue;
     if (id_ == CommandId::kScan && seen > count_) {

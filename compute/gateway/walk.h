@@ -13,6 +13,7 @@
 #include "compute/gateway/command_table.h"
 #include "compute/gateway/reply_writer.h"
 #include "compute/gateway/scan_positions.h"
+#include "compute/gateway/walk_turns.h"
 #include "gossamer/store.h"
 
 namespace gossamer::gateway {
@@ -23,17 +24,19 @@ class Walk {
   static Result<Walk> Parse(const Command& command, const std::vector<std::string_view>& arguments,
                             const ScanPositions& positions);
 
-  // Appends the reply to `out`.
-  Task<void> Run(Session& session, ScanPositions& positions, std::string& out, bool is_resp3);
+  // Appends the reply to `out`: an error if `turns` ends the walk early.
+  Task<void> Run(Session& session, ScanPositions& positions, WalkTurns& turns, std::string& out,
+                 bool is_resp3);
 
  private:
   explicit Walk(CommandId id) : id_(id) {}
   Status ParseScan(const std::vector<std::string_view>& arguments, const ScanPositions& positions);
   Status ParseRange(const std::vector<std::string_view>& arguments);
-  Task<void> DeleteRange(Session& session, ReplyWriter& reply) const;
+  Task<void> DeleteRange(Session& session, WalkTurns& turns, ReplyWriter& reply) const;
   static Task<void> AnswerRandomKey(Session& session, ReplyWriter& reply);
-  Task<void> List(Session& session, ScanPositions& positions, std::string& out, bool is_resp3);
-  Task<void> ScanRange(Session& session, std::string& out, bool is_resp3) const;
+  Task<void> List(Session& session, ScanPositions& positions, WalkTurns& turns, std::string& out,
+                  bool is_resp3);
+  Task<void> ScanRange(Session& session, WalkTurns& turns, std::string& out, bool is_resp3) const;
 
   CommandId id_;
   std::string pattern_ = "*";

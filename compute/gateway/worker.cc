@@ -21,11 +21,8 @@ constexpr size_t kMostUnsent = size_t{1} << 20;
 // Likewise, of a client without a login, before its connection ends: it has been told NOAUTH hundreds of times, and read nothing.
 constexpr size_t kMostUnsentUnknown = size_t{16} << 10;
 constexpr size_t kMostInFlight = 64;
-// Rounds of the session between two looks at the sockets, while something is in flight.
-constexpr int kRoundsPerLook = 16;
 // How long a worker without work sleeps at most: tasks of the store go on in between.
 constexpr int kIdleMs = 100;
-constexpr std::chrono::milliseconds kStopPatience{2000};
 
 }  // namespace
 
@@ -58,7 +55,7 @@ void Worker::Stop() {
 
 void Worker::Run() {
   while (!is_stopping_.load(std::memory_order_acquire)) {
-    const bool is_idle = in_flight_ == 0 && queue_.empty() && session_->Poll() == 0;
+    const bool is_idle = in_flight() == 0 && queue_.empty() && session_->Poll() == 0;
     HandleEvents(is_idle ? kIdleMs : 0);
     acceptor_.Resume(epoll_);
     now_ = Clock::now();
@@ -70,23 +67,14 @@ void Worker::Run() {
       if (!client->is_busy) Collect(*client);
     }
     StartBatch();
-    for (int round = 0; round < kRoundsPerLook && in_flight_ != 0; ++round) session_->Poll();
+    for (int round = 0; round < kRoundsPerLook && in_flight() != 0; ++round) session_->Poll();
+    turns_.GiveTurn();
     ReleaseWalkers();
     metrics_->PublishIfDue(now_, *session_);
   }
   acceptor_.Close(epoll_);
-  for (Client* client : queue_) {
-    if (!client->is_busy) client->Send(metrics_->numbers().bytes_sent);
-  }
-  const Clock::time_point deadline = Clock::now() + kStopPatience;
-  const auto has_unsent = [](const auto& client) { return client.second->unsent() != 0; };
-  while (in_flight_ != 0 || std::ranges::any_of(clients_, has_unsent)) {
-    session_->Poll();
-    ReleaseWalkers();
-    HandleEvents(in_flight_ != 0 ? 0 : 10);
-    if (in_flight_ == 0 && Clock::now() > deadline) break;
-  }
-  clients_.clear();
+  Drain();
+  Disconnect();
   session_->WaitAll();
   metrics_->Publish(Clock::now(), session_->counters());
   metrics_.reset();
@@ -159,7 +147,7 @@ void Worker::Collect(Client& client) {
     return;
   }
   if (client.is_shaking_hands() && !ShakeHands(client)) return;
-  if (in_flight_ >= kMostInFlight || client.unsent() > kMostUnsent) {
+  if (batches_ >= kMostInFlight || client.unsent() > kMostUnsent) {
     // An answer that ends, or room for answers, brings it back.
     if (client.unsent() <= kMostUnsent) Queue(client);
     return;
@@ -243,6 +231,10 @@ bool Worker::CollectOne(Client& client, const std::vector<std::string_view>& arg
       return true;
     case CommandKind::kWalk:
       if (is_in_batch) return false;
+      if (walks_ >= kMostInFlight) {
+        Queue(client);
+        return false;
+      }
       StartWalk(client, *command, arguments);
       return true;
     default: return batch_->Add(client, *command, arguments);
@@ -258,7 +250,7 @@ void Worker::StartBatch() {
     batch_ = std::move(idle_batches_.back());
     idle_batches_.pop_back();
   }
-  ++in_flight_;
+  ++batches_;
   session_->Spawn(RunBatch(std::move(batch)));
 }
 
@@ -272,7 +264,7 @@ Task<void> Worker::RunBatch(std::unique_ptr<Batch> batch) {
   });
   batch->ForEachError([&](const Command& command) { metrics_->RecordError(NumberOf(command)); });
   if (shared_.slow_log.IsSlow(duration)) LogSlow(*batch, duration);
-  --in_flight_;
+  --batches_;
   for (Client* client : batch->clients()) {
     // Where answers are long, few of them are enough to keep the client busy.
     client->allowance = client->unsent() > kMostUnsent
@@ -323,7 +315,7 @@ void Worker::StartWalk(Client& client, const Command& command,
     return;
   }
   client.is_busy = true;
-  ++in_flight_;
+  ++walks_;
   session_->Spawn(RunWalk(client, std::make_unique<Walk>(std::move(walk.value())), &command,
                           {arguments.begin(), arguments.end()}));
 }
@@ -331,7 +323,7 @@ void Worker::StartWalk(Client& client, const Command& command,
 Task<void> Worker::RunWalk(Client& client, std::unique_ptr<Walk> walk, const Command* command,
                            std::vector<std::string> words) {
   const Clock::time_point begin = Clock::now();
-  co_await walk->Run(*session_, shared_.positions, client.out, client.is_resp3);
+  co_await walk->Run(*session_, shared_.positions, turns_, client.out, client.is_resp3);
   const std::chrono::nanoseconds duration = Clock::now() - begin;
   metrics_->RecordCommand(NumberOf(*command), static_cast<uint64_t>(duration.count()));
   if (shared_.slow_log.IsSlow(duration)) {
@@ -339,7 +331,7 @@ Task<void> Worker::RunWalk(Client& client, std::unique_ptr<Walk> walk, const Com
                          client.entry().name());
   }
   // Released later: the walk may end at once, while the client's request is still being taken.
-  --in_flight_;
+  --walks_;
   done_.push_back(&client);
 }
 

@@ -2,7 +2,7 @@
 //
 // One loop polls the clients' sockets (epoll, edge-triggered) and the session. What clients have sent is parsed into a batch;
 // while that is on its way, requests of other clients make the next one. A command that reads many keys runs as a task of its own.
-// New clients come by way of an inbox: workers share them out evenly.
+// New clients come by way of an inbox: workers share them out evenly. Walks work in slices of time, one for each look at the sockets.
 // With nothing in flight the thread sleeps until a client sends something.
 //
 // Memory of a client is bounded: its requests are not read while earlier ones are in flight, or while more than kMostUnsent bytes of
@@ -31,6 +31,7 @@
 #include "compute/gateway/scan_positions.h"
 #include "compute/gateway/slow_log.h"
 #include "compute/gateway/walk.h"
+#include "compute/gateway/walk_turns.h"
 #include "compute/metrics/worker_metrics.h"
 #include "gossamer/store.h"
 
@@ -61,11 +62,15 @@ class Worker {
 
   // Errors: Unsupported if this machine gives no descriptors; those of Store::NewSession.
   Status Open();
-  // Serves until Stop: then what is in flight ends, answers are sent, and clients are disconnected.
+  // Serves until Stop: then what is in flight ends, answers are sent, and clients are disconnected. Walks get kStopPatience for
+  // that, and so do clients that do not read their answers.
   void Run();
   void Stop();
 
  private:
+  // Rounds of the session between two looks at the sockets, while something is in flight.
+  static constexpr int kRoundsPerLook = 16;
+
   // Begins to serve who has arrived in the inbox.
   void Welcome();
   void HandleEvents(int timeout_ms);
@@ -101,6 +106,12 @@ class Worker {
   // Sends the answers of a client that is not busy, and goes on with it.
   void Release(Client& client);
   void Drop(Client& client);
+  // Ends what is in flight, and sends the answers.
+  void Drain();
+  // Disconnects all clients, so that they get what was sent.
+  void Disconnect();
+
+  size_t in_flight() const { return batches_ + walks_; }
 
   Shared& shared_;
   Store& store_;
@@ -116,9 +127,11 @@ class Worker {
   std::unique_ptr<Batch> batch_ = std::make_unique<Batch>();
   std::vector<std::unique_ptr<Batch>> idle_batches_;
   std::vector<Client*> done_;                  // clients whose walk has ended
-  size_t in_flight_ = 0;                       // batches and walks
+  size_t batches_ = 0;                         // in flight
+  size_t walks_ = 0;                           // likewise
   std::chrono::steady_clock::time_point now_;  // in this round of the loop
   Handshakes handshakes_;
+  WalkTurns turns_;
 };
 
 }  // namespace gossamer::gateway

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "common/program/version.h"
+#include "common/version.h"
 #include "compute/gateway/config_command.h"
 #include "compute/gateway/refusals.h"
 #include "compute/gateway/reply_writer.h"

@@ -1,8 +1,8 @@
 #include "compute/lab/report.h"
 
-#include "common/program/version.h"
 #include "common/text/human.h"
 #include "common/text/text_table.h"
+#include "common/version.h"
 
 namespace gossamer::lab {
 namespace {

@@ -7,12 +7,12 @@
 #include <cstdint>
 
 #include "compute/allocation/session_allocator.h"
+#include "compute/counters/live_counters.h"
 #include "compute/lock/lease_status.h"
 #include "compute/lock/lock_table.h"
 #include "compute/lock/orphaned_locks.h"
 #include "compute/session/links.h"
 #include "compute/session/pauses.h"
-#include "gossamer/counters.h"
 #include "gossamer/techniques.h"
 #include "proto/leaf_geometry.h"
 
@@ -29,7 +29,7 @@ struct RemoteLocks {
   const LeafGeometry& geometry;
   const Techniques& techniques;
   uint32_t timeout_ms;
-  LockCounts& counts;
+  LiveLockCounts& counts;
 
   uint64_t round_trip_ns = 1000;  // moving average of contended tries
 };

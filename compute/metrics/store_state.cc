@@ -1,9 +1,24 @@
 #include "compute/metrics/store_state.h"
 
+#include <fmt/core.h>
+
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "common/text/escape.h"
+
 namespace gossamer {
+
+nlohmann::ordered_json HotLeavesState(const Store& store) {
+  constexpr size_t kMost = 10;
+  auto leaves = nlohmann::ordered_json::array();
+  for (const HotLeaf& leaf : store.HotLeaves(kMost)) {
+    leaves.push_back({{"leaf", fmt::format("{}:{:#x}", leaf.server_id, leaf.offset)},
+                      {"first_key", Quoted(leaf.key)},
+                      {"operations", leaf.operations}});
+  }
+  return leaves;
+}
 
 nlohmann::ordered_json StatState(const StoreStat& stat) {
   using Json = nlohmann::ordered_json;

@@ -10,6 +10,9 @@
 
 namespace gossamer {
 
+// The field hot_leaves, which takes no time.
+nlohmann::ordered_json HotLeavesState(const Store& store);
+
 // The fields store, fabric and servers of /state (docs/metrics.md).
 nlohmann::ordered_json StatState(const StoreStat& stat);
 

@@ -31,7 +31,7 @@ class NodeReader {
  public:
   // `rereads` counts READs that were repeated.
   NodeReader(const StoreState& store, Links& links, Pauses& pauses, RemoteLocks& locks,
-             SessionCache& cache, uint64_t& rereads)
+             SessionCache& cache, LiveCount& rereads)
       : store_(store),
         links_(links),
         pauses_(pauses),
@@ -68,7 +68,7 @@ class NodeReader {
   Pauses& pauses_;
   RemoteLocks& locks_;
   SessionCache& cache_;
-  uint64_t& rereads_;
+  LiveCount& rereads_;
 };
 
 }  // namespace gossamer

@@ -82,9 +82,10 @@ class NodeReaderTest : public ::testing::Test {
   LockSharing sharing_;
   LockSession session_{sharing_};
   StoreState store_{Parameters(), {}};
-  CacheCounts counts_;
-  SessionCache cache_{store_.cache, {}, counts_};
-  uint64_t rereads_ = 0;
+  LiveCacheCounts counts_;
+  LeafSketch leaves_;
+  SessionCache cache_{store_.cache, {}, counts_, leaves_};
+  LiveCount rereads_;
   NodeReader nodes_{store_, session_.links, session_.pauses, session_.locks, cache_, rereads_};
   MissingDownlinks missing_;
   Descent descent_{nodes_, cache_, missing_};
@@ -94,7 +95,7 @@ class NodeReaderTest : public ::testing::Test {
 TEST_F(NodeReaderTest, RereadsWhatIsTorn) {
   Tear(3);
   ASSERT_TRUE(session_.Run(nodes_.ReadLeaf(op_, left_, "")));
-  EXPECT_EQ(rereads_, 3U);
+  EXPECT_EQ(rereads_.Read(), 3U);
   EXPECT_EQ(op_.wire.reads, 4U);
   EXPECT_EQ(op_.wire.atomics, 0U) << "no lock";
 }

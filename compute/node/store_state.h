@@ -13,6 +13,7 @@
 #include "compute/allocation/remote_allocator.h"
 #include "compute/cache/fill_plan.h"
 #include "compute/cache/node_cache.h"
+#include "compute/counters/session_counts.h"
 #include "compute/lock/lease_status.h"
 #include "compute/lock/lock_table.h"
 #include "compute/lock/orphaned_locks.h"
@@ -78,6 +79,7 @@ struct StoreState {
   LeaseStatus leases;
   RemoteAllocator allocator;
   MergeQueue merges;
+  SessionCounts counts;
   // Makes a memory server known that joined after the store was opened. Any session's thread calls
   // it.
   std::function<SearchState(ServerSearch&)> find_server;

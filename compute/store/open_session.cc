@@ -10,13 +10,16 @@ OpenSession::OpenSession(StoreState& shared, std::unique_ptr<Endpoint> endpoint)
     : shared_(shared),
       endpoint_(std::move(endpoint)),
       scheduler_(*endpoint_),
-      tree_(shared, scheduler_) {}
+      tree_(shared, scheduler_) {
+  shared_.counts.Add(tree_.figures());
+}
 
 // This may be the last session. Where a lease ends with its last queue pair, the store's own queue
 // pair keeps it from here on.
 OpenSession::~OpenSession() {
   scheduler_.RunUntil(0);  // Coroutines may scan.
   while (!cursors_.empty()) cursors_.back()->EndWithSession();
+  shared_.counts.Remove(tree_.figures());
   if (shared_.tend_store_links) shared_.tend_store_links();
 }
 
@@ -82,7 +85,7 @@ size_t OpenSession::Poll() {
 }
 
 Counters OpenSession::counters() const {
-  Counters counters = tree_.counters();
+  Counters counters = tree_.figures().counters.Read();
   counters.cache.bytes = shared_.cache.bytes();
   return counters;
 }

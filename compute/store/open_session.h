@@ -121,7 +121,7 @@ class OpenSession final : public Session {
   StoreState& shared_;
   std::unique_ptr<Endpoint> endpoint_;
   Scheduler scheduler_;
-  mutable Tree tree_;
+  Tree tree_;
   std::vector<TreeCursor*> cursors_;
 };
 

@@ -54,6 +54,7 @@ Result<std::unique_ptr<Store>> OpenStore::Open(const OpenOptions& options) {
   BOOST_OUTCOME_TRY(tree_options, TreeOptionsOf(options));
   BOOST_OUTCOME_TRY(fabric, ParseFabricKind(options.fabric));
   BOOST_OUTCOME_TRY(bootstrap, OpenBootstrap(options.bootstrap));
+  BOOST_OUTCOME_TRY(observation, Observation::Begin(options.observer));
   ComputePortOptions port_options;
   port_options.device = options.device;
   port_options.connection_timeout_ms = options.connection_timeout_ms;
@@ -74,12 +75,12 @@ Result<std::unique_ptr<Store>> OpenStore::Open(const OpenOptions& options) {
                                                  record.fabric + ", not on " + options.fabric);
   }
   store->bootstrap_ = std::move(bootstrap);
-  BOOST_OUTCOME_TRYV(store->Connect(record, tree_options));
-  return std::unique_ptr<Store>(std::move(store));
+  return Finish(std::move(store), record, tree_options, std::move(observation));
 }
 
 Result<std::unique_ptr<Store>> OpenStore::OpenLocal(const LocalOptions& options) {
   BOOST_OUTCOME_TRY(tree_options, TreeOptionsOf(options));
+  BOOST_OUTCOME_TRY(observation, Observation::Begin(options.observer));
   EmbeddedMemoryOptions memory_options;
   memory_options.memory_bytes = options.memory_bytes;
   memory_options.parameters = options.parameters;
@@ -96,7 +97,16 @@ Result<std::unique_ptr<Store>> OpenStore::OpenLocal(const LocalOptions& options)
   record.servers.resize(1);
   record.servers[0].address = store->memory_->address();
   BOOST_OUTCOME_TRYV(store->OpenPort(FabricKind::kShm, {}));
-  BOOST_OUTCOME_TRYV(store->Connect(record, tree_options));
+  return Finish(std::move(store), record, tree_options, std::move(observation));
+}
+
+Result<std::unique_ptr<Store>> OpenStore::Finish(std::unique_ptr<OpenStore> store,
+                                                 const StoreRecord& record,
+                                                 const TreeOptions& options,
+                                                 Observation observation) {
+  BOOST_OUTCOME_TRYV(store->Connect(record, options));
+  store->observation_ = std::move(observation);
+  store->observation_.Opened(*store);
   return std::unique_ptr<Store>(std::move(store));
 }
 
@@ -178,76 +188,6 @@ Status OpenStore::Connect(const StoreRecord& record, const TreeOptions& options)
     keeper_->Wake();  // the thread may be running and asleep
   });
   return Ok();
-}
-
-void OpenStore::NoteUnreachable(ServerId server, const Error& why,
-                                Endpoint::Clock::time_point began) {
-  const Endpoint::Clock::time_point now = control_->Now();
-  unreachable_.insert_or_assign(server, Unreachable{why, now + RestAfterTry(now - began)});
-}
-
-Status OpenStore::LearnServer(ServerId server) {
-  const std::lock_guard lock(learn_mutex_);
-  if (shared_->servers.Find(server) != nullptr) return Ok();  // found for an earlier search
-  const Endpoint::Clock::time_point began = control_->Now();
-  const auto known = unreachable_.find(server);
-  if (known != unreachable_.end() && began < known->second.until) return known->second.why;
-  const Status learnt = FindAndAdd(server);
-  if (learnt) {
-    unreachable_.erase(server);
-  } else {
-    NoteUnreachable(server, learnt.error(), began);
-  }
-  return learnt;
-}
-
-Status OpenStore::FindAndAdd(ServerId server) {
-  const std::string name = fmt::format("memory server {}", ToInteger(server));
-  const Error unknown = MakeError(Code::kNodeUnreachable,
-                                  name + " is named by the tree, but not by the store's record");
-  if (bootstrap_ == nullptr) return unknown;
-  FindOptions find;
-  find.store = record_.store;
-  const Result<StoreRecord> found = FindStore(*bootstrap_, find);
-  // Not NotFound: for a key that would mean that it is absent, but here the record was lost.
-  if (!found) return MakeError(Code::kNodeUnreachable, found.error().message);
-  const StoreRecord& record = found.value();
-  const MemberRecord* member = record.Find(server);
-  if (record.store_id != record_.store_id) {
-    return MakeError(Code::kNodeUnreachable,
-                     name + " cannot be found: another store has the name '" + record_.store +
-                         "' now. Open the store again, to have that one");
-  }
-  // A record that was lost and put back may lack the server for a while.
-  if (member == nullptr && record.restored != 0) {
-    return MakeError(Code::kNodeUnreachable,
-                     fmt::format("{} is not in the store's record, which was lost and put back: it "
-                                 "adds itself within {} ms, or has left the store",
-                                 name, bootstrap_->republish_wait().count()));
-  }
-  if (member == nullptr && ToInteger(server) < record.next_server) return HasLeft(server);
-  if (member == nullptr) return unknown;
-  return AddServer(record, *member);
-}
-
-Result<std::chrono::milliseconds> OpenStore::LearnServers() {
-  constexpr std::chrono::milliseconds kNone{0};
-  if (bootstrap_ == nullptr) return kNone;  // all servers were made known when the store was opened
-  FindOptions find;
-  find.store = record_.store;
-  BOOST_OUTCOME_TRY(record, FindStore(*bootstrap_, find));
-  Status all = Ok();
-  for (const MemberRecord& member : record.servers) {
-    Status learnt = LearnServer(member.server);
-    if (!learnt && all) all = std::move(learnt);
-  }
-  if (!all) return all.error();
-  const std::lock_guard lock(learn_mutex_);
-  const Endpoint::Clock::time_point now = control_->Now();
-  if (std::exchange(restored_, record.restored) != record.restored) restored_since_ = now;
-  const Endpoint::Clock::duration left = restored_since_ + bootstrap_->republish_wait() - now;
-  if (record.restored == 0 || left <= kNone) return kNone;
-  return std::chrono::ceil<std::chrono::milliseconds>(left);
 }
 
 Status OpenStore::AddServer(const StoreRecord& record, const MemberRecord& member) {
@@ -362,6 +302,7 @@ Task<void> OpenStore::TendLink(const ServerInfo& server) {
 }
 
 OpenStore::~OpenStore() {
+  observation_.End();  // while it can still be asked
   if (control_ == nullptr || shared_ == nullptr) return;
   if (upkeep_ != nullptr) upkeep_->Stop();
   finder_.Stop();
@@ -370,6 +311,7 @@ OpenStore::~OpenStore() {
   Scheduler scheduler(*control_);
   scheduler.Spawn(shared_->allocator.ReleaseAll(scheduler));
   scheduler.RunUntil(0);
+  SayFarewell(scheduler);
 }
 
 Result<std::unique_ptr<Session>> OpenStore::NewSession() {

@@ -18,6 +18,7 @@
 #include "common/fabric/compute_port.h"
 #include "common/fabric/fabric.h"
 #include "compute/store/lease_keeper.h"
+#include "compute/store/observation.h"
 #include "compute/store/server_finder.h"
 #include "compute/store/upkeep.h"
 #include "compute/tree/tree.h"
@@ -53,18 +54,28 @@ class OpenStore final : public Store {
   Result<std::unique_ptr<Session>> NewSession() override;
   Result<std::unique_ptr<OpenSession>> NewOpenSession();
   const StoreParameters& parameters() const override { return shared_->parameters; }
+  Counters counters() const override;
+  size_t sessions() const override { return shared_->counts.sessions(); }
+  std::vector<HotLeaf> HotLeaves(size_t most) const override;
   Result<StoreStat> Stat() override;
   Result<std::map<uint32_t, MemoryUse>> MeasureMemory(
       const std::function<void(uint64_t)>& progress) override;
   Result<CheckReport> Check(const std::function<void(uint64_t)>& progress) override;
   // Like Check, with one look: what merges under way leave for a moment counts as a problem.
   Result<CheckReport> CheckOnce(const std::function<void(uint64_t)>& progress);
-  Result<SweepReport> Sweep(const std::function<void(const SweepProgress&)>& progress) override;
+  Result<SweepReport> Sweep(const std::function<bool(const SweepProgress&)>& progress) override;
+  Result<bool> NeedsSweep() override;
+  Result<std::optional<SweepReport>> SweepIfNeeded(
+      const std::function<bool(const SweepProgress&)>& progress) override;
   // The same over the scheduler of a session that does nothing else meanwhile: a sweep replaces queue pairs of its endpoint.
   Task<Result<SweepReport>> SweepOver(Scheduler& scheduler);
 
  private:
   OpenStore() = default;
+  // Connects, then tells `observation`. Returns `store` itself.
+  static Result<std::unique_ptr<Store>> Finish(std::unique_ptr<OpenStore> store,
+                                               const StoreRecord& record,
+                                               const TreeOptions& options, Observation observation);
   // Opens port_.
   // Errors: Unsupported if this machine has no such fabric.
   Status OpenPort(FabricKind fabric, ComputePortOptions options);
@@ -81,6 +92,8 @@ class OpenStore final : public Store {
   Status AddConnected(const StoreRecord& record, const MemberRecord& member);
   // Starts the keeper's thread if it does not run. Takes no lock that LearnServer holds.
   Status StartKeeper(uint32_t most_connection_ms = std::numeric_limits<uint32_t>::max());
+  // Tells the memory servers that this process has given back what it does not use.
+  void SayFarewell(Scheduler& scheduler);
   // Replaces lost queue pairs of control_ to servers where a lease ends with its last queue pair:
   // the lease must not end with a session. Blocks for up to the connection timeout if a server is
   // silent.
@@ -99,6 +112,7 @@ class OpenStore final : public Store {
   // Errors: NodeUnreachable if one cannot be reached, or the bootstrap.
   Result<std::chrono::milliseconds> LearnServers();
 
+  Observation observation_;
   std::unique_ptr<EmbeddedMemory> memory_;  // of a local store; destroyed last
   std::shared_ptr<Bootstrap> bootstrap_;    // null in a local store
   std::mutex learn_mutex_;                  // guards what LearnServer changes: record_, control_

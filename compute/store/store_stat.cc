@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "compute/session/control_client.h"
 #include "compute/store/check.h"
 #include "compute/store/open_store.h"
-#include "compute/store/sweeper.h"
 #include "compute/store/tree_walk.h"
 #include "compute/store/used_memory.h"
 
@@ -32,6 +32,7 @@ Result<UsedMemory> WalkTree(StoreState& store, Scheduler& scheduler, TreeWalk::L
       },
       [&](uint64_t nodes) {
         if (progress) progress(nodes);
+        return true;
       });
   BOOST_OUTCOME_TRYV(scheduler.Run(walk.Run(leaves)));
   return used;
@@ -69,6 +70,21 @@ std::string OpenStore::WhyUnreachable(ServerId server, const Error& error) {
   const std::lock_guard lock(learn_mutex_);
   const auto known = unreachable_.find(server);
   return known == unreachable_.end() ? error.message : known->second.why.message;
+}
+
+Counters OpenStore::counters() const {
+  Counters counters = shared_->counts.Total();
+  counters.cache.bytes = shared_->cache.bytes();
+  return counters;
+}
+
+std::vector<HotLeaf> OpenStore::HotLeaves(size_t most) const {
+  std::vector<HotLeaf> hot;
+  for (LeafSketch::Leaf& one : shared_->counts.HotLeaves(most)) {
+    hot.push_back(
+        {ToInteger(one.leaf.server()), one.leaf.offset(), std::move(one.key), one.operations});
+  }
+  return hot;
 }
 
 Result<StoreStat> OpenStore::Stat() {
@@ -146,22 +162,6 @@ Result<CheckReport> OpenStore::CheckOnce(const std::function<void(uint64_t)>& pr
   BOOST_OUTCOME_TRY(endpoint, port_->NewEndpoint());
   Scheduler scheduler(*endpoint);
   return TreeChecker(*shared_, scheduler, progress).Run();
-}
-
-Result<SweepReport> OpenStore::Sweep(const std::function<void(const SweepProgress&)>& progress) {
-  BOOST_OUTCOME_TRY(endpoint, port_->NewEndpoint());
-  Scheduler scheduler(*endpoint);
-  Sweeper sweeper(
-      *shared_, scheduler, progress, [this] { keeper_->Hurry(); },
-      [this] { return LearnServers(); });
-  return scheduler.Run(sweeper.Run());
-}
-
-Task<Result<SweepReport>> OpenStore::SweepOver(Scheduler& scheduler) {
-  Sweeper sweeper(
-      *shared_, scheduler, {}, [this] { keeper_->Hurry(); }, [this] { return LearnServers(); });
-  Result<SweepReport> report = co_await sweeper.Run();
-  co_return report;
 }
 
 }  // namespace gossamer

@@ -98,6 +98,58 @@ class SweepTest : public testing::Test {
   std::map<uint64_t, Model> models_;
 };
 
+TEST_F(SweepTest, IsNeededOnceAClientHasDied) {
+  const auto needs_sweep = [this] {
+    const Result<bool> needs = store_->NeedsSweep();
+    EXPECT_TRUE(needs) << needs.error().ToString();
+    return needs && needs.value();
+  };
+  EXPECT_FALSE(needs_sweep());
+  // A client that closes its store gives back what it does not use.
+  {
+    const std::unique_ptr<Store> other = cluster_->OpenStore();
+    Churn(*other->NewSession().value(), random_, models_[4], 4, 600);
+  }
+  EXPECT_FALSE(needs_sweep());
+  EXPECT_EQ(Lost(), 0u);
+  EXPECT_EQ(store_->SweepIfNeeded({}).value(), std::nullopt);
+
+  ASSERT_NO_FATAL_FAILURE(Die(0));
+  EXPECT_TRUE(needs_sweep());
+  const uint64_t lost = Lost();
+  EXPECT_GT(lost, 0u);
+  const Result<std::optional<SweepReport>> stopped =
+      store_->SweepIfNeeded([](const SweepProgress&) { return false; });
+  ASSERT_TRUE(stopped && stopped.value());
+  EXPECT_TRUE(stopped.value()->was_stopped);
+  EXPECT_TRUE(needs_sweep());
+  const Result<std::optional<SweepReport>> done = store_->SweepIfNeeded({});
+  ASSERT_TRUE(done && done.value()) << "a sweep that was stopped is not under way any more";
+  uint64_t swept = 0;
+  for (const auto& [server, memory] : done.value()->servers) swept += memory.swept_bytes;
+  EXPECT_EQ(swept, lost);
+  EXPECT_FALSE(needs_sweep());
+  EXPECT_EQ(Lost(), 0u);
+  ExpectContent();
+}
+
+// Of two compute servers that see the need, one sweeps.
+TEST_F(SweepTest, OneOfTwoSweeps) {
+  ASSERT_NO_FATAL_FAILURE(Die(0));
+  const std::unique_ptr<Store> other = cluster_->OpenStore();
+  bool was_asked = false;
+  const auto swept = store_->SweepIfNeeded([&](const SweepProgress&) {
+    was_asked = true;
+    const auto second = other->SweepIfNeeded({});
+    EXPECT_TRUE(second) << second.error().ToString();
+    EXPECT_TRUE(second && !second.value()) << "two sweep at a time";
+    return true;
+  });
+  EXPECT_TRUE(was_asked);
+  ASSERT_TRUE(swept && swept.value());
+  EXPECT_EQ(other->SweepIfNeeded({}).value(), std::nullopt) << "it is done";
+}
+
 TEST_F(SweepTest, WhatTheDeadLeftComesBack) {
   for (uint64_t share = 0; share < 4; ++share) ASSERT_NO_FATAL_FAILURE(Die(share));
   const uint64_t lost = Lost();

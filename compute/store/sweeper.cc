@@ -56,6 +56,10 @@ std::map<uint64_t, uint64_t> Common(const std::map<uint64_t, uint64_t>& a,
 Task<Result<SweepReport>> Sweeper::Run() {
   for (int again = kMostSweeps; again > 0; --again) {
     const Result<bool> swept = co_await TrySweep();
+    if (is_stopped_) {
+      report_.was_stopped = true;
+      co_return report_;
+    }
     if (!swept) co_return swept.error();
     if (swept.value()) co_return report_;
   }
@@ -69,9 +73,9 @@ Task<Result<bool>> Sweeper::TrySweep() {
   BOOST_OUTCOME_CO_TRYV(co_await ConnectAll());
   BOOST_OUTCOME_CO_TRYV(co_await Find());
   if (!orphans_.empty()) {
-    Tell(Step::kFirstEpoch);
+    BOOST_OUTCOME_CO_TRYV(Tell(Step::kFirstEpoch));
     BOOST_OUTCOME_CO_TRYV(co_await AwaitEpoch());
-    Tell(Step::kTree);
+    BOOST_OUTCOME_CO_TRYV(Tell(Step::kTree));
     TreeWalk walk(
         shared_, tree_,
         [this](ServerId server, uint64_t offset, uint64_t bytes, control::ExtentKind kind) {
@@ -79,18 +83,19 @@ Task<Result<bool>> Sweeper::TrySweep() {
         },
         [this](uint64_t nodes) {
           told_.nodes = nodes;
-          Tell(told_.step);
+          return Tell(told_.step).has_value();
         });
     BOOST_OUTCOME_CO_TRYV(co_await walk.Run(TreeWalk::Leaves::kRead));
-    Tell(Step::kSecondEpoch);
+    BOOST_OUTCOME_CO_TRYV(Tell(Step::kSecondEpoch));
     if (rules::AwaitsEpochBehindTree()) {
       BOOST_OUTCOME_CO_TRYV(co_await AwaitEpoch());
     }
     BOOST_OUTCOME_CO_TRYV(co_await LearnServers());
     if (!AreSame()) co_return false;
-    Tell(Step::kGiveBack);
+    BOOST_OUTCOME_CO_TRYV(Tell(Step::kGiveBack));
     BOOST_OUTCOME_CO_TRYV(co_await GiveBack());
   }
+  co_await TellDone();
   co_return true;
 }
 
@@ -165,6 +170,10 @@ Task<Result<Sweeper::Orphans>> Sweeper::List(ServerId server) {
 
 Task<Status> Sweeper::Find() {
   for (const ServerInfo* server : servers_) {
+    const Result<control::SweepReply> need =
+        co_await Ask<control::SweepReply>(server->id, control::SweepRequest{});
+    if (!need) co_return need.error();
+    ended_[server->id] = need.value().ended;
     Result<Orphans> orphans = co_await List(server->id);
     if (!orphans) co_return orphans.error();
     for (auto& [owner, pieces] : orphans.value()) {
@@ -231,7 +240,7 @@ Task<Status> Sweeper::AwaitEpochOf(ServerId server, uint32_t epoch) {
                       "sweep again",
                       last, kLongestEpoch.count()));
     }
-    Tell(told_.step, std::move(last));
+    BOOST_OUTCOME_CO_TRYV(Tell(told_.step, std::move(last)));
     co_await scheduler_.SleepFor(kAskInterval);
   }
 }
@@ -283,10 +292,23 @@ Task<Status> Sweeper::GiveBack(ServerId server, const Owner& owner, const Pieces
   co_return Ok();
 }
 
-void Sweeper::Tell(SweepProgress::Step step, std::string waits_for) {
+Task<void> Sweeper::TellDone() {
+  control::SweepRequest done;
+  done.step = control::SweepStep::kDone;
+  for (const ServerInfo* server : servers_) {
+    // Owners that are not gone from all servers are for a later sweep.
+    if (report_.servers[ToInteger(server->id)].left_bytes != 0) continue;
+    done.ended = ended_[server->id];
+    static_cast<void>(co_await Ask<control::SweepReply>(server->id, done));
+  }
+}
+
+Status Sweeper::Tell(SweepProgress::Step step, std::string waits_for) {
   told_.step = step;
   told_.waits_for = std::move(waits_for);
-  if (progress_) progress_(told_);
+  if (!progress_ || progress_(told_)) return Ok();
+  is_stopped_ = true;
+  return MakeError(Code::kContended, "the sweep was ended early, as its caller asked");
 }
 
 }  // namespace gossamer

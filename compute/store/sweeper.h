@@ -36,10 +36,10 @@ namespace gossamer {
 
 class Sweeper {
  public:
-  // `progress`, unless empty, is called now and then; `on_epoch` whenever an epoch begins. `learn_servers` makes all servers
+  // `progress`, unless empty, is called now and then, and ends the sweep if it returns false; `on_epoch` whenever an epoch begins. `learn_servers` makes all servers
   // known that the store has now. It returns 0, or in how long to call it again, or which server it cannot reach.
   Sweeper(StoreState& shared, Scheduler& scheduler,
-          std::function<void(const SweepProgress&)> progress, std::function<void()> on_epoch,
+          std::function<bool(const SweepProgress&)> progress, std::function<void()> on_epoch,
           std::function<Result<std::chrono::milliseconds>()> learn_servers)
       : shared_(shared),
         scheduler_(scheduler),
@@ -89,16 +89,22 @@ class Sweeper {
   Task<Status> AwaitEpochOf(ServerId server, uint32_t epoch);
   Task<Status> GiveBack();
   Task<Status> GiveBack(ServerId server, const Owner& owner, const Pieces& pieces);
-  void Tell(SweepProgress::Step step, std::string waits_for = {});
+  // Tells the memory servers that this sweep has seen to what was left behind when it began. One that does not learn of it has
+  // the next sweep look again.
+  Task<void> TellDone();
+  // Contended if the caller has ended the sweep.
+  Status Tell(SweepProgress::Step step, std::string waits_for = {});
 
   StoreState& shared_;
   Scheduler& scheduler_;
   Tree tree_;
-  std::function<void(const SweepProgress&)> progress_;
+  std::function<bool(const SweepProgress&)> progress_;
   std::function<void()> on_epoch_;
   std::function<Result<std::chrono::milliseconds>()> learn_servers_;
   SweepProgress told_;
   SweepReport report_;
+  bool is_stopped_ = false;
+  std::map<ServerId, uint32_t> ended_;  // as in control::SweepReply, from before orphans_ was made
   std::vector<const ServerInfo*> servers_;
   uint64_t leases_ = 0;  // of this process, when servers_ was made
   std::map<ServerId, Orphans> orphans_;

@@ -25,11 +25,11 @@ class TreeWalk {
   using Meet =
       std::function<void(ServerId, uint64_t offset, uint64_t bytes, control::ExtentKind kind)>;
 
-  // `progress` is called now and then with the number of nodes read.
-  TreeWalk(StoreState& shared, Tree& tree, Meet meet, std::function<void(uint64_t nodes)> progress)
+  // `progress` is called now and then with the number of nodes read. If it returns false, the walk ends early.
+  TreeWalk(StoreState& shared, Tree& tree, Meet meet, std::function<bool(uint64_t nodes)> progress)
       : shared_(shared), tree_(tree), meet_(std::move(meet)), progress_(std::move(progress)) {}
 
-  // Errors: NodeUnreachable; Corruption.
+  // Errors: NodeUnreachable; Corruption; Contended if `progress` has ended it.
   Task<Status> Run(Leaves leaves);
 
  private:
@@ -54,7 +54,7 @@ class TreeWalk {
   StoreState& shared_;
   Tree& tree_;
   const Meet meet_;
-  const std::function<void(uint64_t)> progress_;
+  const std::function<bool(uint64_t)> progress_;
   uint64_t nodes_ = 0;
 };
 

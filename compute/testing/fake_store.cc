@@ -249,7 +249,10 @@ class FakeSession final : public Session {
 class FakeCursor final : public ScanCursor {
  public:
   FakeCursor(FakeSession& session, const ScanOptions& options)
-      : session_(session), keys_only_(options.keys_only) {
+      : session_(session),
+        keys_only_(options.keys_only),
+        is_endless_(session.state_.endless_scans &&
+                    options.limit == std::numeric_limits<uint64_t>::max()) {
     WireCounts& wire = session_.Count(OperationClass::kScan);
     ++wire.reads;
     wire.bytes_read += FakeStore::kBytes;
@@ -279,6 +282,7 @@ class FakeCursor final : public ScanCursor {
       status_ = *state.fail_with;
       return;
     }
+    if (next_ == found_.size() && is_endless_) next_ = 0;
     if (next_ == found_.size()) return;
     const KeyValue& pair = found_[next_++];
     value_ = keys_only_ ? std::string_view() : std::string_view(pair.value);
@@ -286,12 +290,13 @@ class FakeCursor final : public ScanCursor {
     SetEntries({&entry_, 1}, &value_);
   }
   Task<void> AsyncRefill() override {
-    co_await session_.Later();
+    if (!is_endless_) co_await session_.Later();
     Refill();
   }
 
   FakeSession& session_;
   const bool keys_only_;
+  const bool is_endless_;
   std::vector<KeyValue> found_;
   std::vector<MissingKeys> missing_;
   size_t next_ = 0;
@@ -354,10 +359,24 @@ Result<std::map<uint32_t, MemoryUse>> FakeStore::MeasureMemory(
   return std::map<uint32_t, MemoryUse>{{0, state_.memory}, {1, state_.memory}};
 }
 
-Result<SweepReport> FakeStore::Sweep(const std::function<void(const SweepProgress&)>& progress) {
+Result<std::optional<SweepReport>> FakeStore::SweepIfNeeded(
+    const std::function<bool(const SweepProgress&)>& progress) {
+  if (state_.others_sweep) ++state_.refused_sweeps;
+  if (!state_.needs_sweep || state_.others_sweep) return std::optional<SweepReport>();
+  BOOST_OUTCOME_TRY(report, Sweep(progress));
+  if (!report.was_stopped) state_.needs_sweep = false;
+  return std::optional(std::move(report));
+}
+
+Result<SweepReport> FakeStore::Sweep(const std::function<bool(const SweepProgress&)>& progress) {
   if (state_.fail_with) return *state_.fail_with;
-  if (progress) progress({SweepProgress::Step::kTree, 1, ""});
   SweepReport report;
+  do {
+    if (progress && !progress({SweepProgress::Step::kTree, 1, ""})) {
+      report.was_stopped = true;
+      return report;
+    }
+  } while (state_.endless_sweeps);
   report.servers = {{0, {4096, 0}}, {2, {0, 64}}};
   return report;
 }

@@ -40,6 +40,12 @@ class FakeStore : public Store {
                      uint64_t{16} << 20, uint64_t{32} << 20,  uint64_t{8} << 20};  // of each server
     std::vector<MissingKeys> missing;  // reported by every scan with `salvage`
     std::function<void(uint64_t puts)> after_put;
+    std::atomic<bool> needs_sweep = false;     // until it is swept
+    std::atomic<bool> others_sweep = false;    // so SweepIfNeeded does nothing
+    std::atomic<uint64_t> refused_sweeps = 0;  // because others do
+    std::atomic<bool> endless_sweeps = false;  // sweeps go on until they are stopped
+    std::atomic<bool> endless_scans =
+        false;  // scans without a limit begin anew at their end, and never wait
 
     std::mutex mutex;  // guards the members below
     Map map;
@@ -52,12 +58,19 @@ class FakeStore : public Store {
 
   Result<std::unique_ptr<Session>> NewSession() override;
   const StoreParameters& parameters() const override { return state_.parameters; }
+  // Nothing: sessions of this store count for themselves.
+  Counters counters() const override { return {}; }
+  size_t sessions() const override { return 0; }
+  std::vector<HotLeaf> HotLeaves(size_t) const override { return {}; }
   // For two invented memory servers.
   Result<StoreStat> Stat() override;
   Result<std::map<uint32_t, MemoryUse>> MeasureMemory(
       const std::function<void(uint64_t nodes)>& progress) override;
   Result<CheckReport> Check(const std::function<void(uint64_t leaves)>& progress) override;
-  Result<SweepReport> Sweep(const std::function<void(const SweepProgress&)>& progress) override;
+  Result<SweepReport> Sweep(const std::function<bool(const SweepProgress&)>& progress) override;
+  Result<bool> NeedsSweep() override { return state_.needs_sweep.load(); }
+  Result<std::optional<SweepReport>> SweepIfNeeded(
+      const std::function<bool(const SweepProgress&)>& progress) override;
 
  private:
   State state_;

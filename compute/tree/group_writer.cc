@@ -79,7 +79,7 @@ void GroupWriter::Conclude(const Op& op, WriteMode mode, const Effect& effect) {
 }
 
 void GroupWriter::Count(const Op& op, WriteMode mode, const Tally& tally, bool has_succeeded) {
-  Counters& counters = context_.counters;
+  LiveCounters& counters = context_.counters;
   OperationClass kind = ClassOf(mode);
   if (mode != WriteMode::kDelete && op.kind == OperationClass::kInsertSplit) {
     kind = OperationClass::kInsertSplit;

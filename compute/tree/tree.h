@@ -97,7 +97,8 @@ class Tree {
   Task<Result<std::vector<std::byte>>> ReadLeaf(RemotePtr pointer, Key low);
   Task<Result<std::optional<std::string>>> ReadBlock(BlockRef block);
 
-  Counters& counters() { return context_.counters; }
+  LiveCounters& counters() { return context_.counters; }
+  const SessionFigures& figures() const { return context_.figures; }
   const StoreState& shared() const { return context_.store; }
   Scheduler& scheduler() { return context_.links.scheduler(); }
   Merger& merger() { return merger_; }

@@ -18,7 +18,7 @@ TreeContext::TreeContext(StoreState& store_state, Scheduler& scheduler)
              },
              [this](ServerSearch& search) { return store.find_server(search); },
              &store.allocator.leases()}),
-      cache(store.cache, store.options.traversal, counters.cache),
+      cache(store.cache, store.options.traversal, counters.cache, figures.leaves),
       memory(links, store.allocator),
       locks{links,
             pauses,
@@ -45,7 +45,7 @@ Status TreeContext::CheckKey(KeyView key) const {
 }
 
 void TreeContext::Finish(const Op& op, OperationClass kind, const Error* error) {
-  WireCounts& total = counters.of(kind);
+  LiveWireCounts& total = counters.of(kind);
   total += op.wire;
   const bool answered =
       error == nullptr || error->code == Code::kNotFound || error->code == Code::kAlreadyExists;

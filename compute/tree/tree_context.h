@@ -10,6 +10,7 @@
 #include "common/task.h"
 #include "compute/allocation/session_allocator.h"
 #include "compute/cache/session_cache.h"
+#include "compute/counters/session_counts.h"
 #include "compute/lock/remote_locks.h"
 #include "compute/node/block_reader.h"
 #include "compute/node/descent.h"
@@ -19,7 +20,6 @@
 #include "compute/session/links.h"
 #include "compute/session/pauses.h"
 #include "compute/tree/recent_puts.h"
-#include "gossamer/counters.h"
 
 namespace gossamer {
 
@@ -38,7 +38,8 @@ struct TreeContext {
 
   StoreState& store;
   RunningOperations::OfSession running;
-  Counters counters;
+  SessionFigures figures;
+  LiveCounters& counters = figures.counters;
   Pauses pauses;
   Links links;
   SessionCache cache;

@@ -138,7 +138,8 @@ class Steps {
                                  sizeof(control::RenewRequest),
                                  sizeof(control::LeaseQueryRequest),
                                  sizeof(control::EpochRequest),
-                                 sizeof(control::ClientQueryRequest)};
+                                 sizeof(control::ClientQueryRequest),
+                                 sizeof(control::SweepRequest)};
     const uint32_t kind = input_.Below(std::size(kSizes) + 1);
     if (kind == std::size(kSizes)) {
       const std::string_view bytes = input_.Take(input_.Byte());

@@ -185,8 +185,13 @@ function serversCard(state) {
       part.style.cssText = `width: ${100 * size / server.heap_bytes}%; background: var(--c-${color})`;
       stack.append(part);
     });
+    const facts = [isNumber(server.extents) && `${count(server.extents)} pieces are handed out`,
+                   isNumber(server.chunk_bytes) && `chunks of ${bytes(server.chunk_bytes)}`,
+                   isNumber(server.compute_servers) && `compute servers: ${count(server.compute_servers)}`,
+                   server.lock_table && `lock table: ${server.lock_table}`].filter(Boolean).join(', ');
     return make('div', {class: 'server'}, make('div', {class: 'row'}, name,
-        make('span', {class: 'quiet'}, `${bytes(server.free_bytes)} free of ${bytes(server.heap_bytes)}`)), stack);
+        make('span', {class: 'quiet'}, `${bytes(server.free_bytes)} free of ${bytes(server.heap_bytes)}`)), stack,
+        ...(facts ? [make('div', {class: 'row'}, make('span', {class: 'quiet'}, facts))] : []));
   });
   return [card('Memory servers', 'handed out to compute servers',
       make('div', {class: 'legend'}, ...legend.map(([name, color]) => make('span', {}, swatch(color), name))), ...rows)];

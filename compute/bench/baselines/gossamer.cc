@@ -2,7 +2,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/program/version.h"
+#include "common/version.h"
 #include "compute/bench/baselines/baseline.h"
 #include "gossamer/store.h"
 

@@ -61,7 +61,12 @@ Result<std::map<uint32_t, MemoryUse>> RedisStore::MeasureMemory(
 Result<CheckReport> RedisStore::Check(const std::function<void(uint64_t)>&) {
   return NoSuchFigures();
 }
-Result<SweepReport> RedisStore::Sweep(const std::function<void(const SweepProgress&)>&) {
+Result<bool> RedisStore::NeedsSweep() { return NoSuchFigures(); }
+Result<std::optional<SweepReport>> RedisStore::SweepIfNeeded(
+    const std::function<bool(const SweepProgress&)>&) {
+  return NoSuchFigures();
+}
+Result<SweepReport> RedisStore::Sweep(const std::function<bool(const SweepProgress&)>&) {
   return NoSuchFigures();
 }
 

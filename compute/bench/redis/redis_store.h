@@ -37,11 +37,18 @@ class RedisStore : public Store {
 
   Result<std::unique_ptr<Session>> NewSession() override;
   const StoreParameters& parameters() const override { return parameters_; }
+  // Nothing: the server counts.
+  Counters counters() const override { return {}; }
+  size_t sessions() const override { return 0; }
+  std::vector<HotLeaf> HotLeaves(size_t) const override { return {}; }
   Result<StoreStat> Stat() override;
   Result<std::map<uint32_t, MemoryUse>> MeasureMemory(
       const std::function<void(uint64_t nodes)>& progress) override;
   Result<CheckReport> Check(const std::function<void(uint64_t leaves)>& progress) override;
-  Result<SweepReport> Sweep(const std::function<void(const SweepProgress&)>& progress) override;
+  Result<SweepReport> Sweep(const std::function<bool(const SweepProgress&)>& progress) override;
+  Result<bool> NeedsSweep() override;
+  Result<std::optional<SweepReport>> SweepIfNeeded(
+      const std::function<bool(const SweepProgress&)>& progress) override;
 
  private:
   explicit RedisStore(RedisOptions options) : options_(std::move(options)) {}

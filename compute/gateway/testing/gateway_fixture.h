@@ -54,6 +54,28 @@ class Connection {
     text.resize(at);
     return text;
   }
+  // All that comes until the connection ends; last_error() tells how it did.
+  std::string ReceiveToEnd() {
+    std::string text;
+    std::vector<char> bytes(64 * 1024);
+    for (;;) {
+      const ssize_t got = recv(socket_.get(), bytes.data(), bytes.size(), 0);
+      last_error_ = got < 0 ? errno : 0;
+      if (got <= 0) return text;
+      text.append(bytes.data(), static_cast<size_t>(got));
+    }
+  }
+  // Of ReceiveToEnd: 0 if the other side closed.
+  int last_error() const { return last_error_; }
+  // Sends all of it. Returns false if nobody takes it any more.
+  bool TrySend(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const ssize_t done = send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (done <= 0) return false;
+      bytes.remove_prefix(static_cast<size_t>(done));
+    }
+    return true;
+  }
   void Expect(std::string_view request, std::string_view reply) {
     Send(request);
     EXPECT_EQ(Receive(reply.size()), reply) << request;
@@ -80,6 +102,7 @@ class Connection {
 
  private:
   UniqueFd socket_;
+  int last_error_ = 0;
 };
 
 inline std::string Bulk(std::string_view bytes) {

@@ -4,6 +4,7 @@
 A memory server, compute servers, and clients on sockets; each test has a directory of its own for the bootstrap.
 """
 
+import json
 import os
 import shutil
 import signal
@@ -13,7 +14,7 @@ import sys
 import time
 import unittest
 
-from compute_server import BIN, ComputeServerTest, connect, free_port, processor_seconds
+from compute_server import BIN, ComputeServerTest, connect, encode, free_port, processor_seconds
 
 
 class ProgramTest(ComputeServerTest):
@@ -59,6 +60,27 @@ class ProgramTest(ComputeServerTest):
         self.assertEqual(client.file.read(), b"")
         self.assertFalse((self.directory / "redis.sock").exists())
 
+    def test_ends_beside_clients_that_do_not(self):
+        self.start_memory()
+        process, address = self.start_compute()
+        writer = self.client(address)
+        keys = [f"key{i:06}" for i in range(20_000)]
+        self.assertEqual(writer.ask("MSET", *(word for key in keys for word in (key, "value"))), b"+OK")
+        silent = self.client(address)
+        silent.socket.sendall(encode("KEYS", "*") * 50)
+        walker = self.client(address)
+        walker.socket.sendall(encode("FLUSHDB"))
+        half = self.client(address)
+        half.socket.sendall(encode("GET", "key")[:-3])
+        piping = self.client(address)
+        piping.socket.sendall(encode("GET", "none") * 1000)
+        self.assertEqual(writer.ask("PING"), b"+PONG")
+        process.send_signal(signal.SIGTERM)
+        # Whole answers, then the end: the connection is not reset.
+        answers = piping.file.read()
+        self.assertEqual(answers, b"$-1\r\n" * (len(answers) // 5))
+        self.assertEqual(process.wait(timeout=60), 0)
+
     def test_an_idle_server_hardly_uses_a_processor(self):
         self.start_memory()
         process, address = self.start_compute("--threads=2")
@@ -89,7 +111,7 @@ class ProgramTest(ComputeServerTest):
             client.ask("GET", "k")
         address = line.split("admin ")[1].strip()
         self.assertIn("\r\n\r\nready\n", self.get(address, "/readyz"))
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while True:
             text = self.get(address, "/metrics")
             if 'command="get"' in text or time.monotonic() > deadline:
@@ -97,6 +119,44 @@ class ProgramTest(ComputeServerTest):
             time.sleep(0.1)
         self.assertIn("200 OK", text)
         self.assertIn('command="get"', text)
+        while True:
+            state = json.loads(self.get(address, "/state").split("\r\n\r\n", 1)[1])
+            # Nobody has a leaf in use before there is one.
+            if state.get("servers") and state["hot_leaves"] or time.monotonic() > deadline:
+                break
+            client.ask("SET", "hot", "1")
+        self.assertEqual(state["store"], "default")
+        self.assertEqual(state["fabric"], "shm")
+        self.assertGreater(state["servers"][0]["heap_bytes"], 0)
+        self.assertEqual(state["hot_leaves"][0]["leaf"].split(":")[0], "0")
+        self.assertEqual(state["sweeps"]["failed"], 0)
+
+    def test_gives_back_what_a_killed_client_left(self):
+        self.start_memory()
+        free = self.stat("free_bytes")
+        bench = subprocess.Popen(
+            [BIN / "gossamer-bench", self.bootstrap, "--workload=a", "--records=1000", f"--operations={10**12}"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        )
+        self.addCleanup(self.end, bench)
+        while self.stat("free_bytes") == free:
+            self.assertIsNone(bench.poll(), "" if bench.poll() is None else bench.stderr.read())
+        bench.kill()
+        bench.wait()
+        self.assertNotEqual(self.stat("lost_bytes"), 0)
+        process, line = self.start("gossamer-compute", "--redis=127.0.0.1:0", "--admin=127.0.0.1:0", "--sweep_after_s=1")
+        while self.stat("lost_bytes") != 0:
+            time.sleep(0.2)
+        admin = line.split("admin ")[1].strip()
+        self.assertIn('gossamer_sweeps_total{result="done"} 1\n', self.get(admin, "/metrics"))
+        process.send_signal(signal.SIGTERM)
+        told = process.communicate()[1]
+        self.assertEqual(told.count("that compute servers have left behind"), 1, told)
+
+    def stat(self, field):
+        """Of all memory servers together, as `gossamer stat` tells it."""
+        stat = subprocess.run([BIN / "gossamer", self.bootstrap, "stat", "--json"], capture_output=True, text=True, check=True)
+        return sum(server[field] for server in json.loads(stat.stdout)["servers"])
 
     def get(self, address, path):
         with connect(address) as admin:

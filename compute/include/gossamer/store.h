@@ -46,6 +46,7 @@
 
 #include "gossamer/counters.h"
 #include "gossamer/modifier.h"
+#include "gossamer/observer.h"
 #include "gossamer/scan_cursor.h"
 #include "gossamer/status.h"
 #include "gossamer/store_parameters.h"
@@ -69,6 +70,8 @@ struct OpenOptions {
   uint32_t connection_timeout_ms = 2'000;
   Techniques techniques{};
   Traversal traversal{};
+  // Told when the store is open and when it closes; null: none. gossamer/metrics.h has one.
+  std::shared_ptr<StoreObserver> observer = {};
 };
 
 struct LocalOptions {
@@ -80,6 +83,7 @@ struct LocalOptions {
   uint32_t lock_timeout_ms = 10'000;
   Techniques techniques{};
   Traversal traversal{};
+  std::shared_ptr<StoreObserver> observer = {};  // as in OpenOptions
 };
 
 struct KeyValue {
@@ -168,6 +172,14 @@ struct MemoryUse {
   uint64_t lost_bytes = 0;  // left by compute servers that are gone: `Sweep` gives them back
 };
 
+// A leaf of the tree, by how often it is used.
+struct HotLeaf {
+  uint16_t server_id = 0;
+  uint64_t offset = 0;      // of the leaf, in that server's memory
+  std::string key;          // the least of its keys that were sampled; of a long one the beginning
+  uint64_t operations = 0;  // estimated from samples; older ones count less and less
+};
+
 // How far a sweep is.
 struct SweepProgress {
   enum class Step : uint8_t { kList, kFirstEpoch, kTree, kSecondEpoch, kGiveBack };
@@ -177,6 +189,7 @@ struct SweepProgress {
 };
 
 struct SweepReport {
+  bool was_stopped = false;  // as `progress` asked; then nothing was given back
   struct Server {
     uint64_t swept_bytes = 0;  // given back
     uint64_t left_bytes =
@@ -218,10 +231,11 @@ class Store {
   // Opens an existing store through its bootstrap.
   // Errors: NotFound if there is no store of that name. NodeUnreachable if the bootstrap or server
   // 0, which holds the root, does not answer (the message says if the record may be of a dead
-  // server). Unsupported if this machine has no such fabric. InvalidArgument for a wrong `traversal`.
+  // server). Unsupported if this machine has no such fabric. InvalidArgument for a wrong `traversal`. Those of the
+  // observer.
   static Result<std::unique_ptr<Store>> Open(const OpenOptions& options);
   // Creates a store in this process, with its own memory server. Both end with the Store.
-  // Errors: InvalidArgument for a wrong `traversal`.
+  // Errors: InvalidArgument for a wrong `traversal`. Those of the observer.
   static Result<std::unique_ptr<Store>> OpenLocal(const LocalOptions& options);
 
   virtual ~Store() = default;
@@ -230,6 +244,13 @@ class Store {
   virtual Result<std::unique_ptr<Session>> NewSession() = 0;
 
   virtual const StoreParameters& parameters() const = 0;
+  // What all sessions have counted so far, also those that have ended. One more session, of the store itself, counts the
+  // merges that it does in the background. Cost: some 100 ns for each session; operations are not disturbed.
+  virtual Counters counters() const = 0;
+  // Sessions that are open, with the store's own, which begins with the first merge.
+  virtual size_t sessions() const = 0;
+  // The leaves that the open sessions use most by gets and writes, those first; at most `most`, and at most a few dozen.
+  virtual std::vector<HotLeaf> HotLeaves(size_t most) const = 0;
   virtual Result<StoreStat> Stat() = 0;
   // Reads the tree, and tells what the memory of each server is used for, by its id. If others write meanwhile, a part of
   // what they changed counts as it was before. Calls `progress`, unless empty, now and then with the number of nodes read.
@@ -242,10 +263,17 @@ class Store {
   // `progress` now and then with the number of leaves done.
   virtual Result<CheckReport> Check(const std::function<void(uint64_t leaves)>& progress) = 0;
   // Gives back the memory that compute servers left behind that are gone: what they had not used, and nodes and blocks that
-  // are not part of the tree. Others may work meanwhile; several may sweep. Calls `progress`, unless empty, now and then.
+  // are not part of the tree. Others may work meanwhile; several may sweep. Calls `progress`, unless empty, now and then, and
+  // ends early if that returns false.
   // Errors: NodeUnreachable if a memory server cannot be reached. Contended if a compute server does not end the operations
   // that it began before the sweep.
-  virtual Result<SweepReport> Sweep(const std::function<void(const SweepProgress&)>& progress) = 0;
+  virtual Result<SweepReport> Sweep(const std::function<bool(const SweepProgress&)>& progress) = 0;
+  // Whether a compute server has ended since the last sweep without having given back the memory that it did not use.
+  // Errors: NodeUnreachable if a memory server cannot be reached. Cost: 1 RT for each memory server.
+  virtual Result<bool> NeedsSweep() = 0;
+  // As Sweep, if that is needed, and unless another compute server is at it in this way: otherwise nullopt.
+  virtual Result<std::optional<SweepReport>> SweepIfNeeded(
+      const std::function<bool(const SweepProgress&)>& progress) = 0;
 };
 
 // One thread's use of a store.

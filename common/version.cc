@@ -1,4 +1,4 @@
-#include "common/program/version.h"
+#include "common/version.h"
 
 namespace gossamer {
 

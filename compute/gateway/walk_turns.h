@@ -1,0 +1,69 @@
+// WalkTurns: walks of a worker take turns, so that requests for single keys do not wait for them.
+//
+// A walk works for a slice of time, and then waits until the worker, which has looked at its sockets meanwhile, lets it go on. The worker
+// resumes one walk for each look. So the requests of all others wait for one slice, however many walks there are.
+//
+//   WalkTurns::Slice slice(turns);
+//   while (co_await cursor->AsyncNext()) {
+//     if (slice.IsOver()) co_await slice.Next();
+//     if (turns.must_end()) …
+//   }
+//
+// Thread-safety: none; the worker's thread.
+// Cost: a comparison for each key, and a look at the clock for every kKeysPerLook of them.
+#pragma once
+
+#include <chrono>
+#include <coroutine>
+#include <cstdint>
+#include <deque>
+
+namespace gossamer::gateway {
+
+class WalkTurns {
+ public:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::microseconds kSlice{50};
+  static constexpr uint64_t kKeysPerLook = 64;
+
+  class Slice {
+   public:
+    explicit Slice(WalkTurns& turns) : turns_(turns) {}
+
+    // Call once for each key.
+    bool IsOver() { return ++keys_ % kKeysPerLook == 0 && Clock::now() >= end_; }
+    // The task goes on when it has its next slice.
+    auto Next() {
+      struct Wait {
+        Slice& slice;
+        bool await_ready() const noexcept { return false; }
+        void await_suspend(std::coroutine_handle<> walk) { slice.turns_.waiting_.push_back(walk); }
+        void await_resume() { slice.end_ = Clock::now() + kSlice; }
+      };
+      return Wait{*this};
+    }
+
+   private:
+    WalkTurns& turns_;
+    uint64_t keys_ = 0;
+    Clock::time_point end_ = Clock::now() + kSlice;
+  };
+
+  // Lets the walk go on that has waited for the longest time. Outside of Session::Poll, as a task may not be resumed in another one.
+  void GiveTurn() {
+    if (waiting_.empty()) return;
+    const std::coroutine_handle<> walk = waiting_.front();
+    waiting_.pop_front();
+    walk.resume();
+  }
+
+  // From now on walks answer with an error instead of going on.
+  void EndAll() { must_end_ = true; }
+  bool must_end() const { return must_end_; }
+
+ private:
+  std::deque<std::coroutine_handle<>> waiting_;
+  bool must_end_ = false;
+};
+
+}  // namespace gossamer::gateway

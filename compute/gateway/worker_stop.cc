@@ -1,0 +1,79 @@
+// How a worker ends: what it has taken is answered, and clients get the answers.
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <thread>
+
+#include "compute/gateway/worker.h"
+
+namespace gossamer::gateway {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// For walks, for clients that do not read, and for clients that go on sending: for each as long.
+constexpr std::chrono::milliseconds kStopPatience{1500};
+// A client that has got all, and has sent nothing for so long, is left.
+constexpr std::chrono::milliseconds kQuiet{50};
+constexpr std::chrono::milliseconds kPause{5};
+
+// Takes what has arrived, and forgets it. Returns whether the connection still is.
+bool Discard(int fd, bool& has_got) {
+  std::array<char, 16 * 1024> bytes;
+  for (int times = 0; times < 64; ++times) {
+    const ssize_t got = recv(fd, bytes.data(), bytes.size(), MSG_DONTWAIT);
+    if (got == 0) return false;
+    if (got < 0) return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+    has_got = true;
+  }
+  return true;
+}
+
+// Whether the other side has not got all that was sent to it.
+bool IsOnItsWay(int fd) {
+  int bytes = 0;
+  return ioctl(fd, SIOCOUTQ, &bytes) == 0 && bytes != 0;
+}
+
+}  // namespace
+
+void Worker::Drain() {
+  // Answers that wait for the rest of their pipeline, which is not done any more.
+  for (Client* client : queue_) {
+    if (!client->is_busy) client->Send(metrics_->numbers().bytes_sent);
+  }
+  const Clock::time_point end_of_walks = Clock::now() + kStopPatience;
+  while (in_flight() != 0) {
+    for (int round = 0; round < kRoundsPerLook && in_flight() != 0; ++round) session_->Poll();
+    turns_.GiveTurn();
+    ReleaseWalkers();
+    HandleEvents(0);
+    if (Clock::now() > end_of_walks) turns_.EndAll();
+  }
+  const auto has_unsent = [](const auto& client) { return client.second->unsent() != 0; };
+  const Clock::time_point deadline = Clock::now() + kStopPatience;
+  while (Clock::now() < deadline && std::ranges::any_of(clients_, has_unsent)) HandleEvents(10);
+}
+
+// Closing a connection on which something has arrived that nobody has read would reset it, and the client would lose answers.
+void Worker::Disconnect() {
+  for (const auto& [fd, client] : clients_) client->EndSending();
+  const Clock::time_point deadline = Clock::now() + kStopPatience;
+  Clock::time_point last_news = Clock::now();
+  while (!clients_.empty() && Clock::now() < deadline && Clock::now() - last_news < kQuiet) {
+    bool has_news = false;
+    std::erase_if(clients_, [&](const auto& client) { return !Discard(client.first, has_news); });
+    const auto is_on_its_way = [](const auto& client) { return IsOnItsWay(client.first); };
+    has_news = has_news || std::ranges::any_of(clients_, is_on_its_way);
+    if (has_news) last_news = Clock::now();
+    std::this_thread::sleep_for(kPause);
+  }
+  clients_.clear();
+}
+
+}  // namespace gossamer::gateway
