@@ -1,29 +1,34 @@
 #!/bin/bash
-# Runs a store on several machines over ssh: see `deploy/cluster.sh --help` and docs/deploy.md.
+# Runs a store on several machines over ssh: see `deploy/cluster.sh --help` and docs/deploy.md. Packages install it as
+# gossamer-cluster.
 set -euo pipefail
 
-kHere=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-readonly kHere
+kHere=$(dirname "$(realpath "${BASH_SOURCE[0]}")")  # /usr/bin has a link
+readonly kHere kName=${0##*/}
 readonly kAgent=$kHere/lib/agent  # what each host is asked to run
 readonly kStopLimit=60            # seconds for a server to drain
 # shellcheck source=lib/hosts_file.sh
 source "$kHere/lib/hosts_file.sh"
 
 usage() {
-  cat <<'END_OF_USAGE'
-Usage:
-  deploy/cluster.sh up HOSTS.conf          starts what does not run: memcached, memory servers, compute servers
-  deploy/cluster.sh status HOSTS.conf      one line for each server; status 1 unless all run
-  deploy/cluster.sh down HOSTS.conf        stops all; what the store kept is gone
-  deploy/cluster.sh logs [-f] HOSTS.conf   prints the logs of all servers; -f: and what they log from now on
+  cat <<END_OF_USAGE
+Usage: $kName COMMAND HOSTS.conf
 
-deploy/hosts.conf.example explains the file. Nothing needs to be installed on the hosts but the programs, which are
-in the directory that the file names, or in GOSSAMER_BIN, or in the PATH of the ssh user. State and logs are on the
-hosts, in $XDG_RUNTIME_DIR/gossamer-deploy or /tmp/gossamer-UID/deploy, until `down`.
+Runs a store on several machines over ssh.
+
+Commands:
+  up HOSTS.conf          starts what does not run: memcached, memory servers, compute servers
+  status HOSTS.conf      one line for each server; status 1 unless all run
+  down HOSTS.conf        stops all; what the store kept is gone
+  logs [-f] HOSTS.conf   prints the logs of all servers; -f: and what they log from now on
+
+hosts.conf.example explains the file; packages have it in /usr/share/gossamer. Nothing needs to be installed on the
+hosts but the programs, which are in the directory that the file names, or in GOSSAMER_BIN, or in the PATH of the ssh
+user. State and logs are on the hosts, in \$XDG_RUNTIME_DIR/gossamer-deploy or /tmp/gossamer-UID/deploy, until \`down\`.
 END_OF_USAGE
 }
 
-say() { echo "cluster.sh: $*" >&2; }
+say() { echo "$kName: $*" >&2; }
 
 fail() {
   say "$*"
@@ -31,7 +36,7 @@ fail() {
 }
 
 fail_usage() {
-  say "$* (see deploy/cluster.sh --help)"
+  say "$* (see $kName --help)"
   exit 2
 }
 
@@ -118,9 +123,9 @@ start_server() {  # I
   agent "${hosts[i]}" "start --wait=${settings[wait]} --run=$run_id ${names[i]} $(command_of "$i")" \
     >"$work/start-$i" 2>"$work/start-$i.err" || status=$?
   if ((status != 0)); then
-    ((status != 255)) || echo "cluster.sh: the ssh connection to ${hosts[i]} broke" >>"$work/start-$i.err"
+    ((status != 255)) || echo "$kName: the ssh connection to ${hosts[i]} broke" >>"$work/start-$i.err"
     {
-      echo "cluster.sh: $title did not start:"
+      echo "$kName: $title did not start:"
       cat "$work/start-$i.err"
     } >&2
     return 1
@@ -202,7 +207,7 @@ up() {
   [[ -z $(unreachable) ]] || fail "ssh does not reach $(unreachable); nothing was started"
   for machine in "${machines[@]}"; do
     (($(<"$work/$machine.status") == 0)) && continue
-    sed "s/^/cluster.sh: $machine: /" "$work/$machine.err" >&2
+    sed "s/^/$kName: $machine: /" "$work/$machine.err" >&2
     problems=1
   done
   ((problems == 0)) || fail 'nothing was started'
@@ -225,7 +230,7 @@ up() {
   if ! start_servers "${cached[@]}" || ! start_servers "${memory[0]}" || ! start_servers "${memory[@]:1}" ||
     ! start_servers "${compute[@]}"; then
     roll_back
-    fail 'nothing that this run started is left running; the full log: deploy/cluster.sh logs'
+    fail "nothing that this run started is left running; the full log: $kName logs $file"
   fi
   trap - INT TERM
   if ((before == ${#roles[@]})); then

@@ -18,14 +18,15 @@ readonly kRunPackages=(memcached ibverbs-providers wamerican)
 readonly kPackagingPackages=(dpkg-dev lintian)
 
 # To make three hosts of network namespaces (scripts/tests/three_hosts.sh) and run a store on them.
-readonly kHostPackages=(iproute2 openssh-client openssh-server ansible-core python3)
+readonly kHostPackages=(
+  iproute2 openssh-client openssh-server ansible-core python3
+  redis-tools)  # redis-cli, redis-benchmark, and as redis-check-rdb the server
 
 # To build and run the tests.
 readonly kTestPackages=(
   "${kPackagingPackages[@]}" "${kHostPackages[@]}"
   libgtest-dev libgmock-dev clang-19 libclang-rt-19-dev
   openssl       # makes certificates
-  redis-tools   # redis-cli, redis-benchmark, and as redis-check-rdb the server
   systemd       # systemd-analyze, for the units
   prometheus    # and promtool, for alerts and dashboard
   chromium)     # shows the live page
