@@ -29,6 +29,7 @@ readonly kTestPackages=(
   openssl       # makes certificates
   systemd       # systemd-analyze, for the units
   prometheus    # and promtool, for alerts and dashboard
+  docker-compose python3-pip  # check the manifests of containers; pip gets kubernetes-validate
   chromium)     # shows the live page
 
 # For scripts/check.
