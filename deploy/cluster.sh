@@ -5,10 +5,11 @@ set -euo pipefail
 
 kHere=$(dirname "$(realpath "${BASH_SOURCE[0]}")")  # /usr/bin has a link
 readonly kHere kName=${0##*/}
-readonly kAgent=$kHere/lib/agent  # what each host is asked to run
-readonly kStopLimit=60            # seconds for a server to drain
+readonly kStopLimit=60  # seconds for a server to drain
 # shellcheck source=lib/hosts_file.sh
 source "$kHere/lib/hosts_file.sh"
+# shellcheck source=lib/ask_hosts.sh
+source "$kHere/lib/ask_hosts.sh"
 
 usage() {
   cat <<END_OF_USAGE
@@ -42,11 +43,6 @@ fail_usage() {
 
 # --- the hosts ------------------------------------------------------------------------------------
 
-# agent HOST QUOTED_WORDS: runs the agent there. The words are quoted, as quoted() does.
-agent() {
-  ssh "${ssh_options[@]}" -- "$1" "bash -s -- $(quoted "--store=${settings[store]}") $2" <"$kAgent"
-}
-
 program_of() {  # ROLE
   case $1 in
     memcached) echo memcached ;;
@@ -69,29 +65,6 @@ command_of() {  # I
   echo "${flags[i]}"
 }
 
-# ask_all ACTION: runs `ACTION HOST` for all hosts at once; its output is in $work/HOST.out and .err, its status in .status.
-ask_all() {
-  local machine
-  for machine in "${machines[@]}"; do
-    {
-      local status=0
-      "$1" "$machine" >"$work/$machine.out" 2>"$work/$machine.err" || status=$?
-      echo "$status" >"$work/$machine.status"
-    } &
-  done
-  wait
-}
-
-# Requires: ask_all. Prints the hosts that ssh did not reach, with the reason.
-unreachable() {
-  local machine list=''
-  for machine in "${machines[@]}"; do
-    [[ $(<"$work/$machine.status") != 255 ]] ||
-      list+="${list:+, }$machine ($(tail -n 1 "$work/$machine.err" | tr -d '\r'))"
-  done
-  echo "$list"
-}
-
 ask_status() { agent "$1" status; }
 
 ask_check() {
@@ -100,19 +73,6 @@ ask_check() {
     [[ ${hosts[i]} != "$1" ]] || programs+=("$(program_of "${roles[i]}")")
   done
   agent "$1" "check $(quoted "${programs[@]}")" && agent "$1" status
-}
-
-# Requires: ask_all ask_status or ask_check. Sets state, pid, seconds, address of "HOST NAME", and `known`, all those.
-read_states() {
-  local machine name fields
-  known=()
-  for machine in "${machines[@]}"; do
-    while IFS=$'\t' read -r name fields; do
-      known+=("$machine $name")
-      IFS=$'\t' read -r "state[$machine $name]" "pid[$machine $name]" "seconds[$machine $name]" \
-        "address[$machine $name]" <<<"$fields"
-    done <"$work/$machine.out"
-  done
 }
 
 # --- up -------------------------------------------------------------------------------------------
@@ -183,6 +143,17 @@ interrupted() {
   exit 130
 }
 
+# A server that two lines mean would count twice, and run once.
+refuse_one_host_by_two_names() {
+  local machine
+  local -A first=()
+  for machine in "${machines[@]}"; do
+    [[ -z ${first[${identity[$machine]}]:-} ]] ||
+      fail "${first[${identity[$machine]}]} and $machine are one host: give it one name in $file; nothing was started"
+    first[${identity[$machine]}]=$machine
+  done
+}
+
 # What memory servers held is gone with them. A new one beside those that live would hide that.
 refuse_after_loss() {
   local i key dead=() alive=0 computes=0
@@ -212,6 +183,7 @@ up() {
   done
   ((problems == 0)) || fail 'nothing was started'
   read_states
+  refuse_one_host_by_two_names
   refuse_after_loss
   for ((i = 0; i < ${#roles[@]}; ++i)); do
     case ${roles[i]} in
@@ -363,11 +335,12 @@ logs() {
 # The agent follows a log until its standard input ends.
 print_log() {  # I OPTIONS
   local i=$1 words
-  words="bash -s -- $(quoted "--store=${settings[store]}") logs $2 ${names[i]}"
+  words="echo '$kMark'; bash -s -- $(quoted "--store=${settings[store]}") logs $2 ${names[i]}"
   {
     cat "$kAgent"
     [[ -z $2 ]] || exec sleep infinity
-  } | ssh "${ssh_options[@]}" -- "${hosts[i]}" "$words" 2>&1 | sed -u "s/^/${hosts[i]} ${names[i]} | /"
+  } | ssh "${ssh_options[@]}" -- "${hosts[i]}" "$words" 2>&1 |
+    sed -u -e "1,/^$kMark\$/d" -e "s/^/${hosts[i]} ${names[i]} | /"
 }
 
 # --- the command line -----------------------------------------------------------------------------
@@ -388,7 +361,7 @@ fi
 (($# == 1)) || fail_usage "$command takes one file"
 readonly file=$1
 
-declare -A state=() pid=() seconds=() address=()
+declare -A state=() pid=() seconds=() address=() identity=()
 known=()
 read_file
 common_flags=("--store=${settings[store]}" "--fabric=${settings[fabric]}" "--bootstrap=${settings[bootstrap]}")
