@@ -361,8 +361,6 @@ fi
 (($# == 1)) || fail_usage "$command takes one file"
 readonly file=$1
 
-declare -A state=() pid=() seconds=() address=() identity=()
-known=()
 read_file
 common_flags=("--store=${settings[store]}" "--fabric=${settings[fabric]}" "--bootstrap=${settings[bootstrap]}")
 work=$(mktemp -d)

@@ -9,6 +9,8 @@
 
 kAgent=$(dirname "${BASH_SOURCE[0]}")/agent
 readonly kAgent
+declare -A state=() pid=() seconds=() address=() identity=()
+known=()
 
 # What a login shell prints of itself comes before this line, and is no answer of the agent.
 readonly kMark='--- the agent of gossamer'
