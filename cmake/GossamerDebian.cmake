@@ -1,6 +1,6 @@
 # The Debian packages that `cpack` makes in the build directory (scripts/package), one of each install component:
 #   gossamer         servers: the programs, systemd's units, the user, /etc/gossamer
-#   gossamer-tools   tools
+#   gossamer-tools   tools: the programs, gossamer-cluster, and most of deploy/ in /usr/share/gossamer
 #   libgossamer0     runtime: the shared library
 #   libgossamer-dev  development: headers, static library, CMake package, pkg-config
 # What only a package has (units, /etc, changelogs) is not part of `cmake --install`.
@@ -24,6 +24,46 @@ macro(gossamer_debian_package component name section description)
   list(APPEND CPACK_COMPONENTS_ALL ${component})
   gossamer_package_file(${component} /usr/share/doc/${name} ${CMAKE_SOURCE_DIR}/deploy/debian/copyright ${changelog})
 endmacro()
+
+# gossamer_deploy_files(COMPONENT): what runs and watches a store on many machines. deploy/ is for programs that were
+# installed by hand; the same files in a package have its paths and names.
+function(gossamer_deploy_files component)
+  set(share ${CMAKE_BINARY_DIR}/packaging/share/gossamer)
+  file(REMOVE_RECURSE ${share})
+  file(GLOB_RECURSE files RELATIVE ${CMAKE_SOURCE_DIR}/deploy CONFIGURE_DEPENDS
+       deploy/ansible/*.yml deploy/ansible/*.j2 deploy/grafana/*.json deploy/k8s/*.yaml deploy/k8s/*.flags deploy/lib/*
+       deploy/prometheus/*.yml deploy/slurm/*.sbatch deploy/systemd/*.service)
+  foreach(file cluster.sh hosts.conf.example ${files})
+    set(source ${CMAKE_SOURCE_DIR}/deploy/${file})
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
+    get_filename_component(directory ${share}/${file} DIRECTORY)
+    file(MAKE_DIRECTORY ${directory})
+    # By sed, as ; and [ in a file mean something to CMake.
+    execute_process(COMMAND sed -e s|/usr/local/bin|/usr/bin|g -e s|deploy/cluster[.]sh|gossamer-cluster|g
+                            -e s|deploy/lib/|/usr/share/gossamer/lib/|g -e s|deploy/k8s|/usr/share/gossamer/k8s|g
+                            -e s|deploy/slurm|/usr/share/gossamer/slurm|g ${source}
+                    OUTPUT_FILE ${share}/${file} COMMAND_ERROR_IS_FATAL ANY)
+    file(CHMOD ${share}/${file} PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
+  endforeach()
+  file(CHMOD ${share}/cluster.sh ${share}/lib/agent ${share}/slurm/gossamer.sbatch
+       PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+  install(DIRECTORY ${share} DESTINATION /usr/share COMPONENT ${component} EXCLUDE_FROM_ALL USE_SOURCE_PERMISSIONS)
+  gossamer_package_file(${component} /usr/share/doc/gossamer-tools docs/bootstrap.md docs/deploy.md docs/metrics.md
+                        docs/redis.md docs/sizing.md)
+
+  # The link leads to the script in the build directory as in /usr.
+  set(program ${CMAKE_BINARY_DIR}/packaging/bin/gossamer-cluster)
+  file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/packaging/bin)
+  file(CREATE_LINK ../share/gossamer/cluster.sh ${program} SYMBOLIC)
+  gossamer_package_file(${component} /usr/bin ${program})
+  set(generator ${CMAKE_SOURCE_DIR}/scripts/lib/man_page)
+  gossamer_compressed(page gossamer-cluster.1 DEPENDS ${generator} ${CMAKE_SOURCE_DIR}/deploy/cluster.sh
+                      COMMAND ${generator} ${program} 1 ${PROJECT_VERSION} "Gossamer stores on several machines, over ssh"
+                              "gossamer(1), gossamer-memory(8), gossamer-compute(8)")
+  gossamer_package_file(${component} /usr/share/man/man1 ${page})
+  install(FILES deploy/completion/gossamer.bash RENAME gossamer-cluster COMPONENT ${component} EXCLUDE_FROM_ALL
+          DESTINATION /usr/share/bash-completion/completions)
+endfunction()
 
 set(GOSSAMER_MAINTAINER "Gossamer maintainers <maintainers@users.noreply.a-seed-33f3c9d8.example>" CACHE STRING
     "The field Maintainer of the Debian packages")
@@ -53,6 +93,7 @@ function(gossamer_debian_packages)
           COMPONENT servers EXCLUDE_FROM_ALL)
   gossamer_package_file(servers /etc/gossamer deploy/etc/memory-0.flags deploy/etc/compute-0.flags)
   file(WRITE ${CMAKE_BINARY_DIR}/packaging/conffiles "/etc/gossamer/compute-0.flags\n/etc/gossamer/memory-0.flags\n")
+  gossamer_deploy_files(tools)
   set(scripts deploy/debian/postinst deploy/debian/prerm deploy/debian/postrm)
   list(TRANSFORM scripts PREPEND ${CMAKE_SOURCE_DIR}/)
   set(CPACK_DEBIAN_SERVERS_PACKAGE_CONTROL_EXTRA ${scripts} ${CMAKE_BINARY_DIR}/packaging/conffiles)
@@ -70,8 +111,11 @@ in /etc/gossamer are set and its unit is enabled."
 Gossamer keeps an ordered key-value store in the memory of other machines,
 which its clients read and write with one-sided RDMA.
 .
-This package has the command line client and the benchmark."
-    RECOMMENDS ibverbs-providers)
+This package has the command line client, the benchmark, and what runs a
+store on several machines: gossamer-cluster over ssh, Ansible playbooks,
+manifests for Kubernetes, a batch script for Slurm, and rules and a
+dashboard for Prometheus and Grafana, in /usr/share/gossamer."
+    RECOMMENDS ibverbs-providers openssh-client SUGGESTS ansible-core memcached prometheus)
   set(library libgossamer${GOSSAMER_SOVERSION})
   gossamer_debian_package(runtime ${library} libs "key-value store on disaggregated memory: shared library
 Gossamer keeps an ordered key-value store in the memory of other machines,

@@ -1,29 +1,35 @@
 #!/bin/bash
-# Runs a store on several machines over ssh: see `deploy/cluster.sh --help` and docs/deploy.md.
+# Runs a store on several machines over ssh: see `deploy/cluster.sh --help` and docs/deploy.md. Packages install it as
+# gossamer-cluster.
 set -euo pipefail
 
-kHere=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-readonly kHere
-readonly kAgent=$kHere/lib/agent  # what each host is asked to run
-readonly kStopLimit=60            # seconds for a server to drain
+kHere=$(dirname "$(realpath "${BASH_SOURCE[0]}")")  # /usr/bin has a link
+readonly kHere kName=${0##*/}
+readonly kStopLimit=60  # seconds for a server to drain
 # shellcheck source=lib/hosts_file.sh
 source "$kHere/lib/hosts_file.sh"
+# shellcheck source=lib/ask_hosts.sh
+source "$kHere/lib/ask_hosts.sh"
 
 usage() {
-  cat <<'END_OF_USAGE'
-Usage:
-  deploy/cluster.sh up HOSTS.conf          starts what does not run: memcached, memory servers, compute servers
-  deploy/cluster.sh status HOSTS.conf      one line for each server; status 1 unless all run
-  deploy/cluster.sh down HOSTS.conf        stops all; what the store kept is gone
-  deploy/cluster.sh logs [-f] HOSTS.conf   prints the logs of all servers; -f: and what they log from now on
+  cat <<END_OF_USAGE
+Usage: $kName COMMAND HOSTS.conf
 
-deploy/hosts.conf.example explains the file. Nothing needs to be installed on the hosts but the programs, which are
-in the directory that the file names, or in GOSSAMER_BIN, or in the PATH of the ssh user. State and logs are on the
-hosts, in $XDG_RUNTIME_DIR/gossamer-deploy or /tmp/gossamer-UID/deploy, until `down`.
+Runs a store on several machines over ssh.
+
+Commands:
+  up HOSTS.conf          starts what does not run: memcached, memory servers, compute servers
+  status HOSTS.conf      one line for each server; status 1 unless all run
+  down HOSTS.conf        stops all; what the store kept is gone
+  logs [-f] HOSTS.conf   prints the logs of all servers; -f: and what they log from now on
+
+hosts.conf.example explains the file; packages have it in /usr/share/gossamer. Nothing needs to be installed on the
+hosts but the programs, which are in the directory that the file names, or in GOSSAMER_BIN, or in the PATH of the ssh
+user. State and logs are on the hosts, in \$XDG_RUNTIME_DIR/gossamer-deploy or /tmp/gossamer-UID/deploy, until \`down\`.
 END_OF_USAGE
 }
 
-say() { echo "cluster.sh: $*" >&2; }
+say() { echo "$kName: $*" >&2; }
 
 fail() {
   say "$*"
@@ -31,16 +37,11 @@ fail() {
 }
 
 fail_usage() {
-  say "$* (see deploy/cluster.sh --help)"
+  say "$* (see $kName --help)"
   exit 2
 }
 
 # --- the hosts ------------------------------------------------------------------------------------
-
-# agent HOST QUOTED_WORDS: runs the agent there. The words are quoted, as quoted() does.
-agent() {
-  ssh "${ssh_options[@]}" -- "$1" "bash -s -- $(quoted "--store=${settings[store]}") $2" <"$kAgent"
-}
 
 program_of() {  # ROLE
   case $1 in
@@ -64,29 +65,6 @@ command_of() {  # I
   echo "${flags[i]}"
 }
 
-# ask_all ACTION: runs `ACTION HOST` for all hosts at once; its output is in $work/HOST.out and .err, its status in .status.
-ask_all() {
-  local machine
-  for machine in "${machines[@]}"; do
-    {
-      local status=0
-      "$1" "$machine" >"$work/$machine.out" 2>"$work/$machine.err" || status=$?
-      echo "$status" >"$work/$machine.status"
-    } &
-  done
-  wait
-}
-
-# Requires: ask_all. Prints the hosts that ssh did not reach, with the reason.
-unreachable() {
-  local machine list=''
-  for machine in "${machines[@]}"; do
-    [[ $(<"$work/$machine.status") != 255 ]] ||
-      list+="${list:+, }$machine ($(tail -n 1 "$work/$machine.err" | tr -d '\r'))"
-  done
-  echo "$list"
-}
-
 ask_status() { agent "$1" status; }
 
 ask_check() {
@@ -97,19 +75,6 @@ ask_check() {
   agent "$1" "check $(quoted "${programs[@]}")" && agent "$1" status
 }
 
-# Requires: ask_all ask_status or ask_check. Sets state, pid, seconds, address of "HOST NAME", and `known`, all those.
-read_states() {
-  local machine name fields
-  known=()
-  for machine in "${machines[@]}"; do
-    while IFS=$'\t' read -r name fields; do
-      known+=("$machine $name")
-      IFS=$'\t' read -r "state[$machine $name]" "pid[$machine $name]" "seconds[$machine $name]" \
-        "address[$machine $name]" <<<"$fields"
-    done <"$work/$machine.out"
-  done
-}
-
 # --- up -------------------------------------------------------------------------------------------
 
 start_server() {  # I
@@ -118,9 +83,9 @@ start_server() {  # I
   agent "${hosts[i]}" "start --wait=${settings[wait]} --run=$run_id ${names[i]} $(command_of "$i")" \
     >"$work/start-$i" 2>"$work/start-$i.err" || status=$?
   if ((status != 0)); then
-    ((status != 255)) || echo "cluster.sh: the ssh connection to ${hosts[i]} broke" >>"$work/start-$i.err"
+    ((status != 255)) || echo "$kName: the ssh connection to ${hosts[i]} broke" >>"$work/start-$i.err"
     {
-      echo "cluster.sh: $title did not start:"
+      echo "$kName: $title did not start:"
       cat "$work/start-$i.err"
     } >&2
     return 1
@@ -178,6 +143,17 @@ interrupted() {
   exit 130
 }
 
+# A server that two lines mean would count twice, and run once.
+refuse_one_host_by_two_names() {
+  local machine
+  local -A first=()
+  for machine in "${machines[@]}"; do
+    [[ -z ${first[${identity[$machine]}]:-} ]] ||
+      fail "${first[${identity[$machine]}]} and $machine are one host: give it one name in $file; nothing was started"
+    first[${identity[$machine]}]=$machine
+  done
+}
+
 # What memory servers held is gone with them. A new one beside those that live would hide that.
 refuse_after_loss() {
   local i key dead=() alive=0 computes=0
@@ -202,11 +178,12 @@ up() {
   [[ -z $(unreachable) ]] || fail "ssh does not reach $(unreachable); nothing was started"
   for machine in "${machines[@]}"; do
     (($(<"$work/$machine.status") == 0)) && continue
-    sed "s/^/cluster.sh: $machine: /" "$work/$machine.err" >&2
+    sed "s/^/$kName: $machine: /" "$work/$machine.err" >&2
     problems=1
   done
   ((problems == 0)) || fail 'nothing was started'
   read_states
+  refuse_one_host_by_two_names
   refuse_after_loss
   for ((i = 0; i < ${#roles[@]}; ++i)); do
     case ${roles[i]} in
@@ -225,7 +202,7 @@ up() {
   if ! start_servers "${cached[@]}" || ! start_servers "${memory[0]}" || ! start_servers "${memory[@]:1}" ||
     ! start_servers "${compute[@]}"; then
     roll_back
-    fail 'nothing that this run started is left running; the full log: deploy/cluster.sh logs'
+    fail "nothing that this run started is left running; the full log: $kName logs $file"
   fi
   trap - INT TERM
   if ((before == ${#roles[@]})); then
@@ -358,11 +335,12 @@ logs() {
 # The agent follows a log until its standard input ends.
 print_log() {  # I OPTIONS
   local i=$1 words
-  words="bash -s -- $(quoted "--store=${settings[store]}") logs $2 ${names[i]}"
+  words="echo '$kMark'; bash -s -- $(quoted "--store=${settings[store]}") logs $2 ${names[i]}"
   {
     cat "$kAgent"
     [[ -z $2 ]] || exec sleep infinity
-  } | ssh "${ssh_options[@]}" -- "${hosts[i]}" "$words" 2>&1 | sed -u "s/^/${hosts[i]} ${names[i]} | /"
+  } | ssh "${ssh_options[@]}" -- "${hosts[i]}" "$words" 2>&1 |
+    sed -u -e "1,/^$kMark\$/d" -e "s/^/${hosts[i]} ${names[i]} | /"
 }
 
 # --- the command line -----------------------------------------------------------------------------
@@ -383,8 +361,6 @@ fi
 (($# == 1)) || fail_usage "$command takes one file"
 readonly file=$1
 
-declare -A state=() pid=() seconds=() address=()
-known=()
 read_file
 common_flags=("--store=${settings[store]}" "--fabric=${settings[fabric]}" "--bootstrap=${settings[bootstrap]}")
 work=$(mktemp -d)

@@ -1,4 +1,5 @@
-# bash completion of gossamer, gossamer-bench, gossamer-memory and gossamer-compute; installed under each of these names.
+# bash completion of gossamer, gossamer-bench, gossamer-memory, gossamer-compute and gossamer-cluster; installed under each
+# of these names.
 # The flags and commands are those that the program's own --help has, so that they fit the program that is run.
 # shellcheck shell=bash
 
@@ -70,4 +71,18 @@ _gossamer() {
   esac
 }
 
+# A command, perhaps an option, a file.
+_gossamer_cluster() {
+  local current=${COMP_WORDS[COMP_CWORD]}
+  case $COMP_CWORD:$current in
+    1:-*) mapfile -t COMPREPLY < <(compgen -W '--help' -- "$current") ;;
+    1:*)
+      mapfile -t COMPREPLY < <(compgen -W "$("$1" --help 2>/dev/null | sed -nE 's/^  ([a-z]+) .*/\1/p')" -- "$current")
+      ;;
+    2:-*) [[ ${COMP_WORDS[1]} != logs ]] || COMPREPLY=(-f) ;;
+    *) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
+  esac
+}
+
+complete -F _gossamer_cluster gossamer-cluster
 complete -F _gossamer gossamer gossamer-bench gossamer-memory gossamer-compute

@@ -62,7 +62,7 @@ add_server() {  # ROLE HOST FLAG...
   for flag in "$@"; do
     case $role:$flag in
       memcached:*) ;;
-      *:--store=* | *:--fabric=* | *:--bootstrap=* | *:--ready_fd=*)
+      *:-store* | *:--store* | *:-fabric* | *:--fabric* | *:-bootstrap* | *:--bootstrap* | *:-ready_fd* | *:--ready_fd*)
         fail_line "${flag%%=*} is the same for all servers: cluster.sh gives it"
         ;;
       *:-?*) ;;
@@ -102,20 +102,24 @@ read_line() {  # WORD...
 }
 
 check_settings() {
-  local i
+  local i port
   : "${settings[store]:=default}" "${settings[fabric]:=verbs}" "${settings[wait]:=120}"
   : "${settings[bin]:=${GOSSAMER_BIN:-}}"
   [[ ${settings[store]} =~ ^[A-Za-z0-9_][A-Za-z0-9_.-]*$ ]] ||
     fail_usage "$file: store '${settings[store]}': give letters, digits and _ . -"
   [[ ${settings[fabric]} =~ ^(shm|verbs)$ ]] || fail_usage "$file: fabric '${settings[fabric]}': give shm or verbs"
   [[ ${settings[wait]} =~ ^[1-9][0-9]{0,4}$ ]] || fail_usage "$file: wait '${settings[wait]}': give seconds"
-  [[ ${settings[ssh_port]:-22} =~ ^[1-9][0-9]{0,4}$ ]] || fail_usage "$file: ssh_port '${settings[ssh_port]}': give a port"
+  [[ ${settings[ssh_port]:-22} =~ ^[1-9][0-9]{0,4}$ && ${settings[ssh_port]:-22} -le 65535 ]] || fail_usage "$file: ssh_port '${settings[ssh_port]}': give a port"
   [[ " ${roles[*]} " == *' memory '* ]] || fail_usage "$file: there is no line 'memory HOST'"
   for ((i = 0; i < ${#roles[@]}; ++i)); do
     [[ ${roles[i]} != memcached ]] || : "${settings[bootstrap]:=memcached://${hosts[i]#*@}:11211}"
   done
   case ${settings[bootstrap]:-} in
-    memcached://?*:[1-9]*) ;;
+    memcached://?*:[1-9]*)
+      port=${settings[bootstrap]##*:}
+      [[ $port =~ ^[0-9]{1,5}$ && $port -le 65535 ]] ||
+        fail_usage "$file: bootstrap '${settings[bootstrap]}': '$port' is no port"
+      ;;
     dir:/*)
       [[ " ${roles[*]} " != *' memcached '* ]] || fail_usage "$file: a directory needs no line 'memcached'"
       ;;
@@ -131,10 +135,11 @@ check_settings() {
 
 read_file() {
   local line number=0 words=()
-  [[ -f $file && -r $file ]] || fail_usage "there is no file $file"
+  [[ -e $file && ! -d $file && -r $file ]] || fail_usage "there is no file $file"
   while IFS= read -r line || [[ -n $line ]]; do
     number=$((number + 1))
     line=${line%$'\r'}
+    ((number > 1)) || line=${line#$'\xef\xbb\xbf'}  # which editors put there
     [[ ${line//$'\t'/} != *[[:cntrl:]]* ]] || fail_line 'there is a control character'
     split_words "$line"
     ((${#words[@]} == 0)) || read_line "${words[@]}"

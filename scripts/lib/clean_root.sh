@@ -3,6 +3,7 @@
 #
 #   make_roots CACHE         CACHE/plain: debootstrap's minbase from this machine's apt sources;
 #                            CACHE/packages: with what scripts/quickstart needs
+#                            CACHE/hosts: with that, and what three hosts need (scripts/tests/three_hosts.sh)
 #   run_in_root LAYER RUN SHM_BYTES LIMIT COMMAND...
 #
 # They are made again when what they are made from changes.
@@ -89,20 +90,27 @@ make_plain_root() {  # CACHE KEY
   set_current "$plain" "$2"
 }
 
-make_root_with_packages() {  # CACHE KEY
-  local packages=$1/packages run=$1/packages.run status=0
-  rm -rf "$run" "$packages.new" "$packages.key"
-  echo '   a root with the packages of scripts/quickstart'
+# make_root_with CACHE BASE NAME KEY TITLE LIST...: CACHE/BASE and the packages of lists of package_lists.sh.
+make_root_with() {
+  local cache=$1 base=$2 name=$3 key=$4 title=$5 run=$1/$3.run status=0
+  shift 5
+  rm -rf "$run" "$cache/$name.new" "$cache/$name.key"
+  echo "   a root with the packages of $title"
   mkdir -p "$run/root/src"
-  cp -a --reflink=auto "$1/plain/." "$run/root"
+  cp -a --reflink=auto "$cache/$base/." "$run/root"
   cp "$kRoot"/scripts/lib/package{s,_lists}.sh "$run/root/src"
   # shellcheck disable=SC2016  # for the shell in there
   run_in_root '' "$run" 64m 1800 bash -ec 'cd /src && source ./packages.sh && source ./package_lists.sh
-    require_packages "${kBuildPackages[@]}" "${kRunPackages[@]}" && apt-get clean' || status=$?
+    packages=()
+    for list in "$@"; do
+      declare -n more=$list
+      packages+=("${more[@]}")
+    done
+    require_packages "${packages[@]}" && apt-get clean' bash "$@" || status=$?
   rm -rf "$run/root/src"
   if ((status == 0)); then
-    mv "$run/root" "$packages.new"
-    set_current "$packages" "$2"
+    mv "$run/root" "$cache/$name.new"
+    set_current "$cache/$name" "$key"
   fi
   rm -rf "$run"
   return "$status"
@@ -110,15 +118,18 @@ make_root_with_packages() {  # CACHE KEY
 
 key_of() { sha256sum | cut -c 1-32; }
 
-# make_roots CACHE NAME...: the named roots, of plain and packages.
+# make_roots CACHE NAME...: the named roots, of plain, packages and hosts.
 make_roots() {
   local cache=$1 plain_key packages_key
   shift
   plain_key=$({ debian_archive && acquire_settings && cat "$kRoot/scripts/lib/clean_root.sh"; } | key_of)
   packages_key=$({ echo "$plain_key" && cat "$kRoot/scripts/lib/package_lists.sh"; } | key_of)
   is_current "$cache/plain" "$plain_key" || make_plain_root "$cache" "$plain_key" || return
-  [[ " $* " != *' packages '* ]] || is_current "$cache/packages" "$packages_key" ||
-    make_root_with_packages "$cache" "$packages_key"
+  [[ " $* " =~ ' packages '|' hosts ' ]] || return 0
+  is_current "$cache/packages" "$packages_key" ||
+    make_root_with "$cache" plain packages "$packages_key" scripts/quickstart kBuildPackages kRunPackages || return
+  [[ " $* " != *' hosts '* ]] || is_current "$cache/hosts" "$packages_key" ||
+    make_root_with "$cache" packages hosts "$packages_key" 'three hosts' kHostPackages
 }
 
 # run_in_root LAYER RUN SHM_BYTES LIMIT COMMAND...: at most LIMIT seconds; its status, 124 or 137 when they were too few.

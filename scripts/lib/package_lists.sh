@@ -17,12 +17,20 @@ readonly kRunPackages=(memcached ibverbs-providers wamerican)
 # To make Debian packages of them, and to check those: scripts/package.
 readonly kPackagingPackages=(dpkg-dev lintian)
 
+# To make three hosts of network namespaces (scripts/tests/three_hosts.sh) and run a store on them.
+readonly kHostPackages=(
+  iproute2 openssh-client openssh-server ansible-core python3
+  redis-tools)  # redis-cli, redis-benchmark, and as redis-check-rdb the server
+
 # To build and run the tests.
 readonly kTestPackages=(
-  "${kPackagingPackages[@]}"
-  libgtest-dev libgmock-dev python3 clang-19 libclang-rt-19-dev
+  "${kPackagingPackages[@]}" "${kHostPackages[@]}"
+  libgtest-dev libgmock-dev clang-19 libclang-rt-19-dev
   openssl       # makes certificates
-  redis-tools)  # redis-cli, redis-benchmark, and as redis-check-rdb the server
+  systemd       # systemd-analyze, for the units
+  prometheus    # and promtool, for alerts and dashboard
+  docker-compose python3-pip  # check the manifests of containers; pip gets kubernetes-validate
+  chromium)     # shows the live page
 
 # For scripts/check.
 readonly kCheckPackages=(clang-format-19 clang-tidy-19 shellcheck)
