@@ -67,7 +67,7 @@ struct LockSession {
   ScriptedEndpoint endpoint{2, kRegionBytes, kLockBytes};
   Scheduler scheduler{endpoint};
   Pauses pauses{scheduler, 1};
-  LockCounts counts;
+  LiveLockCounts counts;
   Links links{scheduler,
               pauses,
               shared.servers,
