@@ -51,8 +51,10 @@ DEFINE_string(local, "",
 DEFINE_string(redis, "",
               "benchmark a server of the Redis protocol instead of a store: unix:PATH or "
               "ADDRESS:PORT");
-DEFINE_uint64(pipeline, 64, "--redis: requests in flight on each connection (with --batch=1)");
-DEFINE_uint64(connections, 1, "--redis: connections of each thread (with --batch=1)");
+DEFINE_string(memcached, "", "likewise, memcached: unix:PATH or ADDRESS:PORT");
+DEFINE_uint64(pipeline, 64,
+              "--redis, --memcached: requests in flight on each connection (with --batch=1)");
+DEFINE_uint64(connections, 1, "--redis, --memcached: connections of each thread (with --batch=1)");
 DEFINE_string(bootstrap, "", "memcached://HOST:PORT or dir:PATH; empty: this user's directory");
 DEFINE_string(store, "default", "name of the store");
 DEFINE_string(fabric, "shm", "shm or verbs");
@@ -118,6 +120,7 @@ FlagValues ReadFlags(const std::vector<std::string>& given) {
           .warm_up = FLAGS_warm_up,
           .local = FLAGS_local,
           .redis = FLAGS_redis,
+          .memcached = FLAGS_memcached,
           .pipeline = FLAGS_pipeline,
           .pipeline_is_given = is_given("pipeline"),
           .connections = FLAGS_connections,
@@ -156,7 +159,7 @@ std::string WhyUnwanted(const std::vector<std::string>& given, const Plan& plan)
     const bool is_of_store =
         name == "bootstrap" || name == "store" || name == "fabric" || name == "device";
     if (plan.redis && (is_of_store || name == "local" || name == "coroutines")) {
-      return "--redis measures a server: leave out --" + name;
+      return "--redis and --memcached measure a server: leave out --" + name;
     }
     if (plan.local && is_of_store) {
       return "--local opens a store of its own: leave out --" + name;

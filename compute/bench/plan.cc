@@ -200,22 +200,31 @@ bool Writes(const Plan& plan) {
   return false;
 }
 
-// A server of the Redis protocol in place of a store.
+// A server of the Redis protocol, or memcached, in place of a store.
 Status PlanRedis(const FlagValues& flags, Plan& plan) {
-  if (flags.redis.empty()) {
+  const bool is_memcached = !flags.memcached.empty();
+  if (flags.redis.empty() && !is_memcached) {
     if (!flags.pipeline_is_given && !flags.connections_are_given) return Ok();
-    return Wrong("--pipeline and --connections are of --redis: for a store give --coroutines");
+    return Wrong(
+        "--pipeline and --connections are of --redis and --memcached: for a store give "
+        "--coroutines");
+  }
+  if (is_memcached && !flags.redis.empty()) {
+    return Wrong("--redis and --memcached: give one of them, as one server is measured");
   }
   if (plan.load && plan.runner.load_order == LoadOrder::kSorted) {
-    return Wrong("--load_order=sorted loads by LoadSorted, which --redis does not have");
+    return Wrong("--load_order=sorted loads by LoadSorted, which a server does not have");
   }
   const bool is_batch = plan.runner.batch > 1;
   if (is_batch && (flags.pipeline_is_given || flags.connections_are_given)) {
     return Wrong(
-        "--batch with --redis: each of --threads has one MGET or MSET in flight on a connection "
+        "--batch with --redis or --memcached: each of --threads has one request of N keys in "
+        "flight on a connection "
         "of its own: leave out --pipeline and --connections");
   }
-  plan.redis = RedisOptions{.address = flags.redis,
+  using Protocol = RedisOptions::Protocol;
+  plan.redis = RedisOptions{.protocol = is_memcached ? Protocol::kMemcached : Protocol::kRedis,
+                            .address = is_memcached ? flags.memcached : flags.redis,
                             .connections = static_cast<uint32_t>(flags.connections),
                             .pipeline = static_cast<uint32_t>(flags.pipeline)};
   plan.runner.coroutines = plan.redis->connections * plan.redis->pipeline;

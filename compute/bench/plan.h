@@ -36,7 +36,8 @@ struct FlagValues {
   bool warm_up = true;
   std::string local;  // empty: a running store; otherwise "auto" or a size
 
-  std::string redis;  // empty: no server of the Redis protocol; otherwise its address
+  std::string redis;      // empty: no server of the Redis protocol; otherwise its address
+  std::string memcached;  // likewise
   uint64_t pipeline = 64;
   bool pipeline_is_given = false;
   uint64_t connections = 1;

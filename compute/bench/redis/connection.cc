@@ -13,21 +13,20 @@
 #include <cstring>
 #include <utility>
 
-#include "compute/bench/redis/reply.h"
-
 namespace gossamer::bench {
 namespace {
 
 constexpr std::string_view kUnix = "unix:";
 
 Error NoAnswer(const std::string& address, const std::string& why) {
-  return MakeError(Code::kNodeUnreachable, "nothing answers at --redis=" + address + ": " + why);
+  return MakeError(Code::kNodeUnreachable, "nothing answers at " + address + ": " + why);
 }
 
 Error WrongAddress(const std::string& address) {
-  return MakeError(Code::kInvalidArgument, "--redis=" + address +
-                                               ": give unix:PATH or ADDRESS:PORT, such as "
-                                               "unix:/run/redis.sock or 127.0.0.1:6379");
+  return MakeError(Code::kInvalidArgument,
+                   address +
+                       " is no address: give unix:PATH or ADDRESS:PORT, such as "
+                       "unix:/run/redis.sock or 127.0.0.1:6379");
 }
 
 Result<UniqueFd> ConnectToPath(const std::string& address) {
@@ -82,11 +81,11 @@ void AppendHeader(std::string& out, char type, size_t number) {
 
 }  // namespace
 
-Result<std::unique_ptr<Connection>> Connection::Open(const std::string& address) {
+Result<std::unique_ptr<Connection>> Connection::Open(const std::string& address, FindEnd find_end) {
   Result<UniqueFd> socket =
       address.starts_with(kUnix) ? ConnectToPath(address) : ConnectToHost(address);
   if (!socket) return socket.error();
-  return std::unique_ptr<Connection>(new Connection(std::move(socket).value()));
+  return std::unique_ptr<Connection>(new Connection(std::move(socket).value(), find_end));
 }
 
 void Connection::Begin(size_t words) { AppendHeader(out_, '*', words); }
@@ -136,10 +135,10 @@ void Connection::Receive() {
   bytes_received_ += static_cast<uint64_t>(got);
   while (begin_ < end_) {
     const std::string_view bytes(in_.data() + begin_, end_ - begin_);
-    const ReplyEnd reply = FindReplyEnd(bytes);
+    const ReplyEnd reply = find_end_(bytes);
     if (reply.kind == ReplyEnd::Kind::kNeedMore) return;
     if (reply.kind == ReplyEnd::Kind::kGarbled || waiting_.empty()) {
-      return Fail("what it sends is no reply of the Redis protocol");
+      return Fail("what it sends is no reply of its protocol");
     }
     begin_ += reply.bytes;
     Answer* const answer = waiting_.front();

@@ -1,4 +1,4 @@
-// Connection: one socket to a server of the Redis protocol, with many requests in flight.
+// Connection: one socket to a server of the Redis protocol, or of memcached's, with many requests in flight.
 //
 // Requests gather in a buffer until Flush. Replies come in the order of the requests, and each resumes the coroutine that waits
 // for it.
@@ -20,14 +20,17 @@
 
 #include "common/status.h"
 #include "common/unique_fd.h"
+#include "compute/bench/redis/reply.h"
 
 namespace gossamer::bench {
 
 class Connection {
  public:
+  // Where a reply of the server's protocol ends.
+  using FindEnd = ReplyEnd (*)(std::string_view bytes);
   // `address`: unix:PATH or HOST:PORT, an IPv6 address in brackets.
   // Errors: InvalidArgument for another text; NodeUnreachable if nothing answers there.
-  static Result<std::unique_ptr<Connection>> Open(const std::string& address);
+  static Result<std::unique_ptr<Connection>> Open(const std::string& address, FindEnd find_end);
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
@@ -38,6 +41,8 @@ class Connection {
   uint64_t bytes_sent() const { return bytes_sent_; }
   uint64_t bytes_received() const { return bytes_received_; }
 
+  // To append a request of another protocol to.
+  std::string& unsent() { return out_; }
   // Adds a request of some words.
   void Begin(size_t words);
   void AddWord(std::string_view word);
@@ -72,11 +77,13 @@ class Connection {
   void Receive();
 
  private:
-  explicit Connection(UniqueFd socket) : socket_(std::move(socket)), in_(kReadBytes) {}
+  Connection(UniqueFd socket, FindEnd find_end)
+      : find_end_(find_end), socket_(std::move(socket)), in_(kReadBytes) {}
   void Fail(const std::string& why);
 
   static constexpr size_t kReadBytes = 256 * 1024;
 
+  const FindEnd find_end_;
   UniqueFd socket_;
   std::string out_;
   size_t sent_ = 0;

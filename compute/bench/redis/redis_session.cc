@@ -1,9 +1,11 @@
 #include "compute/bench/redis/redis_session.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <string>
 #include <utility>
 
+#include "compute/bench/redis/memcached_session.h"
 #include "compute/bench/redis/reply.h"
 
 namespace gossamer::bench {
@@ -28,6 +30,14 @@ Error Unexpected(std::string_view reply) {
   constexpr size_t kMostQuoted = 60;
   return MakeError(Code::kUnsupported,
                    "the server answered " + std::string(reply.substr(0, kMostQuoted)));
+}
+
+// A field of an INFO reply; "" if it has none of that name.
+std::string Field(const std::string& info, const std::string& name) {
+  const size_t at = info.find("\n" + name + ":");
+  if (at == std::string::npos) return {};
+  const size_t begin = at + name.size() + 2;
+  return info.substr(begin, info.find_first_of("\r\n", begin) - begin);
 }
 
 }  // namespace
@@ -82,9 +92,14 @@ Task<void> RedisCursor::AsyncRefill() {
 // ---- requests
 
 Result<std::unique_ptr<RedisSession>> RedisSession::Open(const RedisOptions& options) {
-  std::unique_ptr<RedisSession> session(new RedisSession(options));
+  std::unique_ptr<RedisSession> session;
+  if (options.protocol == RedisOptions::Protocol::kMemcached) {
+    session = std::make_unique<MemcachedSession>(options);
+  } else {
+    session.reset(new RedisSession(options));
+  }
   for (uint32_t i = 0; i < options.connections; ++i) {
-    BOOST_OUTCOME_TRY(connection, Connection::Open(options.address));
+    BOOST_OUTCOME_TRY(connection, Connection::Open(options.address, session->find_end_));
     session->polled_.push_back({connection->fd(), POLLIN, 0});
     session->connections_.push_back(std::move(connection));
   }
@@ -207,9 +222,9 @@ Result<std::string> RedisSession::Ask(std::initializer_list<std::string_view> wo
 }
 
 // Redis answers COMMAND INFO of an unknown command with a null in an array.
-Result<bool> RedisSession::HasCommand(std::string_view name) {
+Result<bool> RedisSession::HasScans() {
   Connection& connection = Choose();
-  connection.Add({"COMMAND", "INFO", name});
+  connection.Add({"COMMAND", "INFO", "GOSSAMER.SCAN"});
   return Wait([](RedisSession& session, Connection& asked) -> Task<Result<bool>> {
     const std::string_view reply = co_await asked.Reply();
     if (std::optional<Error> error = session.ErrorOf(asked, reply)) co_return std::move(*error);
@@ -217,6 +232,21 @@ Result<bool> RedisSession::HasCommand(std::string_view name) {
     const ReplyElement array = reader.Next();
     co_return array.number > 0 && reader.Next().kind == ReplyElement::Kind::kArray;
   }(*this, connection));
+}
+
+Result<std::string> RedisSession::Software() {
+  BOOST_OUTCOME_TRY(info, Ask({"INFO", "server"}));
+  const std::string own = Field(info, "gossamer_version");
+  return own.empty() ? "Redis " + Field(info, "redis_version") : "gossamer-compute " + own;
+}
+
+Result<double> RedisSession::CpuSeconds() {
+  BOOST_OUTCOME_TRY(info, Ask({"INFO", "cpu"}));
+  double total = 0;
+  for (const char* const name : {"used_cpu_sys", "used_cpu_user"}) {
+    total += std::strtod(Field(info, name).c_str(), nullptr);
+  }
+  return total;
 }
 
 // ---- the loop

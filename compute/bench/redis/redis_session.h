@@ -17,20 +17,25 @@
 
 #include "compute/bench/redis/connection.h"
 #include "compute/bench/redis/redis_store.h"
+#include "compute/bench/redis/reply.h"
 #include "gossamer/store.h"
 
 namespace gossamer::bench {
 
-class RedisSession final : public Session {
+class RedisSession : public Session {
  public:
-  // Errors: those of Connection::Open.
+  // The session for the protocol of `options`. Errors: those of Connection::Open.
   static Result<std::unique_ptr<RedisSession>> Open(const RedisOptions& options);
   ~RedisSession() override;
 
   // The answer to a command of which that is one text. Errors: Unsupported, with the server's error.
   Result<std::string> Ask(std::initializer_list<std::string_view> words);
-  // Whether the server has a command.
-  Result<bool> HasCommand(std::string_view name);
+  // What the server says it is: "Redis 7.0.15".
+  virtual Result<std::string> Software();
+  // Processor time that the server has used so far.
+  virtual Result<double> CpuSeconds();
+  // Whether the server has GOSSAMER.SCAN.
+  virtual Result<bool> HasScans();
 
   Result<std::string> Get(std::string_view key) override { return Wait(AsyncGet(key)); }
   Status Put(std::string_view key, std::string_view value) override {
@@ -78,21 +83,15 @@ class RedisSession final : public Session {
 
   Counters counters() const override { return counters_; }
 
- private:
-  friend class RedisCursor;
-
-  explicit RedisSession(const RedisOptions& options) : most_in_flight_(options.pipeline) {}
+ protected:
+  explicit RedisSession(const RedisOptions& options, Connection::FindEnd find_end = FindReplyEnd)
+      : find_end_(find_end), most_in_flight_(options.pipeline) {}
 
   // The connection for the next request.
   Connection& Choose();
   // Counts a request with so many bytes of keys and values, and its reply, for `operations` operations.
   void Count(OperationClass operation, uint64_t operations, uint64_t request_bytes,
              std::string_view reply);
-  // The error of an answer; nullopt if it is none.
-  std::optional<Error> ErrorOf(const Connection& connection, std::string_view reply) const;
-  // Sends what is to be sent, and reads what has arrived, for which it waits up to `timeout_ms` (-1: as long as it takes).
-  void Round(int timeout_ms);
-  internal::Detached Drive(Task<void> task);
   template <typename T>
   T Wait(Task<T> task) {
     std::optional<T> result;
@@ -104,6 +103,16 @@ class RedisSession final : public Session {
   }
   void Wait(Task<void> task);
 
+ private:
+  friend class RedisCursor;
+
+  // The error of an answer; nullopt if it is none.
+  std::optional<Error> ErrorOf(const Connection& connection, std::string_view reply) const;
+  // Sends what is to be sent, and reads what has arrived, for which it waits up to `timeout_ms` (-1: as long as it takes).
+  void Round(int timeout_ms);
+  internal::Detached Drive(Task<void> task);
+
+  const Connection::FindEnd find_end_;
   const size_t most_in_flight_;
   std::vector<std::unique_ptr<Connection>> connections_;
   std::vector<pollfd> polled_;  // of `connections_`

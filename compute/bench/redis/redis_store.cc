@@ -1,6 +1,5 @@
 #include "compute/bench/redis/redis_store.h"
 
-#include <cstdlib>
 #include <utility>
 
 #include "compute/bench/redis/redis_session.h"
@@ -12,26 +11,16 @@ Error NoSuchFigures() {
   return MakeError(Code::kUnsupported, "a server of the Redis protocol does not tell that");
 }
 
-// A field of an INFO reply; "" if it has none of that name.
-std::string Field(const std::string& info, const std::string& name) {
-  const size_t at = info.find("\n" + name + ":");
-  if (at == std::string::npos) return {};
-  const size_t begin = at + name.size() + 2;
-  return info.substr(begin, info.find_first_of("\r\n", begin) - begin);
-}
-
 }  // namespace
 
 Result<std::unique_ptr<RedisStore>> RedisStore::Open(const RedisOptions& options,
                                                      bool needs_scans) {
   BOOST_OUTCOME_TRY(session, RedisSession::Open(options));
   std::unique_ptr<RedisStore> store(new RedisStore(options));
-  BOOST_OUTCOME_TRY(info, session->Ask({"INFO", "server"}));
-  const std::string own = Field(info, "gossamer_version");
-  store->server_ =
-      own.empty() ? "Redis " + Field(info, "redis_version") : "gossamer-compute " + own;
+  BOOST_OUTCOME_TRY(software, session->Software());
+  store->server_ = std::move(software);
   if (!needs_scans) return store;
-  BOOST_OUTCOME_TRY(has_scans, session->HasCommand("GOSSAMER.SCAN"));
+  BOOST_OUTCOME_TRY(has_scans, session->HasScans());
   if (has_scans) return store;
   return MakeError(Code::kInvalidArgument, "--workload=e scans in the order of keys, and " +
                                                store->server_ +
@@ -39,13 +28,8 @@ Result<std::unique_ptr<RedisStore>> RedisStore::Open(const RedisOptions& options
 }
 
 Result<double> RedisStore::ServerCpuSeconds() {
-  BOOST_OUTCOME_TRY(session, RedisSession::Open({.address = options_.address}));
-  BOOST_OUTCOME_TRY(info, session->Ask({"INFO", "cpu"}));
-  double total = 0;
-  for (const char* const name : {"used_cpu_sys", "used_cpu_user"}) {
-    total += std::strtod(Field(info, name).c_str(), nullptr);
-  }
-  return total;
+  BOOST_OUTCOME_TRY(session, RedisSession::Open({options_.protocol, options_.address}));
+  return session->CpuSeconds();
 }
 
 Result<std::unique_ptr<Session>> RedisStore::NewSession() {

@@ -1,4 +1,4 @@
-// RedisStore: a server of the Redis protocol as a Store, so that the bench runs the same workloads on it.
+// RedisStore: a server of the Redis protocol, or memcached, as a Store, so that the bench runs the same workloads on it.
 //
 // A session is one thread's connections. Gets and puts are GET and SET, MultiGet and MultiPut are MGET and MSET, a scan is
 // GOSSAMER.SCAN. Session::Spawn as many coroutines as `pipeline` times `connections`: then each connection has `pipeline`
@@ -19,6 +19,9 @@
 namespace gossamer::bench {
 
 struct RedisOptions {
+  enum class Protocol : uint8_t { kRedis, kMemcached };
+
+  Protocol protocol = Protocol::kRedis;
   std::string address;       // unix:PATH or ADDRESS:PORT
   uint32_t connections = 1;  // of each session
   uint32_t pipeline = 64;    // requests in flight on each

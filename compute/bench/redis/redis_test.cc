@@ -259,10 +259,11 @@ TEST(RedisStoreTest, ALostConnectionFailsWhatIsInFlight) {
 TEST(RedisStoreTest, AnAddressWithoutAServerIsASentence) {
   const auto wrong = RedisStore::Open({.address = "7400"}, false);
   EXPECT_EQ(wrong.error().code, Code::kInvalidArgument);
-  EXPECT_THAT(wrong.error().message, HasSubstr("--redis=7400: give unix:PATH or ADDRESS:PORT"));
+  EXPECT_THAT(wrong.error().message,
+              HasSubstr("7400 is no address: give unix:PATH or ADDRESS:PORT"));
   const auto none = RedisStore::Open({.address = "unix:/nonexistent/socket"}, false);
   EXPECT_EQ(none.error().code, Code::kNodeUnreachable);
-  EXPECT_THAT(none.error().message, HasSubstr("nothing answers at --redis=unix:/nonexistent"));
+  EXPECT_THAT(none.error().message, HasSubstr("nothing answers at unix:/nonexistent"));
 }
 
 }  // namespace
