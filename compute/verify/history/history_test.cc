@@ -185,6 +185,28 @@ TEST(HistoryTest, DecidesHistoriesOfManyUnknownWrites) {
   ExpectNotLinearizable(events);
 }
 
+// A batch that died with its client: writes of a key that nobody has read, beside those of others.
+TEST(HistoryTest, DecidesHistoriesOfManyUnknownWritesThatNobodyReads) {
+  std::vector<Event> events = {Put(1000, 1, 2)};
+  for (int i = 0; i < 60; ++i) {
+    const ValueId value = static_cast<ValueId>(i) + 1;
+    events.push_back(
+        Unknown(i % 4 == 3 ? kDeleteKind : kPutKind, i % 4 == 3 ? kAbsent : value, 10));
+  }
+  // One of the deletes explains each of these, and one of the puts.
+  for (int i = 0; i < 10; ++i) {
+    events.push_back(Get(kAbsent, 100 + 4 * i, 101 + 4 * i));
+    events.push_back(Put(2000 + static_cast<ValueId>(i), 102 + 4 * i, 103 + 4 * i));
+  }
+  ExpectGood(events);
+  for (int i = 0; i < 6; ++i) {
+    const ValueId value = 3000 + static_cast<ValueId>(i);
+    events.push_back(Put(value, 500 + 4 * i, 501 + 4 * i));
+    events.push_back(Get(kAbsent, 502 + 4 * i, 503 + 4 * i));
+  }
+  ExpectNotLinearizable(events);  // 15 deletes were open, for 16 times that the key was absent
+}
+
 TEST(HistoryTest, DecidesHistoriesOfManyReadersAtOnce) {
   std::vector<Event> events = {Put(1, 1, 2), Put(2, 10, 20), Put(3, 11, 19)};
   for (int i = 0; i < 300; ++i) events.push_back(Get(static_cast<ValueId>(i) % 3 + 1, 5, 30 + i));

@@ -5,19 +5,23 @@
 // taken effect in every surviving configuration. Where it has not, it takes effect now, possibly
 // after other open ones. If no configuration is left, no order explains the results.
 //
-// Three rules limit the number of configurations:
+// Four rules limit the number of configurations:
 //   - An operation that changes nothing (a get, a refused write) takes effect as soon as its result
 //     is right. That never rules anything out, so only open writes multiply configurations.
 //   - Of two configurations that differ only in such operations, the one with more of them done is
 //     kept.
 //   - A write of unknown outcome need never happen. Of two configurations that differ only in such
 //     writes, the one with fewer of them done is kept.
+//   - Writes of unknown outcome are alike if they are of one kind and nobody reads their values. What one of them explains,
+//     another one that is open explains as well. So of those that are open, only the first is tried.
 // So a run may have any number of unknown writes, which stay open to the end.
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "compute/verify/history/history.h"
@@ -57,6 +61,17 @@ struct Slots {
     Slots rest;
     for (size_t i = 0; i < kWords; ++i) rest.words[i] = words[i] & ~other.words[i];
     return rest;
+  }
+  // The set without those in `others`, but for the lowest of them.
+  Slots WithOneOf(const Slots& others) const {
+    const Slots common = And(others);
+    for (size_t i = 0; i < kWords; ++i) {
+      if (common.words[i] == 0) continue;
+      Slots rest = Less(common);
+      rest.words[i] |= common.words[i] & (~common.words[i] + 1);
+      return rest;
+    }
+    return *this;
   }
   // The lowest slot not in the set; kCount if all are in it.
   size_t FirstFree() const {
@@ -198,7 +213,11 @@ class Configurations {
 template <size_t kWords>
 class Checker {
  public:
-  explicit Checker(std::span<const Event> events) : events_(events) {}
+  explicit Checker(std::span<const Event> events) : events_(events) {
+    for (const Event& event : events) {
+      if (!IsWrite(event)) read_.insert(event.value);
+    }
+  }
 
   Linearizability Run(std::span<const Moment> moments) {
     now_ = {One{}};
@@ -225,7 +244,19 @@ class Checker {
     slots_[slot] = event;
     open_.all = open_.all.Or(Set::Of(slot));
     if (!IsWrite(*event)) open_.idle = open_.idle.Or(Set::Of(slot));
-    if (event->outcome == Outcome::kUnknown) open_.unknown = open_.unknown.Or(Set::Of(slot));
+    if (event->outcome != Outcome::kUnknown) return;
+    open_.unknown = open_.unknown.Or(Set::Of(slot));
+    Set& alike = alike_[static_cast<size_t>(event->kind)];
+    if (IsUnread(*event)) alike = alike.Or(Set::Of(slot));
+  }
+
+  // Whether nobody reads what the write has left.
+  bool IsUnread(const Event& write) const {
+    return write.kind == OperationKind::kDelete || !read_.contains(write.value);
+  }
+  ValueId ValueAfter(const Event& write) const {
+    if (write.kind == OperationKind::kDelete) return kAbsent;
+    return IsUnread(write) ? kUnread : write.value;
   }
 
   void Close(size_t slot) {
@@ -266,11 +297,12 @@ class Checker {
         after.Add({at.value, at.done.Less(returns)});
         continue;
       }
-      writes.Less(at.done).ForEach([&](size_t other) {
+      Set candidates = writes.Less(at.done);
+      for (const Set& alike : alike_) candidates = candidates.WithOneOf(alike);
+      candidates.ForEach([&](size_t other) {
         const Event& event = *slots_[other];
         if (!Fits(event, at.value)) return;
-        const One changed = Settle({event.kind == OperationKind::kDelete ? kAbsent : event.value,
-                                    at.done.Or(Set::Of(other))});
+        const One changed = Settle({ValueAfter(event), at.done.Or(Set::Of(other))});
         if (seen.Add(changed)) left.push_back(changed);
       });
       if (seen.added() > kMaxConfigurations) return false;
@@ -285,7 +317,9 @@ class Checker {
         "key {}: no order of the operations explains {}\n  the key may then have been:", event.key,
         ToString(event));
     for (const One& one : before) {
-      text += one.value == kAbsent ? " absent" : fmt::format(" #{}", one.value);
+      text += one.value == kAbsent   ? " absent"
+              : one.value == kUnread ? " a value that nobody read"
+                                     : fmt::format(" #{}", one.value);
     }
     text += "\n  open:";
     open_.all.ForEach([&](size_t slot) {
@@ -305,7 +339,12 @@ class Checker {
     return text;
   }
 
+  // In place of a value that nobody reads.
+  static constexpr ValueId kUnread = std::numeric_limits<ValueId>::max();
+
   std::span<const Event> events_;
+  std::unordered_set<ValueId> read_;  // values that somebody reads
+  std::array<Set, static_cast<size_t>(OperationKind::kDelete) + 1> alike_;  // open ones, by kind
   std::array<const Event*, Set::kCount> slots_{};
   OpenKinds<kWords> open_;
   std::vector<One> now_;
