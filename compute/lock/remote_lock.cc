@@ -258,10 +258,6 @@ Task<Status> RemoteLock::Read(Batch& reads) {
 }
 
 // By CAS, from the exact word (rule L1).
-Verb RemoteLock::ReleaseVerb(const HeldLock& held) const {
-  return Verb::CompareSwap(Space::kLockTable, place_.slot, held.word.word(), 0, released_word_);
-}
-
 // Fenced: another's word was found.
 Status RemoteLock::CheckReleased(uint64_t found, const HeldLock& held) const {
   if (found == held.word.word()) return Ok();

@@ -284,7 +284,9 @@ class [[nodiscard]] RemoteLock {
   void SetNode(RemotePtr node);
   // The word that this compute server would write now.
   LockWord NewWord() const;
-  Verb ReleaseVerb(const HeldLock& held) const;
+  Verb ReleaseVerb(const HeldLock& held) const {
+    return Verb::CompareSwap(Space::kLockTable, place_.slot, held.word.word(), 0, released_word_);
+  }
   Status CheckReleased(uint64_t found, const HeldLock& held) const;
   // Returns Fenced if `held` belongs to another lease than the present queue pair (rule L4). Called
   // in the step that posts, with that lease known.
