@@ -1,6 +1,7 @@
 // The bench's client of memcached, against packets that a test makes up. scripts/tests/compare_gateway_test runs it on a server.
 #include <gtest/gtest.h>
 
+#include <initializer_list>
 #include <string>
 #include <string_view>
 
@@ -11,13 +12,24 @@ namespace {
 
 using namespace std::string_literals;
 
+std::string Together(std::initializer_list<std::string_view> parts) {
+  std::string whole;
+  for (const std::string_view part : parts) whole += part;
+  return whole;
+}
+
 // An answer in one packet.
-std::string Answer(char opcode, char status, char opaque, const std::string& extras,
-                   const std::string& key, const std::string& value) {
-  const auto body = static_cast<char>(extras.size() + key.size() + value.size());
-  return "\x81"s + opcode + '\0' + static_cast<char>(key.size()) +
-         static_cast<char>(extras.size()) + '\0' + '\0' + status + "\0\0\0"s + body + "\0\0\0"s +
-         opaque + std::string(8, '\0') + extras + key + value;
+std::string Answer(char opcode, char status, char opaque, std::string_view extras,
+                   std::string_view key, std::string_view value) {
+  std::string head(24, '\0');
+  head[0] = '\x81';
+  head[1] = opcode;
+  head[3] = static_cast<char>(key.size());
+  head[4] = static_cast<char>(extras.size());
+  head[7] = status;
+  head[11] = static_cast<char>(extras.size() + key.size() + value.size());
+  head[15] = opaque;
+  return Together({head, extras, key, value});
 }
 
 const std::string kNoop = Answer('\x0a', 0, 0, "", "", "");
@@ -25,7 +37,7 @@ const std::string kNoop = Answer('\x0a', 0, 0, "", "", "");
 TEST(MemcachedPacketsTest, RequestsHaveTheirGoldenBytes) {
   std::string out;
   AppendRequest(out, MemcachedOpcode::kGet, "Hello");
-  EXPECT_EQ(out, "\x80\0\0\x05\0\0\0\0\0\0\0\x05"s + std::string(12, '\0') + "Hello");
+  EXPECT_EQ(out, Together({"\x80\0\0\x05\0\0\0\0\0\0\0\x05"s, std::string(12, '\0'), "Hello"}));
   out.clear();
   AppendRequest(out, MemcachedOpcode::kQuietSet, "k", "ab", 0x01020304);
   EXPECT_EQ(out,
@@ -36,14 +48,14 @@ TEST(MemcachedPacketsTest, AnswersEndWhereTheyEndHoweverMuchHasArrived) {
   const std::string hit = Answer('\x09', 0, 1, "\0\0\0\0"s, "", "value");
   for (const std::string& answer :
        {kNoop, Answer('\0', 0, 0, "\0\0\0\0"s, "", "one"), Answer('\0', 1, 0, "", "", "Not found"),
-        hit + hit + kNoop, Answer('\x11', 3, 0, "", "", "Too large.") + kNoop,
-        Answer('\x10', 0, 0, "", "pid", "7") + Answer('\x10', 0, 0, "", "", "")}) {
+        Together({hit, hit, kNoop}), Together({Answer('\x11', 3, 0, "", "", "Too large."), kNoop}),
+        Together({Answer('\x10', 0, 0, "", "pid", "7"), Answer('\x10', 0, 0, "", "", "")})}) {
     for (size_t bytes = 0; bytes < answer.size(); ++bytes) {
       EXPECT_EQ(FindPacketsEnd(std::string_view(answer).substr(0, bytes)).kind,
                 ReplyEnd::Kind::kNeedMore)
           << bytes;
     }
-    const ReplyEnd end = FindPacketsEnd(answer + kNoop);
+    const ReplyEnd end = FindPacketsEnd(Together({answer, kNoop}));
     EXPECT_EQ(end.kind, ReplyEnd::Kind::kWhole);
     EXPECT_EQ(end.bytes, answer.size());
   }
@@ -62,7 +74,7 @@ TEST(MemcachedPacketsTest, AnotherProtocolIsGarbled) {
 TEST(MemcachedPacketsTest, PacketsAreReadInTurn) {
   PacketReader reader(std::string_view{});
   EXPECT_FALSE(reader.has_next());
-  const std::string answer = Answer('\x09', 0, 5, "\0\0\0\0"s, "", "a\0b"s) + kNoop;
+  const std::string answer = Together({Answer('\x09', 0, 5, "\0\0\0\0"s, "", "a\0b"s), kNoop});
   reader = PacketReader(answer);
   ASSERT_TRUE(reader.has_next());
   const MemcachedPacket hit = reader.Next();
