@@ -37,7 +37,8 @@ Task<Status> TreeWalk::WalkLevel(uint32_t level, Leaves leaves) {
     if (ended && ended.value()) co_return Ok();
     if (place.from != from) {
       attempts = 0;
-      if (++nodes_ % kTellEvery == 0 && !progress_(nodes_)) {
+      ++nodes_;
+      if (nodes_ % kTellEvery == 0 && !progress_(nodes_)) {
         co_return MakeError(Code::kContended, "the walk was ended early, as its caller asked");
       }
       continue;

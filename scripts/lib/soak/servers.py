@@ -31,10 +31,9 @@ class Server:
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
-    def most(self, begin, end):
-        """The greatest resident size between two times, without the store's memory, of which more and more has been used by
-        somebody; None without samples."""
-        return max((own for seconds, _, own in self.samples if begin <= seconds < end), default=None)
+    def sizes(self, begin, end):
+        """The resident sizes between two times, without the store's memory, of which more and more has been used by somebody."""
+        return [own for seconds, _, own in self.samples if begin <= seconds < end]
 
     def ask_admin(self, path):
         """Returns what is wrong with a page, or None."""
