@@ -28,7 +28,8 @@ class Acceptor {
   // Has `epoll` watch the listeners. Returns false if that is not possible.
   bool Open(EpollSet& epoll);
   void Close(EpollSet& epoll);
-  // Accepts who waits, if `fd` is that of a listener; `epoll` tells of those that are left. Returns whether it is.
+  // Accepts connections that wait, kMostAtOnce at most, if `fd` is that of a listener; `epoll` tells of the others again.
+  // Returns whether it is.
   bool Accept(int fd, EpollSet& epoll);
   // Call in each round: listeners that were left alone for a while are watched again.
   void Resume(EpollSet& epoll);
