@@ -70,12 +70,13 @@ bool SeparatorNode::IsLossless(KeyView separator, uint64_t word) const {
 SeparatorNode* SeparatorNode::Make(NodeArena& arena, const SeparatorList& list, size_t begin,
                                    size_t end, Shape shape) {
   const auto count = static_cast<uint32_t>(end - begin);
-  const KeyView first = list.separator(begin);
-  const KeyView last = list.separator(end - 1);
-  const size_t prefix = CommonBytes(first, last);  // sorted: all others share it too
+  const KeyView lowest = list.separator(begin);
+  const KeyView first = count == 1 ? KeyView() : list.separator(begin + 1);
+  // Sorted: all but the lowest share it.
+  const size_t prefix = count == 1 ? 0 : CommonBytes(first, list.separator(end - 1));
   size_t longest = 0;
-  size_t suffix_bytes = 0;
-  for (size_t i = begin; i < end; ++i) {
+  size_t suffix_bytes = lowest.size();
+  for (size_t i = begin + 1; i < end; ++i) {
     longest = std::max(longest, list.separator(i).size());
     suffix_bytes += list.separator(i).size() - prefix;
   }
@@ -94,12 +95,14 @@ SeparatorNode* SeparatorNode::Make(NodeArena& arena, const SeparatorList& list, 
   node->is_lossless_ = true;
   for (uint32_t i = 0; i < count; ++i) {
     const KeyView separator = list.separator(begin + i);
-    node->is_lossless_ &= node->IsLossless(separator, WordAt(separator, node->word_at_));
+    if (i != 0) {
+      node->is_lossless_ &= node->IsLossless(separator, WordAt(separator, node->word_at_));
+    }
     for (uint32_t word = 0; word < shape.payload_words; ++word) {
       ::new (&node->payload(i, word)) std::atomic<uint64_t>(list.payload(begin + i, word));
     }
-    suffix_end += static_cast<uint32_t>(
-        separator.substr(prefix).copy(suffixes + suffix_end, separator.size()));
+    const KeyView suffix = separator.substr(i == 0 ? 0 : prefix);
+    suffix_end += static_cast<uint32_t>(suffix.copy(suffixes + suffix_end, suffix.size()));
     ends[i] = suffix_end;
   }
   return node;
@@ -109,6 +112,7 @@ SeparatorNode* SeparatorNode::CopyWith(NodeArena& arena, uint32_t index, const S
                                        uint32_t tail_bytes) const {
   const auto added_count = static_cast<uint32_t>(added.size());
   assert(index != 0 && index <= count_ && added_count != 0 && count_ + added_count <= kMaxCount);
+  if (count_ == 1) return nullptr;  // it has neither a prefix nor digests yet
   uint32_t added_bytes = 0;
   for (uint32_t i = 0; i < added_count; ++i) {
     const KeyView separator = added.separator(i);
@@ -117,7 +121,8 @@ SeparatorNode* SeparatorNode::CopyWith(NodeArena& arena, uint32_t index, const S
     if (has_other_words || !separator.starts_with(prefix())) return nullptr;
     added_bytes += static_cast<uint32_t>(separator.size()) - prefix_bytes_;
   }
-  // A digest that is cut off does not order later keys: Make chooses a greater shift.
+  // Nor do digests order separators below the least one or far above the greatest: Make chooses another base and shift.
+  if (WordAt(added.separator(0), word_at_) < base_) return nullptr;
   const uint64_t last_word = WordAt(added.separator(added_count - 1), word_at_);
   if (index == count_ && Digest(last_word) == kGreatestDigest) return nullptr;
 
@@ -189,7 +194,7 @@ SeparatorNode* SeparatorNode::MakeOfPairs(NodeArena& arena, uint64_t low,
   node->payload_words_ = 2;
   node->base_ = low;
   // The first pair stands for all keys from `low` on.
-  node->FillDigests([&](uint32_t i) { return i == 0 ? low : pairs[i].key; });
+  node->FillDigests([&](uint32_t i) { return pairs[i].key; });
   for (uint32_t i = 0; i < count; ++i) {
     ::new (&node->payload(i, 0)) std::atomic<uint64_t>(pairs[i].key);
     ::new (&node->payload(i, 1)) std::atomic<uint64_t>(pairs[i].value);
@@ -199,12 +204,11 @@ SeparatorNode* SeparatorNode::MakeOfPairs(NodeArena& arena, uint64_t low,
 
 template <typename WordOf>
 void SeparatorNode::FillDigests(const WordOf& word_of) {
-  const uint64_t span = word_of(count_ - 1) - base_;
-  while ((span >> shift_) > kGreatestDigest) ++shift_;
+  const uint64_t span = count_ == 1 ? 0 : word_of(count_ - 1) - base_;
+  while ((span >> shift_) > kGreatestDigest - 1) ++shift_;
   auto* const digests = const_cast<int32_t*>(DigestLine(0));
-  for (uint32_t i = 0; i < count_; ++i) {
-    digests[i] = static_cast<int32_t>((word_of(i) - base_) >> shift_);
-  }
+  digests[0] = 0;
+  for (uint32_t i = 1; i < count_; ++i) digests[i] = Digest(word_of(i));
   FillDividers();
 }
 
@@ -222,9 +226,9 @@ void SeparatorNode::FillDividers() {
   for (uint32_t i = 0; i < lines; ++i) samples[i] = digests[i * kDigestsPerLine];
 }
 
-// The key is at least separator 0, so that it has the prefix or is above all separators.
 int32_t SeparatorNode::DigestBehindPrefix(KeyView key) const {
-  if (!key.starts_with(prefix())) return kGreatestDigest;
+  const int order = key.substr(0, prefix_bytes_).compare(prefix());
+  if (order != 0) return order < 0 ? 0 : kGreatestDigest;
   return Digest(WordAt(key, word_at_));
 }
 
@@ -244,11 +248,13 @@ uint32_t SeparatorNode::ChildIndex(KeyView key) const {
 }
 
 int SeparatorNode::CompareSeparator(uint32_t i, KeyView key) const {
-  const int order = prefix().compare(key.substr(0, prefix_bytes_));
-  return order != 0 ? order : suffix(i).compare(key.substr(prefix_bytes_));
+  const KeyView prefix = prefix_of(i);
+  const int order = prefix.compare(key.substr(0, prefix.size()));
+  return order != 0 ? order : suffix(i).compare(key.substr(prefix.size()));
 }
 
 uint32_t SeparatorNode::ResolveTie(uint32_t index, int32_t digest, KeyView key) const {
+  if (index == 0) return 0;
   // The digest may also be the greatest because the key is above all separators.
   if (CompareSeparator(index, key) <= 0) return index;
   uint32_t above = index;  // the least separator that is known to be above the key
@@ -268,7 +274,7 @@ uint32_t SeparatorNode::ResolveTie(uint32_t index, int32_t digest, KeyView key) 
 
 Key SeparatorNode::separator(uint32_t i) const {
   std::array<char, kMaxKeyBytes> bytes;
-  const size_t prefix_size = prefix().copy(bytes.data(), bytes.size());
+  const size_t prefix_size = prefix_of(i).copy(bytes.data(), bytes.size());
   const size_t size = prefix_size + suffix(i).copy(bytes.data() + prefix_size, suffix(i).size());
   return Key(KeyView(bytes.data(), size));
 }
@@ -277,7 +283,7 @@ void SeparatorNode::AppendTo(SeparatorList& list, uint32_t begin, uint32_t end) 
   for (uint32_t i = begin; i < end; ++i) {
     const uint64_t first = payload(i).load(std::memory_order_relaxed);
     const uint64_t second = payload_words_ == 2 ? payload(i, 1).load(std::memory_order_relaxed) : 0;
-    list.Append(prefix(), suffix(i), first, second);
+    list.Append(prefix_of(i), suffix(i), first, second);
   }
 }
 

@@ -6,15 +6,18 @@
 //
 //   | header | samples (wide nodes) | digests: 16 a line | payload | ends | prefix | suffixes | tail |
 //
-// A *digest* is 31 bits of a key's difference from the least separator: of the 8 bytes of a key at
+// A *digest* is 31 bits of a key's difference from separator 1: of the 8 bytes of a key at
 // `word_at`, as a big-endian integer, the difference is shifted right until the greatest fits. So
 // digests order keys as keys do, except for ties. A search counts the digests that are at most the
 // key's: first among the *dividers* (the first digest of each line but the first), then in one
 // line. It touches the header, one line of digests and one of payload. Only if the key's digest
 // equals the one found, and the node is not *lossless*, whole separators are compared.
 //
-// `word_at` is 0 if no separator is longer than 8 bytes, else the length of the prefix that all
-// separators share, so that long keys are told apart where they differ.
+// Separator 0 has the digest 0, and so has every key below separator 1: a search need not compare separator 0, since its
+// keys are never below it. It may be the empty key, far from all others, and takes no part in the choice of digests.
+//
+// `word_at` is 0 if no other separator is longer than 8 bytes, else the length of the prefix that all of them share, so
+// that long keys are told apart where they differ.
 //
 // A node of *pairs* holds 64-bit integers with their values: the payload is the integer itself and
 // the value, and nothing else is kept of a separator. So a lookup ends in the line of the payload,
@@ -202,9 +205,9 @@ class alignas(NodeArena::kLineBytes) SeparatorNode {
   // Pads the lines of digests, and fills what divides them.
   void FillDividers();
   int32_t Digest(uint64_t word) const {
-    assert(word >= base_);
+    if (word < base_) return 0;
     const uint64_t difference = (word - base_) >> shift_;
-    return static_cast<int32_t>(std::min<uint64_t>(difference, kGreatestDigest));
+    return static_cast<int32_t>(std::min<uint64_t>(difference, kGreatestDigest - 1)) + 1;
   }
   int32_t DigestBehindPrefix(KeyView key) const;
   uint32_t ResolveTie(uint32_t index, int32_t digest, KeyView key) const;
@@ -221,9 +224,10 @@ class alignas(NodeArena::kLineBytes) SeparatorNode {
   const uint32_t* ends() const {
     return reinterpret_cast<const uint32_t*>(payloads() + size_t{count_} * payload_words_);
   }
-  // The prefix, and the suffixes behind it.
+  // The prefix, and the suffixes behind it. Separator 0 has no prefix.
   const char* text() const { return reinterpret_cast<const char*>(ends() + count_); }
   KeyView prefix() const { return {text(), prefix_bytes_}; }
+  KeyView prefix_of(uint32_t i) const { return i == 0 ? KeyView() : prefix(); }
   KeyView suffix(uint32_t i) const {
     const uint32_t start = i == 0 ? 0 : ends()[i - 1];
     return {text() + prefix_bytes_ + start, ends()[i] - start};
@@ -233,7 +237,7 @@ class alignas(NodeArena::kLineBytes) SeparatorNode {
   static constexpr int32_t kPadding = std::numeric_limits<int32_t>::max();
   static constexpr int32_t kGreatestDigest = kPadding - 1;
 
-  uint64_t base_ = 0;  // the word of separator 0
+  uint64_t base_ = 0;  // the word of separator 1; of a node of pairs, the least key
   uint32_t tail_at_ = 0;
   uint32_t slot_ = 0;
   uint16_t lines_ = 0;

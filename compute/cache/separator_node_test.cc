@@ -1,5 +1,6 @@
 #include "compute/cache/separator_node.h"
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <hwy/highway.h>
 
@@ -69,6 +70,23 @@ TEST_P(SeparatorTest, ASearchFindsTheLastSeparatorThatIsNotAbove) {
     }
     SeparatorNode::Free(arena, node);
   }
+}
+
+// The leftmost node of each level begins with the empty key. Its other separators are told apart by their digests all the
+// same, and a key below them all is found without a comparison with them.
+TEST(SeparatorNodeTest, DigestsDoNotTieForTheEmptyKey) {
+  NodeArena arena;
+  SeparatorList list;
+  list.Append("", 0);
+  for (int i = 0; i < 1000; ++i) list.Append(fmt::format("a prefix:{:04}:7", 3 * i), 0);
+  SeparatorNode* const node = SeparatorNode::Make(arena, list, 0, list.size(), {});
+  for (uint32_t i = 1; i < node->count(); ++i) ASSERT_LT(node->digest(i - 1), node->digest(i));
+  EXPECT_EQ(node->ChildIndex(""), 0u);
+  EXPECT_EQ(node->ChildIndex("a key below them"), 0u);
+  EXPECT_EQ(node->ChildIndex("a prefix:0000:6"), 0u);
+  EXPECT_EQ(node->ChildIndex("a prefix:0000:7"), 1u);
+  EXPECT_EQ(node->ChildIndex("z"), 1000u);
+  SeparatorNode::Free(arena, node);
 }
 
 // Grows a node: by copies with one or more items in one place, and from the list where CopyWith returns null.
