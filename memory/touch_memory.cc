@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/huge_pages.h"
 #include "common/text/human.h"
 
 namespace gossamer {
@@ -37,6 +39,20 @@ int Populate(std::span<std::byte> slice) {
     return 0;
   }
   return 0;
+}
+
+// Best effort. A 2 MB page is made where there is a small one. One call for all of them: each waits for all processors.
+void MergePages(std::span<std::byte> slice) {
+  constexpr int kCollapse = 25;  // MADV_COLLAPSE, which glibc 2.36 does not name
+  void* first = slice.data();
+  size_t bytes = slice.size();
+  if (std::align(kHugePageBytes, kHugePageBytes, first, bytes) == nullptr) return;
+  bytes = bytes / kHugePageBytes * kHugePageBytes;
+  auto* const start = static_cast<std::byte*>(first);
+  for (size_t at = 0; at < bytes; at += kHugePageBytes) {
+    if (::madvise(start + at, kPageBytes, MADV_POPULATE_WRITE) != 0) return;
+  }
+  ::madvise(start, bytes, kCollapse);
 }
 
 class Toucher {
@@ -76,6 +92,7 @@ class Toucher {
   bool TouchOne() {
     const std::span<std::byte> slice = Take();
     if (slice.empty()) return false;
+    if (options_.huge_pages) MergePages(slice);
     if (const int error = Populate(slice); error != 0) {
       Fail(Refused(error));
       return false;

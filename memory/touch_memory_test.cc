@@ -25,13 +25,18 @@ shm::Mapping Shared() {
   return shm::Mapping::OfFile(shm::CreateMemfd("touch-test", kBytes, false).value()).value();
 }
 
-TEST(TouchMemory, HasEveryPageAndLeavesWhatIsThere) {
+class TouchMemoryInPages : public testing::TestWithParam<bool> {};
+
+INSTANTIATE_TEST_SUITE_P(HugeOrNot, TouchMemoryInPages, testing::Bool());
+
+TEST_P(TouchMemoryInPages, HasEveryPageAndLeavesWhatIsThere) {
   for (const unsigned threads : {0u, 1u, 3u}) {
     const shm::Mapping mapping = Shared();
     mapping.data()[5 * kMiB] = std::byte{7};
     std::vector<uint64_t> left;
     uint64_t done = 0;
-    TouchOptions options{.slice_bytes = 3 * kMiB, .threads = threads};
+    TouchOptions options{
+        .slice_bytes = 3 * kMiB, .threads = threads, .huge_pages = GetParam()};
     options.may_go_on = [&left](uint64_t bytes) -> Status {
       left.push_back(bytes);
       return Ok();

@@ -165,6 +165,30 @@ TEST(Checksum, MissesNoChangeOfTwoBytesAnywhere) {
   EXPECT_EQ(seen.size(), count);
 }
 
+// ---- Overwriting
+
+TEST_F(ChecksumTest, AnOverwrittenPieceIsSealed) {
+  size_t done = 0;
+  for (int round = 0; round < 20'000; ++round) {
+    const size_t size = 8 + 1 + random.Below(200);
+    std::string bytes = random.String(size);
+    const std::span<std::byte> piece = std::as_writable_bytes(std::span(bytes));
+    Seal(UnitSeed(kNode, 5, "some prefix", 9), piece);
+    const size_t at = 8 + random.Below(size - 8);
+    const std::string fresh = random.String(random.Below(std::min<size_t>(size - at, 50) + 1));
+    std::string expected = bytes;
+    expected.replace(at, fresh.size(), fresh);
+    Seal(UnitSeed(kNode, 5, "some prefix", 9), std::as_writable_bytes(std::span(expected)));
+    if (OverwriteSealed(piece, at, fresh)) {
+      ++done;
+      ASSERT_EQ(bytes, expected) << fresh.size() << " bytes at " << at << " of " << size;
+    } else {
+      ASSERT_GT(fresh.size(), 32u);
+    }
+  }
+  EXPECT_GT(done, 15'000u);
+}
+
 // ---- Seeds
 
 TEST(UnitSeed, DiffersForEveryUnitGenerationAndPrefix) {

@@ -45,15 +45,20 @@ inline uint32_t Crc32cByte(uint32_t crc, uint8_t byte) {
 #endif
 }
 
-inline uint32_t Crc32cWord(uint32_t crc, uint64_t word) {
+// `crc` is a CRC in a register, as the instruction takes it: no conversion between two of them.
+inline uint64_t Crc32cStep(uint64_t crc, uint64_t word) {
 #if defined(__SSE4_2__)
-  return static_cast<uint32_t>(_mm_crc32_u64(crc, word));
+  return _mm_crc32_u64(crc, word);
 #elif defined(__ARM_FEATURE_CRC32)
-  return __crc32cd(crc, word);
+  return __crc32cd(static_cast<uint32_t>(crc), word);
 #else
-  for (int i = 0; i < 8; ++i) crc = Crc32cByte(crc, static_cast<uint8_t>(word >> (8 * i)));
-  return crc;
+  auto sum = static_cast<uint32_t>(crc);
+  for (int i = 0; i < 8; ++i) sum = Crc32cByte(sum, static_cast<uint8_t>(word >> (8 * i)));
+  return sum;
 #endif
+}
+inline uint32_t Crc32cWord(uint32_t crc, uint64_t word) {
+  return static_cast<uint32_t>(Crc32cStep(crc, word));
 }
 
 }  // namespace internal

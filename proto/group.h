@@ -265,11 +265,8 @@ class GroupView {
   }
   // Without a call if the unit was parsed with this key, or the prefix is short.
   bool HasPrefix(KeyView key) const {
-    const size_t size = prefix_.size();
-    if (key.size() < size) return false;
-    if (key.data() == prefix_.data()) return true;
-    if (size > sizeof(uint64_t)) return key.starts_with(prefix_);
-    return FirstBytes(prefix_) == FirstBytesOf(key, size);
+    if (key.data() == prefix_.data()) return key.size() >= prefix_.size();
+    return StartsWith(key, prefix_);
   }
   KeyView Suffix(KeyView key) const { return key.substr(prefix_.size()); }
 
@@ -287,7 +284,7 @@ class GroupView {
     for (uint32_t left = header_.count; left != 0;
          --left, at += array.key_bytes + array.stored_bytes) {
       const KeyView key(at, array.key_bytes);
-      if (key == suffix) {
+      if (AreEqual(key, suffix)) {
         return Entry{key, {at + array.key_bytes, array.stored_bytes}, array.kind};
       }
     }

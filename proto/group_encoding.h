@@ -175,6 +175,14 @@ inline void SealUnit(std::span<std::byte> unit, RemotePtr leaf, uint32_t number,
   Seal(UnitSeed(leaf, number, within, GroupView::PrefixBytesOf(unit)), unit);
 }
 
+// Whether the checksum of `unit` is right.
+inline bool IsSealed(std::span<const std::byte> unit, RemotePtr leaf, uint32_t number,
+                     KeyView within) {
+  Checksum sum;
+  std::memcpy(&sum, unit.data(), sizeof sum);
+  return ChecksumOf(UnitSeed(leaf, number, within, GroupView::PrefixBytesOf(unit)), unit) == sum;
+}
+
 enum class Appended : uint8_t {
   kDone,
   kNoRoom,        // neither in place nor by encoding the unit again
@@ -182,11 +190,14 @@ enum class Appended : uint8_t {
 };
 
 // Overwrites the stored bytes of a key in `unit`. Cheaper than encoding the unit again. Requires:
-// `old` was found in a view of `unit`; `fresh` has its length and kind.
+// `unit` is sealed; `old` was found in a view of it; `fresh` has its length and kind.
 inline void OverwriteStored(std::span<std::byte> unit, RemotePtr leaf, uint32_t number,
                             KeyView within, const Entry& old, const Entry& fresh) {
   assert(old.stored.size() == fresh.stored.size() && old.kind == fresh.kind);
-  const auto at = old.stored.data() - reinterpret_cast<const char*>(unit.data());
+  assert(IsSealed(unit, leaf, number, within));
+  const auto at =
+      static_cast<size_t>(old.stored.data() - reinterpret_cast<const char*>(unit.data()));
+  if (OverwriteSealed(unit, at, fresh.stored)) return;
   std::memcpy(unit.data() + at, fresh.stored.data(), fresh.stored.size());
   SealUnit(unit, leaf, number, within);
 }

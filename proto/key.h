@@ -220,6 +220,10 @@ inline KeyView SeparatorBelow(KeyView low, KeyView first) {
 
 // The first 8 bytes as a big-endian integer, padded with zeros: orders keys that differ there.
 inline uint64_t KeyPrefix(KeyView key) { return __builtin_bswap64(FirstBytes(key)); }
+// The same of what follows the first `count` bytes. Requires: `key` has so many.
+inline uint64_t KeyPrefixBehind(KeyView key, size_t count) {
+  return __builtin_bswap64(FirstBytesBehind(key, count));
+}
 
 // A key with its KeyPrefix: compares without a call where the first 8 bytes decide.
 struct PrefixedKey {
@@ -240,15 +244,28 @@ struct PrefixedKey {
   }
 };
 
-// Whether a and b are equal, without a call for keys of 8 bytes.
+// Whether a and b are equal, mostly without a call: keys that are alike at first differ in their last bytes.
 inline bool AreEqual(KeyView a, KeyView b) {
   constexpr size_t kWord = sizeof(uint64_t);
-  if (a.size() != kWord || b.size() != kWord) return a == b;
-  uint64_t left;
-  uint64_t right;
-  std::memcpy(&left, a.data(), kWord);
-  std::memcpy(&right, b.data(), kWord);
-  return left == right;
+  if (a.size() != b.size()) return false;
+  if (a.size() < kWord) return FirstBytes(a) == FirstBytes(b);
+  const size_t before = a.size() - kWord;
+  const bool is_end_equal = FirstBytes(a.substr(before)) == FirstBytes(b.substr(before));
+  return is_end_equal && (before == 0 || a.substr(0, before) == b.substr(0, before));
+}
+
+// Whether `key` starts with `prefix`, without a call for prefixes of up to 16 bytes.
+inline bool StartsWith(KeyView key, KeyView prefix) {
+  constexpr size_t kWord = sizeof(uint64_t);
+  const size_t size = prefix.size();
+  if (key.size() < size) return false;
+  if (size < kWord) return FirstBytesOf(key, size) == FirstBytes(prefix);
+  const size_t last = size - kWord;
+  if (FirstBytes(key.substr(0, kWord)) != FirstBytes(prefix.substr(0, kWord)) ||
+      FirstBytes(key.substr(last, kWord)) != FirstBytes(prefix.substr(last, kWord))) {
+    return false;
+  }
+  return size <= 2 * kWord || key.starts_with(prefix);
 }
 
 namespace internal {

@@ -84,6 +84,19 @@ class KeyTest : public test::SeededTest {
   }
 };
 
+TEST_F(KeyTest, ComparisonsWithoutACallAreThoseOfBytes) {
+  for (int i = 0; i < 20000; ++i) {
+    auto [a, b] = RandomPair();
+    if (i % 2 == 0) b = a.substr(0, random.Below(a.size() + 1));
+    if (i % 8 == 0 && !b.empty()) ++b[random.Below(b.size())];
+    ASSERT_EQ(AreEqual(a, b), a == b) << a << " " << b;
+    ASSERT_TRUE(AreEqual(a, std::string(a)));
+    ASSERT_EQ(StartsWith(a, b), KeyView(a).starts_with(b)) << a << " " << b;
+    const size_t count = random.Below(a.size() + 1);
+    ASSERT_EQ(KeyPrefixBehind(a, count), KeyPrefix(KeyView(a).substr(count)));
+  }
+}
+
 // Whether a string s of `size` bytes exists with left < s <= right. The greatest candidate is a prefix of right.
 bool SeparatorOfSizeExists(KeyView left, KeyView right, size_t size) {
   return left < right.substr(0, size);

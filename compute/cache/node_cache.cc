@@ -111,8 +111,10 @@ std::optional<NodeCache::Step> NodeCache::Find(Reader& reader, const SearchGoal&
 
 NodeCache::LeafSpot NodeCache::FindSpot(Reader& reader, KeyView key, Counts counts) const {
   const EpochReader::Guard guard(reader.epoch_);
+  const RootWord root_word = this->root();
+  if (root_word.level() == 0) return SpotOf(root_word);
   const SeparatorNode* const root = index(1).root();
-  if (root == nullptr || this->root().level() == 0) return {};
+  if (root == nullptr) return {};
   Place place;
   FindPlaces(root, {&key, 1}, Prefetch::kHeader, {&place, 1});
   if (counts == Counts::kUse) CountUse(reader, place.image);
@@ -123,8 +125,9 @@ void NodeCache::FindLeaves(Reader& reader, std::span<const KeyView> keys,
                            const Traversal& traversal, std::span<LeafSpot> spots) const {
   const EpochReader::Guard guard(reader.epoch_);
   const SeparatorNode* const root = index(1).root();
-  if (root == nullptr || this->root().level() == 0) {
-    std::ranges::fill(spots, LeafSpot{});
+  const RootWord root_word = this->root();
+  if (root == nullptr || root_word.level() == 0) {
+    std::ranges::fill(spots, root_word.level() == 0 ? SpotOf(root_word) : LeafSpot{});
     return;
   }
   TakePlaces(FindPlaces, root, keys, traversal, [&](size_t i, const Place& place) {

@@ -77,7 +77,7 @@ class NodeCache {
     bool has_parent() const { return !parent.is_null(); }
   };
 
-  // A leaf under a cached parent. Null: its parent is not cached.
+  // A leaf under a cached parent, or that the root word points to. Null: its parent is not cached.
   struct LeafSpot {
     RemotePtr leaf;
     uint64_t hint = 0;
@@ -192,6 +192,10 @@ class NodeCache {
   static constexpr uint64_t kMissesPerAdmission = 8;
 
   SeparatorIndex& index(uint32_t level) const { return *indexes_[level - 1]; }
+  // The leaf of every key if the tree is one leaf; null if the root word is unknown.
+  static LeafSpot SpotOf(RootWord root) {
+    return root.word() == 0 ? LeafSpot{} : LeafSpot{root.pointer(), LeafHint::kUnknown};
+  }
   // Forgotten nodes stand in the index as gaps.
   static uint64_t WordOf(CachedNode node) { return reinterpret_cast<uint64_t>(node.node()); }
   static uint64_t ForgottenWordOf(CachedNode node) { return WordOf(node) | SeparatorIndex::kGap; }

@@ -34,6 +34,25 @@ TEST(NodeCacheTest, FindsALeafUnderAParentThatIsThere) {
 
 // Two entries of the index may lead to one node: SeparatorIndex::Remove leaves the second. If a node takes the second's
 // place, both entries must go.
+TEST(NodeCacheTest, ATreeOfOneLeafHasEachKeyThere) {
+  NodeCache cache(uint64_t{1} << 20);
+  NodeCache::Reader reader(cache);
+  EXPECT_TRUE(cache.FindSpot(reader, "k").leaf.is_null());
+  cache.SetRoot(RootWord(LeafAt(7), 0));
+  const std::vector<KeyView> keys(5, "k");
+  std::vector<NodeCache::LeafSpot> spots(keys.size());
+  cache.FindLeaves(reader, keys, {}, spots);
+  spots.push_back(cache.FindSpot(reader, "k"));
+  for (const NodeCache::LeafSpot& spot : spots) {
+    EXPECT_EQ(spot.leaf, LeafAt(7));
+    // Nothing is known of it: its overflow group may have any key, and there may be room.
+    EXPECT_TRUE(LeafHint(spot.hint).MayHaveOverflowed(KeyHash("k"), 0));
+    EXPECT_FALSE(LeafHint(spot.hint).IsFull(0));
+  }
+  cache.SetRoot(RootWord(NodeAt(1), 1));
+  EXPECT_TRUE(cache.FindSpot(reader, "k").leaf.is_null()) << "its parent is not cached";
+}
+
 TEST(NodeCacheTest, ANodeWithTwoEntriesLosesBoth) {
   constexpr uint64_t kNodes = 4000;  // an index of several nodes
   constexpr uint64_t kFanout = 4;

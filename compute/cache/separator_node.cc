@@ -227,9 +227,9 @@ void SeparatorNode::FillDividers() {
 }
 
 int32_t SeparatorNode::DigestBehindPrefix(KeyView key) const {
-  const int order = key.substr(0, prefix_bytes_).compare(prefix());
-  if (order != 0) return order < 0 ? 0 : kGreatestDigest;
-  return Digest(WordAt(key, word_at_));
+  if (!StartsWith(key, prefix())) [[unlikely]]
+    return key < prefix() ? 0 : kGreatestDigest;
+  return Digest(KeyPrefixBehind(key, prefix_bytes_));
 }
 
 uint32_t SeparatorNode::ChildIndex(KeyView key) const {

@@ -232,12 +232,12 @@ ValueChange& Batch::NextChange() {
 Task<void> Batch::Run(Session& session) {
   if (!reads_.empty()) co_await Read(session);
   if (!puts_.empty()) {
-    put_results_.assign(puts_.size(), Ok());
+    put_results_.resize(puts_.size(), Ok());
     co_await session.AsyncMultiPut(puts_, put_results_);
   }
   if (change_count_ != 0) co_await RunChanges(session);
   if (!deletes_.empty()) {
-    delete_results_.assign(deletes_.size(), Ok());
+    delete_results_.resize(deletes_.size(), Ok());
     co_await session.AsyncMultiDelete(deletes_, delete_results_);
   }
 }
@@ -354,7 +354,7 @@ void Batch::AnswerWrite(const Request& request) const {
     deleted += result ? 1 : 0;
   }
   if (kind == CommandKind::kPut) {
-    reply.Simple("OK");
+    reply.Ok();
   } else {
     reply.Integer(deleted);
   }

@@ -25,12 +25,12 @@ void Worker::AnswerClient(Client& client, const std::vector<std::string_view>& a
   } else if (is("setname")) {
     if (IsClientName(arguments[2])) {
       client.entry().set_name(arguments[2]);
-      reply.Simple("OK");
+      reply.Ok();
     } else {
       reply.Error(kNoClientName);
     }
   } else if (is("setinfo") || is("no-evict")) {
-    reply.Simple("OK");
+    reply.Ok();
   } else if (is("info")) {
     reply.Bulk(list.LineOf(client.entry(), now_));
   } else if (is("list")) {
@@ -47,7 +47,7 @@ void Worker::AnswerClient(Client& client, const std::vector<std::string_view>& a
     if (killed == 0) {
       reply.Error("ERR No such client");
     } else {
-      reply.Simple("OK");
+      reply.Ok();
     }
     client.is_closing = has_self;
   } else if (is("kill")) {

@@ -74,9 +74,37 @@ constexpr std::array kSubcommands{
 };
 static_assert(std::ranges::is_sorted(kSubcommands, {}, &Subcommand::name));
 static_assert(kCommands.size() <= kMostCommands);
-constexpr size_t kLongestName = 24;
 
 constexpr char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 'a' - 'A') : c; }
+
+// A hash table of the commands' places, with open addressing: each request looks for its command.
+constexpr int kSlotBits = 8;
+constexpr size_t kSlots = size_t{1} << kSlotBits;
+static_assert(kSlots >= 4 * kMostCommands);
+constexpr uint8_t kEmpty = kMostCommands;
+
+// Of names that differ in capitals only, the same.
+constexpr size_t SlotOf(std::string_view name) {
+  uint64_t word = 0;
+  for (const char c : name.substr(0, sizeof word)) {
+    word = word << 8 | (static_cast<unsigned char>(c) | 0x20u);
+  }
+  return word * 0x9e3779b97f4a7c15u >> (64 - kSlotBits);
+}
+
+constexpr std::array<uint8_t, kSlots> kPlaces = [] {
+  std::array<uint8_t, kSlots> places{};
+  places.fill(kEmpty);
+  for (size_t i = 0; i < kCommands.size(); ++i) {
+    size_t slot = SlotOf(kCommands[i].name);
+    while (places[slot] != kEmpty) slot = (slot + 1) % kSlots;
+    places[slot] = static_cast<uint8_t>(i);
+  }
+  return places;
+}();
+constexpr size_t kLongestName = std::ranges::max(kCommands, {}, [](const Command& command) {
+                                  return command.name.size();
+                                }).name.size();
 
 }  // namespace
 
@@ -84,11 +112,11 @@ std::span<const Command> Commands() { return kCommands; }
 
 const Command* FindCommand(std::string_view name) {
   if (name.size() > kLongestName) return nullptr;
-  std::array<char, kLongestName> lower;
-  std::ranges::transform(name, lower.begin(), Lower);
-  const std::string_view wanted(lower.data(), name.size());
-  const auto found = std::ranges::lower_bound(kCommands, wanted, {}, &Command::name);
-  return found != kCommands.end() && found->name == wanted ? &*found : nullptr;
+  for (size_t slot = SlotOf(name); kPlaces[slot] != kEmpty; slot = (slot + 1) % kSlots) {
+    const Command& command = kCommands[kPlaces[slot]];
+    if (IsWord(name, command.name)) return &command;
+  }
+  return nullptr;
 }
 
 std::span<const Subcommand> Subcommands() { return kSubcommands; }

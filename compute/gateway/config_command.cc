@@ -113,7 +113,7 @@ void Set(const Arguments& arguments, const GatewayOptions& options, SlowLog& slo
     is_again = true;
   }
   slow_log.set_limits(limits);
-  reply.Simple("OK");
+  reply.Ok();
 }
 
 }  // namespace

@@ -17,7 +17,8 @@ class ReplyWriter {
   // `out` outlives the writer.
   ReplyWriter(std::string& out, bool is_resp3) : out_(out), is_resp3_(is_resp3) {}
 
-  // A line without line breaks: "OK".
+  void Ok() { out_ += "+OK\r\n"; }
+  // A line without line breaks.
   void Simple(std::string_view line) {
     out_ += '+';
     Line(line);

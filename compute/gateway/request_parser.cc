@@ -95,17 +95,20 @@ RequestParser::Outcome RequestParser::Fail(std::string sentence) {
 
 int64_t RequestParser::TakeShortNumber(std::string_view bytes) {
   constexpr size_t kMostDigits = 3;
-  int64_t number = 0;
-  size_t at = at_;
-  for (; at < bytes.size() && at < at_ + kMostDigits && bytes[at] >= '0' && bytes[at] <= '9';
-       ++at) {
-    number = 10 * number + (bytes[at] - '0');
+  const char* const digits = bytes.data() + at_;
+  if (bytes.size() < at_ + kMostDigits + 2) return -1;
+  uint32_t number = 0;
+  for (size_t count = 1; count <= kMostDigits; ++count) {
+    const uint32_t digit = static_cast<unsigned char>(digits[count - 1]) - uint32_t{'0'};
+    if (digit > 9) return -1;
+    number = 10 * number + digit;
+    if (digits[count] == '\r') {
+      at_ += count + 2;
+      return number;
+    }
+    if (number == 0) return -1;  // "01" is no number
   }
-  // "01" is no number.
-  const bool is_number = at == at_ + 1 || (at > at_ && bytes[at_] != '0');
-  if (!is_number || at + 1 >= bytes.size() || bytes[at] != '\r') return -1;
-  at_ = at + 2;
-  return number;
+  return -1;
 }
 
 RequestParser::Search RequestParser::FindLine(std::string_view bytes, std::string_view& line) {
@@ -175,9 +178,11 @@ RequestParser::Outcome RequestParser::NextArray(std::string_view bytes) {
     pieces_.push_back({at_, length});
     at_ += length + 2;
   }
-  arguments_.clear();
   is_line_ = false;
-  for (const Piece& piece : pieces_) arguments_.push_back(bytes.substr(piece.at, piece.size));
+  arguments_.resize(pieces_.size());
+  for (size_t i = 0; i < pieces_.size(); ++i) {
+    arguments_[i] = bytes.substr(pieces_[i].at, pieces_[i].size);
+  }
   Finish();
   return Outcome::kRequest;
 }

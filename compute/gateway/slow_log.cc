@@ -71,7 +71,7 @@ void SlowLog::Answer(const std::vector<std::string_view>& arguments, ReplyWriter
     reply.Integer(static_cast<int64_t>(entries_.size()));
   } else if (IsWord(which, "reset")) {
     entries_.clear();
-    reply.Simple("OK");
+    reply.Ok();
   } else if (arguments.size() <= 3) {
     const std::optional<int64_t> count =
         arguments.size() == 3 ? ParseInteger(arguments[2]) : kEntriesUnlessTold;

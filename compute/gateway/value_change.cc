@@ -190,7 +190,7 @@ void ValueChange::Answer(ReplyWriter& reply) const {
     case CommandId::kSetRange: return reply.Integer(number_);
     case CommandId::kSetnx: return reply.Integer(has_set_ ? 1 : 0);
     case CommandId::kSet:
-      if (!set_.returns_old) return has_set_ ? reply.Simple("OK") : reply.Null();
+      if (!set_.returns_old) return has_set_ ? reply.Ok() : reply.Null();
       break;
     default: break;
   }

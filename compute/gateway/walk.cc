@@ -140,7 +140,7 @@ Task<void> Walk::DeleteRange(Session& session, WalkTurns& turns, ReplyWriter& re
     reply.Error(std::string(kStopping) + "; it has deleted " + std::to_string(done.deleted) +
                 " keys");
   } else if (id_ == CommandId::kFlushDb) {
-    reply.Simple("OK");
+    reply.Ok();
   } else {
     reply.Integer(static_cast<int64_t>(done.deleted));
   }

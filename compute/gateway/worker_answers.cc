@@ -47,7 +47,7 @@ std::string Worker::AnswerAtOnce(const Client& client, const Command& command,
     case CommandId::kEcho: reply.Bulk(arguments[1]); break;
     case CommandId::kSelect:
       if (arguments[1] == "0") {
-        reply.Simple("OK");
+        reply.Ok();
       } else {
         reply.Error("ERR DB index is out of range: Gossamer has database 0 only");
       }
@@ -74,7 +74,7 @@ void Worker::AnswerState(Client& client, const Command& command,
             "ERR AUTH <password> called without any password configured for the default user. Are "
             "you sure your configuration is correct?");
       } else if (LogIn(client, user, arguments.back())) {
-        reply.Simple("OK");
+        reply.Ok();
       } else {
         reply.Error(kWrongPassword);
       }
@@ -100,7 +100,7 @@ void Worker::AnswerState(Client& client, const Command& command,
       break;
     }
     case CommandId::kQuit:
-      reply.Simple("OK");
+      reply.Ok();
       client.is_closing = true;
       break;
     case CommandId::kReset:

@@ -70,6 +70,45 @@ TEST_P(CostTest, AGetOfManyKeysReadsAGroupForEachInOneRoundTrip) {
   }
 }
 
+// A hot key of many clients, say.
+TEST_P(CostTest, EqualNeighboursOfAGetOfManyKeysAreReadOnce) {
+  ASSERT_NO_FATAL_FAILURE(OpenLoaded());
+  std::vector<std::string_view> keys(40, keys_[1]);
+  keys.insert(keys.end(), 20, keys_[2]);
+  keys.insert(keys.end(), 4, "absent!!");
+  Values values;
+  const WireCounts cost = CostOf(OperationClass::kRead, [&] { session_->MultiGet(keys, values); });
+  for (size_t i = 0; i < 60; ++i) ASSERT_EQ(values[i].value(), session_->Get(keys[i]).value());
+  for (size_t i = 60; i < 64; ++i) ASSERT_FALSE(values[i]);
+  EXPECT_LE(cost.reads, 2 * 3u);
+  EXPECT_EQ(Text(cost), Text({.operations = 64,
+                              .round_trips = 1,
+                              .reads = cost.reads,
+                              .bytes_read = cost.reads * kUnitBytes}));
+}
+
+// The root word leads to the leaf: there is no parent to be cached.
+TEST_P(CostTest, ATreeOfOneLeafCostsNoMore) {
+  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
+  const std::vector<KeyValueView> pairs = {{"one", "1"}, {"three", "3"}, {"two", "2"}};
+  std::vector<Status> results(pairs.size(), Ok());
+  session_->MultiPut(pairs, results);
+  const WireCounts put =
+      CostOf(OperationClass::kUpdate, [&] { session_->MultiPut(pairs, results); });
+  EXPECT_EQ(put.operations, 3u);
+  EXPECT_EQ(put.round_trips, 2u);
+  EXPECT_EQ(put.atomics, 2u);
+  const std::vector<std::string_view> keys = {"one", "two", "three", "four"};
+  Values values;
+  const WireCounts get = CostOf(OperationClass::kRead, [&] { session_->MultiGet(keys, values); });
+  EXPECT_EQ(values[1].value(), "2");
+  EXPECT_FALSE(values[3]);
+  EXPECT_EQ(Text(get), Text({.operations = 4,
+                             .round_trips = 1,
+                             .reads = 8,  // home and overflow group of each
+                             .bytes_read = 8 * kUnitBytes}));
+}
+
 TEST_P(CostTest, GetsOfManyCoroutinesGoOutTogether) {
   ASSERT_NO_FATAL_FAILURE(OpenLoaded());
   constexpr size_t kCoroutines = 64;

@@ -142,11 +142,7 @@ bool GroupWriter::Apply(LockedLeaf& locked, WriteBatch& batch, size_t position, 
     ++(write.kind == OperationClass::kInsert ? tally.inserted : tally.updated);
   }
   if (write.replaced) effect.replaced.push_back(*write.replaced);
-  if (batch.keeps_results()) {
-    Status& result = batch.result(position);
-    // Of what is right already, nothing is copied.
-    if (!result || !write.status) result = write.status;
-  }
+  batch.NoteApplied(position, write.status);
   return true;
 }
 
@@ -177,14 +173,9 @@ bool GroupWriter::Merge(const LockedLeaf& locked, WriteBatch& batch, size_t firs
     // Equal keys keep their order: the last one decides what is stored, and each has its own result.
     const size_t begin = position;
     do {
-      if (batch.keeps_results()) {
-        const bool is_absent = is_delete && (!is_there || position != begin);
-        Status& result = batch.result(position);
-        if (is_absent) {
-          result = MakeError(Code::kNotFound);
-        } else if (!result) {
-          result = Ok();
-        }
+      if (is_delete) {
+        const bool is_absent = !is_there || position != begin;
+        batch.NoteApplied(position, is_absent ? Status(MakeError(Code::kNotFound)) : Ok());
       }
       ++position;
     } while (position < end && AreEqual(batch.key(position), key));
@@ -227,9 +218,6 @@ bool GroupWriter::Overwrite(LockedLeaf& locked, WriteBatch& batch, size_t first,
   }
   editor.SealOverwritten();
   effect.tally.updated += end - first;
-  for (size_t position = first; position < end; ++position) {
-    if (batch.keeps_results() && !batch.result(position)) batch.result(position) = Ok();
-  }
   return true;
 }
 

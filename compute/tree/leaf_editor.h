@@ -132,9 +132,11 @@ class LeafEditor {
   void SealOverwritten();
   // Whether entries were removed since the last write.
   bool has_removed() const { return removed_count_ != 0; }
-  // Whether the leaf's hint may have to be corrected by what is known. Not if values were only overwritten in their home
-  // groups: a wrong hint is noticed by the operation that it misleads.
-  bool MayCorrectHint() const { return has_moved_ || knows(geometry_.overflow_unit()); }
+  // Whether the leaf's hint may have to be corrected by what is known. Not if values were only overwritten where the hint
+  // led to: a wrong hint is noticed by the operation that it misleads.
+  bool MayCorrectHint() const {
+    return has_moved_ || (knows(geometry_.overflow_unit()) && !has_used_overflow_);
+  }
   // Whether the known units are so empty that the leaf may be worth a merge.
   bool IsSparse() const;
   // Call when the changed units are in the batch that writes them.
@@ -170,10 +172,11 @@ class LeafEditor {
   uint32_t known_ = 0;
   uint32_t changed_ = 0;
   bool has_moved_ = false;  // whether entries came, went or got another length since the last write
+  bool has_used_overflow_ = false;  // whether a key was found in the overflow group
   LongKeys long_keys_;
   // Hashes of keys removed since the last write. Until it, they must not be inserted again, as that
   // might be into another unit.
-  std::array<uint64_t, kMaxRemoved> removed_{};
+  std::array<uint64_t, kMaxRemoved> removed_;  // the first removed_count_
   size_t removed_count_ = 0;
 };
 

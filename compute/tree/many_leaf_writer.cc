@@ -267,7 +267,6 @@ bool ManyLeafWriter::TakeLeaf(Run& run, Chunk& chunk, WriteBatch::Range writes,
   for (size_t position = writes.first; position < writes.end; ++position) {
     LeafWrite& write = chunk.writes[position - chunk.first];
     groups_.MakeWrite(run.batch, position, write);
-    run.batch.PrefetchResult(position);
     // An insert into a full leaf splits it.
     if (write.is_new && LeafHint(spot.hint).IsFull(write.unit)) return false;
   }

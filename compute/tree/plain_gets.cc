@@ -43,7 +43,15 @@ void PlainGets::Prepare(std::span<const KeyView> keys, Chunk& chunk) {
   chunk.rest_.count = 0;
   const bool may_be_plain = is_possible() && Reserve(chunk, count);
   if (may_be_plain) context_.cache.FindLeaves(keys, std::span(chunk.spots_).first(count));
+  Part* last = nullptr;  // that of the key before
   for (size_t i = 0; i < count; ++i) {
+    if (last != nullptr && AreEqual(keys[i], keys[i - 1])) {
+      chunk.first_of_[i] = chunk.first_of_[i - 1];
+      last->Add(i);
+      continue;
+    }
+    chunk.first_of_[i] = static_cast<uint8_t>(i);
+    last = nullptr;
     PlainGet& get = chunk.lookups_[i];
     if (!may_be_plain || !get.Prepare(context_, keys[i], chunk.spots_[i])) {
       chunk.rest_.Add(i);
@@ -51,18 +59,24 @@ void PlainGets::Prepare(std::span<const KeyView> keys, Chunk& chunk) {
     }
     Batch& batch = chunk.batches_.For(get.leaf().server(), PlainGet::kMaxReads);
     get.AddReads(context_.geometry(), chunk.buffers_.address(i * PlainGet::kBufferBytes), batch);
-    chunk.PartOf(batch).Add(i);
+    last = &chunk.PartOf(batch);
+    last->Add(i);
   }
 }
 
 void PlainGets::Judge(std::span<const KeyView> keys, Chunk& chunk, const Part& part) {
   uint64_t answered = 0;
   for (const size_t i : part.keys()) {
-    const PlainGet& lookup = chunk.lookups_[i];
-    if (!lookup.is_read()) continue;
-    const std::optional<GroupView> home = rules::ParseUnitOfBatch(
-        lookup.home_unit(context_.geometry()), lookup.leaf(), lookup.home(), keys[i]);
-    chunk.answers_[i] = lookup.Judge(context_, keys[i], home);
+    const size_t first = chunk.first_of_[i];
+    if (first == i) {
+      const PlainGet& lookup = chunk.lookups_[i];
+      if (!lookup.is_read()) continue;
+      const std::optional<GroupView> home = rules::ParseUnitOfBatch(
+          lookup.home_unit(context_.geometry()), lookup.leaf(), lookup.home(), keys[i]);
+      chunk.answers_[i] = lookup.Judge(context_, keys[i], home);
+    } else {
+      chunk.answers_[i] = chunk.answers_[first];
+    }
     if (chunk.answers_[i].state != PlainGet::State::kNotPlain) ++answered;
   }
   context_.counters.of(OperationClass::kRead).operations += answered;

@@ -22,10 +22,15 @@ namespace gossamer {
 
 class WriteBatch {
  public:
-  // `results`, in the caller's order, get the result of each write; with none, only the first failure is kept.
+  // `results`, in the caller's order, get the result of each write; with none, only the first failure is kept. They are Ok
+  // until something else is known.
   // Requires: the pairs' keys ascend (equal neighbours are allowed), or Sort() follows.
   WriteBatch(WriteMode mode, std::span<const KeyValueView> pairs, std::span<Status> results)
-      : mode_(mode), pairs_(pairs), results_(results), first_failed_(pairs.size()) {}
+      : mode_(mode), pairs_(pairs), results_(results), first_failed_(pairs.size()) {
+    for (Status& result : results_) {
+      if (!result) result = Ok();
+    }
+  }
 
   // The positions [first, end).
   struct Range {
@@ -81,9 +86,14 @@ class WriteBatch {
 
   bool keeps_results() const { return !results_.empty(); }
   // Requires: keeps_results().
-  Status& result(size_t position) { return results_[IndexOf(position)]; }
-  // Loads what `result` returns, for writing.
-  void PrefetchResult(size_t position) { __builtin_prefetch(&results_[IndexOf(position)], 1); }
+  const Status& result(size_t position) const { return results_[IndexOf(position)]; }
+  // The write was applied to its leaf's image. `status`: NotFound, say.
+  void NoteApplied(size_t position, const Status& status) {
+    // No leaf refuses a put: its result is Ok already, and where it is need not be in the caches.
+    if (mode_ == WriteMode::kPut || results_.empty()) return;
+    Status& result = results_[IndexOf(position)];
+    if (!result || !status) result = status;
+  }
   void SetResult(size_t position, const Status& status);
   // The positions [first, end) all have this result.
   void SetResults(size_t first, size_t end, const Status& status);

@@ -15,6 +15,11 @@
 #include "common/huge_pages.h"
 
 namespace gossamer::shm {
+namespace {
+
+constexpr size_t kPageBytes = 4096;
+
+}  // namespace
 
 std::string ErrnoText(const std::string& what) {
   return what + ": " + std::system_category().message(errno);
@@ -32,24 +37,10 @@ Mapping::~Mapping() {
   if (data_ != nullptr) ::munmap(data_, bytes_);
 }
 
-Result<Mapping> Mapping::OfFile(const UniqueFd& file) {
-  struct stat status{};
-  if (::fstat(file.get(), &status) != 0) {
-    return MakeError(Code::kUnsupported, ErrnoText("size of shared memory"));
-  }
-  const auto bytes = static_cast<size_t>(status.st_size);
-  void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
-  if (data == MAP_FAILED) {
-    return MakeError(Code::kExhausted,
-                     ErrnoText(fmt::format("mapping {} bytes of shared memory", bytes)));
-  }
-  return Mapping(static_cast<std::byte*>(data), bytes);
-}
-
-Result<Mapping> Mapping::Anonymous(size_t bytes) {
+Result<Mapping> Mapping::Reserve(size_t bytes) {
+  const size_t pages = (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
   const size_t slack = bytes >= kHugePageBytes ? kHugePageBytes : 0;
-  void* data =
-      ::mmap(nullptr, bytes + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* data = ::mmap(nullptr, pages + slack, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) {
     return MakeError(Code::kExhausted, ErrnoText(fmt::format("mapping {} bytes", bytes)));
   }
@@ -58,10 +49,32 @@ Result<Mapping> Mapping::Anonymous(size_t bytes) {
     const size_t head =
         (kHugePageBytes - reinterpret_cast<uintptr_t>(start) % kHugePageBytes) % kHugePageBytes;
     if (head != 0) ::munmap(start, head);
-    if (head != slack) ::munmap(start + head + bytes, slack - head);
+    if (head != slack) ::munmap(start + head + pages, slack - head);
     start += head;
   }
   return Mapping(start, bytes);
+}
+
+Result<Mapping> Mapping::OfFile(const UniqueFd& file) {
+  struct stat status{};
+  if (::fstat(file.get(), &status) != 0) {
+    return MakeError(Code::kUnsupported, ErrnoText("size of shared memory"));
+  }
+  BOOST_OUTCOME_TRY(mapping, Reserve(static_cast<size_t>(status.st_size)));
+  if (::mmap(mapping.data(), mapping.bytes(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+             file.get(), 0) == MAP_FAILED) {
+    return MakeError(Code::kExhausted,
+                     ErrnoText(fmt::format("mapping {} bytes of shared memory", mapping.bytes())));
+  }
+  return std::move(mapping);
+}
+
+Result<Mapping> Mapping::Anonymous(size_t bytes) {
+  BOOST_OUTCOME_TRY(mapping, Reserve(bytes));
+  if (::mprotect(mapping.data(), mapping.bytes(), PROT_READ | PROT_WRITE) != 0) {
+    return MakeError(Code::kExhausted, ErrnoText(fmt::format("mapping {} bytes", bytes)));
+  }
+  return std::move(mapping);
 }
 
 Result<UniqueFd> CreateMemfd(const char* name, size_t bytes, bool huge_pages) {

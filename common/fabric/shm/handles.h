@@ -34,7 +34,7 @@ class Mapping {
 
   // Maps the whole of a memfd, shared.
   static Result<Mapping> OfFile(const UniqueFd& file);
-  // `bytes` of zeroed private memory; aligned to 2 MB if it is that large.
+  // `bytes` of zeroed private memory.
   static Result<Mapping> Anonymous(size_t bytes);
 
   std::byte* data() const { return data_; }
@@ -42,6 +42,9 @@ class Mapping {
 
  private:
   Mapping(std::byte* data, size_t bytes) : data_(data), bytes_(bytes) {}
+
+  // Address space alone. From 2 MB on it starts at a multiple of that: only there can 2 MB pages be.
+  static Result<Mapping> Reserve(size_t bytes);
 
   std::byte* data_ = nullptr;
   size_t bytes_ = 0;

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <bit>
+#include <cstdio>
 #include <fstream>
 #include <mutex>
 #include <unordered_map>
@@ -53,9 +54,28 @@ bool TransparentHugePages(const char* file) {
          line.find("[deny]") == std::string::npos;
 }
 
+// How much of a mapping is in 2 MB pages of shared memory that the kernel has merged.
+uint64_t MergedBytes(const Mapping& mapping) {
+  const auto begin = reinterpret_cast<uintptr_t>(mapping.data());
+  std::ifstream input("/proc/self/smaps");
+  uint64_t merged = 0;
+  bool is_inside = false;
+  for (std::string line; std::getline(input, line);) {
+    unsigned long from = 0;
+    unsigned long kibibytes = 0;
+    if (std::sscanf(line.c_str(), "%lx-", &from) == 1 && line.find('-') < line.find(' ')) {
+      is_inside = from >= begin && from - begin < mapping.bytes();
+    } else if (is_inside && std::sscanf(line.c_str(), "ShmemPmdMapped: %lu", &kibibytes) == 1) {
+      merged += uint64_t{kibibytes} << 10;
+    }
+  }
+  return merged;
+}
+
 struct Pages {
   Mapping mapping;
   UniqueFd file;
+  bool is_reserved = false;  // its 2 MB pages are of those that vm.nr_hugepages sets aside
   std::string description;
 };
 
@@ -86,6 +106,7 @@ Result<Pages> NamedPages(const char* name, uint64_t bytes, bool huge) {
       if (mapping) {
         pages.mapping = std::move(mapping).value();
         pages.file = std::move(file).value();
+        pages.is_reserved = true;
         pages.description = "2 MB pages";
         return pages;
       }
@@ -115,6 +136,15 @@ Result<Pages> NewPages(const char* name, uint64_t bytes, const MemoryPortOptions
                                                    : NamedPages(name, bytes, options.huge_pages));
   if (options.touch) {
     BOOST_OUTCOME_TRYV(options.touch({pages.mapping.data(), bytes}));
+    if (options.huge_pages && pages.file && !pages.is_reserved) {
+      const uint64_t merged = MergedBytes(pages.mapping);
+      if (merged != 0) {
+        const bool is_whole = merged == bytes / kHugePageBytes * kHugePageBytes;
+        pages.description = is_whole ? "2 MB pages (transparent)"
+                                     : fmt::format("2 MB pages (transparent) for {} %, else 4 KB",
+                                                   100 * merged / bytes);
+      }
+    }
   }
   return std::move(pages);
 }
