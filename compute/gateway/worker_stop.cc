@@ -43,6 +43,7 @@ bool IsOnItsWay(int fd) {
 }  // namespace
 
 void Worker::Drain() {
+  Welcome();  // Who has just come is sent away like the others.
   // Answers that wait for the rest of their pipeline, which is not done any more.
   for (Client* client : queue_) {
     if (!client->is_busy) client->Send(metrics_->numbers().bytes_sent);

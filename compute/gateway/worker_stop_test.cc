@@ -35,6 +35,23 @@ TEST_F(WorkerStopTest, AnswersOfALongPipelineArrive) {
   }
 }
 
+// A client that was accepted and not looked at yet.
+TEST_F(WorkerStopTest, ResetsNoClientThatHasJustCome) {
+  for (int round = 0; round < 20; ++round) {
+    ASSERT_NO_FATAL_FAILURE(Open());
+    Connection other = Connect();
+    other.Expect("PING\r\n", "+PONG\r\n");
+    Connection client = Connect();
+    client.Send("GET k\r\nGET k\r\n");
+    other.Expect("PING\r\n", "+PONG\r\n");  // an answer behind the connection's arrival
+    std::thread stopper([this] { gateway_.reset(); });
+    const std::string answers = client.ReceiveToEnd();
+    stopper.join();
+    ASSERT_EQ(client.last_error(), 0) << "round " << round << ": the connection was reset";
+    ASSERT_EQ(answers.size() % 5, 0u);
+  }
+}
+
 TEST_F(WorkerStopTest, DoesNotWaitForClientsThatDoNotRead) {
   ASSERT_NO_FATAL_FAILURE(Open());
   Connection writer = Connect();
