@@ -94,10 +94,11 @@ void Batch::AddAnswer(Client& client, std::string_view reply) {
   text_ += reply;
 }
 
-void Batch::AddError(Client& client, std::string_view line) {
+void Batch::AddError(Client& client, std::string_view line, const Command* command) {
   std::string reply;
   ReplyWriter(reply, client.is_resp3).Error(line);
   AddAnswer(client, reply);
+  if (command != nullptr) failed_.push_back(command);
 }
 
 bool Batch::Add(Client& client, const Command& command,
@@ -115,7 +116,7 @@ bool Batch::Add(Client& client, const Command& command,
     case CommandKind::kPut: {
       if (command.id == CommandId::kSet) return AddSet(client, command, arguments);
       if (arguments.size() % 2 == 0) {
-        AddError(client, WrongNumberOfArguments(command.name));
+        AddError(client, WrongNumberOfArguments(command.name), &command);
         return true;
       }
       if (!Admit(client, Phase::kPuts)) return false;
@@ -157,7 +158,7 @@ bool Batch::AddSet(Client& client, const Command& command,
     }
     if (options.must_be_absent && options.must_exist) refusal = kSyntaxError;
     if (refusal.empty()) continue;
-    AddError(client, refusal);
+    AddError(client, refusal, &command);
     return true;
   }
   const bool is_plain = !options.must_be_absent && !options.must_exist && !options.returns_old;
@@ -180,7 +181,7 @@ bool Batch::AddChange(Client& client, const Command& command,
     requests_.emplace_back(&client, &command, change_count_ - 1, kIsChange);
   } else {
     --change_count_;
-    AddError(client, refusal);
+    AddError(client, refusal, &command);
   }
   return true;
 }
@@ -191,7 +192,7 @@ bool Batch::AddRange(Client& client, const Command& command,
   const std::optional<int64_t> first = ParseInteger(arguments[2]);
   const std::optional<int64_t> last = ParseInteger(arguments[3]);
   if (!first || !last) {
-    AddError(client, kNoInteger);
+    AddError(client, kNoInteger, &command);
     return true;
   }
   if (!Admit(client, Phase::kReads)) return false;

@@ -36,8 +36,8 @@ class Batch {
   // Adds an answer that is known already, in its place behind those of the client's earlier requests.
   void AddAnswer(Client& client, std::string_view reply);
 
-  // Likewise, an error: a code in capitals, then a sentence.
-  void AddError(Client& client, std::string_view line);
+  // Likewise, an error: a code in capitals, then a sentence. `command`: what was refused, if it is one.
+  void AddError(Client& client, std::string_view line, const Command* command = nullptr);
 
   // Does it all.
   Task<void> Run(Session& session);

@@ -68,6 +68,7 @@ class Client {
   bool has_next = false;     // the next request is here, and waits for those in flight
   bool is_queued = false;    // is in the worker's list of those to look at
   bool is_closing = false;   // once `out` is sent
+  bool is_in_transaction = false;  // MULTI was refused: so is what follows, up to EXEC or DISCARD
 
  private:
   // As TlsSession::Receive and Send, of the plain socket.

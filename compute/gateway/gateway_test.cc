@@ -157,8 +157,21 @@ TEST_F(GatewayTest, RefusesWithASentence) {
   Connection client = Connect();
   client.Expect(Request({"NOSUCH", "a"}),
                 "-ERR unknown command 'NOSUCH', with args beginning with: 'a' \r\n");
-  client.Expect(Request({"Multi"}),
-                "-ERR there are no transactions in Gossamer: each command is atomic by itself\r\n");
+  Connection transaction = Connect();
+  transaction.Expect(
+      Request({"SET", "t", "1"}) + Request({"MULTI"}),
+      "+OK\r\n-ERR there are no transactions in Gossamer: each command is atomic by itself\r\n");
+  const std::string not_executed =
+      "-ERR not executed: it is part of a transaction, and MULTI was refused; DISCARD ends it\r\n";
+  transaction.Expect(
+      Request({"SET", "t", "2"}) + Request({"multi"}) + Request({"PING"}) + Request({"EXEC"}),
+      not_executed + not_executed + not_executed +
+          "-EXECABORT Transaction discarded because of previous errors.\r\n");
+  transaction.Expect(Request({"GET", "t"}), Bulk("1"));
+  transaction.Expect(Request({"MULTI"}),
+                     "-ERR there are no transactions in Gossamer: each command is atomic by itself\r\n");
+  transaction.Expect(Request({"DEL", "t"}) + Request({"DISCARD"}) + Request({"EXISTS", "t"}),
+                     not_executed + "+OK\r\n:1\r\n");
   client.Expect(Request({"GET"}), "-ERR wrong number of arguments for 'get' command\r\n");
   client.Expect(Request({"MSET", "a", "1", "b"}),
                 "-ERR wrong number of arguments for 'mset' command\r\n");

@@ -88,6 +88,10 @@ std::string RefusalOf(const Command* command, const Subcommand* subcommand,
   return is_right ? std::string() : WrongNumberOfArguments(subcommand->name);
 }
 
+bool IsTransaction(const std::vector<std::string_view>& arguments) {
+  return arguments.size() == 1 && IsWord(arguments[0], "multi");
+}
+
 std::string WrongNumberOfArguments(std::string_view name) {
   return "ERR wrong number of arguments for '" + std::string(name) + "' command";
 }

@@ -15,6 +15,12 @@ namespace gossamer::gateway {
 std::string RefusalOf(const Command* command, const Subcommand* subcommand,
                       const std::vector<std::string_view>& arguments);
 
+// Whether the request, which is refused, would begin a transaction.
+bool IsTransaction(const std::vector<std::string_view>& arguments);
+// The text of the error reply to what follows such a request.
+inline constexpr std::string_view kNotExecuted =
+    "ERR not executed: it is part of a transaction, and MULTI was refused; DISCARD ends it";
+
 // The text of the error reply to a wrong number of arguments. `name`: of a command or a subcommand.
 std::string WrongNumberOfArguments(std::string_view name);
 

@@ -202,6 +202,7 @@ void Worker::Collect(Client& client) {
 bool Worker::CollectOne(Client& client, const std::vector<std::string_view>& arguments) {
   const bool is_in_batch = IsInBatch(client);
   const Command* const command = FindCommand(arguments[0]);
+  if (client.is_in_transaction && RefuseInTransaction(client, command, arguments[0])) return true;
   const bool has_subcommand =
       command != nullptr && arguments.size() > 1 && HasSubcommands(*command);
   const Subcommand* const subcommand =
@@ -211,7 +212,8 @@ bool Worker::CollectOne(Client& client, const std::vector<std::string_view>& arg
   }
   const std::string refusal = RefusalOf(command, subcommand, arguments);
   if (!refusal.empty()) {
-    batch_->AddError(client, refusal);
+    batch_->AddError(client, refusal, command);
+    client.is_in_transaction = client.is_authenticated && IsTransaction(arguments);
     return true;
   }
   const bool needs_no_password =
@@ -239,6 +241,24 @@ bool Worker::CollectOne(Client& client, const std::vector<std::string_view>& arg
       return true;
     default: return batch_->Add(client, *command, arguments);
   }
+}
+
+// A client that does not look at the reply to MULTI has sent more, which it wants to take effect as a whole or not at all.
+bool Worker::RefuseInTransaction(Client& client, const Command* command, std::string_view name) {
+  const bool leaves = command != nullptr &&
+                      (command->id == CommandId::kReset || command->id == CommandId::kQuit);
+  const bool is_exec = IsWord(name, "exec");
+  const bool is_discard = IsWord(name, "discard");
+  client.is_in_transaction = !leaves && !is_exec && !is_discard;
+  if (leaves) return false;
+  if (is_exec) {
+    batch_->AddError(client, "EXECABORT Transaction discarded because of previous errors.");
+  } else if (is_discard) {
+    batch_->AddAnswer(client, "+OK\r\n");
+  } else {
+    batch_->AddError(client, kNotExecuted);
+  }
+  return true;
 }
 
 void Worker::StartBatch() {

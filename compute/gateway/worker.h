@@ -86,6 +86,8 @@ class Worker {
   void Collect(Client& client);
   // Returns false if the client's later requests must wait.
   bool CollectOne(Client& client, const std::vector<std::string_view>& arguments);
+  // Answers a request that follows a refused MULTI. Returns false if it is to be answered as ever.
+  bool RefuseInTransaction(Client& client, const Command* command, std::string_view name);
   void StartBatch();
   Task<void> RunBatch(std::unique_ptr<Batch> batch);
   void AnswerState(Client& client, const Command& command,

@@ -109,16 +109,18 @@ class ProgramTest(ComputeServerTest):
         client = self.client(line.split("redis ")[1].split(",")[0])
         for _ in range(5):
             client.ask("GET", "k")
+        self.assertTrue(client.ask("GET").startswith(b"-ERR wrong number"))
+        refused = 'gossamer_command_errors_total{command="get"} 1\n'
         address = line.split("admin ")[1].strip()
         self.assertIn("\r\n\r\nready\n", self.get(address, "/readyz"))
         deadline = time.monotonic() + 60
         while True:
             text = self.get(address, "/metrics")
-            if 'command="get"' in text or time.monotonic() > deadline:
+            if refused in text or time.monotonic() > deadline:
                 break
             time.sleep(0.1)
         self.assertIn("200 OK", text)
-        self.assertIn('command="get"', text)
+        self.assertIn(refused, text)
         while True:
             state = json.loads(self.get(address, "/state").split("\r\n\r\n", 1)[1])
             # Nobody has a leaf in use before there is one.
