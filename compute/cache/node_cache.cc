@@ -106,7 +106,7 @@ std::optional<NodeCache::Step> NodeCache::Find(Reader& reader, const SearchGoal&
                 node.separator(child)};
   }
   if (high != nullptr) *high = HighFence();
-  return Step{root.pointer(), root.level(), RemotePtr(), 0, Key()};
+  return Step::To(root);
 }
 
 NodeCache::LeafSpot NodeCache::FindSpot(Reader& reader, KeyView key, Counts counts) const {

@@ -43,7 +43,6 @@ bool IsOnItsWay(int fd) {
 }  // namespace
 
 void Worker::Drain() {
-  Welcome();  // Who has just come is sent away like the others.
   // Answers that wait for the rest of their pipeline, which is not done any more.
   for (Client* client : queue_) {
     if (!client->is_busy) client->Send(metrics_->numbers().bytes_sent);
@@ -63,17 +62,18 @@ void Worker::Drain() {
 
 // Closing a connection on which something has arrived that nobody has read would reset it, and the client would lose answers.
 void Worker::Disconnect() {
-  for (const auto& [fd, client] : clients_) client->EndSending();
   const Clock::time_point deadline = Clock::now() + kStopPatience;
   Clock::time_point last_news = Clock::now();
-  while (!clients_.empty() && Clock::now() < deadline && Clock::now() - last_news < kQuiet) {
+  do {
     bool has_news = false;
+    Welcome();  // Who has just come, by another worker perhaps, is sent away like the others.
+    for (const auto& [fd, client] : clients_) client->EndSending();
     std::erase_if(clients_, [&](const auto& client) { return !Discard(client.first, has_news); });
     const auto is_on_its_way = [](const auto& client) { return IsOnItsWay(client.first); };
     has_news = has_news || std::ranges::any_of(clients_, is_on_its_way);
     if (has_news) last_news = Clock::now();
     std::this_thread::sleep_for(kPause);
-  }
+  } while (!clients_.empty() && Clock::now() < deadline && Clock::now() - last_news < kQuiet);
   clients_.clear();
 }
 

@@ -7,10 +7,6 @@ namespace {
 // corrupt (rule R5).
 constexpr uint32_t kMaxDescents = 4;
 
-NodeCache::Step StepToRoot(RootWord root) {
-  return {root.pointer(), root.level(), RemotePtr(), 0, Key()};
-}
-
 }  // namespace
 
 Task<Result<Descent::Step>> Descent::To(Op& op, SearchGoal goal, uint32_t level, Trust trust,
@@ -21,7 +17,7 @@ Task<Result<Descent::Step>> Descent::To(Op& op, SearchGoal goal, uint32_t level,
     if (!start) {
       const Result<RootWord> root = co_await nodes_.ReadRoot(op);
       if (!root) co_return root.error();
-      start = StepToRoot(root.value());
+      start = Step::To(root.value());
       if (trust == Trust::kCache) start = cache_.FindFrom(*start, goal, level);
     }
     Step step = *start;
@@ -55,7 +51,7 @@ Task<Result<Descent::Step>> Descent::To(Op& op, SearchGoal goal, uint32_t level,
           trust = Trust::kNothing;
           const Result<RootWord> root = co_await nodes_.ReadRoot(op);
           if (!root) co_return root.error();
-          step = StepToRoot(root.value());
+          step = Step::To(root.value());
           continue;
         }
         missing_.Note(step.node, step.level, step.low);

@@ -87,6 +87,55 @@ TEST_P(CostTest, EqualNeighboursOfAGetOfManyKeysAreReadOnce) {
                               .bytes_read = cost.reads * kUnitBytes}));
 }
 
+// A client that only writes finds out, too, which keys are in overflow groups.
+TEST_P(CostTest, AnotherSessionLearnsTheHintsAsItWrites) {
+  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
+  ASSERT_NO_FATAL_FAILURE(LoadRandom(5'000));
+  const std::unique_ptr<Store> other = OpenAnother();
+  const std::unique_ptr<Session> session = other->NewSession().value();
+  const auto update_all = [&] {
+    return CostOf(*session, OperationClass::kUpdate, [&] {
+      for (const std::string& key : keys_) ASSERT_TRUE(session->Update(key, "abcdefgh"));
+    });
+  };
+  update_all();
+  EXPECT_EQ(update_all().round_trips, 2 * keys_.size());
+  const std::unique_ptr<Store> third = OpenAnother();
+  const std::unique_ptr<Session> batches = third->NewSession().value();
+  constexpr size_t kAtOnce = 32;
+  std::vector<KeyValueView> pairs;
+  for (const std::string& key : keys_) pairs.push_back({key, "abcdefgh"});
+  const auto put_all = [&] {
+    return CostOf(*batches, OperationClass::kUpdate, [&] {
+      std::vector<Status> results(kAtOnce, Ok());
+      for (size_t i = 0; i + kAtOnce <= pairs.size(); i += kAtOnce) {
+        batches->MultiPut(std::span(pairs).subspan(i, kAtOnce), results);
+      }
+    });
+  };
+  put_all();
+  const WireCounts cost = put_all();
+  // Two leaves of a batch that share a lock take turns: few do.
+  EXPECT_LE(cost.round_trips, 2 * (pairs.size() / kAtOnce) * 115 / 100);
+}
+
+// The first get of a client, too, which descends: the root is read with its overflow group, for there is no hint.
+TEST_P(CostTest, TheFirstGetOfATreeOfOneLeafReadsItsOverflowGroup) {
+  ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));
+  std::vector<std::string> keys;
+  for (uint64_t i = 0; i < 36; ++i) {
+    keys.push_back(EightBytes(i * 7919));
+    ASSERT_TRUE(session_->Put(keys.back(), "abcdefgh"));
+  }
+  for (const std::string& key : keys) {
+    const std::unique_ptr<Store> other = OpenAnother();
+    const std::unique_ptr<Session> session = other->NewSession().value();
+    const WireCounts cost =
+        CostOf(*session, OperationClass::kRead, [&] { ASSERT_TRUE(session->Get(key)); });
+    ASSERT_EQ(cost.reads, 2u);
+  }
+}
+
 // The root word leads to the leaf: there is no parent to be cached.
 TEST_P(CostTest, ATreeOfOneLeafCostsNoMore) {
   ASSERT_NO_FATAL_FAILURE(Open(kEightByteStore));

@@ -105,6 +105,7 @@ LeafEditor::Applied LeafEditor::Apply(LeafWrite& write) {
   const uint32_t overflow = geometry_.overflow_unit();
   const KeyView key = write.entry.key;
   const Found old = Find(key, write.unit);
+  if (old.unread) was_misled_ = true;
   if (old.unread) return Applied::kUnread;
   if (old.is_unsure) return Applied::kUnknown;
   if (old.entry && old.unit == overflow) has_used_overflow_ = true;

@@ -135,7 +135,8 @@ class LeafEditor {
   // Whether the leaf's hint may have to be corrected by what is known. Not if values were only overwritten where the hint
   // led to: a wrong hint is noticed by the operation that it misleads.
   bool MayCorrectHint() const {
-    return has_moved_ || (knows(geometry_.overflow_unit()) && !has_used_overflow_);
+    const bool is_in_vain = knows(geometry_.overflow_unit()) && !has_used_overflow_;
+    return has_moved_ || was_misled_ || is_in_vain;
   }
   // Whether the known units are so empty that the leaf may be worth a merge.
   bool IsSparse() const;
@@ -173,6 +174,7 @@ class LeafEditor {
   uint32_t changed_ = 0;
   bool has_moved_ = false;  // whether entries came, went or got another length since the last write
   bool has_used_overflow_ = false;  // whether a key was found in the overflow group
+  bool was_misled_ = false;         // whether the overflow group was needed, and had not been read
   LongKeys long_keys_;
   // Hashes of keys removed since the last write. Until it, they must not be inserted again, as that
   // might be into another unit.

@@ -63,8 +63,11 @@ Result<Mapping> Mapping::OfFile(const UniqueFd& file) {
   BOOST_OUTCOME_TRY(mapping, Reserve(static_cast<size_t>(status.st_size)));
   if (::mmap(mapping.data(), mapping.bytes(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
              file.get(), 0) == MAP_FAILED) {
-    return MakeError(Code::kExhausted,
-                     ErrnoText(fmt::format("mapping {} bytes of shared memory", mapping.bytes())));
+    const std::string why =
+        ErrnoText(fmt::format("mapping {} bytes of shared memory", mapping.bytes()));
+    // The kernel has taken the reserved range away first. By now it may be another thread's: to unmap it would be wrong.
+    mapping.data_ = nullptr;
+    return MakeError(Code::kExhausted, why);
   }
   return std::move(mapping);
 }
