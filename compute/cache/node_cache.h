@@ -71,13 +71,10 @@ class NodeCache {
     RemotePtr node;  // the node sought if `level` is; else the lowest one known above it
     uint32_t level = 0;
     RemotePtr parent;   // the cached node with the pointer to `node`; null: the root word
-    uint64_t hint = 0;  // LeafHint of `node`, if it is a leaf with a cached parent, or the root
+    uint64_t hint = 0;  // LeafHint of `node`, if it is a leaf with a cached parent
     Key low;            // the low fence of `node` according to its parent
 
-    static Step To(RootWord root) {
-      return {root.pointer(), root.level(), RemotePtr(),
-              root.level() == 0 ? LeafHint::kUnknown : 0, Key()};
-    }
+    static Step To(RootWord root) { return {root.pointer(), root.level(), RemotePtr(), 0, Key()}; }
     bool has_parent() const { return !parent.is_null(); }
   };
 

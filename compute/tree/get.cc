@@ -221,7 +221,8 @@ Task<Status> Getter::FindPath(Op& op, KeyView key, Route& route) {
       co_await context_.descent.To(op, SearchGoal::Covering(key), 0);
   if (!found) co_return found.error();
   route.path = found.value();
-  route.may_have_hint = context_.cache.HasLeaf(key);
+  // A leaf that is the root has none.
+  route.may_have_hint = route.path.has_parent() && context_.cache.HasLeaf(key);
   co_return Ok();
 }
 
