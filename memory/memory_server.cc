@@ -82,8 +82,8 @@ Status MemoryServer::Touch(std::span<std::byte> memory, bool is_reserved) const 
       {.verb = "reserving memory", .unit = "MiB", .total = memory.size() >> kMebibyte});
   Clock::time_point next_look{};
   TouchOptions touch;
-  touch.huge_pages = options_.huge_pages && options_.fabric == FabricKind::kShm &&
-                     !options_.in_process_only;
+  touch.huge_pages =
+      options_.huge_pages && options_.fabric == FabricKind::kShm && !options_.in_process_only;
   touch.progress = [&progress](uint64_t done) { progress.Update(done >> kMebibyte); };
   touch.may_go_on = [&](uint64_t left) -> Status {
     if (Clock::now() < next_look) return Ok();

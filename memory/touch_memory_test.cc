@@ -35,8 +35,7 @@ TEST_P(TouchMemoryInPages, HasEveryPageAndLeavesWhatIsThere) {
     mapping.data()[5 * kMiB] = std::byte{7};
     std::vector<uint64_t> left;
     uint64_t done = 0;
-    TouchOptions options{
-        .slice_bytes = 3 * kMiB, .threads = threads, .huge_pages = GetParam()};
+    TouchOptions options{.slice_bytes = 3 * kMiB, .threads = threads, .huge_pages = GetParam()};
     options.may_go_on = [&left](uint64_t bytes) -> Status {
       left.push_back(bytes);
       return Ok();

@@ -164,8 +164,8 @@ inline bool OverwriteSealed(std::span<std::byte> piece, size_t at, std::string_v
     if (shift != 0) word[1] ^= change >> (64 - shift);
   }
   fresh.copy(old, fresh.size());
-  const Checksum change = PairSum::ChangeBy(std::span(changes).first(words), pair,
-                                            piece.size() - sizeof(Checksum));
+  const Checksum change =
+      PairSum::ChangeBy(std::span(changes).first(words), pair, piece.size() - sizeof(Checksum));
   Checksum sum;
   std::memcpy(&sum, piece.data(), sizeof sum);
   sum = {sum.words ^ change.words, sum.folded ^ change.folded};

@@ -62,12 +62,12 @@ class Client {
   size_t allowance = 64;  // requests that it may have in a batch
   bool is_resp3 = false;
   bool is_authenticated;
-  bool may_read = true;      // something may have arrived
-  bool has_hung_up = false;  // no event will tell of what comes
-  bool is_busy = false;      // requests are in flight
-  bool has_next = false;     // the next request is here, and waits for those in flight
-  bool is_queued = false;    // is in the worker's list of those to look at
-  bool is_closing = false;   // once `out` is sent
+  bool may_read = true;            // something may have arrived
+  bool has_hung_up = false;        // no event will tell of what comes
+  bool is_busy = false;            // requests are in flight
+  bool has_next = false;           // the next request is here, and waits for those in flight
+  bool is_queued = false;          // is in the worker's list of those to look at
+  bool is_closing = false;         // once `out` is sent
   bool is_in_transaction = false;  // MULTI was refused: so is what follows, up to EXEC or DISCARD
 
  private:

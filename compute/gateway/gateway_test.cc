@@ -168,8 +168,9 @@ TEST_F(GatewayTest, RefusesWithASentence) {
       not_executed + not_executed + not_executed +
           "-EXECABORT Transaction discarded because of previous errors.\r\n");
   transaction.Expect(Request({"GET", "t"}), Bulk("1"));
-  transaction.Expect(Request({"MULTI"}),
-                     "-ERR there are no transactions in Gossamer: each command is atomic by itself\r\n");
+  transaction.Expect(
+      Request({"MULTI"}),
+      "-ERR there are no transactions in Gossamer: each command is atomic by itself\r\n");
   transaction.Expect(Request({"DEL", "t"}) + Request({"DISCARD"}) + Request({"EXISTS", "t"}),
                      not_executed + "+OK\r\n:1\r\n");
   client.Expect(Request({"GET"}), "-ERR wrong number of arguments for 'get' command\r\n");

@@ -245,8 +245,8 @@ bool Worker::CollectOne(Client& client, const std::vector<std::string_view>& arg
 
 // A client that does not look at the reply to MULTI has sent more, which it wants to take effect as a whole or not at all.
 bool Worker::RefuseInTransaction(Client& client, const Command* command, std::string_view name) {
-  const bool leaves = command != nullptr &&
-                      (command->id == CommandId::kReset || command->id == CommandId::kQuit);
+  const bool leaves =
+      command != nullptr && (command->id == CommandId::kReset || command->id == CommandId::kQuit);
   const bool is_exec = IsWord(name, "exec");
   const bool is_discard = IsWord(name, "discard");
   client.is_in_transaction = !leaves && !is_exec && !is_discard;

@@ -57,7 +57,8 @@ class PlainGets {
     std::array<NodeCache::LeafSpot, kMaxKeys> spots_;
     std::array<PlainGet, kMaxKeys> lookups_;
     std::array<PlainGet::Answer, kMaxKeys> answers_;
-    std::array<uint8_t, kMaxKeys> first_of_;  // the number of the first of equal neighbours: all have its answer
+    std::array<uint8_t, kMaxKeys>
+        first_of_;  // the number of the first of equal neighbours: all have its answer
     ServerBatches batches_;
     std::vector<Part> parts_;
     Part rest_;
