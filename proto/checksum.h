@@ -12,7 +12,6 @@
 #include <cstring>
 #include <span>
 #include <string_view>
-#include <utility>
 
 #include "proto/crc32c.h"
 #include "proto/key.h"
@@ -139,7 +138,8 @@ inline Checksum ChecksumOf(PairSum&& seed, std::span<const std::byte> piece) {
 
 // Writes the checksum of `piece` to its start.
 inline void Seal(PairSum&& seed, std::span<std::byte> piece) {
-  const Checksum sum = ChecksumOf(std::move(seed), piece);
+  seed.Add(piece.subspan(sizeof(Checksum)));
+  const Checksum sum = seed.End();
   std::memcpy(piece.data(), &sum, sizeof sum);
 }
 
