@@ -157,12 +157,16 @@ class GroupView {
         return Entry{
             {from, key_bytes}, {from + key_bytes, stride - key_bytes}, internal::KindOf(code)};
       };
-      if (key_bytes <= sizeof(uint64_t) && stride >= sizeof(uint64_t)) {
-        // 8 bytes of an entry hold the key: without a call for each.
+      if (key_bytes <= sizeof(uint64_t) && stride != 0) {
+        // 8 bytes that begin with an entry hold the key: without a call for each. Of a shorter entry, 8 bytes that end with it: the
+        // header is before the first.
+        static_assert(kGroupHeaderBytes >= sizeof(uint64_t));
+        const uint32_t before = stride < sizeof(uint64_t) ? sizeof(uint64_t) - stride : 0;
         const uint64_t wanted = FirstBytesBehind(key, prefix_.size());
         const uint64_t mask = FirstBytesMask(key_bytes);
         for (uint32_t left = header_.count; left != 0; --left, at += stride) {
-          if ((internal::LoadWord({at, stride}) & mask) == wanted) return entry_at(at);
+          const uint64_t word = internal::LoadWord({at - before, sizeof(uint64_t)}) >> (8 * before);
+          if ((word & mask) == wanted) return entry_at(at);
         }
         return std::nullopt;
       }
@@ -280,12 +284,22 @@ class GroupView {
   }
   [[gnu::noinline]] std::optional<Entry> FindInArray(KeyView suffix) const {
     const Array array = *AsArray();
+    const uint32_t stride = array.key_bytes + array.stored_bytes;
     const char* at = array.first;
-    for (uint32_t left = header_.count; left != 0;
-         --left, at += array.key_bytes + array.stored_bytes) {
-      const KeyView key(at, array.key_bytes);
-      if (AreEqual(key, suffix)) {
-        return Entry{key, {at + array.key_bytes, array.stored_bytes}, array.kind};
+    const auto entry_at = [&](const char* from) {
+      return Entry{
+          {from, array.key_bytes}, {from + array.key_bytes, array.stored_bytes}, array.kind};
+    };
+    if (array.key_bytes < sizeof(uint64_t)) {  // of entries without a byte, there is one at most
+      return header_.count == 0 ? std::nullopt : std::optional(entry_at(at));
+    }
+    // Keys that are alike at first differ in their last bytes.
+    const uint32_t last = array.key_bytes - static_cast<uint32_t>(sizeof(uint64_t));
+    const uint64_t wanted = internal::LoadWord(suffix.substr(last));
+    for (uint32_t left = header_.count; left != 0; --left, at += stride) {
+      if (internal::LoadWord({at + last, sizeof(uint64_t)}) == wanted &&
+          std::memcmp(at, suffix.data(), last) == 0) {
+        return entry_at(at);
       }
     }
     return std::nullopt;

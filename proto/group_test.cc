@@ -221,6 +221,45 @@ TEST(Group, EdgesOfKeysAndValues) {
   EXPECT_FALSE(view->Find("\0\0\0"s).has_value());
 }
 
+// Entries of one length each, in a unit that is full: short ones are compared by 8 bytes, of which some are not theirs.
+TEST(Group, FindsKeysOfAnyLengthInFullArrays) {
+  for (size_t key_bytes = 1; key_bytes <= 20; ++key_bytes) {
+    for (size_t value_bytes = 0; value_bytes <= 9; ++value_bytes) {
+      const UnitImage unit;
+      Content content;
+      const auto key_at = [&](uint32_t i) {
+        std::string key(key_bytes, 'k');
+        key.back() = static_cast<char>(2 * i);
+        return key;
+      };
+      for (uint32_t i = 0; i < 60; ++i) {
+        Content more = content;
+        more[key_at(i)] = {std::string(value_bytes, static_cast<char>(i))};
+        if (unit.SizerOf(more).bytes() > unit.bytes) break;
+        content = more;
+      }
+      const Bytes image = unit.Encode(content);
+      const auto view = unit.Parse(image);
+      ASSERT_TRUE(view.has_value());
+      ASSERT_GE(content.size(), 4u);
+      for (const auto& [key, stored] : content) {
+        const auto found = view->Find(key);
+        ASSERT_TRUE(found.has_value()) << key_bytes << " " << value_bytes;
+        EXPECT_EQ(found->key, key);
+        EXPECT_EQ(found->stored, stored.bytes);
+        std::string other = key;
+        ++other.back();
+        EXPECT_FALSE(view->Find(other).has_value());
+        other = key;
+        ++other.front();
+        EXPECT_EQ(view->Find(other).has_value(), content.contains(other));
+        EXPECT_FALSE(view->Find(key + "x").has_value());
+        EXPECT_FALSE(view->Find(key.substr(1)).has_value());
+      }
+    }
+  }
+}
+
 TEST(Group, TakesViewsOfNothing) {
   const UnitImage unit;
   const std::vector<Entry> entries{Entry{}};

@@ -60,6 +60,7 @@ void Batch::Clear() {
   change_count_ = 0;
   deletes_.clear();
   text_.clear();
+  answered_.clear();
   failed_.clear();
   key_changes_.clear();
   read_replies_.clear();
@@ -84,7 +85,7 @@ bool Batch::Admit(Client& client, Phase phase) {
   return true;
 }
 
-void Batch::AddAnswer(Client& client, std::string_view reply) {
+void Batch::AddAnswer(Client& client, std::string_view reply, const Command* command) {
   if (clients_.empty() || clients_.back() != &client) {
     clients_.push_back(&client);
     reads_of_others_ = reads_.size();
@@ -92,13 +93,15 @@ void Batch::AddAnswer(Client& client, std::string_view reply) {
   }
   requests_.emplace_back(&client, nullptr, text_.size(), reply.size());
   text_ += reply;
+  if (command == nullptr) return;
+  answered_.push_back(command);
+  if (reply.starts_with('-')) failed_.push_back(command);
 }
 
 void Batch::AddError(Client& client, std::string_view line, const Command* command) {
   std::string reply;
   ReplyWriter(reply, client.is_resp3).Error(line);
-  AddAnswer(client, reply);
-  if (command != nullptr) failed_.push_back(command);
+  AddAnswer(client, reply, command);
 }
 
 bool Batch::Add(Client& client, const Command& command,

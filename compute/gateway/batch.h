@@ -33,11 +33,11 @@ class Batch {
   // Adds a request of `client`. Its bytes stay until the batch has run.
   // Returns false, and adds nothing, if it must wait for the requests that the client has in the batch.
   bool Add(Client& client, const Command& command, const std::vector<std::string_view>& arguments);
-  // Adds an answer that is known already, in its place behind those of the client's earlier requests.
-  void AddAnswer(Client& client, std::string_view reply);
-
-  // Likewise, an error: a code in capitals, then a sentence. `command`: what was refused, if it is one.
-  void AddError(Client& client, std::string_view line, const Command* command = nullptr);
+  // Adds an answer that is known already, in its place behind those of the client's earlier requests. `command`: what it answers;
+  // null if that is no command.
+  void AddAnswer(Client& client, std::string_view reply, const Command* command);
+  // Likewise, an error: a code in capitals, then a sentence.
+  void AddError(Client& client, std::string_view line, const Command* command);
 
   // Does it all.
   Task<void> Run(Session& session);
@@ -52,6 +52,7 @@ class Batch {
     for (const Request& request : requests_) {
       if (request.command != nullptr) ++times[NumberOf(*request.command)];
     }
+    for (const Command* const command : answered_) ++times[NumberOf(*command)];
     for (size_t i = 0; i < Commands().size(); ++i) {
       if (times[i] != 0) visit(Commands()[i], times[i]);
     }
@@ -127,6 +128,7 @@ class Batch {
   std::vector<Status> delete_results_;
   std::string text_;
   size_t answer_bytes_ = 0;
+  std::vector<const Command*> answered_;  // those of answers that were known
   std::vector<const Command*> failed_;
 };
 

@@ -43,6 +43,14 @@ class Client {
   // Bounds its requests to come: to a few small words, while it is not authenticated.
   void LimitRequests(uint64_t max_query_bytes);
 
+  // MULTI is refused. A client that has sent more behind it, without a look at the reply, wants that to take effect as a whole or
+  // not at all.
+  enum class Transaction : uint8_t {
+    kNone,
+    kRefused,  // nothing has come behind MULTI yet: the client may be waiting for the reply
+    kGoesOn,   // what comes is refused too, up to EXEC or DISCARD
+  };
+
   enum class Read : uint8_t { kSome, kNone, kEnded };
   // Reads what has arrived, up to a bound; no request may be in flight, as those are views into what was read.
   Read Receive(uint64_t& bytes);
@@ -62,13 +70,13 @@ class Client {
   size_t allowance = 64;  // requests that it may have in a batch
   bool is_resp3 = false;
   bool is_authenticated;
-  bool may_read = true;            // something may have arrived
-  bool has_hung_up = false;        // no event will tell of what comes
-  bool is_busy = false;            // requests are in flight
-  bool has_next = false;           // the next request is here, and waits for those in flight
-  bool is_queued = false;          // is in the worker's list of those to look at
-  bool is_closing = false;         // once `out` is sent
-  bool is_in_transaction = false;  // MULTI was refused: so is what follows, up to EXEC or DISCARD
+  bool may_read = true;      // something may have arrived
+  bool has_hung_up = false;  // no event will tell of what comes
+  bool is_busy = false;      // requests are in flight
+  bool has_next = false;     // the next request is here, and waits for those in flight
+  bool is_queued = false;    // is in the worker's list of those to look at
+  bool is_closing = false;   // once `out` is sent
+  Transaction transaction = Transaction::kNone;
 
  private:
   // As TlsSession::Receive and Send, of the plain socket.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "proto/key.h"
+
 namespace gossamer::gateway {
 namespace {
 
@@ -83,54 +85,69 @@ constexpr size_t kSlots = size_t{1} << kSlotBits;
 static_assert(kSlots >= 4 * kMostCommands);
 constexpr uint8_t kEmpty = kMostCommands;
 
-// Of names that differ in capitals only, the same.
-constexpr size_t SlotOf(std::string_view name) {
+// The first 8 bytes of a name as they are in memory, each with bit 5. Of letters, it is the same for either case, and for no other
+// byte.
+constexpr uint64_t kBit5 = 0x2020202020202020u;
+constexpr uint64_t FoldedWord(std::string_view name) {
   uint64_t word = 0;
-  for (const char c : name.substr(0, sizeof word)) {
-    word = word << 8 | (static_cast<unsigned char>(c) | 0x20u);
+  for (size_t i = 0; i < std::min(name.size(), sizeof word); ++i) {
+    word |= uint64_t{static_cast<unsigned char>(name[i])} << (8 * i);
   }
-  return word * 0x9e3779b97f4a7c15u >> (64 - kSlotBits);
+  return word | kBit5;
 }
+
+constexpr size_t SlotOf(uint64_t folded_word) {
+  return folded_word * 0x9e3779b97f4a7c15u >> (64 - kSlotBits);
+}
+
+// Whether a name of this length and folded word has nothing else to be compared.
+constexpr bool IsShortWord(std::string_view name) {
+  return name.size() <= sizeof(uint64_t) &&
+         std::ranges::all_of(name, [](char c) { return c >= 'a' && c <= 'z'; });
+}
+
+struct NameKey {
+  uint64_t word;
+  uint32_t size;
+  bool is_short;
+};
+constexpr std::array<NameKey, kCommands.size()> kKeys = [] {
+  std::array<NameKey, kCommands.size()> keys{};
+  for (size_t i = 0; i < kCommands.size(); ++i) {
+    const std::string_view name = kCommands[i].name;
+    keys[i] = {FoldedWord(name), static_cast<uint32_t>(name.size()), IsShortWord(name)};
+  }
+  return keys;
+}();
 
 constexpr std::array<uint8_t, kSlots> kPlaces = [] {
   std::array<uint8_t, kSlots> places{};
   places.fill(kEmpty);
   for (size_t i = 0; i < kCommands.size(); ++i) {
-    size_t slot = SlotOf(kCommands[i].name);
+    size_t slot = SlotOf(kKeys[i].word);
     while (places[slot] != kEmpty) slot = (slot + 1) % kSlots;
     places[slot] = static_cast<uint8_t>(i);
   }
   return places;
 }();
-constexpr size_t kLongestName = std::ranges::max(kCommands, {}, [](const Command& command) {
-                                  return command.name.size();
-                                }).name.size();
 
 }  // namespace
 
 std::span<const Command> Commands() { return kCommands; }
 
 const Command* FindCommand(std::string_view name) {
-  if (name.size() > kLongestName) return nullptr;
-  for (size_t slot = SlotOf(name); kPlaces[slot] != kEmpty; slot = (slot + 1) % kSlots) {
-    const Command& command = kCommands[kPlaces[slot]];
-    if (IsWord(name, command.name)) return &command;
+  const uint64_t word = FirstBytes(name) | kBit5;
+  for (size_t slot = SlotOf(word); kPlaces[slot] != kEmpty; slot = (slot + 1) % kSlots) {
+    const size_t place = kPlaces[slot];
+    const NameKey& key = kKeys[place];
+    if (key.word != word || key.size != name.size()) continue;
+    const Command& command = kCommands[place];
+    if (key.is_short || IsWord(name, command.name)) return &command;
   }
   return nullptr;
 }
 
 std::span<const Subcommand> Subcommands() { return kSubcommands; }
-
-bool HasSubcommands(const Command& command) {
-  switch (command.id) {
-    case Id::kAcl:
-    case Id::kClient:
-    case Id::kCommand:
-    case Id::kConfig:
-    case Id::kSlowlog: return true;
-    default: return false;
-  }
-}
 
 const Subcommand* FindSubcommand(const Command& command, std::string_view word) {
   const size_t prefix = command.name.size() + 1;

@@ -91,7 +91,16 @@ struct Subcommand {
 
 // In alphabetical order.
 std::span<const Subcommand> Subcommands();
-bool HasSubcommands(const Command& command);
+constexpr bool HasSubcommands(const Command& command) {
+  switch (command.id) {
+    case CommandId::kAcl:
+    case CommandId::kClient:
+    case CommandId::kCommand:
+    case CommandId::kConfig:
+    case CommandId::kSlowlog: return true;
+    default: return false;
+  }
+}
 // Null if `command` has none of this name, in any case.
 const Subcommand* FindSubcommand(const Command& command, std::string_view word);
 

@@ -152,27 +152,33 @@ TEST_F(GatewayTest, TellsOfItself) {
                     "*0\r\n*0\r\n*0\r\n*-1\r\n");
 }
 
+TEST_F(GatewayTest, RefusesTransactions) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  Connection client = Connect();
+  const std::string refused =
+      "-ERR there are no transactions in Gossamer: each command is atomic by itself\r\n";
+  const std::string not_executed =
+      "-ERR not executed: it is part of a transaction, and MULTI was refused; DISCARD ends it\r\n";
+  client.Expect(Request({"SET", "t", "1"}) + Request({"Multi"}) + Request({"SET", "t", "2"}) +
+                    Request({"multi"}) + Request({"PING"}) + Request({"EXEC"}),
+                "+OK\r\n" + refused + not_executed + not_executed + not_executed +
+                    "-EXECABORT Transaction discarded because of previous errors.\r\n");
+  client.Expect(Request({"GET", "t"}), Bulk("1"));
+  client.Expect(Request({"MULTI"}) + Request({"DEL", "t"}), refused + not_executed);
+  client.Expect(Request({"RESET", "x"}) + Request({"EXEC", "x"}), not_executed + not_executed);
+  client.Expect(Request({"DISCARD"}) + Request({"EXISTS", "t"}), "+OK\r\n:1\r\n");
+  // A client that has sent nothing more reads the reply, and goes on without a transaction.
+  client.Expect(Request({"MULTI"}), refused);
+  client.Expect(Request({"DEL", "t"}), ":1\r\n");
+  client.Expect(Request({"MULTI"}) + "*1\r\n", refused);
+  client.Expect("$4\r\nPING\r\n" + Request({"DISCARD"}), not_executed + "+OK\r\n");
+}
+
 TEST_F(GatewayTest, RefusesWithASentence) {
   ASSERT_NO_FATAL_FAILURE(Open());
   Connection client = Connect();
   client.Expect(Request({"NOSUCH", "a"}),
                 "-ERR unknown command 'NOSUCH', with args beginning with: 'a' \r\n");
-  Connection transaction = Connect();
-  transaction.Expect(
-      Request({"SET", "t", "1"}) + Request({"MULTI"}),
-      "+OK\r\n-ERR there are no transactions in Gossamer: each command is atomic by itself\r\n");
-  const std::string not_executed =
-      "-ERR not executed: it is part of a transaction, and MULTI was refused; DISCARD ends it\r\n";
-  transaction.Expect(
-      Request({"SET", "t", "2"}) + Request({"multi"}) + Request({"PING"}) + Request({"EXEC"}),
-      not_executed + not_executed + not_executed +
-          "-EXECABORT Transaction discarded because of previous errors.\r\n");
-  transaction.Expect(Request({"GET", "t"}), Bulk("1"));
-  transaction.Expect(
-      Request({"MULTI"}),
-      "-ERR there are no transactions in Gossamer: each command is atomic by itself\r\n");
-  transaction.Expect(Request({"DEL", "t"}) + Request({"DISCARD"}) + Request({"EXISTS", "t"}),
-                     not_executed + "+OK\r\n:1\r\n");
   client.Expect(Request({"GET"}), "-ERR wrong number of arguments for 'get' command\r\n");
   client.Expect(Request({"MSET", "a", "1", "b"}),
                 "-ERR wrong number of arguments for 'mset' command\r\n");

@@ -1,7 +1,6 @@
 #include "compute/gateway/refusals.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <initializer_list>
 
 namespace gossamer::gateway {
@@ -13,11 +12,6 @@ constexpr size_t kMostQuoted = 128;
 std::string Quoted(std::string_view word, size_t bytes) {
   word = word.substr(0, bytes);
   return "'" + std::string(word.substr(0, word.find('\0'))) + "'";
-}
-
-bool IsRightCount(int arity, size_t count) {
-  const auto least = static_cast<size_t>(std::abs(arity));
-  return arity > 0 ? count == least : count >= least;
 }
 
 // Why there is no such command; empty if Redis has none of this name either, or it is one of many that Gossamer has no values

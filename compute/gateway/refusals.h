@@ -2,6 +2,8 @@
 // client libraries know them.
 #pragma once
 
+#include <cstddef>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +11,12 @@
 #include "compute/gateway/command_table.h"
 
 namespace gossamer::gateway {
+
+// Whether a command of this arity takes so many arguments, its name included.
+inline bool IsRightCount(int arity, size_t count) {
+  const auto least = static_cast<size_t>(std::abs(arity));
+  return arity > 0 ? count == least : count >= least;
+}
 
 // The text of the error reply; empty if the names in `arguments` are known, and their number fits. `command` is null if there is
 // none of the first name, `subcommand` if the command has none or it is not there.

@@ -69,6 +69,20 @@ bool SplitWords(std::string_view line, std::vector<std::string>& words) {
   }
 }
 
+// The number of a line that starts at `at`. Returns what is behind the line; null if the number is not short, or no number, or the
+// line has not arrived whole.
+inline const char* TakeShortNumber(const char* at, const char* end, size_t& number) {
+  constexpr ptrdiff_t kMostDigits = 7;
+  const char* const last = at + std::min(end - at, kMostDigits);
+  const char* digit = at;
+  number = 0;
+  for (; digit != last && *digit >= '0' && *digit <= '9'; ++digit) {
+    number = 10 * number + static_cast<size_t>(*digit - '0');
+  }
+  const bool is_number = digit != at && (*at != '0' || digit == at + 1);
+  return is_number && end - digit >= 2 && *digit == '\r' ? digit + 2 : nullptr;
+}
+
 }  // namespace
 
 RequestParser::Outcome RequestParser::Next(std::string_view bytes) {
@@ -93,22 +107,25 @@ RequestParser::Outcome RequestParser::Fail(std::string sentence) {
   return Outcome::kError;
 }
 
-int64_t RequestParser::TakeShortNumber(std::string_view bytes) {
-  constexpr size_t kMostDigits = 3;
-  const char* const digits = bytes.data() + at_;
-  if (bytes.size() < at_ + kMostDigits + 2) return -1;
-  uint32_t number = 0;
-  for (size_t count = 1; count <= kMostDigits; ++count) {
-    const uint32_t digit = static_cast<unsigned char>(digits[count - 1]) - uint32_t{'0'};
-    if (digit > 9) return -1;
-    number = 10 * number + digit;
-    if (digits[count] == '\r') {
-      at_ += count + 2;
-      return number;
-    }
-    if (number == 0) return -1;  // "01" is no number
+// Requests that have arrived whole, of short words, are nearly all of them.
+bool RequestParser::TakeWhole(std::string_view bytes) {
+  const char* at = bytes.data() + 1;
+  const char* const end = bytes.data() + bytes.size();
+  size_t count = 0;
+  at = TakeShortNumber(at, end, count);
+  if (at == nullptr || count > limits_.arguments) return false;
+  arguments_.resize(count);
+  for (std::string_view& argument : arguments_) {
+    if (at == end || *at != '$') return false;
+    size_t size = 0;
+    at = TakeShortNumber(at + 1, end, size);
+    if (at == nullptr || size > limits_.argument_bytes) return false;
+    if (static_cast<size_t>(end - at) < size + 2) return false;
+    argument = {at, size};
+    at += size + 2;
   }
-  return -1;
+  at_ = static_cast<size_t>(at - bytes.data());
+  return true;
 }
 
 RequestParser::Search RequestParser::FindLine(std::string_view bytes, std::string_view& line) {
@@ -124,25 +141,26 @@ RequestParser::Search RequestParser::FindLine(std::string_view bytes, std::strin
 }
 
 RequestParser::Outcome RequestParser::NextArray(std::string_view bytes) {
+  is_line_ = false;
+  if (!in_array_ && TakeWhole(bytes)) {
+    Finish();
+    return Outcome::kRequest;
+  }
   std::string_view line;
   if (!in_array_) {
     at_ = 1;
-    int64_t count = TakeShortNumber(bytes);
-    if (count < 0) {
-      const Search search = FindLine(bytes, line);
-      if (search == Search::kTooLong) return Fail("too big mbulk count string");
-      if (search == Search::kUnfinished) {
-        at_ = 0;
-        return Outcome::kNeedMore;
-      }
-      const std::optional<int64_t> number = ParseInteger(line);
-      if (!number) return Fail("invalid multibulk length");
-      count = *number;
+    const Search search = FindLine(bytes, line);
+    if (search == Search::kTooLong) return Fail("too big mbulk count string");
+    if (search == Search::kUnfinished) {
+      at_ = 0;
+      return Outcome::kNeedMore;
     }
-    if (count > static_cast<int64_t>(limits_.arguments)) {
+    const std::optional<int64_t> count = ParseInteger(line);
+    if (!count) return Fail("invalid multibulk length");
+    if (*count > static_cast<int64_t>(limits_.arguments)) {
       return Fail(std::string(limits_.breach) + " multibulk length");
     }
-    expected_ = count < 0 ? 0 : static_cast<uint64_t>(count);
+    expected_ = *count < 0 ? 0 : static_cast<uint64_t>(*count);
     pieces_.clear();
     in_array_ = true;
   }
@@ -153,22 +171,18 @@ RequestParser::Outcome RequestParser::NextArray(std::string_view bytes) {
       return Fail("expected '$', got '" + std::string(1, bytes[at_]) + "'");
     }
     ++at_;
-    int64_t size = TakeShortNumber(bytes);
-    if (size < 0) {
-      const Search search = FindLine(bytes, line);
-      if (search == Search::kTooLong) return Fail("too big bulk count string");
-      if (search == Search::kUnfinished) {
-        at_ = start;
-        return Outcome::kNeedMore;
-      }
-      const std::optional<int64_t> number = ParseInteger(line);
-      if (!number || *number < 0) return Fail("invalid bulk length");
-      size = *number;
+    const Search search = FindLine(bytes, line);
+    if (search == Search::kTooLong) return Fail("too big bulk count string");
+    if (search == Search::kUnfinished) {
+      at_ = start;
+      return Outcome::kNeedMore;
     }
-    if (size > static_cast<int64_t>(limits_.argument_bytes)) {
+    const std::optional<int64_t> size = ParseInteger(line);
+    if (!size || *size < 0) return Fail("invalid bulk length");
+    if (*size > static_cast<int64_t>(limits_.argument_bytes)) {
       return Fail(std::string(limits_.breach) + " bulk length");
     }
-    const auto length = static_cast<size_t>(size);
+    const auto length = static_cast<size_t>(*size);
     if (bytes.size() - at_ < length + 2) {
       wanted_ = at_ + length + 2;
       at_ = start;
@@ -178,7 +192,6 @@ RequestParser::Outcome RequestParser::NextArray(std::string_view bytes) {
     pieces_.push_back({at_, length});
     at_ += length + 2;
   }
-  is_line_ = false;
   arguments_.resize(pieces_.size());
   for (size_t i = 0; i < pieces_.size(); ++i) {
     arguments_[i] = bytes.substr(pieces_[i].at, pieces_[i].size);

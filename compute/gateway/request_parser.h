@@ -66,9 +66,9 @@ class RequestParser {
   Outcome NextLine(std::string_view bytes);
   Outcome Fail(std::string sentence);
   void GiveBack();
-  // The number whose line starts at `at_`, if it is short and has arrived; -1, with nothing parsed, if not. (An optional would be
-  // written to memory bytewise and read back as a word at once, which stalls.)
-  int64_t TakeShortNumber(std::string_view bytes);
+  // Takes an array that has arrived whole, if all its numbers are short. Returns false, and changes nothing but the arguments, if
+  // it has not, or if something is wrong with it.
+  bool TakeWhole(std::string_view bytes);
   // Finds the end of the number's line that starts at `at_`.
   Search FindLine(std::string_view bytes, std::string_view& line);
   void Finish();

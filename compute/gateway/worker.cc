@@ -159,7 +159,7 @@ void Worker::Collect(Client& client) {
   while (count < client.allowance && !client.is_closing && client.unsent() <= kMostUnsent) {
     const RequestParser::Outcome outcome = client.parser.Next(client.unparsed());
     if (outcome == RequestParser::Outcome::kError) {
-      batch_->AddError(client, "ERR " + client.parser.error());
+      batch_->AddError(client, "ERR " + client.parser.error(), nullptr);
       client.is_closing = true;
       break;
     }
@@ -178,7 +178,7 @@ void Worker::Collect(Client& client) {
     }
     if (IsInBatch(client) || !client.may_read) break;
     if (client.unparsed().size() > shared_.options.max_query_bytes) {
-      batch_->AddError(client, "ERR the query is longer than this gateway allows");
+      batch_->AddError(client, "ERR the query is longer than this gateway allows", nullptr);
       client.is_closing = true;
       break;
     }
@@ -202,7 +202,10 @@ void Worker::Collect(Client& client) {
 bool Worker::CollectOne(Client& client, const std::vector<std::string_view>& arguments) {
   const bool is_in_batch = IsInBatch(client);
   const Command* const command = FindCommand(arguments[0]);
-  if (client.is_in_transaction && RefuseInTransaction(client, command, arguments[0])) return true;
+  if (client.transaction != Client::Transaction::kNone &&
+      RefuseInTransaction(client, command, arguments)) {
+    return true;
+  }
   const bool has_subcommand =
       command != nullptr && arguments.size() > 1 && HasSubcommands(*command);
   const Subcommand* const subcommand =
@@ -210,26 +213,30 @@ bool Worker::CollectOne(Client& client, const std::vector<std::string_view>& arg
   if (command != nullptr) {
     client.entry().NoteCommand(subcommand != nullptr ? subcommand->name : command->name);
   }
-  const std::string refusal = RefusalOf(command, subcommand, arguments);
-  if (!refusal.empty()) {
+  const bool is_simple = command != nullptr && !has_subcommand;
+  const bool is_right = is_simple && IsRightCount(command->arity, arguments.size());
+  if (const std::string refusal =
+          is_right ? std::string() : RefusalOf(command, subcommand, arguments);
+      !refusal.empty()) {
     batch_->AddError(client, refusal, command);
-    client.is_in_transaction = client.is_authenticated && IsTransaction(arguments);
+    const bool is_multi = client.is_authenticated && IsTransaction(arguments);
+    if (is_multi) client.transaction = Client::Transaction::kRefused;
     return true;
   }
   const bool needs_no_password =
       command->id == CommandId::kAuth || command->id == CommandId::kHello ||
       command->id == CommandId::kQuit || command->id == CommandId::kReset;
   if (!client.is_authenticated && !needs_no_password) {
-    batch_->AddError(client, "NOAUTH Authentication required.");
+    batch_->AddError(client, "NOAUTH Authentication required.", command);
     return true;
   }
   switch (command->kind) {
     case CommandKind::kAnswer:
-      batch_->AddAnswer(client, AnswerAtOnce(client, *command, arguments));
+      batch_->AddAnswer(client, AnswerAtOnce(client, *command, arguments), command);
       return true;
     case CommandKind::kState:
       if (is_in_batch) return false;
-      AnswerState(client, *command, arguments);
+      RunState(client, *command, arguments);
       return true;
     case CommandKind::kWalk:
       if (is_in_batch) return false;
@@ -243,22 +250,44 @@ bool Worker::CollectOne(Client& client, const std::vector<std::string_view>& arg
   }
 }
 
-// A client that does not look at the reply to MULTI has sent more, which it wants to take effect as a whole or not at all.
-bool Worker::RefuseInTransaction(Client& client, const Command* command, std::string_view name) {
-  const bool leaves =
-      command != nullptr && (command->id == CommandId::kReset || command->id == CommandId::kQuit);
-  const bool is_exec = IsWord(name, "exec");
-  const bool is_discard = IsWord(name, "discard");
-  client.is_in_transaction = !leaves && !is_exec && !is_discard;
+bool Worker::RefuseInTransaction(Client& client, const Command* command,
+                                 const std::vector<std::string_view>& arguments) {
+  using Transaction = Client::Transaction;
+  const bool is_alone = arguments.size() == 1;
+  const bool leaves = command != nullptr && is_alone &&
+                      (command->id == CommandId::kReset || command->id == CommandId::kQuit);
+  const bool is_exec = is_alone && IsWord(arguments[0], "exec");
+  const bool is_discard = is_alone && IsWord(arguments[0], "discard");
+  client.transaction = leaves || is_exec || is_discard ? Transaction::kNone : Transaction::kGoesOn;
   if (leaves) return false;
   if (is_exec) {
-    batch_->AddError(client, "EXECABORT Transaction discarded because of previous errors.");
+    batch_->AddError(client, "EXECABORT Transaction discarded because of previous errors.",
+                     nullptr);
   } else if (is_discard) {
-    batch_->AddAnswer(client, "+OK\r\n");
+    batch_->AddAnswer(client, "+OK\r\n", nullptr);
   } else {
-    batch_->AddError(client, kNotExecuted);
+    batch_->AddError(client, kNotExecuted, command);
   }
   return true;
+}
+
+// A client that has sent nothing behind MULTI reads the reply first: it knows that there is no transaction.
+void Worker::EndRefusedTransaction(Client& client) {
+  if (client.unparsed_bytes() == 0) client.Receive(metrics_->numbers().bytes_received);
+  if (client.unparsed_bytes() == 0) client.transaction = Client::Transaction::kNone;
+}
+
+void Worker::RunState(Client& client, const Command& command,
+                      const std::vector<std::string_view>& arguments) {
+  const Clock::time_point begin = Clock::now();
+  const size_t before = client.out.size();
+  AnswerState(client, command, arguments);
+  Record(command, Clock::now() - begin, client.out[before] == '-');
+}
+
+void Worker::Record(const Command& command, std::chrono::nanoseconds duration, bool is_error) {
+  metrics_->RecordCommand(NumberOf(command), static_cast<uint64_t>(duration.count()));
+  if (is_error) metrics_->RecordError(NumberOf(command));
 }
 
 void Worker::StartBatch() {
@@ -309,6 +338,7 @@ void Worker::Release(Client& client) {
   // The answers of one pipeline leave together, though it may take several batches.
   const bool has_more = client.has_next && !is_stopping_.load(std::memory_order_relaxed);
   if (has_more && !client.is_closing && client.unsent() <= kMostUnsent) return Queue(client);
+  if (client.transaction == Client::Transaction::kRefused) EndRefusedTransaction(client);
   const bool is_connected = client.Send(metrics_->numbers().bytes_sent);
   client.entry().NoteActivity(now_, client.unparsed_bytes(), client.unsent(), client.is_resp3);
   const bool is_flooded = !client.is_authenticated && client.unsent() > kMostUnsentUnknown;
@@ -332,6 +362,7 @@ void Worker::StartWalk(Client& client, const Command& command,
   Result<Walk> walk = Walk::Parse(command, arguments, shared_.positions);
   if (!walk) {
     ReplyWriter(client.out, client.is_resp3).Error(walk.error().message);
+    Record(command, {}, true);
     return;
   }
   client.is_busy = true;
@@ -343,9 +374,10 @@ void Worker::StartWalk(Client& client, const Command& command,
 Task<void> Worker::RunWalk(Client& client, std::unique_ptr<Walk> walk, const Command* command,
                            std::vector<std::string> words) {
   const Clock::time_point begin = Clock::now();
+  const size_t before = client.out.size();
   co_await walk->Run(*session_, shared_.positions, turns_, client.out, client.is_resp3);
   const std::chrono::nanoseconds duration = Clock::now() - begin;
-  metrics_->RecordCommand(NumberOf(*command), static_cast<uint64_t>(duration.count()));
+  Record(*command, duration, client.out[before] == '-');
   if (shared_.slow_log.IsSlow(duration)) {
     shared_.slow_log.Add(duration, {words.begin(), words.end()}, client.entry().address(),
                          client.entry().name());

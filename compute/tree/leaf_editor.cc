@@ -105,10 +105,11 @@ LeafEditor::Applied LeafEditor::Apply(LeafWrite& write) {
   const uint32_t overflow = geometry_.overflow_unit();
   const KeyView key = write.entry.key;
   const Found old = Find(key, write.unit);
-  if (old.unread) was_misled_ = true;
-  if (old.unread) return Applied::kUnread;
+  if (old.unread) {
+    was_misled_ = true;
+    return Applied::kUnread;
+  }
   if (old.is_unsure) return Applied::kUnknown;
-  if (old.entry && old.unit == overflow) has_used_overflow_ = true;
   const bool is_too_long = !write.entry.is_long() && key.size() - Unit(write.unit).prefix().size() >
                                                          geometry_.max_suffix_bytes();
   WriteMode mode = write.mode;

@@ -6,8 +6,6 @@ import os
 from soak.redis import LOST, Connection, ErrorReply, encode
 from soak.setting import forever
 
-MULTI = encode("MULTI")
-
 # What is sent, the start of the answer, and whether the server then ends the connection.
 INVALID = (
     (encode("GET"), b"ERR wrong number of arguments", False),
@@ -19,7 +17,7 @@ INVALID = (
     (encode("SET", "i:1", "a", "EX", "10"), b"ERR ", False),
     (encode("SET", "i:1", "a", "NONSENSE"), b"ERR syntax error", False),
     (encode("LPUSH", "i:1", "a"), b"ERR ", False),
-    (MULTI, b"ERR there are no transactions", False),
+    (encode("MULTI"), b"ERR there are no transactions", False),
     (encode("SELECT", "7"), b"ERR ", False),
     (encode("SET", b"k" * 251, "a"), b"ERR ", False),
     (encode("SET", "i:1", b"v" * ((1 << 20) + 1)), b"ERR ", False),
@@ -105,22 +103,10 @@ class Noise:
             if rest:
                 self.setting.wrong(f"{rest[:80]!r} follows the end of {data[:80]!r}")
             return True
-        if data == MULTI:
-            await self.leave_transaction(connection)
         pong = await connection.ask("PING")
         if pong != b"PONG":
             self.setting.wrong(f"PING behind {data[:80]!r} was answered {pong!r}")
         return False
-
-    async def leave_transaction(self, connection):
-        """What follows a refused MULTI is refused too, up to DISCARD."""
-        reply = await connection.ask("SET", "i:multi", "text")
-        if not isinstance(reply, ErrorReply) or not reply.startswith(b"ERR not executed"):
-            self.setting.wrong(f"SET behind a refused MULTI was answered {reply!r}")
-        for words, expected in ((("DISCARD",), b"OK"), (("EXISTS", "i:multi"), 0)):
-            reply = await connection.ask(*words)
-            if reply != expected:
-                self.setting.wrong(f"{words} behind a refused MULTI was answered {reply!r}")
 
     async def expect_text(self, connection, *words):
         reply = await connection.ask(*words)
