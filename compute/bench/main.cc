@@ -89,6 +89,7 @@ constexpr ProgramInfo kProgram{
     "  b  95 % reads, 5 % updates        e  scans of 1 to 100, 5 % inserts\n"
     "  c  reads only                     f  half reads, half "
     "read-modify-writes\n"
+    "  u  updates only; not one of YCSB's\n"
     "Prints throughput, latency and what each operation cost on the wire. A store that has keys\n"
     "is written to only if --store or --bootstrap names it.\n",
     __FILE__};

@@ -194,7 +194,7 @@ TEST(PlanTest, WrongFlagsAreASentence) {
     const char* sentence;
   };
   const Case cases[] = {
-      {[](FlagValues& f) { f.workload = "g"; }, "--workload=g is not one of a, b, c, d, e, f"},
+      {[](FlagValues& f) { f.workload = "g"; }, "--workload=g is not one of a, b, c, d, e, f, u"},
       {[](FlagValues& f) { f.workload = ""; }, "--workload= is not one of"},
       {[](FlagValues& f) { f.phase = "walk"; }, "--phase=walk is not one of load, run, both"},
       {[](FlagValues& f) { f.distribution = "normal"; }, "--distribution=normal is not one of"},

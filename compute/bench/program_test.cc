@@ -61,7 +61,7 @@ TEST(BenchProgramTest, WrongFlagsAreOneSentenceAndStatus2) {
     const char* sentence;
   };
   const Case cases[] = {
-      {{"--workload=z"}, "--workload=z is not one of a, b, c, d, e, f"},
+      {{"--workload=z"}, "--workload=z is not one of a, b, c, d, e, f, u"},
       {{"--recods=5"}, "there is no flag --recods; did you mean --records?"},
       {{"--records=many"}, "--records=many does not fit"},
       {{"--records=-1"}, "--records=-1 does not fit"},
@@ -107,7 +107,7 @@ TEST(BenchProgramTest, AnAbsentStoreIsASentence) {
 }
 
 class WorkloadOnStoreTest : public ::testing::TestWithParam<std::string> {};
-INSTANTIATE_TEST_SUITE_P(All, WorkloadOnStoreTest, ::testing::Values("a", "b", "c", "d", "e", "f"),
+INSTANTIATE_TEST_SUITE_P(All, WorkloadOnStoreTest, ::testing::Values("a", "b", "c", "d", "e", "f", "u"),
                          [](const auto& workload) { return workload.param; });
 
 TEST_P(WorkloadOnStoreTest, DoesAllItsOperations) {

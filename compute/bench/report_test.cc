@@ -77,7 +77,7 @@ void ExpectSchema(const Json& json) {
 }
 
 TEST(JsonTest, KeepsTheContractForEveryWorkload) {
-  for (const char* workload : {"a", "b", "c", "d", "e", "f"}) {
+  for (const char* workload : {"a", "b", "c", "d", "e", "f", "u"}) {
     SCOPED_TRACE(workload);
     const Json json = ToJson(ReportOf(workload));
     ExpectSchema(Json::parse(json.dump()));

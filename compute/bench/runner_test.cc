@@ -155,7 +155,7 @@ TEST(RunTest, PointsOfProgressAscend) {
 }
 
 TEST(RunTest, EveryWorkloadDoesItsOperationsWithoutError) {
-  for (const char* workload : {"a", "b", "c", "d", "e", "f"}) {
+  for (const char* workload : {"a", "b", "c", "d", "e", "f", "u"}) {
     for (const uint32_t threads : {1u, 2u}) {
       for (const uint32_t batch : {1u, 16u}) {
         SCOPED_TRACE(testing::Message()

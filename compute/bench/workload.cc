@@ -12,13 +12,14 @@ constexpr std::array<std::pair<std::string_view, Distribution>, 3> kDistribution
      {"latest", Distribution::kLatest}}};
 
 // Percentages in the order of BenchOperation: read, update, insert, scan, read-modify-write.
-constexpr std::array<Workload, 6> kWorkloads = {{
+constexpr std::array<Workload, 7> kWorkloads = {{
     {'a', {50, 50, 0, 0, 0}},
     {'b', {95, 5, 0, 0, 0}},
     {'c', {100, 0, 0, 0, 0}},
     {'d', {95, 0, 5, 0, 0}, Distribution::kLatest},
     {'e', {0, 0, 5, 95, 0}},
     {'f', {50, 0, 0, 0, 50}},
+    {'u', {0, 100, 0, 0, 0}},
 }};
 
 constexpr bool MixesAreWhole() {

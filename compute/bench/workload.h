@@ -1,4 +1,4 @@
-// The core workloads of YCSB (Cooper et al., SoCC'10).
+// The core workloads of YCSB (Cooper et al., SoCC'10), and one of updates alone.
 //
 //   workload   mix                                   distribution   for example
 //   a          50 % read, 50 % update                zipfian        session store
@@ -7,6 +7,7 @@
 //   d          95 % read,  5 % insert                latest         status updates
 //   e          95 % scan,  5 % insert                zipfian        threads (1 to 100 keys a scan)
 //   f          50 % read, 50 % read-modify-write     zipfian        user records
+//   u          100 % update                          zipfian        (not of YCSB)
 //
 // A `Workload` is the immutable description. An `OperationStream` is one thread's sequence drawn
 // from it: the same for the same seed and thread. Hot path: `Next` neither allocates nor locks.
@@ -44,7 +45,7 @@ struct Workload {
   bool has_inserts() const { return percent[static_cast<size_t>(BenchOperation::kInsert)] != 0; }
 };
 
-// nullopt for anything but "a" to "f".
+// nullopt for anything but "a" to "f" and "u".
 std::optional<Workload> FindWorkload(std::string_view name);
 
 // The existing ids, shared by all threads. Records are inserted in id order but finish in any

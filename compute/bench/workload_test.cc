@@ -12,8 +12,8 @@ namespace {
 
 constexpr uint64_t kDraws = 200'000;
 
-TEST(WorkloadTest, OnlyAToFAreKnown) {
-  for (const char* name : {"a", "b", "c", "d", "e", "f"}) {
+TEST(WorkloadTest, OnlyAToFAndUAreKnown) {
+  for (const char* name : {"a", "b", "c", "d", "e", "f", "u"}) {
     ASSERT_TRUE(FindWorkload(name));
     EXPECT_EQ(FindWorkload(name)->name, name[0]);
   }
@@ -37,6 +37,7 @@ TEST(WorkloadTest, MixesAndDefaultsAreThoseOfYcsb) {
       {"d", {0.95, 0, 0.05, 0, 0}, Distribution::kLatest},
       {"e", {0, 0, 0.05, 0.95, 0}, Distribution::kZipfian},
       {"f", {0.50, 0, 0, 0, 0.50}, Distribution::kZipfian},
+      {"u", {0, 1.00, 0, 0, 0}, Distribution::kZipfian},
   };
   for (const Expected& expected : workloads) {
     SCOPED_TRACE(expected.name);

@@ -32,8 +32,6 @@ TEST(NodeCacheTest, FindsALeafUnderAParentThatIsThere) {
   EXPECT_FALSE(FindLeaf(cache, reader, 15));
 }
 
-// Two entries of the index may lead to one node: SeparatorIndex::Remove leaves the second. If a node takes the second's
-// place, both entries must go.
 TEST(NodeCacheTest, ATreeOfOneLeafHasEachKeyThere) {
   NodeCache cache(uint64_t{1} << 20);
   NodeCache::Reader reader(cache);
@@ -53,6 +51,8 @@ TEST(NodeCacheTest, ATreeOfOneLeafHasEachKeyThere) {
   EXPECT_TRUE(cache.FindSpot(reader, "k").leaf.is_null()) << "its parent is not cached";
 }
 
+// Two entries of the index may lead to one node: SeparatorIndex::Remove leaves the second. If a node takes the second's
+// place, both entries must go.
 TEST(NodeCacheTest, ANodeWithTwoEntriesLosesBoth) {
   constexpr uint64_t kNodes = 4000;  // an index of several nodes
   constexpr uint64_t kFanout = 4;

@@ -43,7 +43,10 @@ Status Worker::Open() {
   if (!epoll_.Open() || !inbox_.Open()) {
     return MakeError(Code::kUnsupported, "this process may open no more files: raise `ulimit -n`");
   }
-  if (epoll_.Watch(inbox_.fd(), EPOLLIN) && acceptor_.Open(epoll_)) return Ok();
+  if (epoll_.Watch(inbox_.fd(), EPOLLIN) && acceptor_.Open(epoll_)) {
+    ++shared_.acceptors;
+    return Ok();
+  }
   return MakeError(Code::kUnsupported,
                    "this user may watch no more files: raise /proc/sys/fs/epoll/max_user_watches");
 }
@@ -73,6 +76,7 @@ void Worker::Run() {
     metrics_->PublishIfDue(now_, *session_);
   }
   acceptor_.Close(epoll_);
+  --shared_.acceptors;
   Drain();
   Disconnect();
   session_->WaitAll();

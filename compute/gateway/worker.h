@@ -48,6 +48,8 @@ struct Shared {
   SlowLog slow_log;
   Inboxes inboxes;
   std::atomic<uint64_t> next_number{1};
+  // Workers that accept connections, each for any worker.
+  std::atomic<size_t> acceptors{0};
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
 };
 

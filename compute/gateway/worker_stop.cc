@@ -64,16 +64,20 @@ void Worker::Drain() {
 void Worker::Disconnect() {
   const Clock::time_point deadline = Clock::now() + kStopPatience;
   Clock::time_point last_news = Clock::now();
-  do {
+  while (Clock::now() < deadline) {
     bool has_news = false;
-    Welcome();  // Who has just come, by another worker perhaps, is sent away like the others.
+    // Other workers may still accept connections, and give them to this one: these are ended like the others.
+    const bool may_come = shared_.acceptors.load(std::memory_order_acquire) != 0;
+    Welcome();
     for (const auto& [fd, client] : clients_) client->EndSending();
     std::erase_if(clients_, [&](const auto& client) { return !Discard(client.first, has_news); });
     const auto is_on_its_way = [](const auto& client) { return IsOnItsWay(client.first); };
     has_news = has_news || std::ranges::any_of(clients_, is_on_its_way);
     if (has_news) last_news = Clock::now();
     std::this_thread::sleep_for(kPause);
-  } while (!clients_.empty() && Clock::now() < deadline && Clock::now() - last_news < kQuiet);
+    const bool is_quiet = clients_.empty() || Clock::now() - last_news >= kQuiet;
+    if (is_quiet && !may_come) break;
+  }
   clients_.clear();
 }
 

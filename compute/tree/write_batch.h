@@ -89,7 +89,7 @@ class WriteBatch {
   const Status& result(size_t position) const { return results_[IndexOf(position)]; }
   // The write was applied to its leaf's image. `status`: NotFound, say.
   void NoteApplied(size_t position, const Status& status) {
-    // No leaf refuses a put: its result is Ok already, and where it is need not be in the caches.
+    // No leaf refuses a put: its result is Ok already. To look at it would bring its line into the cache.
     if (mode_ == WriteMode::kPut || results_.empty()) return;
     Status& result = results_[IndexOf(position)];
     if (!result || !status) result = status;

@@ -138,11 +138,13 @@ Result<Pages> NewPages(const char* name, uint64_t bytes, const MemoryPortOptions
     BOOST_OUTCOME_TRYV(options.touch({pages.mapping.data(), bytes}));
     if (options.huge_pages && pages.file && !pages.is_reserved) {
       const uint64_t merged = MergedBytes(pages.mapping);
-      if (merged != 0) {
-        const bool is_whole = merged == bytes / kHugePageBytes * kHugePageBytes;
-        pages.description = is_whole ? "2 MB pages (transparent)"
-                                     : fmt::format("2 MB pages (transparent) for {} %, else 4 KB",
-                                                   100 * merged / bytes);
+      if (merged == bytes / kHugePageBytes * kHugePageBytes && merged != 0) {
+        pages.description = "2 MB pages (transparent)";
+      } else if (merged != 0) {
+        pages.description =
+            fmt::format("2 MB pages (transparent) for {} %, else 4 KB", 100 * merged / bytes);
+      } else if (pages.description.starts_with("2 MB")) {
+        pages.description = "4 KB pages (no huge pages: the kernel had no free ones)";
       }
     }
   }
