@@ -202,6 +202,11 @@ void Worker::Collect(Client& client) {
 bool Worker::CollectOne(Client& client, const std::vector<std::string_view>& arguments) {
   const bool is_in_batch = IsInBatch(client);
   const Command* const command = FindCommand(arguments[0]);
+  if (command == nullptr && IsOfHttp(arguments[0])) {
+    LogHttp(client.entry().address());
+    client.is_closing = true;
+    return true;
+  }
   if (client.transaction != Client::Transaction::kNone &&
       RefuseInTransaction(client, command, arguments)) {
     return true;

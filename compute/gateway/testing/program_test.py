@@ -103,6 +103,22 @@ class ProgramTest(ComputeServerTest):
         self.assertEqual(client.ask("AUTH", "open sesame"), b"+OK")
         self.assertIsNone(client.ask("GET", "k"))
 
+    def test_executes_nothing_of_an_http_request(self):
+        self.start_memory()
+        process, address = self.start_compute()
+        client = self.client(address)
+        self.assertEqual(client.ask("SET", "k", "v"), b"+OK")
+        for _ in range(5):
+            page = self.client(address)
+            page.socket.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nFLUSHALL\r\n")
+            try:
+                self.assertEqual(page.file.read(), b"")
+            except ConnectionResetError:
+                pass
+        self.assertEqual(client.ask("GET", "k"), b"v")
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.communicate()[1].count("which sent POST or Host:"), 1)
+
     def test_metrics(self):
         self.start_memory()
         process, line = self.start("gossamer-compute", "--redis=127.0.0.1:0", "--admin=127.0.0.1:0")
