@@ -32,7 +32,7 @@ Worker::Worker(size_t number, Shared& shared, Store& store, std::vector<Listener
       store_(store),
       inbox_(shared.inboxes[number]),
       all_metrics_(metrics),
-      acceptor_(std::move(listeners), shared.inboxes, shared.options.max_clients) {}
+      acceptor_(std::move(listeners), shared.inboxes, shared.options) {}
 
 Worker::~Worker() = default;
 
@@ -89,7 +89,7 @@ void Worker::HandleEvents(int timeout_ms) {
       Welcome();
       continue;
     }
-    if (acceptor_.Accept(fd, epoll_)) continue;
+    if (acceptor_.Accept(fd, epoll_, metrics_->numbers().rejected)) continue;
     const auto found = clients_.find(fd);
     if (found == clients_.end()) continue;
     Client& client = *found->second;

@@ -119,6 +119,49 @@ class ProgramTest(ComputeServerTest):
         process.send_signal(signal.SIGTERM)
         self.assertEqual(process.communicate()[1].count("which sent POST or Host:"), 1)
 
+    def start_limited(self, limit, *flags):
+        """A compute server under `ulimit LIMIT`, with its address and that of --admin."""
+        process = subprocess.Popen(
+            ["sh", "-c", f'ulimit {limit} && exec "$@"', "sh", BIN / "gossamer-compute", self.bootstrap, "--redis=127.0.0.1:0",
+             "--admin=127.0.0.1:0", *flags],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        self.addCleanup(self.end, process)
+        line = process.stdout.readline()
+        self.assertIn("ready", line, "" if line else process.stderr.read())
+        return process, line.split("redis ")[1].split(",")[0], line.split("admin ")[1].strip()
+
+    def test_raises_the_soft_limit_of_descriptors(self):
+        self.start_memory()
+        process, address, _ = self.start_limited("-S -n 64", "--max_clients=100")
+        clients = [self.client(address) for _ in range(100)]
+        for client in clients:
+            self.assertEqual(client.ask("PING"), b"+PONG")
+        self.assertEqual(self.client(address).file.readline(), b"-ERR max number of clients reached\r\n")
+        process.send_signal(signal.SIGTERM)
+        self.assertNotIn("max_clients", process.communicate()[1])
+
+    def test_has_no_more_clients_than_descriptors(self):
+        self.start_memory()
+        process, address, admin = self.start_limited("-n 64", "--max_clients=100")
+        first = self.client(address)
+        room = int(first.ask("CONFIG", "GET", "maxclients")[1])
+        self.assertTrue(0 < room < 64, room)
+        clients = [first] + [self.client(address) for _ in range(room - 1)]
+        for client in clients:
+            self.assertEqual(client.ask("PING"), b"+PONG")
+        for _ in range(100):
+            refused = self.client(address)
+            self.assertEqual(refused.file.readline(), b"-ERR max number of clients reached\r\n")
+            refused.close()
+        self.assertIn(b"\r\nrejected_connections:100\r\n", first.ask("INFO", "stats"))
+        while "\ngossamer_client_rejections_total 100\n" not in self.get(admin, "/metrics"):
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        told = process.communicate()[1]
+        self.assertEqual(told.count(f"--max_clients is {room} in place of 100, because `ulimit -n` is 64"), 1, told)
+        self.assertNotIn("no further connection can be accepted", told)
+
     def test_metrics(self):
         self.start_memory()
         process, line = self.start("gossamer-compute", "--redis=127.0.0.1:0", "--admin=127.0.0.1:0")
