@@ -10,11 +10,10 @@
 #include "common/admin/listen_address.h"
 #include "common/start_thread.h"
 #include "compute/gateway/descriptor_limit.h"
+#include "compute/gateway/option_checks.h"
 
 namespace gossamer::gateway {
 namespace {
-
-constexpr std::string_view kUnix = "unix:";
 
 std::vector<std::string> CommandNames() {
   std::vector<std::string> names;
@@ -46,6 +45,7 @@ Gateway::Gateway(GatewayOptions options)
       shared_(options_) {}
 
 Result<std::unique_ptr<Gateway>> Gateway::Start(GatewayOptions options, Store& store) {
+  BOOST_OUTCOME_TRYV(CheckAddresses(options));
   std::unique_ptr<Gateway> gateway(new Gateway(std::move(options)));
   RaiseDescriptorLimit(gateway->options_.max_clients);
   BOOST_OUTCOME_TRYV(gateway->OpenListeners());
@@ -74,15 +74,8 @@ Status Gateway::OpenListeners() {
 }
 
 Status Gateway::OpenListener(const std::string& where, bool is_tls) {
-  if (options_.users.empty() && !IsLocal(where)) {
-    return MakeError(
-        Code::kInvalidArgument,
-        where +
-            " may be reached from other machines: set a password (--requirepass_file or "
-            "--users_file), or give an address of the loopback interface");
-  }
   const std::string_view flag = is_tls ? "--tls" : "--redis";
-  const bool is_path = where.starts_with(kUnix);
+  const bool is_path = IsPath(where);
   std::string address = where;
   // With SO_REUSEPORT the kernel lets a second process of this user listen there, too.
   if (!is_path && options_.threads > 1 && ParseListenAddress(where).value().port != 0) {
@@ -108,7 +101,7 @@ Status Gateway::OpenWorkers(Store& store) {
     if (number != 0) {
       // The sockets of paths are those of the first worker.
       for (size_t i = 0; i < options_.listen.size(); ++i) {
-        if (options_.listen[i].starts_with(kUnix)) own.push_back(view(listeners_.front()[i]));
+        if (IsPath(options_.listen[i])) own.push_back(view(listeners_.front()[i]));
       }
     }
     workers_.push_back(std::make_unique<Worker>(number, shared_, store, std::move(own), *metrics_));

@@ -8,7 +8,6 @@
 #include <array>
 #include <chrono>
 #include <csignal>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
@@ -24,6 +23,8 @@
 #include "common/unique_fd.h"
 #include "compute/gateway/auto_sweeper.h"
 #include "compute/gateway/gateway.h"
+#include "compute/gateway/option_checks.h"
+#include "compute/gateway/text_file.h"
 #include "compute/metrics/store_state.h"
 #include "compute/metrics/store_watch.h"
 #include "gossamer/store.h"
@@ -104,10 +105,13 @@ Error WrongFlag(const char* name, const std::string& sentence) {
 }
 
 Result<std::string> ReadPassword(const std::string& path) {
-  std::string password;
-  if (path.empty()) return password;
-  std::ifstream file(path);
-  if (!std::getline(file, password) || password.empty()) {
+  if (path.empty()) return std::string();
+  const Result<TextFile> file = ReadTextFile(path);
+  if (!file) return WrongFlag("requirepass_file", file.error().message);
+  const std::string& text = file.value().text;
+  std::string password = text.substr(0, text.find('\n'));
+  if (password.ends_with('\r')) password.pop_back();  // written on Windows
+  if (password.empty()) {
     return WrongFlag("requirepass_file", path + " has no password in its first line");
   }
   return password;
@@ -136,9 +140,8 @@ Result<Users> UsersFromFlags() {
   return users;
 }
 
-// The part of `options` that is about TLS.
-Status AddTls(GatewayOptions& options) {
-  options.listen_tls = SplitAtCommas(FLAGS_tls);
+// The certificate, if `options` have addresses of TLS.
+Status AddCertificate(GatewayOptions& options) {
   if (options.listen_tls.empty()) {
     for (const auto& [name, value] : {std::pair("tls_cert_file", &FLAGS_tls_cert_file),
                                       std::pair("tls_key_file", &FLAGS_tls_key_file),
@@ -146,13 +149,6 @@ Status AddTls(GatewayOptions& options) {
       if (!value->empty()) return WrongFlag(name, "give --tls=ADDRESS:PORT, too, or leave it out");
     }
     return Ok();
-  }
-  for (const std::string& where : options.listen_tls) {
-    if (where.starts_with("unix:")) {
-      return WrongFlag("tls", "a path is served without TLS: give it to --redis");
-    }
-    const Result<ListenAddress> address = ParseListenAddress(where);
-    if (!address) return WrongFlag("tls", address.error().message);
   }
   if (FLAGS_tls_cert_file.empty() || FLAGS_tls_key_file.empty()) {
     return WrongFlag("tls", "give --tls_cert_file and --tls_key_file, too");
@@ -170,25 +166,22 @@ Result<GatewayOptions> OptionsFromFlags() {
   if (options.listen.empty() && FLAGS_tls.empty()) {
     return WrongFlag("redis", "give an address, such as 127.0.0.1:7400");
   }
-  for (const std::string& where : options.listen) {
-    if (where.starts_with("unix:")) continue;
-    const Result<ListenAddress> address = ParseListenAddress(where);
-    if (!address) return WrongFlag("redis", address.error().message);
-  }
+  options.listen_tls = SplitAtCommas(FLAGS_tls);
   if (!FLAGS_admin.empty()) {
     const Result<ListenAddress> address = ParseListenAddress(FLAGS_admin);
     if (!address) return WrongFlag("admin", address.error().message);
   }
-  if (FLAGS_threads == 0 || FLAGS_threads > 256) return WrongFlag("threads", "give 1 to 256");
   BOOST_OUTCOME_TRY(users, UsersFromFlags());
-  BOOST_OUTCOME_TRYV(AddTls(options));
-  BOOST_OUTCOME_TRY(max_query_bytes, ParseSizeFlag("max_query_bytes", FLAGS_max_query_bytes, 1));
   options.users = std::move(users);
+  BOOST_OUTCOME_TRYV(CheckAddresses(options));
+  BOOST_OUTCOME_TRYV(AddCertificate(options));
+  BOOST_OUTCOME_TRY(max_query_bytes, ParseSizeFlag("max_query_bytes", FLAGS_max_query_bytes));
   options.threads = FLAGS_threads;
   options.pin = FLAGS_pin;
   options.max_clients = FLAGS_max_clients;
   options.max_query_bytes = max_query_bytes;
   options.slow_log = {FLAGS_slowlog_slower_than_us, FLAGS_slowlog_entries};
+  BOOST_OUTCOME_TRYV(CheckNumbers(options));
   return options;
 }
 

@@ -95,7 +95,7 @@ class ProgramTest(ComputeServerTest):
     def test_passwords(self):
         self.start_memory()
         secret = self.directory / "secret"
-        secret.write_text("open sesame\n")
+        secret.write_bytes(b"open sesame\r\n")  # as on Windows
         _, address = self.start_compute(f"--requirepass_file={secret}")
         client = self.client(address)
         self.assertEqual(client.ask("GET", "k"), b"-NOAUTH Authentication required.")
@@ -248,11 +248,28 @@ class ProgramTest(ComputeServerTest):
         self.assertEqual(waited.returncode, 1)
         self.assertIn("waiting for the store", waited.stderr.splitlines()[0])
         self.assertIn("there is no store", waited.stderr.splitlines()[1])
+        itself = self.directory / "flags"
+        itself.write_text(f"--flagfile={itself}\n")
         for flags, sentence in (
             (["--redis=here"], "--redis: "),
             (["--redis="], "--redis: give an address"),
+            (["--redis=unix:"], "--redis: the path of 'unix:' has 0 bytes: give one of 1 to 107"),
+            ([f"--redis=unix:/{'x' * 107}"], "has 108 bytes: give one of 1 to 107"),
+            (["--redis=127.0.0.1:7400,127.0.0.1:7400"], "--redis: 127.0.0.1:7400 is given twice"),
+            (["--redis=unix:x,unix:x"], "--redis: unix:x is given twice"),
+            (["--redis=0.0.0.0:0"], "set a password"),
+            (["--redis=[::ffff:10.0.0.1]:0"], "set a password"),
             (["--threads=0"], "--threads: give 1 to 256"),
-            (["--requirepass_file=/nonexistent"], "has no password in its first line"),
+            (["--threads=257"], "--threads: give 1 to 256"),
+            (["--threads=256", "--pin"], f"--pin: this process may use {len(os.sched_getaffinity(0))} processors"),
+            (["--max_clients=0"], "--max_clients: give 1 or more"),
+            (["--max_query_bytes=0"], "--max_query_bytes: give 1 KiB or more"),
+            (["--max_query_bytes=1023"], "--max_query_bytes: give 1 KiB or more"),
+            (["--slowlog_slower_than_us=-2"], "--slowlog_slower_than_us: "),
+            (["--ready_fd=-2"], "--ready_fd: "),
+            (["--requirepass_file=/nonexistent"], "--requirepass_file: cannot read /nonexistent: No such file or directory"),
+            (["--requirepass_file=/dev/null"], "has no password in its first line"),
+            ([f"--flagfile={itself}"], f"{itself} line 1: the flag file {itself} includes itself"),
             (["--admin=x"], "--admin: "),
             (["--ready_fd=99"], "cannot write to --ready_fd=99"),
             (["--cache_bytes=0"], "--cache_bytes: 0 is too little"),
@@ -282,9 +299,14 @@ class ProgramTest(ComputeServerTest):
             in_use = f"cannot listen on {admin}: Address already in use; give another --admin"
             self.refuses(1, in_use, f"--redis=unix:{path}", f"--admin={admin}", threads)
             self.assertFalse(path.exists())
-        self.refuses(1, "set a password", "--redis=0.0.0.0:0")
         self.refuses(1, "cannot listen on unix:/nonexistent/x: No such file", "--redis=unix:/nonexistent/x")
         self.assertEqual(self.client(address).ask("PING"), b"+PONG")
+
+    def test_an_address_of_ipv4_in_the_form_of_ipv6(self):
+        self.start_memory()
+        _, line = self.start("gossamer-compute", "--redis=[::ffff:127.0.0.1]:0")
+        port = line.split("[::ffff:127.0.0.1]:")[1].split()[0]
+        self.assertEqual(self.client(f"127.0.0.1:{port}").ask("PING"), b"+PONG")
 
     def test_an_admin_port_in_use_is_told_before_it_looks_for_its_store(self):
         with socket.create_server(("127.0.0.1", 0)) as other:

@@ -395,7 +395,7 @@ class TlsTest(ComputeServerTest):
             self.assertIn(f"cannot listen on {address}: Address already in use; give another --tls", taken.stderr)
             self.assertFalse(path.exists())
         everywhere = self.run_compute("--tls=0.0.0.0:0", *self.flags())
-        self.assertEqual(everywhere.returncode, 1)
+        self.assertEqual(everywhere.returncode, 2)
         self.assertIn("set a password", everywhere.stderr)
 
     def test_warns_of_a_key_that_others_may_read(self):
