@@ -2,8 +2,6 @@
 #include <gflags/gflags.h>
 #include <glog/logging.h>
 #include <poll.h>
-#include <sys/signalfd.h>
-#include <unistd.h>
 
 #include <array>
 #include <chrono>
@@ -20,9 +18,9 @@
 #include "common/program/ready.h"
 #include "common/program/stop.h"
 #include "common/text/size_text.h"
-#include "common/unique_fd.h"
 #include "compute/gateway/auto_sweeper.h"
 #include "compute/gateway/gateway.h"
+#include "compute/gateway/hangups.h"
 #include "compute/gateway/option_checks.h"
 #include "compute/gateway/text_file.h"
 #include "compute/metrics/store_state.h"
@@ -256,33 +254,13 @@ std::string AddressesOf(const Gateway& gateway) {
   return text;
 }
 
-// SIGHUP as a descriptor, while it lives. Requires: made before other threads, which then leave the signal alone.
-class Hangups {
- public:
-  // If not `is_wanted`, the signal ends the process, as it does by default.
-  explicit Hangups(bool is_wanted) {
-    if (!is_wanted) return;
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGHUP);
-    pthread_sigmask(SIG_BLOCK, &set, nullptr);
-    signals_ = UniqueFd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+// `tls`: null if there is no --tls.
+void AnswerHangup(TlsServer* tls) {
+  if (tls == nullptr) {
+    LOG(INFO) << "nothing is read again on SIGHUP, as there is no --tls with a certificate";
+    return;
   }
-
-  // For poll(2), which leaves out a negative one.
-  int fd() const { return signals_.get(); }
-  // Whether one has come since the last call.
-  bool Take() {
-    signalfd_siginfo one;
-    return signals_ && read(fd(), &one, sizeof one) > 0;
-  }
-
- private:
-  UniqueFd signals_;
-};
-
-void ReloadCertificates(TlsServer& tls) {
-  const Status reloaded = tls.Reload();
+  const Status reloaded = tls->Reload();
   if (reloaded) {
     LOG(INFO) << "read the certificate again on SIGHUP: connections to come see it";
   } else {
@@ -290,16 +268,23 @@ void ReloadCertificates(TlsServer& tls) {
   }
 }
 
+void LogStop(const Stop& stop) {
+  LOG(INFO) << "stopping on " << (stop.signal() == SIGTERM ? "SIGTERM" : "SIGINT");
+}
+
 int Serve(const GatewayOptions& options, const OpenOptions& open) {
   Stop stop;
   const StopOnSignals stop_on_signals(stop);
-  Hangups hangups(options.tls != nullptr);
+  Hangups hangups;
   // Before it waits for its store, and before clients can connect, which a wrong --admin must not let them do.
   const auto started = StartAdmin();
   if (!started) return Failure(kProgram, started.error().message);
   ProgramAdmin* const admin = started.value().get();
   const auto store = OpenStore(open, FLAGS_wait, stop);
-  if (stop.raised()) return stop.exit_code();
+  if (stop.raised()) {
+    LogStop(stop);
+    return kExitSuccess;
+  }
   if (!store) {
     return store.error().code == Code::kInvalidArgument
                ? UsageError(kProgram, store.error().message)
@@ -327,9 +312,9 @@ int Serve(const GatewayOptions& options, const OpenOptions& open) {
   while (!stop.raised()) {
     std::array<pollfd, 2> signals{{{stop.fd(), POLLIN, 0}, {hangups.fd(), POLLIN, 0}}};
     poll(signals.data(), signals.size(), -1);
-    if (hangups.Take()) ReloadCertificates(*options.tls);
+    if (hangups.Take()) AnswerHangup(options.tls.get());
   }
-  LOG(INFO) << "stopping on " << (stop.signal() == SIGTERM ? "SIGTERM" : "SIGINT");
+  LogStop(stop);
   NotifyServiceManager("STOPPING=1");
   if (admin != nullptr) admin->StopServing();
   return kExitSuccess;

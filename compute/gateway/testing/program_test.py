@@ -42,6 +42,29 @@ class ProgramTest(ComputeServerTest):
         self.start_memory()
         self.assertIn("ready", process.stdout.readline())
 
+    def test_ends_in_order_while_it_waits(self):
+        for number, name in (signal.SIGTERM, "SIGTERM"), (signal.SIGINT, "SIGINT"):
+            process = subprocess.Popen(
+                [BIN / "gossamer-compute", self.bootstrap, "--redis=127.0.0.1:0", "--wait=60"],
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            )
+            self.addCleanup(self.end, process)
+            self.assertIn("waiting for the store", process.stderr.readline())
+            process.send_signal(number)
+            _, told = process.communicate()
+            self.assertEqual(process.returncode, 0)
+            self.assertIn(f"stopping on {name}", told)
+            self.assertEqual(told.count("\n"), 1, told)
+
+    def test_goes_on_at_sighup(self):
+        self.start_memory()
+        process, address = self.start_compute()
+        process.send_signal(signal.SIGHUP)
+        self.assertIn("nothing is read again on SIGHUP", process.stderr.readline())
+        self.assertEqual(self.client(address).ask("PING"), b"+PONG")
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(), 0)
+
     def test_ends_in_order(self):
         self.start_memory()
         read, write = os.pipe()
