@@ -241,7 +241,8 @@ ProgramAdmin::Served ServedBy(const Store& store, const Gateway& gateway, StoreW
                 state["hot_leaves"] = HotLeavesState(store);
                 if (sweeper != nullptr) state["sweeps"] = sweeper->State();
                 return state;
-              }};
+              },
+          .readiness = [&watch] { return watch.Readiness(); }};
 }
 
 // "redis 127.0.0.1:7400, tls 127.0.0.1:7443"
@@ -294,12 +295,10 @@ int Serve(const GatewayOptions& options, const OpenOptions& open) {
   if (!gateway) return Failure(kProgram, gateway.error().message);
   const auto sweeper = StartSweeper(*store.value());
   if (!sweeper) return Failure(kProgram, sweeper.error().message);
-  std::unique_ptr<StoreWatch> watch;
+  const auto watch = StoreWatch::Start(*store.value(), "compute server");
+  if (!watch) return Failure(kProgram, watch.error().message);
   if (admin != nullptr) {
-    auto watching = StoreWatch::Start(*store.value());
-    if (!watching) return Failure(kProgram, watching.error().message);
-    watch = std::move(watching.value());
-    admin->Serve(ServedBy(*store.value(), *gateway.value(), *watch, sweeper.value().get()));
+    admin->Serve(ServedBy(*store.value(), *gateway.value(), *watch.value(), sweeper.value().get()));
   }
   const Status told = AnnounceReady("gossamer-compute ready: store " + open.store + ", " +
                                         AddressesOf(*gateway.value()) +

@@ -185,6 +185,50 @@ class ProgramTest(ComputeServerTest):
         self.assertEqual(told.count(f"--max_clients is {room} in place of 100, because `ulimit -n` is 64"), 1, told)
         self.assertNotIn("no further connection can be accepted", told)
 
+    def await_not_ready(self, admin, sentence):
+        while True:
+            reply = self.get(admin, "/readyz")
+            if sentence in reply:
+                break
+            time.sleep(0.1)
+        self.assertIn(" 503 ", reply.splitlines()[0])
+        self.assertEqual(len(reply.split("\r\n\r\n", 1)[1].splitlines()), 1)
+        self.assertIn("\ngossamer_ready 0\n", self.get(admin, "/metrics"))
+        self.assertIn(sentence, json.loads(self.get(admin, "/state").split("\r\n\r\n", 1)[1])["not_ready"])
+
+    def test_is_not_ready_while_a_memory_server_is_silent(self):
+        self.start_memory()
+        silent, _ = self.start_memory()
+        process, line = self.start("gossamer-compute", "--redis=127.0.0.1:0", "--admin=127.0.0.1:0")
+        admin = line.split("admin ")[1].strip()
+        self.assertIn("\ngossamer_ready 1\n", self.get(admin, "/metrics"))
+        silent.send_signal(signal.SIGSTOP)
+        self.await_not_ready(admin, "memory server 1 ")
+        silent.send_signal(signal.SIGCONT)
+        while "\r\n\r\nready\n" not in self.get(admin, "/readyz"):
+            time.sleep(0.1)
+        process.send_signal(signal.SIGTERM)
+        told = process.communicate()[1]
+        self.assertEqual(told.count("not ready: memory server 1 "), 1, told)
+        self.assertEqual(told.count("memory server 1 can be reached again"), 1, told)
+
+    def test_says_that_its_store_is_gone(self):
+        memory, _ = self.start_memory()
+        process, line = self.start("gossamer-compute", "--redis=127.0.0.1:0", "--admin=127.0.0.1:0")
+        client = self.client(line.split("redis ")[1].split(",")[0])
+        admin = line.split("admin ")[1].strip()
+        self.assertEqual(client.ask("SET", "k", "v"), b"+OK")
+        memory.kill()
+        memory.wait()
+        self.await_not_ready(admin, "memory server 0 ")
+        self.start_memory("--create=new")
+        self.await_not_ready(admin, "another one has the name 'default' now: restart this compute server")
+        self.assertTrue(client.ask("GET", "k").startswith(b"-UNREACHABLE"))
+        process.send_signal(signal.SIGTERM)
+        told = process.communicate()[1]
+        self.assertEqual(told.count("not ready: memory server 0 "), 1, told)
+        self.assertEqual(told.count("not ready: the store is gone"), 1, told)
+
     def test_metrics(self):
         self.start_memory()
         process, line = self.start("gossamer-compute", "--redis=127.0.0.1:0", "--admin=127.0.0.1:0")
