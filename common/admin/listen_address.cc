@@ -13,6 +13,12 @@ bool IsNumericAddress(int family, const std::string& host) {
   return inet_pton(family, host.c_str(), &address) == 1;
 }
 
+in6_addr V6Of(const std::string& host) {
+  in6_addr address{};
+  inet_pton(AF_INET6, host.c_str(), &address);
+  return address;
+}
+
 std::optional<uint16_t> ParsePort(std::string_view text) {
   uint16_t port = 0;
   const char* const begin = text.data();
@@ -23,6 +29,19 @@ std::optional<uint16_t> ParsePort(std::string_view text) {
 }
 
 }  // namespace
+
+bool ListenAddress::is_loopback() const {
+  if (!is_v6) return host.starts_with("127.");
+  const in6_addr address = V6Of(host);
+  constexpr int kFirstOfV4 = 12;
+  return IN6_IS_ADDR_LOOPBACK(&address) ||
+         (is_mapped_v4() && address.s6_addr[kFirstOfV4] == IN_LOOPBACKNET);
+}
+
+bool ListenAddress::is_mapped_v4() const {
+  const in6_addr address = V6Of(host);
+  return is_v6 && IN6_IS_ADDR_V4MAPPED(&address);
+}
 
 std::string ListenAddress::ToString() const {
   return (is_v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);

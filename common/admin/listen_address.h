@@ -17,7 +17,9 @@ struct ListenAddress {
   bool is_v6 = false;
 
   // Whether only this machine's processes reach it.
-  bool is_loopback() const { return host.starts_with("127.") || host == "::1"; }
+  bool is_loopback() const;
+  // Whether it is one of IPv4, written as IPv6: [::ffff:127.0.0.1]
+  bool is_mapped_v4() const;
   // "127.0.0.1:7401", "[::1]:7401"
   std::string ToString() const;
 };

@@ -38,14 +38,14 @@ MemorySize OwnMemory() {
   return size;
 }
 
+}  // namespace
+
 uint64_t OpenDescriptors() {
   const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir("/proc/self/fd"), closedir);
   uint64_t count = 0;
   while (directory && readdir(directory.get()) != nullptr) ++count;
   return count < 3 ? 0 : count - 3;  // without ".", ".." and the directory's own
 }
-
-}  // namespace
 
 BuildFacts OwnBuild() {
   return {.version = std::string(BuildVersion()),

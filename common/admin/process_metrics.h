@@ -7,6 +7,7 @@
 #include <prometheus/collectable.h>
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,9 @@ struct BuildFacts {
 
 // Of the sources that this is compiled with.
 BuildFacts OwnBuild();
+
+// How many this process has open.
+uint64_t OpenDescriptors();
 
 class ProcessMetrics final : public prometheus::Collectable {
  public:

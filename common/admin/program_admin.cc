@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "common/admin/metrics.h"
+
 namespace gossamer {
 
 class ProgramAdmin::ServedMetrics final : public prometheus::Collectable {
@@ -50,13 +52,22 @@ void ProgramAdmin::StopServing() {
 
 std::vector<prometheus::MetricFamily> ProgramAdmin::Families() const {
   const std::lock_guard guard(mutex_);
-  return served_.families ? served_.families() : std::vector<prometheus::MetricFamily>{};
+  auto all = served_.families ? served_.families() : std::vector<prometheus::MetricFamily>{};
+  gossamer::Families more;
+  more.Gauge("gossamer_ready", "1 while /readyz answers 200.")
+      .Add({}, uint64_t{ReadinessLocked().has_value()});
+  for (prometheus::MetricFamily& family : more.Take()) all.push_back(std::move(family));
+  return all;
 }
 
 Status ProgramAdmin::Readiness() const {
   const std::lock_guard guard(mutex_);
-  if (not_ready_.empty()) return Ok();
-  return MakeError(Code::kNodeUnreachable, not_ready_);
+  return ReadinessLocked();
+}
+
+Status ProgramAdmin::ReadinessLocked() const {
+  if (!not_ready_.empty()) return MakeError(Code::kNodeUnreachable, not_ready_);
+  return served_.readiness ? served_.readiness() : Ok();
 }
 
 nlohmann::ordered_json ProgramAdmin::State() const {
@@ -65,7 +76,7 @@ nlohmann::ordered_json ProgramAdmin::State() const {
                                   {"uptime_seconds", process_->uptime().count()}};
   const std::lock_guard guard(mutex_);
   if (served_.state) state.update(served_.state());
-  if (!not_ready_.empty()) state["not_ready"] = not_ready_;
+  if (const Status ready = ReadinessLocked(); !ready) state["not_ready"] = ready.error().message;
   return state;
 }
 

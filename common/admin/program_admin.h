@@ -36,6 +36,8 @@ class ProgramAdmin {
   struct Served {
     std::function<std::vector<prometheus::MetricFamily>()> families;
     std::function<nlohmann::ordered_json()> state;  // its fields are added to those of /state
+    // Why /readyz answers 503 although the program serves, as an error with that sentence; empty: it never does.
+    std::function<Status()> readiness = {};
   };
 
   // Errors: those of AdminServer::Start.
@@ -58,6 +60,8 @@ class ProgramAdmin {
 
   std::vector<prometheus::MetricFamily> Families() const;
   Status Readiness() const;
+  // Requires: the mutex.
+  Status ReadinessLocked() const;
   nlohmann::ordered_json State() const;
 
   const Names names_;

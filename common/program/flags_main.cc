@@ -21,8 +21,6 @@ namespace {
 
 using FlagInfo = gflags::CommandLineFlagInfo;
 
-constexpr int kMaxFlagFileDepth = 8;
-
 // gflags keeps only the end of the file name, behind the last common root.
 bool IsOwn(const ProgramInfo& program, const FlagInfo& flag) {
   return !flag.filename.empty() && program.source.ends_with(flag.filename);
@@ -170,10 +168,11 @@ class Parser {
       problem_ = "cannot read the flag file " + path;
       return;
     }
-    if (++depth_ > kMaxFlagFileDepth) {
-      problem_ = "flag files include each other: " + path;
+    if (std::ranges::find(files_, path) != files_.end()) {
+      problem_ = "the flag file " + path + " includes itself";
       return;
     }
+    files_.push_back(path);
     std::string line;
     for (int number = 1; std::getline(file, line) && problem_.empty(); ++number) {
       const size_t begin = line.find_first_not_of(" \t");
@@ -186,7 +185,7 @@ class Parser {
       }
       if (!problem_.empty()) problem_ = fmt::format("{} line {}: {}", path, number, problem_);
     }
-    --depth_;
+    files_.pop_back();
   }
 
   const ProgramInfo& program_;
@@ -195,7 +194,7 @@ class Parser {
   std::string problem_;
   bool help_ = false;
   bool version_ = false;
-  int depth_ = 0;
+  std::vector<std::string> files_;  // that are being read: each is named by the one before
 };
 
 void PrintHelp(const ProgramInfo& program) {

@@ -36,7 +36,11 @@ Status WriteReady(int ready_fd) {
 }  // namespace
 
 Status CheckReadyFd(int ready_fd) {
-  if (ready_fd < 0) return Ok();
+  if (ready_fd == -1) return Ok();
+  if (ready_fd < -1) {
+    return MakeError(Code::kInvalidArgument,
+                     "--ready_fd: give a descriptor that is open, or -1 for none");
+  }
   const int flags = fcntl(ready_fd, F_GETFL);
   if (flags < 0) return CannotWrite(ready_fd, errno);
   if ((flags & O_ACCMODE) == O_RDONLY) return CannotWrite(ready_fd, EBADF);

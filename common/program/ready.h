@@ -9,7 +9,7 @@
 
 namespace gossamer {
 
-// Whether `ready_fd` is negative, or open for writing. A program asks before it starts anything, and before it opens files, which
+// Whether `ready_fd` is -1, or open for writing. A program asks before it starts anything, and before it opens files, which
 // might get this number. Errors: InvalidArgument.
 Status CheckReadyFd(int ready_fd);
 

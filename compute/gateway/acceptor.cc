@@ -28,7 +28,8 @@ void Acceptor::Close(EpollSet& epoll) {
 
 void Acceptor::Pause(EpollSet& epoll) {
   if (resume_at_) return;
-  LOG(WARNING) << "no further connection can be accepted: raise `ulimit -n`";
+  LOG_EVERY_T(WARNING, 10)
+      << "no further connection can be accepted: raise `ulimit -n` (one in 10 s is logged)";
   Close(epoll);
   resume_at_ = Clock::now() + kPause;
 }
@@ -42,7 +43,7 @@ void Acceptor::Resume(EpollSet& epoll) {
   resume_at_ = Clock::now() + kPause;
 }
 
-bool Acceptor::Accept(int fd, EpollSet& epoll) {
+bool Acceptor::Accept(int fd, EpollSet& epoll, uint64_t& rejected) {
   const auto listener = std::ranges::find(listeners_, fd, &Listener::fd);
   if (listener == listeners_.end()) return false;
   for (int i = 0; i < kMostAtOnce; ++i) {
@@ -53,8 +54,9 @@ bool Acceptor::Accept(int fd, EpollSet& epoll) {
       if (is_short) Pause(epoll);
       return true;
     }
-    Inbox* const inbox = inboxes_.TakePlace(max_clients_);
+    Inbox* const inbox = inboxes_.TakePlace(options_.max_clients);
     if (inbox == nullptr) {
+      ++rejected;
       constexpr std::string_view kFull = "-ERR max number of clients reached\r\n";
       // One that expects TLS is only closed.
       if (!listener->is_tls) {

@@ -7,10 +7,12 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
 #include "compute/gateway/epoll_set.h"
+#include "compute/gateway/gateway_options.h"
 #include "compute/gateway/inbox.h"
 #include "compute/gateway/listener.h"
 
@@ -21,16 +23,16 @@ class Acceptor {
   // Connections that one call of Accept takes at most: a flood of them must not keep the worker from its clients.
   static constexpr int kMostAtOnce = 64;
 
-  // `inboxes`: of all workers. It and the listeners stay as long as the acceptor.
-  Acceptor(std::vector<Listener> listeners, Inboxes& inboxes, uint64_t max_clients)
-      : listeners_(std::move(listeners)), inboxes_(inboxes), max_clients_(max_clients) {}
+  // `inboxes`: of all workers. It, the listeners and `options` stay as long as the acceptor.
+  Acceptor(std::vector<Listener> listeners, Inboxes& inboxes, const GatewayOptions& options)
+      : listeners_(std::move(listeners)), inboxes_(inboxes), options_(options) {}
 
   // Has `epoll` watch the listeners. Returns false if that is not possible.
   bool Open(EpollSet& epoll);
   void Close(EpollSet& epoll);
   // Accepts connections that wait, kMostAtOnce at most, if `fd` is that of a listener; `epoll` tells of the others again.
-  // Returns whether it is.
-  bool Accept(int fd, EpollSet& epoll);
+  // Returns whether it is. Adds to `rejected` connections that were refused, as there are max_clients.
+  bool Accept(int fd, EpollSet& epoll, uint64_t& rejected);
   // Call in each round: listeners that were left alone for a while are watched again.
   void Resume(EpollSet& epoll);
 
@@ -42,7 +44,7 @@ class Acceptor {
 
   const std::vector<Listener> listeners_;
   Inboxes& inboxes_;
-  const uint64_t max_clients_;
+  const GatewayOptions& options_;
   std::optional<Clock::time_point> resume_at_;
 };
 

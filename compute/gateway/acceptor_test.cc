@@ -1,6 +1,7 @@
 #include "compute/gateway/acceptor.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
@@ -18,14 +19,15 @@ namespace {
 
 class AcceptorTest : public testing::Test {
  protected:
-  void Open(size_t workers, uint64_t max_clients) {
+  void Open(size_t workers, uint32_t max_clients) {
     path_ = testing::TempDir() + "acceptor_" + std::to_string(getpid()) + ".sock";
     socket_ = std::move(Listen("unix:" + path_, false, "--redis").value());
     inboxes_ = std::make_unique<Inboxes>(workers);
     workers_ = workers;
     for (size_t i = 0; i < workers; ++i) ASSERT_TRUE((*inboxes_)[i].Open());
+    options_.max_clients = max_clients;
     acceptor_ = std::make_unique<Acceptor>(std::vector<Listener>{{socket_.get(), false}}, *inboxes_,
-                                           max_clients);
+                                           options_);
     ASSERT_TRUE(epoll_.Open());
     ASSERT_TRUE(acceptor_->Open(epoll_));
   }
@@ -36,11 +38,15 @@ class AcceptorTest : public testing::Test {
     return counts;
   }
 
+  bool Accept(int fd) { return acceptor_->Accept(fd, epoll_, rejected_); }
+
   std::string path_;
   UniqueFd socket_;
   std::unique_ptr<Inboxes> inboxes_;
   size_t workers_ = 0;
   EpollSet epoll_;
+  GatewayOptions options_;
+  uint64_t rejected_ = 0;
   std::unique_ptr<Acceptor> acceptor_;
 };
 
@@ -51,12 +57,12 @@ TEST_F(AcceptorTest, GivesEachClientToTheWorkerWithTheFewest) {
   const Connection first(path_);
   const Connection second(path_);
   const Connection third(path_);
-  EXPECT_TRUE(acceptor_->Accept(socket_.get(), epoll_));
+  EXPECT_TRUE(Accept(socket_.get()));
   EXPECT_EQ(Counts(), (std::vector<uint64_t>{2, 2, 2}));
   EXPECT_EQ((*inboxes_)[0].TakeAll().size(), 0U);
   EXPECT_EQ((*inboxes_)[1].TakeAll().size(), 2U);
   EXPECT_EQ((*inboxes_)[2].TakeAll().size(), 1U);
-  EXPECT_FALSE(acceptor_->Accept(socket_.get() + 1, epoll_)) << "it is no listener";
+  EXPECT_FALSE(Accept(socket_.get() + 1)) << "it is no listener";
 }
 
 TEST_F(AcceptorTest, WakesTheWorkerThatGetsAClient) {
@@ -69,7 +75,7 @@ TEST_F(AcceptorTest, WakesTheWorkerThatGetsAClient) {
   EXPECT_EQ(worker.Wait(events, 0).size(), 0U);
   Connection client(path_);
   ASSERT_EQ(epoll_.Wait(events, 1000).size(), 1U);
-  acceptor_->Accept(events[0].data.fd, epoll_);
+  Accept(events[0].data.fd);
   ASSERT_EQ(worker.Wait(events, 1000).size(), 1U);
   EXPECT_EQ(events[0].data.fd, inbox.fd());
   const std::vector<Inbox::Arrival> arrivals = inbox.TakeAll();
@@ -87,9 +93,10 @@ TEST_F(AcceptorTest, RefusesThoseBeyondTheMost) {
   ASSERT_NO_FATAL_FAILURE(Open(2, 3));
   std::vector<Connection> clients;
   for (int i = 0; i < 4; ++i) clients.emplace_back(path_);
-  acceptor_->Accept(socket_.get(), epoll_);
+  Accept(socket_.get());
   EXPECT_EQ(Counts(), (std::vector<uint64_t>{2, 1}));
   EXPECT_EQ(inboxes_->CountClients(), 3U);
+  EXPECT_EQ(rejected_, 1U);
   EXPECT_EQ(clients[3].ReceiveLine(), "-ERR max number of clients reached");
   EXPECT_TRUE(clients[3].IsClosed());
 }
@@ -101,12 +108,36 @@ TEST_F(AcceptorTest, LeavesTheRestOfAFloodForTheNextRound) {
   for (size_t i = 0; i < kMany; ++i) clients.emplace_back(path_);
   std::array<epoll_event, 4> events;
   ASSERT_EQ(epoll_.Wait(events, 1000).size(), 1U);
-  acceptor_->Accept(socket_.get(), epoll_);
+  Accept(socket_.get());
   EXPECT_EQ(inboxes_->CountClients(), uint64_t{Acceptor::kMostAtOnce});
   ASSERT_EQ(epoll_.Wait(events, 1000).size(), 1U);
-  acceptor_->Accept(socket_.get(), epoll_);
+  Accept(socket_.get());
   EXPECT_EQ(inboxes_->CountClients(), kMany);
   EXPECT_EQ(epoll_.Wait(events, 0).size(), 0U);
+}
+
+TEST_F(AcceptorTest, TellsOnlyNowAndThenThatThereAreNoDescriptors) {
+  ASSERT_NO_FATAL_FAILURE(Open(1, 100));
+  std::vector<Connection> clients;
+  for (int i = 0; i < 3; ++i) clients.emplace_back(path_);
+  rlimit limits{};
+  getrlimit(RLIMIT_NOFILE, &limits);
+  const rlimit none{0, limits.rlim_max};
+  testing::internal::CaptureStderr();
+  setrlimit(RLIMIT_NOFILE, &none);
+  std::array<epoll_event, 4> events;
+  for (int i = 0; i < 3; ++i) {
+    while (epoll_.Wait(events, 10).empty()) acceptor_->Resume(epoll_);
+    Accept(socket_.get());
+  }
+  setrlimit(RLIMIT_NOFILE, &limits);
+  const std::string told = testing::internal::GetCapturedStderr();
+  const size_t first = told.find("no further connection can be accepted");
+  EXPECT_NE(first, std::string::npos);
+  EXPECT_EQ(told.find("no further connection can be accepted", first + 1), std::string::npos);
+  while (epoll_.Wait(events, 10).empty()) acceptor_->Resume(epoll_);
+  Accept(socket_.get());
+  EXPECT_EQ(inboxes_->CountClients(), 3U);
 }
 
 // Several workers accept at the same time.

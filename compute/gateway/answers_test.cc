@@ -1,6 +1,7 @@
 // What Redis's own tests and clients ask beside keys and values: subcommands, INFO, times to live, and a client that is unknown.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <string>
 
@@ -126,6 +127,31 @@ TEST_F(GatewayTest, EndsAClientWithoutPasswordThatDoesNotRead) {
   EXPECT_TRUE(error == EPIPE || error == ECONNRESET) << error;
   Connection other = Connect();
   other.Expect(Request({"AUTH", "secret"}) + Request({"PING"}), "+OK\r\n+PONG\r\n");
+}
+
+// As in Redis: a web page can have a browser send such requests.
+TEST_F(GatewayTest, EndsTheConnectionOfAClientThatSpeaksHttp) {
+  GatewayOptions options;
+  ASSERT_TRUE(options.users.Add("default", "secret"));
+  const std::string login = Request({"AUTH", "secret"});
+  ASSERT_NO_FATAL_FAILURE(Open(options));
+  Connection other = Connect();
+  other.Expect(login + Request({"SET", "k", "v"}), "+OK\r\n+OK\r\n");
+  const std::string post = "POST / HTTP/1.1\r\nHost: 127.0.0.1:7400\r\n\r\n";
+  for (const std::string& http :
+       {post, Request({"POST"}), Request({"hOST:", "a"}), std::string("host: a\n")}) {
+    for (const std::string& begin : {std::string(), login, login + Request({"MULTI"})}) {
+      Connection client = Connect();
+      client.Send(begin + http + login + "FLUSHALL\r\n" + Request({"FLUSHALL"}));
+      const std::string answers = client.ReceiveToEnd();
+      EXPECT_TRUE(answers.empty() || answers.starts_with("+OK\r\n")) << answers;
+      EXPECT_EQ(std::ranges::count(answers, '+'), answers.empty() ? 0 : 1) << answers;
+    }
+  }
+  Connection client = Connect();
+  client.Expect(login + Request({"GET", "k"}), "+OK\r\n" + Bulk("v"));
+  // These are words like others elsewhere.
+  client.Expect(Request({"SET", "POST", "Host:"}), "+OK\r\n");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "compute/gateway/gateway.h"
 
+#include <glog/logging.h>
 #include <pthread.h>
 #include <sched.h>
 #include <unistd.h>
@@ -8,11 +9,11 @@
 
 #include "common/admin/listen_address.h"
 #include "common/start_thread.h"
+#include "compute/gateway/descriptor_limit.h"
+#include "compute/gateway/option_checks.h"
 
 namespace gossamer::gateway {
 namespace {
-
-constexpr std::string_view kUnix = "unix:";
 
 std::vector<std::string> CommandNames() {
   std::vector<std::string> names;
@@ -44,9 +45,13 @@ Gateway::Gateway(GatewayOptions options)
       shared_(options_) {}
 
 Result<std::unique_ptr<Gateway>> Gateway::Start(GatewayOptions options, Store& store) {
+  BOOST_OUTCOME_TRYV(CheckAddresses(options));
   std::unique_ptr<Gateway> gateway(new Gateway(std::move(options)));
+  RaiseDescriptorLimit(gateway->options_.max_clients);
   BOOST_OUTCOME_TRYV(gateway->OpenListeners());
-  BOOST_OUTCOME_TRYV(gateway->StartWorkers(store));
+  BOOST_OUTCOME_TRYV(gateway->OpenWorkers(store));
+  BOOST_OUTCOME_TRYV(gateway->FitMaxClients());
+  BOOST_OUTCOME_TRYV(gateway->StartWorkers());
   return gateway;
 }
 
@@ -58,7 +63,7 @@ Gateway::~Gateway() {
 
 Status Gateway::OpenListeners() {
   listeners_.resize(options_.threads);
-  // In the order of the options, which StartWorkers relies on.
+  // In the order of the options, which OpenWorkers relies on.
   for (const std::string& where : options_.listen) {
     BOOST_OUTCOME_TRYV(OpenListener(where, false));
   }
@@ -69,15 +74,8 @@ Status Gateway::OpenListeners() {
 }
 
 Status Gateway::OpenListener(const std::string& where, bool is_tls) {
-  if (options_.users.empty() && !IsLocal(where)) {
-    return MakeError(
-        Code::kInvalidArgument,
-        where +
-            " may be reached from other machines: set a password (--requirepass_file or "
-            "--users_file), or give an address of the loopback interface");
-  }
   const std::string_view flag = is_tls ? "--tls" : "--redis";
-  const bool is_path = where.starts_with(kUnix);
+  const bool is_path = IsPath(where);
   std::string address = where;
   // With SO_REUSEPORT the kernel lets a second process of this user listen there, too.
   if (!is_path && options_.threads > 1 && ParseListenAddress(where).value().port != 0) {
@@ -95,7 +93,7 @@ Status Gateway::OpenListener(const std::string& where, bool is_tls) {
   return Ok();
 }
 
-Status Gateway::StartWorkers(Store& store) {
+Status Gateway::OpenWorkers(Store& store) {
   const auto view = [](const OwnedListener& one) { return Listener{one.socket.get(), one.is_tls}; };
   for (size_t number = 0; number < options_.threads; ++number) {
     std::vector<Listener> own;
@@ -103,12 +101,29 @@ Status Gateway::StartWorkers(Store& store) {
     if (number != 0) {
       // The sockets of paths are those of the first worker.
       for (size_t i = 0; i < options_.listen.size(); ++i) {
-        if (options_.listen[i].starts_with(kUnix)) own.push_back(view(listeners_.front()[i]));
+        if (IsPath(options_.listen[i])) own.push_back(view(listeners_.front()[i]));
       }
     }
     workers_.push_back(std::make_unique<Worker>(number, shared_, store, std::move(own), *metrics_));
     BOOST_OUTCOME_TRYV(workers_.back()->Open());
   }
+  return Ok();
+}
+
+Status Gateway::FitMaxClients() {
+  const uint64_t room = RoomForClients();
+  const std::string limit = "`ulimit -n` is " + std::to_string(DescriptorLimit());
+  if (room == 0) {
+    return MakeError(Code::kUnsupported, limit + ", which leaves none for clients: raise it");
+  }
+  if (room >= options_.max_clients) return Ok();
+  LOG(WARNING) << "--max_clients is " << room << " in place of " << options_.max_clients
+               << ", because " << limit << ": raise its hard limit";
+  options_.max_clients = static_cast<uint32_t>(room);
+  return Ok();
+}
+
+Status Gateway::StartWorkers() {
   for (size_t number = 0; number < workers_.size(); ++number) {
     BOOST_OUTCOME_TRY(thread, StartThread("serve clients", [this, number] {
                         if (options_.pin) PinThisThread(number);

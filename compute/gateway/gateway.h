@@ -19,8 +19,10 @@ namespace gossamer::gateway {
 class Gateway {
  public:
   // `store` outlives the gateway. Clients are served once it returns.
-  // Errors: InvalidArgument: an address cannot be listened on, or is open to other machines without a password. Those of
-  // Store::NewSession.
+  // Raises the process's soft limit of open files for them. If the hard limit is too low, max_clients is lowered, and a warning
+  // logged.
+  // Errors: InvalidArgument: an address cannot be listened on, or is open to other machines without a password. Unsupported if
+  // there are no descriptors for clients. Those of Store::NewSession.
   static Result<std::unique_ptr<Gateway>> Start(GatewayOptions options, Store& store);
   // Ends what is in flight, and disconnects all clients.
   ~Gateway();
@@ -41,9 +43,11 @@ class Gateway {
 
   Status OpenListeners();
   Status OpenListener(const std::string& where, bool is_tls);
-  Status StartWorkers(Store& store);
+  Status OpenWorkers(Store& store);
+  Status FitMaxClients();
+  Status StartWorkers();
 
-  const GatewayOptions options_;
+  GatewayOptions options_;  // not changed once clients are served
   const std::shared_ptr<WorkerMetrics> metrics_;
   Shared shared_;
   std::string addresses_;

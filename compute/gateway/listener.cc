@@ -16,7 +16,6 @@
 namespace gossamer::gateway {
 namespace {
 
-constexpr std::string_view kUnix = "unix:";
 constexpr int kBacklog = 511;
 
 Error CannotListen(const std::string& where, const std::string& why, std::string_view flag) {
@@ -62,10 +61,6 @@ Result<UniqueFd> ListenOnPath(const std::string& where, std::string_view flag) {
   const std::string path = where.substr(kUnix.size());
   sockaddr_un name{};
   name.sun_family = AF_UNIX;
-  if (path.empty() || path.size() >= sizeof name.sun_path) {
-    return CannotListen(
-        where, "a path has 1 to " + std::to_string(sizeof name.sun_path - 1) + " bytes", flag);
-  }
   std::memcpy(name.sun_path, path.data(), path.size());
   RemoveDeadSocket(name);
   UniqueFd made(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -78,14 +73,27 @@ Result<UniqueFd> ListenOnPath(const std::string& where, std::string_view flag) {
 
 }  // namespace
 
+Status CheckListenable(const std::string& where) {
+  if (!IsPath(where)) {
+    BOOST_OUTCOME_TRYV(ParseListenAddress(where));
+    return Ok();
+  }
+  constexpr size_t kMostBytes = sizeof(sockaddr_un::sun_path) - 1;
+  const size_t bytes = where.size() - kUnix.size();
+  if (bytes != 0 && bytes <= kMostBytes) return Ok();
+  return MakeError(Code::kInvalidArgument, "the path of '" + where + "' has " +
+                                               std::to_string(bytes) + " bytes: give one of 1 to " +
+                                               std::to_string(kMostBytes));
+}
+
 bool IsLocal(const std::string& where) {
-  if (where.starts_with(kUnix)) return true;
+  if (IsPath(where)) return true;
   const Result<ListenAddress> address = ParseListenAddress(where);
   return address && address.value().is_loopback();
 }
 
 Result<UniqueFd> Listen(const std::string& where, bool shares, std::string_view flag) {
-  if (where.starts_with(kUnix)) return ListenOnPath(where, flag);
+  if (IsPath(where)) return ListenOnPath(where, flag);
   BOOST_OUTCOME_TRY(address, ParseListenAddress(where));
   const Name name = NameOf(address);
   UniqueFd made(socket(name.address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -93,7 +101,9 @@ Result<UniqueFd> Listen(const std::string& where, bool shares, std::string_view 
   if (made) {
     setsockopt(made.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (shares) setsockopt(made.get(), SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
-    if (address.is_v6) setsockopt(made.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+    // [::] is not all of IPv4, too. An address of IPv4 in the form of IPv6 is bound only without this.
+    const int only_v6 = address.is_v6 && !address.is_mapped_v4() ? 1 : 0;
+    if (address.is_v6) setsockopt(made.get(), IPPROTO_IPV6, IPV6_V6ONLY, &only_v6, sizeof only_v6);
   }
   if (!made || bind(made.get(), reinterpret_cast<const sockaddr*>(&name.address), name.size) != 0 ||
       listen(made.get(), kBacklog) != 0) {
@@ -103,7 +113,7 @@ Result<UniqueFd> Listen(const std::string& where, bool shares, std::string_view 
 }
 
 std::string AddressOf(const std::string& where, const UniqueFd& socket) {
-  if (where.starts_with(kUnix)) return where;
+  if (IsPath(where)) return where;
   ListenAddress address = ParseListenAddress(where).value();
   Name name;
   name.size = sizeof name.address;

@@ -18,11 +18,18 @@ struct Listener {
   bool is_tls;
 };
 
+inline constexpr std::string_view kUnix = "unix:";
+
+inline bool IsPath(std::string_view where) { return where.starts_with(kUnix); }
+
+// Errors: InvalidArgument, a sentence, if `where` is no "ADDRESS:PORT" or "unix:PATH", or the path is too long.
+Status CheckListenable(const std::string& where);
+
 // Whether only this machine's processes reach a listener at "ADDRESS:PORT" or "unix:PATH".
 bool IsLocal(const std::string& where);
 
-// Listens at "ADDRESS:PORT" or "unix:PATH", without blocking. A socket at PATH that nobody listens on is replaced. `shares`: others
-// of this process listen on the same port.
+// Listens at `where`, which CheckListenable accepts, without blocking. A socket at PATH that nobody listens on is replaced.
+// `shares`: others of this process listen on the same port.
 // Errors: InvalidArgument, a sentence with the flag that gave the address: "cannot listen on 127.0.0.1:6379: Address already in use;
 // give another --redis".
 Result<UniqueFd> Listen(const std::string& where, bool shares, std::string_view flag);

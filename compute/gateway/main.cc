@@ -2,13 +2,10 @@
 #include <gflags/gflags.h>
 #include <glog/logging.h>
 #include <poll.h>
-#include <sys/signalfd.h>
-#include <unistd.h>
 
 #include <array>
 #include <chrono>
 #include <csignal>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
@@ -21,9 +18,11 @@
 #include "common/program/ready.h"
 #include "common/program/stop.h"
 #include "common/text/size_text.h"
-#include "common/unique_fd.h"
 #include "compute/gateway/auto_sweeper.h"
 #include "compute/gateway/gateway.h"
+#include "compute/gateway/hangups.h"
+#include "compute/gateway/option_checks.h"
+#include "compute/gateway/text_file.h"
 #include "compute/metrics/store_state.h"
 #include "compute/metrics/store_watch.h"
 #include "gossamer/store.h"
@@ -104,10 +103,13 @@ Error WrongFlag(const char* name, const std::string& sentence) {
 }
 
 Result<std::string> ReadPassword(const std::string& path) {
-  std::string password;
-  if (path.empty()) return password;
-  std::ifstream file(path);
-  if (!std::getline(file, password) || password.empty()) {
+  if (path.empty()) return std::string();
+  const Result<TextFile> file = ReadTextFile(path);
+  if (!file) return WrongFlag("requirepass_file", file.error().message);
+  const std::string& text = file.value().text;
+  std::string password = text.substr(0, text.find('\n'));
+  if (password.ends_with('\r')) password.pop_back();  // written on Windows
+  if (password.empty()) {
     return WrongFlag("requirepass_file", path + " has no password in its first line");
   }
   return password;
@@ -136,9 +138,8 @@ Result<Users> UsersFromFlags() {
   return users;
 }
 
-// The part of `options` that is about TLS.
-Status AddTls(GatewayOptions& options) {
-  options.listen_tls = SplitAtCommas(FLAGS_tls);
+// The certificate, if `options` have addresses of TLS.
+Status AddCertificate(GatewayOptions& options) {
   if (options.listen_tls.empty()) {
     for (const auto& [name, value] : {std::pair("tls_cert_file", &FLAGS_tls_cert_file),
                                       std::pair("tls_key_file", &FLAGS_tls_key_file),
@@ -146,13 +147,6 @@ Status AddTls(GatewayOptions& options) {
       if (!value->empty()) return WrongFlag(name, "give --tls=ADDRESS:PORT, too, or leave it out");
     }
     return Ok();
-  }
-  for (const std::string& where : options.listen_tls) {
-    if (where.starts_with("unix:")) {
-      return WrongFlag("tls", "a path is served without TLS: give it to --redis");
-    }
-    const Result<ListenAddress> address = ParseListenAddress(where);
-    if (!address) return WrongFlag("tls", address.error().message);
   }
   if (FLAGS_tls_cert_file.empty() || FLAGS_tls_key_file.empty()) {
     return WrongFlag("tls", "give --tls_cert_file and --tls_key_file, too");
@@ -170,25 +164,22 @@ Result<GatewayOptions> OptionsFromFlags() {
   if (options.listen.empty() && FLAGS_tls.empty()) {
     return WrongFlag("redis", "give an address, such as 127.0.0.1:7400");
   }
-  for (const std::string& where : options.listen) {
-    if (where.starts_with("unix:")) continue;
-    const Result<ListenAddress> address = ParseListenAddress(where);
-    if (!address) return WrongFlag("redis", address.error().message);
-  }
+  options.listen_tls = SplitAtCommas(FLAGS_tls);
   if (!FLAGS_admin.empty()) {
     const Result<ListenAddress> address = ParseListenAddress(FLAGS_admin);
     if (!address) return WrongFlag("admin", address.error().message);
   }
-  if (FLAGS_threads == 0 || FLAGS_threads > 256) return WrongFlag("threads", "give 1 to 256");
   BOOST_OUTCOME_TRY(users, UsersFromFlags());
-  BOOST_OUTCOME_TRYV(AddTls(options));
-  BOOST_OUTCOME_TRY(max_query_bytes, ParseSizeFlag("max_query_bytes", FLAGS_max_query_bytes, 1));
   options.users = std::move(users);
+  BOOST_OUTCOME_TRYV(CheckAddresses(options));
+  BOOST_OUTCOME_TRYV(AddCertificate(options));
+  BOOST_OUTCOME_TRY(max_query_bytes, ParseSizeFlag("max_query_bytes", FLAGS_max_query_bytes));
   options.threads = FLAGS_threads;
   options.pin = FLAGS_pin;
   options.max_clients = FLAGS_max_clients;
   options.max_query_bytes = max_query_bytes;
   options.slow_log = {FLAGS_slowlog_slower_than_us, FLAGS_slowlog_entries};
+  BOOST_OUTCOME_TRYV(CheckNumbers(options));
   return options;
 }
 
@@ -250,7 +241,8 @@ ProgramAdmin::Served ServedBy(const Store& store, const Gateway& gateway, StoreW
                 state["hot_leaves"] = HotLeavesState(store);
                 if (sweeper != nullptr) state["sweeps"] = sweeper->State();
                 return state;
-              }};
+              },
+          .readiness = [&watch] { return watch.Readiness(); }};
 }
 
 // "redis 127.0.0.1:7400, tls 127.0.0.1:7443"
@@ -263,33 +255,13 @@ std::string AddressesOf(const Gateway& gateway) {
   return text;
 }
 
-// SIGHUP as a descriptor, while it lives. Requires: made before other threads, which then leave the signal alone.
-class Hangups {
- public:
-  // If not `is_wanted`, the signal ends the process, as it does by default.
-  explicit Hangups(bool is_wanted) {
-    if (!is_wanted) return;
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGHUP);
-    pthread_sigmask(SIG_BLOCK, &set, nullptr);
-    signals_ = UniqueFd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+// `tls`: null if there is no --tls.
+void AnswerHangup(TlsServer* tls) {
+  if (tls == nullptr) {
+    LOG(INFO) << "nothing is read again on SIGHUP, as there is no --tls with a certificate";
+    return;
   }
-
-  // For poll(2), which leaves out a negative one.
-  int fd() const { return signals_.get(); }
-  // Whether one has come since the last call.
-  bool Take() {
-    signalfd_siginfo one;
-    return signals_ && read(fd(), &one, sizeof one) > 0;
-  }
-
- private:
-  UniqueFd signals_;
-};
-
-void ReloadCertificates(TlsServer& tls) {
-  const Status reloaded = tls.Reload();
+  const Status reloaded = tls->Reload();
   if (reloaded) {
     LOG(INFO) << "read the certificate again on SIGHUP: connections to come see it";
   } else {
@@ -297,16 +269,23 @@ void ReloadCertificates(TlsServer& tls) {
   }
 }
 
+void LogStop(const Stop& stop) {
+  LOG(INFO) << "stopping on " << (stop.signal() == SIGTERM ? "SIGTERM" : "SIGINT");
+}
+
 int Serve(const GatewayOptions& options, const OpenOptions& open) {
   Stop stop;
   const StopOnSignals stop_on_signals(stop);
-  Hangups hangups(options.tls != nullptr);
+  Hangups hangups;
   // Before it waits for its store, and before clients can connect, which a wrong --admin must not let them do.
   const auto started = StartAdmin();
   if (!started) return Failure(kProgram, started.error().message);
   ProgramAdmin* const admin = started.value().get();
   const auto store = OpenStore(open, FLAGS_wait, stop);
-  if (stop.raised()) return stop.exit_code();
+  if (stop.raised()) {
+    LogStop(stop);
+    return kExitSuccess;
+  }
   if (!store) {
     return store.error().code == Code::kInvalidArgument
                ? UsageError(kProgram, store.error().message)
@@ -316,12 +295,10 @@ int Serve(const GatewayOptions& options, const OpenOptions& open) {
   if (!gateway) return Failure(kProgram, gateway.error().message);
   const auto sweeper = StartSweeper(*store.value());
   if (!sweeper) return Failure(kProgram, sweeper.error().message);
-  std::unique_ptr<StoreWatch> watch;
+  const auto watch = StoreWatch::Start(*store.value(), "compute server");
+  if (!watch) return Failure(kProgram, watch.error().message);
   if (admin != nullptr) {
-    auto watching = StoreWatch::Start(*store.value());
-    if (!watching) return Failure(kProgram, watching.error().message);
-    watch = std::move(watching.value());
-    admin->Serve(ServedBy(*store.value(), *gateway.value(), *watch, sweeper.value().get()));
+    admin->Serve(ServedBy(*store.value(), *gateway.value(), *watch.value(), sweeper.value().get()));
   }
   const Status told = AnnounceReady("gossamer-compute ready: store " + open.store + ", " +
                                         AddressesOf(*gateway.value()) +
@@ -334,9 +311,9 @@ int Serve(const GatewayOptions& options, const OpenOptions& open) {
   while (!stop.raised()) {
     std::array<pollfd, 2> signals{{{stop.fd(), POLLIN, 0}, {hangups.fd(), POLLIN, 0}}};
     poll(signals.data(), signals.size(), -1);
-    if (hangups.Take()) ReloadCertificates(*options.tls);
+    if (hangups.Take()) AnswerHangup(options.tls.get());
   }
-  LOG(INFO) << "stopping on " << (stop.signal() == SIGTERM ? "SIGTERM" : "SIGINT");
+  LogStop(stop);
   NotifyServiceManager("STOPPING=1");
   if (admin != nullptr) admin->StopServing();
   return kExitSuccess;

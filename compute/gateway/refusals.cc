@@ -1,5 +1,7 @@
 #include "compute/gateway/refusals.h"
 
+#include <glog/logging.h>
+
 #include <algorithm>
 #include <initializer_list>
 
@@ -84,6 +86,13 @@ std::string RefusalOf(const Command* command, const Subcommand* subcommand,
 
 bool IsTransaction(const std::vector<std::string_view>& arguments) {
   return arguments.size() == 1 && IsWord(arguments[0], "multi");
+}
+
+void LogHttp(std::string_view address) {
+  LOG_EVERY_T(WARNING, 10)
+      << "ended the connection of " << address
+      << ", which sent POST or Host: in the place of a command: somebody may be attacking this "
+         "server by way of a web page (one in 10 s is logged)";
 }
 
 std::string WrongNumberOfArguments(std::string_view name) {

@@ -29,6 +29,14 @@ bool IsTransaction(const std::vector<std::string_view>& arguments);
 inline constexpr std::string_view kNotExecuted =
     "ERR not executed: it is part of a transaction, and MULTI was refused; DISCARD ends it";
 
+// Whether a client that sends this word in the place of a command speaks HTTP: a browser that a web page has made send requests to
+// this server. The rest of what it sends may be commands that the page has chosen: none of it may be executed.
+inline bool IsOfHttp(std::string_view name) {
+  return IsWord(name, "host:") || IsWord(name, "post");
+}
+// Logs that the connection of such a client was ended; few of many such lines. `address`: of the client.
+void LogHttp(std::string_view address);
+
 // The text of the error reply to a wrong number of arguments. `name`: of a command or a subcommand.
 std::string WrongNumberOfArguments(std::string_view name);
 

@@ -144,6 +144,7 @@ std::string InfoText(const std::vector<std::string_view>& arguments, const Gatew
     }
     info.Add("total_connections_received", total.clients.accepted);
     info.Add("total_commands_processed", commands);
+    info.Add("rejected_connections", total.clients.rejected);
     info.Add("total_net_input_bytes", total.clients.bytes_received);
     info.Add("total_net_output_bytes", total.clients.bytes_sent);
     info.Add("total_error_replies", errors);

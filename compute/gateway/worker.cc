@@ -32,7 +32,7 @@ Worker::Worker(size_t number, Shared& shared, Store& store, std::vector<Listener
       store_(store),
       inbox_(shared.inboxes[number]),
       all_metrics_(metrics),
-      acceptor_(std::move(listeners), shared.inboxes, shared.options.max_clients) {}
+      acceptor_(std::move(listeners), shared.inboxes, shared.options) {}
 
 Worker::~Worker() = default;
 
@@ -93,7 +93,7 @@ void Worker::HandleEvents(int timeout_ms) {
       Welcome();
       continue;
     }
-    if (acceptor_.Accept(fd, epoll_)) continue;
+    if (acceptor_.Accept(fd, epoll_, metrics_->numbers().rejected)) continue;
     const auto found = clients_.find(fd);
     if (found == clients_.end()) continue;
     Client& client = *found->second;
@@ -206,6 +206,11 @@ void Worker::Collect(Client& client) {
 bool Worker::CollectOne(Client& client, const std::vector<std::string_view>& arguments) {
   const bool is_in_batch = IsInBatch(client);
   const Command* const command = FindCommand(arguments[0]);
+  if (command == nullptr && IsOfHttp(arguments[0])) {
+    LogHttp(client.entry().address());
+    client.is_closing = true;
+    return true;
+  }
   if (client.transaction != Client::Transaction::kNone &&
       RefuseInTransaction(client, command, arguments)) {
     return true;

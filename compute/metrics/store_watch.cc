@@ -1,5 +1,7 @@
 #include "compute/metrics/store_watch.h"
 
+#include <glog/logging.h>
+
 #include <utility>
 
 #include "common/start_thread.h"
@@ -7,8 +9,27 @@
 
 namespace gossamer {
 
-Result<std::unique_ptr<StoreWatch>> StoreWatch::Start(Store& store) {
-  std::unique_ptr<StoreWatch> watch(new StoreWatch(store));
+namespace {
+
+constexpr uint16_t kRootServer = 0;
+
+// `is_gone`: whether the store is, in `now`.
+void LogChanges(const std::map<uint16_t, std::string>& before,
+                const std::map<uint16_t, std::string>& now, bool is_gone) {
+  for (const auto& [server, why] : now) {
+    const auto known = before.find(server);
+    const bool is_news = known == before.end() || (is_gone && known->second != why);
+    if (is_news) LOG(WARNING) << "not ready: " << why;
+  }
+  for (const auto& [server, why] : before) {
+    if (!now.contains(server)) LOG(INFO) << "memory server " << server << " can be reached again";
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<StoreWatch>> StoreWatch::Start(Store& store, std::string title) {
+  std::unique_ptr<StoreWatch> watch(new StoreWatch(store, std::move(title)));
   BOOST_OUTCOME_TRY(thread, StartThread("describe the store", [&watch = *watch] { watch.Run(); }));
   watch->thread_ = std::move(thread);
   return watch;
@@ -25,8 +46,37 @@ StoreWatch::~StoreWatch() {
 
 nlohmann::ordered_json StoreWatch::State() {
   const std::lock_guard guard(mutex_);
-  if (!std::exchange(is_asked_for_, true)) changed_.notify_all();
+  Ask();
   return state_;
+}
+
+Status StoreWatch::Readiness() {
+  const std::lock_guard guard(mutex_);
+  Ask();
+  if (troubles_.empty()) return Ok();
+  return MakeError(Code::kNodeUnreachable, troubles_.begin()->second);
+}
+
+void StoreWatch::Ask() {
+  if (!std::exchange(is_asked_for_, true)) changed_.notify_all();
+}
+
+StoreWatch::Troubles StoreWatch::TroublesOf(const Result<StoreStat>& stat,
+                                            const Troubles& before) const {
+  if (stat) {
+    Troubles troubles;
+    for (const ServerStat& server : stat.value().servers) {
+      if (!server.unreachable.empty()) troubles[server.server_id] = server.unreachable;
+    }
+    return troubles;
+  }
+  // Of the others nothing is known.
+  Troubles troubles = before;
+  if (stat.error().code == Code::kNodeUnreachable) troubles[kRootServer] = stat.error().message;
+  if (stat.error().code == Code::kNotFound) {
+    troubles[kRootServer] = stat.error().message + ": restart this " + title_ + " to use that one";
+  }
+  return troubles;
 }
 
 void StoreWatch::Run() {
@@ -37,10 +87,14 @@ void StoreWatch::Run() {
     if (is_stopping_) return;
     lock.unlock();
     const Result<StoreStat> stat = store_.Stat();
+    // Only this thread changes it.
+    Troubles troubles = TroublesOf(stat, troubles_);
+    LogChanges(troubles_, troubles, !stat && stat.error().code == Code::kNotFound);
     nlohmann::ordered_json state = stat ? StatState(stat.value()) : nlohmann::ordered_json();
     lock.lock();
     // Without the memory server that has the root nothing is known: what was known before says more.
     if (stat) state_ = std::move(state);
+    troubles_ = std::move(troubles);
     is_asked_for_ = false;
     if (changed_.wait_for(lock, kInterval, [this] { return is_stopping_; })) return;
   }

@@ -1,16 +1,21 @@
-// StoreWatch: the description of a store, for /state: read by a thread of its own.
+// StoreWatch: the description of a store, for /state, and whether its memory servers can be reached, for /readyz: read by a thread
+// of its own. It logs each memory server that cannot be reached any more, and each that can be reached again.
 //
-// Invariants: `State` never waits for a memory server. What it returns is of the last description that was read: at once, then every
-// kInterval while somebody asks for it, and every kIdleInterval if nobody does.
-// Thread-safety: `State` by any thread. Cost: that of Store::Stat, as often.
+// Invariants: `State` and `Readiness` never wait for a memory server. What they return is of the last description that was read: at
+// once, then every kInterval while somebody asks for it, and every kIdleInterval if nobody does.
+// Thread-safety: `State` and `Readiness` by any thread. Cost: that of Store::Stat, as often.
 #pragma once
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <thread>
+#include <utility>
 
 #include "common/status.h"
 #include "gossamer/store.h"
@@ -22,8 +27,9 @@ class StoreWatch {
   static constexpr std::chrono::milliseconds kInterval{2'000};
   static constexpr std::chrono::milliseconds kIdleInterval{10'000};
 
-  // `store` must outlive the watch. Errors: Unsupported if there is no thread.
-  static Result<std::unique_ptr<StoreWatch>> Start(Store& store);
+  // `store` must outlive the watch. `title`: what this process is, in sentences: "compute server".
+  // Errors: Unsupported if there is no thread.
+  static Result<std::unique_ptr<StoreWatch>> Start(Store& store, std::string title);
   // Waits for a description that is being read: for the connection timeout if a memory server is silent.
   ~StoreWatch();
   StoreWatch(const StoreWatch&) = delete;
@@ -31,15 +37,26 @@ class StoreWatch {
 
   // The fields store, fabric and servers of /state; none before the first description is there.
   nlohmann::ordered_json State();
+  // Errors: NodeUnreachable, a sentence that names a memory server that cannot be reached, or says that the store is gone.
+  Status Readiness();
 
  private:
-  explicit StoreWatch(Store& store) : store_(store) {}
+  // By id, each with the sentence that says why it cannot be reached.
+  using Troubles = std::map<uint16_t, std::string>;
+
+  StoreWatch(Store& store, std::string title) : store_(store), title_(std::move(title)) {}
   void Run();
+  // After `before`.
+  Troubles TroublesOf(const Result<StoreStat>& stat, const Troubles& before) const;
+  // Has the next description be read soon. Requires: the mutex.
+  void Ask();
 
   Store& store_;
+  const std::string title_;
   std::mutex mutex_;  // for what follows
   std::condition_variable changed_;
   nlohmann::ordered_json state_ = nlohmann::ordered_json::object();
+  Troubles troubles_;
   bool is_asked_for_ = true;
   bool is_stopping_ = false;
   std::thread thread_;

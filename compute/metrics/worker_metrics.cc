@@ -43,6 +43,7 @@ Json CommandState(const CommandFigures& figures) {
 ClientNumbers& ClientNumbers::operator+=(const ClientNumbers& other) {
   connected += other.connected;
   accepted += other.accepted;
+  rejected += other.rejected;
   bytes_received += other.bytes_received;
   bytes_sent += other.bytes_sent;
   failed_logins += other.failed_logins;
@@ -115,6 +116,10 @@ std::vector<prometheus::MetricFamily> WorkerMetrics::Collect() const {
   families
       .Counter("gossamer_client_connections_total", "Connections of clients that were accepted.")
       .Add({}, total.clients.accepted);
+  families
+      .Counter("gossamer_client_rejections_total",
+               "Connections of clients that were refused, as there were too many.")
+      .Add({}, total.clients.rejected);
   families.Counter("gossamer_client_bytes_total", "Bytes received from clients and sent to them.")
       .Add({{"direction", "received"}}, total.clients.bytes_received)
       .Add({{"direction", "sent"}}, total.clients.bytes_sent);
@@ -149,6 +154,7 @@ Json WorkerMetrics::State() const {
                 {"clients",
                  {{"connected", total.clients.connected},
                   {"accepted", total.clients.accepted},
+                  {"rejected", total.clients.rejected},
                   {"commands", processed},
                   {"bytes_received", total.clients.bytes_received},
                   {"bytes_sent", total.clients.bytes_sent},

@@ -102,6 +102,8 @@ class OpenStore final : public Store {
   Task<void> TendLink(const ServerInfo& server);
   void NoteUnreachable(ServerId server, const Error& why, Endpoint::Clock::time_point began);
   std::string WhyUnreachable(ServerId server, const Error& error);
+  // What it means that the root cannot be read: the store may be gone. Reads the record.
+  Error WhyNoRoot(const Error& error);
   // The servers of the record and those learned later.
   std::vector<MemberRecord> Members() const;
   // Finds `server`, which joined later, through the bootstrap, and connects to it. The finder calls it.

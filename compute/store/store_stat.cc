@@ -72,6 +72,17 @@ std::string OpenStore::WhyUnreachable(ServerId server, const Error& error) {
   return known == unreachable_.end() ? error.message : known->second.why.message;
 }
 
+Error OpenStore::WhyNoRoot(const Error& error) {
+  if (error.code != Code::kNodeUnreachable || bootstrap_ == nullptr) return error;
+  FindOptions find;
+  find.store = record_.store;
+  const Result<StoreRecord> found = FindStore(*bootstrap_, find);
+  if (!found || found.value().store_id == record_.store_id) return error;
+  return MakeError(Code::kNotFound,
+                   "the store is gone with its memory server 0, and another one has the name '" +
+                       record_.store + "' now");
+}
+
 Counters OpenStore::counters() const {
   Counters counters = shared_->counts.Total();
   counters.cache.bytes = shared_->cache.bytes();
@@ -118,7 +129,7 @@ Result<StoreStat> OpenStore::Stat() {
   }
   Tree tree(*shared_, scheduler);
   const Result<RootWord> root = scheduler.Run(tree.ReadRoot());
-  if (!root) return root.error();
+  if (!root) return WhyNoRoot(root.error());
   stat.levels = root.value().level() + 1;
   return stat;
 }

@@ -42,6 +42,29 @@ class ProgramTest(ComputeServerTest):
         self.start_memory()
         self.assertIn("ready", process.stdout.readline())
 
+    def test_ends_in_order_while_it_waits(self):
+        for number, name in (signal.SIGTERM, "SIGTERM"), (signal.SIGINT, "SIGINT"):
+            process = subprocess.Popen(
+                [BIN / "gossamer-compute", self.bootstrap, "--redis=127.0.0.1:0", "--wait=60"],
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            )
+            self.addCleanup(self.end, process)
+            self.assertIn("waiting for the store", process.stderr.readline())
+            process.send_signal(number)
+            _, told = process.communicate()
+            self.assertEqual(process.returncode, 0)
+            self.assertIn(f"stopping on {name}", told)
+            self.assertEqual(told.count("\n"), 1, told)
+
+    def test_goes_on_at_sighup(self):
+        self.start_memory()
+        process, address = self.start_compute()
+        process.send_signal(signal.SIGHUP)
+        self.assertIn("nothing is read again on SIGHUP", process.stderr.readline())
+        self.assertEqual(self.client(address).ask("PING"), b"+PONG")
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(), 0)
+
     def test_ends_in_order(self):
         self.start_memory()
         read, write = os.pipe()
@@ -95,13 +118,116 @@ class ProgramTest(ComputeServerTest):
     def test_passwords(self):
         self.start_memory()
         secret = self.directory / "secret"
-        secret.write_text("open sesame\n")
+        secret.write_bytes(b"open sesame\r\n")  # as on Windows
         _, address = self.start_compute(f"--requirepass_file={secret}")
         client = self.client(address)
         self.assertEqual(client.ask("GET", "k"), b"-NOAUTH Authentication required.")
         self.assertTrue(client.ask("AUTH", "sesame").startswith(b"-WRONGPASS"))
         self.assertEqual(client.ask("AUTH", "open sesame"), b"+OK")
         self.assertIsNone(client.ask("GET", "k"))
+
+    def test_executes_nothing_of_an_http_request(self):
+        self.start_memory()
+        process, address = self.start_compute()
+        client = self.client(address)
+        self.assertEqual(client.ask("SET", "k", "v"), b"+OK")
+        for _ in range(5):
+            page = self.client(address)
+            page.socket.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nFLUSHALL\r\n")
+            try:
+                self.assertEqual(page.file.read(), b"")
+            except ConnectionResetError:
+                pass
+        self.assertEqual(client.ask("GET", "k"), b"v")
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.communicate()[1].count("which sent POST or Host:"), 1)
+
+    def start_limited(self, limit, *flags):
+        """A compute server under `ulimit LIMIT`, with its address and that of --admin."""
+        process = subprocess.Popen(
+            ["sh", "-c", f'ulimit {limit} && exec "$@"', "sh", BIN / "gossamer-compute", self.bootstrap, "--redis=127.0.0.1:0",
+             "--admin=127.0.0.1:0", *flags],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        self.addCleanup(self.end, process)
+        line = process.stdout.readline()
+        self.assertIn("ready", line, "" if line else process.stderr.read())
+        return process, line.split("redis ")[1].split(",")[0], line.split("admin ")[1].strip()
+
+    def test_raises_the_soft_limit_of_descriptors(self):
+        self.start_memory()
+        process, address, _ = self.start_limited("-S -n 64", "--max_clients=100")
+        clients = [self.client(address) for _ in range(100)]
+        for client in clients:
+            self.assertEqual(client.ask("PING"), b"+PONG")
+        self.assertEqual(self.client(address).file.readline(), b"-ERR max number of clients reached\r\n")
+        process.send_signal(signal.SIGTERM)
+        self.assertNotIn("max_clients", process.communicate()[1])
+
+    def test_has_no_more_clients_than_descriptors(self):
+        self.start_memory()
+        process, address, admin = self.start_limited("-n 64", "--max_clients=100")
+        first = self.client(address)
+        room = int(first.ask("CONFIG", "GET", "maxclients")[1])
+        self.assertTrue(0 < room < 64, room)
+        clients = [first] + [self.client(address) for _ in range(room - 1)]
+        for client in clients:
+            self.assertEqual(client.ask("PING"), b"+PONG")
+        for _ in range(100):
+            refused = self.client(address)
+            self.assertEqual(refused.file.readline(), b"-ERR max number of clients reached\r\n")
+            refused.close()
+        self.assertIn(b"\r\nrejected_connections:100\r\n", first.ask("INFO", "stats"))
+        while "\ngossamer_client_rejections_total 100\n" not in self.get(admin, "/metrics"):
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        told = process.communicate()[1]
+        self.assertEqual(told.count(f"--max_clients is {room} in place of 100, because `ulimit -n` is 64"), 1, told)
+        self.assertNotIn("no further connection can be accepted", told)
+
+    def await_not_ready(self, admin, sentence):
+        while True:
+            reply = self.get(admin, "/readyz")
+            if sentence in reply:
+                break
+            time.sleep(0.1)
+        self.assertIn(" 503 ", reply.splitlines()[0])
+        self.assertEqual(len(reply.split("\r\n\r\n", 1)[1].splitlines()), 1)
+        self.assertIn("\ngossamer_ready 0\n", self.get(admin, "/metrics"))
+        self.assertIn(sentence, json.loads(self.get(admin, "/state").split("\r\n\r\n", 1)[1])["not_ready"])
+
+    def test_is_not_ready_while_a_memory_server_is_silent(self):
+        self.start_memory()
+        silent, _ = self.start_memory()
+        process, line = self.start("gossamer-compute", "--redis=127.0.0.1:0", "--admin=127.0.0.1:0")
+        admin = line.split("admin ")[1].strip()
+        self.assertIn("\ngossamer_ready 1\n", self.get(admin, "/metrics"))
+        silent.send_signal(signal.SIGSTOP)
+        self.await_not_ready(admin, "memory server 1 ")
+        silent.send_signal(signal.SIGCONT)
+        while "\r\n\r\nready\n" not in self.get(admin, "/readyz"):
+            time.sleep(0.1)
+        process.send_signal(signal.SIGTERM)
+        told = process.communicate()[1]
+        self.assertEqual(told.count("not ready: memory server 1 "), 1, told)
+        self.assertEqual(told.count("memory server 1 can be reached again"), 1, told)
+
+    def test_says_that_its_store_is_gone(self):
+        memory, _ = self.start_memory()
+        process, line = self.start("gossamer-compute", "--redis=127.0.0.1:0", "--admin=127.0.0.1:0")
+        client = self.client(line.split("redis ")[1].split(",")[0])
+        admin = line.split("admin ")[1].strip()
+        self.assertEqual(client.ask("SET", "k", "v"), b"+OK")
+        memory.kill()
+        memory.wait()
+        self.await_not_ready(admin, "memory server 0 ")
+        self.start_memory("--create=new")
+        self.await_not_ready(admin, "another one has the name 'default' now: restart this compute server")
+        self.assertTrue(client.ask("GET", "k").startswith(b"-UNREACHABLE"))
+        process.send_signal(signal.SIGTERM)
+        told = process.communicate()[1]
+        self.assertEqual(told.count("not ready: memory server 0 "), 1, told)
+        self.assertEqual(told.count("not ready: the store is gone"), 1, told)
 
     def test_metrics(self):
         self.start_memory()
@@ -189,11 +315,28 @@ class ProgramTest(ComputeServerTest):
         self.assertEqual(waited.returncode, 1)
         self.assertIn("waiting for the store", waited.stderr.splitlines()[0])
         self.assertIn("there is no store", waited.stderr.splitlines()[1])
+        itself = self.directory / "flags"
+        itself.write_text(f"--flagfile={itself}\n")
         for flags, sentence in (
             (["--redis=here"], "--redis: "),
             (["--redis="], "--redis: give an address"),
+            (["--redis=unix:"], "--redis: the path of 'unix:' has 0 bytes: give one of 1 to 107"),
+            ([f"--redis=unix:/{'x' * 107}"], "has 108 bytes: give one of 1 to 107"),
+            (["--redis=127.0.0.1:7400,127.0.0.1:7400"], "--redis: 127.0.0.1:7400 is given twice"),
+            (["--redis=unix:x,unix:x"], "--redis: unix:x is given twice"),
+            (["--redis=0.0.0.0:0"], "set a password"),
+            (["--redis=[::ffff:10.0.0.1]:0"], "set a password"),
             (["--threads=0"], "--threads: give 1 to 256"),
-            (["--requirepass_file=/nonexistent"], "has no password in its first line"),
+            (["--threads=257"], "--threads: give 1 to 256"),
+            (["--threads=256", "--pin"], f"--pin: this process may use {len(os.sched_getaffinity(0))} processors"),
+            (["--max_clients=0"], "--max_clients: give 1 or more"),
+            (["--max_query_bytes=0"], "--max_query_bytes: give 1 KiB or more"),
+            (["--max_query_bytes=1023"], "--max_query_bytes: give 1 KiB or more"),
+            (["--slowlog_slower_than_us=-2"], "--slowlog_slower_than_us: "),
+            (["--ready_fd=-2"], "--ready_fd: "),
+            (["--requirepass_file=/nonexistent"], "--requirepass_file: cannot read /nonexistent: No such file or directory"),
+            (["--requirepass_file=/dev/null"], "has no password in its first line"),
+            ([f"--flagfile={itself}"], f"{itself} line 1: the flag file {itself} includes itself"),
             (["--admin=x"], "--admin: "),
             (["--ready_fd=99"], "cannot write to --ready_fd=99"),
             (["--cache_bytes=0"], "--cache_bytes: 0 is too little"),
@@ -223,9 +366,14 @@ class ProgramTest(ComputeServerTest):
             in_use = f"cannot listen on {admin}: Address already in use; give another --admin"
             self.refuses(1, in_use, f"--redis=unix:{path}", f"--admin={admin}", threads)
             self.assertFalse(path.exists())
-        self.refuses(1, "set a password", "--redis=0.0.0.0:0")
         self.refuses(1, "cannot listen on unix:/nonexistent/x: No such file", "--redis=unix:/nonexistent/x")
         self.assertEqual(self.client(address).ask("PING"), b"+PONG")
+
+    def test_an_address_of_ipv4_in_the_form_of_ipv6(self):
+        self.start_memory()
+        _, line = self.start("gossamer-compute", "--redis=[::ffff:127.0.0.1]:0")
+        port = line.split("[::ffff:127.0.0.1]:")[1].split()[0]
+        self.assertEqual(self.client(f"127.0.0.1:{port}").ask("PING"), b"+PONG")
 
     def test_an_admin_port_in_use_is_told_before_it_looks_for_its_store(self):
         with socket.create_server(("127.0.0.1", 0)) as other:

@@ -251,6 +251,8 @@ class Store {
   virtual size_t sessions() const = 0;
   // The leaves that the open sessions use most by gets and writes, those first; at most `most`, and at most a few dozen.
   virtual std::vector<HotLeaf> HotLeaves(size_t most) const = 0;
+  // Memory servers that cannot be reached are part of it, but for server 0, which holds the root.
+  // Errors: NodeUnreachable if server 0 cannot be reached. NotFound if so, and another store has the name now: this one is gone.
   virtual Result<StoreStat> Stat() = 0;
   // Reads the tree, and tells what the memory of each server is used for, by its id. If others write meanwhile, a part of
   // what they changed counts as it was before. Calls `progress`, unless empty, now and then with the number of nodes read.
