@@ -57,6 +57,9 @@ class Client {
   // What was read and not taken yet.
   std::string_view unparsed() const { return std::string_view(in_).substr(taken_); }
   void Take(size_t bytes) { taken_ += bytes; }
+  // Call before answers leave. A client that has sent nothing behind a refused MULTI reads that reply first: it knows that there is
+  // no transaction.
+  void EndRefusedTransaction(uint64_t& bytes_received);
 
   // Tells the other side that nothing more comes, and that it may close.
   void EndSending();

@@ -245,7 +245,7 @@ bool Worker::CollectOne(Client& client, const std::vector<std::string_view>& arg
       return true;
     case CommandKind::kState:
       if (is_in_batch) return false;
-      RunState(client, *command, arguments);
+      AnswerState(client, *command, arguments);
       return true;
     case CommandKind::kWalk:
       if (is_in_batch) return false;
@@ -278,25 +278,6 @@ bool Worker::RefuseInTransaction(Client& client, const Command* command,
     batch_->AddError(client, kNotExecuted, command);
   }
   return true;
-}
-
-// A client that has sent nothing behind MULTI reads the reply first: it knows that there is no transaction.
-void Worker::EndRefusedTransaction(Client& client) {
-  if (client.unparsed_bytes() == 0) client.Receive(metrics_->numbers().bytes_received);
-  if (client.unparsed_bytes() == 0) client.transaction = Client::Transaction::kNone;
-}
-
-void Worker::RunState(Client& client, const Command& command,
-                      const std::vector<std::string_view>& arguments) {
-  const Clock::time_point begin = Clock::now();
-  const size_t before = client.out.size();
-  AnswerState(client, command, arguments);
-  Record(command, Clock::now() - begin, client.out[before] == '-');
-}
-
-void Worker::Record(const Command& command, std::chrono::nanoseconds duration, bool is_error) {
-  metrics_->RecordCommand(NumberOf(command), static_cast<uint64_t>(duration.count()));
-  if (is_error) metrics_->RecordError(NumberOf(command));
 }
 
 void Worker::StartBatch() {
@@ -347,7 +328,7 @@ void Worker::Release(Client& client) {
   // The answers of one pipeline leave together, though it may take several batches.
   const bool has_more = client.has_next && !is_stopping_.load(std::memory_order_relaxed);
   if (has_more && !client.is_closing && client.unsent() <= kMostUnsent) return Queue(client);
-  if (client.transaction == Client::Transaction::kRefused) EndRefusedTransaction(client);
+  client.EndRefusedTransaction(metrics_->numbers().bytes_received);
   const bool is_connected = client.Send(metrics_->numbers().bytes_sent);
   client.entry().NoteActivity(now_, client.unparsed_bytes(), client.unsent(), client.is_resp3);
   const bool is_flooded = !client.is_authenticated && client.unsent() > kMostUnsentUnknown;
@@ -371,7 +352,7 @@ void Worker::StartWalk(Client& client, const Command& command,
   Result<Walk> walk = Walk::Parse(command, arguments, shared_.positions);
   if (!walk) {
     ReplyWriter(client.out, client.is_resp3).Error(walk.error().message);
-    Record(command, {}, true);
+    metrics_->RecordCommand(NumberOf(command), {}, true);
     return;
   }
   client.is_busy = true;
@@ -386,7 +367,7 @@ Task<void> Worker::RunWalk(Client& client, std::unique_ptr<Walk> walk, const Com
   const size_t before = client.out.size();
   co_await walk->Run(*session_, shared_.positions, turns_, client.out, client.is_resp3);
   const std::chrono::nanoseconds duration = Clock::now() - begin;
-  Record(*command, duration, client.out[before] == '-');
+  metrics_->RecordCommand(NumberOf(*command), duration, client.out[before] == '-');
   if (shared_.slow_log.IsSlow(duration)) {
     shared_.slow_log.Add(duration, {words.begin(), words.end()}, client.entry().address(),
                          client.entry().name());

@@ -91,15 +91,8 @@ class Worker {
   // Answers a request that follows a refused MULTI. Returns false if it is to be answered as ever.
   bool RefuseInTransaction(Client& client, const Command* command,
                            const std::vector<std::string_view>& arguments);
-  // Call before the reply to a refused MULTI leaves.
-  void EndRefusedTransaction(Client& client);
-  // Counts a command that was no part of a batch.
-  void Record(const Command& command, std::chrono::nanoseconds duration, bool is_error);
   void StartBatch();
   Task<void> RunBatch(std::unique_ptr<Batch> batch);
-  // AnswerState, counted.
-  void RunState(Client& client, const Command& command,
-                const std::vector<std::string_view>& arguments);
   void AnswerState(Client& client, const Command& command,
                    const std::vector<std::string_view>& arguments);
   void AnswerClient(Client& client, const std::vector<std::string_view>& arguments);

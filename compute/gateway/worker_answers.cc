@@ -63,6 +63,8 @@ std::string Worker::AnswerAtOnce(const Client& client, const Command& command,
 
 void Worker::AnswerState(Client& client, const Command& command,
                          const std::vector<std::string_view>& arguments) {
+  const auto begin = std::chrono::steady_clock::now();
+  const size_t before = client.out.size();
   ReplyWriter reply(client.out, client.is_resp3);
   switch (command.id) {
     case CommandId::kAuth: {
@@ -115,6 +117,8 @@ void Worker::AnswerState(Client& client, const Command& command,
     case CommandId::kSlowlog: shared_.slow_log.Answer(arguments, reply); break;
     default: break;
   }
+  metrics_->RecordCommand(NumberOf(command), std::chrono::steady_clock::now() - begin,
+                          client.out[before] == '-');
 }
 
 // HELLO [version [AUTH user password] [SETNAME name]]

@@ -112,14 +112,15 @@ class alignas(128) WorkerMetrics::Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  // Requires: `command` is less than the number of names.
-  void RecordCommand(size_t command, uint64_t nanoseconds) {
-    own_.commands[command].latency_ns.Record(nanoseconds);
+  // Requires: `command` is less than the number of names. `is_error`: so was its answer.
+  void RecordCommand(size_t command, std::chrono::nanoseconds duration, bool is_error) {
+    own_.commands[command].latency_ns.Record(static_cast<uint64_t>(duration.count()));
+    if (is_error) RecordError(command);
   }
   void RecordCommands(size_t command, uint64_t nanoseconds, uint64_t times) {
     own_.commands[command].latency_ns.RecordMany(nanoseconds, times);
   }
-  // Beside RecordCommand, if its answer was an error.
+  // Beside RecordCommands, if its answer was an error.
   void RecordError(size_t command) { ++own_.commands[command].errors; }
   ClientNumbers& numbers() { return own_.clients; }
 

@@ -18,6 +18,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using Clock = WorkerMetrics::Clock;
+using namespace std::chrono_literals;
 
 Counters Reads(uint64_t operations, uint64_t cache_bytes = 0) {
   Counters counters;
@@ -38,7 +39,7 @@ class WorkerMetricsTest : public ::testing::Test {
 TEST_F(WorkerMetricsTest, SumsWhatWorkersHavePublished) {
   const auto first = metrics_.AddWorker();
   const auto second = metrics_.AddWorker();
-  first->RecordCommand(0, 1000);
+  first->RecordCommand(0, 1000ns, false);
   first->numbers().connected = 2;
   second->RecordCommands(0, 5000, 3);
   second->RecordError(1);
@@ -60,7 +61,7 @@ TEST_F(WorkerMetricsTest, KeepsTheCountsOfWorkersThatEnded) {
   auto worker = metrics_.AddWorker();
   worker->numbers() = {.connected = 2, .accepted = 2};
   worker->Publish(Clock::now(), Reads(7, 100));
-  worker->RecordCommand(1, 10);  // published by its end
+  worker->RecordCommand(1, 10ns, false);  // published by its end
   worker.reset();
   const WorkerFigures total = metrics_.Total();
   EXPECT_EQ(total.counters.of(OperationClass::kRead).operations, 7u);
@@ -74,7 +75,7 @@ TEST_F(WorkerMetricsTest, KeepsTheCountsOfWorkersThatEnded) {
 TEST_F(WorkerMetricsTest, FamiliesAndStateTellTheSum) {
   const auto worker = metrics_.AddWorker();
   worker->RecordCommands(0, 2'000, 3);
-  worker->RecordCommand(0, 4'000'000);
+  worker->RecordCommand(0, 4ms, false);
   worker->numbers() = {.connected = 1, .accepted = 4, .bytes_received = 10, .bytes_sent = 20};
   worker->Publish(Clock::now(), Reads(4));
   const std::string text = prometheus::TextSerializer().Serialize(metrics_.Collect());
@@ -103,7 +104,7 @@ TEST_F(WorkerMetricsTest, WorkersAndReadersMayRunTogether) {
     threads.emplace_back([&] {
       const auto worker = metrics_.AddWorker();
       for (uint64_t round = 1; round <= kRounds; ++round) {
-        worker->RecordCommand(round % 2, round);
+        worker->RecordCommand(round % 2, std::chrono::nanoseconds(round), false);
         worker->Publish(Clock::now(), Reads(round));
       }
       --running;
