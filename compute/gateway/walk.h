@@ -33,7 +33,7 @@ class Walk {
   Status ParseScan(const std::vector<std::string_view>& arguments, const ScanPositions& positions);
   Status ParseRange(const std::vector<std::string_view>& arguments);
   Task<void> DeleteRange(Session& session, WalkTurns& turns, ReplyWriter& reply) const;
-  static Task<void> AnswerRandomKey(Session& session, ReplyWriter& reply);
+  static Task<void> AnswerRandomKey(Session& session, WalkTurns& turns, ReplyWriter& reply);
   Task<void> List(Session& session, ScanPositions& positions, WalkTurns& turns, std::string& out,
                   bool is_resp3);
   Task<void> ScanRange(Session& session, WalkTurns& turns, std::string& out, bool is_resp3) const;
