@@ -38,8 +38,8 @@ TEST_F(GatewayTest, SetsTheLimitsOfTheSlowLog) {
   client.Expect(
       Request({"CONFIG", "SET", "maxclients", "1"}),
       failed + "maxclients') - can't set immutable config: flags configure this gateway\r\n");
-  client.Expect(Request({"CONFIG", "SET", "port", "1"}),
-                "-ERR Unknown option or number of arguments for CONFIG SET - 'port'\r\n");
+  client.Expect(Request({"CONFIG", "SET", "hz", "1"}),
+                "-ERR Unknown option or number of arguments for CONFIG SET - 'hz'\r\n");
   client.Expect(
       Request({"CONFIG", "SET", "slowlog-max-len", "-1"}),
       failed +
@@ -130,3 +130,70 @@ TEST_F(GatewayTest, EndsAClientWithoutPasswordThatDoesNotRead) {
 
 }  // namespace
 }  // namespace gossamer::gateway
+TEST_F(GatewayTest, CountsRefusalsAndFailures) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  Connection client = Connect();
+  client.Expect(Request({"SET", "k", "v"}), "+OK\r\n");
+  client.Expect(Request({"SET", "k"}), "-ERR wrong number of arguments for 'set' command\r\n");
+  client.Expect(Request({"SET", "k", "v", "what"}), "-ERR syntax error\r\n");
+  client.Expect(Request({"SET", "k", "v", "EX", "1"}), "-ERR keys do not expire");
+  client.ReceiveLine();
+  client.Expect(Request({"GET"}), "-ERR wrong number of arguments for 'get' command\r\n");
+  client.Expect(Request({"NONSENSE"}), "-ERR unknown command");
+  client.ReceiveLine();
+  client.Expect(Request({"SELECT", "x"}), "-ERR value is not an integer or out of range\r\n");
+  client.Expect(Request({"MGET", "k", "a", "b"}), "*3\r\n" + Bulk("v") + "$-1\r\n$-1\r\n");
+  client.Expect(Request({"EXISTS", "k", "k"}), ":2\r\n");
+  client.Send(Request({"INFO", "all"}));
+  const std::string info = client.ReceiveBulk();
+  const auto line = [&info](const std::string& name) {
+    const size_t at = info.find("\r\n" + name) + 2;
+    return info.substr(at, info.find("\r\n", at) - at);
+  };
+  const auto ends = [](const std::string& text, const std::string& end) {
+    EXPECT_TRUE(text.ends_with(end)) << text;
+  };
+  EXPECT_TRUE(line("cmdstat_set:").starts_with("cmdstat_set:calls=3,usec="));
+  ends(line("cmdstat_set:"), ",rejected_calls=1,failed_calls=2");
+  EXPECT_EQ(line("cmdstat_get:"),
+            "cmdstat_get:calls=0,usec=0,usec_per_call=0.00,rejected_calls=1,failed_calls=0");
+  ends(line("cmdstat_select:"), ",rejected_calls=0,failed_calls=1");
+  EXPECT_EQ(line("total_error_replies:"), "total_error_replies:6");
+  EXPECT_EQ(line("total_commands_processed:"), "total_commands_processed:6");
+  EXPECT_EQ(line("keyspace_hits:"), "keyspace_hits:3");
+  EXPECT_EQ(line("keyspace_misses:"), "keyspace_misses:2");
+  for (const std::string name :
+       {"expired_keys:0", "evicted_keys:0", "loading:0", "tcp_port:0", "uptime_in_days:0"}) {
+    EXPECT_EQ(line(name), name);
+  }
+  EXPECT_EQ(line("run_id:").size(), 7U + 40U);
+  EXPECT_NE(info.find("instantaneous_ops_per_sec:"), std::string::npos);
+}
+
+TEST_F(GatewayTest, TellsTheKeysOfTheLastDbsize) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  Connection client = Connect();
+  const auto keyspace = [&client] {
+    client.Send(Request({"INFO", "keyspace"}));
+    return client.ReceiveBulk();
+  };
+  client.Expect(Request({"MSET", "a", "1", "b", "2"}), "+OK\r\n");
+  EXPECT_EQ(keyspace(), "# Keyspace\r\n");
+  client.Expect(Request({"DBSIZE"}), ":2\r\n");
+  EXPECT_EQ(keyspace(), "# Keyspace\r\ndb0:keys=2,expires=0,avg_ttl=0\r\n");
+}
+
+TEST_F(GatewayTest, TellsNothingBeforeALogin) {
+  GatewayOptions options;
+  ASSERT_TRUE(options.users.Add("default", "secret"));
+  ASSERT_NO_FATAL_FAILURE(Open(options));
+  Connection client = Connect();
+  for (const std::vector<std::string>& request : std::vector<std::vector<std::string>>{
+           {"MULTI"}, {"NONSENSE"}, {"GET"}, {"GET", "k"}, {"CLIENT", "what"}, {"EXEC"}}) {
+    client.Expect(Request(request), "-NOAUTH Authentication required.\r\n");
+  }
+  client.Expect(Request({"AUTH"}), "-ERR wrong number of arguments for 'auth' command\r\n");
+  client.Expect(Request({"AUTH", "secret"}), "+OK\r\n");
+  client.Expect(Request({"GET", "k"}), "$-1\r\n");
+}
+

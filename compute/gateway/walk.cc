@@ -224,6 +224,7 @@ Task<void> Walk::List(Session& session, ScanPositions& positions, WalkTurns& tur
     co_return;
   }
   if (id_ == CommandId::kDbSize) {
+    key_count_ = seen;
     reply.Integer(static_cast<int64_t>(seen));
     co_return;
   }

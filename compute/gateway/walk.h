@@ -27,6 +27,8 @@ class Walk {
   // Appends the reply to `out`: an error if `turns` ends the walk early.
   Task<void> Run(Session& session, ScanPositions& positions, WalkTurns& turns, std::string& out,
                  bool is_resp3);
+  // Of DBSIZE that has run: how many keys there are.
+  std::optional<uint64_t> key_count() const { return key_count_; }
 
  private:
   explicit Walk(CommandId id) : id_(id) {}
@@ -43,6 +45,7 @@ class Walk {
   std::string from_;
   ScanOptions range_;  // of GOSSAMER.SCAN and GOSSAMER.DELRANGE
   uint64_t count_ = 10;
+  std::optional<uint64_t> key_count_;
   bool is_of_no_type_ = false;  // TYPE other than string: nothing matches
 };
 
