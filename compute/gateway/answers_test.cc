@@ -65,6 +65,97 @@ TEST_F(GatewayTest, SetsTheLimitsOfTheSlowLog) {
   client.Expect(Request({"SLOWLOG", "LEN"}), ":2\r\n");
 }
 
+// As Redis 7.0.15 has answered.
+TEST_F(GatewayTest, RefusesWrongNumbersInTheFormsOfRedis) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  Connection client = Connect();
+  const std::string no_integer = "-ERR value is not an integer or out of range\r\n";
+  for (const std::string word : {"abc", "00", ""}) {
+    client.Expect(Request({"SELECT", word}), no_integer);
+  }
+  client.Expect(Request({"SELECT", "0"}) + Request({"SELECT", "1"}),
+                "+OK\r\n-ERR DB index is out of range: Gossamer has database 0 only\r\n");
+  for (const std::string count : {"abc", "-2"}) {
+    client.Expect(Request({"SLOWLOG", "GET", count}),
+                  "-ERR count should be greater than or equal to -1\r\n");
+  }
+  for (const std::string count : {"-1", "0"}) {
+    client.Expect(Request({"SCAN", "0", "COUNT", count}), "-ERR syntax error\r\n");
+  }
+  for (const std::string count : {"9223372036854775808", "007", "abc"}) {
+    client.Expect(Request({"SCAN", "0", "COUNT", count}), no_integer);
+  }
+  client.Expect(Request({"CLIENT", "LIST", "ID", "0", "-1"}), "$0\r\n\r\n");
+  client.Expect(Request({"CLIENT", "LIST", "ID", "x"}), "-ERR Invalid client ID\r\n");
+  client.Expect(Request({"CLIENT", "NO-EVICT", "maybe"}), "-ERR syntax error\r\n");
+  client.Expect(Request({"CLIENT", "NO-EVICT", "On"}), "+OK\r\n");
+  for (const std::string version : {"abc", "3.0", "02"}) {
+    client.Expect(Request({"HELLO", version}),
+                  "-ERR Protocol version is not an integer or out of range\r\n");
+  }
+  client.Expect(Request({"HELLO", "4"}), "-NOPROTO unsupported protocol version\r\n");
+  client.Expect(
+      Request({"CONFIG", "SET", "slowlog-max-len", "abc"}),
+      "-ERR CONFIG SET failed (possibly related to argument 'slowlog-max-len') - argument "
+      "couldn't be parsed into an integer\r\n");
+  client.Expect(Request({"WAIT", "a", "1"}), no_integer);
+  client.Expect(Request({"WAIT", "1", "-1"}), "-ERR timeout is negative\r\n");
+}
+
+TEST_F(GatewayTest, AnswersWhatClientsAskOfTheServer) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  Connection client = Connect();
+  client.Expect(Request({"WAIT", "1", "100"}), ":0\r\n");
+  client.Expect(Request({"ROLE"}), "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n");
+  client.Expect(Request({"TIME"}), "*2\r\n$10\r\n");
+  client.ReceiveLine();
+  EXPECT_LT(std::stoi(client.ReceiveBulk()), 1'000'000);
+  client.Expect(Request({"CONFIG", "GET", "port", "bind"}),
+                "*4\r\n" + Bulk("bind") + Bulk("") + Bulk("port") + Bulk("0"));
+  client.Expect(Request({"slowlog", "help"}),
+                "*6\r\n+SLOWLOG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:\r\n"
+                "+GET\r\n+LEN\r\n+RESET\r\n+HELP\r\n+    Prints this help.");
+  client.ReceiveLine();
+  for (const std::string name : {"ACL", "CLIENT", "COMMAND", "CONFIG"}) {
+    client.Send(Request({name, "HELP"}));
+    for (int left = std::stoi(client.ReceiveLine().substr(1)); left > 0; --left) {
+      EXPECT_TRUE(client.ReceiveLine().starts_with("+")) << name;
+    }
+  }
+}
+
+TEST_F(GatewayTest, MarksWhatReadsKeys) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  Connection client = Connect();
+  for (const std::string name : {"client", "auth", "hello", "quit"}) {
+    client.Expect(Request({"COMMAND", "INFO", name}), "*1\r\n*10\r\n" + Bulk(name) + ":");
+    client.ReceiveLine();
+    client.Expect("", "*0\r\n:0\r\n:0\r\n:0\r\n*1\r\n+@connection\r\n*0\r\n*0\r\n*0\r\n");
+  }
+  client.Expect(Request({"COMMAND", "INFO", "config"}),
+                "*1\r\n*10\r\n$6\r\nconfig\r\n:-2\r\n*0\r\n:0\r\n:0\r\n:0\r\n*1\r\n+@slow\r\n");
+  client.Expect("", "*0\r\n*0\r\n*0\r\n");
+  client.Expect(Request({"COMMAND", "INFO", "dbsize"}),
+                "*1\r\n*10\r\n$6\r\ndbsize\r\n:1\r\n*1\r\n+readonly\r\n");
+}
+
+TEST_F(GatewayTest, MarksTextForPeopleInResp3) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  Connection client = Connect();
+  client.Send(Request({"HELLO", "3"}) + Request({"CLIENT", "INFO"}) + Request({"CLIENT", "LIST"}) +
+              Request({"INFO", "replication"}));
+  while (client.ReceiveLine() != "*0") continue;
+  for (int i = 0; i < 2; ++i) {
+    const std::string header = client.ReceiveLine();
+    EXPECT_TRUE(header.starts_with("=")) << header;
+    const std::string line = client.ReceiveLineOf("\n");
+    EXPECT_TRUE(line.starts_with("txt:id=") && line.ends_with(" resp=3")) << line;
+    EXPECT_EQ(header, "=" + std::to_string(line.size() + 1));
+    client.Expect("", "\r\n");
+  }
+  client.Expect("", "=74\r\ntxt:# Replication\r\nrole:master\r\n");
+}
+
 TEST_F(GatewayTest, ListsClientsWithTheirSubcommands) {
   ASSERT_NO_FATAL_FAILURE(Open());
   Connection client = Connect();
@@ -103,33 +194,6 @@ TEST_F(GatewayTest, HasTheSectionsOfInfo) {
   }
 }
 
-// Nothing expires: so Redis would answer, too.
-TEST_F(GatewayTest, SaysThatKeysDoNotExpire) {
-  ASSERT_NO_FATAL_FAILURE(Open());
-  Connection client = Connect();
-  client.Expect(Request({"SET", "k", "v"}), "+OK\r\n");
-  for (const std::string name : {"TTL", "PTTL", "EXPIRETIME", "PEXPIRETIME"}) {
-    client.Expect(Request({name, "k"}), ":-1\r\n");
-    client.Expect(Request({name, "no"}), ":-2\r\n");
-  }
-  client.Expect(Request({"PERSIST", "k"}), ":0\r\n");
-  client.Expect(Request({"TOUCH", "k", "no", "k"}), ":2\r\n");
-}
-
-// As in Redis: the memory of answers is for clients that are known, and such a client is not waited for.
-TEST_F(GatewayTest, EndsAClientWithoutPasswordThatDoesNotRead) {
-  GatewayOptions options;
-  ASSERT_TRUE(options.users.Add("default", "secret"));
-  ASSERT_NO_FATAL_FAILURE(Open(options));
-  Connection client = Connect();
-  const int error = client.SendUntilItFails(Request({"SET", "x", "5"}));
-  EXPECT_TRUE(error == EPIPE || error == ECONNRESET) << error;
-  Connection other = Connect();
-  other.Expect(Request({"AUTH", "secret"}) + Request({"PING"}), "+OK\r\n+PONG\r\n");
-}
-
-}  // namespace
-}  // namespace gossamer::gateway
 TEST_F(GatewayTest, CountsRefusalsAndFailures) {
   ASSERT_NO_FATAL_FAILURE(Open());
   Connection client = Connect();
@@ -197,3 +261,30 @@ TEST_F(GatewayTest, TellsNothingBeforeALogin) {
   client.Expect(Request({"GET", "k"}), "$-1\r\n");
 }
 
+// Nothing expires: so Redis would answer, too.
+TEST_F(GatewayTest, SaysThatKeysDoNotExpire) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  Connection client = Connect();
+  client.Expect(Request({"SET", "k", "v"}), "+OK\r\n");
+  for (const std::string name : {"TTL", "PTTL", "EXPIRETIME", "PEXPIRETIME"}) {
+    client.Expect(Request({name, "k"}), ":-1\r\n");
+    client.Expect(Request({name, "no"}), ":-2\r\n");
+  }
+  client.Expect(Request({"PERSIST", "k"}), ":0\r\n");
+  client.Expect(Request({"TOUCH", "k", "no", "k"}), ":2\r\n");
+}
+
+// As in Redis: the memory of answers is for clients that are known, and such a client is not waited for.
+TEST_F(GatewayTest, EndsAClientWithoutPasswordThatDoesNotRead) {
+  GatewayOptions options;
+  ASSERT_TRUE(options.users.Add("default", "secret"));
+  ASSERT_NO_FATAL_FAILURE(Open(options));
+  Connection client = Connect();
+  const int error = client.SendUntilItFails(Request({"SET", "x", "5"}));
+  EXPECT_TRUE(error == EPIPE || error == ECONNRESET) << error;
+  Connection other = Connect();
+  other.Expect(Request({"AUTH", "secret"}) + Request({"PING"}), "+OK\r\n+PONG\r\n");
+}
+
+}  // namespace
+}  // namespace gossamer::gateway

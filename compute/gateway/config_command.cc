@@ -97,7 +97,8 @@ std::string SetOne(std::string_view name, std::string_view value, const GatewayO
   }
   const std::optional<int64_t> number = ParseInteger(value);
   const int64_t least = is_time ? -1 : 0;
-  if (!number || *number < least) {
+  if (!number) return Failed(setting->name, "argument couldn't be parsed into an integer");
+  if (*number < least) {
     return Failed(setting->name, fmt::format("argument must be between {} and {} inclusive", least,
                                              std::numeric_limits<int64_t>::max()));
   }

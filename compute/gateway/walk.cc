@@ -77,10 +77,10 @@ Status Walk::ParseScan(const std::vector<std::string_view>& arguments,
     if (IsWord(arguments[i], "match")) {
       pattern_ = value;
     } else if (IsWord(arguments[i], "count")) {
-      const std::optional<uint64_t> count = ParseNumber(value);
+      const std::optional<int64_t> count = ParseInteger(value);
       if (!count) return Wrong(std::string(kNoInteger));
-      if (*count == 0) return Wrong("ERR syntax error");
-      count_ = std::min(*count, kMostPerScan);
+      if (*count < 1) return Wrong("ERR syntax error");
+      count_ = std::min(static_cast<uint64_t>(*count), kMostPerScan);
     } else if (IsWord(arguments[i], "type")) {
       is_of_no_type_ = !IsWord(value, "string");
     } else {

@@ -167,6 +167,10 @@ void Worker::Hello(Client& client, const std::vector<std::string_view>& argument
     ReplyWriter(client.out, client.is_resp3).Error(line);
   };
   if (arguments.size() > 1) {
+    if (!ParseInteger(arguments[1])) {
+      fail("ERR Protocol version is not an integer or out of range");
+      return;
+    }
     if (arguments[1] != "2" && arguments[1] != "3") {
       fail("NOPROTO unsupported protocol version");
       return;
