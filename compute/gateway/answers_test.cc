@@ -39,8 +39,8 @@ TEST_F(GatewayTest, SetsTheLimitsOfTheSlowLog) {
   client.Expect(
       Request({"CONFIG", "SET", "maxclients", "1"}),
       failed + "maxclients') - can't set immutable config: flags configure this gateway\r\n");
-  client.Expect(Request({"CONFIG", "SET", "port", "1"}),
-                "-ERR Unknown option or number of arguments for CONFIG SET - 'port'\r\n");
+  client.Expect(Request({"CONFIG", "SET", "hz", "1"}),
+                "-ERR Unknown option or number of arguments for CONFIG SET - 'hz'\r\n");
   client.Expect(
       Request({"CONFIG", "SET", "slowlog-max-len", "-1"}),
       failed +
@@ -64,6 +64,97 @@ TEST_F(GatewayTest, SetsTheLimitsOfTheSlowLog) {
   client.Expect(Request({"CONFIG", "SET", "slowlog-max-len", "2"}), "+OK\r\n");
   client.Expect(Request({"SET", "k", "v"}), "+OK\r\n");
   client.Expect(Request({"SLOWLOG", "LEN"}), ":2\r\n");
+}
+
+// As Redis 7.0.15 has answered.
+TEST_F(GatewayTest, RefusesWrongNumbersInTheFormsOfRedis) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  Connection client = Connect();
+  const std::string no_integer = "-ERR value is not an integer or out of range\r\n";
+  for (const std::string word : {"abc", "00", ""}) {
+    client.Expect(Request({"SELECT", word}), no_integer);
+  }
+  client.Expect(Request({"SELECT", "0"}) + Request({"SELECT", "1"}),
+                "+OK\r\n-ERR DB index is out of range: Gossamer has database 0 only\r\n");
+  for (const std::string count : {"abc", "-2"}) {
+    client.Expect(Request({"SLOWLOG", "GET", count}),
+                  "-ERR count should be greater than or equal to -1\r\n");
+  }
+  for (const std::string count : {"-1", "0"}) {
+    client.Expect(Request({"SCAN", "0", "COUNT", count}), "-ERR syntax error\r\n");
+  }
+  for (const std::string count : {"9223372036854775808", "007", "abc"}) {
+    client.Expect(Request({"SCAN", "0", "COUNT", count}), no_integer);
+  }
+  client.Expect(Request({"CLIENT", "LIST", "ID", "0", "-1"}), "$0\r\n\r\n");
+  client.Expect(Request({"CLIENT", "LIST", "ID", "x"}), "-ERR Invalid client ID\r\n");
+  client.Expect(Request({"CLIENT", "NO-EVICT", "maybe"}), "-ERR syntax error\r\n");
+  client.Expect(Request({"CLIENT", "NO-EVICT", "On"}), "+OK\r\n");
+  for (const std::string version : {"abc", "3.0", "02"}) {
+    client.Expect(Request({"HELLO", version}),
+                  "-ERR Protocol version is not an integer or out of range\r\n");
+  }
+  client.Expect(Request({"HELLO", "4"}), "-NOPROTO unsupported protocol version\r\n");
+  client.Expect(
+      Request({"CONFIG", "SET", "slowlog-max-len", "abc"}),
+      "-ERR CONFIG SET failed (possibly related to argument 'slowlog-max-len') - argument "
+      "couldn't be parsed into an integer\r\n");
+  client.Expect(Request({"WAIT", "a", "1"}), no_integer);
+  client.Expect(Request({"WAIT", "1", "-1"}), "-ERR timeout is negative\r\n");
+}
+
+TEST_F(GatewayTest, AnswersWhatClientsAskOfTheServer) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  Connection client = Connect();
+  client.Expect(Request({"WAIT", "1", "100"}), ":0\r\n");
+  client.Expect(Request({"ROLE"}), "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n");
+  client.Expect(Request({"TIME"}), "*2\r\n$10\r\n");
+  client.ReceiveLine();
+  EXPECT_LT(std::stoi(client.ReceiveBulk()), 1'000'000);
+  client.Expect(Request({"CONFIG", "GET", "port", "bind"}),
+                "*4\r\n" + Bulk("bind") + Bulk("") + Bulk("port") + Bulk("0"));
+  client.Expect(Request({"slowlog", "help"}),
+                "*6\r\n+SLOWLOG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:\r\n"
+                "+GET\r\n+LEN\r\n+RESET\r\n+HELP\r\n+    Prints this help.");
+  client.ReceiveLine();
+  for (const std::string name : {"ACL", "CLIENT", "COMMAND", "CONFIG"}) {
+    client.Send(Request({name, "HELP"}));
+    for (int left = std::stoi(client.ReceiveLine().substr(1)); left > 0; --left) {
+      EXPECT_TRUE(client.ReceiveLine().starts_with("+")) << name;
+    }
+  }
+}
+
+TEST_F(GatewayTest, MarksWhatReadsKeys) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  Connection client = Connect();
+  for (const std::string name : {"client", "auth", "hello", "quit"}) {
+    client.Expect(Request({"COMMAND", "INFO", name}), "*1\r\n*10\r\n" + Bulk(name) + ":");
+    client.ReceiveLine();
+    client.Expect("", "*0\r\n:0\r\n:0\r\n:0\r\n*1\r\n+@connection\r\n*0\r\n*0\r\n*0\r\n");
+  }
+  client.Expect(Request({"COMMAND", "INFO", "config"}),
+                "*1\r\n*10\r\n$6\r\nconfig\r\n:-2\r\n*0\r\n:0\r\n:0\r\n:0\r\n*1\r\n+@slow\r\n");
+  client.Expect("", "*0\r\n*0\r\n*0\r\n");
+  client.Expect(Request({"COMMAND", "INFO", "dbsize"}),
+                "*1\r\n*10\r\n$6\r\ndbsize\r\n:1\r\n*1\r\n+readonly\r\n");
+}
+
+TEST_F(GatewayTest, MarksTextForPeopleInResp3) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  Connection client = Connect();
+  client.Send(Request({"HELLO", "3"}) + Request({"CLIENT", "INFO"}) + Request({"CLIENT", "LIST"}) +
+              Request({"INFO", "replication"}));
+  while (client.ReceiveLine() != "*0") continue;
+  for (int i = 0; i < 2; ++i) {
+    const std::string header = client.ReceiveLine();
+    EXPECT_TRUE(header.starts_with("=")) << header;
+    const std::string line = client.ReceiveLineOf("\n");
+    EXPECT_TRUE(line.starts_with("txt:id=") && line.ends_with(" resp=3")) << line;
+    EXPECT_EQ(header, "=" + std::to_string(line.size() + 1));
+    client.Expect("", "\r\n");
+  }
+  client.Expect("", "=74\r\ntxt:# Replication\r\nrole:master\r\n");
 }
 
 TEST_F(GatewayTest, ListsClientsWithTheirSubcommands) {
@@ -102,6 +193,73 @@ TEST_F(GatewayTest, HasTheSectionsOfInfo) {
     // What has been answered before is counted, at once.
     EXPECT_NE(info(section).find("cmdstat_set:calls=1,"), std::string::npos) << section;
   }
+}
+
+TEST_F(GatewayTest, CountsRefusalsAndFailures) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  Connection client = Connect();
+  client.Expect(Request({"SET", "k", "v"}), "+OK\r\n");
+  client.Expect(Request({"SET", "k"}), "-ERR wrong number of arguments for 'set' command\r\n");
+  client.Expect(Request({"SET", "k", "v", "what"}), "-ERR syntax error\r\n");
+  client.Expect(Request({"SET", "k", "v", "EX", "1"}), "-ERR keys do not expire");
+  client.ReceiveLine();
+  client.Expect(Request({"GET"}), "-ERR wrong number of arguments for 'get' command\r\n");
+  client.Expect(Request({"NONSENSE"}), "-ERR unknown command");
+  client.ReceiveLine();
+  client.Expect(Request({"SELECT", "x"}), "-ERR value is not an integer or out of range\r\n");
+  client.Expect(Request({"MGET", "k", "a", "b"}), "*3\r\n" + Bulk("v") + "$-1\r\n$-1\r\n");
+  client.Expect(Request({"EXISTS", "k", "k"}), ":2\r\n");
+  client.Send(Request({"INFO", "all"}));
+  const std::string info = client.ReceiveBulk();
+  const auto line = [&info](const std::string& name) {
+    const size_t at = info.find("\r\n" + name) + 2;
+    return info.substr(at, info.find("\r\n", at) - at);
+  };
+  const auto ends = [](const std::string& text, const std::string& end) {
+    EXPECT_TRUE(text.ends_with(end)) << text;
+  };
+  EXPECT_TRUE(line("cmdstat_set:").starts_with("cmdstat_set:calls=3,usec="));
+  ends(line("cmdstat_set:"), ",rejected_calls=1,failed_calls=2");
+  EXPECT_EQ(line("cmdstat_get:"),
+            "cmdstat_get:calls=0,usec=0,usec_per_call=0.00,rejected_calls=1,failed_calls=0");
+  ends(line("cmdstat_select:"), ",rejected_calls=0,failed_calls=1");
+  EXPECT_EQ(line("total_error_replies:"), "total_error_replies:6");
+  EXPECT_EQ(line("total_commands_processed:"), "total_commands_processed:6");
+  EXPECT_EQ(line("keyspace_hits:"), "keyspace_hits:3");
+  EXPECT_EQ(line("keyspace_misses:"), "keyspace_misses:2");
+  for (const std::string name :
+       {"expired_keys:0", "evicted_keys:0", "loading:0", "tcp_port:0", "uptime_in_days:0"}) {
+    EXPECT_EQ(line(name), name);
+  }
+  EXPECT_EQ(line("run_id:").size(), 7U + 40U);
+  EXPECT_NE(info.find("instantaneous_ops_per_sec:"), std::string::npos);
+}
+
+TEST_F(GatewayTest, TellsTheKeysOfTheLastDbsize) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  Connection client = Connect();
+  const auto keyspace = [&client] {
+    client.Send(Request({"INFO", "keyspace"}));
+    return client.ReceiveBulk();
+  };
+  client.Expect(Request({"MSET", "a", "1", "b", "2"}), "+OK\r\n");
+  EXPECT_EQ(keyspace(), "# Keyspace\r\n");
+  client.Expect(Request({"DBSIZE"}), ":2\r\n");
+  EXPECT_EQ(keyspace(), "# Keyspace\r\ndb0:keys=2,expires=0,avg_ttl=0\r\n");
+}
+
+TEST_F(GatewayTest, TellsNothingBeforeALogin) {
+  GatewayOptions options;
+  ASSERT_TRUE(options.users.Add("default", "secret"));
+  ASSERT_NO_FATAL_FAILURE(Open(options));
+  Connection client = Connect();
+  for (const std::vector<std::string>& request : std::vector<std::vector<std::string>>{
+           {"MULTI"}, {"NONSENSE"}, {"GET"}, {"GET", "k"}, {"CLIENT", "what"}, {"EXEC"}}) {
+    client.Expect(Request(request), "-NOAUTH Authentication required.\r\n");
+  }
+  client.Expect(Request({"AUTH"}), "-ERR wrong number of arguments for 'auth' command\r\n");
+  client.Expect(Request({"AUTH", "secret"}), "+OK\r\n");
+  client.Expect(Request({"GET", "k"}), "$-1\r\n");
 }
 
 // Nothing expires: so Redis would answer, too.

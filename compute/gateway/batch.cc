@@ -62,6 +62,9 @@ void Batch::Clear() {
   text_.clear();
   answered_.clear();
   failed_.clear();
+  refused_.clear();
+  keys_found_ = 0;
+  keys_absent_ = 0;
   key_changes_.clear();
   read_replies_.clear();
   reads_of_others_ = 0;
@@ -102,6 +105,11 @@ void Batch::AddError(Client& client, std::string_view line, const Command* comma
   std::string reply;
   ReplyWriter(reply, client.is_resp3).Error(line);
   AddAnswer(client, reply, command);
+}
+
+void Batch::AddRefusal(Client& client, std::string_view line, const Command* command) {
+  AddError(client, line, nullptr);
+  refused_.push_back(command);
 }
 
 bool Batch::Add(Client& client, const Command& command,
@@ -267,7 +275,7 @@ Task<void> Batch::ReadInSlices(Session& session) {
       }
       reply.Add(values_[i - first]);
     }
-    reply.End();
+    End(reply);
   }
 }
 
@@ -331,7 +339,13 @@ void Batch::AnswerRead(const Request& request) {
   ReadReply reply = ReplyTo(request, out);
   const size_t end = request.first + KeysOf(request);
   for (size_t i = request.first; i < end && !reply.is_refused(); ++i) reply.Add(values_[i]);
+  End(reply);
+}
+
+void Batch::End(ReadReply& reply) {
   reply.End();
+  keys_found_ += reply.found();
+  keys_absent_ += reply.absent();
 }
 
 void Batch::AnswerChange(const Request& request) const {

@@ -38,6 +38,8 @@ class Batch {
   void AddAnswer(Client& client, std::string_view reply, const Command* command);
   // Likewise, an error: a code in capitals, then a sentence.
   void AddError(Client& client, std::string_view line, const Command* command);
+  // Likewise, to a request that was refused before it began.
+  void AddRefusal(Client& client, std::string_view line, const Command* command);
 
   // Does it all.
   Task<void> Run(Session& session);
@@ -45,7 +47,7 @@ class Batch {
   bool HasGrown() const;
   // Appends the answers to the clients' output.
   void Answer();
-  // Calls visit(command, times) for each command of the requests.
+  // Calls visit(command, times) for each command of the requests that were not refused.
   template <typename Visit>
   void ForEachCommand(Visit visit) const {
     std::array<uint32_t, kMostCommands> times{};
@@ -57,7 +59,15 @@ class Batch {
       if (times[i] != 0) visit(Commands()[i], times[i]);
     }
   }
-  // Calls visit(command) for each request of which the answer was an error.
+  // Calls visit(command) for each refused request; null if it named none.
+  template <typename Visit>
+  void ForEachRefusal(Visit visit) const {
+    for (const Command* const command : refused_) visit(command);
+  }
+  // Keys that were read, and were there or not.
+  uint64_t keys_found() const { return keys_found_; }
+  uint64_t keys_absent() const { return keys_absent_; }
+  // Calls visit(command) for each other request of which the answer was an error.
   template <typename Visit>
   void ForEachError(Visit visit) const {
     for (const Command* const command : failed_) visit(*command);
@@ -106,6 +116,7 @@ class Batch {
   ReadReply ReplyTo(const Request& request, std::string& out) const;
   void AnswerChange(const Request& request) const;
   void AnswerRead(const Request& request);
+  void End(ReadReply& reply);
   void AnswerWrite(const Request& request) const;
 
   std::vector<Request> requests_;
@@ -130,6 +141,9 @@ class Batch {
   size_t answer_bytes_ = 0;
   std::vector<const Command*> answered_;  // those of answers that were known
   std::vector<const Command*> failed_;
+  std::vector<const Command*> refused_;
+  uint64_t keys_found_ = 0;
+  uint64_t keys_absent_ = 0;
 };
 
 // The error reply for an error of the store.

@@ -1,17 +1,15 @@
-// CLIENT, of which the connections of all workers are the subject.
+#include "compute/gateway/client_command.h"
+
 #include <algorithm>
 #include <string>
-#include <vector>
 
-#include "compute/gateway/client_list.h"
 #include "compute/gateway/reply_writer.h"
-#include "compute/gateway/worker.h"
 
 namespace gossamer::gateway {
 
-void Worker::AnswerClient(Client& client, const std::vector<std::string_view>& arguments) {
+void AnswerClient(Client& client, const std::vector<std::string_view>& arguments, ClientList& list,
+                  const Users& users, ClientList::Clock::time_point now) {
   ReplyWriter reply(client.out, client.is_resp3);
-  ClientList& list = shared_.client_list;
   const auto is = [&arguments](std::string_view name) { return IsWord(arguments[1], name); };
   if (is("id")) {
     reply.Integer(static_cast<int64_t>(client.number()));
@@ -29,14 +27,22 @@ void Worker::AnswerClient(Client& client, const std::vector<std::string_view>& a
     } else {
       reply.Error(kNoClientName);
     }
-  } else if (is("setinfo") || is("no-evict")) {
+  } else if (is("setinfo")) {
     reply.Ok();
+  } else if (is("no-evict")) {
+    if (IsWord(arguments[2], "on") || IsWord(arguments[2], "off")) {
+      reply.Ok();  // nobody is evicted here
+    } else {
+      reply.Error("ERR syntax error");
+    }
   } else if (is("info")) {
-    reply.Bulk(list.LineOf(client.entry(), now_));
+    client.entry().NoteActivity(now, client.unparsed_bytes(), client.unsent(), client.is_resp3);
+    reply.Verbatim(list.LineOf(client.entry(), now));
   } else if (is("list")) {
     const Result<ClientList::Filter> filter = ParseListFilter(arguments);
     if (filter) {
-      reply.Bulk(list.Lines(filter.value(), now_));
+      client.entry().NoteActivity(now, client.unparsed_bytes(), client.unsent(), client.is_resp3);
+      reply.Verbatim(list.Lines(filter.value(), now));
     } else {
       reply.Error(filter.error().message);
     }
@@ -52,11 +58,11 @@ void Worker::AnswerClient(Client& client, const std::vector<std::string_view>& a
     client.is_closing = has_self;
   } else if (is("kill")) {
     const Result<ClientList::Filter> filter = ParseKillFilter(arguments, client.number());
-    const std::vector<std::string> users = shared_.options.users.names();
+    const std::vector<std::string> names = users.names();
     if (!filter) {
       reply.Error(filter.error().message);
     } else if (const auto user = filter.value().user;
-               user && std::ranges::find(users, *user) == users.end()) {
+               user && std::ranges::find(names, *user) == names.end()) {
       reply.Error("ERR No such user '" + std::string(*user) + "'");
     } else {
       const auto [killed, has_self] = list.Kill(filter.value(), client.entry());

@@ -180,9 +180,10 @@ Result<ClientList::Filter> ParseListFilter(const std::vector<std::string_view>& 
   }
   if (arguments.size() < 4 || !IsWord(arguments[2], "id")) return WrongSyntax();
   for (size_t i = 3; i < arguments.size(); ++i) {
-    const Result<uint64_t> number = ParseNumber(arguments[i]);
+    const std::optional<int64_t> number = ParseInteger(arguments[i]);
     if (!number) return Wrong("ERR Invalid client ID");
-    filter.numbers.push_back(number.value());
+    // No client has the number 0, nor a negative one, as Redis knows.
+    filter.numbers.push_back(static_cast<uint64_t>(std::max<int64_t>(*number, 0)));
   }
   std::ranges::sort(filter.numbers);
   return filter;

@@ -48,6 +48,7 @@ constexpr std::array kCommands{
     Command{"quit", Id::kQuit, Kind::kState, -1, false, 0, 0, 0},
     Command{"randomkey", Id::kRandomKey, Kind::kWalk, 1, false, 0, 0, 0},
     Command{"reset", Id::kReset, Kind::kState, 1, false, 0, 0, 0},
+    Command{"role", Id::kRole, Kind::kAnswer, 1, false, 0, 0, 0},
     Command{"scan", Id::kScan, Kind::kWalk, -2, false, 0, 0, 0},
     Command{"select", Id::kSelect, Kind::kAnswer, 2, false, 0, 0, 0},
     Command{"set", Id::kSet, Kind::kPut, -3, true, 1, 1, 1},
@@ -56,23 +57,27 @@ constexpr std::array kCommands{
     Command{"slowlog", Id::kSlowlog, Kind::kState, -2, false, 0, 0, 0},
     Command{"strlen", Id::kStrlen, Kind::kRead, 2, false, 1, 1, 1},
     Command{"substr", Id::kGetRange, Kind::kRead, 4, false, 1, 1, 1},
+    Command{"time", Id::kTime, Kind::kAnswer, 1, false, 0, 0, 0},
     Command{"touch", Id::kExists, Kind::kRead, -2, false, 1, -1, 1},
     Command{"ttl", Id::kTtl, Kind::kRead, 2, false, 1, 1, 1},
     Command{"type", Id::kType, Kind::kRead, 2, false, 1, 1, 1},
     Command{"unlink", Id::kDel, Kind::kDelete, -2, true, 1, -1, 1},
+    Command{"wait", Id::kWait, Kind::kAnswer, 3, false, 0, 0, 0},
 };
 static_assert(std::ranges::is_sorted(kCommands, {}, &Command::name));
 constexpr std::array kSubcommands{
-    Subcommand{Id::kAcl, "acl|users", 2},         Subcommand{Id::kAcl, "acl|whoami", 2},
-    Subcommand{Id::kClient, "client|getname", 2}, Subcommand{Id::kClient, "client|id", 2},
+    Subcommand{Id::kAcl, "acl|help", 2},          Subcommand{Id::kAcl, "acl|users", 2},
+    Subcommand{Id::kAcl, "acl|whoami", 2},        Subcommand{Id::kClient, "client|getname", 2},
+    Subcommand{Id::kClient, "client|help", 2},    Subcommand{Id::kClient, "client|id", 2},
     Subcommand{Id::kClient, "client|info", 2},    Subcommand{Id::kClient, "client|kill", -3},
     Subcommand{Id::kClient, "client|list", -2},   Subcommand{Id::kClient, "client|no-evict", 3},
     Subcommand{Id::kClient, "client|setinfo", 4}, Subcommand{Id::kClient, "client|setname", 3},
     Subcommand{Id::kCommand, "command|count", 2}, Subcommand{Id::kCommand, "command|docs", -2},
-    Subcommand{Id::kCommand, "command|info", -2}, Subcommand{Id::kCommand, "command|list", -2},
-    Subcommand{Id::kConfig, "config|get", -3},    Subcommand{Id::kConfig, "config|set", -4},
-    Subcommand{Id::kSlowlog, "slowlog|get", -2},  Subcommand{Id::kSlowlog, "slowlog|len", 2},
-    Subcommand{Id::kSlowlog, "slowlog|reset", 2},
+    Subcommand{Id::kCommand, "command|help", 2},  Subcommand{Id::kCommand, "command|info", -2},
+    Subcommand{Id::kCommand, "command|list", -2}, Subcommand{Id::kConfig, "config|get", -3},
+    Subcommand{Id::kConfig, "config|help", 2},    Subcommand{Id::kConfig, "config|set", -4},
+    Subcommand{Id::kSlowlog, "slowlog|get", -2},  Subcommand{Id::kSlowlog, "slowlog|help", 2},
+    Subcommand{Id::kSlowlog, "slowlog|len", 2},   Subcommand{Id::kSlowlog, "slowlog|reset", 2},
 };
 static_assert(std::ranges::is_sorted(kSubcommands, {}, &Subcommand::name));
 static_assert(kCommands.size() <= kMostCommands);

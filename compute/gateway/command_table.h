@@ -41,6 +41,7 @@ enum class CommandId : uint8_t {
   kQuit,
   kRandomKey,
   kReset,
+  kRole,
   kScan,
   kSelect,
   kSet,
@@ -48,8 +49,10 @@ enum class CommandId : uint8_t {
   kSetnx,
   kSlowlog,
   kStrlen,
+  kTime,
   kTtl,
   kType,
+  kWait,
 };
 
 // How a command runs: with others of its kind, or by itself.
@@ -101,6 +104,8 @@ constexpr bool HasSubcommands(const Command& command) {
     default: return false;
   }
 }
+// Every command with subcommands has this one.
+constexpr bool IsHelp(const Subcommand& subcommand) { return subcommand.name.ends_with("|help"); }
 // Null if `command` has none of this name, in any case.
 const Subcommand* FindSubcommand(const Command& command, std::string_view word);
 

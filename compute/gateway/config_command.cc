@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "common/admin/listen_address.h"
 #include "compute/gateway/command_table.h"
 #include "compute/gateway/glob.h"
 #include "compute/gateway/numbers.h"
@@ -29,14 +30,29 @@ struct Setting {
   std::string value;
 };
 
-std::array<Setting, 10> Settings(const GatewayOptions& options, const SlowLog& slow_log) {
+// The hosts that are listened on, with blanks between them.
+std::string Hosts(const GatewayOptions& options) {
+  std::string hosts;
+  for (const auto* const addresses : {&options.listen, &options.listen_tls}) {
+    for (const std::string& one : *addresses) {
+      const Result<ListenAddress> address = ParseListenAddress(one);
+      if (address) hosts += (hosts.empty() ? "" : " ") + address.value().host;
+    }
+  }
+  return hosts;
+}
+
+std::array<Setting, 12> Settings(const GatewayOptions& options, uint16_t port,
+                                 const SlowLog& slow_log) {
   const SlowLog::Limits limits = slow_log.limits();
   return {{
       {"appendonly", "no"},
+      {"bind", Hosts(options)},
       {"databases", "1"},
       {"maxclients", std::to_string(options.max_clients)},
       {"maxmemory", "0"},
       {"maxmemory-policy", "noeviction"},
+      {"port", std::to_string(port)},
       {"proto-max-bulk-len", std::to_string(kMaxValueBytes)},
       {"save", ""},
       {kSlowerThan, std::to_string(limits.slower_than_us)},
@@ -45,9 +61,9 @@ std::array<Setting, 10> Settings(const GatewayOptions& options, const SlowLog& s
   }};
 }
 
-void Get(const Arguments& arguments, const GatewayOptions& options, const SlowLog& slow_log,
-         ReplyWriter& reply) {
-  const auto settings = Settings(options, slow_log);
+void Get(const Arguments& arguments, const GatewayOptions& options, uint16_t port,
+         const SlowLog& slow_log, ReplyWriter& reply) {
+  const auto settings = Settings(options, port, slow_log);
   const auto is_asked_for = [&](const Setting& setting) {
     return std::any_of(arguments.begin() + 2, arguments.end(), [&](std::string_view pattern) {
       return IsWord(pattern, setting.name) || MatchesGlob(pattern, setting.name);
@@ -67,8 +83,8 @@ std::string Failed(std::string_view name, std::string_view why) {
 
 // Changes `limits` as the setting says. Returns the text of an error reply, or nothing.
 std::string SetOne(std::string_view name, std::string_view value, const GatewayOptions& options,
-                   const SlowLog& slow_log, SlowLog::Limits& limits) {
-  const auto settings = Settings(options, slow_log);
+                   uint16_t port, const SlowLog& slow_log, SlowLog::Limits& limits) {
+  const auto settings = Settings(options, port, slow_log);
   const auto setting =
       std::ranges::find_if(settings, [name](const Setting& one) { return IsWord(name, one.name); });
   if (setting == settings.end()) {
@@ -81,7 +97,8 @@ std::string SetOne(std::string_view name, std::string_view value, const GatewayO
   }
   const std::optional<int64_t> number = ParseInteger(value);
   const int64_t least = is_time ? -1 : 0;
-  if (!number || *number < least) {
+  if (!number) return Failed(setting->name, "argument couldn't be parsed into an integer");
+  if (*number < least) {
     return Failed(setting->name, fmt::format("argument must be between {} and {} inclusive", least,
                                              std::numeric_limits<int64_t>::max()));
   }
@@ -94,8 +111,8 @@ std::string SetOne(std::string_view name, std::string_view value, const GatewayO
 }
 
 // All of them, or none.
-void Set(const Arguments& arguments, const GatewayOptions& options, SlowLog& slow_log,
-         ReplyWriter& reply) {
+void Set(const Arguments& arguments, const GatewayOptions& options, uint16_t port,
+         SlowLog& slow_log, ReplyWriter& reply) {
   if (arguments.size() % 2 != 0) {
     reply.Error(WrongNumberOfArguments("config|set"));
     return;
@@ -103,7 +120,7 @@ void Set(const Arguments& arguments, const GatewayOptions& options, SlowLog& slo
   SlowLog::Limits limits = slow_log.limits();
   std::array<bool, 2> has_been_set{};
   for (size_t i = 2; i < arguments.size(); i += 2) {
-    std::string error = SetOne(arguments[i], arguments[i + 1], options, slow_log, limits);
+    std::string error = SetOne(arguments[i], arguments[i + 1], options, port, slow_log, limits);
     bool& is_again = has_been_set[IsWord(arguments[i], kSlowerThan) ? 0 : 1];
     if (error.empty() && is_again) error = Failed(arguments[i], "duplicate parameter");
     if (!error.empty()) {
@@ -118,12 +135,12 @@ void Set(const Arguments& arguments, const GatewayOptions& options, SlowLog& slo
 
 }  // namespace
 
-void AnswerConfig(const Arguments& arguments, const GatewayOptions& options, SlowLog& slow_log,
-                  ReplyWriter& reply) {
+void AnswerConfig(const Arguments& arguments, const GatewayOptions& options, uint16_t port,
+                  SlowLog& slow_log, ReplyWriter& reply) {
   if (IsWord(arguments[1], "set")) {
-    Set(arguments, options, slow_log, reply);
+    Set(arguments, options, port, slow_log, reply);
   } else {
-    Get(arguments, options, slow_log, reply);
+    Get(arguments, options, port, slow_log, reply);
   }
 }
 

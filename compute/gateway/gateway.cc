@@ -89,6 +89,9 @@ Status Gateway::OpenListener(const std::string& where, bool is_tls) {
   }
   if (is_path) paths_.push_back(where.substr(kUnix.size()));
   std::string& addresses = is_tls ? tls_addresses_ : addresses_;
+  if (!is_path && shared_.identity.port == 0) {
+    shared_.identity.port = ParseListenAddress(address).value().port;
+  }
   addresses += (addresses.empty() ? "" : ",") + address;
   return Ok();
 }

@@ -284,6 +284,30 @@ TEST_F(GatewayTest, ScansEachKeyOnce) {
   EXPECT_EQ(next, 1000);
 }
 
+// As after a restart, or behind a balancer: there it would go on elsewhere, and skip keys.
+TEST_F(GatewayTest, RefusesCursorsOfAnotherProcess) {
+  std::set<std::string> cursors;
+  for (int life = 0; life < 2; ++life) {
+    gateway_.reset();
+    ASSERT_NO_FATAL_FAILURE(Open());
+    Connection client = Connect();
+    client.Expect(Request({"MSET", "a", "1", "b", "2", "c", "3"}), "+OK\r\n");
+    for (const std::string& foreign : cursors) {
+      client.Expect(Request({"SCAN", foreign}), "-ERR this gateway has not given out that cursor");
+      client.ReceiveLine();
+    }
+    for (int i = 0; i < 3; ++i) {
+      client.Send(Request({"SCAN", "0", "COUNT", "2"}));
+      EXPECT_EQ(client.ReceiveLine(), "*2");
+      const std::string cursor = client.ReceiveBulk();
+      EXPECT_GT(std::stoll(cursor), 0);
+      EXPECT_TRUE(cursors.insert(cursor).second);
+      client.Expect("", "*2\r\n" + Bulk("a") + Bulk("b"));
+      client.Expect(Request({"SCAN", cursor}), "*2\r\n" + Bulk("0") + "*1\r\n" + Bulk("c"));
+    }
+  }
+}
+
 TEST_F(GatewayTest, ScansAndDeletesRanges) {
   ASSERT_NO_FATAL_FAILURE(Open());
   Connection client = Connect();

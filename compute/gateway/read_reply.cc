@@ -28,8 +28,9 @@ void ReadReply::Add(const Result<std::string_view>& value) {
     if (id_ == CommandId::kExists) return Refuse(ErrorLine(value.error()));
     return reply_.Error(ErrorLine(value.error()));
   }
+  ++(is_absent ? absent_ : found_);
   switch (id_) {
-    case CommandId::kExists: found_ += is_absent ? 0 : 1; break;
+    case CommandId::kExists: break;
     case CommandId::kStrlen:
       reply_.Integer(is_absent ? 0 : static_cast<int64_t>(value.value().size()));
       break;
@@ -53,7 +54,7 @@ void ReadReply::Add(const Result<std::string_view>& value) {
 }
 
 void ReadReply::End() {
-  if (id_ == CommandId::kExists && !is_refused_) reply_.Integer(found_);
+  if (id_ == CommandId::kExists && !is_refused_) reply_.Integer(static_cast<int64_t>(found_));
 }
 
 }  // namespace gossamer::gateway

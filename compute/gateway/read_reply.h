@@ -28,6 +28,9 @@ class ReadReply {
   void Add(const Result<std::string_view>& value);
   // Whether the reply is an error, whatever the values of the other keys are. Then nothing is to be added.
   bool is_refused() const { return is_refused_; }
+  // Keys so far that were there, and that were not.
+  uint64_t found() const { return found_; }
+  uint64_t absent() const { return absent_; }
   // Call behind the last value.
   void End();
 
@@ -40,7 +43,8 @@ class ReadReply {
   const size_t begin_;  // of the reply in `out_`
   const size_t most_bytes_;
   ReplyWriter reply_;
-  int64_t found_ = 0;
+  uint64_t found_ = 0;
+  uint64_t absent_ = 0;
   bool is_refused_ = false;
 };
 

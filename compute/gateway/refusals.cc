@@ -59,12 +59,20 @@ std::string Capitals(std::string_view name) {
   return text;
 }
 
+// Without HELP.
+std::vector<std::string> SubcommandsOf(const Command& command) {
+  std::vector<std::string> names;
+  for (const Subcommand& one : Subcommands()) {
+    if (one.parent != command.id || IsHelp(one)) continue;
+    names.push_back(Capitals(one.name.substr(command.name.size() + 1)));
+  }
+  return names;
+}
+
 std::string UnknownSubcommand(const Command& command, std::string_view word) {
   std::string names;
-  for (const Subcommand& one : Subcommands()) {
-    if (one.parent != command.id) continue;
-    names += (names.empty() ? "" : ", ") + Capitals(one.name.substr(command.name.size() + 1));
-  }
+  for (const std::string& name : SubcommandsOf(command))
+    names += (names.empty() ? "" : ", ") + name;
   std::string text = "ERR unknown subcommand " + Quoted(word, kMostQuoted) + ". " +
                      Capitals(command.name) + " has " + names + " here";
   if (command.id == CommandId::kAcl) text += ": users are those of --users_file";
@@ -82,6 +90,15 @@ std::string RefusalOf(const Command* command, const Subcommand* subcommand,
   if (subcommand == nullptr) return UnknownSubcommand(*command, arguments[1]);
   const bool is_right = IsRightCount(subcommand->arity, arguments.size());
   return is_right ? std::string() : WrongNumberOfArguments(subcommand->name);
+}
+
+std::vector<std::string> HelpOn(const Command& command) {
+  std::vector<std::string> lines = SubcommandsOf(command);
+  lines.insert(lines.begin(), Capitals(command.name) +
+                                  " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
+  lines.emplace_back("HELP");
+  lines.emplace_back("    Prints this help. They are as in Redis.");
+  return lines;
 }
 
 bool IsTransaction(const std::vector<std::string_view>& arguments) {

@@ -1,5 +1,5 @@
 // The error replies to requests that are none: unknown names, and numbers of arguments that are wrong. In the forms of Redis, as
-// client libraries know them.
+// client libraries know them. And which names there are.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +22,9 @@ inline bool IsRightCount(int arity, size_t count) {
 // none of the first name, `subcommand` if the command has none or it is not there.
 std::string RefusalOf(const Command* command, const Subcommand* subcommand,
                       const std::vector<std::string_view>& arguments);
+
+// What HELP of a command with subcommands answers, line by line.
+std::vector<std::string> HelpOn(const Command& command);
 
 // Whether the request, which is refused, would begin a transaction.
 bool IsTransaction(const std::vector<std::string_view>& arguments);

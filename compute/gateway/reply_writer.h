@@ -34,6 +34,14 @@ class ReplyWriter {
     Header('$', static_cast<int64_t>(bytes.size()));
     Line(bytes);
   }
+  // Lines of text for people; of RESP3, marked as such.
+  void Verbatim(std::string_view text) {
+    if (!is_resp3_) return Bulk(text);
+    constexpr std::string_view kFormat = "txt:";
+    Header('=', static_cast<int64_t>(kFormat.size() + text.size()));
+    out_ += kFormat;
+    Line(text);
+  }
   void Null() { out_ += is_resp3_ ? "_\r\n" : "$-1\r\n"; }
   // In place of an array.
   void NullArray() { out_ += is_resp3_ ? "_\r\n" : "*-1\r\n"; }

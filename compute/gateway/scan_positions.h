@@ -3,6 +3,9 @@
 // A cursor of SCAN is a number, and a position in the store is a key. So the gateway keeps the key for each cursor that it has
 // given out: of the last kMost ones. A cursor is good for one call or several, on any connection to this process.
 //
+// The upper bits of a cursor are a random number of this process. So a cursor of another one, or of an earlier life, is not
+// taken for one of this process, which would skip keys. Cursors are less than 2^63, as some clients have no larger integers.
+//
 // Thread-safety: any thread.
 #pragma once
 
@@ -10,6 +13,7 @@
 #include <deque>
 #include <mutex>
 #include <optional>
+#include <random>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -23,9 +27,9 @@ class ScanPositions {
   // A new cursor, not 0, for a scan that goes on at `key`.
   uint64_t Add(std::string key) {
     const std::lock_guard guard(mutex_);
-    const uint64_t cursor = next_++;
+    const uint64_t cursor = CursorOf(next_++);
     keys_.emplace(cursor, std::move(key));
-    if (keys_.size() > kMost) keys_.erase(oldest_++);
+    if (keys_.size() > kMost) keys_.erase(CursorOf(oldest_++));
     return cursor;
   }
   // nullopt if the cursor is not known (any more).
@@ -36,10 +40,14 @@ class ScanPositions {
   }
 
  private:
+  uint64_t CursorOf(uint32_t number) const { return process_ << 32 | number; }
+
+  // Of 31 bits, and not 0.
+  const uint64_t process_ = std::random_device{}() >> 1 | 1;
   mutable std::mutex mutex_;
   std::unordered_map<uint64_t, std::string> keys_;
-  uint64_t next_ = 1;
-  uint64_t oldest_ = 1;
+  uint32_t next_ = 0;  // and the next: begin again with 0 after 2^32 cursors
+  uint32_t oldest_ = 0;
 };
 
 }  // namespace gossamer::gateway

@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <iterator>
+#include <random>
 #include <utility>
 
 #include "common/version.h"
@@ -61,12 +63,47 @@ void AddCommands(const WorkerFigures& total, Info& info) {
   for (size_t i = 0; i < total.commands.size(); ++i) {
     const CommandFigures& figures = total.commands[i];
     const uint64_t calls = figures.latency_ns.count();
-    if (calls == 0) continue;
-    const double microseconds = figures.latency_ns.Mean() * static_cast<double>(calls) / 1e3;
+    if (calls + figures.rejected == 0) continue;
+    const double mean = calls == 0 ? 0 : figures.latency_ns.Mean() / 1e3;
     info.Add(fmt::format("cmdstat_{}", Commands()[i].name),
              fmt::format(
-                 "calls={},usec={:.0f},usec_per_call={:.2f},rejected_calls=0,failed_calls={}",
-                 calls, microseconds, microseconds / static_cast<double>(calls), figures.errors));
+                 "calls={},usec={:.0f},usec_per_call={:.2f},rejected_calls={},failed_calls={}",
+                 calls, mean * static_cast<double>(calls), mean, figures.rejected, figures.errors));
+  }
+}
+
+void AddStats(const WorkerFigures& total, Info& info) {
+  uint64_t commands = 0;
+  uint64_t errors = total.clients.unknown_requests;
+  for (const CommandFigures& one : total.commands) {
+    commands += one.latency_ns.count();
+    errors += one.errors + one.rejected;
+  }
+  info.Add("total_connections_received", total.clients.accepted);
+  info.Add("total_commands_processed", commands);
+  info.Add("instantaneous_ops_per_sec", std::llround(total.commands_per_second));
+  info.Add("total_net_input_bytes", total.clients.bytes_received);
+  info.Add("total_net_output_bytes", total.clients.bytes_sent);
+  info.Add("expired_keys", 0);
+  info.Add("evicted_keys", 0);
+  info.Add("keyspace_hits", total.clients.keys_found);
+  info.Add("keyspace_misses", total.clients.keys_absent);
+  info.Add("total_error_replies", errors);
+  info.Add("acl_access_denied_auth", total.clients.failed_logins);
+}
+
+bool IsOfKeys(const Command& command) {
+  return command.kind != CommandKind::kAnswer && command.kind != CommandKind::kState;
+}
+
+// Of the others, as Redis sorts them.
+bool IsOfConnection(const Command& command) {
+  switch (command.id) {
+    case CommandId::kAcl:
+    case CommandId::kConfig:
+    case CommandId::kInfo:
+    case CommandId::kSlowlog: return false;
+    default: return true;
   }
 }
 
@@ -74,13 +111,18 @@ void WriteCommand(const Command& command, ReplyWriter& reply) {
   reply.Array(10);
   reply.Bulk(command.name);
   reply.Integer(command.arity);
-  reply.Set(1);
-  reply.Simple(command.is_write ? "write" : "readonly");
+  const bool is_of_keys = IsOfKeys(command);
+  reply.Set(is_of_keys ? 1 : 0);
+  if (is_of_keys) reply.Simple(command.is_write ? "write" : "readonly");
   reply.Integer(command.first_key);
   reply.Integer(command.last_key);
   reply.Integer(command.key_step);
   reply.Set(1);
-  reply.Simple(command.is_write ? "@write" : "@read");
+  if (is_of_keys) {
+    reply.Simple(command.is_write ? "@write" : "@read");
+  } else {
+    reply.Simple(IsOfConnection(command) ? "@connection" : "@slow");
+  }
   // Tips, key specifications and subcommands.
   for (int i = 0; i < 3; ++i) reply.Array(0);
 }
@@ -107,8 +149,16 @@ void ListCommands(const std::vector<std::string_view>& arguments, ReplyWriter& r
 
 }  // namespace
 
+std::string GatewayIdentity::RandomRunId() {
+  std::random_device random;
+  std::string digits;
+  while (digits.size() < 40) digits += fmt::format("{:08x}", random());
+  return digits;
+}
+
 std::string InfoText(const std::vector<std::string_view>& arguments, const GatewayOptions& options,
-                     uint64_t clients, std::chrono::seconds uptime, const WorkerMetrics& metrics) {
+                     const GatewayIdentity& identity, const GatewayFigures& figures,
+                     const WorkerMetrics& metrics) {
   Info info(arguments);
   const WorkerFigures total = metrics.Total();
   if (info.Begin("server", "Server")) {
@@ -119,11 +169,15 @@ std::string InfoText(const std::vector<std::string_view>& arguments, const Gatew
     info.Add("gossamer_version", BuildVersion());
     info.Add("redis_mode", "standalone");
     info.Add("process_id", getpid());
-    info.Add("uptime_in_seconds", uptime.count());
+    info.Add("run_id", identity.run_id);
+    info.Add("tcp_port", identity.port);
+    const auto uptime = std::chrono::steady_clock::now() - identity.started;
+    info.Add("uptime_in_seconds", std::chrono::duration_cast<std::chrono::seconds>(uptime).count());
+    info.Add("uptime_in_days", std::chrono::duration_cast<std::chrono::days>(uptime).count());
     info.Add("io_threads_active", metrics.workers());
   }
   if (info.Begin("clients", "Clients")) {
-    info.Add("connected_clients", clients);
+    info.Add("connected_clients", figures.clients);
     info.Add("maxclients", options.max_clients);
     info.Add("blocked_clients", 0);
   }
@@ -135,20 +189,11 @@ std::string InfoText(const std::vector<std::string_view>& arguments, const Gatew
     info.Add("maxmemory_policy", "noeviction");
     info.Add("lazyfree_pending_objects", 0);
   }
+  if (info.Begin("persistence", "Persistence")) {
+    info.Add("loading", 0);
+  }
   if (info.Begin("stats", "Stats")) {
-    uint64_t commands = 0;
-    uint64_t errors = 0;
-    for (const CommandFigures& one : total.commands) {
-      commands += one.latency_ns.count();
-      errors += one.errors;
-    }
-    info.Add("total_connections_received", total.clients.accepted);
-    info.Add("total_commands_processed", commands);
-    info.Add("rejected_connections", total.clients.rejected);
-    info.Add("total_net_input_bytes", total.clients.bytes_received);
-    info.Add("total_net_output_bytes", total.clients.bytes_sent);
-    info.Add("total_error_replies", errors);
-    info.Add("acl_access_denied_auth", total.clients.failed_logins);
+    AddStats(total, info);
   }
   if (info.Begin("replication", "Replication")) {
     info.Add("role", "master");
@@ -162,8 +207,9 @@ std::string InfoText(const std::vector<std::string_view>& arguments, const Gatew
     info.Add("used_cpu_user", fmt::format("{:.6f}", Seconds(usage.ru_utime)));
   }
   if (info.Begin("commandstats", "Commandstats", Info::When::kIfNamed)) AddCommands(total, info);
-  // How many keys there are, DBSIZE counts: it reads them all.
-  if (info.Begin("keyspace", "Keyspace")) {
+  // To count the keys takes a walk through the store, as DBSIZE does it.
+  if (info.Begin("keyspace", "Keyspace") && figures.keys > 0) {
+    info.Add("db0", fmt::format("keys={},expires=0,avg_ttl=0", figures.keys));
   }
   return info.Take();
 }

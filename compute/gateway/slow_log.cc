@@ -76,7 +76,7 @@ void SlowLog::Answer(const std::vector<std::string_view>& arguments, ReplyWriter
     const std::optional<int64_t> count =
         arguments.size() == 3 ? ParseInteger(arguments[2]) : kEntriesUnlessTold;
     if (!count || *count < -1) {
-      reply.Error(count ? "ERR count should be greater than or equal to -1" : kNoInteger);
+      reply.Error("ERR count should be greater than or equal to -1");
     } else {
       AnswerEntries(*count == -1 ? entries_.size() : static_cast<size_t>(*count), reply);
     }

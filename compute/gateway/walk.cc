@@ -1,14 +1,12 @@
 #include "compute/gateway/walk.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <memory>
-#include <random>
-#include <tuple>
 
 #include "compute/gateway/batch.h"
 #include "compute/gateway/glob.h"
+#include "compute/gateway/key_sampler.h"
 #include "compute/gateway/numbers.h"
 #include "compute/gateway/reply_writer.h"
 
@@ -19,8 +17,6 @@ namespace {
 constexpr uint64_t kMostPerScan = 100'000;
 // KEYS of more bytes than this is refused: SCAN is for that.
 constexpr size_t kMostKeyBytes = size_t{64} << 20;
-// Keys of which RANDOMKEY chooses one.
-constexpr uint64_t kNeighbours = 16;
 // No key is longer than 250 B. A long pattern with many special characters takes long to match.
 constexpr size_t kMostPatternBytes = 1024;
 
@@ -31,15 +27,6 @@ std::optional<uint64_t> ParseNumber(std::string_view text) {
   uint64_t number = 0;
   const auto [behind, failure] = std::from_chars(text.begin(), text.end(), number);
   if (failure != std::errc() || behind != text.end()) return std::nullopt;
-  return number;
-}
-
-// The first 8 bytes as a number.
-uint64_t BigEndian(std::string_view bytes) {
-  uint64_t number = 0;
-  for (size_t i = 0; i < sizeof number; ++i) {
-    number = number << 8 | (i < bytes.size() ? static_cast<unsigned char>(bytes[i]) : 0U);
-  }
   return number;
 }
 
@@ -90,10 +77,10 @@ Status Walk::ParseScan(const std::vector<std::string_view>& arguments,
     if (IsWord(arguments[i], "match")) {
       pattern_ = value;
     } else if (IsWord(arguments[i], "count")) {
-      const std::optional<uint64_t> count = ParseNumber(value);
+      const std::optional<int64_t> count = ParseInteger(value);
       if (!count) return Wrong(std::string(kNoInteger));
-      if (*count == 0) return Wrong("ERR syntax error");
-      count_ = std::min(*count, kMostPerScan);
+      if (*count < 1) return Wrong("ERR syntax error");
+      count_ = std::min(static_cast<uint64_t>(*count), kMostPerScan);
     } else if (IsWord(arguments[i], "type")) {
       is_of_no_type_ = !IsWord(value, "string");
     } else {
@@ -173,49 +160,17 @@ Task<void> Walk::ScanRange(Session& session, WalkTurns& turns, std::string& out,
   out += pairs;
 }
 
-// One of the first keys on one side of a random position between the least and the greatest key, by the 8 bytes that tell
-// these apart. Any key may come, but those beside wide gaps come more often.
-Task<void> Walk::AnswerRandomKey(Session& session, ReplyWriter& reply) {
-  std::array<std::string, 2> ends;
-  for (const bool is_last : {false, true}) {
-    ScanOptions options;
-    options.keys_only = true;
-    options.limit = 1;
-    options.reverse = is_last;
-    const std::unique_ptr<ScanCursor> cursor = session.Scan(options);
-    const bool is_there = co_await cursor->AsyncNext();
-    if (!cursor->status()) co_return reply.Error(ErrorLine(cursor->status().error()));
-    if (!is_there) co_return reply.Null();
-    ends[is_last ? 1 : 0] = cursor->key();
-  }
-  const auto [least, greatest] = std::tie(ends[0], ends[1]);
-  const auto differing = std::ranges::mismatch(least, greatest).in1;
-  const auto common = static_cast<size_t>(differing - least.begin());
-  const uint64_t low = BigEndian(std::string_view(least).substr(common));
-  const uint64_t high = BigEndian(std::string_view(greatest).substr(common));
-  static thread_local std::mt19937_64 random{std::random_device{}()};
-  const uint64_t position = std::uniform_int_distribution(low, std::max(low, high))(random);
-  std::string middle = least.substr(0, common);
-  for (int shift = 56; shift >= 0; shift -= 8) middle += static_cast<char>(position >> shift);
-  ScanOptions options;
-  options.keys_only = true;
-  options.limit = kNeighbours;
-  options.reverse = random() % 2 != 0;
-  if (options.reverse) {
-    options.to = middle;
+Task<void> Walk::AnswerRandomKey(Session& session, WalkTurns& turns, ReplyWriter& reply) {
+  // It learns how many keys there are, and so is kept.
+  static thread_local KeySampler sampler;
+  const Result<std::optional<std::string>> key = co_await sampler.Draw(session, turns);
+  if (!key) {
+    reply.Error(ErrorLine(key.error()));
+  } else if (key.value()) {
+    reply.Bulk(*key.value());
   } else {
-    options.from = middle;
+    reply.Null();
   }
-  const std::unique_ptr<ScanCursor> cursor = session.Scan(options);
-  // Each of those found with equal probability; without any, the end that the scan went towards.
-  std::string key = options.reverse ? least : greatest;
-  uint64_t found = 0;
-  while (co_await cursor->AsyncNext()) {
-    ++found;
-    if (random() % found == 0) key = cursor->key();
-  }
-  if (!cursor->status()) co_return reply.Error(ErrorLine(cursor->status().error()));
-  reply.Bulk(key);
 }
 
 Task<void> Walk::Run(Session& session, ScanPositions& positions, WalkTurns& turns, std::string& out,
@@ -225,7 +180,7 @@ Task<void> Walk::Run(Session& session, ScanPositions& positions, WalkTurns& turn
     case CommandId::kFlushDb:
     case CommandId::kDeleteRange: co_return co_await DeleteRange(session, turns, reply);
     case CommandId::kScanRange: co_return co_await ScanRange(session, turns, out, is_resp3);
-    case CommandId::kRandomKey: co_return co_await AnswerRandomKey(session, reply);
+    case CommandId::kRandomKey: co_return co_await AnswerRandomKey(session, turns, reply);
     default: co_return co_await List(session, positions, turns, out, is_resp3);
   }
 }
@@ -269,6 +224,7 @@ Task<void> Walk::List(Session& session, ScanPositions& positions, WalkTurns& tur
     co_return;
   }
   if (id_ == CommandId::kDbSize) {
+    key_count_ = seen;
     reply.Integer(static_cast<int64_t>(seen));
     co_return;
   }

@@ -27,13 +27,15 @@ class Walk {
   // Appends the reply to `out`: an error if `turns` ends the walk early.
   Task<void> Run(Session& session, ScanPositions& positions, WalkTurns& turns, std::string& out,
                  bool is_resp3);
+  // Of DBSIZE that has run: how many keys there are.
+  std::optional<uint64_t> key_count() const { return key_count_; }
 
  private:
   explicit Walk(CommandId id) : id_(id) {}
   Status ParseScan(const std::vector<std::string_view>& arguments, const ScanPositions& positions);
   Status ParseRange(const std::vector<std::string_view>& arguments);
   Task<void> DeleteRange(Session& session, WalkTurns& turns, ReplyWriter& reply) const;
-  static Task<void> AnswerRandomKey(Session& session, ReplyWriter& reply);
+  static Task<void> AnswerRandomKey(Session& session, WalkTurns& turns, ReplyWriter& reply);
   Task<void> List(Session& session, ScanPositions& positions, WalkTurns& turns, std::string& out,
                   bool is_resp3);
   Task<void> ScanRange(Session& session, WalkTurns& turns, std::string& out, bool is_resp3) const;
@@ -43,6 +45,7 @@ class Walk {
   std::string from_;
   ScanOptions range_;  // of GOSSAMER.SCAN and GOSSAMER.DELRANGE
   uint64_t count_ = 10;
+  std::optional<uint64_t> key_count_;
   bool is_of_no_type_ = false;  // TYPE other than string: nothing matches
 };
 

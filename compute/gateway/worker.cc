@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "compute/gateway/records.h"
 #include "compute/gateway/refusals.h"
 #include "compute/gateway/reply_writer.h"
 #include "compute/gateway/walk.h"
@@ -23,6 +24,26 @@ constexpr size_t kMostUnsentUnknown = size_t{16} << 10;
 constexpr size_t kMostInFlight = 64;
 // How long a worker without work sleeps at most: tasks of the store go on in between.
 constexpr int kIdleMs = 100;
+
+bool NeedsNoLogin(const Command* command) {
+  if (command == nullptr) return false;
+  switch (command->id) {
+    case CommandId::kAuth:
+    case CommandId::kHello:
+    case CommandId::kQuit:
+    case CommandId::kReset: return true;
+    default: return false;
+  }
+}
+
+std::string HelpReply(const Command& command, bool is_resp3) {
+  std::string text;
+  ReplyWriter reply(text, is_resp3);
+  const std::vector<std::string> lines = HelpOn(command);
+  reply.Array(lines.size());
+  for (const std::string& line : lines) reply.Simple(line);
+  return text;
+}
 
 }  // namespace
 
@@ -163,7 +184,7 @@ void Worker::Collect(Client& client) {
   while (count < client.allowance && !client.is_closing && client.unsent() <= kMostUnsent) {
     const RequestParser::Outcome outcome = client.parser.Next(client.unparsed());
     if (outcome == RequestParser::Outcome::kError) {
-      batch_->AddError(client, "ERR " + client.parser.error(), nullptr);
+      batch_->AddRefusal(client, "ERR " + client.parser.error(), nullptr);
       client.is_closing = true;
       break;
     }
@@ -182,7 +203,7 @@ void Worker::Collect(Client& client) {
     }
     if (IsInBatch(client) || !client.may_read) break;
     if (client.unparsed().size() > shared_.options.max_query_bytes) {
-      batch_->AddError(client, "ERR the query is longer than this gateway allows", nullptr);
+      batch_->AddRefusal(client, "ERR the query is longer than this gateway allows", nullptr);
       client.is_closing = true;
       break;
     }
@@ -222,21 +243,21 @@ bool Worker::CollectOne(Client& client, const std::vector<std::string_view>& arg
   if (command != nullptr) {
     client.entry().NoteCommand(subcommand != nullptr ? subcommand->name : command->name);
   }
+  if (!client.is_authenticated && !NeedsNoLogin(command)) {
+    batch_->AddRefusal(client, "NOAUTH Authentication required.", command);
+    return true;
+  }
   const bool is_simple = command != nullptr && !has_subcommand;
   const bool is_right = is_simple && IsRightCount(command->arity, arguments.size());
   if (const std::string refusal =
           is_right ? std::string() : RefusalOf(command, subcommand, arguments);
       !refusal.empty()) {
-    batch_->AddError(client, refusal, command);
-    const bool is_multi = client.is_authenticated && IsTransaction(arguments);
-    if (is_multi) client.transaction = Client::Transaction::kRefused;
+    batch_->AddRefusal(client, refusal, command);
+    if (IsTransaction(arguments)) client.transaction = Client::Transaction::kRefused;
     return true;
   }
-  const bool needs_no_password =
-      command->id == CommandId::kAuth || command->id == CommandId::kHello ||
-      command->id == CommandId::kQuit || command->id == CommandId::kReset;
-  if (!client.is_authenticated && !needs_no_password) {
-    batch_->AddError(client, "NOAUTH Authentication required.", command);
+  if (subcommand != nullptr && IsHelp(*subcommand)) {
+    batch_->AddAnswer(client, HelpReply(*command, client.is_resp3), command);
     return true;
   }
   switch (command->kind) {
@@ -270,12 +291,12 @@ bool Worker::RefuseInTransaction(Client& client, const Command* command,
   client.transaction = leaves || is_exec || is_discard ? Transaction::kNone : Transaction::kGoesOn;
   if (leaves) return false;
   if (is_exec) {
-    batch_->AddError(client, "EXECABORT Transaction discarded because of previous errors.",
-                     nullptr);
+    batch_->AddRefusal(client, "EXECABORT Transaction discarded because of previous errors.",
+                       nullptr);
   } else if (is_discard) {
     batch_->AddAnswer(client, "+OK\r\n", nullptr);
   } else {
-    batch_->AddError(client, kNotExecuted, command);
+    batch_->AddRefusal(client, kNotExecuted, command);
   }
   return true;
 }
@@ -298,11 +319,8 @@ Task<void> Worker::RunBatch(std::unique_ptr<Batch> batch) {
   co_await batch->Run(*session_);
   batch->Answer();
   const std::chrono::nanoseconds duration = Clock::now() - begin;
-  batch->ForEachCommand([&](const Command& command, uint64_t times) {
-    metrics_->RecordCommands(NumberOf(command), static_cast<uint64_t>(duration.count()), times);
-  });
-  batch->ForEachError([&](const Command& command) { metrics_->RecordError(NumberOf(command)); });
-  if (shared_.slow_log.IsSlow(duration)) LogSlow(*batch, duration);
+  Record(*batch, duration, *metrics_);
+  if (shared_.slow_log.IsSlow(duration)) LogSlow(*batch, duration, shared_.slow_log);
   --batches_;
   for (Client* client : batch->clients()) {
     // Where answers are long, few of them are enough to keep the client busy.
@@ -314,13 +332,6 @@ Task<void> Worker::RunBatch(std::unique_ptr<Batch> batch) {
   if (batch->HasGrown()) co_return;
   batch->Clear();
   idle_batches_.push_back(std::move(batch));
-}
-
-// Of each client, the longest of its requests: they all took as long.
-void Worker::LogSlow(const Batch& batch, std::chrono::nanoseconds duration) {
-  batch.ForEachLongest([&](Client& client, const std::vector<std::string_view>& words) {
-    shared_.slow_log.Add(duration, words, client.entry().address(), client.entry().name());
-  });
 }
 
 void Worker::Release(Client& client) {
@@ -368,6 +379,8 @@ Task<void> Worker::RunWalk(Client& client, std::unique_ptr<Walk> walk, const Com
   co_await walk->Run(*session_, shared_.positions, turns_, client.out, client.is_resp3);
   const std::chrono::nanoseconds duration = Clock::now() - begin;
   metrics_->RecordCommand(NumberOf(*command), duration, client.out[before] == '-');
+  if (const auto keys = walk->key_count())
+    shared_.key_count.store(static_cast<int64_t>(*keys), std::memory_order_relaxed);
   if (shared_.slow_log.IsSlow(duration)) {
     shared_.slow_log.Add(duration, {words.begin(), words.end()}, client.entry().address(),
                          client.entry().name());

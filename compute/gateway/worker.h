@@ -29,6 +29,7 @@
 #include "compute/gateway/inbox.h"
 #include "compute/gateway/listener.h"
 #include "compute/gateway/scan_positions.h"
+#include "compute/gateway/server_answers.h"
 #include "compute/gateway/slow_log.h"
 #include "compute/gateway/walk.h"
 #include "compute/gateway/walk_turns.h"
@@ -50,7 +51,8 @@ struct Shared {
   std::atomic<uint64_t> next_number{1};
   // Workers that accept connections, each for any worker.
   std::atomic<size_t> acceptors{0};
-  std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
+  GatewayIdentity identity;
+  std::atomic<int64_t> key_count{-1};  // as the last DBSIZE found it; negative: there was none
 };
 
 class Worker {
@@ -95,8 +97,6 @@ class Worker {
   Task<void> RunBatch(std::unique_ptr<Batch> batch);
   void AnswerState(Client& client, const Command& command,
                    const std::vector<std::string_view>& arguments);
-  void AnswerClient(Client& client, const std::vector<std::string_view>& arguments);
-  void LogSlow(const Batch& batch, std::chrono::nanoseconds duration);
   // Makes `client` that user. Returns false, and changes nothing, if that is not the user's password.
   bool LogIn(Client& client, std::string_view user, std::string_view password);
   void Hello(Client& client, const std::vector<std::string_view>& arguments);

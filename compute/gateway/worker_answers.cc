@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "common/version.h"
+#include "compute/gateway/client_command.h"
 #include "compute/gateway/config_command.h"
+#include "compute/gateway/numbers.h"
 #include "compute/gateway/refusals.h"
 #include "compute/gateway/reply_writer.h"
 #include "compute/gateway/server_answers.h"
@@ -16,6 +18,14 @@ namespace {
 
 constexpr std::string_view kWrongPassword =
     "WRONGPASS invalid username-password pair or user is disabled.";
+
+void AnswerTime(ReplyWriter& reply) {
+  const auto now = std::chrono::duration_cast<std::chrono::microseconds>(
+      std::chrono::system_clock::now().time_since_epoch());
+  reply.Array(2);
+  reply.Bulk(std::to_string(now.count() / 1'000'000));
+  reply.Bulk(std::to_string(now.count() % 1'000'000));
+}
 
 }  // namespace
 
@@ -48,12 +58,32 @@ std::string Worker::AnswerAtOnce(const Client& client, const Command& command,
     case CommandId::kSelect:
       if (arguments[1] == "0") {
         reply.Ok();
+      } else if (!ParseInteger(arguments[1])) {
+        reply.Error(kNoInteger);
       } else {
         reply.Error("ERR DB index is out of range: Gossamer has database 0 only");
       }
       break;
     case CommandId::kConfig:
-      AnswerConfig(arguments, shared_.options, shared_.slow_log, reply);
+      AnswerConfig(arguments, shared_.options, shared_.identity.port, shared_.slow_log, reply);
+      break;
+    case CommandId::kTime: AnswerTime(reply); break;
+    case CommandId::kRole:
+      reply.Array(3);
+      reply.Bulk("master");
+      reply.Integer(0);
+      reply.Array(0);
+      break;
+    case CommandId::kWait:
+      if (!ParseInteger(arguments[1])) {
+        reply.Error(kNoInteger);
+      } else if (const std::optional<int64_t> timeout = ParseInteger(arguments[2]); !timeout) {
+        reply.Error("ERR timeout is not an integer or out of range");
+      } else if (*timeout < 0) {
+        reply.Error("ERR timeout is negative");
+      } else {
+        reply.Integer(0);  // there are no replicas to wait for
+      }
       break;
     case CommandId::kCommand: AnswerCommand(arguments, reply); break;
     default: break;
@@ -95,10 +125,10 @@ void Worker::AnswerState(Client& client, const Command& command,
     case CommandId::kInfo: {
       metrics_->Publish(
           now_, session_->counters());  // so that what the client has been answered is counted
-      const auto uptime = std::chrono::duration_cast<std::chrono::seconds>(
-          std::chrono::steady_clock::now() - shared_.started);
-      reply.Bulk(InfoText(arguments, shared_.options, shared_.inboxes.CountClients(), uptime,
-                          all_metrics_));
+      reply.Verbatim(InfoText(arguments, shared_.options, shared_.identity,
+                              {.clients = shared_.inboxes.CountClients(),
+                               .keys = shared_.key_count.load(std::memory_order_relaxed)},
+                              all_metrics_));
       break;
     }
     case CommandId::kQuit:
@@ -113,7 +143,9 @@ void Worker::AnswerState(Client& client, const Command& command,
       client.LimitRequests(shared_.options.max_query_bytes);
       reply.Simple("RESET");
       break;
-    case CommandId::kClient: AnswerClient(client, arguments); break;
+    case CommandId::kClient:
+      AnswerClient(client, arguments, shared_.client_list, shared_.options.users, now_);
+      break;
     case CommandId::kSlowlog: shared_.slow_log.Answer(arguments, reply); break;
     default: break;
   }
@@ -130,6 +162,10 @@ void Worker::Hello(Client& client, const std::vector<std::string_view>& argument
     ReplyWriter(client.out, client.is_resp3).Error(line);
   };
   if (arguments.size() > 1) {
+    if (!ParseInteger(arguments[1])) {
+      fail("ERR Protocol version is not an integer or out of range");
+      return;
+    }
     if (arguments[1] != "2" && arguments[1] != "3") {
       fail("NOPROTO unsupported protocol version");
       return;

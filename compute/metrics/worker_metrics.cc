@@ -32,10 +32,15 @@ Json LatencyBuckets(const Histogram& latencies) {
 
 Json CommandState(const CommandFigures& figures) {
   const Histogram& latencies = figures.latency_ns;
-  return {{"count", latencies.count()},         {"errors", figures.errors},
-          {"mean_ns", latencies.Mean()},        {"p50_ns", latencies.Percentile(50)},
-          {"p99_ns", latencies.Percentile(99)}, {"p999_ns", latencies.Percentile(99.9)},
-          {"max_ns", latencies.max()},          {"latency_buckets_ns", LatencyBuckets(latencies)}};
+  return {{"count", latencies.count()},
+          {"errors", figures.errors + figures.rejected},
+          {"rejected", figures.rejected},
+          {"mean_ns", latencies.Mean()},
+          {"p50_ns", latencies.Percentile(50)},
+          {"p99_ns", latencies.Percentile(99)},
+          {"p999_ns", latencies.Percentile(99.9)},
+          {"max_ns", latencies.max()},
+          {"latency_buckets_ns", LatencyBuckets(latencies)}};
 }
 
 }  // namespace
@@ -48,6 +53,9 @@ ClientNumbers& ClientNumbers::operator+=(const ClientNumbers& other) {
   bytes_sent += other.bytes_sent;
   failed_logins += other.failed_logins;
   tls_failures += other.tls_failures;
+  unknown_requests += other.unknown_requests;
+  keys_found += other.keys_found;
+  keys_absent += other.keys_absent;
   return *this;
 }
 
@@ -55,8 +63,10 @@ WorkerFigures& WorkerFigures::operator+=(const WorkerFigures& other) {
   counters += other.counters;
   counters.cache.bytes = std::max(counters.cache.bytes, other.counters.cache.bytes);
   clients += other.clients;
+  commands_per_second += other.commands_per_second;
   for (size_t i = 0; i < commands.size(); ++i) {
     commands[i].errors += other.commands[i].errors;
+    commands[i].rejected += other.commands[i].rejected;
     // Most commands are never used, and a sum takes a microsecond.
     if (other.commands[i].latency_ns.count() == 0) continue;
     commands[i].latency_ns.Merge(other.commands[i].latency_ns);
@@ -87,6 +97,7 @@ void WorkerMetrics::End(const Slot& slot, const WorkerFigures& last) {
   const std::lock_guard guard(mutex_);
   ended_ += last;
   ended_.clients.connected = 0;
+  ended_.commands_per_second = 0;
   ended_.counters.cache.bytes = 0;
   std::erase_if(slots_, [&](const auto& other) { return other.get() == &slot; });
 }
@@ -128,10 +139,17 @@ std::vector<prometheus::MetricFamily> WorkerMetrics::Collect() const {
       .Add({}, total.clients.failed_logins);
   families.Counter("gossamer_client_tls_failures_total", "TLS handshakes of clients that failed.")
       .Add({}, total.clients.tls_failures);
+  families
+      .Counter("gossamer_client_unknown_requests_total",
+               "Requests that were refused as they name no command, or break the protocol.")
+      .Add({}, total.clients.unknown_requests);
+  families.Counter("gossamer_client_key_lookups_total", "Keys that commands of clients have read.")
+      .Add({{"result", "hit"}}, total.clients.keys_found)
+      .Add({{"result", "miss"}}, total.clients.keys_absent);
   auto errors = families.Counter("gossamer_command_errors_total",
-                                 "Commands that were answered with an error.");
+                                 "Commands that were answered with an error, or refused.");
   for (size_t i = 0; i < commands_.size(); ++i) {
-    errors.Add({{"command", commands_[i]}}, total.commands[i].errors);
+    errors.Add({{"command", commands_[i]}}, total.commands[i].errors + total.commands[i].rejected);
   }
   auto durations = families.LatencyHistogram("gossamer_command_duration_seconds",
                                              "Time from a command's last byte to its answer.");
@@ -146,9 +164,10 @@ Json WorkerMetrics::State() const {
   uint64_t processed = 0;
   Json commands = Json::object();
   for (size_t i = 0; i < commands_.size(); ++i) {
-    processed += total.commands[i].latency_ns.count();
-    if (total.commands[i].latency_ns.count() + total.commands[i].errors == 0) continue;
-    commands[commands_[i]] = CommandState(total.commands[i]);
+    const CommandFigures& figures = total.commands[i];
+    processed += figures.latency_ns.count();
+    if (figures.latency_ns.count() + figures.errors + figures.rejected == 0) continue;
+    commands[commands_[i]] = CommandState(figures);
   }
   Json state = {{"workers", workers()},
                 {"clients",
@@ -159,7 +178,10 @@ Json WorkerMetrics::State() const {
                   {"bytes_received", total.clients.bytes_received},
                   {"bytes_sent", total.clients.bytes_sent},
                   {"failed_logins", total.clients.failed_logins},
-                  {"tls_failures", total.clients.tls_failures}}},
+                  {"tls_failures", total.clients.tls_failures},
+                  {"unknown_requests", total.clients.unknown_requests},
+                  {"keys_found", total.clients.keys_found},
+                  {"keys_absent", total.clients.keys_absent}}},
                 {"commands", std::move(commands)}};
   state.update(CountersState(total.counters));
   return state;
@@ -177,12 +199,28 @@ void WorkerMetrics::Worker::Publish(Clock::time_point now, const Counters& count
   WorkerFigures& shown = slot_->figures;
   shown.counters = counters;
   shown.clients = own_.clients;
+  uint64_t commands = 0;
   for (size_t i = 0; i < own_.commands.size(); ++i) {
+    commands += own_.commands[i].latency_ns.count();
     shown.commands[i].errors = own_.commands[i].errors;
+    shown.commands[i].rejected = own_.commands[i].rejected;
     if (shown.commands[i].latency_ns.count() == own_.commands[i].latency_ns.count()) continue;
     shown.commands[i].latency_ns = own_.commands[i].latency_ns;
   }
+  MeasureRate(now, commands);
+  shown.commands_per_second = own_.commands_per_second;
   due_ = now + kPublishInterval;
+}
+
+void WorkerMetrics::Worker::MeasureRate(Clock::time_point now, uint64_t commands) {
+  const std::chrono::duration<double> elapsed = now - rate_since_;
+  if (elapsed < kRateInterval) return;
+  const bool is_first = rate_since_ == Clock::time_point();
+  if (!is_first) {
+    own_.commands_per_second = static_cast<double>(commands - commands_before_) / elapsed.count();
+  }
+  rate_since_ = now;
+  commands_before_ = commands;
 }
 
 }  // namespace gossamer

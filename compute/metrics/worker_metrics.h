@@ -51,13 +51,19 @@ struct ClientNumbers {
   uint64_t bytes_sent = 0;
   uint64_t failed_logins = 0;  // AUTH and HELLO with a wrong password
   uint64_t tls_failures = 0;   // TLS handshakes that were not brought to an end
+  // Requests that name no command of the gateway, or are not of the protocol. All were refused.
+  uint64_t unknown_requests = 0;
+  uint64_t keys_found = 0;   // by commands that read
+  uint64_t keys_absent = 0;  // likewise, that were not there
 
   ClientNumbers& operator+=(const ClientNumbers& other);
 };
 
 struct CommandFigures {
-  uint64_t errors = 0;
-  Histogram latency_ns;  // its count is the number of commands
+  // Errors of both kinds together are all of the command's errors.
+  uint64_t errors = 0;    // commands that ran, and were answered with an error
+  uint64_t rejected = 0;  // refused before they ran: a wrong number of arguments, no login
+  Histogram latency_ns;   // its count is the number of commands that ran
 };
 
 struct WorkerFigures {
@@ -69,6 +75,7 @@ struct WorkerFigures {
   Counters counters;
   ClientNumbers clients;
   std::vector<CommandFigures> commands;  // by number
+  double commands_per_second = 0;        // of late; 0 of workers that have ended
 };
 
 class WorkerMetrics final : public prometheus::Collectable {
@@ -122,6 +129,8 @@ class alignas(128) WorkerMetrics::Worker {
   }
   // Beside RecordCommands, if its answer was an error.
   void RecordError(size_t command) { ++own_.commands[command].errors; }
+  // Instead of RecordCommand, if it was refused.
+  void RecordRejected(size_t command) { ++own_.commands[command].rejected; }
   ClientNumbers& numbers() { return own_.clients; }
 
   // `session`: this thread's, always the same one.
@@ -137,7 +146,14 @@ class alignas(128) WorkerMetrics::Worker {
 
   WorkerMetrics* const metrics_;
   Slot* const slot_;
+  // Takes the rate anew if kRateInterval is over. `commands`: all that ran.
+  void MeasureRate(Clock::time_point now, uint64_t commands);
+
+  static constexpr std::chrono::seconds kRateInterval{1};
+
   Clock::time_point due_{};
+  Clock::time_point rate_since_{};
+  uint64_t commands_before_ = 0;  // at that time
   WorkerFigures own_;
 };
 

@@ -57,6 +57,40 @@ TEST_F(WorkerMetricsTest, SumsWhatWorkersHavePublished) {
   EXPECT_EQ(metrics_.workers(), 2u);
 }
 
+TEST_F(WorkerMetricsTest, CountsRefusalsApartFromCommandsThatRan) {
+  const auto worker = metrics_.AddWorker();
+  worker->RecordCommand(1, 10);
+  worker->RecordError(1);
+  worker->RecordRejected(1);
+  worker->RecordRejected(1);
+  worker->numbers().unknown_requests = 4;
+  worker->Publish(Clock::now(), {});
+  const WorkerFigures total = metrics_.Total();
+  EXPECT_EQ(total.commands[1].latency_ns.count(), 1U);
+  EXPECT_EQ(total.commands[1].errors, 1U);
+  EXPECT_EQ(total.commands[1].rejected, 2U);
+  const std::string text = prometheus::TextSerializer().Serialize(metrics_.Collect());
+  EXPECT_THAT(text, AllOf(HasSubstr("gossamer_command_errors_total{command=\"set\"} 3\n"),
+                          HasSubstr("gossamer_client_unknown_requests_total 4\n")));
+  EXPECT_EQ(metrics_.State()["clients"]["unknown_requests"], 4);
+  EXPECT_EQ(metrics_.State()["commands"]["set"]["errors"], 3);
+}
+
+TEST_F(WorkerMetricsTest, TellsTheRateOfTheLastSecond) {
+  const auto worker = metrics_.AddWorker();
+  const Clock::time_point begin = Clock::now();
+  worker->RecordCommands(0, 10, 1000);
+  worker->Publish(begin, {});
+  EXPECT_EQ(metrics_.Total().commands_per_second, 0);
+  worker->RecordCommands(0, 10, 500);
+  worker->Publish(begin + std::chrono::milliseconds(500), {});
+  worker->RecordCommand(1, 10);
+  worker->Publish(begin + std::chrono::seconds(1), {});
+  EXPECT_DOUBLE_EQ(metrics_.Total().commands_per_second, 501);
+  worker->Publish(begin + std::chrono::seconds(3), {});
+  EXPECT_EQ(metrics_.Total().commands_per_second, 0);
+}
+
 TEST_F(WorkerMetricsTest, KeepsTheCountsOfWorkersThatEnded) {
   auto worker = metrics_.AddWorker();
   worker->numbers() = {.connected = 2, .accepted = 2};

@@ -81,14 +81,16 @@ class Connection {
     EXPECT_EQ(Receive(reply.size()), reply) << request;
   }
   // Up to the end of the line, without it.
-  std::string ReceiveLine() {
+  std::string ReceiveLine() { return ReceiveLineOf("\r\n"); }
+  // Likewise, of lines that end so.
+  std::string ReceiveLineOf(std::string_view end) {
     std::string line;
-    while (!line.ends_with("\r\n")) {
+    while (!line.ends_with(end)) {
       const std::string one = Receive(1);
       if (one.empty()) return line;
       line += one;
     }
-    return line.substr(0, line.size() - 2);
+    return line.substr(0, line.size() - end.size());
   }
   // The bytes of a bulk reply.
   std::string ReceiveBulk() {
