@@ -42,6 +42,25 @@ std::string_view CodeWord(Code code) {
   }
 }
 
+// What the store would refuse of an MSET, before anything of it is done. Empty: nothing.
+std::string RefusalOfPairs(const Command& command, const std::vector<std::string_view>& arguments,
+                           size_t max_key_bytes) {
+  if (arguments.size() % 2 == 0) return WrongNumberOfArguments(command.name);
+  for (size_t i = 1; i < arguments.size(); i += 2) {
+    const size_t key_bytes = arguments[i].size();
+    const size_t value_bytes = arguments[i + 1].size();
+    if (key_bytes > max_key_bytes) {
+      return "ERR a key of " + std::to_string(key_bytes) + " bytes: this store takes at most " +
+             std::to_string(max_key_bytes);
+    }
+    if (value_bytes > kMaxValueBytes) {
+      return "ERR a value of " + std::to_string(value_bytes) + " bytes: at most " +
+             std::to_string(kMaxValueBytes) + " (1 MiB)";
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string ErrorLine(const Error& error) {
@@ -118,8 +137,9 @@ bool Batch::Add(Client& client, const Command& command,
     }
     case CommandKind::kPut: {
       if (command.id == CommandId::kSet) return AddSet(client, command, arguments);
-      if (arguments.size() % 2 == 0) {
-        AddError(client, WrongNumberOfArguments(command.name), &command);
+      if (const std::string refusal = RefusalOfPairs(command, arguments, max_key_bytes_);
+          !refusal.empty()) {
+        AddError(client, refusal, &command);
         return true;
       }
       if (!Admit(client, Phase::kPuts)) return false;
@@ -350,7 +370,11 @@ void Batch::AnswerWrite(const Request& request) const {
   int64_t deleted = 0;
   for (size_t i = request.first; i < request.first + request.count; ++i) {
     const Status& result = kind == CommandKind::kPut ? put_results_[i] : delete_results_[i];
-    const bool is_absent = !result && result.error().code == Code::kNotFound;
+    // A key that the store does not take is not there to be deleted.
+    const bool is_absent =
+        !result &&
+        (result.error().code == Code::kNotFound ||
+         (kind == CommandKind::kDelete && result.error().code == Code::kInvalidArgument));
     if (!result && !is_absent) {
       reply.Error(ErrorLine(result.error()));
       return;

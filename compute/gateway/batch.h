@@ -27,6 +27,9 @@ namespace gossamer::gateway {
 
 class Batch {
  public:
+  // `max_key_bytes`: of the store.
+  explicit Batch(size_t max_key_bytes) : max_key_bytes_(max_key_bytes) {}
+
   bool empty() const { return requests_.empty(); }
   void Clear();
 
@@ -108,6 +111,7 @@ class Batch {
   void AnswerRead(const Request& request);
   void AnswerWrite(const Request& request) const;
 
+  size_t max_key_bytes_;
   std::vector<Request> requests_;
   std::vector<Client*> clients_;
   Phase phase_ = Phase::kReads;  // of the last client's last request

@@ -23,11 +23,10 @@ void ReadReply::Refuse(std::string_view line) {
 }
 
 void ReadReply::Add(const Result<std::string_view>& value) {
-  const bool is_absent = !value && value.error().code == Code::kNotFound;
-  if (!value && !is_absent) {
-    if (id_ == CommandId::kExists) return Refuse(ErrorLine(value.error()));
-    return reply_.Error(ErrorLine(value.error()));
-  }
+  // InvalidArgument: a key that the store does not take, so it is not there either.
+  const bool is_absent = !value && (value.error().code == Code::kNotFound ||
+                                    value.error().code == Code::kInvalidArgument);
+  if (!value && !is_absent) return Refuse(ErrorLine(value.error()));
   switch (id_) {
     case CommandId::kExists: found_ += is_absent ? 0 : 1; break;
     case CommandId::kStrlen:

@@ -36,7 +36,8 @@ TEST(ReadReply, CountsHoweverLongTheValuesAre) {
   EXPECT_EQ(out, ":2\r\n");
 }
 
-TEST(ReadReply, AnErrorIsTheReplyOfExistsButOneElementOfMget) {
+// As in Redis: clients take each element of MGET for a value.
+TEST(ReadReply, AnErrorIsTheWholeReply) {
   std::string out;
   ReadReply exists(*FindCommand("EXISTS"), 2, {}, out, false);
   exists.Add(std::string_view("v"));
@@ -48,10 +49,9 @@ TEST(ReadReply, AnErrorIsTheReplyOfExistsButOneElementOfMget) {
   ReadReply mget(*FindCommand("MGET"), 3, {}, out, true);
   mget.Add(std::string_view("v"));
   mget.Add(MakeError(Code::kNodeUnreachable, "server 1 is gone"));
-  mget.Add(MakeError(Code::kNotFound));
-  EXPECT_FALSE(mget.is_refused());
+  EXPECT_TRUE(mget.is_refused());
   mget.End();
-  EXPECT_EQ(out, "*3\r\n$1\r\nv\r\n-UNREACHABLE server 1 is gone\r\n_\r\n");
+  EXPECT_EQ(out, "-UNREACHABLE server 1 is gone\r\n");
 }
 
 }  // namespace

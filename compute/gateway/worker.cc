@@ -32,7 +32,8 @@ Worker::Worker(size_t number, Shared& shared, Store& store, std::vector<Listener
       store_(store),
       inbox_(shared.inboxes[number]),
       all_metrics_(metrics),
-      acceptor_(std::move(listeners), shared.inboxes, shared.options.max_clients) {}
+      acceptor_(std::move(listeners), shared.inboxes, shared.options.max_clients),
+      batch_(std::make_unique<Batch>(store.parameters().max_key_bytes)) {}
 
 Worker::~Worker() = default;
 
@@ -294,7 +295,7 @@ void Worker::StartBatch() {
   if (batch_->empty()) return;
   std::unique_ptr<Batch> batch = std::move(batch_);
   if (idle_batches_.empty()) {
-    batch_ = std::make_unique<Batch>();
+    batch_ = std::make_unique<Batch>(store_.parameters().max_key_bytes);
   } else {
     batch_ = std::move(idle_batches_.back());
     idle_batches_.pop_back();

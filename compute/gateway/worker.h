@@ -134,7 +134,7 @@ class Worker {
   std::atomic<bool> is_stopping_{false};
   std::unordered_map<int, std::unique_ptr<Client>> clients_;  // by descriptor
   std::vector<Client*> queue_;  // clients that may have sent something
-  std::unique_ptr<Batch> batch_ = std::make_unique<Batch>();
+  std::unique_ptr<Batch> batch_;
   std::vector<std::unique_ptr<Batch>> idle_batches_;
   std::vector<Client*> done_;                  // clients whose walk has ended
   size_t batches_ = 0;                         // in flight
