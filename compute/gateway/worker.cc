@@ -15,11 +15,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Requests of one client in a batch, and bytes of answers that wait for it, before it has to wait itself.
-constexpr size_t kMostRequests = 1024;
-constexpr size_t kMostUnsent = size_t{1} << 20;
-// Likewise, of a client without a login, before its connection ends: it has been told NOAUTH hundreds of times, and read nothing.
-constexpr size_t kMostUnsentUnknown = size_t{16} << 10;
 constexpr size_t kMostInFlight = 64;
 // How long a worker without work sleeps at most: tasks of the store go on in between.
 constexpr int kIdleMs = 100;
@@ -56,7 +51,9 @@ void Worker::Stop() {
 
 void Worker::Run() {
   while (!is_stopping_.load(std::memory_order_acquire)) {
-    const bool is_idle = in_flight() == 0 && queue_.empty() && session_->Poll() == 0;
+    const bool waits_for_memory = ready_.empty() || is_short_;
+    const bool is_idle =
+        in_flight() == 0 && queue_.empty() && waits_for_memory && session_->Poll() == 0;
     HandleEvents(is_idle ? kIdleMs : 0);
     acceptor_.Resume(epoll_);
     now_ = Clock::now();
@@ -68,6 +65,8 @@ void Worker::Run() {
       if (!client->is_busy) Collect(*client);
     }
     StartBatch();
+    LookAtMemory();
+    StartPart();
     for (int round = 0; round < kRoundsPerLook && in_flight() != 0; ++round) session_->Poll();
     turns_.GiveTurn();
     ReleaseWalkers();
@@ -97,11 +96,15 @@ void Worker::HandleEvents(int timeout_ms) {
     if ((event.events & (EPOLLHUP | EPOLLRDHUP | EPOLLERR)) != 0) client.has_hung_up = true;
     if ((event.events & EPOLLIN) != 0 || client.has_hung_up) client.may_read = true;
     if (client.is_busy) continue;
-    if (client.unsent() != 0 && !client.Send(metrics_->numbers().bytes_sent)) {
+    if (client.unsent() != 0 && !Send(client)) {
       Drop(client);
       continue;
     }
-    Queue(client);
+    if (client.has_long_reads) {
+      GoOn(client);
+    } else {
+      Queue(client);
+    }
   }
 }
 
@@ -136,6 +139,8 @@ void Worker::Drop(Client& client) {
     client.is_closing = true;
     return;
   }
+  CountUnsent(client, 0);
+  long_reads_.erase(&client);
   clients_.erase(client.fd());
   --inbox_.clients;
   metrics_->numbers().connected = clients_.size();
@@ -148,16 +153,17 @@ void Worker::Collect(Client& client) {
     return;
   }
   if (client.is_shaking_hands() && !ShakeHands(client)) return;
-  if (batches_ >= kMostInFlight || client.unsent() > kMostUnsent) {
+  if (client.has_long_reads) return GoOn(client);
+  if (batches_ >= kMostInFlight || client.unsent() > most_unsent()) {
     // An answer that ends, or room for answers, brings it back.
-    if (client.unsent() <= kMostUnsent) Queue(client);
+    if (client.unsent() <= most_unsent()) Queue(client);
     return;
   }
   bool has_ended = false;
   size_t count = 0;
   client.has_next = false;
   client.entry().NoteActivity(now_, client.unparsed_bytes(), client.unsent(), client.is_resp3);
-  while (count < client.allowance && !client.is_closing && client.unsent() <= kMostUnsent) {
+  while (count < client.allowance && !client.is_closing && client.unsent() <= most_unsent()) {
     const RequestParser::Outcome outcome = client.parser.Next(client.unparsed());
     if (outcome == RequestParser::Outcome::kError) {
       batch_->AddError(client, "ERR " + client.parser.error(), nullptr);
@@ -289,65 +295,6 @@ void Worker::RunState(Client& client, const Command& command,
 void Worker::Record(const Command& command, std::chrono::nanoseconds duration, bool is_error) {
   metrics_->RecordCommand(NumberOf(command), static_cast<uint64_t>(duration.count()));
   if (is_error) metrics_->RecordError(NumberOf(command));
-}
-
-void Worker::StartBatch() {
-  if (batch_->empty()) return;
-  std::unique_ptr<Batch> batch = std::move(batch_);
-  if (idle_batches_.empty()) {
-    batch_ = std::make_unique<Batch>(store_.parameters().max_key_bytes);
-  } else {
-    batch_ = std::move(idle_batches_.back());
-    idle_batches_.pop_back();
-  }
-  ++batches_;
-  session_->Spawn(RunBatch(std::move(batch)));
-}
-
-Task<void> Worker::RunBatch(std::unique_ptr<Batch> batch) {
-  const Clock::time_point begin = Clock::now();
-  co_await batch->Run(*session_);
-  batch->Answer();
-  const std::chrono::nanoseconds duration = Clock::now() - begin;
-  batch->ForEachCommand([&](const Command& command, uint64_t times) {
-    metrics_->RecordCommands(NumberOf(command), static_cast<uint64_t>(duration.count()), times);
-  });
-  batch->ForEachError([&](const Command& command) { metrics_->RecordError(NumberOf(command)); });
-  if (shared_.slow_log.IsSlow(duration)) LogSlow(*batch, duration);
-  --batches_;
-  for (Client* client : batch->clients()) {
-    // Where answers are long, few of them are enough to keep the client busy.
-    client->allowance = client->unsent() > kMostUnsent
-                            ? std::max<size_t>(1, client->allowance / 8)
-                            : std::min(kMostRequests, 2 * client->allowance);
-    Release(*client);
-  }
-  if (batch->HasGrown()) co_return;
-  batch->Clear();
-  idle_batches_.push_back(std::move(batch));
-}
-
-// Of each client, the longest of its requests: they all took as long.
-void Worker::LogSlow(const Batch& batch, std::chrono::nanoseconds duration) {
-  batch.ForEachLongest([&](Client& client, const std::vector<std::string_view>& words) {
-    shared_.slow_log.Add(duration, words, client.entry().address(), client.entry().name());
-  });
-}
-
-void Worker::Release(Client& client) {
-  client.is_busy = false;
-  // The answers of one pipeline leave together, though it may take several batches.
-  const bool has_more = client.has_next && !is_stopping_.load(std::memory_order_relaxed);
-  if (has_more && !client.is_closing && client.unsent() <= kMostUnsent) return Queue(client);
-  if (client.transaction == Client::Transaction::kRefused) EndRefusedTransaction(client);
-  const bool is_connected = client.Send(metrics_->numbers().bytes_sent);
-  client.entry().NoteActivity(now_, client.unparsed_bytes(), client.unsent(), client.is_resp3);
-  const bool is_flooded = !client.is_authenticated && client.unsent() > kMostUnsentUnknown;
-  if (!is_connected || is_flooded || (client.is_closing && client.unsent() == 0)) {
-    Drop(client);
-  } else if (!client.is_closing) {
-    Queue(client);
-  }
 }
 
 // ---- Walks

@@ -1,12 +1,13 @@
 // Worker: a thread that serves Redis clients over a session of its own.
 //
 // One loop polls the clients' sockets (epoll, edge-triggered) and the session. What clients have sent is parsed into a batch;
-// while that is on its way, requests of other clients make the next one. A command that reads many keys runs as a task of its own.
-// New clients come by way of an inbox: workers share them out evenly. Walks work in slices of time, one for each look at the sockets.
-// With nothing in flight the thread sleeps until a client sends something.
+// while that is on its way, requests of other clients make the next one. A command that reads many keys runs as a task of its
+// own. New clients come by way of an inbox: workers share them out evenly. Walks work in slices of time, one for each look at the
+// sockets. With nothing in flight the thread sleeps until a client sends something.
 //
-// Memory of a client is bounded: its requests are not read while earlier ones are in flight, or while more than kMostUnsent bytes of
-// answers wait for it.
+// Memory of a client is bounded: its requests are not read while earlier ones are in flight, or while more than kMostUnsent bytes
+// of answers wait for it. Reads of long values leave their batch and go on in parts, one part of one client for each look at the
+// sockets, and only once the client has taken the part before. Memory of all clients is bounded too: see LookAtMemory.
 //
 // Thread-safety: Run by one thread; Stop by any thread.
 #pragma once
@@ -14,6 +15,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -48,6 +50,7 @@ struct Shared {
   SlowLog slow_log;
   Inboxes inboxes;
   std::atomic<uint64_t> next_number{1};
+  std::atomic<int64_t> unsent{0};  // bytes of answers that clients have not taken
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
 };
 
@@ -70,6 +73,17 @@ class Worker {
  private:
   // Rounds of the session between two looks at the sockets, while something is in flight.
   static constexpr int kRoundsPerLook = 16;
+  // Requests of one client in a batch, and bytes of answers that wait for it, before it has to wait itself.
+  static constexpr size_t kMostRequests = 1024;
+  static constexpr size_t kMostUnsent = size_t{1} << 20;
+  static constexpr size_t kMostUnsentWhenShort = size_t{16} << 10;
+  // Likewise, of a client without a login, before its connection ends: it has been told NOAUTH hundreds of times, and read
+  // nothing.
+  static constexpr size_t kMostUnsentUnknown = size_t{16} << 10;
+  struct LongReads {
+    std::unique_ptr<Batch> batch;
+    std::chrono::nanoseconds spent;
+  };
 
   // Begins to serve who has arrived in the inbox.
   void Welcome();
@@ -94,6 +108,22 @@ class Worker {
   // Counts a command that was no part of a batch.
   void Record(const Command& command, std::chrono::nanoseconds duration, bool is_error);
   void StartBatch();
+  void RecordBatch(const Batch& batch, std::chrono::nanoseconds duration);
+  // Begins with the long reads of `batch`. Returns a batch of the other requests.
+  std::unique_ptr<Batch> SplitBatch(Batch& batch);
+  // Goes on with the long reads of a client that is not in a part, when it has taken its answers.
+  void GoOn(Client& client);
+  // Does the next part of long reads, of the client that has waited for the longest time.
+  void StartPart();
+  Task<void> RunPart(Client& client);
+  // Sends the answers of `client`. Returns false if the connection is lost.
+  bool Send(Client& client);
+  // Counts what `client` has not taken.
+  void CountUnsent(Client& client, size_t bytes);
+  // While clients of this process have not taken more than 128 MiB of answers, memory is short: then no long reads go on, a
+  // client with more than kMostUnsentWhenShort of them is not read, and one that takes nothing for 10 s is disconnected.
+  void LookAtMemory();
+  size_t most_unsent() const { return is_short_ ? kMostUnsentWhenShort : kMostUnsent; }
   Task<void> RunBatch(std::unique_ptr<Batch> batch);
   // AnswerState, counted.
   void RunState(Client& client, const Command& command,
@@ -121,7 +151,7 @@ class Worker {
   // Disconnects all clients, so that they get what was sent.
   void Disconnect();
 
-  size_t in_flight() const { return batches_ + walks_; }
+  size_t in_flight() const { return batches_ + walks_ + (is_in_part_ ? 1 : 0); }
 
   Shared& shared_;
   Store& store_;
@@ -136,10 +166,16 @@ class Worker {
   std::vector<Client*> queue_;  // clients that may have sent something
   std::unique_ptr<Batch> batch_;
   std::vector<std::unique_ptr<Batch>> idle_batches_;
-  std::vector<Client*> done_;                  // clients whose walk has ended
-  size_t batches_ = 0;                         // in flight
-  size_t walks_ = 0;                           // likewise
-  std::chrono::steady_clock::time_point now_;  // in this round of the loop
+  std::vector<Client*> done_;  // clients whose walk has ended
+  std::unordered_map<const Client*, LongReads> long_reads_;
+  std::deque<Client*> ready_;  // for the next part of their long reads
+  bool is_in_part_ = false;
+  bool is_short_ = false;  // of memory
+  std::chrono::steady_clock::time_point next_look_{};
+  std::chrono::steady_clock::time_point careful_until_{};  // for long values were read
+  size_t batches_ = 0;                                     // in flight
+  size_t walks_ = 0;                                       // likewise
+  std::chrono::steady_clock::time_point now_;              // in this round of the loop
   Handshakes handshakes_;
   WalkTurns turns_;
 };
