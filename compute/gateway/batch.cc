@@ -17,18 +17,11 @@ constexpr std::string_view kSyntaxError = "ERR syntax error";
 constexpr std::string_view kNoExpiry =
     "ERR keys do not expire in Gossamer: leave out EX, PX, EXAT, PXAT and KEEPTTL";
 
-// In place of the number of values of a request: its write is one of the changes.
-constexpr size_t kIsChange = std::numeric_limits<size_t>::max();
-
 // A batch of more bytes of values or answers, or of more keys, is not kept for later requests.
 constexpr size_t kKeptBytes = size_t{1} << 20;
 constexpr size_t kKeptKeys = size_t{64} << 10;
 // Keys of a client in a batch, unless they are of one request: their values are in memory together.
 constexpr size_t kMostReads = 1024;
-// Bytes of values that are read before replies are made of them.
-constexpr size_t kMostReadAtOnce = size_t{64} << 20;
-constexpr size_t kSlice = 64;
-static_assert(kSlice * kMaxValueBytes <= kMostReadAtOnce, "Values is never full of a slice");
 
 std::string_view CodeWord(Code code) {
   switch (code) {
@@ -40,6 +33,25 @@ std::string_view CodeWord(Code code) {
     case Code::kMaybeApplied: return "MAYBEAPPLIED";
     default: return "ERR";
   }
+}
+
+// What the store would refuse of an MSET, before anything of it is done. Empty: nothing.
+std::string RefusalOfPairs(const Command& command, const std::vector<std::string_view>& arguments,
+                           size_t max_key_bytes) {
+  if (arguments.size() % 2 == 0) return WrongNumberOfArguments(command.name);
+  for (size_t i = 1; i < arguments.size(); i += 2) {
+    const size_t key_bytes = arguments[i].size();
+    const size_t value_bytes = arguments[i + 1].size();
+    if (key_bytes > max_key_bytes) {
+      return "ERR a key of " + std::to_string(key_bytes) + " bytes: this store takes at most " +
+             std::to_string(max_key_bytes);
+    }
+    if (value_bytes > kMaxValueBytes) {
+      return "ERR a value of " + std::to_string(value_bytes) + " bytes: at most " +
+             std::to_string(kMaxValueBytes) + " (1 MiB)";
+    }
+  }
+  return {};
 }
 
 }  // namespace
@@ -66,7 +78,6 @@ void Batch::Clear() {
   keys_found_ = 0;
   keys_absent_ = 0;
   key_changes_.clear();
-  read_replies_.clear();
   reads_of_others_ = 0;
   answer_bytes_ = 0;
 }
@@ -126,8 +137,9 @@ bool Batch::Add(Client& client, const Command& command,
     }
     case CommandKind::kPut: {
       if (command.id == CommandId::kSet) return AddSet(client, command, arguments);
-      if (arguments.size() % 2 == 0) {
-        AddError(client, WrongNumberOfArguments(command.name), &command);
+      if (const std::string refusal = RefusalOfPairs(command, arguments, max_key_bytes_);
+          !refusal.empty()) {
+        AddError(client, refusal, &command);
         return true;
       }
       if (!Admit(client, Phase::kPuts)) return false;
@@ -241,8 +253,15 @@ ValueChange& Batch::NextChange() {
   return changes_[change_count_++];
 }
 
-Task<void> Batch::Run(Session& session) {
-  if (!reads_.empty()) co_await Read(session);
+Task<void> Batch::Read(Session& session, size_t most_bytes, size_t most_keys) {
+  most_keys_ = most_keys;
+  is_unread_ = reads_.size() > most_keys && AsksForMany();
+  if (reads_.empty() || is_unread_) co_return;
+  values_.set_most_bytes(most_bytes);
+  co_await session.AsyncMultiGet(reads_, values_);
+}
+
+Task<void> Batch::Write(Session& session) {
   if (!puts_.empty()) {
     put_results_.resize(puts_.size(), Ok());
     co_await session.AsyncMultiPut(puts_, put_results_);
@@ -251,31 +270,6 @@ Task<void> Batch::Run(Session& session) {
   if (!deletes_.empty()) {
     delete_results_.resize(deletes_.size(), Ok());
     co_await session.AsyncMultiDelete(deletes_, delete_results_);
-  }
-}
-
-Task<void> Batch::Read(Session& session) {
-  values_.set_most_bytes(kMostReadAtOnce);
-  co_await session.AsyncMultiGet(reads_, values_);
-  if (values_.is_full()) co_await ReadInSlices(session);
-}
-
-Task<void> Batch::ReadInSlices(Session& session) {
-  size_t first = 0;  // of the keys of which `values_` has the values
-  size_t end = 0;
-  for (const Request& request : requests_) {
-    if (request.command == nullptr || request.command->kind != CommandKind::kRead) continue;
-    ReadReply reply = ReplyTo(request, read_replies_.emplace_back());
-    const size_t behind = request.first + KeysOf(request);
-    for (size_t i = request.first; i < behind && !reply.is_refused(); ++i) {
-      if (i >= end) {
-        first = i;
-        end = std::min(i + kSlice, reads_.size());
-        co_await session.AsyncMultiGet(std::span(reads_).subspan(first, end - first), values_);
-      }
-      reply.Add(values_[i - first]);
-    }
-    End(reply);
   }
 }
 
@@ -302,21 +296,23 @@ Task<void> Batch::RunChanges(Session& session) {
 }
 
 void Batch::Answer() {
-  for (const Request& request : requests_) {
-    const size_t before = request.client->out.size();
-    if (request.command == nullptr) {
-      request.client->out.append(text_, request.first, request.count);
-    } else if (request.command->kind == CommandKind::kRead) {
-      AnswerRead(request);
-    } else if (request.count == kIsChange) {
-      AnswerChange(request);
-    } else {
-      AnswerWrite(request);
-    }
-    const bool is_error = request.command != nullptr && request.client->out[before] == '-';
-    if (is_error) failed_.push_back(request.command);
-    answer_bytes_ += request.client->out.size() - before;
+  for (const Request& request : requests_) AnswerOne(request);
+}
+
+void Batch::AnswerOne(const Request& request) {
+  const size_t before = request.client->out.size();
+  if (request.command == nullptr) {
+    request.client->out.append(text_, request.first, request.count);
+  } else if (request.command->kind == CommandKind::kRead) {
+    AnswerRead(request);
+  } else if (request.count == kIsChange) {
+    AnswerChange(request);
+  } else {
+    AnswerWrite(request);
   }
+  const bool is_error = request.command != nullptr && request.client->out[before] == '-';
+  if (is_error) failed_.push_back(request.command);
+  answer_bytes_ += request.client->out.size() - before;
 }
 
 ReadReply Batch::ReplyTo(const Request& request, std::string& out) const {
@@ -327,15 +323,6 @@ ReadReply Batch::ReplyTo(const Request& request, std::string& out) const {
 
 void Batch::AnswerRead(const Request& request) {
   std::string& out = request.client->out;
-  if (!read_replies_.empty()) {
-    if (out.empty()) {
-      out.swap(read_replies_.front());
-    } else {
-      out += read_replies_.front();
-    }
-    read_replies_.pop_front();
-    return;
-  }
   ReadReply reply = ReplyTo(request, out);
   const size_t end = request.first + KeysOf(request);
   for (size_t i = request.first; i < end && !reply.is_refused(); ++i) reply.Add(values_[i]);
@@ -364,7 +351,11 @@ void Batch::AnswerWrite(const Request& request) const {
   int64_t deleted = 0;
   for (size_t i = request.first; i < request.first + request.count; ++i) {
     const Status& result = kind == CommandKind::kPut ? put_results_[i] : delete_results_[i];
-    const bool is_absent = !result && result.error().code == Code::kNotFound;
+    // A key that the store does not take is not there to be deleted.
+    const bool is_absent =
+        !result &&
+        (result.error().code == Code::kNotFound ||
+         (kind == CommandKind::kDelete && result.error().code == Code::kInvalidArgument));
     if (!result && !is_absent) {
       reply.Error(ErrorLine(result.error()));
       return;

@@ -11,6 +11,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,7 +31,14 @@ namespace gossamer::gateway {
 
 class Batch {
  public:
+  // `max_key_bytes`: of the store.
+  explicit Batch(size_t max_key_bytes) : max_key_bytes_(max_key_bytes) {}
+
   bool empty() const { return requests_.empty(); }
+  // Whether its last requests are of `client`.
+  bool EndsWith(const Client& client) const {
+    return !clients_.empty() && clients_.back() == &client;
+  }
   void Clear();
 
   // Adds a request of `client`. Its bytes stay until the batch has run.
@@ -41,8 +52,24 @@ class Batch {
   // Likewise, to a request that was refused before it began.
   void AddRefusal(Client& client, std::string_view line, const Command* command);
 
-  // Does it all.
-  Task<void> Run(Session& session);
+  // Does the reads. Once they have brought `most_bytes`, those of further long values are left out; all of them are, if a client
+  // has more than `most_keys`.
+  Task<void> Read(Session& session, size_t most_bytes, size_t most_keys);
+  // Whether Read has left any out. Then the batch is to be split, before anything else of it is done.
+  bool has_left_out() const { return !reads_.empty() && (is_unread_ || values_.is_full()); }
+  // Parts the batch: a batch for each client of which reads were left out, and, as the last one, a batch of all the others, which
+  // may be empty. This one is of no use afterwards.
+  std::vector<std::unique_ptr<Batch>> Split();
+  // Does the writes. Call behind Read.
+  Task<void> Write(Session& session);
+
+  // In place of Read, Write and Answer, for a batch of one client: does a part, which brings about kPartBytes, and appends its
+  // answers to the client's output. Call again, once the client has taken them, until it returns true: that was all.
+  Task<bool> RunPart(Session& session);
+  static constexpr size_t kPartBytes = size_t{1} << 20;
+  // Whether an error came in the middle of a reply that the client has a part of. Then it can only be disconnected.
+  bool is_broken() const { return is_broken_; }
+
   // Whether it has taken so much memory that it should not be kept for later requests.
   bool HasGrown() const;
   // Appends the answers to the clients' output.
@@ -87,6 +114,8 @@ class Batch {
   const std::vector<Client*>& clients() const { return clients_; }
 
  private:
+  // In place of the number of values of a request: its write is one of the changes.
+  static constexpr size_t kIsChange = std::numeric_limits<size_t>::max();
   enum class Phase : uint8_t { kReads, kPuts, kChanges, kDeletes };
   struct Request {
     Client* client;
@@ -103,29 +132,55 @@ class Batch {
                  const std::vector<std::string_view>& arguments);
   bool AddRange(Client& client, const Command& command,
                 const std::vector<std::string_view>& arguments);
+  static bool IsRead(const Request& request) {
+    return request.command != nullptr && request.command->kind == CommandKind::kRead;
+  }
   // 0 of an answer that is known.
   static size_t KeysOf(const Request& request);
   std::vector<std::string_view> WordsOf(const Request& request) const;
   // The next change of the batch.
   ValueChange& NextChange();
-  Task<void> Read(Session& session);
-  // The same a few keys at a time, for long values: makes the replies while it reads.
-  Task<void> ReadInSlices(Session& session);
+  // Requests of one client, one behind the other.
+  using Requests = std::span<const Request>;
+  std::vector<Requests> RequestsByClient() const;
+  // Whether a client has more reads than the last Read may do.
+  bool AsksForMany() const;
+  static size_t ReadsOf(Requests requests);
+  // Whether a read of the requests was left out that is not to be done with those of others.
+  bool IsLong(Requests requests) const;
+  bool IsLeftOut(size_t value) const;
+  // Adds a request of `from` as it is there.
+  void Take(const Batch& from, const Request& request);
+  // Goes on with the replies to reads. Returns false if that takes values that were not got.
+  bool AnswerPart();
+  void ChoosePart();
   Task<void> RunChanges(Session& session);
   // The reply to a request that reads, appended to `out`.
   ReadReply ReplyTo(const Request& request, std::string& out) const;
+  void AnswerOne(const Request& request);
   void AnswerChange(const Request& request) const;
   void AnswerRead(const Request& request);
   void End(ReadReply& reply);
   void AnswerWrite(const Request& request) const;
 
+  size_t max_key_bytes_;
   std::vector<Request> requests_;
   std::vector<Client*> clients_;
   Phase phase_ = Phase::kReads;  // of the last client's last request
   std::vector<std::string_view> reads_;
   size_t reads_of_others_ = 0;  // those before the last client's
   Values values_;
-  std::deque<std::string> read_replies_;  // of ReadInSlices, to the requests that read
+  size_t most_keys_ = 0;    // of the last Read
+  bool is_unread_ = false;  // for there are more
+  // Of RunPart: the requests and reads that are answered, the reads of `values_`, and the reply that is being made.
+  size_t next_request_ = 0;
+  size_t next_read_ = 0;
+  size_t part_begin_ = 0;
+  size_t part_keys_ = 4;
+  std::string part_;
+  std::optional<ReadReply> reply_;
+  bool has_begun_reply_ = false;  // the client has got a part of it
+  bool is_broken_ = false;
   std::vector<KeyValueView> puts_;
   std::vector<Status> put_results_;
   std::vector<std::pair<int64_t, int64_t>> ranges_;  // of GETRANGE, by its `count`

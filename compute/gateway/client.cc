@@ -87,7 +87,15 @@ bool Client::Send(uint64_t& bytes) {
   const bool is_connected = from.empty() || (tls_ ? tls_->Send(from, done) : SendPlain(from, done));
   sent_ += done;
   bytes += done;
-  if (!is_connected || sent_ != out.size()) return is_connected;
+  if (!is_connected) return false;
+  if (sent_ != out.size()) {
+    // A client that never takes quite all does not make `out` longer and longer.
+    if (sent_ > kKeptBytes && sent_ >= out.size() / 2) {
+      out.erase(0, sent_);
+      sent_ = 0;
+    }
+    return true;
+  }
   out.clear();
   sent_ = 0;
   if (out.capacity() > kKeptBytes) out.shrink_to_fit();

@@ -3,6 +3,7 @@
 // Thread-safety: none; a client belongs to one worker.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -70,15 +71,18 @@ class Client {
 
   RequestParser parser;
   std::string out;
-  size_t allowance = 64;  // requests that it may have in a batch
+  size_t allowance = 64;                             // requests that it may have in a batch
+  size_t counted_unsent = 0;                         // of unsent(), in the worker's total
+  std::chrono::steady_clock::time_point moved_at{};  // when it has taken some of its answers
   bool is_resp3 = false;
   bool is_authenticated;
-  bool may_read = true;      // something may have arrived
-  bool has_hung_up = false;  // no event will tell of what comes
-  bool is_busy = false;      // requests are in flight
-  bool has_next = false;     // the next request is here, and waits for those in flight
-  bool is_queued = false;    // is in the worker's list of those to look at
-  bool is_closing = false;   // once `out` is sent
+  bool may_read = true;         // something may have arrived
+  bool has_hung_up = false;     // no event will tell of what comes
+  bool is_busy = false;         // requests are in flight
+  bool has_next = false;        // the next request is here, and waits for those in flight
+  bool has_long_reads = false;  // which come first; nothing is received meanwhile
+  bool is_queued = false;       // is in the worker's list of those to look at
+  bool is_closing = false;      // once `out` is sent
   Transaction transaction = Transaction::kNone;
 
  private:

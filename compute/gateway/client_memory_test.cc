@@ -3,7 +3,10 @@
 #include <malloc.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -33,6 +36,38 @@ TEST_F(GatewayTest, AClientThatHasBeenAnsweredHoldsLittleMemory) {
     clients.back().Expect("PING\r\n", "+PONG\r\n");
   }
   EXPECT_LT(AllocatedBytes(), before + kClients * 16 * 1024);
+}
+
+// Each asks for 240 MiB, and reads nothing. Others are served meanwhile.
+TEST_F(GatewayTest, LongAnswersThatNobodyReadsTakeLittleMemory) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  constexpr size_t kValueBytes = size_t{1} << 20;
+  const std::string value(kValueBytes, 'v');
+  Connection other = Connect();
+  other.Expect(Request({"SET", "k", value}), "+OK\r\n");
+  std::vector<std::string> mget(240, "k");
+  mget[0] = "MGET";
+  std::string gets;
+  for (int i = 0; i < 200; ++i) gets += Request({"GET", "k"});
+  const size_t before = AllocatedBytes();
+  std::vector<Connection> clients;
+  clients.reserve(10);
+  for (int i = 0; i < 10; ++i) {
+    clients.push_back(Connect());
+    clients.back().Send(i % 2 == 0 ? Request(mget) : gets);
+  }
+  size_t most = 0;
+  for (int i = 0; i < 200; ++i) {
+    other.Expect(Request({"GET", "absent"}), "$-1\r\n");
+    most = std::max(most, AllocatedBytes());
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  // Of each client a part, and twice the 64 values of 1 MiB that the store reads at a time. The answers have 2 GiB.
+  EXPECT_LT(most, before + (size_t{600} << 20));
+  EXPECT_EQ(clients[0].ReceiveLine(), "*239");
+  for (int i = 0; i < 239; ++i) ASSERT_TRUE(clients[0].ReceiveBulk() == value) << i;
+  for (int i = 0; i < 200; ++i) ASSERT_TRUE(clients[1].ReceiveBulk() == value) << i;
+  clients[0].Expect("PING\r\n", "+PONG\r\n");
 }
 
 // A fake store, as sessions keep buffers of their own.

@@ -191,11 +191,31 @@ TEST_F(GatewayTest, RefusesWithASentence) {
       "-ERR this gateway has not given out that cursor, or long ago: begin again with SCAN 0\r\n");
   client.Expect(Request({"SELECT", "1"}),
                 "-ERR DB index is out of range: Gossamer has database 0 only\r\n");
-  client.Expect(Request({"GET", std::string(300, 'k')}), "-ERR ");
+  client.Expect(Request({"SET", std::string(300, 'k'), "v"}), "-ERR ");
   client.Receive(0);
   Connection other = Connect();
   other.Expect("*1\r\n:1\r\n", "-ERR Protocol error: expected '$', got ':'\r\n");
   EXPECT_TRUE(other.IsClosed());
+}
+
+// No key of 251 bytes can be there. A write of one is refused before anything of its command is done.
+TEST_F(GatewayTest, TakesTooLongOperandsForAbsentKeysOrRefusesTheWhole) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  Connection client = Connect();
+  const std::string key(251, 'k');
+  const std::string value((size_t{1} << 20) + 1, 'v');
+  client.Expect(Request({"MSET", "a", "1"}), "+OK\r\n");
+  client.Expect(Request({"MGET", key, "a"}), "*2\r\n$-1\r\n$1\r\n1\r\n");
+  client.Expect(Request({"GET", key}), "$-1\r\n");
+  client.Expect(Request({"EXISTS", "a", key}), ":1\r\n");
+  client.Expect(Request({"STRLEN", key}), ":0\r\n");
+  client.Expect(Request({"TYPE", key}), "+none\r\n");
+  client.Expect(Request({"DEL", "a", key}), ":1\r\n");
+  client.Expect(Request({"MSET", "a", "1", key, "2"}),
+                "-ERR a key of 251 bytes: this store takes at most 250\r\n");
+  client.Expect(Request({"MSET", "a", "1", "b", value, "c", "3"}),
+                "-ERR a value of 1048577 bytes: at most 1048576 (1 MiB)\r\n");
+  client.Expect(Request({"EXISTS", "a", "b", "c"}), ":0\r\n");
 }
 
 TEST_F(GatewayTest, KeepsTheOrderOfAPipeline) {

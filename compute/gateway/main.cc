@@ -1,6 +1,7 @@
 // gossamer-compute: a compute server as a program, for clients of the Redis protocol.
 #include <gflags/gflags.h>
 #include <glog/logging.h>
+#include <malloc.h>
 #include <poll.h>
 
 #include <array>
@@ -323,6 +324,9 @@ int Main(int argc, char** argv) {
   const ParsedFlags parsed = ParseFlags(kProgram, argc, argv);
   if (parsed.exit_status) return *parsed.exit_status;
   if (const std::optional<int> refused = RefuseArguments(kProgram, parsed)) return *refused;
+  // Long answers and values get mappings of their own, which go back to the system with them. By default, the C library raises this
+  // bound at the first of them, and its arenas keep all memory that was ever used at once.
+  mallopt(M_MMAP_THRESHOLD, 256 * 1024);
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   const Status can_tell = CheckReadyFd(FLAGS_ready_fd);

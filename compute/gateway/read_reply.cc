@@ -6,13 +6,8 @@
 namespace gossamer::gateway {
 
 ReadReply::ReadReply(const Command& command, size_t keys, std::pair<int64_t, int64_t> range,
-                     std::string& out, bool is_resp3, size_t most_bytes)
-    : id_(command.id),
-      range_(range),
-      out_(out),
-      begin_(out.size()),
-      most_bytes_(most_bytes),
-      reply_(out, is_resp3) {
+                     std::string& out, bool is_resp3)
+    : id_(command.id), range_(range), out_(out), begin_(out.size()), reply_(out, is_resp3) {
   if (id_ == CommandId::kMget) reply_.Array(keys);
 }
 
@@ -23,11 +18,10 @@ void ReadReply::Refuse(std::string_view line) {
 }
 
 void ReadReply::Add(const Result<std::string_view>& value) {
-  const bool is_absent = !value && value.error().code == Code::kNotFound;
-  if (!value && !is_absent) {
-    if (id_ == CommandId::kExists) return Refuse(ErrorLine(value.error()));
-    return reply_.Error(ErrorLine(value.error()));
-  }
+  // InvalidArgument: a key that the store does not take, so it is not there either.
+  const bool is_absent = !value && (value.error().code == Code::kNotFound ||
+                                    value.error().code == Code::kInvalidArgument);
+  if (!value && !is_absent) return Refuse(ErrorLine(value.error()));
   ++(is_absent ? absent_ : found_);
   switch (id_) {
     case CommandId::kExists: break;
@@ -47,9 +41,6 @@ void ReadReply::Add(const Result<std::string_view>& value) {
       } else {
         reply_.Bulk(value.value());
       }
-  }
-  if (out_.size() - begin_ > most_bytes_) {
-    Refuse("ERR the reply would be too long: ask for fewer keys at a time");
   }
 }
 

@@ -17,12 +17,10 @@ namespace gossamer::gateway {
 
 class ReadReply {
  public:
-  // A longer reply is refused: a request of few bytes may ask for a long value any number of times.
-  static constexpr size_t kMostBytes = size_t{256} << 20;
-
-  // To `command` with so many keys. `range`: of GETRANGE. The reply is appended to `out`, which outlives this.
+  // To `command` with so many keys. `range`: of GETRANGE. The reply is appended to `out`, which outlives this. Between two values
+  // `out` may be emptied; then an error is all that it has.
   ReadReply(const Command& command, size_t keys, std::pair<int64_t, int64_t> range,
-            std::string& out, bool is_resp3, size_t most_bytes = kMostBytes);
+            std::string& out, bool is_resp3);
 
   // The value of the next key.
   void Add(const Result<std::string_view>& value);
@@ -41,7 +39,6 @@ class ReadReply {
   const std::pair<int64_t, int64_t> range_;
   std::string& out_;
   const size_t begin_;  // of the reply in `out_`
-  const size_t most_bytes_;
   ReplyWriter reply_;
   uint64_t found_ = 0;
   uint64_t absent_ = 0;

@@ -6,7 +6,8 @@
 
 namespace gossamer::gateway {
 
-void Record(const Batch& batch, std::chrono::nanoseconds duration, WorkerMetrics::Worker& metrics) {
+void Record(const Batch& batch, std::chrono::nanoseconds duration, WorkerMetrics::Worker& metrics,
+            SlowLog& slow_log) {
   batch.ForEachCommand([&](const Command& command, uint64_t times) {
     metrics.RecordCommands(NumberOf(command), static_cast<uint64_t>(duration.count()), times);
   });
@@ -21,9 +22,7 @@ void Record(const Batch& batch, std::chrono::nanoseconds duration, WorkerMetrics
   });
   numbers.keys_found += batch.keys_found();
   numbers.keys_absent += batch.keys_absent();
-}
-
-void LogSlow(const Batch& batch, std::chrono::nanoseconds duration, SlowLog& slow_log) {
+  if (!slow_log.IsSlow(duration)) return;
   batch.ForEachLongest([&](Client& client, const std::vector<std::string_view>& words) {
     slow_log.Add(duration, words, client.entry().address(), client.entry().name());
   });

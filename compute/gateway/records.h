@@ -12,9 +12,9 @@
 
 namespace gossamer::gateway {
 
-// Counts the requests of a batch that has been answered.
-void Record(const Batch& batch, std::chrono::nanoseconds duration, WorkerMetrics::Worker& metrics);
-// Notes, of each client, the longest of its requests: they all took as long.
-void LogSlow(const Batch& batch, std::chrono::nanoseconds duration, SlowLog& slow_log);
+// Counts the requests of a batch that has been answered. If that was slow, notes the longest of each client's requests: they all
+// took as long.
+void Record(const Batch& batch, std::chrono::nanoseconds duration, WorkerMetrics::Worker& metrics,
+            SlowLog& slow_log);
 
 }  // namespace gossamer::gateway

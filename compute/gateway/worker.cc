@@ -16,11 +16,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Requests of one client in a batch, and bytes of answers that wait for it, before it has to wait itself.
-constexpr size_t kMostRequests = 1024;
-constexpr size_t kMostUnsent = size_t{1} << 20;
-// Likewise, of a client without a login, before its connection ends: it has been told NOAUTH hundreds of times, and read nothing.
-constexpr size_t kMostUnsentUnknown = size_t{16} << 10;
 constexpr size_t kMostInFlight = 64;
 // How long a worker without work sleeps at most: tasks of the store go on in between.
 constexpr int kIdleMs = 100;
@@ -45,6 +40,28 @@ std::string HelpReply(const Command& command, bool is_resp3) {
   return text;
 }
 
+// Answers a request that follows a refused MULTI. Returns false if it is to be answered as ever.
+bool RefuseInTransaction(Client& client, const Command* command,
+                         const std::vector<std::string_view>& arguments, Batch& batch) {
+  using Transaction = Client::Transaction;
+  const bool is_alone = arguments.size() == 1;
+  const bool leaves = command != nullptr && is_alone &&
+                      (command->id == CommandId::kReset || command->id == CommandId::kQuit);
+  const bool is_exec = is_alone && IsWord(arguments[0], "exec");
+  const bool is_discard = is_alone && IsWord(arguments[0], "discard");
+  client.transaction = leaves || is_exec || is_discard ? Transaction::kNone : Transaction::kGoesOn;
+  if (leaves) return false;
+  if (is_exec) {
+    batch.AddRefusal(client, "EXECABORT Transaction discarded because of previous errors.",
+                     nullptr);
+  } else if (is_discard) {
+    batch.AddAnswer(client, "+OK\r\n", nullptr);
+  } else {
+    batch.AddRefusal(client, kNotExecuted, command);
+  }
+  return true;
+}
+
 }  // namespace
 
 Worker::Worker(size_t number, Shared& shared, Store& store, std::vector<Listener> listeners,
@@ -53,7 +70,8 @@ Worker::Worker(size_t number, Shared& shared, Store& store, std::vector<Listener
       store_(store),
       inbox_(shared.inboxes[number]),
       all_metrics_(metrics),
-      acceptor_(std::move(listeners), shared.inboxes, shared.options) {}
+      acceptor_(std::move(listeners), shared.inboxes, shared.options),
+      batch_(std::make_unique<Batch>(store.parameters().max_key_bytes)) {}
 
 Worker::~Worker() = default;
 
@@ -79,7 +97,9 @@ void Worker::Stop() {
 
 void Worker::Run() {
   while (!is_stopping_.load(std::memory_order_acquire)) {
-    const bool is_idle = in_flight() == 0 && queue_.empty() && session_->Poll() == 0;
+    const bool waits_for_memory = ready_.empty() || is_short_;
+    const bool is_idle =
+        in_flight() == 0 && queue_.empty() && waits_for_memory && session_->Poll() == 0;
     HandleEvents(is_idle ? kIdleMs : 0);
     acceptor_.Resume(epoll_);
     now_ = Clock::now();
@@ -91,6 +111,8 @@ void Worker::Run() {
       if (!client->is_busy) Collect(*client);
     }
     StartBatch();
+    LookAtMemory();
+    StartPart();
     for (int round = 0; round < kRoundsPerLook && in_flight() != 0; ++round) session_->Poll();
     turns_.GiveTurn();
     ReleaseWalkers();
@@ -121,11 +143,15 @@ void Worker::HandleEvents(int timeout_ms) {
     if ((event.events & (EPOLLHUP | EPOLLRDHUP | EPOLLERR)) != 0) client.has_hung_up = true;
     if ((event.events & EPOLLIN) != 0 || client.has_hung_up) client.may_read = true;
     if (client.is_busy) continue;
-    if (client.unsent() != 0 && !client.Send(metrics_->numbers().bytes_sent)) {
+    if (client.unsent() != 0 && !Send(client)) {
       Drop(client);
       continue;
     }
-    Queue(client);
+    if (client.has_long_reads) {
+      GoOn(client);
+    } else {
+      Queue(client);
+    }
   }
 }
 
@@ -160,6 +186,8 @@ void Worker::Drop(Client& client) {
     client.is_closing = true;
     return;
   }
+  shared_.unsent.Count(client, 0);
+  long_reads_.erase(&client);
   clients_.erase(client.fd());
   --inbox_.clients;
   metrics_->numbers().connected = clients_.size();
@@ -172,16 +200,17 @@ void Worker::Collect(Client& client) {
     return;
   }
   if (client.is_shaking_hands() && !ShakeHands(client)) return;
-  if (batches_ >= kMostInFlight || client.unsent() > kMostUnsent) {
+  if (client.has_long_reads) return GoOn(client);
+  if (batches_ >= kMostInFlight || client.unsent() > most_unsent_) {
     // An answer that ends, or room for answers, brings it back.
-    if (client.unsent() <= kMostUnsent) Queue(client);
+    if (client.unsent() <= most_unsent_) Queue(client);
     return;
   }
   bool has_ended = false;
   size_t count = 0;
   client.has_next = false;
   client.entry().NoteActivity(now_, client.unparsed_bytes(), client.unsent(), client.is_resp3);
-  while (count < client.allowance && !client.is_closing && client.unsent() <= kMostUnsent) {
+  while (count < client.allowance && !client.is_closing && client.unsent() <= most_unsent_) {
     const RequestParser::Outcome outcome = client.parser.Next(client.unparsed());
     if (outcome == RequestParser::Outcome::kError) {
       batch_->AddRefusal(client, "ERR " + client.parser.error(), nullptr);
@@ -197,11 +226,11 @@ void Worker::Collect(Client& client) {
       client.Take(client.parser.consumed());
       ++count;
       // The words of a line are gone with the next request.
-      const bool is_line_in_batch = client.parser.is_line() && IsInBatch(client);
+      const bool is_line_in_batch = client.parser.is_line() && batch_->EndsWith(client);
       if (client.is_busy || is_line_in_batch) break;
       continue;
     }
-    if (IsInBatch(client) || !client.may_read) break;
+    if (batch_->EndsWith(client) || !client.may_read) break;
     if (client.unparsed().size() > shared_.options.max_query_bytes) {
       batch_->AddRefusal(client, "ERR the query is longer than this gateway allows", nullptr);
       client.is_closing = true;
@@ -212,7 +241,7 @@ void Worker::Collect(Client& client) {
     if (read != Client::Read::kSome) break;
   }
   if (client.is_busy) return;  // a walk
-  if (IsInBatch(client)) {
+  if (batch_->EndsWith(client)) {
     client.is_busy = true;
   } else if (has_ended && client.unsent() == 0) {
     Drop(client);
@@ -225,7 +254,7 @@ void Worker::Collect(Client& client) {
 }
 
 bool Worker::CollectOne(Client& client, const std::vector<std::string_view>& arguments) {
-  const bool is_in_batch = IsInBatch(client);
+  const bool is_in_batch = batch_->EndsWith(client);
   const Command* const command = FindCommand(arguments[0]);
   if (command == nullptr && IsOfHttp(arguments[0])) {
     LogHttp(client.entry().address());
@@ -233,7 +262,7 @@ bool Worker::CollectOne(Client& client, const std::vector<std::string_view>& arg
     return true;
   }
   if (client.transaction != Client::Transaction::kNone &&
-      RefuseInTransaction(client, command, arguments)) {
+      RefuseInTransaction(client, command, arguments, *batch_)) {
     return true;
   }
   const bool has_subcommand =
@@ -277,76 +306,6 @@ bool Worker::CollectOne(Client& client, const std::vector<std::string_view>& arg
       StartWalk(client, *command, arguments);
       return true;
     default: return batch_->Add(client, *command, arguments);
-  }
-}
-
-bool Worker::RefuseInTransaction(Client& client, const Command* command,
-                                 const std::vector<std::string_view>& arguments) {
-  using Transaction = Client::Transaction;
-  const bool is_alone = arguments.size() == 1;
-  const bool leaves = command != nullptr && is_alone &&
-                      (command->id == CommandId::kReset || command->id == CommandId::kQuit);
-  const bool is_exec = is_alone && IsWord(arguments[0], "exec");
-  const bool is_discard = is_alone && IsWord(arguments[0], "discard");
-  client.transaction = leaves || is_exec || is_discard ? Transaction::kNone : Transaction::kGoesOn;
-  if (leaves) return false;
-  if (is_exec) {
-    batch_->AddRefusal(client, "EXECABORT Transaction discarded because of previous errors.",
-                       nullptr);
-  } else if (is_discard) {
-    batch_->AddAnswer(client, "+OK\r\n", nullptr);
-  } else {
-    batch_->AddRefusal(client, kNotExecuted, command);
-  }
-  return true;
-}
-
-void Worker::StartBatch() {
-  if (batch_->empty()) return;
-  std::unique_ptr<Batch> batch = std::move(batch_);
-  if (idle_batches_.empty()) {
-    batch_ = std::make_unique<Batch>();
-  } else {
-    batch_ = std::move(idle_batches_.back());
-    idle_batches_.pop_back();
-  }
-  ++batches_;
-  session_->Spawn(RunBatch(std::move(batch)));
-}
-
-Task<void> Worker::RunBatch(std::unique_ptr<Batch> batch) {
-  const Clock::time_point begin = Clock::now();
-  co_await batch->Run(*session_);
-  batch->Answer();
-  const std::chrono::nanoseconds duration = Clock::now() - begin;
-  Record(*batch, duration, *metrics_);
-  if (shared_.slow_log.IsSlow(duration)) LogSlow(*batch, duration, shared_.slow_log);
-  --batches_;
-  for (Client* client : batch->clients()) {
-    // Where answers are long, few of them are enough to keep the client busy.
-    client->allowance = client->unsent() > kMostUnsent
-                            ? std::max<size_t>(1, client->allowance / 8)
-                            : std::min(kMostRequests, 2 * client->allowance);
-    Release(*client);
-  }
-  if (batch->HasGrown()) co_return;
-  batch->Clear();
-  idle_batches_.push_back(std::move(batch));
-}
-
-void Worker::Release(Client& client) {
-  client.is_busy = false;
-  // The answers of one pipeline leave together, though it may take several batches.
-  const bool has_more = client.has_next && !is_stopping_.load(std::memory_order_relaxed);
-  if (has_more && !client.is_closing && client.unsent() <= kMostUnsent) return Queue(client);
-  client.EndRefusedTransaction(metrics_->numbers().bytes_received);
-  const bool is_connected = client.Send(metrics_->numbers().bytes_sent);
-  client.entry().NoteActivity(now_, client.unparsed_bytes(), client.unsent(), client.is_resp3);
-  const bool is_flooded = !client.is_authenticated && client.unsent() > kMostUnsentUnknown;
-  if (!is_connected || is_flooded || (client.is_closing && client.unsent() == 0)) {
-    Drop(client);
-  } else if (!client.is_closing) {
-    Queue(client);
   }
 }
 

@@ -1,12 +1,13 @@
 // Worker: a thread that serves Redis clients over a session of its own.
 //
 // One loop polls the clients' sockets (epoll, edge-triggered) and the session. What clients have sent is parsed into a batch;
-// while that is on its way, requests of other clients make the next one. A command that reads many keys runs as a task of its own.
-// New clients come by way of an inbox: workers share them out evenly. Walks work in slices of time, one for each look at the sockets.
-// With nothing in flight the thread sleeps until a client sends something.
+// while that is on its way, requests of other clients make the next one. A command that reads many keys runs as a task of its
+// own. New clients come by way of an inbox: workers share them out evenly. Walks work in slices of time, one for each look at the
+// sockets. With nothing in flight the thread sleeps until a client sends something.
 //
-// Memory of a client is bounded: its requests are not read while earlier ones are in flight, or while more than kMostUnsent bytes of
-// answers wait for it.
+// Memory of a client is bounded: its requests are not read while earlier ones are in flight, or while more than kMostUnsent bytes
+// of answers wait for it. Reads of long values leave their batch and go on in parts, one part of one client for each look at the
+// sockets, and only once the client has taken the part before. Memory of all clients is bounded too: see LookAtMemory.
 //
 // Thread-safety: Run by one thread; Stop by any thread.
 #pragma once
@@ -14,6 +15,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -31,6 +33,7 @@
 #include "compute/gateway/scan_positions.h"
 #include "compute/gateway/server_answers.h"
 #include "compute/gateway/slow_log.h"
+#include "compute/gateway/unsent_answers.h"
 #include "compute/gateway/walk.h"
 #include "compute/gateway/walk_turns.h"
 #include "compute/metrics/worker_metrics.h"
@@ -53,6 +56,7 @@ struct Shared {
   std::atomic<size_t> acceptors{0};
   GatewayIdentity identity;
   std::atomic<int64_t> key_count{-1};  // as the last DBSIZE found it; negative: there was none
+  UnsentAnswers unsent;
 };
 
 class Worker {
@@ -74,15 +78,22 @@ class Worker {
  private:
   // Rounds of the session between two looks at the sockets, while something is in flight.
   static constexpr int kRoundsPerLook = 16;
+  // Requests of one client in a batch, and bytes of answers that wait for it, before it has to wait itself.
+  static constexpr size_t kMostRequests = 1024;
+  static constexpr size_t kMostUnsent = size_t{1} << 20;
+  static constexpr size_t kMostUnsentWhenShort = size_t{16} << 10;
+  // Likewise, of a client without a login, before its connection ends: it has been told NOAUTH hundreds of times, and read
+  // nothing.
+  static constexpr size_t kMostUnsentUnknown = size_t{16} << 10;
+  struct LongReads {
+    std::unique_ptr<Batch> batch;
+    std::chrono::nanoseconds spent;
+  };
 
   // Begins to serve who has arrived in the inbox.
   void Welcome();
   void HandleEvents(int timeout_ms);
   void Queue(Client& client);
-  // Whether the last requests of the batch are of `client`.
-  bool IsInBatch(const Client& client) const {
-    return !batch_->empty() && batch_->clients().back() == &client;
-  }
   // Brings the TLS handshake of `client` on. Returns whether it is done.
   bool ShakeHands(Client& client);
   void DropLateHandshakes();
@@ -90,16 +101,22 @@ class Worker {
   void Collect(Client& client);
   // Returns false if the client's later requests must wait.
   bool CollectOne(Client& client, const std::vector<std::string_view>& arguments);
-  // Answers a request that follows a refused MULTI. Returns false if it is to be answered as ever.
-  bool RefuseInTransaction(Client& client, const Command* command,
-                           const std::vector<std::string_view>& arguments);
   void StartBatch();
+  // Begins with the long reads of `batch`. Returns a batch of the other requests.
+  std::unique_ptr<Batch> SplitBatch(Batch& batch);
+  // Goes on with the long reads of a client that is not in a part, when it has taken its answers.
+  void GoOn(Client& client);
+  // Does the next part of long reads, of the client that has waited for the longest time.
+  void StartPart();
+  Task<void> RunPart(Client& client);
+  // Sends the answers of `client`. Returns false if the connection is lost.
+  bool Send(Client& client);
+  // While clients of this process have not taken more than 128 MiB of answers, memory is short: then no long reads go on, a
+  // client with more than kMostUnsentWhenShort of them is not read, and one that takes nothing for 10 s is disconnected.
+  void LookAtMemory();
   Task<void> RunBatch(std::unique_ptr<Batch> batch);
   void AnswerState(Client& client, const Command& command,
                    const std::vector<std::string_view>& arguments);
-  // Makes `client` that user. Returns false, and changes nothing, if that is not the user's password.
-  bool LogIn(Client& client, std::string_view user, std::string_view password);
-  void Hello(Client& client, const std::vector<std::string_view>& arguments);
   std::string AnswerAtOnce(const Client& client, const Command& command,
                            const std::vector<std::string_view>& arguments) const;
   void StartWalk(Client& client, const Command& command,
@@ -116,7 +133,7 @@ class Worker {
   // Disconnects all clients, so that they get what was sent.
   void Disconnect();
 
-  size_t in_flight() const { return batches_ + walks_; }
+  size_t in_flight() const { return batches_ + walks_ + (is_in_part_ ? 1 : 0); }
 
   Shared& shared_;
   Store& store_;
@@ -129,9 +146,15 @@ class Worker {
   std::atomic<bool> is_stopping_{false};
   std::unordered_map<int, std::unique_ptr<Client>> clients_;  // by descriptor
   std::vector<Client*> queue_;  // clients that may have sent something
-  std::unique_ptr<Batch> batch_ = std::make_unique<Batch>();
+  std::unique_ptr<Batch> batch_;
   std::vector<std::unique_ptr<Batch>> idle_batches_;
-  std::vector<Client*> done_;                  // clients whose walk has ended
+  std::vector<Client*> done_;  // clients whose walk has ended
+  std::unordered_map<const Client*, LongReads> long_reads_;
+  std::deque<Client*> ready_;  // for the next part of their long reads
+  bool is_in_part_ = false;
+  bool is_short_ = false;  // of memory
+  size_t most_unsent_ = kMostUnsent;
+  std::chrono::steady_clock::time_point next_look_{};
   size_t batches_ = 0;                         // in flight
   size_t walks_ = 0;                           // likewise
   std::chrono::steady_clock::time_point now_;  // in this round of the loop

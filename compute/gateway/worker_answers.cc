@@ -27,18 +27,88 @@ void AnswerTime(ReplyWriter& reply) {
   reply.Bulk(std::to_string(now.count() % 1'000'000));
 }
 
-}  // namespace
-
-bool Worker::LogIn(Client& client, std::string_view user, std::string_view password) {
-  if (!shared_.options.users.IsRight(user, password)) {
-    ++metrics_->numbers().failed_logins;
+// Makes `client` that user. Returns false, and changes nothing, if that is not the user's password.
+bool LogIn(Client& client, std::string_view user, std::string_view password,
+           const GatewayOptions& options, ClientNumbers& numbers) {
+  if (!options.users.IsRight(user, password)) {
+    ++numbers.failed_logins;
     return false;
   }
   client.entry().set_user(user);
   client.is_authenticated = true;
-  client.LimitRequests(shared_.options.max_query_bytes);
+  client.LimitRequests(options.max_query_bytes);
   return true;
 }
+
+// HELLO [version [AUTH user password] [SETNAME name]]
+void Hello(Client& client, const std::vector<std::string_view>& arguments,
+           const GatewayOptions& options, ClientNumbers& numbers) {
+  bool is_resp3 = client.is_resp3;
+  std::optional<std::pair<std::string_view, std::string_view>> login;
+  std::optional<std::string_view> name;
+  const auto fail = [&](std::string_view line) {
+    ReplyWriter(client.out, client.is_resp3).Error(line);
+  };
+  if (arguments.size() > 1) {
+    if (!ParseInteger(arguments[1])) {
+      fail("ERR Protocol version is not an integer or out of range");
+      return;
+    }
+    if (arguments[1] != "2" && arguments[1] != "3") {
+      fail("NOPROTO unsupported protocol version");
+      return;
+    }
+    is_resp3 = arguments[1] == "3";
+  }
+  for (size_t i = 2; i < arguments.size();) {
+    if (IsWord(arguments[i], "auth") && i + 2 < arguments.size()) {
+      login = {arguments[i + 1], arguments[i + 2]};
+      i += 3;
+    } else if (IsWord(arguments[i], "setname") && i + 1 < arguments.size()) {
+      name = arguments[i + 1];
+      if (!IsClientName(*name)) {
+        fail(kNoClientName);
+        return;
+      }
+      i += 2;
+    } else {
+      fail("ERR Syntax error in HELLO option '" + std::string(arguments[i].substr(0, 64)) + "'");
+      return;
+    }
+  }
+  if (login && !LogIn(client, login->first, login->second, options, numbers)) {
+    fail(kWrongPassword);
+    return;
+  }
+  if (!client.is_authenticated) {
+    fail(
+        "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO "
+        "<proto> AUTH <user> <pass> "
+        "option can be used to authenticate the client and select the RESP protocol version at the "
+        "same time");
+    return;
+  }
+  client.is_resp3 = is_resp3;
+  if (name) client.entry().set_name(*name);
+  ReplyWriter reply(client.out, is_resp3);
+  reply.Map(7);
+  reply.Bulk("server");
+  reply.Bulk("gossamer");
+  reply.Bulk("version");
+  reply.Bulk(BuildVersion());
+  reply.Bulk("proto");
+  reply.Integer(is_resp3 ? 3 : 2);
+  reply.Bulk("id");
+  reply.Integer(static_cast<int64_t>(client.number()));
+  reply.Bulk("mode");
+  reply.Bulk("standalone");
+  reply.Bulk("role");
+  reply.Bulk("master");
+  reply.Bulk("modules");
+  reply.Array(0);
+}
+
+}  // namespace
 
 std::string Worker::AnswerAtOnce(const Client& client, const Command& command,
                                  const std::vector<std::string_view>& arguments) const {
@@ -105,7 +175,7 @@ void Worker::AnswerState(Client& client, const Command& command,
         reply.Error(
             "ERR AUTH <password> called without any password configured for the default user. Are "
             "you sure your configuration is correct?");
-      } else if (LogIn(client, user, arguments.back())) {
+      } else if (LogIn(client, user, arguments.back(), shared_.options, metrics_->numbers())) {
         reply.Ok();
       } else {
         reply.Error(kWrongPassword);
@@ -121,7 +191,7 @@ void Worker::AnswerState(Client& client, const Command& command,
         for (const std::string& name : names) reply.Bulk(name);
       }
       break;
-    case CommandId::kHello: Hello(client, arguments); break;
+    case CommandId::kHello: Hello(client, arguments, shared_.options, metrics_->numbers()); break;
     case CommandId::kInfo: {
       metrics_->Publish(
           now_, session_->counters());  // so that what the client has been answered is counted
@@ -151,73 +221,6 @@ void Worker::AnswerState(Client& client, const Command& command,
   }
   metrics_->RecordCommand(NumberOf(command), std::chrono::steady_clock::now() - begin,
                           client.out[before] == '-');
-}
-
-// HELLO [version [AUTH user password] [SETNAME name]]
-void Worker::Hello(Client& client, const std::vector<std::string_view>& arguments) {
-  bool is_resp3 = client.is_resp3;
-  std::optional<std::pair<std::string_view, std::string_view>> login;
-  std::optional<std::string_view> name;
-  const auto fail = [&](std::string_view line) {
-    ReplyWriter(client.out, client.is_resp3).Error(line);
-  };
-  if (arguments.size() > 1) {
-    if (!ParseInteger(arguments[1])) {
-      fail("ERR Protocol version is not an integer or out of range");
-      return;
-    }
-    if (arguments[1] != "2" && arguments[1] != "3") {
-      fail("NOPROTO unsupported protocol version");
-      return;
-    }
-    is_resp3 = arguments[1] == "3";
-  }
-  for (size_t i = 2; i < arguments.size();) {
-    if (IsWord(arguments[i], "auth") && i + 2 < arguments.size()) {
-      login = {arguments[i + 1], arguments[i + 2]};
-      i += 3;
-    } else if (IsWord(arguments[i], "setname") && i + 1 < arguments.size()) {
-      name = arguments[i + 1];
-      if (!IsClientName(*name)) {
-        fail(kNoClientName);
-        return;
-      }
-      i += 2;
-    } else {
-      fail("ERR Syntax error in HELLO option '" + std::string(arguments[i].substr(0, 64)) + "'");
-      return;
-    }
-  }
-  if (login && !LogIn(client, login->first, login->second)) {
-    fail(kWrongPassword);
-    return;
-  }
-  if (!client.is_authenticated) {
-    fail(
-        "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO "
-        "<proto> AUTH <user> <pass> "
-        "option can be used to authenticate the client and select the RESP protocol version at the "
-        "same time");
-    return;
-  }
-  client.is_resp3 = is_resp3;
-  if (name) client.entry().set_name(*name);
-  ReplyWriter reply(client.out, is_resp3);
-  reply.Map(7);
-  reply.Bulk("server");
-  reply.Bulk("gossamer");
-  reply.Bulk("version");
-  reply.Bulk(BuildVersion());
-  reply.Bulk("proto");
-  reply.Integer(is_resp3 ? 3 : 2);
-  reply.Bulk("id");
-  reply.Integer(static_cast<int64_t>(client.number()));
-  reply.Bulk("mode");
-  reply.Bulk("standalone");
-  reply.Bulk("role");
-  reply.Bulk("master");
-  reply.Bulk("modules");
-  reply.Array(0);
 }
 
 }  // namespace gossamer::gateway

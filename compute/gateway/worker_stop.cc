@@ -45,10 +45,17 @@ bool IsOnItsWay(int fd) {
 void Worker::Drain() {
   // Answers that wait for the rest of their pipeline, which is not done any more.
   for (Client* client : queue_) {
-    if (!client->is_busy) client->Send(metrics_->numbers().bytes_sent);
+    if (client->is_busy) continue;
+    if (client->has_long_reads) {
+      GoOn(*client);
+    } else {
+      Send(*client);
+    }
   }
   const Clock::time_point end_of_walks = Clock::now() + kStopPatience;
-  while (in_flight() != 0) {
+  const auto has_long_reads = [&] { return !long_reads_.empty() && Clock::now() < end_of_walks; };
+  while (in_flight() != 0 || has_long_reads()) {
+    StartPart();
     for (int round = 0; round < kRoundsPerLook && in_flight() != 0; ++round) session_->Poll();
     turns_.GiveTurn();
     ReleaseWalkers();

@@ -6,6 +6,7 @@ A memory server, compute servers, and clients on sockets; each test has a direct
 
 import json
 import os
+import pathlib
 import shutil
 import signal
 import socket
@@ -114,6 +115,21 @@ class ProgramTest(ComputeServerTest):
         self.assertEqual(client.ask("PING"), b"+PONG")
         # Counts of clock ticks, not a time limit: a loop that spins would use two seconds for each thread.
         self.assertLess(processor_seconds(process) - before, 1.0)
+
+    def test_long_answers_that_nobody_reads_take_little_memory(self):
+        self.start_memory()
+        process, address = self.start_compute()
+        client = self.client(address)
+        self.assertEqual(client.ask("SET", "k", b"v" * (1 << 20)), b"+OK")
+        silent = [self.client(address) for _ in range(6)]
+        for one in silent:
+            one.socket.sendall(encode("MGET", *["k"] * 240))
+        for _ in range(50):
+            self.assertIsNone(client.ask("GET", "absent"))
+            time.sleep(0.01)
+            status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+            held = int(status.split("RssAnon:")[1].split()[0]) >> 10
+            self.assertLess(held, 600, "MiB; the answers have 1,440")
 
     def test_passwords(self):
         self.start_memory()
