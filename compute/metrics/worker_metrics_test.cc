@@ -59,7 +59,7 @@ TEST_F(WorkerMetricsTest, SumsWhatWorkersHavePublished) {
 
 TEST_F(WorkerMetricsTest, CountsRefusalsApartFromCommandsThatRan) {
   const auto worker = metrics_.AddWorker();
-  worker->RecordCommand(1, 10);
+  worker->RecordCommand(1, 10ns, false);
   worker->RecordError(1);
   worker->RecordRejected(1);
   worker->RecordRejected(1);
@@ -84,7 +84,7 @@ TEST_F(WorkerMetricsTest, TellsTheRateOfTheLastSecond) {
   EXPECT_EQ(metrics_.Total().commands_per_second, 0);
   worker->RecordCommands(0, 10, 500);
   worker->Publish(begin + std::chrono::milliseconds(500), {});
-  worker->RecordCommand(1, 10);
+  worker->RecordCommand(1, 10ns, false);
   worker->Publish(begin + std::chrono::seconds(1), {});
   EXPECT_DOUBLE_EQ(metrics_.Total().commands_per_second, 501);
   worker->Publish(begin + std::chrono::seconds(3), {});
