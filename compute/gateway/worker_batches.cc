@@ -14,8 +14,10 @@ using Clock = std::chrono::steady_clock;
 // While memory is short, a client that takes nothing for so long is disconnected.
 constexpr std::chrono::seconds kPatience{10};
 constexpr std::chrono::seconds kLookInterval{1};
-// Reads of a client in one batch, with those of others.
+// Reads of a client in one batch, with those of others, and bytes of values that such a batch brings: some thousands of a pipeline's
+// values of 1 kB are not long.
 constexpr size_t kMostKeys = 4096;
+constexpr size_t kMostTogether = size_t{16} << 20;
 
 }  // namespace
 
@@ -35,8 +37,7 @@ void Worker::StartBatch() {
 Task<void> Worker::RunBatch(std::unique_ptr<Batch> batch) {
   const Clock::time_point begin = Clock::now();
   for (;;) {
-    co_await batch->Read(*session_, is_short_ ? kMostUnsentWhenShort : Batch::kPartBytes,
-                         kMostKeys);
+    co_await batch->Read(*session_, is_short_ ? kMostUnsentWhenShort : kMostTogether, kMostKeys);
     if (!batch->has_left_out()) break;
     batch = SplitBatch(*batch);
     if (!batch->empty()) continue;
