@@ -24,6 +24,9 @@ class ScanPositions {
  public:
   static constexpr size_t kMost = 16'384;
 
+  // `process`: a number of 31 bits that other processes hardly have. 0 is for tests: then cursors are 1, 2, 3.
+  explicit ScanPositions(uint32_t process = std::random_device{}() >> 1 | 1) : process_(process) {}
+
   // A new cursor, not 0, for a scan that goes on at `key`.
   uint64_t Add(std::string key) {
     const std::lock_guard guard(mutex_);
@@ -42,12 +45,11 @@ class ScanPositions {
  private:
   uint64_t CursorOf(uint32_t number) const { return process_ << 32 | number; }
 
-  // Of 31 bits, and not 0.
-  const uint64_t process_ = std::random_device{}() >> 1 | 1;
+  const uint64_t process_;
   mutable std::mutex mutex_;
   std::unordered_map<uint64_t, std::string> keys_;
-  uint32_t next_ = 0;  // and the next: begin again with 0 after 2^32 cursors
-  uint32_t oldest_ = 0;
+  uint32_t next_ = 1;  // this and oldest_ begin again with 0 after 2^32 cursors
+  uint32_t oldest_ = 1;
 };
 
 }  // namespace gossamer::gateway

@@ -82,6 +82,7 @@ void AddStats(const WorkerFigures& total, Info& info) {
   info.Add("total_connections_received", total.clients.accepted);
   info.Add("total_commands_processed", commands);
   info.Add("instantaneous_ops_per_sec", std::llround(total.commands_per_second));
+  info.Add("rejected_connections", total.clients.rejected);
   info.Add("total_net_input_bytes", total.clients.bytes_received);
   info.Add("total_net_output_bytes", total.clients.bytes_sent);
   info.Add("expired_keys", 0);

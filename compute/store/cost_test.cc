@@ -126,8 +126,8 @@ TEST_P(CostTest, AnotherSessionLearnsTheHintsAsItWrites) {
     put_all();
     put_all();
     const WireCounts cost = put_all();
-    // Two leaves of a batch that share a lock take turns: few do.
-    EXPECT_LE(cost.round_trips, 2 * (pairs.size() / kAtOnce) * 115 / 100);
+    // Two leaves of a batch that share a lock take turns, and a leaf with more than four writes is written whole: few are.
+    EXPECT_LE(cost.round_trips, 2 * (pairs.size() / kAtOnce) * 130 / 100);
   }
 }
 
