@@ -54,7 +54,7 @@ std::vector<prometheus::MetricFamily> ProgramAdmin::Families() const {
   const std::lock_guard guard(mutex_);
   auto all = served_.families ? served_.families() : std::vector<prometheus::MetricFamily>{};
   gossamer::Families more;
-  more.Gauge("gossamer_ready", "1 while /readyz answers 200.")
+  more.Gauge("gossamer_ready", "Whether /readyz answers 200: 1, else 0.")
       .Add({}, uint64_t{ReadinessLocked().has_value()});
   for (prometheus::MetricFamily& family : more.Take()) all.push_back(std::move(family));
   return all;

@@ -80,7 +80,8 @@ Status PlanPhases(const FlagValues& flags, Plan& plan) {
 
 Status PlanWorkload(const FlagValues& flags, RunnerOptions& runner) {
   const std::optional<Workload> workload = FindWorkload(flags.workload);
-  if (!workload) return Wrong("--workload=" + flags.workload + " is not one of a, b, c, d, e, f, u");
+  if (!workload)
+    return Wrong("--workload=" + flags.workload + " is not one of a, b, c, d, e, f, u");
   runner.workload = *workload;
   if (!flags.distribution.empty()) {
     const std::optional<Distribution> distribution = ParseDistribution(flags.distribution);

@@ -107,7 +107,8 @@ TEST(BenchProgramTest, AnAbsentStoreIsASentence) {
 }
 
 class WorkloadOnStoreTest : public ::testing::TestWithParam<std::string> {};
-INSTANTIATE_TEST_SUITE_P(All, WorkloadOnStoreTest, ::testing::Values("a", "b", "c", "d", "e", "f", "u"),
+INSTANTIATE_TEST_SUITE_P(All, WorkloadOnStoreTest,
+                         ::testing::Values("a", "b", "c", "d", "e", "f", "u"),
                          [](const auto& workload) { return workload.param; });
 
 TEST_P(WorkloadOnStoreTest, DoesAllItsOperations) {

@@ -46,10 +46,6 @@ class LeafHint {
   bool IsTight(uint32_t group) const { return (word_ & GroupBit(group)) != 0; }
   // Whether the leaf has no room for a new key of this home group.
   bool IsFull(uint32_t group) const { return IsTight(group) && (word_ & kOverflowBit) != 0; }
-  // Whether the units in `known` (as for PatchOf) may have led to this hint. Cheap: it counts the filter's bits instead of hashing
-  // the keys. A bit that is missing is noticed by the operation that needs it.
-  template <typename UnitAt>
-  bool MayBeThatOf(const LeafGeometry& geometry, uint32_t known, UnitAt&& unit_at) const;
 
  private:
   uint64_t word_;
@@ -62,23 +58,6 @@ struct HintPatch {
 
   uint64_t AppliedTo(uint64_t word) const { return (word & ~mask) | bits; }
 };
-
-template <typename UnitAt>
-bool LeafHint::MayBeThatOf(const LeafGeometry& geometry, uint32_t known, UnitAt&& unit_at) const {
-  for (uint32_t rest = known; rest != 0; rest &= rest - 1) {
-    const auto number = static_cast<uint32_t>(std::countr_zero(rest));
-    const GroupView& unit = unit_at(number);
-    const bool has_room = unit.HasRoomForAnother(geometry.unit_bytes());
-    if (number == geometry.overflow_unit()) {
-      const auto bits = static_cast<uint32_t>(std::popcount(word_ & kFilter));
-      if (bits > unit.count() || has_room == ((word_ & kOverflowBit) != 0)) return false;
-    } else if (const bool is_tight = unit.overflowed() || !has_room; is_tight != IsTight(number)) {
-      // If several groups share a bit, it may be another one's.
-      if (is_tight || geometry.groups() <= kGroupBits) return false;
-    }
-  }
-  return true;
-}
 
 // The bits known from the units in `known` (a bit set of unit numbers). unit_at(number) is a
 // GroupView.

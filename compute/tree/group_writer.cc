@@ -273,7 +273,6 @@ Task<Status> GroupWriter::Rewrite(Op& op, LockedLeaf& locked, WriteBatch& batch,
   if (Overwrite(locked, batch, first, end, effect)) {
     // As a write of each changed unit, in any order: none of them sets a flag that leads to another (rule W1). One WRITE of
     // the leaf is less work than several of units. The version stays: to readers each unit changes by itself.
-    if (locked.path.has_parent()) leaves_.CorrectHint(locked, locked.path.low);
     locked.editor->ForgetChanges();
     co_return co_await CommitWhole(locked, locked.image(), Image::kOverwritten);
   }

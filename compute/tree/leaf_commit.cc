@@ -17,7 +17,8 @@ constexpr size_t kMaxGranted = 64;
 void LeafCommitter::Prepare(LockedLeaf& locked, Ending& ending) const {
   // What others wish for this leaf goes along.
   ending.granted = GrantWishes(locked);
-  if (locked.path.has_parent()) leaves_.CorrectHint(locked, locked.path.low);
+  if (locked.path.has_parent() && locked.editor->MayCorrectHint())
+    leaves_.LearnHint(locked, locked.path.low);
   ending.has_changes = locked.editor->changed() != 0;
   ending.is_sparse = locked.editor->has_removed() && locked.editor->IsSparse();
   if (ending.is_sparse) ending.key = locked.path.low;

@@ -110,6 +110,7 @@ LeafEditor::Applied LeafEditor::Apply(LeafWrite& write) {
     return Applied::kUnread;
   }
   if (old.is_unsure) return Applied::kUnknown;
+  if (old.entry && old.unit == overflow) has_used_overflow_ = true;
   const bool is_too_long = !write.entry.is_long() && key.size() - Unit(write.unit).prefix().size() >
                                                          geometry_.max_suffix_bytes();
   WriteMode mode = write.mode;

@@ -22,7 +22,6 @@
 #include <vector>
 
 #include "common/status.h"
-#include "compute/cache/leaf_hint.h"
 #include "compute/node/long_keys.h"
 #include "compute/tree/modification.h"
 #include "gossamer/counters.h"
@@ -133,11 +132,11 @@ class LeafEditor {
   void SealOverwritten();
   // Whether entries were removed since the last write.
   bool has_removed() const { return removed_count_ != 0; }
-  // Whether what is known corrects the leaf's hint. Mostly not, if values were only overwritten.
-  bool CorrectsHint(LeafHint hint) const {
-    if (has_moved_ || was_misled_) return true;
-    const auto unit_at = [this](uint32_t number) -> const GroupView& { return Unit(number); };
-    return knows(geometry_.overflow_unit()) && !hint.MayBeThatOf(geometry_, known_, unit_at);
+  // Whether the leaf's hint may have to be corrected by what is known. Not if values were only overwritten where the hint
+  // led to: a wrong hint is noticed by the operation that it misleads.
+  bool MayCorrectHint() const {
+    const bool is_in_vain = knows(geometry_.overflow_unit()) && !has_used_overflow_;
+    return has_moved_ || was_misled_ || is_in_vain;
   }
   // Whether the known units are so empty that the leaf may be worth a merge.
   bool IsSparse() const;
@@ -174,8 +173,8 @@ class LeafEditor {
   uint32_t known_ = 0;
   uint32_t changed_ = 0;
   bool has_moved_ = false;  // whether entries came, went or got another length since the last write
-  bool was_misled_ =
-      false;  // whether, since the leaf was locked, the overflow group was needed and had not been read
+  bool has_used_overflow_ = false;  // whether a key was found in the overflow group
+  bool was_misled_ = false;         // whether the overflow group was needed, and had not been read
   LongKeys long_keys_;
   // Hashes of keys removed since the last write. Until it, they must not be inserted again, as that
   // might be into another unit.

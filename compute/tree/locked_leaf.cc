@@ -141,9 +141,8 @@ bool LeafLocker::AcceptTrial(LockedLeaf& locked, const Trial& trial, const Batch
          Accept(locked, trial.wanted);
 }
 
-void LeafLocker::CorrectHint(const LockedLeaf& locked, KeyView key) const {
+void LeafLocker::LearnHint(const LockedLeaf& locked, KeyView key) const {
   const LeafEditor& editor = *locked.editor;
-  if (!editor.CorrectsHint(LeafHint(locked.path.hint))) return;
   context_.cache.LearnHint(
       key, {locked.leaf(), locked.path.hint}, context_.geometry(), editor.known(),
       [&editor](uint32_t number) -> const GroupView& { return editor.Unit(number); });

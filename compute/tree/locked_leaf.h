@@ -122,8 +122,8 @@ class LeafLocker {
                             std::optional<KeyView> key = std::nullopt) const;
   // Parses the image again, which the holder of the lock has written whole.
   void AcceptRewritten(LockedLeaf& locked) const;
-  // Corrects the cache's hint for the leaf, to which `key` belongs, if the units that are known say something else.
-  void CorrectHint(const LockedLeaf& locked, KeyView key) const;
+  // Corrects the cache's hint for the leaf, to which `key` belongs, by the units that are known.
+  void LearnHint(const LockedLeaf& locked, KeyView key) const;
   // Releases the lock. Returns `error`, or the error of the release.
   static Task<Status> ReleaseAfter(LockedLeaf& locked, Error error);
   // Gives `next` the lock and, if it wants this leaf, the known units.

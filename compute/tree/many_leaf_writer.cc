@@ -326,7 +326,7 @@ void ManyLeafWriter::Edit(Run& run, Chunk& chunk, Leaf& leaf) {
     ++position;
   }
   if (position == leaf.writes.end) leaf.state = Leaf::State::kEdited;
-  leaves_.CorrectHint(locked, writes.front().entry.key);
+  if (locked.editor->MayCorrectHint()) leaves_.LearnHint(locked, writes.front().entry.key);
 }
 
 // Together with the post that follows, one step: rules L4 and U4 hold for it.
