@@ -2,7 +2,6 @@
 #include "compute/gateway/batch.h"
 
 #include <algorithm>
-#include <limits>
 #include <span>
 
 #include "compute/gateway/numbers.h"

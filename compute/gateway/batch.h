@@ -57,7 +57,7 @@ class Batch {
   Task<void> Read(Session& session, size_t most_bytes, size_t most_keys);
   // Whether Read has left any out. Then the batch is to be split, before anything else of it is done.
   bool has_left_out() const { return !reads_.empty() && (is_unread_ || values_.is_full()); }
-  // Parts the batch: a batch for each client of which reads were left out, and, as the last one, a batch of all the others, which
+  // Splits the batch: a batch for each client of which reads were left out, and, as the last one, a batch of all the others, which
   // may be empty. This one is of no use afterwards.
   std::vector<std::unique_ptr<Batch>> Split();
   // Does the writes. Call behind Read.
@@ -171,7 +171,7 @@ class Batch {
   size_t reads_of_others_ = 0;  // those before the last client's
   Values values_;
   size_t most_keys_ = 0;    // of the last Read
-  bool is_unread_ = false;  // for there are more
+  bool is_unread_ = false;  // it has read nothing, because a client has more reads
   // Of RunPart: the requests and reads that are answered, the reads of `values_`, and the reply that is being made.
   size_t next_request_ = 0;
   size_t next_read_ = 0;

@@ -142,15 +142,15 @@ class alignas(128) WorkerMetrics::Worker {
 
  private:
   friend class WorkerMetrics;
+  static constexpr std::chrono::seconds kRateInterval{1};
+
   Worker(WorkerMetrics* metrics, Slot* slot, size_t commands);
 
-  WorkerMetrics* const metrics_;
-  Slot* const slot_;
   // Takes the rate anew if kRateInterval is over. `commands`: all that ran.
   void MeasureRate(Clock::time_point now, uint64_t commands);
 
-  static constexpr std::chrono::seconds kRateInterval{1};
-
+  WorkerMetrics* const metrics_;
+  Slot* const slot_;
   Clock::time_point due_{};
   Clock::time_point rate_since_{};
   uint64_t commands_before_ = 0;  // at that time
