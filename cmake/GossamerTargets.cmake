@@ -35,12 +35,11 @@ if(GOSSAMER_TESTS)
 endif()
 
 # With paths relative to the source directory, all clones and worktrees of a machine share one cache;
-# -ffile-prefix-map below keeps their paths out of the objects. No precompiled headers: one of gtest
-# is 130 MB for each preset, and saves about a second a file.
+# -ffile-prefix-map below keeps their paths out of the objects.
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER /usr/bin/env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
-      CCACHE_SLOPPINESS=time_macros ${CCACHE})
+      CCACHE_SLOPPINESS=time_macros,pch_defines ${CCACHE})
 endif()
 find_program(MOLD mold)
 
@@ -85,11 +84,48 @@ if(GOSSAMER_FUZZ)
   add_custom_target(fuzzers)
 endif()
 
+# For the sanitizers' builds, which take clang++ most of the time of scripts/test. Headers of the standard library and of
+# GoogleTest are precompiled, and the tests' own sources are not optimized. The release build shows that every source includes
+# what it uses. target_precompile_headers would pass absolute paths, and clones would no longer share a compiler cache: so an
+# object library "compiles" one header, of /usr/include, with the others included before it.
+if(GOSSAMER_PRECOMPILE)
+  set(precompiled algorithm array atomic chrono condition_variable coroutine deque filesystem fstream functional map memory
+      mutex optional random set span sstream string thread unordered_map vector)
+  list(TRANSFORM precompiled PREPEND "SHELL:-include ")
+  function(gossamer_precompiled_header name header)
+    add_library(${name} OBJECT ${header})
+    set_source_files_properties(${header} PROPERTIES LANGUAGE CXX)
+    target_compile_options(${name} PRIVATE ${ARGN} ${precompiled}
+                           "SHELL:-x c++-header" -fpch-instantiate-templates "SHELL:-Xclang -fno-pch-timestamp")
+    target_link_libraries(${name} PRIVATE gossamer_options)
+  endfunction()
+  gossamer_precompiled_header(gossamer_precompiled /usr/include/fmt/format.h)
+  set_target_properties(gossamer_precompiled PROPERTIES POSITION_INDEPENDENT_CODE ON)  # as gossamer_library has it
+  if(GOSSAMER_TESTS)
+    gossamer_precompiled_header(gossamer_precompiled_tests /usr/include/gmock/gmock.h -O0 "SHELL:-include fmt/format.h")
+    target_link_libraries(gossamer_precompiled_tests PRIVATE GTest::gmock)
+  endif()
+endif()
+
+# gossamer_use_precompiled(TARGET NAME OPTIONS...): compiles the target with the precompiled header NAME and its options, where
+# headers are precompiled.
+function(gossamer_use_precompiled target name)
+  if(NOT GOSSAMER_PRECOMPILE)
+    return()
+  endif()
+  get_target_property(header ${name} SOURCES)
+  set(header CMakeFiles/${name}.dir${header}.o)
+  target_compile_options(${target} PRIVATE ${ARGN} "SHELL:-include-pch ${header}" "SHELL:-Xclang -fno-pch-timestamp")
+  get_target_property(sources ${target} SOURCES)
+  set_property(SOURCE ${sources} APPEND PROPERTY OBJECT_DEPENDS ${CMAKE_BINARY_DIR}/${header})
+endfunction()
+
 # gossamer_library(NAME SOURCES ... DEPENDS ...): a static library of one folder.
 function(gossamer_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  gossamer_use_precompiled(${name} gossamer_precompiled)
   target_link_libraries(${name} PUBLIC ${ARG_DEPENDS} PRIVATE $<BUILD_INTERFACE:gossamer_options>)
   target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>)
 endfunction()
@@ -121,15 +157,18 @@ function(gossamer_python_test name file seconds)
   set_tests_properties(${name} PROPERTIES LABELS integration TIMEOUT ${seconds} SKIP_RETURN_CODE 77)
 endfunction()
 
-# gossamer_test(NAME SOURCES ... DEPENDS ... [LABELS ...] [TIMEOUT SECONDS]): a GoogleTest program,
-# run by ctest as one test.
+# gossamer_test(NAME SOURCES ... DEPENDS ... [LABELS ...] [TIMEOUT SECONDS] [OPTIMIZED]): a GoogleTest program, run by ctest as
+# one test. OPTIMIZED: its own sources take the time, so they are compiled as the libraries are.
 function(gossamer_test name)
   if(NOT GOSSAMER_TESTS)
     return()
   endif()
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "OPTIMIZED" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
+  if(NOT ARG_OPTIMIZED)
+    gossamer_use_precompiled(${name} gossamer_precompiled_tests -O0)
+  endif()
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} gossamer_options GTest::gmock GTest::gtest_main)
   if("${GOSSAMER_LABEL_NOT_HERE}" IN_LIST ARG_LABELS)
     set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)  # for clang-tidy, which checks it there
