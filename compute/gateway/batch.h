@@ -148,7 +148,6 @@ class Batch {
   static size_t ReadsOf(Requests requests);
   // Whether a read of the requests was left out that is not to be done with those of others.
   bool IsLong(Requests requests) const;
-  bool IsLeftOut(size_t value) const;
   // Adds a request of `from` as it is there.
   void Take(const Batch& from, const Request& request);
   // Goes on with the replies to reads. Returns false if that takes values that were not got.

@@ -12,11 +12,6 @@ constexpr size_t kMostPartKeys = 1024;
 
 }  // namespace
 
-bool Batch::IsLeftOut(size_t value) const {
-  const Result<std::string_view> result = values_[value];
-  return !result && result.error().code == Code::kInvalidArgument && result.error().message.empty();
-}
-
 std::vector<Batch::Requests> Batch::RequestsByClient() const {
   std::vector<Requests> all;
   for (auto first = requests_.begin(); first != requests_.end();) {
@@ -47,7 +42,7 @@ bool Batch::IsLong(Requests requests) const {
   for (const Request& request : requests) {
     if (!IsRead(request)) continue;
     for (size_t i = request.first; i < request.first + KeysOf(request); ++i) {
-      if (IsLeftOut(i)) return true;
+      if (values_.is_left_out(i)) return true;
     }
   }
   return false;
@@ -131,13 +126,16 @@ bool Batch::AnswerPart() {
     }
     const size_t behind = request.first + KeysOf(request);
     for (; next_read_ < behind && !reply_->is_refused(); ++next_read_) {
-      if (next_read_ >= end || IsLeftOut(next_read_ - part_begin_)) return false;
+      if (next_read_ >= end || values_.is_left_out(next_read_ - part_begin_)) return false;
       reply_->Add(values_[next_read_ - part_begin_]);
     }
     if (reply_->is_refused()) {
       failed_.push_back(request.command);
       is_broken_ = has_begun_reply_;
-      if (is_broken_) return false;
+      if (is_broken_) {
+        part_.clear();  // in the middle of an array the client would take the error for an element
+        return false;
+      }
     }
     next_read_ = behind;
     End(*reply_);

@@ -70,10 +70,49 @@ TEST_F(GatewayTest, LongAnswersThatNobodyReadsTakeLittleMemory) {
   clients[0].Expect("PING\r\n", "+PONG\r\n");
 }
 
+// Clients that take nothing are disconnected once memory is short, and what waited for the memory goes on.
+TEST_F(GatewayTest, SlowReadersAreDisconnectedWhileMemoryIsShort) {
+  GatewayOptions options;
+  options.most_unsent_bytes = uint64_t{4} << 20;
+  options.unsent_patience = std::chrono::milliseconds(600);
+  ASSERT_NO_FATAL_FAILURE(Open(options));
+  const std::string value(size_t{1} << 20, 'v');
+  Connection other = Connect();
+  other.Expect(Request({"SET", "k", value}), "+OK\r\n");
+  const auto disconnected = [&other] {
+    other.Send(Request({"INFO", "stats"}));
+    const std::string name = "client_output_buffer_limit_disconnections:";
+    const std::string info = other.ReceiveBulk();
+    return std::stoul(info.substr(info.find(name) + name.size()));
+  };
+  constexpr size_t kClients = 8;
+  std::vector<Connection> clients;
+  clients.reserve(kClients);
+  std::string gets;
+  for (int i = 0; i < 50; ++i) gets += Request({"GET", "k"});
+  for (size_t i = 0; i < kClients; ++i) {
+    clients.push_back(Connect());
+    clients.back().Send(gets);
+  }
+  while (disconnected() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  // Those that stay have less than the bound together.
+  std::vector<std::string> mget(41, "k");
+  mget[0] = "MGET";
+  other.Send(Request(mget));
+  EXPECT_EQ(other.ReceiveLine(), "*40");
+  for (int i = 0; i < 40; ++i) ASSERT_TRUE(other.ReceiveBulk() == value) << i;
+  size_t whole = 0;
+  for (Connection& client : clients) {
+    client.EndSending();
+    whole += client.ReceiveToEnd().size() == 50 * Bulk(value).size() ? 1 : 0;
+  }
+  EXPECT_EQ(whole + disconnected(), kClients);
+}
+
 // A fake store, as sessions keep buffers of their own.
-class IdleMemoryTest : public GatewayTest {
+class FakeStoreMemoryTest : public GatewayTest {
  public:
-  ~IdleMemoryTest() override { gateway_.reset(); }
+  ~FakeStoreMemoryTest() override { gateway_.reset(); }
 
  protected:
   void OpenFake() {
@@ -87,7 +126,7 @@ class IdleMemoryTest : public GatewayTest {
 };
 
 // Also where the values are long and the answers are short.
-TEST_F(IdleMemoryTest, ABatchDoesNotKeepLongValues) {
+TEST_F(FakeStoreMemoryTest, ABatchDoesNotKeepLongValues) {
   constexpr size_t kValueBytes = size_t{1} << 20;
   ASSERT_NO_FATAL_FAILURE(OpenFake());
   fake_.state().map["k"] = std::string(kValueBytes, 'v');
@@ -106,7 +145,7 @@ TEST_F(IdleMemoryTest, ABatchDoesNotKeepLongValues) {
 }
 
 // Nor the words of requests with many.
-TEST_F(IdleMemoryTest, NothingIsKeptOfARequestOfManyKeys) {
+TEST_F(FakeStoreMemoryTest, NothingIsKeptOfARequestOfManyKeys) {
   ASSERT_NO_FATAL_FAILURE(OpenFake());
   Connection client = Connect();
   client.Expect("PING\r\n", "+PONG\r\n");
@@ -114,6 +153,38 @@ TEST_F(IdleMemoryTest, NothingIsKeptOfARequestOfManyKeys) {
   client.Expect(Request(std::vector<std::string>(200'001, "EXISTS")), ":0\r\n");
   client.Expect("PING\r\n", "+PONG\r\n");
   EXPECT_LT(AllocatedBytes(), before + (size_t{1} << 20));
+}
+
+// More keys than one batch reads. Every 4,500th read of the store fails.
+TEST_F(FakeStoreMemoryTest, AFailureInTheMiddleOfALongReplyEndsTheConnection) {
+  constexpr size_t kFirstFailure = 4500;
+  fake_.state().fail_interval = kFirstFailure;
+  fake_.state().fail_with = MakeError(Code::kNodeUnreachable, "memory server 1 is gone");
+  fake_.state().map["k"] = std::string(100, 'v');
+  ASSERT_NO_FATAL_FAILURE(OpenFake());
+  Connection client = Connect();
+  std::vector<std::string> mget(5001, "k");
+  mget[0] = "MGET";
+  client.Send(Request(mget));
+  const std::string reply = client.ReceiveToEnd();
+  const std::string one = Bulk(fake_.state().map["k"]);
+  const std::string begin = "*5000\r\n";
+  ASSERT_TRUE(reply.starts_with(begin + one)) << reply.substr(0, 200);
+  EXPECT_EQ((reply.size() - begin.size()) % one.size(), 0u) << "a value is cut";
+  EXPECT_LT(reply.size(), begin.size() + kFirstFailure * one.size());
+  EXPECT_EQ(reply.find("UNREACHABLE"), std::string::npos) << "an error inside an array";
+}
+
+// In the first part of a reply, it is an error as any other.
+TEST_F(FakeStoreMemoryTest, AFailureAtTheBeginningOfALongReplyIsAnError) {
+  fake_.state().fail_interval = 2;
+  fake_.state().fail_with = MakeError(Code::kNodeUnreachable, "memory server 1 is gone");
+  fake_.state().map["k"] = std::string(100, 'v');
+  ASSERT_NO_FATAL_FAILURE(OpenFake());
+  Connection client = Connect();
+  client.Expect(Request(std::vector<std::string>(5001, "EXISTS")),
+                "-UNREACHABLE memory server 1 is gone\r\n");
+  client.Expect("PING\r\n", "+PONG\r\n");
 }
 
 }  // namespace

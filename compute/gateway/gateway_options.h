@@ -1,6 +1,7 @@
 // What a gateway is told.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -24,6 +25,9 @@ struct GatewayOptions {
   SlowLog::Limits slow_log;
   uint64_t max_query_bytes = uint64_t{64}
                              << 20;  // of requests that have not been answered, of one client
+  // While clients have not taken more bytes of answers than that, one that takes nothing for so long is disconnected.
+  uint64_t most_unsent_bytes = uint64_t{128} << 20;
+  std::chrono::milliseconds unsent_patience{10'000};
 };
 
 }  // namespace gossamer::gateway

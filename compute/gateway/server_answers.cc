@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "common/version.h"
+#include "compute/gateway/command_docs.h"
 #include "compute/gateway/command_table.h"
 #include "compute/gateway/glob.h"
 
@@ -89,6 +90,7 @@ void AddStats(const WorkerFigures& total, Info& info) {
   info.Add("evicted_keys", 0);
   info.Add("keyspace_hits", total.clients.keys_found);
   info.Add("keyspace_misses", total.clients.keys_absent);
+  info.Add("client_output_buffer_limit_disconnections", total.clients.slow_readers);
   info.Add("total_error_replies", errors);
   info.Add("acl_access_denied_auth", total.clients.failed_logins);
 }
@@ -224,7 +226,7 @@ void AnswerCommand(const std::vector<std::string_view>& arguments, ReplyWriter& 
   } else if (is("list")) {
     ListCommands(arguments, reply);
   } else if (is("docs")) {
-    reply.Map(0);
+    AnswerCommandDocs(arguments, reply);
   } else if (is("info") && arguments.size() > 2) {
     reply.Array(arguments.size() - 2);
     for (auto name = arguments.begin() + 2; name != arguments.end(); ++name) {

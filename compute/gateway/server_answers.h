@@ -35,7 +35,7 @@ struct GatewayFigures {
 std::string InfoText(const std::vector<std::string_view>& arguments, const GatewayOptions& options,
                      const GatewayIdentity& identity, const GatewayFigures& figures,
                      const WorkerMetrics& metrics);
-// COMMAND [COUNT | LIST | DOCS | INFO name...]
+// COMMAND [COUNT | LIST | DOCS [name...] | INFO name...]
 void AnswerCommand(const std::vector<std::string_view>& arguments, ReplyWriter& reply);
 
 }  // namespace gossamer::gateway

@@ -14,8 +14,8 @@ namespace gossamer::gateway {
 
 class UnsentAnswers {
  public:
-  // With more than this, memory is short.
-  static constexpr int64_t kMost = int64_t{128} << 20;
+  // With more than `most` bytes, memory is short.
+  explicit UnsentAnswers(uint64_t most) : most_(static_cast<int64_t>(most)) {}
 
   // `client` has so many now.
   void Count(Client& client, size_t bytes) {
@@ -24,9 +24,10 @@ class UnsentAnswers {
                      std::memory_order_relaxed);
     client.counted_unsent = bytes;
   }
-  bool are_many() const { return bytes_.load(std::memory_order_relaxed) > kMost; }
+  bool are_many() const { return bytes_.load(std::memory_order_relaxed) > most_; }
 
  private:
+  const int64_t most_;
   std::atomic<int64_t> bytes_{0};
 };
 

@@ -44,7 +44,10 @@ namespace gossamer::gateway {
 // What the workers of a gateway share.
 struct Shared {
   explicit Shared(const GatewayOptions& given)
-      : options(given), slow_log(given.slow_log), inboxes(given.threads) {}
+      : options(given),
+        slow_log(given.slow_log),
+        inboxes(given.threads),
+        unsent(given.most_unsent_bytes) {}
 
   const GatewayOptions& options;
   ScanPositions positions;
@@ -111,8 +114,9 @@ class Worker {
   Task<void> RunPart(Client& client);
   // Sends the answers of `client`. Returns false if the connection is lost.
   bool Send(Client& client);
-  // While clients of this process have not taken more than 128 MiB of answers, memory is short: then no long reads go on, a
-  // client with more than kMostUnsentWhenShort of them is not read, and one that takes nothing for 10 s is disconnected.
+  // While clients of this process have not taken most_unsent_bytes of answers, memory is short: then no long reads go on, a
+  // client with more than kMostUnsentWhenShort of them is not read, and one that takes nothing for unsent_patience is
+  // disconnected.
   void LookAtMemory();
   Task<void> RunBatch(std::unique_ptr<Batch> batch);
   void AnswerState(Client& client, const Command& command,

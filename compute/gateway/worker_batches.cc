@@ -1,8 +1,11 @@
 // Batches of a worker, and long reads, which go on by themselves in parts.
+#include <glog/logging.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
+#include "common/text/human.h"
 #include "compute/gateway/records.h"
 #include "compute/gateway/worker.h"
 
@@ -11,9 +14,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// While memory is short, a client that takes nothing for so long is disconnected.
-constexpr std::chrono::seconds kPatience{10};
-constexpr std::chrono::seconds kLookInterval{1};
+constexpr std::chrono::milliseconds kLookInterval{500};
 // Reads of a client in one batch, with those of others, and bytes of values that such a batch brings: some thousands of a pipeline's
 // values of 1 kB are not long.
 constexpr size_t kMostKeys = 4096;
@@ -142,12 +143,19 @@ void Worker::LookAtMemory() {
   most_unsent_ = is_short_ ? kMostUnsentWhenShort : kMostUnsent;
   if (!is_short_ || now_ < next_look_) return;
   next_look_ = now_ + kLookInterval;
+  const std::chrono::milliseconds patience = shared_.options.unsent_patience;
   std::vector<Client*> stuck;
   for (const auto& [fd, client] : clients_) {
     const bool waits = client->unsent() != 0 && !client->is_busy && !client->is_queued;
-    if (waits && now_ - client->moved_at > kPatience) stuck.push_back(client.get());
+    if (waits && now_ - client->moved_at > patience) stuck.push_back(client.get());
   }
-  for (Client* client : stuck) Drop(*client);
+  for (Client* client : stuck) {
+    LOG(WARNING) << "client " << client->entry().number() << " is disconnected: it has "
+                 << HumanBytes(client->unsent()) << " of answers and took none for "
+                 << patience.count() / 1000 << " s, while memory is short";
+    ++metrics_->numbers().slow_readers;
+    Drop(*client);
+  }
 }
 
 }  // namespace gossamer::gateway

@@ -53,6 +53,7 @@ ClientNumbers& ClientNumbers::operator+=(const ClientNumbers& other) {
   bytes_sent += other.bytes_sent;
   failed_logins += other.failed_logins;
   tls_failures += other.tls_failures;
+  slow_readers += other.slow_readers;
   unknown_requests += other.unknown_requests;
   keys_found += other.keys_found;
   keys_absent += other.keys_absent;
@@ -131,6 +132,10 @@ std::vector<prometheus::MetricFamily> WorkerMetrics::Collect() const {
       .Counter("gossamer_client_rejections_total",
                "Connections of clients that were refused, as there were too many.")
       .Add({}, total.clients.rejected);
+  families
+      .Counter("gossamer_client_slow_readers_total",
+               "Clients that were disconnected, as they took no answers while memory was short.")
+      .Add({}, total.clients.slow_readers);
   families.Counter("gossamer_client_bytes_total", "Bytes received from clients and sent to them.")
       .Add({{"direction", "received"}}, total.clients.bytes_received)
       .Add({{"direction", "sent"}}, total.clients.bytes_sent);
@@ -174,6 +179,7 @@ Json WorkerMetrics::State() const {
                  {{"connected", total.clients.connected},
                   {"accepted", total.clients.accepted},
                   {"rejected", total.clients.rejected},
+                  {"slow_readers", total.clients.slow_readers},
                   {"commands", processed},
                   {"bytes_received", total.clients.bytes_received},
                   {"bytes_sent", total.clients.bytes_sent},

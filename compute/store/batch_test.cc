@@ -178,6 +178,7 @@ TEST(MultiGetTest, LeavesOutWhatItHasNoRoomFor) {
   EXPECT_LT(values.bytes(), kMost + (64 + 1) * kValueBytes);
   size_t left_out = 0;
   for (size_t i = 0; i < kKeys; ++i) {
+    EXPECT_EQ(values.is_left_out(i), !values[i]);
     if (values[i]) {
       EXPECT_EQ(values[i].value().size(), i % 3 == 0 ? 8U : kValueBytes);
     } else {

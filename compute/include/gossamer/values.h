@@ -27,8 +27,10 @@ class Values {
   // Bounds the memory that later calls take: once the values have so many bytes together, no value of a value block is got any
   // more. Those that are being got then, 64 at most, still come.
   void set_most_bytes(uint64_t bytes) { most_bytes_ = bytes; }
-  // Whether the last call has left keys out for that. Their results are InvalidArgument.
+  // Whether the last call has left keys out for that.
   bool is_full() const { return is_full_; }
+  // Whether it has left out key `i`. Its result is InvalidArgument then.
+  bool is_left_out(size_t i) const { return slots_[i].is_left_out; }
   // The value of key `i`, valid until the next call with this object.
   // Errors: those of Session::Get.
   Result<std::string_view> operator[](size_t i) const {
@@ -46,7 +48,7 @@ class Values {
   }
   bool has_room() const { return bytes_.size() < most_bytes_; }
   void LeaveOut(size_t i) {
-    slots_[i] = {.code = Code::kInvalidArgument};
+    slots_[i] = {.is_left_out = true, .code = Code::kInvalidArgument};
     is_full_ = true;
   }
   void Set(size_t i, std::string_view value) { slots_[i] = Append(value, true, {}); }
@@ -60,13 +62,15 @@ class Values {
     uint64_t at = 0;    // of the value, or of the error's message
     uint32_t size = 0;  // in bytes
     bool is_value = false;
+    bool is_left_out = false;
     Code code = Code::kNotFound;
   };
 
   Slot Append(std::string_view bytes, bool is_value, Code code) {
     const uint64_t at = bytes_.size();
     bytes_ += bytes;
-    return {at, static_cast<uint32_t>(bytes.size()), is_value, code};
+    return {
+        .at = at, .size = static_cast<uint32_t>(bytes.size()), .is_value = is_value, .code = code};
   }
 
   std::string bytes_;
