@@ -62,8 +62,34 @@ TEST_F(GatewayTest, SetsTheLimitsOfTheSlowLog) {
   for (int i = 0; i < 3; ++i) client.Expect(Request({"SET", "k", "v"}), "+OK\r\n");
   client.Expect(Request({"SLOWLOG", "LEN"}), ":3\r\n");
   client.Expect(Request({"CONFIG", "SET", "slowlog-max-len", "2"}), "+OK\r\n");
+  client.Expect(Request({"SLOWLOG", "LEN"}), ":2\r\n");
   client.Expect(Request({"SET", "k", "v"}), "+OK\r\n");
   client.Expect(Request({"SLOWLOG", "LEN"}), ":2\r\n");
+  client.Expect(Request({"CONFIG", "SET", "slowlog-max-len", "0"}), "+OK\r\n");
+  client.Expect(Request({"SLOWLOG", "LEN"}), ":0\r\n");
+  client.Expect(Request({"CONFIG", "SET", "slowlog-max-len", "9", "slowlog-log-slower-than",
+                         "9223372036854775807"}),
+                "+OK\r\n");
+  client.Expect(Request({"SET", "k", "v"}), "+OK\r\n");
+  client.Expect(Request({"SLOWLOG", "LEN"}), ":0\r\n");
+}
+
+// They would take long to match, and others wait meanwhile.
+TEST_F(GatewayTest, RefusesLongPatterns) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  Connection client = Connect();
+  const std::string most = "*" + std::string(1023, 'p');
+  const std::string refusal = "-ERR a pattern has at most 1024 bytes here\r\n";
+  client.Expect(Request({"CONFIG", "GET", most}), "*0\r\n");
+  client.Expect(Request({"CONFIG", "GET", most + "p"}), refusal);
+  client.Expect(Request({"COMMAND", "LIST", "FILTERBY", "PATTERN", most}), "*0\r\n");
+  client.Expect(Request({"COMMAND", "LIST", "FILTERBY", "PATTERN", most + "p"}), refusal);
+  client.Expect(Request({"KEYS", most}), "*0\r\n");
+  client.Expect(Request({"KEYS", most + "p"}), refusal);
+  std::vector<std::string> many(1025, "get");
+  many[0] = "COMMAND";
+  many[1] = "INFO";
+  client.Expect(Request(many), "-ERR too many names\r\n");
 }
 
 // As Redis 7.0.15 has answered.

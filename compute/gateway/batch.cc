@@ -337,8 +337,13 @@ void Batch::End(ReadReply& reply) {
 void Batch::AnswerChange(const Request& request) const {
   ReplyWriter reply(request.client->out, request.client->is_resp3);
   const ValueChange& change = changes_[request.first];
+  // GETDEL of a key that the store does not take: it is not there.
+  const bool is_absent = !change.result && request.command->id == CommandId::kGetDel &&
+                         change.result.error().code == Code::kInvalidArgument;
   if (change.result) {
     change.Answer(reply);
+  } else if (is_absent) {
+    reply.Null();
   } else {
     reply.Error(ErrorLine(change.result.error()));
   }

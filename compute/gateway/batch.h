@@ -47,6 +47,8 @@ class Batch {
   // Adds an answer that is known already, in its place behind those of the client's earlier requests. `command`: what it answers;
   // null if that is no command.
   void AddAnswer(Client& client, std::string_view reply, const Command* command);
+  // Of these answers.
+  size_t known_bytes() const { return text_.size(); }
   // Likewise, an error: a code in capitals, then a sentence.
   void AddError(Client& client, std::string_view line, const Command* command);
   // Likewise, to a request that was refused before it began.
@@ -63,10 +65,9 @@ class Batch {
   // Does the writes. Call behind Read.
   Task<void> Write(Session& session);
 
-  // In place of Read, Write and Answer, for a batch of one client: does a part, which brings about kPartBytes, and appends its
+  // In place of Read, Write and Answer, for a batch of one client: does a part, which brings about `most_bytes`, and appends its
   // answers to the client's output. Call again, once the client has taken them, until it returns true: that was all.
-  Task<bool> RunPart(Session& session);
-  static constexpr size_t kPartBytes = size_t{1} << 20;
+  Task<bool> RunPart(Session& session, size_t most_bytes);
   // Whether an error came in the middle of a reply that the client has a part of. Then it can only be disconnected.
   bool is_broken() const { return is_broken_; }
 
@@ -152,7 +153,7 @@ class Batch {
   void Take(const Batch& from, const Request& request);
   // Goes on with the replies to reads. Returns false if that takes values that were not got.
   bool AnswerPart();
-  void ChoosePart();
+  void ChoosePart(size_t most_bytes);
   Task<void> RunChanges(Session& session);
   // The reply to a request that reads, appended to `out`.
   ReadReply ReplyTo(const Request& request, std::string& out) const;

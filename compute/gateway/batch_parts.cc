@@ -90,18 +90,18 @@ void Batch::Take(const Batch& from, const Request& request) {
   }
 }
 
-Task<bool> Batch::RunPart(Session& session) {
+Task<bool> Batch::RunPart(Session& session, size_t most_bytes) {
   part_begin_ = next_read_;
   if (next_read_ < reads_.size()) {
     const size_t keys = std::min(part_keys_, reads_.size() - next_read_);
-    values_.set_most_bytes(kPartBytes);
+    values_.set_most_bytes(most_bytes);
     co_await session.AsyncMultiGet(std::span(reads_).subspan(next_read_, keys), values_);
   }
   const bool is_read = AnswerPart();
   clients_.front()->out += part_;
   has_begun_reply_ = has_begun_reply_ || !part_.empty();
   part_.clear();
-  ChoosePart();
+  ChoosePart(most_bytes);
   if (!is_read) co_return is_broken_;
   co_await Write(session);
   for (; next_request_ < requests_.size(); ++next_request_) AnswerOne(requests_[next_request_]);
@@ -145,10 +145,10 @@ bool Batch::AnswerPart() {
 }
 
 // Whether values are long is known once some were read.
-void Batch::ChoosePart() {
-  if (values_.is_full() || values_.bytes() > kPartBytes) {
+void Batch::ChoosePart(size_t most_bytes) {
+  if (values_.is_full() || values_.bytes() > most_bytes) {
     part_keys_ = std::max<size_t>(1, part_keys_ / 2);
-  } else if (2 * values_.bytes() <= kPartBytes) {
+  } else if (2 * values_.bytes() <= most_bytes) {
     part_keys_ = std::min(2 * part_keys_, kMostPartKeys);
   }
 }

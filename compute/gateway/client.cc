@@ -72,7 +72,8 @@ TlsSession::Rest Client::ReceivePlain(std::span<char> to, size_t& bytes) {
 
 void Client::EndRefusedTransaction(uint64_t& bytes_received) {
   if (transaction != Transaction::kRefused) return;
-  if (unparsed_bytes() == 0) Receive(bytes_received);
+  // The end of the connection has no event of its own any more: it is read again.
+  if (unparsed_bytes() == 0 && Receive(bytes_received) == Read::kEnded) may_read = true;
   if (unparsed_bytes() == 0) transaction = Transaction::kNone;
 }
 

@@ -71,13 +71,15 @@ class Client {
 
   RequestParser parser;
   std::string out;
-  size_t allowance = 64;                             // requests that it may have in a batch
-  size_t counted_unsent = 0;                         // of unsent(), in the worker's total
-  std::chrono::steady_clock::time_point moved_at{};  // when it has taken some of its answers
+  size_t allowance = 64;                                 // requests that it may have in a batch
+  size_t counted_unsent = 0;                             // of unsent(), in the worker's total
+  std::chrono::steady_clock::time_point moved_at{};      // when it has taken some of its answers
+  std::chrono::steady_clock::time_point behind_since{};  // when it had taken all for the last time
   bool is_resp3 = false;
   bool is_authenticated;
   bool may_read = true;         // something may have arrived
   bool has_hung_up = false;     // no event will tell of what comes
+  bool is_gone = false;         // nobody takes answers any more
   bool is_busy = false;         // requests are in flight
   bool has_next = false;        // the next request is here, and waits for those in flight
   bool has_long_reads = false;  // which come first; nothing is received meanwhile

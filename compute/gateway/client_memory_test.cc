@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <string>
 #include <thread>
@@ -107,6 +108,41 @@ TEST_F(GatewayTest, SlowReadersAreDisconnectedWhileMemoryIsShort) {
     whole += client.ReceiveToEnd().size() == 50 * Bulk(value).size() ? 1 : 0;
   }
   EXPECT_EQ(whole + disconnected(), kClients);
+}
+
+// Nor do clients hold up others that take a little of a long answer now and then.
+TEST_F(GatewayTest, AClientThatTakesLittleIsDisconnectedWhenMemoryIsVeryShort) {
+  GatewayOptions options;
+  options.most_unsent_bytes = uint64_t{2} << 20;
+  options.unsent_patience = std::chrono::milliseconds(600);
+  ASSERT_NO_FATAL_FAILURE(Open(options));
+  const std::string value(size_t{1} << 20, 'v');
+  Connection other = Connect();
+  for (int i = 0; i < 8; ++i) {
+    other.Expect(Request({"SET", "long" + std::to_string(i), value}), "+OK\r\n");
+  }
+  // The store knows then that values are long, and does not get all of an MGET at once.
+  other.Expect(Request({"MGET", "long1", "long2"}), "*2\r\n" + Bulk(value) + Bulk(value));
+  Connection slow = Connect();
+  slow.Send("GOSSAMER.SCAN\r\n");
+  EXPECT_EQ(slow.ReceiveLine(), "*16");
+  std::vector<std::string> mget(31, "long1");
+  mget[0] = "MGET";
+  other.Send(Request(mget));
+  std::atomic<bool> is_answered = false;
+  std::thread reader([&] {
+    EXPECT_EQ(other.ReceiveLine(), "*30");
+    for (int i = 0; i < 30; ++i) ASSERT_TRUE(other.ReceiveBulk() == value) << i;
+    is_answered = true;
+  });
+  size_t taken = 0;
+  while (!is_answered) {
+    taken += slow.Receive(10'000).size();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  reader.join();
+  slow.EndSending();
+  EXPECT_LT(taken + slow.ReceiveToEnd().size(), 8 * value.size());
 }
 
 // A fake store, as sessions keep buffers of their own.

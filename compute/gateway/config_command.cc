@@ -23,6 +23,7 @@ namespace {
 using Arguments = std::vector<std::string_view>;
 
 constexpr std::string_view kSlowerThan = "slowlog-log-slower-than";
+constexpr size_t kMostPatterns = 1024;
 constexpr std::string_view kMostEntries = "slowlog-max-len";
 
 struct Setting {
@@ -63,6 +64,10 @@ std::array<Setting, 12> Settings(const GatewayOptions& options, uint16_t port,
 
 void Get(const Arguments& arguments, const GatewayOptions& options, uint16_t port,
          const SlowLog& slow_log, ReplyWriter& reply) {
+  const bool is_short = std::ranges::all_of(
+      arguments, [](std::string_view one) { return one.size() <= kMostPatternBytes; });
+  if (!is_short) return reply.Error(kPatternTooLong);
+  if (arguments.size() > kMostPatterns) return reply.Error("ERR too many patterns");
   const auto settings = Settings(options, port, slow_log);
   const auto is_asked_for = [&](const Setting& setting) {
     return std::any_of(arguments.begin() + 2, arguments.end(), [&](std::string_view pattern) {

@@ -95,6 +95,9 @@ void AddStats(const WorkerFigures& total, Info& info) {
   info.Add("acl_access_denied_auth", total.clients.failed_logins);
 }
 
+// Of one COMMAND INFO: a description is much longer than a name.
+constexpr size_t kMostNames = 1024;
+
 bool IsOfKeys(const Command& command) {
   return command.kind != CommandKind::kAnswer && command.kind != CommandKind::kState;
 }
@@ -140,6 +143,10 @@ void ListCommands(const std::vector<std::string_view>& arguments, ReplyWriter& r
     return;
   }
   std::vector<std::string_view> names;
+  if (has_pattern && arguments[4].size() > kMostPatternBytes) {
+    reply.Error(kPatternTooLong);
+    return;
+  }
   const auto add = [&](std::string_view name) {
     const bool is_wanted = !has_pattern || MatchesGlob(arguments[4], name);
     if (is_wanted && !has_module) names.push_back(name);  // no module has brought any
@@ -227,13 +234,15 @@ void AnswerCommand(const std::vector<std::string_view>& arguments, ReplyWriter& 
     ListCommands(arguments, reply);
   } else if (is("docs")) {
     AnswerCommandDocs(arguments, reply);
+  } else if (is("info") && arguments.size() > kMostNames) {
+    reply.Error("ERR too many names");
   } else if (is("info") && arguments.size() > 2) {
     reply.Array(arguments.size() - 2);
     for (auto name = arguments.begin() + 2; name != arguments.end(); ++name) {
       if (const Command* const command = FindCommand(*name)) {
         WriteCommand(*command, reply);
       } else {
-        reply.NullArray();
+        reply.Null();
       }
     }
   } else {

@@ -33,6 +33,13 @@ std::vector<std::string> Cut(const std::vector<std::string_view>& words) {
 
 }  // namespace
 
+void SlowLog::set_limits(const Limits& limits) {
+  const std::lock_guard lock(mutex_);
+  slower_than_us_.store(limits.slower_than_us, std::memory_order_relaxed);
+  most_entries_.store(limits.entries, std::memory_order_relaxed);
+  if (entries_.size() > limits.entries) entries_.resize(limits.entries);
+}
+
 void SlowLog::Add(std::chrono::nanoseconds duration, const std::vector<std::string_view>& words,
                   std::string_view client_address, std::string_view client_name) {
   Entry entry{.number = 0,

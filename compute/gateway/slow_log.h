@@ -30,16 +30,13 @@ class SlowLog {
     return {slower_than_us_.load(std::memory_order_relaxed),
             most_entries_.load(std::memory_order_relaxed)};
   }
-  // What is logged already and is too much goes when the next request is logged.
-  void set_limits(const Limits& limits) {
-    slower_than_us_.store(limits.slower_than_us, std::memory_order_relaxed);
-    most_entries_.store(limits.entries, std::memory_order_relaxed);
-  }
+  // What is logged already and is too much goes.
+  void set_limits(const Limits& limits);
 
   bool IsSlow(std::chrono::nanoseconds duration) const {
     const Limits now = limits();
-    return now.slower_than_us >= 0 && duration >= std::chrono::microseconds(now.slower_than_us) &&
-           now.entries != 0;
+    const int64_t us = std::chrono::duration_cast<std::chrono::microseconds>(duration).count();
+    return now.slower_than_us >= 0 && us >= now.slower_than_us && now.entries != 0;
   }
   // `words`: the command and what it was about; long ones are cut, as Redis does it.
   void Add(std::chrono::nanoseconds duration, const std::vector<std::string_view>& words,

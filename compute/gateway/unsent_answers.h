@@ -25,6 +25,8 @@ class UnsentAnswers {
     client.counted_unsent = bytes;
   }
   bool are_many() const { return bytes_.load(std::memory_order_relaxed) > most_; }
+  // Twice as many.
+  bool are_too_many() const { return bytes_.load(std::memory_order_relaxed) > 2 * most_; }
 
  private:
   const int64_t most_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <functional>
 #include <memory>
 
 #include "compute/gateway/batch.h"
@@ -17,8 +18,6 @@ namespace {
 constexpr uint64_t kMostPerScan = 100'000;
 // KEYS of more bytes than this is refused: SCAN is for that.
 constexpr size_t kMostKeyBytes = size_t{64} << 20;
-// No key is longer than 250 B. A long pattern with many special characters takes long to match.
-constexpr size_t kMostPatternBytes = 1024;
 
 constexpr std::string_view kStopping = "ERR this compute server is stopping";
 
@@ -35,8 +34,8 @@ Error Wrong(std::string line) { return MakeError(Code::kInvalidArgument, std::mo
 }  // namespace
 
 Result<Walk> Walk::Parse(const Command& command, const std::vector<std::string_view>& arguments,
-                         const ScanPositions& positions) {
-  Walk walk(command.id);
+                         const ScanPositions& positions, std::function<bool()> is_unwanted) {
+  Walk walk(command.id, std::move(is_unwanted));
   if (command.id == CommandId::kKeys) walk.pattern_ = arguments[1];
   if (command.id == CommandId::kFlushDb) {
     const bool is_known =
@@ -53,7 +52,7 @@ Result<Walk> Walk::Parse(const Command& command, const std::vector<std::string_v
     BOOST_OUTCOME_TRYV(walk.ParseRange(arguments));
   }
   if (walk.pattern_.size() > kMostPatternBytes) {
-    return Wrong("ERR a pattern has at most 1024 bytes here");
+    return Wrong(std::string(kPatternTooLong));
   }
   return walk;
 }
@@ -143,7 +142,10 @@ Task<void> Walk::ScanRange(Session& session, WalkTurns& turns, std::string& out,
   ReplyWriter list(pairs, is_resp3);
   WalkTurns::Slice slice(turns);
   while (co_await cursor->AsyncNext()) {
-    if (slice.IsOver()) co_await slice.Next();
+    if (slice.IsOver(cursor->value().size())) {
+      co_await slice.Next();
+      if (is_unwanted_()) co_return;
+    }
     if (turns.must_end()) co_return reply.Error(kStopping);
     ++found;
     list.Bulk(cursor->key());
@@ -203,7 +205,10 @@ Task<void> Walk::List(Session& session, ScanPositions& positions, WalkTurns& tur
   ReplyWriter list(keys, is_resp3);
   WalkTurns::Slice slice(turns);
   while (co_await cursor->AsyncNext()) {
-    if (slice.IsOver()) co_await slice.Next();
+    if (slice.IsOver()) {
+      co_await slice.Next();
+      if (is_unwanted_()) co_return;
+    }
     if (turns.must_end()) co_return reply.Error(kStopping);
     ++seen;
     if (id_ == CommandId::kDbSize) continue;

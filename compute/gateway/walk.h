@@ -5,9 +5,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "compute/gateway/command_table.h"
@@ -21,8 +23,9 @@ namespace gossamer::gateway {
 class Walk {
  public:
   // Copies what it needs of the arguments. Errors: InvalidArgument, with the text of the error reply.
+  // `is_unwanted`: whether nobody waits for the reply any more. A walk that only reads ends then, without one.
   static Result<Walk> Parse(const Command& command, const std::vector<std::string_view>& arguments,
-                            const ScanPositions& positions);
+                            const ScanPositions& positions, std::function<bool()> is_unwanted);
 
   // Appends the reply to `out`: an error if `turns` ends the walk early.
   Task<void> Run(Session& session, ScanPositions& positions, WalkTurns& turns, std::string& out,
@@ -31,7 +34,8 @@ class Walk {
   std::optional<uint64_t> key_count() const { return key_count_; }
 
  private:
-  explicit Walk(CommandId id) : id_(id) {}
+  Walk(CommandId id, std::function<bool()> is_unwanted)
+      : id_(id), is_unwanted_(std::move(is_unwanted)) {}
   Status ParseScan(const std::vector<std::string_view>& arguments, const ScanPositions& positions);
   Status ParseRange(const std::vector<std::string_view>& arguments);
   Task<void> DeleteRange(Session& session, WalkTurns& turns, ReplyWriter& reply) const;
@@ -41,6 +45,7 @@ class Walk {
   Task<void> ScanRange(Session& session, WalkTurns& turns, std::string& out, bool is_resp3) const;
 
   CommandId id_;
+  std::function<bool()> is_unwanted_;
   std::string pattern_ = "*";
   std::string from_;
   ScanOptions range_;  // of GOSSAMER.SCAN and GOSSAMER.DELRANGE

@@ -15,6 +15,7 @@
 
 #include <chrono>
 #include <coroutine>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 
@@ -25,13 +26,19 @@ class WalkTurns {
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::microseconds kSlice{50};
   static constexpr uint64_t kKeysPerLook = 64;
+  static constexpr uint64_t kBytesLikeAKey = 256;
 
   class Slice {
    public:
     explicit Slice(WalkTurns& turns) : turns_(turns) {}
 
-    // Call once for each key.
-    bool IsOver() { return ++keys_ % kKeysPerLook == 0 && Clock::now() >= end_; }
+    // Call once for each key. `value_bytes`: which were copied with it.
+    bool IsOver(size_t value_bytes = 0) {
+      keys_ += 1 + value_bytes / kBytesLikeAKey;
+      if (keys_ < kKeysPerLook) return false;
+      keys_ = 0;
+      return Clock::now() >= end_;
+    }
     // The task goes on when it has its next slice.
     auto Next() {
       struct Wait {

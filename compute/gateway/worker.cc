@@ -17,6 +17,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kMostInFlight = 64;
+// Bytes of answers to commands like COMMAND DOCS in a batch, before other clients wait for the next one.
+constexpr size_t kMostKnown = size_t{16} << 20;
 // How long a worker without work sleeps at most: tasks of the store go on in between.
 constexpr int kIdleMs = 100;
 
@@ -97,7 +99,7 @@ void Worker::Stop() {
 
 void Worker::Run() {
   while (!is_stopping_.load(std::memory_order_acquire)) {
-    const bool waits_for_memory = ready_.empty() || is_short_;
+    const bool waits_for_memory = ready_.empty() || shared_.unsent.are_too_many();
     const bool is_idle =
         in_flight() == 0 && queue_.empty() && waits_for_memory && session_->Poll() == 0;
     HandleEvents(is_idle ? kIdleMs : 0);
@@ -140,7 +142,8 @@ void Worker::HandleEvents(int timeout_ms) {
     const auto found = clients_.find(fd);
     if (found == clients_.end()) continue;
     Client& client = *found->second;
-    if ((event.events & (EPOLLHUP | EPOLLRDHUP | EPOLLERR)) != 0) client.has_hung_up = true;
+    if ((event.events & (EPOLLHUP | EPOLLERR)) != 0) client.is_gone = true;
+    if (client.is_gone || (event.events & EPOLLRDHUP) != 0) client.has_hung_up = true;
     if ((event.events & EPOLLIN) != 0 || client.has_hung_up) client.may_read = true;
     if (client.is_busy) continue;
     if (client.unsent() != 0 && !Send(client)) {
@@ -194,23 +197,26 @@ void Worker::Drop(Client& client) {
 }
 
 void Worker::Collect(Client& client) {
+  // Requests before the one that ends the connection are done all the same.
+  if (client.has_long_reads && !client.entry().is_killed()) return GoOn(client);
   if (client.entry().is_killed()) client.is_closing = true;
   if (client.is_closing) {
     Release(client);
     return;
   }
   if (client.is_shaking_hands() && !ShakeHands(client)) return;
-  if (client.has_long_reads) return GoOn(client);
-  if (batches_ >= kMostInFlight || client.unsent() > most_unsent_) {
-    // An answer that ends, or room for answers, brings it back.
-    if (client.unsent() <= most_unsent_) Queue(client);
-    return;
+  if (client.unsent() > most_unsent_) {
+    if (!Send(client)) return Drop(client);
+    if (client.unsent() > most_unsent_) return;  // room for answers brings it back
   }
+  if (batches_ >= kMostInFlight || batch_->known_bytes() > kMostKnown) return Queue(client);
   bool has_ended = false;
   size_t count = 0;
+  const size_t known_before = batch_->known_bytes();
   client.has_next = false;
   client.entry().NoteActivity(now_, client.unparsed_bytes(), client.unsent(), client.is_resp3);
-  while (count < client.allowance && !client.is_closing && client.unsent() <= most_unsent_) {
+  while (count < client.allowance && !client.is_closing && client.unsent() <= most_unsent_ &&
+         batch_->known_bytes() - known_before <= most_unsent_) {
     const RequestParser::Outcome outcome = client.parser.Next(client.unparsed());
     if (outcome == RequestParser::Outcome::kError) {
       batch_->AddRefusal(client, "ERR " + client.parser.error(), nullptr);
@@ -300,6 +306,7 @@ bool Worker::CollectOne(Client& client, const std::vector<std::string_view>& arg
     case CommandKind::kWalk:
       if (is_in_batch) return false;
       if (walks_ >= kMostInFlight) {
+        if (!Send(client)) client.is_closing = true;
         Queue(client);
         return false;
       }
@@ -319,7 +326,8 @@ void Worker::ReleaseWalkers() {
 
 void Worker::StartWalk(Client& client, const Command& command,
                        const std::vector<std::string_view>& arguments) {
-  Result<Walk> walk = Walk::Parse(command, arguments, shared_.positions);
+  const auto is_unwanted = [&client] { return client.is_gone || client.entry().is_killed(); };
+  Result<Walk> walk = Walk::Parse(command, arguments, shared_.positions, is_unwanted);
   if (!walk) {
     ReplyWriter(client.out, client.is_resp3).Error(walk.error().message);
     metrics_->RecordCommand(NumberOf(command), {}, true);
@@ -337,7 +345,8 @@ Task<void> Worker::RunWalk(Client& client, std::unique_ptr<Walk> walk, const Com
   const size_t before = client.out.size();
   co_await walk->Run(*session_, shared_.positions, turns_, client.out, client.is_resp3);
   const std::chrono::nanoseconds duration = Clock::now() - begin;
-  metrics_->RecordCommand(NumberOf(*command), duration, client.out[before] == '-');
+  const bool is_error = client.out.size() > before && client.out[before] == '-';
+  metrics_->RecordCommand(NumberOf(*command), duration, is_error);
   if (const auto keys = walk->key_count())
     shared_.key_count.store(static_cast<int64_t>(*keys), std::memory_order_relaxed);
   if (shared_.slow_log.IsSlow(duration)) {

@@ -114,9 +114,10 @@ class Worker {
   Task<void> RunPart(Client& client);
   // Sends the answers of `client`. Returns false if the connection is lost.
   bool Send(Client& client);
-  // While clients of this process have not taken most_unsent_bytes of answers, memory is short: then no long reads go on, a
-  // client with more than kMostUnsentWhenShort of them is not read, and one that takes nothing for unsent_patience is
-  // disconnected.
+  // While clients of this process have not taken most_unsent_bytes of answers, memory is short: then parts of long reads are small,
+  // a client with more than kMostUnsentWhenShort of answers is not read, and one that takes nothing for unsent_patience is
+  // disconnected. With twice as much, long reads pause, and of the clients that have not taken all for that time, the one with
+  // the most is disconnected now and then.
   void LookAtMemory();
   Task<void> RunBatch(std::unique_ptr<Batch> batch);
   void AnswerState(Client& client, const Command& command,

@@ -193,6 +193,7 @@ void Worker::AnswerState(Client& client, const Command& command,
       break;
     case CommandId::kHello: Hello(client, arguments, shared_.options, metrics_->numbers()); break;
     case CommandId::kInfo: {
+      client.allowance = 1;  // it takes as long as hundreds of GETs: the next one waits for others
       metrics_->Publish(
           now_, session_->counters());  // so that what the client has been answered is counted
       reply.Verbatim(InfoText(arguments, shared_.options, shared_.identity,

@@ -19,6 +19,8 @@ constexpr std::chrono::milliseconds kLookInterval{500};
 // values of 1 kB are not long.
 constexpr size_t kMostKeys = 4096;
 constexpr size_t kMostTogether = size_t{16} << 20;
+// Of values in one part of long reads.
+constexpr size_t kPartBytes = size_t{1} << 20;
 
 }  // namespace
 
@@ -68,7 +70,6 @@ void Worker::Release(Client& client) {
   if (has_more && !client.is_closing && client.unsent() <= most_unsent_) return Queue(client);
   client.EndRefusedTransaction(metrics_->numbers().bytes_received);
   const bool is_connected = Send(client);
-  client.entry().NoteActivity(now_, client.unparsed_bytes(), client.unsent(), client.is_resp3);
   const bool is_flooded = !client.is_authenticated && client.unsent() > kMostUnsentUnknown;
   if (!is_connected || is_flooded || (client.is_closing && client.unsent() == 0)) {
     Drop(client);
@@ -94,19 +95,17 @@ std::unique_ptr<Batch> Worker::SplitBatch(Batch& batch) {
 
 void Worker::GoOn(Client& client) {
   client.is_busy = false;
-  const bool is_connected = Send(client);
-  client.entry().NoteActivity(now_, client.unparsed_bytes(), client.unsent(), client.is_resp3);
-  if (!is_connected) return Drop(client);
+  if (!Send(client)) return Drop(client);
   if (client.unsent() != 0) return;
   client.is_busy = true;
   ready_.push_back(&client);
 }
 
 void Worker::StartPart() {
-  if (ready_.empty() || is_in_part_ || is_short_) return;
+  if (ready_.empty() || is_in_part_ || shared_.unsent.are_too_many()) return;
   Client& client = *ready_.front();
   ready_.pop_front();
-  if (client.is_closing || client.entry().is_killed()) {
+  if (client.is_gone || client.entry().is_killed()) {
     client.is_busy = false;
     client.is_closing = true;
     return Release(client);
@@ -118,7 +117,8 @@ void Worker::StartPart() {
 Task<void> Worker::RunPart(Client& client) {
   const Clock::time_point begin = Clock::now();
   LongReads& reads = long_reads_.at(&client);
-  const bool has_ended = co_await reads.batch->RunPart(*session_);
+  const size_t most_bytes = is_short_ ? kMostUnsentWhenShort : kPartBytes;
+  const bool has_ended = co_await reads.batch->RunPart(*session_, most_bytes);
   reads.spent += Clock::now() - begin;
   is_in_part_ = false;
   if (!has_ended) co_return GoOn(client);
@@ -133,8 +133,10 @@ Task<void> Worker::RunPart(Client& client) {
 bool Worker::Send(Client& client) {
   const size_t before = client.unsent();
   const bool is_connected = client.Send(metrics_->numbers().bytes_sent);
+  if (client.counted_unsent == 0) client.behind_since = client.moved_at = now_;
   if (client.unsent() != before) client.moved_at = now_;
   shared_.unsent.Count(client, client.unsent());
+  client.entry().NoteActivity(now_, client.unparsed_bytes(), client.unsent(), client.is_resp3);
   return is_connected;
 }
 
@@ -144,15 +146,22 @@ void Worker::LookAtMemory() {
   if (!is_short_ || now_ < next_look_) return;
   next_look_ = now_ + kLookInterval;
   const std::chrono::milliseconds patience = shared_.options.unsent_patience;
-  std::vector<Client*> stuck;
+  std::vector<Client*> slow;
+  Client* slowest = nullptr;
   for (const auto& [fd, client] : clients_) {
-    const bool waits = client->unsent() != 0 && !client->is_busy && !client->is_queued;
-    if (waits && now_ - client->moved_at > patience) stuck.push_back(client.get());
+    if (client->unsent() == 0 || client->is_busy || client->is_queued) continue;
+    if (now_ - client->moved_at > patience) {
+      slow.push_back(client.get());
+    } else if (now_ - client->behind_since > patience &&
+               (slowest == nullptr || client->unsent() > slowest->unsent())) {
+      slowest = client.get();
+    }
   }
-  for (Client* client : stuck) {
-    LOG(WARNING) << "client " << client->entry().number() << " is disconnected: it has "
-                 << HumanBytes(client->unsent()) << " of answers and took none for "
-                 << patience.count() / 1000 << " s, while memory is short";
+  // Clients that take little now and then would hold up those who take all.
+  if (slow.empty() && slowest != nullptr && shared_.unsent.are_too_many()) slow.push_back(slowest);
+  for (Client* client : slow) {
+    LOG(WARNING) << "client " << client->entry().number() << " is disconnected: it has not taken "
+                 << HumanBytes(client->unsent()) << " of answers, and memory is short";
     ++metrics_->numbers().slow_readers;
     Drop(*client);
   }

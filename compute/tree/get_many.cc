@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "common/fabric/workers.h"
-
 namespace gossamer {
 
 Task<void> ManyGetter::Get(std::span<const KeyView> keys, Values& values) {
@@ -11,14 +9,14 @@ Task<void> ManyGetter::Get(std::span<const KeyView> keys, Values& values) {
   values.Reset(keys.size());
   const auto rest = idle_rests_.Take();
   rest->clear();
-  Run run{keys, values, 0, *rest, 0};
   Workers workers(context_.links.scheduler());
+  Run run{keys, values, workers, 0, *rest, 0, 0};
   while (run.next < keys.size() && workers.running() < kWindow) workers.Start(Work(run));
   co_await workers.Wait();
-  while (run.next_rest < rest->size() && workers.running() < kSingleWindow) {
-    workers.Start(WorkOnRest(run));
-  }
+  StartOnRest(run, expected_bytes_);
   co_await workers.Wait();
+  if (!rest->empty())
+    expected_bytes_ = std::max(run.largest, expected_bytes_ - expected_bytes_ / 64);
 }
 
 Task<void> ManyGetter::Work(Run& run) {
@@ -39,6 +37,16 @@ Task<void> ManyGetter::Work(Run& run) {
   }
 }
 
+size_t ManyGetter::WindowFor(size_t value_bytes) {
+  return std::clamp<size_t>(kBytesInFlight / std::max<size_t>(value_bytes, 1), 1, kSingleWindow);
+}
+
+void ManyGetter::StartOnRest(Run& run, size_t value_bytes) {
+  while (run.next_rest < run.rest.size() && run.workers.running() < WindowFor(value_bytes)) {
+    run.workers.Start(WorkOnRest(run));
+  }
+}
+
 Task<void> ManyGetter::WorkOnRest(Run& run) {
   while (run.next_rest < run.rest.size()) {
     const uint32_t position = run.rest[run.next_rest++];
@@ -46,7 +54,11 @@ Task<void> ManyGetter::WorkOnRest(Run& run) {
       run.values.LeaveOut(position);
       continue;
     }
-    run.values.Set(position, co_await single_.GetUntilDone(run.keys[position]));
+    const Result<std::string> value = co_await single_.GetUntilDone(run.keys[position]);
+    if (value) run.largest = std::max(run.largest, value.value().size());
+    run.values.Set(position, value);
+    if (run.workers.running() > WindowFor(run.largest)) co_return;
+    StartOnRest(run, run.largest);
   }
 }
 

@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "common/fabric/workers.h"
 #include "common/idle_pool.h"
 #include "common/task.h"
 #include "compute/tree/get.h"
@@ -36,17 +37,25 @@ class ManyGetter {
   // Most chunks in flight, and most keys that are got by themselves.
   static constexpr size_t kWindow = 2;
   static constexpr size_t kSingleWindow = 64;
+  // Bytes of values that are got by themselves at a time, so that Values keeps about to its bound. How long they are is not known
+  // beforehand: those of the last calls tell. The first call of a session gets kSingleWindow.
+  static constexpr size_t kBytesInFlight = size_t{4} << 20;
 
   // One call.
   struct Run {
     std::span<const KeyView> keys;
     Values& values;
+    Workers& workers;
     size_t next = 0;              // the first key that no chunk has yet
     std::vector<uint32_t>& rest;  // keys to get by themselves
     size_t next_rest = 0;
+    size_t largest = 0;  // bytes of a value, of those got by themselves
   };
 
   Task<void> Work(Run& run);
+  // How many values of that size are got at a time.
+  static size_t WindowFor(size_t value_bytes);
+  void StartOnRest(Run& run, size_t value_bytes);
   Task<void> WorkOnRest(Run& run);
 
   TreeContext& context_;
@@ -54,6 +63,7 @@ class ManyGetter {
   Getter& single_;
   IdlePool<PlainGets::Chunk> idle_;
   IdlePool<std::vector<uint32_t>> idle_rests_;
+  size_t expected_bytes_ = 0;  // of a value: about the largest of late
 };
 
 }  // namespace gossamer

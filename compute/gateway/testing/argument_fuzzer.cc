@@ -191,7 +191,7 @@ void TryChange(const Command& command, const Words& words, Value& value) {
 }
 
 void TryWalk(const Command& command, const Words& words, const ScanPositions& positions) {
-  const Result<Walk> walk = Walk::Parse(command, words, positions);
+  const Result<Walk> walk = Walk::Parse(command, words, positions, [] { return false; });
   if (walk) return;
   CHECK(walk.error().code == Code::kInvalidArgument);
   CHECK(walk.error().message.starts_with("ERR ")) << walk.error().message;

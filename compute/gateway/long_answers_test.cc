@@ -1,0 +1,91 @@
+// Answers of more bytes than the gateway makes at a time.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "compute/gateway/testing/gateway_fixture.h"
+
+namespace gossamer::gateway {
+namespace {
+
+TEST_F(GatewayTest, ASlowReaderDoesNotGrowTheOutputWithoutBound) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  Connection client = Connect();
+  const std::string value(1'000'000, 'v');
+  client.Expect(Request({"SET", "k", value}), "+OK\r\n");
+  std::string requests;
+  for (int i = 0; i < 300; ++i) requests += Request({"GET", "k"});
+  std::thread sender([&] { client.Send(requests); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  const std::string reply = Bulk(value);
+  for (int i = 0; i < 300; ++i) ASSERT_EQ(client.Receive(reply.size()), reply);
+  sender.join();
+}
+
+// So many that the gateway does not have all of them in memory before it answers.
+TEST_F(GatewayTest, AnswersReadsOfManyLongValuesInTheirOrder) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  constexpr size_t kValueBytes = size_t{1} << 20;
+  Connection client = Connect();
+  std::string requests;
+  std::string replies;
+  std::vector<std::string> values;
+  for (const char c : {'a', 'b', 'c'}) {
+    values.push_back("$1048576\r\n" + std::string(kValueBytes, c) + "\r\n");
+    client.Expect(Request({"SET", std::string(1, c), std::string(kValueBytes, c)}), "+OK\r\n");
+  }
+  std::vector<std::string> mget{"MGET"};
+  std::string many = "*70\r\n";
+  for (size_t i = 0; i < 70; ++i) {
+    mget.push_back(i % 7 == 6 ? "absent" : std::string(1, static_cast<char>('a' + i % 3)));
+    many += i % 7 == 6 ? "$-1\r\n" : values[i % 3];
+  }
+  std::vector<std::string> exists = mget;
+  exists[0] = "EXISTS";
+  requests += Request({"GET", "b"}) + "PING\r\n" + Request(exists) + Request(mget);
+  replies += values[1] + "+PONG\r\n:60\r\n" + many;
+  requests +=
+      Request({"STRLEN", "c"}) + Request({"GETRANGE", "a", "0", "2"}) + Request({"SET", "a", "x"});
+  replies += ":1048576\r\n$3\r\naaa\r\n+OK\r\n";
+  requests += Request({"GET", "a"}) + Request({"MGET", "absent", "b"});
+  replies += "$1\r\nx\r\n*2\r\n$-1\r\n" + values[1];
+  client.Send(requests);
+  EXPECT_TRUE(client.Receive(replies.size()) == replies);
+}
+
+// What came before a request that ends the connection is done, also if it takes many parts.
+TEST_F(GatewayTest, DoesLongReadsBeforeAProtocolError) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  Connection client = Connect();
+  client.Expect(Request({"SET", "k", "v"}), "+OK\r\n");
+  std::vector<std::string> mget(5001, "k");
+  mget[0] = "MGET";
+  client.Send(Request(mget) + Request({"SET", "behind", "1"}) + "*1\r\n:1\r\n");
+  std::string replies = "*5000\r\n";
+  for (int i = 0; i < 5000; ++i) replies += "$1\r\nv\r\n";
+  replies += "+OK\r\n-ERR Protocol error: expected '$', got ':'\r\n";
+  EXPECT_EQ(client.ReceiveToEnd(), replies);
+  Connect().Expect(Request({"GET", "behind"}), Bulk("1"));
+}
+
+// They are known without the store, and have more bytes than one batch takes.
+TEST_F(GatewayTest, AnswersManyLongAnswersThatAreKnown) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  Connection client = Connect();
+  const std::string message(100'000, 'm');
+  std::string requests;
+  std::string replies;
+  for (int i = 0; i < 100; ++i) {
+    requests += Request({"ECHO", message}) + "PING\r\n";
+    replies += Bulk(message) + "+PONG\r\n";
+  }
+  std::thread sender([&] { client.Send(requests); });
+  EXPECT_TRUE(client.Receive(replies.size()) == replies);
+  sender.join();
+}
+
+}  // namespace
+}  // namespace gossamer::gateway
