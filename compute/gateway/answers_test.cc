@@ -326,7 +326,9 @@ TEST_F(GatewayTest, EndsTheConnectionOfAClientThatSpeaksHttp) {
        {post, Request({"POST"}), Request({"hOST:", "a"}), std::string("host: a\n")}) {
     for (const std::string& begin : {std::string(), login, login + Request({"MULTI"})}) {
       Connection client = Connect();
-      client.Send(begin + http + login + "FLUSHALL\r\n" + Request({"FLUSHALL"}));
+      std::string requests = begin;
+      requests.append(http).append(login).append("FLUSHALL\r\n").append(Request({"FLUSHALL"}));
+      client.Send(requests);
       const std::string answers = client.ReceiveToEnd();
       EXPECT_TRUE(answers.empty() || answers.starts_with("+OK\r\n")) << answers;
       EXPECT_EQ(std::ranges::count(answers, '+'), answers.empty() ? 0 : 1) << answers;
