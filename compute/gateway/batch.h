@@ -47,12 +47,12 @@ class Batch {
   // Adds an answer that is known already, in its place behind those of the client's earlier requests. `command`: what it answers;
   // null if that is no command.
   void AddAnswer(Client& client, std::string_view reply, const Command* command);
-  // Of these answers.
-  size_t known_bytes() const { return text_.size(); }
   // Likewise, an error: a code in capitals, then a sentence.
   void AddError(Client& client, std::string_view line, const Command* command);
   // Likewise, to a request that was refused before it began.
   void AddRefusal(Client& client, std::string_view line, const Command* command);
+  // Of the answers that were known already.
+  size_t known_bytes() const { return text_.size(); }
 
   // Does the reads. Once they have brought `most_bytes`, those of further long values are left out; all of them are, if a client
   // has more than `most_keys`.

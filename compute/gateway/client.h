@@ -29,6 +29,8 @@ class Client {
 
   int fd() const { return socket_.get(); }
   uint64_t number() const { return entry_.number(); }
+  // Whether nobody waits for answers any more.
+  bool is_lost() const { return is_gone || entry_.is_killed(); }
   ClientList::Entry& entry() { return entry_; }
 
   // From now on all goes through `tls`. Returns false if that is null. Requires: nothing has been received or sent.

@@ -23,6 +23,14 @@ size_t AllocatedBytes() {
   return info.uordblks + info.hblkhd;
 }
 
+// Memory is short when clients have not taken so many bytes; they have little time to take them.
+GatewayOptions WithRoomForAnswers(uint64_t bytes) {
+  GatewayOptions options;
+  options.most_unsent_bytes = bytes;
+  options.unsent_patience = std::chrono::milliseconds(600);
+  return options;
+}
+
 // Of thousands of clients, most are idle.
 TEST_F(GatewayTest, AClientThatHasBeenAnsweredHoldsLittleMemory) {
   ASSERT_NO_FATAL_FAILURE(Open());
@@ -73,10 +81,7 @@ TEST_F(GatewayTest, LongAnswersThatNobodyReadsTakeLittleMemory) {
 
 // Clients that take nothing are disconnected once memory is short, and what waited for the memory goes on.
 TEST_F(GatewayTest, SlowReadersAreDisconnectedWhileMemoryIsShort) {
-  GatewayOptions options;
-  options.most_unsent_bytes = uint64_t{4} << 20;
-  options.unsent_patience = std::chrono::milliseconds(600);
-  ASSERT_NO_FATAL_FAILURE(Open(options));
+  ASSERT_NO_FATAL_FAILURE(Open(WithRoomForAnswers(uint64_t{4} << 20)));
   const std::string value(size_t{1} << 20, 'v');
   Connection other = Connect();
   other.Expect(Request({"SET", "k", value}), "+OK\r\n");
@@ -96,7 +101,7 @@ TEST_F(GatewayTest, SlowReadersAreDisconnectedWhileMemoryIsShort) {
     clients.back().Send(gets);
   }
   while (disconnected() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  // Those that stay have less than the bound together.
+  // The untaken answers of the clients that stay have fewer bytes than the bound.
   std::vector<std::string> mget(41, "k");
   mget[0] = "MGET";
   other.Send(Request(mget));
@@ -112,10 +117,7 @@ TEST_F(GatewayTest, SlowReadersAreDisconnectedWhileMemoryIsShort) {
 
 // Nor do clients hold up others that take a little of a long answer now and then.
 TEST_F(GatewayTest, AClientThatTakesLittleIsDisconnectedWhenMemoryIsVeryShort) {
-  GatewayOptions options;
-  options.most_unsent_bytes = uint64_t{2} << 20;
-  options.unsent_patience = std::chrono::milliseconds(600);
-  ASSERT_NO_FATAL_FAILURE(Open(options));
+  ASSERT_NO_FATAL_FAILURE(Open(WithRoomForAnswers(uint64_t{2} << 20)));
   const std::string value(size_t{1} << 20, 'v');
   Connection other = Connect();
   for (int i = 0; i < 8; ++i) {

@@ -23,8 +23,8 @@ namespace {
 using Arguments = std::vector<std::string_view>;
 
 constexpr std::string_view kSlowerThan = "slowlog-log-slower-than";
-constexpr size_t kMostPatterns = 1024;
 constexpr std::string_view kMostEntries = "slowlog-max-len";
+constexpr size_t kMostPatterns = 1024;  // of one CONFIG GET
 
 struct Setting {
   std::string_view name;

@@ -142,11 +142,11 @@ void ListCommands(const std::vector<std::string_view>& arguments, ReplyWriter& r
     reply.Error("ERR syntax error");
     return;
   }
-  std::vector<std::string_view> names;
   if (has_pattern && arguments[4].size() > kMostPatternBytes) {
     reply.Error(kPatternTooLong);
     return;
   }
+  std::vector<std::string_view> names;
   const auto add = [&](std::string_view name) {
     const bool is_wanted = !has_pattern || MatchesGlob(arguments[4], name);
     if (is_wanted && !has_module) names.push_back(name);  // no module has brought any

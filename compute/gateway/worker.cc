@@ -326,8 +326,8 @@ void Worker::ReleaseWalkers() {
 
 void Worker::StartWalk(Client& client, const Command& command,
                        const std::vector<std::string_view>& arguments) {
-  const auto is_unwanted = [&client] { return client.is_gone || client.entry().is_killed(); };
-  Result<Walk> walk = Walk::Parse(command, arguments, shared_.positions, is_unwanted);
+  Result<Walk> walk =
+      Walk::Parse(command, arguments, shared_.positions, [&client] { return client.is_lost(); });
   if (!walk) {
     ReplyWriter(client.out, client.is_resp3).Error(walk.error().message);
     metrics_->RecordCommand(NumberOf(command), {}, true);

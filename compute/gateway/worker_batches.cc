@@ -105,7 +105,7 @@ void Worker::StartPart() {
   if (ready_.empty() || is_in_part_ || shared_.unsent.are_too_many()) return;
   Client& client = *ready_.front();
   ready_.pop_front();
-  if (client.is_gone || client.entry().is_killed()) {
+  if (client.is_lost()) {
     client.is_busy = false;
     client.is_closing = true;
     return Release(client);
@@ -157,7 +157,7 @@ void Worker::LookAtMemory() {
       slowest = client.get();
     }
   }
-  // Clients that take little now and then would hold up those who take all.
+  // A client that goes on reading slowly would keep memory short for all others.
   if (slow.empty() && slowest != nullptr && shared_.unsent.are_too_many()) slow.push_back(slowest);
   for (Client* client : slow) {
     LOG(WARNING) << "client " << client->entry().number() << " is disconnected: it has not taken "
