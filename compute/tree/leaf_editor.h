@@ -138,6 +138,8 @@ class LeafEditor {
     const bool is_in_vain = knows(geometry_.overflow_unit()) && !has_used_overflow_;
     return has_moved_ || was_misled_ || is_in_vain;
   }
+  // Whether a write needed the overflow group, which the hint had not told to read.
+  bool was_misled() const { return was_misled_; }
   // Whether the known units are so empty that the leaf may be worth a merge.
   bool IsSparse() const;
   // Call when the changed units are in the batch that writes them.
