@@ -13,7 +13,6 @@
 #include <deque>
 #include <limits>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -59,17 +58,11 @@ class Batch {
   Task<void> Read(Session& session, size_t most_bytes, size_t most_keys);
   // Whether Read has left any out. Then the batch is to be split, before anything else of it is done.
   bool has_left_out() const { return !reads_.empty() && (is_unread_ || values_.is_full()); }
-  // Splits the batch: a batch for each client of which reads were left out, and, as the last one, a batch of all the others, which
+  // Splits the batch: a batch of each client of which reads were left out, for LongReads, and, as the last one, a batch of all the others, which
   // may be empty. This one is of no use afterwards.
   std::vector<std::unique_ptr<Batch>> Split();
   // Does the writes. Call behind Read.
   Task<void> Write(Session& session);
-
-  // In place of Read, Write and Answer, for a batch of one client: does a part, which brings about `most_bytes`, and appends its
-  // answers to the client's output. Call again, once the client has taken them, until it returns true: that was all.
-  Task<bool> RunPart(Session& session, size_t most_bytes);
-  // Whether an error came in the middle of a reply that the client has a part of. Then it can only be disconnected.
-  bool is_broken() const { return is_broken_; }
 
   // Whether it has taken so much memory that it should not be kept for later requests.
   bool HasGrown() const;
@@ -115,6 +108,8 @@ class Batch {
   const std::vector<Client*>& clients() const { return clients_; }
 
  private:
+  friend class LongReads;
+
   // In place of the number of values of a request: its write is one of the changes.
   static constexpr size_t kIsChange = std::numeric_limits<size_t>::max();
   enum class Phase : uint8_t { kReads, kPuts, kChanges, kDeletes };
@@ -151,9 +146,6 @@ class Batch {
   bool IsLong(Requests requests) const;
   // Adds a request of `from` as it is there.
   void Take(const Batch& from, const Request& request);
-  // Goes on with the replies to reads. Returns false if that takes values that were not got.
-  bool AnswerPart();
-  void ChoosePart(size_t most_bytes);
   Task<void> RunChanges(Session& session);
   // The reply to a request that reads, appended to `out`.
   ReadReply ReplyTo(const Request& request, std::string& out) const;
@@ -172,15 +164,6 @@ class Batch {
   Values values_;
   size_t most_keys_ = 0;    // of the last Read
   bool is_unread_ = false;  // it has read nothing, because a client has more reads
-  // Of RunPart: the requests and reads that are answered, the reads of `values_`, and the reply that is being made.
-  size_t next_request_ = 0;
-  size_t next_read_ = 0;
-  size_t part_begin_ = 0;
-  size_t part_keys_ = 4;
-  std::string part_;
-  std::optional<ReadReply> reply_;
-  bool has_begun_reply_ = false;  // the client has got a part of it
-  bool is_broken_ = false;
   std::vector<KeyValueView> puts_;
   std::vector<Status> put_results_;
   std::vector<std::pair<int64_t, int64_t>> ranges_;  // of GETRANGE, by its `count`

@@ -67,7 +67,10 @@ void Get(const Arguments& arguments, const GatewayOptions& options, uint16_t por
   const bool is_short = std::ranges::all_of(
       arguments, [](std::string_view one) { return one.size() <= kMostPatternBytes; });
   if (!is_short) return reply.Error(kPatternTooLong);
-  if (arguments.size() > kMostPatterns) return reply.Error("ERR too many patterns");
+  if (arguments.size() - 2 > kMostPatterns) {
+    return reply.Error("ERR CONFIG GET takes at most " + std::to_string(kMostPatterns) +
+                       " patterns here");
+  }
   const auto settings = Settings(options, port, slow_log);
   const auto is_asked_for = [&](const Setting& setting) {
     return std::any_of(arguments.begin() + 2, arguments.end(), [&](std::string_view pattern) {

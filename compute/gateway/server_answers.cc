@@ -234,8 +234,8 @@ void AnswerCommand(const std::vector<std::string_view>& arguments, ReplyWriter& 
     ListCommands(arguments, reply);
   } else if (is("docs")) {
     AnswerCommandDocs(arguments, reply);
-  } else if (is("info") && arguments.size() > kMostNames) {
-    reply.Error("ERR too many names");
+  } else if (is("info") && arguments.size() - 2 > kMostNames) {
+    reply.Error("ERR COMMAND INFO takes at most " + std::to_string(kMostNames) + " names here");
   } else if (is("info") && arguments.size() > 2) {
     reply.Array(arguments.size() - 2);
     for (auto name = arguments.begin() + 2; name != arguments.end(); ++name) {

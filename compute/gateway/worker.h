@@ -30,6 +30,7 @@
 #include "compute/gateway/handshakes.h"
 #include "compute/gateway/inbox.h"
 #include "compute/gateway/listener.h"
+#include "compute/gateway/long_reads.h"
 #include "compute/gateway/scan_positions.h"
 #include "compute/gateway/server_answers.h"
 #include "compute/gateway/slow_log.h"
@@ -88,10 +89,6 @@ class Worker {
   // Likewise, of a client without a login, before its connection ends: it has been told NOAUTH hundreds of times, and read
   // nothing.
   static constexpr size_t kMostUnsentUnknown = size_t{16} << 10;
-  struct LongReads {
-    std::unique_ptr<Batch> batch;
-    std::chrono::nanoseconds spent;
-  };
 
   // Begins to serve who has arrived in the inbox.
   void Welcome();

@@ -87,7 +87,7 @@ std::unique_ptr<Batch> Worker::SplitBatch(Batch& batch) {
   for (std::unique_ptr<Batch>& part : parts) {
     Client& client = *part->clients().front();
     client.has_long_reads = true;
-    long_reads_[&client] = {std::move(part), {}};
+    long_reads_.emplace(&client, std::move(part));
     GoOn(client);
   }
   return others;
@@ -115,15 +115,13 @@ void Worker::StartPart() {
 }
 
 Task<void> Worker::RunPart(Client& client) {
-  const Clock::time_point begin = Clock::now();
   LongReads& reads = long_reads_.at(&client);
-  const size_t most_bytes = is_short_ ? kMostUnsentWhenShort : kPartBytes;
-  const bool has_ended = co_await reads.batch->RunPart(*session_, most_bytes);
-  reads.spent += Clock::now() - begin;
+  const bool has_ended =
+      co_await reads.RunPart(*session_, is_short_ ? kMostUnsentWhenShort : kPartBytes);
   is_in_part_ = false;
   if (!has_ended) co_return GoOn(client);
-  if (reads.batch->is_broken()) client.is_closing = true;
-  Record(*reads.batch, reads.spent, *metrics_, shared_.slow_log);
+  if (reads.is_broken()) client.is_closing = true;
+  Record(reads.batch(), reads.spent(), *metrics_, shared_.slow_log);
   long_reads_.erase(&client);
   client.has_long_reads = false;
   client.allowance = std::max<size_t>(1, client.allowance / 8);

@@ -1,4 +1,4 @@
-// What a batch does about reads of long values: a client that asks for many gets them in parts, and does not hold up others.
+// How a batch is split where reads of long values were left out: see LongReads.
 #include <algorithm>
 #include <span>
 #include <utility>
@@ -6,11 +6,6 @@
 #include "compute/gateway/batch.h"
 
 namespace gossamer::gateway {
-namespace {
-
-constexpr size_t kMostPartKeys = 1024;
-
-}  // namespace
 
 std::vector<Batch::Requests> Batch::RequestsByClient() const {
   std::vector<Requests> all;
@@ -87,69 +82,6 @@ void Batch::Take(const Batch& from, const Request& request) {
     if (request.command->id != CommandId::kGetRange) return;
     own.count = ranges_.size();
     ranges_.push_back(from.ranges_[request.count]);
-  }
-}
-
-Task<bool> Batch::RunPart(Session& session, size_t most_bytes) {
-  part_begin_ = next_read_;
-  if (next_read_ < reads_.size()) {
-    const size_t keys = std::min(part_keys_, reads_.size() - next_read_);
-    values_.set_most_bytes(most_bytes);
-    co_await session.AsyncMultiGet(std::span(reads_).subspan(next_read_, keys), values_);
-  }
-  const bool is_read = AnswerPart();
-  clients_.front()->out += part_;
-  has_begun_reply_ = has_begun_reply_ || !part_.empty();
-  part_.clear();
-  ChoosePart(most_bytes);
-  if (!is_read) co_return is_broken_;
-  co_await Write(session);
-  for (; next_request_ < requests_.size(); ++next_request_) AnswerOne(requests_[next_request_]);
-  co_return true;
-}
-
-bool Batch::AnswerPart() {
-  const size_t end = part_begin_ + (part_begin_ < reads_.size() ? values_.size() : 0);
-  for (; next_request_ < requests_.size(); ++next_request_) {
-    const Request& request = requests_[next_request_];
-    if (request.command == nullptr) {
-      part_.append(text_, request.first, request.count);
-      continue;
-    }
-    if (!IsRead(request)) break;
-    if (!reply_) {
-      // A reply that begins behind others of this part is refused without them.
-      clients_.front()->out += part_;
-      part_.clear();
-      has_begun_reply_ = false;
-      reply_.emplace(ReplyTo(request, part_));
-    }
-    const size_t behind = request.first + KeysOf(request);
-    for (; next_read_ < behind && !reply_->is_refused(); ++next_read_) {
-      if (next_read_ >= end || values_.is_left_out(next_read_ - part_begin_)) return false;
-      reply_->Add(values_[next_read_ - part_begin_]);
-    }
-    if (reply_->is_refused()) {
-      failed_.push_back(request.command);
-      is_broken_ = has_begun_reply_;
-      if (is_broken_) {
-        part_.clear();  // in the middle of an array the client would take the error for an element
-        return false;
-      }
-    }
-    next_read_ = behind;
-    End(*reply_);
-    reply_.reset();
-  }
-  return true;
-}
-
-// Whether values are long is known once some were read.
-void Batch::ChoosePart(size_t most_bytes) {
-  if (values_.is_full() || values_.bytes() > most_bytes) {
-    part_keys_ = std::max<size_t>(1, part_keys_ / 2);
-  } else if (2 * values_.bytes() <= most_bytes) {
-    part_keys_ = std::min(2 * part_keys_, kMostPartKeys);
   }
 }
 
