@@ -137,7 +137,7 @@ roll_back() {
 
 # shellcheck disable=SC2317  # called by the trap
 interrupted() {
-  end_jobs
+  { end_jobs; wait; } 2>/dev/null  # without what bash says of ended jobs
   say 'interrupted'
   roll_back
   exit 130
@@ -316,7 +316,7 @@ logs() {
   if $follow; then
     option='--follow --lines=10'
     set -m
-    trap 'end_jobs; exit 0' INT TERM
+    trap '{ end_jobs; wait; } 2>/dev/null; exit 0' INT TERM
   fi
   for ((i = 0; i < ${#roles[@]}; ++i)); do
     if $follow; then
@@ -339,8 +339,17 @@ print_log() {  # I OPTIONS
   {
     cat "$kAgent"
     [[ -z $2 ]] || exec sleep infinity
-  } | ssh "${ssh_options[@]}" -- "${hosts[i]}" "$words" 2>&1 |
-    sed -u -e "1,/^$kMark\$/d" -e "s/^/${hosts[i]} ${names[i]} | /"
+  } | ssh "${ssh_options[@]}" -- "${hosts[i]}" "$words" 2>&1 | print_behind_mark "${hosts[i]} ${names[i]} | "
+}
+
+# What a login shell prints before the mark is not part of the log. Without a mark it is what ssh says: why there is none.
+print_behind_mark() {  # PREFIX
+  local line before=''
+  while IFS= read -r line; do
+    [[ $line != "$kMark" ]] || exec sed -u "s/^/$1/"
+    before+=$line$'\n'
+  done
+  printf '%s%s' "$before" "$line" | sed "s/^/$1/"
 }
 
 # --- the command line -----------------------------------------------------------------------------

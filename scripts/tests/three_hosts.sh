@@ -9,7 +9,7 @@
 # A bridge inside the namespace `admin` joins the hosts. Nothing reaches the network of the machine. The hosts
 # share its files, but each has an XDG_RUNTIME_DIR of its own.
 #
-# With greeting set, the shell of each host prints it before it does anything, as a .bashrc may.
+# With greeting set, the shells of the first two hosts print it before they do anything, as a .bashrc may.
 #
 # With host_interface set to an interface, the hosts are addresses of it, without namespaces: for SoftRoCE (docs/deploy.md).
 
@@ -66,7 +66,7 @@ make_host_network() {  # NUMBER
 make_host() {  # NUMBER
   local number=$1 directory=$work/host$1 greet=
   # shellcheck disable=SC2016  # for the shell there
-  [[ -z ${greeting:-} ]] || greet='ForceCommand echo "'$greeting'"; eval "$SSH_ORIGINAL_COMMAND"'
+  [[ -z ${greeting:-} || $number == 3 ]] || greet='ForceCommand echo "'$greeting'"; eval "$SSH_ORIGINAL_COMMAND"'
   mkdir -p "$directory/run"
   chmod 700 "$directory/run"
   make_host_network "$number"
