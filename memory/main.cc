@@ -186,6 +186,8 @@ int Main(int argc, char** argv) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   // A log that cannot be written (closed pipe, ulimit -f) must not end the server.
   std::signal(SIGPIPE, SIG_IGN);
+  // A terminal that is closed, or a request to read files again, should not cost what the server keeps.
+  std::signal(SIGHUP, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
 
   const Status can_tell = CheckReadyFd(FLAGS_ready_fd);

@@ -73,7 +73,8 @@ Result<MemoryServerOptions> CompleteOptions(MemoryServerOptions options) {
   if (options.memory_bytes < kHeapOffset + options.chunk_bytes) {
     return Bad("memory", given_bytes,
                "too little for one chunk of " + HumanBytes(options.chunk_bytes) +
-                   "; give more, such as --memory=1GiB, or smaller --chunk_bytes");
+                   "; give at least --memory=" + std::to_string(kHeapOffset + options.chunk_bytes) +
+                   ", or smaller --chunk_bytes");
   }
   if (options.memory_bytes > kMostMemoryBytes) {
     return Bad("memory", given_bytes, "one memory server has at most 8 TiB; start several");

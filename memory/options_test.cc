@@ -53,7 +53,8 @@ TEST(Options, SocketPathsBecomeAbsolute) {
 TEST(Options, SaysWhatIsWrong) {
   const std::vector<std::pair<std::function<void(MemoryServerOptions&)>, std::string>> cases = {
       {[](auto& o) { o.memory_bytes = 0; }, "--memory=0: too little for one chunk"},
-      {[](auto& o) { o.memory_bytes = 200 << 10; }, "give more, such as --memory=1GiB"},
+      {[](auto& o) { o.memory_bytes = 200 << 10; },
+       "give at least --memory=270336, or smaller --chunk_bytes"},
       {[](auto& o) { o.memory_bytes = uint64_t{9} << 40; }, "at most 8 TiB"},
       {[](auto& o) { o.chunk_bytes = 5000; }, "--chunk_bytes=5000: give a power of two"},
       {[](auto& o) { o.chunk_bytes = 128 << 20; }, "too little for one chunk of 128 MiB"},

@@ -122,6 +122,15 @@ TEST_P(ProgramTest, ServersThatRaceMakeOneStore) {
   EXPECT_EQ(Find().error().code, Code::kNotFound);
 }
 
+// What it keeps should not go with a terminal.
+TEST_P(ProgramTest, AHangupChangesNothing) {
+  const auto server = LaunchFirst();
+  server->Signal(SIGHUP);
+  EXPECT_TRUE(Find(FabricProbe()));
+  server->Signal(SIGTERM);
+  EXPECT_EQ(server->Wait(), 0) << server->standard_error();
+}
+
 TEST_P(ProgramTest, KilledServerIsRecognisedAndReplaced) {
   auto server = LaunchFirst();
   const auto before = Find().value();
@@ -130,7 +139,8 @@ TEST_P(ProgramTest, KilledServerIsRecognisedAndReplaced) {
   const auto found = Find(FabricProbe());
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().code, Code::kNodeUnreachable);
-  EXPECT_THAT(found.error().message, AllOf(HasSubstr("server 0"), HasSubstr("is dead")));
+  EXPECT_THAT(found.error().message,
+              AllOf(HasSubstr("server 0"), HasSubstr("is dead"), HasSubstr("creates it anew")));
 
   server = LaunchAndWait();
   const auto after = Find(FabricProbe());

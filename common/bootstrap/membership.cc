@@ -239,6 +239,16 @@ Result<bool> PublishJoin(Bootstrap& bootstrap, const std::optional<std::string>&
   return swapped;
 }
 
+// What a client is told of a server that it cannot reach.
+Error WithRemedy(Error error, const MemberRecord& member, Liveness liveness) {
+  if (liveness != Liveness::kDead) return error;
+  error.message +=
+      member.server == ServerId{0}
+          ? ", and what the store kept is gone: a memory server that starts now creates it anew"
+          : ", and the keys it held are lost: a memory server that starts now says what to do";
+  return error;
+}
+
 }  // namespace
 
 Result<CreateMode> ParseCreateMode(std::string_view name) {
@@ -338,7 +348,8 @@ Result<StoreRecord> FindStore(Bootstrap& bootstrap, const FindOptions& options) 
         for (const MemberRecord& member : record.servers) {
           const Liveness liveness = options.probe(record, member);
           if (liveness != Liveness::kAlive)
-            return ServerUnreachable(record, member, liveness, bootstrap);
+            return WithRemedy(ServerUnreachable(record, member, liveness, bootstrap), member,
+                              liveness);
         }
       }
       return std::move(record);

@@ -4,22 +4,34 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstdlib>
+#include <ctime>
 
 namespace gossamer {
 namespace {
 
-// The Stop of the signal handler, which takes no argument.
+constexpr int64_t kOneRequest = 100'000'000;
+
+// The Stop of the signal handler, which takes no argument, and when it was raised, in nanoseconds.
 std::atomic<Stop*> handler_target = nullptr;
+std::atomic<int64_t> raised_at = 0;
+
+int64_t Now() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);  // a handler may call it
+  return now.tv_sec * 1'000'000'000 + now.tv_nsec;
+}
 
 void OnSignal(int signal) {
   const int saved_errno = errno;
   Stop* stop = handler_target.load();
-  if (stop == nullptr || stop->raised()) {
+  if (stop != nullptr && !stop->raised()) {
+    raised_at.store(Now());
+    stop->Raise(signal);
+  } else if (stop == nullptr || Now() - raised_at.load() > kOneRequest) {
     std::signal(signal, SIG_DFL);
     std::raise(signal);
-  } else {
-    stop->Raise(signal);
   }
   errno = saved_errno;
 }

@@ -17,7 +17,7 @@
 #include "compute/bench/plan.h"
 #include "compute/bench/report.h"
 
-DEFINE_string(workload, "c", "what to do: a, b, c, d, e or f, the core workloads of YCSB");
+DEFINE_string(workload, "c", "what to do: a, b, c, d, e or f, the core workloads of YCSB, or u");
 DEFINE_string(phase, "both", "load (put the records), run (the workload on them) or both");
 DEFINE_uint64(records, 1'000'000,
               "records to load, or that were loaded; with --keys and without this: all its lines");
@@ -51,6 +51,9 @@ DEFINE_string(local, "",
 DEFINE_string(redis, "",
               "benchmark a server of the Redis protocol instead of a store: unix:PATH or "
               "ADDRESS:PORT");
+DEFINE_string(redis_user, "default", "--redis: who logs in, with --redis_password_file");
+DEFINE_string(redis_password_file, "",
+              "--redis: file whose first line is the password (default: no login)");
 DEFINE_string(memcached, "", "likewise, memcached: unix:PATH or ADDRESS:PORT");
 DEFINE_uint64(pipeline, 64,
               "--redis, --memcached: requests in flight on each connection (with --batch=1)");
@@ -91,7 +94,8 @@ constexpr ProgramInfo kProgram{
     "read-modify-writes\n"
     "  u  updates only; not one of YCSB's\n"
     "Prints throughput, latency and what each operation cost on the wire. A store that has keys\n"
-    "is written to only if --store or --bootstrap names it.\n",
+    "is written to only if --store or --bootstrap names it; a server of --redis or --memcached "
+    "always.\n",
     __FILE__};
 
 FlagValues ReadFlags(const std::vector<std::string>& given) {
@@ -121,6 +125,8 @@ FlagValues ReadFlags(const std::vector<std::string>& given) {
           .warm_up = FLAGS_warm_up,
           .local = FLAGS_local,
           .redis = FLAGS_redis,
+          .redis_user = FLAGS_redis_user,
+          .redis_password_file = FLAGS_redis_password_file,
           .memcached = FLAGS_memcached,
           .pipeline = FLAGS_pipeline,
           .pipeline_is_given = is_given("pipeline"),
@@ -203,8 +209,9 @@ Result<std::unique_ptr<Store>> OpenStore(const Plan& plan, BenchReport& report) 
   return std::unique_ptr<Store>(std::move(store));
 }
 
-// Adds the processor time that the server uses during a phase to `seconds`. For a store, it calls the phase alone.
-Result<PhaseResult> WithServer(Store& store, BenchReport& report, double ServerReport::* seconds,
+// Notes the processor time that the server uses during a phase in `seconds`. For a store, it calls the phase alone.
+Result<PhaseResult> WithServer(Store& store, BenchReport& report,
+                               std::optional<double> ServerReport::* seconds,
                                Result<PhaseResult> (*phase)(Store&, const RunnerOptions&)) {
   if (!report.server) return phase(store, report.options);
   auto& redis = static_cast<RedisStore&>(store);
@@ -212,7 +219,7 @@ Result<PhaseResult> WithServer(Store& store, BenchReport& report, double ServerR
   Result<PhaseResult> result = phase(store, report.options);
   // A server that has died during the phase has failed operations to show, and no more.
   const Result<double> after = redis.ServerCpuSeconds();
-  if (after) (*report.server).*seconds = after.value() - before;
+  (*report.server).*seconds = after ? std::optional(after.value() - before) : std::nullopt;
   return result;
 }
 

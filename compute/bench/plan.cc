@@ -13,6 +13,7 @@
 #include "common/text/escape.h"
 #include "common/text/human.h"
 #include "common/text/size_text.h"
+#include "common/text/text_file.h"
 #include "compute/bench/keys.h"
 #include "proto/leaf_geometry.h"
 #include "proto/value_block.h"
@@ -204,6 +205,9 @@ bool Writes(const Plan& plan) {
 // A server of the Redis protocol, or memcached, in place of a store.
 Status PlanRedis(const FlagValues& flags, Plan& plan) {
   const bool is_memcached = !flags.memcached.empty();
+  if (flags.redis.empty() && !flags.redis_password_file.empty()) {
+    return Wrong("--redis_password_file is of --redis");
+  }
   if (flags.redis.empty() && !is_memcached) {
     if (!flags.pipeline_is_given && !flags.connections_are_given) return Ok();
     return Wrong(
@@ -224,11 +228,17 @@ Status PlanRedis(const FlagValues& flags, Plan& plan) {
         "of its own: leave out --pipeline and --connections");
   }
   using Protocol = RedisOptions::Protocol;
-  plan.redis = RedisOptions{.protocol = is_memcached ? Protocol::kMemcached : Protocol::kRedis,
-                            .address = is_memcached ? flags.memcached : flags.redis,
-                            .connections = static_cast<uint32_t>(flags.connections),
-                            .pipeline = static_cast<uint32_t>(flags.pipeline)};
-  plan.runner.coroutines = plan.redis->connections * plan.redis->pipeline;
+  RedisOptions& server = plan.redis.emplace();
+  server.protocol = is_memcached ? Protocol::kMemcached : Protocol::kRedis;
+  server.address = is_memcached ? flags.memcached : flags.redis;
+  if (!flags.redis_password_file.empty()) {
+    Result<std::string> password = ReadPassword(flags.redis_password_file);
+    if (!password) return Wrong("--redis_password_file: " + password.error().message);
+    server.login = RedisLogin{flags.redis_user, std::move(password.value())};
+  }
+  server.connections = static_cast<uint32_t>(flags.connections);
+  server.pipeline = static_cast<uint32_t>(flags.pipeline);
+  plan.runner.coroutines = server.connections * server.pipeline;
   plan.warm_up = false;  // its cache is not here
   return Ok();
 }

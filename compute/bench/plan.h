@@ -36,8 +36,10 @@ struct FlagValues {
   bool warm_up = true;
   std::string local;  // empty: a running store; otherwise "auto" or a size
 
-  std::string redis;      // empty: no server of the Redis protocol; otherwise its address
-  std::string memcached;  // likewise
+  std::string redis;  // empty: no server of the Redis protocol; otherwise its address
+  std::string redis_user = "default";
+  std::string redis_password_file;  // empty: no login
+  std::string memcached;            // as `redis`
   uint64_t pipeline = 64;
   bool pipeline_is_given = false;
   uint64_t connections = 1;

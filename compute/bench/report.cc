@@ -219,16 +219,20 @@ std::string CacheAndLocks(const Counters& counters) {
   return text;
 }
 
+nlohmann::ordered_json OrNull(std::optional<double> number) {
+  return number ? nlohmann::ordered_json(*number) : nlohmann::ordered_json();
+}
+
 // "server: 0.41 µs of processor time for each operation"
-std::string ServerLine(double cpu_seconds, const PhaseResult& phase) {
-  if (phase.operations == 0) return {};
-  return "  server: " + HumanDuration(cpu_seconds / static_cast<double>(phase.operations)) +
+std::string ServerLine(std::optional<double> cpu_seconds, const PhaseResult& phase) {
+  if (phase.operations == 0 || !cpu_seconds) return {};
+  return "  server: " + HumanDuration(*cpu_seconds / static_cast<double>(phase.operations)) +
          " of processor time for each operation\n";
 }
 
 // What the client knows of the store itself is nothing, if it is behind a server.
 std::string PhaseText(const char* name, const BenchReport& report, const PhaseResult& phase,
-                      double ServerReport::* cpu_seconds) {
+                      std::optional<double> ServerReport::* cpu_seconds) {
   std::string text = PhaseLine(name, phase) + LatencyTable(phase);
   if (report.server) return text + ServerLine((*report.server).*cpu_seconds, phase);
   return text + CostTable(phase.counters) + CacheAndLocks(phase.counters);
@@ -288,8 +292,8 @@ Json ToJson(const BenchReport& report) {
   json["interrupted"] = report.interrupted;
   if (report.server) {
     json["server"] = {{"software", report.server->software},
-                      {"load_cpu_seconds", report.server->load_cpu_seconds},
-                      {"run_cpu_seconds", report.server->run_cpu_seconds}};
+                      {"load_cpu_seconds", OrNull(report.server->load_cpu_seconds)},
+                      {"run_cpu_seconds", OrNull(report.server->run_cpu_seconds)}};
   }
   return json;
 }

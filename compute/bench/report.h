@@ -17,9 +17,10 @@ namespace gossamer::bench {
 
 // A server of the Redis protocol that was measured.
 struct ServerReport {
-  std::string software;         // "Redis 7.0.15"
-  double load_cpu_seconds = 0;  // processor time that the server used, of all its threads
-  double run_cpu_seconds = 0;
+  std::string software;  // "Redis 7.0.15"
+  // Processor time that the server used, of all its threads; nullopt if it did not tell, as it has ended meanwhile.
+  std::optional<double> load_cpu_seconds = 0;
+  std::optional<double> run_cpu_seconds = 0;
 };
 
 struct BenchReport {

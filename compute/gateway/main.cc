@@ -19,11 +19,11 @@
 #include "common/program/ready.h"
 #include "common/program/stop.h"
 #include "common/text/size_text.h"
+#include "common/text/text_file.h"
 #include "compute/gateway/auto_sweeper.h"
 #include "compute/gateway/gateway.h"
 #include "compute/gateway/hangups.h"
 #include "compute/gateway/option_checks.h"
-#include "compute/gateway/text_file.h"
 #include "compute/metrics/store_state.h"
 #include "compute/metrics/store_watch.h"
 #include "gossamer/store.h"
@@ -103,19 +103,6 @@ Error WrongFlag(const char* name, const std::string& sentence) {
   return MakeError(Code::kInvalidArgument, "--" + std::string(name) + ": " + sentence);
 }
 
-Result<std::string> ReadPassword(const std::string& path) {
-  if (path.empty()) return std::string();
-  const Result<TextFile> file = ReadTextFile(path);
-  if (!file) return WrongFlag("requirepass_file", file.error().message);
-  const std::string& text = file.value().text;
-  std::string password = text.substr(0, text.find('\n'));
-  if (password.ends_with('\r')) password.pop_back();  // written on Windows
-  if (password.empty()) {
-    return WrongFlag("requirepass_file", path + " has no password in its first line");
-  }
-  return password;
-}
-
 Result<Users> UsersFromFlags() {
   Users users;
   const bool has_password = !gflags::GetCommandLineFlagInfoOrDie("requirepass").is_default;
@@ -125,8 +112,12 @@ Result<Users> UsersFromFlags() {
   if (has_password && !FLAGS_requirepass_file.empty()) {
     return WrongFlag("requirepass", "leave it out, as --requirepass_file has the password");
   }
-  BOOST_OUTCOME_TRY(password, ReadPassword(FLAGS_requirepass_file));
-  if (has_password) password = FLAGS_requirepass;
+  std::string password = FLAGS_requirepass;
+  if (!FLAGS_requirepass_file.empty()) {
+    Result<std::string> first_line = ReadPassword(FLAGS_requirepass_file);
+    if (!first_line) return WrongFlag("requirepass_file", first_line.error().message);
+    password = std::move(first_line.value());
+  }
   if (!password.empty()) {
     const Status added = users.Add(std::string(kDefaultUser), password);
     if (!added) {

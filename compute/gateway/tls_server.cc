@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "compute/gateway/text_file.h"
+#include "common/text/text_file.h"
 #include "compute/gateway/tls.h"
 
 namespace gossamer::gateway {

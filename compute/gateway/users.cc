@@ -7,8 +7,8 @@
 #include <sstream>
 #include <system_error>
 
+#include "common/text/text_file.h"
 #include "compute/gateway/numbers.h"
-#include "compute/gateway/text_file.h"
 
 namespace gossamer::gateway {
 namespace {
@@ -78,9 +78,7 @@ Status Users::AddLine(std::string_view line) {
 
 Status Users::AddFile(const std::string& path) {
   BOOST_OUTCOME_TRY(file, ReadTextFile(path));
-  if ((file.mode & (S_IWGRP | S_IWOTH)) != 0) {
-    return Wrong("others may write to " + path + ": take that from them (chmod go-w)");
-  }
+  BOOST_OUTCOME_TRYV(CheckOnlyOwnerWrites(file, path));
   const size_t before = users_.size();
   std::istringstream lines(file.text);
   std::string line;

@@ -37,9 +37,13 @@ _gossamer_values() {  # FLAG PREFIX
     --on_error) words='stop skip' ;;
     --create) words='auto new join' ;;
     --load_order) words='random runs sorted' ;;
-    --workload) words='a b c d e f' ;;
+    --workload) words='a b c d e f u' ;;
+    --key_form) words='numbers ycsb' ;;
+    --prefetch) words='header header_and_middle whole children predicted payload' ;;
+    --traversal_batch) words='auto' ;;
     --bootstrap) words='memcached:// dir:' ;;
-    --flagfile | --json | --keys | --value_file | --requirepass_file) mapfile -t COMPREPLY < <(compgen -f -- "$2") ;;
+    --flagfile | --json | --keys | --value_file | --requirepass_file | --redis_password_file | --users_file | --tls_*_file)
+      mapfile -t COMPREPLY < <(compgen -f -- "$2") ;;
   esac
   [[ -z $words ]] || mapfile -t COMPREPLY < <(compgen -W "$words" -- "$2")
 }

@@ -102,7 +102,17 @@ Result<std::unique_ptr<RedisSession>> RedisSession::Open(const RedisOptions& opt
     BOOST_OUTCOME_TRY(connection, Connection::Open(options.address, session->find_end_));
     session->polled_.push_back({connection->fd(), POLLIN, 0});
     session->connections_.push_back(std::move(connection));
+    if (!options.login) continue;
+    session->current_ = i;
+    const Result<std::string> answer =
+        session->Ask({"AUTH", options.login->user, options.login->password});
+    if (!answer) {
+      return MakeError(Code::kInvalidArgument, options.address + " refuses the login of " +
+                                                   options.login->user + ": " +
+                                                   answer.error().message);
+    }
   }
+  session->current_ = 0;
   return session;
 }
 

@@ -28,7 +28,9 @@ Result<std::unique_ptr<RedisStore>> RedisStore::Open(const RedisOptions& options
 }
 
 Result<double> RedisStore::ServerCpuSeconds() {
-  BOOST_OUTCOME_TRY(session, RedisSession::Open({options_.protocol, options_.address}));
+  RedisOptions options = options_;
+  options.connections = 1;
+  BOOST_OUTCOME_TRY(session, RedisSession::Open(options));
   return session->CpuSeconds();
 }
 

@@ -12,25 +12,32 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "gossamer/store.h"
 
 namespace gossamer::bench {
 
+struct RedisLogin {
+  std::string user;
+  std::string password;
+};
+
 struct RedisOptions {
   enum class Protocol : uint8_t { kRedis, kMemcached };
 
   Protocol protocol = Protocol::kRedis;
-  std::string address;       // unix:PATH or ADDRESS:PORT
+  std::string address;  // unix:PATH or ADDRESS:PORT
+  std::optional<RedisLogin> login = std::nullopt;
   uint32_t connections = 1;  // of each session
   uint32_t pipeline = 64;    // requests in flight on each
 };
 
 class RedisStore : public Store {
  public:
-  // Errors: InvalidArgument for another address, or if `needs_scans` and the server has no GOSSAMER.SCAN; NodeUnreachable if
-  // nothing answers there.
+  // Errors: InvalidArgument for another address, for a login that is refused, or if `needs_scans` and the server has no
+  // GOSSAMER.SCAN; NodeUnreachable if nothing answers there.
   static Result<std::unique_ptr<RedisStore>> Open(const RedisOptions& options, bool needs_scans);
 
   // "Redis 7.0.15"

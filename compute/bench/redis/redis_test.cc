@@ -189,6 +189,28 @@ RunnerOptions Options(const char* workload) {
   return options;
 }
 
+TEST(RedisStoreTest, LogsInOnEachConnection) {
+  MapServer map;
+  std::atomic<int> logins{0};
+  Server server([&](const Server::Words& words) -> std::string {
+    if (words[0] != "AUTH") return map.Answer(words);
+    if (words != Server::Words{"AUTH", "anna", "open sesame"}) return "-WRONGPASS no\r\n";
+    ++logins;
+    return "+OK\r\n";
+  });
+  RedisOptions redis{
+      .address = server.address(), .login = RedisLogin{"anna", "open sesame"}, .connections = 3};
+  const auto store = RedisStore::Open(redis, /*needs_scans=*/false).value();
+  EXPECT_EQ(logins, 3);
+  EXPECT_TRUE(store->ServerCpuSeconds());
+  EXPECT_EQ(logins, 4);
+  EXPECT_EQ(store->NewSession().value()->Get("absent").error().code, Code::kNotFound);
+  redis.login->user = "berta";
+  const Error refused = RedisStore::Open(redis, /*needs_scans=*/false).error();
+  EXPECT_EQ(refused.code, Code::kInvalidArgument);
+  EXPECT_EQ(refused.message, server.address() + " refuses the login of berta: WRONGPASS no");
+}
+
 TEST(RedisStoreTest, RunsWorkloadsOnASetOfConnections) {
   for (const uint32_t batch : {1u, 10u}) {
     for (const char* const workload : {"a", "d", "f"}) {

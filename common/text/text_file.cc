@@ -1,4 +1,4 @@
-#include "compute/gateway/text_file.h"
+#include "common/text/text_file.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 
 #include "common/unique_fd.h"
 
-namespace gossamer::gateway {
+namespace gossamer {
 namespace {
 
 constexpr size_t kMostBytes = size_t{16} << 20;
@@ -38,4 +38,20 @@ Result<TextFile> ReadTextFile(const std::string& path) {
   }
 }
 
-}  // namespace gossamer::gateway
+Status CheckOnlyOwnerWrites(const TextFile& file, const std::string& path) {
+  if ((file.mode & (S_IWGRP | S_IWOTH)) == 0 || S_ISFIFO(file.mode) || S_ISCHR(file.mode))
+    return Ok();
+  return MakeError(Code::kInvalidArgument,
+                   "others may write to " + path + ": take that from them (chmod go-w)");
+}
+
+Result<std::string> ReadPassword(const std::string& path) {
+  BOOST_OUTCOME_TRY(file, ReadTextFile(path));
+  BOOST_OUTCOME_TRYV(CheckOnlyOwnerWrites(file, path));
+  std::string password = file.text.substr(0, file.text.find('\n'));
+  if (password.ends_with('\r')) password.pop_back();  // written on Windows
+  if (!password.empty()) return password;
+  return MakeError(Code::kInvalidArgument, path + " has no password in its first line");
+}
+
+}  // namespace gossamer
