@@ -66,7 +66,12 @@ Result<UniqueFd> ListenOnPath(const std::string& where, std::string_view flag) {
   UniqueFd made(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!made || bind(made.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0 ||
       listen(made.get(), kBacklog) != 0) {
-    return CannotListen(where, std::strerror(errno), flag);
+    const int error = errno;
+    struct stat found{};
+    const bool is_other =
+        error == EADDRINUSE && lstat(name.sun_path, &found) == 0 && !S_ISSOCK(found.st_mode);
+    return CannotListen(where, is_other ? "it exists and is not a socket" : std::strerror(error),
+                        flag);
   }
   return made;
 }

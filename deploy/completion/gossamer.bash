@@ -59,11 +59,11 @@ _gossamer() {
       _gossamer_values "${current%%=*}" "$value"
       # What is replaced is only what is behind the last '=' or ':'.
       [[ $value != *:* || $COMP_WORDBREAKS != *:* ]] || COMPREPLY=("${COMPREPLY[@]#"${value%"${value##*:}"}"}")
-      [[ ${COMPREPLY[0]} != *: && ${COMPREPLY[0]} != */ ]] || compopt -o nospace 2>/dev/null
+      [[ ${COMPREPLY[0]-} != *: && ${COMPREPLY[0]-} != */ ]] || compopt -o nospace 2>/dev/null
       ;;
     -*)
       mapfile -t COMPREPLY < <(compgen -W "$(_gossamer_flags "$program")" -- "$current")
-      [[ ${COMPREPLY[0]} != *= ]] || compopt -o nospace 2>/dev/null
+      [[ ${COMPREPLY[0]-} != *= ]] || compopt -o nospace 2>/dev/null
       ;;
     *)
       [[ ${program##*/} == gossamer ]] || return

@@ -40,7 +40,9 @@ Result<UniqueFd> LockPath(const std::string& path) {
   return MakeError(Code::kInvalidArgument,
                    errno == EWOULDBLOCK
                        ? "a live memory server listens at " + path + ": give another address"
-                       : ErrnoText("lock file of " + path));
+                       : ErrnoText("cannot make " + path + ".lock") +
+                             ": give --listen=PATH, or XDG_RUNTIME_DIR, in a directory that this "
+                             "user may write to");
 }
 
 Transfer TransferError() {

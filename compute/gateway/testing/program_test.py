@@ -383,6 +383,7 @@ class ProgramTest(ComputeServerTest):
             self.refuses(1, in_use, f"--redis=unix:{path}", f"--admin={admin}", threads)
             self.assertFalse(path.exists())
         self.refuses(1, "cannot listen on unix:/nonexistent/x: No such file", "--redis=unix:/nonexistent/x")
+        self.refuses(1, "cannot listen on unix:/etc/passwd: it exists and is not a socket", "--redis=unix:/etc/passwd")
         self.assertEqual(self.client(address).ask("PING"), b"+PONG")
 
     def test_an_address_of_ipv4_in_the_form_of_ipv6(self):
