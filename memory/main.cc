@@ -186,9 +186,9 @@ int Main(int argc, char** argv) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   // A log that cannot be written (closed pipe, ulimit -f) must not end the server.
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
   // A terminal that is closed, or a request to read files again, should not cost what the server keeps.
   std::signal(SIGHUP, SIG_IGN);
-  std::signal(SIGXFSZ, SIG_IGN);
 
   const Status can_tell = CheckReadyFd(FLAGS_ready_fd);
   if (!can_tell) return UsageError(kProgram, can_tell.error().message);

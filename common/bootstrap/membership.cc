@@ -245,7 +245,8 @@ Error WithRemedy(Error error, const MemberRecord& member, Liveness liveness) {
   error.message +=
       member.server == ServerId{0}
           ? ", and what the store kept is gone: a memory server that starts now creates it anew"
-          : ", and the keys it held are lost: a memory server that starts now says what to do";
+          : ", and the keys it held are lost: save the others with gossamer dump --salvage, and "
+            "start the store's servers anew";
   return error;
 }
 

@@ -11,9 +11,10 @@
 namespace gossamer {
 namespace {
 
-constexpr int64_t kOneRequest = 100'000'000;
+constexpr int64_t kOneRequestNs = 100'000'000;
 
-// The Stop of the signal handler, which takes no argument, and when it was raised, in nanoseconds.
+// The Stop of the signal handler, which takes no argument, and when it was raised, in nanoseconds. Neither takes a lock.
+static_assert(std::atomic<Stop*>::is_always_lock_free && std::atomic<int64_t>::is_always_lock_free);
 std::atomic<Stop*> handler_target = nullptr;
 std::atomic<int64_t> raised_at = 0;
 
@@ -29,7 +30,7 @@ void OnSignal(int signal) {
   if (stop != nullptr && !stop->raised()) {
     raised_at.store(Now());
     stop->Raise(signal);
-  } else if (stop == nullptr || Now() - raised_at.load() > kOneRequest) {
+  } else if (stop == nullptr || Now() - raised_at.load() > kOneRequestNs) {
     std::signal(signal, SIG_DFL);
     std::raise(signal);
   }
@@ -48,7 +49,7 @@ Stop::~Stop() {
 }
 
 void Stop::Raise(int signal) {
-  signal_.store(signal, std::memory_order_relaxed);
+  signal_.store(signal, std::memory_order_release);
   const char byte = 0;
   // Fails only when the pipe is full, and then it is already readable.
   [[maybe_unused]] const ssize_t written = write(pipe_[1], &byte, 1);

@@ -1,7 +1,7 @@
 // Turns Ctrl-C and SIGTERM into a flag for loops and a descriptor for blocking reads.
 //
 // Thread-safety: `Raise` may be called from a signal handler, everything else by any thread.
-// Cost: a check is one relaxed load; a Stop owns a pipe.
+// Cost: a check is one load; a Stop owns a pipe.
 #pragma once
 
 #include <atomic>
@@ -23,7 +23,7 @@ class Stop {
 
   bool raised() const { return signal() != 0; }
   // The signal that requested the stop, or 0.
-  int signal() const { return signal_.load(std::memory_order_relaxed); }
+  int signal() const { return signal_.load(std::memory_order_acquire); }
   // Becomes readable when a stop is requested: for poll(2).
   int fd() const { return pipe_[0]; }
   // The exit status that a shell expects after a signal: 130 for Ctrl-C.

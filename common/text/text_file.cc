@@ -39,8 +39,8 @@ Result<TextFile> ReadTextFile(const std::string& path) {
 }
 
 Status CheckOnlyOwnerWrites(const TextFile& file, const std::string& path) {
-  if ((file.mode & (S_IWGRP | S_IWOTH)) == 0 || S_ISFIFO(file.mode) || S_ISCHR(file.mode))
-    return Ok();
+  // A terminal is a device, to which its group may write.
+  if ((file.mode & (S_IWGRP | S_IWOTH)) == 0 || S_ISCHR(file.mode)) return Ok();
   return MakeError(Code::kInvalidArgument,
                    "others may write to " + path + ": take that from them (chmod go-w)");
 }

@@ -17,11 +17,11 @@ struct TextFile {
 // Errors: InvalidArgument, a sentence: "cannot read /etc/gossamer/users: Permission denied".
 Result<TextFile> ReadTextFile(const std::string& path);
 
-// Ok, unless others than its owner may write to the file, which has who may do what. Errors: InvalidArgument, a sentence.
+// For a file with passwords. Errors: InvalidArgument, a sentence: others than its owner may write to it.
 Status CheckOnlyOwnerWrites(const TextFile& file, const std::string& path);
 
-// The password in the first line of a file. Errors: InvalidArgument, a sentence: that of ReadTextFile or CheckOnlyOwnerWrites, or that
-// the line is empty.
+// The password in the first line of a file. Errors: InvalidArgument, a sentence: that of ReadTextFile or CheckOnlyOwnerWrites,
+// or that the line is empty.
 Result<std::string> ReadPassword(const std::string& path);
 
 }  // namespace gossamer

@@ -126,6 +126,7 @@ FlagValues ReadFlags(const std::vector<std::string>& given) {
           .local = FLAGS_local,
           .redis = FLAGS_redis,
           .redis_user = FLAGS_redis_user,
+          .redis_user_is_given = is_given("redis_user"),
           .redis_password_file = FLAGS_redis_password_file,
           .memcached = FLAGS_memcached,
           .pipeline = FLAGS_pipeline,

@@ -206,13 +206,14 @@ bool Writes(const Plan& plan) {
 Status PlanRedis(const FlagValues& flags, Plan& plan) {
   const bool is_memcached = !flags.memcached.empty();
   if (flags.redis.empty() && !flags.redis_password_file.empty()) {
-    return Wrong("--redis_password_file is of --redis");
+    return Wrong("--redis_password_file is for --redis: give --redis=ADDRESS too");
+  }
+  if (flags.redis_user_is_given && flags.redis_password_file.empty()) {
+    return Wrong("--redis_user has a password: give --redis_password_file=FILE too");
   }
   if (flags.redis.empty() && !is_memcached) {
     if (!flags.pipeline_is_given && !flags.connections_are_given) return Ok();
-    return Wrong(
-        "--pipeline and --connections are of --redis and --memcached: for a store give "
-        "--coroutines");
+    return Wrong("--pipeline and --connections are of servers: for a store give --coroutines");
   }
   if (is_memcached && !flags.redis.empty()) {
     return Wrong("--redis and --memcached: give one of them, as one server is measured");
@@ -224,8 +225,7 @@ Status PlanRedis(const FlagValues& flags, Plan& plan) {
   if (is_batch && (flags.pipeline_is_given || flags.connections_are_given)) {
     return Wrong(
         "--batch with --redis or --memcached: each of --threads has one request of N keys in "
-        "flight on a connection "
-        "of its own: leave out --pipeline and --connections");
+        "flight on a connection of its own: leave out --pipeline and --connections");
   }
   using Protocol = RedisOptions::Protocol;
   RedisOptions& server = plan.redis.emplace();

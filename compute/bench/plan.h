@@ -38,6 +38,7 @@ struct FlagValues {
 
   std::string redis;  // empty: no server of the Redis protocol; otherwise its address
   std::string redis_user = "default";
+  bool redis_user_is_given = false;
   std::string redis_password_file;  // empty: no login
   std::string memcached;            // as `redis`
   uint64_t pipeline = 64;

@@ -86,10 +86,20 @@ TEST_F(GatewayTest, RefusesLongPatterns) {
   client.Expect(Request({"COMMAND", "LIST", "FILTERBY", "PATTERN", most + "p"}), refusal);
   client.Expect(Request({"KEYS", most}), "*0\r\n");
   client.Expect(Request({"KEYS", most + "p"}), refusal);
-  std::vector<std::string> many(2 + 1025, "get");
+  std::vector<std::string> many(2 + 1025, "nothing");
   many[0] = "COMMAND";
   many[1] = "INFO";
   client.Expect(Request(many), "-ERR COMMAND INFO takes at most 1024 names here\r\n");
+  many[0] = "CONFIG";
+  many[1] = "GET";
+  client.Expect(Request(many), "-ERR CONFIG GET takes at most 1024 patterns here\r\n");
+  many.pop_back();
+  client.Expect(Request(many), "*0\r\n");
+  many[0] = "COMMAND";
+  many[1] = "INFO";
+  std::string nulls = "*1024\r\n";
+  for (int i = 0; i < 1024; ++i) nulls += "$-1\r\n";
+  client.Expect(Request(many), nulls);
 }
 
 // As Redis 7.0.15 has answered.

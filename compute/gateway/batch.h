@@ -58,8 +58,8 @@ class Batch {
   Task<void> Read(Session& session, size_t most_bytes, size_t most_keys);
   // Whether Read has left any out. Then the batch is to be split, before anything else of it is done.
   bool has_left_out() const { return !reads_.empty() && (is_unread_ || values_.is_full()); }
-  // Splits the batch: a batch of each client of which reads were left out, for LongReads, and, as the last one, a batch of all the others, which
-  // may be empty. This one is of no use afterwards.
+  // Splits the batch: a batch of each client of which reads were left out, for LongReads, and, as the last one, a batch of all the
+  // others, which may be empty. This one is of no use afterwards.
   std::vector<std::unique_ptr<Batch>> Split();
   // Does the writes. Call behind Read.
   Task<void> Write(Session& session);

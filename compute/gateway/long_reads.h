@@ -21,6 +21,8 @@ class LongReads {
  public:
   // `batch`: of one client, and not begun.
   explicit LongReads(std::unique_ptr<Batch> batch) : batch_(std::move(batch)) {}
+  LongReads(const LongReads&) = delete;
+  LongReads& operator=(const LongReads&) = delete;
 
   // Does a part, which brings about `most_bytes`, and appends its answers to the client's output. Call again, once the client has
   // taken them, until it returns true: that was all.

@@ -109,7 +109,15 @@ TEST_P(CostTest, AnotherSessionLearnsTheHintsAsItWrites) {
   for (size_t first = 0; first < kStep; ++first) {
     for (size_t i = first; i < sorted.size(); i += kStep) neighbours.push_back(sorted[i]);
   }
-  for (const std::vector<std::string>& keys : {keys_, neighbours}) {
+  // Two leaves of a batch that share a lock take turns: few do, and more where a leaf has several keys of a batch. Such a leaf is
+  // learned in several batches.
+  struct Case {
+    const std::vector<std::string>& keys;
+    int rounds_to_learn;
+    uint64_t most_percent;  // of the round trips without turns
+  };
+  for (const auto& [keys, rounds_to_learn, most_percent] :
+       {Case{keys_, 1, 115}, Case{neighbours, 2, 140}}) {
     const std::unique_ptr<Store> third = OpenAnother();
     const std::unique_ptr<Session> batches = third->NewSession().value();
     constexpr size_t kAtOnce = 32;
@@ -123,11 +131,9 @@ TEST_P(CostTest, AnotherSessionLearnsTheHintsAsItWrites) {
         }
       });
     };
-    put_all();
-    put_all();
+    for (int round = 0; round < rounds_to_learn; ++round) put_all();
     const WireCounts cost = put_all();
-    // Two leaves of a batch that share a lock take turns: few do.
-    EXPECT_LE(cost.round_trips, 2 * (pairs.size() / kAtOnce) * 115 / 100);
+    EXPECT_LE(cost.round_trips, 2 * (pairs.size() / kAtOnce) * most_percent / 100);
   }
 }
 

@@ -271,6 +271,7 @@ Task<Status> GroupWriter::Rewrite(Op& op, LockedLeaf& locked, WriteBatch& batch,
         locked, CorruptNode(locked.leaf(), "a leaf that does not start where its parent says"));
   }
   if (Overwrite(locked, batch, first, end, effect)) {
+    // Here the whole leaf is known, whatever the hint said: only one that has cost a READ is corrected.
     if (locked.path.has_parent() && locked.editor->was_misled())
       leaves_.LearnHint(locked, locked.path.low);
     // As a write of each changed unit, in any order: none of them sets a flag that leads to another (rule W1). One WRITE of

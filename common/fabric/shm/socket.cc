@@ -40,7 +40,7 @@ Result<UniqueFd> LockPath(const std::string& path) {
   return MakeError(Code::kInvalidArgument,
                    errno == EWOULDBLOCK
                        ? "a live memory server listens at " + path + ": give another address"
-                       : ErrnoText("cannot make " + path + ".lock") +
+                       : ErrnoText("cannot take " + path + ".lock") +
                              ": give --listen=PATH, or XDG_RUNTIME_DIR, in a directory that this "
                              "user may write to");
 }

@@ -106,6 +106,7 @@ Result<std::unique_ptr<RedisSession>> RedisSession::Open(const RedisOptions& opt
     session->current_ = i;
     const Result<std::string> answer =
         session->Ask({"AUTH", options.login->user, options.login->password});
+    if (!answer && answer.error().code != Code::kUnsupported) return answer.error();
     if (!answer) {
       return MakeError(Code::kInvalidArgument, options.address + " refuses the login of " +
                                                    options.login->user + ": " +

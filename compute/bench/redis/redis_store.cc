@@ -17,8 +17,13 @@ Result<std::unique_ptr<RedisStore>> RedisStore::Open(const RedisOptions& options
                                                      bool needs_scans) {
   BOOST_OUTCOME_TRY(session, RedisSession::Open(options));
   std::unique_ptr<RedisStore> store(new RedisStore(options));
-  BOOST_OUTCOME_TRY(software, session->Software());
-  store->server_ = std::move(software);
+  Result<std::string> software = session->Software();
+  if (!software) {
+    Error error = software.error();
+    if (error.message.starts_with("NOAUTH")) error.message += " Give --redis_password_file=FILE.";
+    return error;
+  }
+  store->server_ = std::move(software.value());
   if (!needs_scans) return store;
   BOOST_OUTCOME_TRY(has_scans, session->HasScans());
   if (has_scans) return store;
