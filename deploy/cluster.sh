@@ -316,7 +316,7 @@ logs() {
   if $follow; then
     option='--follow --lines=10'
     set -m
-    trap '{ end_jobs; wait; } 2>/dev/null; exit 0' INT TERM
+    trap 'exec 2>/dev/null; end_jobs; exit 0' INT TERM  # bash would say which jobs have ended
   fi
   for ((i = 0; i < ${#roles[@]}; ++i)); do
     if $follow; then

@@ -213,7 +213,7 @@ Status PlanRedis(const FlagValues& flags, Plan& plan) {
   }
   if (flags.redis.empty() && !is_memcached) {
     if (!flags.pipeline_is_given && !flags.connections_are_given) return Ok();
-    return Wrong("--pipeline and --connections are of servers: for a store give --coroutines");
+    return Wrong("--pipeline and --connections are of --redis: for a store give --coroutines");
   }
   if (is_memcached && !flags.redis.empty()) {
     return Wrong("--redis and --memcached: give one of them, as one server is measured");
