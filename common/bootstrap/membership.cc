@@ -186,8 +186,9 @@ Result<RecordSnapshot> ReadSettledRecord(Bootstrap& bootstrap, const JoinOptions
       return MakeError(Code::kContended,
                        "stopped while it waited for the record of store '" + options.store + "'");
     }
-    std::this_thread::sleep_for(kPollInterval);
-    waited += kPollInterval;
+    const milliseconds pause = std::min(kPollInterval, time);
+    std::this_thread::sleep_for(pause);
+    waited += pause;
     BOOST_OUTCOME_TRY(again, ReadRecord(bootstrap, options.store));
     is_logged = again.record.has_value() == seen.record.has_value();
     if (again.text == seen.text) continue;
@@ -206,6 +207,7 @@ Result<bool> MustAskMembers(Bootstrap& bootstrap, const RecordSnapshot& seen,
 
 // Writes a text that is unique and that each member of a live store replaces: a note if there is no record,
 // or the record of the lost store with another `restored`. Writes nothing if another change came first.
+// Requires: the join lock is held, so that no other server is about to replace what was `seen`.
 Status AskMembers(Bootstrap& bootstrap, const RecordSnapshot& seen, const JoinOptions& options) {
   StoreRecord question = seen.record.value_or(
       StoreRecord{options.store, RandomId(), options.fabric, options.parameters, 0, {}});
@@ -267,7 +269,7 @@ Result<Joined> JoinStore(Bootstrap& bootstrap, const JoinOptions& options,
   RecordSnapshot before;
   Judgement judgement;
   milliseconds waited{0};
-  // Ask servers before taking the lock, because waiting for dead ones may outlast the lock.
+  // Probe servers before taking the lock, because waiting for dead ones may outlast the lock.
   for (int attempt = 0; lock == nullptr; ++attempt) {
     if (attempt == kMaxSwapAttempts) {
       return MakeError(Code::kContended,
@@ -276,6 +278,9 @@ Result<Joined> JoinStore(Bootstrap& bootstrap, const JoinOptions& options,
     BOOST_OUTCOME_TRY(judged, ReadSettledRecord(bootstrap, options, waited));
     BOOST_OUTCOME_TRY(found, Judge(judged.record, options, probe, bootstrap));
     BOOST_OUTCOME_TRYV(CheckMayCreate(found.verdict, options, bootstrap));
+    BOOST_OUTCOME_TRY(locked, bootstrap.LockForJoin(options.store, kJoinPatience));
+    BOOST_OUTCOME_TRY(now, ReadRecord(bootstrap, options.store));
+    if (now.text != judged.text) continue;
     if (found.verdict != Verdict::kWhole) {
       BOOST_OUTCOME_TRY(must_ask, MustAskMembers(bootstrap, judged, options));
       if (must_ask) {
@@ -283,9 +288,6 @@ Result<Joined> JoinStore(Bootstrap& bootstrap, const JoinOptions& options,
         continue;
       }
     }
-    BOOST_OUTCOME_TRY(locked, bootstrap.LockForJoin(options.store, kJoinPatience));
-    BOOST_OUTCOME_TRY(now, ReadRecord(bootstrap, options.store));
-    if (now.text != judged.text) continue;
     judgement = std::move(found);
     before = std::move(now);
     lock = std::move(locked);

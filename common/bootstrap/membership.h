@@ -3,8 +3,10 @@
 // A memory server joins in this order, alone among the joiners of the same store
 // (Bootstrap::LockForJoin): read the record, decide the server id, initialise the region and start
 // serving (`BringUp`), publish by compare-and-swap. The record names a server only after it answers,
-// so a server that dies on the way leaves at most a note (below). If the lock passed to another server
-// meanwhile (after a long stop of the process), the compare-and-swap fails, and so does the join.
+// so a server that dies on the way leaves at most a note (below). Joining servers write only under that
+// lock, the note too, so servers that start together make one store, one after the other. If the lock
+// passed to another server meanwhile (after a long stop of the process), the compare-and-swap fails, and
+// so does the join.
 //
 // The DRAM of a memory server dies with it. So the servers of a record decide its state:
 //   - Server 0, which holds the root, is dead or has left: the store is lost. A joining memory server

@@ -24,7 +24,7 @@ namespace gossamer::testing {
 class MemoryBootstrap final : public Bootstrap {
  public:
   using Text = std::optional<std::string>;
-  enum class Call : uint8_t { kGet, kCompareAndSwap, kLockForJoin };
+  enum class Call : uint8_t { kGet, kCompareAndSwap, kLockForJoin, kMayHaveMembers };
   enum class Failure : uint8_t {
     kBefore,  // the call changes nothing
     kAfter,   // the change is made and its answer is lost
@@ -73,6 +73,16 @@ class MemoryBootstrap final : public Bootstrap {
   void set_before(std::function<void(Call, const std::string& store)> before) {
     before_ = std::move(before);
   }
+  // What MayHaveMembers answers; true unless set. Requires: set before other threads call.
+  void set_may_have_members(std::function<bool()> may_have_members) {
+    may_have_members_ = std::move(may_have_members);
+  }
+  // Whether a joining server would wait for its lock.
+  bool IsLocked(const std::string& store) const {
+    const std::lock_guard guard(mutex_);
+    const auto found = entries_.find(store);
+    return found != entries_.end() && found->second.locked;
+  }
   uint64_t calls(Call call) const {
     const std::lock_guard guard(mutex_);
     const auto found = calls_.find(call);
@@ -118,8 +128,10 @@ class MemoryBootstrap final : public Bootstrap {
     return std::make_unique<Presence>();
   }
   Result<bool> MayHaveMembers(const std::string& store) override {
-    BOOST_OUTCOME_TRYV(CheckStoreName(store));
-    return true;
+    BOOST_OUTCOME_TRYV(Begin(Call::kMayHaveMembers, store));
+    const std::lock_guard guard(mutex_);
+    if (FailsNow(Call::kMayHaveMembers, Failure::kBefore)) return Unreachable();
+    return may_have_members_ == nullptr || may_have_members_();
   }
   std::chrono::milliseconds republish_wait() const override { return republish_wait_; }
   // 0 unless set: a single-threaded test, or virtual time, cannot wait for members.
@@ -180,6 +192,7 @@ class MemoryBootstrap final : public Bootstrap {
   }
 
   std::function<void(Call, const std::string&)> before_;
+  std::function<bool()> may_have_members_;
   std::chrono::milliseconds republish_wait_{0};
   mutable std::mutex mutex_;
   std::condition_variable unlocked_;
