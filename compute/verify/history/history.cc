@@ -16,7 +16,9 @@ namespace gossamer::history {
 namespace {
 
 constexpr size_t kMaxProblems = 10;
-constexpr size_t kWindowBytes = 1 << 20;
+constexpr size_t kWindowEvents = 1 << 15;
+constexpr size_t kWindowBytes = kWindowEvents * sizeof(Event);  // whole pages
+static_assert(kWindowBytes % 4096 == 0);
 constexpr int64_t kBeforeAll = std::numeric_limits<int64_t>::min();
 
 // An event that changes the key. `superseded`: the earliest end among changes that began after this
@@ -28,15 +30,10 @@ struct Change {
   ValueId value = kAbsent;
 };
 
-bool Changes(const Event& event) {
-  return event.kind != OperationKind::kGet && event.kind != OperationKind::kScan &&
-         event.outcome != Outcome::kRefused;
-}
-
 std::vector<Change> FindChanges(std::span<const Event> events) {
   std::vector<const Event*> by_start;
   for (const Event& event : events) {
-    if (Changes(event)) by_start.push_back(&event);
+    if (IsChange(event)) by_start.push_back(&event);
   }
   std::sort(by_start.begin(), by_start.end(),
             [](const Event* a, const Event* b) { return a->start < b->start; });
@@ -52,7 +49,7 @@ std::vector<Change> FindChanges(std::span<const Event> events) {
                          [](int64_t end, const Event* other) { return end < other->start; });
     changes.push_back({event, event->start,
                        first_end[static_cast<size_t>(behind - by_start.begin())],
-                       event->kind == OperationKind::kDelete ? kAbsent : event->value});
+                       Removes(*event) ? kAbsent : event->value});
   }
   return changes;
 }
@@ -77,6 +74,16 @@ class Readable {
   std::vector<int64_t> until_;
 };
 
+// The value that the operation says it has seen. Others say only whether the key was there, or nothing.
+std::optional<ValueId> SeenBy(const Event& event) {
+  switch (event.kind) {
+    case OperationKind::kGet:
+    case OperationKind::kScan: return event.value;
+    case OperationKind::kModify: return event.seen;
+    default: return std::nullopt;
+  }
+}
+
 std::string Wrong(const Event& read, const std::string& what) {
   return fmt::format("key {}: {}: {}", read.key, ToString(read), what);
 }
@@ -84,16 +91,37 @@ std::string Wrong(const Event& read, const std::string& what) {
 }  // namespace
 
 std::string_view KindName(OperationKind kind) {
-  constexpr std::string_view kNames[] = {"get", "scan", "put", "insert", "update", "delete"};
+  constexpr std::string_view kNames[] = {"get",    "scan",   "put",    "insert",
+                                         "update", "delete", "modify", "erase"};
   return kNames[static_cast<size_t>(kind)];
+}
+
+bool IsChange(const Event& event) {
+  switch (event.kind) {
+    case OperationKind::kGet:
+    case OperationKind::kScan: return false;
+    case OperationKind::kModify: return event.value != event.seen;
+    default: return event.outcome != Outcome::kRefused;
+  }
+}
+
+bool Removes(const Event& change) {
+  return change.kind == OperationKind::kDelete || change.kind == OperationKind::kErase ||
+         (change.kind == OperationKind::kModify && change.value == kAbsent);
 }
 
 std::string ToString(const Event& event) {
   constexpr const char* kOutcomes[] = {"", " refused", " unknown"};
+  const auto name = [](ValueId value) {
+    if (value == kAbsent) return std::string(" absent");
+    return value == kSomeValue ? " present" : fmt::format(" #{}", value);
+  };
   std::string text = fmt::format("client {} {}{}", event.client, KindName(event.kind),
                                  kOutcomes[static_cast<size_t>(event.outcome)]);
-  if (event.outcome != Outcome::kRefused && event.kind != OperationKind::kDelete) {
-    text += event.value == kAbsent ? " absent" : fmt::format(" #{}", event.value);
+  if (event.kind == OperationKind::kModify) {
+    text += name(event.seen) + " ->" + name(event.value);
+  } else if (event.outcome != Outcome::kRefused && !Removes(event)) {
+    text += name(event.value);
   }
   return fmt::format("{} [{}, {}]", text, event.start,
                      event.end == kNever ? "-" : std::to_string(event.end));
@@ -112,14 +140,16 @@ std::optional<std::string> CheckOrder(std::span<const Event> events) {
             [](const Change* a, const Change* b) { return a->value < b->value; });
 
   for (const Event& event : events) {
-    if (event.outcome == Outcome::kUnknown || event.kind == OperationKind::kPut) continue;
-    const bool is_read = event.kind == OperationKind::kGet || event.kind == OperationKind::kScan;
+    const bool says_nothing =
+        event.kind == OperationKind::kPut || event.kind == OperationKind::kErase;
+    if (event.outcome == Outcome::kUnknown || says_nothing) continue;
+    const std::optional<ValueId> seen = SeenBy(event);
     const bool refused = event.outcome == Outcome::kRefused;
-    if (is_read && event.value != kAbsent) {
+    if (seen && *seen != kAbsent && *seen != kSomeValue) {
       const auto written = std::lower_bound(
-          by_value.begin(), by_value.end(), event.value,
+          by_value.begin(), by_value.end(), *seen,
           [](const Change* change, ValueId value) { return change->value < value; });
-      if (written == by_value.end() || (*written)->value != event.value) {
+      if (written == by_value.end() || (*written)->value != *seen) {
         return Wrong(event, "nobody wrote that value for this key");
       }
       if ((*written)->start > event.end) {
@@ -133,7 +163,8 @@ std::optional<std::string> CheckOrder(std::span<const Event> events) {
     }
     // Other operations say whether the key existed. A successful update says that something
     // existed. That may be the update's own value in `presence`, so it is not evaluated here.
-    const bool saw_absence = is_read || (event.kind == OperationKind::kInsert) != refused;
+    const bool saw_absence =
+        seen ? *seen == kAbsent : (event.kind == OperationKind::kInsert) != refused;
     if (saw_absence && !absence.CanBeReadBy(event)) {
       return Wrong(event, "the key was there all the time");
     }
@@ -187,7 +218,7 @@ HistoryWriter::~HistoryWriter() {
 // Windows stay mapped: writes in any of them may still end.
 Event& HistoryWriter::Next() {
   if (failed_) return nowhere_;
-  if (windows_.empty() || used_ == kWindowBytes / sizeof(Event)) {
+  if (windows_.empty() || used_ == kWindowEvents) {
     const auto at = static_cast<off_t>(windows_.size() * kWindowBytes);
     void* mapped = MAP_FAILED;
     // Allocate disk space now: a shortage later would be a signal.

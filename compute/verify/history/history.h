@@ -31,7 +31,16 @@
 
 namespace gossamer::history {
 
-enum class OperationKind : uint8_t { kGet, kScan, kPut, kInsert, kUpdate, kDelete };
+enum class OperationKind : uint8_t {
+  kGet,
+  kScan,
+  kPut,
+  kInsert,
+  kUpdate,
+  kDelete,
+  kModify,  // a read-modify-write: replaces `Event::seen` by the value
+  kErase,  // what a DeleteRange does to one key: a delete that does not say whether the key was there
+};
 std::string_view KindName(OperationKind kind);
 
 enum class Outcome : uint8_t {
@@ -43,22 +52,30 @@ enum class Outcome : uint8_t {
 // A value's identity. 0 is never written and means "absent".
 using ValueId = uint64_t;
 inline constexpr ValueId kAbsent = 0;
+// Never written: what a scan of keys alone saw of a key that was there.
+inline constexpr ValueId kSomeValue = std::numeric_limits<ValueId>::max();
 inline constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
 struct Event {
-  ValueId value = kAbsent;  // the value that a get or scan saw, or a put, insert or update wrote
+  ValueId value = kAbsent;  // the value that a get or scan saw, or that a write left
   int64_t start = 0;        // on a clock that all clients share
   int64_t end = 0;
   uint32_t key = 0;
   uint16_t client = 0;
   OperationKind kind = OperationKind::kGet;
   Outcome outcome = Outcome::kDone;
+  ValueId seen =
+      kAbsent;  // the value that a modify replaced; it keeps the key as it is if that is `value`, too
 };
-static_assert(sizeof(Event) == 32 && std::is_trivially_copyable_v<Event>);
+static_assert(sizeof(Event) == 40 && std::is_trivially_copyable_v<Event>);
 
 std::string ToString(const Event& event);
+// Whether the operation has changed its key, or may have.
+bool IsChange(const Event& event);
+// Whether a change leaves the key absent.
+bool Removes(const Event& change);
 
-// A log of events in a file, 32 bytes each. The file is mapped, so it keeps everything written
+// A log of events in a file, 40 bytes each. The file is mapped, so it keeps everything written
 // before the process is killed.
 //
 // Thread-safety: none.

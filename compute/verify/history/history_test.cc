@@ -39,6 +39,15 @@ Event Update(ValueId value, int64_t start, int64_t end) {
 Event Delete(int64_t start, int64_t end) {
   return Make(OperationKind::kDelete, kAbsent, start, end);
 }
+Event Modify(ValueId seen, ValueId value, int64_t start, int64_t end) {
+  Event event = Make(OperationKind::kModify, value, start, end);
+  event.seen = seen;
+  return event;
+}
+Event Erase(int64_t start, int64_t end) { return Make(OperationKind::kErase, kAbsent, start, end); }
+Event ScanOfKeys(int64_t start, int64_t end) {
+  return Make(OperationKind::kScan, kSomeValue, start, end);
+}
 Event Refused(OperationKind kind, int64_t start, int64_t end) {
   return Make(kind, kAbsent, start, end, Outcome::kRefused);
 }
@@ -46,6 +55,7 @@ Event Unknown(OperationKind kind, ValueId value, int64_t start) {
   return Make(kind, value, start, kNever, Outcome::kUnknown);
 }
 
+constexpr uint64_t kKinds = static_cast<uint64_t>(OperationKind::kErase) + 1;
 constexpr OperationKind kInsertKind = OperationKind::kInsert;
 constexpr OperationKind kUpdateKind = OperationKind::kUpdate;
 constexpr OperationKind kDeleteKind = OperationKind::kDelete;
@@ -157,6 +167,45 @@ TEST(HistoryTest, AcceptsAWriteThatMayHaveHappenedOnceOrNever) {
   ExpectBad({Get(2, 1, 2), unknown}, "before it was written");
 }
 
+TEST(HistoryTest, TakesAModifyForOneStep) {
+  ExpectGood({Modify(kAbsent, 1, 1, 2), Modify(1, 2, 3, 4), Modify(2, 2, 5, 6), Get(2, 7, 8),
+              Modify(2, kAbsent, 9, 10), Modify(kAbsent, kAbsent, 11, 12), Get(kAbsent, 13, 14)});
+  ExpectGood({Put(1, 1, 2), Modify(1, 2, 3, 10), Modify(2, 3, 4, 9), Get(3, 11, 12)});
+  // Both replace the same value: one of the two is lost.
+  ExpectNotLinearizable({Put(1, 1, 2), Modify(1, 2, 3, 10), Modify(1, 3, 4, 9)});
+  // One that keeps the key is a read.
+  ExpectNotLinearizable({Put(1, 1, 2), Put(2, 10, 20), Get(2, 11, 12), Modify(1, 1, 13, 14)});
+  ExpectBad({Put(1, 1, 2), Put(2, 3, 4), Modify(1, 3, 5, 6)}, "superseded");
+  ExpectBad({Put(1, 1, 2), Modify(kAbsent, 2, 3, 4)}, "there all the time");
+  ExpectBad({Put(1, 1, 2), Modify(9, 2, 3, 4)}, "nobody wrote");
+}
+
+TEST(HistoryTest, AModifyOfUnknownOutcomeFitsOnlyWhatItSaw) {
+  Event unknown = Modify(1, 2, 3, kNever);
+  unknown.outcome = Outcome::kUnknown;
+  ExpectGood({Put(1, 1, 2), unknown, Get(1, 100, 101), Get(2, 102, 103)});
+  ExpectGood({Put(1, 1, 2), unknown, Put(3, 10, 11), Get(3, 12, 13)});
+  ExpectNotLinearizable({Put(1, 1, 2), unknown, Put(3, 10, 11), Get(3, 12, 13), Get(2, 14, 15)});
+}
+
+TEST(HistoryTest, AnEraseLeavesTheKeyAbsentAndSaysNothingElse) {
+  ExpectGood({Erase(1, 2), Put(1, 3, 4), Erase(5, 6), Get(kAbsent, 7, 8), Erase(9, 10)});
+  ExpectGood({Put(1, 1, 2), Erase(3, 10), Get(1, 4, 5), Get(kAbsent, 6, 7)});
+  ExpectBad({Put(1, 1, 2), Erase(3, 4), Get(1, 5, 6)}, "superseded");
+  ExpectNotLinearizable({Put(1, 1, 2), Erase(3, 10), Get(kAbsent, 4, 5), Get(1, 6, 7)});
+  ExpectGood({Put(1, 1, 2), Unknown(OperationKind::kErase, kAbsent, 3), Get(1, 100, 101),
+              Get(kAbsent, 102, 103)});
+}
+
+TEST(HistoryTest, AScanOfKeysSeesThatOneIsThere) {
+  ExpectGood({Put(1, 1, 2), ScanOfKeys(3, 4), Delete(5, 10), ScanOfKeys(6, 7)});
+  ExpectBad({ScanOfKeys(1, 2), Put(1, 3, 4)}, "absent all the time");
+  ExpectBad({Put(1, 1, 2), Delete(3, 4), ScanOfKeys(5, 6)}, "absent all the time");
+  // The value is one that nobody reads.
+  ExpectGood({Unknown(kPutKind, 1, 1), ScanOfKeys(5, 6), Put(2, 7, 8), Get(2, 9, 10)});
+  ExpectNotLinearizable({Put(1, 1, 2), Delete(10, 20), Get(kAbsent, 11, 12), ScanOfKeys(13, 14)});
+}
+
 TEST(HistoryTest, SaysWhenThereAreTooManyWays) {
   std::vector<Event> events;
   events.reserve(21);
@@ -238,11 +287,19 @@ class RandomHistory {
       event.start = std::max(earliest + 1, now - static_cast<int64_t>(random_.Below(40)));
       event.end = now + static_cast<int64_t>(random_.Below(40));
       free_at[client] = event.end;
-      event.kind = static_cast<OperationKind>(random_.Below(6));
+      event.kind = static_cast<OperationKind>(random_.Below(kKinds));
       const bool is_absent = value == kAbsent;
       switch (event.kind) {
-        case OperationKind::kGet:
-        case OperationKind::kScan: event.value = value; break;
+        case OperationKind::kGet: event.value = value; break;
+        case OperationKind::kScan:
+          event.value = is_absent || random_.Below(2) == 0 ? value : kSomeValue;
+          break;
+        case OperationKind::kModify:
+          event.seen = value;
+          if (random_.Below(3) != 0) value = random_.Below(3) == 0 ? kAbsent : next++;
+          event.value = value;
+          break;
+        case OperationKind::kErase: value = kAbsent; break;
         case OperationKind::kPut: event.value = value = next++; break;
         case OperationKind::kInsert:
           event.outcome = is_absent ? Outcome::kDone : Outcome::kRefused;
@@ -321,7 +378,14 @@ bool HasOrder(std::vector<Event> events) {
       possible = possible && event.end >= latest_start;
       switch (event.kind) {
         case OperationKind::kGet:
-        case OperationKind::kScan: possible = possible && event.value == value; break;
+        case OperationKind::kScan:
+          possible = possible && (event.value == kSomeValue ? !is_absent : event.value == value);
+          break;
+        case OperationKind::kModify:
+          possible = possible && event.seen == value;
+          value = event.value;
+          break;
+        case OperationKind::kErase: value = kAbsent; break;
         case OperationKind::kPut: value = event.value; break;
         case OperationKind::kInsert:
           possible = possible && is_absent != refused;
@@ -366,14 +430,21 @@ TEST(HistoryTest, AgreesWithAllOrdersTriedOneByOne) {
       event.client = static_cast<uint16_t>(i);
       event.start = static_cast<int64_t>(random.Below(30)) + 1;
       event.end = event.start + static_cast<int64_t>(random.Below(20));
-      event.kind = static_cast<OperationKind>(random.Below(6));
+      event.kind = static_cast<OperationKind>(random.Below(kKinds));
       const bool is_read = event.kind <= OperationKind::kScan;
-      if (!is_read && event.kind != OperationKind::kPut && random.Below(3) == 0) {
+      const bool may_be_refused =
+          event.kind >= OperationKind::kInsert && event.kind <= OperationKind::kDelete;
+      if (may_be_refused && random.Below(3) == 0) {
         event.outcome = Outcome::kRefused;
       } else if (is_read) {
         event.value = random.Below(count + 1);
-      } else if (event.kind != OperationKind::kDelete) {
+        if (event.kind == OperationKind::kScan && random.Below(3) == 0) event.value = kSomeValue;
+      } else if (!Removes(event)) {
         event.value = i + 1;
+      }
+      if (event.kind == OperationKind::kModify) {
+        event.seen = random.Below(count + 1);
+        event.value = random.Below(3) == 0 ? kAbsent : random.Below(3) == 0 ? event.seen : i + 1;
       }
       if (!is_read && event.outcome == Outcome::kDone && random.Below(4) == 0) {
         event.outcome = Outcome::kUnknown;

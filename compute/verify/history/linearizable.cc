@@ -13,7 +13,8 @@
 //   - A write of unknown outcome need never happen. Of two configurations that differ only in such
 //     writes, the one with fewer of them done is kept.
 //   - Writes of unknown outcome are alike if they are of one kind and nobody reads their values. What one of them explains,
-//     another one that is open explains as well. So of those that are open, only the first is tried.
+//     another one that is open explains as well. So of those that are open, only the first is tried. (No modifies are alike:
+//     each fits one value.)
 // So a run may have any number of unknown writes, which stay open to the end.
 #include <fmt/core.h>
 
@@ -111,17 +112,15 @@ struct HashConfiguration {
   }
 };
 
-bool IsWrite(const Event& event) {
-  return event.kind != OperationKind::kGet && event.kind != OperationKind::kScan &&
-         event.outcome != Outcome::kRefused;
-}
-
 // Whether the operation would have had its result if it took effect on `value`.
 bool Fits(const Event& event, ValueId value) {
   switch (event.kind) {
     case OperationKind::kGet:
-    case OperationKind::kScan: return value == event.value;
-    case OperationKind::kPut: return true;
+    case OperationKind::kScan:
+      return event.value == kSomeValue ? value != kAbsent : value == event.value;
+    case OperationKind::kPut:
+    case OperationKind::kErase: return true;
+    case OperationKind::kModify: return value == event.seen;
     case OperationKind::kInsert: return (value == kAbsent) == (event.outcome != Outcome::kRefused);
     case OperationKind::kUpdate:
     case OperationKind::kDelete: return (value != kAbsent) == (event.outcome != Outcome::kRefused);
@@ -215,7 +214,8 @@ class Checker {
  public:
   explicit Checker(std::span<const Event> events) : events_(events) {
     for (const Event& event : events) {
-      if (!IsWrite(event)) read_.insert(event.value);
+      if (!IsChange(event)) read_.insert(event.value);
+      if (event.kind == OperationKind::kModify) read_.insert(event.seen);
     }
   }
 
@@ -243,19 +243,18 @@ class Checker {
     const size_t slot = open_.all.FirstFree();
     slots_[slot] = event;
     open_.all = open_.all.Or(Set::Of(slot));
-    if (!IsWrite(*event)) open_.idle = open_.idle.Or(Set::Of(slot));
+    if (!IsChange(*event)) open_.idle = open_.idle.Or(Set::Of(slot));
     if (event->outcome != Outcome::kUnknown) return;
     open_.unknown = open_.unknown.Or(Set::Of(slot));
+    if (event->kind == OperationKind::kModify || !IsUnread(*event)) return;
     Set& alike = alike_[static_cast<size_t>(event->kind)];
-    if (IsUnread(*event)) alike = alike.Or(Set::Of(slot));
+    alike = alike.Or(Set::Of(slot));
   }
 
   // Whether nobody reads what the write has left.
-  bool IsUnread(const Event& write) const {
-    return write.kind == OperationKind::kDelete || !read_.contains(write.value);
-  }
+  bool IsUnread(const Event& write) const { return Removes(write) || !read_.contains(write.value); }
   ValueId ValueAfter(const Event& write) const {
-    if (write.kind == OperationKind::kDelete) return kAbsent;
+    if (Removes(write)) return kAbsent;
     return IsUnread(write) ? kUnread : write.value;
   }
 
@@ -340,11 +339,11 @@ class Checker {
   }
 
   // In place of a value that nobody reads.
-  static constexpr ValueId kUnread = std::numeric_limits<ValueId>::max();
+  static constexpr ValueId kUnread = kSomeValue - 1;
 
   std::span<const Event> events_;
   std::unordered_set<ValueId> read_;  // values that somebody reads
-  std::array<Set, static_cast<size_t>(OperationKind::kDelete) + 1> alike_;  // open ones, by kind
+  std::array<Set, static_cast<size_t>(OperationKind::kErase) + 1> alike_;  // open ones, by kind
   std::array<const Event*, Set::kCount> slots_{};
   OpenKinds<kWords> open_;
   std::vector<One> now_;

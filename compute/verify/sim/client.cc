@@ -21,14 +21,15 @@ using history::ValueId;
 // Streams of the seed: one for each client, counted downwards.
 constexpr uint64_t kRestStream = ~uint64_t{1000};
 constexpr uint64_t kSweepStream = ~uint64_t{1'000'000};
-// Bytes of a wrong key or value that a message shows.
+// Bytes of a wrong value that a message shows.
 constexpr size_t kShownBytes = 24;
 
 // Whether the error is an answer: an insert of an existing key, an update or delete of an absent
 // key.
 bool IsRefusal(OperationKind kind, Code code) {
   if (kind == OperationKind::kInsert) return code == Code::kAlreadyExists;
-  return kind != OperationKind::kPut && code == Code::kNotFound;
+  const bool needs_key = kind == OperationKind::kUpdate || kind == OperationKind::kDelete;
+  return needs_key && code == Code::kNotFound;
 }
 
 bool IsRunning(const std::unique_ptr<OpenSession>& session) {
@@ -257,6 +258,8 @@ Task<void> SimulatedClient::Do(OpenSession& session, uint32_t lane, PlannedOpera
   switch (operation.kind) {
     case OperationKind::kGet: return Get(session, lane, operation.key);
     case OperationKind::kScan: return Scan(session, lane, operation);
+    case OperationKind::kErase: return Erase(session, lane, operation);
+    case OperationKind::kModify: return Modify(session, lane, operation);
     default: return Write(session, lane, operation);
   }
 }
@@ -336,55 +339,27 @@ Task<void> SimulatedClient::Write(OpenSession& session, uint32_t lane, PlannedOp
 
 bool SimulatedClient::EndWrite(uint32_t lane, const PlannedOperation& operation,
                                const Status& status) {
-  const bool is_unknown = !status && status.error().code == Code::kMaybeApplied;
-  scene_.workload.WriteEnded(operation.key, is_unknown);
+  // A modify has told what it made of the key.
+  const history::Event doing = scene_.recorder.lanes()[lane].event;
+  // What a DeleteRange that failed did to a key is not known, whatever the error.
+  const bool may_be_applied =
+      !status && IsChange(doing) &&
+      (status.error().code == Code::kMaybeApplied || operation.kind == OperationKind::kErase);
+  scene_.workload.WriteEnded(operation.key, may_be_applied);
   if (status) {
-    scene_.recorder.End(lane, Outcome::kDone, operation.value);
+    scene_.recorder.End(lane, Outcome::kDone, doing.value);
     return false;
   }
   if (IsRefusal(operation.kind, status.error().code)) {
     scene_.recorder.End(lane, Outcome::kRefused, kAbsent);
     return false;
   }
-  if (status.error().code == Code::kMaybeApplied) {
-    scene_.recorder.End(lane, Outcome::kUnknown, operation.value);
+  if (may_be_applied) {
+    scene_.recorder.End(lane, Outcome::kUnknown, doing.value);
   } else {
     scene_.recorder.EndWithoutEffect(lane, status.error());
   }
   return true;
-}
-
-Task<void> SimulatedClient::Scan(OpenSession& session, uint32_t lane, PlannedOperation operation) {
-  const history::KeySpace& keys = scene_.workload.keys();
-  history::Scan scan;
-  scan.first = operation.key;
-  scan.last = operation.last;
-  scan.limit = operation.limit;
-  scan.reverse = operation.reverse;
-  ScanOptions options;
-  options.limit = operation.limit;
-  options.reverse = operation.reverse;
-  if (scan.first != 0) options.from = keys.Text(scan.first);
-  if (scan.last < scene_.plan.work.keys()) options.to = keys.Text(scan.last);
-  scene_.recorder.Begin(lane, OperationKind::kScan, scan.first, kAbsent);
-  const std::unique_ptr<ScanCursor> cursor = session.Scan(options);
-  while (co_await cursor->AsyncNext()) {
-    if (is_dead_) break;
-    const std::optional<uint32_t> key = keys.Number(cursor->key());
-    if (!key) {
-      scene_.verdict.Wrong("a scan returns a key that nobody wrote: " +
-                           HexText(cursor->key(), kShownBytes));
-      scan.broken = true;
-      break;
-    }
-    const ValueId id = Verify(*key, cursor->value());
-    scan.rows.push_back({*key, id, scene_.recorder.Row(lane, *key, id)});
-  }
-  const Status status = cursor->status();
-  if (!status) scan.broken = true;
-  const std::optional<std::string> problem = scene_.recorder.EndScan(lane, scan);
-  if (problem) scene_.verdict.Wrong(*problem);
-  if (!status) co_await Failed(session, lane, scan.first, status.error());
 }
 
 void SimulatedClient::Prefill(Random& random) {

@@ -8,6 +8,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "compute/verify/sim/recorder.h"
 #include "compute/verify/sim/verdict.h"
 #include "compute/verify/sim/workload.h"
+#include "gossamer/scan_cursor.h"
 #include "proto/store_record.h"
 
 namespace gossamer::simulator {
@@ -33,6 +35,8 @@ struct Scene {
   Workload& workload;
   Verdict& verdict;
   uint64_t given_back_bytes = 0;  // by sweeps of clients
+  uint64_t erased = 0;            // keys, by DeleteRange
+  uint64_t rests = 0;             // of cursors
 };
 
 class SimulatedClient {
@@ -98,6 +102,7 @@ class SimulatedClient {
   // Records what a get returned. Returns whether it failed.
   bool EndGet(uint32_t lane, uint32_t key, const Result<std::string_view>& value);
   Task<void> Write(OpenSession& session, uint32_t lane, PlannedOperation operation);
+  Task<void> Modify(OpenSession& session, uint32_t lane, PlannedOperation operation);
   // Each key is an operation of its own in the history (client_batch.cc).
   Task<void> DoBatch(OpenSession& session, uint32_t lane, PlannedBatch batch);
   Task<void> GetBatch(OpenSession& session, uint32_t lane, PlannedBatch batch);
@@ -106,9 +111,16 @@ class SimulatedClient {
   uint32_t LaneInBatch(uint32_t lane, size_t i);
   // Returns whether the write failed.
   bool EndWrite(uint32_t lane, const PlannedOperation& operation, const Status& status);
+  // Operations of ranges (client_ranges.cc).
   Task<void> Scan(OpenSession& session, uint32_t lane, PlannedOperation operation);
+  // The row that the cursor is at. Absent, and the verdict is told, if it is none.
+  std::optional<history::ScanRow> RowAt(const ScanCursor& cursor, bool keys_only);
+  // Pauses now and then. The row stays as it is meanwhile.
+  Task<void> Rest(Scheduler& scheduler, const ScanCursor& cursor);
+  Task<void> Erase(OpenSession& session, uint32_t lane, PlannedOperation operation);
   // The value's name if it is a value of this key. Otherwise absent, and the verdict is told.
   history::ValueId Verify(uint32_t key, std::string_view value);
+  friend class RecordedModifier;
   // Judges the error. If the client stays, the coroutine pauses before it goes on.
   Task<void> Failed(OpenSession& session, uint32_t lane, uint32_t key, Error error);
   uint32_t NumberOf(const OpenSession& session) const;

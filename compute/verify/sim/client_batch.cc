@@ -1,10 +1,12 @@
-// SimulatedClient: operations of many keys.
+// SimulatedClient: operations of many keys, and modifies, of one key or many.
+#include <deque>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "compute/verify/sim/client.h"
+#include "compute/verify/sim/recorded_modifier.h"
 
 namespace gossamer::simulator {
 
@@ -51,12 +53,24 @@ Task<void> SimulatedClient::GetBatch(OpenSession& session, uint32_t lane, Planne
   }
 }
 
+Task<void> SimulatedClient::Modify(OpenSession& session, uint32_t lane,
+                                   PlannedOperation operation) {
+  const std::string text = scene_.workload.keys().Text(operation.key);
+  RecordedModifier modifier(*this, lane, operation);
+  scene_.recorder.Begin(lane, operation.kind, operation.key, history::kAbsent);
+  const Status status = co_await session.AsyncModify(text, modifier);
+  const bool has_failed = EndWrite(lane, operation, status);
+  if (has_failed) co_await Failed(session, lane, operation.key, status.error());
+}
+
 Task<void> SimulatedClient::WriteBatch(OpenSession& session, uint32_t lane, PlannedBatch batch) {
   const size_t count = batch.operations.size();
   std::vector<std::string> keys(count);
   std::vector<std::string> values(count);
   std::vector<KeyValueView> pairs;
   std::vector<std::string_view> views;
+  std::deque<RecordedModifier> modifiers;
+  std::vector<KeyModifier> modifications;
   for (size_t i = 0; i < count; ++i) {
     const PlannedOperation& write = batch.operations[i];
     keys[i] = scene_.workload.keys().Text(write.key);
@@ -65,12 +79,16 @@ Task<void> SimulatedClient::WriteBatch(OpenSession& session, uint32_t lane, Plan
     }
     pairs.push_back({keys[i], values[i]});
     views.emplace_back(keys[i]);
+    modifications.push_back({keys[i], &modifiers.emplace_back(*this, LaneInBatch(lane, i), write)});
     scene_.recorder.Begin(LaneInBatch(lane, i), write.kind, write.key, write.value);
   }
   std::vector<Status> results(count, Ok());
   switch (batch.kind) {
     case PlannedBatch::Kind::kPut: co_await session.AsyncMultiPut(pairs, results); break;
     case PlannedBatch::Kind::kDelete: co_await session.AsyncMultiDelete(views, results); break;
+    case PlannedBatch::Kind::kModify:
+      co_await session.AsyncMultiModify(modifications, results);
+      break;
     case PlannedBatch::Kind::kGet: break;
     case PlannedBatch::Kind::kLoad: {
       const SortedLoad load = co_await session.AsyncLoadSorted(pairs, batch.fill);

@@ -8,15 +8,27 @@ namespace gossamer::simulator {
 namespace {
 
 constexpr std::array kRunFields = {
-    &RunCounts::runs,           &RunCounts::operations,
-    &RunCounts::steps,          &RunCounts::unknown,
-    &RunCounts::history_events, &RunCounts::undecided_keys,
-    &RunCounts::refused,        &RunCounts::lives,
-    &RunCounts::levels,         &RunCounts::keys,
-    &RunCounts::leaves,         &RunCounts::missing_downlinks,
-    &RunCounts::joined_servers, &RunCounts::dead_servers,
-    &RunCounts::swept_bytes,    &RunCounts::given_back_bytes,
-    &RunCounts::virtual_ns,     &RunCounts::locks_of_the_dead,
+    &RunCounts::runs,
+    &RunCounts::operations,
+    &RunCounts::modified,
+    &RunCounts::erased,
+    &RunCounts::rests,
+    &RunCounts::steps,
+    &RunCounts::unknown,
+    &RunCounts::history_events,
+    &RunCounts::undecided_keys,
+    &RunCounts::refused,
+    &RunCounts::lives,
+    &RunCounts::levels,
+    &RunCounts::keys,
+    &RunCounts::leaves,
+    &RunCounts::missing_downlinks,
+    &RunCounts::joined_servers,
+    &RunCounts::dead_servers,
+    &RunCounts::swept_bytes,
+    &RunCounts::given_back_bytes,
+    &RunCounts::virtual_ns,
+    &RunCounts::locks_of_the_dead,
 };
 
 constexpr std::array kNetworkFields = {
@@ -68,7 +80,9 @@ std::string Summary(const RunCounts& counts, double seconds) {
          "history     " + HumanQuantity(counts.history_events, "event") + ", " +
          HumanQuantity(counts.unknown, "unknown write") + ", " +
          HumanQuantity(counts.undecided_keys, "undecided key") + ", " +
-         HumanQuantity(counts.refused, "operation") + " refused, " +
+         HumanQuantity(counts.refused, "operation") + " refused, " + HumanCount(counts.modified) +
+         " modified, " + HumanCount(counts.erased) + " erased in ranges, " +
+         HumanQuantity(counts.rests, "rest") + " of cursors, " +
          HumanQuantity(counts.lives, "client") + "\n" + "tree        " + average(counts.levels) +
          " levels, " + average(counts.leaves) + " leaves, " + average(counts.keys) +
          " keys on average; " +

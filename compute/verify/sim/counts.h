@@ -16,6 +16,9 @@ struct RunCounts {
   uint64_t history_events = 0;
   uint64_t undecided_keys = 0;  // keys whose history was too complex to decide
   uint64_t unknown = 0;         // writes whose outcome is unknown
+  uint64_t modified = 0;        // keys whose value a modify replaced or removed
+  uint64_t erased = 0;          // by DeleteRange
+  uint64_t rests = 0;           // of cursors
   uint64_t refused = 0;         // operations that failed with an error that a fault explains
   uint64_t lives = 0;           // of clients; a replacement counts as another life
   uint64_t levels = 0;          // sum over the final trees of all runs

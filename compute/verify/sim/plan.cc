@@ -27,7 +27,7 @@ void DrawWork(Random& random, Plan& plan) {
   WorkPlan& work = plan.work;
   std::copy(std::begin(kMixedWeights), std::end(kMixedWeights), work.weights.begin());
   if (Chance(random, 30)) {  // any mix, with each operation in it
-    for (uint32_t& weight : work.weights) weight = Between(random, 1, 30);
+    for (size_t i = 0; i < std::size(kMixedWeights); ++i) work.weights[i] = Between(random, 1, 30);
   }
   work.skew =
       OneOf(random, {Skew::kUniform, Skew::kUniform, Skew::kZipf, Skew::kOneLeaf, Skew::kAscend});
@@ -178,6 +178,34 @@ void DrawLongKeys(const RunOptions& options, Plan& plan) {
   plan.parameters.max_key_bytes = OneOf<uint16_t>(random, {40, 120, 250, 250});
 }
 
+uint32_t& WeightOf(Plan& plan, history::OperationKind kind) {
+  return plan.work.weights[static_cast<size_t>(kind)];
+}
+
+// Modify and MultiModify, beside everything else. A stream of its own, as above.
+void DrawModifies(const RunOptions& options, Plan& plan) {
+  constexpr uint64_t kModifyStream = ~uint64_t{15};
+  Random random(plan.seed, kModifyStream);
+  if (!IsAbout("modifies", options, random)) return;
+  WeightOf(plan, history::OperationKind::kModify) = OneOf(random, {10u, 40u, 100u});
+}
+
+// DeleteRange, scans of keys alone, and cursors that rest while others write, split, merge and delete, some for longer than
+// leases. A stream of its own, as above.
+void DrawRanges(const RunOptions& options, Plan& plan) {
+  constexpr uint64_t kRangeStream = ~uint64_t{16};
+  Random random(plan.seed, kRangeStream);
+  if (!IsAbout("ranges", options, random)) return;
+  WorkPlan& work = plan.work;
+  uint32_t& scans = WeightOf(plan, history::OperationKind::kScan);
+  scans = std::max(scans, Between(random, 4, 12));
+  WeightOf(plan, history::OperationKind::kErase) = OneOf(random, {1u, 4u, 12u});
+  work.erase_keys = std::min(work.keys(), OneOf(random, {8u, 32u, 128u}));
+  work.keys_only_percent = OneOf(random, {20u, 60u});
+  work.rest_percent = OneOf(random, {20u, 60u});
+  work.longest_rest_us = OneOf(random, {50u, 1000u, 20'000u, 300'000u});
+}
+
 // A memory server dies in one run of twelve, which tests little else. From a separate stream, as
 // above.
 void DrawServerFaults(const RunOptions& options, Plan& plan) {
@@ -281,6 +309,8 @@ Plan DrawPlan(const RunOptions& options, uint64_t seed) {
   plan.profile = profile->name;
   if (profile->narrow != nullptr) profile->narrow(random, plan);
   DrawLongKeys(options, plan);
+  DrawModifies(options, plan);
+  DrawRanges(options, plan);
   DrawMemory(random, plan);
   return plan;
 }

@@ -54,7 +54,7 @@ struct ClientPlan {
 
 // The operations of a run.
 struct WorkPlan {
-  static constexpr size_t kKinds = 6;
+  static constexpr size_t kKinds = 8;
   std::array<uint32_t, kKinds> weights{};  // by history::OperationKind
   Skew skew = Skew::kUniform;
   uint32_t hot_keys = 64;
@@ -66,10 +66,14 @@ struct WorkPlan {
   uint32_t longest_value = 17;
   uint32_t nap_percent = 0;  // of operations: the coroutine sleeps briefly before
   uint32_t longest_nap_us = 30;
-  uint32_t scan_keys = 1;        // longest range of a scan
-  uint32_t writers_at_once = 4;  // most writes of one key in flight
-  uint32_t batch_percent = 0;    // of operations: so many are batches
-  uint32_t longest_batch = 2;    // most keys of a batch
+  uint32_t scan_keys = 1;          // longest range of a scan
+  uint32_t writers_at_once = 4;    // most writes of one key in flight
+  uint32_t batch_percent = 0;      // of operations: so many are batches
+  uint32_t longest_batch = 2;      // most keys of a batch
+  uint32_t keys_only_percent = 0;  // of scans: without values
+  uint32_t rest_percent = 0;       // of scans: the cursor rests now and then
+  uint32_t longest_rest_us = 0;
+  uint32_t erase_keys = 1;  // longest range of a DeleteRange
   // In each second of so many operations, deletes take the place of inserts and inserts that of deletes: the tree shrinks
   // where it grew. 0: never.
   uint32_t wave = 0;

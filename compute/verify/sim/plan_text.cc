@@ -39,6 +39,29 @@ std::string BatchesText(const Plan& plan) {
                      plan.work.batch_percent);
 }
 
+std::string LaterKindsText(const Plan& plan) {
+  const WorkPlan& work = plan.work;
+  const auto weight = [&work](history::OperationKind kind) {
+    return work.weights[static_cast<size_t>(kind)];
+  };
+  std::string text;
+  if (const uint32_t modifies = weight(history::OperationKind::kModify); modifies != 0) {
+    text += fmt::format(", modifies with weight {}", modifies);
+  }
+  if (const uint32_t erases = weight(history::OperationKind::kErase); erases != 0) {
+    text +=
+        fmt::format(", ranges of up to {} keys deleted with weight {}", work.erase_keys, erases);
+  }
+  if (work.keys_only_percent != 0) {
+    text += fmt::format(", {} % of scans without values", work.keys_only_percent);
+  }
+  if (work.rest_percent != 0) {
+    text += fmt::format(", {} % of scans with rests of up to {} us", work.rest_percent,
+                        work.longest_rest_us);
+  }
+  return text;
+}
+
 std::string ServerFaultsText(const Plan& plan) {
   std::string text;
   if (plan.deaths != 0) {
@@ -72,13 +95,13 @@ std::string ToString(const Plan& plan) {
   return fmt::format(
       "{}: {} operations on {} hot keys and {} others ({}), {} servers of {} KiB with lock tables "
       "of {} B {}, nodes of {} B, keys of up to {} B; {} clients with {} sessions and {} "
-      "coroutines, {} of them without some technique; faults {}, {} kills, {} pauses{}{}{}{}{}",
+      "coroutines, {} of them without some technique; faults {}, {} kills, {} pauses{}{}{}{}{}{}",
       plan.profile, plan.operations, plan.work.hot_keys, plan.work.keys() - plan.work.hot_keys,
       kSkews[static_cast<size_t>(plan.work.skew)], plan.servers, plan.memory_bytes >> 10,
       plan.lock_table_bytes, plan.on_chip_locks ? "on chip" : "in DRAM", plan.parameters.node_bytes,
       plan.parameters.max_key_bytes, plan.clients.size(), sessions, coroutines, without,
-      ToString(plan.faults), plan.kills, plan.pauses, BatchesText(plan), PartitionsText(plan),
-      ReopensText(plan), ServerFaultsText(plan), MemoryText(plan));
+      ToString(plan.faults), plan.kills, plan.pauses, BatchesText(plan), LaterKindsText(plan),
+      PartitionsText(plan), ReopensText(plan), ServerFaultsText(plan), MemoryText(plan));
 }
 
 }  // namespace gossamer::simulator

@@ -377,6 +377,8 @@ constexpr Profile kProfiles[] = {
      LostLeases},
     {"low_root", "a tree of few leaves, whose root is raised and lowered all the time", LowRoot},
     {"long_keys", "clustered keys of up to 250 bytes", nullptr},
+    {"modifies", "read-modify-writes of one key and of many", Modifies},
+    {"ranges", "ranges that are deleted, scans of keys alone, and cursors that rest", Ranges},
 };
 static_assert(kProfiles[kPartitionProfile].name == "out_of_reach");
 

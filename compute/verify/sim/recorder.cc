@@ -13,10 +13,6 @@ using history::kNever;
 using history::OperationKind;
 using history::Outcome;
 
-bool IsWrite(const Event& event) {
-  return event.kind != OperationKind::kGet && event.kind != OperationKind::kScan;
-}
-
 // The operation under way.
 std::string Doing(const Event& event) {
   std::string text(history::KindName(event.kind));
@@ -66,6 +62,17 @@ void Recorder::Begin(uint32_t lane, OperationKind kind, uint32_t key, history::V
   Fold(uint64_t{key} << 8 | static_cast<uint64_t>(kind));
   Fold(static_cast<uint64_t>(at.since.time_since_epoch().count()));
   if (trace_ != nullptr) Print("begin " + Name(at) + Doing(at.event));
+}
+
+void Recorder::Modifies(uint32_t lane, history::ValueId seen, history::ValueId value) {
+  Lane& at = lanes_[lane];
+  if (at.is_dead) return;
+  at.event.seen = seen;
+  at.event.value = value;
+  Fold(lane);
+  Fold(seen);
+  Fold(value);
+  if (trace_ != nullptr) Print("apply " + Name(at) + ToString(at.event));
 }
 
 void Recorder::End(uint32_t lane, Outcome outcome, history::ValueId value) {
@@ -127,7 +134,7 @@ void Recorder::Kill(uint32_t client) {
   for (Lane& lane : lanes_) {
     if (lane.client != client || lane.is_dead) continue;
     lane.is_dead = true;
-    if (lane.is_busy && IsWrite(lane.event)) events_.push_back(lane.event);
+    if (lane.is_busy && IsChange(lane.event)) events_.push_back(lane.event);
   }
 }
 

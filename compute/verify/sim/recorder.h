@@ -41,8 +41,10 @@ class Recorder {
 
   // An operation begins. `value`: what a write writes.
   void Begin(uint32_t lane, history::OperationKind kind, uint32_t key, history::ValueId value);
-  // The operation ends and enters the history. `value`: what a get saw. No effect if the lane is
-  // dead.
+  // The function of a modify replaces `seen` by `value`. The last call counts.
+  void Modifies(uint32_t lane, history::ValueId seen, history::ValueId value);
+  // The operation ends and enters the history. `value`: what a get saw, or a write left. No effect if
+  // the lane is dead.
   void End(uint32_t lane, history::Outcome outcome, history::ValueId value);
   // The operation ends without effect. A read of its value is then an error.
   void EndWithoutEffect(uint32_t lane, const Error& error);

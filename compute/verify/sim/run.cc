@@ -334,10 +334,15 @@ class Run {
     counts.operations = recorder_.ended();
     counts.lives = next_client_ - 1;
     counts.refused = verdict_.explained();
+    counts.erased = scene_.erased;
+    counts.rests = scene_.rests;
     counts.virtual_ns = static_cast<uint64_t>(
         std::chrono::duration_cast<std::chrono::nanoseconds>(network_.Now() - start_).count());
     for (const history::Event& event : recorder_.events()) {
-      counts.unknown += event.outcome == history::Outcome::kUnknown ? 1 : 0;
+      const bool is_unknown = event.outcome == history::Outcome::kUnknown;
+      counts.unknown += is_unknown ? 1 : 0;
+      const bool modifies = event.kind == history::OperationKind::kModify && IsChange(event);
+      counts.modified += modifies && !is_unknown ? 1 : 0;
     }
     counts.network = network_.counters();
     result_.hash = SplitMix64::Mix(recorder_.hash() + network_.TraceHash());

@@ -73,6 +73,9 @@ TEST(RunTest, MuchHappens) {
   EXPECT_GT(sum.network.lost_calls, 20u);
   EXPECT_GT(sum.network.fenced_clients, 20u);
   EXPECT_GT(sum.joined_servers, 2u);
+  EXPECT_GT(sum.modified, 400u);
+  EXPECT_GT(sum.erased, 200u);
+  EXPECT_GT(sum.rests, 100u);
   EXPECT_GT(sum.unknown, 40u);
   EXPECT_GT(sum.levels, 60u);
   EXPECT_EQ(sum.undecided_keys, 0u);

@@ -7,6 +7,17 @@ namespace gossamer::simulator {
 
 using history::OperationKind;
 
+namespace {
+
+ValueModifier::Kind DrawChange(Random& random) {
+  const uint64_t dice = random.Below(8);
+  return dice < 6    ? ValueModifier::Kind::kPut
+         : dice == 6 ? ValueModifier::Kind::kDelete
+                     : ValueModifier::Kind::kKeep;
+}
+
+}  // namespace
+
 Workload::Workload(const Plan& plan)
     : work_(plan.work),
       operations_(plan.operations),
@@ -28,7 +39,8 @@ history::ValueId Workload::NewValue(uint32_t key, uint32_t client) {
 OperationKind Workload::InWave(OperationKind kind) const {
   const bool is_turned = work_.wave != 0 && begun_ / work_.wave % 2 != 0;
   if (is_turned && kind == OperationKind::kInsert) return OperationKind::kDelete;
-  if (is_turned && kind == OperationKind::kDelete) return OperationKind::kInsert;
+  const bool deletes = kind == OperationKind::kDelete || kind == OperationKind::kErase;
+  if (is_turned && deletes) return OperationKind::kInsert;
   return kind;
 }
 
@@ -87,7 +99,23 @@ PlannedOperation Workload::DrawScan(Random& random) const {
   scan.last = everything ? keys : std::min(keys, scan.key + length);
   scan.limit = random.Below(3) == 0 ? random.Below(work_.scan_keys) + 1
                                     : std::numeric_limits<uint64_t>::max();
+  const auto chance = [&random](uint32_t percent) {
+    return percent != 0 && random.Below(100) < percent;
+  };
+  scan.keys_only = chance(work_.keys_only_percent);
+  scan.rests = chance(work_.rest_percent);
   return scan;
+}
+
+PlannedOperation Workload::DrawErase(Random& random) {
+  PlannedOperation erase;
+  erase.key = DrawKey(random, true);
+  const auto length = static_cast<uint32_t>(random.Below(work_.erase_keys) + 1);
+  const uint32_t most = std::min(work_.keys(), erase.key + length);
+  erase.last = erase.key;
+  while (erase.last < most && MayWrite(erase.last)) ++being_written_[erase.last++];
+  if (erase.last != erase.key) erase.kind = OperationKind::kErase;
+  return erase;
 }
 
 PlannedOperation Workload::DrawGet(Random& random) const {
@@ -100,6 +128,7 @@ PlannedOperation Workload::Draw(Random& random, uint32_t client) {
   PlannedOperation drawn;
   drawn.kind = DrawKind(random);
   if (drawn.kind == OperationKind::kScan) return DrawScan(random);
+  if (drawn.kind == OperationKind::kErase) return DrawErase(random);
   drawn.key = DrawKey(random, drawn.kind != OperationKind::kGet);
   if (drawn.kind == OperationKind::kGet) return drawn;
   if (!MayWrite(drawn.key)) {
@@ -107,7 +136,11 @@ PlannedOperation Workload::Draw(Random& random, uint32_t client) {
     return drawn;
   }
   ++being_written_[drawn.key];
-  if (drawn.kind != OperationKind::kDelete) drawn.value = NewValue(drawn.key, client);
+  if (drawn.kind == OperationKind::kModify) {
+    drawn.change = DrawChange(random);
+  } else if (drawn.kind != OperationKind::kDelete) {
+    drawn.value = NewValue(drawn.key, client);
+  }
   return drawn;
 }
 
@@ -115,13 +148,17 @@ bool Workload::DrawsBatch(Random& random) const {
   return work_.batch_percent != 0 && random.Below(100) < work_.batch_percent;
 }
 
+PlannedBatch::Kind Workload::DrawBatchKind(Random& random) const {
+  using Kind = PlannedBatch::Kind;
+  const uint64_t dice = random.Below(20);
+  const bool may_modify = work_.weights[static_cast<size_t>(OperationKind::kModify)] != 0;
+  if (may_modify && random.Below(3) == 0) return Kind::kModify;
+  return dice < 5 ? Kind::kPut : dice < 7 ? Kind::kDelete : dice < 10 ? Kind::kLoad : Kind::kGet;
+}
+
 PlannedBatch Workload::DrawBatch(Random& random, uint32_t client) {
   PlannedBatch batch;
-  const uint64_t dice = random.Below(20);
-  batch.kind = dice < 5    ? PlannedBatch::Kind::kPut
-               : dice < 7  ? PlannedBatch::Kind::kDelete
-               : dice < 10 ? PlannedBatch::Kind::kLoad
-                           : PlannedBatch::Kind::kGet;
+  batch.kind = DrawBatchKind(random);
   batch.fill = random.Below(2) == 0 ? 1.0 : 0.5;
   const uint64_t count = 1 + random.Below(work_.longest_batch);
   // Neighbours, with some keys more than once, or keys from anywhere.
@@ -136,10 +173,16 @@ PlannedBatch Workload::DrawBatch(Random& random, uint32_t client) {
     if (writes && !MayWrite(operation.key)) continue;
     if (!batch.operations.empty() && !Take()) break;
     if (writes) {
-      const bool deletes = batch.kind == PlannedBatch::Kind::kDelete;
-      operation.kind = deletes ? OperationKind::kDelete : OperationKind::kPut;
       ++being_written_[operation.key];
-      if (!deletes) operation.value = NewValue(operation.key, client);
+      if (batch.kind == PlannedBatch::Kind::kDelete) {
+        operation.kind = OperationKind::kDelete;
+      } else if (batch.kind == PlannedBatch::Kind::kModify) {
+        operation.kind = OperationKind::kModify;
+        operation.change = DrawChange(random);
+      } else {
+        operation.kind = OperationKind::kPut;
+        operation.value = NewValue(operation.key, client);
+      }
     }
     batch.operations.push_back(operation);
   }

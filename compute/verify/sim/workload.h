@@ -13,16 +13,19 @@ namespace gossamer::simulator {
 
 struct PlannedOperation {
   history::OperationKind kind = history::OperationKind::kGet;
-  uint32_t key = 0;                           // of a scan: the lowest of its range
-  history::ValueId value = history::kAbsent;  // what a write writes
-  uint32_t last = 0;                          // scan: the first key beyond its range
+  uint32_t key = 0;                           // of a scan or erase: the lowest of its range
+  history::ValueId value = history::kAbsent;  // what a write writes; a modify draws it later
+  uint32_t last = 0;                          // scan, erase: the first key beyond its range
   uint64_t limit = 0;                         // scan
   bool reverse = false;                       // scan
+  bool keys_only = false;                     // scan
+  bool rests = false;                         // scan: its cursor pauses now and then
+  ValueModifier::Kind change{};               // modify: what becomes of the key
 };
 
-// What one MultiPut, MultiDelete, LoadSorted or MultiGet does together.
+// What one MultiPut, MultiDelete, LoadSorted, MultiGet or MultiModify does together.
 struct PlannedBatch {
-  enum class Kind : uint8_t { kPut, kDelete, kLoad, kGet };
+  enum class Kind : uint8_t { kPut, kDelete, kLoad, kGet, kModify };
   Kind kind = Kind::kPut;
   std::vector<PlannedOperation> operations;
   double fill = 1;  // of a load
@@ -66,6 +69,9 @@ class Workload {
   uint32_t DrawHot(Random& random) const;
   uint32_t DrawKey(Random& random, bool is_write) const;
   PlannedOperation DrawScan(Random& random) const;
+  // Deletes nothing, and is a get instead, where the first key may not be written.
+  PlannedOperation DrawErase(Random& random);
+  PlannedBatch::Kind DrawBatchKind(Random& random) const;
 
   const WorkPlan work_;
   const uint64_t operations_;
