@@ -1,0 +1,30 @@
+# The container image of deploy/docker, without Docker: clean roots take the place of images. To be sourced by bash scripts
+# that run as root, after clean_root.sh.
+#
+#   try_image CACHE SOURCES RUN LIMIT   builds it of a clone, and runs the services of compose.yaml in it; at most LIMIT
+#                                       seconds for each stage
+#
+# Requires: CACHE/plain and CACHE/packages are roots (make_roots), and no other process makes them meanwhile (CACHE/lock).
+# The first stage starts where the packages to build are installed: variant `plain` of scripts/fresh_machine installs them.
+
+# shellcheck shell=bash
+
+: "${kRoot:?}"
+
+try_image() {
+  local cache=$1 sources=$2 run=$3 limit=$4
+  run_image_stage "$cache/packages" "$sources" "$run/build" "$limit" build build >"$run/build.tar" || return
+  mkdir -p "$run/image/upper/docker"
+  mv "$run/build.tar" "$run/image/upper/docker"
+  "$sources/scripts/lib/compose_services" "$sources/deploy/docker/compose.yaml" >"$run/image/upper/docker/services" || return
+  run_image_stage "$cache/plain" "$sources" "$run/image" "$limit" run
+}
+
+run_image_stage() {  # LAYER SOURCES RUN LIMIT WORD...
+  local layer=$1 sources=$2 run=$3 limit=$4
+  shift 4
+  mkdir -p "$run/upper/docker"
+  chmod 755 "$run" "$run/upper" "$run/upper/docker"
+  cp -a "$sources" "$run/upper/docker/context"
+  run_in_root "$layer" "$run" 64m "$limit" /docker/context/scripts/lib/image_stage "$@"
+}
