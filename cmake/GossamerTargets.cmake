@@ -147,14 +147,14 @@ elseif(CMAKE_BUILD_TYPE STREQUAL "Debug")
   set(GOSSAMER_LABEL_NOT_HERE no_debug)
 endif()
 
-# gossamer_python_test(NAME FILE SECONDS): a script that tries the built programs as users run them; its argument is their
-# directory. Status 77: it cannot be run here.
+# gossamer_python_test(NAME FILE SECONDS [LABEL...]): a script that tries the built programs as users run them; its argument is
+# their directory. Status 77: it cannot be run here.
 function(gossamer_python_test name file seconds)
   if(NOT GOSSAMER_TESTS)
     return()
   endif()
   add_test(NAME ${name} COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/${file} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
-  set_tests_properties(${name} PROPERTIES LABELS integration TIMEOUT ${seconds} SKIP_RETURN_CODE 77)
+  set_tests_properties(${name} PROPERTIES LABELS "integration;${ARGN}" TIMEOUT ${seconds} SKIP_RETURN_CODE 77)
 endfunction()
 
 # gossamer_test(NAME SOURCES ... DEPENDS ... [LABELS ...] [TIMEOUT SECONDS] [OPTIMIZED]): a GoogleTest program, run by ctest as
