@@ -123,7 +123,6 @@ Status ChunkAllocator::Check(const control::Range& range, Lease by) const {
 
 std::string ChunkAllocator::WhyNot(const control::Range& range, const Extent& extent, Lease by) {
   const Lease owner = extent.owner.lease;
-  const uint64_t end = extent.offset + extent.bytes;
   switch (range.past) {
     case control::Past::kUnused:
       if (owner != by) return "never used, it belongs to another compute server";
@@ -134,11 +133,6 @@ std::string ChunkAllocator::WhyNot(const control::Range& range, const Extent& ex
           range.generation >= Generations::kOfBlocks) {
         return "blocks have no such generation";
       }
-      return {};
-    case control::Past::kWaiting:
-      if (owner != by) return "it belongs to another compute server";
-      if (!extent.is_waiting) return "it does not wait";
-      if (extent.offset < range.offset || range.offset + range.bytes < end) return "only a part";
       return {};
     case control::Past::kOrphaned:
       return owner == OwnerIn(range) ? "" : "it belongs to another lease";
@@ -183,16 +177,53 @@ void ChunkAllocator::StopWaiting(Extents::iterator extent) {
   if (waiting->second.empty()) waiting_.erase(waiting);
   waiting_bytes_ -= extent->second.bytes;
   extent->second.is_waiting = false;
+  LeaveOffer(extent->second);
 }
 
-void ChunkAllocator::ListWaiting(Lease owner, size_t most,
-                                 std::vector<control::WaitingRange>& ranges) const {
+const ChunkAllocator::Offer& ChunkAllocator::MakeOffer(Lease owner, size_t most) {
+  Offer& offer = offers_[KeyOf(owner)];
+  offer = {++last_offer_, {}};
   const auto waiting = waiting_.find(KeyOf(owner));
-  if (waiting == waiting_.end()) return;
+  if (waiting == waiting_.end()) return offer;
   for (const auto& [bytes, offset] : waiting->second) {
-    if (ranges.size() == most) return;
-    ranges.push_back({offset, bytes});
+    if (offer.ranges.size() == most) break;
+    offer.ranges.push_back({offset, bytes});
   }
+  return offer;
+}
+
+void ChunkAllocator::LeaveOffer(const Extent& extent) {
+  const auto offer = offers_.find(KeyOf(extent.owner.lease));
+  if (offer == offers_.end()) return;
+  const uint64_t end = extent.offset + extent.bytes;
+  std::vector<control::WaitingRange> rest;
+  for (const auto& [offset, bytes] : offer->second.ranges) {
+    const uint64_t before = std::min(offset + bytes, extent.offset);
+    const uint64_t behind = std::max(offset, end);
+    if (offset < before) rest.push_back({offset, before - offset});
+    if (behind < offset + bytes) rest.push_back({behind, offset + bytes - behind});
+  }
+  offer->second.ranges = std::move(rest);
+}
+
+uint64_t ChunkAllocator::GiveUp(Lease owner, uint32_t offer) {
+  const auto made = offers_.find(KeyOf(owner));
+  if (made == offers_.end() || made->second.number != offer) return 0;
+  uint64_t given_up = 0;
+  for (const auto& [offset, bytes] : std::exchange(made->second.ranges, {})) {
+    SplitExtentAt(offset);
+    SplitExtentAt(offset + bytes);
+    for (auto extent = extents_.lower_bound(offset);
+         extent != extents_.end() && extent->first < offset + bytes;) {
+      const bool waits = extent->second.is_waiting && extent->second.owner.lease == owner;
+      if (waits) {
+        StopWaiting(extent);
+        given_up += extent->second.bytes;
+      }
+      extent = waits ? Free(extent) : std::next(extent);
+    }
+  }
+  return given_up;
 }
 
 void ChunkAllocator::EndEpochsBefore(uint32_t oldest) {
@@ -225,6 +256,7 @@ void ChunkAllocator::EndEpochsBefore(uint32_t oldest) {
 }
 
 void ChunkAllocator::Ended(Lease owner) {
+  offers_.erase(KeyOf(owner));
   const auto waiting = waiting_.find(KeyOf(owner));
   if (waiting == waiting_.end()) return;
   for (const auto& [bytes, offset] : waiting->second) {

@@ -135,8 +135,14 @@ class ChunkAllocator {
   }
   // The lease has ended: frees what waited for its owner.
   void Ended(Lease owner);
-  // Appends what waits for the owner, up to `most` pieces.
-  void ListWaiting(Lease owner, size_t most, std::vector<control::WaitingRange>& ranges) const;
+  // What waits for the owner, up to `most` pieces, and the number of this offer. It ends earlier offers to the lease.
+  struct Offer {
+    uint32_t number = 0;
+    std::vector<control::WaitingRange> ranges;
+  };
+  const Offer& MakeOffer(Lease owner, size_t most);
+  // Frees what has waited for the owner since that offer was made (rule G1), unless it has ended. Returns the bytes.
+  uint64_t GiveUp(Lease owner, uint32_t offer);
   // All epochs before `oldest` have ended everywhere: memory that was worn in them is as new.
   void EndEpochsBefore(uint32_t oldest);
   // Of all memory, whatever it is used for; about.
@@ -173,6 +179,8 @@ class ChunkAllocator {
   static std::string WhyNot(const control::Range& range, const Extent& extent, Lease by);
   void SetNext(Extent& extent, const control::Range& range, uint32_t epoch);
   void StopWaiting(Extents::iterator extent);
+  // Rule G1: the memory waits no more, not even if it will wait again.
+  void LeaveOffer(const Extent& extent);
   // Both return the extent behind.
   Extents::iterator Free(Extents::iterator extent);
   Extents::iterator LetWait(Extents::iterator extent);
@@ -212,6 +220,8 @@ class ChunkAllocator {
   Extents extents_;
   // Extents that wait, by compute id and incarnation of their owners; by size and offset.
   std::map<std::pair<uint16_t, uint32_t>, std::set<std::pair<uint64_t, uint64_t>>> waiting_;
+  std::map<std::pair<uint16_t, uint32_t>, Offer> offers_;  // likewise; ranges that still wait
+  uint32_t last_offer_ = 0;
 };
 
 }  // namespace gossamer

@@ -212,28 +212,43 @@ TEST(ChunkAllocator, AnOwnerGivesUpWhatWaitsForIt) {
   ASSERT_TRUE(allocator.Release({offset + 64, 64, 3, Past::kUsed}, kBee.lease, kEpoch, IsInForce));
   ASSERT_TRUE(allocator.Release({offset + 512, 64, 3, Past::kUsed}, kBee.lease, kEpoch, IsInForce));
   EXPECT_EQ(allocator.waiting_bytes(), 192u);
-  std::vector<control::WaitingRange> waiting;
-  allocator.ListWaiting(kBee.lease, 9, waiting);
-  EXPECT_TRUE(waiting.empty());
-  allocator.ListWaiting(kAnt.lease, 2, waiting);
-  EXPECT_EQ(waiting.size(), 2u);
-  const auto give_up = [&](uint64_t at, uint64_t bytes, const ChunkAllocator::Owner& by) {
-    return allocator.Release({at, bytes, 0, Past::kWaiting}, by.lease, kEpoch, IsInForce)
-        .has_value();
-  };
-  EXPECT_FALSE(give_up(offset, 64, kBee)) << "it is not the bee's";
-  EXPECT_FALSE(give_up(offset + 128, 64, kAnt)) << "it does not wait";
-  EXPECT_FALSE(give_up(offset + 64, 128, kAnt)) << "not all of it waits";
-  EXPECT_TRUE(give_up(offset, 128, kAnt));
-  EXPECT_FALSE(give_up(offset, 128, kAnt)) << "twice";
+  EXPECT_TRUE(allocator.MakeOffer(kBee.lease, 9).ranges.empty());
+  const uint32_t before = allocator.MakeOffer(kAnt.lease, 9).number;
+  const auto offer = allocator.MakeOffer(kAnt.lease, 2);
+  ASSERT_EQ(offer.ranges.size(), 2u);
+  EXPECT_EQ(offer.ranges[0].offset, offset);
+  EXPECT_EQ(allocator.GiveUp(kBee.lease, offer.number), 0u) << "it was not offered to the bee";
+  EXPECT_EQ(allocator.GiveUp(kAnt.lease, before), 0u) << "another offer was made since";
+  EXPECT_EQ(allocator.GiveUp(kAnt.lease, offer.number), 128u);
+  EXPECT_EQ(allocator.GiveUp(kAnt.lease, offer.number), 0u) << "twice";
   EXPECT_EQ(allocator.waiting_bytes(), 64u);
   const auto extent = allocator.Allocate(128, kBee, ExtentKind::kBlocks).value();
   EXPECT_EQ(extent.offset, offset);
   EXPECT_EQ(extent.generation(), 4);
-  // What the owner has been granted again does not wait any more.
-  ASSERT_EQ(allocator.Allocate(64, kAnt, ExtentKind::kBlocks).value().offset, offset + 512);
-  EXPECT_FALSE(give_up(offset + 512, 64, kAnt));
-  EXPECT_EQ(allocator.waiting_bytes(), 0u);
+}
+
+// Rule G1: the owner's session gets memory back while the owner's request to give it up is on its way.
+TEST(ChunkAllocator, WhatHasNotWaitedSinceItWasOfferedIsNotGivenUp) {
+  ChunkAllocator allocator(kHeapOffset, kHeapOffset + kChunk, kChunk);
+  const uint64_t offset = allocator.Allocate(kChunk, kAnt, ExtentKind::kBlocks).value().offset;
+  const auto give_back = [&](uint64_t at, uint64_t bytes) {
+    return allocator.Release({at, bytes, 3, Past::kUsed}, kBee.lease, kEpoch, IsInForce);
+  };
+  ASSERT_TRUE(give_back(offset, 256));
+  ASSERT_TRUE(give_back(offset + 512, 64));
+  const uint32_t offer = allocator.MakeOffer(kAnt.lease, 9).number;
+  ASSERT_EQ(allocator.Allocate(256, kAnt, ExtentKind::kBlocks).value().offset, offset);
+  // However the memory then came to wait once more.
+  ASSERT_TRUE(give_back(offset, 256));
+  EXPECT_EQ(allocator.GiveUp(kAnt.lease, offer), 64u);
+  EXPECT_EQ(allocator.waiting_bytes(), 256u);
+  EXPECT_EQ(allocator.Allocate(64, kBee, ExtentKind::kBlocks).value().offset, offset + 512);
+  EXPECT_FALSE(allocator.Allocate(64, kBee, ExtentKind::kBlocks));
+  // The end of the lease ends the offer.
+  const uint32_t last = allocator.MakeOffer(kAnt.lease, 9).number;
+  allocator.Ended(kAnt.lease);
+  EXPECT_EQ(allocator.free_bytes(), 256u);
+  EXPECT_EQ(allocator.GiveUp(kAnt.lease, last), 0u);
 }
 
 TEST(ChunkAllocator, OrphanedMemoryIsGivenBackByAnybodyOnce) {

@@ -93,6 +93,11 @@ uint32_t ControlService::Handle(uint64_t client_uuid, std::span<const std::byte>
         return Release(lease, *release, reply);
       }
       break;
+    case control::Type::kGiveUp:
+      if (const auto give_up = Decode<control::GiveUpRequest>(request)) {
+        return GiveUp(lease, *give_up, reply);
+      }
+      break;
     case control::Type::kStat:
       if (!Decode<control::StatRequest>(request)) break;
       return Answer(StatLocked(), reply);
@@ -213,11 +218,12 @@ uint32_t ControlService::Renew(uint64_t client_uuid, const Result<Lease>& lease,
   control::RenewReply message;
   message.epoch = leases_.epoch();
   message.acknowledged = leases_.AcknowledgedBy(client_uuid);
-  std::vector<control::WaitingRange> ranges;
-  allocator_.ListWaiting(lease.value(), control::RenewReply::kMaxRanges, ranges);
-  message.waiting = static_cast<uint16_t>(ranges.size());
+  const ChunkAllocator::Offer& offer =
+      allocator_.MakeOffer(lease.value(), control::RenewReply::kMaxRanges);
+  message.waiting = static_cast<uint16_t>(offer.ranges.size());
+  message.offer = offer.number;
   message.refusals = refusals_;
-  std::ranges::copy(ranges, message.ranges);
+  std::ranges::copy(offer.ranges, message.ranges);
   message.lease_ms = static_cast<uint32_t>(lease_.count());
   message.compute_servers = static_cast<uint32_t>(leases_.registered());
   return Answer(message, reply);
@@ -320,6 +326,19 @@ uint32_t ControlService::Release(const Result<Lease>& lease, const control::Rele
                              << ": " << taken.error().message;
   }
   RenewWornMemory();
+  return Answer(message, reply);
+}
+
+uint32_t ControlService::GiveUp(const Result<Lease>& lease, const control::GiveUpRequest& request,
+                                Reply reply) {
+  if (!lease) return AnswerError(lease.error(), reply);
+  const Lease offered_to{static_cast<ComputeId>(request.compute_id), request.incarnation};
+  if (offered_to != lease.value()) {
+    return AnswerError(MakeError(Code::kFenced, "the lease has ended to which memory was offered"),
+                       reply);
+  }
+  control::GiveUpReply message;
+  message.bytes = allocator_.GiveUp(lease.value(), request.offer);
   return Answer(message, reply);
 }
 

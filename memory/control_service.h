@@ -65,6 +65,7 @@ class ControlService final : public ControlHandler {
   uint32_t Allocate(uint64_t client_uuid, const Result<Lease>& lease,
                     const control::AllocateRequest& request, Reply reply);
   uint32_t Release(const Result<Lease>& lease, const control::ReleaseRequest& request, Reply reply);
+  uint32_t GiveUp(const Result<Lease>& lease, const control::GiveUpRequest& request, Reply reply);
   // Starts an epoch after which worn memory is as new, if there is enough of it.
   void RenewWornMemory();
   uint32_t ListExtents(const control::ListExtentsRequest& request, Reply reply) const;

@@ -202,6 +202,17 @@ TEST_F(ControlServiceTest, ARenewalTellsWhatWaits) {
   EXPECT_EQ(renewed.ranges[0].offset, extent.offset);
   EXPECT_EQ(renewed.ranges[0].bytes, 64u);
   EXPECT_EQ(service_.Stat().waiting_bytes, 64u);
+  // The ant gives it up, under the lease to which it was offered.
+  const auto ant = Ask<control::RegisterReply>(kAnt, control::RegisterRequest{});
+  control::GiveUpRequest give_up;
+  give_up.offer = renewed.offer;
+  give_up.compute_id = ant.compute_id;
+  give_up.incarnation = ant.incarnation + 1;
+  EXPECT_EQ(Refusal(kAnt, give_up).code, Code::kFenced);
+  give_up.incarnation = ant.incarnation;
+  EXPECT_EQ(Ask<control::GiveUpReply>(kAnt, give_up).bytes, 64u);
+  EXPECT_EQ(Ask<control::GiveUpReply>(kAnt, give_up).bytes, 0u);
+  EXPECT_EQ(service_.Stat().waiting_bytes, 0u);
 }
 
 TEST_F(ControlServiceTest, OrphanedMemoryIsListedWithItsOwner) {
@@ -502,7 +513,7 @@ TEST_F(ControlServiceTest, HostileBytes) {
     ASSERT_LE(reply.size(), kMaxControlBytes);
     control::Header header;
     std::memcpy(&header, reply.data(), sizeof header);
-    ASSERT_LE(static_cast<uint16_t>(header.type), 9);
+    ASSERT_LE(static_cast<uint16_t>(header.type), 11);
     ASSERT_EQ(header.version, control::kProtocolVersion);
     if (random() % 100 == 0) service_.ClientGone(client);
     const auto stat = service_.Stat();

@@ -12,7 +12,7 @@
 
 namespace gossamer::control {
 
-inline constexpr uint16_t kProtocolVersion = 7;
+inline constexpr uint16_t kProtocolVersion = 8;
 
 enum class Type : uint16_t {
   kError = 0,
@@ -26,6 +26,7 @@ enum class Type : uint16_t {
   kEpoch = 8,
   kClientQuery = 9,
   kSweep = 10,
+  kGiveUp = 11,
 };
 
 struct Header {
@@ -75,14 +76,14 @@ struct RegisterReply {
   Usage usage;
 };
 
-// A piece of memory that waits for its owner to give it up (see ReleaseRequest).
+// Memory that waits for its owner to give it up (see GiveUpRequest): [offset, offset + bytes).
 struct WaitingRange {
   uint64_t offset = 0;
   uint64_t bytes = 0;
 };
 
 // Renews the sender's lease, as any request does. `epoch`: the sender has acknowledged all epochs up to it (see EpochRequest).
-// The reply names memory of the sender's that others have given back. The sender gives it up by a ReleaseRequest. If there are
+// The reply offers memory of the sender's that others have given back. The sender gives it up by a GiveUpRequest. If there are
 // new refusals, the sender gives back what it does not use.
 // Errors: Fenced when there is no lease.
 struct RenewRequest {
@@ -91,7 +92,7 @@ struct RenewRequest {
   uint32_t reserved = 0;
 };
 struct RenewReply {
-  static constexpr uint16_t kMaxRanges = 9;
+  static constexpr uint16_t kMaxRanges = 14;
   Header header{Type::kRenew};
   uint32_t lease_ms = 0;         // as in RegisterReply
   uint32_t compute_servers = 0;  // registered now
@@ -100,7 +101,7 @@ struct RenewReply {
       0;  // the last one that the sender has acknowledged, or in which its first lease began
   uint16_t waiting = 0;   // ranges. kMaxRanges: there may be more
   uint16_t refusals = 0;  // how often there was not enough memory, so far; it wraps around
-  uint32_t reserved = 0;
+  uint32_t offer = 0;     // the number of this offer, if ranges wait: each has another one
   WaitingRange ranges[kMaxRanges] = {};
 };
 
@@ -201,8 +202,7 @@ struct AllocateReply {
 enum class Past : uint8_t {
   kUnused = 0,    // there were no pointers to it
   kUsed = 1,      // nothing refers to it any more
-  kWaiting = 2,   // another compute server gave it back
-  kOrphaned = 3,  // its owner is gone, and so are all pointers to it: a sweeper has seen to that
+  kOrphaned = 2,  // its owner is gone, and so are all pointers to it: a sweeper has seen to that
 };
 
 // Memory handed out that nothing refers to any more: [offset, offset + bytes).
@@ -217,7 +217,7 @@ struct Range {
 };
 
 // Gives memory back. The compute server that removed the last reference to used memory gives that back, even if it is not
-// the owner. The owner gives back memory that was never used, and gives up what waits for it. Anybody gives back what is
+// the owner. The owner gives back memory that was never used. Anybody gives back what is
 // orphaned. The server hands the memory out
 // again to its owner, and to others once the owner has given it back or up, or the owner's lease has ended.
 // The request names the sender's lease under which the memory became free. Under a later lease the memory may be another's.
@@ -235,6 +235,23 @@ struct ReleaseReply {
   Header header{Type::kRelease};
   uint32_t refused = 0;  // bit i: range i was not handed out like that. The others were taken back
   uint32_t reserved = 0;
+};
+
+// Gives up the waiting memory that a RenewReply has offered: others may get it. The last offer to a lease is open, and of that
+// the memory which has waited ever since. So a request that lands late gives up nothing that its sender has been granted again
+// meanwhile, even if that waits once more (rule G1), and to repeat it does no harm.
+// Errors: Fenced if the lease has ended to which the offer was made.
+struct GiveUpRequest {
+  Header header{Type::kGiveUp};
+  uint32_t offer = 0;
+  uint16_t compute_id = 0;  // of the lease
+  uint16_t reserved = 0;
+  uint32_t incarnation = 0;
+  uint32_t reserved2 = 0;
+};
+struct GiveUpReply {
+  Header header{Type::kGiveUp};
+  uint64_t bytes = 0;  // given up
 };
 
 struct StatRequest {
@@ -277,7 +294,7 @@ inline constexpr size_t kMaxMessageBytes = 256;
 static_assert(sizeof(Header) == 8 && sizeof(Usage) == 32 && sizeof(ErrorReply) == 248 &&
               sizeof(ProcessName) == 64 && sizeof(RegisterRequest) == 72 &&
               sizeof(RegisterReply) == 56 && sizeof(RenewRequest) == 16 &&
-              sizeof(RenewReply) == 176 && sizeof(EpochRequest) == 16 && sizeof(EpochReply) == 80 &&
+              sizeof(RenewReply) == 256 && sizeof(EpochRequest) == 16 && sizeof(EpochReply) == 80 &&
               sizeof(LeaseQueryRequest) == 16 && sizeof(LeaseQueryReply) == 80 &&
               sizeof(AllocateRequest) == 24 && sizeof(AllocateReply) == 64 &&
               sizeof(ReleaseRequest) == 232 && sizeof(ReleaseReply) == 16 && sizeof(Range) == 24 &&
@@ -285,8 +302,9 @@ static_assert(sizeof(Header) == 8 && sizeof(Usage) == 32 && sizeof(ErrorReply) =
               sizeof(ListExtentsRequest) == 16 && sizeof(Extent) == 32 &&
               sizeof(ListExtentsReply) == 240 && sizeof(ClientQueryRequest) == 16 &&
               sizeof(ClientQueryReply) == 16 && sizeof(SweepRequest) == 16 &&
-              sizeof(SweepReply) == 24);
+              sizeof(SweepReply) == 24 && sizeof(GiveUpRequest) == 24 && sizeof(GiveUpReply) == 16);
 static_assert(sizeof(ListExtentsReply) <= kMaxMessageBytes &&
+              sizeof(RenewReply) <= kMaxMessageBytes &&
               sizeof(ReleaseRequest) <= kMaxMessageBytes && sizeof(ErrorReply) <= kMaxMessageBytes);
 static_assert(std::is_trivially_copyable_v<ListExtentsReply>);
 

@@ -10,13 +10,13 @@ using test::BytesOf;
 using test::ToHexTrimmed;
 
 TEST(Control, GoldenBytesOfRequests) {
-  EXPECT_EQ(ToHexTrimmed(BytesOf(RegisterRequest{})), "010007");
+  EXPECT_EQ(ToHexTrimmed(BytesOf(RegisterRequest{})), "010008");
   RegisterRequest named;
   named.process = {0x01020304, 3, "ant"};
-  EXPECT_EQ(ToHexTrimmed(BytesOf(named)), "01000700000000000403020103616e74");
+  EXPECT_EQ(ToHexTrimmed(BytesOf(named)), "01000800000000000403020103616e74");
   EXPECT_EQ(ToHexTrimmed(
                 BytesOf(AllocateRequest{.bytes = 0x0102030405060708, .kind = ExtentKind::kBlocks})),
-            "0200070000000000080706050403020102");
+            "0200080000000000080706050403020102");
   ReleaseRequest release;
   release.count = 2;
   release.compute_id = 0x3344;
@@ -24,26 +24,29 @@ TEST(Control, GoldenBytesOfRequests) {
   release.ranges[0] = {0x11, 0x22, 3, Past::kUsed};
   release.ranges[1] = {0x44, 0x55, 6, Past::kOrphaned, 0x1234, 0x567890};
   EXPECT_EQ(ToHexTrimmed(BytesOf(release)),
-            "03000700000000000200443377665500"
+            "03000800000000000200443377665500"
             "110000000000000022000000000000000301000000000000"
-            "4400000000000000550000000000000006033412907856");
-  EXPECT_EQ(ToHexTrimmed(BytesOf(StatRequest{})), "040007");
-  EXPECT_EQ(ToHexTrimmed(BytesOf(ListExtentsRequest{.from_offset = 0x33})), "050007000000000033");
+            "4400000000000000550000000000000006023412907856");
+  EXPECT_EQ(ToHexTrimmed(BytesOf(StatRequest{})), "040008");
+  EXPECT_EQ(ToHexTrimmed(BytesOf(ListExtentsRequest{.from_offset = 0x33})), "050008000000000033");
+  EXPECT_EQ(ToHexTrimmed(BytesOf(
+                GiveUpRequest{.offer = 0x55667788, .compute_id = 0x1122, .incarnation = 0x334455})),
+            "0b000800000000008877665522110000554433");
   RenewRequest renewal;
   renewal.epoch = 0x1122;
-  EXPECT_EQ(ToHexTrimmed(BytesOf(renewal)), "06000700000000002211");
+  EXPECT_EQ(ToHexTrimmed(BytesOf(renewal)), "06000800000000002211");
   EpochRequest epoch;
   epoch.start = 1;
-  EXPECT_EQ(ToHexTrimmed(BytesOf(epoch)), "080007000000000001");
+  EXPECT_EQ(ToHexTrimmed(BytesOf(epoch)), "080008000000000001");
   ClientQueryRequest client;
   client.client_uuid = 0x1122;
-  EXPECT_EQ(ToHexTrimmed(BytesOf(client)), "09000700000000002211");
+  EXPECT_EQ(ToHexTrimmed(BytesOf(client)), "09000800000000002211");
   SweepRequest sweep;
   sweep.step = SweepStep::kDone;
   sweep.ended = 0x1122;
-  EXPECT_EQ(ToHexTrimmed(BytesOf(sweep)), "0a00070000000000030000002211");
+  EXPECT_EQ(ToHexTrimmed(BytesOf(sweep)), "0a00080000000000030000002211");
   EXPECT_EQ(ToHexTrimmed(BytesOf(LeaseQueryRequest{.compute_id = 0x1122, .incarnation = 0x334455})),
-            "070007000000000022110000554433");
+            "070008000000000022110000554433");
 }
 
 TEST(Control, GoldenBytesOfReplies) {
@@ -52,14 +55,14 @@ TEST(Control, GoldenBytesOfReplies) {
   error.message_bytes = 2;
   error.message[0] = 'n';
   error.message[1] = 'o';
-  EXPECT_EQ(ToHexTrimmed(BytesOf(error)), "000007000000000009026e6f");
+  EXPECT_EQ(ToHexTrimmed(BytesOf(error)), "000008000000000009026e6f");
   RegisterReply registered;
   registered.compute_id = 0x1122;
   registered.incarnation = 0x334455;
   registered.lease_ms = 0x6677;
   registered.usage = {1, 2, 3, 4};
   EXPECT_EQ(ToHexTrimmed(BytesOf(registered)),
-            "010007000000000022110000554433007766000000000000"
+            "010008000000000022110000554433007766000000000000"
             "010000000000000002000000000000000300000000000000"
             "04");
   RenewReply renewed;
@@ -69,30 +72,31 @@ TEST(Control, GoldenBytesOfReplies) {
   renewed.acknowledged = 7;
   renewed.waiting = 1;
   renewed.refusals = 0x3344;
+  renewed.offer = 0x5566;
   renewed.ranges[0] = {0x11, 0x22};
   EXPECT_EQ(ToHexTrimmed(BytesOf(renewed)),
-            "060007000000000077660000080000000900000007000000"
-            "01004433000000001100000000000000"
+            "060008000000000077660000080000000900000007000000"
+            "01004433665500001100000000000000"
             "22");
   EpochReply epoch;
   epoch.epoch = 3;
   epoch.acknowledged = 2;
   epoch.last = {0x01020304, 3, "ant"};
-  EXPECT_EQ(ToHexTrimmed(BytesOf(epoch)), "080007000000000003000000020000000403020103616e74");
+  EXPECT_EQ(ToHexTrimmed(BytesOf(epoch)), "080008000000000003000000020000000403020103616e74");
   SweepReply sweep;
   sweep.ended = 3;
   sweep.swept = 2;
   sweep.is_sender = 1;
-  EXPECT_EQ(ToHexTrimmed(BytesOf(sweep)), "0a00070000000000030000000200000001");
+  EXPECT_EQ(ToHexTrimmed(BytesOf(sweep)), "0a00080000000000030000000200000001");
   ClientQueryReply client;
   client.in_force = 1;
   client.incarnation = 0x334455;
-  EXPECT_EQ(ToHexTrimmed(BytesOf(client)), "090007000000000001000000554433");
+  EXPECT_EQ(ToHexTrimmed(BytesOf(client)), "090008000000000001000000554433");
   LeaseQueryReply query;
   query.in_force = 1;
-  EXPECT_EQ(ToHexTrimmed(BytesOf(query)), "070007000000000001");
+  EXPECT_EQ(ToHexTrimmed(BytesOf(query)), "070008000000000001");
   query.holder = {0x01020304, 3, "ant"};
-  EXPECT_EQ(ToHexTrimmed(BytesOf(query)), "070007000000000001000000000000000403020103616e74");
+  EXPECT_EQ(ToHexTrimmed(BytesOf(query)), "070008000000000001000000000000000403020103616e74");
   AllocateReply allocated;
   allocated.offset = 1;
   allocated.bytes = 2;
@@ -101,12 +105,12 @@ TEST(Control, GoldenBytesOfReplies) {
   allocated.incarnation = 0x334455;
   allocated.usage = {3, 4, 5, 6};
   EXPECT_EQ(ToHexTrimmed(BytesOf(allocated)),
-            "020007000000000001000000000000000200000000000000"
+            "020008000000000001000000000000000200000000000000"
             "2211070055443300030000000000000004000000000000000500000000000000"
             "06");
   ReleaseReply released;
   released.refused = 5;
-  EXPECT_EQ(ToHexTrimmed(BytesOf(released)), "030007000000000005");
+  EXPECT_EQ(ToHexTrimmed(BytesOf(released)), "030008000000000005");
   StatReply stat;
   stat.usage = {1, 2, 4, 5};
   stat.extents = 3;
@@ -115,7 +119,7 @@ TEST(Control, GoldenBytesOfReplies) {
   stat.waiting_bytes = 8;
   stat.orphaned_bytes = 9;
   EXPECT_EQ(ToHexTrimmed(BytesOf(stat)),
-            "0400070000000000010000000000000002000000000000000400000000000000"
+            "0400080000000000010000000000000002000000000000000400000000000000"
             "0500000000000000030000000000000006000000070000000800000000000000"
             "09");
   ListExtentsReply list;
@@ -123,7 +127,7 @@ TEST(Control, GoldenBytesOfReplies) {
   list.more = 1;
   list.extents[0] = {0x2000, 0x100000, 0x1122, 0x334455, 7, ExtentKind::kNodes, 1, 1};
   EXPECT_EQ(ToHexTrimmed(BytesOf(list)),
-            "05000700000000000100000001000000"
+            "05000800000000000100000001000000"
             "00200000000000000000100000000000221100000000000055443300070001"
             "03");
 }

@@ -246,23 +246,34 @@ Task<void> RemoteAllocator::GiveBackReturns(Scheduler& scheduler) {
   --returns_under_way_;
 }
 
+// Between the offer and the request, a session may be granted some of the memory again. The server knows that (rule G1): it
+// keeps it for this compute server. That has then forgotten here that it owns it, and gives it back after use.
 Task<void> RemoteAllocator::GiveUp(Scheduler& scheduler, ServerId server,
-                                   std::span<const control::WaitingRange> waiting) {
-  ReturnedMemory returns;
+                                   control::RenewReply offer) {
+  control::GiveUpRequest request;
   {
     const std::lock_guard lock(mutex_);
     const PerServer& state = state_[server];
     if (!state.lease) co_return;
-    returns.lease = *state.lease;
-    for (const auto& [offset, bytes] : waiting) {
+    request.offer = offer.offer;
+    request.compute_id = static_cast<uint16_t>(state.lease->compute);
+    request.incarnation = state.lease->incarnation;
+    const uint16_t waiting = std::min(offer.waiting, control::RenewReply::kMaxRanges);
+    for (const auto& [offset, bytes] : std::span(offer.ranges, waiting)) {
       // First: once the server has it back, it may be another's.
       Ungrant(server, offset, bytes);
-      returns.ranges.push_back({offset, bytes, 0, control::Past::kWaiting});
     }
   }
-  const auto carrier = co_await ReturnMemory(scheduler, server, std::move(returns));
+  const Result<control::GiveUpReply> reply =
+      co_await CallControl<control::GiveUpReply>(scheduler.endpoint(), server, request);
+  static_cast<void>(reply);  // after a failure the memory waits, and is offered again
+}
+
+RemoteAllocator::Granted RemoteAllocator::GrantedOn(ServerId server) const {
   const std::lock_guard lock(mutex_);
-  if (carrier) unknown_returns_.emplace(server, *carrier);
+  const auto state = state_.find(server);
+  if (state == state_.end()) return {};
+  return {state->second.lease, state->second.granted};
 }
 
 std::optional<uint64_t> RemoteAllocator::UnknownReturn(ServerId server) const {

@@ -31,7 +31,6 @@
 #include <mutex>
 #include <optional>
 #include <set>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -114,10 +113,10 @@ class RemoteAllocator {
   // Leaves all memory to GiveBackReturns that is freed or unused: others are short of memory, or of another kind. Freed
   // blocks do not wait for their grace: late readers notice the change. Returns whether memory is, or is to be, given back.
   bool GiveUpUnused();
-  // Gives up memory of this compute server's that others have given back: it is theirs as well from then on.
+  // Gives up the memory that the renewal has offered, which others have given back: it is theirs as well from then on.
+  // Best effort: what is refused, or of unknown outcome, is offered again if it still waits.
   // Cost: 1 RT.
-  Task<void> GiveUp(Scheduler& scheduler, ServerId server,
-                    std::span<const control::WaitingRange> waiting);
+  Task<void> GiveUp(Scheduler& scheduler, ServerId server, control::RenewReply offer);
 
   // Whether a batch may be posted that makes `memory` reachable from a node on server `from` (rule
   // U4). True if the lease with `from` existed when the servers that hold `memory` last confirmed
@@ -129,6 +128,14 @@ class RemoteAllocator {
   // from the lease keeper. A new lease makes all memory of the server's earlier leases forgotten.
   // Returns what leases() was once that lease had begun; 0 if it has ended, and a later one is known.
   uint64_t Registered(ServerId server, const Registration& registration);
+  // What this compute server takes for its own on the server, in order: each piece's offset and end, and the lease. For
+  // tests: the server knows of it (rule M1).
+  struct Granted {
+    std::optional<Lease> lease;
+    std::map<uint64_t, uint64_t> ends;
+  };
+  Granted GrantedOn(ServerId server) const;
+
   // How many leases the memory servers have given this compute server.
   const std::atomic<uint64_t>& leases() const { return registrations_; }
   // `listener(leases)` is called, under the mutex, for each new lease, before leases() has that value.

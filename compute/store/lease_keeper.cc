@@ -188,7 +188,7 @@ Task<Status> LeaseKeeper::RenewRegistered(Scheduler& scheduler, const ServerInfo
   if (is_short && on_shortage_) co_await on_shortage_(scheduler);
   const uint16_t waiting = std::min(reply.value().waiting, control::RenewReply::kMaxRanges);
   if (waiting != 0 && on_waiting_) {
-    co_await on_waiting_(scheduler, server.id, std::span(reply.value().ranges, waiting));
+    co_await on_waiting_(scheduler, server.id, reply.value());
     if (waiting == control::RenewReply::kMaxRanges) kept.due = scheduler.Now();
   }
   co_return Ok();

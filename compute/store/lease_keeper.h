@@ -20,7 +20,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <span>
 #include <thread>
 #include <utility>
 
@@ -46,9 +45,9 @@ class LeaseKeeper {
   // Called after each registration, from the keeper's thread. Memory allocated under an earlier
   // lease is abandoned, even if no session has noticed the new lease (rule U4).
   using OnRegistered = std::function<void(ServerId, const Registration&)>;
-  // The server says that memory waits for this compute server to give it up, or that it has refused others memory.
+  // The server offers memory for this compute server to give it up, or says that it has refused others memory.
   using OnWaiting =
-      std::function<Task<void>(Scheduler&, ServerId, std::span<const control::WaitingRange>)>;
+      std::function<Task<void>(Scheduler&, ServerId, const control::RenewReply& offer)>;
   using OnShortage = std::function<Task<void>(Scheduler&)>;
   static constexpr std::chrono::milliseconds kWithoutExpiry{1000};
 

@@ -139,8 +139,8 @@ Status OpenStore::Connect(const StoreRecord& record, const TreeOptions& options)
   };
   epochs_ = std::make_unique<EpochAcknowledger>(*shared_);
   const auto on_waiting = [this](Scheduler& scheduler, ServerId server,
-                                 std::span<const control::WaitingRange> waiting) {
-    return shared_->allocator.GiveUp(scheduler, server, waiting);
+                                 const control::RenewReply& offer) {
+    return shared_->allocator.GiveUp(scheduler, server, offer);
   };
   const auto on_shortage = [this](Scheduler& scheduler) -> Task<void> {
     shared_->allocator.GiveUpUnused();

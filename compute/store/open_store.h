@@ -50,6 +50,9 @@ class OpenStore final : public Store {
   void StopMerging();
   // Turns held plus closed places. 0: no operation runs and no lock is orphaned.
   size_t CountTurns() { return shared_->locks.CountTurns(); }
+  RemoteAllocator::Granted GrantedOn(ServerId server) const {
+    return shared_->allocator.GrantedOn(server);
+  }
 
   Result<std::unique_ptr<Session>> NewSession() override;
   Result<std::unique_ptr<OpenSession>> NewOpenSession();

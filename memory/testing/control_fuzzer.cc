@@ -64,7 +64,7 @@ class Steps {
 
  private:
   void Step() {
-    switch (input_.Below(12)) {
+    switch (input_.Below(13)) {
       case 0: return SendRaw();
       case 1: return Register();
       case 2:
@@ -76,6 +76,7 @@ class Steps {
       case 8: return Query();
       case 9: return Stat();
       case 10: return service_.ClientGone(client_);
+      case 12: return GiveUp();
       default: return Tick();
     }
   }
@@ -139,7 +140,8 @@ class Steps {
                                  sizeof(control::LeaseQueryRequest),
                                  sizeof(control::EpochRequest),
                                  sizeof(control::ClientQueryRequest),
-                                 sizeof(control::SweepRequest)};
+                                 sizeof(control::SweepRequest),
+                                 sizeof(control::GiveUpRequest)};
     const uint32_t kind = input_.Below(std::size(kSizes) + 1);
     if (kind == std::size(kSizes)) {
       const std::string_view bytes = input_.Take(input_.Byte());
@@ -205,7 +207,7 @@ class Steps {
     for (uint32_t i = 0; i < std::min(request.count, uint16_t{9}); ++i) {
       control::Range& range = request.ranges[i];
       const uint8_t which = input_.Byte();
-      range.past = static_cast<control::Past>(input_.Below(5));
+      range.past = static_cast<control::Past>(input_.Below(4));
       if (which >= 0xf8 || extents.empty()) {
         range.offset = input_.Whole<uint64_t>();
         range.bytes = input_.Whole<uint64_t>();
@@ -241,7 +243,6 @@ class Steps {
       switch (range.past) {
         case control::Past::kUnused: CHECK(is_own && !extent.is_waiting); break;
         case control::Past::kUsed: CHECK(!extent.is_waiting); break;
-        case control::Past::kWaiting: CHECK(is_own && extent.is_waiting); break;
         case control::Past::kOrphaned: CHECK(extent.is_orphaned); break;
       }
     }
@@ -257,6 +258,7 @@ class Steps {
     CHECK_LE(reply->acknowledged, reply->epoch);
     CHECK_GE(reply->epoch, epoch_);
     epoch_ = reply->epoch;
+    offers_[client_] = *reply;
     const std::vector<control::Extent> extents = List();
     for (uint32_t i = 0; i < reply->waiting; ++i) {
       CHECK(std::ranges::any_of(extents, [&](const control::Extent& extent) {
@@ -264,6 +266,26 @@ class Steps {
                extent.bytes == reply->ranges[i].bytes && LeaseOf(extent) == leases_.at(client_);
       }));
     }
+  }
+
+  // What an offer named, the last one or an earlier one, or that of another client.
+  void GiveUp() {
+    control::GiveUpRequest request;
+    const uint32_t other =
+        input_.Below(16) < 15 ? static_cast<uint32_t>(client_) : 1 + input_.Below(4);
+    const control::RenewReply& offer = offers_[other];
+    const Lease lease = leases_[other];
+    request.offer = input_.Below(8) < 7 ? offer.offer - input_.Below(2) : input_.Whole<uint32_t>();
+    request.compute_id = static_cast<uint16_t>(lease.compute);
+    request.incarnation = lease.incarnation;
+    const std::vector<control::Extent> extents = List();
+    const auto reply = Ask<control::GiveUpReply>(request);
+    if (!reply) return;
+    uint64_t waited = 0;
+    for (const control::Extent& extent : extents) {
+      if (extent.is_waiting && LeaseOf(extent) == lease) waited += extent.bytes;
+    }
+    CHECK_LE(reply->bytes, waited) << "memory was given up that did not wait for its owner";
   }
 
   void Epoch() {
@@ -379,7 +401,8 @@ class Steps {
                           LockTablePlacement::kDram, kLease};
   Endpoint::Clock::time_point now_{std::chrono::hours(5)};
   std::array<std::byte, kMaxControlBytes> reply_{};
-  std::map<uint64_t, Lease> leases_;  // the last one of each client
+  std::map<uint64_t, Lease> leases_;                // the last one of each client
+  std::map<uint64_t, control::RenewReply> offers_;  // likewise
   uint32_t epoch_ = 1;
   uint64_t client_ = 0;
   GrantedMemory before_;

@@ -12,6 +12,7 @@
 #include "compute/verify/sim/blow_schedule.h"
 #include "compute/verify/sim/client.h"
 #include "compute/verify/sim/last_sweep.h"
+#include "compute/verify/sim/owners.h"
 #include "compute/verify/sim/server_blows.h"
 #include "compute/verify/sim/sweeper.h"
 #include "compute/verify/sim/worn_memory.h"
@@ -22,6 +23,7 @@ namespace {
 // A run makes no progress if no operation ends in so many steps, or for so long.
 constexpr uint64_t kMostStepsWithoutEnd = 10'000'000;
 constexpr std::chrono::seconds kLongestWithoutEnd{60};
+constexpr uint64_t kStepsBetweenOwners = 128;
 // Values name lives by 12 bits.
 constexpr uint32_t kMostLives = 4000;
 
@@ -313,7 +315,9 @@ class Run {
     }
     sweeper_.Look();
     if (scene_.membership != nullptr) membership_.Look();
-    ++result_.counts.steps;
+    if (++result_.counts.steps % kStepsBetweenOwners == 0 && verdict_.problems().empty()) {
+      CheckOwners(memory_, clients_, verdict_);
+    }
   }
 
   bool StandStill(const std::string& why) {
