@@ -117,7 +117,7 @@ class SilentServerTest : public testing::Test {
       };
       for (const std::string& key : healthy_) session->Spawn(put(*session, key, done));
       // A new session registers with the server, which answers from a thread of its own.
-      const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(200);
       while (done != healthy_.size() && std::chrono::steady_clock::now() < deadline) {
         session->Poll();
       }

@@ -80,7 +80,7 @@ class ProgramTest(ComputeServerTest):
         client = self.client(f"unix:{self.directory}/redis.sock")
         self.assertEqual(client.ask("PING"), b"+PONG")
         process.send_signal(signal.SIGTERM)
-        self.assertEqual(process.wait(timeout=30), 0)
+        self.assertEqual(process.wait(timeout=120), 0)
         self.assertEqual(client.file.read(), b"")
         self.assertFalse((self.directory / "redis.sock").exists())
 

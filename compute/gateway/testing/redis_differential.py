@@ -85,7 +85,7 @@ def normal(words, reply):
 
 
 def wait_for(path, process):
-    for _ in range(600):
+    for _ in range(2400):
         if os.path.exists(path):
             try:
                 return Client(path)
@@ -117,7 +117,7 @@ def main():
             subprocess.Popen([f"{directory}/redis-server", "--port", "0", "--unixsocket", f"{directory}/redis.sock", "--save", "",
                               "--dir", directory], stdout=subprocess.DEVNULL),
             subprocess.Popen([arguments.programs / "gossamer-memory", bootstrap, "--memory=256MiB"], stdout=subprocess.DEVNULL),
-            subprocess.Popen([arguments.programs / "gossamer-compute", bootstrap, f"--redis=unix:{directory}/gateway.sock", "--wait=20"],
+            subprocess.Popen([arguments.programs / "gossamer-compute", bootstrap, f"--redis=unix:{directory}/gateway.sock", "--wait=120"],
                              stdout=subprocess.DEVNULL),
         ]
         try:
