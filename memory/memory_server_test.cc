@@ -144,11 +144,12 @@ TEST(MemoryServer, AnotherServerAtTheAddressIsDeath) {
   const auto bootstrap = OpenBootstrap("dir:" + directory.path()).value();
   const auto server = MemoryServer::Start(Small(), bootstrap.get()).value();
   StoreRecord record = server->record();
-  EXPECT_EQ(FabricProbe()(record, record.servers[0]), Liveness::kAlive);
+  EXPECT_EQ(FabricProbe()(record, record.servers[0]).liveness, Liveness::kAlive);
   record.servers[0].incarnation ^= 1;
-  EXPECT_EQ(FabricProbe()(record, record.servers[0]), Liveness::kUnreachable) << "its process runs";
+  EXPECT_EQ(FabricProbe()(record, record.servers[0]).liveness, Liveness::kUnreachable)
+      << "its process runs";
   record.servers[0].process = "-";
-  EXPECT_EQ(FabricProbe()(record, record.servers[0]), Liveness::kDead);
+  EXPECT_EQ(FabricProbe()(record, record.servers[0]).liveness, Liveness::kDead);
 }
 
 struct DeafHandler final : ControlHandler {
@@ -172,7 +173,11 @@ TEST(MemoryServer, ServerOfAnotherFormatIsNotDeath) {
   DeafHandler handler;
   ASSERT_TRUE(port->Start(handler, RandomId()));
   const MemberRecord member{ServerId{0}, 1, "h", OwnProcessIdentity(), port->address()};
-  EXPECT_EQ(FabricProbe()({"s", 1, "shm", {}, 1, {member}}, member), Liveness::kUnreachable);
+  const Probed probed = FabricProbe()({"s", 1, "shm", {}, 1, {member}}, member);
+  EXPECT_EQ(probed.liveness, Liveness::kUnreachable);
+  ASSERT_TRUE(probed.why);
+  EXPECT_EQ(probed.why->code, Code::kCorruption);
+  EXPECT_THAT(probed.why->message, HasSubstr("server 0, offset 0: region of format version "));
   port->Stop();
 }
 

@@ -107,7 +107,7 @@ std::optional<Look> Member::Merge(const std::string& text, const StoreRecord& re
 Liveness Member::OwnRoot() const {
   if (self_.server == ServerId{0}) return Liveness::kAlive;
   const MemberRecord* root = known_.Find(ServerId{0});
-  return root == nullptr ? Liveness::kDead : probe_(known_, *root);
+  return root == nullptr ? Liveness::kDead : probe_(known_, *root).liveness;
 }
 
 void Member::JudgeOther(const std::string& text, const StoreRecord& other) {
@@ -115,7 +115,7 @@ void Member::JudgeOther(const std::string& text, const StoreRecord& other) {
   judged_text_ = text;
   judgement_looks_left_ = kLooksPerJudgement - 1;
   const MemberRecord* root = other.Find(ServerId{0});
-  other_root_ = root == nullptr ? Liveness::kDead : probe_(other, *root);
+  other_root_ = root == nullptr ? Liveness::kDead : probe_(other, *root).liveness;
   own_root_ = OwnRoot();
 }
 

@@ -65,13 +65,13 @@ Result<Judgement> Judge(const std::optional<StoreRecord>& record, const JoinOpti
   if (!record) return Judgement{Verdict::kAbsent};
   const MemberRecord* root = record->Find(ServerId{0});
   if (root == nullptr) return Judgement{Verdict::kLost};
-  const Liveness root_liveness = probe(*record, *root);
-  if (root_liveness == Liveness::kDead) return Judgement{Verdict::kLost};
-  if (root_liveness != Liveness::kAlive) {
+  const Probed probed_root = probe(*record, *root);
+  if (probed_root.liveness == Liveness::kDead) return Judgement{Verdict::kLost};
+  if (probed_root.liveness != Liveness::kAlive) {
     if (options.replace_store) return Judgement{Verdict::kLost};
-    Error error = ServerUnreachable(*record, *root, root_liveness, bootstrap);
+    Error error = ServerUnreachable(*record, *root, probed_root, bootstrap);
     error.message +=
-        root_liveness == Liveness::kUnreachable
+        probed_root.liveness == Liveness::kUnreachable
             ? "; the store's data is in that process: if it is stopped or its socket was removed, "
               "mend that; if the data may go, end the process first"
             : "; if it is gone for good, start this server with --replace_store, which creates a "
@@ -87,19 +87,19 @@ Result<Judgement> Judge(const std::optional<StoreRecord>& record, const JoinOpti
   Judgement judgement{Verdict::kWhole};
   for (const MemberRecord& member : record->servers) {
     if (member.server == ServerId{0}) continue;
-    const Liveness liveness = probe(*record, member);
-    if (liveness == Liveness::kDead && options.forget_dead) {
+    const Probed probed = probe(*record, member);
+    if (probed.liveness == Liveness::kDead && options.forget_dead) {
       judgement.forgotten.push_back(member.server);
-    } else if (liveness == Liveness::kDead) {
-      Error error = ServerUnreachable(*record, member, liveness, bootstrap);
+    } else if (probed.liveness == Liveness::kDead) {
+      Error error = ServerUnreachable(*record, member, probed, bootstrap);
       error.message +=
           "; the keys it held are lost: save the others with gossamer dump --salvage, stop the "
           "other servers of the store and start them anew. If they may go, or if it held none "
           "(it was stopped, and a lost record came back with it), start this server with "
           "--forget_dead, which takes it out of the record";
       return error;
-    } else if (liveness != Liveness::kAlive) {
-      LOG(WARNING) << ServerUnreachable(*record, member, liveness, bootstrap).message;
+    } else if (probed.liveness != Liveness::kAlive) {
+      LOG(WARNING) << ServerUnreachable(*record, member, probed, bootstrap).message;
     }
   }
   return judgement;
@@ -120,7 +120,7 @@ void LogLostStore(const StoreRecord& record, const LivenessProbe& probe,
       << Named(record.store, bootstrap)
       << " is lost with its server 0, which held the root: creating a new, empty one in its place";
   for (const MemberRecord& member : record.servers) {
-    if (member.server != ServerId{0} && probe(record, member) == Liveness::kAlive) {
+    if (member.server != ServerId{0} && probe(record, member).liveness == Liveness::kAlive) {
       LOG(WARNING) << Describe(member)
                    << " belongs to the lost store and serves nobody any more; stop it";
     }
@@ -349,10 +349,10 @@ Result<StoreRecord> FindStore(Bootstrap& bootstrap, const FindOptions& options) 
       }
       if (options.probe) {
         for (const MemberRecord& member : record.servers) {
-          const Liveness liveness = options.probe(record, member);
-          if (liveness != Liveness::kAlive)
-            return WithRemedy(ServerUnreachable(record, member, liveness, bootstrap), member,
-                              liveness);
+          const Probed probed = options.probe(record, member);
+          if (probed.liveness != Liveness::kAlive)
+            return WithRemedy(ServerUnreachable(record, member, probed, bootstrap), member,
+                              probed.liveness);
         }
       }
       return std::move(record);
@@ -369,10 +369,11 @@ Result<StoreRecord> FindStore(Bootstrap& bootstrap, const FindOptions& options) 
           bootstrap.republish_wait().count()));
 }
 
-Error ServerUnreachable(const StoreRecord& record, const MemberRecord& member, Liveness liveness,
+Error ServerUnreachable(const StoreRecord& record, const MemberRecord& member, const Probed& probed,
                         const Bootstrap& bootstrap) {
   const std::string subject = Describe(member) + " of " + Named(record.store, bootstrap);
-  switch (liveness) {
+  if (probed.why) return MakeError(probed.why->code, subject + ": " + probed.why->message);
+  switch (probed.liveness) {
     case Liveness::kDead: return MakeError(Code::kNodeUnreachable, subject + " is dead");
     case Liveness::kUnreachable:
       return MakeError(Code::kNodeUnreachable,

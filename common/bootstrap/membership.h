@@ -42,6 +42,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "common/bootstrap/bootstrap.h"
 #include "common/status.h"
@@ -56,9 +57,20 @@ enum class Liveness : uint8_t {
   kUnreachable,  // Its process runs on this machine, but does not answer at the recorded address.
 };
 
+// What a probe has found of a server.
+struct Probed {
+  Probed(Liveness found,
+         std::optional<Error> error = std::nullopt)  // NOLINT(google-explicit-constructor)
+      : liveness(found), why(std::move(error)) {}
+
+  Liveness liveness;
+  // Of kSilent and kUnreachable, if it is not silence: why this process could not ask (Exhausted), or what is wrong with
+  // the answer (Corruption).
+  std::optional<Error> why;
+};
+
 // Whether the server of `member` still serves the store. FabricProbe (common/bootstrap/server_probe.h) asks it.
-using LivenessProbe =
-    std::function<Liveness(const StoreRecord& record, const MemberRecord& member)>;
+using LivenessProbe = std::function<Probed(const StoreRecord& record, const MemberRecord& member)>;
 
 // What a server does that finds no live store.
 enum class CreateMode : uint8_t {
@@ -103,6 +115,7 @@ struct Joined {
 //   - InvalidArgument when the store exists with other parameters or on another fabric (names the
 //     first that differs, and both values), or for an address that a record cannot hold;
 //   - NodeUnreachable for a bootstrap that does not answer, or a store that is not whole or that kJoin may not join;
+//   - the error of `probe` for server 0;
 //   - NotFound when kJoin finds no store;
 //   - Exhausted when the store has used up its server ids;
 //   - Contended when the record was changed or lost while this server started, or is lost repeatedly;
@@ -118,16 +131,16 @@ struct FindOptions {
   std::string store = "default";
   // How long to wait for a store that does not exist yet, for example when both sides are started together.
   std::chrono::milliseconds patience{0};
-  // If set, every server is probed first, and NodeUnreachable names one that is not alive.
+  // If set, every server is probed first, and the error of ServerUnreachable names one that is not alive.
   LivenessProbe probe;
 };
 
 // Errors: NotFound (names the store, the bootstrap, and the command that starts a memory server);
-// NodeUnreachable; Corruption when the record cannot be parsed.
+// NodeUnreachable, or the error of `probe`; Corruption when the record cannot be parsed.
 Result<StoreRecord> FindStore(Bootstrap& bootstrap, const FindOptions& options);
 
-// The NodeUnreachable error for a recorded server that cannot be reached.
-Error ServerUnreachable(const StoreRecord& record, const MemberRecord& member, Liveness liveness,
+// The error for a recorded server that is not alive: that of the probe with the server's name, or NodeUnreachable.
+Error ServerUnreachable(const StoreRecord& record, const MemberRecord& member, const Probed& probed,
                         const Bootstrap& bootstrap);
 
 // Judges an unresponsive server by its process identity: kDead when the process is known to be gone, kUnreachable

@@ -172,6 +172,27 @@ TEST_P(MembershipTest, LivingServerZeroThatCannotBeReachedIsNamed) {
   EXPECT_TRUE(Join(options).value().identity.creates_store);
 }
 
+// A client that lacks memory, or that reads a damaged header, is not told of silence.
+TEST_P(MembershipTest, WhatAProbeFindsOutIsPassedOn) {
+  ASSERT_TRUE(Join());
+  for (const Code code : {Code::kExhausted, Code::kCorruption}) {
+    for (const Liveness liveness : {Liveness::kUnreachable, Liveness::kSilent}) {
+      const LivenessProbe probe = [&](const StoreRecord&, const MemberRecord&) {
+        return Probed(liveness, MakeError(code, "the reason"));
+      };
+      const auto found = Find(probe);
+      ASSERT_FALSE(found);
+      EXPECT_EQ(found.error().code, code);
+      EXPECT_THAT(found.error().message,
+                  AllOf(HasSubstr("server 0 (host "), HasSubstr(": the reason")));
+      const auto joined = JoinStore(*bootstrap_, Options(), probe, Address);
+      ASSERT_FALSE(joined);
+      EXPECT_EQ(joined.error().code, code);
+      EXPECT_THAT(joined.error().message, HasSubstr(": the reason; "));
+    }
+  }
+}
+
 TEST_P(MembershipTest, ReplaceStoreSparesAStoreThatAnswers) {
   ASSERT_TRUE(Join());
   JoinOptions options = Options();

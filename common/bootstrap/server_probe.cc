@@ -39,13 +39,18 @@ Result<RegionHeader> ReadRegionHeader(Endpoint& endpoint, ServerId server) {
   const RegionReading reading = ParseRegionHeader({buffer.data(), sizeof(RegionHeader)});
   if (reading.accepted()) return reading.header;
   return MakeError(Code::kCorruption,
-                   fmt::format("server {}: {}", ToInteger(server), reading.Problem()));
+                   fmt::format("server {}, offset 0: {}", ToInteger(server), reading.Problem()));
 }
 
 LivenessProbe FabricProbe(uint32_t timeout_ms) {
-  return [timeout_ms](const StoreRecord& record, const MemberRecord& member) {
+  return [timeout_ms](const StoreRecord& record, const MemberRecord& member) -> Probed {
     const Result<RegionHeader> header = AskHeader(record, member, timeout_ms);
-    if (!header) return JudgeSilence(record, member);
+    if (!header) {
+      const Liveness process = JudgeSilence(record, member);
+      const bool is_silence = header.error().code == Code::kNodeUnreachable;
+      if (process == Liveness::kDead || is_silence) return process;
+      return {process, header.error()};
+    }
     const bool same = header.value().store_id == record.store_id &&
                       header.value().incarnation == member.incarnation &&
                       header.value().server_id == ToInteger(member.server);

@@ -15,8 +15,9 @@ Result<RegionHeader> ReadRegionHeader(Endpoint& endpoint, ServerId server);
 
 // A probe that uses a connection per server, for at most `timeout_ms`. A header with another store,
 // incarnation or id means death, unless the process of the recorded server is known to run: then
-// its address leads to another server. A server without a header that this build can read is judged
-// by its process, like one that does not answer: another version may serve a live store.
+// its address leads to another server. A server without a header that this build can read, and one
+// that cannot be asked, are judged by their process, like one that does not answer: another version
+// may serve a live store. Unless the process is gone, the probe then tells why.
 LivenessProbe FabricProbe(uint32_t timeout_ms = 2000);
 
 }  // namespace gossamer

@@ -19,6 +19,18 @@ namespace {
 
 constexpr size_t kPageBytes = 4096;
 
+// Why `bytes` of `what` cannot be mapped, from errno.
+Error CannotMap(size_t bytes, const char* what) {
+  const bool lacks_memory = errno == ENOMEM;
+  std::string text = ErrnoText(fmt::format("mapping {} bytes{}", bytes, what));
+  rlimit limit{};
+  if (lacks_memory && ::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+    text += fmt::format(" (this process may map {} bytes in all: raise `ulimit -v` by {})",
+                        limit.rlim_cur, bytes);
+  }
+  return MakeError(Code::kExhausted, std::move(text));
+}
+
 }  // namespace
 
 std::string ErrnoText(const std::string& what) {
@@ -41,9 +53,7 @@ Result<Mapping> Mapping::Reserve(size_t bytes) {
   const size_t pages = (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
   const size_t slack = bytes >= kHugePageBytes ? kHugePageBytes : 0;
   void* data = ::mmap(nullptr, pages + slack, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (data == MAP_FAILED) {
-    return MakeError(Code::kExhausted, ErrnoText(fmt::format("mapping {} bytes", bytes)));
-  }
+  if (data == MAP_FAILED) return CannotMap(bytes, "");
   auto* start = static_cast<std::byte*>(data);
   if (slack != 0) {
     const size_t head =
@@ -63,11 +73,10 @@ Result<Mapping> Mapping::OfFile(const UniqueFd& file) {
   BOOST_OUTCOME_TRY(mapping, Reserve(static_cast<size_t>(status.st_size)));
   if (::mmap(mapping.data(), mapping.bytes(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
              file.get(), 0) == MAP_FAILED) {
-    const std::string why =
-        ErrnoText(fmt::format("mapping {} bytes of shared memory", mapping.bytes()));
+    Error why = CannotMap(mapping.bytes(), " of shared memory");
     // The kernel has taken the reserved range away first. By now it may be another thread's: to unmap it would be wrong.
     mapping.data_ = nullptr;
-    return MakeError(Code::kExhausted, why);
+    return why;
   }
   return std::move(mapping);
 }
@@ -75,7 +84,7 @@ Result<Mapping> Mapping::OfFile(const UniqueFd& file) {
 Result<Mapping> Mapping::Anonymous(size_t bytes) {
   BOOST_OUTCOME_TRY(mapping, Reserve(bytes));
   if (::mprotect(mapping.data(), mapping.bytes(), PROT_READ | PROT_WRITE) != 0) {
-    return MakeError(Code::kExhausted, ErrnoText(fmt::format("mapping {} bytes", bytes)));
+    return CannotMap(mapping.bytes(), "");
   }
   return std::move(mapping);
 }

@@ -245,6 +245,36 @@ class BadInput(ProgramTest):
         self.gossamer("--fabric=verbs", "get", "kept", status=1, err="^gossamer: no RDMA device on this machine")
         self.assertEqual(self.dump(), b"kept\tvalue\n")
 
+    def test_a_reader_that_may_not_map_the_memory(self):
+        if re.search("build-[at]san", BIN_DIR):
+            self.skipTest("a sanitizer reserves terabytes of addresses")
+        self.bench.memory("512MiB")
+        self.gossamer("put", "k", "v")
+        limited = subprocess.run(["sh", "-c", 'ulimit -v 400000 && exec "$@"', "sh", *self.bench.command(["get", "k", "--json"])],
+                                 capture_output=True, timeout=PATIENCE_SECONDS, check=False)
+        outcome = Outcome(limited.returncode, limited.stdout, limited.stderr)
+        self.assertEqual(outcome.status, 1, outcome)
+        self.assertEqual(json.loads(outcome.out)["error"]["code"], "Exhausted", outcome)
+        self.assertRegex(outcome.err, r"^gossamer: server 0 .*mapping \d+ bytes.*raise `ulimit -v` by \d+\)\n$")
+        self.gossamer("get", "k")
+
+    def test_a_damaged_region_header(self):
+        server = self.bench.memory()
+        self.gossamer("put", "k", "v")
+        descriptors = [f"/proc/{server.process.pid}/fd/{name}" for name in os.listdir(f"/proc/{server.process.pid}/fd")]
+        [memory] = [path for path in descriptors if "gossamer-region" in os.readlink(path)]
+        region = open(memory, "r+b", buffering=0)
+        self.addCleanup(region.close)
+        header = os.pread(region.fileno(), 64, 0)
+        for at, sentence in ((0, "not a Gossamer region"), (40, "region header does not match its checksum")):
+            damaged = bytearray(header)
+            damaged[at] ^= 1
+            os.pwrite(region.fileno(), damaged, 0)
+            outcome = self.gossamer("get", "k", "--json", status=1, err=f"^gossamer: server 0 .*: server 0, offset 0: {sentence}")
+            self.assertEqual(json.loads(outcome.out)["error"]["code"], "Corruption", outcome)
+            os.pwrite(region.fileno(), header, 0)
+            self.gossamer("get", "k")
+
     def test_load_files_with_a_bad_line(self):
         self.bench.memory()
         self.gossamer("put", "kept", "value")
