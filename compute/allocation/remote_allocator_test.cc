@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/fabric/endpoint_decorator.h"
 #include "common/fabric/open/open_port.h"
 #include "compute/session/testing/fake_lease_server.h"
 
@@ -250,7 +251,8 @@ TEST_F(RemoteAllocatorTest, WithANewLeaseElsewhereMemoryIsConfirmedOnceAndUsedOn
 }
 
 TEST_F(RemoteAllocatorTest, AnExtentThatTellsOfANewLeaseIsUsedAndTheOldOnesForgotten) {
-  allocator_.Lost(kSecond, scheduler_->Now());  // all nodes go to the first
+  // All nodes go to the first.
+  allocator_.Lost(kSecond, scheduler_->Now() + std::chrono::hours(1));
   const Allocated<RemotePtr> old = Allocate().value();
   while (Node().offset() % FakeLeaseServer::kExtentBytes !=
          (kHeapOffset - kNodeBytes) % FakeLeaseServer::kExtentBytes) {
@@ -357,17 +359,33 @@ TEST_F(RemoteAllocatorTest, AServerWithoutAQueuePairIsPassedOver) {
   endpoint_.reset();  // before its port
 }
 
+// Its clock stands still.
+class StoppedEndpoint final : public EndpointDecorator {
+ public:
+  explicit StoppedEndpoint(Endpoint& below) : EndpointDecorator(below), now_(below.Now()) {}
+  Clock::time_point Now() const override { return now_; }
+
+ private:
+  const Clock::time_point now_;
+};
+
 TEST_F(RemoteAllocatorTest, AServerThatWasLostServesAgainOnceItIsRegisteredWith) {
-  allocator_.Lost(kSecond, scheduler_->Now());
+  allocator_.Lost(kSecond, scheduler_->Now() + std::chrono::hours(1));
   EXPECT_EQ(Node(kSecond).server(), kFirst);
   Register(kSecond);
   EXPECT_EQ(Node(kSecond).server(), kSecond);
 }
 
 TEST_F(RemoteAllocatorTest, AServerIsLeftOutLongerEachTimeItIsLost) {
-  const auto lose = [this](std::chrono::milliseconds after) {
-    allocator_.Lost(kSecond, scheduler_->Now() - after);
-    return Node(kSecond).server() == kFirst;
+  StoppedEndpoint endpoint(*endpoint_);
+  Scheduler scheduler(endpoint);
+  const auto lose = [&](std::chrono::milliseconds after) {
+    allocator_.Lost(kSecond, scheduler.Now() - after);
+    Allocated<RemotePtr> node =
+        scheduler.Run(allocator_.AllocateNode(scheduler, kSecond, NodeKind::kLeaf, wire_, lost_))
+            .value();
+    node.Posted();
+    return node.pointer().server() == kFirst;
   };
   EXPECT_TRUE(lose(std::chrono::milliseconds(0)));
   Register(kSecond);

@@ -224,8 +224,10 @@ TEST_F(VerbsTest, ManyComputePortsConnectAtOnce) {
   std::vector<std::thread> threads;
   for (int i = 0; i < kThreads; ++i) {
     threads.emplace_back([&, i] {
+      ComputePortOptions options = Client(1000 + static_cast<uint64_t>(i));
+      options.connection_timeout_ms = 60'000;  // The server of a guest may have to wait.
       for (int round = 0; round < kRounds; ++round) {
-        const auto port = OpenComputePort(Client(1000 + static_cast<uint64_t>(i)));
+        const auto port = OpenComputePort(options);
         const Status connected = port.value()->Connect(kServer, memory_->address());
         const std::lock_guard lock(mutex);
         if (!connected) errors.push_back(connected.error().ToString());
