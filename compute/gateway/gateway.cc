@@ -61,6 +61,20 @@ Gateway::~Gateway() {
   for (const std::string& path : paths_) unlink(path.c_str());
 }
 
+Status Gateway::Use(Store& store) {
+  std::vector<std::unique_ptr<Session>> sessions;
+  for (size_t number = 0; number < workers_.size(); ++number) {
+    BOOST_OUTCOME_TRY(session, store.NewSession());
+    sessions.push_back(std::move(session));
+  }
+  std::vector<std::future<void>> are_used;
+  for (size_t number = 0; number < workers_.size(); ++number) {
+    are_used.push_back(workers_[number]->Use(store, std::move(sessions[number])));
+  }
+  for (const std::future<void>& is_used : are_used) is_used.wait();
+  return Ok();
+}
+
 Status Gateway::OpenListeners() {
   listeners_.resize(options_.threads);
   // In the order of the options, which OpenWorkers relies on.

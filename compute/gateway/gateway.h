@@ -1,6 +1,6 @@
 // Gateway: serves a store to clients of the Redis protocol.
 //
-// Thread-safety: one thread starts and stops it.
+// Thread-safety: one thread starts and stops it, and calls Use.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ namespace gossamer::gateway {
 
 class Gateway {
  public:
-  // `store` outlives the gateway. Clients are served once it returns.
+  // `store` outlives the gateway, or is used until `Use` returns. Clients are served once it returns.
   // Raises the process's soft limit of open files for them. If the hard limit is too low, max_clients is lowered, and a warning
   // logged.
   // Errors: InvalidArgument: an address cannot be listened on, or is open to other machines without a password. Unsupported if
@@ -26,6 +26,11 @@ class Gateway {
   static Result<std::unique_ptr<Gateway>> Start(GatewayOptions options, Store& store);
   // Ends what is in flight, and disconnects all clients.
   ~Gateway();
+
+  // Serves `store` from now on, to the clients that are connected, too. What they have asked of the store before is answered
+  // first: walks with an error. Nothing uses that one any more when this returns.
+  // Errors: those of Store::NewSession; nothing has changed then.
+  Status Use(Store& store);
 
   // "127.0.0.1:7400,unix:/run/gossamer.sock"; empty if there is none.
   const std::string& addresses() const { return addresses_; }

@@ -90,6 +90,9 @@ constexpr ProgramInfo kProgram{
     "line once clients can connect.\n",
     __FILE__};
 
+// How often it looks whether its store is gone.
+constexpr int kStoreLookMs = 500;
+
 std::vector<std::string> SplitAtCommas(const std::string& text) {
   std::vector<std::string> parts;
   std::istringstream rest(text);
@@ -213,9 +216,26 @@ Result<std::unique_ptr<AutoSweeper>> StartSweeper(Store& store) {
   return AutoSweeper::Start(store, std::chrono::seconds(FLAGS_sweep_after_s));
 }
 
-// `sweeper` may be null.
-ProgramAdmin::Served ServedBy(const Store& store, const Gateway& gateway, StoreWatch& watch,
-                              const AutoSweeper* sweeper) {
+// A store, and what looks after it.
+struct AttendedStore {
+  std::unique_ptr<Store> store;
+  std::unique_ptr<AutoSweeper> sweeper = {};  // may be null
+  std::unique_ptr<StoreWatch> watch = {};
+};
+
+Status Attend(AttendedStore& attended) {
+  BOOST_OUTCOME_TRY(sweeper, StartSweeper(*attended.store));
+  attended.sweeper = std::move(sweeper);
+  BOOST_OUTCOME_TRY(watch,
+                    StoreWatch::Start(*attended.store, "this compute server opens that one"));
+  attended.watch = std::move(watch);
+  return Ok();
+}
+
+ProgramAdmin::Served ServedBy(const AttendedStore& attended, const Gateway& gateway) {
+  const Store& store = *attended.store;
+  StoreWatch& watch = *attended.watch;
+  const AutoSweeper* const sweeper = attended.sweeper.get();
   return {.families =
               [metrics = gateway.metrics(), sweeper] {
                 std::vector<prometheus::MetricFamily> all = metrics->Collect();
@@ -265,6 +285,29 @@ void LogStop(const Stop& stop) {
   LOG(INFO) << "stopping on " << (stop.signal() == SIGTERM ? "SIGTERM" : "SIGINT");
 }
 
+// Serves the store that has the name now in place of `attended`, which is gone. Tries again with the next call if that store cannot be
+// used yet. `admin` may be null. Errors: what a next try does not mend, such as another fabric.
+Status ServeNextStore(const OpenOptions& open, Gateway& gateway, ProgramAdmin* admin,
+                      AttendedStore& attended) {
+  const auto may_come = [](const Error& error) {
+    return error.code == Code::kNotFound || error.code == Code::kNodeUnreachable ||
+           error.code == Code::kFenced || error.code == Code::kContended;
+  };
+  Result<std::unique_ptr<Store>> store = Store::Open(open);
+  if (!store && may_come(store.error())) return Ok();
+  if (!store) return store.error();
+  AttendedStore next{std::move(store.value())};
+  BOOST_OUTCOME_TRYV(Attend(next));
+  const Status used = gateway.Use(*next.store);
+  if (!used) return may_come(used.error()) ? Ok() : used;
+  if (admin != nullptr) admin->Serve(ServedBy(next, gateway));
+  std::swap(attended, next);
+  LOG(WARNING) << "store '" << open.store
+               << "' was created anew: clients are served the new one, without the data of the one "
+                  "that is gone";
+  return Ok();
+}
+
 int Serve(const GatewayOptions& options, const OpenOptions& open) {
   Stop stop;
   const StopOnSignals stop_on_signals(stop);
@@ -273,7 +316,7 @@ int Serve(const GatewayOptions& options, const OpenOptions& open) {
   const auto started = StartAdmin();
   if (!started) return Failure(kProgram, started.error().message);
   ProgramAdmin* const admin = started.value().get();
-  const auto store = OpenStore(open, FLAGS_wait, stop);
+  auto store = OpenStore(open, FLAGS_wait, stop);
   if (stop.raised()) {
     LogStop(stop);
     return kExitSuccess;
@@ -283,15 +326,12 @@ int Serve(const GatewayOptions& options, const OpenOptions& open) {
                ? UsageError(kProgram, store.error().message)
                : Failure(kProgram, store.error().message);
   }
-  const auto gateway = Gateway::Start(options, *store.value());
+  AttendedStore attended{std::move(store.value())};
+  const auto gateway = Gateway::Start(options, *attended.store);
   if (!gateway) return Failure(kProgram, gateway.error().message);
-  const auto sweeper = StartSweeper(*store.value());
-  if (!sweeper) return Failure(kProgram, sweeper.error().message);
-  const auto watch = StoreWatch::Start(*store.value(), "compute server");
-  if (!watch) return Failure(kProgram, watch.error().message);
-  if (admin != nullptr) {
-    admin->Serve(ServedBy(*store.value(), *gateway.value(), *watch.value(), sweeper.value().get()));
-  }
+  const Status is_attended = Attend(attended);
+  if (!is_attended) return Failure(kProgram, is_attended.error().message);
+  if (admin != nullptr) admin->Serve(ServedBy(attended, *gateway.value()));
   const Status told = AnnounceReady("gossamer-compute ready: store " + open.store + ", " +
                                         AddressesOf(*gateway.value()) +
                                         (admin != nullptr ? ", admin " + admin->address() : ""),
@@ -300,14 +340,19 @@ int Serve(const GatewayOptions& options, const OpenOptions& open) {
     if (admin != nullptr) admin->StopServing();
     return Failure(kProgram, told.error().message);
   }
-  while (!stop.raised()) {
+  Status goes_on = Ok();
+  while (!stop.raised() && goes_on) {
     std::array<pollfd, 2> signals{{{stop.fd(), POLLIN, 0}, {hangups.fd(), POLLIN, 0}}};
-    poll(signals.data(), signals.size(), -1);
+    poll(signals.data(), signals.size(), kStoreLookMs);
     if (hangups.Take()) AnswerHangup(options.tls.get());
+    if (attended.watch->IsGone() && !stop.raised()) {
+      goes_on = ServeNextStore(open, *gateway.value(), admin, attended);
+    }
   }
-  LogStop(stop);
+  if (goes_on) LogStop(stop);
   NotifyServiceManager("STOPPING=1");
   if (admin != nullptr) admin->StopServing();
+  if (!goes_on) return Failure(kProgram, goes_on.error().message);
   return kExitSuccess;
 }
 

@@ -19,8 +19,6 @@ constexpr uint64_t kMostPerScan = 100'000;
 // KEYS of more bytes than this is refused: SCAN is for that.
 constexpr size_t kMostKeyBytes = size_t{64} << 20;
 
-constexpr std::string_view kStopping = "ERR this compute server is stopping";
-
 // With leading zeros, as Redis takes cursors.
 std::optional<uint64_t> ParseNumber(std::string_view text) {
   uint64_t number = 0;
@@ -123,8 +121,8 @@ Task<void> Walk::DeleteRange(Session& session, WalkTurns& turns, ReplyWriter& re
   if (!done.status) {
     reply.Error(ErrorLine(done.status.error()));
   } else if (turns.must_end()) {
-    reply.Error(std::string(kStopping) + "; it has deleted " + std::to_string(done.deleted) +
-                " keys");
+    reply.Error(std::string(turns.end_error()) + "; it has deleted " +
+                std::to_string(done.deleted) + " keys");
   } else if (id_ == CommandId::kFlushDb) {
     reply.Ok();
   } else {
@@ -146,7 +144,7 @@ Task<void> Walk::ScanRange(Session& session, WalkTurns& turns, std::string& out,
       co_await slice.Next();
       if (is_unwanted_()) co_return;
     }
-    if (turns.must_end()) co_return reply.Error(kStopping);
+    if (turns.must_end()) co_return reply.Error(turns.end_error());
     ++found;
     list.Bulk(cursor->key());
     list.Bulk(cursor->value());
@@ -209,7 +207,7 @@ Task<void> Walk::List(Session& session, ScanPositions& positions, WalkTurns& tur
       co_await slice.Next();
       if (is_unwanted_()) co_return;
     }
-    if (turns.must_end()) co_return reply.Error(kStopping);
+    if (turns.must_end()) co_return reply.Error(turns.end_error());
     ++seen;
     if (id_ == CommandId::kDbSize) continue;
     if (id_ == CommandId::kScan && seen > count_) {

@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <string_view>
 
 namespace gossamer::gateway {
 
@@ -64,13 +65,15 @@ class WalkTurns {
     walk.resume();
   }
 
-  // From now on walks answer with an error instead of going on.
-  void EndAll() { must_end_ = true; }
-  bool must_end() const { return must_end_; }
+  // From now on, until LetGoOn, walks answer with this error line instead of going on.
+  void EndAll(std::string_view error) { end_error_ = error; }
+  void LetGoOn() { end_error_ = {}; }
+  bool must_end() const { return !end_error_.empty(); }
+  std::string_view end_error() const { return end_error_; }
 
  private:
   std::deque<std::coroutine_handle<>> waiting_;
-  bool must_end_ = false;
+  std::string_view end_error_;  // a constant's
 };
 
 }  // namespace gossamer::gateway

@@ -38,7 +38,7 @@ TEST(WalkTurnsTest, OneWalkATurnInTheOrderInWhichTheyWait) {
   for (int turn = 0; turn < 4; ++turn) turns.GiveTurn();
   EXPECT_EQ(slices, (std::vector{1, 2, 3, 1, 2, 3, 1}));
   slices.clear();
-  turns.EndAll();
+  turns.EndAll("ERR this ends");
   for (int turn = 0; turn < 4; ++turn) turns.GiveTurn();
   EXPECT_EQ(slices, (std::vector{-2, -3, -1}));
 }

@@ -69,7 +69,7 @@ bool RefuseInTransaction(Client& client, const Command* command,
 Worker::Worker(size_t number, Shared& shared, Store& store, std::vector<Listener> listeners,
                WorkerMetrics& metrics)
     : shared_(shared),
-      store_(store),
+      store_(&store),
       inbox_(shared.inboxes[number]),
       all_metrics_(metrics),
       acceptor_(std::move(listeners), shared.inboxes, shared.options),
@@ -78,7 +78,7 @@ Worker::Worker(size_t number, Shared& shared, Store& store, std::vector<Listener
 Worker::~Worker() = default;
 
 Status Worker::Open() {
-  BOOST_OUTCOME_TRY(session, store_.NewSession());
+  BOOST_OUTCOME_TRY(session, store_->NewSession());
   session_ = std::move(session);
   metrics_ = all_metrics_.AddWorker();
   if (!epoll_.Open() || !inbox_.Open()) {
@@ -99,6 +99,7 @@ void Worker::Stop() {
 
 void Worker::Run() {
   while (!is_stopping_.load(std::memory_order_acquire)) {
+    if (has_next_store_.load(std::memory_order_acquire)) SwitchStore();
     const bool waits_for_memory = ready_.empty() || shared_.unsent.are_too_many();
     const bool is_idle =
         in_flight() == 0 && queue_.empty() && waits_for_memory && session_->Poll() == 0;
@@ -115,19 +116,24 @@ void Worker::Run() {
     StartBatch();
     LookAtMemory();
     StartPart();
-    for (int round = 0; round < kRoundsPerLook && in_flight() != 0; ++round) session_->Poll();
-    turns_.GiveTurn();
-    ReleaseWalkers();
+    PollInFlight();
     metrics_->PublishIfDue(now_, *session_);
   }
   acceptor_.Close(epoll_);
   --shared_.acceptors;
-  Drain();
-  Disconnect();
+  End();
   session_->WaitAll();
   metrics_->Publish(Clock::now(), session_->counters());
   metrics_.reset();
   session_.reset();
+}
+
+void Worker::PollInFlight() {
+  for (int round = 0; round < kRoundsPerLook && in_flight() != 0; ++round) session_->Poll();
+  turns_.GiveTurn();
+  std::vector<Client*> done;
+  done.swap(done_);
+  for (Client* client : done) Release(*client);
 }
 
 void Worker::HandleEvents(int timeout_ms) {
@@ -317,12 +323,6 @@ bool Worker::CollectOne(Client& client, const std::vector<std::string_view>& arg
 }
 
 // ---- Walks
-
-void Worker::ReleaseWalkers() {
-  std::vector<Client*> done;
-  done.swap(done_);
-  for (Client* client : done) Release(*client);
-}
 
 void Worker::StartWalk(Client& client, const Command& command,
                        const std::vector<std::string_view>& arguments) {

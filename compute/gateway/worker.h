@@ -9,14 +9,17 @@
 // of answers wait for it. Reads of long values leave their batch and go on in parts, one part of one client for each look at the
 // sockets, and only once the client has taken the part before. Memory of all clients is bounded too: see LookAtMemory.
 //
-// Thread-safety: Run by one thread; Stop by any thread.
+// Thread-safety: Run by one thread; Stop and Use by any thread.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <future>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -78,8 +81,17 @@ class Worker {
   // that, and so do clients that do not read their answers.
   void Run();
   void Stop();
+  // Has the worker serve `store` over `session`, once what is in flight has ended: walks with an error. The result is there once
+  // the worker uses nothing of the store before. Requires: it runs, and does not until then stop.
+  std::future<void> Use(Store& store, std::unique_ptr<Session> session);
 
  private:
+  struct NextStore {
+    Store* store;
+    std::unique_ptr<Session> session;
+    std::promise<void> is_used;
+  };
+
   // Rounds of the session between two looks at the sockets, while something is in flight.
   static constexpr int kRoundsPerLook = 16;
   // Requests of one client in a batch, and bytes of answers that wait for it, before it has to wait itself.
@@ -126,19 +138,19 @@ class Worker {
   // `words`: the request, for the slow log.
   Task<void> RunWalk(Client& client, std::unique_ptr<Walk> walk, const Command* command,
                      std::vector<std::string> words);
-  void ReleaseWalkers();
   // Sends the answers of a client that is not busy, and goes on with it.
   void Release(Client& client);
   void Drop(Client& client);
-  // Ends what is in flight, and sends the answers.
-  void Drain();
-  // Disconnects all clients, so that they get what was sent.
-  void Disconnect();
+  // Goes on with what is in flight, and begins nothing.
+  void PollInFlight();
+  void SwitchStore();
+  // Ends what is in flight, sends the answers, and disconnects all clients, so that they get what was sent.
+  void End();
 
   size_t in_flight() const { return batches_ + walks_ + (is_in_part_ ? 1 : 0); }
 
   Shared& shared_;
-  Store& store_;
+  Store* store_;
   Inbox& inbox_;
   WorkerMetrics& all_metrics_;
   std::unique_ptr<WorkerMetrics::Worker> metrics_;
@@ -146,6 +158,9 @@ class Worker {
   EpollSet epoll_;
   Acceptor acceptor_;
   std::atomic<bool> is_stopping_{false};
+  std::atomic<bool> has_next_store_{false};
+  std::mutex next_store_mutex_;
+  std::optional<NextStore> next_store_;                       // guarded by next_store_mutex_
   std::unordered_map<int, std::unique_ptr<Client>> clients_;  // by descriptor
   std::vector<Client*> queue_;  // clients that may have sent something
   std::unique_ptr<Batch> batch_;

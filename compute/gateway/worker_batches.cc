@@ -28,7 +28,7 @@ void Worker::StartBatch() {
   if (batch_->empty()) return;
   std::unique_ptr<Batch> batch = std::move(batch_);
   if (idle_batches_.empty()) {
-    batch_ = std::make_unique<Batch>(store_.parameters().max_key_bytes);
+    batch_ = std::make_unique<Batch>(store_->parameters().max_key_bytes);
   } else {
     batch_ = std::move(idle_batches_.back());
     idle_batches_.pop_back();

@@ -1,4 +1,4 @@
-// How a worker ends: what it has taken is answered, and clients get the answers.
+// How a worker ends, or changes its store: what it has taken is answered, and clients get the answers.
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -7,7 +7,9 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <string_view>
 #include <thread>
+#include <utility>
 
 #include "compute/gateway/worker.h"
 
@@ -21,6 +23,9 @@ constexpr std::chrono::milliseconds kStopPatience{1500};
 // A client that has got all, and has sent nothing for so long, is left.
 constexpr std::chrono::milliseconds kQuiet{50};
 constexpr std::chrono::milliseconds kPause{5};
+constexpr std::string_view kStopping = "ERR this compute server is stopping";
+constexpr std::string_view kSwitching =
+    "UNREACHABLE the store is gone, and this compute server serves the one that has its name now";
 
 // Takes what has arrived, and forgets it. Returns whether the connection still is.
 bool Discard(int fd, bool& has_got) {
@@ -42,7 +47,35 @@ bool IsOnItsWay(int fd) {
 
 }  // namespace
 
-void Worker::Drain() {
+std::future<void> Worker::Use(Store& store, std::unique_ptr<Session> session) {
+  const std::lock_guard guard(next_store_mutex_);
+  next_store_.emplace(NextStore{&store, std::move(session), {}});
+  has_next_store_.store(true, std::memory_order_release);
+  inbox_.Wake();
+  return next_store_->is_used.get_future();
+}
+
+// Nothing of the store before lives on: batches have the new one's parameters, and an operation in flight never goes over to it.
+void Worker::SwitchStore() {
+  std::optional<NextStore> next;
+  {
+    const std::lock_guard guard(next_store_mutex_);
+    next.swap(next_store_);
+    has_next_store_.store(false, std::memory_order_relaxed);
+  }
+  turns_.EndAll(kSwitching);
+  while (in_flight() != 0) PollInFlight();
+  turns_.LetGoOn();
+  session_->WaitAll();
+  session_ = std::move(next->session);
+  store_ = next->store;
+  batch_ = std::make_unique<Batch>(store_->parameters().max_key_bytes);
+  idle_batches_.clear();
+  shared_.key_count.store(-1, std::memory_order_relaxed);
+  next->is_used.set_value();
+}
+
+void Worker::End() {
   // Answers that wait for the rest of their pipeline, which is not done any more.
   for (Client* client : queue_) {
     if (client->is_busy) continue;
@@ -56,22 +89,18 @@ void Worker::Drain() {
   const auto has_long_reads = [&] { return !long_reads_.empty() && Clock::now() < end_of_walks; };
   while (in_flight() != 0 || has_long_reads()) {
     StartPart();
-    for (int round = 0; round < kRoundsPerLook && in_flight() != 0; ++round) session_->Poll();
-    turns_.GiveTurn();
-    ReleaseWalkers();
+    PollInFlight();
     HandleEvents(0);
-    if (Clock::now() > end_of_walks) turns_.EndAll();
+    if (Clock::now() > end_of_walks) turns_.EndAll(kStopping);
   }
   const auto has_unsent = [](const auto& client) { return client.second->unsent() != 0; };
   const Clock::time_point deadline = Clock::now() + kStopPatience;
   while (Clock::now() < deadline && std::ranges::any_of(clients_, has_unsent)) HandleEvents(10);
-}
 
-// Closing a connection on which something has arrived that nobody has read would reset it, and the client would lose answers.
-void Worker::Disconnect() {
-  const Clock::time_point deadline = Clock::now() + kStopPatience;
+  // Closing a connection on which something has arrived that nobody has read would reset it, and the client would lose answers.
+  const Clock::time_point end_of_sending = Clock::now() + kStopPatience;
   Clock::time_point last_news = Clock::now();
-  while (Clock::now() < deadline) {
+  while (Clock::now() < end_of_sending) {
     bool has_news = false;
     // Other workers may still accept connections, and give them to this one: these are ended like the others.
     const bool may_come = shared_.acceptors.load(std::memory_order_acquire) != 0;

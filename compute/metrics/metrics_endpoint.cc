@@ -48,7 +48,8 @@ class ProgramMetrics final : public MetricsEndpoint {
 
   void Opened(Store& store) override {
     const std::lock_guard guard(mutex_);
-    Result<std::unique_ptr<StoreWatch>> watch = StoreWatch::Start(store, "program");
+    Result<std::unique_ptr<StoreWatch>> watch =
+        StoreWatch::Start(store, "restart this program to use that one");
     if (watch) watch_ = std::move(watch.value());  // without it, /state has no memory servers
     admin_->Serve({.families = [&store] { return FamiliesOf(store); },
                    .state = [&store, watch = watch_.get()] { return StateOf(store, watch); }});

@@ -28,8 +28,8 @@ void LogChanges(const std::map<uint16_t, std::string>& before,
 
 }  // namespace
 
-Result<std::unique_ptr<StoreWatch>> StoreWatch::Start(Store& store, std::string title) {
-  std::unique_ptr<StoreWatch> watch(new StoreWatch(store, std::move(title)));
+Result<std::unique_ptr<StoreWatch>> StoreWatch::Start(Store& store, std::string if_gone) {
+  std::unique_ptr<StoreWatch> watch(new StoreWatch(store, std::move(if_gone)));
   BOOST_OUTCOME_TRY(thread, StartThread("describe the store", [&watch = *watch] { watch.Run(); }));
   watch->thread_ = std::move(thread);
   return watch;
@@ -74,7 +74,7 @@ StoreWatch::Troubles StoreWatch::TroublesOf(const Result<StoreStat>& stat,
   Troubles troubles = before;
   if (stat.error().code == Code::kNodeUnreachable) troubles[kRootServer] = stat.error().message;
   if (stat.error().code == Code::kNotFound) {
-    troubles[kRootServer] = stat.error().message + ": restart this " + title_ + " to use that one";
+    troubles[kRootServer] = stat.error().message + ": " + if_gone_;
   }
   return troubles;
 }
@@ -82,8 +82,9 @@ StoreWatch::Troubles StoreWatch::TroublesOf(const Result<StoreStat>& stat,
 void StoreWatch::Run() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait_for(lock, kIdleInterval - kInterval,
-                      [this] { return is_asked_for_ || is_stopping_; });
+    changed_.wait_for(lock, kIdleInterval - kInterval, [this] {
+      return is_asked_for_ || is_stopping_ || troubles_.contains(kRootServer);
+    });
     if (is_stopping_) return;
     lock.unlock();
     const Result<StoreStat> stat = store_.Stat();
@@ -92,6 +93,7 @@ void StoreWatch::Run() {
     LogChanges(troubles_, troubles, !stat && stat.error().code == Code::kNotFound);
     nlohmann::ordered_json state = stat ? StatState(stat.value()) : nlohmann::ordered_json();
     lock.lock();
+    if (!stat && stat.error().code == Code::kNotFound) is_gone_ = true;
     // Without the memory server that has the root nothing is known: what was known before says more.
     if (stat) state_ = std::move(state);
     troubles_ = std::move(troubles);

@@ -228,8 +228,9 @@ class ProgramTest(ComputeServerTest):
         self.assertEqual(told.count("not ready: memory server 1 "), 1, told)
         self.assertEqual(told.count("memory server 1 can be reached again"), 1, told)
 
-    def test_says_that_its_store_is_gone(self):
+    def test_serves_a_store_that_was_created_anew(self):
         memory, _ = self.start_memory()
+        other, _ = self.start_memory()
         process, line = self.start("gossamer-compute", "--redis=127.0.0.1:0", "--admin=127.0.0.1:0")
         client = self.client(line.split("redis ")[1].split(",")[0])
         admin = line.split("admin ")[1].strip()
@@ -237,13 +238,29 @@ class ProgramTest(ComputeServerTest):
         memory.kill()
         memory.wait()
         self.await_not_ready(admin, "memory server 0 ")
-        self.start_memory("--create=new")
-        self.await_not_ready(admin, "another one has the name 'default' now: restart this compute server")
-        self.assertTrue(client.ask("GET", "k").startswith(b"-UNREACHABLE"))
+        self.assertTrue(client.ask("SET", "k", "w").startswith(b"-UNREACHABLE"))
+        self.start_memory("--create=new", "--max_key_bytes=40")
+        # The same connection. Nothing is refused but for the store that is gone, and nothing of it comes back.
+        while (answer := client.ask("GET", "k")) is not None:
+            self.assertTrue(answer.startswith(b"-UNREACHABLE"), answer)
+            time.sleep(0.05)
+        while "\r\n\r\nready\n" not in self.get(admin, "/readyz"):
+            time.sleep(0.05)
+        for i in range(1000):
+            self.assertEqual(client.ask("SET", f"key{i}", "v" * (i % 300)), b"+OK")
+        self.assertEqual(client.ask("DBSIZE"), 1000)
+        self.assertTrue(client.ask("SET", "k" * 41, "v").startswith(b"-ERR"))
+        checked = subprocess.run([BIN / "gossamer", self.bootstrap, "check"], capture_output=True, text=True)
+        self.assertEqual(checked.returncode, 0, checked)
+        state = json.loads(self.get(admin, "/state").split("\r\n\r\n", 1)[1])
+        self.assertEqual(len(state["servers"]), 1)
+        self.assertIsNone(other.poll())
         process.send_signal(signal.SIGTERM)
         told = process.communicate()[1]
+        self.assertEqual(process.returncode, 0)
         self.assertEqual(told.count("not ready: memory server 0 "), 1, told)
         self.assertEqual(told.count("not ready: the store is gone"), 1, told)
+        self.assertEqual(told.count("was created anew"), 1, told)
 
     def test_metrics(self):
         self.start_memory()
