@@ -48,7 +48,7 @@ function(gossamer_deploy_files component)
   file(CHMOD ${share}/cluster.sh ${share}/lib/agent ${share}/slurm/gossamer.sbatch
        PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
   install(DIRECTORY ${share} DESTINATION /usr/share COMPONENT ${component} EXCLUDE_FROM_ALL USE_SOURCE_PERMISSIONS)
-  gossamer_package_file(${component} /usr/share/doc/gossamer-tools docs/bootstrap.md docs/deploy.md docs/metrics.md
+  gossamer_package_file(${component} /usr/share/doc/gossamer-tools docs/bootstrap.md docs/deploy.md docs/metrics.md docs/operations.md
                         docs/redis.md docs/sizing.md)
 
   # The link leads to the script in the build directory as in /usr.

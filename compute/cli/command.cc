@@ -9,8 +9,8 @@ namespace {
 
 const std::vector<Command>& Table() {
   static const std::vector<Command> table = {
-      PutCommand(),  GetCommand(),   DeleteCommand(), ScanCommand(), LoadCommand(),
-      DumpCommand(), CheckCommand(), SweepCommand(),  StatCommand(), SizeCommand()};
+      PutCommand(),   GetCommand(),    DeleteCommand(), ScanCommand(), LoadCommand(), DumpCommand(),
+      CheckCommand(), RepairCommand(), SweepCommand(),  StatCommand(), SizeCommand()};
   return table;
 }
 

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <ostream>
 #include <span>
 #include <string>
@@ -30,11 +31,16 @@ struct CommandOptions {
   bool salvage = false;     // dump: skip what cannot be reached
   bool all = false;         // delete: every key
   std::string empty_bound;  // a flag for a range of keys that was given, but as an empty string
+  bool dry_run = false;     // repair: change nothing
   bool quick = false;       // stat: without reading the tree
   LoadOptions load;
   SizeOptions size;
   bool show_progress = true;
 };
+
+// As Store::Salvage, of the store that the program was told of.
+using Salvage = std::function<Result<SalvageReport>(
+    const std::function<bool(std::string_view key, std::string_view value)>& emit)>;
 
 struct Context {
   Store& store;
@@ -46,6 +52,7 @@ struct Context {
   std::ostream& err;
   const Stop& stop;
   bool commands_on_stdin = false;  // a REPL reads commands from standard input
+  Salvage salvage = {};            // empty: it cannot be done
 };
 
 struct Command {
@@ -71,6 +78,10 @@ std::span<const Command> Commands();
 Result<const Command*> FindCommand(const std::vector<std::string>& words,
                                    const std::vector<std::string>& flags_given);
 
+// `dump --salvage` of a store of which the root cannot be read. Returns the exit status.
+int DumpWithoutRoot(const CommandOptions& options, const Salvage& salvage, const Stop& stop,
+                    std::ostream& out, std::ostream& err);
+
 // Each command, from the file of its function.
 Command PutCommand();
 Command GetCommand();
@@ -80,6 +91,7 @@ Command LoadCommand();
 Command DumpCommand();
 Command CheckCommand();
 Command SweepCommand();
+Command RepairCommand();
 Command StatCommand();
 Command SizeCommand();
 

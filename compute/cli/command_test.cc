@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <fstream>
@@ -198,16 +199,56 @@ TEST_F(CommandTest, SalvageSaysWhatIsMissing) {
   state().missing = {{"", "b", why}, {"k", "k\0"s, why}, {"x\n", std::nullopt, other}};
   EXPECT_EQ(Run({"dump"}), 1);
   EXPECT_EQ(out_, "b\tv\n");
-  EXPECT_THAT(err_,
-              HasSubstr("gossamer: missing: keys from \"\" up to \"b\": memory server 1 is gone\n"
-                        "gossamer: missing: the key \"k\"\n"
-                        "gossamer: missing: keys from \"x\\n\" on: memory server 2 is gone\n"));
+  EXPECT_THAT(err_, HasSubstr("gossamer: missing: keys from \"\" up to \"b\"\n"
+                              "gossamer: missing: the key \"k\"\n"
+                              "gossamer: missing: keys from \"x\\n\" on\n"
+                              "gossamer: 2 ranges of keys missing: memory server 1 is gone\n"
+                              "gossamer: 1 range of keys missing: memory server 2 is gone\n"));
   options_.json = true;
   EXPECT_EQ(Run({"dump"}), 1);
   EXPECT_THAT(out_, HasSubstr("{\"missing\":{\"from\":\"\",\"to\":\"b\",\"error\":{\"code\":"
                               "\"NodeUnreachable\",\"message\":\"memory server 1 is gone\"}}}\n"));
   options_.salvage = false;
   EXPECT_EQ(Run({"dump"}), 0) << "it was not asked for";
+}
+
+TEST_F(CommandTest, SalvageCountsWhatIsMissing) {
+  options_.salvage = true;
+  const Error why = MakeError(Code::kNodeUnreachable, "memory server 1 is gone");
+  for (int i = 0; i < 5000; ++i) {
+    const std::string key = fmt::format("{:04}", i);
+    state().missing.push_back({key, key + '\0', why});
+  }
+  EXPECT_EQ(Run({"dump"}), 1);
+  EXPECT_LT(std::ranges::count(err_, '\n'), 20);
+  EXPECT_THAT(err_, HasSubstr("gossamer: and 4,990 more: --json lists all\n"
+                              "gossamer: 5,000 ranges of keys missing: memory server 1 is gone\n"));
+}
+
+TEST_F(CommandTest, RepairSaysWhatIsLost) {
+  EXPECT_EQ(Run({"repair"}), 0);
+  EXPECT_EQ(out_, "store default: nothing is lost; 0 keys\n");
+  state().problems = {"servers are lost"};
+  EXPECT_EQ(Run({"repair"}), 0);
+  EXPECT_EQ(out_,
+            "store default: memory servers 1, 3 are gone\n"
+            "  lost with 2 leaves: about 70 keys, in 2 ranges of keys\n"
+            "  lost with value blocks: 1 key\n"
+            "  lost in all: 4.00 KiB\n"
+            "  left: 1,000 keys\n"
+            "  lost: keys from \"a\" up to \"b\"\n"
+            "  lost: keys from \"x\" on\n"
+            "The ranges are empty now, and can be written again.\n");
+  options_.dry_run = true;
+  EXPECT_EQ(Run({"repair"}), 0);
+  EXPECT_THAT(out_, HasSubstr("Nothing was changed."));
+  options_.json = true;
+  EXPECT_EQ(Run({"repair"}), 0);
+  EXPECT_EQ(OutJson()["lost_servers"], Json({1, 3}));
+  EXPECT_EQ(OutJson()["lost_keys_estimated"], 70);
+  EXPECT_EQ(OutJson()["ranges"], Json::parse(R"([{"from":"a","to":"b"},{"from":"x"}])"));
+  state().fail_with = MakeError(Code::kNodeUnreachable, "memory server 1 does not answer");
+  EXPECT_EQ(Run({"repair"}), 1);
 }
 
 TEST_F(CommandTest, OutputThatTakesNothingIsAFailure) {

@@ -37,6 +37,7 @@ DEFINE_bool(all, false, "delete: every key");
 DEFINE_uint64(limit, 0, "scan: at most this many keys; 0: all");
 DEFINE_bool(reverse, false, "scan: from the last key to the first");
 DEFINE_bool(salvage, false, "dump: step over what cannot be reached, and say what is missing");
+DEFINE_bool(dry_run, false, "repair: say what is lost, and change nothing");
 DEFINE_bool(quick, false, "stat: do not read the tree");
 DEFINE_bool(keys_only, false, "scan: leave out the values");
 DEFINE_uint32(threads, 1, "load: threads that put");
@@ -134,6 +135,7 @@ Result<CommandOptions> CommandOptionsOfFlags() {
     const gflags::CommandLineFlagInfo info = gflags::GetCommandLineFlagInfoOrDie(flag);
     if (!info.is_default && info.current_value.empty()) options.empty_bound = flag;
   }
+  options.dry_run = FLAGS_dry_run;
   options.quick = FLAGS_quick;
   options.load.threads = FLAGS_threads;
   options.load.in_flight = FLAGS_in_flight;
@@ -172,26 +174,32 @@ int Help(const std::vector<std::string>& words) {
   return kExitSuccess;
 }
 
+Salvage SalvageOf(const OpenOptions& open) {
+  return [open](const auto& emit) { return Store::Salvage(open, emit); };
+}
+
 // An open store, and the code that runs commands on it.
 class Shell {
  public:
   static Result<std::unique_ptr<Shell>> Open(const OpenOptions& options, Stop& stop) {
     BOOST_OUTCOME_TRY(store, Store::Open(options));
     BOOST_OUTCOME_TRY(session, store->NewSession());
-    return std::make_unique<Shell>(options.store, std::move(store), std::move(session), stop);
+    return std::make_unique<Shell>(options.store, std::move(store), std::move(session), options,
+                                   stop);
   }
   Shell(std::string name, std::unique_ptr<Store> store, std::unique_ptr<Session> session,
-        Stop& stop)
+        const OpenOptions& options, Stop& stop)
       : name_(std::move(name)),
         store_(std::move(store)),
         session_(std::move(session)),
+        options_(options),
         stop_(stop) {}
 
   int Run(const Command& command, const std::vector<std::string>& words,
           const CommandOptions& options, bool at_prompt) {
     const std::vector<std::string> arguments(words.begin() + 1, words.end());
-    const Context context{*store_,   *session_, name_, options,  arguments,
-                          std::cout, std::cerr, stop_, at_prompt};
+    const Context context{*store_,   *session_, name_, options,   arguments,
+                          std::cout, std::cerr, stop_, at_prompt, SalvageOf(options_)};
     return FinishOutput(Program(), command.run(context));
   }
 
@@ -226,6 +234,7 @@ class Shell {
   const std::string name_;
   const std::unique_ptr<Store> store_;
   const std::unique_ptr<Session> session_;
+  const OpenOptions options_;
   Stop& stop_;
 };
 
@@ -253,6 +262,13 @@ int Main(int argc, char** argv) {
 
   Stop stop;
   const Result<std::unique_ptr<Shell>> shell = Shell::Open(open.value(), stop);
+  const bool has_no_root = !shell && shell.error().code == Code::kNodeUnreachable;
+  if (has_no_root && !prompt && command->name == "dump" && options.value().salvage) {
+    std::cerr << "gossamer: " << Sentence(shell.error()) << '\n';
+    const StopOnSignals signals(stop);
+    return FinishOutput(Program(), DumpWithoutRoot(options.value(), SalvageOf(open.value()), stop,
+                                                   std::cout, std::cerr));
+  }
   if (!shell) {
     const int failed = Fail(std::cout, std::cerr, options.value().json, shell.error());
     return shell.error().code == Code::kInvalidArgument ? kExitUsage : failed;

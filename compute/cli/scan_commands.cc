@@ -1,4 +1,5 @@
 // scan and dump: keys and values in order, as lines for load or as JSON.
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -71,15 +72,15 @@ std::string Described(const MissingKeys& keys) {
   return "keys from " + Quoted(keys.from) + (keys.to ? " up to " + Quoted(*keys.to) : " on");
 }
 
-// Prints a line for each range to stderr, with the reason if it differs from that of the previous
-// line. With `json` also prints one object per line to stdout.
+// Prints the first ranges to stderr, and for each reason how many there are. With `json` also prints an object for each
+// range, one a line, to stdout.
 void SayMissing(const Context& context, std::span<const MissingKeys> missing) {
-  std::string reason;
-  for (const MissingKeys& keys : missing) {
-    context.err << "gossamer: missing: " << Described(keys);
-    const std::string last = std::exchange(reason, Sentence(keys.why));
-    if (reason != last) context.err << ": " << reason;
-    context.err << '\n';
+  constexpr size_t kMostNamed = 10;
+  std::map<std::string, uint64_t> reasons;
+  for (size_t i = 0; i < missing.size(); ++i) {
+    const MissingKeys& keys = missing[i];
+    ++reasons[Sentence(keys.why)];
+    if (i < kMostNamed) context.err << "gossamer: missing: " << Described(keys) << '\n';
     if (!context.options.json) continue;
     Json range;
     AddBytes(range, "from", keys.from);
@@ -87,6 +88,19 @@ void SayMissing(const Context& context, std::span<const MissingKeys> missing) {
     range["error"] = ErrorJson(keys.why);
     WriteJson(context.out, {{"missing", range}});
   }
+  if (missing.size() > kMostNamed) {
+    context.err << "gossamer: and " << HumanCount(missing.size() - kMostNamed)
+                << " more: --json lists all\n";
+  }
+  for (const auto& [reason, count] : reasons) {
+    context.err << "gossamer: " << HumanQuantity(count, "range") << " of keys missing: " << reason
+                << '\n';
+  }
+}
+
+// Whether nothing could be read, not even the root.
+bool IsEverything(std::span<const MissingKeys> missing) {
+  return missing.size() == 1 && missing.front().from.empty() && !missing.front().to;
 }
 
 Outcome WriteRange(const Context& context, const ScanOptions& range, Progress& progress) {
@@ -113,7 +127,12 @@ Outcome WriteRange(const Context& context, const ScanOptions& range, Progress& p
     context.err << "gossamer: stopped after " << HumanQuantity(outcome.keys, "key") << '\n';
     outcome.exit_status = context.stop.exit_code();
   }
-  if (writable && !cursor->missing().empty()) {
+  const bool has_nothing = outcome.exit_status == kExitSuccess && IsEverything(cursor->missing());
+  if (has_nothing && context.salvage) {
+    context.err << "gossamer: " << Sentence(cursor->missing().front().why) << '\n';
+    outcome.exit_status =
+        DumpWithoutRoot(context.options, context.salvage, context.stop, context.out, context.err);
+  } else if (writable && !cursor->missing().empty()) {
     SayMissing(context, cursor->missing());
     outcome.is_salvaged = outcome.exit_status == kExitSuccess;
     if (outcome.is_salvaged) outcome.exit_status = kExitFailure;
@@ -148,6 +167,40 @@ int RunDump(const Context& context) {
 
 }  // namespace
 
+int DumpWithoutRoot(const CommandOptions& options, const Salvage& salvage, const Stop& stop,
+                    std::ostream& out, std::ostream& err) {
+  err << "gossamer: the root cannot be read: looking for leaves in the memory of all servers\n";
+  Progress progress({.verb = "dumping", .unit = "keys", .enabled = options.show_progress});
+  LineWriter writer(out, options.json, false);
+  uint64_t keys = 0;
+  const Result<SalvageReport> found = salvage([&](std::string_view key, std::string_view value) {
+    if (++keys % kProgressKeys == 0) progress.Update(keys);
+    return writer.Add(key, value) && !stop.raised();
+  });
+  const bool is_written = writer.Flush();
+  progress.Finish();
+  if (!found) return Fail(out, err, options.json, found.error());
+  if (!is_written) {
+    err << "gossamer: " << FlushOutput(out).error().message << '\n';
+    return kExitFailure;
+  }
+  if (stop.raised()) {
+    err << "gossamer: stopped after " << HumanQuantity(keys, "key") << '\n';
+    return stop.exit_code();
+  }
+  const SalvageReport& report = found.value();
+  for (const auto& [server, why] : report.unreachable) {
+    err << "gossamer: memory server " << server << " is lost: " << Sentence(why) << '\n';
+  }
+  err << "gossamer: dumped " << HumanQuantity(report.keys, "key") << " of "
+      << HumanQuantity(report.leaves, "leaf", "leaves") << ", " << HumanBytes(writer.bytes())
+      << ". Left out: " << HumanQuantity(report.lost_values, "key") << " whose values are lost, "
+      << HumanQuantity(report.old_leaves, "leaf", "leaves") << " that others replaced, "
+      << HumanQuantity(report.unknown_leaves, "leaf", "leaves")
+      << " of unknown places. Some keys may be deleted ones, or have older values\n";
+  return kExitFailure;
+}
+
 Command ScanCommand() {
   return {.name = "scan",
           .arguments = "",
@@ -170,9 +223,13 @@ Command DumpCommand() {
       .details =
           "Prints key<TAB>value lines in the order of the keys; any bytes survive dump and load.\n"
           "With --json, an object a line.\n"
-          "Where a part of the store cannot be reached, --salvage writes the rest, says which "
-          "keys are\n"
-          "missing and why, and exits with 1.\n",
+          "What others write meanwhile is in it or not: it is no snapshot.\n"
+          "Where a part of the store cannot be reached, --salvage writes the rest, says what is "
+          "missing\n"
+          "and why, and exits with 1. If the root cannot be read, it looks for leaves in the "
+          "memory "
+          "of all\n"
+          "servers: some keys may be deleted ones then, or have older values.\n",
       .flags = {"salvage"},
       .stops_cleanly = true,
       .run = RunDump};

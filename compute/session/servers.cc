@@ -37,9 +37,11 @@ Error CorruptNode(RemotePtr pointer, std::string_view what) {
 }
 
 Error HasLeft(ServerId server) {
-  return MakeError(Code::kNodeUnreachable,
-                   fmt::format("memory server {} has left the store, and what it held is gone{}",
-                               ToInteger(server), kOthersAreServed));
+  return MakeError(
+      Code::kNodeUnreachable,
+      fmt::format("memory server {} has left the store, and what it held is gone{}, and "
+                  "`gossamer repair` makes the ranges of lost keys empty",
+                  ToInteger(server), kOthersAreServed));
 }
 
 }  // namespace gossamer

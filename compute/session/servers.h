@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bitset>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -39,7 +40,8 @@ Error CorruptNode(RemotePtr pointer, std::string_view what);
 // The error for a memory server that was stopped and left the store's record.
 Error HasLeft(ServerId server);
 
-// Thread-safety: lookups are lock-free; servers are added, never removed.
+// Thread-safety: lookups are lock-free; servers are added, never removed: pointers to the memory of one that has left stay pointers
+// to a server that does not answer.
 class Servers {
  public:
   // A slot for every id that a store can assign.
@@ -50,12 +52,23 @@ class Servers {
     return ToInteger(id) < kMaxServers ? by_id_[ToInteger(id)].load(std::memory_order_acquire)
                                        : nullptr;
   }
-  // All servers, in the order added.
+  // All servers that have not left, in the order added.
   std::vector<const ServerInfo*> All() const {
     const std::lock_guard lock(mutex_);
     std::vector<const ServerInfo*> all;
-    for (const auto& info : owned_) all.push_back(info.get());
+    for (const auto& info : owned_) {
+      if (!left_.test(ToInteger(info->id))) all.push_back(info.get());
+    }
     return all;
+  }
+  // Call if the store's record does not name the server any more: it never comes back.
+  void NoteLeft(ServerId id) {
+    const std::lock_guard lock(mutex_);
+    left_.set(ToInteger(id));
+  }
+  bool HasLeft(ServerId id) const {
+    const std::lock_guard lock(mutex_);
+    return left_.test(ToInteger(id));
   }
   // Whether servers besides `id` are known.
   bool HasOther(ServerId id) const {
@@ -70,6 +83,7 @@ class Servers {
  private:
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<ServerInfo>> owned_;
+  std::bitset<kMaxServers> left_;
   std::array<std::atomic<const ServerInfo*>, kMaxServers> by_id_{};
 };
 

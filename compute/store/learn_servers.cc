@@ -66,6 +66,11 @@ Result<std::chrono::milliseconds> OpenStore::LearnServers() {
   FindOptions find;
   find.store = record_.store;
   BOOST_OUTCOME_TRY(record, FindStore(*bootstrap_, find));
+  if (record.store_id == record_.store_id && record.restored == 0) {
+    for (const MemberRecord& member : Members()) {
+      if (record.Find(member.server) == nullptr) shared_->servers.NoteLeft(member.server);
+    }
+  }
   Status all = Ok();
   for (const MemberRecord& member : record.servers) {
     Status learnt = LearnServer(member.server);

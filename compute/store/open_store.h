@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -68,6 +69,8 @@ class OpenStore final : public Store {
   Result<CheckReport> CheckOnce(const std::function<void(uint64_t)>& progress);
   Result<SweepReport> Sweep(const std::function<bool(const SweepProgress&)>& progress) override;
   Result<bool> NeedsSweep() override;
+  Result<RepairReport> Repair(bool dry_run,
+                              const std::function<bool(uint64_t nodes)>& progress) override;
   Result<std::optional<SweepReport>> SweepIfNeeded(
       const std::function<bool(const SweepProgress&)>& progress) override;
   // The same over the scheduler of a session that does nothing else meanwhile: a sweep replaces queue pairs of its endpoint.
@@ -116,6 +119,9 @@ class OpenStore final : public Store {
   // that the store has. If not, because it was lost and put back a short while ago: in how long it does.
   // Errors: NodeUnreachable if one cannot be reached, or the bootstrap.
   Result<std::chrono::milliseconds> LearnServers();
+  // The servers that the store has had and that its record does not name any more: what they held is lost.
+  // Errors: those of LearnServers; Contended if the record is lost again and again.
+  Result<std::set<ServerId>> FindLostServers();
 
   Observation observation_;
   std::unique_ptr<EmbeddedMemory> memory_;  // of a local store; destroyed last

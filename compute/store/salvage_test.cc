@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -209,6 +210,101 @@ TEST_F(SalvageOfLongKeysTest, NothingIsMissingOutsideOfTheLeafOrTheScan) {
   ASSERT_EQ(some.missing.size(), 1u);
   EXPECT_EQ(some.missing[0].from, options.from);
   EXPECT_EQ(some.missing[0].to, options.to);
+}
+
+// ---- Without the root: leaves are found in the memory of all servers.
+
+class RootlessTest : public testing::Test {
+ protected:
+  static ClusterOptions Options(size_t servers) {
+    ClusterOptions options;
+    options.parameters = {512, 250, 16};
+    options.servers = servers;
+    options.chunk_bytes = uint64_t{64} << 10;
+    return options;
+  }
+  // Every third value is in a block, and every eleventh key.
+  static std::string KeyOf(const std::string& prefix, uint64_t number) {
+    return fmt::format("{}{:08}", prefix, number) + (number % 11 == 0 ? std::string(150, 'k') : "");
+  }
+  static std::string ValueOf(uint64_t number) {
+    return fmt::format("{}", number) + std::string(number % 3 == 0 ? 100 : 0, 'v');
+  }
+  using Pairs = std::map<std::string, std::string>;
+  static Pairs Fill(TestCluster& cluster, const std::string& prefix, uint64_t keys) {
+    const std::unique_ptr<Store> store = cluster.OpenStore();
+    const std::unique_ptr<Session> session = store->NewSession().value();
+    Pairs pairs;
+    for (uint64_t i = 0; i < keys; ++i) {
+      const uint64_t number = i * 7919 % keys;
+      EXPECT_TRUE(session->Put(KeyOf(prefix, number), ValueOf(number)));
+      pairs[KeyOf(prefix, number)] = ValueOf(number);
+    }
+    // So that leaves are merged, and some of the past are left.
+    for (uint64_t number = keys / 4; number < keys / 2; ++number) {
+      EXPECT_TRUE(session->Delete(KeyOf(prefix, number)));
+      pairs.erase(KeyOf(prefix, number));
+    }
+    return pairs;
+  }
+  static SalvageReport Salvage(const TestCluster& cluster, Pairs& pairs) {
+    OpenOptions options;
+    options.bootstrap = cluster.bootstrap_url();
+    std::string last;
+    const Result<SalvageReport> report =
+        Store::Salvage(options, [&](std::string_view key, std::string_view value) {
+          EXPECT_TRUE(pairs.empty() || key > last) << key;
+          last = key;
+          pairs[last] = value;
+          return true;
+        });
+    EXPECT_TRUE(report) << report.error().ToString();
+    return report ? report.value() : SalvageReport{};
+  }
+};
+
+// Low fences are too long for the trailers: other nodes name them.
+TEST_F(RootlessTest, ADamagedRootHidesNothing) {
+  TestCluster cluster(Options(2));
+  const Pairs before = Fill(cluster, "a/path/that/all/of/them/share/", 5000);
+  {
+    TestClient client(cluster);
+    const RemotePtr root = client.Root().pointer();
+    client.Write(root.server(), root.offset(), std::vector<std::byte>(512, std::byte{0xff}));
+  }
+  Pairs found;
+  const SalvageReport report = Salvage(cluster, found);
+  EXPECT_EQ(found, before);
+  EXPECT_EQ(report.keys, before.size());
+  EXPECT_EQ(report.lost_values, 0u);
+  EXPECT_TRUE(report.unreachable.empty());
+}
+
+TEST_F(RootlessTest, WhatOtherServersHaveIsFoundWithoutServerZero) {
+  TestCluster cluster(Options(3));
+  const Pairs before = Fill(cluster, "", 5000);
+  cluster.Kill(ServerId{0});
+  Pairs found;
+  const SalvageReport report = Salvage(cluster, found);
+  EXPECT_EQ(report.keys, found.size());
+  EXPECT_GT(found.size(), before.size() / 6);
+  EXPECT_GT(report.lost_values, 0u);
+  EXPECT_EQ(report.unreachable.size(), 1u);
+  // Deletes that only a lost leaf knew of are not known. No value is another's.
+  for (const auto& [key, value] : found) {
+    const auto known = before.find(key);
+    if (known == before.end()) continue;
+    ASSERT_EQ(value, known->second) << key;
+  }
+}
+
+TEST_F(RootlessTest, WithoutARecordThereIsNothingToFind) {
+  OpenOptions options;
+  options.bootstrap = "dir:" + testing::TempDir() + "gossamer-without-a-store";
+  const Result<SalvageReport> report =
+      Store::Salvage(options, [](std::string_view, std::string_view) { return true; });
+  ASSERT_FALSE(report);
+  EXPECT_EQ(report.error().code, Code::kNotFound);
 }
 
 }  // namespace

@@ -58,7 +58,10 @@ Status CountUses(Scheduler& scheduler, const UsedMemory& used,
 }  // namespace
 
 std::vector<MemberRecord> OpenStore::Members() const {
-  std::vector<MemberRecord> members = record_.servers;
+  std::vector<MemberRecord> members;
+  for (const MemberRecord& member : record_.servers) {
+    if (!shared_->servers.HasLeft(member.server)) members.push_back(member);
+  }
   for (const ServerInfo* server : shared_->servers.All()) {
     if (record_.Find(server->id) != nullptr) continue;
     members.push_back({server->id, server->incarnation, "", "", server->address});
@@ -126,6 +129,14 @@ Result<StoreStat> OpenStore::Stat() {
     one.compute_servers = reply.value().compute_servers;
     one.locks_on_chip = reply.value().lock_table_on_chip != 0;
     stat.servers.push_back(std::move(one));
+  }
+  const auto is_unreachable = [](const ServerStat& one) { return !one.unreachable.empty(); };
+  if (std::ranges::any_of(stat.servers, is_unreachable)) {
+    // It may have been taken out of the record.
+    static_cast<void>(LearnServers());
+    std::erase_if(stat.servers, [this](const ServerStat& one) {
+      return shared_->servers.HasLeft(ServerId{one.server_id});
+    });
   }
   Tree tree(*shared_, scheduler);
   const Result<RootWord> root = scheduler.Run(tree.ReadRoot());

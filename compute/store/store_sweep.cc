@@ -46,6 +46,7 @@ Task<Result<SweepReport>> OpenStore::SweepOver(Scheduler& scheduler) {
 }
 
 Result<bool> OpenStore::NeedsSweep() {
+  static_cast<void>(LearnServers());  // one that has left is not asked
   BOOST_OUTCOME_TRY(endpoint, port_->NewEndpoint());
   Scheduler scheduler(*endpoint);
   return IsNeeded(scheduler, shared_->servers);

@@ -68,6 +68,11 @@ Task<Result<SweepReport>> Sweeper::Run() {
                       "several sweeps: sweep again once that has settled");
 }
 
+Task<Status> Sweeper::PassEpoch() {
+  BOOST_OUTCOME_CO_TRYV(co_await ConnectAll());
+  co_return co_await AwaitEpoch();
+}
+
 Task<Result<bool>> Sweeper::TrySweep() {
   using Step = SweepProgress::Step;
   BOOST_OUTCOME_CO_TRYV(co_await ConnectAll());

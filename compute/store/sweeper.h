@@ -51,6 +51,8 @@ class Sweeper {
   // Errors: NodeUnreachable if a memory server cannot be reached: then nobody knows who is registered there. Contended if a
   // compute server does not acknowledge an epoch in time, or servers join or end this process's lease all the time.
   Task<Result<SweepReport>> Run();
+  // Waits for an epoch of every server, and does nothing else: no pointer is left that a compute server had before. Errors: as Run.
+  Task<Status> PassEpoch();
 
  private:
   // Memory, by offset: bytes.

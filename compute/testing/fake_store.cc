@@ -381,6 +381,21 @@ Result<SweepReport> FakeStore::Sweep(const std::function<bool(const SweepProgres
   return report;
 }
 
+Result<RepairReport> FakeStore::Repair(bool, const std::function<bool(uint64_t)>& progress) {
+  if (state_.fail_with) return *state_.fail_with;
+  RepairReport report;
+  report.was_stopped = progress && !progress(1);
+  if (state_.problems.empty()) return report;
+  report.lost_servers = {1, 3};
+  report.ranges = {{"a", "b"}, {"x", std::nullopt}};
+  report.lost_leaves = 2;
+  report.lost_keys = 70;
+  report.lost_values = 1;
+  report.lost_bytes = 4096;
+  report.keys = 1000;
+  return report;
+}
+
 Result<CheckReport> FakeStore::Check(const std::function<void(uint64_t leaves)>& progress) {
   if (state_.fail_with) return *state_.fail_with;
   if (progress) progress(1);

@@ -68,6 +68,9 @@ class FakeStore : public Store {
       const std::function<void(uint64_t nodes)>& progress) override;
   Result<CheckReport> Check(const std::function<void(uint64_t leaves)>& progress) override;
   Result<SweepReport> Sweep(const std::function<bool(const SweepProgress&)>& progress) override;
+  // Of two lost servers.
+  Result<RepairReport> Repair(bool dry_run,
+                              const std::function<bool(uint64_t nodes)>& progress) override;
   Result<bool> NeedsSweep() override { return state_.needs_sweep.load(); }
   Result<std::optional<SweepReport>> SweepIfNeeded(
       const std::function<bool(const SweepProgress&)>& progress) override;

@@ -12,6 +12,11 @@ Task<RangeDeletion> Tree::DeleteRange(KeyRange range,
   co_return co_await range_deleter_.Delete(std::move(*keys), std::move(progress));
 }
 
+Task<Result<RepairReport>> Tree::RepairLosses(LossRepairer::Options options) {
+  LossRepairer repairer(context_, std::move(options));
+  co_return co_await repairer.Run();
+}
+
 Task<Result<RootWord>> Tree::ReadRoot() {
   const RunningOperations::Scope scope(context_.running);
   Op op = context_.links.Begin();

@@ -33,6 +33,7 @@
 #include "compute/tree/leaf_split.h"
 #include "compute/tree/leaf_writer.h"
 #include "compute/tree/locked_leaf.h"
+#include "compute/tree/loss_repairer.h"
 #include "compute/tree/many_leaf_writer.h"
 #include "compute/tree/many_modifier.h"
 #include "compute/tree/many_way_split.h"
@@ -86,6 +87,9 @@ class Tree {
   Task<Status> SalvageLeaf(Scan& scan, Salvage& salvage) {
     return salvager_.SalvageLeaf(scan, salvage);
   }
+
+  // As LossRepairer::Run.
+  Task<Result<RepairReport>> RepairLosses(LossRepairer::Options options);
 
   // Reads by pointer, for `check`. As NodeReader and BlockReader, but with lost queue pairs
   // replaced.

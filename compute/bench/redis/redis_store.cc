@@ -53,6 +53,9 @@ Result<CheckReport> RedisStore::Check(const std::function<void(uint64_t)>&) {
   return NoSuchFigures();
 }
 Result<bool> RedisStore::NeedsSweep() { return NoSuchFigures(); }
+Result<RepairReport> RedisStore::Repair(bool, const std::function<bool(uint64_t)>&) {
+  return NoSuchFigures();
+}
 Result<std::optional<SweepReport>> RedisStore::SweepIfNeeded(
     const std::function<bool(const SweepProgress&)>&) {
   return NoSuchFigures();

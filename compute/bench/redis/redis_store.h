@@ -57,6 +57,8 @@ class RedisStore : public Store {
   Result<CheckReport> Check(const std::function<void(uint64_t leaves)>& progress) override;
   Result<SweepReport> Sweep(const std::function<bool(const SweepProgress&)>& progress) override;
   Result<bool> NeedsSweep() override;
+  Result<RepairReport> Repair(bool dry_run,
+                              const std::function<bool(uint64_t nodes)>& progress) override;
   Result<std::optional<SweepReport>> SweepIfNeeded(
       const std::function<bool(const SweepProgress&)>& progress) override;
 

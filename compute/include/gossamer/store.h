@@ -47,6 +47,7 @@
 #include "gossamer/counters.h"
 #include "gossamer/modifier.h"
 #include "gossamer/observer.h"
+#include "gossamer/repair.h"
 #include "gossamer/scan_cursor.h"
 #include "gossamer/status.h"
 #include "gossamer/store_parameters.h"
@@ -117,18 +118,6 @@ struct ScanOptions {
   bool salvage = false;
   // Leave the values out: they are empty. Those in blocks are not read.
   bool keys_only = false;
-};
-
-// Keys in [from, to) that start with `prefix`. The defaults are all keys.
-struct KeyRange {
-  // Constructors, because g++ 12 destroys temporaries of aggregates twice where they are awaited.
-  KeyRange() = default;
-  KeyRange(std::string first, std::optional<std::string> end, std::string start = {})
-      : from(std::move(first)), to(std::move(end)), prefix(std::move(start)) {}
-
-  std::string from;
-  std::optional<std::string> to;
-  std::string prefix;
 };
 
 // What `DeleteRange` has done.
@@ -234,6 +223,14 @@ class Store {
   // server). Unsupported if this machine has no such fabric. InvalidArgument for a wrong `traversal`. Those of the
   // observer.
   static Result<std::unique_ptr<Store>> Open(const OpenOptions& options);
+  // Reads all that memory servers of a store still have, also if its root is lost: looks at each node in their memory for leaves that
+  // are whole, and calls emit(key, value) for what these have, in the order of keys. Returns early if that returns false. For a
+  // store that no client changes meanwhile. What a lost node knew is missing: a leaf that was split or merged may be told from its
+  // later states only while a neighbour or a parent is left. So a key may come with an older value, or though it was deleted.
+  // Errors: NotFound: there is no record of the store. NodeUnreachable: none of its servers answers, or the bootstrap.
+  static Result<SalvageReport> Salvage(
+      const OpenOptions& options,
+      const std::function<bool(std::string_view key, std::string_view value)>& emit);
   // Creates a store in this process, with its own memory server. Both end with the Store.
   // Errors: InvalidArgument for a wrong `traversal`. Those of the observer.
   static Result<std::unique_ptr<Store>> OpenLocal(const LocalOptions& options);
@@ -252,7 +249,8 @@ class Store {
   // The leaves that the open sessions use most by gets and writes, those first; at most `most`, and at most a few dozen.
   virtual std::vector<HotLeaf> HotLeaves(size_t most) const = 0;
   // Memory servers that cannot be reached are part of it, but for server 0, which holds the root.
-  // Errors: NodeUnreachable if server 0 cannot be reached. NotFound if so, and another store has the name now: this one is gone.
+  // Errors: NodeUnreachable if server 0 cannot be reached. NotFound if so, and another store has the name now: this one is gone
+  // for good. Close it, and open the store again to use that one.
   virtual Result<StoreStat> Stat() = 0;
   // Reads the tree, and tells what the memory of each server is used for, by its id. If others write meanwhile, a part of
   // what they changed counts as it was before. Calls `progress`, unless empty, now and then with the number of nodes read.
@@ -276,6 +274,14 @@ class Store {
   // As Sweep, if that is needed, and unless another compute server is at it in this way: otherwise nullopt.
   virtual Result<std::optional<SweepReport>> SweepIfNeeded(
       const std::function<bool(const SweepProgress&)>& progress) = 0;
+  // Mends the tree after memory servers were lost that the store's record does not name any more: ranges of keys whose nodes are
+  // lost become empty, and keys whose blocks are lost are deleted. All of it can be written again then. Others may work meanwhile,
+  // and several may repair. With `dry_run` nothing is changed. Calls `progress`, unless empty, now and then with the number of
+  // nodes read, and ends early if it returns false. Another repair goes on then.
+  // Errors: NodeUnreachable if a memory server of the record cannot be reached, or if the root is lost. Contended if the tree is
+  // mended, and a compute server has not ended the operations that it began before: these may still fail.
+  virtual Result<RepairReport> Repair(bool dry_run,
+                                      const std::function<bool(uint64_t nodes)>& progress) = 0;
 };
 
 // One thread's use of a store.

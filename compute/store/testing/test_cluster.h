@@ -33,6 +33,8 @@ class TestCluster {
   ~TestCluster();
 
   const StoreRecord& record() const { return record_; }
+  // Of a cluster over shared memory.
+  std::string bootstrap_url() const { return bootstrap_->url(); }
   // Opens the store as a program would: as another compute server.
   std::unique_ptr<Store> OpenStore(uint32_t lock_timeout_ms = 10'000,
                                    uint64_t cache_bytes = uint64_t{16} << 20);
