@@ -176,10 +176,7 @@ function(gossamer_test name)
   endif()
   add_test(NAME ${name} COMMAND ${name})
   if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 300)
-    if(GOSSAMER_SANITIZE)
-      set(ARG_TIMEOUT 600)  # that code is several times slower
-    endif()
+    set(ARG_TIMEOUT 600)  # against tests that hang, not against slow machines
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
 endfunction()

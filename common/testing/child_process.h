@@ -61,7 +61,7 @@ class ChildProcess {
 
   // Reads until standard output contains `text`. Returns false when the program or `patience` ends before.
   bool WaitForOutput(const std::string& text,
-                     std::chrono::seconds patience = std::chrono::seconds(60)) {
+                     std::chrono::seconds patience = std::chrono::seconds(240)) {
     const auto deadline = Clock::now() + patience;
     while (output_.find(text) == std::string::npos) {
       if (Clock::now() >= deadline || !Poll(100)) return false;
@@ -80,7 +80,7 @@ class ChildProcess {
 
   // Reads to the end and waits. Returns the exit status; minus the signal's number if a signal
   // ended the program; -1000 if it still ran after `patience` and was killed.
-  int Wait(std::chrono::seconds patience = std::chrono::seconds(60)) {
+  int Wait(std::chrono::seconds patience = std::chrono::seconds(240)) {
     const auto deadline = Clock::now() + patience;
     bool late = false;
     while (!late && Poll(100)) late = Clock::now() >= deadline;

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "common/bootstrap/test_support.h"
 #include "common/testing/child_process.h"
@@ -311,7 +310,9 @@ TEST(BenchProgramTest, FullMemoryIsCounted) {
 TEST(BenchProgramTest, ControlCEndsItWithASummary) {
   ChildProcess bench({GOSSAMER_BENCH_PROGRAM, "--local=256MiB", "--records=1000",
                       "--operations=1000000000000", "--json=-"});
-  std::this_thread::sleep_for(std::chrono::seconds(2));
+  // Said once the run has taken a second.
+  while (bench.standard_error().find("running") == std::string::npos && bench.Poll(100)) {
+  }
   bench.Signal(SIGINT);
   EXPECT_EQ(bench.Wait(), 130) << bench.standard_error();
   EXPECT_THAT(bench.standard_error(), HasSubstr("Interrupted: the figures are of what ran"));

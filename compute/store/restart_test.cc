@@ -84,7 +84,7 @@ TEST_F(RestartTest, AStoreOpensWithoutAServerThatIsGone) {
   const std::unique_ptr<Store> store = Open();
   const auto session = store->NewSession().value();
   uint64_t got = 0;
-  for (uint64_t i = 0; i < 10 * kKeys; ++i) {
+  for (uint64_t i = 0; i < 10 * kKeys; i += 10) {
     const Result<std::string> value = session->Get(NumberKey(i));
     got += value ? 1 : 0;
     if (value) continue;
@@ -92,7 +92,7 @@ TEST_F(RestartTest, AStoreOpensWithoutAServerThatIsGone) {
     ASSERT_THAT(value.error().message, HasSubstr("dump --salvage"));
   }
   EXPECT_GT(got, 0u);
-  EXPECT_LT(got, 10 * kKeys);
+  EXPECT_LT(got, kKeys);
   const StoreStat stat = store->Stat().value();
   ASSERT_EQ(stat.servers.size(), 2u);
   EXPECT_EQ(stat.servers[0].unreachable, "");
@@ -148,7 +148,7 @@ TEST_F(RestartTest, ALaterClientIsToldThatAServerHasLeft) {
   store = Open();
   const auto session = store->NewSession().value();
   uint64_t lost = 0;
-  for (uint64_t i = 0; i < 10 * kKeys; ++i) {
+  for (uint64_t i = 0; i < 10 * kKeys; i += 10) {
     const Result<std::string> value = session->Get(NumberKey(i));
     if (value) continue;
     ++lost;
@@ -157,7 +157,7 @@ TEST_F(RestartTest, ALaterClientIsToldThatAServerHasLeft) {
     ASSERT_THAT(value.error().message, HasSubstr("dump --salvage"));
   }
   EXPECT_GT(lost, 0u);
-  EXPECT_LT(lost, 10 * kKeys);
+  EXPECT_LT(lost, kKeys);
 }
 
 // A port over verbs without a given device: it learns one from the first server it connects to.

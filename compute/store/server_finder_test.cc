@@ -6,7 +6,6 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <future>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -177,8 +176,7 @@ TEST_F(ServerFinderTest, SessionsOpenAndCloseWhileTheServerIsSilent) {
     for (uint64_t key = 0; key < kKeys; ++key) EXPECT_TRUE(session->Get(NumberKey(key)));
   });
   while (port_gate_.connecting == 0) std::this_thread::yield();
-  auto others = std::async(std::launch::async, [this] { store_->NewSession().value().reset(); });
-  EXPECT_EQ(others.wait_for(std::chrono::seconds(5)), std::future_status::ready);
+  store_->NewSession().value().reset();  // The test does not end if this waits for the gate.
   port_gate_.Set(true);
   waits.join();
 }
@@ -198,7 +196,7 @@ TEST_F(FullStoreTest, FindsServersThatJoin) {
   EXPECT_EQ(put.error().code, Code::kExhausted);
   EXPECT_NE(put.error().message.find("start another memory server"), std::string::npos);
   const auto second = StartMemory();
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(200);
   while (!put && std::chrono::steady_clock::now() < until) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
     put = session->Put(NumberKey(key), value);

@@ -295,9 +295,7 @@ TEST_P(FabricConformance, WhoIsResumedMayPollForWhatOthersAreResumedBy) {
     co_await client.endpoint().Execute(batch);
     EXPECT_EQ(batch.status(), VerbStatus::kSuccess);
     ++resumed;
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    while (resumed < 2 && std::chrono::steady_clock::now() < deadline) client.endpoint().Poll();
-    EXPECT_EQ(resumed, 2);
+    while (resumed < 2) client.endpoint().Poll();  // The test does not end if the other waits.
   };
   InlineBatch<1> first(kServer);
   first.Add(Verb::Read(0, 8, buffer.address()));
@@ -306,6 +304,7 @@ TEST_P(FabricConformance, WhoIsResumedMayPollForWhatOthersAreResumedBy) {
   scheduler.Spawn(wait_for_both(first));
   scheduler.Spawn(wait_for_both(second));
   scheduler.RunUntil(0);
+  EXPECT_EQ(resumed, 2);
 }
 
 TEST_P(ThreadedConformance, CountersSumExactlyOverEndpointsAndThreads) {
