@@ -278,6 +278,14 @@ TEST_F(CommandTest, LoadReportsInJson) {
                               path_ + " (--on_error=skip passes over every bad line)"));
 }
 
+TEST_F(CommandTest, ARawLoadGoesOnAsOne) {
+  options_.load.form = LineForm::kRaw;
+  WriteFile("C:\\a\nC:\\" + std::string(250, 'k') + "\n");
+  EXPECT_EQ(Run({"load", path_}), 1);
+  EXPECT_THAT(err_, HasSubstr("gossamer load --raw --from_line=3 " + path_));
+  EXPECT_EQ(state().map.count("C:\\a"), 1U);
+}
+
 TEST_F(CommandTest, LoadSaysWhenAFileDoesNotEndInANewline) {
   WriteFile("a\t1\nb\t2");
   EXPECT_EQ(Run({"load", path_}), 0);

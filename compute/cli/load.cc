@@ -88,7 +88,7 @@ class Loader {
     // Decode into a scratch string, because the key decides which worker gets the line.
     scratch_.clear();
     const Result<LoadBatch::Line> decoded =
-        DecodeLine(reader_.line(), store_.parameters(), scratch_);
+        DecodeLine(reader_.line(), options_.form, store_.parameters(), scratch_);
     if (!decoded) return Bad(decoded.error());
     LoadBatch::Line line = decoded.value();
     line.number = reader_.number();

@@ -21,6 +21,7 @@
 
 #include "common/program/stop.h"
 #include "compute/cli/line_reader.h"
+#include "compute/cli/load_line.h"
 #include "gossamer/store.h"
 
 namespace gossamer::cli {
@@ -30,7 +31,8 @@ struct LoadOptions {
   uint32_t in_flight = 64;            // most puts in flight, for each thread
   uint64_t from_line = 1;             // skip earlier lines
   std::optional<double> sorted_fill;  // keys ascend: how full leaves get, above 0 and at most 1
-  bool skip_errors = false;           // report and skip a bad line; otherwise it ends the load
+  LineForm form = LineForm::kEscaped;
+  bool skip_errors = false;  // report and skip a bad line; otherwise it ends the load
   bool show_progress = true;
 };
 

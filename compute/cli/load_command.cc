@@ -71,8 +71,9 @@ void SayWhereToGoOn(const Context& context, const std::string& file, const LoadR
   if (report.resume_line) {
     context.err << (report.resumes_behind_bad_line ? "; to go on behind the bad line"
                                                    : "; to go on")
-                << ": gossamer load --from_line=" << *report.resume_line << ' '
-                << context.arguments[0];
+                << ": gossamer load "
+                << (context.options.load.form == LineForm::kRaw ? "--raw " : "")
+                << "--from_line=" << *report.resume_line << ' ' << context.arguments[0];
   }
   if (report.resumes_behind_bad_line) {
     context.err << " (--on_error=skip passes over every bad line)";
@@ -129,6 +130,8 @@ Command LoadCommand() {
           "the empty\n"
           "key. \\t \\n \\\\ \\xHH are escapes, every other byte (a carriage return too) "
           "stands for itself.\n"
+          "--raw: there are no escapes, and a backslash stands for itself, as in lists of file "
+          "names.\n"
           "The later line of a key wins. A bad line ends the load (--on_error=stop: the "
           "lines before it\n"
           "are stored, exit status 1) or is reported and passed over (--on_error=skip, "
@@ -144,7 +147,7 @@ Command LoadCommand() {
           "before it are stored.\n",
       .min_arguments = 1,
       .max_arguments = 1,
-      .flags = {"threads", "in_flight", "from_line", "on_error", "sorted", "fill"},
+      .flags = {"threads", "in_flight", "from_line", "on_error", "raw", "sorted", "fill"},
       .stops_cleanly = true,
       .run = RunLoad};
 }

@@ -34,11 +34,14 @@ struct LoadBatch {
   }
 };
 
+// Whether a backslash in a line begins an escape of escape.h, or stands for itself.
+enum class LineForm { kEscaped, kRaw };
+
 // Decodes `text`, appends key and value to `bytes`, and returns their location. Does not set number
 // and hash.
 // Errors: InvalidArgument for a bad escape or if a limit of the store is exceeded. `bytes` is then
 // unchanged.
-Result<LoadBatch::Line> DecodeLine(std::string_view text, const StoreParameters& parameters,
-                                   std::string& bytes);
+Result<LoadBatch::Line> DecodeLine(std::string_view text, LineForm form,
+                                   const StoreParameters& parameters, std::string& bytes);
 
 }  // namespace gossamer::cli

@@ -59,6 +59,14 @@ TEST_F(LoadTest, LinesOfEveryKind) {
                           Pair("empty value", ""), Pair("lone", ""), Pair("q\t\0"s, "\n")));
 }
 
+TEST_F(LoadTest, RawLinesHaveNoEscapes) {
+  options_.form = LineForm::kRaw;
+  const LoadReport report = LoadText("C:\\temp\\\\x\tD:\\new\\\nends in \\\n\\x4\t\\\t\\\n");
+  EXPECT_TRUE(report.complete());
+  EXPECT_THAT(state().map, ElementsAre(Pair("C:\\temp\\\\x", "D:\\new\\"), Pair("\\x4", "\\\t\\"),
+                                       Pair("ends in \\", "")));
+}
+
 TEST_F(LoadTest, SortedLinesAreLoadedInOrder) {
   options_.sorted_fill = 0.9;
   options_.threads = 3;

@@ -45,6 +45,7 @@ DEFINE_uint32(in_flight, 64, "load: puts under way at a time, for each thread");
 DEFINE_uint64(from_line, 1, "load: begin at this line of the file");
 DEFINE_bool(sorted, false, "load,size: the keys ascend: build full leaves");
 DEFINE_double(fill, 1.0, "with --sorted: how full leaves get, above 0 and at most 1");
+DEFINE_bool(raw, false, "load: the lines have no escapes: a backslash is a backslash");
 DEFINE_string(on_error, "stop", "load: stop at a bad line, or skip it");
 DEFINE_uint64(records, 0, "size: how many records the store is to hold");
 DEFINE_uint32(key_bytes, 0, "size: the length of a key");
@@ -140,6 +141,7 @@ Result<CommandOptions> CommandOptionsOfFlags() {
   options.load.threads = FLAGS_threads;
   options.load.in_flight = FLAGS_in_flight;
   options.load.from_line = FLAGS_from_line;
+  if (FLAGS_raw) options.load.form = LineForm::kRaw;
   options.load.skip_errors = FLAGS_on_error == "skip";
   if (FLAGS_sorted) options.load.sorted_fill = FLAGS_fill;
   options.size = SizeOptionsOfFlags();

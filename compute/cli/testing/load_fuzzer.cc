@@ -96,7 +96,8 @@ void CheckRoundTrip(std::string_view bytes) {
       std::ranges::none_of(Escaped(value), [](char c) { return (c >= 0 && c < ' ') || c == 127; }));
   LoadBatch batch;
   batch.bytes = "before";
-  const Result<LoadBatch::Line> decoded = DecodeLine(line, parameters, batch.bytes);
+  const Result<LoadBatch::Line> decoded =
+      DecodeLine(line, LineForm::kEscaped, parameters, batch.bytes);
   CHECK(decoded.has_value()) << line;
   CHECK_EQ(batch.key(decoded.value()), key);
   CHECK_EQ(batch.value(decoded.value()), value);
@@ -115,7 +116,8 @@ Expected Decode(std::string_view text, const StoreParameters& parameters) {
   while (!text.empty()) {
     const size_t end = text.find('\n');
     LoadBatch batch;
-    const Result<LoadBatch::Line> line = DecodeLine(text.substr(0, end), parameters, batch.bytes);
+    const Result<LoadBatch::Line> line =
+        DecodeLine(text.substr(0, end), LineForm::kEscaped, parameters, batch.bytes);
     ++expected.lines;
     if (line) {
       expected.map[std::string(batch.key(line.value()))] = batch.value(line.value());

@@ -138,6 +138,14 @@ class GoodInput(ProgramTest):
                 self.assertTrue(os.read(prompt.stdout.fileno(), 1 << 16).startswith(answer))
         prompt.communicate(timeout=PATIENCE_SECONDS)
 
+    def test_raw_lines_have_no_escapes(self):
+        self.bench.memory()
+        lines = b"C:\\temp\\new\tD:\\\nends in \\\t\\x41\n"
+        self.gossamer("load", "-", stdin=lines, status=1, err="line 1: byte 15: ")
+        self.gossamer("load", "--raw", "-", stdin=lines)
+        self.assertEqual(self.gossamer("get", "C:\\temp\\new").out, b"D:\\\n")
+        self.assertEqual(self.gossamer("get", "ends in \\").out, b"\\x41\n")
+
     def test_stat_and_check_show_all_servers(self):
         self.bench.memory()
         self.bench.memory()
