@@ -27,6 +27,7 @@ struct CommandOptions {
   bool json = false;
   bool escaped = false;     // keys and values on the command line, and the value `get` prints
   std::string value_file;   // put: the file with the value, instead of an argument
+  std::string output;       // get: the file for the value, instead of standard output
   ScanOptions scan;         // strings as given: with `escaped` still escaped
   bool salvage = false;     // dump: skip what cannot be reached
   bool all = false;         // delete: every key

@@ -126,6 +126,38 @@ TEST_F(CommandTest, PutTakesItsValueFromAFile) {
   EXPECT_EQ(Run({"put", "k"}), 2);
 }
 
+TEST_F(CommandTest, GetWritesTheBytesOfAValueIntoAFile) {
+  const std::string value = "line\n\0more\xff"s + std::string(kMaxValueBytes / 2, '\n');
+  state().map["k"] = value;
+  const auto content = [this] {
+    std::ifstream file(path_, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  WriteFile("of another length, before" + std::string(kMaxValueBytes, 'x'));
+  options_.output = path_;
+  options_.escaped = true;
+  EXPECT_EQ(Run({"get", "k"}), 0);
+  EXPECT_TRUE(content() == value);
+  EXPECT_EQ(out_ + err_, "");
+  EXPECT_EQ(Run({"get", "absent"}), 1);
+  EXPECT_TRUE(content() == value) << "of an absent key nothing is written";
+  state().map["k"] = "";
+  EXPECT_EQ(Run({"get", "k"}), 0);
+  EXPECT_EQ(content(), "");
+  state().map["k"] = "v\n\xff";
+  options_.output = "-";
+  EXPECT_EQ(Run({"get", "k"}), 0);
+  EXPECT_EQ(out_, "v\n\xff");
+  options_.output = "/dev/full";
+  EXPECT_EQ(Run({"get", "k"}), 1);
+  EXPECT_EQ(err_, "gossamer: cannot write /dev/full: No space left on device\n");
+  options_.output = path_ + "/x";
+  EXPECT_EQ(Run({"get", "k"}), 1);
+  EXPECT_THAT(err_, HasSubstr("Not a directory"));
+  options_.json = true;
+  EXPECT_EQ(Run({"get", "k"}), 2);
+}
+
 TEST_F(CommandTest, ScanPrintsWhatLoadReads) {
   for (const char* key : {"a", "ab", "abc", "b", "c"}) state().map[key] = key + "\t\xff"s;
   EXPECT_EQ(Run({"scan"}), 0);

@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "common/program/flags_main.h"
+#include "common/program/output_file.h"
 #include "common/program/standard_streams.h"
 #include "common/text/escape.h"
 #include "common/text/human.h"
@@ -61,11 +62,20 @@ int RunPut(const Context& context) {
 }
 
 int RunGet(const Context& context) {
+  const std::string& file = context.options.output;
+  if (!file.empty() && context.options.json) {
+    return FailOnUsage(context, "--output writes the value as it is: leave out --json");
+  }
   const Result<std::string> key = ReadArgument(context.arguments[0], context.options.escaped);
   if (!key) return FailOnUsage(context, Sentence(key.error()));
   const Result<std::string> value = context.session.Get(key.value());
   if (!value) return FailOnKey(context, key.value(), value.error());
-  if (context.options.json) {
+  if (file == "-") {
+    context.out << value.value();
+  } else if (!file.empty()) {
+    const Status written = WriteFile(file, value.value());
+    if (!written) return Fail(context, written.error());
+  } else if (context.options.json) {
     Json object;
     AddBytes(object, "key", key.value());
     AddBytes(object, "value", value.value());
@@ -102,10 +112,12 @@ Command GetCommand() {
           .details =
               "Prints the value as it is, followed by a newline; with --escaped, on one line "
               "whatever\n"
-              "it holds. Exit status 1 if the key is absent.\n",
+              "it holds. --output=FILE writes its bytes into a file and nothing else; --output=- "
+              "prints them\n"
+              "without the newline. Exit status 1 if the key is absent: the file stays as it is.\n",
           .min_arguments = 1,
           .max_arguments = 1,
-          .flags = {"escaped"},
+          .flags = {"escaped", "output"},
           .run = RunGet};
 }
 

@@ -30,6 +30,7 @@ DEFINE_uint32(lock_timeout_ms, 10000, "how long to wait for a lock");
 DEFINE_bool(json, false, "print results as JSON");
 DEFINE_bool(escaped, false, "keys and values have \\t \\n \\\\ \\xHH escapes, given and printed");
 DEFINE_string(value_file, "", "put: take the value from this file; - is standard input");
+DEFINE_string(output, "", "get: write the value into this file as it is; - is standard output");
 DEFINE_string(from, "", "scan, delete: first key");
 DEFINE_string(to, "", "scan, delete: key to end before");
 DEFINE_string(prefix, "", "scan, delete: only keys that begin with this");
@@ -124,6 +125,7 @@ Result<CommandOptions> CommandOptionsOfFlags() {
   options.json = FLAGS_json;
   options.escaped = FLAGS_escaped;
   options.value_file = FLAGS_value_file;
+  options.output = FLAGS_output;
   options.scan.from = FLAGS_from;
   if (!FLAGS_to.empty()) options.scan.to = FLAGS_to;
   options.scan.prefix = FLAGS_prefix;

@@ -42,7 +42,8 @@ _gossamer_values() {  # FLAG PREFIX
     --prefetch) words='header header_and_middle whole children predicted payload' ;;
     --traversal_batch) words='auto' ;;
     --bootstrap) words='memcached:// dir:' ;;
-    --flagfile | --json | --keys | --value_file | --requirepass_file | --redis_password_file | --users_file | --tls_*_file)
+    --flagfile | --json | --keys | --output | --value_file | --requirepass_file | --redis_password_file | --users_file | \
+      --tls_*_file)
       mapfile -t COMPREPLY < <(compgen -f -- "$2") ;;
   esac
   [[ -z $words ]] || mapfile -t COMPREPLY < <(compgen -W "$words" -- "$2")

@@ -138,6 +138,17 @@ class GoodInput(ProgramTest):
                 self.assertTrue(os.read(prompt.stdout.fileno(), 1 << 16).startswith(answer))
         prompt.communicate(timeout=PATIENCE_SECONDS)
 
+    def test_a_value_goes_through_files(self):
+        self.bench.memory()
+        value = bytes(range(256)) * 100
+        self.gossamer("put", "k", f"--value_file={self.bench.file('in', value)}")
+        path = f"{self.bench.directory}/out"
+        self.assertEqual(self.gossamer("get", "k", f"--output={path}").out, b"")
+        with open(path, "rb") as file:
+            self.assertEqual(file.read(), value)
+        self.assertEqual(self.gossamer("get", "k", "--output=-").out, value)
+        self.gossamer("get", "k", "--output=-", "--json", status=2)
+
     def test_raw_lines_have_no_escapes(self):
         self.bench.memory()
         lines = b"C:\\temp\\new\tD:\\\nends in \\\t\\x41\n"
