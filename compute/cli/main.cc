@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 #include <gflags/gflags.h>
 
+#include <chrono>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "common/program/flags_main.h"
+#include "common/program/open_patiently.h"
 #include "common/program/stop.h"
 #include "common/text/size_text.h"
 #include "compute/cli/command.h"
@@ -25,6 +27,7 @@ DEFINE_string(store, "default", "name of the store");
 DEFINE_string(fabric, "shm", "shm (this machine) or verbs (RDMA)");
 DEFINE_string(device, "", "RDMA device; by default the one that reaches the memory servers");
 DEFINE_string(cache_bytes, "256MiB", "bound of the cache of internal nodes");
+DEFINE_uint32(wait, 0, "seconds to wait for the store to be there");
 DEFINE_uint32(connection_timeout_ms, 2000, "how long a server may take to answer");
 DEFINE_uint32(lock_timeout_ms, 10000, "how long to wait for a lock");
 DEFINE_bool(json, false, "print results as JSON");
@@ -186,7 +189,12 @@ Salvage SalvageOf(const OpenOptions& open) {
 class Shell {
  public:
   static Result<std::unique_ptr<Shell>> Open(const OpenOptions& options, Stop& stop) {
-    BOOST_OUTCOME_TRY(store, Store::Open(options));
+    BOOST_OUTCOME_TRY(store, OpenPatiently([&] { return Store::Open(options); },
+                                           std::chrono::seconds(FLAGS_wait), stop,
+                                           [](const Error& why) {
+                                             std::cerr << "gossamer: waiting for the store: "
+                                                       << Sentence(why) << std::endl;
+                                           }));
     BOOST_OUTCOME_TRY(session, store->NewSession());
     return std::make_unique<Shell>(options.store, std::move(store), std::move(session), options,
                                    stop);
@@ -216,7 +224,7 @@ class Shell {
     if (parsed.arguments.front() == "help") {
       return FinishOutput(Program(), Help(parsed.arguments));
     }
-    for (const char* flag : {"bootstrap", "store", "fabric", "device", "cache_bytes",
+    for (const char* flag : {"bootstrap", "store", "fabric", "device", "cache_bytes", "wait",
                              "connection_timeout_ms", "lock_timeout_ms"}) {
       for (const std::string& given : parsed.given) {
         if (given == flag) {

@@ -16,6 +16,7 @@
 #include "common/admin/listen_address.h"
 #include "common/admin/program_admin.h"
 #include "common/program/flags_main.h"
+#include "common/program/open_patiently.h"
 #include "common/program/ready.h"
 #include "common/program/stop.h"
 #include "common/text/size_text.h"
@@ -189,21 +190,6 @@ Result<OpenOptions> OpenOptionsFromFlags() {
   return options;
 }
 
-// Waits for up to `seconds` for the store to be there, or until `stop` is raised.
-Result<std::unique_ptr<Store>> OpenStore(const OpenOptions& options, uint32_t seconds, Stop& stop) {
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point deadline = Clock::now() + std::chrono::seconds(seconds);
-  for (bool is_first = true;; is_first = false) {
-    Result<std::unique_ptr<Store>> store = Store::Open(options);
-    const bool may_come = !store && (store.error().code == Code::kNotFound ||
-                                     store.error().code == Code::kNodeUnreachable);
-    if (!may_come || stop.raised() || Clock::now() >= deadline) return store;
-    if (is_first) LOG(INFO) << "waiting for the store: " << store.error().message;
-    pollfd stopped{stop.fd(), POLLIN, 0};
-    poll(&stopped, 1, 200);
-  }
-}
-
 // Nothing without --admin.
 Result<std::unique_ptr<ProgramAdmin>> StartAdmin() {
   if (FLAGS_admin.empty()) return std::unique_ptr<ProgramAdmin>();
@@ -316,7 +302,9 @@ int Serve(const GatewayOptions& options, const OpenOptions& open) {
   const auto started = StartAdmin();
   if (!started) return Failure(kProgram, started.error().message);
   ProgramAdmin* const admin = started.value().get();
-  auto store = OpenStore(open, FLAGS_wait, stop);
+  auto store = OpenPatiently(
+      [&] { return Store::Open(open); }, std::chrono::seconds(FLAGS_wait), stop,
+      [](const Error& why) { LOG(INFO) << "waiting for the store: " << why.message; });
   if (stop.raised()) {
     LogStop(stop);
     return kExitSuccess;

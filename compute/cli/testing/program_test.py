@@ -138,6 +138,28 @@ class GoodInput(ProgramTest):
                 self.assertTrue(os.read(prompt.stdout.fileno(), 1 << 16).startswith(answer))
         prompt.communicate(timeout=PATIENCE_SECONDS)
 
+    def test_waits_for_a_store(self):
+        self.gossamer("--wait=0", "put", "k", "v", status=1, err="^gossamer: there is no store")
+        self.gossamer("--wait=1", "put", "k", "v", status=1,
+                      err="^gossamer: waiting for the store: there is no store .*\ngossamer: there is no store .*\n$")
+        waits = self.bench.start("--wait=100000", "put", "k", "v")
+        self.assertRegex(waits.stderr.readline(), b"^gossamer: waiting for the store: there is no store 'default'")
+        server = self.bench.memory()
+        out, err = waits.communicate(timeout=PATIENCE_SECONDS)
+        self.assertEqual((waits.returncode, out), (0, b""), err)
+        self.assertEqual(self.gossamer("--wait=100", "get", "k").err, "", "a store that is there needs no wait")
+        server.stop(signal.SIGKILL)
+        waits = self.bench.start("--wait=100000", "get", "k")
+        self.assertRegex(waits.stderr.readline(), b"^gossamer: waiting for the store: server 0 .* is dead")
+        self.bench.memory()
+        waits.communicate(timeout=PATIENCE_SECONDS)
+        self.assertEqual(waits.returncode, 1, "the new store does not have the key")
+        waits = self.bench.start("--store=another", "--wait=100000")
+        waits.stderr.readline()
+        waits.send_signal(signal.SIGINT)
+        waits.communicate(timeout=PATIENCE_SECONDS)
+        self.assertEqual(waits.returncode, -signal.SIGINT)
+
     def test_a_value_goes_through_files(self):
         self.bench.memory()
         value = bytes(range(256)) * 100
