@@ -127,9 +127,7 @@ TEST_F(GatewayTest, TellsOfItself) {
       Bulk("# Replication\r\nrole:master\r\nconnected_slaves:0\r\nmaster_repl_offset:0\r\n"));
   client.Expect(Request({"INFO", "nosuch"}), Bulk(""));
   client.Send(Request({"INFO"}));
-  const std::string size = client.Receive(5);
-  ASSERT_EQ(size.substr(4), "\r");
-  const std::string info = client.Receive(static_cast<size_t>(std::stoi(size.substr(1))) + 3);
+  const std::string info = client.ReceiveBulk();
   for (const char* const field : {"redis_version:", "connected_clients:1\r", "used_memory_rss:",
                                   "total_commands_processed:", "used_cpu_user:", "# Keyspace\r"}) {
     EXPECT_NE(info.find(field), std::string::npos) << field;
@@ -172,6 +170,28 @@ TEST_F(GatewayTest, RefusesTransactions) {
   client.Expect(Request({"DEL", "t"}), ":1\r\n");
   client.Expect(Request({"MULTI"}) + "*1\r\n", refused);
   client.Expect("$4\r\nPING\r\n" + Request({"DISCARD"}), not_executed + "+OK\r\n");
+}
+
+// Each by the name of what is not there.
+TEST_F(GatewayTest, RefusesCommandsOfRedisByTheirNames) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  Connection client = Connect();
+  for (const auto& [name, reason] :
+       {std::pair("BRPOP", "-ERR there are no lists in Gossamer"),
+        std::pair("setbit", "-ERR there are no bitmaps in Gossamer"),
+        std::pair("MSETNX", "-ERR a command writes one key at a time"),
+        std::pair("Expire", "-ERR keys do not expire in Gossamer"),
+        std::pair("evalsha_ro", "-ERR there are no scripts"),
+        std::pair("ZADD", "-ERR there are no sorted sets"),
+        std::pair("geoadd", "-ERR there are no geospatial indexes"),
+        std::pair("shutdown", "-ERR signals and `gossamer` administer")}) {
+    client.Send(Request({name, "a", "b"}));
+    EXPECT_TRUE(client.ReceiveLine().starts_with(reason)) << name;
+  }
+  for (const std::string name : {"", "b", "brpo", "brpop blpop", " "}) {
+    client.Send(Request({name}));
+    EXPECT_TRUE(client.ReceiveLine().starts_with("-ERR unknown command")) << name;
+  }
 }
 
 TEST_F(GatewayTest, RefusesWithASentence) {

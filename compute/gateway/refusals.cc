@@ -2,8 +2,7 @@
 
 #include <glog/logging.h>
 
-#include <algorithm>
-#include <initializer_list>
+#include "compute/gateway/absent_commands.h"
 
 namespace gossamer::gateway {
 namespace {
@@ -14,31 +13,6 @@ constexpr size_t kMostQuoted = 128;
 std::string Quoted(std::string_view word, size_t bytes) {
   word = word.substr(0, bytes);
   return "'" + std::string(word.substr(0, word.find('\0'))) + "'";
-}
-
-// Why there is no such command; empty if Redis has none of this name either, or it is one of many that Gossamer has no values
-// for.
-std::string_view ReasonOfAbsence(std::string_view name) {
-  const auto is_among = [name](std::initializer_list<std::string_view> names) {
-    return std::ranges::any_of(names, [name](std::string_view one) { return IsWord(name, one); });
-  };
-  if (is_among({"multi", "exec", "discard", "watch", "unwatch"})) {
-    return "ERR there are no transactions in Gossamer: each command is atomic by itself";
-  }
-  if (is_among({"expire", "pexpire", "expireat", "pexpireat", "setex", "psetex", "getex"})) {
-    return "ERR keys do not expire in Gossamer";
-  }
-  if (is_among({"eval", "evalsha", "eval_ro", "script", "fcall", "function"})) {
-    return "ERR there are no scripts in Gossamer";
-  }
-  if (is_among({"subscribe", "psubscribe", "publish", "unsubscribe", "punsubscribe"})) {
-    return "ERR there are no channels in Gossamer";
-  }
-  if (is_among({"lpush", "rpush", "lpop", "rpop", "lrange", "llen", "sadd", "srem", "smembers",
-                "hset", "hget", "hgetall", "hdel", "hmset", "zadd", "zrem", "zrange", "xadd"})) {
-    return "ERR Gossamer's values are strings: there are no lists, sets, hashes and streams";
-  }
-  return {};
 }
 
 std::string UnknownCommand(const std::vector<std::string_view>& arguments) {

@@ -123,12 +123,29 @@ def main():
         try:
             redis = wait_for(f"{directory}/redis.sock", started[0])
             gateway = wait_for(f"{directory}/gateway.sock", started[2])
+            unexplained = commands_without_a_sentence(redis, gateway)
+            if unexplained:
+                print(f"unknown commands of Redis: {unexplained}")
+                return 1
             return compare(redis, gateway, draw, arguments.commands)
         finally:
             for process in reversed(started):
                 process.terminate()
             for process in started:
                 process.wait()
+
+
+def commands_without_a_sentence(redis, gateway):
+    """Those of Redis that the gateway neither has nor refuses by their names."""
+    names = []
+    for client in (redis, gateway):
+        client.send([[b"COMMAND", b"LIST"]])
+        names.append({one.split(b"\r\n")[1] for one in client.reply()[1:]})
+    absent = sorted(name for name in names[0] - names[1] if b"|" not in name)  # but for subcommands
+    gateway.send([[name, b"a", b"b"] for name in absent])
+    replies = [gateway.reply() for _ in absent]
+    return [name for name, reply in zip(absent, replies)
+            if not reply.startswith(b"-ERR ") or reply.startswith(b"-ERR unknown command")]
 
 
 def compare(redis, gateway, draw, count):
