@@ -3,8 +3,8 @@
 #include <absl/container/btree_map.h>
 #include <fmt/core.h>
 
-#include <array>
 #include <map>
+#include <vector>
 
 #include "compute/lab/blink_tree.h"
 #include "compute/lab/check.h"
@@ -47,9 +47,21 @@ constexpr TreeEntry EntryOf(std::string_view name, std::string_view what, uint32
   return entry;
 }
 
-template <template <uint32_t> typename Tree, uint32_t kFanout>
-constexpr TreeEntry WithFanout(std::string_view name, std::string_view what) {
-  return EntryOf<Tree<kFanout>>(name, what, kFanout);
+template <uint32_t... kValues>
+struct Fanouts {};
+
+#ifdef GOSSAMER_LAB_FEW_FANOUTS
+using AllFanouts = Fanouts<4, 16>;
+using FanoutsOfPartitions = Fanouts<4>;
+#else
+using AllFanouts = Fanouts<4, 16, 64, 256>;
+using FanoutsOfPartitions = Fanouts<4, 64, 256>;
+#endif
+
+template <template <uint32_t> typename Tree, uint32_t... kValues>
+void Add(std::vector<TreeEntry>& trees, std::string_view name, std::string_view what,
+         Fanouts<kValues...> /*fanouts*/) {
+  (trees.push_back(EntryOf<Tree<kValues>>(name, what, kValues)), ...);
 }
 
 constexpr std::string_view kSequential = "B+tree without locks";
@@ -79,55 +91,39 @@ using HashPartitioned = PartitionedTree<kFanout, Placement::kHash>;
 
 constexpr std::string_view kGossamer = "the store's cache, with keys and values inside";
 
-constexpr std::array kTrees = {
-    EntryOf<LockedMap<std::map<Key, Value>>>("std_map", "std::map under a mutex", 0),
-    EntryOf<LockedMap<absl::btree_map<Key, Value>>>("absl_btree", "absl::btree_map under a mutex",
-                                                    0),
+std::vector<TreeEntry> MakeTrees() {
+  std::vector<TreeEntry> trees = {
+      EntryOf<LockedMap<std::map<Key, Value>>>("std_map", "std::map under a mutex", 0),
+      EntryOf<LockedMap<absl::btree_map<Key, Value>>>("absl_btree", "absl::btree_map under a mutex",
+                                                      0),
 #ifdef GOSSAMER_HAS_TLX
-    EntryOf<LockedMap<TlxMap<Key, Value>>>("tlx_btree", "tlx::btree_map under a mutex", 0),
+      EntryOf<LockedMap<TlxMap<Key, Value>>>("tlx_btree", "tlx::btree_map under a mutex", 0),
 #endif
 #ifdef GOSSAMER_HAS_UNODB
-    EntryOf<UnodbTree>("unodb", "unodb::olc_db, a radix tree with optimistic lock coupling", 0),
+      EntryOf<UnodbTree>("unodb", "unodb::olc_db, a radix tree with optimistic lock coupling", 0),
 #endif
-    WithFanout<SequentialTree, 4>("sequential", kSequential),
-    WithFanout<SequentialTree, 16>("sequential", kSequential),
-    WithFanout<SequentialTree, 64>("sequential", kSequential),
-    WithFanout<SequentialTree, 256>("sequential", kSequential),
-    WithFanout<ReaderWriterTree, 4>("reader_writer", kReaderWriter),
-    WithFanout<ReaderWriterTree, 16>("reader_writer", kReaderWriter),
-    WithFanout<ReaderWriterTree, 64>("reader_writer", kReaderWriter),
-    WithFanout<ReaderWriterTree, 256>("reader_writer", kReaderWriter),
-    WithFanout<BlinkTree, 4>("blink", kBlink),
-    WithFanout<BlinkTree, 16>("blink", kBlink),
-    WithFanout<BlinkTree, 64>("blink", kBlink),
-    WithFanout<BlinkTree, 256>("blink", kBlink),
-    WithFanout<OlcTree, 4>("olc", kOlc),
-    WithFanout<OlcTree, 16>("olc", kOlc),
-    WithFanout<OlcTree, 64>("olc", kOlc),
-    WithFanout<OlcTree, 256>("olc", kOlc),
-    WithFanout<Palm, 4>("palm", kPalm),
-    WithFanout<Palm, 16>("palm", kPalm),
-    WithFanout<Palm, 64>("palm", kPalm),
-    WithFanout<Palm, 256>("palm", kPalm),
-    WithFanout<PalmPipelined, 4>("palm_pipelined", kPalmPipelined),
-    WithFanout<PalmPipelined, 16>("palm_pipelined", kPalmPipelined),
-    WithFanout<PalmPipelined, 64>("palm_pipelined", kPalmPipelined),
-    WithFanout<PalmPipelined, 256>("palm_pipelined", kPalmPipelined),
-    WithFanout<Partitioned, 4>("partitioned", kPartitioned),
-    WithFanout<Partitioned, 64>("partitioned", kPartitioned),
-    WithFanout<Partitioned, 256>("partitioned", kPartitioned),
-    WithFanout<BloomPartitioned, 4>("bloom_partitioned", kBloom),
-    WithFanout<BloomPartitioned, 64>("bloom_partitioned", kBloom),
-    WithFanout<BloomPartitioned, 256>("bloom_partitioned", kBloom),
-    WithFanout<HashPartitioned, 4>("hash_partitioned", kHashed),
-    WithFanout<HashPartitioned, 64>("hash_partitioned", kHashed),
-    WithFanout<HashPartitioned, 256>("hash_partitioned", kHashed),
-    EntryOf<GossamerTree>("gossamer", kGossamer, 0),
-};
+  };
+  const AllFanouts all;
+  Add<SequentialTree>(trees, "sequential", kSequential, all);
+  Add<ReaderWriterTree>(trees, "reader_writer", kReaderWriter, all);
+  Add<BlinkTree>(trees, "blink", kBlink, all);
+  Add<OlcTree>(trees, "olc", kOlc, all);
+  Add<Palm>(trees, "palm", kPalm, all);
+  Add<PalmPipelined>(trees, "palm_pipelined", kPalmPipelined, all);
+  const FanoutsOfPartitions some;
+  Add<Partitioned>(trees, "partitioned", kPartitioned, some);
+  Add<BloomPartitioned>(trees, "bloom_partitioned", kBloom, some);
+  Add<HashPartitioned>(trees, "hash_partitioned", kHashed, some);
+  trees.push_back(EntryOf<GossamerTree>("gossamer", kGossamer, 0));
+  return trees;
+}
 
 }  // namespace
 
-std::span<const TreeEntry> Trees() { return kTrees; }
+std::span<const TreeEntry> Trees() {
+  static const std::vector<TreeEntry> trees = MakeTrees();
+  return trees;
+}
 
 std::string FullName(const TreeEntry& tree) {
   if (tree.fanout == 0) return std::string(tree.name);
