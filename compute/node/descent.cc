@@ -52,6 +52,7 @@ Task<Result<Descent::Step>> Descent::To(Op& op, SearchGoal goal, uint32_t level,
           const Result<RootWord> root = co_await nodes_.ReadRoot(op);
           if (!root) co_return root.error();
           step = Step::To(root.value());
+          came_over_left = false;
           continue;
         }
         missing_.Note(step.node, step.level, step.low);
@@ -63,7 +64,11 @@ Task<Result<Descent::Step>> Descent::To(Op& op, SearchGoal goal, uint32_t level,
         step = Step{node.children[index].pointer, step.level - 1, step.node, 0,
                     node.children[index].separator};
       }
-      if (trust == Trust::kCache) step = cache_.FindFrom(step, goal, level);
+      if (trust == Trust::kCache) {
+        const RemotePtr next = step.node;
+        step = cache_.FindFrom(step, goal, level);
+        came_over_left = came_over_left && step.node == next;  // rule R8: no way is left out
+      }
     }
     if (!lost) co_return step;
     // Any number of cached nodes above may be of the past, too.

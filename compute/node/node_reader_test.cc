@@ -173,5 +173,48 @@ TEST_F(NodeReaderTest, AHopNotesTheDownlinkThatMayBeMissing) {
   EXPECT_EQ(notes[0], std::pair(root_, uint32_t{1}));
 }
 
+// Rule R8. The descent hops over a node of level 2. Meanwhile another session has cached the sibling, as it was before a merge
+// froze its child. So the descent goes on below the sibling: it came to that child by a cached path, not over its left
+// neighbour.
+TEST_F(NodeReaderTest, AJumpThroughTheCacheIsNoWayOverTheLeftNeighbour) {
+  const RemotePtr top(kServer, 24576, 0);
+  const RemotePtr near(kServer, 28672, 0);
+  const RemotePtr far(kServer, 32768, 0);
+  const RemotePtr frozen(kServer, 36864, 0);
+  const auto write = [this](RemotePtr at, const InternalNode& node) {
+    ASSERT_TRUE(EncodeInternal(Image(at), at, node));
+  };
+  WriteInternal(top, 3, {{Key(), near}});
+  SetRoot(RootWord(top, 3));
+  InternalNode of_near;
+  of_near.version = NodeVersion{2};
+  of_near.level = 2;
+  of_near.children = {{Key(), root_}};
+  of_near.high = HighFence::At("g");
+  of_near.sibling = far;
+  write(near, of_near);
+  InternalNode past_far;
+  past_far.version = NodeVersion{1};
+  past_far.level = 2;
+  past_far.children = {{Key("g"), third_}, {Key("p"), frozen}};
+  InternalNode of_frozen;
+  of_frozen.version = NodeVersion{2};
+  of_frozen.frozen = true;
+  of_frozen.children = {{Key("p"), left_}};
+  write(frozen, of_frozen);
+  // As it is now.
+  WriteInternal(far, 2, {{Key("g"), third_}});
+  WriteInternal(third_, 1, {{Key("g"), left_}, {Key("p"), right_}});
+
+  session_.endpoint.decide = [&](ServerId, const Verb& verb) {
+    if (verb.is_read() && verb.remote_offset == near.offset()) cache_.Insert(0, far, past_far);
+    return Fate::kApplied;
+  };
+  const Result<NodeCache::Step> step = session_.Run(descent_.To(op_, SearchGoal::Covering("x"), 0));
+  ASSERT_TRUE(step) << step.error().ToString();
+  EXPECT_EQ(step.value().node, right_);
+  EXPECT_EQ(step.value().parent, third_);
+}
+
 }  // namespace
 }  // namespace gossamer
