@@ -98,11 +98,6 @@ class ChunkAllocator {
   // that. An incomplete kNodeAlignment at the end of the region is left out.
   ChunkAllocator(uint64_t heap_offset, uint64_t region_bytes, uint64_t chunk_bytes);
 
-  // Whether any memory is handed out to the lease. Cost: looks at all extents.
-  bool HasMemory(Lease owner) const {
-    return std::ranges::any_of(
-        extents_, [owner](const auto& each) { return each.second.owner.lease == owner; });
-  }
   uint64_t heap_bytes() const { return heap_bytes_; }
   uint64_t free_bytes() const { return free_bytes_; }
   uint64_t chunk_bytes() const { return chunk_bytes_; }

@@ -143,7 +143,7 @@ void ControlService::ClientGone(uint64_t client_uuid) {
   const std::optional<Lease> ended = leases_.End(client_uuid);
   if (!ended) return;
   allocator_.Ended(*ended);
-  sweeps_.Ended(client_uuid, allocator_.HasMemory(*ended));
+  sweeps_.Ended(client_uuid);
   allocator_.EndEpochsBefore(leases_.OldestEpoch());
 }
 

@@ -21,14 +21,15 @@ class SweepNeed {
       found->second.has_said_farewell = false;
     }
   }
-  // Its lease has ended. `has_memory`: memory is still handed out to it.
-  void Ended(uint64_t client_uuid, bool has_memory) {
+  // Its lease has ended. Also a compute server without memory may have removed memory of others from the tree, and not have
+  // given it back.
+  void Ended(uint64_t client_uuid) {
     if (sweeper_ == client_uuid) sweeper_.reset();
     const auto found = clients_.find(client_uuid);
     const bool is_clean = found != clients_.end() && found->second.has_said_farewell &&
                           found->second.ended_before == ended_;
     if (found != clients_.end()) clients_.erase(found);
-    if (has_memory && !is_clean) ++ended_;
+    if (!is_clean) ++ended_;
   }
 
   // Requires: the request is one of the steps; a sender that begins has a lease.

@@ -152,7 +152,7 @@ struct ClientQueryReply {
 };
 
 // Compute servers agree on sweeps by this. A sweep gives back what compute servers have left behind that ended. A memory server counts
-// the leases that ended so: with memory, and without a farewell. A farewell counts for nothing if the lease began before another
+// the leases that ended so: without a farewell. A farewell counts for nothing if the lease began before another
 // one ended so: nodes of the one may have been lost by the other.
 enum class SweepStep : uint8_t {
   kAsk = 0,
@@ -160,7 +160,7 @@ enum class SweepStep : uint8_t {
   kEnd = 2,    // it does not any more. So it is when its lease ends
   kDone = 3,   // what leases up to `ended` have left is swept
   kFarewell =
-      4,  // the sender has given back all memory that it does not use. To ask for more takes this back
+      4,  // the sender has given back all memory that is not in the tree. To ask for more takes this back
 };
 struct SweepRequest {
   Header header{Type::kSweep};
@@ -170,7 +170,7 @@ struct SweepRequest {
 };
 struct SweepReply {
   Header header{Type::kSweep};
-  uint32_t ended = 0;      // so many leases have left memory behind; it wraps around
+  uint32_t ended = 0;      // so many leases may have left memory behind; it wraps around
   uint32_t swept = 0;      // the `ended` of the last sweep
   uint32_t is_sender = 0;  // 1: the sender sweeps
   uint32_t reserved = 0;

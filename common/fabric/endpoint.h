@@ -58,6 +58,8 @@ class Endpoint {
   // Identifies the queue pair to `server`, unique among all that the server ever had, if it is
   // broken and not replaced. 0: no such queue pair.
   virtual uint64_t BrokenQueuePairId(ServerId server) const = 0;
+  // Likewise if it is not broken, as far as is known.
+  virtual uint64_t WorkingQueuePairId(ServerId server) const = 0;
   // For callers without coroutines: posts a QueuePairRequest, and polls until it has ended.
   Status Reconnect(ServerId server);
   // Likewise, unless there is a queue pair.

@@ -23,6 +23,9 @@ class EndpointDecorator : public Endpoint {
   uint64_t BrokenQueuePairId(ServerId server) const override {
     return below_.BrokenQueuePairId(server);
   }
+  uint64_t WorkingQueuePairId(ServerId server) const override {
+    return below_.WorkingQueuePairId(server);
+  }
   Clock::time_point Now() const override { return below_.Now(); }
   void WakeAt(Clock::time_point due) override { below_.WakeAt(due); }
   const Limits& limits() const override { return below_.limits(); }

@@ -61,7 +61,8 @@ class RemoteAllocator;
 
 // An allocated node (RemotePtr) or block (BlockPtr). The destructor gives it back unless verbs were
 // posted for it. Afterwards only `GiveBack` does: a WRITE may be in flight (E3), or it may be
-// reachable. Memory that is neither given back nor made reachable is left to a sweeper.
+// reachable. Memory that is neither given back nor known to be reachable is left to a sweeper, and the
+// allocator is told (rule G3).
 template <typename Pointer>
 class [[nodiscard]] Allocated {
  public:
@@ -77,7 +78,7 @@ class [[nodiscard]] Allocated {
         is_posted_(other.is_posted_) {}
   Allocated& operator=(Allocated&& other) noexcept {
     if (this == &other) return *this;
-    if (!is_posted_) GiveBack();
+    End();
     allocator_ = std::exchange(other.allocator_, nullptr);
     pointer_ = other.pointer_;
     bytes_ = other.bytes_;
@@ -85,18 +86,20 @@ class [[nodiscard]] Allocated {
     is_posted_ = other.is_posted_;
     return *this;
   }
-  ~Allocated() {
-    if (!is_posted_) GiveBack();
-  }
+  ~Allocated() { End(); }
 
   Pointer pointer() const { return pointer_; }
   const AllocationStamp& stamp() const { return stamp_; }
   // Call before posting verbs that write to the memory or make it reachable.
   void Posted() { is_posted_ = true; }
+  // Call once the batch has succeeded that made it reachable.
+  void Linked() { allocator_ = nullptr; }
   // Requires: no verb that writes to the memory is in flight, and nothing refers to it.
   void GiveBack();
 
  private:
+  void End();
+
   RemoteAllocator* allocator_ = nullptr;
   Pointer pointer_;
   uint32_t bytes_ = 0;

@@ -117,6 +117,7 @@ Task<Status> RemoteAllocator::Refill(Scheduler& scheduler, ServerId server, Want
   request.kind = wanted.kind;
   ++wire.sends;
   ++wire.round_trips;
+  const bool is_sent = scheduler.endpoint().WorkingQueuePairId(server) != 0;
   const Result<control::AllocateReply> answer =
       co_await CallControl<control::AllocateReply>(scheduler.endpoint(), server, request);
   const ServerInfo* info = servers_.Find(server);
@@ -125,6 +126,8 @@ Task<Status> RemoteAllocator::Refill(Scheduler& scheduler, ServerId server, Want
     PerServer& state = state_[server];
     if (answer.error().code == Code::kExhausted) {
       state.refused[wanted.kind] = {scheduler.Now() + kFullRetry, wanted.bytes};
+    } else if (is_sent && answer.error().code == Code::kNodeUnreachable) {
+      LeaveBehind();  // what the server has granted, perhaps
     }
     co_return answer.error();
   }
@@ -172,8 +175,9 @@ void RemoteAllocator::EndWait() {
 bool RemoteAllocator::GiveUpUnused() {
   const std::lock_guard lock(mutex_);
   LeaveUnused();
-  return returns_under_way_ != 0 ||
-         std::ranges::any_of(returns_, [](const auto& each) { return !each.second.empty(); });
+  return returns_under_way_ != 0 || std::ranges::any_of(returns_, [](const auto& each) {
+           return !each.second.ranges.empty();
+         });
 }
 
 void RemoteAllocator::LeaveUnused() {
@@ -201,49 +205,73 @@ void RemoteAllocator::LeaveUnused() {
 }
 
 Task<void> RemoteAllocator::ReleaseAll(Scheduler& scheduler) {
-  std::map<ServerId, ReturnedMemory> taken;
   {
     const std::lock_guard lock(mutex_);
     LeaveUnused();
-    for (auto& [server, ranges] : returns_) {
-      const std::optional<Lease>& lease = state_[server].lease;
-      if (!lease || IsDown(server, scheduler.Now())) continue;
-      taken[server] = {*lease, std::move(ranges)};
-    }
-    returns_.clear();
   }
-  for (auto& [server, returns] : taken) {
-    scheduler.Spawn(ReconnectAndReturn(scheduler, server, std::move(returns)));
+  for (const ServerInfo* server : servers_.All()) {
+    scheduler.Spawn(GiveBackTo(scheduler, server->id, true));
   }
   co_return;
 }
 
-bool RemoteAllocator::AreReturnsDue() const {
+bool RemoteAllocator::HasReleasedAll(ServerId server) const {
   const std::lock_guard lock(mutex_);
-  return std::ranges::any_of(returns_, [this](const auto& each) {
-    const auto state = state_.find(each.first);
-    return FillsARequest(each.second) && state != state_.end() && state->second.lease;
+  const auto returns = returns_.find(server);
+  return !has_left_memory_ && (returns == returns_.end() || returns->second.ranges.empty());
+}
+
+bool RemoteAllocator::AreReturnsDue(const Endpoint& endpoint) const {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::any_of(returns_, [&](const auto& each) {
+    const auto& [server, returns] = each;
+    const auto state = state_.find(server);
+    return FillsARequest(returns.ranges) && state != state_.end() && state->second.lease &&
+           endpoint.WorkingQueuePairId(server) != 0;
   });
 }
 
 Task<void> RemoteAllocator::GiveBackReturns(Scheduler& scheduler) {
-  std::map<ServerId, ReturnedMemory> taken;
+  for (const ServerInfo* server : servers_.All()) co_await GiveBackTo(scheduler, server->id);
+}
+
+Task<void> RemoteAllocator::GiveBackTo(Scheduler& scheduler, ServerId server, bool reconnects) {
+  std::optional<ReturnedMemory> taken;
   {
     const std::lock_guard lock(mutex_);
-    for (auto& [server, ranges] : returns_) {
-      const std::optional<Lease>& lease = state_[server].lease;
-      if (!lease || ranges.empty()) continue;
-      taken[server] = {*lease, std::exchange(ranges, {})};
-    }
-    ++returns_under_way_;  // with what is taken, so that it is always seen in one place or the other
+    if (reconnects && IsDown(server, scheduler.Now())) co_return;
+    taken = returns_[server].Take(state_[server].lease);
+    if (!taken) co_return;
+    ++returns_under_way_;
   }
-  for (auto& [server, returns] : taken) {
-    const auto carrier = co_await ReturnMemory(scheduler, server, std::move(returns));
-    const std::lock_guard lock(mutex_);
-    if (carrier) unknown_returns_.emplace(server, *carrier);
-    state_[server].refused.clear();
+  ReturnOutcome outcome;
+  if (reconnects) {
+    outcome = co_await ReconnectAndReturn(scheduler, server, *taken);
+  } else {
+    outcome = co_await ReturnMemory(scheduler, server, *taken);
   }
+  const std::lock_guard lock(mutex_);
+  PerServer& state = state_[server];
+  state.refused.clear();
+  if (outcome.is_left) LeaveBehind();
+  // With another lease, the one before has ended, and all requests under it.
+  const bool is_same = state.lease == taken->lease;
+  if (is_same && outcome.carrier != 0) unknown_returns_.emplace(server, outcome.carrier);
+  returns_[server].PutBack(is_same ? taken->ranges : std::vector<control::Range>());
   --returns_under_way_;
+}
+
+bool RemoteAllocator::HasOverdueReturns(ServerId server) const {
+  const std::lock_guard lock(mutex_);
+  const auto returns = returns_.find(server);
+  return returns != returns_.end() && returns->second.is_overdue;
+}
+
+bool RemoteAllocator::HasReturnsUnderWay(ServerId server) const {
+  const std::lock_guard lock(mutex_);
+  const auto returns = returns_.find(server);
+  return returns != returns_.end() &&
+         (returns->second.is_overdue || returns->second.under_way != 0);
 }
 
 // Between the offer and the request, a session may be granted some of the memory again. The server knows that (rule G1): it

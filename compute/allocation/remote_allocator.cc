@@ -97,19 +97,25 @@ bool RemoteAllocator::FreeBlock(const BlockRef& block, Clock::time_point now, ui
   const BlockPtr pointer = block.ptr();
   const uint32_t bytes = BlockBytes(block.length);
   const std::lock_guard lock(mutex_);
-  if (!MayFree(pointer.server(), began)) return false;
+  if (!MayFree(pointer.server(), began)) {
+    LeaveBehind();
+    return false;
+  }
   if (IsOurs(pointer.server(), pointer.offset())) {
     freed_blocks_[bytes].push_back({pointer, now + kGrace});
     return false;
   }
   ReturnFreed(pointer.server(),
               {pointer.offset(), bytes, pointer.generation(), control::Past::kUsed});
-  return FillsARequest(returns_[pointer.server()]);
+  return FillsARequest(returns_[pointer.server()].ranges);
 }
 
 bool RemoteAllocator::FreeNode(RemotePtr node, uint64_t began) {
   const std::lock_guard lock(mutex_);
-  if (!MayFree(node.server(), began)) return false;
+  if (!MayFree(node.server(), began)) {
+    LeaveBehind();
+    return false;
+  }
   // After the last generation the memory server decides when its memory is used for nodes again.
   const bool is_last = node.generation() + 1u == RemotePtr::kGenerations;
   if (!is_last && IsOurs(node.server(), node.offset())) {
@@ -120,7 +126,7 @@ bool RemoteAllocator::FreeNode(RemotePtr node, uint64_t began) {
     ReturnFreed(node.server(),
                 {node.offset(), node_bytes_, node.generation(), control::Past::kUsed});
   }
-  return FillsARequest(returns_[node.server()]);
+  return FillsARequest(returns_[node.server()].ranges);
 }
 
 // Those with the lowest offsets: the others may fill chunks one day.
@@ -142,7 +148,7 @@ std::optional<RemoteAllocator::Piece> RemoteAllocator::TakeFreedNode(ServerId se
 
 void RemoteAllocator::ReturnFreed(ServerId server, const control::Range& range) {
   Ungrant(server, range.offset, range.bytes);
-  returns_[server].push_back(range);
+  returns_[server].ranges.push_back(range);
 }
 
 void RemoteAllocator::Ungrant(ServerId server, uint64_t offset, uint64_t bytes) {
@@ -215,7 +221,8 @@ void RemoteAllocator::Forget(ServerId server, const Lease& lease) {
   state = {};
   state.lease = lease;
   placement_.Lost(server);
-  returns_.erase(server);
+  returns_[server].ranges.clear();
+  returns_[server].is_overdue = false;
   std::erase_if(unknown_returns_, [server](const auto& one) { return one.first == server; });
   for (auto& [bytes, freed] : freed_blocks_) {
     std::erase_if(freed,

@@ -89,15 +89,24 @@ class RemoteAllocator {
   bool FreeBlock(const BlockRef& block, Clock::time_point now, uint64_t began);
   // The same of a node that nothing leads to any more.
   bool FreeNode(RemotePtr node, uint64_t began);
-  // Gives back to the memory servers what FreeBlock left for them. Best effort: what is lost is left to a sweeper.
+  // Gives back to the memory servers what FreeBlock left for them. Keeps what is for a server to which the endpoint has no
+  // working queue pair. What is refused, or gets no answer, is left to a sweeper.
   // Cost: 1 RT for each few blocks.
   Task<void> GiveBackReturns(Scheduler& scheduler);
+  // The same for one server. `reconnects`: where the queue pair may have been lost long ago.
+  Task<void> GiveBackTo(Scheduler& scheduler, ServerId server, bool reconnects = false);
 
-  // Whether as much waits to be given back to some server as makes FreeBlock return true.
-  bool AreReturnsDue() const;
+  // Whether as much waits to be given back to some server as makes FreeBlock return true. Only servers that the endpoint can
+  // reach.
+  bool AreReturnsDue(const Endpoint& endpoint) const;
   bool is_giving_back() const { return returns_under_way_ != 0; }
+  // Whether a call of GiveBackReturns has kept something for the server, and none has sent it since.
+  bool HasOverdueReturns(ServerId server) const;
+  // The same, or something is on its way to the server.
+  bool HasReturnsUnderWay(ServerId server) const;
   // A queue pair that carried a request to take memory back, whose answer is lost: the server may still handle it until the
-  // queue pair is destroyed, or the lease has ended. nullopt: there is none.
+  // queue pair is destroyed, or the lease has ended. The queue pair may work: then only the answer is late. nullopt: there
+  // is none.
   std::optional<uint64_t> UnknownReturn(ServerId server) const;
   // The server has destroyed the queue pair.
   void Destroyed(ServerId server, uint64_t carrier);
@@ -150,6 +159,10 @@ class RemoteAllocator {
   // Starts to give unused and freed memory back to all reachable servers in parallel, best effort.
   // Replaces a lost queue pair once. Done when no task of `scheduler` runs any more.
   Task<void> ReleaseAll(Scheduler& scheduler);
+  // Some memory is neither in the tree nor will this compute server give it back: a sweeper has to. Thread-safe.
+  void LeaveBehind() { has_left_memory_ = true; }
+  // Whether all memory of the server's has been given back that is not in the tree (rule G3). Requires: ReleaseAll is done.
+  bool HasReleasedAll(ServerId server) const;
 
  private:
   struct Extent {
@@ -271,12 +284,13 @@ class RemoteAllocator {
   Placement placement_;
   FillAlarm alarm_;
   std::map<uint32_t, std::deque<FreedBlock>> freed_blocks_;  // by size
-  std::map<ServerId, std::vector<control::Range>> returns_;  // freed here, to be given back
+  std::map<ServerId, Returns> returns_;                      // freed here, to be given back
   std::set<std::pair<ServerId, uint64_t>> unknown_returns_;  // with their queue pairs
   const std::chrono::milliseconds patience_;
   Clock::time_point waits_until_;  // for others to give memory back
   Clock::time_point waits_again_from_;
   std::atomic<int> returns_under_way_ = 0;  // calls of GiveBackReturns
+  std::atomic<bool> has_left_memory_ = false;
   // How many new leases all servers together gave. since_: that count after each server's present
   // lease.
   std::atomic<uint64_t> registrations_ = 0;
@@ -286,6 +300,12 @@ class RemoteAllocator {
 template <typename Pointer>
 void Allocated<Pointer>::GiveBack() {
   if (allocator_ != nullptr) std::exchange(allocator_, nullptr)->GiveBack(pointer_, bytes_, stamp_);
+}
+
+template <typename Pointer>
+void Allocated<Pointer>::End() {
+  if (!is_posted_) return GiveBack();
+  if (allocator_ != nullptr) allocator_->LeaveBehind();
 }
 
 }  // namespace gossamer

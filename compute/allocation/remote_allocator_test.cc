@@ -23,6 +23,29 @@ constexpr uint32_t kBlockLength = 100;
 constexpr ServerId kFirst{0};
 constexpr ServerId kSecond{1};
 
+// Control calls get no answer while they are `lost`; the queue pairs work.
+class UnansweredCalls final : public EndpointDecorator {
+ public:
+  explicit UnansweredCalls(std::unique_ptr<Endpoint> endpoint)
+      : EndpointDecorator(std::move(endpoint)) {}
+
+  using EndpointDecorator::Post;
+  void Post(ControlCall& call) override {
+    if (!lost) return below().Post(call);
+    call.status = VerbStatus::kUnknown;
+    lost_.push_back(&call);
+  }
+  size_t Poll() override {
+    for (ControlCall* const call : std::exchange(lost_, {})) call->completion->CountDown();
+    return below().Poll();
+  }
+
+  bool lost = false;
+
+ private:
+  std::vector<ControlCall*> lost_;
+};
+
 class RemoteAllocatorTest : public ::testing::Test {
  protected:
   RemoteAllocatorTest() {
@@ -70,23 +93,36 @@ class RemoteAllocatorTest : public ::testing::Test {
   // Allocates a node that may be reachable.
   RemotePtr Node(ServerId near = kFirst) {
     Allocated<RemotePtr> node = Allocate(near).value();
-    node.Posted();
+    node.Linked();
     return node.pointer();
   }
   BlockPtr Block() {
     lost_.reset();
     Allocated<BlockPtr> block =
         scheduler_->Run(allocator_.AllocateBlock(*scheduler_, kBlockLength, wire_, lost_)).value();
-    block.Posted();
+    block.Linked();
     return block.pointer();
   }
   void FreeLongAgo(BlockPtr block) {
     allocator_.FreeBlock({block.word(), kBlockLength, 0}, scheduler_->Now() - std::chrono::hours(1),
                          allocator_.leases());
   }
-  void GiveBackReturns() {
-    scheduler_->Spawn(allocator_.GiveBackReturns(*scheduler_));
-    scheduler_->RunUntil(0);
+  // Frees a block of another compute server.
+  void FreeAnothers(ServerId server, uint64_t number) {
+    FreeLongAgo(BlockPtr(server, (1 << 20) + number * 128, 5));
+  }
+  // One that has no queue pair to other servers.
+  std::unique_ptr<Endpoint> AnotherEndpoint(ServerId server) {
+    ComputePortOptions options;
+    options.client_uuid = kUuid;
+    other_port_ = OpenComputePort(FabricKind::kShm, options).value();
+    EXPECT_TRUE(other_port_->Connect(server, Server(server).port().address()));
+    return other_port_->NewEndpoint().value();
+  }
+  void GiveBackReturns() { GiveBackReturns(*scheduler_); }
+  void GiveBackReturns(Scheduler& scheduler) {
+    scheduler.Spawn(allocator_.GiveBackReturns(scheduler));
+    scheduler.RunUntil(0);
   }
   bool MayLink(const AllocationStamp& stamp, ServerId from) {
     LinkedMemory memory;
@@ -98,6 +134,7 @@ class RemoteAllocatorTest : public ::testing::Test {
   FakeLeaseServer second_{0};
   Servers servers_;
   std::unique_ptr<ComputePort> port_;
+  std::unique_ptr<ComputePort> other_port_;
   std::unique_ptr<Endpoint> endpoint_;
   std::unique_ptr<Scheduler> scheduler_;
   RemoteAllocator allocator_{servers_, kNodeBytes, 1};
@@ -194,6 +231,80 @@ TEST_F(RemoteAllocatorTest, NeighboursGoBackAsOne) {
   EXPECT_EQ(released.ranges[0].offset, others + 128);
   EXPECT_EQ(released.ranges[0].bytes, 384u);
   EXPECT_EQ(released.ranges[1].offset, others + 640);
+}
+
+// As over the endpoint of the lease keeper, which connects to a server when that is due.
+TEST_F(RemoteAllocatorTest, WhatCannotBeSentIsKept) {
+  for (const ServerId id : {kFirst, kSecond}) FreeAnothers(id, 1);
+  const std::unique_ptr<Endpoint> endpoint = AnotherEndpoint(kFirst);
+  Scheduler scheduler(*endpoint);
+  GiveBackReturns(scheduler);
+  EXPECT_EQ(first_.releases(), 1);
+  EXPECT_FALSE(allocator_.HasOverdueReturns(kFirst));
+  EXPECT_TRUE(allocator_.HasOverdueReturns(kSecond));
+  EXPECT_FALSE(allocator_.HasReleasedAll(kSecond));
+
+  GiveBackReturns();
+  EXPECT_EQ(first_.releases(), 1);
+  EXPECT_EQ(second_.releases(), 1);
+  EXPECT_FALSE(allocator_.HasOverdueReturns(kSecond));
+  EXPECT_TRUE(allocator_.HasReleasedAll(kSecond));
+}
+
+// The session stays with one server only: it must not ask again and again whether it can send.
+TEST_F(RemoteAllocatorTest, ReturnsThatCannotBeSentAreNotDue) {
+  for (uint64_t i = 0; i < control::ReleaseRequest::kMaxRanges; ++i) FreeAnothers(kSecond, 2 * i);
+  EXPECT_TRUE(allocator_.AreReturnsDue(*endpoint_));
+  EXPECT_FALSE(allocator_.AreReturnsDue(*AnotherEndpoint(kFirst)));
+}
+
+TEST_F(RemoteAllocatorTest, AReturnThatGotNoAnswerIsUnderWayWhereTheQueuePairWorks) {
+  UnansweredCalls endpoint(AnotherEndpoint(kFirst));
+  Scheduler scheduler(endpoint);
+  endpoint.lost = true;
+  constexpr uint64_t kMany = control::ReleaseRequest::kMaxRanges + 1;
+  for (uint64_t i = 0; i < kMany; ++i) FreeAnothers(kFirst, 2 * i);
+  GiveBackReturns(scheduler);
+  const uint64_t carrier = endpoint.WorkingQueuePairId(kFirst);
+  ASSERT_NE(carrier, 0u);
+  EXPECT_EQ(allocator_.UnknownReturn(kFirst), carrier);
+  EXPECT_TRUE(allocator_.HasOverdueReturns(kFirst)) << "the rest is not sent behind it";
+  allocator_.Destroyed(kFirst, carrier);
+  EXPECT_EQ(allocator_.UnknownReturn(kFirst), std::nullopt);
+
+  endpoint.lost = false;
+  GiveBackReturns(scheduler);
+  EXPECT_FALSE(allocator_.HasOverdueReturns(kFirst));
+  EXPECT_FALSE(allocator_.HasReleasedAll(kFirst))
+      << "nobody knows whether the first request arrived";
+}
+
+// Rule G3.
+TEST_F(RemoteAllocatorTest, MemoryThatMayBeReachableIsLeftBehindUnlessItIsKnownToBe) {
+  {
+    Allocated<RemotePtr> node = Allocate().value();
+    node.Posted();
+    node.Linked();
+  }
+  EXPECT_TRUE(allocator_.HasReleasedAll(kFirst));
+  {
+    Allocated<RemotePtr> node = Allocate().value();
+    node.Posted();
+    node.GiveBack();
+  }
+  EXPECT_TRUE(allocator_.HasReleasedAll(kFirst));
+  {
+    Allocated<RemotePtr> node = Allocate().value();
+    node.Posted();
+  }
+  EXPECT_FALSE(allocator_.HasReleasedAll(kFirst));
+}
+
+TEST_F(RemoteAllocatorTest, WhatTheServerRefusesIsLeftBehind) {
+  first_.Refuse(false, true);
+  FreeAnothers(kFirst, 1);
+  GiveBackReturns();
+  EXPECT_FALSE(allocator_.HasReleasedAll(kFirst));
 }
 
 TEST_F(RemoteAllocatorTest, ABlockOfAnOldLeaseGoesBackToo) {

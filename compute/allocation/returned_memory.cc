@@ -1,7 +1,6 @@
 #include "compute/allocation/returned_memory.h"
 
 #include <algorithm>
-#include <span>
 #include <utility>
 
 #include "compute/session/control_client.h"
@@ -29,41 +28,48 @@ void Join(std::vector<control::Range>& ranges) {
 
 }  // namespace
 
-Task<std::optional<uint64_t>> ReturnMemory(Scheduler& scheduler, ServerId server,
-                                           ReturnedMemory returns) {
+Task<ReturnOutcome> ReturnMemory(Scheduler& scheduler, ServerId server, ReturnedMemory& returns) {
   Endpoint& endpoint = scheduler.endpoint();
+  ReturnOutcome outcome;
   Join(returns.ranges);
-  for (size_t first = 0; first < returns.ranges.size();) {
-    const auto rest = std::span(returns.ranges).subspan(first);
+  while (!returns.ranges.empty() && outcome.carrier == 0) {
+    const uint64_t carrier = endpoint.WorkingQueuePairId(server);
+    if (carrier == 0) break;
     control::ReleaseRequest request;
     request.compute_id = static_cast<uint16_t>(returns.lease.compute);
     request.incarnation = returns.lease.incarnation;
-    request.count =
-        static_cast<uint16_t>(std::min<size_t>(rest.size(), control::ReleaseRequest::kMaxRanges));
-    std::copy_n(rest.begin(), request.count, request.ranges);
-    first += request.count;
+    request.count = static_cast<uint16_t>(
+        std::min<size_t>(returns.ranges.size(), control::ReleaseRequest::kMaxRanges));
+    // From the end: what is left stays in place.
+    const auto first = returns.ranges.end() - request.count;
+    std::copy_n(first, request.count, request.ranges);
+    returns.ranges.erase(first, returns.ranges.end());
     const Result<control::ReleaseReply> reply =
         co_await CallControl<control::ReleaseReply>(endpoint, server, request);
-    if (!reply && reply.error().code == Code::kNodeUnreachable) {
-      const uint64_t carrier = endpoint.BrokenQueuePairId(server);  // 0: it was replaced by now
-      co_return carrier == 0 ? std::nullopt : std::optional(carrier);
-    }
+    outcome.is_left = outcome.is_left || !reply || reply.value().refused != 0;
+    // The others would be refused, too.
+    if (!reply && reply.error().code == Code::kFenced) returns.ranges.clear();
+    const bool is_unknown = !reply && reply.error().code == Code::kNodeUnreachable;
+    const bool is_replaced = endpoint.WorkingQueuePairId(server) != carrier &&
+                             endpoint.BrokenQueuePairId(server) != carrier;
+    if (is_unknown && !is_replaced) outcome.carrier = carrier;
   }
-  co_return std::optional<uint64_t>();
+  co_return outcome;
 }
 
-Task<void> ReconnectAndReturn(Scheduler& scheduler, ServerId server, ReturnedMemory returns) {
+Task<ReturnOutcome> ReconnectAndReturn(Scheduler& scheduler, ServerId server,
+                                       ReturnedMemory& returns) {
   Endpoint& endpoint = scheduler.endpoint();
   const Scheduler::Clock::time_point asked_at = scheduler.Now();
   const Result<control::RenewReply> renewed =
       co_await CallControl<control::RenewReply>(endpoint, server, control::RenewRequest{});
   if (!renewed && renewed.error().code == Code::kNodeUnreachable) {
-    if (scheduler.Now() - asked_at >= kSilentRegistration) co_return;
+    if (scheduler.Now() - asked_at >= kSilentRegistration) co_return ReturnOutcome{};
     const Result<Registration> registered = co_await ReplaceAndRegister(endpoint, server);
-    if (!registered) co_return;
+    if (!registered) co_return ReturnOutcome{};
   }
-  const auto carrier = co_await ReturnMemory(scheduler, server, std::move(returns));
-  static_cast<void>(carrier);  // the store is closed: it acknowledges nothing more
+  ReturnOutcome outcome = co_await ReturnMemory(scheduler, server, returns);
+  co_return outcome;
 }
 
 }  // namespace gossamer

@@ -100,7 +100,7 @@ void SessionAllocator::StartGivingBack() {
 Task<void> SessionAllocator::GiveBackReturns() {
   do {
     co_await allocator_.GiveBackReturns(links_.scheduler());
-  } while (allocator_.AreReturnsDue());
+  } while (allocator_.AreReturnsDue(links_.scheduler().endpoint()));
   is_giving_back_ = false;
 }
 

@@ -30,6 +30,8 @@ class SessionAllocator {
   void FreeBlock(const Op& op, const BlockRef& block);
   void FreeNode(const Op& op, RemotePtr node);
   bool is_giving_back() const { return is_giving_back_; }
+  // As in RemoteAllocator.
+  void LeaveBehind() const { allocator_.LeaveBehind(); }
   bool MayLink(const LinkedMemory& memory, ServerId from) const {
     return allocator_.MayLink(memory, from);
   }

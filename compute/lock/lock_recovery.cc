@@ -121,6 +121,7 @@ Task<Status> RemoteLock::SettleCommit(const Batch& batch, std::optional<NewVersi
     }
     if (!may_post) {
       // What was posted before, when it was allowed, may have become reachable.
+      locks_->memory.LeaveBehind();
       may_post.error().code = Code::kMaybeApplied;
       co_return may_post;
     }
@@ -135,6 +136,8 @@ Task<Result<RemoteLock::Outcome>> RemoteLock::FindOutApplied(
   const HeldLock held = pending_.held;
   const bool is_released = pending_.after == After::kRelease;
   const auto unknown = [&](const std::string& why) {
+    // What the write replaced is not given back, as it may still be in the tree.
+    locks_->memory.LeaveBehind();
     return MakeError(
         Code::kMaybeApplied,
         fmt::format("memory server {} was lost during the write: read to find out ({})",

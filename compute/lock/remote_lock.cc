@@ -380,7 +380,9 @@ Status RemoteLock::Conclude(std::span<const Verb> verbs) const {
   if (pending_.after == After::kKeep) return Ok();
   // With another's word, the WRITEs were made while the lock was another's.
   Status released = CheckReleased(verbs.back().old_value(), pending_.held);
-  if (!released) released.error().code = Code::kMaybeApplied;
+  if (released) return released;
+  locks_->memory.LeaveBehind();
+  released.error().code = Code::kMaybeApplied;
   return released;
 }
 

@@ -18,7 +18,9 @@ uint32_t EpochAcknowledger::AcknowledgedTo(ServerId server) const {
 }
 
 bool EpochAcknowledger::MayAcknowledge(ServerId server) const {
-  return !store_.orphans.HasOn(server) && !store_.allocator.UnknownReturn(server);
+  const RemoteAllocator& allocator = store_.allocator;
+  return !store_.orphans.HasOn(server) && !allocator.UnknownReturn(server) &&
+         !allocator.HasReturnsUnderWay(server);
 }
 
 bool EpochAcknowledger::is_busy() const {
@@ -58,6 +60,12 @@ bool EpochAcknowledger::Tend(Scheduler& scheduler) {
       return true;
   }
   return false;
+}
+
+Task<void> EpochAcknowledger::GiveBackOverdue(Scheduler& scheduler, ServerId server) {
+  if (store_.allocator.HasOverdueReturns(server)) {
+    co_await store_.allocator.GiveBackTo(scheduler, server);
+  }
 }
 
 Task<void> EpochAcknowledger::GiveBack(Scheduler& scheduler) {

@@ -3,8 +3,9 @@
 // It acknowledges those of all servers together, in rounds. A round waits until the operations have ended that began before
 // it, and empties the cache, into which they may have brought pointers of the past. Operations that began in between may have
 // found such pointers in the cache: it waits for them too. What these bring into the cache, they have read since the epoch
-// began. At last it has the memory given back that operations have freed. A server is left out while a lock of it is orphaned, or
-// the outcome is unknown of giving memory back to it: a WRITE or a request may still arrive there.
+// began. At last it has the memory given back that operations have freed (rule G2). A server is left out while a lock of it is
+// orphaned, or the outcome is unknown of giving memory back to it: a WRITE or a request may still arrive there. So is one to
+// which the memory could not be sent yet.
 //
 // Thread-safety: one thread at a time.
 #pragma once
@@ -34,6 +35,10 @@ class EpochAcknowledger {
   void Destroyed(ServerId server, uint64_t carrier) { store_.allocator.Destroyed(server, carrier); }
   // Whether a round is under way, or is to be begun. Not for servers alone that are left out.
   bool is_busy() const;
+  // Whether memory is being given back over the scheduler of Tend, which must go on until that has ended.
+  bool is_giving_back() const { return phase_ == Phase::kReturns && !has_given_back_; }
+  // Gives back what could not be sent to the server earlier. Call while there is a connection to it.
+  Task<void> GiveBackOverdue(Scheduler& scheduler, ServerId server);
   // Goes on without waiting. Returns whether a round has ended.
   bool Tend(Scheduler& scheduler);
 

@@ -27,11 +27,24 @@ class EpochAcknowledgerTest : public ::testing::Test {
     int rounds = 0;
     for (int i = 0; i < 100; ++i) {
       rounds += epochs_.Tend(scheduler_) ? 1 : 0;
-      scheduler_.RunOnce();
+      do {
+        scheduler_.RunOnce();
+      } while (epochs_.is_giving_back());
     }
     return rounds;
   }
   bool HasCachedRoot() const { return store_.cache.root().word() != 0; }
+  // An operation has removed a block of another compute server from the tree.
+  void FreeAnothersBlock(ServerId server) {
+    ServerInfo info;
+    info.id = server;
+    store_.servers.Add(info);
+    Registration registration;
+    registration.lease = {ComputeId{7}, 1};
+    store_.allocator.Registered(server, registration);
+    const BlockPtr block(server, 1 << 20, 5);
+    store_.allocator.FreeBlock({block.word(), 100, 0}, scheduler_.Now(), store_.allocator.leases());
+  }
   // The lock of a node on the server stays unsettled.
   void Orphan(ServerId server) {
     OrphanedLocks::Orphan orphan;
@@ -40,6 +53,7 @@ class EpochAcknowledgerTest : public ::testing::Test {
   }
 
   FakeLeaseServer server_{0};
+  FakeLeaseServer other_{0};
   std::unique_ptr<ComputePort> port_ = NewPort(server_);
   std::unique_ptr<Endpoint> endpoint_ = port_->NewEndpoint().value();
   Scheduler scheduler_{*endpoint_};
@@ -88,6 +102,27 @@ TEST_F(EpochAcknowledgerTest, NoRoundsForAServerWithAnOrphanedLock) {
   EXPECT_EQ(EndedRounds(), 1);
   EXPECT_EQ(epochs_.AcknowledgedTo(kOther), 3u);
   EXPECT_EQ(epochs_.AcknowledgedTo(kServer), 5u);
+}
+
+// Rule G2. There is no queue pair to the server yet.
+TEST_F(EpochAcknowledgerTest, MemoryThatCouldNotBeSentHoldsItBack) {
+  FreeAnothersBlock(kServer);
+  FreeAnothersBlock(kOther);
+  epochs_.Learn(kServer, 6, 5);
+  epochs_.Learn(kOther, 3, 2);
+  EXPECT_EQ(EndedRounds(), 1);
+  EXPECT_EQ(epochs_.AcknowledgedTo(kServer), 6u);
+  EXPECT_EQ(epochs_.AcknowledgedTo(kOther), 2u);
+  EXPECT_FALSE(epochs_.is_busy()) << "rounds would empty the cache in vain";
+  EXPECT_EQ(server_.releases(), 1);
+
+  ASSERT_TRUE(port_->Connect(kOther, other_.port().address()));
+  ASSERT_TRUE(endpoint_->Attach(kOther));
+  scheduler_.Spawn(epochs_.GiveBackOverdue(scheduler_, kOther));
+  scheduler_.RunUntil(0);
+  EXPECT_EQ(other_.releases(), 1);
+  EXPECT_EQ(EndedRounds(), 1);
+  EXPECT_EQ(epochs_.AcknowledgedTo(kOther), 3u);
 }
 
 }  // namespace

@@ -57,13 +57,13 @@ void LeaseKeeper::Hurry() {
 void LeaseKeeper::Run() {
   Scheduler scheduler(*endpoint_);
   Clock::time_point due{};
-  while (!stopping_ || asking_ != 0) {
+  while (!stopping_ || is_asking()) {
     if (!stopping_ && scheduler.Now() >= due) due = RenewDue(scheduler);
-    const bool has_more = TendOthers(scheduler);
+    const bool has_more = !stopping_ && TendOthers(scheduler);
     if (scheduler.RunOnce()) continue;
     std::unique_lock lock(mutex_);
     const Clock::time_point until =
-        asking_ != 0 || has_more ? Clock::now() + kPollInterval : std::max(due, Clock::now());
+        is_asking() || has_more ? Clock::now() + kPollInterval : std::max(due, Clock::now());
     if (wake_.wait_until(lock, until, [this] { return has_news_; })) due = {};
     has_news_ = false;
   }
@@ -76,7 +76,12 @@ Task<void> LeaseKeeper::Keep(Scheduler& scheduler) {
     const Clock::duration rest = has_more ? kPollInterval : due - scheduler.Now();
     co_await scheduler.SleepFor(std::max<Clock::duration>(rest, kPollInterval));
   }
-  while (asking_ != 0) co_await scheduler.SleepFor(kPollInterval);
+  while (is_asking()) co_await scheduler.SleepFor(kPollInterval);
+}
+
+// What has been taken to be given back is lost unless its requests end.
+bool LeaseKeeper::is_asking() const {
+  return asking_ != 0 || (epochs_ != nullptr && epochs_->is_giving_back());
 }
 
 bool LeaseKeeper::TendOthers(Scheduler& scheduler) {
@@ -182,6 +187,7 @@ Task<Status> LeaseKeeper::RenewRegistered(Scheduler& scheduler, const ServerInfo
   if (!reply) co_return reply.error();
   if (epochs_ != nullptr) {
     epochs_->Learn(server.id, reply.value().epoch, reply.value().acknowledged);
+    co_await epochs_->GiveBackOverdue(scheduler, server.id);
   }
   const bool is_short = kept.refusals && *kept.refusals != reply.value().refusals;
   kept.refusals = reply.value().refusals;

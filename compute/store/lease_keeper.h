@@ -68,7 +68,7 @@ class LeaseKeeper {
   // Renews from a thread. `port` has the client uuid of the sessions and need not be connected.
   // Errors: Unsupported if the machine gives no thread; may be tried again.
   Status Start(std::unique_ptr<ComputePort> port);
-  // Ends the thread, or makes `Keep` end.
+  // Ends the thread, or makes `Keep` end, once the requests under way have ended.
   void Stop();
   // Call after a server was added to `servers` or a lock was orphaned.
   void Wake();
@@ -89,6 +89,8 @@ class LeaseKeeper {
     std::optional<uint16_t> refusals;  // that the server has told of
   };
 
+  // Whether requests are under way.
+  bool is_asking() const;
   // Goes on with what needs to be looked at often. Returns whether there is such work.
   bool TendOthers(Scheduler& scheduler);
   Task<Status> RenewRegistered(Scheduler& scheduler, const ServerInfo& server, Kept& kept);

@@ -8,6 +8,7 @@
 
 #include "common/fabric/open/open_port.h"
 #include "compute/session/registration.h"
+#include "compute/node/store_state.h"
 #include "compute/session/testing/fake_lease_server.h"
 
 namespace gossamer {
@@ -129,6 +130,39 @@ TEST(LeaseKeeperThread, RenewsUntilItIsStopped) {
   const int renewals = first.renewals();
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_EQ(first.renewals(), renewals);
+}
+
+// What it has taken to be given back would be lost (rule G2).
+TEST(LeaseKeeperThread, EndsOnceMemoryUnderWayIsGivenBack) {
+  FakeLeaseServer server(0);
+  server.SetEpoch(1);
+  server.HoldReleases(true);
+  StoreState store(StoreParameters{}, TreeOptions{});
+  store.servers.Add(Info(0, server, 0));
+  Registration registration;
+  registration.lease = {ComputeId{7}, 1};
+  store.allocator.Registered(ServerId{0}, registration);
+  constexpr int kRequests = 3;
+  for (uint64_t i = 0; i < kRequests * control::ReleaseRequest::kMaxRanges; ++i) {
+    const BlockPtr anothers(ServerId{0}, (1 << 20) + i * 256, 5);
+    store.allocator.FreeBlock({anothers.word(), 100, 0}, Scheduler::Clock::now(),
+                              store.allocator.leases());
+  }
+  EpochAcknowledger epochs(store);
+  LeaseKeeper keeper(store.servers, {}, nullptr, &epochs);
+  ASSERT_TRUE(keeper.Start(NewPort({})));
+  keeper.Hurry();
+  // Until the epoch is heard of, and the memory on its way.
+  while (!server.IsHoldingRelease()) {
+    std::this_thread::yield();
+    keeper.Hurry();
+  }
+  std::thread stops([&keeper] { keeper.Stop(); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // The sooner, the less it tests.
+  server.HoldReleases(false);
+  stops.join();
+  EXPECT_EQ(server.releases(), kRequests);
+  EXPECT_TRUE(store.allocator.HasReleasedAll(ServerId{0}));
 }
 
 TEST(Registration, TellsTheLeaseOfTheQueuePair) {

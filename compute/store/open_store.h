@@ -98,7 +98,7 @@ class OpenStore final : public Store {
   Status AddConnected(const StoreRecord& record, const MemberRecord& member);
   // Starts the keeper's thread if it does not run. Takes no lock that LearnServer holds.
   Status StartKeeper(uint32_t most_connection_ms = std::numeric_limits<uint32_t>::max());
-  // Tells the memory servers that this process has given back what it does not use.
+  // Tells the memory servers to which this process has given back all that it does not use.
   void SayFarewell(Scheduler& scheduler);
   // Replaces lost queue pairs of control_ to servers where a lease ends with its last queue pair:
   // the lease must not end with a session. Blocks for up to the connection timeout if a server is

@@ -80,6 +80,8 @@ void OpenStore::SayFarewell(Scheduler& scheduler) {
   control::SweepRequest farewell;
   farewell.step = control::SweepStep::kFarewell;
   for (const ServerInfo* const server : shared_->servers.All()) {
+    // Rule G3. Without a farewell the memory server asks for a sweep.
+    if (!shared_->allocator.HasReleasedAll(server->id)) continue;
     if (!scheduler.endpoint().IsAttached(server->id)) continue;
     scheduler.Spawn(
         [](Endpoint& endpoint, ServerId to, control::SweepRequest request) -> Task<void> {

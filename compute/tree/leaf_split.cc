@@ -103,6 +103,7 @@ Task<Result<Edited>> LeafSplitter::Split(Op& op, LockedLeaf& locked, LeafWrite& 
                       anew.images.address(node_bytes),
                       {leaf, 0, anew.rewrite.version, locked.path.low}};
   BOOST_OUTCOME_CO_TRYV(co_await CommitSplit(op, locked, halves, parent));
+  allocated.value().Linked();
   const Key& separator = encoded->separator;
   const InternalNode::Child downlink{separator, sibling};
   if (locked.path.has_parent()) {

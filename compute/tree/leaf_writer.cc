@@ -286,7 +286,11 @@ Task<Status> LeafWriter::Write(Op& op, Begun& begun) {
     }
     Conclude(op, wish.write, status);
     const bool is_refused = modification != nullptr && !modification->is_applied();
-    if ((WroteNothing(status) || (status && is_refused)) && block) block->GiveBack();
+    if ((WroteNothing(status) || (status && is_refused)) && block) {
+      block->GiveBack();
+    } else if (status && block) {
+      block->memory.Linked();
+    }
     co_return status;
   }
 }

@@ -141,6 +141,7 @@ Task<Status> ManyWaySplitter::Split(Op& op, LockedLeaf& locked, LeafPacker& pack
     }
     co_return committed;
   }
+  for (Allocated<RemotePtr>& one : chain.memory) one.Linked();
   const RemotePtr parent_node = locked.path.parent;
   if (!parent_node.is_null() && is_split && chain.downlinks.size() <= kMostCachedAhead) {
     context_.cache.InsertChildren(op.began, parent_node, chain.downlinks);

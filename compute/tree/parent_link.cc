@@ -102,7 +102,10 @@ Task<Status> ParentLinker::Rewrite(Op& op, LockedParent& parent, size_t index, D
     BOOST_OUTCOME_CO_TRYV(co_await Split(op, parent, index, right));
   }
   BOOST_OUTCOME_CO_TRYV(co_await Write(op, parent, right));
-  for (const RightNode& one : right) above.push_back({Key(one.node.low()), one.pointer});
+  for (RightNode& one : right) {
+    one.memory.Linked();
+    above.push_back({Key(one.node.low()), one.pointer});
+  }
   if (right.empty()) {
     context_.cache.Insert(op.began, pointer, node);
   } else {
@@ -257,7 +260,6 @@ Task<Status> ParentLinker::Split(Op& op, LockedParent& parent, size_t index, Rig
     BOOST_OUTCOME_CO_TRYV(co_await parent.lock.Release());
     co_return MakeError(Code::kExhausted, "an internal node that lacks other downlinks");
   }
-  std::vector<Allocated<RemotePtr>> memory;
   for (InternalNode& behind : *parts) {
     Result<Allocated<RemotePtr>> allocated =
         co_await context_.memory.AllocateNode(op, pointer.server(), NodeKind::kInternal);
@@ -266,13 +268,12 @@ Task<Status> ParentLinker::Split(Op& op, LockedParent& parent, size_t index, Rig
       co_return allocated.error();
     }
     const RemotePtr at = allocated.value().pointer();
-    memory.push_back(std::move(allocated.value()));
     (right.empty() ? node : right.back().node).sibling = at;
-    right.push_back({std::move(behind), at});
+    right.push_back({std::move(behind), at, std::move(allocated.value())});
   }
-  for (Allocated<RemotePtr>& one : memory) {
-    one.Posted();
-    parent.lock.linked().Add(one.stamp());
+  for (RightNode& one : right) {
+    one.memory.Posted();
+    parent.lock.linked().Add(one.memory.stamp());
   }
   co_return Ok();
 }

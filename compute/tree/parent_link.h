@@ -83,6 +83,7 @@ class ParentLinker {
   struct RightNode {
     InternalNode node;
     RemotePtr pointer;
+    Allocated<RemotePtr> memory;
   };
   using RightNodes = std::vector<RightNode>;
 

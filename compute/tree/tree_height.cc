@@ -106,6 +106,7 @@ Task<Result<TreeHeight::Raised>> TreeHeight::Raise(Op& op, uint32_t level,
     allocated.value().GiveBack();
     co_return Raised::kByAnother;
   }
+  allocated.value().Linked();
   context_.cache.Insert(op.began, pointer, node);
   context_.cache.SetRoot(op.began, root);
   co_return Raised::kByUs;
@@ -225,6 +226,7 @@ Task<Result<std::optional<bool>>> TreeHeight::Swap(Op& op, RemoteLock& lock, Roo
   if (batch.status() == VerbStatus::kSuccess) {
     co_return std::optional(batch.verbs()[0].old_value() == from.word());
   }
+  context_.memory.LeaveBehind();  // a root that is perhaps none any more
   BOOST_OUTCOME_CO_TRYV(co_await context_.links.Replace(op, ServerId{0}));
   const Result<RootWord> root = co_await context_.nodes.ReadRoot(op);
   if (!root) co_return root.error();

@@ -39,6 +39,10 @@ class ShmEndpoint final : public Endpoint {
     const ClientQueuePair* queue_pair = Find(server);
     return queue_pair == nullptr || queue_pair->working() ? 0 : queue_pair->grant().queue_pair;
   }
+  uint64_t WorkingQueuePairId(ServerId server) const override {
+    const ClientQueuePair* queue_pair = Find(server);
+    return queue_pair != nullptr && queue_pair->working() ? queue_pair->grant().queue_pair : 0;
+  }
   const Limits& limits() const override { return limits_; }
   BufferPool& buffers() override { return buffers_; }
 

@@ -36,6 +36,10 @@ class SimEndpoint final : public Endpoint {
     const size_t index = ToInteger(server);
     return index < slots_.size() && !slots_[index].working ? slots_[index].queue_pair_id : 0;
   }
+  uint64_t WorkingQueuePairId(ServerId server) const override {
+    const size_t index = ToInteger(server);
+    return index < slots_.size() && slots_[index].working ? slots_[index].queue_pair_id : 0;
+  }
   Clock::time_point Now() const override { return network_.Now(); }
   void WakeAt(Clock::time_point due) override;
   const Limits& limits() const override { return limits_; }

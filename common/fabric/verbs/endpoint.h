@@ -45,6 +45,7 @@ class VerbsEndpoint final : public Endpoint {
     return queue_pair != nullptr && queue_pair->was_connected;
   }
   uint64_t BrokenQueuePairId(ServerId server) const override;
+  uint64_t WorkingQueuePairId(ServerId server) const override;
   const Limits& limits() const override { return limits_; }
   BufferPool& buffers() override { return buffers_; }
 

@@ -70,6 +70,12 @@ uint64_t VerbsEndpoint::BrokenQueuePairId(ServerId server) const {
   return queue_pair->connection.server.connection_id;
 }
 
+uint64_t VerbsEndpoint::WorkingQueuePairId(ServerId server) const {
+  const QueuePair* queue_pair = Find(server);
+  const bool works = queue_pair != nullptr && queue_pair->state == QueuePairState::kConnected;
+  return works ? queue_pair->connection.server.connection_id : 0;
+}
+
 void VerbsEndpoint::Post(QueuePairRequest& request) {
   const auto is_same = [&](const auto& opening) {
     return opening->request->server == request.server;

@@ -2,6 +2,8 @@
 // counts requests. All its clients share one lease.
 #pragma once
 
+#include <algorithm>
+#include <condition_variable>
 #include <cstdint>
 #include <cstring>
 #include <map>
@@ -51,6 +53,21 @@ class FakeLeaseServer final : public ControlHandler {
     const std::lock_guard guard(mutex_);
     usage_ = usage;
   }
+  // From now on this is the present epoch.
+  void SetEpoch(uint32_t epoch) {
+    const std::lock_guard guard(mutex_);
+    epoch_ = epoch;
+  }
+  // Requests that give memory back are not answered while they are held.
+  void HoldReleases(bool holds) {
+    const std::lock_guard guard(mutex_);
+    holds_releases_ = holds;
+    released_changed_.notify_all();
+  }
+  bool IsHoldingRelease() const {
+    const std::lock_guard guard(mutex_);
+    return is_holding_;
+  }
   // From now on refuses these requests.
   void Refuse(bool allocations, bool releases) {
     const std::lock_guard guard(mutex_);
@@ -64,7 +81,7 @@ class FakeLeaseServer final : public ControlHandler {
 
   uint32_t Handle(uint64_t, std::span<const std::byte> request,
                   std::span<std::byte, kMaxControlBytes> reply) override {
-    const std::lock_guard guard(mutex_);
+    std::unique_lock guard(mutex_);
     control::Header header{};
     std::memcpy(&header, request.data(), std::min(request.size(), sizeof header));
     switch (header.type) {
@@ -89,15 +106,22 @@ class FakeLeaseServer final : public ControlHandler {
         return Write(message, reply);
       }
       case control::Type::kRelease:
+        is_holding_ = holds_releases_;
+        released_changed_.wait(guard, [this] { return !holds_releases_; });
+        is_holding_ = false;
         ++releases_;
         std::memcpy(&released_, request.data(), sizeof released_);
         if (refuses_releases_) return Refusal(Code::kInvalidArgument, reply);
         return Write(control::ReleaseReply{}, reply);
       case control::Type::kRenew: {
         ++renewals_;
+        control::RenewRequest renewal;
+        std::memcpy(&renewal, request.data(), sizeof renewal);
         control::RenewReply message;
         message.lease_ms = lease_ms_;
         message.compute_servers = 1;
+        message.epoch = epoch_;
+        message.acknowledged = acknowledged_ = std::max(acknowledged_, renewal.epoch);
         return Write(message, reply);
       }
       case control::Type::kLeaseQuery: {
@@ -144,6 +168,11 @@ class FakeLeaseServer final : public ControlHandler {
   bool refuses_releases_ = false;
   control::Usage usage_{uint64_t{1} << 30, uint64_t{1} << 30, 0, 0};
   int gone_ = 0;
+  uint32_t epoch_ = 0;
+  uint32_t acknowledged_ = 0;
+  bool holds_releases_ = false;
+  bool is_holding_ = false;
+  std::condition_variable released_changed_;
   std::unique_ptr<MemoryPort> port_;
 };
 

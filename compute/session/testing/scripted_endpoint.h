@@ -105,6 +105,9 @@ class ScriptedEndpoint final : public Endpoint, SlabRegistrar {
   uint64_t BrokenQueuePairId(ServerId server) const override {
     return broken_.count(server) != 0 ? 1 + ToInteger(server) : 0;
   }
+  uint64_t WorkingQueuePairId(ServerId server) const override {
+    return broken_.count(server) == 0 ? 1 + ToInteger(server) : 0;
+  }
   const Limits& limits() const override { return limits_; }
   BufferPool& buffers() override { return buffers_; }
 
