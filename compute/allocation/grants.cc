@@ -141,6 +141,10 @@ Task<Status> RemoteAllocator::Refill(Scheduler& scheduler, ServerId server, Want
     co_return MakeError(Code::kFenced, "it ended this compute server's lease meanwhile");
   }
   Confirm(server, lease, asked_at);
+  // Memory comes back: a refusal that follows is waited for as well.
+  if (const Clock::time_point now = scheduler.Now(); now < waits_until_) {
+    waits_until_ = now + patience_;
+  }
   placement_.Learn(server, reply.usage, info->chunk_bytes);
   if (AreNearlyFull(placement_.Total(), alarm_) && on_shortage_) on_shortage_();
   placement_.Granted(server, wanted.kind, reply.bytes);
@@ -276,13 +280,13 @@ bool RemoteAllocator::HasReturnsUnderWay(ServerId server) const {
 
 // Between the offer and the request, a session may be granted some of the memory again. The server knows that (rule G1): it
 // keeps it for this compute server. That has then forgotten here that it owns it, and gives it back after use.
-Task<void> RemoteAllocator::GiveUp(Scheduler& scheduler, ServerId server,
+Task<bool> RemoteAllocator::GiveUp(Scheduler& scheduler, ServerId server,
                                    control::RenewReply offer) {
   control::GiveUpRequest request;
   {
     const std::lock_guard lock(mutex_);
     const PerServer& state = state_[server];
-    if (!state.lease) co_return;
+    if (!state.lease) co_return false;
     request.offer = offer.offer;
     request.compute_id = static_cast<uint16_t>(state.lease->compute);
     request.incarnation = state.lease->incarnation;
@@ -294,7 +298,8 @@ Task<void> RemoteAllocator::GiveUp(Scheduler& scheduler, ServerId server,
   }
   const Result<control::GiveUpReply> reply =
       co_await CallControl<control::GiveUpReply>(scheduler.endpoint(), server, request);
-  static_cast<void>(reply);  // after a failure the memory waits, and is offered again
+  // After a failure the memory waits, and is offered again.
+  co_return reply&& reply.value().bytes != 0;
 }
 
 RemoteAllocator::Granted RemoteAllocator::GrantedOn(ServerId server) const {

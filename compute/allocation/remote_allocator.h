@@ -110,7 +110,8 @@ class RemoteAllocator {
   std::optional<uint64_t> UnknownReturn(ServerId server) const;
   // The server has destroyed the queue pair.
   void Destroyed(ServerId server, uint64_t carrier);
-  // What an operation does that all servers refused memory. Others give back what they do not use within `patience`.
+  // What an operation does that all servers refused memory. Others give back what they do not use within `patience`. As long
+  // as some memory comes back in that time, it waits on.
   enum class Refusal : uint8_t {
     kFinal,         // nobody gave anything back lately
     kAskForOthers,  // as kWait, once in kBetweenWaits: if there are no other compute servers, call EndWait
@@ -124,8 +125,9 @@ class RemoteAllocator {
   bool GiveUpUnused();
   // Gives up the memory that the renewal has offered, which others have given back: it is theirs as well from then on.
   // Best effort: what is refused, or of unknown outcome, is offered again if it still waits.
+  // Returns whether the server has freed any.
   // Cost: 1 RT.
-  Task<void> GiveUp(Scheduler& scheduler, ServerId server, control::RenewReply offer);
+  Task<bool> GiveUp(Scheduler& scheduler, ServerId server, control::RenewReply offer);
 
   // Whether a batch may be posted that makes `memory` reachable from a node on server `from` (rule
   // U4). True if the lease with `from` existed when the servers that hold `memory` last confirmed

@@ -80,7 +80,10 @@ TEST_F(GiveUpTest, ARequestThatLandsLateFreesNothingThatWasUsedAgain) {
   const auto offer = Ask<control::RenewReply>(*keeper_, control::RenewRequest{});
   ASSERT_EQ(offer.waiting, 1u);
   keepers_plan_.calls = FaultPlan::Calls::kWait;
-  keeper_->Spawn(ant_.shared().allocator.GiveUp(keeper_->tree().scheduler(), kServer, offer));
+  keeper_->Spawn(
+      [](RemoteAllocator& allocator, Scheduler& scheduler, control::RenewReply what) -> Task<void> {
+        static_cast<void>(co_await allocator.GiveUp(scheduler, kServer, what));
+      }(ant_.shared().allocator, keeper_->tree().scheduler(), offer));
   // Meanwhile the ant's session is granted it again, and uses it. The bee replaces all that.
   uint64_t keys = 1;
   while (WaitingBytes() != 0) {

@@ -14,8 +14,10 @@ namespace gossamer {
 namespace {
 
 constexpr uint32_t kRenewalsPerLease = 4;
-// Poll interval of the thread while an answer is outstanding.
+// Poll interval of the thread while an answer is late.
 constexpr std::chrono::milliseconds kPollInterval{1};
+// An answer takes some microseconds. The thread polls so often before it sleeps.
+constexpr int kPolls = 1000;
 // Longest pause when nothing is due, because `Wake` does not wake `Keep`.
 constexpr std::chrono::milliseconds kLookInterval{100};
 
@@ -56,24 +58,29 @@ void LeaseKeeper::Hurry() {
 
 void LeaseKeeper::Run() {
   Scheduler scheduler(*endpoint_);
-  Clock::time_point due{};
+  int polls = 0;
   while (!stopping_ || is_asking()) {
-    if (!stopping_ && scheduler.Now() >= due) due = RenewDue(scheduler);
+    if (!stopping_ && scheduler.Now() >= due_) RenewDue(scheduler);
     const bool has_more = !stopping_ && TendOthers(scheduler);
-    if (scheduler.RunOnce()) continue;
+    if (scheduler.RunOnce()) {
+      polls = 0;
+      continue;
+    }
+    if (is_asking() && ++polls < kPolls) continue;
+    polls = 0;
     std::unique_lock lock(mutex_);
     const Clock::time_point until =
-        is_asking() || has_more ? Clock::now() + kPollInterval : std::max(due, Clock::now());
-    if (wake_.wait_until(lock, until, [this] { return has_news_; })) due = {};
+        is_asking() || has_more ? Clock::now() + kPollInterval : std::max(due_, Clock::now());
+    if (wake_.wait_until(lock, until, [this] { return has_news_; })) due_ = {};
     has_news_ = false;
   }
 }
 
 Task<void> LeaseKeeper::Keep(Scheduler& scheduler) {
   while (!stopping_) {
-    const Clock::time_point due = RenewDue(scheduler);
-    const bool has_more = TendOthers(scheduler);
-    const Clock::duration rest = has_more ? kPollInterval : due - scheduler.Now();
+    RenewDue(scheduler);
+    const bool has_more = TendOthers(scheduler) || is_asking();
+    const Clock::duration rest = has_more ? kPollInterval : due_ - scheduler.Now();
     co_await scheduler.SleepFor(std::max<Clock::duration>(rest, kPollInterval));
   }
   while (is_asking()) co_await scheduler.SleepFor(kPollInterval);
@@ -92,11 +99,11 @@ bool LeaseKeeper::TendOthers(Scheduler& scheduler) {
   return has_orphans || epochs_->is_busy();
 }
 
-LeaseKeeper::Clock::time_point LeaseKeeper::RenewDue(Scheduler& scheduler) {
+void LeaseKeeper::RenewDue(Scheduler& scheduler) {
   if (hurries_.exchange(false)) {
     for (auto& [server, kept] : kept_) kept.due = scheduler.Now();
   }
-  Clock::time_point next = scheduler.Now() + kLookInterval;
+  due_ = scheduler.Now() + kLookInterval;
   const ServerInfo* lost = nullptr;
   for (const ServerInfo* server : servers_.All()) {
     const Clock::time_point now = scheduler.Now();
@@ -113,12 +120,16 @@ LeaseKeeper::Clock::time_point LeaseKeeper::RenewDue(Scheduler& scheduler) {
       kept.due = now + Interval(*server);
       scheduler.Spawn(Renew(scheduler, *server, kept));
     }
-    next = std::min(next, kept.due);
+    due_ = std::min(due_, kept.due);
   }
-  if (lost == nullptr) return next;
-  if (asking_ != 0) return std::min(next, scheduler.Now() + kPollInterval);
+  waits_to_connect_ = lost != nullptr && asking_ != 0;
+  if (lost == nullptr) return;
+  if (waits_to_connect_) {
+    due_ = std::min(due_, scheduler.Now() + kPollInterval);
+    return;
+  }
   Connect(scheduler.endpoint(), *lost, kept_[lost->id]);
-  return scheduler.Now();
+  due_ = scheduler.Now();
 }
 
 void LeaseKeeper::Connect(Endpoint& endpoint, const ServerInfo& server, Kept& kept) {
@@ -159,7 +170,8 @@ Task<void> LeaseKeeper::Renew(Scheduler& scheduler, const ServerInfo& server, Ke
       renewed = reply.error();
     } else {
       if (on_registered_) on_registered_(server.id, reply.value());
-      kept.due = scheduler.Now();  // it tells of epochs only when it is renewed
+      // Only a renewal tells of epochs.
+      renewed = co_await RenewRegistered(scheduler, server, kept);
     }
   }
   kept.is_asking = false;
@@ -174,28 +186,36 @@ Task<void> LeaseKeeper::Renew(Scheduler& scheduler, const ServerInfo& server, Ke
     co_return;
   }
   // Reconnect at once, unless the reconnection itself failed.
-  if (std::exchange(kept.is_connected, false)) kept.due = scheduler.Now();
+  if (std::exchange(kept.is_connected, false)) kept.due = due_ = scheduler.Now();
   Failed(server, kept, renewed.error());
 }
 
+// Again as long as memory waits, so that it comes back as fast as it is freed (rule G4). But another server's lease comes first.
 Task<Status> LeaseKeeper::RenewRegistered(Scheduler& scheduler, const ServerInfo& server,
                                           Kept& kept) {
-  control::RenewRequest request;
-  if (epochs_ != nullptr) request.epoch = epochs_->AcknowledgedTo(server.id);
-  const Result<control::RenewReply> reply =
-      co_await CallControl<control::RenewReply>(scheduler.endpoint(), server.id, request);
-  if (!reply) co_return reply.error();
-  if (epochs_ != nullptr) {
-    epochs_->Learn(server.id, reply.value().epoch, reply.value().acknowledged);
-    co_await epochs_->GiveBackOverdue(scheduler, server.id);
-  }
-  const bool is_short = kept.refusals && *kept.refusals != reply.value().refusals;
-  kept.refusals = reply.value().refusals;
-  if (is_short && on_shortage_) co_await on_shortage_(scheduler);
-  const uint16_t waiting = std::min(reply.value().waiting, control::RenewReply::kMaxRanges);
-  if (waiting != 0 && on_waiting_) {
-    co_await on_waiting_(scheduler, server.id, reply.value());
-    if (waiting == control::RenewReply::kMaxRanges) kept.due = scheduler.Now();
+  for (bool has_more = true; has_more && !stopping_;) {
+    control::RenewRequest request;
+    if (epochs_ != nullptr) request.epoch = epochs_->AcknowledgedTo(server.id);
+    const Result<control::RenewReply> reply =
+        co_await CallControl<control::RenewReply>(scheduler.endpoint(), server.id, request);
+    if (!reply) co_return reply.error();
+    if (epochs_ != nullptr) {
+      epochs_->Learn(server.id, reply.value().epoch, reply.value().acknowledged);
+      co_await epochs_->GiveBackOverdue(scheduler, server.id);
+    }
+    const bool is_short = kept.refusals && *kept.refusals != reply.value().refusals;
+    kept.refusals = reply.value().refusals;
+    if (is_short && on_shortage_) co_await on_shortage_(scheduler);
+    const uint16_t waiting = std::min(reply.value().waiting, control::RenewReply::kMaxRanges);
+    has_more = waiting == control::RenewReply::kMaxRanges && on_waiting_ != nullptr;
+    if (waiting != 0 && on_waiting_) {
+      const bool are_taken = co_await on_waiting_(scheduler, server.id, reply.value());
+      has_more = has_more && are_taken;
+    }
+    if (has_more && waits_to_connect_) {
+      kept.due = due_ = scheduler.Now();
+      has_more = false;
+    }
   }
   co_return Ok();
 }

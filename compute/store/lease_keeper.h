@@ -1,6 +1,7 @@
 // LeaseKeeper: keeps this compute server's leases in force, where leases expire, and acknowledges epochs.
 //
-// It renews each lease four times in its length. After a failure it reconnects and registers again.
+// It renews each lease four times in its length, and again at once while memory waits for this compute server (rule G4).
+// After a failure it reconnects and registers again.
 // If the lease has ended meanwhile, sessions register again too, and their lease must also be
 // renewed. A failure is logged once until renewals succeed again. Where leases do not expire, renewals only tell of epochs and
 // of waiting memory: the first one is due after kWithoutExpiry, so that a process that soon ends makes no connection for it.
@@ -45,9 +46,10 @@ class LeaseKeeper {
   // Called after each registration, from the keeper's thread. Memory allocated under an earlier
   // lease is abandoned, even if no session has noticed the new lease (rule U4).
   using OnRegistered = std::function<void(ServerId, const Registration&)>;
-  // The server offers memory for this compute server to give it up, or says that it has refused others memory.
+  // The server offers memory for this compute server to give it up, or says that it has refused others memory. OnWaiting
+  // returns whether the server has freed some, and is to be asked for more.
   using OnWaiting =
-      std::function<Task<void>(Scheduler&, ServerId, const control::RenewReply& offer)>;
+      std::function<Task<bool>(Scheduler&, ServerId, const control::RenewReply& offer)>;
   using OnShortage = std::function<Task<void>(Scheduler&)>;
   static constexpr std::chrono::milliseconds kWithoutExpiry{1000};
 
@@ -95,9 +97,8 @@ class LeaseKeeper {
   bool TendOthers(Scheduler& scheduler);
   Task<Status> RenewRegistered(Scheduler& scheduler, const ServerInfo& server, Kept& kept);
   void Run();
-  // Starts the renewals that are due. Returns when the next is due. Blocks for at most one first
-  // connection.
-  Clock::time_point RenewDue(Scheduler& scheduler);
+  // Starts the renewals that are due, and sets due_. Blocks for at most one first connection.
+  void RenewDue(Scheduler& scheduler);
   void Connect(Endpoint& endpoint, const ServerInfo& server, Kept& kept);
   Task<void> Renew(Scheduler& scheduler, const ServerInfo& server, Kept& kept);
   void Failed(const ServerInfo& server, Kept& kept, const Error& error);
@@ -111,7 +112,9 @@ class LeaseKeeper {
   std::unique_ptr<ComputePort> port_;  // the thread's
   std::unique_ptr<Endpoint> endpoint_;
   std::map<ServerId, Kept> kept_;
-  size_t asking_ = 0;  // renewals under way
+  size_t asking_ = 0;              // renewals under way
+  Clock::time_point due_{};        // the next renewal
+  bool waits_to_connect_ = false;  // until no renewal is under way
 
   std::atomic<bool> stopping_ = false;
   std::atomic<bool> hurries_ = false;

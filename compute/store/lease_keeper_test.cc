@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "common/fabric/open/open_port.h"
-#include "compute/session/registration.h"
 #include "compute/node/store_state.h"
+#include "compute/session/control_client.h"
+#include "compute/session/registration.h"
 #include "compute/session/testing/fake_lease_server.h"
 
 namespace gossamer {
@@ -52,6 +53,13 @@ class LeaseKeeperTest : public ::testing::Test {
     Pass(kQuarter);
     scheduler_->RunUntil(0);
   }
+  static Task<bool> GiveUp(Scheduler& scheduler, ServerId server, uint32_t offer) {
+    control::GiveUpRequest request;
+    request.offer = offer;
+    const Result<control::GiveUpReply> reply =
+        co_await CallControl<control::GiveUpReply>(scheduler.endpoint(), server, request);
+    co_return reply.has_value();
+  }
   // Passes time in steps so small that every due request is sent and answered.
   void Pass(std::chrono::milliseconds time) {
     for (const auto until = endpoint_->Now() + time; endpoint_->Now() < until;) {
@@ -72,8 +80,13 @@ class LeaseKeeperTest : public ::testing::Test {
   std::unique_ptr<ClockedEndpoint> endpoint_;
   std::unique_ptr<Scheduler> scheduler_;
   std::vector<Lease> told_;
-  LeaseKeeper keeper_{servers_, [this](ServerId server, const Registration& registration) {
+  LeaseKeeper keeper_{servers_,
+                      [this](ServerId server, const Registration& registration) {
                         if (server == ServerId{0}) told_.push_back(registration.lease);
+                      },
+                      nullptr, nullptr,
+                      [](Scheduler& scheduler, ServerId server, const control::RenewReply& offer) {
+                        return GiveUp(scheduler, server, offer.offer);
                       }};
 };
 
@@ -111,6 +124,29 @@ TEST_F(LeaseKeeperTest, ALostServerDoesNotKeepItFromTheOthers) {
   const int before = first_.renewals();
   Pass(40 * kQuarter);
   EXPECT_GE(first_.renewals(), before + 38);
+}
+
+// Rule G4: renewals follow one another without a pause, however much waits.
+TEST_F(LeaseKeeperTest, AllThatWaitsIsGivenUpAtOnce) {
+  constexpr uint32_t kPieces = 10'000;
+  Pass(kQuarter);
+  const int renewals = first_.renewals();
+  first_.SetWaiting(kPieces);
+  Pass(kQuarter + std::chrono::milliseconds(10));
+  EXPECT_EQ(first_.waiting(), 0u);
+  EXPECT_EQ(first_.taken_offers(),
+            (kPieces + control::RenewReply::kMaxRanges - 1) / control::RenewReply::kMaxRanges);
+  EXPECT_LE(first_.renewals(), renewals + first_.taken_offers() + 2);
+}
+
+// A server that refuses is not asked again and again.
+TEST_F(LeaseKeeperTest, WhatTheServerDoesNotTakeBackWaitsForTheNextRenewal) {
+  Pass(kQuarter);
+  first_.Refuse(false, true);
+  first_.SetWaiting(10'000);
+  Pass(4 * kQuarter);
+  EXPECT_GE(first_.taken_offers(), 3);
+  EXPECT_LE(first_.taken_offers(), 5);
 }
 
 TEST(LeaseKeeperThread, RenewsUntilItIsStopped) {

@@ -43,6 +43,7 @@ class FakeLeaseServer final : public ControlHandler {
   int gone() const { return Locked(gone_); }
   int allocations() const { return Locked(allocations_); }  // requested, granted or not
   int releases() const { return Locked(releases_); }
+  int taken_offers() const { return Locked(taken_offers_); }  // also those that it refused
   // The last request for it.
   control::ReleaseRequest released() const {
     const std::lock_guard guard(mutex_);
@@ -57,6 +58,15 @@ class FakeLeaseServer final : public ControlHandler {
   void SetEpoch(uint32_t epoch) {
     const std::lock_guard guard(mutex_);
     epoch_ = epoch;
+  }
+  // So many pieces of memory wait to be given up.
+  void SetWaiting(uint32_t pieces) {
+    const std::lock_guard guard(mutex_);
+    waiting_ = pieces;
+  }
+  uint32_t waiting() const {
+    const std::lock_guard guard(mutex_);
+    return waiting_;
   }
   // Requests that give memory back are not answered while they are held.
   void HoldReleases(bool holds) {
@@ -120,8 +130,18 @@ class FakeLeaseServer final : public ControlHandler {
         control::RenewReply message;
         message.lease_ms = lease_ms_;
         message.compute_servers = 1;
+        message.waiting =
+            static_cast<uint16_t>(std::min<uint32_t>(waiting_, control::RenewReply::kMaxRanges));
         message.epoch = epoch_;
         message.acknowledged = acknowledged_ = std::max(acknowledged_, renewal.epoch);
+        return Write(message, reply);
+      }
+      case control::Type::kGiveUp: {
+        ++taken_offers_;
+        if (refuses_releases_) return Refusal(Code::kFenced, reply);
+        control::GiveUpReply message;
+        message.bytes = std::min<uint32_t>(waiting_, control::RenewReply::kMaxRanges);
+        waiting_ -= static_cast<uint32_t>(message.bytes);
         return Write(message, reply);
       }
       case control::Type::kLeaseQuery: {
@@ -163,11 +183,13 @@ class FakeLeaseServer final : public ControlHandler {
   int allocations_ = 0;
   int granted_ = 0;
   int releases_ = 0;
+  int taken_offers_ = 0;
   control::ReleaseRequest released_;
   bool refuses_allocations_ = false;
   bool refuses_releases_ = false;
   control::Usage usage_{uint64_t{1} << 30, uint64_t{1} << 30, 0, 0};
   int gone_ = 0;
+  uint32_t waiting_ = 0;
   uint32_t epoch_ = 0;
   uint32_t acknowledged_ = 0;
   bool holds_releases_ = false;
