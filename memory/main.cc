@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <optional>
 
-#include "common/admin/listen_address.h"
+#include "common/admin/host_names.h"
 #include "common/bootstrap/bootstrap.h"
 #include "common/checked_parameters.h"
 #include "common/program/flags_main.h"
@@ -62,9 +62,14 @@ DEFINE_bool(
     "join a store of which a server other than server 0 is dead, and take that server out of "
     "the record: the keys it held are lost");
 DEFINE_string(admin, "",
-              "ADDRESS:PORT to serve metrics, health, state and a live page on by HTTP, to all "
-              "that reach it; port 0: "
-              "a free one, named in the line that says ready (default: none)");
+              "ADDRESS:PORT to serve metrics, health, state and a live page on by HTTP; port 0: a "
+              "free one, named in the line that says ready (default: none)");
+DEFINE_bool(admin_for_other_machines, false,
+            "let --admin be an address that other machines reach, though there is no password: "
+            "whoever reaches it sees figures");
+DEFINE_string(admin_hosts, "",
+              "names of hosts, with commas between them, under which --admin is asked, such as by "
+              "Prometheus; addresses, localhost and the name of this machine need none");
 DEFINE_int32(ready_fd, -1, "write READY to this file descriptor once clients can connect");
 
 namespace gossamer {
@@ -87,7 +92,7 @@ Result<uint64_t> SizeFlag(const char* name, const std::string& text) {
 
 Status CheckAdminFlag() {
   if (FLAGS_admin.empty()) return Ok();
-  const auto address = ParseListenAddress(FLAGS_admin);
+  const Status address = CheckAdminAddress(FLAGS_admin, FLAGS_admin_for_other_machines);
   if (address) return Ok();
   return MakeError(Code::kInvalidArgument, "--admin: " + address.error().message);
 }
@@ -145,7 +150,10 @@ Result<MemoryServerOptions> OptionsFromFlags() {
 // Nothing without --admin.
 Result<std::unique_ptr<ProgramAdmin>> StartAdmin() {
   if (FLAGS_admin.empty()) return std::unique_ptr<ProgramAdmin>();
-  return ProgramAdmin::Start(FLAGS_admin, {"gossamer-memory", "memory server"}, OwnBuild());
+  return ProgramAdmin::Start({.address = FLAGS_admin,
+                              .for_other_machines = FLAGS_admin_for_other_machines,
+                              .hosts = HostNames(FLAGS_admin_hosts)},
+                             {"gossamer-memory", "memory server"}, OwnBuild());
 }
 
 int Serve(const MemoryServerOptions& options, Bootstrap& bootstrap) {

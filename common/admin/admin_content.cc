@@ -6,6 +6,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "common/admin/host_names.h"
 #include "common/admin/page.h"
 
 namespace gossamer {
@@ -51,7 +52,13 @@ AdminReply Sentence(unsigned status, std::string_view sentence) {
           .allow = {}};
 }
 
-AdminReply Answer(const AdminContent& content, std::string_view method, std::string_view target) {
+AdminReply Answer(const AdminContent& content, std::string_view method, std::string_view host,
+                  std::string_view target) {
+  if (!IsServedHost(host, content.hosts)) {
+    return Sentence(403,
+                    "nothing is answered under this name of a host: ask for an address, for "
+                    "localhost, or for a name that the server was given (--admin_hosts)");
+  }
   if (method != "GET" && method != "HEAD") {
     AdminReply refused = Sentence(405, "only GET and HEAD are served here");
     refused.allow = "GET, HEAD";

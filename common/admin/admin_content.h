@@ -32,6 +32,8 @@ struct AdminContent {
   std::function<Status()> readiness;
   // Empty: an empty object.
   std::function<nlohmann::ordered_json()> state;
+  // Names of this machine in requests, beside those that IsServedHost knows.
+  std::vector<std::string> hosts;
 };
 
 struct AdminReply {
@@ -41,9 +43,10 @@ struct AdminReply {
   std::string_view allow;  // for status 405; otherwise empty
 };
 
-// `method`: in capitals. `target`: a path; a query behind it is ignored. For HEAD, the body is that of GET:
-// the caller does not send it.
-AdminReply Answer(const AdminContent& content, std::string_view method, std::string_view target);
+// `method`: in capitals. `host`: whom the request is for, as in its header. `target`: a path; a query behind it is ignored. For
+// HEAD, the body is that of GET: the caller does not send it.
+AdminReply Answer(const AdminContent& content, std::string_view method, std::string_view host,
+                  std::string_view target);
 
 // A reply of one sentence.
 AdminReply Sentence(unsigned status, std::string_view sentence);

@@ -110,6 +110,16 @@ class AdminServer::Listener {
   std::thread thread_;
 };
 
+Status CheckAdminAddress(std::string_view address, bool for_other_machines) {
+  BOOST_OUTCOME_TRY(parsed, ParseListenAddress(address));
+  if (for_other_machines || parsed.is_loopback()) return Ok();
+  return MakeError(
+      Code::kInvalidArgument,
+      std::string(address) +
+          " may be reached from other machines, and whoever reaches it sees keys: give "
+          "an address of the loopback interface, or --admin_for_other_machines, too");
+}
+
 AdminServer::AdminServer(std::unique_ptr<Listener> listener) : listener_(std::move(listener)) {}
 AdminServer::~AdminServer() = default;
 
@@ -117,7 +127,9 @@ const std::string& AdminServer::address() const { return listener_->address(); }
 
 Result<std::unique_ptr<AdminServer>> AdminServer::Start(const AdminOptions& options,
                                                         AdminContent content) {
+  BOOST_OUTCOME_TRYV(CheckAdminAddress(options.address, options.for_other_machines));
   BOOST_OUTCOME_TRY(address, ParseListenAddress(options.address));
+  content.hosts = options.hosts;
   auto listener = std::make_unique<Listener>(options, std::move(content));
   BOOST_OUTCOME_TRYV(listener->Listen(std::move(address)));
   BOOST_OUTCOME_TRYV(listener->Run());

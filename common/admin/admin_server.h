@@ -11,8 +11,8 @@
 //   - All its work is done by one thread of its own, with all signals blocked. No thread of the data path takes part.
 //   - It reads at most `max_connections` connections; as many more are answered 503, others closed.
 //   - Every connection is closed that needs longer than `timeout` for a request or a reply.
-//   - It answers GET and HEAD without a body, and changes nothing. There is no authentication: bind an address
-//     that only those reach who may read the figures.
+//   - It answers GET and HEAD without a body, and changes nothing. There is no authentication: other machines reach it only if
+//     the caller says so. A request for a name that a web page may have is answered 403 (host_names.h).
 //
 // The destructor waits for the callback that runs, if any, closes all connections and joins the thread.
 // What the callbacks of the content use must outlive the server.
@@ -23,6 +23,8 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "common/admin/admin_content.h"
 #include "common/status.h"
@@ -33,12 +35,18 @@ struct AdminOptions {
   std::string address = {};  // ADDRESS:PORT, numeric, IPv6 in brackets; port 0: a free one
   std::chrono::milliseconds timeout{10'000};
   size_t max_connections = 64;
-  std::string flag = "--admin";  // what gave the address, for messages
+  // There is no authentication: without this, only addresses of the loopback interface are listened on.
+  bool for_other_machines = false;
+  std::vector<std::string> hosts = {};  // names of this machine in requests: see host_names.h
+  std::string flag = "--admin";         // what gave the address, for messages
 };
+
+// Errors: InvalidArgument, a sentence, if `address` cannot be parsed, or may be reached from other machines and is not to be.
+Status CheckAdminAddress(std::string_view address, bool for_other_machines);
 
 class AdminServer {
  public:
-  // Errors: InvalidArgument for an address that cannot be parsed or listened on ("cannot listen on
+  // Errors: InvalidArgument for an address that is not allowed, or cannot be parsed or listened on ("cannot listen on
   // 127.0.0.1:7401: Address already in use; give another --admin"); Unsupported if there is no thread.
   static Result<std::unique_ptr<AdminServer>> Start(const AdminOptions& options,
                                                     AdminContent content);

@@ -22,7 +22,7 @@ using ::testing::Not;
 using testing::RawClient;
 using ::testing::StartsWith;
 
-constexpr char kHealthz[] = "GET /healthz HTTP/1.1\r\nHost: test\r\n\r\n";
+constexpr char kHealthz[] = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 class AdminServerTest : public ::testing::Test {
  protected:
@@ -70,10 +70,42 @@ TEST_F(AdminServerTest, ServesAllPaths) {
               AllOf(StartsWith("HTTP/1.1 503 "), EndsWith("server 1 does not answer\n")));
 }
 
+// A web page has its own name resolve to this address, and its browser ask for that.
+TEST_F(AdminServerTest, NamesThatAWebPageMayHaveAreRefused) {
+  AdminOptions options;
+  options.hosts = {"db-1.example"};
+  Start(options);
+  const auto get = [this](std::string_view path, const std::string& host) {
+    return Send("GET " + std::string(path) + " HTTP/1.1\r\nHost: " + host +
+                "\r\nConnection: close\r\n\r\n");
+  };
+  for (const std::string_view path : {"/state", "/metrics", "/"}) {
+    EXPECT_THAT(
+        get(path, "evil.example:7500"),
+        AllOf(StartsWith("HTTP/1.1 403 "), HasSubstr("--admin_hosts"), Not(HasSubstr("key"))))
+        << path;
+  }
+  EXPECT_EQ(states_, 0);
+  for (const std::string host : {"db-1.example:7500", "127.0.0.1", "[::1]:7500", "localhost"}) {
+    EXPECT_THAT(get("/state", host), StartsWith("HTTP/1.1 200 ")) << host;
+  }
+  EXPECT_THAT(Send("GET /healthz HTTP/1.0\r\n\r\n"), StartsWith("HTTP/1.0 200 "));
+}
+
+TEST_F(AdminServerTest, OtherMachinesReachItOnlyIfTheCallerSaysSo) {
+  for (const std::string_view address : {"0.0.0.0:0", "[::]:0", "10.0.0.1:7500"}) {
+    const auto refused = AdminServer::Start({.address = std::string(address)}, {});
+    ASSERT_FALSE(refused) << address;
+    EXPECT_THAT(refused.error().message, AllOf(HasSubstr("may be reached from other machines"),
+                                               HasSubstr("--admin_for_other_machines")));
+  }
+  EXPECT_TRUE(AdminServer::Start({.address = "0.0.0.0:0", .for_other_machines = true}, {}));
+}
+
 TEST_F(AdminServerTest, HeadHasTheHeaderOfGetWithoutItsBody) {
   Start();
   const std::string reply =
-      Send("HEAD /readyz HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
+      Send("HEAD /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
   EXPECT_THAT(reply, AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr("Content-Length: 6\r\n"),
                            EndsWith("\r\n\r\n")));
 }

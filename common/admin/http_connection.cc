@@ -65,7 +65,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
       WriteLast(Sentence(413, "a request must not have a body"));
       return;
     }
-    Write(Answer(*content_, View(request.method_string()), View(request.target())),
+    Write(Answer(*content_, View(request.method_string()), View(request[http::field::host]),
+                 View(request.target())),
           request.version(), request.keep_alive(), request.method() == http::verb::head);
   }
 

@@ -25,15 +25,14 @@ ProgramAdmin::ProgramAdmin(Names names, BuildFacts build)
       process_(std::make_shared<ProcessMetrics>(std::move(build))),
       not_ready_("the " + names_.title + " is starting") {}
 
-Result<std::unique_ptr<ProgramAdmin>> ProgramAdmin::Start(const std::string& address, Names names,
+Result<std::unique_ptr<ProgramAdmin>> ProgramAdmin::Start(const AdminOptions& options, Names names,
                                                           BuildFacts build) {
   std::unique_ptr<ProgramAdmin> admin(new ProgramAdmin(std::move(names), std::move(build)));
   AdminContent content;
   content.metrics = {admin->process_, std::make_shared<ServedMetrics>(admin.get())};
   content.readiness = [&admin = *admin] { return admin.Readiness(); };
   content.state = [&admin = *admin] { return admin.State(); };
-  BOOST_OUTCOME_TRY(endpoint, AdminServer::Start({.address = address, .flag = admin->names_.flag},
-                                                 std::move(content)));
+  BOOST_OUTCOME_TRY(endpoint, AdminServer::Start(options, std::move(content)));
   admin->endpoint_ = std::move(endpoint);
   return admin;
 }

@@ -1,6 +1,6 @@
 // ProgramAdmin: the admin endpoint of a server program, from before it serves its clients until after.
 //
-//   auto admin = ProgramAdmin::Start("127.0.0.1:7401", {"gossamer-memory", "memory server"}, build);
+//   auto admin = ProgramAdmin::Start({.address = "127.0.0.1:7401"}, {"gossamer-memory", "memory server"}, build);
 //                                      // /readyz: 503 "the memory server is starting"
 //   auto server = …
 //   admin.value()->Serve({.families = …, .state = …});   // /readyz: 200
@@ -28,9 +28,8 @@ namespace gossamer {
 class ProgramAdmin {
  public:
   struct Names {
-    std::string program;           // "gossamer-memory"
-    std::string title;             // "memory server"
-    std::string flag = "--admin";  // what gave the address, for messages
+    std::string program;  // "gossamer-memory"
+    std::string title;    // "memory server"
   };
   // What there is to show of a program that serves, beside the figures of its process.
   struct Served {
@@ -41,7 +40,7 @@ class ProgramAdmin {
   };
 
   // Errors: those of AdminServer::Start.
-  static Result<std::unique_ptr<ProgramAdmin>> Start(const std::string& address, Names names,
+  static Result<std::unique_ptr<ProgramAdmin>> Start(const AdminOptions& options, Names names,
                                                      BuildFacts build);
   ProgramAdmin(const ProgramAdmin&) = delete;
   ProgramAdmin& operator=(const ProgramAdmin&) = delete;

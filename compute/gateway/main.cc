@@ -13,7 +13,7 @@
 #include <string>
 #include <utility>
 
-#include "common/admin/listen_address.h"
+#include "common/admin/host_names.h"
 #include "common/admin/program_admin.h"
 #include "common/program/flags_main.h"
 #include "common/program/open_patiently.h"
@@ -71,8 +71,14 @@ DEFINE_int32(slowlog_slower_than_us, 10'000,
 DEFINE_uint32(slowlog_entries, 128, "entries that SLOWLOG keeps");
 DEFINE_string(
     admin, "",
-    "ADDRESS:PORT to serve metrics, health, state and a live page on by HTTP, to all that "
-    "reach it; port 0: a free one (default: none)");
+    "ADDRESS:PORT to serve metrics, health, state and a live page on by HTTP; port 0: a free one "
+    "(default: none)");
+DEFINE_bool(admin_for_other_machines, false,
+            "let --admin be an address that other machines reach, though there is no password: "
+            "whoever reaches it sees figures, and keys that are used much");
+DEFINE_string(admin_hosts, "",
+              "names of hosts, with commas between them, under which --admin is asked, such as by "
+              "Prometheus; addresses, localhost and the name of this machine need none");
 DEFINE_uint32(
     sweep_after_s, 60,
     "give back the memory of compute servers that ended without doing so, after about so many "
@@ -162,7 +168,7 @@ Result<GatewayOptions> OptionsFromFlags() {
   }
   options.listen_tls = SplitAtCommas(FLAGS_tls);
   if (!FLAGS_admin.empty()) {
-    const Result<ListenAddress> address = ParseListenAddress(FLAGS_admin);
+    const Status address = CheckAdminAddress(FLAGS_admin, FLAGS_admin_for_other_machines);
     if (!address) return WrongFlag("admin", address.error().message);
   }
   BOOST_OUTCOME_TRY(users, UsersFromFlags());
@@ -193,7 +199,10 @@ Result<OpenOptions> OpenOptionsFromFlags() {
 // Nothing without --admin.
 Result<std::unique_ptr<ProgramAdmin>> StartAdmin() {
   if (FLAGS_admin.empty()) return std::unique_ptr<ProgramAdmin>();
-  return ProgramAdmin::Start(FLAGS_admin, {"gossamer-compute", "compute server"}, OwnBuild());
+  return ProgramAdmin::Start({.address = FLAGS_admin,
+                              .for_other_machines = FLAGS_admin_for_other_machines,
+                              .hosts = HostNames(FLAGS_admin_hosts)},
+                             {"gossamer-compute", "compute server"}, OwnBuild());
 }
 
 // Nothing with --sweep_after_s=0.

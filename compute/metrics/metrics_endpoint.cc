@@ -37,11 +37,12 @@ class ProgramMetrics final : public MetricsEndpoint {
       return MakeError(Code::kInvalidArgument,
                        "these metrics are those of a store that is open: give each store its own");
     }
-    BOOST_OUTCOME_TRY(admin, ProgramAdmin::Start(options_.address,
-                                                 {.program = options_.program,
-                                                  .title = "program",
-                                                  .flag = "address of the metrics"},
-                                                 OwnBuild()));
+    BOOST_OUTCOME_TRY(
+        admin, ProgramAdmin::Start({.address = options_.address,
+                                    .for_other_machines = options_.for_other_machines,
+                                    .hosts = options_.hosts,
+                                    .flag = "address of the metrics"},
+                                   {.program = options_.program, .title = "program"}, OwnBuild()));
     admin_ = std::move(admin);
     return Ok();
   }

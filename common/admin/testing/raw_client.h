@@ -49,7 +49,7 @@ class RawClient {
   }
   // Sends a GET that ends the connection, and returns the whole reply.
   std::string Get(std::string_view path) {
-    Send("GET " + std::string(path) + " HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
+    Send("GET " + std::string(path) + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     return ReadToEnd();
   }
 

@@ -358,6 +358,7 @@ class ProgramTest(ComputeServerTest):
             (["--redis=127.0.0.1:7400,127.0.0.1:7400"], "--redis: 127.0.0.1:7400 is given twice"),
             (["--redis=unix:x,unix:x"], "--redis: unix:x is given twice"),
             (["--redis=0.0.0.0:0"], "set a password"),
+            (["--admin=0.0.0.0:0"], "--admin: 0.0.0.0:0 may be reached from other machines"),
             (["--redis=[::ffff:10.0.0.1]:0"], "set a password"),
             (["--threads=0"], "--threads: give 1 to 256"),
             (["--threads=257"], "--threads: give 1 to 256"),

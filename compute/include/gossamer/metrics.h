@@ -19,6 +19,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "gossamer/observer.h"
 
@@ -29,6 +30,9 @@ struct MetricsOptions {
   std::string program = {};  // a name for the page; empty: that of the process
   // There is no authentication and no encryption: without this, only addresses of the loopback interface are served.
   bool for_other_machines = false;
+  // Names under which requests come, beside localhost and that of the machine; numeric addresses need none. Others are answered
+  // 403, as a web page that has its own name resolve to this address could read the figures.
+  std::vector<std::string> hosts = {};
 };
 
 class MetricsEndpoint : public StoreObserver {

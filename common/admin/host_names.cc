@@ -1,0 +1,53 @@
+#include "common/admin/host_names.h"
+
+#include <arpa/inet.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+namespace gossamer {
+namespace {
+
+bool IsSame(std::string_view a, std::string_view b) {
+  return std::ranges::equal(
+      a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
+}
+
+bool IsNumeric(int family, std::string_view text) {
+  in6_addr address;  // the larger of the two
+  return inet_pton(family, std::string(text).c_str(), &address) == 1;
+}
+
+std::string OwnName() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? std::string(name.data()) : std::string();
+}
+
+}  // namespace
+
+bool IsServedHost(std::string_view host, const std::vector<std::string>& names) {
+  // Browsers always name one.
+  if (host.empty()) return true;
+  if (host.front() == '[') {
+    const size_t end = host.find(']');
+    return end != std::string_view::npos && IsNumeric(AF_INET6, host.substr(1, end - 1));
+  }
+  host = host.substr(0, host.rfind(':'));
+  if (host.ends_with('.')) host.remove_suffix(1);
+  if (IsNumeric(AF_INET, host) || IsSame(host, "localhost") || IsSame(host, OwnName())) return true;
+  return std::ranges::any_of(names, [host](const std::string& name) { return IsSame(host, name); });
+}
+
+std::vector<std::string> HostNames(std::string_view text) {
+  std::vector<std::string> names;
+  while (!text.empty()) {
+    const size_t comma = std::min(text.find(','), text.size());
+    if (comma != 0) names.emplace_back(text.substr(0, comma));
+    text.remove_prefix(std::min(comma + 1, text.size()));
+  }
+  return names;
+}
+
+}  // namespace gossamer
