@@ -43,7 +43,9 @@ Task<Result<Descent::Step>> Descent::To(Op& op, SearchGoal goal, uint32_t level,
       }
       if (trust == Trust::kCache && on_miss_) on_miss_();
       if (goal.IsBeyond(node.high)) {
-        if (node.sibling.is_null()) {
+        // Each hop goes right, or a chain of damaged nodes could lead back (rule W7).
+        const bool leads_right = node.high.key.view() > step.low.view();
+        if (node.sibling.is_null() || !leads_right) {
           lost = true;
           break;
         }

@@ -119,6 +119,11 @@ Task<Status> TreeChecker::WalkInternal(uint32_t level, const std::vector<Downlin
                                           : "a finite high fence without a sibling");
       break;
     }
+    // A chain that does not go right has no end.
+    if (!node.sibling.is_null() && node.high.key.view() <= low.view()) {
+      Problem(pointer, "a high fence that is not above the low fence");
+      break;
+    }
     low = node.high.key;
     pointer = node.sibling;
   }
@@ -157,6 +162,10 @@ Task<Status> TreeChecker::WalkLeaves(const std::vector<Downlink>& expected) {
     if (high.infinite != sibling.is_null()) {
       Problem(pointer, high.infinite ? "an infinite high fence with a sibling"
                                      : "a finite high fence without a sibling");
+      break;
+    }
+    if (!sibling.is_null() && high.key.view() <= low.view()) {
+      Problem(pointer, "a high fence that is not above the low fence");
       break;
     }
     low = high.key;

@@ -272,8 +272,10 @@ Task<Result<Getter::Hop>> Getter::HopRight(Op& op, KeyView key, const Units& uni
       GroupView::Parse(units.bytes_at(UnitBuffers::kHome), leaf, units.home, path.low);
   const std::optional<TrailerView> trailer = rules::ParseTrailer(
       {units.buffers.data() + UnitBuffers::kTrailer, kTrailerBytes}, leaf, geometry);
+  // Each hop goes right, or a chain of damaged leaves could lead back (rule W7).
+  const bool leads_right = home && home->high().key.view() > path.low.view();
   if (!home || !trailer || !rules::OfOneVersion(*home, *trailer) || home->Covers(key) ||
-      trailer->sibling().is_null() ||
+      trailer->sibling().is_null() || !leads_right ||
       (home->frozen() && !rules::MayReadFrozen(route.left.has_value()))) {
     co_return Hop::kUndecided;
   }

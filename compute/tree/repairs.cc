@@ -46,7 +46,8 @@ Task<Status> Repairs::Repair(Op& op, RemotePtr left, uint32_t level, const Key& 
     high = node.value().high;
     sibling = node.value().sibling;
   }
-  if (high.infinite || sibling.is_null()) co_return Ok();
+  const bool leads_right = high.infinite || high.key.view() > low.view();
+  if (high.infinite || sibling.is_null() || !leads_right) co_return Ok();
   // Looks without the lock first: usually the client that split the node has linked it by now.
   const RootWord root = context_.cache.root();
   if (root.level() > level) {

@@ -39,6 +39,7 @@ Scan& Scanner::Open(ScanRange range, uint64_t limit) {
   scan.taken = 0;
   scan.at = 0;
   scan.has_passed = false;
+  scan.failures = 0;
   scan.missed = {};
   scan.run_leaves = kFirstLeaves;
   scan.hop.reset();

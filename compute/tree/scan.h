@@ -41,6 +41,9 @@ struct Scan {
   uint64_t leases = 0;
   ScanPosition position;
   bool has_passed = false;  // a leaf
+  // Where a path last led to wrong leaves, and how often in a row. What is fetched in between may be right, and yet lead there.
+  ScanPosition failed_at;
+  uint32_t failures = 0;
 
   ScanPage page;
   size_t taken = 0;            // entries of the page
@@ -104,6 +107,8 @@ class Scanner {
   struct TakenLeaf;
 
   Task<Status> FetchSome(Op& op, Scan& scan);
+  // Counts a failure at the scan's position.
+  static bool HasFailedTooOften(Scan& scan);
   // Takes the next leaf of the run if it needs no READ. Returns false if it does.
   bool TakeNext(Scan& scan);
   // Moves over leaves of the run that a merge has left behind the position of a forward scan.

@@ -12,8 +12,8 @@
 namespace gossamer {
 namespace {
 
-// A path that leads to wrong leaves this many times is corrupt.
-constexpr uint32_t kMaxAttempts = 8;
+// A position from which paths lead to wrong leaves this many times in a row is that of damage.
+constexpr uint32_t kMostFailures = 8;
 // A block is damaged if it is not what a leaf says, and the leaf, read again behind that, says the same. Once would show it; a
 // frozen leaf may be read in between, whose entries are another's.
 constexpr uint32_t kMaxReadsOfALeaf = 8;
@@ -32,17 +32,14 @@ Task<Status> Scanner::Fetch(Scan& scan) {
   op.began = scan.leases;
   Status status = Ok();
   scan.page.blocks.clear();
-  for (uint32_t attempt = 0; attempt < kMaxAttempts; ++attempt) {
+  for (;;) {
     status = co_await FetchSome(op, scan);
     if (status) break;
     DropRuns(scan);
     const bool again = co_await context_.links.RecoverFrom(op, status.error());
-    if (again) {
-      attempt = 0;  // RecoverFrom counts losses
-      continue;
-    }
+    if (again) continue;
     // Corruption may come from a stale path, which has been dropped. Entries emitted so far stand.
-    if (status.error().code != Code::kCorruption) break;
+    if (status.error().code != Code::kCorruption || HasFailedTooOften(scan)) break;
     const Result<RootWord> root =
         co_await context_.links.Retry(op, [&] { return context_.nodes.ReadRoot(op); });
     if (!root) {
@@ -52,6 +49,12 @@ Task<Status> Scanner::Fetch(Scan& scan) {
   }
   context_.counters.of(OperationClass::kScan) += op.wire;
   co_return status;
+}
+
+bool Scanner::HasFailedTooOften(Scan& scan) {
+  scan.failures = scan.failed_at == scan.position ? scan.failures + 1 : 1;
+  scan.failed_at = scan.position;
+  return scan.failures >= kMostFailures;
 }
 
 Task<Status> Scanner::FetchSome(Op& op, Scan& scan) {
@@ -124,7 +127,10 @@ Task<Result<Scanner::TakenLeaf>> Scanner::ReadLeaf(Op& op, const NodeCache::Leaf
     leaf = LeafView::Parse({again.data(), geometry.node_bytes()}, ref.leaf, geometry, ref.low);
   }
   const bool is_of_the_past = leaf->frozen() && !rules::MayReadFrozen(came_over_left);
-  if (is_of_the_past || !leaf->trailer().low().Matches(ref.low)) {
+  // Each hop goes right, or a chain of damaged leaves could lead back (rule W7).
+  const HighFence high = leaf->high();
+  const bool leads_right = high.infinite || high.key.view() > ref.low.view();
+  if (is_of_the_past || !leads_right || !leaf->trailer().low().Matches(ref.low)) {
     context_.cache.ForgetPath({ref.leaf, 0, ref.parent, 0, ref.low});
     co_return CorruptNode(ref.leaf, "a leaf whose low fence is not its separator");
   }

@@ -41,6 +41,8 @@ struct ScanPosition {
   Key from;         // forward: the next key is not below this
   HighFence below;  // reverse: the next key is below this
   bool done = false;
+
+  friend bool operator==(const ScanPosition&, const ScanPosition&) = default;
 };
 
 // Where the keys start that a scan at `position` wants, and whether `key` is before their end.

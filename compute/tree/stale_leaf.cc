@@ -16,6 +16,10 @@ Task<Status> LeafLocker::LeaveStaleLeaf(Op& op, LockedLeaf& locked, const LeafWr
                                         bool is_valid, Search& search) const {
   const KeyView key = write.entry.key;
   const RemotePtr leaf = locked.leaf();
+  if (is_valid && !locked.unit(write.unit).frozen()) {
+    // Each hop goes right, or a chain of damaged leaves could lead back (rule W7).
+    is_valid = locked.unit(write.unit).high().key.view() > locked.path.low.view();
+  }
   if (!is_valid) {
     // Memory that is another's by now is met once: the path is looked up again after each failure.
     search.failures = leaf == search.failed ? search.failures + 1 : 1;
