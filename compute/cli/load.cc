@@ -14,11 +14,11 @@
 namespace gossamer::cli {
 namespace {
 
-constexpr size_t kBatchLines = 512;
-constexpr size_t kBatchBytes = 256 << 10;
-// Of a sorted load, in which a batch is built into leaves.
-constexpr size_t kSortedBatchLines = 8192;
-constexpr size_t kSortedBatchBytes = 1 << 20;
+// Many, because leaves are built from the neighbours among them; few, because a signal waits for them.
+constexpr size_t kBatchLines = 4096;
+constexpr size_t kBatchBytes = 1 << 20;
+// Fewer lines may ascend by chance.
+constexpr size_t kLeastSorted = 64;
 
 // One load: the reading thread and its workers.
 class Loader {
@@ -39,10 +39,8 @@ class Loader {
       while (ReadLine()) {
       }
     }
-    for (size_t i = 0; i < workers_.size(); ++i) {
-      if (!pending_[i]->lines.empty()) workers_[i]->Push(std::move(pending_[i]));
-      workers_[i]->Close();
-    }
+    if (!workers_.empty()) Flush();
+    for (const auto& worker : workers_) worker->Close();
     for (const auto& worker : workers_) worker->Join();
     return Summarise();
   }
@@ -50,13 +48,14 @@ class Loader {
  private:
   Status StartWorkers() {
     const uint32_t threads = options_.sorted_fill ? 1 : std::max<uint32_t>(options_.threads, 1);
+    std::vector<std::unique_ptr<LoadWorker>> workers;
     for (uint32_t i = 0; i < threads; ++i) {
       Result<std::unique_ptr<Session>> session = store_.NewSession();
       if (!session) return session.error();
-      workers_.push_back(
+      workers.push_back(
           std::make_unique<LoadWorker>(std::move(session).value(), options_, shared_));
-      pending_.push_back(std::make_unique<LoadBatch>());
     }
+    workers_ = std::move(workers);
     return Ok();
   }
 
@@ -64,7 +63,7 @@ class Loader {
   bool ReadLine() {
     if (shared_.Halted()) return false;
     // Pending lines must not wait for a silent pipe.
-    if (!reader_.has_line()) FlushAll();
+    if (!reader_.has_line()) Flush();
     switch (reader_.Advance()) {
       case LineReader::Next::kEnd: at_end_ = true; return false;
       case LineReader::Next::kStopped: return false;
@@ -85,34 +84,28 @@ class Loader {
   }
 
   bool AddLine() {
-    // Decode into a scratch string, because the key decides which worker gets the line.
-    scratch_.clear();
+    LoadBatch& batch = *pending_;
+    const size_t before = batch.bytes.size();
     const Result<LoadBatch::Line> decoded =
-        DecodeLine(reader_.line(), options_.form, store_.parameters(), scratch_);
+        DecodeLine(reader_.line(), options_.form, store_.parameters(), batch.bytes);
     if (!decoded) return Bad(decoded.error());
     LoadBatch::Line line = decoded.value();
     line.number = reader_.number();
-    const std::string_view key = std::string_view(scratch_).substr(0, line.key_bytes);
-    line.key_hash = KeyHash(key);
-    if (options_.sorted_fill) {
-      if (last_key_ && key < *last_key_) {
-        End(line.number,
-            MakeError(Code::kInvalidArgument,
-                      "its key is less than that of a line before: sort the lines by their keys' "
-                      "bytes, or load them without --sorted"));
-        return false;
-      }
-      last_key_ = key;
+    const std::string_view key = batch.key(line);
+    const bool ascends = !has_last_key_ || key >= std::string_view(last_key_);
+    if (!ascends && options_.sorted_fill) {
+      batch.bytes.resize(before);
+      End(line.number,
+          MakeError(Code::kInvalidArgument,
+                    "its key is less than that of a line before: sort the lines by their keys' "
+                    "bytes, or load them without --sorted"));
+      return false;
     }
-    const size_t worker = line.key_hash % workers_.size();
-    LoadBatch& batch = *pending_[worker];
-    line.at = batch.bytes.size();
-    batch.bytes += scratch_;
+    batch.is_sorted = batch.is_sorted && (ascends || batch.lines.empty());
+    last_key_ = key;
+    has_last_key_ = true;
     batch.lines.push_back(line);
-    const bool is_sorted = options_.sorted_fill.has_value();
-    const bool is_full = batch.lines.size() >= (is_sorted ? kSortedBatchLines : kBatchLines) ||
-                         batch.bytes.size() >= (is_sorted ? kSortedBatchBytes : kBatchBytes);
-    if (is_full) Flush(worker);
+    if (batch.lines.size() >= kBatchLines || batch.bytes.size() >= kBatchBytes) Flush();
     return true;
   }
 
@@ -129,14 +122,42 @@ class Loader {
 
   void End(uint64_t line, const Error& error) { report_.error = LoadError{line, error}; }
 
-  void Flush(size_t worker) {
-    workers_[worker]->Push(std::exchange(pending_[worker], std::make_unique<LoadBatch>()));
+  // Passes on the pending lines.
+  void Flush() {
+    if (pending_->lines.empty()) return;
+    std::unique_ptr<LoadBatch> batch = std::exchange(pending_, std::make_unique<LoadBatch>());
+    const bool is_short = batch->lines.size() < kLeastSorted && !options_.sorted_fill;
+    batch->is_sorted = batch->is_sorted && !is_short;
+    // The lines of a key come to different workers then, but in their order.
+    if (batch->is_sorted != was_sorted_) {
+      for (const auto& worker : workers_) worker->Drain();
+    }
+    was_sorted_ = batch->is_sorted;
+    if (batch->is_sorted || workers_.size() == 1) {
+      workers_[0]->Push(std::move(batch));
+    } else {
+      Distribute(*batch);
+    }
     progress_.Update(Loaded());
   }
 
-  void FlushAll() {
-    for (size_t i = 0; i < workers_.size(); ++i) {
-      if (!pending_[i]->lines.empty()) Flush(i);
+  void Distribute(const LoadBatch& batch) {
+    std::vector<std::unique_ptr<LoadBatch>> parts(workers_.size());
+    for (LoadBatch::Line line : batch.lines) {
+      const size_t worker = KeyHash(batch.key(line)) % workers_.size();
+      std::unique_ptr<LoadBatch>& part = parts[worker];
+      if (part == nullptr) {
+        part = std::make_unique<LoadBatch>();
+        part->is_sorted = false;
+      }
+      const size_t at = part->bytes.size();
+      part->bytes += batch.key(line);
+      part->bytes += batch.value(line);
+      line.at = at;
+      part->lines.push_back(line);
+    }
+    for (size_t i = 0; i < parts.size(); ++i) {
+      if (parts[i] != nullptr) workers_[i]->Push(std::move(parts[i]));
     }
   }
 
@@ -182,9 +203,10 @@ class Loader {
   LineReader reader_;
   LoadShared shared_;
   std::vector<std::unique_ptr<LoadWorker>> workers_;
-  std::vector<std::unique_ptr<LoadBatch>> pending_;  // one for each worker
-  std::string scratch_;
-  std::optional<std::string> last_key_;  // of a sorted load
+  std::unique_ptr<LoadBatch> pending_ = std::make_unique<LoadBatch>();
+  std::string last_key_;
+  bool has_last_key_ = false;
+  bool was_sorted_ = false;  // the batch before
   Progress progress_;
   bool at_end_ = false;
   std::optional<uint64_t> bad_line_;  // the bad line that ended the load

@@ -1,16 +1,16 @@
 // load: puts the lines of a file, many at a time.
 //
-// The calling thread reads and decodes lines and passes them, in batches, to worker threads. Each
-// worker has a session and keeps many puts in flight. A key always goes to the same worker. The
-// worker never has two puts of one key in flight, and starts them in the order of the lines: if a
-// key comes twice, the later line wins.
+// The calling thread reads and decodes lines and passes them, in batches, to worker threads. Each worker has a session and puts
+// a batch at a time, sorted by key (Session::MultiPut): so leaves get full whether keys ascend, descend or come from many
+// series in turn. A key always goes to the same worker, and a worker puts its batches in the order of the lines: if a key comes
+// twice, the later line wins.
 //
-// Lines whose keys ascend may be loaded as such, by one worker: leaves are then built full (Session::LoadSorted). A line
-// that does not ascend ends the load; all lines before it are stored.
+// A batch whose keys ascend goes to one worker, which builds full leaves from it (Session::LoadSorted). That is found out, or
+// said beforehand (`sorted_fill`). If it was said, a line that does not ascend ends the load; all lines before it are stored.
 //
 // The report says how many lines were stored and from which line to go on. All lines before
 // `resume_line` are stored, except a bad line that ended the load: then `resume_line` is the next
-// one. Some later lines may be stored, because puts overlap. Loading them again is harmless, since
+// one. Some later lines may be stored, because a batch is sorted. Loading them again is harmless, since
 // the order of the lines decides.
 #pragma once
 
@@ -28,7 +28,6 @@ namespace gossamer::cli {
 
 struct LoadOptions {
   uint32_t threads = 1;
-  uint32_t in_flight = 64;            // most puts in flight, for each thread
   uint64_t from_line = 1;             // skip earlier lines
   std::optional<double> sorted_fill;  // keys ascend: how full leaves get, above 0 and at most 1
   LineForm form = LineForm::kEscaped;

@@ -141,13 +141,13 @@ Command LoadCommand() {
           "how many lines are stored and from which line to go on, which is the one behind "
           "a bad line:\n"
           "--from_line=N.\n"
-          "--sorted: the keys ascend (LC_ALL=C sort). Leaves are built full, or to --fill, much "
-          "quicker than\n"
-          "by puts. A line whose key is less than the one before ends the load; the lines "
-          "before it are stored.\n",
+          "Full leaves are built where keys ascend (LC_ALL=C sort), much quicker than by puts.\n"
+          "--sorted: they all ascend; leaves get as full as --fill says. A line whose key is "
+          "less than the one\n"
+          "before ends the load; the lines before it are stored.\n",
       .min_arguments = 1,
       .max_arguments = 1,
-      .flags = {"threads", "in_flight", "from_line", "on_error", "raw", "sorted", "fill"},
+      .flags = {"threads", "from_line", "on_error", "raw", "sorted", "fill"},
       .stops_cleanly = true,
       .run = RunLoad};
 }

@@ -17,7 +17,6 @@ namespace gossamer::cli {
 struct LoadBatch {
   struct Line {
     uint64_t number = 0;
-    uint64_t key_hash = 0;
     size_t at = 0;
     size_t key_bytes = 0;
     size_t value_bytes = 0;
@@ -25,6 +24,7 @@ struct LoadBatch {
 
   std::string bytes;
   std::vector<Line> lines;
+  bool is_sorted = true;  // no key is less than the one before
 
   std::string_view key(const Line& line) const {
     return std::string_view(bytes).substr(line.at, line.key_bytes);
@@ -37,8 +37,8 @@ struct LoadBatch {
 // Whether a backslash in a line begins an escape of escape.h, or stands for itself.
 enum class LineForm { kEscaped, kRaw };
 
-// Decodes `text`, appends key and value to `bytes`, and returns their location. Does not set number
-// and hash.
+// Decodes `text`, appends key and value to `bytes`, and returns their location. Does not set the
+// number.
 // Errors: InvalidArgument for a bad escape or if a limit of the store is exceeded. `bytes` is then
 // unchanged.
 Result<LoadBatch::Line> DecodeLine(std::string_view text, LineForm form,

@@ -1,6 +1,6 @@
-// A worker of `load`: one thread, one session, many puts in flight.
+// A worker of `load`: one thread, one session, a batch of lines at a time.
 //
-// Thread-safety: the reading thread calls `Push`, `Close` and `loaded`. `report` is valid after
+// Thread-safety: the reading thread calls `Push`, `Drain`, `Close` and `loaded`. `report` is valid after
 // `Join`.
 #pragma once
 
@@ -22,7 +22,7 @@
 
 namespace gossamer::cli {
 
-// State shared by all workers. Once `halted`, no worker starts another put.
+// State shared by all workers. Once `halted`, no worker starts another batch.
 struct LoadShared {
   const Stop& stop;
   std::atomic<bool> halted = false;
@@ -48,6 +48,8 @@ class LoadWorker {
 
   // Waits while the worker's queue is full.
   void Push(std::unique_ptr<LoadBatch> batch);
+  // Waits until all batches are done.
+  void Drain();
   // No more batches follow.
   void Close();
   void Join();
@@ -56,35 +58,29 @@ class LoadWorker {
   const Report& report() const { return report_; }
 
  private:
-  using BatchPtr = std::shared_ptr<const LoadBatch>;
-
   void Run();
-  // The next batch; null after the last.
-  BatchPtr Pop();
-  bool QueueEmpty();
-  void PutAll(const BatchPtr& batch);
-  // Of a sorted load.
+  // The next batch; null after the last. The one before is done.
+  std::unique_ptr<const LoadBatch> Pop();
+  void PutAll(const LoadBatch& batch);
+  // The same of a sorted batch. Behind a line that failed, none is stored.
   void LoadAll(const LoadBatch& batch);
-  // The line and all behind it are not stored.
   void Failed(uint64_t line, const Error& error);
-  Task<void> PutLine(BatchPtr batch, const LoadBatch::Line& line);
-  bool InFlight(uint64_t key_hash) const;
-  void Leave(uint64_t key_hash);
   void NotLoaded(uint64_t line);
+  void AddLoaded(uint64_t lines);
 
   std::unique_ptr<Session> session_;
-  const uint32_t in_flight_;
-  const std::optional<double> sorted_fill_;
+  const double fill_;  // of leaves that are built from sorted batches
   LoadShared& shared_;
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<BatchPtr> queue_;
+  std::deque<std::unique_ptr<const LoadBatch>> queue_;
+  bool is_busy_ = false;  // with a batch that is not in the queue any more
   bool closed_ = false;
 
   std::atomic<uint64_t> loaded_ = 0;
-  std::vector<KeyValueView> pairs_;       // of a sorted load
-  std::vector<uint64_t> keys_in_flight_;  // hashes, at most in_flight_; searched linearly
+  std::vector<KeyValueView> pairs_;  // of a batch
+  std::vector<Status> results_;      // likewise
   Report report_;
   std::thread thread_;
 };

@@ -45,7 +45,6 @@ DEFINE_bool(dry_run, false, "repair: say what is lost, and change nothing");
 DEFINE_bool(quick, false, "stat: do not read the tree");
 DEFINE_bool(keys_only, false, "scan: leave out the values");
 DEFINE_uint32(threads, 1, "load: threads that put");
-DEFINE_uint32(in_flight, 64, "load: puts under way at a time, for each thread");
 DEFINE_uint64(from_line, 1, "load: begin at this line of the file");
 DEFINE_bool(sorted, false, "load,size: the keys ascend: build full leaves");
 DEFINE_double(fill, 1.0, "with --sorted: how full leaves get, above 0 and at most 1");
@@ -65,7 +64,6 @@ namespace gossamer::cli {
 namespace {
 
 constexpr uint32_t kMaxThreads = 256;
-constexpr uint32_t kMaxInFlight = 1024;
 constexpr uint32_t kMaxTimeoutMs = 3'600'000;
 
 const ProgramInfo& Program() {
@@ -144,7 +142,6 @@ Result<CommandOptions> CommandOptionsOfFlags() {
   options.dry_run = FLAGS_dry_run;
   options.quick = FLAGS_quick;
   options.load.threads = FLAGS_threads;
-  options.load.in_flight = FLAGS_in_flight;
   options.load.from_line = FLAGS_from_line;
   if (FLAGS_raw) options.load.form = LineForm::kRaw;
   options.load.skip_errors = FLAGS_on_error == "skip";
@@ -152,10 +149,6 @@ Result<CommandOptions> CommandOptionsOfFlags() {
   options.size = SizeOptionsOfFlags();
   if (FLAGS_threads < 1 || FLAGS_threads > kMaxThreads) {
     return MakeError(Code::kInvalidArgument, fmt::format("--threads must be 1 to {}", kMaxThreads));
-  }
-  if (FLAGS_in_flight < 1 || FLAGS_in_flight > kMaxInFlight) {
-    return MakeError(Code::kInvalidArgument,
-                     fmt::format("--in_flight must be 1 to {}", kMaxInFlight));
   }
   if (!(FLAGS_fill > 0 && FLAGS_fill <= 1)) {
     return MakeError(Code::kInvalidArgument, "--fill must be above 0 and at most 1");

@@ -50,7 +50,8 @@ class FakeStore : public Store {
     std::mutex mutex;  // guards the members below
     Map map;
     uint64_t puts = 0;
-    size_t most_in_flight = 0;  // in any session
+    size_t most_in_flight = 0;   // in any session
+    uint64_t loaded_sorted = 0;  // pairs given to LoadSorted
     std::atomic<bool> overlapping_writes =
         false;  // two puts of one key were in flight in a session
   };

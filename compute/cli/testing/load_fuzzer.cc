@@ -155,7 +155,6 @@ void CheckLoads(std::string_view text) {
   LoadOptions options;
   options.show_progress = false;
   options.skip_errors = true;
-  options.in_flight = 4;
   uint64_t skipped = 0;
   const LoadReport report = file.LoadInto(store, options, skipped);
   CHECK(report.complete() && !report.resume_line);
