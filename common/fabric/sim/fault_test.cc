@@ -112,6 +112,41 @@ TEST(SimFaultTest, ACallThatIsLostEndsUnknownWhileItsQueuePairGoesOn) {
   }
 }
 
+// It is on its way although its queue pair works (E7). All calls of a queue pair are handled in their order.
+TEST(SimFaultTest, ALateCallIsHandledAfterItsCallerHasGivenUp) {
+  constexpr int kCalls = 200;
+  SimOptions options = SimCluster::Options(3, "calls");
+  options.calls_per_loss = 4;
+  options.late_call_percent = 100;
+  options.connection_timeout = 2ms;
+  SimCluster cluster(options, 1);
+  uint64_t unknown = 0;
+  uint64_t not_yet = 0;
+  const auto body = [&](SimClient& client) -> Task<void> {
+    for (uint64_t i = 0; i < kCalls; ++i) {
+      ControlCall call;
+      call.server = kServer;
+      call.request_bytes = 1;
+      co_await client.endpoint().Execute(call);
+      if (call.status == VerbStatus::kSuccess) {
+        EXPECT_EQ(cluster.network().counters().calls, i + 1) << "all before it are handled";
+        continue;
+      }
+      EXPECT_EQ(call.status, VerbStatus::kUnknown);
+      ++unknown;
+      if (cluster.network().counters().calls <= i) ++not_yet;
+    }
+    co_await client.scheduler().SleepFor(options.latest_packet);
+  };
+  cluster.Spawn(0, body(cluster.client(0)));
+  cluster.Run();
+  const SimCounters& counters = cluster.network().counters();
+  EXPECT_GT(unknown, uint64_t{kCalls} / 8);
+  EXPECT_EQ(not_yet, unknown);
+  EXPECT_EQ(counters.late_calls, unknown);
+  EXPECT_EQ(counters.calls, uint64_t{kCalls});
+}
+
 TEST(SimFaultTest, AServerThatStopsIsMet) {
   SimCluster cluster(1, "none", 1);
   cluster.memory().Stop();

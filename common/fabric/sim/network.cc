@@ -46,6 +46,8 @@ Nanoseconds Network::LongSight() {
   return OneIn(delay_random, 2) ? UpTo(delay_random, most) : LogUpTo(delay_random, most);
 }
 
+Nanoseconds Network::LateCallTime() { return LogUpTo(call_random, options_.latest_packet.count()); }
+
 Nanoseconds Network::LateTime() { return LogUpTo(loss_random, options_.latest_packet.count()); }
 
 Nanoseconds Network::NoticeTime() {
@@ -197,6 +199,10 @@ CallLoss Network::DrawCallLoss() {
     return CallLoss::kNone;
   }
   ++counters.lost_calls;
+  if (options_.late_call_percent != 0 && call_random.Below(100) < options_.late_call_percent) {
+    ++counters.late_calls;
+    return CallLoss::kLate;
+  }
   return call_random.Below(2) == 0 ? CallLoss::kRequest : CallLoss::kAnswer;
 }
 

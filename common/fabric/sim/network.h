@@ -53,7 +53,12 @@ struct Notice final : Event {
 };
 
 // The part of a control call that is lost while its queue pair stays usable.
-enum class CallLoss : uint8_t { kNone, kRequest, kAnswer };
+enum class CallLoss : uint8_t {
+  kNone,
+  kRequest,
+  kAnswer,
+  kLate,  // the request is handled, but not before its caller has given up
+};
 
 class Network {
  public:
@@ -128,6 +133,8 @@ class Network {
   Nanoseconds LongSight();
   // The time until a packet of a broken queue pair takes effect.
   Nanoseconds LateTime();
+  // The time from the end of a late call to its handling.
+  Nanoseconds LateCallTime();
   // The time until a client learns that a queue pair is broken.
   Nanoseconds NoticeTime();
   Random driver_random;

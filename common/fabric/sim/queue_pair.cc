@@ -120,12 +120,36 @@ void QueuePair::Arrive(CallInFlight& call) {
     if (call.call != nullptr) endpoint_->Waits(network_.NumberOf(server_), stopped_until);
     return network_.events.Arm(call, stopped_until);
   }
-  if (IsBehindAnother(call)) return network_.events.Arm(call, network_.now());
+  if (IsBehindAnother(call)) {
+    return network_.events.Arm(call, std::max(network_.now(), late_call_arrival_));
+  }
   if (BreaksNow()) return;  // the call arrives late, or never
-  const CallLoss loss = network_.DrawCallLoss();
-  const Nanoseconds departure =
-      loss == CallLoss::kRequest ? network_.now() : server_.Handle(call, client_.uuid);
-  if (call.call == nullptr) {
+  const bool is_awaited = call.call != nullptr;
+  const CallLoss loss = is_awaited ? network_.DrawCallLoss() : CallLoss::kNone;
+  const bool is_handled = loss == CallLoss::kNone || loss == CallLoss::kAnswer;
+  if (loss == CallLoss::kLate) {
+    // The memory server gets to the request after its caller has given up, and to all later calls of
+    // this queue pair after that.
+    CallInFlight& late = network_.calls.Take();
+    late.kind = EventKind::kCallArrives;
+    late.queue_pair = this;
+    late.call = nullptr;
+    late.is_lost = false;
+    late.size = call.size;
+    late.bytes = call.bytes;
+    for (IntrusiveQueue<CallInFlight> all = calls_.TakeAll(); !all.empty();) {
+      CallInFlight& one = all.Pop();
+      calls_.Push(one);
+      if (&one == &call) calls_.Push(late);
+    }
+    const Nanoseconds given_up_at =
+        std::max(last_reply_, network_.now() + network_.options().connection_timeout.count());
+    late_call_arrival_ = given_up_at + 1 + network_.LateCallTime();
+    last_call_arrival_ = std::max(last_call_arrival_, late_call_arrival_);
+    network_.events.Arm(late, late_call_arrival_);
+  }
+  const Nanoseconds departure = is_handled ? server_.Handle(call, client_.uuid) : network_.now();
+  if (!is_awaited) {
     calls_.Pop();
     network_.calls.Give(call);
     return;
@@ -135,7 +159,9 @@ void QueuePair::Arrive(CallInFlight& call) {
                                 ? network_.now() + network_.options().connection_timeout.count()
                                 : departure + network_.FlightTime() + network_.ExtraDelay();
   last_reply_ = std::max(last_reply_, reply);
-  if (call.is_lost) endpoint_->MissesAnswer(network_.NumberOf(server_), last_reply_);
+  if (call.is_lost) {
+    endpoint_->MissesAnswer(network_.NumberOf(server_), std::max(last_reply_, late_call_arrival_));
+  }
   call.kind = EventKind::kCallDelivers;
   network_.events.Arm(call, last_reply_);
 }

@@ -151,6 +151,7 @@ class QueuePair {
   Nanoseconds last_effect_ = 0;
   Nanoseconds last_answer_ = 0;
   Nanoseconds last_call_arrival_ = 0;
+  Nanoseconds late_call_arrival_ = 0;  // of the last late one
   Nanoseconds last_reply_ = 0;
 };
 

@@ -211,9 +211,11 @@ void QueuePair::EndCalls(IntrusiveQueue<ControlCall>& ended, bool may_arrive) {
   while (!calls_.empty()) {
     CallInFlight& call = calls_.Pop();
     network_.events.Disarm(call);
-    call.call->status = VerbStatus::kUnknown;
-    ended.Push(*call.call);
-    call.call = nullptr;
+    if (call.call != nullptr) {
+      call.call->status = VerbStatus::kUnknown;
+      ended.Push(*call.call);
+      call.call = nullptr;
+    }
     may_arrive =
         may_arrive && call.kind == EventKind::kCallArrives && network_.loss_random.Below(2) == 0;
     if (may_arrive) {

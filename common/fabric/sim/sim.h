@@ -93,7 +93,8 @@ struct SimOptions {
   uint32_t verbs_per_partition = 1000;
   uint32_t most_partitions = 16;
   uint32_t calls_per_loss = 20;
-  uint32_t writes_per_cut = 8;  // of WRITEs behind another one in their batch
+  uint32_t late_call_percent = 0;  // of lost calls: handled after the caller has given up
+  uint32_t writes_per_cut = 8;     // of WRITEs behind another one in their batch
   uint32_t most_cuts = 4;
   uint32_t verbs_per_long_delay = 16;
   uint32_t writes_per_long_sight = 4;  // of clean WRITEs (tear.h): those seen in part for longer
@@ -118,6 +119,7 @@ struct SimCounters {
   uint64_t verbs = 0;               // that took effect
   uint64_t calls = 0;               // that a memory server answered
   uint64_t lost_calls = 0;          // while their queue pair stayed usable
+  uint64_t late_calls = 0;          // of these, handled later
   uint64_t torn_reads = 0;          // that took their bytes at more than one time
   uint64_t torn_writes = 0;         // likewise
   uint64_t overtaken = 0;           // verbs that began before an earlier one of their queue pair

@@ -36,6 +36,7 @@ constexpr std::array kNetworkFields = {
     &SimCounters::verbs,
     &SimCounters::calls,
     &SimCounters::lost_calls,
+    &SimCounters::late_calls,
     &SimCounters::torn_reads,
     &SimCounters::torn_writes,
     &SimCounters::overtaken,
@@ -103,8 +104,8 @@ std::string Summary(const RunCounts& counts, double seconds) {
          HumanQuantity(network.broken_queue_pairs, "break") + ", " +
          HumanQuantity(network.partitions, "partition") + " (" +
          HumanQuantity(network.failed_connects, "connection") + " failed), " +
-         HumanQuantity(network.lost_calls, "lost call") + ", " +
-         HumanQuantity(counts.joined_servers, "memory server") + " joined, " +
+         HumanQuantity(network.lost_calls, "lost call") + " (" + HumanCount(network.late_calls) +
+         " late), " + HumanQuantity(counts.joined_servers, "memory server") + " joined, " +
          HumanQuantity(network.late_packets, "late packet") + ", " +
          HumanQuantity(network.killed_clients, "kill") + " (" + HumanCount(network.cuts) +
          " between two WRITEs), " + HumanQuantity(network.fenced_clients, "fence") + "\n";

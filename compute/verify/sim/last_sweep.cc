@@ -29,6 +29,16 @@ Result<CheckReport> SweepAndCheck(Scene& scene, uint32_t number) {
   tree.seed = number;
   BOOST_OUTCOME_TRY(store, OpenStore::OpenOn(std::move(port), record, tree, std::move(bootstrap)));
   BOOST_OUTCOME_TRY(session, store->NewOpenSession());
+  // Rule G3: if no client has left memory behind, none is lost.
+  BOOST_OUTCOME_TRY(is_needed, store->NeedsSweep());
+  if (!is_needed) {
+    BOOST_OUTCOME_TRY(report, store->Check({}));
+    for (const auto& [server, memory] : report.memory) {
+      if (memory.lost_bytes == 0) continue;
+      scene.verdict.Wrong(fmt::format("{} bytes of server {} are lost, and no sweep is asked for",
+                                      memory.lost_bytes, server));
+    }
+  }
   // Its own acknowledgement is all that the sweep waits for.
   Scheduler& scheduler = session->tree().scheduler();
   session->Spawn(store->KeepLeases(scheduler));

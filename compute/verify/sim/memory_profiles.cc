@@ -92,6 +92,19 @@ void LostLeases(Random& random, Plan& plan) {
   plan.network.connection_timeout = microseconds(5'000);
 }
 
+void LateCalls(Random& random, Plan& plan) {
+  ChurnUnderLeases(random, plan, Chance(random, 50));
+  plan.servers = std::max(plan.servers, 2u);
+  plan.work.long_percent = OneOf(random, {30u, 60u});
+  plan.work.sweep_us = OneOf(random, {5'000u, 20'000u, 100'000u});
+  plan.network.faults.lose_calls = plan.faults.has(Fault::kCalls);
+  plan.network.calls_per_loss = OneOf(random, {5u, 20u});
+  plan.network.late_call_percent = OneOf(random, {50u, 100u});
+  plan.network.connection_timeout = microseconds(OneOf(random, {500, 5'000}));
+  if (plan.faults.has(Fault::kKill)) plan.kills = OneOf(random, {0u, 0u, 4u, 16u});
+  if (plan.faults.has(Fault::kReopen)) plan.reopens = OneOf(random, {4u, 16u});
+}
+
 void LowRoot(Random& random, Plan& plan) {
   TinyTree(random, plan);
   SetFillers(plan.work, 2, Between(random, 8, 16));

@@ -34,6 +34,8 @@ void Worn(Random& random, Plan& plan);
 void PastLeases(Random& random, Plan& plan);
 // Clients lose the lease with one memory server, while others sweep.
 void LostLeases(Random& random, Plan& plan);
+// Control calls take longer than their callers wait, while others overwrite what they name, sweep and close.
+void LateCalls(Random& random, Plan& plan);
 // A tree that grows to two levels and shrinks to one leaf all the time.
 void LowRoot(Random& random, Plan& plan);
 

@@ -375,6 +375,8 @@ constexpr Profile kProfiles[] = {
      PastLeases},
     {"lost_leases", "clients that lose the lease with one memory server while others sweep",
      LostLeases},
+    {"late_calls", "control calls that are handled after their callers have given up, and sweeps",
+     LateCalls},
     {"low_root", "a tree of few leaves, whose root is raised and lowered all the time", LowRoot},
     {"long_keys", "clustered keys of up to 250 bytes", nullptr},
     {"modifies", "read-modify-writes of one key and of many", Modifies},
