@@ -50,10 +50,12 @@ enum class Mutant : uint8_t {
   kW2Mtu,       // a memory server is used though a node exceeds one packet there
   kW4,          // a downlink to a frozen node is made
   kW3,          // a combined operation moves a key to another unit
+  kW8Long,      // a leaf's long keys are put in order by their first bytes alone
   kW8,          // a group's new keys are merged behind those of the leaf
   kW9,          // a node takes over its neighbour's entries though that is not frozen
   kW4Root,      // a root is raised over a child that is not there
   kW10,         // a root that gives way to its child is not frozen
+  kW11,         // a modify writes although the leaf stores something else than it noted
   // Locks
   kL1,       // a lock is released by a WRITE
   kL2,       // the lock word's incarnation is no lease's
@@ -113,8 +115,10 @@ inline constexpr std::array kMutantNames = {
     MutantName{Mutant::kW4, "W4"},
     MutantName{Mutant::kW4Root, "W4-root"},
     MutantName{Mutant::kW8, "W8"},
+    MutantName{Mutant::kW8Long, "W8-long"},
     MutantName{Mutant::kW9, "W9"},
     MutantName{Mutant::kW10, "W10"},
+    MutantName{Mutant::kW11, "W11"},
     MutantName{Mutant::kL1, "L1"},
     MutantName{Mutant::kL2, "L2"},
     MutantName{Mutant::kL3, "L3"},

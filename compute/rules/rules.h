@@ -140,6 +140,8 @@ inline bool IsSeenTwice(KeyView a, KeyView b) { return a == b && !IsBroken(Mutan
 // W3: a key that was removed, and not written yet, is not added again: it might move to another unit.
 inline bool MayAdd(bool was_removed) { return !was_removed || IsBroken(Mutant::kW3); }
 
+// W8: the order of long keys is that of the whole keys, which are in their blocks.
+inline bool OrdersByWholeKeys() { return !IsBroken(Mutant::kW8Long); }
 // W8: a group's new keys are merged with those of the leaf in the order of keys, by which leaves are cut.
 inline bool ComesBefore(const PrefixedKey& fresh, const PrefixedKey& old) {
   return fresh < old && !IsBroken(Mutant::kW8);
@@ -155,6 +157,9 @@ inline bool MayRaiseOver(bool child_is_there) {
 
 // W10: a root is frozen before the root word leads to its child.
 inline bool FreezesRoot() { return !IsBroken(Mutant::kW10); }
+
+// W11: what a modify has planned is written only if the leaf still stores what it was planned for.
+inline bool MayWritePlanned(bool is_as_noted) { return is_as_noted || IsBroken(Mutant::kW11); }
 
 // -- Locks
 

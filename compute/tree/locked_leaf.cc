@@ -267,6 +267,7 @@ Task<Status> LeafLocker::ReadRest(LockedLeaf& locked) const {
 
 Task<Status> LeafLocker::ReadLongKeys(Op& op, LockedLeaf& locked,
                                       std::optional<KeyView> key) const {
+  if (!key && !rules::OrdersByWholeKeys()) co_return Ok();
   const std::vector<LongRef> refs = locked.editor->UnknownLongKeys(key);
   co_return co_await context_.blocks.ReadKeys(op, locked.leaf(), refs, locked.editor->long_keys());
 }

@@ -62,22 +62,7 @@ class Modification {
 
   // Decides what is written to a leaf that has `old`. Sets `change` and `state`. Returns whether anything is.
   // `needs_block`: the leaf takes the key as a long one only.
-  bool Decide(const std::optional<Entry>& old, bool needs_block) {
-    if (is_planned_) {
-      state_ = IsNoted(old) ? State::kApplied : State::kOutdated;
-      return state_ == State::kApplied;
-    }
-    if (old && old->has_block()) return Note(old);
-    change_ = Modify(old ? std::optional(old->stored) : std::nullopt);
-    if (change_.kind == ValueModifier::Kind::kKeep) {
-      state_ = State::kKept;
-      return false;
-    }
-    const bool is_put = change_.kind == ValueModifier::Kind::kPut;
-    if (is_put && (needs_block || change_.value.size() > inline_bytes_)) return Note(old);
-    state_ = State::kApplied;
-    return true;
-  }
+  bool Decide(const std::optional<Entry>& old, bool needs_block);
 
  private:
   ValueModifier::Change Modify(std::optional<std::string_view> value) {
@@ -86,16 +71,9 @@ class Modification {
     if (is_vain) change.kind = ValueModifier::Kind::kKeep;
     return change;
   }
-  bool Note(const std::optional<Entry>& old) {
-    noted_.reset();
-    if (old) noted_.emplace(Stored{old->kind, std::string(old->stored)});
-    state_ = State::kNoted;
-    return false;
-  }
-  bool IsNoted(const std::optional<Entry>& old) const {
-    if (!old || !noted_) return !old && !noted_;
-    return old->kind == noted_->kind && old->stored == noted_->bytes;
-  }
+  // Returns false: nothing is written yet.
+  bool Note(const std::optional<Entry>& old);
+  bool IsNoted(const std::optional<Entry>& old) const;
 
   ValueModifier& modifier_;
   const size_t inline_bytes_;

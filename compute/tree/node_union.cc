@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cassert>
 
+#include "compute/rules/rules.h"
+
 namespace gossamer {
 
 bool NodeUnion::Combine(const Neighbours& nodes, std::span<const std::byte> left,
@@ -82,6 +84,7 @@ bool NodeUnion::Encode(std::span<std::byte> out, uint64_t& hint) {
 }
 
 Task<Status> NodeUnion::ReadLongKeys(Op& op, BlockReader& blocks) {
+  if (!rules::OrdersByWholeKeys()) co_return Ok();
   std::vector<LongRef> wanted;
   for (const Entry& entry : entries_) {
     if (entry.is_long()) wanted.push_back(entry.long_ref());
