@@ -1,8 +1,7 @@
 // load: puts the lines of a file, many at a time.
 //
 // The calling thread reads and decodes lines and passes them, in batches, to worker threads. Each worker has a session and puts
-// a batch at a time, sorted by key (Session::MultiPut): so leaves get full whether keys ascend, descend or come from many
-// series in turn. A key always goes to the same worker, and a worker puts its batches in the order of the lines: if a key comes
+// a batch at a time, sorted by key (Session::MultiPut). A key always goes to the same worker, and a worker puts its batches in the order of the lines: if a key comes
 // twice, the later line wins.
 //
 // A batch whose keys ascend goes to one worker, which builds full leaves from it (Session::LoadSorted). That is found out, or
