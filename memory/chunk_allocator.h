@@ -5,7 +5,7 @@
 // does not know what clients store in it. An extent is
 //   - a rest of at least 1/kLargeRests of a chunk. A rest is what clients gave back, or the end of the heap behind the grid;
 //   - otherwise the first free run of adjacent whole chunks;
-//   - otherwise the largest rest.
+//   - otherwise a large rest.
 // A rest that fills its chunk becomes a free chunk.
 //
 // Memory changes its owner only if the owner gives it back or up, or after the owner's lease has ended: owners know what they
@@ -18,25 +18,40 @@
 // (value_block.h). Memory whose generations of nodes are used up is worn: it is handed out for blocks only, until all
 // compute servers have acknowledged a later epoch (control.h). Then no pointer from before is left, and they begin anew.
 //
-// Invariant: extents and free memory cover the heap exactly, without overlap.
+// What is known of the memory is kept in runs. A run is memory with one owner, or free, that is alike in all that decides what
+// may become of it: what it holds, whether it waits, and whether it is worn. Neighbours that are alike are one run, with the
+// greatest of their generations: a generation may be skipped, it may not come again. Free runs do not cross chunks.
+//
+// Memory: BookkeepingBytes() of address space from the start, which is 4.9 bytes for each 64 of the heap. Pages of it are
+// touched where runs begin; two for each chunk at least. Beside it 250 bytes for each lease that holds memory, and 64 for each
+// chunk in which memory waits for a lease.
+// Cost: counts are kept. A call looks at as many runs as it frees or grants, and at up to kMostLooks to find them.
+//
+// Invariant: runs cover the heap exactly, without overlap.
 // Thread-safety: none.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/status.h"
+#include "memory/grain_set.h"
 #include "proto/control.h"
 #include "proto/lock_word.h"
 #include "proto/remote_ptr.h"
 
 namespace gossamer {
+
+// The owner that is named with orphaned memory.
+inline Lease OwnerIn(const control::Range& range) {
+  return {static_cast<ComputeId>(range.compute_id), range.incarnation};
+}
 
 class ChunkAllocator {
  public:
@@ -45,30 +60,17 @@ class ChunkAllocator {
     static constexpr uint16_t kOfNodes = RemotePtr::kGenerations;
     static constexpr uint8_t kOfBlocks = BlockPtr::kGenerations;
 
-    uint16_t of_nodes = 0;  // kOfNodes: they are used up
+    // From kOfNodes on: they are used up, and the difference is the memory's cohort (see Worn).
+    uint16_t of_nodes = 0;
     uint8_t of_blocks = 0;
-    uint32_t worn_in = 0;  // the epoch in which they were
 
     bool AllowNodes() const { return of_nodes < kOfNodes; }
     bool Allow(control::ExtentKind kind) const {
       return kind != control::ExtentKind::kNodes || AllowNodes();
     }
-    // Of memory that has the past of both.
+    // Of memory that has the past of both. Requires: both allow nodes, or they are of one cohort.
     Generations With(const Generations& other) const {
-      return {std::max(of_nodes, other.of_nodes), std::max(of_blocks, other.of_blocks),
-              std::max(worn_in, other.worn_in)};
-    }
-    // After a use as `kind` up to `epoch`, whose last pointers had the range's generation.
-    Generations After(const control::Range& range, control::ExtentKind kind, uint32_t epoch) const {
-      Generations after = *this;
-      const int next = range.generation + (range.past == control::Past::kUsed ? 1 : 0);
-      if (kind == control::ExtentKind::kNodes) {
-        after.of_nodes = static_cast<uint16_t>(next);
-        after.worn_in = epoch;
-      } else {
-        after.of_blocks = static_cast<uint8_t>(next % kOfBlocks);
-      }
-      return after;
+      return {std::max(of_nodes, other.of_nodes), std::max(of_blocks, other.of_blocks)};
     }
   };
 
@@ -93,38 +95,57 @@ class ChunkAllocator {
 
   // Offsets and sizes of free memory are multiples of this. Nodes start at multiples of their size.
   static constexpr uint64_t kGrain = kBlockAlignment;
+  // So many runs at most are looked at in search of one that fits. The next search goes on behind them.
+  static constexpr uint64_t kMostLooks = 1024;
+  // So many leases may hold memory at one time, those that have ended among them.
+  static constexpr size_t kMostOwners = (1 << 15) - 1;
 
   // Requires: `heap_offset` is a multiple of kNodeAlignment; `chunk_bytes` is a power of two and at least
   // that. An incomplete kNodeAlignment at the end of the region is left out.
   ChunkAllocator(uint64_t heap_offset, uint64_t region_bytes, uint64_t chunk_bytes);
 
-  uint64_t heap_bytes() const { return heap_bytes_; }
-  uint64_t free_bytes() const { return free_bytes_; }
-  uint64_t chunk_bytes() const { return chunk_bytes_; }
-  control::Usage usage() const { return {heap_bytes_, free_bytes_, node_bytes_, block_bytes_}; }
+  static uint64_t BookkeepingBytes(uint64_t heap_bytes, uint64_t chunk_bytes);
 
-  // Returns an extent of at least `bytes`, of nodes from a multiple of `bytes` on.
+  // How much memory is handed out to the lease.
+  uint64_t BytesOf(Lease owner) const;
+  uint64_t heap_bytes() const { return grains_ * kGrain; }
+  uint64_t free_bytes() const { return free_grains_ * kGrain; }
+  uint64_t chunk_bytes() const { return chunk_grains_ * kGrain; }
+  control::Usage usage() const {
+    return {heap_bytes(), free_bytes(), node_grains_ * kGrain, block_grains_ * kGrain};
+  }
+  // Of all memory, whatever it is used for.
+  uint64_t worn_bytes() const { return (worn_[0].grains + worn_[1].grains) * kGrain; }
+  uint64_t waiting_bytes() const { return waiting_grains_ * kGrain; }
+  // Of leases that have ended.
+  uint64_t orphaned_bytes() const { return orphaned_grains_ * kGrain; }
+  uint64_t extents() const { return handed_out_runs_; }
+  // The first memory that is handed out at or behind `from`: neighbours that are alike are one extent.
+  std::optional<Extent> NextExtent(uint64_t from) const;
+
+  // Returns an extent of at least `bytes`, of nodes from a multiple of `bytes` on: one that waits for the owner, or of free
+  // memory.
   // Errors: InvalidArgument for 0 bytes. Exhausted, with the numbers, if no contiguous free memory
-  // of that size is left.
+  // of that size is left, or too many leases hold memory.
   Result<Extent> Allocate(uint64_t bytes, Owner owner, control::ExtentKind kind);
+  // Hands out what waits for the owner: up to `most` extents like that, of a chunk together or one.
+  std::vector<Extent> AllocateWaiting(uint64_t bytes, Lease owner, control::ExtentKind kind,
+                                      size_t most);
 
   // Takes memory back from `by` in the present `epoch`. `is_in_force(lease)`: whether an owner's lease is.
   // Errors: InvalidArgument if not all of it is handed out, or if it is not for `by` to give back (see control::Past).
   template <typename IsInForce>
   Status Release(const control::Range& range, Lease by, uint32_t epoch,
                  const IsInForce& is_in_force) {
-    BOOST_OUTCOME_TRYV(Check(range, by));
     const bool is_orphaned = range.past == control::Past::kOrphaned;
-    if (is_orphaned && is_in_force(OwnerIn(range))) return NotOrphaned(range);
-    SplitExtentAt(range.offset);
-    SplitExtentAt(range.offset + range.bytes);
-    auto extent = extents_.find(range.offset);
-    while (extent != extents_.end() && extent->first < range.offset + range.bytes) {
-      const Lease owner = extent->second.owner.lease;
-      const bool waits = extent->second.is_waiting;
-      if (!waits) SetNext(extent->second, range, epoch);
-      if (waits) StopWaiting(extent);
-      extent = !is_orphaned && owner != by && is_in_force(owner) ? LetWait(extent) : Free(extent);
+    BOOST_OUTCOME_TRYV(Check(range, by, is_orphaned && is_in_force(OwnerIn(range))));
+    const uint64_t end = GrainAt(range.offset) + range.bytes / kGrain;
+    for (uint64_t at = GrainAt(range.offset); at < end;) {
+      const Run run = RunAt(at);
+      const Lease owner = holders_[run.use.owner].owner.lease;
+      const bool waits = !is_orphaned && owner != by && is_in_force(owner);
+      Take(run, at, std::min(end, run.end), range, waits, epoch);
+      at = run.end;
     }
     return Ok();
   }
@@ -135,88 +156,144 @@ class ChunkAllocator {
     uint32_t number = 0;
     std::vector<control::WaitingRange> ranges;
   };
-  const Offer& MakeOffer(Lease owner, size_t most);
+  Offer MakeOffer(Lease owner, size_t most);
   // Frees what has waited for the owner since that offer was made (rule G1), unless it has ended. Returns the bytes.
   uint64_t GiveUp(Lease owner, uint32_t offer);
-  // All epochs before `oldest` have ended everywhere: memory that was worn in them is as new.
+  // All epochs before `oldest` have ended everywhere: memory that was worn in them is as new, perhaps an epoch later.
   void EndEpochsBefore(uint32_t oldest);
-  // Of all memory, whatever it is used for; about.
-  uint64_t worn_bytes() const { return worn_bytes_; }
-  uint64_t waiting_bytes() const { return waiting_bytes_; }
 
-  // Keyed by offset.
-  const std::map<uint64_t, Extent>& extents() const { return extents_; }
+  // How many runs all calls together have looked at: what they cost.
+  uint64_t looks() const { return looks_; }
 
  private:
-  static constexpr uint64_t kNoChunk = ~uint64_t{0};
   // A rest of less than 1/kLargeRests of a chunk is left alone while there are free chunks: to ask for
   // memory takes a round trip.
   static constexpr uint64_t kLargeRests = 16;
+  static constexpr uint16_t kFree = 0;
 
-  // Free memory within a chunk.
-  struct Rest {
-    uint64_t bytes;
+  // What is known of a run, in 32 bits.
+  struct Use {
+    uint16_t owner = kFree;  // an index of holders_, below 2^15
+    control::ExtentKind kind = control::ExtentKind::kNodes;
+    bool is_waiting = false;
     Generations next;
+
+    uint32_t Pack() const;
+    static Use Unpack(uint32_t word);
+    bool IsLike(const Use& other) const;
   };
-  using Rests = std::map<uint64_t, Rest>;
+  // Of grains [first, end).
+  struct Run {
+    uint64_t first;
+    uint64_t end;
+    Use use;
+    uint64_t grains() const { return end - first; }
+    bool is_free() const { return use.owner == kFree; }
+  };
+  // A lease that holds memory.
+  struct Holder {
+    Owner owner;
+    uint64_t grains = 0;
+    bool has_ended = false;
+    // Where memory waits for it: how many runs begin in each chunk.
+    std::map<uint64_t, uint64_t> waiting_in;
+    uint64_t wanted_from = 0;   // where the next search for what waits begins,
+    uint64_t offered_from = 0;  // and that for the next offer
+    Offer offer;                // of what still waits
+  };
+  // Worn memory becomes as new in two cohorts: one that waits for an epoch to end, and one that has become worn since that
+  // began. So no memory waits for more than two epochs, and a run needs one bit to tell.
+  struct Cohort {
+    uint32_t worn_in = 0;  // the last epoch in which memory of it was
+    uint64_t grains = 0;
+  };
+  struct Wanted {
+    Wanted(uint64_t bytes, control::ExtentKind kind);
+    uint64_t grains;
+    uint64_t alignment;  // of the offset; in bytes
+    control::ExtentKind kind;
+  };
 
-  using Extents = std::map<uint64_t, Extent>;
+  // `is_owned`: it is said to be orphaned, and the owner's lease is in force.
+  Status Check(const control::Range& range, Lease by, bool is_owned) const;
+  // Why the part of the range in `run` cannot be given back; empty if it can.
+  std::string WhyNot(const control::Range& range, const Run& run, Lease by) const;
+  // Takes [from, to) of the run back: it waits for its owner from then on, or is free.
+  void Take(const Run& run, uint64_t from, uint64_t to, const control::Range& range, bool waits,
+            uint32_t epoch);
+  Generations Next(const Use& use, const control::Range& range, uint32_t epoch);
+  // The `of_nodes` of memory that is worn in `epoch`.
+  uint16_t WornIn(uint32_t epoch);
 
-  uint64_t& BytesOf(control::ExtentKind kind) {
-    return kind == control::ExtentKind::kNodes ? node_bytes_ : block_bytes_;
-  }
-  static Lease OwnerIn(const control::Range& range) {
-    return {static_cast<ComputeId>(range.compute_id), range.incarnation};
-  }
-  static Error NotOrphaned(const control::Range& range);
-  Status Check(const control::Range& range, Lease by) const;
-  // Why the part of the range in `extent` cannot be given back; empty if it can.
-  static std::string WhyNot(const control::Range& range, const Extent& extent, Lease by);
-  void SetNext(Extent& extent, const control::Range& range, uint32_t epoch);
-  void StopWaiting(Extents::iterator extent);
-  // Rule G1: the memory waits no more, not even if it will wait again.
-  void LeaveOffer(const Extent& extent);
-  // Both return the extent behind.
-  Extents::iterator Free(Extents::iterator extent);
-  Extents::iterator LetWait(Extents::iterator extent);
-  // An extent of `owner` that waits for it, if one is large enough.
-  std::optional<Extent> TakeWaiting(uint64_t bytes, uint64_t alignment, Lease owner,
-                                    control::ExtentKind kind);
-  uint64_t FindChunks(uint64_t count, control::ExtentKind kind) const;
-  // The smallest rest of at least `enough` that has room for `bytes` from a multiple of `alignment` on, and may be used as
-  // `kind`. If there is none, the largest rest that has room.
-  Rests::iterator FindRest(uint64_t bytes, uint64_t alignment, uint64_t enough,
-                           control::ExtentKind kind);
-  Extent TakeRest(Rests::iterator rest, uint64_t alignment);
-  Extent TakeChunks(uint64_t first, uint64_t count);
-  void AddRest(uint64_t offset, const Rest& rest);
-  void EraseRest(Rests::iterator rest);
-  // Splits the extent that goes on at `offset`, if one does.
-  void SplitExtentAt(uint64_t offset);
-  void FreeRange(uint64_t offset, uint64_t bytes, Generations next);
-  void FreeWithinChunk(uint64_t chunk, uint64_t offset, Rest rest);
-  uint64_t ChunkOffset(uint64_t chunk) const { return heap_offset_ + chunk * chunk_bytes_; }
-  uint64_t ChunkEnd(uint64_t chunk) const;
+  uint64_t OffsetOf(uint64_t grain) const { return heap_offset_ + grain * kGrain; }
+  uint64_t GrainAt(uint64_t offset) const { return (offset - heap_offset_) / kGrain; }
+  Extent ExtentOf(const Run& run) const;
+
+  // -- runs
+
+  Run RunAt(uint64_t grain) const;
+  // Adds a run, and joins it with its neighbours. Splits a free one at the ends of chunks.
+  void Add(Run run);
+  void AddJoined(Run run);
+  // Takes [from, to) out of the run, for the caller to add again.
+  Run CutOut(const Run& run, uint64_t from, uint64_t to);
+  // Adds the run to all counts and indexes, or removes it.
+  void Link(const Run& run);
+  void Unlink(const Run& run);
+  void Count(const Run& run, bool is_added);
+  // Frees what was cut out.
+  void Free(Run run);
+
+  // -- owners
+
+  uint16_t FindHolder(Lease lease) const;
+  // kFree: there are too many.
+  uint16_t HolderOf(const Owner& owner);
+  void ForgetIfEmpty(uint16_t holder);
+  // Calls visit(run) for what waits for the holder, from `from` on and then from the start, until it returns false. Sets `from`
+  // to where it ended if that was after kMostLooks.
+  template <typename Visit>
+  void VisitWaiting(uint16_t holder, uint64_t& from, const Visit& visit) const;
+
+  // -- free memory by size
+
+  // The place in the run for what is wanted.
+  std::optional<uint64_t> Place(const Run& run, const Wanted& wanted) const;
+  // A free run of that class, of at least `least` grains, that has room.
+  std::optional<Run> FindInClass(size_t size_class, const Wanted& wanted, uint64_t least,
+                                 uint64_t& looks_left);
+  std::optional<Run> FindRest(const Wanted& wanted, bool is_large, uint64_t& looks_left);
+  // Adjacent free chunks, as one run.
+  std::optional<Run> FindChunks(const Wanted& wanted);
   Error NoMemory(uint64_t bytes) const;
 
   const uint64_t heap_offset_;
-  const uint64_t heap_bytes_;
-  const uint64_t chunk_bytes_;
-  uint64_t free_bytes_;
-  uint64_t node_bytes_ = 0;  // of extents, by kind
-  uint64_t block_bytes_ = 0;
-  uint64_t waiting_bytes_ = 0;
-  uint64_t worn_bytes_ = 0;
-  std::vector<bool> chunk_is_free_;                        // whole chunks of the grid
-  std::vector<Generations> chunk_next_;                    // of each free one, as in Rest
-  uint64_t first_free_ = 0;                                // no chunk before it is free
-  Rests rests_;                                            // by offset, each smaller than its chunk
-  std::set<std::pair<uint64_t, uint64_t>> rests_by_size_;  // bytes and offset
-  Extents extents_;
-  // Extents that wait, by compute id and incarnation of their owners; by size and offset.
-  std::map<std::pair<uint16_t, uint32_t>, std::set<std::pair<uint64_t, uint64_t>>> waiting_;
-  std::map<std::pair<uint16_t, uint32_t>, Offer> offers_;  // likewise; ranges that still wait
+  const uint64_t grains_;
+  const uint64_t chunk_grains_;
+  uint64_t free_grains_ = 0;
+  uint64_t node_grains_ = 0;
+  uint64_t block_grains_ = 0;
+  uint64_t waiting_grains_ = 0;
+  uint64_t orphaned_grains_ = 0;
+  uint64_t handed_out_runs_ = 0;
+  uint64_t free_runs_ = 0;
+  uint64_t free_chunks_ = 0;
+  std::array<Cohort, 2> worn_;
+  size_t older_ = 0;  // of worn_
+  mutable uint64_t looks_ = 0;
+  uint64_t searched_to_ = 0;  // where the last search ended that looked at too many runs
   uint32_t last_offer_ = 0;
+
+  ZeroedArray<uint32_t> uses_;  // by grain: of the run that begins there
+  GrainSet starts_;             // of runs
+  GrainSet waiting_;            // of those that wait
+  GrainSet worn_runs_;          // of those that are worn
+  // Free runs by classes of size, the last of which is that of whole chunks. At most one run of a class begins in the smallest
+  // power of two of grains below its sizes: that is a unit of its set.
+  std::vector<GrainSet> free_by_class_;
+  std::vector<Holder> holders_{1};  // [kFree] is nobody
+  std::vector<uint16_t> unused_holders_;
+  std::map<std::pair<uint16_t, uint32_t>, uint16_t> holder_of_;  // by compute id and incarnation
 };
 
 }  // namespace gossamer

@@ -4,9 +4,29 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <map>
+#include <new>
 #include <random>
+#include <vector>
 
 #include "proto/region.h"
+
+namespace {
+
+uint64_t allocations = 0;
+
+}  // namespace
+
+// Not inlined: g++ would report a mismatch between a `new` it does not see and a `free` it does.
+[[gnu::noinline]] void* operator new(size_t bytes) {
+  ++allocations;
+  void* memory = std::malloc(bytes);
+  if (memory == nullptr) std::abort();
+  return memory;
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { operator delete(memory); }
 
 namespace gossamer {
 namespace {
@@ -24,6 +44,16 @@ constexpr uint32_t kEpoch = 1;
 control::Range Used(uint64_t offset, uint64_t bytes) { return {offset, bytes, 1, Past::kUsed}; }
 control::Range Unused(uint64_t offset, uint64_t bytes) { return {offset, bytes, 0, Past::kUnused}; }
 
+std::vector<ChunkAllocator::Extent> ExtentsOf(const ChunkAllocator& allocator) {
+  std::vector<ChunkAllocator::Extent> extents;
+  uint64_t from = 0;
+  while (const auto extent = allocator.NextExtent(from)) {
+    extents.push_back(*extent);
+    from = extent->offset + extent->bytes;
+  }
+  return extents;
+}
+
 bool IsInForce(Lease) { return true; }
 bool HasEnded(Lease) { return false; }
 
@@ -31,12 +61,13 @@ bool HasEnded(Lease) { return false; }
 void ExpectConserved(const ChunkAllocator& allocator, uint64_t region_bytes) {
   uint64_t used = 0;
   uint64_t end = kHeapOffset;
-  for (const auto& [offset, extent] : allocator.extents()) {
-    ASSERT_EQ(offset, extent.offset);
-    ASSERT_GE(offset, end);
+  const std::vector<ChunkAllocator::Extent> extents = ExtentsOf(allocator);
+  ASSERT_EQ(allocator.extents(), extents.size());
+  for (const ChunkAllocator::Extent& extent : extents) {
+    ASSERT_GE(extent.offset, end);
     ASSERT_GT(extent.bytes, 0u);
-    ASSERT_EQ(offset % ChunkAllocator::kGrain, 0u);
-    end = offset + extent.bytes;
+    ASSERT_EQ(extent.offset % ChunkAllocator::kGrain, 0u);
+    end = extent.offset + extent.bytes;
     used += extent.bytes;
   }
   ASSERT_LE(end, region_bytes);
@@ -100,7 +131,7 @@ TEST(ChunkAllocator, WholeExtentReturnedIsFreeChunksAgain) {
   ASSERT_TRUE(allocator.Release(Unused(extent.offset + kChunk / 2, 3 * kChunk - kChunk / 2),
                                 kAnt.lease, kEpoch, HasEnded));
   ASSERT_TRUE(allocator.Release(Unused(extent.offset, kChunk / 2), kAnt.lease, kEpoch, HasEnded));
-  EXPECT_TRUE(allocator.extents().empty());
+  EXPECT_EQ(allocator.extents(), 0u);
   EXPECT_EQ(allocator.Allocate(3 * kChunk, kBee, ExtentKind::kNodes).value().bytes, 3 * kChunk);
 }
 
@@ -190,19 +221,51 @@ TEST(ChunkAllocator, MemoryThatOthersGiveBackWaitsForItsOwner) {
   ASSERT_TRUE(allocator.Release(third, kBee.lease, kEpoch, IsInForce));
   EXPECT_FALSE(allocator.Release(first, kAnt.lease, kEpoch, IsInForce)) << "twice";
   EXPECT_EQ(allocator.Allocate(64, kBee, ExtentKind::kBlocks).error().code, Code::kExhausted);
+  const auto node = allocator.Allocate(512, kAnt, ExtentKind::kNodes).value();
+  EXPECT_EQ(node.offset, first.offset);
+  EXPECT_EQ(allocator.usage().node_bytes, 512u);
   const auto again = allocator.Allocate(100, kAnt, ExtentKind::kBlocks).value();
   EXPECT_EQ(again.offset, second.offset);
   EXPECT_EQ(again.bytes, 128u);
   EXPECT_EQ(again.generation(), 5);
-  const auto node = allocator.Allocate(512, kAnt, ExtentKind::kNodes).value();
-  EXPECT_EQ(node.offset, first.offset);
-  EXPECT_EQ(allocator.usage().node_bytes, 512u);
   EXPECT_FALSE(allocator.Allocate(128, kAnt, ExtentKind::kBlocks));
   allocator.Ended(kBee.lease);
   EXPECT_EQ(allocator.free_bytes(), 0u);
   allocator.Ended(kAnt.lease);
   EXPECT_EQ(allocator.Allocate(64, kBee, ExtentKind::kBlocks).value().offset, third.offset);
   EXPECT_EQ(allocator.usage().block_bytes, kChunk - 512);
+}
+
+// One answer has many pieces, and neighbours are one piece.
+TEST(ChunkAllocator, AnOwnerGetsManyWaitingPiecesAtOnce) {
+  ChunkAllocator allocator(kHeapOffset, kHeapOffset + 2 * kChunk, kChunk);
+  const uint64_t offset = allocator.Allocate(2 * kChunk, kAnt, ExtentKind::kBlocks).value().offset;
+  const auto give_back = [&](uint64_t at, uint64_t bytes) {
+    ASSERT_TRUE(
+        allocator.Release({offset + at, bytes, 3, Past::kUsed}, kBee.lease, kEpoch, IsInForce));
+  };
+  // In any order: three pieces in a row, two alone, one too small.
+  for (const uint64_t at : {256, 0, 128, 1024, 2048}) give_back(at, 128);
+  give_back(4096, 64);
+  EXPECT_EQ(allocator.extents(), 8u);
+  EXPECT_TRUE(allocator.AllocateWaiting(128, kBee.lease, ExtentKind::kBlocks, 9).empty());
+  const auto two = allocator.AllocateWaiting(128, kAnt.lease, ExtentKind::kBlocks, 2);
+  ASSERT_EQ(two.size(), 2u);
+  EXPECT_EQ(two[0].offset, offset);
+  EXPECT_EQ(two[0].bytes, 384u);
+  EXPECT_EQ(two[0].generation(), 4);
+  EXPECT_EQ(two[1].offset, offset + 1024);
+  const auto rest = allocator.AllocateWaiting(128, kAnt.lease, ExtentKind::kBlocks, 9);
+  ASSERT_EQ(rest.size(), 1u);
+  EXPECT_EQ(rest[0].offset, offset + 2048);
+  EXPECT_EQ(allocator.waiting_bytes(), 64u);
+  EXPECT_EQ(allocator.extents(), 3u) << "what is handed out again is one with its neighbours";
+  // No more than a chunk at once, however much waits.
+  give_back(kChunk / 2, kChunk);
+  give_back(kChunk / 2 + kChunk + 64, 64);
+  const auto chunk = allocator.AllocateWaiting(64, kAnt.lease, ExtentKind::kBlocks, 9);
+  EXPECT_LE(chunk.size(), 3u);
+  EXPECT_EQ(chunk.back().offset + chunk.back().bytes <= offset + 2 * kChunk, true);
 }
 
 TEST(ChunkAllocator, AnOwnerGivesUpWhatWaitsForIt) {
@@ -214,9 +277,10 @@ TEST(ChunkAllocator, AnOwnerGivesUpWhatWaitsForIt) {
   EXPECT_EQ(allocator.waiting_bytes(), 192u);
   EXPECT_TRUE(allocator.MakeOffer(kBee.lease, 9).ranges.empty());
   const uint32_t before = allocator.MakeOffer(kAnt.lease, 9).number;
-  const auto offer = allocator.MakeOffer(kAnt.lease, 2);
-  ASSERT_EQ(offer.ranges.size(), 2u);
+  const auto offer = allocator.MakeOffer(kAnt.lease, 1);
+  ASSERT_EQ(offer.ranges.size(), 1u);
   EXPECT_EQ(offer.ranges[0].offset, offset);
+  EXPECT_EQ(offer.ranges[0].bytes, 128u) << "neighbours wait as one";
   EXPECT_EQ(allocator.GiveUp(kBee.lease, offer.number), 0u) << "it was not offered to the bee";
   EXPECT_EQ(allocator.GiveUp(kAnt.lease, before), 0u) << "another offer was made since";
   EXPECT_EQ(allocator.GiveUp(kAnt.lease, offer.number), 128u);
@@ -291,16 +355,18 @@ TEST(ChunkAllocator, WornMemoryIsAsNewAfterAnEpoch) {
   allocator.EndEpochsBefore(5);
   EXPECT_EQ(allocator.Allocate(1024, kAnt, ExtentKind::kNodes).error().code, Code::kExhausted);
   allocator.EndEpochsBefore(6);
-  EXPECT_EQ(allocator.worn_bytes(), 2048u);
+  EXPECT_EQ(allocator.worn_bytes(), 1024u);
   const auto chunk = allocator.Allocate(1024, kAnt, ExtentKind::kNodes).value();
   EXPECT_EQ(chunk.offset, offset + kChunk);
   EXPECT_EQ(chunk.generation(), 0);
+  // What was worn in a later epoch stays apart, and so does not hold its neighbour back.
+  EXPECT_EQ(allocator.Allocate(1024, kAnt, ExtentKind::kNodes).value().offset, offset + 1024);
   EXPECT_EQ(allocator.Allocate(1024, kAnt, ExtentKind::kNodes).error().code, Code::kExhausted);
   allocator.EndEpochsBefore(7);
   EXPECT_EQ(allocator.worn_bytes(), 0u);
   const auto rest = allocator.Allocate(1024, kAnt, ExtentKind::kNodes).value();
   EXPECT_EQ(rest.offset, offset);
-  EXPECT_EQ(rest.bytes, 2048u) << "both are one rest again";
+  EXPECT_EQ(rest.bytes, 1024u);
   EXPECT_EQ(rest.generation(), 0);
 }
 
@@ -337,6 +403,91 @@ TEST(ChunkAllocator, SmallRestsWaitUntilNoChunkIsFree) {
   EXPECT_EQ(allocator.Allocate(64, kBee, ExtentKind::kBlocks).value().bytes, 64u);
 }
 
+// The worst that can be done: every other block of the smallest size is freed.
+TEST(ChunkAllocator, BookkeepingIsBoundedAndCountsAreKept) {
+  constexpr uint64_t kHeap = uint64_t{16} << 20;
+  constexpr uint64_t kLargeChunk = uint64_t{1} << 20;
+  ChunkAllocator allocator(kHeapOffset, kHeapOffset + kHeap, kLargeChunk);
+  EXPECT_LE(ChunkAllocator::BookkeepingBytes(kHeap, kLargeChunk), kHeap * 49 / 640);
+  const uint64_t offset = allocator.Allocate(kHeap, kAnt, ExtentKind::kBlocks).value().offset;
+  const auto free_every_other = [&](uint64_t first, uint64_t step, const auto& is_in_force) {
+    for (uint64_t at = first; at < kHeap; at += step) {
+      ASSERT_TRUE(
+          allocator.Release({offset + at, 64, static_cast<uint8_t>(at / 64 % 60), Past::kUsed},
+                            kBee.lease, kEpoch, is_in_force));
+    }
+  };
+  const uint64_t allocations_before = allocations;
+  const uint64_t looks_before = allocator.looks();
+  free_every_other(0, 256, HasEnded);
+  constexpr uint64_t kPieces = kHeap / 256;
+  EXPECT_EQ(allocations, allocations_before) << "a freed piece takes no memory of its own";
+  EXPECT_LE(allocator.looks() - looks_before, 8 * kPieces);
+  // Nor does one that waits: some for each chunk.
+  free_every_other(128, 256, IsInForce);
+  EXPECT_LE(allocations - allocations_before, 2 * kHeap / kLargeChunk);
+  EXPECT_EQ(allocator.extents(), 3 * kPieces);
+  EXPECT_EQ(allocator.waiting_bytes(), kHeap / 4);
+  // Counts are kept, and what is asked for is found, or not, within bounds.
+  const auto looks_of = [&](const auto& ask) {
+    const uint64_t before = allocator.looks();
+    ask();
+    return allocator.looks() - before;
+  };
+  EXPECT_EQ(looks_of([&] {
+              EXPECT_EQ(allocator.BytesOf(kBee.lease), 0u);
+              EXPECT_EQ(allocator.free_bytes(), kHeap / 4);
+              EXPECT_EQ(allocator.BytesOf(kAnt.lease), kHeap * 3 / 4);
+              EXPECT_EQ(allocator.orphaned_bytes(), 0u);
+              EXPECT_EQ(allocator.worn_bytes(), 0u);
+              allocator.EndEpochsBefore(kEpoch + 1);
+            }),
+            0u);
+  EXPECT_LE(looks_of([&] { EXPECT_FALSE(allocator.Allocate(128, kBee, ExtentKind::kBlocks)); }),
+            ChunkAllocator::kMostLooks);
+  EXPECT_LE(looks_of([&] { EXPECT_FALSE(allocator.Allocate(256, kBee, ExtentKind::kNodes)); }),
+            ChunkAllocator::kMostLooks);
+  EXPECT_LE(looks_of([&] { EXPECT_FALSE(allocator.Allocate(128, kAnt, ExtentKind::kBlocks)); }),
+            2 * ChunkAllocator::kMostLooks);
+  EXPECT_LE(looks_of([&] { EXPECT_TRUE(allocator.Allocate(64, kBee, ExtentKind::kBlocks)); }), 16u);
+  EXPECT_LE(looks_of([&] {
+              EXPECT_EQ(allocator.AllocateWaiting(64, kAnt.lease, ExtentKind::kBlocks, 9).size(),
+                        9u);
+            }),
+            100u);
+  allocator.Ended(kAnt.lease);
+  EXPECT_EQ(allocator.orphaned_bytes(), allocator.BytesOf(kAnt.lease));
+  EXPECT_EQ(allocator.waiting_bytes(), 0u);
+}
+
+TEST(ChunkAllocator, ManyLeasesMayHoldMemoryAndNoMore) {
+  constexpr uint64_t kHeap = uint64_t{4} << 20;
+  ChunkAllocator allocator(kHeapOffset, kHeapOffset + kHeap, 256);
+  const auto owner = [](uint32_t incarnation) {
+    return ChunkAllocator::Owner{{ComputeId{3}, incarnation}, incarnation};
+  };
+  std::vector<uint64_t> at;
+  // Each keeps one block.
+  for (uint32_t i = 1; i <= ChunkAllocator::kMostOwners; ++i) {
+    const auto extent = allocator.Allocate(64, owner(i), ExtentKind::kBlocks);
+    if (!extent) break;
+    const uint64_t rest = extent.value().bytes - 64;
+    ASSERT_EQ(allocator
+                  .Release({extent.value().offset + 64, rest, 0, Past::kUnused}, owner(i).lease,
+                           kEpoch, HasEnded)
+                  .has_value(),
+              rest != 0);
+    at.push_back(extent.value().offset);
+  }
+  ASSERT_EQ(at.size(), ChunkAllocator::kMostOwners);
+  const auto refused = allocator.Allocate(64, kBee, ExtentKind::kBlocks);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("gossamer sweep"));
+  EXPECT_TRUE(allocator.Allocate(64, owner(1), ExtentKind::kBlocks));
+  ASSERT_TRUE(allocator.Release({at[1], 64, 0, Past::kUnused}, owner(2).lease, kEpoch, HasEnded));
+  EXPECT_TRUE(allocator.Allocate(64, kBee, ExtentKind::kBlocks));
+}
+
 TEST(ChunkAllocator, RandomSequencesConserveTheHeap) {
   const uint64_t seed = std::random_device{}();
   SCOPED_TRACE(fmt::format("seed {}", seed));
@@ -347,7 +498,7 @@ TEST(ChunkAllocator, RandomSequencesConserveTheHeap) {
     ChunkAllocator allocator(kHeapOffset, region, chunk);
     for (int step = 0; step < 300; ++step) {
       const ChunkAllocator::Owner owner{{static_cast<ComputeId>(1 + random() % 3), 1}, 7};
-      if (random() % 2 == 0 || allocator.extents().empty()) {
+      if (random() % 2 == 0 || allocator.extents() == 0) {
         const uint64_t bytes = 1 + random() % (random() % 4 == 0 ? 5 * chunk : chunk / 2);
         const uint64_t free_before = allocator.free_bytes();
         const auto extent = allocator.Allocate(
@@ -357,9 +508,7 @@ TEST(ChunkAllocator, RandomSequencesConserveTheHeap) {
           ASSERT_EQ(allocator.free_bytes(), free_before - extent.value().bytes);
         }
       } else {
-        auto at = allocator.extents().begin();
-        std::advance(at, random() % allocator.extents().size());
-        const ChunkAllocator::Extent extent = at->second;
+        const ChunkAllocator::Extent extent = ExtentsOf(allocator)[random() % allocator.extents()];
         const uint64_t grains = extent.bytes / ChunkAllocator::kGrain;
         const uint64_t first = random() % grains;
         const uint64_t count = 1 + random() % (grains - first);
@@ -374,8 +523,8 @@ TEST(ChunkAllocator, RandomSequencesConserveTheHeap) {
       }
       ASSERT_NO_FATAL_FAILURE(ExpectConserved(allocator, region));
     }
-    while (!allocator.extents().empty()) {
-      const ChunkAllocator::Extent extent = allocator.extents().begin()->second;
+    while (const auto first = allocator.NextExtent(0)) {
+      const ChunkAllocator::Extent extent = *first;
       ASSERT_TRUE(
           allocator.Release({extent.offset, extent.bytes, extent.generation(), Past::kUnused},
                             extent.owner.lease, kEpoch, HasEnded));
@@ -383,6 +532,116 @@ TEST(ChunkAllocator, RandomSequencesConserveTheHeap) {
     // No fragments are left: the whole grid can be allocated at once.
     const uint64_t grid = allocator.heap_bytes() / chunk * chunk;
     ASSERT_TRUE(grid == 0 || allocator.Allocate(grid, kAnt, ExtentKind::kNodes));
+  }
+}
+
+// Beside a model of single grains: who owns each, and whether it waits.
+TEST(ChunkAllocator, RandomSequencesKeepWhoOwnsWhat) {
+  const uint64_t seed = std::random_device{}();
+  SCOPED_TRACE(fmt::format("seed {}", seed));
+  std::mt19937_64 random(seed);
+  constexpr uint64_t kSmall = 4096;
+  constexpr uint64_t kGrains = 20 * kSmall / 64 + 12;
+  for (int round = 0; round < 10; ++round) {
+    ChunkAllocator allocator(kHeapOffset, kHeapOffset + kGrains * 64, kSmall);
+    struct Grain {
+      int owner = 0;
+      bool waits = false;
+      uint32_t offer = 0;  // the last one that has it
+    };
+    std::vector<Grain> model(kGrains);
+    const auto owner_of = [](int number) {
+      return ChunkAllocator::Owner{{static_cast<ComputeId>(number), 1},
+                                   70U + static_cast<uint32_t>(number)};
+    };
+    std::map<int, uint32_t> offers;
+    const auto grain = [](uint64_t offset) { return (offset - kHeapOffset) / 64; };
+    for (int step = 0; step < 400; ++step) {
+      const int who = 1 + static_cast<int>(random() % 3);
+      const ChunkAllocator::Owner owner = owner_of(who);
+      const auto kind = random() % 2 == 0 ? ExtentKind::kNodes : ExtentKind::kBlocks;
+      switch (random() % 8) {
+        case 0: {
+          const auto extent = allocator.Allocate(256 << random() % 5, owner, kind);
+          if (!extent) break;
+          const uint64_t first = grain(extent.value().offset);
+          const bool waited = model[first].waits;
+          for (uint64_t i = first; i < first + extent.value().bytes / 64; ++i) {
+            ASSERT_EQ(model[i].owner, waited ? who : 0);
+            ASSERT_EQ(model[i].waits, waited);
+            model[i] = {who};
+          }
+          break;
+        }
+        case 1:
+          for (const auto& extent :
+               allocator.AllocateWaiting(256, owner.lease, kind, 1 + random() % 5)) {
+            for (uint64_t i = grain(extent.offset); i < grain(extent.offset + extent.bytes); ++i) {
+              ASSERT_TRUE(model[i].owner == who && model[i].waits);
+              model[i] = {who};
+            }
+          }
+          break;
+        case 2: {
+          const auto offer = allocator.MakeOffer(owner.lease, 1 + random() % 9);
+          offers[who] = offer.number;
+          for (const auto& [offset, bytes] : offer.ranges) {
+            for (uint64_t i = grain(offset); i < grain(offset + bytes); ++i) {
+              ASSERT_TRUE(model[i].owner == who && model[i].waits);
+              model[i].offer = offer.number;
+            }
+          }
+          break;
+        }
+        case 3: {
+          const uint32_t offer = offers[who] - (random() % 4 == 0 ? 1 : 0);
+          uint64_t expected = 0;
+          for (Grain& one : model) {
+            if (offer == 0 || offer != offers[who] || one.offer != offer || one.owner != who ||
+                !one.waits)
+              continue;
+            expected += 64;
+            one = {};
+          }
+          ASSERT_EQ(allocator.GiveUp(owner.lease, offer), expected);
+          break;
+        }
+        default: {
+          const uint64_t first = random() % kGrains;
+          const uint64_t count = 1 + random() % std::min<uint64_t>(kGrains - first, 40);
+          const bool is_used = random() % 4 != 0;
+          bool may = true;
+          for (uint64_t i = first; i < first + count; ++i) {
+            may =
+                may && model[i].owner != 0 && !model[i].waits && (is_used || model[i].owner == who);
+          }
+          const Status taken = allocator.Release(
+              {kHeapOffset + first * 64, count * 64, static_cast<uint8_t>(random() % 64),
+               is_used ? Past::kUsed : Past::kUnused},
+              owner.lease, kEpoch, IsInForce);
+          ASSERT_EQ(taken.has_value(), may);
+          for (uint64_t i = first; may && i < first + count; ++i) {
+            model[i] = model[i].owner == who ? Grain{} : Grain{model[i].owner, true};
+          }
+        }
+      }
+      uint64_t waiting = 0;
+      std::map<int, uint64_t> owned;
+      for (const Grain& one : model) {
+        waiting += one.waits ? 64 : 0;
+        owned[one.owner] += 64;
+      }
+      ASSERT_EQ(allocator.waiting_bytes(), waiting);
+      ASSERT_EQ(allocator.free_bytes(), owned[0]);
+      for (int i = 1; i <= 3; ++i) ASSERT_EQ(allocator.BytesOf(owner_of(i).lease), owned[i]);
+      ASSERT_NO_FATAL_FAILURE(ExpectConserved(allocator, kHeapOffset + kGrains * 64));
+      for (const auto& extent : ExtentsOf(allocator)) {
+        for (uint64_t i = grain(extent.offset); i < grain(extent.offset + extent.bytes); ++i) {
+          ASSERT_EQ(owner_of(model[i].owner).lease, extent.owner.lease);
+          ASSERT_EQ(model[i].waits, extent.is_waiting);
+        }
+      }
+    }
   }
 }
 

@@ -172,8 +172,11 @@ GrantedMemory ControlService::Granted() const {
   const std::lock_guard guard(mutex_);
   GrantedMemory granted;
   granted.in_force = leases_.InForce();
-  for (const auto& [offset, extent] : allocator_.extents()) {
-    granted.extents.push_back({offset, extent.bytes, extent.owner.client_uuid, extent.owner.lease});
+  uint64_t from = 0;
+  while (const auto extent = allocator_.NextExtent(from)) {
+    granted.extents.push_back(
+        {extent->offset, extent->bytes, extent->owner.client_uuid, extent->owner.lease});
+    from = extent->offset + extent->bytes;
   }
   return granted;
 }
@@ -182,13 +185,7 @@ std::vector<ClientInForce> ControlService::Clients() const {
   const std::lock_guard guard(mutex_);
   std::map<ComputeId, ClientInForce> clients;
   for (const auto& [client_uuid, lease] : leases_.InForce()) {
-    clients[lease.compute] = {lease, leases_.ProcessOf(lease), 0};
-  }
-  for (const auto& [offset, extent] : allocator_.extents()) {
-    const auto client = clients.find(extent.owner.lease.compute);
-    if (client != clients.end() && client->second.lease == extent.owner.lease) {
-      client->second.granted_bytes += extent.bytes;
-    }
+    clients[lease.compute] = {lease, leases_.ProcessOf(lease), allocator_.BytesOf(lease)};
   }
   std::vector<ClientInForce> list;
   list.reserve(clients.size());
@@ -218,7 +215,7 @@ uint32_t ControlService::Renew(uint64_t client_uuid, const Result<Lease>& lease,
   control::RenewReply message;
   message.epoch = leases_.epoch();
   message.acknowledged = leases_.AcknowledgedBy(client_uuid);
-  const ChunkAllocator::Offer& offer =
+  const ChunkAllocator::Offer offer =
       allocator_.MakeOffer(lease.value(), control::RenewReply::kMaxRanges);
   message.waiting = static_cast<uint16_t>(offer.ranges.size());
   message.offer = offer.number;
@@ -278,18 +275,28 @@ uint32_t ControlService::Allocate(uint64_t client_uuid, const Result<Lease>& lea
                   fmt::format("extent kind {} is none", static_cast<uint8_t>(request.kind))),
         reply);
   }
-  const auto extent =
-      allocator_.Allocate(request.bytes, {lease.value(), client_uuid}, request.kind);
-  if (!extent) {
-    if (extent.error().code == Code::kExhausted) ++refusals_;
-    return AnswerError(extent.error(), reply);
+  std::vector<ChunkAllocator::Extent> extents = allocator_.AllocateWaiting(
+      request.bytes, lease.value(), request.kind, 1 + control::AllocateReply::kMaxMore);
+  if (extents.empty()) {
+    const auto extent =
+        allocator_.Allocate(request.bytes, {lease.value(), client_uuid}, request.kind);
+    if (!extent) {
+      if (extent.error().code == Code::kExhausted) ++refusals_;
+      return AnswerError(extent.error(), reply);
+    }
+    extents.push_back(extent.value());
   }
   sweeps_.Allocated(client_uuid);
   control::AllocateReply message;
-  message.offset = rules::GrantedAt(extent.value().offset, extent.value().bytes, kHeapOffset);
-  message.bytes = extent.value().bytes;
+  const ChunkAllocator::Extent& first = extents.front();
+  message.offset = rules::GrantedAt(first.offset, first.bytes, kHeapOffset);
+  message.bytes = first.bytes;
+  message.generation = first.generation();
+  message.more = static_cast<uint8_t>(extents.size() - 1);
+  for (size_t i = 1; i < extents.size(); ++i) {
+    message.extents[i - 1] = {extents[i].offset, extents[i].bytes, extents[i].generation()};
+  }
   message.compute_id = static_cast<uint16_t>(lease.value().compute);
-  message.generation = extent.value().generation();
   message.incarnation = lease.value().incarnation;
   message.usage = allocator_.usage();
   const control::Usage& usage = message.usage;
@@ -352,22 +359,22 @@ void ControlService::RenewWornMemory() {
 uint32_t ControlService::ListExtents(const control::ListExtentsRequest& request,
                                      Reply reply) const {
   control::ListExtentsReply message;
-  const auto& extents = allocator_.extents();
-  for (auto at = extents.lower_bound(request.from_offset); at != extents.end(); ++at) {
+  uint64_t from = request.from_offset;
+  while (const auto extent = allocator_.NextExtent(from)) {
     if (message.count == control::ListExtentsReply::kMaxExtents) {
       message.more = 1;
       break;
     }
-    const ChunkAllocator::Extent& extent = at->second;
     control::Extent& listed = message.extents[message.count++];
-    listed.offset = extent.offset;
-    listed.bytes = extent.bytes;
-    listed.client_uuid = extent.owner.client_uuid;
-    listed.incarnation = extent.owner.lease.incarnation;
-    listed.owner = static_cast<uint16_t>(extent.owner.lease.compute);
-    listed.kind = extent.kind;
-    listed.is_waiting = extent.is_waiting ? 1 : 0;
-    listed.is_orphaned = rules::IsOwned(leases_.IsInForce(extent.owner.lease)) ? 0 : 1;
+    listed.offset = extent->offset;
+    listed.bytes = extent->bytes;
+    listed.client_uuid = extent->owner.client_uuid;
+    listed.incarnation = extent->owner.lease.incarnation;
+    listed.owner = static_cast<uint16_t>(extent->owner.lease.compute);
+    listed.kind = extent->kind;
+    listed.is_waiting = extent->is_waiting ? 1 : 0;
+    listed.is_orphaned = rules::IsOwned(leases_.IsInForce(extent->owner.lease)) ? 0 : 1;
+    from = extent->offset + extent->bytes;
   }
   return Answer(message, reply);
 }
@@ -375,20 +382,12 @@ uint32_t ControlService::ListExtents(const control::ListExtentsRequest& request,
 control::StatReply ControlService::StatLocked() const {
   control::StatReply message;
   message.usage = allocator_.usage();
-  message.extents = allocator_.extents().size();
+  message.extents = allocator_.extents();
   message.compute_servers = static_cast<uint32_t>(leases_.registered());
   message.lock_table_on_chip = lock_table_ == LockTablePlacement::kDeviceMemory ? 1 : 0;
   message.waiting_bytes = allocator_.waiting_bytes();
-  message.orphaned_bytes = OrphanedBytes();
+  message.orphaned_bytes = allocator_.orphaned_bytes();
   return message;
-}
-
-uint64_t ControlService::OrphanedBytes() const {
-  uint64_t bytes = 0;
-  for (const auto& [offset, extent] : allocator_.extents()) {
-    if (!leases_.IsInForce(extent.owner.lease)) bytes += extent.bytes;
-  }
-  return bytes;
 }
 
 }  // namespace gossamer

@@ -70,7 +70,6 @@ class ControlService final : public ControlHandler {
   void RenewWornMemory();
   uint32_t ListExtents(const control::ListExtentsRequest& request, Reply reply) const;
   control::StatReply StatLocked() const;
-  uint64_t OrphanedBytes() const;
 
   mutable std::mutex mutex_;
   ChunkAllocator allocator_;

@@ -139,13 +139,13 @@ Status CheckProcessLimit(const ProcessLimit& limit, uint64_t bytes, const std::s
 
 Status CheckProcess(const MemoryWish& wish, const std::string& root) {
   BOOST_OUTCOME_TRYV(CheckProcessLimit(
-      {"Max address space", "ulimit -v", "VmSize", kAddressesOfThreads}, wish.bytes, root));
+      {"Max address space", "ulimit -v", "VmSize", kAddressesOfThreads + wish.bookkeeping},
+      wish.bytes, root));
   if (wish.is_shared) {
     BOOST_OUTCOME_TRYV(CheckProcessLimit({"Max file size", "ulimit -f", ""}, wish.bytes, root));
-  } else {
-    BOOST_OUTCOME_TRYV(
-        CheckProcessLimit({"Max data size", "ulimit -d", "VmData"}, wish.bytes, root));
   }
+  BOOST_OUTCOME_TRYV(CheckProcessLimit({"Max data size", "ulimit -d", "VmData", wish.bookkeeping},
+                                       wish.is_shared ? 0 : wish.bytes, root));
   if (!wish.is_locked || MayLockWithoutLimit(root)) return Ok();
   return CheckProcessLimit({"Max locked memory", "ulimit -l", "VmLck"}, wish.bytes, root);
 }
@@ -163,12 +163,13 @@ bool FitsHugePages(const MemoryWish& wish, const std::string& root) {
 Status CheckRoom(const MemoryWish& wish, const std::string& root) {
   BOOST_OUTCOME_TRYV(CheckProcess(wish, root));
   const MachineMemory machine = ReadMachine(root);
-  if (ComesFromHugePages(machine, wish)) return Ok();
   Rooms rooms;
   AddMachine(machine, wish, rooms);
   AddControlGroups(root, rooms);
   AddOvercommit(machine, root, rooms);
-  return rooms.Check(wish.bytes, wish.bytes / kBytesPerPageTableByte + kRestOfProcess);
+  if (ComesFromHugePages(machine, wish)) return rooms.Check(0, wish.bookkeeping);
+  return rooms.Check(wish.bytes,
+                     wish.bytes / kBytesPerPageTableByte + kRestOfProcess + wish.bookkeeping);
 }
 
 Status CheckRoomLeft(const MemoryWish& wish, const std::string& root) {
@@ -178,7 +179,7 @@ Status CheckRoomLeft(const MemoryWish& wish, const std::string& root) {
   AddControlGroups(root, rooms);
   // Private memory was promised in full when it was mapped.
   if (wish.is_shared) AddOvercommit(machine, root, rooms);
-  return rooms.Check(wish.bytes, 0);
+  return rooms.Check(wish.bytes, wish.bookkeeping);
 }
 
 }  // namespace gossamer

@@ -20,13 +20,14 @@ struct MemoryWish {
   bool is_locked = false;    // memory registered with an RDMA device is locked
   bool may_be_huge = false;  // may use the huge pages that the machine has set aside
   uint64_t promised = 0;     // bytes promised to others, from PromisedBytes
+  uint64_t bookkeeping = 0;  // private memory about the heap, which is touched as that breaks up
 };
 
 // Whether the huge pages set aside suffice. Mapping reserves them, and they count against no other
 // limit.
 bool FitsHugePages(const MemoryWish& wish, const std::string& root = {});
 
-// Checks before memory is mapped. Page tables and the rest of the process must fit too.
+// Checks before memory is mapped. Page tables, bookkeeping and the rest of the process must fit too.
 Status CheckRoom(const MemoryWish& wish, const std::string& root = {});
 
 // Checks while mapped memory is touched. `wish.bytes`: bytes left to touch.

@@ -67,12 +67,14 @@ Status MemoryServer::Open() {
 
 MemoryWish MemoryServer::Wish(uint64_t bytes, uint64_t promised) const {
   const bool is_shm = options_.fabric == FabricKind::kShm;
-  return {.bytes = bytes,
-          .is_shared = is_shm && !options_.in_process_only,
-          .is_locked = options_.fabric == FabricKind::kVerbs,
-          // Anonymous memory gets no huge pages set aside.
-          .may_be_huge = options_.huge_pages && !(is_shm && options_.in_process_only),
-          .promised = promised};
+  return {
+      .bytes = bytes,
+      .is_shared = is_shm && !options_.in_process_only,
+      .is_locked = options_.fabric == FabricKind::kVerbs,
+      // Anonymous memory gets no huge pages set aside.
+      .may_be_huge = options_.huge_pages && !(is_shm && options_.in_process_only),
+      .promised = promised,
+      .bookkeeping = ChunkAllocator::BookkeepingBytes(options_.memory_bytes, options_.chunk_bytes)};
 }
 
 Status MemoryServer::Touch(std::span<std::byte> memory, bool is_reserved) const {

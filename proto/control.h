@@ -179,30 +179,38 @@ struct SweepReply {
 // The contents of an extent; a client requests one kind at a time.
 enum class ExtentKind : uint8_t { kNodes = 1, kBlocks = 2 };
 
-// Requests at least `bytes` of memory. The server grants whole chunks, or what clients gave back. Errors: Exhausted when
-// there is none. The memory belongs to the lease that the reply names, and to no later one (rule U4).
+// Requests at least `bytes` of memory. The server grants whole chunks, or what clients gave back. Of what waits for the sender,
+// it grants several extents at once, each of at least `bytes`. Errors: Exhausted when there is none. The memory belongs to the lease that the reply names, and to no later one (rule U4).
 struct AllocateRequest {
   Header header{Type::kAllocate};
   uint64_t bytes = 0;
   ExtentKind kind = ExtentKind::kNodes;
   uint8_t reserved[7] = {};
 };
+struct GrantedRange {
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+  uint8_t generation = 0;  // for the pointers to this memory
+  uint8_t reserved[7] = {};
+};
 struct AllocateReply {
+  static constexpr uint8_t kMaxMore = 8;
   Header header{Type::kAllocate};
   uint64_t offset = 0;
   uint64_t bytes = 0;
   uint16_t compute_id = 0;
   uint8_t generation = 0;  // for the pointers to this memory
-  uint8_t reserved = 0;
+  uint8_t more = 0;        // further extents
   uint32_t incarnation = 0;
-  Usage usage;  // with this extent handed out
+  Usage usage;  // with these extents handed out
+  GrantedRange extents[kMaxMore] = {};
 };
 
 // What memory was, that is given back.
 enum class Past : uint8_t {
   kUnused = 0,    // there were no pointers to it
   kUsed = 1,      // nothing refers to it any more
-  kOrphaned = 2,  // its owner is gone, and so are all pointers to it: a sweeper has seen to that
+  kOrphaned = 3,  // its owner is gone, and so are all pointers to it: a sweeper has seen to that
 };
 
 // Memory handed out that nothing refers to any more: [offset, offset + bytes).
@@ -296,7 +304,7 @@ static_assert(sizeof(Header) == 8 && sizeof(Usage) == 32 && sizeof(ErrorReply) =
               sizeof(RegisterReply) == 56 && sizeof(RenewRequest) == 16 &&
               sizeof(RenewReply) == 256 && sizeof(EpochRequest) == 16 && sizeof(EpochReply) == 80 &&
               sizeof(LeaseQueryRequest) == 16 && sizeof(LeaseQueryReply) == 80 &&
-              sizeof(AllocateRequest) == 24 && sizeof(AllocateReply) == 64 &&
+              sizeof(AllocateRequest) == 24 && sizeof(AllocateReply) == 256 &&
               sizeof(ReleaseRequest) == 232 && sizeof(ReleaseReply) == 16 && sizeof(Range) == 24 &&
               sizeof(StatRequest) == 8 && sizeof(StatReply) == 72 &&
               sizeof(ListExtentsRequest) == 16 && sizeof(Extent) == 32 &&
@@ -304,7 +312,7 @@ static_assert(sizeof(Header) == 8 && sizeof(Usage) == 32 && sizeof(ErrorReply) =
               sizeof(ClientQueryReply) == 16 && sizeof(SweepRequest) == 16 &&
               sizeof(SweepReply) == 24 && sizeof(GiveUpRequest) == 24 && sizeof(GiveUpReply) == 16);
 static_assert(sizeof(ListExtentsReply) <= kMaxMessageBytes &&
-              sizeof(RenewReply) <= kMaxMessageBytes &&
+              sizeof(RenewReply) <= kMaxMessageBytes && sizeof(AllocateReply) <= kMaxMessageBytes &&
               sizeof(ReleaseRequest) <= kMaxMessageBytes && sizeof(ErrorReply) <= kMaxMessageBytes);
 static_assert(std::is_trivially_copyable_v<ListExtentsReply>);
 

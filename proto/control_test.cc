@@ -26,7 +26,7 @@ TEST(Control, GoldenBytesOfRequests) {
   EXPECT_EQ(ToHexTrimmed(BytesOf(release)),
             "03000800000000000200443377665500"
             "110000000000000022000000000000000301000000000000"
-            "4400000000000000550000000000000006023412907856");
+            "4400000000000000550000000000000006033412907856");
   EXPECT_EQ(ToHexTrimmed(BytesOf(StatRequest{})), "040008");
   EXPECT_EQ(ToHexTrimmed(BytesOf(ListExtentsRequest{.from_offset = 0x33})), "050008000000000033");
   EXPECT_EQ(ToHexTrimmed(BytesOf(
@@ -103,11 +103,13 @@ TEST(Control, GoldenBytesOfReplies) {
   allocated.compute_id = 0x1122;
   allocated.generation = 7;
   allocated.incarnation = 0x334455;
+  allocated.more = 1;
   allocated.usage = {3, 4, 5, 6};
+  allocated.extents[0] = {8, 9, 0x0a};
   EXPECT_EQ(ToHexTrimmed(BytesOf(allocated)),
             "020008000000000001000000000000000200000000000000"
-            "2211070055443300030000000000000004000000000000000500000000000000"
-            "06");
+            "2211070155443300030000000000000004000000000000000500000000000000"
+            "0600000000000000080000000000000009000000000000000a");
   ReleaseReply released;
   released.refused = 5;
   EXPECT_EQ(ToHexTrimmed(BytesOf(released)), "030008000000000005");

@@ -147,18 +147,25 @@ Task<Status> RemoteAllocator::Refill(Scheduler& scheduler, ServerId server, Want
   }
   placement_.Learn(server, reply.usage, info->chunk_bytes);
   if (AreNearlyFull(placement_.Total(), alarm_) && on_shortage_) on_shortage_();
-  placement_.Granted(server, wanted.kind, reply.bytes);
   std::vector<Extent>& extents = state.of(wanted.kind);
-  const Extent fresh{reply.offset, reply.offset + reply.bytes, reply.generation};
-  // Memory that others gave back was granted before.
-  Ungrant(server, fresh.next, reply.bytes);
-  state.granted[fresh.next] = fresh.end;
-  if (!extents.empty() && extents.back().end == fresh.next &&
-      extents.back().generation == fresh.generation) {
-    extents.back().end = fresh.end;  // the server found adjacent room
-  } else {
-    extents.push_back(fresh);
+  const auto grant = [&](const Extent& fresh) {
+    placement_.Granted(server, wanted.kind, fresh.end - fresh.next);
+    // Memory that others gave back was granted before.
+    Ungrant(server, fresh.next, fresh.end - fresh.next);
+    state.granted[fresh.next] = fresh.end;
+    if (!extents.empty() && extents.back().end == fresh.next &&
+        extents.back().generation == fresh.generation) {
+      extents.back().end = fresh.end;  // the server found adjacent room
+    } else {
+      extents.push_back(fresh);
+    }
+  };
+  // The first one last: of the newest, memory is cut first.
+  for (size_t i = std::min(reply.more, control::AllocateReply::kMaxMore); i-- > 0;) {
+    const control::GrantedRange& more = reply.extents[i];
+    grant({more.offset, more.offset + more.bytes, more.generation});
   }
+  grant({reply.offset, reply.offset + reply.bytes, reply.generation});
   co_return Ok();
 }
 

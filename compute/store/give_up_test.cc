@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
+#include <random>
 #include <string>
 #include <vector>
 
+#include "common/testing/seed.h"
 #include "compute/session/control_client.h"
 #include "compute/store/testing/test_cluster.h"
 
@@ -97,6 +100,35 @@ TEST_F(GiveUpTest, ARequestThatLandsLateFreesNothingThatWasUsedAgain) {
   keepers_plan_.calls = FaultPlan::Calls::kPass;
   keeper_->WaitAll();
   EXPECT_EQ(BytesOfTwoOwners(), 0u);
+}
+
+// Each frees the other's blocks, in another order each time: what waits is granted in whole runs, and many of them at once.
+TEST_F(GiveUpTest, StoresThatRewriteTheSameValuesInTurnAskSeldom) {
+  constexpr uint64_t kKeys = 3000;
+  constexpr int kRounds = 6;
+  std::mt19937_64 random(TestSeed());
+  std::vector<uint64_t> keys(kKeys);
+  std::iota(keys.begin(), keys.end(), 0);
+  const auto sends = [](const OpenSession& session) {
+    const Counters counters = session.counters();
+    uint64_t sum = 0;
+    for (const WireCounts& wire : counters.wire) sum += wire.sends;
+    return sum;
+  };
+  std::string asked;
+  for (int round = 0; round < kRounds; ++round) {
+    for (TestClient* client : {&ant_, &bee_}) {
+      OpenSession& session = client == &ant_ ? *ants_ : *bees_;
+      std::ranges::shuffle(keys, random);
+      const uint64_t before = sends(session);
+      for (const uint64_t key : keys) ASSERT_TRUE(session.Put(NumberKey(key), kValue));
+      asked += " " + std::to_string(sends(session) - before);
+      session.Spawn(client->shared().allocator.GiveBackReturns(session.tree().scheduler()));
+      session.WaitAll();
+      EXPECT_LE(sends(session) - before, kKeys / 32) << "round " << round << ":" << asked;
+    }
+  }
+  RecordProperty("sends", asked);
 }
 
 }  // namespace

@@ -188,12 +188,24 @@ class Steps {
     CHECK_EQ(reply->offset % (is_of_nodes && is_node_size ? request.bytes : kBlockAlignment), 0U);
     CHECK(is_of_nodes || reply->generation < BlockPtr::kGenerations);
     CHECK(leases_.at(client_) == lease);
+    CheckWasFree(before, reply->offset, end, lease);
+    CHECK_LE(reply->more, control::AllocateReply::kMaxMore);
+    for (uint32_t i = 0; i < reply->more; ++i) {
+      const control::GrantedRange& more = reply->extents[i];
+      CHECK(more.bytes >= request.bytes &&
+            (is_of_nodes || more.generation < BlockPtr::kGenerations));
+      CheckWasFree(before, more.offset, more.offset + more.bytes, lease);
+    }
+    CheckUsage(reply->usage);
+  }
+
+  static void CheckWasFree(const std::vector<control::Extent>& before, uint64_t offset,
+                           uint64_t end, Lease lease) {
     for (const control::Extent& extent : before) {
-      if (end <= extent.offset || extent.offset + extent.bytes <= reply->offset) continue;
+      if (end <= extent.offset || extent.offset + extent.bytes <= offset) continue;
       const bool is_own = LeaseOf(extent) == lease;
       CHECK(is_own && extent.is_waiting) << "memory was granted that somebody has";
     }
-    CheckUsage(reply->usage);
   }
 
   // Ranges in memory that is granted, or anywhere.
@@ -207,7 +219,7 @@ class Steps {
     for (uint32_t i = 0; i < std::min(request.count, uint16_t{9}); ++i) {
       control::Range& range = request.ranges[i];
       const uint8_t which = input_.Byte();
-      range.past = static_cast<control::Past>(input_.Below(4));
+      range.past = static_cast<control::Past>(input_.Below(5));
       if (which >= 0xf8 || extents.empty()) {
         range.offset = input_.Whole<uint64_t>();
         range.bytes = input_.Whole<uint64_t>();

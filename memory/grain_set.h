@@ -1,0 +1,116 @@
+// GrainSet: a set of numbers below a bound, one bit each, with summaries: it finds the next or the previous number in as many
+// steps as there are levels of summaries, which is one for each factor of 64.
+//
+// Memory: BytesFor(bound) of address space from the start. Only pages with numbers, and their summaries, are ever touched.
+// Thread-safety: none.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <vector>
+
+namespace gossamer {
+
+// An array of zeros. The system provides a page of it when it is first written.
+template <typename T>
+class ZeroedArray {
+ public:
+  explicit ZeroedArray(uint64_t size) : items_(static_cast<T*>(std::calloc(size, sizeof(T)))) {
+    if (items_ == nullptr && size != 0) throw std::bad_alloc();
+  }
+  T& operator[](uint64_t i) { return items_.get()[i]; }
+  const T& operator[](uint64_t i) const { return items_.get()[i]; }
+
+ private:
+  struct Free {
+    void operator()(T* items) const { std::free(items); }
+  };
+  std::unique_ptr<T, Free> items_;
+};
+
+class GrainSet {
+ public:
+  static constexpr uint64_t kNone = ~uint64_t{0};
+
+  explicit GrainSet(uint64_t bound) {
+    do {
+      bound = WordsFor(bound);
+      levels_.push_back({ZeroedArray<uint64_t>(bound), bound});
+    } while (bound > 1);
+  }
+  static constexpr uint64_t BytesFor(uint64_t bound) {
+    uint64_t words = 0;
+    do {
+      bound = WordsFor(bound);
+      words += bound;
+    } while (bound > 1);
+    return words * sizeof(uint64_t);
+  }
+
+  void Insert(uint64_t number) {
+    for (Level& level : levels_) {
+      uint64_t& word = level.bits[number / 64];
+      const bool is_summed_up = word != 0;
+      word |= Bit(number);
+      if (is_summed_up) return;
+      number /= 64;
+    }
+  }
+  void Erase(uint64_t number) {
+    for (Level& level : levels_) {
+      uint64_t& word = level.bits[number / 64];
+      word &= ~Bit(number);
+      if (word != 0) return;
+      number /= 64;
+    }
+  }
+  bool Contains(uint64_t number) const { return (levels_[0].bits[number / 64] & Bit(number)) != 0; }
+  // The least number from `from` on; kNone if there is none.
+  uint64_t Next(uint64_t from) const {
+    for (size_t level = 0; level < levels_.size() && from / 64 < levels_[level].words;
+         ++level, from = from / 64 + 1) {
+      const uint64_t word = levels_[level].bits[from / 64] & ~uint64_t{0} << from % 64;
+      if (word == 0) continue;
+      uint64_t found = from / 64 * 64 + static_cast<uint64_t>(std::countr_zero(word));
+      while (level-- > 0) {
+        found = found * 64 + static_cast<uint64_t>(std::countr_zero(levels_[level].bits[found]));
+      }
+      return found;
+    }
+    return kNone;
+  }
+  // The greatest number up to `from`; kNone if there is none. Requires: `from` is below the bound.
+  uint64_t Previous(uint64_t from) const {
+    for (size_t level = 0; level < levels_.size(); ++level) {
+      const uint64_t word = levels_[level].bits[from / 64] & ~uint64_t{0} >> (63 - from % 64);
+      if (word != 0) {
+        uint64_t found = from / 64 * 64 + 63 - static_cast<uint64_t>(std::countl_zero(word));
+        while (level-- > 0) {
+          found =
+              found * 64 + 63 - static_cast<uint64_t>(std::countl_zero(levels_[level].bits[found]));
+        }
+        return found;
+      }
+      if (from < 64) return kNone;
+      from = from / 64 - 1;
+    }
+    return kNone;
+  }
+
+ private:
+  static constexpr uint64_t WordsFor(uint64_t bound) {
+    return bound / 64 + (bound % 64 != 0 || bound == 0);
+  }
+  static constexpr uint64_t Bit(uint64_t number) { return uint64_t{1} << number % 64; }
+
+  struct Level {
+    ZeroedArray<uint64_t> bits;
+    uint64_t words;
+  };
+  std::vector<Level> levels_;  // each has a bit for each word of the one before
+};
+
+}  // namespace gossamer
