@@ -90,7 +90,7 @@ void LoadWorker::PutAll(const LoadBatch& batch) {
 
 void LoadWorker::LoadAll(const LoadBatch& batch) {
   const SortedLoad load = session_->LoadSorted(pairs_, fill_);
-  AddLoaded(load.loaded);
+  AddLoaded(load.stored);
   if (!load.status) Failed(batch.lines[load.loaded].number, load.status.error());
 }
 

@@ -387,6 +387,7 @@ TEST_F(SortedLoadTest, SaysWhichKeyItCouldNotStore) {
   ASSERT_FALSE(load.status);
   EXPECT_EQ(load.status.error().code, Code::kInvalidArgument);
   EXPECT_EQ(load.loaded, 3u);
+  EXPECT_EQ(load.stored, 4u);
   EXPECT_EQ(session_->Get("b").value(), "3");
 }
 

@@ -92,9 +92,9 @@ class FakeSession final : public Session {
     }
     for (size_t i = 0; i < pairs.size(); ++i) {
       Status put = Put(pairs[i].key, pairs[i].value);
-      if (!put) return {i, std::move(put)};
+      if (!put) return {i, std::move(put), i};
     }
-    return {pairs.size(), Ok()};
+    return {pairs.size(), Ok(), pairs.size()};
   }
   void MultiModify(std::span<const KeyModifier> modifiers, std::span<Status> results) override {
     for (size_t i = 0; i < modifiers.size(); ++i) {

@@ -91,8 +91,9 @@ Task<SortedLoad> BatchWriter::Load(std::span<const KeyValueView> pairs, double f
   }
   batch.set_fill(fill);
   co_await Write(batch, scratch->rest);
-  const size_t loaded = batch.first_failed();
-  co_return SortedLoad{loaded, loaded == pairs.size() ? Status(Ok()) : Status(batch.first_error())};
+  co_return SortedLoad{batch.first_failed(),
+                       batch.failed() == 0 ? Status(Ok()) : Status(batch.first_error()),
+                       pairs.size() - batch.failed()};
 }
 
 Task<void> BatchWriter::Write(WriteBatch& batch, std::vector<WriteBatch::Range>& rest) {

@@ -108,7 +108,9 @@ size_t WriteBatch::FindUnsorted() const {
 void WriteBatch::SetResult(size_t position, const Status& status) {
   const size_t index = IndexOf(position);
   if (!results_.empty()) results_[index] = status;
-  if (status || index >= first_failed_) return;
+  if (status) return;
+  ++failed_;
+  if (index >= first_failed_) return;
   first_failed_ = index;
   first_error_ = status.error();
 }

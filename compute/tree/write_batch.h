@@ -100,6 +100,8 @@ class WriteBatch {
 
   // The index of the first write that failed, and its error; size() if none did.
   size_t first_failed() const { return first_failed_; }
+  // How many failed.
+  size_t failed() const { return failed_; }
   const Error& first_error() const { return first_error_; }
 
  private:
@@ -114,6 +116,7 @@ class WriteBatch {
   std::span<const Place> order_;  // empty: the caller's order is that of the keys
   double fill_ = 0;
   size_t first_failed_;
+  size_t failed_ = 0;
   Error first_error_{Code::kNotFound, {}};
 };
 

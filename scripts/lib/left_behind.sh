@@ -10,7 +10,7 @@
 # shellcheck shell=bash
 
 : "${work:?}"
-readonly kPackages=(gossamer gossamer-tools libgossamer-dev libgossamer0)
+readonly kPackages=(gossamer gossamer-tools libgossamer-dev libgossamer1)
 
 section() { printf '== %s\n' "$*"; }
 

@@ -100,9 +100,11 @@ struct KeyValueView {
 
 // What `LoadSorted` has done.
 struct SortedLoad {
-  // So many pairs, the first ones, are stored. With an error, some of the others may be.
+  // So many pairs, the first ones, are stored.
   size_t loaded = 0;
   Status status = outcome::success();  // the error of the pair behind them
+  // So many pairs are stored in all. With an error, these may be more than the first ones.
+  size_t stored = 0;
 };
 
 // Keys in [from, to) that start with `prefix`: at most `limit`, ascending, or descending with
