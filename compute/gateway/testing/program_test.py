@@ -324,7 +324,7 @@ class ProgramTest(ComputeServerTest):
 
     def get(self, address, path):
         with connect(address) as admin:
-            admin.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+            admin.sendall(f"GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n".encode())
             return b"".join(iter(lambda: admin.recv(65536), b"")).decode()
 
     def test_lives_but_is_not_ready_before_its_store_is_there(self):
